@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where depth frames come from. One contract for a camera, a recording and the synthetic scene: a
+// driver is four functions and ends in one struct literal (see capture.c for the table).
+//
+// Life: capture_open -> capture_read (again and again) -> capture_close. One thread calls them;
+// drivers may run threads of their own behind it. Pixels are handed out, not copied: the frame of
+// one capture_read stays valid until the next capture_read or capture_close.
+//
+// capture.c does once for all recordings what users expect of a replay: decoding ahead on its own
+// thread, pacing by the recorded time stamps, start, duration, step, loop, and the sanity checks.
+#ifndef POSED_CAPTURE_CAPTURE_H
+#define POSED_CAPTURE_CAPTURE_H
+
+#include "proto/log.h"
+#include "proto/types.h"
+
+#define CAPTURE_RATE_MAX  0.0 // as fast as possible: nothing is ever late
+#define CAPTURE_RATE_REAL 1.0
+
+struct capture_settings {
+    const char *source; // "driver:location", e.g. "tum:/data/fr1_xyz", "synth:room"
+
+    // Replay; ignored by live drivers.
+    double rate;       // 1 = real time, N = N times real time, CAPTURE_RATE_MAX. Range 0..1000.
+    bool loop;         // start again at the end; time stamps go on growing
+    double start_s;    // skip this much of the recording. >= 0
+    double duration_s; // then stop after this much; 0 = to the end
+    uint32_t step;     // every step-th frame; 0 and 1 = all
+
+    // Overrides of what the recording says of itself (sidecar calibration.txt, format default);
+    // 0 = not given. fy may be negative.
+    double fx_px, fy_px, cx_px, cy_px;
+    double depth_scale;     // units per metre, 0 = not given
+    bool allow_implausible; // open in spite of a failed sanity check (it warns instead)
+
+    uint64_t seed;     // synth only
+    uint32_t n_frames; // synth only: length; 0 = the scene's own
+
+    // Memory for frames (the CUDA backend wants it page-locked). NULL = aligned_alloc/free.
+    // Called at open and close only, with equal `bytes`.
+    void *(*buffer_alloc)(void *user, size_t bytes);
+    void (*buffer_free)(void *user, void *buffer, size_t bytes);
+    void *buffer_user;
+
+    struct log_sink log;
+};
+
+struct capture_info {
+    char driver[16];
+    char description[256];    // one line for the log, names the location
+    struct intrinsics camera; // after overrides
+    double units_per_m;       // after overrides
+    bool live;                // a camera: no end, no pacing
+    uint64_t n_frames;        // frames that a full replay delivers, 0 = unknown
+    int64_t period_ns;        // median frame period, 0 = unknown
+};
+
+enum capture_flag {
+    CAPTURE_LATE = 1,      // paced replay: the next frame is due already, so this one cannot be
+                           // processed in time. It was not decoded: depth is NULL
+    CAPTURE_DAMAGED = 2,   // unreadable or incomplete; depth is NULL, or usable when
+                           // n_lost_packets > 0. The reason went to the log
+    CAPTURE_DUPLICATE = 4, // pixel for pixel the frame before it
+    CAPTURE_LOOPED = 8,    // first frame of a new round of --loop
+};
+
+struct capture_frame {
+    struct depth_frame image; // image.depth valid until the next capture_read; NULL: see flags
+    uint64_t index;           // the recording's own frame number (7-Scenes: of the file name)
+    unsigned flags;           // enum capture_flag
+    int64_t capture_mono_ns;  // CLOCK_MONOTONIC when the frame was there (paced: when it was due)
+    uint64_t device_ticks;    // live: unwrapped device clock, else 0
+    uint32_t n_lost_packets;  // live
+    float gravity_m_s2[3];    // live with accelerometer: in the optical frame; NaN = none
+};
+
+struct capture; // opaque
+
+// Opens a source, reads its index and calibration, checks one frame for plausibility and starts
+// the reader thread. `settings` and its strings are only read during the call, the log sink is
+// copied. On failure *out is NULL, the reason (file, line or field) went to the log, and the
+// return value is
+//   -EINVAL     unknown driver, bad setting, or a malformed index / calibration
+//   -ENOENT     location missing, or a recording without frames
+//   -ERANGE     implausible: median depth outside 0.2..12 m, principal point outside the image,
+//               image size unlike the calibration's (see allow_implausible)
+//   -ENOTSUP    driver not built in
+//   -EIO, -ENOMEM, other negative errno.
+__attribute__((warn_unused_result)) int capture_open(struct capture **out,
+                                                     const struct capture_settings *settings);
+
+// Blocks until the next frame is due (paced), decoded (as fast as possible) or captured (live), at
+// most timeout_ms (-1 = without limit). Returns
+//   0           *out_frame is filled
+//   -EAGAIN     nothing within timeout_ms; *out_frame untouched. Live: the camera is silent or gone
+//               (the driver goes on trying by itself)
+//   -ENODATA    end of the recording
+//   -EINTR      capture_interrupt was called
+//   other       negative errno: the source is broken for good, close it.
+__attribute__((warn_unused_result)) int capture_read(struct capture *capture, int timeout_ms,
+                                                     struct capture_frame *out_frame);
+
+// Makes a blocked and all later capture_read return -EINTR. Async-signal-safe, any thread.
+void capture_interrupt(struct capture *capture);
+
+const struct capture_info *capture_info(const struct capture *capture);
+
+// Ground truth that the recording carries (synth: exact). Returns the number of poses written to a
+// newly allocated array that the caller frees, 0 with *out NULL when there is none, or -errno.
+__attribute__((warn_unused_result)) long capture_ground_truth(const struct capture *capture,
+                                                              struct stamped_pose **out);
+
+void capture_close(struct capture **capture);
+
+// Names and one-line descriptions of the drivers, for --help; ends with name NULL.
+struct capture_driver_name {
+    const char *name, *summary;
+};
+const struct capture_driver_name *capture_drivers(void);
+
+#endif

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# Decides whether the CUDA backend is built (POSED_CUDA=AUTO|ON|OFF) and for which devices.
+# Result: POSED_HAVE_CUDA.
+set(POSED_HAVE_CUDA OFF)
+if(NOT POSED_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    find_program(POSED_NVCC nvcc HINTS /usr/local/cuda/bin $ENV{CUDA_HOME}/bin)
+    if(POSED_NVCC)
+      set(CMAKE_CUDA_COMPILER ${POSED_NVCC})
+    endif()
+  endif()
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120 CACHE STRING "")
+    endif()
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(POSED_HAVE_CUDA ON)
+  elseif(POSED_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "POSED_CUDA=ON but no nvcc was found. Put it on PATH, set CUDACXX, or "
+      "configure with -DPOSED_CUDA=OFF for the CPU backend alone.")
+  endif()
+endif()
+message(STATUS "CUDA backend: ${POSED_HAVE_CUDA} (POSED_CUDA=${POSED_CUDA})")

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// THE seam: per-pixel and per-point work, in two versions (gpu/cpu, gpu/cuda) of the same
+// operations. An operation is a whole stage (prepare a frame, align a frame to a reference with all
+// its iterations), never one kernel, so that a backend is free to fuse and to stay on its device.
+//
+// The formulas stand once, in gpu/kernels/*.h; both twins compile them. tests/check holds the twins
+// against each other and against a plain double-precision reference.
+//
+// Threads: one gpu is used by one thread at a time. Frames belong to the gpu that made them.
+// Nothing here allocates after gpu_open and gpu_frame_create.
+#ifndef POSED_GPU_GPU_H
+#define POSED_GPU_GPU_H
+
+#include "proto/log.h"
+#include "proto/types.h"
+
+#define GPU_LEVELS 3 // full, half, quarter resolution
+
+enum gpu_backend { GPU_BACKEND_AUTO, GPU_BACKEND_CPU, GPU_BACKEND_CUDA };
+
+struct gpu_settings {
+    struct intrinsics camera; // of the depth image; at least 32 x 32 px, at most 4096 x 4096
+    double units_per_m;       // raw depth units per metre
+
+    float depth_min_m; // default 0.3; nearer pixels are invalid
+    float depth_max_m; // default 8; farther pixels are invalid
+
+    // Bilateral filter. Weight of a neighbour = exp(-d_px^2 / (2 sigma_px^2) - dz^2 / (2 sz^2)).
+    uint32_t bilateral_radius_px; // default 3 (7x7); 0 = off, at most 6 (13x13)
+    float bilateral_sigma_px;     // default: see gpu_settings_default
+    float bilateral_sigma_z;      // see gpu/kernels/bilateral.h for its unit
+
+    uint32_t n_threads; // CPU backend: 0 = all cores
+    int cuda_device;    // CUDA backend: -1 = the first that answers
+    struct log_sink log;
+};
+
+// One alignment's knobs, fine to coarse where they come by level.
+struct gpu_align_settings {
+    uint32_t iterations[GPU_LEVELS]; // default 10, 5, 4; 0 skips a level; at most 100 each
+    bool early_stop;                 // default true: leave a level when the step is negligible
+    float gate_distance_m;           // default 0.1: farther pairs are not associated
+    float gate_angle_rad;            // default 25 degrees: n . n' > cos(angle), no abs
+};
+
+enum gpu_stage {
+    GPU_STAGE_UPLOAD,
+    GPU_STAGE_FILTER,
+    GPU_STAGE_MAPS,
+    GPU_STAGE_ALIGN,
+    GPU_N_STAGES
+};
+
+// What an alignment leaves. H and g are those of the last iteration of the finest level that ran,
+// for a left increment of T_reference_frame: twist (v, w), in the reference's camera frame.
+struct gpu_alignment {
+    struct se3 T_reference_frame;
+    double h[36];          // weighted normal matrix, row-major 6x6, symmetric
+    double g[6];           // weighted gradient: sum w r J at T_reference_frame before the last step
+    double weight_sum;     // sum of w
+    double residual_rms_m; // weighted point-to-plane RMS over the pairs
+    uint32_t n_pairs;      // associated pixels of the last iteration
+    uint32_t n_valid_px;   // valid source pixels of that level
+    uint32_t n_iterations[GPU_LEVELS];
+    bool converged;   // the last step was below the stop threshold
+    bool solvable;    // false: too few pairs, or H not positive definite: T is the initial one
+    double step_norm; // size of the last step, metres and radians mixed
+    float stage_us[GPU_N_STAGES]; // time per stage, 0 where a backend cannot tell
+};
+
+struct gpu;       // opaque device
+struct gpu_frame; // opaque: the maps of one prepared frame
+
+// The table a backend fills. gpu.c dispatches; nobody else sees it.
+struct gpu_ops;
+
+void gpu_settings_default(struct gpu_settings *out);
+void gpu_align_settings_default(struct gpu_align_settings *out);
+
+// Opens a device. AUTO takes CUDA when a device answers, else the CPU, and logs which and why.
+// Returns 0, or with *out NULL: -EINVAL (a setting out of range, named in the log), -ENODEV (CUDA
+// asked for and no device), -ENOTSUP (CUDA not built in), -ENOMEM, -EIO (device error).
+__attribute__((warn_unused_result)) int gpu_open(struct gpu **out, enum gpu_backend backend,
+                                                 const struct gpu_settings *settings);
+void gpu_close(struct gpu **gpu); // frames must be destroyed before
+
+enum gpu_backend gpu_backend(const struct gpu *gpu); // CPU or CUDA, never AUTO
+const char *gpu_description(const struct gpu *gpu);  // "cpu: 2 threads, AVX-512", "cuda: ..."
+
+// Memory that the device reads fastest (page-locked for CUDA) for capture buffers. NULL: no memory.
+void *gpu_host_alloc(struct gpu *gpu, size_t bytes);
+void gpu_host_free(struct gpu *gpu, void *memory, size_t bytes);
+
+__attribute__((warn_unused_result)) int gpu_frame_create(struct gpu *gpu, struct gpu_frame **out);
+void gpu_frame_destroy(struct gpu *gpu, struct gpu_frame **frame);
+
+// Raw depth (camera.width x height, row-major) -> filtered depth, vertices and normals of all
+// levels. `depth` is free again on return. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int gpu_prepare(struct gpu *gpu, const uint16_t *depth,
+                                                    struct gpu_frame *out_frame);
+
+// Aligns a prepared frame to a prepared reference, starting at T_reference_frame. Both frames stay
+// unchanged. Returns 0 (also when not solvable: see the result) or -EIO.
+__attribute__((warn_unused_result)) int gpu_align(struct gpu *gpu, const struct gpu_frame *frame,
+                                                  const struct gpu_frame *reference,
+                                                  const struct se3 *T_reference_frame,
+                                                  const struct gpu_align_settings *settings,
+                                                  struct gpu_alignment *out);
+
+// Both of the above in one, so that a backend can fuse them into one launch. Same results, bit for
+// bit, as gpu_prepare then gpu_align.
+__attribute__((warn_unused_result)) int
+gpu_prepare_align(struct gpu *gpu, const uint16_t *depth, struct gpu_frame *out_frame,
+                  const struct gpu_frame *reference, const struct se3 *T_reference_frame,
+                  const struct gpu_align_settings *settings, struct gpu_alignment *out);
+
+// Copies a level's packed map to the host: 4 floats a pixel, nx ny nz z [m], row-major; z = 0 where
+// there is no depth, n = 0 where there is no normal. For tests, and for depth and normals on the
+// wire. `out` holds 4 * width * height of that level. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int
+gpu_frame_read(struct gpu *gpu, const struct gpu_frame *frame, uint32_t level, float *out);
+
+#endif

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tracker: predict, align, judge. One depth frame in, one verdict out, always.
+//
+// Method: Jing, Zhao, Tai 2012 (projective association, point-to-plane, three levels) with the
+// judgement that users of such systems miss: a verdict with a reason, a covariance, and directions
+// that the scene does not hold kept at the prediction instead of drifting.
+//
+// Threads: one tracker is used by one thread at a time; it owns the frames it makes on `gpu`.
+#ifndef POSED_GPU_TRACK_H
+#define POSED_GPU_TRACK_H
+
+#include "gpu/gpu.h"
+#include "proto/types.h"
+
+enum track_reference { TRACK_REFERENCE_PREVIOUS, TRACK_REFERENCE_KEYFRAME };
+
+enum track_state { TRACK_STATE_INIT, TRACK_STATE_TRACKING, TRACK_STATE_DEGRADED, TRACK_STATE_LOST };
+
+enum track_reason {
+    TRACK_REASON_NONE,
+    TRACK_REASON_FIRST_FRAME, // INIT: nothing to align to yet
+    TRACK_REASON_DROPPED,     // the frame never reached the tracker (too late, damaged)
+    TRACK_REASON_NO_DEPTH,    // LOST: too few valid pixels (empty frame, covered lens)
+    TRACK_REASON_FEW_PAIRS,   // too little of the frame overlaps the reference
+    TRACK_REASON_NOT_CONVERGED,
+    TRACK_REASON_HIGH_RESIDUAL,
+    TRACK_REASON_JUMP,       // the motion is not believable for the time that passed
+    TRACK_REASON_DEGENERATE, // DEGRADED: some directions are held to the prediction
+    TRACK_REASON_TIME_GAP,   // DEGRADED: so much time passed that the prediction is a guess
+};
+
+struct track_settings {
+    enum track_reference reference; // default previous
+    struct gpu_align_settings align;
+    // Further knobs with default and range stand here when the tracker has them.
+};
+
+struct track_result {
+    enum track_state state;
+    enum track_reason reason;
+    struct se3 T_odom_camera; // LOST: the last valid pose, never NaN
+    double covariance[36];    // of T_odom_camera, row-major, order x y z rotX rotY rotZ
+    double velocity[6];       // in the camera frame: m/s then rad/s
+    double residual_rms_m;
+    double inlier_ratio; // pairs / valid pixels, 0..1
+    uint32_t n_iterations;
+    bool converged;
+    double eigenvalues[6];   // of the normalised 6x6, ascending
+    uint8_t degenerate_mask; // bit i: translation x y z, rotation x y z (optical frame) not held
+    uint32_t n_valid_px;
+    uint64_t reference_seq; // sequence number (of track_frame calls) of the reference
+    bool new_keyframe;      // this frame became the reference keyframe
+    uint32_t map_epoch;     // +1 whenever the pose is not connected to the one before it
+    float stage_us[GPU_N_STAGES];
+};
+
+struct track; // opaque
+
+void track_settings_default(struct track_settings *out);
+
+// `gpu` must outlive the tracker. Returns 0, -EINVAL, -ENOMEM or -EIO.
+__attribute__((warn_unused_result)) int track_create(struct track **out, struct gpu *gpu,
+                                                     const struct track_settings *settings,
+                                                     const struct log_sink *log);
+void track_destroy(struct track **track);
+
+// One frame: prepares it, aligns it, judges. *out is filled whatever the verdict. Returns 0, or
+// -EIO when the device failed (then *out says LOST and the tracker needs a new gpu).
+__attribute__((warn_unused_result)) int track_frame(struct track *track, const uint16_t *depth,
+                                                    int64_t time_ns, struct track_result *out);
+
+// A frame that was dropped before tracking: the last pose, predicted on to time_ns with a grown
+// covariance, reason DROPPED. The reference stays.
+void track_skip(struct track *track, int64_t time_ns, struct track_result *out);
+
+// Forgets references and motion; the next frame starts at T_odom_camera (NULL: identity).
+void track_reset(struct track *track, const struct se3 *T_odom_camera);
+
+// The newest prepared frame (for depth and normals on the wire), NULL before the first. Valid until
+// the next track_frame.
+const struct gpu_frame *track_newest_frame(const struct track *track);
+
+const char *track_state_name(enum track_state state);    // "TRACKING"
+const char *track_reason_text(enum track_reason reason); // one line for a person
+
+#endif

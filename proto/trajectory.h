@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trajectories as text: TUM format, one line `timestamp tx ty tz qx qy qz qw` per pose, seconds and
+// metres, quaternion x y z w, '#' starts a comment line.
+#ifndef POSED_PROTO_TRAJECTORY_H
+#define POSED_PROTO_TRAJECTORY_H
+
+#include <stdio.h>
+
+#include "proto/log.h"
+#include "proto/types.h"
+
+struct trajectory {
+    struct stamped_pose *poses; // sorted by time, times strictly increasing
+    size_t n_poses;
+};
+
+// Writes one line. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int trajectory_write_tum(FILE *file,
+                                                             const struct stamped_pose *pose);
+
+// Reads a TUM file. Lines out of order are sorted, equal times keep the first (a warning counts
+// them); CRLF is accepted. A line with too few fields, NaN, infinity or a zero quaternion is an
+// error that names file and line. Returns 0 and a trajectory to free with trajectory_free, or
+// -ENOENT, -EINVAL, -EIO, -ENOMEM with *out empty and the reason in the log.
+__attribute__((warn_unused_result)) int
+trajectory_read_tum(const char *path, const struct log_sink *log, struct trajectory *out);
+
+// Reads the `frame-%06d.pose.txt` files (4x4 camera-to-world) of a 7-Scenes folder; the time of
+// frame k is k / 30 s. Returns as above.
+__attribute__((warn_unused_result)) int
+trajectory_read_sevenscenes(const char *folder, const struct log_sink *log, struct trajectory *out);
+
+// Pose at time_ns: linear in translation, slerp in rotation. Returns 0, or -ERANGE outside the
+// trajectory or inside a gap longer than max_gap_ns.
+__attribute__((warn_unused_result)) int trajectory_at(const struct trajectory *trajectory,
+                                                      int64_t time_ns, int64_t max_gap_ns,
+                                                      struct se3 *out_T_world_camera);
+
+void trajectory_free(struct trajectory *trajectory);
+
+#endif
