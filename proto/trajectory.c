@@ -1,2 +1,325 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reading and writing of trajectories. Times are parsed as long double: a Unix time with nanoseconds
+// needs 61 bits of mantissa, a double has 53 (and would be 0.2 us off).
 #include "proto/trajectory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/se3.h"
+
+#define NS_PER_S 1000000000LL
+#define TUM_LINE ", expected `timestamp tx ty tz qx qy qz qw`"
+
+int trajectory_write_tum(FILE *file, const struct stamped_pose *pose)
+{
+    const struct se3 *T = &pose->T_world_camera;
+    double q[4];
+    se3_to_quaternion(T, q);
+    int64_t s = pose->time_ns / NS_PER_S, ns = pose->time_ns % NS_PER_S;
+    const char *sign = pose->time_ns < 0 ? "-" : "";
+    int n = fprintf(file, "%s%lld.%09lld %.9f %.9f %.9f %.9f %.9f %.9f %.9f\n", sign, llabs(s),
+                    llabs(ns), T->t_m[0], T->t_m[1], T->t_m[2], q[0], q[1], q[2], q[3]);
+    return n < 0 ? -EIO : 0;
+}
+
+static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
+                             const struct stamped_pose *pose)
+{
+    if (trajectory->n_poses == *capacity) {
+        size_t grown = *capacity ? 2 * *capacity : 256;
+        void *poses = realloc(trajectory->poses, grown * sizeof *trajectory->poses);
+        if (!poses)
+            return -ENOMEM;
+        trajectory->poses = poses;
+        *capacity = grown;
+    }
+    trajectory->poses[trajectory->n_poses++] = *pose;
+    return 0;
+}
+
+// A pose on its way through sorting; `order` keeps the sort stable, so that of equal times the
+// first line wins.
+struct sort_entry {
+    struct stamped_pose pose;
+    size_t order;
+};
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct sort_entry *x = a, *y = b;
+    if (x->pose.time_ns != y->pose.time_ns)
+        return x->pose.time_ns < y->pose.time_ns ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+// Sorts by time and drops repeated times.
+static int trajectory_order(struct trajectory *trajectory, const char *path,
+                            const struct log_sink *log)
+{
+    size_t n = trajectory->n_poses;
+    struct sort_entry *entries = malloc(n * sizeof *entries);
+    if (!entries)
+        return -ENOMEM;
+    bool sorted = true;
+    for (size_t i = 0; i < n; i++) {
+        entries[i] = (struct sort_entry){trajectory->poses[i], i};
+        sorted = sorted && (!i || trajectory->poses[i - 1].time_ns <= trajectory->poses[i].time_ns);
+    }
+    if (!sorted) {
+        qsort(entries, n, sizeof *entries, compare_entries);
+        log_to(log, LOG_LEVEL_WARNING, "%s: times out of order, sorted", path);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!kept || trajectory->poses[kept - 1].time_ns != entries[i].pose.time_ns)
+            trajectory->poses[kept++] = entries[i].pose;
+    free(entries);
+    if (kept < n)
+        log_to(log, LOG_LEVEL_WARNING, "%s: %zu poses repeat a time and were left out", path,
+               n - kept);
+    trajectory->n_poses = kept;
+    return 0;
+}
+
+// Reads `wanted` numbers separated by blanks or commas. Returns how many there were before the
+// first text that is not a number; *out_rest points there.
+static int parse_numbers(const char *text, int wanted, long double *out, const char **out_rest)
+{
+    int n = 0;
+    while (n < wanted) {
+        char *end;
+        out[n] = strtold(text, &end);
+        if (end == text)
+            break;
+        n++;
+        text = end + (*end == ',');
+    }
+    *out_rest = text + strspn(text, " \t\r\n");
+    return n;
+}
+
+static bool all_finite(const long double *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+// One line of a TUM file. Returns 1 and a pose, 0 for a blank or comment line, -EINVAL.
+static int parse_tum_line(const char *line, const char *path, size_t line_number,
+                          const struct log_sink *log, struct stamped_pose *out)
+{
+    const char *start = line + strspn(line, " \t\r\n"), *rest, *wrong = NULL;
+    if (!*start || *start == '#')
+        return 0;
+    long double f[8];
+    int n = parse_numbers(start, 8, f, &rest);
+    if (n < 8)
+        wrong = "too few fields";
+    else if (*rest && *rest != '#')
+        wrong = "more than 8 fields";
+    else if (!all_finite(f, 8))
+        wrong = "NaN or infinity";
+    else if (fabsl(f[0]) > 9.2e9L)
+        wrong = "time out of range (seconds expected)";
+    else if (!(fabsl(f[1]) <= 1e6L && fabsl(f[2]) <= 1e6L && fabsl(f[3]) <= 1e6L))
+        wrong = "position out of range (metres expected)";
+    else if (!(fabsl(f[4]) <= 1e3L && fabsl(f[5]) <= 1e3L && fabsl(f[6]) <= 1e3L &&
+               fabsl(f[7]) <= 1e3L))
+        wrong = "quaternion out of range";
+    else if (!(f[4] * f[4] + f[5] * f[5] + f[6] * f[6] + f[7] * f[7] > 1e-6L))
+        wrong = "zero quaternion";
+    if (n < 8 && *rest)
+        log_to(log, LOG_LEVEL_ERROR, "%s:%zu: field %d is not a number" TUM_LINE, path, line_number,
+               n + 1);
+    else if (wrong)
+        log_to(log, LOG_LEVEL_ERROR, "%s:%zu: %s" TUM_LINE, path, line_number, wrong);
+    if (wrong)
+        return -EINVAL;
+    double t_m[3] = {(double)f[1], (double)f[2], (double)f[3]};
+    double q[4] = {(double)f[4], (double)f[5], (double)f[6], (double)f[7]};
+    out->time_ns = llroundl(f[0] * (long double)NS_PER_S);
+    out->T_world_camera = se3_from_quaternion(q, t_m);
+    return 1;
+}
+
+int trajectory_read_tum(const char *path, const struct log_sink *log, struct trajectory *out)
+{
+    *out = (struct trajectory){0};
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        int error = errno;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(error));
+        return error == ENOENT ? -ENOENT : -EIO;
+    }
+    char *line = NULL;
+    size_t line_size = 0, capacity = 0, line_number = 0;
+    int status = 0;
+    while (getline(&line, &line_size, file) >= 0) {
+        struct stamped_pose pose;
+        status = parse_tum_line(line, path, ++line_number, log, &pose);
+        if (status > 0)
+            status = trajectory_append(out, &capacity, &pose);
+        if (status < 0)
+            goto free_line;
+    }
+    if (ferror(file)) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: cannot be read: %s", path, strerror(errno));
+        status = -EIO;
+    } else if (out->n_poses == 0) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: holds no pose", path);
+        status = -EINVAL;
+    } else {
+        status = trajectory_order(out, path, log);
+    }
+free_line:
+    free(line);
+    fclose(file);
+    if (status < 0)
+        trajectory_free(out);
+    return status;
+}
+
+// One 4x4 matrix in a file of its own. Returns 0, -EIO, -EINVAL.
+static int read_matrix(const char *path, const struct log_sink *log, struct se3 *out)
+{
+    char text[2048];
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
+        return -EIO;
+    }
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[length] = 0;
+    long double m[16];
+    const char *rest, *wrong = NULL;
+    int n = parse_numbers(text, 16, m, &rest);
+    if (n < 16)
+        wrong = "fewer than 16 numbers";
+    else if (*rest)
+        wrong = "more than 16 numbers";
+    else if (!all_finite(m, 16))
+        wrong = "NaN or infinity";
+    else if (fabsl(m[12]) + fabsl(m[13]) + fabsl(m[14]) + fabsl(m[15] - 1) > 1e-6L)
+        wrong = "last row is not 0 0 0 1";
+    struct se3 T = se3_identity();
+    for (int i = 0; !wrong && i < 3; i++) {
+        for (int j = 0; j < 3; j++)
+            T.r[3 * i + j] = (double)m[4 * i + j];
+        T.t_m[i] = (double)m[4 * i + 3];
+    }
+    if (!wrong) { // a rotation, up to the digits that such files keep
+        struct se3 back = se3_normalized(&T);
+        double worst = 0;
+        for (int i = 0; i < 9; i++)
+            worst = fmax(worst, fabs(back.r[i] - T.r[i]));
+        if (!(worst < 1e-2))
+            wrong = "upper left 3x3 is not a rotation";
+        *out = back;
+    }
+    if (wrong) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s, expected a 4x4 camera-to-world matrix", path, wrong);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+// Index k of `frame-k.pose.txt`, or -1 for another name.
+static long pose_file_index(const char *name)
+{
+    if (strncmp(name, "frame-", 6) != 0 || name[6] < '0' || name[6] > '9')
+        return -1;
+    char *end;
+    long index = strtol(name + 6, &end, 10);
+    return strcmp(end, ".pose.txt") == 0 && index < 100000000 ? index : -1;
+}
+
+int trajectory_read_sevenscenes(const char *folder, const struct log_sink *log,
+                                struct trajectory *out)
+{
+    *out = (struct trajectory){0};
+    DIR *dir = opendir(folder);
+    if (!dir) {
+        int error = errno;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", folder, strerror(error));
+        return error == ENOENT ? -ENOENT : -EIO;
+    }
+    size_t capacity = 0;
+    int status = 0;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        long index = pose_file_index(entry->d_name);
+        if (index < 0)
+            continue;
+        char path[4096];
+        if (snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path) {
+            log_to(log, LOG_LEVEL_ERROR, "%s: path too long", folder);
+            status = -EINVAL;
+            break;
+        }
+        struct stamped_pose pose = {.time_ns = llroundl((long double)index * NS_PER_S / 30)};
+        status = read_matrix(path, log, &pose.T_world_camera);
+        if (!status)
+            status = trajectory_append(out, &capacity, &pose);
+        if (status)
+            break;
+    }
+    closedir(dir);
+    if (!status && out->n_poses == 0) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: no frame-*.pose.txt in this folder", folder);
+        status = -ENOENT;
+    }
+    if (!status) // readdir knows no order, which is not worth a warning
+        status = trajectory_order(out, folder, NULL);
+    if (status)
+        trajectory_free(out);
+    return status;
+}
+
+int trajectory_at(const struct trajectory *trajectory, int64_t time_ns, int64_t max_gap_ns,
+                  struct se3 *out_T_world_camera)
+{
+    const struct stamped_pose *poses = trajectory->poses;
+    size_t low = 0, high = trajectory->n_poses; // first pose later than time_ns
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (poses[middle].time_ns <= time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return -ERANGE;
+    const struct stamped_pose *before = &poses[low - 1];
+    if (before->time_ns == time_ns) {
+        *out_T_world_camera = before->T_world_camera;
+        return 0;
+    }
+    if (low == trajectory->n_poses || poses[low].time_ns - before->time_ns > max_gap_ns)
+        return -ERANGE;
+    const struct stamped_pose *after = &poses[low];
+    double part = (double)(time_ns - before->time_ns) / (double)(after->time_ns - before->time_ns);
+    // slerp: the part of the rotation vector between the two
+    struct se3 step = se3_between(&before->T_world_camera, &after->T_world_camera);
+    double twist[6] = {0};
+    se3_rotation_vector(&step, twist + 3);
+    for (int i = 3; i < 6; i++)
+        twist[i] *= part;
+    struct se3 turn = se3_exp(twist);
+    *out_T_world_camera = se3_compose(&before->T_world_camera, &turn);
+    for (int i = 0; i < 3; i++)
+        out_T_world_camera->t_m[i] =
+            (1 - part) * before->T_world_camera.t_m[i] + part * after->T_world_camera.t_m[i];
+    return 0;
+}
+
+void trajectory_free(struct trajectory *trajectory)
+{
+    free(trajectory->poses);
+    *trajectory = (struct trajectory){0};
+}

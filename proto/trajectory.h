@@ -14,7 +14,7 @@ struct trajectory {
     size_t n_poses;
 };
 
-// Writes one line. Returns 0 or -EIO.
+// Writes one line: time with 9 decimals, the rest too (1 nm). Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int trajectory_write_tum(FILE *file,
                                                              const struct stamped_pose *pose);
 

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/trajectory: both formats, what real files hold (CRLF, comments, disorder, repeats), what
+// must be refused with file and line, and interpolation against poses known in closed form.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/se3.h"
+#include "proto/trajectory.h"
+
+static char folder[64];
+static char last_line[1024];
+
+static void remember_line(void *user, enum log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+static const struct log_sink sink = {remember_line, NULL};
+
+static const char *write_file(const char *name, const char *text)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+    fclose(file);
+    return path;
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/posed-trajectory-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    return system(command);
+}
+
+static void assert_close(double a, double b, double limit)
+{
+    if (!(fabs(a - b) <= limit))
+        fail_msg("%.17g differs from %.17g, limit %.3g", a, b, limit);
+}
+
+static void test_reads_what_real_files_hold(void **state)
+{
+    (void)state;
+    const char *path = write_file("gt.txt", "# comment\r\n"
+                                            "\n"
+                                            "1305031101.665812345 1 2 3 0 0 0 1\r\n"
+                                            "1305031100.5 4 5 6 0 0 0.70710678 0.70710678\n"
+                                            "  1305031101.665812345 9 9 9 0 0 0 1 # repeated\n"
+                                            "1.305031102e+09,7,8,9,0,0,0,-2\n");
+    struct trajectory read;
+    assert_int_equal(trajectory_read_tum(path, &sink, &read), 0);
+    assert_non_null(strstr(last_line, "1 poses repeat a time"));
+    assert_int_equal(read.n_poses, 3);
+    assert_int_equal(read.poses[0].time_ns, 1305031100500000000);
+    assert_int_equal(read.poses[1].time_ns, 1305031101665812345);
+    assert_int_equal(read.poses[2].time_ns, 1305031102000000000);
+    assert_close(read.poses[1].T_world_camera.t_m[0], 1, 0); // the first of the two
+    assert_close(read.poses[0].T_world_camera.r[3], 1, 1e-8);
+    assert_close(read.poses[2].T_world_camera.r[0], 1, 0);
+    trajectory_free(&read);
+    assert_null(read.poses);
+}
+
+static void test_writes_what_it_reads(void **state)
+{
+    (void)state;
+    double twist[6] = {0.3, -0.2, 5, 0.5, -1, 2};
+    struct stamped_pose pose = {1305031101000000007, se3_exp(twist)},
+                        early = {.time_ns = -1500000000};
+    early.T_world_camera = se3_identity();
+    char path[256];
+    snprintf(path, sizeof path, "%s/out.txt", folder);
+    FILE *file = fopen(path, "w");
+    assert_int_equal(trajectory_write_tum(file, &early), 0);
+    assert_int_equal(trajectory_write_tum(file, &pose), 0);
+    fclose(file);
+    struct trajectory read;
+    assert_int_equal(trajectory_read_tum(path, &sink, &read), 0);
+    assert_int_equal(read.n_poses, 2);
+    assert_int_equal(read.poses[0].time_ns, -1500000000);
+    assert_int_equal(read.poses[1].time_ns, pose.time_ns);
+    for (int i = 0; i < 9; i++)
+        assert_close(read.poses[1].T_world_camera.r[i], pose.T_world_camera.r[i], 5e-9);
+    for (int i = 0; i < 3; i++)
+        assert_close(read.poses[1].T_world_camera.t_m[i], pose.T_world_camera.t_m[i], 1e-9);
+    trajectory_free(&read);
+    file = fopen("/dev/full", "w");
+    setvbuf(file, NULL, _IONBF, 0);
+    assert_int_equal(trajectory_write_tum(file, &pose), -EIO);
+    fclose(file);
+}
+
+static void test_refuses_bad_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *reason;
+    } cases[] = {
+        {"1 0 0 0 0 0 0 1\n2 0 0 0 0 0 1\n", ":2: too few fields"},
+        {"1 0 0 0 0 0 0 1 5\n", ":1: more than 8 fields"},
+        {"1 0 0 nan 0 0 0 1\n", ":1: NaN or infinity"},
+        {"1 0 0 inf 0 0 0 1\n", ":1: NaN or infinity"},
+        {"1 0 0 0 0 0 0 0\n", ":1: zero quaternion"},
+        {"# a\n1 0 x 0 0 0 0 1\n", ":2: field 3 is not a number"},
+        {"1305031101665812345 0 0 0 0 0 0 1\n", ":1: time out of range"},
+        {"1 1e300 0 0 0 0 0 1\n", ":1: position out of range"},
+        {"1 0 0 0 1e300 0 0 1\n", ":1: quaternion out of range"},
+        {"", "holds no pose"},
+        {"# only a comment\n", "holds no pose"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct trajectory read;
+        const char *path = write_file("bad.txt", cases[c].text);
+        assert_int_equal(trajectory_read_tum(path, &sink, &read), -EINVAL);
+        assert_null(read.poses);
+        assert_int_equal(strncmp(last_line, path, strlen(path)), 0);
+        if (!strstr(last_line, cases[c].reason))
+            fail_msg("\"%s\" does not say \"%s\"", last_line, cases[c].reason);
+    }
+    struct trajectory read;
+    assert_int_equal(trajectory_read_tum("/nonexistent/gt.txt", &sink, &read), -ENOENT);
+    assert_int_equal(trajectory_read_tum(folder, &sink, &read), -EIO);
+    assert_int_equal(trajectory_read_tum("/nonexistent/gt.txt", NULL, &read), -ENOENT);
+}
+
+static void test_reads_sevenscenes(void **state)
+{
+    (void)state;
+    struct trajectory read;
+    assert_int_equal(trajectory_read_sevenscenes("/nonexistent", &sink, &read), -ENOENT);
+    char seq[128];
+    snprintf(seq, sizeof seq, "%s/seq", folder);
+    assert_int_equal(mkdir(seq, 0700), 0);
+    assert_int_equal(trajectory_read_sevenscenes(seq, &sink, &read), -ENOENT);
+    write_file("seq/frame-000031.pose.txt", "0 -1 0 1\r\n1 0 0 2\r\n0 0 1 3\r\n0 0 0 1\r\n");
+    write_file("seq/frame-000001.pose.txt", "1 0 0 5 0 1 0 6 0 0 1 7 0 0 0 1");
+    write_file("seq/frame-000001.depth.png", "not a pose");
+    assert_int_equal(trajectory_read_sevenscenes(seq, &sink, &read), 0);
+    assert_int_equal(read.n_poses, 2);
+    assert_int_equal(read.poses[0].time_ns, 33333333);
+    assert_int_equal(read.poses[1].time_ns, 1033333333);
+    assert_close(read.poses[1].T_world_camera.r[1], -1, 1e-15);
+    assert_close(read.poses[1].T_world_camera.t_m[2], 3, 0);
+    trajectory_free(&read);
+    static const char *const bad[] = {
+        "1 0 0 0 0 1 0 0 0 0 1 0 0 0 0",     "1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1 1",
+        "nan 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1", "2 0 0 0 0 2 0 0 0 0 2 0 0 0 0 1",
+        "1 0 0 0 0 1 0 0 0 0 -1 0 0 0 0 1",  "1 0 0 0 0 1 0 0 0 0 1 0 0 0 1 1",
+    };
+    for (size_t c = 0; c < sizeof bad / sizeof *bad; c++) {
+        write_file("seq/frame-000002.pose.txt", bad[c]);
+        assert_int_equal(trajectory_read_sevenscenes(seq, &sink, &read), -EINVAL);
+        assert_non_null(strstr(last_line, "frame-000002.pose.txt"));
+        assert_null(read.poses);
+    }
+}
+
+static void test_interpolates(void **state)
+{
+    (void)state;
+    double turn[6] = {0, 0, 0, 0, 1, 0}, part[6] = {0, 0, 0, 0, 0.25, 0};
+    struct stamped_pose poses[3] = {
+        {1000, se3_identity()}, {2000, se3_exp(turn)}, {.time_ns = 9000}};
+    poses[1].T_world_camera.t_m[0] = 8;
+    poses[2].T_world_camera = poses[1].T_world_camera;
+    struct trajectory trajectory = {poses, 3}, empty = {NULL, 0};
+    struct se3 T, expected = se3_exp(part);
+    assert_int_equal(trajectory_at(&trajectory, 1250, 1000, &T), 0);
+    assert_close(T.t_m[0], 2, 1e-15);
+    for (int i = 0; i < 9; i++)
+        assert_close(T.r[i], expected.r[i], 1e-15);
+    assert_int_equal(trajectory_at(&trajectory, 999, 1000, &T), -ERANGE);
+    assert_int_equal(trajectory_at(&trajectory, 9001, 10000, &T), -ERANGE);
+    assert_int_equal(trajectory_at(&trajectory, 5000, 6999, &T), -ERANGE);
+    assert_int_equal(trajectory_at(&trajectory, 5000, 7000, &T), 0);
+    assert_int_equal(trajectory_at(&empty, 0, 1000, &T), -ERANGE);
+    for (int i = 0; i < 3; i++) // exact hits need no neighbour
+        assert_int_equal(trajectory_at(&trajectory, poses[i].time_ns, 0, &T), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reads_what_real_files_hold),
+        cmocka_unit_test(test_writes_what_it_reads),
+        cmocka_unit_test(test_refuses_bad_files),
+        cmocka_unit_test(test_reads_sevenscenes),
+        cmocka_unit_test(test_interpolates),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
