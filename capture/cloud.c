@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/cloud.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "capture/pcd.h"
+#include "capture/ply.h"
+
+int cloud_alloc(struct cloud *out, size_t n_points, bool with_normals)
+{
+    memset(out, 0, sizeof *out);
+    size_t n = n_points ? n_points : 1;
+    out->x_m = calloc(n, sizeof *out->x_m);
+    out->y_m = calloc(n, sizeof *out->y_m);
+    out->z_m = calloc(n, sizeof *out->z_m);
+    if (with_normals) {
+        out->nx = calloc(n, sizeof *out->nx);
+        out->ny = calloc(n, sizeof *out->ny);
+        out->nz = calloc(n, sizeof *out->nz);
+    }
+    out->n_points = n_points;
+    if (!out->x_m || !out->y_m || !out->z_m ||
+        (with_normals && (!out->nx || !out->ny || !out->nz))) {
+        cloud_free(out);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void cloud_free(struct cloud *cloud)
+{
+    free(cloud->x_m);
+    free(cloud->y_m);
+    free(cloud->z_m);
+    free(cloud->nx);
+    free(cloud->ny);
+    free(cloud->nz);
+    free(cloud->triangles);
+    memset(cloud, 0, sizeof *cloud);
+}
+
+struct point_set cloud_points(const struct cloud *cloud)
+{
+    return (struct point_set){cloud->x_m, cloud->y_m, cloud->z_m,     cloud->nx,
+                              cloud->ny,  cloud->nz,  cloud->n_points};
+}
+
+// The numbers of one line, at most six. Returns how many there are, or -1: a word is no number.
+static int parse_numbers(const char *at, const char *end, double out[6])
+{
+    int n = 0;
+    while (n < 6) {
+        while (at < end && strchr(" \t\r,;", *at))
+            at++;
+        if (at == end || *at == '#')
+            break;
+        char word[64], *stop;
+        size_t length = 0;
+        while (at < end && !strchr(" \t\r,;#", *at)) {
+            if (length + 1 < sizeof word)
+                word[length++] = *at;
+            at++;
+        }
+        word[length] = 0;
+        out[n] = strtod(word, &stop);
+        if (stop == word || *stop)
+            return -1;
+        n++;
+    }
+    return n;
+}
+
+// Three further columns are a normal only if they look like a unit vector: they may be a colour.
+static bool is_direction(const double v[3])
+{
+    double length2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2];
+    return length2 > 0.81 && length2 < 1.21;
+}
+
+static int text_error(const struct log_sink *log, const char *name, size_t line, const char *what)
+{
+    log_to(log, LOG_LEVEL_ERROR, "%s:%zu: %s", name, line, what);
+    return -EINVAL;
+}
+
+int cloud_parse_text(const void *data, size_t n_bytes, const char *name, const struct log_sink *log,
+                     struct cloud *out)
+{
+    const char *bytes = data, *end = bytes + n_bytes;
+    size_t n_lines = 1, n = 0, line = 0;
+    for (size_t i = 0; i < n_bytes; i++)
+        n_lines += bytes[i] == '\n';
+    int rc = cloud_alloc(out, n_lines, true), n_columns = 0;
+    if (rc < 0)
+        return rc;
+    float *const columns[6] = {out->x_m, out->y_m, out->z_m, out->nx, out->ny, out->nz};
+    for (const char *at = bytes; at < end;) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        double numbers[6];
+        int n_numbers = parse_numbers(at, stop, numbers);
+        at = stop < end ? stop + 1 : end;
+        line++;
+        if (n_numbers == 0)
+            continue;
+        if (n_numbers < 0)
+            rc = text_error(log, name, line, "not a number");
+        else if (n_numbers < 3 || n_numbers < n_columns)
+            rc = text_error(log, name, line, "too few numbers");
+        if (rc < 0)
+            goto fail;
+        if (n_columns == 0)
+            n_columns = n_numbers == 6 && is_direction(numbers + 3) ? 6 : 3;
+        for (int i = 0; i < n_columns; i++) {
+            columns[i][n] = (float)numbers[i];
+            if (!isfinite(columns[i][n])) {
+                rc = text_error(log, name, line, "coordinate is NaN or infinite");
+                goto fail;
+            }
+        }
+        n++;
+    }
+    out->n_points = n;
+    if (n_columns != 6) {
+        free(out->nx);
+        free(out->ny);
+        free(out->nz);
+        out->nx = out->ny = out->nz = NULL;
+    }
+    return 0;
+fail:
+    cloud_free(out);
+    return rc;
+}
+
+// The whole file in memory. The limit keeps a device or a mistaken path from filling it.
+static int read_file(const char *path, const struct log_sink *log, void **out, size_t *out_bytes)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        int rc = -errno;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(-rc));
+        return rc;
+    }
+    char *bytes = NULL;
+    size_t n = 0, room = 0;
+    int rc = 0;
+    for (;;) {
+        if (n == room) {
+            size_t more = room ? 2 * room : 1 << 16;
+            char *grown = more <= ((size_t)1 << 31) ? realloc(bytes, more) : NULL;
+            if (!grown) {
+                rc = more <= ((size_t)1 << 31) ? -ENOMEM : -EFBIG;
+                break;
+            }
+            bytes = grown;
+            room = more;
+        }
+        size_t got = fread(bytes + n, 1, room - n, file);
+        if (got == 0) {
+            rc = ferror(file) ? -EIO : 0;
+            break;
+        }
+        n += got;
+    }
+    fclose(file);
+    if (rc < 0) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(-rc));
+        free(bytes);
+        return rc;
+    }
+    *out = bytes;
+    *out_bytes = n;
+    return 0;
+}
+
+int cloud_read(const char *path, const struct log_sink *log, struct cloud *out)
+{
+    memset(out, 0, sizeof *out);
+    void *data = NULL;
+    size_t n_bytes = 0;
+    int rc = read_file(path, log, &data, &n_bytes);
+    if (rc < 0)
+        return rc;
+    const char *dot = strrchr(path, '.');
+    if (dot && !strcasecmp(dot, ".ply"))
+        rc = ply_parse(data, n_bytes, path, log, out);
+    else if (dot && !strcasecmp(dot, ".pcd"))
+        rc = pcd_parse(data, n_bytes, path, log, out);
+    else
+        rc = cloud_parse_text(data, n_bytes, path, log, out);
+    free(data);
+    if (rc == -ENOMEM)
+        log_to(log, LOG_LEVEL_ERROR, "%s: out of memory", path);
+    return rc;
+}
+
+static void put_float_le(FILE *file, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    for (int i = 0; i < 4; i++)
+        putc((int)(bits >> (8 * i) & 0xff), file);
+}
+
+int cloud_write_ply(const char *path, const struct point_set *points, const struct log_sink *log)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file) {
+        int rc = -errno;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(-rc));
+        return rc;
+    }
+    const float *const columns[6] = {points->x_m, points->y_m, points->z_m,
+                                     points->nx,  points->ny,  points->nz};
+    int n_columns = points->nx ? 6 : 3;
+    fprintf(file, "ply\nformat binary_little_endian 1.0\nelement vertex %zu\n", points->n_points);
+    static const char *const names[] = {"x", "y", "z", "nx", "ny", "nz"};
+    for (int i = 0; i < n_columns; i++)
+        fprintf(file, "property float %s\n", names[i]);
+    fprintf(file, "end_header\n");
+    for (size_t k = 0; k < points->n_points; k++)
+        for (int i = 0; i < n_columns; i++)
+            put_float_le(file, columns[i][k]);
+    bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: could not write", path);
+        return -EIO;
+    }
+    return 0;
+}
