@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes on the wire: the messages of posed.proto and requests.proto, through nanopb (no heap, every
+// bound known at compile time). The generated structs are the plain data that daemon and client
+// fill; this file adds what the schema cannot say: framing, validation, units, big byte fields.
+//
+// All functions are pure and may be called from any thread. Decoders take hostile bytes: they never
+// read past `n_bytes` and never allocate.
+#ifndef POSED_PROTO_WIRE_H
+#define POSED_PROTO_WIRE_H
+
+#include <pb.h>
+
+#include "proto/posed.pb.h"
+#include "proto/requests.pb.h"
+#include "proto/types.h"
+
+// Framing of both directions of the request socket: five letters, then the protocol's version.
+#define WIRE_MAGIC                  "posed\x01"
+#define WIRE_MAGIC_BYTES            6
+#define WIRE_VERSION                1
+#define WIRE_REQUEST_MAX_BYTES      65536 // framing included
+#define WIRE_REPLY_MAX_BYTES        (WIRE_MAGIC_BYTES + posed_Reply_size)
+#define WIRE_IMAGE_HEADER_MAX_BYTES (posed_RawImage_size + 12)
+
+// Covariance on the diagonal [m^2, rad^2] of a pose that is LOST: "do not use".
+#define WIRE_COVARIANCE_LOST 1e6
+
+// Encodes one message (`fields` = posed_X_fields). Returns its size in bytes, or -EMSGSIZE when
+// `size_bytes` is too small.
+__attribute__((warn_unused_result)) int wire_encode(const pb_msgdesc_t *fields, const void *message,
+                                                    uint8_t *out, size_t size_bytes);
+
+// Decodes one message. Returns 0 or -EBADMSG.
+__attribute__((warn_unused_result)) int
+wire_decode(const pb_msgdesc_t *fields, const uint8_t *bytes, size_t n_bytes, void *out);
+
+// An image on the wire is this header and then its n_data_bytes pixels, which the caller appends
+// (field `data`, so the whole is a valid RawImage). Returns the header's size or -EMSGSIZE.
+__attribute__((warn_unused_result)) int wire_encode_image_header(const posed_RawImage *image,
+                                                                 size_t n_data_bytes, uint8_t *out,
+                                                                 size_t size_bytes);
+
+// A framed request. Return values, and what the daemon does with each:
+//   0            *out is valid, out->which_what names its kind
+//   -EPROTO      no magic: not for us. No answer, only a counter
+//   -EPROTONOSUPPORT  magic of another version: answered UNIMPLEMENTED
+//   -EMSGSIZE    longer than WIRE_REQUEST_MAX_BYTES: answered RESOURCE_EXHAUSTED
+//   -EBADMSG     not a Request: answered INVALID_ARGUMENT
+//   -EINVAL      a Request of no kind: answered INVALID_ARGUMENT
+//   -ENOSYS      a Request of an unknown kind, field number in *out_kind: answered UNIMPLEMENTED
+// out->id is the request's id as far as it could be read, else 0.
+__attribute__((warn_unused_result)) int wire_decode_request(const uint8_t *bytes, size_t n_bytes,
+                                                            posed_Request *out, uint32_t *out_kind);
+
+// Framed encoders and the client's decoder. Sizes as wire_encode; decode returns 0, -EPROTO,
+// -EPROTONOSUPPORT or -EBADMSG.
+__attribute__((warn_unused_result)) int wire_encode_request(const posed_Request *request,
+                                                            uint8_t *out, size_t size_bytes);
+__attribute__((warn_unused_result)) int wire_encode_reply(const posed_Reply *reply, uint8_t *out,
+                                                          size_t size_bytes);
+__attribute__((warn_unused_result)) int wire_decode_reply(const uint8_t *bytes, size_t n_bytes,
+                                                          posed_Reply *out);
+
+// Nanoseconds <-> seconds and nanos (0 .. 999999999, also for times before 1970). Reading returns 0
+// or -ERANGE when nanos or the sum is out of range.
+posed_Timestamp wire_timestamp(int64_t time_ns);
+__attribute__((warn_unused_result)) int wire_read_timestamp(const posed_Timestamp *timestamp,
+                                                            int64_t *out_time_ns);
+
+// T_odom_camera as a message. `previous_xyzw` (may be NULL) is the quaternion sent before: the sign
+// is chosen to continue it, and it is replaced by the one sent now. All zeros = none yet.
+posed_Pose wire_pose(const struct se3 *T, double previous_xyzw[4]);
+
+// The opposite, for poses that a client sends: everything finite, the quaternion of length 1 within
+// 1 % (it is normalised). Returns 0, or -EINVAL with *out_field the path of the first wrong field
+// below the pose ("orientation", "position.x", ...).
+__attribute__((warn_unused_result)) int wire_read_pose(const posed_Pose *pose, struct se3 *out_T,
+                                                       const char **out_field);
+
+// Copies text into a fixed field: cut at a whole character, bytes that are no UTF-8 become '?'
+// (protobuf decoders refuse a string that is not UTF-8, and a path may be anything).
+void wire_copy_text(char *out, size_t size_bytes, const char *text);
+
+// Canonical name of a code, "INVALID_ARGUMENT"; of a state, "TRACKING".
+const char *wire_code_name(posed_Code code);
+const char *wire_state_name(posed_State state);
+
+#endif
