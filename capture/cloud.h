@@ -25,7 +25,8 @@ __attribute__((warn_unused_result)) int cloud_read(const char *path, const struc
 
 // Text: `x y z` or `x y z nx ny nz` a line, separated by blanks, tabs, commas or semicolons; '#'
 // starts a comment, blank lines are skipped. Normals are read when the first line's last three
-// numbers are a unit vector; other columns (colours, intensity) are ignored. `name` is what errors call the input.
+// numbers are a unit vector; other columns (colours, intensity) are ignored. `name` is what
+// errors call the input.
 __attribute__((warn_unused_result)) int cloud_parse_text(const void *data, size_t n_bytes,
                                                          const char *name,
                                                          const struct log_sink *log,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing of trajectories. Times are parsed as long double: a Unix time with nanoseconds
+// Reading and writing of trajectories. Times are parsed as long double: a Unix time in nanoseconds
 // needs 61 bits of mantissa, a double has 53 (and would be 0.2 us off).
 #include "proto/trajectory.h"
 
