@@ -1,2 +1,217 @@
 // SPDX-License-Identifier: Apache-2.0
+// The contract's front: finds the driver, applies overrides, checks plausibility, and hands reading
+// to the replay (recordings) or to the driver itself (cameras).
 #include "capture/capture.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/driver.h"
+#include "capture/plausible.h"
+#include "capture/replay.h"
+
+static const struct capture_driver *const drivers[] = {
+    &capture_driver_tum,
+    &capture_driver_sevenscenes,
+};
+#define N_DRIVERS (sizeof drivers / sizeof *drivers)
+
+// How many frames, spread over the recording, are tried for a look at the depth.
+#define N_PROBES 16
+
+struct capture {
+    const struct capture_driver *driver;
+    void *state;
+    struct capture_info info;
+    struct replay *replay; // NULL when live
+};
+
+static bool is_within(double value, double low, double high)
+{
+    return value >= low && value <= high; // false for NaN
+}
+
+static const char *bad_setting(const struct capture_settings *s)
+{
+    if (!is_within(s->rate, 0, 1000))
+        return "rate must be 0..1000";
+    if (!is_within(s->start_s, 0, 1e9) || !is_within(s->duration_s, 0, 1e9))
+        return "start and duration must be 0..1e9 s";
+    if (!is_within(s->fx_px, 0, 1e6) || !is_within(s->fy_px, -1e6, 1e6))
+        return "fx must be 0..1e6 px, fy -1e6..1e6 px";
+    if (!is_within(s->cx_px, -1e6, 1e6) || !is_within(s->cy_px, -1e6, 1e6))
+        return "cx and cy must be -1e6..1e6 px";
+    if (s->depth_scale != 0 && !is_within(s->depth_scale, 1, 1e6))
+        return "depth_scale must be 1..1e6 units per metre";
+    return NULL;
+}
+
+static const struct capture_driver *find_driver(const char *source, const char **out_location)
+{
+    size_t n = strcspn(source, ":");
+    *out_location = source[n] ? source + n + 1 : "";
+    for (size_t i = 0; i < N_DRIVERS; i++)
+        if (strlen(drivers[i]->name) == n && !memcmp(drivers[i]->name, source, n))
+            return drivers[i];
+    return NULL;
+}
+
+static void apply_overrides(struct capture_info *info, const struct capture_settings *settings)
+{
+    struct intrinsics *camera = &info->camera;
+    camera->fx_px = settings->fx_px != 0 ? settings->fx_px : camera->fx_px;
+    camera->fy_px = settings->fy_px != 0 ? settings->fy_px : camera->fy_px;
+    camera->cx_px = settings->cx_px != 0 ? settings->cx_px : camera->cx_px;
+    camera->cy_px = settings->cy_px != 0 ? settings->cy_px : camera->cy_px;
+    info->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : info->units_per_m;
+}
+
+// Median depth of the first usable one of a few frames. A recording may begin with a covered lens or
+// a broken file; a recording without any readable frame is an error of its own.
+static int probe_depth(struct capture *capture, const struct log_sink *log, double *out_median_m)
+{
+    const struct capture_info *info = &capture->info;
+    struct depth_frame image = {.width_px = info->camera.width_px,
+                                .height_px = info->camera.height_px,
+                                .units_per_m = info->units_per_m};
+    uint16_t *pixels = malloc((size_t)image.width_px * image.height_px * sizeof *pixels);
+    if (!pixels)
+        return -ENOMEM;
+    image.depth = pixels;
+    uint64_t n_frames = replay_round_frames(capture->replay);
+    uint64_t n_probes = n_frames < N_PROBES ? n_frames : N_PROBES;
+    bool readable = false;
+    int err = 0;
+    *out_median_m = NAN;
+    for (uint64_t i = 0; i < n_probes && isnan(*out_median_m); i++) {
+        struct capture_frame frame = {0};
+        err = capture->driver->decode(
+            capture->state, replay_entry(capture->replay, i * n_frames / n_probes), pixels, &frame);
+        if (err && err != -EBADMSG)
+            break;
+        readable = readable || !err;
+        if (!err)
+            *out_median_m = plausible_median_m(&image);
+    }
+    free(pixels);
+    if (err && err != -EBADMSG)
+        return err;
+    if (readable)
+        return 0;
+    log_to(log, LOG_LEVEL_ERROR, "%s: none of %llu frames looked at is readable", info->description,
+           (unsigned long long)n_probes);
+    return -EINVAL;
+}
+
+static int check_plausible(struct capture *capture, const struct capture_settings *settings)
+{
+    enum log_level level = settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR;
+    int err = plausible_intrinsics(&capture->info.camera, &settings->log, level);
+    if (err && !settings->allow_implausible)
+        return err;
+    double median_m;
+    err = probe_depth(capture, &settings->log, &median_m);
+    if (err)
+        return err;
+    if (isnan(median_m)) {
+        log_to(&settings->log, LOG_LEVEL_WARNING,
+               "%s: the frames looked at are (almost) empty, the depth scale was not checked",
+               capture->info.description);
+        return 0;
+    }
+    err = plausible_depth(median_m, capture->info.units_per_m, &settings->log, level);
+    return settings->allow_implausible ? 0 : err;
+}
+
+static int open_recording(struct capture *capture, const struct capture_settings *settings)
+{
+    int err =
+        replay_create(&capture->replay, capture->driver, capture->state, settings, &capture->info);
+    if (err)
+        return err;
+    err = check_plausible(capture, settings);
+    if (err)
+        return err;
+    return replay_start(capture->replay);
+}
+
+int capture_open(struct capture **out, const struct capture_settings *settings)
+{
+    const struct log_sink *log = &settings->log;
+    *out = NULL;
+    const char *source = settings->source ? settings->source : "", *location;
+    const struct capture_driver *driver = find_driver(source, &location);
+    const char *reason = driver ? bad_setting(settings) : "unknown driver";
+    if (reason) {
+        log_to(log, LOG_LEVEL_ERROR, "source '%s': %s", source, reason);
+        return -EINVAL;
+    }
+    struct capture *capture = calloc(1, sizeof *capture);
+    if (!capture)
+        return -ENOMEM;
+    capture->driver = driver;
+    struct capture_info *info = &capture->info;
+    snprintf(info->driver, sizeof info->driver, "%s", driver->name);
+    int err = driver->open(&capture->state, location, settings, info);
+    if (err)
+        goto fail;
+    if (!info->description[0])
+        snprintf(info->description, sizeof info->description, "%s", source);
+    apply_overrides(info, settings);
+    if (!info->live)
+        err = open_recording(capture, settings);
+    if (err)
+        goto fail;
+    *out = capture;
+    return 0;
+fail:
+    capture_close(&capture);
+    return err;
+}
+
+int capture_read(struct capture *capture, int timeout_ms, struct capture_frame *out_frame)
+{
+    if (capture->replay)
+        return replay_read(capture->replay, timeout_ms, out_frame);
+    return capture->driver->wait(capture->state, timeout_ms, out_frame);
+}
+
+void capture_interrupt(struct capture *capture)
+{
+    if (capture->replay)
+        replay_interrupt(capture->replay);
+    else
+        capture->driver->interrupt(capture->state);
+}
+
+const struct capture_info *capture_info(const struct capture *capture)
+{
+    return &capture->info;
+}
+
+long capture_ground_truth(const struct capture *capture, struct stamped_pose **out)
+{
+    *out = NULL;
+    return capture->driver->ground_truth ? capture->driver->ground_truth(capture->state, out) : 0;
+}
+
+void capture_close(struct capture **capture)
+{
+    if (!*capture)
+        return;
+    replay_destroy(&(*capture)->replay); // its thread uses the driver's state
+    if ((*capture)->state)
+        (*capture)->driver->close((*capture)->state);
+    free(*capture);
+    *capture = NULL;
+}
+
+const struct capture_driver_name *capture_drivers(void)
+{
+    static struct capture_driver_name names[N_DRIVERS + 1];
+    for (size_t i = 0; i < N_DRIVERS; i++)
+        names[i] = (struct capture_driver_name){drivers[i]->name, drivers[i]->summary};
+    return names;
+}

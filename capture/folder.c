@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names are resolved by openat2(RESOLVE_BENEATH), which lets links inside the folder work and stops
+// everything that leaves it. Kernels and sandboxes without that call get the stricter walk: part by
+// part, following no link at all.
+#include "capture/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int folder_open(const char *path, const struct log_sink *log)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        return fd;
+    int err = -errno;
+    log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, folder_error(err));
+    return err;
+}
+
+bool folder_name_is_safe(const char *name)
+{
+    if (name[0] == '/' || name[0] == '\0')
+        return false;
+    for (const char *part = name; *part;) {
+        size_t n = strcspn(part, "/");
+        if (n == 2 && part[0] == '.' && part[1] == '.')
+            return false;
+        part += n;
+        part += strspn(part, "/");
+    }
+    return true;
+}
+
+static int open_without_links(int folder, const char *name, int flags)
+{
+    char part[256];
+    int at = dup(folder);
+    while (at >= 0) {
+        size_t n = strcspn(name, "/");
+        const char *next = name + n + strspn(name + n, "/");
+        if (n >= sizeof part) {
+            close(at);
+            return -ENAMETOOLONG;
+        }
+        memcpy(part, name, n);
+        part[n] = '\0';
+        int fd = openat(at, part,
+                        *next ? O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC : flags | O_NOFOLLOW);
+        int err = -errno;
+        close(at);
+        if (fd < 0)
+            return err;
+        if (!*next)
+            return fd;
+        at = fd;
+        name = next;
+    }
+    return -errno;
+}
+
+int folder_open_file(int folder, const char *name)
+{
+    if (!folder_name_is_safe(name))
+        return -EXDEV;
+    // O_NONBLOCK: a pipe in place of a file must not hang us before fstat finds it out
+    int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    struct open_how how = {.flags = (unsigned)flags,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    int fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+    if (fd < 0) {
+        if (errno != ENOSYS && errno != EPERM)
+            return -errno;
+        fd = open_without_links(folder, name, flags);
+        if (fd < 0)
+            return fd;
+    }
+    struct stat st;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return -EINVAL;
+    }
+    return fd;
+}
+
+static int reserve(struct file_bytes *bytes, size_t n_bytes)
+{
+    if (n_bytes <= bytes->capacity)
+        return 0;
+    size_t capacity = n_bytes + n_bytes / 2 + 4096;
+    unsigned char *data = realloc(bytes->data, capacity);
+    if (!data)
+        return -ENOMEM;
+    bytes->data = data;
+    bytes->capacity = capacity;
+    return 0;
+}
+
+int folder_read(int folder, const char *name, size_t max_bytes, struct file_bytes *bytes)
+{
+    bytes->n_bytes = 0;
+    int fd = folder_open_file(folder, name);
+    if (fd < 0)
+        return fd;
+    struct stat st;
+    int err = fstat(fd, &st) ? -errno : 0;
+    if (!err && (uint64_t)st.st_size > max_bytes)
+        err = -EFBIG;
+    if (!err)
+        err = reserve(bytes, (size_t)st.st_size + 1);
+    while (!err && bytes->n_bytes < (size_t)st.st_size) {
+        ssize_t n = read(fd, bytes->data + bytes->n_bytes, (size_t)st.st_size - bytes->n_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            err = -errno;
+        if (n <= 0)
+            break;
+        bytes->n_bytes += (size_t)n;
+    }
+    if (!err)
+        bytes->data[bytes->n_bytes] = 0;
+    close(fd);
+    return err;
+}
+
+int folder_read_text(int folder, const char *path, const char *name, const struct log_sink *log,
+                     struct file_bytes *bytes)
+{
+    int err = folder_read(folder, name, FOLDER_MAX_TEXT_BYTES, bytes);
+    if (err && err != -ENOENT)
+        log_to(log, LOG_LEVEL_ERROR, "%s/%s: %s", path, name, folder_error(err));
+    if (!err && memchr(bytes->data, 0, bytes->n_bytes)) {
+        log_to(log, LOG_LEVEL_ERROR, "%s/%s: not a text file (NUL byte)", path, name);
+        err = -EINVAL;
+    }
+    return err;
+}
+
+const char *folder_error(int negative_errno)
+{
+    switch (-negative_errno) {
+    case EXDEV:
+        return "leads out of the recording's folder, refused";
+    case EINVAL:
+        return "not a regular file";
+    case EFBIG:
+        return "file too large";
+    default:
+        return strerror(-negative_errno);
+    }
+}
+
+void file_bytes_free(struct file_bytes *bytes)
+{
+    free(bytes->data);
+    *bytes = (struct file_bytes){0};
+}

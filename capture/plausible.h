@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Can this recording be what its calibration says? A wrong depth scale or another camera's
+// intrinsics give poses that look fine and are wrong, so they are looked for when a source opens.
+#ifndef POSED_CAPTURE_PLAUSIBLE_H
+#define POSED_CAPTURE_PLAUSIBLE_H
+
+#include "proto/log.h"
+#include "proto/types.h"
+
+// Limits for the median depth of a scene [m].
+#define PLAUSIBLE_MEDIAN_MIN_M 0.2
+#define PLAUSIBLE_MEDIAN_MAX_M 12.0
+
+// Focal lengths for a field of view of 10..150 degrees and equal within a factor 2, principal point
+// inside the image and within its middle part (20..80 % of each side: a calibration made for twice
+// the image size fails this). Returns 0, or -ERANGE after logging the reason at `level`.
+__attribute__((warn_unused_result)) int plausible_intrinsics(const struct intrinsics *camera,
+                                                             const struct log_sink *log,
+                                                             enum log_level level);
+
+// Median of the valid depths [m]; NaN when less than 1 % of the pixels are valid.
+double plausible_median_m(const struct depth_frame *frame);
+
+// Returns 0 when median_m is within the limits, or -ERANGE after logging the reason at `level`.
+__attribute__((warn_unused_result)) int plausible_depth(double median_m, double units_per_m,
+                                                        const struct log_sink *log,
+                                                        enum log_level level);
+
+#endif

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reader sleeps on a semaphore, which the decoder, and a signal handler through
+// replay_interrupt, may post at any time: a post without news only costs one more look.
+// Pixels change hands by exchanging pointers, so the frame that the reader holds (also the one that
+// duplicates are compared with) does not occupy the ring while late frames pass by.
+#include "capture/replay.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define N_SLOTS 6 // 200 ms at camera rate: rides out a slow disk, 4 MB at 640x480
+#define N_JUMPS 64
+
+struct slot {
+    uint16_t *pixels;
+    struct capture_frame frame; // what the driver adds; the reader fills in the rest
+    bool passed_over;
+    int result; // of decode
+};
+
+// A pause of the recording that is shortened: frames from `entry` on are due earlier by excess_ns.
+struct jump {
+    uint64_t entry;
+    int64_t excess_ns;
+};
+
+struct replay {
+    const struct capture_driver *driver;
+    void *state;
+    double rate;
+    bool loop;
+    uint64_t first, step, n_round; // entries first, first + step, ...
+    int64_t first_ns, period_ns, round_ns, paced_round_ns;
+    struct jump jumps[N_JUMPS];
+    size_t n_jumps;
+    uint32_t width_px, height_px;
+    double units_per_m;
+
+    size_t buffer_bytes;
+    void *(*buffer_alloc)(void *user, size_t bytes);
+    void (*buffer_free)(void *user, void *buffer, size_t bytes);
+    void *buffer_user;
+
+    pthread_t thread;
+    bool thread_runs;
+    sem_t wake; // the reader
+    atomic_bool interrupted;
+
+    pthread_mutex_t lock;
+    pthread_cond_t room;
+    struct slot slots[N_SLOTS];
+    uint64_t n_decoded, n_taken; // frames q < n_decoded are in the ring, q < n_taken handed out
+    int64_t start_mono_ns;       // 0 until the first read
+    int64_t decode_ns;           // how long decoding takes, running mean
+    bool stop;
+
+    uint16_t *held; // pixels of the frame handed out last
+    bool held_valid;
+    int failed; // a decode error that ended the replay
+};
+
+static int64_t mono_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void *default_alloc(void *user, size_t bytes)
+{
+    (void)user;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void default_free(void *user, void *buffer, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(buffer);
+}
+
+static int64_t entry_time_ns(const struct replay *replay, uint64_t entry)
+{
+    int64_t time_ns;
+    uint64_t index;
+    replay->driver->stamp(replay->state, entry, &time_ns, &index);
+    return time_ns;
+}
+
+// When frame q is due, in ns of monotonic time after the first one at rate 1.
+static int64_t paced_ns(const struct replay *replay, uint64_t q)
+{
+    uint64_t round = q / replay->n_round, entry = replay_entry(replay, q % replay->n_round);
+    int64_t excess_ns = 0;
+    for (size_t i = 0; i < replay->n_jumps && replay->jumps[i].entry <= entry; i++)
+        excess_ns = replay->jumps[i].excess_ns;
+    return entry_time_ns(replay, entry) - replay->first_ns - excess_ns +
+           (int64_t)round * replay->paced_round_ns;
+}
+
+// CLOCK_MONOTONIC when frame q is due; q may be one behind the end.
+static int64_t due_ns(const struct replay *replay, uint64_t q)
+{
+    bool behind = !replay->loop && q >= replay->n_round;
+    int64_t after_ns =
+        behind ? paced_ns(replay, replay->n_round - 1) + replay->period_ns : paced_ns(replay, q);
+    return replay->start_mono_ns + (int64_t)((double)after_ns / replay->rate);
+}
+
+static bool is_paced(const struct replay *replay)
+{
+    return replay->rate > 0;
+}
+
+static void *decode_ahead(void *argument)
+{
+    struct replay *replay = argument;
+    pthread_mutex_lock(&replay->lock);
+    while (!replay->stop) {
+        uint64_t q = replay->n_decoded;
+        if (q - replay->n_taken == N_SLOTS || (!replay->loop && q >= replay->n_round)) {
+            pthread_cond_wait(&replay->room, &replay->lock);
+            continue;
+        }
+        struct slot *slot = &replay->slots[q % N_SLOTS];
+        int64_t begin_ns = mono_ns();
+        // decoding what is late by the time it is decoded would make everything late for ever
+        slot->passed_over = is_paced(replay) && replay->start_mono_ns &&
+                            begin_ns + replay->decode_ns >= due_ns(replay, q + 1);
+        slot->frame = (struct capture_frame){.gravity_m_s2 = {NAN, NAN, NAN}};
+        slot->result = 0;
+        if (!slot->passed_over) {
+            pthread_mutex_unlock(&replay->lock);
+            slot->result =
+                replay->driver->decode(replay->state, replay_entry(replay, q % replay->n_round),
+                                       slot->pixels, &slot->frame);
+            pthread_mutex_lock(&replay->lock);
+            replay->decode_ns += (mono_ns() - begin_ns - replay->decode_ns) / 8;
+        }
+        replay->n_decoded++;
+        sem_post(&replay->wake);
+    }
+    pthread_mutex_unlock(&replay->lock);
+    return NULL;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Median over (at most) the first 1024 steps of the round.
+static int64_t median_period_ns(const struct replay *replay)
+{
+    static const int64_t unknown_ns = 1000000000 / 30;
+    int64_t periods_ns[1024];
+    size_t n = 0;
+    for (uint64_t q = 1; q < replay->n_round && n < 1024; q++)
+        periods_ns[n++] = entry_time_ns(replay, replay_entry(replay, q)) -
+                          entry_time_ns(replay, replay_entry(replay, q - 1));
+    if (n == 0)
+        return unknown_ns;
+    qsort(periods_ns, n, sizeof *periods_ns, compare_ns);
+    return periods_ns[n / 2];
+}
+
+// Which entries are played: those within start and duration, every step-th.
+static int choose_entries(struct replay *replay, const struct capture_settings *settings,
+                          uint64_t n_entries)
+{
+    int64_t origin_ns = entry_time_ns(replay, 0);
+    double from_ns = settings->start_s * 1e9;
+    double to_ns = settings->duration_s > 0 ? from_ns + settings->duration_s * 1e9 : INFINITY;
+    uint64_t first = 0, end;
+    while (first < n_entries && (double)(entry_time_ns(replay, first) - origin_ns) < from_ns)
+        first++;
+    for (end = first; end < n_entries; end++)
+        if (!((double)(entry_time_ns(replay, end) - origin_ns) < to_ns))
+            break;
+    if (first == end)
+        return -ENOENT;
+    replay->first = first;
+    replay->step = settings->step > 1 ? settings->step : 1;
+    replay->n_round = (end - first + replay->step - 1) / replay->step;
+    replay->first_ns = entry_time_ns(replay, first);
+    replay->period_ns = median_period_ns(replay);
+    return 0;
+}
+
+static void find_jumps(struct replay *replay, const struct log_sink *log)
+{
+    int64_t excess_ns = 0, before_ns = replay->first_ns;
+    for (uint64_t q = 1; q < replay->n_round; q++) {
+        uint64_t entry = replay_entry(replay, q);
+        int64_t time_ns = entry_time_ns(replay, entry), pause_ns = time_ns - before_ns;
+        int64_t longest_ns = REPLAY_LONGEST_PAUSE_NS > 4 * replay->period_ns
+                                 ? REPLAY_LONGEST_PAUSE_NS
+                                 : 4 * replay->period_ns;
+        before_ns = time_ns;
+        if (pause_ns <= longest_ns || replay->n_jumps == N_JUMPS)
+            continue;
+        excess_ns += pause_ns - REPLAY_LONGEST_PAUSE_NS;
+        replay->jumps[replay->n_jumps++] = (struct jump){entry, excess_ns};
+        log_to(log, LOG_LEVEL_WARNING,
+               "the recording pauses for %.1f s before frame %llu; a paced replay waits %.0f s",
+               (double)pause_ns * 1e-9, (unsigned long long)entry,
+               (double)REPLAY_LONGEST_PAUSE_NS * 1e-9);
+    }
+    replay->round_ns = before_ns - replay->first_ns + replay->period_ns;
+    replay->paced_round_ns = replay->round_ns - excess_ns;
+}
+
+static int take_buffers(struct replay *replay)
+{
+    for (int i = 0; i <= N_SLOTS; i++) {
+        uint16_t **buffer = i < N_SLOTS ? &replay->slots[i].pixels : &replay->held;
+        *buffer = replay->buffer_alloc(replay->buffer_user, replay->buffer_bytes);
+        if (!*buffer)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int replay_create(struct replay **out, const struct capture_driver *driver, void *state,
+                  const struct capture_settings *settings, struct capture_info *info)
+{
+    *out = NULL;
+    struct replay *replay = calloc(1, sizeof *replay);
+    if (!replay)
+        return -ENOMEM;
+    replay->driver = driver;
+    replay->state = state;
+    replay->rate = settings->rate;
+    replay->loop = settings->loop;
+    replay->width_px = info->camera.width_px;
+    replay->height_px = info->camera.height_px;
+    replay->units_per_m = info->units_per_m;
+    replay->buffer_bytes = (size_t)replay->width_px * replay->height_px * sizeof(uint16_t);
+    replay->buffer_alloc = settings->buffer_alloc ? settings->buffer_alloc : default_alloc;
+    replay->buffer_free = settings->buffer_alloc ? settings->buffer_free : default_free;
+    replay->buffer_user = settings->buffer_user;
+    sem_init(&replay->wake, 0, 0);
+    pthread_mutex_init(&replay->lock, NULL);
+    pthread_cond_init(&replay->room, NULL);
+    int err = choose_entries(replay, settings, info->n_frames);
+    if (err)
+        log_to(&settings->log, LOG_LEVEL_ERROR,
+               "no frame of the recording lies within start and duration");
+    else
+        err = take_buffers(replay);
+    if (err) {
+        replay_destroy(&replay);
+        return err;
+    }
+    find_jumps(replay, &settings->log);
+    info->n_frames = replay->loop ? 0 : replay->n_round;
+    info->period_ns = replay->n_round > 1 ? replay->period_ns : 0;
+    *out = replay;
+    return 0;
+}
+
+int replay_start(struct replay *replay)
+{
+    int err = pthread_create(&replay->thread, NULL, decode_ahead, replay);
+    replay->thread_runs = err == 0;
+    return -err;
+}
+
+uint64_t replay_entry(const struct replay *replay, uint64_t q)
+{
+    return replay->first + q * replay->step;
+}
+
+uint64_t replay_round_frames(const struct replay *replay)
+{
+    return replay->n_round;
+}
+
+// Sleeps until somebody posts or CLOCK_MONOTONIC reaches until_ns (INT64_MAX: without limit).
+static void sleep_until(struct replay *replay, int64_t until_ns)
+{
+    if (until_ns == INT64_MAX) {
+        sem_wait(&replay->wake);
+        return;
+    }
+    struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    sem_clockwait(&replay->wake, CLOCK_MONOTONIC, &until);
+}
+
+// Waits until frame q is due and in the ring. The lock is held on entry and on return.
+static int wait_for_frame(struct replay *replay, uint64_t q, int64_t deadline_ns)
+{
+    for (;;) {
+        while (sem_trywait(&replay->wake) == 0)
+            ; // old news
+        if (atomic_load(&replay->interrupted))
+            return -EINTR;
+        int64_t now_ns = mono_ns(), due = is_paced(replay) ? due_ns(replay, q) : 0;
+        if (now_ns >= due && replay->n_decoded > q)
+            return 0;
+        if (now_ns >= deadline_ns)
+            return -EAGAIN;
+        int64_t until_ns = now_ns < due && due < deadline_ns ? due : deadline_ns;
+        pthread_mutex_unlock(&replay->lock);
+        sleep_until(replay, until_ns);
+        pthread_mutex_lock(&replay->lock);
+    }
+}
+
+// Fills *out from the slot of frame q and exchanges pixels. Lock held.
+static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *out)
+{
+    struct slot *slot = &replay->slots[q % N_SLOTS];
+    uint64_t round = q / replay->n_round;
+    int64_t now_ns = mono_ns(), time_ns;
+    *out = slot->frame;
+    replay->driver->stamp(replay->state, replay_entry(replay, q % replay->n_round), &time_ns,
+                          &out->index);
+    out->image = (struct depth_frame){.width_px = replay->width_px,
+                                      .height_px = replay->height_px,
+                                      .units_per_m = replay->units_per_m,
+                                      .time_ns = time_ns + (int64_t)round * replay->round_ns};
+    out->capture_mono_ns = is_paced(replay) ? due_ns(replay, q) : now_ns;
+    out->flags = round > 0 && q % replay->n_round == 0 ? CAPTURE_LOOPED : 0;
+    if (slot->passed_over || (is_paced(replay) && now_ns >= due_ns(replay, q + 1))) {
+        out->flags |= CAPTURE_LATE;
+    } else if (slot->result == -EBADMSG) {
+        out->flags |= CAPTURE_DAMAGED;
+    } else {
+        if (replay->held_valid && !memcmp(slot->pixels, replay->held, replay->buffer_bytes))
+            out->flags |= CAPTURE_DUPLICATE;
+        uint16_t *pixels = slot->pixels;
+        slot->pixels = replay->held;
+        replay->held = pixels;
+        replay->held_valid = true;
+        out->image.depth = pixels;
+    }
+}
+
+int replay_read(struct replay *replay, int timeout_ms, struct capture_frame *out_frame)
+{
+    int64_t now_ns = mono_ns();
+    int64_t deadline_ns = timeout_ms < 0 ? INT64_MAX : now_ns + (int64_t)timeout_ms * 1000000;
+    uint64_t q = replay->n_taken;
+    if (replay->failed)
+        return replay->failed;
+    pthread_mutex_lock(&replay->lock);
+    int err = atomic_load(&replay->interrupted)       ? -EINTR
+              : !replay->loop && q >= replay->n_round ? -ENODATA
+                                                      : 0;
+    if (!replay->start_mono_ns)
+        replay->start_mono_ns = now_ns;
+    if (!err)
+        err = wait_for_frame(replay, q, deadline_ns);
+    if (!err) {
+        int result = replay->slots[q % N_SLOTS].result;
+        if (result && result != -EBADMSG) {
+            err = replay->failed = result;
+        } else {
+            hand_out(replay, q, out_frame);
+            replay->n_taken++;
+            pthread_cond_signal(&replay->room);
+        }
+    }
+    pthread_mutex_unlock(&replay->lock);
+    return err;
+}
+
+void replay_interrupt(struct replay *replay)
+{
+    atomic_store(&replay->interrupted, true);
+    sem_post(&replay->wake);
+}
+
+void replay_destroy(struct replay **replay_in)
+{
+    struct replay *replay = *replay_in;
+    if (!replay)
+        return;
+    pthread_mutex_lock(&replay->lock);
+    replay->stop = true;
+    pthread_cond_signal(&replay->room);
+    pthread_mutex_unlock(&replay->lock);
+    if (replay->thread_runs)
+        pthread_join(replay->thread, NULL);
+    for (int i = 0; i <= N_SLOTS; i++) {
+        uint16_t *buffer = i < N_SLOTS ? replay->slots[i].pixels : replay->held;
+        if (buffer)
+            replay->buffer_free(replay->buffer_user, buffer, replay->buffer_bytes);
+    }
+    pthread_cond_destroy(&replay->room);
+    pthread_mutex_destroy(&replay->lock);
+    sem_destroy(&replay->wake);
+    free(replay);
+    *replay_in = NULL;
+}
