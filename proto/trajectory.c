@@ -23,8 +23,7 @@ int trajectory_write_tum(FILE *file, const struct stamped_pose *pose)
     const char *sign = pose->time_ns < 0 ? "-" : "";
     int n = fprintf(file, "%s%lld.%09lld %.9f %.9f %.9f %.9f %.9f %.9f %.9f\n", sign, llabs(s),
                     llabs(ns), T->t_m[0], T->t_m[1], T->t_m[2], q[0], q[1], q[2], q[3]);
-    // ferror: glibc 2.39 returns a count for an unbuffered stream even when the write has failed.
-    return n < 0 || ferror(file) ? -EIO : 0;
+    return n < 0 ? -EIO : 0;
 }
 
 static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
