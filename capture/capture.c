@@ -68,8 +68,8 @@ static void apply_overrides(struct capture_info *info, const struct capture_sett
     info->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : info->units_per_m;
 }
 
-// Median depth of the first usable one of a few frames. A recording may begin with a covered lens or
-// a broken file; a recording without any readable frame is an error of its own.
+// Median depth of the first usable one of a few frames. A recording may begin with a covered lens
+// or a broken file; a recording without any readable frame is an error of its own.
 static int probe_depth(struct capture *capture, const struct log_sink *log, double *out_median_m)
 {
     const struct capture_info *info = &capture->info;

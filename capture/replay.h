@@ -2,7 +2,7 @@
 // Plays a recording: a thread decodes ahead into a ring of buffers, the reader takes frames when
 // they are due. Used by capture.c only.
 //
-// Pacing. The clock starts with the first replay_read; frame q is due (t_q - t_0) / rate after that.
+// Pacing. The clock starts with the first replay_read; frame q is due (t_q - t_0) / rate after it.
 // A pause of the recording longer than REPLAY_LONGEST_PAUSE_NS is shortened to that much (a broken
 // clock must not stop the replay for years); time stamps are reported as recorded all the same.
 // A frame is late when its successor is due already; it is then handed out without pixels, and the
