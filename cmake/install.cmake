@@ -16,6 +16,9 @@ install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(POSED_DAEMON)
   install(FILES config/posed.conf DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/posed)
+  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_SYSCONFDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}
+    OUTPUT_VARIABLE POSED_SYSCONFDIR)
+  string(APPEND POSED_SYSCONFDIR /posed)
   configure_file(config/posed.service.in config/posed.service @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/config/posed.service DESTINATION lib/systemd/system)
   install(FILES config/posed.sysusers DESTINATION lib/sysusers.d RENAME posed.conf)
