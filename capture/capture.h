@@ -57,7 +57,7 @@ struct capture_info {
 
 enum capture_flag {
     CAPTURE_LATE = 1,      // paced replay: the next frame is due already, so this one cannot be
-                           // processed in time. It was not decoded: depth is NULL
+                           // processed in time. It was passed over: depth is NULL
     CAPTURE_DAMAGED = 2,   // unreadable or incomplete; depth is NULL, or usable when
                            // n_lost_packets > 0. The reason went to the log
     CAPTURE_DUPLICATE = 4, // pixel for pixel the frame before it

@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "capture/driver.h"
@@ -384,9 +385,11 @@ int image_write_png(struct image_codec *codec, const char *path, const uint16_t 
         else if (errno != EINTR)
             err = -errno;
     }
+    struct stat st;
+    bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode); // not /dev/full
     if (close(fd) && !err)
         err = -errno;
-    if (err)
+    if (err && is_file)
         unlink(path);
     return err;
 }

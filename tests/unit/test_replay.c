@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// The replay over a recording made of numbers: order, choice of frames, pacing, lateness, loop,
+// duplicates, damage, interruption.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "capture/replay.h"
+
+#define W 8u
+#define H 4u
+
+struct numbers {
+    int64_t period_ns, jump_ns; // frame i at i * period, from frame 5 on jump later
+    uint64_t damaged_from, damaged_to, broken_at;
+    bool all_equal;
+    int decode_ms;
+    atomic_int n_decoded;
+};
+
+static void numbers_stamp(const void *state, uint64_t i, int64_t *out_time_ns, uint64_t *out_index)
+{
+    const struct numbers *numbers = state;
+    *out_time_ns = 1000 + (int64_t)i * numbers->period_ns + (i >= 5 ? numbers->jump_ns : 0);
+    *out_index = 100 + i;
+}
+
+static int numbers_decode(void *state, uint64_t i, uint16_t *pixels, struct capture_frame *frame)
+{
+    (void)frame;
+    struct numbers *numbers = state;
+    atomic_fetch_add(&numbers->n_decoded, 1);
+    if (numbers->decode_ms)
+        nanosleep(&(struct timespec){0, numbers->decode_ms * 1000000}, NULL);
+    for (size_t k = 0; k < W * H; k++)
+        pixels[k] = numbers->all_equal ? 7 : (uint16_t)(1000 + i);
+    if (numbers->broken_at && i == numbers->broken_at)
+        return -EIO;
+    return i >= numbers->damaged_from && i < numbers->damaged_to ? -EBADMSG : 0;
+}
+
+static const struct capture_driver driver = {
+    .name = "numbers", .stamp = numbers_stamp, .decode = numbers_decode};
+
+static struct replay *start(struct numbers *numbers, struct capture_settings settings,
+                            uint64_t n_frames, struct capture_info *out_info)
+{
+    struct replay *replay;
+    *out_info = (struct capture_info){
+        .camera = {.width_px = W, .height_px = H}, .units_per_m = 1000, .n_frames = n_frames};
+    assert_int_equal(replay_create(&replay, &driver, numbers, &settings, out_info), 0);
+    assert_int_equal(replay_start(replay), 0);
+    return replay;
+}
+
+static int64_t mono_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void as_fast_as_possible_nothing_is_lost(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 1000};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){0}, 500, &info);
+    assert_int_equal(info.n_frames, 500);
+    assert_int_equal(info.period_ns, 1000);
+    for (uint64_t i = 0; i < 500; i++) {
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        assert_int_equal(frame.index, 100 + i);
+        assert_int_equal(frame.image.time_ns, 1000 + 1000 * i);
+        assert_int_equal(frame.flags, 0);
+        for (size_t k = 0; k < W * H; k++)
+            assert_int_equal(frame.image.depth[k], 1000 + i);
+    }
+    assert_int_equal(replay_read(replay, -1, &frame), -ENODATA);
+    assert_int_equal(replay_read(replay, 0, &frame), -ENODATA);
+    replay_destroy(&replay);
+    assert_null(replay);
+    replay_destroy(&replay);
+}
+
+static void start_duration_and_step_choose(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 100000000};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct capture_settings settings = {.start_s = 1.0, .duration_s = 1.0, .step = 3};
+    struct replay *replay = start(&numbers, settings, 100, &info);
+    assert_int_equal(info.n_frames, 4); // frames 10, 13, 16, 19
+    assert_int_equal(info.period_ns, 300000000);
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        assert_int_equal(frame.index, 110 + 3 * i);
+    }
+    assert_int_equal(replay_read(replay, -1, &frame), -ENODATA);
+    replay_destroy(&replay);
+
+    settings.start_s = 10;
+    info.n_frames = 100;
+    assert_int_equal(replay_create(&replay, &driver, &numbers, &settings, &info), -ENOENT);
+    assert_null(replay);
+}
+
+static void loop_goes_on_in_time(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 50};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){.loop = true}, 7, &info);
+    assert_int_equal(info.n_frames, 0);
+    for (uint64_t i = 0; i < 30; i++) {
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        assert_int_equal(frame.index, 100 + i % 7);
+        assert_int_equal(frame.image.time_ns, 1000 + 50 * i);
+        assert_int_equal(frame.flags, i > 0 && i % 7 == 0 ? CAPTURE_LOOPED : 0);
+    }
+    replay_destroy(&replay);
+}
+
+static void paced_frames_come_when_due(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 40000000};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){.rate = 2}, 10, &info);
+    int64_t begin_ns = mono_ns();
+    for (int64_t i = 0; i < 10; i++) {
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        assert_int_equal(frame.index, 100 + i);
+        int64_t due_ns = begin_ns + i * 20000000;
+        assert_true(mono_ns() >= due_ns - 1000000);
+        assert_true(llabs(frame.capture_mono_ns - due_ns) < 5000000);
+    }
+    replay_destroy(&replay);
+}
+
+static void what_cannot_be_processed_in_time_is_late(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 10000000};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 100, &info);
+    int n_late = 0, n_good = 0;
+    for (uint64_t i = 0; i < 100; i++) {
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        assert_int_equal(frame.index, 100 + i); // late frames are told, not left out
+        if (frame.flags & CAPTURE_LATE) {
+            assert_null(frame.image.depth);
+            n_late++;
+        } else {
+            assert_non_null(frame.image.depth);
+            assert_int_equal(frame.image.depth[0], 1000 + i);
+            n_good++;
+            nanosleep(&(struct timespec){0, 120000000}, NULL);
+        }
+    }
+    assert_true(n_late >= 50 && n_good >= 4);
+    assert_true(numbers.n_decoded < 100 - n_late / 4); // and mostly not decoded
+    replay_destroy(&replay);
+}
+
+static void slow_decoding_still_gets_frames_through(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 4000000, .decode_ms = 10};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 200, &info);
+    int n_good = 0;
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        n_good += frame.image.depth != NULL;
+    }
+    assert_true(n_good >= 20); // 800 ms / 10 ms = 80 at the very most
+    replay_destroy(&replay);
+}
+
+static void repeated_pixels_are_flagged(void **state)
+{
+    (void)state;
+    struct numbers numbers = {
+        .period_ns = 1, .all_equal = true, .damaged_from = 3, .damaged_to = 5};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){0}, 10, &info);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        unsigned expected = i == 0 ? 0 : i == 3 || i == 4 ? CAPTURE_DAMAGED : CAPTURE_DUPLICATE;
+        assert_int_equal(frame.flags, expected);
+        assert_true((frame.image.depth == NULL) == (expected == CAPTURE_DAMAGED));
+        assert_int_equal(frame.image.width_px, W);
+    }
+    replay_destroy(&replay);
+}
+
+static void broken_source_ends_the_replay(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 1, .broken_at = 2};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){0}, 10, &info);
+    assert_int_equal(replay_read(replay, -1, &frame), 0);
+    assert_int_equal(replay_read(replay, -1, &frame), 0);
+    assert_int_equal(replay_read(replay, -1, &frame), -EIO);
+    assert_int_equal(replay_read(replay, -1, &frame), -EIO);
+    replay_destroy(&replay);
+}
+
+static void timeout_leaves_the_frame_alone(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 300000000};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 3, &info);
+    assert_int_equal(replay_read(replay, 1000, &frame), 0);
+    frame.index = 12345;
+    int64_t begin_ns = mono_ns();
+    assert_int_equal(replay_read(replay, 20, &frame), -EAGAIN);
+    assert_true(mono_ns() - begin_ns >= 20000000);
+    assert_int_equal(frame.index, 12345);
+    assert_int_equal(replay_read(replay, 0, &frame), -EAGAIN);
+    assert_int_equal(replay_read(replay, -1, &frame), 0);
+    assert_int_equal(frame.index, 101);
+    replay_destroy(&replay);
+}
+
+static void *interrupt_soon(void *replay)
+{
+    nanosleep(&(struct timespec){0, 30000000}, NULL);
+    replay_interrupt(replay);
+    return NULL;
+}
+
+static void interrupt_wakes_the_reader(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = INT64_C(9000000000)};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 3, &info);
+    assert_int_equal(replay_read(replay, -1, &frame), 0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, replay), 0);
+    int64_t begin_ns = mono_ns();
+    assert_int_equal(replay_read(replay, -1, &frame), -EINTR);
+    assert_true(mono_ns() - begin_ns < 5000000000);
+    assert_int_equal(replay_read(replay, -1, &frame), -EINTR);
+    pthread_join(thread, NULL);
+    replay_destroy(&replay);
+}
+
+static void long_pause_is_shortened(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 1000000, .jump_ns = INT64_C(3600000000000000)};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1000}, 10, &info);
+    int64_t begin_ns = mono_ns();
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(replay_read(replay, 60000, &frame), 0);
+    assert_true(mono_ns() - begin_ns < 30000000000);
+    assert_int_equal(frame.image.time_ns, 1000 + 9000000 + numbers.jump_ns);
+    replay_destroy(&replay);
+}
+
+static int n_buffers;
+
+static void *counted_alloc(void *user, size_t n_bytes)
+{
+    int *limit = user;
+    if (n_buffers == *limit)
+        return NULL;
+    n_buffers++;
+    return malloc(n_bytes);
+}
+
+static void counted_free(void *user, void *buffer, size_t n_bytes)
+{
+    (void)user;
+    (void)n_bytes;
+    n_buffers--;
+    free(buffer);
+}
+
+static void buffers_come_from_the_settings(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 1};
+    struct capture_info info;
+    struct capture_frame frame;
+    int limit = 1000;
+    struct capture_settings settings = {
+        .buffer_alloc = counted_alloc, .buffer_free = counted_free, .buffer_user = &limit};
+    struct replay *replay = start(&numbers, settings, 10, &info);
+    assert_true(n_buffers > 0);
+    assert_int_equal(replay_read(replay, -1, &frame), 0);
+    replay_destroy(&replay);
+    assert_int_equal(n_buffers, 0);
+
+    limit = 3; // memory runs out half way
+    assert_int_equal(replay_create(&replay, &driver, &numbers, &settings, &info), -ENOMEM);
+    assert_int_equal(n_buffers, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_fast_as_possible_nothing_is_lost),
+        cmocka_unit_test(start_duration_and_step_choose),
+        cmocka_unit_test(loop_goes_on_in_time),
+        cmocka_unit_test(paced_frames_come_when_due),
+        cmocka_unit_test(what_cannot_be_processed_in_time_is_late),
+        cmocka_unit_test(slow_decoding_still_gets_frames_through),
+        cmocka_unit_test(repeated_pixels_are_flagged),
+        cmocka_unit_test(broken_source_ends_the_replay),
+        cmocka_unit_test(timeout_leaves_the_frame_alone),
+        cmocka_unit_test(interrupt_wakes_the_reader),
+        cmocka_unit_test(long_pause_is_shortened),
+        cmocka_unit_test(buffers_come_from_the_settings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
