@@ -25,10 +25,12 @@ struct gpu_settings {
     float depth_min_m; // default 0.3; nearer pixels are invalid
     float depth_max_m; // default 8; farther pixels are invalid
 
-    // Bilateral filter. Weight of a neighbour = exp(-d_px^2 / (2 sigma_px^2) - dz^2 / (2 sz^2)).
+    // Bilateral filter, see gpu/kernels/bilateral.h.
     uint32_t bilateral_radius_px; // default 3 (7x7); 0 = off, at most 6 (13x13)
-    float bilateral_sigma_px;     // default: see gpu_settings_default
-    float bilateral_sigma_z;      // see gpu/kernels/bilateral.h for its unit
+    float bilateral_sigma_px;     // default 4.5; spatial Gaussian
+    float bilateral_cut_sigmas;   // default 6, 0.1 .. 8; depth difference, in multiples of the
+                                  // sensor's noise at that distance, beyond which a neighbour
+                                  // counts nothing
 
     uint32_t n_threads; // CPU backend: 0 = all cores
     int cuda_device;    // CUDA backend: -1 = the first that answers
@@ -65,7 +67,8 @@ struct gpu_alignment {
     bool converged;   // the last step was below the stop threshold
     bool solvable;    // false: too few pairs, or H not positive definite: T is the initial one
     double step_norm; // size of the last step, metres and radians mixed
-    float stage_us[GPU_N_STAGES]; // time per stage, 0 where a backend cannot tell
+    float stage_us[GPU_N_STAGES]; // of the frame's last prepare and of this alignment; 0 where a
+                                  // backend cannot tell
 };
 
 struct gpu;       // opaque device
@@ -115,7 +118,7 @@ gpu_prepare_align(struct gpu *gpu, const uint16_t *depth, struct gpu_frame *out_
                   const struct gpu_align_settings *settings, struct gpu_alignment *out);
 
 // Copies a level's packed map to the host: 4 floats a pixel, nx ny nz z [m], row-major; z = 0 where
-// there is no depth, n = 0 where there is no normal. For tests, and for depth and normals on the
+// there is no depth, n = 0 where there is no normal. n points towards the camera. For tests, and for depth and normals on the
 // wire. `out` holds 4 * width * height of that level. Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int
 gpu_frame_read(struct gpu *gpu, const struct gpu_frame *frame, uint32_t level, float *out);
