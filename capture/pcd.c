@@ -217,7 +217,7 @@ static int read_point(struct pcd_reader *r, double values[6])
 {
     for (size_t i = 0; i < r->n_fields; i++)
         for (size_t k = 0; k < r->fields[i].count; k++) {
-            double value;
+            double value = 0;
             int rc = read_value(r, &r->fields[i], &value);
             if (rc < 0)
                 return rc;
