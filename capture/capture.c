@@ -15,6 +15,7 @@
 static const struct capture_driver *const drivers[] = {
     &capture_driver_tum,
     &capture_driver_sevenscenes,
+    &capture_driver_synth,
 };
 #define N_DRIVERS (sizeof drivers / sizeof *drivers)
 
