@@ -84,14 +84,16 @@ static inline __attribute__((always_inline)) void maps_step(const struct level_c
     const float *restrict row = padded_row(z, y * step);
     const float *restrict above = padded_row(z, y > 0 ? (y - 1) * step : -1);
     const float *restrict below = padded_row(z, y + 1 < camera->height_px ? (y + 1) * step : -1);
-    int32_t width_px = camera->width_px;
+    struct level_camera c = *camera;
+    int32_t last = c.width_px - 1;
+    // The zeros before the row are the first pixel's missing neighbour; behind the last pixel of a
+    // coarse level there may be image, so it has none by decree.
 #pragma omp simd
-    for (int32_t x = 0; x < width_px; x++) {
-        float left_m = x > 0 ? row[(x - 1) * step] : 0.0f;
-        float right_m = x + 1 < width_px ? row[(x + 1) * step] : 0.0f;
-        out[x] = maps_pixel(camera, (float)x, (float)y, row[x * step], left_m, right_m,
-                            above[x * step], below[x * step]);
-    }
+    for (int32_t x = 0; x < last; x++)
+        out[x] = maps_pixel(&c, (float)x, (float)y, row[x * step], row[(x - 1) * step],
+                            row[(x + 1) * step], above[x * step], below[x * step]);
+    out[last] = maps_pixel(&c, (float)last, (float)y, row[last * step], row[(last - 1) * step],
+                           0.0f, above[last * step], below[last * step]);
 }
 
 static void row_maps(const struct level_camera *camera, const struct padded_image *z,
@@ -108,7 +110,7 @@ static void row_maps(const struct level_camera *camera, const struct padded_imag
 #define ICP_BLOCK_PX 160
 
 struct icp_block {
-    _Alignas(64) float q[3][ICP_BLOCK_PX];
+    float q[3][ICP_BLOCK_PX];
     float n[3][ICP_BLOCK_PX];
     float precision[ICP_BLOCK_PX];
     float u_px[ICP_BLOCK_PX], v_px[ICP_BLOCK_PX];
@@ -131,23 +133,21 @@ static void icp_associate(const struct icp_problem *problem, int32_t x0, int32_t
 #pragma omp simd
     for (int32_t x = 0; x < n_px; x++) {
         struct map_px p = source[x];
-        float q[3], n[3];
         float ray_x = camera_ray_x(&camera, (float)(x0 + x));
-        icp_transform(&pose, ray_x * p.z_m, ray_y * p.z_m, p.z_m, q);
-        icp_rotate(&pose, p.nx, p.ny, p.nz, n);
-        int32_t u_px, v_px;
+        struct icp_vec3 vertex = {ray_x * p.z_m, ray_y * p.z_m, p.z_m}, normal = {p.nx, p.ny, p.nz};
+        struct icp_vec3 q = icp_transform(&pose, vertex), n = icp_rotate(&pose, normal);
+        struct icp_px px = icp_project(&camera, q);
         bool valid = (p.nx != 0.0f) | (p.ny != 0.0f) | (p.nz != 0.0f);
-        bool inside = icp_project(&camera, q, &u_px, &v_px);
-        b->q[0][x] = q[0];
-        b->q[1][x] = q[1];
-        b->q[2][x] = q[2];
-        b->n[0][x] = n[0];
-        b->n[1][x] = n[1];
-        b->n[2][x] = n[2];
+        b->q[0][x] = q.x;
+        b->q[1][x] = q.y;
+        b->q[2][x] = q.z;
+        b->n[0][x] = n.x;
+        b->n[1][x] = n.y;
+        b->n[2][x] = n.z;
         b->precision[x] = icp_precision(p.z_m);
-        b->u_px[x] = (float)u_px;
-        b->v_px[x] = (float)v_px;
-        b->index[x] = valid & inside ? v_px * camera.width_px + u_px : -1;
+        b->u_px[x] = (float)px.u;
+        b->v_px[x] = (float)px.v;
+        b->index[x] = valid & px.inside ? px.v * camera.width_px + px.u : -1;
         b->valid[x] = valid ? 1.0f : 0.0f;
     }
 }
@@ -167,8 +167,8 @@ static void icp_pairs(const struct icp_problem *problem, int32_t n_px, struct ic
     struct icp_gates gates = problem->gates;
 #pragma omp simd
     for (int32_t x = 0; x < n_px; x++) {
-        float q[3] = {b->q[0][x], b->q[1][x], b->q[2][x]};
-        float n[3] = {b->n[0][x], b->n[1][x], b->n[2][x]};
+        struct icp_vec3 q = {b->q[0][x], b->q[1][x], b->q[2][x]};
+        struct icp_vec3 n = {b->n[0][x], b->n[1][x], b->n[2][x]};
         struct icp_row row = icp_pair(&camera, &gates, b->index[x] >= 0, q, n, b->precision[x],
                                       b->u_px[x], b->v_px[x], b->target[x]);
         b->j[0][x] = row.j[0];
@@ -215,7 +215,8 @@ icp_products(const struct icp_block *b, int32_t n_px, int i, float *h, float *g)
 
 static void row_icp(const struct icp_problem *problem, int32_t y, float *sums)
 {
-    struct icp_block block, *b = &block;
+    _Alignas(64) struct icp_block block;
+    struct icp_block *b = &block;
     for (int32_t x0 = 0; x0 < problem->camera.width_px; x0 += ICP_BLOCK_PX) {
         int32_t left = problem->camera.width_px - x0;
         int32_t n_px = left < ICP_BLOCK_PX ? left : ICP_BLOCK_PX;

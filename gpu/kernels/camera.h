@@ -45,8 +45,8 @@ KERNEL_FN float camera_ray_y(const struct level_camera *camera, float v_px)
 KERNEL_FN float camera_depth_m(uint32_t raw, float m_per_unit, float depth_min_m, float depth_max_m)
 {
     float z_m = (float)raw * m_per_unit;
-    bool valid = raw != DEPTH_INVALID_ZERO && raw != DEPTH_INVALID_MAX && z_m >= depth_min_m &&
-                 z_m <= depth_max_m;
+    bool valid = (raw != DEPTH_INVALID_ZERO) & (raw != DEPTH_INVALID_MAX) & (z_m >= depth_min_m) &
+                 (z_m <= depth_max_m);
     return valid ? z_m : 0.0f;
 }
 

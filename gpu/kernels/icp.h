@@ -57,34 +57,45 @@ struct icp_row {
     float pair;  // 1 or 0
 };
 
-KERNEL_FN void icp_transform(const struct icp_pose *pose, float x, float y, float z, float out_q[3])
-{
-    const float *r = pose->r, *t = pose->t_m;
-    out_q[0] = kernel_fma(r[0], x, kernel_fma(r[1], y, kernel_fma(r[2], z, t[0])));
-    out_q[1] = kernel_fma(r[3], x, kernel_fma(r[4], y, kernel_fma(r[5], z, t[1])));
-    out_q[2] = kernel_fma(r[6], x, kernel_fma(r[7], y, kernel_fma(r[8], z, t[2])));
-}
+// By value, not through pointers: an address taken inside a simd loop keeps it in memory.
+struct icp_vec3 {
+    float x, y, z;
+};
 
-KERNEL_FN void icp_rotate(const struct icp_pose *pose, float x, float y, float z, float out_n[3])
+struct icp_px {
+    int32_t u, v;
+    bool inside; // false: behind the camera or outside the image; then u = v = 0
+};
+
+KERNEL_FN struct icp_vec3 icp_rotate(const struct icp_pose *pose, struct icp_vec3 n)
 {
     const float *r = pose->r;
-    out_n[0] = kernel_fma(r[0], x, kernel_fma(r[1], y, r[2] * z));
-    out_n[1] = kernel_fma(r[3], x, kernel_fma(r[4], y, r[5] * z));
-    out_n[2] = kernel_fma(r[6], x, kernel_fma(r[7], y, r[8] * z));
+    struct icp_vec3 out = {kernel_fma(r[0], n.x, kernel_fma(r[1], n.y, r[2] * n.z)),
+                           kernel_fma(r[3], n.x, kernel_fma(r[4], n.y, r[5] * n.z)),
+                           kernel_fma(r[6], n.x, kernel_fma(r[7], n.y, r[8] * n.z))};
+    return out;
 }
 
-// Nearest pixel of the reference that q falls on. False: behind the camera or outside.
-KERNEL_FN bool icp_project(const struct level_camera *camera, const float q[3], int32_t *out_u_px,
-                           int32_t *out_v_px)
+KERNEL_FN struct icp_vec3 icp_transform(const struct icp_pose *pose, struct icp_vec3 p)
 {
-    float inv_z = 1.0f / q[2];
-    float u = kernel_fma(q[0] * inv_z, camera->fx_px, camera->cx_px) + 0.5f;
-    float v = kernel_fma(q[1] * inv_z, camera->fy_px, camera->cy_px) + 0.5f;
-    bool inside = q[2] > 0.0f && u >= 0.0f && v >= 0.0f && u < (float)camera->width_px &&
-                  v < (float)camera->height_px;
-    *out_u_px = inside ? (int32_t)u : 0;
-    *out_v_px = inside ? (int32_t)v : 0;
-    return inside;
+    const float *r = pose->r, *t = pose->t_m;
+    struct icp_vec3 out = {
+        kernel_fma(r[0], p.x, kernel_fma(r[1], p.y, kernel_fma(r[2], p.z, t[0]))),
+        kernel_fma(r[3], p.x, kernel_fma(r[4], p.y, kernel_fma(r[5], p.z, t[1]))),
+        kernel_fma(r[6], p.x, kernel_fma(r[7], p.y, kernel_fma(r[8], p.z, t[2])))};
+    return out;
+}
+
+// Nearest pixel of the reference that q falls on.
+KERNEL_FN struct icp_px icp_project(const struct level_camera *camera, struct icp_vec3 q)
+{
+    float inv_z = 1.0f / q.z;
+    float u = kernel_fma(q.x * inv_z, camera->fx_px, camera->cx_px) + 0.5f;
+    float v = kernel_fma(q.y * inv_z, camera->fy_px, camera->cy_px) + 0.5f;
+    bool inside = (q.z > 0.0f) & (u >= 0.0f) & (v >= 0.0f) & (u < (float)camera->width_px) &
+                  (v < (float)camera->height_px);
+    struct icp_px px = {(int32_t)(inside ? u : 0.0f), (int32_t)(inside ? v : 0.0f), inside};
+    return px;
 }
 
 // The weight of a source pixel before its residual is known: sigma0 / sigma(z).
@@ -96,26 +107,26 @@ KERNEL_FN float icp_precision(float z_m)
 // q, n_source: the source pixel in the reference's frame. u, v, target: the pixel it fell on.
 // `candidate`: the source has depth and normal and fell inside.
 KERNEL_FN struct icp_row icp_pair(const struct level_camera *camera, const struct icp_gates *gates,
-                                  bool candidate, const float q[3], const float n_source[3],
+                                  bool candidate, struct icp_vec3 q, struct icp_vec3 n_source,
                                   float precision, float u_px, float v_px, struct map_px target)
 {
     float tx = camera_ray_x(camera, u_px) * target.z_m;
     float ty = camera_ray_y(camera, v_px) * target.z_m;
-    float dx = q[0] - tx, dy = q[1] - ty, dz = q[2] - target.z_m;
+    float dx = q.x - tx, dy = q.y - ty, dz = q.z - target.z_m;
     float nx = target.nx, ny = target.ny, nz = target.nz;
     float distance2 = kernel_fma(dx, dx, kernel_fma(dy, dy, dz * dz));
     // A pixel without normal has n = 0, whose product 0 never exceeds a positive cosine.
-    float cosine = kernel_fma(nx, n_source[0], kernel_fma(ny, n_source[1], nz * n_source[2]));
-    bool pair = candidate && distance2 <= gates->distance2_m2 && cosine > gates->cos_angle;
+    float cosine = kernel_fma(nx, n_source.x, kernel_fma(ny, n_source.y, nz * n_source.z));
+    bool pair = candidate & (distance2 <= gates->distance2_m2) & (cosine > gates->cos_angle);
 
     struct icp_row row;
     row.r_m = kernel_fma(nx, dx, kernel_fma(ny, dy, nz * dz));
     row.j[0] = nx;
     row.j[1] = ny;
     row.j[2] = nz;
-    row.j[3] = kernel_fma(q[1], nz, -(q[2] * ny));
-    row.j[4] = kernel_fma(q[2], nx, -(q[0] * nz));
-    row.j[5] = kernel_fma(q[0], ny, -(q[1] * nx));
+    row.j[3] = kernel_fma(q.y, nz, -(q.z * ny));
+    row.j[4] = kernel_fma(q.z, nx, -(q.x * nz));
+    row.j[5] = kernel_fma(q.x, ny, -(q.y * nx));
     float e_m = row.r_m * precision;
     float tukey = kernel_max(kernel_fma(-(e_m * e_m), gates->inv_cut2, 1.0f), 0.0f);
     row.pair = pair ? 1.0f : 0.0f;

@@ -21,7 +21,7 @@ struct map_px {
 
 KERNEL_FN bool maps_same_surface(float z_m, float neighbour_m)
 {
-    return neighbour_m > 0.0f && kernel_abs(neighbour_m - z_m) <= MAPS_GATE_SHARE * z_m;
+    return (neighbour_m > 0.0f) & (kernel_abs(neighbour_m - z_m) <= MAPS_GATE_SHARE * z_m);
 }
 
 // Pixel (u, v) with its neighbours of the level; a neighbour outside the image is given as 0.
@@ -32,8 +32,8 @@ KERNEL_FN struct map_px maps_pixel(const struct level_camera *camera, float u_px
     float x = camera->fx_px * zu, y = camera->fy_px * zv;
     float z = kernel_fma(u_px - camera->cx_px, zu, kernel_fma(v_px - camera->cy_px, zv, z_m));
     float length2 = kernel_fma(x, x, kernel_fma(y, y, z * z));
-    bool valid = z_m > 0.0f && maps_same_surface(z_m, left_m) && maps_same_surface(z_m, right_m) &&
-                 maps_same_surface(z_m, up_m) && maps_same_surface(z_m, down_m);
+    bool valid = (z_m > 0.0f) & maps_same_surface(z_m, left_m) & maps_same_surface(z_m, right_m) &
+                 maps_same_surface(z_m, up_m) & maps_same_surface(z_m, down_m);
     float scale = valid ? 1.0f / sqrtf(length2) : 0.0f;
     struct map_px out = {x * scale, y * scale, -z * scale, z_m};
     return out;
