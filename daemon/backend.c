@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "proto/se3.h"
+
+struct backend {
+    const struct config *config;
+    struct gpu_settings gpu_settings;
+    struct log_sink log;
+    struct gpu *gpu;
+    struct track *track;
+    struct se3 T_odom_camera; // of the newest frame
+    uint32_t epoch_base;      // of the trackers before this one
+    uint32_t epoch;           // newest, base included
+    unsigned n_rebuilds;      // since the last good frame
+};
+
+static int open_device(struct backend *backend, enum gpu_backend which)
+{
+    int error = gpu_open(&backend->gpu, which, &backend->gpu_settings);
+    if (error)
+        return error;
+    error = track_create(&backend->track, backend->gpu, &backend->config->track, &backend->log);
+    if (error) {
+        log_to(&backend->log, LOG_LEVEL_ERROR, "cannot create the tracker: %d", error);
+        gpu_close(&backend->gpu);
+    }
+    return error;
+}
+
+static void close_device(struct backend *backend)
+{
+    if (backend->track)
+        track_destroy(&backend->track);
+    if (backend->gpu)
+        gpu_close(&backend->gpu);
+}
+
+int backend_open(struct backend **out, const struct config *config, const struct intrinsics *camera,
+                 double units_per_m, const struct log_sink *log)
+{
+    *out = NULL;
+    struct backend *backend = calloc(1, sizeof *backend);
+    if (!backend)
+        return -ENOMEM;
+    backend->config = config;
+    backend->gpu_settings = config->gpu;
+    backend->gpu_settings.camera = *camera;
+    backend->gpu_settings.units_per_m = units_per_m;
+    backend->gpu_settings.log = backend->log = *log;
+    backend->T_odom_camera = se3_identity();
+    int error = open_device(backend, config->backend);
+    if (error) {
+        free(backend);
+        return error;
+    }
+    *out = backend;
+    return 0;
+}
+
+void backend_close(struct backend **backend)
+{
+    if (!*backend)
+        return;
+    close_device(*backend);
+    free(*backend);
+    *backend = NULL;
+}
+
+int backend_track(struct backend *backend, const uint16_t *depth, int64_t time_ns,
+                  struct track_result *out)
+{
+    int error = 0;
+    if (depth)
+        error = track_frame(backend->track, depth, time_ns, out);
+    else
+        track_skip(backend->track, time_ns, out);
+    if (error) {
+        out->state = TRACK_STATE_LOST;
+        out->T_odom_camera = backend->T_odom_camera;
+    } else if (depth) {
+        backend->n_rebuilds = 0;
+    }
+    backend->T_odom_camera = out->T_odom_camera;
+    backend->epoch = out->map_epoch += backend->epoch_base;
+    return error;
+}
+
+int backend_recover(struct backend *backend)
+{
+    enum gpu_backend which = gpu_backend(backend->gpu);
+    if (backend->config->on_gpu_error == CONFIG_GPU_ERROR_STOP ||
+        ++backend->n_rebuilds > BACKEND_MAX_REBUILDS)
+        return -EIO;
+    if (backend->config->on_gpu_error == CONFIG_GPU_ERROR_CPU)
+        which = GPU_BACKEND_CPU;
+    close_device(backend);
+    int error = open_device(backend, which);
+    if (error && which != GPU_BACKEND_CPU) {
+        log_to(&backend->log, LOG_LEVEL_WARNING, "the device does not come back: on to the CPU");
+        error = open_device(backend, GPU_BACKEND_CPU);
+    }
+    if (error)
+        return -EIO;
+    track_reset(backend->track, &backend->T_odom_camera);
+    backend->epoch_base = backend->epoch + 1; // nothing ties the next pose to the last one
+    log_to(&backend->log, LOG_LEVEL_WARNING, "tracking goes on with %s",
+           gpu_description(backend->gpu));
+    return 0;
+}
+
+void backend_reset(struct backend *backend, const struct se3 *T_odom_camera)
+{
+    track_reset(backend->track, T_odom_camera);
+}
+
+struct se3 backend_pose(const struct backend *backend)
+{
+    return backend->T_odom_camera;
+}
+
+const char *backend_description(const struct backend *backend)
+{
+    return gpu_description(backend->gpu);
+}
+
+int backend_read_maps(struct backend *backend, float *out)
+{
+    const struct gpu_frame *frame = track_newest_frame(backend->track);
+    return frame ? gpu_frame_read(backend->gpu, frame, 0, out) : -ENODATA;
+}

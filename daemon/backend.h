@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device and the tracker on it, and what happens when the device fails: gpu.on_error says
+// whether the loop goes on on the CPU, opens the device again, or stops.
+//
+// The frame loop's thread owns it.
+#ifndef POSED_DAEMON_BACKEND_H
+#define POSED_DAEMON_BACKEND_H
+
+#include "daemon/config.h"
+#include "proto/log.h"
+
+#define BACKEND_MAX_REBUILDS 5 // without a good frame in between; then it stops
+
+struct backend; // opaque
+
+// Opens the device for this camera and a tracker on it. Returns 0, or negative errno with the reason
+// in the log (see gpu_open).
+__attribute__((warn_unused_result)) int
+backend_open(struct backend **out, const struct config *config, const struct intrinsics *camera,
+             double units_per_m, const struct log_sink *log);
+void backend_close(struct backend **backend);
+
+// One frame, depth NULL = a frame that was dropped before tracking. *out is filled whatever
+// happens; out->map_epoch goes on counting over device failures. Returns 0, or -EIO when the device
+// failed: the frame is LOST, and backend_recover must be called before the next one.
+__attribute__((warn_unused_result)) int backend_track(struct backend *backend,
+                                                      const uint16_t *depth, int64_t time_ns,
+                                                      struct track_result *out);
+
+// After a failure: a device and a tracker that start at the last pose. Returns 0, or -EIO when
+// gpu.on_error says stop or nothing works any more.
+__attribute__((warn_unused_result)) int backend_recover(struct backend *backend);
+
+// Forgets references and motion; the next frame starts at T_odom_camera (NULL: identity).
+void backend_reset(struct backend *backend, const struct se3 *T_odom_camera);
+
+// Pose of the newest frame.
+struct se3 backend_pose(const struct backend *backend);
+
+const char *backend_description(const struct backend *backend);
+
+// Filtered depth and normals of the newest frame, 4 floats a pixel as gpu_frame_read has them.
+// Returns 0, -ENODATA before the first frame, or -EIO.
+__attribute__((warn_unused_result)) int backend_read_maps(struct backend *backend, float *out);
+
+#endif

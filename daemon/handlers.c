@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/handlers.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "daemon/clock.h"
+#include "daemon/message.h"
+
+void handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const char *format, ...)
+{
+    char message[sizeof reply->message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    reply->code = code;
+    reply->which_what = 0;
+    wire_copy_text(reply->message, sizeof reply->message, message);
+    wire_copy_text(reply->field, sizeof reply->field, field ? field : "");
+}
+
+static void get_version(const struct handlers *handlers, posed_Reply *reply)
+{
+    posed_Version *version = &reply->what.get_version;
+    wire_copy_text(version->version, sizeof version->version, POSED_VERSION);
+    wire_copy_text(version->backends, sizeof version->backends, POSED_BACKENDS);
+    version->protocol = WIRE_VERSION;
+    version->session = board_info(handlers->board)->session;
+}
+
+static void fill_pose(const struct board_pose *from, posed_TrajectoryPose *to)
+{
+    const double *q = from->q_xyzw, *t = from->t_m;
+    *to = (posed_TrajectoryPose){
+        .has_timestamp = true,
+        .timestamp = wire_timestamp(from->time_ns),
+        .has_pose = true,
+        .pose = {true, {t[0], t[1], t[2]}, true, {q[0], q[1], q[2], q[3]}},
+        .state = from->state,
+        .seq = from->seq,
+        .map_epoch = from->map_epoch,
+    };
+}
+
+static void get_pose(const struct handlers *handlers, const posed_GetPose *request,
+                     posed_Reply *reply)
+{
+    struct board_pose pose;
+    uint64_t oldest, next;
+    int64_t time_ns;
+    int error;
+    if (request->has_time) {
+        if (wire_read_timestamp(&request->time, &time_ns) != 0) {
+            handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "get_pose.time",
+                          "nanos must be 0..999999999 and the time must fit 64 bit");
+            return;
+        }
+        error = board_pose_at(handlers->board, time_ns, &pose);
+    } else {
+        board_range(handlers->board, &oldest, &next);
+        error = next ? board_get(handlers->board, next - 1, &pose) : -ENOENT;
+    }
+    if (error == -ENODATA)
+        handlers_fail(reply, posed_Code_NOT_FOUND, "get_pose.time",
+                      "no valid pose there: the camera was lost, or the frames around it do not "
+                      "connect");
+    else if (error)
+        handlers_fail(reply, posed_Code_NOT_FOUND, request->has_time ? "get_pose.time" : NULL, "%s",
+                      request->has_time ? "outside of the frames that are kept"
+                                        : "no frame has arrived yet");
+    else
+        fill_pose(&pose, &reply->what.get_pose);
+}
+
+static void get_trajectory(const struct handlers *handlers, const posed_GetTrajectory *request,
+                           posed_Reply *reply)
+{
+    posed_Trajectory *page = &reply->what.get_trajectory;
+    uint64_t oldest, next, seq;
+    uint32_t limit =
+        request->limit && request->limit < BOARD_PAGE_MAX ? request->limit : BOARD_PAGE_MAX;
+    board_range(handlers->board, &oldest, &next);
+    seq = request->from_seq > oldest ? request->from_seq : oldest;
+    for (; seq < next && page->poses_count < limit; seq++) {
+        struct board_pose pose;
+        // A frame that has left meanwhile is skipped; the page then starts later.
+        if (board_get(handlers->board, seq, &pose) == 0)
+            fill_pose(&pose, &page->poses[page->poses_count++]);
+    }
+    page->next_seq = seq;
+    page->oldest_seq = oldest;
+    page->end = seq >= next;
+}
+
+static void run_command(const struct handlers *handlers, const struct board_command *command,
+                        int64_t deadline_ns, posed_Reply *reply)
+{
+    uint64_t next_seq = 0;
+    int error = board_command(handlers->board, command, deadline_ns, &next_seq);
+    if (error == -ETIMEDOUT)
+        handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, NULL,
+                      "the frame loop did not get to it in time; nothing was changed");
+    else if (error)
+        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the daemon is stopping");
+    else
+        reply->what.reset.next_seq = next_seq; // set_pose has the same type and place
+}
+
+static void reset(const struct handlers *handlers, const posed_Reset *request, int64_t deadline_ns,
+                  posed_Reply *reply)
+{
+    const struct board_command command = {
+        .keep_pose = request->keep_pose,
+        .T_odom_camera = {{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0}},
+    };
+    run_command(handlers, &command, deadline_ns, reply);
+}
+
+static void set_pose(const struct handlers *handlers, const posed_SetPose *request,
+                     int64_t deadline_ns, posed_Reply *reply)
+{
+    struct board_command command = {.keep_pose = false};
+    const char *field = "";
+    char path[64];
+    if (!request->has_pose) {
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "set_pose.pose", "a pose is needed");
+        return;
+    }
+    if (wire_read_pose(&request->pose, &command.T_odom_camera, &field) != 0) {
+        snprintf(path, sizeof path, "set_pose.pose.%s", field);
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, path,
+                      "must be finite, and the quaternion of length 1 within 1 %%");
+        return;
+    }
+    run_command(handlers, &command, deadline_ns, reply);
+}
+
+static void get_params(const struct handlers *handlers, const posed_GetParams *request,
+                       posed_Reply *reply)
+{
+    posed_Params *params = &reply->what.get_params;
+    static struct config defaults;
+    config_default(&defaults);
+    for (size_t i = 0; i < config_n_keys(); i++) {
+        posed_Params_Param *param = &params->params[params->params_count];
+        char text[CONFIG_TEXT_MAX];
+        config_key_name(i, text, sizeof text);
+        if (strncmp(text, request->prefix, strlen(request->prefix)) != 0)
+            continue;
+        wire_copy_text(param->name, sizeof param->name, text);
+        config_key_value(handlers->config, i, text, sizeof text);
+        wire_copy_text(param->value, sizeof param->value, text);
+        config_key_value(&defaults, i, text, sizeof text);
+        wire_copy_text(param->default_value, sizeof param->default_value, text);
+        wire_copy_text(param->origin, sizeof param->origin, handlers->config->origin[i]);
+        params->params_count++;
+    }
+    if (params->params_count == 0)
+        handlers_fail(reply, posed_Code_NOT_FOUND, "get_params.prefix", "no key begins with \"%s\"",
+                      request->prefix);
+}
+
+bool handlers_is_slow(uint32_t kind)
+{
+    return kind == posed_Request_reset_tag || kind == posed_Request_set_pose_tag;
+}
+
+void handlers_run(const struct handlers *handlers, const posed_Request *request,
+                  int64_t deadline_ns, posed_Reply *reply)
+{
+    reply->which_what = request->which_what;
+    switch (request->which_what) {
+    case posed_Request_ping_tag:
+        reply->what.ping.payload = request->what.ping.payload;
+        reply->what.ping.monotonic_ns = clock_monotonic_ns();
+        return;
+    case posed_Request_get_version_tag:
+        get_version(handlers, reply);
+        return;
+    case posed_Request_get_status_tag:
+        board_status(handlers->board, &reply->what.get_status);
+        return;
+    case posed_Request_get_calibration_tag:
+        message_calibration(board_info(handlers->board), &reply->what.get_calibration);
+        return;
+    case posed_Request_get_pose_tag:
+        get_pose(handlers, &request->what.get_pose, reply);
+        return;
+    case posed_Request_get_trajectory_tag:
+        get_trajectory(handlers, &request->what.get_trajectory, reply);
+        return;
+    case posed_Request_reset_tag:
+        reset(handlers, &request->what.reset, deadline_ns, reply);
+        return;
+    case posed_Request_set_pose_tag:
+        set_pose(handlers, &request->what.set_pose, deadline_ns, reply);
+        return;
+    case posed_Request_get_params_tag:
+        get_params(handlers, &request->what.get_params, reply);
+        return;
+    }
+    handlers_fail(reply, posed_Code_UNIMPLEMENTED, NULL, "this daemon does not know the request");
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images on the wire, made only while somebody is subscribed: `depth` as captured, in millimetres
+// (16UC1, 0 = invalid), and `normals` of the filtered frame (32FC3, 0 0 0 = none).
+//
+// The frame loop's thread owns it.
+#ifndef POSED_DAEMON_IMAGE_H
+#define POSED_DAEMON_IMAGE_H
+
+#include "daemon/backend.h"
+#include "daemon/board.h"
+#include "daemon/publish.h"
+
+struct image_sender; // opaque: the buffers, taken when the first subscriber comes
+
+// Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int image_create(struct image_sender **out,
+                                                     const struct board_info *info);
+void image_destroy(struct image_sender **sender);
+
+// Sends what is wanted of this frame. `backend` NULL: the frame was not tracked, so no normals.
+void image_send(struct image_sender *sender, struct publish *publish, struct backend *backend,
+                const struct depth_frame *frame, uint64_t seq);
+
+#endif

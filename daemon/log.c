@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define N_LEVELS   (LOG_LEVEL_DEBUG + 1)
+#define LINE_BYTES 2400 // a line of 1024 bytes, every one escaped for JSON
+
+struct bucket {
+    uint32_t n_lines;   // in the second that began at start_ns
+    uint32_t n_dropped; // of it
+    int64_t start_ns;
+};
+
+struct log {
+    pthread_mutex_t mutex;
+    struct log_settings settings;
+    struct bucket buckets[N_LEVELS];
+    void (*listener)(void *user, enum log_level, const char *line);
+    void *listener_user;
+};
+
+static const char *const level_names[N_LEVELS] = {"",        "",       "",     "error",
+                                                  "warning", "notice", "info", "debug"};
+
+// systemd names the journal's socket in JOURNAL_STREAM as device:inode; stderr may have been
+// redirected away from it since.
+static bool stderr_is_journal(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat info;
+    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+           fstat(STDERR_FILENO, &info) == 0 && info.st_dev == device && info.st_ino == inode;
+}
+
+static size_t append_json_text(char *out, size_t size_bytes, const char *text)
+{
+    size_t n = 0;
+    for (; *text && n + 8 < size_bytes; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            n += (size_t)sprintf(out + n, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            n += (size_t)sprintf(out + n, "\\u%04x", c);
+        else
+            out[n++] = (char)c;
+    }
+    out[n] = 0;
+    return n;
+}
+
+static void write_line(enum config_log_format format, enum log_level level, const char *text)
+{
+    char line[LINE_BYTES];
+    size_t n = 0;
+    struct timespec now;
+    if (format == CONFIG_LOG_JSON) {
+        struct tm utc;
+        clock_gettime(CLOCK_REALTIME, &now);
+        gmtime_r(&now.tv_sec, &utc);
+        n = strftime(line, sizeof line, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
+        n +=
+            (size_t)snprintf(line + n, sizeof line - n, ".%03ldZ\",\"level\":\"%s\",\"message\":\"",
+                             now.tv_nsec / 1000000, level_names[level]);
+        n += append_json_text(line + n, sizeof line - n - 4, text);
+        n += (size_t)snprintf(line + n, sizeof line - n, "\"}\n");
+    } else if (format == CONFIG_LOG_JOURNAL) {
+        n = (size_t)snprintf(line, sizeof line, "<%d>%s\n", level, text);
+    } else {
+        bool plain = level == LOG_LEVEL_INFO || level == LOG_LEVEL_NOTICE;
+        n = (size_t)snprintf(line, sizeof line, "posed: %s%s%s\n", plain ? "" : level_names[level],
+                             plain ? "" : ": ", text);
+    }
+    if (n >= sizeof line)
+        n = sizeof line - 1;
+    ssize_t written = write(STDERR_FILENO, line, n);
+    (void)written; // nowhere is left to complain to
+}
+
+// Takes one line's place in this second. Returns false when there is none left; the count of lines
+// left out in the second before comes back once.
+static bool admit(struct log *log, enum log_level level, uint32_t *out_n_dropped)
+{
+    struct bucket *bucket = &log->buckets[level];
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    *out_n_dropped = 0;
+    if (now_ns - bucket->start_ns >= 1000000000) {
+        *out_n_dropped = bucket->n_dropped;
+        *bucket = (struct bucket){.start_ns = now_ns};
+    }
+    if (log->settings.rate_hz && bucket->n_lines >= log->settings.rate_hz) {
+        bucket->n_dropped++;
+        return false;
+    }
+    bucket->n_lines++;
+    return true;
+}
+
+static void log_write(void *user, enum log_level level, const char *text)
+{
+    struct log *log = user;
+    if (level < LOG_LEVEL_ERROR)
+        level = LOG_LEVEL_ERROR;
+    if (level > LOG_LEVEL_DEBUG)
+        level = LOG_LEVEL_DEBUG;
+    pthread_mutex_lock(&log->mutex);
+    uint32_t n_dropped;
+    if (level <= log->settings.level && admit(log, level, &n_dropped)) {
+        if (n_dropped) {
+            char note[80];
+            snprintf(note, sizeof note, "%u lines of level %s were left out", n_dropped,
+                     level_names[level]);
+            write_line(log->settings.format, level, note);
+        }
+        write_line(log->settings.format, level, text);
+        if (log->listener && level <= LOG_LEVEL_NOTICE)
+            log->listener(log->listener_user, level, text);
+    }
+    pthread_mutex_unlock(&log->mutex);
+}
+
+int log_create(struct log **out, const struct log_settings *settings)
+{
+    struct log *log = calloc(1, sizeof *log);
+    *out = log;
+    if (!log)
+        return -ENOMEM;
+    pthread_mutex_init(&log->mutex, NULL);
+    log_configure(log, settings);
+    return 0;
+}
+
+void log_destroy(struct log **log)
+{
+    if (!*log)
+        return;
+    pthread_mutex_destroy(&(*log)->mutex);
+    free(*log);
+    *log = NULL;
+}
+
+void log_configure(struct log *log, const struct log_settings *settings)
+{
+    pthread_mutex_lock(&log->mutex);
+    log->settings = *settings;
+    if (settings->format == CONFIG_LOG_AUTO)
+        log->settings.format = stderr_is_journal() ? CONFIG_LOG_JOURNAL : CONFIG_LOG_TEXT;
+    pthread_mutex_unlock(&log->mutex);
+}
+
+void log_listen(struct log *log, void (*listener)(void *user, enum log_level, const char *line),
+                void *user)
+{
+    pthread_mutex_lock(&log->mutex);
+    log->listener = listener;
+    log->listener_user = user;
+    pthread_mutex_unlock(&log->mutex);
+}
+
+struct log_sink log_sink(struct log *log)
+{
+    return (struct log_sink){.write = log_write, .user = log};
+}

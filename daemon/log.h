@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's log: one line on stderr per call, as text, with journald's <level> prefix, or as a
+// JSON object; at most rate_hz lines a second and level, what exceeds it is counted and reported.
+//
+// Thread-safe. A line is one write(2), so that lines of several threads do not mix.
+#ifndef POSED_DAEMON_LOG_H
+#define POSED_DAEMON_LOG_H
+
+#include "daemon/config.h"
+#include "proto/log.h"
+
+struct log; // opaque
+
+struct log_settings {
+    enum log_level level; // default info; lines of higher number are left out
+    enum config_log_format format;
+    uint32_t rate_hz; // default 50; 0 = no limit
+};
+
+// Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int log_create(struct log **out,
+                                                   const struct log_settings *settings);
+void log_destroy(struct log **log);
+
+// Changes the settings of a running log.
+void log_configure(struct log *log, const struct log_settings *settings);
+
+// Also hands lines of notice and above, without prefix, to `listener`; NULL ends it. The listener
+// is called from the thread that logs and must not log itself.
+void log_listen(struct log *log, void (*listener)(void *user, enum log_level, const char *line),
+                void *user);
+
+// For libraries; valid until log_destroy.
+struct log_sink log_sink(struct log *log);
+
+#endif

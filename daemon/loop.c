@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/loop.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/clock.h"
+#include "daemon/image.h"
+#include "daemon/message.h"
+#include "daemon/notify.h"
+#include "daemon/timing.h"
+#include "proto/trajectory.h"
+#include "proto/wire.h"
+
+#define ROUND_MS     100 // the longest that a round waits for a frame
+#define HEARTBEAT_NS 1000000000
+#define SILENT_NS    1000000000 // no frame for so long: NO_INPUT
+
+struct loop {
+    const struct loop_settings *settings;
+    const struct board_info *info;
+    struct image_sender *images;
+    struct timing timing;
+    uint64_t next_seq;
+    double previous_xyzw[4];
+    posed_State state; // of the newest message, or NO_INPUT
+    uint32_t map_epoch;
+
+    int64_t heartbeat_ns, last_frame_ns, watchdog_ns, watchdog_period_ns;
+    uint64_t heartbeat_seq; // next_seq at the last heartbeat
+    bool trajectory_failed;
+    uint8_t bytes[posed_Odometry_size];
+};
+
+// Encodes into the loop's buffer and sends. All our messages fit it.
+_Static_assert(posed_Status_size <= posed_Odometry_size, "loop.bytes holds every message");
+
+static void send(struct loop *loop, enum publish_topic topic, const pb_msgdesc_t *fields,
+                 const void *message)
+{
+    int n = wire_encode(fields, message, loop->bytes, sizeof loop->bytes);
+    if (n < 0 || !publish_send(loop->settings->publish, topic, loop->bytes, (size_t)n))
+        board_count(loop->settings->board, BOARD_UNSENT);
+}
+
+static void send_event(struct loop *loop, posed_Event_Kind kind, const char *text)
+{
+    posed_Event event;
+    message_event(loop->info, loop->next_seq, kind, text, &event);
+    send(loop, PUBLISH_EVENT, posed_Event_fields, &event);
+}
+
+static void send_calibration(struct loop *loop)
+{
+    posed_CameraCalibration calibration;
+    message_calibration(loop->info, &calibration);
+    send(loop, PUBLISH_CALIB, posed_CameraCalibration_fields, &calibration);
+}
+
+// Status, timing and the service manager's line: every second, whatever the camera does.
+static void heartbeat(struct loop *loop, int64_t now_ns)
+{
+    posed_Status status;
+    posed_Timing timing;
+    char line[96];
+    double seconds = (double)(now_ns - loop->heartbeat_ns + HEARTBEAT_NS) * 1e-9;
+    double rate_hz = (double)(loop->next_seq - loop->heartbeat_seq) / seconds;
+    board_set_rate(loop->settings->board, rate_hz);
+    loop->heartbeat_seq = loop->next_seq;
+    loop->heartbeat_ns = now_ns + HEARTBEAT_NS;
+    board_status(loop->settings->board, &status);
+    send(loop, PUBLISH_STATUS, posed_Status_fields, &status);
+    timing_report(&loop->timing, &timing);
+    timing.has_timestamp = true;
+    timing.timestamp = status.timestamp;
+    timing.session = status.session;
+    send(loop, PUBLISH_TIMING, posed_Timing_fields, &timing);
+    snprintf(line, sizeof line, "STATUS=%s, %.1f frames/s", wire_state_name(status.state), rate_hz);
+    notify_send(line);
+}
+
+// A change of state is an event; a frame dropped in between is none.
+static void announce(struct loop *loop, posed_State state, const char *reason)
+{
+    posed_State before = loop->state;
+    char text[160];
+    if (state == before)
+        return;
+    loop->state = state;
+    snprintf(text, sizeof text, "%s -> %s%s%s", wire_state_name(before), wire_state_name(state),
+             reason[0] ? ": " : "", reason);
+    if (before == posed_State_STATE_NO_INPUT && loop->next_seq > 0) {
+        log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frames arrive again");
+        send_event(loop, posed_Event_Kind_SOURCE_BACK, text);
+    }
+    if (state == posed_State_STATE_LOST) {
+        log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: tracking lost: %s",
+               (unsigned long long)loop->next_seq, reason);
+        send_event(loop, posed_Event_Kind_TRACKING_LOST, text);
+    } else if (before == posed_State_STATE_LOST) {
+        log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: tracking is back",
+               (unsigned long long)loop->next_seq);
+        send_event(loop, posed_Event_Kind_TRACKING_BACK, text);
+    } else if (state == posed_State_STATE_DEGRADED) {
+        send_event(loop, posed_Event_Kind_DEGRADED, text);
+    }
+}
+
+static void count(struct loop *loop, const struct capture_frame *frame, bool tracked,
+                  const struct track_result *result)
+{
+    struct board *board = loop->settings->board;
+    board_count(board, BOARD_CAPTURED);
+    if (frame->flags & CAPTURE_DAMAGED)
+        board_count(board, BOARD_DAMAGED);
+    if (frame->flags & CAPTURE_DUPLICATE)
+        board_count(board, BOARD_DUPLICATE);
+    if (!tracked && !(frame->flags & CAPTURE_DAMAGED))
+        board_count(board, BOARD_DROPPED);
+    if (tracked)
+        board_count(board, result->state == TRACK_STATE_LOST       ? BOARD_LOST
+                           : result->state == TRACK_STATE_DEGRADED ? BOARD_DEGRADED
+                                                                   : BOARD_TRACKED);
+}
+
+// What the rest of the daemon sees of the frame, after its message has gone.
+static void remember(struct loop *loop, const struct capture_frame *frame,
+                     const struct track_result *result, const posed_Odometry *odometry)
+{
+    const struct loop_settings *settings = loop->settings;
+    const posed_Pose *pose = &odometry->pose;
+    board_put(settings->board, &(struct board_pose){
+                                   .seq = odometry->seq,
+                                   .time_ns = frame->image.time_ns,
+                                   .q_xyzw = {pose->orientation.x, pose->orientation.y,
+                                              pose->orientation.z, pose->orientation.w},
+                                   .t_m = {pose->position.x, pose->position.y, pose->position.z},
+                                   .state = odometry->state,
+                                   .map_epoch = odometry->map_epoch,
+                               });
+    const char *reason =
+        result->reason == TRACK_REASON_NONE ? "" : track_reason_text(result->reason);
+    board_set_state(settings->board, odometry->state, odometry->reason, reason,
+                    odometry->map_epoch);
+    announce(loop, odometry->state, reason);
+    if (result->new_keyframe)
+        send_event(loop, posed_Event_Kind_KEYFRAME, "new keyframe");
+    if (frame->flags & CAPTURE_LOOPED)
+        send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
+    if (settings->trajectory && !loop->trajectory_failed) {
+        const struct stamped_pose line = {frame->image.time_ns, result->T_odom_camera};
+        if (trajectory_write_tum(settings->trajectory, &line) != 0) {
+            log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s; the trajectory ends here",
+                   settings->trajectory_path, strerror(errno));
+            loop->trajectory_failed = true;
+        }
+    }
+}
+
+// Returns 0, or -EIO when the device failed (the frame has its message all the same).
+static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_t read_ns)
+{
+    int64_t got_ns = clock_monotonic_ns();
+    bool tracked = frame->image.depth && !(frame->flags & CAPTURE_LATE);
+    struct track_result result;
+    posed_Odometry odometry;
+    posed_FrameTransform transform;
+    int64_t track_ns = clock_monotonic_ns();
+    int error = backend_track(loop->settings->backend, tracked ? frame->image.depth : NULL,
+                              frame->image.time_ns, &result);
+    int64_t done_ns = clock_monotonic_ns();
+
+    count(loop, frame, tracked, &result);
+    message_odometry(loop->info, loop->next_seq, frame, &result, result.map_epoch,
+                     loop->previous_xyzw, &odometry);
+    odometry.damaged_frames = board_counter(loop->settings->board, BOARD_DAMAGED);
+    odometry.dropped_frames = board_counter(loop->settings->board, BOARD_DROPPED);
+    odometry.publish_monotonic_ns = clock_monotonic_ns();
+    odometry.has_stages = true;
+    odometry.stages = (posed_StageTimes){
+        .upload_us = result.stage_us[GPU_STAGE_UPLOAD],
+        .filter_us = result.stage_us[GPU_STAGE_FILTER],
+        .maps_us = result.stage_us[GPU_STAGE_MAPS],
+        .align_us = result.stage_us[GPU_STAGE_ALIGN],
+        .track_us = (float)(done_ns - track_ns) * 1e-3f,
+        .added_us = (float)(track_ns - got_ns + odometry.publish_monotonic_ns - done_ns) * 1e-3f,
+        .wait_us = (float)(got_ns - read_ns) * 1e-3f,
+    };
+    send(loop, PUBLISH_POSE, posed_Odometry_fields, &odometry);
+    int64_t sent_ns = clock_monotonic_ns();
+    message_transform(&odometry, &transform);
+    send(loop, PUBLISH_TF, posed_FrameTransform_fields, &transform);
+
+    timing_add(&loop->timing, TIMING_WAIT, (double)(got_ns - read_ns) * 1e-3);
+    if (tracked) {
+        timing_add(&loop->timing, TIMING_TRACK, (double)(done_ns - track_ns) * 1e-3);
+        timing_add(&loop->timing, TIMING_ADDED,
+                   (double)(track_ns - got_ns + sent_ns - done_ns) * 1e-3);
+    }
+    loop->last_frame_ns = got_ns;
+    remember(loop, frame, &result, &odometry);
+    if (frame->image.depth)
+        image_send(loop->images, loop->settings->publish,
+                   tracked && !error ? loop->settings->backend : NULL, &frame->image, odometry.seq);
+    if (isfinite(frame->gravity_m_s2[0]) && loop->info->capture.live) {
+        posed_Imu imu = {.has_timestamp = true,
+                         .timestamp = odometry.timestamp,
+                         .has_gravity = true,
+                         .gravity = {(double)frame->gravity_m_s2[0], (double)frame->gravity_m_s2[1],
+                                     (double)frame->gravity_m_s2[2]}};
+        memcpy(imu.frame_id, odometry.body_frame_id, sizeof imu.frame_id);
+        send(loop, PUBLISH_IMU, posed_Imu_fields, &imu);
+    }
+    loop->next_seq++;
+    return error;
+}
+
+static void on_silence(struct loop *loop, int64_t now_ns)
+{
+    if (now_ns - loop->last_frame_ns < SILENT_NS || loop->state == posed_State_STATE_NO_INPUT)
+        return;
+    loop->state = posed_State_STATE_NO_INPUT;
+    board_set_state(loop->settings->board, posed_State_STATE_NO_INPUT, posed_Reason_REASON_NONE,
+                    "no frame arrives", loop->map_epoch);
+    log_to(&loop->settings->log, LOG_LEVEL_WARNING, "no frame for %.1f s",
+           (double)(now_ns - loop->last_frame_ns) * 1e-9);
+    send_event(loop, posed_Event_Kind_SOURCE_SILENT, "no frame arrives");
+}
+
+static void run_command(struct loop *loop)
+{
+    struct board_command command;
+    if (!board_take_command(loop->settings->board, &command))
+        return;
+    struct se3 T =
+        command.keep_pose ? backend_pose(loop->settings->backend) : command.T_odom_camera;
+    backend_reset(loop->settings->backend, &T);
+    log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: reset on request to %.3f %.3f %.3f",
+           (unsigned long long)loop->next_seq, T.t_m[0], T.t_m[1], T.t_m[2]);
+    send_event(loop, posed_Event_Kind_RESET, "reset on request");
+    board_finish_command(loop->settings->board, loop->next_seq);
+}
+
+// Everything that is not a frame. Returns false when it is time to stop.
+static bool do_chores(struct loop *loop)
+{
+    const struct loop_settings *settings = loop->settings;
+    int64_t now_ns = clock_monotonic_ns();
+    settings->poll(settings->user);
+    publish_pump(settings->publish);
+    run_command(loop);
+    if (now_ns >= loop->heartbeat_ns)
+        heartbeat(loop, now_ns);
+    if (loop->watchdog_period_ns && now_ns >= loop->watchdog_ns) {
+        notify_send("WATCHDOG=1");
+        loop->watchdog_ns = now_ns + loop->watchdog_period_ns;
+    }
+    return !settings->stop(settings->user);
+}
+
+static void wait_for_subscriber(struct loop *loop)
+{
+    const struct timespec pause = {0, 5000000};
+    int64_t until_ns = clock_monotonic_ns() + (int64_t)(loop->settings->wait_subscriber_s * 1e9);
+    while (clock_monotonic_ns() < until_ns && do_chores(loop) &&
+           !publish_wants(loop->settings->publish, PUBLISH_POSE))
+        nanosleep(&pause, NULL);
+}
+
+static enum loop_end run(struct loop *loop)
+{
+    const struct loop_settings *settings = loop->settings;
+    struct capture_frame frame;
+    while (do_chores(loop)) {
+        int64_t read_ns = clock_monotonic_ns();
+        int error = capture_read(settings->capture, ROUND_MS, &frame);
+        if (error == -EAGAIN) {
+            on_silence(loop, clock_monotonic_ns());
+        } else if (error == -EINTR) {
+            continue; // capture_interrupt: `stop` will say so
+        } else if (error == -ENODATA) {
+            return LOOP_END_OF_RECORDING;
+        } else if (error) {
+            log_to(&settings->log, LOG_LEVEL_ERROR, "the source failed: %s", strerror(-error));
+            return LOOP_SOURCE_FAILED;
+        } else if (on_frame(loop, &frame, read_ns) != 0) {
+            if (backend_recover(settings->backend) != 0)
+                return LOOP_BACKEND_FAILED;
+            send_event(loop, posed_Event_Kind_BACKEND_CHANGED,
+                       backend_description(settings->backend));
+        }
+    }
+    return LOOP_STOPPED;
+}
+
+static void log_summary(const struct loop *loop)
+{
+    const struct board *board = loop->settings->board;
+    log_to(&loop->settings->log, LOG_LEVEL_INFO,
+           "%llu frames: %llu tracked, %llu degraded, %llu lost, %llu dropped, %llu damaged, "
+           "%llu duplicates",
+           (unsigned long long)board_counter(board, BOARD_CAPTURED),
+           (unsigned long long)board_counter(board, BOARD_TRACKED),
+           (unsigned long long)board_counter(board, BOARD_DEGRADED),
+           (unsigned long long)board_counter(board, BOARD_LOST),
+           (unsigned long long)board_counter(board, BOARD_DROPPED),
+           (unsigned long long)board_counter(board, BOARD_DAMAGED),
+           (unsigned long long)board_counter(board, BOARD_DUPLICATE));
+    log_to(&loop->settings->log, LOG_LEVEL_INFO,
+           "mean per frame: tracking %.3f ms, added by the daemon %.3f ms",
+           timing_mean_us(&loop->timing, TIMING_TRACK) * 1e-3,
+           timing_mean_us(&loop->timing, TIMING_ADDED) * 1e-3);
+}
+
+enum loop_end loop_run(const struct loop_settings *settings)
+{
+    struct loop *loop = calloc(1, sizeof *loop);
+    if (!loop || image_create(&loop->images, board_info(settings->board)) != 0) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "out of memory");
+        free(loop);
+        return LOOP_OUTPUT_FAILED;
+    }
+    loop->settings = settings;
+    loop->info = board_info(settings->board);
+    loop->state = posed_State_STATE_NO_INPUT;
+    loop->heartbeat_ns = loop->last_frame_ns = clock_monotonic_ns();
+    loop->watchdog_period_ns = notify_watchdog_ns();
+    send_calibration(loop);
+    send_event(loop, posed_Event_Kind_STARTED, loop->info->capture.description);
+    if (settings->wait_subscriber_s > 0)
+        wait_for_subscriber(loop);
+    enum loop_end end = run(loop);
+
+    board_end_commands(settings->board);
+    if (end == LOOP_END_OF_RECORDING)
+        send_event(loop, posed_Event_Kind_SOURCE_ENDED, "end of the recording");
+    send_event(loop, posed_Event_Kind_STOPPING, "the daemon stops");
+    heartbeat(loop, clock_monotonic_ns());
+    publish_pump(settings->publish);
+    log_summary(loop);
+    if (settings->trajectory && !loop->trajectory_failed && fflush(settings->trajectory) != 0) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s", settings->trajectory_path,
+               strerror(errno));
+        loop->trajectory_failed = true;
+    }
+    if (loop->trajectory_failed && (end == LOOP_END_OF_RECORDING || end == LOOP_STOPPED))
+        end = LOOP_OUTPUT_FAILED;
+    image_destroy(&loop->images);
+    free(loop);
+    return end;
+}

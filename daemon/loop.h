@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frame loop: capture_read -> track -> encode -> publish, one thread, one frame in flight. A
+// frame that comes too late is not tracked but still answered; between the capture call and the
+// message sent there is nothing but tracking. Images, statistics, the trajectory file, heartbeat and
+// commands come after the message.
+#ifndef POSED_DAEMON_LOOP_H
+#define POSED_DAEMON_LOOP_H
+
+#include <stdio.h>
+
+#include "capture/capture.h"
+#include "daemon/backend.h"
+#include "daemon/board.h"
+#include "daemon/publish.h"
+
+struct loop_settings {
+    struct capture *capture;
+    struct backend *backend;
+    struct board *board;
+    struct publish *publish;
+    FILE *trajectory; // NULL = none
+    const char *trajectory_path;
+    double wait_subscriber_s;
+    // Asked every round (at most 100 ms apart). `stop`: end now. `reload`: called when it is time to
+    // read the configuration again.
+    bool (*stop)(void *user);
+    void (*poll)(void *user);
+    void *user;
+    struct log_sink log;
+};
+
+enum loop_end {
+    LOOP_END_OF_RECORDING,
+    LOOP_STOPPED,
+    LOOP_SOURCE_FAILED,
+    LOOP_BACKEND_FAILED,
+    LOOP_OUTPUT_FAILED, // the trajectory file
+};
+
+// Runs until the end of the recording, a stop or a failure; logs a summary.
+enum loop_end loop_run(const struct loop_settings *settings);
+
+#endif

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// posed: reads its settings, opens what it needs in order, runs the frame loop, closes in reverse.
+// Exit codes: 0 end of the recording or a signal, 1 other failure (a port in use, a full disk),
+// 2 usage, 3 configuration, 4 device or recording, 5 GPU.
+#include <argp.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/board.h"
+#include "daemon/endpoint.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/message.h"
+#include "daemon/notify.h"
+#include "daemon/options.h"
+#include "daemon/publish.h"
+#include "daemon/requests.h"
+
+enum exit_code { EXIT_OK, EXIT_OTHER, EXIT_USAGE, EXIT_CONFIG, EXIT_DEVICE, EXIT_GPU };
+
+struct daemon {
+    struct options options;
+    struct config config;
+    struct log *log;
+    struct log_sink sink;
+    struct capture *capture;
+    struct backend *backend;
+    struct board *board;
+    struct endpoint *endpoint;
+    struct publish *publish;
+    struct requests *requests;
+    FILE *trajectory;
+};
+
+static volatile sig_atomic_t stop_signal, reload_signal;
+static struct capture *volatile signal_capture; // to wake a read that waits
+
+static void on_signal(int number)
+{
+    if (number == SIGHUP) {
+        reload_signal = 1;
+        return;
+    }
+    stop_signal = number;
+    if (signal_capture)
+        capture_interrupt(signal_capture);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static bool must_stop(void *user)
+{
+    (void)user;
+    return stop_signal != 0;
+}
+
+static struct log_settings log_settings_of(const struct config *config)
+{
+    return (struct log_settings){config->log.level, config->log.format, config->log.rate_hz};
+}
+
+static int load_config(const struct options *options, struct config *out,
+                       const struct log_sink *sink)
+{
+    int error =
+        config_load(out, options->config_file, options->assignments, options->n_assignments, sink);
+    return error ? error : endpoint_check(out, sink);
+}
+
+// SIGHUP: a bad file keeps the old settings and says why.
+static void reload(void *user)
+{
+    struct daemon *daemon = user;
+    static struct config fresh; // large, and the loop's thread alone comes here
+    posed_Event event;
+    uint8_t bytes[posed_Event_size];
+    if (!reload_signal)
+        return;
+    reload_signal = 0;
+    notify_send("RELOADING=1");
+    bool ok = load_config(&daemon->options, &fresh, &daemon->sink) == 0;
+    if (ok) {
+        unsigned n = config_reload(&daemon->config, &fresh, &daemon->sink);
+        const struct log_settings settings = log_settings_of(&daemon->config);
+        log_configure(daemon->log, &settings);
+        requests_set_deadline(daemon->requests, daemon->config.requests.deadline_ms);
+        log_to(&daemon->sink, LOG_LEVEL_NOTICE, "configuration read again: %u settings changed", n);
+    } else {
+        log_to(&daemon->sink, LOG_LEVEL_ERROR, "configuration not taken; the old one stays");
+    }
+    message_event(board_info(daemon->board), 0,
+                  ok ? posed_Event_Kind_CONFIG_RELOADED : posed_Event_Kind_CONFIG_REJECTED,
+                  ok ? "configuration read again" : "configuration refused, see the log", &event);
+    int n_bytes = wire_encode(posed_Event_fields, &event, bytes, sizeof bytes);
+    if (n_bytes > 0)
+        publish_post(daemon->publish, PUBLISH_EVENT, bytes, (size_t)n_bytes);
+    notify_send("READY=1");
+}
+
+static void publish_log_line(void *user, enum log_level level, const char *line)
+{
+    struct publish *publish = user;
+    posed_Log message;
+    uint8_t bytes[posed_Log_size];
+    message_log(level, line, &message);
+    int n = wire_encode(posed_Log_fields, &message, bytes, sizeof bytes);
+    if (n > 0)
+        publish_post(publish, PUBLISH_LOG, bytes, (size_t)n);
+}
+
+static int open_capture(struct daemon *daemon)
+{
+    struct capture_settings settings = daemon->config.capture;
+    settings.source = daemon->config.source;
+    settings.log = daemon->sink;
+    int error = capture_open(&daemon->capture, &settings);
+    if (!error)
+        signal_capture = daemon->capture;
+    return error;
+}
+
+static int create_board(struct daemon *daemon)
+{
+    struct board_info info = {
+        .capture = *capture_info(daemon->capture),
+        .reference = daemon->config.track.reference == TRACK_REFERENCE_KEYFRAME
+                         ? posed_Reference_REFERENCE_KEYFRAME
+                         : posed_Reference_REFERENCE_PREVIOUS,
+        .n_history = daemon->config.requests.history,
+    };
+    if (getrandom(&info.session, sizeof info.session, 0) != sizeof info.session)
+        return -EIO;
+    snprintf(info.source, sizeof info.source, "%s", daemon->config.source);
+    snprintf(info.backend, sizeof info.backend, "%s", backend_description(daemon->backend));
+    memcpy(info.odom_frame, daemon->config.publish.odom_frame, sizeof info.odom_frame);
+    memcpy(info.camera_frame, daemon->config.publish.camera_frame, sizeof info.camera_frame);
+    return board_create(&daemon->board, &info);
+}
+
+static int open_trajectory(struct daemon *daemon)
+{
+    const char *path = daemon->config.trajectory;
+    if (!path[0])
+        return 0;
+    daemon->trajectory = fopen(path, "we");
+    if (daemon->trajectory)
+        return 0;
+    log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: %s (output.trajectory)", path, strerror(errno));
+    return -EIO;
+}
+
+// Opens everything in order. Returns an exit code, EXIT_OK to go on.
+static enum exit_code open_all(struct daemon *daemon)
+{
+    const struct capture_info *info;
+    if (open_capture(daemon) != 0)
+        return EXIT_DEVICE;
+    info = capture_info(daemon->capture);
+    log_to(&daemon->sink, LOG_LEVEL_INFO, "%s", info->description);
+    if (backend_open(&daemon->backend, &daemon->config, &info->camera, info->units_per_m,
+                     &daemon->sink) != 0)
+        return EXIT_GPU;
+    log_to(&daemon->sink, LOG_LEVEL_INFO, "%s", backend_description(daemon->backend));
+    if (create_board(daemon) != 0) {
+        log_to(&daemon->sink, LOG_LEVEL_ERROR, "out of memory (requests.history)");
+        return EXIT_OTHER;
+    }
+    bool no_drop = !info->live && daemon->config.capture.rate == CAPTURE_RATE_MAX;
+    if (open_trajectory(daemon) != 0 ||
+        endpoint_open(&daemon->endpoint, &daemon->config, &daemon->sink) != 0 ||
+        publish_create(&daemon->publish, daemon->endpoint, &daemon->config, no_drop,
+                       &daemon->sink) != 0 ||
+        requests_create(&daemon->requests, daemon->endpoint, &daemon->config, daemon->board,
+                        &daemon->sink) != 0)
+        return EXIT_OTHER;
+    log_listen(daemon->log, publish_log_line, daemon->publish);
+    return EXIT_OK;
+}
+
+static enum exit_code run_loop(struct daemon *daemon)
+{
+    const struct loop_settings settings = {
+        .capture = daemon->capture,
+        .backend = daemon->backend,
+        .board = daemon->board,
+        .publish = daemon->publish,
+        .trajectory = daemon->trajectory,
+        .trajectory_path = daemon->config.trajectory,
+        .wait_subscriber_s = daemon->config.publish.wait_subscriber_s,
+        .stop = must_stop,
+        .poll = reload,
+        .user = daemon,
+        .log = daemon->sink,
+    };
+    notify_send("READY=1");
+    enum loop_end end = loop_run(&settings);
+    notify_send("STOPPING=1");
+    switch (end) {
+    case LOOP_END_OF_RECORDING:
+    case LOOP_STOPPED:
+        return EXIT_OK;
+    case LOOP_SOURCE_FAILED:
+        return EXIT_DEVICE;
+    case LOOP_BACKEND_FAILED:
+        return EXIT_GPU;
+    case LOOP_OUTPUT_FAILED:
+        break;
+    }
+    return EXIT_OTHER;
+}
+
+// Subscribers get 2 s to fetch the end of a recording, but a signal is obeyed within 500 ms.
+static void close_all(struct daemon *daemon)
+{
+    log_listen(daemon->log, NULL, NULL);
+    if (daemon->board)
+        board_end_commands(daemon->board);
+    requests_destroy(&daemon->requests);
+    publish_destroy(&daemon->publish, stop_signal ? 200 : 2000);
+    endpoint_close(&daemon->endpoint);
+    if (daemon->trajectory)
+        fclose(daemon->trajectory);
+    board_destroy(&daemon->board);
+    backend_close(&daemon->backend);
+    signal_capture = NULL;
+    capture_close(&daemon->capture);
+}
+
+int main(int argc, char **argv)
+{
+    static struct daemon daemon; // too large for the stack
+    const struct log_settings start = {LOG_LEVEL_INFO, CONFIG_LOG_AUTO, 0};
+    if (options_parse(&daemon.options, argc, argv) != 0)
+        return EXIT_USAGE;
+    if (log_create(&daemon.log, &start) != 0)
+        return EXIT_OTHER;
+    daemon.sink = log_sink(daemon.log);
+    int error = load_config(&daemon.options, &daemon.config, &daemon.sink);
+    if (error || daemon.options.check || daemon.options.dump) {
+        if (!error && daemon.options.dump)
+            config_dump(&daemon.config, stdout);
+        log_destroy(&daemon.log);
+        return error ? EXIT_CONFIG : EXIT_OK;
+    }
+    const struct log_settings settings = log_settings_of(&daemon.config);
+    log_configure(daemon.log, &settings);
+    catch_signals();
+    enum exit_code code = open_all(&daemon);
+    if (code == EXIT_OK)
+        code = run_loop(&daemon);
+    close_all(&daemon);
+    log_destroy(&daemon.log);
+    return code;
+}

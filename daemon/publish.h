@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The publisher: `pub` ([topic][message]), `latest` (the pose alone, for subscribers with
+// ZMQ_CONFLATE, which would tear a message of two parts) and `img` (made only while subscribed).
+//
+// Sending never waits for a subscriber: what exceeds its queue is dropped and counted, except with
+// no_drop (replay as fast as possible), where the sender waits for a slow subscriber, up to 1 s in
+// a row; one that stands still longer is left behind from then on.
+//
+// The frame loop's thread owns it; publish_post alone may be called from any thread.
+#ifndef POSED_DAEMON_PUBLISH_H
+#define POSED_DAEMON_PUBLISH_H
+
+#include "daemon/endpoint.h"
+#include "proto/log.h"
+
+enum publish_topic {
+    PUBLISH_POSE,
+    PUBLISH_TF,
+    PUBLISH_CALIB,
+    PUBLISH_STATUS,
+    PUBLISH_TIMING,
+    PUBLISH_EVENT,
+    PUBLISH_IMU,
+    PUBLISH_LOG,
+    PUBLISH_OBJECT,
+    PUBLISH_DEPTH, // from here on: on img
+    PUBLISH_NORMALS,
+    PUBLISH_N_TOPICS,
+};
+
+#define PUBLISH_POST_MAX_BYTES 640 // of a message given to publish_post
+#define PUBLISH_POST_SLOTS     64
+
+struct publish; // opaque
+
+// Binds the sockets. Returns 0, or negative errno with the reason in the log.
+__attribute__((warn_unused_result)) int publish_create(struct publish **out,
+                                                       struct endpoint *endpoint,
+                                                       const struct config *config, bool no_drop,
+                                                       const struct log_sink *log);
+
+// Closes the sockets; unsent messages linger at most linger_ms in endpoint_close.
+void publish_destroy(struct publish **publish, int linger_ms);
+
+// Sends a message; PUBLISH_POSE goes to `latest` as well. Messages of calib and status are kept and
+// sent again to new subscribers. Returns false when it was dropped.
+bool publish_send(struct publish *publish, enum publish_topic topic, const void *bytes,
+                  size_t n_bytes);
+
+// The same with the message in two pieces (an image's header and its pixels), which saves a copy.
+bool publish_send_pieces(struct publish *publish, enum publish_topic topic, const void *head,
+                         size_t n_head, const void *tail, size_t n_tail);
+
+// Whether anybody is subscribed to it now, as of the last publish_pump.
+bool publish_wants(const struct publish *publish, enum publish_topic topic);
+
+// Every round of the loop: takes subscriptions in, sends calib and status to new subscribers, and
+// sends what other threads posted. Bounded work.
+void publish_pump(struct publish *publish);
+
+// Any thread: a message to be sent by the next publish_pump. Dropped when PUBLISH_POST_SLOTS wait.
+void publish_post(struct publish *publish, enum publish_topic topic, const void *bytes,
+                  size_t n_bytes);
+
+// Messages dropped so far because a subscriber was too slow.
+uint64_t publish_n_dropped(const struct publish *publish);
+
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The request socket (ROUTER). Its own thread reads, checks the framing and answers what needs no
+// waiting; the rest goes through a bounded queue to a worker. Nothing here touches the frame loop
+// except through the board.
+#ifndef POSED_DAEMON_REQUESTS_H
+#define POSED_DAEMON_REQUESTS_H
+
+#include "daemon/endpoint.h"
+#include "daemon/handlers.h"
+
+struct requests; // opaque
+
+// Binds endpoints.req and starts the threads. Returns 0, or negative errno with the reason in the
+// log.
+__attribute__((warn_unused_result)) int
+requests_create(struct requests **out, struct endpoint *endpoint, const struct config *config,
+                struct board *board, const struct log_sink *log);
+
+// Changes the deadline of requests that name none. Any thread.
+void requests_set_deadline(struct requests *requests, uint32_t deadline_ms);
+
+// Stops the threads and closes the socket. board_end_commands must have been called.
+void requests_destroy(struct requests **requests);
+
+#endif
