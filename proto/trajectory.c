@@ -208,6 +208,10 @@ static int read_matrix(const char *path, const struct log_sink *log, struct se3 
         wrong = "NaN or infinity";
     else if (fabsl(m[12]) + fabsl(m[13]) + fabsl(m[14]) + fabsl(m[15] - 1) > 1e-6L)
         wrong = "last row is not 0 0 0 1";
+    for (int i = 0; !wrong && i < 12; i++) // a long double may be finite where a double is not
+        if (fabsl(m[i]) > (i % 4 == 3 ? 1e6L : 2))
+            wrong = i % 4 == 3 ? "position out of range (metres expected)"
+                               : "upper left 3x3 is not a rotation";
     struct se3 T = se3_identity();
     for (int i = 0; !wrong && i < 3; i++) {
         for (int j = 0; j < 3; j++)

@@ -166,9 +166,10 @@ static void test_reads_sevenscenes(void **state)
     assert_close(read.poses[1].T_world_camera.t_m[2], 3, 0);
     trajectory_free(&read);
     static const char *const bad[] = {
-        "1 0 0 0 0 1 0 0 0 0 1 0 0 0 0",     "1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1 1",
-        "nan 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1", "2 0 0 0 0 2 0 0 0 0 2 0 0 0 0 1",
-        "1 0 0 0 0 1 0 0 0 0 -1 0 0 0 0 1",  "1 0 0 0 0 1 0 0 0 0 1 0 0 0 1 1",
+        "1 0 0 0 0 1 0 0 0 0 1 0 0 0 0",        "1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1 1",
+        "nan 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1",    "2 0 0 0 0 2 0 0 0 0 2 0 0 0 0 1",
+        "1 0 0 0 0 1 0 0 0 0 -1 0 0 0 0 1",     "1 0 0 0 0 1 0 0 0 0 1 0 0 0 1 1",
+        "1 0 0 4e3509 0 1 0 0 0 0 1 0 0 0 0 1", "4e3509 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1",
     };
     for (size_t c = 0; c < sizeof bad / sizeof *bad; c++) {
         write_file("seq/frame-000002.pose.txt", bad[c]);
