@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The coarse pass: what a cell of the scene says about a cell of the model laid over it.
+//
+//   match     the scene's surface is where the model's is
+//   free      the camera looks through the model: counts against it
+//   hidden    something stands in front, or there is no measurement: says nothing
+//   continued just outside the model's silhouette the scene goes on at the same depth: an object
+//             would end there; counts against it
+//
+// All values are 1/64 px; differences stay inside 16 bits because of the values that stand for
+// unknown, far and none (search_map.h): none - anything is "hidden".
+#ifndef POSED_GPU_KERNELS_SEARCH_COARSE_H
+#define POSED_GPU_KERNELS_SEARCH_COARSE_H
+
+#include "gpu/kernels/search_map.h"
+
+// Gates in 1/64 px. A seed view is off by up to 20 degrees, which moves the rim of the model by a
+// third of its radius (29 px); 4 px keep most of a view's cells and still tell a wall from a bowl.
+#define SEARCH_GATE_MATCH (4 * SEARCH_UNIT)
+#define SEARCH_GATE_RING  (4 * SEARCH_UNIT)
+
+#define SEARCH_WEIGHT_MATCH 8
+#define SEARCH_WEIGHT_FREE  6
+#define SEARCH_WEIGHT_RING  3
+
+#define SEARCH_SCORE_ONE 4096 // every cell matches
+
+SEARCH_FN int search_coarse_cell(int scene, int model, int ring, int anchor_z)
+{
+    int d = scene - model + anchor_z, r = scene - ring + anchor_z, sum = 0;
+    if (d >= -SEARCH_GATE_MATCH && d <= SEARCH_GATE_MATCH)
+        sum += SEARCH_WEIGHT_MATCH;
+    if (d > SEARCH_GATE_MATCH)
+        sum -= SEARCH_WEIGHT_FREE;
+    if (r >= -SEARCH_GATE_RING && r <= SEARCH_GATE_RING)
+        sum -= SEARCH_WEIGHT_RING;
+    return sum;
+}
+
+// Depth of a scene's cell in px from its start point, as the cells hold it.
+SEARCH_FN int search_coarse_depth(float px)
+{
+    float value = px * (float)SEARCH_UNIT;
+    value = value > (float)SEARCH_COARSE_FAR ? (float)SEARCH_COARSE_FAR : value;
+    value = value < (float)SEARCH_COARSE_UNKNOWN ? (float)SEARCH_COARSE_UNKNOWN : value;
+    return (int)(value + (value < 0.f ? -0.5f : 0.5f));
+}
+
+// Small views (an elongated object seen end on) match by chance: eight cells are taken as missed.
+SEARCH_FN int search_coarse_score(int sum, int n_cells)
+{
+    return sum * (SEARCH_SCORE_ONE / SEARCH_WEIGHT_MATCH) / (n_cells + 8);
+}
+
+#endif

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search itself: image -> start points -> hypotheses -> poses.
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gpu/cpu/parallel.h"
+#include "gpu/kernels/search_coarse.h"
+#include "gpu/kernels/search_edge.h"
+#include "gpu/kernels/search_error.h"
+#include "gpu/search_device.h"
+#include "gpu/search_start.h"
+#include "gpu/search_views.h"
+#include "proto/se3.h"
+
+#define DEPTH_MIN_M 0.1
+#define DEPTH_MAX_M 10.0
+
+// How many hypotheses each stage hands on, and per start point. See search_run_default.
+#define KEEP_PER_START 6
+#define N_HITS         1200
+#define N_DRAWN        32
+
+void search_settings_default(struct search_settings *out)
+{
+    *out = (struct search_settings){.backend = GPU_BACKEND_AUTO, .cuda_device = -1};
+}
+
+void search_object_settings_default(struct search_object_settings *out)
+{
+    *out = (struct search_object_settings){.n_views = SEARCH_VIEWS_DEFAULT};
+}
+
+void search_query_default(struct search_query *out)
+{
+    *out = (struct search_query){.top = 1, .n_iterations = 15, .threshold = 0.5f};
+}
+
+int search_open(struct search **out, const struct search_settings *settings)
+{
+    *out = NULL;
+    struct search *search = calloc(1, sizeof *search);
+    if (!search)
+        return -ENOMEM;
+    search->log = settings->log;
+    int err = pool_create(&search->pool, settings->n_threads);
+    if (err)
+        goto fail;
+    search->n_threads = pool_n_threads(search->pool);
+    err = -ENOTSUP;
+#ifdef POSED_HAVE_CUDA
+    if (settings->backend != GPU_BACKEND_CPU) {
+        search->ops = &search_ops_cuda;
+        search->backend = GPU_BACKEND_CUDA;
+        err = search->ops->open(&search->device, settings, search->pool);
+    }
+#endif
+    if (err && settings->backend == GPU_BACKEND_CUDA) {
+        log_to(&search->log, LOG_LEVEL_ERROR, "pose search: CUDA asked for, but %s",
+               err == -ENOTSUP ? "this build has none" : "no device answers");
+        goto fail;
+    }
+    if (err) {
+        search->ops = &search_ops_cpu;
+        search->backend = GPU_BACKEND_CPU;
+        err = search->ops->open(&search->device, settings, search->pool);
+        if (err)
+            goto fail;
+    }
+    search->ops->describe(search->device, search->description, sizeof search->description);
+    search->drawings = calloc(search->n_threads, sizeof *search->drawings);
+    err = search->drawings ? 0 : -ENOMEM;
+    if (err)
+        goto close;
+    *out = search;
+    return 0;
+close:
+    search->ops->close(search->device);
+fail:
+    pool_destroy(&search->pool);
+    free(search);
+    return err;
+}
+
+void search_close(struct search **search)
+{
+    if (!search || !*search)
+        return;
+    struct search *s = *search;
+    s->ops->close(s->device);
+    for (uint32_t i = 0; i < s->n_threads; i++)
+        search_drawing_destroy(&s->drawings[i]);
+    free(s->drawings);
+    free(s->z_m);
+    free(s->normal_z);
+    pool_destroy(&s->pool);
+    free(s);
+    *search = NULL;
+}
+
+enum gpu_backend search_backend(const struct search *search)
+{
+    return search->backend;
+}
+
+const char *search_description(const struct search *search)
+{
+    return search->description;
+}
+
+static float elapsed_ms(struct timespec *since)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    float ms =
+        (float)(now.tv_sec - since->tv_sec) * 1e3f + (float)(now.tv_nsec - since->tv_nsec) * 1e-6f;
+    *since = now;
+    return ms;
+}
+
+static int refuse(struct search *search, char *out_field, const char *field, const char *why)
+{
+    if (out_field)
+        snprintf(out_field, 32, "%s", field);
+    log_to(&search->log, LOG_LEVEL_ERROR, "%s: %s", field, why);
+    return -EINVAL;
+}
+
+static int check_image(struct search *search, const struct search_image *image, char *out_field)
+{
+    const struct intrinsics *c = &image->camera;
+    const struct depth_frame *f = &image->frame;
+    if (!f->depth || f->width_px == 0 || f->height_px == 0 || f->width_px > 8192 ||
+        f->height_px > 8192)
+        return refuse(search, out_field, "frame", "no pixels, or more than 8192 on a side");
+    if (!(f->units_per_m >= 1) || !(f->units_per_m <= 1e6))
+        return refuse(search, out_field, "frame.units_per_m", "outside 1 .. 1,000,000");
+    if (c->width_px != f->width_px || c->height_px != f->height_px)
+        return refuse(search, out_field, "camera", "made for another image size");
+    double w = f->width_px, h = f->height_px;
+    // Between a tele lens of 4 degrees and a fisheye of 160.
+    if (!(c->fx_px > 0.09 * w && c->fx_px < 15 * w && fabs(c->fy_px) > 0.09 * h &&
+          fabs(c->fy_px) < 15 * h))
+        return refuse(search, out_field, "camera", "focal length cannot be right for this image");
+    if (!(c->cx_px > 0 && c->cx_px < w && c->cy_px > 0 && c->cy_px < h))
+        return refuse(search, out_field, "camera", "principal point outside the image");
+    bool whole = image->u0 == 0 && image->v0 == 0 && image->u1 == 0 && image->v1 == 0;
+    if (!whole && (image->u0 >= image->u1 || image->v0 >= image->v1 || image->u1 > f->width_px ||
+                   image->v1 > f->height_px))
+        return refuse(search, out_field, "region", "empty, or not inside the image");
+    return 0;
+}
+
+static int ensure_pixels(struct search *search, size_t n)
+{
+    if (n <= search->n_pixels)
+        return 0;
+    free(search->z_m);
+    free(search->normal_z);
+    search->z_m = malloc(n * sizeof *search->z_m);
+    search->normal_z = malloc(4 * n * sizeof *search->normal_z);
+    search->n_pixels = search->z_m && search->normal_z ? n : 0;
+    return search->n_pixels ? 0 : -ENOMEM;
+}
+
+static int ensure_drawings(struct search *search, const struct search_object *object,
+                           uint32_t n_pixels)
+{
+    if (object->n_vertices <= search->drawing_vertices && n_pixels <= search->drawing_pixels)
+        return 0;
+    uint32_t n_vertices = object->n_vertices > search->drawing_vertices ? object->n_vertices
+                                                                        : search->drawing_vertices;
+    n_pixels = n_pixels > search->drawing_pixels ? n_pixels : search->drawing_pixels;
+    search->drawing_vertices = search->drawing_pixels = 0;
+    for (uint32_t i = 0; i < search->n_threads; i++) {
+        search_drawing_destroy(&search->drawings[i]);
+        int err = search_drawing_create(&search->drawings[i], n_vertices, n_pixels);
+        if (err)
+            return err;
+    }
+    search->drawing_vertices = n_vertices;
+    search->drawing_pixels = n_pixels;
+    return 0;
+}
+
+struct prepare_job {
+    const struct search_image *image;
+    struct search_camera camera;
+    float *z_m, *normal_z;
+};
+
+#define PREPARE_ROWS 16
+
+static void prepare_depth(void *user, uint32_t item, uint32_t thread)
+{
+    (void)thread;
+    const struct prepare_job *job = user;
+    const struct search_image *image = job->image;
+    uint32_t width = image->frame.width_px, height = image->frame.height_px;
+    bool whole = image->u1 == 0;
+    uint32_t end = (item + 1) * PREPARE_ROWS < height ? (item + 1) * PREPARE_ROWS : height;
+    const float scale = (float)(1 / image->frame.units_per_m);
+    for (uint32_t v = item * PREPARE_ROWS; v < end; v++)
+        for (uint32_t u = 0; u < width; u++) {
+            size_t at = (size_t)v * width + u;
+            uint16_t raw = image->frame.depth[at];
+            float z = raw == DEPTH_INVALID_MAX ? 0 : (float)raw * scale;
+            bool used =
+                whole || (u >= image->u0 && u < image->u1 && v >= image->v0 && v < image->v1);
+            if (!used || (image->mask && !image->mask[at]) || z < (float)DEPTH_MIN_M ||
+                z > (float)DEPTH_MAX_M)
+                z = 0;
+            job->z_m[at] = z;
+        }
+}
+
+static void prepare_normals(void *user, uint32_t item, uint32_t thread)
+{
+    (void)thread;
+    const struct prepare_job *job = user;
+    int first = (int)item * PREPARE_ROWS, end = first + PREPARE_ROWS;
+    search_normals(job->z_m, &job->camera, first,
+                   end < job->camera.height ? end : job->camera.height, job->normal_z);
+}
+
+// Depth in metres and normals, on the host and on the device.
+static int prepare(struct search *search, const struct search_image *image,
+                   struct search_scene *out_scene, char *out_field)
+{
+    int err = check_image(search, image, out_field);
+    if (err)
+        return err;
+    size_t n = (size_t)image->frame.width_px * image->frame.height_px;
+    err = ensure_pixels(search, n);
+    if (err)
+        return err;
+    const struct intrinsics *c = &image->camera;
+    struct prepare_job job = {image,
+                              {(float)c->fx_px, (float)c->fy_px, (float)c->cx_px, (float)c->cy_px,
+                               (int)c->width_px, (int)c->height_px},
+                              search->z_m,
+                              search->normal_z};
+    uint32_t n_items = (image->frame.height_px + PREPARE_ROWS - 1) / PREPARE_ROWS;
+    parallel_for(search->pool, n_items, prepare_depth, &job);
+    parallel_for(search->pool, n_items, prepare_normals, &job);
+    size_t n_valid = 0;
+    for (size_t i = 0; i < n; i++)
+        n_valid += search->z_m[i] > 0;
+    if (n_valid == 0) {
+        if (out_field)
+            snprintf(out_field, 32, "frame");
+        log_to(&search->log, LOG_LEVEL_WARNING, "frame: no pixel with valid depth");
+        return -ENODATA;
+    }
+    out_scene->normal_z = search->normal_z;
+    out_scene->camera = job.camera;
+    struct search_depth depth = {search->z_m, image->camera};
+    return search->ops->image(search->device, &depth);
+}
+
+// The pose of the model as the caller gave it, from the pose of the centred model.
+static struct se3 outward(const struct search_object *object, const struct search_candidate *c)
+{
+    struct se3 T;
+    for (int i = 0; i < 9; i++)
+        T.r[i] = (double)c->rotation[i];
+    const double zero[3] = {0, 0, 0};
+    memcpy(T.t_m, zero, sizeof zero);
+    T = se3_normalized(&T);
+    for (int i = 0; i < 3; i++)
+        T.t_m[i] = (double)c->t_m[i] - (T.r[3 * i] * object->info.centre_m[0] +
+                                        T.r[3 * i + 1] * object->info.centre_m[1] +
+                                        T.r[3 * i + 2] * object->info.centre_m[2]);
+    return T;
+}
+
+static void inward(const struct search_object *object, const struct se3 *T,
+                   struct search_candidate *out)
+{
+    memset(out, 0, sizeof *out);
+    double centre[3];
+    se3_apply(T, object->info.centre_m, centre);
+    for (int i = 0; i < 9; i++)
+        out->rotation[i] = (float)T->r[i];
+    for (int i = 0; i < 3; i++)
+        out->t_m[i] = (float)centre[i];
+}
+
+// A pose in a frame: the view's rotation, its centre at shift (x, y, z) px from the window's middle.
+static void from_frame(const struct search_frame *frame, const struct search_view *view, float x,
+                       float y, float z, struct search_candidate *out)
+{
+    const float *f = frame->rotation, *r = view->rotation;
+    float p[3] = {frame->start_m[0] + x * frame->px_m, frame->start_m[1] + y * frame->px_m,
+                  frame->start_m[2] + z * frame->px_m};
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < 3; i++) {
+        out->t_m[i] = f[i] * p[0] + f[3 + i] * p[1] + f[6 + i] * p[2];
+        for (int j = 0; j < 3; j++)
+            out->rotation[3 * i + j] = f[i] * r[j] + f[3 + i] * r[3 + j] + f[6 + i] * r[6 + j];
+    }
+}
+
+static void report(const struct search_object *object, const struct search_candidate *c,
+                   const struct search_query *query, struct search_pose *out)
+{
+    out->T_camera_model = outward(object, c);
+    out->confidence = search_confidence(object, c);
+    out->accepted = out->confidence >= query->threshold;
+    out->visible = c->match + c->free;
+    out->contradicted = c->free;
+    out->residual_rms_m = c->rms_m;
+    out->n_pixels = c->n_match;
+    out->view = c->view;
+}
+
+struct refine_job {
+    struct search *search;
+    const struct search_scene *scene;
+    const struct search_object *object;
+    struct search_candidate *candidates;
+    uint32_t n_rounds;
+};
+
+static void refine_points(void *user, uint32_t item, uint32_t thread)
+{
+    (void)thread;
+    struct refine_job *job = user;
+    search_refine_points(job->scene, job->object, &job->candidates[item]);
+}
+
+static void refine_drawn(void *user, uint32_t item, uint32_t thread)
+{
+    struct refine_job *job = user;
+    search_refine_drawn(job->scene, job->object, &job->candidates[item], job->n_rounds,
+                        &job->search->drawings[thread]);
+}
+
+static int by_score(const void *a, const void *b)
+{
+    const struct search_candidate *ca = a, *cb = b;
+    if (ca->score != cb->score)
+        return ca->score < cb->score ? 1 : -1;
+    // A total order, so that the result does not depend on the sort.
+    int order = memcmp(ca->rotation, cb->rotation, sizeof ca->rotation);
+    return order ? order : memcmp(ca->t_m, cb->t_m, sizeof ca->t_m);
+}
+
+static int by_hit(const void *a, const void *b)
+{
+    const struct search_hit *ha = a, *hb = b;
+    if (ha->score != hb->score)
+        return ha->score < hb->score ? 1 : -1;
+    if (ha->start != hb->start)
+        return ha->start < hb->start ? -1 : 1;
+    return ha->view < hb->view ? -1 : ha->view > hb->view;
+}
+
+// Sorts and keeps the best of candidates that are the same pose (also by symmetry).
+static uint32_t keep_distinct(const struct search_object *object, struct search_candidate *c,
+                              uint32_t n, uint32_t n_most, double angle_rad, float distance)
+{
+    qsort(c, n, sizeof *c, by_score);
+    uint32_t n_kept = 0;
+    for (uint32_t i = 0; i < n && n_kept < n_most; i++) {
+        bool known = false;
+        for (uint32_t k = 0; k < n_kept && !known; k++) {
+            float d2 = 0;
+            for (int j = 0; j < 3; j++)
+                d2 += (c[i].t_m[j] - c[k].t_m[j]) * (c[i].t_m[j] - c[k].t_m[j]);
+            float limit = distance * object->info.radius_m;
+            known = d2 < limit * limit &&
+                    search_same_rotation(object, c[i].rotation, c[k].rotation, angle_rad);
+        }
+        if (!known)
+            c[n_kept++] = c[i];
+    }
+    return n_kept;
+}
+
+static int run_germann(struct search *search, const struct search_object *object,
+                       const struct search_scene *scene, const struct search_query *query,
+                       struct search_answer *out)
+{
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    struct search_frame frame;
+    int err = search_start_nearest(search->z_m, &scene->camera, object->info.map_px_m, &frame);
+    if (err)
+        return err;
+    out->n_starts = 1;
+    uint32_t n = object->n_views;
+    struct search_fit *fits = malloc(n * sizeof *fits);
+    if (!fits)
+        return -ENOMEM;
+    err = search->ops->fit(search->device, object, &frame, NULL, n, query->n_iterations, fits);
+    out->stage_ms[SEARCH_STAGE_FIT] = elapsed_ms(&clock);
+    for (uint32_t k = 0; !err && k < query->top && k < n; k++) {
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < n; i++)
+            best = fits[i].error_px < fits[best].error_px ? i : best;
+        const float half = SEARCH_WINDOW_PX / 2;
+        struct search_candidate c;
+        from_frame(&frame, &object->views[best],
+                   (float)search_shift(fits[best].x) + SEARCH_CENTRE_PX - half,
+                   (float)search_shift(fits[best].y) + SEARCH_CENTRE_PX - half, fits[best].z, &c);
+        c.view = best;
+        struct search_pose *pose = &out->poses[out->n_poses++];
+        // The paper judges by its error alone: there is no confidence, and no refinement.
+        search_refine_drawn(scene, object, &c, 0, &search->drawings[0]);
+        report(object, &c, query, pose);
+        pose->error_px = fits[best].error_px;
+        fits[best].error_px = INFINITY;
+    }
+    out->n_compared = (uint64_t)n * query->n_iterations;
+    free(fits);
+    return err;
+}
+
+static int run_default(struct search *search, const struct search_object *object,
+                       const struct search_scene *scene, const struct search_query *query,
+                       struct search_answer *out)
+{
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    struct search_frame *frames = malloc(SEARCH_STARTS_MAX * sizeof *frames);
+    struct search_hit *hits = malloc((size_t)SEARCH_STARTS_MAX * KEEP_PER_START * sizeof *hits);
+    struct search_candidate *candidates = malloc(N_HITS * sizeof *candidates);
+    int err = frames && hits && candidates ? 0 : -ENOMEM;
+    if (err)
+        goto out;
+    out->n_starts = search_starts(search->z_m, &scene->camera, object, frames);
+    out->stage_ms[SEARCH_STAGE_PREPARE] += elapsed_ms(&clock);
+
+    err = search->ops->scan(search->device, object, frames, out->n_starts, KEEP_PER_START, hits);
+    if (err)
+        goto out;
+    uint32_t n_hits = out->n_starts * KEEP_PER_START;
+    qsort(hits, n_hits, sizeof *hits, by_hit);
+    n_hits = n_hits < N_HITS ? n_hits : N_HITS;
+    out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS;
+    out->stage_ms[SEARCH_STAGE_COARSE] = elapsed_ms(&clock);
+
+    for (uint32_t i = 0; i < n_hits; i++) {
+        const struct search_coarse *map = &object->coarse[hits[i].view];
+        const float middle = 0.5f * (SEARCH_COARSE_PX - 1);
+        uint32_t a = hits[i].anchor;
+        from_frame(&frames[hits[i].start], &object->views[hits[i].view],
+                   SEARCH_CENTRE_PX - (float)(map->anchor_u[a] * SEARCH_COARSE_PX) - middle,
+                   SEARCH_CENTRE_PX - (float)(map->anchor_v[a] * SEARCH_COARSE_PX) - middle,
+                   -(float)map->anchor_z[a] / SEARCH_UNIT, &candidates[i]);
+    }
+    struct refine_job job = {search, scene, object, candidates, 3};
+    parallel_for(search->pool, n_hits, refine_points, &job);
+    uint32_t n = keep_distinct(object, candidates, n_hits, N_DRAWN, 0.17, 0.2f);
+    out->stage_ms[SEARCH_STAGE_FIT] = elapsed_ms(&clock);
+
+    parallel_for(search->pool, n, refine_drawn, &job);
+    n = keep_distinct(object, candidates, n, query->top, 0.26, 0.3f);
+    for (uint32_t i = 0; i < n; i++)
+        report(object, &candidates[i], query, &out->poses[out->n_poses++]);
+    out->stage_ms[SEARCH_STAGE_REFINE] = elapsed_ms(&clock);
+out:
+    free(frames);
+    free(hits);
+    free(candidates);
+    return err;
+}
+
+int search_run(struct search *search, const struct search_object *object,
+               const struct search_image *image, const struct search_query *query,
+               struct search_answer *out, char *out_field)
+{
+    memset(out, 0, sizeof *out);
+    if (query->top < 1 || query->top > SEARCH_TOP_MAX)
+        return refuse(search, out_field, "top", "outside 1 .. 16");
+    if (query->n_iterations < 1 || query->n_iterations > 1000)
+        return refuse(search, out_field, "n_iterations", "outside 1 .. 1000");
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    struct search_scene scene;
+    int err = prepare(search, image, &scene, out_field);
+    if (!err)
+        err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
+    if (err)
+        return err;
+    out->stage_ms[SEARCH_STAGE_PREPARE] = elapsed_ms(&clock);
+    if (query->preset == SEARCH_PRESET_GERMANN)
+        return run_germann(search, object, &scene, query, out);
+    return run_default(search, object, &scene, query, out);
+}
+
+int search_follow(struct search *search, const struct search_object *object,
+                  const struct search_image *image, struct search_pose *pose)
+{
+    struct search_scene scene;
+    struct search_query query;
+    search_query_default(&query);
+    int err = prepare(search, image, &scene, NULL);
+    if (!err)
+        err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
+    if (err)
+        return err;
+    struct search_candidate c;
+    inward(object, &pose->T_camera_model, &c);
+    search_refine_points(&scene, object, &c);
+    search_refine_drawn(&scene, object, &c, 2, &search->drawings[0]);
+    struct search_pose found = {0};
+    report(object, &c, &query, &found);
+    if (!found.accepted)
+        return -ENODATA;
+    *pose = found;
+    return 0;
+}
+
+int search_draw(const struct search_object *object, const struct intrinsics *camera,
+                const struct se3 *T_camera_model, float *out_z)
+{
+    struct search_drawing drawing;
+    struct search_candidate c;
+    struct search_camera cam = {(float)camera->fx_px,  (float)camera->fy_px,
+                                (float)camera->cx_px,  (float)camera->cy_px,
+                                (int)camera->width_px, (int)camera->height_px};
+    int err =
+        search_drawing_create(&drawing, object->n_vertices, camera->width_px * camera->height_px);
+    if (err)
+        return err;
+    memset(out_z, 0, (size_t)camera->width_px * camera->height_px * sizeof *out_z);
+    inward(object, T_camera_model, &c);
+    if (search_draw_candidate(object, &cam, &c, &drawing) > 0)
+        for (int v = 0; v < drawing.height; v++)
+            for (int u = 0; u < drawing.width; u++) {
+                float depth = drawing.depth[v * drawing.width + u];
+                if (depth < INFINITY)
+                    out_z[(size_t)(v + drawing.v0) * camera->width_px + (size_t)(u + drawing.u0)] =
+                        -1 / depth;
+            }
+    search_drawing_destroy(&drawing);
+    return 0;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What search.c and its neighbours share about an open search. Private to gpu.
+#ifndef POSED_GPU_SEARCH_DEVICE_H
+#define POSED_GPU_SEARCH_DEVICE_H
+
+#include "gpu/search_ops.h"
+#include "gpu/search_refine.h"
+
+struct search {
+    const struct search_ops *ops;
+    void *device;
+    enum gpu_backend backend;
+    struct pool *pool;
+    uint32_t n_threads; // of the pool
+    struct log_sink log;
+    char description[128];
+
+    // Working memory, grown to the largest image and object so far.
+    float *z_m, *normal_z;
+    size_t n_pixels;
+    struct search_drawing *drawings; // one a thread
+    uint32_t drawing_vertices, drawing_pixels;
+};
+
+// After views and mesh are there: seeds, summary, the backend's copy.
+__attribute__((warn_unused_result)) int search_object_finish(struct search *search,
+                                                             struct search_object *object);
+
+// Fills info.symmetry, fold and axis. Returns 0, -ENOMEM or -EIO.
+__attribute__((warn_unused_result)) int search_find_symmetry(struct search *search,
+                                                             struct search_object *object);
+
+// Whether two rotations (camera from model) show the object alike, within `angle_rad`.
+bool search_same_rotation(const struct search_object *object, const float a[9], const float b[9],
+                          double angle_rad);
+
+#endif

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table that a backend of the pose search fills: gpu/cpu/search.c and gpu/cuda/search.cu. Each
+// operation is a whole stage. Private to gpu; callers use gpu/search.h.
+#ifndef POSED_GPU_SEARCH_OPS_H
+#define POSED_GPU_SEARCH_OPS_H
+
+#include "gpu/cpu/pool.h"
+#include "gpu/search_object.h"
+
+// One reference view at full detail, as it comes from the rasteriser.
+struct search_map {
+    int16_t z[SEARCH_MAP_PX * SEARCH_MAP_PX];         // 1/64 px
+    int16_t edt[SEARCH_MAP_PX * SEARCH_MAP_PX];       // 1/64 px, signed
+    int8_t normal[SEARCH_MAP_PX * SEARCH_MAP_PX * 3]; // unit x 127 in the view's frame
+};
+
+// A look at the image: a metric orthographic frame with z along the ray to a start point.
+struct search_frame {
+    float rotation[9]; // frame from camera
+    float start_m[3];  // the start point in that frame: the window's centre pixel, z 0
+    float px_m;
+};
+
+struct search_fit {
+    float error_px;
+    float x, y, z; // shift of the map in the window: px, px, px
+};
+
+// A hypothesis of the coarse pass: view's anchor on start point.
+struct search_hit {
+    int32_t score; // SEARCH_SCORE_ONE = every cell matches
+    uint32_t view, start, anchor;
+};
+
+// Pixels as the search sees them: metres, 0 = no measurement or masked out.
+struct search_depth {
+    const float *z_m;
+    struct intrinsics camera;
+};
+
+struct search_ops {
+    const char *name;
+    // `pool` outlives the device. Returns 0 or -ENODEV, -ENOMEM, -EIO.
+    int (*open)(void **out_device, const struct search_settings *settings, struct pool *pool);
+    void (*close)(void *device);
+    void (*describe)(const void *device, char *out, size_t size);
+
+    // Draws `object`'s mesh for n rotations (9 floats each).
+    int (*maps)(void *device, const struct search_object *object, const float *rotations,
+                uint32_t n, struct search_map *out);
+    // Gives the backend its copy of a finished object (object->device), and takes it back.
+    int (*attach)(void *device, struct search_object *object);
+    void (*detach)(void *device, struct search_object *object);
+
+    // The image of the requests that follow.
+    int (*image)(void *device, const struct search_depth *depth);
+    // The input window of a frame: median, edges, signed EDT. out: SEARCH_WINDOW_PX^2 pairs.
+    int (*window)(void *device, const struct search_frame *frame, uint32_t *out);
+    // Lays views over the window of `frame`: one simplex each. views NULL: all of them.
+    int (*fit)(void *device, const struct search_object *object, const struct search_frame *frame,
+               const uint32_t *views, uint32_t n, uint32_t n_iterations, struct search_fit *out);
+    // Coarse pass: all seeds x anchors at each start; the `keep` best of each start, best first.
+    int (*scan)(void *device, const struct search_object *object, const struct search_frame *starts,
+                uint32_t n_starts, uint32_t keep, struct search_hit *out);
+};
+
+extern const struct search_ops search_ops_cpu;
+extern const struct search_ops search_ops_cuda;
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a coarse hypothesis to a pose: projective point-to-plane ICP of model points against the
+// depth image, first with the stored points of the nearest reference view (no rendering, for
+// hundreds of candidates), then with the model drawn at the image's full resolution (for the best).
+// Host code: a candidate is a few hundred microseconds of work. Private to gpu.
+#ifndef POSED_GPU_SEARCH_REFINE_H
+#define POSED_GPU_SEARCH_REFINE_H
+
+#include "gpu/kernels/search_frame.h"
+#include "gpu/search_object.h"
+
+// The image as the refinement reads it.
+struct search_scene {
+    const float *normal_z; // nx ny nz z of each pixel; z 0 = invalid, n 0 = no normal
+    struct search_camera camera;
+};
+
+struct search_candidate {
+    float rotation[9]; // camera from model (about its centre)
+    float t_m[3];      // the model's centre in the camera's frame
+    float score;       // of the last judgement: what ranks candidates
+    uint32_t view;
+    // Judgement, as shares of the pixels (or points) of the model's visible side.
+    float match, free, hidden;
+    float continued; // share of the silhouette beyond which the surface goes on
+    float rms_m;
+    uint32_t n_match;
+};
+
+// Working memory of one thread for drawing at full resolution.
+struct search_drawing {
+    int32_t *x, *y; // n_vertices each
+    float *value;
+    float *depth; // -1/z of each pixel of the rectangle
+    uint32_t *index;
+    uint32_t n_vertices, n_pixels; // capacities
+    int u0, v0, width, height;     // the rectangle, image pixels
+};
+
+// Standard deviation of a Kinect-like sensor's depth at z [m] (Nguyen, Izadi, Lovell 2012).
+SEARCH_FN float search_sigma(float z_m)
+{
+    return 0.0012f + 0.0019f * (z_m - 0.4f) * (z_m - 0.4f);
+}
+
+// Fills normal_z (4 floats a pixel) of rows v0 .. v1 - 1 from depth in metres.
+void search_normals(const float *z_m, const struct search_camera *camera, int v0, int v1,
+                    float *out_normal_z);
+
+void search_refine_points(const struct search_scene *scene, const struct search_object *object,
+                          struct search_candidate *candidate);
+
+// Draws the model at the candidate's pose into drawing->depth and index. Returns the number of
+// pixels drawn.
+uint32_t search_draw_candidate(const struct search_object *object,
+                               const struct search_camera *camera,
+                               const struct search_candidate *candidate,
+                               struct search_drawing *drawing);
+void search_refine_drawn(const struct search_scene *scene, const struct search_object *object,
+                         struct search_candidate *candidate, uint32_t n_rounds,
+                         struct search_drawing *drawing);
+
+__attribute__((warn_unused_result)) int
+search_drawing_create(struct search_drawing *drawing, uint32_t n_vertices, uint32_t n_pixels);
+void search_drawing_destroy(struct search_drawing *drawing);
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/search_start.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/kernels/search_edge.h"
+
+struct search_frame search_frame_at(const float point_m[3], float px_m)
+{
+    struct search_frame frame = {.px_m = px_m};
+    search_frame_rotation(point_m, frame.rotation);
+    for (int i = 0; i < 3; i++)
+        frame.start_m[i] = frame.rotation[3 * i] * point_m[0] +
+                           frame.rotation[3 * i + 1] * point_m[1] +
+                           frame.rotation[3 * i + 2] * point_m[2];
+    return frame;
+}
+
+static void point_at(const struct search_camera *c, int u, int v, float z, float out[3])
+{
+    out[0] = ((float)u - c->cx) / c->fx * z;
+    out[1] = ((float)v - c->cy) / c->fy * z;
+    out[2] = z;
+}
+
+int search_start_nearest(const float *z_m, const struct search_camera *c, float px_m,
+                         struct search_frame *out)
+{
+    // Distance to the nearest edge, grown outwards in steps of the thinned image (a chamfer
+    // distance: the start point need not be exact), in pixels of the map at that depth.
+    enum { STEP = 4 };
+    int width = c->width / STEP, height = c->height / STEP;
+    if (width < 3 || height < 3)
+        return -ENODATA;
+    float *z = malloc((size_t)width * (size_t)height * sizeof *z);
+    float *d = malloc((size_t)width * (size_t)height * sizeof *d);
+    int err = z && d ? -ENODATA : -ENOMEM;
+    if (err == -ENOMEM)
+        goto out;
+    for (int v = 0; v < height; v++)
+        for (int u = 0; u < width; u++) {
+            // The median of five keeps lone specks from being the nearest thing in the scene.
+            const float *p =
+                z_m + (size_t)(v * STEP + 2) * (size_t)c->width + (size_t)(u * STEP + 2);
+            float a[5] = {p[0], p[-1], p[1], p[-c->width], p[c->width > 0 ? c->width : 0]};
+            for (int i = 1; i < 5; i++)
+                for (int k = i; k > 0 && a[k] < a[k - 1]; k--) {
+                    float swap = a[k];
+                    a[k] = a[k - 1];
+                    a[k - 1] = swap;
+                }
+            z[v * width + u] = a[2];
+        }
+    const float step = 0.04f * SEARCH_MAP_PX * px_m * 2;
+    for (int i = 0; i < width * height; i++) {
+        int u = i % width, v = i / width;
+        bool edge = u == 0 || v == 0 || u == width - 1 || v == height - 1 || z[i] == 0.f;
+        for (int k = 0; k < 4 && !edge; k++) {
+            int n = i + (k == 0) - (k == 1) + (k == 2) * width - (k == 3) * width;
+            edge = z[n] == 0.f || z[n] - z[i] > step;
+        }
+        d[i] = edge ? 0 : 1e6f;
+    }
+    for (int pass = 0; pass < 2; pass++)
+        for (int j = 0; j < width * height; j++) {
+            int i = pass ? width * height - 1 - j : j, u = i % width, v = i / width;
+            int back = pass ? 1 : -1;
+            if (u + back >= 0 && u + back < width)
+                d[i] = fminf(d[i], d[i + back] + 1);
+            if (v + back >= 0 && v + back < height) {
+                d[i] = fminf(d[i], d[i + back * width] + 1);
+                if (u > 0)
+                    d[i] = fminf(d[i], d[i + back * width - 1] + 1.414f);
+                if (u < width - 1)
+                    d[i] = fminf(d[i], d[i + back * width + 1] + 1.414f);
+            }
+        }
+    float best = -INFINITY;
+    for (int i = 0; i < width * height; i++) {
+        if (z[i] == 0.f)
+            continue;
+        float px = d[i] * STEP * z[i] / fabsf(c->fx) / px_m;
+        px = px < SEARCH_EDT_MAX_PX ? px : SEARCH_EDT_MAX_PX;
+        float value = 0.5f * px - z[i] / px_m;
+        if (value < best)
+            continue;
+        best = value;
+        float point[3];
+        point_at(c, i % width * STEP + 2, i / width * STEP + 2, z[i], point);
+        *out = search_frame_at(point, px_m);
+        err = 0;
+    }
+out:
+    free(z);
+    free(d);
+    return err;
+}
+
+// One start per occupied cube, through an open hash table of cubes.
+static uint32_t starts_of_size(const float *z_m, const struct search_camera *c, float cube_m,
+                               float px_m, uint32_t *table, uint32_t table_size,
+                               struct search_frame *out)
+{
+    enum { STEP = 3 };
+    uint32_t n = 0;
+    memset(table, 0xff, table_size * sizeof *table);
+    struct cube {
+        int32_t x, y, z;
+    } cubes[SEARCH_STARTS_MAX];
+    for (int v = STEP; v < c->height - STEP; v += STEP)
+        for (int u = STEP; u < c->width - STEP; u += STEP) {
+            float z = z_m[(size_t)v * (size_t)c->width + (size_t)u], p[3];
+            if (z == 0.f)
+                continue;
+            point_at(c, u, v, z, p);
+            struct cube cube = {(int32_t)floorf(p[0] / cube_m), (int32_t)floorf(p[1] / cube_m),
+                                (int32_t)floorf(p[2] / cube_m)};
+            uint32_t hash = ((uint32_t)cube.x * 73856093u) ^ ((uint32_t)cube.y * 19349663u) ^
+                            ((uint32_t)cube.z * 83492791u);
+            uint32_t at = hash & (table_size - 1);
+            while (table[at] != UINT32_MAX && memcmp(&cubes[table[at]], &cube, sizeof cube) != 0)
+                at = (at + 1) & (table_size - 1);
+            if (table[at] != UINT32_MAX)
+                continue;
+            if (n == SEARCH_STARTS_MAX)
+                return n + 1;
+            table[at] = n;
+            cubes[n] = cube;
+            out[n++] = search_frame_at(p, px_m);
+        }
+    return n;
+}
+
+uint32_t search_starts(const float *z_m, const struct search_camera *camera,
+                       const struct search_object *object, struct search_frame *out)
+{
+    enum { TABLE = 4096 };
+    uint32_t table[TABLE];
+    float cube_m = 0.25f * object->info.radius_m;
+    uint32_t n = starts_of_size(z_m, camera, cube_m, object->info.map_px_m, table, TABLE, out);
+    while (n > SEARCH_STARTS_MAX) {
+        cube_m *= 1.2f;
+        n = starts_of_size(z_m, camera, cube_m, object->info.map_px_m, table, TABLE, out);
+    }
+    return n;
+}
+
+float search_confidence(const struct search_object *object, const struct search_candidate *c)
+{
+    (void)object;
+    float x = -6 + 10 * (c->match + c->free > 0 ? c->match / (c->match + c->free) : 0) +
+              3 * (c->match + c->free) - 3 * c->continued;
+    return 1 / (1 + expf(-x));
+}
