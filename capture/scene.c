@@ -224,3 +224,9 @@ void scene_render_noisy(struct scene *scene, const struct se3 *T_world_camera, u
     scene_render_exact(scene, T_world_camera, scene->z_m);
     kinect_noise_apply(scene->noise, scene->z_m, seed, frame, SCENE_UNITS_PER_M, out_depth);
 }
+
+void scene_render_nothing(struct scene *scene, uint16_t *out_depth)
+{
+    size_t n = (size_t)scene->camera.width_px * scene->camera.height_px;
+    memset(out_depth, 0, n * sizeof *out_depth);
+}

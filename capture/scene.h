@@ -38,4 +38,7 @@ void scene_render_clean(struct scene *scene, const struct se3 *T_world_camera, u
 void scene_render_noisy(struct scene *scene, const struct se3 *T_world_camera, uint64_t seed,
                         uint64_t frame, uint16_t *out_depth);
 
+// Depth image of a covered lens: no pixel is valid.
+void scene_render_nothing(struct scene *scene, uint16_t *out_depth);
+
 #endif

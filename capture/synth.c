@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "capture/driver.h"
-#include "capture/scene.h"
 
 #define FRAME_HZ     30
 #define GAP_NS       2000000000LL
@@ -174,9 +173,22 @@ int synth_parse(const char *location, const struct log_sink *log, struct synth_r
     return status;
 }
 
+void synth_render(const struct synth_request *request, struct scene *scene, uint64_t frame,
+                  uint16_t *out_depth)
+{
+    const struct synth_recording *recording = request->recording;
+    struct se3 T_world_camera = synth_pose(recording, frame);
+    if (synth_is_covered(recording, frame))
+        scene_render_nothing(scene, out_depth);
+    else if (request->noise)
+        scene_render_noisy(scene, &T_world_camera, request->seed,
+                           synth_noise_frame(recording, frame), out_depth);
+    else
+        scene_render_clean(scene, &T_world_camera, out_depth);
+}
+
 struct synth_state {
     struct synth_request request;
-    struct intrinsics camera;
     struct scene *scene;
 };
 
@@ -192,13 +204,12 @@ static int synth_open(void **out_state, const char *location,
     if (status < 0)
         goto free_state;
     const struct synth_recording *recording = state->request.recording;
-    state->camera = scene_default_camera();
-    status = scene_create(&state->scene, recording->scene, &state->camera);
+    out_info->camera = scene_default_camera();
+    status = scene_create(&state->scene, recording->scene, &out_info->camera);
     if (status < 0) {
         log_to(&settings->log, LOG_LEVEL_ERROR, "synth:%s: %s", location, strerror(-status));
         goto free_state;
     }
-    out_info->camera = state->camera;
     out_info->units_per_m = SCENE_UNITS_PER_M;
     out_info->n_frames = state->request.n_frames;
     out_info->live = false;
@@ -223,18 +234,7 @@ static int synth_decode(void *opaque, uint64_t i, uint16_t *pixels, struct captu
 {
     (void)frame;
     struct synth_state *state = opaque;
-    const struct synth_request *request = &state->request;
-    if (synth_is_covered(request->recording, i)) {
-        size_t n = (size_t)state->camera.width_px * state->camera.height_px;
-        memset(pixels, 0, n * sizeof *pixels);
-        return 0;
-    }
-    struct se3 T_world_camera = synth_pose(request->recording, i);
-    if (request->noise)
-        scene_render_noisy(state->scene, &T_world_camera, request->seed,
-                           synth_noise_frame(request->recording, i), pixels);
-    else
-        scene_render_clean(state->scene, &T_world_camera, pixels);
+    synth_render(&state->request, state->scene, i, pixels);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #define POSED_CAPTURE_SYNTH_H
 
 #include "capture/motion.h"
+#include "capture/scene.h"
 #include "proto/log.h"
 #include "proto/types.h"
 
@@ -50,6 +51,10 @@ struct synth_request {
 // reason in the log.
 __attribute__((warn_unused_result)) int
 synth_parse(const char *location, const struct log_sink *log, struct synth_request *request);
+
+// Depth image of one frame of a request, in SCENE_UNITS_PER_M; the scene is that of the recording.
+void synth_render(const struct synth_request *request, struct scene *scene, uint64_t frame,
+                  uint16_t *out_depth);
 
 // Which of the sensor's noises a frame gets; a repeated frame gets its predecessor's.
 uint64_t synth_noise_frame(const struct synth_recording *recording, uint64_t frame);

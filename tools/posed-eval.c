@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// posed-eval: compares a trajectory with the truth and says, draws or prints as JSON how far it is.
+#include <argp.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "proto/evaluate.h"
+#include "tools/plot.h"
+
+#define DEG_PER_RAD 57.295779513082320877
+
+struct options {
+    const char *truth, *trajectory, *plot;
+    size_t delta_frames;
+    double max_gap_s;
+    bool json;
+};
+
+static const struct argp_option argp_options[] = {
+    {"groundtruth", 'g', "FILE|DIR", 0,
+     "The truth: a TUM file, or a recording's folder (groundtruth.txt, or the pose files of "
+     "7-Scenes)",
+     0},
+    {"trajectory", 't', "FILE", 0, "The trajectory to judge, a TUM file", 0},
+    {"plot", 'p', "OUT.png", 0, "Draw both trajectories and the error over time", 0},
+    {"json", 'j', NULL, 0, "Print JSON instead of text", 0},
+    {"delta", 'd', "FRAMES", 0, "Frames between the poses of RPE (default 30)", 0},
+    {"max-gap", 'G', "SECONDS", 0, "Longest gap of the truth to interpolate across (default 0.25)",
+     0},
+    {0},
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+    char *end;
+    switch (key) {
+    case 'g':
+        options->truth = arg;
+        break;
+    case 't':
+        options->trajectory = arg;
+        break;
+    case 'p':
+        options->plot = arg;
+        break;
+    case 'j':
+        options->json = true;
+        break;
+    case 'd':
+        options->delta_frames = strtoul(arg, &end, 10);
+        if (*end || *arg == '-' || options->delta_frames < 1 || options->delta_frames > 1000000)
+            argp_error(state, "--delta %s: a number 1..1000000 is expected", arg);
+        break;
+    case 'G':
+        options->max_gap_s = strtod(arg, &end);
+        if (*end || end == arg || !(options->max_gap_s >= 0 && options->max_gap_s <= 1e6))
+            argp_error(state, "--max-gap %s: 0..1000000 s is expected", arg);
+        break;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument %s", arg);
+        break;
+    case ARGP_KEY_END:
+        if (!options->truth || !options->trajectory)
+            argp_error(state, "--groundtruth and --trajectory are expected");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static void write_line(void *user, enum log_level level, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "posed-eval: %s%s\n", level == LOG_LEVEL_WARNING ? "warning: " : "", line);
+}
+
+static const struct log_sink log_sink = {write_line, NULL};
+
+static int read_truth(const char *path, struct trajectory *out)
+{
+    struct stat status;
+    if (stat(path, &status) < 0 || !S_ISDIR(status.st_mode))
+        return trajectory_read_tum(path, &log_sink, out);
+    char file[4200];
+    if (snprintf(file, sizeof file, "%s/groundtruth.txt", path) >= (int)sizeof file) {
+        log_to(&log_sink, LOG_LEVEL_ERROR, "%s: path too long", path);
+        return -EINVAL;
+    }
+    if (stat(file, &status) == 0)
+        return trajectory_read_tum(file, &log_sink, out);
+    int result = trajectory_read_sevenscenes(path, &log_sink, out);
+    if (result == -ENOENT)
+        log_to(&log_sink, LOG_LEVEL_ERROR, "%s: no groundtruth.txt there either", path);
+    return result;
+}
+
+static void print_summary(const char *name, const struct error_summary *s, double scale,
+                          const char *unit)
+{
+    printf("%-16s rmse %9.4f  mean %9.4f  median %9.4f  max %9.4f  %s\n", name, s->rmse * scale,
+           s->mean * scale, s->median * scale, s->max * scale, unit);
+}
+
+static void print_text(const struct options *options, const struct evaluation *e)
+{
+    printf("poses            %zu of %zu matched, %zu without ground truth\n", e->n_matched,
+           e->n_poses, e->n_poses - e->n_matched);
+    print_summary("ATE", &e->ate_m, 1000, "mm");
+    if (e->rpe_m.n == 0) {
+        printf("RPE              too few poses for %zu frames\n", options->delta_frames);
+        return;
+    }
+    printf("RPE              over %zu frames, %zu pairs\n", options->delta_frames, e->rpe_m.n);
+    print_summary("  translation", &e->rpe_m, 1000, "mm");
+    print_summary("  rotation", &e->rpe_rad, DEG_PER_RAD, "deg");
+}
+
+static json_t *summary_to_json(const struct error_summary *s, double scale)
+{
+    if (s->n == 0)
+        return json_null();
+    return json_pack("{s:f, s:f, s:f, s:f}", "rmse", s->rmse * scale, "mean", s->mean * scale,
+                     "median", s->median * scale, "max", s->max * scale);
+}
+
+static int print_json(const struct options *options, const struct evaluation *e)
+{
+    json_t *root = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:o, s:o}}", "groundtruth", options->truth,
+        "trajectory", options->trajectory, "n_poses", (json_int_t)e->n_poses, "n_matched",
+        (json_int_t)e->n_matched, "n_unmatched", (json_int_t)(e->n_poses - e->n_matched), "ate_m",
+        summary_to_json(&e->ate_m, 1), "rpe", "delta_frames", (json_int_t)options->delta_frames,
+        "n_pairs", (json_int_t)e->rpe_m.n, "translation_m", summary_to_json(&e->rpe_m, 1),
+        "rotation_deg", summary_to_json(&e->rpe_rad, DEG_PER_RAD));
+    if (!root) {
+        log_to(&log_sink, LOG_LEVEL_ERROR, "a file name is not UTF-8: no JSON can hold it");
+        return -EINVAL;
+    }
+    int status = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    putchar('\n');
+    json_decref(root);
+    return status;
+}
+
+static void explain_no_match(const struct options *options, const struct trajectory *truth,
+                             const struct trajectory *estimate)
+{
+    const struct stamped_pose *t = truth->poses, *e = estimate->poses;
+    log_to(&log_sink, LOG_LEVEL_ERROR,
+           "no pose of %s (%.3f..%.3f s) lies within the times of %s (%.3f..%.3f s)",
+           options->trajectory, (double)e[0].time_ns * 1e-9,
+           (double)e[estimate->n_poses - 1].time_ns * 1e-9, options->truth,
+           (double)t[0].time_ns * 1e-9, (double)t[truth->n_poses - 1].time_ns * 1e-9);
+}
+
+static int evaluate(const struct options *options)
+{
+    struct trajectory truth = {0}, estimate = {0};
+    struct evaluation e = {0};
+    int status = read_truth(options->truth, &truth);
+    if (!status)
+        status = trajectory_read_tum(options->trajectory, &log_sink, &estimate);
+    if (status < 0)
+        goto free_trajectories;
+    status = evaluate_trajectory(&truth, &estimate, llround(options->max_gap_s * 1e9),
+                                 options->delta_frames, &e);
+    if (status == -ENODATA)
+        explain_no_match(options, &truth, &estimate);
+    else if (status < 0)
+        log_to(&log_sink, LOG_LEVEL_ERROR, "%s", strerror(-status));
+    if (status < 0)
+        goto free_trajectories;
+    if (e.n_matched < 3)
+        log_to(&log_sink, LOG_LEVEL_WARNING, "only %zu matched: the alignment takes up the error",
+               e.n_matched);
+    if (options->json)
+        status = print_json(options, &e);
+    else
+        print_text(options, &e);
+    if (!status && options->plot) {
+        char title[600];
+        snprintf(title, sizeof title, "%.200s against %.200s: ATE RMSE %.4g mm, %zu of %zu poses",
+                 options->trajectory, options->truth, e.ate_m.rmse * 1000, e.n_matched, e.n_poses);
+        status = plot_evaluation(options->plot, title, &e, &log_sink);
+    }
+free_trajectories:
+    evaluation_free(&e);
+    trajectory_free(&estimate);
+    trajectory_free(&truth);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp argp = {
+        argp_options,
+        parse_option,
+        NULL,
+        "Error of a camera trajectory: absolute (ATE, positions after the best rigid alignment) "
+        "and "
+        "relative (RPE, motion over a number of frames), against the truth interpolated to each "
+        "pose's time.",
+        NULL,
+        NULL,
+        NULL};
+    struct options options = {.delta_frames = EVALUATE_DELTA_FRAMES,
+                              .max_gap_s = EVALUATE_MAX_GAP_NS * 1e-9};
+    argp_err_exit_status = 2;
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    if (evaluate(&options) < 0)
+        return 1;
+    return fflush(stdout) == 0 ? 0 : 1;
+}
