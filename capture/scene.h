@@ -5,7 +5,7 @@
 //
 //   scene       what                                                  holds
 //   room        furnished room of 4.8 x 2.6 x 5.6 m                   all six degrees of freedom
-//   corridor    two walls, floor and ceiling along z, withoutend      all but the way along z
+//   corridor    two walls, floor and ceiling along z, endless          all but the way along z
 //   wall        one plane across the view at 1.6 m                    3: two turns and the way to
 //   it nothing     nothing at all                                        none
 #ifndef POSED_CAPTURE_SCENE_H
