@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The synthetic recordings by name: a scene, a motion through it, and what befalls the camera on
-// the way. The driver `synth` plays them, posed-synth writes them to disk, tests take poses and
-// times from here.
+// The synthetic recordings by name: a scene, a motion through it, and what befalls the camera on the
+// way. The driver `synth` plays them, posed-synth writes them to disk, tests take poses and times
+// from here.
 #ifndef POSED_CAPTURE_SYNTH_H
 #define POSED_CAPTURE_SYNTH_H
 
@@ -14,7 +14,7 @@ enum synth_event {
     SYNTH_EVENT_NONE,
     SYNTH_EVENT_COVERED,    // the lens is covered for n_event_frames; the hand comes to rest for it
     SYNTH_EVENT_GAP,        // the clock jumps by 2 s, the camera by 4 ordinary frames (4 cm, 4 deg)
-    SYNTH_EVENT_DUPLICATES, // every third frame repeats its predecessor bit for bit (redkitchen)
+    SYNTH_EVENT_DUPLICATES, // every third frame repeats its predecessor bit for bit, as in redkitchen
 };
 
 struct synth_recording {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the commands of posectl share: options, the request socket, output. A command is one function
+// that parses its own arguments and returns an exit code; posectl.c holds their table.
+//
+// `-o` has two meanings that everybody expects: a format and a file. The words `json` and `text`
+// are formats, anything else is a file, for the commands that write one; both may be given. A file
+// of the name json is written as `-o ./json`.
+#ifndef POSED_TOOLS_POSECTL_H
+#define POSED_TOOLS_POSECTL_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include "proto/wire.h"
+
+enum posectl_exit {
+    POSECTL_OK,
+    POSECTL_FAILED,    // the daemon said no, or a file could not be written
+    POSECTL_USAGE,     // the command line
+    POSECTL_NO_ANSWER, // no daemon there, or none that answers in time
+};
+
+struct posectl {
+    const char *endpoint; // as given, NULL = found
+    const char *server_key, *key_file;
+    unsigned timeout_ms;
+    bool json;
+    const char *file; // -o FILE, NULL = none
+    bool takes_file;  // set by a command before it parses: -o FILE is allowed
+};
+
+// Options that every command takes: give its argp this child, and a struct posectl as its input.
+extern const struct argp_child posectl_common[];
+
+// Parses a command's arguments (argv[0] is its name) with options of its own; `argp` gets
+// posectl_common as children. Wrong usage exits POSECTL_USAGE.
+void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char **argv);
+
+// Sends a request and waits for its answer. Returns POSECTL_OK, or says on stderr what is wrong
+// (no daemon, no answer in time, a refusal with its field) and returns the exit code.
+__attribute__((warn_unused_result)) enum posectl_exit
+posectl_request(const struct posectl *ctl, const posed_Request *request, posed_Reply *out);
+
+// Opens what -o FILE names, or stdout. NULL: the reason is on stderr. Close with posectl_close,
+// which reports a failed write.
+FILE *posectl_open(const struct posectl *ctl);
+__attribute__((warn_unused_result)) enum posectl_exit posectl_close(const struct posectl *ctl,
+                                                                    FILE *file);
+
+// Prints a JSON value with its newline and frees it.
+void posectl_print_json(FILE *file, json_t *value, bool one_line);
+
+// "posectl: ..." on stderr.
+__attribute__((format(printf, 1, 2))) void posectl_complain(const char *format, ...);
+
+json_t *posectl_json_pose(const posed_Pose *pose);
+
+// Seconds since the epoch of the clock that stamped it.
+double posectl_seconds(const posed_Timestamp *timestamp);
+
+#endif
