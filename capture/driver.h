@@ -54,8 +54,12 @@ struct capture_driver {
     void (*close)(void *state);
 };
 
-extern const struct capture_driver capture_driver_tum;
+extern const struct capture_driver capture_driver_fakenect;
+extern const struct capture_driver capture_driver_klg;
+extern const struct capture_driver capture_driver_png;
+extern const struct capture_driver capture_driver_rawpgm;
 extern const struct capture_driver capture_driver_sevenscenes;
 extern const struct capture_driver capture_driver_synth;
+extern const struct capture_driver capture_driver_tum;
 
 #endif

@@ -39,25 +39,39 @@ static int refuse(const struct log_sink *log, const char *name, const char *reas
 }
 
 int sidecar_parse_calibration(const char *text, const char *name, const struct log_sink *log,
-                              struct intrinsics *out)
+                              struct intrinsics *out, double *out_units_per_m)
 {
-    double k[6] = {0};
-    int n = parse_numbers(text, k, 6);
+    double k[7] = {0};
+    int n = parse_numbers(text, k, 7);
     if (n == -1)
         return refuse(log, name, "a word is not a finite number, expected 'fx fy cx cy'");
-    if (n != 4 && n != 6)
-        return refuse(log, name, "expected the 4 numbers 'fx fy cx cy' or 6 with width and height");
+    if (n != 4 && n != 6 && n != 7)
+        return refuse(log, name, "expected 'fx fy cx cy', or these with 'width height [units]'");
     if (!(k[0] > 0) || k[1] == 0)
         return refuse(log, name, "fx must be positive and fy not 0");
-    if (n == 6 && (!(k[4] >= 1 && k[4] <= 65535) || !(k[5] >= 1 && k[5] <= 65535)))
+    if (n > 4 && (!(k[4] >= 1 && k[4] <= 65535) || !(k[5] >= 1 && k[5] <= 65535)))
         return refuse(log, name, "width and height out of range");
+    if (n == 7 && !(k[6] >= 1 && k[6] <= 1e6))
+        return refuse(log, name, "units per metre must be 1..1e6");
     *out = (struct intrinsics){.fx_px = k[0],
                                .fy_px = k[1],
                                .cx_px = k[2],
                                .cy_px = k[3],
                                .width_px = (uint32_t)k[4],
                                .height_px = (uint32_t)k[5]};
+    *out_units_per_m = k[6];
     return 0;
+}
+
+int sidecar_print(const struct intrinsics *camera, double units_per_m, char *out,
+                  size_t n_out_bytes)
+{
+    int n = snprintf(out, n_out_bytes,
+                     "# fx fy cx cy [px], width height [px], depth units per metre\n"
+                     "%.17g %.17g %.17g %.17g %u %u %.17g\n",
+                     camera->fx_px, camera->fy_px, camera->cx_px, camera->cy_px, camera->width_px,
+                     camera->height_px, units_per_m);
+    return n >= 0 && (size_t)n < n_out_bytes ? n : -EINVAL;
 }
 
 int sidecar_parse_matrix(const char *text, const char *name, const struct log_sink *log,
@@ -75,24 +89,22 @@ int sidecar_parse_matrix(const char *text, const char *name, const struct log_si
 }
 
 static int read_any(int folder, const char *path, const struct log_sink *log, const char **out_name,
-                    struct intrinsics *out)
+                    struct intrinsics *out, double *out_units_per_m)
 {
-    static const struct {
-        const char *name;
-        int (*parse)(const char *, const char *, const struct log_sink *, struct intrinsics *);
-    } files[] = {{"calibration.txt", sidecar_parse_calibration},
-                 {"camera-intrinsics.txt", sidecar_parse_matrix}};
+    static const char *const files[] = {"calibration.txt", "camera-intrinsics.txt"};
     struct file_bytes bytes = {0};
-    int err = -ENOENT;
-    for (size_t i = 0; i < 2 && err == -ENOENT; i++) {
-        err = folder_read_text(folder, path, files[i].name, log, &bytes);
-        if (!err) {
-            char name[512];
-            snprintf(name, sizeof name, "%s/%s", path, files[i].name);
-            err = files[i].parse((const char *)bytes.data, name, log, out);
-            *out_name = files[i].name;
-        }
+    char name[512];
+    *out_name = files[0];
+    int err = folder_read_text(folder, path, files[0], log, &bytes);
+    if (err == -ENOENT) {
+        *out_name = files[1];
+        err = folder_read_text(folder, path, files[1], log, &bytes);
     }
+    snprintf(name, sizeof name, "%s/%s", path, *out_name);
+    if (!err && *out_name == files[0])
+        err = sidecar_parse_calibration((char *)bytes.data, name, log, out, out_units_per_m);
+    else if (!err)
+        err = sidecar_parse_matrix((char *)bytes.data, name, log, out);
     file_bytes_free(&bytes);
     return err;
 }
@@ -101,12 +113,17 @@ int sidecar_intrinsics(int folder, const char *path, const struct intrinsics *fa
                        const struct capture_settings *settings, struct capture_info *out_info)
 {
     struct intrinsics found, *camera = &out_info->camera;
-    const char *name = "the format's default";
-    int err = read_any(folder, path, &settings->log, &name, &found);
-    if (err == -ENOENT)
+    const char *name;
+    double units_per_m = 0;
+    int err = read_any(folder, path, &settings->log, &name, &found, &units_per_m);
+    if (err == -ENOENT) {
         found = *fallback;
-    else if (err)
+        name = "the format's default";
+    } else if (err) {
         return err;
+    }
+    if (units_per_m != 0)
+        out_info->units_per_m = units_per_m;
     bool overridden = settings->fx_px != 0 && settings->fy_px != 0 && settings->cx_px != 0 &&
                       settings->cy_px != 0;
     if (found.width_px && !overridden &&

@@ -9,9 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "capture/driver.h"
-#include "capture/folder.h"
-#include "capture/image.h"
+#include "capture/images.h"
 #include "capture/sidecar.h"
 #include "capture/tum.h"
 #include "proto/trajectory.h"
@@ -20,19 +18,7 @@
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
 #define DEFAULT_UNITS_PER_M 5000
 
-struct tum {
-    struct tum_index index;
-    struct image_codec *codec;
-    struct file_bytes image;
-    uint32_t width_px, height_px;
-    int folder;
-    char *path;
-    struct log_sink log;
-};
-
-// Decimal seconds to nanoseconds. Returns false when *text does not start with a number of at most
-// 9 digits before the point; digits after the ninth decimal are cut off.
-static bool parse_time(const char **text, int64_t *out_ns)
+bool tum_parse_time(const char **text, int64_t *out_ns)
 {
     const char *p = *text;
     int64_t seconds = 0, ns = 0, scale = 1000000000;
@@ -84,7 +70,7 @@ static void put_in_order(struct tum_index *index, const char *name, const struct
 static const char *parse_line(char *line, struct tum_entry *out)
 {
     const char *p = line + strspn(line, " \t,");
-    if (!parse_time(&p, &out->time_ns) || !strchr(" \t,", *p) || !*p)
+    if (!tum_parse_time(&p, &out->time_ns) || !strchr(" \t,", *p) || !*p)
         return "expected 'timestamp path'";
     p += strspn(p, " \t,");
     size_t n = strcspn(p, " \t\r");
@@ -134,144 +120,79 @@ int tum_index_parse(char *text, const char *name, const struct log_sink *log, st
 void tum_index_free(struct tum_index *index)
 {
     free(index->entries);
-    free(index->text);
     *index = (struct tum_index){0};
 }
 
-static int read_index(struct tum *tum, const struct log_sink *log)
+static int read_index(struct images *images)
 {
     struct file_bytes bytes = {0};
+    struct tum_index index;
     char name[512];
-    snprintf(name, sizeof name, "%s/depth.txt", tum->path);
-    int err = folder_read_text(tum->folder, tum->path, "depth.txt", log, &bytes);
+    snprintf(name, sizeof name, "%s/depth.txt", images->path);
+    int err = folder_read_text(images->folder, images->path, "depth.txt", &images->log, &bytes);
     if (err == -ENOENT)
-        log_to(log, LOG_LEVEL_ERROR, "%s: no such file, this is not a TUM recording", name);
+        log_to(&images->log, LOG_LEVEL_ERROR, "%s: no such file, this is not a TUM recording",
+               name);
     if (!err)
-        err = tum_index_parse((char *)bytes.data, name, log, &tum->index);
-    if (err) {
-        file_bytes_free(&bytes);
-        return err;
+        err = tum_index_parse((char *)bytes.data, name, &images->log, &index);
+    if (err)
+        goto done;
+    for (size_t i = 0; i < index.n_entries && !err; i++)
+        err = images_append(images, index.entries[i].path, index.entries[i].time_ns, i);
+    if (!index.n_entries) {
+        log_to(&images->log, LOG_LEVEL_ERROR, "%s: no frames", name);
+        err = -ENOENT;
     }
-    tum->index.text = bytes.data;
-    if (tum->index.n_entries)
-        return 0;
-    log_to(log, LOG_LEVEL_ERROR, "%s: no frames", name);
-    return -ENOENT;
-}
-
-// The size of the first image that can be read is the size of the recording.
-static int find_size(struct tum *tum, const struct log_sink *log)
-{
-    char name[1024];
-    size_t n_missing = 0;
-    for (size_t i = 0; i < tum->index.n_entries; i++) {
-        int err = folder_read(tum->folder, tum->index.entries[i].path, FOLDER_MAX_IMAGE_BYTES,
-                              &tum->image);
-        if (err == -ENOENT) {
-            n_missing++;
-            continue;
-        }
-        snprintf(name, sizeof name, "%s/%s", tum->path, tum->index.entries[i].path);
-        if (err)
-            log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, folder_error(err));
-        else if (!image_peek(tum->image.data, tum->image.n_bytes, name, log, &tum->width_px,
-                             &tum->height_px))
-            return 0;
-        else
-            err = -EINVAL;
-        if (i - n_missing >= 16)
-            return err;
-    }
-    log_to(log, LOG_LEVEL_ERROR, "%s: none of the images of depth.txt can be read", tum->path);
-    return -ENOENT;
+    tum_index_free(&index);
+done:
+    file_bytes_free(&bytes);
+    return err;
 }
 
 static void tum_close(void *state)
 {
-    struct tum *tum = state;
-    tum_index_free(&tum->index);
-    image_codec_destroy(&tum->codec);
-    file_bytes_free(&tum->image);
-    if (tum->folder >= 0)
-        close(tum->folder);
-    free(tum->path);
-    free(tum);
+    images_close(state);
+    free(state);
 }
 
 static int tum_open(void **out_state, const char *location, const struct capture_settings *settings,
                     struct capture_info *out_info)
 {
-    struct tum *tum = calloc(1, sizeof *tum);
-    if (!tum)
+    struct images *images = malloc(sizeof *images);
+    if (!images)
         return -ENOMEM;
-    tum->log = settings->log;
-    tum->folder = -1;
-    tum->path = strdup(location);
-    int err = tum->path ? image_codec_create(&tum->codec) : -ENOMEM;
-    if (err)
-        goto fail;
-    err = tum->folder = folder_open(location, &settings->log);
-    if (err < 0)
-        goto fail;
-    err = read_index(tum, &settings->log);
-    if (err)
-        goto fail;
-    err = find_size(tum, &settings->log);
-    if (err)
-        goto fail;
-    out_info->camera.width_px = tum->width_px;
-    out_info->camera.height_px = tum->height_px;
-    err = sidecar_intrinsics(tum->folder, location, &default_camera, settings, out_info);
-    if (err)
-        goto fail;
     out_info->units_per_m = DEFAULT_UNITS_PER_M;
-    out_info->n_frames = tum->index.n_entries;
-    *out_state = tum;
-    return 0;
-fail:
-    tum_close(tum);
-    return err;
-}
-
-static void tum_stamp(const void *state, uint64_t i, int64_t *out_time_ns, uint64_t *out_index)
-{
-    const struct tum *tum = state;
-    *out_time_ns = tum->index.entries[i].time_ns;
-    *out_index = i;
-}
-
-static int tum_decode(void *state, uint64_t i, uint16_t *pixels, struct capture_frame *frame)
-{
-    (void)frame;
-    struct tum *tum = state;
-    const char *path = tum->index.entries[i].path;
-    char name[1024];
-    snprintf(name, sizeof name, "%s/%s", tum->path, path);
-    int err = folder_read(tum->folder, path, FOLDER_MAX_IMAGE_BYTES, &tum->image);
+    int err = images_open(images, location, &settings->log);
+    if (!err)
+        err = read_index(images);
+    if (!err)
+        err = images_find_size(images, out_info);
+    if (!err)
+        err = sidecar_intrinsics(images->folder, location, &default_camera, settings, out_info);
     if (err) {
-        log_to(&tum->log, LOG_LEVEL_WARNING, "%s: %s", name, folder_error(err));
-        return -EBADMSG;
+        tum_close(images);
+        return err;
     }
-    return image_decode(tum->codec, tum->image.data, tum->image.n_bytes, name, IMAGE_PGM_BIG_ENDIAN,
-                        tum->width_px, tum->height_px, &tum->log, pixels);
+    *out_state = images;
+    return 0;
 }
 
 // groundtruth.txt, or what ICL-NUIM calls <trajectory>.gt.freiburg.
 static long tum_ground_truth(const void *state, struct stamped_pose **out)
 {
-    const struct tum *tum = state;
+    const struct images *images = state;
     struct trajectory truth;
     char path[1024];
-    snprintf(path, sizeof path, "%s/groundtruth.txt", tum->path);
+    snprintf(path, sizeof path, "%s/groundtruth.txt", images->path);
     if (access(path, F_OK)) {
         glob_t found;
-        snprintf(path, sizeof path, "%s/*.gt.freiburg", tum->path);
+        snprintf(path, sizeof path, "%s/*.gt.freiburg", images->path);
         if (glob(path, 0, NULL, &found))
             return 0;
         snprintf(path, sizeof path, "%s", found.gl_pathv[0]);
         globfree(&found);
     }
-    int err = trajectory_read_tum(path, &tum->log, &truth);
+    int err = trajectory_read_tum(path, &images->log, &truth);
     if (err)
         return err == -ENOENT ? 0 : err;
     *out = truth.poses; // malloc'ed by trajectory_read_tum, handed on
@@ -282,8 +203,8 @@ const struct capture_driver capture_driver_tum = {
     .name = "tum",
     .summary = "folder with depth.txt (TUM RGB-D, ICL-NUIM, Bonn, ETH3D, posed's recorder)",
     .open = tum_open,
-    .stamp = tum_stamp,
-    .decode = tum_decode,
+    .stamp = images_stamp,
+    .decode = images_decode,
     .ground_truth = tum_ground_truth,
     .close = tum_close,
 };

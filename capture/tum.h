@@ -8,6 +8,10 @@
 #include "proto/log.h"
 #include "proto/types.h"
 
+// Decimal seconds to nanoseconds; *text moves behind the number. Returns false when there is no
+// number from 0 to 9e9 s; digits after the ninth decimal are cut off.
+bool tum_parse_time(const char **text, int64_t *out_ns);
+
 struct tum_entry {
     int64_t time_ns;
     const char *path; // inside the text
@@ -17,10 +21,9 @@ struct tum_entry {
 struct tum_index {
     struct tum_entry *entries;
     size_t n_entries;
-    void *text; // kept and freed with the index when set: the paths point into it
 };
 
-// Parses 0-terminated text in place (it cuts the lines). Returns 0, or after logging
+// Parses 0-terminated text in place (it cuts the lines; the paths point into it). Returns 0, or after logging
 // "<name>:<line>: <reason>" -EINVAL: not a time stamp, no path, or a path that leads out of the
 // folder; or -ENOMEM. On failure *out is empty.
 __attribute__((warn_unused_result)) int

@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     memcpy(text, data, n_bytes);
     text[n_bytes] = '\0';
     struct intrinsics camera;
-    if (sidecar_parse_calibration(text, "fuzz", NULL, &camera) == 0)
+    double units_per_m;
+    if (sidecar_parse_calibration(text, "fuzz", NULL, &camera, &units_per_m) == 0)
         check(&camera);
     if (sidecar_parse_matrix(text, "fuzz", NULL, &camera) == 0)
         check(&camera);

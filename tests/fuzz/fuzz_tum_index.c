@@ -20,7 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         free(text);
         return 0;
     }
-    index.text = text;
     for (size_t i = 0; i < index.n_entries; i++) {
         if (!folder_name_is_safe(index.entries[i].path))
             abort();
@@ -28,5 +27,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
             abort();
     }
     tum_index_free(&index);
+    free(text);
     return 0;
 }

@@ -381,7 +381,9 @@ static void calibration_texts(void **state)
         {"", false},
         {"525 525 319.5", false},
         {"525 525 319.5 239.5 640", false},
-        {"525 525 319.5 239.5 640 480 7", false},
+        {"525 525 319.5 239.5 640 480 1000", true},
+        {"525 525 319.5 239.5 640 480 0", false},
+        {"525 525 319.5 239.5 640 480 7 8", false},
         {"nan 525 319.5 239.5", false},
         {"525 inf 319.5 239.5", false},
         {"525,525,319.5,239.5", false},
@@ -391,10 +393,11 @@ static void calibration_texts(void **state)
         {"525 525 319.5 239.5 1e9 480", false},
     };
     struct intrinsics camera;
+    double units_per_m;
     struct log_sink log = scratch_log(&scratch);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         scratch.line[0] = '\0';
-        int err = sidecar_parse_calibration(cases[i].text, "c.txt", &log, &camera);
+        int err = sidecar_parse_calibration(cases[i].text, "c.txt", &log, &camera, &units_per_m);
         assert_int_equal(err, cases[i].good ? 0 : -EINVAL);
         assert_true(cases[i].good || !strncmp(scratch.line, "c.txt: ", 7));
     }
