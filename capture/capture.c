@@ -13,8 +13,8 @@
 #include "capture/replay.h"
 
 static const struct capture_driver *const drivers[] = {
-    &capture_driver_tum,
-    &capture_driver_sevenscenes,
+    &capture_driver_tum,   &capture_driver_sevenscenes, &capture_driver_png,
+    &capture_driver_klg,   &capture_driver_fakenect,    &capture_driver_rawpgm,
     &capture_driver_synth,
 };
 #define N_DRIVERS (sizeof drivers / sizeof *drivers)
@@ -36,8 +36,8 @@ static bool is_within(double value, double low, double high)
 
 static const char *bad_setting(const struct capture_settings *s)
 {
-    if (!is_within(s->rate, 0, 1000))
-        return "rate must be 0..1000";
+    if (s->rate != 0 && !is_within(s->rate, 0.001, 1000))
+        return "rate must be 0 (as fast as possible) or 0.001..1000";
     if (!is_within(s->start_s, 0, 1e9) || !is_within(s->duration_s, 0, 1e9))
         return "start and duration must be 0..1e9 s";
     if (!is_within(s->fx_px, 0, 1e6) || !is_within(s->fy_px, -1e6, 1e6))

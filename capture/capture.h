@@ -21,7 +21,7 @@ struct capture_settings {
     const char *source; // "driver:location", e.g. "tum:/data/fr1_xyz", "synth:room"
 
     // Replay; ignored by live drivers.
-    double rate;       // 1 = real time, N = N times real time, CAPTURE_RATE_MAX. Range 0..1000.
+    double rate;       // 1 = real time, N = N times real time, CAPTURE_RATE_MAX. 0.001..1000.
     bool loop;         // start again at the end; time stamps go on growing
     double start_s;    // skip this much of the recording. >= 0
     double duration_s; // then stop after this much; 0 = to the end

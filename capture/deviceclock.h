@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Kinect stamps its frames with a 32-bit counter at 60 MHz, which wraps every 71.58 s. Unwrapped
-// to 64 bit with the help of the host's clock it gives capture times without the jitter of USB and
-// of the scheduler. Used live and for fakenect recordings, which keep both clocks.
+// The Kinect stamps its frames with a 32-bit counter at 60 MHz, which wraps every 71.58 s.
+// Unwrapped to 64 bit with the help of the host's clock it gives capture times without the jitter
+// of USB and of the scheduler. Used live and for fakenect recordings, which keep both clocks.
 #ifndef POSED_CAPTURE_DEVICECLOCK_H
 #define POSED_CAPTURE_DEVICECLOCK_H
 
@@ -21,9 +21,9 @@ struct deviceclock {
 
 // Takes the stamps of the next frame. Whole wraps that went by unseen are counted by the host's
 // clock; when the two clocks disagree by more than 2 s afterwards (the device was restarted, the
-// host's clock was set), the mapping is anchored anew. Returns true with the unwrapped ticks and the
-// device's time on the host's clock, later than all before; false when the stamp repeats or goes
-// backwards: such a frame is not new, and the clock stays as it was.
+// host's clock was set), the mapping is anchored anew. Returns true with the unwrapped ticks and
+// the device's time on the host's clock, later than all before; false when the stamp repeats or
+// goes backwards: such a frame is not new, and the clock stays as it was.
 bool deviceclock_update(struct deviceclock *clock, uint32_t ticks, int64_t host_ns,
                         uint64_t *out_ticks, int64_t *out_time_ns);
 

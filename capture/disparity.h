@@ -20,7 +20,8 @@ struct disparity_model {
 // What the device says of itself (libfreenect's zero plane): the plane at reference_cm, which its
 // emitter, emitter_cm beside the camera, was calibrated on, seen with pixels of pixel_size_mm.
 // libfreenect 0.5.3 src/registration.c computes x = (raw - 4 const_shift) / 4 - 0.375,
-// m = x pixel_size, mm = 10 (m reference / (emitter - m) + reference); this is the same in one step.
+// m = x pixel_size, mm = 10 (m reference / (emitter - m) + reference); this is the same in one
+// step.
 struct disparity_model disparity_from_zero_plane(double const_shift, double pixel_size_mm,
                                                  double reference_cm, double emitter_cm);
 

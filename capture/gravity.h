@@ -7,8 +7,8 @@
 
 #define GRAVITY_COUNTS_PER_G 819.0
 
-// The direction in which things fall, in the optical frame [m/s^2]: (0, 9.81, 0) for a level camera.
-// At rest the sensor measures the opposite of gravity.
+// The direction in which things fall, in the optical frame [m/s^2]: (0, 9.81, 0) for a level
+// camera. At rest the sensor measures the opposite of gravity.
 static inline void gravity_from_counts(const int16_t counts[3], float out_m_s2[3])
 {
     const double k = 9.80665 / GRAVITY_COUNTS_PER_G;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Driver `png`: a folder of 16-bit PNG (or its subfolder depth/) in the order of their names, as
-// Redwood and the usual ROS bag extractors leave them: millimetres, camera 525 525 319.5 239.5 unless a
-// calibration.txt says otherwise. When every name is a time stamp, in seconds with decimals
-// (1305031102.160407.png) or in nanoseconds (1403636579763555584.png), the frames have these times,
-// else frame k is at k / 30 s.
+// Redwood and the usual ROS bag extractors leave them: millimetres, camera 525 525 319.5 239.5
+// unless a calibration.txt says otherwise. When every name is a time stamp, in seconds with
+// decimals (1305031102.160407.png) or in nanoseconds (1403636579763555584.png), the frames have
+// these times, else frame k is at k / 30 s.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -100,8 +100,8 @@ static int64_t paced_ns(const struct replay *replay, uint64_t q)
     int64_t excess_ns = 0;
     for (size_t i = 0; i < replay->n_jumps && replay->jumps[i].entry <= entry; i++)
         excess_ns = replay->jumps[i].excess_ns;
-    return entry_time_ns(replay, entry) - replay->first_ns - excess_ns +
-           (int64_t)round * replay->paced_round_ns;
+    int64_t in_round_ns = entry_time_ns(replay, entry) - replay->first_ns - excess_ns;
+    return (int64_t)((uint64_t)in_round_ns + round * (uint64_t)replay->paced_round_ns);
 }
 
 // CLOCK_MONOTONIC when frame q is due; q may be one behind the end.
@@ -110,7 +110,8 @@ static int64_t due_ns(const struct replay *replay, uint64_t q)
     bool behind = !replay->loop && q >= replay->n_round;
     int64_t after_ns =
         behind ? paced_ns(replay, replay->n_round - 1) + replay->period_ns : paced_ns(replay, q);
-    return replay->start_mono_ns + (int64_t)((double)after_ns / replay->rate);
+    // a century is never; the sum stays far from overflow
+    return replay->start_mono_ns + (int64_t)fmin((double)after_ns / replay->rate, 3e18);
 }
 
 static bool is_paced(const struct replay *replay)
@@ -200,11 +201,9 @@ static void find_jumps(struct replay *replay, const struct log_sink *log)
     for (uint64_t q = 1; q < replay->n_round; q++) {
         uint64_t entry = replay_entry(replay, q);
         int64_t time_ns = entry_time_ns(replay, entry), pause_ns = time_ns - before_ns;
-        int64_t longest_ns = REPLAY_LONGEST_PAUSE_NS > 4 * replay->period_ns
-                                 ? REPLAY_LONGEST_PAUSE_NS
-                                 : 4 * replay->period_ns;
         before_ns = time_ns;
-        if (pause_ns <= longest_ns || replay->n_jumps == N_JUMPS)
+        if (pause_ns <= REPLAY_LONGEST_PAUSE_NS || pause_ns / 4 <= replay->period_ns ||
+            replay->n_jumps == N_JUMPS)
             continue;
         excess_ns += pause_ns - REPLAY_LONGEST_PAUSE_NS;
         replay->jumps[replay->n_jumps++] = (struct jump){entry, excess_ns};
@@ -314,6 +313,12 @@ static int wait_for_frame(struct replay *replay, uint64_t q, int64_t deadline_ns
     }
 }
 
+// Unsigned arithmetic: whoever loops a recording of centuries gets a wrapped time, not a crash.
+static int64_t time_in_round(const struct replay *replay, int64_t time_ns, uint64_t round)
+{
+    return (int64_t)((uint64_t)time_ns + round * (uint64_t)replay->round_ns);
+}
+
 // Fills *out from the slot of frame q and exchanges pixels. Lock held.
 static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *out)
 {
@@ -326,7 +331,7 @@ static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *ou
     out->image = (struct depth_frame){.width_px = replay->width_px,
                                       .height_px = replay->height_px,
                                       .units_per_m = replay->units_per_m,
-                                      .time_ns = time_ns + (int64_t)round * replay->round_ns};
+                                      .time_ns = time_in_round(replay, time_ns, round)};
     out->capture_mono_ns = is_paced(replay) ? due_ns(replay, q) : now_ns;
     out->flags = round > 0 && q % replay->n_round == 0 ? CAPTURE_LOOPED : 0;
     if (slot->passed_over || (is_paced(replay) && now_ns >= due_ns(replay, q + 1))) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intrinsics beside a recording: `calibration.txt`, one line `fx fy cx cy` as ETH3D writes it, which
-// may go on with `width height` and then with `units` (of depth per metre; the recorder writes all
-// seven), or `camera-intrinsics.txt`, the 3x3 camera matrix of 7-Scenes. '#' starts a comment.
+// Intrinsics beside a recording: `calibration.txt`, one line `fx fy cx cy` as ETH3D writes it,
+// which may go on with `width height` and then with `units` (of depth per metre; the recorder
+// writes all seven), or `camera-intrinsics.txt`, the 3x3 camera matrix of 7-Scenes. '#' starts a
+// comment.
 #ifndef POSED_CAPTURE_SIDECAR_H
 #define POSED_CAPTURE_SIDECAR_H
 
 #include "capture/capture.h"
 
-// Parses the text of calibration.txt; `name` is for messages. Width, height and units are 0 when the
-// file does not give them. Returns 0, or -EINVAL after logging file and reason.
+// Parses the text of calibration.txt; `name` is for messages. Width, height and units are 0 when
+// the file does not give them. Returns 0, or -EINVAL after logging file and reason.
 __attribute__((warn_unused_result)) int
 sidecar_parse_calibration(const char *text, const char *name, const struct log_sink *log,
                           struct intrinsics *out, double *out_units_per_m);
@@ -25,9 +26,10 @@ sidecar_print(const struct intrinsics *camera, double units_per_m, char *out, si
 
 // Fills in out_info->camera's focal lengths and principal point for a folder recording whose image
 // size and units_per_m (the format's default) are already there: from calibration.txt, which may
-// replace the units too, else camera-intrinsics.txt, else `fallback` (the format's default). A calibration made for another image size is refused, unless the settings
-// override all four numbers or allow_implausible is set (then it warns). Returns 0, -EINVAL
-// (malformed file), -ERANGE (other size) or a negative errno of reading, after logging the reason.
+// replace the units too, else camera-intrinsics.txt, else `fallback` (the format's default). A
+// calibration made for another image size is refused, unless the settings override all four numbers
+// or allow_implausible is set (then it warns). Returns 0, -EINVAL (malformed file), -ERANGE (other
+// size) or a negative errno of reading, after logging the reason.
 __attribute__((warn_unused_result)) int sidecar_intrinsics(int folder, const char *path,
                                                            const struct intrinsics *fallback,
                                                            const struct capture_settings *settings,

@@ -23,7 +23,8 @@ struct tum_index {
     size_t n_entries;
 };
 
-// Parses 0-terminated text in place (it cuts the lines; the paths point into it). Returns 0, or after logging
+// Parses 0-terminated text in place (it cuts the lines; the paths point into it). Returns 0, or
+// after logging
 // "<name>:<line>: <reason>" -EINVAL: not a time stamp, no path, or a path that leads out of the
 // folder; or -ENOMEM. On failure *out is empty.
 __attribute__((warn_unused_result)) int

@@ -203,7 +203,7 @@ static void tum_refuses(void **state)
         {"1 /etc/passwd\n", -EINVAL, "depth.txt:1: the path leads out"},
         {"1 ../../etc/passwd\n", -EINVAL, "depth.txt:1: the path leads out"},
         {"1 depth/../../x.png\n", -EINVAL, "depth.txt:1: the path leads out"},
-        {"1 depth/x.png\n2 depth/y.png\n", -ENOENT, "none of the images"},
+        {"1 depth/x.png\n2 depth/y.png\n", -ENOENT, "none of its 2 images is there"},
     };
     write_tum("");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
