@@ -38,8 +38,8 @@ struct evaluation {
 struct se3 evaluate_align(const double (*a_m)[3], const double (*b_m)[3], size_t n);
 
 // Compares. delta_frames counts poses of the estimate, >= 1; pairs of which one is unmatched are
-// left out. Returns 0 and an evaluation to free, or with *out empty -ENODATA (no pose of the estimate
-// lies within the truth's times) or -ENOMEM.
+// left out. Returns 0 and an evaluation to free, or with *out empty -ENODATA (no pose of the
+// estimate lies within the truth's times) or -ENOMEM.
 __attribute__((warn_unused_result)) int evaluate_trajectory(const struct trajectory *truth,
                                                             const struct trajectory *estimate,
                                                             int64_t max_gap_ns, size_t delta_frames,

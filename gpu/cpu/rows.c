@@ -147,7 +147,7 @@ static void icp_associate(const struct icp_problem *problem, int32_t x0, int32_t
         b->precision[x] = icp_precision(p.z_m);
         b->u_px[x] = (float)px.u;
         b->v_px[x] = (float)px.v;
-        b->index[x] = valid & px.inside ? px.v * camera.width_px + px.u : -1;
+        b->index[x] = (valid & px.inside) ? px.v * camera.width_px + px.u : -1;
         b->valid[x] = valid ? 1.0f : 0.0f;
     }
 }

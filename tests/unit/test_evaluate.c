@@ -94,8 +94,9 @@ static void test_alignment_never_mirrors(void **state)
 }
 
 // Truth: four corners of a square with side 2 and a camera that never turns. Estimate: the same
-// corners pushed outwards along the diagonal to half side 1.1, 1.1, 1.2, 1.2 (in pairs opposite each
-// other): by symmetry the best alignment is the identity, the errors are sqrt(2) times 0.1 and 0.2.
+// corners pushed outwards along the diagonal to half side 1.1, 1.1, 1.2, 1.2 (in pairs opposite
+// each other): by symmetry the best alignment is the identity, the errors are sqrt(2) times 0.1 and
+// 0.2.
 static void test_errors_by_hand(void **state)
 {
     (void)state;
