@@ -67,7 +67,7 @@ static int settings_check(const struct gpu_settings *s)
         {"depth_max [m]", s->depth_max_m, s->depth_min_m, 20},
         {"bilateral radius [px]", s->bilateral_radius_px, 0, BILATERAL_MAX_RADIUS_PX},
         {"bilateral sigma [px]", s->bilateral_sigma_px, 0.1, 100},
-        {"bilateral cut [sigmas]", s->bilateral_cut_sigmas, 0.1, 8},
+        {"bilateral cut [sigmas]", s->bilateral_cut_sigmas, 0.1, 20},
         {"threads", s->n_threads, 0, 1024},
     };
     return ranges_check(&s->log, ranges, sizeof ranges / sizeof *ranges);
