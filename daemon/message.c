@@ -41,6 +41,8 @@ posed_Reason message_reason(enum track_reason reason)
         return posed_Reason_REASON_JUMP;
     case TRACK_REASON_DEGENERATE:
         return posed_Reason_REASON_DEGENERATE;
+    case TRACK_REASON_DEVICE:
+        return posed_Reason_REASON_DEVICE;
     case TRACK_REASON_TIME_GAP:
         return posed_Reason_REASON_TIME_GAP;
     }

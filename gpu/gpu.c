@@ -18,7 +18,7 @@ void gpu_settings_default(struct gpu_settings *out)
         .depth_max_m = 8.0f,
         .bilateral_radius_px = 3,
         .bilateral_sigma_px = 4.5f,
-        .bilateral_cut_sigmas = 6.0f,
+        .bilateral_cut_sigmas = 12.0f,
         .cuda_device = -1,
     };
 }
@@ -123,6 +123,11 @@ void gpu_close(struct gpu **gpu)
 enum gpu_backend gpu_backend(const struct gpu *gpu)
 {
     return gpu->backend;
+}
+
+const struct gpu_settings *gpu_settings_get(const struct gpu *gpu)
+{
+    return &gpu->settings;
 }
 
 const char *gpu_description(const struct gpu *gpu)

@@ -28,7 +28,7 @@ struct gpu_settings {
     // Bilateral filter, see gpu/kernels/bilateral.h.
     uint32_t bilateral_radius_px; // default 3 (7x7); 0 = off, at most 6 (13x13)
     float bilateral_sigma_px;     // default 4.5; spatial Gaussian
-    float bilateral_cut_sigmas;   // default 6, 0.1 .. 8; depth difference, in multiples of the
+    float bilateral_cut_sigmas;   // default 12, 0.1 .. 20; depth difference, in multiples of the
                                   // sensor's noise at that distance, beyond which a neighbour
                                   // counts nothing
 
@@ -87,8 +87,9 @@ __attribute__((warn_unused_result)) int gpu_open(struct gpu **out, enum gpu_back
                                                  const struct gpu_settings *settings);
 void gpu_close(struct gpu **gpu); // frames must be destroyed before
 
-enum gpu_backend gpu_backend(const struct gpu *gpu); // CPU or CUDA, never AUTO
-const char *gpu_description(const struct gpu *gpu);  // "cpu: 2 threads, AVX-512", "cuda: ..."
+enum gpu_backend gpu_backend(const struct gpu *gpu);                // CPU or CUDA, never AUTO
+const struct gpu_settings *gpu_settings_get(const struct gpu *gpu); // as given to gpu_open
+const char *gpu_description(const struct gpu *gpu); // "cpu: 2 threads, AVX-512", "cuda: ..."
 
 // Memory that the device reads fastest (page-locked for CUDA) for capture buffers. NULL: no memory.
 void *gpu_host_alloc(struct gpu *gpu, size_t bytes);

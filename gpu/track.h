@@ -27,12 +27,39 @@ enum track_reason {
     TRACK_REASON_JUMP,       // the motion is not believable for the time that passed
     TRACK_REASON_DEGENERATE, // DEGRADED: some directions are held to the prediction
     TRACK_REASON_TIME_GAP,   // DEGRADED: so much time passed that the prediction is a guess
+    TRACK_REASON_DEVICE,     // LOST: the compute device failed; see the return code
 };
+
+// Variances of a LOST pose: "anywhere", finite and positive for whoever inverts it.
+#define TRACK_LOST_VARIANCE_M2   1e6
+#define TRACK_LOST_VARIANCE_RAD2 1e2
 
 struct track_settings {
     enum track_reference reference; // default previous
     struct gpu_align_settings align;
-    // Further knobs with default and range stand here when the tracker has them.
+
+    // When a frame is LOST. Shares are of the finest aligned level's pixels.
+    double min_valid_share;     // default 0.02, 0..1: fewer pixels with a normal: NO_DEPTH
+    double min_pair_ratio;      // default 0.25, 0..1: fewer pairs per valid pixel: FEW_PAIRS
+    double max_step_m;          // default 0.005: a larger last step: NOT_CONVERGED
+    double max_residual_sigmas; // default 6: residual in units of the sensor's noise: HIGH_RESIDUAL
+    double max_speed_m_s;       // default 6: faster: JUMP
+    double max_turn_rad_s;      // default 8
+    double restart_s;           // default 1: lost for so long with depth: start anew, map epoch + 1
+
+    // When it is DEGRADED.
+    double min_eigenvalue; // default 0.008, 0..1: share of the information (gpu/judge.h) below
+                           // which a direction is held to the prediction
+    double hold_std_m;     // default 0.02: standard deviation given to such a direction per frame
+    double gap_s;          // default 0.5: longer without a frame: no velocity, TIME_GAP
+
+    // When the newest frame becomes the reference.
+    double still_m; // default 0.002, previous: motion (rotation at the scene's distance
+                    // included) since the reference that noise alone may fake
+    double
+        keyframe_distance; // default 0.06, keyframe: translation in units of the scene's distance
+    double keyframe_turn_rad; // default 0.15
+    double keyframe_overlap;  // default 0.75: fewer pairs per valid pixel
 };
 
 struct track_result {

@@ -30,7 +30,7 @@ KERNEL_FN float bilateral_range_factor(float z_m, float cut_sigmas)
 }
 
 // Adds one neighbour. A neighbour without depth is 0 m, i.e. farther than any cut from a valid
-// centre (cut(z) < z for all z that camera_depth_m lets through and cut_sigmas <= 8).
+// centre (cut(z) < z for all z that camera_depth_m lets through and cut_sigmas <= 20).
 KERNEL_FN void bilateral_tap(float z_m, float neighbour_m, float spatial_weight, float range_factor,
                              float *sum_w, float *sum_wd)
 {

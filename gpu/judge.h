@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an alignment is worth: which directions the scene holds, how certain the rest is. Plain
+// functions of the normal equations; the tracker draws the conclusions.
+//
+// The normal matrix is normalised first: rotations in units of the pairs' mean distance (the arm),
+// everything divided by the sum of weights. Its eigenvalues are then shares between 0 and 1 that
+// add up to 2: how much of the pairs' information falls on that direction. An eigenvalue is not 0
+// where the scene holds nothing, because noisy normals pretend to: noise of variance s^2 in the
+// normals adds s^2 to each (0.02 for 8 degrees). Zhang, Kaess, Singh 2016 ("On degeneracy of
+// optimization-based state estimation problems") is the remapping used here.
+#ifndef POSED_GPU_JUDGE_H
+#define POSED_GPU_JUDGE_H
+
+#include "gpu/gpu.h"
+
+struct judge_conditioning {
+    double arm_m;            // RMS distance of the pairs: 1 rad counts as so many metres
+    double eigenvalues[6];   // ascending
+    double vectors[36];      // row i: direction of eigenvalue i, scaled twist (v, arm * w)
+    int n_degenerate;        // the first so many directions are not held
+    uint8_t degenerate_mask; // bit i: axis i of (x y z, rotation x y z) is mostly not held
+};
+
+// `min_eigenvalue`: directions below it are not held.
+void judge_conditioning(const struct gpu_alignment *alignment, double min_eigenvalue,
+                        struct judge_conditioning *out);
+
+// Weighted RMS residual of the pairs in units of the sensor's noise at their distance.
+double judge_residual_sigmas(const struct gpu_alignment *alignment);
+
+// Takes the part of T_reference_frame against the prediction that lies in directions which are not
+// held back to the prediction.
+struct se3 judge_hold(const struct judge_conditioning *conditioning,
+                      const struct se3 *T_reference_predicted, const struct se3 *T_reference_frame);
+
+// Covariance of the left twist (v, w) of T_reference_frame, in the reference's camera frame. Held
+// directions: residual variance over information, times the correlation of neighbouring pixels'
+// errors. The others: hold_std_m (and as much at the arm's length in rotation) as a variance.
+void judge_covariance(const struct gpu_alignment *alignment,
+                      const struct judge_conditioning *conditioning, double hold_std_m,
+                      double out[36]);
+
+#endif

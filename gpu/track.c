@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+// See track.h. Three frames are kept: the newest, the reference, and the one before the newest
+// (the way back when a keyframe no longer matches); they change places, never contents.
+#include "gpu/track.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/judge.h"
+#include "proto/se3.h"
+
+#define N_SLOTS          3
+#define DEFAULT_PERIOD_S (1.0 / 30)
+
+// A motion within this is never a jump, however short the time: what noise may do.
+#define JUMP_SLACK_M   0.03
+#define JUMP_SLACK_RAD 0.03
+
+// A predicted pose errs by what a hand can accelerate in the time.
+#define PREDICTED_ACCELERATION_M_S2 3.0
+#define PREDICTED_ARM_M             0.5
+
+// A frame kept for alignment, with its pose as the tracker knew it.
+struct slot {
+    struct gpu_frame *frame;
+    struct se3 T_odom_camera;
+    double covariance[36];
+    uint64_t seq;
+    bool filled;
+};
+
+struct track {
+    struct gpu *gpu;
+    struct track_settings settings;
+    struct log_sink log;
+    struct slot slots[N_SLOTS];
+    int newest, reference, previous; // indices of slots; reference may equal previous
+    uint64_t next_seq;
+
+    double level_px; // pixels of the finest level that is aligned
+
+    struct se3 T_odom_camera; // last valid pose
+    double covariance[36];
+    double velocity[6]; // twist per second in the camera frame
+    int64_t pose_time_ns;
+    bool pose_known; // there is a reference
+    bool lost;
+    int64_t lost_since_ns; // first frame of this loss that had depth
+    double period_s;       // last time between two poses
+    uint32_t map_epoch;
+};
+
+// One way to explain the new frame.
+struct candidate {
+    const struct slot *reference;
+    struct gpu_alignment alignment;
+    struct judge_conditioning conditioning;
+    struct se3 T_odom_camera;
+    enum track_reason reason; // NONE: nothing to say against it
+};
+
+void track_settings_default(struct track_settings *out)
+{
+    *out = (struct track_settings){
+        .reference = TRACK_REFERENCE_PREVIOUS,
+        .min_valid_share = 0.02,
+        .min_pair_ratio = 0.25,
+        .max_residual_sigmas = 6.0,
+        .max_step_m = 0.005,
+        .max_speed_m_s = 6.0,
+        .max_turn_rad_s = 8.0,
+        .min_eigenvalue = 0.008,
+        .hold_std_m = 0.02,
+        .still_m = 0.002,
+        .keyframe_distance = 0.06,
+        .keyframe_turn_rad = 0.15,
+        .keyframe_overlap = 0.75,
+        .gap_s = 0.5,
+        .restart_s = 1.0,
+    };
+    gpu_align_settings_default(&out->align);
+}
+
+int track_create(struct track **out, struct gpu *gpu, const struct track_settings *settings,
+                 const struct log_sink *log)
+{
+    *out = NULL;
+    struct track *track = calloc(1, sizeof *track);
+    if (!track)
+        return -ENOMEM;
+    track->gpu = gpu;
+    track->settings = *settings;
+    if (log)
+        track->log = *log;
+    const struct intrinsics *camera = &gpu_settings_get(gpu)->camera;
+    uint32_t level = 0;
+    while (level + 1 < GPU_LEVELS && settings->align.iterations[level] == 0)
+        level++;
+    track->level_px = (double)(camera->width_px >> level) * (camera->height_px >> level);
+    for (int i = 0; i < N_SLOTS; i++) {
+        int rc = gpu_frame_create(gpu, &track->slots[i].frame);
+        if (rc < 0) {
+            track_destroy(&track);
+            return rc;
+        }
+    }
+    track_reset(track, NULL);
+    track->map_epoch = 0;
+    *out = track;
+    return 0;
+}
+
+void track_destroy(struct track **track)
+{
+    if (!track || !*track)
+        return;
+    for (int i = 0; i < N_SLOTS; i++)
+        gpu_frame_destroy((*track)->gpu, &(*track)->slots[i].frame);
+    free(*track);
+    *track = NULL;
+}
+
+void track_reset(struct track *track, const struct se3 *T_odom_camera)
+{
+    for (int i = 0; i < N_SLOTS; i++)
+        track->slots[i].filled = false;
+    track->newest = track->reference = track->previous = 0;
+    track->T_odom_camera = T_odom_camera ? se3_normalized(T_odom_camera) : se3_identity();
+    memset(track->covariance, 0, sizeof track->covariance);
+    memset(track->velocity, 0, sizeof track->velocity);
+    track->lost = false;
+    track->pose_known = false;
+    track->period_s = DEFAULT_PERIOD_S;
+    track->map_epoch++;
+}
+
+const struct gpu_frame *track_newest_frame(const struct track *track)
+{
+    const struct slot *slot = &track->slots[track->newest];
+    return slot->filled ? slot->frame : NULL;
+}
+
+// Where the camera would be `seconds` after the last valid pose if it moved on as it did.
+static struct se3 predict(const struct track *track, double seconds)
+{
+    double twist[6];
+    for (int i = 0; i < 6; i++)
+        twist[i] = track->velocity[i] * seconds;
+    struct se3 step = se3_exp(twist);
+    return se3_compose(&track->T_odom_camera, &step);
+}
+
+// Time since the last valid pose; a clock that stands still or goes back counts as one period.
+static double elapsed_s(const struct track *track, int64_t time_ns)
+{
+    double seconds = (double)(time_ns - track->pose_time_ns) * 1e-9;
+    return seconds > 0 ? seconds : track->period_s;
+}
+
+static double translation_m(const struct se3 *T)
+{
+    return sqrt(T->t_m[0] * T->t_m[0] + T->t_m[1] * T->t_m[1] + T->t_m[2] * T->t_m[2]);
+}
+
+// What speaks against believing an alignment, NONE if nothing.
+static enum track_reason objection(const struct track *track, const struct candidate *c,
+                                   double seconds)
+{
+    const struct track_settings *s = &track->settings;
+    const struct gpu_alignment *a = &c->alignment;
+    if (a->n_valid_px < s->min_valid_share * track->level_px)
+        return TRACK_REASON_NO_DEPTH;
+    if (!a->solvable || a->n_pairs < s->min_pair_ratio * a->n_valid_px)
+        return TRACK_REASON_FEW_PAIRS;
+    if (!(a->step_norm <= s->max_step_m))
+        return TRACK_REASON_NOT_CONVERGED;
+    if (!(judge_residual_sigmas(a) <= s->max_residual_sigmas))
+        return TRACK_REASON_HIGH_RESIDUAL;
+    struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
+    if (!(translation_m(&step) <= s->max_speed_m_s * seconds + JUMP_SLACK_M) ||
+        !(se3_angle(&step) <= s->max_turn_rad_s * seconds + JUMP_SLACK_RAD))
+        return TRACK_REASON_JUMP;
+    return TRACK_REASON_NONE;
+}
+
+// Aligns the newest frame to `reference`, starting at T_odom_start. With `depth` the frame is
+// prepared on the way.
+static int try_candidate(struct track *track, const uint16_t *depth, const struct slot *reference,
+                         const struct se3 *T_odom_start, double seconds, struct candidate *out)
+{
+    struct gpu_frame *frame = track->slots[track->newest].frame;
+    const struct gpu_align_settings *align = &track->settings.align;
+    struct se3 T_start = se3_between(&reference->T_odom_camera, T_odom_start);
+    out->reference = reference;
+    int rc = depth
+                 ? gpu_prepare_align(track->gpu, depth, frame, reference->frame, &T_start, align,
+                                     &out->alignment)
+                 : gpu_align(track->gpu, frame, reference->frame, &T_start, align, &out->alignment);
+    if (rc < 0)
+        return rc;
+    judge_conditioning(&out->alignment, track->settings.min_eigenvalue, &out->conditioning);
+    struct se3 T_held = judge_hold(&out->conditioning, &T_start, &out->alignment.T_reference_frame);
+    struct se3 T = se3_compose(&reference->T_odom_camera, &T_held);
+    out->T_odom_camera = se3_normalized(&T);
+    out->reason = objection(track, out, seconds);
+    return 0;
+}
+
+// The constant-velocity start first; where that is not convincing the last pose itself (the camera
+// stopped or turned back), and with a keyframe the frame before.
+static int best_candidate(struct track *track, const uint16_t *depth, double seconds,
+                          struct candidate *out)
+{
+    const struct slot *reference = &track->slots[track->reference];
+    const struct slot *previous = &track->slots[track->previous];
+    struct se3 T_predicted = predict(track, seconds);
+    int rc = try_candidate(track, depth, reference, &T_predicted, seconds, out);
+    if (rc < 0 || out->reason == TRACK_REASON_NONE || out->reason == TRACK_REASON_NO_DEPTH)
+        return rc;
+    const struct slot *others[] = {reference, previous};
+    for (int i = 0; i < (previous == reference ? 1 : 2); i++) {
+        struct candidate other;
+        rc = try_candidate(track, NULL, others[i], &track->T_odom_camera, seconds, &other);
+        if (rc < 0)
+            return rc;
+        memcpy(other.alignment.stage_us, out->alignment.stage_us, sizeof other.alignment.stage_us);
+        if (other.reason == TRACK_REASON_NONE) {
+            *out = other;
+            break;
+        }
+    }
+    return 0;
+}
+
+static void matrix6_product(const double *a, const double *b, double *out)
+{
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++) {
+            out[6 * i + k] = 0;
+            for (int m = 0; m < 6; m++)
+                out[6 * i + k] += a[6 * i + m] * b[6 * m + k];
+        }
+}
+
+static void matrix6_product_transposed(const double *a, const double *b, double *out)
+{
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++) {
+            out[6 * i + k] = 0;
+            for (int m = 0; m < 6; m++)
+                out[6 * i + k] += a[6 * i + m] * b[6 * k + m];
+        }
+}
+
+// Covariance of T_odom_camera = T_odom_reference exp(twist) T_reference_camera, as errors of
+// position and orientation along odom's axes.
+static void propagate_covariance(const struct track *track, const struct candidate *c,
+                                 double out[36])
+{
+    double twist[36], j[36] = {0}, half[36];
+    judge_covariance(&c->alignment, &c->conditioning, track->settings.hold_std_m, twist);
+    const double *r = c->reference->T_odom_camera.r;
+    double arm_m[3], lever[3]; // reference -> camera along odom's axes, and in the reference
+    struct se3 T_rel = se3_between(&c->reference->T_odom_camera, &c->T_odom_camera);
+    for (int i = 0; i < 3; i++) {
+        arm_m[i] = c->T_odom_camera.t_m[i] - c->reference->T_odom_camera.t_m[i];
+        lever[i] = T_rel.t_m[i];
+    }
+    const double cross[9] = {0,        lever[2], -lever[1], -lever[2], 0,
+                             lever[0], lever[1], -lever[0], 0}; // w x lever = cross w
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) {
+            j[6 * i + k] = j[6 * (i + 3) + k + 3] = r[3 * i + k];
+            for (int m = 0; m < 3; m++)
+                j[6 * i + k + 3] += r[3 * i + m] * cross[3 * m + k];
+        }
+    matrix6_product(j, twist, half);
+    matrix6_product_transposed(half, j, out);
+    // The reference's own error: its orientation error swings the camera around it.
+    const double swing[36] = {1, 0,        0, 0, arm_m[2], -arm_m[1], 0,         1, 0, -arm_m[2],
+                              0, arm_m[0], 0, 0, 1,        arm_m[1],  -arm_m[0], 0, 0, 0,
+                              0, 1,        0, 0, 0,        0,         0,         0, 1, 0,
+                              0, 0,        0, 0, 0,        1};
+    double carried[36];
+    matrix6_product(swing, c->reference->covariance, half);
+    matrix6_product_transposed(half, swing, carried);
+    for (int i = 0; i < 36; i++)
+        out[i] += carried[i];
+}
+
+static void huge_covariance(double out[36])
+{
+    memset(out, 0, 36 * sizeof *out);
+    for (int i = 0; i < 6; i++)
+        out[7 * i] = i < 3 ? TRACK_LOST_VARIANCE_M2 : TRACK_LOST_VARIANCE_RAD2;
+}
+
+static void result_pose(const struct track *track, struct track_result *out)
+{
+    out->T_odom_camera = track->T_odom_camera;
+    memcpy(out->covariance, track->covariance, sizeof out->covariance);
+    memcpy(out->velocity, track->velocity, sizeof out->velocity);
+    out->map_epoch = track->map_epoch;
+    out->reference_seq = track->slots[track->reference].seq;
+}
+
+static void result_lost(struct track *track, enum track_reason reason, struct track_result *out)
+{
+    memset(track->velocity, 0, sizeof track->velocity);
+    track->lost = true;
+    result_pose(track, out);
+    huge_covariance(out->covariance);
+    out->state = TRACK_STATE_LOST;
+    out->reason = reason;
+}
+
+// The newest frame becomes the reference at the pose that is known.
+static void keep_newest(struct track *track)
+{
+    struct slot *slot = &track->slots[track->newest];
+    slot->T_odom_camera = track->T_odom_camera;
+    memcpy(slot->covariance, track->covariance, sizeof slot->covariance);
+    slot->filled = true;
+}
+
+// Nothing to align to: the frame starts a trajectory if it sees enough. Aligning it to itself once
+// tells how much it sees.
+static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
+                 struct track_result *out)
+{
+    struct slot *slot = &track->slots[track->newest];
+    struct gpu_align_settings once = track->settings.align;
+    struct gpu_alignment alignment;
+    struct se3 identity = se3_identity();
+    once.early_stop = true;
+    int rc = depth ? gpu_prepare(track->gpu, depth, slot->frame) : 0;
+    if (rc == 0)
+        rc = gpu_align(track->gpu, slot->frame, slot->frame, &identity, &once, &alignment);
+    if (rc < 0)
+        return rc;
+    out->n_valid_px = alignment.n_valid_px;
+    memcpy(out->stage_us, alignment.stage_us, sizeof out->stage_us);
+    if (!alignment.solvable ||
+        alignment.n_valid_px < track->settings.min_valid_share * track->level_px) {
+        slot->filled = true; // to be looked at, not to be aligned to: reference stays unset
+        result_lost(track, TRACK_REASON_NO_DEPTH, out);
+        return 0;
+    }
+    keep_newest(track);
+    track->reference = track->previous = track->newest;
+    track->pose_known = true;
+    track->pose_time_ns = time_ns;
+    track->lost = false;
+    result_pose(track, out);
+    out->state = TRACK_STATE_INIT;
+    out->reason = TRACK_REASON_FIRST_FRAME;
+    out->new_keyframe = true;
+    out->converged = true;
+    return 0;
+}
+
+// Should the newest frame replace the reference?
+static bool replaces_reference(const struct track *track, const struct candidate *c)
+{
+    const struct track_settings *s = &track->settings;
+    const struct slot *reference = &track->slots[track->reference];
+    if (c->reference != reference)
+        return true; // the old one no longer matched
+    struct se3 moved = se3_between(&reference->T_odom_camera, &c->T_odom_camera);
+    double distance_m = translation_m(&moved), turn_rad = se3_angle(&moved);
+    if (s->reference == TRACK_REFERENCE_KEYFRAME)
+        return distance_m > s->keyframe_distance * c->conditioning.arm_m ||
+               turn_rad > s->keyframe_turn_rad ||
+               c->alignment.n_pairs < s->keyframe_overlap * c->alignment.n_valid_px;
+    // A still camera keeps its reference, so that the noise of its poses does not add up.
+    return distance_m + turn_rad * c->conditioning.arm_m > s->still_m;
+}
+
+static void accept(struct track *track, const struct candidate *c, double seconds,
+                   struct track_result *out)
+{
+    bool gap = seconds > track->settings.gap_s;
+    propagate_covariance(track, c, track->covariance);
+    struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
+    se3_log(&step, track->velocity);
+    for (int i = 0; i < 6; i++)
+        track->velocity[i] = gap || track->lost ? 0 : track->velocity[i] / seconds;
+    track->T_odom_camera = c->T_odom_camera;
+    keep_newest(track);
+    out->new_keyframe = replaces_reference(track, c);
+    out->reference_seq = c->reference->seq;
+    if (out->new_keyframe)
+        track->reference = track->newest;
+    track->previous = track->newest;
+    track->lost = false;
+
+    uint64_t aligned_to = out->reference_seq;
+    result_pose(track, out);
+    out->reference_seq = aligned_to;
+    out->state = TRACK_STATE_TRACKING;
+    out->reason = TRACK_REASON_NONE;
+    if (c->conditioning.n_degenerate > 0)
+        out->reason = TRACK_REASON_DEGENERATE;
+    else if (gap)
+        out->reason = TRACK_REASON_TIME_GAP;
+    if (out->reason != TRACK_REASON_NONE)
+        out->state = TRACK_STATE_DEGRADED;
+}
+
+static void result_alignment(const struct candidate *c, struct track_result *out)
+{
+    const struct gpu_alignment *a = &c->alignment;
+    out->residual_rms_m = a->residual_rms_m;
+    out->inlier_ratio = a->n_valid_px ? (double)a->n_pairs / a->n_valid_px : 0;
+    out->n_iterations = a->n_iterations[0] + a->n_iterations[1] + a->n_iterations[2];
+    out->converged = a->converged;
+    memcpy(out->eigenvalues, c->conditioning.eigenvalues, sizeof out->eigenvalues);
+    out->degenerate_mask = c->conditioning.degenerate_mask;
+    out->n_valid_px = a->n_valid_px;
+    memcpy(out->stage_us, a->stage_us, sizeof out->stage_us);
+}
+
+static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
+                  struct track_result *out)
+{
+    double seconds = elapsed_s(track, time_ns);
+    struct candidate best;
+    if (seconds > track->settings.gap_s)
+        memset(track->velocity, 0, sizeof track->velocity);
+    int rc = best_candidate(track, depth, seconds, &best);
+    if (rc < 0)
+        return rc;
+    result_alignment(&best, out);
+    track->slots[track->newest].filled = true;
+    if (best.reason == TRACK_REASON_NONE) {
+        accept(track, &best, seconds, out);
+        if (seconds < track->settings.gap_s)
+            track->period_s = seconds;
+        track->pose_time_ns = time_ns;
+        return 0;
+    }
+    if (!track->lost || best.reason == TRACK_REASON_NO_DEPTH)
+        track->lost_since_ns = time_ns;
+    result_lost(track, best.reason, out);
+    if ((double)(time_ns - track->lost_since_ns) * 1e-9 < track->settings.restart_s)
+        return 0;
+    // It sees, but nothing it knows: go on from here, unconnected.
+    log_to(&track->log, LOG_LEVEL_WARNING,
+           "track: lost for %.1f s (%s); starting anew at the last pose, map epoch %u",
+           track->settings.restart_s, track_reason_text(best.reason), track->map_epoch + 1);
+    track->map_epoch++;
+    return start(track, NULL, time_ns, out);
+}
+
+int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
+                struct track_result *out)
+{
+    memset(out, 0, sizeof *out);
+    bool has_reference = track->pose_known;
+    for (track->newest = 0;
+         has_reference && (track->newest == track->reference || track->newest == track->previous);)
+        track->newest++;
+    track->slots[track->newest].seq = track->next_seq++;
+    int rc = has_reference ? follow(track, depth, time_ns, out) : start(track, depth, time_ns, out);
+    if (rc < 0) {
+        result_lost(track, TRACK_REASON_DEVICE, out);
+        track->slots[track->newest].filled = false;
+    }
+    return rc;
+}
+
+void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
+{
+    memset(out, 0, sizeof *out);
+    track->next_seq++;
+    if (!track->pose_known || track->lost) {
+        result_lost(track, TRACK_REASON_DROPPED, out);
+        return;
+    }
+    double seconds = elapsed_s(track, time_ns);
+    result_pose(track, out);
+    if (seconds <= track->settings.gap_s)
+        out->T_odom_camera = predict(track, seconds);
+    for (int i = 0; i < 6; i++) {
+        double arm_m = i < 3 ? 1 : PREDICTED_ARM_M;
+        double std = 0.5 * PREDICTED_ACCELERATION_M_S2 * seconds * seconds / arm_m;
+        out->covariance[7 * i] += std * std;
+    }
+    out->state = TRACK_STATE_DEGRADED;
+    out->reason = TRACK_REASON_DROPPED;
+}
+
+const char *track_state_name(enum track_state state)
+{
+    switch (state) {
+    case TRACK_STATE_INIT:
+        return "INIT";
+    case TRACK_STATE_TRACKING:
+        return "TRACKING";
+    case TRACK_STATE_DEGRADED:
+        return "DEGRADED";
+    case TRACK_STATE_LOST:
+        return "LOST";
+    }
+    return "?";
+}
+
+const char *track_reason_text(enum track_reason reason)
+{
+    switch (reason) {
+    case TRACK_REASON_NONE:
+        return "";
+    case TRACK_REASON_FIRST_FRAME:
+        return "first frame: nothing to align to yet";
+    case TRACK_REASON_DROPPED:
+        return "frame dropped before tracking: too late or damaged; the pose is predicted";
+    case TRACK_REASON_NO_DEPTH:
+        return "too few pixels with depth: lens covered, or everything out of range";
+    case TRACK_REASON_FEW_PAIRS:
+        return "too little of the frame fits the reference";
+    case TRACK_REASON_NOT_CONVERGED:
+        return "the alignment did not settle";
+    case TRACK_REASON_HIGH_RESIDUAL:
+        return "the aligned surfaces do not match within the sensor's noise";
+    case TRACK_REASON_JUMP:
+        return "the motion found is not believable for the time that passed";
+    case TRACK_REASON_DEGENERATE:
+        return "the scene does not hold some directions; they follow the prediction";
+    case TRACK_REASON_TIME_GAP:
+        return "no frame for so long that the start of the alignment was a guess";
+    case TRACK_REASON_DEVICE:
+        return "the compute device failed";
+    }
+    return "?";
+}
