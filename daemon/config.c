@@ -6,7 +6,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,8 +247,9 @@ static int set_levels(const struct key *key, const char *value, uint32_t *field,
     for (int i = 0; i < GPU_LEVELS; i++) {
         char *end;
         s += strspn(s, " \t");
-        unsigned long n = isdigit((unsigned char)*s) ? strtoul(s, &end, 10) : ULONG_MAX;
-        if (n == ULONG_MAX || *(end += strspn(end, " \t")) != (i + 1 < GPU_LEVELS ? ',' : 0)) {
+        bool is_number = isdigit((unsigned char)*s);
+        unsigned long n = is_number ? strtoul(s, &end, 10) : 0;
+        if (!is_number || *(end += strspn(end, " \t")) != (i + 1 < GPU_LEVELS ? ',' : 0)) {
             snprintf(out_error, error_bytes, "\"%s\" is not %d whole numbers with commas between",
                      value, GPU_LEVELS);
             return -EINVAL;
@@ -389,12 +389,13 @@ int config_parse(struct config *config, const char *text, size_t n_bytes, const 
 {
     struct parser parser = {.config = config, .text = text, .end = text + n_bytes, .name = name};
     int line = ini_parse_stream(next_line, &parser, on_key, &parser);
-    if (!parser.error[0] && line > 0) {
+    if (line == 0 && !parser.error[0])
+        return 0;
+    // The library's first wrong line; when it is none of ours, the syntax is wrong there.
+    if (line > 0 && (!parser.error[0] || (unsigned)line < parser.line)) {
         parser.line = (unsigned)line;
         snprintf(parser.error, sizeof parser.error, "neither [section], key = value nor a comment");
     }
-    if (!parser.error[0] && line == 0)
-        return 0;
     log_to(log, LOG_LEVEL_ERROR, "%s:%u: %s", name, parser.line,
            parser.error[0] ? parser.error : "out of memory");
     return -EINVAL;
@@ -559,13 +560,14 @@ void config_key_name(size_t key, char *out, size_t size_bytes)
     snprintf(out, size_bytes, "%s.%s", keys[key].section, keys[key].name);
 }
 
-// The shortest text that reads back as the same number.
+// The shortest text that reads back as the same number; 500 rather than 5e+02.
 static void print_number(double number, bool is_float, char *out, size_t size_bytes)
 {
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out, size_bytes, "%.*g", digits, number);
         double back = strtod(out, NULL);
-        if (is_float ? (float)back == (float)number : back == number)
+        bool is_odd = strchr(out, 'e') && fabs(number) >= 1e-4 && fabs(number) < 1e9;
+        if (!is_odd && (is_float ? (float)back == (float)number : back == number))
             return;
     }
 }
@@ -640,6 +642,8 @@ void config_dump(const struct config *config, FILE *file)
         else if (keys[i].help)
             fprintf(file, "\n");
         dump_help(keys[i].help, file);
+        if (keys[i].min < keys[i].max)
+            fprintf(file, "# Range of %s: %.9g .. %.9g\n", keys[i].name, keys[i].min, keys[i].max);
         config_key_value(config, i, value, sizeof value);
         fprintf(file, "%s =%s%s\n", keys[i].name, value[0] ? " " : "", value);
     }

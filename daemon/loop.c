@@ -11,6 +11,7 @@
 #include "daemon/image.h"
 #include "daemon/message.h"
 #include "daemon/notify.h"
+#include "daemon/summary.h"
 #include "daemon/timing.h"
 #include "proto/trajectory.h"
 #include "proto/wire.h"
@@ -296,25 +297,6 @@ static enum loop_end run(struct loop *loop)
     return LOOP_STOPPED;
 }
 
-static void log_summary(const struct loop *loop)
-{
-    const struct board *board = loop->settings->board;
-    log_to(&loop->settings->log, LOG_LEVEL_INFO,
-           "%llu frames: %llu tracked, %llu degraded, %llu lost, %llu dropped, %llu damaged, "
-           "%llu duplicates",
-           (unsigned long long)board_counter(board, BOARD_CAPTURED),
-           (unsigned long long)board_counter(board, BOARD_TRACKED),
-           (unsigned long long)board_counter(board, BOARD_DEGRADED),
-           (unsigned long long)board_counter(board, BOARD_LOST),
-           (unsigned long long)board_counter(board, BOARD_DROPPED),
-           (unsigned long long)board_counter(board, BOARD_DAMAGED),
-           (unsigned long long)board_counter(board, BOARD_DUPLICATE));
-    log_to(&loop->settings->log, LOG_LEVEL_INFO,
-           "mean per frame: tracking %.3f ms, added by the daemon %.3f ms",
-           timing_mean_us(&loop->timing, TIMING_TRACK) * 1e-3,
-           timing_mean_us(&loop->timing, TIMING_ADDED) * 1e-3);
-}
-
 enum loop_end loop_run(const struct loop_settings *settings)
 {
     struct loop *loop = calloc(1, sizeof *loop);
@@ -340,7 +322,11 @@ enum loop_end loop_run(const struct loop_settings *settings)
     send_event(loop, posed_Event_Kind_STOPPING, "the daemon stops");
     heartbeat(loop, clock_monotonic_ns());
     publish_pump(settings->publish);
-    log_summary(loop);
+    summary_log(settings->board, settings->capture, &settings->log);
+    log_to(&settings->log, LOG_LEVEL_INFO,
+           "mean per frame: tracking %.3f ms, added by the daemon %.3f ms",
+           timing_mean_us(&loop->timing, TIMING_TRACK) * 1e-3,
+           timing_mean_us(&loop->timing, TIMING_ADDED) * 1e-3);
     if (settings->trajectory && !loop->trajectory_failed && fflush(settings->trajectory) != 0) {
         log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s", settings->trajectory_path,
                strerror(errno));

@@ -37,7 +37,8 @@ enum loop_end {
     LOOP_OUTPUT_FAILED, // the trajectory file
 };
 
-// Runs until the end of the recording, a stop or a failure; logs a summary.
+// Runs until the end of the recording, a stop or a failure; logs a summary, with the error against
+// the known trajectory where the source has one.
 enum loop_end loop_run(const struct loop_settings *settings);
 
 #endif

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/summary.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "proto/evaluate.h"
+#include "proto/se3.h"
+
+// The frames that the board keeps, as a trajectory to free with trajectory_free.
+static struct trajectory read_board(const struct board *board)
+{
+    struct trajectory out = {NULL, 0};
+    uint64_t seq, next;
+    board_range(board, &seq, &next);
+    out.poses = calloc((size_t)(next - seq) + 1, sizeof *out.poses);
+    for (; seq < next && out.poses; seq++) {
+        struct board_pose pose;
+        if (board_get(board, seq, &pose) == 0)
+            out.poses[out.n_poses++] =
+                (struct stamped_pose){pose.time_ns, se3_from_quaternion(pose.q_xyzw, pose.t_m)};
+    }
+    return out;
+}
+
+static void log_error(const struct board *board, const struct capture *capture,
+                      const struct log_sink *log)
+{
+    struct trajectory truth = {NULL, 0}, estimate = {NULL, 0};
+    struct evaluation evaluation;
+    long n = capture_ground_truth(capture, &truth.poses);
+    if (n <= 0)
+        return;
+    truth.n_poses = (size_t)n;
+    estimate = read_board(board);
+    if (estimate.n_poses > 0 && evaluate_trajectory(&truth, &estimate, EVALUATE_MAX_GAP_NS,
+                                                    EVALUATE_DELTA_FRAMES, &evaluation) == 0) {
+        log_to(log, LOG_LEVEL_INFO,
+               "error against the known trajectory, %zu of %zu frames: ATE RMSE %.1f mm (largest "
+               "%.1f mm), RPE over %d frames %.1f mm, %.2f degrees",
+               evaluation.n_matched, evaluation.n_poses, evaluation.ate_m.rmse * 1e3,
+               evaluation.ate_m.max * 1e3, EVALUATE_DELTA_FRAMES, evaluation.rpe_m.rmse * 1e3,
+               evaluation.rpe_rad.rmse * 180 / M_PI);
+        evaluation_free(&evaluation);
+    }
+    trajectory_free(&estimate);
+    trajectory_free(&truth);
+}
+
+void summary_log(const struct board *board, const struct capture *capture,
+                 const struct log_sink *log)
+{
+    log_to(log, LOG_LEVEL_INFO,
+           "%llu frames: %llu tracked, %llu degraded, %llu lost, %llu dropped, %llu damaged, "
+           "%llu duplicates",
+           (unsigned long long)board_counter(board, BOARD_CAPTURED),
+           (unsigned long long)board_counter(board, BOARD_TRACKED),
+           (unsigned long long)board_counter(board, BOARD_DEGRADED),
+           (unsigned long long)board_counter(board, BOARD_LOST),
+           (unsigned long long)board_counter(board, BOARD_DROPPED),
+           (unsigned long long)board_counter(board, BOARD_DAMAGED),
+           (unsigned long long)board_counter(board, BOARD_DUPLICATE));
+    log_error(board, capture, log);
+}

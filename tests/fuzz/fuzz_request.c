@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as a request, and as a reply: refused or taken; what is taken is answered, and the answer
+// is one that a client can read.
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/handlers.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct board *create_board(void)
+{
+    struct board *board;
+    const struct board_info info = {.n_history = 300};
+    if (board_create(&board, &info) != 0)
+        abort();
+    for (uint64_t seq = 0; seq < 500; seq++) {
+        const struct board_pose pose = {.seq = seq,
+                                        .time_ns = (int64_t)seq * 33333333,
+                                        .q_xyzw = {0, 0, 0, 1},
+                                        .state = posed_State_STATE_TRACKING};
+        board_put(board, &pose);
+    }
+    board_end_commands(board); // no frame loop runs here: commands are refused at once
+    return board;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct board *board;
+    static struct config config;
+    static posed_Reply reply, back;
+    static uint8_t bytes[WIRE_REPLY_MAX_BYTES];
+    posed_Request request;
+    uint32_t kind;
+    if (!board) {
+        board = create_board();
+        config_default(&config);
+    }
+    if (wire_decode_reply(data, size, &reply) == 0) {
+        int n = wire_encode_reply(&reply, bytes, sizeof bytes);
+        if (n < 0)
+            abort();
+    }
+    if (wire_decode_request(data, size, &request, &kind) != 0)
+        return 0;
+    const struct handlers handlers = {board, &config};
+    memset(&reply, 0, sizeof reply);
+    reply.id = request.id;
+    handlers_run(&handlers, &request, 0, &reply);
+    int n = wire_encode_reply(&reply, bytes, sizeof bytes);
+    if (n < 0 || wire_decode_reply(bytes, (size_t)n, &back) != 0 || back.id != request.id)
+        abort();
+    return 0;
+}
