@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: Apache-2.0
+// posed-bench track: depth in host memory -> pose in host memory, frame to frame, as gpu.h offers
+// it. The frames are decoded into the device's host memory first and then played forwards and
+// backwards, so that neighbours in time stay neighbours however long it runs.
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/capture.h"
+#include "gpu/gpu.h"
+#include "proto/se3.h"
+#include "tools/bench.h"
+
+#define MAX_FRAMES  2000
+#define MAX_STREAMS 64
+#define MAX_SAMPLES 200000
+
+struct options {
+    const char *source;
+    enum gpu_backend backend;
+    size_t n_frames;
+    double seconds;
+    size_t n_streams;
+    bool json, dirty, agreement, verbose;
+    struct gpu_align_settings align;
+    double bilateral_radius_px, threads;
+};
+
+static const char *const backend_names[] = {"auto", "cpu", "cuda"};
+static const char *const stage_names[GPU_N_STAGES] = {"upload", "filter", "maps", "align"};
+
+enum { KEY_BILATERAL = 256, KEY_EARLY_STOP, KEY_DIRTY, KEY_AGREEMENT };
+
+static const struct argp_option argp_options[] = {
+    {"source", 's', "SRC", 0, "Recording or scene, driver:location", 0},
+    {"backend", 'b', "NAME", 0, "auto (default), cpu or cuda", 0},
+    {"frames", 'n', "N", 0, "Frames to load (default 100)", 0},
+    {"seconds", 't', "S", 0, "Time each figure for S seconds (default 3)", 0},
+    {"iterations", 'i', "A,B,C", 0, "Per level, fine to coarse (default 10,5,4)", 0},
+    {"early-stop", KEY_EARLY_STOP, "on|off", 0, "Leave a level when it converged (default off)", 0},
+    {"bilateral", KEY_BILATERAL, "RADIUS", 0, "Radius of the filter in px (default 3 = 7x7)", 0},
+    {"threads", 'j', "N", 0, "CPU backend: threads (default 0 = all cores)", 0},
+    {"streams", 'm', "N", 0, "Instead: frames a second of N independent cameras in total", 0},
+    {"dirty", KEY_DIRTY, NULL, 0, "Write each frame anew before it is timed, as a camera does", 0},
+    {"agreement", KEY_AGREEMENT, NULL, 0, "Also compare each pose with the CPU backend's", 0},
+    {"json", 'J', NULL, 0, "Print JSON", 0},
+    {"verbose", 'v', NULL, 0, "Show the libraries' log lines", 0},
+    {0},
+};
+
+static void parse_iterations(struct argp_state *state, const char *arg,
+                             struct gpu_align_settings *align)
+{
+    unsigned n[GPU_LEVELS];
+    int end = 0;
+    if (sscanf(arg, "%3u,%3u,%3u%n", &n[0], &n[1], &n[2], &end) != GPU_LEVELS || arg[end] ||
+        n[0] > 100 || n[1] > 100 || n[2] > 100)
+        argp_error(state, "--iterations %s: three numbers 0..100 are expected, as in 10,5,4", arg);
+    for (int i = 0; i < GPU_LEVELS; i++)
+        align->iterations[i] = n[i];
+}
+
+static double parse_number(struct argp_state *state, const char *name, const char *arg, double low,
+                           double high)
+{
+    double value;
+    if (!bench_parse(arg, low, high, &value))
+        argp_error(state, "--%s %s: a number %g..%g is expected", name, arg, low, high);
+    return value;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+    switch (key) {
+    case 's':
+        o->source = arg;
+        break;
+    case 'b':
+        for (int i = 0; i < 3; i++)
+            if (strcmp(arg, backend_names[i]) == 0) {
+                o->backend = (enum gpu_backend)i;
+                return 0;
+            }
+        argp_error(state, "--backend %s: auto, cpu or cuda is expected", arg);
+        break;
+    case 'n':
+        o->n_frames = (size_t)parse_number(state, "frames", arg, 2, MAX_FRAMES);
+        break;
+    case 't':
+        o->seconds = parse_number(state, "seconds", arg, 0.01, 3600);
+        break;
+    case 'i':
+        parse_iterations(state, arg, &o->align);
+        break;
+    case KEY_EARLY_STOP:
+        if (strcmp(arg, "on") != 0 && strcmp(arg, "off") != 0)
+            argp_error(state, "--early-stop %s: on or off is expected", arg);
+        o->align.early_stop = strcmp(arg, "on") == 0;
+        break;
+    case KEY_BILATERAL:
+        o->bilateral_radius_px = parse_number(state, "bilateral", arg, 0, 6);
+        break;
+    case 'j':
+        o->threads = parse_number(state, "threads", arg, 0, 1024);
+        break;
+    case 'm':
+        o->n_streams = (size_t)parse_number(state, "streams", arg, 1, MAX_STREAMS);
+        break;
+    case KEY_DIRTY:
+        o->dirty = true;
+        break;
+    case KEY_AGREEMENT:
+        o->agreement = true;
+        break;
+    case 'J':
+        o->json = true;
+        break;
+    case 'v':
+        o->verbose = true;
+        break;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument %s", arg);
+        break;
+    case ARGP_KEY_END:
+        if (!o->source)
+            argp_error(state, "--source is expected");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+// The frames of a source, decoded, in plain memory.
+struct recording {
+    struct capture_info info;
+    size_t frame_bytes, n_frames;
+    uint16_t *depth[MAX_FRAMES];
+};
+
+static void recording_free(struct recording *r)
+{
+    for (size_t i = 0; i < r->n_frames; i++)
+        free(r->depth[i]);
+}
+
+static int recording_load(const struct options *o, struct recording *out)
+{
+    struct capture_settings settings = {.source = o->source, .rate = CAPTURE_RATE_MAX};
+    settings.log = (struct log_sink){bench_log_write, NULL};
+    struct capture *capture;
+    int rc = capture_open(&capture, &settings);
+    if (rc < 0)
+        return rc;
+    out->n_frames = 0;
+    out->info = *capture_info(capture);
+    out->frame_bytes = (size_t)out->info.camera.width_px * out->info.camera.height_px * 2;
+    while (out->n_frames < o->n_frames) {
+        struct capture_frame frame;
+        rc = capture_read(capture, -1, &frame);
+        if (rc < 0)
+            break;
+        if (!frame.image.depth)
+            continue;
+        uint16_t *copy = malloc(out->frame_bytes);
+        if (!copy) {
+            rc = -ENOMEM;
+            break;
+        }
+        memcpy(copy, frame.image.depth, out->frame_bytes);
+        out->depth[out->n_frames++] = copy;
+    }
+    capture_close(&capture);
+    if (rc < 0 && rc != -ENODATA) {
+        recording_free(out);
+        return rc;
+    }
+    if (out->n_frames < 2) {
+        fprintf(stderr, "posed-bench: %s has fewer than two frames\n", o->source);
+        recording_free(out);
+        return -ENODATA;
+    }
+    return 0;
+}
+
+// One camera: a device, two frames in turn, the recording in the device's host memory.
+struct stream {
+    const struct options *options;
+    const struct recording *recording;
+    struct gpu *gpu;
+    struct gpu_frame *frames[2];
+    uint16_t *depth[MAX_FRAMES];
+    size_t position; // in the sequence 0 1 .. n-1 n-2 .. 1 0 1 ..
+    uint64_t n_done;
+    int rc;
+    const bool *stop;
+};
+
+static void stream_close(struct stream *s)
+{
+    if (!s->gpu)
+        return;
+    gpu_frame_destroy(s->gpu, &s->frames[0]);
+    gpu_frame_destroy(s->gpu, &s->frames[1]);
+    for (size_t i = 0; i < s->recording->n_frames; i++)
+        gpu_host_free(s->gpu, s->depth[i], s->recording->frame_bytes);
+    gpu_close(&s->gpu);
+}
+
+static int stream_open(struct stream *s, const struct options *o, const struct recording *r,
+                       enum gpu_backend backend)
+{
+    memset(s, 0, sizeof *s);
+    s->options = o;
+    s->recording = r;
+    struct gpu_settings settings;
+    gpu_settings_default(&settings);
+    settings.camera = r->info.camera;
+    settings.units_per_m = r->info.units_per_m;
+    settings.bilateral_radius_px = (uint32_t)o->bilateral_radius_px;
+    settings.n_threads = (uint32_t)o->threads;
+    if (o->verbose)
+        settings.log = (struct log_sink){bench_log_write, NULL};
+    int rc = gpu_open(&s->gpu, backend, &settings);
+    for (int i = 0; i < 2 && rc == 0; i++)
+        rc = gpu_frame_create(s->gpu, &s->frames[i]);
+    for (size_t i = 0; i < r->n_frames && rc == 0; i++) {
+        s->depth[i] = gpu_host_alloc(s->gpu, r->frame_bytes);
+        if (s->depth[i])
+            memcpy(s->depth[i], r->depth[i], r->frame_bytes);
+        else
+            rc = -ENOMEM;
+    }
+    if (rc == 0)
+        rc = gpu_prepare(s->gpu, s->depth[0], s->frames[0]);
+    if (rc < 0)
+        stream_close(s);
+    return rc;
+}
+
+static size_t stream_index(const struct stream *s, size_t position)
+{
+    size_t n = s->recording->n_frames, k = position % (2 * n - 2);
+    return k < n ? k : 2 * n - 2 - k;
+}
+
+// The next frame, aligned to the one before; `out_us` is the wall time of the call.
+static int stream_step(struct stream *s, struct gpu_alignment *out, double *out_us)
+{
+    struct se3 T = se3_identity();
+    size_t index = stream_index(s, ++s->position);
+    if (s->options->dirty)
+        memcpy(s->depth[index], s->recording->depth[index], s->recording->frame_bytes);
+    int64_t start_ns = bench_now_ns();
+    int rc = gpu_prepare_align(s->gpu, s->depth[index], s->frames[s->position % 2],
+                               s->frames[(s->position + 1) % 2], &T, &s->options->align, out);
+    *out_us = (double)(bench_now_ns() - start_ns) * 1e-3;
+    return rc;
+}
+
+struct report {
+    struct bench_stats frame, loop, loop_call, stages[GPU_N_STAGES];
+    uint64_t pose_hash; // of the first pass over the recording: equal bits, equal hash
+    double frames_per_s;
+    double mean_iterations, mean_rms_m, mean_pairs;
+    double agreement_m, agreement_rad; // largest over the frames; NaN: not asked for
+};
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n_bytes)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < n_bytes; i++)
+        hash = (hash ^ bytes[i]) * 1099511628211u; // FNV-1a
+    return hash;
+}
+
+// Whole frames and their stages.
+static int time_frames(struct stream *s, double *samples[GPU_N_STAGES + 1], struct report *out)
+{
+    struct gpu_alignment a;
+    double us;
+    size_t n = 0;
+    out->pose_hash = 14695981039346656037u;
+    for (size_t i = 1; i < s->recording->n_frames; i++) { // also warms up
+        int rc = stream_step(s, &a, &us);
+        if (rc < 0)
+            return rc;
+        out->pose_hash = hash_bytes(out->pose_hash, &a.T_reference_frame, sizeof(struct se3));
+        out->mean_iterations += a.n_iterations[0] + a.n_iterations[1] + a.n_iterations[2];
+        out->mean_rms_m += a.residual_rms_m;
+        out->mean_pairs += a.n_pairs;
+    }
+    out->mean_iterations /= (double)(s->recording->n_frames - 1);
+    out->mean_rms_m /= (double)(s->recording->n_frames - 1);
+    out->mean_pairs /= (double)(s->recording->n_frames - 1);
+    int64_t start_ns = bench_now_ns();
+    double passed_s = 0;
+    while (n < MAX_SAMPLES && passed_s < s->options->seconds) {
+        int rc = stream_step(s, &a, &samples[GPU_N_STAGES][n]);
+        if (rc < 0)
+            return rc;
+        for (int stage = 0; stage < GPU_N_STAGES; stage++)
+            samples[stage][n] = (double)a.stage_us[stage];
+        n++;
+        passed_s = (double)(bench_now_ns() - start_ns) * 1e-9;
+    }
+    out->frames_per_s = (double)n / passed_s;
+    for (int stage = 0; stage < GPU_N_STAGES; stage++)
+        out->stages[stage] = bench_stats(samples[stage], n);
+    out->frame = bench_stats(samples[GPU_N_STAGES], n);
+    return 0;
+}
+
+// The loop of all iterations alone, between two prepared frames: on the device's own clock, and as
+// the host sees the call.
+static int time_loop(struct stream *s, double *device_us, double *call_us, struct report *out)
+{
+    size_t n = 0;
+    int64_t start_ns = bench_now_ns();
+    while (n < MAX_SAMPLES &&
+           (double)(bench_now_ns() - start_ns) * 1e-9 < s->options->seconds / 2) {
+        struct se3 T = se3_identity();
+        struct gpu_alignment a;
+        int64_t call_ns = bench_now_ns();
+        int rc = gpu_align(s->gpu, s->frames[s->position % 2], s->frames[(s->position + 1) % 2], &T,
+                           &s->options->align, &a);
+        if (rc < 0)
+            return rc;
+        call_us[n] = (double)(bench_now_ns() - call_ns) * 1e-3;
+        device_us[n++] = (double)a.stage_us[GPU_STAGE_ALIGN];
+    }
+    out->loop = bench_stats(device_us, n);
+    out->loop_call = bench_stats(call_us, n);
+    return 0;
+}
+
+static int compare_with_cpu(struct stream *s, const struct options *o, struct report *out)
+{
+    struct stream cpu;
+    int rc = stream_open(&cpu, o, s->recording, GPU_BACKEND_CPU);
+    if (rc < 0)
+        return rc;
+    s->position = 0;
+    rc = gpu_prepare(s->gpu, s->depth[0], s->frames[0]);
+    out->agreement_m = out->agreement_rad = 0;
+    for (size_t i = 1; i < s->recording->n_frames && rc == 0; i++) {
+        struct gpu_alignment a, b;
+        double us;
+        rc = stream_step(s, &a, &us);
+        if (rc == 0)
+            rc = stream_step(&cpu, &b, &us);
+        if (rc < 0)
+            break;
+        struct se3 d = se3_between(&b.T_reference_frame, &a.T_reference_frame);
+        double length_m = sqrt(d.t_m[0] * d.t_m[0] + d.t_m[1] * d.t_m[1] + d.t_m[2] * d.t_m[2]);
+        out->agreement_m = fmax(out->agreement_m, length_m);
+        out->agreement_rad = fmax(out->agreement_rad, se3_angle(&d));
+    }
+    stream_close(&cpu);
+    return rc;
+}
+
+static void *stream_thread(void *argument)
+{
+    struct stream *s = argument;
+    struct gpu_alignment a;
+    double us;
+    while (s->rc == 0 && !__atomic_load_n(s->stop, __ATOMIC_RELAXED)) {
+        s->rc = stream_step(s, &a, &us);
+        __atomic_fetch_add(&s->n_done, 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+// N cameras at once: frames a second in total, after a warm-up of a fifth of the time.
+static int time_streams(const struct options *o, const struct recording *r, char *description,
+                        size_t description_bytes, double *out_frames_per_s)
+{
+    struct stream *streams = calloc(o->n_streams, sizeof *streams);
+    pthread_t threads[MAX_STREAMS];
+    bool stop = false;
+    size_t n_open = 0, n_running = 0;
+    int rc = streams ? 0 : -ENOMEM;
+    for (; rc == 0 && n_open < o->n_streams; n_open++) {
+        rc = stream_open(&streams[n_open], o, r, o->backend);
+        streams[n_open].stop = &stop;
+    }
+    for (; rc == 0 && n_running < o->n_streams; n_running++) {
+        rc = -pthread_create(&threads[n_running], NULL, stream_thread, &streams[n_running]);
+        if (rc < 0)
+            break;
+    }
+    if (rc == 0) {
+        struct timespec warm = {0, (long)(fmin(o->seconds / 5, 0.9) * 1e9)};
+        nanosleep(&warm, NULL);
+        uint64_t before = 0, after = 0;
+        for (size_t i = 0; i < o->n_streams; i++)
+            before += __atomic_load_n(&streams[i].n_done, __ATOMIC_RELAXED);
+        int64_t start_ns = bench_now_ns();
+        struct timespec run = {(time_t)o->seconds, (long)(fmod(o->seconds, 1) * 1e9)};
+        nanosleep(&run, NULL);
+        for (size_t i = 0; i < o->n_streams; i++)
+            after += __atomic_load_n(&streams[i].n_done, __ATOMIC_RELAXED);
+        *out_frames_per_s = (double)(after - before) / ((double)(bench_now_ns() - start_ns) * 1e-9);
+        snprintf(description, description_bytes, "%s", gpu_description(streams[0].gpu));
+    }
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < n_running; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < n_open; i++) {
+        rc = rc < 0 ? rc : streams[i].rc;
+        stream_close(&streams[i]);
+    }
+    free(streams);
+    return rc;
+}
+
+static void print_stats(const char *name, const struct bench_stats *s)
+{
+    printf("%-22s %10.1f %10.1f %10.1f %10.1f %10.1f\n", name, s->p50_us, s->p90_us, s->p99_us,
+           s->min_us, s->p50_us > 0 ? 100 * (s->p99_us / s->p50_us - 1) : 0);
+}
+
+static void json_string(const char *text)
+{
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            putchar('\\');
+        if ((unsigned char)*text >= 0x20)
+            putchar(*text);
+    }
+    putchar('"');
+}
+
+static void json_stats(const char *name, const struct bench_stats *s)
+{
+    printf("\"%s\":{\"p50_us\":%.3f,\"p90_us\":%.3f,\"p99_us\":%.3f,\"min_us\":%.3f,"
+           "\"max_us\":%.3f,\"n\":%zu}",
+           name, s->p50_us, s->p90_us, s->p99_us, s->min_us, s->max_us, s->n);
+}
+
+static void json_head(const struct options *o, const struct recording *r, const char *description)
+{
+    printf("{\"source\":");
+    json_string(o->source);
+    printf(",\"device\":");
+    json_string(description);
+    printf(",\"width_px\":%u,\"height_px\":%u,\"iterations\":[%u,%u,%u],\"early_stop\":%s,"
+           "\"bilateral_radius_px\":%.0f,\"dirty\":%s,",
+           r->info.camera.width_px, r->info.camera.height_px, o->align.iterations[0],
+           o->align.iterations[1], o->align.iterations[2], o->align.early_stop ? "true" : "false",
+           o->bilateral_radius_px, o->dirty ? "true" : "false");
+}
+
+// What a frame must move: raw depth in, maps of three levels out, and per iteration source and
+// paired target of its level.
+static double loop_bytes(const struct options *o, const struct recording *r)
+{
+    double px = (double)r->info.camera.width_px * r->info.camera.height_px, bytes = 0;
+    for (int level = 0; level < GPU_LEVELS; level++)
+        bytes += o->align.iterations[level] * px / (1 << (2 * level)) * 2 * 16;
+    return bytes;
+}
+
+static void print_report(const struct options *o, const struct recording *r,
+                         const char *description, const struct report *report)
+{
+    double upload_bytes = (double)r->frame_bytes, map_bytes = upload_bytes / 2 * 16 * 1.3125;
+    double upload_us = report->stages[GPU_STAGE_UPLOAD].p50_us;
+    if (o->json) {
+        json_head(o, r, description);
+        json_stats("frame", &report->frame);
+        putchar(',');
+        json_stats("loop", &report->loop);
+        putchar(',');
+        json_stats("loop_call", &report->loop_call);
+        for (int i = 0; i < GPU_N_STAGES; i++) {
+            putchar(',');
+            json_stats(stage_names[i], &report->stages[i]);
+        }
+        printf(",\"frames_per_s\":%.1f,\"mean_iterations\":%.2f,\"mean_residual_rms_m\":%.3g,"
+               "\"mean_pairs\":%.0f,\"upload_bytes\":%.0f,\"map_bytes\":%.0f,\"loop_bytes\":%.0f,"
+               "\"pose_hash\":\"%016llx\"",
+               report->frames_per_s, report->mean_iterations, report->mean_rms_m,
+               report->mean_pairs, upload_bytes, map_bytes, loop_bytes(o, r),
+               (unsigned long long)report->pose_hash);
+        if (o->agreement)
+            printf(",\"agreement_m\":%.3g,\"agreement_rad\":%.3g", report->agreement_m,
+                   report->agreement_rad);
+        printf("}\n");
+        return;
+    }
+    printf("%s\n%s\n", r->info.description, description);
+    printf("%zu frames, %ux%u, iterations %u,%u,%u, early stop %s, filter %dx%d%s\n", r->n_frames,
+           r->info.camera.width_px, r->info.camera.height_px, o->align.iterations[0],
+           o->align.iterations[1], o->align.iterations[2], o->align.early_stop ? "on" : "off",
+           2 * (int)o->bilateral_radius_px + 1, 2 * (int)o->bilateral_radius_px + 1,
+           o->dirty ? ", frames dirty in the CPU cache" : "");
+    printf("%-22s %10s %10s %10s %10s %10s\n", "us", "p50", "p90", "p99", "min", "p99/p50 +%");
+    print_stats("whole frame", &report->frame);
+    for (int i = 0; i < GPU_N_STAGES; i++)
+        print_stats(stage_names[i], &report->stages[i]);
+    print_stats("loop alone", &report->loop);
+    print_stats("loop alone, call", &report->loop_call);
+    printf("%.0f frames/s, %.1f iterations a frame, residual %.2f mm, %.0f pairs, pose hash "
+           "%016llx\n",
+           report->frames_per_s, report->mean_iterations, 1e3 * report->mean_rms_m,
+           report->mean_pairs, (unsigned long long)report->pose_hash);
+    printf("bytes a frame: raw %.0f (%.1f GB/s), maps %.0f, loop %.0f (%.0f GB/s)\n", upload_bytes,
+           upload_us > 0 ? upload_bytes / upload_us * 1e-3 : 0, map_bytes, loop_bytes(o, r),
+           report->loop.p50_us > 0 ? loop_bytes(o, r) / report->loop.p50_us * 1e-3 : 0);
+    if (o->agreement)
+        printf("largest difference to the CPU backend: %.3g m, %.3g rad\n", report->agreement_m,
+               report->agreement_rad);
+}
+
+static int run_single(const struct options *o, const struct recording *r)
+{
+    struct report report = {0};
+    struct stream stream;
+    double *samples[GPU_N_STAGES + 1] = {NULL};
+    int rc = stream_open(&stream, o, r, o->backend);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; i <= GPU_N_STAGES && rc == 0; i++) {
+        samples[i] = malloc(MAX_SAMPLES * sizeof *samples[i]);
+        rc = samples[i] ? 0 : -ENOMEM;
+    }
+    if (rc == 0)
+        rc = time_frames(&stream, samples, &report);
+    if (rc == 0)
+        rc = time_loop(&stream, samples[0], samples[1], &report);
+    if (rc == 0 && o->agreement)
+        rc = compare_with_cpu(&stream, o, &report);
+    if (rc == 0)
+        print_report(o, r, gpu_description(stream.gpu), &report);
+    for (int i = 0; i <= GPU_N_STAGES; i++)
+        free(samples[i]);
+    stream_close(&stream);
+    return rc;
+}
+
+static int run_streams(const struct options *o, const struct recording *r)
+{
+    char description[200] = "";
+    double frames_per_s = 0;
+    int rc = time_streams(o, r, description, sizeof description, &frames_per_s);
+    if (rc < 0)
+        return rc;
+    if (o->json) {
+        json_head(o, r, description);
+        printf("\"n_streams\":%zu,\"frames_per_s\":%.1f}\n", o->n_streams, frames_per_s);
+    } else {
+        printf("%s\n%zu streams: %.0f frames/s in total\n", description, o->n_streams,
+               frames_per_s);
+    }
+    return 0;
+}
+
+int bench_track(int argc, char **argv)
+{
+    struct options options = {.n_frames = 100, .seconds = 3, .bilateral_radius_px = 3};
+    gpu_align_settings_default(&options.align);
+    options.align.early_stop = false;
+    const struct argp argp = {argp_options,
+                              parse_option,
+                              NULL,
+                              "Times the tracker's work on a device: depth in host memory to pose "
+                              "in host memory, frame to frame.",
+                              NULL,
+                              NULL,
+                              NULL};
+    argp_err_exit_status = 2;
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+
+    struct recording *recording = calloc(1, sizeof *recording);
+    int rc = recording ? recording_load(&options, recording) : -ENOMEM;
+    if (rc < 0) {
+        fprintf(stderr, "posed-bench: %s: %s\n", options.source, strerror(-rc));
+        free(recording);
+        return 4;
+    }
+    rc = options.n_streams > 0 ? run_streams(&options, recording) : run_single(&options, recording);
+    if (rc < 0)
+        fprintf(stderr, "posed-bench: %s (--verbose shows why)\n", strerror(-rc));
+    recording_free(recording);
+    free(recording);
+    return rc < 0 ? 5 : 0;
+}

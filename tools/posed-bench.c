@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// posed-bench: times the parts of posed without the daemon. One subcommand per part; each lives in
+// its own bench_<name>.c.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/bench.h"
+
+static const struct command {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"track", "time per frame and per stage, frame to frame, from a recording", bench_track},
+};
+#define N_COMMANDS (sizeof commands / sizeof *commands)
+
+int64_t bench_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+struct bench_stats bench_stats(double *times_us, size_t n)
+{
+    struct bench_stats out = {0};
+    if (n == 0)
+        return out;
+    qsort(times_us, n, sizeof *times_us, compare_doubles);
+    out.n = n;
+    out.min_us = times_us[0];
+    out.p50_us = times_us[n / 2];
+    out.p90_us = times_us[n * 90 / 100];
+    out.p99_us = times_us[n * 99 / 100];
+    out.max_us = times_us[n - 1];
+    return out;
+}
+
+void bench_log_write(void *user, enum log_level level, const char *line)
+{
+    (void)user;
+    if (level <= LOG_LEVEL_INFO)
+        fprintf(stderr, "%s\n", line);
+}
+
+bool bench_parse(const char *text, double low, double high, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && *end == '\0' && *out >= low && *out <= high;
+}
+
+static void usage(FILE *to)
+{
+    fprintf(to, "Usage: posed-bench COMMAND [OPTION...]\n\n");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fprintf(to, "\nposed-bench COMMAND --help lists the options of a command.\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 2 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    for (size_t i = 0; i < N_COMMANDS && argc >= 2; i++)
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            char name[64];
+            snprintf(name, sizeof name, "posed-bench %s", commands[i].name);
+            argv[1] = name; // argp prints it in its messages
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    if (argc >= 2)
+        fprintf(stderr, "posed-bench: no command %s\n", argv[1]);
+    usage(stderr);
+    return 2;
+}
