@@ -53,6 +53,9 @@ struct capture_info {
     bool live;                // a camera: no end, no pacing
     uint64_t n_frames;        // frames that a full replay delivers, 0 = unknown
     int64_t period_ns;        // median frame period, 0 = unknown
+    // Kinect, of the device itself: const_shift, pixel size [mm], reference plane [cm], emitter
+    // [cm] (see capture/disparity.h); 0 when the source does not tell
+    double zero_plane[4];
 };
 
 enum capture_flag {

@@ -21,6 +21,8 @@
 // centre, moved by the offset between the infrared image and the depth image.
 static const struct intrinsics default_camera = {575.8, 575.8, 314.5, 235.5, 640, 480};
 
+#define SAME_TIME_NS 1000
+
 struct fakenect {
     struct images images; // first: images_stamp and images_decode get it
     struct disparity_table table;
@@ -65,10 +67,15 @@ static const char *take_line(char *line, const char **accelerometer, struct devi
     struct fakenect_frame *frame = &index->frames[index->n_frames];
     frame->name = line;
     frame->accelerometer = *accelerometer;
-    if (deviceclock_update(clock, name.ticks, name.host_ns, &frame->ticks, &frame->time_ns))
-        index->n_frames++;
-    else
+    if (!deviceclock_update(clock, name.ticks, name.host_ns, &frame->ticks, &frame->time_ns)) {
         index->n_skipped++;
+        return NULL;
+    }
+    // host stamps as exact as the ticks are not a host's: our recorder wrote the capture time
+    if (llabs(frame->time_ns - name.host_ns) < SAME_TIME_NS &&
+        (!index->n_frames || name.host_ns > frame[-1].time_ns))
+        frame->time_ns = name.host_ns;
+    index->n_frames++;
     return NULL;
 }
 
@@ -141,7 +148,7 @@ static int read_index(struct fakenect *fakenect)
     return err;
 }
 
-static int read_model(struct fakenect *fakenect)
+static int read_model(struct fakenect *fakenect, double out_zero_plane[4])
 {
     struct images *images = &fakenect->images;
     struct file_bytes bytes = {0};
@@ -154,6 +161,7 @@ static int read_model(struct fakenect *fakenect)
             model = disparity_from_zero_plane(k[0], k[1], k[2], k[3]);
         else
             model.scale_mm = NAN;
+        memcpy(out_zero_plane, k, sizeof k);
     }
     file_bytes_free(&bytes);
     if (err && err != -ENOENT)
@@ -188,7 +196,7 @@ static int fakenect_open(void **out_state, const char *location,
     if (!err)
         err = read_index(fakenect);
     if (!err)
-        err = read_model(fakenect);
+        err = read_model(fakenect, out_info->zero_plane);
     if (!err)
         err = images_find_size(images, out_info);
     if (!err)

@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ring of image-sized buffers between the frame loop (one producer) and the writing thread. The
+// lock guards counters only; pixels are copied outside of it into a slot that the thread does not
+// look at yet.
+#include "capture/recorder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capture/driver.h"
+#include "capture/folder.h"
+#include "capture/writer.h"
+
+static const struct writer_format *const formats[RECORDER_N_FORMATS] = {
+    [RECORDER_FORMAT_TUM] = &writer_tum,
+    [RECORDER_FORMAT_KLG] = &writer_klg,
+    [RECORDER_FORMAT_FAKENECT] = &writer_fakenect,
+};
+
+#define CALIBRATION_SUFFIX ".calibration.txt"
+
+struct slot {
+    struct capture_frame frame; // image.depth points to pixels, or is NULL
+    uint16_t *pixels;
+};
+
+struct recorder {
+    struct recorder_settings settings;
+    char *path;
+    int folder;
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t news; // for the thread
+    bool quit;
+    bool filling; // recorder_push copies into a slot, without the lock
+
+    // A recording, from start to the thread's last write.
+    struct recorder_status status;
+    void *writer;
+    struct slot *slots;
+    size_t n_pixels;
+    uint64_t n_pushed, n_written;
+};
+
+int recorder_format_from_name(const char *name)
+{
+    for (int i = 0; i < RECORDER_N_FORMATS; i++)
+        if (!strcmp(formats[i]->name, name))
+            return i;
+    return -EINVAL;
+}
+
+const char *recorder_format_name(enum recorder_format format)
+{
+    return format < RECORDER_N_FORMATS ? formats[format]->name : "unknown";
+}
+
+static bool ends_with(const char *name, const char *suffix)
+{
+    size_t n = strlen(name), n_suffix = strlen(suffix);
+    return n > n_suffix && !strcmp(name + n - n_suffix, suffix);
+}
+
+bool recorder_name_is_plain(const char *name)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t n = strlen(name);
+    if (n == 0 || n >= RECORDER_NAME_BYTES || name[0] == '.' || strspn(name, letters) != n)
+        return false;
+    for (int i = 0; i < RECORDER_N_FORMATS; i++)
+        if (*formats[i]->suffix && ends_with(name, formats[i]->suffix))
+            return false;
+    return !ends_with(name, CALIBRATION_SUFFIX);
+}
+
+static void tell(struct recorder *recorder, enum recorder_event event, const char *name,
+                 const char *detail)
+{
+    log_to(&recorder->settings.log,
+           event == RECORDER_EVENT_FAILED ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE, "recording %s: %s",
+           name, detail);
+    if (recorder->settings.event)
+        recorder->settings.event(recorder->settings.event_user, event, name, detail);
+}
+
+static void free_slots(struct recorder *recorder)
+{
+    for (uint32_t i = 0; recorder->slots && i < recorder->settings.queue_frames; i++)
+        free(recorder->slots[i].pixels);
+    free(recorder->slots);
+    recorder->slots = NULL;
+}
+
+// Closes the recording and tells why. The lock is not held.
+static void finish(struct recorder *recorder, enum recorder_event event, const char *reason)
+{
+    struct recorder_status *status = &recorder->status;
+    int err = formats[status->format]->close(recorder->writer);
+    if (err) {
+        event = RECORDER_EVENT_FAILED;
+        reason = strerror(-err);
+    }
+    char name[RECORDER_NAME_BYTES], detail[256];
+    pthread_mutex_lock(&recorder->lock);
+    while (recorder->filling)
+        pthread_cond_wait(&recorder->news, &recorder->lock);
+    recorder->writer = NULL;
+    free_slots(recorder);
+    status->active = status->busy = false;
+    memcpy(name, status->name, sizeof name);
+    snprintf(detail, sizeof detail, "%s after %llu frames, %.1f MB, %llu frames dropped", reason,
+             (unsigned long long)status->n_frames, (double)status->n_bytes * 1e-6,
+             (unsigned long long)status->n_dropped);
+    pthread_mutex_unlock(&recorder->lock);
+    tell(recorder, event, name, detail);
+}
+
+// true when this frame would go beyond a limit of the recording.
+static bool exceeds_limits(const struct recorder *recorder, const struct capture_frame *frame)
+{
+    const struct recorder_settings *settings = &recorder->settings;
+    const struct recorder_status *status = &recorder->status;
+    if (status->n_frames == 0)
+        return false;
+    double duration_s = (double)(frame->image.time_ns - status->first_time_ns) * 1e-9;
+    if (settings->max_duration_s > 0 && duration_s > settings->max_duration_s)
+        return true;
+    uint64_t usual_bytes = status->n_bytes / status->n_frames;
+    return settings->max_bytes && status->n_bytes + usual_bytes > settings->max_bytes;
+}
+
+// Writes the oldest frame of the queue. The lock is held on entry and on return. Returns 0, 1 at a
+// limit, or a negative errno.
+static int write_one(struct recorder *recorder)
+{
+    struct recorder_status *status = &recorder->status;
+    const struct capture_frame *frame =
+        &recorder->slots[recorder->n_written % recorder->settings.queue_frames].frame;
+    if (exceeds_limits(recorder, frame))
+        return 1;
+    uint64_t n_bytes = 0;
+    pthread_mutex_unlock(&recorder->lock);
+    int err = formats[status->format]->write(recorder->writer, frame, &n_bytes);
+    pthread_mutex_lock(&recorder->lock);
+    status->n_bytes += n_bytes;
+    if (err)
+        return err;
+    if (status->n_frames == 0)
+        status->first_time_ns = frame->image.time_ns;
+    status->last_time_ns = frame->image.time_ns;
+    status->n_frames++;
+    recorder->n_written++;
+    return 0;
+}
+
+static void *write_frames(void *argument)
+{
+    struct recorder *recorder = argument;
+    struct recorder_status *status = &recorder->status;
+    pthread_mutex_lock(&recorder->lock);
+    for (;;) {
+        bool waiting = recorder->n_written < recorder->n_pushed;
+        if (recorder->writer && waiting) {
+            int result = write_one(recorder);
+            if (!result)
+                continue;
+            status->active = false; // pushes stop here; what is in the queue is given up
+            status->busy = true;
+            pthread_mutex_unlock(&recorder->lock);
+            finish(recorder, result > 0 ? RECORDER_EVENT_LIMIT : RECORDER_EVENT_FAILED,
+                   result > 0 ? "stopped at its limit" : strerror(-result));
+            pthread_mutex_lock(&recorder->lock);
+        } else if (recorder->writer && (!status->active || recorder->quit)) {
+            status->active = false;
+            status->busy = true;
+            pthread_mutex_unlock(&recorder->lock);
+            finish(recorder, RECORDER_EVENT_STOPPED, "stopped");
+            pthread_mutex_lock(&recorder->lock);
+        } else if (recorder->quit) {
+            break;
+        } else {
+            pthread_cond_wait(&recorder->news, &recorder->lock);
+        }
+    }
+    pthread_mutex_unlock(&recorder->lock);
+    return NULL;
+}
+
+static const char *bad_setting(const struct recorder_settings *settings)
+{
+    if (!settings->folder || !*settings->folder)
+        return "no folder for recordings";
+    if (settings->queue_frames && (settings->queue_frames < 2 || settings->queue_frames > 300))
+        return "queue_frames must be 2..300";
+    if (!(settings->max_duration_s >= 0) || !(settings->keep_age_s >= 0))
+        return "limits must not be negative";
+    return NULL;
+}
+
+int recorder_create(struct recorder **out, const struct recorder_settings *settings)
+{
+    *out = NULL;
+    const char *reason = bad_setting(settings);
+    if (reason) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "recorder: %s", reason);
+        return -EINVAL;
+    }
+    struct recorder *recorder = calloc(1, sizeof *recorder);
+    if (!recorder)
+        return -ENOMEM;
+    recorder->settings = *settings;
+    recorder->settings.queue_frames = settings->queue_frames ? settings->queue_frames : 30;
+    pthread_mutex_init(&recorder->lock, NULL);
+    pthread_cond_init(&recorder->news, NULL);
+    recorder->path = strdup(settings->folder);
+    recorder->settings.folder = recorder->path;
+    int err = recorder->path ? 0 : -ENOMEM;
+    if (err)
+        goto fail;
+    if (mkdir(recorder->path, 0755) && errno != EEXIST) {
+        err = -errno;
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s", recorder->path, strerror(errno));
+        goto fail;
+    }
+    err = recorder->folder = folder_open(recorder->path, &settings->log);
+    if (err < 0)
+        goto fail;
+    err = -pthread_create(&recorder->thread, NULL, write_frames, recorder);
+    if (err)
+        goto fail_folder;
+    *out = recorder;
+    return 0;
+fail_folder:
+    close(recorder->folder);
+fail:
+    pthread_cond_destroy(&recorder->news);
+    pthread_mutex_destroy(&recorder->lock);
+    free(recorder->path);
+    free(recorder);
+    return err;
+}
+
+void recorder_destroy(struct recorder **recorder_in)
+{
+    struct recorder *recorder = *recorder_in;
+    if (!recorder)
+        return;
+    pthread_mutex_lock(&recorder->lock);
+    recorder->quit = true;
+    pthread_cond_signal(&recorder->news);
+    pthread_mutex_unlock(&recorder->lock);
+    pthread_join(recorder->thread, NULL);
+    close(recorder->folder);
+    pthread_cond_destroy(&recorder->news);
+    pthread_mutex_destroy(&recorder->lock);
+    free(recorder->path);
+    free(recorder);
+    *recorder_in = NULL;
+}
+
+static int take_slots(struct recorder *recorder, const struct capture_info *info)
+{
+    uint32_t n = recorder->settings.queue_frames;
+    recorder->n_pixels = (size_t)info->camera.width_px * info->camera.height_px;
+    recorder->slots = calloc(n, sizeof *recorder->slots);
+    for (uint32_t i = 0; recorder->slots && i < n; i++) {
+        recorder->slots[i].pixels = malloc(recorder->n_pixels * sizeof(uint16_t));
+        if (!recorder->slots[i].pixels) {
+            free_slots(recorder);
+            break;
+        }
+    }
+    return recorder->slots ? 0 : -ENOMEM;
+}
+
+static void delete_folder(int folder, const char *name)
+{
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
+            unlinkat(fd, entry->d_name, 0))
+            delete_folder(fd, entry->d_name); // a recording is two levels deep
+    if (dir)
+        closedir(dir);
+    unlinkat(folder, name, AT_REMOVEDIR);
+}
+
+static void delete_entry(struct recorder *recorder, const struct recorder_entry *entry)
+{
+    char file[128], sidecar[160];
+    const char *suffix = formats[entry->format]->suffix;
+    snprintf(file, sizeof file, "%s%s", entry->name, suffix);
+    snprintf(sidecar, sizeof sidecar, "%s" CALIBRATION_SUFFIX, file);
+    if (*suffix) {
+        unlinkat(recorder->folder, file, 0);
+        unlinkat(recorder->folder, sidecar, 0);
+    } else {
+        delete_folder(recorder->folder, file);
+    }
+    log_to(&recorder->settings.log, LOG_LEVEL_NOTICE,
+           "recording %s deleted, to keep within the folder's limits", entry->name);
+}
+
+static void keep_limits(struct recorder *recorder)
+{
+    const struct recorder_settings *settings = &recorder->settings;
+    struct recorder_entry *entries;
+    if (!settings->keep_bytes && settings->keep_age_s == 0)
+        return;
+    long n = recorder_list(recorder, &entries);
+    uint64_t n_bytes = 0;
+    for (long i = 0; i < n; i++)
+        n_bytes += entries[i].n_bytes;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    for (long i = 0; i < n; i++) {
+        double age_s = (double)(now_ns - entries[i].modified_unix_ns) * 1e-9;
+        bool too_old = settings->keep_age_s > 0 && age_s > settings->keep_age_s;
+        if (!too_old && !(settings->keep_bytes && n_bytes > settings->keep_bytes))
+            continue;
+        delete_entry(recorder, &entries[i]);
+        n_bytes -= entries[i].n_bytes;
+    }
+    if (n > 0)
+        free(entries);
+}
+
+// Reserves the recorder for this recording, so that no second start can come between.
+static int reserve(struct recorder *recorder, const char *name, enum recorder_format format)
+{
+    struct recorder_status *status = &recorder->status;
+    pthread_mutex_lock(&recorder->lock);
+    bool taken = recorder->writer || status->busy || recorder->quit;
+    if (!taken) {
+        *status = (struct recorder_status){.busy = true, .format = format};
+        snprintf(status->name, sizeof status->name, "%s", name);
+    }
+    pthread_mutex_unlock(&recorder->lock);
+    return taken ? -EBUSY : 0;
+}
+
+int recorder_start(struct recorder *recorder, const char *name, enum recorder_format format,
+                   const struct capture_info *info)
+{
+    const char *reason = NULL;
+    void *writer = NULL;
+    uint32_t w = info->camera.width_px, h = info->camera.height_px;
+    int err = -EINVAL;
+    if (!recorder_name_is_plain(name))
+        reason = "names are 1..64 letters, digits, '.', '_' and '-'";
+    else if (format >= RECORDER_N_FORMATS)
+        reason = "unknown format";
+    else if (!w || !h || w > CAPTURE_MAX_SIDE_PX || h > CAPTURE_MAX_SIDE_PX)
+        reason = "image size out of range";
+    else if ((err = reserve(recorder, name, format)))
+        reason = "another recording is running";
+    if (!reason) {
+        keep_limits(recorder);
+        err = take_slots(recorder, info);
+        if (!err)
+            err = formats[format]->open(&writer, recorder->folder, name, info);
+        pthread_mutex_lock(&recorder->lock);
+        if (err)
+            free_slots(recorder);
+        recorder->writer = writer;
+        recorder->n_pushed = recorder->n_written = 0;
+        recorder->status.busy = false;
+        recorder->status.active = !err;
+        pthread_mutex_unlock(&recorder->lock);
+        reason = err ? strerror(-err) : NULL;
+    }
+    if (reason)
+        log_to(&recorder->settings.log, LOG_LEVEL_ERROR, "recording '%.80s' not started: %s", name,
+               reason);
+    else
+        tell(recorder, RECORDER_EVENT_STARTED, name, formats[format]->name);
+    return err;
+}
+
+int recorder_stop(struct recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    bool active = recorder->status.active;
+    recorder->status.active = false;
+    recorder->status.busy = recorder->status.busy || active;
+    pthread_cond_signal(&recorder->news);
+    pthread_mutex_unlock(&recorder->lock);
+    return active ? 0 : -ENOENT;
+}
+
+void recorder_push(struct recorder *recorder, const struct capture_frame *frame)
+{
+    if (!frame->image.depth && !(frame->flags & CAPTURE_DAMAGED))
+        return;
+    size_t n_pixels = (size_t)frame->image.width_px * frame->image.height_px;
+    struct slot *slot = NULL;
+    pthread_mutex_lock(&recorder->lock);
+    if (recorder->status.active && n_pixels == recorder->n_pixels) {
+        uint32_t n_slots = recorder->settings.queue_frames;
+        if (recorder->n_pushed - recorder->n_written < n_slots)
+            slot = &recorder->slots[recorder->n_pushed % n_slots];
+        else
+            recorder->status.n_dropped++;
+        recorder->filling = slot != NULL;
+    }
+    pthread_mutex_unlock(&recorder->lock);
+    if (!slot)
+        return;
+    slot->frame = *frame;
+    if (frame->image.depth) {
+        memcpy(slot->pixels, frame->image.depth, n_pixels * sizeof *slot->pixels);
+        slot->frame.image.depth = slot->pixels;
+    }
+    pthread_mutex_lock(&recorder->lock);
+    recorder->filling = false;
+    if (recorder->status.active)
+        recorder->n_pushed++;
+    pthread_cond_signal(&recorder->news);
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+void recorder_status(struct recorder *recorder, struct recorder_status *out)
+{
+    pthread_mutex_lock(&recorder->lock);
+    *out = recorder->status;
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+// Bytes of a folder and, one level down, of its folders.
+static uint64_t folder_bytes(int folder, const char *name, int depth)
+{
+    uint64_t n_bytes = 0;
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct stat st;
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.' && !fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            n_bytes += S_ISDIR(st.st_mode) && depth > 0 ? folder_bytes(fd, entry->d_name, depth - 1)
+                       : S_ISREG(st.st_mode)            ? (uint64_t)st.st_size
+                                                        : 0;
+    if (dir)
+        closedir(dir);
+    return n_bytes;
+}
+
+// Fills in *out when `name` in the folder is a recording.
+static bool recognise(int folder, const char *name, struct recorder_entry *out)
+{
+    struct stat st, marker;
+    if (name[0] == '.' || fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW))
+        return false;
+    for (int i = 0; i < RECORDER_N_FORMATS; i++) {
+        const struct writer_format *format = formats[i];
+        size_t n = strlen(name) - (ends_with(name, format->suffix) ? strlen(format->suffix) : 0);
+        char inside[512];
+        snprintf(inside, sizeof inside, "%s/%s", name, format->marker ? format->marker : "");
+        bool is_it = *format->suffix ? S_ISREG(st.st_mode) && ends_with(name, format->suffix)
+                                     : S_ISDIR(st.st_mode) && !fstatat(folder, inside, &marker, 0);
+        if (!is_it || n >= RECORDER_NAME_BYTES)
+            continue;
+        if (!*format->suffix)
+            st.st_mtim = marker.st_mtim;
+        *out = (struct recorder_entry){
+            .format = (enum recorder_format)i,
+            .n_bytes = *format->suffix ? (uint64_t)st.st_size : folder_bytes(folder, name, 1),
+            .modified_unix_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
+        memcpy(out->name, name, n);
+        return true;
+    }
+    return false;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct recorder_entry *x = a, *y = b;
+    if (x->modified_unix_ns != y->modified_unix_ns)
+        return x->modified_unix_ns < y->modified_unix_ns ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+long recorder_list(struct recorder *recorder, struct recorder_entry **out)
+{
+    *out = NULL;
+    int fd = openat(recorder->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        int err = -errno;
+        if (fd >= 0)
+            close(fd);
+        return err;
+    }
+    struct recorder_entry *entries = NULL, found;
+    size_t n = 0, capacity = 0;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (!recognise(fd, entry->d_name, &found))
+            continue;
+        if (n == capacity) {
+            capacity = 2 * capacity + 16;
+            struct recorder_entry *grown = realloc(entries, capacity * sizeof *grown);
+            if (!grown) {
+                free(entries);
+                closedir(dir);
+                return -ENOMEM;
+            }
+            entries = grown;
+        }
+        entries[n++] = found;
+    }
+    closedir(dir);
+    if (n)
+        qsort(entries, n, sizeof *entries, compare_entries);
+    *out = entries;
+    return (long)n;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "capture/sidecar.h"
+
+int writer_put(int fd, const void *data, size_t n_bytes)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        ssize_t n = write(fd, (const char *)data + done, n_bytes - done);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n > 0)
+            done += (size_t)n;
+    }
+    return 0;
+}
+
+int writer_append(int fd, const void *data, size_t n_bytes)
+{
+    off_t end = lseek(fd, 0, SEEK_END);
+    if (end < 0)
+        return -errno;
+    int err = writer_put(fd, data, n_bytes);
+    if (err && ftruncate(fd, end))
+        return err; // the reader leaves out an incomplete end
+    return err;
+}
+
+int writer_make_file(int folder, const char *name, const void *data, size_t n_bytes)
+{
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return -errno;
+    int err = writer_put(fd, data, n_bytes);
+    if (close(fd) && !err)
+        err = -errno;
+    if (err)
+        unlinkat(folder, name, 0);
+    return err;
+}
+
+int writer_make_calibration(int folder, const char *name, const struct capture_info *info)
+{
+    char text[512];
+    int n = sidecar_print(&info->camera, info->units_per_m, text, sizeof text);
+    return n < 0 ? n : writer_make_file(folder, name, text, (size_t)n);
+}
