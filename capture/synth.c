@@ -17,29 +17,31 @@
 #define MAX_N_FRAMES 10000000u
 
 static const struct synth_recording recordings[] = {
-    {"room", "furnished room, a full turn while walking a circle", "room", MOTION_LOOP, 600,
+    {"room", "furnished room, a full turn while walking a circle", "room", MOTION_LOOP, 1, 600,
      SYNTH_EVENT_NONE, 0, 0},
-    {"room-still", "furnished room, camera on a tripod", "room", MOTION_STILL, 1000,
+    {"room-still", "furnished room, camera on a tripod", "room", MOTION_STILL, 1, 1000,
      SYNTH_EVENT_NONE, 0, 0},
-    {"room-straight", "furnished room, to and fro without turning", "room", MOTION_STRAIGHT, 300,
+    {"room-straight", "furnished room, to and fro without turning", "room", MOTION_STRAIGHT, 1, 300,
      SYNTH_EVENT_NONE, 0, 0},
-    {"room-rotation", "furnished room, looking about without moving", "room", MOTION_ROTATION, 300,
-     SYNTH_EVENT_NONE, 0, 0},
-    {"room-covered", "as room, lens covered in frames 150-179", "room", MOTION_LOOP, 400,
+    {"room-rotation", "furnished room, looking about without moving", "room", MOTION_ROTATION, 1,
+     300, SYNTH_EVENT_NONE, 0, 0},
+    {"room-slow", "as room, at a tenth of the speed (for replays at ten times)", "room",
+     MOTION_LOOP, 0.1, 600, SYNTH_EVENT_NONE, 0, 0},
+    {"room-covered", "as room, lens covered in frames 150-179", "room", MOTION_LOOP, 1, 400,
      SYNTH_EVENT_COVERED, 150, 30},
-    {"room-gap", "as room, no frames for 2 s before frame 150", "room", MOTION_LOOP, 300,
+    {"room-gap", "as room, no frames for 2 s before frame 150", "room", MOTION_LOOP, 1, 300,
      SYNTH_EVENT_GAP, 150, 0},
     {"room-duplicates", "as room, every third frame repeats its predecessor", "room", MOTION_LOOP,
-     300, SYNTH_EVENT_DUPLICATES, 0, 0},
-    {"corridor", "endless corridor: the way along it cannot be seen", "corridor", MOTION_WALK, 300,
-     SYNTH_EVENT_NONE, 0, 0},
-    {"corridor-still", "endless corridor, camera on a tripod", "corridor", MOTION_STILL, 300,
+     1, 300, SYNTH_EVENT_DUPLICATES, 0, 0},
+    {"corridor", "endless corridor: the way along it cannot be seen", "corridor", MOTION_WALK, 1,
+     300, SYNTH_EVENT_NONE, 0, 0},
+    {"corridor-still", "endless corridor, camera on a tripod", "corridor", MOTION_STILL, 1, 300,
      SYNTH_EVENT_NONE, 0, 0},
     {"wall", "a single wall: three of six degrees of freedom cannot be seen", "wall", MOTION_SWAY,
-     300, SYNTH_EVENT_NONE, 0, 0},
-    {"wall-still", "a single wall, camera on a tripod", "wall", MOTION_STILL, 300, SYNTH_EVENT_NONE,
-     0, 0},
-    {"nothing", "no surface in reach: every pixel invalid", "nothing", MOTION_STILL, 100,
+     1, 300, SYNTH_EVENT_NONE, 0, 0},
+    {"wall-still", "a single wall, camera on a tripod", "wall", MOTION_STILL, 1, 300,
+     SYNTH_EVENT_NONE, 0, 0},
+    {"nothing", "no surface in reach: every pixel invalid", "nothing", MOTION_STILL, 1, 100,
      SYNTH_EVENT_NONE, 0, 0},
     {0},
 };
@@ -97,7 +99,8 @@ static double motion_frame(const struct synth_recording *r, uint64_t frame)
 
 struct se3 synth_pose(const struct synth_recording *recording, uint64_t frame)
 {
-    return motion_at(recording->motion, motion_frame(recording, frame) / FRAME_HZ);
+    return motion_at(recording->motion,
+                     recording->speed * motion_frame(recording, frame) / FRAME_HZ);
 }
 
 bool synth_is_covered(const struct synth_recording *recording, uint64_t frame)

@@ -21,6 +21,7 @@ struct synth_recording {
     const char *name, *summary;
     const char *scene; // of scene.h
     enum motion_kind motion;
+    double speed;      // of the motion: 1 is a hand's
     uint32_t n_frames; // when nobody asks for another length
     enum synth_event event;
     uint32_t event_frame, n_event_frames; // first frame of the event; how many

@@ -131,7 +131,8 @@ static void set_pose(const struct handlers *handlers, const posed_SetPose *reque
     if (wire_read_pose(&request->pose, &command.T_odom_camera, &field) != 0) {
         snprintf(path, sizeof path, "set_pose.pose.%s", field);
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, path,
-                      "must be finite, and the quaternion of length 1 within 1 %%");
+                      "must be finite, the position within 1000 km, and the quaternion of length 1 "
+                      "within 1 %%");
         return;
     }
     run_command(handlers, &command, deadline_ns, reply);

@@ -176,7 +176,7 @@ int wire_read_pose(const posed_Pose *pose, struct se3 *out_T, const char **out_f
         return -EINVAL;
     }
     for (int i = 0; i < 3; i++)
-        if (!isfinite(t_m[i])) {
+        if (!(fabs(t_m[i]) <= WIRE_POSITION_MAX_M)) {
             *out_field = t_names[i];
             return -EINVAL;
         }

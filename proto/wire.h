@@ -71,8 +71,12 @@ __attribute__((warn_unused_result)) int wire_read_timestamp(const posed_Timestam
 // is chosen to continue it, and it is replaced by the one sent now. All zeros = none yet.
 posed_Pose wire_pose(const struct se3 *T, double previous_xyzw[4]);
 
-// The opposite, for poses that a client sends: everything finite, the quaternion of length 1 within
-// 1 % (it is normalised). Returns 0, or -EINVAL with *out_field the path of the first wrong field
+// A position farther from the origin than this is a client's mistake: float formats of other
+// programs (and of the GPU) would no longer hold millimetres long before.
+#define WIRE_POSITION_MAX_M 1e6
+
+// The opposite, for poses that a client sends: everything finite, positions within
+// WIRE_POSITION_MAX_M, the quaternion of length 1 within 1 % (it is normalised). Returns 0, or -EINVAL with *out_field the path of the first wrong field
 // below the pose ("orientation", "position.x", ...).
 __attribute__((warn_unused_result)) int wire_read_pose(const posed_Pose *pose, struct se3 *out_T,
                                                        const char **out_field);

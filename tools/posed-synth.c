@@ -19,12 +19,13 @@ struct options {
     const char *name, *folder;
     unsigned long long seed;
     unsigned long n_frames;
-    bool list;
+    bool poses_only, list;
 };
 
 static const struct argp_option argp_options[] = {
     {"frames", 'n', "N", 0, "Write N frames (default: the recording's own length)", 0},
     {"seed", 's', "S", 0, "Seed of the noise (default 0); same seed, same bits", 0},
+    {"poses-only", 'p', NULL, 0, "Write groundtruth.txt and no images", 0},
     {"list", 'l', NULL, 0, "List the recordings and exit", 0},
     {0},
 };
@@ -44,6 +45,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         options->seed = strtoull(arg, &end, 10);
         if (*end || end == arg || *arg == '-' || errno)
             argp_error(state, "--seed %s: a number 0..18446744073709551615 is expected", arg);
+        break;
+    case 'p':
+        options->poses_only = true;
         break;
     case 'l':
         options->list = true;
@@ -106,7 +110,7 @@ static int close_text(FILE *file, const char *folder, const char *name)
     return bad ? fail(path, EIO) : 0;
 }
 
-static int make_folders(const char *folder)
+static int make_folders(const char *folder, bool poses_only)
 {
     char path[4200];
     struct stat status;
@@ -118,7 +122,7 @@ static int make_folders(const char *folder)
     if (mkdir(folder, 0777) < 0 && errno != EEXIST)
         return fail(folder, errno);
     snprintf(path, sizeof path, "%s/depth", folder);
-    if (mkdir(path, 0777) < 0 && errno != EEXIST)
+    if (!poses_only && mkdir(path, 0777) < 0 && errno != EEXIST)
         return fail(path, errno);
     return 0;
 }
@@ -139,65 +143,76 @@ static int write_frames(const struct synth_request *request, const char *folder,
     return 0;
 }
 
-static int write_texts(const struct synth_request *request, const char *folder)
+static int write_truth(const struct synth_request *request, const char *folder)
 {
-    const struct intrinsics camera = scene_default_camera();
-    FILE *calibration = open_text(folder, "calibration.txt", "");
-    FILE *truth = open_text(folder, "groundtruth.txt",
-                            "# exact poses, camera to world\n# timestamp tx ty tz qx qy qz qw\n");
-    FILE *index = NULL;
-    int status = -EIO;
-    if (!calibration || !truth)
-        goto close_files;
-    fprintf(calibration, "%.10g %.10g %.10g %.10g\n", camera.fx_px, camera.fy_px, camera.cx_px,
-            camera.cy_px);
-    for (uint32_t i = 0; i < request->n_frames; i++) {
+    FILE *file = open_text(folder, "groundtruth.txt",
+                           "# exact poses, camera to world\n# timestamp tx ty tz qx qy qz qw\n");
+    if (!file)
+        return -EIO;
+    int status = 0;
+    for (uint32_t i = 0; i < request->n_frames && !status; i++) {
         struct stamped_pose pose = {synth_time_ns(request->recording, i),
                                     synth_pose(request->recording, i)};
-        if (trajectory_write_tum(truth, &pose) < 0)
-            break; // ferror is seen at the end
+        status = trajectory_write_tum(file, &pose);
     }
-    status = 0;
-close_files:
-    if (calibration && close_text(calibration, folder, "calibration.txt") < 0)
-        status = -EIO;
-    if (truth && close_text(truth, folder, "groundtruth.txt") < 0)
-        status = -EIO;
-    if (status < 0 ||
-        !(index = open_text(folder, "depth.txt",
-                            "# depth images, 5000 units per metre\n# timestamp filename\n")))
+    int closed = close_text(file, folder, "groundtruth.txt");
+    return status ? status : closed;
+}
+
+static int write_calibration(const char *folder)
+{
+    const struct intrinsics camera = scene_default_camera();
+    FILE *file = open_text(folder, "calibration.txt", "");
+    if (!file)
+        return -EIO;
+    fprintf(file, "%.10g %.10g %.10g %.10g\n", camera.fx_px, camera.fy_px, camera.cx_px,
+            camera.cy_px);
+    return close_text(file, folder, "calibration.txt");
+}
+
+static int write_index(const struct synth_request *request, const char *folder)
+{
+    FILE *file = open_text(folder, "depth.txt",
+                           "# depth images, 5000 units per metre\n# timestamp filename\n");
+    if (!file)
         return -EIO;
     for (uint32_t i = 0; i < request->n_frames; i++) {
         long long ns = synth_time_ns(request->recording, i);
-        fprintf(index, "%lld.%09lld depth/%06u.png\n", ns / 1000000000, ns % 1000000000, i);
+        fprintf(file, "%lld.%09lld depth/%06u.png\n", ns / 1000000000, ns % 1000000000, i);
     }
-    return close_text(index, folder, "depth.txt");
+    return close_text(file, folder, "depth.txt");
 }
 
-static int write_recording(const struct synth_request *request, const char *folder)
+static int write_images(const struct synth_request *request, const char *folder)
 {
     const struct intrinsics camera = scene_default_camera();
     struct scene *scene = NULL;
     struct image_codec *codec = NULL;
     uint16_t *depth = malloc((size_t)camera.width_px * camera.height_px * sizeof *depth);
-    int status = make_folders(folder);
-    if (status < 0)
-        goto destroy;
-    status = depth ? scene_create(&scene, request->recording->scene, &camera) : -ENOMEM;
+    int status = depth ? scene_create(&scene, request->recording->scene, &camera) : -ENOMEM;
     if (!status)
         status = image_codec_create(&codec);
-    if (status < 0) {
+    if (status < 0)
         fail(request->recording->name, -status);
-        goto destroy;
-    }
-    status = write_frames(request, folder, scene, codec, depth);
-    if (!status)
-        status = write_texts(request, folder);
-destroy:
+    else
+        status = write_frames(request, folder, scene, codec, depth);
     image_codec_destroy(&codec);
     scene_destroy(&scene);
     free(depth);
     return status;
+}
+
+static int write_recording(const struct synth_request *request, const char *folder, bool poses_only)
+{
+    int status = make_folders(folder, poses_only);
+    if (!status)
+        status = write_truth(request, folder);
+    if (status || poses_only)
+        return status;
+    status = write_calibration(folder);
+    if (!status)
+        status = write_images(request, folder);
+    return status ? status : write_index(request, folder);
 }
 
 int main(int argc, char **argv)
@@ -224,9 +239,9 @@ int main(int argc, char **argv)
     struct synth_request request = {.seed = options.seed, .n_frames = (uint32_t)options.n_frames};
     if (synth_parse(options.name, &log_sink, &request) < 0)
         return 2;
-    if (write_recording(&request, options.folder) < 0)
+    if (write_recording(&request, options.folder, options.poses_only) < 0)
         return 1;
-    printf("%s: %u frames of %s written\n", options.folder, request.n_frames,
-           request.recording->name);
+    printf("%s: %u %s of %s written\n", options.folder, request.n_frames,
+           options.poses_only ? "poses" : "frames", request.recording->name);
     return 0;
 }

@@ -119,6 +119,10 @@ static void poses_from_clients(void **state)
     assert_int_equal(wire_read_pose(&bad, &back, &field), -EINVAL);
     assert_string_equal(field, "position.y");
     bad = good;
+    bad.position.z = -1e300;
+    assert_int_equal(wire_read_pose(&bad, &back, &field), -EINVAL);
+    assert_string_equal(field, "position.z");
+    bad = good;
     bad.orientation.w = INFINITY;
     assert_int_equal(wire_read_pose(&bad, &back, &field), -EINVAL);
     assert_string_equal(field, "orientation.w");

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ten times real time: what cannot be processed is dropped before tracking, counted, and answered
+all the same; the replay keeps its pace, and what is tracked stays right. The camera moves at a tenth
+of a hand's speed, so that this holds however few frames a busy machine can track."""
+import time
+
+import harness
+from harness import check, check_at_most
+
+N_FRAMES = 600
+SPEED = 10
+TOOK_LIMIT_S = N_FRAMES / 30 / SPEED + 2.0
+ATE_LIMIT_M = 0.010
+
+
+def scenario():
+    daemon = harness.Daemon("synth:room-slow", speed=SPEED)
+    daemon.wait_for(lambda: daemon.poses, "first pose")
+    start = time.monotonic()
+    daemon.wait()
+    took_s = time.monotonic() - start
+    poses = daemon.poses
+    harness.check_poses(poses, N_FRAMES)
+    dropped = [pose for pose in poses if harness.reason_name(pose) == "DROPPED"]
+    print(f"{len(dropped)} of {N_FRAMES} frames dropped")
+    check(poses[-1].dropped_frames == len(dropped), "dropped_frames of the last message")
+    check(daemon.statuses[-1].dropped_frames == len(dropped), "dropped_frames of the status")
+    check(daemon.statuses[-1].captured_frames == N_FRAMES, "captured_frames of the status")
+    for pose in dropped:
+        check(harness.state_name(pose) in ("DEGRADED", "LOST"),
+              f"dropped frame {pose.seq} is {harness.state_name(pose)}")
+    check_at_most(took_s, TOOK_LIMIT_S, "time for the replay [s]")
+    # Judged are the frames that were tracked.
+    kept = daemon.folder + "/kept.txt"
+    with open(daemon.trajectory) as lines, open(kept, "w") as out:
+        rows = [line for line in lines if not line.startswith("#")]
+        check(len(rows) == N_FRAMES, f"{len(rows)} lines in the trajectory")
+        out.writelines(row for row, pose in zip(rows, poses) if pose not in dropped)
+    result = harness.evaluate(harness.truth_of("room-slow"), kept)
+    check_at_most(result["ate_m"]["rmse"], ATE_LIMIT_M, "ATE RMSE [m]")
+
+
+harness.run(scenario)
