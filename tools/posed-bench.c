@@ -12,6 +12,8 @@ static const struct command {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
+    {"register", "time of a registration, or the errors over the trials of a folder",
+     bench_register},
     {"track", "time per frame and per stage, frame to frame, from a recording", bench_track},
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table that a backend of the registration fills: gpu/cpu/register.c, gpu/cuda/register.cu.
+// Each operation is a whole stage with all its iterations. Private to gpu; callers use
+// gpu/register.h.
+//
+// All coordinates are normalised: each set is moved to its own centre and divided by the common
+// radius (gpu/register_sets.h). The points of a set stand in random order, so that the first n of
+// them are a subsample.
+#ifndef POSED_GPU_REGISTER_OPS_H
+#define POSED_GPU_REGISTER_OPS_H
+
+#include "gpu/register.h"
+#include "proto/se3.h"
+
+enum register_side { REGISTER_SOURCE, REGISTER_TARGET };
+
+// One alignment from one start; in: T, out: all.
+struct register_run {
+    struct se3 T;     // takes the source onto the target, normalised coordinates
+    double mass;      // sum of the weights of the last iteration
+    double residual2; // weighted mean squared distance of a point to its soft counterpart
+    double presence_source, presence_target; // share of each set that has a counterpart, 0..1
+    double
+        information[36]; // sum w J J^T of the last iteration, J of x = T y for a left twist (v, w)
+    uint32_t n_iterations;
+    bool converged;  // the last step was below the tolerance
+    bool determined; // false: some step had no solution, T is what stood before
+};
+
+enum register_weighting {
+    REGISTER_WEIGHTING_PAPER,   // EM-ICP as published: rows are source points, one-sided
+    REGISTER_WEIGHTING_SINKHORN // two-sided with slack: rows and columns in turn
+};
+
+// One anneal: sigma^2 goes from first to last by `factor`, n_inner M-steps at each value; then up
+// to n_hold more at the last value until a step is below the tolerance.
+struct register_anneal {
+    enum register_weighting weighting;
+    enum register_form form;
+    uint32_t n_source, n_target; // the first so many points of each set
+    double sigma2_first, sigma2_last, factor;
+    uint32_t n_inner, n_hold;
+    // The noise of the points bounds sigma from below: while the RMS residual exceeds this many
+    // sigma, sigma stays (a smaller one would only silence good pairs). 0 = no such bound.
+    double residual_ratio;
+    double tolerance; // of a step: |translation| + angle, normalised units and radians
+
+    double outlier_d2;    // PAPER: d_0^2
+    uint32_t n_sweeps;    // SINKHORN: row and column normalisations before an M-step
+    bool cold;            // SINKHORN: v starts at 1 at each M-step, as published; else it is kept
+    double slack;         // SINKHORN: weight of the slack entries ...
+    double slack_alpha;   // ... times exp(-slack_alpha / (2 sigma^2)) ...
+    double slack_spacing; // ... and grown with sigma for this spacing (register_slack); 0 = not
+    bool planes;          // M-step point to plane, target normals loaded
+
+    // Presence is measured at this sigma^2 and spacing after the last step; 0 = not.
+    double presence_sigma2, presence_spacing;
+};
+
+enum register_nearest_kind {
+    REGISTER_NEAREST_ICP,      // the nearest target point
+    REGISTER_NEAREST_TRUNCATED // all target points within 3 sigma, soft weights, one-sided
+};
+
+// Iterations over near pairs only, for ICP and for sets too large for all pairs.
+struct register_nearest {
+    enum register_nearest_kind kind;
+    uint32_t n_source; // the first so many; all target points take part
+    uint32_t n_iterations;
+    double tolerance;
+    double sigma2;       // TRUNCATED
+    double slack;        // TRUNCATED: weight of "no counterpart"
+    double max_distance; // ICP: farther pairs are left out; 0 = none are
+    bool planes;
+};
+
+struct register_ops {
+    enum gpu_backend backend;
+    // Returns 0 or -ENODEV, -ENOMEM, -EIO.
+    int (*open)(void **out_device, const struct register_config *config);
+    void (*close)(void *device);
+    void (*describe)(const void *device, char *out, size_t size);
+    // Takes a set. The arrays stay as they are until the next load of that side.
+    int (*load)(void *device, enum register_side side, const struct point_set *points);
+    // n runs beside each other with the same settings; n > 1 only for STREAMING. stop: see
+    // register.h; looked at between iterations where the backend can. Returns 0, -ENOMEM (dense
+    // matrix), -EIO or -ECANCELED.
+    int (*anneal)(void *device, const struct register_anneal *anneal, struct register_run *runs,
+                  uint32_t n_runs, const struct register_stop *stop);
+    int (*nearest)(void *device, const struct register_nearest *nearest, struct register_run *run,
+                   const struct register_stop *stop);
+};
+
+extern const struct register_ops register_cpu_ops;
+#ifdef POSED_HAVE_CUDA
+extern const struct register_ops register_cuda_ops;
+#endif
+
+#endif

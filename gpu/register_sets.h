@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings two point sets into the normalised form in which all methods work: checked, moved to
+// robust centres, divided by one radius, in random order. Private to gpu.
+#ifndef POSED_GPU_REGISTER_SETS_H
+#define POSED_GPU_REGISTER_SETS_H
+
+#include "gpu/register_ops.h"
+#include "proto/se3.h"
+
+struct register_set {
+    float *x, *y, *z;    // n, normalised, random order
+    float *nx, *ny, *nz; // NULL: none
+    size_t n, room;
+    double centre_m[3];
+    double spacing; // median distance of a point to its nearest, all n points, normalised
+};
+
+struct register_sets {
+    struct register_set side[2]; // enum register_side
+    double radius_m;             // the unit
+};
+
+// Fills both sets; memory of earlier sets is used again. Returns 0, -ENOMEM or -EINVAL with
+// *out_side and *out_why (a text without a newline).
+__attribute__((warn_unused_result)) int register_sets_fill(struct register_sets *sets,
+                                                           const struct point_set *source,
+                                                           const struct point_set *target,
+                                                           enum register_side *out_side,
+                                                           const char **out_why);
+void register_sets_free(struct register_sets *sets);
+
+// Spacing of the first n points of both sets, the finer of the two.
+double register_sets_spacing(const struct register_sets *sets, size_t n_source, size_t n_target);
+
+// Between the caller's metres and normalised coordinates.
+struct se3 register_sets_normalise(const struct register_sets *sets, const struct se3 *T_m);
+struct se3 register_sets_metric(const struct register_sets *sets, const struct se3 *T);
+
+#endif
