@@ -190,15 +190,23 @@ int gpu_frame_read(struct gpu *gpu, const struct gpu_frame *frame, uint32_t leve
     return gpu->ops->frame_read(gpu, frame, level, out);
 }
 
-void gpu_alignment_from_sums(const double *sums, struct gpu_alignment *out)
+static void unpack_normal_matrix(const double *sums, double h[36])
 {
     int k = ICP_SUM_H;
     for (int i = 0; i < 6; i++)
         for (int j = i; j < 6; j++)
-            out->h[6 * i + j] = out->h[6 * j + i] = sums[k++];
+            h[6 * i + j] = h[6 * j + i] = sums[k++];
+}
+
+void gpu_alignment_from_sums(const double *sums, const double *coarse_sums,
+                             struct gpu_alignment *out)
+{
+    unpack_normal_matrix(sums, out->h);
+    unpack_normal_matrix(coarse_sums, out->h_coarse);
     for (int i = 0; i < 6; i++)
         out->g[i] = sums[ICP_SUM_G + i];
     out->weight_sum = sums[ICP_SUM_W];
+    out->weight_sum_coarse = coarse_sums[ICP_SUM_W];
     out->residual_rms_m = sums[ICP_SUM_W] > 0 ? sqrt(sums[ICP_SUM_WRR] / sums[ICP_SUM_W]) : 0;
     out->n_pairs = (uint32_t)sums[ICP_SUM_PAIRS];
     out->n_valid_px = (uint32_t)sums[ICP_SUM_VALID];

@@ -57,9 +57,13 @@ enum gpu_stage {
 // for a left increment of T_reference_frame: twist (v, w), in the reference's camera frame.
 struct gpu_alignment {
     struct se3 T_reference_frame;
-    double h[36];          // weighted normal matrix, row-major 6x6, symmetric
-    double g[6];           // weighted gradient: sum w r J at T_reference_frame before the last step
-    double weight_sum;     // sum of w
+    double h[36];        // weighted normal matrix, row-major 6x6, symmetric
+    double g[6];         // weighted gradient: sum w r J at T_reference_frame before the last step
+    double weight_sum;   // sum of w
+    double h_coarse[36]; // as h, of the last iteration of the coarsest level that ran. Its normals
+                         // span four pixels, so that noise does not pass for structure: the matrix
+                         // to ask what the scene holds
+    double weight_sum_coarse;
     double residual_rms_m; // weighted point-to-plane RMS over the pairs
     uint32_t n_pairs;      // associated pixels of the last iteration
     uint32_t n_valid_px;   // valid source pixels of that level

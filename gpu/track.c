@@ -13,6 +13,8 @@
 
 #define N_SLOTS          3
 #define DEFAULT_PERIOD_S (1.0 / 30)
+#define GAP_PERIODS      5.0
+#define RESTART_FRAMES   10
 
 // A motion within this is never a jump, however short the time: what noise may do.
 #define JUMP_SLACK_M   0.03
@@ -48,7 +50,8 @@ struct track {
     bool pose_known; // there is a reference
     bool lost;
     int64_t lost_since_ns; // first frame of this loss that had depth
-    double period_s;       // last time between two poses
+    double period_s;       // last time between two poses, 0 = none yet
+    uint32_t n_lost;       // frames in a row with depth but without a pose
     uint32_t map_epoch;
 };
 
@@ -132,7 +135,8 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     memset(track->velocity, 0, sizeof track->velocity);
     track->lost = false;
     track->pose_known = false;
-    track->period_s = DEFAULT_PERIOD_S;
+    track->period_s = 0;
+    track->n_lost = 0;
     track->map_epoch++;
 }
 
@@ -156,7 +160,16 @@ static struct se3 predict(const struct track *track, double seconds)
 static double elapsed_s(const struct track *track, int64_t time_ns)
 {
     double seconds = (double)(time_ns - track->pose_time_ns) * 1e-9;
-    return seconds > 0 ? seconds : track->period_s;
+    if (seconds > 0)
+        return seconds;
+    return track->period_s > 0 ? track->period_s : DEFAULT_PERIOD_S;
+}
+
+// A recording at one frame a second has no gaps at one second: the usual period counts too.
+static bool is_gap(const struct track *track, double seconds)
+{
+    return seconds > track->settings.gap_s && track->period_s > 0 &&
+           seconds > GAP_PERIODS * track->period_s;
 }
 
 static double translation_m(const struct se3 *T)
@@ -353,6 +366,7 @@ static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
     track->pose_known = true;
     track->pose_time_ns = time_ns;
     track->lost = false;
+    track->n_lost = 0;
     result_pose(track, out);
     out->state = TRACK_STATE_INIT;
     out->reason = TRACK_REASON_FIRST_FRAME;
@@ -381,7 +395,7 @@ static bool replaces_reference(const struct track *track, const struct candidate
 static void accept(struct track *track, const struct candidate *c, double seconds,
                    struct track_result *out)
 {
-    bool gap = seconds > track->settings.gap_s;
+    bool gap = is_gap(track, seconds);
     propagate_covariance(track, c, track->covariance);
     struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
     se3_log(&step, track->velocity);
@@ -427,7 +441,7 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
 {
     double seconds = elapsed_s(track, time_ns);
     struct candidate best;
-    if (seconds > track->settings.gap_s)
+    if (is_gap(track, seconds))
         memset(track->velocity, 0, sizeof track->velocity);
     int rc = best_candidate(track, depth, seconds, &best);
     if (rc < 0)
@@ -436,15 +450,19 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
     track->slots[track->newest].filled = true;
     if (best.reason == TRACK_REASON_NONE) {
         accept(track, &best, seconds, out);
-        if (seconds < track->settings.gap_s)
+        if (!is_gap(track, seconds))
             track->period_s = seconds;
         track->pose_time_ns = time_ns;
+        track->n_lost = 0;
         return 0;
     }
-    if (!track->lost || best.reason == TRACK_REASON_NO_DEPTH)
+    if (!track->lost || best.reason == TRACK_REASON_NO_DEPTH) {
         track->lost_since_ns = time_ns;
+        track->n_lost = 0;
+    }
     result_lost(track, best.reason, out);
-    if ((double)(time_ns - track->lost_since_ns) * 1e-9 < track->settings.restart_s)
+    if (++track->n_lost < RESTART_FRAMES ||
+        (double)(time_ns - track->lost_since_ns) * 1e-9 < track->settings.restart_s)
         return 0;
     // It sees, but nothing it knows: go on from here, unconnected.
     log_to(&track->log, LOG_LEVEL_WARNING,
@@ -481,7 +499,7 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     }
     double seconds = elapsed_s(track, time_ns);
     result_pose(track, out);
-    if (seconds <= track->settings.gap_s)
+    if (!is_gap(track, seconds))
         out->T_odom_camera = predict(track, seconds);
     for (int i = 0; i < 6; i++) {
         double arm_m = i < 3 ? 1 : PREDICTED_ARM_M;

@@ -48,7 +48,8 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
     struct cpu_device *device = (struct cpu_device *)gpu;
     struct align_job job = {.device = device};
     int64_t start_ns = cpu_now_ns();
-    double sums[ICP_N_SUMS] = {0};
+    double sums[ICP_N_SUMS] = {0}, coarse_sums[ICP_N_SUMS] = {0};
+    bool coarsest = true;
     struct se3 T = *T_reference_frame;
 
     memset(out, 0, sizeof *out);
@@ -77,9 +78,13 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
             if (settings->early_stop && out->converged)
                 break;
         }
+        if (coarsest && out->n_iterations[level] > 0) {
+            memcpy(coarse_sums, sums, sizeof sums);
+            coarsest = false;
+        }
     }
     out->T_reference_frame = out->solvable ? se3_normalized(&T) : *T_reference_frame;
-    gpu_alignment_from_sums(sums, out);
+    gpu_alignment_from_sums(sums, coarse_sums, out);
     out->stage_us[GPU_STAGE_ALIGN] = (float)(cpu_now_ns() - start_ns) * 1e-3f;
     return 0;
 }
