@@ -43,12 +43,14 @@ static const struct placed room[] = {
     {SHAPE_ELLIPSOID, {1.2, -0.58, 2.62}, {0.1, 0.1, 0.1}, 0, 0},
     {SHAPE_BOX, {0, -1.2, 1.5}, {2.4, 0.1, 0.1}, 0, 0},
     {SHAPE_ELLIPSOID, {0.1, -1.0, 0.7}, {0.25, 0.12, 0.25}, 0, 0},
-    // To the right: sideboard with things on it, framed panel, column.
+    // To the right: sideboard with doors ajar and things on it, leaning panel, column.
     {SHAPE_BOX, {2.1, 0.8, 0.1}, {0.3, 0.5, 0.8}, 0, 0},
     {SHAPE_ELLIPSOID, {2.05, 0.15, -0.3}, {0.13, 0.16, 0.13}, 0, 0},
-    {SHAPE_BOX, {2.1, 0.1, 0.35}, {0.12, 0.2, 0.2}, -20, 0},
+    {SHAPE_BOX, {2.1, 0.1, 0.35}, {0.12, 0.2, 0.2}, -40, 0},
+    {SHAPE_BOX, {1.72, 0.75, -0.2}, {0.2, 0.3, 0.02}, 35, 0},
+    {SHAPE_BOX, {1.72, 0.75, 0.4}, {0.2, 0.3, 0.02}, -35, 0},
     {SHAPE_PIPE, {2.0, 0.14, 0.02}, {0.07, 0.16, 0.07}, 0, 0},
-    {SHAPE_BOX, {2.35, -0.5, 0.0}, {0.05, 0.35, 0.5}, 0, 0},
+    {SHAPE_BOX, {2.3, -0.5, 0.0}, {0.05, 0.35, 0.5}, 0, 25},
     {SHAPE_PIPE, {1.9, 0, -1.3}, {0.2, 1.3, 0.2}, 0, 0},
     // Behind: sofa with cushions, ball, wavy panel, beam.
     {SHAPE_BOX, {0.1, 1.0, -2.2}, {1.0, 0.3, 0.45}, 0, 0},

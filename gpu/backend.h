@@ -39,10 +39,9 @@ extern const struct gpu_ops gpu_cpu_ops;
 extern const struct gpu_ops gpu_cuda_ops;
 #endif
 
-// Fills *out from what the last iteration summed, and from what the last one of the coarsest level
-// did (ICP_N_SUMS values each, gpu/kernels/icp.h): normal equations, residual, counts. The backend
-// adds pose, iterations, flags and times.
-void gpu_alignment_from_sums(const double *sums, const double *coarse_sums,
+// Fills *out from what the last iteration summed and what the information pass did (ICP_N_SUMS
+// values each, gpu/kernels/icp.h). The backend adds pose, iterations, flags and times.
+void gpu_alignment_from_sums(const double *sums, const double *information_sums,
                              struct gpu_alignment *out);
 
 #endif

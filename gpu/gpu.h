@@ -53,20 +53,22 @@ enum gpu_stage {
     GPU_N_STAGES
 };
 
-// What an alignment leaves. H and g are those of the last iteration of the finest level that ran,
+// What an alignment leaves. `information` is the sum of w (J_s^T J_t + J_t^T J_s) / 2 over the pairs
+// of the coarsest level at the final pose, where J_t has the normal of the reference and J_s that of
+// the frame: the noise of either normal is not the other's, so that on average none of it passes for
+// structure, as it does in h (0.01 of the weight on a single wall, as much as a real room has).
+// H and g are those of the last iteration of the finest level that ran,
 // for a left increment of T_reference_frame: twist (v, w), in the reference's camera frame.
 struct gpu_alignment {
     struct se3 T_reference_frame;
-    double h[36];        // weighted normal matrix, row-major 6x6, symmetric
-    double g[6];         // weighted gradient: sum w r J at T_reference_frame before the last step
-    double weight_sum;   // sum of w
-    double h_coarse[36]; // as h, of the last iteration of the coarsest level that ran. Its normals
-                         // span four pixels, so that noise does not pass for structure: the matrix
-                         // to ask what the scene holds
-    double weight_sum_coarse;
-    double residual_rms_m; // weighted point-to-plane RMS over the pairs
-    uint32_t n_pairs;      // associated pixels of the last iteration
-    uint32_t n_valid_px;   // valid source pixels of that level
+    double h[36];      // weighted normal matrix, row-major 6x6, symmetric
+    double g[6];       // weighted gradient: sum w r J at T_reference_frame before the last step
+    double weight_sum; // sum of w
+    double information[36];    // what the scene holds, see below
+    double information_weight; // its sum of w
+    double residual_rms_m;     // weighted point-to-plane RMS over the pairs
+    uint32_t n_pairs;          // associated pixels of the last iteration
+    uint32_t n_valid_px;       // valid source pixels of that level
     uint32_t n_iterations[GPU_LEVELS];
     bool converged;   // the last step was below the stop threshold
     bool solvable;    // false: too few pairs, or H not positive definite: T is the initial one

@@ -17,19 +17,19 @@ void judge_conditioning(const struct gpu_alignment *alignment, double min_eigenv
 {
     memset(out, 0, sizeof *out);
     out->arm_m = 1;
-    if (!(alignment->weight_sum_coarse > 0)) {
+    if (!(alignment->information_weight > 0)) {
         out->n_degenerate = 6;
         out->degenerate_mask = 0x3f;
         return;
     }
-    const double *h = alignment->h_coarse;
-    double arm2 = (h[21] + h[28] + h[35]) / alignment->weight_sum_coarse;
+    const double *h = alignment->information;
+    double arm2 = (h[21] + h[28] + h[35]) / alignment->information_weight;
     out->arm_m = arm2 > 0 ? sqrt(arm2) : 1;
     double scaled[36];
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++) {
             double units = (i < 3 ? 1 : out->arm_m) * (j < 3 ? 1 : out->arm_m);
-            scaled[6 * i + j] = h[6 * i + j] / (units * alignment->weight_sum_coarse);
+            scaled[6 * i + j] = h[6 * i + j] / (units * alignment->information_weight);
         }
     eigen_symmetric(scaled, 6, out->eigenvalues, out->vectors);
     while (out->n_degenerate < 6 && out->eigenvalues[out->n_degenerate] < min_eigenvalue)

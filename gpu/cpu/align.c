@@ -41,6 +41,14 @@ static void iteration_sums(struct align_job *job, const struct se3 *T_reference_
             out_sums[i] += (double)job->device->chunk_sums[chunk][i];
 }
 
+static void job_level(struct align_job *job, const struct gpu_frame *frame,
+                      const struct gpu_frame *reference, int level)
+{
+    job->problem.camera = job->device->cameras[level];
+    job->problem.source = frame->maps[level];
+    job->problem.target = reference->maps[level];
+}
+
 int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_frame *reference,
               const struct se3 *T_reference_frame, const struct gpu_align_settings *settings,
               struct gpu_alignment *out)
@@ -48,8 +56,7 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
     struct cpu_device *device = (struct cpu_device *)gpu;
     struct align_job job = {.device = device};
     int64_t start_ns = cpu_now_ns();
-    double sums[ICP_N_SUMS] = {0}, coarse_sums[ICP_N_SUMS] = {0};
-    bool coarsest = true;
+    double sums[ICP_N_SUMS] = {0}, information_sums[ICP_N_SUMS] = {0};
     struct se3 T = *T_reference_frame;
 
     memset(out, 0, sizeof *out);
@@ -57,9 +64,7 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
     job.problem.gates = icp_gates_first(settings->gate_distance_m, cosf(settings->gate_angle_rad));
     out->solvable = true;
     for (int level = GPU_LEVELS - 1; level >= 0 && out->solvable; level--) {
-        job.problem.camera = device->cameras[level];
-        job.problem.source = frame->maps[level];
-        job.problem.target = reference->maps[level];
+        job_level(&job, frame, reference, level);
         out->converged = false;
         for (uint32_t i = 0; i < settings->iterations[level]; i++) {
             double twist[6];
@@ -78,13 +83,14 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
             if (settings->early_stop && out->converged)
                 break;
         }
-        if (coarsest && out->n_iterations[level] > 0) {
-            memcpy(coarse_sums, sums, sizeof sums);
-            coarsest = false;
-        }
+    }
+    if (out->solvable) {
+        job_level(&job, frame, reference, GPU_LEVELS - 1);
+        job.problem.information = true;
+        iteration_sums(&job, &T, information_sums);
     }
     out->T_reference_frame = out->solvable ? se3_normalized(&T) : *T_reference_frame;
-    gpu_alignment_from_sums(sums, coarse_sums, out);
+    gpu_alignment_from_sums(sums, information_sums, out);
     out->stage_us[GPU_STAGE_ALIGN] = (float)(cpu_now_ns() - start_ns) * 1e-3f;
     return 0;
 }

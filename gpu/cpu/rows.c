@@ -213,6 +213,43 @@ icp_products(const struct icp_block *b, int32_t n_px, int i, float *h, float *g)
     *g += gr;
 }
 
+static void icp_normal_equations(const struct icp_block *b, int32_t n_px, float *sums)
+{
+    float *h = sums + ICP_SUM_H, *g = sums + ICP_SUM_G;
+    icp_products(b, n_px, 0, h + 0, g + 0);
+    icp_products(b, n_px, 1, h + 6, g + 1);
+    icp_products(b, n_px, 2, h + 11, g + 2);
+    icp_products(b, n_px, 3, h + 15, g + 3);
+    icp_products(b, n_px, 4, h + 18, g + 4);
+    icp_products(b, n_px, 5, h + 20, g + 5);
+}
+
+// For the information pass: the block's rows become half the sum (0.5) of the two normals' rows,
+// then half their difference with the weight's sign turned (-0.5).
+static void icp_halves(int32_t n_px, float half, struct icp_block *b)
+{
+#pragma omp simd
+    for (int32_t x = 0; x < n_px; x++) {
+        struct icp_vec3 q = {b->q[0][x], b->q[1][x], b->q[2][x]};
+        struct icp_vec3 n = {b->n[0][x], b->n[1][x], b->n[2][x]};
+        struct icp_vec3 t = {b->target[x].nx, b->target[x].ny, b->target[x].nz};
+        struct icp_half row = icp_half(q, n, t, half);
+        float w = half > 0.0f ? b->w[x] : -b->w[x];
+        b->j[0][x] = row.j[0];
+        b->j[1][x] = row.j[1];
+        b->j[2][x] = row.j[2];
+        b->j[3][x] = row.j[3];
+        b->j[4][x] = row.j[4];
+        b->j[5][x] = row.j[5];
+        b->wj[0][x] = w * row.j[0];
+        b->wj[1][x] = w * row.j[1];
+        b->wj[2][x] = w * row.j[2];
+        b->wj[3][x] = w * row.j[3];
+        b->wj[4][x] = w * row.j[4];
+        b->wj[5][x] = w * row.j[5];
+    }
+}
+
 static void row_icp(const struct icp_problem *problem, int32_t y, float *sums)
 {
     _Alignas(64) struct icp_block block;
@@ -223,13 +260,12 @@ static void row_icp(const struct icp_problem *problem, int32_t y, float *sums)
         icp_associate(problem, x0, y, n_px, b);
         icp_gather(problem->target, n_px, b);
         icp_pairs(problem, n_px, b);
-        float *h = sums + ICP_SUM_H, *g = sums + ICP_SUM_G;
-        icp_products(b, n_px, 0, h + 0, g + 0);
-        icp_products(b, n_px, 1, h + 6, g + 1);
-        icp_products(b, n_px, 2, h + 11, g + 2);
-        icp_products(b, n_px, 3, h + 15, g + 3);
-        icp_products(b, n_px, 4, h + 18, g + 4);
-        icp_products(b, n_px, 5, h + 20, g + 5);
+        if (problem->information) {
+            icp_halves(n_px, 0.5f, b);
+            icp_normal_equations(b, n_px, sums);
+            icp_halves(n_px, -0.5f, b);
+        }
+        icp_normal_equations(b, n_px, sums);
         float wrr = 0, w = 0, abs_m = 0, pairs = 0, valid = 0;
 #pragma omp simd reduction(+ : wrr, w, abs_m, pairs, valid)
         for (int32_t x = 0; x < n_px; x++) {

@@ -35,6 +35,7 @@ struct icp_problem {
     struct icp_pose pose;
     struct icp_gates gates;
     const struct map_px *source, *target; // width x height of the level
+    bool information; // sum what the scene holds instead of the normal equations
 };
 
 struct rows {

@@ -135,6 +135,25 @@ KERNEL_FN struct icp_row icp_pair(const struct level_camera *camera, const struc
     return row;
 }
 
+// The information pass (gpu.h) needs sum w (J_s^T J_t + J_t^T J_s) / 2 = sum w (m^T m - d^T d) with m
+// and d half the sum and half the difference of the two rows: the machinery of H twice. Rows are
+// linear in the normal, so these are the rows of (n_source + n_target) / 2 and (n_target - n_source)
+// / 2; `half` is 0.5 for m, -0.5 for d.
+struct icp_half {
+    float j[6];
+};
+
+KERNEL_FN struct icp_half icp_half(struct icp_vec3 q, struct icp_vec3 n_source,
+                                   struct icp_vec3 n_target, float half)
+{
+    float nx = kernel_fma(half, n_source.x, 0.5f * n_target.x);
+    float ny = kernel_fma(half, n_source.y, 0.5f * n_target.y);
+    float nz = kernel_fma(half, n_source.z, 0.5f * n_target.z);
+    struct icp_half out = {{nx, ny, nz, kernel_fma(q.y, nz, -(q.z * ny)),
+                            kernel_fma(q.z, nx, -(q.x * nz)), kernel_fma(q.x, ny, -(q.y * nx))}};
+    return out;
+}
+
 // Gates of the first iteration of an alignment.
 KERNEL_FN struct icp_gates icp_gates_first(float distance_m, float cos_angle)
 {

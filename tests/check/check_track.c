@@ -23,6 +23,9 @@ static const struct check_limit limit_normal = {
 static const struct check_limit limit_sums = {
     "sums of one iteration", 1e-12, 4e-6,
     "single precision per pair, of sum |term|; plus what undecided pairs may change"};
+static const struct check_limit limit_information = {
+    "information pass", 1e-12, 2e-5,
+    "as above; its pose is rounded and its robust scale is a sum of rounded residuals"};
 static const struct check_limit limit_gradient = {
     "gradient and residual", 1e-12, 1,
     "r = n . (q - t') cancels: 4 roundings of the distance, against sum w |J|"};
@@ -162,6 +165,7 @@ static bool alignment_same_bits(const struct gpu_alignment *a, const struct gpu_
 {
     return memcmp(&a->T_reference_frame, &b->T_reference_frame, sizeof a->T_reference_frame) == 0 &&
            memcmp(a->h, b->h, sizeof a->h) == 0 && memcmp(a->g, b->g, sizeof a->g) == 0 &&
+           memcmp(a->information, b->information, sizeof a->information) == 0 &&
            memcmp(&a->weight_sum, &b->weight_sum, sizeof a->weight_sum) == 0 &&
            memcmp(&a->residual_rms_m, &b->residual_rms_m, sizeof a->residual_rms_m) == 0 &&
            a->n_pairs == b->n_pairs && a->n_valid_px == b->n_valid_px &&
@@ -221,25 +225,31 @@ static void check_maps(const struct input *in, const struct output *out)
 }
 
 // The sums that an alignment shows, back in the order of enum icp_sum.
-static void check_sums(const struct gpu_alignment *got, const struct reference_sums *sums,
-                       double range_m)
+static void check_normal_matrix(const struct check_limit *sums_limit, const double h[36],
+                                const struct reference_sums *sums, double range_m, const char *name)
 {
-    static const char *const names[] = {"h", "g", "pairs", "valid", "sum w", "sum w r^2"};
     int k = ICP_SUM_H;
     for (int i = 0; i < 6; i++)
         for (int j = i; j < 6; j++, k++) {
             // Products of H share their roundings with the squares on the diagonal.
             double scale = sums->magnitude[k] +
                            1e-2 * range_m * (i < 3 ? 1 : range_m) * sums->magnitude[ICP_SUM_W];
-            struct check_limit limit = limit_sums;
+            struct check_limit limit = *sums_limit;
             limit.absolute += sums->undecided[k];
-            check_that(fabs(got->h[6 * i + j] - sums->value[k]) <=
+            check_that(fabs(h[6 * i + j] - sums->value[k]) <=
                            limit.absolute + limit.relative * scale,
-                       "h[%d][%d] is %.9g, expected %.9g, limit %.3g", i, j, got->h[6 * i + j],
+                       "%s[%d][%d] is %.9g, expected %.9g, limit %.3g", name, i, j, h[6 * i + j],
                        sums->value[k], limit.absolute + limit.relative * scale);
             if (sums->undecided[k] == 0)
-                check_close(&limit_sums, got->h[6 * i + j], sums->value[k], scale, names[0]);
+                check_close(sums_limit, h[6 * i + j], sums->value[k], scale, name);
         }
+}
+
+static void check_sums(const struct gpu_alignment *got, const struct reference_sums *sums,
+                       double range_m)
+{
+    static const char *const names[] = {"h", "g", "pairs", "valid", "sum w", "sum w r^2"};
+    check_normal_matrix(&limit_sums, got->h, sums, range_m, names[0]);
     double rounding_m = 4 * 6e-8 * range_m; // of r
     for (int i = 0; i < 6; i++) {
         double scale = rounding_m * sums->magnitude[ICP_SUM_W] * (i < 3 ? 1 : range_m) +
@@ -288,6 +298,14 @@ static void check_alignment(const struct input *in, const struct output *out)
         reference_icp(s, &in->align, level, source[level], target[level], &in->T_start, &first,
                       &sums);
         check_sums(&out->one[level], &sums, range_m);
+        if (!out->one[level].solvable)
+            continue;
+        struct reference_scale information = reference_scale_next(&sums);
+        information.information = true;
+        reference_icp(s, &in->align, GPU_LEVELS - 1, source[GPU_LEVELS - 1], target[GPU_LEVELS - 1],
+                      &out->one[level].T_reference_frame, &information, &sums);
+        check_normal_matrix(&limit_information, out->one[level].information, &sums, range_m,
+                            "information");
     }
 
     struct gpu_alignment expected;

@@ -158,10 +158,17 @@ static bool pair_terms(const struct reference_level *c, const struct gpu_align_s
                    q[1] * n[2] - q[2] * n[1],
                    q[2] * n[0] - q[0] * n[2],
                    q[0] * n[1] - q[1] * n[0]};
+    double j_s[6] = {n_s[0],
+                     n_s[1],
+                     n_s[2],
+                     q[1] * n_s[2] - q[2] * n_s[1],
+                     q[2] * n_s[0] - q[0] * n_s[2],
+                     q[0] * n_s[1] - q[1] * n_s[0]};
+    const double *other = scale->information ? j_s : j;
     int k = ICP_SUM_H;
     for (int i = 0; i < 6; i++)
         for (int m = i; m < 6; m++)
-            out[k++] = weight * j[i] * j[m];
+            out[k++] = weight * (j[i] * other[m] + other[i] * j[m]) / 2;
     for (int i = 0; i < 6; i++)
         out[ICP_SUM_G + i] = weight * j[i] * r;
     out[ICP_SUM_WRR] = weight * r * r;
@@ -237,6 +244,16 @@ void reference_icp(const struct gpu_settings *settings, const struct gpu_align_s
         }
 }
 
+struct reference_scale reference_scale_next(const struct reference_sums *sums)
+{
+    // 1.2533 = sqrt(pi / 2)
+    double mean_m = sums->value[ICP_SUM_ABS] / sums->value[ICP_SUM_PAIRS];
+    return (struct reference_scale){
+        .known = true,
+        .scale_m = fmax(1.2533141373155 * mean_m, (double)ICP_SCALE_FLOOR_M),
+    };
+}
+
 // Gaussian elimination with pivoting; H is damped as the contract says. False: singular.
 static bool solve6(const double *h, const double *g, double out_x[6])
 {
@@ -309,10 +326,7 @@ void reference_align(const struct gpu_settings *settings, const struct gpu_align
                 break;
             struct se3 step = se3_exp(twist);
             T = se3_compose(&step, &T);
-            // 1.2533 = sqrt(pi / 2)
-            double mean_m = sums[ICP_SUM_ABS] / sums[ICP_SUM_PAIRS];
-            scale.known = true;
-            scale.scale_m = fmax(1.2533141373155 * mean_m, (double)ICP_SCALE_FLOOR_M);
+            scale = reference_scale_next(out_sums);
             out->n_iterations[level]++;
             arm2 = (out->h[21] + out->h[28] + out->h[35]) / out->weight_sum;
             double size2 = 0;
