@@ -114,8 +114,8 @@ static void pad_row(float *row, uint32_t width)
     }
 }
 
-// A pixel u sees the dot of projector column u - baseline focal / z. Going from the projector's side
-// (right) to the left, a pixel is lit only if it needs a column that nothing has taken.
+// A pixel u sees the dot of projector column u - baseline focal / z. Going from the projector's
+// side (right) to the left, a pixel is lit only if it needs a column that nothing has taken.
 static void cast_shadow_row(const float *inverse, float *seen, uint32_t width, float disparity_px)
 {
     float taken = 1e30f;

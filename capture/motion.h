@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the camera of a synthetic recording moves: closed formulas of time, smooth in position and
-// velocity, at the speeds of a hand (0.2-0.5 m/s, 20-40 deg/s). Same bits on every machine: the sine
-// is our own, because libm's differs in the last bit between processors.
+// velocity, at the speeds of a hand (0.2-0.5 m/s, 20-40 deg/s). Same bits on every machine: the
+// sine is our own, because libm's differs in the last bit between processors.
 #ifndef POSED_CAPTURE_MOTION_H
 #define POSED_CAPTURE_MOTION_H
 

@@ -4,10 +4,10 @@
 // depth is that of the ray through the pixel's centre, along the optical axis, to float precision.
 //
 //   scene       what                                                      holds
-//   room        furnished room of 4.8 x 2.6 x 5.6 m                       all six degrees of freedom
-//   corridor    two walls, floor and ceiling along z, without an end      all but the way along z
-//   wall        one plane across the view at 1.6 m                        3: two turns and the way to it
-//   nothing     nothing at all                                            none
+//   room        furnished room of 4.8 x 2.6 x 5.6 m                       all six degrees of
+//   freedom corridor    two walls, floor and ceiling along z, without an end      all but the way
+//   along z wall        one plane across the view at 1.6 m                        3: two turns and
+//   the way to it nothing     nothing at all                                            none
 #ifndef POSED_CAPTURE_SCENE_H
 #define POSED_CAPTURE_SCENE_H
 
@@ -20,8 +20,8 @@ struct intrinsics scene_default_camera(void);
 
 struct scene; // holds scratch memory of its own: one thread at a time
 
-// Builds the scene of that name for that camera. Returns 0; -ENOENT for an unknown name, -EINVAL for
-// an image side of 0 or beyond 4096, -ENOMEM; *out is then NULL.
+// Builds the scene of that name for that camera. Returns 0; -ENOENT for an unknown name, -EINVAL
+// for an image side of 0 or beyond 4096, -ENOMEM; *out is then NULL.
 __attribute__((warn_unused_result)) int scene_create(struct scene **out, const char *name,
                                                      const struct intrinsics *camera);
 void scene_destroy(struct scene **scene);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ray in the shape's frame is o + t d with d = R (x, y, 1), not normalised, so that t is the depth
-// along the optical axis. Over a row only x changes: d = base + slope x. Loops are written for the
-// vectoriser: no branches, one load and one store of z a pixel.
+// A ray in the shape's frame is o + t d with d = R (x, y, 1), not normalised, so that t is the
+// depth along the optical axis. Over a row only x changes: d = base + slope x. Loops are written
+// for the vectoriser: no branches, one load and one store of z a pixel.
 #include "capture/shapes.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The synthetic recordings by name: a scene, a motion through it, and what befalls the camera on the
-// way. The driver `synth` plays them, posed-synth writes them to disk, tests take poses and times
-// from here.
+// The synthetic recordings by name: a scene, a motion through it, and what befalls the camera on
+// the way. The driver `synth` plays them, posed-synth writes them to disk, tests take poses and
+// times from here.
 #ifndef POSED_CAPTURE_SYNTH_H
 #define POSED_CAPTURE_SYNTH_H
 

@@ -13,8 +13,8 @@
 
 struct backend; // opaque
 
-// Opens the device for this camera and a tracker on it. Returns 0, or negative errno with the reason
-// in the log (see gpu_open).
+// Opens the device for this camera and a tracker on it. Returns 0, or negative errno with the
+// reason in the log (see gpu_open).
 __attribute__((warn_unused_result)) int
 backend_open(struct backend **out, const struct config *config, const struct intrinsics *camera,
              double units_per_m, const struct log_sink *log);

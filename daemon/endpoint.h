@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the daemon's sockets are: the run directory and its lock, addresses, who may connect.
 //
-// Secure by default: ipc sockets with mode 0660 in the run directory and tcp on loopback. An address
-// beyond loopback is refused unless a CURVE key is given or endpoints.insecure says it in words.
-// With a CURVE key every address of every socket is encrypted (libzmq sets this per socket).
+// Secure by default: ipc sockets with mode 0660 in the run directory and tcp on loopback. An
+// address beyond loopback is refused unless a CURVE key is given or endpoints.insecure says it in
+// words. With a CURVE key every address of every socket is encrypted (libzmq sets this per socket).
 //
 // One daemon per run directory: it is locked, because libzmq would silently take over the ipc
 // sockets of a running daemon.
@@ -25,8 +25,8 @@ __attribute__((warn_unused_result)) int endpoint_check(const struct config *conf
 void endpoint_run_dir(const char *configured, char *out, size_t size_bytes);
 
 // Creates the run directory (0750), locks it, reads the keys, starts the authenticator. Returns 0;
-// with *out NULL and the reason in the log: -EBUSY (another daemon is running there), -EINVAL (a key
-// file), -ENOMEM, other negative errno.
+// with *out NULL and the reason in the log: -EBUSY (another daemon is running there), -EINVAL (a
+// key file), -ENOMEM, other negative errno.
 __attribute__((warn_unused_result)) int
 endpoint_open(struct endpoint **out, const struct config *config, const struct log_sink *log);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame loop: capture_read -> track -> encode -> publish, one thread, one frame in flight. A
 // frame that comes too late is not tracked but still answered; between the capture call and the
-// message sent there is nothing but tracking. Images, statistics, the trajectory file, heartbeat and
-// commands come after the message.
+// message sent there is nothing but tracking. Images, statistics, the trajectory file, heartbeat
+// and commands come after the message.
 #ifndef POSED_DAEMON_LOOP_H
 #define POSED_DAEMON_LOOP_H
 
@@ -21,8 +21,8 @@ struct loop_settings {
     FILE *trajectory; // NULL = none
     const char *trajectory_path;
     double wait_subscriber_s;
-    // Asked every round (at most 100 ms apart). `stop`: end now. `reload`: called when it is time to
-    // read the configuration again.
+    // Asked every round (at most 100 ms apart). `stop`: end now. `reload`: called when it is time
+    // to read the configuration again.
     bool (*stop)(void *user);
     void (*poll)(void *user);
     void *user;

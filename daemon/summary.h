@@ -6,8 +6,8 @@
 #include "capture/capture.h"
 #include "daemon/board.h"
 
-// Logs the counts and, where the source knows its trajectory, the absolute and relative error of all
-// frames that the board keeps, lost and dropped ones included.
+// Logs the counts and, where the source knows its trajectory, the absolute and relative error of
+// all frames that the board keeps, lost and dropped ones included.
 void summary_log(const struct board *board, const struct capture *capture,
                  const struct log_sink *log);
 

@@ -125,8 +125,9 @@ gpu_prepare_align(struct gpu *gpu, const uint16_t *depth, struct gpu_frame *out_
                   const struct gpu_align_settings *settings, struct gpu_alignment *out);
 
 // Copies a level's packed map to the host: 4 floats a pixel, nx ny nz z [m], row-major; z = 0 where
-// there is no depth, n = 0 where there is no normal. n points towards the camera. For tests, and for depth and normals on the
-// wire. `out` holds 4 * width * height of that level. Returns 0 or -EIO.
+// there is no depth, n = 0 where there is no normal. n points towards the camera. For tests, and
+// for depth and normals on the wire. `out` holds 4 * width * height of that level. Returns 0 or
+// -EIO.
 __attribute__((warn_unused_result)) int
 gpu_frame_read(struct gpu *gpu, const struct gpu_frame *frame, uint32_t level, float *out);
 

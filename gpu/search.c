@@ -289,7 +289,8 @@ static void inward(const struct search_object *object, const struct se3 *T,
         out->t_m[i] = (float)centre[i];
 }
 
-// A pose in a frame: the view's rotation, its centre at shift (x, y, z) px from the window's middle.
+// A pose in a frame: the view's rotation, its centre at shift (x, y, z) px from the window's
+// middle.
 static void from_frame(const struct search_frame *frame, const struct search_view *view, float x,
                        float y, float z, struct search_candidate *out)
 {

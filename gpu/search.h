@@ -139,8 +139,8 @@ void search_object_destroy(struct search *search, struct search_object **object)
 void search_object_describe(const struct search_object *object, struct search_object_info *out);
 
 // The object as one file: mesh and views with version and checksum. Save writes beside and renames.
-// Load returns 0, or with *out NULL: -ENOENT, -EBADMSG (damaged, cut off or of another version: build
-// it again), -ENOMEM, -EIO.
+// Load returns 0, or with *out NULL: -ENOENT, -EBADMSG (damaged, cut off or of another version:
+// build it again), -ENOMEM, -EIO.
 __attribute__((warn_unused_result)) int search_object_save(const struct search_object *object,
                                                            const char *path,
                                                            const struct log_sink *log);

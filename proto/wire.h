@@ -76,8 +76,9 @@ posed_Pose wire_pose(const struct se3 *T, double previous_xyzw[4]);
 #define WIRE_POSITION_MAX_M 1e6
 
 // The opposite, for poses that a client sends: everything finite, positions within
-// WIRE_POSITION_MAX_M, the quaternion of length 1 within 1 % (it is normalised). Returns 0, or -EINVAL with *out_field the path of the first wrong field
-// below the pose ("orientation", "position.x", ...).
+// WIRE_POSITION_MAX_M, the quaternion of length 1 within 1 % (it is normalised). Returns 0, or
+// -EINVAL with *out_field the path of the first wrong field below the pose ("orientation",
+// "position.x", ...).
 __attribute__((warn_unused_result)) int wire_read_pose(const posed_Pose *pose, struct se3 *out_T,
                                                        const char **out_field);
 

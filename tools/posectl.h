@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands of posectl share: options, the request socket, output. A command is one function
-// that parses its own arguments and returns an exit code; posectl.c holds their table.
+// What the commands of posectl share: options, the request socket, output. A command is one
+// function that parses its own arguments and returns an exit code; posectl.c holds their table.
 //
 // `-o` has two meanings that everybody expects: a format and a file. The words `json` and `text`
 // are formats, anything else is a file, for the commands that write one; both may be given. A file

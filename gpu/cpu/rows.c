@@ -105,8 +105,8 @@ static void row_maps(const struct level_camera *camera, const struct padded_imag
         maps_step(camera, z, y, out, 1 << level);
 }
 
-// A piece of a row as structure of arrays: small enough for the first-level cache (20 KB), a divisor
-// of the usual widths, plain vector loops for the compiler.
+// A piece of a row as structure of arrays: small enough for the first-level cache (20 KB), a
+// divisor of the usual widths, plain vector loops for the compiler.
 #define ICP_BLOCK_PX 160
 
 struct icp_block {

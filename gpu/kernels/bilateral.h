@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bilateral filter, one tap at a time: z' = z + sum w (z_k - z) / sum w over the valid pixels of
-// a (2r+1)^2 window, w = exp(-d_px^2 / 2 sigma_px^2) * b((z_k - z) / cut(z)).
+// The bilateral filter, one tap at a time: z' = z + sum w (z_k - z) / sum w over the valid pixels
+// of a (2r+1)^2 window, w = exp(-d_px^2 / 2 sigma_px^2) * b((z_k - z) / cut(z)).
 //
-// The range kernel is the biweight b(x) = (1 - x^2)^2 for |x| < 1, else 0, with cut(z) a multiple of
-// the sensor's noise at that distance. Near 0 it is the Gaussian exp(-2 x^2), i.e. one of sigma
+// The range kernel is the biweight b(x) = (1 - x^2)^2 for |x| < 1, else 0, with cut(z) a multiple
+// of the sensor's noise at that distance. Near 0 it is the Gaussian exp(-2 x^2), i.e. one of sigma
 // cut / 2; rejected was the Gaussian itself: the exponential is what limits the filter on both
 // twins (GPU: 16 a clock and multiprocessor), and its tail lets the far side of a depth edge in.
 // A fixed range sigma as in KinectFusion (30 mm) smears near detail and keeps far noise.

@@ -3,13 +3,13 @@
 // it must be (n . n' > cos, no abs).
 //
 // A source pixel p = z ray goes to q = R p + t in the reference's camera frame, is projected there
-// to the nearest pixel, and paired with that pixel's plane (n, t'). Residual r = n . (q - t'); for a
-// left increment exp(v, w) of the pose its row is J = (n, q x n).
+// to the nearest pixel, and paired with that pixel's plane (n, t'). Residual r = n . (q - t'); for
+// a left increment exp(v, w) of the pose its row is J = (n, q x n).
 //
-// Weight = (sigma0 / sigma(z))^2 * tukey(e / cut), e = r sigma0 / sigma(z): the sensor's noise makes
-// near points count for what they know (against equal weights: 14.3 instead of 21.0 mm on a real
-// recording), and the biweight with a scale taken from the residuals themselves removes what is not
-// the same surface, depth edges rounded by the filter above all (0.23 instead of 5.5 mm on a
+// Weight = (sigma0 / sigma(z))^2 * tukey(e / cut), e = r sigma0 / sigma(z): the sensor's noise
+// makes near points count for what they know (against equal weights: 14.3 instead of 21.0 mm on a
+// real recording), and the biweight with a scale taken from the residuals themselves removes what
+// is not the same surface, depth edges rounded by the filter above all (0.23 instead of 5.5 mm on a
 // noise-free one). Rejected: Huber, whose linear tail keeps the bias of edges.
 #ifndef POSED_GPU_KERNELS_ICP_H
 #define POSED_GPU_KERNELS_ICP_H

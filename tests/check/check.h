@@ -2,8 +2,8 @@
 // The harness of the twin tests: one program runs the same inputs through both operation tables and
 // through a plain reference, counts what it checked, and with --bench times the same cases.
 //
-// Limits are written so that a NaN fails: !(error <= limit). Each limit is a row of a table with its
-// reason. Every output lies between guard bytes and is poisoned with NaN before it is written.
+// Limits are written so that a NaN fails: !(error <= limit). Each limit is a row of a table with
+// its reason. Every output lies between guard bytes and is poisoned with NaN before it is written.
 #ifndef POSED_TESTS_CHECK_CHECK_H
 #define POSED_TESTS_CHECK_CHECK_H
 

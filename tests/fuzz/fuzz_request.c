@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a request, and as a reply: refused or taken; what is taken is answered, and the answer
-// is one that a client can read.
+// Any bytes as a request, and as a reply: refused or taken; what is taken is answered, and the
+// answer is one that a client can read.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
