@@ -166,7 +166,8 @@ static int find_group(struct endpoint *endpoint, const char *name)
     return 0;
 }
 
-// Reads Z85 keys, one a line, '#' starts a comment. Returns their number or a negative errno.
+// Reads Z85 keys, the first word of each line; '#' starts a line of comment. Returns their number
+// or a negative errno.
 static long read_keys(struct endpoint *endpoint, const char *path, char (*out)[KEY_TEXT_BYTES],
                       size_t n_max)
 {
@@ -180,11 +181,11 @@ static long read_keys(struct endpoint *endpoint, const char *path, char (*out)[K
     }
     while (n >= 0 && fgets(line, sizeof line, file)) {
         n_line++;
-        line[strcspn(line, "\r\n#")] = 0;
-        char *key = line + strspn(line, " \t");
-        key[strcspn(key, " \t")] = 0;
+        char *key = line + strspn(line, " \t\r\n");
+        key[strcspn(key, " \t\r\n")] = 0;
         uint8_t binary[32];
-        if (key[0] == 0)
+        // '#' is a character of Z85, so only a word of another length is a comment
+        if (key[0] == 0 || (key[0] == '#' && strlen(key) != KEY_TEXT_BYTES - 1))
             continue;
         if (strlen(key) != KEY_TEXT_BYTES - 1 || !zmq_z85_decode(binary, key)) {
             log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s:%u: not a CURVE key (40 characters Z85)",
