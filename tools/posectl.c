@@ -220,7 +220,7 @@ static void *open_socket(const struct posectl *ctl, void *context, int type, con
     if (set_keys(ctl, socket)) {
         if (zmq_connect(socket, endpoint) == 0)
             return socket;
-        posectl_complain("%s: %s", endpoint, zmq_strerror(zmq_errno()));
+        explain_silence(endpoint, type == ZMQ_SUB ? "pub" : "req");
     }
     zmq_close(socket);
     return NULL;
@@ -258,7 +258,7 @@ enum posectl_exit posectl_request(const struct posectl *ctl, const posed_Request
                                   posed_Reply *out)
 {
     char endpoint[ENDPOINT_MAX];
-    enum posectl_exit result = POSECTL_FAILED;
+    enum posectl_exit result = POSECTL_NO_ANSWER;
     find_endpoint(ctl, "req", 5573, endpoint);
     void *context = zmq_ctx_new();
     void *socket = context ? open_socket(ctl, context, ZMQ_DEALER, endpoint) : NULL;
@@ -630,7 +630,7 @@ static int run_watch(struct posectl *ctl, int argc, char **argv)
         .doc = "Shows poses as they come: frame, time, state, position, quaternion x y z w, time "
                "of tracking, reason. TOPIC: pose (default), status, event, log."};
     char endpoint[ENDPOINT_MAX];
-    enum posectl_exit result = POSECTL_FAILED;
+    enum posectl_exit result = POSECTL_NO_ANSWER;
     posectl_parse(ctl, &argp, argc, argv);
     if (n_watch_topics == 0)
         watch_topics[n_watch_topics++] = "pose";

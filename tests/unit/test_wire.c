@@ -118,6 +118,8 @@ static void poses_from_clients(void **state)
     bad.position.y = NAN;
     assert_int_equal(wire_read_pose(&bad, &back, &field), -EINVAL);
     assert_string_equal(field, "position.y");
+    bad.position.y = -1e300;
+    assert_int_equal(wire_read_pose(&bad, &back, &field), -EINVAL);
     bad = good;
     bad.position.z = -1e300;
     assert_int_equal(wire_read_pose(&bad, &back, &field), -EINVAL);
