@@ -7,7 +7,8 @@
 #   posed_test_fuzz(png)                    tests/fuzz/fuzz_png.c over tests/fuzz/seeds/png/*
 #
 # All take SOURCES (further files), LIBRARIES (further targets), LABELS, TIMEOUT (seconds), SERIAL
-# (nothing else runs beside it: for tests that measure time) and ARGS (of the test's command line).
+# (nothing else runs beside it: for tests that measure time), PROCESSORS (how many it keeps busy;
+# check and scenario: 2) and ARGS (of the test's command line).
 # The label is the folder's name; add `data` to a test that reads recordings from POSED_DATA.
 #
 # Skipping: a test that cannot run here (no recordings, no CUDA device) prints one line
@@ -18,7 +19,7 @@
 # POSED_DATA as the caller has it.
 
 function(posed_register_test label name timeout)
-  cmake_parse_arguments(PARSE_ARGV 3 arg "SERIAL" "TIMEOUT" "COMMAND;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 3 arg "SERIAL" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;ARGS")
   if(arg_TIMEOUT)
     set(timeout ${arg_TIMEOUT})
   endif()
@@ -31,11 +32,15 @@ function(posed_register_test label name timeout)
   if(arg_SERIAL)
     set_tests_properties(${label}/${name} PROPERTIES RUN_SERIAL ON)
   endif()
+  if(arg_PROCESSORS)
+    set_tests_properties(${label}/${name} PROPERTIES PROCESSORS ${arg_PROCESSORS})
+  endif()
 endfunction()
 
 # A C test program <prefix>_<stem> from <prefix>_<stem>.c, linked with all that has no dependency.
 function(posed_test_program label prefix stem timeout)
-  cmake_parse_arguments(PARSE_ARGV 4 arg "SERIAL" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 4 arg "SERIAL" "TIMEOUT;PROCESSORS"
+    "SOURCES;LIBRARIES;LABELS;ARGS")
   set(target ${prefix}_${stem})
   add_executable(${target} ${target}.c ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE posed_warnings ${arg_LIBRARIES}
@@ -43,6 +48,9 @@ function(posed_test_program label prefix stem timeout)
   set(options LABELS ${arg_LABELS} ARGS ${arg_ARGS})
   if(arg_TIMEOUT)
     list(APPEND options TIMEOUT ${arg_TIMEOUT})
+  endif()
+  if(arg_PROCESSORS)
+    list(APPEND options PROCESSORS ${arg_PROCESSORS})
   endif()
   if(arg_SERIAL)
     list(APPEND options SERIAL)
@@ -57,7 +65,7 @@ function(posed_test_unit stem)
 endfunction()
 
 function(posed_test_check stem)
-  posed_test_program(check check ${stem} 300 ${ARGN})
+  posed_test_program(check check ${stem} 300 PROCESSORS 2 ${ARGN})
 endfunction()
 
 # A scenario is a Python script or an executable one; it starts the daemon itself, with endpoints
@@ -68,7 +76,7 @@ function(posed_test_scenario script)
   if(script MATCHES "\\.py$")
     list(PREPEND command ${POSED_PYTHON})
   endif()
-  posed_register_test(scenario ${name} 300 ${ARGN} COMMAND ${command})
+  posed_register_test(scenario ${name} 300 PROCESSORS 2 ${ARGN} COMMAND ${command})
 endfunction()
 
 # A fuzz target defines LLVMFuzzerTestOneInput. Any compiler replays the seeds through it (each
