@@ -13,9 +13,12 @@
 #include "capture/replay.h"
 
 static const struct capture_driver *const drivers[] = {
-    &capture_driver_tum,   &capture_driver_sevenscenes, &capture_driver_png,
-    &capture_driver_klg,   &capture_driver_fakenect,    &capture_driver_rawpgm,
+    &capture_driver_tum,    &capture_driver_sevenscenes, &capture_driver_png,
+    &capture_driver_klg,    &capture_driver_fakenect,    &capture_driver_rawpgm,
     &capture_driver_synth,
+#ifdef POSED_HAVE_KINECT
+    &capture_driver_kinect,
+#endif
 };
 #define N_DRIVERS (sizeof drivers / sizeof *drivers)
 
@@ -106,11 +109,19 @@ static int probe_depth(struct capture *capture, const struct log_sink *log, doub
     return -EINVAL;
 }
 
+static int check_intrinsics(const struct capture_info *info,
+                            const struct capture_settings *settings)
+{
+    enum log_level level = settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR;
+    int err = plausible_intrinsics(&info->camera, &settings->log, level);
+    return settings->allow_implausible ? 0 : err;
+}
+
 static int check_plausible(struct capture *capture, const struct capture_settings *settings)
 {
     enum log_level level = settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR;
-    int err = plausible_intrinsics(&capture->info.camera, &settings->log, level);
-    if (err && !settings->allow_implausible)
+    int err = check_intrinsics(&capture->info, settings);
+    if (err)
         return err;
     double median_m;
     err = probe_depth(capture, &settings->log, &median_m);
@@ -145,9 +156,12 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     const char *source = settings->source ? settings->source : "", *location;
     const struct capture_driver *driver = find_driver(source, &location);
     const char *reason = driver ? bad_setting(settings) : "unknown driver";
+    bool left_out = !driver && !strncmp(source, "kinect", 6) && (!source[6] || source[6] == ':');
+    if (left_out)
+        reason = "this program was built without libfreenect";
     if (reason) {
         log_to(log, LOG_LEVEL_ERROR, "source '%s': %s", source, reason);
-        return -EINVAL;
+        return left_out ? -ENOTSUP : -EINVAL;
     }
     struct capture *capture = calloc(1, sizeof *capture);
     if (!capture)
@@ -161,8 +175,7 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     if (!info->description[0])
         snprintf(info->description, sizeof info->description, "%s", source);
     apply_overrides(info, settings);
-    if (!info->live)
-        err = open_recording(capture, settings);
+    err = info->live ? check_intrinsics(info, settings) : open_recording(capture, settings);
     if (err)
         goto fail;
     *out = capture;

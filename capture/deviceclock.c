@@ -40,7 +40,7 @@ bool deviceclock_update(struct deviceclock *clock, uint32_t ticks, int64_t host_
     int64_t n_wraps = excess / WRAP_TICKS - (excess % WRAP_TICKS < 0);
     step += n_wraps * WRAP_TICKS;
     bool disagree = llabs(ticks_to_ns(step) - host_step_ns) > DISAGREEMENT_NS;
-    if (disagree && host_ns > last_ns) {
+    if ((disagree || step < 0) && host_step_ns > 0 && host_ns > last_ns) {
         anchor(clock, clock->ticks + (uint32_t)(ticks - (uint32_t)clock->ticks), host_ns);
         *out_ticks = clock->ticks;
         *out_time_ns = host_ns;

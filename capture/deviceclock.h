@@ -20,10 +20,11 @@ struct deviceclock {
 };
 
 // Takes the stamps of the next frame. Whole wraps that went by unseen are counted by the host's
-// clock; when the two clocks disagree by more than 2 s afterwards (the device was restarted, the
-// host's clock was set), the mapping is anchored anew. Returns true with the unwrapped ticks and
-// the device's time on the host's clock, later than all before; false when the stamp repeats or
-// goes backwards: such a frame is not new, and the clock stays as it was.
+// clock. When the two clocks disagree by more than 2 s afterwards, or only the host's goes forward
+// (the device was restarted, a recording was repeated), the mapping is anchored anew. Returns true
+// with the unwrapped ticks and the device's time on the host's clock, both later than all before;
+// false when the stamp repeats, or goes backwards on both clocks: such a frame is not new, and the
+// clock stays as it was.
 bool deviceclock_update(struct deviceclock *clock, uint32_t ticks, int64_t host_ns,
                         uint64_t *out_ticks, int64_t *out_time_ns);
 

@@ -11,7 +11,7 @@
 #include "capture/image.h"
 #include "capture/writer.h"
 
-// 4.6 ms for a 640x480 image of a Kinect and 20 % more bytes than level 6, which takes 25 ms.
+// Median of fr1_xyz on one core: 4.2 ms and 113 kB an image; level 6 takes 21 ms for 86 kB.
 #define PNG_LEVEL 1
 
 struct tum_writer {

@@ -136,7 +136,7 @@ static void clock_unwraps(void **state)
     uint32_t last = (uint32_t)(true_ticks - 2000000);
     int64_t host_ns = 1000000000000 + 600000000000;
     assert_false(deviceclock_update(&clock, last, host_ns, &ticks, &time_ns));
-    assert_false(deviceclock_update(&clock, last - 5, host_ns, &ticks, &time_ns));
+    assert_false(deviceclock_update(&clock, last - 5, host_ns - 1000000000, &ticks, &time_ns));
     // silent for five wraps and a bit
     true_ticks += 5 * (UINT64_C(1) << 32);
     host_ns += INT64_C(71582788266) * 5;
@@ -145,6 +145,12 @@ static void clock_unwraps(void **state)
     // restarted device: the counter begins anew, time goes on
     assert_true(deviceclock_update(&clock, 17, host_ns + 30000000000, &ticks, &time_ns));
     assert_true(time_ns == host_ns + 30000000000);
+    assert_true(deviceclock_update(&clock, 2000017, host_ns + 30033000000, &ticks, &time_ns));
+    assert_true(time_ns == host_ns + 30033333333);
+    // the same by less than the two seconds: only the host goes forward
+    before_ns = time_ns;
+    assert_true(deviceclock_update(&clock, 5, host_ns + 30100000000, &ticks, &time_ns));
+    assert_true(time_ns > before_ns);
 }
 
 static void gravity_points_down(void **state)
