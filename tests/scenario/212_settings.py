@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where settings come from, reloading them, one daemon per run directory, and the log as JSON."""
+import json
+import os
+import signal
+import stat
+import subprocess
+import time
+
+import harness
+from harness import messages
+
+LIVE = ("--loop", "--set", "tracker.iterations=3,3,3")
+
+
+def posed(*arguments, environment=None):
+    return subprocess.run([harness.BINARY + "/bin/posed", *arguments], capture_output=True,
+                          text=True, timeout=60, env={**os.environ, **(environment or {})})
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def check_sources_of_settings():
+    folder = harness.SCRATCH + "/settings"
+    path, drop_ins = folder + "/posed.conf", folder + "/conf.d"
+    os.makedirs(drop_ins)
+    write(path, "[tracker]\niterations = 9,9,9\nreference = keyframe\n")
+    write(drop_ins + "/a.conf", "[tracker]\niterations = 8,8,8\n")
+    done = posed("-c", path, "--dump-config", "--set", "tracker.early_stop=false",
+                 environment={"POSED_CAMERA_FX": "500"})
+    assert done.returncode == 0, done.stderr
+    for line in ("iterations = 8,8,8", "reference = keyframe", "early_stop = false", "fx = 500"):
+        assert line + "\n" in done.stdout, (line, done.stdout)
+    write(drop_ins + "/b.conf", "[tracker]\n\niteration = 8,8,8\n")
+    done = posed("-c", path, "--check-config")
+    assert done.returncode == 3, done
+    assert 'conf.d/b.conf:3: unknown key "tracker.iteration"' in done.stderr, done.stderr
+    os.remove(drop_ins + "/b.conf")
+    assert posed("-c", path, "--check-config").returncode == 0
+    done = posed("--check-config", environment={"POSED_CAMERA_FX": "wide"})
+    assert done.returncode == 3 and "environment POSED_CAMERA_FX" in done.stderr, done
+    done = posed("--check-config", "--pub", "tcp://0.0.0.0:5570")
+    assert done.returncode == 3 and "reachable from other machines" in done.stderr, done
+
+
+def check_one_per_run_dir():
+    first = harness.Daemon("synth:room", *LIVE, speed=1)
+    first.wait_for(lambda: first.poses, "first pose")
+    for name in ("pub", "latest", "img", "req"):
+        mode = os.stat(first.folder + "/" + name).st_mode
+        assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o660, oct(mode)
+    again = ("--run-dir", first.folder, "--no-tcp", "--source", "synth:room", "--frames", "2",
+             "--speed", "max")
+    done = posed(*again)
+    assert done.returncode == 1 and "another posed" in done.stderr, done
+    n = len(first.poses)
+    first.wait_for(lambda: len(first.poses) > n, "the first one goes on")
+    # What a killed daemon leaves behind stops nobody.
+    first.process.kill()
+    first.process.wait()
+    done = posed(*again)
+    assert done.returncode == 0, done.stderr
+
+
+def check_reload():
+    path = harness.SCRATCH + "/reload.conf"
+    write(path, "[log]\nlevel = info\n")
+    daemon = harness.Daemon("synth:room", "-c", path, *LIVE, speed=1)
+    daemon.wait_for(lambda: daemon.poses, "first pose")
+    write(path, "[log]\nlevel = debug\n[camera]\nfx = 500\n")
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.wait_for(lambda: "1 settings changed" in daemon.log(), "the new level")
+    assert "camera.fx = 500 needs a restart" in daemon.log()
+    write(path, "[log]\nlevel = deafening\n")
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.wait_for(lambda: "the old one stays" in daemon.log(), "the refusal")
+    assert "reload.conf:2: log.level" in daemon.log()
+    kinds = (messages.Event.CONFIG_RELOADED, messages.Event.CONFIG_REJECTED)
+    daemon.wait_for(lambda: all(any(e.kind == kind for e in daemon.events) for kind in kinds),
+                    "both events")
+    daemon.stop()
+
+
+def check_stop_while_waiting():
+    """A signal ends a daemon that still waits for its first subscriber."""
+    daemon = harness.Daemon("synth:room", "--set", "publish.wait_subscriber_s=60", collect=False)
+    daemon.wait_for(lambda: "req: ipc" in daemon.log(), "the sockets")
+    time.sleep(0.2)
+    start = time.monotonic()
+    daemon.stop()
+    assert time.monotonic() - start < 2
+
+
+def check_json_log():
+    daemon = harness.Daemon("synth:room", "--set", "log.format=json", "--frames", "3")
+    daemon.wait()
+    lines = [json.loads(line) for line in daemon.log().splitlines()]
+    assert len(lines) > 5 and all({"time", "level", "message"} <= set(line) for line in lines)
+
+
+def scenario():
+    check_sources_of_settings()
+    check_one_per_run_dir()
+    check_reload()
+    check_stop_while_waiting()
+    check_json_log()
+
+
+harness.run(scenario)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""posectl against a running daemon, and against none."""
+import json
+import os
+import subprocess
+
+import harness
+
+
+def ctl(code, *arguments):
+    done = subprocess.run([harness.BINARY + "/bin/posectl", *arguments], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def check_running(daemon):
+    where = ("--endpoint", daemon.folder)
+    daemon.wait_for(lambda: len(daemon.poses) > 5, "five poses")
+    assert "synth:room" in ctl(0, "status", *where).stdout
+    status = json.loads(ctl(0, "status", *where, "-o", "json").stdout)
+    assert status["state"] == "TRACKING" and status["captured_frames"] > 0, status
+    # The same by the socket's own address.
+    ctl(0, "status", "--endpoint", daemon.address("req"))
+
+    assert len(ctl(0, "watch", "-n", "3", *where).stdout.splitlines()) == 3
+    lines = ctl(0, "watch", "-n", "3", "-o", "json", *where).stdout.splitlines()
+    seqs = [json.loads(line)["seq"] for line in lines]
+    assert seqs == list(range(seqs[0], seqs[0] + 3)), seqs
+
+    path = daemon.folder + "/out.txt"
+    ctl(0, "trajectory", "-o", path, *where)
+    with open(path, encoding="ascii") as file:
+        rows = [line.split() for line in file if not line.startswith("#")]
+    assert len(rows) > 3 and all(len(row) == 8 for row in rows)
+    times = [float(row[0]) for row in rows]
+    assert times == sorted(times)
+    assert len(ctl(0, "trajectory", *where).stdout.splitlines()) >= len(rows)
+    # The word json is a format, another word a file; both together write JSON to the file.
+    ctl(0, "trajectory", "-o", "json", "-o", path, *where)
+    with open(path, encoding="ascii") as file:
+        poses = json.load(file)["poses"]
+    assert [pose["seq"] for pose in poses] == list(range(len(poses)))
+    assert not os.path.exists("json")
+    assert "Permission" in ctl(1, "trajectory", "-o", "/proc/version", *where).stderr \
+        or os.getuid() == 0
+
+    assert "reset before frame" in ctl(0, "reset", *where).stdout
+    assert json.loads(ctl(0, "reset", "-k", "-o", "json", *where).stdout)["next_seq"] > 0
+    params = json.loads(ctl(0, "params", "-o", "json", *where).stdout)
+    assert params["capture.loop"]["value"] == "true", params["capture.loop"]
+
+    wrong = ctl(3, "status", "--endpoint", daemon.address("pub"), "--timeout", "0.5").stderr
+    assert "`req` socket" in wrong, wrong
+
+
+def check_alone(folder):
+    for command in ("status", "watch", "trajectory", "reset"):
+        said = ctl(3, command, "--endpoint", folder, "--timeout", "0.3").stderr
+        assert "no posed at" in said and "--endpoint" in said, said
+    said = ctl(3, "status", "--endpoint", "tcp://127.0.0.1:1", "--timeout", "0.3").stderr
+    assert "Connection refused" in said, said
+    said = ctl(3, "status", "--endpoint", "tcp://no.such.host.invalid", "--timeout", "0.3").stderr
+    assert "no address" in said, said
+
+
+def check_usage():
+    ctl(0, "--help")
+    ctl(0, "--version")
+    ctl(2)
+    assert "no command" in ctl(2, "nonsense").stderr
+    assert "json or text" in ctl(2, "status", "-o", "file.txt").stderr
+    ctl(2, "status", "--timeout", "soon")
+    ctl(2, "watch", "--count", "0")
+    assert "no topic" in ctl(2, "watch", "weather").stderr
+
+
+def scenario():
+    check_usage()
+    daemon = harness.Daemon("synth:room", "--loop", speed=0.5)
+    check_running(daemon)
+    daemon.stop()
+    check_alone(daemon.folder)
+
+
+harness.run(scenario)
