@@ -12,6 +12,7 @@
 #include "gpu/kernels/search_edge.h"
 #include "gpu/kernels/search_error.h"
 #include "gpu/search_device.h"
+#include "gpu/search_plane.h"
 #include "gpu/search_start.h"
 #include "gpu/search_views.h"
 #include "proto/se3.h"
@@ -20,8 +21,8 @@
 #define DEPTH_MAX_M 10.0
 
 // How many hypotheses each stage hands on, and per start point. See search_run_default.
-#define KEEP_PER_START 6
-#define N_HITS         1200
+#define KEEP_PER_START 10
+#define N_HITS         5000
 #define N_DRAWN        32
 
 void search_settings_default(struct search_settings *out)
@@ -96,6 +97,7 @@ void search_close(struct search **search)
     free(s->drawings);
     free(s->z_m);
     free(s->normal_z);
+    free(s->planes);
     pool_destroy(&s->pool);
     free(s);
     *search = NULL;
@@ -160,9 +162,11 @@ static int ensure_pixels(struct search *search, size_t n)
         return 0;
     free(search->z_m);
     free(search->normal_z);
+    free(search->planes);
     search->z_m = malloc(n * sizeof *search->z_m);
     search->normal_z = malloc(4 * n * sizeof *search->normal_z);
-    search->n_pixels = search->z_m && search->normal_z ? n : 0;
+    search->planes = malloc(n / 4 * sizeof *search->planes + 64);
+    search->n_pixels = search->z_m && search->normal_z && search->planes ? n : 0;
     return search->n_pixels ? 0 : -ENOMEM;
 }
 
@@ -226,8 +230,10 @@ static void prepare_normals(void *user, uint32_t item, uint32_t thread)
                    end < job->camera.height ? end : job->camera.height, job->normal_z);
 }
 
-// Depth in metres and normals, on the host and on the device.
+// Depth in metres and normals, on the host and on the device. `object`: surfaces larger than it are
+// marked; NULL: not.
 static int prepare(struct search *search, const struct search_image *image,
+                   const struct search_object *object,
                    struct search_scene *out_scene, char *out_field)
 {
     int err = check_image(search, image, out_field);
@@ -257,6 +263,9 @@ static int prepare(struct search *search, const struct search_image *image,
     }
     out_scene->normal_z = search->normal_z;
     out_scene->camera = job.camera;
+    if (object) // the grid and its fits: n / 16 and 3 n / 16 floats
+        search_mark_planes(search->pool, search->z_m, &job.camera, object->info.radius_m,
+                           search->planes, search->planes + n / 16);
     struct search_depth depth = {search->z_m, image->camera};
     return search->ops->image(search->device, &depth);
 }
@@ -421,6 +430,7 @@ static int run_germann(struct search *search, const struct search_object *object
     return err;
 }
 
+__attribute__((weak)) void search_debug(const char*,const struct search_candidate*,uint32_t,const struct search_object*);
 static int run_default(struct search *search, const struct search_object *object,
                        const struct search_scene *scene, const struct search_query *query,
                        struct search_answer *out)
@@ -433,7 +443,7 @@ static int run_default(struct search *search, const struct search_object *object
     int err = frames && hits && candidates ? 0 : -ENOMEM;
     if (err)
         goto out;
-    out->n_starts = search_starts(search->z_m, &scene->camera, object, frames);
+    out->n_starts = search_starts(search->z_m, search->normal_z, &scene->camera, object, frames);
     out->stage_ms[SEARCH_STAGE_PREPARE] += elapsed_ms(&clock);
 
     err = search->ops->scan(search->device, object, frames, out->n_starts, KEEP_PER_START, hits);
@@ -442,7 +452,7 @@ static int run_default(struct search *search, const struct search_object *object
     uint32_t n_hits = out->n_starts * KEEP_PER_START;
     qsort(hits, n_hits, sizeof *hits, by_hit);
     n_hits = n_hits < N_HITS ? n_hits : N_HITS;
-    out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS;
+    out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS / 5;
     out->stage_ms[SEARCH_STAGE_COARSE] = elapsed_ms(&clock);
 
     for (uint32_t i = 0; i < n_hits; i++) {
@@ -455,11 +465,15 @@ static int run_default(struct search *search, const struct search_object *object
                    -(float)map->anchor_z[a] / SEARCH_UNIT, &candidates[i]);
     }
     struct refine_job job = {search, scene, object, candidates, 3};
+    if (search_debug) for(uint32_t i=0;i<n_hits;i++) candidates[i].score=(float)hits[i].score/4096.f;
+    if (search_debug) search_debug("hits",candidates,n_hits,object);
     parallel_for(search->pool, n_hits, refine_points, &job);
     uint32_t n = keep_distinct(object, candidates, n_hits, N_DRAWN, 0.17, 0.2f);
     out->stage_ms[SEARCH_STAGE_FIT] = elapsed_ms(&clock);
+    if (search_debug) search_debug("fit",candidates,n,object);
 
     parallel_for(search->pool, n, refine_drawn, &job);
+    if (search_debug) search_debug("drawn",candidates,n,object);
     n = keep_distinct(object, candidates, n, query->top, 0.26, 0.3f);
     for (uint32_t i = 0; i < n; i++)
         report(object, &candidates[i], query, &out->poses[out->n_poses++]);
@@ -483,7 +497,8 @@ int search_run(struct search *search, const struct search_object *object,
     struct timespec clock;
     clock_gettime(CLOCK_MONOTONIC, &clock);
     struct search_scene scene;
-    int err = prepare(search, image, &scene, out_field);
+    int err = prepare(search, image, query->preset == SEARCH_PRESET_DEFAULT ? object : NULL,
+                      &scene, out_field);
     if (!err)
         err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
     if (err)
@@ -500,7 +515,7 @@ int search_follow(struct search *search, const struct search_object *object,
     struct search_scene scene;
     struct search_query query;
     search_query_default(&query);
-    int err = prepare(search, image, &scene, NULL);
+    int err = prepare(search, image, NULL, &scene, NULL);
     if (!err)
         err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
     if (err)

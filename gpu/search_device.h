@@ -16,7 +16,7 @@ struct search {
     char description[128];
 
     // Working memory, grown to the largest image and object so far.
-    float *z_m, *normal_z;
+    float *z_m, *normal_z, *planes;
     size_t n_pixels;
     struct search_drawing *drawings; // one a thread
     uint32_t drawing_vertices, drawing_pixels;

@@ -11,7 +11,7 @@
 
 #define BATCH_VIEWS 256
 #define MAP_MARGIN  3 // px of background around the model's sphere
-#define N_SEEDS     1024
+#define N_SEEDS     2048
 
 static void free_object(struct search_object *object)
 {
@@ -25,9 +25,11 @@ static void free_object(struct search_object *object)
     free(object->coarse);
     free(object->points);
     free(object->n_points);
+    free(object->n_ring);
     free(object->seeds);
     free(object->child_first);
     free(object->children);
+    free(object->seed_rotations);
     free(object);
 }
 
@@ -193,8 +195,10 @@ static int pack(struct search_object *object, const struct search_map *map, uint
                      object->chunk_pairs + (size_t)object->n_chunks * SEARCH_CHUNK);
     object->n_chunks += view->n_chunks;
     search_pack_coarse(map, &object->coarse[index]);
-    object->n_points[index] =
-        search_pack_points(map, object->points + (size_t)index * SEARCH_POINTS);
+    struct search_point *points =
+        object->points + (size_t)index * (SEARCH_POINTS + SEARCH_RING_POINTS);
+    object->n_points[index] = search_pack_points(map, points);
+    object->n_ring[index] = search_pack_ring(map, points + SEARCH_POINTS);
     return 0;
 }
 
@@ -202,9 +206,10 @@ static int allocate_views(struct search_object *object, uint32_t n)
 {
     object->views = calloc(n, sizeof *object->views);
     object->coarse = calloc(n, sizeof *object->coarse);
-    object->points = calloc((size_t)n * SEARCH_POINTS, sizeof *object->points);
+    object->points = calloc((size_t)n * (SEARCH_POINTS + SEARCH_RING_POINTS), sizeof *object->points);
     object->n_points = calloc(n, sizeof *object->n_points);
-    return object->views && object->coarse && object->points && object->n_points ? 0 : -ENOMEM;
+    object->n_ring = calloc(n, sizeof *object->n_ring);
+    return object->views && object->coarse && object->points && object->n_points && object->n_ring ? 0 : -ENOMEM;
 }
 
 static int build_views(struct search *search, struct search_object *object,

@@ -23,16 +23,19 @@ struct search_coarse {
     int16_t ring[SEARCH_COARSE_CELLS * SEARCH_COARSE_CELLS]; // just outside: z of the boundary
     int16_t anchor_z[SEARCH_ANCHORS];
     uint8_t anchor_u[SEARCH_ANCHORS], anchor_v[SEARCH_ANCHORS];
+    int8_t anchor_normal[SEARCH_ANCHORS][4]; // mean of the cell, x 127, in the view's frame
     uint16_t n_cells, n_ring;
     uint8_t row_first, row_end; // rows that hold cells or ring
-    uint16_t unused;
+    uint8_t n_anchors;
+    uint8_t unused;
 };
 
-// A surface point of a view, for the refinement that needs no rendering.
+// A surface point of a view, for the refinement that needs no rendering. Ring points lie 3 to 4 px
+// outside of the silhouette and carry the depth of the silhouette next to them.
 struct search_point {
     uint8_t u, v;
     int16_t z;        // 1/64 px
-    int8_t normal[3]; // unit x 127, towards the camera
+    int8_t normal[3]; // unit x 127, towards the camera; 0 0 0 of a ring point
     uint8_t unused;
 };
 
@@ -50,13 +53,14 @@ struct search_object {
     uint16_t *chunk_offset; // of the chunk's first pixel: v * SEARCH_WINDOW_PX + u
     uint32_t *chunk_pairs;  // SEARCH_CHUNK pairs each (search_pair); EDT < 0: not of the object
     struct search_coarse *coarse; // one a view
-    struct search_point *points;  // SEARCH_POINTS a view
-    uint32_t *n_points;           // of a view
+    struct search_point *points;  // SEARCH_POINTS + SEARCH_RING_POINTS a view: surface, then ring
+    uint32_t *n_points, *n_ring;  // of a view
 
     // The sparse set of directions that the coarse pass tries everywhere: `n_seeds` indices of
     // views, and for each the views nearest to it: children[child_first[s] .. child_first[s+1]).
     uint32_t n_seeds;
     uint32_t *seeds, *child_first, *children;
+    float *seed_rotations; // blocks of 8 seeds: 9 x 8 values, entry by entry; padded with zeros
 
     void *device; // the backend's own copy, NULL on the CPU
 };

@@ -19,6 +19,7 @@ struct search_frame {
     float rotation[9]; // frame from camera
     float start_m[3];  // the start point in that frame: the window's centre pixel, z 0
     float px_m;
+    float normal[3]; // of the surface at the start point, 0 0 0 = unknown
 };
 
 struct search_fit {
@@ -32,7 +33,8 @@ struct search_hit {
     uint32_t view, start, anchor;
 };
 
-// Pixels as the search sees them: metres, 0 = no measurement or masked out.
+// Pixels as the search sees them: metres, 0 = no measurement or masked out, negative: on a surface
+// larger than the object.
 struct search_depth {
     const float *z_m;
     struct intrinsics camera;

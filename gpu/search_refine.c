@@ -12,9 +12,13 @@
 
 #define ICP_POINTS_MAX 3072 // of a drawn model; more pixels are thinned out evenly
 
-// A model point with its normal, both in the model's centred frame [m].
-struct model_point {
-    float p[3], n[3];
+#define LANES 8
+
+// Model points with their normals in the model's centred frame [m], as arrays; n is a multiple of
+// LANES, padded with points behind the camera.
+struct model_points {
+    uint32_t n;
+    float p[3][ICP_POINTS_MAX], n_[3][ICP_POINTS_MAX];
 };
 
 struct icp_gates {
@@ -97,52 +101,91 @@ static bool solve6(double h[6][6], const double g[6], double x[6])
     return true;
 }
 
-// One step of projective point-to-plane ICP; planes are the model's, because the model has no
-// noise. Returns the size of the step relative to the object, negative when it cannot be solved.
-static double icp_step(const struct search_scene *scene, const struct model_point *points,
-                       uint32_t n_points, const struct icp_gates *gates, double radius_m,
-                       struct search_candidate *c)
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t int_lanes __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+// A macro, because a vector must not be an argument of a function without AVX.
+#define SELECT(mask, a, b) ((lanes)(((mask) & (int_lanes)(a)) | (~(mask) & (int_lanes)(b))))
+
+#define N_SUMS 27 // upper triangle of H, then g
+
+// Sums of one step over all points. Planes are the model's, because the model has no noise; arms
+// are in object radii, so that all unknowns are of one size.
+CPU_CLONES static void icp_sums(const struct search_scene *scene, const struct model_points *points,
+                                const struct icp_gates *gates, float radius_m,
+                                const struct search_candidate *c, double out[N_SUMS])
 {
-    double h[6][6] = {{0}}, g[6] = {0};
-    for (uint32_t i = 0; i < n_points; i++) {
-        float arm[3], n[3], q[3];
-        mul3(c->rotation, points[i].p, arm);
-        mul3(c->rotation, points[i].n, n);
-        for (int k = 0; k < 3; k++)
-            q[k] = arm[k] + c->t_m[k];
-        if (n[0] * q[0] + n[1] * q[1] + n[2] * q[2] >= 0)
-            continue; // turned away by now
-        const struct search_camera *cam = &scene->camera;
-        float fu = cam->fx * q[0] / q[2] + cam->cx, fv = cam->fy * q[1] / q[2] + cam->cy;
-        if (!(q[2] > 0.05f && fu > -0.5f && fv > -0.5f && fu < (float)cam->width - 0.5f &&
-              fv < (float)cam->height - 0.5f))
-            continue;
-        int u = (int)(fu + 0.5f), v = (int)(fv + 0.5f);
-        const float *s = scene->normal_z + 4 * ((size_t)v * (size_t)cam->width + (size_t)u);
-        if (s[3] == 0.f)
-            continue;
-        float d[3] = {((float)u - cam->cx) / cam->fx * s[3] - q[0],
-                      ((float)v - cam->cy) / cam->fy * s[3] - q[1], s[3] - q[2]};
-        float r = n[0] * d[0] + n[1] * d[1] + n[2] * d[2];
-        float far =
-            (d[0] * d[0] + d[1] * d[1] + d[2] * d[2]) / (gates->distance_m * gates->distance_m);
-        bool has_normal = s[0] != 0.f || s[1] != 0.f || s[2] != 0.f;
-        float agree = n[0] * s[0] + n[1] * s[1] + n[2] * s[2];
-        if (far >= 1 || (has_normal && agree < gates->cosine))
-            continue;
-        float w = (1 - far) * (1 - far) * (has_normal ? 1.f : 0.3f);
-        double j[6] = {n[0],
-                       n[1],
-                       n[2],
-                       (arm[1] * n[2] - arm[2] * n[1]) / radius_m,
-                       (arm[2] * n[0] - arm[0] * n[2]) / radius_m,
-                       (arm[0] * n[1] - arm[1] * n[0]) / radius_m};
-        for (int a = 0; a < 6; a++) {
-            double wj = (double)w * j[a];
-            g[a] += wj * (double)r;
-            for (int b = a; b < 6; b++)
-                h[a][b] += wj * j[b];
+    const struct search_camera *cam = &scene->camera;
+    const float *R = c->rotation, *T = c->t_m;
+    const float inverse_radius = 1 / radius_m;
+    const float inverse_square = 1 / (gates->distance_m * gates->distance_m);
+    lanes sums[N_SUMS] = {{0}};
+    for (uint32_t i = 0; i < points->n; i += LANES) {
+        lanes p[3], m[3], arm[3], n[3], q[3], s[4];
+        for (int k = 0; k < 3; k++) {
+            memcpy(&p[k], &points->p[k][i], sizeof p[k]);
+            memcpy(&m[k], &points->n_[k][i], sizeof m[k]);
         }
+        for (int k = 0; k < 3; k++) {
+            arm[k] = R[3 * k] * p[0] + R[3 * k + 1] * p[1] + R[3 * k + 2] * p[2];
+            n[k] = R[3 * k] * m[0] + R[3 * k + 1] * m[1] + R[3 * k + 2] * m[2];
+            q[k] = arm[k] + T[k];
+        }
+        lanes inverse = 1 / q[2];
+        lanes fu = cam->fx * q[0] * inverse + cam->cx, fv = cam->fy * q[1] * inverse + cam->cy;
+        int_lanes use = (q[2] > 0.05f) & (fu > -0.5f) & (fv > -0.5f) &
+                        (fu < (float)cam->width - 0.5f) & (fv < (float)cam->height - 0.5f) &
+                        (n[0] * q[0] + n[1] * q[1] + n[2] * q[2] < 0); // else turned away by now
+        const lanes zero = {0};
+        int_lanes u = __builtin_convertvector(SELECT(use, fu + 0.5f, zero), int_lanes);
+        int_lanes v = __builtin_convertvector(SELECT(use, fv + 0.5f, zero), int_lanes);
+        int_lanes at = v * cam->width + u;
+        float pixel[4][LANES];
+        for (int k = 0; k < LANES; k++)
+            for (int j = 0; j < 4; j++)
+                pixel[j][k] = scene->normal_z[4 * (size_t)at[k] + (size_t)j];
+        memcpy(s, pixel, sizeof s);
+        lanes d0 = (__builtin_convertvector(u, lanes) - cam->cx) / cam->fx * s[3] - q[0];
+        lanes d1 = (__builtin_convertvector(v, lanes) - cam->cy) / cam->fy * s[3] - q[1];
+        lanes d2 = s[3] - q[2], r = n[0] * d0 + n[1] * d1 + n[2] * d2;
+        lanes far = (d0 * d0 + d1 * d1 + d2 * d2) * inverse_square;
+        int_lanes has_normal = s[0] * s[0] + s[1] * s[1] + s[2] * s[2] > 0.5f;
+        int_lanes agree = n[0] * s[0] + n[1] * s[1] + n[2] * s[2] >= gates->cosine;
+        use &= (s[3] > 0) & (far < 1) & (agree | ~has_normal);
+        lanes w = (1 - far) * (1 - far) * SELECT(has_normal, zero + 1.f, zero + 0.3f);
+        w = SELECT(use, w, zero);
+        lanes j[6] = {n[0],
+                      n[1],
+                      n[2],
+                      (arm[1] * n[2] - arm[2] * n[1]) * inverse_radius,
+                      (arm[2] * n[0] - arm[0] * n[2]) * inverse_radius,
+                      (arm[0] * n[1] - arm[1] * n[0]) * inverse_radius};
+        r = SELECT(use, r, zero);
+        for (int a = 0, k = 0; a < 6; a++) {
+            lanes wj = w * j[a];
+            for (int b = a; b < 6; b++, k++)
+                sums[k] += wj * j[b];
+            sums[21 + a] += wj * r;
+        }
+    }
+    for (int k = 0; k < N_SUMS; k++) {
+        out[k] = 0;
+        for (int lane = 0; lane < LANES; lane++)
+            out[k] += (double)sums[k][lane];
+    }
+}
+
+// One step of projective point-to-plane ICP. Returns the size of the step relative to the object,
+// negative when it cannot be solved.
+static double icp_step(const struct search_scene *scene, const struct model_points *points,
+                       const struct icp_gates *gates, double radius_m, struct search_candidate *c)
+{
+    double sums[N_SUMS], h[6][6], g[6];
+    icp_sums(scene, points, gates, (float)radius_m, c, sums);
+    for (int i = 0, k = 0; i < 6; i++) {
+        for (int j = i; j < 6; j++, k++)
+            h[i][j] = sums[k];
+        g[i] = sums[21 + i];
     }
     // A little damping holds the directions that the visible surface does not.
     double trace = h[0][0] + h[1][1] + h[2][2];
@@ -176,32 +219,43 @@ static double icp_step(const struct search_scene *scene, const struct model_poin
 // Verdict on one model pixel: the sums that a judgement consists of.
 struct tally {
     uint32_t n, n_match, n_free, n_wrong, n_hidden;
-    double square_m2;
+    double square_m2, evidence;
 };
 
+// Evidence of a pixel: 1 - (d / gate)^2, cut at -1: a residual of the sensor's size speaks for the
+// pose, one of a few times that speaks against it, however many such pixels there are. What lies
+// more than two gates in front is an occluder and says nothing.
 static void judge_pixel(const float scene[4], float z, const float n[3], float gate_m,
                         struct tally *tally)
 {
     tally->n++;
     float d = scene[3] - z;
-    if (scene[3] == 0.f || d < -gate_m) {
+    if (scene[3] == 0.f || d < -2 * gate_m) {
         tally->n_hidden++;
         return;
     }
     if (d > gate_m) {
         tally->n_free++;
+        tally->evidence -= 1;
         return;
     }
     bool has_normal = scene[0] != 0.f || scene[1] != 0.f || scene[2] != 0.f;
     if (has_normal && n[0] * scene[0] + n[1] * scene[1] + n[2] * scene[2] < 0.7f) {
         tally->n_wrong++;
+        tally->evidence -= 0.5;
         return;
     }
-    tally->n_match++;
-    tally->square_m2 += (double)(d * d);
+    float ratio = d / gate_m;
+    tally->evidence += ratio > -1.4f ? (double)(1 - ratio * ratio) : -1;
+    tally->n_match += d > -gate_m;
+    tally->square_m2 += d > -gate_m ? (double)(d * d) : 0;
 }
 
-static void conclude(const struct tally *tally, struct search_candidate *c)
+// The score is the evidence of a pixel that could be seen; hidden ones count a third, so that of
+// two poses that fit what is seen the one that is seen more wins. Far away, where the gate comes to
+// the size of the object, everything fits: there the evidence weighs less.
+static void conclude(const struct tally *tally, float radius_m, float gate_m,
+                     struct search_candidate *c)
 {
     float n = (float)(tally->n ? tally->n : 1);
     c->match = (float)tally->n_match / n;
@@ -209,11 +263,12 @@ static void conclude(const struct tally *tally, struct search_candidate *c)
     c->hidden = (float)tally->n_hidden / n;
     c->n_match = tally->n_match;
     c->rms_m = tally->n_match ? (float)sqrt(tally->square_m2 / (double)tally->n_match) : 0;
-    c->score = c->match - c->free;
+    float weight = 0.1f * radius_m / gate_m;
+    c->score = (weight < 1 ? weight : 1) * (float)tally->evidence / (n * (1 - 0.67f * c->hidden));
 }
 
 // The view nearest to the candidate's rotation, through the seeds.
-static uint32_t view_for(const struct search_object *object, const struct search_candidate *c)
+CPU_CLONES static uint32_t view_for(const struct search_object *object, const struct search_candidate *c)
 {
     // A view looks along the ray to the object: the candidate's rotation seen from there.
     float ray[3] = {c->t_m[0], c->t_m[1], c->t_m[2]}, frame[9], seen[9];
@@ -223,17 +278,20 @@ static uint32_t view_for(const struct search_object *object, const struct search
             seen[3 * i + j] = frame[3 * i] * c->rotation[j] +
                               frame[3 * i + 1] * c->rotation[3 + j] +
                               frame[3 * i + 2] * c->rotation[6 + j];
-    uint32_t best = 0, best_seed = 0;
+    uint32_t best, best_seed = 0;
     float best_trace = -2;
-    for (uint32_t s = 0; s < object->n_seeds; s++) {
-        const float *r = object->views[object->seeds[s]].rotation;
-        float trace = 0;
-        for (int k = 0; k < 9; k++)
-            trace += r[k] * seen[k];
-        if (trace > best_trace) {
-            best_trace = trace;
-            best_seed = s;
+    for (uint32_t from = 0; from < object->n_seeds; from += LANES) {
+        lanes trace = {0};
+        for (int k = 0; k < 9; k++) {
+            lanes r;
+            memcpy(&r, object->seed_rotations + (size_t)from * 9 + k * LANES, sizeof r);
+            trace += r * seen[k];
         }
+        for (int k = 0; k < LANES; k++)
+            if (trace[k] > best_trace) {
+                best_trace = trace[k];
+                best_seed = from + (uint32_t)k;
+            }
     }
     best = object->seeds[best_seed];
     for (uint32_t i = object->child_first[best_seed]; i < object->child_first[best_seed + 1]; i++) {
@@ -249,71 +307,118 @@ static uint32_t view_for(const struct search_object *object, const struct search
     return best;
 }
 
-static uint32_t view_points(const struct search_object *object, uint32_t view,
-                            struct model_point *out)
+static const struct search_point *view_list(const struct search_object *object, uint32_t view)
 {
-    const float *r = object->views[view].rotation, px_m = object->info.map_px_m;
-    const struct search_point *points = object->points + (size_t)view * SEARCH_POINTS;
-    for (uint32_t i = 0; i < object->n_points[view]; i++) {
-        float p[3] = {((float)points[i].u - SEARCH_CENTRE_PX) * px_m,
-                      ((float)points[i].v - SEARCH_CENTRE_PX) * px_m,
-                      (float)points[i].z / SEARCH_UNIT * px_m};
-        float n[3] = {(float)points[i].normal[0] / 127, (float)points[i].normal[1] / 127,
-                      (float)points[i].normal[2] / 127};
-        mul3_transposed(r, p, out[i].p);
-        mul3_transposed(r, n, out[i].n);
-    }
-    return object->n_points[view];
+    return object->points + (size_t)view * (SEARCH_POINTS + SEARCH_RING_POINTS);
 }
 
-static void judge_points(const struct search_scene *scene, const struct model_point *points,
-                         uint32_t n_points, float gate_m, struct search_candidate *c)
+// Point `p` of a view with rotation r in the model's frame [m].
+static void in_model(const struct search_object *object, const float r[9],
+                     const struct search_point *p, float out[3])
+{
+    const float px_m = object->info.map_px_m;
+    float at[3] = {((float)p->u - SEARCH_CENTRE_PX) * px_m, ((float)p->v - SEARCH_CENTRE_PX) * px_m,
+                   (float)p->z / SEARCH_UNIT * px_m};
+    mul3_transposed(r, at, out);
+}
+
+// Fills up to a multiple of LANES with points that lie behind every camera.
+static void pad_points(struct model_points *out)
+{
+    for (; out->n % LANES; out->n++)
+        for (int k = 0; k < 3; k++) {
+            out->p[k][out->n] = -1e6f;
+            out->n_[k][out->n] = 0;
+        }
+}
+
+static void view_points(const struct search_object *object, uint32_t view,
+                        struct model_points *out)
+{
+    const float *r = object->views[view].rotation;
+    const struct search_point *points = view_list(object, view);
+    for (uint32_t i = 0; i < object->n_points[view]; i++) {
+        float n[3] = {(float)points[i].normal[0] / 127, (float)points[i].normal[1] / 127,
+                      (float)points[i].normal[2] / 127};
+        float p[3], turned[3];
+        in_model(object, r, &points[i], p);
+        mul3_transposed(r, n, turned);
+        for (int k = 0; k < 3; k++) {
+            out->p[k][i] = p[k];
+            out->n_[k][i] = turned[k];
+        }
+    }
+    out->n = object->n_points[view];
+    pad_points(out);
+}
+
+// The scene's pixel under a point of the camera's frame; nothing outside the image.
+static const float *scene_at(const struct search_scene *scene, const float q[3])
+{
+    static const float nothing[4] = {0};
+    const struct search_camera *cam = &scene->camera;
+    float fu = cam->fx * q[0] / q[2] + cam->cx, fv = cam->fy * q[1] / q[2] + cam->cy;
+    if (!(q[2] > 0.05f && fu > -0.5f && fv > -0.5f && fu < (float)cam->width - 0.5f &&
+          fv < (float)cam->height - 0.5f))
+        return nothing;
+    return scene->normal_z +
+           4 * ((size_t)(fv + 0.5f) * (size_t)cam->width + (size_t)(fu + 0.5f));
+}
+
+static void judge_points(const struct search_scene *scene, const struct search_object *object,
+                         const struct model_points *points, float gate_m,
+                         struct search_candidate *c)
 {
     struct tally tally = {0};
-    const struct search_camera *cam = &scene->camera;
-    static const float nothing[4] = {0};
-    for (uint32_t i = 0; i < n_points; i++) {
-        float q[3], n[3];
-        mul3(c->rotation, points[i].p, q);
-        mul3(c->rotation, points[i].n, n);
+    for (uint32_t i = 0; i < object->n_points[c->view]; i++) {
+        float p[3] = {points->p[0][i], points->p[1][i], points->p[2][i]};
+        float m[3] = {points->n_[0][i], points->n_[1][i], points->n_[2][i]}, q[3], n[3];
+        mul3(c->rotation, p, q);
+        mul3(c->rotation, m, n);
         for (int k = 0; k < 3; k++)
             q[k] += c->t_m[k];
-        float fu = cam->fx * q[0] / q[2] + cam->cx, fv = cam->fy * q[1] / q[2] + cam->cy;
-        bool inside = q[2] > 0.05f && fu > -0.5f && fv > -0.5f && fu < (float)cam->width - 0.5f &&
-                      fv < (float)cam->height - 0.5f;
-        const float *s = nothing;
-        if (inside)
-            s = scene->normal_z +
-                4 * ((size_t)(fv + 0.5f) * (size_t)cam->width + (size_t)(fu + 0.5f));
-        judge_pixel(s, q[2], n, gate_m + 3 * search_sigma(q[2]), &tally);
+        judge_pixel(scene_at(scene, q), q[2], n, gate_m + 3 * search_sigma(q[2]), &tally);
     }
-    conclude(&tally, c);
+    conclude(&tally, 2 * object->info.radius_m, gate_m + 3 * search_sigma(c->t_m[2]), c);
+    uint32_t n_continued = 0, n_ended = 0;
+    const struct search_point *ring = view_list(object, c->view) + SEARCH_POINTS;
+    for (uint32_t i = 0; i < object->n_ring[c->view]; i++) {
+        float p[3], q[3];
+        in_model(object, object->views[c->view].rotation, &ring[i], p);
+        mul3(c->rotation, p, q);
+        for (int k = 0; k < 3; k++)
+            q[k] += c->t_m[k];
+        const float *s = scene_at(scene, q);
+        float gate = 1.5f * gate_m + 3 * search_sigma(q[2]);
+        if (s[3] == 0.f || s[3] < q[2] - gate)
+            continue;
+        n_continued += s[3] < q[2] + gate ? 1 : 0;
+        n_ended += s[3] < q[2] + gate ? 0 : 1;
+    }
+    c->continued =
+        n_continued ? (float)n_continued / (float)(n_continued + n_ended) : 0;
+    c->score -= 0.5f * c->continued * c->match;
 }
 
 void search_refine_points(const struct search_scene *scene, const struct search_object *object,
                           struct search_candidate *c)
 {
-    struct model_point points[SEARCH_POINTS];
+    struct model_points points;
     const float radius_m = object->info.radius_m;
-    uint32_t n = 0;
     // The gate closes as the pose settles. The view is looked up anew because a coarse hypothesis
     // may be twenty degrees off, and another side of the model becomes visible on the way.
-    static const float gates[] = {0.30f, 0.27f, 0.24f, 0.20f, 0.16f,
-                                  0.13f, 0.10f, 0.09f, 0.08f, 0.08f};
+    static const float gates[] = {0.20f, 0.18f, 0.16f, 0.14f, 0.12f, 0.10f, 0.08f, 0.07f, 0.06f};
     for (uint32_t i = 0; i < sizeof gates / sizeof *gates; i++) {
-        if (i % 3 == 0) {
+        if (i == 0 || i == 3 || i == 6) {
             c->view = view_for(object, c);
-            n = view_points(object, c->view, points);
+            view_points(object, c->view, &points);
         }
         struct icp_gates gate = {gates[i] * radius_m + 2 * search_sigma(c->t_m[2]),
-                                 i < 3 ? 0.3f : 0.5f};
-        double step = icp_step(scene, points, n, &gate, (double)radius_m, c);
-        if (step < 0)
-            break;
-        if (step < 1e-4 && i % 3 == 2 && i >= 6)
+                                 i < 3 ? 0.6f : 0.75f};
+        if (icp_step(scene, &points, &gate, (double)radius_m, c) < 0)
             break;
     }
-    judge_points(scene, points, n, 0.05f * radius_m, c);
+    judge_points(scene, object, &points, 0.05f * radius_m, c);
 }
 
 int search_drawing_create(struct search_drawing *drawing, uint32_t n_vertices, uint32_t n_pixels)
@@ -426,16 +531,16 @@ static void drawn_normal(const struct search_object *object, uint32_t triangle,
 }
 
 // Thins the drawn pixels out to at most ICP_POINTS_MAX model points.
-static uint32_t drawn_points(const struct search_object *object, const struct search_camera *cam,
-                             const struct search_candidate *c, const struct search_drawing *drawing,
-                             uint32_t n_drawn, struct model_point *out)
+static void drawn_points(const struct search_object *object, const struct search_camera *cam,
+                         const struct search_candidate *c, const struct search_drawing *drawing,
+                         uint32_t n_drawn, struct model_points *out)
 {
     int step = 1;
     while (n_drawn / (uint32_t)(step * step) > ICP_POINTS_MAX * 4 / 5)
         step++;
     uint32_t n = 0;
     for (int v = step / 2; v < drawing->height; v += step)
-        for (int u = step / 2; u < drawing->width && n < ICP_POINTS_MAX; u += step) {
+        for (int u = step / 2; u < drawing->width && n < ICP_POINTS_MAX - LANES; u += step) {
             int at = v * drawing->width + u;
             if (!(drawing->depth[at] < INFINITY))
                 continue;
@@ -444,11 +549,17 @@ static uint32_t drawn_points(const struct search_object *object, const struct se
                             ((float)(v + drawing->v0) - cam->cy) / cam->fy, 1};
             float p[3] = {ray[0] * z - c->t_m[0], ray[1] * z - c->t_m[1], z - c->t_m[2]}, normal[3];
             drawn_normal(object, drawing->index[at], c->rotation, ray, normal);
-            mul3_transposed(c->rotation, p, out[n].p);
-            mul3_transposed(c->rotation, normal, out[n].n);
+            float in_model_p[3], in_model_n[3];
+            mul3_transposed(c->rotation, p, in_model_p);
+            mul3_transposed(c->rotation, normal, in_model_n);
+            for (int k = 0; k < 3; k++) {
+                out->p[k][n] = in_model_p[k];
+                out->n_[k][n] = in_model_n[k];
+            }
             n++;
         }
-    return n;
+    out->n = n;
+    pad_points(out);
 }
 
 // Share of the silhouette beyond which the scene goes on at the same depth. A real object ends
@@ -490,7 +601,7 @@ static void judge_drawn(const struct search_scene *scene, const struct search_ob
                         const struct search_drawing *drawing, struct search_candidate *c)
 {
     const struct search_camera *cam = &scene->camera;
-    const float gate_m = 0.024f * object->info.radius_m;
+    const float gate_m = 0.012f * object->info.radius_m;
     struct tally tally = {0};
     for (int v = 0; v < drawing->height; v++)
         for (int u = 0; u < drawing->width; u++) {
@@ -507,10 +618,10 @@ static void judge_drawn(const struct search_scene *scene, const struct search_ob
             float slant = -(normal[0] * ray[0] + normal[1] * ray[1] + normal[2] * ray[2]);
             slant = slant > 0.3f ? slant : 0.3f;
             judge_pixel(scene->normal_z + 4 * pixel, z, normal,
-                        gate_m / slant + 3 * search_sigma(z), &tally);
+                        (gate_m + 2.5f * search_sigma(z)) / slant, &tally);
         }
-    conclude(&tally, c);
-    c->continued = continued_share(scene, drawing, 2 * gate_m);
+    conclude(&tally, object->info.radius_m, gate_m + 2.5f * search_sigma(c->t_m[2]), c);
+    c->continued = continued_share(scene, drawing, 4 * gate_m);
     c->score -= 0.5f * c->continued * c->match;
 }
 
@@ -518,16 +629,16 @@ void search_refine_drawn(const struct search_scene *scene, const struct search_o
                          struct search_candidate *c, uint32_t n_rounds,
                          struct search_drawing *drawing)
 {
-    struct model_point points[ICP_POINTS_MAX];
+    struct model_points points;
     const float radius_m = object->info.radius_m;
     static const float gates[] = {0.10f, 0.07f, 0.05f};
     for (uint32_t round = 0; round < n_rounds; round++) {
         uint32_t n_drawn = search_draw_candidate(object, &scene->camera, c, drawing);
-        uint32_t n = drawn_points(object, &scene->camera, c, drawing, n_drawn, points);
+        drawn_points(object, &scene->camera, c, drawing, n_drawn, &points);
         struct icp_gates gate = {
             gates[round < 3 ? round : 2] * radius_m + 2 * search_sigma(c->t_m[2]), 0.6f};
         for (int i = 0; i < 3; i++)
-            if (icp_step(scene, points, n, &gate, (double)radius_m, c) < 1e-5)
+            if (icp_step(scene, &points, &gate, (double)radius_m, c) < 1e-5)
                 break;
     }
     search_draw_candidate(object, &scene->camera, c, drawing);

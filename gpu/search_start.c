@@ -113,7 +113,7 @@ static uint32_t starts_of_size(const float *z_m, const struct search_camera *c, 
     for (int v = STEP; v < c->height - STEP; v += STEP)
         for (int u = STEP; u < c->width - STEP; u += STEP) {
             float z = z_m[(size_t)v * (size_t)c->width + (size_t)u], p[3];
-            if (z == 0.f)
+            if (!(z > 0))
                 continue;
             point_at(c, u, v, z, p);
             struct cube cube = {(int32_t)floorf(p[0] / cube_m), (int32_t)floorf(p[1] / cube_m),
@@ -134,17 +134,47 @@ static uint32_t starts_of_size(const float *z_m, const struct search_camera *c, 
     return n;
 }
 
-uint32_t search_starts(const float *z_m, const struct search_camera *camera,
+// Mean normal around a start point in its frame: a tenth of the object's radius, at most 6 pixels.
+static void start_normal(const float *normal_z, const struct search_camera *c, float radius_m,
+                         struct search_frame *frame)
+{
+    float p[3], sum[3] = {0};
+    for (int k = 0; k < 3; k++)
+        p[k] = frame->rotation[k] * frame->start_m[0] + frame->rotation[3 + k] * frame->start_m[1] +
+               frame->rotation[6 + k] * frame->start_m[2];
+    int u = (int)(c->fx * p[0] / p[2] + c->cx + 0.5f), v = (int)(c->fy * p[1] / p[2] + c->cy + 0.5f);
+    int r = (int)(0.1f * radius_m * fabsf(c->fx) / p[2]);
+    r = r < 1 ? 1 : r > 6 ? 6 : r;
+    for (int y = v - r < 0 ? 0 : v - r; y <= v + r && y < c->height; y++)
+        for (int x = u - r < 0 ? 0 : u - r; x <= u + r && x < c->width; x++) {
+            const float *n = normal_z + 4 * ((size_t)y * (size_t)c->width + (size_t)x);
+            if (fabsf(n[3] - p[2]) > 0.2f * radius_m)
+                continue;
+            for (int k = 0; k < 3; k++)
+                sum[k] += n[k];
+        }
+    float length = sqrtf(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2]);
+    for (int k = 0; k < 3; k++)
+        frame->normal[k] = length < 1 ? 0
+                                      : (frame->rotation[3 * k] * sum[0] +
+                                         frame->rotation[3 * k + 1] * sum[1] +
+                                         frame->rotation[3 * k + 2] * sum[2]) /
+                                            length;
+}
+
+uint32_t search_starts(const float *z_m, const float *normal_z, const struct search_camera *camera,
                        const struct search_object *object, struct search_frame *out)
 {
     enum { TABLE = 4096 };
     uint32_t table[TABLE];
-    float cube_m = 0.25f * object->info.radius_m;
+    float cube_m = 0.22f * object->info.radius_m;
     uint32_t n = starts_of_size(z_m, camera, cube_m, object->info.map_px_m, table, TABLE, out);
     while (n > SEARCH_STARTS_MAX) {
         cube_m *= 1.2f;
         n = starts_of_size(z_m, camera, cube_m, object->info.map_px_m, table, TABLE, out);
     }
+    for (uint32_t i = 0; i < n; i++)
+        start_normal(normal_z, camera, object->info.radius_m, &out[i]);
     return n;
 }
 

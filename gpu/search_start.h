@@ -20,7 +20,7 @@ __attribute__((warn_unused_result)) int search_start_nearest(const float *z_m,
 // Start points all over the visible surface: one in each cube (an eighth of the object's radius
 // times two on a side) that holds some, in reading order. Returns their number, at most
 // SEARCH_STARTS_MAX: cubes grow until they fit.
-uint32_t search_starts(const float *z_m, const struct search_camera *camera,
+uint32_t search_starts(const float *z_m, const float *normal_z, const struct search_camera *camera,
                        const struct search_object *object, struct search_frame *out);
 
 // Probability that a judged candidate is right, calibrated on synthetic scenes.

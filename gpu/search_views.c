@@ -138,10 +138,28 @@ static void choose_anchors(struct search_coarse *c)
                 best_score = score;
             }
         }
-        c->anchor_u[k] = (uint8_t)(best < 0 ? CELLS / 2 : best % CELLS);
-        c->anchor_v[k] = (uint8_t)(best < 0 ? CELLS / 2 : best / CELLS);
-        c->anchor_z[k] = best < 0 ? 0 : c->z[best];
+        if (best < 0 || (k > 0 && best_score < 2))
+            return;
+        c->anchor_u[k] = (uint8_t)(best % CELLS);
+        c->anchor_v[k] = (uint8_t)(best / CELLS);
+        c->anchor_z[k] = c->z[best];
+        c->n_anchors = (uint8_t)(k + 1);
     }
+}
+
+// Mean normal of the anchor's cell.
+static void anchor_normal(const struct search_map *map, int cell_u, int cell_v, int8_t out[4])
+{
+    int sum[3] = {0};
+    for (int k = 0; k < SEARCH_COARSE_PX * SEARCH_COARSE_PX; k++) {
+        int u = cell_u * SEARCH_COARSE_PX + k % SEARCH_COARSE_PX;
+        int v = cell_v * SEARCH_COARSE_PX + k / SEARCH_COARSE_PX;
+        for (int j = 0; j < 3; j++)
+            sum[j] += map->normal[3 * (v * SEARCH_MAP_PX + u) + j];
+    }
+    float length = sqrtf((float)(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2]));
+    for (int j = 0; j < 3; j++)
+        out[j] = (int8_t)(length > 0 ? lrintf(127 * (float)sum[j] / length) : 0);
 }
 
 void search_pack_coarse(const struct search_map *map, struct search_coarse *out)
@@ -186,6 +204,8 @@ void search_pack_coarse(const struct search_map *map, struct search_coarse *out)
         out->row_end = is_cell(out, u, CELLS - 1) ? CELLS : out->row_end;
     }
     choose_anchors(out);
+    for (int k = 0; k < out->n_anchors; k++)
+        anchor_normal(map, out->anchor_u[k], out->anchor_v[k], out->anchor_normal[k]);
 }
 
 uint32_t search_pack_points(const struct search_map *map, struct search_point *out)
@@ -218,6 +238,44 @@ uint32_t search_pack_points(const struct search_map *map, struct search_point *o
     return n_out;
 }
 
+// Depth of the foreground pixel nearest to background pixel (u, v), no farther than 5 px.
+static bool nearest_depth(const struct search_map *map, int u, int v, int16_t *out_z)
+{
+    int best = INT32_MAX;
+    for (int y = v - 5; y <= v + 5; y++)
+        for (int x = u - 5; x <= u + 5; x++) {
+            int d2 = (x - u) * (x - u) + (y - v) * (y - v);
+            if (x < 0 || y < 0 || x >= SEARCH_MAP_PX || y >= SEARCH_MAP_PX || d2 >= best ||
+                map->edt[y * SEARCH_MAP_PX + x] < 0)
+                continue;
+            best = d2;
+            *out_z = map->z[y * SEARCH_MAP_PX + x];
+        }
+    return best < INT32_MAX;
+}
+
+uint32_t search_pack_ring(const struct search_map *map, struct search_point *out)
+{
+    enum { N = SEARCH_MAP_PX * SEARCH_MAP_PX };
+    int n = 0;
+    for (int i = 0; i < N; i++)
+        n += map->edt[i] <= -3 * SEARCH_UNIT && map->edt[i] > -4 * SEARCH_UNIT;
+    uint32_t n_out = 0;
+    for (int i = 0, seen = 0; i < N; i++) {
+        if (map->edt[i] > -3 * SEARCH_UNIT || map->edt[i] <= -4 * SEARCH_UNIT)
+            continue;
+        seen++;
+        struct search_point p = {(uint8_t)(i % SEARCH_MAP_PX), (uint8_t)(i / SEARCH_MAP_PX), 0,
+                                 {0, 0, 0}, 0};
+        if (n > SEARCH_RING_POINTS &&
+            seen * SEARCH_RING_POINTS / n == (seen - 1) * SEARCH_RING_POINTS / n)
+            continue;
+        if (nearest_depth(map, p.u, p.v, &p.z))
+            out[n_out++] = p;
+    }
+    return n_out;
+}
+
 // Index of the view whose rotation is nearest.
 static uint32_t nearest_view(const struct search_object *object, const float rotation[9])
 {
@@ -241,7 +299,11 @@ int search_choose_seeds(struct search_object *object, uint32_t n_seeds)
     object->seeds = calloc(n_seeds, sizeof *object->seeds);
     object->child_first = calloc(n_seeds + 1, sizeof *object->child_first);
     object->children = calloc(n, sizeof *object->children);
-    int err = parent && object->seeds && object->child_first && object->children ? 0 : -ENOMEM;
+    object->seed_rotations = calloc((n_seeds + 7) / 8 * 72, sizeof *object->seed_rotations);
+    int err = parent && object->seeds && object->child_first && object->children &&
+                      object->seed_rotations
+                  ? 0
+                  : -ENOMEM;
     if (err)
         goto out;
     for (uint32_t s = 0; s < n_seeds; s++) {
@@ -250,6 +312,10 @@ int search_choose_seeds(struct search_object *object, uint32_t n_seeds)
         object->seeds[s] = n_seeds == n ? s : nearest_view(object, rotation);
     }
     object->n_seeds = n_seeds;
+    for (uint32_t s = 0; s < n_seeds; s++)
+        for (uint32_t k = 0; k < 9; k++)
+            object->seed_rotations[(s / 8 * 9 + k) * 8 + s % 8] =
+                object->views[object->seeds[s]].rotation[k];
     for (uint32_t i = 0; i < n; i++) {
         float best = -2;
         for (uint32_t s = 0; s < n_seeds; s++) {

@@ -20,6 +20,7 @@ void search_pack_view(const struct search_map *map, struct search_view *out_view
                       uint16_t *out_offset, uint32_t *out_pairs);
 void search_pack_coarse(const struct search_map *map, struct search_coarse *out);
 uint32_t search_pack_points(const struct search_map *map, struct search_point *out);
+uint32_t search_pack_ring(const struct search_map *map, struct search_point *out);
 
 // Chooses object->seeds among the views and shares the views out among them. Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int search_choose_seeds(struct search_object *object,

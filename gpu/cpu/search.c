@@ -251,30 +251,35 @@ static int cpu_fit(void *device, const struct search_object *object,
 
 typedef int16_t cells __attribute__((vector_size(SEARCH_COARSE_CELLS * sizeof(int16_t))));
 
-// Sum of search_coarse_cell over the map laid with its anchor on the middle of the window.
-CPU_CLONES static int coarse_sum(const int16_t *window, const struct search_coarse *map, int anchor)
+// Score of the map laid with its anchor on the middle of the window: search_coarse_cell, a row of
+// cells at a time.
+CPU_CLONES static int coarse_score(const int16_t *window, const struct search_coarse *map,
+                                   int anchor)
 {
     const int16_t *base =
         window + (SEARCH_COARSE_WINDOW / 2 - map->anchor_v[anchor]) * SEARCH_COARSE_WINDOW +
         SEARCH_COARSE_WINDOW / 2 - map->anchor_u[anchor];
     const int16_t z0 = map->anchor_z[anchor];
-    cells sum = {0};
+    cells sum = {0}, n_seen = {0};
     for (int v = map->row_first; v < map->row_end; v++) {
         cells scene, model, ring;
         memcpy(&scene, base + v * SEARCH_COARSE_WINDOW, sizeof scene);
         memcpy(&model, map->z + v * SEARCH_COARSE_CELLS, sizeof model);
         memcpy(&ring, map->ring + v * SEARCH_COARSE_CELLS, sizeof ring);
         cells d = scene - model + z0, r = scene - ring + z0;
-        cells beyond = d > SEARCH_GATE_MATCH;
-        cells match = (d >= -SEARCH_GATE_MATCH) & ~beyond;
+        cells beyond = d > SEARCH_GATE_MATCH, seen = d >= -SEARCH_GATE_MATCH;
         cells goes_on = (r >= -SEARCH_GATE_RING) & (r <= SEARCH_GATE_RING);
-        sum += (match & SEARCH_WEIGHT_MATCH) - (beyond & SEARCH_WEIGHT_FREE) -
+        sum += (seen & SEARCH_WEIGHT_MATCH) -
+               (beyond & (SEARCH_WEIGHT_MATCH + SEARCH_WEIGHT_FREE)) -
                (goes_on & SEARCH_WEIGHT_RING);
+        n_seen -= seen;
     }
-    int total = 0;
-    for (int k = 0; k < SEARCH_COARSE_CELLS; k++)
+    int total = 0, total_seen = 0;
+    for (int k = 0; k < SEARCH_COARSE_CELLS; k++) {
         total += sum[k];
-    return total;
+        total_seen += n_seen[k];
+    }
+    return search_coarse_score(total, total_seen, map->n_cells);
 }
 
 struct scan_job {
@@ -292,12 +297,10 @@ static void coarse_window(const struct search_cpu *cpu, const struct search_fram
     for (int i = 0; i < SEARCH_COARSE_WINDOW * SEARCH_COARSE_WINDOW; i++) {
         int u = i % SEARCH_COARSE_WINDOW - SEARCH_COARSE_WINDOW / 2;
         int v = i / SEARCH_COARSE_WINDOW - SEARCH_COARSE_WINDOW / 2;
-        float z_m;
-        if (search_frame_sample(cpu->depth.z_m, &cpu->camera, frame->rotation, frame->start_m,
-                                (float)u * cell_m, (float)v * cell_m, &z_m))
-            out[i] = (int16_t)search_coarse_depth(z_m / frame->px_m);
-        else
-            out[i] = SEARCH_COARSE_UNKNOWN;
+        float z_m = 0;
+        int seen = search_frame_sample(cpu->depth.z_m, &cpu->camera, frame->rotation,
+                                       frame->start_m, (float)u * cell_m, (float)v * cell_m, &z_m);
+        out[i] = (int16_t)search_coarse_scene(seen, z_m / frame->px_m);
     }
 }
 
@@ -314,8 +317,10 @@ static void scan_start(void *user, uint32_t item, uint32_t thread)
     for (uint32_t s = 0; s < object->n_seeds; s++) {
         const struct search_coarse *map = &object->coarse[object->seeds[s]];
         struct search_hit hit = {INT32_MIN, object->seeds[s], item, 0};
-        for (int a = 0; a < SEARCH_ANCHORS; a++) {
-            int score = search_coarse_score(coarse_sum(window, map, a), map->n_cells);
+        for (int a = 0; a < map->n_anchors; a++) {
+            if (!search_coarse_facing(job->starts[item].normal, map->anchor_normal[a]))
+                continue;
+            int score = coarse_score(window, map, a);
             if (score > hit.score) {
                 hit.score = score;
                 hit.anchor = (uint32_t)a;

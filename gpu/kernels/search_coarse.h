@@ -21,35 +21,51 @@
 
 #define SEARCH_WEIGHT_MATCH 8
 #define SEARCH_WEIGHT_FREE  6
-#define SEARCH_WEIGHT_RING  3
+#define SEARCH_WEIGHT_RING  8
 
 #define SEARCH_SCORE_ONE 4096 // every cell matches
 
-SEARCH_FN int search_coarse_cell(int scene, int model, int ring, int anchor_z)
+// An anchor is tried on a start point when their normals agree to 35 degrees: the seed's rotation
+// is off by up to 15, the rest is curvature and noise.
+#define SEARCH_ANCHOR_COSINE 0.82f
+
+SEARCH_FN int search_coarse_cell(int scene, int model, int ring, int anchor_z, int *seen)
 {
     int d = scene - model + anchor_z, r = scene - ring + anchor_z, sum = 0;
-    if (d >= -SEARCH_GATE_MATCH && d <= SEARCH_GATE_MATCH)
-        sum += SEARCH_WEIGHT_MATCH;
-    if (d > SEARCH_GATE_MATCH)
-        sum -= SEARCH_WEIGHT_FREE;
+    if (d >= -SEARCH_GATE_MATCH)
+        sum += d > SEARCH_GATE_MATCH ? -SEARCH_WEIGHT_FREE : SEARCH_WEIGHT_MATCH;
     if (r >= -SEARCH_GATE_RING && r <= SEARCH_GATE_RING)
         sum -= SEARCH_WEIGHT_RING;
+    *seen += d >= -SEARCH_GATE_MATCH;
     return sum;
 }
 
-// Depth of a scene's cell in px from its start point, as the cells hold it.
-SEARCH_FN int search_coarse_depth(float px)
+SEARCH_FN int search_coarse_facing(const float normal[3], const int8_t anchor[4])
 {
+    float dot = normal[0] * (float)anchor[0] + normal[1] * (float)anchor[1] +
+                normal[2] * (float)anchor[2];
+    int unknown = normal[0] == 0.f && normal[1] == 0.f && normal[2] == 0.f;
+    return unknown || dot > 127 * SEARCH_ANCHOR_COSINE;
+}
+
+// A cell of the scene from a sample (search_frame_sample): px from the start point. What is larger
+// than the object is background, however near.
+SEARCH_FN int search_coarse_scene(int seen, float px)
+{
+    if (seen != 1)
+        return seen ? SEARCH_COARSE_FAR : SEARCH_COARSE_UNKNOWN;
     float value = px * (float)SEARCH_UNIT;
     value = value > (float)SEARCH_COARSE_FAR ? (float)SEARCH_COARSE_FAR : value;
     value = value < (float)SEARCH_COARSE_UNKNOWN ? (float)SEARCH_COARSE_UNKNOWN : value;
     return (int)(value + (value < 0.f ? -0.5f : 0.5f));
 }
 
-// Small views (an elongated object seen end on) match by chance: eight cells are taken as missed.
-SEARCH_FN int search_coarse_score(int sum, int n_cells)
+// Of the cells that are not hidden; hidden ones count a third, so that more of the object seen is
+// worth more. Small views (an elongated object seen end on) match by chance: eight cells are taken
+// as missed.
+SEARCH_FN int search_coarse_score(int sum, int n_seen, int n_cells)
 {
-    return sum * (SEARCH_SCORE_ONE / SEARCH_WEIGHT_MATCH) / (n_cells + 8);
+    return sum * (3 * SEARCH_SCORE_ONE / SEARCH_WEIGHT_MATCH) / (2 * n_seen + n_cells + 24);
 }
 
 #endif

@@ -51,13 +51,15 @@ SEARCH_FN float search_lookup(const float *z_m, const struct search_camera *c, c
 }
 
 // z of the frame's cell at (x, y) metres from its start point, in metres from the start point.
-// Returns 0 when there is no measurement.
+// Returns 0 when there is no measurement, 2 when the surface is larger than the object
+// (search_plane.h: a negative depth), else 1.
 SEARCH_FN int search_frame_sample(const float *z_m, const struct search_camera *c,
                                   const float rotation[9], const float start_m[3], float x_m,
                                   float y_m, float *out_z)
 {
     const float *r = rotation;
     float x = start_m[0] + x_m, y = start_m[1] + y_m, z = start_m[2];
+    int seen = 0;
     for (int i = 0; i < SEARCH_FRAME_ROUNDS; i++) {
         float p[3] = {r[0] * x + r[3] * y + r[6] * z, r[1] * x + r[4] * y + r[7] * z,
                       r[2] * x + r[5] * y + r[8] * z};
@@ -65,11 +67,13 @@ SEARCH_FN int search_frame_sample(const float *z_m, const struct search_camera *
         float depth = search_lookup(z_m, c, p, &u, &v);
         if (depth == 0.f)
             return 0;
+        seen = depth > 0.f ? 1 : 2;
+        depth = depth > 0.f ? depth : -depth;
         float px = ((float)u - c->cx) / c->fx * depth, py = ((float)v - c->cy) / c->fy * depth;
         z = r[6] * px + r[7] * py + r[8] * depth;
     }
     *out_z = z - start_m[2];
-    return 1;
+    return seen;
 }
 
 #endif

@@ -29,8 +29,9 @@
 #define SEARCH_COARSE_CELLS  16 // coarse maps: cells of 4 x 4 pixels
 #define SEARCH_COARSE_WINDOW 32
 #define SEARCH_COARSE_PX     4
-#define SEARCH_ANCHORS       4
-#define SEARCH_POINTS        128 // surface points kept of each view
+#define SEARCH_ANCHORS       8
+#define SEARCH_POINTS        96 // surface points kept of each view
+#define SEARCH_RING_POINTS   32 // and points just outside of its silhouette
 
 // Values of coarse maps (1/64 px) chosen so that the difference scene - model falls into the right
 // class without a mask: see search_coarse.h.
