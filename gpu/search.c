@@ -24,6 +24,7 @@
 #define KEEP_PER_START 10
 #define N_HITS         5000
 #define N_DRAWN        32
+#define N_SPARE        3 // polished beyond those wanted
 
 void search_settings_default(struct search_settings *out)
 {
@@ -452,6 +453,8 @@ static int run_default(struct search *search, const struct search_object *object
     uint32_t n_hits = out->n_starts * KEEP_PER_START;
     qsort(hits, n_hits, sizeof *hits, by_hit);
     n_hits = n_hits < N_HITS ? n_hits : N_HITS;
+    while (n_hits > 0 && hits[n_hits - 1].score == INT32_MIN) // fewer than asked for
+        n_hits--;
     out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS / 5;
     out->stage_ms[SEARCH_STAGE_COARSE] = elapsed_ms(&clock);
 
@@ -464,7 +467,7 @@ static int run_default(struct search *search, const struct search_object *object
                    SEARCH_CENTRE_PX - (float)(map->anchor_v[a] * SEARCH_COARSE_PX) - middle,
                    -(float)map->anchor_z[a] / SEARCH_UNIT, &candidates[i]);
     }
-    struct refine_job job = {search, scene, object, candidates, 3};
+    struct refine_job job = {search, scene, object, candidates, 1};
     if (search_debug) for(uint32_t i=0;i<n_hits;i++) candidates[i].score=(float)hits[i].score/4096.f;
     if (search_debug) search_debug("hits",candidates,n_hits,object);
     parallel_for(search->pool, n_hits, refine_points, &job);
@@ -474,6 +477,10 @@ static int run_default(struct search *search, const struct search_object *object
 
     parallel_for(search->pool, n, refine_drawn, &job);
     if (search_debug) search_debug("drawn",candidates,n,object);
+    // A single round tells right from wrong; the rounds that polish are for the few that are left.
+    n = keep_distinct(object, candidates, n, query->top + N_SPARE, 0.17, 0.2f);
+    job.n_rounds = 2;
+    parallel_for(search->pool, n, refine_drawn, &job);
     n = keep_distinct(object, candidates, n, query->top, 0.26, 0.3f);
     for (uint32_t i = 0; i < n; i++)
         report(object, &candidates[i], query, &out->poses[out->n_poses++]);
