@@ -53,7 +53,7 @@ int search_open(struct search **out, const struct search_settings *settings)
         goto fail;
     search->n_threads = pool_n_threads(search->pool);
     err = -ENOTSUP;
-#ifdef POSED_HAVE_CUDA
+#ifdef POSED_SEARCH_CUDA
     if (settings->backend != GPU_BACKEND_CPU) {
         search->ops = &search_ops_cuda;
         search->backend = GPU_BACKEND_CUDA;
@@ -234,8 +234,8 @@ static void prepare_normals(void *user, uint32_t item, uint32_t thread)
 // Depth in metres and normals, on the host and on the device. `object`: surfaces larger than it are
 // marked; NULL: not.
 static int prepare(struct search *search, const struct search_image *image,
-                   const struct search_object *object,
-                   struct search_scene *out_scene, char *out_field)
+                   const struct search_object *object, struct search_scene *out_scene,
+                   char *out_field)
 {
     int err = check_image(search, image, out_field);
     if (err)
@@ -392,6 +392,29 @@ static uint32_t keep_distinct(const struct search_object *object, struct search_
     return n_kept;
 }
 
+// The views worth fitting when not all of them are: the children of the seeds that the coarse pass
+// likes best at this start point. Returns their number or a negative errno.
+static long choose_views(struct search *search, const struct search_object *object,
+                         const struct search_frame *frame, uint32_t n_wanted, uint32_t *out)
+{
+    enum { KEEP_MAX = 256 };
+    struct search_hit hits[KEEP_MAX];
+    uint32_t n = 0, keep = (uint32_t)((uint64_t)n_wanted * object->n_seeds / object->n_views);
+    keep = keep < 8 ? 8 : keep < KEEP_MAX ? keep : KEEP_MAX;
+    keep = keep < object->n_seeds ? keep : object->n_seeds;
+    int err = search->ops->scan(search->device, object, frame, 1, keep, hits);
+    if (err)
+        return err;
+    for (uint32_t k = 0; k < keep && hits[k].score > INT32_MIN; k++) {
+        uint32_t seed = 0; // of the view; seeds are few and this is once a request
+        while (object->seeds[seed] != hits[k].view)
+            seed++;
+        for (uint32_t i = object->child_first[seed]; i < object->child_first[seed + 1]; i++)
+            out[n++] = object->children[i];
+    }
+    return n;
+}
+
 static int run_germann(struct search *search, const struct search_object *object,
                        const struct search_scene *scene, const struct search_query *query,
                        struct search_answer *out)
@@ -403,35 +426,54 @@ static int run_germann(struct search *search, const struct search_object *object
     if (err)
         return err;
     out->n_starts = 1;
-    uint32_t n = object->n_views;
-    struct search_fit *fits = malloc(n * sizeof *fits);
-    if (!fits)
-        return -ENOMEM;
-    err = search->ops->fit(search->device, object, &frame, NULL, n, query->n_iterations, fits);
+    out->stage_ms[SEARCH_STAGE_PREPARE] += elapsed_ms(&clock);
+    long n = object->n_views;
+    struct search_fit *fits = malloc((size_t)n * sizeof *fits);
+    uint32_t *views = query->n_coarse ? malloc((size_t)n * sizeof *views) : NULL;
+    err = fits && (views || !query->n_coarse) ? 0 : -ENOMEM;
+    if (!err && views) {
+        n = choose_views(search, object, &frame, query->n_coarse, views);
+        err = n < 0 ? (int)n : 0;
+        out->stage_ms[SEARCH_STAGE_COARSE] = elapsed_ms(&clock);
+    }
+    if (!err)
+        err = search->ops->fit(search->device, object, &frame, views, (uint32_t)n,
+                               query->n_iterations, fits);
+    uint32_t best[SEARCH_TOP_MAX], n_best = 0;
+    for (; !err && n_best < query->top && n_best < n; n_best++) {
+        best[n_best] = UINT32_MAX;
+        for (uint32_t i = 0; i < n; i++) {
+            bool taken = false;
+            for (uint32_t k = 0; k < n_best; k++)
+                taken |= best[k] == i;
+            if (!taken &&
+                (best[n_best] == UINT32_MAX || fits[i].error_px < fits[best[n_best]].error_px))
+                best[n_best] = i;
+        }
+    }
     out->stage_ms[SEARCH_STAGE_FIT] = elapsed_ms(&clock);
-    for (uint32_t k = 0; !err && k < query->top && k < n; k++) {
-        uint32_t best = 0;
-        for (uint32_t i = 1; i < n; i++)
-            best = fits[i].error_px < fits[best].error_px ? i : best;
+    for (uint32_t k = 0; k < n_best; k++) {
+        const struct search_fit *fit = &fits[best[k]];
+        uint32_t view = views ? views[best[k]] : best[k];
         const float half = SEARCH_WINDOW_PX / 2;
         struct search_candidate c;
-        from_frame(&frame, &object->views[best],
-                   (float)search_shift(fits[best].x) + SEARCH_CENTRE_PX - half,
-                   (float)search_shift(fits[best].y) + SEARCH_CENTRE_PX - half, fits[best].z, &c);
-        c.view = best;
-        struct search_pose *pose = &out->poses[out->n_poses++];
-        // The paper judges by its error alone: there is no confidence, and no refinement.
+        from_frame(&frame, &object->views[view],
+                   (float)search_shift(fit->x) + SEARCH_CENTRE_PX - half,
+                   (float)search_shift(fit->y) + SEARCH_CENTRE_PX - half, fit->z, &c);
+        // The paper stops here. The pose is judged, for its confidence, but not refined.
         search_refine_drawn(scene, object, &c, 0, &search->drawings[0]);
+        struct search_pose *pose = &out->poses[out->n_poses++];
+        c.view = view;
         report(object, &c, query, pose);
-        pose->error_px = fits[best].error_px;
-        fits[best].error_px = INFINITY;
+        pose->error_px = fit->error_px;
     }
-    out->n_compared = (uint64_t)n * query->n_iterations;
+    out->stage_ms[SEARCH_STAGE_REFINE] = elapsed_ms(&clock);
+    out->n_compared = (uint64_t)(n > 0 ? n : 0) * query->n_iterations;
     free(fits);
+    free(views);
     return err;
 }
 
-__attribute__((weak)) void search_debug(const char*,const struct search_candidate*,uint32_t,const struct search_object*);
 static int run_default(struct search *search, const struct search_object *object,
                        const struct search_scene *scene, const struct search_query *query,
                        struct search_answer *out)
@@ -468,15 +510,11 @@ static int run_default(struct search *search, const struct search_object *object
                    -(float)map->anchor_z[a] / SEARCH_UNIT, &candidates[i]);
     }
     struct refine_job job = {search, scene, object, candidates, 1};
-    if (search_debug) for(uint32_t i=0;i<n_hits;i++) candidates[i].score=(float)hits[i].score/4096.f;
-    if (search_debug) search_debug("hits",candidates,n_hits,object);
     parallel_for(search->pool, n_hits, refine_points, &job);
     uint32_t n = keep_distinct(object, candidates, n_hits, N_DRAWN, 0.17, 0.2f);
     out->stage_ms[SEARCH_STAGE_FIT] = elapsed_ms(&clock);
-    if (search_debug) search_debug("fit",candidates,n,object);
 
     parallel_for(search->pool, n, refine_drawn, &job);
-    if (search_debug) search_debug("drawn",candidates,n,object);
     // A single round tells right from wrong; the rounds that polish are for the few that are left.
     n = keep_distinct(object, candidates, n, query->top + N_SPARE, 0.17, 0.2f);
     job.n_rounds = 2;
@@ -504,8 +542,8 @@ int search_run(struct search *search, const struct search_object *object,
     struct timespec clock;
     clock_gettime(CLOCK_MONOTONIC, &clock);
     struct search_scene scene;
-    int err = prepare(search, image, query->preset == SEARCH_PRESET_DEFAULT ? object : NULL,
-                      &scene, out_field);
+    int err = prepare(search, image, query->preset == SEARCH_PRESET_DEFAULT ? object : NULL, &scene,
+                      out_field);
     if (!err)
         err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
     if (err)

@@ -206,10 +206,13 @@ static int allocate_views(struct search_object *object, uint32_t n)
 {
     object->views = calloc(n, sizeof *object->views);
     object->coarse = calloc(n, sizeof *object->coarse);
-    object->points = calloc((size_t)n * (SEARCH_POINTS + SEARCH_RING_POINTS), sizeof *object->points);
+    object->points =
+        calloc((size_t)n * (SEARCH_POINTS + SEARCH_RING_POINTS), sizeof *object->points);
     object->n_points = calloc(n, sizeof *object->n_points);
     object->n_ring = calloc(n, sizeof *object->n_ring);
-    return object->views && object->coarse && object->points && object->n_points && object->n_ring ? 0 : -ENOMEM;
+    return object->views && object->coarse && object->points && object->n_points && object->n_ring
+               ? 0
+               : -ENOMEM;
 }
 
 static int build_views(struct search *search, struct search_object *object,

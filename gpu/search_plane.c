@@ -76,7 +76,8 @@ static float walk(const struct planes *p, int u, int v, int du, int dv, float mo
     const float *fit = p->fit + 3 * (v * p->width + u);
     const struct search_camera *c = p->camera;
     float z0 = 1 / fit[2], reached = 0;
-    float x0 = ((float)(u * STEP) - c->cx) / c->fx * z0, y0 = ((float)(v * STEP) - c->cy) / c->fy * z0;
+    float x0 = ((float)(u * STEP) - c->cx) / c->fx * z0,
+          y0 = ((float)(v * STEP) - c->cy) / c->fy * z0;
     int missed = 0, n_on = 0, n_behind = 0;
     for (int k = 1; missed <= MISSES && reached < most_m; k++) {
         int x = u + k * du, y = v + k * dv;
@@ -122,7 +123,9 @@ static void mark_row(void *user, uint32_t item, uint32_t thread)
         for (int y = 0; y < STEP; y++)
             for (int x = 0; x < STEP; x++) {
                 float *z = p->z_m + (v * STEP + y) * stride + u * STEP + x;
-                float expected = fit[2] + (fit[0] * (float)(x - STEP / 2) + fit[1] * (float)(y - STEP / 2)) / STEP;
+                float expected =
+                    fit[2] +
+                    (fit[0] * (float)(x - STEP / 2) + fit[1] * (float)(y - STEP / 2)) / STEP;
                 if (*z > 0 && fabsf(1 / *z - expected) < tolerance(p, expected))
                     *z = -*z;
             }
@@ -132,8 +135,8 @@ static void mark_row(void *user, uint32_t item, uint32_t thread)
 void search_mark_planes(struct pool *pool, float *z_m, const struct search_camera *camera,
                         float radius_m, float *grid, float *fit)
 {
-    struct planes p = {camera, radius_m, z_m, grid, fit, camera->width / STEP,
-                       camera->height / STEP};
+    struct planes p = {
+        camera, radius_m, z_m, grid, fit, camera->width / STEP, camera->height / STEP};
     for (int v = 0; v < p.height; v++)
         for (int u = 0; u < p.width; u++) {
             float z = z_m[(v * STEP + STEP / 2) * camera->width + u * STEP + STEP / 2];

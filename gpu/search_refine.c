@@ -268,7 +268,8 @@ static void conclude(const struct tally *tally, float radius_m, float gate_m,
 }
 
 // The view nearest to the candidate's rotation, through the seeds.
-CPU_CLONES static uint32_t view_for(const struct search_object *object, const struct search_candidate *c)
+CPU_CLONES static uint32_t view_for(const struct search_object *object,
+                                    const struct search_candidate *c)
 {
     // A view looks along the ray to the object: the candidate's rotation seen from there.
     float ray[3] = {c->t_m[0], c->t_m[1], c->t_m[2]}, frame[9], seen[9];
@@ -332,8 +333,7 @@ static void pad_points(struct model_points *out)
         }
 }
 
-static void view_points(const struct search_object *object, uint32_t view,
-                        struct model_points *out)
+static void view_points(const struct search_object *object, uint32_t view, struct model_points *out)
 {
     const float *r = object->views[view].rotation;
     const struct search_point *points = view_list(object, view);
@@ -361,8 +361,7 @@ static const float *scene_at(const struct search_scene *scene, const float q[3])
     if (!(q[2] > 0.05f && fu > -0.5f && fv > -0.5f && fu < (float)cam->width - 0.5f &&
           fv < (float)cam->height - 0.5f))
         return nothing;
-    return scene->normal_z +
-           4 * ((size_t)(fv + 0.5f) * (size_t)cam->width + (size_t)(fu + 0.5f));
+    return scene->normal_z + 4 * ((size_t)(fv + 0.5f) * (size_t)cam->width + (size_t)(fu + 0.5f));
 }
 
 static void judge_points(const struct search_scene *scene, const struct search_object *object,
@@ -395,8 +394,7 @@ static void judge_points(const struct search_scene *scene, const struct search_o
         n_continued += s[3] < q[2] + gate ? 1 : 0;
         n_ended += s[3] < q[2] + gate ? 0 : 1;
     }
-    c->continued =
-        n_continued ? (float)n_continued / (float)(n_continued + n_ended) : 0;
+    c->continued = n_continued ? (float)n_continued / (float)(n_continued + n_ended) : 0;
     c->score -= 0.5f * c->continued * c->match;
 }
 

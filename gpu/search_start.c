@@ -142,7 +142,8 @@ static void start_normal(const float *normal_z, const struct search_camera *c, f
     for (int k = 0; k < 3; k++)
         p[k] = frame->rotation[k] * frame->start_m[0] + frame->rotation[3 + k] * frame->start_m[1] +
                frame->rotation[6 + k] * frame->start_m[2];
-    int u = (int)(c->fx * p[0] / p[2] + c->cx + 0.5f), v = (int)(c->fy * p[1] / p[2] + c->cy + 0.5f);
+    int u = (int)(c->fx * p[0] / p[2] + c->cx + 0.5f),
+        v = (int)(c->fy * p[1] / p[2] + c->cy + 0.5f);
     int r = (int)(0.1f * radius_m * fabsf(c->fx) / p[2]);
     r = r < 1 ? 1 : r > 6 ? 6 : r;
     for (int y = v - r < 0 ? 0 : v - r; y <= v + r && y < c->height; y++)
@@ -155,11 +156,11 @@ static void start_normal(const float *normal_z, const struct search_camera *c, f
         }
     float length = sqrtf(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2]);
     for (int k = 0; k < 3; k++)
-        frame->normal[k] = length < 1 ? 0
-                                      : (frame->rotation[3 * k] * sum[0] +
-                                         frame->rotation[3 * k + 1] * sum[1] +
-                                         frame->rotation[3 * k + 2] * sum[2]) /
-                                            length;
+        frame->normal[k] =
+            length < 1 ? 0
+                       : (frame->rotation[3 * k] * sum[0] + frame->rotation[3 * k + 1] * sum[1] +
+                          frame->rotation[3 * k + 2] * sum[2]) /
+                             length;
 }
 
 uint32_t search_starts(const float *z_m, const float *normal_z, const struct search_camera *camera,

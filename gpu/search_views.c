@@ -265,8 +265,8 @@ uint32_t search_pack_ring(const struct search_map *map, struct search_point *out
         if (map->edt[i] > -3 * SEARCH_UNIT || map->edt[i] <= -4 * SEARCH_UNIT)
             continue;
         seen++;
-        struct search_point p = {(uint8_t)(i % SEARCH_MAP_PX), (uint8_t)(i / SEARCH_MAP_PX), 0,
-                                 {0, 0, 0}, 0};
+        struct search_point p = {
+            (uint8_t)(i % SEARCH_MAP_PX), (uint8_t)(i / SEARCH_MAP_PX), 0, {0, 0, 0}, 0};
         if (n > SEARCH_RING_POINTS &&
             seen * SEARCH_RING_POINTS / n == (seen - 1) * SEARCH_RING_POINTS / n)
             continue;
@@ -300,10 +300,10 @@ int search_choose_seeds(struct search_object *object, uint32_t n_seeds)
     object->child_first = calloc(n_seeds + 1, sizeof *object->child_first);
     object->children = calloc(n, sizeof *object->children);
     object->seed_rotations = calloc((n_seeds + 7) / 8 * 72, sizeof *object->seed_rotations);
-    int err = parent && object->seeds && object->child_first && object->children &&
-                      object->seed_rotations
-                  ? 0
-                  : -ENOMEM;
+    int err =
+        parent && object->seeds && object->child_first && object->children && object->seed_rotations
+            ? 0
+            : -ENOMEM;
     if (err)
         goto out;
     for (uint32_t s = 0; s < n_seeds; s++) {

@@ -14,6 +14,7 @@ static const struct command {
 } commands[] = {
     {"register", "time of a registration, or the errors over the trials of a folder",
      bench_register},
+    {"search", "time of a pose search, or how well it does over synthetic scenes", bench_search},
     {"track", "time per frame and per stage, frame to frame, from a recording", bench_track},
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)

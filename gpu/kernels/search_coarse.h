@@ -42,8 +42,8 @@ SEARCH_FN int search_coarse_cell(int scene, int model, int ring, int anchor_z, i
 
 SEARCH_FN int search_coarse_facing(const float normal[3], const int8_t anchor[4])
 {
-    float dot = normal[0] * (float)anchor[0] + normal[1] * (float)anchor[1] +
-                normal[2] * (float)anchor[2];
+    float dot =
+        normal[0] * (float)anchor[0] + normal[1] * (float)anchor[1] + normal[2] * (float)anchor[2];
     int unknown = normal[0] == 0.f && normal[1] == 0.f && normal[2] == 0.f;
     return unknown || dot > 127 * SEARCH_ANCHOR_COSINE;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/search_scene.h"
+#include "tools/testscene.h"
 
 #include <errno.h>
 #include <math.h>
@@ -35,7 +35,7 @@ static double normal(uint64_t *state)
     return sqrt(-2 * log(u)) * cos(v);
 }
 
-static int reserve(struct scene_mesh *m, size_t n_vertices, size_t n_triangles)
+static int reserve(struct testscene_mesh *m, size_t n_vertices, size_t n_triangles)
 {
     if (m->n_vertices + n_vertices > m->vertex_capacity) {
         size_t n = 2 * m->vertex_capacity + n_vertices;
@@ -57,7 +57,7 @@ static int reserve(struct scene_mesh *m, size_t n_vertices, size_t n_triangles)
 }
 
 // A grid of n_u x n_v quads over a surface p(u, v), u and v in 0..1: every primitive is one.
-static int add_surface(struct scene_mesh *m, uint32_t n_u, uint32_t n_v,
+static int add_surface(struct testscene_mesh *m, uint32_t n_u, uint32_t n_v,
                        void (*surface)(const double *shape, double u, double v, double out[3]),
                        const double *shape)
 {
@@ -124,7 +124,7 @@ static void torus_at(const double *s, double u, double v, double out[3])
     out[2] = s[2] + r * sin(a);
 }
 
-static int add_box(struct scene_mesh *m, const double shape[6])
+static int add_box(struct testscene_mesh *m, const double shape[6])
 {
     // One call a face, because the faces do not share their rims.
     for (int face = 0; face < 6; face++) {
@@ -152,54 +152,54 @@ static int add_box(struct scene_mesh *m, const double shape[6])
     return 0;
 }
 
-static int add_tube(struct scene_mesh *m, const double shape[8])
+static int add_tube(struct testscene_mesh *m, const double shape[8])
 {
     return add_surface(m, 32, 16, tube_at, shape);
 }
 
-static int add_ellipsoid(struct scene_mesh *m, const double shape[6])
+static int add_ellipsoid(struct testscene_mesh *m, const double shape[6])
 {
     return add_surface(m, 32, 20, ellipsoid_at, shape);
 }
 
-static int add_torus(struct scene_mesh *m, const double shape[7])
+static int add_torus(struct testscene_mesh *m, const double shape[7])
 {
     return add_surface(m, 24, 16, torus_at, shape);
 }
 
-void scene_mesh_free(struct scene_mesh *mesh)
+void testscene_mesh_free(struct testscene_mesh *mesh)
 {
     free(mesh->vertices_m);
     free(mesh->triangles);
     memset(mesh, 0, sizeof *mesh);
 }
 
-int scene_mesh_make(enum scene_object object, struct scene_mesh *out)
+int testscene_mesh_make(enum testscene_object object, struct testscene_mesh *out)
 {
     memset(out, 0, sizeof *out);
     int err = 0;
     switch (object) {
-    case SCENE_OBJECT_ELBOW: // a pipe with a bend, a flange and a short branch
+    case TESTSCENE_OBJECT_ELBOW: // a pipe with a bend, a flange and a short branch
         err |= add_tube(out, (double[8]){0, 0, 0, 0.16, 0, 0, 0.022, 0.022});
         err |= add_tube(out, (double[8]){0, 0, 0, 0, 0.10, 0, 0.022, 0.022});
         err |= add_ellipsoid(out, (double[6]){0, 0, 0, 0.024, 0.024, 0.024});
         err |= add_tube(out, (double[8]){0.15, 0, 0, 0.012, 0, 0, 0.038, 0.038});
         err |= add_tube(out, (double[8]){0.08, 0, 0, 0, 0.01, 0.06, 0.016, 0.016});
         break;
-    case SCENE_OBJECT_DRILL:
+    case TESTSCENE_OBJECT_DRILL:
         err |= add_tube(out, (double[8]){-0.06, 0, 0, 0.13, 0, 0, 0.028, 0.026});
         err |= add_tube(out, (double[8]){0.07, 0, 0, 0.05, 0, 0, 0.018, 0.012});
         err |= add_tube(out, (double[8]){0.12, 0, 0, 0.05, 0, 0, 0.005, 0.003});
         err |= add_tube(out, (double[8]){-0.02, 0, -0.015, -0.03, 0, -0.12, 0.020, 0.018});
         err |= add_box(out, (double[6]){-0.045, 0, -0.145, 0.042, 0.028, 0.018});
         break;
-    case SCENE_OBJECT_MUG:
+    case TESTSCENE_OBJECT_MUG:
         err |= add_tube(out, (double[8]){0, 0, 0, 0, 0, 0.004, 0.038, 0.038});
         err |= add_surface(out, 40, 10, tube_at,
                            (double[8]){0, 0, 0, 0, 0, 0.1, 0.038, 0.044}); // closed at the top
         err |= add_torus(out, (double[7]){0.038, 0, 0.052, 0.030, 0.007, -1.4, 1.4});
         break;
-    case SCENE_OBJECT_DUCK:
+    case TESTSCENE_OBJECT_DUCK:
         err |= add_ellipsoid(out, (double[6]){0, 0, 0, 0.075, 0.05, 0.045});
         err |= add_ellipsoid(out, (double[6]){0.045, 0.004, 0.065, 0.034, 0.03, 0.034});
         err |= add_ellipsoid(out, (double[6]){0.085, 0.004, 0.058, 0.022, 0.017, 0.008});
@@ -208,11 +208,11 @@ int scene_mesh_make(enum scene_object object, struct scene_mesh *out)
         break;
     }
     if (err)
-        scene_mesh_free(out);
+        testscene_mesh_free(out);
     return err ? -ENOMEM : 0;
 }
 
-static int clutter_make(uint64_t *random, struct scene_mesh *out)
+static int clutter_make(uint64_t *random, struct testscene_mesh *out)
 {
     memset(out, 0, sizeof *out);
     double a = uniform(random, 0.02, 0.07), b = uniform(random, 0.02, 0.07);
@@ -237,7 +237,7 @@ static int clutter_make(uint64_t *random, struct scene_mesh *out)
         err |= add_ellipsoid(out, (double[6]){0.06, 0, 0, 0.6 * b, 0.5 * b, 0.5 * a});
     }
     if (err)
-        scene_mesh_free(out);
+        testscene_mesh_free(out);
     return err ? -ENOMEM : 0;
 }
 
@@ -249,7 +249,7 @@ struct canvas {
     size_t n_vertices; // capacity
 };
 
-static int canvas_draw(struct canvas *c, const struct scene_mesh *mesh, const struct se3 *T,
+static int canvas_draw(struct canvas *c, const struct testscene_mesh *mesh, const struct se3 *T,
                        float *depth)
 {
     if (mesh->n_vertices > c->n_vertices) {
@@ -288,7 +288,7 @@ static struct se3 random_rotation(uint64_t *random)
 }
 
 // Rests a mesh on the plane z = 0 of the world at (x, y), turned by R.
-static struct se3 rest_on_table(const struct scene_mesh *mesh, const struct se3 *R, double x,
+static struct se3 rest_on_table(const struct testscene_mesh *mesh, const struct se3 *R, double x,
                                 double y)
 {
     double low = INFINITY;
@@ -317,28 +317,28 @@ static struct se3 camera_from_world(double distance, double elevation)
 
 static int add_table(struct canvas *canvas, const struct se3 *T_camera_world)
 {
-    struct scene_mesh table = {0};
+    struct testscene_mesh table = {0};
     int err = add_box(&table, (double[6]){-0.2, 0, -0.02, 0.7, 0.8, 0.02});
     if (!err)
         err = add_box(&table, (double[6]){-1.3, 0, 0.2, 0.02, 2, 1.2}); // a wall behind
     if (!err)
         err = canvas_draw(canvas, &table, T_camera_world, canvas->depth);
-    scene_mesh_free(&table);
+    testscene_mesh_free(&table);
     return err;
 }
 
-static int add_clutter(struct canvas *canvas, enum scene_kind kind,
+static int add_clutter(struct canvas *canvas, enum testscene_kind kind,
                        const struct se3 *T_camera_world, const struct se3 *T_camera_model,
                        bool hide, uint64_t *random)
 {
     int n = (int)uniform(random, 4, 9);
     for (int i = 0; i < n; i++) {
-        struct scene_mesh mesh;
+        struct testscene_mesh mesh;
         int err = clutter_make(random, &mesh);
         if (err)
             return err;
         struct se3 R = random_rotation(random), T;
-        if (kind == SCENE_KIND_TABLE) {
+        if (kind == TESTSCENE_KIND_TABLE) {
             double angle = uniform(random, 0, 2 * M_PI), r = uniform(random, 0.12, 0.45);
             // Towards the camera (+x) when it is to hide something.
             if (hide && i < 3) {
@@ -356,7 +356,7 @@ static int add_clutter(struct canvas *canvas, enum scene_kind kind,
             T.t_m[2] = T_camera_model->t_m[2] + uniform(random, 0.22, 0.6);
         }
         err = canvas_draw(canvas, &mesh, &T, canvas->depth);
-        scene_mesh_free(&mesh);
+        testscene_mesh_free(&mesh);
         if (err)
             return err;
     }
@@ -399,8 +399,8 @@ static void expose(const float *depth, bool noise, uint64_t *random, uint16_t *o
     }
 }
 
-static int arrange(const struct scene_mesh *object, const struct scene_settings *settings,
-                   uint64_t *random, struct canvas *canvas, struct scene *out)
+static int arrange(const struct testscene_mesh *object, const struct testscene_settings *settings,
+                   uint64_t *random, struct canvas *canvas, struct testscene *out)
 {
     for (int i = 0; i < N_PIXELS; i++)
         canvas->depth[i] = canvas->alone[i] = INFINITY;
@@ -409,7 +409,7 @@ static int arrange(const struct scene_mesh *object, const struct scene_settings 
         camera_from_world(uniform(random, 0.55, 1.1), uniform(random, 0.5, 1.1));
     bool hide = settings->visible_max < 0.9f;
     int err = 0;
-    if (settings->kind == SCENE_KIND_TABLE) {
+    if (settings->kind == TESTSCENE_KIND_TABLE) {
         struct se3 W =
             rest_on_table(object, &R, uniform(random, -0.12, 0.12), uniform(random, -0.2, 0.2));
         // Clutter is arranged around the origin: move the world so that the object is there.
@@ -442,8 +442,8 @@ static int arrange(const struct scene_mesh *object, const struct scene_settings 
     return err;
 }
 
-int scene_create(const struct scene_mesh *object, const struct scene_settings *settings,
-                 struct scene *out)
+int testscene_create(const struct testscene_mesh *object, const struct testscene_settings *settings,
+                     struct testscene *out)
 {
     memset(out, 0, sizeof *out);
     if (object->n_triangles == 0)
@@ -468,11 +468,11 @@ int scene_create(const struct scene_mesh *object, const struct scene_settings *s
     free(canvas.y);
     free(canvas.value);
     if (err)
-        scene_free(out);
+        testscene_free(out);
     return err;
 }
 
-void scene_free(struct scene *scene)
+void testscene_free(struct testscene *scene)
 {
     free(scene->depth);
     scene->depth = NULL;
