@@ -81,7 +81,7 @@ int registration_open(struct registration **out, const struct register_config *c
     registration->log = config->log;
     registration->ops = &register_cpu_ops;
     int rc = -ENOTSUP;
-#ifdef POSED_HAVE_CUDA
+#ifdef POSED_REGISTER_CUDA
     if (config->backend != GPU_BACKEND_CPU) {
         rc = register_cuda_ops.open(&registration->device, config);
         if (rc == 0)
@@ -119,6 +119,21 @@ enum gpu_backend registration_backend(const struct registration *registration)
 const char *registration_description(const struct registration *registration)
 {
     return registration->description;
+}
+
+int register_stopped(const struct register_stop *stop)
+{
+    if (!stop)
+        return 0;
+    if (__atomic_load_n(&stop->requested, __ATOMIC_RELAXED))
+        return -ECANCELED;
+    if (stop->deadline_mono_ns) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec > stop->deadline_mono_ns)
+            return -ETIME;
+    }
+    return 0;
 }
 
 static void report(const struct task *task, double share, const char *stage)
@@ -261,7 +276,7 @@ static int search_from_start(const struct task *task, struct register_run *run)
 }
 
 // All points (of the all-pairs limit), down to the last sigma, until the steps are small.
-static int finish(const struct task *task, struct register_run *run)
+static int finish(const struct task *task, struct register_run *runs, uint32_t n_runs)
 {
     const struct register_settings *settings = task->settings;
     struct register_anneal last = stage(task, 0);
@@ -279,7 +294,12 @@ static int finish(const struct task *task, struct register_run *run)
     last.n_hold = settings->n_iterations ? settings->n_iterations : 150;
     last.presence_sigma2 = fmax(spacing * spacing, last.sigma2_last);
     last.planes = task->planes;
-    return anneal(task, &last, run, 1);
+    if (last.form == REGISTER_FORM_STREAMING)
+        return anneal(task, &last, runs, n_runs);
+    int rc = 0;
+    for (uint32_t i = 0; i < n_runs && rc == 0; i++)
+        rc = anneal(task, &last, &runs[i], 1);
+    return rc;
 }
 
 // Sets larger than the all-pairs limit: more points, near pairs only.
@@ -324,11 +344,9 @@ static int run_soft(const struct task *task, struct register_run **out, uint32_t
         *out_n = 1;
     }
     report(task, 0.7, "finish");
-    for (uint32_t i = 0; i < *out_n; i++) {
-        int rc = finish(task, &(*out)[i]);
-        if (rc < 0)
-            return rc;
-    }
+    int rc = finish(task, *out, *out_n);
+    if (rc < 0)
+        return rc;
     qsort(*out, *out_n, sizeof **out, compare_runs);
     const struct register_sets *sets = &task->registration->sets;
     if (task->n_source < sets->side[0].n || task->n_target < sets->side[1].n) {

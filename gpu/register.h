@@ -15,8 +15,6 @@
 #ifndef POSED_GPU_REGISTER_H
 #define POSED_GPU_REGISTER_H
 
-#include <stdatomic.h>
-
 #include "gpu/gpu.h"
 #include "proto/log.h"
 #include "proto/types.h"
@@ -62,9 +60,11 @@ struct register_settings {
     bool point_to_plane;   // default true: last stages point to plane when the target has normals
 };
 
-// Lets another thread end a registration: set `requested`, or a deadline.
+// Lets another thread end a registration: set `requested` (__atomic_store_n; not an atomic_bool,
+// which CUDA sources cannot name), or a deadline. The CPU looks at it in every iteration, CUDA
+// between stages, of which the longest takes milliseconds.
 struct register_stop {
-    atomic_bool requested;
+    int requested;
     int64_t deadline_mono_ns; // CLOCK_MONOTONIC, 0 = none
     // Called from the registering thread when a stage begins, 0..1; NULL: nobody asks.
     void (*progress)(void *user, double share, const char *stage);

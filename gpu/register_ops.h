@@ -74,6 +74,9 @@ struct register_nearest {
     bool planes;
 };
 
+// 0, -ECANCELED or -ETIME.
+int register_stopped(const struct register_stop *stop);
+
 struct register_ops {
     enum gpu_backend backend;
     // Returns 0 or -ENODEV, -ENOMEM, -EIO.
@@ -92,7 +95,7 @@ struct register_ops {
 };
 
 extern const struct register_ops register_cpu_ops;
-#ifdef POSED_HAVE_CUDA
+#ifdef POSED_REGISTER_CUDA
 extern const struct register_ops register_cuda_ops;
 #endif
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // posectl: asks a running posed, and watches it. The commands that only ask stand here.
 #include "tools/posectl.h"
+#include "tools/posectl_register.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -687,6 +688,7 @@ static const struct {
     {"trajectory", run_trajectory, "the trajectory so far, TUM format; -o FILE"},
     {"reset", run_reset, "start the tracking afresh"},
     {"params", run_params, "the settings in force"},
+    {"register", posectl_register, "the transform between two point clouds; --local"},
 };
 
 static void print_help(FILE *file)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "gpu/kernels/register_schedule.h"
 #include "gpu/kernels/register_solve.h"
 #include "gpu/kernels/register_weights.h"
 
@@ -33,69 +34,20 @@ static size_t blocks_of(size_t n)
     return (n + REGISTER_PASS_BLOCK - 1) / REGISTER_PASS_BLOCK;
 }
 
-int register_cpu_stopped(const struct register_stop *stop)
-{
-    if (!stop)
-        return 0;
-    if (atomic_load(&stop->requested))
-        return -ECANCELED;
-    if (stop->deadline_mono_ns) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec > stop->deadline_mono_ns)
-            return -ETIME;
-    }
-    return 0;
-}
-
-double register_cpu_apply(struct register_run *run, const struct se3 *step)
-{
-    run->T = se3_compose(step, &run->T);
-    run->T = se3_normalized(&run->T);
-    return sqrt(step->t_m[0] * step->t_m[0] + step->t_m[1] * step->t_m[1] +
-                step->t_m[2] * step->t_m[2]) +
-           se3_angle(step);
-}
-
 int register_cpu_schedule(const struct register_anneal *anneal, struct register_run *run,
                           const struct register_stop *stop,
                           double (*iterate)(void *context, double sigma2, struct register_run *run),
                           void *context)
 {
-    run->converged = false;
-    run->determined = true;
-    double sigma2 = anneal->sigma2_first;
-    double ratio2 = anneal->residual_ratio * anneal->residual_ratio;
-    uint32_t n_held = 0;
-    for (;;) {
-        for (uint32_t inner = 0; inner < anneal->n_inner; inner++) {
-            int rc = register_cpu_stopped(stop);
-            if (rc < 0)
-                return rc;
-            double size = iterate(context, sigma2, run);
-            run->n_iterations++;
-            run->determined = run->determined && size >= 0;
-            run->converged = size >= 0 && size < anneal->tolerance;
-        }
-        // A schedule without a hold ends before its last value, as the paper's does.
-        if (sigma2 * anneal->factor <= anneal->sigma2_last && anneal->n_hold == 0)
-            return 0;
-        bool at_noise = ratio2 > 0 && run->residual2 > ratio2 * sigma2;
-        if (!at_noise && sigma2 > anneal->sigma2_last) {
-            sigma2 = fmax(sigma2 * anneal->factor, anneal->sigma2_last);
-            continue;
-        }
-        if (run->converged || n_held == anneal->n_hold)
-            return 0;
-        n_held++;
-    }
-}
-
-void register_cpu_finish(const double *sums, struct register_run *run)
-{
-    run->mass = sums[REGISTER_SUM_W];
-    run->residual2 = run->mass > 0 ? sums[REGISTER_SUM_R2] / run->mass : 0;
-    register_information(sums, run->information);
+    struct register_schedule schedule = register_schedule_begin(anneal, run);
+    do {
+        int rc = register_stopped(stop);
+        if (rc < 0)
+            return rc;
+        double size = iterate(context, schedule.sigma2, run);
+        register_schedule_note(anneal, size, run);
+    } while (register_schedule_next(anneal, run, &schedule));
+    return 0;
 }
 
 static int work_init(struct work *work, struct register_cpu *cpu,
@@ -300,11 +252,7 @@ static double iterate(void *context, double sigma2, struct register_run *run)
         }
         gather_sums(work, anneal->n_target);
     }
-    register_cpu_finish(work->sums, run);
-    struct se3 step;
-    bool determined = anneal->planes ? register_solve_planes(work->sums, &step)
-                                     : register_solve_points(work->sums, &step);
-    return determined ? register_cpu_apply(run, &step) : -1;
+    return register_step(work->sums, anneal->planes, run);
 }
 
 static void presence_block_source(void *context, uint32_t block)
@@ -352,6 +300,7 @@ static int anneal_run(struct work *work, struct register_run *run, const struct 
     int rc = register_cpu_schedule(work->anneal, run, stop, iterate, work);
     if (rc < 0)
         return rc;
+    register_finish(work->sums, run);
     if (work->anneal->presence_sigma2 > 0)
         measure_presence(work, run);
     return 0;
@@ -404,12 +353,13 @@ static int cpu_anneal(void *device, const struct register_anneal *anneal, struct
     struct register_cpu *cpu = device;
     if (anneal->form == REGISTER_FORM_DENSE)
         return register_cpu_anneal_dense(cpu, anneal, runs, stop);
-    if (n_runs > 1)
+    // Fewer runs than would keep the threads busy to the end share out their rows instead.
+    if (n_runs > 4 * pool_n_threads(cpu->pool))
         return anneal_batch(cpu, anneal, runs, n_runs, stop);
     struct work work;
     int rc = work_init(&work, cpu, anneal, true);
-    if (rc == 0)
-        rc = anneal_run(&work, runs, stop);
+    for (uint32_t i = 0; rc == 0 && i < n_runs; i++)
+        rc = anneal_run(&work, &runs[i], stop);
     work_free(&work);
     return rc;
 }

@@ -16,21 +16,12 @@ struct register_cpu {
     struct log_sink log;
 };
 
-// 0, -ECANCELED or -ETIME.
-int register_cpu_stopped(const struct register_stop *stop);
-
-// Applies a step on the left of run->T. Returns its size, |translation| + angle.
-double register_cpu_apply(struct register_run *run, const struct se3 *step);
-
 // Takes sigma^2 through its schedule and calls `iterate` for every M-step; that returns the size
 // of the step, or a negative number when it was not determined.
 int register_cpu_schedule(const struct register_anneal *anneal, struct register_run *run,
                           const struct register_stop *stop,
                           double (*iterate)(void *context, double sigma2, struct register_run *run),
                           void *context);
-
-// Mass, residual and information of a run from the sums of its last M-step.
-void register_cpu_finish(const double *sums, struct register_run *run);
 
 // The second form: matrices in memory, plain loops (gpu/cpu/register_dense.c).
 int register_cpu_anneal_dense(struct register_cpu *cpu, const struct register_anneal *anneal,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/kernels/register_schedule.h"
 #include "gpu/kernels/register_solve.h"
 #include "gpu/kernels/register_weights.h"
 
@@ -157,11 +158,7 @@ static double dense_iterate(void *context, double sigma2, struct register_run *r
         paper_sums(dense, &run->T, sigma2);
     else
         sinkhorn_sums(dense, &run->T, sigma2);
-    register_cpu_finish(dense->sums, run);
-    struct se3 step;
-    bool determined = dense->anneal->planes ? register_solve_planes(dense->sums, &step)
-                                            : register_solve_points(dense->sums, &step);
-    return determined ? register_cpu_apply(run, &step) : -1;
+    return register_step(dense->sums, dense->anneal->planes, run);
 }
 
 static void dense_presence(struct dense *dense, struct register_run *run)
@@ -204,6 +201,8 @@ int register_cpu_anneal_dense(struct register_cpu *cpu, const struct register_an
     for (size_t j = 0; j < m; j++)
         dense.v[j] = 1;
     int rc = register_cpu_schedule(anneal, run, stop, dense_iterate, &dense);
+    if (rc == 0)
+        register_finish(dense.sums, run);
     if (rc == 0 && anneal->presence_sigma2 > 0)
         dense_presence(&dense, run);
     free(memory);

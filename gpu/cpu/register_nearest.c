@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/kernels/register_schedule.h"
 #include "gpu/kernels/register_solve.h"
 
 #define BLOCK 512u
@@ -106,7 +107,7 @@ int register_cpu_nearest(void *device, const struct register_nearest *settings,
     if (rc < 0)
         return rc;
     uint32_t n_blocks = (settings->n_source + BLOCK - 1) / BLOCK;
-    double sums[REGISTER_N_SUMS + 1];
+    double sums[REGISTER_N_SUMS + 1] = {0};
     struct near near = {cpu, settings, &run->T, NULL};
     near.partial = malloc(n_blocks * sizeof sums);
     if (!near.partial)
@@ -114,23 +115,20 @@ int register_cpu_nearest(void *device, const struct register_nearest *settings,
     run->converged = false;
     run->determined = true;
     for (uint32_t k = 0; k < settings->n_iterations && !run->converged && run->determined; k++) {
-        if ((rc = register_cpu_stopped(stop)) < 0)
+        if ((rc = register_stopped(stop)) < 0)
             break;
         pool_run(cpu->pool, near_block, &near, n_blocks);
         memset(sums, 0, sizeof sums);
         for (uint32_t block = 0; block < n_blocks; block++)
             for (int i = 0; i <= REGISTER_N_SUMS; i++)
                 sums[i] += near.partial[block * (REGISTER_N_SUMS + 1) + (uint32_t)i];
-        struct se3 step;
-        run->determined =
-            sums[REGISTER_N_SUMS] >= 3 && (settings->planes ? register_solve_planes(sums, &step)
-                                                            : register_solve_points(sums, &step));
+        double size = sums[REGISTER_N_SUMS] < 3 ? -1 : register_step(sums, settings->planes, run);
         run->n_iterations++;
-        if (!run->determined)
-            break;
-        run->converged = register_cpu_apply(run, &step) < settings->tolerance;
-        register_cpu_finish(sums, run);
+        run->determined = size >= 0;
+        run->converged = run->determined && size < settings->tolerance;
     }
+    if (run->n_iterations > 0)
+        register_finish(sums, run);
     free(near.partial);
     return rc;
 }

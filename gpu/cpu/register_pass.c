@@ -6,8 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __AVX512F__
+#ifdef __SSE2__
 #include <immintrin.h>
+#endif
+#ifdef __AVX512F__
 #define LANES      16
 #define PASS_LABEL "AVX-512"
 #elif defined(__AVX2__)
@@ -106,28 +108,56 @@ static inline __attribute__((always_inline)) void pass(const struct register_row
     }
 }
 
+// Far pairs underflow all the time. Without this an Intel core spends 150 cycles on each of them
+// (27 times the run time of a whole anneal was measured); AMD's do not mind.
+static unsigned flush_denormals(void)
+{
+#ifdef __SSE2__
+    unsigned saved = _mm_getcsr();
+    _mm_setcsr(saved | 0x8040); // flush to zero, denormals are zero
+    return saved;
+#else
+    return 0;
+#endif
+}
+
+static void restore_denormals(unsigned saved)
+{
+#ifdef __SSE2__
+    _mm_setcsr(saved);
+#else
+    (void)saved;
+#endif
+}
+
 static void sums(const struct register_rows *rows, const struct register_columns *columns,
                  size_t begin, size_t end)
 {
+    unsigned saved = flush_denormals();
     if (columns->w)
         pass(rows, columns, begin, end, 1, 0, 0);
     else
         pass(rows, columns, begin, end, 0, 0, 0);
+    restore_denormals(saved);
 }
 
 static void moments(const struct register_rows *rows, const struct register_columns *columns,
                     size_t begin, size_t end)
 {
+    unsigned saved = flush_denormals();
     if (columns->w)
         pass(rows, columns, begin, end, 1, 0, 1);
     else
         pass(rows, columns, begin, end, 0, 0, 1);
+    restore_denormals(saved);
 }
 
 static void emicp(const struct register_rows *rows, const struct register_columns *columns,
                   size_t begin, size_t end)
 {
+    unsigned saved = flush_denormals();
     pass(rows, columns, begin, end, 0, 1, 1);
+    restore_denormals(saved);
 }
 
 extern const struct register_passes POSED_PASS_NAME;

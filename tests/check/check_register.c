@@ -343,7 +343,7 @@ static void bench(const struct register_ops *ops, void *device)
 
 static void check_cuda(const struct register_config *config, void *cpu)
 {
-#ifdef POSED_HAVE_CUDA
+#ifdef POSED_REGISTER_CUDA
     void *cuda = NULL;
     int rc = register_cuda_ops.open(&cuda, config);
     if (rc == -ENODEV) {

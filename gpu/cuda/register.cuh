@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the registration's CUDA backend share.
+#ifndef POSED_GPU_CUDA_REGISTER_CUH
+#define POSED_GPU_CUDA_REGISTER_CUH
+
+#include <cuda_runtime.h>
+#include <errno.h>
+#include <math.h>
+
+#include "proto/se3.h"
+extern "C" {
+#include "gpu/register_ops.h"
+}
+
+// Device memory that grows and stays.
+struct register_memory {
+    void *at;
+    size_t bytes;
+};
+
+struct register_cuda {
+    int index, n_sms;
+    char name[128];
+    cudaStream_t stream;
+    struct log_sink log;
+    bool logged_error; // one line is enough: what follows is its consequence
+    // By side: points as (x, y, z, |p|^2), normals as (x, y, z, 0).
+    struct register_memory points[2], normals[2], staging;
+    uint32_t n[2];
+    float low[3], high[3]; // the target's box
+    size_t shared_bytes;   // dynamic shared memory that a block may have
+    struct register_memory scratch, runs, grid;
+    void *blas; // dense form: cublasHandle_t, made when first needed
+};
+
+// 0, or -EIO (-ENOMEM) after logging expression and line.
+int register_cuda_check(struct register_cuda *cuda, cudaError_t error, const char *what, int line);
+#define CHECK(expression)                                                              \
+    do {                                                                               \
+        int check_rc = register_cuda_check(cuda, (expression), #expression, __LINE__); \
+        if (check_rc < 0)                                                              \
+            return check_rc;                                                           \
+    } while (0)
+
+// Makes room; what was there is lost. 0, -ENOMEM or -EIO.
+int register_cuda_reserve(struct register_cuda *cuda, struct register_memory *memory, size_t bytes);
+
+int register_cuda_anneal_dense(struct register_cuda *cuda, const struct register_anneal *anneal,
+                               struct register_run *run, const struct register_stop *stop);
+void register_cuda_dense_close(struct register_cuda *cuda);
+int register_cuda_nearest(void *device, const struct register_nearest *nearest,
+                          struct register_run *run, const struct register_stop *stop);
+
+#endif

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// Iterations over near pairs only, on CUDA. Weights cut off at 3 sigma look into the 27 cells of a
+// uniform grid around a point (sorted points, so that three cells in a row are one range); ICP
+// looks at all target points, whose nearest one is found with an ordered 64-bit minimum: integers,
+// and so the same result whatever the order of the blocks.
+#include "gpu/cuda/register.cuh"
+
+#include <cub/device/device_radix_sort.cuh>
+#include <string.h>
+
+#include "gpu/kernels/register_schedule.h"
+
+#define BLOCK     256
+#define MAX_CELLS 160 // along one axis
+
+struct grid {
+    float origin[3], inverse;
+    int n[3];
+    const uint32_t *starts; // n cells + 1
+    const float4 *points;   // sorted by cell
+    const float4 *normals;
+};
+
+struct near {
+    struct register_nearest settings;
+    const float4 *source, *target, *normals;
+    uint32_t n_target;
+    struct grid grid;
+    unsigned long long *nearest; // ICP: squared distance << 32 | index, by source point
+    double *partial;             // REGISTER_N_SUMS + 1 a block
+    uint32_t n_blocks;
+    struct register_run *run;
+    uint32_t *done;
+};
+
+static __device__ int cell_along(const struct grid *grid, int axis, float p)
+{
+    int c = (int)floorf((p - grid->origin[axis]) * grid->inverse);
+    return min(max(c, 0), grid->n[axis] - 1);
+}
+
+static __global__ void find_cells(struct grid grid, const float4 *points, uint32_t n,
+                                  uint32_t *out_keys, uint32_t *out_order)
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    float4 p = points[i];
+    out_keys[i] =
+        (uint32_t)((cell_along(&grid, 2, p.z) * grid.n[1] + cell_along(&grid, 1, p.y)) * grid.n[0] +
+                   cell_along(&grid, 0, p.x));
+    out_order[i] = i;
+}
+
+// Sorted keys -> where each cell begins; and the points in that order.
+static __global__ void fill_grid(const uint32_t *keys, const uint32_t *order, const float4 *points,
+                                 const float4 *normals, uint32_t n, uint32_t n_cells,
+                                 uint32_t *out_starts, float4 *out_points, float4 *out_normals)
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i > n)
+        return;
+    uint32_t from = i == 0 ? 0 : keys[i - 1] + 1, to = i == n ? n_cells : keys[i];
+    for (uint32_t c = from; c <= to; c++)
+        out_starts[c] = i;
+    if (i == n)
+        return;
+    out_points[i] = points[order[i]];
+    if (normals)
+        out_normals[i] = normals[order[i]];
+}
+
+static __device__ void source_point(const struct near *near, uint32_t i, double y[3])
+{
+    const float4 p = near->source[i];
+    const double local[3] = {p.x, p.y, p.z};
+    se3_apply(&near->run->T, local, y);
+}
+
+// Adds the block's sums and posts them.
+static __device__ void post_sums(const struct near *near, const double *mine)
+{
+    __shared__ double warp_sums[BLOCK / 32][REGISTER_N_SUMS + 1];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    for (int s = 0; s <= REGISTER_N_SUMS; s++) {
+        double v = mine[s];
+        for (int d = 16; d > 0; d >>= 1)
+            v += __shfl_xor_sync(0xffffffffu, v, d);
+        if (lane == 0)
+            warp_sums[warp][s] = v;
+    }
+    __syncthreads();
+    for (int s = (int)threadIdx.x; s <= REGISTER_N_SUMS; s += BLOCK) {
+        double v = 0;
+        for (int w = 0; w < BLOCK / 32; w++)
+            v += warp_sums[w][s];
+        near->partial[(size_t)blockIdx.x * (REGISTER_N_SUMS + 1) + (size_t)s] = v;
+    }
+}
+
+static __global__ void __launch_bounds__(BLOCK) sum_truncated(struct near near)
+{
+    if (*near.done)
+        return;
+    uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
+    double mine[REGISTER_N_SUMS + 1] = {0};
+    if (i < near.settings.n_source) {
+        const struct grid *grid = &near.grid;
+        double y[3];
+        source_point(&near, i, y);
+        const float p[3] = {(float)y[0], (float)y[1], (float)y[2]};
+        const float limit2 = (float)(9 * near.settings.sigma2);
+        const float k = (float)(-0.72134752044448170 / near.settings.sigma2);
+        float sum = 0, sx[3] = {0, 0, 0}, sn[3] = {0, 0, 0};
+        int first[3], last[3];
+        bool outside = false;
+        for (int a = 0; a < 3; a++) {
+            int c = (int)floorf((p[a] - grid->origin[a]) * grid->inverse);
+            outside = outside || c < -1 || c > grid->n[a];
+            first[a] = max(c - 1, 0);
+            last[a] = min(c + 1, grid->n[a] - 1);
+        }
+        for (int cz = first[2]; !outside && cz <= last[2]; cz++)
+            for (int cy = first[1]; cy <= last[1]; cy++) {
+                uint32_t row = (uint32_t)((cz * grid->n[1] + cy) * grid->n[0]);
+                uint32_t end = grid->starts[row + (uint32_t)last[0] + 1];
+                for (uint32_t j = grid->starts[row + (uint32_t)first[0]]; j < end; j++) {
+                    const float4 x = grid->points[j];
+                    float dx = x.x - p[0], dy = x.y - p[1], dz = x.z - p[2];
+                    float d2 = dx * dx + dy * dy + dz * dz;
+                    if (d2 > limit2)
+                        continue;
+                    float e = exp2f(k * d2);
+                    sum += e;
+                    // Differences keep the digits that sums of coordinates would lose.
+                    sx[0] += e * dx;
+                    sx[1] += e * dy;
+                    sx[2] += e * dz;
+                    if (near.settings.planes) {
+                        const float4 n = grid->normals[j];
+                        sn[0] += e * n.x;
+                        sn[1] += e * n.y;
+                        sn[2] += e * n.z;
+                    }
+                }
+            }
+        if (sum > 0) {
+            const double weight = sum / (near.settings.slack + sum);
+            const double x[3] = {p[0] + (double)sx[0] / sum, p[1] + (double)sx[1] / sum,
+                                 p[2] + (double)sx[2] / sum};
+            register_add_pair(mine, weight, x, y);
+            if (near.settings.planes) {
+                const double length =
+                    sqrt((double)sn[0] * sn[0] + (double)sn[1] * sn[1] + (double)sn[2] * sn[2]);
+                const double inverse = length > 0 ? 1 / length : 0;
+                const double n[3] = {sn[0] * inverse, sn[1] * inverse, sn[2] * inverse};
+                register_add_plane(mine, weight, x, y, n);
+            }
+            mine[REGISTER_N_SUMS] = 1;
+        }
+    }
+    post_sums(&near, mine);
+}
+
+// Each block looks at a slice of the target for its 256 source points.
+static __global__ void __launch_bounds__(BLOCK) find_nearest(struct near near)
+{
+    __shared__ float4 tile[BLOCK];
+    if (*near.done)
+        return;
+    const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
+    const uint32_t first = (uint32_t)((uint64_t)near.n_target * blockIdx.y / gridDim.y);
+    const uint32_t last = (uint32_t)((uint64_t)near.n_target * (blockIdx.y + 1) / gridDim.y);
+    double y[3] = {0, 0, 0};
+    if (i < near.settings.n_source)
+        source_point(&near, i, y);
+    const float p[3] = {(float)y[0], (float)y[1], (float)y[2]};
+    float best = INFINITY;
+    uint32_t index = 0;
+    for (uint32_t begin = first; begin < last; begin += BLOCK) {
+        const uint32_t n = min((uint32_t)BLOCK, last - begin);
+        __syncthreads();
+        if (threadIdx.x < n)
+            tile[threadIdx.x] = near.target[begin + threadIdx.x];
+        __syncthreads();
+        for (uint32_t j = 0; j < n; j++) {
+            float dx = tile[j].x - p[0], dy = tile[j].y - p[1], dz = tile[j].z - p[2];
+            float d2 = dx * dx + dy * dy + dz * dz;
+            if (d2 < best) {
+                best = d2;
+                index = begin + j;
+            }
+        }
+    }
+    if (i < near.settings.n_source && last > first)
+        atomicMin(&near.nearest[i],
+                  (unsigned long long)__float_as_uint(best) << 32 | (unsigned long long)index);
+}
+
+static __global__ void __launch_bounds__(BLOCK) sum_nearest(struct near near)
+{
+    if (*near.done)
+        return;
+    const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
+    double mine[REGISTER_N_SUMS + 1] = {0};
+    if (i < near.settings.n_source) {
+        const unsigned long long found = near.nearest[i];
+        const float d2 = __uint_as_float((uint32_t)(found >> 32));
+        const double limit = near.settings.max_distance;
+        near.nearest[i] = ~0ull; // for the next iteration
+        if (!(limit > 0) || d2 < limit * limit) {
+            const float4 x4 = near.target[(uint32_t)found];
+            const double x[3] = {x4.x, x4.y, x4.z};
+            double y[3];
+            source_point(&near, i, y);
+            register_add_pair(mine, 1, x, y);
+            if (near.settings.planes) {
+                const float4 n4 = near.normals[(uint32_t)found];
+                const double n[3] = {n4.x, n4.y, n4.z};
+                register_add_plane(mine, 1, x, y, n);
+            }
+            mine[REGISTER_N_SUMS] = 1;
+        }
+    }
+    post_sums(&near, mine);
+}
+
+static __global__ void __launch_bounds__(64) solve_step(struct near near)
+{
+    __shared__ double sums[REGISTER_N_SUMS + 1];
+    if (*near.done)
+        return;
+    if (threadIdx.x <= REGISTER_N_SUMS) {
+        double v = 0;
+        for (uint32_t b = 0; b < near.n_blocks; b++)
+            v += near.partial[(size_t)b * (REGISTER_N_SUMS + 1) + threadIdx.x];
+        sums[threadIdx.x] = v;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        struct register_run *run = near.run;
+        double size =
+            sums[REGISTER_N_SUMS] < 3 ? -1 : register_step(sums, near.settings.planes, run);
+        run->n_iterations++;
+        run->determined = size >= 0;
+        run->converged = run->determined && size < near.settings.tolerance;
+        *near.done = !run->determined || run->converged;
+        register_finish(sums, run);
+    }
+}
+
+// Cells of 3 sigma, or larger where the box would need too many.
+static uint32_t shape_grid(const struct register_cuda *cuda, double sigma2, struct grid *grid)
+{
+    float size = 3 * (float)sqrt(sigma2);
+    uint32_t n_cells = 1;
+    for (int a = 0; a < 3; a++)
+        size = fmaxf(size, (cuda->high[a] - cuda->low[a]) / (MAX_CELLS - 1));
+    for (int a = 0; a < 3; a++) {
+        grid->origin[a] = cuda->low[a];
+        grid->n[a] = (int)((cuda->high[a] - cuda->low[a]) / size) + 1;
+        n_cells *= (uint32_t)grid->n[a];
+    }
+    grid->inverse = 1 / size;
+    return n_cells;
+}
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+static int build_grid(struct register_cuda *cuda, double sigma2, bool with_normals,
+                      struct grid *grid)
+{
+    const uint32_t n = cuda->n[REGISTER_TARGET], n_cells = shape_grid(cuda, sigma2, grid);
+    int bits = 1;
+    while (n_cells >> bits)
+        bits++;
+    size_t sort_bytes = 0;
+    CHECK(cub::DeviceRadixSort::SortPairs(NULL, sort_bytes, (uint32_t *)NULL, (uint32_t *)NULL,
+                                          (uint32_t *)NULL, (uint32_t *)NULL, (int)n, 0, bits));
+    const size_t sizes[] = {rounded(n * sizeof(float4)),
+                            rounded(with_normals ? n * sizeof(float4) : 0),
+                            rounded(n * 4),
+                            rounded(n * 4),
+                            rounded(n * 4),
+                            rounded(n * 4),
+                            rounded(((size_t)n_cells + 1) * 4),
+                            rounded(sort_bytes)};
+    size_t total = 0;
+    for (size_t i = 0; i < 8; i++)
+        total += sizes[i];
+    int rc = register_cuda_reserve(cuda, &cuda->grid, total);
+    if (rc < 0)
+        return rc;
+    char *part[8], *at = (char *)cuda->grid.at;
+    for (size_t i = 0; i < 8; at += sizes[i++])
+        part[i] = at;
+    uint32_t *keys = (uint32_t *)part[2], *order = (uint32_t *)part[3];
+    uint32_t *sorted_keys = (uint32_t *)part[4], *sorted_order = (uint32_t *)part[5];
+    const float4 *points = (const float4 *)cuda->points[REGISTER_TARGET].at;
+    const float4 *normals =
+        with_normals ? (const float4 *)cuda->normals[REGISTER_TARGET].at : (const float4 *)NULL;
+    find_cells<<<(n + BLOCK - 1) / BLOCK, BLOCK, 0, cuda->stream>>>(*grid, points, n, keys, order);
+    CHECK(cudaGetLastError());
+    CHECK(cub::DeviceRadixSort::SortPairs(part[7], sort_bytes, keys, sorted_keys, order,
+                                          sorted_order, (int)n, 0, bits, cuda->stream));
+    fill_grid<<<n / BLOCK + 1, BLOCK, 0, cuda->stream>>>(sorted_keys, sorted_order, points, normals,
+                                                         n, n_cells, (uint32_t *)part[6],
+                                                         (float4 *)part[0], (float4 *)part[1]);
+    CHECK(cudaGetLastError());
+    grid->points = (const float4 *)part[0];
+    grid->normals = (const float4 *)part[1];
+    grid->starts = (const uint32_t *)part[6];
+    return 0;
+}
+
+static int iterate(struct register_cuda *cuda, const struct near *near)
+{
+    if (near->settings.kind == REGISTER_NEAREST_TRUNCATED) {
+        sum_truncated<<<near->n_blocks, BLOCK, 0, cuda->stream>>>(*near);
+    } else {
+        // Enough slices of the target that every SM has blocks.
+        uint32_t slices = (uint32_t)cuda->n_sms * 8 / near->n_blocks + 1;
+        uint32_t most = near->n_target / BLOCK + 1;
+        slices = slices < most ? slices : most;
+        find_nearest<<<dim3(near->n_blocks, slices), BLOCK, 0, cuda->stream>>>(*near);
+        CHECK(cudaGetLastError());
+        sum_nearest<<<near->n_blocks, BLOCK, 0, cuda->stream>>>(*near);
+    }
+    CHECK(cudaGetLastError());
+    solve_step<<<1, 64, 0, cuda->stream>>>(*near);
+    CHECK(cudaGetLastError());
+    return 0;
+}
+
+int register_cuda_nearest(void *device, const struct register_nearest *settings,
+                          struct register_run *run, const struct register_stop *stop)
+{
+    struct register_cuda *cuda = (struct register_cuda *)device;
+    struct near near;
+    memset(&near, 0, sizeof near);
+    CHECK(cudaSetDevice(cuda->index));
+    near.settings = *settings;
+    near.source = (const float4 *)cuda->points[REGISTER_SOURCE].at;
+    near.target = (const float4 *)cuda->points[REGISTER_TARGET].at;
+    near.normals = (const float4 *)cuda->normals[REGISTER_TARGET].at;
+    near.n_target = cuda->n[REGISTER_TARGET];
+    near.n_blocks = (settings->n_source + BLOCK - 1) / BLOCK;
+    int rc = 0;
+    if (settings->kind == REGISTER_NEAREST_TRUNCATED)
+        rc = build_grid(cuda, settings->sigma2, settings->planes, &near.grid);
+    const size_t partial_bytes = rounded(near.n_blocks * (REGISTER_N_SUMS + 1) * sizeof(double));
+    const size_t nearest_bytes = rounded(settings->n_source * sizeof *near.nearest);
+    const size_t run_bytes = rounded(sizeof *run);
+    if (rc == 0)
+        rc = register_cuda_reserve(cuda, &cuda->scratch, partial_bytes + nearest_bytes);
+    if (rc == 0)
+        rc = register_cuda_reserve(cuda, &cuda->runs, run_bytes + sizeof *near.done);
+    if (rc < 0)
+        return rc;
+    near.partial = (double *)cuda->scratch.at;
+    near.nearest = (unsigned long long *)((char *)cuda->scratch.at + partial_bytes);
+    near.run = (struct register_run *)cuda->runs.at;
+    near.done = (uint32_t *)((char *)cuda->runs.at + run_bytes);
+    run->converged = false;
+    run->determined = true;
+    CHECK(cudaMemcpyAsync(near.run, run, sizeof *run, cudaMemcpyHostToDevice, cuda->stream));
+    CHECK(cudaMemsetAsync(near.done, 0, sizeof *near.done, cuda->stream));
+    CHECK(cudaMemsetAsync(near.nearest, 0xff, nearest_bytes, cuda->stream));
+    for (uint32_t k = 0; k < settings->n_iterations && rc == 0; k++) {
+        rc = register_stopped(stop);
+        if (rc == 0)
+            rc = iterate(cuda, &near);
+    }
+    CHECK(cudaMemcpyAsync(run, near.run, sizeof *run, cudaMemcpyDeviceToHost, cuda->stream));
+    CHECK(cudaStreamSynchronize(cuda->stream));
+    return rc;
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// posectl register: reads two clouds, registers them, writes the transform (text, JSON), the
+// aligned cloud and a picture. With --local the work is done here, without a daemon.
+#include "tools/posectl_register.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/cloud.h"
+#include "gpu/register.h"
+#include "proto/se3.h"
+#include "tools/plot_register.h"
+
+static struct {
+    struct register_config config;
+    struct register_settings settings;
+    const char *paths[2];
+    const char *aligned, *picture;
+    bool local;
+} options;
+
+static void complain(void *user, enum log_level level, const char *line)
+{
+    (void)user;
+    if (level <= LOG_LEVEL_NOTICE)
+        posectl_complain("%s", line);
+}
+
+enum {
+    OPTION_METHOD = 512,
+    OPTION_FORM,
+    OPTION_PRESET,
+    OPTION_START,
+    OPTION_BACKEND,
+    OPTION_LOCAL,
+    OPTION_ALIGNED,
+    OPTION_PICTURE,
+};
+
+static const struct argp_option option_table[] = {
+    {"local", OPTION_LOCAL, NULL, 0, "Work here, without a daemon", 0},
+    {"method", OPTION_METHOD, "NAME", 0, "emicp (default), softassign or icp", 0},
+    {"form", OPTION_FORM, "NAME", 0, "streaming (default) or dense: the matrix in memory", 0},
+    {"preset", OPTION_PRESET, "NAME", 0,
+     "default, or tamaki: schedule and weights of the authors' program", 0},
+    {"start", OPTION_START, "NAME", 0,
+     "identity (default), or many: from everywhere, the best is taken", 0},
+    {"backend", OPTION_BACKEND, "NAME", 0, "auto (default), cpu or cuda; with --local", 0},
+    {"aligned", OPTION_ALIGNED, "FILE", 0, "Write the moved source as binary PLY", 0},
+    {"picture", OPTION_PICTURE, "FILE", 0, "Draw both clouds before and after (PNG)", 0},
+    {0}};
+
+static int choose(struct argp_state *state, const char *option, const char *value,
+                  const char *const *names)
+{
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(value, names[i]))
+            return i;
+    argp_error(state, "--%s: unknown value \"%s\"", option, value);
+    return 0;
+}
+
+static error_t on_option(int key, char *arg, struct argp_state *state)
+{
+    static const char *const methods[] = {"emicp", "softassign", "icp", NULL};
+    static const char *const forms[] = {"streaming", "dense", NULL};
+    static const char *const presets[] = {"default", "tamaki", NULL};
+    static const char *const starts[] = {"identity", "many", NULL};
+    static const char *const backends[] = {"auto", "cpu", "cuda", NULL};
+    struct register_settings *settings = &options.settings;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = state->input;
+        return 0;
+    case OPTION_LOCAL:
+        options.local = true;
+        return 0;
+    case OPTION_METHOD:
+        settings->method = (enum register_method)choose(state, "method", arg, methods);
+        return 0;
+    case OPTION_FORM:
+        settings->form = (enum register_form)choose(state, "form", arg, forms);
+        return 0;
+    case OPTION_PRESET:
+        settings->preset = (enum register_preset)choose(state, "preset", arg, presets);
+        return 0;
+    case OPTION_START:
+        settings->start = (enum register_start)choose(state, "start", arg, starts);
+        return 0;
+    case OPTION_BACKEND:
+        options.config.backend = (enum gpu_backend)choose(state, "backend", arg, backends);
+        return 0;
+    case OPTION_ALIGNED:
+        options.aligned = arg;
+        return 0;
+    case OPTION_PICTURE:
+        options.picture = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num >= 2)
+            argp_error(state, "more than two clouds");
+        options.paths[state->arg_num] = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (state->arg_num < 2)
+            argp_error(state, "SOURCE and TARGET are needed");
+        if (!options.local)
+            argp_error(state, "only --local: this posed has no Register request");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static json_t *json_numbers(const double *values, size_t n)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(array, json_real(values[i]));
+    return array;
+}
+
+static json_t *json_transform(const struct se3 *T)
+{
+    double q[4];
+    se3_to_quaternion(T, q);
+    return json_pack("{s:o, s:o, s:o}", "rotation", json_numbers(T->r, 9), "quaternion_xyzw",
+                     json_numbers(q, 4), "translation_m", json_numbers(T->t_m, 3));
+}
+
+static json_t *json_result(const struct register_result *result, const char *device)
+{
+    json_t *out = json_pack(
+        "{s:s, s:s, s:o, s:f, s:f, s:f, s:i, s:b, s:f, s:b, s:f, s:o}", "method",
+        register_method_name(options.settings.method), "device", device, "T_target_source",
+        json_transform(&result->T_target_source), "residual_rms_m", result->residual_rms_m,
+        "overlap_source", result->overlap_source, "overlap_target", result->overlap_target,
+        "iterations", (int)result->n_iterations, "converged", result->converged, "ambiguity",
+        result->ambiguity, "ambiguous", result->ambiguous, "elapsed_ms", result->elapsed_ms,
+        "covariance", json_numbers(result->covariance, 36));
+    if (out && result->ambiguity > 0)
+        json_object_set_new(out, "T_second", json_transform(&result->T_second));
+    return out;
+}
+
+static void print_text(FILE *file, const struct register_result *result, const char *device)
+{
+    const struct se3 *T = &result->T_target_source;
+    fprintf(file, "# %s on %s: %u iterations, %.1f ms\n",
+            register_method_name(options.settings.method), device, result->n_iterations,
+            result->elapsed_ms);
+    fprintf(file, "# residual %.6g m, overlap %.0f %% of the source, %.0f %% of the target\n",
+            result->residual_rms_m, 100 * result->overlap_source, 100 * result->overlap_target);
+    if (!result->converged)
+        fprintf(file, "# not converged\n");
+    if (result->ambiguous)
+        fprintf(file, "# AMBIGUOUS: another pose fits nearly as well (%.2f)\n", result->ambiguity);
+    for (int i = 0; i < 3; i++)
+        fprintf(file, "%.9f %.9f %.9f %.9g\n", T->r[3 * i], T->r[3 * i + 1], T->r[3 * i + 2],
+                T->t_m[i]);
+    fprintf(file, "0 0 0 1\n");
+}
+
+// The source as T moves it, normals too.
+static int write_aligned(const struct point_set *source, const struct se3 *T,
+                         const struct log_sink *log)
+{
+    struct cloud moved;
+    struct se3 turn = *T;
+    memset(turn.t_m, 0, sizeof turn.t_m);
+    int rc = cloud_alloc(&moved, source->n_points, source->nx != NULL);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < source->n_points; i++) {
+        const double p[3] = {source->x_m[i], source->y_m[i], source->z_m[i]};
+        double q[3];
+        se3_apply(T, p, q);
+        moved.x_m[i] = (float)q[0];
+        moved.y_m[i] = (float)q[1];
+        moved.z_m[i] = (float)q[2];
+        if (source->nx) {
+            const double n[3] = {source->nx[i], source->ny[i], source->nz[i]};
+            se3_apply(&turn, n, q);
+            moved.nx[i] = (float)q[0];
+            moved.ny[i] = (float)q[1];
+            moved.nz[i] = (float)q[2];
+        }
+    }
+    struct point_set points = cloud_points(&moved);
+    rc = cloud_write_ply(options.aligned, &points, log);
+    cloud_free(&moved);
+    return rc;
+}
+
+static enum posectl_exit report(const struct posectl *ctl, const struct point_set clouds[2],
+                                const struct register_result *result, const char *device)
+{
+    const struct log_sink *log = &options.config.log;
+    FILE *file = posectl_open(ctl);
+    if (!file)
+        return POSECTL_FAILED;
+    if (ctl->json)
+        posectl_print_json(file, json_result(result, device), false);
+    else
+        print_text(file, result, device);
+    enum posectl_exit exit_code = posectl_close(ctl, file);
+    if (options.aligned && write_aligned(&clouds[0], &result->T_target_source, log) < 0)
+        exit_code = POSECTL_FAILED;
+    if (options.picture && plot_registration(options.picture, &clouds[0], &clouds[1],
+                                             &result->T_target_source, log) < 0)
+        exit_code = POSECTL_FAILED;
+    return exit_code;
+}
+
+static enum posectl_exit run_local(const struct posectl *ctl, const struct point_set clouds[2])
+{
+    struct registration *registration;
+    struct register_result result;
+    const char *field = NULL;
+    if (registration_open(&registration, &options.config) < 0)
+        return POSECTL_FAILED;
+    enum posectl_exit exit_code = POSECTL_FAILED;
+    int rc = registration_run(registration, &clouds[0], &clouds[1], &options.settings, NULL,
+                              &result, &field);
+    if (rc == 0)
+        exit_code = report(ctl, clouds, &result, registration_description(registration));
+    else if (rc != -EINVAL) // of which the log has spoken
+        posectl_complain("register: %s", strerror(-rc));
+    registration_close(&registration);
+    return exit_code;
+}
+
+int posectl_register(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = option_table,
+        .parser = on_option,
+        .args_doc = "SOURCE TARGET",
+        .children = posectl_common,
+        .doc = "Finds the rigid transform that takes SOURCE onto TARGET: clouds as PLY, PCD or "
+               "text (x y z a line)."};
+    register_config_default(&options.config);
+    register_settings_default(&options.settings);
+    options.config.log.write = complain;
+    ctl->takes_file = true;
+    posectl_parse(ctl, &argp, argc, argv);
+    struct cloud clouds[2] = {{0}, {0}};
+    struct point_set points[2];
+    enum posectl_exit exit_code = POSECTL_OK;
+    for (int i = 0; i < 2 && exit_code == POSECTL_OK; i++) {
+        if (cloud_read(options.paths[i], &options.config.log, &clouds[i]) < 0)
+            exit_code = POSECTL_FAILED;
+        points[i] = cloud_points(&clouds[i]);
+    }
+    if (exit_code == POSECTL_OK)
+        exit_code = run_local(ctl, points);
+    cloud_free(&clouds[0]);
+    cloud_free(&clouds[1]);
+    return (int)exit_code;
+}
