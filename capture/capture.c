@@ -15,7 +15,7 @@
 static const struct capture_driver *const drivers[] = {
     &capture_driver_tum,    &capture_driver_sevenscenes, &capture_driver_png,
     &capture_driver_klg,    &capture_driver_fakenect,    &capture_driver_rawpgm,
-    &capture_driver_synth,
+    &capture_driver_synth,  &capture_driver_mcap,
 #ifdef POSED_HAVE_KINECT
     &capture_driver_kinect,
 #endif

@@ -58,6 +58,7 @@ struct capture_driver {
 extern const struct capture_driver capture_driver_fakenect;
 extern const struct capture_driver capture_driver_kinect; // with POSED_HAVE_KINECT
 extern const struct capture_driver capture_driver_klg;
+extern const struct capture_driver capture_driver_mcap;
 extern const struct capture_driver capture_driver_png;
 extern const struct capture_driver capture_driver_rawpgm;
 extern const struct capture_driver capture_driver_sevenscenes;

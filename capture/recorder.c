@@ -22,13 +22,19 @@ static const struct writer_format *const formats[RECORDER_N_FORMATS] = {
     [RECORDER_FORMAT_TUM] = &writer_tum,
     [RECORDER_FORMAT_KLG] = &writer_klg,
     [RECORDER_FORMAT_FAKENECT] = &writer_fakenect,
+    [RECORDER_FORMAT_MCAP] = &writer_mcap,
 };
 
 #define CALIBRATION_SUFFIX ".calibration.txt"
 
+#define SLOTS_PER_FRAME 3 // itself, pose and tf
+
 struct slot {
     struct capture_frame frame; // image.depth points to pixels, or is NULL
-    uint16_t *pixels;
+    uint16_t *pixels;           // goes back to free_pixels when written
+    size_t n_message_bytes;     // > 0: a message instead of a frame
+    enum recorder_topic topic;
+    unsigned char message[RECORDER_MAX_MESSAGE_BYTES];
 };
 
 struct recorder {
@@ -45,7 +51,10 @@ struct recorder {
     // A recording, from start to the thread's last write.
     struct recorder_status status;
     void *writer;
-    struct slot *slots;
+    struct slot *slots; // frames and messages in the order of their coming
+    uint32_t n_slots;
+    uint16_t **free_pixels; // images for frames, queue_frames of them in all
+    uint32_t n_free_pixels;
     size_t n_pixels;
     uint64_t n_pushed, n_written;
 };
@@ -94,10 +103,15 @@ static void tell(struct recorder *recorder, enum recorder_event event, const cha
 
 static void free_slots(struct recorder *recorder)
 {
-    for (uint32_t i = 0; recorder->slots && i < recorder->settings.queue_frames; i++)
-        free(recorder->slots[i].pixels);
+    for (uint64_t i = recorder->n_written; i < recorder->n_pushed; i++)
+        free(recorder->slots[i % recorder->n_slots].pixels); // given up
+    while (recorder->n_free_pixels)
+        free(recorder->free_pixels[--recorder->n_free_pixels]);
+    free(recorder->free_pixels);
     free(recorder->slots);
+    recorder->free_pixels = NULL;
     recorder->slots = NULL;
+    recorder->n_pushed = recorder->n_written = 0;
 }
 
 // Closes the recording and tells why. The lock is not held.
@@ -138,16 +152,13 @@ static bool exceeds_limits(const struct recorder *recorder, const struct capture
     return settings->max_bytes && status->n_bytes + usual_bytes > settings->max_bytes;
 }
 
-// Writes the oldest frame of the queue. The lock is held on entry and on return. Returns 0, 1 at a
-// limit, or a negative errno.
-static int write_one(struct recorder *recorder)
+// Writes a frame, without the lock around the disk. Returns 0, 1 at a limit, or a negative errno.
+static int write_frame(struct recorder *recorder, const struct capture_frame *frame)
 {
     struct recorder_status *status = &recorder->status;
-    const struct capture_frame *frame =
-        &recorder->slots[recorder->n_written % recorder->settings.queue_frames].frame;
+    uint64_t n_bytes = 0;
     if (exceeds_limits(recorder, frame))
         return 1;
-    uint64_t n_bytes = 0;
     pthread_mutex_unlock(&recorder->lock);
     int err = formats[status->format]->write(recorder->writer, frame, &n_bytes);
     pthread_mutex_lock(&recorder->lock);
@@ -158,6 +169,28 @@ static int write_one(struct recorder *recorder)
         status->first_time_ns = frame->image.time_ns;
     status->last_time_ns = frame->image.time_ns;
     status->n_frames++;
+    return 0;
+}
+
+// Writes what is oldest in the queue. The lock is held on entry and on return. Returns as above.
+static int write_one(struct recorder *recorder)
+{
+    struct slot *slot = &recorder->slots[recorder->n_written % recorder->n_slots];
+    int result;
+    if (slot->n_message_bytes) {
+        const struct writer_format *format = formats[recorder->status.format];
+        pthread_mutex_unlock(&recorder->lock);
+        result = format->message(recorder->writer, slot->topic, slot->frame.image.time_ns,
+                                 slot->message, slot->n_message_bytes);
+        pthread_mutex_lock(&recorder->lock);
+    } else {
+        result = write_frame(recorder, &slot->frame);
+    }
+    if (result)
+        return result;
+    if (slot->pixels)
+        recorder->free_pixels[recorder->n_free_pixels++] = slot->pixels;
+    slot->pixels = NULL;
     recorder->n_written++;
     return 0;
 }
@@ -269,17 +302,19 @@ void recorder_destroy(struct recorder **recorder_in)
 
 static int take_slots(struct recorder *recorder, const struct capture_info *info)
 {
-    uint32_t n = recorder->settings.queue_frames;
+    uint32_t n_frames = recorder->settings.queue_frames;
+    recorder->n_slots = SLOTS_PER_FRAME * n_frames;
     recorder->n_pixels = (size_t)info->camera.width_px * info->camera.height_px;
-    recorder->slots = calloc(n, sizeof *recorder->slots);
-    for (uint32_t i = 0; recorder->slots && i < n; i++) {
-        recorder->slots[i].pixels = malloc(recorder->n_pixels * sizeof(uint16_t));
-        if (!recorder->slots[i].pixels) {
-            free_slots(recorder);
-            break;
-        }
+    recorder->slots = calloc(recorder->n_slots, sizeof *recorder->slots);
+    recorder->free_pixels = calloc(n_frames, sizeof *recorder->free_pixels);
+    bool taken = recorder->slots && recorder->free_pixels;
+    while (taken && recorder->n_free_pixels < n_frames) {
+        uint16_t *pixels = malloc(recorder->n_pixels * sizeof *pixels);
+        if (pixels)
+            recorder->free_pixels[recorder->n_free_pixels++] = pixels;
+        taken = pixels != NULL;
     }
-    return recorder->slots ? 0 : -ENOMEM;
+    return taken ? 0 : -ENOMEM;
 }
 
 static void delete_folder(int folder, const char *name)
@@ -399,35 +434,67 @@ int recorder_stop(struct recorder *recorder)
     return active ? 0 : -ENOENT;
 }
 
+// The next free slot, to be filled without the lock and then handed over by commit_slot; NULL when
+// no recording wants it or the queue is full. A frame's slot has pixels.
+static struct slot *reserve_slot(struct recorder *recorder, size_t n_pixels)
+{
+    struct slot *slot = NULL;
+    pthread_mutex_lock(&recorder->lock);
+    bool wanted =
+        recorder->status.active && (n_pixels ? n_pixels == recorder->n_pixels
+                                             : formats[recorder->status.format]->message != NULL);
+    bool room = recorder->n_pushed - recorder->n_written < recorder->n_slots &&
+                (!n_pixels || recorder->n_free_pixels);
+    if (wanted && room) {
+        slot = &recorder->slots[recorder->n_pushed % recorder->n_slots];
+        slot->pixels = n_pixels ? recorder->free_pixels[--recorder->n_free_pixels] : NULL;
+    } else if (wanted && n_pixels) {
+        recorder->status.n_dropped++;
+    }
+    recorder->filling = slot != NULL;
+    pthread_mutex_unlock(&recorder->lock);
+    return slot;
+}
+
+static void commit_slot(struct recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    recorder->filling = false;
+    recorder->n_pushed++; // also when the recording was stopped meanwhile: it is written, or freed
+    pthread_cond_signal(&recorder->news);
+    pthread_mutex_unlock(&recorder->lock);
+}
+
 void recorder_push(struct recorder *recorder, const struct capture_frame *frame)
 {
     if (!frame->image.depth && !(frame->flags & CAPTURE_DAMAGED))
         return;
     size_t n_pixels = (size_t)frame->image.width_px * frame->image.height_px;
-    struct slot *slot = NULL;
-    pthread_mutex_lock(&recorder->lock);
-    if (recorder->status.active && n_pixels == recorder->n_pixels) {
-        uint32_t n_slots = recorder->settings.queue_frames;
-        if (recorder->n_pushed - recorder->n_written < n_slots)
-            slot = &recorder->slots[recorder->n_pushed % n_slots];
-        else
-            recorder->status.n_dropped++;
-        recorder->filling = slot != NULL;
-    }
-    pthread_mutex_unlock(&recorder->lock);
+    struct slot *slot = reserve_slot(recorder, n_pixels);
     if (!slot)
         return;
+    slot->n_message_bytes = 0;
     slot->frame = *frame;
     if (frame->image.depth) {
         memcpy(slot->pixels, frame->image.depth, n_pixels * sizeof *slot->pixels);
         slot->frame.image.depth = slot->pixels;
     }
-    pthread_mutex_lock(&recorder->lock);
-    recorder->filling = false;
-    if (recorder->status.active)
-        recorder->n_pushed++;
-    pthread_cond_signal(&recorder->news);
-    pthread_mutex_unlock(&recorder->lock);
+    commit_slot(recorder);
+}
+
+void recorder_push_message(struct recorder *recorder, enum recorder_topic topic, int64_t time_ns,
+                           const void *message, size_t n_bytes)
+{
+    if (n_bytes == 0 || n_bytes > RECORDER_MAX_MESSAGE_BYTES)
+        return;
+    struct slot *slot = reserve_slot(recorder, 0);
+    if (!slot)
+        return;
+    slot->n_message_bytes = n_bytes;
+    slot->topic = topic;
+    slot->frame.image.time_ns = time_ns;
+    memcpy(slot->message, message, n_bytes);
+    commit_slot(recorder);
 }
 
 void recorder_status(struct recorder *recorder, struct recorder_status *out)

@@ -19,6 +19,7 @@ enum recorder_format {
     RECORDER_FORMAT_TUM,      // folder <name>/ with depth.txt and 16-bit PNG
     RECORDER_FORMAT_KLG,      // file <name>.klg
     RECORDER_FORMAT_FAKENECT, // folder <name>/ with INDEX.txt and PGM
+    RECORDER_FORMAT_MCAP,     // file <name>.mcap with depth, calibration, pose and tf
     RECORDER_N_FORMATS,
 };
 
@@ -28,6 +29,14 @@ enum recorder_event {
     RECORDER_EVENT_LIMIT,   // stopped by max_bytes or max_duration_s
     RECORDER_EVENT_FAILED,  // stopped by an error, e.g. a full disk; what was written is usable
 };
+
+// Messages that a recording may carry beside the frames.
+enum recorder_topic {
+    RECORDER_TOPIC_POSE, // posed.Odometry, whose first fields are foxglove.Odometry's
+    RECORDER_TOPIC_TF,   // FrameTransform
+};
+
+#define RECORDER_MAX_MESSAGE_BYTES 2048
 
 struct recorder_settings {
     const char *folder;    // where recordings go; created (one level) when missing
@@ -78,7 +87,7 @@ __attribute__((warn_unused_result)) int recorder_create(struct recorder **out,
 // Finishes a running recording and waits for it (at most a queue's length of writing).
 void recorder_destroy(struct recorder **recorder);
 
-// tum | klg | fakenect. Returns the format, or -EINVAL.
+// tum | klg | fakenect | mcap. Returns the format, or -EINVAL.
 int recorder_format_from_name(const char *name);
 const char *recorder_format_name(enum recorder_format format);
 
@@ -101,6 +110,11 @@ __attribute__((warn_unused_result)) int recorder_stop(struct recorder *recorder)
 // damaged one leaves its mark in a TUM recording (the replay has a damaged frame there, too). Never
 // blocks on the disk: a copy of the image and a short lock. One thread at a time.
 void recorder_push(struct recorder *recorder, const struct capture_frame *frame);
+
+// Takes a copy of an encoded message for an MCAP recording; other formats leave it out, as is one
+// above RECORDER_MAX_MESSAGE_BYTES. As quick as recorder_push, and to be called by the same thread.
+void recorder_push_message(struct recorder *recorder, enum recorder_topic topic, int64_t time_ns,
+                           const void *message, size_t n_bytes);
 
 // Any thread.
 void recorder_status(struct recorder *recorder, struct recorder_status *out);

@@ -5,6 +5,7 @@
 #define POSED_CAPTURE_WRITER_H
 
 #include "capture/capture.h"
+#include "capture/recorder.h"
 
 struct writer_format {
     const char *name;
@@ -19,12 +20,17 @@ struct writer_format {
     // *bytes. Returns 0, or a negative errno; the recording then ends before this frame.
     int (*write)(void *state, const struct capture_frame *frame, uint64_t *bytes);
 
+    // Optional: a message of recorder_push_message.
+    int (*message)(void *state, enum recorder_topic topic, int64_t time_ns, const void *data,
+                   size_t n_bytes);
+
     // Completes the recording and frees the state. Returns 0 or a negative errno.
     int (*close)(void *state);
 };
 
 extern const struct writer_format writer_fakenect;
 extern const struct writer_format writer_klg;
+extern const struct writer_format writer_mcap;
 extern const struct writer_format writer_tum;
 
 // Writes all of it, or returns a negative errno.

@@ -123,8 +123,9 @@ static void push_frames(struct recorder *recorder, uint64_t first, uint64_t end)
 static struct capture *open_recording(const char *format, const char *name)
 {
     char source[256];
-    snprintf(source, sizeof source, "%s:%s/%s%s", format, scratch.path, name,
-             strcmp(format, "klg") ? "" : ".klg");
+    bool file = !strcmp(format, "klg") || !strcmp(format, "mcap");
+    snprintf(source, sizeof source, "%s:%s/%s%s%s", format, scratch.path, name, file ? "." : "",
+             file ? format : "");
     struct capture_settings settings = {.source = source};
     struct capture *capture;
     assert_int_equal(capture_open(&capture, &settings), 0);
@@ -413,15 +414,22 @@ static int compare_ns(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+// What recording costs the frame loop at 640x480. The limit of 0.2 ms (99 % of the frames) is for a
+// machine of one's own; the test allows ten times that of processor time, which other processes
+// disturb less, and prints both.
 #ifdef __SANITIZE_THREAD__
 #define PUSH_LIMIT_NS 200000000
 #else
 #define PUSH_LIMIT_NS 2000000
 #endif
 
-// What recording costs the frame loop at 640x480. The limit of 0.2 ms (99 % of the frames) is for a
-// machine of one's own; the test allows ten times that (more with the
-// thread sanitizer) and prints what it found.
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 static void push_is_quick(void **state)
 {
     (void)state;
@@ -432,25 +440,29 @@ static void push_is_quick(void **state)
     big.camera.height_px = 480;
     struct recorder_settings settings = settings_here();
     struct recorder *recorder;
-    int64_t spent_ns[N_FRAMES];
+    int64_t spent_ns[2][N_FRAMES];
+    static const clockid_t clocks[2] = {CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID};
     assert_int_equal(recorder_create(&recorder, &settings), 0);
     assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_KLG, &big), 0);
     for (int i = 0; i < N_FRAMES; i++) {
         for (size_t k = 0; k < 640 * 480; k++)
             pixels[k] = (uint16_t)(1000 + (k >> 6) + (size_t)i);
         struct capture_frame frame = {.image = {pixels, 640, 480, 1000, i * INT64_C(33333333)}};
-        struct timespec begin, end;
-        clock_gettime(CLOCK_MONOTONIC, &begin);
+        for (int c = 0; c < 2; c++)
+            spent_ns[c][i] = -clock_ns(clocks[c]);
         recorder_push(recorder, &frame);
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        spent_ns[i] = (end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec;
+        for (int c = 0; c < 2; c++)
+            spent_ns[c][i] += clock_ns(clocks[c]);
         nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
-    qsort(spent_ns, N_FRAMES, sizeof *spent_ns, compare_ns);
-    print_message("recorder_push: median %.3f ms, p90 %.3f ms, max %.3f ms\n",
-                  (double)spent_ns[N_FRAMES / 2] * 1e-6, (double)spent_ns[N_FRAMES * 9 / 10] * 1e-6,
-                  (double)spent_ns[N_FRAMES - 1] * 1e-6);
-    assert_true(spent_ns[N_FRAMES * 9 / 10] < PUSH_LIMIT_NS);
+    for (int c = 0; c < 2; c++) {
+        qsort(spent_ns[c], N_FRAMES, sizeof **spent_ns, compare_ns);
+        print_message("recorder_push, %s: median %.3f ms, p90 %.3f ms, max %.3f ms\n",
+                      c ? "processor" : "elapsed", (double)spent_ns[c][N_FRAMES / 2] * 1e-6,
+                      (double)spent_ns[c][N_FRAMES * 9 / 10] * 1e-6,
+                      (double)spent_ns[c][N_FRAMES - 1] * 1e-6);
+    }
+    assert_true(spent_ns[1][N_FRAMES * 9 / 10] < PUSH_LIMIT_NS);
     recorder_destroy(&recorder);
 }
 
