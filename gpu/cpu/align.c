@@ -61,21 +61,22 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
 
     memset(out, 0, sizeof *out);
     memcpy(out->stage_us, frame->stage_us, sizeof out->stage_us);
-    job.problem.gates = icp_gates_first(settings->gate_distance_m, cosf(settings->gate_angle_rad));
+    struct icp_gates gates =
+        icp_gates_first(settings->gate_distance_m, cosf(settings->gate_angle_rad));
     out->solvable = true;
     for (int level = GPU_LEVELS - 1; level >= 0 && out->solvable; level--) {
         job_level(&job, frame, reference, level);
         out->converged = false;
         for (uint32_t i = 0; i < settings->iterations[level]; i++) {
             double twist[6];
+            job.problem.gates = icp_gates_at(&gates, (uint32_t)level);
             iteration_sums(&job, &T, sums);
-            out->solvable = solve_step_double(sums, twist);
+            out->solvable = solve_step_double(sums, (uint32_t)level, twist);
             if (!out->solvable)
                 break;
             struct se3 step = se3_exp(twist);
             T = se3_compose(&step, &T);
-            icp_gates_update(&job.problem.gates, (float)sums[ICP_SUM_ABS],
-                             (float)sums[ICP_SUM_PAIRS]);
+            icp_gates_update(&gates, (float)sums[ICP_SUM_ABS], (float)sums[ICP_SUM_PAIRS]);
             out->n_iterations[level]++;
             double size2_m2 = solve_step_size2_double(sums, twist);
             out->step_norm = sqrt(size2_m2);
@@ -86,6 +87,7 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
     }
     if (out->solvable) {
         job_level(&job, frame, reference, GPU_LEVELS - 1);
+        job.problem.gates = gates;
         job.problem.information = true;
         iteration_sums(&job, &T, information_sums);
     }

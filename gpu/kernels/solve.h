@@ -3,32 +3,35 @@
 // the frame is not solvable), in the precision of the caller: SOLVE_DEFINE(double) for the CPU twin
 // and the tracker, SOLVE_DEFINE(float) for the CUDA twin.
 //
-// H is damped by ICP_DAMPING of its own scale, translation and rotation each: it changes a held
-// direction by a millionth and keeps a direction that the scene does not hold (a single wall)
-// solvable; what such a direction is worth is for the tracker to judge.
+// H is damped by a share of the sum of its diagonal, translation and rotation each. At full
+// resolution that is a millionth: it changes a held direction by as much and keeps one that the scene
+// does not hold (a single wall) solvable; what such a direction is worth is for the tracker to judge.
+// On coarse levels it is a leash: the first steps go by wrong pairs, and undamped they leap half a
+// metre in the directions that the scene holds least.
 #ifndef POSED_GPU_KERNELS_SOLVE_H
 #define POSED_GPU_KERNELS_SOLVE_H
 
 #include "gpu/kernels/icp.h"
 
-#define ICP_DAMPING   1e-6
 #define ICP_MIN_PAIRS 64 // fewer say nothing about six unknowns
 
-// A level is left when the step is below this: 10 um, and its like in radians at the scene's
-// distance; four times more per coarser level, whose only duty is to start the next one.
-#define ICP_STOP_M 1e-5
+KERNEL_FN double solve_damping(uint32_t level)
+{
+    return level == 0 ? 1e-6 : level == 1 ? 1e-2 : 1e-1;
+}
 
 #define SOLVE_DEFINE(real)                                                                         \
     /* sums: ICP_N_SUMS values. Writes the twist (v, w). False: not solvable, twist untouched. */  \
-    KERNEL_FN bool solve_step_##real(const real *sums, real *out_twist)                            \
+    KERNEL_FN bool solve_step_##real(const real *sums, uint32_t level, real *out_twist)            \
     {                                                                                              \
         real a[6][6], d[6], x[6];                                                                  \
         int k = 0;                                                                                 \
         for (int i = 0; i < 6; i++)                                                                \
             for (int j = i; j < 6; j++)                                                            \
                 a[j][i] = sums[k++];                                                               \
-        real damp_t = (real)(ICP_DAMPING / 3) * (a[0][0] + a[1][1] + a[2][2]);                     \
-        real damp_r = (real)(ICP_DAMPING / 3) * (a[3][3] + a[4][4] + a[5][5]);                     \
+        real damp = (real)solve_damping(level);                                                    \
+        real damp_t = damp * (a[0][0] + a[1][1] + a[2][2]);                                        \
+        real damp_r = damp * (a[3][3] + a[4][4] + a[5][5]);                                        \
         for (int i = 0; i < 6; i++)                                                                \
             a[i][i] += i < 3 ? damp_t : damp_r;                                                    \
         if (!(sums[ICP_SUM_PAIRS] >= (real)ICP_MIN_PAIRS))                                         \
@@ -73,10 +76,12 @@
                arm2 * (twist[3] * twist[3] + twist[4] * twist[4] + twist[5] * twist[5]);           \
     }
 
-// Squared stop threshold of a level [m^2].
+// A level is left when the step is below the root of this [m^2], rotation counted at the scene's
+// distance: 10 um, far below what a pose can know; more on coarse levels, whose only duty is to start
+// the next one (and whose damped steps are short).
 KERNEL_FN double solve_stop2_m2(uint32_t level)
 {
-    double stop_m = ICP_STOP_M * (double)(1u << (2 * level));
+    double stop_m = level == 0 ? 1e-5 : level == 1 ? 1e-4 : 4e-4;
     return stop_m * stop_m;
 }
 

@@ -22,7 +22,8 @@ struct reference_level reference_camera(const struct gpu_settings *settings, int
                                   c->cx_px * s,
                                   c->cy_px * s,
                                   (int)c->width_px / (1 << level),
-                                  (int)c->height_px / (1 << level)};
+                                  (int)c->height_px / (1 << level),
+                                  level > 0 ? 2 << level : 1};
     return out;
 }
 
@@ -137,7 +138,9 @@ static bool pair_terms(const struct reference_level *c, const struct gpu_align_s
         cosine += n[i] * n_s[i];
         r += n[i] * (q[i] - t[i]);
     }
-    double gate_m = (double)align->gate_distance_m, gate_cos = cos((double)align->gate_angle_rad);
+    bool wide = c->widening > 1 && !scale->information;
+    double gate_m = (double)align->gate_distance_m * (wide ? c->widening : 1);
+    double gate_cos = cos((double)align->gate_angle_rad);
     *out_undecided =
         fabs(sqrt(distance2) - gate_m) <= 4 * SHARE_UNDECIDED * (source_z_m + gate_m) ||
         fabs(cosine - gate_cos) <= SHARE_UNDECIDED;
@@ -149,7 +152,8 @@ static bool pair_terms(const struct reference_level *c, const struct gpu_align_s
     double weight = precision * precision, capped = fabs(e);
     if (scale->known) {
         double x = e / ((double)ICP_TUKEY_CUT * scale->scale_m);
-        weight *= fabs(x) < 1 ? (1 - x * x) * (1 - x * x) : 0;
+        if (!wide)
+            weight *= fabs(x) < 1 ? (1 - x * x) * (1 - x * x) : 0;
         capped = fmin(capped, (double)ICP_WINSOR_CUT * scale->scale_m);
     }
     double j[6] = {n[0],
@@ -255,7 +259,7 @@ struct reference_scale reference_scale_next(const struct reference_sums *sums)
 }
 
 // Gaussian elimination with pivoting; H is damped as the contract says. False: singular.
-static bool solve6(const double *h, const double *g, double out_x[6])
+static bool solve6(const double *h, const double *g, double share, double out_x[6])
 {
     double a[6][7];
     for (int i = 0; i < 6; i++) {
@@ -264,7 +268,7 @@ static bool solve6(const double *h, const double *g, double out_x[6])
         a[i][6] = -g[i];
     }
     for (int block = 0; block < 6; block += 3) {
-        double damping = ICP_DAMPING / 3 * (h[7 * block] + h[7 * block + 7] + h[7 * block + 14]);
+        double damping = share * (h[7 * block] + h[7 * block + 7] + h[7 * block + 14]);
         for (int i = block; i < block + 3; i++)
             a[i][i] += damping;
     }
@@ -321,7 +325,8 @@ void reference_align(const struct gpu_settings *settings, const struct gpu_align
                           out_sums);
             const double *sums = out_sums->value;
             sums_unpack(sums, out);
-            out->solvable = out->n_pairs >= ICP_MIN_PAIRS && solve6(out->h, out->g, twist);
+            out->solvable = out->n_pairs >= ICP_MIN_PAIRS &&
+                            solve6(out->h, out->g, solve_damping((uint32_t)level), twist);
             if (!out->solvable)
                 break;
             struct se3 step = se3_exp(twist);
@@ -333,7 +338,7 @@ void reference_align(const struct gpu_settings *settings, const struct gpu_align
             for (int k = 0; k < 6; k++)
                 size2 += (k < 3 ? 1 : arm2) * twist[k] * twist[k];
             out->step_norm = sqrt(size2);
-            out->converged = out->step_norm < ICP_STOP_M * (1 << (2 * level));
+            out->converged = out->step_norm * out->step_norm < solve_stop2_m2((uint32_t)level);
             if (align->early_stop && out->converged)
                 break;
         }

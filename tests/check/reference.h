@@ -20,6 +20,7 @@ struct reference_px {
 struct reference_level {
     double fx_px, fy_px, cx_px, cy_px;
     int width_px, height_px;
+    double widening; // of the distance gate; above 1 the biweight is off too
 };
 
 struct reference_level reference_camera(const struct gpu_settings *settings, int level);
