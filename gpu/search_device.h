@@ -22,6 +22,9 @@ struct search {
     uint32_t drawing_vertices, drawing_pixels;
 };
 
+// Frees the host's arrays; accepts NULL.
+void search_object_free(struct search_object *object);
+
 // After views and mesh are there: seeds, summary, the backend's copy.
 __attribute__((warn_unused_result)) int search_object_finish(struct search *search,
                                                              struct search_object *object);

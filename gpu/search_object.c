@@ -13,8 +13,10 @@
 #define MAP_MARGIN  3 // px of background around the model's sphere
 #define N_SEEDS     2048
 
-static void free_object(struct search_object *object)
+void search_object_free(struct search_object *object)
 {
+    if (!object)
+        return;
     free(object->x);
     free(object->y);
     free(object->z);
@@ -38,7 +40,7 @@ void search_object_destroy(struct search *search, struct search_object **object)
     if (!object || !*object)
         return;
     search->ops->detach(search->device, *object);
-    free_object(*object);
+    search_object_free(*object);
     *object = NULL;
 }
 
@@ -290,7 +292,7 @@ int search_object_create(struct search *search, const struct search_mesh *mesh,
     if (!err)
         err = search_object_finish(search, object);
     if (err) {
-        free_object(object);
+        search_object_free(object);
         return err;
     }
     *out = object;

@@ -27,7 +27,7 @@ struct search_coarse {
     uint16_t n_cells, n_ring;
     uint8_t row_first, row_end; // rows that hold cells or ring
     uint8_t n_anchors;
-    uint8_t unused;
+    uint8_t unused[9]; // a multiple of 16 bytes: rows are read as vectors
 };
 
 // A surface point of a view, for the refinement that needs no rendering. Ring points lie 3 to 4 px

@@ -21,15 +21,15 @@ double metric_add(const struct metric_points *points, const struct se3 *T_estima
 double metric_add_s(const struct metric_points *points, size_t stride, const struct se3 *T_estimate,
                     const struct se3 *T_truth);
 
-// MSSD: the smallest, over the model's symmetries (transforms model -> model, the identity is always
-// one), of the largest distance between points [m].
+// MSSD: the smallest, over the model's symmetries (transforms model -> model, the identity is
+// always one), of the largest distance between points [m].
 double metric_mssd(const struct metric_points *points, const struct se3 *symmetries,
                    size_t n_symmetries, const struct se3 *T_estimate, const struct se3 *T_truth);
 
 // VSD: share of the pixels visible in either pose where only one is visible or the surfaces are tau
-// or more apart. Distance maps (metres along the ray or z, 0 = not there) of the model in both poses
-// and of the scene; a model pixel is visible when it is at most delta behind the scene. 0..1; 1 when
-// nothing is visible.
+// or more apart. Distance maps (metres along the ray or z, 0 = not there) of the model in both
+// poses and of the scene; a model pixel is visible when it is at most delta behind the scene.
+// 0..1; 1 when nothing is visible.
 double metric_vsd(const float *estimate_m, const float *truth_m, const float *scene_m,
                   size_t n_pixels, double delta_m, double tau_m);
 

@@ -28,7 +28,7 @@ enum testscene_object {
 
 enum testscene_kind {
     TESTSCENE_KIND_TABLE,   // on a table among other things, 0.5 .. 1.1 m away
-    TESTSCENE_KIND_NEAREST, // the paper's: free space, clutter behind and beside, the object in front
+    TESTSCENE_KIND_NEAREST, // the paper's: free space, clutter behind, the object in front
 };
 
 struct testscene_settings {

@@ -12,6 +12,7 @@
 #include "gpu/kernels/search_edge.h"
 #include "gpu/kernels/search_error.h"
 #include "gpu/kernels/search_frame.h"
+#include "gpu/kernels/search_simplex.h"
 #include "gpu/search_ops.h"
 
 struct search_cpu {
@@ -178,7 +179,7 @@ CPU_CLONES static float evaluate(const struct view_on_window *view, float x, flo
     lanes cover = {0}, range = {0}, n_range = {0};
     for (uint32_t i = 0; i < view->n_chunks; i++) {
         for (uint32_t k = 0; k < SEARCH_CHUNK; k += LANES) {
-            // search_error_pixel on LANES pixels (tests/unit/test_search_fit.c compares).
+            // search_error_pixel on LANES pixels (tests/check/check_search.c compares).
             lanes in, ref;
             memcpy(&in, base + view->offset[i] + k, sizeof in);
             memcpy(&ref, view->pairs + (size_t)i * SEARCH_CHUNK + k, sizeof ref);
@@ -199,10 +200,6 @@ CPU_CLONES static float evaluate(const struct view_on_window *view, float x, flo
     }
     return search_error_value(&sums, view->n_cover);
 }
-
-#define SIMPLEX_CONTEXT                struct view_on_window
-#define SIMPLEX_EVALUATE(ctx, x, y, z) evaluate(ctx, x, y, z)
-#include "gpu/kernels/search_simplex.h"
 
 struct fit_job {
     const struct search_object *object;
@@ -226,11 +223,15 @@ static void fit_some(void *user, uint32_t item, uint32_t thread)
                                          job->object->chunk_pairs +
                                              (size_t)view->first_chunk * SEARCH_CHUNK,
                                          view->n_chunks, (int)view->n_cover};
-        float half = SEARCH_WINDOW_PX / 2;
-        struct simplex_vertex best =
-            simplex_run(&context, half - (float)view->start_u, half - (float)view->start_v,
-                        -(float)view->start_z / SEARCH_UNIT, job->n_iterations);
-        job->out[i] = (struct search_fit){best.error, best.x, best.y, best.z};
+        const float half = SEARCH_WINDOW_PX / 2;
+        struct simplex simplex;
+        simplex_begin(&simplex, half - (float)view->start_u, half - (float)view->start_v,
+                      -(float)view->start_z / SEARCH_UNIT, job->n_iterations);
+        while (simplex.phase != SIMPLEX_PHASE_DONE)
+            simplex_tell(&simplex,
+                         evaluate(&context, simplex.trial.x, simplex.trial.y, simplex.trial.z));
+        job->out[i] =
+            (struct search_fit){simplex.v0.error, simplex.v0.x, simplex.v0.y, simplex.v0.z};
     }
 }
 

@@ -4,8 +4,8 @@
 //
 //   maps    a block a view; z-buffer in shared memory, depth and triangle index in one 64-bit key
 //   window  a block a tile of 16 x 16 pixels, its halo computed again: one launch, no exchange
-//   fit     a warp a view; the window in shared memory, the view's pixels in registers, so that an
-//           evaluation reads nothing but shared memory; every lane runs the simplex
+//   fit     a warp a view; the window in shared memory, most of the view's pixels in registers, so
+//           that an evaluation reads little but shared memory; every lane runs the simplex
 //   scan    a block a start point; its coarse window in shared memory, a thread a seed view
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +22,7 @@ extern "C" {
 #include "gpu/kernels/search_error.h"
 #include "gpu/kernels/search_frame.h"
 #include "gpu/kernels/search_raster.h"
+#include "gpu/kernels/search_simplex.h"
 
 #define MAP_PIXELS    (SEARCH_MAP_PX * SEARCH_MAP_PX)
 #define WINDOW_PIXELS (SEARCH_WINDOW_PX * SEARCH_WINDOW_PX)
@@ -34,7 +35,7 @@ struct search_cuda {
     struct search_camera camera;
     float *z_m;
     size_t n_pixels;
-    uint32_t *window; // WINDOW_PIXELS + SEARCH_CHUNK
+    uint32_t *window; // WINDOW_PIXELS pairs
     // Grown on demand: results on the device and, page-locked, on the host.
     void *result, *result_host;
     size_t result_bytes;
@@ -45,8 +46,10 @@ struct search_cuda {
 // The device's copy of an object.
 struct cuda_object {
     struct search_view *views;
-    uint16_t *chunk_offset;
-    uint32_t *chunk_pairs;
+    // The views' foreground pixels without the gaps of the chunks: view i's from pixel_first[i] on.
+    uint32_t *pixel_first;
+    float2 *pixels;         // z and EDT, as floats that hold integers
+    uint16_t *pixel_offset; // in the window
     struct search_coarse *coarse;
     uint32_t *seeds;
 };
@@ -106,14 +109,14 @@ static void cuda_close(void *device)
 }
 
 __global__ void fit_kernel(const uint32_t *window, const struct search_view *views,
-                           const uint16_t *chunk_offset, const uint32_t *chunk_pairs,
-                           const uint32_t *list, uint32_t n, int n_iterations,
-                           struct search_fit *out);
+                           const uint32_t *pixel_first, const float2 *pixels,
+                           const uint16_t *pixel_offset, const uint32_t *list, uint32_t n,
+                           int n_iterations, struct search_fit *out);
 
-#define FIT_WARPS          16
-#define FIT_BLOCKS_MAX     1056 // eight an H200's SM: beyond, a warp takes several views
-#define FIT_SHARED_BYTES   ((WINDOW_PIXELS + SEARCH_CHUNK) * sizeof(uint32_t))
-#define FIT_REGISTER_PAIRS 28 // of a lane: 56 chunks, 896 pixels when chunks are full
+#define FIT_WARPS        16
+#define FIT_BLOCKS_MAX   528 // four an H200's SM: beyond, a warp takes several views
+#define FIT_SHARED_BYTES (WINDOW_PIXELS * sizeof(float2))
+#define FIT_HELD         24 // pixels that a lane keeps in registers: 768 of a view
 
 static int start_device(struct search_cuda *cuda, int wanted)
 {
@@ -126,8 +129,7 @@ static int start_device(struct search_cuda *cuda, int wanted)
     TRY(cudaGetDeviceProperties(&properties, cuda->device));
     snprintf(cuda->name, sizeof cuda->name, "%.90s", properties.name);
     TRY(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking));
-    TRY(cudaMalloc((void **)&cuda->window, FIT_SHARED_BYTES));
-    TRY(cudaMemset(cuda->window, 0, FIT_SHARED_BYTES));
+    TRY(cudaMalloc((void **)&cuda->window, WINDOW_PIXELS * sizeof *cuda->window));
     TRY(cudaFuncSetAttribute(fit_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              FIT_SHARED_BYTES));
     return 0;
@@ -315,8 +317,9 @@ static void cuda_detach(void *device, struct search_object *object)
         return;
     cudaSetDevice(cuda->device);
     cudaFree(copy->views);
-    cudaFree(copy->chunk_offset);
-    cudaFree(copy->chunk_pairs);
+    cudaFree(copy->pixel_first);
+    cudaFree(copy->pixels);
+    cudaFree(copy->pixel_offset);
     cudaFree(copy->coarse);
     cudaFree(copy->seeds);
     free(copy);
@@ -327,6 +330,66 @@ static int upload(struct search_cuda *cuda, void **out, const void *data, size_t
 {
     TRY(cudaMalloc(out, bytes));
     TRY(cudaMemcpy(*out, data, bytes, cudaMemcpyHostToDevice));
+    return 0;
+}
+
+// A warp a view: chunks to pixels, in their order.
+__global__ void unpack_kernel(const struct search_view *views, uint32_t n_views,
+                              const uint16_t *chunk_offset, const uint32_t *chunk_pairs,
+                              const uint32_t *pixel_first, float2 *pixels, uint16_t *pixel_offset)
+{
+    uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+    if (i >= n_views)
+        return;
+    uint32_t at = pixel_first[i];
+    for (uint32_t k = 0; k < (views[i].n_chunks + 1) / 2; k++) {
+        uint32_t chunk = 2 * k + lane / SEARCH_CHUNK;
+        size_t from = (size_t)views[i].first_chunk + chunk;
+        uint32_t pair = search_pair(0, -1);
+        if (chunk < views[i].n_chunks)
+            pair = chunk_pairs[from * SEARCH_CHUNK + lane % SEARCH_CHUNK];
+        uint32_t mask = __ballot_sync(0xffffffffu, search_pair_edt(pair) >= 0);
+        uint32_t to = at + (uint32_t)__popc(mask & ((1u << lane) - 1));
+        at += (uint32_t)__popc(mask);
+        if (search_pair_edt(pair) < 0)
+            continue;
+        pixels[to] = make_float2((float)search_pair_z(pair), (float)search_pair_edt(pair));
+        pixel_offset[to] = (uint16_t)(chunk_offset[from] + lane % SEARCH_CHUNK);
+    }
+}
+
+static int unpack_views(struct search_cuda *cuda, const struct search_object *object,
+                        struct cuda_object *copy)
+{
+    uint32_t *first = (uint32_t *)malloc((object->n_views + 1) * sizeof *first);
+    if (!first)
+        return -ENOMEM;
+    first[0] = 0;
+    for (uint32_t i = 0; i < object->n_views; i++)
+        first[i + 1] = first[i] + object->views[i].n_cover;
+    size_t n = first[object->n_views] ? first[object->n_views] : 1;
+    int err =
+        upload(cuda, (void **)&copy->pixel_first, first, (object->n_views + 1) * sizeof *first);
+    free(first);
+    size_t pair_bytes = (size_t)object->n_chunks * SEARCH_CHUNK * sizeof *object->chunk_pairs;
+    size_t offset_bytes = object->n_chunks * sizeof *object->chunk_offset;
+    if (!err)
+        err = grow_work(cuda, pair_bytes + offset_bytes);
+    if (err)
+        return err;
+    uint32_t *pairs = (uint32_t *)cuda->work;
+    uint16_t *offset = (uint16_t *)(pairs + (size_t)object->n_chunks * SEARCH_CHUNK);
+    TRY(cudaMalloc((void **)&copy->pixels, n * sizeof *copy->pixels));
+    TRY(cudaMalloc((void **)&copy->pixel_offset, n * sizeof *copy->pixel_offset));
+    TRY(cudaMemcpyAsync(pairs, object->chunk_pairs, pair_bytes, cudaMemcpyHostToDevice,
+                        cuda->stream));
+    TRY(cudaMemcpyAsync(offset, object->chunk_offset, offset_bytes, cudaMemcpyHostToDevice,
+                        cuda->stream));
+    unpack_kernel<<<(object->n_views + 7) / 8, 256, 0, cuda->stream>>>(
+        copy->views, object->n_views, offset, pairs, copy->pixel_first, copy->pixels,
+        copy->pixel_offset);
+    TRY(cudaGetLastError());
+    TRY(cudaStreamSynchronize(cuda->stream));
     return 0;
 }
 
@@ -341,11 +404,7 @@ static int cuda_attach(void *device, struct search_object *object)
     int err =
         upload(cuda, (void **)&copy->views, object->views, object->n_views * sizeof *object->views);
     if (!err)
-        err = upload(cuda, (void **)&copy->chunk_offset, object->chunk_offset,
-                     object->n_chunks * sizeof *object->chunk_offset);
-    if (!err)
-        err = upload(cuda, (void **)&copy->chunk_pairs, object->chunk_pairs,
-                     (size_t)object->n_chunks * SEARCH_CHUNK * sizeof *object->chunk_pairs);
+        err = unpack_views(cuda, object, copy);
     if (!err)
         err = upload(cuda, (void **)&copy->coarse, object->coarse,
                      object->n_views * sizeof *object->coarse);
@@ -459,16 +518,6 @@ static int cuda_window(void *device, const struct search_frame *frame, uint32_t 
 
 // ---- The simplex
 
-struct lane_on_window {
-    const uint32_t *window; // shared memory
-    const uint16_t *offset;
-    const uint32_t *pairs;
-    uint32_t n_chunks;
-    int n_cover;
-    uint32_t held[FIT_REGISTER_PAIRS];
-    uint16_t held_offset[FIT_REGISTER_PAIRS];
-};
-
 __device__ __forceinline__ int warp_sum(int value)
 {
 #if __CUDA_ARCH__ >= 800
@@ -480,63 +529,70 @@ __device__ __forceinline__ int warp_sum(int value)
 #endif
 }
 
-__device__ __forceinline__ float evaluate(const struct lane_on_window *lane, float x, float y,
-                                          float z)
+// search_error_pixel in floats that hold integers: below 2^24 they are exact, and a lane's sums stay
+// below (128 pixels of 2^16).
+__device__ __forceinline__ void add_pixel(float2 input, float2 reference, float z, float *cover,
+                                          float *range, int *n_range)
 {
-    const uint32_t *base =
-        lane->window + search_shift(y) * SEARCH_WINDOW_PX + search_shift(x) + (threadIdx.x & 15);
-    const int shift = search_depth_shift(z);
-    const uint32_t half = (threadIdx.x >> 4) & 1;
-    struct search_sums sums = {0, 0, 0};
-#pragma unroll
-    for (int k = 0; k < FIT_REGISTER_PAIRS; k++)
-        if (2 * k < (int)lane->n_chunks) // the same for the whole warp
-            search_error_pixel(base[lane->held_offset[k]], lane->held[k], shift, &sums);
-    for (uint32_t i = 2 * FIT_REGISTER_PAIRS + half; i < lane->n_chunks; i += 2)
-        search_error_pixel(base[lane->offset[i]],
-                           lane->pairs[i * SEARCH_CHUNK + (threadIdx.x & 15)], shift, &sums);
-    sums.cover = warp_sum(sums.cover);
-    sums.range = warp_sum(sums.range);
-    sums.n_range = warp_sum(sums.n_range);
-    return search_error_value(&sums, lane->n_cover);
+    *cover += fabsf(input.y - reference.y);
+    float r = fabsf((input.x - reference.x) - z);
+    if (input.y >= 0.f) {
+        *range += r;
+        *n_range += 1;
+    }
 }
 
-#define SIMPLEX_CONTEXT                struct lane_on_window
-#define SIMPLEX_EVALUATE(ctx, x, y, z) evaluate(ctx, x, y, z)
-#include "gpu/kernels/search_simplex.h"
-
 __global__ void __launch_bounds__(32 * FIT_WARPS)
-    fit_kernel(const uint32_t *window, const struct search_view *views,
-               const uint16_t *chunk_offset, const uint32_t *chunk_pairs, const uint32_t *list,
-               uint32_t n, int n_iterations, struct search_fit *out)
+    fit_kernel(const uint32_t *window, const struct search_view *views, const uint32_t *pixel_first,
+               const float2 *pixels, const uint16_t *pixel_offset, const uint32_t *list, uint32_t n,
+               int n_iterations, struct search_fit *out)
 {
-    extern __shared__ uint4 shared[];
-    for (uint32_t i = threadIdx.x; i < FIT_SHARED_BYTES / sizeof(uint4); i += blockDim.x)
-        shared[i] = ((const uint4 *)window)[i];
+    extern __shared__ float2 shared[];
+    for (uint32_t i = threadIdx.x; i < WINDOW_PIXELS; i += blockDim.x)
+        shared[i] = make_float2((float)search_pair_z(window[i]), (float)search_pair_edt(window[i]));
     __syncthreads();
-    uint32_t warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, n_warps = gridDim.x * FIT_WARPS;
-    for (uint32_t item = warp; item < n; item += n_warps) {
-        const struct search_view *view = &views[list ? list[item] : item];
-        struct lane_on_window lane;
-        lane.window = (const uint32_t *)shared;
-        lane.offset = chunk_offset + view->first_chunk;
-        lane.pairs = chunk_pairs + (size_t)view->first_chunk * SEARCH_CHUNK;
-        lane.n_chunks = view->n_chunks;
-        lane.n_cover = (int)view->n_cover;
+    const uint32_t lane = threadIdx.x % 32, n_warps = gridDim.x * FIT_WARPS;
+    for (uint32_t item = blockIdx.x * FIT_WARPS + threadIdx.x / 32; item < n; item += n_warps) {
+        const uint32_t index = list ? list[item] : item;
+        const struct search_view *view = &views[index];
+        const float2 *own = pixels + pixel_first[index];
+        const uint16_t *own_offset = pixel_offset + pixel_first[index];
+        const uint32_t n_pixels = view->n_cover;
+        float2 held[FIT_HELD];
+        uint32_t held_offset[FIT_HELD / 2];
 #pragma unroll
-        for (int k = 0; k < FIT_REGISTER_PAIRS; k++) {
-            uint32_t i = 2 * (uint32_t)k + ((threadIdx.x >> 4) & 1);
-            bool there = i < lane.n_chunks;
-            lane.held[k] =
-                there ? lane.pairs[i * SEARCH_CHUNK + (threadIdx.x & 15)] : search_pair(0, -1);
-            lane.held_offset[k] = there ? lane.offset[i] : (uint16_t)0;
+        for (int k = 0; k < FIT_HELD; k++) {
+            uint32_t i = 32 * (uint32_t)k + lane, offset = 0;
+            if (i < n_pixels) {
+                held[k] = own[i];
+                offset = own_offset[i];
+            }
+            held_offset[k / 2] = k % 2 ? held_offset[k / 2] | offset << 16 : offset;
         }
         const float half = SEARCH_WINDOW_PX / 2;
-        struct simplex_vertex best =
-            simplex_run(&lane, half - (float)view->start_u, half - (float)view->start_v,
-                        -(float)view->start_z / SEARCH_UNIT, n_iterations);
-        if (threadIdx.x % 32 == 0) {
-            struct search_fit fit = {best.error, best.x, best.y, best.z};
+        struct simplex simplex;
+        simplex_begin(&simplex, half - (float)view->start_u, half - (float)view->start_v,
+                      -(float)view->start_z / SEARCH_UNIT, n_iterations);
+        while (simplex.phase != SIMPLEX_PHASE_DONE) {
+            const float2 *base = shared + search_shift(simplex.trial.y) * SEARCH_WINDOW_PX +
+                                 search_shift(simplex.trial.x);
+            const float z = (float)search_depth_shift(simplex.trial.z);
+            float cover = 0, range = 0;
+            int n_range = 0;
+#pragma unroll
+            for (int k = 0; k < FIT_HELD; k++)
+                if (32 * (uint32_t)k + lane < n_pixels)
+                    add_pixel(base[k % 2 ? held_offset[k / 2] >> 16 : held_offset[k / 2] & 0xffffu],
+                              held[k], z, &cover, &range, &n_range);
+#pragma unroll 4
+            for (uint32_t i = 32 * FIT_HELD + lane; i < n_pixels; i += 32)
+                add_pixel(base[own_offset[i]], own[i], z, &cover, &range, &n_range);
+            struct search_sums sums = {warp_sum((int)cover), warp_sum((int)range),
+                                       warp_sum(n_range)};
+            simplex_tell(&simplex, search_error_value(&sums, (int)n_pixels));
+        }
+        if (lane == 0) {
+            struct search_fit fit = {simplex.v0.error, simplex.v0.x, simplex.v0.y, simplex.v0.z};
             out[item] = fit;
         }
     }
@@ -565,7 +621,7 @@ static int cuda_fit(void *device, const struct search_object *object,
     if (n_blocks > FIT_BLOCKS_MAX)
         n_blocks = FIT_BLOCKS_MAX;
     fit_kernel<<<n_blocks, 32 * FIT_WARPS, FIT_SHARED_BYTES, cuda->stream>>>(
-        cuda->window, copy->views, copy->chunk_offset, copy->chunk_pairs, list, n,
+        cuda->window, copy->views, copy->pixel_first, copy->pixels, copy->pixel_offset, list, n,
         (int)n_iterations, (struct search_fit *)cuda->result);
     TRY(cudaGetLastError());
     TRY(cudaMemcpyAsync(cuda->result_host, cuda->result, n * sizeof *out, cudaMemcpyDeviceToHost,

@@ -1,31 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // The downhill simplex (Nelder and Mead 1965) over a translation (x, y, z) in map pixels, written
-// once for both twins. Whoever includes this file defines before
-//   SIMPLEX_CONTEXT               the type that an evaluation needs, and
-//   SIMPLEX_EVALUATE(ctx, x, y, z)  the error there, a float.
-// Vertices stay sorted by error and every index is a constant, so that a GPU keeps them in
-// registers. Coefficients are the usual ones: reflection 1, expansion 2, contraction and shrinkage
-// 1/2.
+// once for both twins, as a dialogue: the simplex names a point, the twin tells the error there.
+// One place of evaluation keeps a GPU's code small enough for its instruction cache (inlined at
+// every use it was five times slower). Vertices stay sorted by error and every index is a constant,
+// so that they stay in registers. Coefficients are the usual ones: reflection 1, expansion 2,
+// contraction and shrinkage 1/2.
 #ifndef POSED_GPU_KERNELS_SEARCH_SIMPLEX_H
 #define POSED_GPU_KERNELS_SEARCH_SIMPLEX_H
 
 #include "gpu/kernels/search_error.h"
 
-#ifdef SIMPLEX_CONTEXT
-
 #define SIMPLEX_STEP_PX (0.05f * SEARCH_MAP_PX) // the paper: 5 % of the image width
+
+enum simplex_phase {
+    SIMPLEX_PHASE_FIRST, // .. + 3: the four vertices of the start
+    SIMPLEX_PHASE_REFLECT = SIMPLEX_PHASE_FIRST + 4,
+    SIMPLEX_PHASE_EXPAND,
+    SIMPLEX_PHASE_CONTRACT,
+    SIMPLEX_PHASE_SHRINK, // .. + 2: the three vertices that move
+    SIMPLEX_PHASE_DONE = SIMPLEX_PHASE_SHRINK + 3,
+};
 
 struct simplex_vertex {
     float x, y, z, error;
 };
 
-#ifdef __CUDACC__
-#define SIMPLEX_FN static __device__ __forceinline__
-#else
-#define SIMPLEX_FN static inline
-#endif
+struct simplex {
+    struct simplex_vertex v0, v1, v2, v3; // best first
+    struct simplex_vertex reflected;
+    struct simplex_vertex trial; // evaluate here, then simplex_tell
+    int phase;
+    int n_left; // iterations
+};
 
-SIMPLEX_FN void simplex_order(struct simplex_vertex *a, struct simplex_vertex *b)
+SEARCH_FN void simplex_order(struct simplex_vertex *a, struct simplex_vertex *b)
 {
     if (b->error < a->error) {
         struct simplex_vertex swap = *a;
@@ -34,66 +42,117 @@ SIMPLEX_FN void simplex_order(struct simplex_vertex *a, struct simplex_vertex *b
     }
 }
 
-SIMPLEX_FN void simplex_sort(struct simplex_vertex v[4])
+SEARCH_FN void simplex_sort(struct simplex *s)
 {
-    simplex_order(&v[0], &v[1]);
-    simplex_order(&v[2], &v[3]);
-    simplex_order(&v[0], &v[2]);
-    simplex_order(&v[1], &v[3]);
-    simplex_order(&v[1], &v[2]);
+    simplex_order(&s->v0, &s->v1);
+    simplex_order(&s->v2, &s->v3);
+    simplex_order(&s->v0, &s->v2);
+    simplex_order(&s->v1, &s->v3);
+    simplex_order(&s->v1, &s->v2);
 }
 
-SIMPLEX_FN struct simplex_vertex simplex_at(const SIMPLEX_CONTEXT *ctx, float x, float y, float z)
+SEARCH_FN void simplex_ask(struct simplex *s, int phase, float x, float y, float z)
 {
-    struct simplex_vertex v = {x, y, z, SIMPLEX_EVALUATE(ctx, x, y, z)};
-    return v;
+    s->phase = phase;
+    s->trial.x = x;
+    s->trial.y = y;
+    s->trial.z = z;
 }
 
-// The point c + k (c - worst).
-SIMPLEX_FN struct simplex_vertex simplex_move(const SIMPLEX_CONTEXT *ctx, const float c[3],
-                                              const struct simplex_vertex *worst, float k)
+// Asks for c + k (c - worst), c the middle of the three better vertices.
+SEARCH_FN void simplex_ask_beyond(struct simplex *s, int phase, float k)
 {
-    return simplex_at(ctx, c[0] + k * (c[0] - worst->x), c[1] + k * (c[1] - worst->y),
-                      c[2] + k * (c[2] - worst->z));
+    float cx = (s->v0.x + s->v1.x + s->v2.x) * (1.f / 3);
+    float cy = (s->v0.y + s->v1.y + s->v2.y) * (1.f / 3);
+    float cz = (s->v0.z + s->v1.z + s->v2.z) * (1.f / 3);
+    simplex_ask(s, phase, cx + k * (cx - s->v3.x), cy + k * (cy - s->v3.y),
+                cz + k * (cz - s->v3.z));
 }
 
-SIMPLEX_FN void simplex_iterate(const SIMPLEX_CONTEXT *ctx, struct simplex_vertex v[4])
+SEARCH_FN void simplex_ask_halfway(struct simplex *s, int phase, const struct simplex_vertex *v)
 {
-    float c[3] = {(v[0].x + v[1].x + v[2].x) * (1.f / 3), (v[0].y + v[1].y + v[2].y) * (1.f / 3),
-                  (v[0].z + v[1].z + v[2].z) * (1.f / 3)};
-    struct simplex_vertex reflected = simplex_move(ctx, c, &v[3], 1.f);
-    if (reflected.error < v[0].error) {
-        struct simplex_vertex expanded = simplex_move(ctx, c, &v[3], 2.f);
-        v[3] = expanded.error < reflected.error ? expanded : reflected;
-    } else if (reflected.error < v[2].error) {
-        v[3] = reflected;
-    } else {
-        int outside = reflected.error < v[3].error;
-        struct simplex_vertex near = simplex_move(ctx, c, &v[3], outside ? 0.5f : -0.5f);
-        if (near.error < (outside ? reflected.error : v[3].error)) {
-            v[3] = near;
+    simplex_ask(s, phase, s->v0.x + 0.5f * (v->x - s->v0.x), s->v0.y + 0.5f * (v->y - s->v0.y),
+                s->v0.z + 0.5f * (v->z - s->v0.z));
+}
+
+SEARCH_FN void simplex_begin(struct simplex *s, float x, float y, float z, int n_iterations)
+{
+    const struct simplex_vertex start = {x, y, z, 0.f};
+    s->v0 = s->v1 = s->v2 = s->v3 = s->reflected = s->trial = start;
+    s->phase = SIMPLEX_PHASE_FIRST;
+    s->n_left = n_iterations;
+}
+
+// Ends an iteration, or with `begun` false starts the first.
+SEARCH_FN void simplex_next(struct simplex *s, int begun)
+{
+    simplex_sort(s);
+    s->n_left -= begun;
+    if (s->n_left > 0)
+        simplex_ask_beyond(s, SIMPLEX_PHASE_REFLECT, 1.f);
+    else
+        s->phase = SIMPLEX_PHASE_DONE;
+}
+
+// Takes the error at `trial` and names the next one; phase DONE: v0 is the answer.
+SEARCH_FN void simplex_tell(struct simplex *s, float error)
+{
+    s->trial.error = error;
+    switch (s->phase) {
+    case SIMPLEX_PHASE_FIRST:
+        s->v0 = s->trial;
+        simplex_ask(s, SIMPLEX_PHASE_FIRST + 1, s->v0.x + SIMPLEX_STEP_PX, s->v0.y, s->v0.z);
+        break;
+    case SIMPLEX_PHASE_FIRST + 1:
+        s->v1 = s->trial;
+        simplex_ask(s, SIMPLEX_PHASE_FIRST + 2, s->v0.x, s->v0.y + SIMPLEX_STEP_PX, s->v0.z);
+        break;
+    case SIMPLEX_PHASE_FIRST + 2:
+        s->v2 = s->trial;
+        simplex_ask(s, SIMPLEX_PHASE_FIRST + 3, s->v0.x, s->v0.y, s->v0.z + SIMPLEX_STEP_PX);
+        break;
+    case SIMPLEX_PHASE_FIRST + 3:
+        s->v3 = s->trial;
+        simplex_next(s, 0);
+        break;
+    case SIMPLEX_PHASE_REFLECT:
+        s->reflected = s->trial;
+        if (error < s->v0.error) {
+            simplex_ask_beyond(s, SIMPLEX_PHASE_EXPAND, 2.f);
+        } else if (error < s->v2.error) {
+            s->v3 = s->trial;
+            simplex_next(s, 1);
         } else {
-            for (int i = 1; i < 4; i++)
-                v[i] = simplex_at(ctx, v[0].x + 0.5f * (v[i].x - v[0].x),
-                                  v[0].y + 0.5f * (v[i].y - v[0].y),
-                                  v[0].z + 0.5f * (v[i].z - v[0].z));
+            simplex_ask_beyond(s, SIMPLEX_PHASE_CONTRACT, error < s->v3.error ? 0.5f : -0.5f);
         }
+        break;
+    case SIMPLEX_PHASE_EXPAND:
+        s->v3 = error < s->reflected.error ? s->trial : s->reflected;
+        simplex_next(s, 1);
+        break;
+    case SIMPLEX_PHASE_CONTRACT:
+        if (error < s->reflected.error && error < s->v3.error) {
+            s->v3 = s->trial;
+            simplex_next(s, 1);
+        } else {
+            simplex_ask_halfway(s, SIMPLEX_PHASE_SHRINK, &s->v1);
+        }
+        break;
+    case SIMPLEX_PHASE_SHRINK:
+        s->v1 = s->trial;
+        simplex_ask_halfway(s, SIMPLEX_PHASE_SHRINK + 1, &s->v2);
+        break;
+    case SIMPLEX_PHASE_SHRINK + 1:
+        s->v2 = s->trial;
+        simplex_ask_halfway(s, SIMPLEX_PHASE_SHRINK + 2, &s->v3);
+        break;
+    case SIMPLEX_PHASE_SHRINK + 2:
+        s->v3 = s->trial;
+        simplex_next(s, 1);
+        break;
+    default:
+        break;
     }
-    simplex_sort(v);
 }
 
-// Runs n_iterations from (x, y, z) and returns the best vertex.
-SIMPLEX_FN struct simplex_vertex simplex_run(const SIMPLEX_CONTEXT *ctx, float x, float y, float z,
-                                             int n_iterations)
-{
-    struct simplex_vertex v[4] = {
-        simplex_at(ctx, x, y, z), simplex_at(ctx, x + SIMPLEX_STEP_PX, y, z),
-        simplex_at(ctx, x, y + SIMPLEX_STEP_PX, z), simplex_at(ctx, x, y, z + SIMPLEX_STEP_PX)};
-    simplex_sort(v);
-    for (int i = 0; i < n_iterations; i++)
-        simplex_iterate(ctx, v);
-    return v[0];
-}
-
-#endif // SIMPLEX_CONTEXT
 #endif

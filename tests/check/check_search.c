@@ -11,6 +11,7 @@
 #include "gpu/kernels/search_edge.h"
 #include "gpu/kernels/search_error.h"
 #include "gpu/kernels/search_frame.h"
+#include "gpu/kernels/search_simplex.h"
 #include "gpu/search_device.h"
 #include "gpu/search_start.h"
 #include "gpu/search_views.h"
@@ -99,20 +100,21 @@ static float plain_evaluate(const struct plain_view *plain, float x, float y, fl
     return search_error_value(&sums, (int)plain->view->n_cover);
 }
 
-#define SIMPLEX_CONTEXT                struct plain_view
-#define SIMPLEX_EVALUATE(ctx, x, y, z) plain_evaluate(ctx, x, y, z)
-#include "gpu/kernels/search_simplex.h"
-
 static void plain_fit(const struct search_object *object, const uint32_t *window, int n_iterations,
                       struct search_fit *out)
 {
     for (uint32_t i = 0; i < object->n_views; i++) {
         struct plain_view plain = {window, object, &object->views[i]};
         const float half = SEARCH_WINDOW_PX / 2;
-        struct simplex_vertex best = simplex_run(
-            &plain, half - (float)plain.view->start_u, half - (float)plain.view->start_v,
-            -(float)plain.view->start_z / SEARCH_UNIT, n_iterations);
-        out[i] = (struct search_fit){best.error, best.x, best.y, best.z};
+        struct simplex simplex;
+        simplex_begin(&simplex, half - (float)plain.view->start_u,
+                      half - (float)plain.view->start_v, -(float)plain.view->start_z / SEARCH_UNIT,
+                      n_iterations);
+        while (simplex.phase != SIMPLEX_PHASE_DONE) {
+            const struct simplex_vertex *at = &simplex.trial;
+            simplex_tell(&simplex, plain_evaluate(&plain, at->x, at->y, at->z));
+        }
+        out[i] = (struct search_fit){simplex.v0.error, simplex.v0.x, simplex.v0.y, simplex.v0.z};
     }
 }
 

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// The maps of the pose search: the distance transform against a brute-force one and against the
+// paper's seven sweeps, the rasteriser against a ray caster, the spread of the rotations.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gpu/cpu/search_map.h"
+#include "gpu/kernels/search_edge.h"
+#include "gpu/kernels/search_raster.h"
+#include "gpu/search_device.h"
+#include "gpu/search_views.h"
+#include "tools/testscene.h"
+
+static uint64_t state = 1;
+
+static uint32_t next_random(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33);
+}
+
+// Blobs with edges as search_kinds finds them.
+static void random_kinds(int size, int n_blobs, uint8_t *out)
+{
+    int16_t *z = malloc((size_t)(size * size) * sizeof *z);
+    for (int i = 0; i < size * size; i++)
+        z[i] = SEARCH_Z_NONE;
+    for (int b = 0; b < n_blobs; b++) {
+        int cu = (int)(next_random() % (uint32_t)size), cv = (int)(next_random() % (uint32_t)size);
+        int r = 1 + (int)(next_random() % (uint32_t)(size / 3 + 1));
+        int16_t depth = (int16_t)(next_random() % 2000);
+        for (int i = 0; i < size * size; i++) {
+            int du = i % size - cu, dv = i / size - cv;
+            if (du * du + dv * dv <= r * r && depth < z[i])
+                z[i] = depth;
+        }
+    }
+    search_kinds(z, size, out);
+    free(z);
+}
+
+static void brute_edt(const uint8_t *kind, int size, int16_t *out)
+{
+    for (int i = 0; i < size * size; i++) {
+        double nearest = SEARCH_EDT_MAX_PX;
+        for (int j = 0; j < size * size; j++) {
+            double du = i % size - j % size, dv = i / size - j / size;
+            if (kind[j] == SEARCH_KIND_EDGE)
+                nearest = fmin(nearest, sqrt(du * du + dv * dv));
+        }
+        double value = floor(nearest * SEARCH_UNIT + 0.5);
+        out[i] = (int16_t)(kind[i] == SEARCH_KIND_BACKGROUND ? -value : value);
+    }
+}
+
+static void edt_is_the_brute_force_one(void **unused)
+{
+    (void)unused;
+    static const int sizes[] = {1, 2, 17, 31, 64};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int blobs = 0; blobs < 6; blobs++) {
+            int size = sizes[s];
+            uint8_t kind[64 * 64];
+            int16_t got[64 * 64], expected[64 * 64];
+            random_kinds(size, blobs, kind);
+            search_edt(kind, size, got);
+            brute_edt(kind, size, expected);
+            assert_memory_equal(got, expected, (size_t)(size * size) * sizeof *got);
+        }
+}
+
+// Seven sweeps find the same distances up to 7 px but for the corners that propagation cuts, and
+// leave 8 px beyond.
+static void sweeps_come_close_to_the_exact_one(void **unused)
+{
+    (void)unused;
+    uint8_t kind[64 * 64];
+    int16_t exact[64 * 64], swept[64 * 64];
+    int n = 0, n_off = 0, worst = 0;
+    for (int i = 0; i < 20; i++) {
+        random_kinds(64, 5, kind);
+        search_edt(kind, 64, exact);
+        search_edt_sweeps(kind, 64, 7, swept);
+        for (int k = 0; k < 64 * 64; k++) {
+            int off = abs(exact[k] - swept[k]);
+            n++;
+            n_off += off > 1;
+            worst = off > worst ? off : worst;
+        }
+    }
+    print_message("seven sweeps: %.3f %% of the pixels differ, by at most %.2f px\n",
+                  100.0 * n_off / n, (double)worst / SEARCH_UNIT);
+    assert_true(n_off * 100 < n);
+    assert_true(worst <= SEARCH_UNIT);
+}
+
+// z of the nearest triangle under a point, in double; NaN: none. `clear` false: an edge is so near
+// that rounding may decide.
+static double cast_ray(const double (*corners)[3], const uint32_t *triangles, uint32_t n, double x,
+                       double y, bool *clear)
+{
+    double nearest = NAN;
+    *clear = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const double *a = corners[triangles[3 * i]], *b = corners[triangles[3 * i + 1]],
+                     *c = corners[triangles[3 * i + 2]];
+        double area = (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
+        double wb = ((x - a[0]) * (c[1] - a[1]) - (y - a[1]) * (c[0] - a[0])) / area;
+        double wc = ((y - a[1]) * (b[0] - a[0]) - (x - a[0]) * (b[1] - a[1])) / area;
+        double least = fmin(fmin(wb, wc), 1 - wb - wc);
+        // Corners are snapped to 1/256 px: a share of 1/128 px of the triangle's height is unclear.
+        double height =
+            fabs(area) / (hypot(b[0] - a[0], b[1] - a[1]) + hypot(c[0] - a[0], c[1] - a[1]) +
+                          hypot(c[0] - b[0], c[1] - b[1]));
+        if (fabs(least) < 0.02 / height)
+            *clear = false;
+        if (!(least >= 0))
+            continue;
+        double z = a[2] + wb * (b[2] - a[2]) + wc * (c[2] - a[2]);
+        nearest = nearest < z ? nearest : z;
+    }
+    return nearest;
+}
+
+static void rasteriser_is_the_ray_caster(void **unused)
+{
+    (void)unused;
+    struct testscene_mesh mesh;
+    assert_int_equal(testscene_mesh_make(TESTSCENE_OBJECT_DUCK, &mesh), 0);
+    struct search *search = NULL;
+    struct search_settings settings;
+    search_settings_default(&settings);
+    settings.backend = GPU_BACKEND_CPU;
+    assert_int_equal(search_open(&search, &settings), 0);
+    struct search_mesh borrowed = {mesh.vertices_m, mesh.triangles, mesh.n_vertices,
+                                   mesh.n_triangles};
+    struct search_object_settings object_settings;
+    search_object_settings_default(&object_settings);
+    object_settings.n_views = 64;
+    struct search_object *object = NULL;
+    assert_int_equal(search_object_create(search, &borrowed, &object_settings, &object), 0);
+
+    struct search_map *map = malloc(sizeof *map);
+    double(*corners)[3] = malloc(object->n_vertices * sizeof *corners);
+    int n_clear = 0, n_wrong = 0;
+    for (uint32_t view = 0; view < 64; view += 21) {
+        const float *r = object->views[view].rotation;
+        assert_int_equal(search->ops->maps(search->device, object, r, 1, map), 0);
+        for (uint32_t i = 0; i < object->n_vertices; i++)
+            for (int k = 0; k < 3; k++)
+                corners[i][k] = (double)r[3 * k] * (double)object->x[i] +
+                                (double)r[3 * k + 1] * (double)object->y[i] +
+                                (double)r[3 * k + 2] * (double)object->z[i] +
+                                (k < 2 ? (double)SEARCH_CENTRE_PX : 0);
+        for (int i = 0; i < SEARCH_MAP_PX * SEARCH_MAP_PX; i++) {
+            bool clear;
+            double z = cast_ray((const double(*)[3])corners, object->triangles, object->n_triangles,
+                                i % SEARCH_MAP_PX, i / SEARCH_MAP_PX, &clear);
+            if (isnan(z)) {
+                n_wrong += clear && map->z[i] != SEARCH_Z_NONE;
+            } else if (clear) {
+                n_clear++;
+                n_wrong += !(fabs((double)map->z[i] / SEARCH_UNIT - z) < 0.05);
+            }
+        }
+    }
+    print_message("%d clear foreground pixels\n", n_clear);
+    assert_true(n_clear > 300);
+    assert_int_equal(n_wrong, 0);
+    free(map);
+    free(corners);
+    search_object_destroy(search, &object);
+    search_close(&search);
+    testscene_mesh_free(&mesh);
+}
+
+// Two triangles that share an edge leave no crack, whatever the order of their corners.
+static void neighbours_leave_no_crack(void **unused)
+{
+    (void)unused;
+    for (int round = 0; round < 2000; round++) {
+        int32_t x[4], y[4];
+        float value[4] = {1, 1, 1, 1};
+        // A convex quadrilateral around pixel centres, split along a diagonal.
+        for (int k = 0; k < 4; k++) {
+            double angle = (k + 0.8 * (next_random() % 1000) / 1000.0) * M_PI / 2;
+            x[k] = raster_snap((float)(16 + 11 * cos(angle)));
+            y[k] = raster_snap((float)(16 + 11 * sin(angle)));
+        }
+        uint32_t halves[6] = {0, 1, 2, 2, 3, 0};
+        if (round % 2) {
+            halves[3] = 3;
+            halves[4] = 2;
+        }
+        float drawn[32 * 32];
+        for (int i = 0; i < 32 * 32; i++)
+            drawn[i] = INFINITY;
+        struct raster_mesh mesh = {x, y, value, halves, 2};
+        raster_draw(&mesh, 32, 32, drawn, NULL);
+        // Each pixel on the diagonal is inside of the quadrilateral, so it must be drawn.
+        for (int v = 0; v < 32; v++)
+            for (int u = 0; u < 32; u++) {
+                bool inside = true;
+                for (int k = 0; k < 4; k++) {
+                    int j = (k + 1) % 4;
+                    int64_t side = (int64_t)(x[j] - x[k]) * (v * RASTER_SUB - y[k]) -
+                                   (int64_t)(y[j] - y[k]) * (u * RASTER_SUB - x[k]);
+                    inside = inside && side >= 0;
+                }
+                assert_int_equal(inside, drawn[v * 32 + u] < INFINITY);
+            }
+    }
+}
+
+static void bad_corners_draw_nothing(void **unused)
+{
+    (void)unused;
+    const float bad[] = {NAN, INFINITY, -INFINITY, 1e9f, -1e9f};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct raster_corner a = {raster_snap(1), raster_snap(1), 0};
+        struct raster_corner b = {raster_snap(9), raster_snap(1), 0};
+        struct raster_corner c = {raster_snap(bad[i]), raster_snap(9), 0};
+        struct raster_triangle t;
+        assert_int_equal(raster_setup(&a, &b, &c, 16, 16, &t), 0);
+    }
+}
+
+// Every rotation has a near one among the views; none is left out by more than the covering radius
+// of an even spread.
+static void rotations_are_spread_evenly(void **unused)
+{
+    (void)unused;
+    enum { N = 1024 };
+    float rotations[N][9];
+    for (uint32_t i = 0; i < N; i++)
+        search_rotation(i, N, rotations[i]);
+    double worst = 0, sum = 0;
+    for (uint32_t i = 0; i < 500; i++) {
+        float any[9];
+        search_rotation(i, 500, any);
+        double nearest = 4;
+        for (uint32_t k = 0; k < N; k++)
+            nearest = fmin(nearest, search_rotation_angle(any, rotations[k]));
+        worst = fmax(worst, nearest);
+        sum += nearest / 500;
+    }
+    print_message("1,024 views: nearest one %.1f degrees away in the mean, %.1f at worst\n",
+                  sum * 180 / M_PI, worst * 180 / M_PI);
+    // A ball of a 1024th of SO(3) has a radius of 15.1 degrees, its points lie 11.3 from the middle.
+    assert_true(sum < 0.225);
+    assert_true(worst < 0.36);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(edt_is_the_brute_force_one),
+        cmocka_unit_test(sweeps_come_close_to_the_exact_one),
+        cmocka_unit_test(rasteriser_is_the_ray_caster),
+        cmocka_unit_test(neighbours_leave_no_crack),
+        cmocka_unit_test(bad_corners_draw_nothing),
+        cmocka_unit_test(rotations_are_spread_evenly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
