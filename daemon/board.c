@@ -28,6 +28,8 @@ struct board {
     _Atomic uint64_t state_word; // state, reason, map epoch: one consistent word
     _Atomic(const char *) reason_text;
     _Atomic double rate_hz;
+    pthread_mutex_t recording_mutex;
+    char recording[64];
 
     struct slot *slots; // frame seq stands in slots[seq % n_history]
     _Atomic uint64_t next_seq;
@@ -62,6 +64,7 @@ int board_create(struct board **out, const struct board_info *info)
     pthread_cond_init(&board->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&board->mutex, NULL);
+    pthread_mutex_init(&board->recording_mutex, NULL);
     board_set_state(board, posed_State_STATE_NO_INPUT, posed_Reason_REASON_NONE,
                     "no frame has arrived yet", 0);
     *out = board;
@@ -74,6 +77,7 @@ void board_destroy(struct board **board)
         return;
     pthread_cond_destroy(&(*board)->changed);
     pthread_mutex_destroy(&(*board)->mutex);
+    pthread_mutex_destroy(&(*board)->recording_mutex);
     free((*board)->slots);
     free(*board);
     *board = NULL;
@@ -108,6 +112,13 @@ void board_set_rate(struct board *board, double rate_hz)
     atomic_store_explicit(&board->rate_hz, rate_hz, memory_order_relaxed);
 }
 
+void board_set_recording(struct board *board, const char *name)
+{
+    pthread_mutex_lock(&board->recording_mutex);
+    wire_copy_text(board->recording, sizeof board->recording, name);
+    pthread_mutex_unlock(&board->recording_mutex);
+}
+
 static uint64_t resident_bytes(void)
 {
     unsigned long long pages_all, pages = 0;
@@ -120,7 +131,7 @@ static uint64_t resident_bytes(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void board_status(const struct board *board, posed_Status *out)
+void board_status(struct board *board, posed_Status *out)
 {
     uint64_t word = atomic_load_explicit(&board->state_word, memory_order_acquire);
     *out = (posed_Status)posed_Status_init_zero;
@@ -154,6 +165,9 @@ void board_status(const struct board *board, posed_Status *out)
     out->rejected_requests = board_counter(board, BOARD_REJECTED_REQUESTS);
     out->unsent_messages = board_counter(board, BOARD_UNSENT);
     out->resident_bytes = resident_bytes();
+    pthread_mutex_lock(&board->recording_mutex);
+    memcpy(out->recording, board->recording, sizeof out->recording);
+    pthread_mutex_unlock(&board->recording_mutex);
 }
 
 static uint64_t to_word(double value)

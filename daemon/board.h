@@ -70,8 +70,11 @@ void board_set_state(struct board *board, posed_State state, posed_Reason reason
                      const char *reason_text, uint32_t map_epoch);
 void board_set_rate(struct board *board, double rate_hz);
 
+// Any thread: the recording that is being written, empty = none.
+void board_set_recording(struct board *board, const char *name);
+
 // Composes the status from all of the above. Any thread.
-void board_status(const struct board *board, posed_Status *out);
+void board_status(struct board *board, posed_Status *out);
 
 // The frame loop: appends a frame. seq must be the one before plus 1, from 0.
 void board_put(struct board *board, const struct board_pose *pose);

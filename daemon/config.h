@@ -18,7 +18,7 @@
 
 #define CONFIG_TEXT_MAX   256 // bytes of a text value, its end included
 #define CONFIG_ORIGIN_MAX 128
-#define CONFIG_MAX_KEYS   80
+#define CONFIG_MAX_KEYS   96
 #define CONFIG_FILE       "/etc/posed/posed.conf"
 
 enum config_log_format { CONFIG_LOG_AUTO, CONFIG_LOG_TEXT, CONFIG_LOG_JOURNAL, CONFIG_LOG_JSON };
@@ -52,10 +52,22 @@ struct config {
     } publish;
 
     struct {
-        uint32_t queue;       // requests waiting for the worker
-        uint32_t deadline_ms; // of a request that names none
-        uint32_t history;     // frames
+        uint32_t queue;            // commands waiting
+        uint32_t deadline_ms;      // of a request that names none
+        uint32_t history;          // frames whose poses are kept
+        uint32_t keep_frames;      // frames whose depth is kept
+        uint32_t max_points;       // of a set of points
+        uint32_t upload_max_bytes; // of a request that carries points or images
     } requests;
+
+    struct {
+        char folder[CONFIG_TEXT_MAX]; // empty = no recordings
+        char format[32];
+        char start[CONFIG_TEXT_MAX]; // name of a recording that begins with the daemon
+        uint32_t queue_frames;
+        uint64_t max_bytes, keep_bytes; // 0 = no limit
+        double max_duration_s, keep_age_s;
+    } recorder;
 
     struct {
         enum log_level level;

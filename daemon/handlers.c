@@ -163,14 +163,25 @@ static void get_params(const struct handlers *handlers, const posed_GetParams *r
                       request->prefix);
 }
 
-bool handlers_is_slow(uint32_t kind)
+enum handlers_lane handlers_lane(uint32_t kind)
 {
-    return kind == posed_Request_reset_tag || kind == posed_Request_set_pose_tag;
+    switch (kind) {
+    case posed_Request_reset_tag:
+    case posed_Request_set_pose_tag:
+    case posed_Request_start_recording_tag:
+    case posed_Request_stop_recording_tag:
+    case posed_Request_list_recordings_tag:
+        return HANDLERS_COMMAND;
+    case posed_Request_register_sets_tag:
+        return HANDLERS_COMPUTE;
+    }
+    return HANDLERS_NOW;
 }
 
-void handlers_run(const struct handlers *handlers, const posed_Request *request,
-                  int64_t deadline_ns, posed_Reply *reply)
+void handlers_run(struct handlers *handlers, const struct handlers_call *call)
 {
+    const posed_Request *request = call->request;
+    posed_Reply *reply = call->reply;
     reply->which_what = request->which_what;
     switch (request->which_what) {
     case posed_Request_ping_tag:
@@ -193,14 +204,27 @@ void handlers_run(const struct handlers *handlers, const posed_Request *request,
         get_trajectory(handlers, &request->what.get_trajectory, reply);
         return;
     case posed_Request_reset_tag:
-        reset(handlers, &request->what.reset, deadline_ns, reply);
+        reset(handlers, &request->what.reset, call->deadline_ns, reply);
         return;
     case posed_Request_set_pose_tag:
-        set_pose(handlers, &request->what.set_pose, deadline_ns, reply);
+        set_pose(handlers, &request->what.set_pose, call->deadline_ns, reply);
         return;
     case posed_Request_get_params_tag:
         get_params(handlers, &request->what.get_params, reply);
         return;
+    case posed_Request_register_sets_tag:
+        handlers_register(handlers, call);
+        return;
+    case posed_Request_start_recording_tag:
+    case posed_Request_stop_recording_tag:
+    case posed_Request_list_recordings_tag:
+        handlers_record(handlers, call);
+        return;
     }
     handlers_fail(reply, posed_Code_UNIMPLEMENTED, NULL, "this daemon does not know the request");
+}
+
+void handlers_close(struct handlers *handlers)
+{
+    registration_close(&handlers->registration);
 }

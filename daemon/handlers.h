@@ -3,25 +3,49 @@
 #ifndef POSED_DAEMON_HANDLERS_H
 #define POSED_DAEMON_HANDLERS_H
 
+#include "capture/recorder.h"
 #include "daemon/board.h"
 #include "daemon/config.h"
+#include "daemon/frames.h"
+#include "daemon/publish.h"
+#include "gpu/register.h"
 #include "proto/wire.h"
 
 struct handlers {
     struct board *board;
     const struct config *config; // as started: GetParams
+    struct recorder *recorder;   // NULL = no recordings
+    struct frames *frames;
+    struct publish *publish; // progress, NULL = nobody is told
+    struct log_sink log;
+    struct registration *registration; // opened by the first Register; the compute lane's own
 };
+
+struct handlers_call {
+    const posed_Request *request;
+    const uint8_t *body; // the encoded Request, for the bytes fields that stay in it
+    size_t n_body;
+    int64_t deadline_ns;        // CLOCK_MONOTONIC
+    struct register_stop *stop; // set when the client cancels; NULL in HANDLERS_NOW
+    posed_Reply *reply;         // has the request's id and is else zero
+};
+
+// Where a request runs. COMMAND waits for the frame loop or the disk, COMPUTE takes long.
+enum handlers_lane { HANDLERS_NOW, HANDLERS_COMMAND, HANDLERS_COMPUTE, HANDLERS_N_LANES };
+
+enum handlers_lane handlers_lane(uint32_t kind);
+
+// Answers a request; one thread per lane at a time.
+void handlers_run(struct handlers *handlers, const struct handlers_call *call);
+
+void handlers_close(struct handlers *handlers); // what the handlers opened themselves
 
 // Sets code, message and field of a reply that carries no result. `field` may be NULL.
 __attribute__((format(printf, 4, 5))) void
 handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const char *format, ...);
 
-// Whether a request of this kind waits for something and therefore belongs on the worker.
-bool handlers_is_slow(uint32_t kind);
-
-// Answers a request; deadline_ns is CLOCK_MONOTONIC. *reply has the request's id and is else zero.
-// Any thread, several at a time.
-void handlers_run(const struct handlers *handlers, const posed_Request *request,
-                  int64_t deadline_ns, posed_Reply *reply);
+// The handlers that have a file of their own.
+void handlers_register(struct handlers *handlers, const struct handlers_call *call);
+void handlers_record(struct handlers *handlers, const struct handlers_call *call);
 
 #endif

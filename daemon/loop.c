@@ -147,7 +147,7 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
     board_set_state(settings->board, odometry->state, odometry->reason, reason,
                     odometry->map_epoch);
     announce(loop, odometry->state, reason);
-    if (result->new_keyframe)
+    if (odometry->new_keyframe)
         send_event(loop, posed_Event_Kind_KEYFRAME, "new keyframe");
     if (frame->flags & CAPTURE_LOOPED)
         send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
@@ -202,6 +202,10 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
                    (double)(track_ns - got_ns + sent_ns - done_ns) * 1e-3);
     }
     loop->last_frame_ns = got_ns;
+    if (loop->settings->recorder)
+        recorder_push(loop->settings->recorder, frame);
+    if (frame->image.depth)
+        frames_put(loop->settings->frames, loop->next_seq, &frame->image);
     remember(loop, frame, &result, &odometry);
     if (frame->image.depth)
         image_send(loop->images, loop->settings->publish,

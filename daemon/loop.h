@@ -9,8 +9,10 @@
 #include <stdio.h>
 
 #include "capture/capture.h"
+#include "capture/recorder.h"
 #include "daemon/backend.h"
 #include "daemon/board.h"
+#include "daemon/frames.h"
 #include "daemon/publish.h"
 
 struct loop_settings {
@@ -18,6 +20,8 @@ struct loop_settings {
     struct backend *backend;
     struct board *board;
     struct publish *publish;
+    struct recorder *recorder; // NULL = none
+    struct frames *frames;
     FILE *trajectory; // NULL = none
     const char *trajectory_path;
     double wait_subscriber_s;

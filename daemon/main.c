@@ -9,8 +9,10 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "capture/recorder.h"
 #include "daemon/board.h"
 #include "daemon/endpoint.h"
+#include "daemon/frames.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/message.h"
@@ -32,6 +34,8 @@ struct daemon {
     struct endpoint *endpoint;
     struct publish *publish;
     struct requests *requests;
+    struct frames *frames;
+    struct recorder *recorder;
     FILE *trajectory;
 };
 
@@ -75,6 +79,11 @@ static int load_config(const struct options *options, struct config *out,
 {
     int error =
         config_load(out, options->config_file, options->assignments, options->n_assignments, sink);
+    if (!error && recorder_format_from_name(out->recorder.format) < 0) {
+        log_to(sink, LOG_LEVEL_ERROR, "recorder.format: \"%s\" is none of tum, klg, fakenect",
+               out->recorder.format);
+        error = -EINVAL;
+    }
     return error ? error : endpoint_check(out, sink);
 }
 
@@ -160,6 +169,63 @@ static int open_trajectory(struct daemon *daemon)
     return -EIO;
 }
 
+// Called by the recorder's thread, and by whoever starts a recording.
+static void on_recorder_event(void *user, enum recorder_event event, const char *name,
+                              const char *detail)
+{
+    struct daemon *daemon = user;
+    posed_Event message;
+    uint8_t bytes[posed_Event_size];
+    bool started = event == RECORDER_EVENT_STARTED;
+    board_set_recording(daemon->board, started ? name : "");
+    message_event(board_info(daemon->board), 0,
+                  started ? posed_Event_Kind_RECORDING_STARTED : posed_Event_Kind_RECORDING_STOPPED,
+                  detail, &message);
+    int n = wire_encode(posed_Event_fields, &message, bytes, sizeof bytes);
+    if (n > 0)
+        publish_post(daemon->publish, PUBLISH_EVENT, bytes, (size_t)n);
+}
+
+static int create_recorder(struct daemon *daemon)
+{
+    const struct config *config = &daemon->config;
+    const struct recorder_settings settings = {
+        .folder = config->recorder.folder,
+        .queue_frames = config->recorder.queue_frames,
+        .max_bytes = config->recorder.max_bytes,
+        .max_duration_s = config->recorder.max_duration_s,
+        .keep_bytes = config->recorder.keep_bytes,
+        .keep_age_s = config->recorder.keep_age_s,
+        .event = on_recorder_event,
+        .event_user = daemon,
+        .log = daemon->sink,
+    };
+    if (!config->recorder.folder[0])
+        return 0;
+    int error = recorder_create(&daemon->recorder, &settings);
+    if (error || !config->recorder.start[0])
+        return error;
+    int format = recorder_format_from_name(config->recorder.format); // checked with the settings
+    return recorder_start(daemon->recorder, config->recorder.start, (enum recorder_format)format,
+                          capture_info(daemon->capture));
+}
+
+static int create_requests(struct daemon *daemon)
+{
+    const struct intrinsics *camera = &capture_info(daemon->capture)->camera;
+    int error = frames_create(&daemon->frames, daemon->config.requests.keep_frames,
+                              camera->width_px, camera->height_px);
+    const struct handlers handlers = {
+        .board = daemon->board,
+        .config = &daemon->config,
+        .recorder = daemon->recorder,
+        .frames = daemon->frames,
+        .publish = daemon->publish,
+        .log = daemon->sink,
+    };
+    return error ? error : requests_create(&daemon->requests, daemon->endpoint, &handlers);
+}
+
 // Opens everything in order. Returns an exit code, EXIT_OK to go on.
 static enum exit_code open_all(struct daemon *daemon)
 {
@@ -181,8 +247,7 @@ static enum exit_code open_all(struct daemon *daemon)
         endpoint_open(&daemon->endpoint, &daemon->config, &daemon->sink) != 0 ||
         publish_create(&daemon->publish, daemon->endpoint, &daemon->config, no_drop,
                        &daemon->sink) != 0 ||
-        requests_create(&daemon->requests, daemon->endpoint, &daemon->config, daemon->board,
-                        &daemon->sink) != 0)
+        create_recorder(daemon) != 0 || create_requests(daemon) != 0)
         return EXIT_OTHER;
     log_listen(daemon->log, publish_log_line, daemon->publish);
     return EXIT_OK;
@@ -195,6 +260,8 @@ static enum exit_code run_loop(struct daemon *daemon)
         .backend = daemon->backend,
         .board = daemon->board,
         .publish = daemon->publish,
+        .recorder = daemon->recorder,
+        .frames = daemon->frames,
         .trajectory = daemon->trajectory,
         .trajectory_path = daemon->config.trajectory,
         .wait_subscriber_s = daemon->config.publish.wait_subscriber_s,
@@ -227,6 +294,8 @@ static void close_all(struct daemon *daemon)
     if (daemon->board)
         board_end_commands(daemon->board);
     requests_destroy(&daemon->requests);
+    recorder_destroy(&daemon->recorder);
+    frames_destroy(&daemon->frames);
     publish_destroy(&daemon->publish, stop_signal ? 200 : 2000);
     endpoint_close(&daemon->endpoint);
     if (daemon->trajectory)

@@ -87,7 +87,8 @@ void message_odometry(const struct board_info *info, uint64_t seq,
     out->replay = !info->capture.live;
     out->reference = info->reference;
     out->reference_seq = result->reference_seq;
-    out->new_keyframe = result->new_keyframe;
+    out->new_keyframe =
+        result->new_keyframe && info->reference == posed_Reference_REFERENCE_KEYFRAME;
     out->residual_rms_m = result->residual_rms_m;
     out->inlier_ratio = result->inlier_ratio;
     out->iterations = result->n_iterations;

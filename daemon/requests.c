@@ -12,12 +12,12 @@
 #include <zmq.h>
 
 #include "daemon/clock.h"
+#include "daemon/worker.h"
 
-#define IDENTITY_MAX_BYTES  256
-#define ROUND_MAX_REQUESTS  64
-// libzmq closes the connection of a client that sends more. Above the protocol's own limit, so that
-// a request which is a little too long gets an answer that says so.
-#define TRANSPORT_MAX_BYTES (1 << 20)
+#define IDENTITY_MAX_BYTES 256
+#define ROUND_MAX_REQUESTS 64
+#define COMPUTE_QUEUE      4 // requests that may carry megabytes and take seconds
+#define COMPUTE_NICE       19
 
 // Who asked, and how the answer must be wrapped (a REQ socket puts an empty part in front).
 struct address {
@@ -26,16 +26,20 @@ struct address {
     bool has_delimiter;
 };
 
+// A request on its way through a worker. The socket thread owns it before and after; `stop` alone
+// is touched by both.
 struct job {
+    struct requests *requests;
+    enum handlers_lane lane;
     struct address address;
-    posed_Request request;
+    uint64_t id;
     int64_t deadline_ns;
-};
-
-struct answer {
-    struct address address;
-    size_t n_bytes;
-    uint8_t bytes[256]; // slow requests have short answers
+    struct register_stop stop;
+    zmq_msg_t message; // framed; the points of a Register stay in it
+    uint8_t *answer;   // NULL: no memory was left for it
+    size_t n_answer;
+    struct job *next, **link; // of all that are under way
+    struct job *next_done;
 };
 
 struct requests {
@@ -45,21 +49,16 @@ struct requests {
     struct log_sink log;
     _Atomic uint32_t deadline_ms;
     _Atomic bool stop;
-    pthread_t socket_thread, worker_thread;
-    bool has_socket_thread, has_worker_thread;
+    pthread_t socket_thread;
+    bool has_socket_thread;
+    struct worker *workers[HANDLERS_N_LANES]; // none for HANDLERS_NOW
+    posed_Reply *replies[HANDLERS_N_LANES];   // one for each thread that fills replies
+    struct job *jobs;                         // under way; the socket thread's
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    struct job *jobs; // ring of n_queue
-    size_t n_queue, first_job, n_jobs;
-    struct answer *answers; // ring of n_queue + 1: at most one more is being worked on
-    size_t first_answer, n_answers;
+    struct job *done; // answered by a worker, not yet sent
 
-    // The socket thread's own, too large for its stack.
-    posed_Reply reply;
-    uint8_t reply_bytes[WIRE_REPLY_MAX_BYTES];
-    // The worker's own.
-    posed_Reply worker_reply;
+    uint8_t reply_bytes[WIRE_REPLY_MAX_BYTES]; // the socket thread's
 };
 
 static void wake(struct requests *requests)
@@ -81,30 +80,68 @@ static void send_reply(struct requests *requests, const struct address *address,
 
 static void send_own_reply(struct requests *requests, const struct address *address)
 {
-    int n =
-        wire_encode_reply(&requests->reply, requests->reply_bytes, sizeof requests->reply_bytes);
+    int n = wire_encode_reply(requests->replies[HANDLERS_NOW], requests->reply_bytes,
+                              sizeof requests->reply_bytes);
     if (n > 0)
         send_reply(requests, address, requests->reply_bytes, (size_t)n);
 }
 
-static void enqueue(struct requests *requests, const struct address *address,
-                    const posed_Request *request, int64_t deadline_ns)
+static void destroy_job(struct job *job)
 {
-    pthread_mutex_lock(&requests->mutex);
-    // Answers not yet sent count as well: their ring must not overflow.
-    bool room = requests->n_jobs + requests->n_answers < requests->n_queue;
-    if (room) {
-        size_t i = (requests->first_job + requests->n_jobs++) % requests->n_queue;
-        requests->jobs[i] = (struct job){*address, *request, deadline_ns};
-        pthread_cond_signal(&requests->changed);
-    }
-    pthread_mutex_unlock(&requests->mutex);
-    if (room)
-        return;
-    board_count(requests->handlers.board, BOARD_REJECTED_REQUESTS);
-    handlers_fail(&requests->reply, posed_Code_RESOURCE_EXHAUSTED, NULL,
-                  "%zu requests are waiting already (requests.queue)", requests->n_queue);
-    send_own_reply(requests, address);
+    *job->link = job->next;
+    if (job->next)
+        job->next->link = job->link;
+    zmq_msg_close(&job->message);
+    free(job->answer);
+    free(job);
+}
+
+// Takes the message over (it is empty afterwards) when the lane has room.
+static bool submit(struct requests *requests, enum handlers_lane lane,
+                   const struct address *address, const posed_Request *request, int64_t deadline_ns,
+                   zmq_msg_t *message)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (!job)
+        return false;
+    job->requests = requests;
+    job->lane = lane;
+    job->address = *address;
+    job->id = request->id;
+    job->deadline_ns = job->stop.deadline_mono_ns = deadline_ns;
+    zmq_msg_init(&job->message);
+    zmq_msg_move(&job->message, message);
+    job->next = requests->jobs;
+    job->link = &requests->jobs;
+    if (job->next)
+        job->next->link = &job->next;
+    requests->jobs = job;
+    if (worker_submit(requests->workers[lane], job))
+        return true;
+    destroy_job(job);
+    return false;
+}
+
+static void cancel_job(struct job *job)
+{
+    __atomic_store_n(&job->stop.requested, 1, __ATOMIC_RELEASE);
+}
+
+// Cancel is answered here: only this thread knows what is under way.
+static void cancel(struct requests *requests, const struct address *address, uint64_t id)
+{
+    posed_Reply *reply = requests->replies[HANDLERS_NOW];
+    bool found = false;
+    for (struct job *job = requests->jobs; job; job = job->next)
+        if (job->id == id && job->address.n_identity == address->n_identity &&
+            memcmp(job->address.identity, address->identity, address->n_identity) == 0) {
+            cancel_job(job);
+            found = true;
+        }
+    reply->which_what = posed_Reply_cancel_tag;
+    if (!found)
+        handlers_fail(reply, posed_Code_NOT_FOUND, "cancel.id",
+                      "no request %llu of this client waits or runs", (unsigned long long)id);
 }
 
 // Says what is wrong with a frame that wire_decode_request refused.
@@ -116,8 +153,8 @@ static void fail_decode(posed_Reply *reply, int error, uint32_t kind)
                       "this daemon speaks version %d of the protocol", WIRE_VERSION);
         return;
     case -EMSGSIZE:
-        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "a request has at most %d bytes",
-                      WIRE_REQUEST_MAX_BYTES);
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL,
+                      "a request of this kind has at most %d bytes", WIRE_REQUEST_MAX_BYTES);
         return;
     case -ENOSYS:
         handlers_fail(reply, posed_Code_UNIMPLEMENTED, NULL,
@@ -132,9 +169,11 @@ static void fail_decode(posed_Reply *reply, int error, uint32_t kind)
     }
 }
 
-static void on_request(struct requests *requests, const struct address *address,
-                       const uint8_t *bytes, size_t n_bytes)
+static void on_request(struct requests *requests, const struct address *address, zmq_msg_t *message)
 {
+    posed_Reply *reply = requests->replies[HANDLERS_NOW];
+    const uint8_t *bytes = zmq_msg_data(message);
+    size_t n_bytes = zmq_msg_size(message);
     posed_Request request;
     uint32_t kind;
     int error = wire_decode_request(bytes, n_bytes, &request, &kind);
@@ -142,20 +181,27 @@ static void on_request(struct requests *requests, const struct address *address,
         board_count(requests->handlers.board, BOARD_BAD_REQUESTS);
         return;
     }
-    memset(&requests->reply, 0, sizeof requests->reply);
-    requests->reply.id = request.id;
-    if (error) {
-        fail_decode(&requests->reply, error, kind);
-        send_own_reply(requests, address);
-        return;
-    }
+    memset(reply, 0, sizeof *reply);
+    reply->id = request.id;
     uint32_t deadline_ms = request.deadline_ms ? request.deadline_ms : requests->deadline_ms;
     int64_t deadline_ns = clock_monotonic_ns() + (int64_t)deadline_ms * 1000000;
-    if (handlers_is_slow(request.which_what)) {
-        enqueue(requests, address, &request, deadline_ns);
+    enum handlers_lane lane = error ? HANDLERS_NOW : handlers_lane(request.which_what);
+    if (error) {
+        fail_decode(reply, error, kind);
+    } else if (request.which_what == posed_Request_cancel_tag) {
+        cancel(requests, address, request.what.cancel.id);
+    } else if (lane == HANDLERS_NOW) {
+        const struct handlers_call call = {
+            &request, bytes + WIRE_MAGIC_BYTES, n_bytes - WIRE_MAGIC_BYTES, deadline_ns, NULL,
+            reply};
+        handlers_run(&requests->handlers, &call);
+    } else if (submit(requests, lane, address, &request, deadline_ns, message)) {
         return;
+    } else {
+        board_count(requests->handlers.board, BOARD_REJECTED_REQUESTS);
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL,
+                      "as many requests as may wait are waiting already");
     }
-    handlers_run(&requests->handlers, &request, deadline_ns, &requests->reply);
     send_own_reply(requests, address);
 }
 
@@ -173,17 +219,16 @@ static bool read_message(struct requests *requests)
             zmq_msg_close(&part);
             return false;
         }
-        const uint8_t *data = zmq_msg_data(&part);
         size_t n = zmq_msg_size(&part);
         more = zmq_msg_more(&part);
         if (n_parts == 0) {
             bad = n > sizeof address.identity || !more;
             address.n_identity = bad ? 0 : n;
-            memcpy(address.identity, data, address.n_identity);
+            memcpy(address.identity, zmq_msg_data(&part), address.n_identity);
         } else if (n_parts == 1 && n == 0 && more) {
             address.has_delimiter = true;
         } else if (!bad && !done && !more) {
-            on_request(requests, &address, data, n);
+            on_request(requests, &address, &part);
             done = true;
         } else {
             bad = true;
@@ -198,19 +243,16 @@ static bool read_message(struct requests *requests)
 
 static void send_answers(struct requests *requests)
 {
-    for (;;) {
-        struct answer answer;
-        pthread_mutex_lock(&requests->mutex);
-        bool any = requests->n_answers > 0;
-        if (any) {
-            answer = requests->answers[requests->first_answer];
-            requests->first_answer = (requests->first_answer + 1) % (requests->n_queue + 1);
-            requests->n_answers--;
-        }
-        pthread_mutex_unlock(&requests->mutex);
-        if (!any)
-            return;
-        send_reply(requests, &answer.address, answer.bytes, answer.n_bytes);
+    pthread_mutex_lock(&requests->mutex);
+    struct job *job = requests->done;
+    requests->done = NULL;
+    pthread_mutex_unlock(&requests->mutex);
+    while (job) {
+        struct job *next = job->next_done;
+        if (job->answer)
+            send_reply(requests, &job->address, job->answer, job->n_answer);
+        destroy_job(job);
+        job = next;
     }
 }
 
@@ -231,56 +273,61 @@ static void *run_socket(void *user)
         for (int i = 0; i < ROUND_MAX_REQUESTS && read_message(requests); i++)
             ;
     }
-    send_answers(requests);
     return NULL;
 }
 
-static void *run_worker(void *user)
+static void answer_job(struct job *job, posed_Reply *reply)
+{
+    struct requests *requests = job->requests;
+    posed_Request request;
+    uint32_t kind;
+    const uint8_t *bytes = zmq_msg_data(&job->message);
+    size_t n_bytes = zmq_msg_size(&job->message);
+    memset(reply, 0, sizeof *reply);
+    reply->id = job->id;
+    if (requests->stop)
+        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the daemon is stopping");
+    else if (__atomic_load_n(&job->stop.requested, __ATOMIC_ACQUIRE))
+        handlers_fail(reply, posed_Code_CANCELLED, NULL, "cancelled while it waited");
+    else if (clock_monotonic_ns() >= job->deadline_ns)
+        handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, NULL,
+                      "the deadline passed while the request waited");
+    else if (wire_decode_request(bytes, n_bytes, &request, &kind) != 0)
+        handlers_fail(reply, posed_Code_INTERNAL, NULL, "the request has changed");
+    else {
+        const struct handlers_call call = {&request,
+                                           bytes + WIRE_MAGIC_BYTES,
+                                           n_bytes - WIRE_MAGIC_BYTES,
+                                           job->deadline_ns,
+                                           &job->stop,
+                                           reply};
+        handlers_run(&requests->handlers, &call);
+    }
+}
+
+static void run_job(void *user, void *data)
 {
     struct requests *requests = user;
-    posed_Reply *reply = &requests->worker_reply;
+    struct job *job = data;
+    posed_Reply *reply = requests->replies[job->lane];
+    answer_job(job, reply);
+    size_t n_bytes = wire_reply_size(reply);
+    job->answer = malloc(n_bytes);
+    int n = job->answer ? wire_encode_reply(reply, job->answer, n_bytes) : -ENOMEM;
+    job->n_answer = n > 0 ? (size_t)n : 0;
     pthread_mutex_lock(&requests->mutex);
-    for (;;) {
-        while (requests->n_jobs == 0 && !requests->stop)
-            pthread_cond_wait(&requests->changed, &requests->mutex);
-        if (requests->n_jobs == 0)
-            break;
-        struct job job = requests->jobs[requests->first_job];
-        requests->first_job = (requests->first_job + 1) % requests->n_queue;
-        requests->n_jobs--;
-        pthread_mutex_unlock(&requests->mutex);
-
-        struct answer answer = {.address = job.address};
-        memset(reply, 0, sizeof *reply);
-        reply->id = job.request.id;
-        if (requests->stop)
-            handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the daemon is stopping");
-        else if (clock_monotonic_ns() >= job.deadline_ns)
-            handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, NULL,
-                          "the deadline passed while the request waited");
-        else
-            handlers_run(&requests->handlers, &job.request, job.deadline_ns, reply);
-        int n = wire_encode_reply(reply, answer.bytes, sizeof answer.bytes);
-        if (n < 0) {
-            handlers_fail(reply, posed_Code_INTERNAL, NULL, "the answer is too long");
-            n = wire_encode_reply(reply, answer.bytes, sizeof answer.bytes);
-        }
-
-        pthread_mutex_lock(&requests->mutex);
-        answer.n_bytes = n > 0 ? (size_t)n : 0;
-        requests
-            ->answers[(requests->first_answer + requests->n_answers++) % (requests->n_queue + 1)] =
-            answer;
-        wake(requests);
-    }
+    job->next_done = requests->done;
+    requests->done = job;
     pthread_mutex_unlock(&requests->mutex);
-    return NULL;
+    wake(requests);
 }
 
 static int open_socket(struct requests *requests, struct endpoint *endpoint,
                        const struct config *config)
 {
-    const int64_t max_bytes = TRANSPORT_MAX_BYTES;
+    // libzmq closes the connection of a client that sends more than this. A request that is too
+    // long for its kind, but not for this, gets an answer that says so.
+    const int64_t max_bytes = config->requests.upload_max_bytes;
     const int hwm = 64;
     requests->socket = endpoint_socket(endpoint, ZMQ_ROUTER);
     if (!requests->socket)
@@ -291,42 +338,43 @@ static int open_socket(struct requests *requests, struct endpoint *endpoint,
     return endpoint_bind(endpoint, requests->socket, "req", config->endpoints.req);
 }
 
-int requests_create(struct requests **out, struct endpoint *endpoint, const struct config *config,
-                    struct board *board, const struct log_sink *log)
+int requests_create(struct requests **out, struct endpoint *endpoint,
+                    const struct handlers *handlers)
 {
+    const struct config *config = handlers->config;
     *out = NULL;
     struct requests *requests = calloc(1, sizeof *requests);
     if (!requests)
         return -ENOMEM;
     pthread_mutex_init(&requests->mutex, NULL);
-    pthread_cond_init(&requests->changed, NULL);
-    requests->handlers = (struct handlers){board, config};
-    requests->log = *log;
+    requests->handlers = *handlers;
+    requests->log = handlers->log;
     requests->deadline_ms = config->requests.deadline_ms;
-    requests->n_queue = config->requests.queue;
-    requests->jobs = calloc(requests->n_queue, sizeof *requests->jobs);
-    requests->answers = calloc(requests->n_queue + 1, sizeof *requests->answers);
     requests->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = -ENOMEM;
-    if (!requests->jobs || !requests->answers || requests->wake_fd < 0)
-        goto destroy;
-    error = open_socket(requests, endpoint, config);
-    if (error)
-        goto destroy;
-    error = -pthread_create(&requests->worker_thread, NULL, run_worker, requests);
-    requests->has_worker_thread = error == 0;
-    if (error)
-        goto destroy;
-    // From here on the socket belongs to its thread.
-    error = -pthread_create(&requests->socket_thread, NULL, run_socket, requests);
-    requests->has_socket_thread = error == 0;
-    if (error)
-        goto destroy;
+    int error = requests->wake_fd < 0 ? -errno : 0;
+    for (int lane = 0; lane < HANDLERS_N_LANES && !error; lane++) {
+        requests->replies[lane] = malloc(sizeof *requests->replies[lane]);
+        error = requests->replies[lane] ? 0 : -ENOMEM;
+    }
+    if (!error)
+        error = open_socket(requests, endpoint, config);
+    if (!error)
+        error = worker_create(&requests->workers[HANDLERS_COMMAND], config->requests.queue, 0,
+                              run_job, requests);
+    if (!error)
+        error = worker_create(&requests->workers[HANDLERS_COMPUTE], COMPUTE_QUEUE, COMPUTE_NICE,
+                              run_job, requests);
+    if (!error) {
+        // From here on the socket belongs to its thread.
+        error = -pthread_create(&requests->socket_thread, NULL, run_socket, requests);
+        requests->has_socket_thread = error == 0;
+    }
+    if (error) {
+        requests_destroy(&requests);
+        return error;
+    }
     *out = requests;
     return 0;
-destroy:
-    requests_destroy(&requests);
-    return error;
 }
 
 void requests_set_deadline(struct requests *requests, uint32_t deadline_ms)
@@ -339,24 +387,25 @@ void requests_destroy(struct requests **requests)
     struct requests *r = *requests;
     if (!r)
         return;
-    pthread_mutex_lock(&r->mutex);
     r->stop = true;
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->mutex);
-    if (r->has_worker_thread)
-        pthread_join(r->worker_thread, NULL);
     if (r->has_socket_thread) {
         wake(r);
         pthread_join(r->socket_thread, NULL);
     }
+    // The socket and the list of jobs are this thread's now.
+    for (struct job *job = r->jobs; job; job = job->next)
+        cancel_job(job);
+    for (int lane = 0; lane < HANDLERS_N_LANES; lane++)
+        worker_destroy(&r->workers[lane]);
+    send_answers(r);
+    handlers_close(&r->handlers);
     if (r->socket)
         zmq_close(r->socket);
     if (r->wake_fd >= 0)
         close(r->wake_fd);
-    pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->mutex);
-    free(r->jobs);
-    free(r->answers);
+    for (int lane = 0; lane < HANDLERS_N_LANES; lane++)
+        free(r->replies[lane]);
     free(r);
     *requests = NULL;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The request socket (ROUTER). Its own thread reads, checks the framing and answers what needs no
-// waiting; the rest goes through a bounded queue to a worker. Nothing here touches the frame loop
-// except through the board.
+// waiting; the rest goes through bounded queues to two workers, one for commands and one for what
+// takes long. Nothing here touches the frame loop except through the board.
 #ifndef POSED_DAEMON_REQUESTS_H
 #define POSED_DAEMON_REQUESTS_H
 
@@ -10,11 +10,10 @@
 
 struct requests; // opaque
 
-// Binds endpoints.req and starts the threads. Returns 0, or negative errno with the reason in the
-// log.
+// Binds endpoints.req and starts the threads. *handlers is copied; what it points to must outlive
+// the requests. Returns 0, or negative errno with the reason in the log.
 __attribute__((warn_unused_result)) int
-requests_create(struct requests **out, struct endpoint *endpoint, const struct config *config,
-                struct board *board, const struct log_sink *log);
+requests_create(struct requests **out, struct endpoint *endpoint, const struct handlers *handlers);
 
 // Changes the deadline of requests that name none. Any thread.
 void requests_set_deadline(struct requests *requests, uint32_t deadline_ms);

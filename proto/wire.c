@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <pb_decode.h>
@@ -77,22 +78,64 @@ int wire_decode_request(const uint8_t *bytes, size_t n_bytes, posed_Request *out
     int error = check_magic(bytes, n_bytes);
     if (error)
         return error;
-    if (n_bytes > WIRE_REQUEST_MAX_BYTES)
-        return -EMSGSIZE;
     const uint8_t *body = bytes + WIRE_MAGIC_BYTES;
     size_t n_body = n_bytes - WIRE_MAGIC_BYTES;
+    uint64_t id;
+    if (n_bytes > WIRE_REQUEST_MAX_BYTES) {
+        scan_request(body, n_body, &id, out_kind);
+        out->id = id;
+        if (!wire_is_upload(*out_kind))
+            return -EMSGSIZE;
+    }
     error = wire_decode(posed_Request_fields, body, n_body, out);
     if (!error && out->which_what != 0) {
         *out_kind = out->which_what;
         return 0;
     }
-    uint64_t id;
     scan_request(body, n_body, &id, out_kind);
     *out = (posed_Request)posed_Request_init_zero;
     out->id = id;
     if (error)
         return error;
     return *out_kind ? -ENOSYS : -EINVAL;
+}
+
+bool wire_is_upload(uint32_t kind)
+{
+    return kind == posed_Request_register_sets_tag;
+}
+
+bool wire_find_bytes(const uint8_t *message, size_t n_bytes, const uint32_t *path, size_t n_path,
+                     const uint8_t **out, size_t *out_n)
+{
+    const uint8_t *found = NULL;
+    size_t n_found = 0;
+    pb_istream_t stream = pb_istream_from_buffer(message, n_bytes);
+    pb_wire_type_t type;
+    uint32_t field, length;
+    bool end;
+    while (pb_decode_tag(&stream, &type, &field, &end)) {
+        if (field != path[0] || type != PB_WT_STRING) {
+            if (!pb_skip_field(&stream, type))
+                break;
+            continue;
+        }
+        if (!pb_decode_varint32(&stream, &length) || length > stream.bytes_left)
+            break;
+        found = message + (n_bytes - stream.bytes_left);
+        n_found = length;
+        if (!pb_read(&stream, NULL, length))
+            break;
+    }
+    *out = NULL;
+    *out_n = 0;
+    if (!found)
+        return false;
+    if (n_path > 1)
+        return wire_find_bytes(found, n_found, path + 1, n_path - 1, out, out_n);
+    *out = found;
+    *out_n = n_found;
+    return true;
 }
 
 static int encode_framed(const pb_msgdesc_t *fields, const void *message, uint8_t *out,
@@ -105,6 +148,83 @@ static int encode_framed(const pb_msgdesc_t *fields, const void *message, uint8_
     return n < 0 ? n : n + WIRE_MAGIC_BYTES;
 }
 
+// Bytes of one field of length-delimited type: tag, length, content.
+static size_t delimited_size(uint32_t field, size_t n_content)
+{
+    pb_ostream_t count = PB_OSTREAM_SIZING;
+    pb_encode_tag(&count, PB_WT_STRING, field);
+    pb_encode_varint(&count, n_content);
+    return count.bytes_written + n_content;
+}
+
+static size_t point_set_size(const struct point_set *set)
+{
+    size_t n = delimited_size(WIRE_POINT_SET_POINTS, set->n_points * 12);
+    return n + (set->nx ? delimited_size(WIRE_POINT_SET_NORMALS, set->n_points * 12) : 0);
+}
+
+// Three arrays as one bytes field, x y z in turn.
+static bool write_triples(pb_ostream_t *stream, uint32_t field, const float *x, const float *y,
+                          const float *z, size_t n)
+{
+    if (!pb_encode_tag(stream, PB_WT_STRING, field) || !pb_encode_varint(stream, n * 12))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const float xyz[3] = {x[i], y[i], z[i]};
+        if (!pb_write(stream, (const pb_byte_t *)xyz, sizeof xyz))
+            return false;
+    }
+    return true;
+}
+
+static bool write_point_set(pb_ostream_t *stream, uint32_t field, const struct point_set *set)
+{
+    return pb_encode_tag(stream, PB_WT_STRING, field) &&
+           pb_encode_varint(stream, point_set_size(set)) &&
+           write_triples(stream, WIRE_POINT_SET_POINTS, set->x_m, set->y_m, set->z_m,
+                         set->n_points) &&
+           (!set->nx || write_triples(stream, WIRE_POINT_SET_NORMALS, set->nx, set->ny, set->nz,
+                                      set->n_points));
+}
+
+int wire_encode_register(const posed_Request *request, const struct point_set *source,
+                         const struct point_set *target, uint8_t **out, size_t *out_n)
+{
+    const size_t max_points = UINT32_MAX / 32;
+    uint8_t settings[posed_Register_size];
+    *out = NULL;
+    if (source->n_points > max_points || target->n_points > max_points)
+        return -EMSGSIZE;
+    int n_settings =
+        wire_encode(posed_Register_fields, &request->what.register_sets, settings, sizeof settings);
+    if (n_settings < 0)
+        return n_settings;
+    size_t n_body = (size_t)n_settings +
+                    delimited_size(posed_Register_source_tag, point_set_size(source)) +
+                    delimited_size(posed_Register_target_tag, point_set_size(target));
+    size_t n_all = WIRE_MAGIC_BYTES + 24 + delimited_size(posed_Request_register_sets_tag, n_body);
+    uint8_t *bytes = malloc(n_all);
+    if (!bytes)
+        return -ENOMEM;
+    memcpy(bytes, WIRE_MAGIC, WIRE_MAGIC_BYTES);
+    pb_ostream_t stream =
+        pb_ostream_from_buffer(bytes + WIRE_MAGIC_BYTES, n_all - WIRE_MAGIC_BYTES);
+    if (!pb_encode_tag(&stream, PB_WT_VARINT, posed_Request_id_tag) ||
+        !pb_encode_varint(&stream, request->id) ||
+        !pb_encode_tag(&stream, PB_WT_VARINT, posed_Request_deadline_ms_tag) ||
+        !pb_encode_varint(&stream, request->deadline_ms) ||
+        !pb_encode_tag(&stream, PB_WT_STRING, posed_Request_register_sets_tag) ||
+        !pb_encode_varint(&stream, n_body) || !pb_write(&stream, settings, (size_t)n_settings) ||
+        !write_point_set(&stream, posed_Register_source_tag, source) ||
+        !write_point_set(&stream, posed_Register_target_tag, target)) {
+        free(bytes);
+        return -EMSGSIZE;
+    }
+    *out = bytes;
+    *out_n = WIRE_MAGIC_BYTES + stream.bytes_written;
+    return 0;
+}
+
 int wire_encode_request(const posed_Request *request, uint8_t *out, size_t size_bytes)
 {
     return encode_framed(posed_Request_fields, request, out, size_bytes);
@@ -113,6 +233,13 @@ int wire_encode_request(const posed_Request *request, uint8_t *out, size_t size_
 int wire_encode_reply(const posed_Reply *reply, uint8_t *out, size_t size_bytes)
 {
     return encode_framed(posed_Reply_fields, reply, out, size_bytes);
+}
+
+size_t wire_reply_size(const posed_Reply *reply)
+{
+    size_t n = 0;
+    return pb_get_encoded_size(&n, posed_Reply_fields, reply) ? n + WIRE_MAGIC_BYTES
+                                                              : WIRE_REPLY_MAX_BYTES;
 }
 
 int wire_decode_reply(const uint8_t *bytes, size_t n_bytes, posed_Reply *out)

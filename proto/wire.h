@@ -44,7 +44,8 @@ __attribute__((warn_unused_result)) int wire_encode_image_header(const posed_Raw
 //   0            *out is valid, out->which_what names its kind
 //   -EPROTO      no magic: not for us. No answer, only a counter
 //   -EPROTONOSUPPORT  magic of another version: answered UNIMPLEMENTED
-//   -EMSGSIZE    longer than WIRE_REQUEST_MAX_BYTES: answered RESOURCE_EXHAUSTED
+//   -EMSGSIZE    longer than WIRE_REQUEST_MAX_BYTES, and not of a kind that carries points or
+//                images: answered RESOURCE_EXHAUSTED
 //   -EBADMSG     not a Request: answered INVALID_ARGUMENT
 //   -EINVAL      a Request of no kind: answered INVALID_ARGUMENT
 //   -ENOSYS      a Request of an unknown kind, field number in *out_kind: answered UNIMPLEMENTED
@@ -52,12 +53,34 @@ __attribute__((warn_unused_result)) int wire_encode_image_header(const posed_Raw
 __attribute__((warn_unused_result)) int wire_decode_request(const uint8_t *bytes, size_t n_bytes,
                                                             posed_Request *out, uint32_t *out_kind);
 
+// Field numbers of bytes that nanopb is told to leave alone.
+#define WIRE_POINT_SET_POINTS  1
+#define WIRE_POINT_SET_NORMALS 2
+
+// Whether requests of this kind may be longer than WIRE_REQUEST_MAX_BYTES.
+bool wire_is_upload(uint32_t kind);
+
+// Finds a bytes field inside a message without copying it: `path` holds the field numbers from the
+// message inwards, the last one that of the bytes. Where a field is repeated the last one counts,
+// as protobuf has it. Returns true, or false with nothing found (*out_n is then 0).
+bool wire_find_bytes(const uint8_t *message, size_t n_bytes, const uint32_t *path, size_t n_path,
+                     const uint8_t **out, size_t *out_n);
+
+// The client's side of Register: `request` without its two sets (kind register_sets), which are
+// appended from source and target. Returns 0 and a framed request to free, -ENOMEM, or -EMSGSIZE
+// when a set alone exceeds 4 GiB.
+__attribute__((warn_unused_result)) int wire_encode_register(const posed_Request *request,
+                                                             const struct point_set *source,
+                                                             const struct point_set *target,
+                                                             uint8_t **out, size_t *out_n);
+
 // Framed encoders and the client's decoder. Sizes as wire_encode; decode returns 0, -EPROTO,
 // -EPROTONOSUPPORT or -EBADMSG.
 __attribute__((warn_unused_result)) int wire_encode_request(const posed_Request *request,
                                                             uint8_t *out, size_t size_bytes);
 __attribute__((warn_unused_result)) int wire_encode_reply(const posed_Reply *reply, uint8_t *out,
                                                           size_t size_bytes);
+size_t wire_reply_size(const posed_Reply *reply); // bytes that wire_encode_reply needs
 __attribute__((warn_unused_result)) int wire_decode_reply(const uint8_t *bytes, size_t n_bytes,
                                                           posed_Reply *out);
 

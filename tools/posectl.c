@@ -95,8 +95,7 @@ void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char 
     argp_parse(argp, argc, argv, 0, NULL, ctl);
 }
 
-// The child parser's input is the command's own.
-static error_t hand_down(int key, char *arg, struct argp_state *state)
+error_t posectl_option(int key, char *arg, struct argp_state *state)
 {
     (void)arg;
     if (key != ARGP_KEY_INIT)
@@ -227,12 +226,10 @@ static void *open_socket(const struct posectl *ctl, void *context, int type, con
     return NULL;
 }
 
-static enum posectl_exit exchange(void *socket, const char *endpoint, const posed_Request *request,
-                                  posed_Reply *out)
+static enum posectl_exit exchange(void *socket, const char *endpoint, const uint8_t *request,
+                                  size_t n_bytes, posed_Reply *out)
 {
-    uint8_t bytes[WIRE_REQUEST_MAX_BYTES];
-    int n = wire_encode_request(request, bytes, sizeof bytes);
-    if (n < 0 || zmq_send(socket, bytes, (size_t)n, 0) < 0) {
+    if (zmq_send(socket, request, n_bytes, 0) < 0) {
         posectl_complain("the request could not be sent");
         return POSECTL_FAILED;
     }
@@ -258,13 +255,25 @@ static enum posectl_exit exchange(void *socket, const char *endpoint, const pose
 enum posectl_exit posectl_request(const struct posectl *ctl, const posed_Request *request,
                                   posed_Reply *out)
 {
+    uint8_t bytes[WIRE_REQUEST_MAX_BYTES];
+    int n = wire_encode_request(request, bytes, sizeof bytes);
+    if (n < 0) {
+        posectl_complain("the request is too long");
+        return POSECTL_FAILED;
+    }
+    return posectl_exchange(ctl, bytes, (size_t)n, out);
+}
+
+enum posectl_exit posectl_exchange(const struct posectl *ctl, const uint8_t *request,
+                                   size_t n_bytes, posed_Reply *out)
+{
     char endpoint[ENDPOINT_MAX];
     enum posectl_exit result = POSECTL_NO_ANSWER;
     find_endpoint(ctl, "req", 5573, endpoint);
     void *context = zmq_ctx_new();
     void *socket = context ? open_socket(ctl, context, ZMQ_DEALER, endpoint) : NULL;
     if (socket) {
-        result = exchange(socket, endpoint, request, out);
+        result = exchange(socket, endpoint, request, n_bytes, out);
         zmq_close(socket);
     }
     if (context)
@@ -371,7 +380,7 @@ static void print_status(const posed_Status *s)
 
 static int run_status(struct posectl *ctl, int argc, char **argv)
 {
-    static const struct argp argp = {.parser = hand_down,
+    static const struct argp argp = {.parser = posectl_option,
                                      .children = posectl_common,
                                      .doc = "Shows what a running posed is doing."};
     posed_Request request = posed_Request_init_zero;
@@ -392,7 +401,7 @@ static bool keep_pose;
 static error_t on_reset_option(int key, char *arg, struct argp_state *state)
 {
     if (key != 'k')
-        return hand_down(key, arg, state);
+        return posectl_option(key, arg, state);
     keep_pose = true;
     return 0;
 }
@@ -454,7 +463,7 @@ static bool take_page(const posed_Trajectory *page, FILE *file, json_t *poses)
 static int run_trajectory(struct posectl *ctl, int argc, char **argv)
 {
     static const struct argp argp = {
-        .parser = hand_down,
+        .parser = posectl_option,
         .children = posectl_common,
         .doc = "Writes the trajectory that the daemon remembers, in TUM format, to standard output "
                "or to the file of -o."};
@@ -508,7 +517,7 @@ static error_t on_watch_option(int key, char *arg, struct argp_state *state)
             watch_topics[n_watch_topics++] = arg;
         return 0;
     }
-    return hand_down(key, arg, state);
+    return posectl_option(key, arg, state);
 }
 
 static void show_odometry(const struct posectl *ctl, const posed_Odometry *o)
@@ -652,7 +661,7 @@ static int run_watch(struct posectl *ctl, int argc, char **argv)
 
 static int run_params(struct posectl *ctl, int argc, char **argv)
 {
-    static const struct argp argp = {.parser = hand_down,
+    static const struct argp argp = {.parser = posectl_option,
                                      .children = posectl_common,
                                      .doc =
                                          "Shows the settings in force and where they come from."};
@@ -688,6 +697,7 @@ static const struct {
     {"trajectory", run_trajectory, "the trajectory so far, TUM format; -o FILE"},
     {"reset", run_reset, "start the tracking afresh"},
     {"params", run_params, "the settings in force"},
+    {"record", posectl_record, "start NAME, stop, list: recordings of what the camera sees"},
     {"register", posectl_register, "the transform between two point clouds; --local"},
 };
 

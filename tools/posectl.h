@@ -32,8 +32,10 @@ struct posectl {
     bool takes_file;  // set by a command before it parses: -o FILE is allowed
 };
 
-// Options that every command takes: give its argp this child, and a struct posectl as its input.
+// Options that every command takes: its argp has these children, and hands the keys that it does
+// not know to posectl_option.
 extern const struct argp_child posectl_common[];
+error_t posectl_option(int key, char *arg, struct argp_state *state);
 
 // Parses a command's arguments (argv[0] is its name) with options of its own; `argp` gets
 // posectl_common as children. Wrong usage exits POSECTL_USAGE.
@@ -43,6 +45,12 @@ void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char 
 // (no daemon, no answer in time, a refusal with its field) and returns the exit code.
 __attribute__((warn_unused_result)) enum posectl_exit
 posectl_request(const struct posectl *ctl, const posed_Request *request, posed_Reply *out);
+
+// The same with a request that is encoded and framed already.
+__attribute__((warn_unused_result)) enum posectl_exit posectl_exchange(const struct posectl *ctl,
+                                                                       const uint8_t *request,
+                                                                       size_t n_bytes,
+                                                                       posed_Reply *out);
 
 // Opens what -o FILE names, or stdout. NULL: the reason is on stderr. Close with posectl_close,
 // which reports a failed write.
@@ -57,6 +65,9 @@ void posectl_print_json(FILE *file, json_t *value, bool one_line);
 __attribute__((format(printf, 1, 2))) void posectl_complain(const char *format, ...);
 
 json_t *posectl_json_pose(const posed_Pose *pose);
+
+// posectl record start NAME | stop | list, in posectl_record.c.
+int posectl_record(struct posectl *ctl, int argc, char **argv);
 
 // Seconds since the epoch of the clock that stamped it.
 double posectl_seconds(const posed_Timestamp *timestamp);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // posectl register: reads two clouds, registers them, writes the transform (text, JSON), the
-// aligned cloud and a picture. With --local the work is done here, without a daemon.
+// aligned cloud and a picture. A running posed does the work or, with --local, this program.
 #include "tools/posectl_register.h"
 
 #include <errno.h>
@@ -71,9 +71,6 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     static const char *const backends[] = {"auto", "cpu", "cuda", NULL};
     struct register_settings *settings = &options.settings;
     switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = state->input;
-        return 0;
     case OPTION_LOCAL:
         options.local = true;
         return 0;
@@ -106,12 +103,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (state->arg_num < 2)
             argp_error(state, "SOURCE and TARGET are needed");
-        if (!options.local)
-            argp_error(state, "only --local: this posed has no Register request");
         return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
     }
+    return posectl_option(key, arg, state);
 }
 
 static json_t *json_numbers(const double *values, size_t n)
@@ -232,6 +226,58 @@ static enum posectl_exit run_local(const struct posectl *ctl, const struct point
     return exit_code;
 }
 
+// What the daemon answered, as registration_run would have.
+static bool read_answer(const posed_Registered *answer, struct register_result *out)
+{
+    const char *field;
+    *out = (struct register_result){
+        .residual_rms_m = answer->residual_rms_m,
+        .overlap_source = answer->overlap_source,
+        .overlap_target = answer->overlap_target,
+        .n_iterations = answer->iterations,
+        .converged = answer->converged,
+        .ambiguity = answer->has_second ? answer->ambiguity : 0,
+        .ambiguous = answer->ambiguous,
+        .elapsed_ms = answer->elapsed_ms,
+    };
+    memcpy(out->covariance, answer->covariance, sizeof out->covariance);
+    return answer->covariance_count == 36 &&
+           wire_read_pose(&answer->pose, &out->T_target_source, &field) == 0 &&
+           (!answer->has_second || wire_read_pose(&answer->second, &out->T_second, &field) == 0);
+}
+
+static enum posectl_exit run_daemon(const struct posectl *ctl, const struct point_set clouds[2])
+{
+    static posed_Reply reply;
+    struct register_result result;
+    uint8_t *bytes;
+    size_t n_bytes;
+    const struct register_settings *settings = &options.settings;
+    const posed_Request request = {
+        .id = 1,
+        .deadline_ms = ctl->timeout_ms,
+        .which_what = posed_Request_register_sets_tag,
+        .what.register_sets = {.method = (posed_Register_Method)settings->method,
+                               .form = (posed_Register_Form)settings->form,
+                               .preset = (posed_Register_Preset)settings->preset,
+                               .start = (posed_Register_Start)settings->start},
+    };
+    int rc = wire_encode_register(&request, &clouds[0], &clouds[1], &bytes, &n_bytes);
+    if (rc < 0) {
+        posectl_complain("register: %s", strerror(-rc));
+        return POSECTL_FAILED;
+    }
+    enum posectl_exit exit_code = posectl_exchange(ctl, bytes, n_bytes, &reply);
+    free(bytes);
+    if (exit_code != POSECTL_OK)
+        return exit_code;
+    if (!read_answer(&reply.what.register_sets, &result)) {
+        posectl_complain("register: the daemon's answer holds no valid pose");
+        return POSECTL_FAILED;
+    }
+    return report(ctl, clouds, &result, reply.what.register_sets.backend);
+}
+
 int posectl_register(struct posectl *ctl, int argc, char **argv)
 {
     static const struct argp argp = {
@@ -245,6 +291,7 @@ int posectl_register(struct posectl *ctl, int argc, char **argv)
     register_settings_default(&options.settings);
     options.config.log.write = complain;
     ctl->takes_file = true;
+    ctl->timeout_ms = 60000;
     posectl_parse(ctl, &argp, argc, argv);
     struct cloud clouds[2] = {{0}, {0}};
     struct point_set points[2];
@@ -255,7 +302,7 @@ int posectl_register(struct posectl *ctl, int argc, char **argv)
         points[i] = cloud_points(&clouds[i]);
     }
     if (exit_code == POSECTL_OK)
-        exit_code = run_local(ctl, points);
+        exit_code = options.local ? run_local(ctl, points) : run_daemon(ctl, points);
     cloud_free(&clouds[0]);
     cloud_free(&clouds[1]);
     return (int)exit_code;

@@ -29,6 +29,7 @@ static struct board *create_board(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct board *board;
+    static struct frames *frames;
     static struct config config;
     static posed_Reply reply, back;
     static uint8_t bytes[WIRE_REPLY_MAX_BYTES];
@@ -37,6 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!board) {
         board = create_board();
         config_default(&config);
+        if (frames_create(&frames, 2, 640, 480) != 0)
+            abort();
     }
     if (wire_decode_reply(data, size, &reply) == 0) {
         int n = wire_encode_reply(&reply, bytes, sizeof bytes);
@@ -45,10 +48,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (wire_decode_request(data, size, &request, &kind) != 0)
         return 0;
-    const struct handlers handlers = {board, &config};
+    struct register_stop stop = {.deadline_mono_ns = 1}; // long past: nothing takes its time
+    struct handlers handlers = {.board = board, .config = &config, .frames = frames};
     memset(&reply, 0, sizeof reply);
     reply.id = request.id;
-    handlers_run(&handlers, &request, 0, &reply);
+    const struct handlers_call call = {
+        &request, data + WIRE_MAGIC_BYTES, size - WIRE_MAGIC_BYTES, 1, &stop, &reply};
+    handlers_run(&handlers, &call);
+    handlers_close(&handlers);
     int n = wire_encode_reply(&reply, bytes, sizeof bytes);
     if (n < 0 || wire_decode_reply(bytes, (size_t)n, &back) != 0 || back.id != request.id)
         abort();

@@ -75,7 +75,7 @@ def scenario():
         check(reply.code == requests.INVALID_ARGUMENT, f"{data!r}: code {reply.code}")
     check(reply_of(send_raw(daemon, MAGIC, True)).code in
           (requests.INVALID_ARGUMENT, requests.UNIMPLEMENTED), "an empty request")
-    unknown = MAGIC + b"\x08\x05\xf2\x01\x00"  # id 5, field 30 (Register)
+    unknown = MAGIC + b"\x08\x05\x9a\x06\x00"  # id 5, field 99
     reply = reply_of(send_raw(daemon, unknown, True))
     check(reply.code == requests.UNIMPLEMENTED and reply.id == 5, "an unknown kind")
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of requests: what does not fit is refused at once, nothing is forgotten, a deadline that
-passed is said. And as fast as possible, a subscriber that stands still costs the others nothing."""
+"""The queue of requests: what does not fit is refused at once, nothing is forgotten, a deadline
+that passed is said. And as fast as possible, a subscriber that stands still costs the others
+nothing."""
 import zmq
 
 import harness

@@ -149,7 +149,8 @@ class Daemon:
             time.sleep(0.01)
 
     def request(self, _timeout_s=20, **what):
-        """Sends one request, returns the reply: request(ping=requests.Ping(payload=1))."""
+        """Sends one request, returns the reply: request(ping=requests.Ping(payload=1)); deadline_ms
+        may stand beside the kind."""
         socket = self.socket(zmq.DEALER, "req")
         try:
             request = requests.Request(id=int(time.monotonic_ns()), **what)

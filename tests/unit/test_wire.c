@@ -239,6 +239,64 @@ static void image_header_and_data_are_one_message(void **state)
     assert_int_equal(wire_decode(posed_RawImage_fields, bytes, (size_t)n + 11, &got), -EBADMSG);
 }
 
+// The points of a Register stay in the message and are found there, also when the whole is longer
+// than other requests may be.
+static void uploads(void **state)
+{
+    (void)state;
+    enum { N = 7000 };
+    static float numbers[6][N];
+    for (int k = 0; k < 6; k++)
+        for (int i = 0; i < N; i++)
+            numbers[k][i] = (float)(k * 10000 + i);
+    const struct point_set plain = {numbers[0], numbers[1], numbers[2], NULL, NULL, NULL, 5};
+    const struct point_set full = {numbers[0], numbers[1], numbers[2], numbers[3],
+                                   numbers[4], numbers[5], N};
+    posed_Request sent = posed_Request_init_zero, got;
+    sent.id = 9;
+    sent.deadline_ms = 77;
+    sent.which_what = posed_Request_register_sets_tag;
+    sent.what.register_sets.n_starts = 12;
+    uint8_t *bytes;
+    size_t n_bytes, n_found;
+    uint32_t kind;
+    assert_int_equal(wire_encode_register(&sent, &plain, &full, &bytes, &n_bytes), 0);
+    assert_true(n_bytes > WIRE_REQUEST_MAX_BYTES);
+    assert_int_equal(wire_decode_request(bytes, n_bytes, &got, &kind), 0);
+    assert_int_equal(kind, posed_Request_register_sets_tag);
+    assert_int_equal(got.id, 9);
+    assert_int_equal(got.deadline_ms, 77);
+    assert_int_equal(got.what.register_sets.n_starts, 12);
+    assert_true(got.what.register_sets.has_source && got.what.register_sets.has_target);
+
+    const uint8_t *body = bytes + WIRE_MAGIC_BYTES, *found;
+    size_t n_body = n_bytes - WIRE_MAGIC_BYTES;
+    uint32_t path[3] = {posed_Request_register_sets_tag, posed_Register_target_tag,
+                        WIRE_POINT_SET_NORMALS};
+    float xyz[3];
+    assert_true(wire_find_bytes(body, n_body, path, 3, &found, &n_found));
+    assert_int_equal(n_found, 12 * N);
+    memcpy(xyz, found + 12 * (N - 1), sizeof xyz);
+    assert_true(xyz[0] == 36999 && xyz[1] == 46999 && xyz[2] == 56999);
+    path[1] = posed_Register_source_tag;
+    assert_false(wire_find_bytes(body, n_body, path, 3, &found, &n_found));
+    path[2] = WIRE_POINT_SET_POINTS;
+    assert_true(wire_find_bytes(body, n_body, path, 3, &found, &n_found));
+    assert_int_equal(n_found, 12 * 5);
+    for (size_t cut = 0; cut < n_body; cut += 97) {
+        uint8_t *copy = malloc(cut + 1);
+        assert_non_null(copy);
+        memcpy(copy, body, cut);
+        wire_find_bytes(copy, cut, path, 3, &found, &n_found);
+        assert_true(!found || (found >= copy && found + n_found <= copy + cut));
+        free(copy);
+    }
+    // The same length with another kind is refused.
+    bytes[WIRE_MAGIC_BYTES + 4] = 0x9a; // field 99
+    assert_int_equal(wire_decode_request(bytes, n_bytes, &got, &kind), -EMSGSIZE);
+    free(bytes);
+}
+
 static void text(void **state)
 {
     (void)state;
@@ -270,6 +328,7 @@ int main(void)
         cmocka_unit_test(random_bytes_after_the_magic),
         cmocka_unit_test(image_header_and_data_are_one_message),
         cmocka_unit_test(text),
+        cmocka_unit_test(uploads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Register: two point sets in, the transform between them out.
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/clock.h"
+#include "daemon/handlers.h"
+#include "daemon/message.h"
+
+// One set, as structure of arrays in one block of memory.
+struct loaded_set {
+    struct point_set set;
+    float *memory;
+};
+
+static int take_memory(struct loaded_set *out, size_t n_points, bool has_normals)
+{
+    out->memory = malloc((n_points ? n_points : 1) * (has_normals ? 6 : 3) * sizeof(float));
+    if (!out->memory)
+        return -ENOMEM;
+    float *m = out->memory;
+    out->set = (struct point_set){.x_m = m, .y_m = m + n_points, .z_m = m + 2 * n_points};
+    if (has_normals) {
+        out->set.nx = m + 3 * n_points;
+        out->set.ny = m + 4 * n_points;
+        out->set.nz = m + 5 * n_points;
+    }
+    out->set.n_points = n_points;
+    return 0;
+}
+
+// Points as they stand in the message (x y z in turn, at any alignment) to structure of arrays.
+static void split(const uint8_t *bytes, size_t n_points, float *out)
+{
+    for (size_t i = 0; i < n_points; i++) {
+        float xyz[3];
+        memcpy(xyz, bytes + i * sizeof xyz, sizeof xyz);
+        for (size_t k = 0; k < 3; k++)
+            out[k * n_points + i] = xyz[k];
+    }
+}
+
+static bool load_inline(const struct handlers_call *call, uint32_t set_field, const char *name,
+                        uint32_t max_points, struct loaded_set *out)
+{
+    const uint32_t points_path[] = {posed_Request_register_sets_tag, set_field,
+                                    WIRE_POINT_SET_POINTS};
+    const uint32_t normals_path[] = {posed_Request_register_sets_tag, set_field,
+                                     WIRE_POINT_SET_NORMALS};
+    const uint8_t *points, *normals;
+    size_t n_points, n_normals;
+    char field[64];
+    snprintf(field, sizeof field, "register_sets.%s.points", name);
+    wire_find_bytes(call->body, call->n_body, points_path, 3, &points, &n_points);
+    wire_find_bytes(call->body, call->n_body, normals_path, 3, &normals, &n_normals);
+    if (n_points % 12 != 0) {
+        handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, field,
+                      "%zu bytes are no whole number of points (12 bytes each)", n_points);
+        return false;
+    }
+    if (n_points / 12 > max_points) {
+        handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, field,
+                      "%zu points exceed requests.max_points = %u", n_points / 12, max_points);
+        return false;
+    }
+    if (n_normals != 0 && n_normals != n_points) {
+        snprintf(field, sizeof field, "register_sets.%s.normals", name);
+        handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, field,
+                      "%zu bytes of normals for %zu of points", n_normals, n_points);
+        return false;
+    }
+    if (take_memory(out, n_points / 12, n_normals != 0) != 0) {
+        handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
+        return false;
+    }
+    split(points, n_points / 12, out->memory);
+    if (n_normals)
+        split(normals, n_points / 12, out->memory + 3 * (n_points / 12));
+    return true;
+}
+
+// Every stride-th pixel of each row and column with a depth, back-projected. With out NULL it only
+// counts.
+static size_t back_project(const struct depth_frame *frame, const struct intrinsics *camera,
+                           uint32_t stride, float *out, size_t n_points)
+{
+    size_t n = 0;
+    for (uint32_t v = 0; v < frame->height_px; v += stride)
+        for (uint32_t u = 0; u < frame->width_px; u += stride) {
+            uint16_t raw = frame->depth[(size_t)v * frame->width_px + u];
+            if (raw == DEPTH_INVALID_ZERO || raw == DEPTH_INVALID_MAX)
+                continue;
+            double z = raw / frame->units_per_m;
+            if (out && n < n_points) {
+                out[n] = (float)((u - camera->cx_px) / camera->fx_px * z);
+                out[n_points + n] = (float)((v - camera->cy_px) / camera->fy_px * z);
+                out[2 * n_points + n] = (float)z;
+            }
+            n++;
+        }
+    return n;
+}
+
+static bool load_frame(struct handlers *handlers, const struct handlers_call *call,
+                       const posed_PointSet *set, const char *name, uint32_t max_points,
+                       struct loaded_set *out)
+{
+    const struct intrinsics *camera = &board_info(handlers->board)->capture.camera;
+    uint16_t *depth = malloc((size_t)camera->width_px * camera->height_px * sizeof *depth);
+    struct depth_frame frame;
+    char field[64];
+    bool ok = false;
+    snprintf(field, sizeof field, "register_sets.%s.frame_seq", name);
+    if (!depth) {
+        handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
+    } else if (frames_get(handlers->frames, set->frame_seq, depth, &frame) != 0) {
+        handlers_fail(call->reply, posed_Code_NOT_FOUND, field,
+                      "frame %llu is not kept (requests.keep_frames = %u)",
+                      (unsigned long long)set->frame_seq, handlers->config->requests.keep_frames);
+    } else {
+        uint32_t stride = set->stride ? set->stride : 1;
+        size_t n = back_project(&frame, camera, stride, NULL, 0);
+        while (!set->stride && n > max_points)
+            n = back_project(&frame, camera, ++stride, NULL, 0);
+        if (n > max_points)
+            handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, field,
+                          "%zu points exceed requests.max_points = %u; a larger stride helps", n,
+                          max_points);
+        else if (take_memory(out, n, false) != 0)
+            handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
+        else
+            ok = back_project(&frame, camera, stride, out->memory, n) == n;
+    }
+    free(depth);
+    return ok;
+}
+
+static bool load_set(struct handlers *handlers, const struct handlers_call *call, bool has_set,
+                     const posed_PointSet *set, uint32_t set_field, const char *name,
+                     struct loaded_set *out)
+{
+    uint32_t max_points = handlers->config->requests.max_points;
+    if (has_set && set->has_frame_seq)
+        return load_frame(handlers, call, set, name, max_points, out);
+    return load_inline(call, set_field, name, max_points, out);
+}
+
+static bool read_settings(const posed_Register *request, struct register_settings *out,
+                          posed_Reply *reply)
+{
+    const char *field;
+    char path[64];
+    register_settings_default(out);
+    static const enum register_method methods[] = {REGISTER_METHOD_EMICP,
+                                                   REGISTER_METHOD_SOFTASSIGN, REGISTER_METHOD_ICP};
+    if ((unsigned)request->method > 2) {
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "register_sets.method", "unknown method");
+        return false;
+    }
+    if ((unsigned)request->form > 1 || (unsigned)request->preset > 1 ||
+        (unsigned)request->start > 1) {
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT,
+                      (unsigned)request->form > 1     ? "register_sets.form"
+                      : (unsigned)request->preset > 1 ? "register_sets.preset"
+                                                      : "register_sets.start",
+                      "unknown value");
+        return false;
+    }
+    if (request->has_initial &&
+        wire_read_pose(&request->initial, &out->T_target_source, &field) != 0) {
+        snprintf(path, sizeof path, "register_sets.initial.%s", field);
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, path, "no valid pose");
+        return false;
+    }
+    out->method = methods[request->method];
+    out->form =
+        request->form == posed_Register_Form_DENSE ? REGISTER_FORM_DENSE : REGISTER_FORM_STREAMING;
+    out->preset = request->preset == posed_Register_Preset_TAMAKI ? REGISTER_PRESET_TAMAKI
+                                                                  : REGISTER_PRESET_DEFAULT;
+    out->start =
+        request->start == posed_Register_Start_MANY ? REGISTER_START_MANY : REGISTER_START_IDENTITY;
+    out->slack = request->slack;
+    out->sigma_last = request->sigma_last;
+    out->n_iterations = request->n_iterations;
+    out->n_points = request->n_points;
+    out->n_starts = request->n_starts;
+    out->point_to_plane = !request->point_to_point;
+    return true;
+}
+
+// What is wrong with a client's points is the client's business: it gets a reply, the log a remark.
+static void log_remark(void *user, enum log_level level, const char *line)
+{
+    const struct handlers *handlers = user;
+    log_to(&handlers->log, level < LOG_LEVEL_INFO ? LOG_LEVEL_INFO : level, "request: %s", line);
+}
+
+static bool open_registration(struct handlers *handlers, posed_Reply *reply)
+{
+    struct register_config config;
+    if (handlers->registration)
+        return true;
+    register_config_default(&config);
+    config.backend = handlers->config->backend;
+    config.n_threads = handlers->config->gpu.n_threads;
+    config.cuda_device = handlers->config->gpu.cuda_device;
+    config.log = (struct log_sink){log_remark, handlers};
+    int error = registration_open(&handlers->registration, &config);
+    if (error)
+        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the registration cannot be opened: %s",
+                      strerror(-error));
+    return !error;
+}
+
+struct progress {
+    struct handlers *handlers;
+    uint64_t request_id;
+};
+
+static void tell_progress(void *user, double share, const char *stage)
+{
+    const struct progress *progress = user;
+    posed_Event event;
+    uint8_t bytes[posed_Event_size];
+    if (!progress->handlers->publish)
+        return;
+    message_event(board_info(progress->handlers->board), 0, posed_Event_Kind_PROGRESS, stage,
+                  &event);
+    event.request_id = progress->request_id;
+    event.progress = (float)share;
+    int n = wire_encode(posed_Event_fields, &event, bytes, sizeof bytes);
+    if (n > 0)
+        publish_post(progress->handlers->publish, PUBLISH_EVENT, bytes, (size_t)n);
+}
+
+static void fill_result(const struct handlers *handlers, const struct register_result *result,
+                        posed_Registered *out)
+{
+    *out = (posed_Registered){
+        .has_pose = true,
+        .pose = wire_pose(&result->T_target_source, NULL),
+        .residual_rms_m = result->residual_rms_m,
+        .overlap_source = result->overlap_source,
+        .overlap_target = result->overlap_target,
+        .covariance_count = 36,
+        .iterations = result->n_iterations,
+        .converged = result->converged,
+        .ambiguity = result->ambiguity,
+        .ambiguous = result->ambiguous,
+        .has_second = result->ambiguity > 0,
+        .second = wire_pose(&result->T_second, NULL),
+        .elapsed_ms = result->elapsed_ms,
+    };
+    memcpy(out->covariance, result->covariance, sizeof result->covariance);
+    wire_copy_text(out->backend, sizeof out->backend,
+                   registration_description(handlers->registration));
+}
+
+static void fail_run(const struct handlers_call *call, int error, const char *field)
+{
+    char path[64];
+    posed_Reply *reply = call->reply;
+    switch (error) {
+    case -EINVAL:
+        snprintf(path, sizeof path, "register_sets.%s", field ? field : "");
+        handlers_fail(
+            reply, posed_Code_INVALID_ARGUMENT, path,
+            "not usable: out of range, not finite, fewer than 3 points, or all on a line");
+        return;
+    case -ECANCELED:
+        handlers_fail(reply, posed_Code_CANCELLED, NULL, "cancelled");
+        return;
+    case -ETIME:
+        handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, NULL, "the deadline passed");
+        return;
+    case -ENOMEM:
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        return;
+    default:
+        handlers_fail(reply, posed_Code_INTERNAL, NULL, "the device failed: %s", strerror(-error));
+    }
+}
+
+void handlers_register(struct handlers *handlers, const struct handlers_call *call)
+{
+    const posed_Register *request = &call->request->what.register_sets;
+    struct loaded_set source = {.memory = NULL}, target = {.memory = NULL};
+    struct register_settings settings;
+    struct register_result result;
+    const char *field = NULL;
+    struct progress progress = {handlers, call->request->id};
+    if (!read_settings(request, &settings, call->reply) ||
+        !open_registration(handlers, call->reply) ||
+        !load_set(handlers, call, request->has_source, &request->source, posed_Register_source_tag,
+                  "source", &source) ||
+        !load_set(handlers, call, request->has_target, &request->target, posed_Register_target_tag,
+                  "target", &target))
+        goto free_sets;
+    call->stop->progress = tell_progress;
+    call->stop->user = &progress;
+    int error = registration_run(handlers->registration, &source.set, &target.set, &settings,
+                                 call->stop, &result, &field);
+    if (error)
+        fail_run(call, error, field);
+    else
+        fill_result(handlers, &result, &call->reply->what.register_sets);
+free_sets:
+    free(source.memory);
+    free(target.memory);
+}

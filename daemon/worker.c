@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+struct worker {
+    void (*run)(void *user, void *job);
+    void *user;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool end;
+    void **jobs; // ring
+    size_t n_queue, first, n_jobs;
+    int nice;
+};
+
+static void *run_jobs(void *user)
+{
+    struct worker *worker = user;
+    // Refused where a service manager forbids it: then it runs as everything else does.
+    if (worker->nice)
+        setpriority(PRIO_PROCESS, (id_t)gettid(), worker->nice);
+    pthread_mutex_lock(&worker->mutex);
+    for (;;) {
+        while (worker->n_jobs == 0 && !worker->end)
+            pthread_cond_wait(&worker->changed, &worker->mutex);
+        if (worker->n_jobs == 0)
+            break;
+        void *job = worker->jobs[worker->first];
+        worker->first = (worker->first + 1) % worker->n_queue;
+        worker->n_jobs--;
+        pthread_mutex_unlock(&worker->mutex);
+        worker->run(worker->user, job);
+        pthread_mutex_lock(&worker->mutex);
+    }
+    pthread_mutex_unlock(&worker->mutex);
+    return NULL;
+}
+
+int worker_create(struct worker **out, size_t n_queue, int nice, void (*run)(void *user, void *job),
+                  void *user)
+{
+    *out = NULL;
+    struct worker *worker = calloc(1, sizeof *worker);
+    if (!worker)
+        return -ENOMEM;
+    worker->run = run;
+    worker->user = user;
+    worker->n_queue = n_queue;
+    worker->nice = nice;
+    worker->jobs = calloc(n_queue, sizeof *worker->jobs);
+    pthread_mutex_init(&worker->mutex, NULL);
+    pthread_cond_init(&worker->changed, NULL);
+    int error = -ENOMEM;
+    if (worker->jobs)
+        error = -pthread_create(&worker->thread, NULL, run_jobs, worker);
+    if (error) {
+        pthread_cond_destroy(&worker->changed);
+        pthread_mutex_destroy(&worker->mutex);
+        free(worker->jobs);
+        free(worker);
+        return error;
+    }
+    *out = worker;
+    return 0;
+}
+
+bool worker_submit(struct worker *worker, void *job)
+{
+    pthread_mutex_lock(&worker->mutex);
+    bool room = worker->n_jobs < worker->n_queue;
+    if (room) {
+        worker->jobs[(worker->first + worker->n_jobs++) % worker->n_queue] = job;
+        pthread_cond_signal(&worker->changed);
+    }
+    pthread_mutex_unlock(&worker->mutex);
+    return room;
+}
+
+void worker_destroy(struct worker **worker)
+{
+    struct worker *w = *worker;
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->mutex);
+    w->end = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
+    pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->mutex);
+    free(w->jobs);
+    free(w);
+    *worker = NULL;
+}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings on request: what is recorded replays to the same poses; names are no paths."""
+import json
+import os
+import subprocess
+
+import harness
+from harness import check, messages, requests
+
+N_RECORDED = 60
+
+
+def ctl(daemon, code, *arguments):
+    done = subprocess.run([harness.BINARY + "/bin/posectl", *arguments, "--endpoint", daemon.folder],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def scenario():
+    folder = harness.SCRATCH + "/recordings"
+    # From the first frame on, as fast as possible: the queue holds the whole of it.
+    daemon = harness.Daemon("synth:room", "--frames", str(N_RECORDED), "--set",
+                            "recorder.folder=" + folder, "--set", "recorder.start=first", "--set",
+                            f"recorder.queue_frames={N_RECORDED}")
+    daemon.wait()
+    again = harness.Daemon("tum:" + folder + "/first")
+    again.wait()
+    harness.check_poses(again.poses, N_RECORDED)
+    check(again.trajectory_bytes() == daemon.trajectory_bytes(), "the recording gave other poses")
+
+    live = harness.Daemon("synth:room", "--loop", "--set", "recorder.folder=" + folder, "--set",
+                          "tracker.iterations=3,3,3", speed=1)
+    live.wait_for(lambda: live.poses, "first pose")
+    ctl(live, 0, "record", "start", "second", "--format", "klg")
+    live.wait_for(lambda: any(e.kind == messages.Event.RECORDING_STARTED for e in live.events),
+                  "an event says that it starts")
+    check(live.request(get_status=requests.GetStatus()).get_status.recording == "second", "status")
+    assert "already" in ctl(live, 1, "record", "start", "third").stderr
+    n = len(live.poses)
+    live.wait_for(lambda: len(live.poses) > n + 20, "frames")
+    assert "second" in ctl(live, 0, "record", "stop").stdout
+    live.wait_for(lambda: any(e.kind == messages.Event.RECORDING_STOPPED for e in live.events),
+                  "the recording is on disk")
+    assert "nothing" in ctl(live, 1, "record", "stop").stderr
+    assert "ALREADY_EXISTS" in ctl(live, 1, "record", "start", "first").stderr
+    listed = json.loads(ctl(live, 0, "record", "list", "-o", "json").stdout)["recordings"]
+    check({r["name"] for r in listed} == {"first", "second"}, f"list: {listed}")
+    for name in ("../x", "a/b", ".hidden", "", "x" * 65, "a b"):
+        reply = live.request(start_recording=requests.StartRecording(name=name))
+        check(reply.code == requests.INVALID_ARGUMENT and
+              reply.field == "start_recording.name", f"name {name!r}: {reply}")
+    reply = live.request(start_recording=requests.StartRecording(name="x", format="avi"))
+    check(reply.field == "start_recording.format", f"format: {reply}")
+    live.stop()
+    replay = harness.Daemon("klg:" + folder + "/second.klg")
+    replay.wait()
+    check(len(replay.poses) >= 20, f"{len(replay.poses)} frames in the klg recording")
+    check(not os.path.exists(harness.SCRATCH + "/x"), "a name has become a path")
+
+
+harness.run(scenario)
