@@ -211,7 +211,8 @@ static bool set_keys(const struct posectl *ctl, void *socket)
 
 static void *open_socket(const struct posectl *ctl, void *context, int type, const char *endpoint)
 {
-    const int linger_ms = 0, timeout_ms = (int)ctl->timeout_ms;
+    // A little longer than the deadline that goes with a request, so that its answer arrives.
+    const int linger_ms = 0, timeout_ms = (int)ctl->timeout_ms + 300;
     void *socket = zmq_socket(context, type);
     if (!socket)
         return NULL;
