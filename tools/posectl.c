@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // posectl: asks a running posed, and watches it. The commands that only ask stand here.
 #include "tools/posectl.h"
+#include "tools/posectl_doctor.h"
 #include "tools/posectl_register.h"
 
 #include <errno.h>
@@ -699,6 +700,7 @@ static const struct {
     {"reset", run_reset, "start the tracking afresh"},
     {"params", run_params, "the settings in force"},
     {"record", posectl_record, "start NAME, stop, list: recordings of what the camera sees"},
+    {"doctor", posectl_doctor, "what this machine lacks, and what to do about it"},
     {"register", posectl_register, "the transform between two point clouds; --local"},
 };
 

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""posectl doctor: cameras as sysfs shows them, a port that is taken, a folder that is missing."""
+import json
+import os
+import socket
+import subprocess
+import tempfile
+
+import harness
+
+
+def doctor(code, *arguments):
+    done = subprocess.run([harness.BINARY + "/bin/posectl", "doctor", *arguments, "-o", "json"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+    report = json.loads(done.stdout)
+    assert (report["problems"] > 0) == (code == 1), report
+    return report["findings"]
+
+
+def plug(folder, name, product, **more):
+    os.makedirs(f"{folder}/{name}")
+    for key, value in dict(idVendor="045e", idProduct=product, **more).items():
+        with open(f"{folder}/{name}/{key}", "w", encoding="ascii") as file:
+            file.write(value + "\n")
+
+
+def of(findings, subject):
+    return [f for f in findings if f["subject"] == subject]
+
+
+def scenario():
+    with tempfile.TemporaryDirectory() as folder:
+        usb = folder + "/usb"
+        os.mkdir(usb)
+        where = ("--usb", usb, "--recordings", folder)
+        findings = doctor(0, *where)
+        assert [f["verdict"] for f in of(findings, "camera")] == ["note"], findings
+        assert "synth" in of(findings, "build")[0]["finding"]
+        assert any("cpu" in f["finding"] for f in of(findings, "compute"))
+        assert len(of(findings, "ports")) == 4
+
+        # Only the motor answers: the camera has a power supply of its own.
+        plug(usb, "1-1.1", "02b0")
+        camera = of(doctor(1, *where), "camera")
+        assert camera[0]["verdict"] == "problem" and "power" in camera[0]["advice"], camera
+
+        # A camera whose device file nobody may open (here it is not even there).
+        plug(usb, "1-1.2", "02ae", busnum="250", devnum="77", serial="A00362913019107A")
+        camera = of(doctor(1, *where), "camera")
+        assert "A00362913019107A" in camera[0]["finding"], camera
+        assert "/dev/bus/usb/250/077" in camera[0]["finding"], camera
+        assert "60-posed-kinect.rules" in camera[0]["advice"], camera
+
+        findings = doctor(1, "--usb", usb, "--recordings", folder + "/missing")
+        assert of(findings, "disk")[0]["verdict"] == "problem", findings
+
+        with socket.socket() as taken:
+            try:
+                taken.bind(("127.0.0.1", 5573))
+            except OSError:
+                return print("port 5573 is in use here already")
+            taken.listen()
+            ports = of(doctor(1, *where), "ports")
+            assert [p["verdict"] for p in ports][3] == "note", ports
+            assert "5573" in ports[3]["finding"], ports
+
+
+harness.run(scenario)
