@@ -497,6 +497,14 @@ void recorder_push_message(struct recorder *recorder, enum recorder_topic topic,
     commit_slot(recorder);
 }
 
+bool recorder_wants_messages(struct recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    bool wants = recorder->status.active && formats[recorder->status.format]->message;
+    pthread_mutex_unlock(&recorder->lock);
+    return wants;
+}
+
 void recorder_status(struct recorder *recorder, struct recorder_status *out)
 {
     pthread_mutex_lock(&recorder->lock);

@@ -116,6 +116,9 @@ void recorder_push(struct recorder *recorder, const struct capture_frame *frame)
 void recorder_push_message(struct recorder *recorder, enum recorder_topic topic, int64_t time_ns,
                            const void *message, size_t n_bytes);
 
+// true while a recording is active whose format holds messages: else they need not be encoded.
+bool recorder_wants_messages(struct recorder *recorder);
+
 // Any thread.
 void recorder_status(struct recorder *recorder, struct recorder_status *out);
 

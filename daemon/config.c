@@ -190,7 +190,7 @@ static const struct key keys[] = {
     {"recorder", "folder", KEY_TEXT, AT(recorder.folder), 0, 0, NULL, false,
      "Folder of recordings; empty = none can be made."},
     {"recorder", "format", KEY_NAME, AT(recorder.format), 0, 0, NULL, false,
-     "Format of a recording that names none: tum, klg, fakenect."},
+     "Format of a recording that names none: tum, klg, fakenect, mcap."},
     {"recorder", "start", KEY_TEXT, AT(recorder.start), 0, 0, NULL, false,
      "Name of a recording that begins with the daemon; empty = none."},
     {"recorder", "queue_frames", KEY_UINT, AT(recorder.queue_frames), 2, 300, NULL, false,

@@ -25,7 +25,7 @@ static void start(struct handlers *handlers, const posed_StartRecording *request
     int format = recorder_format_from_name(name);
     if (format < 0) {
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "start_recording.format",
-                      "\"%s\" is none of tum, klg, fakenect", name);
+                      "\"%s\" is none of tum, klg, fakenect, mcap", name);
         return;
     }
     if (!recorder_name_is_plain(request->name)) {

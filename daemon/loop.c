@@ -47,6 +47,18 @@ static void send(struct loop *loop, enum publish_topic topic, const pb_msgdesc_t
         board_count(loop->settings->board, BOARD_UNSENT);
 }
 
+// The same message for a recording that holds messages (MCAP).
+static void record(struct loop *loop, enum recorder_topic topic, const struct capture_frame *frame,
+                   const pb_msgdesc_t *fields, const void *message)
+{
+    if (!recorder_wants_messages(loop->settings->recorder))
+        return;
+    int n = wire_encode(fields, message, loop->bytes, sizeof loop->bytes);
+    if (n > 0)
+        recorder_push_message(loop->settings->recorder, topic, frame->image.time_ns, loop->bytes,
+                              (size_t)n);
+}
+
 static void send_event(struct loop *loop, posed_Event_Kind kind, const char *text)
 {
     posed_Event event;
@@ -202,8 +214,11 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
                    (double)(track_ns - got_ns + sent_ns - done_ns) * 1e-3);
     }
     loop->last_frame_ns = got_ns;
-    if (loop->settings->recorder)
+    if (loop->settings->recorder) {
         recorder_push(loop->settings->recorder, frame);
+        record(loop, RECORDER_TOPIC_POSE, frame, posed_Odometry_fields, &odometry);
+        record(loop, RECORDER_TOPIC_TF, frame, posed_FrameTransform_fields, &transform);
+    }
     if (frame->image.depth)
         frames_put(loop->settings->frames, loop->next_seq, &frame->image);
     remember(loop, frame, &result, &odometry);

@@ -80,7 +80,7 @@ static int load_config(const struct options *options, struct config *out,
     int error =
         config_load(out, options->config_file, options->assignments, options->n_assignments, sink);
     if (!error && recorder_format_from_name(out->recorder.format) < 0) {
-        log_to(sink, LOG_LEVEL_ERROR, "recorder.format: \"%s\" is none of tum, klg, fakenect",
+        log_to(sink, LOG_LEVEL_ERROR, "recorder.format: \"%s\" is none of tum, klg, fakenect, mcap",
                out->recorder.format);
         error = -EINVAL;
     }

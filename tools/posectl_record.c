@@ -82,7 +82,7 @@ static enum posectl_exit list(struct posectl *ctl, posed_Request *request)
 
 int posectl_record(struct posectl *ctl, int argc, char **argv)
 {
-    static const struct argp_option options[] = {{"format", 'f', "tum|klg|fakenect", 0,
+    static const struct argp_option options[] = {{"format", 'f', "tum|klg|fakenect|mcap", 0,
                                                   "Format; left out: recorder.format of the daemon",
                                                   0},
                                                  {0}};

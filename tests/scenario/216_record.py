@@ -29,6 +29,19 @@ def scenario():
     harness.check_poses(again.poses, N_RECORDED)
     check(again.trajectory_bytes() == daemon.trajectory_bytes(), "the recording gave other poses")
 
+    # The same as an MCAP file, which holds the poses, too.
+    daemon = harness.Daemon("synth:room", "--frames", str(N_RECORDED), "--set",
+                            "recorder.folder=" + folder, "--set", "recorder.start=third", "--set",
+                            "recorder.format=mcap", "--set",
+                            f"recorder.queue_frames={N_RECORDED}")
+    daemon.wait()
+    again = harness.Daemon("mcap:" + folder + "/third.mcap")
+    again.wait()
+    check(again.trajectory_bytes() == daemon.trajectory_bytes(), "the MCAP file gave other poses")
+    with open(folder + "/third.mcap", "rb") as file:
+        check(b"foxglove.Odometry" in file.read(), "no schema of the poses")
+    os.remove(folder + "/third.mcap")
+
     live = harness.Daemon("synth:room", "--loop", "--set", "recorder.folder=" + folder, "--set",
                           "tracker.iterations=3,3,3", speed=1)
     live.wait_for(lambda: live.poses, "first pose")
