@@ -41,6 +41,7 @@ struct key {
 static const char *const backend_names[] = {"auto", "cpu", "cuda", NULL};
 static const char *const gpu_error_names[] = {"cpu", "rebuild", "stop", NULL};
 static const char *const reference_names[] = {"previous", "keyframe", NULL};
+static const char *const trajectory_names[] = {"tum", "kitti", NULL};
 static const char *const format_names[] = {"auto", "text", "journal", "json", NULL};
 static const char *const level_names[] = {"",       "",     "",      "error", "warning",
                                           "notice", "info", "debug", NULL};
@@ -140,7 +141,9 @@ static const struct key keys[] = {
      NULL},
 
     {"output", "trajectory", KEY_TEXT, AT(trajectory), 0, 0, NULL, false,
-     "File for the trajectory in TUM format, one line per captured frame; empty = none."},
+     "File for the trajectory, one line per captured frame as it comes; empty = none."},
+    {"output", "trajectory_format", KEY_ENUM, AT(trajectory_format), 0, 0, trajectory_names, false,
+     "tum (time, position, quaternion) or kitti (the 3x4 matrix, without time)."},
 
     {"endpoints", "run_dir", KEY_TEXT, AT(endpoints.run_dir), 0, 0, NULL, false,
      "Folder of the ipc sockets. Empty = $RUNTIME_DIRECTORY (systemd), else /run/posed where that\n"

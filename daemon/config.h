@@ -15,6 +15,7 @@
 #include "gpu/gpu.h"
 #include "gpu/track.h"
 #include "proto/log.h"
+#include "proto/trajectory.h"
 
 #define CONFIG_TEXT_MAX   256 // bytes of a text value, its end included
 #define CONFIG_ORIGIN_MAX 128
@@ -33,7 +34,8 @@ struct config {
     struct gpu_settings gpu; // camera and units_per_m are the source's
     struct track_settings track;
 
-    char trajectory[CONFIG_TEXT_MAX]; // TUM file to write, empty = none
+    char trajectory[CONFIG_TEXT_MAX]; // file to write, empty = none
+    enum trajectory_format trajectory_format;
 
     struct {
         char run_dir[CONFIG_TEXT_MAX]; // empty = found by endpoint_run_dir

@@ -165,7 +165,7 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
         send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
     if (settings->trajectory && !loop->trajectory_failed) {
         const struct stamped_pose line = {frame->image.time_ns, result->T_odom_camera};
-        if (trajectory_write_tum(settings->trajectory, &line) != 0) {
+        if (trajectory_write(settings->trajectory, settings->trajectory_format, &line) != 0) {
             log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s; the trajectory ends here",
                    settings->trajectory_path, strerror(errno));
             loop->trajectory_failed = true;

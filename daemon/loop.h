@@ -14,6 +14,7 @@
 #include "daemon/board.h"
 #include "daemon/frames.h"
 #include "daemon/publish.h"
+#include "proto/trajectory.h"
 
 struct loop_settings {
     struct capture *capture;
@@ -23,6 +24,7 @@ struct loop_settings {
     struct recorder *recorder; // NULL = none
     struct frames *frames;
     FILE *trajectory; // NULL = none
+    enum trajectory_format trajectory_format;
     const char *trajectory_path;
     double wait_subscriber_s;
     // Asked every round (at most 100 ms apart). `stop`: end now. `reload`: called when it is time

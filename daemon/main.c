@@ -163,8 +163,10 @@ static int open_trajectory(struct daemon *daemon)
     if (!path[0])
         return 0;
     daemon->trajectory = fopen(path, "we");
-    if (daemon->trajectory)
+    if (daemon->trajectory) {
+        setvbuf(daemon->trajectory, NULL, _IOLBF, BUFSIZ); // who follows the file sees each pose
         return 0;
+    }
     log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: %s (output.trajectory)", path, strerror(errno));
     return -EIO;
 }
@@ -263,6 +265,7 @@ static enum exit_code run_loop(struct daemon *daemon)
         .recorder = daemon->recorder,
         .frames = daemon->frames,
         .trajectory = daemon->trajectory,
+        .trajectory_format = daemon->config.trajectory_format,
         .trajectory_path = daemon->config.trajectory,
         .wait_subscriber_s = daemon->config.publish.wait_subscriber_s,
         .stop = must_stop,

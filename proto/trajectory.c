@@ -26,6 +26,16 @@ int trajectory_write_tum(FILE *file, const struct stamped_pose *pose)
     return n < 0 ? -EIO : 0;
 }
 
+int trajectory_write(FILE *file, enum trajectory_format format, const struct stamped_pose *pose)
+{
+    const double *r = pose->T_world_camera.r, *t = pose->T_world_camera.t_m;
+    if (format == TRAJECTORY_FORMAT_TUM)
+        return trajectory_write_tum(file, pose);
+    int n = fprintf(file, "%.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f\n", r[0],
+                    r[1], r[2], t[0], r[3], r[4], r[5], t[1], r[6], r[7], r[8], t[2]);
+    return n < 0 ? -EIO : 0;
+}
+
 static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
                              const struct stamped_pose *pose)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trajectories as text: TUM format, one line `timestamp tx ty tz qx qy qz qw` per pose, seconds and
-// metres, quaternion x y z w, '#' starts a comment line.
+// metres, quaternion x y z w, '#' starts a comment line; for writing also KITTI's, one line of the
+// 12 numbers of the upper 3x4 of T_world_camera, row by row, without time.
 #ifndef POSED_PROTO_TRAJECTORY_H
 #define POSED_PROTO_TRAJECTORY_H
 
@@ -17,6 +18,12 @@ struct trajectory {
 // Writes one line: time with 9 decimals, the rest too (1 nm). Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int trajectory_write_tum(FILE *file,
                                                              const struct stamped_pose *pose);
+
+enum trajectory_format { TRAJECTORY_FORMAT_TUM, TRAJECTORY_FORMAT_KITTI };
+
+// Writes one line in that format. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int trajectory_write(FILE *file, enum trajectory_format format,
+                                                         const struct stamped_pose *pose);
 
 // Reads a TUM file. Lines out of order are sorted, equal times keep the first (a warning counts
 // them); CRLF is accepted. A line with too few fields, NaN, infinity or a zero quaternion is an

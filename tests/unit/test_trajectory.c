@@ -107,9 +107,22 @@ static void test_writes_what_it_reads(void **state)
     for (int i = 0; i < 3; i++)
         assert_close(read.poses[1].T_world_camera.t_m[i], pose.T_world_camera.t_m[i], 1e-9);
     trajectory_free(&read);
+    file = fopen(path, "w+");
+    assert_int_equal(trajectory_write(file, TRAJECTORY_FORMAT_KITTI, &pose), 0);
+    rewind(file);
+    for (int i = 0; i < 12; i++) {
+        const struct se3 *T = &pose.T_world_camera;
+        double value;
+        assert_int_equal(fscanf(file, "%lf", &value), 1);
+        assert_close(value, i % 4 == 3 ? T->t_m[i / 4] : T->r[3 * (i / 4) + i % 4], 1e-9);
+    }
+    assert_int_equal(fgetc(file), '\n');
+    assert_int_equal(fgetc(file), EOF);
+    fclose(file);
     file = fopen("/dev/full", "w");
     setvbuf(file, NULL, _IONBF, 0);
     assert_int_equal(trajectory_write_tum(file, &pose), -EIO);
+    assert_int_equal(trajectory_write(file, TRAJECTORY_FORMAT_KITTI, &pose), -EIO);
     fclose(file);
 }
 
