@@ -190,6 +190,11 @@ static const struct key keys[] = {
     {"requests", "upload_max_bytes", KEY_UINT, AT(requests.upload_max_bytes), 131072, 1 << 30, NULL,
      false, "Longest request that carries points or images; all others have at most 64 KiB."},
 
+    {"search", "folder", KEY_TEXT, AT(search.folder), 0, 0, NULL, false,
+     "Folder where objects and their reference views are kept; empty = until the daemon ends."},
+    {"search", "max_triangles", KEY_UINT, AT(search.max_triangles), 1, 10000000, NULL, false,
+     "Triangles, and vertices, that an object may have."},
+
     {"recorder", "folder", KEY_TEXT, AT(recorder.folder), 0, 0, NULL, false,
      "Folder of recordings; empty = none can be made."},
     {"recorder", "format", KEY_NAME, AT(recorder.format), 0, 0, NULL, false,
@@ -236,6 +241,7 @@ void config_default(struct config *out)
                      .keep_frames = 30,
                      .max_points = 200000,
                      .upload_max_bytes = 64 << 20},
+        .search = {.max_triangles = 2000000},
         .recorder = {.format = "tum", .queue_frames = 30},
         .log = {.level = LOG_LEVEL_INFO, .format = CONFIG_LOG_AUTO, .rate_hz = 50},
     };

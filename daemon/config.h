@@ -63,6 +63,11 @@ struct config {
     } requests;
 
     struct {
+        char folder[CONFIG_TEXT_MAX]; // empty = objects are forgotten at the end
+        uint32_t max_triangles;
+    } search;
+
+    struct {
         char folder[CONFIG_TEXT_MAX]; // empty = no recordings
         char format[32];
         char start[CONFIG_TEXT_MAX]; // name of a recording that begins with the daemon

@@ -21,6 +21,32 @@ void handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const
     wire_copy_text(reply->field, sizeof reply->field, field ? field : "");
 }
 
+void handlers_progress(struct handlers *handlers, uint64_t request_id, double share,
+                       const char *stage)
+{
+    posed_Event event;
+    uint8_t bytes[posed_Event_size];
+    if (!handlers->publish)
+        return;
+    message_event(board_info(handlers->board), 0, posed_Event_Kind_PROGRESS, stage, &event);
+    event.request_id = request_id;
+    event.progress = (float)share;
+    int n = wire_encode(posed_Event_fields, &event, bytes, sizeof bytes);
+    if (n > 0)
+        publish_post(handlers->publish, PUBLISH_EVENT, bytes, (size_t)n);
+}
+
+static void log_remark(void *user, enum log_level level, const char *line)
+{
+    const struct handlers *handlers = user;
+    log_to(&handlers->log, level < LOG_LEVEL_INFO ? LOG_LEVEL_INFO : level, "request: %s", line);
+}
+
+struct log_sink handlers_log(struct handlers *handlers)
+{
+    return (struct log_sink){log_remark, handlers};
+}
+
 static void get_version(const struct handlers *handlers, posed_Reply *reply)
 {
     posed_Version *version = &reply->what.get_version;
@@ -173,6 +199,10 @@ enum handlers_lane handlers_lane(uint32_t kind)
     case posed_Request_list_recordings_tag:
         return HANDLERS_COMMAND;
     case posed_Request_register_sets_tag:
+    case posed_Request_search_pose_tag:
+    case posed_Request_add_object_tag:
+    case posed_Request_list_objects_tag:
+    case posed_Request_remove_object_tag:
         return HANDLERS_COMPUTE;
     }
     return HANDLERS_NOW;
@@ -215,6 +245,12 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
     case posed_Request_register_sets_tag:
         handlers_register(handlers, call);
         return;
+    case posed_Request_search_pose_tag:
+    case posed_Request_add_object_tag:
+    case posed_Request_list_objects_tag:
+    case posed_Request_remove_object_tag:
+        handlers_search(handlers, call);
+        return;
     case posed_Request_start_recording_tag:
     case posed_Request_stop_recording_tag:
     case posed_Request_list_recordings_tag:
@@ -227,4 +263,5 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
 void handlers_close(struct handlers *handlers)
 {
     registration_close(&handlers->registration);
+    objects_destroy(&handlers->objects);
 }

@@ -7,6 +7,7 @@
 #include "daemon/board.h"
 #include "daemon/config.h"
 #include "daemon/frames.h"
+#include "daemon/objects.h"
 #include "daemon/publish.h"
 #include "gpu/register.h"
 #include "proto/wire.h"
@@ -18,7 +19,9 @@ struct handlers {
     struct frames *frames;
     struct publish *publish; // progress, NULL = nobody is told
     struct log_sink log;
-    struct registration *registration; // opened by the first Register; the compute lane's own
+    // The compute lane's own, opened by the first request that needs them.
+    struct registration *registration;
+    struct objects *objects;
 };
 
 struct handlers_call {
@@ -44,8 +47,16 @@ void handlers_close(struct handlers *handlers); // what the handlers opened them
 __attribute__((format(printf, 4, 5))) void
 handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const char *format, ...);
 
+// Tells the topic `event` how far a long request is, 0..1.
+void handlers_progress(struct handlers *handlers, uint64_t request_id, double share,
+                       const char *stage);
+
+// A log that speaks of a client's input: one remark, not an error of the daemon.
+struct log_sink handlers_log(struct handlers *handlers);
+
 // The handlers that have a file of their own.
 void handlers_register(struct handlers *handlers, const struct handlers_call *call);
+void handlers_search(struct handlers *handlers, const struct handlers_call *call);
 void handlers_record(struct handlers *handlers, const struct handlers_call *call);
 
 #endif

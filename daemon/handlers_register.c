@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/clock.h"
 #include "daemon/handlers.h"
-#include "daemon/message.h"
 
 // One set, as structure of arrays in one block of memory.
 struct loaded_set {
@@ -190,13 +188,6 @@ static bool read_settings(const posed_Register *request, struct register_setting
     return true;
 }
 
-// What is wrong with a client's points is the client's business: it gets a reply, the log a remark.
-static void log_remark(void *user, enum log_level level, const char *line)
-{
-    const struct handlers *handlers = user;
-    log_to(&handlers->log, level < LOG_LEVEL_INFO ? LOG_LEVEL_INFO : level, "request: %s", line);
-}
-
 static bool open_registration(struct handlers *handlers, posed_Reply *reply)
 {
     struct register_config config;
@@ -206,7 +197,7 @@ static bool open_registration(struct handlers *handlers, posed_Reply *reply)
     config.backend = handlers->config->backend;
     config.n_threads = handlers->config->gpu.n_threads;
     config.cuda_device = handlers->config->gpu.cuda_device;
-    config.log = (struct log_sink){log_remark, handlers};
+    config.log = handlers_log(handlers);
     int error = registration_open(&handlers->registration, &config);
     if (error)
         handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the registration cannot be opened: %s",
@@ -222,17 +213,7 @@ struct progress {
 static void tell_progress(void *user, double share, const char *stage)
 {
     const struct progress *progress = user;
-    posed_Event event;
-    uint8_t bytes[posed_Event_size];
-    if (!progress->handlers->publish)
-        return;
-    message_event(board_info(progress->handlers->board), 0, posed_Event_Kind_PROGRESS, stage,
-                  &event);
-    event.request_id = progress->request_id;
-    event.progress = (float)share;
-    int n = wire_encode(posed_Event_fields, &event, bytes, sizeof bytes);
-    if (n > 0)
-        publish_post(progress->handlers->publish, PUBLISH_EVENT, bytes, (size_t)n);
+    handlers_progress(progress->handlers, progress->request_id, share, stage);
 }
 
 static void fill_result(const struct handlers *handlers, const struct register_result *result,

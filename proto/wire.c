@@ -102,7 +102,8 @@ int wire_decode_request(const uint8_t *bytes, size_t n_bytes, posed_Request *out
 
 bool wire_is_upload(uint32_t kind)
 {
-    return kind == posed_Request_register_sets_tag;
+    return kind == posed_Request_register_sets_tag || kind == posed_Request_search_pose_tag ||
+           kind == posed_Request_add_object_tag;
 }
 
 bool wire_find_bytes(const uint8_t *message, size_t n_bytes, const uint32_t *path, size_t n_path,

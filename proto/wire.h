@@ -54,8 +54,12 @@ __attribute__((warn_unused_result)) int wire_decode_request(const uint8_t *bytes
                                                             posed_Request *out, uint32_t *out_kind);
 
 // Field numbers of bytes that nanopb is told to leave alone.
-#define WIRE_POINT_SET_POINTS  1
-#define WIRE_POINT_SET_NORMALS 2
+#define WIRE_POINT_SET_POINTS     1
+#define WIRE_POINT_SET_NORMALS    2
+#define WIRE_ADD_OBJECT_VERTICES  2
+#define WIRE_ADD_OBJECT_TRIANGLES 3
+#define WIRE_DEPTH_IMAGE_DEPTH    1
+#define WIRE_SEARCH_POSE_MASK     8
 
 // Whether requests of this kind may be longer than WIRE_REQUEST_MAX_BYTES.
 bool wire_is_upload(uint32_t kind);

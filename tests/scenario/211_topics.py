@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes out beside the pose: tf, calib and status to late subscribers, heartbeat, latest, img."""
+"""What goes out beside the pose: tf, calib, status to late subscribers, heartbeat, latest, img."""
 import struct
 import time
 

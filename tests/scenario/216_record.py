@@ -11,8 +11,8 @@ N_RECORDED = 60
 
 
 def ctl(daemon, code, *arguments):
-    done = subprocess.run([harness.BINARY + "/bin/posectl", *arguments, "--endpoint", daemon.folder],
-                          capture_output=True, text=True, timeout=60)
+    command = [harness.BINARY + "/bin/posectl", *arguments, "--endpoint", daemon.folder]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
     return done
 

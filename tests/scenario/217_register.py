@@ -139,9 +139,9 @@ def scenario():
     files = [harness.SCRATCH + "/a.xyz", harness.SCRATCH + "/b.xyz"]
     results = []
     for where in (("--endpoint", daemon.folder), ("--local", "--backend", "cpu")):
-        done = subprocess.run([harness.BINARY + "/bin/posectl", "register", "-o", "json", "--picture",
-                               harness.SCRATCH + "/p.png", *where, *files],
-                              capture_output=True, text=True, timeout=120)
+        command = [harness.BINARY + "/bin/posectl", "register", "-o", "json", "--picture",
+                   harness.SCRATCH + "/p.png", *where, *files]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         check(done.returncode == 0, f"posectl register: {done.stderr}")
         results.append(json.loads(done.stdout)["T_target_source"])
         with open(harness.SCRATCH + "/p.png", "rb") as file:

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// AddObject, ListObjects, RemoveObject, SearchPose.
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/clock.h"
+#include "daemon/handlers.h"
+
+static bool open_objects(struct handlers *handlers, posed_Reply *reply)
+{
+    struct search_settings settings;
+    if (handlers->objects)
+        return true;
+    search_settings_default(&settings);
+    settings.backend = handlers->config->backend;
+    settings.n_threads = handlers->config->gpu.n_threads;
+    settings.cuda_device = handlers->config->gpu.cuda_device;
+    settings.log = handlers_log(handlers);
+    int error = objects_create(&handlers->objects, &settings, handlers->config->search.folder);
+    if (error)
+        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the search cannot be opened: %s",
+                      strerror(-error));
+    return !error;
+}
+
+static void describe(const struct handlers *handlers, size_t i, posed_Object *out)
+{
+    static const posed_Object_Symmetry symmetries[] = {
+        posed_Object_Symmetry_NONE, posed_Object_Symmetry_FOLD, posed_Object_Symmetry_REVOLUTION,
+        posed_Object_Symmetry_SPHERE};
+    struct search_object_info info;
+    search_object_describe(objects_get(handlers->objects, i), &info);
+    *out = (posed_Object){
+        .views = info.n_views,
+        .triangles = info.n_triangles,
+        .vertices = info.n_vertices,
+        .radius_m = (double)info.radius_m,
+        .symmetry = symmetries[info.symmetry],
+        .fold = info.fold,
+        .has_axis = true,
+        .axis = {info.axis[0], info.axis[1], info.axis[2]},
+    };
+    wire_copy_text(out->name, sizeof out->name, objects_name(handlers->objects, i));
+}
+
+struct progress {
+    struct handlers *handlers;
+    const struct handlers_call *call;
+    int64_t next_ns; // when to tell again
+    bool late;
+};
+
+// Ends the drawing of views when the client has cancelled or the deadline has passed.
+static int tell_progress(void *user, uint32_t n_done, uint32_t n_views)
+{
+    struct progress *progress = user;
+    int64_t now_ns = clock_monotonic_ns();
+    progress->late = now_ns >= progress->call->deadline_ns;
+    if (progress->late || __atomic_load_n(&progress->call->stop->requested, __ATOMIC_ACQUIRE))
+        return 1;
+    if (now_ns >= progress->next_ns) {
+        progress->next_ns = now_ns + 200000000;
+        handlers_progress(progress->handlers, progress->call->request->id,
+                          (double)n_done / (double)n_views, "drawing reference views");
+    }
+    return 0;
+}
+
+static void fail_add(posed_Reply *reply, int error, bool late)
+{
+    switch (error) {
+    case -EEXIST:
+        handlers_fail(reply, posed_Code_ALREADY_EXISTS, "add_object.name",
+                      "there is an object of this name");
+        return;
+    case -ENOSPC:
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "%d objects are known already",
+                      OBJECTS_MAX);
+        return;
+    case -EINVAL:
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "add_object",
+                      "no usable triangle, or n_views out of range; the log says which");
+        return;
+    case -ECANCELED:
+        handlers_fail(reply, late ? posed_Code_DEADLINE_EXCEEDED : posed_Code_CANCELLED, NULL, "%s",
+                      late ? "the deadline passed while the views were drawn" : "cancelled");
+        return;
+    case -ENOMEM:
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        return;
+    default:
+        handlers_fail(reply, posed_Code_INTERNAL, NULL, "the device failed: %s", strerror(-error));
+    }
+}
+
+// Both arrays as they stand in the message, copied to where they are aligned.
+static void add_object(struct handlers *handlers, const struct handlers_call *call)
+{
+    const posed_AddObject *request = &call->request->what.add_object;
+    const uint32_t vertices_path[] = {posed_Request_add_object_tag, WIRE_ADD_OBJECT_VERTICES};
+    const uint32_t triangles_path[] = {posed_Request_add_object_tag, WIRE_ADD_OBJECT_TRIANGLES};
+    const uint8_t *vertices, *triangles;
+    size_t n_vertices, n_triangles, max = handlers->config->search.max_triangles;
+    struct search_object_settings settings;
+    struct progress progress = {.handlers = handlers, .call = call};
+    wire_find_bytes(call->body, call->n_body, vertices_path, 2, &vertices, &n_vertices);
+    wire_find_bytes(call->body, call->n_body, triangles_path, 2, &triangles, &n_triangles);
+    const char *field = n_vertices == 0 || n_vertices % 12 || n_vertices / 12 > max
+                            ? "add_object.vertices"
+                            : "add_object.triangles";
+    if (!recorder_name_is_plain(request->name)) {
+        handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, "add_object.name",
+                      "1 to 64 of A-Z a-z 0-9 . _ - are wanted, without a point in front or a "
+                      "suffix");
+        return;
+    }
+    if (n_vertices == 0 || n_triangles == 0 || n_vertices % 12 || n_triangles % 12 ||
+        n_vertices / 12 > max || n_triangles / 12 > max) {
+        handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, field,
+                      "1 to %zu elements of 12 bytes are wanted (search.max_triangles)", max);
+        return;
+    }
+    void *copy = malloc(n_vertices + n_triangles);
+    if (!copy) {
+        fail_add(call->reply, -ENOMEM, false);
+        return;
+    }
+    memcpy(copy, vertices, n_vertices);
+    memcpy((char *)copy + n_vertices, triangles, n_triangles);
+    const struct search_mesh mesh = {.vertices_m = copy,
+                                     .triangles = (uint32_t *)copy + n_vertices / 4,
+                                     .n_vertices = n_vertices / 12,
+                                     .n_triangles = n_triangles / 12};
+    search_object_settings_default(&settings);
+    if (request->n_views)
+        settings.n_views = request->n_views;
+    settings.choice = request->greedy ? SEARCH_CHOICE_GREEDY : SEARCH_CHOICE_EVEN;
+    settings.progress = tell_progress;
+    settings.user = &progress;
+    int error = objects_add(handlers->objects, request->name, &mesh, &settings);
+    free(copy);
+    if (error)
+        fail_add(call->reply, error, progress.late);
+    else
+        describe(handlers, objects_count(handlers->objects) - 1, &call->reply->what.add_object);
+}
+
+static void list_objects(const struct handlers *handlers, posed_Reply *reply)
+{
+    posed_Objects *out = &reply->what.list_objects;
+    for (size_t i = 0; i < objects_count(handlers->objects); i++)
+        describe(handlers, i, &out->objects[out->objects_count++]);
+}
+
+// The image to search: pixels to free, or NULL with the reply filled.
+static uint16_t *load_uploaded(const struct handlers *handlers, const struct handlers_call *call,
+                               struct search_image *out)
+{
+    const posed_DepthImage *image = &call->request->what.search_pose.image;
+    const uint32_t path[] = {posed_Request_search_pose_tag, posed_SearchPose_image_tag,
+                             WIRE_DEPTH_IMAGE_DEPTH};
+    const struct intrinsics *camera = &board_info(handlers->board)->capture.camera;
+    const uint8_t *bytes;
+    size_t n_bytes;
+    wire_find_bytes(call->body, call->n_body, path, 3, &bytes, &n_bytes);
+    if (image->width < 16 || image->height < 16 || image->width > 8192 || image->height > 8192 ||
+        n_bytes != (size_t)image->width * image->height * sizeof(uint16_t)) {
+        handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, "search_pose.image.depth",
+                      "%zu bytes for %u x %u pixels of 2 bytes (16 to 8192 each way)", n_bytes,
+                      image->width, image->height);
+        return NULL;
+    }
+    out->camera = *camera;
+    if (image->fx != 0 || image->fy != 0 || image->cx != 0 || image->cy != 0)
+        out->camera = (struct intrinsics){image->fx, image->fy, image->cx, image->cy, 0, 0};
+    out->camera.width_px = image->width;
+    out->camera.height_px = image->height;
+    out->frame =
+        (struct depth_frame){.width_px = image->width,
+                             .height_px = image->height,
+                             .units_per_m = image->units_per_m > 0 ? image->units_per_m : 1000};
+    uint16_t *depth = malloc(n_bytes);
+    if (!depth) {
+        handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        return NULL;
+    }
+    memcpy(depth, bytes, n_bytes);
+    out->frame.depth = depth;
+    return depth;
+}
+
+static uint16_t *load_kept(const struct handlers *handlers, const struct handlers_call *call,
+                           struct search_image *out)
+{
+    const posed_SearchPose *request = &call->request->what.search_pose;
+    const struct intrinsics *camera = &board_info(handlers->board)->capture.camera;
+    uint16_t *depth = malloc((size_t)camera->width_px * camera->height_px * sizeof *depth);
+    uint64_t oldest, seq;
+    int error = -ENOENT;
+    if (!depth) {
+        handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        return NULL;
+    }
+    // The newest frame may not be kept: dropped, or just being written.
+    board_range(handlers->board, &oldest, &seq);
+    uint64_t last = seq > handlers->config->requests.keep_frames
+                        ? seq - handlers->config->requests.keep_frames
+                        : 0;
+    if (request->has_frame_seq) {
+        seq = request->frame_seq;
+        error = frames_get(handlers->frames, seq, depth, &out->frame);
+    }
+    while (!request->has_frame_seq && error && seq > last)
+        error = frames_get(handlers->frames, --seq, depth, &out->frame);
+    if (error) {
+        handlers_fail(call->reply, posed_Code_NOT_FOUND, "search_pose.frame_seq",
+                      "the frame is not kept (requests.keep_frames = %u)",
+                      handlers->config->requests.keep_frames);
+        free(depth);
+        return NULL;
+    }
+    out->camera = *camera;
+    call->reply->what.search_pose.frame_seq = seq;
+    call->reply->what.search_pose.has_timestamp = true;
+    call->reply->what.search_pose.timestamp = wire_timestamp(out->frame.time_ns);
+    return depth;
+}
+
+static bool read_mask(const struct handlers_call *call, struct search_image *image)
+{
+    const uint32_t path[] = {posed_Request_search_pose_tag, WIRE_SEARCH_POSE_MASK};
+    const uint8_t *mask;
+    size_t n_mask;
+    size_t n_px = (size_t)image->camera.width_px * image->camera.height_px;
+    wire_find_bytes(call->body, call->n_body, path, 2, &mask, &n_mask);
+    if (n_mask != 0 && n_mask != n_px) {
+        handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, "search_pose.mask",
+                      "%zu bytes for an image of %zu pixels", n_mask, n_px);
+        return false;
+    }
+    image->mask = n_mask ? mask : NULL;
+    return true;
+}
+
+static void fail_search(posed_Reply *reply, int error, const char *field)
+{
+    char path[64];
+    switch (error) {
+    case -EINVAL:
+        snprintf(path, sizeof path, "search_pose.%s", field);
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, path, "out of range");
+        return;
+    case -ENODATA:
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "search_pose.image",
+                      "no pixel has a valid depth");
+        return;
+    case -ENOMEM:
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        return;
+    default:
+        handlers_fail(reply, posed_Code_INTERNAL, NULL, "the device failed: %s", strerror(-error));
+    }
+}
+
+// Searches one object and appends what it finds. Returns false with the reply filled.
+static bool search_one(struct handlers *handlers, const struct handlers_call *call, size_t i,
+                       const struct search_image *image, const struct search_query *query)
+{
+    posed_FoundPoses *out = &call->reply->what.search_pose;
+    const size_t max = sizeof out->poses / sizeof out->poses[0];
+    struct search_answer answer;
+    char field[32] = "";
+    if (__atomic_load_n(&call->stop->requested, __ATOMIC_ACQUIRE)) {
+        handlers_fail(call->reply, posed_Code_CANCELLED, NULL, "cancelled");
+        return false;
+    }
+    if (clock_monotonic_ns() >= call->deadline_ns) {
+        handlers_fail(call->reply, posed_Code_DEADLINE_EXCEEDED, NULL, "the deadline passed");
+        return false;
+    }
+    int error = search_run(objects_search(handlers->objects), objects_get(handlers->objects, i),
+                           image, query, &answer, field);
+    if (error) {
+        fail_search(call->reply, error, field);
+        return false;
+    }
+    for (uint32_t k = 0; k < answer.n_poses && out->poses_count < max; k++) {
+        const struct search_pose *from = &answer.poses[k];
+        posed_FoundPose *to = &out->poses[out->poses_count++];
+        *to = (posed_FoundPose){
+            .has_pose = true,
+            .pose = wire_pose(&from->T_camera_model, NULL),
+            .confidence = from->confidence,
+            .accepted = from->accepted,
+            .visible = from->visible,
+            .contradicted = from->contradicted,
+            .residual_rms_m = from->residual_rms_m,
+            .pixels = from->n_pixels,
+            .error_px = from->error_px,
+            .view = from->view,
+        };
+        wire_copy_text(to->object, sizeof to->object, objects_name(handlers->objects, i));
+    }
+    return true;
+}
+
+static void search_all(struct handlers *handlers, const struct handlers_call *call,
+                       const struct search_image *image)
+{
+    const posed_SearchPose *request = &call->request->what.search_pose;
+    posed_FoundPoses *out = &call->reply->what.search_pose;
+    struct search_query query;
+    search_query_default(&query);
+    query.preset = request->preset == posed_SearchPose_Preset_GERMANN ? SEARCH_PRESET_GERMANN
+                                                                      : SEARCH_PRESET_DEFAULT;
+    query.top = request->top ? request->top : 1;
+    if (request->n_iterations)
+        query.n_iterations = request->n_iterations;
+    if (request->threshold != 0)
+        query.threshold = request->threshold;
+    size_t n = request->objects_count ? request->objects_count : objects_count(handlers->objects);
+    int64_t start_ns = clock_monotonic_ns();
+    for (size_t k = 0; k < n; k++) {
+        long i =
+            request->objects_count ? objects_find(handlers->objects, request->objects[k]) : (long)k;
+        if (i < 0) {
+            handlers_fail(call->reply, posed_Code_NOT_FOUND, "search_pose.objects",
+                          "no object \"%s\"", request->objects[k]);
+            return;
+        }
+        if (!search_one(handlers, call, (size_t)i, image, &query))
+            return;
+    }
+    out->elapsed_ms = (double)(clock_monotonic_ns() - start_ns) * 1e-6;
+    wire_copy_text(out->backend, sizeof out->backend,
+                   search_description(objects_search(handlers->objects)));
+}
+
+static void search_pose(struct handlers *handlers, const struct handlers_call *call)
+{
+    const posed_SearchPose *request = &call->request->what.search_pose;
+    struct search_image image = {
+        .u0 = request->u0, .v0 = request->v0, .u1 = request->u1, .v1 = request->v1};
+    if (objects_count(handlers->objects) == 0) {
+        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, "search_pose.objects",
+                      "no object is known (AddObject)");
+        return;
+    }
+    if ((unsigned)request->preset > 1) {
+        handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, "search_pose.preset",
+                      "unknown preset");
+        return;
+    }
+    uint16_t *depth = request->has_image ? load_uploaded(handlers, call, &image)
+                                         : load_kept(handlers, call, &image);
+    if (depth && read_mask(call, &image))
+        search_all(handlers, call, &image);
+    free(depth);
+}
+
+void handlers_search(struct handlers *handlers, const struct handlers_call *call)
+{
+    if (!open_objects(handlers, call->reply))
+        return;
+    switch (call->request->which_what) {
+    case posed_Request_add_object_tag:
+        add_object(handlers, call);
+        return;
+    case posed_Request_list_objects_tag:
+        list_objects(handlers, call->reply);
+        return;
+    case posed_Request_remove_object_tag:
+        if (objects_remove(handlers->objects, call->request->what.remove_object.name) != 0)
+            handlers_fail(call->reply, posed_Code_NOT_FOUND, "remove_object.name",
+                          "no object \"%s\"", call->request->what.remove_object.name);
+        return;
+    default:
+        search_pose(handlers, call);
+    }
+}

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SearchPose on request: an object that was added is found in an uploaded image, with several known
+and by name; bad input is named; a new daemon knows the objects of its folder."""
+import math
+import struct
+
+import zmq
+
+import harness
+from harness import MAGIC, check, check_at_most, requests
+
+WIDTH, HEIGHT, FOCAL = 320, 240, 270.0
+N_VIEWS = 2048
+ROTATION_LIMIT_DEG = 5
+TRANSLATION_LIMIT_M = 0.010
+# A stair of three blocks, no two of its sides alike: low and high corner of each [m].
+BLOCKS = [((-0.08, -0.05, -0.04), (0.08, 0.05, 0.0)), ((-0.08, -0.05, 0.0), (0.0, 0.05, 0.05)),
+          ((-0.08, -0.05, 0.05), (-0.04, 0.0, 0.09))]
+BACKGROUND_M = 1.1
+
+
+def mesh():
+    """Vertices and triangles of all blocks."""
+    vertices, triangles = [], []
+    faces = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    for low, high in BLOCKS:
+        base = len(vertices)
+        vertices += [((low, high)[i & 1][0], (low, high)[i >> 1 & 1][1], (low, high)[i >> 2][2])
+                     for i in range(8)]
+        for a, b, c, d in faces:
+            triangles += [(base + a, base + c, base + b), (base + a, base + d, base + c)]
+    return vertices, triangles
+
+
+def hit(origin, direction):
+    """Smallest distance along a ray at which it enters a block, or None."""
+    best = None
+    for low, high in BLOCKS:
+        near, far = 0.0, math.inf
+        for o, d, a, b in zip(origin, direction, low, high):
+            if abs(d) < 1e-12:
+                if not a <= o <= b:
+                    near = math.inf
+                continue
+            t, u = sorted(((a - o) / d, (b - o) / d))
+            near, far = max(near, t), min(far, u)
+        if near < far and (best is None or near < best):
+            best = near
+    return best
+
+
+def depth_image(quaternion, translation):
+    """Millimetres, row by row, of the object before a wall."""
+    rows = harness.rotation(quaternion)
+    origin = [-sum(rows[k][i] * translation[k] for k in range(3)) for i in range(3)]
+    out = []
+    for v in range(HEIGHT):
+        for u in range(WIDTH):
+            ray = ((u - WIDTH / 2) / FOCAL, (v - HEIGHT / 2) / FOCAL, 1.0)
+            direction = [sum(rows[k][i] * ray[k] for k in range(3)) for i in range(3)]
+            z = hit(origin, direction)
+            out.append(round(1000 * (BACKGROUND_M if z is None else min(z, BACKGROUND_M))))
+    return struct.pack(f"<{WIDTH * HEIGHT}H", *out)
+
+
+def image(data):
+    return requests.DepthImage(depth=data, width=WIDTH, height=HEIGHT, fx=FOCAL, fy=FOCAL,
+                               cx=WIDTH / 2, cy=HEIGHT / 2)
+
+
+def add(daemon, name, vertices, triangles, **more):
+    return daemon.request(_timeout_s=200, deadline_ms=190000, add_object=requests.AddObject(
+        name=name, vertices=b"".join(struct.pack("<3f", *v) for v in vertices),
+        triangles=b"".join(struct.pack("<3I", *t) for t in triangles), n_views=N_VIEWS, **more))
+
+
+def search(daemon, **what):
+    return daemon.request(_timeout_s=100, deadline_ms=90000,
+                          search_pose=requests.SearchPose(**what))
+
+
+def check_found(found, quaternion, translation):
+    q, p = found.pose.orientation, found.pose.position
+    dot = abs(sum(a * b for a, b in zip((q.x, q.y, q.z, q.w), quaternion)))
+    check_at_most(math.degrees(2 * math.acos(min(1, dot))), ROTATION_LIMIT_DEG, "rotation [deg]")
+    check_at_most(math.dist((p.x, p.y, p.z), translation), TRANSLATION_LIMIT_M, "translation [m]")
+    check(found.object == "stair", found.object)
+
+
+def check_bad_input(daemon, data, vertices, triangles):
+    for name in ("../x", "", "a/b"):
+        reply = add(daemon, name, vertices, triangles)
+        check(reply.code == requests.INVALID_ARGUMENT and reply.field == "add_object.name",
+              f"name {name!r}: {reply}")
+    for reply, field in ((add(daemon, "x", [], triangles), "add_object.vertices"),
+                         (add(daemon, "x", vertices, []), "add_object.triangles"),
+                         (add(daemon, "x", [(float("nan"), 0, 0)] * 3, [(0, 1, 2)]), "add_object"),
+                         (add(daemon, "x", vertices, [(100, 200, 300)]), "add_object")):
+        check(reply.code == requests.INVALID_ARGUMENT and reply.field == field, f"{field}: {reply}")
+    check(add(daemon, "stair", vertices, triangles).code == requests.ALREADY_EXISTS, "twice")
+    reply = search(daemon, objects=["nobody"], image=image(data))
+    check(reply.code == requests.NOT_FOUND and reply.field == "search_pose.objects", f"{reply}")
+    reply = search(daemon, image=image(data[:-2]))
+    check(reply.field == "search_pose.image.depth", f"a short image: {reply}")
+    reply = search(daemon, image=image(b"\0" * len(data)))
+    check(reply.code == requests.INVALID_ARGUMENT, f"an empty image: {reply}")
+    reply = search(daemon, image=image(data), mask=b"\1" * 7)
+    check(reply.field == "search_pose.mask", f"a short mask: {reply}")
+    reply = search(daemon, image=image(data), u0=10, u1=5000, v1=20)
+    check(reply.code == requests.INVALID_ARGUMENT and "region" in reply.field, f"region: {reply}")
+    reply = search(daemon, image=image(data), top=1000)
+    check(reply.field == "search_pose.top", f"top: {reply}")
+    reply = search(daemon, frame_seq=10**9)
+    check(reply.code == requests.NOT_FOUND and reply.field == "search_pose.frame_seq", f"{reply}")
+    reply = daemon.request(remove_object=requests.RemoveObject(name="nobody"))
+    check(reply.code == requests.NOT_FOUND, f"{reply}")
+
+
+def check_cancel(daemon, vertices, triangles):
+    """Drawing very many views is given up when the client says so."""
+    client = daemon.socket(zmq.DEALER, "req")
+    request = requests.Request(id=3, deadline_ms=190000, add_object=requests.AddObject(
+        name="long", vertices=b"".join(struct.pack("<3f", *v) for v in vertices),
+        triangles=b"".join(struct.pack("<3I", *t) for t in triangles), n_views=200000))
+    client.send(MAGIC + request.SerializeToString())
+    client.send(MAGIC + requests.Request(id=4, cancel=requests.Cancel(id=3)).SerializeToString())
+    codes = {}
+    for _ in range(2):
+        check(client.poll(100000), "the reply of the cancelled request")
+        reply = requests.Reply.FromString(client.recv()[len(MAGIC):])
+        codes[reply.id] = reply.code
+    check(codes == {3: requests.CANCELLED, 4: requests.OK}, f"{codes}")
+
+
+def scenario():
+    half = math.radians(50) / 2
+    axis = (0.36, 0.48, 0.8)
+    quaternion = tuple(math.sin(half) * a for a in axis) + (math.cos(half),)
+    translation = (0.06, -0.03, 0.7)
+    data = depth_image(quaternion, translation)
+    vertices, triangles = mesh()
+    folder = harness.SCRATCH + "/objects"
+    options = ("--loop", "--set", "tracker.iterations=3,3,3", "--set", "search.folder=" + folder)
+    daemon = harness.Daemon("synth:room-straight", *options, speed=1)
+    daemon.wait_for(lambda: len(daemon.poses) > 3, "poses")
+    reply = search(daemon, image=image(data))
+    check(reply.code == requests.FAILED_PRECONDITION, f"without objects: {reply}")
+    added = add(daemon, "stair", vertices, triangles)
+    check(added.code == requests.OK and added.add_object.views == N_VIEWS, f"{added}")
+    check(added.add_object.triangles == len(triangles), f"{added}")
+    reply = search(daemon, image=image(data), top=3)
+    check(reply.code == requests.OK and reply.search_pose.poses, f"{reply}")
+    check_found(reply.search_pose.poses[0], quaternion, translation)
+    check(search(daemon).code == requests.OK, "the newest frame")
+    check_bad_input(daemon, data, vertices, triangles)
+    check_cancel(daemon, vertices, triangles)
+    daemon.stop()
+    harness.check_poses(daemon.poses, len(daemon.poses))
+
+    second = harness.Daemon("synth:room-straight", *options, speed=1)
+    second.wait_for(lambda: second.poses, "first pose")
+    listed = second.request(_timeout_s=60, list_objects=requests.ListObjects()).list_objects.objects
+    check([o.name for o in listed] == ["stair"], f"kept objects: {listed}")
+    reply = search(second, objects=["stair"], image=image(data))
+    check_found(reply.search_pose.poses[0], quaternion, translation)
+    check(second.request(remove_object=requests.RemoveObject(name="stair")).code == requests.OK,
+          "RemoveObject")
+    check(not second.request(list_objects=requests.ListObjects()).list_objects.objects, "removed")
+    second.stop()
+
+
+harness.run(scenario)
