@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader sleeps on a semaphore, which the decoder, and a signal handler through
 // replay_interrupt, may post at any time: a post without news only costs one more look.
-// Pixels change hands by exchanging pointers, so the frame that the reader holds (also the one that
-// duplicates are compared with) does not occupy the ring while late frames pass by.
+// Only frames that were decoded have pixels, taken from a few buffers; the ring itself is longer,
+// so that the decoder can pass over many late frames at once when the replay runs faster than it.
+// The frame that the reader holds (also the one that duplicates are compared with) keeps its
+// buffer.
 #include "capture/replay.h"
 
 #include <errno.h>
@@ -14,14 +16,14 @@
 #include <string.h>
 #include <time.h>
 
-#define N_SLOTS 6 // 200 ms at camera rate: rides out a slow disk, 4 MB at 640x480
-#define N_JUMPS 64
+#define N_SLOTS   64
+#define N_BUFFERS 7 // one with the reader, six ahead: 200 ms at camera rate ride out a slow disk
+#define N_JUMPS   64
 
 struct slot {
-    uint16_t *pixels;
+    uint16_t *pixels;           // NULL: passed over
     struct capture_frame frame; // what the driver adds; the reader fills in the rest
-    bool passed_over;
-    int result; // of decode
+    int result;                 // of decode
 };
 
 // A pause of the recording that is shortened: frames from `entry` on are due earlier by excess_ns.
@@ -55,14 +57,15 @@ struct replay {
     pthread_mutex_t lock;
     pthread_cond_t room;
     struct slot slots[N_SLOTS];
+    uint16_t *buffers[N_BUFFERS], *free_buffers[N_BUFFERS];
+    size_t n_free;
     uint64_t n_decoded, n_taken; // frames q < n_decoded are in the ring, q < n_taken handed out
     int64_t start_mono_ns;       // 0 until the first read
     int64_t decode_ns;           // how long decoding takes, running mean
     bool stop;
 
-    uint16_t *held; // pixels of the frame handed out last
-    bool held_valid;
-    int failed; // a decode error that ended the replay
+    uint16_t *held; // pixels of the frame handed out last, NULL = none yet
+    int failed;     // a decode error that ended the replay
 };
 
 static int64_t mono_ns(void)
@@ -119,24 +122,36 @@ static bool is_paced(const struct replay *replay)
     return replay->rate > 0;
 }
 
+static void give_buffer(struct replay *replay, uint16_t *buffer)
+{
+    if (buffer)
+        replay->free_buffers[replay->n_free++] = buffer;
+}
+
+// Decoding what is late by the time it is decoded would make everything late for ever.
+static bool will_be_late(const struct replay *replay, uint64_t q)
+{
+    return is_paced(replay) && replay->start_mono_ns &&
+           mono_ns() + replay->decode_ns >= due_ns(replay, q + 1);
+}
+
 static void *decode_ahead(void *argument)
 {
     struct replay *replay = argument;
     pthread_mutex_lock(&replay->lock);
     while (!replay->stop) {
         uint64_t q = replay->n_decoded;
-        if (q - replay->n_taken == N_SLOTS || (!replay->loop && q >= replay->n_round)) {
+        bool room = q - replay->n_taken < N_SLOTS && (replay->loop || q < replay->n_round);
+        bool late = room && will_be_late(replay, q);
+        if (!room || (!late && !replay->n_free)) {
             pthread_cond_wait(&replay->room, &replay->lock);
             continue;
         }
         struct slot *slot = &replay->slots[q % N_SLOTS];
-        int64_t begin_ns = mono_ns();
-        // decoding what is late by the time it is decoded would make everything late for ever
-        slot->passed_over = is_paced(replay) && replay->start_mono_ns &&
-                            begin_ns + replay->decode_ns >= due_ns(replay, q + 1);
-        slot->frame = (struct capture_frame){.gravity_m_s2 = {NAN, NAN, NAN}};
-        slot->result = 0;
-        if (!slot->passed_over) {
+        *slot = (struct slot){.frame = {.gravity_m_s2 = {NAN, NAN, NAN}}};
+        if (!late) {
+            int64_t begin_ns = mono_ns();
+            slot->pixels = replay->free_buffers[--replay->n_free];
             pthread_mutex_unlock(&replay->lock);
             slot->result =
                 replay->driver->decode(replay->state, replay_entry(replay, q % replay->n_round),
@@ -218,11 +233,11 @@ static void find_jumps(struct replay *replay, const struct log_sink *log)
 
 static int take_buffers(struct replay *replay)
 {
-    for (int i = 0; i <= N_SLOTS; i++) {
-        uint16_t **buffer = i < N_SLOTS ? &replay->slots[i].pixels : &replay->held;
-        *buffer = replay->buffer_alloc(replay->buffer_user, replay->buffer_bytes);
-        if (!*buffer)
+    for (int i = 0; i < N_BUFFERS; i++) {
+        replay->buffers[i] = replay->buffer_alloc(replay->buffer_user, replay->buffer_bytes);
+        if (!replay->buffers[i])
             return -ENOMEM;
+        give_buffer(replay, replay->buffers[i]);
     }
     return 0;
 }
@@ -319,7 +334,7 @@ static int64_t time_in_round(const struct replay *replay, int64_t time_ns, uint6
     return (int64_t)((uint64_t)time_ns + round * (uint64_t)replay->round_ns);
 }
 
-// Fills *out from the slot of frame q and exchanges pixels. Lock held.
+// Fills *out from the slot of frame q; its pixels go to the reader or back. Lock held.
 static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *out)
 {
     struct slot *slot = &replay->slots[q % N_SLOTS];
@@ -334,19 +349,19 @@ static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *ou
                                       .time_ns = time_in_round(replay, time_ns, round)};
     out->capture_mono_ns = is_paced(replay) ? due_ns(replay, q) : now_ns;
     out->flags = round > 0 && q % replay->n_round == 0 ? CAPTURE_LOOPED : 0;
-    if (slot->passed_over || (is_paced(replay) && now_ns >= due_ns(replay, q + 1))) {
+    if (!slot->pixels || (is_paced(replay) && now_ns >= due_ns(replay, q + 1))) {
         out->flags |= CAPTURE_LATE;
     } else if (slot->result == -EBADMSG) {
         out->flags |= CAPTURE_DAMAGED;
     } else {
-        if (replay->held_valid && !memcmp(slot->pixels, replay->held, replay->buffer_bytes))
+        if (replay->held && !memcmp(slot->pixels, replay->held, replay->buffer_bytes))
             out->flags |= CAPTURE_DUPLICATE;
-        uint16_t *pixels = slot->pixels;
-        slot->pixels = replay->held;
-        replay->held = pixels;
-        replay->held_valid = true;
-        out->image.depth = pixels;
+        give_buffer(replay, replay->held);
+        out->image.depth = replay->held = slot->pixels;
+        slot->pixels = NULL;
     }
+    give_buffer(replay, slot->pixels);
+    slot->pixels = NULL;
 }
 
 int replay_read(struct replay *replay, int timeout_ms, struct capture_frame *out_frame)
@@ -395,11 +410,9 @@ void replay_destroy(struct replay **replay_in)
     pthread_mutex_unlock(&replay->lock);
     if (replay->thread_runs)
         pthread_join(replay->thread, NULL);
-    for (int i = 0; i <= N_SLOTS; i++) {
-        uint16_t *buffer = i < N_SLOTS ? replay->slots[i].pixels : replay->held;
-        if (buffer)
-            replay->buffer_free(replay->buffer_user, buffer, replay->buffer_bytes);
-    }
+    for (int i = 0; i < N_BUFFERS; i++)
+        if (replay->buffers[i])
+            replay->buffer_free(replay->buffer_user, replay->buffers[i], replay->buffer_bytes);
     pthread_cond_destroy(&replay->room);
     pthread_mutex_destroy(&replay->lock);
     sem_destroy(&replay->wake);

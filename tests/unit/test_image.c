@@ -158,6 +158,15 @@ static void png_of_another_size_is_refused(void **state)
     assert_int_equal(decode(codec, "", 0, 4, 4, out), -EBADMSG);
     assert_string_equal(scratch.line, "x: empty file");
     assert_int_equal(decode(codec, "GIF89a", 6, 4, 4, out), -EBADMSG);
+    unsigned char hostile[256]; // 2^31 - 1 pixels wide, with a good checksum
+    assert_true(n_bytes <= sizeof hostile);
+    memcpy(hostile, data, n_bytes);
+    memcpy(hostile + 16, "\x7f\xff\xff\xff\x7f\xff\xff\xff", 8);
+    uint32_t crc = crc32_of(hostile + 12, 17), w, h;
+    for (int k = 0; k < 4; k++)
+        hostile[29 + k] = (unsigned char)(crc >> (24 - 8 * k));
+    assert_int_equal(decode(codec, hostile, n_bytes, 4, 4, out), -EBADMSG);
+    assert_int_equal(image_peek(hostile, n_bytes, "x", NULL, &w, &h), -EBADMSG);
     assert_int_equal(image_encode_png(codec, in, 0, 4, 6, &data, &n_bytes), -EINVAL);
     assert_int_equal(image_encode_png(codec, in, 4, 1u << 31, 6, &data, &n_bytes), -EINVAL);
     image_codec_destroy(&codec);
