@@ -15,7 +15,9 @@ struct backend {
     struct se3 T_odom_camera; // of the newest frame
     uint32_t epoch_base;      // of the trackers before this one
     uint32_t epoch;           // newest, base included
+    bool is_new;              // nothing ties the next pose to the last one: a new epoch
     unsigned n_rebuilds;      // since the last good frame
+    uint64_t n_frames;        // tracked
 };
 
 static int open_device(struct backend *backend, enum gpu_backend which)
@@ -70,22 +72,44 @@ void backend_close(struct backend **backend)
     *backend = NULL;
 }
 
+// LOST at the last pose, whatever the tracker left.
+static void fill_failed(const struct backend *backend, struct track_result *out)
+{
+    *out = (struct track_result){
+        .state = TRACK_STATE_LOST,
+        .reason = TRACK_REASON_DEVICE,
+        .T_odom_camera = backend->T_odom_camera,
+        .map_epoch = backend->epoch,
+    };
+    for (int i = 0; i < 6; i++)
+        out->covariance[7 * i] = i < 3 ? TRACK_LOST_VARIANCE_M2 : TRACK_LOST_VARIANCE_RAD2;
+}
+
 int backend_track(struct backend *backend, const uint16_t *depth, int64_t time_ns,
                   struct track_result *out)
 {
     int error = 0;
-    if (depth)
+    uint32_t fail_every = backend->config->gpu_fail_every;
+    if (depth) {
         error = track_frame(backend->track, depth, time_ns, out);
-    else
+        if (fail_every && ++backend->n_frames % fail_every == 0 && !error)
+            error = -EIO;
+    } else {
         track_skip(backend->track, time_ns, out);
-    if (error) {
-        out->state = TRACK_STATE_LOST;
-        out->T_odom_camera = backend->T_odom_camera;
-    } else if (depth) {
-        backend->n_rebuilds = 0;
     }
-    backend->T_odom_camera = out->T_odom_camera;
+    if (error) {
+        log_to(&backend->log, LOG_LEVEL_ERROR, "the device failed: %s",
+               gpu_description(backend->gpu));
+        fill_failed(backend, out);
+        return error;
+    }
+    if (depth)
+        backend->n_rebuilds = 0;
+    if (backend->is_new)
+        backend->epoch_base = backend->epoch + 1 - out->map_epoch; // wraps where it must
+    backend->is_new = false;
     backend->epoch = out->map_epoch += backend->epoch_base;
+    backend->T_odom_camera = out->T_odom_camera;
     return error;
 }
 
@@ -106,7 +130,7 @@ int backend_recover(struct backend *backend)
     if (error)
         return -EIO;
     track_reset(backend->track, &backend->T_odom_camera);
-    backend->epoch_base = backend->epoch + 1; // nothing ties the next pose to the last one
+    backend->is_new = true;
     log_to(&backend->log, LOG_LEVEL_WARNING, "tracking goes on with %s",
            gpu_description(backend->gpu));
     return 0;

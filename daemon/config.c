@@ -82,6 +82,8 @@ static const struct key keys[] = {
      "auto (CUDA when a device answers, else the CPU), cpu, cuda."},
     {"gpu", "on_error", KEY_ENUM, AT(on_gpu_error), 0, 0, gpu_error_names, false,
      "When the device fails: cpu (go on there), rebuild (open the device again), stop (exit 5)."},
+    {"gpu", "fail_every", KEY_UINT, AT(gpu_fail_every), 0, 1000000000, NULL, false,
+     "To try on_error: every so many frames the device is taken to have failed; 0 = never."},
     {"gpu", "threads", KEY_UINT, AT(gpu.n_threads), 0, 1024, NULL, false,
      "CPU backend: threads; 0 = all cores."},
     {"gpu", "cuda_device", KEY_INT, AT(gpu.cuda_device), -1, 255, NULL, false,

@@ -31,6 +31,7 @@ struct config {
 
     enum gpu_backend backend;
     enum config_gpu_error on_gpu_error;
+    uint32_t gpu_fail_every; // frames
     struct gpu_settings gpu; // camera and units_per_m are the source's
     struct track_settings track;
 

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens when the device fails, on a device and a tracker made for this test: they take the
+// places of gpu/ and fail when they are told to.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/backend.h"
+#include "proto/se3.h"
+
+struct gpu {
+    enum gpu_backend backend;
+};
+struct track {
+    struct se3 T;
+    uint32_t epoch;
+};
+
+static struct gpu devices[64];
+static struct track trackers[64];
+static size_t n_devices, n_trackers, n_open;
+static bool fails, cuda_is_gone;
+
+void gpu_settings_default(struct gpu_settings *out)
+{
+    *out = (struct gpu_settings){.depth_min_m = 0.3f, .depth_max_m = 8};
+}
+
+void gpu_align_settings_default(struct gpu_align_settings *out)
+{
+    memset(out, 0, sizeof *out);
+}
+
+int gpu_open(struct gpu **out, enum gpu_backend backend, const struct gpu_settings *settings)
+{
+    (void)settings;
+    *out = NULL;
+    if (backend == GPU_BACKEND_CUDA && cuda_is_gone)
+        return -ENODEV;
+    *out = &devices[n_devices++];
+    (*out)->backend = backend == GPU_BACKEND_AUTO ? GPU_BACKEND_CUDA : backend;
+    n_open++;
+    return 0;
+}
+
+void gpu_close(struct gpu **gpu)
+{
+    *gpu = NULL;
+    n_open--;
+}
+
+enum gpu_backend gpu_backend(const struct gpu *gpu)
+{
+    return gpu->backend;
+}
+
+const char *gpu_description(const struct gpu *gpu)
+{
+    return gpu->backend == GPU_BACKEND_CPU ? "cpu" : "cuda";
+}
+
+int gpu_frame_read(struct gpu *gpu, const struct gpu_frame *frame, uint32_t level, float *out)
+{
+    (void)gpu;
+    (void)frame;
+    (void)level;
+    (void)out;
+    return -EIO;
+}
+
+void track_settings_default(struct track_settings *out)
+{
+    memset(out, 0, sizeof *out);
+}
+
+int track_create(struct track **out, struct gpu *gpu, const struct track_settings *settings,
+                 const struct log_sink *log)
+{
+    (void)gpu;
+    (void)settings;
+    (void)log;
+    *out = &trackers[n_trackers++];
+    **out = (struct track){se3_identity(), 0};
+    return 0;
+}
+
+void track_destroy(struct track **track)
+{
+    *track = NULL;
+}
+
+// Each frame moves the camera by 1 cm.
+int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
+                struct track_result *out)
+{
+    (void)depth;
+    (void)time_ns;
+    memset(out, 0, sizeof *out);
+    if (fails) {
+        out->state = TRACK_STATE_LOST;
+        return -EIO;
+    }
+    track->T.t_m[0] += 0.01;
+    out->state = TRACK_STATE_TRACKING;
+    out->T_odom_camera = track->T;
+    out->map_epoch = track->epoch;
+    return 0;
+}
+
+void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
+{
+    (void)time_ns;
+    memset(out, 0, sizeof *out);
+    out->T_odom_camera = track->T;
+    out->map_epoch = track->epoch;
+}
+
+void track_reset(struct track *track, const struct se3 *T_odom_camera)
+{
+    track->T = *T_odom_camera;
+    track->epoch++; // as the real one does
+}
+
+const struct gpu_frame *track_newest_frame(const struct track *track)
+{
+    (void)track;
+    return NULL;
+}
+
+static const uint16_t depth[4];
+static struct config config;
+
+static struct backend *open_backend(enum config_gpu_error on_error)
+{
+    const struct intrinsics camera = {500, 500, 320, 240, 640, 480};
+    const struct log_sink silent = {NULL, NULL};
+    struct backend *backend;
+    memset(&config, 0, sizeof config);
+    config.on_gpu_error = on_error;
+    fails = cuda_is_gone = false;
+    n_devices = n_trackers = n_open = 0;
+    assert_int_equal(backend_open(&backend, &config, &camera, 5000, &silent), 0);
+    return backend;
+}
+
+// Two good frames, a failure, and what comes after the recovery.
+static void check_recovery(enum config_gpu_error on_error, const char *expected)
+{
+    struct backend *backend = open_backend(on_error);
+    struct track_result result;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(backend_track(backend, depth, i, &result), 0);
+    fails = true;
+    assert_int_equal(backend_track(backend, depth, 2, &result), -EIO);
+    assert_int_equal(result.state, TRACK_STATE_LOST);
+    assert_int_equal(result.reason, TRACK_REASON_DEVICE);
+    assert_true(result.T_odom_camera.t_m[0] == 0.02 && result.T_odom_camera.r[0] == 1);
+    assert_true(result.covariance[0] >= 1e3 && result.covariance[35] > 0);
+    assert_int_equal(result.map_epoch, 0);
+    fails = false;
+    assert_int_equal(backend_recover(backend), 0);
+    assert_string_equal(backend_description(backend), expected);
+    assert_int_equal(n_open, 1);
+    assert_int_equal(backend_track(backend, depth, 3, &result), 0);
+    assert_true(result.T_odom_camera.t_m[0] == 0.03); // from the last pose on
+    assert_int_equal(result.map_epoch, 1);
+    backend_close(&backend);
+    assert_null(backend);
+    assert_int_equal(n_open, 0);
+}
+
+static void goes_on_on_the_cpu(void **state)
+{
+    (void)state;
+    check_recovery(CONFIG_GPU_ERROR_CPU, "cpu");
+}
+
+static void opens_the_device_again(void **state)
+{
+    (void)state;
+    check_recovery(CONFIG_GPU_ERROR_REBUILD, "cuda");
+}
+
+static void stops_where_it_is_told_to(void **state)
+{
+    (void)state;
+    struct backend *backend = open_backend(CONFIG_GPU_ERROR_STOP);
+    struct track_result result;
+    fails = true;
+    assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
+    assert_int_equal(backend_recover(backend), -EIO);
+    backend_close(&backend);
+}
+
+static void a_device_that_is_gone_is_replaced(void **state)
+{
+    (void)state;
+    struct backend *backend = open_backend(CONFIG_GPU_ERROR_REBUILD);
+    struct track_result result;
+    fails = cuda_is_gone = true;
+    assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
+    assert_int_equal(backend_recover(backend), 0);
+    assert_string_equal(backend_description(backend), "cpu");
+    backend_close(&backend);
+}
+
+// A device that fails on every frame is given up after BACKEND_MAX_REBUILDS; one that works in
+// between is not.
+static void does_not_try_for_ever(void **state)
+{
+    (void)state;
+    struct backend *backend = open_backend(CONFIG_GPU_ERROR_REBUILD);
+    struct track_result result;
+    for (int round = 0; round < 3 * BACKEND_MAX_REBUILDS; round++) {
+        fails = true;
+        assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
+        assert_int_equal(backend_recover(backend), 0);
+        fails = false;
+        assert_int_equal(backend_track(backend, depth, 0, &result), 0);
+        assert_int_equal(result.map_epoch, round + 1);
+    }
+    fails = true;
+    for (int i = 0; i < BACKEND_MAX_REBUILDS; i++) {
+        assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
+        assert_int_equal(backend_recover(backend), 0);
+    }
+    assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
+    assert_int_equal(backend_recover(backend), -EIO);
+    backend_close(&backend);
+}
+
+static void a_failure_can_be_ordered(void **state)
+{
+    (void)state;
+    struct backend *backend = open_backend(CONFIG_GPU_ERROR_CPU);
+    struct track_result result;
+    config.gpu_fail_every = 3;
+    for (int i = 1; i <= 9; i++) {
+        assert_int_equal(backend_track(backend, depth, 0, &result), i % 3 ? 0 : -EIO);
+        if (i % 3 == 0)
+            assert_int_equal(backend_recover(backend), 0);
+    }
+    assert_int_equal(result.map_epoch, 2);
+    backend_close(&backend);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goes_on_on_the_cpu),
+        cmocka_unit_test(opens_the_device_again),
+        cmocka_unit_test(stops_where_it_is_told_to),
+        cmocka_unit_test(a_device_that_is_gone_is_replaced),
+        cmocka_unit_test(does_not_try_for_ever),
+        cmocka_unit_test(a_failure_can_be_ordered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
