@@ -12,6 +12,7 @@ static const struct command {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
+    {"capture", "frames per second of a recording's reader; what recording costs", bench_capture},
     {"register", "time of a registration, or the errors over the trials of a folder",
      bench_register},
     {"search", "time of a pose search, or how well it does over synthetic scenes", bench_search},
