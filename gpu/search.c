@@ -323,6 +323,8 @@ static void report(const struct search_object *object, const struct search_candi
     out->accepted = out->confidence >= query->threshold;
     out->visible = c->match + c->free;
     out->contradicted = c->free;
+    out->continued = c->continued;
+    out->score = c->score;
     out->residual_rms_m = c->rms_m;
     out->n_pixels = c->n_match;
     out->view = c->view;

@@ -75,6 +75,8 @@ struct search_pose {
     bool accepted;             // confidence >= threshold
     float visible;             // share of the model's visible side that the image shows, 0..1
     float contradicted;        // share where the image looks through the model, 0..1
+    float continued;           // share of the outline beyond which the surface goes on, 0..1
+    float score;               // evidence a pixel: what ranks the answers, -1..1
     float residual_rms_m;      // over the matching pixels
     uint32_t n_pixels;         // matching pixels
     float error_px;            // germann: the paper's error

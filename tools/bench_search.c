@@ -261,10 +261,12 @@ static void judge(const struct testscene_mesh *mesh, const struct options *o, do
     if (o->each)
         printf(
             "scene %u: visible %.2f, %s, %.2f degrees, ADD %.4f m, ADD-S %.4f m, confidence %.3f,"
-            " shown %.3f, contradicted %.4f, residual %.5f m, pixels %u\n",
+            " shown %.3f, contradicted %.4f, continued %.4f, score %.4f, residual %.5f m, pixels "
+            "%u\n",
             tally->n - 1, (double)scene->visible, right ? "right" : "wrong", deg, add, add_s,
             (double)pose->confidence, (double)pose->visible, (double)pose->contradicted,
-            (double)pose->residual_rms_m, pose->n_pixels);
+            (double)pose->continued, (double)pose->score, (double)pose->residual_rms_m,
+            pose->n_pixels);
 }
 
 static int judge_scenes(struct search *search, const struct search_object *object,

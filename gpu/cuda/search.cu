@@ -633,7 +633,10 @@ static int cuda_fit(void *device, const struct search_object *object,
 
 // ---- The coarse pass
 
-#define SCAN_THREADS 256
+// Few start points leave most of the device idle: then a block takes all the threads it can have.
+#define SCAN_THREADS     256
+#define SCAN_THREADS_FEW 1024
+#define SCAN_STARTS_FEW  132
 
 __device__ static int coarse_score(const int16_t *window, const struct search_coarse *map,
                                    int anchor)
@@ -662,7 +665,8 @@ __device__ static int coarse_score(const int16_t *window, const struct search_co
     return search_coarse_score(sum, n_seen, map->n_cells);
 }
 
-__global__ void __launch_bounds__(SCAN_THREADS)
+template <int THREADS>
+__global__ void __launch_bounds__(THREADS)
     scan_kernel(const float *z_m, struct search_camera camera, const struct search_frame *starts,
                 const struct search_coarse *coarse, const uint32_t *seeds, uint32_t n_seeds,
                 uint32_t keep, struct search_hit *out)
@@ -670,10 +674,10 @@ __global__ void __launch_bounds__(SCAN_THREADS)
     // Best anchor of each seed: score and anchor. Then the `keep` best, one after the other.
     extern __shared__ unsigned long long best[];
     __shared__ int16_t window[SEARCH_COARSE_WINDOW * SEARCH_COARSE_WINDOW];
-    __shared__ unsigned long long top[SCAN_THREADS / 32];
+    __shared__ unsigned long long top[THREADS / 32];
     const struct search_frame frame = starts[blockIdx.x];
     const float cell_m = SEARCH_COARSE_PX * frame.px_m;
-    for (int i = threadIdx.x; i < SEARCH_COARSE_WINDOW * SEARCH_COARSE_WINDOW; i += SCAN_THREADS) {
+    for (int i = threadIdx.x; i < SEARCH_COARSE_WINDOW * SEARCH_COARSE_WINDOW; i += THREADS) {
         int u = i % SEARCH_COARSE_WINDOW - SEARCH_COARSE_WINDOW / 2;
         int v = i / SEARCH_COARSE_WINDOW - SEARCH_COARSE_WINDOW / 2;
         float z = 0;
@@ -682,7 +686,7 @@ __global__ void __launch_bounds__(SCAN_THREADS)
         window[i] = (int16_t)search_coarse_scene(seen, z / frame.px_m);
     }
     __syncthreads();
-    for (uint32_t s = threadIdx.x; s < n_seeds; s += SCAN_THREADS) {
+    for (uint32_t s = threadIdx.x; s < n_seeds; s += THREADS) {
         const struct search_coarse *map = &coarse[seeds[s]];
         int best_score = INT32_MIN, best_anchor = 0;
         for (int a = 0; a < map->n_anchors; a++) {
@@ -701,7 +705,7 @@ __global__ void __launch_bounds__(SCAN_THREADS)
     for (uint32_t k = 0; k < keep; k++) {
         __syncthreads();
         unsigned long long mine = 0;
-        for (uint32_t s = threadIdx.x; s < n_seeds; s += SCAN_THREADS)
+        for (uint32_t s = threadIdx.x; s < n_seeds; s += THREADS)
             mine = best[s] > mine ? best[s] : mine;
         for (int d = 16; d > 0; d /= 2) {
             unsigned long long other = __shfl_xor_sync(0xffffffffu, mine, d);
@@ -710,7 +714,7 @@ __global__ void __launch_bounds__(SCAN_THREADS)
         if (threadIdx.x % 32 == 0)
             top[threadIdx.x / 32] = mine;
         __syncthreads();
-        for (int w = 0; w < SCAN_THREADS / 32; w++)
+        for (int w = 0; w < THREADS / 32; w++)
             mine = top[w] > mine ? top[w] : mine;
         if (threadIdx.x > 0)
             continue;
@@ -743,10 +747,17 @@ static int cuda_scan(void *device, const struct search_object *object,
         return err;
     TRY(cudaMemcpyAsync(cuda->work, starts, n_starts * sizeof *starts, cudaMemcpyHostToDevice,
                         cuda->stream));
-    scan_kernel<<<n_starts, SCAN_THREADS, object->n_seeds * sizeof(unsigned long long),
-                  cuda->stream>>>(cuda->z_m, cuda->camera, (const struct search_frame *)cuda->work,
-                                  copy->coarse, copy->seeds, object->n_seeds, keep,
-                                  (struct search_hit *)cuda->result);
+    const struct search_frame *frames = (const struct search_frame *)cuda->work;
+    struct search_hit *hits = (struct search_hit *)cuda->result;
+    size_t shared_bytes = object->n_seeds * sizeof(unsigned long long);
+    if (n_starts <= SCAN_STARTS_FEW)
+        scan_kernel<SCAN_THREADS_FEW><<<n_starts, SCAN_THREADS_FEW, shared_bytes, cuda->stream>>>(
+            cuda->z_m, cuda->camera, frames, copy->coarse, copy->seeds, object->n_seeds, keep,
+            hits);
+    else
+        scan_kernel<SCAN_THREADS><<<n_starts, SCAN_THREADS, shared_bytes, cuda->stream>>>(
+            cuda->z_m, cuda->camera, frames, copy->coarse, copy->seeds, object->n_seeds, keep,
+            hits);
     TRY(cudaGetLastError());
     TRY(cudaMemcpyAsync(cuda->result_host, cuda->result, n_hits * sizeof *out,
                         cudaMemcpyDeviceToHost, cuda->stream));
