@@ -38,7 +38,7 @@ void search_object_settings_default(struct search_object_settings *out)
 
 void search_query_default(struct search_query *out)
 {
-    *out = (struct search_query){.top = 1, .n_iterations = 15, .threshold = 0.5f};
+    *out = (struct search_query){.top = 1, .n_iterations = 15, .threshold = 0.7f};
 }
 
 int search_open(struct search **out, const struct search_settings *settings)

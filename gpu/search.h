@@ -57,7 +57,7 @@ struct search_query {
     enum search_preset preset;
     uint32_t top;          // answers wanted, 1 .. SEARCH_TOP_MAX; default 1
     uint32_t n_iterations; // simplex iterations of the germann preset; default 15
-    float threshold;       // an answer with less confidence is not `accepted`; default 0.5
+    float threshold;       // an answer with less confidence is not `accepted`; default 0.7
     uint32_t n_coarse; // germann: 0 = fit all views; else the coarse pass picks so many; default 0
 };
 

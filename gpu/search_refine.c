@@ -364,6 +364,15 @@ static const float *scene_at(const struct search_scene *scene, const float q[3])
     return scene->normal_z + 4 * ((size_t)(fv + 0.5f) * (size_t)cam->width + (size_t)(fu + 0.5f));
 }
 
+// Share of the silhouette beyond which the scene goes on at the same depth. A real object ends
+// there, unless something in front hides the end or it touches what it stands on. Where little of
+// the outline can be told (a segmented image has nothing around the object) little is concluded.
+static float continued_of(uint32_t n_continued, uint32_t n_ended, uint32_t n_outline)
+{
+    uint32_t n = n_continued + n_ended, least = n_outline / 4 + 1;
+    return (float)n_continued / (float)(n > least ? n : least);
+}
+
 static void judge_points(const struct search_scene *scene, const struct search_object *object,
                          const struct model_points *points, float gate_m,
                          struct search_candidate *c)
@@ -394,7 +403,7 @@ static void judge_points(const struct search_scene *scene, const struct search_o
         n_continued += s[3] < q[2] + gate ? 1 : 0;
         n_ended += s[3] < q[2] + gate ? 0 : 1;
     }
-    c->continued = n_continued ? (float)n_continued / (float)(n_continued + n_ended) : 0;
+    c->continued = continued_of(n_continued, n_ended, object->n_ring[c->view]);
     c->score -= 0.5f * c->continued * c->match;
 }
 
@@ -560,15 +569,13 @@ static void drawn_points(const struct search_object *object, const struct search
     pad_points(out);
 }
 
-// Share of the silhouette beyond which the scene goes on at the same depth. A real object ends
-// there, unless something in front hides the end or it touches what it stands on.
 static float continued_share(const struct search_scene *scene, const struct search_drawing *drawing,
                              float gate_m)
 {
     enum { OUT = 4, IN = 1 };
     static const int du[4] = {1, -1, 0, 0}, dv[4] = {0, 0, 1, -1};
     const struct search_camera *cam = &scene->camera;
-    uint32_t n_continued = 0, n_ended = 0;
+    uint32_t n_continued = 0, n_ended = 0, n_outline = 0;
     for (int v = OUT; v < drawing->height - OUT; v++)
         for (int u = OUT; u < drawing->width - OUT; u++) {
             const float *depth = drawing->depth + v * drawing->width + u;
@@ -579,6 +586,7 @@ static float continued_share(const struct search_scene *scene, const struct sear
                 if (depth[step] < INFINITY || depth[OUT * step] < INFINITY ||
                     !(depth[-IN * step] < INFINITY))
                     continue;
+                n_outline++;
                 size_t at =
                     (size_t)(v + drawing->v0) * (size_t)cam->width + (size_t)(u + drawing->u0);
                 long image_step = dv[k] * cam->width + du[k];
@@ -591,8 +599,7 @@ static float continued_share(const struct search_scene *scene, const struct sear
                 n_ended += outside < z + gate ? 0 : 1;
             }
         }
-    uint32_t n = n_continued + n_ended;
-    return n ? (float)n_continued / (float)n : 0;
+    return continued_of(n_continued, n_ended, n_outline);
 }
 
 static void judge_drawn(const struct search_scene *scene, const struct search_object *object,

@@ -3,6 +3,7 @@
 #include "tools/posectl.h"
 #include "tools/posectl_doctor.h"
 #include "tools/posectl_register.h"
+#include "tools/posectl_search.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -702,6 +703,8 @@ static const struct {
     {"record", posectl_record, "start NAME, stop, list: recordings of what the camera sees"},
     {"doctor", posectl_doctor, "what this machine lacks, and what to do about it"},
     {"register", posectl_register, "the transform between two point clouds; --local"},
+    {"object", posectl_object, "known objects: add NAME MODEL.ply, list, remove NAME"},
+    {"search", posectl_search, "where a known object is in a depth image; --plot FILE"},
 };
 
 static void print_help(FILE *file)

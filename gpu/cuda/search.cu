@@ -529,8 +529,8 @@ __device__ __forceinline__ int warp_sum(int value)
 #endif
 }
 
-// search_error_pixel in floats that hold integers: below 2^24 they are exact, and a lane's sums stay
-// below (128 pixels of 2^16).
+// search_error_pixel in floats that hold integers: below 2^24 they are exact, and a lane's sums
+// stay below (128 pixels of 2^16).
 __device__ __forceinline__ void add_pixel(float2 input, float2 reference, float z, float *cover,
                                           float *range, int *n_range)
 {
