@@ -340,14 +340,20 @@ void *endpoint_socket(struct endpoint *endpoint, int type)
     const int linger_ms = 200, handshake_ms = 5000, heartbeat_ms = 5000, timeout_ms = 15000, on = 1;
     if (!socket)
         return NULL;
-    zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
-    zmq_setsockopt(socket, ZMQ_HANDSHAKE_IVL, &handshake_ms, sizeof handshake_ms);
-    zmq_setsockopt(socket, ZMQ_HEARTBEAT_IVL, &heartbeat_ms, sizeof heartbeat_ms);
-    zmq_setsockopt(socket, ZMQ_HEARTBEAT_TIMEOUT, &timeout_ms, sizeof timeout_ms);
-    if (endpoint->secret_key[0]) {
-        zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &on, sizeof on);
-        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, endpoint->secret_key, KEY_TEXT_BYTES);
-        zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, ZAP_DOMAIN, sizeof ZAP_DOMAIN - 1);
+    int failed = zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms) ||
+                 zmq_setsockopt(socket, ZMQ_HANDSHAKE_IVL, &handshake_ms, sizeof handshake_ms) ||
+                 zmq_setsockopt(socket, ZMQ_HEARTBEAT_IVL, &heartbeat_ms, sizeof heartbeat_ms) ||
+                 zmq_setsockopt(socket, ZMQ_HEARTBEAT_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    if (!failed && endpoint->secret_key[0])
+        failed =
+            zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &on, sizeof on) ||
+            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, endpoint->secret_key, KEY_TEXT_BYTES) ||
+            zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, ZAP_DOMAIN, sizeof ZAP_DOMAIN - 1);
+    if (failed) {
+        log_to(&endpoint->log, LOG_LEVEL_ERROR, "libzmq refuses a socket option: %s",
+               zmq_strerror(zmq_errno()));
+        zmq_close(socket);
+        return NULL;
     }
     return socket;
 }
