@@ -75,9 +75,9 @@ struct se3 motion_at(enum motion_kind kind, double t_s)
         return motion_pose(x_m, 0.08 * swing(t_s, 4), z_m, 18 * t_s + 6 * swing(t_s, 5),
                            -12 + 6 * swing(t_s, 4), 4 * swing(t_s, 20.0 / 3));
     }
-    case MOTION_WALK:
+    case MOTION_WALK: // looking down a little, so that the floor is seen from near
         return motion_pose(0.1 * swing(t_s, 5), 0.03 * swing(t_s, 2.5), 0.35 * t_s,
-                           4 * swing(t_s, 4), 2 * swing(t_s, 6), 2 * swing(t_s, 5));
+                           4 * swing(t_s, 4), -18 + 2 * swing(t_s, 6), 2 * swing(t_s, 5));
     case MOTION_SWAY:
         return motion_pose(0.3 * swing(t_s, 8), 0.15 * swing(t_s, 6), 0.15 * swing(t_s, 7),
                            8 * swing(t_s, 5), 6 * swing(t_s, 6), 5 * swing(t_s, 4));

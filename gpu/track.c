@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpu/judge.h"
+#include "gpu/starts.h"
 #include "proto/se3.h"
 
 #define N_SLOTS          3
@@ -74,7 +75,7 @@ void track_settings_default(struct track_settings *out)
         .max_step_m = 0.005,
         .max_speed_m_s = 6.0,
         .max_turn_rad_s = 8.0,
-        .min_eigenvalue = 0.0006,
+        .min_eigenvalue = 0.002,
         .hold_std_m = 0.02,
         .still_m = 0.002,
         .keyframe_distance = 0.06,
@@ -221,8 +222,30 @@ static int try_candidate(struct track *track, const uint16_t *depth, const struc
     return 0;
 }
 
-// The constant-velocity start first; where that is not convincing the last pose itself (the camera
-// stopped or turned back), and with a keyframe the frame before.
+// Nothing to say against it, and arrived: an alignment that used up its iterations may still be on
+// its way from too far.
+static bool convinces(const struct candidate *c)
+{
+    return c->reason == TRACK_REASON_NONE && c->alignment.converged;
+}
+
+// Tries a further start and keeps what is better.
+static int try_further(struct track *track, const struct slot *reference,
+                       const struct se3 *T_odom_start, double seconds, struct candidate *best)
+{
+    struct candidate other;
+    int rc = try_candidate(track, NULL, reference, T_odom_start, seconds, &other);
+    if (rc < 0)
+        return rc;
+    memcpy(other.alignment.stage_us, best->alignment.stage_us, sizeof other.alignment.stage_us);
+    if (convinces(&other) ||
+        (other.reason == TRACK_REASON_NONE && best->reason != TRACK_REASON_NONE))
+        *best = other;
+    return 0;
+}
+
+// The constant-velocity start first; where that does not convince the last pose itself (the camera
+// stopped or turned back), with a keyframe the frame before, and then a search for other starts.
 static int best_candidate(struct track *track, const uint16_t *depth, double seconds,
                           struct candidate *out)
 {
@@ -230,21 +253,24 @@ static int best_candidate(struct track *track, const uint16_t *depth, double sec
     const struct slot *previous = &track->slots[track->previous];
     struct se3 T_predicted = predict(track, seconds);
     int rc = try_candidate(track, depth, reference, &T_predicted, seconds, out);
-    if (rc < 0 || out->reason == TRACK_REASON_NONE || out->reason == TRACK_REASON_NO_DEPTH)
+    if (rc < 0 || convinces(out) || out->reason == TRACK_REASON_NO_DEPTH)
         return rc;
-    const struct slot *others[] = {reference, previous};
-    for (int i = 0; i < (previous == reference ? 1 : 2); i++) {
-        struct candidate other;
-        rc = try_candidate(track, NULL, others[i], &track->T_odom_camera, seconds, &other);
-        if (rc < 0)
-            return rc;
-        memcpy(other.alignment.stage_us, out->alignment.stage_us, sizeof other.alignment.stage_us);
-        if (other.reason == TRACK_REASON_NONE) {
-            *out = other;
-            break;
-        }
+    rc = try_further(track, reference, &track->T_odom_camera, seconds, out);
+    if (!rc && !convinces(out) && previous != reference)
+        rc = try_further(track, previous, &track->T_odom_camera, seconds, out);
+    if (rc < 0 || convinces(out))
+        return rc;
+    const struct se3 guesses[2] = {se3_between(&previous->T_odom_camera, &T_predicted),
+                                   se3_between(&previous->T_odom_camera, &track->T_odom_camera)};
+    struct se3 starts[STARTS_MAX];
+    int n_starts;
+    rc = starts_find(track->gpu, track->slots[track->newest].frame, previous->frame,
+                     &track->settings.align, guesses, 2, starts, &n_starts);
+    for (int i = 0; !rc && i < n_starts && !convinces(out); i++) {
+        struct se3 T_start = se3_compose(&previous->T_odom_camera, &starts[i]);
+        rc = try_further(track, previous, &T_start, seconds, out);
     }
-    return 0;
+    return rc;
 }
 
 static void matrix6_product(const double *a, const double *b, double *out)

@@ -48,7 +48,7 @@ struct track_settings {
     double restart_s;           // default 1: lost for so long with depth: start anew, map epoch + 1
 
     // When it is DEGRADED.
-    double min_eigenvalue; // default 0.0006, 0..1: share of the information (gpu/judge.h) below
+    double min_eigenvalue; // default 0.002, 0..1: share of the information (gpu/judge.h) below
                            // which a direction is held to the prediction
     double hold_std_m;     // default 0.02: standard deviation given to such a direction per frame
     double gap_s;          // default 0.5: longer without a frame: no velocity, TIME_GAP
