@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The log: levels, the three formats, the limit of lines a second, the listener; and the datagrams to
+// the service manager.
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/log.h"
+#include "daemon/notify.h"
+
+static char text[1 << 16]; // what went to stderr
+
+// Runs a log over some lines with stderr in a file, and leaves what was written in `text`.
+static void run_log(struct log_settings settings, void (*speak)(const struct log_sink *sink))
+{
+    char path[] = "/tmp/posed-log-XXXXXX";
+    int file = mkstemp(path), saved = dup(STDERR_FILENO);
+    struct log *log;
+    assert_true(file >= 0 && saved >= 0);
+    unlink(path);
+    assert_int_equal(log_create(&log, &settings), 0);
+    dup2(file, STDERR_FILENO);
+    const struct log_sink sink = log_sink(log);
+    speak(&sink);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    log_destroy(&log);
+    assert_null(log);
+    ssize_t n = pread(file, text, sizeof text - 1, 0);
+    assert_true(n >= 0);
+    text[n] = 0;
+    close(file);
+}
+
+static void speak_once_each(const struct log_sink *sink)
+{
+    log_to(sink, LOG_LEVEL_ERROR, "e \"quoted\" \\ \t%c", 1);
+    log_to(sink, LOG_LEVEL_WARNING, "w");
+    log_to(sink, LOG_LEVEL_INFO, "i");
+    log_to(sink, LOG_LEVEL_DEBUG, "d");
+}
+
+static void formats(void **state)
+{
+    (void)state;
+    run_log((struct log_settings){LOG_LEVEL_INFO, CONFIG_LOG_TEXT, 0}, speak_once_each);
+    assert_string_equal(text, "posed: error: e \"quoted\" \\ \t\x01\n"
+                              "posed: warning: w\nposed: i\n");
+    run_log((struct log_settings){LOG_LEVEL_DEBUG, CONFIG_LOG_JOURNAL, 0}, speak_once_each);
+    assert_string_equal(text, "<3>e \"quoted\" \\ \t\x01\n<4>w\n<6>i\n<7>d\n");
+    run_log((struct log_settings){LOG_LEVEL_ERROR, CONFIG_LOG_JSON, 0}, speak_once_each);
+    assert_memory_equal(text, "{\"time\":\"2", 10);
+    assert_non_null(strstr(text, "Z\",\"level\":\"error\",\"message\":\"e \\\"quoted\\\" \\\\ "
+                                 "\\u0009\\u0001\"}\n"));
+}
+
+static void speak_often(const struct log_sink *sink)
+{
+    for (int i = 0; i < 1000; i++)
+        log_to(sink, LOG_LEVEL_WARNING, "again");
+    log_to(sink, LOG_LEVEL_ERROR, "other level");
+    sleep(1);
+    log_to(sink, LOG_LEVEL_WARNING, "later");
+}
+
+static void too_many_lines_are_counted(void **state)
+{
+    (void)state;
+    run_log((struct log_settings){LOG_LEVEL_INFO, CONFIG_LOG_TEXT, 10}, speak_often);
+    int n = 0;
+    for (const char *s = text; (s = strstr(s, "again\n")); s++)
+        n++;
+    assert_in_range(n, 10, 20); // a second may have ended in between
+    assert_non_null(strstr(text, "other level"));
+    assert_non_null(strstr(text, "lines of level warning were left out\nposed: warning: later\n"));
+}
+
+static void speak_at_length(const struct log_sink *sink)
+{
+    char line[1000];
+    memset(line, '\x02', sizeof line);
+    line[sizeof line - 1] = 0;
+    log_to(sink, LOG_LEVEL_ERROR, "%s", line);
+}
+
+static void long_lines_stay_one_object(void **state)
+{
+    (void)state;
+    run_log((struct log_settings){LOG_LEVEL_INFO, CONFIG_LOG_JSON, 0}, speak_at_length);
+    size_t n = strlen(text);
+    assert_true(n > 1000 && strcmp(text + n - 3, "\"}\n") == 0);
+    assert_true(strchr(text, '\n') == text + n - 1);
+}
+
+static void notifications(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/posed-notify-XXXXXX", got[64] = "";
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    unsetenv("NOTIFY_SOCKET");
+    notify_send("READY=1"); // to nobody
+    assert_non_null(mkdtemp(folder));
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/s", folder);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(fd, (void *)&address, sizeof address), 0);
+    setenv("NOTIFY_SOCKET", address.sun_path, 1);
+    notify_send("READY=1");
+    assert_int_equal(recv(fd, got, sizeof got, 0), 7);
+    assert_string_equal(got, "READY=1");
+    close(fd);
+    unlink(address.sun_path);
+    rmdir(folder);
+    notify_send("STOPPING=1"); // the manager is gone
+    unsetenv("NOTIFY_SOCKET");
+
+    unsetenv("WATCHDOG_PID");
+    setenv("WATCHDOG_USEC", "10000000", 1);
+    assert_true(notify_watchdog_ns() == 5000000000);
+    setenv("WATCHDOG_PID", "1", 1);
+    assert_true(notify_watchdog_ns() == 0); // meant for another process
+    unsetenv("WATCHDOG_PID");
+    setenv("WATCHDOG_USEC", "-5", 1);
+    assert_true(notify_watchdog_ns() == 0);
+    unsetenv("WATCHDOG_USEC");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formats),
+        cmocka_unit_test(too_many_lines_are_counted),
+        cmocka_unit_test(long_lines_stay_one_object),
+        cmocka_unit_test(notifications),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
