@@ -203,6 +203,7 @@ enum handlers_lane handlers_lane(uint32_t kind)
     case posed_Request_add_object_tag:
     case posed_Request_list_objects_tag:
     case posed_Request_remove_object_tag:
+    case posed_Request_stop_tracking_tag:
         return HANDLERS_COMPUTE;
     }
     return HANDLERS_NOW;
@@ -249,6 +250,7 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
     case posed_Request_add_object_tag:
     case posed_Request_list_objects_tag:
     case posed_Request_remove_object_tag:
+    case posed_Request_stop_tracking_tag:
         handlers_search(handlers, call);
         return;
     case posed_Request_start_recording_tag:
@@ -260,8 +262,22 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
     handlers_fail(reply, posed_Code_UNIMPLEMENTED, NULL, "this daemon does not know the request");
 }
 
+bool handlers_idle(struct handlers *handlers)
+{
+    if (!handlers->follow.active)
+        return false;
+    const struct follow_world world = {.board = handlers->board,
+                                       .frames = handlers->frames,
+                                       .objects = handlers->objects,
+                                       .publish = handlers->publish,
+                                       .log = handlers->log};
+    follow_step(&handlers->follow, &world);
+    return handlers->follow.active;
+}
+
 void handlers_close(struct handlers *handlers)
 {
+    follow_stop(&handlers->follow);
     registration_close(&handlers->registration);
     objects_destroy(&handlers->objects);
 }

@@ -6,6 +6,7 @@
 #include "capture/recorder.h"
 #include "daemon/board.h"
 #include "daemon/config.h"
+#include "daemon/follow.h"
 #include "daemon/frames.h"
 #include "daemon/objects.h"
 #include "daemon/publish.h"
@@ -22,6 +23,7 @@ struct handlers {
     // The compute lane's own, opened by the first request that needs them.
     struct registration *registration;
     struct objects *objects;
+    struct follow follow;
 };
 
 struct handlers_call {
@@ -40,6 +42,10 @@ enum handlers_lane handlers_lane(uint32_t kind);
 
 // Answers a request; one thread per lane at a time.
 void handlers_run(struct handlers *handlers, const struct handlers_call *call);
+
+// The compute lane with nothing to do: follows an object. Returns whether it wants to be called
+// again soon.
+bool handlers_idle(struct handlers *handlers);
 
 void handlers_close(struct handlers *handlers); // what the handlers opened themselves
 

@@ -338,6 +338,27 @@ static void search_all(struct handlers *handlers, const struct handlers_call *ca
                    search_description(objects_search(handlers->objects)));
 }
 
+// From the most confident answer on.
+static void start_following(struct handlers *handlers, posed_Reply *reply)
+{
+    const posed_FoundPoses *found = &reply->what.search_pose;
+    const posed_FoundPose *best = NULL;
+    struct se3 T_camera_object;
+    const char *field;
+    for (pb_size_t i = 0; i < found->poses_count; i++)
+        if (found->poses[i].accepted && (!best || found->poses[i].confidence > best->confidence))
+            best = &found->poses[i];
+    follow_stop(&handlers->follow);
+    if (!best || wire_read_pose(&best->pose, &T_camera_object, &field) != 0) {
+        handlers_fail(reply, posed_Code_NOT_FOUND, "search_pose.track",
+                      "no answer was accepted, so there is nothing to follow");
+        return;
+    }
+    if (follow_start(&handlers->follow, best->object, &T_camera_object, found->frame_seq,
+                     &board_info(handlers->board)->capture.camera) != 0)
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+}
+
 static void search_pose(struct handlers *handlers, const struct handlers_call *call)
 {
     const posed_SearchPose *request = &call->request->what.search_pose;
@@ -353,10 +374,18 @@ static void search_pose(struct handlers *handlers, const struct handlers_call *c
                       "unknown preset");
         return;
     }
+    if (request->track && request->has_image) {
+        handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, "search_pose.track",
+                      "only what the camera sees can be followed, not an uploaded image");
+        return;
+    }
     uint16_t *depth = request->has_image ? load_uploaded(handlers, call, &image)
                                          : load_kept(handlers, call, &image);
-    if (depth && read_mask(call, &image))
+    if (depth && read_mask(call, &image)) {
         search_all(handlers, call, &image);
+        if (request->track && call->reply->code == posed_Code_OK)
+            start_following(handlers, call->reply);
+    }
     free(depth);
 }
 
@@ -371,7 +400,16 @@ void handlers_search(struct handlers *handlers, const struct handlers_call *call
     case posed_Request_list_objects_tag:
         list_objects(handlers, call->reply);
         return;
+    case posed_Request_stop_tracking_tag:
+        if (!handlers->follow.active)
+            handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
+                          "no object is being followed");
+        follow_stop(&handlers->follow);
+        return;
     case posed_Request_remove_object_tag:
+        if (handlers->follow.active &&
+            strcmp(handlers->follow.object, call->request->what.remove_object.name) == 0)
+            follow_stop(&handlers->follow);
         if (objects_remove(handlers->objects, call->request->what.remove_object.name) != 0)
             handlers_fail(call->reply, posed_Code_NOT_FOUND, "remove_object.name",
                           "no object \"%s\"", call->request->what.remove_object.name);

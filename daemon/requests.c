@@ -322,6 +322,12 @@ static void run_job(void *user, void *data)
     wake(requests);
 }
 
+static bool be_idle(void *user)
+{
+    struct requests *requests = user;
+    return handlers_idle(&requests->handlers);
+}
+
 static int open_socket(struct requests *requests, struct endpoint *endpoint,
                        const struct config *config)
 {
@@ -360,10 +366,10 @@ int requests_create(struct requests **out, struct endpoint *endpoint,
         error = open_socket(requests, endpoint, config);
     if (!error)
         error = worker_create(&requests->workers[HANDLERS_COMMAND], config->requests.queue, 0,
-                              run_job, requests);
+                              run_job, NULL, requests);
     if (!error)
         error = worker_create(&requests->workers[HANDLERS_COMPUTE], COMPUTE_QUEUE, COMPUTE_NICE,
-                              run_job, requests);
+                              run_job, be_idle, requests);
     if (!error) {
         // From here on the socket belongs to its thread.
         error = -pthread_create(&requests->socket_thread, NULL, run_socket, requests);

@@ -5,10 +5,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
+
+#define IDLE_NS 4000000 // between two calls of an idle that has something to do
 
 struct worker {
     void (*run)(void *user, void *job);
+    bool (*idle)(void *user);
     void *user;
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -19,6 +23,29 @@ struct worker {
     int nice;
 };
 
+// With the mutex held: waits for a job or, where there is something to do meanwhile, for a moment.
+static void wait_idly(struct worker *worker)
+{
+    bool busy = false;
+    if (worker->idle) {
+        pthread_mutex_unlock(&worker->mutex);
+        busy = worker->idle(worker->user);
+        pthread_mutex_lock(&worker->mutex);
+    }
+    if (worker->n_jobs || worker->end)
+        return;
+    if (!busy) {
+        pthread_cond_wait(&worker->changed, &worker->mutex);
+        return;
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += IDLE_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&worker->changed, &worker->mutex, &until);
+}
+
 static void *run_jobs(void *user)
 {
     struct worker *worker = user;
@@ -28,7 +55,7 @@ static void *run_jobs(void *user)
     pthread_mutex_lock(&worker->mutex);
     for (;;) {
         while (worker->n_jobs == 0 && !worker->end)
-            pthread_cond_wait(&worker->changed, &worker->mutex);
+            wait_idly(worker);
         if (worker->n_jobs == 0)
             break;
         void *job = worker->jobs[worker->first];
@@ -43,13 +70,14 @@ static void *run_jobs(void *user)
 }
 
 int worker_create(struct worker **out, size_t n_queue, int nice, void (*run)(void *user, void *job),
-                  void *user)
+                  bool (*idle)(void *user), void *user)
 {
     *out = NULL;
     struct worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         return -ENOMEM;
     worker->run = run;
+    worker->idle = idle;
     worker->user = user;
     worker->n_queue = n_queue;
     worker->nice = nice;

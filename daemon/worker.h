@@ -11,10 +11,11 @@ struct worker; // opaque
 // `run` is called on the worker's thread for each job, also for those that still wait when the
 // worker is destroyed (the jobs themselves know that they are to end). `nice` is the thread's, and
 // that of the threads which its jobs start: 0, or up to 19 for work that must not take the
-// processor from the tracking. Returns 0 or negative errno.
+// processor from the tracking. `idle` (may be NULL) is called whenever no job waits, again every
+// few milliseconds as long as it returns true. Returns 0 or negative errno.
 __attribute__((warn_unused_result)) int worker_create(struct worker **out, size_t n_queue, int nice,
                                                       void (*run)(void *user, void *job),
-                                                      void *user);
+                                                      bool (*idle)(void *user), void *user);
 
 // Any thread. Returns false when n_queue jobs wait already; the job is then the caller's still.
 __attribute__((warn_unused_result)) bool worker_submit(struct worker *worker, void *job);

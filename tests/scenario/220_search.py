@@ -8,59 +8,11 @@ import zmq
 
 import harness
 from harness import MAGIC, check, check_at_most, requests
+from stair import FOCAL, HEIGHT, WIDTH, depth_image, mesh
 
-WIDTH, HEIGHT, FOCAL = 320, 240, 270.0
 N_VIEWS = 2048
 ROTATION_LIMIT_DEG = 5
 TRANSLATION_LIMIT_M = 0.010
-# A stair of three blocks, no two of its sides alike: low and high corner of each [m].
-BLOCKS = [((-0.08, -0.05, -0.04), (0.08, 0.05, 0.0)), ((-0.08, -0.05, 0.0), (0.0, 0.05, 0.05)),
-          ((-0.08, -0.05, 0.05), (-0.04, 0.0, 0.09))]
-BACKGROUND_M = 1.1
-
-
-def mesh():
-    """Vertices and triangles of all blocks."""
-    vertices, triangles = [], []
-    faces = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
-    for low, high in BLOCKS:
-        base = len(vertices)
-        vertices += [((low, high)[i & 1][0], (low, high)[i >> 1 & 1][1], (low, high)[i >> 2][2])
-                     for i in range(8)]
-        for a, b, c, d in faces:
-            triangles += [(base + a, base + c, base + b), (base + a, base + d, base + c)]
-    return vertices, triangles
-
-
-def hit(origin, direction):
-    """Smallest distance along a ray at which it enters a block, or None."""
-    best = None
-    for low, high in BLOCKS:
-        near, far = 0.0, math.inf
-        for o, d, a, b in zip(origin, direction, low, high):
-            if abs(d) < 1e-12:
-                if not a <= o <= b:
-                    near = math.inf
-                continue
-            t, u = sorted(((a - o) / d, (b - o) / d))
-            near, far = max(near, t), min(far, u)
-        if near < far and (best is None or near < best):
-            best = near
-    return best
-
-
-def depth_image(quaternion, translation):
-    """Millimetres, row by row, of the object before a wall."""
-    rows = harness.rotation(quaternion)
-    origin = [-sum(rows[k][i] * translation[k] for k in range(3)) for i in range(3)]
-    out = []
-    for v in range(HEIGHT):
-        for u in range(WIDTH):
-            ray = ((u - WIDTH / 2) / FOCAL, (v - HEIGHT / 2) / FOCAL, 1.0)
-            direction = [sum(rows[k][i] * ray[k] for k in range(3)) for i in range(3)]
-            z = hit(origin, direction)
-            out.append(round(1000 * (BACKGROUND_M if z is None else min(z, BACKGROUND_M))))
-    return struct.pack(f"<{WIDTH * HEIGHT}H", *out)
 
 
 def image(data):
