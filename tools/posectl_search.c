@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// posectl object, posectl search: known objects and where they are in a depth image. The work is
-// done here, without a daemon; objects that were added lie as files in one folder: NAME.object (mesh
-// and reference views) and NAME.ply (what it was made of, in case the views are damaged).
+// posectl object, posectl search: known objects and where they are in a depth image. A running posed
+// does the work or, with --local, this program; its objects then lie as files in one folder:
+// NAME.object (mesh and reference views) and NAME.ply (what it was made of, in case the views are
+// damaged).
 #include "tools/posectl_search.h"
 
 #include <dirent.h>
@@ -19,10 +20,12 @@
 #include "gpu/search.h"
 #include "proto/se3.h"
 #include "tools/plot_search.h"
+#include "tools/posectl_search_daemon.h"
 
 #define SUFFIX ".object"
 
 static struct {
+    bool local;
     const char *objects; // folder, NULL = found
     const char *object, *depth, *calibration, *plot;
     const char *words[3]; // of `object`: action, name, file
@@ -31,6 +34,7 @@ static struct {
     uint32_t n_views;
     uint32_t region[4];
     struct search_query query;
+    enum search_choice choice;
     enum gpu_backend backend;
 } options;
 
@@ -42,6 +46,10 @@ static void complain(void *user, enum log_level level, const char *line)
 }
 
 static const struct log_sink sink = {complain, NULL};
+static posed_Reply reply;
+
+#define BUILD_TIMEOUT_MS  180000
+#define SEARCH_TIMEOUT_MS 30000
 
 enum {
     OPTION_LOCAL = 700,
@@ -57,6 +65,7 @@ enum {
     OPTION_BACKEND,
     OPTION_REGION,
     OPTION_THRESHOLD,
+    OPTION_GREEDY,
 };
 
 static double number(struct argp_state *state, const char *name, const char *text, double low,
@@ -83,7 +92,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
 {
     switch (key) {
     case OPTION_LOCAL:
-        return 0; // an image is larger than a request may be
+        options.local = true;
+        return 0;
     case OPTION_OBJECT:
         options.object = arg;
         return 0;
@@ -117,6 +127,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_THRESHOLD:
         options.query.threshold = (float)number(state, "threshold", arg, 0, 1);
+        return 0;
+    case OPTION_GREEDY:
+        options.choice = SEARCH_CHOICE_GREEDY;
         return 0;
     case OPTION_REGION:
         take_region(state, arg);
@@ -208,9 +221,11 @@ static uint32_t wanted_views(void)
     return options.query.preset == SEARCH_PRESET_GERMANN ? 2048 : SEARCH_VIEWS_DEFAULT;
 }
 
-static int build(struct search *search, const char *path, struct search_object **out)
+// Reads a mesh; vertices_m and triangles are the caller's to free.
+static int read_mesh(const char *path, struct search_mesh *out)
 {
     struct cloud cloud;
+    memset(out, 0, sizeof *out);
     int err = cloud_read(path, &sink, &cloud);
     if (err)
         return err;
@@ -221,15 +236,30 @@ static int build(struct search *search, const char *path, struct search_object *
         vertices_m[3 * i + 1] = cloud.y_m[i];
         vertices_m[3 * i + 2] = cloud.z_m[i];
     }
-    struct search_mesh mesh = {vertices_m, cloud.triangles, cloud.n_points, cloud.n_triangles};
+    *out = (struct search_mesh){vertices_m, cloud.triangles, cloud.n_points, cloud.n_triangles};
+    cloud.triangles = NULL; // the caller's now
+    cloud_free(&cloud);
+    return err;
+}
+
+static void free_mesh(struct search_mesh *mesh)
+{
+    free((void *)(uintptr_t)mesh->vertices_m);
+    free((void *)(uintptr_t)mesh->triangles);
+}
+
+static int build(struct search *search, const char *path, struct search_object **out)
+{
+    struct search_mesh mesh;
+    int err = read_mesh(path, &mesh);
     struct search_object_settings settings;
     search_object_settings_default(&settings);
     settings.n_views = wanted_views();
+    settings.choice = options.choice;
     settings.progress = show_progress;
     if (!err)
         err = search_object_create(search, &mesh, &settings, out);
-    free(vertices_m);
-    cloud_free(&cloud);
+    free_mesh(&mesh);
     return err;
 }
 
@@ -287,11 +317,10 @@ static const char *symmetry_name(const struct search_object_info *info)
 
 static json_t *json_object_info(const char *name, const struct search_object_info *info)
 {
-    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:s, s:[f,f,f]}", "name", name, "views",
+    return json_pack("{s:s, s:i, s:i, s:f, s:s, s:[f,f,f]}", "name", name, "views",
                      (int)info->n_views, "triangles", (int)info->n_triangles, "radius_m",
-                     (double)info->radius_m, "spacing_deg", (double)info->spacing_rad * 180 / M_PI,
-                     "symmetry", symmetry_name(info), "axis", info->axis[0], info->axis[1],
-                     info->axis[2]);
+                     (double)info->radius_m, "symmetry", symmetry_name(info), "axis", info->axis[0],
+                     info->axis[1], info->axis[2]);
 }
 
 static void print_info(const struct posectl *ctl, const char *name,
@@ -300,9 +329,8 @@ static void print_info(const struct posectl *ctl, const char *name,
     if (ctl->json)
         posectl_print_json(stdout, json_object_info(name, info), true);
     else
-        printf("%-24s %6u views %4.1f degrees apart, %7u triangles, radius %.4f m, symmetry %s\n",
-               name, info->n_views, (double)info->spacing_rad * 180 / M_PI, info->n_triangles,
-               (double)info->radius_m, symmetry_name(info));
+        printf("%-24s %6u views, %7u triangles, radius %.4f m, symmetry %s\n", name, info->n_views,
+               info->n_triangles, (double)info->radius_m, symmetry_name(info));
 }
 
 static int copy_file(const char *from, const char *to)
@@ -392,13 +420,63 @@ static int remove_object(const char *name)
     return err;
 }
 
+// What the daemon says of an object, as the local commands print it.
+static void print_reply_object(const struct posectl *ctl, const posed_Object *object)
+{
+    struct search_object_info info = {
+        .n_views = object->views,
+        .n_triangles = object->triangles,
+        .radius_m = (float)object->radius_m,
+        .symmetry = (enum search_symmetry)object->symmetry,
+        .fold = object->fold,
+        .axis = {object->axis.x, object->axis.y, object->axis.z},
+    };
+    print_info(ctl, object->name, &info);
+}
+
+static enum posectl_exit ask_to_add(struct posectl *ctl)
+{
+    struct search_mesh mesh;
+    struct search_object_settings settings;
+    search_object_settings_default(&settings);
+    settings.n_views = wanted_views();
+    settings.choice = options.choice;
+    if (ctl->timeout_ms < BUILD_TIMEOUT_MS) // drawing takes seconds, more than the default
+        ctl->timeout_ms = BUILD_TIMEOUT_MS;
+    enum posectl_exit result = POSECTL_FAILED;
+    if (read_mesh(options.words[2], &mesh) == 0)
+        result = posectl_send_object(ctl, options.words[1], &mesh, &settings, &reply);
+    free_mesh(&mesh);
+    if (result == POSECTL_OK)
+        print_reply_object(ctl, &reply.what.add_object);
+    return result;
+}
+
+static enum posectl_exit ask_object(struct posectl *ctl, bool add, bool drop)
+{
+    if (add)
+        return ask_to_add(ctl);
+    posed_Request request = posed_Request_init_zero;
+    request.which_what = posed_Request_list_objects_tag;
+    if (drop) {
+        request.which_what = posed_Request_remove_object_tag;
+        wire_copy_text(request.what.remove_object.name, sizeof request.what.remove_object.name,
+                       options.words[1]);
+    }
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    for (pb_size_t i = 0; !result && !drop && i < reply.what.list_objects.objects_count; i++)
+        print_reply_object(ctl, &reply.what.list_objects.objects[i]);
+    return result ? result : posectl_close(ctl, stdout);
+}
+
 int posectl_object(struct posectl *ctl, int argc, char **argv)
 {
     static const struct argp_option table[] = {
-        {"local", OPTION_LOCAL, NULL, 0, "Work here, without a daemon (always so)", 0},
+        {"local", OPTION_LOCAL, NULL, 0, "Work here, without a daemon", 0},
         {"objects", OPTION_OBJECTS, "DIR", 0,
          "Folder of the objects (POSED_OBJECTS; default ~/.local/share/posed/objects)", 0},
         {"views", OPTION_VIEWS, "N", 0, "Reference views (default 8192)", 0},
+        {"greedy", OPTION_GREEDY, NULL, 0, "Choose the views by their error, as the paper does", 0},
         {"backend", OPTION_BACKEND, "NAME", 0, "auto (default), cpu or cuda", 0},
         {0}};
     static const struct argp argp = {.options = table,
@@ -422,6 +500,8 @@ int posectl_object(struct posectl *ctl, int argc, char **argv)
                          options.words[1]);
         return POSECTL_USAGE;
     }
+    if (!options.local)
+        return (int)ask_object(ctl, add, drop);
     if (drop)
         return remove_object(options.words[1]) ? POSECTL_FAILED : POSECTL_OK;
     struct search *search;
@@ -529,23 +609,16 @@ static json_t *json_pose(const struct search_pose *pose)
                      "residual_rms_m", (double)pose->residual_rms_m, "pixels", (int)pose->n_pixels);
 }
 
-static void print_answer(const struct posectl *ctl, const struct search *search,
-                         const struct search_object *object, const struct search_answer *answer)
+static void print_answer(const struct posectl *ctl, const char *backend, double total_ms,
+                         const struct search_answer *answer)
 {
-    struct search_object_info info;
-    search_object_describe(object, &info);
-    float total_ms = 0;
-    for (int i = 0; i < SEARCH_N_STAGES; i++)
-        total_ms += answer->stage_ms[i];
     if (ctl->json) {
         json_t *poses = json_array();
         for (uint32_t i = 0; i < answer->n_poses; i++)
             json_array_append_new(poses, json_pose(&answer->poses[i]));
         posectl_print_json(stdout,
-                           json_pack("{s:o, s:o, s:i, s:f, s:s}", "poses", poses, "object",
-                                     json_object_info(options.object, &info), "starts",
-                                     (int)answer->n_starts, "time_ms", (double)total_ms, "backend",
-                                     search_description(search)),
+                           json_pack("{s:o, s:s, s:f, s:s}", "poses", poses, "object",
+                                     options.object, "time_ms", total_ms, "backend", backend),
                            false);
         return;
     }
@@ -562,8 +635,7 @@ static void print_answer(const struct posectl *ctl, const struct search *search,
                t[2], q[0], q[1], q[2], q[3], 100 * (double)pose->visible,
                1e3 * (double)pose->residual_rms_m, pose->n_pixels);
     }
-    printf("%.0f ms on %s, symmetry of the object: %s\n", (double)total_ms,
-           search_description(search), symmetry_name(&info));
+    printf("%.0f ms on %s\n", total_ms, backend);
 }
 
 static enum posectl_exit search_image_file(const struct posectl *ctl, struct search *search)
@@ -581,8 +653,11 @@ static enum posectl_exit search_image_file(const struct posectl *ctl, struct sea
         err = open_object(search, options.object, &object);
     if (!err)
         err = search_run(search, object, &image, &options.query, &answer, field);
+    double total_ms = 0;
+    for (int i = 0; i < SEARCH_N_STAGES && !err; i++)
+        total_ms += (double)answer.stage_ms[i];
     if (!err)
-        print_answer(ctl, search, object, &answer);
+        print_answer(ctl, search_description(search), total_ms, &answer);
     if (!err && options.plot)
         err = plot_search(options.plot, object, &image, &answer, &sink);
     search_object_destroy(search, &object);
@@ -590,14 +665,59 @@ static enum posectl_exit search_image_file(const struct posectl *ctl, struct sea
     return err ? POSECTL_FAILED : POSECTL_OK;
 }
 
+// Asks the daemon, with an image of ours or about its newest frame.
+static enum posectl_exit ask_search(struct posectl *ctl)
+{
+    struct intrinsics camera;
+    struct search_image image;
+    uint16_t *pixels = NULL;
+    const bool uploads = options.depth != NULL;
+    if (options.plot) {
+        posectl_complain("--plot draws the mesh: it needs --local");
+        return POSECTL_USAGE;
+    }
+    if (ctl->timeout_ms < SEARCH_TIMEOUT_MS)
+        ctl->timeout_ms = SEARCH_TIMEOUT_MS;
+    int err = uploads ? read_calibration(options.calibration, &camera) : 0;
+    if (!err && uploads)
+        err = read_depth(options.depth, &camera, &image, &pixels);
+    enum posectl_exit result = POSECTL_FAILED;
+    if (!err)
+        result = posectl_send_search(ctl, options.object, uploads ? &image : NULL, &options.query,
+                                     options.region, &reply);
+    free(pixels);
+    if (result)
+        return result;
+    const posed_FoundPoses *found = &reply.what.search_pose;
+    struct search_answer answer = {0};
+    for (pb_size_t i = 0; i < found->poses_count && answer.n_poses < SEARCH_TOP_MAX; i++) {
+        const posed_FoundPose *from = &found->poses[i];
+        struct search_pose *to = &answer.poses[answer.n_poses];
+        const char *field;
+        if (wire_read_pose(&from->pose, &to->T_camera_model, &field) != 0)
+            continue;
+        to->confidence = from->confidence;
+        to->accepted = from->accepted;
+        to->visible = from->visible;
+        to->contradicted = from->contradicted;
+        to->residual_rms_m = from->residual_rms_m;
+        to->n_pixels = from->pixels;
+        answer.n_poses++;
+    }
+    print_answer(ctl, found->backend, found->elapsed_ms, &answer);
+    return posectl_close(ctl, stdout);
+}
+
 int posectl_search(struct posectl *ctl, int argc, char **argv)
 {
     static const struct argp_option table[] = {
-        {"local", OPTION_LOCAL, NULL, 0, "Work here, without a daemon (always so with --depth)", 0},
+        {"local", OPTION_LOCAL, NULL, 0, "Work here, without a daemon; always so with a mesh file",
+         0},
         {"object", OPTION_OBJECT, "NAME|FILE", 0,
          "What to look for: an object that was added, or a PLY mesh in metres", 0},
         {"objects", OPTION_OBJECTS, "DIR", 0, "Folder of the objects", 0},
-        {"depth", OPTION_DEPTH, "FILE", 0, "16-bit depth image, PNG or PGM", 0},
+        {"depth", OPTION_DEPTH, "FILE", 0,
+         "16-bit depth image, PNG or PGM; left out: the newest frame of the daemon", 0},
         {"calibration", OPTION_CALIBRATION, "FILE", 0,
          "fx fy cx cy [width height], or a 3x3 camera matrix", 0},
         {"depth-scale", OPTION_SCALE, "S", 0, "Depth units in a metre (default 1000)", 0},
@@ -616,10 +736,16 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
                                             "the model into the camera's optical frame."};
     set_defaults();
     posectl_parse(ctl, &argp, argc, argv);
-    if (!options.object || !options.depth || !options.calibration || options.n_words > 0) {
-        posectl_complain("--object, --depth and --calibration are wanted");
+    bool file = options.object && !is_name(options.object);
+    bool local = options.local || file;
+    if (!options.object || options.n_words > 0 || (local && !options.depth) ||
+        (options.depth && !options.calibration)) {
+        posectl_complain("--object is wanted, and --depth with --calibration%s",
+                         local ? "" : " or a daemon with a camera");
         return POSECTL_USAGE;
     }
+    if (!local)
+        return (int)ask_search(ctl);
     struct search *search;
     if (open_search(&search) != 0)
         return POSECTL_FAILED;

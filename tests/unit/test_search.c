@@ -199,9 +199,8 @@ static void odd_images_are_survived(void **unused)
             query.preset = (enum search_preset)preset;
             int err = search_run(search, duck, &image, &query, &answer, NULL);
             // The paper's start point looks at every fourth pixel: a lone one is no object.
-            assert_int_equal(err, kind == 3 || (kind == 0 && preset == SEARCH_PRESET_GERMANN)
-                                      ? -ENODATA
-                                      : 0);
+            assert_int_equal(
+                err, kind == 3 || (kind == 0 && preset == SEARCH_PRESET_GERMANN) ? -ENODATA : 0);
             for (uint32_t k = 0; k < answer.n_poses; k++)
                 assert_false(answer.poses[k].accepted && kind != 2);
         }
