@@ -415,10 +415,13 @@ static void doze(struct kinect *kinect, int64_t until_ns)
 // Until the session has ended by itself, or has to be given up. The kinect's lock is not held.
 static void attend(struct kinect *kinect, struct session *session)
 {
+    int64_t quit_ns = INT64_MAX; // since when it is told to end
     for (;;) {
+        int64_t now_ns = mono_ns();
         pthread_mutex_lock(&session->lock);
         bool done = session->done;
-        bool hangs = mono_ns() - session->call_begin_ns > session->call_limit_ns;
+        bool hangs = now_ns - session->call_begin_ns > session->call_limit_ns ||
+                     (now_ns > quit_ns && now_ns - quit_ns > CALL_LIMIT_NS);
         if (hangs && !done)
             session->kinect = NULL; // from here on it cannot reach us
         pthread_mutex_unlock(&session->lock);
@@ -433,7 +436,8 @@ static void attend(struct kinect *kinect, struct session *session)
         bool quit = kinect->quit;
         doze(kinect, mono_ns() + 50 * MS);
         pthread_mutex_unlock(&kinect->lock);
-        if (quit) {
+        if (quit && quit_ns == INT64_MAX) {
+            quit_ns = mono_ns();
             pthread_mutex_lock(&session->lock);
             session->stop = true;
             pthread_mutex_unlock(&session->lock);

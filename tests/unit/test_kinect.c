@@ -26,7 +26,7 @@
 #define N (640u * 480u)
 
 // The camera. Cable and faults are set by the tests.
-static atomic_bool plugged, silent, hang_events, hang_stop, no_motor, own_parameters;
+static atomic_bool plugged, silent, hang_open, hang_events, hang_stop, no_motor, own_parameters;
 static atomic_int lose_packets, n_contexts, n_devices, n_streams, n_wrong;
 static atomic_uint next_ticks;
 static atomic_int raw_value;
@@ -98,6 +98,8 @@ void freenect_select_subdevices(freenect_context *ctx, freenect_device_flags sub
 
 int freenect_open_device(freenect_context *ctx, freenect_device **dev, int index)
 {
+    if (hang_open)
+        hang();
     if (!plugged || index != 0 || (no_motor && ctx->subdevices & FREENECT_DEVICE_MOTOR))
         return -1;
     *dev = calloc(1, sizeof **dev);
@@ -240,7 +242,7 @@ static int setup(void **state)
 {
     (void)state;
     plugged = true;
-    silent = hang_events = hang_stop = no_motor = own_parameters = false;
+    silent = hang_open = hang_events = hang_stop = no_motor = own_parameters = false;
     raw_value = 700;
     return 0;
 }
@@ -475,6 +477,25 @@ static void hanging_calls_are_abandoned(void **state)
     }
 }
 
+// Opening may take long, but closing must not wait for it.
+static void hanging_open_does_not_delay_the_end(void **state)
+{
+    (void)state;
+    pthread_mutex_lock(&hang_lock);
+    hang_open = true;
+    int64_t begin_ns = mono_ns();
+    struct capture *capture = open_kinect("kinect:"); // waits 3 s for the camera's parameters
+    assert_true(mono_ns() - begin_ns < 4500000000);
+    begin_ns = mono_ns();
+    capture_close(&capture);
+    assert_true(mono_ns() - begin_ns < 4500000000);
+    hang_open = false;
+    pthread_mutex_unlock(&hang_lock);
+    for (int i = 0; i < 500 && n_contexts; i++)
+        pause_ms(10);
+    assert_all_closed();
+}
+
 static void *interrupt_soon(void *capture)
 {
     pause_ms(30);
@@ -502,10 +523,15 @@ static void interrupt_wakes_the_reader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(frames_have_depth_time_and_gravity), TEST(own_parameters_are_used),
-        TEST(lost_packets_are_counted),           TEST(absent_camera_may_come_later),
-        TEST(silent_camera_is_opened_anew),       TEST(hanging_calls_are_abandoned),
-        TEST(interrupt_wakes_the_reader),         TEST(a_thousand_times_unplugged),
+        TEST(frames_have_depth_time_and_gravity),
+        TEST(own_parameters_are_used),
+        TEST(lost_packets_are_counted),
+        TEST(absent_camera_may_come_later),
+        TEST(silent_camera_is_opened_anew),
+        TEST(hanging_calls_are_abandoned),
+        TEST(hanging_open_does_not_delay_the_end),
+        TEST(interrupt_wakes_the_reader),
+        TEST(a_thousand_times_unplugged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
