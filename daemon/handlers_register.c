@@ -230,7 +230,7 @@ static void fill_result(const struct handlers *handlers, const struct register_r
         .converged = result->converged,
         .ambiguity = result->ambiguity,
         .ambiguous = result->ambiguous,
-        .has_second = result->ambiguity > 0,
+        .has_second = result->has_second,
         .second = wire_pose(&result->T_second, NULL),
         .elapsed_ms = result->elapsed_ms,
     };

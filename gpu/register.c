@@ -311,8 +311,8 @@ static int refine(const struct task *task, struct register_run *run)
     struct register_nearest nearest = {
         .kind = REGISTER_NEAREST_TRUNCATED,
         .n_source = n_source,
-        .n_iterations = 20,
-        .tolerance = 1e-6,
+        .n_iterations = 30,
+        .tolerance = 1e-5,
         .slack = 0.3,
         .planes = task->planes,
     };
@@ -512,12 +512,15 @@ static void fill_result(const struct register_sets *sets, const struct register_
     out->converged = runs[0].converged && runs[0].determined;
     fill_covariance(sets, &runs[0], out->covariance);
     out->T_second = se3_identity();
+    double second = REGISTER_CHANCE_SCORE, best = out->overlap_source * out->overlap_target;
     for (uint32_t i = 1; i < n_runs; i++)
         if (rotation_between(&runs[i].T, &runs[0].T) > ELSEWHERE_RAD) {
-            out->ambiguity = score(&runs[0]) > 0 ? score(&runs[i]) / score(&runs[0]) : 1;
+            second = fmax(second, score(&runs[i]));
+            out->has_second = true;
             out->T_second = register_sets_metric(sets, &runs[i].T);
             break;
         }
+    out->ambiguity = second < best ? second / best : 1;
     out->ambiguous = out->ambiguity > REGISTER_AMBIGUOUS;
 }
 

@@ -134,7 +134,7 @@ static json_t *json_result(const struct register_result *result, const char *dev
         "iterations", (int)result->n_iterations, "converged", result->converged, "ambiguity",
         result->ambiguity, "ambiguous", result->ambiguous, "elapsed_ms", result->elapsed_ms,
         "covariance", json_numbers(result->covariance, 36));
-    if (out && result->ambiguity > 0)
+    if (out && result->has_second)
         json_object_set_new(out, "T_second", json_transform(&result->T_second));
     return out;
 }
@@ -150,7 +150,8 @@ static void print_text(FILE *file, const struct register_result *result, const c
     if (!result->converged)
         fprintf(file, "# not converged\n");
     if (result->ambiguous)
-        fprintf(file, "# AMBIGUOUS: another pose fits nearly as well (%.2f)\n", result->ambiguity);
+        fprintf(file, "# AMBIGUOUS: another pose, or chance, fits nearly as well (%.2f)\n",
+                result->ambiguity);
     for (int i = 0; i < 3; i++)
         fprintf(file, "%.9f %.9f %.9f %.9g\n", T->r[3 * i], T->r[3 * i + 1], T->r[3 * i + 2],
                 T->t_m[i]);

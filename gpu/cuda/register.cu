@@ -45,7 +45,7 @@ struct block_state {
     struct register_run run;
     struct register_schedule schedule;
     double mean[3], sigma2, outlier, slack;
-    float k; // log2(e) / (2 sigma^2)
+    float k, k_before; // log2(e) / (2 sigma^2), now and in the last iteration
     bool more;
     float split[MAX_WARPS][5 * ROWS_PER_WARP];
     float4 tile[1]; // plan.tile of them
@@ -68,13 +68,15 @@ static __device__ void team_barrier(struct team *team)
     __syncthreads();
     team->n_passed += team->n_blocks;
     if (threadIdx.x == 0) {
-        __threadfence();
-        atomicAdd(team->arrivals, 1u);
+        // Release and acquire carry what the whole block wrote and reads: bar.sync orders it.
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(team->arrivals) : "memory");
         unsigned seen;
         do
-            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(team->arrivals));
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                         : "=r"(seen)
+                         : "l"(team->arrivals)
+                         : "memory");
         while ((int)(seen - team->n_passed) < 0);
-        __threadfence();
     }
     __syncthreads();
 }
@@ -127,19 +129,44 @@ struct pass_input {
     bool move_rows, move_columns;      // by shared_state.T
     uint32_t first, n_rows, n_columns; // rows of this block: [first, first + n_rows)
     uint32_t tile;                     // columns in shared memory at a time
-    float k;
+    float k, k_before; // k_before > 0: this pass's columns are in the tile, for that k
 };
 
+// Columns first .. first + n into shared memory as (x, y, z, log2 w - k |x|^2). Four loads of a
+// thread are under way at a time.
 static __device__ void stage_tile(const struct pass_input *in, uint32_t first, uint32_t n)
 {
-    for (uint32_t j = threadIdx.x; j < n; j += blockDim.x) {
-        float4 x = in->columns[first + j];
-        if (in->move_columns)
-            x = moved(x, shared_state.T);
-        float w = in->log2_w ? __ldcg(&in->log2_w[first + j]) : 0.0f;
-        x.w = __fmaf_rn(-in->k, x.w, w);
-        shared_state.tile[j] = x;
+    for (uint32_t begin = threadIdx.x; begin < n; begin += 4 * blockDim.x) {
+        float4 x[4];
+        float w[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t j = min(begin + (uint32_t)i * blockDim.x, n - 1);
+            x[i] = in->columns[first + j];
+            w[i] = in->log2_w ? __ldcg(&in->log2_w[first + j]) : 0.0f;
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t j = begin + (uint32_t)i * blockDim.x;
+            if (in->move_columns)
+                x[i] = moved(x[i], shared_state.T);
+            x[i].w = __fmaf_rn(-in->k, x[i].w, w[i]);
+            if (j < n)
+                shared_state.tile[j] = x[i];
+        }
     }
+}
+
+// Columns without weights that are there from the last pass, for another k: only b changes.
+static __device__ void rescale_tile(uint32_t n, float factor)
+{
+    for (uint32_t j = threadIdx.x; j < n; j += blockDim.x)
+        shared_state.tile[j].w *= factor;
+}
+
+static __device__ __forceinline__ float weight_of(float ax, float ay, float az, float c, float4 x)
+{
+    return exp2_fast(__fmaf_rn(ax, x.x, __fmaf_rn(ay, x.y, __fmaf_rn(az, x.z, c + x.w))));
 }
 
 // Sums of this block's rows over all columns, behind the tile: out[row * WHAT + s]; s = e, e x, e y,
@@ -180,17 +207,38 @@ template <int WHAT> static __device__ __noinline__ void pass(const struct pass_i
             const uint32_t first = t * in.tile, n = min(in.tile, in.n_columns - first);
             if (n_tiles > 1 || round == 0) {
                 __syncthreads();
-                stage_tile(&in, first, n);
+                if (n_tiles == 1 && in.k_before > 0)
+                    rescale_tile(n, in.k / in.k_before);
+                else
+                    stage_tile(&in, first, n);
                 __syncthreads();
             }
-            // Two columns at once: the exponentials of one beside the multiply-adds of the other.
-#pragma unroll 2
-            for (uint32_t j = active ? (uint32_t)lane + 32 * slice : n; j < n; j += 32 * split) {
+            const uint32_t step = 32 * split;
+            uint32_t j = active ? (uint32_t)lane + 32 * slice : n;
+            // Two columns at once: warps in step would else all wait for the exponential unit and
+            // then all for the multiply-adds. Sums of e alone are faster without.
+            for (; WHAT != SUM_E && j + step < n; j += 2 * step) {
+                const float4 x = shared_state.tile[j], x2 = shared_state.tile[j + step];
+#pragma unroll
+                for (int r = 0; r < ROWS_PER_WARP; r++) {
+                    const float e = weight_of(ax[r], ay[r], az[r], c[r], x);
+                    const float e2 = weight_of(ax[r], ay[r], az[r], c[r], x2);
+                    acc[0][r] += e + e2;
+                    acc[1 % WHAT][r] = __fmaf_rn(e, x.x, acc[1 % WHAT][r]);
+                    acc[2 % WHAT][r] = __fmaf_rn(e, x.y, acc[2 % WHAT][r]);
+                    acc[3 % WHAT][r] = __fmaf_rn(e, x.z, acc[3 % WHAT][r]);
+                    acc[1 % WHAT][r] = __fmaf_rn(e2, x2.x, acc[1 % WHAT][r]);
+                    acc[2 % WHAT][r] = __fmaf_rn(e2, x2.y, acc[2 % WHAT][r]);
+                    acc[3 % WHAT][r] = __fmaf_rn(e2, x2.z, acc[3 % WHAT][r]);
+                    if (WHAT >= SUM_SQUARES)
+                        acc[4 % WHAT][r] = __fmaf_rn(e, e, __fmaf_rn(e2, e2, acc[4 % WHAT][r]));
+                }
+            }
+            for (; j < n; j += step) {
                 const float4 x = shared_state.tile[j];
 #pragma unroll
                 for (int r = 0; r < ROWS_PER_WARP; r++) {
-                    float e = exp2_fast(__fmaf_rn(
-                        ax[r], x.x, __fmaf_rn(ay[r], x.y, __fmaf_rn(az[r], x.z, c[r] + x.w))));
+                    const float e = weight_of(ax[r], ay[r], az[r], c[r], x);
                     acc[0][r] += e;
                     if (WHAT >= SUM_MOMENTS) {
                         acc[1 % WHAT][r] = __fmaf_rn(e, x.x, acc[1 % WHAT][r]);
@@ -226,6 +274,28 @@ template <int WHAT> static __device__ __noinline__ void pass(const struct pass_i
     }
 }
 
+// Sums up to 32 values of each lane over the warp with 31 shuffles of doubles instead of 5 a value:
+// each step hands half of the values to the other half of the lanes. Lane l ends up with value l.
+template <int N>
+static __device__ __forceinline__ void reduce32(const double *values, int lane, double *out)
+{
+    double v[32];
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        v[i] = i < N ? values[i] : 0;
+#pragma unroll
+    for (int half = 16; half > 0; half >>= 1) {
+        const bool upper = lane & half;
+#pragma unroll
+        for (int i = 0; i < half; i++) {
+            const double keep = upper ? v[i + half] : v[i], give = upper ? v[i] : v[i + half];
+            v[i] = keep + __shfl_xor_sync(0xffffffffu, give, half);
+        }
+    }
+    if (lane < N)
+        out[lane] = v[0];
+}
+
 // Adds the threads' sums over the block, then posts them for the team, waits, and gathers what all
 // blocks posted into shared_state.sums. One barrier of the team. Only the first n_busy threads have sums.
 template <int N_SUMS>
@@ -235,15 +305,16 @@ static __device__ void exchange_sums(const struct plan *plan, struct team *team,
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
     const int n_busy_warps = (int)min((n_busy + 31) / 32, (uint32_t)n_warps);
     if (warp < n_busy_warps) {
-        // Unrolled: the sums' shuffles overlap instead of waiting for one another.
-#pragma unroll
-        for (int s = 0; s < N_SUMS; s++) {
-            double v = mine[s];
-#pragma unroll
-            for (int d = 16; d > 0; d >>= 1)
-                v += __shfl_xor_sync(0xffffffffu, v, d);
-            if (lane == 0)
-                shared_state.warp_sums[warp][s] = v;
+        if (N_SUMS <= 32) {
+            reduce32<N_SUMS>(mine, lane, shared_state.warp_sums[warp]);
+        } else {
+            for (int s = 0; s < N_SUMS; s++) {
+                double v = mine[s];
+                for (int d = 16; d > 0; d >>= 1)
+                    v += __shfl_xor_sync(0xffffffffu, v, d);
+                if (lane == 0)
+                    shared_state.warp_sums[warp][s] = v;
+            }
         }
     }
     __syncthreads();
@@ -261,14 +332,26 @@ static __device__ void exchange_sums(const struct plan *plan, struct team *team,
     team_barrier(team);
     if (team->n_blocks == 1)
         return;
-    for (int s = warp; s < N_SUMS; s += n_warps) {
+    // Half a warp a sum, so that 512 threads gather all point sums in one round; nine loads of a
+    // thread are under way at a time.
+    const int half = (int)threadIdx.x / 16;
+    const uint32_t place = threadIdx.x & 15;
+    for (int s = half; s < (N_SUMS + 1) / 2 * 2; s += 2 * n_warps) {
+        const double *from = posted + (size_t)min(s, N_SUMS - 1) * team->n_blocks;
         double v = 0;
-        for (uint32_t b = (uint32_t)lane; b < team->n_blocks; b += 32)
-            v += __ldcg(&posted[(size_t)s * team->n_blocks + b]);
+        for (uint32_t begin = place; begin < team->n_blocks; begin += 16 * 9) {
+            double part[9];
 #pragma unroll
-        for (int d = 16; d > 0; d >>= 1)
+            for (uint32_t i = 0; i < 9; i++)
+                part[i] = begin + 16 * i < team->n_blocks ? __ldcg(&from[begin + 16 * i]) : 0.0;
+#pragma unroll
+            for (int i = 0; i < 9; i++)
+                v += part[i];
+        }
+#pragma unroll
+        for (int d = 8; d > 0; d >>= 1)
             v += __shfl_xor_sync(0xffffffffu, v, d);
-        if (lane == 0)
+        if (place == 0 && s < N_SUMS)
             shared_state.sums[s] = v;
     }
     __syncthreads();
@@ -283,6 +366,7 @@ static __device__ void take_state(const struct plan *plan)
                                         (float)T->r[3 * i + 2], (float)T->t_m[i]);
     const struct register_anneal *anneal = &plan->anneal;
     const double sigma2 = shared_state.schedule.sigma2;
+    shared_state.k_before = shared_state.k;
     if (sigma2 == shared_state.sigma2)
         return;
     shared_state.sigma2 = sigma2;
@@ -319,13 +403,17 @@ static __device__ struct pass_input pass_over(const struct plan *plan, const str
     in.n_columns = by_source ? plan->anneal.n_target : plan->anneal.n_source;
     in.tile = plan->tile;
     in.k = k;
+    in.k_before = 0;
     return in;
 }
 
 // E- and M-step of the paper's EM-ICP: rows are source points.
-static __device__ void paper_iteration(const struct plan *plan, struct team *team, uint32_t parity)
+static __device__ void paper_iteration(const struct plan *plan, struct team *team,
+                                       uint32_t iteration)
 {
-    const struct pass_input in = pass_over(plan, team, REGISTER_SOURCE, NULL, shared_state.k);
+    const uint32_t parity = iteration & 1;
+    struct pass_input in = pass_over(plan, team, REGISTER_SOURCE, NULL, shared_state.k);
+    in.k_before = iteration > 0 ? shared_state.k_before : 0;
     const float *rows = (const float *)(shared_state.tile + in.tile);
     pass<SUM_SQUARES>(in);
     double mine[REGISTER_N_POINT_SUMS] = {0};
@@ -473,7 +561,7 @@ static __global__ void __launch_bounds__(BLOCK, BIG_BLOCK / BLOCK)
     uint32_t iteration = 0;
     do {
         if (paper)
-            paper_iteration(&plan, &team, iteration & 1);
+            paper_iteration(&plan, &team, iteration);
         else
             sinkhorn_iteration(&plan, &team, iteration);
         iteration++;

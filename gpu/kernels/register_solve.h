@@ -114,12 +114,23 @@ KERNEL_FN bool register_horn(const double s_in[9], double out_xyzw[4])
                    s[2] * (s[3] * s[7] - s[4] * s[6]);
     double c1 = -8 * det_s, c0;
     struct register_sym4 v = register_adjugate(&k, &c0);
-    double l = 1.7320508075688772; // sqrt(3) |s| bounds the sum of the singular values of s
+    // Newton from above, first in float: a GPU thread divides in double ten times as slowly. What is
+    // added to the float's root keeps the double's start above its own.
+    float lf = 1.7320509f; // sqrt(3) |s| bounds the sum of the singular values of s
+    for (int i = 0; i < 40; i++) {
+        float f = ((lf * lf - 2) * lf + (float)c1) * lf + (float)c0;
+        float slope = (4 * lf * lf - 4) * lf + (float)c1;
+        float step = slope > 0 ? f / slope : 0;
+        lf -= step;
+        if (!(step > 1e-6f))
+            break;
+    }
+    double l = lf + 1e-5;
     for (int i = 0; i < 60; i++) {
         double f = ((l * l - 2) * l + c1) * l + c0, slope = (4 * l * l - 4) * l + c1;
         double step = slope > 0 ? f / slope : 0;
         l -= step;
-        if (!(step > 1e-15))
+        if (!(fabs(step) > 1e-12)) // what is left after it is the square of that
             break;
     }
     k.a -= l;
@@ -142,7 +153,8 @@ KERNEL_FN bool register_horn(const double s_in[9], double out_xyzw[4])
         best = v.j * v.j;
         qw = v.d, qx = v.g, qy = v.i, qz = v.j;
     }
-    if (!(best > 1e-20)) // the two largest eigenvalues are one
+    // The two largest eigenvalues are one; their root is then right to 1e-8 only.
+    if (!(best > 1e-12))
         return false;
     double n = 1 / sqrt(qw * qw + qx * qx + qy * qy + qz * qz);
     out_xyzw[0] = qx * n;
@@ -159,21 +171,22 @@ KERNEL_FN bool register_solve_points(const double *sums, struct se3 *out_step)
     double w = sums[REGISTER_SUM_W];
     if (!(w > 0))
         return false;
-    double s[9], q[4];
+    const double inverse = 1 / w, zero[3] = {0, 0, 0};
+    double s[9], q[4], centre_x[3], centre_y[3], turned[3];
+    for (int a = 0; a < 3; a++) {
+        centre_x[a] = sums[REGISTER_SUM_X + a] * inverse;
+        centre_y[a] = sums[REGISTER_SUM_Y + a] * inverse;
+    }
     for (int a = 0; a < 3; a++)
         for (int b = 0; b < 3; b++)
-            s[3 * a + b] = sums[REGISTER_SUM_YX + 3 * a + b] -
-                           sums[REGISTER_SUM_Y + a] * sums[REGISTER_SUM_X + b] / w;
+            s[3 * a + b] =
+                sums[REGISTER_SUM_YX + 3 * a + b] - centre_y[a] * sums[REGISTER_SUM_X + b];
     if (!register_horn(s, q))
         return false;
-    const double zero[3] = {0, 0, 0},
-                 centre_y[3] = {sums[REGISTER_SUM_Y] / w, sums[REGISTER_SUM_Y + 1] / w,
-                                sums[REGISTER_SUM_Y + 2] / w};
-    double turned[3];
     *out_step = se3_from_quaternion(q, zero);
     se3_apply(out_step, centre_y, turned);
     for (int a = 0; a < 3; a++)
-        out_step->t_m[a] = sums[REGISTER_SUM_X + a] / w - turned[a];
+        out_step->t_m[a] = centre_x[a] - turned[a];
     return true;
 }
 
