@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""posed-synth and posed-eval: numbers against a plain computation of the same, and clear errors."""
+import json
+import math
+import os
+import random
+import struct
+import subprocess
+
+import harness
+from harness import BINARY, check
+
+N_FRAMES = 90
+DELTA = 30
+SEED = 20261120
+
+
+def tool(name, *arguments, code=0, says=""):
+    run = subprocess.run([f"{BINARY}/bin/{name}", *arguments], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    check(run.returncode == code,
+          f"{name} {arguments}: exit code {run.returncode}, expected {code}: {run.stderr}")
+    check(says in run.stderr, f"{name} {arguments}: \"{says}\" is not in: {run.stderr}")
+    return run.stdout
+
+
+def aligned_errors(a, b):
+    """Distances after the best rigid alignment of points b to a: Horn's quaternion by power iteration
+    on his 4x4 matrix, shifted to make the largest eigenvalue the largest in size."""
+    n = len(a)
+    mean_a = [sum(p[k] for p in a) / n for k in range(3)]
+    mean_b = [sum(p[k] for p in b) / n for k in range(3)]
+    s = [[sum((q[j] - mean_b[j]) * (p[k] - mean_a[k]) for p, q in zip(a, b)) for k in range(3)]
+         for j in range(3)]
+    m = [[s[0][0] + s[1][1] + s[2][2], s[1][2] - s[2][1], s[2][0] - s[0][2], s[0][1] - s[1][0]],
+         [0, s[0][0] - s[1][1] - s[2][2], s[0][1] + s[1][0], s[2][0] + s[0][2]],
+         [0, 0, s[1][1] - s[0][0] - s[2][2], s[1][2] + s[2][1]],
+         [0, 0, 0, s[2][2] - s[0][0] - s[1][1]]]
+    shift = sum(abs(x) for row in m for x in row)
+    for i in range(4):
+        for j in range(i):
+            m[i][j] = m[j][i]
+        m[i][i] += shift
+    q = [1.0, 0.1, 0.1, 0.1]
+    for _ in range(20000):
+        q = [sum(m[i][k] * q[k] for k in range(4)) for i in range(4)]
+        length = math.hypot(*q)
+        q = [x / length for x in q]
+    r = harness.rotation((q[1], q[2], q[3], q[0]))
+    turned = [[sum(r[i][k] * (p[k] - mean_b[k]) for k in range(3)) + mean_a[i] for i in range(3)]
+              for p in b]
+    return [math.dist(p, q) for p, q in zip(a, turned)]
+
+
+def relative_errors(truth, estimate, delta):
+    """Length of the difference of the two motions over delta frames, in the frame of the first."""
+    def motion(rows, i):
+        r = harness.rotation(rows[i][4:])
+        d = [rows[i + delta][1 + k] - rows[i][1 + k] for k in range(3)]
+        transposed = [[r[k][j] for k in range(3)] for j in range(3)]
+        return ([sum(transposed[j][k] * d[k] for k in range(3)) for j in range(3)],
+                harness.multiply(transposed, harness.rotation(rows[i + delta][4:])))
+    lengths = []
+    for i in range(len(truth) - delta):
+        (t, r), (u, _) = motion(truth, i), motion(estimate, i)
+        lengths.append(math.dist(t, u))  # a rotation does not change the length
+    return lengths
+
+
+def rmse(values):
+    return math.sqrt(sum(v * v for v in values) / len(values))
+
+
+def scenario():
+    folder = harness.SCRATCH + "/recording"
+    tool("posed-synth", "room", folder, "--frames", str(N_FRAMES), "--seed", "7")
+    for name in ("depth.txt", "groundtruth.txt", "calibration.txt"):
+        check(os.path.getsize(f"{folder}/{name}") > 10, f"{name} is there")
+    with open(folder + "/depth/000000.png", "rb") as file:
+        head = file.read(26)
+    check(head[:8] == b"\x89PNG\r\n\x1a\n", "a PNG")
+    check(struct.unpack(">IIBB", head[16:26]) == (640, 480, 16, 0), "16-bit grey, 640x480")
+    again = harness.SCRATCH + "/again"
+    tool("posed-synth", "room", again, "--frames", "3", "--seed", "7")
+    for i in range(3):
+        with open(f"{folder}/depth/{i:06d}.png", "rb") as a, open(f"{again}/depth/{i:06d}.png",
+                                                                 "rb") as b:
+            check(a.read() == b.read(), f"frame {i}: same seed, other bytes")
+    tool("posed-synth", "room", folder, code=1, says="depth.txt: File exists")
+    tool("posed-synth", "kitchen", folder, code=2, says="room-still")
+    tool("posed-synth", "room", code=2, says="OUTDIR")
+    tool("posed-synth", "room", "/nowhere/x", code=1, says="/nowhere/x")
+    tool("posed-synth", "room", again + "2", "--frames", "-3", code=2, says="--frames -3")
+    check("wall-still" in tool("posed-synth", "--list"), "--list")
+
+    # A noisy estimate in another world: turned by 90 degrees about z and moved.
+    print("seed", SEED)
+    generator = random.Random(SEED)
+    truth = harness.read_trajectory(folder + "/groundtruth.txt")
+    estimate = []
+    half = math.sqrt(0.5)
+    for t, x, y, z, qx, qy, qz, qw in truth:
+        noise = [generator.gauss(0, 0.004) for _ in range(3)]
+        estimate.append([t, 3 - y + noise[0], x - 1 + noise[1], z + noise[2],
+                         half * qx - half * qy, half * qy + half * qx,
+                         half * qz + half * qw, half * qw - half * qz])
+    path = harness.SCRATCH + "/estimate.txt"
+    with open(path, "w") as file:
+        file.write("# comment\n")
+        file.writelines(" ".join(f"{v:.12g}" for v in row) + "\n" for row in estimate)
+    plot = harness.SCRATCH + "/plot.png"
+    result = json.loads(tool("posed-eval", "--groundtruth", folder, "--trajectory", path, "--json",
+                             "--delta", str(DELTA), "--plot", plot))
+    check((result["n_poses"], result["n_matched"], result["n_unmatched"]) == (N_FRAMES, N_FRAMES, 0),
+          f"counts: {result}")
+    errors = aligned_errors([row[1:4] for row in truth], [row[1:4] for row in estimate])
+    expected = {"rmse": rmse(errors), "mean": sum(errors) / N_FRAMES, "max": max(errors),
+                "median": (sorted(errors)[N_FRAMES // 2 - 1] + sorted(errors)[N_FRAMES // 2]) / 2}
+    for name, value in expected.items():
+        check(abs(result["ate_m"][name] - value) < 1e-7, f"ATE {name}: {result['ate_m']}, {value}")
+    relative = relative_errors(truth, estimate, DELTA)
+    check(result["rpe"]["n_pairs"] == len(relative), "pairs")
+    check(abs(result["rpe"]["translation_m"]["rmse"] - rmse(relative)) < 1e-7, "RPE translation")
+    check(result["rpe"]["rotation_deg"]["max"] < 1e-4, "RPE rotation: the noise turned nothing")
+    with open(plot, "rb") as file:
+        check(file.read(8) == b"\x89PNG\r\n\x1a\n", "the plot is a PNG")
+    text = tool("posed-eval", "--groundtruth", folder + "/groundtruth.txt", "--trajectory", path)
+    check(f"{expected['rmse'] * 1000:.4f}" in text, f"the text says the same: {text}")
+
+    late = harness.SCRATCH + "/late.txt"
+    with open(late, "w") as file:
+        file.write("1000 0 0 0 0 0 0 1\n")
+    bad = harness.SCRATCH + "/bad.txt"
+    with open(bad, "w") as file:
+        file.write("0 0 0 0 0 0 0 1\n1 0 nan 0 0 0 0 1\n")
+    empty = harness.SCRATCH + "/empty"
+    os.mkdir(empty)
+    tool("posed-eval", "-g", folder, "-t", late, code=1, says="lies within the times")
+    tool("posed-eval", "-g", folder, "-t", bad, code=1, says="bad.txt:2: NaN")
+    tool("posed-eval", "-g", folder, "-t", "/nowhere.txt", code=1, says="/nowhere.txt")
+    tool("posed-eval", "-g", empty, "-t", path, code=1, says=empty)
+    tool("posed-eval", "-g", folder, code=2, says="--trajectory")
+    tool("posed-eval", "-g", folder, "-t", path, "--delta", "0", code=2, says="--delta 0")
+    tool("posed-eval", "-g", folder, "-t", path, "--plot", "/nowhere/p.png", code=1, says="/nowhere/p")
+
+
+harness.run(scenario)
