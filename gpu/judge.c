@@ -95,3 +95,52 @@ void judge_covariance(const struct gpu_alignment *alignment,
             }
     }
 }
+
+static void matrix6_product(const double *a, const double *b, double *out)
+{
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++) {
+            out[6 * i + k] = 0;
+            for (int m = 0; m < 6; m++)
+                out[6 * i + k] += a[6 * i + m] * b[6 * m + k];
+        }
+}
+
+// out += j covariance j^T
+static void add_congruent(const double *j, const double *covariance, double *out)
+{
+    double half[36];
+    matrix6_product(j, covariance, half);
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++)
+            for (int m = 0; m < 6; m++)
+                out[6 * i + k] += half[6 * i + m] * j[6 * k + m];
+}
+
+// out = r * [-arm]x, row-major 3x3 into the upper right of a 6x6: rotation errors w become w x arm.
+static void set_swing(const double r[9], const double arm[3], double *j)
+{
+    const double cross[9] = {0, arm[2], -arm[1], -arm[2], 0, arm[0], arm[1], -arm[0], 0};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) {
+            j[6 * i + k] = j[6 * (i + 3) + k + 3] = r[3 * i + k];
+            for (int m = 0; m < 3; m++)
+                j[6 * i + k + 3] += r[3 * i + m] * cross[3 * m + k];
+        }
+}
+
+void judge_propagate(const struct se3 *T_odom_reference, const double reference_covariance[36],
+                     const struct se3 *T_odom_camera, const double twist_covariance[36],
+                     double out[36])
+{
+    static const double identity[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    double own[36] = {0}, carried[36] = {0}, arm_m[3];
+    struct se3 T_reference_camera = se3_between(T_odom_reference, T_odom_camera);
+    for (int i = 0; i < 3; i++)
+        arm_m[i] = T_odom_camera->t_m[i] - T_odom_reference->t_m[i];
+    set_swing(T_odom_reference->r, T_reference_camera.t_m, own);
+    set_swing(identity, arm_m, carried);
+    memset(out, 0, 36 * sizeof *out);
+    add_congruent(own, twist_covariance, out);
+    add_congruent(carried, reference_covariance, out);
+}

@@ -39,4 +39,11 @@ void judge_covariance(const struct gpu_alignment *alignment,
                       const struct judge_conditioning *conditioning, double hold_std_m,
                       double out[36]);
 
+// Covariance of T_odom_camera = T_odom_reference exp(twist) T_reference_camera, as errors of position
+// and orientation along odom's axes (x y z, rotation x y z), from the reference's own and the
+// twist's. The reference's orientation error swings the camera around it.
+void judge_propagate(const struct se3 *T_odom_reference, const double reference_covariance[36],
+                     const struct se3 *T_odom_camera, const double twist_covariance[36],
+                     double out[36]);
+
 #endif

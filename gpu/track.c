@@ -16,6 +16,7 @@
 #define DEFAULT_PERIOD_S (1.0 / 30)
 #define GAP_PERIODS      5.0
 #define RESTART_FRAMES   10
+#define STILL_FRAMES     50 // a still camera averages over at most so many
 
 // A motion within this is never a jump, however short the time: what noise may do.
 #define JUMP_SLACK_M   0.03
@@ -48,7 +49,8 @@ struct track {
     double covariance[36];
     double velocity[6]; // twist per second in the camera frame
     int64_t pose_time_ns;
-    bool pose_known; // there is a reference
+    bool pose_known;  // there is a reference
+    uint32_t n_still; // frames that a still camera has averaged
     bool lost;
     int64_t lost_since_ns; // first frame of this loss that had depth
     double period_s;       // last time between two poses, 0 = none yet
@@ -137,7 +139,7 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     track->lost = false;
     track->pose_known = false;
     track->period_s = 0;
-    track->n_lost = 0;
+    track->n_lost = track->n_still = 0;
     track->map_epoch++;
 }
 
@@ -273,62 +275,6 @@ static int best_candidate(struct track *track, const uint16_t *depth, double sec
     return rc;
 }
 
-static void matrix6_product(const double *a, const double *b, double *out)
-{
-    for (int i = 0; i < 6; i++)
-        for (int k = 0; k < 6; k++) {
-            out[6 * i + k] = 0;
-            for (int m = 0; m < 6; m++)
-                out[6 * i + k] += a[6 * i + m] * b[6 * m + k];
-        }
-}
-
-static void matrix6_product_transposed(const double *a, const double *b, double *out)
-{
-    for (int i = 0; i < 6; i++)
-        for (int k = 0; k < 6; k++) {
-            out[6 * i + k] = 0;
-            for (int m = 0; m < 6; m++)
-                out[6 * i + k] += a[6 * i + m] * b[6 * k + m];
-        }
-}
-
-// Covariance of T_odom_camera = T_odom_reference exp(twist) T_reference_camera, as errors of
-// position and orientation along odom's axes.
-static void propagate_covariance(const struct track *track, const struct candidate *c,
-                                 double out[36])
-{
-    double twist[36], j[36] = {0}, half[36];
-    judge_covariance(&c->alignment, &c->conditioning, track->settings.hold_std_m, twist);
-    const double *r = c->reference->T_odom_camera.r;
-    double arm_m[3], lever[3]; // reference -> camera along odom's axes, and in the reference
-    struct se3 T_rel = se3_between(&c->reference->T_odom_camera, &c->T_odom_camera);
-    for (int i = 0; i < 3; i++) {
-        arm_m[i] = c->T_odom_camera.t_m[i] - c->reference->T_odom_camera.t_m[i];
-        lever[i] = T_rel.t_m[i];
-    }
-    const double cross[9] = {0,        lever[2], -lever[1], -lever[2], 0,
-                             lever[0], lever[1], -lever[0], 0}; // w x lever = cross w
-    for (int i = 0; i < 3; i++)
-        for (int k = 0; k < 3; k++) {
-            j[6 * i + k] = j[6 * (i + 3) + k + 3] = r[3 * i + k];
-            for (int m = 0; m < 3; m++)
-                j[6 * i + k + 3] += r[3 * i + m] * cross[3 * m + k];
-        }
-    matrix6_product(j, twist, half);
-    matrix6_product_transposed(half, j, out);
-    // The reference's own error: its orientation error swings the camera around it.
-    const double swing[36] = {1, 0,        0, 0, arm_m[2], -arm_m[1], 0,         1, 0, -arm_m[2],
-                              0, arm_m[0], 0, 0, 1,        arm_m[1],  -arm_m[0], 0, 0, 0,
-                              0, 1,        0, 0, 0,        0,         0,         0, 1, 0,
-                              0, 0,        0, 0, 0,        1};
-    double carried[36];
-    matrix6_product(swing, c->reference->covariance, half);
-    matrix6_product_transposed(half, swing, carried);
-    for (int i = 0; i < 36; i++)
-        out[i] += carried[i];
-}
-
 static void huge_covariance(double out[36])
 {
     memset(out, 0, 36 * sizeof *out);
@@ -418,11 +364,36 @@ static bool replaces_reference(const struct track *track, const struct candidate
     return distance_m + turn_rad * c->conditioning.arm_m > s->still_m;
 }
 
-static void accept(struct track *track, const struct candidate *c, double seconds,
+// A motion that noise alone may fake is taken only in part: a camera that stands still averages its
+// poses, one that moves is followed at once, and in between the share grows with the cube of the
+// motion, so that slow motion lags by less than still_m.
+static struct se3 steadied(struct track *track, const struct candidate *c)
+{
+    struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
+    double size =
+        (translation_m(&step) + se3_angle(&step) * c->conditioning.arm_m) / track->settings.still_m;
+    if (!(size < 1)) {
+        track->n_still = 0;
+        return c->T_odom_camera;
+    }
+    track->n_still += track->n_still < STILL_FRAMES;
+    double twist[6], gain = fmax(1.0 / (track->n_still + 1), size * size * size);
+    se3_log(&step, twist);
+    for (int i = 0; i < 6; i++)
+        twist[i] *= gain;
+    step = se3_exp(twist);
+    return se3_compose(&track->T_odom_camera, &step);
+}
+
+static void accept(struct track *track, struct candidate *c, double seconds,
                    struct track_result *out)
 {
     bool gap = is_gap(track, seconds);
-    propagate_covariance(track, c, track->covariance);
+    c->T_odom_camera = steadied(track, c);
+    double twist_covariance[36];
+    judge_covariance(&c->alignment, &c->conditioning, track->settings.hold_std_m, twist_covariance);
+    judge_propagate(&c->reference->T_odom_camera, c->reference->covariance, &c->T_odom_camera,
+                    twist_covariance, track->covariance);
     struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
     se3_log(&step, track->velocity);
     for (int i = 0; i < 6; i++)

@@ -54,8 +54,9 @@ struct track_settings {
     double gap_s;          // default 0.5: longer without a frame: no velocity, TIME_GAP
 
     // When the newest frame becomes the reference.
-    double still_m; // default 0.002, previous: motion (rotation at the scene's distance
-                    // included) since the reference that noise alone may fake
+    // default 0.002: motion (rotation at the scene's distance included) that noise alone may fake:
+    // since the reference, it stays the reference (previous); since the last pose, it is averaged
+    double still_m;
     double
         keyframe_distance; // default 0.06, keyframe: translation in units of the scene's distance
     double keyframe_turn_rad; // default 0.15
