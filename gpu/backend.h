@@ -31,6 +31,7 @@ struct gpu_ops {
     int (*prepare_align)(struct gpu *gpu, const uint16_t *depth, struct gpu_frame *out_frame,
                          const struct gpu_frame *reference, const struct se3 *T_reference_frame,
                          const struct gpu_align_settings *settings, struct gpu_alignment *out);
+    void (*prefetch)(struct gpu *gpu, const uint16_t *depth); // optional
     int (*frame_read)(struct gpu *gpu, const struct gpu_frame *frame, uint32_t level, float *out);
 };
 

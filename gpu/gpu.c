@@ -20,6 +20,7 @@ void gpu_settings_default(struct gpu_settings *out)
         .bilateral_sigma_px = 4.5f,
         .bilateral_cut_sigmas = 12.0f,
         .cuda_device = -1,
+        .n_sharing = 1,
     };
 }
 
@@ -69,6 +70,7 @@ static int settings_check(const struct gpu_settings *s)
         {"bilateral sigma [px]", s->bilateral_sigma_px, 0.1, 100},
         {"bilateral cut [sigmas]", s->bilateral_cut_sigmas, 0.1, 20},
         {"threads", s->n_threads, 0, 1024},
+        {"gpus on one device", s->n_sharing, 1, 64},
     };
     return ranges_check(&s->log, ranges, sizeof ranges / sizeof *ranges);
 }
@@ -158,6 +160,12 @@ void gpu_frame_destroy(struct gpu *gpu, struct gpu_frame **frame)
         gpu->ops->frame_destroy(gpu, *frame);
         *frame = NULL;
     }
+}
+
+void gpu_prefetch(struct gpu *gpu, const uint16_t *depth)
+{
+    if (gpu->ops->prefetch)
+        gpu->ops->prefetch(gpu, depth);
 }
 
 int gpu_prepare(struct gpu *gpu, const uint16_t *depth, struct gpu_frame *out_frame)

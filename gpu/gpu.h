@@ -34,6 +34,8 @@ struct gpu_settings {
 
     uint32_t n_threads; // CPU backend: 0 = all cores
     int cuda_device;    // CUDA backend: -1 = the first that answers
+    uint32_t n_sharing; // CUDA backend: how many gpus will work on that device at the same time,
+                        // 1 .. 64; default 1 = all of it for the shortest frame
     struct log_sink log;
 };
 
@@ -103,6 +105,11 @@ void gpu_host_free(struct gpu *gpu, void *memory, size_t bytes);
 
 __attribute__((warn_unused_result)) int gpu_frame_create(struct gpu *gpu, struct gpu_frame **out);
 void gpu_frame_destroy(struct gpu *gpu, struct gpu_frame **frame);
+
+// A hint: `depth` (of gpu_host_alloc) is the frame that comes after the next gpu_prepare or
+// gpu_prepare_align, which may bring it to the device beside its own work. Until then the pixels must
+// not change. A wrong hint costs nothing but the transfer. Frames come faster that way, not earlier.
+void gpu_prefetch(struct gpu *gpu, const uint16_t *depth);
 
 // Raw depth (camera.width x height, row-major) -> filtered depth, vertices and normals of all
 // levels. `depth` is free again on return. Returns 0 or -EIO.

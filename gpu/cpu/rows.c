@@ -233,7 +233,7 @@ static void icp_halves(int32_t n_px, float half, struct icp_block *b)
         struct icp_vec3 q = {b->q[0][x], b->q[1][x], b->q[2][x]};
         struct icp_vec3 n = {b->n[0][x], b->n[1][x], b->n[2][x]};
         struct icp_vec3 t = {b->target[x].nx, b->target[x].ny, b->target[x].nz};
-        struct icp_half row = icp_half(q, n, t, half);
+        struct icp_half row = icp_half_row(q, n, t, half);
         float w = half > 0.0f ? b->w[x] : -b->w[x];
         b->j[0][x] = row.j[0];
         b->j[1][x] = row.j[1];

@@ -329,7 +329,8 @@ static void cuda_detach(void *device, struct search_object *object)
 static int upload(struct search_cuda *cuda, void **out, const void *data, size_t bytes)
 {
     TRY(cudaMalloc(out, bytes));
-    TRY(cudaMemcpy(*out, data, bytes, cudaMemcpyHostToDevice));
+    TRY(cudaMemcpyAsync(*out, data, bytes, cudaMemcpyHostToDevice, cuda->stream));
+    TRY(cudaStreamSynchronize(cuda->stream));
     return 0;
 }
 

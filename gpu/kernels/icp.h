@@ -101,7 +101,7 @@ KERNEL_FN struct icp_px icp_project(const struct level_camera *camera, struct ic
 // The weight of a source pixel before its residual is known: sigma0 / sigma(z).
 KERNEL_FN float icp_precision(float z_m)
 {
-    return ICP_SIGMA0_M / camera_sigma_m(z_m);
+    return ICP_SIGMA0_M * kernel_reciprocal_float(camera_sigma_m(z_m));
 }
 
 // q, n_source: the source pixel in the reference's frame. u, v, target: the pixel it fell on.
@@ -110,9 +110,9 @@ KERNEL_FN struct icp_row icp_pair(const struct level_camera *camera, const struc
                                   bool candidate, struct icp_vec3 q, struct icp_vec3 n_source,
                                   float precision, float u_px, float v_px, struct map_px target)
 {
-    float tx = camera_ray_x(camera, u_px) * target.z_m;
-    float ty = camera_ray_y(camera, v_px) * target.z_m;
-    float dx = q.x - tx, dy = q.y - ty, dz = q.z - target.z_m;
+    float dx = kernel_fma(-camera_ray_x(camera, u_px), target.z_m, q.x);
+    float dy = kernel_fma(-camera_ray_y(camera, v_px), target.z_m, q.y);
+    float dz = q.z - target.z_m;
     float nx = target.nx, ny = target.ny, nz = target.nz;
     float distance2 = kernel_fma(dx, dx, kernel_fma(dy, dy, dz * dz));
     // A pixel without normal has n = 0, whose product 0 never exceeds a positive cosine.
@@ -129,8 +129,9 @@ KERNEL_FN struct icp_row icp_pair(const struct level_camera *camera, const struc
     row.j[5] = kernel_fma(q.x, ny, -(q.y * nx));
     float e_m = row.r_m * precision;
     float tukey = kernel_max(kernel_fma(-(e_m * e_m), gates->inv_cut2, 1.0f), 0.0f);
+    float root_w = precision * tukey;
     row.pair = pair ? 1.0f : 0.0f;
-    row.w = pair ? precision * precision * tukey * tukey : 0.0f;
+    row.w = pair ? root_w * root_w : 0.0f;
     row.abs_m = pair ? kernel_min(kernel_abs(e_m), gates->cap_m) : 0.0f;
     return row;
 }
@@ -143,8 +144,8 @@ struct icp_half {
     float j[6];
 };
 
-KERNEL_FN struct icp_half icp_half(struct icp_vec3 q, struct icp_vec3 n_source,
-                                   struct icp_vec3 n_target, float half)
+KERNEL_FN struct icp_half icp_half_row(struct icp_vec3 q, struct icp_vec3 n_source,
+                                       struct icp_vec3 n_target, float half)
 {
     float nx = kernel_fma(half, n_source.x, 0.5f * n_target.x);
     float ny = kernel_fma(half, n_source.y, 0.5f * n_target.y);
@@ -182,9 +183,10 @@ KERNEL_FN void icp_gates_update(struct icp_gates *gates, float sum_abs_m, float 
 {
     if (!(n_pairs > 0.0f))
         return;
-    float scale_m = kernel_max(1.2533141f * sum_abs_m / n_pairs, ICP_SCALE_FLOOR_M);
+    float scale_m =
+        kernel_max(1.2533141f * sum_abs_m * kernel_reciprocal_float(n_pairs), ICP_SCALE_FLOOR_M);
     float cut_m = ICP_TUKEY_CUT * scale_m;
-    gates->inv_cut2 = 1.0f / (cut_m * cut_m);
+    gates->inv_cut2 = kernel_reciprocal_float(cut_m * cut_m);
     gates->cap_m = ICP_WINSOR_CUT * scale_m;
 }
 

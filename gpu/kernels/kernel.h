@@ -31,19 +31,60 @@ KERNEL_FN float kernel_fma(float a, float b, float c)
 #endif
 }
 
+// Of numbers; what a NaN gives differs between the twins and must not matter.
 KERNEL_FN float kernel_max(float a, float b)
 {
+#if defined(__CUDA_ARCH__)
+    return fmaxf(a, b);
+#else
     return a > b ? a : b;
+#endif
 }
 
 KERNEL_FN float kernel_min(float a, float b)
 {
+#if defined(__CUDA_ARCH__)
+    return fminf(a, b);
+#else
     return a < b ? a : b;
+#endif
 }
 
 KERNEL_FN float kernel_abs(float a)
 {
+#if defined(__CUDA_ARCH__)
+    return fabsf(a);
+#else
     return a < 0.0f ? -a : a;
+#endif
+}
+
+// For formulas that are defined for both precisions; double needs no fusing.
+KERNEL_FN float kernel_fma_float(float a, float b, float c)
+{
+    return kernel_fma(a, b, c);
+}
+
+KERNEL_FN double kernel_fma_double(double a, double b, double c)
+{
+    return a * b + c;
+}
+
+// 1 / a where nothing but the last digit of a step depends on it: the device's approximation.
+KERNEL_FN float kernel_reciprocal_float(float a)
+{
+#if defined(__CUDA_ARCH__)
+    float out;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(a));
+    return out;
+#else
+    return 1.0f / a;
+#endif
+}
+
+KERNEL_FN double kernel_reciprocal_double(double a)
+{
+    return 1.0 / a;
 }
 
 #endif

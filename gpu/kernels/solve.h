@@ -21,10 +21,10 @@ KERNEL_FN double solve_damping(uint32_t level)
 }
 
 #define SOLVE_DEFINE(real)                                                                         \
-    /* sums: ICP_N_SUMS values. Writes the twist (v, w). False: not solvable, twist untouched. */  \
+    /* sums: ICP_N_SUMS values. Writes the twist (v, w). False: not solvable, twist is garbage. */ \
     KERNEL_FN bool solve_step_##real(const real *sums, uint32_t level, real *out_twist)            \
     {                                                                                              \
-        real a[6][6], d[6], x[6];                                                                  \
+        real a[6][6], d[6], inv_d[6], x[6];                                                        \
         int k = 0;                                                                                 \
         for (int i = 0; i < 6; i++)                                                                \
             for (int j = i; j < 6; j++)                                                            \
@@ -34,44 +34,41 @@ KERNEL_FN double solve_damping(uint32_t level)
         real damp_r = damp * (a[3][3] + a[4][4] + a[5][5]);                                        \
         for (int i = 0; i < 6; i++)                                                                \
             a[i][i] += i < 3 ? damp_t : damp_r;                                                    \
-        if (!(sums[ICP_SUM_PAIRS] >= (real)ICP_MIN_PAIRS))                                         \
-            return false;                                                                          \
-        bool positive = true;                                                                      \
+        bool positive = sums[ICP_SUM_PAIRS] >= (real)ICP_MIN_PAIRS;                                \
         for (int j = 0; j < 6; j++) {                                                              \
             real v[6], s = a[j][j];                                                                \
             for (int m = 0; m < j; m++) {                                                          \
                 v[m] = a[j][m] * d[m];                                                             \
-                s -= a[j][m] * v[m];                                                               \
+                s = kernel_fma_##real(-a[j][m], v[m], s);                                          \
             }                                                                                      \
-            positive = positive && s > 0;                                                          \
+            positive = positive & (s > 0);                                                         \
             d[j] = s;                                                                              \
+            inv_d[j] = kernel_reciprocal_##real(s);                                                \
             for (int i = j + 1; i < 6; i++) {                                                      \
                 real t = a[i][j];                                                                  \
                 for (int m = 0; m < j; m++)                                                        \
-                    t -= a[i][m] * v[m];                                                           \
-                a[i][j] = t / s;                                                                   \
+                    t = kernel_fma_##real(-a[i][m], v[m], t);                                      \
+                a[i][j] = t * inv_d[j];                                                            \
             }                                                                                      \
         }                                                                                          \
-        if (!positive)                                                                             \
-            return false;                                                                          \
         for (int i = 0; i < 6; i++) {                                                              \
             x[i] = -sums[ICP_SUM_G + i];                                                           \
             for (int m = 0; m < i; m++)                                                            \
-                x[i] -= a[i][m] * x[m];                                                            \
+                x[i] = kernel_fma_##real(-a[i][m], x[m], x[i]);                                    \
         }                                                                                          \
         for (int i = 5; i >= 0; i--) {                                                             \
-            x[i] /= d[i];                                                                          \
+            x[i] *= inv_d[i];                                                                      \
             for (int m = i + 1; m < 6; m++)                                                        \
-                x[i] -= a[m][i] * x[m];                                                            \
+                x[i] = kernel_fma_##real(-a[m][i], x[m], x[i]);                                    \
         }                                                                                          \
         for (int i = 0; i < 6; i++)                                                                \
             out_twist[i] = x[i];                                                                   \
-        return true;                                                                               \
+        return positive;                                                                           \
     }                                                                                              \
     /* Size of a step in metres: its translation, and its rotation at the pairs' mean distance. */ \
     KERNEL_FN real solve_step_size2_##real(const real *sums, const real *twist)                    \
     {                                                                                              \
-        real arm2 = (sums[15] + sums[18] + sums[20]) / sums[ICP_SUM_W];                            \
+        real arm2 = (sums[15] + sums[18] + sums[20]) * kernel_reciprocal_##real(sums[ICP_SUM_W]);  \
         return twist[0] * twist[0] + twist[1] * twist[1] + twist[2] * twist[2] +                   \
                arm2 * (twist[3] * twist[3] + twist[4] * twist[4] + twist[5] * twist[5]);           \
     }

@@ -17,6 +17,8 @@
 static struct {
     uint64_t random;
     bool bench;
+    const char *only;
+    size_t max_px;
     char name[256]; // of the case
     unsigned n_printed, n_checks, n_failed, n_cases, n_skips;
     char skips[MAX_SKIPS][160];
@@ -33,13 +35,19 @@ static struct {
 void check_begin(int argc, char **argv)
 {
     uint64_t seed = 20261120;
+    check.max_px = SIZE_MAX;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--bench") == 0) {
             check.bench = true;
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             seed = strtoull(argv[++i], NULL, 0);
+        } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+            check.only = argv[++i];
+        } else if (strcmp(argv[i], "--max-px") == 0 && i + 1 < argc) {
+            check.max_px = strtoull(argv[++i], NULL, 0);
         } else {
-            fprintf(stderr, "usage: %s [--seed N] [--bench]\n", argv[0]);
+            fprintf(stderr, "usage: %s [--seed N] [--bench] [--only BACKEND] [--max-px N]\n",
+                    argv[0]);
             exit(2);
         }
     }
@@ -60,6 +68,11 @@ void check_case(const char *format, ...)
     va_end(args);
     check.n_printed = 0;
     check.n_cases++;
+}
+
+bool check_wanted(const char *backend, size_t n_px)
+{
+    return n_px <= check.max_px && (!check.only || strstr(backend, check.only));
 }
 
 bool check_that(bool good, const char *format, ...)

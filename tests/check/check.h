@@ -20,9 +20,14 @@ struct check_limit {
     const char *reason;
 };
 
-// Reads the options (--seed N, --bench) and prints the seed. Exits with 2 on a bad option.
+// Reads the options and prints the seed. Exits with 2 on a bad option.
+//   --seed N      of the random numbers
+//   --bench       time the cases instead of checking them
+//   --only NAME   only backends whose name contains NAME
+//   --max-px N    only cases with images of at most N pixels (for slow tools around the program)
 void check_begin(int argc, char **argv);
 bool check_bench_wanted(void);
+bool check_wanted(const char *backend, size_t n_px);
 
 // What the following checks are about; printed with each failure. printf-like.
 __attribute__((format(printf, 1, 2))) void check_case(const char *format, ...);

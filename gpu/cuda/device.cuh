@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the CUDA twin share: the device, its frames, how errors are reported, and what
+// a launch is given. A .cu file is C with kernels.
+#ifndef POSED_GPU_CUDA_DEVICE_CUH
+#define POSED_GPU_CUDA_DEVICE_CUH
+
+#include <cuda_runtime.h>
+
+extern "C" {
+#include "gpu/backend.h"
+}
+#include "gpu/kernels/bilateral.h"
+#include "gpu/kernels/icp.h"
+#include "gpu/kernels/solve.h"
+
+#define CUDA_MAX_HOST_RANGES 1024
+
+// How depth becomes filtered depth; the same for every frame of a device.
+struct cuda_filter {
+    float m_per_unit, depth_min_m, depth_max_m;
+    float cut_sigmas;
+    float spatial[BILATERAL_WINDOW * BILATERAL_WINDOW]; // [dy + r][dx + r], pitch 2 r + 1
+    int radius_px;
+};
+
+// What an alignment is told, in the device's precision.
+struct cuda_align {
+    struct map_px *source[GPU_LEVELS];
+    const struct map_px *target[GPU_LEVELS];
+    struct icp_pose start; // T_reference_frame
+    struct icp_gates gates;
+    int iterations[GPU_LEVELS];
+    float stop2_m2[GPU_LEVELS]; // a level is left when the squared step is below; 0: never
+    float converged2_m2[GPU_LEVELS];
+};
+
+// What it leaves: the last iteration's sums and the pose.
+struct cuda_result {
+    double sums[ICP_N_SUMS], information_sums[ICP_N_SUMS];
+    struct icp_pose pose;
+    float size2_m2;
+    uint32_t n_iterations[GPU_LEVELS];
+    uint32_t solvable, converged;
+    float stage_us[GPU_N_STAGES];
+};
+
+struct gpu_frame {
+    struct map_px *maps[GPU_LEVELS]; // on the device, one allocation
+    float stage_us[GPU_N_STAGES];    // of the prepare that filled it
+};
+
+struct cuda_host_range {
+    const char *begin;
+    size_t bytes;
+};
+
+struct cuda_device {
+    struct gpu gpu; // first
+    struct log_sink log;
+    int device;
+    int n_sms;
+    float us_per_cycle;
+    bool logged_error; // one line per device is enough: what follows is its consequence
+    cudaStream_t stream;
+    struct level_camera cameras[GPU_LEVELS];
+    struct cuda_filter filter;
+    const uint16_t *next_depth; // pinned; what the caller said comes next
+    uint16_t *staging;          // pinned: frames that do not come from gpu_host_alloc
+    size_t raw_bytes;           // rounded up
+    struct cuda_host_range ranges[CUDA_MAX_HOST_RANGES]; // pinned memory handed out
+    int n_ranges;
+
+    const struct cuda_path *path;
+    struct cuda_fused *fused; // one of these
+    struct cuda_plain *plain;
+};
+
+// Two ways to run the operations: one cooperative kernel (frame.cu), many small ones (plain.cu).
+// `depth` NULL: align only. `align` NULL: prepare only. `depth` is pinned and 16-byte aligned.
+struct cuda_path {
+    const char *name;
+    int (*open)(struct cuda_device *device);
+    void (*close)(struct cuda_device *device);
+    int (*run)(struct cuda_device *device, const uint16_t *depth, struct gpu_frame *frame,
+               const struct cuda_align *align, struct cuda_result *out);
+};
+
+extern const struct cuda_path cuda_path_fused, cuda_path_plain;
+
+// -EIO (-ENOMEM when that is what it was) after logging expression, file and line; 0 for success.
+int cuda_check(struct cuda_device *device, cudaError_t error, const char *expression,
+               const char *file, int line);
+#define CUDA_TRY(device, expression) \
+    cuda_check((device), (expression), #expression, __FILE__, __LINE__)
+
+#endif

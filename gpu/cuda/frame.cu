@@ -1,0 +1,826 @@
+// SPDX-License-Identifier: Apache-2.0
+// A frame in one launch: one cooperative kernel uploads the raw depth, filters it, makes the maps
+// of three levels, runs all iterations of all levels, and leaves the pose in mapped host memory,
+// where the host polls for it. There is one exchange between the blocks per iteration and no host
+// round trip at all.
+//
+// Upload: all blocks copy, straight from the host's memory; blocks that the frame does not need
+// upload the next one meanwhile, when the caller has named it (gpu_prefetch).
+//
+// Loop: each block keeps its pieces' source pixels, in registers for a level. Source and sums never
+// leave the block; a reference pixel is one 16-byte read. What an iteration takes is latency:
+// exchange, reduction and solve, beside the pixels.
+#include "gpu/cuda/exchange.cuh"
+#include "gpu/cuda/icp.cuh"
+#include "gpu/cuda/tile.cuh"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FUSED_THREADS    512
+#define FUSED_WARPS      (FUSED_THREADS / 32)
+#define SMALL_ROUNDS     3 // pieces of a block whose source pixels fit into registers
+#define SMALL_MAX_PX(l)  (((SMALL_ROUNDS * PIECE_PX(l)) + LEVEL_THREADS(l) - 1) / LEVEL_THREADS(l))
+// Threads that work on a level. On the coarse ones a thread takes two pixels rather than few
+// threads one each, because a warp's sums cost as much as four of its pixels.
+#define LEVEL_THREADS(l) ((l) == 0 ? FUSED_THREADS : (l) == 1 ? 320 : 160)
+#define MAX_SPARE        4   // blocks that upload the next frame; four fill the bus
+#define UPLOAD_AHEAD     4   // 16-byte loads of a thread on their way at once
+#define POLL_PATIENCE    2e9 // ns; a frame takes 1e5
+
+SOLVE_DEFINE(float)
+
+// Result in mapped host memory: 16-byte words, written and seen as one, of three 32-bit payloads
+// and the launch's tag. The payloads in order:
+enum result_payload {
+    RESULT_SUMS = 0, // ICP_N_SUMS doubles, low half first
+    RESULT_POSE = 2 * ICP_N_SUMS,
+    RESULT_INFORMATION = RESULT_POSE + 12, // ICP_N_SUMS floats
+    RESULT_SIZE2 = RESULT_INFORMATION + ICP_N_SUMS,
+    RESULT_ITERATIONS,
+    RESULT_FLAGS = RESULT_ITERATIONS + GPU_LEVELS, // solvable | converged << 1
+    RESULT_STAGES,
+    RESULT_N = RESULT_STAGES + GPU_N_STAGES,
+    RESULT_N_WORDS = (RESULT_N + 2) / 3,
+};
+
+struct fused_params {
+    struct cuda_filter filter;
+    struct level_camera cameras[GPU_LEVELS];
+    struct cuda_align align;
+    float scales[ICP_N_SUMS]; // fixed point of each sum
+    const uint4 *depth;       // host memory; NULL: no upload
+    uint4 *raw;
+    const uint4 *next_depth; // host memory: the frame after this one; NULL: none
+    uint4 *next_raw;
+    bool prepare_wanted;
+    struct map_px *maps[GPU_LEVELS]; // of the frame
+    bool align_wanted;
+    unsigned n_units;                 // 16-byte units of the raw image
+    int n_blocks;                     // that work on the frame; further ones upload the next
+    int n_pieces, pieces_x, n_rounds; // a round: one piece for each block
+    unsigned *arrivals;               // a counter that only grows
+    unsigned arrivals_target;         // what it shows when all blocks of this launch arrived
+    struct exchange_memory exchange;
+    uint4 *result;
+    unsigned tag;
+};
+
+struct __align__(16) fused_shared
+{
+    union {
+        struct tile tiles[TILE_GROUP];
+        float partial[FUSED_WARPS][ICP_N_SUMS];
+    };
+    float sums[ICP_N_SUMS];
+    struct icp_pose pose;
+    struct icp_gates gates;
+    int state; // enum loop_state
+    // Warp 0's own; here so that it costs the other warps no registers.
+    struct exchange_shared exchange;
+    long long totals[ICP_N_SUMS];
+    float scales[ICP_N_SUMS], inv_scales[ICP_N_SUMS];
+    float size2_m2;
+    int n_iterations[GPU_LEVELS];
+    int solvable, converged;
+    float information[ICP_N_SUMS];
+    unsigned payload[3 * RESULT_N_WORDS];
+    long long clocks[GPU_N_STAGES + 1]; // start, then the end of each stage
+    // Behind it: the corners of the block's pieces, then (SMALL only) their source pixels, level by
+    // level.
+};
+
+enum loop_state { LOOP_GO_ON, LOOP_LEVEL_DONE, LOOP_STOP };
+
+static __device__ __forceinline__ struct piece_corner *shared_corners(struct fused_shared *s)
+{
+    return (struct piece_corner *)(s + 1);
+}
+
+static __host__ __device__ __forceinline__ size_t corners_bytes(int n_rounds)
+{
+    return ((size_t)n_rounds * sizeof(struct piece_corner) + 15) / 16 * 16;
+}
+
+static __device__ __forceinline__ float4 *shared_source(struct fused_shared *s, int n_rounds)
+{
+    return (float4 *)((char *)(s + 1) + corners_bytes(n_rounds));
+}
+
+static __device__ __forceinline__ void clock_mark(struct fused_shared *s, int stage)
+{
+    if (threadIdx.x == 0)
+        s->clocks[stage] = clock64();
+}
+
+static __device__ __forceinline__ unsigned load_acquire(const unsigned *address)
+{
+    unsigned value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+    return value;
+}
+
+static __device__ __forceinline__ void add_release(unsigned *address)
+{
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(address) : "memory");
+}
+
+// The upload: each block copies its share of the image, in 16-byte units, from the host's memory to
+// the device's, where the tiles with their halos are read from (read from the host with halos, the
+// frame takes 51 us instead of 14). Rejected: the image in three bands, each filtered while the
+// next one is on the bus. The bus serves the blocks so unevenly that the first band is complete no
+// earlier than the last, with plain loads, asynchronous copies or bulk copies, asked for at once or
+// one after another: 93 to 98 us a frame instead of 89.
+static __device__ __forceinline__ void upload_share(const struct fused_params *p, unsigned *first,
+                                                    unsigned *end)
+{
+    unsigned n = (unsigned)p->n_blocks, share = (p->n_units + n - 1) / n;
+    *first = blockIdx.x * share;
+    *end = min(*first + share, p->n_units);
+}
+
+static __device__ __forceinline__ void upload_begin(const struct fused_params *p,
+                                                    uint4 held[UPLOAD_AHEAD])
+{
+    unsigned first, end;
+    upload_share(p, &first, &end);
+#pragma unroll
+    for (unsigned i = 0; i < UPLOAD_AHEAD; i++) {
+        unsigned unit = first + threadIdx.x + i * FUSED_THREADS;
+        if (unit < end)
+            held[i] = __ldcv(p->depth + unit);
+    }
+}
+
+static __device__ __forceinline__ void upload_finish(const struct fused_params *p,
+                                                     uint4 held[UPLOAD_AHEAD])
+{
+    unsigned first, end;
+    upload_share(p, &first, &end);
+    for (; first < end; first += UPLOAD_AHEAD * FUSED_THREADS) {
+#pragma unroll
+        for (unsigned i = 0; i < UPLOAD_AHEAD; i++) {
+            unsigned unit = first + threadIdx.x + i * FUSED_THREADS;
+            if (unit < end)
+                __stcg(p->raw + unit, held[i]);
+            unit += UPLOAD_AHEAD * FUSED_THREADS;
+            if (unit < end)
+                held[i] = __ldcv(p->depth + unit);
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        add_release(p->arrivals);
+        while ((int)(load_acquire(p->arrivals) - p->arrivals_target) < 0)
+            ;
+    }
+    __syncthreads();
+}
+
+// What the blocks that have no part in the frame do meanwhile: the upload of the next one.
+static __device__ __forceinline__ void upload_next(const struct fused_params *p)
+{
+    const unsigned n_threads = (gridDim.x - (unsigned)p->n_blocks) * FUSED_THREADS;
+    unsigned unit = (blockIdx.x - (unsigned)p->n_blocks) * FUSED_THREADS + threadIdx.x;
+    for (; unit < p->n_units; unit += UPLOAD_AHEAD * n_threads) {
+        uint4 held[UPLOAD_AHEAD];
+#pragma unroll
+        for (unsigned i = 0; i < UPLOAD_AHEAD; i++)
+            if (unit + i * n_threads < p->n_units)
+                held[i] = __ldcv(p->next_depth + unit + i * n_threads);
+#pragma unroll
+        for (unsigned i = 0; i < UPLOAD_AHEAD; i++)
+            if (unit + i * n_threads < p->n_units)
+                __stcg(p->next_raw + unit + i * n_threads, held[i]);
+    }
+}
+
+// Where pixel i of a block's pieces lies on a level.
+struct local_px {
+    int x, y;
+    bool inside;
+};
+
+template <int LEVEL>
+static __device__ __forceinline__ struct local_px local_px_of(const struct fused_params *p,
+                                                              struct fused_shared *s, int i)
+{
+    const int w = PIECE_W >> LEVEL, n = PIECE_PX(LEVEL), n_local = p->n_rounds * n;
+    int round = i / n, k = i % n;
+    struct piece_corner corner = shared_corners(s)[i < n_local ? round : 0];
+    struct local_px px;
+    px.x = (corner.x >> LEVEL) + k % w;
+    px.y = (corner.y >> LEVEL) + k / w;
+    px.inside =
+        (i < n_local) & (px.x < p->cameras[LEVEL].width_px) & (px.y < p->cameras[LEVEL].height_px);
+    return px;
+}
+
+// First pixel of a level in the block's source array.
+template <int LEVEL>
+static __device__ __forceinline__ int source_offset(const struct fused_params *p)
+{
+    return p->n_rounds * (LEVEL > 0 ? PIECE_PX(0) : 0) +
+           p->n_rounds * (LEVEL > 1 ? PIECE_PX(1) : 0);
+}
+
+// Maps of the n pieces from round `first` on.
+template <int LEVEL, bool SMALL>
+static __device__ __forceinline__ void write_level(const struct fused_params *p,
+                                                   struct fused_shared *s, int first, int n)
+{
+    const struct level_camera *camera = &p->cameras[LEVEL];
+    const int w = PIECE_W >> LEVEL, n_px = PIECE_PX(LEVEL);
+    for (int i = (int)threadIdx.x; i < n * n_px; i += FUSED_THREADS) {
+        const struct piece_corner corner = shared_corners(s)[first + i / n_px];
+        int u0 = corner.x >> LEVEL, v0 = corner.y >> LEVEL;
+        int x = i % n_px % w, y = i % n_px / w;
+        float4 px = tile_map_px(&s->tiles[i / n_px], camera, LEVEL, u0, v0, x, y);
+        if (SMALL)
+            shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + first * n_px + i] = px;
+        if (u0 + x < camera->width_px && v0 + y < camera->height_px)
+            ((float4 *)p->maps[LEVEL])[(v0 + y) * camera->width_px + u0 + x] = px;
+    }
+}
+
+template <bool SMALL>
+static __device__ __forceinline__ void prepare(const struct fused_params *p, struct fused_shared *s)
+{
+    for (int first = 0; first < p->n_rounds; first += TILE_GROUP) {
+        const int n = min(TILE_GROUP, p->n_rounds - first);
+        tiles_load(s->tiles, n, shared_corners(s) + first, &p->filter, &p->cameras[0],
+                   (const uint16_t *)p->raw);
+        __syncthreads();
+        tiles_filter(s->tiles, n, &p->filter);
+        __syncthreads();
+        clock_mark(s, GPU_STAGE_FILTER + 1);
+        write_level<0, SMALL>(p, s, first, n);
+        write_level<1, SMALL>(p, s, first, n);
+        write_level<2, SMALL>(p, s, first, n);
+    }
+    clock_mark(s, GPU_STAGE_MAPS + 1);
+}
+
+template <int LEVEL>
+static __device__ __forceinline__ float4 read_source(const struct fused_params *p,
+                                                     struct local_px at)
+{
+    float4 px = {0, 0, 0, 0};
+    if (at.inside)
+        px = ((const float4 *)p->align.source[LEVEL])[at.y * p->cameras[LEVEL].width_px + at.x];
+    return px;
+}
+
+// The source of an alignment whose frame was prepared by an earlier launch.
+template <int LEVEL>
+static __device__ __forceinline__ void load_source(const struct fused_params *p,
+                                                   struct fused_shared *s)
+{
+    for (int i = (int)threadIdx.x; i < p->n_rounds * PIECE_PX(LEVEL); i += FUSED_THREADS)
+        shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + i] =
+            read_source<LEVEL>(p, local_px_of<LEVEL>(p, s, i));
+}
+
+// Warp 0: the block's sum number `lane`, in fixed point.
+template <int N_WARPS>
+static __device__ __forceinline__ long long block_sum(const struct fused_shared *s, unsigned lane)
+{
+    float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+    for (int warp = 0; warp < N_WARPS; warp++)
+        sums[warp % 4] += s->partial[warp][lane];
+    return __float2ll_rn(((sums[0] + sums[1]) + (sums[2] + sums[3])) * s->scales[lane]);
+}
+
+// Warp 0, between the two barriers of an iteration: the block's sums, everybody's sums, the step.
+// Without a branch until the end: a single warp has nothing else to hide a latency behind.
+template <int LEVEL, int N_WARPS>
+static __device__ __forceinline__ void
+iteration_end(const struct fused_params *p, struct fused_shared *s, unsigned set, bool last)
+{
+    const unsigned lane = threadIdx.x;
+    exchange_add(&p->exchange, lane, set, block_sum<N_WARPS>(s, lane));
+    struct icp_pose pose = s->pose;
+    struct icp_gates gates = s->gates;
+    float inv_scale = s->inv_scales[lane];
+    long long total = exchange_wait(&s->exchange, &p->exchange, lane, set, (unsigned)p->n_blocks);
+    s->sums[lane] = __ll2float_rn(total) * inv_scale;
+    __syncwarp();
+    float sums[ICP_N_SUMS], twist[6];
+#pragma unroll
+    for (int i = 0; i < ICP_N_SUMS; i++)
+        sums[i] = s->sums[i];
+    bool solvable = solve_step_float(sums, LEVEL, twist);
+    float size2_m2 = solve_step_size2_float(sums, twist);
+    icp_gates_update(&gates, sums[ICP_SUM_ABS], sums[ICP_SUM_PAIRS]);
+    pose = icp_pose_step(twist, &pose);
+    bool done = last | (size2_m2 < p->align.stop2_m2[LEVEL]);
+    s->totals[lane] = total;
+    if (lane == 0) {
+        s->state = !solvable ? LOOP_STOP : done ? LOOP_LEVEL_DONE : LOOP_GO_ON;
+        s->solvable = solvable;
+        if (solvable) {
+            s->pose = pose;
+            s->gates = gates;
+            s->size2_m2 = size2_m2;
+            s->converged = size2_m2 < p->align.converged2_m2[LEVEL];
+            s->n_iterations[LEVEL]++;
+        }
+    }
+}
+
+// The gates of an iteration: the fixed ones from the launch's parameters, where they are constants
+// to the code, the others from shared memory.
+static __device__ __forceinline__ struct icp_gates gates_now(const struct fused_params *p,
+                                                             const struct fused_shared *s)
+{
+    struct icp_gates gates = p->align.gates;
+    gates.inv_cut2 = s->gates.inv_cut2;
+    gates.cap_m = s->gates.cap_m;
+    return gates;
+}
+
+// The pixels of a thread, which wait in registers. The next one's target is on its way while the
+// one before is added.
+template <int LEVEL, int MAX_PX>
+static __device__ __forceinline__ void
+sum_registers(const struct fused_params *p, const struct fused_shared *s,
+              const struct icp_source source[MAX_PX], float sums[ICP_N_SUMS])
+{
+    const struct level_camera *camera = &p->cameras[LEVEL];
+    const float4 *target = (const float4 *)p->align.target[LEVEL];
+    const struct icp_pose pose = s->pose;
+    const struct icp_gates running = gates_now(p, s), gates = icp_gates_at(&running, LEVEL);
+    struct icp_landing landings[2];
+    icp_land(camera, &pose, &source[0], target, &landings[0]);
+#pragma unroll
+    for (int k = 0; k < MAX_PX; k++) {
+        if (k + 1 < MAX_PX)
+            icp_land(camera, &pose, &source[k + 1 < MAX_PX ? k + 1 : 0], target,
+                     &landings[(k + 1) % 2]);
+        icp_add(camera, &gates, &pose, &source[k], &landings[k % 2], sums);
+    }
+}
+
+// The pixels of a thread, read from the maps in each iteration: two ahead, their targets one ahead.
+template <int LEVEL>
+static __device__ __forceinline__ void sum_memory(const struct fused_params *p,
+                                                  struct fused_shared *s, float sums[ICP_N_SUMS])
+{
+    const struct level_camera *camera = &p->cameras[LEVEL];
+    const float4 *target = (const float4 *)p->align.target[LEVEL];
+    const int n_local = p->n_rounds * PIECE_PX(LEVEL);
+    const struct icp_pose pose = s->pose;
+    const struct icp_gates running = gates_now(p, s), gates = icp_gates_at(&running, LEVEL);
+    int i = (int)threadIdx.x;
+    struct local_px at = local_px_of<LEVEL>(p, s, i);
+    struct local_px next_at = local_px_of<LEVEL>(p, s, i + FUSED_THREADS);
+    struct icp_source one = icp_source_of(camera, at.x, at.y, read_source<LEVEL>(p, at));
+    float4 next_px = read_source<LEVEL>(p, next_at);
+    struct icp_landing landing;
+    icp_land(camera, &pose, &one, target, &landing);
+    for (; i < n_local; i += FUSED_THREADS) {
+        struct local_px far_at = local_px_of<LEVEL>(p, s, i + 2 * FUSED_THREADS);
+        float4 far_px = read_source<LEVEL>(p, far_at);
+        struct icp_source next = icp_source_of(camera, next_at.x, next_at.y, next_px);
+        struct icp_landing next_landing;
+        icp_land(camera, &pose, &next, target, &next_landing);
+        icp_add(camera, &gates, &pose, &one, &landing, sums);
+        sums[ICP_SUM_VALID] += icp_source_valid(&one) ? 1.0f : 0.0f;
+        one = next;
+        landing = next_landing;
+        next_at = far_at;
+        next_px = far_px;
+    }
+}
+
+// All iterations of a level. SMALL: the block's source pixels fit into registers; else they are
+// read in each iteration. Returns false when not solvable.
+template <int LEVEL, bool SMALL>
+static __device__ __forceinline__ bool icp_level(const struct fused_params *p,
+                                                 struct fused_shared *s, unsigned *set)
+{
+    const int threads = SMALL ? LEVEL_THREADS(LEVEL) : FUSED_THREADS, max_px = SMALL_MAX_PX(LEVEL);
+    const int tid = (int)threadIdx.x;
+    struct icp_source source[max_px];
+    float n_valid = 0.0f;
+    if (tid == 0)
+        s->converged = 0;
+    if (p->align.iterations[LEVEL] == 0)
+        return true;
+    if (SMALL && tid < threads) {
+#pragma unroll
+        for (int k = 0; k < max_px; k++) {
+            int i = tid + k * threads;
+            float4 px = {0, 0, 0, 0};
+            struct local_px at = local_px_of<LEVEL>(p, s, i);
+            if (at.inside)
+                px = shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + i];
+            source[k] = icp_source_of(&p->cameras[LEVEL], at.x, at.y, px);
+            n_valid += icp_source_valid(&source[k]) ? 1.0f : 0.0f;
+        }
+    }
+    for (int iteration = 1;; iteration++) {
+        if (tid < threads) {
+            float sums[ICP_N_SUMS];
+#pragma unroll
+            for (int i = 0; i < ICP_N_SUMS; i++)
+                sums[i] = 0.0f;
+            sums[ICP_SUM_VALID] = n_valid;
+            if (SMALL)
+                sum_registers<LEVEL, max_px>(p, s, source, sums);
+            else
+                sum_memory<LEVEL>(p, s, sums);
+            s->partial[tid / 32][tid % 32] = warp_transpose_sum(sums, (unsigned)tid % 32);
+        }
+        __syncthreads();
+        if (tid < 32)
+            iteration_end<LEVEL, threads / 32>(p, s, *set, iteration == p->align.iterations[LEVEL]);
+        *set ^= 1;
+        __syncthreads();
+        int state = s->state;
+        if (state != LOOP_GO_ON)
+            return state != LOOP_STOP;
+    }
+}
+
+// The information pass (gpu.h) on the coarsest level. The other blocks leave their share and go;
+// block 0 waits for it.
+template <bool SMALL>
+static __device__ __forceinline__ void icp_information(const struct fused_params *p,
+                                                       struct fused_shared *s, unsigned set)
+{
+    const int LEVEL = GPU_LEVELS - 1, tid = (int)threadIdx.x, n = p->n_rounds * PIECE_PX(LEVEL);
+    const struct level_camera *camera = &p->cameras[LEVEL];
+    const struct icp_pose pose = s->pose;
+    const struct icp_gates gates = gates_now(p, s);
+    float sums[ICP_N_SUMS];
+#pragma unroll
+    for (int i = 0; i < ICP_N_SUMS; i++)
+        sums[i] = 0.0f;
+    for (int i = tid; i < n; i += FUSED_THREADS) {
+        struct local_px at = local_px_of<LEVEL>(p, s, i);
+        float4 px = SMALL ? shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + i]
+                          : read_source<LEVEL>(p, at);
+        struct icp_source one = icp_source_of(camera, at.x, at.y, px);
+        struct icp_landing landing;
+        icp_land(camera, &pose, &one, (const float4 *)p->align.target[LEVEL], &landing);
+        icp_add_information(camera, &gates, &pose, &one, &landing, sums);
+    }
+    s->partial[tid / 32][tid % 32] = warp_transpose_sum(sums, (unsigned)tid % 32);
+    __syncthreads();
+    if (tid >= 32)
+        return;
+    exchange_add(&p->exchange, (unsigned)tid, set, block_sum<FUSED_WARPS>(s, (unsigned)tid));
+    if (blockIdx.x == 0)
+        s->information[tid] = (float)exchange_wait(&s->exchange, &p->exchange, (unsigned)tid, set,
+                                                   (unsigned)p->n_blocks) *
+                              s->inv_scales[tid];
+}
+
+// Warp 0 of block 0.
+static __device__ __forceinline__ void put_result(const struct fused_params *p,
+                                                  struct fused_shared *s)
+{
+    const unsigned lane = threadIdx.x;
+    unsigned *payload = s->payload;
+    double sum = (double)s->totals[lane] * (double)s->inv_scales[lane];
+    unsigned long long bits = (unsigned long long)__double_as_longlong(sum);
+    payload[RESULT_SUMS + 2 * lane] = (unsigned)bits;
+    payload[RESULT_SUMS + 2 * lane + 1] = (unsigned)(bits >> 32);
+    payload[RESULT_INFORMATION + lane] = __float_as_uint(s->information[lane]);
+    if (lane < 12)
+        payload[RESULT_POSE + lane] =
+            __float_as_uint(lane < 9 ? s->pose.r[lane] : s->pose.t_m[lane - 9]);
+    else if (lane == 12)
+        payload[RESULT_SIZE2] = __float_as_uint(s->size2_m2);
+    else if (lane == 13)
+        payload[RESULT_FLAGS] = (s->solvable ? 1u : 0u) | (s->converged ? 2u : 0u);
+    else if (lane < 14 + GPU_LEVELS)
+        payload[RESULT_ITERATIONS + lane - 14] = (unsigned)s->n_iterations[lane - 14];
+    else if (lane >= 20 && lane < 20 + GPU_N_STAGES)
+        payload[RESULT_STAGES + lane - 20] =
+            (unsigned)(s->clocks[lane - 19] - s->clocks[lane - 20]);
+    __syncwarp();
+    for (unsigned word = lane; word < RESULT_N_WORDS; word += 32)
+        asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p->result + word),
+                     "r"(payload[3 * word]), "r"(payload[3 * word + 1]), "r"(payload[3 * word + 2]),
+                     "r"(p->tag)
+                     : "memory");
+}
+
+static __device__ __forceinline__ void shared_begin(const struct fused_params *p,
+                                                    struct fused_shared *s)
+{
+    const unsigned lane = threadIdx.x;
+    if (lane >= 32)
+        return;
+    exchange_begin(&s->exchange, &p->exchange, lane);
+    s->scales[lane] = p->scales[lane];
+    s->inv_scales[lane] = 1.0f / p->scales[lane]; // powers of two: exact
+    s->totals[lane] = 0;
+    s->information[lane] = 0.0f;
+    if (lane < GPU_LEVELS)
+        s->n_iterations[lane] = 0;
+    if (lane == 0) {
+        s->pose = p->align.start;
+        s->gates = p->align.gates;
+        s->size2_m2 = 0.0f;
+        s->solvable = 1;
+        s->converged = 0;
+        for (int i = 1; i <= GPU_STAGE_MAPS + 1; i++)
+            s->clocks[i] = s->clocks[0];
+    }
+}
+
+template <bool SMALL>
+__global__ void __launch_bounds__(FUSED_THREADS, 1)
+    fused_frame(const __grid_constant__ struct fused_params params)
+{
+    extern __shared__ char shared_bytes[];
+    struct fused_shared *s = (struct fused_shared *)shared_bytes;
+    const struct fused_params *p = &params;
+    uint4 held[UPLOAD_AHEAD];
+    if ((int)blockIdx.x >= p->n_blocks) {
+        upload_next(p);
+        return;
+    }
+    clock_mark(s, 0);
+    if (p->depth)
+        upload_begin(p, held);
+    shared_begin(p, s);
+    for (int round = (int)threadIdx.x; round < p->n_rounds; round += FUSED_THREADS) {
+        int piece = round * p->n_blocks + (int)blockIdx.x;
+        struct piece_corner corner = {NO_PIECE, NO_PIECE};
+        if (piece < p->n_pieces) {
+            corner.x = piece % p->pieces_x * PIECE_W;
+            corner.y = piece / p->pieces_x * PIECE_H;
+        }
+        shared_corners(s)[round] = corner;
+    }
+    __syncthreads();
+    if (p->depth) {
+        upload_finish(p, held);
+        clock_mark(s, GPU_STAGE_UPLOAD + 1);
+    }
+    if (p->prepare_wanted) {
+        prepare<SMALL>(p, s);
+    } else if (SMALL) {
+        load_source<0>(p, s);
+        load_source<1>(p, s);
+        load_source<2>(p, s);
+    }
+    __syncthreads();
+    if (p->align_wanted) {
+        unsigned set = 0;
+        bool solvable = icp_level<2, SMALL>(p, s, &set);
+        if (solvable)
+            solvable = icp_level<1, SMALL>(p, s, &set);
+        if (solvable)
+            solvable = icp_level<0, SMALL>(p, s, &set);
+        if (solvable)
+            icp_information<SMALL>(p, s, set);
+    }
+    if (blockIdx.x == 0 && threadIdx.x < 32) {
+        clock_mark(s, GPU_STAGE_ALIGN + 1);
+        __syncwarp();
+        put_result(p, s);
+        exchange_end(&s->exchange, &p->exchange, threadIdx.x);
+    }
+}
+
+struct cuda_fused {
+    struct fused_params params; // what does not change from frame to frame
+    int n_spare;                // blocks that upload the next frame
+    uint4 *raw[2];              // by turns: this frame, the next
+    bool small;
+    size_t shared_bytes;
+    uint4 *result; // mapped host memory
+    unsigned n_launches, n_uploads;
+    float scales_for_m2; // squared distance gate that params.scales are made for
+};
+
+static void fused_close(struct cuda_device *device)
+{
+    struct cuda_fused *fused = device->fused;
+    if (!fused)
+        return;
+    cudaFree(fused->raw[0]);
+    cudaFree(fused->raw[1]);
+    cudaFree(fused->params.exchange.words);
+    cudaFree(fused->params.exchange.bases);
+    cudaFree(fused->params.arrivals);
+    cudaFreeHost(fused->result);
+    free(fused);
+    device->fused = NULL;
+}
+
+static const void *fused_kernel(bool small)
+{
+    return small ? (const void *)fused_frame<true> : (const void *)fused_frame<false>;
+}
+
+static int fused_memory(struct cuda_device *device, struct cuda_fused *fused)
+{
+    struct fused_params *p = &fused->params;
+    const size_t words = EXCHANGE_N_WORDS * sizeof *p->exchange.words;
+    const size_t bases = EXCHANGE_N_BASES * sizeof *p->exchange.bases;
+    const size_t results = RESULT_N_WORDS * sizeof *fused->result;
+    int rc = CUDA_TRY(device, cudaMalloc((void **)&p->exchange.words, words));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaMalloc((void **)&p->exchange.bases, bases));
+    for (int i = 0; i < 2 && rc == 0; i++)
+        rc = CUDA_TRY(device, cudaMalloc((void **)&fused->raw[i], device->raw_bytes));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaMalloc((void **)&p->arrivals, sizeof *p->arrivals));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaHostAlloc((void **)&fused->result, results, cudaHostAllocMapped));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaMemsetAsync(p->exchange.words, 0, words, device->stream));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaMemsetAsync(p->exchange.bases, 0, bases, device->stream));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaMemsetAsync(p->arrivals, 0, sizeof *p->arrivals, device->stream));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaStreamSynchronize(device->stream));
+    if (rc == 0) {
+        memset(fused->result, 0, results);
+        rc = CUDA_TRY(device, cudaHostGetDevicePointer((void **)&p->result, fused->result, 0));
+    }
+    return rc;
+}
+
+static int fused_open(struct cuda_device *device)
+{
+    int cooperative = 0, shared_max = 0, per_sm = 0;
+    int rc = CUDA_TRY(
+        device, cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, device->device));
+    if (rc == 0)
+        rc = CUDA_TRY(device,
+                      cudaDeviceGetAttribute(&shared_max, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                             device->device));
+    if (rc < 0)
+        return rc;
+    if (!cooperative)
+        return -ENOTSUP;
+    struct cuda_fused *fused = (struct cuda_fused *)calloc(1, sizeof *fused);
+    if (!fused)
+        return -ENOMEM;
+    device->fused = fused;
+    struct fused_params *p = &fused->params;
+    p->filter = device->filter;
+    memcpy(p->cameras, device->cameras, sizeof p->cameras);
+    p->pieces_x = (p->cameras[0].width_px + PIECE_W - 1) / PIECE_W;
+    p->n_pieces = p->pieces_x * ((p->cameras[0].height_px + PIECE_H - 1) / PIECE_H);
+
+    int share = device->n_sms;
+    if (device->gpu.settings.n_sharing > 1)
+        share = share / (int)device->gpu.settings.n_sharing;
+    share = share < 4 ? 4 : share > EXCHANGE_MAX_BLOCKS ? EXCHANGE_MAX_BLOCKS : share;
+    p->n_rounds = (p->n_pieces + share - 1) / share;
+    p->n_blocks = (p->n_pieces + p->n_rounds - 1) / p->n_rounds;
+    fused->shared_bytes = sizeof(struct fused_shared) + corners_bytes(p->n_rounds);
+    size_t source_bytes = (size_t)p->n_rounds * PIECE_ALL_PX * sizeof(float4);
+    fused->small =
+        p->n_rounds <= SMALL_ROUNDS && fused->shared_bytes + source_bytes <= (size_t)shared_max;
+    fused->shared_bytes += fused->small ? source_bytes : 0;
+
+    p->n_units = (unsigned)(device->raw_bytes / sizeof *p->raw);
+
+    const void *kernel = fused_kernel(fused->small);
+    rc = CUDA_TRY(device, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               (int)fused->shared_bytes));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                                  &per_sm, kernel, FUSED_THREADS, fused->shared_bytes));
+    if (rc == 0 && per_sm * device->n_sms < p->n_blocks)
+        rc = -ENOTSUP;
+    if (device->gpu.settings.n_sharing <= 1 && per_sm * device->n_sms > p->n_blocks)
+        fused->n_spare = per_sm * device->n_sms - p->n_blocks;
+    fused->n_spare = fused->n_spare > MAX_SPARE ? MAX_SPARE : fused->n_spare;
+    if (rc == 0)
+        rc = fused_memory(device, fused);
+    if (rc < 0)
+        fused_close(device);
+    return rc;
+}
+
+// No sum of its kind can exceed these: n pixels, weights and normals of at most 1, residuals within
+// the gate, lever arms within the depth range at the image's corner.
+static void scales_fill(const struct cuda_device *device, const struct cuda_align *align,
+                        float scales[ICP_N_SUMS])
+{
+    const struct level_camera *c = &device->cameras[0];
+    const struct icp_gates widest = icp_gates_at(&align->gates, GPU_LEVELS - 1);
+    double n_px = (double)c->width_px * c->height_px, gate_m = sqrt((double)widest.distance2_m2);
+    double x = fmax(c->cx_px, c->width_px - c->cx_px) * fabs((double)c->inv_fx);
+    double y = fmax(c->cy_px, c->height_px - c->cy_px) * fabs((double)c->inv_fy);
+    double arm_m = (double)device->filter.depth_max_m * sqrt(1 + x * x + y * y) + gate_m;
+    for (int i = 0, k = ICP_SUM_H; i < 6; i++) {
+        for (int j = i; j < 6; j++, k++)
+            scales[k] = exchange_scale(n_px * (i < 3 ? 1 : arm_m) * (j < 3 ? 1 : arm_m));
+        scales[ICP_SUM_G + i] = exchange_scale(n_px * gate_m * (i < 3 ? 1 : arm_m));
+    }
+    scales[ICP_SUM_WRR] = exchange_scale(n_px * gate_m * gate_m);
+    scales[ICP_SUM_W] = scales[ICP_SUM_PAIRS] = scales[ICP_SUM_VALID] = exchange_scale(n_px);
+    scales[ICP_SUM_ABS] = exchange_scale(n_px * gate_m);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+// Waits until the word shows the launch's tag. Asks the stream now and then, because after an error
+// the word never comes.
+static int result_await(struct cuda_device *device, const uint4 *word, unsigned tag)
+{
+    int64_t start_ns = 0;
+    for (unsigned n = 1; __atomic_load_n(&word->w, __ATOMIC_ACQUIRE) != tag; n++) {
+        if (n % 20000 != 0)
+            continue;
+        cudaError_t error = cudaStreamQuery(device->stream);
+        if (error == cudaSuccess && __atomic_load_n(&word->w, __ATOMIC_ACQUIRE) != tag)
+            error = cudaErrorUnknown; // done, and no result
+        if (error != cudaErrorNotReady && error != cudaSuccess)
+            return CUDA_TRY(device, error);
+        if (start_ns == 0)
+            start_ns = now_ns();
+        if ((double)(now_ns() - start_ns) > POLL_PATIENCE)
+            return CUDA_TRY(device, cudaErrorLaunchTimeout);
+    }
+    return 0;
+}
+
+static int result_read(struct cuda_device *device, const struct cuda_fused *fused,
+                       struct cuda_result *out)
+{
+    uint32_t payload[3 * RESULT_N_WORDS];
+    for (int i = 0; i < RESULT_N_WORDS; i++) {
+        int rc = result_await(device, &fused->result[i], fused->params.tag);
+        if (rc < 0)
+            return rc;
+        memcpy(&payload[3 * i], &fused->result[i], 3 * sizeof payload[0]);
+    }
+    memcpy(out->sums, payload + RESULT_SUMS, sizeof out->sums);
+    memcpy(&out->pose, payload + RESULT_POSE, sizeof out->pose);
+    for (int i = 0; i < ICP_N_SUMS; i++) {
+        float sum;
+        memcpy(&sum, &payload[RESULT_INFORMATION + i], sizeof sum);
+        out->information_sums[i] = (double)sum;
+    }
+    memcpy(&out->size2_m2, payload + RESULT_SIZE2, sizeof out->size2_m2);
+    memcpy(out->n_iterations, payload + RESULT_ITERATIONS, sizeof out->n_iterations);
+    out->solvable = payload[RESULT_FLAGS] & 1;
+    out->converged = payload[RESULT_FLAGS] >> 1 & 1;
+    for (int i = 0; i < GPU_N_STAGES; i++)
+        out->stage_us[i] = (float)payload[RESULT_STAGES + i] * device->us_per_cycle;
+    return 0;
+}
+
+static int fused_run(struct cuda_device *device, const uint16_t *depth, struct gpu_frame *frame,
+                     const struct cuda_align *align, struct cuda_result *out)
+{
+    struct cuda_fused *fused = device->fused;
+    struct fused_params *p = &fused->params;
+    // A frame that an earlier launch has uploaded lies in the other buffer.
+    bool there = depth && p->next_depth == (const uint4 *)depth;
+    if (there) {
+        uint4 *swap = fused->raw[0];
+        fused->raw[0] = fused->raw[1];
+        fused->raw[1] = swap;
+    }
+    p->prepare_wanted = depth != NULL;
+    p->depth = there ? NULL : (const uint4 *)depth;
+    p->raw = fused->raw[0];
+    if (depth) {
+        p->next_depth = fused->n_spare > 0 ? (const uint4 *)device->next_depth : NULL;
+        p->next_raw = fused->raw[1];
+        device->next_depth = NULL;
+    }
+    const unsigned n_spare = depth && p->next_depth ? (unsigned)fused->n_spare : 0;
+    memcpy(p->maps, frame->maps, sizeof p->maps);
+    p->align_wanted = align != NULL;
+    if (align) {
+        p->align = *align;
+        if (fused->scales_for_m2 != align->gates.distance2_m2)
+            scales_fill(device, align, p->scales);
+        fused->scales_for_m2 = align->gates.distance2_m2;
+    }
+    if (p->depth)
+        p->arrivals_target = ++fused->n_uploads * (unsigned)p->n_blocks;
+    fused->n_launches += fused->n_launches == UINT32_MAX ? 2 : 1; // 0 is no tag
+    p->tag = fused->n_launches;
+    void *arguments[] = {p};
+    int rc = CUDA_TRY(device, cudaLaunchCooperativeKernel(fused_kernel(fused->small),
+                                                          dim3((unsigned)p->n_blocks + n_spare),
+                                                          dim3(FUSED_THREADS), arguments,
+                                                          fused->shared_bytes, device->stream));
+    return rc < 0 ? rc : result_read(device, fused, out);
+}
+
+extern const struct cuda_path cuda_path_fused = {"fused", fused_open, fused_close, fused_run};
