@@ -25,7 +25,7 @@
 #define SUFFIX ".object"
 
 static struct {
-    bool local;
+    bool local, track;
     const char *objects; // folder, NULL = found
     const char *object, *depth, *calibration, *plot;
     const char *words[3]; // of `object`: action, name, file
@@ -53,6 +53,7 @@ static posed_Reply reply;
 
 enum {
     OPTION_LOCAL = 700,
+    OPTION_TRACK,
     OPTION_OBJECT,
     OPTION_OBJECTS,
     OPTION_DEPTH,
@@ -93,6 +94,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case OPTION_LOCAL:
         options.local = true;
+        return 0;
+    case OPTION_TRACK:
+        options.track = true;
         return 0;
     case OPTION_OBJECT:
         options.object = arg;
@@ -684,7 +688,7 @@ static enum posectl_exit ask_search(struct posectl *ctl)
     enum posectl_exit result = POSECTL_FAILED;
     if (!err)
         result = posectl_send_search(ctl, options.object, uploads ? &image : NULL, &options.query,
-                                     options.region, &reply);
+                                     options.region, options.track, &reply);
     free(pixels);
     if (result)
         return result;
@@ -721,6 +725,8 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
         {"calibration", OPTION_CALIBRATION, "FILE", 0,
          "fx fy cx cy [width height], or a 3x3 camera matrix", 0},
         {"depth-scale", OPTION_SCALE, "S", 0, "Depth units in a metre (default 1000)", 0},
+        {"track", OPTION_TRACK, NULL, 0, "The daemon goes on following what it found: topic object",
+         0},
         {"preset", OPTION_PRESET, "NAME", 0, "default, or germann: the paper's search", 0},
         {"top", OPTION_TOP, "K", 0, "Distinct answers wanted (default 1)", 0},
         {"threshold", OPTION_THRESHOLD, "P", 0, "Confidence of an accepted answer (0.7)", 0},

@@ -104,13 +104,14 @@ enum posectl_exit posectl_send_object(const struct posectl *ctl, const char *nam
 enum posectl_exit posectl_send_search(const struct posectl *ctl, const char *object,
                                       const struct search_image *image,
                                       const struct search_query *query, const uint32_t region[4],
-                                      posed_Reply *out)
+                                      bool track, posed_Reply *out)
 {
     posed_SearchPose message = posed_SearchPose_init_zero;
     uint8_t encoded[posed_SearchPose_size], encoded_image[posed_DepthImage_size];
     wire_copy_text(message.objects[0], sizeof message.objects[0], object);
     message.objects_count = 1;
     message.top = query->top;
+    message.track = track;
     message.threshold = query->threshold;
     message.n_iterations = query->n_iterations;
     message.preset = query->preset == SEARCH_PRESET_GERMANN ? posed_SearchPose_Preset_GERMANN

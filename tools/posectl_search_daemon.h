@@ -12,9 +12,10 @@ __attribute__((warn_unused_result)) enum posectl_exit
 posectl_send_object(const struct posectl *ctl, const char *name, const struct search_mesh *mesh,
                     const struct search_object_settings *settings, posed_Reply *out);
 
-// `image` NULL: the newest frame of the daemon.
+// `image` NULL: the newest frame of the daemon, which then can go on following what it found.
 __attribute__((warn_unused_result)) enum posectl_exit
 posectl_send_search(const struct posectl *ctl, const char *object, const struct search_image *image,
-                    const struct search_query *query, const uint32_t region[4], posed_Reply *out);
+                    const struct search_query *query, const uint32_t region[4], bool track,
+                    posed_Reply *out);
 
 #endif
