@@ -169,10 +169,11 @@ out:
 
 static int grow_chunks(struct search_object *object, uint32_t *capacity, uint32_t n_more)
 {
-    if (object->n_chunks + n_more <= *capacity)
+    if (object->chunk_offset && object->n_chunks + n_more <= *capacity)
         return 0;
-    uint32_t wanted =
-        2 * *capacity > object->n_chunks + n_more ? 2 * *capacity : object->n_chunks + n_more;
+    // room for one at least: a view may show nothing, and there must be an array all the same
+    uint32_t needed = object->n_chunks + n_more + 1;
+    uint32_t wanted = 2 * *capacity > needed ? 2 * *capacity : needed;
     uint16_t *offset = realloc(object->chunk_offset, wanted * sizeof *offset);
     if (!offset)
         return -ENOMEM;
