@@ -4,8 +4,8 @@
 
 #include "tools/posectl.h"
 
-// posectl doctor: looks at this machine (it asks no daemon) and says what posed would miss, and what
-// to do about it. Returns POSECTL_OK, or POSECTL_FAILED when there is a problem.
+// posectl doctor: looks at this machine (it asks no daemon) and says what posed would miss, and
+// what to do about it. Returns POSECTL_OK, or POSECTL_FAILED when there is a problem.
 int posectl_doctor(struct posectl *ctl, int argc, char **argv);
 
 #endif

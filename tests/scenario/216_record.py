@@ -51,7 +51,9 @@ def scenario():
     check(live.request(get_status=requests.GetStatus()).get_status.recording == "second", "status")
     assert "already" in ctl(live, 1, "record", "start", "third").stderr
     n = len(live.poses)
-    live.wait_for(lambda: len(live.poses) > n + 20, "frames")
+    # A slow machine drops frames, before tracking and before recording.
+    live.wait_for(lambda: sum(p.reason != messages.REASON_DROPPED for p in live.poses[n:]) > 20,
+                  "frames")
     assert "second" in ctl(live, 0, "record", "stop").stdout
     live.wait_for(lambda: any(e.kind == messages.Event.RECORDING_STOPPED for e in live.events),
                   "the recording is on disk")
