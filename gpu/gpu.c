@@ -173,10 +173,29 @@ int gpu_prepare(struct gpu *gpu, const uint16_t *depth, struct gpu_frame *out_fr
     return gpu->ops->prepare(gpu, depth, out_frame);
 }
 
+static int align_settings_check(const struct gpu *gpu, const struct gpu_align_settings *s)
+{
+    uint32_t n_iterations = 0;
+    for (int level = 0; level < GPU_LEVELS; level++) {
+        n_iterations += s->iterations[level];
+        if (s->iterations[level] > GPU_MAX_ITERATIONS)
+            n_iterations = UINT32_MAX / 2;
+    }
+    const struct range ranges[] = {
+        {"iterations, all levels", n_iterations, 1, GPU_LEVELS * GPU_MAX_ITERATIONS},
+        {"gate distance [m]", s->gate_distance_m, 1e-6, 10},
+        {"gate angle [rad]", s->gate_angle_rad, 1e-3, 1.5708},
+    };
+    return ranges_check(&gpu->settings.log, ranges, sizeof ranges / sizeof *ranges);
+}
+
 int gpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_frame *reference,
               const struct se3 *T_reference_frame, const struct gpu_align_settings *settings,
               struct gpu_alignment *out)
 {
+    int rc = align_settings_check(gpu, settings);
+    if (rc < 0)
+        return rc;
     return gpu->ops->align(gpu, frame, reference, T_reference_frame, settings, out);
 }
 
@@ -184,10 +203,13 @@ int gpu_prepare_align(struct gpu *gpu, const uint16_t *depth, struct gpu_frame *
                       const struct gpu_frame *reference, const struct se3 *T_reference_frame,
                       const struct gpu_align_settings *settings, struct gpu_alignment *out)
 {
+    int rc = align_settings_check(gpu, settings);
+    if (rc < 0)
+        return rc;
     if (gpu->ops->prepare_align)
         return gpu->ops->prepare_align(gpu, depth, out_frame, reference, T_reference_frame,
                                        settings, out);
-    int rc = gpu->ops->prepare(gpu, depth, out_frame);
+    rc = gpu->ops->prepare(gpu, depth, out_frame);
     if (rc < 0)
         return rc;
     return gpu->ops->align(gpu, out_frame, reference, T_reference_frame, settings, out);

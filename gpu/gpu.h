@@ -14,7 +14,8 @@
 #include "proto/log.h"
 #include "proto/types.h"
 
-#define GPU_LEVELS 3 // full, half, quarter resolution
+#define GPU_LEVELS         3   // full, half, quarter resolution
+#define GPU_MAX_ITERATIONS 100 // of one level
 
 enum gpu_backend { GPU_BACKEND_AUTO, GPU_BACKEND_CPU, GPU_BACKEND_CUDA };
 
@@ -117,7 +118,8 @@ __attribute__((warn_unused_result)) int gpu_prepare(struct gpu *gpu, const uint1
                                                     struct gpu_frame *out_frame);
 
 // Aligns a prepared frame to a prepared reference, starting at T_reference_frame. Both frames stay
-// unchanged. Returns 0 (also when not solvable: see the result) or -EIO.
+// unchanged. Returns 0 (also when not solvable: see the result), -EINVAL (a setting out of range, named
+// in the log) or -EIO.
 __attribute__((warn_unused_result)) int gpu_align(struct gpu *gpu, const struct gpu_frame *frame,
                                                   const struct gpu_frame *reference,
                                                   const struct se3 *T_reference_frame,

@@ -490,8 +490,14 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
 {
     memset(out, 0, sizeof *out);
     track->next_seq++;
-    if (!track->pose_known || track->lost) {
+    if (track->lost) {
         result_lost(track, TRACK_REASON_DROPPED, out);
+        return;
+    }
+    if (!track->pose_known) { // nothing was tracked yet, so nothing is lost
+        result_pose(track, out);
+        out->state = TRACK_STATE_INIT;
+        out->reason = TRACK_REASON_DROPPED;
         return;
     }
     double seconds = elapsed_s(track, time_ns);

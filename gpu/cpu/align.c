@@ -65,8 +65,9 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
         icp_gates_first(settings->gate_distance_m, cosf(settings->gate_angle_rad));
     out->solvable = true;
     for (int level = GPU_LEVELS - 1; level >= 0 && out->solvable; level--) {
+        if (settings->iterations[level] == 0)
+            continue;
         job_level(&job, frame, reference, level);
-        out->converged = false;
         for (uint32_t i = 0; i < settings->iterations[level]; i++) {
             double twist[6];
             job.problem.gates = icp_gates_at(&gates, (uint32_t)level);

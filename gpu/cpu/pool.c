@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 // One word holds the whole claim, so that a late worker can never take a chunk of a job that it did
@@ -120,14 +121,33 @@ void pool_run(struct pool *pool, void (*work)(void *context, uint32_t chunk), vo
     }
 }
 
+// The processor time that the control group grants, in cores (docker --cpus, CPUQuota=): threads
+// beyond it would spin away each other's share. UINT32_MAX without a limit.
+static uint32_t granted_cores(void)
+{
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    double quota_us, period_us;
+    bool limited = file && fscanf(file, "%lf %lf", &quota_us, &period_us) == 2 && period_us > 0;
+    if (file)
+        fclose(file);
+    double cores = limited ? quota_us / period_us : UINT32_MAX;
+    return cores >= UINT32_MAX ? UINT32_MAX : cores < 1 ? 1 : (uint32_t)cores;
+}
+
+static uint32_t usable_cores(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    uint32_t granted = granted_cores();
+    return granted < cores ? granted : cores;
+}
+
 int pool_create(struct pool **out, uint32_t n_threads)
 {
     *out = NULL;
-    if (n_threads == 0) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        n_threads = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-    }
+    if (n_threads == 0)
+        n_threads = usable_cores();
     struct pool *pool = aligned_alloc(64, (sizeof *pool + 63) / 64 * 64);
     if (!pool)
         return -ENOMEM;

@@ -12,7 +12,8 @@
 
 struct pool;
 
-// n_threads counts the caller; 0 = one per core this process may run on. Returns 0, -ENOMEM or
+// n_threads counts the caller; 0 = one per core this process may run on
+// (affinity and control group). Returns 0, -ENOMEM or
 // -EAGAIN (threads).
 __attribute__((warn_unused_result)) int pool_create(struct pool **out, uint32_t n_threads);
 void pool_destroy(struct pool **pool);
