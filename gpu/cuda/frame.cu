@@ -406,10 +406,10 @@ static __device__ __forceinline__ bool icp_level(const struct fused_params *p,
     const int tid = (int)threadIdx.x;
     struct icp_source source[max_px];
     float n_valid = 0.0f;
-    if (tid == 0)
-        s->converged = 0;
     if (p->align.iterations[LEVEL] == 0)
         return true;
+    if (tid == 0)
+        s->converged = 0;
     if (SMALL && tid < threads) {
 #pragma unroll
         for (int k = 0; k < max_px; k++) {
