@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An object to search for, its depth image at a pose, and 16-bit PNG, for scenarios of SearchPose."""
+"""An object to search for, its depth image at a pose, and 16-bit PNG: for SearchPose scenarios."""
 import math
 import struct
 import zlib
