@@ -21,9 +21,9 @@
 #define DEPTH_MAX_M 10.0
 
 // How many hypotheses each stage hands on, and per start point. See search_run_default.
-#define KEEP_PER_START 10
-#define N_HITS         5000
-#define N_DRAWN        32
+#define KEEP_PER_START 20
+#define N_HITS         12000
+#define N_DRAWN        64
 #define N_SPARE        3 // polished beyond those wanted
 
 void search_settings_default(struct search_settings *out)

@@ -10,6 +10,7 @@
 #include "gpu/cpu/search_map.h"
 #include "gpu/kernels/search_raster.h"
 
+#define LOOSE_SCORE    0.15f
 #define ICP_POINTS_MAX 3072 // of a drawn model; more pixels are thinned out evenly
 
 #define LANES 8
@@ -416,6 +417,12 @@ void search_refine_points(const struct search_scene *scene, const struct search_
     // may be twenty degrees off, and another side of the model becomes visible on the way.
     static const float gates[] = {0.20f, 0.18f, 0.16f, 0.14f, 0.12f, 0.10f, 0.08f, 0.07f, 0.06f};
     for (uint32_t i = 0; i < sizeof gates / sizeof *gates; i++) {
+        // Most hypotheses are nothing: what does not even fit loosely by now is given up.
+        if (i == 3) {
+            judge_points(scene, object, &points, 0.15f * radius_m, c);
+            if (c->score < LOOSE_SCORE)
+                return;
+        }
         if (i == 0 || i == 3 || i == 6) {
             c->view = view_for(object, c);
             view_points(object, c->view, &points);

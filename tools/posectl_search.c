@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// posectl object, posectl search: known objects and where they are in a depth image. A running posed
-// does the work or, with --local, this program; its objects then lie as files in one folder:
+// posectl object, posectl search: known objects and where they are in a depth image. A running
+// posed does the work or, with --local, this program; its objects then lie as files in one folder:
 // NAME.object (mesh and reference views) and NAME.ply (what it was made of, in case the views are
 // damaged).
 #include "tools/posectl_search.h"
@@ -174,7 +174,7 @@ static bool is_name(const char *name)
     return n > 0 && n <= 64 && name[n] == 0;
 }
 
-// The folder of the objects: --objects, POSED_OBJECTS, or the user's data folder; made when missing.
+// The folder of the objects, made when missing: --objects, POSED_OBJECTS, or the user's data folder.
 static int objects_folder(char *out, size_t size)
 {
     const char *asked = options.objects ? options.objects : getenv("POSED_OBJECTS");

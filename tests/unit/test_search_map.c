@@ -253,7 +253,8 @@ static void rotations_are_spread_evenly(void **unused)
     }
     print_message("1,024 views: nearest one %.1f degrees away in the mean, %.1f at worst\n",
                   sum * 180 / M_PI, worst * 180 / M_PI);
-    // A ball of a 1024th of SO(3) has a radius of 15.1 degrees; its points lie 11.3 from its middle.
+    // A ball of a 1024th of SO(3) has a radius of 15.1 degrees, its points lie 11.3 from the
+    // middle.
     assert_true(sum < 0.225);
     assert_true(worst < 0.36);
 }
