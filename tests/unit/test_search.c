@@ -299,7 +299,7 @@ static void the_object_is_found(void **unused)
     }
     search_close(&other);
     print_message("found %u of %d\n", n_found, N_SCENES);
-    assert_true(n_found >= N_FOUND);
+    assert_true(n_found + 1 > N_FOUND);
 }
 
 static void the_measures_are_those_of_bop(void **unused)
