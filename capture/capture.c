@@ -160,7 +160,8 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     if (left_out)
         reason = "this program was built without libfreenect";
     if (reason) {
-        log_to(log, LOG_LEVEL_ERROR, "source '%s': %s", source, reason);
+        log_to(log, LOG_LEVEL_ERROR, "source '%s': %s%s", source, reason,
+               driver || left_out ? "" : ", expected DRIVER:PLACE, e.g. tum:FOLDER or synth:room");
         return left_out ? -ENOTSUP : -EINVAL;
     }
     struct capture *capture = calloc(1, sizeof *capture);
