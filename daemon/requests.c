@@ -46,7 +46,6 @@ struct requests {
     void *socket;
     int wake_fd; // worker or stop -> socket thread
     struct handlers handlers;
-    struct log_sink log;
     _Atomic uint32_t deadline_ms;
     _Atomic bool stop;
     pthread_t socket_thread;
@@ -354,7 +353,6 @@ int requests_create(struct requests **out, struct endpoint *endpoint,
         return -ENOMEM;
     pthread_mutex_init(&requests->mutex, NULL);
     requests->handlers = *handlers;
-    requests->log = handlers->log;
     requests->deadline_ms = config->requests.deadline_ms;
     requests->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error = requests->wake_fd < 0 ? -errno : 0;
