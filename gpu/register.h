@@ -80,9 +80,9 @@ struct register_result {
                            // rotX rotY rotZ; point-to-point model, so a floor
     uint32_t n_iterations; // of the winning start, all stages
     bool converged;        // the last step was below the stop threshold
-    // How close the second best comes, 0..1: score of the best basin elsewhere (rotation more than 10
-    // degrees away), or what a wrong pose reaches by chance if that is more, over the winner's score.
-    // The score is overlap_source x overlap_target. Above REGISTER_AMBIGUOUS do not trust the result.
+    // How close the second best comes, 0..1: score of the best basin elsewhere (rotation more than
+    // 10 degrees away), or what a wrong pose reaches by chance if that is more, over the winner's
+    // score, overlap_source x overlap_target. Above REGISTER_AMBIGUOUS do not trust the result.
     double ambiguity;
     bool ambiguous;
     bool has_second; // another basin was seen (start many only): T_second is its transform

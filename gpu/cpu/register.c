@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu/kernels/register_schedule.h"
 #include "gpu/kernels/register_solve.h"
 #include "gpu/kernels/register_weights.h"
+#include "gpu/register_schedule.h"
 
 enum { A_SX, A_SY, A_SZ, A_TX, A_TY, A_TZ, A_U, A_V, A_SUM, A_SUM2, A_MX, A_MY, A_MZ, N_ARRAYS };
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/kernels/register_schedule.h"
 #include "gpu/kernels/register_solve.h"
 #include "gpu/kernels/register_weights.h"
+#include "gpu/register_schedule.h"
 
 #define MAX_MATRIX_BYTES ((size_t)4 << 30)
 

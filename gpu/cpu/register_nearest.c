@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/kernels/register_schedule.h"
 #include "gpu/kernels/register_solve.h"
+#include "gpu/register_schedule.h"
 
 #define BLOCK 512u
 

@@ -3,19 +3,21 @@
 //
 // A team of blocks works on one run: all blocks of a cooperative launch on a single run, a few on
 // each of a handful, one block on each of a batch. A block owns some rows; a warp takes 8 of them
-// in registers and its lanes walk over the columns, which pass through shared memory as (x, y, z, b)
-// so that the exponent of a pair is three multiply-adds and an addition:
-//   log2 e_ij = 2k p_i . x_j - k |p_i|^2 + b_j,  b_j = log2 w_j - k |x_j|^2,  k = log2(e)/(2 sigma^2)
+// in registers and its lanes walk over the columns, which pass through shared memory as
+// (x, y, z, b), so that the exponent of a pair is three multiply-adds and an addition:
+//   log2 e_ij = 2k p_i . x_j - k |p_i|^2 + b_j
+//   b_j = log2 w_j - k |x_j|^2,  k = log2(e) / (2 sigma^2)
 // A weight costs nothing: it rides in b. Every block gathers all partial sums in the same order, in
 // double, and solves the M-step for itself: one barrier, no broadcast, the same bits everywhere.
 #include "gpu/cuda/register.cuh"
 
+#include <cuda_fp16.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/kernels/register_schedule.h"
 #include "gpu/kernels/register_weights.h"
+#include "gpu/register_schedule.h"
 
 #define ROWS_PER_WARP 8
 #define MAX_TILE      8192u // columns in shared memory at a time: 128 KiB
@@ -29,6 +31,7 @@ struct plan {
     struct register_run *runs;
     uint32_t team; // blocks of a run
     uint32_t tile; // columns of a tile
+    bool tensor;   // the paper's pass runs on tensor cores
     // By run: log2 u and log2 v, two sets of partial sums by parity, arrivals at the barrier.
     float *log2_u, *log2_v;
     double *partial;
@@ -36,7 +39,7 @@ struct plan {
 };
 
 // Shared state of a block: the head of its dynamic shared memory. The tile of columns follows, then
-// the sums of the block's rows. All functions name it as shared_state, so that the compiler knows the
+// the sums of its rows. All functions name it as shared_state, so that the compiler knows the
 // memory as shared also where a function is not inlined.
 struct block_state {
     float4 T[3]; // rows of (R | t)
@@ -45,9 +48,10 @@ struct block_state {
     struct register_run run;
     struct register_schedule schedule;
     double mean[3], sigma2, outlier, slack;
-    float k, k_before; // log2(e) / (2 sigma^2), now and in the last iteration
+    double next_sigma2, next_outlier; // what a schedule that goes on brings
+    float k, k_before;                // log2(e) / (2 sigma^2), now and in the last iteration
     bool more;
-    float split[MAX_WARPS][5 * ROWS_PER_WARP];
+    float split[MAX_WARPS][5 * 16];
     float4 tile[1]; // plan.tile of them
 };
 
@@ -169,21 +173,36 @@ static __device__ __forceinline__ float weight_of(float ax, float ay, float az, 
     return exp2_fast(__fmaf_rn(ax, x.x, __fmaf_rn(ay, x.y, __fmaf_rn(az, x.z, c + x.w))));
 }
 
-// Sums of this block's rows over all columns, behind the tile: out[row * WHAT + s]; s = e, e x, e y,
-// e z, e^2. Not inlined: its registers are then its own, and the double arithmetic around it does
-// not push the row constants into local memory.
+// Adds what the warps that share groups left in `split`, for the rows from `first` on.
+template <int WHAT, int ROWS>
+static __device__ void join_slices(float *out, uint32_t first, uint32_t n_rows, uint32_t split)
+{
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < (n_rows - first) * WHAT; i += blockDim.x) {
+        const uint32_t row = i / WHAT, warp = row / ROWS * split;
+        float sum = 0;
+        for (uint32_t slice = 0; slice < split; slice++)
+            sum += shared_state.split[warp + slice][row % ROWS * WHAT + i % WHAT];
+        out[first * WHAT + i] = sum;
+    }
+}
+
+// Sums of this block's rows over all columns, behind the tile: out[row * WHAT + s]; s = e, e x,
+// e y, e z, e^2. Not inlined: its registers are then its own, and the double arithmetic around it
+// does not push the row constants into local memory.
 template <int WHAT> static __device__ __noinline__ void pass(const struct pass_input in)
 {
     float *out = (float *)(shared_state.tile + in.tile);
     const int lane = threadIdx.x & 31;
     const uint32_t warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
     const uint32_t n_groups = (in.n_rows + ROWS_PER_WARP - 1) / ROWS_PER_WARP;
-    // Few rows: several warps share the columns of one group.
-    const uint32_t split = n_groups == 0 || n_groups >= n_warps ? 1 : n_warps / n_groups;
-    const uint32_t n_rounds = (n_groups * split + n_warps - 1) / n_warps;
+    const uint32_t n_rounds = (n_groups + n_warps - 1) / n_warps;
     const uint32_t n_tiles = (in.n_columns + in.tile - 1) / in.tile;
     for (uint32_t round = 0; round < n_rounds; round++) {
-        const uint32_t task = round * n_warps + warp, group = task / split, slice = task % split;
+        // The last round has fewer groups than warps: several warps share the columns of a group.
+        const uint32_t done = round * n_warps, left = n_groups - done;
+        const uint32_t split = left >= n_warps ? 1 : n_warps / left;
+        const uint32_t group = done + warp / split, slice = warp % split;
         const bool active = group < n_groups;
         float ax[ROWS_PER_WARP], ay[ROWS_PER_WARP], az[ROWS_PER_WARP], c[ROWS_PER_WARP];
         float acc[WHAT][ROWS_PER_WARP];
@@ -255,23 +274,190 @@ template <int WHAT> static __device__ __noinline__ void pass(const struct pass_i
         for (int s = 0; s < WHAT; s++) {
             float sum = reduce8(acc[s], lane);
             if (split > 1 && (lane & 3) == 0)
-                shared_state.split[warp][s * ROWS_PER_WARP + (lane >> 2)] = sum;
+                shared_state.split[warp][(lane >> 2) * WHAT + s] = sum;
             else if (active && (lane & 3) == 0 && row < in.n_rows)
                 out[row * WHAT + (uint32_t)s] = sum;
         }
+        if (split > 1)
+            join_slices<WHAT, ROWS_PER_WARP>(out, done * ROWS_PER_WARP, in.n_rows, split);
     }
     __syncthreads();
-    if (split > 1) {
-        for (uint32_t i = threadIdx.x; i < in.n_rows * WHAT; i += blockDim.x) {
-            uint32_t row = i / WHAT, s = i % WHAT, group = row / ROWS_PER_WARP;
-            float sum = 0;
-            for (uint32_t slice = 0; slice < split; slice++)
-                sum += shared_state
-                           .split[group * split + slice][s * ROWS_PER_WARP + row % ROWS_PER_WARP];
-            out[i] = sum;
-        }
-        __syncthreads();
+}
+
+// The paper's pass on tensor cores.
+// A column is stored as eight halves, xh yh zh 1 xl yl zl qh, and a word, ql qh (h and l: a number
+// split in two halves; q = |x|^2); nothing of it depends on sigma. One m16n8k16 product makes the
+// exponents of 16 rows and 8 columns, its sixteen slots being
+//   rows    2kp_h (3)  c_h | 2kp_h (3)  -k_h | 2kp_l (3)  c_l | -k_h  -k_l  0 0     c = -k |p|^2
+//   columns x_h (3)    1   | x_l (3)    q_h  | x_h (3)    1   | q_l   q_h
+// The weights, packed to halves, lie in the registers as the left operand of the product with the
+// same bytes, read transposed, that sums w and w x; sum w^2 stays in float. 22 bits of a coordinate
+// take part in the exponent and 11 of a weight in the sums, where they average out: the transform
+// agrees with the float pass to 1e-5.
+#define TENSOR_ROWS 16
+
+static __device__ __forceinline__ uint32_t pack_halves(__half low, __half high)
+{
+    return (uint32_t)__half_as_ushort(low) | (uint32_t)__half_as_ushort(high) << 16;
+}
+
+static __device__ __forceinline__ void split_halves(float x, __half *high, __half *low)
+{
+    *high = __float2half_rn(x);
+    *low = __float2half_rn(x - __half2float(*high));
+}
+
+static __device__ __forceinline__ void multiply_add(float d[4], const uint32_t a[4], uint32_t b0,
+                                                    uint32_t b1)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
+                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+// Columns that fit: 20 bytes each in the room of the tile's float4.
+static __host__ __device__ uint32_t tensor_tile(uint32_t tile)
+{
+    return tile * 4 / 5 / 16 * 16;
+}
+
+static __device__ void stage_tensor_tile(const struct pass_input *in, uint32_t first, uint32_t n)
+{
+    uint4 *records = (uint4 *)shared_state.tile;
+    uint32_t *extras = (uint32_t *)(records + tensor_tile(in->tile));
+    const uint32_t n_padded = (n + 15) / 16 * 16;
+    for (uint32_t j = threadIdx.x; j < n_padded; j += blockDim.x) {
+        // Padding is far away: its exponent is below -150 for every k that is let through.
+        float4 x = make_float4(0, 0, 0, 60000.0f);
+        if (j < n)
+            x = in->columns[first + j];
+        __half xh, xl, yh, yl, zh, zl, qh, ql;
+        split_halves(x.x, &xh, &xl);
+        split_halves(x.y, &yh, &yl);
+        split_halves(x.z, &zh, &zl);
+        split_halves(x.w, &qh, &ql);
+        records[j] = make_uint4(pack_halves(xh, yh), pack_halves(zh, __float2half_rn(1.0f)),
+                                pack_halves(xl, yl), pack_halves(zl, qh));
+        extras[j] = pack_halves(ql, qh);
     }
+}
+
+// This lane's part of the left operand for rows `row` and `row + 8` of the block.
+static __device__ void load_tensor_rows(const struct pass_input *in, uint32_t row, int t,
+                                        uint32_t a[4])
+{
+    __half kh, kl;
+    split_halves(-in->k, &kh, &kl);
+    for (int i = 0; i < 2; i++) {
+        float4 p = make_float4(0, 0, 0, 0);
+        if (row + 8 * (uint32_t)i < in->n_rows)
+            p = moved(in->rows[in->first + row + 8 * (uint32_t)i], shared_state.T);
+        __half xh, xl, yh, yl, zh, zl, ch, cl;
+        split_halves(2 * in->k * p.x, &xh, &xl);
+        split_halves(2 * in->k * p.y, &yh, &yl);
+        split_halves(2 * in->k * p.z, &zh, &zl);
+        split_halves(-in->k * p.w, &ch, &cl);
+        a[i] = t == 1 ? pack_halves(zh, ch) : t == 3 ? pack_halves(zh, kh) : pack_halves(xh, yh);
+        a[2 + i] = t == 0   ? pack_halves(xl, yl)
+                   : t == 1 ? pack_halves(zl, cl)
+                   : t == 2 ? pack_halves(kh, kl)
+                            : 0;
+    }
+}
+
+// Adds columns first, first + step, ... (16 at a time) below n to the sums of 16 rows.
+static __device__ __forceinline__ void add_tensor_columns(const uint32_t a[4], uint32_t records,
+                                                          uint32_t extras, uint32_t first,
+                                                          uint32_t n, uint32_t step, float sums[4],
+                                                          float squares[2])
+{
+#if __CUDA_ARCH__ >= 800
+    const uint32_t lane = threadIdx.x & 31, g = lane / 4, t = lane & 3;
+    for (uint32_t j = first; j < n; j += step) {
+        uint32_t b[2], extra[2], x[2], w[4];
+        float e[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+#pragma unroll
+        for (uint32_t i = 0; i < 2; i++) {
+            const uint32_t at = j + 8 * i + g;
+            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(b[i]) : "r"(records + at * 16 + t * 4));
+            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(extra[i]) : "r"(extras + at * 4));
+            multiply_add(e[i], a, b[i], t < 2 ? b[i] : extra[i]); // t = 3: times 0
+        }
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+                     : "=r"(x[0]), "=r"(x[1])
+                     : "r"(records + (j + (lane & 15)) * 16));
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                e[i][c] = exp2_fast(e[i][c]);
+                squares[c / 2] = __fmaf_rn(e[i][c], e[i][c], squares[c / 2]);
+            }
+            asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w[2 * i]) : "f"(e[i][1]), "f"(e[i][0]));
+            asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w[2 * i + 1]) : "f"(e[i][3]), "f"(e[i][2]));
+        }
+        multiply_add(sums, w, x[0], x[1]);
+    }
+#endif
+}
+
+// As pass<SUM_SQUARES>, rows moved, columns without weights. `staged`: the columns are there.
+static __device__ __noinline__ void tensor_pass(const struct pass_input in, bool staged)
+{
+    float *out = (float *)(shared_state.tile + in.tile);
+    const uint32_t lane = threadIdx.x & 31, g = lane / 4, t = lane & 3;
+    const uint32_t warp = threadIdx.x / 32, n_warps = blockDim.x / 32, room = tensor_tile(in.tile);
+    const uint32_t records = (uint32_t)__cvta_generic_to_shared(shared_state.tile);
+    const uint32_t extras = records + room * 16;
+    const uint32_t n_groups = (in.n_rows + TENSOR_ROWS - 1) / TENSOR_ROWS;
+    const uint32_t n_rounds = (n_groups + n_warps - 1) / n_warps;
+    const uint32_t n_tiles = (in.n_columns + room - 1) / room;
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        const uint32_t done = round * n_warps, left = n_groups - done;
+        const uint32_t split = left >= n_warps ? 1 : n_warps / left;
+        const uint32_t group = done + warp / split, slice = warp % split;
+        uint32_t a[4];
+        float sums[4] = {0, 0, 0, 0}, squares[2] = {0, 0};
+        load_tensor_rows(&in, group * TENSOR_ROWS + g, (int)t, a);
+        for (uint32_t tile = 0; tile < n_tiles; tile++) {
+            const uint32_t first = tile * room, n = min(room, in.n_columns - first);
+            if (n_tiles > 1 || (round == 0 && !staged)) {
+                __syncthreads();
+                stage_tensor_tile(&in, first, n);
+                __syncthreads();
+            }
+            if (group < n_groups)
+                add_tensor_columns(a, records, extras, 16 * slice, n, 16 * split, sums, squares);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            // Lanes t = 0 and 2 hold x and y (high and low part), 1 and 3 hold z, 1 holds sum w.
+            const float u = sums[2 * i] + __shfl_xor_sync(0xffffffffu, sums[2 * i], 2);
+            const float v = sums[2 * i + 1] + __shfl_xor_sync(0xffffffffu, sums[2 * i + 1], 2);
+            squares[i] += __shfl_xor_sync(0xffffffffu, squares[i], 1);
+            squares[i] += __shfl_xor_sync(0xffffffffu, squares[i], 2);
+            const uint32_t in_group = g + 8 * (uint32_t)i, row = group * TENSOR_ROWS + in_group;
+            float *to = split > 1 ? &shared_state.split[warp][in_group * SUM_SQUARES]
+                                  : &out[row * SUM_SQUARES];
+            if (split == 1 && (group >= n_groups || row >= in.n_rows))
+                continue;
+            if (t == 0) {
+                to[1] = u;
+                to[2] = v;
+            } else if (t == 1) {
+                to[0] = sums[2 * i + 1];
+                to[3] = u;
+            } else if (t == 2) {
+                to[4] = squares[i];
+            }
+        }
+        if (split > 1)
+            join_slices<SUM_SQUARES, TENSOR_ROWS>(out, done * TENSOR_ROWS, in.n_rows, split);
+    }
+    __syncthreads();
 }
 
 // Sums up to 32 values of each lane over the warp with 31 shuffles of doubles instead of 5 a value:
@@ -297,7 +483,8 @@ static __device__ __forceinline__ void reduce32(const double *values, int lane, 
 }
 
 // Adds the threads' sums over the block, then posts them for the team, waits, and gathers what all
-// blocks posted into shared_state.sums. One barrier of the team. Only the first n_busy threads have sums.
+// blocks posted into shared_state.sums. One barrier of the team. Only the first n_busy threads have
+// sums.
 template <int N_SUMS>
 static __device__ void exchange_sums(const struct plan *plan, struct team *team, const double *mine,
                                      uint32_t n_busy, uint32_t parity)
@@ -372,7 +559,9 @@ static __device__ void take_state(const struct plan *plan)
     shared_state.sigma2 = sigma2;
     shared_state.k = (float)(0.72134752044448170 / sigma2);
     if (anneal->weighting == REGISTER_WEIGHTING_PAPER) {
-        shared_state.outlier = exp(-anneal->outlier_d2 / sigma2);
+        shared_state.outlier = sigma2 == shared_state.next_sigma2
+                                   ? shared_state.next_outlier
+                                   : exp(-anneal->outlier_d2 / sigma2);
         return;
     }
     shared_state.slack = anneal->slack * exp(-anneal->slack_alpha / (2 * sigma2));
@@ -415,7 +604,14 @@ static __device__ void paper_iteration(const struct plan *plan, struct team *tea
     struct pass_input in = pass_over(plan, team, REGISTER_SOURCE, NULL, shared_state.k);
     in.k_before = iteration > 0 ? shared_state.k_before : 0;
     const float *rows = (const float *)(shared_state.tile + in.tile);
-    pass<SUM_SQUARES>(in);
+    if (threadIdx.x == 32) { // while the others begin, and not on the way of the solve
+        shared_state.next_sigma2 = shared_state.sigma2 * plan->anneal.factor;
+        shared_state.next_outlier = exp(-plan->anneal.outlier_d2 / shared_state.next_sigma2);
+    }
+    if (plan->tensor)
+        tensor_pass(in, iteration > 0 && in.n_columns <= tensor_tile(in.tile));
+    else
+        pass<SUM_SQUARES>(in);
     double mine[REGISTER_N_POINT_SUMS] = {0};
     for (uint32_t i = threadIdx.x; i < in.n_rows; i += blockDim.x) {
         const float *row = rows + i * SUM_SQUARES;
@@ -629,7 +825,7 @@ static const void *kernel_for(int block)
 }
 
 static size_t shared_for(const struct register_cuda *cuda, const struct register_anneal *anneal,
-                         uint32_t team, uint32_t *out_tile)
+                         uint32_t team, bool tensor, uint32_t *out_tile)
 {
     uint32_t most = anneal->n_source > anneal->n_target ? anneal->n_source : anneal->n_target;
     uint32_t rows = most / team + 2;
@@ -637,8 +833,22 @@ static size_t shared_for(const struct register_cuda *cuda, const struct register
     size_t room =
         cuda->shared_bytes > row_bytes ? (cuda->shared_bytes - row_bytes) / sizeof(float4) : 0;
     uint32_t tile = most < MAX_TILE ? most : MAX_TILE;
+    tile = (tensor ? tile * 5 / 4 + 20 : tile);
     *out_tile = tile < room ? tile : (uint32_t)room;
     return sizeof(struct block_state) + *out_tile * sizeof(float4) + row_bytes;
+}
+
+// Tensor cores: for the paper's weights, where no slot of the products leaves the range of a half
+// (6e4) and padding is far enough; a source point may stand as far off as both sets are large.
+static bool fits_tensor(const struct register_cuda *cuda, const struct register_anneal *anneal)
+{
+    const double reach = 2 * (cuda->reach[0] + cuda->reach[1]);
+    const double k_last = 0.72134752044448170 / anneal->sigma2_last;
+    const double k_first = 0.72134752044448170 / anneal->sigma2_first;
+    // Small sets wait for the barrier, not for arithmetic, and have fewer weights to average over.
+    const bool large = (uint64_t)anneal->n_source * anneal->n_target >= 1u << 20;
+    return cuda->has_tensor && large && anneal->weighting == REGISTER_WEIGHTING_PAPER &&
+           k_last * (reach * reach + 2 * reach) < 5e4 && reach * reach < 5e4 && k_first > 0.01;
 }
 
 static int choose_layout(struct register_cuda *cuda, const struct register_anneal *anneal,
@@ -650,7 +860,7 @@ static int choose_layout(struct register_cuda *cuda, const struct register_annea
     out->team = (uint32_t)cuda->n_sms / n_runs;
     out->team = out->team < 1 ? 1 : out->team > useful ? useful : out->team;
     out->block = n_runs > (uint32_t)cuda->n_sms ? SMALL_BLOCK : BIG_BLOCK;
-    out->shared_bytes = shared_for(cuda, anneal, out->team, &plan->tile);
+    out->shared_bytes = shared_for(cuda, anneal, out->team, plan->tensor, &plan->tile);
     plan->team = out->team;
     if (plan->tile < 32 && plan->tile < most) // so many rows a block that no room is left
         return -ENOMEM;
@@ -684,6 +894,7 @@ static int anneal_streaming(struct register_cuda *cuda, const struct register_an
     plan.source = (const float4 *)cuda->points[REGISTER_SOURCE].at;
     plan.target = (const float4 *)cuda->points[REGISTER_TARGET].at;
     plan.normals = (const float4 *)cuda->normals[REGISTER_TARGET].at;
+    plan.tensor = fits_tensor(cuda, anneal);
     int rc = choose_layout(cuda, anneal, n_runs, &layout, &plan);
     if (rc < 0)
         return rc;
@@ -750,6 +961,12 @@ static int cuda_load(void *device, enum register_side side, const struct point_s
     const float *const axes[3] = {points->x_m, points->y_m, points->z_m};
     const float *const normals[3] = {points->nx, points->ny, points->nz};
     cuda->n[side] = (uint32_t)points->n_points;
+    double reach2 = 0;
+    for (size_t i = 0; i < points->n_points; i++) {
+        double x = axes[0][i], y = axes[1][i], z = axes[2][i];
+        reach2 = fmax(reach2, x * x + y * y + z * z);
+    }
+    cuda->reach[side] = sqrt(reach2);
     int rc = upload(cuda, axes, cuda->n[side], &cuda->points[side]);
     if (side == REGISTER_TARGET) {
         for (int a = 0; a < 3; a++) {
@@ -805,6 +1022,7 @@ static int cuda_open(void **out_device, const struct register_config *config)
         return -ENODEV;
     }
     cuda->n_sms = properties.multiProcessorCount;
+    cuda->has_tensor = properties.major >= 8;
     cuda->shared_bytes = properties.sharedMemPerBlockOptin - sizeof(struct block_state);
     snprintf(cuda->name, sizeof cuda->name, "cuda: %.90s, %d SMs", properties.name, cuda->n_sms);
     *out_device = cuda;

@@ -28,6 +28,8 @@ struct register_cuda {
     struct register_memory points[2], normals[2], staging;
     uint32_t n[2];
     float low[3], high[3]; // the target's box
+    double reach[2];       // largest distance from the origin, by side
+    bool has_tensor;       // m16n8k16 products: compute capability 8.0
     size_t shared_bytes;   // dynamic shared memory that a block may have
     struct register_memory scratch, runs, grid;
     void *blas; // dense form: cublasHandle_t, made when first needed

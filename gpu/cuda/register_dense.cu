@@ -8,8 +8,8 @@
 #include <cublas_v2.h>
 #include <string.h>
 
-#include "gpu/kernels/register_schedule.h"
 #include "gpu/kernels/register_weights.h"
+#include "gpu/register_schedule.h"
 
 #define BLOCK            256
 #define MAX_MATRIX_BYTES ((size_t)4 << 30)

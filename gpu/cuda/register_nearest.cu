@@ -8,7 +8,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <string.h>
 
-#include "gpu/kernels/register_schedule.h"
+#include "gpu/register_schedule.h"
 
 #define BLOCK     256
 #define MAX_CELLS 160 // along one axis

@@ -114,8 +114,8 @@ KERNEL_FN bool register_horn(const double s_in[9], double out_xyzw[4])
                    s[2] * (s[3] * s[7] - s[4] * s[6]);
     double c1 = -8 * det_s, c0;
     struct register_sym4 v = register_adjugate(&k, &c0);
-    // Newton from above, first in float: a GPU thread divides in double ten times as slowly. What is
-    // added to the float's root keeps the double's start above its own.
+    // Newton from above, first in float: a GPU thread divides in double ten times as slowly. What
+    // is added to the float's root keeps the double's start above its own.
     float lf = 1.7320509f; // sqrt(3) |s| bounds the sum of the singular values of s
     for (int i = 0; i < 40; i++) {
         float f = ((lf * lf - 2) * lf + (float)c1) * lf + (float)c0;

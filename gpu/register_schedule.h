@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When sigma falls and when a run ends: one set of rules for both twins, on the device too.
-#ifndef POSED_GPU_KERNELS_REGISTER_SCHEDULE_H
-#define POSED_GPU_KERNELS_REGISTER_SCHEDULE_H
+#ifndef POSED_GPU_REGISTER_SCHEDULE_H
+#define POSED_GPU_REGISTER_SCHEDULE_H
 
 #include "gpu/kernels/register_solve.h"
 #include "gpu/register_ops.h"
