@@ -7,6 +7,7 @@
 
 #include "gpu/kernels/search_edge.h"
 #include "gpu/search_device.h"
+#include "gpu/search_greedy.h"
 #include "gpu/search_views.h"
 
 #define BATCH_VIEWS 256
@@ -223,15 +224,18 @@ static int build_views(struct search *search, struct search_object *object,
 {
     uint32_t n = settings->n_views, capacity = 0;
     struct search_map *maps = malloc(BATCH_VIEWS * sizeof *maps);
-    float *rotations = malloc(BATCH_VIEWS * 9 * sizeof *rotations);
+    float *rotations = malloc((size_t)n * 9 * sizeof *rotations);
     int err = maps && rotations ? allocate_views(object, n) : -ENOMEM;
+    for (uint32_t i = 0; i < n && !err && settings->choice == SEARCH_CHOICE_EVEN; i++)
+        search_rotation(i, n, rotations + 9 * (size_t)i);
+    if (!err && settings->choice == SEARCH_CHOICE_GREEDY)
+        err = search_choose_greedy(search, object, settings, rotations);
     for (uint32_t from = 0; !err && from < n; from += BATCH_VIEWS) {
         uint32_t n_batch = n - from < BATCH_VIEWS ? n - from : BATCH_VIEWS;
-        for (uint32_t i = 0; i < n_batch; i++) {
-            search_rotation(from + i, n, rotations + 9 * (size_t)i);
-            memcpy(object->views[from + i].rotation, rotations + 9 * (size_t)i, 9 * sizeof(float));
-        }
-        err = search->ops->maps(search->device, object, rotations, n_batch, maps);
+        const float *batch = rotations + 9 * (size_t)from;
+        for (uint32_t i = 0; i < n_batch; i++)
+            memcpy(object->views[from + i].rotation, batch + 9 * (size_t)i, 9 * sizeof(float));
+        err = search->ops->maps(search->device, object, batch, n_batch, maps);
         for (uint32_t i = 0; !err && i < n_batch; i++)
             err = pack(object, &maps[i], from + i, &capacity);
         if (!err && settings->progress && settings->progress(settings->user, from + n_batch, n))

@@ -325,6 +325,30 @@ static void the_measures_are_those_of_bop(void **unused)
     assert_true(metric_vsd(estimate, here, scene, 1, 0.015, 0.02) < 1e-9);
 }
 
+// As many views as asked for, apart from each other, and the same when built again.
+static void views_can_be_chosen_greedily(void **unused)
+{
+    (void)unused;
+    struct search_mesh mesh = {duck_mesh.vertices_m, duck_mesh.triangles, duck_mesh.n_vertices,
+                               duck_mesh.n_triangles};
+    struct search_object_settings settings;
+    search_object_settings_default(&settings);
+    settings.n_views = 64;
+    settings.choice = SEARCH_CHOICE_GREEDY;
+    struct search_object *object, *again;
+    assert_int_equal(search_object_create(search, &mesh, &settings, &object), 0);
+    assert_int_equal(search_object_create(search, &mesh, &settings, &again), 0);
+    struct search_object_info info, same;
+    search_object_describe(object, &info);
+    search_object_describe(again, &same);
+    assert_int_equal(info.n_views, 64);
+    assert_true(info.spacing_rad > 0.1f);
+    assert_memory_equal(&info.spacing_rad, &same.spacing_rad, sizeof info.spacing_rad);
+    assert_memory_equal(&info.mean_pixels, &same.mean_pixels, sizeof info.mean_pixels);
+    search_object_destroy(search, &object);
+    search_object_destroy(search, &again);
+}
+
 static void objects_survive_a_file(void **unused)
 {
     (void)unused;
@@ -381,10 +405,15 @@ static void objects_survive_a_file(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_meshes_are_refused),        cmocka_unit_test(a_build_can_be_abandoned),
-        cmocka_unit_test(bad_requests_are_refused),      cmocka_unit_test(odd_images_are_survived),
-        cmocka_unit_test(symmetries_are_recognised),     cmocka_unit_test(the_object_is_found),
-        cmocka_unit_test(the_measures_are_those_of_bop), cmocka_unit_test(objects_survive_a_file),
+        cmocka_unit_test(bad_meshes_are_refused),
+        cmocka_unit_test(a_build_can_be_abandoned),
+        cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(odd_images_are_survived),
+        cmocka_unit_test(symmetries_are_recognised),
+        cmocka_unit_test(the_object_is_found),
+        cmocka_unit_test(the_measures_are_those_of_bop),
+        cmocka_unit_test(views_can_be_chosen_greedily),
+        cmocka_unit_test(objects_survive_a_file),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

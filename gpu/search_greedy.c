@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/search_greedy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/kernels/search_error.h"
+#include "gpu/search_views.h"
+
+#define BATCH  256
+#define THIN   2 // every second pixel each way: a choice needs no more
+#define SIDE   (SEARCH_MAP_PX / THIN)
+#define PIXELS (SIDE * SIDE)
+
+// A candidate, thinned.
+struct candidate {
+    uint32_t pairs[PIXELS];
+    int start_u, start_v, start_z; // thinned px, 1/64 px
+    int n_cover;
+};
+
+static void thin(const struct search_map *map, struct candidate *out)
+{
+    int best = INT32_MIN;
+    out->n_cover = 0;
+    for (int i = 0; i < PIXELS; i++) {
+        int at = i / SIDE * THIN * SEARCH_MAP_PX + i % SIDE * THIN, edt = map->edt[at];
+        out->pairs[i] = search_pair(edt < 0 ? 0 : map->z[at], edt);
+        out->n_cover += edt >= 0;
+        if (edt < 0 || edt - 2 * map->z[at] < best)
+            continue;
+        best = edt - 2 * map->z[at]; // the start point, as search_pack_view takes it
+        out->start_u = i % SIDE;
+        out->start_v = i / SIDE;
+        out->start_z = map->z[at];
+    }
+}
+
+// The paper's error of `kept` laid over `input` with their start points together.
+static float error_between(const struct candidate *input, const struct candidate *kept)
+{
+    const uint32_t outside = search_pair(0, -SEARCH_EDT_MAX_PX * SEARCH_UNIT);
+    int du = input->start_u - kept->start_u, dv = input->start_v - kept->start_v;
+    int dz = input->start_z - kept->start_z;
+    struct search_sums sums = {0, 0, 0};
+    for (int v = 0; v < SIDE; v++)
+        for (int u = 0; u < SIDE; u++) {
+            uint32_t pair = kept->pairs[v * SIDE + u];
+            if (search_pair_edt(pair) < 0)
+                continue;
+            int x = u + du, y = v + dv;
+            bool inside = x >= 0 && y >= 0 && x < SIDE && y < SIDE;
+            search_error_pixel(inside ? input->pairs[y * SIDE + x] : outside, pair, dz, &sums);
+        }
+    return search_error_value(&sums, kept->n_cover ? kept->n_cover : 1);
+}
+
+// One round: indices of kept candidates, at most n + 1 of them.
+static uint32_t choose(const struct candidate *all, uint32_t n_all, float threshold, uint32_t n,
+                       uint32_t *out)
+{
+    uint32_t n_kept = 0;
+    for (uint32_t i = 0; i < n_all && n_kept <= n; i++) {
+        bool known = false;
+        // Backwards: the spiral's neighbours were kept last.
+        for (uint32_t k = n_kept; k-- > 0 && !known;)
+            known = error_between(&all[i], &all[out[k]]) < threshold;
+        if (!known)
+            out[n_kept++] = i;
+    }
+    return n_kept;
+}
+
+static int draw_candidates(struct search *search, const struct search_object *object,
+                           uint32_t n_all, struct candidate *out)
+{
+    struct search_map *maps = malloc(BATCH * sizeof *maps);
+    float *rotations = malloc(BATCH * 9 * sizeof *rotations);
+    int err = maps && rotations ? 0 : -ENOMEM;
+    for (uint32_t from = 0; from < n_all && !err; from += BATCH) {
+        uint32_t n = n_all - from < BATCH ? n_all - from : BATCH;
+        for (uint32_t i = 0; i < n; i++)
+            search_rotation(from + i, n_all, rotations + 9 * (size_t)i);
+        err = search->ops->maps(search->device, object, rotations, n, maps);
+        for (uint32_t i = 0; i < n && !err; i++)
+            thin(&maps[i], &out[from + i]);
+    }
+    free(maps);
+    free(rotations);
+    return err;
+}
+
+int search_choose_greedy(struct search *search, const struct search_object *object,
+                         const struct search_object_settings *settings, float *out_rotations)
+{
+    uint32_t n = settings->n_views, n_all = 2 * n, n_kept = n + 1;
+    struct candidate *all = malloc(n_all * sizeof *all);
+    uint32_t *kept = malloc((n + 1) * sizeof *kept);
+    int err = all && kept ? draw_candidates(search, object, n_all, all) : -ENOMEM;
+    for (float threshold = 1; !err && n_kept > n; threshold *= 1.15f) {
+        if (settings->progress && settings->progress(settings->user, 0, n))
+            err = -ECANCELED;
+        else
+            n_kept = choose(all, n_all, threshold, n, kept);
+    }
+    for (uint32_t i = 0; i < n && !err; i++) {
+        if (i < n_kept)
+            search_rotation(kept[i], n_all, out_rotations + 9 * (size_t)i);
+        else
+            search_rotation(i - n_kept, n - n_kept, out_rotations + 9 * (size_t)i);
+    }
+    free(all);
+    free(kept);
+    return err;
+}
