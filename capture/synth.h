@@ -14,7 +14,7 @@ enum synth_event {
     SYNTH_EVENT_NONE,
     SYNTH_EVENT_COVERED,    // the lens is covered for n_event_frames; the hand comes to rest for it
     SYNTH_EVENT_GAP,        // the clock jumps by 2 s, the camera by 4 ordinary frames (4 cm, 4 deg)
-    SYNTH_EVENT_DUPLICATES, // every third frame repeats its predecessor bit for bit, as in redkitchen
+    SYNTH_EVENT_DUPLICATES, // every third frame repeats its predecessor bit for bit (redkitchen)
 };
 
 struct synth_recording {

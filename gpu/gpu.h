@@ -56,11 +56,11 @@ enum gpu_stage {
     GPU_N_STAGES
 };
 
-// What an alignment leaves. `information` is the sum of w (J_s^T J_t + J_t^T J_s) / 2 over the pairs
-// of the coarsest level at the final pose, where J_t has the normal of the reference and J_s that of
-// the frame: the noise of either normal is not the other's, so that on average none of it passes for
-// structure, as it does in h (0.01 of the weight on a single wall, as much as a real room has).
-// H and g are those of the last iteration of the finest level that ran,
+// What an alignment leaves. `information` is the sum of w (J_s^T J_t + J_t^T J_s) / 2 over the
+// pairs of the coarsest level at the final pose, where J_t has the normal of the reference and J_s
+// that of the frame: the noise of either normal is not the other's, so that on average none of it
+// passes for structure, as it does in h (0.01 of the weight on a single wall, as much as a real
+// room has). H and g are those of the last iteration of the finest level that ran,
 // for a left increment of T_reference_frame: twist (v, w), in the reference's camera frame.
 struct gpu_alignment {
     struct se3 T_reference_frame;
@@ -108,8 +108,9 @@ __attribute__((warn_unused_result)) int gpu_frame_create(struct gpu *gpu, struct
 void gpu_frame_destroy(struct gpu *gpu, struct gpu_frame **frame);
 
 // A hint: `depth` (of gpu_host_alloc) is the frame that comes after the next gpu_prepare or
-// gpu_prepare_align, which may bring it to the device beside its own work. Until then the pixels must
-// not change. A wrong hint costs nothing but the transfer. Frames come faster that way, not earlier.
+// gpu_prepare_align, which may bring it to the device beside its own work. Until then the pixels
+// must not change. A wrong hint costs nothing but the transfer. Frames come faster that way, not
+// earlier.
 void gpu_prefetch(struct gpu *gpu, const uint16_t *depth);
 
 // Raw depth (camera.width x height, row-major) -> filtered depth, vertices and normals of all
@@ -118,8 +119,8 @@ __attribute__((warn_unused_result)) int gpu_prepare(struct gpu *gpu, const uint1
                                                     struct gpu_frame *out_frame);
 
 // Aligns a prepared frame to a prepared reference, starting at T_reference_frame. Both frames stay
-// unchanged. Returns 0 (also when not solvable: see the result), -EINVAL (a setting out of range, named
-// in the log) or -EIO.
+// unchanged. Returns 0 (also when not solvable: see the result), -EINVAL (a setting out of range,
+// named in the log) or -EIO.
 __attribute__((warn_unused_result)) int gpu_align(struct gpu *gpu, const struct gpu_frame *frame,
                                                   const struct gpu_frame *reference,
                                                   const struct se3 *T_reference_frame,

@@ -2,11 +2,12 @@
 // What an alignment is worth: which directions the scene holds, how certain the rest is. Plain
 // functions of the normal equations; the tracker draws the conclusions.
 //
-// The information matrix of gpu.h is normalised first: rotations in units of the pairs' mean distance
-// (the arm), everything divided by the sum of weights. Its eigenvalues are then shares between 0 and
-// 1 that add up to about 2: how much of the pairs' information falls on that direction. Measured:
-// 0.0001 and less where a wall or a corridor holds nothing, 0.005 and more in rooms. Zhang, Kaess,
-// Singh 2016 ("On degeneracy of optimization-based state estimation problems") is the remapping.
+// The information matrix of gpu.h is normalised first: rotations in units of the pairs' mean
+// distance (the arm), everything divided by the sum of weights. Its eigenvalues are then shares
+// between 0 and 1 that add up to about 2: how much of the pairs' information falls on that
+// direction. Measured: 0.0001 and less where a wall or a corridor holds nothing, 0.005 and more in
+// rooms. Zhang, Kaess, Singh 2016 ("On degeneracy of optimization-based state estimation problems")
+// is the remapping.
 #ifndef POSED_GPU_JUDGE_H
 #define POSED_GPU_JUDGE_H
 
@@ -39,9 +40,9 @@ void judge_covariance(const struct gpu_alignment *alignment,
                       const struct judge_conditioning *conditioning, double hold_std_m,
                       double out[36]);
 
-// Covariance of T_odom_camera = T_odom_reference exp(twist) T_reference_camera, as errors of position
-// and orientation along odom's axes (x y z, rotation x y z), from the reference's own and the
-// twist's. The reference's orientation error swings the camera around it.
+// Covariance of T_odom_camera = T_odom_reference exp(twist) T_reference_camera, as errors of
+// position and orientation along odom's axes (x y z, rotation x y z), from the reference's own and
+// the twist's. The reference's orientation error swings the camera around it.
 void judge_propagate(const struct se3 *T_odom_reference, const double reference_covariance[36],
                      const struct se3 *T_odom_camera, const double twist_covariance[36],
                      double out[36]);

@@ -174,7 +174,8 @@ static bool is_name(const char *name)
     return n > 0 && n <= 64 && name[n] == 0;
 }
 
-// The folder of the objects, made when missing: --objects, POSED_OBJECTS, or the user's data folder.
+// The folder of the objects, made when missing: --objects, POSED_OBJECTS, or the user's data
+// folder.
 static int objects_folder(char *out, size_t size)
 {
     const char *asked = options.objects ? options.objects : getenv("POSED_OBJECTS");

@@ -154,8 +154,8 @@ static void icp_associate(const struct icp_problem *problem, int32_t x0, int32_t
     }
 }
 
-// The only random access of the iteration: 16 bytes a pixel. Without a branch for those that fell on
-// none: the processor then keeps more of these loads in flight (align: 10 % less).
+// The only random access of the iteration: 16 bytes a pixel. Without a branch for those that fell
+// on none: the processor then keeps more of these loads in flight (align: 10 % less).
 static void icp_gather(const struct map_px *restrict target, int32_t n_px, struct icp_block *b)
 {
     for (int32_t x = 0; x < n_px; x++)

@@ -10,7 +10,7 @@
 #include "gpu/kernels/icp.h"
 
 #define ROWS_MAX_WIDTH_PX 4096
-#define ROWS_PAD_PX       16 // zeros before and after each row of a padded image, >= the filter radius
+#define ROWS_PAD_PX       16 // zeros before and after each row of a padded image, >= the radius
 
 // One depth image with a frame of zeros, so that windows need no bounds test. Row y begins at
 // data + (y + ROWS_PAD_PX) * stride + ROWS_PAD_PX.

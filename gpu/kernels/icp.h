@@ -136,10 +136,10 @@ KERNEL_FN struct icp_row icp_pair(const struct level_camera *camera, const struc
     return row;
 }
 
-// The information pass (gpu.h) needs sum w (J_s^T J_t + J_t^T J_s) / 2 = sum w (m^T m - d^T d) with m
-// and d half the sum and half the difference of the two rows: the machinery of H twice. Rows are
-// linear in the normal, so these are the rows of (n_source + n_target) / 2 and (n_target - n_source)
-// / 2; `half` is 0.5 for m, -0.5 for d.
+// The information pass (gpu.h) needs sum w (J_s^T J_t + J_t^T J_s) / 2 = sum w (m^T m - d^T d) with
+// m and d half the sum and half the difference of the two rows: the machinery of H twice. Rows are
+// linear in the normal, so these are the rows of (n_source + n_target) / 2 and (n_target -
+// n_source) / 2; `half` is 0.5 for m, -0.5 for d.
 struct icp_half {
     float j[6];
 };

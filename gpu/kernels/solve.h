@@ -4,10 +4,10 @@
 // and the tracker, SOLVE_DEFINE(float) for the CUDA twin.
 //
 // H is damped by a share of the sum of its diagonal, translation and rotation each. At full
-// resolution that is a millionth: it changes a held direction by as much and keeps one that the scene
-// does not hold (a single wall) solvable; what such a direction is worth is for the tracker to judge.
-// On coarse levels it is a leash: the first steps go by wrong pairs, and undamped they leap half a
-// metre in the directions that the scene holds least.
+// resolution that is a millionth: it changes a held direction by as much and keeps one that the
+// scene does not hold (a single wall) solvable; what such a direction is worth is for the tracker
+// to judge. On coarse levels it is a leash: the first steps go by wrong pairs, and undamped they
+// leap half a metre in the directions that the scene holds least.
 #ifndef POSED_GPU_KERNELS_SOLVE_H
 #define POSED_GPU_KERNELS_SOLVE_H
 
@@ -74,8 +74,8 @@ KERNEL_FN double solve_damping(uint32_t level)
     }
 
 // A level is left when the step is below the root of this [m^2], rotation counted at the scene's
-// distance: 10 um, far below what a pose can know; more on coarse levels, whose only duty is to start
-// the next one (and whose damped steps are short).
+// distance: 10 um, far below what a pose can know; more on coarse levels, whose only duty is to
+// start the next one (and whose damped steps are short).
 KERNEL_FN double solve_stop2_m2(uint32_t level)
 {
     double stop_m = level == 0 ? 1e-5 : level == 1 ? 1e-4 : 4e-4;

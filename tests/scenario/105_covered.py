@@ -25,7 +25,8 @@ def scenario():
             check(harness.same_pose(pose, poses[149]), f"lost frame {seq} moved")
         elif not COVERED.stop <= seq < COVERED.stop + BACK_WITHIN_FRAMES:
             check(state == "TRACKING", f"frame {seq} is {state}, {harness.reason_name(pose)}")
-    check_at_most(harness.distance_m(poses[149], poses[183]), STEP_LIMIT_M, "step over the cover [m]")
+    check_at_most(harness.distance_m(poses[149], poses[183]), STEP_LIMIT_M,
+                  "step over the cover [m]")
     check(poses[-1].map_epoch == poses[0].map_epoch, "the map's epoch changed")
     kinds = [event.kind for event in daemon.events]
     check(kinds.count(harness.messages.Event.TRACKING_LOST) == 1, "one event LOST")

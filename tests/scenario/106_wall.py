@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A single wall holds three of six degrees of freedom: every frame says DEGRADED and names the other
-three; what is held is right, what is not held does not run away."""
+"""A single wall holds three of six degrees of freedom: every frame says DEGRADED and names the
+other three; what is held is right, what is not held does not run away."""
 import harness
 from harness import check, check_at_most
 
@@ -35,7 +35,7 @@ def scenario():
     distance_m, tilt_deg = 0.0, 0.0
     for row, pose in zip(truth, daemon.poses):
         p, q = pose.pose.position, pose.pose.orientation
-        # Odometry starts at the identity: into the truth's world, whose z axis is the wall's normal.
+        # Odometry starts at the identity: into the truth's world, whose z is the wall's normal.
         normal = harness.multiply(first, harness.rotation((q.x, q.y, q.z, q.w)))[2]
         right = harness.rotation(row[4:])[2]
         z_m = sum(first[2][k] * c for k, c in enumerate((p.x, p.y, p.z))) + truth[0][3]

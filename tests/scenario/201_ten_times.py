@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ten times real time: what cannot be processed is dropped before tracking, counted, and answered
-all the same; the replay keeps its pace, and what is tracked stays right. The camera moves at a tenth
-of a hand's speed, so that this holds however few frames a busy machine can track."""
+all the same; the replay keeps its pace, and what is tracked stays right. The camera moves at a
+tenth of a hand's speed, so that this holds however few frames a busy machine can track."""
 import time
 
 import harness

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subscribers that connect and never read, on poses and on images: nobody else notices, and memory
-stays what it was. The replay is paced, at a rate that this machine may or may not keep: each frame has
-its message either way."""
+stays what it was. The replay is paced, at a rate that this machine may or may not keep: each frame
+has its message either way."""
 import time
 
 import zmq

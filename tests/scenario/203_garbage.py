@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that send garbage, on every socket, while a recording is tracked: malformed framing gets no
-answer but a counter, malformed content gets a reply with the code and the field, the daemon lives, and
-the trajectory has the same bytes as without them."""
+"""Clients that send garbage, on every socket, while a recording is tracked: malformed framing gets
+no answer but a counter, malformed content gets a reply with the code and the field, the daemon
+lives, and the trajectory has the same bytes as without them."""
 import random
 import socket as plain
 import struct
@@ -22,7 +22,8 @@ def send_raw(daemon, data, answer_expected):
         client.poll(5)
     else:
         got = client.poll(5000 if answer_expected else 200)
-        check(bool(got) == answer_expected, f"answer to {len(data)} bytes {data[:12]!r}: {bool(got)}")
+        check(bool(got) == answer_expected,
+              f"answer to {len(data)} bytes {data[:12]!r}: {bool(got)}")
     reply = client.recv() if client.poll(0) else None
     client.close()
     return reply
@@ -88,7 +89,8 @@ def scenario():
     reply = daemon.request(get_pose=requests.GetPose(
         time=messages.Timestamp(seconds=-2**63, nanos=2**31 - 1)))
     check(reply.code in (requests.INVALID_ARGUMENT, requests.NOT_FOUND), "an absurd time")
-    reply = daemon.request(get_trajectory=requests.GetTrajectory(from_seq=2**64 - 1, limit=2**32 - 1))
+    reply = daemon.request(get_trajectory=requests.GetTrajectory(from_seq=2**64 - 1,
+                                                                 limit=2**32 - 1))
     check(reply.code in (requests.OK, requests.NOT_FOUND), "an absurd page")
 
     # Random bytes: through libzmq, and into the bare TCP ports.
@@ -125,7 +127,8 @@ def scenario():
     quiet = harness.Daemon("synth:room-straight", "--loop")
     quiet.wait_for(lambda: len(quiet.poses) >= n_frames, f"{n_frames} frames")
     quiet.stop()
-    check(quiet.trajectory_bytes().splitlines()[:n_frames] == lines, "the trajectory's bytes changed")
+    check(quiet.trajectory_bytes().splitlines()[:n_frames] == lines,
+          "the trajectory's bytes changed")
 
 
 harness.run(scenario)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the daemon ends: by signal within half a second, and with the documented exit codes and a clear
-line when it cannot start."""
+"""How the daemon ends: by signal within half a second, and with the documented exit codes and a
+clear line when it cannot start."""
 import os
 import signal
 import socket as plain

@@ -11,7 +11,8 @@ N_FRAMES = 120
 
 def scenario():
     folder = harness.SCRATCH + "/recording"
-    subprocess.run([BINARY + "/bin/posed-synth", "room", folder, "--frames", str(N_FRAMES), "--seed",
+    subprocess.run([BINARY + "/bin/posed-synth", "room", folder, "--frames", str(N_FRAMES),
+                    "--seed",
                     "3"], check=True)
     first = None
     for source, options, speed in (("synth:room", (), "max"),

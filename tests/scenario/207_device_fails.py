@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute device fails every 25 frames: each frame still has its message, the failed ones say so,
-and tracking goes on from the last pose in a new epoch. With on_error = stop the daemon ends with 5."""
+"""The compute device fails every 25 frames: each frame still has its message, the failed ones say
+so, and tracking goes on from the last pose in a new epoch. With on_error = stop the daemon ends
+with 5."""
 import harness
 from harness import check, messages
 
@@ -19,7 +20,8 @@ def scenario():
         check(failed == list(range(FAIL_EVERY - 1, N_FRAMES, FAIL_EVERY)), f"failed: {failed}")
         for seq in failed:
             check(harness.state_name(poses[seq]) == "LOST", f"frame {seq} is not LOST")
-            check(harness.same_pose(poses[seq], poses[seq - 1]), f"frame {seq} is not the last pose")
+            check(harness.same_pose(poses[seq], poses[seq - 1]),
+                  f"frame {seq} is not the last pose")
             if seq + 1 < N_FRAMES:
                 check(poses[seq + 1].map_epoch == poses[seq].map_epoch + 1, f"epoch after {seq}")
                 check(harness.same_pose(poses[seq + 1], poses[seq]), f"start after {seq}")

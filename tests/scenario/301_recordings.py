@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real recordings (and one synthetic one by other people) from POSED_DATA, default settings: the error
-of the trajectory on disk against their ground truth. A keyframe as reference must do better than the
-previous frame on each."""
+"""Real recordings (and one synthetic one by other people) from POSED_DATA, default settings: the
+error of the trajectory on disk against their ground truth. A keyframe as reference must do better
+than the previous frame on each."""
 import os
 
 import harness

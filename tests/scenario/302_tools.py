@@ -25,8 +25,8 @@ def tool(name, *arguments, code=0, says=""):
 
 
 def aligned_errors(a, b):
-    """Distances after the best rigid alignment of points b to a: Horn's quaternion by power iteration
-    on his 4x4 matrix, shifted to make the largest eigenvalue the largest in size."""
+    """Distances after the best rigid alignment of points b to a: Horn's quaternion by power
+    iteration on his 4x4 matrix, shifted to make the largest eigenvalue the largest in size."""
     n = len(a)
     mean_a = [sum(p[k] for p in a) / n for k in range(3)]
     mean_b = [sum(p[k] for p in b) / n for k in range(3)]
@@ -111,7 +111,8 @@ def scenario():
     plot = harness.SCRATCH + "/plot.png"
     result = json.loads(tool("posed-eval", "--groundtruth", folder, "--trajectory", path, "--json",
                              "--delta", str(DELTA), "--plot", plot))
-    check((result["n_poses"], result["n_matched"], result["n_unmatched"]) == (N_FRAMES, N_FRAMES, 0),
+    check((result["n_poses"], result["n_matched"],
+           result["n_unmatched"]) == (N_FRAMES, N_FRAMES, 0),
           f"counts: {result}")
     errors = aligned_errors([row[1:4] for row in truth], [row[1:4] for row in estimate])
     expected = {"rmse": rmse(errors), "mean": sum(errors) / N_FRAMES, "max": max(errors),
@@ -141,7 +142,8 @@ def scenario():
     tool("posed-eval", "-g", empty, "-t", path, code=1, says=empty)
     tool("posed-eval", "-g", folder, code=2, says="--trajectory")
     tool("posed-eval", "-g", folder, "-t", path, "--delta", "0", code=2, says="--delta 0")
-    tool("posed-eval", "-g", folder, "-t", path, "--plot", "/nowhere/p.png", code=1, says="/nowhere/p")
+    tool("posed-eval", "-g", folder, "-t", path, "--plot", "/nowhere/p.png", code=1,
+         says="/nowhere/p")
 
 
 harness.run(scenario)

@@ -105,7 +105,8 @@ class Daemon:
         socket = self.socket(zmq.SUB, "pub", rcvhwm=0, reconnect_ivl=10)
         for topic in ("pose", "status", "event"):
             socket.subscribe(topic)
-        kinds = {b"pose": (messages.Odometry, self.poses), b"status": (messages.Status, self.statuses),
+        kinds = {b"pose": (messages.Odometry, self.poses),
+                 b"status": (messages.Status, self.statuses),
                  b"event": (messages.Event, self.events)}
         stopping = False
         while True:
@@ -216,7 +217,8 @@ def check_poses(poses, n_frames):
         check(all(abs(c) < float("inf") for c in covariance), f"seq {i}: covariance not finite")
         check(all(covariance[7 * k] >= 0 for k in range(6)), f"seq {i}: negative variance")
         if state_name(pose) == "LOST":
-            check(min(covariance[7 * k] for k in range(6)) >= 1e3, f"seq {i}: LOST, small covariance")
+            check(min(covariance[7 * k] for k in range(6)) >= 1e3,
+                  f"seq {i}: LOST, small covariance")
         check(state_name(pose) in ("INIT", "TRACKING", "DEGRADED", "LOST"), f"seq {i}: state")
         check(state_name(pose) != "DEGRADED" or pose.reason, f"seq {i}: DEGRADED without a reason")
         check(state_name(pose) != "LOST" or pose.reason, f"seq {i}: LOST without a reason")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log: levels, the three formats, the limit of lines a second, the listener; and the datagrams to
-// the service manager.
+// The log: levels, the three formats, the limit of lines a second, the listener; and the datagrams
+// to the service manager.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
