@@ -5,6 +5,11 @@
 #include <math.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
 #include "gpu/backend.h"
 #include "gpu/kernels/bilateral.h"
 #include "gpu/kernels/icp.h"
@@ -147,6 +152,33 @@ void gpu_host_free(struct gpu *gpu, void *memory, size_t bytes)
     if (memory)
         gpu->ops->host_free(gpu, memory, bytes);
 }
+
+#if defined(__x86_64__)
+__attribute__((target("clwb"))) static void lines_write_back(const char *memory, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64)
+        _mm_clwb((void *)(uintptr_t)(memory + i));
+    _mm_sfence();
+}
+
+static bool has_clwb(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 24 & 1);
+}
+
+void gpu_host_written(const void *memory, size_t bytes)
+{
+    if (has_clwb())
+        lines_write_back(memory, bytes);
+}
+#else
+void gpu_host_written(const void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
+}
+#endif
 
 int gpu_frame_create(struct gpu *gpu, struct gpu_frame **out)
 {

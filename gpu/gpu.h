@@ -104,6 +104,11 @@ const char *gpu_description(const struct gpu *gpu); // "cpu: 2 threads, AVX-512"
 void *gpu_host_alloc(struct gpu *gpu, size_t bytes);
 void gpu_host_free(struct gpu *gpu, void *memory, size_t bytes);
 
+// For whoever has written a frame into such memory, on its own thread: pushes the pixels out of the
+// processor's caches, so that the device need not fetch them from there (10 us of a frame's time).
+// Pure, any thread, no effect on the data; some 20 us for 640 x 480.
+void gpu_host_written(const void *memory, size_t bytes);
+
 __attribute__((warn_unused_result)) int gpu_frame_create(struct gpu *gpu, struct gpu_frame **out);
 void gpu_frame_destroy(struct gpu *gpu, struct gpu_frame **frame);
 

@@ -24,7 +24,7 @@ struct options {
     size_t n_frames;
     double seconds;
     size_t n_streams;
-    bool json, dirty, overlap, agreement, verbose;
+    bool json, dirty, written, overlap, agreement, verbose;
     struct gpu_align_settings align;
     double bilateral_radius_px, threads;
 };
@@ -32,7 +32,7 @@ struct options {
 static const char *const backend_names[] = {"auto", "cpu", "cuda"};
 static const char *const stage_names[GPU_N_STAGES] = {"upload", "filter", "maps", "align"};
 
-enum { KEY_BILATERAL = 256, KEY_EARLY_STOP, KEY_DIRTY, KEY_OVERLAP, KEY_AGREEMENT };
+enum { KEY_BILATERAL = 256, KEY_EARLY_STOP, KEY_DIRTY, KEY_WRITTEN, KEY_OVERLAP, KEY_AGREEMENT };
 
 static const struct argp_option argp_options[] = {
     {"source", 's', "SRC", 0, "Recording or scene, driver:location", 0},
@@ -45,6 +45,7 @@ static const struct argp_option argp_options[] = {
     {"threads", 'j', "N", 0, "CPU backend: threads (default 0 = all cores)", 0},
     {"streams", 'm', "N", 0, "Instead: frames a second of N independent cameras in total", 0},
     {"dirty", KEY_DIRTY, NULL, 0, "Write each frame anew before it is timed, as a camera does", 0},
+    {"written", KEY_WRITTEN, NULL, 0, "The same, and as gpu_host_written leaves it", 0},
     {"overlap", KEY_OVERLAP, NULL, 0, "Upload the next frame beside the work on this one", 0},
     {"agreement", KEY_AGREEMENT, NULL, 0, "Also compare each pose with the CPU backend's", 0},
     {"json", 'J', NULL, 0, "Print JSON", 0},
@@ -113,6 +114,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case KEY_DIRTY:
         o->dirty = true;
+        break;
+    case KEY_WRITTEN:
+        o->dirty = o->written = true;
         break;
     case KEY_OVERLAP:
         o->overlap = true;
@@ -260,6 +264,8 @@ static int stream_step(struct stream *s, struct gpu_alignment *out, double *out_
     size_t index = stream_index(s, ++s->position);
     if (s->options->dirty)
         memcpy(s->depth[index], s->recording->depth[index], s->recording->frame_bytes);
+    if (s->options->written)
+        gpu_host_written(s->depth[index], s->recording->frame_bytes);
     int64_t start_ns = bench_now_ns();
     if (s->options->overlap)
         gpu_prefetch(s->gpu, s->depth[stream_index(s, s->position + 1)]);
@@ -507,7 +513,8 @@ static void print_report(const struct options *o, const struct recording *r,
            r->info.camera.width_px, r->info.camera.height_px, o->align.iterations[0],
            o->align.iterations[1], o->align.iterations[2], o->align.early_stop ? "on" : "off",
            2 * (int)o->bilateral_radius_px + 1, 2 * (int)o->bilateral_radius_px + 1,
-           o->dirty     ? ", frames dirty in the CPU cache"
+           o->written   ? ", frames written anew and out of the CPU cache"
+           : o->dirty   ? ", frames dirty in the CPU cache"
            : o->overlap ? ", uploads overlapped"
                         : "");
     printf("%-22s %10s %10s %10s %10s %10s\n", "us", "p50", "p90", "p99", "min", "p99/p50 +%");

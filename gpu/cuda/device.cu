@@ -45,14 +45,16 @@ static void copy_streaming(uint16_t *to, const uint16_t *from, size_t bytes)
 }
 
 // Lies in memory of gpu_host_alloc, so that the device can read it itself.
-static bool is_pinned(const struct cuda_device *device, const uint16_t *depth)
+static bool is_pinned(struct cuda_device *device, const uint16_t *depth)
 {
     const char *begin = (const char *)depth;
     for (int i = 0; i < device->n_ranges; i++) {
-        const struct cuda_host_range *r = &device->ranges[i];
-        if (begin >= r->begin && begin + device->raw_bytes <= r->begin + r->bytes &&
-            (uintptr_t)depth % 16 == 0)
-            return true;
+        int index = (device->newest_range + i) % device->n_ranges;
+        const struct cuda_host_range *r = &device->ranges[index];
+        if (begin >= r->begin && begin + device->raw_bytes <= r->begin + r->bytes) {
+            device->newest_range = index;
+            return (uintptr_t)depth % 16 == 0;
+        }
     }
     return false;
 }

@@ -68,7 +68,7 @@ struct cuda_device {
     uint16_t *staging;          // pinned: frames that do not come from gpu_host_alloc
     size_t raw_bytes;           // rounded up
     struct cuda_host_range ranges[CUDA_MAX_HOST_RANGES]; // pinned memory handed out
-    int n_ranges;
+    int n_ranges, newest_range;                          // where the frame before was found
 
     const struct cuda_path *path;
     struct cuda_fused *fused; // one of these

@@ -364,6 +364,33 @@ sum_registers(const struct fused_params *p, const struct fused_shared *s,
     }
 }
 
+// A walk over a thread's pixels in the block's pieces, FUSED_THREADS further with each step: the
+// same as local_px_of without its divisions.
+struct piece_walk {
+    int x, y, round;
+};
+
+template <int LEVEL>
+static __device__ __forceinline__ struct local_px
+walk_px(const struct fused_params *p, struct fused_shared *s, struct piece_walk *walk)
+{
+    const int w = PIECE_W >> LEVEL, h = PIECE_H >> LEVEL;
+    const int rest = FUSED_THREADS % PIECE_PX(LEVEL);
+    struct local_px px = {0, 0, false};
+    if (walk->round < p->n_rounds) {
+        struct piece_corner corner = shared_corners(s)[walk->round];
+        px.x = (corner.x >> LEVEL) + walk->x;
+        px.y = (corner.y >> LEVEL) + walk->y;
+        px.inside = (px.x < p->cameras[LEVEL].width_px) & (px.y < p->cameras[LEVEL].height_px);
+    }
+    walk->x += rest % w;
+    walk->y += rest / w + (walk->x >= w ? 1 : 0);
+    walk->x -= walk->x >= w ? w : 0;
+    walk->round += FUSED_THREADS / PIECE_PX(LEVEL) + (walk->y >= h ? 1 : 0);
+    walk->y -= walk->y >= h ? h : 0;
+    return px;
+}
+
 // The pixels of a thread, read from the maps in each iteration: two ahead, their targets one ahead.
 template <int LEVEL>
 static __device__ __forceinline__ void sum_memory(const struct fused_params *p,
@@ -371,28 +398,35 @@ static __device__ __forceinline__ void sum_memory(const struct fused_params *p,
 {
     const struct level_camera *camera = &p->cameras[LEVEL];
     const float4 *target = (const float4 *)p->align.target[LEVEL];
-    const int n_local = p->n_rounds * PIECE_PX(LEVEL);
+    const int n_local = p->n_rounds * PIECE_PX(LEVEL), first = (int)threadIdx.x;
+    const int w = PIECE_W >> LEVEL;
     const struct icp_pose pose = s->pose;
     const struct icp_gates running = gates_now(p, s), gates = icp_gates_at(&running, LEVEL);
-    int i = (int)threadIdx.x;
-    struct local_px at = local_px_of<LEVEL>(p, s, i);
-    struct local_px next_at = local_px_of<LEVEL>(p, s, i + FUSED_THREADS);
-    struct icp_source one = icp_source_of(camera, at.x, at.y, read_source<LEVEL>(p, at));
-    float4 next_px = read_source<LEVEL>(p, next_at);
-    struct icp_landing landing;
-    icp_land(camera, &pose, &one, target, &landing);
-    for (; i < n_local; i += FUSED_THREADS) {
-        struct local_px far_at = local_px_of<LEVEL>(p, s, i + 2 * FUSED_THREADS);
-        float4 far_px = read_source<LEVEL>(p, far_at);
-        struct icp_source next = icp_source_of(camera, next_at.x, next_at.y, next_px);
-        struct icp_landing next_landing;
-        icp_land(camera, &pose, &next, target, &next_landing);
-        icp_add(camera, &gates, &pose, &one, &landing, sums);
-        sums[ICP_SUM_VALID] += icp_source_valid(&one) ? 1.0f : 0.0f;
-        one = next;
-        landing = next_landing;
-        next_at = far_at;
-        next_px = far_px;
+    struct piece_walk walk = {first % PIECE_PX(LEVEL) % w, first % PIECE_PX(LEVEL) / w,
+                              first / PIECE_PX(LEVEL)};
+    // A ring of three: the pixel that is added, and two whose targets are on their way. Pixels
+    // behind the last are no source.
+    struct icp_source source[3];
+    struct icp_landing landing[3];
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        struct local_px at = walk_px<LEVEL>(p, s, &walk);
+        source[k] = icp_source_of(camera, at.x, at.y, read_source<LEVEL>(p, at));
+        icp_land(camera, &pose, &source[k], target, &landing[k]);
+    }
+    struct local_px at = walk_px<LEVEL>(p, s, &walk);
+    float4 px = read_source<LEVEL>(p, at);
+    for (int i = 0; i < n_local; i += 3 * FUSED_THREADS) {
+#pragma unroll
+        for (int k = 0; k < 3; k++) {
+            const int ahead = (k + 2) % 3;
+            source[ahead] = icp_source_of(camera, at.x, at.y, px);
+            at = walk_px<LEVEL>(p, s, &walk);
+            px = read_source<LEVEL>(p, at);
+            icp_land(camera, &pose, &source[ahead], target, &landing[ahead]);
+            icp_add(camera, &gates, &pose, &source[k], &landing[k], sums);
+            sums[ICP_SUM_VALID] += icp_source_valid(&source[k]) ? 1.0f : 0.0f;
+        }
     }
 }
 
@@ -453,6 +487,7 @@ static __device__ __forceinline__ void icp_information(const struct fused_params
                                                        struct fused_shared *s, unsigned set)
 {
     const int LEVEL = GPU_LEVELS - 1, tid = (int)threadIdx.x, n = p->n_rounds * PIECE_PX(LEVEL);
+    const int threads = SMALL ? LEVEL_THREADS(LEVEL) : FUSED_THREADS;
     const struct level_camera *camera = &p->cameras[LEVEL];
     const struct icp_pose pose = s->pose;
     const struct icp_gates gates = gates_now(p, s);
@@ -460,7 +495,7 @@ static __device__ __forceinline__ void icp_information(const struct fused_params
 #pragma unroll
     for (int i = 0; i < ICP_N_SUMS; i++)
         sums[i] = 0.0f;
-    for (int i = tid; i < n; i += FUSED_THREADS) {
+    for (int i = tid; tid < threads && i < n; i += threads) {
         struct local_px at = local_px_of<LEVEL>(p, s, i);
         float4 px = SMALL ? shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + i]
                           : read_source<LEVEL>(p, at);
@@ -469,11 +504,12 @@ static __device__ __forceinline__ void icp_information(const struct fused_params
         icp_land(camera, &pose, &one, (const float4 *)p->align.target[LEVEL], &landing);
         icp_add_information(camera, &gates, &pose, &one, &landing, sums);
     }
-    s->partial[tid / 32][tid % 32] = warp_transpose_sum(sums, (unsigned)tid % 32);
+    if (tid < threads)
+        s->partial[tid / 32][tid % 32] = warp_transpose_sum(sums, (unsigned)tid % 32);
     __syncthreads();
     if (tid >= 32)
         return;
-    exchange_add(&p->exchange, (unsigned)tid, set, block_sum<FUSED_WARPS>(s, (unsigned)tid));
+    exchange_add(&p->exchange, (unsigned)tid, set, block_sum<threads / 32>(s, (unsigned)tid));
     if (blockIdx.x == 0)
         s->information[tid] = (float)exchange_wait(&s->exchange, &p->exchange, (unsigned)tid, set,
                                                    (unsigned)p->n_blocks) *

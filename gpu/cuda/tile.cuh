@@ -77,22 +77,21 @@ tiles_load(struct tile *tiles, int n, const struct piece_corner *corners,
         }
 }
 
-// One tap for each of two pixels, of which only the first or the second may be in reach.
+// A row of taps for each of two pixels, of which only the first or the second may be in reach.
 template <int RADIUS>
 static __device__ __forceinline__ void
-filter_row(const struct cuda_filter *filter, const float *neighbours, int row, bool first,
-           bool second, const float z_m[2], const float factor[2], float sum_w[2], float sum_wd[2])
+filter_row(const float *weights_first, const float *weights_second, const float *neighbours,
+           bool first, bool second, const float z_m[2], const float factor[2], float sum_w[2],
+           float sum_wd[2])
 {
-    const int pitch = 2 * RADIUS + 1;
 #pragma unroll
-    for (int dx = 0; dx < pitch; dx++) {
+    for (int dx = 0; dx < 2 * RADIUS + 1; dx++) {
         float neighbour_m = neighbours[dx];
         if (first)
-            bilateral_tap(z_m[0], neighbour_m, filter->spatial[row * pitch + dx], factor[0],
-                          &sum_w[0], &sum_wd[0]);
+            bilateral_tap(z_m[0], neighbour_m, weights_first[dx], factor[0], &sum_w[0], &sum_wd[0]);
         if (second)
-            bilateral_tap(z_m[1], neighbour_m, filter->spatial[(row - 1) * pitch + dx], factor[1],
-                          &sum_w[1], &sum_wd[1]);
+            bilateral_tap(z_m[1], neighbour_m, weights_second[dx], factor[1], &sum_w[1],
+                          &sum_wd[1]);
     }
 }
 
@@ -111,14 +110,36 @@ static __device__ __forceinline__ void filter_pair(const struct tile *tile,
         return;
     factor[0] = bilateral_range_factor(z_m[0], filter->cut_sigmas);
     factor[1] = bilateral_range_factor(z_m[1], filter->cut_sigmas);
-    const int last = 2 * RADIUS + 1;
-    filter_row<RADIUS>(filter, corner, 0, true, false, z_m, factor, sum_w, sum_wd);
-#pragma unroll(RADIUS <= 3 ? 6 : 1)
-    for (int row = 1; row < last; row++)
-        filter_row<RADIUS>(filter, corner + row * TILE_MAX_W, row, true, true, z_m, factor, sum_w,
-                           sum_wd);
-    filter_row<RADIUS>(filter, corner + last * TILE_MAX_W, last, false, true, z_m, factor, sum_w,
-                       sum_wd);
+    const int pitch = 2 * RADIUS + 1, last = pitch;
+    if (RADIUS <= 3) { // unrolled: the weights are operands in constant memory
+        filter_row<RADIUS>(filter->spatial, filter->spatial, corner, true, false, z_m, factor,
+                           sum_w, sum_wd);
+#pragma unroll
+        for (int row = 1; row < last; row++)
+            filter_row<RADIUS>(filter->spatial + row * pitch, filter->spatial + (row - 1) * pitch,
+                               corner + row * TILE_MAX_W, true, true, z_m, factor, sum_w, sum_wd);
+        filter_row<RADIUS>(filter->spatial, filter->spatial + (last - 1) * pitch,
+                           corner + last * TILE_MAX_W, false, true, z_m, factor, sum_w, sum_wd);
+    } else { // a row's weights serve the next row's second pixel
+        float before[pitch], now[pitch];
+#pragma unroll
+        for (int dx = 0; dx < pitch; dx++)
+            before[dx] = filter->spatial[dx];
+        filter_row<RADIUS>(before, before, corner, true, false, z_m, factor, sum_w, sum_wd);
+#pragma unroll 2
+        for (int row = 1; row < last; row++) {
+#pragma unroll
+            for (int dx = 0; dx < pitch; dx++)
+                now[dx] = filter->spatial[row * pitch + dx];
+            filter_row<RADIUS>(now, before, corner + row * TILE_MAX_W, true, true, z_m, factor,
+                               sum_w, sum_wd);
+#pragma unroll
+            for (int dx = 0; dx < pitch; dx++)
+                before[dx] = now[dx];
+        }
+        filter_row<RADIUS>(before, before, corner + last * TILE_MAX_W, false, true, z_m, factor,
+                           sum_w, sum_wd);
+    }
     out_m[0] = bilateral_result(z_m[0], sum_w[0], sum_wd[0]);
     out_m[1] = bilateral_result(z_m[1], sum_w[1], sum_wd[1]);
 }

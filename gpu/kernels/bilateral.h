@@ -35,7 +35,7 @@ KERNEL_FN void bilateral_tap(float z_m, float neighbour_m, float spatial_weight,
                              float *sum_w, float *sum_wd)
 {
     float d_m = neighbour_m - z_m;
-    float b = kernel_max(kernel_fma(d_m * d_m, range_factor, 1.0f), 0.0f);
+    float b = kernel_fma_clamped(d_m * d_m, range_factor, 1.0f);
     float w = spatial_weight * b * b;
     *sum_w += w;
     *sum_wd = kernel_fma(w, d_m, *sum_wd);

@@ -128,7 +128,7 @@ KERNEL_FN struct icp_row icp_pair(const struct level_camera *camera, const struc
     row.j[4] = kernel_fma(q.z, nx, -(q.x * nz));
     row.j[5] = kernel_fma(q.x, ny, -(q.y * nx));
     float e_m = row.r_m * precision;
-    float tukey = kernel_max(kernel_fma(-(e_m * e_m), gates->inv_cut2, 1.0f), 0.0f);
+    float tukey = kernel_fma_clamped(-(e_m * e_m), gates->inv_cut2, 1.0f);
     float root_w = precision * tukey;
     row.pair = pair ? 1.0f : 0.0f;
     row.w = pair ? root_w * root_w : 0.0f;

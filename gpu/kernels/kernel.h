@@ -50,6 +50,18 @@ KERNEL_FN float kernel_min(float a, float b)
 #endif
 }
 
+// max(a b + c, 0) where a b + c is known not to exceed 1: on the device one instruction.
+KERNEL_FN float kernel_fma_clamped(float a, float b, float c)
+{
+#if defined(__CUDA_ARCH__)
+    float out;
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(out) : "f"(a), "f"(b), "f"(c));
+    return out;
+#else
+    return kernel_max(kernel_fma(a, b, c), 0.0f);
+#endif
+}
+
 KERNEL_FN float kernel_abs(float a)
 {
 #if defined(__CUDA_ARCH__)
