@@ -194,16 +194,16 @@ static void bad_requests_are_refused(void **unused)
 static void odd_images_are_survived(void **unused)
 {
     (void)unused;
-    uint16_t *depth = calloc(640 * 480, sizeof *depth);
+    uint16_t *depth = calloc(160 * 120, sizeof *depth);
     struct search_query query;
     search_query_default(&query);
-    struct search_image image = {.frame = {depth, 640, 480, 1000, 0},
-                                 .camera = {570, -570, 320, 240, 640, 480}};
+    struct search_image image = {.frame = {depth, 160, 120, 1000, 0},
+                                 .camera = {142, -142, 80, 60, 160, 120}};
     struct search_answer answer;
     for (int kind = 0; kind < 4; kind++)
         for (int preset = 0; preset < 2; preset++) {
-            for (int i = 0; i < 640 * 480; i++)
-                depth[i] = (uint16_t)(kind == 0   ? (i == 200 * 640 + 300 ? 800 : 0)
+            for (int i = 0; i < 160 * 120; i++)
+                depth[i] = (uint16_t)(kind == 0   ? (i == 60 * 160 + 75 ? 800 : 0)
                                       : kind == 1 ? 1000
                                       : kind == 2 ? ((uint32_t)i * 2654435761u >> 20) + 300
                                                   : 65535);
