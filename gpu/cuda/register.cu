@@ -319,7 +319,7 @@ static __device__ __forceinline__ void multiply_add(float d[4], const uint32_t a
 }
 
 // Columns that fit: 20 bytes each in the room of the tile's float4.
-static __host__ __device__ uint32_t tensor_tile(uint32_t tile)
+static __device__ __forceinline__ uint32_t tensor_tile(uint32_t tile)
 {
     return tile * 4 / 5 / 16 * 16;
 }
