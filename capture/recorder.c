@@ -129,13 +129,17 @@ static void finish(struct recorder *recorder, enum recorder_event event, const c
         pthread_cond_wait(&recorder->news, &recorder->lock);
     recorder->writer = NULL;
     free_slots(recorder);
-    status->active = status->busy = false;
+    status->active = false;
     memcpy(name, status->name, sizeof name);
     snprintf(detail, sizeof detail, "%s after %llu frames, %.1f MB, %llu frames dropped", reason,
              (unsigned long long)status->n_frames, (double)status->n_bytes * 1e-6,
              (unsigned long long)status->n_dropped);
     pthread_mutex_unlock(&recorder->lock);
     tell(recorder, event, name, detail);
+    // Last, so that whoever sees it idle has been told.
+    pthread_mutex_lock(&recorder->lock);
+    status->busy = false;
+    pthread_mutex_unlock(&recorder->lock);
 }
 
 // true when this frame would go beyond a limit of the recording.
