@@ -149,7 +149,7 @@ static void icp_associate(const struct icp_problem *problem, int32_t x0, int32_t
         b->u_px[x] = (float)px.u;
         b->v_px[x] = (float)px.v;
         b->index[x] = px.v * camera.width_px + px.u;
-        b->candidate[x] = valid & px.inside ? 1 : 0;
+        b->candidate[x] = (valid & px.inside) ? 1 : 0;
         b->valid[x] = valid ? 1.0f : 0.0f;
     }
 }
