@@ -32,7 +32,8 @@ struct register_cuda {
     bool has_tensor;       // m16n8k16 products: compute capability 8.0
     size_t shared_bytes;   // dynamic shared memory that a block may have
     struct register_memory scratch, runs, grid;
-    void *blas; // dense form: cublasHandle_t, made when first needed
+    void *blas;                        // dense form: cublasHandle_t, made when first needed
+    const struct blas *blas_functions; // set with blas
 };
 
 // 0, or -EIO (-ENOMEM) after logging expression and line.

@@ -5,11 +5,12 @@
 // form is checked against, and what the paper's memory limit looks like.
 #include "gpu/cuda/register.cuh"
 
-#include <cublas_v2.h>
 #include <string.h>
 
 #include "gpu/kernels/register_weights.h"
 #include "gpu/register_schedule.h"
+
+#include "gpu/cuda/blas.cuh" // last: it declares a global `half`, a name that others use
 
 #define BLOCK            256
 #define MAX_MATRIX_BYTES ((size_t)4 << 30)
@@ -196,8 +197,7 @@ static dim3 matrix_blocks(const struct dense *dense)
 
 static int blas_failed(struct register_cuda *cuda, cublasStatus_t status)
 {
-    log_to(&cuda->log, LOG_LEVEL_ERROR, "cuda: register: cuBLAS: %s",
-           cublasGetStatusString(status));
+    log_to(&cuda->log, LOG_LEVEL_ERROR, "cuda: register: cuBLAS: status %d", (int)status);
     return -EIO;
 }
 
@@ -211,16 +211,18 @@ static int blas_failed(struct register_cuda *cuda, cublasStatus_t status)
 static int sum_rows(struct register_cuda *cuda, const struct dense *dense)
 {
     const float one = 1, zero = 0;
-    BLAS(cublasSgemv((cublasHandle_t)cuda->blas, CUBLAS_OP_N, (int)dense->n, (int)dense->m, &one,
-                     dense->matrix, (int)dense->n, dense->ones, 1, &zero, dense->rows, 1));
+    BLAS(cuda->blas_functions->sgemv((cublasHandle_t)cuda->blas, CUBLAS_OP_N, (int)dense->n,
+                                     (int)dense->m, &one, dense->matrix, (int)dense->n, dense->ones,
+                                     1, &zero, dense->rows, 1));
     return 0;
 }
 
 static int sum_columns(struct register_cuda *cuda, const struct dense *dense)
 {
     const float one = 1, zero = 0;
-    BLAS(cublasSgemv((cublasHandle_t)cuda->blas, CUBLAS_OP_T, (int)dense->n, (int)dense->m, &one,
-                     dense->matrix, (int)dense->n, dense->ones, 1, &zero, dense->columns, 1));
+    BLAS(cuda->blas_functions->sgemv((cublasHandle_t)cuda->blas, CUBLAS_OP_T, (int)dense->n,
+                                     (int)dense->m, &one, dense->matrix, (int)dense->n, dense->ones,
+                                     1, &zero, dense->columns, 1));
     return 0;
 }
 
@@ -237,9 +239,10 @@ static int paper_sums(struct register_cuda *cuda, const struct register_anneal *
         *dense, (float)exp(-anneal->outlier_d2 / sigma2));
     if ((rc = sum_rows(cuda, dense)) < 0)
         return rc;
-    BLAS(cublasSgemm((cublasHandle_t)cuda->blas, CUBLAS_OP_N, CUBLAS_OP_N, (int)dense->n, 3,
-                     (int)dense->m, &one, dense->matrix, (int)dense->n, dense->target,
-                     (int)dense->m, &zero, dense->product, (int)dense->n));
+    BLAS(cuda->blas_functions->sgemm((cublasHandle_t)cuda->blas, CUBLAS_OP_N, CUBLAS_OP_N,
+                                     (int)dense->n, 3, (int)dense->m, &one, dense->matrix,
+                                     (int)dense->n, dense->target, (int)dense->m, &zero,
+                                     dense->product, (int)dense->n));
     sum_pairs<<<1, BLOCK, 0, cuda->stream>>>(*dense, true, false, NULL);
     CHECK(cudaGetLastError());
     return 0;
@@ -262,7 +265,8 @@ static int sinkhorn_sums(struct register_cuda *cuda, const struct register_annea
     CHECK(cudaMemcpyAsync(dense->slack_row, dense->v, dense->m * sizeof(float),
                           cudaMemcpyDeviceToDevice, cuda->stream));
     const float scale = (float)slack, unscale = (float)(1 / slack);
-    BLAS(cublasSscal((cublasHandle_t)cuda->blas, (int)dense->m, &scale, dense->slack_row, 1));
+    BLAS(cuda->blas_functions->sscal((cublasHandle_t)cuda->blas, (int)dense->m, &scale,
+                                     dense->slack_row, 1));
     for (uint32_t sweep = 0; sweep < anneal->n_sweeps; sweep++) {
         int rc = sum_rows(cuda, dense);
         if (rc < 0)
@@ -278,13 +282,15 @@ static int sinkhorn_sums(struct register_cuda *cuda, const struct register_annea
     }
     CHECK(cudaMemcpyAsync(dense->v, dense->slack_row, dense->m * sizeof(float),
                           cudaMemcpyDeviceToDevice, cuda->stream));
-    BLAS(cublasSscal((cublasHandle_t)cuda->blas, (int)dense->m, &unscale, dense->v, 1));
+    BLAS(cuda->blas_functions->sscal((cublasHandle_t)cuda->blas, (int)dense->m, &unscale, dense->v,
+                                     1));
     int rc = sum_columns(cuda, dense);
     if (rc < 0)
         return rc;
-    BLAS(cublasSgemm((cublasHandle_t)cuda->blas, CUBLAS_OP_T, CUBLAS_OP_N, (int)dense->m, 3,
-                     (int)dense->n, &one, dense->matrix, (int)dense->n, dense->source,
-                     (int)dense->n, &zero, dense->product, (int)dense->m));
+    BLAS(cuda->blas_functions->sgemm((cublasHandle_t)cuda->blas, CUBLAS_OP_T, CUBLAS_OP_N,
+                                     (int)dense->m, 3, (int)dense->n, &one, dense->matrix,
+                                     (int)dense->n, dense->source, (int)dense->n, &zero,
+                                     dense->product, (int)dense->m));
     sum_pairs<<<1, BLOCK, 0, cuda->stream>>>(*dense, false, anneal->planes,
                                              (const float4 *)cuda->normals[REGISTER_TARGET].at);
     CHECK(cudaGetLastError());
@@ -317,9 +323,16 @@ static int prepare(struct register_cuda *cuda, const struct register_anneal *ann
         return -ENOMEM;
     if (!cuda->blas) {
         cublasHandle_t handle;
-        BLAS(cublasCreate(&handle));
+        const char *why;
+        cuda->blas_functions = blas_load(&why);
+        if (!cuda->blas_functions) {
+            log_to(&cuda->log, LOG_LEVEL_ERROR, "cuda: register: the dense form needs cuBLAS: %s",
+                   why);
+            return -ENOTSUP;
+        }
+        BLAS(cuda->blas_functions->create(&handle));
         cuda->blas = handle;
-        BLAS(cublasSetStream(handle, cuda->stream));
+        BLAS(cuda->blas_functions->set_stream(handle, cuda->stream));
     }
     const size_t lengths[] = {n * m, most, n, m, n, m, 3 * n, 3 * m, 3 * most, 3, m};
     float **const parts[] = {
@@ -352,8 +365,9 @@ static int prepare(struct register_cuda *cuda, const struct register_anneal *ann
 static int find_mean(struct register_cuda *cuda, const struct dense *dense)
 {
     const float share = 1 / (float)dense->m, zero = 0;
-    BLAS(cublasSgemv((cublasHandle_t)cuda->blas, CUBLAS_OP_T, (int)dense->m, 3, &share,
-                     dense->target, (int)dense->m, dense->ones, 1, &zero, dense->mean, 1));
+    BLAS(cuda->blas_functions->sgemv((cublasHandle_t)cuda->blas, CUBLAS_OP_T, (int)dense->m, 3,
+                                     &share, dense->target, (int)dense->m, dense->ones, 1, &zero,
+                                     dense->mean, 1));
     return 0;
 }
 
@@ -400,6 +414,6 @@ int register_cuda_anneal_dense(struct register_cuda *cuda, const struct register
 void register_cuda_dense_close(struct register_cuda *cuda)
 {
     if (cuda->blas)
-        cublasDestroy((cublasHandle_t)cuda->blas);
+        cuda->blas_functions->destroy((cublasHandle_t)cuda->blas);
     cuda->blas = NULL;
 }
