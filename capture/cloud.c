@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "capture/pcd.h"
 #include "capture/ply.h"
@@ -226,10 +228,15 @@ int cloud_write_ply(const char *path, const struct point_set *points, const stru
     for (size_t k = 0; k < points->n_points; k++)
         for (int i = 0; i < n_columns; i++)
             put_float_le(file, columns[i][k]);
-    bool failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: could not write", path);
-        return -EIO;
+    struct stat st;
+    bool is_file = fstat(fileno(file), &st) == 0 && S_ISREG(st.st_mode); // not /dev/full
+    int rc = ferror(file) ? -EIO : 0;
+    if (fclose(file) != 0)
+        rc = -errno;
+    if (rc) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: could not write: %s", path, strerror(-rc));
+        if (is_file)
+            unlink(path);
     }
-    return 0;
+    return rc;
 }

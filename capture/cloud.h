@@ -32,7 +32,8 @@ __attribute__((warn_unused_result)) int cloud_parse_text(const void *data, size_
                                                          const struct log_sink *log,
                                                          struct cloud *out);
 
-// Writes points (and normals) as binary little-endian PLY. Returns 0 or negative errno.
+// Writes points (and normals) as binary little-endian PLY. Returns 0 or negative errno; a file that
+// could not be written completely is removed.
 __attribute__((warn_unused_result)) int
 cloud_write_ply(const char *path, const struct point_set *points, const struct log_sink *log);
 

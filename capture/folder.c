@@ -40,7 +40,7 @@ bool folder_name_is_safe(const char *name)
 static int open_without_links(int folder, const char *name, int flags)
 {
     char part[256];
-    int at = dup(folder);
+    int at = fcntl(folder, F_DUPFD_CLOEXEC, 0);
     while (at >= 0) {
         size_t n = strcspn(name, "/");
         const char *next = name + n + strspn(name + n, "/");

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of one recording. A recording may come from anywhere, so an index inside it must not
 // lead outside: names are resolved beneath the folder only; absolute names, "..", symbolic links
-// that leave the folder, devices and pipes are refused.
+// that leave the folder, devices and pipes are refused. That holds for harmless links, too: nobody
+// can tell them from others, and whoever keeps the images elsewhere names the folder where they
+// are. The folder itself may be named through links.
 #ifndef POSED_CAPTURE_FOLDER_H
 #define POSED_CAPTURE_FOLDER_H
 

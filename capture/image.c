@@ -259,7 +259,7 @@ int image_peek(const void *data, size_t n_bytes, const char *name, const struct 
         (!width || !height || width > CAPTURE_MAX_SIDE_PX || height > CAPTURE_MAX_SIDE_PX))
         reason = "image size out of range";
     if (reason) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reason);
+        log_to(log, LOG_LEVEL_WARNING, "%s: %s", name, reason);
         return -EBADMSG;
     }
     *out_width_px = width;

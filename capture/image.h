@@ -20,7 +20,7 @@ void image_codec_destroy(struct image_codec **codec);
 enum image_pgm_order { IMAGE_PGM_BIG_ENDIAN, IMAGE_PGM_LITTLE_ENDIAN };
 
 // Size of the image from its header, which is all that is looked at. Returns 0, or -EBADMSG after
-// logging "<name>: <reason>" as an error.
+// logging "<name>: <reason>" as a warning.
 __attribute__((warn_unused_result)) int image_peek(const void *data, size_t n_bytes,
                                                    const char *name, const struct log_sink *log,
                                                    uint32_t *out_width_px, uint32_t *out_height_px);

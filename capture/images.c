@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/trajectory.h"
+
 int images_open(struct images *images, const char *path, const struct log_sink *log)
 {
     *images = (struct images){.folder = -1, .log = *log};
@@ -92,7 +94,7 @@ int images_list(struct images *images, const char *sub, const char *suffix)
             images->names);
     for (size_t i = 0; i < images->n_entries; i++) {
         images->entries[i].index = i;
-        images->entries[i].time_ns = images_time_ns(i);
+        images->entries[i].time_ns = trajectory_frame_time_ns(i);
     }
     return 0;
 }
@@ -121,13 +123,16 @@ int images_find_size(struct images *images, struct capture_info *out_info)
             return 0;
         }
         if (failed)
-            log_to(&images->log, LOG_LEVEL_ERROR, "%s: %s", name, folder_error(failed));
+            log_to(&images->log, LOG_LEVEL_WARNING, "%s: %s", name, folder_error(failed));
         err = -EINVAL;
         n_unreadable++;
     }
     if (err == -ENOENT)
         log_to(&images->log, LOG_LEVEL_ERROR, "%s: none of its %zu images is there", images->path,
                images->n_entries);
+    else
+        log_to(&images->log, LOG_LEVEL_ERROR, "%s: none of the %zu images looked at is readable",
+               images->path, n_unreadable);
     return err;
 }
 
@@ -168,9 +173,4 @@ void images_close(struct images *images)
     if (images->folder >= 0)
         close(images->folder);
     free(images->path);
-}
-
-int64_t images_time_ns(uint64_t index)
-{
-    return (int64_t)(index * 1000000000 / 30);
 }

@@ -63,7 +63,4 @@ int images_decode(void *state, uint64_t i, uint16_t *pixels, struct capture_fram
 // Frees everything except the struct itself.
 void images_close(struct images *images);
 
-// Time of frame k in formats without time stamps.
-int64_t images_time_ns(uint64_t index);
-
 #endif

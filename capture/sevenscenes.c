@@ -3,7 +3,6 @@
 // format has no time stamps; frame k is at k / 30 s.
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "capture/images.h"
 #include "capture/sidecar.h"
@@ -12,19 +11,6 @@
 static const struct intrinsics default_camera = {585, 585, 320, 240, 640, 480};
 #define DEFAULT_UNITS_PER_M 1000
 
-// The number in frame-%06d.depth.png, or -1 for any other name.
-static int64_t frame_number(const char *name)
-{
-    static const char prefix[] = "frame-", suffix[] = ".depth.png";
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
-        return -1;
-    const char *digits = name + sizeof prefix - 1;
-    size_t n_digits = strspn(digits, "0123456789");
-    if (n_digits != 6 || strcmp(digits + n_digits, suffix) != 0)
-        return -1;
-    return strtol(digits, NULL, 10);
-}
-
 static int list_frames(struct images *images)
 {
     int err = images_list(images, "", ".depth.png");
@@ -32,12 +18,12 @@ static int list_frames(struct images *images)
         return err;
     size_t n_kept = 0;
     for (size_t i = 0; i < images->n_entries; i++) {
-        int64_t number = frame_number(images_name(images, i));
+        long number = trajectory_frame_number(images_name(images, i), ".depth.png");
         if (number < 0)
             continue;
         images->entries[n_kept] = images->entries[i];
         images->entries[n_kept].index = (uint64_t)number;
-        images->entries[n_kept++].time_ns = images_time_ns((uint64_t)number);
+        images->entries[n_kept++].time_ns = trajectory_frame_time_ns((uint64_t)number);
     }
     images->n_entries = n_kept;
     if (n_kept)

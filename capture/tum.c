@@ -3,8 +3,9 @@
 // ETH3D and what the recorder writes have the same layout; a calibration.txt makes the difference.
 // Time stamps are parsed as decimal text, not as double: 1305031102.160407 has more digits than a
 // double keeps nanoseconds of, and the trajectory must carry the recording's own times.
+#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -179,25 +180,50 @@ static int tum_open(void **out_state, const char *location, const struct capture
     return 0;
 }
 
-// groundtruth.txt, or what ICL-NUIM calls <trajectory>.gt.freiburg.
+// The first name in the folder that ends in .gt.freiburg, as ICL-NUIM calls its ground truth.
+static bool find_icl_truth(int folder, char out[256])
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    static const char suffix[] = ".gt.freiburg";
+    out[0] = '\0';
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        size_t n = strlen(entry->d_name), n_suffix = sizeof suffix - 1;
+        if (n > n_suffix && !strcmp(entry->d_name + n - n_suffix, suffix) &&
+            (!out[0] || strcmp(entry->d_name, out) < 0))
+            snprintf(out, 256, "%s", entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    return out[0] != '\0';
+}
+
 static long tum_ground_truth(const void *state, struct stamped_pose **out)
 {
     const struct images *images = state;
     struct trajectory truth;
-    char path[1024];
-    snprintf(path, sizeof path, "%s/groundtruth.txt", images->path);
-    if (access(path, F_OK)) {
-        glob_t found;
-        snprintf(path, sizeof path, "%s/*.gt.freiburg", images->path);
-        if (glob(path, 0, NULL, &found))
-            return 0;
-        snprintf(path, sizeof path, "%s", found.gl_pathv[0]);
-        globfree(&found);
+    char name[256] = "groundtruth.txt", path[1024];
+    int fd = folder_open_file(images->folder, name);
+    if (fd == -ENOENT && find_icl_truth(images->folder, name))
+        fd = folder_open_file(images->folder, name);
+    if (fd == -ENOENT)
+        return 0;
+    snprintf(path, sizeof path, "%s/%s", images->path, name);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!file) {
+        int err = fd < 0 ? fd : -errno;
+        if (fd >= 0)
+            close(fd);
+        log_to(&images->log, LOG_LEVEL_ERROR, "%s: %s", path, folder_error(err));
+        return err;
     }
-    int err = trajectory_read_tum(path, &images->log, &truth);
+    int err = trajectory_parse_tum(file, path, &images->log, &truth);
+    fclose(file);
     if (err)
-        return err == -ENOENT ? 0 : err;
-    *out = truth.poses; // malloc'ed by trajectory_read_tum, handed on
+        return err;
+    *out = truth.poses; // malloc'ed by trajectory_parse_tum, handed on
     return (long)truth.n_poses;
 }
 

@@ -5,14 +5,18 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "proto/se3.h"
 
-#define NS_PER_S 1000000000LL
-#define TUM_LINE ", expected `timestamp tx ty tz qx qy qz qw`"
+#define NS_PER_S   1000000000LL
+#define LINE_BYTES 4096 // of a trajectory; its eight numbers take 200
+#define TUM_LINE   ", expected `timestamp tx ty tz qx qy qz qw`"
 
 int trajectory_write_tum(FILE *file, const struct stamped_pose *pose)
 {
@@ -158,6 +162,58 @@ static int parse_tum_line(const char *line, const char *path, size_t line_number
     return 1;
 }
 
+// Reads a line and cuts off its end. Returns 1, 0 at the end of the file, or -EINVAL with a reason:
+// neither getline, whose memory has no bound, nor fgets, which does not tell of a NUL, will do.
+static int read_line(FILE *file, char out[LINE_BYTES], const char **out_reason)
+{
+    size_t n = 0;
+    int c = getc(file);
+    if (c == EOF)
+        return 0;
+    for (; c != EOF && c != '\n'; c = getc(file)) {
+        if (c == '\0' || n + 1 == LINE_BYTES) {
+            *out_reason = c ? "line too long" : "NUL byte";
+            return -EINVAL;
+        }
+        out[n++] = (char)c;
+    }
+    out[n] = '\0';
+    return 1;
+}
+
+int trajectory_parse_tum(FILE *file, const char *name, const struct log_sink *log,
+                         struct trajectory *out)
+{
+    *out = (struct trajectory){0};
+    char line[LINE_BYTES];
+    const char *reason = NULL;
+    size_t capacity = 0, line_number = 0;
+    int status;
+    while ((status = read_line(file, line, &reason)) > 0) {
+        struct stamped_pose pose;
+        status = parse_tum_line(line, name, ++line_number, log, &pose);
+        if (status > 0)
+            status = trajectory_append(out, &capacity, &pose);
+        if (status < 0)
+            goto done;
+    }
+    if (status < 0) {
+        log_to(log, LOG_LEVEL_ERROR, "%s:%zu: %s" TUM_LINE, name, line_number + 1, reason);
+    } else if (ferror(file)) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: cannot be read: %s", name, strerror(errno));
+        status = -EIO;
+    } else if (out->n_poses == 0) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: holds no pose", name);
+        status = -EINVAL;
+    } else {
+        status = trajectory_order(out, name, log);
+    }
+done:
+    if (status < 0)
+        trajectory_free(out);
+    return status;
+}
+
 int trajectory_read_tum(const char *path, const struct log_sink *log, struct trajectory *out)
 {
     *out = (struct trajectory){0};
@@ -167,50 +223,48 @@ int trajectory_read_tum(const char *path, const struct log_sink *log, struct tra
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(error));
         return error == ENOENT ? -ENOENT : -EIO;
     }
-    char *line = NULL;
-    size_t line_size = 0, capacity = 0, line_number = 0;
-    int status = 0;
-    while (getline(&line, &line_size, file) >= 0) {
-        struct stamped_pose pose;
-        status = parse_tum_line(line, path, ++line_number, log, &pose);
-        if (status > 0)
-            status = trajectory_append(out, &capacity, &pose);
-        if (status < 0)
-            goto free_line;
-    }
-    if (ferror(file)) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: cannot be read: %s", path, strerror(errno));
-        status = -EIO;
-    } else if (out->n_poses == 0) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: holds no pose", path);
-        status = -EINVAL;
-    } else {
-        status = trajectory_order(out, path, log);
-    }
-free_line:
-    free(line);
+    int err = trajectory_parse_tum(file, path, log, out);
     fclose(file);
-    if (status < 0)
-        trajectory_free(out);
-    return status;
+    return err;
 }
 
-// One 4x4 matrix in a file of its own. Returns 0, -EIO, -EINVAL.
-static int read_matrix(const char *path, const struct log_sink *log, struct se3 *out)
+// The text of a regular file in the folder, not through a link. Returns its length or -EIO.
+static long read_small_file(int folder, const char *name, char *out, size_t n_out_bytes)
 {
-    char text[2048];
-    FILE *file = fopen(path, "r");
-    if (!file) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
+    struct stat st;
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        if (fd >= 0)
+            close(fd);
         return -EIO;
     }
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[length] = 0;
+    size_t length = 0;
+    ssize_t n;
+    while (length < n_out_bytes - 1 && (n = read(fd, out + length, n_out_bytes - 1 - length)) > 0)
+        length += (size_t)n;
+    close(fd);
+    out[length] = '\0';
+    return (long)length;
+}
+
+// One 4x4 matrix in a file of its own; `path` is for messages. Returns 0, -EIO, -EINVAL.
+static int read_matrix(int folder, const char *name, const char *path, const struct log_sink *log,
+                       struct se3 *out)
+{
+    char text[2048];
+    long length = read_small_file(folder, name, text, sizeof text);
+    if (length < 0) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: not a regular file, or cannot be read", path);
+        return -EIO;
+    }
     long double m[16];
     const char *rest, *wrong = NULL;
     int n = parse_numbers(text, 16, m, &rest);
-    if (n < 16)
+    if (length == sizeof text - 1)
+        wrong = "file too long";
+    else if (strlen(text) != (size_t)length)
+        wrong = "NUL byte";
+    else if (n < 16)
         wrong = "fewer than 16 numbers";
     else if (*rest)
         wrong = "more than 16 numbers";
@@ -244,14 +298,17 @@ static int read_matrix(const char *path, const struct log_sink *log, struct se3 
     return 0;
 }
 
-// Index k of `frame-k.pose.txt`, or -1 for another name.
-static long pose_file_index(const char *name)
+long trajectory_frame_number(const char *name, const char *suffix)
 {
-    if (strncmp(name, "frame-", 6) != 0 || name[6] < '0' || name[6] > '9')
+    if (strncmp(name, "frame-", 6) != 0 || strspn(name + 6, "0123456789") != 6 ||
+        strcmp(name + 12, suffix) != 0)
         return -1;
-    char *end;
-    long index = strtol(name + 6, &end, 10);
-    return strcmp(end, ".pose.txt") == 0 && index < 100000000 ? index : -1;
+    return strtol(name + 6, NULL, 10);
+}
+
+int64_t trajectory_frame_time_ns(uint64_t number)
+{
+    return (int64_t)(number * NS_PER_S / 30);
 }
 
 int trajectory_read_sevenscenes(const char *folder, const struct log_sink *log,
@@ -267,8 +324,8 @@ int trajectory_read_sevenscenes(const char *folder, const struct log_sink *log,
     size_t capacity = 0;
     int status = 0;
     for (struct dirent *entry; (entry = readdir(dir));) {
-        long index = pose_file_index(entry->d_name);
-        if (index < 0)
+        long number = trajectory_frame_number(entry->d_name, ".pose.txt");
+        if (number < 0)
             continue;
         char path[4096];
         if (snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path) {
@@ -276,8 +333,8 @@ int trajectory_read_sevenscenes(const char *folder, const struct log_sink *log,
             status = -EINVAL;
             break;
         }
-        struct stamped_pose pose = {.time_ns = llroundl((long double)index * NS_PER_S / 30)};
-        status = read_matrix(path, log, &pose.T_world_camera);
+        struct stamped_pose pose = {.time_ns = trajectory_frame_time_ns((uint64_t)number)};
+        status = read_matrix(dirfd(dir), entry->d_name, path, log, &pose.T_world_camera);
         if (!status)
             status = trajectory_append(out, &capacity, &pose);
         if (status)
@@ -285,7 +342,8 @@ int trajectory_read_sevenscenes(const char *folder, const struct log_sink *log,
     }
     closedir(dir);
     if (!status && out->n_poses == 0) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: no frame-*.pose.txt in this folder", folder);
+        log_to(log, LOG_LEVEL_ERROR, "%s: no frame-000000.pose.txt or the like in this folder",
+               folder);
         status = -ENOENT;
     }
     if (!status) // readdir knows no order, which is not worth a warning

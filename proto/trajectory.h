@@ -26,16 +26,29 @@ __attribute__((warn_unused_result)) int trajectory_write(FILE *file, enum trajec
                                                          const struct stamped_pose *pose);
 
 // Reads a TUM file. Lines out of order are sorted, equal times keep the first (a warning counts
-// them); CRLF is accepted. A line with too few fields, NaN, infinity or a zero quaternion is an
-// error that names file and line. Returns 0 and a trajectory to free with trajectory_free, or
+// them); CRLF is accepted. A line with too few fields, NaN, infinity, a zero quaternion, a NUL byte
+// or more than 4095 bytes is an error that names file and line. Returns 0 and a trajectory to free
+// with trajectory_free, or
 // -ENOENT, -EINVAL, -EIO, -ENOMEM with *out empty and the reason in the log.
 __attribute__((warn_unused_result)) int
 trajectory_read_tum(const char *path, const struct log_sink *log, struct trajectory *out);
 
+// The same from an open file; `name` is for messages. Reads on from where it stands.
+__attribute__((warn_unused_result)) int trajectory_parse_tum(FILE *file, const char *name,
+                                                             const struct log_sink *log,
+                                                             struct trajectory *out);
+
 // Reads the `frame-%06d.pose.txt` files (4x4 camera-to-world) of a 7-Scenes folder; the time of
-// frame k is k / 30 s. Returns as above.
+// frame k is k / 30 s. Links and whatever is no regular file are not read: -EIO. Returns as above.
 __attribute__((warn_unused_result)) int
 trajectory_read_sevenscenes(const char *folder, const struct log_sink *log, struct trajectory *out);
+
+// Number k of a 7-Scenes file name `frame-%06d` with this suffix (".pose.txt", ".depth.png"): six
+// digits, as the format has them. Returns -1 for any other name.
+long trajectory_frame_number(const char *name, const char *suffix);
+
+// k / 30 s, cut to ns: the time of frame k where a recording has none.
+int64_t trajectory_frame_time_ns(uint64_t number);
 
 // Pose at time_ns: linear in translation, slerp in rotation. Returns 0, or -ERANGE outside the
 // trajectory or inside a gap longer than max_gap_ns.

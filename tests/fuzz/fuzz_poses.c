@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pose files: TUM trajectories and the 4x4 matrices of 7-Scenes. Both readers take paths, so the
-// input lies in a memory file, and in a folder on disk.
+// input lies in a file, which a reader follows no link to.
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "proto/trajectory.h"
@@ -23,28 +23,33 @@ static void check_and_free(struct trajectory *trajectory)
     trajectory_free(trajectory);
 }
 
-static char folder[] = "/tmp/posed-fuzz-XXXXXX", file[sizeof folder + 32];
+static char folder[64], path[sizeof folder + 32];
 
 static void remove_folder(void)
 {
-    unlink(file);
+    unlink(path);
     rmdir(folder);
+}
+
+static int make_file(void)
+{
+    const char *memory = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
+    snprintf(folder, sizeof folder, "%s/posed-fuzz-XXXXXX", memory);
+    if (!mkdtemp(folder))
+        abort();
+    snprintf(path, sizeof path, "%s/frame-000000.pose.txt", folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 || atexit(remove_folder))
+        abort();
+    return fd;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
-    static int memory = -1;
-    static char path[64];
-    if (memory < 0) {
-        memory = memfd_create("poses", 0);
-        if (memory < 0 || !mkdtemp(folder))
-            abort();
-        snprintf(path, sizeof path, "/proc/self/fd/%d", memory);
-        snprintf(file, sizeof file, "%s/frame-000000.pose.txt", folder);
-        if (symlink(path, file) || atexit(remove_folder))
-            abort();
-    }
-    if (ftruncate(memory, 0) || pwrite(memory, data, n_bytes, 0) != (ssize_t)n_bytes)
+    static int fd = -1;
+    if (fd < 0)
+        fd = make_file();
+    if (ftruncate(fd, 0) || pwrite(fd, data, n_bytes, 0) != (ssize_t)n_bytes)
         abort();
     struct trajectory trajectory;
     if (trajectory_read_tum(path, NULL, &trajectory) == 0)

@@ -16,14 +16,15 @@ struct scratch {
     char path[64];
     char line[1024]; // the last one logged
     int n_lines;
+    enum log_level worst; // of the lines
 };
 
 static void scratch_remember(void *user, enum log_level level, const char *line)
 {
-    (void)level;
     struct scratch *scratch = user;
     snprintf(scratch->line, sizeof scratch->line, "%s", line);
     scratch->n_lines++;
+    scratch->worst = level < scratch->worst ? level : scratch->worst;
 }
 
 static inline struct log_sink scratch_log(struct scratch *scratch)
@@ -33,7 +34,7 @@ static inline struct log_sink scratch_log(struct scratch *scratch)
 
 static inline void scratch_create(struct scratch *scratch)
 {
-    *scratch = (struct scratch){.path = "/tmp/posed-test-XXXXXX"};
+    *scratch = (struct scratch){.path = "/tmp/posed-test-XXXXXX", .worst = LOG_LEVEL_DEBUG};
     if (!mkdtemp(scratch->path))
         abort();
 }

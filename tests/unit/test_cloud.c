@@ -7,8 +7,10 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "capture/cloud.h"
@@ -251,6 +253,31 @@ static void written_ply_reads_back(void **state)
     assert_non_null(strstr(last_line, "/nonexistent/cloud.ply"));
 }
 
+static void full_disk_leaves_no_half_a_file(void **state)
+{
+    (void)state;
+    // a limit of the file size fails the write like a full disk
+    enum { N_POINTS = 5000 };
+    static float zero[N_POINTS];
+    const struct point_set points = {zero, zero, zero, .n_points = N_POINTS};
+    char path[] = "/tmp/posed_cloud_XXXXXX.ply";
+    int fd = mkstemps(path, 4);
+    assert_true(fd >= 0);
+    close(fd);
+    struct rlimit old, small;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = (struct rlimit){10000, old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    int rc = cloud_write_ply(path, &points, &sink);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_true(rc < 0);
+    assert_non_null(strstr(last_line, "could not write"));
+    assert_int_equal(access(path, F_OK), -1);
+    assert_true(cloud_write_ply("/dev/full", &points, &sink) < 0);
+    assert_int_equal(access("/dev/full", F_OK), 0); // even when root asks
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +288,7 @@ int main(void)
         cmocka_unit_test(pcd_refuses),
         cmocka_unit_test(text_reads_points_and_normals),
         cmocka_unit_test(written_ply_reads_back),
+        cmocka_unit_test(full_disk_leaves_no_half_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,6 +66,7 @@ static struct capture_settings settings_of(const char *driver)
     snprintf(source, sizeof source, "%s:%s", driver, scratch.path);
     scratch.line[0] = '\0';
     scratch.n_lines = 0;
+    scratch.worst = LOG_LEVEL_DEBUG;
     return (struct capture_settings){.source = source, .log = scratch_log(&scratch)};
 }
 
@@ -132,6 +133,68 @@ static void tum_ground_truth_is_offered(void **state)
     assert_true(truth[1].T_world_camera.t_m[2] == 4);
     free(truth);
     capture_close(&capture);
+}
+
+// ICL-NUIM's name; a folder that a shell would take for a pattern; links within it and out of it.
+static void ground_truth_is_found_beneath_the_folder(void **state)
+{
+    (void)state;
+    char inside[256], outside[256], source[300];
+    write_tum("1 depth/a.png\n2 depth/b.png\n");
+    scratch_write_text(&scratch, "depth/x.txt", "1 1 2 3 0 0 0 1\n");
+    scratch_make_folder(&scratch, "[a] *?");
+    char *from = strdup(scratch_name(&scratch, "depth", inside));
+    assert_int_equal(rename(from, scratch_name(&scratch, "[a] *?/depth", outside)), 0);
+    free(from);
+    scratch_write_text(&scratch, "[a] *?/calibration.txt", "52.5 -52.5 31.5 23.5\n");
+    scratch_write_text(&scratch, "[a] *?/depth.txt", "1 depth/a.png\n2 depth/b.png\n");
+    scratch_write_text(&scratch, "secret", "1 1 2 3 0 0 0 1\n");
+    static const struct {
+        const char *target, *name;
+        long n_poses;
+        const char *reason;
+    } cases[] = {
+        {"depth/x.txt", "traj2.gt.freiburg", 1, ""},
+        {"depth/x.txt", "groundtruth.txt", 1, ""},
+        {"../secret", "groundtruth.txt", -EXDEV, "leads out of the recording's folder"},
+        {"groundtruth.txt", "groundtruth.txt", -ELOOP, "groundtruth.txt: Too many levels"},
+    };
+    snprintf(source, sizeof source, "tum:%s/[a] *?", scratch.path);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[300];
+        snprintf(name, sizeof name, "%s/[a] *?/%s", scratch.path, cases[i].name);
+        assert_int_equal(symlink(cases[i].target, name), 0);
+        struct capture_settings settings = settings_of("tum");
+        settings.source = source;
+        struct capture *capture;
+        struct stamped_pose *truth;
+        assert_int_equal(capture_open(&capture, &settings), 0);
+        assert_int_equal(capture_ground_truth(capture, &truth), cases[i].n_poses);
+        assert_said(cases[i].reason);
+        free(truth);
+        capture_close(&capture);
+        unlink(name);
+    }
+}
+
+// Unreadable files before the first good one are warnings: the recording opens.
+static void first_images_may_be_unreadable(void **state)
+{
+    (void)state;
+    write_tum("1 depth/empty.png\n2 depth/text.png\n3 depth/a.png\n");
+    scratch_write_text(&scratch, "depth/empty.png", "");
+    scratch_write_text(&scratch, "depth/text.png", "hello");
+    struct capture_settings settings = settings_of("tum");
+    assert_int_equal(open_result(&settings), 0);
+    assert_true(scratch.n_lines >= 2);
+    assert_int_equal(scratch.worst, LOG_LEVEL_WARNING);
+    settings.duration_s = 1.5; // the two alone
+    assert_int_equal(open_result(&settings), -EINVAL);
+    assert_int_equal(scratch.worst, LOG_LEVEL_ERROR);
+    scratch_write_text(&scratch, "depth.txt", "1 depth/empty.png\n2 depth/text.png\n");
+    settings.duration_s = 0;
+    assert_int_equal(open_result(&settings), -EINVAL);
+    assert_said("none of the 2 images looked at is readable");
 }
 
 static void tum_sorts_and_drops_repeated_times(void **state)
@@ -457,6 +520,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(tum_reads_what_is_written),
         TEST(tum_ground_truth_is_offered),
+        TEST(ground_truth_is_found_beneath_the_folder),
+        TEST(first_images_may_be_unreadable),
         TEST(tum_sorts_and_drops_repeated_times),
         TEST(unreadable_image_is_a_damaged_frame),
         TEST(tum_refuses),

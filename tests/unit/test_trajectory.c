@@ -159,6 +159,70 @@ static void test_refuses_bad_files(void **state)
     assert_int_equal(trajectory_read_tum("/nonexistent/gt.txt", NULL, &read), -ENOENT);
 }
 
+static void write_bytes(const char *name, const char *data, size_t n_bytes, char path[256])
+{
+    snprintf(path, 256, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, n_bytes, file), n_bytes);
+    fclose(file);
+}
+
+static void test_lines_have_no_nul_and_a_bound(void **state)
+{
+    (void)state;
+    static char data[1 << 20];
+    char path[256];
+    struct trajectory read;
+    static const char nul[] = "1 0 0 0 0 0 0 1\n2 0 0 0 0 0 0 1\0 and more\n";
+    write_bytes("nul.txt", nul, sizeof nul - 1, path);
+    assert_int_equal(trajectory_read_tum(path, &sink, &read), -EINVAL);
+    assert_non_null(strstr(last_line, ":2: NUL byte"));
+    memset(data, ' ', sizeof data); // a megabyte without a newline
+    memcpy(data, nul, 16);
+    write_bytes("long.txt", data, sizeof data, path);
+    assert_int_equal(trajectory_read_tum(path, &sink, &read), -EINVAL);
+    assert_non_null(strstr(last_line, ":2: line too long"));
+    write_bytes("fits.txt", data, 16 + 4095, path); // the longest that is read
+    assert_int_equal(trajectory_read_tum(path, &sink, &read), 0);
+    assert_int_equal(read.n_poses, 1);
+    trajectory_free(&read);
+}
+
+static void test_every_truncation(void **state)
+{
+    (void)state;
+    static const char text[] = "# x\n1 0 0 0 0 0 0 1\r\n2.5 1 2 3 0 0 0.6 0.8\n";
+    char path[256];
+    struct trajectory read;
+    size_t n_most = 0;
+    for (size_t n = 0; n < sizeof text; n++) {
+        write_bytes("cut.txt", text, n, path);
+        int err = trajectory_read_tum(path, &sink, &read);
+        assert_true(err == 0 || err == -EINVAL);
+        n_most = err ? n_most : read.n_poses;
+        trajectory_free(&read);
+    }
+    assert_int_equal(n_most, 2);
+}
+
+static void test_frame_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        long number;
+    } cases[] = {{"frame-000000.pose.txt", 0},   {"frame-999999.pose.txt", 999999},
+                 {"frame-00001.pose.txt", -1},   {"frame-0000001.pose.txt", -1},
+                 {"frame-+00001.pose.txt", -1},  {"frame-000001.pose.txt~", -1},
+                 {"frame-000001.depth.png", -1}, {"frame-.pose.txt", -1},
+                 {"xframe-000001.pose.txt", -1}, {"frame", -1},
+                 {"frame- 00001.pose.txt", -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(trajectory_frame_number(cases[i].name, ".pose.txt"), cases[i].number);
+    assert_int_equal(trajectory_frame_number("frame-000012.depth.png", ".depth.png"), 12);
+}
+
 static void test_reads_sevenscenes(void **state)
 {
     (void)state;
@@ -189,6 +253,23 @@ static void test_reads_sevenscenes(void **state)
         assert_int_equal(trajectory_read_sevenscenes(seq, &sink, &read), -EINVAL);
         assert_non_null(strstr(last_line, "frame-000002.pose.txt"));
         assert_null(read.poses);
+    }
+    static const char nul[] = "1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1\n\0 and more";
+    char path[256];
+    write_bytes("seq/frame-000002.pose.txt", nul, sizeof nul - 1, path);
+    assert_int_equal(trajectory_read_sevenscenes(seq, &sink, &read), -EINVAL);
+    assert_non_null(strstr(last_line, "frame-000002.pose.txt: NUL byte"));
+    static char blanks[4096];
+    memset(blanks, ' ', sizeof blanks);
+    memcpy(blanks, nul, 31);
+    write_bytes("seq/frame-000002.pose.txt", blanks, sizeof blanks, path);
+    assert_int_equal(trajectory_read_sevenscenes(seq, &sink, &read), -EINVAL);
+    assert_non_null(strstr(last_line, "file too long"));
+    for (int kind = 0; kind < 2; kind++) { // neither leaves the folder, nor hangs
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(kind ? mkfifo(path, 0600) : symlink("../gt.txt", path), 0);
+        assert_int_equal(trajectory_read_sevenscenes(seq, &sink, &read), -EIO);
+        assert_non_null(strstr(last_line, "frame-000002.pose.txt: not a regular file"));
     }
 }
 
@@ -221,6 +302,9 @@ int main(void)
         cmocka_unit_test(test_reads_what_real_files_hold),
         cmocka_unit_test(test_writes_what_it_reads),
         cmocka_unit_test(test_refuses_bad_files),
+        cmocka_unit_test(test_lines_have_no_nul_and_a_bound),
+        cmocka_unit_test(test_every_truncation),
+        cmocka_unit_test(test_frame_numbers),
         cmocka_unit_test(test_reads_sevenscenes),
         cmocka_unit_test(test_interpolates),
     };
