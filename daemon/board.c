@@ -28,8 +28,8 @@ struct board {
     _Atomic uint64_t state_word; // state, reason, map epoch: one consistent word
     _Atomic(const char *) reason_text;
     _Atomic double rate_hz;
-    pthread_mutex_t recording_mutex;
-    char recording[64];
+    pthread_mutex_t text_mutex;
+    char backend[128], recording[64];
 
     struct slot *slots; // frame seq stands in slots[seq % n_history]
     _Atomic uint64_t next_seq;
@@ -64,7 +64,7 @@ int board_create(struct board **out, const struct board_info *info)
     pthread_cond_init(&board->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&board->mutex, NULL);
-    pthread_mutex_init(&board->recording_mutex, NULL);
+    pthread_mutex_init(&board->text_mutex, NULL);
     board_set_state(board, posed_State_STATE_NO_INPUT, posed_Reason_REASON_NONE,
                     "no frame has arrived yet", 0);
     *out = board;
@@ -77,7 +77,7 @@ void board_destroy(struct board **board)
         return;
     pthread_cond_destroy(&(*board)->changed);
     pthread_mutex_destroy(&(*board)->mutex);
-    pthread_mutex_destroy(&(*board)->recording_mutex);
+    pthread_mutex_destroy(&(*board)->text_mutex);
     free((*board)->slots);
     free(*board);
     *board = NULL;
@@ -112,11 +112,18 @@ void board_set_rate(struct board *board, double rate_hz)
     atomic_store_explicit(&board->rate_hz, rate_hz, memory_order_relaxed);
 }
 
+void board_set_backend(struct board *board, const char *description)
+{
+    pthread_mutex_lock(&board->text_mutex);
+    wire_copy_text(board->backend, sizeof board->backend, description);
+    pthread_mutex_unlock(&board->text_mutex);
+}
+
 void board_set_recording(struct board *board, const char *name)
 {
-    pthread_mutex_lock(&board->recording_mutex);
+    pthread_mutex_lock(&board->text_mutex);
     wire_copy_text(board->recording, sizeof board->recording, name);
-    pthread_mutex_unlock(&board->recording_mutex);
+    pthread_mutex_unlock(&board->text_mutex);
 }
 
 static uint64_t resident_bytes(void)
@@ -148,7 +155,6 @@ void board_status(struct board *board, posed_Status *out)
     wire_copy_text(out->source, sizeof out->source, board->info.source);
     wire_copy_text(out->source_description, sizeof out->source_description,
                    board->info.capture.description);
-    wire_copy_text(out->backend, sizeof out->backend, board->info.backend);
     out->live = board->info.capture.live;
     out->reference = board->info.reference;
     out->rate_hz = atomic_load_explicit(&board->rate_hz, memory_order_relaxed);
@@ -165,9 +171,10 @@ void board_status(struct board *board, posed_Status *out)
     out->rejected_requests = board_counter(board, BOARD_REJECTED_REQUESTS);
     out->unsent_messages = board_counter(board, BOARD_UNSENT);
     out->resident_bytes = resident_bytes();
-    pthread_mutex_lock(&board->recording_mutex);
+    pthread_mutex_lock(&board->text_mutex);
+    memcpy(out->backend, board->backend, sizeof out->backend);
     memcpy(out->recording, board->recording, sizeof out->recording);
-    pthread_mutex_unlock(&board->recording_mutex);
+    pthread_mutex_unlock(&board->text_mutex);
 }
 
 static uint64_t to_word(double value)

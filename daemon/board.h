@@ -19,7 +19,6 @@ struct board_info {
     uint64_t session; // random
     char source[256];
     struct capture_info capture;
-    char backend[128];
     char odom_frame[32], camera_frame[32];
     posed_Reference reference;
     uint32_t n_history; // frames to keep
@@ -70,7 +69,8 @@ void board_set_state(struct board *board, posed_State state, posed_Reason reason
                      const char *reason_text, uint32_t map_epoch);
 void board_set_rate(struct board *board, double rate_hz);
 
-// Any thread: the recording that is being written, empty = none.
+// Any thread: what computes now ("" at first), and the recording being written, empty = none.
+void board_set_backend(struct board *board, const char *description);
 void board_set_recording(struct board *board, const char *name);
 
 // Composes the status from all of the above. Any thread.

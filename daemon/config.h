@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's settings: one table (config.c) gives each key its section, type, range, help and
-// place in struct config; reading, checking, dumping and config/posed.conf all come from it.
+// The daemon's settings: one table (config_keys.c) gives each key its section, type, range, help
+// and place in struct config; reading, checking, dumping and config/posed.conf all come from it.
 //
 // A later source wins: built-in < file < conf.d/*.conf beside it, by name < environment
 // (POSED_SECTION_KEY) < command line. Each key remembers where its value comes from.
 //
-// Plain data: copy it freely. Not thread-safe while being written.
+// Plain data: copy it freely. Not thread-safe while being written: daemon/settings.h holds the copy
+// that changes while the daemon runs.
 #ifndef POSED_DAEMON_CONFIG_H
 #define POSED_DAEMON_CONFIG_H
 
@@ -114,8 +115,11 @@ __attribute__((warn_unused_result)) int config_load(struct config *out, const ch
                                                     size_t n_assignments,
                                                     const struct log_sink *log);
 
-// Takes from `fresh` the keys that can change while the daemon runs (log.*, requests.deadline_ms);
-// names in the log each other key that differs and needs a restart. Returns the keys taken.
+// Whether the key `name` may change while the daemon runs (log.*, requests.deadline_ms).
+bool config_is_live(const char *name);
+
+// Takes from `fresh` the keys that may change while the daemon runs; names in the log each other
+// key that differs and needs a restart. Returns the keys taken.
 unsigned config_reload(struct config *config, const struct config *fresh,
                        const struct log_sink *log);
 

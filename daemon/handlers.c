@@ -168,8 +168,9 @@ static void get_params(const struct handlers *handlers, const posed_GetParams *r
                        posed_Reply *reply)
 {
     posed_Params *params = &reply->what.get_params;
-    static struct config defaults;
+    static struct config defaults, now; // large, and one thread alone comes here
     config_default(&defaults);
+    settings_get(handlers->settings, &now);
     for (size_t i = 0; i < config_n_keys(); i++) {
         posed_Params_Param *param = &params->params[params->params_count];
         char text[CONFIG_TEXT_MAX];
@@ -177,11 +178,11 @@ static void get_params(const struct handlers *handlers, const posed_GetParams *r
         if (strncmp(text, request->prefix, strlen(request->prefix)) != 0)
             continue;
         wire_copy_text(param->name, sizeof param->name, text);
-        config_key_value(handlers->config, i, text, sizeof text);
+        config_key_value(&now, i, text, sizeof text);
         wire_copy_text(param->value, sizeof param->value, text);
         config_key_value(&defaults, i, text, sizeof text);
         wire_copy_text(param->default_value, sizeof param->default_value, text);
-        wire_copy_text(param->origin, sizeof param->origin, handlers->config->origin[i]);
+        wire_copy_text(param->origin, sizeof param->origin, now.origin[i]);
         params->params_count++;
     }
     if (params->params_count == 0)

@@ -10,12 +10,14 @@
 #include "daemon/frames.h"
 #include "daemon/objects.h"
 #include "daemon/publish.h"
+#include "daemon/settings.h"
 #include "gpu/register.h"
 #include "proto/wire.h"
 
 struct handlers {
     struct board *board;
-    const struct config *config; // as started: GetParams
+    const struct config *config; // as started: for the keys that never change
+    struct settings *settings;   // as they are now
     struct recorder *recorder;   // NULL = no recordings
     struct frames *frames;
     struct publish *publish; // progress, NULL = nobody is told

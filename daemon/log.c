@@ -9,8 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/wire.h"
+
 #define N_LEVELS   (LOG_LEVEL_DEBUG + 1)
-#define LINE_BYTES 2400 // a line of 1024 bytes, every one escaped for JSON
+#define TEXT_BYTES 1024                  // of a line that is logged, its end included (log_to)
+#define LINE_BYTES (6 * TEXT_BYTES + 96) // every byte as \u00XX, and what stands around it
 
 struct bucket {
     uint32_t n_lines;   // in the second that began at start_ns
@@ -40,10 +43,13 @@ static bool stderr_is_journal(void)
            fstat(STDERR_FILENO, &info) == 0 && info.st_dev == device && info.st_ino == inode;
 }
 
-static size_t append_json_text(char *out, size_t size_bytes, const char *text)
+// JSON is UTF-8, and a line may hold anything (a path).
+static size_t append_json_text(char *out, size_t size_bytes, const char *line)
 {
+    char clean[TEXT_BYTES];
     size_t n = 0;
-    for (; *text && n + 8 < size_bytes; text++) {
+    wire_copy_text(clean, sizeof clean, line);
+    for (const char *text = clean; *text && n + 8 < size_bytes; text++) {
         unsigned char c = (unsigned char)*text;
         if (c == '"' || c == '\\')
             n += (size_t)sprintf(out + n, "\\%c", c);

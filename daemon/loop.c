@@ -309,6 +309,7 @@ static enum loop_end run(struct loop *loop)
         } else if (on_frame(loop, &frame, read_ns) != 0) {
             if (backend_recover(settings->backend) != 0)
                 return LOOP_BACKEND_FAILED;
+            board_set_backend(settings->board, backend_description(settings->backend));
             send_event(loop, posed_Event_Kind_BACKEND_CHANGED,
                        backend_description(settings->backend));
         }

@@ -20,12 +20,14 @@
 #include "daemon/options.h"
 #include "daemon/publish.h"
 #include "daemon/requests.h"
+#include "daemon/settings.h"
 
 enum exit_code { EXIT_OK, EXIT_OTHER, EXIT_USAGE, EXIT_CONFIG, EXIT_DEVICE, EXIT_GPU };
 
 struct daemon {
     struct options options;
-    struct config config;
+    struct config config; // as started
+    struct settings *settings;
     struct log *log;
     struct log_sink sink;
     struct capture *capture;
@@ -69,11 +71,6 @@ static bool must_stop(void *user)
     return stop_signal != 0;
 }
 
-static struct log_settings log_settings_of(const struct config *config)
-{
-    return (struct log_settings){config->log.level, config->log.format, config->log.rate_hz};
-}
-
 static int load_config(const struct options *options, struct config *out,
                        const struct log_sink *sink)
 {
@@ -100,10 +97,7 @@ static void reload(void *user)
     notify_send("RELOADING=1");
     bool ok = load_config(&daemon->options, &fresh, &daemon->sink) == 0;
     if (ok) {
-        unsigned n = config_reload(&daemon->config, &fresh, &daemon->sink);
-        const struct log_settings settings = log_settings_of(&daemon->config);
-        log_configure(daemon->log, &settings);
-        requests_set_deadline(daemon->requests, daemon->config.requests.deadline_ms);
+        unsigned n = settings_reload(daemon->settings, &fresh, &daemon->sink);
         log_to(&daemon->sink, LOG_LEVEL_NOTICE, "configuration read again: %u settings changed", n);
     } else {
         log_to(&daemon->sink, LOG_LEVEL_ERROR, "configuration not taken; the old one stays");
@@ -151,10 +145,12 @@ static int create_board(struct daemon *daemon)
     if (getrandom(&info.session, sizeof info.session, 0) != sizeof info.session)
         return -EIO;
     snprintf(info.source, sizeof info.source, "%s", daemon->config.source);
-    snprintf(info.backend, sizeof info.backend, "%s", backend_description(daemon->backend));
     memcpy(info.odom_frame, daemon->config.publish.odom_frame, sizeof info.odom_frame);
     memcpy(info.camera_frame, daemon->config.publish.camera_frame, sizeof info.camera_frame);
-    return board_create(&daemon->board, &info);
+    int error = board_create(&daemon->board, &info);
+    if (!error)
+        board_set_backend(daemon->board, backend_description(daemon->backend));
+    return error;
 }
 
 static int open_trajectory(struct daemon *daemon)
@@ -220,6 +216,7 @@ static int create_requests(struct daemon *daemon)
     const struct handlers handlers = {
         .board = daemon->board,
         .config = &daemon->config,
+        .settings = daemon->settings,
         .recorder = daemon->recorder,
         .frames = daemon->frames,
         .publish = daemon->publish,
@@ -244,12 +241,14 @@ static enum exit_code open_all(struct daemon *daemon)
         log_to(&daemon->sink, LOG_LEVEL_ERROR, "out of memory (requests.history)");
         return EXIT_OTHER;
     }
+    // The trajectory last: a second daemon started by mistake ends before it, at the endpoints, and
+    // does not empty the file of the first one.
     bool no_drop = !info->live && daemon->config.capture.rate == CAPTURE_RATE_MAX;
-    if (open_trajectory(daemon) != 0 ||
-        endpoint_open(&daemon->endpoint, &daemon->config, &daemon->sink) != 0 ||
+    if (endpoint_open(&daemon->endpoint, &daemon->config, &daemon->sink) != 0 ||
         publish_create(&daemon->publish, daemon->endpoint, &daemon->config, no_drop,
                        &daemon->sink) != 0 ||
-        create_recorder(daemon) != 0 || create_requests(daemon) != 0)
+        create_recorder(daemon) != 0 || create_requests(daemon) != 0 ||
+        open_trajectory(daemon) != 0)
         return EXIT_OTHER;
     log_listen(daemon->log, publish_log_line, daemon->publish);
     return EXIT_OK;
@@ -325,13 +324,14 @@ int main(int argc, char **argv)
         log_destroy(&daemon.log);
         return error ? EXIT_CONFIG : EXIT_OK;
     }
-    const struct log_settings settings = log_settings_of(&daemon.config);
-    log_configure(daemon.log, &settings);
+    if (settings_create(&daemon.settings, &daemon.config, daemon.log) != 0)
+        return EXIT_OTHER;
     catch_signals();
     enum exit_code code = open_all(&daemon);
     if (code == EXIT_OK)
         code = run_loop(&daemon);
     close_all(&daemon);
+    settings_destroy(&daemon.settings);
     log_destroy(&daemon.log);
     return code;
 }

@@ -147,7 +147,8 @@ int options_parse(struct options *out, int argc, char **argv)
         .options = table,
         .parser = on_option,
         .doc = "Turns a depth camera or a recording into a stream of camera poses on ZeroMQ."
-               "\v.",
+               "\v" // what follows the options comes from add_drivers
+               "Sources are written DRIVER:PLACE.",
         .help_filter = add_drivers,
     };
     *out = (struct options){.n_assignments = 0};

@@ -46,8 +46,8 @@ struct requests {
     void *socket;
     int wake_fd; // worker or stop -> socket thread
     struct handlers handlers;
-    _Atomic uint32_t deadline_ms;
-    _Atomic bool stop;
+    _Atomic bool ending; // what waits is refused, what runs is cancelled, nothing new is taken
+    _Atomic bool stop;   // the workers have ended: the socket thread, too
     pthread_t socket_thread;
     bool has_socket_thread;
     struct worker *workers[HANDLERS_N_LANES]; // none for HANDLERS_NOW
@@ -168,6 +168,11 @@ static void fail_decode(posed_Reply *reply, int error, uint32_t kind)
     }
 }
 
+static void fail_ending(posed_Reply *reply)
+{
+    handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the daemon is stopping");
+}
+
 static void on_request(struct requests *requests, const struct address *address, zmq_msg_t *message)
 {
     posed_Reply *reply = requests->replies[HANDLERS_NOW];
@@ -182,7 +187,8 @@ static void on_request(struct requests *requests, const struct address *address,
     }
     memset(reply, 0, sizeof *reply);
     reply->id = request.id;
-    uint32_t deadline_ms = request.deadline_ms ? request.deadline_ms : requests->deadline_ms;
+    uint32_t deadline_ms = request.deadline_ms ? request.deadline_ms
+                                               : settings_deadline_ms(requests->handlers.settings);
     int64_t deadline_ns = clock_monotonic_ns() + (int64_t)deadline_ms * 1000000;
     enum handlers_lane lane = error ? HANDLERS_NOW : handlers_lane(request.which_what);
     if (error) {
@@ -194,6 +200,8 @@ static void on_request(struct requests *requests, const struct address *address,
             &request, bytes + WIRE_MAGIC_BYTES, n_bytes - WIRE_MAGIC_BYTES, deadline_ns, NULL,
             reply};
         handlers_run(&requests->handlers, &call);
+    } else if (requests->ending) {
+        fail_ending(reply);
     } else if (submit(requests, lane, address, &request, deadline_ns, message)) {
         return;
     } else {
@@ -255,6 +263,16 @@ static void send_answers(struct requests *requests)
     }
 }
 
+static void do_round(struct requests *requests)
+{
+    if (requests->ending)
+        for (struct job *job = requests->jobs; job; job = job->next)
+            cancel_job(job);
+    send_answers(requests);
+    for (int i = 0; i < ROUND_MAX_REQUESTS && read_message(requests); i++)
+        ;
+}
+
 static void *run_socket(void *user)
 {
     struct requests *requests = user;
@@ -268,10 +286,9 @@ static void *run_socket(void *user)
             ssize_t n = read(requests->wake_fd, &count, sizeof count);
             (void)n;
         }
-        send_answers(requests);
-        for (int i = 0; i < ROUND_MAX_REQUESTS && read_message(requests); i++)
-            ;
+        do_round(requests);
     }
+    do_round(requests); // what the workers said last, and what came meanwhile
     return NULL;
 }
 
@@ -284,8 +301,8 @@ static void answer_job(struct job *job, posed_Reply *reply)
     size_t n_bytes = zmq_msg_size(&job->message);
     memset(reply, 0, sizeof *reply);
     reply->id = job->id;
-    if (requests->stop)
-        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the daemon is stopping");
+    if (requests->ending)
+        fail_ending(reply);
     else if (__atomic_load_n(&job->stop.requested, __ATOMIC_ACQUIRE))
         handlers_fail(reply, posed_Code_CANCELLED, NULL, "cancelled while it waited");
     else if (clock_monotonic_ns() >= job->deadline_ns)
@@ -353,7 +370,6 @@ int requests_create(struct requests **out, struct endpoint *endpoint,
         return -ENOMEM;
     pthread_mutex_init(&requests->mutex, NULL);
     requests->handlers = *handlers;
-    requests->deadline_ms = config->requests.deadline_ms;
     requests->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error = requests->wake_fd < 0 ? -errno : 0;
     for (int lane = 0; lane < HANDLERS_N_LANES && !error; lane++) {
@@ -381,27 +397,23 @@ int requests_create(struct requests **out, struct endpoint *endpoint,
     return 0;
 }
 
-void requests_set_deadline(struct requests *requests, uint32_t deadline_ms)
-{
-    requests->deadline_ms = deadline_ms;
-}
-
 void requests_destroy(struct requests **requests)
 {
     struct requests *r = *requests;
     if (!r)
         return;
+    // The socket thread goes on until the workers have said their last.
+    r->ending = true;
+    wake(r);
+    for (int lane = 0; lane < HANDLERS_N_LANES; lane++)
+        worker_stop(r->workers[lane]);
     r->stop = true;
     if (r->has_socket_thread) {
         wake(r);
         pthread_join(r->socket_thread, NULL);
     }
-    // The socket and the list of jobs are this thread's now.
-    for (struct job *job = r->jobs; job; job = job->next)
-        cancel_job(job);
     for (int lane = 0; lane < HANDLERS_N_LANES; lane++)
         worker_destroy(&r->workers[lane]);
-    send_answers(r);
     handlers_close(&r->handlers);
     if (r->socket)
         zmq_close(r->socket);

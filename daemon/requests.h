@@ -15,10 +15,8 @@ struct requests; // opaque
 __attribute__((warn_unused_result)) int
 requests_create(struct requests **out, struct endpoint *endpoint, const struct handlers *handlers);
 
-// Changes the deadline of requests that name none. Any thread.
-void requests_set_deadline(struct requests *requests, uint32_t deadline_ms);
-
-// Stops the threads and closes the socket. board_end_commands must have been called.
+// Answers what waits and what runs (UNAVAILABLE, CANCELLED), stops the threads and closes the
+// socket. board_end_commands must have been called.
 void requests_destroy(struct requests **requests);
 
 #endif

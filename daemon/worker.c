@@ -101,7 +101,7 @@ int worker_create(struct worker **out, size_t n_queue, int nice, void (*run)(voi
 bool worker_submit(struct worker *worker, void *job)
 {
     pthread_mutex_lock(&worker->mutex);
-    bool room = worker->n_jobs < worker->n_queue;
+    bool room = worker->n_jobs < worker->n_queue && !worker->end;
     if (room) {
         worker->jobs[(worker->first + worker->n_jobs++) % worker->n_queue] = job;
         pthread_cond_signal(&worker->changed);
@@ -110,16 +110,23 @@ bool worker_submit(struct worker *worker, void *job)
     return room;
 }
 
+void worker_stop(struct worker *worker)
+{
+    if (!worker || worker->end) // only this function sets it
+        return;
+    pthread_mutex_lock(&worker->mutex);
+    worker->end = true;
+    pthread_cond_signal(&worker->changed);
+    pthread_mutex_unlock(&worker->mutex);
+    pthread_join(worker->thread, NULL);
+}
+
 void worker_destroy(struct worker **worker)
 {
     struct worker *w = *worker;
     if (!w)
         return;
-    pthread_mutex_lock(&w->mutex);
-    w->end = true;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->mutex);
-    pthread_join(w->thread, NULL);
+    worker_stop(w);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->mutex);
     free(w->jobs);

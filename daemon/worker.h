@@ -17,10 +17,14 @@ __attribute__((warn_unused_result)) int worker_create(struct worker **out, size_
                                                       void (*run)(void *user, void *job),
                                                       bool (*idle)(void *user), void *user);
 
-// Any thread. Returns false when n_queue jobs wait already; the job is then the caller's still.
+// Any thread. Returns false when n_queue jobs wait already or the worker has been stopped; the job
+// is then the caller's still.
 __attribute__((warn_unused_result)) bool worker_submit(struct worker *worker, void *job);
 
-// Runs what waits and ends the thread.
+// Runs what waits and ends the thread; from then on worker_submit returns false. Accepts NULL.
+void worker_stop(struct worker *worker);
+
+// The same, and gives everything back. No other thread may use it any more.
 void worker_destroy(struct worker **worker);
 
 #endif

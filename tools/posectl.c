@@ -147,7 +147,9 @@ static void find_endpoint(const struct posectl *ctl, const char *name, int tcp_p
     struct stat info;
     if (given && strstr(given, "://")) {
         snprintf(out, ENDPOINT_MAX, "%s", given);
-    } else if (given && stat(given, &info) == 0 && S_ISDIR(info.st_mode)) {
+    } else if (given &&
+               (strchr(given, '/') || (stat(given, &info) == 0 && S_ISDIR(info.st_mode)))) {
+        // A run directory, also one that the daemon has not made yet.
         snprintf(out, ENDPOINT_MAX, "ipc://%s/%s", given, name);
     } else if (given) {
         snprintf(out, ENDPOINT_MAX, "tcp://%s:%d", given, tcp_port);

@@ -31,6 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct board *board;
     static struct frames *frames;
     static struct config config;
+    static struct settings *settings;
     static posed_Reply reply, back;
     static uint8_t bytes[WIRE_REPLY_MAX_BYTES];
     posed_Request request;
@@ -38,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!board) {
         board = create_board();
         config_default(&config);
-        if (frames_create(&frames, 2, 640, 480) != 0)
+        if (settings_create(&settings, &config, NULL) != 0 ||
+            frames_create(&frames, 2, 640, 480) != 0)
             abort();
     }
     if (wire_decode_reply(data, size, &reply) == 0) {
@@ -49,7 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (wire_decode_request(data, size, &request, &kind) != 0)
         return 0;
     struct register_stop stop = {.deadline_mono_ns = 1}; // long past: nothing takes its time
-    struct handlers handlers = {.board = board, .config = &config, .frames = frames};
+    struct handlers handlers = {
+        .board = board, .config = &config, .settings = settings, .frames = frames};
     memset(&reply, 0, sizeof reply);
     reply.id = request.id;
     const struct handlers_call call = {

@@ -28,6 +28,9 @@ def scenario():
                 check(harness.state_name(poses[seq + 2]) == "TRACKING", f"no tracking after {seq}")
         changes = [e for e in daemon.events if e.kind == messages.Event.BACKEND_CHANGED]
         check(len(changes) == len(failed), f"{len(changes)} events of {len(failed)} failures")
+        # On a GPU with on_error = cpu the name changes; status must follow.
+        check(daemon.statuses[-1].backend == changes[-1].message,
+              f"status: {daemon.statuses[-1].backend}, event: {changes[-1].message}")
         check("the device failed" in daemon.log(), "the log says so")
 
     daemon = harness.Daemon("synth:room", "--frames", str(N_FRAMES), "--set", "gpu.on_error=stop",

@@ -53,9 +53,11 @@ def check_one_per_run_dir():
         mode = os.stat(first.folder + "/" + name).st_mode
         assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o660, oct(mode)
     again = ("--run-dir", first.folder, "--no-tcp", "--source", "synth:room", "--frames", "2",
-             "--speed", "max")
+             "--speed", "max", "--trajectory", first.trajectory)
+    first.wait_for(lambda: len(first.trajectory_bytes()) > 100, "lines of the trajectory")
     done = posed(*again)
     assert done.returncode == 1 and "another posed" in done.stderr, done
+    assert len(first.trajectory_bytes()) > 100, "the second one emptied the trajectory of the first"
     n = len(first.poses)
     first.wait_for(lambda: len(first.poses) > n, "the first one goes on")
     # What a killed daemon leaves behind stops nobody.
@@ -99,6 +101,12 @@ def check_json_log():
     daemon.wait()
     lines = [json.loads(line) for line in daemon.log().splitlines()]
     assert len(lines) > 5 and all({"time", "level", "message"} <= set(line) for line in lines)
+    # A folder's name may be no text at all.
+    done = subprocess.run([harness.BINARY + "/bin/posed", "--source", b"tum:/nowhere/\xff\xfe",
+                           "--set", "log.format=json"], capture_output=True, timeout=60)
+    assert done.returncode == 4, done
+    lines = [json.loads(line.decode("utf-8")) for line in done.stderr.splitlines()]
+    assert any("/nowhere/??" in line["message"] for line in lines), lines
 
 
 def scenario():

@@ -58,6 +58,10 @@ def check_alone(folder):
     for command in ("status", "watch", "trajectory", "reset"):
         said = ctl(3, command, "--endpoint", folder, "--timeout", "0.3").stderr
         assert "no posed at" in said and "--endpoint" in said, said
+    # A run directory that is not there yet, because its daemon has not run.
+    for command in ("status", "watch"):
+        said = ctl(3, command, "-e", folder + "/later", "--timeout", "0.3").stderr
+        assert f"no posed at ipc://{folder}/later" in said, said
     said = ctl(3, "status", "--endpoint", "tcp://127.0.0.1:1", "--timeout", "0.3").stderr
     assert "Connection refused" in said, said
     said = ctl(3, "status", "--endpoint", "tcp://no.such.host.invalid", "--timeout", "0.3").stderr

@@ -2,6 +2,11 @@
 """The queue of requests: what does not fit is refused at once, nothing is forgotten, a deadline
 that passed is said. And as fast as possible, a subscriber that stands still costs the others
 nothing."""
+import random
+import signal
+import struct
+import time
+
 import zmq
 
 import harness
@@ -49,6 +54,30 @@ def check_req_socket(daemon):
     assert read_reply(client).ping.payload == 4
 
 
+def check_answers_at_the_end():
+    """A daemon that is stopped answers what runs and what waits."""
+    daemon = harness.Daemon("synth:room", "--loop", speed=1)
+    daemon.wait_for(lambda: daemon.poses, "first pose")
+    client = daemon.socket(zmq.DEALER, "req")
+    generator = random.Random(4)
+    points = struct.pack("<9000f", *(generator.gauss(0, 1) for _ in range(9000)))
+    long = requests.Register(source=requests.PointSet(points=points),
+                             target=requests.PointSet(points=points),
+                             start=requests.Register.MANY, n_starts=100000)
+    for i in range(4):
+        client.send(MAGIC + requests.Request(id=i, deadline_ms=200000, register_sets=long)
+                    .SerializeToString())
+    time.sleep(1)  # the first one runs
+    daemon.process.send_signal(signal.SIGTERM)
+    codes = {}
+    for _ in range(4):
+        reply = read_reply(client)
+        codes[reply.id] = reply.code
+    assert codes == {0: requests.CANCELLED, 1: requests.UNAVAILABLE, 2: requests.UNAVAILABLE,
+                     3: requests.UNAVAILABLE}, codes
+    daemon.wait()
+
+
 def check_nothing_is_dropped():
     daemon = harness.Daemon("synth:room", "--frames", str(N_FRAMES), "--set", "publish.pub_hwm=5",
                             "--set", "tracker.iterations=2,2,2")
@@ -66,6 +95,7 @@ def scenario():
     check_deadline(daemon)
     check_req_socket(daemon)
     daemon.stop()
+    check_answers_at_the_end()
     check_nothing_is_dropped()
 
 

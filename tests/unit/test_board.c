@@ -191,6 +191,11 @@ static void status_counts(void **state)
     assert_int_equal(status.reason, posed_Reason_REASON_NO_DEPTH);
     assert_int_equal(status.map_epoch, 3);
     assert_string_equal(status.reason_text, "dark");
+    assert_string_equal(status.backend, "");
+    board_set_backend(board, "cuda: of the start");
+    board_set_backend(board, "cpu: after a failure");
+    board_status(board, &status);
+    assert_string_equal(status.backend, "cpu: after a failure");
     board_destroy(&board);
 }
 

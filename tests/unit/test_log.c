@@ -95,8 +95,21 @@ static void long_lines_stay_one_object(void **state)
     (void)state;
     run_log((struct log_settings){LOG_LEVEL_INFO, CONFIG_LOG_JSON, 0}, speak_at_length);
     size_t n = strlen(text);
-    assert_true(n > 1000 && strcmp(text + n - 3, "\"}\n") == 0);
+    assert_true(n > 6 * 999 && strcmp(text + n - 3, "\"}\n") == 0); // none of it is left out
     assert_true(strchr(text, '\n') == text + n - 1);
+}
+
+static void speak_of_paths(const struct log_sink *sink)
+{
+    log_to(sink, LOG_LEVEL_ERROR, "/data/\xff/gr\xc3\xbc\xc3\x9f/\xe2\x82 x");
+}
+
+// A path may hold any bytes, a JSON text may not.
+static void json_is_utf8(void **state)
+{
+    (void)state;
+    run_log((struct log_settings){LOG_LEVEL_INFO, CONFIG_LOG_JSON, 0}, speak_of_paths);
+    assert_non_null(strstr(text, "\"/data/?/gr\xc3\xbc\xc3\x9f/?? x\"}\n"));
 }
 
 static void notifications(void **state)
@@ -137,6 +150,7 @@ int main(void)
         cmocka_unit_test(formats),
         cmocka_unit_test(too_many_lines_are_counted),
         cmocka_unit_test(long_lines_stay_one_object),
+        cmocka_unit_test(json_is_utf8),
         cmocka_unit_test(notifications),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
