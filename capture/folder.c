@@ -142,6 +142,33 @@ int folder_read_text(int folder, const char *path, const char *name, const struc
     return err;
 }
 
+int file_open(const char *path, const struct log_sink *log)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int err = fd < 0 || fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
+    if (!err)
+        return fd;
+    log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, folder_error(err));
+    if (fd >= 0)
+        close(fd);
+    return err;
+}
+
+int file_read_at(int fd, void *out, size_t n_bytes, uint64_t offset)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        ssize_t n = pread(fd, (char *)out + done, n_bytes - done, (off_t)(offset + done));
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n == 0)
+            return -EBADMSG;
+        if (n > 0)
+            done += (size_t)n;
+    }
+    return 0;
+}
+
 const char *folder_error(int negative_errno)
 {
     switch (-negative_errno) {

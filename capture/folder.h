@@ -45,6 +45,15 @@ __attribute__((warn_unused_result)) int folder_read_text(int folder, const char 
                                                          const struct log_sink *log,
                                                          struct file_bytes *bytes);
 
+// Opens a recording that is one file, as the user named it. Returns a file descriptor to close, or
+// -EINVAL (not a regular file), -ENOENT, other negative errno after logging the reason.
+__attribute__((warn_unused_result)) int file_open(const char *path, const struct log_sink *log);
+
+// Reads exactly n_bytes at `offset`. Returns 0, -EBADMSG (the file ends before) or another negative
+// errno; logs nothing.
+__attribute__((warn_unused_result)) int file_read_at(int fd, void *out, size_t n_bytes,
+                                                     uint64_t offset);
+
 // What an errno of the functions above means here, for messages.
 const char *folder_error(int negative_errno);
 

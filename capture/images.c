@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/sidecar.h"
 #include "proto/trajectory.h"
 
 int images_open(struct images *images, const char *path, const struct log_sink *log)
@@ -173,4 +174,34 @@ void images_close(struct images *images)
     if (images->folder >= 0)
         close(images->folder);
     free(images->path);
+}
+
+void images_close_driver(void *state)
+{
+    images_close(state);
+    free(state);
+}
+
+int images_open_driver(void **out_state, const char *location,
+                       const struct capture_settings *settings,
+                       const struct intrinsics *default_camera, double default_units_per_m,
+                       int (*list_frames)(struct images *images), struct capture_info *out_info)
+{
+    struct images *images = malloc(sizeof *images);
+    if (!images)
+        return -ENOMEM;
+    out_info->units_per_m = default_units_per_m;
+    int err = images_open(images, location, &settings->log);
+    if (!err)
+        err = list_frames(images);
+    if (!err)
+        err = images_find_size(images, out_info);
+    if (!err)
+        err = sidecar_intrinsics(images->folder, location, default_camera, settings, out_info);
+    if (err) {
+        images_close_driver(images);
+        return err;
+    }
+    *out_state = images;
+    return 0;
 }

@@ -56,7 +56,18 @@ __attribute__((warn_unused_result)) int images_find_size(struct images *images,
 
 const char *images_name(const struct images *images, uint64_t i);
 
-// Driver members.
+// A whole open for drivers whose state is a struct images alone: folder, frames (list_frames logs
+// its errors), image size, calibration. Returns 0, or a negative errno after logging, with nothing
+// left to close.
+__attribute__((warn_unused_result)) int
+images_open_driver(void **out_state, const char *location, const struct capture_settings *settings,
+                   const struct intrinsics *default_camera, double default_units_per_m,
+                   int (*list_frames)(struct images *images), struct capture_info *out_info);
+
+// The close of these drivers.
+void images_close_driver(void *state);
+
+// Other driver members.
 void images_stamp(const void *state, uint64_t i, int64_t *out_time_ns, uint64_t *out_index);
 int images_decode(void *state, uint64_t i, uint16_t *pixels, struct capture_frame *frame);
 

@@ -33,20 +33,6 @@ struct klg {
     struct log_sink log;
 };
 
-static int read_at(int fd, void *out, size_t n_bytes, int64_t offset)
-{
-    for (size_t done = 0; done < n_bytes;) {
-        ssize_t n = pread(fd, (char *)out + done, n_bytes - done, offset + (int64_t)done);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n == 0)
-            return -EBADMSG;
-        if (n > 0)
-            done += (size_t)n;
-    }
-    return 0;
-}
-
 static uint32_t little32(const unsigned char *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -102,8 +88,9 @@ static int walk(int fd, int64_t file_bytes, const char *name, const struct log_s
     int64_t at = KLG_HEADER_BYTES;
     while (at < file_bytes) {
         unsigned char header[KLG_FRAME_HEADER_BYTES];
-        int err = file_bytes - at < (int64_t)sizeof header ? -EBADMSG
-                                                           : read_at(fd, header, sizeof header, at);
+        int err = file_bytes - at < (int64_t)sizeof header
+                      ? -EBADMSG
+                      : file_read_at(fd, header, sizeof header, (uint64_t)at);
         if (err && err != -EBADMSG)
             return err;
         uint32_t n_depth = err ? 0 : little32(header + 8),
@@ -155,7 +142,7 @@ int klg_scan(int fd, const char *name, const struct log_sink *log, struct klg_in
     if (!err && (st.st_size < KLG_HEADER_BYTES || !S_ISREG(st.st_mode)))
         err = -EBADMSG;
     if (!err)
-        err = read_at(fd, head, sizeof head, 0);
+        err = file_read_at(fd, head, sizeof head, 0);
     if (err || little32(head) > INT32_MAX) {
         log_to(log, LOG_LEVEL_ERROR, "%s: not a klg log", name);
         return err && err != -EBADMSG ? err : -EINVAL;
@@ -283,12 +270,10 @@ static int klg_open(void **out_state, const char *location, const struct capture
         return -ENOMEM;
     klg->log = settings->log;
     klg->path = strdup(location);
-    klg->fd = open(location, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    int err = klg->fd < 0 ? -errno : klg->path ? 0 : -ENOMEM;
-    if (err) {
-        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s", location, strerror(-err));
+    klg->fd = file_open(location, &settings->log);
+    int err = klg->fd < 0 ? klg->fd : klg->path ? 0 : -ENOMEM;
+    if (err)
         goto fail;
-    }
     out_info->units_per_m = KLG_UNITS_PER_M;
     err = read_camera(location, settings, out_info);
     if (!err)
@@ -324,7 +309,7 @@ static int klg_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct ca
     const char *reason = NULL;
     if (entry->n_depth_bytes > klg->n_packed_bytes)
         reason = "more depth bytes than an image can take";
-    else if (read_at(klg->fd, klg->packed, entry->n_depth_bytes, entry->offset))
+    else if (file_read_at(klg->fd, klg->packed, entry->n_depth_bytes, (uint64_t)entry->offset))
         reason = "cannot be read";
     else if (klg_decode(klg->inflate, klg->packed, entry->n_depth_bytes, klg->n_pixels, pixels))
         reason = "depth is neither raw nor good zlib data of the image's size";

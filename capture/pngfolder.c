@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "capture/images.h"
-#include "capture/sidecar.h"
 #include "capture/tum.h"
 
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
@@ -46,12 +45,6 @@ static void take_times(struct images *images)
         }
 }
 
-static void png_close(void *state)
-{
-    images_close(state);
-    free(state);
-}
-
 static int list_frames(struct images *images)
 {
     int err = images_list(images, "depth", ".png");
@@ -59,31 +52,16 @@ static int list_frames(struct images *images)
         err = images_list(images, "", ".png");
     if (err == -ENOENT)
         log_to(&images->log, LOG_LEVEL_ERROR, "%s: no *.png and no depth/*.png", images->path);
+    if (!err)
+        take_times(images);
     return err;
 }
 
 static int png_open(void **out_state, const char *location, const struct capture_settings *settings,
                     struct capture_info *out_info)
 {
-    struct images *images = malloc(sizeof *images);
-    if (!images)
-        return -ENOMEM;
-    out_info->units_per_m = DEFAULT_UNITS_PER_M;
-    int err = images_open(images, location, &settings->log);
-    if (!err)
-        err = list_frames(images);
-    if (!err) {
-        take_times(images);
-        err = images_find_size(images, out_info);
-    }
-    if (!err)
-        err = sidecar_intrinsics(images->folder, location, &default_camera, settings, out_info);
-    if (err) {
-        png_close(images);
-        return err;
-    }
-    *out_state = images;
-    return 0;
+    return images_open_driver(out_state, location, settings, &default_camera, DEFAULT_UNITS_PER_M,
+                              list_frames, out_info);
 }
 
 const struct capture_driver capture_driver_png = {
@@ -92,5 +70,5 @@ const struct capture_driver capture_driver_png = {
     .open = png_open,
     .stamp = images_stamp,
     .decode = images_decode,
-    .close = png_close,
+    .close = images_close_driver,
 };

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "capture/images.h"
-#include "capture/sidecar.h"
 #include "proto/trajectory.h"
 
 static const struct intrinsics default_camera = {585, 585, 320, 240, 640, 480};
@@ -34,32 +33,11 @@ static int list_frames(struct images *images)
     return -ENOENT;
 }
 
-static void sevenscenes_close(void *state)
-{
-    images_close(state);
-    free(state);
-}
-
 static int sevenscenes_open(void **out_state, const char *location,
                             const struct capture_settings *settings, struct capture_info *out_info)
 {
-    struct images *images = malloc(sizeof *images);
-    if (!images)
-        return -ENOMEM;
-    out_info->units_per_m = DEFAULT_UNITS_PER_M;
-    int err = images_open(images, location, &settings->log);
-    if (!err)
-        err = list_frames(images);
-    if (!err)
-        err = images_find_size(images, out_info);
-    if (!err)
-        err = sidecar_intrinsics(images->folder, location, &default_camera, settings, out_info);
-    if (err) {
-        sevenscenes_close(images);
-        return err;
-    }
-    *out_state = images;
-    return 0;
+    return images_open_driver(out_state, location, settings, &default_camera, DEFAULT_UNITS_PER_M,
+                              list_frames, out_info);
 }
 
 static long sevenscenes_ground_truth(const void *state, struct stamped_pose **out)
@@ -80,5 +58,5 @@ const struct capture_driver capture_driver_sevenscenes = {
     .stamp = images_stamp,
     .decode = images_decode,
     .ground_truth = sevenscenes_ground_truth,
-    .close = sevenscenes_close,
+    .close = images_close_driver,
 };

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "capture/images.h"
-#include "capture/sidecar.h"
 #include "capture/tum.h"
 #include "proto/trajectory.h"
 
@@ -152,32 +151,11 @@ done:
     return err;
 }
 
-static void tum_close(void *state)
-{
-    images_close(state);
-    free(state);
-}
-
 static int tum_open(void **out_state, const char *location, const struct capture_settings *settings,
                     struct capture_info *out_info)
 {
-    struct images *images = malloc(sizeof *images);
-    if (!images)
-        return -ENOMEM;
-    out_info->units_per_m = DEFAULT_UNITS_PER_M;
-    int err = images_open(images, location, &settings->log);
-    if (!err)
-        err = read_index(images);
-    if (!err)
-        err = images_find_size(images, out_info);
-    if (!err)
-        err = sidecar_intrinsics(images->folder, location, &default_camera, settings, out_info);
-    if (err) {
-        tum_close(images);
-        return err;
-    }
-    *out_state = images;
-    return 0;
+    return images_open_driver(out_state, location, settings, &default_camera, DEFAULT_UNITS_PER_M,
+                              read_index, out_info);
 }
 
 // The first name in the folder that ends in .gt.freiburg, as ICL-NUIM calls its ground truth.
@@ -234,5 +212,5 @@ const struct capture_driver capture_driver_tum = {
     .stamp = images_stamp,
     .decode = images_decode,
     .ground_truth = tum_ground_truth,
-    .close = tum_close,
+    .close = images_close_driver,
 };

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "capture/foxglove.h"
-#include "capture/mcap.h"
+#include "capture/mcap_index.h"
 #include "capture/recorder.h"
 #include "tests/unit/scratch.h"
 
