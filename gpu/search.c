@@ -594,12 +594,12 @@ int search_draw(const struct search_object *object, const struct intrinsics *cam
     memset(out_z, 0, (size_t)camera->width_px * camera->height_px * sizeof *out_z);
     inward(object, T_camera_model, &c);
     if (search_draw_candidate(object, &cam, &c, &drawing) > 0)
-        for (int v = 0; v < drawing.height; v++)
-            for (int u = 0; u < drawing.width; u++) {
-                float depth = drawing.depth[v * drawing.width + u];
+        for (int v = 0; v < drawing.at.height; v++)
+            for (int u = 0; u < drawing.at.width; u++) {
+                float depth = drawing.depth[v * drawing.at.width + u];
                 if (depth < INFINITY)
-                    out_z[(size_t)(v + drawing.v0) * camera->width_px + (size_t)(u + drawing.u0)] =
-                        -1 / depth;
+                    out_z[(size_t)(v + drawing.at.v0) * camera->width_px +
+                          (size_t)(u + drawing.at.u0)] = -1 / depth;
             }
     search_drawing_destroy(&drawing);
     return 0;

@@ -2,30 +2,13 @@
 // From a coarse hypothesis to a pose: projective point-to-plane ICP of model points against the
 // depth image, first with the stored points of the nearest reference view (no rendering, for
 // hundreds of candidates), then with the model drawn at the image's full resolution (for the best).
-// Host code: a candidate is a few hundred microseconds of work. Private to gpu.
+// The formulas stand in gpu/kernels (search_icp.h, search_judge.h, search_draw.h). Private to gpu.
 #ifndef POSED_GPU_SEARCH_REFINE_H
 #define POSED_GPU_SEARCH_REFINE_H
 
-#include "gpu/kernels/search_frame.h"
+#include "gpu/kernels/search_draw.h"
+#include "gpu/kernels/search_pose.h"
 #include "gpu/search_object.h"
-
-// The image as the refinement reads it.
-struct search_scene {
-    const float *normal_z; // nx ny nz z of each pixel; z 0 = invalid, n 0 = no normal
-    struct search_camera camera;
-};
-
-struct search_candidate {
-    float rotation[9]; // camera from model (about its centre)
-    float t_m[3];      // the model's centre in the camera's frame
-    float score;       // of the last judgement: what ranks candidates
-    uint32_t view;
-    // Judgement, as shares of the pixels (or points) of the model's visible side.
-    float match, free, hidden;
-    float continued; // share of the silhouette beyond which the surface goes on
-    float rms_m;
-    uint32_t n_match;
-};
 
 // Working memory of one thread for drawing at full resolution.
 struct search_drawing {
@@ -34,14 +17,8 @@ struct search_drawing {
     float *depth; // -1/z of each pixel of the rectangle
     uint32_t *index;
     uint32_t n_vertices, n_pixels; // capacities
-    int u0, v0, width, height;     // the rectangle, image pixels
+    struct search_rectangle at;    // what of the image the drawing covers
 };
-
-// Standard deviation of a Kinect-like sensor's depth at z [m] (Nguyen, Izadi, Lovell 2012).
-SEARCH_FN float search_sigma(float z_m)
-{
-    return 0.0012f + 0.0019f * (z_m - 0.4f) * (z_m - 0.4f);
-}
 
 // Fills normal_z (4 floats a pixel) of rows v0 .. v1 - 1 from depth in metres.
 void search_normals(const float *z_m, const struct search_camera *camera, int v0, int v1,

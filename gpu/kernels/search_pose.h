@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A hypothesis about the object's pose, and the image as its refinement reads it.
+#ifndef POSED_GPU_KERNELS_SEARCH_POSE_H
+#define POSED_GPU_KERNELS_SEARCH_POSE_H
+
+#include <stddef.h>
+
+#include "gpu/kernels/kernel.h"
+#include "gpu/kernels/search_frame.h"
+
+// The image as the refinement reads it.
+struct search_scene {
+    const float *normal_z; // nx ny nz z of each pixel; z 0 = invalid, n 0 = no normal
+    struct search_camera camera;
+};
+
+struct search_candidate {
+    float rotation[9]; // camera from model (about its centre)
+    float t_m[3];      // the model's centre in the camera's frame
+    float score;       // of the last judgement: what ranks candidates
+    uint32_t view;
+    // Judgement, as shares of the pixels (or points) of the model's visible side.
+    float match, free, hidden;
+    float continued; // share of the silhouette beyond which the surface goes on
+    float rms_m;
+    uint32_t n_match;
+};
+
+// A model point with its normal, in the model's centred frame [m].
+struct search_model_point {
+    float p[3], n[3];
+};
+
+// Standard deviation of a Kinect-like sensor's depth at z [m] (Nguyen, Izadi, Lovell 2012).
+KERNEL_FN float search_sigma(float z_m)
+{
+    return 0.0012f + 0.0019f * (z_m - 0.4f) * (z_m - 0.4f);
+}
+
+KERNEL_FN void search_turn(const float a[9], const float p[3], float out[3])
+{
+    for (int i = 0; i < 3; i++)
+        out[i] = a[3 * i] * p[0] + a[3 * i + 1] * p[1] + a[3 * i + 2] * p[2];
+}
+
+KERNEL_FN void search_turn_back(const float a[9], const float p[3], float out[3])
+{
+    for (int i = 0; i < 3; i++)
+        out[i] = a[i] * p[0] + a[3 + i] * p[1] + a[6 + i] * p[2];
+}
+
+// Index of the pixel under a point of the camera's frame, -1 outside of the image.
+KERNEL_FN int32_t search_pixel_at(const struct search_camera *c, const float q[3])
+{
+    float inverse = 1 / q[2];
+    float fu = c->fx * q[0] * inverse + c->cx, fv = c->fy * q[1] * inverse + c->cy;
+    bool inside = (q[2] > 0.05f) & (fu > -0.5f) & (fv > -0.5f) & (fu < (float)c->width - 0.5f) &
+                  (fv < (float)c->height - 0.5f);
+    int32_t u = (int32_t)(inside ? fu + 0.5f : 0.f), v = (int32_t)(inside ? fv + 0.5f : 0.f);
+    return inside ? v * c->width + u : -1;
+}
+
+// The candidate's rotation as a view sees it that looks along the ray to the object: what is
+// compared with the views' rotations.
+KERNEL_FN void search_seen_rotation(const struct search_candidate *c, float out[9])
+{
+    float frame[9];
+    search_frame_rotation(c->t_m, frame);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            out[3 * i + j] = frame[3 * i] * c->rotation[j] + frame[3 * i + 1] * c->rotation[3 + j] +
+                             frame[3 * i + 2] * c->rotation[6 + j];
+}
+
+// 1 + 2 cos(angle between two rotations).
+KERNEL_FN float search_trace(const float a[9], const float b[9])
+{
+    float trace = 0;
+    for (int k = 0; k < 9; k++)
+        trace += a[k] * b[k];
+    return trace;
+}
+
+// Pixel (u, v, z) of a view with rotation `r`, z in 1/64 px, in the model's frame [m].
+KERNEL_FN void search_view_point(const float r[9], int u, int v, int z, float px_m, float out[3])
+{
+    float at[3] = {((float)u - SEARCH_CENTRE_PX) * px_m, ((float)v - SEARCH_CENTRE_PX) * px_m,
+                   (float)z / SEARCH_UNIT * px_m};
+    search_turn_back(r, at, out);
+}
+
+// The same of a normal that is stored x 127.
+KERNEL_FN void search_view_normal(const float r[9], const int8_t normal[3], float out[3])
+{
+    float n[3] = {(float)normal[0] / 127, (float)normal[1] / 127, (float)normal[2] / 127};
+    search_turn_back(r, n, out);
+}
+
+#endif
