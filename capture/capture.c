@@ -206,6 +206,24 @@ const struct capture_info *capture_info(const struct capture *capture)
     return &capture->info;
 }
 
+static struct buffers *buffers_of(const struct capture *capture)
+{
+    return capture->replay ? replay_buffers(capture->replay)
+                           : capture->driver->buffers(capture->state);
+}
+
+void *capture_memory(const struct capture *capture, size_t *out_bytes)
+{
+    const struct buffers *buffers = buffers_of(capture);
+    *out_bytes = buffers->n_bytes;
+    return buffers->block;
+}
+
+void capture_set_written(struct capture *capture, void (*written)(const void *pixels, size_t bytes))
+{
+    atomic_store(&buffers_of(capture)->written, written);
+}
+
 long capture_ground_truth(const struct capture *capture, struct stamped_pose **out)
 {
     *out = NULL;

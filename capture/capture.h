@@ -36,12 +36,6 @@ struct capture_settings {
     uint64_t seed;     // synth only
     uint32_t n_frames; // synth only: length; 0 = the scene's own
 
-    // Memory for frames (the CUDA backend wants it page-locked). NULL = aligned_alloc/free.
-    // Called at open and close only, with equal `bytes`.
-    void *(*buffer_alloc)(void *user, size_t bytes);
-    void (*buffer_free)(void *user, void *buffer, size_t bytes);
-    void *buffer_user;
-
     struct log_sink log;
 };
 
@@ -107,6 +101,20 @@ __attribute__((warn_unused_result)) int capture_read(struct capture *capture, in
 void capture_interrupt(struct capture *capture);
 
 const struct capture_info *capture_info(const struct capture *capture);
+
+// The memory of all frames, for a device that reads them itself and wants it page-locked: one block
+// of whole pages, at one place from open to close, of which nothing else is part. Whoever locks it
+// must unlock it before capture_close. Pixels of several frames lie in it; those of the newest
+// frame are the reader's, the rest is being written. Any thread.
+void *capture_memory(const struct capture *capture, size_t *out_bytes);
+
+// From now on `written` is called for each frame on the thread that writes it, when it is complete
+// and before a capture_read returns it; NULL (at open) = nothing is called, and nothing is paid. It
+// must be a function without state: one call may still be under way when this returns. Frames that
+// wait already are not told of. For a device that wants them out of the processor's caches. Any
+// thread.
+void capture_set_written(struct capture *capture,
+                         void (*written)(const void *pixels, size_t bytes));
 
 // Ground truth that the recording carries (synth: exact). Returns the number of poses written to a
 // newly allocated array that the caller frees, 0 with *out NULL when there is none, or -errno.

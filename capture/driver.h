@@ -9,6 +9,7 @@
 #ifndef POSED_CAPTURE_DRIVER_H
 #define POSED_CAPTURE_DRIVER_H
 
+#include "capture/buffers.h"
 #include "capture/capture.h"
 
 // Sides above this are refused: no depth camera has them, and a hostile header cannot make us
@@ -46,6 +47,9 @@ struct capture_driver {
 
     // Live: capture_read's contract, with pixels owned by the driver.
     int (*wait)(void *state, int timeout_ms, struct capture_frame *out_frame);
+    // Live: the memory that its frames are in, the same from open to close. The driver calls
+    // buffers_written for each frame that is complete.
+    struct buffers *(*buffers)(void *state);
     // Live: makes `wait` return -EINTR, now and ever after. Async-signal-safe.
     void (*interrupt)(void *state);
 

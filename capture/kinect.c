@@ -72,14 +72,10 @@ struct kinect {
     float gravity_m_s2[3];
     uint64_t n_frames;
 
-    uint16_t *buffers[N_BUFFERS], *free_buffers[N_BUFFERS];
-    size_t n_free;
+    struct buffers buffers;
     uint16_t *held; // the reader's
     struct waiting waiting[N_WAITING];
     uint64_t n_in, n_out;
-    void *(*buffer_alloc)(void *user, size_t bytes);
-    void (*buffer_free)(void *user, void *buffer, size_t bytes);
-    void *buffer_user;
 };
 
 // What libfreenect's callbacks see. Lives until both its thread and the supervisor have let go.
@@ -124,15 +120,9 @@ static void call_begins(struct session *session, int64_t limit_ns)
 static uint16_t *take_buffer(struct kinect *kinect)
 {
     pthread_mutex_lock(&kinect->lock);
-    uint16_t *buffer = kinect->n_free ? kinect->free_buffers[--kinect->n_free] : NULL;
+    uint16_t *buffer = buffers_take(&kinect->buffers);
     pthread_mutex_unlock(&kinect->lock);
     return buffer;
-}
-
-static void give_buffer(struct kinect *kinect, uint16_t *buffer)
-{
-    if (buffer)
-        kinect->free_buffers[kinect->n_free++] = buffer;
 }
 
 // One frame from libfreenect; the session's lock is held, so the kinect stays.
@@ -150,6 +140,7 @@ static void deliver(struct kinect *kinect, const void *raw, uint32_t ticks, uint
     if (pixels) { // fakenect's images begin at odd addresses
         memcpy(pixels, raw, sizeof(uint16_t) * W * H);
         disparity_to_mm(&kinect->table, pixels, (size_t)W * H, pixels);
+        buffers_written(&kinect->buffers, pixels);
     }
     pthread_mutex_lock(&kinect->lock);
     frame.image.units_per_m = kinect->units_per_m;
@@ -159,7 +150,7 @@ static void deliver(struct kinect *kinect, const void *raw, uint32_t ticks, uint
     if (kinect->n_in - kinect->n_out < N_WAITING)
         kinect->waiting[kinect->n_in++ % N_WAITING] = (struct waiting){frame, pixels};
     else
-        give_buffer(kinect, pixels); // nobody reads
+        buffers_give(&kinect->buffers, pixels); // nobody reads
     pthread_mutex_unlock(&kinect->lock);
     sem_post(&kinect->wake);
 }
@@ -474,9 +465,7 @@ static void *supervise(void *argument)
 
 static void free_kinect(struct kinect *kinect)
 {
-    for (int i = 0; i < N_BUFFERS; i++)
-        if (kinect->buffers[i])
-            kinect->buffer_free(kinect->buffer_user, kinect->buffers[i], sizeof(uint16_t) * W * H);
+    buffers_destroy(&kinect->buffers);
     pthread_cond_destroy(&kinect->news);
     pthread_mutex_destroy(&kinect->lock);
     sem_destroy(&kinect->wake);
@@ -492,33 +481,6 @@ static void kinect_close(void *state)
     pthread_mutex_unlock(&kinect->lock);
     pthread_join(kinect->supervisor, NULL);
     free_kinect(kinect);
-}
-
-static void *default_alloc(void *user, size_t bytes)
-{
-    (void)user;
-    return aligned_alloc(64, bytes);
-}
-
-static void default_free(void *user, void *buffer, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(buffer);
-}
-
-static int take_buffers(struct kinect *kinect, const struct capture_settings *settings)
-{
-    kinect->buffer_alloc = settings->buffer_alloc ? settings->buffer_alloc : default_alloc;
-    kinect->buffer_free = settings->buffer_alloc ? settings->buffer_free : default_free;
-    kinect->buffer_user = settings->buffer_user;
-    for (int i = 0; i < N_BUFFERS; i++) {
-        kinect->buffers[i] = kinect->buffer_alloc(kinect->buffer_user, sizeof(uint16_t) * W * H);
-        if (!kinect->buffers[i])
-            return -ENOMEM;
-        give_buffer(kinect, kinect->buffers[i]);
-    }
-    return 0;
 }
 
 static void init_locks(struct kinect *kinect)
@@ -573,7 +535,7 @@ static int kinect_open(void **out_state, const char *location,
     clock_gettime(CLOCK_REALTIME, &realtime);
     kinect->realtime_offset_ns =
         (int64_t)realtime.tv_sec * 1000000000 + realtime.tv_nsec - mono_ns();
-    err = take_buffers(kinect, settings);
+    err = buffers_create(&kinect->buffers, N_BUFFERS, sizeof(uint16_t) * W * H);
     if (!err)
         err = start_supervisor(kinect);
     if (err)
@@ -607,11 +569,11 @@ static bool take_frame(struct kinect *kinect, struct capture_frame *out)
     struct waiting *waiting = &kinect->waiting[kinect->n_out++ % N_WAITING];
     *out = waiting->frame;
     if (!waiting->pixels || kinect->n_in > kinect->n_out) {
-        give_buffer(kinect, waiting->pixels);
+        buffers_give(&kinect->buffers, waiting->pixels);
         out->flags |= CAPTURE_LATE;
         return true;
     }
-    give_buffer(kinect, kinect->held);
+    buffers_give(&kinect->buffers, kinect->held);
     kinect->held = waiting->pixels;
     out->image.depth = waiting->pixels;
     return true;
@@ -642,6 +604,11 @@ static int kinect_wait(void *state, int timeout_ms, struct capture_frame *out_fr
     }
 }
 
+static struct buffers *kinect_buffers(void *state)
+{
+    return &((struct kinect *)state)->buffers;
+}
+
 static void kinect_interrupt(void *state)
 {
     struct kinect *kinect = state;
@@ -654,6 +621,7 @@ const struct capture_driver capture_driver_kinect = {
     .summary = "Kinect v1 (first camera, or :NUMBER, or :SERIAL)",
     .open = kinect_open,
     .wait = kinect_wait,
+    .buffers = kinect_buffers,
     .interrupt = kinect_interrupt,
     .close = kinect_close,
 };

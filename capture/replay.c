@@ -44,11 +44,6 @@ struct replay {
     uint32_t width_px, height_px;
     double units_per_m;
 
-    size_t buffer_bytes;
-    void *(*buffer_alloc)(void *user, size_t bytes);
-    void (*buffer_free)(void *user, void *buffer, size_t bytes);
-    void *buffer_user;
-
     pthread_t thread;
     bool thread_runs;
     sem_t wake; // the reader
@@ -57,8 +52,7 @@ struct replay {
     pthread_mutex_t lock;
     pthread_cond_t room;
     struct slot slots[N_SLOTS];
-    uint16_t *buffers[N_BUFFERS], *free_buffers[N_BUFFERS];
-    size_t n_free;
+    struct buffers buffers;
     uint64_t n_decoded, n_taken; // frames q < n_decoded are in the ring, q < n_taken handed out
     int64_t start_mono_ns;       // 0 until the first read
     int64_t decode_ns;           // how long decoding takes, running mean
@@ -73,19 +67,6 @@ static int64_t mono_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void *default_alloc(void *user, size_t bytes)
-{
-    (void)user;
-    return aligned_alloc(64, (bytes + 63) / 64 * 64);
-}
-
-static void default_free(void *user, void *buffer, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(buffer);
 }
 
 static int64_t entry_time_ns(const struct replay *replay, uint64_t entry)
@@ -122,12 +103,6 @@ static bool is_paced(const struct replay *replay)
     return replay->rate > 0;
 }
 
-static void give_buffer(struct replay *replay, uint16_t *buffer)
-{
-    if (buffer)
-        replay->free_buffers[replay->n_free++] = buffer;
-}
-
 // Decoding what is late by the time it is decoded would make everything late for ever.
 static bool will_be_late(const struct replay *replay, uint64_t q)
 {
@@ -143,7 +118,7 @@ static void *decode_ahead(void *argument)
         uint64_t q = replay->n_decoded;
         bool room = q - replay->n_taken < N_SLOTS && (replay->loop || q < replay->n_round);
         bool late = room && will_be_late(replay, q);
-        if (!room || (!late && !replay->n_free)) {
+        if (!room || (!late && !replay->buffers.n_free)) {
             pthread_cond_wait(&replay->room, &replay->lock);
             continue;
         }
@@ -151,11 +126,12 @@ static void *decode_ahead(void *argument)
         *slot = (struct slot){.frame = {.gravity_m_s2 = {NAN, NAN, NAN}}};
         if (!late) {
             int64_t begin_ns = mono_ns();
-            slot->pixels = replay->free_buffers[--replay->n_free];
+            slot->pixels = buffers_take(&replay->buffers);
             pthread_mutex_unlock(&replay->lock);
             slot->result =
                 replay->driver->decode(replay->state, replay_entry(replay, q % replay->n_round),
                                        slot->pixels, &slot->frame);
+            buffers_written(&replay->buffers, slot->pixels);
             pthread_mutex_lock(&replay->lock);
             replay->decode_ns += (mono_ns() - begin_ns - replay->decode_ns) / 8;
         }
@@ -231,17 +207,6 @@ static void find_jumps(struct replay *replay, const struct log_sink *log)
     replay->paced_round_ns = replay->round_ns - excess_ns;
 }
 
-static int take_buffers(struct replay *replay)
-{
-    for (int i = 0; i < N_BUFFERS; i++) {
-        replay->buffers[i] = replay->buffer_alloc(replay->buffer_user, replay->buffer_bytes);
-        if (!replay->buffers[i])
-            return -ENOMEM;
-        give_buffer(replay, replay->buffers[i]);
-    }
-    return 0;
-}
-
 int replay_create(struct replay **out, const struct capture_driver *driver, void *state,
                   const struct capture_settings *settings, struct capture_info *info)
 {
@@ -256,10 +221,6 @@ int replay_create(struct replay **out, const struct capture_driver *driver, void
     replay->width_px = info->camera.width_px;
     replay->height_px = info->camera.height_px;
     replay->units_per_m = info->units_per_m;
-    replay->buffer_bytes = (size_t)replay->width_px * replay->height_px * sizeof(uint16_t);
-    replay->buffer_alloc = settings->buffer_alloc ? settings->buffer_alloc : default_alloc;
-    replay->buffer_free = settings->buffer_alloc ? settings->buffer_free : default_free;
-    replay->buffer_user = settings->buffer_user;
     sem_init(&replay->wake, 0, 0);
     pthread_mutex_init(&replay->lock, NULL);
     pthread_cond_init(&replay->room, NULL);
@@ -268,7 +229,8 @@ int replay_create(struct replay **out, const struct capture_driver *driver, void
         log_to(&settings->log, LOG_LEVEL_ERROR,
                "no frame of the recording lies within start and duration");
     else
-        err = take_buffers(replay);
+        err = buffers_create(&replay->buffers, N_BUFFERS,
+                             sizeof(uint16_t) * replay->width_px * replay->height_px);
     if (err) {
         replay_destroy(&replay);
         return err;
@@ -354,13 +316,13 @@ static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *ou
     } else if (slot->result == -EBADMSG) {
         out->flags |= CAPTURE_DAMAGED;
     } else {
-        if (replay->held && !memcmp(slot->pixels, replay->held, replay->buffer_bytes))
+        if (replay->held && !memcmp(slot->pixels, replay->held, replay->buffers.frame_bytes))
             out->flags |= CAPTURE_DUPLICATE;
-        give_buffer(replay, replay->held);
+        buffers_give(&replay->buffers, replay->held);
         out->image.depth = replay->held = slot->pixels;
         slot->pixels = NULL;
     }
-    give_buffer(replay, slot->pixels);
+    buffers_give(&replay->buffers, slot->pixels);
     slot->pixels = NULL;
 }
 
@@ -399,6 +361,11 @@ void replay_interrupt(struct replay *replay)
     sem_post(&replay->wake);
 }
 
+struct buffers *replay_buffers(struct replay *replay)
+{
+    return &replay->buffers;
+}
+
 void replay_destroy(struct replay **replay_in)
 {
     struct replay *replay = *replay_in;
@@ -410,9 +377,7 @@ void replay_destroy(struct replay **replay_in)
     pthread_mutex_unlock(&replay->lock);
     if (replay->thread_runs)
         pthread_join(replay->thread, NULL);
-    for (int i = 0; i < N_BUFFERS; i++)
-        if (replay->buffers[i])
-            replay->buffer_free(replay->buffer_user, replay->buffers[i], replay->buffer_bytes);
+    buffers_destroy(&replay->buffers);
     pthread_cond_destroy(&replay->room);
     pthread_mutex_destroy(&replay->lock);
     sem_destroy(&replay->wake);

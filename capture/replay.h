@@ -37,6 +37,9 @@ __attribute__((warn_unused_result)) int replay_read(struct replay *replay, int t
 // Async-signal-safe.
 void replay_interrupt(struct replay *replay);
 
+// The memory that the frames are in, the same from create to destroy.
+struct buffers *replay_buffers(struct replay *replay);
+
 void replay_destroy(struct replay **replay);
 
 #endif

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device and the tracker on it, and what happens when the device fails: gpu.on_error says
-// whether the loop goes on on the CPU, opens the device again, or stops.
+// whether the loop goes on on the CPU, opens the device again, or stops. A device that reads frames
+// itself gets the source's memory page-locked, and has the source's thread push each frame out of
+// the processor's caches; on the CPU nothing of that happens.
 //
 // The frame loop's thread owns it.
 #ifndef POSED_DAEMON_BACKEND_H
 #define POSED_DAEMON_BACKEND_H
 
+#include "capture/capture.h"
 #include "daemon/config.h"
 #include "proto/log.h"
 
@@ -13,11 +16,12 @@
 
 struct backend; // opaque
 
-// Opens the device for this camera and a tracker on it. Returns 0, or negative errno with the
-// reason in the log (see gpu_open).
-__attribute__((warn_unused_result)) int
-backend_open(struct backend **out, const struct config *config, const struct intrinsics *camera,
-             double units_per_m, const struct log_sink *log);
+// Opens the device for this source's frames and a tracker on it; the source must outlive it.
+// Returns 0, or negative errno with the reason in the log (see gpu_open).
+__attribute__((warn_unused_result)) int backend_open(struct backend **out,
+                                                     const struct config *config,
+                                                     struct capture *capture,
+                                                     const struct log_sink *log);
 void backend_close(struct backend **backend);
 
 // One frame, depth NULL = a frame that was dropped before tracking. *out is filled whatever

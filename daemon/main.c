@@ -233,8 +233,7 @@ static enum exit_code open_all(struct daemon *daemon)
         return EXIT_DEVICE;
     info = capture_info(daemon->capture);
     log_to(&daemon->sink, LOG_LEVEL_INFO, "%s", info->description);
-    if (backend_open(&daemon->backend, &daemon->config, &info->camera, info->units_per_m,
-                     &daemon->sink) != 0)
+    if (backend_open(&daemon->backend, &daemon->config, daemon->capture, &daemon->sink) != 0)
         return EXIT_GPU;
     log_to(&daemon->sink, LOG_LEVEL_INFO, "%s", backend_description(daemon->backend));
     if (create_board(daemon) != 0) {

@@ -153,6 +153,17 @@ void gpu_host_free(struct gpu *gpu, void *memory, size_t bytes)
         gpu->ops->host_free(gpu, memory, bytes);
 }
 
+int gpu_host_register(struct gpu *gpu, void *memory, size_t bytes)
+{
+    return gpu->ops->host_register ? gpu->ops->host_register(gpu, memory, bytes) : -ENOTSUP;
+}
+
+void gpu_host_unregister(struct gpu *gpu, void *memory)
+{
+    if (gpu->ops->host_unregister)
+        gpu->ops->host_unregister(gpu, memory);
+}
+
 #if defined(__x86_64__)
 __attribute__((target("clwb"))) static void lines_write_back(const char *memory, size_t bytes)
 {

@@ -104,6 +104,15 @@ const char *gpu_description(const struct gpu *gpu); // "cpu: 2 threads, AVX-512"
 void *gpu_host_alloc(struct gpu *gpu, size_t bytes);
 void gpu_host_free(struct gpu *gpu, void *memory, size_t bytes);
 
+// The same for memory that somebody else has: lets the device read it where it is, until
+// gpu_host_unregister, which must come before gpu_close and before the memory is freed. Whole pages
+// that belong to nothing else. Returns 0 (the device reads frames there itself; gpu_host_written
+// makes that faster), -ENOTSUP (this backend reads any memory alike, or cannot read this one where
+// it is: nothing to undo) or -EIO (logged; frames are copied, as before).
+__attribute__((warn_unused_result)) int gpu_host_register(struct gpu *gpu, void *memory,
+                                                          size_t bytes);
+void gpu_host_unregister(struct gpu *gpu, void *memory); // no effect on what is not registered
+
 // For whoever has written a frame into such memory, on its own thread: pushes the pixels out of the
 // processor's caches, so that the device need not fetch them from there (10 us of a frame's time).
 // Pure, any thread, no effect on the data; some 20 us for 640 x 480.
@@ -112,10 +121,10 @@ void gpu_host_written(const void *memory, size_t bytes);
 __attribute__((warn_unused_result)) int gpu_frame_create(struct gpu *gpu, struct gpu_frame **out);
 void gpu_frame_destroy(struct gpu *gpu, struct gpu_frame **frame);
 
-// A hint: `depth` (of gpu_host_alloc) is the frame that comes after the next gpu_prepare or
-// gpu_prepare_align, which may bring it to the device beside its own work. Until then the pixels
-// must not change. A wrong hint costs nothing but the transfer. Frames come faster that way, not
-// earlier.
+// A hint: `depth` (of gpu_host_alloc or in registered memory) is the frame that comes after the next
+// gpu_prepare or gpu_prepare_align, which may bring it to the device beside its own work. Until then
+// the pixels must not change. A wrong hint costs nothing but the transfer. Frames come faster that
+// way, not earlier.
 void gpu_prefetch(struct gpu *gpu, const uint16_t *depth);
 
 // Raw depth (camera.width x height, row-major) -> filtered depth, vertices and normals of all

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // posed-bench track: depth in host memory -> pose in host memory, frame to frame, as gpu.h offers
 // it. The frames are decoded into the device's host memory first and then played forwards and
-// backwards, so that neighbours in time stay neighbours however long it runs.
+// backwards, so that neighbours in time stay neighbours however long it runs. Or they come from the
+// source's own thread, as the daemon gets them (--captured).
 #include <argp.h>
 #include <errno.h>
 #include <math.h>
@@ -18,6 +19,8 @@
 #define MAX_STREAMS 64
 #define MAX_SAMPLES 200000
 
+enum captured { CAPTURED_NOT, CAPTURED_COPIED, CAPTURED_LOCKED, CAPTURED_WRITTEN, N_CAPTURED };
+
 struct options {
     const char *source;
     enum gpu_backend backend;
@@ -25,6 +28,7 @@ struct options {
     double seconds;
     size_t n_streams;
     bool json, dirty, written, overlap, agreement, verbose;
+    enum captured captured;
     struct gpu_align_settings align;
     double bilateral_radius_px, threads;
 };
@@ -32,7 +36,17 @@ struct options {
 static const char *const backend_names[] = {"auto", "cpu", "cuda"};
 static const char *const stage_names[GPU_N_STAGES] = {"upload", "filter", "maps", "align"};
 
-enum { KEY_BILATERAL = 256, KEY_EARLY_STOP, KEY_DIRTY, KEY_WRITTEN, KEY_OVERLAP, KEY_AGREEMENT };
+static const char *const captured_names[N_CAPTURED] = {"", "copied", "locked", "written"};
+
+enum {
+    KEY_BILATERAL = 256,
+    KEY_EARLY_STOP,
+    KEY_DIRTY,
+    KEY_WRITTEN,
+    KEY_CAPTURED,
+    KEY_OVERLAP,
+    KEY_AGREEMENT
+};
 
 static const struct argp_option argp_options[] = {
     {"source", 's', "SRC", 0, "Recording or scene, driver:location", 0},
@@ -46,6 +60,10 @@ static const struct argp_option argp_options[] = {
     {"streams", 'm', "N", 0, "Instead: frames a second of N independent cameras in total", 0},
     {"dirty", KEY_DIRTY, NULL, 0, "Write each frame anew before it is timed, as a camera does", 0},
     {"written", KEY_WRITTEN, NULL, 0, "The same, and as gpu_host_written leaves it", 0},
+    {"captured", KEY_CAPTURED, "HOW", OPTION_ARG_OPTIONAL,
+     "Take the frames from the source's own thread as it finishes them, as the daemon does: HOW is "
+     "written (default: page-locked, pushed out of that thread's cache), locked or copied",
+     0},
     {"overlap", KEY_OVERLAP, NULL, 0, "Upload the next frame beside the work on this one", 0},
     {"agreement", KEY_AGREEMENT, NULL, 0, "Also compare each pose with the CPU backend's", 0},
     {"json", 'J', NULL, 0, "Print JSON", 0},
@@ -72,6 +90,16 @@ static double parse_number(struct argp_state *state, const char *name, const cha
     if (!bench_parse(arg, low, high, &value))
         argp_error(state, "--%s %s: a number %g..%g is expected", name, arg, low, high);
     return value;
+}
+
+static enum captured parse_captured(struct argp_state *state, const char *arg)
+{
+    for (int i = CAPTURED_COPIED; arg && i < N_CAPTURED; i++)
+        if (strcmp(arg, captured_names[i]) == 0)
+            return (enum captured)i;
+    if (arg)
+        argp_error(state, "--captured=%s: written, locked or copied is expected", arg);
+    return CAPTURED_WRITTEN;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -118,6 +146,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_WRITTEN:
         o->dirty = o->written = true;
         break;
+    case KEY_CAPTURED:
+        o->captured = parse_captured(state, arg);
+        break;
     case KEY_OVERLAP:
         o->overlap = true;
         break;
@@ -136,6 +167,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->source)
             argp_error(state, "--source is expected");
+        if (o->captured && (o->dirty || o->overlap || o->agreement || o->n_streams > 0))
+            argp_error(state, "--captured goes alone: no --dirty, --written, --overlap, "
+                              "--agreement, --streams");
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -195,14 +229,16 @@ static int recording_load(const struct options *o, struct recording *out)
     return 0;
 }
 
-// One camera: a device, two frames in turn, the recording in the device's host memory.
+// One camera: a device, two frames in turn, the recording in the device's host memory, or its
+// source.
 struct stream {
     const struct options *options;
     const struct recording *recording;
     struct gpu *gpu;
     struct gpu_frame *frames[2];
     uint16_t *depth[MAX_FRAMES];
-    size_t position; // in the sequence 0 1 .. n-1 n-2 .. 1 0 1 ..
+    struct capture *capture; // --captured; else NULL
+    size_t position;         // in the sequence 0 1 .. n-1 n-2 .. 1 0 1 ..
     uint64_t n_done;
     int rc;
     const bool *stop;
@@ -216,7 +252,52 @@ static void stream_close(struct stream *s)
     gpu_frame_destroy(s->gpu, &s->frames[1]);
     for (size_t i = 0; i < s->recording->n_frames; i++)
         gpu_host_free(s->gpu, s->depth[i], s->recording->frame_bytes);
+    if (s->capture) {
+        size_t n_bytes;
+        gpu_host_unregister(s->gpu, capture_memory(s->capture, &n_bytes));
+        capture_close(&s->capture);
+    }
     gpu_close(&s->gpu);
+}
+
+// The source plays round and round, its memory at the device's disposal as --captured says.
+static int source_open(struct stream *s)
+{
+    const struct capture_settings settings = {.source = s->options->source,
+                                              .rate = CAPTURE_RATE_MAX,
+                                              .loop = true,
+                                              .log = {bench_log_write, NULL}};
+    int rc = capture_open(&s->capture, &settings);
+    if (rc < 0 || s->options->captured == CAPTURED_COPIED)
+        return rc;
+    size_t n_bytes;
+    void *memory = capture_memory(s->capture, &n_bytes);
+    rc = gpu_host_register(s->gpu, memory, n_bytes);
+    if (rc == 0 && s->options->captured == CAPTURED_WRITTEN)
+        capture_set_written(s->capture, gpu_host_written);
+    return rc == -ENOTSUP ? 0 : rc; // what reads any memory alike needs neither
+}
+
+static int source_next(struct stream *s, const uint16_t **out_depth)
+{
+    struct capture_frame frame;
+    int rc;
+    do
+        rc = capture_read(s->capture, -1, &frame);
+    while (rc == 0 && !frame.image.depth);
+    *out_depth = frame.image.depth;
+    return rc;
+}
+
+static int recording_lock(struct stream *s)
+{
+    for (size_t i = 0; i < s->recording->n_frames; i++) {
+        s->depth[i] = gpu_host_alloc(s->gpu, s->recording->frame_bytes);
+        if (!s->depth[i])
+            return -ENOMEM;
+        memcpy(s->depth[i], s->recording->depth[i], s->recording->frame_bytes);
+    }
+    return 0;
 }
 
 static int stream_open(struct stream *s, const struct options *o, const struct recording *r,
@@ -237,15 +318,13 @@ static int stream_open(struct stream *s, const struct options *o, const struct r
     int rc = gpu_open(&s->gpu, backend, &settings);
     for (int i = 0; i < 2 && rc == 0; i++)
         rc = gpu_frame_create(s->gpu, &s->frames[i]);
-    for (size_t i = 0; i < r->n_frames && rc == 0; i++) {
-        s->depth[i] = gpu_host_alloc(s->gpu, r->frame_bytes);
-        if (s->depth[i])
-            memcpy(s->depth[i], r->depth[i], r->frame_bytes);
-        else
-            rc = -ENOMEM;
-    }
     if (rc == 0)
-        rc = gpu_prepare(s->gpu, s->depth[0], s->frames[0]);
+        rc = o->captured ? source_open(s) : recording_lock(s);
+    const uint16_t *first = s->depth[0];
+    if (rc == 0 && o->captured)
+        rc = source_next(s, &first);
+    if (rc == 0)
+        rc = gpu_prepare(s->gpu, first, s->frames[0]);
     if (rc < 0)
         stream_close(s);
     return rc;
@@ -262,6 +341,10 @@ static int stream_step(struct stream *s, struct gpu_alignment *out, double *out_
 {
     struct se3 T = se3_identity();
     size_t index = stream_index(s, ++s->position);
+    const uint16_t *depth = s->depth[index];
+    int rc = s->capture ? source_next(s, &depth) : 0;
+    if (rc < 0)
+        return rc;
     if (s->options->dirty)
         memcpy(s->depth[index], s->recording->depth[index], s->recording->frame_bytes);
     if (s->options->written)
@@ -269,8 +352,8 @@ static int stream_step(struct stream *s, struct gpu_alignment *out, double *out_
     int64_t start_ns = bench_now_ns();
     if (s->options->overlap)
         gpu_prefetch(s->gpu, s->depth[stream_index(s, s->position + 1)]);
-    int rc = gpu_prepare_align(s->gpu, s->depth[index], s->frames[s->position % 2],
-                               s->frames[(s->position + 1) % 2], &T, &s->options->align, out);
+    rc = gpu_prepare_align(s->gpu, depth, s->frames[s->position % 2],
+                           s->frames[(s->position + 1) % 2], &T, &s->options->align, out);
     *out_us = (double)(bench_now_ns() - start_ns) * 1e-3;
     return rc;
 }
@@ -464,10 +547,10 @@ static void json_head(const struct options *o, const struct recording *r, const 
     printf(",\"device\":");
     json_string(description);
     printf(",\"width_px\":%u,\"height_px\":%u,\"iterations\":[%u,%u,%u],\"early_stop\":%s,"
-           "\"bilateral_radius_px\":%.0f,\"dirty\":%s,",
+           "\"bilateral_radius_px\":%.0f,\"dirty\":%s,\"captured\":\"%s\",",
            r->info.camera.width_px, r->info.camera.height_px, o->align.iterations[0],
            o->align.iterations[1], o->align.iterations[2], o->align.early_stop ? "true" : "false",
-           o->bilateral_radius_px, o->dirty ? "true" : "false");
+           o->bilateral_radius_px, o->dirty ? "true" : "false", captured_names[o->captured]);
 }
 
 // What a frame must move: raw depth in, maps of three levels out, and per iteration source and
@@ -509,14 +592,18 @@ static void print_report(const struct options *o, const struct recording *r,
         return;
     }
     printf("%s\n%s\n", r->info.description, description);
-    printf("%zu frames, %ux%u, iterations %u,%u,%u, early stop %s, filter %dx%d%s\n", r->n_frames,
+    printf("%zu frames, %ux%u, iterations %u,%u,%u, early stop %s, filter %dx%d", r->n_frames,
            r->info.camera.width_px, r->info.camera.height_px, o->align.iterations[0],
            o->align.iterations[1], o->align.iterations[2], o->align.early_stop ? "on" : "off",
-           2 * (int)o->bilateral_radius_px + 1, 2 * (int)o->bilateral_radius_px + 1,
-           o->written   ? ", frames written anew and out of the CPU cache"
-           : o->dirty   ? ", frames dirty in the CPU cache"
-           : o->overlap ? ", uploads overlapped"
-                        : "");
+           2 * (int)o->bilateral_radius_px + 1, 2 * (int)o->bilateral_radius_px + 1);
+    if (o->captured)
+        printf(", from the source's thread (%s)", captured_names[o->captured]);
+    else
+        printf("%s", o->written   ? ", frames written anew and out of the CPU cache"
+                     : o->dirty   ? ", frames dirty in the CPU cache"
+                     : o->overlap ? ", uploads overlapped"
+                                  : "");
+    putchar('\n');
     printf("%-22s %10s %10s %10s %10s %10s\n", "us", "p50", "p90", "p99", "min", "p99/p50 +%");
     print_stats("whole frame", &report->frame);
     for (int i = 0; i < GPU_N_STAGES; i++)

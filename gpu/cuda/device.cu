@@ -44,7 +44,7 @@ static void copy_streaming(uint16_t *to, const uint16_t *from, size_t bytes)
 #endif
 }
 
-// Lies in memory of gpu_host_alloc, so that the device can read it itself.
+// Lies in memory of gpu_host_alloc or in registered memory: the device can read it itself.
 static bool is_pinned(struct cuda_device *device, const uint16_t *depth)
 {
     const char *begin = (const char *)depth;
@@ -186,6 +186,24 @@ static int cuda_open(struct gpu **out, const struct gpu_settings *settings)
     return 0;
 }
 
+// Frames beyond the last range are copied, as if they were not pinned.
+static void range_add(struct cuda_device *device, const void *memory, size_t bytes)
+{
+    struct cuda_host_range range = {(const char *)memory, bytes};
+    if (device->n_ranges < CUDA_MAX_HOST_RANGES)
+        device->ranges[device->n_ranges++] = range;
+}
+
+static bool range_remove(struct cuda_device *device, const void *memory)
+{
+    for (int i = 0; i < device->n_ranges; i++)
+        if (device->ranges[i].begin == memory) {
+            device->ranges[i] = device->ranges[--device->n_ranges];
+            return true;
+        }
+    return false;
+}
+
 static void *cuda_host_alloc(struct gpu *gpu, size_t bytes)
 {
     struct cuda_device *device = (struct cuda_device *)gpu;
@@ -195,10 +213,7 @@ static void *cuda_host_alloc(struct gpu *gpu, size_t bytes)
         CUDA_TRY(device,
                  cudaHostAlloc(&memory, rounded, cudaHostAllocMapped | cudaHostAllocPortable)) < 0)
         return NULL;
-    if (device->n_ranges < CUDA_MAX_HOST_RANGES) {
-        struct cuda_host_range range = {(const char *)memory, rounded};
-        device->ranges[device->n_ranges++] = range;
-    }
+    range_add(device, memory, rounded);
     return memory;
 }
 
@@ -206,10 +221,47 @@ static void cuda_host_free(struct gpu *gpu, void *memory, size_t bytes)
 {
     struct cuda_device *device = (struct cuda_device *)gpu;
     (void)bytes;
-    for (int i = 0; i < device->n_ranges; i++)
-        if (device->ranges[i].begin == memory)
-            device->ranges[i] = device->ranges[--device->n_ranges];
+    range_remove(device, memory);
     cudaFreeHost(memory);
+}
+
+// Page-locked for all of the process, so what an earlier device has left locked (its context was
+// broken) can be used again. The addresses must be the same on both sides, because frames are told
+// by the host's.
+static int cuda_host_register(struct gpu *gpu, void *memory, size_t bytes)
+{
+    struct cuda_device *device = (struct cuda_device *)gpu;
+    int same_address = 0;
+    int rc = CUDA_TRY(device, cudaSetDevice(device->device));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaDeviceGetAttribute(&same_address,
+                                                     cudaDevAttrCanUseHostPointerForRegisteredMem,
+                                                     device->device));
+    if (rc < 0)
+        return -EIO;
+    if (!same_address || device->n_ranges == CUDA_MAX_HOST_RANGES)
+        return -ENOTSUP;
+    cudaError_t error =
+        cudaHostRegister(memory, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable);
+    if (error == cudaErrorHostMemoryAlreadyRegistered)
+        error = cudaSuccess;
+    (void)cudaGetLastError();
+    if (CUDA_TRY(device, error) < 0) {
+        device->logged_error = false; // frames are copied instead; what fails next is news
+        return -EIO;
+    }
+    range_add(device, memory, bytes);
+    return 0;
+}
+
+static void cuda_host_unregister(struct gpu *gpu, void *memory)
+{
+    struct cuda_device *device = (struct cuda_device *)gpu;
+    if (!range_remove(device, memory))
+        return;
+    cudaStreamSynchronize(device->stream); // an upload ahead may be reading
+    cudaHostUnregister(memory);
+    (void)cudaGetLastError();
 }
 
 static void cuda_frame_destroy(struct gpu *gpu, struct gpu_frame *frame)
@@ -363,6 +415,8 @@ extern "C" const struct gpu_ops gpu_cuda_ops = {
     .close = cuda_close,
     .host_alloc = cuda_host_alloc,
     .host_free = cuda_host_free,
+    .host_register = cuda_host_register,
+    .host_unregister = cuda_host_unregister,
     .frame_create = cuda_frame_create,
     .frame_destroy = cuda_frame_destroy,
     .prepare = cuda_prepare,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens when the device fails, on a device and a tracker made for this test: they take the
-// places of gpu/ and fail when they are told to.
+// What happens when the device fails, and to the source's memory, on a device, a tracker and a
+// source made for this test: they take the places of gpu/ and capture/ and fail when they are told
+// to.
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,12 @@
 
 struct gpu {
     enum gpu_backend backend;
+    void *locked; // memory of the source
+};
+struct capture {
+    struct capture_info info;
+    char memory[4096];
+    void (*written)(const void *pixels, size_t bytes);
 };
 struct track {
     struct se3 T;
@@ -22,7 +29,25 @@ struct track {
 static struct gpu devices[64];
 static struct track trackers[64];
 static size_t n_devices, n_trackers, n_open;
-static bool fails, cuda_is_gone;
+static bool fails, cuda_is_gone, cannot_lock;
+static struct capture source = {
+    .info = {.camera = {500, 500, 320, 240, 640, 480}, .units_per_m = 5000}};
+
+const struct capture_info *capture_info(const struct capture *capture)
+{
+    return &capture->info;
+}
+
+void *capture_memory(const struct capture *capture, size_t *out_bytes)
+{
+    *out_bytes = sizeof capture->memory;
+    return (void *)(uintptr_t)capture->memory;
+}
+
+void capture_set_written(struct capture *capture, void (*written)(const void *pixels, size_t bytes))
+{
+    capture->written = written;
+}
 
 void gpu_settings_default(struct gpu_settings *out)
 {
@@ -36,20 +61,46 @@ void gpu_align_settings_default(struct gpu_align_settings *out)
 
 int gpu_open(struct gpu **out, enum gpu_backend backend, const struct gpu_settings *settings)
 {
-    (void)settings;
     *out = NULL;
+    assert_true(settings->units_per_m == 5000 && settings->camera.width_px == 640);
     if (backend == GPU_BACKEND_CUDA && cuda_is_gone)
         return -ENODEV;
     *out = &devices[n_devices++];
     (*out)->backend = backend == GPU_BACKEND_AUTO ? GPU_BACKEND_CUDA : backend;
+    (*out)->locked = NULL;
     n_open++;
     return 0;
 }
 
 void gpu_close(struct gpu **gpu)
 {
+    assert_null((*gpu)->locked);
     *gpu = NULL;
     n_open--;
+}
+
+int gpu_host_register(struct gpu *gpu, void *memory, size_t bytes)
+{
+    assert_ptr_equal(memory, source.memory);
+    assert_int_equal(bytes, sizeof source.memory);
+    if (gpu->backend == GPU_BACKEND_CPU)
+        return -ENOTSUP;
+    if (cannot_lock)
+        return -EIO;
+    gpu->locked = memory;
+    return 0;
+}
+
+void gpu_host_unregister(struct gpu *gpu, void *memory)
+{
+    assert_ptr_equal(memory, source.memory);
+    gpu->locked = NULL;
+}
+
+void gpu_host_written(const void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
 }
 
 enum gpu_backend gpu_backend(const struct gpu *gpu)
@@ -135,14 +186,13 @@ static struct config config;
 
 static struct backend *open_backend(enum config_gpu_error on_error)
 {
-    const struct intrinsics camera = {500, 500, 320, 240, 640, 480};
     const struct log_sink silent = {NULL, NULL};
     struct backend *backend;
     memset(&config, 0, sizeof config);
     config.on_gpu_error = on_error;
-    fails = cuda_is_gone = false;
+    fails = cuda_is_gone = cannot_lock = false;
     n_devices = n_trackers = n_open = 0;
-    assert_int_equal(backend_open(&backend, &config, &camera, 5000, &silent), 0);
+    assert_int_equal(backend_open(&backend, &config, &source, &silent), 0);
     return backend;
 }
 
@@ -247,6 +297,50 @@ static void a_failure_can_be_ordered(void **state)
     backend_close(&backend);
 }
 
+// The source's memory is locked and its thread at work for a device, as long as there is one; not
+// for the CPU.
+static void the_source_serves_the_device_that_is_there(void **state)
+{
+    (void)state;
+    struct track_result result;
+    struct backend *backend = open_backend(CONFIG_GPU_ERROR_REBUILD);
+    assert_ptr_equal(devices[0].locked, source.memory);
+    assert_true(source.written == gpu_host_written);
+    fails = true;
+    assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
+    assert_int_equal(backend_recover(backend), 0);
+    assert_null(devices[0].locked);
+    assert_ptr_equal(devices[1].locked, source.memory);
+    assert_true(source.written == gpu_host_written);
+    cuda_is_gone = true;
+    assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
+    assert_int_equal(backend_recover(backend), 0); // on to the CPU
+    assert_null(devices[1].locked);
+    assert_null(devices[2].locked);
+    assert_true(source.written == NULL);
+    backend_close(&backend);
+
+    backend = open_backend(CONFIG_GPU_ERROR_REBUILD);
+    backend_close(&backend);
+    assert_null(devices[0].locked);
+    assert_true(source.written == NULL);
+}
+
+static void memory_that_cannot_be_locked_is_no_failure(void **state)
+{
+    (void)state;
+    struct track_result result;
+    struct backend *backend = open_backend(CONFIG_GPU_ERROR_REBUILD);
+    cannot_lock = fails = true;
+    assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
+    assert_int_equal(backend_recover(backend), 0);
+    assert_string_equal(backend_description(backend), "cuda");
+    assert_true(source.written == NULL);
+    fails = false;
+    assert_int_equal(backend_track(backend, depth, 1, &result), 0);
+    backend_close(&backend);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +350,8 @@ int main(void)
         cmocka_unit_test(a_device_that_is_gone_is_replaced),
         cmocka_unit_test(does_not_try_for_ever),
         cmocka_unit_test(a_failure_can_be_ordered),
+        cmocka_unit_test(the_source_serves_the_device_that_is_there),
+        cmocka_unit_test(memory_that_cannot_be_locked_is_no_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

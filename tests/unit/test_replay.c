@@ -302,43 +302,47 @@ static void long_pause_is_shortened(void **state)
     replay_destroy(&replay);
 }
 
-static int n_buffers;
+static pthread_t written_by;
+static atomic_int n_written, n_wrong;
 
-static void *counted_alloc(void *user, size_t n_bytes)
+// What the thread that decodes tells: complete frames in the replay's memory.
+static void on_written(const void *pixels, size_t bytes)
 {
-    int *limit = user;
-    if (n_buffers == *limit)
-        return NULL;
-    n_buffers++;
-    return malloc(n_bytes);
+    const uint16_t *depth = pixels;
+    written_by = pthread_self();
+    atomic_fetch_add(&n_wrong, bytes != W * H * sizeof *depth || depth[0] < 1000 ||
+                                   depth[0] != depth[W * H - 1]);
+    atomic_fetch_add(&n_written, 1);
 }
 
-static void counted_free(void *user, void *buffer, size_t n_bytes)
-{
-    (void)user;
-    (void)n_bytes;
-    n_buffers--;
-    free(buffer);
-}
-
-static void buffers_come_from_the_settings(void **state)
+static void frames_lie_in_one_block_and_are_told_of(void **state)
 {
     (void)state;
     struct numbers numbers = {.period_ns = 1};
     struct capture_info info;
     struct capture_frame frame;
-    int limit = 1000;
-    struct capture_settings settings = {
-        .buffer_alloc = counted_alloc, .buffer_free = counted_free, .buffer_user = &limit};
-    struct replay *replay = start(&numbers, settings, 10, &info);
-    assert_true(n_buffers > 0);
-    assert_int_equal(replay_read(replay, -1, &frame), 0);
+    struct replay *replay = start(&numbers, (struct capture_settings){.loop = true}, 100, &info);
+    const struct buffers *buffers = replay_buffers(replay);
+    assert_int_equal((uintptr_t)buffers->block % 4096, 0);
+    assert_int_equal(buffers->n_bytes % 4096, 0);
+    atomic_store(&n_written, 0);
+    atomic_store(&n_wrong, 0);
+    for (int i = 0; i < 300; i++) {
+        if (i == 100)
+            atomic_store(&replay_buffers(replay)->written, on_written);
+        if (i == 200)
+            atomic_store(&replay_buffers(replay)->written, NULL);
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        const char *begin = (const char *)frame.image.depth;
+        assert_true(begin >= buffers->block && begin + 4096 <= buffers->block + buffers->n_bytes);
+        assert_int_equal((uintptr_t)begin % 4096, 0);
+        assert_int_equal(frame.image.depth[0], 1000 + i % 100);
+    }
     replay_destroy(&replay);
-    assert_int_equal(n_buffers, 0);
-
-    limit = 3; // memory runs out half way
-    assert_int_equal(replay_create(&replay, &driver, &numbers, &settings, &info), -ENOMEM);
-    assert_int_equal(n_buffers, 0);
+    // Seven buffers at most are ahead of the reader when it asks, and when it asks no more.
+    assert_true(atomic_load(&n_written) >= 93 && atomic_load(&n_written) <= 107);
+    assert_int_equal(atomic_load(&n_wrong), 0);
+    assert_false(pthread_equal(written_by, pthread_self()));
 }
 
 int main(void)
@@ -356,7 +360,7 @@ int main(void)
         cmocka_unit_test(timeout_leaves_the_frame_alone),
         cmocka_unit_test(interrupt_wakes_the_reader),
         cmocka_unit_test(long_pause_is_shortened),
-        cmocka_unit_test(buffers_come_from_the_settings),
+        cmocka_unit_test(frames_lie_in_one_block_and_are_told_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

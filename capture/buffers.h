@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside capture/ only: the memory that a source's frames live in. One block, whole pages, each
+// frame on pages of its own, at one place from open to close: a device that is opened later, closed
+// or opened again can lock these pages and read the frames where they are.
+//
+// Giving and taking is for the holder of the owner's lock; `written` may be set at any time.
+#ifndef POSED_CAPTURE_BUFFERS_H
+#define POSED_CAPTURE_BUFFERS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BUFFERS_MAX 8
+
+struct buffers {
+    char *block;
+    size_t n_bytes, frame_bytes;
+    uint16_t *free[BUFFERS_MAX];
+    size_t n_free;
+    void (*_Atomic written)(const void *pixels, size_t bytes); // see capture_set_written
+};
+
+// Memory for n frames, 1..BUFFERS_MAX, all of them free. Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int buffers_create(struct buffers *out, size_t n,
+                                                       size_t frame_bytes);
+void buffers_destroy(struct buffers *buffers); // accepts what was never created, all zero
+
+// NULL when all are out.
+uint16_t *buffers_take(struct buffers *buffers);
+void buffers_give(struct buffers *buffers, uint16_t *pixels); // accepts NULL
+
+// For the thread that writes the frames, when it has completed one; without the owner's lock.
+void buffers_written(struct buffers *buffers, const uint16_t *pixels);
+
+#endif
