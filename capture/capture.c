@@ -193,6 +193,14 @@ int capture_read(struct capture *capture, int timeout_ms, struct capture_frame *
     return capture->driver->wait(capture->state, timeout_ms, out_frame);
 }
 
+int capture_control(struct capture *capture, enum capture_control control, double value,
+                    struct capture_playback *out)
+{
+    if (!capture->replay)
+        return -ENOTSUP;
+    return replay_control(capture->replay, control, value, out);
+}
+
 void capture_interrupt(struct capture *capture)
 {
     if (capture->replay)

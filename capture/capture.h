@@ -97,6 +97,33 @@ __attribute__((warn_unused_result)) int capture_open(struct capture **out,
 __attribute__((warn_unused_result)) int capture_read(struct capture *capture, int timeout_ms,
                                                      struct capture_frame *out_frame);
 
+// A recording under way, like a tape: paused, stepped, at another speed, wound. Called by the
+// thread that reads; the next capture_read obeys.
+//
+// While it is paused, capture_read returns -EAGAIN, also behind the last frame (so that one can
+// wind back). Winding back begins a new round: time stamps go on growing, as with `loop`.
+enum capture_control {
+    CAPTURE_QUERY, // changes nothing
+    CAPTURE_PAUSE,
+    CAPTURE_RESUME, // the next frame is due now
+    CAPTURE_STEP,   // pauses after `value` more frames, 1..1e6, which come as fast as possible
+    CAPTURE_RATE,   // `value` as capture_settings.rate; the next frame is due now
+    CAPTURE_SEEK,   // the next frame is the first at or after `value`, as position_s
+};
+
+struct capture_playback {
+    bool paused;
+    double rate;
+    double position_s; // of the next frame, since the first that is played (after start_s)
+    double duration_s; // position of the last one
+};
+
+// `value` is ignored where it has no meaning; *out is the state afterwards. Returns 0, -ERANGE (the
+// value; nothing is changed) or -ENOTSUP (live).
+__attribute__((warn_unused_result)) int capture_control(struct capture *capture,
+                                                        enum capture_control control, double value,
+                                                        struct capture_playback *out);
+
 // Makes a blocked and all later capture_read return -EINTR. Async-signal-safe, any thread.
 void capture_interrupt(struct capture *capture);
 

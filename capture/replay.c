@@ -56,6 +56,10 @@ struct replay {
     uint64_t n_decoded, n_taken; // frames q < n_decoded are in the ring, q < n_taken handed out
     int64_t start_mono_ns;       // 0 until the first read
     int64_t decode_ns;           // how long decoding takes, running mean
+    uint64_t end;                // first q that is not played; UINT64_MAX with loop
+    uint64_t generation;         // +1 whenever the ring is cut: what is being decoded is old
+    bool paused;
+    uint64_t n_steps; // to be handed out although paused
     bool stop;
 
     uint16_t *held; // pixels of the frame handed out last, NULL = none yet
@@ -91,16 +95,23 @@ static int64_t paced_ns(const struct replay *replay, uint64_t q)
 // CLOCK_MONOTONIC when frame q is due; q may be one behind the end.
 static int64_t due_ns(const struct replay *replay, uint64_t q)
 {
-    bool behind = !replay->loop && q >= replay->n_round;
-    int64_t after_ns =
-        behind ? paced_ns(replay, replay->n_round - 1) + replay->period_ns : paced_ns(replay, q);
+    int64_t after_ns = q >= replay->end ? paced_ns(replay, replay->end - 1) + replay->period_ns
+                                        : paced_ns(replay, q);
     // a century is never; the sum stays far from overflow
     return replay->start_mono_ns + (int64_t)fmin((double)after_ns / replay->rate, 3e18);
 }
 
 static bool is_paced(const struct replay *replay)
 {
-    return replay->rate > 0;
+    return replay->rate > 0 && !replay->paused;
+}
+
+// From now on frame n_taken is due now, and all others from there.
+static void anchor(struct replay *replay)
+{
+    replay->start_mono_ns = mono_ns();
+    if (replay->rate > 0)
+        replay->start_mono_ns -= due_ns(replay, replay->n_taken) - replay->start_mono_ns;
 }
 
 // Decoding what is late by the time it is decoded would make everything late for ever.
@@ -116,25 +127,29 @@ static void *decode_ahead(void *argument)
     pthread_mutex_lock(&replay->lock);
     while (!replay->stop) {
         uint64_t q = replay->n_decoded;
-        bool room = q - replay->n_taken < N_SLOTS && (replay->loop || q < replay->n_round);
+        bool room = q - replay->n_taken < N_SLOTS && q < replay->end;
         bool late = room && will_be_late(replay, q);
         if (!room || (!late && !replay->buffers.n_free)) {
             pthread_cond_wait(&replay->room, &replay->lock);
             continue;
         }
-        struct slot *slot = &replay->slots[q % N_SLOTS];
-        *slot = (struct slot){.frame = {.gravity_m_s2 = {NAN, NAN, NAN}}};
+        struct slot slot = {.frame = {.gravity_m_s2 = {NAN, NAN, NAN}}};
+        uint64_t generation = replay->generation;
         if (!late) {
             int64_t begin_ns = mono_ns();
-            slot->pixels = buffers_take(&replay->buffers);
+            slot.pixels = buffers_take(&replay->buffers);
             pthread_mutex_unlock(&replay->lock);
-            slot->result =
-                replay->driver->decode(replay->state, replay_entry(replay, q % replay->n_round),
-                                       slot->pixels, &slot->frame);
-            buffers_written(&replay->buffers, slot->pixels);
+            slot.result = replay->driver->decode(
+                replay->state, replay_entry(replay, q % replay->n_round), slot.pixels, &slot.frame);
+            buffers_written(&replay->buffers, slot.pixels);
             pthread_mutex_lock(&replay->lock);
             replay->decode_ns += (mono_ns() - begin_ns - replay->decode_ns) / 8;
         }
+        if (generation != replay->generation) {
+            buffers_give(&replay->buffers, slot.pixels);
+            continue;
+        }
+        replay->slots[q % N_SLOTS] = slot;
         replay->n_decoded++;
         sem_post(&replay->wake);
     }
@@ -235,6 +250,7 @@ int replay_create(struct replay **out, const struct capture_driver *driver, void
         replay_destroy(&replay);
         return err;
     }
+    replay->end = replay->loop ? UINT64_MAX : replay->n_round;
     find_jumps(replay, &settings->log);
     info->n_frames = replay->loop ? 0 : replay->n_round;
     info->period_ns = replay->n_round > 1 ? replay->period_ns : 0;
@@ -278,7 +294,10 @@ static int wait_for_frame(struct replay *replay, uint64_t q, int64_t deadline_ns
             ; // old news
         if (atomic_load(&replay->interrupted))
             return -EINTR;
-        int64_t now_ns = mono_ns(), due = is_paced(replay) ? due_ns(replay, q) : 0;
+        bool stands = replay->paused && (replay->n_steps == 0 || q >= replay->end);
+        int64_t now_ns = mono_ns(), due = stands             ? INT64_MAX
+                                          : is_paced(replay) ? due_ns(replay, q)
+                                                             : 0;
         if (now_ns >= due && replay->n_decoded > q)
             return 0;
         if (now_ns >= deadline_ns)
@@ -334,11 +353,11 @@ int replay_read(struct replay *replay, int timeout_ms, struct capture_frame *out
     if (replay->failed)
         return replay->failed;
     pthread_mutex_lock(&replay->lock);
-    int err = atomic_load(&replay->interrupted)       ? -EINTR
-              : !replay->loop && q >= replay->n_round ? -ENODATA
-                                                      : 0;
+    int err = atomic_load(&replay->interrupted)     ? -EINTR
+              : q >= replay->end && !replay->paused ? -ENODATA
+                                                    : 0;
     if (!replay->start_mono_ns)
-        replay->start_mono_ns = now_ns;
+        anchor(replay);
     if (!err)
         err = wait_for_frame(replay, q, deadline_ns);
     if (!err) {
@@ -348,9 +367,106 @@ int replay_read(struct replay *replay, int timeout_ms, struct capture_frame *out
         } else {
             hand_out(replay, q, out_frame);
             replay->n_taken++;
+            replay->n_steps -= replay->n_steps > 0;
             pthread_cond_signal(&replay->room);
         }
     }
+    pthread_mutex_unlock(&replay->lock);
+    return err;
+}
+
+// Frames from q on are decoded again.
+static void cut_ring(struct replay *replay, uint64_t q)
+{
+    for (uint64_t i = q; i < replay->n_decoded; i++) {
+        buffers_give(&replay->buffers, replay->slots[i % N_SLOTS].pixels);
+        replay->slots[i % N_SLOTS].pixels = NULL;
+    }
+    replay->n_decoded = q;
+    replay->generation++;
+}
+
+// Frames that were passed over as late will be on time at another pace.
+static void cut_late(struct replay *replay)
+{
+    for (uint64_t q = replay->n_taken; q < replay->n_decoded; q++)
+        if (!replay->slots[q % N_SLOTS].pixels) {
+            cut_ring(replay, q);
+            return;
+        }
+}
+
+static int64_t position_ns(const struct replay *replay, uint64_t q_in_round)
+{
+    return entry_time_ns(replay, replay_entry(replay, q_in_round)) - replay->first_ns;
+}
+
+static int seek(struct replay *replay, double position_s)
+{
+    uint64_t low = 0, high = replay->n_round - 1, round = 0;
+    double wanted_ns = position_s * 1e9;
+    if (!(position_s >= 0 && wanted_ns <= (double)position_ns(replay, high)))
+        return -ERANGE;
+    while (low < high) { // the first frame at or after it
+        uint64_t middle = low + (high - low) / 2;
+        if ((double)position_ns(replay, middle) < wanted_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (replay->n_taken > 0) {
+        round = (replay->n_taken - 1) / replay->n_round;
+        round += round * replay->n_round + low < replay->n_taken;
+    }
+    cut_ring(replay, replay->n_taken);
+    replay->n_taken = replay->n_decoded = round * replay->n_round + low;
+    if (!replay->loop)
+        replay->end = (round + 1) * replay->n_round;
+    return 0;
+}
+
+int replay_control(struct replay *replay, enum capture_control control, double value,
+                   struct capture_playback *out)
+{
+    int err = 0;
+    pthread_mutex_lock(&replay->lock);
+    switch (control) {
+    case CAPTURE_QUERY:
+        break;
+    case CAPTURE_PAUSE:
+    case CAPTURE_RESUME:
+        replay->paused = control == CAPTURE_PAUSE;
+        replay->n_steps = 0;
+        break;
+    case CAPTURE_STEP:
+        if (!(value >= 1 && value <= 1e6))
+            err = -ERANGE;
+        else
+            replay->n_steps = (uint64_t)value;
+        replay->paused = replay->paused || !err;
+        break;
+    case CAPTURE_RATE:
+        if (value != 0 && !(value >= 0.001 && value <= 1000))
+            err = -ERANGE;
+        else
+            replay->rate = value;
+        break;
+    case CAPTURE_SEEK:
+        err = seek(replay, value);
+        break;
+    }
+    if (!err && control != CAPTURE_QUERY) {
+        cut_late(replay);
+        anchor(replay);
+        pthread_cond_signal(&replay->room);
+    }
+    uint64_t q = replay->n_taken < replay->end ? replay->n_taken : replay->end - 1;
+    *out = (struct capture_playback){
+        .paused = replay->paused,
+        .rate = replay->rate,
+        .position_s = (double)position_ns(replay, q % replay->n_round) * 1e-9,
+        .duration_s = (double)position_ns(replay, replay->n_round - 1) * 1e-9,
+    };
     pthread_mutex_unlock(&replay->lock);
     return err;
 }

@@ -34,6 +34,10 @@ uint64_t replay_round_frames(const struct replay *replay);
 // capture_read's contract.
 __attribute__((warn_unused_result)) int replay_read(struct replay *replay, int timeout_ms,
                                                     struct capture_frame *out_frame);
+// capture_control's contract, of the same thread as replay_read.
+__attribute__((warn_unused_result)) int replay_control(struct replay *replay,
+                                                       enum capture_control control, double value,
+                                                       struct capture_playback *out);
 // Async-signal-safe.
 void replay_interrupt(struct replay *replay);
 

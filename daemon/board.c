@@ -28,6 +28,7 @@ struct board {
     _Atomic uint64_t state_word; // state, reason, map epoch: one consistent word
     _Atomic(const char *) reason_text;
     _Atomic double rate_hz;
+    _Atomic bool paused;
     pthread_mutex_t text_mutex;
     char backend[128], recording[64];
 
@@ -41,7 +42,7 @@ struct board {
     _Atomic int step; // enum command_step; read without the mutex by the frame loop
     bool ended;
     struct board_command command;
-    uint64_t command_next_seq;
+    struct board_answer answer;
 };
 
 int board_create(struct board **out, const struct board_info *info)
@@ -112,6 +113,11 @@ void board_set_rate(struct board *board, double rate_hz)
     atomic_store_explicit(&board->rate_hz, rate_hz, memory_order_relaxed);
 }
 
+void board_set_paused(struct board *board, bool paused)
+{
+    atomic_store_explicit(&board->paused, paused, memory_order_relaxed);
+}
+
 void board_set_backend(struct board *board, const char *description)
 {
     pthread_mutex_lock(&board->text_mutex);
@@ -158,6 +164,7 @@ void board_status(struct board *board, posed_Status *out)
     out->live = board->info.capture.live;
     out->reference = board->info.reference;
     out->rate_hz = atomic_load_explicit(&board->rate_hz, memory_order_relaxed);
+    out->paused = atomic_load_explicit(&board->paused, memory_order_relaxed);
     out->captured_frames = board_counter(board, BOARD_CAPTURED);
     out->tracked_frames = board_counter(board, BOARD_TRACKED);
     out->degraded_frames = board_counter(board, BOARD_DEGRADED);
@@ -296,7 +303,7 @@ int board_pose_at(const struct board *board, int64_t time_ns, struct board_pose 
 }
 
 int board_command(struct board *board, const struct board_command *command, int64_t deadline_ns,
-                  uint64_t *out_next_seq)
+                  struct board_answer *out)
 {
     struct timespec deadline = {deadline_ns / 1000000000, deadline_ns % 1000000000};
     int result = 0;
@@ -315,7 +322,7 @@ int board_command(struct board *board, const struct board_command *command, int6
     while (board->step == COMMAND_TAKEN && !board->ended)
         pthread_cond_wait(&board->changed, &board->mutex);
     result = board->step == COMMAND_DONE ? 0 : board->ended ? -ECANCELED : -ETIMEDOUT;
-    *out_next_seq = board->command_next_seq;
+    *out = board->answer;
     board->step = COMMAND_NONE;
     pthread_cond_broadcast(&board->changed);
     pthread_mutex_unlock(&board->mutex);
@@ -336,10 +343,10 @@ bool board_take_command(struct board *board, struct board_command *out)
     return waiting;
 }
 
-void board_finish_command(struct board *board, uint64_t next_seq)
+void board_finish_command(struct board *board, const struct board_answer *answer)
 {
     pthread_mutex_lock(&board->mutex);
-    board->command_next_seq = next_seq;
+    board->answer = *answer;
     board->step = COMMAND_DONE;
     pthread_cond_broadcast(&board->changed);
     pthread_mutex_unlock(&board->mutex);

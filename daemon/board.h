@@ -47,9 +47,21 @@ enum board_counter {
     BOARD_N_COUNTERS,
 };
 
+// What a request wants of the frame loop, and what it says.
+enum board_command_kind { BOARD_RESET, BOARD_REPLAY };
+
 struct board_command {
-    bool keep_pose; // start at the newest pose; else at T_odom_camera
+    enum board_command_kind kind;
+    bool keep_pose; // RESET: start at the newest pose; else at T_odom_camera
     struct se3 T_odom_camera;
+    enum capture_control control; // REPLAY
+    double value;
+};
+
+struct board_answer {
+    int error;                        // 0, or negative errno of the command itself
+    uint64_t next_seq;                // first frame after it
+    struct capture_playback playback; // REPLAY
 };
 
 struct board; // opaque
@@ -73,6 +85,9 @@ void board_set_rate(struct board *board, double rate_hz);
 void board_set_backend(struct board *board, const char *description);
 void board_set_recording(struct board *board, const char *name);
 
+// The frame loop: whether the recording is paused.
+void board_set_paused(struct board *board, bool paused);
+
 // Composes the status from all of the above. Any thread.
 void board_status(struct board *board, posed_Status *out);
 
@@ -92,17 +107,18 @@ __attribute__((warn_unused_result)) int board_get(const struct board *board, uin
 __attribute__((warn_unused_result)) int board_pose_at(const struct board *board, int64_t time_ns,
                                                       struct board_pose *out);
 
-// A request thread: hands a command to the frame loop and waits until it is done. Returns 0 with
-// the number of the first frame after it, -ETIMEDOUT (deadline_ns, CLOCK_MONOTONIC; the command is
-// withdrawn) or -ECANCELED (the loop has ended). One at a time; further callers wait in line.
+// A request thread: hands a command to the frame loop and waits until it has answered. Returns 0,
+// -ETIMEDOUT (deadline_ns, CLOCK_MONOTONIC; the command is withdrawn) or -ECANCELED (the loop has
+// ended). One at a time; further callers wait in line.
 __attribute__((warn_unused_result)) int board_command(struct board *board,
                                                       const struct board_command *command,
-                                                      int64_t deadline_ns, uint64_t *out_next_seq);
+                                                      int64_t deadline_ns,
+                                                      struct board_answer *out);
 
 // The frame loop, every round: takes a waiting command (false: there is none), and says when it is
 // done. board_end_commands refuses all further ones.
 bool board_take_command(struct board *board, struct board_command *out);
-void board_finish_command(struct board *board, uint64_t next_seq);
+void board_finish_command(struct board *board, const struct board_answer *answer);
 void board_end_commands(struct board *board);
 
 #endif

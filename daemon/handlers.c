@@ -120,50 +120,6 @@ static void get_trajectory(const struct handlers *handlers, const posed_GetTraje
     page->end = seq >= next;
 }
 
-static void run_command(const struct handlers *handlers, const struct board_command *command,
-                        int64_t deadline_ns, posed_Reply *reply)
-{
-    uint64_t next_seq = 0;
-    int error = board_command(handlers->board, command, deadline_ns, &next_seq);
-    if (error == -ETIMEDOUT)
-        handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, NULL,
-                      "the frame loop did not get to it in time; nothing was changed");
-    else if (error)
-        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the daemon is stopping");
-    else
-        reply->what.reset.next_seq = next_seq; // set_pose has the same type and place
-}
-
-static void reset(const struct handlers *handlers, const posed_Reset *request, int64_t deadline_ns,
-                  posed_Reply *reply)
-{
-    const struct board_command command = {
-        .keep_pose = request->keep_pose,
-        .T_odom_camera = {{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0}},
-    };
-    run_command(handlers, &command, deadline_ns, reply);
-}
-
-static void set_pose(const struct handlers *handlers, const posed_SetPose *request,
-                     int64_t deadline_ns, posed_Reply *reply)
-{
-    struct board_command command = {.keep_pose = false};
-    const char *field = "";
-    char path[64];
-    if (!request->has_pose) {
-        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "set_pose.pose", "a pose is needed");
-        return;
-    }
-    if (wire_read_pose(&request->pose, &command.T_odom_camera, &field) != 0) {
-        snprintf(path, sizeof path, "set_pose.pose.%s", field);
-        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, path,
-                      "must be finite, the position within 1000 km, and the quaternion of length 1 "
-                      "within 1 %%");
-        return;
-    }
-    run_command(handlers, &command, deadline_ns, reply);
-}
-
 static void get_params(const struct handlers *handlers, const posed_GetParams *request,
                        posed_Reply *reply)
 {
@@ -195,6 +151,7 @@ enum handlers_lane handlers_lane(uint32_t kind)
     switch (kind) {
     case posed_Request_reset_tag:
     case posed_Request_set_pose_tag:
+    case posed_Request_replay_tag:
     case posed_Request_start_recording_tag:
     case posed_Request_stop_recording_tag:
     case posed_Request_list_recordings_tag:
@@ -236,10 +193,9 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
         get_trajectory(handlers, &request->what.get_trajectory, reply);
         return;
     case posed_Request_reset_tag:
-        reset(handlers, &request->what.reset, call->deadline_ns, reply);
-        return;
     case posed_Request_set_pose_tag:
-        set_pose(handlers, &request->what.set_pose, call->deadline_ns, reply);
+    case posed_Request_replay_tag:
+        handlers_command(handlers, call);
         return;
     case posed_Request_get_params_tag:
         get_params(handlers, &request->what.get_params, reply);

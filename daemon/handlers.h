@@ -63,6 +63,7 @@ void handlers_progress(struct handlers *handlers, uint64_t request_id, double sh
 struct log_sink handlers_log(struct handlers *handlers);
 
 // The handlers that have a file of their own.
+void handlers_command(struct handlers *handlers, const struct handlers_call *call);
 void handlers_register(struct handlers *handlers, const struct handlers_call *call);
 void handlers_search(struct handlers *handlers, const struct handlers_call *call);
 void handlers_record(struct handlers *handlers, const struct handlers_call *call);

@@ -29,6 +29,7 @@ struct loop {
     double previous_xyzw[4];
     posed_State state; // of the newest message, or NO_INPUT
     uint32_t map_epoch;
+    bool paused; // the recording
 
     int64_t heartbeat_ns, last_frame_ns, watchdog_ns, watchdog_period_ns;
     uint64_t heartbeat_seq; // next_seq at the last heartbeat
@@ -240,7 +241,8 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
 
 static void on_silence(struct loop *loop, int64_t now_ns)
 {
-    if (now_ns - loop->last_frame_ns < SILENT_NS || loop->state == posed_State_STATE_NO_INPUT)
+    if (loop->paused || now_ns - loop->last_frame_ns < SILENT_NS ||
+        loop->state == posed_State_STATE_NO_INPUT)
         return;
     loop->state = posed_State_STATE_NO_INPUT;
     board_set_state(loop->settings->board, posed_State_STATE_NO_INPUT, posed_Reason_REASON_NONE,
@@ -250,18 +252,58 @@ static void on_silence(struct loop *loop, int64_t now_ns)
     send_event(loop, posed_Event_Kind_SOURCE_SILENT, "no frame arrives");
 }
 
+static void reset(struct loop *loop, const struct se3 *T_odom_camera, const char *why)
+{
+    const double *t_m = T_odom_camera->t_m;
+    backend_reset(loop->settings->backend, T_odom_camera);
+    log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s to %.3f %.3f %.3f",
+           (unsigned long long)loop->next_seq, why, t_m[0], t_m[1], t_m[2]);
+    send_event(loop, posed_Event_Kind_RESET, why);
+}
+
+// The camera of a recording that is wound is suddenly elsewhere: its poses no longer connect.
+static void control_replay(struct loop *loop, const struct board_command *command,
+                           struct board_answer *answer)
+{
+    const struct loop_settings *settings = loop->settings;
+    char text[96];
+    answer->error =
+        capture_control(settings->capture, command->control, command->value, &answer->playback);
+    if (answer->error || command->control == CAPTURE_QUERY)
+        return;
+    const struct capture_playback *playback = &answer->playback;
+    if (command->control == CAPTURE_SEEK && loop->next_seq > 0) {
+        const struct se3 T = backend_pose(settings->backend);
+        reset(loop, &T, "the recording is wound: reset");
+    }
+    loop->paused = playback->paused;
+    loop->last_frame_ns = clock_monotonic_ns();
+    board_set_paused(settings->board, playback->paused);
+    snprintf(text, sizeof text, "recording at %.3f of %.3f s, %s, speed %.6g%s",
+             playback->position_s, playback->duration_s, playback->paused ? "paused" : "running",
+             playback->rate, playback->rate == CAPTURE_RATE_MAX ? " (as fast as possible)" : "");
+    log_to(&settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s", (unsigned long long)loop->next_seq,
+           text);
+    send_event(loop, posed_Event_Kind_REPLAY, text);
+}
+
 static void run_command(struct loop *loop)
 {
     struct board_command command;
+    struct board_answer answer = {.next_seq = loop->next_seq};
     if (!board_take_command(loop->settings->board, &command))
         return;
-    struct se3 T =
-        command.keep_pose ? backend_pose(loop->settings->backend) : command.T_odom_camera;
-    backend_reset(loop->settings->backend, &T);
-    log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: reset on request to %.3f %.3f %.3f",
-           (unsigned long long)loop->next_seq, T.t_m[0], T.t_m[1], T.t_m[2]);
-    send_event(loop, posed_Event_Kind_RESET, "reset on request");
-    board_finish_command(loop->settings->board, loop->next_seq);
+    switch (command.kind) {
+    case BOARD_RESET:
+        if (command.keep_pose)
+            command.T_odom_camera = backend_pose(loop->settings->backend);
+        reset(loop, &command.T_odom_camera, "reset on request");
+        break;
+    case BOARD_REPLAY:
+        control_replay(loop, &command, &answer);
+        break;
+    }
+    board_finish_command(loop->settings->board, &answer);
 }
 
 // Everything that is not a frame. Returns false when it is time to stop.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the commands of posectl share: options, the request socket, output. A command is one
-// function that parses its own arguments and returns an exit code; posectl.c holds their table.
+// function that parses its own arguments and returns an exit code; posectl.c holds their table,
+// posectl_client.c the way to the daemon.
 //
 // `-o` has two meanings that everybody expects: a format and a file. The words `json` and `text`
 // are formats, anything else is a file, for the commands that write one; both may be given. A file
@@ -15,6 +16,9 @@
 #include <jansson.h>
 
 #include "proto/wire.h"
+
+#define POSECTL_KEY_CHARS   40 // Z85 of 32 bytes
+#define POSECTL_TOPIC_BYTES 16
 
 enum posectl_exit {
     POSECTL_OK,
@@ -52,6 +56,24 @@ __attribute__((warn_unused_result)) enum posectl_exit posectl_exchange(const str
                                                                        size_t n_bytes,
                                                                        posed_Reply *out);
 
+// A subscription to the socket `pub`, to be closed with posectl_unsubscribe whatever came of it.
+// Returns POSECTL_OK, or the exit code with the reason on stderr.
+struct posectl_subscription; // opaque
+__attribute__((warn_unused_result)) enum posectl_exit
+posectl_subscribe(struct posectl_subscription **out, const struct posectl *ctl,
+                  const char *const *topics, size_t n_topics);
+void posectl_unsubscribe(struct posectl_subscription **subscription);
+
+// Waits for the next message; its bytes are valid until the next call. Returns false when none came
+// for as long as --timeout says.
+__attribute__((warn_unused_result)) bool posectl_receive(struct posectl_subscription *subscription,
+                                                         char out_topic[POSECTL_TOPIC_BYTES],
+                                                         const uint8_t **out_bytes, size_t *out_n);
+
+// Its address; and, on stderr, why nothing at all comes from there.
+const char *posectl_subscribed_to(const struct posectl_subscription *subscription);
+void posectl_explain_silence(const struct posectl_subscription *subscription);
+
 // Opens what -o FILE names, or stdout. NULL: the reason is on stderr. Close with posectl_close,
 // which reports a failed write.
 FILE *posectl_open(const struct posectl *ctl);
@@ -66,8 +88,11 @@ __attribute__((format(printf, 1, 2))) void posectl_complain(const char *format, 
 
 json_t *posectl_json_pose(const posed_Pose *pose);
 
-// posectl record start NAME | stop | list, in posectl_record.c.
+// Commands that have a file of their own, posectl_<name>.c (status: posectl_watch.c).
 int posectl_record(struct posectl *ctl, int argc, char **argv);
+int posectl_replay(struct posectl *ctl, int argc, char **argv);
+int posectl_status(struct posectl *ctl, int argc, char **argv);
+int posectl_watch(struct posectl *ctl, int argc, char **argv);
 
 // Seconds since the epoch of the clock that stamped it.
 double posectl_seconds(const posed_Timestamp *timestamp);

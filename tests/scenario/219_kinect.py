@@ -7,7 +7,7 @@ import os
 import time
 
 import harness
-from harness import check, messages
+from harness import check, messages, requests
 
 FRAMES = 60
 
@@ -36,6 +36,8 @@ def scenario():
     live.wait_for(lambda: live.statuses and
                   live.statuses[-1].state == messages.STATE_NO_INPUT, "status NO_INPUT")
     check(live.statuses[-1].live, "the status does not say that the source is live")
+    reply = live.request(replay=requests.Replay(action=requests.Replay.PAUSE))
+    check(reply.code == requests.UNIMPLEMENTED and "live camera" in reply.message, f"{reply}")
     time.sleep(0.5)
     check(live.process.poll() is None, "the daemon has ended")
     poses = live.poses[:FRAMES]

@@ -144,7 +144,10 @@ static void *run_commands(void *user)
     for (int n = 0; n < 3;) {
         if (!board_take_command(board, &command))
             continue;
-        board_finish_command(board, 100 + (uint64_t)command.T_odom_camera.t_m[0]);
+        const struct board_answer answer = {
+            .next_seq = 100 + (uint64_t)command.T_odom_camera.t_m[0],
+            .error = command.T_odom_camera.t_m[0] == 2 ? -ERANGE : 0};
+        board_finish_command(board, &answer);
         n++;
     }
     return NULL;
@@ -155,9 +158,9 @@ static void commands_are_done_timed_out_or_refused(void **state)
     (void)state;
     struct board *board = create();
     struct board_command command = {.keep_pose = false};
-    uint64_t seq = 0;
+    struct board_answer answer;
     int64_t soon_ns = clock_monotonic_ns() + 20000000;
-    assert_int_equal(board_command(board, &command, soon_ns, &seq), -ETIMEDOUT);
+    assert_int_equal(board_command(board, &command, soon_ns, &answer), -ETIMEDOUT);
     struct board_command taken;
     assert_false(board_take_command(board, &taken)); // withdrawn
     pthread_t loop;
@@ -165,12 +168,13 @@ static void commands_are_done_timed_out_or_refused(void **state)
     for (int i = 0; i < 3; i++) {
         command.T_odom_camera.t_m[0] = i;
         int64_t deadline_ns = clock_monotonic_ns() + 5000000000;
-        assert_int_equal(board_command(board, &command, deadline_ns, &seq), 0);
-        assert_int_equal(seq, 100 + i);
+        assert_int_equal(board_command(board, &command, deadline_ns, &answer), 0);
+        assert_int_equal(answer.next_seq, 100 + i);
+        assert_int_equal(answer.error, i == 2 ? -ERANGE : 0);
     }
     pthread_join(loop, NULL);
     board_end_commands(board);
-    assert_int_equal(board_command(board, &command, INT64_MAX, &seq), -ECANCELED);
+    assert_int_equal(board_command(board, &command, INT64_MAX, &answer), -ECANCELED);
     board_destroy(&board);
 }
 

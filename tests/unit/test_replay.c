@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -302,6 +303,145 @@ static void long_pause_is_shortened(void **state)
     replay_destroy(&replay);
 }
 
+static void control(struct replay *replay, enum capture_control what, double value)
+{
+    struct capture_playback playback;
+    assert_int_equal(replay_control(replay, what, value, &playback), 0);
+}
+
+// Reads one frame and returns its number.
+static uint64_t read_index(struct replay *replay, struct capture_frame *out)
+{
+    assert_int_equal(replay_read(replay, 5000, out), 0);
+    assert_non_null(out->image.depth);
+    assert_int_equal(out->image.depth[0], 900 + out->index); // the pixels are those of the frame
+    return out->index;
+}
+
+static void paused_it_stands_and_steps(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 20000000};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct capture_playback playback;
+    struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 50, &info);
+    assert_int_equal(read_index(replay, &frame), 100);
+    control(replay, CAPTURE_PAUSE, 0);
+    assert_int_equal(replay_read(replay, 100, &frame), -EAGAIN); // five frames would be due
+    control(replay, CAPTURE_STEP, 3);
+    int64_t begin_ns = mono_ns();
+    for (uint64_t i = 1; i <= 3; i++)
+        assert_int_equal(read_index(replay, &frame), 100 + i);
+    assert_true(mono_ns() - begin_ns < 20000000); // not at the pace of the recording
+    assert_int_equal(replay_read(replay, 50, &frame), -EAGAIN);
+    assert_int_equal(replay_control(replay, CAPTURE_QUERY, 0, &playback), 0);
+    assert_true(playback.paused && playback.rate == 1);
+    assert_true(fabs(playback.position_s - 0.08) + fabs(playback.duration_s - 0.98) < 1e-12);
+    control(replay, CAPTURE_RESUME, 0);
+    begin_ns = mono_ns();
+    for (uint64_t i = 4; i <= 9; i++) // nothing is late, nothing is left out
+        assert_int_equal(read_index(replay, &frame), 100 + i);
+    int64_t took_ns = mono_ns() - begin_ns;
+    assert_true(took_ns > 95000000 && took_ns < 160000000);
+    // Behind the last frame a recording that is paused does not end.
+    control(replay, CAPTURE_STEP, 1000);
+    while (replay_read(replay, 50, &frame) == 0)
+        ;
+    assert_int_equal(frame.index, 149);
+    assert_int_equal(replay_control(replay, CAPTURE_STEP, 0, &playback), -ERANGE);
+    assert_int_equal(replay_control(replay, CAPTURE_STEP, NAN, &playback), -ERANGE);
+    control(replay, CAPTURE_RESUME, 0);
+    assert_int_equal(replay_read(replay, 50, &frame), -ENODATA);
+    replay_destroy(&replay);
+}
+
+static void the_speed_changes_under_way(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 100000000};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct capture_playback playback;
+    struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 1000, &info);
+    read_index(replay, &frame);
+    control(replay, CAPTURE_RATE, 10);
+    int64_t begin_ns = mono_ns();
+    for (uint64_t i = 1; i <= 11; i++)
+        assert_int_equal(read_index(replay, &frame), 100 + i);
+    int64_t took_ns = mono_ns() - begin_ns;
+    assert_true(took_ns > 95000000 && took_ns < 160000000);
+    control(replay, CAPTURE_RATE, CAPTURE_RATE_MAX);
+    begin_ns = mono_ns();
+    for (uint64_t i = 12; i <= 500; i++)
+        assert_int_equal(read_index(replay, &frame), 100 + i);
+    assert_true(mono_ns() - begin_ns < 1000000000);
+    control(replay, CAPTURE_RATE, 10);
+    begin_ns = mono_ns();
+    for (uint64_t i = 501; i <= 504; i++)
+        assert_int_equal(read_index(replay, &frame), 100 + i);
+    took_ns = mono_ns() - begin_ns;
+    assert_true(took_ns > 25000000 && took_ns < 90000000);
+    assert_int_equal(replay_control(replay, CAPTURE_RATE, -1, &playback), -ERANGE);
+    assert_int_equal(replay_control(replay, CAPTURE_RATE, NAN, &playback), -ERANGE);
+    assert_true(playback.rate == 10);
+    replay_destroy(&replay);
+}
+
+// Time goes on growing when the recording is wound back; it ends where it always does.
+static void wound_forth_and_back(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 1000000000, .decode_ms = 5};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct capture_playback playback;
+    struct replay *replay = start(&numbers, (struct capture_settings){0}, 20, &info);
+    assert_int_equal(read_index(replay, &frame), 100);
+    control(replay, CAPTURE_SEEK, 9.5); // a decoder is at work on frame 1 or later
+    assert_int_equal(read_index(replay, &frame), 110);
+    assert_int_equal(frame.image.time_ns, 10000001000);
+    control(replay, CAPTURE_SEEK, 10);
+    assert_int_equal(read_index(replay, &frame), 110);
+    assert_int_equal(frame.image.time_ns, 30000001000);
+    assert_int_equal(replay_control(replay, CAPTURE_SEEK, 19.1, &playback), -ERANGE);
+    assert_int_equal(replay_control(replay, CAPTURE_SEEK, -0.1, &playback), -ERANGE);
+    assert_int_equal(replay_control(replay, CAPTURE_SEEK, NAN, &playback), -ERANGE);
+    assert_int_equal(read_index(replay, &frame), 111);
+    for (int i = 0; i < 30; i++) { // many times in a row, whatever the decoder does meanwhile
+        control(replay, CAPTURE_SEEK, i % 20);
+        if (i % 3)
+            assert_int_equal(read_index(replay, &frame), 100 + i % 20);
+    }
+    control(replay, CAPTURE_SEEK, 18);
+    int64_t before_ns = frame.image.time_ns;
+    assert_int_equal(read_index(replay, &frame), 118);
+    assert_true(frame.image.time_ns > before_ns);
+    assert_int_equal(read_index(replay, &frame), 119);
+    assert_int_equal(replay_read(replay, 50, &frame), -ENODATA);
+    control(replay, CAPTURE_SEEK, 19); // also from behind the end
+    assert_int_equal(read_index(replay, &frame), 119);
+    assert_int_equal(replay_read(replay, 50, &frame), -ENODATA);
+    replay_destroy(&replay);
+}
+
+// What was passed over because it was late is there when one stops to look.
+static void stepping_shows_frames_that_were_late(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 1000000, .decode_ms = 20};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 10000, &info);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(replay_read(replay, 5000, &frame), 0);
+    uint64_t index = frame.index;
+    control(replay, CAPTURE_STEP, 5);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(read_index(replay, &frame), ++index);
+    replay_destroy(&replay);
+}
+
 static pthread_t written_by;
 static atomic_int n_written, n_wrong;
 
@@ -361,6 +501,10 @@ int main(void)
         cmocka_unit_test(interrupt_wakes_the_reader),
         cmocka_unit_test(long_pause_is_shortened),
         cmocka_unit_test(frames_lie_in_one_block_and_are_told_of),
+        cmocka_unit_test(paused_it_stands_and_steps),
+        cmocka_unit_test(the_speed_changes_under_way),
+        cmocka_unit_test(wound_forth_and_back),
+        cmocka_unit_test(stepping_shows_frames_that_were_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
