@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// posectl's way to the daemon: where it is, the sockets, one request and its answer, a subscription;
-// and why nothing came, as far as can be told from here.
+// posectl's way to the daemon: where it is, the sockets, one request and its answer, a
+// subscription; and why nothing came, as far as can be told from here.
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>

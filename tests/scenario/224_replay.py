@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording like a tape: paused, stepped, at another speed, wound; and nothing of a live camera."""
+"""A recording like a tape: paused, stepped, at another speed, wound."""
 import json
 import subprocess
 import time
