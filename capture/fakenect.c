@@ -21,8 +21,6 @@
 // centre, moved by the offset between the infrared image and the depth image.
 static const struct intrinsics default_camera = {575.8, 575.8, 314.5, 235.5, 640, 480};
 
-#define SAME_TIME_NS 1000
-
 struct fakenect {
     struct images images; // first: images_stamp and images_decode get it
     struct disparity_table table;
@@ -37,9 +35,10 @@ bool fakenect_parse_name(const char *name, struct fakenect_name *out)
 {
     if (!name[0] || !strchr("dra", name[0]) || name[1] != '-')
         return false;
-    const char *p = name + 2;
+    const char *p = name + 2, *point = strchr(p, '.');
     if (!tum_parse_time(&p, &out->host_ns) || *p != '-' || p[1] < '0' || p[1] > '9')
         return false;
+    out->exact = point && p - point == 10;
     char *end;
     unsigned long long ticks = strtoull(p + 1, &end, 10);
     const char *extension = name[0] == 'd' ? ".pgm" : name[0] == 'r' ? ".ppm" : ".dump";
@@ -71,9 +70,7 @@ static const char *take_line(char *line, const char **accelerometer, struct devi
         index->n_skipped++;
         return NULL;
     }
-    // host stamps as exact as the ticks are not a host's: our recorder wrote the capture time
-    if (llabs(frame->time_ns - name.host_ns) < SAME_TIME_NS &&
-        (!index->n_frames || name.host_ns > frame[-1].time_ns))
+    if (name.exact && (!index->n_frames || name.host_ns > frame[-1].time_ns))
         frame->time_ns = name.host_ns;
     index->n_frames++;
     return NULL;

@@ -10,6 +10,7 @@
 struct fakenect_name {
     char kind; // 'd', 'r' or 'a'
     int64_t host_ns;
+    bool exact; // nine decimals: our recorder wrote the time of capture, not when the host had it
     uint32_t ticks;
 };
 

@@ -64,6 +64,7 @@ struct kinect {
     bool quit;
 
     bool tried;    // a first session has opened its camera or failed to
+    bool fixed;    // capture_info has told the parameters: they stay
     bool streamed; // the present session has delivered a frame
 
     double zero_plane[4];
@@ -218,7 +219,8 @@ static int open_camera(struct session *session, freenect_context *ctx, freenect_
     return result;
 }
 
-// The device's own parameters, or the usual ones.
+// The device's own parameters, or the usual ones. Those that capture_info has told hold until the
+// end: calibration, depth and recordings agree, even when the camera comes later, or another one.
 static void take_parameters(struct session *session, freenect_device *dev)
 {
     double zero_plane[4] = {0};
@@ -241,11 +243,21 @@ static void take_parameters(struct session *session, freenect_device *dev)
     }
     bool usable = !disparity_table_fill(&model, &table);
     pthread_mutex_lock(&session->lock);
-    if (session->kinect && usable) {
-        session->kinect->table = table;
-        pthread_mutex_lock(&session->kinect->lock);
-        memcpy(session->kinect->zero_plane, zero_plane, sizeof zero_plane);
-        pthread_mutex_unlock(&session->kinect->lock);
+    struct kinect *kinect = session->kinect;
+    if (kinect && usable) {
+        pthread_mutex_lock(&kinect->lock);
+        bool differ = memcmp(kinect->zero_plane, zero_plane, sizeof zero_plane) != 0;
+        if (!kinect->fixed) {
+            kinect->table = table;
+            memcpy(kinect->zero_plane, zero_plane, sizeof zero_plane);
+        } else if (differ) {
+            log_to(
+                &kinect->log, LOG_LEVEL_WARNING,
+                "kinect %s: this camera's own parameters are not those at the start, which stay; "
+                "start again to use them",
+                session->which);
+        }
+        pthread_mutex_unlock(&kinect->lock);
     }
     pthread_mutex_unlock(&session->lock);
 }
@@ -546,6 +558,7 @@ static int kinect_open(void **out_state, const char *location,
     pthread_mutex_lock(&kinect->lock);
     while (!kinect->tried && mono_ns() < until_ns)
         doze(kinect, until_ns);
+    kinect->fixed = true;
     memcpy(out_info->zero_plane, kinect->zero_plane, sizeof out_info->zero_plane);
     pthread_mutex_unlock(&kinect->lock);
     const double *plane = out_info->zero_plane;

@@ -58,7 +58,8 @@ static int compare_stamps(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Nanoseconds of one unit of the time stamps.
+// Nanoseconds of one unit of the time stamps: what makes the median step nearest to 1/30 s. A single
+// frame has no step; since 2001 a Unix time in us has 16 digits and one in ns 19.
 static int64_t find_unit_ns(const struct klg_index *index)
 {
     int64_t steps[255];
@@ -66,7 +67,7 @@ static int64_t find_unit_ns(const struct klg_index *index)
     for (size_t i = 1; i < index->n_frames && n < 255; i++)
         steps[n++] = index->frames[i].stamp - index->frames[i - 1].stamp;
     if (n == 0)
-        return 1000;
+        return index->n_frames && index->frames[0].stamp >= 1000000000000000000 ? 1 : 1000;
     qsort(steps, n, sizeof *steps, compare_stamps);
     double best = INFINITY;
     int64_t best_unit_ns = 1000;

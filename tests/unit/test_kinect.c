@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live driver against a libfreenect of our own making, defined below in place of the library:
-// a camera that can be unplugged, plugged in again, fall silent, hang, lose packets. It counts what
-// is open, so that a leak shows.
+// The live driver against a libfreenect of our own making, linked in place of the library (see
+// tests/fake_freenect.h). It counts what is open, so that a leak shows.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +9,6 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
-#include <libfreenect.h>
-#include <libfreenect_registration.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,212 +19,11 @@
 
 #include "capture/capture.h"
 #include "capture/disparity.h"
-
-#define N (640u * 480u)
-
-// The camera. Cable and faults are set by the tests.
-static atomic_bool plugged, silent, hang_open, hang_events, hang_stop, no_motor, own_parameters;
-static atomic_int lose_packets, n_contexts, n_devices, n_streams, n_wrong;
-static atomic_uint next_ticks;
-static atomic_int raw_value;
-static pthread_mutex_t hang_lock = PTHREAD_MUTEX_INITIALIZER; // held by a test to let calls hang
-
-struct _freenect_context {
-    freenect_log_cb log;
-    freenect_device_flags subdevices;
-    struct _freenect_device *device;
-};
-
-struct _freenect_device {
-    freenect_context *ctx;
-    void *user;
-    freenect_depth_cb on_depth;
-    bool streams;
-    uint16_t pixels[N];
-    freenect_raw_tilt_state tilt;
-};
+#include "tests/fake_freenect.h"
 
 static void pause_ms(int ms)
 {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
-
-static void hang(void)
-{
-    pthread_mutex_lock(&hang_lock);
-    pthread_mutex_unlock(&hang_lock);
-}
-
-int freenect_init(freenect_context **ctx, freenect_usb_context *usb)
-{
-    (void)usb;
-    *ctx = calloc(1, sizeof **ctx);
-    n_contexts++;
-    return *ctx ? 0 : -1;
-}
-
-int freenect_shutdown(freenect_context *ctx)
-{
-    if (ctx->device)
-        freenect_close_device(ctx->device);
-    free(ctx);
-    n_contexts--;
-    return 0;
-}
-
-void freenect_set_log_level(freenect_context *ctx, freenect_loglevel level)
-{
-    (void)ctx;
-    (void)level;
-}
-
-void freenect_set_log_callback(freenect_context *ctx, freenect_log_cb cb)
-{
-    ctx->log = cb;
-}
-
-int freenect_supported_subdevices(void)
-{
-    return FREENECT_DEVICE_CAMERA | FREENECT_DEVICE_MOTOR;
-}
-
-void freenect_select_subdevices(freenect_context *ctx, freenect_device_flags subdevices)
-{
-    ctx->subdevices = subdevices;
-}
-
-int freenect_open_device(freenect_context *ctx, freenect_device **dev, int index)
-{
-    if (hang_open)
-        hang();
-    if (!plugged || index != 0 || (no_motor && ctx->subdevices & FREENECT_DEVICE_MOTOR))
-        return -1;
-    *dev = calloc(1, sizeof **dev);
-    if (!*dev)
-        return -1;
-    (*dev)->ctx = ctx;
-    ctx->device = *dev;
-    n_devices++;
-    return 0;
-}
-
-int freenect_open_device_by_camera_serial(freenect_context *ctx, freenect_device **dev,
-                                          const char *serial)
-{
-    return strcmp(serial, "A00362913019107A") ? -1 : freenect_open_device(ctx, dev, 0);
-}
-
-int freenect_close_device(freenect_device *dev)
-{
-    if (dev->streams)
-        freenect_stop_depth(dev);
-    dev->ctx->device = NULL;
-    free(dev);
-    n_devices--;
-    return 0;
-}
-
-void freenect_set_user(freenect_device *dev, void *user)
-{
-    dev->user = user;
-}
-
-void *freenect_get_user(freenect_device *dev)
-{
-    return dev->user;
-}
-
-void freenect_set_depth_callback(freenect_device *dev, freenect_depth_cb cb)
-{
-    dev->on_depth = cb;
-}
-
-freenect_frame_mode freenect_find_depth_mode(freenect_resolution res, freenect_depth_format fmt)
-{
-    n_wrong += res != FREENECT_RESOLUTION_MEDIUM || fmt != FREENECT_DEPTH_11BIT;
-    return (freenect_frame_mode){.bytes = 2 * N, .width = 640, .height = 480, .is_valid = 1};
-}
-
-int freenect_set_depth_mode(freenect_device *dev, freenect_frame_mode mode)
-{
-    (void)dev;
-    return mode.is_valid ? 0 : -1;
-}
-
-int freenect_start_depth(freenect_device *dev)
-{
-    n_wrong += dev->streams;
-    dev->streams = true;
-    n_streams++;
-    return plugged ? 0 : -1;
-}
-
-int freenect_stop_depth(freenect_device *dev)
-{
-    if (hang_stop)
-        hang();
-    if (!dev->streams)
-        return -1;
-    dev->streams = false;
-    n_streams--;
-    return 0;
-}
-
-int freenect_process_events_timeout(freenect_context *ctx, struct timeval *timeout)
-{
-    (void)timeout;
-    freenect_device *dev = ctx->device;
-    if (hang_events)
-        hang();
-    pause_ms(silent ? 20 : 1);
-    if (!plugged)
-        return -1;
-    if (silent || !dev || !dev->streams)
-        return 0;
-    int n_lost = atomic_exchange(&lose_packets, 0);
-    if (n_lost) {
-        char line[64];
-        snprintf(line, sizeof line, "[Stream 80] Lost %d packets\n", n_lost + 1000);
-        ctx->log(ctx, FREENECT_LOG_SPEW, line);
-        snprintf(line, sizeof line, "[Stream 70] Lost %d packets\n", n_lost);
-        ctx->log(ctx, FREENECT_LOG_SPEW, line);
-    }
-    uint16_t raw = (uint16_t)raw_value;
-    for (size_t i = 0; i < N; i += 1000)
-        dev->pixels[i] = raw;
-    dev->on_depth(dev, dev->pixels, atomic_fetch_add(&next_ticks, 2000000));
-    return 0;
-}
-
-int freenect_update_tilt_state(freenect_device *dev)
-{
-    if (!(dev->ctx->subdevices & FREENECT_DEVICE_MOTOR))
-        return -1;
-    dev->tilt.accelerometer_y = 819;
-    return 0;
-}
-
-freenect_raw_tilt_state *freenect_get_tilt_state(freenect_device *dev)
-{
-    return &dev->tilt;
-}
-
-freenect_registration freenect_copy_registration(freenect_device *dev)
-{
-    (void)dev;
-    freenect_registration registration = {0};
-    if (own_parameters) {
-        registration.const_shift = 200;
-        registration.zero_plane_info = (freenect_zero_plane_info){7.5f, 2.3f, 120, 0.1052f};
-    }
-    registration.raw_to_mm_shift = malloc(16);
-    return registration;
-}
-
-int freenect_destroy_registration(freenect_registration *registration)
-{
-    free(registration->raw_to_mm_shift);
-    return 0;
 }
 
 static struct capture *open_kinect(const char *source)
@@ -241,18 +37,18 @@ static struct capture *open_kinect(const char *source)
 static int setup(void **state)
 {
     (void)state;
-    plugged = true;
-    silent = hang_open = hang_events = hang_stop = no_motor = own_parameters = false;
-    raw_value = 700;
+    memset(fake, 0, sizeof *fake);
+    fake->plugged = true;
+    fake->raw_value = 700;
     return 0;
 }
 
 static void assert_all_closed(void)
 {
-    assert_int_equal(n_contexts, 0);
-    assert_int_equal(n_devices, 0);
-    assert_int_equal(n_streams, 0);
-    assert_int_equal(n_wrong, 0);
+    assert_int_equal(fake->n_contexts, 0);
+    assert_int_equal(fake->n_devices, 0);
+    assert_int_equal(fake->n_streams, 0);
+    assert_int_equal(fake->n_wrong, 0);
 }
 
 // Reads until a frame with pixels comes.
@@ -276,7 +72,7 @@ static int64_t mono_ns(void)
 static void frames_have_depth_time_and_gravity(void **state)
 {
     (void)state;
-    next_ticks = 4294000000u; // wraps on the way
+    fake->next_ticks = 4294000000u; // wraps on the way
     struct capture *capture = open_kinect("kinect:");
     const struct capture_info *info = capture_info(capture);
     assert_true(info->live);
@@ -306,8 +102,8 @@ static void frames_have_depth_time_and_gravity(void **state)
 static void own_parameters_are_used(void **state)
 {
     (void)state;
-    own_parameters = no_motor = true;
-    struct capture *capture = open_kinect("kinect:A00362913019107A");
+    fake->own_parameters = fake->no_motor = true;
+    struct capture *capture = open_kinect("kinect:" FAKE_FREENECT_SERIAL);
     assert_true(fabs(capture_info(capture)->camera.fx_px - 570.3) < 0.1);
     assert_true(capture_info(capture)->zero_plane[2] == 120);
     struct disparity_model model = disparity_from_zero_plane(200, (double)0.1052f, 120, 7.5);
@@ -327,7 +123,7 @@ static void lost_packets_are_counted(void **state)
     struct capture *capture = open_kinect("kinect:0");
     struct capture_frame frame;
     read_good(capture, &frame);
-    lose_packets = 7;
+    fake->lose_packets = 7;
     int n_lost = 0, n_damaged = 0;
     for (int i = 0; i < 50; i++) {
         assert_int_equal(capture_read(capture, 5000, &frame), 0);
@@ -343,13 +139,13 @@ static void lost_packets_are_counted(void **state)
 static void absent_camera_may_come_later(void **state)
 {
     (void)state;
-    plugged = false;
+    fake->plugged = false;
     int64_t begin_ns = mono_ns();
     struct capture *capture = open_kinect("kinect:");
     assert_true(mono_ns() - begin_ns < 2000000000);
     struct capture_frame frame;
     assert_int_equal(capture_read(capture, 50, &frame), -EAGAIN);
-    plugged = true;
+    fake->plugged = true;
     begin_ns = mono_ns();
     read_good(capture, &frame);
     assert_true(mono_ns() - begin_ns < 2000000000);
@@ -358,6 +154,35 @@ static void absent_camera_may_come_later(void **state)
 
     struct capture_settings settings = {.source = "kinect:no"};
     assert_int_equal(capture_open(&capture, &settings), -EINVAL);
+}
+
+// What capture_info has told holds: a camera that comes later is not converted otherwise.
+static void parameters_stay_as_told(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        fake->plugged = !late;
+        fake->own_parameters = !late;
+        struct capture *capture = open_kinect("kinect:");
+        struct capture_frame frame;
+        double f_px = capture_info(capture)->camera.fx_px;
+        assert_true(fabs(f_px - (late ? 575.8 : 570.3)) < 0.1);
+        fake->plugged = false;
+        while (fake->n_devices)
+            pause_ms(1);
+        fake->own_parameters = late;
+        while (capture_read(capture, 0, &frame) == 0)
+            ;
+        fake->plugged = true;
+        read_good(capture, &frame);
+        struct disparity_model model =
+            late ? disparity_default() : disparity_from_zero_plane(200, (double)0.1052f, 120, 7.5);
+        struct disparity_table table;
+        assert_int_equal(disparity_table_fill(&model, &table), 0);
+        assert_int_equal(frame.image.depth[0], table.mm[700]);
+        capture_close(&capture);
+        assert_all_closed();
+    }
 }
 
 static int n_open_files(void)
@@ -393,15 +218,15 @@ static void a_thousand_times_unplugged(void **state)
     for (int i = 0; i < 1000; i++) {
         read_good(capture, &frame);
         assert_true(frame.image.time_ns > last_time_ns);
-        plugged = false;
-        while (n_contexts && n_devices)
+        fake->plugged = false;
+        while (fake->n_contexts && fake->n_devices)
             pause_ms(1);
         while (capture_read(capture, 0, &frame) == 0)
             ; // what was on its way
         last_time_ns = frame.image.time_ns;
         if (i % 10 == 0)
             assert_int_equal(capture_read(capture, 30, &frame), -EAGAIN);
-        plugged = true;
+        fake->plugged = true;
         int64_t begin_ns = mono_ns();
         read_good(capture, &frame);
         int64_t took_ns = mono_ns() - begin_ns;
@@ -430,10 +255,10 @@ static void silent_camera_is_opened_anew(void **state)
     struct capture *capture = open_kinect("kinect:");
     struct capture_frame frame;
     read_good(capture, &frame);
-    silent = true;
-    while (n_streams) // 1.5 s
+    fake->silent = true;
+    while (fake->n_streams) // 1.5 s
         pause_ms(10);
-    silent = false;
+    fake->silent = false;
     while (capture_read(capture, 0, &frame) == 0)
         ;
     read_good(capture, &frame);
@@ -450,18 +275,18 @@ static void hanging_calls_are_abandoned(void **state)
         struct capture *capture = open_kinect("kinect:");
         struct capture_frame frame;
         read_good(capture, &frame);
-        pthread_mutex_lock(&hang_lock);
-        atomic_bool *fault = which ? &hang_stop : &hang_events;
+        fake->held = true;
+        atomic_int *fault = which ? &fake->hang_stop : &fake->hang_events;
         *fault = true;
         if (which)
-            plugged = false; // leads to the stop
+            fake->plugged = false; // leads to the stop
         pause_ms(200);
         while (capture_read(capture, 0, &frame) == 0)
             ;
         int64_t begin_ns = mono_ns();
         pause_ms(200);
         *fault = false; // the next session finds a good camera
-        plugged = true;
+        fake->plugged = true;
         read_good(capture, &frame);
         assert_true(mono_ns() - begin_ns < 4500000000);
         *fault = true;
@@ -470,8 +295,8 @@ static void hanging_calls_are_abandoned(void **state)
         capture_close(&capture);
         assert_true(mono_ns() - begin_ns < 4500000000);
         *fault = false;
-        pthread_mutex_unlock(&hang_lock);
-        for (int i = 0; i < 500 && n_contexts; i++)
+        fake->held = false;
+        for (int i = 0; i < 500 && fake->n_contexts; i++)
             pause_ms(10);
         assert_all_closed();
     }
@@ -481,17 +306,17 @@ static void hanging_calls_are_abandoned(void **state)
 static void hanging_open_does_not_delay_the_end(void **state)
 {
     (void)state;
-    pthread_mutex_lock(&hang_lock);
-    hang_open = true;
+    fake->held = true;
+    fake->hang_open = true;
     int64_t begin_ns = mono_ns();
     struct capture *capture = open_kinect("kinect:"); // waits 3 s for the camera's parameters
     assert_true(mono_ns() - begin_ns < 4500000000);
     begin_ns = mono_ns();
     capture_close(&capture);
     assert_true(mono_ns() - begin_ns < 4500000000);
-    hang_open = false;
-    pthread_mutex_unlock(&hang_lock);
-    for (int i = 0; i < 500 && n_contexts; i++)
+    fake->hang_open = false;
+    fake->held = false;
+    for (int i = 0; i < 500 && fake->n_contexts; i++)
         pause_ms(10);
     assert_all_closed();
 }
@@ -506,7 +331,7 @@ static void *interrupt_soon(void *capture)
 static void interrupt_wakes_the_reader(void **state)
 {
     (void)state;
-    plugged = false;
+    fake->plugged = false;
     struct capture *capture = open_kinect("kinect:");
     struct capture_frame frame;
     pthread_t thread;
@@ -527,6 +352,7 @@ int main(void)
         TEST(own_parameters_are_used),
         TEST(lost_packets_are_counted),
         TEST(absent_camera_may_come_later),
+        TEST(parameters_stay_as_told),
         TEST(silent_camera_is_opened_anew),
         TEST(hanging_calls_are_abandoned),
         TEST(hanging_open_does_not_delay_the_end),

@@ -193,6 +193,48 @@ static void each_format_replays_exactly(void **state)
     recorder_destroy(&recorder);
 }
 
+// Times that no rate explains: one frame; a pause of minutes; a clock that begins anew.
+static void odd_times_come_back(void **state)
+{
+    (void)state;
+    static const int64_t times_ns[][4] = {
+        {1700000000123456789, 0, 0, 0},
+        {1700000000123456789, 1700000000123456790, 1700000300000000000, 1700000300033333333},
+        {33333333, 66666666, 100000000, 133333333},
+    };
+    static const uint32_t ticks[4] = {4294000000, 1032704, 12345, 2012345};
+    struct recorder_settings settings = settings_here();
+    struct recorder *recorder;
+    uint16_t pixels[N];
+    struct capture_frame frame;
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    for (int k = 0; k < 3; k++)
+        for (int format = 0; format < RECORDER_N_FORMATS; format++) {
+            const char *kind = recorder_format_name((enum recorder_format)format);
+            char name[32];
+            snprintf(name, sizeof name, "%s%d", kind, k);
+            assert_int_equal(recorder_start(recorder, name, (enum recorder_format)format, &info),
+                             0);
+            int n = k ? 4 : 1;
+            for (int i = 0; i < n; i++) {
+                make_frame((uint64_t)i, pixels, &frame);
+                frame.image.time_ns = times_ns[k][i];
+                frame.device_ticks = ticks[i];
+                recorder_push(recorder, &frame);
+            }
+            assert_int_equal(recorder_stop(recorder), 0);
+            wait_until_idle(recorder);
+            struct capture *capture = open_recording(kind, name);
+            for (int i = 0; i < n; i++) {
+                assert_int_equal(capture_read(capture, -1, &frame), 0);
+                assert_int_equal(frame.image.time_ns, times_ns[k][i]);
+            }
+            assert_int_equal(capture_read(capture, -1, &frame), -ENODATA);
+            capture_close(&capture);
+        }
+    recorder_destroy(&recorder);
+}
+
 static void destroy_finishes_the_recording(void **state)
 {
     (void)state;
@@ -472,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_format_replays_exactly),
+        TEST(odd_times_come_back),
         TEST(destroy_finishes_the_recording),
         TEST(damaged_frame_leaves_its_mark),
         TEST(names_and_settings_are_checked),
