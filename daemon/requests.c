@@ -17,7 +17,6 @@
 #define IDENTITY_MAX_BYTES 256
 #define ROUND_MAX_REQUESTS 64
 #define COMPUTE_QUEUE      4 // requests that may carry megabytes and take seconds
-#define COMPUTE_NICE       19
 
 // Who asked, and how the answer must be wrapped (a REQ socket puts an empty part in front).
 struct address {
@@ -379,11 +378,11 @@ int requests_create(struct requests **out, struct endpoint *endpoint,
     if (!error)
         error = open_socket(requests, endpoint, config);
     if (!error)
-        error = worker_create(&requests->workers[HANDLERS_COMMAND], config->requests.queue, 0,
+        error = worker_create(&requests->workers[HANDLERS_COMMAND], config->requests.queue, false,
                               run_job, NULL, requests);
     if (!error)
-        error = worker_create(&requests->workers[HANDLERS_COMPUTE], COMPUTE_QUEUE, COMPUTE_NICE,
-                              run_job, be_idle, requests);
+        error = worker_create(&requests->workers[HANDLERS_COMPUTE], COMPUTE_QUEUE, true, run_job,
+                              be_idle, requests);
     if (!error) {
         // From here on the socket belongs to its thread.
         error = -pthread_create(&requests->socket_thread, NULL, run_socket, requests);

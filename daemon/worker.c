@@ -3,10 +3,9 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #define IDLE_NS 4000000 // between two calls of an idle that has something to do
 
@@ -20,7 +19,7 @@ struct worker {
     bool end;
     void **jobs; // ring
     size_t n_queue, first, n_jobs;
-    int nice;
+    bool background;
 };
 
 // With the mutex held: waits for a job or, where there is something to do meanwhile, for a moment.
@@ -49,9 +48,11 @@ static void wait_idly(struct worker *worker)
 static void *run_jobs(void *user)
 {
     struct worker *worker = user;
-    // Refused where a service manager forbids it: then it runs as everything else does.
-    if (worker->nice)
-        setpriority(PRIO_PROCESS, (id_t)gettid(), worker->nice);
+    // Niceness would not do: a thread that wakes up waits for the end of a nice one's time slice,
+    // milliseconds, but never for an idle one. Refused where a service manager forbids it: then it
+    // runs as everything else does.
+    if (worker->background)
+        sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
     pthread_mutex_lock(&worker->mutex);
     for (;;) {
         while (worker->n_jobs == 0 && !worker->end)
@@ -69,8 +70,8 @@ static void *run_jobs(void *user)
     return NULL;
 }
 
-int worker_create(struct worker **out, size_t n_queue, int nice, void (*run)(void *user, void *job),
-                  bool (*idle)(void *user), void *user)
+int worker_create(struct worker **out, size_t n_queue, bool background,
+                  void (*run)(void *user, void *job), bool (*idle)(void *user), void *user)
 {
     *out = NULL;
     struct worker *worker = calloc(1, sizeof *worker);
@@ -80,7 +81,7 @@ int worker_create(struct worker **out, size_t n_queue, int nice, void (*run)(voi
     worker->idle = idle;
     worker->user = user;
     worker->n_queue = n_queue;
-    worker->nice = nice;
+    worker->background = background;
     worker->jobs = calloc(n_queue, sizeof *worker->jobs);
     pthread_mutex_init(&worker->mutex, NULL);
     pthread_cond_init(&worker->changed, NULL);

@@ -9,11 +9,12 @@
 struct worker; // opaque
 
 // `run` is called on the worker's thread for each job, also for those that still wait when the
-// worker is destroyed (the jobs themselves know that they are to end). `nice` is the thread's, and
-// that of the threads which its jobs start: 0, or up to 19 for work that must not take the
-// processor from the tracking. `idle` (may be NULL) is called whenever no job waits, again every
+// worker is destroyed (the jobs themselves know that they are to end). With
+// `background` the thread, and those which its jobs start, run only where nobody else wants the
+// processor: for work that must not delay the tracking. `idle` (may be NULL) is called whenever no job waits, again every
 // few milliseconds as long as it returns true. Returns 0 or negative errno.
-__attribute__((warn_unused_result)) int worker_create(struct worker **out, size_t n_queue, int nice,
+__attribute__((warn_unused_result)) int worker_create(struct worker **out, size_t n_queue,
+                                                      bool background,
                                                       void (*run)(void *user, void *job),
                                                       bool (*idle)(void *user), void *user);
 

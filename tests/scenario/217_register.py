@@ -3,40 +3,17 @@
 running registration can be cancelled and disturbs no pose message."""
 import json
 import math
-import random
-import struct
 import subprocess
 
 import zmq
 
 import harness
+from bumpy import moved, packed, shape
 from harness import MAGIC, check, check_at_most, requests
 
 N_POINTS = 800
 ROTATION_LIMIT_DEG = 0.1
 TRANSLATION_LIMIT_M = 1e-3
-
-
-def shape():
-    """A bumpy closed surface without symmetry."""
-    generator = random.Random(4)
-    points = []
-    for _ in range(N_POINTS):
-        x, y, z = (generator.gauss(0, 1) for _ in range(3))
-        n = math.sqrt(x * x + y * y + z * z)
-        r = 0.3 + 0.1 * (x / n) ** 3 + 0.08 * (x * y) / (n * n) + 0.05 * math.sin(5 * z / n)
-        points.append((1.5 * r * x / n, r * y / n, 0.8 * r * z / n))
-    return points
-
-
-def moved(points, quaternion, translation):
-    rows = harness.rotation(quaternion)
-    return [tuple(sum(row[k] * p[k] for k in range(3)) + t for row, t in zip(rows, translation))
-            for p in points]
-
-
-def packed(points):
-    return b"".join(struct.pack("<3f", *p) for p in points)
 
 
 def register(daemon, source, target, **more):
@@ -107,7 +84,7 @@ def check_cancel(daemon, points):
 
 
 def scenario():
-    points = shape()
+    points = shape(N_POINTS)
     half = math.radians(20) / 2
     quaternion = (0, math.sin(half) * 0.6, math.sin(half) * 0.8, math.cos(half))
     translation = (0.05, -0.02, 0.03)
