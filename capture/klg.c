@@ -58,8 +58,8 @@ static int compare_stamps(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Nanoseconds of one unit of the time stamps: what makes the median step nearest to 1/30 s. A single
-// frame has no step; since 2001 a Unix time in us has 16 digits and one in ns 19.
+// Nanoseconds of one unit of the time stamps: what makes the median step nearest to 1/30 s. A
+// single frame has no step; since 2001 a Unix time in us has 16 digits and one in ns 19.
 static int64_t find_unit_ns(const struct klg_index *index)
 {
     int64_t steps[255];

@@ -30,8 +30,9 @@ struct klg_index {
 // Walks through the frame headers of an open file. The unit of the time stamps is not written
 // anywhere (loggers use us, ns or ms): the one that makes the median period nearest to 1/30 s is
 // taken, which is right from 1 to 900 frames/s; a single frame is in us, or ns when the number is a
-// Unix time in ns. A frame that reaches beyond the end of the file ends the walk with a warning. Returns 0,
-// or after logging: -EINVAL (no klg file), -ENOENT (no frame), -EIO, -ENOMEM; *out is then empty.
+// Unix time in ns. A frame that reaches beyond the end of the file ends the walk with a warning.
+// Returns 0, or after logging: -EINVAL (no klg file), -ENOENT (no frame), -EIO, -ENOMEM; *out is
+// then empty.
 __attribute__((warn_unused_result)) int klg_scan(int fd, const char *name,
                                                  const struct log_sink *log, struct klg_index *out);
 void klg_index_free(struct klg_index *index);

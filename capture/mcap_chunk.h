@@ -31,8 +31,8 @@ __attribute__((warn_unused_result)) int mcap_reader_load(struct mcap_reader *rea
                                                          const unsigned char **out);
 
 // Unpacks a chunk into memory of the reader, valid until another is asked for; `number` tells it
-// from others. Returns 0, -EBADMSG (malformed, checksum), -ENOTSUP (a compression that was not built
-// in), -ENOMEM or -EIO; the reason is mcap_reader_reason's.
+// from others. Returns 0, -EBADMSG (malformed, checksum), -ENOTSUP (a compression that was not
+// built in), -ENOMEM or -EIO; the reason is mcap_reader_reason's.
 __attribute__((warn_unused_result)) int
 mcap_reader_unpack(struct mcap_reader *reader, const struct mcap_chunk *chunk, uint64_t number,
                    const unsigned char **out, size_t *out_n_bytes);

@@ -63,6 +63,7 @@ static void catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); // a limit of file sizes ends a recording like a full disk
 }
 
 static bool must_stop(void *user)

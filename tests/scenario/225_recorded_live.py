@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is recorded from a live camera replays to the same bytes: in each format, through an unplugged
-cable and a device clock that begins anew, every pose of the replay is the pose that the live daemon
-published for that frame. Frames that came too late for the tracker are in neither."""
+"""What is recorded from a live camera replays to the same bytes: in each format, through an
+unplugged cable and a device clock that begins anew, every pose of the replay is the pose that the
+live daemon published for that frame. Frames that came too late for the tracker are in neither."""
 import harness
 import kinects
 from harness import check, messages

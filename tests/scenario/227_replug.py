@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cables: the daemon on a Kinect that is unplugged, hangs, and comes back, again and again. It stays
-up, says NO_INPUT, has poses within 2 s of the camera's return; one session, sequence numbers without
-a gap, time that grows; neither file descriptors nor memory pile up."""
+"""Cables: the daemon on a Kinect that is unplugged, hangs, and comes back, again and again. It
+stays up, says NO_INPUT, has poses within 2 s of the camera's return; one session, sequence numbers
+without a gap, time that grows; neither file descriptors nor memory pile up."""
 import os
 import time
 
