@@ -5,6 +5,7 @@
 #define POSED_GPU_SEARCH_OPS_H
 
 #include "gpu/cpu/pool.h"
+#include "gpu/kernels/search_frame.h"
 #include "gpu/search_object.h"
 
 // One reference view at full detail, as it comes from the rasteriser.
@@ -12,14 +13,6 @@ struct search_map {
     int16_t z[SEARCH_MAP_PX * SEARCH_MAP_PX];         // 1/64 px
     int16_t edt[SEARCH_MAP_PX * SEARCH_MAP_PX];       // 1/64 px, signed
     int8_t normal[SEARCH_MAP_PX * SEARCH_MAP_PX * 3]; // unit x 127 in the view's frame
-};
-
-// A look at the image: a metric orthographic frame with z along the ray to a start point.
-struct search_frame {
-    float rotation[9]; // frame from camera
-    float start_m[3];  // the start point in that frame: the window's centre pixel, z 0
-    float px_m;
-    float normal[3]; // of the surface at the start point, 0 0 0 = unknown
 };
 
 struct search_fit {

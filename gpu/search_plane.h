@@ -8,8 +8,6 @@
 #include "gpu/cpu/pool.h"
 #include "gpu/kernels/search_frame.h"
 
-#define SEARCH_PLANE_STEP 4 // pixels of the image a cell of the grid
-
 // Turns the sign of the depths that belong to such planes. `grid` and `fit` are working memory:
 // (width / 4) * (height / 4) and three times as many floats.
 void search_mark_planes(struct pool *pool, float *z_m, const struct search_camera *camera,

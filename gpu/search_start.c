@@ -7,23 +7,13 @@
 #include <string.h>
 
 #include "gpu/kernels/search_edge.h"
+#include "gpu/kernels/search_start.h"
 
 struct search_frame search_frame_at(const float point_m[3], float px_m)
 {
-    struct search_frame frame = {.px_m = px_m};
-    search_frame_rotation(point_m, frame.rotation);
-    for (int i = 0; i < 3; i++)
-        frame.start_m[i] = frame.rotation[3 * i] * point_m[0] +
-                           frame.rotation[3 * i + 1] * point_m[1] +
-                           frame.rotation[3 * i + 2] * point_m[2];
+    struct search_frame frame;
+    search_start_frame(point_m, px_m, &frame);
     return frame;
-}
-
-static void point_at(const struct search_camera *c, int u, int v, float z, float out[3])
-{
-    out[0] = ((float)u - c->cx) / c->fx * z;
-    out[1] = ((float)v - c->cy) / c->fy * z;
-    out[2] = z;
 }
 
 int search_start_nearest(const float *z_m, const struct search_camera *c, float px_m,
@@ -89,7 +79,7 @@ int search_start_nearest(const float *z_m, const struct search_camera *c, float 
             continue;
         best = value;
         float point[3];
-        point_at(c, i % width * STEP + 2, i / width * STEP + 2, z[i], point);
+        search_start_point(c, i % width * STEP + 2, i / width * STEP + 2, z[i], point);
         *out = search_frame_at(point, px_m);
         err = 0;
     }
@@ -101,81 +91,51 @@ out:
 
 // One start per occupied cube, through an open hash table of cubes.
 static uint32_t starts_of_size(const float *z_m, const struct search_camera *c, float cube_m,
-                               float px_m, uint32_t *table, uint32_t table_size,
-                               struct search_frame *out)
+                               float px_m, struct search_frame *out)
 {
-    enum { STEP = 3 };
-    uint32_t n = 0;
-    memset(table, 0xff, table_size * sizeof *table);
-    struct cube {
-        int32_t x, y, z;
-    } cubes[SEARCH_STARTS_MAX];
+    enum { STEP = SEARCH_START_STEP };
+    uint32_t table[SEARCH_START_TABLE], n = 0;
+    struct search_cube cubes[SEARCH_STARTS_MAX];
+    memset(table, 0xff, sizeof table);
     for (int v = STEP; v < c->height - STEP; v += STEP)
         for (int u = STEP; u < c->width - STEP; u += STEP) {
             float z = z_m[(size_t)v * (size_t)c->width + (size_t)u], p[3];
             if (!(z > 0))
                 continue;
-            point_at(c, u, v, z, p);
-            struct cube cube = {(int32_t)floorf(p[0] / cube_m), (int32_t)floorf(p[1] / cube_m),
-                                (int32_t)floorf(p[2] / cube_m)};
-            uint32_t hash = ((uint32_t)cube.x * 73856093u) ^ ((uint32_t)cube.y * 19349663u) ^
-                            ((uint32_t)cube.z * 83492791u);
-            uint32_t at = hash & (table_size - 1);
+            search_start_point(c, u, v, z, p);
+            struct search_cube cube = search_cube_of(p, cube_m);
+            uint32_t at = search_cube_hash(&cube) & (SEARCH_START_TABLE - 1);
             while (table[at] != UINT32_MAX && memcmp(&cubes[table[at]], &cube, sizeof cube) != 0)
-                at = (at + 1) & (table_size - 1);
+                at = (at + 1) & (SEARCH_START_TABLE - 1);
             if (table[at] != UINT32_MAX)
                 continue;
             if (n == SEARCH_STARTS_MAX)
                 return n + 1;
             table[at] = n;
             cubes[n] = cube;
-            out[n++] = search_frame_at(p, px_m);
+            search_start_frame(p, px_m, &out[n++]);
         }
     return n;
-}
-
-// Mean normal around a start point in its frame: a tenth of the object's radius, at most 6 pixels.
-static void start_normal(const float *normal_z, const struct search_camera *c, float radius_m,
-                         struct search_frame *frame)
-{
-    float p[3], sum[3] = {0};
-    for (int k = 0; k < 3; k++)
-        p[k] = frame->rotation[k] * frame->start_m[0] + frame->rotation[3 + k] * frame->start_m[1] +
-               frame->rotation[6 + k] * frame->start_m[2];
-    int u = (int)(c->fx * p[0] / p[2] + c->cx + 0.5f),
-        v = (int)(c->fy * p[1] / p[2] + c->cy + 0.5f);
-    int r = (int)(0.1f * radius_m * fabsf(c->fx) / p[2]);
-    r = r < 1 ? 1 : r > 6 ? 6 : r;
-    for (int y = v - r < 0 ? 0 : v - r; y <= v + r && y < c->height; y++)
-        for (int x = u - r < 0 ? 0 : u - r; x <= u + r && x < c->width; x++) {
-            const float *n = normal_z + 4 * ((size_t)y * (size_t)c->width + (size_t)x);
-            if (fabsf(n[3] - p[2]) > 0.2f * radius_m)
-                continue;
-            for (int k = 0; k < 3; k++)
-                sum[k] += n[k];
-        }
-    float length = sqrtf(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2]);
-    for (int k = 0; k < 3; k++)
-        frame->normal[k] =
-            length < 1 ? 0
-                       : (frame->rotation[3 * k] * sum[0] + frame->rotation[3 * k + 1] * sum[1] +
-                          frame->rotation[3 * k + 2] * sum[2]) /
-                             length;
 }
 
 uint32_t search_starts(const float *z_m, const float *normal_z, const struct search_camera *camera,
                        const struct search_object *object, struct search_frame *out)
 {
-    enum { TABLE = 4096 };
-    uint32_t table[TABLE];
-    float cube_m = 0.22f * object->info.radius_m;
-    uint32_t n = starts_of_size(z_m, camera, cube_m, object->info.map_px_m, table, TABLE, out);
+    const struct search_scene scene = {normal_z, *camera};
+    float cube_m = SEARCH_START_CUBE * object->info.radius_m;
+    uint32_t n = starts_of_size(z_m, camera, cube_m, object->info.map_px_m, out);
     while (n > SEARCH_STARTS_MAX) {
-        cube_m *= 1.2f;
-        n = starts_of_size(z_m, camera, cube_m, object->info.map_px_m, table, TABLE, out);
+        cube_m *= SEARCH_START_GROW;
+        n = starts_of_size(z_m, camera, cube_m, object->info.map_px_m, out);
     }
-    for (uint32_t i = 0; i < n; i++)
-        start_normal(normal_z, camera, object->info.radius_m, &out[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        struct search_start_around at = search_start_around(camera, &out[i], object->info.radius_m);
+        int32_t sum[3] = {0, 0, 0};
+        for (int y = at.v - at.r; y <= at.v + at.r; y++)
+            for (int x = at.u - at.r; x <= at.u + at.r; x++)
+                search_start_add(&scene, &at, x, y, sum);
+        search_start_normal(sum, &out[i]);
+    }
     return n;
 }
 

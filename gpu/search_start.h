@@ -3,10 +3,9 @@
 #ifndef POSED_GPU_SEARCH_START_H
 #define POSED_GPU_SEARCH_START_H
 
+#include "gpu/kernels/search_start.h"
 #include "gpu/search_ops.h"
 #include "gpu/search_refine.h"
-
-#define SEARCH_STARTS_MAX 1536
 
 // The frame that looks at a point of the camera's frame along its ray.
 struct search_frame search_frame_at(const float point_m[3], float px_m);

@@ -20,6 +20,14 @@ struct search_camera {
     int width, height;
 };
 
+// A look at the image: a metric orthographic frame with z along the ray to a start point.
+struct search_frame {
+    float rotation[9]; // frame from camera
+    float start_m[3];  // the start point in that frame: the window's centre pixel, z 0
+    float px_m;
+    float normal[3]; // of the surface at the start point, 0 0 0 = unknown
+};
+
 // The smallest rotation that turns the direction of `ray` (camera's frame, z > 0) to +z.
 SEARCH_FN void search_frame_rotation(const float ray[3], float out[9])
 {
