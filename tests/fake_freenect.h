@@ -12,7 +12,7 @@
 #define FAKE_FREENECT_SERIAL  "A00362913019107A" // of the first camera
 #define FAKE_FREENECT_SERIAL2 "B00362913019107B" // of the second
 
-// All 32 bits, in this order, for the scenario's sake (see 227_replug.py).
+// All 32 bits, in this order, for the scenario's sake (see 233_replug.py).
 struct fake_freenect {
     // Switches of the test.
     atomic_int plugged, silent;

@@ -7,7 +7,7 @@ try:
     from google.protobuf import descriptor_pb2, descriptor_pool
     from mcap.reader import NonSeekingReader, make_reader
 except ImportError as missing:
-    print(f"SKIP: {missing} (pip install mcap protobuf)")
+    print(f"SKIP: {missing} (tools/test installs it where PyPI can be reached)")
     sys.exit(77)
 
 try:
