@@ -89,3 +89,26 @@ int frames_get(struct frames *frames, uint64_t seq, uint16_t *out_depth,
     pthread_mutex_unlock(&slot->mutex);
     return found ? 0 : -ENOENT;
 }
+
+int frames_get_newest(struct frames *frames, uint16_t *out_depth, struct depth_frame *out_frame,
+                      uint64_t *out_seq)
+{
+    int error = -ENOENT;
+    // It may be overwritten between the look and the copy: then a newer one is there.
+    for (int i = 0; i < 3 && error; i++) {
+        bool found = false;
+        for (uint32_t k = 0; k < frames->n_slots; k++) {
+            struct slot *slot = &frames->slots[k];
+            pthread_mutex_lock(&slot->mutex);
+            if (slot->used && (!found || slot->seq > *out_seq)) {
+                found = true;
+                *out_seq = slot->seq;
+            }
+            pthread_mutex_unlock(&slot->mutex);
+        }
+        if (!found)
+            return -ENOENT;
+        error = frames_get(frames, *out_seq, out_depth, out_frame);
+    }
+    return error;
+}

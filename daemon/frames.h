@@ -21,4 +21,10 @@ void frames_put(struct frames *frames, uint64_t seq, const struct depth_frame *f
 __attribute__((warn_unused_result)) int
 frames_get(struct frames *frames, uint64_t seq, uint16_t *out_depth, struct depth_frame *out_frame);
 
+// The same with the newest image that is kept, its number in *out_seq.
+__attribute__((warn_unused_result)) int frames_get_newest(struct frames *frames,
+                                                          uint16_t *out_depth,
+                                                          struct depth_frame *out_frame,
+                                                          uint64_t *out_seq);
+
 #endif

@@ -151,6 +151,8 @@ enum handlers_lane handlers_lane(uint32_t kind)
     switch (kind) {
     case posed_Request_reset_tag:
     case posed_Request_set_pose_tag:
+    case posed_Request_get_depth_tag:
+    case posed_Request_get_cloud_tag:
     case posed_Request_replay_tag:
     case posed_Request_start_recording_tag:
     case posed_Request_stop_recording_tag:
@@ -199,6 +201,10 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
         return;
     case posed_Request_get_params_tag:
         get_params(handlers, &request->what.get_params, reply);
+        return;
+    case posed_Request_get_depth_tag:
+    case posed_Request_get_cloud_tag:
+        handlers_frame(handlers, call);
         return;
     case posed_Request_register_sets_tag:
         handlers_register(handlers, call);

@@ -28,16 +28,27 @@ struct handlers {
     struct follow follow;
 };
 
+struct handlers_pieces;
+
 struct handlers_call {
     const posed_Request *request;
     const uint8_t *body; // the encoded Request, for the bytes fields that stay in it
     size_t n_body;
-    int64_t deadline_ns;        // CLOCK_MONOTONIC
-    struct register_stop *stop; // set when the client cancels; NULL in HANDLERS_NOW
-    posed_Reply *reply;         // has the request's id and is else zero
+    int64_t deadline_ns;            // CLOCK_MONOTONIC
+    struct register_stop *stop;     // set when the client cancels; NULL in HANDLERS_NOW
+    posed_Reply *reply;             // has the request's id and is else zero
+    struct handlers_pieces *pieces; // NULL in HANDLERS_NOW
 };
 
-// Where a request runs. COMMAND waits for the frame loop or the disk, COMPUTE takes long.
+// What a large reply ends in (wire_is_download). The caller frees `memory`.
+struct handlers_pieces {
+    void *memory;
+    struct wire_piece pieces[2];
+    size_t n_pieces;
+};
+
+// Where a request runs. COMMAND waits for the frame loop or the disk, or copies megabytes; COMPUTE
+// takes long.
 enum handlers_lane { HANDLERS_NOW, HANDLERS_COMMAND, HANDLERS_COMPUTE, HANDLERS_N_LANES };
 
 enum handlers_lane handlers_lane(uint32_t kind);
@@ -62,8 +73,17 @@ void handlers_progress(struct handlers *handlers, uint64_t request_id, double sh
 // A log that speaks of a client's input: one remark, not an error of the daemon.
 struct log_sink handlers_log(struct handlers *handlers);
 
+// Copies the depth of a kept frame (frames.h): *seq, or with has_seq false the newest, whose number
+// it sets. A frame whose pose was published this very moment is waited for. Returns 0 or -ENOENT.
+// Not in HANDLERS_NOW.
+__attribute__((warn_unused_result)) int handlers_kept_frame(const struct handlers *handlers,
+                                                            bool has_seq, uint64_t *seq,
+                                                            uint16_t *out_depth,
+                                                            struct depth_frame *out);
+
 // The handlers that have a file of their own.
 void handlers_command(struct handlers *handlers, const struct handlers_call *call);
+void handlers_frame(struct handlers *handlers, const struct handlers_call *call);
 void handlers_register(struct handlers *handlers, const struct handlers_call *call);
 void handlers_search(struct handlers *handlers, const struct handlers_call *call);
 void handlers_record(struct handlers *handlers, const struct handlers_call *call);

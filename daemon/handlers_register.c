@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backproject.h"
 #include "daemon/handlers.h"
 
 // One set, as structure of arrays in one block of memory.
@@ -79,28 +80,6 @@ static bool load_inline(const struct handlers_call *call, uint32_t set_field, co
     return true;
 }
 
-// Every stride-th pixel of each row and column with a depth, back-projected. With out NULL it only
-// counts.
-static size_t back_project(const struct depth_frame *frame, const struct intrinsics *camera,
-                           uint32_t stride, float *out, size_t n_points)
-{
-    size_t n = 0;
-    for (uint32_t v = 0; v < frame->height_px; v += stride)
-        for (uint32_t u = 0; u < frame->width_px; u += stride) {
-            uint16_t raw = frame->depth[(size_t)v * frame->width_px + u];
-            if (raw == DEPTH_INVALID_ZERO || raw == DEPTH_INVALID_MAX)
-                continue;
-            double z = raw / frame->units_per_m;
-            if (out && n < n_points) {
-                out[n] = (float)((u - camera->cx_px) / camera->fx_px * z);
-                out[n_points + n] = (float)((v - camera->cy_px) / camera->fy_px * z);
-                out[2 * n_points + n] = (float)z;
-            }
-            n++;
-        }
-    return n;
-}
-
 static bool load_frame(struct handlers *handlers, const struct handlers_call *call,
                        const posed_PointSet *set, const char *name, uint32_t max_points,
                        struct loaded_set *out)
@@ -108,20 +87,19 @@ static bool load_frame(struct handlers *handlers, const struct handlers_call *ca
     const struct intrinsics *camera = &board_info(handlers->board)->capture.camera;
     uint16_t *depth = malloc((size_t)camera->width_px * camera->height_px * sizeof *depth);
     struct depth_frame frame;
+    uint64_t seq = set->frame_seq;
     char field[64];
     bool ok = false;
     snprintf(field, sizeof field, "register_sets.%s.frame_seq", name);
     if (!depth) {
         handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
-    } else if (frames_get(handlers->frames, set->frame_seq, depth, &frame) != 0) {
+    } else if (handlers_kept_frame(handlers, true, &seq, depth, &frame) != 0) {
         handlers_fail(call->reply, posed_Code_NOT_FOUND, field,
                       "frame %llu is not kept (requests.keep_frames = %u)",
                       (unsigned long long)set->frame_seq, handlers->config->requests.keep_frames);
     } else {
-        uint32_t stride = set->stride ? set->stride : 1;
-        size_t n = back_project(&frame, camera, stride, NULL, 0);
-        while (!set->stride && n > max_points)
-            n = back_project(&frame, camera, ++stride, NULL, 0);
+        uint32_t stride = set->stride ? set->stride : backproject_stride(&frame, max_points);
+        size_t n = backproject_count(&frame, stride);
         if (n > max_points)
             handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, field,
                           "%zu points exceed requests.max_points = %u; a larger stride helps", n,
@@ -129,7 +107,9 @@ static bool load_frame(struct handlers *handlers, const struct handlers_call *ca
         else if (take_memory(out, n, false) != 0)
             handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
         else
-            ok = back_project(&frame, camera, stride, out->memory, n) == n;
+            ok = true;
+        if (ok)
+            backproject_points(&frame, camera, stride, 1, n, out->memory);
     }
     free(depth);
     return ok;

@@ -197,23 +197,12 @@ static uint16_t *load_kept(const struct handlers *handlers, const struct handler
     const posed_SearchPose *request = &call->request->what.search_pose;
     const struct intrinsics *camera = &board_info(handlers->board)->capture.camera;
     uint16_t *depth = malloc((size_t)camera->width_px * camera->height_px * sizeof *depth);
-    uint64_t oldest, seq;
-    int error = -ENOENT;
     if (!depth) {
         handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
         return NULL;
     }
-    // The newest frame may not be kept: dropped, or just being written.
-    board_range(handlers->board, &oldest, &seq);
-    uint64_t last = seq > handlers->config->requests.keep_frames
-                        ? seq - handlers->config->requests.keep_frames
-                        : 0;
-    if (request->has_frame_seq) {
-        seq = request->frame_seq;
-        error = frames_get(handlers->frames, seq, depth, &out->frame);
-    }
-    while (!request->has_frame_seq && error && seq > last)
-        error = frames_get(handlers->frames, --seq, depth, &out->frame);
+    uint64_t seq = request->frame_seq;
+    int error = handlers_kept_frame(handlers, request->has_frame_seq, &seq, depth, &out->frame);
     if (error) {
         handlers_fail(call->reply, posed_Code_NOT_FOUND, "search_pose.frame_seq",
                       "the frame is not kept (requests.keep_frames = %u)",

@@ -18,6 +18,13 @@
 #define ROUND_MAX_REQUESTS 64
 #define COMPUTE_QUEUE      4 // requests that may carry megabytes and take seconds
 
+// Large answers that libzmq holds for clients who do not read them. A client's queue is bounded in
+// messages only, and there may be many clients.
+#define UNREAD_MAX_BYTES ((size_t)64 << 20)
+
+// Outlives the socket: libzmq gives memory back until its context has ended.
+static _Atomic size_t unread_bytes;
+
 // Who asked, and how the answer must be wrapped (a REQ socket puts an empty part in front).
 struct address {
     uint8_t identity[IDENTITY_MAX_BYTES];
@@ -37,6 +44,7 @@ struct job {
     zmq_msg_t message; // framed; the points of a Register stay in it
     uint8_t *answer;   // NULL: no memory was left for it
     size_t n_answer;
+    bool is_large;
     struct job *next, **link; // of all that are under way
     struct job *next_done;
 };
@@ -59,6 +67,13 @@ struct requests {
     uint8_t reply_bytes[WIRE_REPLY_MAX_BYTES]; // the socket thread's
 };
 
+// libzmq has sent it, or its client has gone.
+static void free_sent(void *bytes, void *n_bytes)
+{
+    atomic_fetch_sub(&unread_bytes, (size_t)(uintptr_t)n_bytes);
+    free(bytes);
+}
+
 static void wake(struct requests *requests)
 {
     const uint64_t one = 1;
@@ -76,6 +91,23 @@ static void send_reply(struct requests *requests, const struct address *address,
     board_count(requests->handlers.board, BOARD_REQUESTS);
 }
 
+// Takes the answer over, without a copy.
+static void send_large(struct requests *requests, struct job *job)
+{
+    const struct address *address = &job->address;
+    zmq_msg_t message;
+    if (zmq_msg_init_data(&message, job->answer, job->n_answer, free_sent,
+                          (void *)(uintptr_t)job->n_answer) != 0)
+        return;
+    job->answer = NULL;
+    zmq_send(requests->socket, address->identity, address->n_identity, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    if (address->has_delimiter)
+        zmq_send(requests->socket, "", 0, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    if (zmq_msg_send(&message, requests->socket, ZMQ_DONTWAIT) < 0)
+        zmq_msg_close(&message);
+    board_count(requests->handlers.board, BOARD_REQUESTS);
+}
+
 static void send_own_reply(struct requests *requests, const struct address *address)
 {
     int n = wire_encode_reply(requests->replies[HANDLERS_NOW], requests->reply_bytes,
@@ -90,7 +122,10 @@ static void destroy_job(struct job *job)
     if (job->next)
         job->next->link = job->link;
     zmq_msg_close(&job->message);
-    free(job->answer);
+    if (job->answer && job->is_large)
+        free_sent(job->answer, (void *)(uintptr_t)job->n_answer);
+    else
+        free(job->answer);
     free(job);
 }
 
@@ -195,9 +230,13 @@ static void on_request(struct requests *requests, const struct address *address,
     } else if (request.which_what == posed_Request_cancel_tag) {
         cancel(requests, address, request.what.cancel.id);
     } else if (lane == HANDLERS_NOW) {
-        const struct handlers_call call = {
-            &request, bytes + WIRE_MAGIC_BYTES, n_bytes - WIRE_MAGIC_BYTES, deadline_ns, NULL,
-            reply};
+        const struct handlers_call call = {&request,
+                                           bytes + WIRE_MAGIC_BYTES,
+                                           n_bytes - WIRE_MAGIC_BYTES,
+                                           deadline_ns,
+                                           NULL,
+                                           reply,
+                                           NULL};
         handlers_run(&requests->handlers, &call);
     } else if (requests->ending) {
         fail_ending(reply);
@@ -255,7 +294,9 @@ static void send_answers(struct requests *requests)
     pthread_mutex_unlock(&requests->mutex);
     while (job) {
         struct job *next = job->next_done;
-        if (job->answer)
+        if (job->answer && job->is_large)
+            send_large(requests, job);
+        else if (job->answer)
             send_reply(requests, &job->address, job->answer, job->n_answer);
         destroy_job(job);
         job = next;
@@ -291,7 +332,7 @@ static void *run_socket(void *user)
     return NULL;
 }
 
-static void answer_job(struct job *job, posed_Reply *reply)
+static void answer_job(struct job *job, posed_Reply *reply, struct handlers_pieces *pieces)
 {
     struct requests *requests = job->requests;
     posed_Request request;
@@ -309,13 +350,18 @@ static void answer_job(struct job *job, posed_Reply *reply)
                       "the deadline passed while the request waited");
     else if (wire_decode_request(bytes, n_bytes, &request, &kind) != 0)
         handlers_fail(reply, posed_Code_INTERNAL, NULL, "the request has changed");
+    else if (wire_is_download(kind) && unread_bytes > UNREAD_MAX_BYTES)
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL,
+                      "%zu MB of answers wait for clients that do not read them",
+                      unread_bytes >> 20);
     else {
         const struct handlers_call call = {&request,
                                            bytes + WIRE_MAGIC_BYTES,
                                            n_bytes - WIRE_MAGIC_BYTES,
                                            job->deadline_ns,
                                            &job->stop,
-                                           reply};
+                                           reply,
+                                           pieces};
         handlers_run(&requests->handlers, &call);
     }
 }
@@ -325,11 +371,21 @@ static void run_job(void *user, void *data)
     struct requests *requests = user;
     struct job *job = data;
     posed_Reply *reply = requests->replies[job->lane];
-    answer_job(job, reply);
-    size_t n_bytes = wire_reply_size(reply);
-    job->answer = malloc(n_bytes);
-    int n = job->answer ? wire_encode_reply(reply, job->answer, n_bytes) : -ENOMEM;
-    job->n_answer = n > 0 ? (size_t)n : 0;
+    struct handlers_pieces pieces = {.memory = NULL};
+    answer_job(job, reply, &pieces);
+    job->is_large = pieces.n_pieces > 0;
+    if (job->is_large) {
+        int error = wire_encode_large_reply(reply, pieces.pieces, pieces.n_pieces, &job->answer,
+                                            &job->n_answer);
+        if (!error) // else there is no answer
+            atomic_fetch_add(&unread_bytes, job->n_answer);
+    } else {
+        size_t n_bytes = wire_reply_size(reply);
+        job->answer = malloc(n_bytes);
+        int n = job->answer ? wire_encode_reply(reply, job->answer, n_bytes) : -ENOMEM;
+        job->n_answer = n > 0 ? (size_t)n : 0;
+    }
+    free(pieces.memory);
     pthread_mutex_lock(&requests->mutex);
     job->next_done = requests->done;
     requests->done = job;

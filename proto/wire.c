@@ -243,6 +243,48 @@ size_t wire_reply_size(const posed_Reply *reply)
                                                               : WIRE_REPLY_MAX_BYTES;
 }
 
+bool wire_is_download(uint32_t kind)
+{
+    return kind == posed_Request_get_depth_tag || kind == posed_Request_get_cloud_tag;
+}
+
+int wire_encode_large_reply(const posed_Reply *reply, const struct wire_piece *pieces,
+                            size_t n_pieces, uint8_t **out, size_t *out_n)
+{
+    bool is_depth = reply->which_what == posed_Reply_get_depth_tag;
+    const pb_msgdesc_t *fields = is_depth ? posed_DepthFrame_fields : posed_Cloud_fields;
+    const void *message =
+        is_depth ? (const void *)&reply->what.get_depth : (const void *)&reply->what.get_cloud;
+    size_t n_inner = 0;
+    *out = NULL;
+    if (!pb_get_encoded_size(&n_inner, fields, message))
+        return -ENOMEM;
+    for (size_t i = 0; i < n_pieces; i++)
+        n_inner += delimited_size(pieces[i].field, pieces[i].n_bytes);
+    size_t n_all = WIRE_MAGIC_BYTES + 12 + delimited_size(reply->which_what, n_inner);
+    uint8_t *bytes = malloc(n_all);
+    if (!bytes)
+        return -ENOMEM;
+    memcpy(bytes, WIRE_MAGIC, WIRE_MAGIC_BYTES);
+    pb_ostream_t stream =
+        pb_ostream_from_buffer(bytes + WIRE_MAGIC_BYTES, n_all - WIRE_MAGIC_BYTES);
+    bool ok = pb_encode_tag(&stream, PB_WT_VARINT, posed_Reply_id_tag) &&
+              pb_encode_varint(&stream, reply->id) &&
+              pb_encode_tag(&stream, PB_WT_STRING, reply->which_what) &&
+              pb_encode_varint(&stream, n_inner) && pb_encode(&stream, fields, message);
+    for (size_t i = 0; i < n_pieces && ok; i++)
+        ok = pb_encode_tag(&stream, PB_WT_STRING, pieces[i].field) &&
+             pb_encode_varint(&stream, pieces[i].n_bytes) &&
+             pb_write(&stream, pieces[i].bytes, pieces[i].n_bytes);
+    if (!ok) {
+        free(bytes);
+        return -ENOMEM;
+    }
+    *out = bytes;
+    *out_n = WIRE_MAGIC_BYTES + stream.bytes_written;
+    return 0;
+}
+
 int wire_decode_reply(const uint8_t *bytes, size_t n_bytes, posed_Reply *out)
 {
     int error = check_magic(bytes, n_bytes);

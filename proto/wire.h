@@ -61,6 +61,10 @@ __attribute__((warn_unused_result)) int wire_decode_request(const uint8_t *bytes
 #define WIRE_DEPTH_IMAGE_DEPTH    1
 #define WIRE_SEARCH_POSE_MASK     8
 
+#define WIRE_DEPTH_FRAME_DEPTH 10
+#define WIRE_CLOUD_POINTS      10
+#define WIRE_CLOUD_NORMALS     11
+
 // Whether requests of this kind may be longer than WIRE_REQUEST_MAX_BYTES.
 bool wire_is_upload(uint32_t kind);
 
@@ -84,6 +88,20 @@ __attribute__((warn_unused_result)) int wire_encode_request(const posed_Request 
                                                             uint8_t *out, size_t size_bytes);
 __attribute__((warn_unused_result)) int wire_encode_reply(const posed_Reply *reply, uint8_t *out,
                                                           size_t size_bytes);
+
+// A good reply of a kind that ends in such bytes (get_depth, get_cloud), which are appended: field
+// number and content of each. Returns 0 and a framed reply to free, or -ENOMEM.
+struct wire_piece {
+    uint32_t field;
+    const void *bytes;
+    size_t n_bytes;
+};
+__attribute__((warn_unused_result)) int wire_encode_large_reply(const posed_Reply *reply,
+                                                                const struct wire_piece *pieces,
+                                                                size_t n_pieces, uint8_t **out,
+                                                                size_t *out_n);
+bool wire_is_download(uint32_t kind); // whether it is such a kind
+
 size_t wire_reply_size(const posed_Reply *reply); // bytes that wire_encode_reply needs
 __attribute__((warn_unused_result)) int wire_decode_reply(const uint8_t *bytes, size_t n_bytes,
                                                           posed_Reply *out);

@@ -274,6 +274,7 @@ static const struct {
     {"status", posectl_status, "what the daemon is doing"},
     {"watch", posectl_watch, "poses as they come"},
     {"trajectory", run_trajectory, "the trajectory so far, TUM format; -o FILE"},
+    {"get", posectl_get, "depth -o FILE.png, cloud -o FILE.ply: a frame that is still kept"},
     {"replay", posectl_replay, "pause, resume, step, rate X, seek T: a recording like a tape"},
     {"reset", run_reset, "start the tracking afresh"},
     {"params", run_params, "the settings in force"},

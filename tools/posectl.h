@@ -50,6 +50,12 @@ void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char 
 __attribute__((warn_unused_result)) enum posectl_exit
 posectl_request(const struct posectl *ctl, const posed_Request *request, posed_Reply *out);
 
+// The same for an answer with bytes that nanopb leaves alone: its encoded Reply, to be searched
+// with wire_find_bytes and freed (NULL unless POSECTL_OK).
+__attribute__((warn_unused_result)) enum posectl_exit
+posectl_request_large(const struct posectl *ctl, const posed_Request *request, posed_Reply *out,
+                      uint8_t **out_bytes, size_t *out_n);
+
 // The same with a request that is encoded and framed already.
 __attribute__((warn_unused_result)) enum posectl_exit posectl_exchange(const struct posectl *ctl,
                                                                        const uint8_t *request,
@@ -89,6 +95,7 @@ __attribute__((format(printf, 1, 2))) void posectl_complain(const char *format, 
 json_t *posectl_json_pose(const posed_Pose *pose);
 
 // Commands that have a file of their own, posectl_<name>.c (status: posectl_watch.c).
+int posectl_get(struct posectl *ctl, int argc, char **argv);
 int posectl_record(struct posectl *ctl, int argc, char **argv);
 int posectl_replay(struct posectl *ctl, int argc, char **argv);
 int posectl_status(struct posectl *ctl, int argc, char **argv);

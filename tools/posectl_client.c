@@ -142,8 +142,10 @@ static void *open_socket(const struct posectl *ctl, void *context, int type, con
     return NULL;
 }
 
+// out_bytes may be NULL.
 static enum posectl_exit exchange(void *socket, const char *endpoint, const uint8_t *request,
-                                  size_t n_bytes, posed_Reply *out)
+                                  size_t n_bytes, posed_Reply *out, uint8_t **out_bytes,
+                                  size_t *out_n)
 {
     if (zmq_send(socket, request, n_bytes, 0) < 0) {
         posectl_complain("the request could not be sent");
@@ -156,6 +158,12 @@ static enum posectl_exit exchange(void *socket, const char *endpoint, const uint
         return POSECTL_NO_ANSWER;
     }
     int error = wire_decode_reply(zmq_msg_data(&message), zmq_msg_size(&message), out);
+    if (out_bytes && !error && out->code == posed_Code_OK) {
+        *out_n = zmq_msg_size(&message) - WIRE_MAGIC_BYTES;
+        *out_bytes = malloc(*out_n);
+        if (*out_bytes)
+            memcpy(*out_bytes, (char *)zmq_msg_data(&message) + WIRE_MAGIC_BYTES, *out_n);
+    }
     zmq_msg_close(&message);
     if (error) {
         posectl_complain("the answer of %s is not one of posed", endpoint);
@@ -168,20 +176,9 @@ static enum posectl_exit exchange(void *socket, const char *endpoint, const uint
     return POSECTL_FAILED;
 }
 
-enum posectl_exit posectl_request(const struct posectl *ctl, const posed_Request *request,
-                                  posed_Reply *out)
-{
-    uint8_t bytes[WIRE_REQUEST_MAX_BYTES];
-    int n = wire_encode_request(request, bytes, sizeof bytes);
-    if (n < 0) {
-        posectl_complain("the request is too long");
-        return POSECTL_FAILED;
-    }
-    return posectl_exchange(ctl, bytes, (size_t)n, out);
-}
-
-enum posectl_exit posectl_exchange(const struct posectl *ctl, const uint8_t *request,
-                                   size_t n_bytes, posed_Reply *out)
+static enum posectl_exit connect_and_exchange(const struct posectl *ctl, const uint8_t *request,
+                                              size_t n_bytes, posed_Reply *out, uint8_t **out_bytes,
+                                              size_t *out_n)
 {
     char endpoint[ENDPOINT_MAX];
     enum posectl_exit result = POSECTL_NO_ANSWER;
@@ -189,12 +186,48 @@ enum posectl_exit posectl_exchange(const struct posectl *ctl, const uint8_t *req
     void *context = zmq_ctx_new();
     void *socket = context ? open_socket(ctl, context, ZMQ_DEALER, endpoint) : NULL;
     if (socket) {
-        result = exchange(socket, endpoint, request, n_bytes, out);
+        result = exchange(socket, endpoint, request, n_bytes, out, out_bytes, out_n);
         zmq_close(socket);
     }
     if (context)
         zmq_ctx_term(context);
     return result;
+}
+
+enum posectl_exit posectl_exchange(const struct posectl *ctl, const uint8_t *request,
+                                   size_t n_bytes, posed_Reply *out)
+{
+    return connect_and_exchange(ctl, request, n_bytes, out, NULL, NULL);
+}
+
+static enum posectl_exit encode_and_exchange(const struct posectl *ctl,
+                                             const posed_Request *request, posed_Reply *out,
+                                             uint8_t **out_bytes, size_t *out_n)
+{
+    uint8_t bytes[WIRE_REQUEST_MAX_BYTES];
+    int n = wire_encode_request(request, bytes, sizeof bytes);
+    if (n < 0) {
+        posectl_complain("the request is too long");
+        return POSECTL_FAILED;
+    }
+    return connect_and_exchange(ctl, bytes, (size_t)n, out, out_bytes, out_n);
+}
+
+enum posectl_exit posectl_request(const struct posectl *ctl, const posed_Request *request,
+                                  posed_Reply *out)
+{
+    return encode_and_exchange(ctl, request, out, NULL, NULL);
+}
+
+enum posectl_exit posectl_request_large(const struct posectl *ctl, const posed_Request *request,
+                                        posed_Reply *out, uint8_t **out_bytes, size_t *out_n)
+{
+    *out_bytes = NULL;
+    enum posectl_exit result = encode_and_exchange(ctl, request, out, out_bytes, out_n);
+    if (result || *out_bytes)
+        return result;
+    posectl_complain("out of memory");
+    return POSECTL_FAILED;
 }
 
 struct posectl_subscription {

@@ -26,6 +26,38 @@ static struct board *create_board(void)
     return board;
 }
 
+static void put_frames(struct frames *frames)
+{
+    static uint16_t depth[640 * 480];
+    const struct depth_frame frame = {depth, 640, 480, 1000, 0};
+    for (size_t i = 0; i < 640 * 480; i++)
+        depth[i] = i % 7 ? (uint16_t)(1000 + i % 640) : 0;
+    frames_put(frames, 497, &frame);
+    frames_put(frames, 498, &frame);
+}
+
+// A client finds the same bytes in it.
+static void check_large(const posed_Reply *reply, struct handlers_pieces *pieces)
+{
+    static posed_Reply back;
+    uint8_t *bytes;
+    size_t n_bytes;
+    if (wire_encode_large_reply(reply, pieces->pieces, pieces->n_pieces, &bytes, &n_bytes) != 0 ||
+        wire_decode_reply(bytes, n_bytes, &back) != 0 || back.id != reply->id ||
+        back.code != posed_Code_OK || back.which_what != reply->which_what)
+        abort();
+    for (size_t i = 0; i < pieces->n_pieces; i++) {
+        const uint32_t path[] = {reply->which_what, pieces->pieces[i].field};
+        const uint8_t *found;
+        size_t n;
+        wire_find_bytes(bytes + WIRE_MAGIC_BYTES, n_bytes - WIRE_MAGIC_BYTES, path, 2, &found, &n);
+        if (n != pieces->pieces[i].n_bytes || memcmp(found, pieces->pieces[i].bytes, n) != 0)
+            abort();
+    }
+    free(bytes);
+    free(pieces->memory);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct board *board;
@@ -42,6 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (settings_create(&settings, &config, NULL) != 0 ||
             frames_create(&frames, 2, 640, 480) != 0)
             abort();
+        put_frames(frames);
     }
     if (wire_decode_reply(data, size, &reply) == 0) {
         int n = wire_encode_reply(&reply, bytes, sizeof bytes);
@@ -50,15 +83,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (wire_decode_request(data, size, &request, &kind) != 0)
         return 0;
+    struct handlers_pieces pieces = {.memory = NULL};
     struct register_stop stop = {.deadline_mono_ns = 1}; // long past: nothing takes its time
     struct handlers handlers = {
         .board = board, .config = &config, .settings = settings, .frames = frames};
     memset(&reply, 0, sizeof reply);
     reply.id = request.id;
     const struct handlers_call call = {
-        &request, data + WIRE_MAGIC_BYTES, size - WIRE_MAGIC_BYTES, 1, &stop, &reply};
+        &request, data + WIRE_MAGIC_BYTES, size - WIRE_MAGIC_BYTES, 1, &stop, &reply, &pieces};
     handlers_run(&handlers, &call);
     handlers_close(&handlers);
+    if (pieces.n_pieces) {
+        check_large(&reply, &pieces);
+        return 0;
+    }
+    free(pieces.memory);
     int n = wire_encode_reply(&reply, bytes, sizeof bytes);
     if (n < 0 || wire_decode_reply(bytes, (size_t)n, &back) != 0 || back.id != request.id)
         abort();
