@@ -12,7 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct board *create_board(void)
 {
     struct board *board;
-    const struct board_info info = {.n_history = 300};
+    const struct board_info info = {
+        .n_history = 300,
+        .capture = {.camera = {525, 525, 319.5, 239.5, 640, 480}, .units_per_m = 1000}};
     if (board_create(&board, &info) != 0)
         abort();
     for (uint64_t seq = 0; seq < 500; seq++) {
