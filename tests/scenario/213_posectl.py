@@ -18,7 +18,11 @@ def check_running(daemon):
     where = ("--endpoint", daemon.folder)
     daemon.wait_for(lambda: len(daemon.poses) > 5, "five poses")
     assert "synth:room" in ctl(0, "status", *where).stdout
-    status = json.loads(ctl(0, "status", *where, "-o", "json").stdout)
+    # A frame that a busy machine drops is DEGRADED for its moment; another one is asked about.
+    for _ in range(20):
+        status = json.loads(ctl(0, "status", *where, "-o", "json").stdout)
+        if status["state"] == "TRACKING":
+            break
     assert status["state"] == "TRACKING" and status["captured_frames"] > 0, status
     # The same by the socket's own address.
     ctl(0, "status", "--endpoint", daemon.address("req"))

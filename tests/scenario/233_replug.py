@@ -115,10 +115,10 @@ def scenario():
     gravity = messages.Imu.FromString(imu.recv_multipart()[1]).gravity
     check(abs(gravity.y - 9.80665) < 1e-3, f"gravity {gravity}")
 
-    for _ in range(5):
+    for _ in range(15):  # until malloc's arenas, one for each session's thread, have what they need
         replug(False)
-    # Until the ring of frames for requests (30 of them) has been filled once.
-    daemon.wait_for(lambda: len(daemon.poses) > 60, "more frames than the daemon keeps")
+    # And the ring of frames for requests (30 of them) has been filled once.
+    daemon.wait_for(lambda: len(poses_with_depth()) > 40, "more frames than the daemon keeps")
     before, worst = (files(), threads(), daemon.resident_bytes()), 0
     for i in range(CYCLES):
         worst = max(worst, replug(i % (CYCLES // SILENT_CYCLES) == 0))
