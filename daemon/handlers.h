@@ -9,6 +9,7 @@
 #include "daemon/follow.h"
 #include "daemon/frames.h"
 #include "daemon/objects.h"
+#include "daemon/precedence.h"
 #include "daemon/publish.h"
 #include "daemon/settings.h"
 #include "gpu/register.h"
@@ -20,6 +21,7 @@ struct handlers {
     struct settings *settings;   // as they are now
     struct recorder *recorder;   // NULL = no recordings
     struct frames *frames;
+    struct precedence *precedence;
     struct publish *publish; // progress, NULL = nobody is told
     struct log_sink log;
     // The compute lane's own, opened by the first request that needs them.

@@ -177,6 +177,7 @@ static bool open_registration(struct handlers *handlers, posed_Reply *reply)
     config.backend = handlers->config->backend;
     config.n_threads = handlers->config->gpu.n_threads;
     config.cuda_device = handlers->config->gpu.cuda_device;
+    config.courtesy = (struct gpu_courtesy){precedence_give_way, handlers->precedence};
     config.log = handlers_log(handlers);
     int error = registration_open(&handlers->registration, &config);
     if (error)

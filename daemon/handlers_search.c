@@ -17,6 +17,7 @@ static bool open_objects(struct handlers *handlers, posed_Reply *reply)
     settings.backend = handlers->config->backend;
     settings.n_threads = handlers->config->gpu.n_threads;
     settings.cuda_device = handlers->config->gpu.cuda_device;
+    settings.courtesy = (struct gpu_courtesy){precedence_give_way, handlers->precedence};
     settings.log = handlers_log(handlers);
     int error = objects_create(&handlers->objects, &settings, handlers->config->search.folder);
     if (error)

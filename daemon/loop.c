@@ -19,6 +19,7 @@
 #define ROUND_MS     100 // the longest that a round waits for a frame
 #define HEARTBEAT_NS 1000000000
 #define SILENT_NS    1000000000 // no frame for so long: NO_INPUT
+#define WAITED_NS    2000000    // a frame that was waited for so long has a time of its own
 
 struct loop {
     const struct loop_settings *settings;
@@ -26,6 +27,7 @@ struct loop {
     struct image_sender *images;
     struct timing timing;
     uint64_t next_seq;
+    int64_t capture_ns; // of the newest frame, CLOCK_MONOTONIC
     double previous_xyzw[4];
     posed_State state; // of the newest message, or NO_INPUT
     uint32_t map_epoch;
@@ -239,6 +241,21 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     return error;
 }
 
+// Requests stand still meanwhile. The next frame is expected after as long as this one took since
+// the one before.
+static int take_frame(struct loop *loop, const struct capture_frame *frame, int64_t read_ns)
+{
+    struct precedence *precedence = loop->settings->precedence;
+    bool waited = clock_monotonic_ns() - read_ns > WAITED_NS;
+    int64_t period_ns = frame->capture_mono_ns - loop->capture_ns;
+    loop->capture_ns = frame->capture_mono_ns;
+    if (waited)
+        precedence_begin(precedence);
+    int error = on_frame(loop, frame, read_ns);
+    precedence_end(precedence, waited ? loop->capture_ns + period_ns : 0);
+    return error;
+}
+
 static void on_silence(struct loop *loop, int64_t now_ns)
 {
     if (loop->paused || now_ns - loop->last_frame_ns < SILENT_NS ||
@@ -348,7 +365,7 @@ static enum loop_end run(struct loop *loop)
         } else if (error) {
             log_to(&settings->log, LOG_LEVEL_ERROR, "the source failed: %s", strerror(-error));
             return LOOP_SOURCE_FAILED;
-        } else if (on_frame(loop, &frame, read_ns) != 0) {
+        } else if (take_frame(loop, &frame, read_ns) != 0) {
             if (backend_recover(settings->backend) != 0)
                 return LOOP_BACKEND_FAILED;
             board_set_backend(settings->board, backend_description(settings->backend));

@@ -13,6 +13,7 @@
 #include "daemon/backend.h"
 #include "daemon/board.h"
 #include "daemon/frames.h"
+#include "daemon/precedence.h"
 #include "daemon/publish.h"
 #include "proto/trajectory.h"
 
@@ -23,6 +24,7 @@ struct loop_settings {
     struct publish *publish;
     struct recorder *recorder; // NULL = none
     struct frames *frames;
+    struct precedence *precedence;
     FILE *trajectory; // NULL = none
     enum trajectory_format trajectory_format;
     const char *trajectory_path;

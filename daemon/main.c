@@ -18,6 +18,7 @@
 #include "daemon/message.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"
+#include "daemon/precedence.h"
 #include "daemon/publish.h"
 #include "daemon/requests.h"
 #include "daemon/settings.h"
@@ -37,6 +38,7 @@ struct daemon {
     struct publish *publish;
     struct requests *requests;
     struct frames *frames;
+    struct precedence precedence;
     struct recorder *recorder;
     FILE *trajectory;
 };
@@ -220,6 +222,7 @@ static int create_requests(struct daemon *daemon)
         .settings = daemon->settings,
         .recorder = daemon->recorder,
         .frames = daemon->frames,
+        .precedence = &daemon->precedence,
         .publish = daemon->publish,
         .log = daemon->sink,
     };
@@ -263,6 +266,7 @@ static enum exit_code run_loop(struct daemon *daemon)
         .publish = daemon->publish,
         .recorder = daemon->recorder,
         .frames = daemon->frames,
+        .precedence = &daemon->precedence,
         .trajectory = daemon->trajectory,
         .trajectory_format = daemon->config.trajectory_format,
         .trajectory_path = daemon->config.trajectory,

@@ -9,10 +9,10 @@
 struct worker; // opaque
 
 // `run` is called on the worker's thread for each job, also for those that still wait when the
-// worker is destroyed (the jobs themselves know that they are to end). With
-// `background` the thread, and those which its jobs start, run only where nobody else wants the
-// processor: for work that must not delay the tracking. `idle` (may be NULL) is called whenever no job waits, again every
-// few milliseconds as long as it returns true. Returns 0 or negative errno.
+// worker is destroyed (the jobs themselves know that they are to end). With `background` the
+// thread, and those which its jobs start, run only where nobody else wants the processor: for work
+// that must not delay the tracking. `idle` (may be NULL) is called whenever no job waits, again
+// every few milliseconds as long as it returns true. Returns 0 or negative errno.
 __attribute__((warn_unused_result)) int worker_create(struct worker **out, size_t n_queue,
                                                       bool background,
                                                       void (*run)(void *user, void *job),

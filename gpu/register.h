@@ -15,6 +15,7 @@
 #ifndef POSED_GPU_REGISTER_H
 #define POSED_GPU_REGISTER_H
 
+#include "gpu/courtesy.h"
 #include "gpu/gpu.h"
 #include "proto/log.h"
 #include "proto/types.h"
@@ -36,9 +37,10 @@ enum register_start {
 };
 
 struct register_config {
-    enum gpu_backend backend; // AUTO: CUDA when a device answers, else the CPU
-    uint32_t n_threads;       // CPU: 0 = all cores
-    int cuda_device;          // CUDA: -1 = the first that answers
+    enum gpu_backend backend;     // AUTO: CUDA when a device answers, else the CPU
+    uint32_t n_threads;           // CPU: 0 = all cores
+    int cuda_device;              // CUDA: -1 = the first that answers
+    struct gpu_courtesy courtesy; // towards a tracker beside it; default: none
     struct log_sink log;
 };
 

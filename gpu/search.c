@@ -51,6 +51,7 @@ int search_open(struct search **out, const struct search_settings *settings)
     int err = pool_create(&search->pool, settings->n_threads);
     if (err)
         goto fail;
+    pool_set_courtesy(search->pool, &settings->courtesy);
     search->n_threads = pool_n_threads(search->pool);
     err = -ENOTSUP;
 #ifdef POSED_SEARCH_CUDA

@@ -13,6 +13,7 @@
 #ifndef POSED_GPU_SEARCH_H
 #define POSED_GPU_SEARCH_H
 
+#include "gpu/courtesy.h"
 #include "gpu/gpu.h"
 #include "proto/log.h"
 #include "proto/types.h"
@@ -25,9 +26,10 @@ struct search;        // opaque: a device and its working memory
 struct search_object; // opaque: mesh, reference views, symmetry
 
 struct search_settings {
-    enum gpu_backend backend; // default AUTO: CUDA when a device answers, else CPU
-    uint32_t n_threads;       // CPU work: 0 = all cores
-    int cuda_device;          // -1 = the first that answers
+    enum gpu_backend backend;     // default AUTO: CUDA when a device answers, else CPU
+    uint32_t n_threads;           // CPU work: 0 = all cores
+    int cuda_device;              // -1 = the first that answers
+    struct gpu_courtesy courtesy; // towards a tracker beside it; default: none
     struct log_sink log;
 };
 

@@ -22,6 +22,7 @@ struct pool {
     _Alignas(64) _Atomic uint32_t n_done;
     void (*work)(void *context, uint32_t chunk);
     void *context;
+    struct gpu_courtesy courtesy;
 
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -50,6 +51,7 @@ static void pool_drain(struct pool *pool, uint64_t generation)
         if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket + 1,
                                                    memory_order_acquire, memory_order_acquire))
             continue;
+        gpu_give_way(&pool->courtesy);
         pool->work(pool->context, next);
         atomic_fetch_add_explicit(&pool->n_done, 1, memory_order_release);
         ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
@@ -105,8 +107,10 @@ void pool_run(struct pool *pool, void (*work)(void *context, uint32_t chunk), vo
               uint32_t n_chunks)
 {
     if (pool->n_workers == 0 || n_chunks < 2) {
-        for (uint32_t i = 0; i < n_chunks; i++)
+        for (uint32_t i = 0; i < n_chunks; i++) {
+            gpu_give_way(&pool->courtesy);
             work(context, i);
+        }
         return;
     }
     pool->work = work;
@@ -183,6 +187,16 @@ void pool_destroy(struct pool **pool)
     free(p->workers);
     free(p);
     *pool = NULL;
+}
+
+void pool_set_courtesy(struct pool *pool, const struct gpu_courtesy *courtesy)
+{
+    pool->courtesy = *courtesy;
+}
+
+void pool_give_way(const struct pool *pool)
+{
+    gpu_give_way(&pool->courtesy);
 }
 
 uint32_t pool_n_threads(const struct pool *pool)

@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "gpu/courtesy.h"
+
 struct pool;
 
 // n_threads counts the caller; 0 = one per core this process may run on
@@ -18,6 +20,11 @@ struct pool;
 __attribute__((warn_unused_result)) int pool_create(struct pool **out, uint32_t n_threads);
 void pool_destroy(struct pool **pool);
 uint32_t pool_n_threads(const struct pool *pool);
+
+// From the next pool_run on, the threads give way before each chunk. A chunk that takes longer than
+// a millisecond calls pool_give_way in between.
+void pool_set_courtesy(struct pool *pool, const struct gpu_courtesy *courtesy);
+void pool_give_way(const struct pool *pool);
 
 // Runs work(context, chunk) for every chunk in [0, n_chunks) and returns when all are done. One
 // thread at a time calls it. n_chunks < 2^20.

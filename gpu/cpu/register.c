@@ -91,8 +91,10 @@ static void for_blocks(struct work *work, void (*task)(void *work, uint32_t bloc
     if (work->parallel)
         pool_run(work->cpu->pool, task, work, n_blocks);
     else
-        for (uint32_t i = 0; i < n_blocks; i++)
+        for (uint32_t i = 0; i < n_blocks; i++) {
+            pool_give_way(work->cpu->pool);
             task(work, i);
+        }
 }
 
 // Adds the blocks' partial sums in their order.
@@ -386,6 +388,7 @@ static int cpu_open(void **out_device, const struct register_config *config)
         cpu_close(cpu);
         return rc;
     }
+    pool_set_courtesy(cpu->pool, &config->courtesy);
     *out_device = cpu;
     return 0;
 }

@@ -87,8 +87,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct handlers_pieces pieces = {.memory = NULL};
     struct register_stop stop = {.deadline_mono_ns = 1}; // long past: nothing takes its time
-    struct handlers handlers = {
-        .board = board, .config = &config, .settings = settings, .frames = frames};
+    struct precedence precedence = {0};
+    struct handlers handlers = {.board = board,
+                                .config = &config,
+                                .settings = settings,
+                                .frames = frames,
+                                .precedence = &precedence};
     memset(&reply, 0, sizeof reply);
     reply.id = request.id;
     const struct handlers_call call = {
