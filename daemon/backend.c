@@ -19,6 +19,8 @@ struct backend {
     bool is_new;              // nothing ties the next pose to the last one: a new epoch
     unsigned n_rebuilds;      // since the last good frame
     uint64_t n_frames;        // tracked
+    uint64_t n_calls;         // of backend_track
+    uint64_t seq_base;        // of them, before this tracker
 };
 
 // Where the device reads the source's frames itself, they need no copy, and cost least when the
@@ -114,6 +116,7 @@ int backend_track(struct backend *backend, const uint16_t *depth, int64_t time_n
 {
     int error = 0;
     uint32_t fail_every = backend->config->gpu_fail_every;
+    backend->n_calls++;
     if (depth) {
         error = track_frame(backend->track, depth, time_ns, out);
         if (fail_every && ++backend->n_frames % fail_every == 0 && !error)
@@ -133,6 +136,7 @@ int backend_track(struct backend *backend, const uint16_t *depth, int64_t time_n
         backend->epoch_base = backend->epoch + 1 - out->map_epoch; // wraps where it must
     backend->is_new = false;
     backend->epoch = out->map_epoch += backend->epoch_base;
+    out->reference_seq += backend->seq_base;
     backend->T_odom_camera = out->T_odom_camera;
     return error;
 }
@@ -155,6 +159,7 @@ int backend_recover(struct backend *backend)
         return -EIO;
     track_reset(backend->track, &backend->T_odom_camera);
     backend->is_new = true;
+    backend->seq_base = backend->n_calls;
     log_to(&backend->log, LOG_LEVEL_WARNING, "tracking goes on with %s",
            gpu_description(backend->gpu));
     return 0;
@@ -163,6 +168,14 @@ int backend_recover(struct backend *backend)
 void backend_reset(struct backend *backend, const struct se3 *T_odom_camera)
 {
     track_reset(backend->track, T_odom_camera);
+}
+
+int backend_set_keyframe(struct backend *backend, uint64_t *out_seq)
+{
+    int error = track_set_keyframe(backend->track, out_seq);
+    if (!error)
+        *out_seq += backend->seq_base;
+    return error;
 }
 
 struct se3 backend_pose(const struct backend *backend)

@@ -25,8 +25,9 @@ __attribute__((warn_unused_result)) int backend_open(struct backend **out,
 void backend_close(struct backend **backend);
 
 // One frame, depth NULL = a frame that was dropped before tracking. *out is filled whatever
-// happens; out->map_epoch goes on counting over device failures. Returns 0, or -EIO when the device
-// failed: the frame is LOST, and backend_recover must be called before the next one.
+// happens; out->map_epoch and reference_seq go on counting over device failures. Returns 0, or -EIO
+// when the device failed: the frame is LOST, and backend_recover must be called before the next
+// one.
 __attribute__((warn_unused_result)) int backend_track(struct backend *backend,
                                                       const uint16_t *depth, int64_t time_ns,
                                                       struct track_result *out);
@@ -37,6 +38,11 @@ __attribute__((warn_unused_result)) int backend_recover(struct backend *backend)
 
 // Forgets references and motion; the next frame starts at T_odom_camera (NULL: identity).
 void backend_reset(struct backend *backend, const struct se3 *T_odom_camera);
+
+// track_set_keyframe; *out_seq counts the calls of backend_track, as reference_seq does, over
+// device failures.
+__attribute__((warn_unused_result)) int backend_set_keyframe(struct backend *backend,
+                                                             uint64_t *out_seq);
 
 // Pose of the newest frame.
 struct se3 backend_pose(const struct backend *backend);

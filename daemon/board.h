@@ -48,7 +48,7 @@ enum board_counter {
 };
 
 // What a request wants of the frame loop, and what it says.
-enum board_command_kind { BOARD_RESET, BOARD_REPLAY };
+enum board_command_kind { BOARD_RESET, BOARD_KEYFRAME, BOARD_REPLAY };
 
 struct board_command {
     enum board_command_kind kind;
@@ -61,6 +61,7 @@ struct board_command {
 struct board_answer {
     int error;                        // 0, or negative errno of the command itself
     uint64_t next_seq;                // first frame after it
+    uint64_t keyframe_seq;            // KEYFRAME
     struct capture_playback playback; // REPLAY
 };
 

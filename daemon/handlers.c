@@ -36,6 +36,18 @@ void handlers_progress(struct handlers *handlers, uint64_t request_id, double sh
         publish_post(handlers->publish, PUBLISH_EVENT, bytes, (size_t)n);
 }
 
+void handlers_event(struct handlers *handlers, posed_Event_Kind kind, const char *text)
+{
+    posed_Event event;
+    uint8_t bytes[posed_Event_size];
+    if (!handlers->publish)
+        return;
+    message_event(board_info(handlers->board), 0, kind, text, &event);
+    int n = wire_encode(posed_Event_fields, &event, bytes, sizeof bytes);
+    if (n > 0)
+        publish_post(handlers->publish, PUBLISH_EVENT, bytes, (size_t)n);
+}
+
 static void log_remark(void *user, enum log_level level, const char *line)
 {
     const struct handlers *handlers = user;
@@ -120,32 +132,6 @@ static void get_trajectory(const struct handlers *handlers, const posed_GetTraje
     page->end = seq >= next;
 }
 
-static void get_params(const struct handlers *handlers, const posed_GetParams *request,
-                       posed_Reply *reply)
-{
-    posed_Params *params = &reply->what.get_params;
-    static struct config defaults, now; // large, and one thread alone comes here
-    config_default(&defaults);
-    settings_get(handlers->settings, &now);
-    for (size_t i = 0; i < config_n_keys(); i++) {
-        posed_Params_Param *param = &params->params[params->params_count];
-        char text[CONFIG_TEXT_MAX];
-        config_key_name(i, text, sizeof text);
-        if (strncmp(text, request->prefix, strlen(request->prefix)) != 0)
-            continue;
-        wire_copy_text(param->name, sizeof param->name, text);
-        config_key_value(&now, i, text, sizeof text);
-        wire_copy_text(param->value, sizeof param->value, text);
-        config_key_value(&defaults, i, text, sizeof text);
-        wire_copy_text(param->default_value, sizeof param->default_value, text);
-        wire_copy_text(param->origin, sizeof param->origin, now.origin[i]);
-        params->params_count++;
-    }
-    if (params->params_count == 0)
-        handlers_fail(reply, posed_Code_NOT_FOUND, "get_params.prefix", "no key begins with \"%s\"",
-                      request->prefix);
-}
-
 enum handlers_lane handlers_lane(uint32_t kind)
 {
     switch (kind) {
@@ -153,6 +139,7 @@ enum handlers_lane handlers_lane(uint32_t kind)
     case posed_Request_set_pose_tag:
     case posed_Request_get_depth_tag:
     case posed_Request_get_cloud_tag:
+    case posed_Request_set_keyframe_tag:
     case posed_Request_replay_tag:
     case posed_Request_start_recording_tag:
     case posed_Request_stop_recording_tag:
@@ -196,11 +183,13 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
         return;
     case posed_Request_reset_tag:
     case posed_Request_set_pose_tag:
+    case posed_Request_set_keyframe_tag:
     case posed_Request_replay_tag:
         handlers_command(handlers, call);
         return;
     case posed_Request_get_params_tag:
-        get_params(handlers, &request->what.get_params, reply);
+    case posed_Request_set_params_tag:
+        handlers_params(handlers, call);
         return;
     case posed_Request_get_depth_tag:
     case posed_Request_get_cloud_tag:

@@ -72,6 +72,9 @@ handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const char
 void handlers_progress(struct handlers *handlers, uint64_t request_id, double share,
                        const char *stage);
 
+// Tells the topic `event` of something that a request has changed.
+void handlers_event(struct handlers *handlers, posed_Event_Kind kind, const char *text);
+
 // A log that speaks of a client's input: one remark, not an error of the daemon.
 struct log_sink handlers_log(struct handlers *handlers);
 
@@ -86,6 +89,7 @@ __attribute__((warn_unused_result)) int handlers_kept_frame(const struct handler
 // The handlers that have a file of their own.
 void handlers_command(struct handlers *handlers, const struct handlers_call *call);
 void handlers_frame(struct handlers *handlers, const struct handlers_call *call);
+void handlers_params(struct handlers *handlers, const struct handlers_call *call);
 void handlers_register(struct handlers *handlers, const struct handlers_call *call);
 void handlers_search(struct handlers *handlers, const struct handlers_call *call);
 void handlers_record(struct handlers *handlers, const struct handlers_call *call);

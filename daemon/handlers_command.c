@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the frame loop does on request: Reset, SetPose, Replay.
+// What the frame loop does on request: Reset, SetPose, SetKeyframe, Replay.
 #include <errno.h>
 #include <stdio.h>
 
@@ -51,6 +51,22 @@ static void set_pose(const struct handlers *handlers, const struct handlers_call
     }
     if (run(handlers, &command, call, &answer))
         call->reply->what.set_pose.next_seq = answer.next_seq;
+}
+
+static void set_keyframe(const struct handlers *handlers, const struct handlers_call *call)
+{
+    const struct board_command command = {.kind = BOARD_KEYFRAME};
+    struct board_answer answer;
+    if (!run(handlers, &command, call, &answer))
+        return;
+    if (answer.error == 0)
+        call->reply->what.set_keyframe.seq = answer.keyframe_seq;
+    else if (answer.error == -EINVAL)
+        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
+                      "frames are aligned to the previous one (tracker.reference)");
+    else
+        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
+                      "the newest frame has no pose");
 }
 
 static void replay(const struct handlers *handlers, const struct handlers_call *call)
@@ -123,6 +139,9 @@ void handlers_command(struct handlers *handlers, const struct handlers_call *cal
         return;
     case posed_Request_set_pose_tag:
         set_pose(handlers, call);
+        return;
+    case posed_Request_set_keyframe_tag:
+        set_keyframe(handlers, call);
         return;
     case posed_Request_replay_tag:
         replay(handlers, call);

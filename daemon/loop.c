@@ -316,6 +316,11 @@ static void run_command(struct loop *loop)
             command.T_odom_camera = backend_pose(loop->settings->backend);
         reset(loop, &command.T_odom_camera, "reset on request");
         break;
+    case BOARD_KEYFRAME:
+        answer.error = backend_set_keyframe(loop->settings->backend, &answer.keyframe_seq);
+        if (!answer.error)
+            send_event(loop, posed_Event_Kind_KEYFRAME, "keyframe on request");
+        break;
     case BOARD_REPLAY:
         control_replay(loop, &command, &answer);
         break;

@@ -143,6 +143,17 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     track->map_epoch++;
 }
 
+int track_set_keyframe(struct track *track, uint64_t *out_seq)
+{
+    if (track->settings.reference != TRACK_REFERENCE_KEYFRAME)
+        return -EINVAL;
+    if (!track->pose_known || track->lost)
+        return -ENODATA;
+    track->reference = track->previous;
+    *out_seq = track->slots[track->reference].seq;
+    return 0;
+}
+
 const struct gpu_frame *track_newest_frame(const struct track *track)
 {
     const struct slot *slot = &track->slots[track->newest];

@@ -104,6 +104,11 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out);
 // Forgets references and motion; the next frame starts at T_odom_camera (NULL: identity).
 void track_reset(struct track *track, const struct se3 *T_odom_camera);
 
+// Reference keyframe: the newest frame that has a pose becomes it now, whatever the rules say; its
+// number as in reference_seq. Returns 0, -EINVAL (the reference is the previous frame) or -ENODATA
+// (no frame yet, or the newest one is lost); *out_seq is then untouched.
+__attribute__((warn_unused_result)) int track_set_keyframe(struct track *track, uint64_t *out_seq);
+
 // The newest prepared frame (for depth and normals on the wire), NULL before the first. Valid until
 // the next track_frame.
 const struct gpu_frame *track_newest_frame(const struct track *track);

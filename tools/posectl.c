@@ -238,19 +238,8 @@ static int run_trajectory(struct posectl *ctl, int argc, char **argv)
     return (int)(result ? result : closed);
 }
 
-static int run_params(struct posectl *ctl, int argc, char **argv)
+static void print_params(const struct posectl *ctl, const posed_Params *params)
 {
-    static const struct argp argp = {.parser = posectl_option,
-                                     .children = posectl_common,
-                                     .doc =
-                                         "Shows the settings in force and where they come from."};
-    posed_Request request = posed_Request_init_zero;
-    posectl_parse(ctl, &argp, argc, argv);
-    request.which_what = posed_Request_get_params_tag;
-    enum posectl_exit result = posectl_request(ctl, &request, &reply);
-    if (result)
-        return (int)result;
-    const posed_Params *params = &reply.what.get_params;
     json_t *all = ctl->json ? json_object() : NULL;
     for (pb_size_t i = 0; i < params->params_count; i++) {
         const posed_Params_Param *p = &params->params[i];
@@ -263,6 +252,87 @@ static int run_params(struct posectl *ctl, int argc, char **argv)
     }
     if (all)
         posectl_print_json(stdout, all, false);
+}
+
+static int run_params(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp argp = {.parser = posectl_option,
+                                     .children = posectl_common,
+                                     .doc =
+                                         "Shows the settings in force and where they come from."};
+    posed_Request request = posed_Request_init_zero;
+    posectl_parse(ctl, &argp, argc, argv);
+    request.which_what = posed_Request_get_params_tag;
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    if (result)
+        return (int)result;
+    print_params(ctl, &reply.what.get_params);
+    return (int)posectl_close(ctl, stdout);
+}
+
+static posed_SetParams assignments;
+
+static error_t on_set_option(int key, char *arg, struct argp_state *state)
+{
+    const size_t max = sizeof assignments.params / sizeof assignments.params[0];
+    posed_SetParams_Assignment *a = &assignments.params[assignments.params_count % max];
+    const char *equal = arg ? strchr(arg, '=') : NULL;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (!equal || equal == arg || (size_t)(equal - arg) >= sizeof a->name ||
+            strlen(equal + 1) >= sizeof a->value)
+            argp_error(state, "%s: SECTION.KEY=VALUE is wanted", arg);
+        if (assignments.params_count == max)
+            argp_error(state, "more than %zu settings", max);
+        snprintf(a->name, sizeof a->name, "%.*s", (int)(equal - arg), arg);
+        snprintf(a->value, sizeof a->value, "%s", equal + 1);
+        assignments.params_count++;
+        return 0;
+    case ARGP_KEY_END:
+        if (assignments.params_count == 0)
+            argp_error(state, "SECTION.KEY=VALUE is wanted");
+        return 0;
+    }
+    return posectl_option(key, arg, state);
+}
+
+static int run_set(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp argp = {
+        .parser = on_set_option,
+        .args_doc = "SECTION.KEY=VALUE...",
+        .children = posectl_common,
+        .doc = "Changes settings of the running posed, all of these or none. Few may change while "
+               "it runs (log.*, requests.deadline_ms), and a restart goes back to the files."};
+    posed_Request request = posed_Request_init_zero;
+    posectl_parse(ctl, &argp, argc, argv);
+    request.which_what = posed_Request_set_params_tag;
+    request.what.set_params = assignments;
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    if (result)
+        return (int)result;
+    print_params(ctl, &reply.what.set_params);
+    return (int)posectl_close(ctl, stdout);
+}
+
+static int run_keyframe(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp argp = {.parser = posectl_option,
+                                     .children = posectl_common,
+                                     .doc = "Makes the newest frame the keyframe that the next "
+                                            "ones are aligned to."};
+    posed_Request request = posed_Request_init_zero;
+    posectl_parse(ctl, &argp, argc, argv);
+    request.deadline_ms = ctl->timeout_ms;
+    request.which_what = posed_Request_set_keyframe_tag;
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    if (result)
+        return (int)result;
+    uint64_t seq = reply.what.set_keyframe.seq;
+    if (ctl->json)
+        posectl_print_json(stdout, json_pack("{s:I}", "seq", (json_int_t)seq), false);
+    else
+        printf("frame %" PRIu64 " is the keyframe\n", seq);
     return (int)posectl_close(ctl, stdout);
 }
 
@@ -277,7 +347,9 @@ static const struct {
     {"get", posectl_get, "depth -o FILE.png, cloud -o FILE.ply: a frame that is still kept"},
     {"replay", posectl_replay, "pause, resume, step, rate X, seek T: a recording like a tape"},
     {"reset", run_reset, "start the tracking afresh"},
+    {"keyframe", run_keyframe, "make the newest frame the keyframe"},
     {"params", run_params, "the settings in force"},
+    {"set", run_set, "SECTION.KEY=VALUE: change a setting while it runs"},
     {"record", posectl_record, "start NAME, stop, list: recordings of what the camera sees"},
     {"doctor", posectl_doctor, "what this machine lacks, and what to do about it"},
     {"register", posectl_register, "the transform between two point clouds; --local"},

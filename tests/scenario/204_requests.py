@@ -6,7 +6,26 @@ from harness import check, messages, requests
 LOOP_FRAMES = 300
 
 
+def check_keyframe():
+    """A camera that stands still keeps its keyframe, unless it is told to take another."""
+    daemon = harness.Daemon("synth:room-still", "--loop", "--reference", "keyframe", speed=1)
+    daemon.wait_for(lambda: len(daemon.poses) > 10, "ten poses")
+    tracked = [p for p in daemon.poses if harness.state_name(p) == "TRACKING"]
+    check(len({p.reference_seq for p in tracked}) == 1, f"{[p.reference_seq for p in tracked]}")
+    reply = daemon.request(set_keyframe=requests.SetKeyframe())
+    check(reply.code == requests.OK, f"SetKeyframe: {reply.message}")
+    seq = reply.set_keyframe.seq
+    check(seq > tracked[0].reference_seq, f"SetKeyframe: {seq}")
+    daemon.wait_for(lambda: len(daemon.poses) > seq + 5, "frames after it")
+    used = {p.reference_seq for p in daemon.poses[seq + 1:] if harness.state_name(p) == "TRACKING"}
+    check(used == {seq}, f"keyframe {seq}, but aligned to {used}")
+    check(any(e.kind == messages.Event.KEYFRAME and "request" in e.message for e in daemon.events),
+          "an event says so")
+    daemon.stop()
+
+
 def scenario():
+    check_keyframe()
     daemon = harness.Daemon("synth:room-straight", "--loop", speed=2)
     daemon.wait_for(lambda: len(daemon.poses) > 60, "60 poses")
 
@@ -70,6 +89,9 @@ def scenario():
     start = reply.reset.next_seq
     daemon.wait_for(lambda: len(daemon.poses) > start + 5, "frames after the second reset")
     check(harness.distance_m(daemon.poses[start - 1], daemon.poses[start]) < 1e-9, "keep_pose")
+
+    reply = daemon.request(set_keyframe=requests.SetKeyframe())
+    check(reply.code == requests.FAILED_PRECONDITION, f"SetKeyframe without keyframes: {reply}")
 
     daemon.wait_for(lambda: len(daemon.poses) > LOOP_FRAMES + 20, "the second round")
     daemon.stop()

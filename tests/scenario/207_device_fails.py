@@ -25,6 +25,7 @@ def scenario():
             if seq + 1 < N_FRAMES:
                 check(poses[seq + 1].map_epoch == poses[seq].map_epoch + 1, f"epoch after {seq}")
                 check(harness.same_pose(poses[seq + 1], poses[seq]), f"start after {seq}")
+                check(poses[seq + 2].reference_seq == seq + 1, f"reference after {seq}")
                 check(harness.state_name(poses[seq + 2]) == "TRACKING", f"no tracking after {seq}")
         changes = [e for e in daemon.events if e.kind == messages.Event.BACKEND_CHANGED]
         check(len(changes) == len(failed), f"{len(changes)} events of {len(failed)} failures")

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import harness
-from harness import messages
+from harness import messages, requests
 
 LIVE = ("--loop", "--set", "tracker.iterations=3,3,3")
 
@@ -16,6 +16,11 @@ LIVE = ("--loop", "--set", "tracker.iterations=3,3,3")
 def posed(*arguments, environment=None):
     return subprocess.run([harness.BINARY + "/bin/posed", *arguments], capture_output=True,
                           text=True, timeout=60, env={**os.environ, **(environment or {})})
+
+
+def posectl(daemon, *arguments):
+    return subprocess.run([harness.BINARY + "/bin/posectl", *arguments, "-e", daemon.folder],
+                          capture_output=True, text=True, timeout=60)
 
 
 def write(path, text):
@@ -86,6 +91,53 @@ def check_reload():
     daemon.stop()
 
 
+def set_params(daemon, *pairs):
+    return daemon.request(set_params=requests.SetParams(
+        params=[requests.SetParams.Assignment(name=name, value=value) for name, value in pairs]))
+
+
+def check_set_params():
+    """What SIGHUP may change, on request: all of it or none, until the files are read again."""
+    path = harness.SCRATCH + "/set.conf"
+    write(path, "[log]\nlevel = warning\n")
+    daemon = harness.Daemon("synth:room", "-c", path, *LIVE, speed=1)
+    daemon.wait_for(lambda: daemon.poses, "first pose")
+    reply = set_params(daemon, ("log.level", "notice"), ("requests.deadline_ms", "1234"))
+    assert reply.code == requests.OK, reply
+    now = {p.name: (p.value, p.origin) for p in reply.set_params.params}
+    assert now == {"log.level": ("notice", "SetParams"),
+                   "requests.deadline_ms": ("1234", "SetParams")}, now
+    for name, value, code, field in (
+            ("log.level", "deafening", requests.INVALID_ARGUMENT, "value"),
+            ("requests.deadline_ms", "0", requests.INVALID_ARGUMENT, "value"),
+            ("log.levle", "info", requests.NOT_FOUND, "name"),
+            ("tracker.iterations", "1,1,1", requests.FAILED_PRECONDITION, "name")):
+        reply = set_params(daemon, ("log.rate_hz", "7"), (name, value))
+        assert (reply.code, reply.field) == (code, f"set_params.params[1].{field}"), reply
+        assert name in reply.message, reply
+    assert set_params(daemon).field == "set_params.params"
+
+    def in_force(name):
+        reply = daemon.request(get_params=requests.GetParams(prefix=name))
+        return reply.get_params.params[0].value
+
+    assert in_force("log.rate_hz") == "0", "a part of what was refused"
+    # The log obeys.
+    assert "on request" in daemon.log(), "at level notice a change is logged"
+    done = posectl(daemon, "set", "log.level=error", "-o", "json")
+    assert json.loads(done.stdout)["log.level"]["value"] == "error", done
+    said = daemon.log()
+    assert posectl(daemon, "set", "log.format=json").returncode == 0
+    assert daemon.log() == said, "a notice at level error"
+    assert posectl(daemon, "set", "log.level").returncode == 2
+    done = posectl(daemon, "set", "gpu.threads=1")
+    assert done.returncode == 1 and "FAILED_PRECONDITION" in done.stderr, done
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.wait_for(lambda: in_force("log.level") == "warning", "the file's level")
+    assert in_force("requests.deadline_ms") == "5000"
+    daemon.stop()
+
+
 def check_stop_while_waiting():
     """A signal ends a daemon that still waits for its first subscriber."""
     daemon = harness.Daemon("synth:room", "--set", "publish.wait_subscriber_s=60", collect=False)
@@ -113,6 +165,7 @@ def scenario():
     check_sources_of_settings()
     check_one_per_run_dir()
     check_reload()
+    check_set_params()
     check_stop_while_waiting()
     check_json_log()
 

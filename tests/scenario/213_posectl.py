@@ -51,6 +51,7 @@ def check_running(daemon):
 
     assert "reset before frame" in ctl(0, "reset", *where).stdout
     assert json.loads(ctl(0, "reset", "-k", "-o", "json", *where).stdout)["next_seq"] > 0
+    assert "FAILED_PRECONDITION" in ctl(1, "keyframe", *where).stderr
     params = json.loads(ctl(0, "params", "-o", "json", *where).stdout)
     assert params["capture.loop"]["value"] == "true", params["capture.loop"]
 

@@ -24,6 +24,7 @@ struct capture {
 struct track {
     struct se3 T;
     uint32_t epoch;
+    uint64_t next_seq;
 };
 
 static struct gpu devices[64];
@@ -134,7 +135,7 @@ int track_create(struct track **out, struct gpu *gpu, const struct track_setting
     (void)settings;
     (void)log;
     *out = &trackers[n_trackers++];
-    **out = (struct track){se3_identity(), 0};
+    **out = (struct track){se3_identity(), 0, 0};
     return 0;
 }
 
@@ -150,6 +151,7 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
     (void)depth;
     (void)time_ns;
     memset(out, 0, sizeof *out);
+    out->reference_seq = track->next_seq++;
     if (fails) {
         out->state = TRACK_STATE_LOST;
         return -EIO;
@@ -173,6 +175,14 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
 {
     track->T = *T_odom_camera;
     track->epoch++; // as the real one does
+}
+
+int track_set_keyframe(struct track *track, uint64_t *out_seq)
+{
+    if (track->next_seq == 0)
+        return -ENODATA;
+    *out_seq = track->next_seq - 1;
+    return 0;
 }
 
 const struct gpu_frame *track_newest_frame(const struct track *track)
@@ -214,8 +224,13 @@ static void check_recovery(enum config_gpu_error on_error, const char *expected)
     assert_int_equal(backend_recover(backend), 0);
     assert_string_equal(backend_description(backend), expected);
     assert_int_equal(n_open, 1);
+    assert_int_equal(backend_set_keyframe(backend, &(uint64_t){0}), -ENODATA);
     assert_int_equal(backend_track(backend, depth, 3, &result), 0);
     assert_true(result.T_odom_camera.t_m[0] == 0.03); // from the last pose on
+    assert_int_equal(result.reference_seq, 3);
+    uint64_t seq = 0;
+    assert_int_equal(backend_set_keyframe(backend, &seq), 0);
+    assert_int_equal(seq, 3);
     assert_int_equal(result.map_epoch, 1);
     backend_close(&backend);
     assert_null(backend);
