@@ -218,21 +218,29 @@ int klg_decode(struct klg_inflate *unpacker, const void *data, size_t n_bytes, s
     return 0;
 }
 
-// <file>.calibration.txt, or the default.
+// <file>.calibration.txt, or the default when there is none. Not through a link: the user named the
+// log, whoever made the log named this.
 static int read_camera(const char *path, const struct capture_settings *settings,
                        struct capture_info *out_info)
 {
     char name[1024];
     snprintf(name, sizeof name, "%s.calibration.txt", path);
     out_info->camera = default_camera;
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return 0;
     char text[4096];
     double units_per_m = 0;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
+    struct stat st;
+    int fd = open(name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    bool good = n >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    if (fd >= 0)
+        close(fd);
+    if (!good) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: a link, no regular file, or unreadable", name);
+        return -EINVAL;
+    }
+    text[n] = '\0';
     struct intrinsics camera;
     int err = sidecar_parse_calibration(text, name, &settings->log, &camera, &units_per_m);
     if (err)

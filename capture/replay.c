@@ -163,6 +163,9 @@ static int compare_ns(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+// Times go up to 9e18 ns; three years more still fit.
+#define LONGEST_PERIOD_NS INT64_C(100000000000000000)
+
 // Median over (at most) the first 1024 steps of the round.
 static int64_t median_period_ns(const struct replay *replay)
 {
@@ -175,7 +178,7 @@ static int64_t median_period_ns(const struct replay *replay)
     if (n == 0)
         return unknown_ns;
     qsort(periods_ns, n, sizeof *periods_ns, compare_ns);
-    return periods_ns[n / 2];
+    return periods_ns[n / 2] < LONGEST_PERIOD_NS ? periods_ns[n / 2] : LONGEST_PERIOD_NS;
 }
 
 // Which entries are played: those within start and duration, every step-th.
