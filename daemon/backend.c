@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "gpu/residual.h"
 #include "proto/se3.h"
 
 struct backend {
@@ -192,4 +193,18 @@ int backend_read_maps(struct backend *backend, float *out)
 {
     const struct gpu_frame *frame = track_newest_frame(backend->track);
     return frame ? gpu_frame_read(backend->gpu, frame, 0, out) : -ENODATA;
+}
+
+int backend_read_residual(struct backend *backend, const float *maps, float *scratch, float *out_m)
+{
+    const struct gpu_frame *frame, *reference;
+    struct se3 T_reference_frame;
+    if (!track_newest_pair(backend->track, &frame, &reference, &T_reference_frame))
+        return -ENODATA;
+    int error = gpu_frame_read(backend->gpu, reference, 0, scratch);
+    if (error)
+        return error;
+    residual_image(&backend->gpu_settings.camera, &backend->config->track.align, maps, scratch,
+                   &T_reference_frame, out_m);
+    return 0;
 }

@@ -53,4 +53,10 @@ const char *backend_description(const struct backend *backend);
 // Returns 0, -ENODATA before the first frame, or -EIO.
 __attribute__((warn_unused_result)) int backend_read_maps(struct backend *backend, float *out);
 
+// Residuals of the newest frame on its reference, as residual_image has them. `maps` holds what
+// backend_read_maps has just read, `scratch` has room for as much. Returns 0, -ENODATA when the
+// frame was not aligned to anything, or -EIO.
+__attribute__((warn_unused_result)) int
+backend_read_residual(struct backend *backend, const float *maps, float *scratch, float *out_m);
+
 #endif

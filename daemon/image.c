@@ -4,14 +4,19 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/wire.h"
+
+#define CLOUD_FIELDS 6 // x y z and the normal
 
 struct image_sender {
     const struct board_info *info;
     size_t n_px;
-    uint16_t *depth_mm; // NULL until wanted
-    float *maps, *normals;
+    uint16_t *depth_mm; // NULL until wanted, here and below
+    float *maps;        // of the newest frame
+    float *scratch;     // of its reference
+    float *out;         // what is sent: normals, residuals, points with normals
 };
 
 int image_create(struct image_sender **out, const struct board_info *info)
@@ -31,7 +36,8 @@ void image_destroy(struct image_sender **sender)
         return;
     free((*sender)->depth_mm);
     free((*sender)->maps);
-    free((*sender)->normals);
+    free((*sender)->scratch);
+    free((*sender)->out);
     free(*sender);
     *sender = NULL;
 }
@@ -74,27 +80,91 @@ static void send_depth(struct image_sender *sender, struct publish *publish,
                 sender->depth_mm);
 }
 
-static void send_normals(struct image_sender *sender, struct publish *publish,
-                         struct backend *backend, const struct depth_frame *frame, uint64_t seq)
+// Normals and residuals share `out`: each is sent (copied) before the next is made.
+static void send_normals(const struct image_sender *sender, struct publish *publish,
+                         const struct depth_frame *frame, uint64_t seq)
+{
+    for (size_t i = 0; i < sender->n_px; i++)
+        for (size_t k = 0; k < 3; k++)
+            sender->out[3 * i + k] = sender->maps[4 * i + k];
+    send_pixels(sender, publish, PUBLISH_NORMALS, "32FC3", 3 * sizeof *sender->out, frame, seq,
+                sender->out);
+}
+
+static void send_residual(struct image_sender *sender, struct publish *publish,
+                          struct backend *backend, const struct depth_frame *frame, uint64_t seq)
+{
+    if (!sender->scratch)
+        sender->scratch = malloc(sender->n_px * 4 * sizeof *sender->scratch);
+    if (sender->scratch &&
+        backend_read_residual(backend, sender->maps, sender->scratch, sender->out) == 0)
+        send_pixels(sender, publish, PUBLISH_RESIDUAL, "32FC1", sizeof *sender->out, frame, seq,
+                    sender->out);
+}
+
+static void send_cloud(const struct image_sender *sender, struct publish *publish,
+                       const struct depth_frame *frame, uint64_t seq)
+{
+    static const char *const names[CLOUD_FIELDS] = {"x",        "y",        "z",
+                                                    "normal_x", "normal_y", "normal_z"};
+    const struct intrinsics *camera = &sender->info->capture.camera;
+    uint8_t head[WIRE_CLOUD_HEADER_MAX_BYTES];
+    posed_PointCloud cloud = {
+        .has_timestamp = true,
+        .timestamp = wire_timestamp(frame->time_ns),
+        .has_pose = true,
+        .pose = {true, {0, 0, 0}, true, {0, 0, 0, 1}},
+        .point_stride = CLOUD_FIELDS * sizeof(float),
+        .fields_count = CLOUD_FIELDS,
+        .seq = seq,
+    };
+    wire_copy_text(cloud.frame_id, sizeof cloud.frame_id, sender->info->camera_frame);
+    for (uint32_t i = 0; i < CLOUD_FIELDS; i++) {
+        strcpy(cloud.fields[i].name, names[i]);
+        cloud.fields[i].offset = i * (uint32_t)sizeof(float);
+        cloud.fields[i].type = posed_PackedElementField_NumericType_FLOAT32;
+    }
+    float *out = sender->out;
+    for (uint32_t v = 0; v < camera->height_px; v++)
+        for (uint32_t u = 0; u < camera->width_px; u++) {
+            const float *px = sender->maps + 4 * ((size_t)v * camera->width_px + u);
+            if (!(px[3] > 0))
+                continue;
+            out[0] = (float)((u - camera->cx_px) / camera->fx_px) * px[3];
+            out[1] = (float)((v - camera->cy_px) / camera->fy_px) * px[3];
+            out[2] = px[3];
+            memcpy(out + 3, px, 3 * sizeof *out);
+            out += CLOUD_FIELDS;
+        }
+    size_t n_bytes = (size_t)(out - sender->out) * sizeof *out;
+    int n = wire_encode_cloud_header(&cloud, n_bytes, head, sizeof head);
+    if (n > 0)
+        publish_send_pieces(publish, PUBLISH_CLOUD, head, (size_t)n, sender->out, n_bytes);
+}
+
+static bool read_maps(struct image_sender *sender, struct backend *backend)
 {
     if (!sender->maps)
         sender->maps = malloc(sender->n_px * 4 * sizeof *sender->maps);
-    if (!sender->normals)
-        sender->normals = malloc(sender->n_px * 3 * sizeof *sender->normals);
-    if (!sender->maps || !sender->normals || backend_read_maps(backend, sender->maps) != 0)
-        return;
-    for (size_t i = 0; i < sender->n_px; i++)
-        for (size_t k = 0; k < 3; k++)
-            sender->normals[3 * i + k] = sender->maps[4 * i + k];
-    send_pixels(sender, publish, PUBLISH_NORMALS, "32FC3", 3 * sizeof *sender->normals, frame, seq,
-                sender->normals);
+    if (!sender->out)
+        sender->out = malloc(sender->n_px * CLOUD_FIELDS * sizeof *sender->out);
+    return sender->maps && sender->out && backend_read_maps(backend, sender->maps) == 0;
 }
 
 void image_send(struct image_sender *sender, struct publish *publish, struct backend *backend,
                 const struct depth_frame *frame, uint64_t seq)
 {
+    bool normals = publish_wants(publish, PUBLISH_NORMALS);
+    bool residual = publish_wants(publish, PUBLISH_RESIDUAL);
+    bool cloud = publish_wants(publish, PUBLISH_CLOUD);
     if (publish_wants(publish, PUBLISH_DEPTH))
         send_depth(sender, publish, frame, seq);
-    if (publish_wants(publish, PUBLISH_NORMALS) && backend)
-        send_normals(sender, publish, backend, frame, seq);
+    if (!(normals || residual || cloud) || !backend || !read_maps(sender, backend))
+        return;
+    if (normals)
+        send_normals(sender, publish, frame, seq);
+    if (residual)
+        send_residual(sender, publish, backend, frame, seq);
+    if (cloud)
+        send_cloud(sender, publish, frame, seq);
 }

@@ -17,7 +17,8 @@
 
 // No name is a prefix of another: subscriptions are prefixes.
 static const char *const topic_names[PUBLISH_N_TOPICS] = {
-    "pose", "tf", "calib", "status", "timing", "event", "imu", "log", "object", "depth", "normals",
+    "pose", "tf",     "calib", "status",  "timing",   "event", "imu",
+    "log",  "object", "depth", "normals", "residual", "cloud",
 };
 
 struct kept {

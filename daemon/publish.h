@@ -25,6 +25,8 @@ enum publish_topic {
     PUBLISH_OBJECT,
     PUBLISH_DEPTH, // from here on: on img
     PUBLISH_NORMALS,
+    PUBLISH_RESIDUAL,
+    PUBLISH_CLOUD,
     PUBLISH_N_TOPICS,
 };
 

@@ -41,6 +41,8 @@ struct track {
     struct log_sink log;
     struct slot slots[N_SLOTS];
     int newest, reference, previous; // indices of slots; reference may equal previous
+    int aligned_to;                  // slot that the newest frame was aligned to, -1 = none
+    struct se3 T_aligned_newest;     // then
     uint64_t next_seq;
 
     double level_px; // pixels of the finest level that is aligned
@@ -133,6 +135,7 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     for (int i = 0; i < N_SLOTS; i++)
         track->slots[i].filled = false;
     track->newest = track->reference = track->previous = 0;
+    track->aligned_to = -1;
     track->T_odom_camera = T_odom_camera ? se3_normalized(T_odom_camera) : se3_identity();
     memset(track->covariance, 0, sizeof track->covariance);
     memset(track->velocity, 0, sizeof track->velocity);
@@ -158,6 +161,17 @@ const struct gpu_frame *track_newest_frame(const struct track *track)
 {
     const struct slot *slot = &track->slots[track->newest];
     return slot->filled ? slot->frame : NULL;
+}
+
+bool track_newest_pair(const struct track *track, const struct gpu_frame **out_frame,
+                       const struct gpu_frame **out_reference, struct se3 *out_T_reference_frame)
+{
+    if (track->aligned_to < 0)
+        return false;
+    *out_frame = track->slots[track->newest].frame;
+    *out_reference = track->slots[track->aligned_to].frame;
+    *out_T_reference_frame = track->T_aligned_newest;
+    return true;
 }
 
 // Where the camera would be `seconds` after the last valid pose if it moved on as it did.
@@ -411,6 +425,8 @@ static void accept(struct track *track, struct candidate *c, double seconds,
         track->velocity[i] = gap || track->lost ? 0 : track->velocity[i] / seconds;
     track->T_odom_camera = c->T_odom_camera;
     keep_newest(track);
+    track->aligned_to = (int)(c->reference - track->slots);
+    track->T_aligned_newest = se3_between(&c->reference->T_odom_camera, &c->T_odom_camera);
     out->new_keyframe = replaces_reference(track, c);
     out->reference_seq = c->reference->seq;
     if (out->new_keyframe)
@@ -489,6 +505,7 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
          has_reference && (track->newest == track->reference || track->newest == track->previous);)
         track->newest++;
     track->slots[track->newest].seq = track->next_seq++;
+    track->aligned_to = -1;
     int rc = has_reference ? follow(track, depth, time_ns, out) : start(track, depth, time_ns, out);
     if (rc < 0) {
         result_lost(track, TRACK_REASON_DEVICE, out);

@@ -113,6 +113,11 @@ __attribute__((warn_unused_result)) int track_set_keyframe(struct track *track, 
 // the next track_frame.
 const struct gpu_frame *track_newest_frame(const struct track *track);
 
+// The newest frame and the reference that it was aligned to, with the pose that came of it. Returns
+// false when it has none (the first one, lost). Valid until the next track_frame.
+bool track_newest_pair(const struct track *track, const struct gpu_frame **out_frame,
+                       const struct gpu_frame **out_reference, struct se3 *out_T_reference_frame);
+
 const char *track_state_name(enum track_state state);    // "TRACKING"
 const char *track_reason_text(enum track_reason reason); // one line for a person
 

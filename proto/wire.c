@@ -27,16 +27,27 @@ int wire_decode(const pb_msgdesc_t *fields, const uint8_t *bytes, size_t n_bytes
     return pb_decode(&stream, fields, out) ? 0 : -EBADMSG;
 }
 
-int wire_encode_image_header(const posed_RawImage *image, size_t n_data_bytes, uint8_t *out,
-                             size_t size_bytes)
+static int encode_header(const pb_msgdesc_t *fields, const void *message, size_t n_data_bytes,
+                         uint8_t *out, size_t size_bytes)
 {
-    const uint32_t data_field = 6; // RawImage.data
+    const uint32_t data_field = 6; // RawImage.data, PointCloud.data
     pb_ostream_t stream = pb_ostream_from_buffer(out, size_bytes);
-    if (!pb_encode(&stream, posed_RawImage_fields, image) ||
-        !pb_encode_tag(&stream, PB_WT_STRING, data_field) ||
+    if (!pb_encode(&stream, fields, message) || !pb_encode_tag(&stream, PB_WT_STRING, data_field) ||
         !pb_encode_varint(&stream, n_data_bytes))
         return -EMSGSIZE;
     return (int)stream.bytes_written;
+}
+
+int wire_encode_image_header(const posed_RawImage *image, size_t n_data_bytes, uint8_t *out,
+                             size_t size_bytes)
+{
+    return encode_header(posed_RawImage_fields, image, n_data_bytes, out, size_bytes);
+}
+
+int wire_encode_cloud_header(const posed_PointCloud *cloud, size_t n_data_bytes, uint8_t *out,
+                             size_t size_bytes)
+{
+    return encode_header(posed_PointCloud_fields, cloud, n_data_bytes, out, size_bytes);
 }
 
 // Returns 0, -EPROTO or -EPROTONOSUPPORT.

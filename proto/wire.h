@@ -21,6 +21,7 @@
 #define WIRE_REQUEST_MAX_BYTES      65536 // framing included
 #define WIRE_REPLY_MAX_BYTES        (WIRE_MAGIC_BYTES + posed_Reply_size)
 #define WIRE_IMAGE_HEADER_MAX_BYTES (posed_RawImage_size + 12)
+#define WIRE_CLOUD_HEADER_MAX_BYTES (posed_PointCloud_size + 12)
 
 // Covariance on the diagonal [m^2, rad^2] of a pose that is LOST: "do not use".
 #define WIRE_COVARIANCE_LOST 1e6
@@ -37,6 +38,11 @@ wire_decode(const pb_msgdesc_t *fields, const uint8_t *bytes, size_t n_bytes, vo
 // An image on the wire is this header and then its n_data_bytes pixels, which the caller appends
 // (field `data`, so the whole is a valid RawImage). Returns the header's size or -EMSGSIZE.
 __attribute__((warn_unused_result)) int wire_encode_image_header(const posed_RawImage *image,
+                                                                 size_t n_data_bytes, uint8_t *out,
+                                                                 size_t size_bytes);
+
+// The same for a cloud and its points.
+__attribute__((warn_unused_result)) int wire_encode_cloud_header(const posed_PointCloud *cloud,
                                                                  size_t n_data_bytes, uint8_t *out,
                                                                  size_t size_bytes);
 

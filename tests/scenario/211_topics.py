@@ -92,6 +92,42 @@ def check_images(daemon):
     images.close()
 
 
+def check_cloud_and_residual(daemon):
+    """The points and normals of the filtered frame, and how well it lies on the one before."""
+    images = subscribe(daemon, "cloud", "residual", "normals", name="img")
+    seen = {}
+    while not any(len(of) == 3 for of in seen.values()):
+        topic, message = images.recv_multipart()
+        kind = messages.PointCloud if topic == b"cloud" else messages.RawImage
+        image = kind.FromString(message)
+        seen.setdefault(image.seq, {})[topic] = image
+    images.close()
+    frame = next(of for of in seen.values() if len(of) == 3)
+    cloud, residual, normals = frame[b"cloud"], frame[b"residual"], frame[b"normals"]
+    assert cloud.timestamp == residual.timestamp and cloud.frame_id == "camera"
+    assert [(f.name, f.offset, f.type) for f in cloud.fields] == [
+        (name, 4 * i, messages.PackedElementField.FLOAT32) for i, name in enumerate(
+            ("x", "y", "z", "normal_x", "normal_y", "normal_z"))]
+    assert cloud.point_stride == 24 and cloud.pose.orientation.w == 1
+    points = list(struct.iter_unpack("<6f", cloud.data))
+    with_normal = [p for p in points if any(p[3:])]
+    n = list(struct.iter_unpack("<3f", normals.data))
+    assert [p[3:] for p in with_normal] == [px for px in n if any(px)], "the same normals, in order"
+    assert len(with_normal) > 30000, len(with_normal)
+    assert all(0.3 < p[2] < 12 and abs(p[0]) < p[2] for p in points)
+    assert all(sum(a * b for a, b in zip(p[:3], p[3:])) < 0 for p in with_normal[::97])
+
+    assert (residual.encoding, residual.width, residual.height) == ("32FC1", 640, 480)
+    values = [r for (r,) in struct.iter_unpack("<f", residual.data)]
+    pairs = sorted(r for r in values if r == r)
+    assert len(pairs) > 20000, len(pairs)
+    assert all(px or not r == r for px, r in zip(map(any, n), values)), "a pair without a normal"
+    # Aligned: no side is preferred, and most lie within the sensor's noise.
+    assert abs(pairs[len(pairs) // 2]) < 1e-3, pairs[len(pairs) // 2]
+    assert pairs[len(pairs) * 9 // 10] < 0.02 and pairs[len(pairs) // 10] > -0.02
+    assert -0.11 < pairs[0] and pairs[-1] < 0.11, "beyond tracker.gate_distance_m"
+
+
 def scenario():
     daemon = harness.Daemon("synth:room", "--loop", "--set", "tracker.iterations=3,3,3", speed=1,
                             collect=False)
@@ -100,6 +136,7 @@ def scenario():
     check_heartbeat(daemon)
     check_latest(daemon)
     check_images(daemon)
+    check_cloud_and_residual(daemon)
     daemon.stop()
 
 

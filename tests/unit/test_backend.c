@@ -191,6 +191,16 @@ const struct gpu_frame *track_newest_frame(const struct track *track)
     return NULL;
 }
 
+bool track_newest_pair(const struct track *track, const struct gpu_frame **out_frame,
+                       const struct gpu_frame **out_reference, struct se3 *out_T_reference_frame)
+{
+    (void)track;
+    (void)out_frame;
+    (void)out_reference;
+    (void)out_T_reference_frame;
+    return false;
+}
+
 static const uint16_t depth[4];
 static struct config config;
 
