@@ -63,7 +63,7 @@ static void no_pair_is_nan(void **state)
         assert_true((i >= 100 && i <= 104) == isnan(residual_m[i]));
     T.t_m[0] = 0.1; // 5 pixels to the right
     run(&T);
-    assert_false(isnan(residual_m[W - 6]));
+    assert_true(residual_m[W - 6] == residual_m[W - 6]);
     assert_true(isnan(residual_m[W - 5]));
     T.t_m[2] = -2; // everything is behind the camera
     run(&T);
