@@ -74,16 +74,30 @@ static bool must_stop(void *user)
     return stop_signal != 0;
 }
 
+static int check_recorder(const struct config *config, const struct log_sink *sink)
+{
+    const char *start = config->recorder.start, *format = config->recorder.format;
+    if (recorder_format_from_name(format) < 0)
+        log_to(sink, LOG_LEVEL_ERROR, "recorder.format: \"%s\" is none of tum, klg, fakenect, mcap",
+               format);
+    else if (start[0] && !config->recorder.folder[0])
+        log_to(sink, LOG_LEVEL_ERROR, "recorder.start: recorder.folder is not set");
+    else if (start[0] && !recorder_name_is_plain(start))
+        log_to(sink, LOG_LEVEL_ERROR,
+               "recorder.start: 1 to 64 of A-Z a-z 0-9 . _ - are wanted, without a point in front "
+               "or a suffix");
+    else
+        return 0;
+    return -EINVAL;
+}
+
 static int load_config(const struct options *options, struct config *out,
                        const struct log_sink *sink)
 {
     int error =
         config_load(out, options->config_file, options->assignments, options->n_assignments, sink);
-    if (!error && recorder_format_from_name(out->recorder.format) < 0) {
-        log_to(sink, LOG_LEVEL_ERROR, "recorder.format: \"%s\" is none of tum, klg, fakenect, mcap",
-               out->recorder.format);
-        error = -EINVAL;
-    }
+    if (!error)
+        error = check_recorder(out, sink);
     return error ? error : endpoint_check(out, sink);
 }
 

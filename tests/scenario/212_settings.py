@@ -49,6 +49,11 @@ def check_sources_of_settings():
     assert done.returncode == 3 and "environment POSED_CAMERA_FX" in done.stderr, done
     done = posed("--check-config", "--pub", "tcp://0.0.0.0:5570")
     assert done.returncode == 3 and "reachable from other machines" in done.stderr, done
+    for settings, said in ((["recorder.format=avi"], "recorder.format"),
+                           (["recorder.start=x"], "recorder.folder is not set"),
+                           (["recorder.start=../x", "recorder.folder=y"], "recorder.start: 1 to")):
+        done = posed("--check-config", *[word for s in settings for word in ("--set", s)])
+        assert done.returncode == 3 and said in done.stderr, done
 
 
 def check_one_per_run_dir():

@@ -75,8 +75,8 @@ def full_disks():
     for name in FORMATS:
         disk = f"{harness.SCRATCH}/disk-{name}"
         os.mkdir(disk)
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", disk],
-                                 stderr=subprocess.DEVNULL).returncode == 0
+        command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", disk]
+        mounted = subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
         try:
             if mounted:
                 disk_full(name, disk, lambda live: None, "No space left on device")
