@@ -4,28 +4,17 @@
 // look at yet.
 #include "capture/recorder.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "capture/driver.h"
 #include "capture/folder.h"
+#include "capture/recordings.h"
 #include "capture/writer.h"
-
-static const struct writer_format *const formats[RECORDER_N_FORMATS] = {
-    [RECORDER_FORMAT_TUM] = &writer_tum,
-    [RECORDER_FORMAT_KLG] = &writer_klg,
-    [RECORDER_FORMAT_FAKENECT] = &writer_fakenect,
-    [RECORDER_FORMAT_MCAP] = &writer_mcap,
-};
-
-#define CALIBRATION_SUFFIX ".calibration.txt"
 
 #define SLOTS_PER_FRAME 3 // itself, pose and tf
 
@@ -59,38 +48,6 @@ struct recorder {
     uint64_t n_pushed, n_written;
 };
 
-int recorder_format_from_name(const char *name)
-{
-    for (int i = 0; i < RECORDER_N_FORMATS; i++)
-        if (!strcmp(formats[i]->name, name))
-            return i;
-    return -EINVAL;
-}
-
-const char *recorder_format_name(enum recorder_format format)
-{
-    return format < RECORDER_N_FORMATS ? formats[format]->name : "unknown";
-}
-
-static bool ends_with(const char *name, const char *suffix)
-{
-    size_t n = strlen(name), n_suffix = strlen(suffix);
-    return n > n_suffix && !strcmp(name + n - n_suffix, suffix);
-}
-
-bool recorder_name_is_plain(const char *name)
-{
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    size_t n = strlen(name);
-    if (n == 0 || n >= RECORDER_NAME_BYTES || name[0] == '.' || strspn(name, letters) != n)
-        return false;
-    for (int i = 0; i < RECORDER_N_FORMATS; i++)
-        if (*formats[i]->suffix && ends_with(name, formats[i]->suffix))
-            return false;
-    return !ends_with(name, CALIBRATION_SUFFIX);
-}
-
 static void tell(struct recorder *recorder, enum recorder_event event, const char *name,
                  const char *detail)
 {
@@ -118,7 +75,7 @@ static void free_slots(struct recorder *recorder)
 static void finish(struct recorder *recorder, enum recorder_event event, const char *reason)
 {
     struct recorder_status *status = &recorder->status;
-    int err = formats[status->format]->close(recorder->writer);
+    int err = recordings_format(status->format)->close(recorder->writer);
     if (err) {
         event = RECORDER_EVENT_FAILED;
         reason = strerror(-err);
@@ -164,7 +121,7 @@ static int write_frame(struct recorder *recorder, const struct capture_frame *fr
     if (exceeds_limits(recorder, frame))
         return 1;
     pthread_mutex_unlock(&recorder->lock);
-    int err = formats[status->format]->write(recorder->writer, frame, &n_bytes);
+    int err = recordings_format(status->format)->write(recorder->writer, frame, &n_bytes);
     pthread_mutex_lock(&recorder->lock);
     status->n_bytes += n_bytes;
     if (err)
@@ -182,7 +139,7 @@ static int write_one(struct recorder *recorder)
     struct slot *slot = &recorder->slots[recorder->n_written % recorder->n_slots];
     int result;
     if (slot->n_message_bytes) {
-        const struct writer_format *format = formats[recorder->status.format];
+        const struct writer_format *format = recordings_format(recorder->status.format);
         pthread_mutex_unlock(&recorder->lock);
         result = format->message(recorder->writer, slot->topic, slot->frame.image.time_ns,
                                  slot->message, slot->n_message_bytes);
@@ -323,60 +280,6 @@ static int take_slots(struct recorder *recorder, const struct capture_info *info
     return taken ? 0 : -ENOMEM;
 }
 
-static void delete_folder(int folder, const char *name)
-{
-    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-            unlinkat(fd, entry->d_name, 0))
-            delete_folder(fd, entry->d_name); // a recording is two levels deep
-    if (dir)
-        closedir(dir);
-    unlinkat(folder, name, AT_REMOVEDIR);
-}
-
-static void delete_entry(struct recorder *recorder, const struct recorder_entry *entry)
-{
-    char file[128], sidecar[160];
-    const char *suffix = formats[entry->format]->suffix;
-    snprintf(file, sizeof file, "%s%s", entry->name, suffix);
-    snprintf(sidecar, sizeof sidecar, "%s" CALIBRATION_SUFFIX, file);
-    if (*suffix) {
-        unlinkat(recorder->folder, file, 0);
-        unlinkat(recorder->folder, sidecar, 0);
-    } else {
-        delete_folder(recorder->folder, file);
-    }
-    log_to(&recorder->settings.log, LOG_LEVEL_NOTICE,
-           "recording %s deleted, to keep within the folder's limits", entry->name);
-}
-
-static void keep_limits(struct recorder *recorder)
-{
-    const struct recorder_settings *settings = &recorder->settings;
-    struct recorder_entry *entries;
-    if (!settings->keep_bytes && settings->keep_age_s == 0)
-        return;
-    long n = recorder_list(recorder, &entries);
-    uint64_t n_bytes = 0;
-    for (long i = 0; i < n; i++)
-        n_bytes += entries[i].n_bytes;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    for (long i = 0; i < n; i++) {
-        double age_s = (double)(now_ns - entries[i].modified_unix_ns) * 1e-9;
-        bool too_old = settings->keep_age_s > 0 && age_s > settings->keep_age_s;
-        if (!too_old && !(settings->keep_bytes && n_bytes > settings->keep_bytes))
-            continue;
-        delete_entry(recorder, &entries[i]);
-        n_bytes -= entries[i].n_bytes;
-    }
-    if (n > 0)
-        free(entries);
-}
-
 // Reserves the recorder for this recording, so that no second start can come between.
 static int reserve(struct recorder *recorder, const char *name, enum recorder_format format)
 {
@@ -407,10 +310,11 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
     else if ((err = reserve(recorder, name, format)))
         reason = "another recording is running";
     if (!reason) {
-        keep_limits(recorder);
+        recordings_keep_limits(recorder->folder, recorder->settings.keep_bytes,
+                               recorder->settings.keep_age_s, &recorder->settings.log);
         err = take_slots(recorder, info);
         if (!err)
-            err = formats[format]->open(&writer, recorder->folder, name, info);
+            err = recordings_format(format)->open(&writer, recorder->folder, name, info);
         pthread_mutex_lock(&recorder->lock);
         if (err)
             free_slots(recorder);
@@ -425,7 +329,7 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
         log_to(&recorder->settings.log, LOG_LEVEL_ERROR, "recording '%.80s' not started: %s", name,
                reason);
     else
-        tell(recorder, RECORDER_EVENT_STARTED, name, formats[format]->name);
+        tell(recorder, RECORDER_EVENT_STARTED, name, recordings_format(format)->name);
     return err;
 }
 
@@ -446,9 +350,9 @@ static struct slot *reserve_slot(struct recorder *recorder, size_t n_pixels)
 {
     struct slot *slot = NULL;
     pthread_mutex_lock(&recorder->lock);
-    bool wanted =
-        recorder->status.active && (n_pixels ? n_pixels == recorder->n_pixels
-                                             : formats[recorder->status.format]->message != NULL);
+    bool wanted = recorder->status.active &&
+                  (n_pixels ? n_pixels == recorder->n_pixels
+                            : recordings_format(recorder->status.format)->message != NULL);
     bool room = recorder->n_pushed - recorder->n_written < recorder->n_slots &&
                 (!n_pixels || recorder->n_free_pixels);
     if (wanted && room) {
@@ -506,7 +410,7 @@ void recorder_push_message(struct recorder *recorder, enum recorder_topic topic,
 bool recorder_wants_messages(struct recorder *recorder)
 {
     pthread_mutex_lock(&recorder->lock);
-    bool wants = recorder->status.active && formats[recorder->status.format]->message;
+    bool wants = recorder->status.active && recordings_format(recorder->status.format)->message;
     pthread_mutex_unlock(&recorder->lock);
     return wants;
 }
@@ -518,89 +422,7 @@ void recorder_status(struct recorder *recorder, struct recorder_status *out)
     pthread_mutex_unlock(&recorder->lock);
 }
 
-// Bytes of a folder and, one level down, of its folders.
-static uint64_t folder_bytes(int folder, const char *name, int depth)
-{
-    uint64_t n_bytes = 0;
-    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct stat st;
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (entry->d_name[0] != '.' && !fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
-            n_bytes += S_ISDIR(st.st_mode) && depth > 0 ? folder_bytes(fd, entry->d_name, depth - 1)
-                       : S_ISREG(st.st_mode)            ? (uint64_t)st.st_size
-                                                        : 0;
-    if (dir)
-        closedir(dir);
-    return n_bytes;
-}
-
-// Fills in *out when `name` in the folder is a recording.
-static bool recognise(int folder, const char *name, struct recorder_entry *out)
-{
-    struct stat st, marker;
-    if (name[0] == '.' || fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW))
-        return false;
-    for (int i = 0; i < RECORDER_N_FORMATS; i++) {
-        const struct writer_format *format = formats[i];
-        size_t n = strlen(name) - (ends_with(name, format->suffix) ? strlen(format->suffix) : 0);
-        char inside[512];
-        snprintf(inside, sizeof inside, "%s/%s", name, format->marker ? format->marker : "");
-        bool is_it = *format->suffix ? S_ISREG(st.st_mode) && ends_with(name, format->suffix)
-                                     : S_ISDIR(st.st_mode) && !fstatat(folder, inside, &marker, 0);
-        if (!is_it || n >= RECORDER_NAME_BYTES)
-            continue;
-        if (!*format->suffix)
-            st.st_mtim = marker.st_mtim;
-        *out = (struct recorder_entry){
-            .format = (enum recorder_format)i,
-            .n_bytes = *format->suffix ? (uint64_t)st.st_size : folder_bytes(folder, name, 1),
-            .modified_unix_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
-        memcpy(out->name, name, n);
-        return true;
-    }
-    return false;
-}
-
-static int compare_entries(const void *a, const void *b)
-{
-    const struct recorder_entry *x = a, *y = b;
-    if (x->modified_unix_ns != y->modified_unix_ns)
-        return x->modified_unix_ns < y->modified_unix_ns ? -1 : 1;
-    return strcmp(x->name, y->name);
-}
-
 long recorder_list(struct recorder *recorder, struct recorder_entry **out)
 {
-    *out = NULL;
-    int fd = openat(recorder->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir) {
-        int err = -errno;
-        if (fd >= 0)
-            close(fd);
-        return err;
-    }
-    struct recorder_entry *entries = NULL, found;
-    size_t n = 0, capacity = 0;
-    for (struct dirent *entry; (entry = readdir(dir));) {
-        if (!recognise(fd, entry->d_name, &found))
-            continue;
-        if (n == capacity) {
-            capacity = 2 * capacity + 16;
-            struct recorder_entry *grown = realloc(entries, capacity * sizeof *grown);
-            if (!grown) {
-                free(entries);
-                closedir(dir);
-                return -ENOMEM;
-            }
-            entries = grown;
-        }
-        entries[n++] = found;
-    }
-    closedir(dir);
-    if (n)
-        qsort(entries, n, sizeof *entries, compare_entries);
-    *out = entries;
-    return (long)n;
+    return recordings_list(recorder->folder, out);
 }
