@@ -431,32 +431,22 @@ static int run_germann(struct search *search, const struct search_object *object
     out->n_starts = 1;
     out->stage_ms[SEARCH_STAGE_PREPARE] += elapsed_ms(&clock);
     long n = object->n_views;
-    struct search_fit *fits = malloc((size_t)n * sizeof *fits);
     uint32_t *views = query->n_coarse ? malloc((size_t)n * sizeof *views) : NULL;
-    err = fits && (views || !query->n_coarse) ? 0 : -ENOMEM;
+    err = views || !query->n_coarse ? 0 : -ENOMEM;
     if (!err && views) {
         n = choose_views(search, object, &frame, query->n_coarse, views);
         err = n < 0 ? (int)n : 0;
         out->stage_ms[SEARCH_STAGE_COARSE] = elapsed_ms(&clock);
     }
+    uint32_t best[SEARCH_TOP_MAX], n_best = !err && n < query->top ? (uint32_t)n : query->top;
+    struct search_fit fits[SEARCH_TOP_MAX];
     if (!err)
-        err = search->ops->fit(search->device, object, &frame, views, (uint32_t)n,
-                               query->n_iterations, fits);
-    uint32_t best[SEARCH_TOP_MAX], n_best = 0;
-    for (; !err && n_best < query->top && n_best < n; n_best++) {
-        best[n_best] = UINT32_MAX;
-        for (uint32_t i = 0; i < n; i++) {
-            bool taken = false;
-            for (uint32_t k = 0; k < n_best; k++)
-                taken |= best[k] == i;
-            if (!taken &&
-                (best[n_best] == UINT32_MAX || fits[i].error_px < fits[best[n_best]].error_px))
-                best[n_best] = i;
-        }
-    }
+        err = search->ops->fit_best(search->device, object, &frame, views, (uint32_t)n,
+                                    query->n_iterations, n_best, best, fits);
+    n_best = err ? 0 : n_best;
     out->stage_ms[SEARCH_STAGE_FIT] = elapsed_ms(&clock);
     for (uint32_t k = 0; k < n_best; k++) {
-        const struct search_fit *fit = &fits[best[k]];
+        const struct search_fit *fit = &fits[k];
         uint32_t view = views ? views[best[k]] : best[k];
         const float half = SEARCH_WINDOW_PX / 2;
         struct search_candidate c;
@@ -472,7 +462,6 @@ static int run_germann(struct search *search, const struct search_object *object
     }
     out->stage_ms[SEARCH_STAGE_REFINE] = elapsed_ms(&clock);
     out->n_compared = (uint64_t)(n > 0 ? n : 0) * query->n_iterations;
-    free(fits);
     free(views);
     return err;
 }

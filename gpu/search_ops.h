@@ -54,6 +54,12 @@ struct search_ops {
     // Lays views over the window of `frame`: one simplex each. views NULL: all of them.
     int (*fit)(void *device, const struct search_object *object, const struct search_frame *frame,
                const uint32_t *views, uint32_t n, uint32_t n_iterations, struct search_fit *out);
+    // The same, but only the n_best smallest errors, best first (equal ones by their place in the
+    // list); n_best <= n. out_place: places in the list.
+    int (*fit_best)(void *device, const struct search_object *object,
+                    const struct search_frame *frame, const uint32_t *views, uint32_t n,
+                    uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,
+                    struct search_fit *out);
     // Coarse pass: all seeds x anchors at each start; the `keep` best of each start, best first.
     int (*scan)(void *device, const struct search_object *object, const struct search_frame *starts,
                 uint32_t n_starts, uint32_t keep, struct search_hit *out);

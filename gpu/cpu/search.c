@@ -250,6 +250,29 @@ static int cpu_fit(void *device, const struct search_object *object,
     return 0;
 }
 
+static int cpu_fit_best(void *device, const struct search_object *object,
+                        const struct search_frame *frame, const uint32_t *views, uint32_t n,
+                        uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,
+                        struct search_fit *out)
+{
+    struct search_fit *fits = malloc(n * sizeof *fits);
+    int err = fits ? cpu_fit(device, object, frame, views, n, n_iterations, fits) : -ENOMEM;
+    for (uint32_t k = 0; !err && k < n_best; k++) {
+        uint32_t best = n;
+        for (uint32_t i = 0; i < n; i++) {
+            bool taken = false;
+            for (uint32_t j = 0; j < k; j++)
+                taken |= out_place[j] == i;
+            if (!taken && (best == n || fits[i].error_px < fits[best].error_px))
+                best = i;
+        }
+        out_place[k] = best;
+        out[k] = fits[best];
+    }
+    free(fits);
+    return err;
+}
+
 typedef int16_t cells __attribute__((vector_size(SEARCH_COARSE_CELLS * sizeof(int16_t))));
 
 // Score of the map laid with its anchor on the middle of the window: search_coarse_cell, a row of
@@ -357,5 +380,6 @@ const struct search_ops search_ops_cpu = {
     .image = cpu_image,
     .window = cpu_window,
     .fit = cpu_fit,
+    .fit_best = cpu_fit_best,
     .scan = cpu_scan,
 };

@@ -43,11 +43,26 @@ int search_cuda_grow_work(struct search_cuda *cuda, size_t bytes)
     return 0;
 }
 
+int search_cuda_grow(struct search_cuda *cuda, struct search_memory *memory, size_t bytes)
+{
+    if (bytes <= memory->bytes)
+        return 0;
+    memory->bytes = 0;
+    cudaFree(memory->at);
+    memory->at = NULL;
+    TRY(cudaMalloc(&memory->at, bytes));
+    memory->bytes = bytes;
+    return 0;
+}
+
 static void cuda_close(void *device)
 {
     struct search_cuda *cuda = (struct search_cuda *)device;
     cudaFree(cuda->z_m);
     cudaFree(cuda->window);
+    cudaFree(cuda->next);
+    cudaFree(cuda->windows.at);
+    cudaFree(cuda->keys.at);
     cudaFree(cuda->result);
     cudaFreeHost(cuda->result_host);
     cudaFree(cuda->work);
@@ -66,8 +81,10 @@ static int start_device(struct search_cuda *cuda, int wanted)
     TRY(cudaSetDevice(cuda->device));
     TRY(cudaGetDeviceProperties(&properties, cuda->device));
     snprintf(cuda->name, sizeof cuda->name, "%.90s", properties.name);
+    cuda->n_sms = (uint32_t)properties.multiProcessorCount;
     TRY(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking));
-    return search_cuda_prepare_fit(cuda);
+    int err = search_cuda_prepare_fit(cuda);
+    return err ? err : search_cuda_prepare_scan(cuda);
 }
 
 static int cuda_open(void **out_device, const struct search_settings *settings, struct pool *pool)
@@ -104,8 +121,10 @@ static void cuda_detach(void *device, struct search_object *object)
     cudaFree(copy->pixel_first);
     cudaFree(copy->pixels);
     cudaFree(copy->pixel_offset);
+    cudaFree(copy->order);
     cudaFree(copy->coarse);
     cudaFree(copy->seeds);
+    cudaFree(copy->seed_maps);
     free(copy);
     object->device = NULL;
 }
@@ -143,6 +162,28 @@ __global__ void unpack_kernel(const struct search_view *views, uint32_t n_views,
     }
 }
 
+// Counting sort by pixels, most first; equal ones in their order.
+static int order_views(struct search_cuda *cuda, const struct search_object *object,
+                       struct cuda_object *copy)
+{
+    enum { MOST = SEARCH_MAP_PX * SEARCH_MAP_PX };
+    uint32_t *order = (uint32_t *)malloc(object->n_views * sizeof *order);
+    uint32_t *place = (uint32_t *)calloc(MOST + 2, sizeof *place);
+    int err = order && place ? 0 : -ENOMEM;
+    if (!err) {
+        for (uint32_t i = 0; i < object->n_views; i++)
+            place[MOST - object->views[i].n_cover + 1]++;
+        for (uint32_t k = 0; k <= MOST; k++)
+            place[k + 1] += place[k];
+        for (uint32_t i = 0; i < object->n_views; i++)
+            order[place[MOST - object->views[i].n_cover]++] = i;
+        err = upload(cuda, (void **)&copy->order, order, object->n_views * sizeof *order);
+    }
+    free(order);
+    free(place);
+    return err;
+}
+
 static int unpack_views(struct search_cuda *cuda, const struct search_object *object,
                         struct cuda_object *copy)
 {
@@ -156,6 +197,8 @@ static int unpack_views(struct search_cuda *cuda, const struct search_object *ob
     int err =
         upload(cuda, (void **)&copy->pixel_first, first, (object->n_views + 1) * sizeof *first);
     free(first);
+    if (!err)
+        err = order_views(cuda, object, copy);
     size_t pair_bytes = (size_t)object->n_chunks * SEARCH_CHUNK * sizeof *object->chunk_pairs;
     size_t offset_bytes = object->n_chunks * sizeof *object->chunk_offset;
     if (!err)
@@ -178,6 +221,21 @@ static int unpack_views(struct search_cuda *cuda, const struct search_object *ob
     return 0;
 }
 
+static int pack_seeds(struct search_cuda *cuda, const struct search_object *object,
+                      struct cuda_object *copy)
+{
+    const size_t bytes = (size_t)object->n_seeds * SEARCH_SEED_WORDS * sizeof(uint32_t);
+    uint32_t *maps = (uint32_t *)malloc(bytes);
+    if (!maps)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < object->n_seeds; i++)
+        search_cuda_pack_seed(&object->coarse[object->seeds[i]],
+                              maps + (size_t)i * SEARCH_SEED_WORDS);
+    int err = upload(cuda, (void **)&copy->seed_maps, maps, bytes);
+    free(maps);
+    return err;
+}
+
 static int cuda_attach(void *device, struct search_object *object)
 {
     struct search_cuda *cuda = (struct search_cuda *)device;
@@ -196,6 +254,8 @@ static int cuda_attach(void *device, struct search_object *object)
     if (!err)
         err = upload(cuda, (void **)&copy->seeds, object->seeds,
                      object->n_seeds * sizeof *object->seeds);
+    if (!err)
+        err = pack_seeds(cuda, object, copy);
     if (err)
         cuda_detach(device, object);
     return err;
@@ -226,6 +286,16 @@ static int cuda_image(void *device, const struct search_depth *depth)
 }
 
 extern "C" const struct search_ops search_ops_cuda = {
-    "cuda",      cuda_open,  cuda_close,         cuda_describe,   search_cuda_maps, cuda_attach,
-    cuda_detach, cuda_image, search_cuda_window, search_cuda_fit, search_cuda_scan,
+    "cuda",
+    cuda_open,
+    cuda_close,
+    cuda_describe,
+    search_cuda_maps,
+    cuda_attach,
+    cuda_detach,
+    cuda_image,
+    search_cuda_window,
+    search_cuda_fit,
+    search_cuda_fit_best,
+    search_cuda_scan,
 };

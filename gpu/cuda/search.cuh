@@ -12,22 +12,32 @@ extern "C" {
 }
 #include "gpu/kernels/search_frame.h"
 
+#define SEARCH_SEED_WORDS    (SEARCH_COARSE_CELLS * SEARCH_COARSE_CELLS)
 #define SEARCH_WINDOW_PIXELS (SEARCH_WINDOW_PX * SEARCH_WINDOW_PX)
+
+// Device memory that grows and stays.
+struct search_memory {
+    void *at;
+    size_t bytes;
+};
 
 struct search_cuda {
     struct log_sink log;
     int device;
+    uint32_t n_sms;
     char name[96];
     cudaStream_t stream;
     struct search_camera camera;
     float *z_m;
     size_t n_pixels;
     uint32_t *window; // SEARCH_WINDOW_PIXELS pairs
+    uint32_t *next;   // queue of the views that the fit goes through
     // Grown on demand: results on the device and, page-locked, on the host.
     void *result, *result_host;
     size_t result_bytes;
     void *work; // inputs of an operation: rotations, frames, view lists
     size_t work_bytes;
+    struct search_memory windows, keys; // of the coarse pass
 };
 
 // The device's copy of an object.
@@ -37,8 +47,10 @@ struct cuda_object {
     uint32_t *pixel_first;
     float2 *pixels;         // z and EDT, as floats that hold integers
     uint16_t *pixel_offset; // in the window
+    uint32_t *order;        // views, those with the most pixels first
     struct search_coarse *coarse;
     uint32_t *seeds;
+    uint32_t *seed_maps; // SEARCH_SEED_WORDS a seed: rows of z and ring, two cells a word
 };
 
 // 0, or -EIO (-ENOMEM) after logging expression, file and line.
@@ -51,12 +63,28 @@ int search_cuda_check(const struct search_cuda *cuda, cudaError_t error, const c
             return try_error;                                                       \
     } while (0)
 
+// Makes room; what was there is lost. 0, -ENOMEM or -EIO.
+int search_cuda_grow(struct search_cuda *cuda, struct search_memory *memory, size_t bytes);
+
 // Make room; what was there is lost. 0, -ENOMEM or -EIO.
 int search_cuda_grow_result(struct search_cuda *cuda, size_t bytes);
 int search_cuda_grow_work(struct search_cuda *cuda, size_t bytes);
 
+// Enqueues the window of a frame, into cuda->window; the queue starts anew. 0 or -EIO.
+int search_cuda_draw_window(struct search_cuda *cuda, const struct search_frame *frame);
+
 // What search_fit.cu needs of a device once. 0 or -EIO.
 int search_cuda_prepare_fit(struct search_cuda *cuda);
+int search_cuda_prepare_scan(struct search_cuda *cuda);
+
+// A seed's map as the coarse pass reads it.
+void search_cuda_pack_seed(const struct search_coarse *map, uint32_t out[SEARCH_SEED_WORDS]);
+
+// Enqueues the coarse pass for start points on the device, of which there are at most
+// n_starts_most: `keep` hits each, best first. 0, -ENOMEM or -EIO.
+int search_cuda_enqueue_scan(struct search_cuda *cuda, const struct search_object *object,
+                             const struct search_frame *starts, const uint32_t *n_starts,
+                             uint32_t n_starts_most, uint32_t keep, struct search_hit *out);
 
 // The operations of gpu/search_ops.h.
 int search_cuda_maps(void *device, const struct search_object *object, const float *rotations,
@@ -65,6 +93,10 @@ int search_cuda_window(void *device, const struct search_frame *frame, uint32_t 
 int search_cuda_fit(void *device, const struct search_object *object,
                     const struct search_frame *frame, const uint32_t *views, uint32_t n,
                     uint32_t n_iterations, struct search_fit *out);
+int search_cuda_fit_best(void *device, const struct search_object *object,
+                         const struct search_frame *frame, const uint32_t *views, uint32_t n,
+                         uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,
+                         struct search_fit *out);
 int search_cuda_scan(void *device, const struct search_object *object,
                      const struct search_frame *starts, uint32_t n_starts, uint32_t keep,
                      struct search_hit *out);

@@ -1,98 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The paper's search: the input window, and one downhill simplex a view.
+// The paper's search: one downhill simplex a view, a warp each.
 //
-//   window  a block a tile of 16 x 16 pixels, its halo computed again: one launch, no exchange
-//   fit     a warp a view; the window in shared memory, most of the view's pixels in registers, so
-//           that an evaluation reads little but shared memory; every lane runs the simplex
+//   error     sum |EDT_I - EDT_R| / n + lambda sum |z_I - z_R - z| / n_both (search_error.h)
+//   work      a view of 1,095 px: 35 rows of 32 pixels, 31 evaluations in 15 iterations
+//   a row     one 8-byte load from shared memory a lane (3 wavefronts with conflicts), 9 instructions
+//   limit     instructions issued: 31 x (35 x 9 + 280 of sums, divisions, simplex) a warp
+//
+// The window lies in shared memory. Of a view's pixels 640 lie in registers, 608 more in shared
+// memory, so that an evaluation reads nothing else. Rows are taken in fours without asking which of
+// their pixels exist: missing ones repeat the lane's first pixel, and its share is taken off at the
+// end. Warps take views from a queue that starts with the largest.
 #include <string.h>
 
 #include "gpu/cuda/search.cuh"
-#include "gpu/cuda/search_edt.cuh"
 #include "gpu/kernels/search_error.h"
 #include "gpu/kernels/search_simplex.h"
 
-#define FIT_WARPS        16
-#define FIT_BLOCKS_MAX   528 // four an H200's SM: beyond, a warp takes several views
-#define FIT_SHARED_BYTES (SEARCH_WINDOW_PIXELS * sizeof(float2))
-#define FIT_HELD         24 // pixels that a lane keeps in registers: 768 of a view
-
-// ---- The input window
-
-#define TILE_PX   16
-#define HALO_PX   (SEARCH_EDT_MAX_PX + 1) // distances reach 8 px, kinds one more
-#define KIND_PX   (TILE_PX + 2 * SEARCH_EDT_MAX_PX)
-#define MEDIAN_PX (TILE_PX + 2 * HALO_PX)
-#define SAMPLE_PX (MEDIAN_PX + 2)
-
-__global__ void window_kernel(const float *z_m, struct search_camera camera,
-                              struct search_frame frame, uint32_t *out)
-{
-    __shared__ int16_t sample[SAMPLE_PX * SAMPLE_PX], median[MEDIAN_PX * MEDIAN_PX];
-    __shared__ uint8_t kind[KIND_PX * KIND_PX], column[KIND_PX * KIND_PX];
-    const int first_u = (int)blockIdx.x * TILE_PX, first_v = (int)blockIdx.y * TILE_PX;
-    const float limit_m = 2 * SEARCH_MAP_PX * frame.px_m;
-    for (int i = threadIdx.x; i < SAMPLE_PX * SAMPLE_PX; i += blockDim.x) {
-        int u = first_u + i % SAMPLE_PX - HALO_PX - 1, v = first_v + i / SAMPLE_PX - HALO_PX - 1;
-        sample[i] = SEARCH_Z_NONE;
-        if (u < 0 || v < 0 || u >= SEARCH_WINDOW_PX || v >= SEARCH_WINDOW_PX)
-            continue;
-        float z;
-        if (search_frame_sample(z_m, &camera, frame.rotation, frame.start_m,
-                                (float)(u - SEARCH_WINDOW_PX / 2) * frame.px_m,
-                                (float)(v - SEARCH_WINDOW_PX / 2) * frame.px_m, &z) &&
-            z > -limit_m && z < limit_m)
-            sample[i] = (int16_t)search_depth_shift(z / frame.px_m);
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < MEDIAN_PX * MEDIAN_PX; i += blockDim.x) {
-        int u = first_u + i % MEDIAN_PX - HALO_PX, v = first_v + i / MEDIAN_PX - HALO_PX;
-        int16_t around[9];
-        for (int k = 0; k < 9; k++)
-            around[k] = sample[(i / MEDIAN_PX + k / 3) * SAMPLE_PX + i % MEDIAN_PX + k % 3];
-        bool inside = u >= 0 && v >= 0 && u < SEARCH_WINDOW_PX && v < SEARCH_WINDOW_PX;
-        median[i] = inside ? (int16_t)search_median9(around) : SEARCH_Z_NONE;
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < KIND_PX * KIND_PX; i += blockDim.x) {
-        const int16_t *p = median + (i / KIND_PX + 1) * MEDIAN_PX + i % KIND_PX + 1;
-        kind[i] = (uint8_t)search_kind(p[0], p[-1], p[1], p[-MEDIAN_PX], p[MEDIAN_PX]);
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < KIND_PX * KIND_PX; i += blockDim.x)
-        column[i] = edt_column<KIND_PX>(kind, i % KIND_PX, i / KIND_PX);
-    __syncthreads();
-    for (int i = threadIdx.x; i < TILE_PX * TILE_PX; i += blockDim.x) {
-        int u = i % TILE_PX + SEARCH_EDT_MAX_PX, v = i / TILE_PX + SEARCH_EDT_MAX_PX;
-        int k = kind[v * KIND_PX + u];
-        int z = median[(v + 1) * MEDIAN_PX + u + 1];
-        int edt = search_edt_sign(search_edt_distance(edt_squared<KIND_PX>(column, u, v)), k);
-        out[(first_v + i / TILE_PX) * SEARCH_WINDOW_PX + first_u + i % TILE_PX] =
-            search_pair(k == SEARCH_KIND_BACKGROUND ? 0 : z, edt);
-    }
-}
-
-static int draw_window(struct search_cuda *cuda, const struct search_frame *frame)
-{
-    dim3 grid(SEARCH_WINDOW_PX / TILE_PX, SEARCH_WINDOW_PX / TILE_PX);
-    window_kernel<<<grid, 512, 0, cuda->stream>>>(cuda->z_m, cuda->camera, *frame, cuda->window);
-    TRY(cudaGetLastError());
-    return 0;
-}
-
-int search_cuda_window(void *device, const struct search_frame *frame, uint32_t *out)
-{
-    struct search_cuda *cuda = (struct search_cuda *)device;
-    TRY(cudaSetDevice(cuda->device));
-    int err = draw_window(cuda, frame);
-    if (err)
-        return err;
-    TRY(cudaMemcpyAsync(out, cuda->window, SEARCH_WINDOW_PIXELS * sizeof *out,
-                        cudaMemcpyDeviceToHost, cuda->stream));
-    TRY(cudaStreamSynchronize(cuda->stream));
-    return 0;
-}
-
-// ---- The simplex
+#define FIT_WARPS    16
+#define FIT_HELD     20 // rows in registers
+#define FIT_GROUP    4
+#define FIT_TAIL     608 // pixels in shared memory, of each warp
+#define FIT_THREADS  (32 * FIT_WARPS)
+#define PIXEL_BYTES  sizeof(float2)
+#define WINDOW_BYTES (SEARCH_WINDOW_PIXELS * PIXEL_BYTES)
+#define TAIL_BYTES   (FIT_TAIL * (PIXEL_BYTES + sizeof(uint16_t)))
+#define SHARED_BYTES (WINDOW_BYTES + FIT_WARPS * TAIL_BYTES)
 
 __device__ __forceinline__ int warp_sum(int value)
 {
@@ -105,87 +37,203 @@ __device__ __forceinline__ int warp_sum(int value)
 #endif
 }
 
+struct lane_sums {
+    float cover, range;
+    int n_range;
+};
+
 // search_error_pixel in floats that hold integers: below 2^24 they are exact, and a lane's sums
 // stay below (128 pixels of 2^16).
-__device__ __forceinline__ void add_pixel(float2 input, float2 reference, float z, float *cover,
-                                          float *range, int *n_range)
+__device__ __forceinline__ void add_pixel(const char *base, uint32_t offset, float reference_z,
+                                          float reference_edt, float z, struct lane_sums *sums)
 {
-    *cover += fabsf(input.y - reference.y);
-    float r = fabsf((input.x - reference.x) - z);
+    const float2 input = *(const float2 *)(base + offset);
+    sums->cover += fabsf(input.y - reference_edt);
+    const float r = fabsf((input.x - reference_z) - z);
     if (input.y >= 0.f) {
-        *range += r;
-        *n_range += 1;
+        sums->range += r;
+        sums->n_range += 1;
     }
 }
 
-__global__ void __launch_bounds__(32 * FIT_WARPS)
-    fit_kernel(const uint32_t *window, const struct search_view *views, const uint32_t *pixel_first,
-               const float2 *pixels, const uint16_t *pixel_offset, const uint32_t *list, uint32_t n,
-               int n_iterations, struct search_fit *out)
+// A view's pixels as its warp keeps them.
+struct held_view {
+    float z[FIT_HELD], edt[FIT_HELD];
+    uint32_t offset[FIT_HELD]; // bytes
+    uint32_t n_groups;         // of rows
+    float n_repeated;          // pixels of this lane that stand for missing ones
+};
+
+__device__ __forceinline__ void hold_view(const float2 *own, const uint16_t *own_offset,
+                                          uint32_t n_pixels, uint32_t lane, float2 *tail,
+                                          uint16_t *tail_offset, struct held_view *out)
 {
-    extern __shared__ float2 shared[];
-    for (uint32_t i = threadIdx.x; i < SEARCH_WINDOW_PIXELS; i += blockDim.x)
-        shared[i] = make_float2((float)search_pair_z(window[i]), (float)search_pair_edt(window[i]));
+    const uint32_t n_rows = (n_pixels + 31) / 32;
+    out->n_groups = ((n_rows < FIT_HELD ? n_rows : FIT_HELD) + FIT_GROUP - 1) / FIT_GROUP;
+    uint32_t n_mine = 0;
+#pragma unroll
+    for (int k = 0; k < FIT_HELD; k++) {
+        const uint32_t i = 32 * (uint32_t)k + lane;
+        const bool there = i < n_pixels;
+        n_mine += there;
+        float2 pixel = make_float2(0, 0);
+        uint32_t offset = 0;
+        if (there) {
+            pixel = own[i];
+            offset = own_offset[i] * (uint32_t)PIXEL_BYTES;
+        }
+        out->z[k] = k == 0 || there ? pixel.x : out->z[0];
+        out->edt[k] = k == 0 || there ? pixel.y : out->edt[0];
+        out->offset[k] = k == 0 || there ? offset : out->offset[0];
+    }
+    out->n_repeated = (float)(FIT_GROUP * out->n_groups - n_mine);
+    __syncwarp(); // the view before is done with
+    for (uint32_t i = 32 * FIT_HELD + lane; i < n_pixels && i < 32 * FIT_HELD + FIT_TAIL; i += 32) {
+        tail[i - 32 * FIT_HELD] = own[i];
+        tail_offset[i - 32 * FIT_HELD] = own_offset[i];
+    }
+    __syncwarp();
+}
+
+__device__ __forceinline__ float evaluate(const char *base, float z, const struct held_view *held,
+                                          const float2 *own, const uint16_t *own_offset,
+                                          const float2 *tail, const uint16_t *tail_offset,
+                                          uint32_t n_pixels, uint32_t lane)
+{
+    struct lane_sums sums = {0, 0, 0}, first = {0, 0, 0};
+#pragma unroll
+    for (int g = 0; g < FIT_HELD / FIT_GROUP; g++) {
+        if ((uint32_t)g >= held->n_groups)
+            break;
+#pragma unroll
+        for (int k = g * FIT_GROUP; k < (g + 1) * FIT_GROUP; k++) {
+            add_pixel(base, held->offset[k], held->z[k], held->edt[k], z, &sums);
+            if (k == 0)
+                first = sums;
+        }
+    }
+    sums.cover -= held->n_repeated * first.cover;
+    sums.range -= held->n_repeated * first.range;
+    sums.n_range -= (int)held->n_repeated * first.n_range;
+    const uint32_t n_tail =
+        n_pixels < 32 * FIT_HELD + FIT_TAIL ? n_pixels : 32 * FIT_HELD + FIT_TAIL;
+#pragma unroll 4
+    for (uint32_t i = 32 * FIT_HELD + lane; i < n_tail; i += 32) {
+        const float2 pixel = tail[i - 32 * FIT_HELD];
+        add_pixel(base, tail_offset[i - 32 * FIT_HELD] * (uint32_t)PIXEL_BYTES, pixel.x, pixel.y, z,
+                  &sums);
+    }
+    for (uint32_t i = 32 * FIT_HELD + FIT_TAIL + lane; i < n_pixels; i += 32)
+        add_pixel(base, own_offset[i] * (uint32_t)PIXEL_BYTES, own[i].x, own[i].y, z, &sums);
+    const struct search_sums all = {warp_sum((int)sums.cover), warp_sum((int)sums.range),
+                                    warp_sum(sums.n_range)};
+    return search_error_value(&all, (int)n_pixels);
+}
+
+// The warp's first view: large and small ones alternate over the blocks of a wave, so that all
+// multiprocessors have as much to do.
+__device__ static uint32_t first_item(void)
+{
+    const uint32_t warp = threadIdx.x / 32;
+    return warp * gridDim.x + (warp % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+}
+
+__global__ void __launch_bounds__(FIT_THREADS)
+    fit_kernel(const uint32_t *window, const struct search_view *views, const uint32_t *pixel_first,
+               const float2 *pixels, const uint16_t *pixel_offset, const uint32_t *list,
+               const uint32_t *order, uint32_t n, int n_iterations, uint32_t *next,
+               struct search_fit *out)
+{
+    extern __shared__ uint4 shared[];
+    float2 *const window_px = (float2 *)shared;
+    for (uint32_t i = threadIdx.x; i < SEARCH_WINDOW_PIXELS / 4; i += FIT_THREADS) {
+        const uint4 four = ((const uint4 *)window)[i];
+        const uint32_t pair[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            window_px[4 * i + k] =
+                make_float2((float)search_pair_z(pair[k]), (float)search_pair_edt(pair[k]));
+    }
     __syncthreads();
-    const uint32_t lane = threadIdx.x % 32, n_warps = gridDim.x * FIT_WARPS;
-    for (uint32_t item = blockIdx.x * FIT_WARPS + threadIdx.x / 32; item < n; item += n_warps) {
-        const uint32_t index = list ? list[item] : item;
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    float2 *const tail = (float2 *)((char *)shared + WINDOW_BYTES) + warp * FIT_TAIL;
+    uint16_t *const tail_offset =
+        (uint16_t *)((char *)shared + WINDOW_BYTES + FIT_WARPS * FIT_TAIL * PIXEL_BYTES) +
+        warp * FIT_TAIL;
+    for (uint32_t rank = first_item(); rank < n;) {
+        const uint32_t item = list ? rank : order[rank], index = list ? list[rank] : item;
         const struct search_view *view = &views[index];
         const float2 *own = pixels + pixel_first[index];
         const uint16_t *own_offset = pixel_offset + pixel_first[index];
         const uint32_t n_pixels = view->n_cover;
-        float2 held[FIT_HELD];
-        uint32_t held_offset[FIT_HELD / 2];
-#pragma unroll
-        for (int k = 0; k < FIT_HELD; k++) {
-            uint32_t i = 32 * (uint32_t)k + lane, offset = 0;
-            if (i < n_pixels) {
-                held[k] = own[i];
-                offset = own_offset[i];
-            }
-            held_offset[k / 2] = k % 2 ? held_offset[k / 2] | offset << 16 : offset;
-        }
+        struct held_view held;
+        hold_view(own, own_offset, n_pixels, lane, tail, tail_offset, &held);
         const float half = SEARCH_WINDOW_PX / 2;
         struct simplex simplex;
         simplex_begin(&simplex, half - (float)view->start_u, half - (float)view->start_v,
                       -(float)view->start_z / SEARCH_UNIT, n_iterations);
         while (simplex.phase != SIMPLEX_PHASE_DONE) {
-            const float2 *base = shared + search_shift(simplex.trial.y) * SEARCH_WINDOW_PX +
-                                 search_shift(simplex.trial.x);
-            const float z = (float)search_depth_shift(simplex.trial.z);
-            float cover = 0, range = 0;
-            int n_range = 0;
-#pragma unroll
-            for (int k = 0; k < FIT_HELD; k++)
-                if (32 * (uint32_t)k + lane < n_pixels)
-                    add_pixel(base[k % 2 ? held_offset[k / 2] >> 16 : held_offset[k / 2] & 0xffffu],
-                              held[k], z, &cover, &range, &n_range);
-#pragma unroll 4
-            for (uint32_t i = 32 * FIT_HELD + lane; i < n_pixels; i += 32)
-                add_pixel(base[own_offset[i]], own[i], z, &cover, &range, &n_range);
-            struct search_sums sums = {warp_sum((int)cover), warp_sum((int)range),
-                                       warp_sum(n_range)};
-            simplex_tell(&simplex, search_error_value(&sums, (int)n_pixels));
+            const char *base =
+                (const char *)(window_px + search_shift(simplex.trial.y) * SEARCH_WINDOW_PX +
+                               search_shift(simplex.trial.x));
+            simplex_tell(&simplex, evaluate(base, (float)search_depth_shift(simplex.trial.z), &held,
+                                            own, own_offset, tail, tail_offset, n_pixels, lane));
         }
         if (lane == 0) {
             struct search_fit fit = {simplex.v0.error, simplex.v0.x, simplex.v0.y, simplex.v0.z};
             out[item] = fit;
+            rank = atomicAdd(next, 1) + gridDim.x * FIT_WARPS;
+        }
+        rank = __shfl_sync(0xffffffffu, rank, 0);
+    }
+}
+
+#define BEST_THREADS 1024
+
+// The smallest errors of n fits, one after the other; equal ones by their place.
+__global__ void __launch_bounds__(BEST_THREADS)
+    best_kernel(const struct search_fit *fits, uint32_t n, uint32_t n_best, uint32_t *out_place,
+                struct search_fit *out)
+{
+    __shared__ unsigned long long low[BEST_THREADS / 32];
+    unsigned long long before = 0; // the one chosen last; errors are not negative
+    for (uint32_t k = 0; k < n_best; k++) {
+        unsigned long long mine = ~0ull;
+        for (uint32_t i = threadIdx.x; i < n; i += BEST_THREADS) {
+            unsigned long long key =
+                (unsigned long long)__float_as_uint(fits[i].error_px) << 32 | i;
+            mine = (k == 0 || key > before) && key < mine ? key : mine;
+        }
+        for (int d = 16; d > 0; d /= 2) {
+            unsigned long long other = __shfl_xor_sync(0xffffffffu, mine, d);
+            mine = other < mine ? other : mine;
+        }
+        if (threadIdx.x % 32 == 0)
+            low[threadIdx.x / 32] = mine;
+        __syncthreads();
+        for (int w = 0; w < BEST_THREADS / 32; w++)
+            mine = low[w] < mine ? low[w] : mine;
+        __syncthreads();
+        before = mine;
+        if (threadIdx.x == 0) {
+            out_place[k] = (uint32_t)mine;
+            out[k] = fits[(uint32_t)mine];
         }
     }
 }
 
-int search_cuda_fit(void *device, const struct search_object *object,
-                    const struct search_frame *frame, const uint32_t *views, uint32_t n,
-                    uint32_t n_iterations, struct search_fit *out)
+// Enqueues window and fits; the results are left in cuda->result.
+static int enqueue_fit(struct search_cuda *cuda, const struct search_object *object,
+                       const struct search_frame *frame, const uint32_t *views, uint32_t n,
+                       uint32_t n_iterations)
 {
-    struct search_cuda *cuda = (struct search_cuda *)device;
     const struct cuda_object *copy = (const struct cuda_object *)object->device;
     TRY(cudaSetDevice(cuda->device));
-    int err = search_cuda_grow_result(cuda, n * sizeof *out);
+    int err = search_cuda_grow_result(cuda, n * (sizeof(struct search_fit) + sizeof(uint32_t)));
     if (!err && views)
         err = search_cuda_grow_work(cuda, n * sizeof *views);
     if (!err)
-        err = draw_window(cuda, frame);
+        err = search_cuda_draw_window(cuda, frame);
     if (err)
         return err;
     uint32_t *list = NULL;
@@ -194,12 +242,22 @@ int search_cuda_fit(void *device, const struct search_object *object,
         TRY(cudaMemcpyAsync(list, views, n * sizeof *views, cudaMemcpyHostToDevice, cuda->stream));
     }
     uint32_t n_blocks = (n + FIT_WARPS - 1) / FIT_WARPS;
-    if (n_blocks > FIT_BLOCKS_MAX)
-        n_blocks = FIT_BLOCKS_MAX;
-    fit_kernel<<<n_blocks, 32 * FIT_WARPS, FIT_SHARED_BYTES, cuda->stream>>>(
-        cuda->window, copy->views, copy->pixel_first, copy->pixels, copy->pixel_offset, list, n,
-        (int)n_iterations, (struct search_fit *)cuda->result);
+    n_blocks = n_blocks < cuda->n_sms / 2 ? n_blocks : cuda->n_sms;
+    fit_kernel<<<n_blocks, FIT_THREADS, SHARED_BYTES, cuda->stream>>>(
+        cuda->window, copy->views, copy->pixel_first, copy->pixels, copy->pixel_offset, list,
+        copy->order, n, (int)n_iterations, cuda->next, (struct search_fit *)cuda->result);
     TRY(cudaGetLastError());
+    return 0;
+}
+
+int search_cuda_fit(void *device, const struct search_object *object,
+                    const struct search_frame *frame, const uint32_t *views, uint32_t n,
+                    uint32_t n_iterations, struct search_fit *out)
+{
+    struct search_cuda *cuda = (struct search_cuda *)device;
+    int err = enqueue_fit(cuda, object, frame, views, n, n_iterations);
+    if (err)
+        return err;
     TRY(cudaMemcpyAsync(cuda->result_host, cuda->result, n * sizeof *out, cudaMemcpyDeviceToHost,
                         cuda->stream));
     TRY(cudaStreamSynchronize(cuda->stream));
@@ -207,10 +265,32 @@ int search_cuda_fit(void *device, const struct search_object *object,
     return 0;
 }
 
+int search_cuda_fit_best(void *device, const struct search_object *object,
+                         const struct search_frame *frame, const uint32_t *views, uint32_t n,
+                         uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,
+                         struct search_fit *out)
+{
+    struct search_cuda *cuda = (struct search_cuda *)device;
+    int err = enqueue_fit(cuda, object, frame, views, n, n_iterations);
+    if (err)
+        return err;
+    // Straight into page-locked memory: a few dozen bytes.
+    struct search_fit *fits = (struct search_fit *)cuda->result_host;
+    uint32_t *places = (uint32_t *)(fits + n_best);
+    best_kernel<<<1, BEST_THREADS, 0, cuda->stream>>>((const struct search_fit *)cuda->result, n,
+                                                      n_best, places, fits);
+    TRY(cudaGetLastError());
+    TRY(cudaStreamSynchronize(cuda->stream));
+    memcpy(out, fits, n_best * sizeof *out);
+    memcpy(out_place, places, n_best * sizeof *out_place);
+    return 0;
+}
+
 int search_cuda_prepare_fit(struct search_cuda *cuda)
 {
     TRY(cudaMalloc((void **)&cuda->window, SEARCH_WINDOW_PIXELS * sizeof *cuda->window));
+    TRY(cudaMalloc((void **)&cuda->next, sizeof *cuda->next));
     TRY(cudaFuncSetAttribute(fit_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             FIT_SHARED_BYTES));
+                             (int)SHARED_BYTES));
     return 0;
 }

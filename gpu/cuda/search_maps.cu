@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference views: a block a view; z-buffer in shared memory, depth and triangle index in one 64-bit
-// key.
+// Reference views: a block a view; z-buffer in shared memory, depth and triangle index in one
+// 64-bit key.
 #include "gpu/cuda/search.cuh"
 #include "gpu/cuda/search_edt.cuh"
 #include "gpu/kernels/search_raster.h"

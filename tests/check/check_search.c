@@ -288,6 +288,25 @@ static void check_twin(const struct twin *twin, const float *z_m, const struct i
             check_that(same(&listed[i], &fits[few[i]], sizeof *listed), "%s listed view %u differs",
                        name, few[i]);
         check_free(listed);
+        uint32_t best[3];
+        struct search_fit least[3];
+        check_that(ops->fit_best(twin->search->device, twin->object, &starts[0], NULL, n, 15, 3,
+                                 best, least) == 0,
+                   "%s best fits", name);
+        for (int i = 0; i < 3; i++) {
+            uint32_t wanted = n; // a plain selection: the smallest that is not there yet
+            for (uint32_t j = 0; j < n; j++) {
+                bool there = false;
+                for (int k = 0; k < i; k++)
+                    there |= best[k] == j;
+                wanted = !there && (wanted == n || fits[j].error_px < fits[wanted].error_px)
+                             ? j
+                             : wanted;
+            }
+            check_that(best[i] == wanted, "%s best %d: %u instead of %u", name, i, best[i], wanted);
+            check_that(same(&least[i], &fits[wanted], sizeof *least), "%s best %d differs", name,
+                       i);
+        }
 
         struct search_hit *found = check_alloc(n_starts * N_KEEP * sizeof *found);
         check_that(ops->scan(twin->search->device, twin->object, starts, n_starts, N_KEEP, found) ==
