@@ -12,8 +12,9 @@
 #include "proto/se3.h"
 #include "proto/wire.h"
 
-#define MAX_GAP_NS 1000000000 // between two frames that GetPose may interpolate
-#define N_WORDS    9          // of one stored pose: time, q, t, state and epoch
+#define MAX_GAP_NS  1000000000 // between two frames that GetPose may interpolate
+#define MAX_BEAT_NS 3000000000 // between two rounds of the frame loop
+#define N_WORDS     9          // of one stored pose: time, q, t, state and epoch
 
 struct slot {
     _Atomic uint64_t words[N_WORDS];
@@ -29,6 +30,7 @@ struct board {
     _Atomic(const char *) reason_text;
     _Atomic double rate_hz;
     _Atomic bool paused;
+    _Atomic int64_t beat_ns; // CLOCK_MONOTONIC, 0 = never
     pthread_mutex_t text_mutex;
     char backend[128], recording[64];
 
@@ -111,6 +113,17 @@ void board_set_state(struct board *board, posed_State state, posed_Reason reason
 void board_set_rate(struct board *board, double rate_hz)
 {
     atomic_store_explicit(&board->rate_hz, rate_hz, memory_order_relaxed);
+}
+
+void board_beat(struct board *board)
+{
+    atomic_store_explicit(&board->beat_ns, clock_monotonic_ns(), memory_order_relaxed);
+}
+
+bool board_is_alive(const struct board *board)
+{
+    int64_t beat_ns = atomic_load_explicit(&board->beat_ns, memory_order_relaxed);
+    return beat_ns && clock_monotonic_ns() - beat_ns < MAX_BEAT_NS;
 }
 
 void board_set_paused(struct board *board, bool paused)

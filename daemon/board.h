@@ -86,6 +86,10 @@ void board_set_rate(struct board *board, double rate_hz);
 void board_set_backend(struct board *board, const char *description);
 void board_set_recording(struct board *board, const char *name);
 
+// The frame loop, at least every second: it goes round. Any thread: it has done so in the last 3 s.
+void board_beat(struct board *board);
+bool board_is_alive(const struct board *board);
+
 // The frame loop: whether the recording is paused.
 void board_set_paused(struct board *board, bool paused);
 

@@ -64,6 +64,8 @@ struct config {
         uint32_t upload_max_bytes; // of a request that carries points or images
     } requests;
 
+    uint32_t http_port; // 0 = none
+
     struct {
         char folder[CONFIG_TEXT_MAX]; // empty = objects are forgotten at the end
         uint32_t max_triangles;

@@ -186,6 +186,10 @@ static const struct key keys[] = {
     {"requests", "upload_max_bytes", KEY_UINT, AT(requests.upload_max_bytes), 131072, 1 << 30, NULL,
      false, "Longest request that carries points or images; all others have at most 64 KiB."},
 
+    {"http", "port", KEY_UINT, AT(http_port), 0, 65535, NULL, false,
+     "Port on 127.0.0.1 for /metrics (Prometheus), /healthz, /readyz, /v1/status and /v1/pose\n"
+     "(8765 is usual); 0 = none."},
+
     {"search", "folder", KEY_TEXT, AT(search.folder), 0, 0, NULL, false,
      "Folder where objects and their reference views are kept; empty = until the daemon ends."},
     {"search", "max_triangles", KEY_UINT, AT(search.max_triangles), 1, 10000000, NULL, false,

@@ -84,6 +84,7 @@ static void heartbeat(struct loop *loop, int64_t now_ns)
     char line[96];
     double seconds = (double)(now_ns - loop->heartbeat_ns + HEARTBEAT_NS) * 1e-9;
     double rate_hz = (double)(loop->next_seq - loop->heartbeat_seq) / seconds;
+    board_beat(loop->settings->board);
     board_set_rate(loop->settings->board, rate_hz);
     loop->heartbeat_seq = loop->next_seq;
     loop->heartbeat_ns = now_ns + HEARTBEAT_NS;

@@ -13,6 +13,7 @@
 #include "daemon/board.h"
 #include "daemon/endpoint.h"
 #include "daemon/frames.h"
+#include "daemon/http.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/message.h"
@@ -37,6 +38,7 @@ struct daemon {
     struct endpoint *endpoint;
     struct publish *publish;
     struct requests *requests;
+    struct http *http;
     struct frames *frames;
     struct precedence precedence;
     struct recorder *recorder;
@@ -98,6 +100,12 @@ static int load_config(const struct options *options, struct config *out,
         config_load(out, options->config_file, options->assignments, options->n_assignments, sink);
     if (!error)
         error = check_recorder(out, sink);
+#ifndef POSED_HAVE_HTTP
+    if (!error && out->http_port) {
+        log_to(sink, LOG_LEVEL_ERROR, "http.port: this program was built without libmicrohttpd");
+        error = -EINVAL;
+    }
+#endif
     return error ? error : endpoint_check(out, sink);
 }
 
@@ -243,6 +251,18 @@ static int create_requests(struct daemon *daemon)
     return error ? error : requests_create(&daemon->requests, daemon->endpoint, &handlers);
 }
 
+static int create_http(struct daemon *daemon)
+{
+#ifdef POSED_HAVE_HTTP
+    uint16_t port = (uint16_t)daemon->config.http_port;
+    if (port)
+        return http_create(&daemon->http, port, daemon->board, &daemon->sink);
+#else
+    (void)daemon;
+#endif
+    return 0;
+}
+
 // Opens everything in order. Returns an exit code, EXIT_OK to go on.
 static enum exit_code open_all(struct daemon *daemon)
 {
@@ -264,7 +284,7 @@ static enum exit_code open_all(struct daemon *daemon)
     if (endpoint_open(&daemon->endpoint, &daemon->config, &daemon->sink) != 0 ||
         publish_create(&daemon->publish, daemon->endpoint, &daemon->config, no_drop,
                        &daemon->sink) != 0 ||
-        create_recorder(daemon) != 0 || create_requests(daemon) != 0 ||
+        create_recorder(daemon) != 0 || create_requests(daemon) != 0 || create_http(daemon) != 0 ||
         open_trajectory(daemon) != 0)
         return EXIT_OTHER;
     log_listen(daemon->log, publish_log_line, daemon->publish);
@@ -313,6 +333,9 @@ static void close_all(struct daemon *daemon)
     log_listen(daemon->log, NULL, NULL);
     if (daemon->board)
         board_end_commands(daemon->board);
+#ifdef POSED_HAVE_HTTP
+    http_destroy(&daemon->http);
+#endif
     requests_destroy(&daemon->requests);
     recorder_destroy(&daemon->recorder);
     frames_destroy(&daemon->frames);

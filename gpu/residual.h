@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How well a frame lies on its reference, pixel by pixel: the point-to-plane residuals of the finest
-// level at a given pose, by the tracker's own pairing (kernels/icp.h). To be looked at, so it runs
-// on one core of the host, whatever the backend.
+// How well a frame lies on its reference, pixel by pixel: the point-to-plane residuals of the
+// finest level at a given pose, by the tracker's own pairing (kernels/icp.h). To be looked at, so
+// it runs on one core of the host, whatever the backend.
 #ifndef POSED_GPU_RESIDUAL_H
 #define POSED_GPU_RESIDUAL_H
 

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's counters for Prometheus (text format 0.0.4): names posed_*, base units, _total for
+// what only grows.
+#ifndef POSED_DAEMON_METRICS_H
+#define POSED_DAEMON_METRICS_H
+
+#include <stdio.h>
+
+#include "proto/posed.pb.h"
+
+void metrics_print(const posed_Status *status, FILE *file);
+
+#endif

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP for monitoring: what it says is what the request socket says, and nobody else's browser
+reads it."""
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+
+import harness
+from harness import check, requests
+
+LABEL = r'[a-z]+="(?:[^"\\]|\\.)*"'
+SAMPLE = re.compile(rf'^(posed_[a-z_]+)(\{{{LABEL}(?:,{LABEL})*\}})? (-?[0-9.e+-]+)$')
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def ask(port, path, method="GET", host=None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request(method, path, headers={"Host": host} if host else {})
+    response = connection.getresponse()
+    text = response.read().decode("utf-8")
+    connection.close()
+    return response, text
+
+
+def read_metrics(port):
+    response, text = ask(port, "/metrics")
+    check(response.status == 200 and response.getheader("Content-Type").startswith("text/plain"),
+          f"/metrics: {response.status}")
+    check(text.endswith("\n"), "the last line ends")
+    samples, kinds = {}, {}
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            check(name not in kinds, f"{name} twice")
+            kinds[name] = kind
+        elif not line.startswith("# HELP "):
+            match = SAMPLE.match(line)
+            check(match, f"no sample: {line!r}")
+            check(match[1] in kinds, f"{match[1]} has no type")
+            check((kinds[match[1]] == "counter") == match[1].endswith("_total"), f"{line}")
+            samples[match[1] + (match[2] or "")] = float(match[3])
+    return samples
+
+
+def check_refusals(port):
+    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "x"):
+        response, text = ask(port, "/v1/pose", host=host)
+        check(response.status == 403 and "position" not in text, f"Host {host}: {response.status}")
+    for host in ("localhost", f"LOCALHOST:{port}", "[::1]:8765"):
+        check(ask(port, "/v1/pose", host=host)[0].status == 200, f"Host {host}")
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        check(ask(port, "/v1/pose", method=method)[0].status == 405, method)
+    response, text = ask(port, "/v1/pose", method="HEAD")
+    check(response.status == 200 and text == "", "HEAD")
+    for path in ("/", "/v1", "/v1/pose/", "/../etc/passwd", "/" + "x" * 5000):
+        response, text = ask(port, path)
+        check(response.status == 404 and "/metrics" in text, f"{path[:20]}: {response.status}")
+    for rubbish in (b"\0\1\2\3\r\n\r\n", b"GET\r\n\r\n", b"x" * 100000):
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            try:
+                client.sendall(rubbish)
+                client.shutdown(socket.SHUT_WR)
+                client.recv(1000)
+            except OSError:
+                pass  # it hung up
+    check(ask(port, "/healthz")[0].status == 200, "it still answers")
+
+
+def scenario():
+    port = free_port()
+    daemon = harness.Daemon("synth:room", "--loop", "--set", f"http.port={port}", speed=1)
+    daemon.wait_for(lambda: len(daemon.poses) > 35, "poses")
+    check(ask(port, "/healthz")[1] == "ok\n" and ask(port, "/readyz")[1] == "ok\n", "well")
+    daemon.request(replay=requests.Replay(action=requests.Replay.PAUSE))
+
+    pose = json.loads(ask(port, "/v1/pose")[1])
+    last = daemon.poses[-1]
+    p, q = last.pose.position, last.pose.orientation
+    check(pose["seq"] == last.seq and pose["state"] == harness.state_name(last), f"{pose}")
+    check(max(abs(a - b) for a, b in zip(pose["position_m"] + pose["orientation_xyzw"],
+                                         (p.x, p.y, p.z, q.x, q.y, q.z, q.w))) < 1e-9, f"{pose}")
+
+    status = json.loads(ask(port, "/v1/status")[1])
+    expected = daemon.request(get_status=requests.GetStatus()).get_status
+    for key in ("captured_frames", "tracked_frames", "lost_frames", "dropped_frames", "backend",
+                "source", "version", "map_epoch", "paused"):
+        check(status[key] == getattr(expected, key), f"{key}: {status[key]}")
+    check(status["state"] == "TRACKING" and status["session"] == f"{expected.session:016x}", "")
+    said = subprocess.run([harness.BINARY + "/bin/posectl", "status", "-o", "json", "-e",
+                           daemon.folder], capture_output=True, text=True, timeout=60).stdout
+    check(set(json.loads(said)) - {"time_s"} == set(status), "the keys of posectl")
+
+    metrics = read_metrics(port)
+    check(metrics["posed_captured_frames_total"] == expected.captured_frames, f"{metrics}")
+    check(sum(value for name, value in metrics.items() if name.startswith("posed_frames_total"))
+          == expected.captured_frames, "every frame has one result")
+    check(metrics['posed_state{state="TRACKING"}'] == 1 and
+          sum(v for n, v in metrics.items() if n.startswith("posed_state{")) == 1, "one state")
+    check(metrics["posed_paused"] == 1 and metrics["posed_uptime_seconds"] > 0, "gauges")
+    check(metrics["posed_resident_memory_bytes"] > 1e6, "memory")
+
+    check_refusals(port)
+    # A second daemon on the same port says so and ends.
+    again = subprocess.run([harness.BINARY + "/bin/posed", "--source", "synth:room", "--no-tcp",
+                            "--run-dir", harness.SCRATCH, "--set", f"http.port={port}"],
+                           capture_output=True, text=True, timeout=60)
+    check(again.returncode == 1 and "http.port" in again.stderr, f"a port in use: {again}")
+    daemon.process.send_signal(signal.SIGTERM)
+    daemon.wait()
+
+
+def supported():
+    done = subprocess.run([harness.BINARY + "/bin/posed", "--check-config", "--set",
+                           "http.port=8765"], capture_output=True, text=True, timeout=60)
+    return "without libmicrohttpd" not in done.stderr
+
+
+if not supported():
+    harness.skip("built without libmicrohttpd")
+harness.run(scenario)
