@@ -11,6 +11,9 @@
 #include "gpu/kernels/search_coarse.h"
 #include "gpu/kernels/search_edge.h"
 #include "gpu/kernels/search_error.h"
+#include "gpu/kernels/search_icp.h"
+#include "gpu/kernels/search_schedule.h"
+#include "gpu/search_confidence.h"
 #include "gpu/search_device.h"
 #include "gpu/search_plane.h"
 #include "gpu/search_start.h"
@@ -19,12 +22,6 @@
 
 #define DEPTH_MIN_M 0.1
 #define DEPTH_MAX_M 10.0
-
-// How many hypotheses each stage hands on, and per start point. See search_run_default.
-#define KEEP_PER_START 20
-#define N_HITS         12000
-#define N_DRAWN        64
-#define N_SPARE        3 // polished beyond those wanted
 
 void search_settings_default(struct search_settings *out)
 {
@@ -232,6 +229,17 @@ static void prepare_normals(void *user, uint32_t item, uint32_t thread)
                    end < job->camera.height ? end : job->camera.height, job->normal_z);
 }
 
+// Marked planes are marked beside the normals, too.
+static void prepare_signs(void *user, uint32_t item, uint32_t thread)
+{
+    (void)thread;
+    const struct prepare_job *job = user;
+    const size_t width = (size_t)job->camera.width, first = item * PREPARE_ROWS * width;
+    const size_t all = width * (size_t)job->camera.height, end = first + PREPARE_ROWS * width;
+    for (size_t i = first; i < end && i < all; i++)
+        job->normal_z[4 * i + 3] = job->z_m[i];
+}
+
 // Depth in metres and normals, on the host and on the device. `object`: surfaces larger than it are
 // marked; NULL: not.
 static int prepare(struct search *search, const struct search_image *image,
@@ -265,9 +273,11 @@ static int prepare(struct search *search, const struct search_image *image,
     }
     out_scene->normal_z = search->normal_z;
     out_scene->camera = job.camera;
-    if (object) // the grid and its fits: n / 16 and 3 n / 16 floats
+    if (object) { // the grid and its fits: n / 16 and 3 n / 16 floats
         search_mark_planes(search->pool, search->z_m, &job.camera, object->info.radius_m,
                            search->planes, search->planes + n / 16);
+        parallel_for(search->pool, n_items, prepare_signs, &job);
+    }
     struct search_depth depth = {search->z_m, image->camera};
     return search->ops->image(search->device, &depth);
 }
@@ -317,15 +327,17 @@ static void from_frame(const struct search_frame *frame, const struct search_vie
 }
 
 static void report(const struct search_object *object, const struct search_candidate *c,
-                   const struct search_query *query, struct search_pose *out)
+                   float rival, float threshold, struct search_pose *out)
 {
     out->T_camera_model = outward(object, c);
-    out->confidence = search_confidence(object, c);
-    out->accepted = out->confidence >= query->threshold;
-    out->visible = c->match + c->free;
-    out->contradicted = c->free;
-    out->continued = c->continued;
+    out->confidence = search_confidence(c, rival);
+    out->accepted = out->confidence >= threshold;
+    out->visible = 1 - c->hidden;
+    out->contradicted = c->free + c->wrong;
+    out->ended = c->ended;
+    out->continued = c->continued + c->smooth;
     out->score = c->score;
+    out->rival = rival;
     out->residual_rms_m = c->rms_m;
     out->n_pixels = c->n_match;
     out->view = c->view;
@@ -361,16 +373,6 @@ static int by_score(const void *a, const void *b)
     // A total order, so that the result does not depend on the sort.
     int order = memcmp(ca->rotation, cb->rotation, sizeof ca->rotation);
     return order ? order : memcmp(ca->t_m, cb->t_m, sizeof ca->t_m);
-}
-
-static int by_hit(const void *a, const void *b)
-{
-    const struct search_hit *ha = a, *hb = b;
-    if (ha->score != hb->score)
-        return ha->score < hb->score ? 1 : -1;
-    if (ha->start != hb->start)
-        return ha->start < hb->start ? -1 : 1;
-    return ha->view < hb->view ? -1 : ha->view > hb->view;
 }
 
 // Sorts and keeps the best of candidates that are the same pose (also by symmetry).
@@ -457,13 +459,26 @@ static int run_germann(struct search *search, const struct search_object *object
         search_refine_drawn(scene, object, &c, 0, &search->drawings[0]);
         struct search_pose *pose = &out->poses[out->n_poses++];
         c.view = view;
-        report(object, &c, query, pose);
+        report(object, &c, SEARCH_NO_RIVAL, query->threshold, pose);
         pose->error_px = fit->error_px;
     }
     out->stage_ms[SEARCH_STAGE_REFINE] = elapsed_ms(&clock);
     out->n_compared = (uint64_t)(n > 0 ? n : 0) * query->n_iterations;
     free(views);
     return err;
+}
+
+// The pose that a hit of the coarse pass stands for.
+static void from_hit(const struct search_object *object, const struct search_frame *frame,
+                     const struct search_hit *hit, struct search_candidate *out)
+{
+    const struct search_coarse *map = &object->coarse[hit->view];
+    const float middle = SEARCH_CENTRE_PX - 0.5f * (SEARCH_COARSE_PX - 1);
+    const uint32_t a = hit->anchor;
+    from_frame(frame, &object->views[hit->view],
+               middle - (float)(map->anchor_u[a] * SEARCH_COARSE_PX),
+               middle - (float)(map->anchor_v[a] * SEARCH_COARSE_PX),
+               -(float)map->anchor_z[a] / SEARCH_UNIT, out);
 }
 
 static int run_default(struct search *search, const struct search_object *object,
@@ -473,47 +488,42 @@ static int run_default(struct search *search, const struct search_object *object
     struct timespec clock;
     clock_gettime(CLOCK_MONOTONIC, &clock);
     struct search_frame *frames = malloc(SEARCH_STARTS_MAX * sizeof *frames);
-    struct search_hit *hits = malloc((size_t)SEARCH_STARTS_MAX * KEEP_PER_START * sizeof *hits);
-    struct search_candidate *candidates = malloc(N_HITS * sizeof *candidates);
+    struct search_hit *hits = malloc(SEARCH_HITS_MAX * sizeof *hits);
+    struct search_candidate *candidates = malloc(SEARCH_HITS_MAX * sizeof *candidates);
     int err = frames && hits && candidates ? 0 : -ENOMEM;
     if (err)
         goto out;
     out->n_starts = search_starts(search->z_m, search->normal_z, &scene->camera, object, frames);
     out->stage_ms[SEARCH_STAGE_PREPARE] += elapsed_ms(&clock);
 
-    err = search->ops->scan(search->device, object, frames, out->n_starts, KEEP_PER_START, hits);
+    const uint32_t keep = search_keep_per_start(out->n_starts);
+    err = search->ops->scan(search->device, object, frames, out->n_starts, keep, hits);
     if (err)
         goto out;
-    uint32_t n_hits = out->n_starts * KEEP_PER_START;
-    qsort(hits, n_hits, sizeof *hits, by_hit);
-    n_hits = n_hits < N_HITS ? n_hits : N_HITS;
-    while (n_hits > 0 && hits[n_hits - 1].score == INT32_MIN) // fewer than asked for
-        n_hits--;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < out->n_starts * keep; i++)
+        if (hits[i].score > INT32_MIN)
+            from_hit(object, &frames[hits[i].start], &hits[i], &candidates[n++]);
     out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS / 5;
     out->stage_ms[SEARCH_STAGE_COARSE] = elapsed_ms(&clock);
 
-    for (uint32_t i = 0; i < n_hits; i++) {
-        const struct search_coarse *map = &object->coarse[hits[i].view];
-        const float middle = 0.5f * (SEARCH_COARSE_PX - 1);
-        uint32_t a = hits[i].anchor;
-        from_frame(&frames[hits[i].start], &object->views[hits[i].view],
-                   SEARCH_CENTRE_PX - (float)(map->anchor_u[a] * SEARCH_COARSE_PX) - middle,
-                   SEARCH_CENTRE_PX - (float)(map->anchor_v[a] * SEARCH_COARSE_PX) - middle,
-                   -(float)map->anchor_z[a] / SEARCH_UNIT, &candidates[i]);
-    }
-    struct refine_job job = {search, scene, object, candidates, 1};
-    parallel_for(search->pool, n_hits, refine_points, &job);
-    uint32_t n = keep_distinct(object, candidates, n_hits, N_DRAWN, 0.17, 0.2f);
+    struct refine_job job = {search, scene, object, candidates, SEARCH_DRAWN_ROUNDS};
+    parallel_for(search->pool, n, refine_points, &job);
+    uint32_t n_left = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (candidates[i].score > SEARCH_GIVEN_UP)
+            candidates[n_left++] = candidates[i];
+    n = keep_distinct(object, candidates, n_left, SEARCH_DRAWN, 0.17, 0.2f);
     out->stage_ms[SEARCH_STAGE_FIT] = elapsed_ms(&clock);
 
     parallel_for(search->pool, n, refine_drawn, &job);
-    // A single round tells right from wrong; the rounds that polish are for the few that are left.
-    n = keep_distinct(object, candidates, n, query->top + N_SPARE, 0.17, 0.2f);
-    job.n_rounds = 2;
+    n = keep_distinct(object, candidates, n, query->top + SEARCH_POLISHED - 1, 0.17, 0.2f);
+    job.n_rounds = SEARCH_POLISHED_ROUNDS;
     parallel_for(search->pool, n, refine_drawn, &job);
-    n = keep_distinct(object, candidates, n, query->top, 0.26, 0.3f);
-    for (uint32_t i = 0; i < n; i++)
-        report(object, &candidates[i], query, &out->poses[out->n_poses++]);
+    n = keep_distinct(object, candidates, n, n, 0.26, 0.3f);
+    for (uint32_t i = 0; i < n && i < query->top; i++)
+        report(object, &candidates[i], search_rival(object, candidates, n, i), query->threshold,
+               &out->poses[out->n_poses++]);
     out->stage_ms[SEARCH_STAGE_REFINE] = elapsed_ms(&clock);
 out:
     free(frames);
@@ -562,7 +572,7 @@ int search_follow(struct search *search, const struct search_object *object,
     search_refine_points(&scene, object, &c);
     search_refine_drawn(&scene, object, &c, 2, &search->drawings[0]);
     struct search_pose found = {0};
-    report(object, &c, &query, &found);
+    report(object, &c, SEARCH_NO_RIVAL, query.threshold, &found);
     if (!found.accepted)
         return -ENODATA;
     *pose = found;

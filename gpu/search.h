@@ -76,13 +76,15 @@ struct search_pose {
     float confidence;          // 0..1: how often an answer that looks like this is right
     bool accepted;             // confidence >= threshold
     float visible;             // share of the model's visible side that the image shows, 0..1
-    float contradicted;        // share where the image looks through the model, 0..1
-    float continued;           // share of the outline beyond which the surface goes on, 0..1
-    float score;               // evidence a pixel: what ranks the answers, -1..1
-    float residual_rms_m;      // over the matching pixels
-    uint32_t n_pixels;         // matching pixels
-    float error_px;            // germann: the paper's error
-    uint32_t view;             // reference view it came from
+    float contradicted;   // share where the image looks through the model or shows another surface
+    float ended;          // share of the outline where the image has an edge, 0..1
+    float continued;      // of what can be told of the outline: where the surface goes on, 0..1
+    float score;          // logarithm of a likelihood ratio: what ranks the answers
+    float rival;          // score of the best other pose at the same place, less this one's
+    float residual_rms_m; // over the matching pixels
+    uint32_t n_pixels;    // matching pixels
+    float error_px;       // germann: the paper's error
+    uint32_t view;        // reference view it came from
 };
 
 enum search_stage {

@@ -12,7 +12,7 @@
 
 #include "gpu/search_device.h"
 
-#define FILE_VERSION 1
+#define FILE_VERSION 2
 
 struct file_header {
     char magic[8];

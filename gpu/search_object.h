@@ -30,12 +30,12 @@ struct search_coarse {
     uint8_t unused[9]; // a multiple of 16 bytes: rows are read as vectors
 };
 
-// A surface point of a view, for the refinement that needs no rendering. Ring points lie 3 to 4 px
-// outside of the silhouette and carry the depth of the silhouette next to them.
+// A surface point of a view, for the refinement that needs no rendering; any first few of them are
+// spread over the view. Ring points lie 3 to 4 px outside of the silhouette.
 struct search_point {
     uint8_t u, v;
-    int16_t z;        // 1/64 px
-    int8_t normal[3]; // unit x 127, towards the camera; 0 0 0 of a ring point
+    int16_t z;        // 1/64 px; of a ring point: the silhouette's next to it
+    int8_t normal[3]; // unit x 127, towards the camera; of a ring point: du, dv to just inside, 0
     uint8_t unused;
 };
 

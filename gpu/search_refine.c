@@ -186,11 +186,19 @@ static void pad_points(struct model_points *out)
         }
 }
 
-static void view_points(const struct search_object *object, uint32_t view, struct model_points *out)
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+// The first `n_most` points of a view.
+static void view_points(const struct search_object *object, uint32_t view, uint32_t n_most,
+                        struct model_points *out)
 {
     const float *r = object->views[view].rotation;
     const struct search_point *points = view_list(object, view);
-    for (uint32_t i = 0; i < object->n_points[view]; i++) {
+    out->n = least(object->n_points[view], n_most);
+    for (uint32_t i = 0; i < out->n; i++) {
         float p[3], n[3];
         search_view_point(r, points[i].u, points[i].v, points[i].z, object->info.map_px_m, p);
         search_view_normal(r, points[i].normal, n);
@@ -199,29 +207,37 @@ static void view_points(const struct search_object *object, uint32_t view, struc
             out->n_[k][i] = n[k];
         }
     }
-    out->n = object->n_points[view];
     pad_points(out);
 }
 
 static void judge_points(const struct search_scene *scene, const struct search_object *object,
-                         const struct model_points *points, float gate_m,
+                         const struct model_points *points, enum search_judgement judgement,
                          struct search_candidate *c)
 {
+    const bool loose = judgement == SEARCH_JUDGEMENT_LOOSE;
+    const uint32_t n_points =
+        least(object->n_points[c->view], loose ? SEARCH_POINTS_FIRST : SEARCH_POINTS);
+    const uint32_t n_ring =
+        least(object->n_ring[c->view], loose ? SEARCH_RING_FIRST : SEARCH_RING_POINTS);
+    const float radius_m = object->info.radius_m, px_m = object->info.map_px_m;
     struct search_tally tally = {0};
     struct search_outline outline = {0};
-    for (uint32_t i = 0; i < object->n_points[c->view]; i++) {
+    for (uint32_t i = 0; i < n_points; i++) {
         float p[3] = {points->p[0][i], points->p[1][i], points->p[2][i]};
         float m[3] = {points->n_[0][i], points->n_[1][i], points->n_[2][i]};
-        search_judge_point(scene, c, p, m, gate_m, &tally);
+        search_judge_point(scene, c, p, m, judgement, radius_m, &tally);
     }
     const float *r = object->views[c->view].rotation;
     const struct search_point *ring = view_list(object, c->view) + SEARCH_POINTS;
-    for (uint32_t i = 0; i < object->n_ring[c->view]; i++) {
-        float p[3];
-        search_view_point(r, ring[i].u, ring[i].v, ring[i].z, object->info.map_px_m, p);
-        search_judge_ring(scene, c, p, gate_m, &outline);
+    for (uint32_t i = 0; i < n_ring; i++) {
+        float out[3], in[3];
+        search_view_point(r, ring[i].u, ring[i].v, ring[i].z, px_m, out);
+        search_view_point(r, ring[i].u + ring[i].normal[0], ring[i].v + ring[i].normal[1],
+                          ring[i].z, px_m, in);
+        search_judge_ring(scene, c, out, in, judgement, radius_m, &outline);
     }
-    search_conclude_points(&tally, &outline, object->info.radius_m, gate_m, c);
+    search_conclude_points(judgement, &tally, &outline, radius_m, px_m,
+                           object->views[c->view].n_cover, c);
 }
 
 void search_refine_points(const struct search_scene *scene, const struct search_object *object,
@@ -231,19 +247,23 @@ void search_refine_points(const struct search_scene *scene, const struct search_
     const float radius_m = object->info.radius_m;
     for (int i = 0; i < SEARCH_POINTS_STEPS; i++) {
         if (search_points_give_up_here(i)) {
-            judge_points(scene, object, &points, search_points_judge_m(false, radius_m), c);
-            if (c->score < SEARCH_LOOSE_SCORE)
+            judge_points(scene, object, &points, SEARCH_JUDGEMENT_LOOSE, c);
+            if (c->score < SEARCH_LOOSE_SCORE) {
+                c->score = SEARCH_GIVEN_UP;
                 return;
+            }
         }
         if (search_points_new_view(i)) {
             c->view = view_for(object, c);
-            view_points(object, c->view, &points);
+            view_points(object, c->view, i == 0 ? SEARCH_POINTS_FIRST : SEARCH_POINTS, &points);
         }
         struct search_icp_gates gates = search_points_gates(i, radius_m, c->t_m[2]);
-        if (icp_step(scene, &points, &gates, radius_m, c) < 0)
-            break;
+        if (icp_step(scene, &points, &gates, radius_m, c) < 0) {
+            c->score = SEARCH_GIVEN_UP;
+            return;
+        }
     }
-    judge_points(scene, object, &points, search_points_judge_m(true, radius_m), c);
+    judge_points(scene, object, &points, SEARCH_JUDGEMENT_POINTS, c);
 }
 
 int search_drawing_create(struct search_drawing *drawing, uint32_t n_vertices, uint32_t n_pixels)
@@ -348,7 +368,7 @@ static void drawn_points(const struct search_object *object, const struct search
 }
 
 static void judge_outline(const struct search_scene *scene, const struct search_drawing *drawing,
-                          float gate_m, struct search_outline *out)
+                          float radius_m, struct search_outline *out)
 {
     enum { OUT = SEARCH_OUTSIDE_PX, IN = SEARCH_INSIDE_PX };
     static const int du[4] = {1, -1, 0, 0}, dv[4] = {0, 0, 1, -1};
@@ -358,16 +378,12 @@ static void judge_outline(const struct search_scene *scene, const struct search_
             const float *depth = drawing->depth + v * at->width + u;
             if (!(*depth < INFINITY))
                 continue;
-            const long width = scene->camera.width;
-            const float *pixel = scene->normal_z + 4 * ((v + at->v0) * width + u + at->u0);
             for (int k = 0; k < 4; k++) {
                 int step = dv[k] * at->width + du[k];
-                if (depth[step] < INFINITY || depth[OUT * step] < INFINITY ||
-                    !(depth[-IN * step] < INFINITY))
-                    continue;
-                long image_step = 4 * (dv[k] * width + du[k]);
-                search_judge_outline(pixel[3 - IN * image_step], pixel[3 + OUT * image_step],
-                                     -1 / *depth, gate_m, out);
+                if (!(depth[step] < INFINITY) && !(depth[OUT * step] < INFINITY) &&
+                    depth[-IN * step] < INFINITY)
+                    search_judge_edge(scene, u + at->u0, v + at->v0, du[k], dv[k], -1 / *depth,
+                                      radius_m, out);
             }
         }
 }
@@ -376,7 +392,7 @@ static void judge_drawn(const struct search_scene *scene, const struct search_ob
                         const struct search_drawing *drawing, struct search_candidate *c)
 {
     const struct search_camera *cam = &scene->camera;
-    const float gate_m = search_drawn_judge_m(object->info.radius_m);
+    const float radius_m = object->info.radius_m;
     struct search_tally tally = {0};
     struct search_outline outline = {0};
     for (int v = 0; v < drawing->at.height; v++)
@@ -387,11 +403,11 @@ static void judge_drawn(const struct search_scene *scene, const struct search_ob
             size_t pixel =
                 (size_t)(v + drawing->at.v0) * (size_t)cam->width + (size_t)(u + drawing->at.u0);
             drawn_normal(object, cam, c, drawing, u, v, ray, normal);
-            search_judge_drawn(scene->normal_z + 4 * pixel, -1 / depth, normal, ray, gate_m,
+            search_judge_drawn(scene->normal_z + 4 * pixel, -1 / depth, normal, ray, radius_m,
                                &tally);
         }
-    judge_outline(scene, drawing, gate_m, &outline);
-    search_conclude_drawn(&tally, &outline, object->info.radius_m, gate_m, c);
+    judge_outline(scene, drawing, radius_m, &outline);
+    search_conclude_drawn(cam, &tally, &outline, radius_m, c);
 }
 
 void search_refine_drawn(const struct search_scene *scene, const struct search_object *object,

@@ -138,17 +138,3 @@ uint32_t search_starts(const float *z_m, const float *normal_z, const struct sea
     }
     return n;
 }
-
-// Logistic regression over 1,923 answers (five objects; 15 to 100 % visible, or absent with four
-// times the weight), `posed-bench search --each`. Of the answers that it called 0.9 or more 99 %
-// were right, of those called 0.8 to 0.9 85 %; of the absent ones 3 % passed 0.7, the threshold by
-// default, of the right ones at 60 % and more visible 0.8 % did not.
-float search_confidence(const struct search_object *object, const struct search_candidate *c)
-{
-    float shown = c->match + c->free;
-    float contradicted = shown > 0.001f ? c->free / shown : 1;
-    float x = -12.62f + 13.49f * c->score - 0.62f * contradicted - 3.81f * c->continued -
-              7.03f * shown + 3.03f * log10f((float)c->n_match + 1) -
-              1.11f * c->rms_m / object->info.radius_m;
-    return 1 / (1 + expf(-x));
-}

@@ -22,7 +22,4 @@ __attribute__((warn_unused_result)) int search_start_nearest(const float *z_m,
 uint32_t search_starts(const float *z_m, const float *normal_z, const struct search_camera *camera,
                        const struct search_object *object, struct search_frame *out);
 
-// Probability that a judged candidate is right, calibrated on synthetic scenes.
-float search_confidence(const struct search_object *object, const struct search_candidate *c);
-
 #endif

@@ -208,6 +208,22 @@ void search_pack_coarse(const struct search_map *map, struct search_coarse *out)
         anchor_normal(map, out->anchor_u[k], out->anchor_v[k], out->anchor_normal[k]);
 }
 
+static uint32_t common_divisor(uint32_t a, uint32_t b)
+{
+    return b ? common_divisor(b, a % b) : a;
+}
+
+// Puts points in reading order into one whose every beginning is spread over all of them: steps of
+// the golden section.
+static void spread(const struct search_point *points, uint32_t n, struct search_point *out)
+{
+    uint32_t step = (uint32_t)(0.618034 * n);
+    while (step > 1 && common_divisor(n, step) > 1)
+        step--;
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = points[(uint64_t)i * step % n];
+}
+
 uint32_t search_pack_points(const struct search_map *map, struct search_point *out)
 {
     // Away from the silhouette, where a pixel of noise changes the surface; all when too few.
@@ -220,6 +236,7 @@ uint32_t search_pack_points(const struct search_map *map, struct search_point *o
         for (int i = n = 0; i < N; i++)
             n += map->edt[i] >= least;
     }
+    struct search_point kept[SEARCH_POINTS];
     uint32_t n_out = 0;
     for (int i = 0, seen = 0; i < N; i++) {
         if (map->edt[i] < least)
@@ -228,28 +245,32 @@ uint32_t search_pack_points(const struct search_map *map, struct search_point *o
         // Every n / SEARCH_POINTS-th pixel in reading order.
         if (n > SEARCH_POINTS && seen * SEARCH_POINTS / n == (seen - 1) * SEARCH_POINTS / n)
             continue;
-        struct search_point *p = &out[n_out++];
+        struct search_point *p = &kept[n_out++];
         p->u = (uint8_t)(i % SEARCH_MAP_PX);
         p->v = (uint8_t)(i / SEARCH_MAP_PX);
         p->z = map->z[i];
         memcpy(p->normal, map->normal + 3 * i, 3);
         p->unused = 0;
     }
+    spread(kept, n_out, out);
     return n_out;
 }
 
-// Depth of the foreground pixel nearest to background pixel (u, v), no farther than 5 px.
-static bool nearest_depth(const struct search_map *map, int u, int v, int16_t *out_z)
+// The foreground pixel nearest to background pixel (p->u, p->v), no farther than 5 px: its depth,
+// and in normal[0] and [1] the way to the pixel behind it.
+static bool nearest_inside(const struct search_map *map, struct search_point *p)
 {
     int best = INT32_MAX;
-    for (int y = v - 5; y <= v + 5; y++)
-        for (int x = u - 5; x <= u + 5; x++) {
-            int d2 = (x - u) * (x - u) + (y - v) * (y - v);
+    for (int y = p->v - 5; y <= p->v + 5; y++)
+        for (int x = p->u - 5; x <= p->u + 5; x++) {
+            int du = x - p->u, dv = y - p->v, d2 = du * du + dv * dv;
             if (x < 0 || y < 0 || x >= SEARCH_MAP_PX || y >= SEARCH_MAP_PX || d2 >= best ||
                 map->edt[y * SEARCH_MAP_PX + x] < 0)
                 continue;
             best = d2;
-            *out_z = map->z[y * SEARCH_MAP_PX + x];
+            p->z = map->z[y * SEARCH_MAP_PX + x];
+            p->normal[0] = (int8_t)(du + (du > 0) - (du < 0));
+            p->normal[1] = (int8_t)(dv + (dv > 0) - (dv < 0));
         }
     return best < INT32_MAX;
 }
@@ -260,6 +281,7 @@ uint32_t search_pack_ring(const struct search_map *map, struct search_point *out
     int n = 0;
     for (int i = 0; i < N; i++)
         n += map->edt[i] <= -3 * SEARCH_UNIT && map->edt[i] > -4 * SEARCH_UNIT;
+    struct search_point kept[SEARCH_RING_POINTS];
     uint32_t n_out = 0;
     for (int i = 0, seen = 0; i < N; i++) {
         if (map->edt[i] > -3 * SEARCH_UNIT || map->edt[i] <= -4 * SEARCH_UNIT)
@@ -270,9 +292,10 @@ uint32_t search_pack_ring(const struct search_map *map, struct search_point *out
         if (n > SEARCH_RING_POINTS &&
             seen * SEARCH_RING_POINTS / n == (seen - 1) * SEARCH_RING_POINTS / n)
             continue;
-        if (nearest_depth(map, p.u, p.v, &p.z))
-            out[n_out++] = p;
+        if (nearest_inside(map, &p))
+            kept[n_out++] = p;
     }
+    spread(kept, n_out, out);
     return n_out;
 }
 

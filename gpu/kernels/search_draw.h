@@ -52,14 +52,6 @@ KERNEL_FN void search_draw_corner(const struct search_camera *cam, float cu, flo
     *out_value = -inverse;
 }
 
-// The ray of image pixel (u, v), z 1.
-KERNEL_FN void search_pixel_ray(const struct search_camera *cam, int32_t u, int32_t v, float out[3])
-{
-    out[0] = ((float)u - cam->cx) / cam->fx;
-    out[1] = ((float)v - cam->cy) / cam->fy;
-    out[2] = 1;
-}
-
 // Normal of the triangle with corners a, b, c (model frame) in the camera's frame, towards the
 // camera.
 KERNEL_FN void search_drawn_normal(const float a[3], const float b[3], const float c[3],

@@ -201,8 +201,11 @@ KERNEL_FN float search_icp_step(const int64_t sums[SEARCH_ICP_SUMS], float radiu
 // The gate closes as the pose settles. The view is looked up anew because a coarse hypothesis may
 // be twenty degrees off, and another side of the model becomes visible on the way.
 
-#define SEARCH_POINTS_STEPS 9
-#define SEARCH_LOOSE_SCORE  0.15f
+#define SEARCH_POINTS_STEPS 15
+#define SEARCH_POINTS_FIRST 96   // of a view's points take part before the loose judgement
+#define SEARCH_RING_FIRST   32   // and of its ring
+#define SEARCH_LOOSE_SCORE  4.5f // less is given up: 2 % of the right, 97 % of all
+#define SEARCH_GIVEN_UP     (-1000.f)
 
 KERNEL_FN bool search_points_new_view(int step)
 {
@@ -217,7 +220,9 @@ KERNEL_FN bool search_points_give_up_here(int step)
 
 KERNEL_FN struct search_icp_gates search_points_gates(int step, float radius_m, float z_m)
 {
-    float share = step <= 6 ? 0.20f - 0.02f * (float)step : 0.14f - 0.01f * (float)step;
+    float share = step <= 6    ? 0.20f - 0.02f * (float)step
+                  : step <= 10 ? 0.14f - 0.01f * (float)step
+                               : 0.03f;
     struct search_icp_gates gates = {share * radius_m + 2 * search_sigma(z_m),
                                      step < 3 ? 0.6f : 0.75f};
     return gates;
@@ -225,12 +230,12 @@ KERNEL_FN struct search_icp_gates search_points_gates(int step, float radius_m, 
 
 // ---- The schedule of the refinement with the model drawn anew each round
 
-#define SEARCH_DRAWN_STEPS 3
+#define SEARCH_DRAWN_STEPS 5
 #define SEARCH_DRAWN_SMALL 1e-5f // a step below this ends the round
 
 KERNEL_FN struct search_icp_gates search_drawn_gates(uint32_t round, float radius_m, float z_m)
 {
-    float share = round == 0 ? 0.10f : round == 1 ? 0.07f : 0.05f;
+    float share = round == 0 ? 0.05f : round == 1 ? 0.04f : 0.03f;
     struct search_icp_gates gates = {share * radius_m + 2 * search_sigma(z_m), 0.6f};
     return gates;
 }

@@ -30,8 +30,8 @@
 #define SEARCH_COARSE_WINDOW 32
 #define SEARCH_COARSE_PX     4
 #define SEARCH_ANCHORS       8
-#define SEARCH_POINTS        96 // surface points kept of each view
-#define SEARCH_RING_POINTS   32 // and points just outside of its silhouette
+#define SEARCH_POINTS        256 // surface points kept of each view
+#define SEARCH_RING_POINTS   64  // and points just outside of its silhouette
 
 // Values of coarse maps (1/64 px) chosen so that the difference scene - model falls into the right
 // class without a mask: see search_coarse.h.

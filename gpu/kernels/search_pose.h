@@ -10,7 +10,9 @@
 
 // The image as the refinement reads it.
 struct search_scene {
-    const float *normal_z; // nx ny nz z of each pixel; z 0 = invalid, n 0 = no normal
+    // nx ny nz z of each pixel; z 0 = invalid, negative = on a plane larger than the object; n 0 =
+    // no normal.
+    const float *normal_z;
     struct search_camera camera;
 };
 
@@ -19,9 +21,16 @@ struct search_candidate {
     float t_m[3];      // the model's centre in the camera's frame
     float score;       // of the last judgement: what ranks candidates
     uint32_t view;
-    // Judgement, as shares of the pixels (or points) of the model's visible side.
-    float match, free, hidden;
-    float continued; // share of the silhouette beyond which the surface goes on
+    // Judgement (search_judge.h): shares of the pixels (or points) of the model's visible side ...
+    float match;        // the image's surface is where the model's is,
+    float tight;        // of these: well inside the gate
+    float free;         // the camera looks through the model
+    float wrong, plane; // a surface that runs otherwise; a plane larger than the object
+    float hidden;       // something in front, or no measurement
+    // ... and of its outline (struct search_outline).
+    float ended, continued, smooth, floor;
+    float area; // of what matches, seen from the camera, in squares of the object's radius
+    float gate; // of a pixel, in object radii
     float rms_m;
     uint32_t n_match;
 };
@@ -58,6 +67,14 @@ KERNEL_FN int32_t search_pixel_at(const struct search_camera *c, const float q[3
                   (fv < (float)c->height - 0.5f);
     int32_t u = (int32_t)(inside ? fu + 0.5f : 0.f), v = (int32_t)(inside ? fv + 0.5f : 0.f);
     return inside ? v * c->width + u : -1;
+}
+
+// The ray of image pixel (u, v), z 1.
+KERNEL_FN void search_pixel_ray(const struct search_camera *cam, int32_t u, int32_t v, float out[3])
+{
+    out[0] = ((float)u - cam->cx) / cam->fx;
+    out[1] = ((float)v - cam->cy) / cam->fy;
+    out[2] = 1;
 }
 
 // The candidate's rotation as a view sees it that looks along the ray to the object: what is

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/search_confidence.h"
+
+#include <math.h>
+
+#define N_ASKED   64
+#define N_ANSWERS 512
+
+static void vertex_at(const struct search_object *object, const struct search_candidate *c,
+                      uint32_t i, float out[3])
+{
+    const float p[3] = {object->x[i] * object->info.map_px_m, object->y[i] * object->info.map_px_m,
+                        object->z[i] * object->info.map_px_m};
+    search_turn(c->rotation, p, out);
+    for (int k = 0; k < 3; k++)
+        out[k] += c->t_m[k];
+}
+
+// Mean distance from the surface in pose a to the nearest surface in pose b [m]: ADD-S on a few
+// vertices.
+static float distance_between(const struct search_object *object, const struct search_candidate *a,
+                              const struct search_candidate *b)
+{
+    const uint32_t n = object->n_vertices;
+    const uint32_t ask = n / N_ASKED + 1, answer = n / N_ANSWERS + 1;
+    float answers[N_ANSWERS][3], sum = 0;
+    uint32_t n_answers = 0, n_asked = 0;
+    for (uint32_t i = 0; i < n && n_answers < N_ANSWERS; i += answer)
+        vertex_at(object, b, i, answers[n_answers++]);
+    for (uint32_t i = 0; i < n; i += ask, n_asked++) {
+        float p[3], nearest = INFINITY;
+        vertex_at(object, a, i, p);
+        for (uint32_t k = 0; k < n_answers; k++) {
+            float d[3] = {answers[k][0] - p[0], answers[k][1] - p[1], answers[k][2] - p[2]};
+            nearest = fminf(nearest, d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+        }
+        sum += sqrtf(nearest);
+    }
+    return sum / (float)(n_asked ? n_asked : 1);
+}
+
+float search_rival(const struct search_object *object, const struct search_candidate *candidates,
+                   uint32_t n, uint32_t k)
+{
+    const struct search_candidate *c = &candidates[k];
+    const float radius_m = object->info.radius_m;
+    float best = SEARCH_NO_RIVAL;
+    for (uint32_t i = 0; i < n; i++) {
+        float d2 = 0;
+        for (int j = 0; j < 3; j++)
+            d2 += (candidates[i].t_m[j] - c->t_m[j]) * (candidates[i].t_m[j] - c->t_m[j]);
+        if (i != k && candidates[i].score - c->score > best && d2 < 2 * radius_m * radius_m &&
+            distance_between(object, c, &candidates[i]) > 0.16f * radius_m)
+            best = candidates[i].score - c->score;
+    }
+    return best;
+}
+
+float search_confidence(const struct search_candidate *c, float rival)
+{
+    float x = c->score - 8 - logf(1 + expf(rival));
+    return 1 / (1 + expf(-x));
+}
