@@ -121,6 +121,12 @@ const char *registration_description(const struct registration *registration)
     return registration->description;
 }
 
+size_t registration_device_bytes(const struct registration *registration)
+{
+    const struct register_ops *ops = registration->ops;
+    return ops->memory_bytes ? ops->memory_bytes(registration->device) : 0;
+}
+
 int register_stopped(const struct register_stop *stop)
 {
     if (!stop)
@@ -302,15 +308,27 @@ static int finish(const struct task *task, struct register_run *runs, uint32_t n
     return rc;
 }
 
-// Sets larger than the all-pairs limit: more points, near pairs only.
+// How many points of a set lie about sigma apart; not fewer than the all-pairs stages used. Only
+// the first REGISTER_SETS_SHUFFLED are a subsample.
+static uint32_t points_for(const struct register_set *set, double sigma, uint32_t least)
+{
+    double n = (double)set->n * set->spacing * set->spacing / (sigma * sigma);
+    n = n > least ? n : least;
+    return n < fmin((double)set->n, REGISTER_SETS_SHUFFLED) ? (uint32_t)n : (uint32_t)set->n;
+}
+
+// Sets larger than the all-pairs limit: more points, near pairs only. As sigma falls, points are
+// taken that lie about as far apart: a stage costs what its points cost, and a point about thirty
+// pairs. Of the source 131,072 are enough, they are averaged over.
 static int refine(const struct task *task, struct register_run *run)
 {
     const struct register_sets *sets = &task->registration->sets;
-    uint32_t n_source = at_most(sets->side[REGISTER_SOURCE].n, 1u << 17);
-    double spacing = register_sets_spacing(sets, n_source, sets->side[REGISTER_TARGET].n);
+    const struct register_set *source = &sets->side[REGISTER_SOURCE];
+    const struct register_set *target = &sets->side[REGISTER_TARGET];
+    uint32_t most_source = at_most(source->n, REGISTER_SETS_SHUFFLED);
+    double spacing = register_sets_spacing(sets, most_source, target->n);
     struct register_nearest nearest = {
         .kind = REGISTER_NEAREST_TRUNCATED,
-        .n_source = n_source,
         .n_iterations = 30,
         .tolerance = 1e-5,
         .slack = 0.3,
@@ -321,6 +339,8 @@ static int refine(const struct task *task, struct register_run *run)
     struct register_run kept = *run;
     for (double sigma = 0.5 * coarse; sigma > 0.7 * spacing; sigma *= 0.5) {
         nearest.sigma2 = sigma * sigma;
+        nearest.n_source = at_most(points_for(source, sigma, task->n_source), most_source);
+        nearest.n_target = points_for(target, sigma, task->n_target);
         int rc =
             task->registration->ops->nearest(task->registration->device, &nearest, run, task->stop);
         if (rc < 0)
@@ -368,6 +388,7 @@ static int run_icp(const struct task *task, struct register_run **out, uint32_t 
     struct register_nearest icp = {
         .kind = REGISTER_NEAREST_ICP,
         .n_source = (uint32_t)task->registration->sets.side[REGISTER_SOURCE].n,
+        .n_target = (uint32_t)task->registration->sets.side[REGISTER_TARGET].n,
         .n_iterations = task->settings->n_iterations ? task->settings->n_iterations : 100,
         .tolerance = 1e-6,
         .planes = task->planes,
@@ -533,11 +554,12 @@ static double now_ms(void)
 
 // Checks, normalises and loads the sets. *out_field names what is wrong.
 static int load_sets(struct registration *registration, const struct point_set *source,
-                     const struct point_set *target, const char **out_field)
+                     const struct point_set *target, const struct register_stop *stop,
+                     const char **out_field)
 {
     enum register_side side;
     const char *why = NULL;
-    int rc = register_sets_fill(&registration->sets, source, target, &side, &why);
+    int rc = register_sets_fill(&registration->sets, source, target, stop, &side, &why);
     if (rc == -EINVAL) {
         *out_field = side == REGISTER_SOURCE ? "source" : "target";
         log_to(&registration->log, LOG_LEVEL_ERROR, "register: %s: %s", *out_field, why);
@@ -568,7 +590,7 @@ int registration_run(struct registration *registration, const struct point_set *
         log_to(&registration->log, LOG_LEVEL_ERROR, "register: %s: out of range", field);
         return -EINVAL;
     }
-    int rc = load_sets(registration, source, target, &field);
+    int rc = load_sets(registration, source, target, stop, &field);
     if (out_field)
         *out_field = field;
     if (rc < 0)

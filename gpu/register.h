@@ -63,8 +63,8 @@ struct register_settings {
 };
 
 // Lets another thread end a registration: set `requested` (__atomic_store_n; not an atomic_bool,
-// which CUDA sources cannot name), or a deadline. The CPU looks at it in every iteration, CUDA
-// between stages, of which the longest takes milliseconds.
+// which CUDA sources cannot name), or a deadline. It is looked at between pieces of at most tens of
+// milliseconds.
 struct register_stop {
     int requested;
     int64_t deadline_mono_ns; // CLOCK_MONOTONIC, 0 = none
@@ -113,6 +113,8 @@ __attribute__((warn_unused_result)) int registration_open(struct registration **
 void registration_close(struct registration **registration);
 enum gpu_backend registration_backend(const struct registration *registration);
 const char *registration_description(const struct registration *registration);
+// Memory of the GPU that is held, the most since open; 0 on the CPU.
+size_t registration_device_bytes(const struct registration *registration);
 
 // Registers. `stop` may be NULL. Blocks. Returns 0 and *out (also when not converged), or
 //   -EINVAL     bad input; the log, and *out_field when not NULL, name it: "source", "target"

@@ -65,7 +65,7 @@ enum register_nearest_kind {
 // Iterations over near pairs only, for ICP and for sets too large for all pairs.
 struct register_nearest {
     enum register_nearest_kind kind;
-    uint32_t n_source; // the first so many; all target points take part
+    uint32_t n_source, n_target; // the first so many points of each set
     uint32_t n_iterations;
     double tolerance;
     double sigma2;       // TRUNCATED
@@ -92,6 +92,8 @@ struct register_ops {
                   uint32_t n_runs, const struct register_stop *stop);
     int (*nearest)(void *device, const struct register_nearest *nearest, struct register_run *run,
                    const struct register_stop *stop);
+    // Memory of the device itself that is held, the most since open. NULL: the host's is all.
+    size_t (*memory_bytes)(const void *device);
 };
 
 extern const struct register_ops register_cpu_ops;

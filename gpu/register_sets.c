@@ -12,8 +12,6 @@
 // Nearest distances: this many points against at most so many others.
 #define SPACING_QUERIES 256u
 #define SPACING_POINTS  8192u
-// Only so many points need to be in random order: no stage takes a larger subsample.
-#define SHUFFLED        131072u
 
 static uint64_t random_next(uint64_t *state) // splitmix64
 {
@@ -54,7 +52,7 @@ static int set_shuffle(struct register_set *set, const struct point_set *points,
         return -ENOMEM;
     for (size_t i = 0; i < n; i++)
         order[i] = (uint32_t)i;
-    for (size_t i = 0; i < n && i < SHUFFLED; i++) {
+    for (size_t i = 0; i < n && i < REGISTER_SETS_SHUFFLED; i++) {
         size_t j = i + (size_t)((random_next(&seed) >> 32) * (n - i) >> 32);
         uint32_t swap = order[j];
         order[j] = order[i];
@@ -227,8 +225,8 @@ static void set_normalise(struct register_set *set, double radius_m)
 }
 
 int register_sets_fill(struct register_sets *sets, const struct point_set *source,
-                       const struct point_set *target, enum register_side *out_side,
-                       const char **out_why)
+                       const struct point_set *target, const struct register_stop *stop,
+                       enum register_side *out_side, const char **out_why)
 {
     const struct point_set *const points[2] = {source, target};
     double radius[2];
@@ -238,9 +236,13 @@ int register_sets_fill(struct register_sets *sets, const struct point_set *sourc
         *out_why = check_points(points[side]);
         if (*out_why)
             return -EINVAL;
-        int rc = set_reserve(set, points[side]->n_points, points[side]->nx != NULL);
+        int rc = register_stopped(stop);
+        if (rc == 0)
+            rc = set_reserve(set, points[side]->n_points, points[side]->nx != NULL);
         if (rc == 0)
             rc = set_shuffle(set, points[side], (uint64_t)side + 1);
+        if (rc == 0)
+            rc = register_stopped(stop);
         if (rc < 0)
             return rc;
         radius[side] = robust_centre(set, set->centre_m);
@@ -254,6 +256,9 @@ int register_sets_fill(struct register_sets *sets, const struct point_set *sourc
         return -EINVAL;
     }
     for (int side = 0; side < 2; side++) {
+        int rc = register_stopped(stop);
+        if (rc < 0)
+            return rc;
         shift_to_mode(&sets->side[side], sets->radius_m, sets->side[side].centre_m);
         set_normalise(&sets->side[side], sets->radius_m);
         sets->side[side].spacing = measure_spacing(&sets->side[side]);

@@ -20,13 +20,15 @@ struct register_sets {
     double radius_m;             // the unit
 };
 
-// Fills both sets; memory of earlier sets is used again. Returns 0, -ENOMEM or -EINVAL with
-// *out_side and *out_why (a text without a newline).
-__attribute__((warn_unused_result)) int register_sets_fill(struct register_sets *sets,
-                                                           const struct point_set *source,
-                                                           const struct point_set *target,
-                                                           enum register_side *out_side,
-                                                           const char **out_why);
+// Only so many points stand in random order: no stage takes a larger subsample.
+#define REGISTER_SETS_SHUFFLED 131072u
+
+// Fills both sets; memory of earlier sets is used again. Returns 0, -ENOMEM, -ECANCELED or -ETIME
+// (`stop`, which may be NULL), or -EINVAL with *out_side and *out_why (a text without a newline).
+__attribute__((warn_unused_result)) int
+register_sets_fill(struct register_sets *sets, const struct point_set *source,
+                   const struct point_set *target, const struct register_stop *stop,
+                   enum register_side *out_side, const char **out_why);
 void register_sets_free(struct register_sets *sets);
 
 // Spacing of the first n points of both sets, the finer of the two.

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "capture/cloud.h"
@@ -18,7 +19,7 @@
 struct options {
     struct register_config config;
     struct register_settings settings;
-    unsigned n_points, n_repeats;
+    unsigned n_points, n_repeats, n_stops;
     const char *data, *select;
     bool json, verbose;
 };
@@ -90,6 +91,33 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double peak_mb(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss / 1024 : NAN;
+}
+
+// Ends registrations by deadlines spread over the time that one takes. Returns the longest time
+// from a deadline to the return, in ms, or a negative errno.
+static double longest_reaction_ms(struct registration *registration, const struct options *options,
+                                  const struct point_set *source, const struct point_set *target,
+                                  double whole_ms)
+{
+    double longest_ms = 0;
+    for (unsigned i = 0; i < options->n_stops; i++) {
+        struct register_result result;
+        double end_ms = now_ms() + whole_ms * (i + 0.5) / options->n_stops;
+        struct register_stop stop = {.deadline_mono_ns = (int64_t)(end_ms * 1e6)};
+        int rc = registration_run(registration, source, target, &options->settings, &stop, &result,
+                                  NULL);
+        if (rc < 0 && rc != -ETIME)
+            return rc;
+        if (rc == -ETIME)
+            longest_ms = fmax(longest_ms, now_ms() - end_ms);
+    }
+    return longest_ms;
+}
+
 static int bench_time(struct registration *registration, const struct options *options)
 {
     const double twist[6] = {0.01, -0.008, 0.012, 0.2, -0.15, 0.1};
@@ -111,17 +139,23 @@ static int bench_time(struct registration *registration, const struct options *o
     if (rc == 0) {
         qsort(times, options->n_repeats, sizeof *times, compare_doubles);
         double median_ms = times[options->n_repeats / 2];
+        double reaction_ms = longest_reaction_ms(registration, options, &s, &t, median_ms);
+        if (reaction_ms < 0)
+            rc = (int)reaction_ms;
         const char *format =
             options->json
                 ? "{\"method\": \"%s\", \"points\": %u, \"device\": \"%s\", \"median_ms\": %.4f, "
                   "\"min_ms\": %.4f, \"stages_ms\": %.4f, \"iterations\": %u, \"error_deg\": %.6f, "
-                  "\"error_m\": %.3g}\n"
+                  "\"error_m\": %.3g, \"peak_mb\": %.1f, \"device_mb\": %.1f, "
+                  "\"longest_reaction_ms\": %.2f}\n"
                 : "%s, %u x: %s\n  call %.3f ms median, %.3f min; device stages %.3f ms min; %u "
-                  "iterations; error %.5f deg, %.3g m\n";
+                  "iterations; error %.5f deg, %.3g m\n  memory: %.1f MB at most, of the device "
+                  "%.1f; a deadline took %.2f ms at most\n";
         printf(format, register_method_name(options->settings.method), options->n_points,
                registration_description(registration), median_ms, times[0], stage_ms,
                result.n_iterations, error_deg(&result.T_target_source, &T),
-               error_m(&result.T_target_source, &T));
+               error_m(&result.T_target_source, &T), peak_mb(),
+               (double)registration_device_bytes(registration) / (1 << 20), reaction_ms);
     }
     cloud_free(&source);
     cloud_free(&target);
@@ -246,6 +280,7 @@ enum {
     KEY_POINTS,
     KEY_REPEATS,
     KEY_THREADS,
+    KEY_STOPS,
     KEY_DATA,
     KEY_SELECT,
     KEY_JSON,
@@ -261,6 +296,7 @@ static const struct argp_option argp_options[] = {
     {"backend", KEY_BACKEND, "NAME", 0, "auto (default), cpu, cuda", 0},
     {"points", KEY_POINTS, "N", 0, "points of each synthetic set (default 5000)", 0},
     {"repeats", KEY_REPEATS, "N", 0, "timed runs (default 5)", 0},
+    {"stops", KEY_STOPS, "N", 0, "then end N more by a deadline each, at N times (default 0)", 0},
     {"threads", KEY_THREADS, "N", 0, "CPU threads (default: all cores)", 0},
     {"data", KEY_DATA, "FOLDER", 0, "run the trials of a robustness folder instead", 0},
     {"select", KEY_SELECT, "GLOB", 0, "only trials whose file name matches", 0},
@@ -313,6 +349,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         options->n_repeats = (unsigned)strtoul(value, NULL, 10);
         if (options->n_repeats < 1)
             argp_error(state, "--repeats must be at least 1");
+        return 0;
+    case KEY_STOPS:
+        options->n_stops = (unsigned)strtoul(value, NULL, 10);
         return 0;
     case KEY_THREADS:
         options->config.n_threads = (unsigned)strtoul(value, NULL, 10);

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 // Ranges of at most this many points are searched one by one.
-#define LEAF 12
+#define LEAF       12
+// Of ranges of at least this many points the builder asks whether it is still wanted.
+#define LONG_RANGE 32768
 
 struct node_point {
     float p[3];
@@ -63,22 +65,37 @@ static void select_middle(struct node_point *points, size_t begin, size_t end, s
     }
 }
 
-static void build(struct kdtree *tree, size_t begin, size_t end)
+struct builder {
+    struct kdtree *tree;
+    int (*stopped)(const void *user);
+    const void *user;
+};
+
+static int build(const struct builder *builder, size_t begin, size_t end)
 {
+    struct kdtree *tree = builder->tree;
     while (end - begin > LEAF) {
         size_t middle = begin + (end - begin) / 2;
+        if (end - begin >= LONG_RANGE && builder->stopped) {
+            int rc = builder->stopped(builder->user);
+            if (rc < 0)
+                return rc;
+        }
         int axis = widest_axis(tree->points, begin, end);
         select_middle(tree->points, begin, end, middle, axis);
         tree->axis[middle] = (uint8_t)axis;
-        build(tree, begin, middle);
+        int rc = build(builder, begin, middle);
+        if (rc < 0)
+            return rc;
         begin = middle + 1;
     }
+    return 0;
 }
 
-int kdtree_create(struct kdtree **out, const struct point_set *points)
+int kdtree_create(struct kdtree **out, const struct point_set *points, size_t n,
+                  int (*stopped)(const void *user), const void *user)
 {
     *out = NULL;
-    size_t n = points->n_points;
     struct kdtree *tree = malloc(sizeof *tree + n * sizeof tree->points[0]);
     uint8_t *axis = malloc(n ? n : 1);
     if (!tree || !axis) {
@@ -91,9 +108,17 @@ int kdtree_create(struct kdtree **out, const struct point_set *points)
     for (size_t i = 0; i < n; i++)
         tree->points[i] =
             (struct node_point){{points->x_m[i], points->y_m[i], points->z_m[i]}, (uint32_t)i};
-    build(tree, 0, n);
+    const struct builder builder = {tree, stopped, user};
+    int rc = build(&builder, 0, n);
+    if (rc < 0)
+        kdtree_destroy(&tree);
     *out = tree;
-    return 0;
+    return rc;
+}
+
+size_t kdtree_size(const struct kdtree *tree)
+{
+    return tree->n;
 }
 
 void kdtree_destroy(struct kdtree **tree)

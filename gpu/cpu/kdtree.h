@@ -9,9 +9,13 @@
 
 struct kdtree;
 
-// `points` is copied. Returns 0 or -ENOMEM.
+// Of the first n points, which are copied. `stopped` (may be NULL) is asked every few milliseconds;
+// a negative answer is returned and ends the building. Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int kdtree_create(struct kdtree **out,
-                                                      const struct point_set *points);
+                                                      const struct point_set *points, size_t n,
+                                                      int (*stopped)(const void *user),
+                                                      const void *user);
+size_t kdtree_size(const struct kdtree *tree);
 void kdtree_destroy(struct kdtree **tree);
 
 // Index (in the set's order) of the point nearest to p and its squared distance; SIZE_MAX when

@@ -22,6 +22,8 @@ struct work {
     struct register_cpu *cpu;
     bool parallel; // rows are shared out; else this run has one thread
     const struct register_anneal *anneal;
+    const struct register_stop *stop;
+    _Atomic int stopped;    // register_stopped's answer, once it is not 0: nothing counts any more
     float *array[N_ARRAYS]; // room points each
     double *partial;        // REGISTER_N_SUMS for each block of rows
     size_t room;
@@ -84,16 +86,33 @@ static void work_free(struct work *work)
     free(work->partial);
 }
 
-// Runs work on each block of n rows.
+struct block_loop {
+    struct work *work;
+    void (*task)(void *work, uint32_t block);
+};
+
+static void run_block(void *context, uint32_t block)
+{
+    const struct block_loop *loop = context;
+    struct work *work = loop->work;
+    int stopped = work->stopped ? work->stopped : register_stopped(work->stop);
+    if (stopped < 0)
+        work->stopped = stopped;
+    else
+        loop->task(work, block);
+}
+
+// Runs task on each block of n rows, or on some, and sets work->stopped.
 static void for_blocks(struct work *work, void (*task)(void *work, uint32_t block), size_t n)
 {
+    struct block_loop loop = {work, task};
     uint32_t n_blocks = (uint32_t)blocks_of(n);
     if (work->parallel)
-        pool_run(work->cpu->pool, task, work, n_blocks);
+        pool_run(work->cpu->pool, run_block, &loop, n_blocks);
     else
         for (uint32_t i = 0; i < n_blocks; i++) {
             pool_give_way(work->cpu->pool);
-            task(work, i);
+            run_block(&loop, i);
         }
 }
 
@@ -254,6 +273,8 @@ static double iterate(void *context, double sigma2, struct register_run *run)
         }
         gather_sums(work, anneal->n_target);
     }
+    if (work->stopped)
+        return -1;
     return register_step(work->sums, anneal->planes, run);
 }
 
@@ -297,6 +318,7 @@ static void measure_presence(struct work *work, struct register_run *run)
 
 static int anneal_run(struct work *work, struct register_run *run, const struct register_stop *stop)
 {
+    work->stop = stop;
     for (size_t j = 0; j < work->room; j++)
         work->array[A_V][j] = 1;
     int rc = register_cpu_schedule(work->anneal, run, stop, iterate, work);
@@ -305,7 +327,7 @@ static int anneal_run(struct work *work, struct register_run *run, const struct 
     register_finish(work->sums, run);
     if (work->anneal->presence_sigma2 > 0)
         measure_presence(work, run);
-    return 0;
+    return work->stopped;
 }
 
 // A batch: slot s of n takes the runs s, s + n, ...; which slot a run falls to does not show.

@@ -24,7 +24,17 @@ struct dense {
     double *slack_row;    // n_target
     double *v;            // n_target: the column scaling that a warm start keeps
     double sums[REGISTER_N_SUMS];
+    const struct register_stop *stop;
+    int stopped; // register_stopped's answer, once it is not 0: nothing counts any more
 };
+
+// Asked before each row and column, of which a matrix of 4 GiB has many long ones.
+static bool must_end(struct dense *dense)
+{
+    if (dense->stopped == 0)
+        dense->stopped = register_stopped(dense->stop);
+    return dense->stopped < 0;
+}
 
 static void point_at(const struct point_set *set, size_t i, double out[3])
 {
@@ -36,7 +46,7 @@ static void point_at(const struct point_set *set, size_t i, double out[3])
 // m_ij = exp(-d_ij^2 / denominator)
 static void fill_matrix(struct dense *dense, const struct se3 *T, double denominator)
 {
-    for (size_t i = 0; i < dense->n_source; i++) {
+    for (size_t i = 0; i < dense->n_source && !must_end(dense); i++) {
         double p[3], y[3], x[3];
         point_at(dense->source, i, p);
         se3_apply(T, p, y);
@@ -61,7 +71,7 @@ static void paper_sums(struct dense *dense, const struct se3 *T, double sigma2)
             mean[a] += x[a] / (double)dense->n_target;
     }
     fill_matrix(dense, T, sigma2);
-    for (size_t i = 0; i < dense->n_source; i++) {
+    for (size_t i = 0; i < dense->n_source && !must_end(dense); i++) {
         double *row = dense->m + i * dense->n_target, c = outlier, lambda = 0;
         double sum_x[3] = {0, 0, 0}, p[3], x[3], y[3];
         for (size_t j = 0; j < dense->n_target; j++)
@@ -84,7 +94,7 @@ static void paper_sums(struct dense *dense, const struct se3 *T, double sigma2)
 
 static void normalise_rows(struct dense *dense)
 {
-    for (size_t i = 0; i < dense->n_source; i++) {
+    for (size_t i = 0; i < dense->n_source && !must_end(dense); i++) {
         double *row = dense->m + i * dense->n_target, sum = dense->slack_column[i];
         for (size_t j = 0; j < dense->n_target; j++)
             sum += row[j];
@@ -96,7 +106,7 @@ static void normalise_rows(struct dense *dense)
 
 static void normalise_columns(struct dense *dense)
 {
-    for (size_t j = 0; j < dense->n_target; j++) {
+    for (size_t j = 0; j < dense->n_target && !must_end(dense); j++) {
         double sum = dense->slack_row[j];
         for (size_t i = 0; i < dense->n_source; i++)
             sum += dense->m[i * dense->n_target + j];
@@ -114,7 +124,7 @@ static void sinkhorn_sums(struct dense *dense, const struct se3 *T, double sigma
     if (anneal->slack_spacing > 0)
         slack = register_slack(slack, sigma2, anneal->slack_spacing);
     fill_matrix(dense, T, 2 * sigma2);
-    for (size_t j = 0; j < dense->n_target; j++) {
+    for (size_t j = 0; j < dense->n_target && !must_end(dense); j++) {
         double v = anneal->cold ? 1 : dense->v[j];
         dense->slack_row[j] = slack * v;
         for (size_t i = 0; i < dense->n_source; i++)
@@ -126,7 +136,7 @@ static void sinkhorn_sums(struct dense *dense, const struct se3 *T, double sigma
         normalise_rows(dense);
         normalise_columns(dense);
     }
-    for (size_t j = 0; j < dense->n_target; j++) {
+    for (size_t j = 0; j < dense->n_target && !must_end(dense); j++) {
         double sum_y[3] = {0, 0, 0}, weight = 0, x[3];
         dense->v[j] = dense->slack_row[j] / slack;
         for (size_t i = 0; i < dense->n_source; i++) {
@@ -158,6 +168,8 @@ static double dense_iterate(void *context, double sigma2, struct register_run *r
         paper_sums(dense, &run->T, sigma2);
     else
         sinkhorn_sums(dense, &run->T, sigma2);
+    if (dense->stopped)
+        return -1;
     return register_step(dense->sums, dense->anneal->planes, run);
 }
 
@@ -167,7 +179,7 @@ static void dense_presence(struct dense *dense, struct register_run *run)
     fill_matrix(dense, &run->T, 2 * sigma2);
     run->presence_source = run->presence_target = 0;
     memset(dense->slack_row, 0, dense->n_target * sizeof *dense->slack_row);
-    for (size_t i = 0; i < dense->n_source; i++) {
+    for (size_t i = 0; i < dense->n_source && !must_end(dense); i++) {
         double sum = 0;
         for (size_t j = 0; j < dense->n_target; j++) {
             sum += dense->m[i * dense->n_target + j];
@@ -190,7 +202,8 @@ int register_cpu_anneal_dense(struct register_cpu *cpu, const struct register_an
                           .source = &cpu->set[REGISTER_SOURCE],
                           .target = &cpu->set[REGISTER_TARGET],
                           .n_source = n,
-                          .n_target = m};
+                          .n_target = m,
+                          .stop = stop};
     double *memory = malloc((n * m + n + 2 * m) * sizeof *memory);
     if (!memory)
         return -ENOMEM;
@@ -206,5 +219,5 @@ int register_cpu_anneal_dense(struct register_cpu *cpu, const struct register_an
     if (rc == 0 && anneal->presence_sigma2 > 0)
         dense_presence(&dense, run);
     free(memory);
-    return rc;
+    return rc < 0 ? rc : dense.stopped;
 }

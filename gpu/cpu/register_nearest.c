@@ -17,8 +17,10 @@
 struct near {
     struct register_cpu *cpu;
     const struct register_nearest *settings;
+    const struct register_stop *stop;
     const struct se3 *T;
-    double *partial; // REGISTER_N_SUMS + 1 a block: the sums, and the number of pairs
+    _Atomic int stopped; // register_stopped's answer, once it is not 0
+    double *partial;     // REGISTER_N_SUMS + 1 a block: the sums, and the number of pairs
 };
 
 // Soft sums around one source point.
@@ -81,7 +83,12 @@ static bool find_counterpart(const struct near *near, const double y[3], double 
 
 static void near_block(void *context, uint32_t block)
 {
-    const struct near *near = context;
+    struct near *near = context;
+    int stopped = near->stopped ? near->stopped : register_stopped(near->stop);
+    if (stopped < 0) {
+        near->stopped = stopped;
+        return;
+    }
     const struct point_set *source = &near->cpu->set[REGISTER_SOURCE];
     double *sums = near->partial + (size_t)block * (REGISTER_N_SUMS + 1);
     memset(sums, 0, (REGISTER_N_SUMS + 1) * sizeof *sums);
@@ -99,25 +106,40 @@ static void near_block(void *context, uint32_t block)
     }
 }
 
+static int ask_stop(const void *stop)
+{
+    return register_stopped(stop);
+}
+
+// The tree of the first n target points; what it was of before goes.
+static int make_tree(struct register_cpu *cpu, size_t n, const struct register_stop *stop)
+{
+    if (cpu->tree && kdtree_size(cpu->tree) == n)
+        return 0;
+    kdtree_destroy(&cpu->tree);
+    return kdtree_create(&cpu->tree, &cpu->set[REGISTER_TARGET], n, ask_stop, stop);
+}
+
 int register_cpu_nearest(void *device, const struct register_nearest *settings,
                          struct register_run *run, const struct register_stop *stop)
 {
     struct register_cpu *cpu = device;
-    int rc = cpu->tree ? 0 : kdtree_create(&cpu->tree, &cpu->set[REGISTER_TARGET]);
+    int rc = make_tree(cpu, settings->n_target, stop);
     if (rc < 0)
         return rc;
     uint32_t n_blocks = (settings->n_source + BLOCK - 1) / BLOCK;
     double sums[REGISTER_N_SUMS + 1] = {0};
-    struct near near = {cpu, settings, &run->T, NULL};
+    struct near near = {.cpu = cpu, .settings = settings, .stop = stop, .T = &run->T};
     near.partial = malloc(n_blocks * sizeof sums);
     if (!near.partial)
         return -ENOMEM;
     run->converged = false;
     run->determined = true;
     for (uint32_t k = 0; k < settings->n_iterations && !run->converged && run->determined; k++) {
-        if ((rc = register_stopped(stop)) < 0)
-            break;
         pool_run(cpu->pool, near_block, &near, n_blocks);
+        rc = near.stopped;
+        if (rc < 0)
+            break;
         memset(sums, 0, sizeof sums);
         for (uint32_t block = 0; block < n_blocks; block++)
             for (int i = 0; i <= REGISTER_N_SUMS; i++)

@@ -250,6 +250,7 @@ static void check_nearest(const struct register_ops *ops, void *device, const st
     for (int k = 0; k < 2; k++) {
         struct register_nearest nearest = cases[k];
         nearest.n_source = (uint32_t)sets->side[0].n_points;
+        nearest.n_target = (uint32_t)sets->side[1].n_points;
         struct register_run run = {.T = se3_identity()};
         int rc = ops->nearest(device, &nearest, &run, NULL);
         check_that(rc == 0, "returned %d", rc);
@@ -301,7 +302,7 @@ static void check_threads(void)
         load(&register_cpu_ops, device, &sets);
         struct register_anneal anneal = settings_for(&sets, &anneal_cases[1]);
         struct register_nearest nearest = {
-            .kind = REGISTER_NEAREST_ICP, .n_source = 900, .n_iterations = 10};
+            .kind = REGISTER_NEAREST_ICP, .n_source = 900, .n_target = 900, .n_iterations = 10};
         int rc = register_cpu_ops.anneal(device, &anneal, &runs[i], 1, NULL);
         check_that(rc == 0, "anneal returned %d", rc);
         rc = register_cpu_ops.nearest(device, &nearest, &runs[i], NULL);

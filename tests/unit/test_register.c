@@ -404,7 +404,7 @@ static void kdtree_finds_what_a_plain_search_finds(void **state)
     for (size_t n = 1; n <= N; n = n * 3 + 1) {
         sets[1].n_points = n;
         struct kdtree *tree;
-        assert_int_equal(kdtree_create(&tree, &sets[1]), 0);
+        assert_int_equal(kdtree_create(&tree, &sets[1], sets[1].n_points, NULL, NULL), 0);
         for (size_t i = 0; i < N; i += 7) {
             const float p[3] = {memory[0][0][i], memory[0][1][i], memory[0][2][i]};
             float best = INFINITY, got, radius2 = 4e-4f;
