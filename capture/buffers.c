@@ -4,7 +4,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 int buffers_create(struct buffers *out, size_t n, size_t frame_bytes)
 {
@@ -45,4 +50,34 @@ void buffers_written(struct buffers *buffers, const uint16_t *pixels)
     void (*written)(const void *pixels, size_t bytes) = atomic_load(&buffers->written);
     if (written)
         written(pixels, buffers->frame_bytes);
+}
+
+void buffers_set_hooks(struct buffers *buffers, const struct capture_hooks *hooks)
+{
+    buffers->hooks = hooks ? *hooks : (struct capture_hooks){0};
+    atomic_store(&buffers->written, buffers->hooks.written);
+    atomic_store(&buffers->polls, buffers->hooks.soon != NULL);
+}
+
+static bool has_passed(int64_t until_ns)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= until_ns;
+}
+
+void buffers_wait(sem_t *wake, int64_t until_ns, bool soon)
+{
+    const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    if (soon) {
+        while (sem_trywait(wake) != 0 && !has_passed(until_ns)) {
+#if defined(__SSE2__)
+            _mm_pause();
+#endif
+        }
+    } else if (until_ns == INT64_MAX) {
+        sem_wait(wake);
+    } else {
+        sem_clockwait(wake, CLOCK_MONOTONIC, &until);
+    }
 }

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside capture/ only: the memory that a source's frames live in. One block, whole pages, each
-// frame on pages of its own, at one place from open to close: a device that is opened later, closed
-// or opened again can lock these pages and read the frames where they are.
+// Inside capture/ only: the memory that a source's frames live in, and how they come to the reader.
+// One block, whole pages, each frame on pages of its own, at one place from open to close: a device
+// that is opened later, closed or opened again can lock these pages and read the frames where they
+// are.
 //
-// Giving and taking is for the holder of the owner's lock; `written` may be set at any time.
+// Giving and taking is for the holder of the owner's lock; `hooks` belong to the reader, but for
+// `written`, which the writer looks up in its own copy.
 #ifndef POSED_CAPTURE_BUFFERS_H
 #define POSED_CAPTURE_BUFFERS_H
 
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "capture/capture.h"
 
 #define BUFFERS_MAX 8
 
@@ -18,7 +23,9 @@ struct buffers {
     size_t n_bytes, frame_bytes;
     uint16_t *free[BUFFERS_MAX];
     size_t n_free;
-    void (*_Atomic written)(const void *pixels, size_t bytes); // see capture_set_written
+    struct capture_hooks hooks;
+    void (*_Atomic written)(const void *pixels, size_t bytes);
+    atomic_bool polls; // the reader wants to know of a frame that is begun
 };
 
 // Memory for n frames, 1..BUFFERS_MAX, all of them free. Returns 0 or -ENOMEM.
@@ -32,5 +39,11 @@ void buffers_give(struct buffers *buffers, uint16_t *pixels); // accepts NULL
 
 // For the thread that writes the frames, when it has completed one; without the owner's lock.
 void buffers_written(struct buffers *buffers, const uint16_t *pixels);
+
+void buffers_set_hooks(struct buffers *buffers, const struct capture_hooks *hooks);
+
+// The reader, without the owner's lock: waits for a post of `wake` until CLOCK_MONOTONIC reaches
+// until_ns (INT64_MAX: without limit), asleep or, when `soon`, polling.
+void buffers_wait(sem_t *wake, int64_t until_ns, bool soon);
 
 #endif

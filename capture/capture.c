@@ -227,9 +227,9 @@ void *capture_memory(const struct capture *capture, size_t *out_bytes)
     return buffers->block;
 }
 
-void capture_set_written(struct capture *capture, void (*written)(const void *pixels, size_t bytes))
+void capture_set_hooks(struct capture *capture, const struct capture_hooks *hooks)
 {
-    atomic_store(&buffers_of(capture)->written, written);
+    buffers_set_hooks(buffers_of(capture), hooks);
 }
 
 long capture_ground_truth(const struct capture *capture, struct stamped_pose **out)

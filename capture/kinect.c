@@ -66,6 +66,7 @@ struct kinect {
     bool tried;    // a first session has opened its camera or failed to
     bool fixed;    // capture_info has told the parameters: they stay
     bool streamed; // the present session has delivered a frame
+    bool writing;  // a frame is being converted
 
     double zero_plane[4];
     struct disparity_table table;
@@ -117,11 +118,12 @@ static void call_begins(struct session *session, int64_t limit_ns)
     pthread_mutex_unlock(&session->lock);
 }
 
-// Takes a buffer for the next frame, NULL when the reader is that far behind.
+// Takes a buffer for the frame that is now written, NULL when the reader is that far behind.
 static uint16_t *take_buffer(struct kinect *kinect)
 {
     pthread_mutex_lock(&kinect->lock);
     uint16_t *buffer = buffers_take(&kinect->buffers);
+    kinect->writing = true;
     pthread_mutex_unlock(&kinect->lock);
     return buffer;
 }
@@ -138,6 +140,8 @@ static void deliver(struct kinect *kinect, const void *raw, uint32_t ticks, uint
                             &frame.device_ticks, &frame.image.time_ns))
         return; // the same frame again
     uint16_t *pixels = take_buffer(kinect);
+    if (atomic_load(&kinect->buffers.polls))
+        sem_post(&kinect->wake);
     if (pixels) { // fakenect's images begin at odd addresses
         memcpy(pixels, raw, sizeof(uint16_t) * W * H);
         disparity_to_mm(&kinect->table, pixels, (size_t)W * H, pixels);
@@ -148,6 +152,7 @@ static void deliver(struct kinect *kinect, const void *raw, uint32_t ticks, uint
     memcpy(frame.gravity_m_s2, kinect->gravity_m_s2, sizeof frame.gravity_m_s2);
     frame.index = kinect->n_frames++;
     kinect->streamed = true;
+    kinect->writing = false;
     if (kinect->n_in - kinect->n_out < N_WAITING)
         kinect->waiting[kinect->n_in++ % N_WAITING] = (struct waiting){frame, pixels};
     else
@@ -595,7 +600,9 @@ static bool take_frame(struct kinect *kinect, struct capture_frame *out)
 static int kinect_wait(void *state, int timeout_ms, struct capture_frame *out_frame)
 {
     struct kinect *kinect = state;
+    const struct capture_hooks *hooks = &kinect->buffers.hooks;
     int64_t deadline_ns = timeout_ms < 0 ? INT64_MAX : mono_ns() + timeout_ms * MS;
+    bool told = false;
     for (;;) {
         while (sem_trywait(&kinect->wake) == 0)
             ; // old news
@@ -603,17 +610,17 @@ static int kinect_wait(void *state, int timeout_ms, struct capture_frame *out_fr
             return -EINTR;
         pthread_mutex_lock(&kinect->lock);
         bool got = take_frame(kinect, out_frame);
+        bool soon = kinect->writing && hooks->soon;
         pthread_mutex_unlock(&kinect->lock);
         if (got)
             return 0;
         if (mono_ns() >= deadline_ns)
             return -EAGAIN;
-        if (timeout_ms < 0) {
-            sem_wait(&kinect->wake);
-        } else {
-            struct timespec until = {deadline_ns / 1000000000, deadline_ns % 1000000000};
-            sem_clockwait(&kinect->wake, CLOCK_MONOTONIC, &until);
-        }
+        if (soon && !told)
+            hooks->soon(hooks->user);
+        else
+            buffers_wait(&kinect->wake, deadline_ns, soon);
+        told = soon;
     }
 }
 

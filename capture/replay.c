@@ -60,6 +60,7 @@ struct replay {
     uint64_t generation;         // +1 whenever the ring is cut: what is being decoded is old
     bool paused;
     uint64_t n_steps; // to be handed out although paused
+    bool decoding;    // frame n_decoded is being written
     bool stop;
 
     uint16_t *held; // pixels of the frame handed out last, NULL = none yet
@@ -138,12 +139,17 @@ static void *decode_ahead(void *argument)
         if (!late) {
             int64_t begin_ns = mono_ns();
             slot.pixels = buffers_take(&replay->buffers);
+            replay->decoding = true;
+            bool awaited = q == replay->n_taken;
             pthread_mutex_unlock(&replay->lock);
+            if (awaited && atomic_load(&replay->buffers.polls))
+                sem_post(&replay->wake);
             slot.result = replay->driver->decode(
                 replay->state, replay_entry(replay, q % replay->n_round), slot.pixels, &slot.frame);
             buffers_written(&replay->buffers, slot.pixels);
             pthread_mutex_lock(&replay->lock);
             replay->decode_ns += (mono_ns() - begin_ns - replay->decode_ns) / 8;
+            replay->decoding = false;
         }
         if (generation != replay->generation) {
             buffers_give(&replay->buffers, slot.pixels);
@@ -278,20 +284,19 @@ uint64_t replay_round_frames(const struct replay *replay)
     return replay->n_round;
 }
 
-// Sleeps until somebody posts or CLOCK_MONOTONIC reaches until_ns (INT64_MAX: without limit).
-static void sleep_until(struct replay *replay, int64_t until_ns)
+// Frame q is being written, or waits and is due in a moment. Lock held.
+static bool comes_soon(const struct replay *replay, uint64_t q, int64_t due, int64_t now_ns)
 {
-    if (until_ns == INT64_MAX) {
-        sem_wait(&replay->wake);
-        return;
-    }
-    struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
-    sem_clockwait(&replay->wake, CLOCK_MONOTONIC, &until);
+    if (!replay->buffers.hooks.soon || due > now_ns + CAPTURE_SOON_NS)
+        return false;
+    return replay->n_decoded > q || (replay->n_decoded == q && replay->decoding);
 }
 
 // Waits until frame q is due and in the ring. The lock is held on entry and on return.
 static int wait_for_frame(struct replay *replay, uint64_t q, int64_t deadline_ns)
 {
+    const struct capture_hooks *hooks = &replay->buffers.hooks;
+    bool told = false;
     for (;;) {
         while (sem_trywait(&replay->wake) == 0)
             ; // old news
@@ -305,9 +310,15 @@ static int wait_for_frame(struct replay *replay, uint64_t q, int64_t deadline_ns
             return 0;
         if (now_ns >= deadline_ns)
             return -EAGAIN;
-        int64_t until_ns = now_ns < due && due < deadline_ns ? due : deadline_ns;
+        bool soon = comes_soon(replay, q, due, now_ns);
+        int64_t wanted_ns = due - (hooks->soon && !soon ? CAPTURE_SOON_NS : 0);
+        int64_t until_ns = now_ns < wanted_ns && wanted_ns < deadline_ns ? wanted_ns : deadline_ns;
         pthread_mutex_unlock(&replay->lock);
-        sleep_until(replay, until_ns);
+        if (soon && !told)
+            hooks->soon(hooks->user);
+        else
+            buffers_wait(&replay->wake, until_ns, soon);
+        told = soon;
         pthread_mutex_lock(&replay->lock);
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device and the tracker on it, and what happens when the device fails: gpu.on_error says
 // whether the loop goes on on the CPU, opens the device again, or stops. A device that reads frames
-// itself gets the source's memory page-locked, and has the source's thread push each frame out of
-// the processor's caches; on the CPU nothing of that happens.
+// itself gets the source's memory page-locked, has the source's thread push each frame out of the
+// processor's caches, and is told of a frame in time; on the CPU nothing of that happens.
 //
 // The frame loop's thread owns it.
 #ifndef POSED_DAEMON_BACKEND_H

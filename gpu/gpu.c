@@ -191,6 +191,12 @@ void gpu_host_written(const void *memory, size_t bytes)
 }
 #endif
 
+void gpu_wake(struct gpu *gpu)
+{
+    if (gpu->ops->wake)
+        gpu->ops->wake(gpu);
+}
+
 int gpu_frame_create(struct gpu *gpu, struct gpu_frame **out)
 {
     *out = NULL;

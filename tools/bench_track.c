@@ -62,7 +62,8 @@ static const struct argp_option argp_options[] = {
     {"written", KEY_WRITTEN, NULL, 0, "The same, and as gpu_host_written leaves it", 0},
     {"captured", KEY_CAPTURED, "HOW", OPTION_ARG_OPTIONAL,
      "Take the frames from the source's own thread as it finishes them, as the daemon does: HOW is "
-     "written (default: page-locked, pushed out of that thread's cache), locked or copied",
+     "written (default: page-locked, pushed out of that thread's cache, this thread awake), locked "
+     "or copied",
      0},
     {"overlap", KEY_OVERLAP, NULL, 0, "Upload the next frame beside the work on this one", 0},
     {"agreement", KEY_AGREEMENT, NULL, 0, "Also compare each pose with the CPU backend's", 0},
@@ -260,6 +261,11 @@ static void stream_close(struct stream *s)
     gpu_close(&s->gpu);
 }
 
+static void wake(void *gpu)
+{
+    gpu_wake(gpu);
+}
+
 // The source plays round and round, its memory at the device's disposal as --captured says.
 static int source_open(struct stream *s)
 {
@@ -273,8 +279,9 @@ static int source_open(struct stream *s)
     size_t n_bytes;
     void *memory = capture_memory(s->capture, &n_bytes);
     rc = gpu_host_register(s->gpu, memory, n_bytes);
+    const struct capture_hooks hooks = {gpu_host_written, wake, s->gpu};
     if (rc == 0 && s->options->captured == CAPTURED_WRITTEN)
-        capture_set_written(s->capture, gpu_host_written);
+        capture_set_hooks(s->capture, &hooks);
     return rc == -ENOTSUP ? 0 : rc; // what reads any memory alike needs neither
 }
 

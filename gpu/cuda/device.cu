@@ -87,15 +87,15 @@ static void cuda_close(struct gpu *gpu)
 
 static void filter_fill(struct cuda_filter *filter, const struct gpu_settings *s)
 {
-    int radius_px = (int)s->bilateral_radius_px, pitch = 2 * radius_px + 1;
+    int radius_px = (int)s->bilateral_radius_px;
     filter->m_per_unit = (float)(1.0 / s->units_per_m);
     filter->depth_min_m = s->depth_min_m;
     filter->depth_max_m = s->depth_max_m;
     filter->cut_sigmas = s->bilateral_cut_sigmas;
     filter->radius_px = radius_px;
-    for (int dy = -radius_px; dy <= radius_px; dy++)
-        for (int dx = -radius_px; dx <= radius_px; dx++)
-            filter->spatial[(dy + radius_px) * pitch + dx + radius_px] =
+    for (int dy = 0; dy <= radius_px; dy++)
+        for (int dx = 0; dx <= radius_px; dx++)
+            filter->spatial[dy * FILTER_QUADRANT + dx] =
                 bilateral_spatial_weight(dx, dy, s->bilateral_sigma_px);
 }
 
@@ -198,6 +198,9 @@ static bool range_remove(struct cuda_device *device, const void *memory)
 {
     for (int i = 0; i < device->n_ranges; i++)
         if (device->ranges[i].begin == memory) {
+            // The newest launch may read there; whatever lies there next is another frame.
+            cudaStreamSynchronize(device->stream);
+            device->next_depth = device->prepared_depth = NULL;
             device->ranges[i] = device->ranges[--device->n_ranges];
             return true;
         }
@@ -259,7 +262,6 @@ static void cuda_host_unregister(struct gpu *gpu, void *memory)
     struct cuda_device *device = (struct cuda_device *)gpu;
     if (!range_remove(device, memory))
         return;
-    cudaStreamSynchronize(device->stream); // an upload ahead may be reading
     cudaHostUnregister(memory);
     (void)cudaGetLastError();
 }
@@ -271,12 +273,8 @@ static void cuda_frame_destroy(struct gpu *gpu, struct gpu_frame *frame)
     free(frame);
 }
 
-static int cuda_frame_create(struct gpu *gpu, struct gpu_frame **out)
+int cuda_maps_alloc(struct cuda_device *device, struct map_px *out_maps[GPU_LEVELS])
 {
-    struct cuda_device *device = (struct cuda_device *)gpu;
-    struct gpu_frame *frame = (struct gpu_frame *)calloc(1, sizeof *frame);
-    if (!frame)
-        return -ENOMEM;
     size_t n_px[GPU_LEVELS], n_all = 0;
     for (int level = 0; level < GPU_LEVELS; level++) {
         n_px[level] =
@@ -293,12 +291,25 @@ static int cuda_frame_create(struct gpu *gpu, struct gpu_frame **out)
         rc = CUDA_TRY(device, cudaStreamSynchronize(device->stream));
     if (rc < 0) {
         cudaFree(maps);
-        free(frame);
         return rc;
     }
     for (int level = 0; level < GPU_LEVELS; level++) {
-        frame->maps[level] = maps;
+        out_maps[level] = maps;
         maps += n_px[level];
+    }
+    return 0;
+}
+
+static int cuda_frame_create(struct gpu *gpu, struct gpu_frame **out)
+{
+    struct cuda_device *device = (struct cuda_device *)gpu;
+    struct gpu_frame *frame = (struct gpu_frame *)calloc(1, sizeof *frame);
+    if (!frame)
+        return -ENOMEM;
+    int rc = cuda_maps_alloc(device, frame->maps);
+    if (rc < 0) {
+        free(frame);
+        return rc;
     }
     *out = frame;
     return 0;
@@ -402,6 +413,16 @@ static void cuda_prefetch(struct gpu *gpu, const uint16_t *depth)
     device->next_depth = is_pinned(device, depth) ? depth : NULL;
 }
 
+// A launch that does nothing; an error will come again with the frame.
+static void cuda_wake(struct gpu *gpu)
+{
+    struct cuda_device *device = (struct cuda_device *)gpu;
+    struct gpu_frame none = {};
+    struct cuda_result result;
+    if (CUDA_TRY(device, cudaSetDevice(device->device)) == 0)
+        (void)device->path->run(device, NULL, &none, NULL, &result);
+}
+
 static int cuda_prepare_align(struct gpu *gpu, const uint16_t *depth, struct gpu_frame *out_frame,
                               const struct gpu_frame *reference,
                               const struct se3 *T_reference_frame,
@@ -417,6 +438,7 @@ extern "C" const struct gpu_ops gpu_cuda_ops = {
     .host_free = cuda_host_free,
     .host_register = cuda_host_register,
     .host_unregister = cuda_host_unregister,
+    .wake = cuda_wake,
     .frame_create = cuda_frame_create,
     .frame_destroy = cuda_frame_destroy,
     .prepare = cuda_prepare,

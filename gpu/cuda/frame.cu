@@ -4,8 +4,10 @@
 // where the host polls for it. There is one exchange between the blocks per iteration and no host
 // round trip at all.
 //
-// Upload: all blocks copy, straight from the host's memory; blocks that the frame does not need
-// upload the next one meanwhile, when the caller has named it (gpu_prefetch).
+// Upload: all blocks copy, straight from the host's memory. When the caller has named the next
+// frame (gpu_prefetch), blocks that this one does not need upload it meanwhile, and all others
+// prepare it when their pose has left: its launch then finds the maps made, and what the host takes
+// to read a pose and launch again is hidden behind that work.
 //
 // Loop: each block keeps its pieces' source pixels, in registers for a level. Source and sums never
 // leave the block; a reference pixel is one 16-byte read. What an iteration takes is latency:
@@ -38,6 +40,8 @@
 #define FUSED_WARPS      (FUSED_THREADS / 32)
 #define SMALL_ROUNDS     3 // pieces of a block whose source pixels fit into registers
 #define SMALL_MAX_PX(l)  (((SMALL_ROUNDS * PIECE_PX(l)) + LEVEL_THREADS(l) - 1) / LEVEL_THREADS(l))
+// Pixels that a thread brings into shared memory.
+#define LOAD_MAX_PX(l)   ((SMALL_ROUNDS * PIECE_PX(l) + FUSED_THREADS - 1) / FUSED_THREADS)
 // Threads that work on a level. On the coarse ones a thread takes two pixels rather than few
 // threads one each, because a warp's sums cost as much as four of its pixels.
 #define LEVEL_THREADS(l) ((l) == 0 ? FUSED_THREADS : (l) == 1 ? 320 : 160)
@@ -68,13 +72,18 @@ struct fused_params {
     float scales[ICP_N_SUMS]; // fixed point of each sum
     const uint4 *depth;       // host memory; NULL: no upload
     uint4 *raw;
-    const uint4 *next_depth; // host memory: the frame after this one; NULL: none
-    uint4 *next_raw;
     bool prepare_wanted;
     struct map_px *maps[GPU_LEVELS]; // of the frame
     bool align_wanted;
-    unsigned n_units;                 // 16-byte units of the raw image
-    int n_blocks;                     // that work on the frame; further ones upload the next
+    const uint4 *next_depth; // host memory: the frame after this one; NULL: none
+    uint4 *next_raw;
+    struct map_px *next_maps[GPU_LEVELS];
+    unsigned *next_arrivals; // of the blocks that upload it
+    unsigned next_arrivals_target;
+    unsigned *next_stages; // GPU_N_STAGES: clocks that preparing it took, for the launch to come
+    bool was_next;         // this frame was prepared by the launch before
+    unsigned n_units;      // 16-byte units of the raw image
+    int n_blocks;          // that work on the frame; further ones upload the next
     int n_pieces, pieces_x, n_rounds; // a round: one piece for each block
     unsigned *arrivals;               // a counter that only grows
     unsigned arrivals_target;         // what it shows when all blocks of this launch arrived
@@ -102,10 +111,15 @@ struct __align__(16) fused_shared
     int solvable, converged;
     float information[ICP_N_SUMS];
     unsigned payload[3 * RESULT_N_WORDS];
+    unsigned next_stages[GPU_N_STAGES]; // what the launch before has left
     long long clocks[GPU_N_STAGES + 1]; // start, then the end of each stage
     // Behind it: the corners of the block's pieces, then (SMALL only) their source pixels, level by
     // level.
 };
+
+// Words in the device's memory that outlive a launch, counters on lines of their own.
+enum control { CONTROL_ARRIVALS = 0, CONTROL_NEXT_ARRIVALS = 32, CONTROL_NEXT_STAGES = 64 };
+#define CONTROL_BYTES (128 * sizeof(unsigned))
 
 enum loop_state { LOOP_GO_ON, LOOP_LEVEL_DONE, LOOP_STOP };
 
@@ -140,6 +154,23 @@ static __device__ __forceinline__ unsigned load_acquire(const unsigned *address)
 static __device__ __forceinline__ void add_release(unsigned *address)
 {
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(address) : "memory");
+}
+
+// All threads of a block, which have just written what another block is to read.
+static __device__ __forceinline__ void arrive(unsigned *counter)
+{
+    __syncthreads();
+    if (threadIdx.x == 0)
+        add_release(counter);
+}
+
+// All threads of a block.
+static __device__ __forceinline__ void await(const unsigned *counter, unsigned target)
+{
+    if (threadIdx.x == 0)
+        while ((int)(load_acquire(counter) - target) < 0)
+            ;
+    __syncthreads();
 }
 
 // The upload: each block copies its share of the image, in 16-byte units, from the host's memory to
@@ -185,13 +216,8 @@ static __device__ __forceinline__ void upload_finish(const struct fused_params *
                 held[i] = __ldcv(p->depth + unit);
         }
     }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        add_release(p->arrivals);
-        while ((int)(load_acquire(p->arrivals) - p->arrivals_target) < 0)
-            ;
-    }
-    __syncthreads();
+    arrive(p->arrivals);
+    await(p->arrivals, p->arrivals_target);
 }
 
 // What the blocks that have no part in the frame do meanwhile: the upload of the next one.
@@ -210,6 +236,7 @@ static __device__ __forceinline__ void upload_next(const struct fused_params *p)
             if (unit + i * n_threads < p->n_units)
                 __stcg(p->next_raw + unit + i * n_threads, held[i]);
     }
+    arrive(p->next_arrivals);
 }
 
 // Where pixel i of a block's pieces lies on a level.
@@ -241,10 +268,11 @@ static __device__ __forceinline__ int source_offset(const struct fused_params *p
            p->n_rounds * (LEVEL > 1 ? PIECE_PX(1) : 0);
 }
 
-// Maps of the n pieces from round `first` on.
-template <int LEVEL, bool SMALL>
+// Maps of the n pieces from round `first` on. KEEP: also in shared memory, as the loop's source.
+template <int LEVEL, bool KEEP>
 static __device__ __forceinline__ void write_level(const struct fused_params *p,
-                                                   struct fused_shared *s, int first, int n)
+                                                   struct fused_shared *s, int first, int n,
+                                                   struct map_px *maps)
 {
     const struct level_camera *camera = &p->cameras[LEVEL];
     const int w = PIECE_W >> LEVEL, n_px = PIECE_PX(LEVEL);
@@ -253,29 +281,43 @@ static __device__ __forceinline__ void write_level(const struct fused_params *p,
         int u0 = corner.x >> LEVEL, v0 = corner.y >> LEVEL;
         int x = i % n_px % w, y = i % n_px / w;
         float4 px = tile_map_px(&s->tiles[i / n_px], camera, LEVEL, u0, v0, x, y);
-        if (SMALL)
+        if (KEEP)
             shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + first * n_px + i] = px;
         if (u0 + x < camera->width_px && v0 + y < camera->height_px)
-            ((float4 *)p->maps[LEVEL])[(v0 + y) * camera->width_px + u0 + x] = px;
+            ((float4 *)maps)[(v0 + y) * camera->width_px + u0 + x] = px;
     }
 }
 
-template <bool SMALL>
-static __device__ __forceinline__ void prepare(const struct fused_params *p, struct fused_shared *s)
+template <bool KEEP>
+static __device__ __forceinline__ void prepare(const struct fused_params *p, struct fused_shared *s,
+                                               const uint4 *raw, struct map_px *const *maps)
 {
     for (int first = 0; first < p->n_rounds; first += TILE_GROUP) {
         const int n = min(TILE_GROUP, p->n_rounds - first);
         tiles_load(s->tiles, n, shared_corners(s) + first, &p->filter, &p->cameras[0],
-                   (const uint16_t *)p->raw);
+                   (const uint16_t *)raw);
         __syncthreads();
         tiles_filter(s->tiles, n, &p->filter);
         __syncthreads();
         clock_mark(s, GPU_STAGE_FILTER + 1);
-        write_level<0, SMALL>(p, s, first, n);
-        write_level<1, SMALL>(p, s, first, n);
-        write_level<2, SMALL>(p, s, first, n);
+        write_level<0, KEEP>(p, s, first, n, maps[0]);
+        write_level<1, KEEP>(p, s, first, n, maps[1]);
+        write_level<2, KEEP>(p, s, first, n, maps[2]);
     }
     clock_mark(s, GPU_STAGE_MAPS + 1);
+}
+
+// The next frame's maps, once it is there.
+static __device__ __forceinline__ void prepare_next(const struct fused_params *p,
+                                                    struct fused_shared *s)
+{
+    __syncthreads(); // what the tiles overwrite has been read
+    await(p->next_arrivals, p->next_arrivals_target);
+    clock_mark(s, GPU_STAGE_FILTER);
+    prepare<false>(p, s, p->next_raw, p->next_maps);
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        for (int i = GPU_STAGE_FILTER; i <= GPU_STAGE_MAPS; i++)
+            p->next_stages[i] = (unsigned)(s->clocks[i + 1] - s->clocks[i]);
 }
 
 template <int LEVEL>
@@ -288,14 +330,40 @@ static __device__ __forceinline__ float4 read_source(const struct fused_params *
     return px;
 }
 
-// The source of an alignment whose frame was prepared by an earlier launch.
-template <int LEVEL>
+// The source of an alignment whose frame was prepared by an earlier launch. All loads of a thread
+// are asked for before the first is used.
+template <int LEVEL, int MAX_PX>
+static __device__ __forceinline__ void
+load_source_begin(const struct fused_params *p, struct fused_shared *s, float4 held[MAX_PX])
+{
+#pragma unroll
+    for (int k = 0; k < MAX_PX; k++)
+        held[k] =
+            read_source<LEVEL>(p, local_px_of<LEVEL>(p, s, (int)threadIdx.x + k * FUSED_THREADS));
+}
+
+template <int LEVEL, int MAX_PX>
+static __device__ __forceinline__ void
+load_source_finish(const struct fused_params *p, struct fused_shared *s, const float4 held[MAX_PX])
+{
+#pragma unroll
+    for (int k = 0; k < MAX_PX; k++) {
+        int i = (int)threadIdx.x + k * FUSED_THREADS;
+        if (i < p->n_rounds * PIECE_PX(LEVEL))
+            shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + i] = held[k];
+    }
+}
+
 static __device__ __forceinline__ void load_source(const struct fused_params *p,
                                                    struct fused_shared *s)
 {
-    for (int i = (int)threadIdx.x; i < p->n_rounds * PIECE_PX(LEVEL); i += FUSED_THREADS)
-        shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + i] =
-            read_source<LEVEL>(p, local_px_of<LEVEL>(p, s, i));
+    float4 full[LOAD_MAX_PX(0)], half[LOAD_MAX_PX(1)], quarter[LOAD_MAX_PX(2)];
+    load_source_begin<2, LOAD_MAX_PX(2)>(p, s, quarter);
+    load_source_begin<1, LOAD_MAX_PX(1)>(p, s, half);
+    load_source_begin<0, LOAD_MAX_PX(0)>(p, s, full);
+    load_source_finish<2, LOAD_MAX_PX(2)>(p, s, quarter);
+    load_source_finish<1, LOAD_MAX_PX(1)>(p, s, half);
+    load_source_finish<0, LOAD_MAX_PX(0)>(p, s, full);
 }
 
 // Warp 0: the block's sum number `lane`, in fixed point.
@@ -553,7 +621,9 @@ static __device__ __forceinline__ void put_result(const struct fused_params *p,
         payload[RESULT_ITERATIONS + lane - 14] = (unsigned)s->n_iterations[lane - 14];
     else if (lane >= 20 && lane < 20 + GPU_N_STAGES)
         payload[RESULT_STAGES + lane - 20] =
-            (unsigned)(s->clocks[lane - 19] - s->clocks[lane - 20]);
+            p->was_next && lane - 20 <= GPU_STAGE_MAPS
+                ? s->next_stages[lane - 20]
+                : (unsigned)(s->clocks[lane - 19] - s->clocks[lane - 20]);
     __syncwarp();
     for (unsigned word = lane; word < RESULT_N_WORDS; word += 32)
         asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p->result + word),
@@ -575,6 +645,8 @@ static __device__ __forceinline__ void shared_begin(const struct fused_params *p
     s->information[lane] = 0.0f;
     if (lane < GPU_LEVELS)
         s->n_iterations[lane] = 0;
+    if (p->was_next && lane <= GPU_STAGE_MAPS)
+        s->next_stages[lane] = p->next_stages[lane];
     if (lane == 0) {
         s->pose = p->align.start;
         s->gates = p->align.gates;
@@ -617,11 +689,9 @@ __global__ void __launch_bounds__(FUSED_THREADS, 1)
         clock_mark(s, GPU_STAGE_UPLOAD + 1);
     }
     if (p->prepare_wanted) {
-        prepare<SMALL>(p, s);
-    } else if (SMALL) {
-        load_source<0>(p, s);
-        load_source<1>(p, s);
-        load_source<2>(p, s);
+        prepare<SMALL>(p, s, p->raw, p->maps);
+    } else if (SMALL && p->align_wanted) {
+        load_source(p, s);
     }
     __syncthreads();
     if (p->align_wanted) {
@@ -640,16 +710,18 @@ __global__ void __launch_bounds__(FUSED_THREADS, 1)
         put_result(p, s);
         exchange_end(&s->exchange, &p->exchange, threadIdx.x);
     }
+    if (p->next_depth)
+        prepare_next(p, s);
 }
 
 struct cuda_fused {
     struct fused_params params; // what does not change from frame to frame
-    int n_spare;                // blocks that upload the next frame
-    uint4 *raw[2];              // by turns: this frame, the next
+    int n_spare;                // blocks that upload the next frame; 0: it is not prepared
+    struct map_px *next_maps[GPU_LEVELS]; // of the next frame, one allocation
     bool small;
     size_t shared_bytes;
     uint4 *result; // mapped host memory
-    unsigned n_launches, n_uploads;
+    unsigned n_launches, n_uploads, n_arrivals_next;
     float scales_for_m2; // squared distance gate that params.scales are made for
 };
 
@@ -658,10 +730,11 @@ static void fused_close(struct cuda_device *device)
     struct cuda_fused *fused = device->fused;
     if (!fused)
         return;
-    cudaFree(fused->raw[0]);
-    cudaFree(fused->raw[1]);
+    cudaFree(fused->params.raw);
+    cudaFree(fused->params.next_raw);
     cudaFree(fused->params.exchange.words);
     cudaFree(fused->params.exchange.bases);
+    cudaFree(fused->next_maps[0]);
     cudaFree(fused->params.arrivals);
     cudaFreeHost(fused->result);
     free(fused);
@@ -682,10 +755,14 @@ static int fused_memory(struct cuda_device *device, struct cuda_fused *fused)
     int rc = CUDA_TRY(device, cudaMalloc((void **)&p->exchange.words, words));
     if (rc == 0)
         rc = CUDA_TRY(device, cudaMalloc((void **)&p->exchange.bases, bases));
-    for (int i = 0; i < 2 && rc == 0; i++)
-        rc = CUDA_TRY(device, cudaMalloc((void **)&fused->raw[i], device->raw_bytes));
     if (rc == 0)
-        rc = CUDA_TRY(device, cudaMalloc((void **)&p->arrivals, sizeof *p->arrivals));
+        rc = CUDA_TRY(device, cudaMalloc((void **)&p->raw, device->raw_bytes));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaMalloc((void **)&p->arrivals, CONTROL_BYTES));
+    if (rc == 0 && fused->n_spare > 0)
+        rc = CUDA_TRY(device, cudaMalloc((void **)&p->next_raw, device->raw_bytes));
+    if (rc == 0 && fused->n_spare > 0)
+        rc = cuda_maps_alloc(device, fused->next_maps);
     if (rc == 0)
         rc = CUDA_TRY(device, cudaHostAlloc((void **)&fused->result, results, cudaHostAllocMapped));
     if (rc == 0)
@@ -693,10 +770,12 @@ static int fused_memory(struct cuda_device *device, struct cuda_fused *fused)
     if (rc == 0)
         rc = CUDA_TRY(device, cudaMemsetAsync(p->exchange.bases, 0, bases, device->stream));
     if (rc == 0)
-        rc = CUDA_TRY(device, cudaMemsetAsync(p->arrivals, 0, sizeof *p->arrivals, device->stream));
+        rc = CUDA_TRY(device, cudaMemsetAsync(p->arrivals, 0, CONTROL_BYTES, device->stream));
     if (rc == 0)
         rc = CUDA_TRY(device, cudaStreamSynchronize(device->stream));
     if (rc == 0) {
+        p->next_arrivals = p->arrivals + CONTROL_NEXT_ARRIVALS;
+        p->next_stages = p->arrivals + CONTROL_NEXT_STAGES;
         memset(fused->result, 0, results);
         rc = CUDA_TRY(device, cudaHostGetDevicePointer((void **)&p->result, fused->result, 0));
     }
@@ -838,32 +917,37 @@ static int fused_run(struct cuda_device *device, const uint16_t *depth, struct g
 {
     struct cuda_fused *fused = device->fused;
     struct fused_params *p = &fused->params;
-    // A frame that an earlier launch has uploaded lies in the other buffer.
-    bool there = depth && p->next_depth == (const uint4 *)depth;
-    if (there) {
-        uint4 *swap = fused->raw[0];
-        fused->raw[0] = fused->raw[1];
-        fused->raw[1] = swap;
+    // The maps of a frame that the launch before has prepared change places with the frame's own.
+    p->was_next = depth && device->prepared_depth == depth;
+    for (int level = 0; level < GPU_LEVELS; level++) {
+        struct map_px *maps = frame->maps[level];
+        if (p->was_next) {
+            frame->maps[level] = fused->next_maps[level];
+            fused->next_maps[level] = maps;
+        }
+        p->maps[level] = frame->maps[level];
     }
-    p->prepare_wanted = depth != NULL;
-    p->depth = there ? NULL : (const uint4 *)depth;
-    p->raw = fused->raw[0];
+    p->prepare_wanted = depth && !p->was_next;
+    p->depth = p->prepare_wanted ? (const uint4 *)depth : NULL;
+    p->next_depth = NULL;
     if (depth) {
         p->next_depth = fused->n_spare > 0 ? (const uint4 *)device->next_depth : NULL;
-        p->next_raw = fused->raw[1];
-        device->next_depth = NULL;
+        memcpy(p->next_maps, fused->next_maps, sizeof p->next_maps);
+        device->prepared_depth = device->next_depth = NULL;
     }
-    const unsigned n_spare = depth && p->next_depth ? (unsigned)fused->n_spare : 0;
-    memcpy(p->maps, frame->maps, sizeof p->maps);
+    const unsigned n_spare = p->next_depth ? (unsigned)fused->n_spare : 0;
     p->align_wanted = align != NULL;
     if (align) {
         p->align = *align;
+        memcpy(p->align.source, p->maps, sizeof p->align.source);
         if (fused->scales_for_m2 != align->gates.distance2_m2)
             scales_fill(device, align, p->scales);
         fused->scales_for_m2 = align->gates.distance2_m2;
     }
     if (p->depth)
         p->arrivals_target = ++fused->n_uploads * (unsigned)p->n_blocks;
+    if (p->next_depth)
+        p->next_arrivals_target = fused->n_arrivals_next += n_spare;
     fused->n_launches += fused->n_launches == UINT32_MAX ? 2 : 1; // 0 is no tag
     p->tag = fused->n_launches;
     void *arguments[] = {p};
@@ -871,7 +955,11 @@ static int fused_run(struct cuda_device *device, const uint16_t *depth, struct g
                                                           dim3((unsigned)p->n_blocks + n_spare),
                                                           dim3(FUSED_THREADS), arguments,
                                                           fused->shared_bytes, device->stream));
-    return rc < 0 ? rc : result_read(device, fused, out);
+    if (rc == 0)
+        rc = result_read(device, fused, out);
+    if (rc == 0 && p->next_depth)
+        device->prepared_depth = (const uint16_t *)p->next_depth;
+    return rc;
 }
 
 extern const struct cuda_path cuda_path_fused = {"fused", fused_open, fused_close, fused_run};

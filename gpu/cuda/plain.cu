@@ -76,8 +76,8 @@ __global__ void plain_filter(const __grid_constant__ struct cuda_filter filter, 
             int u = x + dx, v = y + dy;
             bool inside = (u >= 0) & (v >= 0) & (u < w) & (v < h);
             float neighbour_m = inside ? z_m[v * w + u] : 0.0f;
-            bilateral_tap(z, neighbour_m, filter.spatial[(dy + r) * (2 * r + 1) + dx + r], factor,
-                          &sum_w, &sum_wd);
+            bilateral_tap(z, neighbour_m, filter.spatial[abs(dy) * FILTER_QUADRANT + abs(dx)],
+                          factor, &sum_w, &sum_wd);
         }
     out_m[y * w + x] = bilateral_result(z, sum_w, sum_wd);
 }

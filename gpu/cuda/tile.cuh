@@ -77,7 +77,8 @@ tiles_load(struct tile *tiles, int n, const struct piece_corner *corners,
         }
 }
 
-// A row of taps for each of two pixels, of which only the first or the second may be in reach.
+// A row of taps for each of two pixels, of which only the first or the second may be in reach. The
+// weights: those of dx = 0 .. RADIUS.
 template <int RADIUS>
 static __device__ __forceinline__ void
 filter_row(const float *weights_first, const float *weights_second, const float *neighbours,
@@ -88,10 +89,11 @@ filter_row(const float *weights_first, const float *weights_second, const float 
     for (int dx = 0; dx < 2 * RADIUS + 1; dx++) {
         float neighbour_m = neighbours[dx];
         if (first)
-            bilateral_tap(z_m[0], neighbour_m, weights_first[dx], factor[0], &sum_w[0], &sum_wd[0]);
+            bilateral_tap(z_m[0], neighbour_m, weights_first[abs(dx - RADIUS)], factor[0],
+                          &sum_w[0], &sum_wd[0]);
         if (second)
-            bilateral_tap(z_m[1], neighbour_m, weights_second[dx], factor[1], &sum_w[1],
-                          &sum_wd[1]);
+            bilateral_tap(z_m[1], neighbour_m, weights_second[abs(dx - RADIUS)], factor[1],
+                          &sum_w[1], &sum_wd[1]);
     }
 }
 
@@ -110,31 +112,32 @@ static __device__ __forceinline__ void filter_pair(const struct tile *tile,
         return;
     factor[0] = bilateral_range_factor(z_m[0], filter->cut_sigmas);
     factor[1] = bilateral_range_factor(z_m[1], filter->cut_sigmas);
-    const int pitch = 2 * RADIUS + 1, last = pitch;
+    const int last = 2 * RADIUS + 1, edge = RADIUS * FILTER_QUADRANT;
     if (RADIUS <= 3) { // unrolled: the weights are operands in constant memory
-        filter_row<RADIUS>(filter->spatial, filter->spatial, corner, true, false, z_m, factor,
-                           sum_w, sum_wd);
+        filter_row<RADIUS>(filter->spatial + edge, filter->spatial + edge, corner, true, false, z_m,
+                           factor, sum_w, sum_wd);
 #pragma unroll
         for (int row = 1; row < last; row++)
-            filter_row<RADIUS>(filter->spatial + row * pitch, filter->spatial + (row - 1) * pitch,
+            filter_row<RADIUS>(filter->spatial + abs(row - RADIUS) * FILTER_QUADRANT,
+                               filter->spatial + abs(row - 1 - RADIUS) * FILTER_QUADRANT,
                                corner + row * TILE_MAX_W, true, true, z_m, factor, sum_w, sum_wd);
-        filter_row<RADIUS>(filter->spatial, filter->spatial + (last - 1) * pitch,
+        filter_row<RADIUS>(filter->spatial + edge, filter->spatial + edge,
                            corner + last * TILE_MAX_W, false, true, z_m, factor, sum_w, sum_wd);
     } else { // a row's weights serve the next row's second pixel
-        float before[pitch], now[pitch];
+        float before[RADIUS + 1], now[RADIUS + 1];
 #pragma unroll
-        for (int dx = 0; dx < pitch; dx++)
-            before[dx] = filter->spatial[dx];
+        for (int dx = 0; dx <= RADIUS; dx++)
+            before[dx] = filter->spatial[edge + dx];
         filter_row<RADIUS>(before, before, corner, true, false, z_m, factor, sum_w, sum_wd);
 #pragma unroll 2
         for (int row = 1; row < last; row++) {
 #pragma unroll
-            for (int dx = 0; dx < pitch; dx++)
-                now[dx] = filter->spatial[row * pitch + dx];
+            for (int dx = 0; dx <= RADIUS; dx++)
+                now[dx] = filter->spatial[abs(row - RADIUS) * FILTER_QUADRANT + dx];
             filter_row<RADIUS>(now, before, corner + row * TILE_MAX_W, true, true, z_m, factor,
                                sum_w, sum_wd);
 #pragma unroll
-            for (int dx = 0; dx < pitch; dx++)
+            for (int dx = 0; dx <= RADIUS; dx++)
                 before[dx] = now[dx];
         }
         filter_row<RADIUS>(before, before, corner + last * TILE_MAX_W, false, true, z_m, factor,

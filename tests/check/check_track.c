@@ -112,6 +112,81 @@ static void align_one(struct gpu *gpu, struct gpu_frame *const frames[2], const 
     check_that(rc == 0, "gpu_align returned %d", rc);
 }
 
+static bool alignment_same_bits(const struct gpu_alignment *a, const struct gpu_alignment *b)
+{
+    return memcmp(&a->T_reference_frame, &b->T_reference_frame, sizeof a->T_reference_frame) == 0 &&
+           memcmp(a->h, b->h, sizeof a->h) == 0 && memcmp(a->g, b->g, sizeof a->g) == 0 &&
+           memcmp(a->information, b->information, sizeof a->information) == 0 &&
+           memcmp(&a->weight_sum, &b->weight_sum, sizeof a->weight_sum) == 0 &&
+           memcmp(&a->residual_rms_m, &b->residual_rms_m, sizeof a->residual_rms_m) == 0 &&
+           a->n_pairs == b->n_pairs && a->n_valid_px == b->n_valid_px &&
+           memcmp(a->n_iterations, b->n_iterations, sizeof a->n_iterations) == 0 &&
+           a->solvable == b->solvable && a->converged == b->converged;
+}
+
+// A frame in the device's own memory, or in memory that it is lent, brought there and prepared
+// beside the one before: the same maps and the same pose.
+static void check_ahead_at(struct gpu *gpu, struct gpu_frame *frames[2], const struct input *in,
+                           const struct output *out, uint16_t *memory, float *maps)
+{
+    const size_t n_map_bytes = level_px(&in->settings, 0) * 16;
+    struct gpu_alignment a;
+    memcpy(memory, in->depth[1], level_px(&in->settings, 0) * sizeof *memory);
+    // Prepared, then aligned; then both at once; then after a hint that was wrong.
+    for (int round = 0; round < 3; round++) {
+        gpu_prefetch(gpu, memory);
+        int rc = gpu_prepare(gpu, in->depth[round == 2], frames[0]);
+        if (rc == 0 && round == 2)
+            rc = gpu_prepare(gpu, in->depth[0], frames[0]);
+        if (rc == 0 && round == 0)
+            rc = gpu_prepare(gpu, memory, frames[1]);
+        if (rc == 0)
+            rc = round == 0 ? gpu_align(gpu, frames[1], frames[0], &in->T_start, &in->align, &a)
+                            : gpu_prepare_align(gpu, memory, frames[1], frames[0], &in->T_start,
+                                                &in->align, &a);
+        memset(maps, 0xFF, n_map_bytes);
+        if (rc == 0)
+            rc = gpu_frame_read(gpu, frames[1], 0, maps);
+        check_that(rc == 0 && memcmp(maps, out->maps[1][0], n_map_bytes) == 0,
+                   "a prefetched frame has other maps (%d)", round);
+        check_that(rc == 0 && alignment_same_bits(&a, &out->all),
+                   "a prefetched frame has another pose (%d)", round);
+    }
+}
+
+static void check_ahead(struct gpu *gpu, struct gpu_frame *frames[2], const struct input *in,
+                        const struct output *out, float *maps)
+{
+    const size_t page = 4096, bytes = level_px(&in->settings, 0) * sizeof *in->depth[1];
+    const size_t n_bytes = (bytes + page - 1) / page * page;
+    uint16_t *own = gpu_host_alloc(gpu, bytes), *lent = aligned_alloc(page, n_bytes);
+    if (!check_that(own && lent, "no memory"))
+        return;
+    check_ahead_at(gpu, frames, in, out, own, maps);
+    int rc = gpu_host_register(gpu, lent, n_bytes);
+    check_that(rc == 0 || rc == -ENOTSUP, "gpu_host_register returned %d", rc);
+    check_ahead_at(gpu, frames, in, out, lent, maps);
+    gpu_host_unregister(gpu, lent);
+    check_ahead_at(gpu, frames, in, out, lent, maps); // copied again
+
+    // Memory that is given back and comes again with another frame is that other frame.
+    memcpy(own, in->depth[0], bytes);
+    gpu_prefetch(gpu, own);
+    rc = gpu_prepare(gpu, in->depth[0], frames[0]);
+    gpu_host_free(gpu, own, bytes);
+    own = gpu_host_alloc(gpu, bytes);
+    if (check_that(rc == 0 && own, "no memory, or prepare returned %d", rc)) {
+        memcpy(own, in->depth[1], bytes);
+        rc = gpu_prepare(gpu, own, frames[1]);
+        if (rc == 0)
+            rc = gpu_frame_read(gpu, frames[1], 0, maps);
+        check_that(rc == 0 && memcmp(maps, out->maps[1][0], level_px(&in->settings, 0) * 16) == 0,
+                   "memory that came again shows the frame before");
+    }
+    gpu_host_free(gpu, own, bytes);
+    free(lent);
+}
+
 static bool twin_run(struct gpu *gpu, const struct input *in, struct output *out)
 {
     struct gpu_frame *frames[2] = {NULL, NULL};
@@ -154,40 +229,12 @@ static bool twin_run(struct gpu *gpu, const struct input *in, struct output *out
         rc = gpu_frame_read(gpu, frames[1], 0, again);
         check_that(rc == 0 && memcmp(again, out->maps[1][0], level_px(&in->settings, 0) * 16) == 0,
                    "prepare_align leaves other maps than prepare");
-        // The frame from the device's own memory, uploaded beside the one before.
-        size_t bytes = level_px(&in->settings, 0) * sizeof *in->depth[1];
-        uint16_t *pinned = gpu_host_alloc(gpu, bytes);
-        if (check_that(pinned != NULL, "no memory from gpu_host_alloc")) {
-            memcpy(pinned, in->depth[1], bytes);
-            gpu_prefetch(gpu, pinned);
-            rc = gpu_prepare(gpu, in->depth[0], frames[0]);
-            if (rc == 0)
-                rc = gpu_prepare(gpu, pinned, frames[1]);
-            memset(again, 0xFF, level_px(&in->settings, 0) * 16);
-            if (rc == 0)
-                rc = gpu_frame_read(gpu, frames[1], 0, again);
-            check_that(rc == 0 &&
-                           memcmp(again, out->maps[1][0], level_px(&in->settings, 0) * 16) == 0,
-                       "a prefetched frame has other maps");
-            gpu_host_free(gpu, pinned, bytes);
-        }
+        check_ahead(gpu, frames, in, out, again);
         check_free(again);
     }
     gpu_frame_destroy(gpu, &frames[1]);
     gpu_frame_destroy(gpu, &frames[0]);
     return rc == 0;
-}
-
-static bool alignment_same_bits(const struct gpu_alignment *a, const struct gpu_alignment *b)
-{
-    return memcmp(&a->T_reference_frame, &b->T_reference_frame, sizeof a->T_reference_frame) == 0 &&
-           memcmp(a->h, b->h, sizeof a->h) == 0 && memcmp(a->g, b->g, sizeof a->g) == 0 &&
-           memcmp(a->information, b->information, sizeof a->information) == 0 &&
-           memcmp(&a->weight_sum, &b->weight_sum, sizeof a->weight_sum) == 0 &&
-           memcmp(&a->residual_rms_m, &b->residual_rms_m, sizeof a->residual_rms_m) == 0 &&
-           a->n_pairs == b->n_pairs && a->n_valid_px == b->n_valid_px &&
-           memcmp(a->n_iterations, b->n_iterations, sizeof a->n_iterations) == 0 &&
-           a->solvable == b->solvable && a->converged == b->converged;
 }
 
 static void check_same_bits(const struct input *in, const struct output *a, const struct output *b,

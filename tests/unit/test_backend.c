@@ -19,7 +19,7 @@ struct gpu {
 struct capture {
     struct capture_info info;
     char memory[4096];
-    void (*written)(const void *pixels, size_t bytes);
+    struct capture_hooks hooks;
 };
 struct track {
     struct se3 T;
@@ -45,9 +45,9 @@ void *capture_memory(const struct capture *capture, size_t *out_bytes)
     return (void *)(uintptr_t)capture->memory;
 }
 
-void capture_set_written(struct capture *capture, void (*written)(const void *pixels, size_t bytes))
+void capture_set_hooks(struct capture *capture, const struct capture_hooks *hooks)
 {
-    capture->written = written;
+    capture->hooks = hooks ? *hooks : (struct capture_hooks){0};
 }
 
 void gpu_settings_default(struct gpu_settings *out)
@@ -96,6 +96,13 @@ void gpu_host_unregister(struct gpu *gpu, void *memory)
 {
     assert_ptr_equal(memory, source.memory);
     gpu->locked = NULL;
+}
+
+static struct gpu *woken;
+
+void gpu_wake(struct gpu *gpu)
+{
+    woken = gpu;
 }
 
 void gpu_host_written(const void *memory, size_t bytes)
@@ -330,25 +337,29 @@ static void the_source_serves_the_device_that_is_there(void **state)
     struct track_result result;
     struct backend *backend = open_backend(CONFIG_GPU_ERROR_REBUILD);
     assert_ptr_equal(devices[0].locked, source.memory);
-    assert_true(source.written == gpu_host_written);
+    assert_true(source.hooks.written == gpu_host_written);
+    source.hooks.soon(source.hooks.user);
+    assert_ptr_equal(woken, &devices[0]);
     fails = true;
     assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
     assert_int_equal(backend_recover(backend), 0);
     assert_null(devices[0].locked);
     assert_ptr_equal(devices[1].locked, source.memory);
-    assert_true(source.written == gpu_host_written);
+    assert_true(source.hooks.written == gpu_host_written);
+    source.hooks.soon(source.hooks.user);
+    assert_ptr_equal(woken, &devices[1]);
     cuda_is_gone = true;
     assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
     assert_int_equal(backend_recover(backend), 0); // on to the CPU
     assert_null(devices[1].locked);
     assert_null(devices[2].locked);
-    assert_true(source.written == NULL);
+    assert_true(!source.hooks.written && !source.hooks.soon);
     backend_close(&backend);
 
     backend = open_backend(CONFIG_GPU_ERROR_REBUILD);
     backend_close(&backend);
     assert_null(devices[0].locked);
-    assert_true(source.written == NULL);
+    assert_true(!source.hooks.written && !source.hooks.soon);
 }
 
 static void memory_that_cannot_be_locked_is_no_failure(void **state)
@@ -360,7 +371,7 @@ static void memory_that_cannot_be_locked_is_no_failure(void **state)
     assert_int_equal(backend_track(backend, depth, 0, &result), -EIO);
     assert_int_equal(backend_recover(backend), 0);
     assert_string_equal(backend_description(backend), "cuda");
-    assert_true(source.written == NULL);
+    assert_true(!source.hooks.written && !source.hooks.soon);
     fails = false;
     assert_int_equal(backend_track(backend, depth, 1, &result), 0);
     backend_close(&backend);

@@ -61,6 +61,11 @@ static void on_written(const void *pixels, size_t bytes)
         atomic_fetch_add(&n_written, 1);
 }
 
+static void on_soon(void *user)
+{
+    ++*(int *)user;
+}
+
 // In the child, with fakenect: the frames of the recording in order. A slow machine may have a few
 // that come late, without pixels.
 static int read_live(void)
@@ -74,10 +79,10 @@ static int read_live(void)
         err = capture_open(&capture, &settings);
     if (err)
         return 2;
-    int n_good = 0, n_wrong = 0, n_gravity = 0;
+    int n_good = 0, n_wrong = 0, n_gravity = 0, n_soon = 0;
     size_t n_bytes;
     const char *memory = capture_memory(capture, &n_bytes);
-    capture_set_written(capture, on_written);
+    capture_set_hooks(capture, &(struct capture_hooks){on_written, on_soon, &n_soon});
     for (int i = 0; i < N_FRAMES; i++) {
         struct capture_frame frame;
         if (capture_read(capture, 3000, &frame))
@@ -93,10 +98,11 @@ static int read_live(void)
         n_wrong += begin && (begin < memory || begin + 2 * N_PIXELS > memory + n_bytes);
     }
     capture_close(&capture);
-    printf("through libfreenect's calls: %d frames good, %d wrong, %d with gravity, %d told of\n",
-           n_good, n_wrong, n_gravity, atomic_load(&n_written));
+    printf("through libfreenect's calls: %d frames good, %d wrong, %d with gravity, %d told of, %d "
+           "before\n",
+           n_good, n_wrong, n_gravity, atomic_load(&n_written), n_soon);
     return n_good >= N_FRAMES / 2 && n_wrong == 0 && n_gravity >= 10 &&
-                   atomic_load(&n_written) >= n_good - 6
+                   atomic_load(&n_written) >= n_good - 6 && n_soon >= n_good / 2
                ? 0
                : 3;
 }

@@ -463,15 +463,16 @@ static void frames_lie_in_one_block_and_are_told_of(void **state)
     struct capture_frame frame;
     struct replay *replay = start(&numbers, (struct capture_settings){.loop = true}, 100, &info);
     const struct buffers *buffers = replay_buffers(replay);
+    const struct capture_hooks hooks = {.written = on_written};
     assert_int_equal((uintptr_t)buffers->block % 4096, 0);
     assert_int_equal(buffers->n_bytes % 4096, 0);
     atomic_store(&n_written, 0);
     atomic_store(&n_wrong, 0);
     for (int i = 0; i < 300; i++) {
         if (i == 100)
-            atomic_store(&replay_buffers(replay)->written, on_written);
+            buffers_set_hooks(replay_buffers(replay), &hooks);
         if (i == 200)
-            atomic_store(&replay_buffers(replay)->written, NULL);
+            buffers_set_hooks(replay_buffers(replay), NULL);
         assert_int_equal(replay_read(replay, -1, &frame), 0);
         const char *begin = (const char *)frame.image.depth;
         assert_true(begin >= buffers->block && begin + 4096 <= buffers->block + buffers->n_bytes);
@@ -483,6 +484,40 @@ static void frames_lie_in_one_block_and_are_told_of(void **state)
     assert_true(atomic_load(&n_written) >= 93 && atomic_load(&n_written) <= 107);
     assert_int_equal(atomic_load(&n_wrong), 0);
     assert_false(pthread_equal(written_by, pthread_self()));
+}
+
+static void on_soon(void *user)
+{
+    ++*(int *)user;
+}
+
+// As fast as possible with a slow decoder, and paced with a fast one: one notice a frame, before it
+// comes, and the frame on time.
+static void the_reader_is_told_before_a_frame_comes(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 5000000, .decode_ms = 2};
+    struct capture_info info;
+    struct capture_frame frame;
+    int n_soon = 0;
+    const struct capture_hooks hooks = {.soon = on_soon, .user = &n_soon};
+    struct replay *replay = start(&numbers, (struct capture_settings){0}, 60, &info);
+    buffers_set_hooks(replay_buffers(replay), &hooks);
+    for (int i = 0; i < 60; i++)
+        assert_int_equal(replay_read(replay, 1000, &frame), 0);
+    assert_int_equal(replay_read(replay, 1000, &frame), -ENODATA);
+    assert_true(n_soon >= 30 && n_soon <= 60);
+    replay_destroy(&replay);
+
+    numbers.decode_ms = n_soon = 0;
+    replay = start(&numbers, (struct capture_settings){.rate = 1}, 60, &info);
+    buffers_set_hooks(replay_buffers(replay), &hooks);
+    for (int i = 0; i < 60; i++) {
+        assert_int_equal(replay_read(replay, 1000, &frame), 0);
+        assert_true(mono_ns() >= frame.capture_mono_ns);
+    }
+    assert_true(n_soon >= 30 && n_soon <= 61);
+    replay_destroy(&replay);
 }
 
 int main(void)
@@ -505,6 +540,7 @@ int main(void)
         cmocka_unit_test(the_speed_changes_under_way),
         cmocka_unit_test(wound_forth_and_back),
         cmocka_unit_test(stepping_shows_frames_that_were_late),
+        cmocka_unit_test(the_reader_is_told_before_a_frame_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
