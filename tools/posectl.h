@@ -15,6 +15,7 @@
 
 #include <jansson.h>
 
+#include "proto/log.h"
 #include "proto/wire.h"
 
 #define POSECTL_KEY_CHARS   40 // Z85 of 32 bytes
@@ -44,6 +45,14 @@ error_t posectl_option(int key, char *arg, struct argp_state *state);
 // Parses a command's arguments (argv[0] is its name) with options of its own; `argp` gets
 // posectl_common as children. Wrong usage exits POSECTL_USAGE.
 void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char **argv);
+
+// For options: the index of `value` among `names` (ended by NULL), and a number in a range. Anything
+// else ends the program with what is wanted.
+int posectl_choose(struct argp_state *state, const char *option, const char *value,
+                   const char *const *names);
+double posectl_number(struct argp_state *state, const char *option, const char *value, double low,
+                      double high);
+extern const char *const posectl_backends[]; // in the order of enum gpu_backend
 
 // Sends a request and waits for its answer. Returns POSECTL_OK, or says on stderr what is wrong
 // (no daemon, no answer in time, a refusal with its field) and returns the exit code.
@@ -91,6 +100,9 @@ void posectl_print_json(FILE *file, json_t *value, bool one_line);
 
 // "posectl: ..." on stderr.
 __attribute__((format(printf, 1, 2))) void posectl_complain(const char *format, ...);
+
+// What libraries have to say: notices and worse, with posectl_complain.
+extern const struct log_sink posectl_log;
 
 json_t *posectl_json_pose(const posed_Pose *pose);
 

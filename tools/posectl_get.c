@@ -54,13 +54,6 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     return posectl_option(key, arg, state);
 }
 
-static void print_log(void *user, enum log_level level, const char *line)
-{
-    (void)user;
-    (void)level;
-    posectl_complain("%s", line);
-}
-
 static bool lacks(size_t n_wanted, size_t n)
 {
     if (n == n_wanted)
@@ -108,7 +101,6 @@ static enum posectl_exit save_cloud(const struct posectl *ctl, const uint8_t *by
     const size_t n = reply.what.get_cloud.n_points;
     const uint32_t points_path[] = {posed_Reply_get_cloud_tag, WIRE_CLOUD_POINTS};
     const uint32_t normals_path[] = {posed_Reply_get_cloud_tag, WIRE_CLOUD_NORMALS};
-    const struct log_sink log = {print_log, NULL};
     const uint8_t *points_found, *normals_found;
     size_t n_points, n_normals;
     wire_find_bytes(bytes, n_bytes, points_path, 2, &points_found, &n_points);
@@ -128,7 +120,7 @@ static enum posectl_exit save_cloud(const struct posectl *ctl, const uint8_t *by
         set.ny = m + 4 * n;
         set.nz = m + 5 * n;
     }
-    int error = cloud_write_ply(ctl->file, &set, &log);
+    int error = cloud_write_ply(ctl->file, &set, &posectl_log);
     free(m);
     return error ? POSECTL_FAILED : POSECTL_OK;
 }

@@ -21,13 +21,6 @@ static struct {
     bool local;
 } options;
 
-static void complain(void *user, enum log_level level, const char *line)
-{
-    (void)user;
-    if (level <= LOG_LEVEL_NOTICE)
-        posectl_complain("%s", line);
-}
-
 enum {
     OPTION_METHOD = 512,
     OPTION_FORM,
@@ -52,42 +45,32 @@ static const struct argp_option option_table[] = {
     {"picture", OPTION_PICTURE, "FILE", 0, "Draw both clouds before and after (PNG)", 0},
     {0}};
 
-static int choose(struct argp_state *state, const char *option, const char *value,
-                  const char *const *names)
-{
-    for (int i = 0; names[i]; i++)
-        if (!strcmp(value, names[i]))
-            return i;
-    argp_error(state, "--%s: unknown value \"%s\"", option, value);
-    return 0;
-}
-
 static error_t on_option(int key, char *arg, struct argp_state *state)
 {
     static const char *const methods[] = {"emicp", "softassign", "icp", NULL};
     static const char *const forms[] = {"streaming", "dense", NULL};
     static const char *const presets[] = {"default", "tamaki", NULL};
     static const char *const starts[] = {"identity", "many", NULL};
-    static const char *const backends[] = {"auto", "cpu", "cuda", NULL};
     struct register_settings *settings = &options.settings;
     switch (key) {
     case OPTION_LOCAL:
         options.local = true;
         return 0;
     case OPTION_METHOD:
-        settings->method = (enum register_method)choose(state, "method", arg, methods);
+        settings->method = (enum register_method)posectl_choose(state, "method", arg, methods);
         return 0;
     case OPTION_FORM:
-        settings->form = (enum register_form)choose(state, "form", arg, forms);
+        settings->form = (enum register_form)posectl_choose(state, "form", arg, forms);
         return 0;
     case OPTION_PRESET:
-        settings->preset = (enum register_preset)choose(state, "preset", arg, presets);
+        settings->preset = (enum register_preset)posectl_choose(state, "preset", arg, presets);
         return 0;
     case OPTION_START:
-        settings->start = (enum register_start)choose(state, "start", arg, starts);
+        settings->start = (enum register_start)posectl_choose(state, "start", arg, starts);
         return 0;
     case OPTION_BACKEND:
-        options.config.backend = (enum gpu_backend)choose(state, "backend", arg, backends);
+        options.config.backend =
+            (enum gpu_backend)posectl_choose(state, "backend", arg, posectl_backends);
         return 0;
     case OPTION_ALIGNED:
         options.aligned = arg;
@@ -290,7 +273,7 @@ int posectl_register(struct posectl *ctl, int argc, char **argv)
                "text (x y z a line)."};
     register_config_default(&options.config);
     register_settings_default(&options.settings);
-    options.config.log.write = complain;
+    options.config.log = posectl_log;
     ctl->takes_file = true;
     ctl->timeout_ms = 60000;
     posectl_parse(ctl, &argp, argc, argv);
