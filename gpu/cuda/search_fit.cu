@@ -3,7 +3,7 @@
 //
 //   error     sum |EDT_I - EDT_R| / n + lambda sum |z_I - z_R - z| / n_both (search_error.h)
 //   work      a view of 1,095 px: 35 rows of 32 pixels, 31 evaluations in 15 iterations
-//   a row     one 8-byte load from shared memory a lane (3 wavefronts with conflicts), 9 instructions
+//   a row     one 8-byte load a lane from shared memory (3 wavefronts), 9 instructions
 //   limit     instructions issued: 31 x (35 x 9 + 280 of sums, divisions, simplex) a warp
 //
 // The window lies in shared memory. Of a view's pixels 640 lie in registers, 608 more in shared
