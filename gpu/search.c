@@ -9,9 +9,11 @@
 
 #include "gpu/cpu/parallel.h"
 #include "gpu/kernels/search_coarse.h"
+#include "gpu/kernels/search_distinct.h"
 #include "gpu/kernels/search_edge.h"
 #include "gpu/kernels/search_error.h"
 #include "gpu/kernels/search_icp.h"
+#include "gpu/kernels/search_normal.h"
 #include "gpu/kernels/search_schedule.h"
 #include "gpu/search_confidence.h"
 #include "gpu/search_device.h"
@@ -19,9 +21,6 @@
 #include "gpu/search_start.h"
 #include "gpu/search_views.h"
 #include "proto/se3.h"
-
-#define DEPTH_MIN_M 0.1
-#define DEPTH_MAX_M 10.0
 
 void search_settings_default(struct search_settings *out)
 {
@@ -130,6 +129,14 @@ static int refuse(struct search *search, char *out_field, const char *field, con
     return -EINVAL;
 }
 
+static int refuse_empty(struct search *search, char *out_field)
+{
+    if (out_field)
+        snprintf(out_field, 32, "frame");
+    log_to(&search->log, LOG_LEVEL_WARNING, "frame: no pixel with valid depth");
+    return -ENODATA;
+}
+
 static int check_image(struct search *search, const struct search_image *image, char *out_field)
 {
     const struct intrinsics *c = &image->camera;
@@ -209,14 +216,10 @@ static void prepare_depth(void *user, uint32_t item, uint32_t thread)
     for (uint32_t v = item * PREPARE_ROWS; v < end; v++)
         for (uint32_t u = 0; u < width; u++) {
             size_t at = (size_t)v * width + u;
-            uint16_t raw = image->frame.depth[at];
-            float z = raw == DEPTH_INVALID_MAX ? 0 : (float)raw * scale;
+            float z = search_depth_m(image->frame.depth[at], scale);
             bool used =
                 whole || (u >= image->u0 && u < image->u1 && v >= image->v0 && v < image->v1);
-            if (!used || (image->mask && !image->mask[at]) || z < (float)DEPTH_MIN_M ||
-                z > (float)DEPTH_MAX_M)
-                z = 0;
-            job->z_m[at] = z;
+            job->z_m[at] = used && (!image->mask || image->mask[at]) ? z : 0;
         }
 }
 
@@ -265,12 +268,8 @@ static int prepare(struct search *search, const struct search_image *image,
     size_t n_valid = 0;
     for (size_t i = 0; i < n; i++)
         n_valid += search->z_m[i] > 0;
-    if (n_valid == 0) {
-        if (out_field)
-            snprintf(out_field, 32, "frame");
-        log_to(&search->log, LOG_LEVEL_WARNING, "frame: no pixel with valid depth");
-        return -ENODATA;
-    }
+    if (n_valid == 0)
+        return refuse_empty(search, out_field);
     out_scene->normal_z = search->normal_z;
     out_scene->camera = job.camera;
     if (object) { // the grid and its fits: n / 16 and 3 n / 16 floats
@@ -308,22 +307,6 @@ static void inward(const struct search_object *object, const struct se3 *T,
         out->rotation[i] = (float)T->r[i];
     for (int i = 0; i < 3; i++)
         out->t_m[i] = (float)centre[i];
-}
-
-// A pose in a frame: the view's rotation, its centre at shift (x, y, z) px from the window's
-// middle.
-static void from_frame(const struct search_frame *frame, const struct search_view *view, float x,
-                       float y, float z, struct search_candidate *out)
-{
-    const float *f = frame->rotation, *r = view->rotation;
-    float p[3] = {frame->start_m[0] + x * frame->px_m, frame->start_m[1] + y * frame->px_m,
-                  frame->start_m[2] + z * frame->px_m};
-    memset(out, 0, sizeof *out);
-    for (int i = 0; i < 3; i++) {
-        out->t_m[i] = f[i] * p[0] + f[3 + i] * p[1] + f[6 + i] * p[2];
-        for (int j = 0; j < 3; j++)
-            out->rotation[3 * i + j] = f[i] * r[j] + f[3 + i] * r[3 + j] + f[6 + i] * r[6 + j];
-    }
 }
 
 static void report(const struct search_object *object, const struct search_candidate *c,
@@ -376,21 +359,18 @@ static int by_score(const void *a, const void *b)
 }
 
 // Sorts and keeps the best of candidates that are the same pose (also by symmetry).
-static uint32_t keep_distinct(const struct search_object *object, struct search_candidate *c,
-                              uint32_t n, uint32_t n_most, double angle_rad, float distance)
+static uint32_t keep_distinct(const struct search_object *object,
+                              const struct search_nearness *nearness, struct search_candidate *c,
+                              uint32_t n, uint32_t n_most)
 {
+    struct search_turns turns;
+    search_turns_of(&object->info, &turns);
     qsort(c, n, sizeof *c, by_score);
     uint32_t n_kept = 0;
     for (uint32_t i = 0; i < n && n_kept < n_most; i++) {
         bool known = false;
-        for (uint32_t k = 0; k < n_kept && !known; k++) {
-            float d2 = 0;
-            for (int j = 0; j < 3; j++)
-                d2 += (c[i].t_m[j] - c[k].t_m[j]) * (c[i].t_m[j] - c[k].t_m[j]);
-            float limit = distance * object->info.radius_m;
-            known = d2 < limit * limit &&
-                    search_same_rotation(object, c[i].rotation, c[k].rotation, angle_rad);
-        }
+        for (uint32_t k = 0; k < n_kept && !known; k++)
+            known = search_same_pose(&turns, nearness, &c[i], &c[k]);
         if (!known)
             c[n_kept++] = c[i];
     }
@@ -452,9 +432,9 @@ static int run_germann(struct search *search, const struct search_object *object
         uint32_t view = views ? views[best[k]] : best[k];
         const float half = SEARCH_WINDOW_PX / 2;
         struct search_candidate c;
-        from_frame(&frame, &object->views[view],
-                   (float)search_shift(fit->x) + SEARCH_CENTRE_PX - half,
-                   (float)search_shift(fit->y) + SEARCH_CENTRE_PX - half, fit->z, &c);
+        search_from_frame(&frame, object->views[view].rotation,
+                          (float)search_shift(fit->x) + SEARCH_CENTRE_PX - half,
+                          (float)search_shift(fit->y) + SEARCH_CENTRE_PX - half, fit->z, &c);
         // The paper stops here. The pose is judged, for its confidence, but not refined.
         search_refine_drawn(scene, object, &c, 0, &search->drawings[0]);
         struct search_pose *pose = &out->poses[out->n_poses++];
@@ -468,33 +448,30 @@ static int run_germann(struct search *search, const struct search_object *object
     return err;
 }
 
-// The pose that a hit of the coarse pass stands for.
-static void from_hit(const struct search_object *object, const struct search_frame *frame,
+static void from_hit(const struct search_object *object, const struct search_frame *frames,
                      const struct search_hit *hit, struct search_candidate *out)
 {
     const struct search_coarse *map = &object->coarse[hit->view];
-    const float middle = SEARCH_CENTRE_PX - 0.5f * (SEARCH_COARSE_PX - 1);
     const uint32_t a = hit->anchor;
-    from_frame(frame, &object->views[hit->view],
-               middle - (float)(map->anchor_u[a] * SEARCH_COARSE_PX),
-               middle - (float)(map->anchor_v[a] * SEARCH_COARSE_PX),
-               -(float)map->anchor_z[a] / SEARCH_UNIT, out);
+    search_from_hit(&frames[hit->start], object->views[hit->view].rotation, map->anchor_u[a],
+                    map->anchor_v[a], map->anchor_z[a], out);
 }
 
-static int run_default(struct search *search, const struct search_object *object,
-                       const struct search_scene *scene, const struct search_query *query,
-                       struct search_answer *out)
+int search_find_on_host(struct search *search, const struct search_object *object,
+                        const struct search_scene *scene, uint32_t n_polished,
+                        struct search_found *out)
 {
     struct timespec clock;
     clock_gettime(CLOCK_MONOTONIC, &clock);
     struct search_frame *frames = malloc(SEARCH_STARTS_MAX * sizeof *frames);
     struct search_hit *hits = malloc(SEARCH_HITS_MAX * sizeof *hits);
     struct search_candidate *candidates = malloc(SEARCH_HITS_MAX * sizeof *candidates);
+    const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
     int err = frames && hits && candidates ? 0 : -ENOMEM;
     if (err)
         goto out;
     out->n_starts = search_starts(search->z_m, search->normal_z, &scene->camera, object, frames);
-    out->stage_ms[SEARCH_STAGE_PREPARE] += elapsed_ms(&clock);
+    out->stage_ms[SEARCH_STAGE_PREPARE] = elapsed_ms(&clock);
 
     const uint32_t keep = search_keep_per_start(out->n_starts);
     err = search->ops->scan(search->device, object, frames, out->n_starts, keep, hits);
@@ -503,8 +480,7 @@ static int run_default(struct search *search, const struct search_object *object
     uint32_t n = 0;
     for (uint32_t i = 0; i < out->n_starts * keep; i++)
         if (hits[i].score > INT32_MIN)
-            from_hit(object, &frames[hits[i].start], &hits[i], &candidates[n++]);
-    out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS / 5;
+            from_hit(object, frames, &hits[i], &candidates[n++]);
     out->stage_ms[SEARCH_STAGE_COARSE] = elapsed_ms(&clock);
 
     struct refine_job job = {search, scene, object, candidates, SEARCH_DRAWN_ROUNDS};
@@ -513,23 +489,63 @@ static int run_default(struct search *search, const struct search_object *object
     for (uint32_t i = 0; i < n; i++)
         if (candidates[i].score > SEARCH_GIVEN_UP)
             candidates[n_left++] = candidates[i];
-    n = keep_distinct(object, candidates, n_left, SEARCH_DRAWN, 0.17, 0.2f);
+    n = keep_distinct(object, &nearness, candidates, n_left, SEARCH_DRAWN);
     out->stage_ms[SEARCH_STAGE_FIT] = elapsed_ms(&clock);
 
     parallel_for(search->pool, n, refine_drawn, &job);
-    n = keep_distinct(object, candidates, n, query->top + SEARCH_POLISHED - 1, 0.17, 0.2f);
+    n = keep_distinct(object, &nearness, candidates, n, n_polished);
     job.n_rounds = SEARCH_POLISHED_ROUNDS;
     parallel_for(search->pool, n, refine_drawn, &job);
-    n = keep_distinct(object, candidates, n, n, 0.26, 0.3f);
-    for (uint32_t i = 0; i < n && i < query->top; i++)
-        report(object, &candidates[i], search_rival(object, candidates, n, i), query->threshold,
-               &out->poses[out->n_poses++]);
+    out->n = n;
+    memcpy(out->candidates, candidates, n * sizeof *candidates);
     out->stage_ms[SEARCH_STAGE_REFINE] = elapsed_ms(&clock);
 out:
     free(frames);
     free(hits);
     free(candidates);
     return err;
+}
+
+static int run_default(struct search *search, const struct search_object *object,
+                       const struct search_image *image, const struct search_query *query,
+                       struct search_answer *out, char *out_field)
+{
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    struct search_found found = {0};
+    const uint32_t n_polished = query->top + SEARCH_POLISHED - 1;
+    int err;
+    if (search->ops->find) {
+        struct search_turns turns;
+        search_turns_of(&object->info, &turns);
+        err = check_image(search, image, out_field);
+        if (!err)
+            err = search->ops->find(search->device, object, image, &turns, n_polished, &found);
+        if (!err && found.n_valid == 0)
+            err = refuse_empty(search, out_field);
+    } else {
+        struct search_scene scene;
+        err = prepare(search, image, object, &scene, out_field);
+        if (!err)
+            err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
+        out->stage_ms[SEARCH_STAGE_PREPARE] = elapsed_ms(&clock);
+        if (!err)
+            err = search_find_on_host(search, object, &scene, n_polished, &found);
+    }
+    if (err)
+        return err;
+    for (int s = 0; s < SEARCH_N_STAGES; s++)
+        out->stage_ms[s] += found.stage_ms[s];
+    out->n_starts = found.n_starts;
+    out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS / 5;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    const struct search_nearness nearness = search_nearness_of_answers(object->info.radius_m);
+    uint32_t n = keep_distinct(object, &nearness, found.candidates, found.n, found.n);
+    for (uint32_t i = 0; i < n && i < query->top; i++)
+        report(object, &found.candidates[i], search_rival(object, found.candidates, n, i),
+               query->threshold, &out->poses[out->n_poses++]);
+    out->stage_ms[SEARCH_STAGE_REFINE] += elapsed_ms(&clock);
+    return 0;
 }
 
 int search_run(struct search *search, const struct search_object *object,
@@ -541,19 +557,18 @@ int search_run(struct search *search, const struct search_object *object,
         return refuse(search, out_field, "top", "outside 1 .. 16");
     if (query->n_iterations < 1 || query->n_iterations > 1000)
         return refuse(search, out_field, "n_iterations", "outside 1 .. 1000");
+    if (query->preset == SEARCH_PRESET_DEFAULT)
+        return run_default(search, object, image, query, out, out_field);
     struct timespec clock;
     clock_gettime(CLOCK_MONOTONIC, &clock);
     struct search_scene scene;
-    int err = prepare(search, image, query->preset == SEARCH_PRESET_DEFAULT ? object : NULL, &scene,
-                      out_field);
+    int err = prepare(search, image, NULL, &scene, out_field);
     if (!err)
         err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
     if (err)
         return err;
     out->stage_ms[SEARCH_STAGE_PREPARE] = elapsed_ms(&clock);
-    if (query->preset == SEARCH_PRESET_GERMANN)
-        return run_germann(search, object, &scene, query, out);
-    return run_default(search, object, &scene, query, out);
+    return run_germann(search, object, &scene, query, out);
 }
 
 int search_follow(struct search *search, const struct search_object *object,

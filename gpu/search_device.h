@@ -33,8 +33,15 @@ __attribute__((warn_unused_result)) int search_object_finish(struct search *sear
 __attribute__((warn_unused_result)) int search_find_symmetry(struct search *search,
                                                              struct search_object *object);
 
-// Whether two rotations (camera from model) show the object alike, within `angle_rad`.
-bool search_same_rotation(const struct search_object *object, const float a[9], const float b[9],
-                          double angle_rad);
+// The rotations of an object's symmetry.
+void search_turns_of(const struct search_object_info *info, struct search_turns *out);
+
+// The default search on a prepared image but for the last choice: what ops.find does, a stage after
+// the other on the host. 0, -ENOMEM or -EIO.
+__attribute__((warn_unused_result)) int search_find_on_host(struct search *search,
+                                                            const struct search_object *object,
+                                                            const struct search_scene *scene,
+                                                            uint32_t n_polished,
+                                                            struct search_found *out);
 
 #endif

@@ -5,7 +5,9 @@
 #define POSED_GPU_SEARCH_OPS_H
 
 #include "gpu/cpu/pool.h"
+#include "gpu/kernels/search_distinct.h"
 #include "gpu/kernels/search_frame.h"
+#include "gpu/kernels/search_schedule.h"
 #include "gpu/search_object.h"
 
 // One reference view at full detail, as it comes from the rasteriser.
@@ -31,6 +33,17 @@ struct search_hit {
 struct search_depth {
     const float *z_m;
     struct intrinsics camera;
+};
+
+// Most candidates that are polished: with SEARCH_TOP_MAX answers wanted.
+#define SEARCH_FOUND_MAX (SEARCH_TOP_MAX + SEARCH_POLISHED - 1)
+
+// What the default search hands to the last choice.
+struct search_found {
+    uint32_t n_valid; // pixels with depth; 0: nothing else is filled
+    uint32_t n_starts, n;
+    struct search_candidate candidates[SEARCH_FOUND_MAX];
+    float stage_ms[SEARCH_N_STAGES];
 };
 
 struct search_ops {
@@ -63,6 +76,11 @@ struct search_ops {
     // Coarse pass: all seeds x anchors at each start; the `keep` best of each start, best first.
     int (*scan)(void *device, const struct search_object *object, const struct search_frame *starts,
                 uint32_t n_starts, uint32_t keep, struct search_hit *out);
+
+    // Optional: the default search from the image to the polished candidates, at most n_polished of
+    // them, without the host in between: the same bits as search_find_on_host (search_device.h).
+    int (*find)(void *device, const struct search_object *object, const struct search_image *image,
+                const struct search_turns *turns, uint32_t n_polished, struct search_found *out);
 };
 
 extern const struct search_ops search_ops_cpu;

@@ -312,7 +312,7 @@ CPU_CLONES static void project_vertices(const struct search_object *object,
 uint32_t search_draw_candidate(const struct search_object *object, const struct search_camera *cam,
                                const struct search_candidate *c, struct search_drawing *drawing)
 {
-    const struct search_rectangle at = search_rectangle(cam, object->info.radius_m, c->t_m);
+    const struct search_rectangle at = search_rectangle_of(cam, object->info.radius_m, c->t_m);
     drawing->at = at;
     int n = at.width * at.height;
     if (n == 0)

@@ -129,7 +129,8 @@ uint32_t search_starts(const float *z_m, const float *normal_z, const struct sea
         n = starts_of_size(z_m, camera, cube_m, object->info.map_px_m, out);
     }
     for (uint32_t i = 0; i < n; i++) {
-        struct search_start_around at = search_start_around(camera, &out[i], object->info.radius_m);
+        struct search_start_around at =
+            search_start_surroundings(camera, &out[i], object->info.radius_m);
         int32_t sum[3] = {0, 0, 0};
         for (int y = at.v - at.r; y <= at.v + at.r; y++)
             for (int x = at.u - at.r; x <= at.u + at.r; x++)

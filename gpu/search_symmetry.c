@@ -13,7 +13,7 @@
 #include "gpu/search_views.h"
 
 #define N_SIDES  6
-#define FOLD_MAX 8
+#define FOLD_MAX SEARCH_TURNS_MAX
 
 static void about_axis(const double axis[3], double angle, float out[9])
 {
@@ -189,32 +189,13 @@ int search_find_symmetry(struct search *search, struct search_object *object)
     return err;
 }
 
-bool search_same_rotation(const struct search_object *object, const float a[9], const float b[9],
-                          double angle_rad)
+void search_turns_of(const struct search_object_info *info, struct search_turns *out)
 {
-    const struct search_object_info *info = &object->info;
-    if (info->symmetry == SEARCH_SYMMETRY_SPHERE)
-        return true;
-    if (search_rotation_angle(a, b) < angle_rad)
-        return true;
-    if (info->symmetry == SEARCH_SYMMETRY_REVOLUTION) {
-        double cosine = 0;
-        for (int i = 0; i < 3; i++) {
-            double pa = 0, pb = 0;
-            for (int k = 0; k < 3; k++) {
-                pa += (double)a[3 * i + k] * info->axis[k];
-                pb += (double)b[3 * i + k] * info->axis[k];
-            }
-            cosine += pa * pb;
-        }
-        return cosine > cos(angle_rad);
-    }
-    for (uint32_t k = 1; info->symmetry == SEARCH_SYMMETRY_FOLD && k < info->fold; k++) {
-        float turn[9], turned[9];
-        about_axis(info->axis, 2 * M_PI * k / info->fold, turn);
-        product(b, turn, turned);
-        if (search_rotation_angle(a, turned) < angle_rad)
-            return true;
-    }
-    return false;
+    memset(out, 0, sizeof *out);
+    out->sphere = info->symmetry == SEARCH_SYMMETRY_SPHERE;
+    out->revolution = info->symmetry == SEARCH_SYMMETRY_REVOLUTION;
+    for (int k = 0; k < 3; k++)
+        out->axis[k] = (float)info->axis[k];
+    for (uint32_t k = 1; info->symmetry == SEARCH_SYMMETRY_FOLD && k < info->fold; k++)
+        about_axis(info->axis, 2 * M_PI * k / info->fold, out->turn[out->n++]);
 }

@@ -61,6 +61,7 @@ static void cuda_close(void *device)
     cudaFree(cuda->z_m);
     cudaFree(cuda->window);
     cudaFree(cuda->next);
+    search_cuda_close_find(cuda);
     cudaFree(cuda->windows.at);
     cudaFree(cuda->keys.at);
     cudaFree(cuda->result);
@@ -82,9 +83,14 @@ static int start_device(struct search_cuda *cuda, int wanted)
     TRY(cudaGetDeviceProperties(&properties, cuda->device));
     snprintf(cuda->name, sizeof cuda->name, "%.90s", properties.name);
     cuda->n_sms = (uint32_t)properties.multiProcessorCount;
-    TRY(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking));
+    // A tracker beside it goes first wherever blocks of both wait.
+    int least = 0, greatest = 0;
+    TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    TRY(cudaStreamCreateWithPriority(&cuda->stream, cudaStreamNonBlocking, least));
     int err = search_cuda_prepare_fit(cuda);
-    return err ? err : search_cuda_prepare_scan(cuda);
+    if (!err)
+        err = search_cuda_prepare_scan(cuda);
+    return err ? err : search_cuda_prepare_find(cuda);
 }
 
 static int cuda_open(void **out_device, const struct search_settings *settings, struct pool *pool)
@@ -95,6 +101,7 @@ static int cuda_open(void **out_device, const struct search_settings *settings, 
     if (!cuda)
         return -ENOMEM;
     cuda->log = settings->log;
+    cuda->courtesy = settings->courtesy;
     int err = start_device(cuda, settings->cuda_device);
     if (err) {
         cuda_close(cuda);
@@ -117,14 +124,26 @@ static void cuda_detach(void *device, struct search_object *object)
     if (!copy)
         return;
     cudaSetDevice(cuda->device);
-    cudaFree(copy->views);
-    cudaFree(copy->pixel_first);
-    cudaFree(copy->pixels);
-    cudaFree(copy->pixel_offset);
-    cudaFree(copy->order);
-    cudaFree(copy->coarse);
-    cudaFree(copy->seeds);
-    cudaFree(copy->seed_maps);
+    void *const memory[] = {copy->views,
+                            copy->pixel_first,
+                            copy->pixels,
+                            copy->pixel_offset,
+                            copy->order,
+                            copy->coarse,
+                            copy->seeds,
+                            copy->seed_maps,
+                            copy->child_first,
+                            copy->children,
+                            copy->seed_rotations,
+                            copy->points,
+                            copy->n_points,
+                            copy->n_ring,
+                            copy->x,
+                            copy->y,
+                            copy->z,
+                            copy->triangles};
+    for (void *at : memory)
+        cudaFree(at);
     free(copy);
     object->device = NULL;
 }
@@ -244,16 +263,35 @@ static int cuda_attach(void *device, struct search_object *object)
         return -ENOMEM;
     object->device = copy;
     TRY(cudaSetDevice(cuda->device));
-    int err =
-        upload(cuda, (void **)&copy->views, object->views, object->n_views * sizeof *object->views);
+    const uint32_t n = object->n_views, n_seeds = object->n_seeds, n_vertices = object->n_vertices;
+    const struct {
+        void **to;
+        const void *from;
+        size_t bytes;
+    } arrays[] = {
+        {(void **)&copy->views, object->views, n * sizeof *object->views},
+        {(void **)&copy->coarse, object->coarse, n * sizeof *object->coarse},
+        {(void **)&copy->points, object->points,
+         (size_t)n * (SEARCH_POINTS + SEARCH_RING_POINTS) * sizeof *object->points},
+        {(void **)&copy->n_points, object->n_points, n * sizeof *object->n_points},
+        {(void **)&copy->n_ring, object->n_ring, n * sizeof *object->n_ring},
+        {(void **)&copy->seeds, object->seeds, n_seeds * sizeof *object->seeds},
+        {(void **)&copy->child_first, object->child_first,
+         (n_seeds + 1) * sizeof *object->child_first},
+        {(void **)&copy->children, object->children, n * sizeof *object->children},
+        {(void **)&copy->seed_rotations, object->seed_rotations,
+         (n_seeds + 7) / 8 * 72 * sizeof *object->seed_rotations},
+        {(void **)&copy->x, object->x, n_vertices * sizeof *object->x},
+        {(void **)&copy->y, object->y, n_vertices * sizeof *object->y},
+        {(void **)&copy->z, object->z, n_vertices * sizeof *object->z},
+        {(void **)&copy->triangles, object->triangles,
+         3 * (size_t)object->n_triangles * sizeof *object->triangles},
+    };
+    int err = 0;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays && !err; i++)
+        err = upload(cuda, arrays[i].to, arrays[i].from, arrays[i].bytes);
     if (!err)
         err = unpack_views(cuda, object, copy);
-    if (!err)
-        err = upload(cuda, (void **)&copy->coarse, object->coarse,
-                     object->n_views * sizeof *object->coarse);
-    if (!err)
-        err = upload(cuda, (void **)&copy->seeds, object->seeds,
-                     object->n_seeds * sizeof *object->seeds);
     if (!err)
         err = pack_seeds(cuda, object, copy);
     if (err)
@@ -261,25 +299,37 @@ static int cuda_attach(void *device, struct search_object *object)
     return err;
 }
 
+void search_cuda_set_camera(struct search_cuda *cuda, const struct intrinsics *camera)
+{
+    cuda->camera.fx = (float)camera->fx_px;
+    cuda->camera.fy = (float)camera->fy_px;
+    cuda->camera.cx = (float)camera->cx_px;
+    cuda->camera.cy = (float)camera->cy_px;
+    cuda->camera.width = (int)camera->width_px;
+    cuda->camera.height = (int)camera->height_px;
+}
+
+int search_cuda_grow_image(struct search_cuda *cuda, size_t n_pixels)
+{
+    if (n_pixels <= cuda->n_pixels)
+        return 0;
+    cuda->n_pixels = 0;
+    cudaFree(cuda->z_m);
+    cuda->z_m = NULL;
+    TRY(cudaMalloc((void **)&cuda->z_m, n_pixels * sizeof *cuda->z_m));
+    cuda->n_pixels = n_pixels;
+    return 0;
+}
+
 static int cuda_image(void *device, const struct search_depth *depth)
 {
     struct search_cuda *cuda = (struct search_cuda *)device;
-    const struct intrinsics *c = &depth->camera;
-    size_t n = (size_t)c->width_px * c->height_px;
+    size_t n = (size_t)depth->camera.width_px * depth->camera.height_px;
     TRY(cudaSetDevice(cuda->device));
-    if (n > cuda->n_pixels) {
-        cuda->n_pixels = 0;
-        cudaFree(cuda->z_m);
-        cuda->z_m = NULL;
-        TRY(cudaMalloc((void **)&cuda->z_m, n * sizeof *cuda->z_m));
-        cuda->n_pixels = n;
-    }
-    cuda->camera.fx = (float)c->fx_px;
-    cuda->camera.fy = (float)c->fy_px;
-    cuda->camera.cx = (float)c->cx_px;
-    cuda->camera.cy = (float)c->cy_px;
-    cuda->camera.width = (int)c->width_px;
-    cuda->camera.height = (int)c->height_px;
+    int err = search_cuda_grow_image(cuda, n);
+    if (err)
+        return err;
+    search_cuda_set_camera(cuda, &depth->camera);
     TRY(cudaMemcpyAsync(cuda->z_m, depth->z_m, n * sizeof *cuda->z_m, cudaMemcpyHostToDevice,
                         cuda->stream));
     return 0;
@@ -298,4 +348,5 @@ extern "C" const struct search_ops search_ops_cuda = {
     search_cuda_fit,
     search_cuda_fit_best,
     search_cuda_scan,
+    search_cuda_find,
 };

@@ -21,6 +21,23 @@ struct search_memory {
     size_t bytes;
 };
 
+// Start points of a coarse pass, on the device.
+struct search_cuda_starts {
+    uint32_t n_starts, keep; // hits kept of each
+};
+
+// What a whole request works on (search_find.cu).
+struct search_find {
+    struct search_memory counts; // struct search_cuda_counts
+    struct search_memory raw;    // depth as it came, then the mask
+    struct search_memory normal_z, planes, starts, hits, left, candidates, distinct, polished;
+    struct search_memory keys, points; // of the drawn candidates
+    char *staging;                     // page-locked
+    size_t staging_bytes;
+    struct search_cuda_found *found; // page-locked: what comes back
+    cudaEvent_t events[SEARCH_N_STAGES + 1];
+};
+
 struct search_cuda {
     struct log_sink log;
     int device;
@@ -38,6 +55,8 @@ struct search_cuda {
     void *work; // inputs of an operation: rotations, frames, view lists
     size_t work_bytes;
     struct search_memory windows, keys; // of the coarse pass
+    struct search_find find;
+    struct gpu_courtesy courtesy;
 };
 
 // The device's copy of an object.
@@ -50,6 +69,12 @@ struct cuda_object {
     uint32_t *order;        // views, those with the most pixels first
     struct search_coarse *coarse;
     uint32_t *seeds;
+    uint32_t *child_first, *children;
+    float *seed_rotations;
+    struct search_point *points;
+    uint32_t *n_points, *n_ring;
+    float *x, *y, *z; // mesh
+    uint32_t *triangles;
     uint32_t *seed_maps; // SEARCH_SEED_WORDS a seed: rows of z and ring, two cells a word
 };
 
@@ -80,11 +105,20 @@ int search_cuda_prepare_scan(struct search_cuda *cuda);
 // A seed's map as the coarse pass reads it.
 void search_cuda_pack_seed(const struct search_coarse *map, uint32_t out[SEARCH_SEED_WORDS]);
 
-// Enqueues the coarse pass for start points on the device, of which there are at most
-// n_starts_most: `keep` hits each, best first. 0, -ENOMEM or -EIO.
+// Enqueues the coarse pass for scan->n_starts start points on the device: scan->keep hits each, best
+// first. The _most are known on the host. 0, -ENOMEM or -EIO.
 int search_cuda_enqueue_scan(struct search_cuda *cuda, const struct search_object *object,
-                             const struct search_frame *starts, const uint32_t *n_starts,
-                             uint32_t n_starts_most, uint32_t keep, struct search_hit *out);
+                             const struct search_frame *starts,
+                             const struct search_cuda_starts *scan, uint32_t n_starts_most,
+                             uint32_t keep_most, struct search_hit *out);
+
+int search_cuda_prepare_starts(struct search_cuda *cuda);
+int search_cuda_prepare_distinct(struct search_cuda *cuda);
+int search_cuda_prepare_find(struct search_cuda *cuda);
+void search_cuda_close_find(struct search_cuda *cuda);
+
+void search_cuda_set_camera(struct search_cuda *cuda, const struct intrinsics *camera);
+int search_cuda_grow_image(struct search_cuda *cuda, size_t n_pixels);
 
 // The operations of gpu/search_ops.h.
 int search_cuda_maps(void *device, const struct search_object *object, const float *rotations,
@@ -100,5 +134,8 @@ int search_cuda_fit_best(void *device, const struct search_object *object,
 int search_cuda_scan(void *device, const struct search_object *object,
                      const struct search_frame *starts, uint32_t n_starts, uint32_t keep,
                      struct search_hit *out);
+int search_cuda_find(void *device, const struct search_object *object,
+                     const struct search_image *image, const struct search_turns *turns,
+                     uint32_t n_polished, struct search_found *out);
 
 #endif

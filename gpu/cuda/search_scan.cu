@@ -57,10 +57,10 @@ void search_cuda_pack_seed(const struct search_coarse *map, uint32_t out[SEARCH_
 }
 
 __global__ void scan_window_kernel(const float *z_m, struct search_camera camera,
-                                   const struct search_frame *starts, const uint32_t *n_starts,
-                                   uint32_t *out)
+                                   const struct search_frame *starts,
+                                   const struct search_cuda_starts *scan, uint32_t *out)
 {
-    if (blockIdx.x >= *n_starts)
+    if (blockIdx.x >= scan->n_starts)
         return;
     const struct search_frame frame = starts[blockIdx.x];
     const float cell_m = SEARCH_COARSE_PX * frame.px_m;
@@ -128,13 +128,13 @@ __device__ static int scan_score(const uint32_t *window, const uint32_t *map,
 
 __global__ void __launch_bounds__(SCAN_THREADS)
     scan_score_kernel(const uint32_t *windows, const struct search_frame *starts,
-                      const uint32_t *n_starts, const struct search_coarse *coarse,
+                      const struct search_cuda_starts *scan, const struct search_coarse *coarse,
                       const uint32_t *seeds, const uint32_t *seed_maps, uint32_t n_seeds,
                       uint32_t *out_keys)
 {
     extern __shared__ uint4 memory[];
     struct scan_shared *shared = (struct scan_shared *)memory;
-    const uint32_t n = *n_starts, first_start = blockIdx.y * SCAN_STARTS;
+    const uint32_t n = scan->n_starts, first_start = blockIdx.y * SCAN_STARTS;
     const uint32_t first_seed = blockIdx.x * SCAN_SEEDS, lane = threadIdx.x % 32;
     const uint32_t warp = threadIdx.x / 32;
     if (first_start >= n)
@@ -214,13 +214,14 @@ __device__ static uint32_t block_sum(uint32_t value, uint32_t *scratch)
 // Keys of a start point: the higher score first, then the earlier seed; none is twice there. The
 // keep-th best is found bit by bit.
 __global__ void __launch_bounds__(SELECT_THREADS)
-    scan_select_kernel(const uint32_t *all_keys, const uint32_t *n_starts, const uint32_t *seeds,
-                       uint32_t n_seeds, uint32_t keep, struct search_hit *out)
+    scan_select_kernel(const uint32_t *all_keys, const struct search_cuda_starts *scan,
+                       const uint32_t *seeds, uint32_t n_seeds, struct search_hit *out)
 {
     extern __shared__ uint32_t keys[]; // n_seeds, then `keep` chosen ones
     __shared__ uint32_t scratch[SELECT_WARPS], n_chosen;
-    if (blockIdx.x >= *n_starts)
+    if (blockIdx.x >= scan->n_starts)
         return;
+    const uint32_t keep = scan->keep;
     const uint32_t *own = all_keys + (size_t)blockIdx.x * n_seeds;
     uint32_t *chosen = keys + n_seeds;
     uint32_t n_there = 0;
@@ -260,8 +261,9 @@ __global__ void __launch_bounds__(SELECT_THREADS)
 }
 
 int search_cuda_enqueue_scan(struct search_cuda *cuda, const struct search_object *object,
-                             const struct search_frame *starts, const uint32_t *n_starts,
-                             uint32_t n_starts_most, uint32_t keep, struct search_hit *out)
+                             const struct search_frame *starts,
+                             const struct search_cuda_starts *scan, uint32_t n_starts_most,
+                             uint32_t keep_most, struct search_hit *out)
 {
     const struct cuda_object *copy = (const struct cuda_object *)object->device;
     const uint32_t n_seeds = object->n_seeds;
@@ -274,15 +276,15 @@ int search_cuda_enqueue_scan(struct search_cuda *cuda, const struct search_objec
         return err;
     uint32_t *windows = (uint32_t *)cuda->windows.at, *keys = (uint32_t *)cuda->keys.at;
     scan_window_kernel<<<dim3(n_starts_most, 4), WINDOW_SIDE * WINDOW_SIDE / 4, 0, cuda->stream>>>(
-        cuda->z_m, cuda->camera, starts, n_starts, windows);
+        cuda->z_m, cuda->camera, starts, scan, windows);
     TRY(cudaGetLastError());
     dim3 grid((n_seeds + SCAN_SEEDS - 1) / SCAN_SEEDS,
               (n_starts_most + SCAN_STARTS - 1) / SCAN_STARTS);
     scan_score_kernel<<<grid, SCAN_THREADS, sizeof(struct scan_shared), cuda->stream>>>(
-        windows, starts, n_starts, copy->coarse, copy->seeds, copy->seed_maps, n_seeds, keys);
+        windows, starts, scan, copy->coarse, copy->seeds, copy->seed_maps, n_seeds, keys);
     TRY(cudaGetLastError());
-    scan_select_kernel<<<n_starts_most, SELECT_THREADS, (n_seeds + keep) * sizeof(uint32_t),
-                         cuda->stream>>>(keys, n_starts, copy->seeds, n_seeds, keep, out);
+    scan_select_kernel<<<n_starts_most, SELECT_THREADS, (n_seeds + keep_most) * sizeof(uint32_t),
+                         cuda->stream>>>(keys, scan, copy->seeds, n_seeds, out);
     TRY(cudaGetLastError());
     return 0;
 }
@@ -298,15 +300,17 @@ int search_cuda_scan(void *device, const struct search_object *object,
     size_t n_hits = (size_t)n_starts * keep;
     int err = search_cuda_grow_result(cuda, n_hits * sizeof *out);
     if (!err)
-        err = search_cuda_grow_work(cuda, n_starts * sizeof *starts + sizeof n_starts);
+        err = search_cuda_grow_work(cuda,
+                                    n_starts * sizeof *starts + sizeof(struct search_cuda_starts));
     if (err)
         return err;
     struct search_frame *frames = (struct search_frame *)cuda->work;
-    uint32_t *n = (uint32_t *)(frames + n_starts);
+    struct search_cuda_starts *scan = (struct search_cuda_starts *)(frames + n_starts);
+    const struct search_cuda_starts counts = {n_starts, keep};
     TRY(cudaMemcpyAsync(frames, starts, n_starts * sizeof *starts, cudaMemcpyHostToDevice,
                         cuda->stream));
-    TRY(cudaMemcpyAsync(n, &n_starts, sizeof n_starts, cudaMemcpyHostToDevice, cuda->stream));
-    err = search_cuda_enqueue_scan(cuda, object, frames, n, n_starts, keep,
+    TRY(cudaMemcpyAsync(scan, &counts, sizeof counts, cudaMemcpyHostToDevice, cuda->stream));
+    err = search_cuda_enqueue_scan(cuda, object, frames, scan, n_starts, keep,
                                    (struct search_hit *)cuda->result);
     if (err)
         return err;

@@ -14,8 +14,8 @@ struct search_rectangle {
 };
 
 // The part of the image that the model's sphere projects into, with the border.
-KERNEL_FN struct search_rectangle search_rectangle(const struct search_camera *cam, float radius_m,
-                                                   const float t_m[3])
+KERNEL_FN struct search_rectangle search_rectangle_of(const struct search_camera *cam,
+                                                      float radius_m, const float t_m[3])
 {
     float near = t_m[2] - radius_m;
     near = near > 0.05f ? near : 0.05f;

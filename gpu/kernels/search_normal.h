@@ -6,7 +6,17 @@
 
 #include "gpu/kernels/search_pose.h"
 
-#define SEARCH_NORMAL_PX 3
+#define SEARCH_NORMAL_PX   3
+#define SEARCH_RAW_NONE    65535 // with 0: no measurement
+#define SEARCH_DEPTH_MIN_M 0.1f
+#define SEARCH_DEPTH_MAX_M 10.0f
+
+// A raw depth in metres, 0 = none.
+KERNEL_FN float search_depth_m(uint16_t raw, float m_per_unit)
+{
+    float z = raw == SEARCH_RAW_NONE ? 0.f : (float)raw * m_per_unit;
+    return z < SEARCH_DEPTH_MIN_M || z > SEARCH_DEPTH_MAX_M ? 0.f : z;
+}
 
 // nx ny nz z of pixel (u, v); z as it is, the normal towards the camera, or 0 0 0 at the border, at
 // a step and where a neighbour is missing.

@@ -4,6 +4,7 @@
 #define POSED_GPU_KERNELS_SEARCH_POSE_H
 
 #include <stddef.h>
+#include <string.h>
 
 #include "gpu/kernels/kernel.h"
 #include "gpu/kernels/search_frame.h"
@@ -87,6 +88,34 @@ KERNEL_FN void search_seen_rotation(const struct search_candidate *c, float out[
         for (int j = 0; j < 3; j++)
             out[3 * i + j] = frame[3 * i] * c->rotation[j] + frame[3 * i + 1] * c->rotation[3 + j] +
                              frame[3 * i + 2] * c->rotation[6 + j];
+}
+
+// A pose in a frame: the view's rotation, its centre at shift (x, y, z) px from the window's middle.
+KERNEL_FN void search_from_frame(const struct search_frame *frame, const float view_rotation[9],
+                                 float x, float y, float z, struct search_candidate *out)
+{
+    const float p[3] = {frame->start_m[0] + x * frame->px_m, frame->start_m[1] + y * frame->px_m,
+                        frame->start_m[2] + z * frame->px_m};
+    memset(out, 0, sizeof *out);
+    search_turn_back(frame->rotation, p, out->t_m);
+    for (int j = 0; j < 3; j++) {
+        const float column[3] = {view_rotation[j], view_rotation[3 + j], view_rotation[6 + j]};
+        float turned[3];
+        search_turn_back(frame->rotation, column, turned);
+        for (int i = 0; i < 3; i++)
+            out->rotation[3 * i + j] = turned[i];
+    }
+}
+
+// The pose that a hit of the coarse pass stands for: the anchor's cell and depth on the start point.
+KERNEL_FN void search_from_hit(const struct search_frame *frame, const float view_rotation[9],
+                               int anchor_u, int anchor_v, int anchor_z,
+                               struct search_candidate *out)
+{
+    const float middle = SEARCH_CENTRE_PX - 0.5f * (SEARCH_COARSE_PX - 1);
+    search_from_frame(frame, view_rotation, middle - (float)(anchor_u * SEARCH_COARSE_PX),
+                      middle - (float)(anchor_v * SEARCH_COARSE_PX), -(float)anchor_z / SEARCH_UNIT,
+                      out);
 }
 
 // 1 + 2 cos(angle between two rotations).

@@ -54,8 +54,9 @@ struct search_start_around {
     int u, v, r;
 };
 
-KERNEL_FN struct search_start_around
-search_start_around(const struct search_camera *c, const struct search_frame *frame, float radius_m)
+KERNEL_FN struct search_start_around search_start_surroundings(const struct search_camera *c,
+                                                               const struct search_frame *frame,
+                                                               float radius_m)
 {
     float p[3];
     search_turn_back(frame->rotation, frame->start_m, p);

@@ -349,6 +349,100 @@ static void check_images(const struct twin *twins, size_t n_twins, const struct 
         }
 }
 
+// ---- Whole requests
+
+static bool same_pose(const struct search_pose *a, const struct search_pose *b)
+{
+    return same(&a->T_camera_model, &b->T_camera_model, sizeof a->T_camera_model) &&
+           same(&a->score, &b->score, sizeof a->score) &&
+           same(&a->confidence, &b->confidence, sizeof a->confidence) &&
+           same(&a->visible, &b->visible, sizeof a->visible) &&
+           same(&a->residual_rms_m, &b->residual_rms_m, sizeof a->residual_rms_m) &&
+           a->n_pixels == b->n_pixels && a->view == b->view && a->accepted == b->accepted;
+}
+
+// Every twin, twice: the first twin's answer to the bit.
+static void check_request(const struct twin *twins, size_t n_twins,
+                          const struct search_image *image)
+{
+    struct search_query query;
+    search_query_default(&query);
+    query.top = SEARCH_TOP_MAX;
+    struct search_answer first = {0};
+    int first_err = 0;
+    for (size_t i = 0; i < 2 * n_twins; i++) {
+        const struct twin *twin = &twins[i / 2];
+        const char *name = twin->search->ops->name;
+        struct search_answer answer;
+        int err = search_run(twin->search, twin->object, image, &query, &answer, NULL);
+        if (i == 0) {
+            first = answer;
+            first_err = err;
+            check_that(err == 0 || err == -ENODATA, "%s: %d", name, err);
+            continue;
+        }
+        check_that(err == first_err, "%s: %d instead of %d", name, err, first_err);
+        if (err || first_err)
+            continue;
+        check_that(answer.n_starts == first.n_starts, "%s: %u start points instead of %u", name,
+                   answer.n_starts, first.n_starts);
+        check_that(answer.n_poses == first.n_poses, "%s: %u poses instead of %u", name,
+                   answer.n_poses, first.n_poses);
+        for (uint32_t k = 0; k < answer.n_poses && k < first.n_poses; k++)
+            check_that(same_pose(&answer.poses[k], &first.poses[k]),
+                       "%s pose %u: score %.9g view %u pixels %u instead of %.9g %u %u", name, k,
+                       (double)answer.poses[k].score, answer.poses[k].view,
+                       answer.poses[k].n_pixels, (double)first.poses[k].score, first.poses[k].view,
+                       first.poses[k].n_pixels);
+    }
+}
+
+static void check_requests(const struct twin *twins, size_t n_twins,
+                           const struct testscene_mesh *mesh)
+{
+    static const char *const kinds[] = {"whole", "region", "mask", "nothing", "33 x 64", "1 x 1"};
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct testscene_settings settings = {.kind = TESTSCENE_KIND_TABLE,
+                                              .visible_min = 0.4f,
+                                              .visible_max = 1,
+                                              .noise = true,
+                                              .seed = seed};
+        struct testscene scene;
+        if (!check_that(testscene_create(mesh, &settings, &scene) == 0, "scene"))
+            return;
+        const uint32_t width = scene.camera.width_px, height = scene.camera.height_px;
+        uint8_t *mask = malloc(width * height);
+        for (uint32_t i = 0; i < width * height; i++)
+            mask[i] = i % 7 > 0;
+        uint16_t *none = calloc(width * height, sizeof *none);
+        for (size_t kind = 0; kind < (seed == 1 ? 6u : 1u); kind++) {
+            check_case("request %s, scene %u", kinds[kind], (unsigned)seed);
+            struct search_image image = {.frame = {scene.depth, width, height, 1000, 0},
+                                         .camera = scene.camera};
+            if (kind == 1) {
+                image.u0 = width / 5;
+                image.v0 = height / 7;
+                image.u1 = width - 31;
+                image.v1 = height - 17;
+            }
+            image.mask = kind == 2 ? mask : NULL;
+            image.frame.depth = kind == 3 ? none : scene.depth;
+            if (kind >= 4) { // rows of the picture read as smaller ones: a jumble, the same for all
+                image.frame.width_px = image.camera.width_px = kind == 4 ? 33 : 1;
+                image.frame.height_px = image.camera.height_px = kind == 4 ? 64 : 1;
+                image.camera.fx_px = image.camera.fy_px = kind == 4 ? 40 : 1;
+                image.camera.cx_px = image.camera.width_px * 0.5;
+                image.camera.cy_px = image.camera.height_px * 0.5;
+                image.frame.depth = scene.depth + width * height / 2 + width / 2;
+            }
+            check_request(twins, n_twins, &image);
+        }
+        free(mask);
+        free(none);
+        testscene_free(&scene);
+    }
+}
+
 struct timing {
     const struct twin *twin;
     struct search_frame frame;
@@ -420,6 +514,7 @@ int main(int argc, char **argv)
     if (n_twins == 2)
         check_objects(twins[0].object, twins[1].object);
     check_images(twins, n_twins, &scene);
+    check_requests(twins, n_twins, &mesh);
     for (size_t i = 0; i < n_twins && check_bench_wanted(); i++)
         bench(&twins[i], &scene);
     for (size_t i = 0; i < n_twins; i++) {

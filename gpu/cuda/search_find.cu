@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole request on the device: image in, polished candidates out, one wait at the end.
+#include <errno.h>
+#include <string.h>
+
+#include "gpu/cuda/search_find.cuh"
+#include "gpu/kernels/search_schedule.h"
+#include "gpu/kernels/search_start.h"
+
+#define N_EVENTS (SEARCH_N_STAGES + 1)
+
+int search_cuda_prepare_find(struct search_cuda *cuda)
+{
+    struct search_find *find = &cuda->find;
+    for (int i = 0; i < N_EVENTS; i++)
+        TRY(cudaEventCreate(&find->events[i]));
+    TRY(cudaMallocHost((void **)&find->found, sizeof *find->found));
+    int err = search_cuda_grow(cuda, &find->counts, sizeof(struct search_cuda_counts));
+    if (!err)
+        err =
+            search_cuda_grow(cuda, &find->starts, SEARCH_STARTS_MAX * sizeof(struct search_frame));
+    if (!err)
+        err = search_cuda_grow(cuda, &find->hits, SEARCH_HITS_MAX * sizeof(struct search_hit));
+    if (!err)
+        err = search_cuda_grow(cuda, &find->candidates,
+                               SEARCH_HITS_MAX * sizeof(struct search_candidate));
+    if (!err)
+        err = search_cuda_grow(cuda, &find->left, SEARCH_HITS_MAX * sizeof(uint32_t));
+    if (!err)
+        err =
+            search_cuda_grow(cuda, &find->distinct, SEARCH_DRAWN * sizeof(struct search_candidate));
+    if (!err)
+        err = search_cuda_grow(cuda, &find->polished,
+                               SEARCH_FOUND_MAX * sizeof(struct search_candidate));
+    if (!err)
+        err = search_cuda_prepare_starts(cuda);
+    return err ? err : search_cuda_prepare_distinct(cuda);
+}
+
+void search_cuda_close_find(struct search_cuda *cuda)
+{
+    struct search_find *find = &cuda->find;
+    for (int i = 0; i < N_EVENTS; i++)
+        if (find->events[i])
+            cudaEventDestroy(find->events[i]);
+    cudaFreeHost(find->found);
+    cudaFreeHost(find->staging);
+    void *const memory[] = {find->counts.at,   find->raw.at,        find->normal_z.at,
+                            find->planes.at,   find->starts.at,     find->hits.at,
+                            find->left.at,     find->candidates.at, find->distinct.at,
+                            find->polished.at, find->keys.at,       find->points.at};
+    for (void *at : memory)
+        cudaFree(at);
+}
+
+static int grow_image(struct search_cuda *cuda, size_t n)
+{
+    struct search_find *find = &cuda->find;
+    const size_t raw_bytes = n * (sizeof(uint16_t) + 1); // depth, then the mask
+    if (raw_bytes > find->staging_bytes) {
+        find->staging_bytes = 0;
+        cudaFreeHost(find->staging);
+        find->staging = NULL;
+        TRY(cudaMallocHost((void **)&find->staging, raw_bytes));
+        find->staging_bytes = raw_bytes;
+    }
+    int err = search_cuda_grow_image(cuda, n);
+    if (!err)
+        err = search_cuda_grow(cuda, &find->raw, raw_bytes);
+    if (!err)
+        err = search_cuda_grow(cuda, &find->normal_z, n * 4 * sizeof(float));
+    return err ? err : search_cuda_grow(cuda, &find->planes, (n / 16 + 1) * 4 * sizeof(float));
+}
+
+// Through page-locked memory, so that the copy runs beside the host.
+static int upload_image(struct search_cuda *cuda, const struct search_image *image,
+                        struct search_cuda_input *out)
+{
+    struct search_find *find = &cuda->find;
+    const struct depth_frame *frame = &image->frame;
+    const size_t n = (size_t)frame->width_px * frame->height_px;
+    const size_t bytes = n * (sizeof(uint16_t) + (image->mask ? 1 : 0));
+    int err = grow_image(cuda, n);
+    if (err)
+        return err;
+    memcpy(find->staging, frame->depth, n * sizeof(uint16_t));
+    if (image->mask)
+        memcpy(find->staging + n * sizeof(uint16_t), image->mask, n);
+    TRY(cudaMemcpyAsync(find->raw.at, find->staging, bytes, cudaMemcpyHostToDevice, cuda->stream));
+    const bool whole = image->u1 == 0;
+    out->raw = (const uint16_t *)find->raw.at;
+    out->mask = image->mask ? (const uint8_t *)find->raw.at + n * sizeof(uint16_t) : NULL;
+    out->region.u0 = whole ? 0 : (int)image->u0;
+    out->region.v0 = whole ? 0 : (int)image->v0;
+    out->region.u1 = whole ? (int)frame->width_px : (int)image->u1;
+    out->region.v1 = whole ? (int)frame->height_px : (int)image->v1;
+    out->m_per_unit = (float)(1 / frame->units_per_m);
+    return 0;
+}
+
+static int mark_stage(struct search_cuda *cuda, int stage)
+{
+    gpu_give_way(&cuda->courtesy);
+    TRY(cudaEventRecord(cuda->find.events[stage], cuda->stream));
+    return 0;
+}
+
+static int enqueue_refine(struct search_cuda *cuda, const struct search_object *object,
+                          const struct search_turns *turns, uint32_t n_polished)
+{
+    struct search_find *find = &cuda->find;
+    struct search_cuda_counts *counts = (struct search_cuda_counts *)find->counts.at;
+    struct search_candidate *distinct = (struct search_candidate *)find->distinct.at;
+    struct search_candidate *polished = (struct search_candidate *)find->polished.at;
+    const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
+    int err = search_cuda_enqueue_distinct(cuda, turns, &nearness,
+                                           (const struct search_candidate *)find->candidates.at,
+                                           (const uint32_t *)find->left.at, &counts->n_left,
+                                           SEARCH_DRAWN, distinct, &counts->n_distinct);
+    if (!err)
+        err = mark_stage(cuda, SEARCH_STAGE_REFINE);
+    if (!err)
+        err = search_cuda_enqueue_drawn(cuda, object, distinct, &counts->n_distinct, SEARCH_DRAWN,
+                                        SEARCH_DRAWN_ROUNDS);
+    if (!err)
+        err = search_cuda_enqueue_distinct(cuda, turns, &nearness, distinct, NULL,
+                                           &counts->n_distinct, n_polished, polished,
+                                           &counts->n_polished);
+    gpu_give_way(&cuda->courtesy);
+    return err ? err
+               : search_cuda_enqueue_drawn(cuda, object, polished, &counts->n_polished, n_polished,
+                                           SEARCH_POLISHED_ROUNDS);
+}
+
+int search_cuda_find(void *device, const struct search_object *object,
+                     const struct search_image *image, const struct search_turns *turns,
+                     uint32_t n_polished, struct search_found *out)
+{
+    struct search_cuda *cuda = (struct search_cuda *)device;
+    struct search_find *find = &cuda->find;
+    struct search_cuda_counts *counts = (struct search_cuda_counts *)find->counts.at;
+    struct search_cuda_input input;
+    TRY(cudaSetDevice(cuda->device));
+    search_cuda_set_camera(cuda, &image->camera);
+    int err = mark_stage(cuda, SEARCH_STAGE_PREPARE);
+    TRY(cudaMemsetAsync(counts, 0, sizeof *counts, cuda->stream));
+    if (!err)
+        err = upload_image(cuda, image, &input);
+    if (!err)
+        err =
+            search_cuda_enqueue_prepare(cuda, &input, object->info.radius_m, object->info.map_px_m);
+    if (!err)
+        err = mark_stage(cuda, SEARCH_STAGE_COARSE);
+    if (!err)
+        err = search_cuda_enqueue_scan(cuda, object, (const struct search_frame *)find->starts.at,
+                                       &counts->scan, SEARCH_STARTS_MAX, SEARCH_KEEP_MOST,
+                                       (struct search_hit *)find->hits.at);
+    if (!err)
+        err = mark_stage(cuda, SEARCH_STAGE_FIT);
+    if (!err)
+        err = search_cuda_enqueue_points(cuda, object);
+    if (!err)
+        err = enqueue_refine(cuda, object, turns, n_polished);
+    if (err)
+        return err;
+    TRY(cudaEventRecord(find->events[SEARCH_N_STAGES], cuda->stream));
+    TRY(cudaMemcpyAsync(&find->found->counts, counts, sizeof *counts, cudaMemcpyDeviceToHost,
+                        cuda->stream));
+    TRY(cudaMemcpyAsync(find->found->candidates, find->polished.at,
+                        n_polished * sizeof *find->found->candidates, cudaMemcpyDeviceToHost,
+                        cuda->stream));
+    TRY(cudaStreamSynchronize(cuda->stream));
+    out->n_valid = find->found->counts.n_valid;
+    out->n_starts = find->found->counts.scan.n_starts;
+    out->n = find->found->counts.n_polished;
+    memcpy(out->candidates, find->found->candidates, out->n * sizeof *out->candidates);
+    for (int s = 0; s < SEARCH_N_STAGES; s++)
+        TRY(cudaEventElapsedTime(&out->stage_ms[s], find->events[s], find->events[s + 1]));
+    return 0;
+}
