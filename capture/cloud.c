@@ -164,7 +164,7 @@ static int read_file(const char *path, const struct log_sink *log, void **out, s
         }
         size_t got = fread(bytes + n, 1, room - n, file);
         if (got == 0) {
-            rc = ferror(file) ? -EIO : 0;
+            rc = ferror(file) ? -errno : 0;
             break;
         }
         n += got;

@@ -220,16 +220,16 @@ static void fill_result(const struct handlers *handlers, const struct register_r
                    registration_description(handlers->registration));
 }
 
-static void fail_run(const struct handlers_call *call, int error, const char *field)
+static void fail_run(const struct handlers *handlers, const struct handlers_call *call, int error,
+                     const char *field)
 {
     char path[64];
     posed_Reply *reply = call->reply;
     switch (error) {
     case -EINVAL:
         snprintf(path, sizeof path, "register_sets.%s", field ? field : "");
-        handlers_fail(
-            reply, posed_Code_INVALID_ARGUMENT, path,
-            "not usable: out of range, not finite, fewer than 3 points, or all on a line");
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, path, "%s",
+                      registration_why(handlers->registration));
         return;
     case -ECANCELED:
         handlers_fail(reply, posed_Code_CANCELLED, NULL, "cancelled");
@@ -265,7 +265,7 @@ void handlers_register(struct handlers *handlers, const struct handlers_call *ca
     int error = registration_run(handlers->registration, &source.set, &target.set, &settings,
                                  call->stop, &result, &field);
     if (error)
-        fail_run(call, error, field);
+        fail_run(handlers, call, error, field);
     else
         fill_result(handlers, &result, &call->reply->what.register_sets);
 free_sets:

@@ -34,6 +34,7 @@ struct registration {
     void *device;
     char description[160];
     struct log_sink log;
+    const char *why; // of the last -EINVAL
     struct register_sets sets;
 };
 
@@ -119,6 +120,11 @@ enum gpu_backend registration_backend(const struct registration *registration)
 const char *registration_description(const struct registration *registration)
 {
     return registration->description;
+}
+
+const char *registration_why(const struct registration *registration)
+{
+    return registration->why ? registration->why : "";
 }
 
 size_t registration_device_bytes(const struct registration *registration)
@@ -453,29 +459,41 @@ static bool in_range(double value, double most)
     return value >= 0 && value <= most;
 }
 
-static const char *check_settings(const struct register_settings *settings)
+// NULL, or the field that is wrong and why.
+static const char *check_settings(const struct register_settings *settings, const char **out_why)
 {
+    *out_why = "unknown value";
     if ((unsigned)settings->method > REGISTER_METHOD_ICP)
         return "method";
     if ((unsigned)settings->form > REGISTER_FORM_DENSE)
         return "form";
-    if ((unsigned)settings->preset > REGISTER_PRESET_TAMAKI ||
-        (settings->preset == REGISTER_PRESET_TAMAKI && settings->method == REGISTER_METHOD_ICP))
+    if ((unsigned)settings->preset > REGISTER_PRESET_TAMAKI)
         return "preset";
-    if ((unsigned)settings->start > REGISTER_START_MANY ||
-        (settings->preset == REGISTER_PRESET_TAMAKI && settings->start == REGISTER_START_MANY))
+    if ((unsigned)settings->start > REGISTER_START_MANY)
         return "start";
+    *out_why = "the preset tamaki is for emicp and softassign";
+    if (settings->preset == REGISTER_PRESET_TAMAKI && settings->method == REGISTER_METHOD_ICP)
+        return "preset";
+    *out_why = "the preset tamaki has one start";
+    if (settings->preset == REGISTER_PRESET_TAMAKI && settings->start == REGISTER_START_MANY)
+        return "start";
+    *out_why = "0 (the default) to 10 is wanted";
     if (!in_range(settings->slack, 10))
         return "slack";
+    *out_why = "0 (the default) or 0.05 to 10 is wanted";
     if (settings->sigma_last != 0 &&
         (!in_range(settings->sigma_last, 10) || settings->sigma_last < 0.05))
         return "sigma_last";
+    *out_why = "0 (the default) to 10000 is wanted";
     if (settings->n_iterations > 10000)
         return "n_iterations";
+    *out_why = "0 (the default) or at least 64 is wanted";
     if (settings->n_points != 0 && settings->n_points < 64)
         return "n_points";
+    *out_why = "0 (the default) to 100000 is wanted";
     if (settings->n_starts > 100000)
         return "n_starts";
+    *out_why = "no rotation and finite translation";
     const struct se3 *T = &settings->T_target_source;
     for (int i = 0; i < 3; i++) {
         double dot = 0;
@@ -562,7 +580,7 @@ static int load_sets(struct registration *registration, const struct point_set *
     int rc = register_sets_fill(&registration->sets, source, target, stop, &side, &why);
     if (rc == -EINVAL) {
         *out_field = side == REGISTER_SOURCE ? "source" : "target";
-        log_to(&registration->log, LOG_LEVEL_ERROR, "register: %s: %s", *out_field, why);
+        registration->why = why;
     }
     for (int i = 0; rc == 0 && i < 2; i++) {
         const struct register_set *set = &registration->sets.side[i];
@@ -583,14 +601,10 @@ int registration_run(struct registration *registration, const struct point_set *
                      const char **out_field)
 {
     double start_ms = now_ms();
-    const char *field = check_settings(settings);
-    if (out_field)
-        *out_field = field;
-    if (field) {
-        log_to(&registration->log, LOG_LEVEL_ERROR, "register: %s: out of range", field);
-        return -EINVAL;
-    }
-    int rc = load_sets(registration, source, target, stop, &field);
+    const char *field = check_settings(settings, &registration->why);
+    int rc = field ? -EINVAL : load_sets(registration, source, target, stop, &field);
+    if (rc == -EINVAL)
+        log_to(&registration->log, LOG_LEVEL_ERROR, "register: %s: %s", field, registration->why);
     if (out_field)
         *out_field = field;
     if (rc < 0)
