@@ -41,7 +41,8 @@ bool deviceclock_update(struct deviceclock *clock, uint32_t ticks, int64_t host_
     step += n_wraps * WRAP_TICKS;
     bool disagree = llabs(ticks_to_ns(step) - host_step_ns) > DISAGREEMENT_NS;
     if ((disagree || step < 0) && host_step_ns > 0 && host_ns > last_ns) {
-        anchor(clock, clock->ticks + (uint32_t)(ticks - (uint32_t)clock->ticks), host_ns);
+        uint32_t ahead = ticks - (uint32_t)clock->ticks; // 0: the counter began anew, up to there
+        anchor(clock, clock->ticks + (ahead ? ahead : (uint64_t)WRAP_TICKS), host_ns);
         *out_ticks = clock->ticks;
         *out_time_ns = host_ns;
         return true;

@@ -32,9 +32,8 @@ struct capture_driver {
     int (*open)(void **out_state, const char *location, const struct capture_settings *settings,
                 struct capture_info *out_info);
 
-    // Recording: time and own number of frame i, 0 <= i < n_frames. Times are 0..2^62
-    // and strictly increasing.
-    // Pure; called from several threads at once.
+    // Recording: time and own number of frame i, 0 <= i < n_frames. Times are 0..9e18 and strictly
+    // increasing. Pure; called from several threads at once.
     void (*stamp)(const void *state, uint64_t i, int64_t *out_time_ns, uint64_t *out_index);
 
     // Recording: writes the width x height values of frame i to `pixels`. May also set

@@ -66,12 +66,14 @@ static const char *take_line(char *line, const char **accelerometer, struct devi
     struct fakenect_frame *frame = &index->frames[index->n_frames];
     frame->name = line;
     frame->accelerometer = *accelerometer;
-    if (!deviceclock_update(clock, name.ticks, name.host_ns, &frame->ticks, &frame->time_ns)) {
+    bool is_new =
+        deviceclock_update(clock, name.ticks, name.host_ns, &frame->ticks, &frame->time_ns);
+    if (name.exact)
+        frame->time_ns = name.host_ns;
+    if (!is_new || (index->n_frames && frame->time_ns <= frame[-1].time_ns)) {
         index->n_skipped++;
         return NULL;
     }
-    if (name.exact && (!index->n_frames || name.host_ns > frame[-1].time_ns))
-        frame->time_ns = name.host_ns;
     index->n_frames++;
     return NULL;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside capture/ only: the folder of recordings - which formats there are, what lies in it, what has
-// to go. The recorder adds to it; names and formats are recorder.h's.
+// Inside capture/ only: the folder of recordings - which formats there are, what lies in it, what
+// has to go. The recorder adds to it; names and formats are recorder.h's.
 #ifndef POSED_CAPTURE_RECORDINGS_H
 #define POSED_CAPTURE_RECORDINGS_H
 
@@ -12,8 +12,8 @@ const struct writer_format *recordings_format(enum recorder_format format);
 // recorder_list for an open folder.
 __attribute__((warn_unused_result)) long recordings_list(int folder, struct recorder_entry **out);
 
-// Deletes the oldest recordings until the others take no more than keep_bytes and none is older than
-// keep_age_s; 0 = no such limit. Logs each one.
+// Deletes the oldest recordings until the others take no more than keep_bytes and none is older
+// than keep_age_s; 0 = no such limit. Logs each one.
 void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
                             const struct log_sink *log);
 

@@ -147,6 +147,11 @@ static void clock_unwraps(void **state)
     assert_true(time_ns == host_ns + 30000000000);
     assert_true(deviceclock_update(&clock, 2000017, host_ns + 30033000000, &ticks, &time_ns));
     assert_true(time_ns == host_ns + 30033333333);
+    // restarted, and at the very count where it ended: later all the same
+    uint64_t before = ticks;
+    assert_true(deviceclock_update(&clock, 2000017, host_ns + 40000000000, &ticks, &time_ns));
+    assert_true(ticks > before && time_ns == host_ns + 40000000000);
+    host_ns += 10000000000;
     // the same by less than the two seconds: only the host goes forward
     before_ns = time_ns;
     assert_true(deviceclock_update(&clock, 5, host_ns + 30100000000, &ticks, &time_ns));
