@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/words.h"
+
 #define MAX_FIELDS 64
 
 struct pcd_field {
@@ -15,10 +17,7 @@ struct pcd_field {
 };
 
 struct pcd_reader {
-    const char *data;
-    size_t n_bytes, at, line;
-    const char *name;
-    const struct log_sink *log;
+    struct words in;
     struct pcd_field fields[MAX_FIELDS];
     size_t n_fields, n_points, width, height;
     bool binary, has_points;
@@ -26,40 +25,14 @@ struct pcd_reader {
 
 static int fail(const struct pcd_reader *r, const char *what)
 {
-    log_to(r->log, LOG_LEVEL_ERROR, "%s:%zu: %s", r->name, r->line, what);
-    return -EINVAL;
-}
-
-// Copies the next word of the current line; false at its end.
-static bool next_word(struct pcd_reader *r, char *out, size_t room)
-{
-    while (r->at < r->n_bytes &&
-           (r->data[r->at] == ' ' || r->data[r->at] == '\t' || r->data[r->at] == '\r'))
-        r->at++;
-    size_t n = 0;
-    while (r->at < r->n_bytes && !strchr(" \t\r\n", r->data[r->at])) {
-        if (n + 1 < room)
-            out[n++] = r->data[r->at];
-        r->at++;
-    }
-    out[n] = 0;
-    return n > 0;
-}
-
-static void skip_line(struct pcd_reader *r)
-{
-    while (r->at < r->n_bytes && r->data[r->at] != '\n')
-        r->at++;
-    if (r->at < r->n_bytes)
-        r->at++;
-    r->line++;
+    return words_fail(&r->in, what);
 }
 
 static int parse_fields(struct pcd_reader *r)
 {
     static const char *const names[] = {"x", "y", "z", "normal_x", "normal_y", "normal_z"};
     char word[64];
-    for (r->n_fields = 0; next_word(r, word, sizeof word); r->n_fields++) {
+    for (r->n_fields = 0; words_next(&r->in, word, sizeof word); r->n_fields++) {
         if (r->n_fields == MAX_FIELDS)
             return fail(r, "more than 64 fields");
         struct pcd_field *field = &r->fields[r->n_fields];
@@ -77,7 +50,7 @@ static int parse_fields(struct pcd_reader *r)
 static int parse_count(struct pcd_reader *r, size_t most, size_t *out)
 {
     char word[64], *end;
-    if (!next_word(r, word, sizeof word))
+    if (!words_next(&r->in, word, sizeof word))
         return fail(r, "a number is missing");
     errno = 0;
     unsigned long long value = strtoull(word, &end, 10);
@@ -103,7 +76,7 @@ static int parse_per_field(struct pcd_reader *r, const char *key)
                 rc = fail(r, "COUNT of a coordinate is not 1");
         } else {
             char word[8];
-            if (!next_word(r, word, sizeof word) || word[1] || !strchr("IUF", word[0]))
+            if (!words_next(&r->in, word, sizeof word) || word[1] || !strchr("IUF", word[0]))
                 rc = fail(r, "TYPE is not I, U or F");
             field->type = word[0];
         }
@@ -116,7 +89,7 @@ static int parse_per_field(struct pcd_reader *r, const char *key)
 static int parse_data_kind(struct pcd_reader *r)
 {
     char word[64];
-    if (!next_word(r, word, sizeof word))
+    if (!words_next(&r->in, word, sizeof word))
         return fail(r, "DATA without a kind");
     r->binary = !strcmp(word, "binary");
     if (!r->binary && strcmp(word, "ascii") != 0)
@@ -147,9 +120,9 @@ static int parse_header(struct pcd_reader *r)
 {
     char word[64];
     r->height = 1;
-    for (r->line = 1; r->at < r->n_bytes; skip_line(r)) {
+    for (; r->in.at < r->in.n_bytes; words_skip_line(&r->in)) {
         int rc = 0;
-        if (!next_word(r, word, sizeof word) || word[0] == '#' || !strcmp(word, "VERSION") ||
+        if (!words_next(&r->in, word, sizeof word) || word[0] == '#' || !strcmp(word, "VERSION") ||
             !strcmp(word, "VIEWPOINT"))
             continue;
         if (!strcmp(word, "FIELDS"))
@@ -166,7 +139,7 @@ static int parse_header(struct pcd_reader *r)
         } else if (!strcmp(word, "DATA")) {
             if ((rc = parse_data_kind(r)) < 0 || (rc = check_header(r)) < 0)
                 return rc;
-            skip_line(r);
+            words_skip_line(&r->in);
             return 0;
         } else
             rc = fail(r, "unknown word in the header");
@@ -199,14 +172,14 @@ static double decode(const struct pcd_field *field, const uint8_t *bytes)
 static int read_value(struct pcd_reader *r, const struct pcd_field *field, double *out)
 {
     if (r->binary) {
-        if (r->n_bytes - r->at < field->n_bytes)
+        if (words_left_bytes(&r->in) < field->n_bytes)
             return fail(r, "the file ends before all points are read");
-        *out = decode(field, (const uint8_t *)r->data + r->at);
-        r->at += field->n_bytes;
+        *out = decode(field, (const uint8_t *)r->in.data + r->in.at);
+        r->in.at += field->n_bytes;
         return 0;
     }
     char word[64], *end;
-    if (!next_word(r, word, sizeof word))
+    if (!words_next(&r->in, word, sizeof word))
         return fail(r, "a point has too few numbers, or the file ends too early");
     *out = strtod(word, &end);
     return end != word && !*end ? 0 : fail(r, "not a number");
@@ -225,7 +198,7 @@ static int read_point(struct pcd_reader *r, double values[6])
                 values[r->fields[i].column] = value;
         }
     if (!r->binary)
-        skip_line(r);
+        words_skip_line(&r->in);
     return 0;
 }
 
@@ -237,7 +210,7 @@ static int read_points(struct pcd_reader *r, struct cloud *out)
         n_normals += r->fields[i].column >= 3;
     }
     bool with_normals = n_normals == 3;
-    if (r->n_points > (r->n_bytes - r->at) / least)
+    if (r->n_points > words_left_bytes(&r->in) / least)
         return fail(r, "POINTS is larger than the rest of the file");
     int rc = cloud_alloc(out, r->n_points, with_normals);
     if (rc < 0)
@@ -256,8 +229,8 @@ static int read_points(struct pcd_reader *r, struct cloud *out)
         n++;
     }
     if (n < r->n_points)
-        log_to(r->log, LOG_LEVEL_NOTICE, "%s: %zu of %zu points hold no measurement (NaN)", r->name,
-               r->n_points - n, r->n_points);
+        log_to(r->in.log, LOG_LEVEL_NOTICE, "%s: %zu of %zu points hold no measurement (NaN)",
+               r->in.name, r->n_points - n, r->n_points);
     out->n_points = n;
     return 0;
 }
@@ -269,10 +242,7 @@ int pcd_parse(const void *data, size_t n_bytes, const char *name, const struct l
     struct pcd_reader *r = calloc(1, sizeof *r);
     if (!r)
         return -ENOMEM;
-    r->data = data;
-    r->n_bytes = n_bytes;
-    r->name = name;
-    r->log = log;
+    r->in = (struct words){.data = data, .n_bytes = n_bytes, .line = 1, .name = name, .log = log};
     int rc = parse_header(r);
     if (rc == 0)
         rc = read_points(r, out);

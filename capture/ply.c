@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/words.h"
+
 #define MAX_ELEMENTS   16
 #define MAX_PROPERTIES 64
 
@@ -38,10 +40,7 @@ struct ply_element {
 };
 
 struct ply_reader {
-    const uint8_t *data;
-    size_t n_bytes, at, line; // line counts from 1
-    const char *name;
-    const struct log_sink *log;
+    struct words in;
     bool in_header;
     enum ply_format format;
     struct ply_element elements[MAX_ELEMENTS];
@@ -50,36 +49,8 @@ struct ply_reader {
 
 static int fail(const struct ply_reader *r, const char *what)
 {
-    if (r->in_header || r->format == PLY_ASCII)
-        log_to(r->log, LOG_LEVEL_ERROR, "%s:%zu: %s", r->name, r->line, what);
-    else
-        log_to(r->log, LOG_LEVEL_ERROR, "%s: byte %zu: %s", r->name, r->at, what);
-    return -EINVAL;
-}
-
-// Copies the next blank-separated word of the current line; false at the end of the line.
-static bool next_word(struct ply_reader *r, char *out, size_t room)
-{
-    while (r->at < r->n_bytes &&
-           (r->data[r->at] == ' ' || r->data[r->at] == '\t' || r->data[r->at] == '\r'))
-        r->at++;
-    size_t n = 0;
-    while (r->at < r->n_bytes && !strchr(" \t\r\n", r->data[r->at])) {
-        if (n + 1 < room)
-            out[n++] = (char)r->data[r->at];
-        r->at++;
-    }
-    out[n] = 0;
-    return n > 0;
-}
-
-static void skip_line(struct ply_reader *r)
-{
-    while (r->at < r->n_bytes && r->data[r->at] != '\n')
-        r->at++;
-    if (r->at < r->n_bytes)
-        r->at++;
-    r->line++;
+    bool text = r->in_header || r->format == PLY_ASCII;
+    return text ? words_fail(&r->in, what) : words_fail_binary(&r->in, what);
 }
 
 static int parse_type(const struct ply_reader *r, const char *word, enum ply_type *out)
@@ -115,22 +86,22 @@ static int parse_property(struct ply_reader *r)
     struct ply_property *property = &element->properties[element->n_properties];
     char word[64];
     int rc;
-    if (!next_word(r, word, sizeof word))
+    if (!words_next(&r->in, word, sizeof word))
         return fail(r, "property without a type");
     property->list = !strcmp(word, "list");
     if (property->list) {
-        if (!next_word(r, word, sizeof word))
+        if (!words_next(&r->in, word, sizeof word))
             return fail(r, "list without a count type");
         if ((rc = parse_type(r, word, &property->count_type)) < 0)
             return rc;
         if (property->count_type >= PLY_F32)
             return fail(r, "the count of a list must be an integer type");
-        if (!next_word(r, word, sizeof word))
+        if (!words_next(&r->in, word, sizeof word))
             return fail(r, "list without an item type");
     }
     if ((rc = parse_type(r, word, &property->type)) < 0)
         return rc;
-    if (!next_word(r, word, sizeof word))
+    if (!words_next(&r->in, word, sizeof word))
         return fail(r, "property without a name");
     property->role = property_role(element, property->list, word);
     for (size_t i = 0; i < element->n_properties; i++)
@@ -146,7 +117,8 @@ static int parse_element(struct ply_reader *r)
         return fail(r, "more than 16 elements");
     struct ply_element *element = &r->elements[r->n_elements];
     char word[64];
-    if (!next_word(r, element->name, sizeof element->name) || !next_word(r, word, sizeof word))
+    if (!words_next(&r->in, element->name, sizeof element->name) ||
+        !words_next(&r->in, word, sizeof word))
         return fail(r, "element without name and count");
     char *end;
     errno = 0;
@@ -165,12 +137,12 @@ static int parse_format(struct ply_reader *r)
 {
     static const char *const names[] = {"ascii", "binary_little_endian", "binary_big_endian"};
     char word[64];
-    if (!next_word(r, word, sizeof word))
+    if (!words_next(&r->in, word, sizeof word))
         return fail(r, "format without a name");
     for (int i = 0; i < 3; i++)
         if (!strcmp(word, names[i])) {
             r->format = (enum ply_format)i;
-            if (!next_word(r, word, sizeof word) || strcmp(word, "1.0") != 0)
+            if (!words_next(&r->in, word, sizeof word) || strcmp(word, "1.0") != 0)
                 return fail(r, "PLY version is not 1.0");
             return 0;
         }
@@ -182,14 +154,13 @@ static int parse_header(struct ply_reader *r)
     char word[64];
     bool has_format = false;
     r->in_header = true;
-    r->line = 1;
-    if (!next_word(r, word, sizeof word) || strcmp(word, "ply") != 0)
+    if (!words_next(&r->in, word, sizeof word) || strcmp(word, "ply") != 0)
         return fail(r, "not a PLY file (the first line is not 'ply')");
     for (;;) {
-        skip_line(r);
-        if (r->at >= r->n_bytes)
+        words_skip_line(&r->in);
+        if (r->in.at >= r->in.n_bytes)
             return fail(r, "the file ends inside the header");
-        if (!next_word(r, word, sizeof word) || !strcmp(word, "comment") ||
+        if (!words_next(&r->in, word, sizeof word) || !strcmp(word, "comment") ||
             !strcmp(word, "obj_info"))
             continue;
         int rc = 0;
@@ -209,7 +180,7 @@ static int parse_header(struct ply_reader *r)
     }
     if (!has_format)
         return fail(r, "header without a format line");
-    skip_line(r);
+    words_skip_line(&r->in);
     r->in_header = false;
     return 0;
 }
@@ -218,11 +189,11 @@ static int parse_header(struct ply_reader *r)
 static int read_ascii(struct ply_reader *r, double *out)
 {
     char word[64], *end;
-    while (!next_word(r, word, sizeof word)) {
-        if (r->at >= r->n_bytes)
+    while (!words_next(&r->in, word, sizeof word)) {
+        if (r->in.at >= r->in.n_bytes)
             return fail(r, "the file ends before all elements are read");
-        r->at++;
-        r->line++;
+        r->in.at++;
+        r->in.line++;
     }
     *out = strtod(word, &end);
     return end != word && !*end ? 0 : fail(r, "not a number");
@@ -261,10 +232,10 @@ static int read_scalar(struct ply_reader *r, enum ply_type type, double *out)
 {
     if (r->format == PLY_ASCII)
         return read_ascii(r, out);
-    if (r->n_bytes - r->at < types[type].n_bytes)
+    if (words_left_bytes(&r->in) < types[type].n_bytes)
         return fail(r, "the file ends before all elements are read");
-    *out = decode(r->data + r->at, type, r->format == PLY_BIG);
-    r->at += types[type].n_bytes;
+    *out = decode((const uint8_t *)r->in.data + r->in.at, type, r->format == PLY_BIG);
+    r->in.at += types[type].n_bytes;
     return 0;
 }
 
@@ -275,7 +246,7 @@ static int read_list_count(struct ply_reader *r, const struct ply_property *prop
     if (rc < 0)
         return rc;
     // A list of more items than bytes left cannot be there, whatever the format.
-    if (!(count >= 0 && count <= (double)(r->n_bytes - r->at)) || count != floor(count))
+    if (!(count >= 0 && count <= (double)words_left_bytes(&r->in)) || count != floor(count))
         return fail(r, "impossible number of items in a list");
     *out = (size_t)count;
     return 0;
@@ -408,7 +379,7 @@ static int read_body(struct ply_reader *r, struct cloud *cloud)
         if (least == 0 && element != vertex)
             continue;
         // Before anything is taken for it: the rest of the file must be able to hold the count.
-        if (least && element->count > (r->n_bytes - r->at) / least)
+        if (least && element->count > words_left_bytes(&r->in) / least)
             return fail(r, "element count is larger than the rest of the file");
         int rc = 0;
         if (element == vertex)
@@ -432,10 +403,7 @@ int ply_parse(const void *data, size_t n_bytes, const char *name, const struct l
     struct ply_reader *r = calloc(1, sizeof *r);
     if (!r)
         return -ENOMEM;
-    r->data = data;
-    r->n_bytes = n_bytes;
-    r->name = name;
-    r->log = log;
+    r->in = (struct words){.data = data, .n_bytes = n_bytes, .line = 1, .name = name, .log = log};
     int rc = parse_header(r);
     if (rc == 0)
         rc = read_body(r, out);

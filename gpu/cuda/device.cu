@@ -163,8 +163,13 @@ static int cuda_open(struct gpu **out, const struct gpu_settings *settings)
     rc = CUDA_TRY(device, cudaGetDeviceProperties(&properties, index));
     if (rc == 0)
         rc = CUDA_TRY(device, cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, index));
+    // Before the launches of a registration or a search that wait for the same multiprocessors.
+    int least, greatest = 0;
     if (rc == 0)
-        rc = CUDA_TRY(device, cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking));
+        rc = CUDA_TRY(device, cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    if (rc == 0)
+        rc = CUDA_TRY(device, cudaStreamCreateWithPriority(&device->stream, cudaStreamNonBlocking,
+                                                           greatest));
 
     if (rc == 0)
         rc = CUDA_TRY(device, cudaHostAlloc((void **)&device->staging, device->raw_bytes,
