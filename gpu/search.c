@@ -34,7 +34,7 @@ void search_object_settings_default(struct search_object_settings *out)
 
 void search_query_default(struct search_query *out)
 {
-    *out = (struct search_query){.top = 1, .n_iterations = 15, .threshold = 0.7f};
+    *out = (struct search_query){.top = 1, .n_iterations = 15, .threshold = 0.9f};
 }
 
 int search_open(struct search **out, const struct search_settings *settings)
@@ -571,23 +571,66 @@ int search_run(struct search *search, const struct search_object *object,
     return run_germann(search, object, &scene, query, out);
 }
 
+#define FOLLOW_HYPOTHESES 33
+#define FOLLOW_SURE       0.7f // then nothing else is tried
+#define FOLLOW_LEAST      0.5f // less than in a search: the guess speaks for it
+
+// The guess, moved by a third of the object's radius each way and turned by 15 degrees about each
+// axis: what fast motion leaves of a prediction.
+static void around(const struct search_object *object, const struct search_candidate *guess,
+                   struct search_candidate out[FOLLOW_HYPOTHESES])
+{
+    const float shift_m = 0.33f * object->info.radius_m;
+    const float cosine = 0.9659258f, sine = 0.2588190f;
+    for (int i = 0; i < 27; i++) {
+        out[i] = *guess;
+        out[i].t_m[0] += (float)(i % 3 - 1) * shift_m;
+        out[i].t_m[1] += (float)(i / 3 % 3 - 1) * shift_m;
+        out[i].t_m[2] += (float)(i / 9 - 1) * shift_m;
+    }
+    for (int i = 0; i < 6; i++) {
+        const int a = (i / 2 + 1) % 3, b = (i / 2 + 2) % 3;
+        struct search_candidate *c = &out[27 + i];
+        *c = *guess;
+        for (int k = 0; k < 3; k++) {
+            float p = guess->rotation[3 * a + k], q = guess->rotation[3 * b + k];
+            float s = i % 2 ? sine : -sine;
+            c->rotation[3 * a + k] = cosine * p - s * q;
+            c->rotation[3 * b + k] = s * p + cosine * q;
+        }
+    }
+}
+
 int search_follow(struct search *search, const struct search_object *object,
                   const struct search_image *image, struct search_pose *pose)
 {
     struct search_scene scene;
-    struct search_query query;
-    search_query_default(&query);
-    int err = prepare(search, image, NULL, &scene, NULL);
+    struct search_candidate guess, c[FOLLOW_HYPOTHESES];
+    struct search_pose found = {0};
+    int err = prepare(search, image, object, &scene, NULL);
     if (!err)
         err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
     if (err)
         return err;
-    struct search_candidate c;
-    inward(object, &pose->T_camera_model, &c);
-    search_refine_points(&scene, object, &c);
-    search_refine_drawn(&scene, object, &c, 2, &search->drawings[0]);
-    struct search_pose found = {0};
-    report(object, &c, SEARCH_NO_RIVAL, query.threshold, &found);
+    struct refine_job job = {search, &scene, object, c, SEARCH_POLISHED_ROUNDS};
+    inward(object, &pose->T_camera_model, &guess);
+    c[0] = guess;
+    search_refine_points(&scene, object, &c[0]);
+    if (c[0].score > SEARCH_GIVEN_UP) {
+        search_refine_drawn(&scene, object, &c[0], SEARCH_POLISHED_ROUNDS, &search->drawings[0]);
+        report(object, &c[0], SEARCH_NO_RIVAL, FOLLOW_SURE, &found);
+    }
+    if (!found.accepted) {
+        around(object, &guess, c);
+        parallel_for(search->pool, FOLLOW_HYPOTHESES, refine_points, &job);
+        uint32_t n = keep_distinct(object, c, FOLLOW_HYPOTHESES, 4, 0.17, 0.2f);
+        while (n > 0 && c[n - 1].score <= SEARCH_GIVEN_UP)
+            n--;
+        parallel_for(search->pool, n, refine_drawn, &job);
+        if (keep_distinct(object, c, n, 1, 0.17, 0.2f) == 0)
+            return -ENODATA;
+        report(object, &c[0], SEARCH_NO_RIVAL, FOLLOW_LEAST, &found);
+    }
     if (!found.accepted)
         return -ENODATA;
     *pose = found;

@@ -59,7 +59,7 @@ struct search_query {
     enum search_preset preset;
     uint32_t top;          // answers wanted, 1 .. SEARCH_TOP_MAX; default 1
     uint32_t n_iterations; // simplex iterations of the germann preset; default 15
-    float threshold;       // an answer with less confidence is not `accepted`; default 0.7
+    float threshold;       // an answer with less confidence is not `accepted`; default 0.9
     uint32_t n_coarse; // germann: 0 = fit all views; else the coarse pass picks so many; default 0
 };
 
@@ -163,8 +163,10 @@ __attribute__((warn_unused_result)) int search_run(struct search *search,
                                                    const struct search_query *query,
                                                    struct search_answer *out, char *out_field);
 
-// Follows a pose found before: refines it against a new image. *pose is the guess and the result.
-// Returns as search_run; -ENODATA also when the object is not there any more (*pose unchanged).
+// Follows a pose found before: refines it against a new image. *pose is the guess (extrapolated, best)
+// and the result. When the guess does not lead to the object, poses around it are tried: a third of
+// the object's radius away, 15 degrees turned. Returns as search_run; -ENODATA also when the object
+// is not there any more (*pose unchanged).
 __attribute__((warn_unused_result)) int search_follow(struct search *search,
                                                       const struct search_object *object,
                                                       const struct search_image *image,

@@ -321,7 +321,7 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
          0},
         {"preset", OPTION_PRESET, "NAME", 0, "default, or germann: the paper's search", 0},
         {"top", OPTION_TOP, "K", 0, "Distinct answers wanted (default 1)", 0},
-        {"threshold", OPTION_THRESHOLD, "P", 0, "Confidence of an accepted answer (0.7)", 0},
+        {"threshold", OPTION_THRESHOLD, "P", 0, "Confidence of an accepted answer (0.9)", 0},
         {"region", OPTION_REGION, "U0,V0,U1,V1", 0, "Look only here, pixels", 0},
         {"views", OPTION_VIEWS, "N", 0, "Reference views of a mesh given as file", 0},
         {"backend", OPTION_BACKEND, "NAME", 0, "auto (default), cpu or cuda", 0},

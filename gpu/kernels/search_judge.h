@@ -126,9 +126,9 @@ KERNEL_FN float search_likelihood(enum search_judgement judgement, const struct 
     // clang-format off
     //  area tight free wrong plane contin. ended smooth gate free/m wrong/m ended floor
     const float loose[SEARCH_N_FEATURES] =
-        {2, 9.1f, -35.f, -10.f, -20.f, -3.1f, 2.7f, -22.f, -12.f, -1.9f, 1.6f, 8.1f, -8.4f};
+        {-2.3f, 9.5f, -31.f, -9.6f, -18.f, -2.1f, -1.2f, -20.f, -12.f, 0.4f, 1.1f, 12.1f, -7.4f};
     const float points[SEARCH_N_FEATURES] =
-        {4, 9.1f, -39.f, -7.5f, -28.f, -1.3f, -1.4f, -34.f, -26.f, -0.8f, -2.1f, 7.8f, -10.f};
+        {-2.4f, 12.f, -48.f, -14.f, -60.f, -1.8f, 0.2f, -35.f, -29.f, -5.5f, 1.8f, 7.6f, -12.f};
     const float drawn[SEARCH_N_FEATURES] =
         {5.6f, 8.1f, -23.f, -30.f, -35.f, -8.8f, -5.1f, -13.f, -86.f, 0, 2.1f, 11.1f, -9.9f};
     // clang-format on

@@ -11,14 +11,14 @@ import harness
 from harness import check, check_at_most, messages, requests
 from stair import FOCAL, HEIGHT, WIDTH, depth_image, mesh, write_png
 
-N_FRAMES = 16  # of one round, which ends where it began
+N_FRAMES = 16  # of one round, which ends where it began: up to 23 mm from frame to frame
 N_MESSAGES = 20
 SHIFT_LIMIT_M = 0.003
 QUATERNION = (0.36 * math.sin(0.4), 0.48 * math.sin(0.4), 0.8 * math.sin(0.4), math.cos(0.4))
 
 
 def position(frame):
-    return (0.005 * math.sin(2 * math.pi * frame / N_FRAMES), -0.02, 0.7)
+    return (0.06 * math.sin(2 * math.pi * frame / N_FRAMES), -0.02, 0.7)
 
 
 def write_recording(folder):
