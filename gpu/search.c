@@ -601,6 +601,14 @@ static void around(const struct search_object *object, const struct search_candi
     }
 }
 
+static void follow_to_edges(struct search *search, const struct search_scene *scene,
+                            const struct search_object *object, float threshold,
+                            struct search_candidate *c, struct search_pose *out)
+{
+    search_refine_edges(scene, object, c, SEARCH_POLISHED_ROUNDS, &search->drawings[0]);
+    report(object, c, SEARCH_NO_RIVAL, threshold, out);
+}
+
 int search_follow(struct search *search, const struct search_object *object,
                   const struct search_image *image, struct search_pose *pose)
 {
@@ -612,24 +620,23 @@ int search_follow(struct search *search, const struct search_object *object,
         err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
     if (err)
         return err;
-    struct refine_job job = {search, &scene, object, c, SEARCH_POLISHED_ROUNDS};
+    struct refine_job job = {search, &scene, object, c, SEARCH_DRAWN_ROUNDS};
     inward(object, &pose->T_camera_model, &guess);
     c[0] = guess;
     search_refine_points(&scene, object, &c[0]);
-    if (c[0].score > SEARCH_GIVEN_UP) {
-        search_refine_drawn(&scene, object, &c[0], SEARCH_POLISHED_ROUNDS, &search->drawings[0]);
-        report(object, &c[0], SEARCH_NO_RIVAL, FOLLOW_SURE, &found);
-    }
+    if (c[0].score > SEARCH_GIVEN_UP)
+        follow_to_edges(search, &scene, object, FOLLOW_SURE, &c[0], &found);
     if (!found.accepted) {
+        const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
         around(object, &guess, c);
         parallel_for(search->pool, FOLLOW_HYPOTHESES, refine_points, &job);
-        uint32_t n = keep_distinct(object, c, FOLLOW_HYPOTHESES, 4, 0.17, 0.2f);
+        uint32_t n = keep_distinct(object, &nearness, c, FOLLOW_HYPOTHESES, 4);
         while (n > 0 && c[n - 1].score <= SEARCH_GIVEN_UP)
             n--;
         parallel_for(search->pool, n, refine_drawn, &job);
-        if (keep_distinct(object, c, n, 1, 0.17, 0.2f) == 0)
+        if (keep_distinct(object, &nearness, c, n, 1) == 0)
             return -ENODATA;
-        report(object, &c[0], SEARCH_NO_RIVAL, FOLLOW_LEAST, &found);
+        follow_to_edges(search, &scene, object, FOLLOW_LEAST, &c[0], &found);
     }
     if (!found.accepted)
         return -ENODATA;

@@ -410,6 +410,90 @@ static void judge_drawn(const struct search_scene *scene, const struct search_ob
     search_conclude_drawn(cam, &tally, &outline, radius_m, c);
 }
 
+#define EDGES_MAX 1024
+
+// Edges of the image beside the drawn outline, in reading order.
+static uint32_t find_edges(const struct search_scene *scene, const struct search_drawing *drawing,
+                           float radius_m, const struct search_candidate *c,
+                           struct search_edge *out)
+{
+    static const int du[4] = {1, -1, 0, 0}, dv[4] = {0, 0, 1, -1};
+    const struct search_rectangle *at = &drawing->at;
+    const struct search_camera *cam = &scene->camera;
+    const int width = cam->width, reach = SEARCH_EDGE_REACH_PX;
+    uint32_t n = 0;
+    for (int v = 1; v < at->height - 1; v++)
+        for (int u = 1; u < at->width - 1; u++) {
+            const float *depth = drawing->depth + v * at->width + u;
+            if (!(*depth < INFINITY))
+                continue;
+            for (int k = 0; k < 4 && n < EDGES_MAX; k++) {
+                const int image_u = u + at->u0, image_v = v + at->v0;
+                if (depth[dv[k] * at->width + du[k]] < INFINITY || image_u - reach - 1 < 0 ||
+                    image_u + reach + 1 >= width || image_v - reach - 1 < 0 ||
+                    image_v + reach + 1 >= cam->height)
+                    continue;
+                const float z = -1 / *depth, gate_m = 0.05f * radius_m + 3 * search_sigma(z);
+                int side = -1, step = -reach - 1;
+                // Outwards: onto the surface, then off it.
+                while (step < reach && side != 1) {
+                    step++;
+                    long pixel = (long)(image_v + step * dv[k]) * width + image_u + step * du[k];
+                    side = search_edge_side(scene->normal_z[4 * pixel + 3], z, gate_m);
+                }
+                while (step < reach && side == 1) {
+                    step++;
+                    long pixel = (long)(image_v + step * dv[k]) * width + image_u + step * du[k];
+                    side = search_edge_side(scene->normal_z[4 * pixel + 3], z, gate_m);
+                }
+                if (side != 0)
+                    continue;
+                float ray[3], q[3];
+                search_pixel_ray(cam, image_u, image_v, ray);
+                for (int j = 0; j < 3; j++)
+                    q[j] = ray[j] * z - c->t_m[j];
+                search_turn_back(c->rotation, q, out[n].p);
+                out[n].axis = k / 2;
+                out[n].at_px =
+                    (float)(k < 2 ? image_u + (step - 1) * du[k] : image_v + (step - 1) * dv[k]);
+                n++;
+            }
+        }
+    return n;
+}
+
+void search_refine_edges(const struct search_scene *scene, const struct search_object *object,
+                         struct search_candidate *c, uint32_t n_rounds,
+                         struct search_drawing *drawing)
+{
+    struct model_points points;
+    struct search_edge edges[EDGES_MAX];
+    const float radius_m = object->info.radius_m;
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        uint32_t n_drawn = search_draw_candidate(object, &scene->camera, c, drawing);
+        drawn_points(object, &scene->camera, c, drawing, n_drawn, &points);
+        uint32_t n_edges = find_edges(scene, drawing, radius_m, c, edges);
+        struct search_icp_gates gates = search_drawn_gates(0, radius_m, c->t_m[2]);
+        for (int i = 0; i < SEARCH_DRAWN_STEPS; i++) {
+            int64_t sums[SEARCH_ICP_SUMS];
+            int32_t edge_sums[SEARCH_ICP_SUMS] = {0};
+            icp_sums(scene, &points, &gates, radius_m, c, sums);
+            for (uint32_t k = 0; k < n_edges; k++) {
+                struct search_icp_row row =
+                    search_edge_row(&scene->camera, &edges[k], radius_m, 4 * gates.distance_m, c);
+                row.r *= 4; // in gates of the surface
+                search_icp_add(&row, edge_sums);
+            }
+            for (int k = 0; k < SEARCH_ICP_SUMS; k++)
+                sums[k] += edge_sums[k];
+            if (search_icp_step(sums, radius_m, gates.distance_m, c) < SEARCH_DRAWN_SMALL)
+                break;
+        }
+    }
+    search_draw_candidate(object, &scene->camera, c, drawing);
+    judge_drawn(scene, object, drawing, c);
+}
+
 void search_refine_drawn(const struct search_scene *scene, const struct search_object *object,
                          struct search_candidate *c, uint32_t n_rounds,
                          struct search_drawing *drawing)

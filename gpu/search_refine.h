@@ -37,6 +37,12 @@ void search_refine_drawn(const struct search_scene *scene, const struct search_o
                          struct search_candidate *candidate, uint32_t n_rounds,
                          struct search_drawing *drawing);
 
+// The same with the silhouette drawn to the image's edges: for a pose that is known to be nearly
+// right (an occluder's edge beside the outline would mislead one that is not).
+void search_refine_edges(const struct search_scene *scene, const struct search_object *object,
+                         struct search_candidate *candidate, uint32_t n_rounds,
+                         struct search_drawing *drawing);
+
 __attribute__((warn_unused_result)) int
 search_drawing_create(struct search_drawing *drawing, uint32_t n_vertices, uint32_t n_pixels);
 void search_drawing_destroy(struct search_drawing *drawing);

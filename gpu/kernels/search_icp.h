@@ -109,6 +109,58 @@ KERNEL_FN void search_icp_add(const struct search_icp_row *row, int32_t sums[SEA
     }
 }
 
+// ---- The silhouette
+//
+// Surfaces alone leave a box free to slide along its face. Where the image's surface ends a few
+// pixels beside the drawn outline, along the image's u or v, the model is drawn there.
+
+#define SEARCH_EDGE_REACH_PX 8
+#define SEARCH_EDGE_WEIGHT   0.3f // an edge is known to a pixel, a surface better
+
+struct search_edge {
+    float p[3];   // point of the outline, in the model's frame [m]
+    float at_px;  // where the image has the edge, in u or v
+    int32_t axis; // 0: u, 1: v
+};
+
+// What the scene says at one pixel of the walk across the outline: 1 the model's surface at z,
+// 0 behind it or no echo, -1 something in front.
+KERNEL_FN int search_edge_side(float scene_z, float z, float gate_m)
+{
+    float d = kernel_abs(scene_z) - z;
+    return scene_z == 0.f || d > gate_m ? 0 : d < -gate_m ? -1 : 1;
+}
+
+KERNEL_FN struct search_icp_row search_edge_row(const struct search_camera *cam,
+                                                const struct search_edge *edge, float radius_m,
+                                                float gate_m, const struct search_candidate *c)
+{
+    struct search_icp_row row = {{0}, 0, 0};
+    float arm[3], q[3];
+    search_turn(c->rotation, edge->p, arm);
+    for (int k = 0; k < 3; k++)
+        q[k] = arm[k] + c->t_m[k];
+    const int a = edge->axis;
+    const float f = a == 0 ? cam->fx : cam->fy, centre = a == 0 ? cam->cx : cam->cy;
+    if (!(q[2] > 0.05f))
+        return row;
+    const float off_px = edge->at_px - (f * q[a] / q[2] + centre);
+    const float share = off_px / (SEARCH_EDGE_REACH_PX + 2);
+    const float r = off_px * q[2] / f / gate_m;
+    if (!(share * share < 1) || !(r * r < 1))
+        return row;
+    const float n[3] = {a == 0 ? 1.f : 0.f, a == 0 ? 0.f : 1.f, -q[a] / q[2]};
+    row.j[0] = n[0];
+    row.j[1] = n[1];
+    row.j[2] = n[2];
+    row.j[3] = (arm[1] * n[2] - arm[2] * n[1]) / radius_m;
+    row.j[4] = (arm[2] * n[0] - arm[0] * n[2]) / radius_m;
+    row.j[5] = (arm[0] * n[1] - arm[1] * n[0]) / radius_m;
+    row.r = r;
+    row.w = SEARCH_EDGE_WEIGHT * (1 - share * share) * (1 - share * share);
+    return row;
+}
+
 // Solves h x = g for a symmetric positive definite 6x6 (upper triangle given). Returns false when
 // it is not.
 KERNEL_FN bool search_solve6(float h[6][6], const float g[6], float x[6])

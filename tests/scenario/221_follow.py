@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An object that SearchPose has found is followed from frame to frame while it moves to and fro, on
-the topic `object`; it is let go on request. All by posectl."""
+"""An object that SearchPose has found is followed from frame to frame while it moves briskly to and
+fro, on the topic `object`; where it is out of sight that is said, and it is found again; it is let
+go on request. All by posectl."""
 import math
 import os
 import subprocess
@@ -12,7 +13,8 @@ from harness import check, check_at_most, messages, requests
 from stair import FOCAL, HEIGHT, WIDTH, depth_image, mesh, write_png
 
 N_FRAMES = 16  # of one round, which ends where it began: up to 23 mm from frame to frame
-N_MESSAGES = 20
+GONE = (9, 10)  # frames of a round that show only the background
+N_MESSAGES = 24
 SHIFT_LIMIT_M = 0.003
 QUATERNION = (0.36 * math.sin(0.4), 0.48 * math.sin(0.4), 0.8 * math.sin(0.4), math.cos(0.4))
 
@@ -25,7 +27,8 @@ def write_recording(folder):
     os.makedirs(folder + "/depth")
     with open(folder + "/depth.txt", "w", encoding="ascii") as index:
         for frame in range(N_FRAMES):
-            write_png(f"{folder}/depth/{frame}.png", depth_image(QUATERNION, position(frame)))
+            where = (0, 0, 1000) if frame in GONE else position(frame)
+            write_png(f"{folder}/depth/{frame}.png", depth_image(QUATERNION, where))
             index.write(f"{frame / 30:.6f} depth/{frame}.png\n")
     with open(folder + "/calibration.txt", "w", encoding="ascii") as file:
         file.write(f"{FOCAL} {FOCAL} {WIDTH / 2} {HEIGHT / 2}\n")
@@ -63,6 +66,8 @@ def scenario():
     for _ in range(N_MESSAGES):
         found = messages.ObjectPose.FromString(stream.recv_multipart()[1])
         check(found.object == "stair" and found.seq > 0, f"{found}")
+        if found.seq % N_FRAMES in GONE:
+            check(found.lost, f"frame {found.seq}: there is no object")
         if found.lost:
             continue
         n_seen += 1
@@ -70,7 +75,7 @@ def scenario():
         p = found.pose.position
         shift = math.dist((p.x, p.y, p.z), position(found.seq % N_FRAMES))
         check_at_most(shift, SHIFT_LIMIT_M, f"frame {found.seq}: distance [m]")
-    check(n_seen >= N_MESSAGES * 3 // 4, f"seen in {n_seen} of {N_MESSAGES} messages")
+    check(n_seen >= N_MESSAGES * 2 // 3, f"seen in {n_seen} of {N_MESSAGES} messages")
     reply = daemon.request(_timeout_s=60, stop_tracking=requests.StopTracking())
     check(reply.code == requests.OK, f"{reply}")
     while stream.poll(1500):
