@@ -68,7 +68,8 @@ struct config {
 
     struct {
         char folder[CONFIG_TEXT_MAX]; // empty = objects are forgotten at the end
-        uint32_t max_triangles;
+        uint32_t max_triangles;       // of an object; its vertices, too
+        uint32_t max_views;           // of all objects together
     } search;
 
     struct {

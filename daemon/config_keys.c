@@ -194,6 +194,9 @@ static const struct key keys[] = {
      "Folder where objects and their reference views are kept; empty = until the daemon ends."},
     {"search", "max_triangles", KEY_UINT, AT(search.max_triangles), 1, 10000000, NULL, false,
      "Triangles, and vertices, that an object may have."},
+    {"search", "max_views", KEY_UINT, AT(search.max_views), 64, 1 << 24, NULL, false,
+     "Reference views that all objects together may have (10 kB each; an object has 8192 unless\n"
+     "the request says otherwise)."},
 
     {"recorder", "folder", KEY_TEXT, AT(recorder.folder), 0, 0, NULL, false,
      "Folder of recordings; empty = none can be made."},
@@ -241,7 +244,7 @@ void config_default(struct config *out)
                      .keep_frames = 30,
                      .max_points = 200000,
                      .upload_max_bytes = 64 << 20},
-        .search = {.max_triangles = 2000000},
+        .search = {.max_triangles = 2000000, .max_views = 65536},
         .recorder = {.format = "tum", .queue_frames = 30},
         .log = {.level = LOG_LEVEL_INFO, .format = CONFIG_LOG_AUTO, .rate_hz = 50},
     };

@@ -79,8 +79,8 @@ void handlers_event(struct handlers *handlers, posed_Event_Kind kind, const char
 struct log_sink handlers_log(struct handlers *handlers);
 
 // Copies the depth of a kept frame (frames.h): *seq, or with has_seq false the newest, whose number
-// it sets. A frame whose pose was published this very moment is waited for. Returns 0 or -ENOENT.
-// Not in HANDLERS_NOW.
+// it sets. A frame whose pose was published this very moment is waited for; afterwards the board
+// knows its pose. Returns 0 or -ENOENT. Not in HANDLERS_NOW.
 __attribute__((warn_unused_result)) int handlers_kept_frame(const struct handlers *handlers,
                                                             bool has_seq, uint64_t *seq,
                                                             uint16_t *out_depth,

@@ -6,20 +6,29 @@
 #include "daemon/backproject.h"
 #include "daemon/handlers.h"
 
-int handlers_kept_frame(const struct handlers *handlers, bool has_seq, uint64_t *seq,
-                        uint16_t *out_depth, struct depth_frame *out)
+// The loop publishes a frame's pose, then keeps its depth, then tells the board: what is under way
+// is waited for.
+static void await_board(const struct board *board, uint64_t seq)
 {
     const struct timespec pause = {0, 1000000};
     uint64_t oldest, next;
-    if (!has_seq)
-        return frames_get_newest(handlers->frames, out_depth, out, seq);
-    // The loop publishes a frame's pose, then keeps its depth, then tells the board.
-    board_range(handlers->board, &oldest, &next);
-    for (int i = 0; i < 50 && *seq == next; i++) {
+    board_range(board, &oldest, &next);
+    for (int i = 0; i < 50 && seq == next; i++) {
         nanosleep(&pause, NULL);
-        board_range(handlers->board, &oldest, &next);
+        board_range(board, &oldest, &next);
     }
-    return frames_get(handlers->frames, *seq, out_depth, out);
+}
+
+int handlers_kept_frame(const struct handlers *handlers, bool has_seq, uint64_t *seq,
+                        uint16_t *out_depth, struct depth_frame *out)
+{
+    if (has_seq)
+        await_board(handlers->board, *seq);
+    int error = has_seq ? frames_get(handlers->frames, *seq, out_depth, out)
+                        : frames_get_newest(handlers->frames, out_depth, out, seq);
+    if (!error && !has_seq)
+        await_board(handlers->board, *seq);
+    return error;
 }
 
 // Copies the frame to *out_depth, to be freed by the caller. False: the reply says why.

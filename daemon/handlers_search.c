@@ -96,6 +96,23 @@ static void fail_add(posed_Reply *reply, int error, bool late)
     }
 }
 
+// Views are what takes the memory: a client asks for any number of them.
+static bool has_room(const struct handlers *handlers, uint32_t n_views, posed_Reply *reply)
+{
+    const uint32_t max = handlers->config->search.max_views;
+    struct search_object_info info;
+    size_t n_all = n_views;
+    for (size_t i = 0; i < objects_count(handlers->objects); i++) {
+        search_object_describe(objects_get(handlers->objects, i), &info);
+        n_all += info.n_views;
+    }
+    if (n_all > max)
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, "add_object.n_views",
+                      "all objects together would have %zu views, search.max_views = %u", n_all,
+                      max);
+    return n_all <= max;
+}
+
 // Both arrays as they stand in the message, copied to where they are aligned.
 static void add_object(struct handlers *handlers, const struct handlers_call *call)
 {
@@ -123,6 +140,11 @@ static void add_object(struct handlers *handlers, const struct handlers_call *ca
                       "1 to %zu elements of 12 bytes are wanted (search.max_triangles)", max);
         return;
     }
+    search_object_settings_default(&settings);
+    if (request->n_views)
+        settings.n_views = request->n_views;
+    if (!has_room(handlers, settings.n_views, call->reply))
+        return;
     void *copy = malloc(n_vertices + n_triangles);
     if (!copy) {
         fail_add(call->reply, -ENOMEM, false);
@@ -134,9 +156,6 @@ static void add_object(struct handlers *handlers, const struct handlers_call *ca
                                      .triangles = (uint32_t *)copy + n_vertices / 4,
                                      .n_vertices = n_vertices / 12,
                                      .n_triangles = n_triangles / 12};
-    search_object_settings_default(&settings);
-    if (request->n_views)
-        settings.n_views = request->n_views;
     settings.choice = request->greedy ? SEARCH_CHOICE_GREEDY : SEARCH_CHOICE_EVEN;
     settings.progress = tell_progress;
     settings.user = &progress;

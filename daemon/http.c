@@ -88,12 +88,13 @@ static struct answer get_status(const struct http *http)
     char session[24];
     board_status(http->board, &s);
     snprintf(session, sizeof session, "%016llx", (unsigned long long)s.session);
-    json_t *out = json_pack(
-        "{s:s, s:s, s:f, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s, s:f, s:s}", "session", session,
-        "version", s.version, "uptime_s", s.uptime_s, "state", wire_state_name(s.state), "reason",
-        s.reason_text, "source", s.source, "source_description", s.source_description, "live",
-        s.live, "paused", s.paused, "backend", s.backend, "reference",
-        references[(unsigned)s.reference % 3], "rate_hz", s.rate_hz, "recording", s.recording);
+    json_t *out =
+        json_pack("{s:s, s:s, s:f, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s, s:f, s:s?}", "session",
+                  session, "version", s.version, "uptime_s", s.uptime_s, "state",
+                  wire_state_name(s.state), "reason", s.reason_text, "source", s.source,
+                  "source_description", s.source_description, "live", s.live, "paused", s.paused,
+                  "backend", s.backend, "reference", references[(unsigned)s.reference % 3],
+                  "rate_hz", s.rate_hz, "recording", s.recording[0] ? s.recording : NULL);
     json_t *counts = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
         COUNT(captured_frames), COUNT(tracked_frames), COUNT(degraded_frames), COUNT(lost_frames),

@@ -238,6 +238,8 @@ static int create_requests(struct daemon *daemon)
     const struct intrinsics *camera = &capture_info(daemon->capture)->camera;
     int error = frames_create(&daemon->frames, daemon->config.requests.keep_frames,
                               camera->width_px, camera->height_px);
+    if (error)
+        log_to(&daemon->sink, LOG_LEVEL_ERROR, "out of memory (requests.keep_frames)");
     const struct handlers handlers = {
         .board = daemon->board,
         .config = &daemon->config,

@@ -38,7 +38,7 @@ static void wait_idly(struct worker *worker)
         return;
     }
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += IDLE_NS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
@@ -84,7 +84,11 @@ int worker_create(struct worker **out, size_t n_queue, bool background,
     worker->background = background;
     worker->jobs = calloc(n_queue, sizeof *worker->jobs);
     pthread_mutex_init(&worker->mutex, NULL);
-    pthread_cond_init(&worker->changed, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&worker->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
     int error = -ENOMEM;
     if (worker->jobs)
         error = -pthread_create(&worker->thread, NULL, run_jobs, worker);

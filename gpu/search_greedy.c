@@ -13,6 +13,9 @@
 #define SIDE   (SEARCH_MAP_PX / THIN)
 #define PIXELS (SIDE * SIDE)
 
+// A comparison takes about a microsecond: whoever gives the build up waits some milliseconds.
+#define COMPARED_IN_A_ROW 8192
+
 // A candidate, thinned.
 struct candidate {
     uint32_t pairs[PIXELS];
@@ -56,24 +59,39 @@ static float error_between(const struct candidate *input, const struct candidate
     return search_error_value(&sums, kept->n_cover ? kept->n_cover : 1);
 }
 
-// One round: indices of kept candidates, at most n + 1 of them.
-static uint32_t choose(const struct candidate *all, uint32_t n_all, float threshold, uint32_t n,
-                       uint32_t *out)
+static int given_up(const struct search_object_settings *settings)
 {
-    uint32_t n_kept = 0;
-    for (uint32_t i = 0; i < n_all && n_kept <= n; i++) {
+    return settings->progress && settings->progress(settings->user, 0, settings->n_views)
+               ? -ECANCELED
+               : 0;
+}
+
+// One round: indices of kept candidates, at most n_views + 1 of them. Returns 0 or -ECANCELED.
+static int choose(const struct candidate *all, uint32_t n_all, float threshold,
+                  const struct search_object_settings *settings, uint32_t *out, uint32_t *out_n)
+{
+    uint32_t n_kept = 0, n_compared = COMPARED_IN_A_ROW;
+    for (uint32_t i = 0; i < n_all && n_kept <= settings->n_views; i++) {
         bool known = false;
         // Backwards: the spiral's neighbours were kept last.
-        for (uint32_t k = n_kept; k-- > 0 && !known;)
+        for (uint32_t k = n_kept; k-- > 0 && !known; n_compared++)
             known = error_between(&all[i], &all[out[k]]) < threshold;
         if (!known)
             out[n_kept++] = i;
+        if (n_compared < COMPARED_IN_A_ROW)
+            continue;
+        n_compared = 0;
+        int err = given_up(settings);
+        if (err)
+            return err;
     }
-    return n_kept;
+    *out_n = n_kept;
+    return 0;
 }
 
 static int draw_candidates(struct search *search, const struct search_object *object,
-                           uint32_t n_all, struct candidate *out)
+                           const struct search_object_settings *settings, uint32_t n_all,
+                           struct candidate *out)
 {
     struct search_map *maps = malloc(BATCH * sizeof *maps);
     float *rotations = malloc(BATCH * 9 * sizeof *rotations);
@@ -85,6 +103,8 @@ static int draw_candidates(struct search *search, const struct search_object *ob
         err = search->ops->maps(search->device, object, rotations, n, maps);
         for (uint32_t i = 0; i < n && !err; i++)
             thin(&maps[i], &out[from + i]);
+        if (!err)
+            err = given_up(settings);
     }
     free(maps);
     free(rotations);
@@ -97,13 +117,9 @@ int search_choose_greedy(struct search *search, const struct search_object *obje
     uint32_t n = settings->n_views, n_all = 2 * n, n_kept = n + 1;
     struct candidate *all = malloc(n_all * sizeof *all);
     uint32_t *kept = malloc((n + 1) * sizeof *kept);
-    int err = all && kept ? draw_candidates(search, object, n_all, all) : -ENOMEM;
-    for (float threshold = 1; !err && n_kept > n; threshold *= 1.15f) {
-        if (settings->progress && settings->progress(settings->user, 0, n))
-            err = -ECANCELED;
-        else
-            n_kept = choose(all, n_all, threshold, n, kept);
-    }
+    int err = all && kept ? draw_candidates(search, object, settings, n_all, all) : -ENOMEM;
+    for (float threshold = 1; !err && n_kept > n; threshold *= 1.15f)
+        err = choose(all, n_all, threshold, settings, kept, &n_kept);
     for (uint32_t i = 0; i < n && !err; i++) {
         if (i < n_kept)
             search_rotation(kept[i], n_all, out_rotations + 9 * (size_t)i);

@@ -28,8 +28,8 @@ __attribute__((warn_unused_result)) int trajectory_write(FILE *file, enum trajec
 // Reads a TUM file. Lines out of order are sorted, equal times keep the first (a warning counts
 // them); CRLF is accepted. A line with too few fields, NaN, infinity, a zero quaternion, a NUL byte
 // or more than 4095 bytes is an error that names file and line. Returns 0 and a trajectory to free
-// with trajectory_free, or
-// -ENOENT, -EINVAL, -EIO, -ENOMEM with *out empty and the reason in the log.
+// with trajectory_free, or -ENOENT, -EINVAL, -EIO, -ENOMEM with *out empty and the reason in the
+// log.
 __attribute__((warn_unused_result)) int
 trajectory_read_tum(const char *path, const struct log_sink *log, struct trajectory *out);
 

@@ -46,8 +46,8 @@ error_t posectl_option(int key, char *arg, struct argp_state *state);
 // posectl_common as children. Wrong usage exits POSECTL_USAGE.
 void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char **argv);
 
-// For options: the index of `value` among `names` (ended by NULL), and a number in a range. Anything
-// else ends the program with what is wanted.
+// For options: the index of `value` among `names` (ended by NULL), and a number in a range.
+// Anything else ends the program with what is wanted.
 int posectl_choose(struct argp_state *state, const char *option, const char *value,
                    const char *const *names);
 double posectl_number(struct argp_state *state, const char *option, const char *value, double low,

@@ -79,8 +79,8 @@ struct cuda_device {
 };
 
 // Two ways to run the operations: one cooperative kernel (frame.cu), many small ones (plain.cu).
-// `depth` NULL: align only. `align` NULL: prepare only. Both: nothing. `depth` is pinned and 16-byte
-// aligned.
+// `depth` NULL: align only. `align` NULL: prepare only. Both: nothing. `depth` is pinned and
+// 16-byte aligned.
 struct cuda_path {
     const char *name;
     int (*open)(struct cuda_device *device);

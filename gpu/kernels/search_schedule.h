@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many hypotheses each stage of the default search hands on to the next: the same on both twins.
+// How many hypotheses each stage of the default search hands on to the next: the same on both
+// twins.
 //
 //   scan      the best views at each start point, so many of them that SEARCH_HITS_MAX are reached:
 //             the right one is among the first five of its start, but with an occluder in front it

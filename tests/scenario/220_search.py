@@ -3,6 +3,7 @@
 and by name; bad input is named; a new daemon knows the objects of its folder."""
 import math
 import struct
+import time
 
 import zmq
 
@@ -11,6 +12,7 @@ from harness import MAGIC, check, check_at_most, requests
 from stair import FOCAL, HEIGHT, WIDTH, depth_image, mesh
 
 N_VIEWS = 2048
+N_MOST = 65536  # search.max_views
 ROTATION_LIMIT_DEG = 5
 TRANSLATION_LIMIT_M = 0.010
 
@@ -23,7 +25,8 @@ def image(data):
 def add(daemon, name, vertices, triangles, **more):
     return daemon.request(_timeout_s=200, deadline_ms=190000, add_object=requests.AddObject(
         name=name, vertices=b"".join(struct.pack("<3f", *v) for v in vertices),
-        triangles=b"".join(struct.pack("<3I", *t) for t in triangles), n_views=N_VIEWS, **more))
+        triangles=b"".join(struct.pack("<3I", *t) for t in triangles),
+        **{"n_views": N_VIEWS, **more}))
 
 
 def search(daemon, **what):
@@ -50,6 +53,10 @@ def check_bad_input(daemon, data, vertices, triangles):
                          (add(daemon, "x", vertices, [(100, 200, 300)]), "add_object")):
         check(reply.code == requests.INVALID_ARGUMENT and reply.field == field, f"{field}: {reply}")
     check(add(daemon, "stair", vertices, triangles).code == requests.ALREADY_EXISTS, "twice")
+    for n_views in (N_MOST - N_VIEWS + 1, 2**32 - 1):
+        reply = add(daemon, "many", vertices, triangles, n_views=n_views)
+        check(reply.code == requests.RESOURCE_EXHAUSTED and reply.field == "add_object.n_views",
+              f"{n_views} views: {reply}")
     reply = search(daemon, objects=["nobody"], image=image(data))
     check(reply.code == requests.NOT_FOUND and reply.field == "search_pose.objects", f"{reply}")
     reply = search(daemon, image=image(data[:-2]))
@@ -69,16 +76,18 @@ def check_bad_input(daemon, data, vertices, triangles):
 
 
 def check_cancel(daemon, vertices, triangles):
-    """Drawing very many views is given up when the client says so."""
+    """Drawing very many views, or choosing among them, is given up when the client says so."""
     client = daemon.socket(zmq.DEALER, "req")
     request = requests.Request(id=3, deadline_ms=190000, add_object=requests.AddObject(
         name="long", vertices=b"".join(struct.pack("<3f", *v) for v in vertices),
-        triangles=b"".join(struct.pack("<3I", *t) for t in triangles), n_views=200000))
+        triangles=b"".join(struct.pack("<3I", *t) for t in triangles), n_views=N_MOST - N_VIEWS,
+        greedy=True))
     client.send(MAGIC + request.SerializeToString())
+    time.sleep(1)  # views are compared by now: all pairs would take an hour
     client.send(MAGIC + requests.Request(id=4, cancel=requests.Cancel(id=3)).SerializeToString())
     codes = {}
     for _ in range(2):
-        check(client.poll(100000), "the reply of the cancelled request")
+        check(client.poll(20000), "the reply of the cancelled request")
         reply = requests.Reply.FromString(client.recv()[len(MAGIC):])
         codes[reply.id] = reply.code
     check(codes == {3: requests.CANCELLED, 4: requests.OK}, f"{codes}")

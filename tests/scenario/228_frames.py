@@ -87,6 +87,9 @@ def check_refusals(daemon):
           f"too many points: {reply.code} {reply.message}")
     cloud = few.request(get_cloud=requests.GetCloud()).get_cloud
     check(0 < cloud.n_points <= 5000 and cloud.stride > 2, f"{cloud.n_points} points")
+    for _ in range(20):  # also of a frame that is just being published
+        cloud = few.request(get_cloud=requests.GetCloud()).get_cloud
+        check(cloud.HasField("pose"), f"frame {cloud.seq} has no pose")
     few.stop()
     none = harness.Daemon("synth:room", "--loop", "--set", "requests.keep_frames=0", speed=1)
     none.wait_for(lambda: none.poses, "a pose")

@@ -97,6 +97,7 @@ def scenario():
     said = subprocess.run([harness.BINARY + "/bin/posectl", "status", "-o", "json", "-e",
                            daemon.folder], capture_output=True, text=True, timeout=60).stdout
     check(set(json.loads(said)) - {"time_s"} == set(status), "the keys of posectl")
+    check(json.loads(said)["recording"] is status["recording"] is None, "no recording")
 
     metrics = read_metrics(port)
     check(metrics["posed_captured_frames_total"] == expected.captured_frames, f"{metrics}")

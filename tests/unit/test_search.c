@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -137,6 +138,47 @@ static void a_build_can_be_abandoned(void **unused)
     assert_int_equal(search_object_create(search, &mesh, &settings, &object), -ECANCELED);
     assert_null(object);
     assert_int_equal(n_calls, 1);
+}
+
+struct patience {
+    int n_calls;
+    double last_s, longest_s; // processor time: others may have the processor meanwhile
+};
+
+static double thread_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int stop_in_the_choice(void *user, uint32_t n_done, uint32_t n_views)
+{
+    struct patience *patience = user;
+    double now_s = thread_s();
+    (void)n_done;
+    (void)n_views;
+    patience->longest_s = fmax(patience->longest_s, now_s - patience->last_s);
+    patience->last_s = now_s;
+    return ++patience->n_calls == 40;
+}
+
+// 2048 candidates are drawn in 8 batches; to compare all of them once takes half a second.
+static void a_greedy_build_is_soon_abandoned(void **unused)
+{
+    (void)unused;
+    struct patience patience = {.last_s = thread_s()};
+    struct search_mesh mesh = {duck_mesh.vertices_m, duck_mesh.triangles, duck_mesh.n_vertices,
+                               duck_mesh.n_triangles};
+    struct search_object_settings settings = {.n_views = 1024,
+                                              .choice = SEARCH_CHOICE_GREEDY,
+                                              .progress = stop_in_the_choice,
+                                              .user = &patience};
+    struct search_object *object;
+    assert_int_equal(search_object_create(search, &mesh, &settings, &object), -ECANCELED);
+    assert_null(object);
+    assert_int_equal(patience.n_calls, 40);
+    assert_true(patience.longest_s < 0.2);
 }
 
 static void request_is_refused(const struct search_image *image, const struct search_query *query,
@@ -407,6 +449,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_meshes_are_refused),
         cmocka_unit_test(a_build_can_be_abandoned),
+        cmocka_unit_test(a_greedy_build_is_soon_abandoned),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(odd_images_are_survived),
         cmocka_unit_test(symmetries_are_recognised),
