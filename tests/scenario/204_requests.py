@@ -10,14 +10,14 @@ def check_keyframe():
     """A camera that stands still keeps its keyframe, unless it is told to take another."""
     daemon = harness.Daemon("synth:room-still,noise=off", "--loop", "--reference", "keyframe",
                             speed=1)
-    daemon.wait_for(lambda: len(daemon.poses) > 10, "ten poses")
+    daemon.step(10)
     tracked = [p for p in daemon.poses if harness.state_name(p) == "TRACKING"]
     check(len({p.reference_seq for p in tracked}) == 1, f"{[p.reference_seq for p in tracked]}")
     reply = daemon.request(set_keyframe=requests.SetKeyframe())
     check(reply.code == requests.OK, f"SetKeyframe: {reply.message}")
     seq = reply.set_keyframe.seq
     check(seq > tracked[0].reference_seq, f"SetKeyframe: {seq}")
-    daemon.wait_for(lambda: len(daemon.poses) > seq + 5, "frames after it")
+    daemon.step(5)
     used = {p.reference_seq for p in daemon.poses[seq + 1:] if harness.state_name(p) == "TRACKING"}
     check(used == {seq}, f"keyframe {seq}, but aligned to {used}")
     check(any(e.kind == messages.Event.KEYFRAME and "request" in e.message for e in daemon.events),

@@ -23,7 +23,8 @@ def check_running(daemon):
         status = json.loads(ctl(0, "status", *where, "-o", "json").stdout)
         if status["state"] == "TRACKING":
             break
-    assert status["state"] == "TRACKING" and status["captured_frames"] > 0, status
+    # A busy machine drops frames: their pose is a prediction.
+    assert status["state"] in ("TRACKING", "DEGRADED") and status["captured_frames"] > 0, status
     # The same by the socket's own address.
     ctl(0, "status", "--endpoint", daemon.address("req"))
 

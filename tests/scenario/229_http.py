@@ -77,9 +77,9 @@ def check_refusals(port):
 def scenario():
     port = free_port()
     daemon = harness.Daemon("synth:room", "--loop", "--set", f"http.port={port}", speed=1)
-    daemon.wait_for(lambda: len(daemon.poses) > 35, "poses")
+    daemon.step(35)
+    daemon.wait_for(lambda: ask(port, "/readyz")[0].status == 200, "ready", timeout_s=20)
     check(ask(port, "/healthz")[1] == "ok\n" and ask(port, "/readyz")[1] == "ok\n", "well")
-    daemon.request(replay=requests.Replay(action=requests.Replay.PAUSE))
 
     pose = json.loads(ask(port, "/v1/pose")[1])
     last = daemon.poses[-1]

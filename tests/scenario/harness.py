@@ -165,6 +165,14 @@ class Daemon:
         finally:
             socket.close()
 
+    def step(self, n_frames):
+        """Pauses the recording after so many more frames, none of which is late, however slow the
+        machine is."""
+        reply = self.request(replay=requests.Replay(action=requests.Replay.STEP, frames=n_frames))
+        check(reply.code == requests.OK, f"Replay: {reply.message}")
+        end = reply.replay.next_seq + n_frames
+        self.wait_for(lambda: len(self.poses) >= end, f"{n_frames} steps")
+
     def resident_bytes(self):
         with open(f"/proc/{self.process.pid}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
