@@ -168,8 +168,8 @@ static int cuda_open(struct gpu **out, const struct gpu_settings *settings)
     if (rc == 0)
         rc = CUDA_TRY(device, cudaDeviceGetStreamPriorityRange(&least, &greatest));
     if (rc == 0)
-        rc = CUDA_TRY(device, cudaStreamCreateWithPriority(&device->stream, cudaStreamNonBlocking,
-                                                           greatest));
+        rc = CUDA_TRY(
+            device, cudaStreamCreateWithPriority(&device->stream, cudaStreamNonBlocking, greatest));
 
     if (rc == 0)
         rc = CUDA_TRY(device, cudaHostAlloc((void **)&device->staging, device->raw_bytes,

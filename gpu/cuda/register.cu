@@ -1034,7 +1034,15 @@ static void cuda_describe(const void *device, char *out, size_t size)
     snprintf(out, size, "%s", ((const struct register_cuda *)device)->name);
 }
 
+static size_t cuda_memory_bytes(const void *device)
+{
+    const struct register_cuda *cuda = (const struct register_cuda *)device;
+    return cuda->points[0].bytes + cuda->points[1].bytes + cuda->normals[0].bytes +
+           cuda->normals[1].bytes + cuda->staging.bytes + cuda->scratch.bytes + cuda->runs.bytes +
+           cuda->grid.bytes;
+}
+
 extern "C" const struct register_ops register_cuda_ops = {
-    GPU_BACKEND_CUDA,      cuda_open, cuda_close, cuda_describe, cuda_load, cuda_anneal,
-    register_cuda_nearest,
+    GPU_BACKEND_CUDA,      cuda_open,         cuda_close, cuda_describe, cuda_load, cuda_anneal,
+    register_cuda_nearest, cuda_memory_bytes,
 };
