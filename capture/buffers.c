@@ -52,11 +52,20 @@ void buffers_written(struct buffers *buffers, const uint16_t *pixels)
         written(pixels, buffers->frame_bytes);
 }
 
+void buffers_tell(struct buffers *buffers, sem_t *wake, enum buffers_writing writing)
+{
+    if (!atomic_load(&buffers->polls))
+        return;
+    atomic_store(&buffers->writing, writing);
+    sem_post(wake);
+}
+
 void buffers_set_hooks(struct buffers *buffers, const struct capture_hooks *hooks)
 {
     buffers->hooks = hooks ? *hooks : (struct capture_hooks){0};
     atomic_store(&buffers->written, buffers->hooks.written);
     atomic_store(&buffers->polls, buffers->hooks.soon != NULL);
+    atomic_store(&buffers->writing, BUFFERS_IDLE);
 }
 
 static bool has_passed(int64_t until_ns)

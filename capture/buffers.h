@@ -25,8 +25,12 @@ struct buffers {
     size_t n_free;
     struct capture_hooks hooks;
     void (*_Atomic written)(const void *pixels, size_t bytes);
-    atomic_bool polls; // the reader wants to know of a frame that is begun
+    atomic_bool polls;  // the reader wants to know of `writing`
+    atomic_int writing; // enum buffers_writing
 };
+
+// How far the frame is that the writer has in hand; the writer says so and posts `wake`.
+enum buffers_writing { BUFFERS_IDLE, BUFFERS_BEGUN, BUFFERS_ENDING };
 
 // Memory for n frames, 1..BUFFERS_MAX, all of them free. Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int buffers_create(struct buffers *out, size_t n,
@@ -39,6 +43,9 @@ void buffers_give(struct buffers *buffers, uint16_t *pixels); // accepts NULL
 
 // For the thread that writes the frames, when it has completed one; without the owner's lock.
 void buffers_written(struct buffers *buffers, const uint16_t *pixels);
+
+// The writer, without the owner's lock: the frame that the reader waits for is that far.
+void buffers_tell(struct buffers *buffers, sem_t *wake, enum buffers_writing writing);
 
 void buffers_set_hooks(struct buffers *buffers, const struct capture_hooks *hooks);
 

@@ -141,13 +141,16 @@ struct capture_hooks {
     // capture_read returns it, to push it out of the processor's caches. A function without state:
     // one call may still be under way when the hooks are changed. NULL = none.
     void (*written)(const void *pixels, size_t bytes);
-    // Called within capture_read, once for a frame that has begun to be written or is due in
-    // CAPTURE_SOON_NS; from then on the read polls for it instead of sleeping. Whoever slept until
-    // the frame is there starts late and with cold caches (50 and 15 us measured). NULL = none.
+    // Called within capture_read, once for a frame that is complete but for `written`, or waits and
+    // is due in CAPTURE_WAKE_NS; not when all that is over before the reader looks. With it the
+    // read polls instead of sleeping as soon as the frame is begun, or due in CAPTURE_SOON_NS:
+    // whoever slept until the frame is there starts late, and with cold caches (15 us of an H200's
+    // 86). NULL = none.
     void (*soon)(void *user);
     void *user;
 };
 #define CAPTURE_SOON_NS 300000
+#define CAPTURE_WAKE_NS 60000
 
 // From now on these are called; NULL (at open): none, and nothing is paid. Frames that wait already
 // are not told of. For the thread that reads.

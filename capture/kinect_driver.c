@@ -49,7 +49,6 @@ struct kinect {
     bool tried;    // a first session has opened its camera or failed to
     bool fixed;    // capture_info has told the parameters: they stay
     bool streamed; // the present session has delivered a frame
-    bool writing;  // a frame is being converted
 
     double zero_plane[4];
     struct disparity_table table;
@@ -70,12 +69,11 @@ static int64_t mono_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-// Takes a buffer for the frame that is now written, NULL when the reader is that far behind.
+// Takes a buffer for the next frame, NULL when the reader is that far behind.
 static uint16_t *take_buffer(struct kinect *kinect)
 {
     pthread_mutex_lock(&kinect->lock);
     uint16_t *buffer = buffers_take(&kinect->buffers);
-    kinect->writing = true;
     pthread_mutex_unlock(&kinect->lock);
     return buffer;
 }
@@ -92,11 +90,11 @@ static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_los
                             &frame.device_ticks, &frame.image.time_ns))
         return; // the same frame again
     uint16_t *pixels = take_buffer(kinect);
-    if (atomic_load(&kinect->buffers.polls))
-        sem_post(&kinect->wake);
+    buffers_tell(&kinect->buffers, &kinect->wake, BUFFERS_BEGUN);
     if (pixels) { // fakenect's images begin at odd addresses
         memcpy(pixels, raw, sizeof(uint16_t) * W * H);
         disparity_to_mm(&kinect->table, pixels, (size_t)W * H, pixels);
+        buffers_tell(&kinect->buffers, &kinect->wake, BUFFERS_ENDING);
         buffers_written(&kinect->buffers, pixels);
     }
     pthread_mutex_lock(&kinect->lock);
@@ -104,7 +102,7 @@ static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_los
     memcpy(frame.gravity_m_s2, kinect->gravity_m_s2, sizeof frame.gravity_m_s2);
     frame.index = kinect->n_frames++;
     kinect->streamed = true;
-    kinect->writing = false;
+    atomic_store(&kinect->buffers.writing, BUFFERS_IDLE);
     if (kinect->n_in - kinect->n_out < N_WAITING)
         kinect->waiting[kinect->n_in++ % N_WAITING] = (struct waiting){frame, pixels};
     else
@@ -371,17 +369,17 @@ static int kinect_wait(void *state, int timeout_ms, struct capture_frame *out_fr
             return -EINTR;
         pthread_mutex_lock(&kinect->lock);
         bool got = take_frame(kinect, out_frame);
-        bool soon = kinect->writing && hooks->soon;
+        enum buffers_writing near = atomic_load(&kinect->buffers.writing);
         pthread_mutex_unlock(&kinect->lock);
         if (got)
             return 0;
         if (mono_ns() >= deadline_ns)
             return -EAGAIN;
-        if (soon && !told)
+        if (near == BUFFERS_ENDING && !told && hooks->soon)
             hooks->soon(hooks->user);
         else
-            buffers_wait(&kinect->wake, deadline_ns, soon);
-        told = soon;
+            buffers_wait(&kinect->wake, deadline_ns, near != BUFFERS_IDLE);
+        told = near == BUFFERS_ENDING;
     }
 }
 

@@ -60,7 +60,6 @@ struct replay {
     uint64_t generation;         // +1 whenever the ring is cut: what is being decoded is old
     bool paused;
     uint64_t n_steps; // to be handed out although paused
-    bool decoding;    // frame n_decoded is being written
     bool stop;
 
     uint16_t *held; // pixels of the frame handed out last, NULL = none yet
@@ -139,17 +138,15 @@ static void *decode_ahead(void *argument)
         if (!late) {
             int64_t begin_ns = mono_ns();
             slot.pixels = buffers_take(&replay->buffers);
-            replay->decoding = true;
-            bool awaited = q == replay->n_taken;
             pthread_mutex_unlock(&replay->lock);
-            if (awaited && atomic_load(&replay->buffers.polls))
-                sem_post(&replay->wake);
+            buffers_tell(&replay->buffers, &replay->wake, BUFFERS_BEGUN);
             slot.result = replay->driver->decode(
                 replay->state, replay_entry(replay, q % replay->n_round), slot.pixels, &slot.frame);
+            buffers_tell(&replay->buffers, &replay->wake, BUFFERS_ENDING);
             buffers_written(&replay->buffers, slot.pixels);
             pthread_mutex_lock(&replay->lock);
             replay->decode_ns += (mono_ns() - begin_ns - replay->decode_ns) / 8;
-            replay->decoding = false;
+            atomic_store(&replay->buffers.writing, BUFFERS_IDLE);
         }
         if (generation != replay->generation) {
             buffers_give(&replay->buffers, slot.pixels);
@@ -284,12 +281,16 @@ uint64_t replay_round_frames(const struct replay *replay)
     return replay->n_round;
 }
 
-// Frame q is being written, or waits and is due in a moment. Lock held.
-static bool comes_soon(const struct replay *replay, uint64_t q, int64_t due, int64_t now_ns)
+// How near frame q is: both that it is written and that it is due. Lock held.
+static enum buffers_writing comes(const struct replay *replay, uint64_t q, int64_t due,
+                                  int64_t now_ns)
 {
     if (!replay->buffers.hooks.soon || due > now_ns + CAPTURE_SOON_NS)
-        return false;
-    return replay->n_decoded > q || (replay->n_decoded == q && replay->decoding);
+        return BUFFERS_IDLE;
+    enum buffers_writing writing = replay->n_decoded > q    ? BUFFERS_ENDING
+                                   : replay->n_decoded == q ? atomic_load(&replay->buffers.writing)
+                                                            : BUFFERS_IDLE;
+    return writing == BUFFERS_ENDING && due > now_ns + CAPTURE_WAKE_NS ? BUFFERS_BEGUN : writing;
 }
 
 // Waits until frame q is due and in the ring. The lock is held on entry and on return.
@@ -310,15 +311,18 @@ static int wait_for_frame(struct replay *replay, uint64_t q, int64_t deadline_ns
             return 0;
         if (now_ns >= deadline_ns)
             return -EAGAIN;
-        bool soon = comes_soon(replay, q, due, now_ns);
-        int64_t wanted_ns = due - (hooks->soon && !soon ? CAPTURE_SOON_NS : 0);
+        enum buffers_writing near = comes(replay, q, due, now_ns);
+        int64_t ahead_ns = !hooks->soon || told   ? 0
+                           : near == BUFFERS_IDLE ? CAPTURE_SOON_NS
+                                                  : CAPTURE_WAKE_NS;
+        int64_t wanted_ns = due - ahead_ns;
         int64_t until_ns = now_ns < wanted_ns && wanted_ns < deadline_ns ? wanted_ns : deadline_ns;
         pthread_mutex_unlock(&replay->lock);
-        if (soon && !told)
+        if (near == BUFFERS_ENDING && !told)
             hooks->soon(hooks->user);
         else
-            buffers_wait(&replay->wake, until_ns, soon);
-        told = soon;
+            buffers_wait(&replay->wake, until_ns, near != BUFFERS_IDLE);
+        told = near == BUFFERS_ENDING;
         pthread_mutex_lock(&replay->lock);
     }
 }

@@ -23,7 +23,8 @@ struct gpu_ops {
     void (*host_free)(struct gpu *gpu, void *memory, size_t bytes);
     int (*host_register)(struct gpu *gpu, void *memory, size_t bytes); // optional, and its undoing
     void (*host_unregister)(struct gpu *gpu, void *memory);
-    void (*wake)(struct gpu *gpu); // optional
+    void (*wake)(struct gpu *gpu);                                 // optional
+    void (*limits)(const struct gpu *gpu, struct gpu_limits *out); // optional
     int (*frame_create)(struct gpu *gpu, struct gpu_frame **out);
     void (*frame_destroy)(struct gpu *gpu, struct gpu_frame *frame);
     int (*prepare)(struct gpu *gpu, const uint16_t *depth, struct gpu_frame *out_frame);

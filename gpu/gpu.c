@@ -142,6 +142,13 @@ const char *gpu_description(const struct gpu *gpu)
     return gpu->description;
 }
 
+void gpu_limits_get(const struct gpu *gpu, struct gpu_limits *out)
+{
+    *out = (struct gpu_limits){0};
+    if (gpu->ops->limits)
+        gpu->ops->limits(gpu, out);
+}
+
 void *gpu_host_alloc(struct gpu *gpu, size_t bytes)
 {
     return gpu->ops->host_alloc(gpu, bytes);

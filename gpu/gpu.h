@@ -100,6 +100,14 @@ enum gpu_backend gpu_backend(const struct gpu *gpu);                // CPU or CU
 const struct gpu_settings *gpu_settings_get(const struct gpu *gpu); // as given to gpu_open
 const char *gpu_description(const struct gpu *gpu); // "cpu: 2 threads, AVX-512", "cuda: ..."
 
+// What the hardware can do at most, to take shares of; 0 = not known (the CPU: all).
+struct gpu_limits {
+    double upload_bytes_per_s; // the bus between host and device, one way
+    double memory_bytes_per_s; // the device's own memory
+    double operations_per_s;   // single precision; a fused multiply and add is one
+};
+void gpu_limits_get(const struct gpu *gpu, struct gpu_limits *out);
+
 // Memory that the device reads fastest (page-locked for CUDA) for capture buffers. NULL: no memory.
 void *gpu_host_alloc(struct gpu *gpu, size_t bytes);
 void gpu_host_free(struct gpu *gpu, void *memory, size_t bytes);

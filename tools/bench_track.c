@@ -10,34 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture/capture.h"
-#include "gpu/gpu.h"
 #include "proto/se3.h"
-#include "tools/bench.h"
+#include "tools/bench_track.h"
 
-#define MAX_FRAMES  2000
 #define MAX_STREAMS 64
 #define MAX_SAMPLES 200000
 
-enum captured { CAPTURED_NOT, CAPTURED_COPIED, CAPTURED_LOCKED, CAPTURED_WRITTEN, N_CAPTURED };
-
-struct options {
-    const char *source;
-    enum gpu_backend backend;
-    size_t n_frames;
-    double seconds;
-    size_t n_streams;
-    bool json, dirty, written, overlap, agreement, verbose;
-    enum captured captured;
-    struct gpu_align_settings align;
-    double bilateral_radius_px, threads;
-};
-
 static const char *const backend_names[] = {"auto", "cpu", "cuda"};
-static const char *const stage_names[GPU_N_STAGES] = {"upload", "filter", "maps", "align"};
-
-static const char *const captured_names[N_CAPTURED] = {"", "copied", "locked", "written"};
-
 enum {
     KEY_BILATERAL = 256,
     KEY_EARLY_STOP,
@@ -177,13 +156,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     }
     return 0;
 }
-
-// The frames of a source, decoded, in plain memory.
-struct recording {
-    struct capture_info info;
-    size_t frame_bytes, n_frames;
-    uint16_t *depth[MAX_FRAMES];
-};
 
 static void recording_free(struct recording *r)
 {
@@ -365,14 +337,6 @@ static int stream_step(struct stream *s, struct gpu_alignment *out, double *out_
     return rc;
 }
 
-struct report {
-    struct bench_stats frame, loop, loop_call, stages[GPU_N_STAGES];
-    uint64_t pose_hash; // of the first pass over the recording: equal bits, equal hash
-    double frames_per_s;
-    double mean_iterations, mean_rms_m, mean_pairs;
-    double agreement_m, agreement_rad; // largest over the frames; NaN: not asked for
-};
-
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n_bytes)
 {
     const unsigned char *bytes = data;
@@ -393,11 +357,13 @@ static int time_frames(struct stream *s, double *samples[GPU_N_STAGES + 1], stru
         if (rc < 0)
             return rc;
         out->pose_hash = hash_bytes(out->pose_hash, &a.T_reference_frame, sizeof(struct se3));
-        out->mean_iterations += a.n_iterations[0] + a.n_iterations[1] + a.n_iterations[2];
+        for (int level = 0; level < GPU_LEVELS; level++)
+            out->mean_iterations[level] += a.n_iterations[level];
         out->mean_rms_m += a.residual_rms_m;
         out->mean_pairs += a.n_pairs;
     }
-    out->mean_iterations /= (double)(s->recording->n_frames - 1);
+    for (int level = 0; level < GPU_LEVELS; level++)
+        out->mean_iterations[level] /= (double)(s->recording->n_frames - 1);
     out->mean_rms_m /= (double)(s->recording->n_frames - 1);
     out->mean_pairs /= (double)(s->recording->n_frames - 1);
     int64_t start_ns = bench_now_ns();
@@ -522,113 +488,6 @@ static int time_streams(const struct options *o, const struct recording *r, char
     return rc;
 }
 
-static void print_stats(const char *name, const struct bench_stats *s)
-{
-    printf("%-22s %10.1f %10.1f %10.1f %10.1f %10.1f\n", name, s->p50_us, s->p90_us, s->p99_us,
-           s->min_us, s->p50_us > 0 ? 100 * (s->p99_us / s->p50_us - 1) : 0);
-}
-
-static void json_string(const char *text)
-{
-    putchar('"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            putchar('\\');
-        if ((unsigned char)*text >= 0x20)
-            putchar(*text);
-    }
-    putchar('"');
-}
-
-static void json_stats(const char *name, const struct bench_stats *s)
-{
-    printf("\"%s\":{\"p50_us\":%.3f,\"p90_us\":%.3f,\"p99_us\":%.3f,\"min_us\":%.3f,"
-           "\"max_us\":%.3f,\"n\":%zu}",
-           name, s->p50_us, s->p90_us, s->p99_us, s->min_us, s->max_us, s->n);
-}
-
-static void json_head(const struct options *o, const struct recording *r, const char *description)
-{
-    printf("{\"source\":");
-    json_string(o->source);
-    printf(",\"device\":");
-    json_string(description);
-    printf(",\"width_px\":%u,\"height_px\":%u,\"iterations\":[%u,%u,%u],\"early_stop\":%s,"
-           "\"bilateral_radius_px\":%.0f,\"dirty\":%s,\"captured\":\"%s\",",
-           r->info.camera.width_px, r->info.camera.height_px, o->align.iterations[0],
-           o->align.iterations[1], o->align.iterations[2], o->align.early_stop ? "true" : "false",
-           o->bilateral_radius_px, o->dirty ? "true" : "false", captured_names[o->captured]);
-}
-
-// What a frame must move: raw depth in, maps of three levels out, and per iteration source and
-// paired target of its level.
-static double loop_bytes(const struct options *o, const struct recording *r)
-{
-    double px = (double)r->info.camera.width_px * r->info.camera.height_px, bytes = 0;
-    for (int level = 0; level < GPU_LEVELS; level++)
-        bytes += o->align.iterations[level] * px / (1 << (2 * level)) * 2 * 16;
-    return bytes;
-}
-
-static void print_report(const struct options *o, const struct recording *r,
-                         const char *description, const struct report *report)
-{
-    double upload_bytes = (double)r->frame_bytes, map_bytes = upload_bytes / 2 * 16 * 1.3125;
-    double upload_us = report->stages[GPU_STAGE_UPLOAD].p50_us;
-    if (o->json) {
-        json_head(o, r, description);
-        json_stats("frame", &report->frame);
-        putchar(',');
-        json_stats("loop", &report->loop);
-        putchar(',');
-        json_stats("loop_call", &report->loop_call);
-        for (int i = 0; i < GPU_N_STAGES; i++) {
-            putchar(',');
-            json_stats(stage_names[i], &report->stages[i]);
-        }
-        printf(",\"frames_per_s\":%.1f,\"mean_iterations\":%.2f,\"mean_residual_rms_m\":%.3g,"
-               "\"mean_pairs\":%.0f,\"upload_bytes\":%.0f,\"map_bytes\":%.0f,\"loop_bytes\":%.0f,"
-               "\"pose_hash\":\"%016llx\"",
-               report->frames_per_s, report->mean_iterations, report->mean_rms_m,
-               report->mean_pairs, upload_bytes, map_bytes, loop_bytes(o, r),
-               (unsigned long long)report->pose_hash);
-        if (o->agreement)
-            printf(",\"agreement_m\":%.3g,\"agreement_rad\":%.3g", report->agreement_m,
-                   report->agreement_rad);
-        printf("}\n");
-        return;
-    }
-    printf("%s\n%s\n", r->info.description, description);
-    printf("%zu frames, %ux%u, iterations %u,%u,%u, early stop %s, filter %dx%d", r->n_frames,
-           r->info.camera.width_px, r->info.camera.height_px, o->align.iterations[0],
-           o->align.iterations[1], o->align.iterations[2], o->align.early_stop ? "on" : "off",
-           2 * (int)o->bilateral_radius_px + 1, 2 * (int)o->bilateral_radius_px + 1);
-    if (o->captured)
-        printf(", from the source's thread (%s)", captured_names[o->captured]);
-    else
-        printf("%s", o->written   ? ", frames written anew and out of the CPU cache"
-                     : o->dirty   ? ", frames dirty in the CPU cache"
-                     : o->overlap ? ", uploads overlapped"
-                                  : "");
-    putchar('\n');
-    printf("%-22s %10s %10s %10s %10s %10s\n", "us", "p50", "p90", "p99", "min", "p99/p50 +%");
-    print_stats("whole frame", &report->frame);
-    for (int i = 0; i < GPU_N_STAGES; i++)
-        print_stats(stage_names[i], &report->stages[i]);
-    print_stats("loop alone", &report->loop);
-    print_stats("loop alone, call", &report->loop_call);
-    printf("%.0f frames/s, %.1f iterations a frame, residual %.2f mm, %.0f pairs, pose hash "
-           "%016llx\n",
-           report->frames_per_s, report->mean_iterations, 1e3 * report->mean_rms_m,
-           report->mean_pairs, (unsigned long long)report->pose_hash);
-    printf("bytes a frame: raw %.0f (%.1f GB/s), maps %.0f, loop %.0f (%.0f GB/s)\n", upload_bytes,
-           upload_us > 0 ? upload_bytes / upload_us * 1e-3 : 0, map_bytes, loop_bytes(o, r),
-           report->loop.p50_us > 0 ? loop_bytes(o, r) / report->loop.p50_us * 1e-3 : 0);
-    if (o->agreement)
-        printf("largest difference to the CPU backend: %.3g m, %.3g rad\n", report->agreement_m,
-               report->agreement_rad);
-}
-
 static int run_single(const struct options *o, const struct recording *r)
 {
     struct report report = {0};
@@ -645,10 +504,11 @@ static int run_single(const struct options *o, const struct recording *r)
         rc = time_frames(&stream, samples, &report);
     if (rc == 0)
         rc = time_loop(&stream, samples[0], samples[1], &report);
+    gpu_limits_get(stream.gpu, &report.limits);
     if (rc == 0 && o->agreement)
         rc = compare_with_cpu(&stream, o, &report);
     if (rc == 0)
-        print_report(o, r, gpu_description(stream.gpu), &report);
+        report_print(o, r, gpu_description(stream.gpu), &report);
     for (int i = 0; i <= GPU_N_STAGES; i++)
         free(samples[i]);
     stream_close(&stream);
@@ -662,13 +522,7 @@ static int run_streams(const struct options *o, const struct recording *r)
     int rc = time_streams(o, r, description, sizeof description, &frames_per_s);
     if (rc < 0)
         return rc;
-    if (o->json) {
-        json_head(o, r, description);
-        printf("\"n_streams\":%zu,\"frames_per_s\":%.1f}\n", o->n_streams, frames_per_s);
-    } else {
-        printf("%s\n%zu streams: %.0f frames/s in total\n", description, o->n_streams,
-               frames_per_s);
-    }
+    report_print_streams(o, r, description, frames_per_s);
     return 0;
 }
 

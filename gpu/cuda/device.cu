@@ -412,6 +412,43 @@ static int cuda_align_frame(struct gpu *gpu, const struct gpu_frame *frame,
     return run(gpu, NULL, &source, reference, T_reference_frame, settings, out);
 }
 
+// A number from the kernel's description of the device's PCI slot, 0 when there is none.
+static double slot_number(const char *bus_id, const char *name)
+{
+    char path[128];
+    double value = 0;
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/%s", bus_id, name);
+    for (char *c = path; *c; c++)
+        *c = *c >= 'A' && *c <= 'F' ? (char)(*c - 'A' + 'a') : *c;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%lf", &value) != 1)
+        value = 0;
+    fclose(file);
+    return value;
+}
+
+// From what the device says of itself. Of the bus 128 of 130 bits are payload; the memory sends at
+// both edges of its clock; a multiprocessor starts 128 operations a clock.
+static void cuda_limits(const struct gpu *gpu, struct gpu_limits *out)
+{
+    const struct cuda_device *device = (const struct cuda_device *)gpu;
+    int memory_khz = 0, memory_bits = 0, khz = 0;
+    char bus_id[32] = "";
+    if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device->device) == cudaSuccess)
+        out->upload_bytes_per_s = slot_number(bus_id, "max_link_speed") * 1e9 *
+                                  slot_number(bus_id, "max_link_width") / 8 * 128 / 130;
+    if (cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, device->device) ==
+            cudaSuccess &&
+        cudaDeviceGetAttribute(&memory_bits, cudaDevAttrGlobalMemoryBusWidth, device->device) ==
+            cudaSuccess)
+        out->memory_bytes_per_s = 2e3 * memory_khz * memory_bits / 8;
+    if (cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device->device) == cudaSuccess)
+        out->operations_per_s = 1e3 * khz * 128 * device->n_sms;
+    (void)cudaGetLastError();
+}
+
 static void cuda_prefetch(struct gpu *gpu, const uint16_t *depth)
 {
     struct cuda_device *device = (struct cuda_device *)gpu;
@@ -444,6 +481,7 @@ extern "C" const struct gpu_ops gpu_cuda_ops = {
     .host_register = cuda_host_register,
     .host_unregister = cuda_host_unregister,
     .wake = cuda_wake,
+    .limits = cuda_limits,
     .frame_create = cuda_frame_create,
     .frame_destroy = cuda_frame_destroy,
     .prepare = cuda_prepare,

@@ -59,6 +59,7 @@ static void on_written(const void *pixels, size_t bytes)
     const uint16_t *depth = pixels; // converted already: one depth all over
     if (bytes == sizeof *depth * N_PIXELS && depth[0] == depth[N_PIXELS - 1])
         atomic_fetch_add(&n_written, 1);
+    usleep(2000); // the reader shall notice
 }
 
 static void on_soon(void *user)

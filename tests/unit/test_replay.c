@@ -491,7 +491,14 @@ static void on_soon(void *user)
     ++*(int *)user;
 }
 
-// As fast as possible with a slow decoder, and paced with a fast one: one notice a frame, before it
+static void written_slowly(const void *pixels, size_t bytes)
+{
+    (void)pixels;
+    (void)bytes;
+    nanosleep(&(struct timespec){0, 2000000}, NULL);
+}
+
+// As fast as possible with a slow writer, and paced with a fast one: one notice a frame, before it
 // comes, and the frame on time.
 static void the_reader_is_told_before_a_frame_comes(void **state)
 {
@@ -500,7 +507,7 @@ static void the_reader_is_told_before_a_frame_comes(void **state)
     struct capture_info info;
     struct capture_frame frame;
     int n_soon = 0;
-    const struct capture_hooks hooks = {.soon = on_soon, .user = &n_soon};
+    const struct capture_hooks hooks = {written_slowly, on_soon, &n_soon};
     struct replay *replay = start(&numbers, (struct capture_settings){0}, 60, &info);
     buffers_set_hooks(replay_buffers(replay), &hooks);
     for (int i = 0; i < 60; i++)

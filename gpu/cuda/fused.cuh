@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the fused kernel (frame.cu) share: the parameters of a launch, what a block
+// keeps in shared memory, the layout of the result, and where a thread's pixels lie.
+#ifndef POSED_GPU_CUDA_FUSED_CUH
+#define POSED_GPU_CUDA_FUSED_CUH
+
+#include "gpu/cuda/exchange.cuh"
+#include "gpu/cuda/icp.cuh"
+#include "gpu/cuda/tile.cuh"
+
+#define FUSED_THREADS    512
+#define FUSED_WARPS      (FUSED_THREADS / 32)
+#define SMALL_ROUNDS     3 // pieces of a block whose source pixels fit into registers
+#define SMALL_MAX_PX(l)  (((SMALL_ROUNDS * PIECE_PX(l)) + LEVEL_THREADS(l) - 1) / LEVEL_THREADS(l))
+// Pixels that a thread brings into shared memory.
+#define LOAD_MAX_PX(l)   ((SMALL_ROUNDS * PIECE_PX(l) + FUSED_THREADS - 1) / FUSED_THREADS)
+// Threads that work on a level. On the coarse ones a thread takes two pixels rather than few
+// threads one each, because a warp's sums cost as much as four of its pixels.
+#define LEVEL_THREADS(l) ((l) == 0 ? FUSED_THREADS : (l) == 1 ? 320 : 160)
+
+// Result in mapped host memory: 16-byte words, written and seen as one, of three 32-bit payloads
+// and the launch's tag. The payloads in order:
+enum result_payload {
+    RESULT_SUMS = 0, // ICP_N_SUMS doubles, low half first
+    RESULT_POSE = 2 * ICP_N_SUMS,
+    RESULT_INFORMATION = RESULT_POSE + 12, // ICP_N_SUMS floats
+    RESULT_SIZE2 = RESULT_INFORMATION + ICP_N_SUMS,
+    RESULT_ITERATIONS,
+    RESULT_FLAGS = RESULT_ITERATIONS + GPU_LEVELS, // solvable | converged << 1
+    RESULT_STAGES,
+    RESULT_N = RESULT_STAGES + GPU_N_STAGES,
+    RESULT_N_WORDS = (RESULT_N + 2) / 3,
+};
+
+struct fused_params {
+    struct cuda_filter filter;
+    struct level_camera cameras[GPU_LEVELS];
+    struct cuda_align align;
+    float scales[ICP_N_SUMS]; // fixed point of each sum
+    const uint4 *depth;       // host memory; NULL: no upload
+    uint4 *raw;
+    bool prepare_wanted;
+    struct map_px *maps[GPU_LEVELS]; // of the frame
+    bool align_wanted;
+    const uint4 *next_depth; // host memory: the frame after this one; NULL: none
+    uint4 *next_raw;
+    struct map_px *next_maps[GPU_LEVELS];
+    unsigned *next_arrivals; // of the blocks that upload it
+    unsigned next_arrivals_target;
+    unsigned *next_stages; // GPU_N_STAGES: clocks that preparing it took, for the launch to come
+    bool was_next;         // this frame was prepared by the launch before
+    unsigned n_units;      // 16-byte units of the raw image
+    int n_blocks;          // that work on the frame; further ones upload the next
+    int n_pieces, pieces_x, n_rounds; // a round: one piece for each block
+    unsigned *arrivals;               // a counter that only grows
+    unsigned arrivals_target;         // what it shows when all blocks of this launch arrived
+    struct exchange_memory exchange;
+    uint4 *result;
+    unsigned tag;
+};
+
+struct __align__(16) fused_shared
+{
+    union {
+        struct tile tiles[TILE_GROUP];
+        float partial[FUSED_WARPS][ICP_N_SUMS];
+    };
+    float sums[ICP_N_SUMS];
+    struct icp_pose pose;
+    struct icp_gates gates;
+    int state; // enum loop_state
+    // Warp 0's own; here so that it costs the other warps no registers.
+    struct exchange_shared exchange;
+    long long totals[ICP_N_SUMS];
+    float scales[ICP_N_SUMS], inv_scales[ICP_N_SUMS];
+    float size2_m2;
+    int n_iterations[GPU_LEVELS];
+    int solvable, converged;
+    float information[ICP_N_SUMS];
+    unsigned payload[3 * RESULT_N_WORDS];
+    unsigned next_stages[GPU_N_STAGES]; // what the launch before has left
+    long long clocks[GPU_N_STAGES + 1]; // start, then the end of each stage
+    // Behind it: the corners of the block's pieces, then (SMALL only) their source pixels, level by
+    // level.
+};
+
+// Words in the device's memory that outlive a launch, counters on lines of their own.
+enum control { CONTROL_ARRIVALS = 0, CONTROL_NEXT_ARRIVALS = 32, CONTROL_NEXT_STAGES = 64 };
+#define CONTROL_BYTES (128 * sizeof(unsigned))
+
+enum loop_state { LOOP_GO_ON, LOOP_LEVEL_DONE, LOOP_STOP };
+
+static __device__ __forceinline__ struct piece_corner *shared_corners(struct fused_shared *s)
+{
+    return (struct piece_corner *)(s + 1);
+}
+
+static __host__ __device__ __forceinline__ size_t corners_bytes(int n_rounds)
+{
+    return ((size_t)n_rounds * sizeof(struct piece_corner) + 15) / 16 * 16;
+}
+
+static __device__ __forceinline__ float4 *shared_source(struct fused_shared *s, int n_rounds)
+{
+    return (float4 *)((char *)(s + 1) + corners_bytes(n_rounds));
+}
+
+static __device__ __forceinline__ void clock_mark(struct fused_shared *s, int stage)
+{
+    if (threadIdx.x == 0)
+        s->clocks[stage] = clock64();
+}
+
+// Where pixel i of a block's pieces lies on a level.
+struct local_px {
+    int x, y;
+    bool inside;
+};
+
+template <int LEVEL>
+static __device__ __forceinline__ struct local_px local_px_of(const struct fused_params *p,
+                                                              struct fused_shared *s, int i)
+{
+    const int w = PIECE_W >> LEVEL, n = PIECE_PX(LEVEL), n_local = p->n_rounds * n;
+    int round = i / n, k = i % n;
+    struct piece_corner corner = shared_corners(s)[i < n_local ? round : 0];
+    struct local_px px;
+    px.x = (corner.x >> LEVEL) + k % w;
+    px.y = (corner.y >> LEVEL) + k / w;
+    px.inside =
+        (i < n_local) & (px.x < p->cameras[LEVEL].width_px) & (px.y < p->cameras[LEVEL].height_px);
+    return px;
+}
+
+// First pixel of a level in the block's source array.
+template <int LEVEL>
+static __device__ __forceinline__ int source_offset(const struct fused_params *p)
+{
+    return p->n_rounds * (LEVEL > 0 ? PIECE_PX(0) : 0) +
+           p->n_rounds * (LEVEL > 1 ? PIECE_PX(1) : 0);
+}
+
+#endif

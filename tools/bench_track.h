@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What posed-bench track measures and what it says of it: bench_track.c measures,
+// bench_track_report.c prints.
+#ifndef POSED_TOOLS_BENCH_TRACK_H
+#define POSED_TOOLS_BENCH_TRACK_H
+
+#include "capture/capture.h"
+#include "gpu/gpu.h"
+#include "tools/bench.h"
+
+#define MAX_FRAMES 2000
+
+// How frames come from the source's own thread.
+enum captured { CAPTURED_NOT, CAPTURED_COPIED, CAPTURED_LOCKED, CAPTURED_WRITTEN, N_CAPTURED };
+extern const char *const captured_names[N_CAPTURED];
+
+struct options {
+    const char *source;
+    enum gpu_backend backend;
+    size_t n_frames;
+    double seconds;
+    size_t n_streams;
+    bool json, dirty, written, overlap, agreement, verbose;
+    enum captured captured;
+    struct gpu_align_settings align;
+    double bilateral_radius_px, threads;
+};
+
+// The frames of a source, decoded, in plain memory.
+struct recording {
+    struct capture_info info;
+    size_t frame_bytes, n_frames;
+    uint16_t *depth[MAX_FRAMES];
+};
+
+struct report {
+    struct bench_stats frame, loop, loop_call, stages[GPU_N_STAGES];
+    uint64_t pose_hash; // of the first pass over the recording: equal bits, equal hash
+    double frames_per_s;
+    double mean_iterations[GPU_LEVELS], mean_rms_m, mean_pairs;
+    double agreement_m, agreement_rad; // largest over the frames, where asked for
+    struct gpu_limits limits;
+};
+
+// One camera: times, and what each stage moves and computes with its share of what the hardware can
+// do. Text, or JSON where the options ask for it.
+void report_print(const struct options *options, const struct recording *recording,
+                  const char *description, const struct report *report);
+
+// Several cameras: frames a second in total.
+void report_print_streams(const struct options *options, const struct recording *recording,
+                          const char *description, double frames_per_s);
+
+#endif
