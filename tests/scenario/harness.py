@@ -57,6 +57,12 @@ def check_at_most(value, limit, text):
     check(value <= limit, f"{text}: {value:.6g} exceeds {limit:g}")  # false for NaN
 
 
+def has_address_sanitizer():
+    """Whether the daemon keeps freed memory for a while, so that its size says little."""
+    with open(BINARY + "/bin/posed", "rb") as file:
+        return b"__asan_init" in file.read()
+
+
 def skip(reason):
     print("SKIP: " + reason)
     sys.exit(77)
