@@ -8,6 +8,10 @@
 #include "daemon/clock.h"
 #include "daemon/handlers.h"
 
+// A search takes some 40 bytes a pixel, and as many as the threads are, 8 more each: what a client
+// uploads must not take gigabytes. No depth camera has more.
+#define IMAGE_MAX_SIDE_PX 2048
+
 static bool open_objects(struct handlers *handlers, posed_Reply *reply)
 {
     struct search_settings settings;
@@ -185,11 +189,12 @@ static uint16_t *load_uploaded(const struct handlers *handlers, const struct han
     const uint8_t *bytes;
     size_t n_bytes;
     wire_find_bytes(call->body, call->n_body, path, 3, &bytes, &n_bytes);
-    if (image->width < 16 || image->height < 16 || image->width > 8192 || image->height > 8192 ||
+    if (image->width < 16 || image->height < 16 || image->width > IMAGE_MAX_SIDE_PX ||
+        image->height > IMAGE_MAX_SIDE_PX ||
         n_bytes != (size_t)image->width * image->height * sizeof(uint16_t)) {
         handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, "search_pose.image.depth",
-                      "%zu bytes for %u x %u pixels of 2 bytes (16 to 8192 each way)", n_bytes,
-                      image->width, image->height);
+                      "%zu bytes for %u x %u pixels of 2 bytes (16 to %d each way)", n_bytes,
+                      image->width, image->height, IMAGE_MAX_SIDE_PX);
         return NULL;
     }
     out->camera = *camera;
@@ -253,10 +258,25 @@ static bool read_mask(const struct handlers_call *call, struct search_image *ima
     return true;
 }
 
-static void fail_search(posed_Reply *reply, int error, const char *field)
+// The client has cancelled, the daemon ends, or the deadline has passed.
+static bool is_over(void *user)
 {
+    const struct handlers_call *call = user;
+    return __atomic_load_n(&call->stop->requested, __ATOMIC_ACQUIRE) ||
+           clock_monotonic_ns() >= call->deadline_ns;
+}
+
+static void fail_search(const struct handlers_call *call, int error, const char *field)
+{
+    posed_Reply *reply = call->reply;
     char path[64];
     switch (error) {
+    case -ECANCELED:
+        if (__atomic_load_n(&call->stop->requested, __ATOMIC_ACQUIRE))
+            handlers_fail(reply, posed_Code_CANCELLED, NULL, "cancelled");
+        else
+            handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, NULL, "the deadline passed");
+        return;
     case -EINVAL:
         snprintf(path, sizeof path, "search_pose.%s", field);
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, path, "out of range");
@@ -281,18 +301,10 @@ static bool search_one(struct handlers *handlers, const struct handlers_call *ca
     const size_t max = sizeof out->poses / sizeof out->poses[0];
     struct search_answer answer;
     char field[32] = "";
-    if (__atomic_load_n(&call->stop->requested, __ATOMIC_ACQUIRE)) {
-        handlers_fail(call->reply, posed_Code_CANCELLED, NULL, "cancelled");
-        return false;
-    }
-    if (clock_monotonic_ns() >= call->deadline_ns) {
-        handlers_fail(call->reply, posed_Code_DEADLINE_EXCEEDED, NULL, "the deadline passed");
-        return false;
-    }
     int error = search_run(objects_search(handlers->objects), objects_get(handlers->objects, i),
                            image, query, &answer, field);
     if (error) {
-        fail_search(call->reply, error, field);
+        fail_search(call, error, field);
         return false;
     }
     for (uint32_t k = 0; k < answer.n_poses && out->poses_count < max; k++) {
@@ -325,6 +337,8 @@ static void search_all(struct handlers *handlers, const struct handlers_call *ca
     query.preset = request->preset == posed_SearchPose_Preset_GERMANN ? SEARCH_PRESET_GERMANN
                                                                       : SEARCH_PRESET_DEFAULT;
     query.top = request->top ? request->top : 1;
+    query.stopped = is_over;
+    query.user = (void *)(uintptr_t)call;
     if (request->n_iterations)
         query.n_iterations = request->n_iterations;
     if (request->threshold != 0)

@@ -400,9 +400,9 @@ static long choose_views(struct search *search, const struct search_object *obje
     return n;
 }
 
-static int run_germann(struct search *search, const struct search_object *object,
-                       const struct search_scene *scene, const struct search_query *query,
-                       struct search_answer *out)
+static int run_views(struct search *search, const struct search_object *object,
+                     const struct search_scene *scene, const struct search_query *query,
+                     struct search_answer *out)
 {
     struct timespec clock;
     clock_gettime(CLOCK_MONOTONIC, &clock);
@@ -477,6 +477,9 @@ int search_find_on_host(struct search *search, const struct search_object *objec
     err = search->ops->scan(search->device, object, frames, out->n_starts, keep, hits);
     if (err)
         goto out;
+    err = pool_stopped(search->pool) ? -ECANCELED : 0;
+    if (err)
+        goto out;
     uint32_t n = 0;
     for (uint32_t i = 0; i < out->n_starts * keep; i++)
         if (hits[i].score > INT32_MIN)
@@ -548,17 +551,10 @@ static int run_default(struct search *search, const struct search_object *object
     return 0;
 }
 
-int search_run(struct search *search, const struct search_object *object,
-               const struct search_image *image, const struct search_query *query,
-               struct search_answer *out, char *out_field)
+static int run_germann(struct search *search, const struct search_object *object,
+                       const struct search_image *image, const struct search_query *query,
+                       struct search_answer *out, char *out_field)
 {
-    memset(out, 0, sizeof *out);
-    if (query->top < 1 || query->top > SEARCH_TOP_MAX)
-        return refuse(search, out_field, "top", "outside 1 .. 16");
-    if (query->n_iterations < 1 || query->n_iterations > 1000)
-        return refuse(search, out_field, "n_iterations", "outside 1 .. 1000");
-    if (query->preset == SEARCH_PRESET_DEFAULT)
-        return run_default(search, object, image, query, out, out_field);
     struct timespec clock;
     clock_gettime(CLOCK_MONOTONIC, &clock);
     struct search_scene scene;
@@ -568,7 +564,28 @@ int search_run(struct search *search, const struct search_object *object,
     if (err)
         return err;
     out->stage_ms[SEARCH_STAGE_PREPARE] = elapsed_ms(&clock);
-    return run_germann(search, object, &scene, query, out);
+    return run_views(search, object, &scene, query, out);
+}
+
+int search_run(struct search *search, const struct search_object *object,
+               const struct search_image *image, const struct search_query *query,
+               struct search_answer *out, char *out_field)
+{
+    memset(out, 0, sizeof *out);
+    if (query->top < 1 || query->top > SEARCH_TOP_MAX)
+        return refuse(search, out_field, "top", "outside 1 .. 16");
+    if (query->n_iterations < 1 || query->n_iterations > 1000)
+        return refuse(search, out_field, "n_iterations", "outside 1 .. 1000");
+    pool_set_stop(search->pool, query->stopped, query->user);
+    int err;
+    if (pool_stopped(search->pool))
+        err = -ECANCELED;
+    else if (query->preset == SEARCH_PRESET_GERMANN)
+        err = run_germann(search, object, image, query, out, out_field);
+    else
+        err = run_default(search, object, image, query, out, out_field);
+    pool_set_stop(search->pool, NULL, NULL);
+    return err;
 }
 
 #define FOLLOW_HYPOTHESES 33

@@ -61,6 +61,10 @@ struct search_query {
     uint32_t n_iterations; // simplex iterations of the germann preset; default 15
     float threshold;       // an answer with less confidence is not `accepted`; default 0.9
     uint32_t n_coarse; // germann: 0 = fit all views; else the coarse pass picks so many; default 0
+    // Ends a search: asked by any thread of the search, the longest pieces in between take some
+    // tens of milliseconds; once true it must stay so. NULL (default): nobody is asked.
+    bool (*stopped)(void *user);
+    void *user;
 };
 
 // The depth image. Pixels are borrowed for the call.
@@ -156,7 +160,8 @@ __attribute__((warn_unused_result)) int search_object_load(struct search *search
 // Searches. *out holds up to query->top distinct poses (poses that differ by a symmetry of the
 // object are one), none when nothing in the image resembles the object. Returns 0, or -EINVAL with
 // the field named in the log and in out_field (at least 32 bytes, may be NULL): frame, camera,
-// region, top, n_iterations; -ENODATA when the image has no valid depth; -EIO, -ENOMEM.
+// region, top, n_iterations; -ENODATA when the image has no valid depth; -ECANCELED (by
+// query->stopped); -EIO, -ENOMEM.
 __attribute__((warn_unused_result)) int search_run(struct search *search,
                                                    const struct search_object *object,
                                                    const struct search_image *image,

@@ -64,7 +64,8 @@ struct search_ops {
     int (*image)(void *device, const struct search_depth *depth);
     // The input window of a frame: median, edges, signed EDT. out: SEARCH_WINDOW_PX^2 pairs.
     int (*window)(void *device, const struct search_frame *frame, uint32_t *out);
-    // Lays views over the window of `frame`: one simplex each. views NULL: all of them.
+    // Lays views over the window of `frame`: one simplex each. views NULL: all of them. -ECANCELED
+    // by the pool's stop, where it takes long (CPU).
     int (*fit)(void *device, const struct search_object *object, const struct search_frame *frame,
                const uint32_t *views, uint32_t n, uint32_t n_iterations, struct search_fit *out);
     // The same, but only the n_best smallest errors, best first (equal ones by their place in the

@@ -23,6 +23,8 @@ struct pool {
     void (*work)(void *context, uint32_t chunk);
     void *context;
     struct gpu_courtesy courtesy;
+    bool (*stopped)(void *user);
+    void *stopped_user;
 
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -197,6 +199,17 @@ void pool_set_courtesy(struct pool *pool, const struct gpu_courtesy *courtesy)
 void pool_give_way(const struct pool *pool)
 {
     gpu_give_way(&pool->courtesy);
+}
+
+void pool_set_stop(struct pool *pool, bool (*stopped)(void *user), void *user)
+{
+    pool->stopped = stopped;
+    pool->stopped_user = user;
+}
+
+bool pool_stopped(const struct pool *pool)
+{
+    return pool->stopped && pool->stopped(pool->stopped_user);
 }
 
 uint32_t pool_n_threads(const struct pool *pool)

@@ -8,15 +8,15 @@
 #ifndef POSED_GPU_CPU_POOL_H
 #define POSED_GPU_CPU_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "gpu/courtesy.h"
 
 struct pool;
 
-// n_threads counts the caller; 0 = one per core this process may run on
-// (affinity and control group). Returns 0, -ENOMEM or
-// -EAGAIN (threads).
+// n_threads counts the caller; 0 = one per core this process may run on (affinity and control
+// group). Returns 0, -ENOMEM or -EAGAIN (threads).
 __attribute__((warn_unused_result)) int pool_create(struct pool **out, uint32_t n_threads);
 void pool_destroy(struct pool **pool);
 uint32_t pool_n_threads(const struct pool *pool);
@@ -25,6 +25,11 @@ uint32_t pool_n_threads(const struct pool *pool);
 // a millisecond calls pool_give_way in between.
 void pool_set_courtesy(struct pool *pool, const struct gpu_courtesy *courtesy);
 void pool_give_way(const struct pool *pool);
+
+// From the next pool_run on, pool_stopped says what `stopped` does (NULL: nobody asks), which any
+// of the threads calls. Loops that take long ask for it and leave the rest undone.
+void pool_set_stop(struct pool *pool, bool (*stopped)(void *user), void *user);
+bool pool_stopped(const struct pool *pool);
 
 // Runs work(context, chunk) for every chunk in [0, n_chunks) and returns when all are done. One
 // thread at a time calls it. n_chunks < 2^20.

@@ -203,6 +203,7 @@ CPU_CLONES static float evaluate(const struct view_on_window *view, float x, flo
 
 struct fit_job {
     const struct search_object *object;
+    const struct pool *pool;
     const uint32_t *window;
     const uint32_t *views;
     uint32_t n;
@@ -217,7 +218,7 @@ static void fit_some(void *user, uint32_t item, uint32_t thread)
     (void)thread;
     const struct fit_job *job = user;
     uint32_t end = (item + 1) * FIT_BATCH < job->n ? (item + 1) * FIT_BATCH : job->n;
-    for (uint32_t i = item * FIT_BATCH; i < end; i++) {
+    for (uint32_t i = item * FIT_BATCH; i < end && !pool_stopped(job->pool); i++) {
         const struct search_view *view = &job->object->views[job->views ? job->views[i] : i];
         struct view_on_window context = {job->window, job->object->chunk_offset + view->first_chunk,
                                          job->object->chunk_pairs +
@@ -245,9 +246,9 @@ static int cpu_fit(void *device, const struct search_object *object,
     int err = cpu_window(cpu, frame, window);
     if (err)
         return err;
-    struct fit_job job = {object, window, views, n, (int)n_iterations, out};
+    struct fit_job job = {object, cpu->pool, window, views, n, (int)n_iterations, out};
     parallel_for(cpu->pool, (n + FIT_BATCH - 1) / FIT_BATCH, fit_some, &job);
-    return 0;
+    return pool_stopped(cpu->pool) ? -ECANCELED : 0;
 }
 
 static int cpu_fit_best(void *device, const struct search_object *object,

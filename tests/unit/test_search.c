@@ -4,6 +4,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -264,6 +265,55 @@ static void odd_images_are_survived(void **unused)
     free(depth);
 }
 
+struct asked {
+    atomic_int n;
+    int last; // from this question on the answer is yes
+};
+
+static bool is_asked_often(void *user)
+{
+    struct asked *asked = user;
+    return atomic_fetch_add(&asked->n, 1) + 1 >= asked->last;
+}
+
+// At once, after the coarse pass, and in the middle of the views.
+static void a_search_can_be_stopped(void **unused)
+{
+    (void)unused;
+    static const struct {
+        enum search_preset preset;
+        int last, most;
+    } cases[] = {
+        {SEARCH_PRESET_DEFAULT, 1, 1},
+        {SEARCH_PRESET_DEFAULT, 2, 2},
+        {SEARCH_PRESET_GERMANN, 1, 1},
+        {SEARCH_PRESET_GERMANN, 20, N_VIEWS / 4}, // of N_VIEWS questions
+    };
+    uint16_t *depth = calloc(640 * 480, sizeof *depth);
+    for (int v = 200; v < 300; v++)
+        for (int u = 250; u < 350; u++)
+            depth[v * 640 + u] = 700;
+    const struct search_image image = {.frame = {depth, 640, 480, 1000, 0},
+                                       .camera = {570, 570, 320, 240, 640, 480}};
+    struct search_query query;
+    struct search_answer answer;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct asked asked = {.last = cases[i].last};
+        search_query_default(&query);
+        query.preset = cases[i].preset;
+        query.n_iterations = 1000;
+        query.stopped = is_asked_often;
+        query.user = &asked;
+        assert_int_equal(search_run(search, duck, &image, &query, &answer, NULL), -ECANCELED);
+        assert_int_equal(answer.n_poses, 0);
+        assert_in_range(asked.n, cases[i].last, cases[i].most);
+    }
+    query.stopped = NULL; // and it is not asked for ever
+    query.n_iterations = 15;
+    assert_int_equal(search_run(search, duck, &image, &query, &answer, NULL), 0);
+    free(depth);
+}
+
 static void symmetries_are_recognised(void **unused)
 {
     (void)unused;
@@ -452,6 +502,7 @@ int main(void)
         cmocka_unit_test(a_greedy_build_is_soon_abandoned),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(odd_images_are_survived),
+        cmocka_unit_test(a_search_can_be_stopped),
         cmocka_unit_test(symmetries_are_recognised),
         cmocka_unit_test(the_object_is_found),
         cmocka_unit_test(the_measures_are_those_of_bop),
