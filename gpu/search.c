@@ -301,6 +301,7 @@ static void inward(const struct search_object *object, const struct se3 *T,
                    struct search_candidate *out)
 {
     memset(out, 0, sizeof *out);
+    out->view = SEARCH_VIEW_UNKNOWN;
     double centre[3];
     se3_apply(T, object->info.centre_m, centre);
     for (int i = 0; i < 9; i++)
@@ -455,6 +456,7 @@ static void from_hit(const struct search_object *object, const struct search_fra
     const uint32_t a = hit->anchor;
     search_from_hit(&frames[hit->start], object->views[hit->view].rotation, map->anchor_u[a],
                     map->anchor_v[a], map->anchor_z[a], out);
+    out->view = hit->view;
 }
 
 int search_find_on_host(struct search *search, const struct search_object *object,

@@ -25,13 +25,16 @@ static void mark_row(void *user, uint32_t item, uint32_t thread)
     const struct plane_job *job = user;
     const struct search_planes *p = &job->planes;
     const int v = (int)item;
+    const float far_m = search_plane_far_m(p->radius_m);
     for (int u = 0; u < p->width; u++) {
         const float *fit = job->fit + 3 * (v * p->width + u);
         if (!(fit[2] > 0))
             continue;
         int n = 0;
-        for (int k = 0; k < SEARCH_PLANE_DIRECTIONS && n < SEARCH_PLANE_NEEDED; k++)
-            n += search_plane_goes_on(p, fit, u, v, k);
+        for (int k = 0; k < SEARCH_PLANE_DIRECTIONS && n < SEARCH_PLANE_NEEDED; k++) {
+            float there = search_plane_along(p, fit, u, v, k, false);
+            n += there >= far_m || there + search_plane_along(p, fit, u, v, k, true) >= far_m;
+        }
         if (n < SEARCH_PLANE_NEEDED)
             continue;
         for (int y = 0; y < STEP; y++)

@@ -254,7 +254,8 @@ void search_refine_points(const struct search_scene *scene, const struct search_
             }
         }
         if (search_points_new_view(i)) {
-            c->view = view_for(object, c);
+            if (i > 0 || c->view == SEARCH_VIEW_UNKNOWN)
+                c->view = view_for(object, c);
             view_points(object, c->view, i == 0 ? SEARCH_POINTS_FIRST : SEARCH_POINTS, &points);
         }
         struct search_icp_gates gates = search_points_gates(i, radius_m, c->t_m[2]);

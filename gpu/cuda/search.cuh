@@ -31,8 +31,8 @@ struct search_find {
     struct search_memory counts; // struct search_cuda_counts
     struct search_memory raw;    // depth as it came, then the mask
     struct search_memory normal_z, planes, starts, hits, left, candidates, distinct, polished;
-    struct search_memory keys, points; // of the drawn candidates
-    char *staging;                     // page-locked
+    struct search_memory keys, corners, points; // of the drawn candidates
+    char *staging;                              // page-locked
     size_t staging_bytes;
     struct search_cuda_found *found; // page-locked: what comes back
     cudaEvent_t events[SEARCH_N_STAGES + 1];
@@ -105,14 +105,15 @@ int search_cuda_prepare_scan(struct search_cuda *cuda);
 // A seed's map as the coarse pass reads it.
 void search_cuda_pack_seed(const struct search_coarse *map, uint32_t out[SEARCH_SEED_WORDS]);
 
-// Enqueues the coarse pass for scan->n_starts start points on the device: scan->keep hits each, best
-// first. The _most are known on the host. 0, -ENOMEM or -EIO.
+// Enqueues the coarse pass for scan->n_starts start points on the device: scan->keep hits each,
+// best first. The _most are known on the host. 0, -ENOMEM or -EIO.
 int search_cuda_enqueue_scan(struct search_cuda *cuda, const struct search_object *object,
                              const struct search_frame *starts,
                              const struct search_cuda_starts *scan, uint32_t n_starts_most,
                              uint32_t keep_most, struct search_hit *out);
 
 int search_cuda_prepare_starts(struct search_cuda *cuda);
+int search_cuda_prepare_points(struct search_cuda *cuda);
 int search_cuda_prepare_distinct(struct search_cuda *cuda);
 int search_cuda_prepare_find(struct search_cuda *cuda);
 void search_cuda_close_find(struct search_cuda *cuda);

@@ -34,6 +34,8 @@ int search_cuda_prepare_find(struct search_cuda *cuda)
                                SEARCH_FOUND_MAX * sizeof(struct search_candidate));
     if (!err)
         err = search_cuda_prepare_starts(cuda);
+    if (!err)
+        err = search_cuda_prepare_points(cuda);
     return err ? err : search_cuda_prepare_distinct(cuda);
 }
 
@@ -48,7 +50,8 @@ void search_cuda_close_find(struct search_cuda *cuda)
     void *const memory[] = {find->counts.at,   find->raw.at,        find->normal_z.at,
                             find->planes.at,   find->starts.at,     find->hits.at,
                             find->left.at,     find->candidates.at, find->distinct.at,
-                            find->polished.at, find->keys.at,       find->points.at};
+                            find->polished.at, find->keys.at,       find->corners.at,
+                            find->points.at};
     for (void *at : memory)
         cudaFree(at);
 }

@@ -5,6 +5,7 @@
 //   work      a view of 1,095 px: 35 rows of 32 pixels, 31 evaluations in 15 iterations
 //   a row     one 8-byte load a lane from shared memory (3 wavefronts), 9 instructions
 //   limit     instructions issued: 31 x (35 x 9 + 280 of sums, divisions, simplex) a warp
+//   measured  on an H200 at 1.5 GHz, 2,048 views: 101 us (207 before the rows were taken in fours)
 //
 // The window lies in shared memory. Of a view's pixels 640 lie in registers, 608 more in shared
 // memory, so that an evaluation reads nothing else. Rows are taken in fours without asking which of

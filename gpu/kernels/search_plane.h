@@ -104,14 +104,19 @@ KERNEL_FN float search_plane_walk(const struct search_planes *p, const float fit
     return reached;
 }
 
-// Whether the plane of a cell is too long for the object in direction k.
-KERNEL_FN bool search_plane_goes_on(const struct search_planes *p, const float fit[3], int u, int v,
-                                    int k)
+// The extent [m] that is too long for the object.
+KERNEL_FN float search_plane_far_m(float radius_m)
 {
-    const float far = SEARCH_PLANE_REACH * p->radius_m;
+    return SEARCH_PLANE_REACH * radius_m;
+}
+
+// How far the plane of a cell goes on along line k of four, forwards or back.
+KERNEL_FN float search_plane_along(const struct search_planes *p, const float fit[3], int u, int v,
+                                   int k, bool back)
+{
     const int du = k == 1 ? 0 : 1, dv = k == 0 ? 0 : k == 3 ? -1 : 1;
-    float there = search_plane_walk(p, fit, u, v, du, dv, far);
-    return there >= far || there + search_plane_walk(p, fit, u, v, -du, -dv, far) >= far;
+    return search_plane_walk(p, fit, u, v, back ? -du : du, back ? -dv : dv,
+                             search_plane_far_m(p->radius_m));
 }
 
 // The depth of pixel (x, y) of a cell on a plane: negative when it lies on it.

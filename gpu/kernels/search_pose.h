@@ -17,6 +17,8 @@ struct search_scene {
     struct search_camera camera;
 };
 
+#define SEARCH_VIEW_UNKNOWN 0xffffffffu
+
 struct search_candidate {
     float rotation[9]; // camera from model (about its centre)
     float t_m[3];      // the model's centre in the camera's frame
@@ -90,7 +92,8 @@ KERNEL_FN void search_seen_rotation(const struct search_candidate *c, float out[
                              frame[3 * i + 2] * c->rotation[6 + j];
 }
 
-// A pose in a frame: the view's rotation, its centre at shift (x, y, z) px from the window's middle.
+// A pose in a frame: the view's rotation, its centre at shift (x, y, z) px from the window's
+// middle.
 KERNEL_FN void search_from_frame(const struct search_frame *frame, const float view_rotation[9],
                                  float x, float y, float z, struct search_candidate *out)
 {
@@ -107,7 +110,8 @@ KERNEL_FN void search_from_frame(const struct search_frame *frame, const float v
     }
 }
 
-// The pose that a hit of the coarse pass stands for: the anchor's cell and depth on the start point.
+// The pose that a hit of the coarse pass stands for: the anchor's cell and depth on the start
+// point.
 KERNEL_FN void search_from_hit(const struct search_frame *frame, const float view_rotation[9],
                                int anchor_u, int anchor_v, int anchor_z,
                                struct search_candidate *out)
