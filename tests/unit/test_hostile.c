@@ -83,6 +83,16 @@ static void fill(int i, uint16_t pixels[N])
         pixels[k] = table.mm[raw_of(i, k)];
 }
 
+static void stop_and_wait(struct recorder *recorder)
+{
+    struct recorder_status status;
+    assert_int_equal(recorder_stop(recorder), 0);
+    do {
+        usleep(1000);
+        recorder_status(recorder, &status);
+    } while (status.active || status.busy);
+}
+
 static void record(struct recorder *recorder, enum recorder_format format)
 {
     static const struct capture_info info = {.camera = {7, 7, 3.5, 2.5, W, H},
@@ -97,12 +107,7 @@ static void record(struct recorder *recorder, enum recorder_format format)
                                       .gravity_m_s2 = {0, 9.80665f, 0}};
         recorder_push(recorder, &frame);
     }
-    assert_int_equal(recorder_stop(recorder), 0);
-    struct recorder_status status;
-    do {
-        usleep(1000);
-        recorder_status(recorder, &status);
-    } while (status.active || status.busy);
+    stop_and_wait(recorder);
 }
 
 static void write_images(void)
@@ -473,12 +478,7 @@ static void wild_times_in_files(void **state)
                     .image = {pixels, W, H, 1000, time_of(3) + steps_ns[c][i]}};
                 recorder_push(recorder, &frame);
             }
-            assert_int_equal(recorder_stop(recorder), 0);
-            struct recorder_status status;
-            do {
-                usleep(1000);
-                recorder_status(recorder, &status);
-            } while (status.active || status.busy);
+            stop_and_wait(recorder);
             struct outcome outcome = play(k ? MCAP : KLG);
             assert_int_equal(outcome.n_good, n_frames[c][k]);
             assert_int_equal(outcome.n_unexpected, 0);
