@@ -168,7 +168,7 @@ __attribute__((warn_unused_result)) int search_run(struct search *search,
                                                    const struct search_query *query,
                                                    struct search_answer *out, char *out_field);
 
-// Follows a pose found before: refines it against a new image. *pose is the guess (extrapolated, best)
+// Follows a pose found before: refines it against a new image. *pose is the guess (extrapolated)
 // and the result. When the guess does not lead to the object, poses around it are tried: a third of
 // the object's radius away, 15 degrees turned. Returns as search_run; -ENODATA also when the object
 // is not there any more (*pose unchanged).

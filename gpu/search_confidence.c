@@ -57,9 +57,9 @@ float search_rival(const struct search_object *object, const struct search_candi
 }
 
 // Logistic regression over 1,210 scenes of eleven objects (60 % and more visible, 40 to 60, 30,
-// absent: 330, 154, 286 and 440 scenes). Fitted on six of the objects and checked on the other five,
-// and the other way round: answers said to be 0.9 to 1 sure were right in 94 of 100 cases, 0.8 to 0.9
-// in 84, 0.7 to 0.8 in 81, 0.5 to 0.6 in 59, below 0.1 in 3.
+// absent: 330, 154, 286 and 440 scenes). Fitted on six of the objects and checked on the other
+// five, and the other way round: answers said to be 0.9 to 1 sure were right in 94 of 100 cases,
+// 0.8 to 0.9 in 84, 0.7 to 0.8 in 81, 0.5 to 0.6 in 59, below 0.1 in 3.
 float search_confidence(const struct search_candidate *c, float rival)
 {
     float x = -5.95f + 0.83f * c->score - 2.41f * logf(1 + expf(rival < 10 ? rival : 10));
