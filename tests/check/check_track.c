@@ -138,6 +138,7 @@ static void check_ahead_at(struct gpu *gpu, struct gpu_frame *frames[2], const s
         int rc = gpu_prepare(gpu, in->depth[round == 2], frames[0]);
         if (rc == 0 && round == 2)
             rc = gpu_prepare(gpu, in->depth[0], frames[0]);
+        gpu_wake(gpu); // changes nothing
         if (rc == 0 && round == 0)
             rc = gpu_prepare(gpu, memory, frames[1]);
         if (rc == 0)
