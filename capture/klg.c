@@ -223,8 +223,11 @@ int klg_decode(struct klg_inflate *unpacker, const void *data, size_t n_bytes, s
 static int read_camera(const char *path, const struct capture_settings *settings,
                        struct capture_info *out_info)
 {
-    char name[1024];
-    snprintf(name, sizeof name, "%s.calibration.txt", path);
+    char name[4096];
+    if (snprintf(name, sizeof name, "%s.calibration.txt", path) >= (int)sizeof name) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%.80s...: path too long", path);
+        return -ENAMETOOLONG;
+    }
     out_info->camera = default_camera;
     char text[4096];
     double units_per_m = 0;

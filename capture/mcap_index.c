@@ -246,6 +246,8 @@ static int take_record(struct walk *walk, unsigned opcode, uint64_t offset, uint
     if (opcode != MCAP_SCHEMA && opcode != MCAP_CHANNEL && opcode != MCAP_MESSAGE &&
         opcode != MCAP_MESSAGE_INDEX)
         return 0;
+    if (n_bytes > MCAP_MAX_CHUNK_BYTES) // nothing of ours: the next one may be
+        return 0;
     const unsigned char *data;
     err = mcap_reader_load(walk->reader, offset, n_bytes, &data);
     if (err)

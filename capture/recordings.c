@@ -72,6 +72,8 @@ static uint64_t folder_bytes(int folder, const char *name, int depth)
                                                         : 0;
     if (dir)
         closedir(dir);
+    else if (fd >= 0)
+        close(fd);
     return n_bytes;
 }
 
@@ -155,6 +157,8 @@ static void delete_folder(int folder, const char *name)
             delete_folder(fd, entry->d_name); // a recording is two levels deep
     if (dir)
         closedir(dir);
+    else if (fd >= 0)
+        close(fd);
     unlinkat(folder, name, AT_REMOVEDIR);
 }
 

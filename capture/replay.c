@@ -97,8 +97,9 @@ static int64_t due_ns(const struct replay *replay, uint64_t q)
 {
     int64_t after_ns = q >= replay->end ? paced_ns(replay, replay->end - 1) + replay->period_ns
                                         : paced_ns(replay, q);
-    // a century is never; the sum stays far from overflow
-    return replay->start_mono_ns + (int64_t)fmin((double)after_ns / replay->rate, 3e18);
+    // a century is never; the sum stays far from overflow, also when paced_ns has wrapped
+    double wait_ns = fmax(fmin((double)after_ns / replay->rate, 3e18), -3e18);
+    return replay->start_mono_ns + (int64_t)wait_ns;
 }
 
 static bool is_paced(const struct replay *replay)

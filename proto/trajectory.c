@@ -239,12 +239,12 @@ static long read_small_file(int folder, const char *name, char *out, size_t n_ou
         return -EIO;
     }
     size_t length = 0;
-    ssize_t n;
+    ssize_t n = 1;
     while (length < n_out_bytes - 1 && (n = read(fd, out + length, n_out_bytes - 1 - length)) > 0)
         length += (size_t)n;
     close(fd);
     out[length] = '\0';
-    return (long)length;
+    return n < 0 ? -EIO : (long)length;
 }
 
 // One 4x4 matrix in a file of its own; `path` is for messages. Returns 0, -EIO, -EINVAL.

@@ -166,6 +166,28 @@ static void damaged_anywhere(void **state)
     close(fd);
 }
 
+// A message of 300 MB (of a hole) in front of the recording: nothing of ours, passed over.
+static void a_huge_record_is_passed_over(void **state)
+{
+    (void)state;
+    enum { HEAD = MCAP_MAGIC_BYTES + MCAP_RECORD_BYTES };
+    const off_t n_huge = 300 << 20;
+    unsigned char head[HEAD] = MCAP_MAGIC;
+    static unsigned char rest[1 << 20];
+    char other[256];
+    int err, from = open(path, O_RDONLY);
+    int fd = open(scratch_name(&scratch, "huge.mcap", other), O_RDWR | O_CREAT, 0600);
+    head[MCAP_MAGIC_BYTES] = MCAP_MESSAGE;
+    mcap_put(head + MCAP_MAGIC_BYTES + 1, (uint64_t)n_huge, 8);
+    ssize_t n = pread(from, rest, sizeof rest, MCAP_MAGIC_BYTES);
+    assert_true(n > 0 && n < (ssize_t)sizeof rest);
+    assert_int_equal(pwrite(fd, head, HEAD, 0), HEAD);
+    assert_int_equal(pwrite(fd, rest, (size_t)n, HEAD + n_huge), n);
+    assert_int_equal(count_good(fd, &err), N_FRAMES);
+    close(from);
+    close(fd);
+}
+
 static void no_mcap_file(void **state)
 {
     (void)state;
@@ -212,11 +234,9 @@ int main(int argc, char **argv)
         script = argv[2];
     }
     const struct CMUnitTest tests[] = {
-        TEST(everything_comes_back),
-        TEST(truncated_anywhere),
-        TEST(damaged_anywhere),
-        TEST(no_mcap_file),
-        TEST(the_official_library_reads_it),
+        TEST(everything_comes_back), TEST(truncated_anywhere),
+        TEST(damaged_anywhere),      TEST(a_huge_record_is_passed_over),
+        TEST(no_mcap_file),          TEST(the_official_library_reads_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

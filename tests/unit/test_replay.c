@@ -321,29 +321,29 @@ static uint64_t read_index(struct replay *replay, struct capture_frame *out)
 static void paused_it_stands_and_steps(void **state)
 {
     (void)state;
-    struct numbers numbers = {.period_ns = 20000000};
+    struct numbers numbers = {.period_ns = 100000000};
     struct capture_info info;
     struct capture_frame frame;
     struct capture_playback playback;
     struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 50, &info);
     assert_int_equal(read_index(replay, &frame), 100);
     control(replay, CAPTURE_PAUSE, 0);
-    assert_int_equal(replay_read(replay, 100, &frame), -EAGAIN); // five frames would be due
+    assert_int_equal(replay_read(replay, 250, &frame), -EAGAIN); // two frames would be due
     control(replay, CAPTURE_STEP, 3);
     int64_t begin_ns = mono_ns();
     for (uint64_t i = 1; i <= 3; i++)
         assert_int_equal(read_index(replay, &frame), 100 + i);
-    assert_true(mono_ns() - begin_ns < 20000000); // not at the pace of the recording
+    assert_true(mono_ns() - begin_ns < 200000000); // not at the pace of the recording
     assert_int_equal(replay_read(replay, 50, &frame), -EAGAIN);
     assert_int_equal(replay_control(replay, CAPTURE_QUERY, 0, &playback), 0);
     assert_true(playback.paused && playback.rate == 1);
-    assert_true(fabs(playback.position_s - 0.08) + fabs(playback.duration_s - 0.98) < 1e-12);
+    assert_true(fabs(playback.position_s - 0.4) + fabs(playback.duration_s - 4.9) < 1e-12);
     control(replay, CAPTURE_RESUME, 0);
     begin_ns = mono_ns();
     for (uint64_t i = 4; i <= 9; i++) // nothing is late, nothing is left out
         assert_int_equal(read_index(replay, &frame), 100 + i);
     int64_t took_ns = mono_ns() - begin_ns;
-    assert_true(took_ns > 95000000 && took_ns < 160000000);
+    assert_true(took_ns > 490000000 && took_ns < 650000000);
     // Behind the last frame a recording that is paused does not end.
     control(replay, CAPTURE_STEP, 1000);
     while (replay_read(replay, 50, &frame) == 0)
@@ -359,18 +359,18 @@ static void paused_it_stands_and_steps(void **state)
 static void the_speed_changes_under_way(void **state)
 {
     (void)state;
-    struct numbers numbers = {.period_ns = 100000000};
+    struct numbers numbers = {.period_ns = 1000000000};
     struct capture_info info;
     struct capture_frame frame;
     struct capture_playback playback;
     struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 1000, &info);
     read_index(replay, &frame);
-    control(replay, CAPTURE_RATE, 10);
+    control(replay, CAPTURE_RATE, 20);
     int64_t begin_ns = mono_ns();
     for (uint64_t i = 1; i <= 11; i++)
         assert_int_equal(read_index(replay, &frame), 100 + i);
     int64_t took_ns = mono_ns() - begin_ns;
-    assert_true(took_ns > 95000000 && took_ns < 160000000);
+    assert_true(took_ns > 490000000 && took_ns < 650000000);
     control(replay, CAPTURE_RATE, CAPTURE_RATE_MAX);
     begin_ns = mono_ns();
     for (uint64_t i = 12; i <= 500; i++)
@@ -381,7 +381,7 @@ static void the_speed_changes_under_way(void **state)
     for (uint64_t i = 501; i <= 504; i++)
         assert_int_equal(read_index(replay, &frame), 100 + i);
     took_ns = mono_ns() - begin_ns;
-    assert_true(took_ns > 25000000 && took_ns < 90000000);
+    assert_true(took_ns > 290000000 && took_ns < 450000000);
     assert_int_equal(replay_control(replay, CAPTURE_RATE, -1, &playback), -ERANGE);
     assert_int_equal(replay_control(replay, CAPTURE_RATE, NAN, &playback), -ERANGE);
     assert_true(playback.rate == 10);
