@@ -41,8 +41,15 @@ struct register_config {
     uint32_t n_threads;           // CPU: 0 = all cores
     int cuda_device;              // CUDA: -1 = the first that answers
     struct gpu_courtesy courtesy; // towards a tracker beside it; default: none
+    // CUDA: about how long a launch may hold the device, 0 = REGISTER_SLICE_US, or
+    // REGISTER_SHARED_SLICE_US where courtesy is shown. A tracker on the same device waits that
+    // long at most, and so does a stop; a slice costs about 15 us.
+    uint32_t slice_us;
     struct log_sink log;
 };
+
+#define REGISTER_SLICE_US        10000u
+#define REGISTER_SHARED_SLICE_US 1000u
 
 struct register_settings {
     enum register_method method;
@@ -123,6 +130,7 @@ size_t registration_device_bytes(const struct registration *registration);
 //               "sigma_last", "n_iterations", "n_points", "n_starts", "initial" ...
 //   -ECANCELED  stop->requested, -ETIME deadline passed
 //   -ENOMEM     also: the dense matrix of these sets is larger than 4 GiB
+//   -ENOTSUP    the dense form on CUDA: cuBLAS was not found
 //   -EIO        device error
 __attribute__((warn_unused_result)) int
 registration_run(struct registration *registration, const struct point_set *source,

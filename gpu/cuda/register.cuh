@@ -18,11 +18,20 @@ struct register_memory {
     size_t bytes;
 };
 
+#define REGISTER_CUDA_MAX_RUNS 2112u // of a launch: eight times what an H200 holds, about 5 ms
+
+// Pinned: what a launch leaves for the host.
+struct register_cuda_host {
+    uint32_t unfinished; // some block has to go on
+    struct register_run runs[REGISTER_CUDA_MAX_RUNS];
+};
+
 struct register_cuda {
     int index, n_sms;
     char name[128];
     cudaStream_t stream;
     struct log_sink log;
+    struct gpu_courtesy courtesy;
     bool logged_error; // one line is enough: what follows is its consequence
     // By side: points as (x, y, z, |p|^2), normals as (x, y, z, 0).
     struct register_memory points[2], normals[2], staging;
@@ -32,6 +41,8 @@ struct register_cuda {
     bool has_tensor;       // m16n8k16 products: compute capability 8.0
     size_t shared_bytes;   // dynamic shared memory that a block may have
     struct register_memory scratch, runs, grid;
+    struct register_cuda_host *host_runs;
+    long long slice_clocks;            // after so many a launch of an anneal ends
     void *blas;                        // dense form: cublasHandle_t, made when first needed
     const struct blas *blas_functions; // set with blas
 };
@@ -48,6 +59,10 @@ int register_cuda_check(struct register_cuda *cuda, cudaError_t error, const cha
 // Makes room; what was there is lost. 0, -ENOMEM or -EIO.
 int register_cuda_reserve(struct register_cuda *cuda, struct register_memory *memory, size_t bytes);
 
+int register_cuda_anneal_open(struct register_cuda *cuda);
+int register_cuda_anneal_streaming(struct register_cuda *cuda, const struct register_anneal *anneal,
+                                   struct register_run *runs, uint32_t n_runs,
+                                   const struct register_stop *stop);
 int register_cuda_anneal_dense(struct register_cuda *cuda, const struct register_anneal *anneal,
                                struct register_run *run, const struct register_stop *stop);
 void register_cuda_dense_close(struct register_cuda *cuda);

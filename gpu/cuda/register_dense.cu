@@ -386,6 +386,7 @@ int register_cuda_anneal_dense(struct register_cuda *cuda, const struct register
     do {
         if ((rc = register_stopped(stop)) < 0)
             return rc;
+        gpu_give_way(&cuda->courtesy);
         CHECK(cudaMemcpyAsync(dense.run, run, sizeof *run, cudaMemcpyHostToDevice, cuda->stream));
         place_source<<<blocks(dense.n), BLOCK, 0, cuda->stream>>>(
             dense, (const float4 *)cuda->points[REGISTER_SOURCE].at);

@@ -10,8 +10,14 @@
 
 #include "gpu/register_schedule.h"
 
-#define BLOCK     256
-#define MAX_CELLS 160 // along one axis
+#define BLOCK            256
+#define SOLVE_THREADS    832 // 16 for each of the sums
+#define MAX_CELLS        160 // along one axis
+// Target points that a block looks at one after another, and pairs of a launch: a tracker on the
+// same device waits for a launch's blocks, a stop for the launch; 0.6 and 2 ms on an H200.
+#define SLICE            8192u
+#define LAUNCH_PAIRS     (1ull << 33)
+#define ITERATIONS_AHEAD 8u // what the host queues before it looks, unless it gives way to others
 
 struct grid {
     float origin[3], inverse;
@@ -163,14 +169,16 @@ static __global__ void __launch_bounds__(BLOCK) sum_truncated(struct near near)
 }
 
 // Each block looks at a slice of the target for its 256 source points.
-static __global__ void __launch_bounds__(BLOCK) find_nearest(struct near near)
+static __global__ void __launch_bounds__(BLOCK)
+    find_nearest(struct near near, uint32_t first_slice, uint32_t n_slices)
 {
     __shared__ float4 tile[BLOCK];
     if (*near.done)
         return;
     const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
-    const uint32_t first = (uint32_t)((uint64_t)near.n_target * blockIdx.y / gridDim.y);
-    const uint32_t last = (uint32_t)((uint64_t)near.n_target * (blockIdx.y + 1) / gridDim.y);
+    const uint64_t n = near.n_target, slice = first_slice + blockIdx.y;
+    const uint32_t first = (uint32_t)(n * slice / n_slices);
+    const uint32_t last = (uint32_t)(n * (slice + 1) / n_slices);
     double y[3] = {0, 0, 0};
     if (i < near.settings.n_source)
         source_point(&near, i, y);
@@ -225,17 +233,23 @@ static __global__ void __launch_bounds__(BLOCK) sum_nearest(struct near near)
     post_sums(&near, mine);
 }
 
-static __global__ void __launch_bounds__(64) solve_step(struct near near)
+// Sixteen threads a sum, always the same ones for the same blocks.
+static __global__ void __launch_bounds__(SOLVE_THREADS) solve_step(struct near near)
 {
-    __shared__ double sums[REGISTER_N_SUMS + 1];
+    __shared__ double sums[SOLVE_THREADS / 16];
     if (*near.done)
         return;
-    if (threadIdx.x <= REGISTER_N_SUMS) {
-        double v = 0;
-        for (uint32_t b = 0; b < near.n_blocks; b++)
-            v += near.partial[(size_t)b * (REGISTER_N_SUMS + 1) + threadIdx.x];
-        sums[threadIdx.x] = v;
-    }
+    const uint32_t s = threadIdx.x / 16;
+    double v = 0;
+    if (s <= REGISTER_N_SUMS)
+#pragma unroll 8
+        for (uint32_t b = threadIdx.x & 15; b < near.n_blocks; b += 16)
+            v += near.partial[(size_t)b * (REGISTER_N_SUMS + 1) + s];
+#pragma unroll
+    for (int d = 8; d > 0; d >>= 1)
+        v += __shfl_xor_sync(0xffffffffu, v, d);
+    if ((threadIdx.x & 15) == 0)
+        sums[s] = v;
     __syncthreads();
     if (threadIdx.x == 0) {
         struct register_run *run = near.run;
@@ -270,10 +284,10 @@ static size_t rounded(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-static int build_grid(struct register_cuda *cuda, double sigma2, bool with_normals,
+static int build_grid(struct register_cuda *cuda, uint32_t n, double sigma2, bool with_normals,
                       struct grid *grid)
 {
-    const uint32_t n = cuda->n[REGISTER_TARGET], n_cells = shape_grid(cuda, sigma2, grid);
+    const uint32_t n_cells = shape_grid(cuda, sigma2, grid);
     int bits = 1;
     while (n_cells >> bits)
         bits++;
@@ -316,22 +330,72 @@ static int build_grid(struct register_cuda *cuda, double sigma2, bool with_norma
     return 0;
 }
 
-static int iterate(struct register_cuda *cuda, const struct near *near)
+// Nearest points, in as many launches as their length asks for.
+static int search(struct register_cuda *cuda, const struct near *near,
+                  const struct register_stop *stop)
+{
+    // Enough slices of the target that every SM has blocks.
+    uint32_t n_slices = (uint32_t)cuda->n_sms * 8 / near->n_blocks + 1;
+    const uint32_t most = near->n_target / BLOCK + 1, least = near->n_target / SLICE + 1;
+    n_slices = n_slices < most ? n_slices : most;
+    n_slices = n_slices > least ? n_slices : least;
+    const uint64_t pairs = (uint64_t)near->n_blocks * BLOCK * (near->n_target / n_slices + 1);
+    uint32_t at_once = pairs < LAUNCH_PAIRS ? (uint32_t)(LAUNCH_PAIRS / pairs) : 1;
+    at_once = at_once < 65535 ? at_once : 65535; // of a grid
+    for (uint32_t first = 0; first < n_slices; first += at_once) {
+        const uint32_t n = n_slices - first < at_once ? n_slices - first : at_once;
+        if (first > 0) {
+            CHECK(cudaStreamSynchronize(cuda->stream));
+            int rc = register_stopped(stop);
+            if (rc < 0)
+                return rc;
+            gpu_give_way(&cuda->courtesy);
+        }
+        find_nearest<<<dim3(near->n_blocks, n), BLOCK, 0, cuda->stream>>>(*near, first, n_slices);
+        CHECK(cudaGetLastError());
+    }
+    return 0;
+}
+
+static int iterate(struct register_cuda *cuda, const struct near *near,
+                   const struct register_stop *stop)
 {
     if (near->settings.kind == REGISTER_NEAREST_TRUNCATED) {
         sum_truncated<<<near->n_blocks, BLOCK, 0, cuda->stream>>>(*near);
     } else {
-        // Enough slices of the target that every SM has blocks.
-        uint32_t slices = (uint32_t)cuda->n_sms * 8 / near->n_blocks + 1;
-        uint32_t most = near->n_target / BLOCK + 1;
-        slices = slices < most ? slices : most;
-        find_nearest<<<dim3(near->n_blocks, slices), BLOCK, 0, cuda->stream>>>(*near);
-        CHECK(cudaGetLastError());
+        int rc = search(cuda, near, stop);
+        if (rc < 0)
+            return rc;
         sum_nearest<<<near->n_blocks, BLOCK, 0, cuda->stream>>>(*near);
     }
     CHECK(cudaGetLastError());
-    solve_step<<<1, 64, 0, cuda->stream>>>(*near);
+    solve_step<<<1, SOLVE_THREADS, 0, cuda->stream>>>(*near);
     CHECK(cudaGetLastError());
+    return 0;
+}
+
+// All iterations. The host looks every few whether the run is done, which also bounds what a stop
+// has to wait for.
+static int iterate_all(struct register_cuda *cuda, const struct near *near,
+                       struct register_run *run, const struct register_stop *stop)
+{
+    const uint32_t ahead = cuda->courtesy.give_way ? 1 : ITERATIONS_AHEAD;
+    for (uint32_t k = 0; k < near->settings.n_iterations; k++) {
+        int rc = register_stopped(stop);
+        gpu_give_way(&cuda->courtesy);
+        if (rc == 0)
+            rc = iterate(cuda, near, stop);
+        if (rc < 0)
+            return rc;
+        if (k % ahead != ahead - 1 && k + 1 != near->settings.n_iterations)
+            continue;
+        CHECK(cudaMemcpyAsync(cuda->host_runs->runs, near->run, sizeof *run, cudaMemcpyDeviceToHost,
+                              cuda->stream));
+        CHECK(cudaStreamSynchronize(cuda->stream));
+        *run = cuda->host_runs->runs[0];
+        if (run->converged || !run->determined)
+            return 0;
+    }
     return 0;
 }
 
@@ -346,11 +410,11 @@ int register_cuda_nearest(void *device, const struct register_nearest *settings,
     near.source = (const float4 *)cuda->points[REGISTER_SOURCE].at;
     near.target = (const float4 *)cuda->points[REGISTER_TARGET].at;
     near.normals = (const float4 *)cuda->normals[REGISTER_TARGET].at;
-    near.n_target = cuda->n[REGISTER_TARGET];
+    near.n_target = settings->n_target;
     near.n_blocks = (settings->n_source + BLOCK - 1) / BLOCK;
     int rc = 0;
     if (settings->kind == REGISTER_NEAREST_TRUNCATED)
-        rc = build_grid(cuda, settings->sigma2, settings->planes, &near.grid);
+        rc = build_grid(cuda, settings->n_target, settings->sigma2, settings->planes, &near.grid);
     const size_t partial_bytes = rounded(near.n_blocks * (REGISTER_N_SUMS + 1) * sizeof(double));
     const size_t nearest_bytes = rounded(settings->n_source * sizeof *near.nearest);
     const size_t run_bytes = rounded(sizeof *run);
@@ -366,15 +430,13 @@ int register_cuda_nearest(void *device, const struct register_nearest *settings,
     near.done = (uint32_t *)((char *)cuda->runs.at + run_bytes);
     run->converged = false;
     run->determined = true;
-    CHECK(cudaMemcpyAsync(near.run, run, sizeof *run, cudaMemcpyHostToDevice, cuda->stream));
+    cuda->host_runs->runs[0] = *run;
+    CHECK(cudaMemcpyAsync(near.run, cuda->host_runs->runs, sizeof *run, cudaMemcpyHostToDevice,
+                          cuda->stream));
     CHECK(cudaMemsetAsync(near.done, 0, sizeof *near.done, cuda->stream));
     CHECK(cudaMemsetAsync(near.nearest, 0xff, nearest_bytes, cuda->stream));
-    for (uint32_t k = 0; k < settings->n_iterations && rc == 0; k++) {
-        rc = register_stopped(stop);
-        if (rc == 0)
-            rc = iterate(cuda, &near);
-    }
-    CHECK(cudaMemcpyAsync(run, near.run, sizeof *run, cudaMemcpyDeviceToHost, cuda->stream));
-    CHECK(cudaStreamSynchronize(cuda->stream));
+    rc = iterate_all(cuda, &near, run, stop);
+    if (rc < 0) // whoever comes next may take the memory away from what is still under way
+        CHECK(cudaStreamSynchronize(cuda->stream));
     return rc;
 }

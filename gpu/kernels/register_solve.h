@@ -94,6 +94,13 @@ KERNEL_FN struct register_sym4 register_adjugate(const struct register_sym4 *m, 
     return out;
 }
 
+// f / slope to seven digits, which is all that a step of Newton's method needs: a GPU thread
+// divides in double ten times as slowly as in float. 0 where the slope has none.
+KERNEL_FN double register_newton_step(double f, double slope)
+{
+    return slope > 1e-30 ? f * (double)(1.0f / (float)slope) : 0;
+}
+
 // Unit quaternion (x, y, z, w) of the rotation that maximises sum w x . R y, from the centred
 // s = sum w y_a x_b. False: the rotation is not determined (all points equal or on a line).
 KERNEL_FN bool register_horn(const double s_in[9], double out_xyzw[4])
@@ -114,8 +121,8 @@ KERNEL_FN bool register_horn(const double s_in[9], double out_xyzw[4])
                    s[2] * (s[3] * s[7] - s[4] * s[6]);
     double c1 = -8 * det_s, c0;
     struct register_sym4 v = register_adjugate(&k, &c0);
-    // Newton from above, first in float: a GPU thread divides in double ten times as slowly. What
-    // is added to the float's root keeps the double's start above its own.
+    // Newton from above, first in float. What is added to the float's root keeps the double's start
+    // above its own.
     float lf = 1.7320509f; // sqrt(3) |s| bounds the sum of the singular values of s
     for (int i = 0; i < 40; i++) {
         float f = ((lf * lf - 2) * lf + (float)c1) * lf + (float)c0;
@@ -128,7 +135,7 @@ KERNEL_FN bool register_horn(const double s_in[9], double out_xyzw[4])
     double l = lf + 1e-5;
     for (int i = 0; i < 60; i++) {
         double f = ((l * l - 2) * l + c1) * l + c0, slope = (4 * l * l - 4) * l + c1;
-        double step = slope > 0 ? f / slope : 0;
+        double step = register_newton_step(f, slope);
         l -= step;
         if (!(fabs(step) > 1e-12)) // what is left after it is the square of that
             break;

@@ -38,8 +38,9 @@ KERNEL_FN double register_paper_row(double sum, double sum2, const double sum_x[
 {
     double c = outlier + sum2;
     bool empty = !(c > REGISTER_PAPER_MIN_C), alone = !(sum > 0); // alone: every e underflowed
+    double inverse = 1 / sum;
     for (int a = 0; a < 3; a++)
-        out_x[a] = empty || alone ? mean[a] : sum_x[a] / sum;
+        out_x[a] = empty || alone ? mean[a] : sum_x[a] * inverse;
     return empty ? 1 : alone ? 0 : sum / sqrt(c);
 }
 

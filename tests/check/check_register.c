@@ -314,6 +314,43 @@ static void check_threads(void)
     check_free(sets.memory);
 }
 
+#ifdef POSED_REGISTER_CUDA
+// Where a launch ends must not change a bit: slices of 1 us end it after each pass.
+static void check_slices(const struct register_config *whole)
+{
+    static const uint32_t pairs[][2] = {{1100, 1001}, {300, 20000}, {20000, 500}};
+    struct register_config sliced = *whole;
+    void *devices[2] = {NULL, NULL};
+    sliced.slice_us = 1;
+    check_case("cuda, slices");
+    if (check_that(register_cuda_ops.open(&devices[0], whole) == 0, "open") &&
+        check_that(register_cuda_ops.open(&devices[1], &sliced) == 0, "open"))
+        for (size_t k = 0; k < sizeof pairs / sizeof pairs[0] * 4; k++) {
+            const uint32_t *n = pairs[k / 4];
+            struct sets sets;
+            make_sets(&sets, n[0], n[1], FILL_SURFACE);
+            check_case("cuda, slices, %s, %u x %u", anneal_cases[k % 4].name, n[0], n[1]);
+            struct register_anneal anneal = settings_for(&sets, &anneal_cases[k % 4]);
+            struct register_run runs[2][3];
+            memset(runs, 0, sizeof runs);
+            for (int i = 0; i < 2; i++) {
+                load(&register_cuda_ops, devices[i], &sets);
+                for (int j = 0; j < 3; j++)
+                    runs[i][j].T = se3_identity();
+                int rc = register_cuda_ops.anneal(devices[i], &anneal, runs[i], 1, NULL);
+                check_that(rc == 0, "returned %d", rc);
+                rc = register_cuda_ops.anneal(devices[i], &anneal, runs[i] + 1, 2, NULL);
+                check_that(rc == 0, "two runs: returned %d", rc);
+            }
+            check_that(memcmp(runs[0], runs[1], sizeof runs[0]) == 0, "other bits");
+            check_free(sets.memory);
+        }
+    for (int i = 0; i < 2; i++)
+        if (devices[i])
+            register_cuda_ops.close(devices[i]);
+}
+#endif
+
 struct timed {
     const struct register_ops *ops;
     void *device;
@@ -356,6 +393,7 @@ static void check_cuda(const struct register_config *config, void *cpu)
     if (!check_that(rc == 0, "returned %d", rc))
         return;
     check_backend(&register_cuda_ops, cuda, cpu);
+    check_slices(config);
     if (check_bench_wanted())
         bench(&register_cuda_ops, cuda);
     register_cuda_ops.close(cuda);
