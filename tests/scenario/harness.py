@@ -316,12 +316,14 @@ def run(scenario):
         code = 0
     except Failure as failure:
         print("FAILED:", failure)
+    except SystemExit as end:  # skip()
+        code = end.code
     finally:
         for daemon in _daemons:
             if daemon.process.poll() is None:
                 daemon.process.kill()
                 daemon.process.wait()
-            if code:
+            if code not in (0, 77):
                 print(f"--- log of {' '.join(daemon.process.args)}")
                 print("\n".join(daemon.log().splitlines()[-40:]))
             daemon.log_file.close()
