@@ -208,11 +208,14 @@ static void take_subscriptions(struct publish *publish, void *socket)
     }
 }
 
+// A worker of idle priority may have lost the processor while it holds the mutex: its post, and
+// those of others, wait for the next round, not the frame.
 static void send_posts(struct publish *publish)
 {
     for (int i = 0; i < PUBLISH_POST_SLOTS; i++) {
         struct post post;
-        pthread_mutex_lock(&publish->mutex);
+        if (pthread_mutex_trylock(&publish->mutex) != 0)
+            return;
         bool any = publish->n_posts > 0;
         if (any) {
             const struct post *first = &publish->posts[publish->first_post];

@@ -48,7 +48,7 @@ enum search_choice {
 struct search_object_settings {
     uint32_t n_views;          // default 8192; 64 .. SEARCH_VIEWS_MAX
     enum search_choice choice; // default EVEN
-    // Called after each batch of views, may be NULL; a return other than 0 abandons the build.
+    // Called every few tenths of a second, may be NULL; a return other than 0 abandons the build.
     int (*progress)(void *user, uint32_t n_done, uint32_t n_views);
     void *user;
 };

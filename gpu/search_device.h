@@ -29,9 +29,18 @@ void search_object_free(struct search_object *object);
 __attribute__((warn_unused_result)) int search_object_finish(struct search *search,
                                                              struct search_object *object);
 
-// Fills info.symmetry, fold and axis. Returns 0, -ENOMEM or -EIO.
-__attribute__((warn_unused_result)) int search_find_symmetry(struct search *search,
-                                                             struct search_object *object);
+// How many views are drawn between two questions whether the build is given up: few of a large
+// mesh, so that they take some tenths of a second at most.
+uint32_t search_batch_views(const struct search_object *object);
+
+// Tells the caller of a build how far it is. Returns 0, or -ECANCELED when it shall end.
+__attribute__((warn_unused_result)) int
+search_tell_progress(const struct search_object_settings *settings, uint32_t n_done);
+
+// Fills info.symmetry, fold and axis. Returns 0, -ENOMEM, -EIO or -ECANCELED.
+__attribute__((warn_unused_result)) int
+search_find_symmetry(struct search *search, struct search_object *object,
+                     const struct search_object_settings *settings);
 
 // The rotations of an object's symmetry.
 void search_turns_of(const struct search_object_info *info, struct search_turns *out);

@@ -8,7 +8,6 @@
 #include "gpu/kernels/search_error.h"
 #include "gpu/search_views.h"
 
-#define BATCH  256
 #define THIN   2 // every second pixel each way: a choice needs no more
 #define SIDE   (SEARCH_MAP_PX / THIN)
 #define PIXELS (SIDE * SIDE)
@@ -59,13 +58,6 @@ static float error_between(const struct candidate *input, const struct candidate
     return search_error_value(&sums, kept->n_cover ? kept->n_cover : 1);
 }
 
-static int given_up(const struct search_object_settings *settings)
-{
-    return settings->progress && settings->progress(settings->user, 0, settings->n_views)
-               ? -ECANCELED
-               : 0;
-}
-
 // One round: indices of kept candidates, at most n_views + 1 of them. Returns 0 or -ECANCELED.
 static int choose(const struct candidate *all, uint32_t n_all, float threshold,
                   const struct search_object_settings *settings, uint32_t *out, uint32_t *out_n)
@@ -81,7 +73,7 @@ static int choose(const struct candidate *all, uint32_t n_all, float threshold,
         if (n_compared < COMPARED_IN_A_ROW)
             continue;
         n_compared = 0;
-        int err = given_up(settings);
+        int err = search_tell_progress(settings, 0);
         if (err)
             return err;
     }
@@ -93,18 +85,19 @@ static int draw_candidates(struct search *search, const struct search_object *ob
                            const struct search_object_settings *settings, uint32_t n_all,
                            struct candidate *out)
 {
-    struct search_map *maps = malloc(BATCH * sizeof *maps);
-    float *rotations = malloc(BATCH * 9 * sizeof *rotations);
+    const uint32_t batch = search_batch_views(object);
+    struct search_map *maps = malloc(batch * sizeof *maps);
+    float *rotations = malloc(batch * 9 * sizeof *rotations);
     int err = maps && rotations ? 0 : -ENOMEM;
-    for (uint32_t from = 0; from < n_all && !err; from += BATCH) {
-        uint32_t n = n_all - from < BATCH ? n_all - from : BATCH;
+    for (uint32_t from = 0; from < n_all && !err; from += batch) {
+        uint32_t n = n_all - from < batch ? n_all - from : batch;
         for (uint32_t i = 0; i < n; i++)
             search_rotation(from + i, n_all, rotations + 9 * (size_t)i);
         err = search->ops->maps(search->device, object, rotations, n, maps);
         for (uint32_t i = 0; i < n && !err; i++)
             thin(&maps[i], &out[from + i]);
         if (!err)
-            err = given_up(settings);
+            err = search_tell_progress(settings, 0);
     }
     free(maps);
     free(rotations);

@@ -10,9 +10,10 @@
 #include "gpu/search_greedy.h"
 #include "gpu/search_views.h"
 
-#define BATCH_VIEWS 256
-#define MAP_MARGIN  3 // px of background around the model's sphere
-#define N_SEEDS     2048
+#define BATCH_VIEWS     256
+#define BATCH_TRIANGLES 30000000 // drawn in a batch at most; about 10 ns each on a CPU
+#define MAP_MARGIN      3        // px of background around the model's sphere
+#define N_SEEDS         2048
 
 void search_object_free(struct search_object *object)
 {
@@ -219,27 +220,40 @@ static int allocate_views(struct search_object *object, uint32_t n)
                : -ENOMEM;
 }
 
+uint32_t search_batch_views(const struct search_object *object)
+{
+    uint32_t n = BATCH_TRIANGLES / (object->n_triangles + 1);
+    return n < 1 ? 1 : n < BATCH_VIEWS ? n : BATCH_VIEWS;
+}
+
+int search_tell_progress(const struct search_object_settings *settings, uint32_t n_done)
+{
+    bool ends = settings->progress && settings->progress(settings->user, n_done, settings->n_views);
+    return ends ? -ECANCELED : 0;
+}
+
 static int build_views(struct search *search, struct search_object *object,
                        const struct search_object_settings *settings)
 {
     uint32_t n = settings->n_views, capacity = 0;
-    struct search_map *maps = malloc(BATCH_VIEWS * sizeof *maps);
+    const uint32_t n_most = search_batch_views(object);
+    struct search_map *maps = malloc(n_most * sizeof *maps);
     float *rotations = malloc((size_t)n * 9 * sizeof *rotations);
     int err = maps && rotations ? allocate_views(object, n) : -ENOMEM;
     for (uint32_t i = 0; i < n && !err && settings->choice == SEARCH_CHOICE_EVEN; i++)
         search_rotation(i, n, rotations + 9 * (size_t)i);
     if (!err && settings->choice == SEARCH_CHOICE_GREEDY)
         err = search_choose_greedy(search, object, settings, rotations);
-    for (uint32_t from = 0; !err && from < n; from += BATCH_VIEWS) {
-        uint32_t n_batch = n - from < BATCH_VIEWS ? n - from : BATCH_VIEWS;
+    for (uint32_t from = 0; !err && from < n; from += n_most) {
+        uint32_t n_batch = n - from < n_most ? n - from : n_most;
         const float *batch = rotations + 9 * (size_t)from;
         for (uint32_t i = 0; i < n_batch; i++)
             memcpy(object->views[from + i].rotation, batch + 9 * (size_t)i, 9 * sizeof(float));
         err = search->ops->maps(search->device, object, batch, n_batch, maps);
         for (uint32_t i = 0; !err && i < n_batch; i++)
             err = pack(object, &maps[i], from + i, &capacity);
-        if (!err && settings->progress && settings->progress(settings->user, from + n_batch, n))
-            err = -ECANCELED;
+        if (!err)
+            err = search_tell_progress(settings, from + n_batch);
     }
     object->n_views = err ? 0 : n;
     free(maps);
@@ -293,7 +307,7 @@ int search_object_create(struct search *search, const struct search_mesh *mesh,
     if (!err)
         err = build_views(search, object, settings);
     if (!err)
-        err = search_find_symmetry(search, object);
+        err = search_find_symmetry(search, object, settings);
     if (!err)
         err = search_object_finish(search, object);
     if (err) {

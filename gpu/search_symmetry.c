@@ -93,6 +93,7 @@ static void principal_axes(const struct search_object *o, double out[3][3])
 struct symmetry_test {
     struct search *search;
     const struct search_object *object;
+    const struct search_object_settings *settings;
     float sides[9 * N_SIDES];
     struct search_map before[N_SIDES], after[N_SIDES];
 };
@@ -126,7 +127,7 @@ static int looks_same(struct symmetry_test *test, const double axis[3], double a
     *out = !err;
     for (int i = 0; i < N_SIDES && *out; i++)
         *out = alike(&test->before[i], &test->after[i]);
-    return err;
+    return err ? err : search_tell_progress(test->settings, test->settings->n_views);
 }
 
 // The best that can be said of one axis: revolution, else the largest fold.
@@ -151,13 +152,15 @@ static int try_axis(struct symmetry_test *test, const double axis[3], bool *out_
     return 0;
 }
 
-int search_find_symmetry(struct search *search, struct search_object *object)
+int search_find_symmetry(struct search *search, struct search_object *object,
+                         const struct search_object_settings *settings)
 {
     struct symmetry_test *test = malloc(sizeof *test);
     if (!test)
         return -ENOMEM;
     test->search = search;
     test->object = object;
+    test->settings = settings;
     for (uint32_t i = 0; i < N_SIDES; i++)
         search_rotation(i, N_SIDES, test->sides + 9 * i);
     int err = search->ops->maps(search->device, object, test->sides, N_SIDES, test->before);

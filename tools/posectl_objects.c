@@ -59,10 +59,12 @@ static int object_path(const struct objects *objects, const char *name, const ch
 
 static int show_progress(void *user, uint32_t n_done, uint32_t n_views)
 {
+    static uint32_t shown; // behind the last view it is asked on and on
     (void)user;
-    if (isatty(STDERR_FILENO))
+    if (isatty(STDERR_FILENO) && n_done != shown)
         fprintf(stderr, "\rdrawing views: %u of %u%s", n_done, n_views,
                 n_done == n_views ? "\n" : "");
+    shown = n_done;
     return 0;
 }
 

@@ -182,6 +182,26 @@ static void a_greedy_build_is_soon_abandoned(void **unused)
     assert_true(patience.longest_s < 0.2);
 }
 
+static int stop_behind_the_views(void *user, uint32_t n_done, uint32_t n_views)
+{
+    return n_done == n_views && ++*(int *)user == 3;
+}
+
+// All views are drawn by then; what is left is to find its symmetry.
+static void looking_for_symmetry_can_be_abandoned(void **unused)
+{
+    (void)unused;
+    int n_calls = 0;
+    struct search_mesh mesh = {duck_mesh.vertices_m, duck_mesh.triangles, duck_mesh.n_vertices,
+                               duck_mesh.n_triangles};
+    struct search_object_settings settings = {
+        .n_views = 64, .progress = stop_behind_the_views, .user = &n_calls};
+    struct search_object *object;
+    assert_int_equal(search_object_create(search, &mesh, &settings, &object), -ECANCELED);
+    assert_null(object);
+    assert_int_equal(n_calls, 3);
+}
+
 static void request_is_refused(const struct search_image *image, const struct search_query *query,
                                int error, const char *field)
 {
@@ -500,6 +520,7 @@ int main(void)
         cmocka_unit_test(bad_meshes_are_refused),
         cmocka_unit_test(a_build_can_be_abandoned),
         cmocka_unit_test(a_greedy_build_is_soon_abandoned),
+        cmocka_unit_test(looking_for_symmetry_can_be_abandoned),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(odd_images_are_survived),
         cmocka_unit_test(a_search_can_be_stopped),
