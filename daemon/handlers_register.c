@@ -8,10 +8,6 @@
 #include "daemon/backproject.h"
 #include "daemon/handlers.h"
 
-// The longest piece of a registration on the GPU: shorter than the time that requests stand still
-// before a frame (daemon/precedence.c).
-#define SLICE_US 1000
-
 // One set, as structure of arrays in one block of memory.
 struct loaded_set {
     struct point_set set;
@@ -182,7 +178,6 @@ static bool open_registration(struct handlers *handlers, posed_Reply *reply)
     config.n_threads = handlers->config->gpu.n_threads;
     config.cuda_device = handlers->config->gpu.cuda_device;
     config.courtesy = (struct gpu_courtesy){precedence_give_way, handlers->precedence};
-    config.slice_us = SLICE_US;
     config.log = handlers_log(handlers);
     int error = registration_open(&handlers->registration, &config);
     if (error)
