@@ -7,17 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu/cpu/parallel.h"
-#include "gpu/kernels/search_coarse.h"
 #include "gpu/kernels/search_distinct.h"
-#include "gpu/kernels/search_edge.h"
 #include "gpu/kernels/search_error.h"
 #include "gpu/kernels/search_icp.h"
-#include "gpu/kernels/search_normal.h"
 #include "gpu/kernels/search_schedule.h"
 #include "gpu/search_confidence.h"
 #include "gpu/search_device.h"
-#include "gpu/search_plane.h"
 #include "gpu/search_start.h"
 #include "gpu/search_views.h"
 #include "proto/se3.h"
@@ -111,16 +106,6 @@ const char *search_description(const struct search *search)
     return search->description;
 }
 
-static float elapsed_ms(struct timespec *since)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    float ms =
-        (float)(now.tv_sec - since->tv_sec) * 1e3f + (float)(now.tv_nsec - since->tv_nsec) * 1e-6f;
-    *since = now;
-    return ms;
-}
-
 static int refuse(struct search *search, char *out_field, const char *field, const char *why)
 {
     if (out_field)
@@ -162,123 +147,15 @@ static int check_image(struct search *search, const struct search_image *image, 
     return 0;
 }
 
-static int ensure_pixels(struct search *search, size_t n)
-{
-    if (n <= search->n_pixels)
-        return 0;
-    free(search->z_m);
-    free(search->normal_z);
-    free(search->planes);
-    search->z_m = malloc(n * sizeof *search->z_m);
-    search->normal_z = malloc(4 * n * sizeof *search->normal_z);
-    search->planes = malloc(n / 4 * sizeof *search->planes + 64);
-    search->n_pixels = search->z_m && search->normal_z && search->planes ? n : 0;
-    return search->n_pixels ? 0 : -ENOMEM;
-}
-
-static int ensure_drawings(struct search *search, const struct search_object *object,
-                           uint32_t n_pixels)
-{
-    if (object->n_vertices <= search->drawing_vertices && n_pixels <= search->drawing_pixels)
-        return 0;
-    uint32_t n_vertices = object->n_vertices > search->drawing_vertices ? object->n_vertices
-                                                                        : search->drawing_vertices;
-    n_pixels = n_pixels > search->drawing_pixels ? n_pixels : search->drawing_pixels;
-    search->drawing_vertices = search->drawing_pixels = 0;
-    for (uint32_t i = 0; i < search->n_threads; i++) {
-        search_drawing_destroy(&search->drawings[i]);
-        int err = search_drawing_create(&search->drawings[i], n_vertices, n_pixels);
-        if (err)
-            return err;
-    }
-    search->drawing_vertices = n_vertices;
-    search->drawing_pixels = n_pixels;
-    return 0;
-}
-
-struct prepare_job {
-    const struct search_image *image;
-    struct search_camera camera;
-    float *z_m, *normal_z;
-};
-
-#define PREPARE_ROWS 16
-
-static void prepare_depth(void *user, uint32_t item, uint32_t thread)
-{
-    (void)thread;
-    const struct prepare_job *job = user;
-    const struct search_image *image = job->image;
-    uint32_t width = image->frame.width_px, height = image->frame.height_px;
-    bool whole = image->u1 == 0;
-    uint32_t end = (item + 1) * PREPARE_ROWS < height ? (item + 1) * PREPARE_ROWS : height;
-    const float scale = (float)(1 / image->frame.units_per_m);
-    for (uint32_t v = item * PREPARE_ROWS; v < end; v++)
-        for (uint32_t u = 0; u < width; u++) {
-            size_t at = (size_t)v * width + u;
-            float z = search_depth_m(image->frame.depth[at], scale);
-            bool used =
-                whole || (u >= image->u0 && u < image->u1 && v >= image->v0 && v < image->v1);
-            job->z_m[at] = used && (!image->mask || image->mask[at]) ? z : 0;
-        }
-}
-
-static void prepare_normals(void *user, uint32_t item, uint32_t thread)
-{
-    (void)thread;
-    const struct prepare_job *job = user;
-    int first = (int)item * PREPARE_ROWS, end = first + PREPARE_ROWS;
-    search_normals(job->z_m, &job->camera, first,
-                   end < job->camera.height ? end : job->camera.height, job->normal_z);
-}
-
-// Marked planes are marked beside the normals, too.
-static void prepare_signs(void *user, uint32_t item, uint32_t thread)
-{
-    (void)thread;
-    const struct prepare_job *job = user;
-    const size_t width = (size_t)job->camera.width, first = item * PREPARE_ROWS * width;
-    const size_t all = width * (size_t)job->camera.height, end = first + PREPARE_ROWS * width;
-    for (size_t i = first; i < end && i < all; i++)
-        job->normal_z[4 * i + 3] = job->z_m[i];
-}
-
-// Depth in metres and normals, on the host and on the device. `object`: surfaces larger than it are
-// marked; NULL: not.
+// `object` not NULL: surfaces larger than it are marked.
 static int prepare(struct search *search, const struct search_image *image,
                    const struct search_object *object, struct search_scene *out_scene,
                    char *out_field)
 {
     int err = check_image(search, image, out_field);
-    if (err)
-        return err;
-    size_t n = (size_t)image->frame.width_px * image->frame.height_px;
-    err = ensure_pixels(search, n);
-    if (err)
-        return err;
-    const struct intrinsics *c = &image->camera;
-    struct prepare_job job = {image,
-                              {(float)c->fx_px, (float)c->fy_px, (float)c->cx_px, (float)c->cy_px,
-                               (int)c->width_px, (int)c->height_px},
-                              search->z_m,
-                              search->normal_z};
-    uint32_t n_items = (image->frame.height_px + PREPARE_ROWS - 1) / PREPARE_ROWS;
-    parallel_for(search->pool, n_items, prepare_depth, &job);
-    parallel_for(search->pool, n_items, prepare_normals, &job);
-    size_t n_valid = 0;
-    for (size_t i = 0; i < n; i++)
-        n_valid += search->z_m[i] > 0;
-    if (n_valid == 0)
-        return refuse_empty(search, out_field);
-    out_scene->normal_z = search->normal_z;
-    out_scene->camera = job.camera;
-    if (object) { // the grid and its fits: n / 16 and 3 n / 16 floats
-        search_mark_planes(search->pool, search->z_m, &job.camera, object->info.radius_m,
-                           search->planes, search->planes + n / 16);
-        parallel_for(search->pool, n_items, prepare_signs, &job);
-    }
-    struct search_depth depth = {search->z_m, image->camera};
-    return search->ops->image(search->device, &depth);
+    if (!err)
+        err = search_prepare(search, image, object, out_scene);
+    return err == -ENODATA ? refuse_empty(search, out_field) : err;
 }
 
 // The pose of the model as the caller gave it, from the pose of the centred model.
@@ -327,57 +204,6 @@ static void report(const struct search_object *object, const struct search_candi
     out->view = c->view;
 }
 
-struct refine_job {
-    struct search *search;
-    const struct search_scene *scene;
-    const struct search_object *object;
-    struct search_candidate *candidates;
-    uint32_t n_rounds;
-};
-
-static void refine_points(void *user, uint32_t item, uint32_t thread)
-{
-    (void)thread;
-    struct refine_job *job = user;
-    search_refine_points(job->scene, job->object, &job->candidates[item]);
-}
-
-static void refine_drawn(void *user, uint32_t item, uint32_t thread)
-{
-    struct refine_job *job = user;
-    search_refine_drawn(job->scene, job->object, &job->candidates[item], job->n_rounds,
-                        &job->search->drawings[thread]);
-}
-
-static int by_score(const void *a, const void *b)
-{
-    const struct search_candidate *ca = a, *cb = b;
-    if (ca->score != cb->score)
-        return ca->score < cb->score ? 1 : -1;
-    // A total order, so that the result does not depend on the sort.
-    int order = memcmp(ca->rotation, cb->rotation, sizeof ca->rotation);
-    return order ? order : memcmp(ca->t_m, cb->t_m, sizeof ca->t_m);
-}
-
-// Sorts and keeps the best of candidates that are the same pose (also by symmetry).
-static uint32_t keep_distinct(const struct search_object *object,
-                              const struct search_nearness *nearness, struct search_candidate *c,
-                              uint32_t n, uint32_t n_most)
-{
-    struct search_turns turns;
-    search_turns_of(&object->info, &turns);
-    qsort(c, n, sizeof *c, by_score);
-    uint32_t n_kept = 0;
-    for (uint32_t i = 0; i < n && n_kept < n_most; i++) {
-        bool known = false;
-        for (uint32_t k = 0; k < n_kept && !known; k++)
-            known = search_same_pose(&turns, nearness, &c[i], &c[k]);
-        if (!known)
-            c[n_kept++] = c[i];
-    }
-    return n_kept;
-}
-
 // The views worth fitting when not all of them are: the children of the seeds that the coarse pass
 // likes best at this start point. Returns their number or a negative errno.
 static long choose_views(struct search *search, const struct search_object *object,
@@ -412,14 +238,14 @@ static int run_views(struct search *search, const struct search_object *object,
     if (err)
         return err;
     out->n_starts = 1;
-    out->stage_ms[SEARCH_STAGE_PREPARE] += elapsed_ms(&clock);
+    out->stage_ms[SEARCH_STAGE_PREPARE] += search_elapsed_ms(&clock);
     long n = object->n_views;
     uint32_t *views = query->n_coarse ? malloc((size_t)n * sizeof *views) : NULL;
     err = views || !query->n_coarse ? 0 : -ENOMEM;
     if (!err && views) {
         n = choose_views(search, object, &frame, query->n_coarse, views);
         err = n < 0 ? (int)n : 0;
-        out->stage_ms[SEARCH_STAGE_COARSE] = elapsed_ms(&clock);
+        out->stage_ms[SEARCH_STAGE_COARSE] = search_elapsed_ms(&clock);
     }
     uint32_t best[SEARCH_TOP_MAX], n_best = !err && n < query->top ? (uint32_t)n : query->top;
     struct search_fit fits[SEARCH_TOP_MAX];
@@ -427,7 +253,7 @@ static int run_views(struct search *search, const struct search_object *object,
         err = search->ops->fit_best(search->device, object, &frame, views, (uint32_t)n,
                                     query->n_iterations, n_best, best, fits);
     n_best = err ? 0 : n_best;
-    out->stage_ms[SEARCH_STAGE_FIT] = elapsed_ms(&clock);
+    out->stage_ms[SEARCH_STAGE_FIT] = search_elapsed_ms(&clock);
     for (uint32_t k = 0; k < n_best; k++) {
         const struct search_fit *fit = &fits[k];
         uint32_t view = views ? views[best[k]] : best[k];
@@ -443,71 +269,9 @@ static int run_views(struct search *search, const struct search_object *object,
         report(object, &c, SEARCH_NO_RIVAL, query->threshold, pose);
         pose->error_px = fit->error_px;
     }
-    out->stage_ms[SEARCH_STAGE_REFINE] = elapsed_ms(&clock);
+    out->stage_ms[SEARCH_STAGE_REFINE] = search_elapsed_ms(&clock);
     out->n_compared = (uint64_t)(n > 0 ? n : 0) * query->n_iterations;
     free(views);
-    return err;
-}
-
-static void from_hit(const struct search_object *object, const struct search_frame *frames,
-                     const struct search_hit *hit, struct search_candidate *out)
-{
-    const struct search_coarse *map = &object->coarse[hit->view];
-    const uint32_t a = hit->anchor;
-    search_from_hit(&frames[hit->start], object->views[hit->view].rotation, map->anchor_u[a],
-                    map->anchor_v[a], map->anchor_z[a], out);
-    out->view = hit->view;
-}
-
-int search_find_on_host(struct search *search, const struct search_object *object,
-                        const struct search_scene *scene, uint32_t n_polished,
-                        struct search_found *out)
-{
-    struct timespec clock;
-    clock_gettime(CLOCK_MONOTONIC, &clock);
-    struct search_frame *frames = malloc(SEARCH_STARTS_MAX * sizeof *frames);
-    struct search_hit *hits = malloc(SEARCH_HITS_MAX * sizeof *hits);
-    struct search_candidate *candidates = malloc(SEARCH_HITS_MAX * sizeof *candidates);
-    const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
-    int err = frames && hits && candidates ? 0 : -ENOMEM;
-    if (err)
-        goto out;
-    out->n_starts = search_starts(search->z_m, search->normal_z, &scene->camera, object, frames);
-    out->stage_ms[SEARCH_STAGE_PREPARE] = elapsed_ms(&clock);
-
-    const uint32_t keep = search_keep_per_start(out->n_starts);
-    err = search->ops->scan(search->device, object, frames, out->n_starts, keep, hits);
-    if (err)
-        goto out;
-    err = pool_stopped(search->pool) ? -ECANCELED : 0;
-    if (err)
-        goto out;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < out->n_starts * keep; i++)
-        if (hits[i].score > INT32_MIN)
-            from_hit(object, frames, &hits[i], &candidates[n++]);
-    out->stage_ms[SEARCH_STAGE_COARSE] = elapsed_ms(&clock);
-
-    struct refine_job job = {search, scene, object, candidates, SEARCH_DRAWN_ROUNDS};
-    parallel_for(search->pool, n, refine_points, &job);
-    uint32_t n_left = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (candidates[i].score > SEARCH_GIVEN_UP)
-            candidates[n_left++] = candidates[i];
-    n = keep_distinct(object, &nearness, candidates, n_left, SEARCH_DRAWN);
-    out->stage_ms[SEARCH_STAGE_FIT] = elapsed_ms(&clock);
-
-    parallel_for(search->pool, n, refine_drawn, &job);
-    n = keep_distinct(object, &nearness, candidates, n, n_polished);
-    job.n_rounds = SEARCH_POLISHED_ROUNDS;
-    parallel_for(search->pool, n, refine_drawn, &job);
-    out->n = n;
-    memcpy(out->candidates, candidates, n * sizeof *candidates);
-    out->stage_ms[SEARCH_STAGE_REFINE] = elapsed_ms(&clock);
-out:
-    free(frames);
-    free(hits);
-    free(candidates);
     return err;
 }
 
@@ -532,8 +296,9 @@ static int run_default(struct search *search, const struct search_object *object
         struct search_scene scene;
         err = prepare(search, image, object, &scene, out_field);
         if (!err)
-            err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
-        out->stage_ms[SEARCH_STAGE_PREPARE] = elapsed_ms(&clock);
+            err = search_ensure_drawings(search, object,
+                                         image->frame.width_px * image->frame.height_px);
+        out->stage_ms[SEARCH_STAGE_PREPARE] = search_elapsed_ms(&clock);
         if (!err)
             err = search_find_on_host(search, object, &scene, n_polished, &found);
     }
@@ -545,11 +310,11 @@ static int run_default(struct search *search, const struct search_object *object
     out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS / 5;
     clock_gettime(CLOCK_MONOTONIC, &clock);
     const struct search_nearness nearness = search_nearness_of_answers(object->info.radius_m);
-    uint32_t n = keep_distinct(object, &nearness, found.candidates, found.n, found.n);
+    uint32_t n = search_keep_distinct(object, &nearness, found.candidates, found.n, found.n);
     for (uint32_t i = 0; i < n && i < query->top; i++)
         report(object, &found.candidates[i], search_rival(object, found.candidates, n, i),
                query->threshold, &out->poses[out->n_poses++]);
-    out->stage_ms[SEARCH_STAGE_REFINE] += elapsed_ms(&clock);
+    out->stage_ms[SEARCH_STAGE_REFINE] += search_elapsed_ms(&clock);
     return 0;
 }
 
@@ -562,10 +327,11 @@ static int run_germann(struct search *search, const struct search_object *object
     struct search_scene scene;
     int err = prepare(search, image, NULL, &scene, out_field);
     if (!err)
-        err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
+        err =
+            search_ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
     if (err)
         return err;
-    out->stage_ms[SEARCH_STAGE_PREPARE] = elapsed_ms(&clock);
+    out->stage_ms[SEARCH_STAGE_PREPARE] = search_elapsed_ms(&clock);
     return run_views(search, object, &scene, query, out);
 }
 
@@ -636,10 +402,10 @@ int search_follow(struct search *search, const struct search_object *object,
     struct search_pose found = {0};
     int err = prepare(search, image, object, &scene, NULL);
     if (!err)
-        err = ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
+        err =
+            search_ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
     if (err)
         return err;
-    struct refine_job job = {search, &scene, object, c, SEARCH_DRAWN_ROUNDS};
     inward(object, &pose->T_camera_model, &guess);
     c[0] = guess;
     search_refine_points(&scene, object, &c[0]);
@@ -648,12 +414,12 @@ int search_follow(struct search *search, const struct search_object *object,
     if (!found.accepted) {
         const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
         around(object, &guess, c);
-        parallel_for(search->pool, FOLLOW_HYPOTHESES, refine_points, &job);
-        uint32_t n = keep_distinct(object, &nearness, c, FOLLOW_HYPOTHESES, 4);
+        search_refine_all_points(search, &scene, object, c, FOLLOW_HYPOTHESES);
+        uint32_t n = search_keep_distinct(object, &nearness, c, FOLLOW_HYPOTHESES, 4);
         while (n > 0 && c[n - 1].score <= SEARCH_GIVEN_UP)
             n--;
-        parallel_for(search->pool, n, refine_drawn, &job);
-        if (keep_distinct(object, &nearness, c, n, 1) == 0)
+        search_refine_all_drawn(search, &scene, object, c, n, SEARCH_DRAWN_ROUNDS);
+        if (search_keep_distinct(object, &nearness, c, n, 1) == 0)
             return -ENODATA;
         follow_to_edges(search, &scene, object, FOLLOW_LEAST, &c[0], &found);
     }

@@ -3,6 +3,8 @@
 #ifndef POSED_GPU_SEARCH_DEVICE_H
 #define POSED_GPU_SEARCH_DEVICE_H
 
+#include <time.h>
+
 #include "gpu/search_ops.h"
 #include "gpu/search_refine.h"
 
@@ -45,8 +47,44 @@ search_find_symmetry(struct search *search, struct search_object *object,
 // The rotations of an object's symmetry.
 void search_turns_of(const struct search_object_info *info, struct search_turns *out);
 
+// Depth in metres and normals, on the host and on the device, of an image that was checked.
+// `object`: surfaces larger than it are marked; NULL: not. 0, -ENODATA without valid depth, -ENOMEM
+// or -EIO.
+__attribute__((warn_unused_result)) int search_prepare(struct search *search,
+                                                       const struct search_image *image,
+                                                       const struct search_object *object,
+                                                       struct search_scene *out_scene);
+
+// Makes the threads' drawings large enough. 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int search_ensure_drawings(struct search *search,
+                                                               const struct search_object *object,
+                                                               uint32_t n_pixels);
+
+// search_refine_points and search_refine_drawn of many candidates, on all threads.
+void search_refine_all_points(struct search *search, const struct search_scene *scene,
+                              const struct search_object *object,
+                              struct search_candidate *candidates, uint32_t n);
+void search_refine_all_drawn(struct search *search, const struct search_scene *scene,
+                             const struct search_object *object,
+                             struct search_candidate *candidates, uint32_t n, uint32_t n_rounds);
+
+// Sorts candidates, best first, and keeps the best of those that are the same pose (also by
+// symmetry). Returns how many, at most n_most.
+uint32_t search_keep_distinct(const struct search_object *object,
+                              const struct search_nearness *nearness, struct search_candidate *c,
+                              uint32_t n, uint32_t n_most);
+
+// Milliseconds since *since, which becomes now.
+static inline float search_elapsed_ms(struct timespec *since)
+{
+    struct timespec before = *since;
+    clock_gettime(CLOCK_MONOTONIC, since);
+    return (float)(since->tv_sec - before.tv_sec) * 1e3f +
+           (float)(since->tv_nsec - before.tv_nsec) * 1e-6f;
+}
+
 // The default search on a prepared image but for the last choice: what ops.find does, a stage after
-// the other on the host. 0, -ENOMEM or -EIO.
+// the other on the host. 0, -ECANCELED, -ENOMEM or -EIO.
 __attribute__((warn_unused_result)) int search_find_on_host(struct search *search,
                                                             const struct search_object *object,
                                                             const struct search_scene *scene,

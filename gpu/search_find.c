@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The default search on the host, up to the polished candidates: what a backend that has ops.find
+// does on its device, to the bit.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/cpu/parallel.h"
+#include "gpu/kernels/search_icp.h"
+#include "gpu/search_device.h"
+#include "gpu/search_start.h"
+
+struct refine_job {
+    struct search *search;
+    const struct search_scene *scene;
+    const struct search_object *object;
+    struct search_candidate *candidates;
+    uint32_t n_rounds;
+};
+
+static void refine_points(void *user, uint32_t item, uint32_t thread)
+{
+    (void)thread;
+    struct refine_job *job = user;
+    search_refine_points(job->scene, job->object, &job->candidates[item]);
+}
+
+static void refine_drawn(void *user, uint32_t item, uint32_t thread)
+{
+    struct refine_job *job = user;
+    search_refine_drawn(job->scene, job->object, &job->candidates[item], job->n_rounds,
+                        &job->search->drawings[thread]);
+}
+
+void search_refine_all_points(struct search *search, const struct search_scene *scene,
+                              const struct search_object *object,
+                              struct search_candidate *candidates, uint32_t n)
+{
+    struct refine_job job = {search, scene, object, candidates, 0};
+    parallel_for(search->pool, n, refine_points, &job);
+}
+
+void search_refine_all_drawn(struct search *search, const struct search_scene *scene,
+                             const struct search_object *object,
+                             struct search_candidate *candidates, uint32_t n, uint32_t n_rounds)
+{
+    struct refine_job job = {search, scene, object, candidates, n_rounds};
+    parallel_for(search->pool, n, refine_drawn, &job);
+}
+
+static int by_score(const void *a, const void *b)
+{
+    const struct search_candidate *ca = a, *cb = b;
+    if (ca->score != cb->score)
+        return ca->score < cb->score ? 1 : -1;
+    // A total order, so that the result does not depend on the sort.
+    int order = memcmp(ca->rotation, cb->rotation, sizeof ca->rotation);
+    return order ? order : memcmp(ca->t_m, cb->t_m, sizeof ca->t_m);
+}
+
+uint32_t search_keep_distinct(const struct search_object *object,
+                              const struct search_nearness *nearness, struct search_candidate *c,
+                              uint32_t n, uint32_t n_most)
+{
+    struct search_turns turns;
+    search_turns_of(&object->info, &turns);
+    qsort(c, n, sizeof *c, by_score);
+    uint32_t n_kept = 0;
+    for (uint32_t i = 0; i < n && n_kept < n_most; i++) {
+        bool known = false;
+        for (uint32_t k = 0; k < n_kept && !known; k++)
+            known = search_same_pose(&turns, nearness, &c[i], &c[k]);
+        if (!known)
+            c[n_kept++] = c[i];
+    }
+    return n_kept;
+}
+
+static void from_hit(const struct search_object *object, const struct search_frame *frames,
+                     const struct search_hit *hit, struct search_candidate *out)
+{
+    const struct search_coarse *map = &object->coarse[hit->view];
+    const uint32_t a = hit->anchor;
+    search_from_hit(&frames[hit->start], object->views[hit->view].rotation, map->anchor_u[a],
+                    map->anchor_v[a], map->anchor_z[a], out);
+    out->view = hit->view;
+}
+
+int search_find_on_host(struct search *search, const struct search_object *object,
+                        const struct search_scene *scene, uint32_t n_polished,
+                        struct search_found *out)
+{
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    struct search_frame *frames = malloc(SEARCH_STARTS_MAX * sizeof *frames);
+    struct search_hit *hits = malloc(SEARCH_HITS_MAX * sizeof *hits);
+    struct search_candidate *candidates = malloc(SEARCH_HITS_MAX * sizeof *candidates);
+    const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
+    int err = frames && hits && candidates ? 0 : -ENOMEM;
+    if (err)
+        goto out;
+    out->n_starts = search_starts(search->z_m, search->normal_z, &scene->camera, object, frames);
+    out->stage_ms[SEARCH_STAGE_PREPARE] = search_elapsed_ms(&clock);
+
+    const uint32_t keep = search_keep_per_start(out->n_starts);
+    err = search->ops->scan(search->device, object, frames, out->n_starts, keep, hits);
+    if (err)
+        goto out;
+    err = pool_stopped(search->pool) ? -ECANCELED : 0;
+    if (err)
+        goto out;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < out->n_starts * keep; i++)
+        if (hits[i].score > INT32_MIN)
+            from_hit(object, frames, &hits[i], &candidates[n++]);
+    out->stage_ms[SEARCH_STAGE_COARSE] = search_elapsed_ms(&clock);
+
+    search_refine_all_points(search, scene, object, candidates, n);
+    uint32_t n_left = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (candidates[i].score > SEARCH_GIVEN_UP)
+            candidates[n_left++] = candidates[i];
+    n = search_keep_distinct(object, &nearness, candidates, n_left, SEARCH_DRAWN);
+    out->stage_ms[SEARCH_STAGE_FIT] = search_elapsed_ms(&clock);
+
+    search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_DRAWN_ROUNDS);
+    n = search_keep_distinct(object, &nearness, candidates, n, n_polished);
+    search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_POLISHED_ROUNDS);
+    out->n = n;
+    memcpy(out->candidates, candidates, n * sizeof *candidates);
+    out->stage_ms[SEARCH_STAGE_REFINE] = search_elapsed_ms(&clock);
+out:
+    free(frames);
+    free(hits);
+    free(candidates);
+    return err;
+}
