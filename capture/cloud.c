@@ -110,7 +110,7 @@ int cloud_parse_text(const void *data, size_t n_bytes, const char *name, const s
         if (n_numbers == 0)
             continue;
         if (n_numbers < 0)
-            rc = text_error(log, name, line, "not a number");
+            rc = text_error(log, name, line, "not a number (no PLY or PCD: read as lines x y z)");
         else if (n_numbers < 3 || n_numbers < n_columns)
             rc = text_error(log, name, line, "too few numbers");
         if (rc < 0)

@@ -63,7 +63,8 @@ static void set_keyframe(const struct handlers *handlers, const struct handlers_
         call->reply->what.set_keyframe.seq = answer.keyframe_seq;
     else if (answer.error == -EINVAL)
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
-                      "frames are aligned to the previous one (tracker.reference)");
+                      "frames are aligned to the previous one: start posed with "
+                      "--reference keyframe (tracker.reference)");
     else
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
                       "the newest frame has no pose");

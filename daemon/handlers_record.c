@@ -92,7 +92,8 @@ static void list(struct handlers *handlers, const posed_ListRecordings *request,
         out->bytes = entries[i].n_bytes;
         out->has_modified = true;
         out->modified = wire_timestamp(entries[i].modified_unix_ns);
-        out->active = (status.active || status.busy) && strcmp(status.name, entries[i].name) == 0;
+        out->active = (status.active || status.busy) && status.format == entries[i].format &&
+                      strcmp(status.name, entries[i].name) == 0;
     }
     free(entries);
 }

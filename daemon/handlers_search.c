@@ -389,7 +389,7 @@ static void search_pose(struct handlers *handlers, const struct handlers_call *c
         .u0 = request->u0, .v0 = request->v0, .u1 = request->u1, .v1 = request->v1};
     if (objects_count(handlers->objects) == 0) {
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, "search_pose.objects",
-                      "no object is known (AddObject)");
+                      "no object is known: posectl object add, or AddObject");
         return;
     }
     if ((unsigned)request->preset > 1) {

@@ -92,7 +92,12 @@ int registration_open(struct registration **out, const struct register_config *c
     if (rc < 0 && config->backend != GPU_BACKEND_CUDA)
         rc = register_cpu_ops.open(&registration->device, config);
     if (rc < 0) {
-        log_to(&config->log, LOG_LEVEL_ERROR, "registration: no such device: %s", strerror(-rc));
+        if (rc == -ENOTSUP)
+            log_to(&config->log, LOG_LEVEL_ERROR,
+                   "registration: CUDA asked for, but this build has none");
+        else
+            log_to(&config->log, LOG_LEVEL_ERROR, "registration: no such device: %s",
+                   strerror(-rc));
         free(registration);
         return rc;
     }

@@ -132,6 +132,8 @@ static enum posectl_exit ask_object(struct posectl *ctl, bool add, bool drop)
     enum posectl_exit result = posectl_request(ctl, &request, &reply);
     for (pb_size_t i = 0; !result && !drop && i < reply.what.list_objects.objects_count; i++)
         print_reply_object(ctl, &reply.what.list_objects.objects[i]);
+    if (!result && !drop && !ctl->json && reply.what.list_objects.objects_count == 0)
+        posectl_complain("the daemon knows no object (without --local it has its own)");
     return result ? result : posectl_close(ctl, stdout);
 }
 

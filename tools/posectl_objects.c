@@ -24,7 +24,8 @@ bool objects_is_name(const char *name)
 // folder.
 static int find_folder(const struct objects *objects, char *out, size_t size)
 {
-    const char *asked = objects->folder ? objects->folder : getenv("POSED_OBJECTS");
+    const char *variable = getenv("POSED_OBJECTS");
+    const char *asked = objects->folder ? objects->folder : variable && *variable ? variable : NULL;
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     int n;
     if (asked)

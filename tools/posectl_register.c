@@ -39,10 +39,13 @@ static const struct argp_option option_table[] = {
     {"preset", OPTION_PRESET, "NAME", 0,
      "default, or tamaki: schedule and weights of the authors' program", 0},
     {"start", OPTION_START, "NAME", 0,
-     "identity (default), or many: from everywhere, the best is taken", 0},
+     "identity (default): for sets that nearly fit already; many: from everywhere, the best is "
+     "taken",
+     0},
     {"backend", OPTION_BACKEND, "NAME", 0, "auto (default), cpu or cuda; with --local", 0},
     {"aligned", OPTION_ALIGNED, "FILE", 0, "Write the moved source as binary PLY", 0},
     {"picture", OPTION_PICTURE, "FILE", 0, "Draw both clouds before and after (PNG)", 0},
+    {"plot", OPTION_PICTURE, NULL, OPTION_ALIAS, NULL, 0},
     {0}};
 
 static error_t on_option(int key, char *arg, struct argp_state *state)
@@ -131,10 +134,13 @@ static void print_text(FILE *file, const struct register_result *result, const c
     fprintf(file, "# residual %.6g m, overlap %.0f %% of the source, %.0f %% of the target\n",
             result->residual_rms_m, 100 * result->overlap_source, 100 * result->overlap_target);
     if (!result->converged)
-        fprintf(file, "# not converged\n");
+        fprintf(file, "# not converged: the last step was not below the stop threshold\n");
     if (result->ambiguous)
         fprintf(file, "# AMBIGUOUS: another pose, or chance, fits nearly as well (%.2f)\n",
                 result->ambiguity);
+    if (options.settings.start == REGISTER_START_IDENTITY && !result->ambiguous)
+        fprintf(file,
+                "# start identity: near-aligned sets only; --start many where they may not be\n");
     for (int i = 0; i < 3; i++)
         fprintf(file, "%.9f %.9f %.9f %.9g\n", T->r[3 * i], T->r[3 * i + 1], T->r[3 * i + 2],
                 T->t_m[i]);

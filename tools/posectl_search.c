@@ -269,7 +269,8 @@ static enum posectl_exit ask_search(struct posectl *ctl)
     uint16_t *pixels = NULL;
     const bool uploads = options.depth != NULL;
     if (options.plot) {
-        posectl_complain("--plot draws the mesh: it needs --local");
+        posectl_complain("--plot draws the mesh, which is not asked of the daemon: add --local, or "
+                         "give the mesh file as --object");
         return POSECTL_USAGE;
     }
     if (ctl->timeout_ms < SEARCH_TIMEOUT_MS)
@@ -316,7 +317,8 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
          "16-bit depth image, PNG or PGM; left out: the newest frame of the daemon", 0},
         {"calibration", OPTION_CALIBRATION, "FILE", 0,
          "fx fy cx cy [width height], or a 3x3 camera matrix", 0},
-        {"depth-scale", OPTION_SCALE, "S", 0, "Depth units in a metre (default 1000)", 0},
+        {"depth-scale", OPTION_SCALE, "S", 0,
+         "Depth units in a metre (default: those of the calibration, else 1000)", 0},
         {"track", OPTION_TRACK, NULL, 0, "The daemon goes on following what it found: topic object",
          0},
         {"preset", OPTION_PRESET, "NAME", 0, "default, or germann: the paper's search", 0},
@@ -325,7 +327,8 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
         {"region", OPTION_REGION, "U0,V0,U1,V1", 0, "Look only here, pixels", 0},
         {"views", OPTION_VIEWS, "N", 0, "Reference views of a mesh given as file", 0},
         {"backend", OPTION_BACKEND, "NAME", 0, "auto (default), cpu or cuda", 0},
-        {"plot", OPTION_PLOT, "FILE", 0, "Draw image, outline and residual (PNG)", 0},
+        {"plot", OPTION_PLOT, "FILE", 0,
+         "Draw image, outline and residual (PNG); with --local or a mesh file", 0},
         {0}};
     static const struct argp argp = {.options = table,
                                      .parser = on_option,
@@ -342,6 +345,10 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
     if (!options.object || (local && !options.depth) || (options.depth && !options.calibration)) {
         posectl_complain("--object is wanted, and --depth with --calibration%s",
                          local ? "" : " or a daemon with a camera");
+        return POSECTL_USAGE;
+    }
+    if (local && options.track) {
+        posectl_complain("--track is the daemon's: not with --local or a mesh file");
         return POSECTL_USAGE;
     }
     if (!local)
