@@ -130,7 +130,8 @@ static const struct key keys[] = {
      "When the newest frame becomes the reference. Reference previous: motion since the reference\n"
      "that noise alone may fake."},
     {"tracker", "keyframe_distance", KEY_DOUBLE, AT(track.keyframe_distance), 1e-6, 100, NULL,
-     false, "Reference keyframe: translation in units of the scene's distance, turn, overlap."},
+     false,
+     "Reference keyframe: translation by the scene's distance, turn, share of its best overlap."},
     {"tracker", "keyframe_turn_rad", KEY_DOUBLE, AT(track.keyframe_turn_rad), 1e-6, 3.1415927, NULL,
      false, NULL},
     {"tracker", "keyframe_overlap", KEY_DOUBLE, AT(track.keyframe_overlap), 0, 1, NULL, false,

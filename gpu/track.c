@@ -43,6 +43,7 @@ struct track {
     int newest, reference, previous; // indices of slots; reference may equal previous
     int aligned_to;                  // slot that the newest frame was aligned to, -1 = none
     struct se3 T_aligned_newest;     // then
+    double overlap_most; // of the frames aligned to the reference: pairs per valid pixel
     uint64_t next_seq;
 
     double level_px; // pixels of the finest level that is aligned
@@ -82,7 +83,7 @@ void track_settings_default(struct track_settings *out)
         .min_eigenvalue = 0.002,
         .hold_std_m = 0.02,
         .still_m = 0.002,
-        .keyframe_distance = 0.06,
+        .keyframe_distance = 0.04,
         .keyframe_turn_rad = 0.15,
         .keyframe_overlap = 0.75,
         .gap_s = 0.5,
@@ -153,6 +154,7 @@ int track_set_keyframe(struct track *track, uint64_t *out_seq)
     if (!track->pose_known || track->lost)
         return -ENODATA;
     track->reference = track->previous;
+    track->overlap_most = 0;
     *out_seq = track->slots[track->reference].seq;
     return 0;
 }
@@ -360,6 +362,7 @@ static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
     }
     keep_newest(track);
     track->reference = track->previous = track->newest;
+    track->overlap_most = 0;
     track->pose_known = true;
     track->pose_time_ns = time_ns;
     track->lost = false;
@@ -373,7 +376,7 @@ static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
 }
 
 // Should the newest frame replace the reference?
-static bool replaces_reference(const struct track *track, const struct candidate *c)
+static bool replaces_reference(struct track *track, const struct candidate *c)
 {
     const struct track_settings *s = &track->settings;
     const struct slot *reference = &track->slots[track->reference];
@@ -381,10 +384,12 @@ static bool replaces_reference(const struct track *track, const struct candidate
         return true; // the old one no longer matched
     struct se3 moved = se3_between(&reference->T_odom_camera, &c->T_odom_camera);
     double distance_m = translation_m(&moved), turn_rad = se3_angle(&moved);
+    double overlap = (double)c->alignment.n_pairs / c->alignment.n_valid_px;
+    track->overlap_most = fmax(track->overlap_most, overlap);
     if (s->reference == TRACK_REFERENCE_KEYFRAME)
         return distance_m > s->keyframe_distance * c->conditioning.arm_m ||
                turn_rad > s->keyframe_turn_rad ||
-               c->alignment.n_pairs < s->keyframe_overlap * c->alignment.n_valid_px;
+               overlap < s->keyframe_overlap * track->overlap_most;
     // A still camera keeps its reference, so that the noise of its poses does not add up.
     return distance_m + turn_rad * c->conditioning.arm_m > s->still_m;
 }
@@ -429,8 +434,10 @@ static void accept(struct track *track, struct candidate *c, double seconds,
     track->T_aligned_newest = se3_between(&c->reference->T_odom_camera, &c->T_odom_camera);
     out->new_keyframe = replaces_reference(track, c);
     out->reference_seq = c->reference->seq;
-    if (out->new_keyframe)
+    if (out->new_keyframe) {
         track->reference = track->newest;
+        track->overlap_most = 0;
+    }
     track->previous = track->newest;
     track->lost = false;
 

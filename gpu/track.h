@@ -58,9 +58,11 @@ struct track_settings {
     // since the reference, it stays the reference (previous); since the last pose, it is averaged
     double still_m;
     double
-        keyframe_distance; // default 0.06, keyframe: translation in units of the scene's distance
+        keyframe_distance; // default 0.04, keyframe: translation in units of the scene's distance
     double keyframe_turn_rad; // default 0.15
-    double keyframe_overlap;  // default 0.75: fewer pairs per valid pixel
+    // default 0.75: pairs per valid pixel, as a share of the most that this keyframe had: noise
+    // alone may cost a quarter of the pairs
+    double keyframe_overlap;
 };
 
 struct track_result {

@@ -4,7 +4,7 @@ import harness
 from harness import check, check_at_most
 
 N_FRAMES = 600
-ATE_LIMIT_M = {"previous": 0.030, "keyframe": 0.030}
+ATE_LIMIT_M = {"previous": 0.030, "keyframe": 0.003}
 
 
 def scenario():
