@@ -118,7 +118,8 @@ static int refuse_empty(struct search *search, char *out_field)
 {
     if (out_field)
         snprintf(out_field, 32, "frame");
-    log_to(&search->log, LOG_LEVEL_WARNING, "frame: no pixel with valid depth");
+    log_to(&search->log, LOG_LEVEL_WARNING,
+           "frame: no pixel with valid depth (is the depth scale right?)");
     return -ENODATA;
 }
 

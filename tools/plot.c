@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define WIDTH_PX  1200
 #define HEIGHT_PX 1180
@@ -216,12 +217,14 @@ int plot_evaluation(const char *path, const char *title, const struct evaluation
     cairo_status_t status = cairo_status(c);
     if (status == CAIRO_STATUS_SUCCESS)
         status = cairo_surface_write_to_png(surface, path);
+    const int err = errno;
     cairo_destroy(c);
     cairo_surface_destroy(surface);
     if (status == CAIRO_STATUS_NO_MEMORY)
         return -ENOMEM;
     if (status != CAIRO_STATUS_SUCCESS) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, cairo_status_to_string(status));
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
+               status == CAIRO_STATUS_WRITE_ERROR ? strerror(err) : cairo_status_to_string(status));
         return -EIO;
     }
     return 0;

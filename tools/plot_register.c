@@ -4,6 +4,7 @@
 #include <cairo.h>
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "proto/se3.h"
 
@@ -129,10 +130,12 @@ int plot_registration(const char *path, const struct point_set *source,
     cairo_status_t status = cairo_status(c);
     if (status == CAIRO_STATUS_SUCCESS)
         status = cairo_surface_write_to_png(surface, path);
+    const int err = errno;
     cairo_destroy(c);
     cairo_surface_destroy(surface);
     if (status == CAIRO_STATUS_SUCCESS)
         return 0;
-    log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, cairo_status_to_string(status));
+    log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
+           status == CAIRO_STATUS_WRITE_ERROR ? strerror(err) : cairo_status_to_string(status));
     return status == CAIRO_STATUS_NO_MEMORY ? -ENOMEM : -EIO;
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SPAN_M 0.01 // difference at full colour
 
@@ -127,7 +128,8 @@ int plot_search(const char *path, const struct search_object *object,
         cairo_status_t status = cairo_surface_write_to_png(surface, path);
         if (status != CAIRO_STATUS_SUCCESS) {
             log_to(log, LOG_LEVEL_ERROR, "%s: cannot write: %s", path,
-                   cairo_status_to_string(status));
+                   status == CAIRO_STATUS_WRITE_ERROR ? strerror(errno)
+                                                      : cairo_status_to_string(status));
             err = -EIO;
         }
     }

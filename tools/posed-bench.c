@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // posed-bench: times the parts of posed without the daemon. One subcommand per part; each lives in
 // its own bench_<name>.c.
+#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,7 @@ static void usage(FILE *to)
 
 int main(int argc, char **argv)
 {
+    argp_err_exit_status = 2;
     if (argc >= 2 && strcmp(argv[1], "--help") == 0) {
         usage(stdout);
         return 0;
