@@ -80,10 +80,12 @@ static void explain_silence(const char *endpoint, const char *name)
 {
     int error = probe(endpoint);
     if (error == 0)
-        posectl_complain("something listens at %s but does not answer: is it the `%s` socket of a "
-                         "posed? (defaults: pub tcp://127.0.0.1:5570, req tcp://127.0.0.1:5573; "
-                         "a daemon with CURVE needs --server-key)",
-                         endpoint, name);
+        posectl_complain(
+            "something listens at %s but does not answer: a posed busy with an object, "
+            "a search or a registration (--timeout waits longer), or not the `%s` "
+            "socket of a posed (defaults: pub tcp://127.0.0.1:5570, req "
+            "tcp://127.0.0.1:5573; a daemon with CURVE needs --server-key)",
+            endpoint, name);
     else if (error == ECONNREFUSED || error == ENOENT)
         posectl_complain("no posed at %s: %s. Start one (posed --source synth:room --loop), or say "
                          "with --endpoint where it is",
