@@ -18,16 +18,18 @@
 #include "gpu/kernels/register_solve.h"
 #include "gpu/register_sets.h"
 
-#define START_SHIFT    0.7   // of the shifted starts, along the axes
-#define N_SHIFTS       7     // none, and both ways along three axes
-#define COARSE_POINTS  384u  // of each set
-#define POLISH_POINTS  1600u // of each set
-#define N_POLISHED     32u   // distinct basins that are polished ...
-#define N_FINISHED     3u    // ... and finished with all points
-#define BASIN_RAD      0.25  // nearer rotations are one basin while candidates are chosen
-#define FINISH_RAD     0.35  // 20 degrees: what is nearer runs into one basin when polished
-#define ELSEWHERE_RAD  0.175 // 10 degrees: another basin, for the ambiguity figure
-#define MAX_CANDIDATES (1u << 20)
+#define START_SHIFT     0.7   // of the shifted starts, along the axes
+#define N_SHIFTS        7     // none, and both ways along three axes
+#define COARSE_POINTS   384u  // of each set
+#define POLISH_POINTS   1600u // of each set
+#define N_POLISHED      32u   // distinct basins that are polished ...
+#define N_FINISHED      3u    // ... and finished with all points
+#define BASIN_RAD       0.25  // nearer rotations are one basin while candidates are chosen
+#define FINISH_RAD      0.35  // 20 degrees: what is nearer runs into one basin when polished
+#define ELSEWHERE_RAD   0.175 // 10 degrees: another basin, for the ambiguity figure
+#define RIVAL_STARTS    3u    // a start at one place looks for others from every third start only
+#define RIVALS_POLISHED 12u
+#define RIVAL_SHARE     0.6 // of the found pose's score: what comes nearer than that is finished
 
 struct registration {
     const struct register_ops *ops;
@@ -198,6 +200,12 @@ static double score(const struct register_run *run)
     return run->determined ? run->presence_source * run->presence_target : 0;
 }
 
+// Whether a wrong pose would score as much: then no rival is needed to doubt it.
+static bool by_chance(const struct register_run *run)
+{
+    return REGISTER_CHANCE_SCORE > REGISTER_AMBIGUOUS * score(run);
+}
+
 static int compare_runs(const void *a, const void *b)
 {
     double x = score(a), y = score(b);
@@ -233,12 +241,13 @@ static int anneal(const struct task *task, const struct register_anneal *setting
                                            task->stop);
 }
 
-// From everywhere: a coarse anneal of all starts, a finer one of the best.
-static int search_starts(const struct task *task, struct register_run **out, uint32_t *out_n)
+// From everywhere: a coarse anneal of all starts. *out has room for one run more than *out_n, which
+// are the best of distinct basins; the caller frees it, also after an error.
+static int coarse_starts(const struct task *task, uint32_t n_starts, uint32_t n_kept,
+                         struct register_run **out, uint32_t *out_n)
 {
-    uint32_t n = task->settings->n_starts ? task->settings->n_starts : 1344;
-    uint32_t n_rotations = (n + N_SHIFTS - 1) / N_SHIFTS;
-    struct register_run *runs = calloc((size_t)n_rotations * N_SHIFTS, sizeof *runs);
+    uint32_t n_rotations = (n_starts + N_SHIFTS - 1) / N_SHIFTS;
+    struct register_run *runs = calloc((size_t)n_rotations * N_SHIFTS + 1, sizeof *runs);
     *out = runs;
     if (!runs)
         return -ENOMEM;
@@ -248,7 +257,7 @@ static int search_starts(const struct task *task, struct register_run **out, uin
         if (shift)
             runs[i].T.t_m[(shift - 1) / 2] = shift & 1 ? START_SHIFT : -START_SHIFT;
     }
-    // Both stages work with a wider slack than the last one: their task is to keep a basin.
+    // This stage and the next work with a wider slack than the last one: they have to keep a basin.
     struct register_anneal coarse = stage(task, COARSE_POINTS);
     coarse.n_sweeps = 1;
     coarse.cold = false;
@@ -257,24 +266,40 @@ static int search_starts(const struct task *task, struct register_run **out, uin
     coarse.factor = 0.75;
     coarse.sigma2_last = coarse.presence_sigma2 = 0.02;
     coarse.n_hold = 1;
-    report(task, 0, "starts");
     int rc = anneal(task, &coarse, runs, n_rotations * N_SHIFTS);
+    if (rc == 0)
+        *out_n = keep_distinct(runs, n_rotations * N_SHIFTS, n_kept, BASIN_RAD);
+    return rc;
+}
+
+static int polish(const struct task *task, struct register_run *runs, uint32_t n)
+{
+    struct register_anneal fine = stage(task, POLISH_POINTS);
+    fine.n_sweeps = 1;
+    fine.cold = false;
+    fine.slack = 0.1;
+    fine.sigma2_first = 0.02;
+    fine.factor = 0.7;
+    fine.sigma2_last = fine.presence_sigma2 = 0.004;
+    fine.n_hold = 1;
+    return anneal(task, &fine, runs, n);
+}
+
+static uint32_t starts_wanted(const struct task *task)
+{
+    return task->settings->n_starts ? task->settings->n_starts : 1344;
+}
+
+static int search_starts(const struct task *task, struct register_run **out, uint32_t *out_n)
+{
+    report(task, 0, "starts");
+    int rc = coarse_starts(task, starts_wanted(task), N_POLISHED, out, out_n);
     if (rc < 0)
         return rc;
-    *out_n = keep_distinct(runs, n_rotations * N_SHIFTS, N_POLISHED, BASIN_RAD);
-
-    struct register_anneal polish = stage(task, POLISH_POINTS);
-    polish.n_sweeps = 1;
-    polish.cold = false;
-    polish.slack = 0.1;
-    polish.sigma2_first = 0.02;
-    polish.factor = 0.7;
-    polish.sigma2_last = polish.presence_sigma2 = 0.004;
-    polish.n_hold = 1;
     report(task, 0.5, "polish");
-    rc = anneal(task, &polish, runs, *out_n);
+    rc = polish(task, *out, *out_n);
     if (rc == 0)
-        *out_n = keep_distinct(runs, *out_n, N_FINISHED, FINISH_RAD);
+        *out_n = keep_distinct(*out, *out_n, N_FINISHED, FINISH_RAD);
     return rc;
 }
 
@@ -360,6 +385,35 @@ static int refine(const struct task *task, struct register_run *run)
     run->presence_source = kept.presence_source;
     run->presence_target = kept.presence_target;
     return 0;
+}
+
+// A start at one place says nothing about others: a coarse look at them, the found pose among them.
+// One that comes near is finished like it and becomes runs[1]. Returns 1 when there is one, 0 when
+// there is none, or a negative errno.
+static int find_rival(const struct task *task, struct register_run runs[2])
+{
+    struct register_run *others;
+    uint32_t n = 0;
+    report(task, 0.95, "elsewhere");
+    int rc =
+        coarse_starts(task, starts_wanted(task) / RIVAL_STARTS + 1, RIVALS_POLISHED, &others, &n);
+    if (rc == 0) {
+        others[n] = (struct register_run){.T = runs[0].T};
+        rc = polish(task, others, n + 1);
+    }
+    double best = rc == 0 ? RIVAL_SHARE * score(&others[n]) : 0;
+    bool found = false;
+    for (uint32_t i = 0; rc == 0 && i < n; i++)
+        if (score(&others[i]) > best &&
+            rotation_between(&others[i].T, &runs[0].T) > ELSEWHERE_RAD) {
+            best = score(&others[i]);
+            runs[1] = others[i];
+            found = true;
+        }
+    free(others);
+    if (rc == 0 && found)
+        rc = finish(task, &runs[1], 1);
+    return rc < 0 ? rc : found && rotation_between(&runs[1].T, &runs[0].T) > ELSEWHERE_RAD;
 }
 
 static int run_soft(const struct task *task, struct register_run **out, uint32_t *out_n)
@@ -627,20 +681,27 @@ int registration_run(struct registration *registration, const struct point_set *
     };
     uint32_t n_runs = 1;
     double loaded_ms = now_ms();
-    struct register_run single = {.T = register_sets_normalise(sets, &settings->T_target_source)};
-    struct register_run *runs = settings->start == REGISTER_START_MANY ? NULL : &single;
+    struct register_run pair[2] = {
+        {.T = register_sets_normalise(sets, &settings->T_target_source)}};
+    struct register_run *runs = settings->start == REGISTER_START_MANY ? NULL : pair;
     if (settings->preset == REGISTER_PRESET_TAMAKI)
         rc = run_tamaki(&task, runs);
     else if (settings->method == REGISTER_METHOD_ICP)
         rc = run_icp(&task, &runs, &n_runs);
     else
         rc = run_soft(&task, &runs, &n_runs);
+    if (rc == 0 && runs == pair && settings->preset == REGISTER_PRESET_DEFAULT &&
+        !by_chance(&pair[0])) {
+        rc = find_rival(&task, pair);
+        n_runs = rc > 0 ? 2 : 1;
+        rc = rc < 0 ? rc : 0;
+    }
     if (rc == 0) {
         fill_result(sets, runs, n_runs, out);
         out->elapsed_ms = now_ms() - start_ms;
         out->anneal_ms = now_ms() - loaded_ms;
     }
-    if (runs != &single)
+    if (runs != pair)
         free(runs);
     return rc;
 }

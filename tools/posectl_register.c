@@ -138,9 +138,8 @@ static void print_text(FILE *file, const struct register_result *result, const c
     if (result->ambiguous)
         fprintf(file, "# AMBIGUOUS: another pose, or chance, fits nearly as well (%.2f)\n",
                 result->ambiguity);
-    if (options.settings.start == REGISTER_START_IDENTITY && !result->ambiguous)
-        fprintf(file,
-                "# start identity: near-aligned sets only; --start many where they may not be\n");
+    if (options.settings.start == REGISTER_START_IDENTITY && result->ambiguous)
+        fprintf(file, "# --start many looks from everywhere and takes the best\n");
     for (int i = 0; i < 3; i++)
         fprintf(file, "%.9f %.9f %.9f %.9g\n", T->r[3 * i], T->r[3 * i + 1], T->r[3 * i + 2],
                 T->t_m[i]);

@@ -240,6 +240,30 @@ static void finds_a_half_turn_from_everywhere(void **state)
     assert_true(result.ambiguity > 0 && result.ambiguity < REGISTER_AMBIGUOUS);
 }
 
+// From one start a pose turned by half ends in a wrong basin; the right one is the rival then.
+static void one_start_in_a_wrong_basin_is_ambiguous(void **state)
+{
+    (void)state;
+    const double twist[6] = {0.3, 0.1, -0.5, 0.3, 2.9, -0.4};
+    make_sets(twist);
+    struct register_settings settings;
+    struct register_result result;
+    register_settings_default(&settings);
+    int n_wrong = 0;
+    for (int method = REGISTER_METHOD_EMICP; method <= REGISTER_METHOD_ICP; method++) {
+        settings.method = (enum register_method)method;
+        assert_int_equal(
+            registration_run(registration, &sets[0], &sets[1], &settings, NULL, &result, NULL), 0);
+        bool wrong = error_deg(&result.T_target_source) > 20;
+        print_message("%s: %.1f deg, ambiguity %.2f\n", register_method_name(settings.method),
+                      error_deg(&result.T_target_source), result.ambiguity);
+        assert_true(result.ambiguous == wrong);
+        assert_true(!wrong || (result.has_second && error_deg(&result.T_second) < 2));
+        n_wrong += wrong;
+    }
+    assert_true(n_wrong > 0);
+}
+
 // Two different surfaces: there is no right pose, and the result must say so.
 static void unlike_sets_are_ambiguous(void **state)
 {
@@ -467,6 +491,7 @@ int main(void)
         cmocka_unit_test(refuses_bad_settings),
         cmocka_unit_test(finds_the_pose_with_every_method),
         cmocka_unit_test(finds_a_half_turn_from_everywhere),
+        cmocka_unit_test(one_start_in_a_wrong_basin_is_ambiguous),
         cmocka_unit_test(unlike_sets_are_ambiguous),
         cmocka_unit_test(a_symmetric_object_is_ambiguous),
         cmocka_unit_test(normals_and_a_start_are_used),
