@@ -405,8 +405,12 @@ static int fused_run(struct cuda_device *device, const uint16_t *depth, struct g
                                                           dim3((unsigned)p->n_blocks + n_spare),
                                                           dim3(FUSED_THREADS), arguments,
                                                           fused->shared_bytes, device->stream));
-    if (rc == 0)
-        rc = result_read(device, fused, out);
+    if (rc < 0) { // nobody will arrive: the counters stay as the device has them
+        fused->n_uploads -= p->depth ? 1 : 0;
+        fused->n_arrivals_next -= n_spare;
+        return rc;
+    }
+    rc = result_read(device, fused, out);
     if (rc == 0 && p->next_depth)
         device->prepared_depth = (const uint16_t *)p->next_depth;
     return rc;
