@@ -15,8 +15,10 @@ int search_cuda_check(const struct search_cuda *cuda, cudaError_t error, const c
         return 0;
     log_to(&cuda->log, LOG_LEVEL_ERROR, "CUDA: %s (%s, %s:%d)", cudaGetErrorString(error), what,
            file, line);
+    (void)cudaGetLastError(); // else the next launch of this thread seems to have failed
     return error == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
 }
+
 int search_cuda_grow_result(struct search_cuda *cuda, size_t bytes)
 {
     if (bytes <= cuda->result_bytes)
@@ -105,6 +107,7 @@ static int cuda_open(void **out_device, const struct search_settings *settings, 
     int err = start_device(cuda, settings->cuda_device);
     if (err) {
         cuda_close(cuda);
+        (void)cudaGetLastError();
         return err;
     }
     *out_device = cuda;
@@ -258,11 +261,11 @@ static int pack_seeds(struct search_cuda *cuda, const struct search_object *obje
 static int cuda_attach(void *device, struct search_object *object)
 {
     struct search_cuda *cuda = (struct search_cuda *)device;
+    TRY(cudaSetDevice(cuda->device));
     struct cuda_object *copy = (struct cuda_object *)calloc(1, sizeof *copy);
     if (!copy)
         return -ENOMEM;
     object->device = copy;
-    TRY(cudaSetDevice(cuda->device));
     const uint32_t n = object->n_views, n_seeds = object->n_seeds, n_vertices = object->n_vertices;
     const struct {
         void **to;
