@@ -11,6 +11,7 @@
 // memory, so that an evaluation reads nothing else. Rows are taken in fours without asking which of
 // their pixels exist: missing ones repeat the lane's first pixel, and its share is taken off at the
 // end. Warps take views from a queue that starts with the largest.
+#include <errno.h>
 #include <string.h>
 
 #include "gpu/cuda/search.cuh"
@@ -289,6 +290,14 @@ int search_cuda_fit_best(void *device, const struct search_object *object,
 
 int search_cuda_prepare_fit(struct search_cuda *cuda)
 {
+    int most = 0; // of a block's shared memory
+    TRY(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->device));
+    if ((size_t)most < SHARED_BYTES) {
+        log_to(&cuda->log, LOG_LEVEL_WARNING,
+               "CUDA: the pose search needs %zu KB of shared memory a block, %s has %d",
+               SHARED_BYTES / 1024, cuda->name, most / 1024);
+        return -ENODEV;
+    }
     TRY(cudaMalloc((void **)&cuda->window, SEARCH_WINDOW_PIXELS * sizeof *cuda->window));
     TRY(cudaMalloc((void **)&cuda->next, sizeof *cuda->next));
     TRY(cudaFuncSetAttribute(fit_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
