@@ -129,6 +129,14 @@ int search_object_save(const struct search_object *object, const char *path,
     return err;
 }
 
+static uint32_t count_foreground(const uint32_t *pairs, size_t n)
+{
+    uint32_t n_foreground = 0;
+    for (size_t i = 0; i < n; i++)
+        n_foreground += search_pair_edt(pairs[i]) >= 0;
+    return n_foreground;
+}
+
 // A file with the right checksum was written by this program; still, no index is followed unseen.
 static bool indices_hold(const struct search_object *o)
 {
@@ -144,9 +152,11 @@ static bool indices_hold(const struct search_object *o)
         const struct search_view *view = &o->views[i];
         const struct search_coarse *coarse = &o->coarse[i];
         if (view->first_chunk != next || view->n_chunks > o->n_chunks - next ||
-            view->n_cover > view->n_chunks * SEARCH_CHUNK || o->n_points[i] > SEARCH_POINTS ||
-            o->n_ring[i] > SEARCH_RING_POINTS || coarse->n_anchors > SEARCH_ANCHORS ||
-            coarse->row_end > SEARCH_COARSE_CELLS)
+            view->n_cover > SEARCH_MAP_PX * SEARCH_MAP_PX ||
+            view->n_cover != count_foreground(o->chunk_pairs + (size_t)next * SEARCH_CHUNK,
+                                              (size_t)view->n_chunks * SEARCH_CHUNK) ||
+            o->n_points[i] > SEARCH_POINTS || o->n_ring[i] > SEARCH_RING_POINTS ||
+            coarse->n_anchors > SEARCH_ANCHORS || coarse->row_end > SEARCH_COARSE_CELLS)
             return false;
         for (int k = 0; k < coarse->n_anchors; k++)
             if (coarse->anchor_u[k] >= SEARCH_COARSE_CELLS ||
