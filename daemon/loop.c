@@ -27,7 +27,8 @@ struct loop {
     struct image_sender *images;
     struct timing timing;
     uint64_t next_seq;
-    int64_t capture_ns; // of the newest frame, CLOCK_MONOTONIC
+    uint64_t judged_end; // first frame whose time stamp is no longer that of the recording
+    int64_t capture_ns;  // of the newest frame, CLOCK_MONOTONIC
     double previous_xyzw[4];
     posed_State state; // of the newest message, or NO_INPUT
     uint32_t map_epoch;
@@ -143,6 +144,12 @@ static void count(struct loop *loop, const struct capture_frame *frame, bool tra
                                                                    : BOARD_TRACKED);
 }
 
+static void end_judged(struct loop *loop, uint64_t seq)
+{
+    if (loop->judged_end > seq)
+        loop->judged_end = seq;
+}
+
 // What the rest of the daemon sees of the frame, after its message has gone.
 static void remember(struct loop *loop, const struct capture_frame *frame,
                      const struct track_result *result, const posed_Odometry *odometry)
@@ -165,8 +172,10 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
     announce(loop, odometry->state, reason);
     if (odometry->new_keyframe)
         send_event(loop, posed_Event_Kind_KEYFRAME, "new keyframe");
-    if (frame->flags & CAPTURE_LOOPED)
+    if (frame->flags & CAPTURE_LOOPED) {
+        end_judged(loop, odometry->seq);
         send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
+    }
     if (settings->trajectory && !loop->trajectory_failed) {
         const struct stamped_pose line = {frame->image.time_ns, result->T_odom_camera};
         if (trajectory_write(settings->trajectory, settings->trajectory_format, &line) != 0) {
@@ -292,6 +301,7 @@ static void control_replay(struct loop *loop, const struct board_command *comman
     const struct capture_playback *playback = &answer->playback;
     if (command->control == CAPTURE_SEEK && loop->next_seq > 0) {
         const struct se3 T = backend_pose(settings->backend);
+        end_judged(loop, loop->next_seq);
         reset(loop, &T, "the recording is wound: reset");
     }
     loop->paused = playback->paused;
@@ -392,6 +402,7 @@ enum loop_end loop_run(const struct loop_settings *settings)
     }
     loop->settings = settings;
     loop->info = board_info(settings->board);
+    loop->judged_end = UINT64_MAX;
     loop->state = posed_State_STATE_NO_INPUT;
     loop->heartbeat_ns = loop->last_frame_ns = clock_monotonic_ns();
     loop->watchdog_period_ns = notify_watchdog_ns();
@@ -407,7 +418,7 @@ enum loop_end loop_run(const struct loop_settings *settings)
     send_event(loop, posed_Event_Kind_STOPPING, "the daemon stops");
     heartbeat(loop, clock_monotonic_ns());
     publish_pump(settings->publish);
-    summary_log(settings->board, settings->capture, &settings->log);
+    summary_log(settings->board, settings->capture, loop->judged_end, &settings->log);
     log_to(&settings->log, LOG_LEVEL_INFO,
            "mean per frame: tracking %.3f ms, added by the daemon %.3f ms",
            timing_mean_us(&loop->timing, TIMING_TRACK) * 1e-3,

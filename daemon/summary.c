@@ -2,18 +2,23 @@
 #include "daemon/summary.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/evaluate.h"
 #include "proto/se3.h"
 
-// The frames that the board keeps, as a trajectory to free with trajectory_free.
-static struct trajectory read_board(const struct board *board)
+// The frames before `end` that the board keeps, as a trajectory to free with trajectory_free.
+static struct trajectory read_board(const struct board *board, uint64_t end)
 {
     struct trajectory out = {NULL, 0};
     uint64_t seq, next;
     board_range(board, &seq, &next);
-    out.poses = calloc((size_t)(next - seq) + 1, sizeof *out.poses);
+    if (next > end)
+        next = end;
+    if (seq >= next)
+        return out;
+    out.poses = calloc((size_t)(next - seq), sizeof *out.poses);
     for (; seq < next && out.poses; seq++) {
         struct board_pose pose;
         if (board_get(board, seq, &pose) == 0)
@@ -23,22 +28,31 @@ static struct trajectory read_board(const struct board *board)
     return out;
 }
 
-static void log_error(const struct board *board, const struct capture *capture,
+static void log_error(const struct board *board, const struct capture *capture, uint64_t end,
                       const struct log_sink *log)
 {
+    char part[96] = "";
     struct trajectory truth = {NULL, 0}, estimate = {NULL, 0};
     struct evaluation evaluation;
     long n = capture_ground_truth(capture, &truth.poses);
     if (n <= 0)
         return;
     truth.n_poses = (size_t)n;
-    estimate = read_board(board);
-    if (estimate.n_poses > 0 && evaluate_trajectory(&truth, &estimate, EVALUATE_MAX_GAP_NS,
-                                                    EVALUATE_DELTA_FRAMES, &evaluation) == 0) {
+    if (end < board_counter(board, BOARD_CAPTURED))
+        snprintf(part, sizeof part,
+                 " before frame %llu, where the recording began anew or was wound",
+                 (unsigned long long)end);
+    estimate = read_board(board, end);
+    if (part[0] && estimate.n_poses == 0)
         log_to(log, LOG_LEVEL_INFO,
-               "error against the known trajectory, %zu of %zu frames: ATE RMSE %.1f mm (largest "
-               "%.1f mm), RPE over %d frames %.1f mm, %.2f degrees",
-               evaluation.n_matched, evaluation.n_poses, evaluation.ate_m.rmse * 1e3,
+               "no error against the known trajectory: no frame is kept%s (requests.history)",
+               part);
+    else if (estimate.n_poses > 0 && evaluate_trajectory(&truth, &estimate, EVALUATE_MAX_GAP_NS,
+                                                         EVALUATE_DELTA_FRAMES, &evaluation) == 0) {
+        log_to(log, LOG_LEVEL_INFO,
+               "error against the known trajectory%s, %zu of %zu frames: ATE RMSE %.1f mm "
+               "(largest %.1f mm), RPE over %d frames %.1f mm, %.2f degrees",
+               part, evaluation.n_matched, evaluation.n_poses, evaluation.ate_m.rmse * 1e3,
                evaluation.ate_m.max * 1e3, EVALUATE_DELTA_FRAMES, evaluation.rpe_m.rmse * 1e3,
                evaluation.rpe_rad.rmse * 180 / M_PI);
         evaluation_free(&evaluation);
@@ -47,7 +61,7 @@ static void log_error(const struct board *board, const struct capture *capture,
     trajectory_free(&truth);
 }
 
-void summary_log(const struct board *board, const struct capture *capture,
+void summary_log(const struct board *board, const struct capture *capture, uint64_t judged_end,
                  const struct log_sink *log)
 {
     log_to(log, LOG_LEVEL_INFO,
@@ -60,5 +74,5 @@ void summary_log(const struct board *board, const struct capture *capture,
            (unsigned long long)board_counter(board, BOARD_DROPPED),
            (unsigned long long)board_counter(board, BOARD_DAMAGED),
            (unsigned long long)board_counter(board, BOARD_DUPLICATE));
-    log_error(board, capture, log);
+    log_error(board, capture, judged_end, log);
 }

@@ -7,8 +7,9 @@
 #include "daemon/board.h"
 
 // Logs the counts and, where the source knows its trajectory, the absolute and relative error of
-// all frames that the board keeps, lost and dropped ones included.
-void summary_log(const struct board *board, const struct capture *capture,
+// all frames before judged_end that the board keeps, lost and dropped ones included: where a
+// recording begins anew or is wound, time stamps go on growing and no longer match the truth's.
+void summary_log(const struct board *board, const struct capture *capture, uint64_t judged_end,
                  const struct log_sink *log);
 
 #endif
