@@ -132,7 +132,7 @@ static void get_trajectory(const struct handlers *handlers, const posed_GetTraje
     page->end = seq >= next;
 }
 
-enum handlers_lane handlers_lane(uint32_t kind)
+enum handlers_lane handlers_lane(struct handlers *handlers, uint32_t kind)
 {
     switch (kind) {
     case posed_Request_reset_tag:
@@ -148,10 +148,11 @@ enum handlers_lane handlers_lane(uint32_t kind)
     case posed_Request_register_sets_tag:
     case posed_Request_search_pose_tag:
     case posed_Request_add_object_tag:
-    case posed_Request_list_objects_tag:
     case posed_Request_remove_object_tag:
     case posed_Request_stop_tracking_tag:
         return HANDLERS_COMPUTE;
+    case posed_Request_list_objects_tag:
+        return handlers_search_can_list(handlers) ? HANDLERS_NOW : HANDLERS_COMPUTE;
     }
     return HANDLERS_NOW;
 }
@@ -227,9 +228,15 @@ bool handlers_idle(struct handlers *handlers)
     return handlers->follow.active;
 }
 
+void handlers_open(struct handlers *handlers)
+{
+    pthread_mutex_init(&handlers->listed.mutex, NULL);
+}
+
 void handlers_close(struct handlers *handlers)
 {
     follow_stop(&handlers->follow);
     registration_close(&handlers->registration);
     objects_destroy(&handlers->objects);
+    pthread_mutex_destroy(&handlers->listed.mutex);
 }

@@ -3,6 +3,8 @@
 #ifndef POSED_DAEMON_HANDLERS_H
 #define POSED_DAEMON_HANDLERS_H
 
+#include <pthread.h>
+
 #include "capture/recorder.h"
 #include "daemon/board.h"
 #include "daemon/config.h"
@@ -15,6 +17,13 @@
 #include "gpu/register.h"
 #include "proto/wire.h"
 
+// What ListObjects answers, so that it need not wait while an object is built.
+struct listed_objects {
+    pthread_mutex_t mutex;
+    bool known; // the objects are open; from then on it stays true
+    posed_Objects objects;
+};
+
 struct handlers {
     struct board *board;
     const struct config *config; // as started: for the keys that never change
@@ -24,6 +33,7 @@ struct handlers {
     struct precedence *precedence;
     struct publish *publish; // progress, NULL = nobody is told
     struct log_sink log;
+    struct listed_objects listed;
     // The compute lane's own, opened by the first request that needs them.
     struct registration *registration;
     struct objects *objects;
@@ -53,7 +63,7 @@ struct handlers_pieces {
 // takes long.
 enum handlers_lane { HANDLERS_NOW, HANDLERS_COMMAND, HANDLERS_COMPUTE, HANDLERS_N_LANES };
 
-enum handlers_lane handlers_lane(uint32_t kind);
+enum handlers_lane handlers_lane(struct handlers *handlers, uint32_t kind);
 
 // Answers a request; one thread per lane at a time.
 void handlers_run(struct handlers *handlers, const struct handlers_call *call);
@@ -62,7 +72,10 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call);
 // again soon.
 bool handlers_idle(struct handlers *handlers);
 
-void handlers_close(struct handlers *handlers); // what the handlers opened themselves
+// Around all of it: `handlers` is filled in and in its place for good; what the handlers opened
+// themselves is closed.
+void handlers_open(struct handlers *handlers);
+void handlers_close(struct handlers *handlers);
 
 // Sets code, message and field of a reply that carries no result. `field` may be NULL.
 __attribute__((format(printf, 4, 5))) void
@@ -92,6 +105,7 @@ void handlers_frame(struct handlers *handlers, const struct handlers_call *call)
 void handlers_params(struct handlers *handlers, const struct handlers_call *call);
 void handlers_register(struct handlers *handlers, const struct handlers_call *call);
 void handlers_search(struct handlers *handlers, const struct handlers_call *call);
+bool handlers_search_can_list(struct handlers *handlers); // at once. Any thread
 void handlers_record(struct handlers *handlers, const struct handlers_call *call);
 
 #endif

@@ -12,24 +12,6 @@
 // uploads must not take gigabytes. No depth camera has more.
 #define IMAGE_MAX_SIDE_PX 2048
 
-static bool open_objects(struct handlers *handlers, posed_Reply *reply)
-{
-    struct search_settings settings;
-    if (handlers->objects)
-        return true;
-    search_settings_default(&settings);
-    settings.backend = handlers->config->backend;
-    settings.n_threads = handlers->config->gpu.n_threads;
-    settings.cuda_device = handlers->config->gpu.cuda_device;
-    settings.courtesy = (struct gpu_courtesy){precedence_give_way, handlers->precedence};
-    settings.log = handlers_log(handlers);
-    int error = objects_create(&handlers->objects, &settings, handlers->config->search.folder);
-    if (error)
-        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the search cannot be opened: %s",
-                      strerror(-error));
-    return !error;
-}
-
 static void describe(const struct handlers *handlers, size_t i, posed_Object *out)
 {
     static const posed_Object_Symmetry symmetries[] = {
@@ -48,6 +30,47 @@ static void describe(const struct handlers *handlers, size_t i, posed_Object *ou
         .axis = {info.axis[0], info.axis[1], info.axis[2]},
     };
     wire_copy_text(out->name, sizeof out->name, objects_name(handlers->objects, i));
+}
+
+// After every change of them.
+static void note_objects(struct handlers *handlers)
+{
+    struct listed_objects *listed = &handlers->listed;
+    size_t n = objects_count(handlers->objects);
+    pthread_mutex_lock(&listed->mutex);
+    for (size_t i = 0; i < n; i++)
+        describe(handlers, i, &listed->objects.objects[i]);
+    listed->objects.objects_count = (pb_size_t)n;
+    listed->known = true;
+    pthread_mutex_unlock(&listed->mutex);
+}
+
+bool handlers_search_can_list(struct handlers *handlers)
+{
+    pthread_mutex_lock(&handlers->listed.mutex);
+    bool known = handlers->listed.known;
+    pthread_mutex_unlock(&handlers->listed.mutex);
+    return known;
+}
+
+static bool open_objects(struct handlers *handlers, posed_Reply *reply)
+{
+    struct search_settings settings;
+    if (handlers->objects)
+        return true;
+    search_settings_default(&settings);
+    settings.backend = handlers->config->backend;
+    settings.n_threads = handlers->config->gpu.n_threads;
+    settings.cuda_device = handlers->config->gpu.cuda_device;
+    settings.courtesy = (struct gpu_courtesy){precedence_give_way, handlers->precedence};
+    settings.log = handlers_log(handlers);
+    int error = objects_create(&handlers->objects, &settings, handlers->config->search.folder);
+    if (error)
+        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the search cannot be opened: %s",
+                      strerror(-error));
+    else
+        note_objects(handlers);
+    return !error;
 }
 
 struct progress {
@@ -165,17 +188,19 @@ static void add_object(struct handlers *handlers, const struct handlers_call *ca
     settings.user = &progress;
     int error = objects_add(handlers->objects, request->name, &mesh, &settings);
     free(copy);
-    if (error)
+    if (error) {
         fail_add(call->reply, error, progress.late);
-    else
-        describe(handlers, objects_count(handlers->objects) - 1, &call->reply->what.add_object);
+        return;
+    }
+    note_objects(handlers);
+    describe(handlers, objects_count(handlers->objects) - 1, &call->reply->what.add_object);
 }
 
-static void list_objects(const struct handlers *handlers, posed_Reply *reply)
+static void list_objects(struct handlers *handlers, posed_Reply *reply)
 {
-    posed_Objects *out = &reply->what.list_objects;
-    for (size_t i = 0; i < objects_count(handlers->objects); i++)
-        describe(handlers, i, &out->objects[out->objects_count++]);
+    pthread_mutex_lock(&handlers->listed.mutex);
+    reply->what.list_objects = handlers->listed.objects;
+    pthread_mutex_unlock(&handlers->listed.mutex);
 }
 
 // The image to search: pixels to free, or NULL with the reply filled.
@@ -414,7 +439,8 @@ static void search_pose(struct handlers *handlers, const struct handlers_call *c
 
 void handlers_search(struct handlers *handlers, const struct handlers_call *call)
 {
-    if (!open_objects(handlers, call->reply))
+    bool is_list = call->request->which_what == posed_Request_list_objects_tag;
+    if (!(is_list && handlers_search_can_list(handlers)) && !open_objects(handlers, call->reply))
         return;
     switch (call->request->which_what) {
     case posed_Request_add_object_tag:
@@ -436,6 +462,7 @@ void handlers_search(struct handlers *handlers, const struct handlers_call *call
         if (objects_remove(handlers->objects, call->request->what.remove_object.name) != 0)
             handlers_fail(call->reply, posed_Code_NOT_FOUND, "remove_object.name",
                           "no object \"%s\"", call->request->what.remove_object.name);
+        note_objects(handlers);
         return;
     default:
         search_pose(handlers, call);

@@ -224,7 +224,8 @@ static void on_request(struct requests *requests, const struct address *address,
     uint32_t deadline_ms = request.deadline_ms ? request.deadline_ms
                                                : settings_deadline_ms(requests->handlers.settings);
     int64_t deadline_ns = clock_monotonic_ns() + (int64_t)deadline_ms * 1000000;
-    enum handlers_lane lane = error ? HANDLERS_NOW : handlers_lane(request.which_what);
+    enum handlers_lane lane =
+        error ? HANDLERS_NOW : handlers_lane(&requests->handlers, request.which_what);
     if (error) {
         fail_decode(reply, error, kind);
     } else if (request.which_what == posed_Request_cancel_tag) {
@@ -425,6 +426,7 @@ int requests_create(struct requests **out, struct endpoint *endpoint,
         return -ENOMEM;
     pthread_mutex_init(&requests->mutex, NULL);
     requests->handlers = *handlers;
+    handlers_open(&requests->handlers);
     requests->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error = requests->wake_fd < 0 ? -errno : 0;
     for (int lane = 0; lane < HANDLERS_N_LANES && !error; lane++) {

@@ -97,6 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     reply.id = request.id;
     const struct handlers_call call = {
         &request, data + WIRE_MAGIC_BYTES, size - WIRE_MAGIC_BYTES, 1, &stop, &reply, &pieces};
+    handlers_open(&handlers);
     handlers_run(&handlers, &call);
     handlers_close(&handlers);
     if (pieces.n_pieces) {

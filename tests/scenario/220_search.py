@@ -84,6 +84,10 @@ def check_cancel(daemon, vertices, triangles):
         greedy=True))
     client.send(MAGIC + request.SerializeToString())
     time.sleep(1)  # views are compared by now: all pairs would take an hour
+    start = time.monotonic()
+    listed = daemon.request(list_objects=requests.ListObjects()).list_objects.objects
+    check([o.name for o in listed] == ["stair"], f"listed meanwhile: {listed}")
+    check_at_most(time.monotonic() - start, 5, "ListObjects while an object is built [s]")
     client.send(MAGIC + requests.Request(id=4, cancel=requests.Cancel(id=3)).SerializeToString())
     codes = {}
     for _ in range(2):
