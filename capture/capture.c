@@ -30,6 +30,7 @@ struct capture {
     void *state;
     struct capture_info info;
     struct replay *replay; // NULL when live
+    uint64_t n_left;       // live: frames until the end
 };
 
 static bool is_within(double value, double low, double high)
@@ -168,6 +169,7 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     if (!capture)
         return -ENOMEM;
     capture->driver = driver;
+    capture->n_left = settings->n_frames ? settings->n_frames : UINT64_MAX;
     struct capture_info *info = &capture->info;
     snprintf(info->driver, sizeof info->driver, "%s", driver->name);
     int err = driver->open(&capture->state, location, settings, info);
@@ -190,7 +192,11 @@ int capture_read(struct capture *capture, int timeout_ms, struct capture_frame *
 {
     if (capture->replay)
         return replay_read(capture->replay, timeout_ms, out_frame);
-    return capture->driver->wait(capture->state, timeout_ms, out_frame);
+    if (capture->n_left == 0)
+        return -ENODATA;
+    int err = capture->driver->wait(capture->state, timeout_ms, out_frame);
+    capture->n_left -= err == 0;
+    return err;
 }
 
 int capture_control(struct capture *capture, enum capture_control control, double value,

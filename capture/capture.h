@@ -34,7 +34,8 @@ struct capture_settings {
     bool allow_implausible; // open in spite of a failed sanity check (it warns instead)
 
     uint64_t seed;     // synth only
-    uint32_t n_frames; // synth only: length; 0 = the scene's own
+    uint32_t n_frames; // end after so many (of each round with `loop`); synth: the length of the
+                       // scene, of which start, duration and step choose. 0 = all
 
     struct log_sink log;
 };
@@ -44,7 +45,7 @@ struct capture_info {
     char description[256];    // one line for the log, names the location
     struct intrinsics camera; // after overrides
     double units_per_m;       // after overrides
-    bool live;                // a camera: no end, no pacing
+    bool live;                // a camera: no end of its own, no pacing
     uint64_t n_frames;        // frames that a full replay delivers, 0 = unknown
     int64_t period_ns;        // median frame period, 0 = unknown
     // Kinect, of the device itself: const_shift, pixel size [mm], reference plane [cm], emitter
@@ -91,7 +92,7 @@ __attribute__((warn_unused_result)) int capture_open(struct capture **out,
 //   0           *out_frame is filled
 //   -EAGAIN     nothing within timeout_ms; *out_frame untouched. Live: the camera is silent or gone
 //               (the driver goes on trying by itself)
-//   -ENODATA    end of the recording
+//   -ENODATA    end of the recording, or n_frames of a camera
 //   -EINTR      capture_interrupt was called
 //   other       negative errno: the source is broken for good, close it.
 __attribute__((warn_unused_result)) int capture_read(struct capture *capture, int timeout_ms,

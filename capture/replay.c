@@ -203,6 +203,8 @@ static int choose_entries(struct replay *replay, const struct capture_settings *
     replay->first = first;
     replay->step = settings->step > 1 ? settings->step : 1;
     replay->n_round = (end - first + replay->step - 1) / replay->step;
+    if (settings->n_frames && replay->n_round > settings->n_frames)
+        replay->n_round = settings->n_frames;
     replay->first_ns = entry_time_ns(replay, first);
     replay->period_ns = median_period_ns(replay);
     return 0;

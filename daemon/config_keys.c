@@ -58,7 +58,7 @@ static const struct key keys[] = {
     {"capture", "step", KEY_UINT, AT(capture.step), 1, 1000000, NULL, false,
      "Replay: every step-th frame."},
     {"capture", "frames", KEY_UINT, AT(capture.n_frames), 0, 100000000, NULL, false,
-     "Synthetic scenes: how many frames; 0 = the scene's own."},
+     "End after so many frames (with loop: of each round); 0 = all there are."},
     {"capture", "seed", KEY_UINT64, AT(capture.seed), 0, 9007199254740992.0, NULL, false,
      "Synthetic scenes: seed of the noise."},
     {"capture", "allow_implausible", KEY_BOOL, AT(capture.allow_implausible), 0, 0, NULL, false,

@@ -26,7 +26,7 @@ static const struct {
     {"start", "SECONDS", "capture.start_s", "Replay: skip this much"},
     {"duration", "SECONDS", "capture.duration_s", "Replay: stop after this much"},
     {"step", "N", "capture.step", "Replay: every N-th frame"},
-    {"frames", "N", "capture.frames", "Synthetic scenes: number of frames"},
+    {"frames", "N", "capture.frames", "End after so many frames"},
     {"seed", "N", "capture.seed", "Synthetic scenes: seed of the noise"},
     {"backend", "auto|cpu|cuda", "gpu.backend", "What computes"},
     {"reference", "previous|keyframe", "tracker.reference", "What a frame is aligned to"},

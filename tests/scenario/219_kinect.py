@@ -27,9 +27,9 @@ def scenario():
     recorded.wait()
 
     # The disparity of the scene's depths is that of a Kinect's usual parameters to within a step.
-    live = harness.Daemon("kinect:", "--set", "tracker.iterations=4,3,3", environment={
-        "LD_PRELOAD": libraries[0], "FAKENECT_PATH": folder + "/camera",
-        "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"})
+    environment = {"LD_PRELOAD": libraries[0], "FAKENECT_PATH": folder + "/camera",
+                   "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
+    live = harness.Daemon("kinect:", "--set", "tracker.iterations=4,3,3", environment=environment)
     live.wait_for(lambda: len(live.poses) >= FRAMES, "a pose for each frame of the recording")
     live.wait_for(lambda: any(e.kind == messages.Event.SOURCE_SILENT for e in live.events),
                   "an event says that the camera is silent")
@@ -48,6 +48,9 @@ def scenario():
     tracked = [p for p in poses if p.state in (messages.STATE_TRACKING, messages.STATE_DEGRADED)]
     check(len(tracked) >= FRAMES // 2, f"{len(tracked)} of {FRAMES} frames tracked")
     live.stop()
+    short = harness.Daemon("kinect:", "--frames", "7", environment=environment)
+    short.wait()
+    check(len(short.poses) == 7, f"--frames 7: {len(short.poses)} poses")
 
 
 harness.run(scenario)

@@ -116,6 +116,37 @@ static void start_duration_and_step_choose(void **state)
     assert_null(replay);
 }
 
+// As many frames as asked for, of each round; a shorter recording is shorter.
+static void a_number_of_frames_ends_it(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 1000};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct capture_settings settings = {.step = 2, .n_frames = 3};
+    struct replay *replay = start(&numbers, settings, 100, &info);
+    assert_int_equal(info.n_frames, 3);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        assert_int_equal(frame.index, 100 + 2 * i);
+    }
+    assert_int_equal(replay_read(replay, -1, &frame), -ENODATA);
+    replay_destroy(&replay);
+
+    settings.loop = true;
+    replay = start(&numbers, settings, 100, &info);
+    for (uint64_t i = 0; i < 7; i++) {
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        assert_int_equal(frame.index, 100 + 2 * (i % 3));
+        assert_int_equal(frame.flags, i == 3 || i == 6 ? CAPTURE_LOOPED : 0);
+    }
+    replay_destroy(&replay);
+
+    replay = start(&numbers, (struct capture_settings){.n_frames = 9}, 4, &info);
+    assert_int_equal(info.n_frames, 4);
+    replay_destroy(&replay);
+}
+
 static void loop_goes_on_in_time(void **state)
 {
     (void)state;
@@ -532,6 +563,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_fast_as_possible_nothing_is_lost),
         cmocka_unit_test(start_duration_and_step_choose),
+        cmocka_unit_test(a_number_of_frames_ends_it),
         cmocka_unit_test(loop_goes_on_in_time),
         cmocka_unit_test(paced_frames_come_when_due),
         cmocka_unit_test(what_cannot_be_processed_in_time_is_late),
