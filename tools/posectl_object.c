@@ -86,10 +86,10 @@ static void print_info(const struct posectl *ctl, const char *name,
                info->n_triangles, (double)info->radius_m, symmetry_name(info));
 }
 
-// What the daemon says of an object, as the local commands print it.
-static void print_reply_object(const struct posectl *ctl, const posed_Object *object)
+// What the daemon says of an object, as the local commands know it.
+static struct search_object_info read_reply_object(const posed_Object *object)
 {
-    struct search_object_info info = {
+    return (struct search_object_info){
         .n_views = object->views,
         .n_triangles = object->triangles,
         .radius_m = (float)object->radius_m,
@@ -97,7 +97,27 @@ static void print_reply_object(const struct posectl *ctl, const posed_Object *ob
         .fold = object->fold,
         .axis = {object->axis.x, object->axis.y, object->axis.z},
     };
-    print_info(ctl, object->name, &info);
+}
+
+// A list of objects: lines, or a JSON array that print_list prints and frees.
+struct list {
+    const struct posectl *ctl;
+    json_t *all; // NULL: lines
+};
+
+static void add_to_list(void *user, const char *name, const struct search_object_info *info)
+{
+    struct list *list = user;
+    if (list->all)
+        json_array_append_new(list->all, json_object_info(name, info));
+    else
+        print_info(list->ctl, name, info);
+}
+
+static void print_list(struct list *list)
+{
+    if (list->all)
+        posectl_print_json(stdout, json_pack("{s:o}", "objects", list->all), false);
 }
 
 static enum posectl_exit ask_to_add(struct posectl *ctl)
@@ -113,9 +133,23 @@ static enum posectl_exit ask_to_add(struct posectl *ctl)
     if (objects_read_mesh(options.words[2], &mesh) == 0)
         result = posectl_send_object(ctl, options.words[1], &mesh, &settings, &reply);
     objects_free_mesh(&mesh);
-    if (result == POSECTL_OK)
-        print_reply_object(ctl, &reply.what.add_object);
+    if (result == POSECTL_OK) {
+        struct search_object_info info = read_reply_object(&reply.what.add_object);
+        print_info(ctl, reply.what.add_object.name, &info);
+    }
     return result;
+}
+
+static void list_reply(const struct posectl *ctl, const posed_Objects *objects)
+{
+    struct list list = {ctl, ctl->json ? json_array() : NULL};
+    for (pb_size_t i = 0; i < objects->objects_count; i++) {
+        struct search_object_info info = read_reply_object(&objects->objects[i]);
+        add_to_list(&list, objects->objects[i].name, &info);
+    }
+    print_list(&list);
+    if (!ctl->json && objects->objects_count == 0)
+        posectl_complain("the daemon knows no object (without --local it has its own)");
 }
 
 static enum posectl_exit ask_object(struct posectl *ctl, bool add, bool drop)
@@ -130,16 +164,9 @@ static enum posectl_exit ask_object(struct posectl *ctl, bool add, bool drop)
                        options.words[1]);
     }
     enum posectl_exit result = posectl_request(ctl, &request, &reply);
-    for (pb_size_t i = 0; !result && !drop && i < reply.what.list_objects.objects_count; i++)
-        print_reply_object(ctl, &reply.what.list_objects.objects[i]);
-    if (!result && !drop && !ctl->json && reply.what.list_objects.objects_count == 0)
-        posectl_complain("the daemon knows no object (without --local it has its own)");
+    if (!result && !drop)
+        list_reply(ctl, &reply.what.list_objects);
     return result ? result : posectl_close(ctl, stdout);
-}
-
-static void print_listed(void *user, const char *name, const struct search_object_info *info)
-{
-    print_info(user, name, info);
 }
 
 static int work_here(const struct posectl *ctl, bool add, bool drop)
@@ -153,8 +180,12 @@ static int work_here(const struct posectl *ctl, bool add, bool drop)
     if (err)
         return err;
     if (!add) {
-        struct posectl copy = *ctl;
-        err = objects_list(&options.objects, search, print_listed, &copy);
+        struct list list = {ctl, ctl->json ? json_array() : NULL};
+        err = objects_list(&options.objects, search, add_to_list, &list);
+        if (err)
+            json_decref(list.all);
+        else
+            print_list(&list);
     } else if ((err = objects_add(&options.objects, search, name, options.words[2], &info)) == 0) {
         print_info(ctl, name, &info);
     }

@@ -2,6 +2,7 @@
 """An object that SearchPose has found is followed from frame to frame while it moves briskly to and
 fro, on the topic `object`; where it is out of sight that is said, and it is found again; it is let
 go on request. All by posectl."""
+import json
 import math
 import os
 import subprocess
@@ -57,6 +58,12 @@ def scenario():
         file.writelines(f"3 {a} {b} {c}\n" for a, b, c in triangles)
     ctl(daemon, 0, "object", "add", "stair", model, "--views", "2048")
     check("stair" in ctl(daemon, 0, "object", "list").stdout, "posectl object list")
+    listed = json.loads(ctl(daemon, 0, "object", "list", "-o", "json").stdout)["objects"]
+    check([o["name"] for o in listed] == ["stair"], f"posectl object list -o json: {listed}")
+    empty = harness.SCRATCH + "/nothing"
+    listed = json.loads(ctl(daemon, 0, "object", "list", "--local", "--objects", empty, "-o",
+                            "json").stdout)
+    check(listed == {"objects": []}, f"an empty list: {listed}")
     reply = daemon.request(stop_tracking=requests.StopTracking())
     check(reply.code == requests.FAILED_PRECONDITION, f"nothing is followed yet: {reply}")
     stream = daemon.socket(zmq.SUB, "pub", rcvtimeo=60000)
