@@ -220,14 +220,21 @@ int recorder_create(struct recorder **out, const struct recorder_settings *setti
     int err = recorder->path ? 0 : -ENOMEM;
     if (err)
         goto fail;
-    if (mkdir(recorder->path, 0755) && errno != EEXIST) {
+    if (mkdir(recorder->path, 0755) == 0) {
+        log_to(&settings->log, LOG_LEVEL_NOTICE, "recorder.folder %s did not exist: created",
+               recorder->path);
+    } else if (errno != EEXIST) {
         err = -errno;
-        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s", recorder->path, strerror(errno));
+        log_to(&settings->log, LOG_LEVEL_ERROR, "recorder.folder %s cannot be created: %s",
+               recorder->path, strerror(errno));
         goto fail;
     }
     err = recorder->folder = folder_open(recorder->path, &settings->log);
-    if (err < 0)
+    if (err < 0) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "recorder.folder %s cannot hold recordings",
+               recorder->path);
         goto fail;
+    }
     err = -pthread_create(&recorder->thread, NULL, write_frames, recorder);
     if (err)
         goto fail_folder;
@@ -297,7 +304,7 @@ static int reserve(struct recorder *recorder, const char *name, enum recorder_fo
 int recorder_start(struct recorder *recorder, const char *name, enum recorder_format format,
                    const struct capture_info *info)
 {
-    const char *reason = NULL;
+    const char *reason = NULL, *in = "", *where = "";
     void *writer = NULL;
     uint32_t w = info->camera.width_px, h = info->camera.height_px;
     int err = -EINVAL;
@@ -313,8 +320,11 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
         recordings_keep_limits(recorder->folder, recorder->settings.keep_bytes,
                                recorder->settings.keep_age_s, &recorder->settings.log);
         err = take_slots(recorder, info);
-        if (!err)
+        if (!err) {
             err = recordings_format(format)->open(&writer, recorder->folder, name, info);
+            in = " in recorder.folder ";
+            where = recorder->path;
+        }
         pthread_mutex_lock(&recorder->lock);
         if (err)
             free_slots(recorder);
@@ -326,8 +336,8 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
         reason = err ? strerror(-err) : NULL;
     }
     if (reason)
-        log_to(&recorder->settings.log, LOG_LEVEL_ERROR, "recording '%.80s' not started: %s", name,
-               reason);
+        log_to(&recorder->settings.log, LOG_LEVEL_ERROR, "recording '%.80s' not started%s%s: %s",
+               name, in, where, reason);
     else
         tell(recorder, RECORDER_EVENT_STARTED, name, recordings_format(format)->name);
     return err;

@@ -60,6 +60,14 @@ static void on_event(void *user, enum recorder_event event, const char *name, co
     pthread_mutex_unlock(&event_lock);
 }
 
+// Keeps all lines, one after the other.
+static void keep_lines(void *user, enum log_level level, const char *line)
+{
+    char *lines = user;
+    (void)level;
+    snprintf(lines + strlen(lines), 1024 - strlen(lines), "%s\n", line);
+}
+
 static struct recorder_settings settings_here(void)
 {
     return (struct recorder_settings){.folder = scratch.path, .event = on_event};
@@ -306,6 +314,36 @@ static void names_and_settings_are_checked(void **state)
     assert_int_equal(recorder_format_from_name("avi"), -EINVAL);
 }
 
+// A folder that is made is told of, one that cannot be names its setting and place.
+static void log_names_the_folder(void **state)
+{
+    (void)state;
+    char lines[1024] = "", path[300];
+    struct recorder_settings settings = settings_here();
+    struct recorder *recorder;
+    settings.log = (struct log_sink){keep_lines, lines};
+    settings.folder = scratch_name(&scratch, "new", path);
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    recorder_destroy(&recorder);
+    assert_non_null(strstr(lines, path));
+    assert_non_null(strstr(lines, "did not exist: created"));
+    lines[0] = '\0';
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    assert_string_equal(lines, "");
+    assert_int_equal(rmdir(path), 0); // nothing can be made in it any more, whoever one is
+    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_TUM, &info), -ENOENT);
+    recorder_destroy(&recorder);
+    assert_non_null(strstr(lines, "'a' not started in recorder.folder "));
+    assert_non_null(strstr(lines, path));
+    lines[0] = '\0';
+    settings.folder = "/nonexistent/a/b";
+    assert_int_equal(recorder_create(&recorder, &settings), -ENOENT);
+    assert_non_null(strstr(lines, "recorder.folder /nonexistent/a/b cannot be created: No such"));
+    settings.folder = "/etc/passwd";
+    assert_int_equal(recorder_create(&recorder, &settings), -ENOTDIR);
+    assert_non_null(strstr(lines, "recorder.folder /etc/passwd cannot hold"));
+}
+
 static void limits_stop_the_recording(void **state)
 {
     (void)state;
@@ -518,6 +556,7 @@ int main(void)
         TEST(destroy_finishes_the_recording),
         TEST(damaged_frame_leaves_its_mark),
         TEST(names_and_settings_are_checked),
+        TEST(log_names_the_folder),
         TEST(limits_stop_the_recording),
         TEST(old_recordings_make_room),
         TEST(full_disk_stops_the_recording_only),
