@@ -105,8 +105,8 @@ static int probe_depth(struct capture *capture, const struct log_sink *log, doub
         return err;
     if (readable)
         return 0;
-    log_to(log, LOG_LEVEL_ERROR, "%s: none of %llu frames looked at is readable", info->description,
-           (unsigned long long)n_probes);
+    log_to(log, LOG_LEVEL_ERROR, "%s: none of %llu frames looked at is readable (it has %llu)",
+           info->description, (unsigned long long)n_probes, (unsigned long long)n_frames);
     return -EINVAL;
 }
 

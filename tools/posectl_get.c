@@ -174,7 +174,7 @@ int posectl_get(struct posectl *ctl, int argc, char **argv)
     ctl->takes_file = true;
     posectl_parse(ctl, &argp, argc, argv);
     if (!ctl->file) {
-        posectl_complain("-o FILE is needed");
+        posectl_complain("get %s: -o FILE.%s is needed", what, what[0] == 'd' ? "png" : "ply");
         return POSECTL_USAGE;
     }
     bool is_depth = what[0] == 'd';

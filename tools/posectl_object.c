@@ -13,6 +13,7 @@
 
 static struct {
     bool local;
+    const char *only_local; // an option that the daemon has settings of its own for
     struct objects objects;
     const char *words[3]; // action, name, file
     int n_words;
@@ -30,6 +31,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_OBJECTS:
         options.objects.folder = arg;
+        options.only_local = "--objects";
         return 0;
     case OPTION_VIEWS:
         options.objects.n_views =
@@ -41,6 +43,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     case OPTION_BACKEND:
         options.objects.backend =
             (enum gpu_backend)posectl_choose(state, "backend", arg, posectl_backends);
+        options.only_local = "--backend";
         return 0;
     case ARGP_KEY_ARG:
         if (options.n_words == 3)
@@ -136,6 +139,8 @@ static enum posectl_exit ask_to_add(struct posectl *ctl)
     if (result == POSECTL_OK) {
         struct search_object_info info = read_reply_object(&reply.what.add_object);
         print_info(ctl, reply.what.add_object.name, &info);
+    } else if (reply.code == posed_Code_INVALID_ARGUMENT) {
+        posectl_complain("%s: no object can be made of it", options.words[2]);
     }
     return result;
 }
@@ -198,10 +203,12 @@ int posectl_object(struct posectl *ctl, int argc, char **argv)
     static const struct argp_option table[] = {
         {"local", OPTION_LOCAL, NULL, 0, "Work here, without a daemon", 0},
         {"objects", OPTION_OBJECTS, "DIR", 0,
-         "Folder of the objects (POSED_OBJECTS; default ~/.local/share/posed/objects)", 0},
+         "Folder of the objects, with --local (POSED_OBJECTS; default "
+         "~/.local/share/posed/objects)",
+         0},
         {"views", OPTION_VIEWS, "N", 0, "Reference views (default 8192)", 0},
         {"greedy", OPTION_GREEDY, NULL, 0, "Choose the views by their error, as the paper does", 0},
-        {"backend", OPTION_BACKEND, "NAME", 0, "auto (default), cpu or cuda", 0},
+        {"backend", OPTION_BACKEND, "NAME", 0, "auto (default), cpu or cuda; with --local", 0},
         {0}};
     static const struct argp argp = {.options = table,
                                      .parser = on_option,
@@ -222,6 +229,11 @@ int posectl_object(struct posectl *ctl, int argc, char **argv)
     if (!list && !objects_is_name(options.words[1])) {
         posectl_complain("\"%s\" is no name: letters, digits, _ and -, at most 64",
                          options.words[1]);
+        return POSECTL_USAGE;
+    }
+    if (!options.local && options.only_local) {
+        posectl_complain("%s is for --local; the daemon has search.folder and gpu.backend",
+                         options.only_local);
         return POSECTL_USAGE;
     }
     if (!options.local)

@@ -84,6 +84,10 @@ int objects_read_mesh(const char *path, struct search_mesh *out)
         vertices_m[3 * i + 2] = cloud.z_m[i];
     }
     *out = (struct search_mesh){vertices_m, cloud.triangles, cloud.n_points, cloud.n_triangles};
+    if (!err && cloud.n_triangles == 0) {
+        posectl_complain("%s: no triangle: a mesh with faces is wanted", path);
+        err = -EINVAL;
+    }
     cloud.triangles = NULL; // the caller's now
     cloud_free(&cloud);
     return err;
@@ -105,8 +109,8 @@ static int build(const struct objects *objects, struct search *search, const cha
     settings.n_views = objects->n_views;
     settings.choice = objects->choice;
     settings.progress = show_progress;
-    if (!err)
-        err = search_object_create(search, &mesh, &settings, out);
+    if (!err && (err = search_object_create(search, &mesh, &settings, out)) == -EINVAL)
+        posectl_complain("%s: no object can be made of it", path);
     objects_free_mesh(&mesh);
     return err;
 }

@@ -289,6 +289,10 @@ int posectl_register(struct posectl *ctl, int argc, char **argv)
         if (cloud_read(options.paths[i], &options.config.log, &clouds[i]) < 0)
             exit_code = POSECTL_FAILED;
         points[i] = cloud_points(&clouds[i]);
+        if (exit_code == POSECTL_OK && points[i].n_points < 3) {
+            posectl_complain("%s: fewer than 3 points", options.paths[i]);
+            exit_code = POSECTL_FAILED;
+        }
     }
     if (exit_code == POSECTL_OK)
         exit_code = options.local ? run_local(ctl, points) : run_daemon(ctl, points);

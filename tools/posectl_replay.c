@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // posectl replay [pause | resume | step [N] | rate X | seek T]
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -56,6 +57,19 @@ static void take_value(struct argp_state *state)
     }
 }
 
+// argp would take the sign for an option.
+static void refuse_negative(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        for (size_t k = 0; k < N_ACTIONS; k++)
+            if (strcmp(argv[i - 1], actions[k].name) == 0 && argv[i][0] == '-' &&
+                (isdigit((unsigned char)argv[i][1]) || argv[i][1] == '.')) {
+                posectl_complain("replay %s %s: no value below 0 is taken; seek SECONDS goes back",
+                                 actions[k].name, argv[i]);
+                exit(POSECTL_USAGE);
+            }
+}
+
 static error_t on_option(int key, char *arg, struct argp_state *state)
 {
     switch (key) {
@@ -92,8 +106,13 @@ static void print(const struct posectl *ctl, const posed_ReplayState *state)
                            false);
         return;
     }
-    printf("%s at %.3f of %.3f s, ", state->paused ? "paused" : "running", state->position_s,
-           state->duration_s);
+    if (wanted.action == posed_Replay_Action_STEP) // the answer comes before the steps
+        printf("%" PRIu32 " frame%s from %.3f of %.3f s on, then paused, ",
+               wanted.frames ? wanted.frames : 1, wanted.frames > 1 ? "s" : "", state->position_s,
+               state->duration_s);
+    else
+        printf("%s at %.3f of %.3f s, ", state->paused ? "paused" : "running", state->position_s,
+               state->duration_s);
     if (state->rate > 0)
         printf("%.6g times real time\n", state->rate);
     else
@@ -110,6 +129,7 @@ int posectl_replay(struct posectl *ctl, int argc, char **argv)
                "where the recording is. After a seek the tracking starts afresh at the newest "
                "pose."};
     posed_Request request = posed_Request_init_zero;
+    refuse_negative(argc, argv);
     posectl_parse(ctl, &argp, argc, argv);
     wanted.action = chosen ? chosen->action : posed_Replay_Action_QUERY;
     request.deadline_ms = ctl->timeout_ms;

@@ -56,6 +56,15 @@ def scenario():
                    "property list uchar int vertex_indices\nend_header\n")
         file.writelines(f"{x} {y} {z}\n" for x, y, z in vertices)
         file.writelines(f"3 {a} {b} {c}\n" for a, b, c in triangles)
+    flat = harness.SCRATCH + "/points.ply"
+    with open(flat, "w", encoding="ascii") as file:
+        file.write("ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n"
+                   "property float z\nelement face 1\nproperty list uchar int vertex_indices\n"
+                   "end_header\n0 0 0\n1 0 0\n2 0 0\n3 0 1 2\n")
+    check(flat + ": no object" in ctl(daemon, 1, "object", "add", "flat", flat).stderr, "the file")
+    for option in (("--objects", folder), ("--backend", "cpu")):
+        done = ctl(daemon, 2, "object", "add", "stair", model, *option)
+        check("--local" in done.stderr, f"{option} without --local: {done.stderr}")
     ctl(daemon, 0, "object", "add", "stair", model, "--views", "2048")
     check("stair" in ctl(daemon, 0, "object", "list").stdout, "posectl object list")
     listed = json.loads(ctl(daemon, 0, "object", "list", "-o", "json").stdout)["objects"]

@@ -92,8 +92,9 @@ def check_posectl(daemon):
     for wrong in (("rewind",), ("rate",), ("rate", "fast"), ("rate", "0"), ("step", "0.5"),
                   ("seek", "-1"), ("seek", "soon"), ("pause", "1"), ("step", "1", "2")):
         ctl(daemon, 2, *wrong)
+    check("replay step -1: no value below 0" in ctl(daemon, 2, "step", "-1").stderr, "step -1")
     # As fast as possible to the end. Paused, it would have stayed there.
-    ctl(daemon, 0, "step", "1000")
+    check("1000 frames from 9.000 of" in ctl(daemon, 0, "step", "1000").stdout, "step 1000")
     daemon.wait_for(lambda: daemon.poses[-1].frame_index == N_FRAMES - 1, "the last frame")
     time.sleep(0.3)
     check(daemon.process.poll() is None, "it stays at the end")
