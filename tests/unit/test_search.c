@@ -179,7 +179,7 @@ static void a_greedy_build_is_soon_abandoned(void **unused)
     assert_int_equal(search_object_create(search, &mesh, &settings, &object), -ECANCELED);
     assert_null(object);
     assert_int_equal(patience.n_calls, 40);
-    assert_true(patience.longest_s < 0.2);
+    assert_true(patience.longest_s < 2); // 0.02 s, tenfold under sanitizers; hours when unasked
 }
 
 static int stop_behind_the_views(void *user, uint32_t n_done, uint32_t n_views)
