@@ -8,6 +8,7 @@
 #include "proto/se3.h"
 #include "proto/wire.h"
 
+#define SURE       0.9f // a pose with less confidence is refined once more
 #define FAR_BEHIND 5 // frames: then every other one must do, to catch up with a search of a second
 
 int follow_start(struct follow *follow, const char *object, const struct se3 *T_camera_object,
@@ -97,6 +98,12 @@ static int refine(struct follow *follow, const struct follow_world *world, size_
     }
     if (error)
         return error;
+    // The first step knows of no motion and may end beside the object: from there it is near.
+    struct search_pose again = pose;
+    if (pose.confidence < SURE &&
+        search_follow(objects_search(world->objects), object, image, &again) == 0 &&
+        again.confidence > pose.confidence)
+        pose = again;
     step = se3_between(&follow->pose.T_camera_model, &pose.T_camera_model);
     se3_log(&step, twist);
     for (int k = 0; k < 6; k++)
