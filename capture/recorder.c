@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -159,6 +160,8 @@ static int write_one(struct recorder *recorder)
 static void *write_frames(void *argument)
 {
     struct recorder *recorder = argument;
+    // Woken by the thread that tracks, it must not take that thread's place.
+    sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     struct recorder_status *status = &recorder->status;
     pthread_mutex_lock(&recorder->lock);
     for (;;) {
