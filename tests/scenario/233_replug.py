@@ -130,8 +130,8 @@ def scenario():
     check_at_most(worst, RETURN_S, f"{CYCLES} times unplugged, poses back after [s]")
     daemon.wait_for(lambda: files() <= before[0] and threads() <= before[1],
                     f"as few as {before[0]} files and {before[1]} threads again", 20)
-    # A run has a few steps of up to 7 MB at places that differ, and is flat between them; 150 cycles
-    # end where 30 do. A leak grows with every cycle.
+    # A run has a few steps of up to 7 MB at places that differ, and is flat between them: 150
+    # cycles end where 30 do. A leak grows with every cycle.
     print("memory [MB]:", " ".join(f"{r / 1e6:.1f}" for r in resident[::6]))
     grown = sum(resident[i] > max(resident[:i]) + LEAK_BYTES for i in range(1, CYCLES))
     check_at_most(grown, CYCLES // 2, "cycles after which more memory was in use than ever before")
