@@ -7,11 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
 #include <microhttpd.h>
 
 #include "daemon/metrics.h"
-#include "proto/wire.h"
+#include "proto/wire_json.h"
 
 // A reader that asks every second needs one; what is more waits in the kernel.
 #define MAX_CONNECTIONS  16
@@ -40,11 +39,6 @@ static struct answer json(json_t *value)
     char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(value);
     return (struct answer){MHD_HTTP_OK, "application/json", text};
-}
-
-static double seconds(int64_t time_ns)
-{
-    return (double)time_ns * 1e-9;
 }
 
 static struct answer healthz(const struct http *http)
@@ -79,33 +73,11 @@ static struct answer get_metrics(const struct http *http)
     return answer;
 }
 
-// The keys are those of `posectl status -o json`.
 static struct answer get_status(const struct http *http)
 {
-#define COUNT(name) #name, (json_int_t)s.name
-    static const char *const references[] = {"previous", "keyframe", "model"};
-    posed_Status s;
-    char session[24];
-    board_status(http->board, &s);
-    snprintf(session, sizeof session, "%016llx", (unsigned long long)s.session);
-    json_t *out =
-        json_pack("{s:s, s:s, s:f, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s, s:f, s:s?}", "session",
-                  session, "version", s.version, "uptime_s", s.uptime_s, "state",
-                  wire_state_name(s.state), "reason", s.reason_text, "source", s.source,
-                  "source_description", s.source_description, "live", s.live, "paused", s.paused,
-                  "backend", s.backend, "reference", references[(unsigned)s.reference % 3],
-                  "rate_hz", s.rate_hz, "recording", s.recording[0] ? s.recording : NULL);
-    json_t *counts = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-        COUNT(captured_frames), COUNT(tracked_frames), COUNT(degraded_frames), COUNT(lost_frames),
-        COUNT(dropped_frames), COUNT(damaged_frames), COUNT(duplicate_frames),
-        COUNT(expected_frames), COUNT(requests), COUNT(bad_requests), COUNT(rejected_requests),
-        COUNT(unsent_messages), COUNT(resident_bytes), COUNT(map_epoch));
-#undef COUNT
-    if (out && counts)
-        json_object_update(out, counts);
-    json_decref(counts);
-    return json(out);
+    posed_Status status;
+    board_status(http->board, &status);
+    return json(wire_json_status(&status));
 }
 
 static struct answer get_pose(const struct http *http)
@@ -117,9 +89,10 @@ static struct answer get_pose(const struct http *http)
         return plain(MHD_HTTP_SERVICE_UNAVAILABLE, "no frame has arrived yet\n");
     const double *q = pose.q_xyzw, *t = pose.t_m;
     return json(json_pack("{s:I, s:f, s:s, s:I, s:[fff], s:[ffff]}", "seq", (json_int_t)pose.seq,
-                          "time_s", seconds(pose.time_ns), "state", wire_state_name(pose.state),
-                          "map_epoch", (json_int_t)pose.map_epoch, "position_m", t[0], t[1], t[2],
-                          "orientation_xyzw", q[0], q[1], q[2], q[3]));
+                          "time_s", (double)pose.time_ns * 1e-9, "state",
+                          wire_state_name(pose.state), "map_epoch", (json_int_t)pose.map_epoch,
+                          "position_m", t[0], t[1], t[2], "orientation_xyzw", q[0], q[1], q[2],
+                          q[3]));
 }
 
 static const struct {

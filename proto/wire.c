@@ -441,3 +441,10 @@ const char *wire_state_name(posed_State state)
     unsigned i = (unsigned)state;
     return i < sizeof names / sizeof names[0] ? names[i] : "UNSPECIFIED";
 }
+
+const char *wire_reference_name(posed_Reference reference)
+{
+    return reference == posed_Reference_REFERENCE_KEYFRAME ? "keyframe"
+           : reference == posed_Reference_REFERENCE_MODEL  ? "model"
+                                                           : "previous";
+}

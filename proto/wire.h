@@ -137,8 +137,9 @@ __attribute__((warn_unused_result)) int wire_read_pose(const posed_Pose *pose, s
 // (protobuf decoders refuse a string that is not UTF-8, and a path may be anything).
 void wire_copy_text(char *out, size_t size_bytes, const char *text);
 
-// Canonical name of a code, "INVALID_ARGUMENT"; of a state, "TRACKING".
+// Canonical name of a code, "INVALID_ARGUMENT"; of a state, "TRACKING"; of a reference, "keyframe".
 const char *wire_code_name(posed_Code code);
 const char *wire_state_name(posed_State state);
+const char *wire_reference_name(posed_Reference reference);
 
 #endif

@@ -162,18 +162,6 @@ void posectl_print_json(FILE *file, json_t *value, bool one_line)
     json_decref(value);
 }
 
-json_t *posectl_json_pose(const posed_Pose *pose)
-{
-    return json_pack("{s:[fff], s:[ffff]}", "position_m", pose->position.x, pose->position.y,
-                     pose->position.z, "orientation_xyzw", pose->orientation.x, pose->orientation.y,
-                     pose->orientation.z, pose->orientation.w);
-}
-
-double posectl_seconds(const posed_Timestamp *timestamp)
-{
-    return (double)timestamp->seconds + timestamp->nanos * 1e-9;
-}
-
 // The messages are large; posectl makes one request at a time.
 static posed_Reply reply;
 
@@ -214,9 +202,8 @@ static int run_reset(struct posectl *ctl, int argc, char **argv)
 static json_t *json_trajectory_pose(const posed_TrajectoryPose *pose)
 {
     return json_pack("{s:I, s:f, s:s, s:I, s:o}", "seq", (json_int_t)pose->seq, "time_s",
-                     posectl_seconds(&pose->timestamp), "state", wire_state_name(pose->state),
-                     "map_epoch", (json_int_t)pose->map_epoch, "pose",
-                     posectl_json_pose(&pose->pose));
+                     wire_seconds(&pose->timestamp), "state", wire_state_name(pose->state),
+                     "map_epoch", (json_int_t)pose->map_epoch, "pose", wire_json_pose(&pose->pose));
 }
 
 // One page, as TUM lines to `file` or as values to `poses`.

@@ -13,10 +13,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include <jansson.h>
-
 #include "proto/log.h"
-#include "proto/wire.h"
+#include "proto/wire_json.h"
 
 #define POSECTL_KEY_CHARS   40 // Z85 of 32 bytes
 #define POSECTL_TOPIC_BYTES 16
@@ -104,16 +102,11 @@ __attribute__((format(printf, 1, 2))) void posectl_complain(const char *format, 
 // What libraries have to say: notices and worse, with posectl_complain.
 extern const struct log_sink posectl_log;
 
-json_t *posectl_json_pose(const posed_Pose *pose);
-
 // Commands that have a file of their own, posectl_<name>.c (status: posectl_watch.c).
 int posectl_get(struct posectl *ctl, int argc, char **argv);
 int posectl_record(struct posectl *ctl, int argc, char **argv);
 int posectl_replay(struct posectl *ctl, int argc, char **argv);
 int posectl_status(struct posectl *ctl, int argc, char **argv);
 int posectl_watch(struct posectl *ctl, int argc, char **argv);
-
-// Seconds since the epoch of the clock that stamped it.
-double posectl_seconds(const posed_Timestamp *timestamp);
 
 #endif

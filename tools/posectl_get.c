@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // posectl get depth | cloud: a frame that the daemon still keeps, as a file.
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static enum posectl_exit save_depth(const struct posectl *ctl, const uint8_t *by
     if (d->width > 65535 || d->height > 65535 || lacks((size_t)d->width * d->height * 2, n))
         return POSECTL_FAILED;
     uint16_t *pixels = malloc(n ? n : 1);
-    int error = pixels ? image_codec_create(&codec) : -1;
+    int error = pixels ? image_codec_create(&codec) : -ENOMEM;
     if (!error) {
         memcpy(pixels, found, n);
         error = image_write_png(codec, ctl->file, pixels, d->width, d->height, 6);
@@ -131,7 +132,7 @@ static void print_depth(const struct posectl *ctl)
     if (ctl->json)
         posectl_print_json(stdout,
                            json_pack("{s:I, s:f, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "seq",
-                                     (json_int_t)d->seq, "time_s", posectl_seconds(&d->timestamp),
+                                     (json_int_t)d->seq, "time_s", wire_seconds(&d->timestamp),
                                      "width", (int)d->width, "height", (int)d->height,
                                      "units_per_m", d->units_per_m, "fx", d->fx, "fy", d->fy, "cx",
                                      d->cx, "cy", d->cy),
@@ -147,9 +148,9 @@ static void print_cloud(const struct posectl *ctl)
     if (ctl->json)
         posectl_print_json(stdout,
                            json_pack("{s:I, s:f, s:i, s:i, s:o}", "seq", (json_int_t)c->seq,
-                                     "time_s", posectl_seconds(&c->timestamp), "points",
+                                     "time_s", wire_seconds(&c->timestamp), "points",
                                      (int)c->n_points, "stride", (int)c->stride, "T_odom_camera",
-                                     c->has_pose ? posectl_json_pose(&c->pose) : json_null()),
+                                     c->has_pose ? wire_json_pose(&c->pose) : json_null()),
                            false);
     else
         printf("%s: frame %" PRIu64 ", %" PRIu32 " points, stride %" PRIu32 "\n", ctl->file, c->seq,

@@ -39,7 +39,7 @@ static json_t *json_recording(const posed_Recording *r)
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:b, s:f}", "name", r->name, "format", r->format,
                      "frames", (json_int_t)r->frames, "dropped_frames",
                      (json_int_t)r->dropped_frames, "bytes", (json_int_t)r->bytes, "active",
-                     r->active, "modified_s", posectl_seconds(&r->modified));
+                     r->active, "modified_s", wire_seconds(&r->modified));
 }
 
 static void print_recording(const posed_Recording *r)

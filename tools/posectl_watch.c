@@ -10,45 +10,12 @@
 
 static posed_Reply reply; // large
 
-static const char *reference_name(posed_Reference reference)
-{
-    return reference == posed_Reference_REFERENCE_KEYFRAME ? "keyframe"
-           : reference == posed_Reference_REFERENCE_MODEL  ? "model"
-                                                           : "previous";
-}
-
-static json_t *json_status(const posed_Status *s)
-{
-#define COUNT(name) #name, (json_int_t)s->name
-    char session[24];
-    snprintf(session, sizeof session, "%016" PRIx64, s->session);
-    json_t *out = json_pack("{s:s, s:s, s:f, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:f, s:f}",
-                            "session", session, "version", s->version, "uptime_s", s->uptime_s,
-                            "state", wire_state_name(s->state), "reason", s->reason_text, "source",
-                            s->source, "source_description", s->source_description, "live", s->live,
-                            "backend", s->backend, "reference", reference_name(s->reference),
-                            "rate_hz", s->rate_hz, "time_s", posectl_seconds(&s->timestamp));
-    json_t *counts = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-        COUNT(captured_frames), COUNT(tracked_frames), COUNT(degraded_frames), COUNT(lost_frames),
-        COUNT(dropped_frames), COUNT(damaged_frames), COUNT(duplicate_frames),
-        COUNT(expected_frames), COUNT(requests), COUNT(bad_requests), COUNT(rejected_requests),
-        COUNT(unsent_messages), COUNT(resident_bytes), COUNT(map_epoch));
-#undef COUNT
-    json_object_update(out, counts);
-    json_decref(counts);
-    json_object_set_new(out, "paused", json_boolean(s->paused));
-    json_object_set_new(out, "recording",
-                        s->recording[0] ? json_string(s->recording) : json_null());
-    return out;
-}
-
 static void print_status(const posed_Status *s)
 {
     printf("%-11s %s%s%s%s\n", "state", s->paused ? "paused, " : "", wire_state_name(s->state),
            s->reason_text[0] ? ": " : "", s->reason_text);
     printf("%-11s %s\n", "source", s->source_description);
-    printf("%-11s %s, reference %s\n", "backend", s->backend, reference_name(s->reference));
+    printf("%-11s %s, reference %s\n", "backend", s->backend, wire_reference_name(s->reference));
     printf("%-11s %.1f frames/s\n", "rate", s->rate_hz);
     printf("%-11s %" PRIu64, "frames", s->captured_frames);
     if (s->expected_frames)
@@ -77,7 +44,7 @@ int posectl_status(struct posectl *ctl, int argc, char **argv)
     if (result)
         return (int)result;
     if (ctl->json)
-        posectl_print_json(stdout, json_status(&reply.what.get_status), false);
+        posectl_print_json(stdout, wire_json_status(&reply.what.get_status), false);
     else
         print_status(&reply.what.get_status);
     return (int)posectl_close(ctl, stdout);
@@ -115,8 +82,8 @@ static void show_odometry(const struct posectl *ctl, const posed_Odometry *o)
             stdout,
             json_pack("{s:s, s:I, s:f, s:s, s:s, s:o, s:f, s:f, s:i, s:i, s:I, s:I, s:I, s:f, s:f}",
                       "topic", "pose", "seq", (json_int_t)o->seq, "time_s",
-                      posectl_seconds(&o->timestamp), "state", wire_state_name(o->state), "reason",
-                      o->reason_text, "pose", posectl_json_pose(&o->pose), "residual_rms_m",
+                      wire_seconds(&o->timestamp), "state", wire_state_name(o->state), "reason",
+                      o->reason_text, "pose", wire_json_pose(&o->pose), "residual_rms_m",
                       o->residual_rms_m, "inlier_ratio", o->inlier_ratio, "iterations",
                       (int)o->iterations, "degenerate_mask", (int)o->degenerate_mask, "map_epoch",
                       (json_int_t)o->map_epoch, "dropped_frames", (json_int_t)o->dropped_frames,
@@ -128,8 +95,8 @@ static void show_odometry(const struct posectl *ctl, const posed_Odometry *o)
     const posed_Vector3 *p = &o->pose.position;
     const posed_Quaternion *q = &o->pose.orientation;
     printf("%7" PRIu64 " %15.6f %-8s %8.4f %8.4f %8.4f  %8.5f %8.5f %8.5f %8.5f  %6.2f ms %s\n",
-           o->seq, posectl_seconds(&o->timestamp), wire_state_name(o->state), p->x, p->y, p->z,
-           q->x, q->y, q->z, q->w, (double)o->stages.track_us * 1e-3, o->reason_text);
+           o->seq, wire_seconds(&o->timestamp), wire_state_name(o->state), p->x, p->y, p->z, q->x,
+           q->y, q->z, q->w, (double)o->stages.track_us * 1e-3, o->reason_text);
 }
 
 // One message of a topic that is shown. Returns false when it is none.
@@ -150,7 +117,7 @@ static bool show_message(const struct posectl *ctl, const char *topic, const uin
         if (wire_decode(posed_Status_fields, bytes, n_bytes, &m.status) != 0)
             return false;
         if (ctl->json) {
-            json_t *status = json_status(&m.status);
+            json_t *status = wire_json_status(&m.status);
             json_object_set_new(status, "topic", json_string("status"));
             posectl_print_json(stdout, status, true);
         } else {

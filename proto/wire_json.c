@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/wire_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+double wire_seconds(const posed_Timestamp *timestamp)
+{
+    return (double)timestamp->seconds + timestamp->nanos * 1e-9;
+}
+
+json_t *wire_json_status(const posed_Status *s)
+{
+#define COUNT(name) #name, (json_int_t)s->name
+    char session[24];
+    snprintf(session, sizeof session, "%016" PRIx64, s->session);
+    return json_pack(
+        "{s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s, s:f,"
+        " s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s?}",
+        "session", session, "version", s->version, "uptime_s", s->uptime_s, "time_s",
+        wire_seconds(&s->timestamp), "state", wire_state_name(s->state), "reason", s->reason_text,
+        "source", s->source, "source_description", s->source_description, "live", s->live, "paused",
+        s->paused, "backend", s->backend, "reference", wire_reference_name(s->reference), "rate_hz",
+        s->rate_hz, COUNT(captured_frames), COUNT(tracked_frames), COUNT(degraded_frames),
+        COUNT(lost_frames), COUNT(dropped_frames), COUNT(damaged_frames), COUNT(duplicate_frames),
+        COUNT(expected_frames), COUNT(requests), COUNT(bad_requests), COUNT(rejected_requests),
+        COUNT(unsent_messages), COUNT(resident_bytes), COUNT(map_epoch), "recording",
+        s->recording[0] ? s->recording : NULL);
+#undef COUNT
+}
+
+json_t *wire_json_pose(const posed_Pose *pose)
+{
+    const posed_Vector3 *p = &pose->position;
+    const posed_Quaternion *q = &pose->orientation;
+    return json_pack("{s:[fff], s:[ffff]}", "position_m", p->x, p->y, p->z, "orientation_xyzw",
+                     q->x, q->y, q->z, q->w);
+}
