@@ -99,39 +99,27 @@ static __device__ __forceinline__ void join_warps(const struct pass *in, uint32_
     __syncthreads();
 }
 
-// Columns into shared memory, or only their b when `coordinates` is false. `weights` NULL: all 1;
-// else they are posted by their owners with `tag`. False: the time was over before all were there.
-static __device__ __forceinline__ bool stage_float(const struct pass *in, const struct plan *plan,
-                                                   const struct block *b,
-                                                   const unsigned long long *weights, uint32_t tag,
-                                                   bool coordinates)
+// log2 of the columns' weights, from where their owners post them with `tag`; NULL: all 0. Each
+// goes to `put`, two a load, BATCH loads of a thread under way at a time. False: the time was over
+// before all were there.
+template <uint32_t BATCH>
+static __device__ __forceinline__ bool
+stage_weights(const struct pass *in, const struct plan *plan, const struct block *b,
+              const unsigned long long *weights, uint32_t tag,
+              void (*put)(const struct pass *in, uint32_t column, float log2_weight))
 {
-    float4 *tile = float_tile(in);
     const uint32_t n_pairs = (in->n + 1) / 2;
     bool late = false;
     if (weights && plan->team > 1 && !wait_for_blocks(plan, b, weights, 1 - in->side, tag))
         return false;
-    if (coordinates) {
-        for (uint32_t j = threadIdx.x; j < in->n; j += 4 * blockDim.x) {
-            float4 x[4];
-#pragma unroll
-            for (uint32_t i = 0; i < 4; i++)
-                x[i] = in->columns[in->first + min(j + i * blockDim.x, in->n - 1)];
-#pragma unroll
-            for (uint32_t i = 0; i < 4; i++)
-                if (j + i * blockDim.x < in->n)
-                    tile[j + i * blockDim.x] = x[i];
-        }
-        __syncthreads();
-    }
-    for (uint32_t j = threadIdx.x; j < n_pairs; j += 4 * blockDim.x) {
-        unsigned long long word[4][2];
+    for (uint32_t j = threadIdx.x; j < n_pairs; j += BATCH * blockDim.x) {
+        unsigned long long word[BATCH][2];
         bool there = true;
         do {
             late = late || (!there && time_is_over(plan, b));
             there = true;
 #pragma unroll
-            for (uint32_t i = 0; i < 4; i++) {
+            for (uint32_t i = 0; i < BATCH; i++) {
                 const uint32_t at = 2 * min(j + i * blockDim.x, n_pairs - 1);
                 word[i][0] = word[i][1] = weight_word(0, tag);
                 if (weights)
@@ -141,16 +129,45 @@ static __device__ __forceinline__ bool stage_float(const struct pass *in, const 
             }
         } while (!there && !late);
 #pragma unroll
-        for (uint32_t i = 0; i < 8; i++) {
+        for (uint32_t i = 0; i < 2 * BATCH; i++) {
             const uint32_t at = 2 * (j + i / 2 * blockDim.x) + i % 2;
-            if (at < in->n) {
-                const float4 x = tile[at];
-                const float q = __fmaf_rn(x.x, x.x, __fmaf_rn(x.y, x.y, x.z * x.z));
-                tile[at].w = __fmaf_rn(-in->k, q, __uint_as_float((uint32_t)word[i / 2][i % 2]));
-            }
+            if (at < in->n)
+                put(in, at, __uint_as_float((uint32_t)word[i / 2][i % 2]));
         }
     }
     return !__syncthreads_or(late);
+}
+
+static __device__ __forceinline__ void put_float_weight(const struct pass *in, uint32_t column,
+                                                        float log2_weight)
+{
+    float4 *tile = float_tile(in);
+    const float4 x = tile[column];
+    const float q = __fmaf_rn(x.x, x.x, __fmaf_rn(x.y, x.y, x.z * x.z));
+    tile[column].w = __fmaf_rn(-in->k, q, log2_weight);
+}
+
+// Columns into shared memory, or only their b when `coordinates` is false. `weights` and what is
+// returned: see stage_weights.
+static __device__ __forceinline__ bool stage_float(const struct pass *in, const struct plan *plan,
+                                                   const struct block *b,
+                                                   const unsigned long long *weights, uint32_t tag,
+                                                   bool coordinates)
+{
+    float4 *tile = float_tile(in);
+    for (uint32_t j = threadIdx.x; coordinates && j < in->n; j += 4 * blockDim.x) {
+        float4 x[4];
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            x[i] = in->columns[in->first + min(j + i * blockDim.x, in->n - 1)];
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            if (j + i * blockDim.x < in->n)
+                tile[j + i * blockDim.x] = x[i];
+    }
+    if (coordinates)
+        __syncthreads();
+    return stage_weights<4>(in, plan, b, weights, tag, put_float_weight);
 }
 
 // Sums each of 8 values over the warp with 9 shuffles; lane l returns value (l >> 2) & 7.

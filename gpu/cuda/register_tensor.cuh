@@ -84,6 +84,18 @@ static __device__ __forceinline__ void stage_records(const struct pass *in, bool
     }
 }
 
+static __device__ __forceinline__ void put_tensor_weight(const struct pass *in, uint32_t column,
+                                                         float log2_weight)
+{
+    const float k = in->k / (TENSOR_SCALE * TENSOR_SCALE);
+    // |x|^2 of what the records hold, so that its error is theirs.
+    const uint4 r = tensor_records(in)[column];
+    const float x = join_halves(r.x, r.z, 0), y = join_halves(r.x, r.z, 16);
+    const float z = join_halves(r.y, r.w, 0);
+    const float q = __fmaf_rn(x, x, __fmaf_rn(y, y, z * z));
+    ((float *)tensor_words(in))[column] = __fmaf_rn(-k, q, log2_weight);
+}
+
 // As stage_float. Without `weighted` nothing is left to do when the coordinates are there.
 static __device__ __forceinline__ bool stage_tensor(const struct pass *in, const struct plan *plan,
                                                     const struct block *b, bool weighted,
@@ -94,45 +106,7 @@ static __device__ __forceinline__ bool stage_tensor(const struct pass *in, const
         stage_records(in, weighted);
         __syncthreads();
     }
-    if (!weighted)
-        return true;
-    const uint4 *records = tensor_records(in);
-    float *words = (float *)tensor_words(in);
-    const uint32_t n_pairs = (in->n + 1) / 2;
-    const float k = in->k / (TENSOR_SCALE * TENSOR_SCALE);
-    bool late = false;
-    if (weights && plan->team > 1 && !wait_for_blocks(plan, b, weights, 1 - in->side, tag))
-        return false;
-    for (uint32_t j = threadIdx.x; j < n_pairs; j += 5 * blockDim.x) {
-        unsigned long long word[5][2];
-        bool there = true;
-        do {
-            late = late || (!there && time_is_over(plan, b));
-            there = true;
-#pragma unroll
-            for (uint32_t i = 0; i < 5; i++) {
-                const uint32_t at = 2 * min(j + i * blockDim.x, n_pairs - 1);
-                word[i][0] = word[i][1] = weight_word(0, tag);
-                if (weights)
-                    load_words(&weights[in->first + at], &word[i][0], &word[i][1]);
-                there = there && (uint32_t)(word[i][0] >> 32) == tag &&
-                        (at + 1 >= in->n || (uint32_t)(word[i][1] >> 32) == tag);
-            }
-        } while (!there && !late);
-#pragma unroll
-        for (uint32_t i = 0; i < 10; i++) {
-            const uint32_t at = 2 * (j + i / 2 * blockDim.x) + i % 2;
-            if (at < in->n) {
-                // |x|^2 of what the records hold, so that its error is theirs.
-                const uint4 r = records[at];
-                const float x = join_halves(r.x, r.z, 0), y = join_halves(r.x, r.z, 16);
-                const float z = join_halves(r.y, r.w, 0);
-                const float q = __fmaf_rn(x, x, __fmaf_rn(y, y, z * z));
-                words[at] = __fmaf_rn(-k, q, __uint_as_float((uint32_t)word[i / 2][i % 2]));
-            }
-        }
-    }
-    return !__syncthreads_or(late);
+    return !weighted || stage_weights<5>(in, plan, b, weights, tag, put_tensor_weight);
 }
 
 // This lane's part of the left operand for rows `row` and `row + 8`.

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/register_result.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gpu/kernels/register_solve.h"
+
+double register_score(const struct register_run *run)
+{
+    return run->determined ? run->presence_source * run->presence_target : 0;
+}
+
+bool register_by_chance(const struct register_run *run)
+{
+    return REGISTER_CHANCE_SCORE > REGISTER_AMBIGUOUS * register_score(run);
+}
+
+int register_compare_scores(const void *run, const void *other)
+{
+    double x = register_score(run), y = register_score(other);
+    return (x < y) - (x > y);
+}
+
+double register_rotation_between(const struct se3 *a, const struct se3 *b)
+{
+    struct se3 d = se3_between(a, b);
+    return se3_angle(&d);
+}
+
+static void invert6(const double a[36], double out[36])
+{
+    for (int j = 0; j < 6; j++) {
+        double unit[6] = {0}, column[6];
+        unit[j] = 1;
+        bool solved = register_solve6(a, unit, column);
+        for (int i = 0; i < 6; i++)
+            out[6 * i + j] = solved ? column[i] : (i == j ? 1e6 : 0);
+    }
+}
+
+// Covariance in metres about the target's origin: of the normalised twist, scaled, then moved by
+// the adjoint of the shift to the target's centre.
+static void fill_covariance(const struct register_sets *sets, const struct register_run *run,
+                            double out[36])
+{
+    double c[36], ad[36], unit = sets->radius_m;
+    invert6(run->information, c);
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++)
+            c[6 * i + j] *= run->residual2 / 3 * (i < 3 ? unit : 1) * (j < 3 ? unit : 1);
+    struct se3 shift = se3_identity();
+    memcpy(shift.t_m, sets->side[REGISTER_TARGET].centre_m, sizeof shift.t_m);
+    se3_adjoint(&shift, ad);
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++) {
+            double sum = 0;
+            for (int k = 0; k < 6; k++)
+                for (int l = 0; l < 6; l++)
+                    sum += ad[6 * i + k] * c[6 * k + l] * ad[6 * j + l];
+            out[6 * i + j] = sum;
+        }
+}
+
+void register_result_fill(const struct register_sets *sets, const struct register_run *runs,
+                          uint32_t n_runs, struct register_result *out)
+{
+    memset(out, 0, sizeof *out);
+    out->T_target_source = register_sets_metric(sets, &runs[0].T);
+    out->residual_rms_m = sets->radius_m * sqrt(runs[0].residual2);
+    out->overlap_source = runs[0].presence_source;
+    out->overlap_target = runs[0].presence_target;
+    out->n_iterations = runs[0].n_iterations;
+    out->converged = runs[0].converged && runs[0].determined;
+    fill_covariance(sets, &runs[0], out->covariance);
+    out->T_second = se3_identity();
+    double second = REGISTER_CHANCE_SCORE, best = out->overlap_source * out->overlap_target;
+    for (uint32_t i = 1; i < n_runs; i++)
+        if (register_rotation_between(&runs[i].T, &runs[0].T) > REGISTER_ELSEWHERE_RAD) {
+            second = fmax(second, register_score(&runs[i]));
+            out->has_second = true;
+            out->T_second = register_sets_metric(sets, &runs[i].T);
+            break;
+        }
+    out->ambiguity = second < best ? second / best : 1;
+    out->ambiguous = out->ambiguity > REGISTER_AMBIGUOUS;
+}
