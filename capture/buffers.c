@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ int buffers_create(struct buffers *out, size_t n, size_t frame_bytes)
     out->block = aligned_alloc(page, n * pitch);
     if (!out->block)
         return -ENOMEM;
+    memset(out->block, 0, n * pitch); // page faults now, not while frames come
     out->n_bytes = n * pitch;
     out->frame_bytes = frame_bytes;
     out->n_free = 0;

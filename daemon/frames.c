@@ -35,6 +35,7 @@ int frames_create(struct frames **out, uint32_t n_frames, uint32_t width_px, uin
         slot->pixels = malloc(frames->n_bytes);
         if (!slot->pixels)
             goto destroy;
+        memset(slot->pixels, 0, frames->n_bytes); // page faults now, not in the frame loop
         pthread_mutex_init(&slot->mutex, NULL);
     }
     *out = frames;

@@ -183,6 +183,11 @@ class Daemon:
         with open(f"/proc/{self.process.pid}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
+    def private_bytes(self):
+        """Of its memory what it has taken itself: not the pages of files that are mapped."""
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon"))
+
     def log(self):
         self.log_file.flush()
         with open(self.log_path, errors="replace") as file:
