@@ -174,7 +174,9 @@ static const struct key keys[] = {
      false, "Before the first frame, wait at most this long for a subscriber of pose [s]."},
 
     {"requests", "queue", KEY_UINT, AT(requests.queue), 1, 1024, NULL, false,
-     "Commands that may wait; one more is answered RESOURCE_EXHAUSTED."},
+     "Commands that may wait; one more is answered RESOURCE_EXHAUSTED, and so is a client that "
+     "has\n"
+     "as many waiting as places are free: one alone gets half of them."},
     {"requests", "deadline_ms", KEY_UINT, AT(requests.deadline_ms), 1, 3600000, NULL, true,
      "Deadline of a request that names none [ms]."},
     {"requests", "history", KEY_UINT, AT(requests.history), 16, 10000000, NULL, false,

@@ -77,6 +77,8 @@ bool handlers_idle(struct handlers *handlers);
 void handlers_open(struct handlers *handlers);
 void handlers_close(struct handlers *handlers);
 
+#define HANDLERS_ENDING "the daemon is stopping" // with UNAVAILABLE
+
 // Sets code, message and field of a reply that carries no result. `field` may be NULL.
 __attribute__((format(printf, 4, 5))) void
 handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const char *format, ...);

@@ -4,10 +4,18 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define IDLE_NS 4000000 // between two calls of an idle that has something to do
+
+struct waiting {
+    void *job;
+    const void *client;
+    uint64_t turn; // at most one job of a client has the same
+};
 
 struct worker {
     void (*run)(void *user, void *job);
@@ -17,8 +25,11 @@ struct worker {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool end;
-    void **jobs; // ring
-    size_t n_queue, first, n_jobs;
+    struct waiting *jobs; // in the order in which they came
+    size_t n_queue, n_jobs;
+    // Of the job that was taken last.
+    const void *client;
+    uint64_t turn;
     bool background;
 };
 
@@ -45,6 +56,22 @@ static void wait_idly(struct worker *worker)
     pthread_cond_timedwait(&worker->changed, &worker->mutex, &until);
 }
 
+// With the mutex held and a job there: the one whose turn is next. Of several the first that came,
+// but another client's before that of the one who has just been served.
+static void *take_job(struct worker *worker)
+{
+    struct waiting *next = worker->jobs;
+    for (struct waiting *w = next + 1; w < worker->jobs + worker->n_jobs; w++)
+        if (w->turn < next->turn || (w->turn == next->turn && next->client == worker->client))
+            next = w;
+    void *job = next->job;
+    worker->turn = next->turn;
+    worker->client = next->client;
+    worker->n_jobs--;
+    memmove(next, next + 1, (size_t)(worker->jobs + worker->n_jobs - next) * sizeof *next);
+    return job;
+}
+
 static void *run_jobs(void *user)
 {
     struct worker *worker = user;
@@ -59,9 +86,7 @@ static void *run_jobs(void *user)
             wait_idly(worker);
         if (worker->n_jobs == 0)
             break;
-        void *job = worker->jobs[worker->first];
-        worker->first = (worker->first + 1) % worker->n_queue;
-        worker->n_jobs--;
+        void *job = take_job(worker);
         pthread_mutex_unlock(&worker->mutex);
         worker->run(worker->user, job);
         pthread_mutex_lock(&worker->mutex);
@@ -103,12 +128,21 @@ int worker_create(struct worker **out, size_t n_queue, bool background,
     return 0;
 }
 
-bool worker_submit(struct worker *worker, void *job)
+bool worker_submit(struct worker *worker, const void *client, void *job)
 {
     pthread_mutex_lock(&worker->mutex);
-    bool room = worker->n_jobs < worker->n_queue && !worker->end;
+    // A client that has nothing waiting comes after what others have in this turn, as if it had
+    // just been served.
+    uint64_t turn = worker->turn + 1;
+    size_t n_own = 0;
+    for (size_t i = 0; i < worker->n_jobs; i++)
+        if (worker->jobs[i].client == client) {
+            turn = worker->jobs[i].turn + 1;
+            n_own++;
+        }
+    bool room = n_own < worker->n_queue - worker->n_jobs && !worker->end;
     if (room) {
-        worker->jobs[(worker->first + worker->n_jobs++) % worker->n_queue] = job;
+        worker->jobs[worker->n_jobs++] = (struct waiting){job, client, turn};
         pthread_cond_signal(&worker->changed);
     }
     pthread_mutex_unlock(&worker->mutex);

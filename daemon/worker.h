@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that runs jobs one after the other, with a bounded queue in front.
+// A thread that runs jobs one after the other, with a bounded queue in front that is fair to the
+// clients whose jobs they are. They take turns: however many jobs a client has waiting, another one
+// waits for what runs and then for at most one job of each (fair queueing, Nagle 1987, RFC 970).
+// And a client may have as many waiting as there are free places, so that nobody fills the queue
+// alone (as client.h has it).
 #ifndef POSED_DAEMON_WORKER_H
 #define POSED_DAEMON_WORKER_H
 
@@ -18,9 +22,11 @@ __attribute__((warn_unused_result)) int worker_create(struct worker **out, size_
                                                       void (*run)(void *user, void *job),
                                                       bool (*idle)(void *user), void *user);
 
-// Any thread. Returns false when n_queue jobs wait already or the worker has been stopped; the job
-// is then the caller's still.
-__attribute__((warn_unused_result)) bool worker_submit(struct worker *worker, void *job);
+// Any thread. Jobs of one client run in the order in which they came. Returns false when the queue
+// or the client's share of it is full, or the worker has been stopped; the job is then the caller's
+// still.
+__attribute__((warn_unused_result)) bool worker_submit(struct worker *worker, const void *client,
+                                                       void *job);
 
 // Runs what waits and ends the thread; from then on worker_submit returns false. Accepts NULL.
 void worker_stop(struct worker *worker);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queue of requests: what does not fit is refused at once, nothing is forgotten, a deadline
-that passed is said. And as fast as possible, a subscriber that stands still costs the others
-nothing."""
+that passed is said, and a client that asks for more than its share leaves the others theirs. And as
+fast as possible, a subscriber that stands still costs the others nothing."""
 import random
 import signal
 import struct
@@ -54,19 +54,45 @@ def check_req_socket(daemon):
     assert read_reply(client).ping.payload == 4
 
 
-def check_answers_at_the_end():
-    """A daemon that is stopped answers what runs and what waits."""
-    daemon = harness.Daemon("synth:room", "--loop", speed=1)
-    daemon.wait_for(lambda: daemon.poses, "first pose")
-    client = daemon.socket(zmq.DEALER, "req")
+def long_request(request_id, deadline_ms):
+    """It takes as long as it may."""
     generator = random.Random(4)
     points = struct.pack("<9000f", *(generator.gauss(0, 1) for _ in range(9000)))
     long = requests.Register(source=requests.PointSet(points=points),
                              target=requests.PointSet(points=points),
                              start=requests.Register.MANY, n_starts=100000)
+    request = requests.Request(id=request_id, deadline_ms=deadline_ms, register_sets=long)
+    return MAGIC + request.SerializeToString()
+
+
+def check_others_have_their_turn():
+    """A client that wants everything at once: another one's request is taken, and is next."""
+    daemon = harness.Daemon("synth:room", "--loop", speed=1)
+    daemon.wait_for(lambda: daemon.poses, "first pose")
+    hog = daemon.socket(zmq.DEALER, "req")
+    for i in range(N_REQUESTS):
+        hog.send(long_request(i, 200000 if i else 4000))
+    # What is refused says so at once, so the rest waits (and the first one runs).
+    n_refused = daemon.request(get_status=requests.GetStatus()).get_status.rejected_requests
+    harness.check(N_REQUESTS // 2 < n_refused <= N_REQUESTS - 4, f"{n_refused} refused")
+    done = daemon.request(remove_object=requests.RemoveObject(name="nothing"), deadline_ms=20000)
+    harness.check(done.code == requests.NOT_FOUND, f"another client: {done.code} {done.message}")
+    codes = {}
+    for _ in range(n_refused + 1):
+        reply = read_reply(hog)
+        codes[reply.id] = reply.code
+    harness.check(codes.pop(0) == requests.DEADLINE_EXCEEDED, "the first one ran before")
+    harness.check(set(codes.values()) == {requests.RESOURCE_EXHAUSTED}, f"{codes}")
+    daemon.stop()
+
+
+def check_answers_at_the_end():
+    """A daemon that is stopped answers what runs and what waits."""
+    daemon = harness.Daemon("synth:room", "--loop", speed=1)
+    daemon.wait_for(lambda: daemon.poses, "first pose")
+    client = daemon.socket(zmq.DEALER, "req")
     for i in range(4):
-        client.send(MAGIC + requests.Request(id=i, deadline_ms=200000, register_sets=long)
-                    .SerializeToString())
+        client.send(long_request(i, 200000))
     time.sleep(1)  # the first one runs
     daemon.process.send_signal(signal.SIGTERM)
     codes = {}
@@ -88,13 +114,14 @@ def check_nothing_is_dropped():
 
 
 def scenario():
-    daemon = harness.Daemon("synth:room", "--loop", "--set", "requests.queue=4", "--set",
+    daemon = harness.Daemon("synth:room", "--loop", "--set", "requests.queue=8", "--set",
                             "tracker.iterations=3,3,3", speed=0.4)
     daemon.wait_for(lambda: len(daemon.poses) > 3, "three poses")
     check_queue(daemon)
     check_deadline(daemon)
     check_req_socket(daemon)
     daemon.stop()
+    check_others_have_their_turn()
     check_answers_at_the_end()
     check_nothing_is_dropped()
 
