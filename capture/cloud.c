@@ -9,8 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capture/folder.h"
 #include "capture/pcd.h"
 #include "capture/ply.h"
+
+#define MAX_FILE_BYTES ((size_t)1 << 31)
 
 int cloud_alloc(struct cloud *out, size_t n_points, bool with_normals)
 {
@@ -139,65 +142,24 @@ fail:
     return rc;
 }
 
-// The whole file in memory. The limit keeps a device or a mistaken path from filling it.
-static int read_file(const char *path, const struct log_sink *log, void **out, size_t *out_bytes)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        int rc = -errno;
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(-rc));
-        return rc;
-    }
-    char *bytes = NULL;
-    size_t n = 0, room = 0;
-    int rc = 0;
-    for (;;) {
-        if (n == room) {
-            size_t more = room ? 2 * room : 1 << 16;
-            char *grown = more <= ((size_t)1 << 31) ? realloc(bytes, more) : NULL;
-            if (!grown) {
-                rc = more <= ((size_t)1 << 31) ? -ENOMEM : -EFBIG;
-                break;
-            }
-            bytes = grown;
-            room = more;
-        }
-        size_t got = fread(bytes + n, 1, room - n, file);
-        if (got == 0) {
-            rc = ferror(file) ? -errno : 0;
-            break;
-        }
-        n += got;
-    }
-    fclose(file);
-    if (rc < 0) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(-rc));
-        free(bytes);
-        return rc;
-    }
-    *out = bytes;
-    *out_bytes = n;
-    return 0;
-}
-
 int cloud_read(const char *path, const struct log_sink *log, struct cloud *out)
 {
     memset(out, 0, sizeof *out);
-    void *data = NULL;
-    size_t n_bytes = 0;
-    int rc = read_file(path, log, &data, &n_bytes);
+    struct file_bytes file = {0};
+    int rc = file_read(path, MAX_FILE_BYTES, log, &file);
     if (rc < 0)
-        return rc;
+        goto free_file;
     const char *dot = strrchr(path, '.');
     if (dot && !strcasecmp(dot, ".ply"))
-        rc = ply_parse(data, n_bytes, path, log, out);
+        rc = ply_parse(file.data, file.n_bytes, path, log, out);
     else if (dot && !strcasecmp(dot, ".pcd"))
-        rc = pcd_parse(data, n_bytes, path, log, out);
+        rc = pcd_parse(file.data, file.n_bytes, path, log, out);
     else
-        rc = cloud_parse_text(data, n_bytes, path, log, out);
-    free(data);
+        rc = cloud_parse_text(file.data, file.n_bytes, path, log, out);
     if (rc == -ENOMEM)
         log_to(log, LOG_LEVEL_ERROR, "%s: out of memory", path);
+free_file:
+    file_bytes_free(&file);
     return rc;
 }
 

@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define READ_MIN_BYTES ((size_t)1 << 16)
+
 int folder_open(const char *path, const struct log_sink *log)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -150,6 +152,33 @@ int file_open(const char *path, const struct log_sink *log)
     if (!err)
         return fd;
     log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, folder_error(err));
+    if (fd >= 0)
+        close(fd);
+    return err;
+}
+
+int file_read(const char *path, size_t max_bytes, const struct log_sink *log,
+              struct file_bytes *bytes)
+{
+    bytes->n_bytes = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int err = fd < 0 ? -errno : 0;
+    ssize_t n = 1;
+    while (!err && n != 0) {
+        err = reserve(bytes, bytes->n_bytes + READ_MIN_BYTES);
+        size_t room = bytes->capacity - bytes->n_bytes;
+        n = err ? 0 : read(fd, bytes->data + bytes->n_bytes, room - 1);
+        if (n < 0 && errno != EINTR)
+            err = -errno;
+        if (n > 0)
+            bytes->n_bytes += (size_t)n;
+        if (!err && bytes->n_bytes > max_bytes)
+            err = -EFBIG;
+    }
+    if (!err)
+        bytes->data[bytes->n_bytes] = 0;
+    else
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, folder_error(err));
     if (fd >= 0)
         close(fd);
     return err;

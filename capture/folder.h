@@ -45,6 +45,12 @@ __attribute__((warn_unused_result)) int folder_read_text(int folder, const char 
                                                          const struct log_sink *log,
                                                          struct file_bytes *bytes);
 
+// Reads the whole of a file as the user named it, which may be a pipe. Returns 0, -EFBIG (longer
+// than max_bytes: a device, or a mistaken path), -ENOENT or another negative errno after logging
+// the reason.
+__attribute__((warn_unused_result)) int
+file_read(const char *path, size_t max_bytes, const struct log_sink *log, struct file_bytes *bytes);
+
 // Opens a recording that is one file, as the user named it. Returns a file descriptor to close, or
 // -EINVAL (not a regular file), -ENOENT, other negative errno after logging the reason.
 __attribute__((warn_unused_result)) int file_open(const char *path, const struct log_sink *log);

@@ -30,17 +30,6 @@ static int take_memory(struct loaded_set *out, size_t n_points, bool has_normals
     return 0;
 }
 
-// Points as they stand in the message (x y z in turn, at any alignment) to structure of arrays.
-static void split(const uint8_t *bytes, size_t n_points, float *out)
-{
-    for (size_t i = 0; i < n_points; i++) {
-        float xyz[3];
-        memcpy(xyz, bytes + i * sizeof xyz, sizeof xyz);
-        for (size_t k = 0; k < 3; k++)
-            out[k * n_points + i] = xyz[k];
-    }
-}
-
 static bool load_inline(const struct handlers_call *call, uint32_t set_field, const char *name,
                         uint32_t max_points, struct loaded_set *out)
 {
@@ -74,9 +63,9 @@ static bool load_inline(const struct handlers_call *call, uint32_t set_field, co
         handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
         return false;
     }
-    split(points, n_points / 12, out->memory);
+    wire_split_points(points, n_points / 12, out->memory);
     if (n_normals)
-        split(normals, n_points / 12, out->memory + 3 * (n_points / 12));
+        wire_split_points(normals, n_points / 12, out->memory + 3 * (n_points / 12));
     return true;
 }
 

@@ -49,8 +49,8 @@ bool jobs_cancel(struct jobs *jobs, const struct client *client, uint64_t id);
 // A job that has its answer; NULL when there is none.
 struct job *jobs_take_done(struct jobs *jobs);
 
-// The daemon ends: what waits is answered UNAVAILABLE, what runs is cancelled. Returns when all have
-// their answers, which are to be taken still.
+// The daemon ends: what waits is answered UNAVAILABLE, what runs is cancelled. Returns when all
+// have their answers, which are to be taken still.
 void jobs_end(struct jobs *jobs);
 
 // After jobs_end, and when all are taken. Accepts NULL.

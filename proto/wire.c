@@ -199,6 +199,16 @@ static bool write_point_set(pb_ostream_t *stream, uint32_t field, const struct p
                                       set->n_points));
 }
 
+void wire_split_points(const uint8_t *bytes, size_t n_points, float *out)
+{
+    for (size_t i = 0; i < n_points; i++) {
+        float xyz[3];
+        memcpy(xyz, bytes + i * sizeof xyz, sizeof xyz);
+        for (size_t k = 0; k < 3; k++)
+            out[k * n_points + i] = xyz[k];
+    }
+}
+
 int wire_encode_register(const posed_Request *request, const struct point_set *source,
                          const struct point_set *target, uint8_t **out, size_t *out_n)
 {

@@ -80,6 +80,10 @@ bool wire_is_upload(uint32_t kind);
 bool wire_find_bytes(const uint8_t *message, size_t n_bytes, const uint32_t *path, size_t n_path,
                      const uint8_t **out, size_t *out_n);
 
+// Points as they stand in a message (x y z in turn, float, at any alignment) to one array an axis:
+// n_points x, then y, then z.
+void wire_split_points(const uint8_t *bytes, size_t n_points, float *out);
+
 // The client's side of Register: `request` without its two sets (kind register_sets), which are
 // appended from source and target. Returns 0 and a framed request to free, -ENOMEM, or -EMSGSIZE
 // when a set alone exceeds 4 GiB.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plot.h"
 
-#include <cairo.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "tools/picture.h"
 
 #define WIDTH_PX  1200
 #define HEIGHT_PX 1180
@@ -203,29 +202,11 @@ static void draw_errors(cairo_t *c, const struct evaluation *e, struct axes a)
 int plot_evaluation(const char *path, const char *title, const struct evaluation *evaluation,
                     const struct log_sink *log)
 {
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH_PX, HEIGHT_PX);
-    cairo_t *c = cairo_create(surface);
-    cairo_set_source_rgb(c, 1, 1, 1);
-    cairo_paint(c);
-    cairo_select_font_face(c, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(c, FONT_PX);
+    cairo_t *c = picture_create(WIDTH_PX, HEIGHT_PX, FONT_PX);
     cairo_set_line_join(c, CAIRO_LINE_JOIN_ROUND);
     cairo_set_source_rgb(c, 0, 0, 0);
     draw_text(c, 100, 34, ANCHOR_LEFT, title);
     draw_trajectories(c, evaluation, (struct axes){100, 80, WIDTH_PX - 140, 640, 0, 0, 0, 0});
     draw_errors(c, evaluation, (struct axes){100, 840, WIDTH_PX - 140, 270, 0, 0, 0, 0});
-    cairo_status_t status = cairo_status(c);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_write_to_png(surface, path);
-    const int err = errno;
-    cairo_destroy(c);
-    cairo_surface_destroy(surface);
-    if (status == CAIRO_STATUS_NO_MEMORY)
-        return -ENOMEM;
-    if (status != CAIRO_STATUS_SUCCESS) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
-               status == CAIRO_STATUS_WRITE_ERROR ? strerror(err) : cairo_status_to_string(status));
-        return -EIO;
-    }
-    return 0;
+    return picture_finish(c, path, log);
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plot_register.h"
 
-#include <cairo.h>
-#include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "proto/se3.h"
+#include "tools/picture.h"
 
 #define PANEL_PX   420
 #define MARGIN_PX  14
@@ -119,23 +117,8 @@ int plot_registration(const char *path, const struct point_set *source,
     struct se3 identity = se3_identity();
     const int width_px = 3 * PANEL_PX + 4 * MARGIN_PX;
     const int row_px = TITLE_PX + PANEL_PX + MARGIN_PX;
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, width_px, 2 * row_px);
-    cairo_t *c = cairo_create(surface);
-    cairo_set_source_rgb(c, 1, 1, 1);
-    cairo_paint(c);
-    cairo_select_font_face(c, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(c, 15);
+    cairo_t *c = picture_create(width_px, 2 * row_px, 15);
     draw_row(c, "before: source orange, target blue", 0, source, target, &identity);
     draw_row(c, "after", row_px, source, target, T_target_source);
-    cairo_status_t status = cairo_status(c);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_write_to_png(surface, path);
-    const int err = errno;
-    cairo_destroy(c);
-    cairo_surface_destroy(surface);
-    if (status == CAIRO_STATUS_SUCCESS)
-        return 0;
-    log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
-           status == CAIRO_STATUS_WRITE_ERROR ? strerror(err) : cairo_status_to_string(status));
-    return status == CAIRO_STATUS_NO_MEMORY ? -ENOMEM : -EIO;
+    return picture_finish(c, path, log);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plot_search.h"
 
-#include <cairo.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "tools/picture.h"
 
 #define SPAN_M 0.01 // difference at full colour
 
@@ -83,7 +83,7 @@ static void paint(const struct search_image *image, const float *model_m, double
         }
 }
 
-static void label(cairo_surface_t *surface, const struct search_answer *answer)
+static void label(cairo_t *c, const struct search_answer *answer)
 {
     char text[160] = "not found";
     if (answer->n_poses > 0) {
@@ -94,16 +94,12 @@ static void label(cairo_surface_t *surface, const struct search_answer *answer)
                  (double)pose->confidence, pose->accepted ? "" : " (not accepted)",
                  100 * (double)pose->visible, 1e3 * (double)pose->residual_rms_m);
     }
-    cairo_t *c = cairo_create(surface);
-    cairo_select_font_face(c, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(c, 13);
     cairo_set_source_rgba(c, 0, 0, 0, 0.6);
-    cairo_rectangle(c, 0, 0, cairo_image_surface_get_width(surface), 22);
+    cairo_rectangle(c, 0, 0, cairo_image_surface_get_width(cairo_get_target(c)), 22);
     cairo_fill(c);
     cairo_set_source_rgb(c, 1, 1, 1);
     cairo_move_to(c, 6, 15);
     cairo_show_text(c, text);
-    cairo_destroy(c);
 }
 
 int plot_search(const char *path, const struct search_object *object,
@@ -112,9 +108,10 @@ int plot_search(const char *path, const struct search_object *object,
 {
     int width = (int)image->frame.width_px, height = (int)image->frame.height_px;
     float *model_m = calloc((size_t)(width * height), sizeof *model_m);
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);
+    cairo_t *c = picture_create(width, height, 13);
+    cairo_surface_t *surface = cairo_get_target(c);
     double near_m, far_m;
-    int err = model_m && cairo_surface_status(surface) == CAIRO_STATUS_SUCCESS ? 0 : -ENOMEM;
+    int err = model_m && cairo_status(c) == CAIRO_STATUS_SUCCESS ? 0 : -ENOMEM;
     if (!err && answer->n_poses > 0)
         err = search_draw(object, &image->camera, &answer->poses[0].T_camera_model, model_m);
     if (!err)
@@ -124,16 +121,11 @@ int plot_search(const char *path, const struct search_object *object,
         paint(image, model_m, near_m, far_m, cairo_image_surface_get_data(surface),
               cairo_image_surface_get_stride(surface));
         cairo_surface_mark_dirty(surface);
-        label(surface, answer);
-        cairo_status_t status = cairo_surface_write_to_png(surface, path);
-        if (status != CAIRO_STATUS_SUCCESS) {
-            log_to(log, LOG_LEVEL_ERROR, "%s: cannot write: %s", path,
-                   status == CAIRO_STATUS_WRITE_ERROR ? strerror(errno)
-                                                      : cairo_status_to_string(status));
-            err = -EIO;
-        }
+        label(c, answer);
+        err = picture_finish(c, path, log);
+    } else {
+        cairo_destroy(c);
     }
-    cairo_surface_destroy(surface);
     free(model_m);
     return err;
 }

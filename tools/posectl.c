@@ -36,34 +36,6 @@ const struct log_sink posectl_log = {pass_on, NULL};
 
 const char *const posectl_backends[] = {"auto", "cpu", "cuda", NULL};
 
-int posectl_choose(struct argp_state *state, const char *option, const char *value,
-                   const char *const *names)
-{
-    char wanted[128] = "";
-    size_t n = 0;
-    for (int i = 0; names[i]; i++) {
-        if (!strcmp(value, names[i]))
-            return i;
-        n += (size_t)snprintf(wanted + n, sizeof wanted - n, "%s%s",
-                              i == 0         ? ""
-                              : names[i + 1] ? ", "
-                                             : " or ",
-                              names[i]);
-    }
-    argp_error(state, "--%s %s: %s is wanted", option, value, wanted);
-    return 0;
-}
-
-double posectl_number(struct argp_state *state, const char *option, const char *value, double low,
-                      double high)
-{
-    char *end;
-    double number = strtod(value, &end);
-    if (end == value || *end || !(number >= low && number <= high))
-        argp_error(state, "--%s %s: a number from %g to %g is wanted", option, value, low, high);
-    return number;
-}
-
 enum { OPTION_SERVER_KEY = 1000, OPTION_KEY_FILE, OPTION_TIMEOUT };
 
 static const struct argp_option common_options[] = {

@@ -9,12 +9,12 @@
 #ifndef POSED_TOOLS_POSECTL_H
 #define POSED_TOOLS_POSECTL_H
 
-#include <argp.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "proto/log.h"
 #include "proto/wire_json.h"
+#include "tools/argument.h"
 
 #define POSECTL_KEY_CHARS   40 // Z85 of 32 bytes
 #define POSECTL_TOPIC_BYTES 16
@@ -44,12 +44,6 @@ error_t posectl_option(int key, char *arg, struct argp_state *state);
 // posectl_common as children. Wrong usage exits POSECTL_USAGE.
 void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char **argv);
 
-// For options: the index of `value` among `names` (ended by NULL), and a number in a range.
-// Anything else ends the program with what is wanted.
-int posectl_choose(struct argp_state *state, const char *option, const char *value,
-                   const char *const *names);
-double posectl_number(struct argp_state *state, const char *option, const char *value, double low,
-                      double high);
 extern const char *const posectl_backends[]; // in the order of enum gpu_backend
 
 // Sends a request and waits for its answer. Returns POSECTL_OK, or says on stderr what is wrong

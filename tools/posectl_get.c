@@ -15,25 +15,15 @@ static bool has_seq, normals;
 static uint64_t seq;
 static uint32_t stride;
 
-static uint64_t read_count(const char *name, const char *text, uint64_t max,
-                           struct argp_state *state)
-{
-    char *end;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (end == text || *end || text[0] == '-' || number > max)
-        argp_error(state, "--%s %s: a whole number is wanted, at most %" PRIu64, name, text, max);
-    return number;
-}
-
 static error_t on_option(int key, char *arg, struct argp_state *state)
 {
     switch (key) {
     case 'f':
         has_seq = true;
-        seq = read_count("frame", arg, UINT64_MAX - 1, state);
+        seq = argument_count(state, "frame", arg, 0, UINT64_MAX - 1);
         return 0;
     case 's':
-        stride = (uint32_t)read_count("stride", arg, 10000, state);
+        stride = (uint32_t)argument_count(state, "stride", arg, 0, 10000);
         return 0;
     case 'n':
         normals = true;
@@ -86,17 +76,6 @@ static enum posectl_exit save_depth(const struct posectl *ctl, const uint8_t *by
     return error ? POSECTL_FAILED : POSECTL_OK;
 }
 
-// x y z in turn to one array an axis.
-static void split(const uint8_t *bytes, size_t n_points, float *out)
-{
-    for (size_t i = 0; i < n_points; i++) {
-        float xyz[3];
-        memcpy(xyz, bytes + i * sizeof xyz, sizeof xyz);
-        for (size_t k = 0; k < 3; k++)
-            out[k * n_points + i] = xyz[k];
-    }
-}
-
 static enum posectl_exit save_cloud(const struct posectl *ctl, const uint8_t *bytes, size_t n_bytes)
 {
     const size_t n = reply.what.get_cloud.n_points;
@@ -114,9 +93,9 @@ static enum posectl_exit save_cloud(const struct posectl *ctl, const uint8_t *by
         return POSECTL_FAILED;
     }
     struct point_set set = {.x_m = m, .y_m = m + n, .z_m = m + 2 * n, .n_points = n};
-    split(points_found, n, m);
+    wire_split_points(points_found, n, m);
     if (normals) {
-        split(normals_found, n, m + 3 * n);
+        wire_split_points(normals_found, n, m + 3 * n);
         set.nx = m + 3 * n;
         set.ny = m + 4 * n;
         set.nz = m + 5 * n;

@@ -35,14 +35,14 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_VIEWS:
         options.objects.n_views =
-            (uint32_t)posectl_number(state, "views", arg, 64, SEARCH_VIEWS_MAX);
+            (uint32_t)argument_count(state, "views", arg, 64, SEARCH_VIEWS_MAX);
         return 0;
     case OPTION_GREEDY:
         options.objects.choice = SEARCH_CHOICE_GREEDY;
         return 0;
     case OPTION_BACKEND:
         options.objects.backend =
-            (enum gpu_backend)posectl_choose(state, "backend", arg, posectl_backends);
+            (enum gpu_backend)argument_choose(state, "backend", arg, posectl_backends);
         options.only_local = "--backend";
         return 0;
     case ARGP_KEY_ARG:

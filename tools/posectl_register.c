@@ -60,20 +60,20 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         options.local = true;
         return 0;
     case OPTION_METHOD:
-        settings->method = (enum register_method)posectl_choose(state, "method", arg, methods);
+        settings->method = (enum register_method)argument_choose(state, "method", arg, methods);
         return 0;
     case OPTION_FORM:
-        settings->form = (enum register_form)posectl_choose(state, "form", arg, forms);
+        settings->form = (enum register_form)argument_choose(state, "form", arg, forms);
         return 0;
     case OPTION_PRESET:
-        settings->preset = (enum register_preset)posectl_choose(state, "preset", arg, presets);
+        settings->preset = (enum register_preset)argument_choose(state, "preset", arg, presets);
         return 0;
     case OPTION_START:
-        settings->start = (enum register_start)posectl_choose(state, "start", arg, starts);
+        settings->start = (enum register_start)argument_choose(state, "start", arg, starts);
         return 0;
     case OPTION_BACKEND:
         options.config.backend =
-            (enum gpu_backend)posectl_choose(state, "backend", arg, posectl_backends);
+            (enum gpu_backend)argument_choose(state, "backend", arg, posectl_backends);
         return 0;
     case OPTION_ALIGNED:
         options.aligned = arg;

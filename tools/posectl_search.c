@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "capture/folder.h"
 #include "capture/image.h"
 #include "capture/sidecar.h"
 #include "gpu/search.h"
@@ -17,6 +17,7 @@
 #include "tools/posectl_search_daemon.h"
 
 #define SEARCH_TIMEOUT_MS 30000
+#define MAX_FILE_BYTES    ((size_t)1 << 28)
 
 static struct {
     bool local, track;
@@ -79,30 +80,30 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         options.calibration = arg;
         return 0;
     case OPTION_SCALE:
-        options.units_per_m = posectl_number(state, "depth-scale", arg, 1, 1e6);
+        options.units_per_m = argument_number(state, "depth-scale", arg, 1, 1e6);
         return 0;
     case OPTION_PRESET:
-        options.query.preset = (enum search_preset)posectl_choose(state, "preset", arg, presets);
+        options.query.preset = (enum search_preset)argument_choose(state, "preset", arg, presets);
         return 0;
     case OPTION_TOP:
-        options.query.top = (uint32_t)posectl_number(state, "top", arg, 1, SEARCH_TOP_MAX);
+        options.query.top = (uint32_t)argument_count(state, "top", arg, 1, SEARCH_TOP_MAX);
         return 0;
     case OPTION_PLOT:
         options.plot = arg;
         return 0;
     case OPTION_VIEWS:
         options.objects.n_views =
-            (uint32_t)posectl_number(state, "views", arg, 64, SEARCH_VIEWS_MAX);
+            (uint32_t)argument_count(state, "views", arg, 64, SEARCH_VIEWS_MAX);
         return 0;
     case OPTION_THRESHOLD:
-        options.query.threshold = (float)posectl_number(state, "threshold", arg, 0, 1);
+        options.query.threshold = (float)argument_number(state, "threshold", arg, 0, 1);
         return 0;
     case OPTION_REGION:
         take_region(state, arg);
         return 0;
     case OPTION_BACKEND:
         options.objects.backend =
-            (enum gpu_backend)posectl_choose(state, "backend", arg, posectl_backends);
+            (enum gpu_backend)argument_choose(state, "backend", arg, posectl_backends);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "too many words: %s", arg);
@@ -111,33 +112,15 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     return posectl_option(key, arg, state);
 }
 
-// The whole of a file with a 0 behind it; NULL: said why.
-static char *read_file(const char *path, size_t *out_size)
-{
-    FILE *file = fopen(path, "rb");
-    char *data = NULL;
-    struct stat status;
-    if (file && fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode) &&
-        status.st_size < 1 << 28 && (data = malloc((size_t)status.st_size + 1))) {
-        *out_size = fread(data, 1, (size_t)status.st_size, file);
-        data[*out_size] = 0;
-    } else {
-        posectl_complain("%s: cannot read: %s", path, errno ? strerror(errno) : "not a file");
-    }
-    if (file)
-        fclose(file);
-    return data;
-}
-
 // `fx fy cx cy [width height]`, or a 3x3 camera matrix: nine numbers.
 static int read_calibration(const char *path, struct intrinsics *out)
 {
-    size_t size;
-    char *text = read_file(path, &size);
-    if (!text)
-        return -ENOENT;
+    struct file_bytes file = {0};
     double units_per_m = 0;
-    int n = 0;
+    int n = 0, err = file_read(path, MAX_FILE_BYTES, &posectl_log, &file);
+    if (err)
+        goto free_file;
+    char *text = (char *)file.data;
     for (const char *p = text; *p;) {
         p += strspn(p, " \t\r\n");
         if (*p == '#') {
@@ -147,11 +130,12 @@ static int read_calibration(const char *path, struct intrinsics *out)
         n += *p != 0;
         p += strcspn(p, " \t\r\n");
     }
-    int err = n == 9 ? sidecar_parse_matrix(text, path, &posectl_log, out)
-                     : sidecar_parse_calibration(text, path, &posectl_log, out, &units_per_m);
-    free(text);
+    err = n == 9 ? sidecar_parse_matrix(text, path, &posectl_log, out)
+                 : sidecar_parse_calibration(text, path, &posectl_log, out, &units_per_m);
     if (!err && options.units_per_m == 0 && units_per_m > 0)
         options.units_per_m = units_per_m;
+free_file:
+    file_bytes_free(&file);
     return err;
 }
 
@@ -159,21 +143,22 @@ static int read_calibration(const char *path, struct intrinsics *out)
 static int read_depth(const char *path, const struct intrinsics *calibration,
                       struct search_image *out, uint16_t **out_pixels)
 {
-    size_t size;
+    struct file_bytes file = {0};
     uint32_t width, height;
     struct image_codec *codec = NULL;
-    char *data = read_file(path, &size);
-    int err = data ? image_peek(data, size, path, &posectl_log, &width, &height) : -ENOENT;
+    int err = file_read(path, MAX_FILE_BYTES, &posectl_log, &file);
+    if (!err)
+        err = image_peek(file.data, file.n_bytes, path, &posectl_log, &width, &height);
     if (!err)
         err = image_codec_create(&codec);
     *out_pixels = err ? NULL : malloc((size_t)width * height * sizeof **out_pixels);
     if (!err && !*out_pixels)
         err = -ENOMEM;
     if (!err)
-        err = image_decode(codec, data, size, path, IMAGE_PGM_BIG_ENDIAN, width, height,
-                           &posectl_log, *out_pixels);
+        err = image_decode(codec, file.data, file.n_bytes, path, IMAGE_PGM_BIG_ENDIAN, width,
+                           height, &posectl_log, *out_pixels);
     image_codec_destroy(&codec);
-    free(data);
+    file_bytes_free(&file);
     if (err)
         return err;
     *out = (struct search_image){.frame = {*out_pixels, width, height,

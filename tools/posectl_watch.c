@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // posectl status, posectl watch: what the daemon says of itself, once and as it comes.
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/posectl.h"
@@ -57,12 +56,9 @@ static unsigned long watch_count;
 
 static error_t on_watch_option(int key, char *arg, struct argp_state *state)
 {
-    char *end;
     switch (key) {
     case 'n':
-        watch_count = strtoul(arg, &end, 10);
-        if (end == arg || *end || watch_count == 0)
-            argp_error(state, "--count %s: a number above 0 is wanted", arg);
+        watch_count = argument_count(state, "count", arg, 1, UINT32_MAX);
         return 0;
     case ARGP_KEY_ARG:
         if (strcmp(arg, "pose") != 0 && strcmp(arg, "status") != 0 && strcmp(arg, "event") != 0 &&

@@ -5,11 +5,11 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "proto/evaluate.h"
+#include "tools/argument.h"
 #include "tools/plot.h"
 
 #define DEG_PER_RAD 57.295779513082320877
@@ -38,7 +38,6 @@ static const struct argp_option argp_options[] = {
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct options *options = state->input;
-    char *end;
     switch (key) {
     case 'g':
         options->truth = arg;
@@ -53,14 +52,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         options->json = true;
         break;
     case 'd':
-        options->delta_frames = strtoul(arg, &end, 10);
-        if (*end || *arg == '-' || options->delta_frames < 1 || options->delta_frames > 1000000)
-            argp_error(state, "--delta %s: a number 1..1000000 is expected", arg);
+        options->delta_frames = argument_count(state, "delta", arg, 1, 1000000);
         break;
     case 'G':
-        options->max_gap_s = strtod(arg, &end);
-        if (*end || end == arg || !(options->max_gap_s >= 0 && options->max_gap_s <= 1e6))
-            argp_error(state, "--max-gap %s: 0..1000000 s is expected", arg);
+        options->max_gap_s = argument_number(state, "max-gap", arg, 0, 1e6);
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument %s", arg);

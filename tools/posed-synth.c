@@ -12,6 +12,7 @@
 #include "capture/scene.h"
 #include "capture/synth.h"
 #include "proto/trajectory.h"
+#include "tools/argument.h"
 
 #define PNG_LEVEL 3 // half the time of zlib's default for files 3 % larger
 
@@ -33,18 +34,12 @@ static const struct argp_option argp_options[] = {
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct options *options = state->input;
-    char *end;
     switch (key) {
     case 'n':
-        options->n_frames = strtoul(arg, &end, 10);
-        if (*end || *arg == '-' || options->n_frames < 1 || options->n_frames > 10000000)
-            argp_error(state, "--frames %s: a number 1..10000000 is expected", arg);
+        options->n_frames = argument_count(state, "frames", arg, 1, 10000000);
         break;
     case 's':
-        errno = 0;
-        options->seed = strtoull(arg, &end, 10);
-        if (*end || end == arg || *arg == '-' || errno)
-            argp_error(state, "--seed %s: a number 0..18446744073709551615 is expected", arg);
+        options->seed = argument_count(state, "seed", arg, 0, UINT64_MAX);
         break;
     case 'p':
         options->poses_only = true;
