@@ -29,8 +29,9 @@ struct capture {
     const struct capture_driver *driver;
     void *state;
     struct capture_info info;
-    struct replay *replay; // NULL when live
-    uint64_t n_left;       // live: frames until the end
+    struct replay *replay;            // NULL when live
+    uint64_t n_left;                  // live: frames until the end
+    struct capture_settings settings; // its overrides and log, for live recalibration
 };
 
 static bool is_within(double value, double low, double high)
@@ -170,6 +171,8 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
         return -ENOMEM;
     capture->driver = driver;
     capture->n_left = settings->n_frames ? settings->n_frames : UINT64_MAX;
+    capture->settings = *settings;
+    capture->settings.source = NULL; // the caller's
     struct capture_info *info = &capture->info;
     snprintf(info->driver, sizeof info->driver, "%s", driver->name);
     int err = driver->open(&capture->state, location, settings, info);
@@ -188,6 +191,15 @@ fail:
     return err;
 }
 
+static void recalibrate(struct capture *capture)
+{
+    capture->driver->recalibrate(capture->state, &capture->info);
+    apply_overrides(&capture->info, &capture->settings);
+    int implausible =
+        plausible_intrinsics(&capture->info.camera, &capture->settings.log, LOG_LEVEL_WARNING);
+    (void)implausible; // it is in the log, and no reason to end what runs
+}
+
 int capture_read(struct capture *capture, int timeout_ms, struct capture_frame *out_frame)
 {
     if (capture->replay)
@@ -196,6 +208,8 @@ int capture_read(struct capture *capture, int timeout_ms, struct capture_frame *
         return -ENODATA;
     int err = capture->driver->wait(capture->state, timeout_ms, out_frame);
     capture->n_left -= err == 0;
+    if (!err && out_frame->flags & CAPTURE_RECALIBRATED)
+        recalibrate(capture);
     return err;
 }
 
@@ -218,6 +232,13 @@ void capture_interrupt(struct capture *capture)
 const struct capture_info *capture_info(const struct capture *capture)
 {
     return &capture->info;
+}
+
+bool capture_info_is_same_camera(const struct capture_info *a, const struct capture_info *b)
+{
+    return memcmp(&a->camera, &b->camera, sizeof a->camera) == 0 &&
+           a->units_per_m == b->units_per_m &&
+           memcmp(a->zero_plane, b->zero_plane, sizeof a->zero_plane) == 0;
 }
 
 static struct buffers *buffers_of(const struct capture *capture)

@@ -60,6 +60,9 @@ enum capture_flag {
                            // n_lost_packets > 0. The reason went to the log
     CAPTURE_DUPLICATE = 4, // pixel for pixel the frame before it
     CAPTURE_LOOPED = 8,    // first frame of a new round of --loop
+    // Live: from this frame on capture_info tells of another camera: one that was plugged in later,
+    // or in place of the first. Only camera, units_per_m and zero_plane change, never the size.
+    CAPTURE_RECALIBRATED = 16,
 };
 
 struct capture_frame {
@@ -128,7 +131,11 @@ __attribute__((warn_unused_result)) int capture_control(struct capture *capture,
 // Makes a blocked and all later capture_read return -EINTR. Async-signal-safe, any thread.
 void capture_interrupt(struct capture *capture);
 
+// Changes only within a capture_read that returns CAPTURE_RECALIBRATED: for the thread that reads.
 const struct capture_info *capture_info(const struct capture *capture);
+
+// Whether both have the same intrinsics, units and zero plane.
+bool capture_info_is_same_camera(const struct capture_info *a, const struct capture_info *b);
 
 // The memory of all frames, for a device that reads them itself and wants it page-locked: one block
 // of whole pages, at one place from open to close, of which nothing else is part. Whoever locks it

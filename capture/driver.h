@@ -46,6 +46,9 @@ struct capture_driver {
 
     // Live: capture_read's contract, with pixels owned by the driver.
     int (*wait)(void *state, int timeout_ms, struct capture_frame *out_frame);
+    // Live, optional (NULL: never changes): fills in camera, units_per_m and zero_plane as `open`
+    // does, as they are since the last frame with CAPTURE_RECALIBRATED. The reader's thread.
+    void (*recalibrate)(void *state, struct capture_info *out_info);
     // Live: the memory that its frames are in, the same from open to close. The driver calls
     // buffers_written for each frame that is complete.
     struct buffers *(*buffers)(void *state);

@@ -30,7 +30,8 @@
 
 struct waiting {
     struct capture_frame frame;
-    uint16_t *pixels; // NULL: there was no buffer left
+    uint16_t *pixels;     // NULL: there was no buffer left
+    double zero_plane[4]; // that it was converted with
 };
 
 struct kinect {
@@ -47,11 +48,11 @@ struct kinect {
     bool quit;
 
     bool tried;    // a first session has opened its camera or failed to
-    bool fixed;    // capture_info has told the parameters: they stay
     bool streamed; // the present session has delivered a frame
 
-    double zero_plane[4];
+    double zero_plane[4]; // of the present camera, 0 = the usual ones; and its table
     struct disparity_table table;
+    double told_zero_plane[4]; // that the reader knows of
     struct deviceclock clock;
     float gravity_m_s2[3];
     uint64_t n_frames;
@@ -103,16 +104,19 @@ static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_los
     frame.index = kinect->n_frames++;
     kinect->streamed = true;
     atomic_store(&kinect->buffers.writing, BUFFERS_IDLE);
-    if (kinect->n_in - kinect->n_out < N_WAITING)
-        kinect->waiting[kinect->n_in++ % N_WAITING] = (struct waiting){frame, pixels};
-    else
+    if (kinect->n_in - kinect->n_out < N_WAITING) {
+        struct waiting *waiting = &kinect->waiting[kinect->n_in++ % N_WAITING];
+        waiting->frame = frame;
+        waiting->pixels = pixels;
+        memcpy(waiting->zero_plane, kinect->zero_plane, sizeof waiting->zero_plane);
+    } else {
         buffers_give(&kinect->buffers, pixels); // nobody reads
+    }
     pthread_mutex_unlock(&kinect->lock);
     sem_post(&kinect->wake);
 }
 
-// The device's own parameters, or the usual ones. Those that capture_info has told hold until the
-// end: calibration, depth and recordings agree, even when the camera comes later, or another one.
+// The device's own parameters, or the usual ones, before its first frame.
 static void on_parameters(void *user, const double zero_plane[4])
 {
     struct kinect *kinect = user;
@@ -127,16 +131,8 @@ static void on_parameters(void *user, const double zero_plane[4])
             return;
     }
     pthread_mutex_lock(&kinect->lock);
-    bool differ = memcmp(kinect->zero_plane, zero_plane, sizeof kinect->zero_plane) != 0;
-    if (!kinect->fixed) {
-        kinect->table = table;
-        memcpy(kinect->zero_plane, zero_plane, sizeof kinect->zero_plane);
-    } else if (differ) {
-        log_to(&kinect->log, LOG_LEVEL_WARNING,
-               "kinect %s: this camera's own parameters are not those at the start, which stay; "
-               "start again to use them",
-               kinect->which);
-    }
+    kinect->table = table;
+    memcpy(kinect->zero_plane, zero_plane, sizeof kinect->zero_plane);
     pthread_mutex_unlock(&kinect->lock);
 }
 
@@ -282,6 +278,16 @@ static int start_supervisor(struct kinect *kinect)
     return -err;
 }
 
+static void kinect_recalibrate(void *state, struct capture_info *out_info)
+{
+    const struct kinect *kinect = state;
+    const double *plane = kinect->told_zero_plane;
+    double f_px = plane[0] != 0 ? plane[2] / plane[1] / 2 : 120 / 0.1042 / 2;
+    memcpy(out_info->zero_plane, plane, sizeof out_info->zero_plane);
+    out_info->camera = (struct intrinsics){f_px, f_px, 314.5, 235.5, W, H};
+    out_info->units_per_m = DISPARITY_UNITS_PER_M;
+}
+
 static int kinect_open(void **out_state, const char *location,
                        const struct capture_settings *settings, struct capture_info *out_info)
 {
@@ -317,19 +323,15 @@ static int kinect_open(void **out_state, const char *location,
     if (err)
         goto fail;
 
-    // a camera that is there tells its parameters; one that is not may come later
+    // a camera that is there tells its parameters; one that comes later does so then
     int64_t until_ns = mono_ns() + FIRST_OPEN_NS;
     pthread_mutex_lock(&kinect->lock);
     while (!kinect->tried && mono_ns() < until_ns)
         doze(kinect, until_ns);
-    kinect->fixed = true;
-    memcpy(out_info->zero_plane, kinect->zero_plane, sizeof out_info->zero_plane);
+    memcpy(kinect->told_zero_plane, kinect->zero_plane, sizeof kinect->told_zero_plane);
     pthread_mutex_unlock(&kinect->lock);
-    const double *plane = out_info->zero_plane;
-    double f_px = plane[0] != 0 ? plane[2] / plane[1] / 2 : 120 / 0.1042 / 2;
+    kinect_recalibrate(kinect, out_info);
     out_info->live = true;
-    out_info->camera = (struct intrinsics){f_px, f_px, 314.5, 235.5, W, H};
-    out_info->units_per_m = DISPARITY_UNITS_PER_M;
     out_info->period_ns = 1000000000 / 30;
     *out_state = kinect;
     return 0;
@@ -345,6 +347,10 @@ static bool take_frame(struct kinect *kinect, struct capture_frame *out)
         return false;
     struct waiting *waiting = &kinect->waiting[kinect->n_out++ % N_WAITING];
     *out = waiting->frame;
+    if (memcmp(kinect->told_zero_plane, waiting->zero_plane, sizeof waiting->zero_plane)) {
+        memcpy(kinect->told_zero_plane, waiting->zero_plane, sizeof waiting->zero_plane);
+        out->flags |= CAPTURE_RECALIBRATED;
+    }
     if (!waiting->pixels || kinect->n_in > kinect->n_out) {
         buffers_give(&kinect->buffers, waiting->pixels);
         out->flags |= CAPTURE_LATE;
@@ -400,6 +406,7 @@ const struct capture_driver capture_driver_kinect = {
     .summary = "Kinect v1 (first camera, or :NUMBER, or :SERIAL)",
     .open = kinect_open,
     .wait = kinect_wait,
+    .recalibrate = kinect_recalibrate,
     .buffers = kinect_buffers,
     .interrupt = kinect_interrupt,
     .close = kinect_close,

@@ -40,6 +40,9 @@ struct recorder {
 
     // A recording, from start to the thread's last write.
     struct recorder_status status;
+    struct capture_info info; // of its camera
+    bool anew;                // `info` has changed before the first frame
+    const char *stop_reason;  // a literal
     void *writer;
     struct slot *slots; // frames and messages in the order of their coming
     uint32_t n_slots;
@@ -76,7 +79,7 @@ static void free_slots(struct recorder *recorder)
 static void finish(struct recorder *recorder, enum recorder_event event, const char *reason)
 {
     struct recorder_status *status = &recorder->status;
-    int err = recordings_format(status->format)->close(recorder->writer);
+    int err = recorder->writer ? recordings_format(status->format)->close(recorder->writer) : 0;
     if (err) {
         event = RECORDER_EVENT_FAILED;
         reason = strerror(-err);
@@ -157,6 +160,34 @@ static int write_one(struct recorder *recorder)
     return 0;
 }
 
+// The files that were made for one camera, for another one. The lock is held on entry and on
+// return. Returns 0 or a negative errno; there is no recording then.
+static int begin_anew(struct recorder *recorder)
+{
+    const struct writer_format *format = recordings_format(recorder->status.format);
+    struct capture_info info = recorder->info;
+    void *writer = NULL;
+    recorder->anew = false;
+    pthread_mutex_unlock(&recorder->lock);
+    int err = format->close(recorder->writer);
+    recordings_delete(recorder->folder, recorder->status.name, recorder->status.format);
+    if (!err)
+        err = format->open(&writer, recorder->folder, recorder->status.name, &info);
+    pthread_mutex_lock(&recorder->lock);
+    recorder->writer = writer;
+    return err;
+}
+
+// Ends the recording. The lock is held on entry and on return, but not in between.
+static void end_recording(struct recorder *recorder, enum recorder_event event, const char *reason)
+{
+    recorder->status.active = false; // pushes stop here; what is in the queue is given up
+    recorder->status.busy = true;
+    pthread_mutex_unlock(&recorder->lock);
+    finish(recorder, event, reason);
+    pthread_mutex_lock(&recorder->lock);
+}
+
 static void *write_frames(void *argument)
 {
     struct recorder *recorder = argument;
@@ -166,22 +197,17 @@ static void *write_frames(void *argument)
     pthread_mutex_lock(&recorder->lock);
     for (;;) {
         bool waiting = recorder->n_written < recorder->n_pushed;
-        if (recorder->writer && waiting) {
+        if (recorder->writer && recorder->anew) {
+            int err = begin_anew(recorder);
+            if (err)
+                end_recording(recorder, RECORDER_EVENT_FAILED, strerror(-err));
+        } else if (recorder->writer && waiting) {
             int result = write_one(recorder);
-            if (!result)
-                continue;
-            status->active = false; // pushes stop here; what is in the queue is given up
-            status->busy = true;
-            pthread_mutex_unlock(&recorder->lock);
-            finish(recorder, result > 0 ? RECORDER_EVENT_LIMIT : RECORDER_EVENT_FAILED,
-                   result > 0 ? "stopped at its limit" : strerror(-result));
-            pthread_mutex_lock(&recorder->lock);
+            if (result)
+                end_recording(recorder, result > 0 ? RECORDER_EVENT_LIMIT : RECORDER_EVENT_FAILED,
+                              result > 0 ? "stopped at its limit" : strerror(-result));
         } else if (recorder->writer && (!status->active || recorder->quit)) {
-            status->active = false;
-            status->busy = true;
-            pthread_mutex_unlock(&recorder->lock);
-            finish(recorder, RECORDER_EVENT_STOPPED, "stopped");
-            pthread_mutex_lock(&recorder->lock);
+            end_recording(recorder, RECORDER_EVENT_STOPPED, recorder->stop_reason);
         } else if (recorder->quit) {
             break;
         } else {
@@ -332,6 +358,9 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
         if (err)
             free_slots(recorder);
         recorder->writer = writer;
+        recorder->info = *info;
+        recorder->anew = false;
+        recorder->stop_reason = "stopped";
         recorder->n_pushed = recorder->n_written = 0;
         recorder->status.busy = false;
         recorder->status.active = !err;
@@ -355,6 +384,23 @@ int recorder_stop(struct recorder *recorder)
     pthread_cond_signal(&recorder->news);
     pthread_mutex_unlock(&recorder->lock);
     return active ? 0 : -ENOENT;
+}
+
+void recorder_recalibrate(struct recorder *recorder, const struct capture_info *info)
+{
+    pthread_mutex_lock(&recorder->lock);
+    if (recorder->status.active && !capture_info_is_same_camera(&recorder->info, info)) {
+        recorder->info = *info;
+        if (recorder->n_pushed == 0) {
+            recorder->anew = true;
+        } else {
+            recorder->stop_reason = "stopped: the frames are of another camera";
+            recorder->status.active = false;
+            recorder->status.busy = true;
+        }
+        pthread_cond_signal(&recorder->news);
+    }
+    pthread_mutex_unlock(&recorder->lock);
 }
 
 // The next free slot, to be filled without the lock and then handed over by commit_slot; NULL when

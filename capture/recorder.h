@@ -106,6 +106,11 @@ __attribute__((warn_unused_result)) int recorder_start(struct recorder *recorder
 // -ENOENT when none is active.
 __attribute__((warn_unused_result)) int recorder_stop(struct recorder *recorder);
 
+// The frames to come are of another camera (CAPTURE_RECALIBRATED). A recording that holds none yet
+// is begun anew, with its calibration; any other one ends, as a recording has one calibration. The
+// same camera again changes nothing. Returns at once. Any thread.
+void recorder_recalibrate(struct recorder *recorder, const struct capture_info *info);
+
 // Takes a copy of the frame, if a recording is active. Frames without pixels are left out, but a
 // damaged one leaves its mark in a TUM recording (the replay has a damaged frame there, too). Never
 // blocks on the disk: a copy of the image and a short lock. One thread at a time.

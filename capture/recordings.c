@@ -162,11 +162,11 @@ static void delete_folder(int folder, const char *name)
     unlinkat(folder, name, AT_REMOVEDIR);
 }
 
-static void delete_entry(int folder, const struct recorder_entry *entry, const struct log_sink *log)
+void recordings_delete(int folder, const char *name, enum recorder_format format)
 {
     char file[128], sidecar[160];
-    const char *suffix = formats[entry->format]->suffix;
-    snprintf(file, sizeof file, "%s%s", entry->name, suffix);
+    const char *suffix = formats[format]->suffix;
+    snprintf(file, sizeof file, "%s%s", name, suffix);
     snprintf(sidecar, sizeof sidecar, "%s" CALIBRATION_SUFFIX, file);
     if (*suffix) {
         unlinkat(folder, file, 0);
@@ -174,8 +174,6 @@ static void delete_entry(int folder, const struct recorder_entry *entry, const s
     } else {
         delete_folder(folder, file);
     }
-    log_to(log, LOG_LEVEL_NOTICE, "recording %s deleted, to keep within the folder's limits",
-           entry->name);
 }
 
 void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
@@ -196,7 +194,9 @@ void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
         bool too_old = keep_age_s > 0 && age_s > keep_age_s;
         if (!too_old && !(keep_bytes && n_bytes > keep_bytes))
             continue;
-        delete_entry(folder, &entries[i], log);
+        recordings_delete(folder, entries[i].name, entries[i].format);
+        log_to(log, LOG_LEVEL_NOTICE, "recording %s deleted, to keep within the folder's limits",
+               entries[i].name);
         n_bytes -= entries[i].n_bytes;
     }
     if (n > 0)

@@ -17,4 +17,7 @@ __attribute__((warn_unused_result)) long recordings_list(int folder, struct reco
 void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
                             const struct log_sink *log);
 
+// Deletes one, if it is there.
+void recordings_delete(int folder, const char *name, enum recorder_format format);
+
 #endif

@@ -73,6 +73,13 @@ static void close_device(struct backend *backend)
     }
 }
 
+static void take_camera(struct backend *backend)
+{
+    const struct capture_info *info = capture_info(backend->capture);
+    backend->gpu_settings.camera = info->camera;
+    backend->gpu_settings.units_per_m = info->units_per_m;
+}
+
 int backend_open(struct backend **out, const struct config *config, struct capture *capture,
                  const struct log_sink *log)
 {
@@ -83,8 +90,7 @@ int backend_open(struct backend **out, const struct config *config, struct captu
     backend->config = config;
     backend->capture = capture;
     backend->gpu_settings = config->gpu;
-    backend->gpu_settings.camera = capture_info(capture)->camera;
-    backend->gpu_settings.units_per_m = capture_info(capture)->units_per_m;
+    take_camera(backend);
     backend->gpu_settings.log = backend->log = *log;
     backend->T_odom_camera = se3_identity();
     int error = open_device(backend, config->backend);
@@ -148,6 +154,24 @@ int backend_track(struct backend *backend, const uint16_t *depth, int64_t time_n
     return error;
 }
 
+// A device and a tracker in place of the present ones, on the CPU when it has to be.
+static int open_again(struct backend *backend, enum gpu_backend which)
+{
+    close_device(backend);
+    int error = open_device(backend, which);
+    if (error && which != GPU_BACKEND_CPU &&
+        backend->config->on_gpu_error != CONFIG_GPU_ERROR_STOP) {
+        log_to(&backend->log, LOG_LEVEL_WARNING, "the device does not come back: on to the CPU");
+        error = open_device(backend, GPU_BACKEND_CPU);
+    }
+    if (error)
+        return -EIO;
+    track_reset(backend->track, &backend->T_odom_camera);
+    backend->is_new = backend->n_calls > 0;
+    backend->seq_base = backend->n_calls;
+    return 0;
+}
+
 int backend_recover(struct backend *backend)
 {
     enum gpu_backend which = gpu_backend(backend->gpu);
@@ -156,20 +180,17 @@ int backend_recover(struct backend *backend)
         return -EIO;
     if (backend->config->on_gpu_error == CONFIG_GPU_ERROR_CPU)
         which = GPU_BACKEND_CPU;
-    close_device(backend);
-    int error = open_device(backend, which);
-    if (error && which != GPU_BACKEND_CPU) {
-        log_to(&backend->log, LOG_LEVEL_WARNING, "the device does not come back: on to the CPU");
-        error = open_device(backend, GPU_BACKEND_CPU);
-    }
-    if (error)
+    if (open_again(backend, which) != 0)
         return -EIO;
-    track_reset(backend->track, &backend->T_odom_camera);
-    backend->is_new = true;
-    backend->seq_base = backend->n_calls;
     log_to(&backend->log, LOG_LEVEL_WARNING, "tracking goes on with %s",
            gpu_description(backend->gpu));
     return 0;
+}
+
+int backend_recalibrate(struct backend *backend)
+{
+    take_camera(backend);
+    return open_again(backend, gpu_backend(backend->gpu));
 }
 
 void backend_reset(struct backend *backend, const struct se3 *T_odom_camera)

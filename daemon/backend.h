@@ -36,6 +36,10 @@ __attribute__((warn_unused_result)) int backend_track(struct backend *backend,
 // gpu.on_error says stop or nothing works any more.
 __attribute__((warn_unused_result)) int backend_recover(struct backend *backend);
 
+// The source's camera is another one (CAPTURE_RECALIBRATED): a tracker for it, on the same kind of
+// device, that starts at the last pose. Returns 0, or -EIO as backend_recover does.
+__attribute__((warn_unused_result)) int backend_recalibrate(struct backend *backend);
+
 // Forgets references and motion; the next frame starts at T_odom_camera (NULL: identity).
 void backend_reset(struct backend *backend, const struct se3 *T_odom_camera);
 

@@ -22,8 +22,15 @@ struct slot {
 
 enum command_step { COMMAND_NONE, COMMAND_WAITING, COMMAND_TAKEN, COMMAND_DONE };
 
-struct board {
+// One for each camera that was plugged in; the first is the board's own.
+struct camera_info {
     struct board_info info;
+    struct camera_info *next;
+};
+
+struct board {
+    struct camera_info first;
+    _Atomic(const struct board_info *) info; // of the present camera
     int64_t start_ns;
     _Atomic uint64_t counters[BOARD_N_COUNTERS];
     _Atomic uint64_t state_word; // state, reason, map epoch: one consistent word
@@ -58,7 +65,8 @@ int board_create(struct board **out, const struct board_info *info)
         free(board);
         return -ENOMEM;
     }
-    board->info = *info;
+    board->first.info = *info;
+    atomic_store(&board->info, &board->first.info);
     board->start_ns = clock_monotonic_ns();
     atomic_store(&board->reason_text, "");
     pthread_condattr_t attributes;
@@ -81,6 +89,10 @@ void board_destroy(struct board **board)
     pthread_cond_destroy(&(*board)->changed);
     pthread_mutex_destroy(&(*board)->mutex);
     pthread_mutex_destroy(&(*board)->text_mutex);
+    for (struct camera_info *camera = (*board)->first.next, *next; camera; camera = next) {
+        next = camera->next;
+        free(camera);
+    }
     free((*board)->slots);
     free(*board);
     *board = NULL;
@@ -88,7 +100,24 @@ void board_destroy(struct board **board)
 
 const struct board_info *board_info(const struct board *board)
 {
-    return &board->info;
+    return atomic_load(&board->info);
+}
+
+int board_set_capture(struct board *board, const struct capture_info *capture)
+{
+    struct camera_info *camera = &board->first;
+    while (!capture_info_is_same_camera(&camera->info.capture, capture)) {
+        if (!camera->next) {
+            camera->next = malloc(sizeof *camera->next);
+            if (!camera->next)
+                return -ENOMEM;
+            *camera->next = (struct camera_info){.info = board->first.info};
+            camera->next->info.capture = *capture;
+        }
+        camera = camera->next;
+    }
+    atomic_store(&board->info, &camera->info);
+    return 0;
 }
 
 void board_count(struct board *board, enum board_counter counter)
@@ -163,7 +192,7 @@ void board_status(struct board *board, posed_Status *out)
     *out = (posed_Status)posed_Status_init_zero;
     out->has_timestamp = true;
     out->timestamp = wire_timestamp(clock_wall_ns());
-    out->session = board->info.session;
+    out->session = board->first.info.session;
     wire_copy_text(out->version, sizeof out->version, POSED_VERSION);
     out->uptime_s = (double)(clock_monotonic_ns() - board->start_ns) * 1e-9;
     out->state = (posed_State)(word & 0xff);
@@ -171,11 +200,11 @@ void board_status(struct board *board, posed_Status *out)
     out->map_epoch = (uint32_t)(word >> 32);
     wire_copy_text(out->reason_text, sizeof out->reason_text,
                    atomic_load_explicit(&board->reason_text, memory_order_relaxed));
-    wire_copy_text(out->source, sizeof out->source, board->info.source);
+    wire_copy_text(out->source, sizeof out->source, board->first.info.source);
     wire_copy_text(out->source_description, sizeof out->source_description,
-                   board->info.capture.description);
-    out->live = board->info.capture.live;
-    out->reference = board->info.reference;
+                   board->first.info.capture.description);
+    out->live = board->first.info.capture.live;
+    out->reference = board->first.info.reference;
     out->rate_hz = atomic_load_explicit(&board->rate_hz, memory_order_relaxed);
     out->paused = atomic_load_explicit(&board->paused, memory_order_relaxed);
     out->captured_frames = board_counter(board, BOARD_CAPTURED);
@@ -185,7 +214,7 @@ void board_status(struct board *board, posed_Status *out)
     out->dropped_frames = board_counter(board, BOARD_DROPPED);
     out->damaged_frames = board_counter(board, BOARD_DAMAGED);
     out->duplicate_frames = board_counter(board, BOARD_DUPLICATE);
-    out->expected_frames = board->info.capture.n_frames;
+    out->expected_frames = board->first.info.capture.n_frames;
     out->requests = board_counter(board, BOARD_REQUESTS);
     out->bad_requests = board_counter(board, BOARD_BAD_REQUESTS);
     out->rejected_requests = board_counter(board, BOARD_REJECTED_REQUESTS);
@@ -213,7 +242,7 @@ static double from_word(uint64_t word)
 
 void board_put(struct board *board, const struct board_pose *pose)
 {
-    struct slot *slot = &board->slots[pose->seq % board->info.n_history];
+    struct slot *slot = &board->slots[pose->seq % board->first.info.n_history];
     uint64_t words[N_WORDS] = {(uint64_t)pose->time_ns};
     for (int i = 0; i < 4; i++)
         words[1 + i] = to_word(pose->q_xyzw[i]);
@@ -231,20 +260,21 @@ void board_put(struct board *board, const struct board_pose *pose)
 void board_range(const struct board *board, uint64_t *out_oldest, uint64_t *out_next)
 {
     *out_next = atomic_load_explicit(&board->next_seq, memory_order_acquire);
-    *out_oldest = *out_next > board->info.n_history ? *out_next - board->info.n_history : 0;
+    *out_oldest =
+        *out_next > board->first.info.n_history ? *out_next - board->first.info.n_history : 0;
 }
 
 int board_get(const struct board *board, uint64_t seq, struct board_pose *out)
 {
     if (seq >= atomic_load_explicit(&board->next_seq, memory_order_acquire))
         return -ENOENT;
-    const struct slot *slot = &board->slots[seq % board->info.n_history];
+    const struct slot *slot = &board->slots[seq % board->first.info.n_history];
     uint64_t words[N_WORDS];
     for (int i = 0; i < N_WORDS; i++)
         words[i] = atomic_load_explicit(&slot->words[i], memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
     uint64_t writing = atomic_load_explicit(&board->writing_seq, memory_order_relaxed);
-    if (writing >= seq + board->info.n_history)
+    if (writing >= seq + board->first.info.n_history)
         return -ENOENT;
     out->seq = seq;
     out->time_ns = (int64_t)words[0];

@@ -14,7 +14,7 @@
 
 #define BOARD_PAGE_MAX 256
 
-// Written once, before any other thread sees the board.
+// Never changes; when something does (board_set_capture), there is a new one.
 struct board_info {
     uint64_t session; // random
     char source[256];
@@ -72,7 +72,14 @@ __attribute__((warn_unused_result)) int board_create(struct board **out,
                                                      const struct board_info *info);
 void board_destroy(struct board **board);
 
+// As it is now; any thread. What was returned earlier stays valid and as it was until
+// board_destroy.
 const struct board_info *board_info(const struct board *board);
+
+// The frame loop: the camera is another one. Keeps one info for each camera that there ever was.
+// Returns 0, or -ENOMEM with nothing changed.
+__attribute__((warn_unused_result)) int board_set_capture(struct board *board,
+                                                          const struct capture_info *capture);
 
 void board_count(struct board *board, enum board_counter counter);
 uint64_t board_counter(const struct board *board, enum board_counter counter);

@@ -35,13 +35,13 @@ void follow_stop(struct follow *follow)
 // frames ago may end on something else. Dropped frames are not kept and are stepped over. Returns
 // false when there is none.
 static bool read_next(struct follow *follow, const struct follow_world *world,
-                      struct depth_frame *out)
+                      struct search_image *out)
 {
     uint64_t oldest, next;
     board_range(world->board, &oldest, &next);
     uint64_t step = next > follow->seq + FAR_BEHIND ? 2 : 1;
     for (uint64_t seq = follow->seq + step; seq < next; seq++)
-        if (frames_get(world->frames, seq, follow->depth, out) == 0) {
+        if (frames_get(world->frames, seq, follow->depth, &out->frame, &out->camera) == 0) {
             follow->seq = seq;
             return true;
         }
@@ -116,12 +116,12 @@ static int refine(struct follow *follow, const struct follow_world *world, size_
 void follow_step(struct follow *follow, const struct follow_world *world)
 {
     long i = objects_find(world->objects, follow->object);
-    struct search_image image = {.camera = board_info(world->board)->capture.camera};
+    struct search_image image = {0};
     if (i < 0) {
         follow_stop(follow);
         return;
     }
-    if (!read_next(follow, world, &image.frame))
+    if (!read_next(follow, world, &image))
         return;
     int error = refine(follow, world, (size_t)i, &image);
     if (!error || follow->seen_ns == 0)

@@ -11,6 +11,7 @@ struct slot {
     bool used;
     uint64_t seq;
     struct depth_frame frame; // depth = the slot's own pixels
+    struct intrinsics camera;
     uint16_t *pixels;
 };
 
@@ -59,7 +60,8 @@ void frames_destroy(struct frames **frames)
     *frames = NULL;
 }
 
-void frames_put(struct frames *frames, uint64_t seq, const struct depth_frame *frame)
+void frames_put(struct frames *frames, uint64_t seq, const struct depth_frame *frame,
+                const struct intrinsics *camera)
 {
     if (frames->n_slots == 0)
         return;
@@ -69,13 +71,14 @@ void frames_put(struct frames *frames, uint64_t seq, const struct depth_frame *f
     memcpy(slot->pixels, frame->depth, frames->n_bytes);
     slot->frame = *frame;
     slot->frame.depth = slot->pixels;
+    slot->camera = *camera;
     slot->seq = seq;
     slot->used = true;
     pthread_mutex_unlock(&slot->mutex);
 }
 
 int frames_get(struct frames *frames, uint64_t seq, uint16_t *out_depth,
-               struct depth_frame *out_frame)
+               struct depth_frame *out_frame, struct intrinsics *out_camera)
 {
     if (frames->n_slots == 0)
         return -ENOENT;
@@ -86,13 +89,14 @@ int frames_get(struct frames *frames, uint64_t seq, uint16_t *out_depth,
         memcpy(out_depth, slot->pixels, frames->n_bytes);
         *out_frame = slot->frame;
         out_frame->depth = out_depth;
+        *out_camera = slot->camera;
     }
     pthread_mutex_unlock(&slot->mutex);
     return found ? 0 : -ENOENT;
 }
 
 int frames_get_newest(struct frames *frames, uint16_t *out_depth, struct depth_frame *out_frame,
-                      uint64_t *out_seq)
+                      struct intrinsics *out_camera, uint64_t *out_seq)
 {
     int error = -ENOENT;
     // It may be overwritten between the look and the copy: then a newer one is there.
@@ -109,7 +113,7 @@ int frames_get_newest(struct frames *frames, uint16_t *out_depth, struct depth_f
         }
         if (!found)
             return -ENOENT;
-        error = frames_get(frames, *out_seq, out_depth, out_frame);
+        error = frames_get(frames, *out_seq, out_depth, out_frame, out_camera);
     }
     return error;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The newest depth images, for requests that name a frame by its sequence number. The frame loop
-// puts copies in and never waits: a slot that is just being read is left as it is.
+// The newest depth images, each with the camera it was taken with, for requests that name a frame
+// by its sequence number. The frame loop puts copies in and never waits: a slot that is just being
+// read is left as it is.
 #ifndef POSED_DAEMON_FRAMES_H
 #define POSED_DAEMON_FRAMES_H
 
@@ -14,17 +15,19 @@ __attribute__((warn_unused_result)) int frames_create(struct frames **out, uint3
 void frames_destroy(struct frames **frames);
 
 // The frame loop: keeps a copy.
-void frames_put(struct frames *frames, uint64_t seq, const struct depth_frame *frame);
+void frames_put(struct frames *frames, uint64_t seq, const struct depth_frame *frame,
+                const struct intrinsics *camera);
 
 // Any thread: copies image `seq` to `out_depth` (width x height). Returns 0 with *out_frame.depth =
 // out_depth, or -ENOENT when it is not kept.
-__attribute__((warn_unused_result)) int
-frames_get(struct frames *frames, uint64_t seq, uint16_t *out_depth, struct depth_frame *out_frame);
+__attribute__((warn_unused_result)) int frames_get(struct frames *frames, uint64_t seq,
+                                                   uint16_t *out_depth,
+                                                   struct depth_frame *out_frame,
+                                                   struct intrinsics *out_camera);
 
 // The same with the newest image that is kept, its number in *out_seq.
-__attribute__((warn_unused_result)) int frames_get_newest(struct frames *frames,
-                                                          uint16_t *out_depth,
-                                                          struct depth_frame *out_frame,
-                                                          uint64_t *out_seq);
+__attribute__((warn_unused_result)) int
+frames_get_newest(struct frames *frames, uint16_t *out_depth, struct depth_frame *out_frame,
+                  struct intrinsics *out_camera, uint64_t *out_seq);
 
 #endif

@@ -93,13 +93,12 @@ void handlers_event(struct handlers *handlers, posed_Event_Kind kind, const char
 // A log that speaks of a client's input: one remark, not an error of the daemon.
 struct log_sink handlers_log(struct handlers *handlers);
 
-// Copies the depth of a kept frame (frames.h): *seq, or with has_seq false the newest, whose number
-// it sets. A frame whose pose was published this very moment is waited for; afterwards the board
-// knows its pose. Returns 0 or -ENOENT. Not in HANDLERS_NOW.
-__attribute__((warn_unused_result)) int handlers_kept_frame(const struct handlers *handlers,
-                                                            bool has_seq, uint64_t *seq,
-                                                            uint16_t *out_depth,
-                                                            struct depth_frame *out);
+// Copies the depth and the camera of a kept frame (frames.h): *seq, or with has_seq false the
+// newest, whose number it sets. A frame whose pose was published this very moment is waited for;
+// afterwards the board knows its pose. Returns 0 or -ENOENT. Not in HANDLERS_NOW.
+__attribute__((warn_unused_result)) int
+handlers_kept_frame(const struct handlers *handlers, bool has_seq, uint64_t *seq,
+                    uint16_t *out_depth, struct depth_frame *out, struct intrinsics *out_camera);
 
 // The handlers that have a file of their own.
 void handlers_command(struct handlers *handlers, const struct handlers_call *call);

@@ -20,12 +20,12 @@ static void await_board(const struct board *board, uint64_t seq)
 }
 
 int handlers_kept_frame(const struct handlers *handlers, bool has_seq, uint64_t *seq,
-                        uint16_t *out_depth, struct depth_frame *out)
+                        uint16_t *out_depth, struct depth_frame *out, struct intrinsics *out_camera)
 {
     if (has_seq)
         await_board(handlers->board, *seq);
-    int error = has_seq ? frames_get(handlers->frames, *seq, out_depth, out)
-                        : frames_get_newest(handlers->frames, out_depth, out, seq);
+    int error = has_seq ? frames_get(handlers->frames, *seq, out_depth, out, out_camera)
+                        : frames_get_newest(handlers->frames, out_depth, out, out_camera, seq);
     if (!error && !has_seq)
         await_board(handlers->board, *seq);
     return error;
@@ -33,16 +33,17 @@ int handlers_kept_frame(const struct handlers *handlers, bool has_seq, uint64_t 
 
 // Copies the frame to *out_depth, to be freed by the caller. False: the reply says why.
 static bool load(const struct handlers *handlers, const struct handlers_call *call, bool has_seq,
-                 const char *field, uint64_t *seq, struct depth_frame *out, uint16_t **out_depth)
+                 const char *field, uint64_t *seq, struct depth_frame *out,
+                 struct intrinsics *out_camera, uint16_t **out_depth)
 {
-    const struct intrinsics *camera = &board_info(handlers->board)->capture.camera;
-    uint16_t *depth = malloc((size_t)camera->width_px * camera->height_px * sizeof *depth);
+    const struct intrinsics *size = &board_info(handlers->board)->capture.camera;
+    uint16_t *depth = malloc((size_t)size->width_px * size->height_px * sizeof *depth);
     *out_depth = depth;
     if (!depth) {
         handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
         return false;
     }
-    int error = handlers_kept_frame(handlers, has_seq, seq, depth, out);
+    int error = handlers_kept_frame(handlers, has_seq, seq, depth, out, out_camera);
     if (error && has_seq)
         handlers_fail(call->reply, posed_Code_NOT_FOUND, field,
                       "frame %llu is not kept (requests.keep_frames = %u)",
@@ -56,12 +57,13 @@ static bool load(const struct handlers *handlers, const struct handlers_call *ca
 
 static void get_depth(const struct handlers *handlers, const struct handlers_call *call)
 {
-    const struct intrinsics *camera = &board_info(handlers->board)->capture.camera;
     const posed_GetDepth *request = &call->request->what.get_depth;
     uint64_t seq = request->seq;
     struct depth_frame frame;
+    struct intrinsics camera;
     uint16_t *depth;
-    bool found = load(handlers, call, request->has_seq, "get_depth.seq", &seq, &frame, &depth);
+    bool found =
+        load(handlers, call, request->has_seq, "get_depth.seq", &seq, &frame, &camera, &depth);
     call->pieces->memory = depth;
     if (!found)
         return;
@@ -72,10 +74,10 @@ static void get_depth(const struct handlers *handlers, const struct handlers_cal
         .width = frame.width_px,
         .height = frame.height_px,
         .units_per_m = frame.units_per_m,
-        .fx = camera->fx_px,
-        .fy = camera->fy_px,
-        .cx = camera->cx_px,
-        .cy = camera->cy_px,
+        .fx = camera.fx_px,
+        .fy = camera.fy_px,
+        .cx = camera.cx_px,
+        .cy = camera.cy_px,
     };
     call->pieces->pieces[0] = (struct wire_piece){
         WIRE_DEPTH_FRAME_DEPTH, depth, (size_t)frame.width_px * frame.height_px * sizeof *depth};
@@ -94,13 +96,13 @@ static void fill_pose(const struct handlers *handlers, uint64_t seq, posed_Cloud
 
 static void get_cloud(const struct handlers *handlers, const struct handlers_call *call)
 {
-    const struct intrinsics *camera = &board_info(handlers->board)->capture.camera;
     const posed_GetCloud *request = &call->request->what.get_cloud;
     const uint32_t max_points = handlers->config->requests.max_points;
     uint64_t seq = request->seq;
     struct depth_frame frame;
+    struct intrinsics camera;
     uint16_t *depth;
-    if (!load(handlers, call, request->has_seq, "get_cloud.seq", &seq, &frame, &depth))
+    if (!load(handlers, call, request->has_seq, "get_cloud.seq", &seq, &frame, &camera, &depth))
         goto free_depth;
     uint32_t stride = request->stride ? request->stride : backproject_stride(&frame, max_points);
     size_t n = backproject_count(&frame, stride), n_values = 3 * n;
@@ -115,9 +117,9 @@ static void get_cloud(const struct handlers *handlers, const struct handlers_cal
         handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
         goto free_depth;
     }
-    backproject_points(&frame, camera, stride, 3, 1, points);
+    backproject_points(&frame, &camera, stride, 3, 1, points);
     if (request->normals)
-        backproject_normals(&frame, camera, stride, points + n_values);
+        backproject_normals(&frame, &camera, stride, points + n_values);
     call->reply->what.get_cloud = (posed_Cloud){
         .has_timestamp = true,
         .timestamp = wire_timestamp(frame.time_ns),

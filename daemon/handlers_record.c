@@ -34,8 +34,11 @@ static void start(struct handlers *handlers, const posed_StartRecording *request
                       "suffix");
         return;
     }
+    const struct board_info *info = board_info(handlers->board);
     int error = recorder_start(handlers->recorder, request->name, (enum recorder_format)format,
-                               &board_info(handlers->board)->capture);
+                               &info->capture);
+    if (!error && board_info(handlers->board) != info) // another camera meanwhile
+        recorder_recalibrate(handlers->recorder, &board_info(handlers->board)->capture);
     switch (error) {
     case 0:
         fill_active(handlers->recorder, &reply->what.start_recording);

@@ -73,16 +73,17 @@ static bool load_frame(struct handlers *handlers, const struct handlers_call *ca
                        const posed_PointSet *set, const char *name, uint32_t max_points,
                        struct loaded_set *out)
 {
-    const struct intrinsics *camera = &board_info(handlers->board)->capture.camera;
-    uint16_t *depth = malloc((size_t)camera->width_px * camera->height_px * sizeof *depth);
+    const struct intrinsics *size = &board_info(handlers->board)->capture.camera;
+    uint16_t *depth = malloc((size_t)size->width_px * size->height_px * sizeof *depth);
     struct depth_frame frame;
+    struct intrinsics camera;
     uint64_t seq = set->frame_seq;
     char field[64];
     bool ok = false;
     snprintf(field, sizeof field, "register_sets.%s.frame_seq", name);
     if (!depth) {
         handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
-    } else if (handlers_kept_frame(handlers, true, &seq, depth, &frame) != 0) {
+    } else if (handlers_kept_frame(handlers, true, &seq, depth, &frame, &camera) != 0) {
         handlers_fail(call->reply, posed_Code_NOT_FOUND, field,
                       "frame %llu is not kept (requests.keep_frames = %u)",
                       (unsigned long long)set->frame_seq, handlers->config->requests.keep_frames);
@@ -98,7 +99,7 @@ static bool load_frame(struct handlers *handlers, const struct handlers_call *ca
         else
             ok = true;
         if (ok)
-            backproject_points(&frame, camera, stride, 1, n, out->memory);
+            backproject_points(&frame, &camera, stride, 1, n, out->memory);
     }
     free(depth);
     return ok;

@@ -245,14 +245,15 @@ static uint16_t *load_kept(const struct handlers *handlers, const struct handler
                            struct search_image *out)
 {
     const posed_SearchPose *request = &call->request->what.search_pose;
-    const struct intrinsics *camera = &board_info(handlers->board)->capture.camera;
-    uint16_t *depth = malloc((size_t)camera->width_px * camera->height_px * sizeof *depth);
+    const struct intrinsics *size = &board_info(handlers->board)->capture.camera;
+    uint16_t *depth = malloc((size_t)size->width_px * size->height_px * sizeof *depth);
     if (!depth) {
         handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
         return NULL;
     }
     uint64_t seq = request->frame_seq;
-    int error = handlers_kept_frame(handlers, request->has_frame_seq, &seq, depth, &out->frame);
+    int error = handlers_kept_frame(handlers, request->has_frame_seq, &seq, depth, &out->frame,
+                                    &out->camera);
     if (error) {
         handlers_fail(call->reply, posed_Code_NOT_FOUND, "search_pose.frame_seq",
                       "the frame is not kept (requests.keep_frames = %u)",
@@ -260,7 +261,6 @@ static uint16_t *load_kept(const struct handlers *handlers, const struct handler
         free(depth);
         return NULL;
     }
-    out->camera = *camera;
     call->reply->what.search_pose.frame_seq = seq;
     call->reply->what.search_pose.has_timestamp = true;
     call->reply->what.search_pose.timestamp = wire_timestamp(out->frame.time_ns);

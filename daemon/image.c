@@ -11,7 +11,7 @@
 #define CLOUD_FIELDS 6 // x y z and the normal
 
 struct image_sender {
-    const struct board_info *info;
+    const struct board *board;
     size_t n_px;
     uint16_t *depth_mm; // NULL until wanted, here and below
     float *maps;        // of the newest frame
@@ -19,14 +19,15 @@ struct image_sender {
     float *out;         // what is sent: normals, residuals, points with normals
 };
 
-int image_create(struct image_sender **out, const struct board_info *info)
+int image_create(struct image_sender **out, const struct board *board)
 {
     struct image_sender *sender = calloc(1, sizeof *sender);
     *out = sender;
     if (!sender)
         return -ENOMEM;
-    sender->info = info;
-    sender->n_px = (size_t)info->capture.camera.width_px * info->capture.camera.height_px;
+    const struct intrinsics *camera = &board_info(board)->capture.camera;
+    sender->board = board;
+    sender->n_px = (size_t)camera->width_px * camera->height_px;
     return 0;
 }
 
@@ -50,13 +51,13 @@ static void send_pixels(const struct image_sender *sender, struct publish *publi
     posed_RawImage image = {
         .has_timestamp = true,
         .timestamp = wire_timestamp(frame->time_ns),
-        .width = sender->info->capture.camera.width_px,
-        .height = sender->info->capture.camera.height_px,
-        .step = (uint32_t)(sender->info->capture.camera.width_px * px_bytes),
+        .width = frame->width_px,
+        .height = frame->height_px,
+        .step = (uint32_t)(frame->width_px * px_bytes),
         .seq = seq,
     };
     wire_copy_text(image.encoding, sizeof image.encoding, encoding);
-    wire_copy_text(image.frame_id, sizeof image.frame_id, sender->info->camera_frame);
+    wire_copy_text(image.frame_id, sizeof image.frame_id, board_info(sender->board)->camera_frame);
     size_t n_bytes = sender->n_px * px_bytes;
     int n = wire_encode_image_header(&image, n_bytes, head, sizeof head);
     if (n > 0)
@@ -70,7 +71,7 @@ static void send_depth(struct image_sender *sender, struct publish *publish,
         sender->depth_mm = malloc(sender->n_px * sizeof *sender->depth_mm);
     if (!sender->depth_mm)
         return;
-    const float mm_per_unit = (float)(1000 / sender->info->capture.units_per_m);
+    const float mm_per_unit = (float)(1000 / frame->units_per_m);
     for (size_t i = 0; i < sender->n_px; i++) {
         uint16_t raw = frame->depth[i];
         float mm = raw == DEPTH_INVALID_MAX ? 0.f : (float)raw * mm_per_unit + 0.5f;
@@ -107,7 +108,7 @@ static void send_cloud(const struct image_sender *sender, struct publish *publis
 {
     static const char *const names[CLOUD_FIELDS] = {"x",        "y",        "z",
                                                     "normal_x", "normal_y", "normal_z"};
-    const struct intrinsics *camera = &sender->info->capture.camera;
+    const struct intrinsics *camera = &board_info(sender->board)->capture.camera;
     uint8_t head[WIRE_CLOUD_HEADER_MAX_BYTES];
     posed_PointCloud cloud = {
         .has_timestamp = true,
@@ -118,7 +119,7 @@ static void send_cloud(const struct image_sender *sender, struct publish *publis
         .fields_count = CLOUD_FIELDS,
         .seq = seq,
     };
-    wire_copy_text(cloud.frame_id, sizeof cloud.frame_id, sender->info->camera_frame);
+    wire_copy_text(cloud.frame_id, sizeof cloud.frame_id, board_info(sender->board)->camera_frame);
     for (uint32_t i = 0; i < CLOUD_FIELDS; i++) {
         strcpy(cloud.fields[i].name, names[i]);
         cloud.fields[i].offset = i * (uint32_t)sizeof(float);

@@ -15,7 +15,7 @@ struct image_sender; // opaque: the buffers, taken when the first subscriber com
 
 // Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int image_create(struct image_sender **out,
-                                                     const struct board_info *info);
+                                                     const struct board *board);
 void image_destroy(struct image_sender **sender);
 
 // Sends what is wanted of this frame. `backend` NULL: the frame was not tracked, so only depth.

@@ -233,7 +233,8 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
         record(loop, RECORDER_TOPIC_TF, frame, posed_FrameTransform_fields, &transform);
     }
     if (frame->image.depth)
-        frames_put(loop->settings->frames, loop->next_seq, &frame->image);
+        frames_put(loop->settings->frames, loop->next_seq, &frame->image,
+                   &loop->info->capture.camera);
     remember(loop, frame, &result, &odometry);
     if (frame->image.depth)
         image_send(loop->images, loop->settings->publish,
@@ -249,6 +250,32 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     }
     loop->next_seq++;
     return error;
+}
+
+// The camera is another one than before this frame. Its poses go on from the last one, in a new map
+// epoch, as nobody knows how the two stand to each other.
+static int recalibrate(struct loop *loop)
+{
+    const struct loop_settings *settings = loop->settings;
+    const struct capture_info *capture = capture_info(settings->capture);
+    char text[120];
+    if (board_set_capture(settings->board, capture) != 0 ||
+        backend_recalibrate(settings->backend) != 0) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "no tracker for another camera");
+        return -EIO;
+    }
+    loop->info = board_info(settings->board);
+    board_set_backend(settings->board, backend_description(settings->backend));
+    if (settings->recorder)
+        recorder_recalibrate(settings->recorder, capture);
+    snprintf(
+        text, sizeof text, "the camera has parameters of its own: fx %.2f fy %.2f cx %.2f cy %.2f",
+        capture->camera.fx_px, capture->camera.fy_px, capture->camera.cx_px, capture->camera.cy_px);
+    log_to(&settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s", (unsigned long long)loop->next_seq,
+           text);
+    send_event(loop, posed_Event_Kind_RECALIBRATED, text);
+    send_calibration(loop);
+    return 0;
 }
 
 // Requests stand still meanwhile. The next frame is expected after as long as this one took since
@@ -381,6 +408,8 @@ static enum loop_end run(struct loop *loop)
         } else if (error) {
             log_to(&settings->log, LOG_LEVEL_ERROR, "the source failed: %s", strerror(-error));
             return LOOP_SOURCE_FAILED;
+        } else if (frame.flags & CAPTURE_RECALIBRATED && recalibrate(loop) != 0) {
+            return LOOP_BACKEND_FAILED;
         } else if (take_frame(loop, &frame, read_ns) != 0) {
             if (backend_recover(settings->backend) != 0)
                 return LOOP_BACKEND_FAILED;
@@ -395,7 +424,7 @@ static enum loop_end run(struct loop *loop)
 enum loop_end loop_run(const struct loop_settings *settings)
 {
     struct loop *loop = calloc(1, sizeof *loop);
-    if (!loop || image_create(&loop->images, board_info(settings->board)) != 0) {
+    if (!loop || image_create(&loop->images, settings->board) != 0) {
         log_to(&settings->log, LOG_LEVEL_ERROR, "out of memory");
         free(loop);
         return LOOP_OUTPUT_FAILED;

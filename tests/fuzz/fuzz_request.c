@@ -32,10 +32,11 @@ static void put_frames(struct frames *frames)
 {
     static uint16_t depth[640 * 480];
     const struct depth_frame frame = {depth, 640, 480, 1000, 0};
+    const struct intrinsics camera = {525, 525, 320, 240, 640, 480};
     for (size_t i = 0; i < 640 * 480; i++)
         depth[i] = i % 7 ? (uint16_t)(1000 + i % 640) : 0;
-    frames_put(frames, 497, &frame);
-    frames_put(frames, 498, &frame);
+    frames_put(frames, 497, &frame, &camera);
+    frames_put(frames, 498, &frame, &camera);
 }
 
 // A client finds the same bytes in it.

@@ -157,8 +157,9 @@ static void absent_camera_may_come_later(void **state)
     assert_int_equal(capture_open(&capture, &settings), -EINVAL);
 }
 
-// What capture_info has told holds: a camera that comes later is not converted otherwise.
-static void parameters_stay_as_told(void **state)
+// A camera that is plugged in later is converted with its own parameters, from its first frame on,
+// which says that capture_info has changed; the same camera again says nothing.
+static void another_camera_is_told_of(void **state)
 {
     (void)state;
     for (int late = 0; late < 2; late++) {
@@ -166,24 +167,50 @@ static void parameters_stay_as_told(void **state)
         fake->own_parameters = !late;
         struct capture *capture = open_kinect("kinect:");
         struct capture_frame frame;
-        double f_px = capture_info(capture)->camera.fx_px;
-        assert_true(fabs(f_px - (late ? 575.8 : 570.3)) < 0.1);
-        fake->plugged = false;
-        while (fake->n_devices)
-            pause_ms(1);
-        fake->own_parameters = late;
-        while (capture_read(capture, 0, &frame) == 0)
-            ;
-        fake->plugged = true;
-        read_good(capture, &frame);
-        struct disparity_model model =
-            late ? disparity_default() : disparity_from_zero_plane(200, (double)0.1052f, 120, 7.5);
-        struct disparity_table table;
-        assert_int_equal(disparity_table_fill(&model, &table), 0);
-        assert_int_equal(frame.image.depth[0], table.mm[700]);
+        const struct capture_info *info = capture_info(capture);
+        assert_true(fabs(info->camera.fx_px - (late ? 575.8 : 570.3)) < 0.1);
+        for (int i = 0; i < 3; i++) {
+            fake->plugged = false;
+            while (fake->n_devices)
+                pause_ms(1);
+            fake->own_parameters = late;
+            while (capture_read(capture, 0, &frame) == 0)
+                assert_false(frame.flags & CAPTURE_RECALIBRATED);
+            fake->plugged = true;
+            assert_int_equal(capture_read(capture, 5000, &frame), 0);
+            assert_int_equal((frame.flags & CAPTURE_RECALIBRATED) != 0, i == 0);
+            assert_true(fabs(info->camera.fx_px - (late ? 570.3 : 575.8)) < 0.1);
+            assert_true(info->zero_plane[2] == (late ? 120 : 0));
+            if (!frame.image.depth)
+                read_good(capture, &frame);
+            struct disparity_model model =
+                late ? disparity_from_zero_plane(200, (double)0.1052f, 120, 7.5)
+                     : disparity_default();
+            struct disparity_table table;
+            assert_int_equal(disparity_table_fill(&model, &table), 0);
+            assert_int_equal(frame.image.depth[0], table.mm[700]);
+        }
         capture_close(&capture);
         assert_all_closed();
     }
+}
+
+// What the user says of the camera holds for each.
+static void overrides_hold_for_another_camera(void **state)
+{
+    (void)state;
+    fake->plugged = false;
+    struct capture_settings settings = {.source = "kinect:", .fx_px = 580, .depth_scale = 500};
+    struct capture *capture;
+    struct capture_frame frame;
+    assert_int_equal(capture_open(&capture, &settings), 0);
+    fake->own_parameters = fake->plugged = true;
+    read_good(capture, &frame);
+    assert_true(capture_info(capture)->camera.fx_px == 580);
+    assert_true(fabs(capture_info(capture)->camera.fy_px - 570.3) < 0.1);
+    assert_true(capture_info(capture)->units_per_m == 500 && frame.image.units_per_m == 500);
+    capture_close(&capture);
+    assert_all_closed();
 }
 
 static int n_open_files(void)
@@ -350,7 +377,8 @@ int main(void)
         TEST(own_parameters_are_used),
         TEST(lost_packets_are_counted),
         TEST(absent_camera_may_come_later),
-        TEST(parameters_stay_as_told),
+        TEST(another_camera_is_told_of),
+        TEST(overrides_hold_for_another_camera),
         TEST(silent_camera_is_opened_anew),
         TEST(hanging_calls_are_abandoned),
         TEST(hanging_open_does_not_delay_the_end),
