@@ -159,11 +159,16 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     const struct capture_driver *driver = find_driver(source, &location);
     const char *reason = driver ? bad_setting(settings) : "unknown driver";
     bool left_out = !driver && !strncmp(source, "kinect", 6) && (!source[6] || source[6] == ':');
+    bool has_no_place = driver && driver->decode && !location[0];
     if (left_out)
         reason = "this program was built without libfreenect";
+    else if (has_no_place)
+        reason = "a place is missing";
     if (reason) {
         log_to(log, LOG_LEVEL_ERROR, "source '%s': %s%s", source, reason,
-               driver || left_out ? "" : ", expected DRIVER:PLACE, e.g. tum:FOLDER or synth:room");
+               (driver && !has_no_place) || left_out
+                   ? ""
+                   : ", expected DRIVER:PLACE, e.g. tum:FOLDER or synth:room");
         return left_out ? -ENOTSUP : -EINVAL;
     }
     struct capture *capture = calloc(1, sizeof *capture);

@@ -16,26 +16,34 @@
 
 struct parser {
     struct config *config;
+    const struct log_sink *log;
     const char *text, *end, *name;
-    unsigned line;
-    bool too_long;
-    char error[300]; // of the first wrong line, empty = none
+    unsigned line, first_wrong; // 0 = none
 };
+
+static void complain(struct parser *parser, const char *reason)
+{
+    log_to(parser->log, LOG_LEVEL_ERROR, "%s:%u: %s", parser->name, parser->line, reason);
+    if (!parser->first_wrong)
+        parser->first_wrong = parser->line;
+}
 
 // inih's fgets over memory.
 static char *next_line(char *out, int size_bytes, void *stream)
 {
     struct parser *parser = stream;
-    if (parser->text >= parser->end || parser->error[0])
+    if (parser->text >= parser->end)
         return NULL;
     const char *newline = memchr(parser->text, '\n', (size_t)(parser->end - parser->text));
     size_t n = (size_t)((newline ? newline + 1 : parser->end) - parser->text);
     parser->line++;
     const char *zero = memchr(parser->text, 0, n);
     if (n >= (size_t)size_bytes || zero) {
-        snprintf(parser->error, sizeof parser->error,
+        char reason[64];
+        snprintf(reason, sizeof reason,
                  zero ? "a zero byte in the line" : "the line is longer than %d bytes",
                  size_bytes - 2);
+        complain(parser, reason);
         return NULL;
     }
     memcpy(out, parser->text, n);
@@ -47,29 +55,32 @@ static char *next_line(char *out, int size_bytes, void *stream)
 static int on_key(void *user, const char *section, const char *name, const char *value)
 {
     struct parser *parser = user;
-    char full[160], origin[CONFIG_ORIGIN_MAX];
-    if (parser->error[0])
-        return 0;
+    char full[160], origin[CONFIG_ORIGIN_MAX], error[300];
     snprintf(full, sizeof full, "%s.%s", section, name);
     snprintf(origin, sizeof origin, "%.100s:%u", parser->name, parser->line);
-    return config_set(parser->config, full, value ? value : "", origin, parser->error,
-                      sizeof parser->error) == 0;
+    if (section[0] &&
+        config_set(parser->config, full, value ? value : "", origin, error, sizeof error) == 0)
+        return 1;
+    if (!section[0])
+        snprintf(error, sizeof error, "%.100s stands before the first [section]", name);
+    complain(parser, error);
+    return 0;
 }
 
 int config_parse(struct config *config, const char *text, size_t n_bytes, const char *name,
                  const struct log_sink *log)
 {
-    struct parser parser = {.config = config, .text = text, .end = text + n_bytes, .name = name};
+    struct parser parser = {
+        .config = config, .log = log, .text = text, .end = text + n_bytes, .name = name};
     int line = ini_parse_stream(next_line, &parser, on_key, &parser);
-    if (line == 0 && !parser.error[0])
+    if (line == 0 && !parser.first_wrong)
         return 0;
     // The library's first wrong line; when it is none of ours, the syntax is wrong there.
-    if (line > 0 && (!parser.error[0] || (unsigned)line < parser.line)) {
-        parser.line = (unsigned)line;
-        snprintf(parser.error, sizeof parser.error, "neither [section], key = value nor a comment");
-    }
-    log_to(log, LOG_LEVEL_ERROR, "%s:%u: %s", name, parser.line,
-           parser.error[0] ? parser.error : "out of memory");
+    if (line > 0 && (!parser.first_wrong || (unsigned)line < parser.first_wrong))
+        log_to(log, LOG_LEVEL_ERROR, "%s:%d: neither [section], key = value nor a comment", name,
+               line);
+    if (line < 0)
+        log_to(log, LOG_LEVEL_ERROR, "%s: out of memory", name);
     return -EINVAL;
 }
 
@@ -117,8 +128,8 @@ static int read_conf_d(struct config *config, const char *file, const struct log
     int error = 0;
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-        if (!error)
-            error = read_file(config, path, log);
+        int status = read_file(config, path, log);
+        error = error ? error : status;
         free(entries[i]);
     }
     free(entries);
@@ -154,20 +165,18 @@ int config_load(struct config *out, const char *file, const struct config_assign
         fclose(probe);
         file = CONFIG_FILE;
     }
-    int error = 0;
-    if (file) {
-        error = read_file(out, file, log);
-        if (!error)
-            error = read_conf_d(out, file, log);
-    }
-    if (!error)
-        error = read_environment(out, log);
-    for (size_t i = 0; i < n_assignments && !error; i++) {
+    // A mistake does not hide the ones after it.
+    int error = file ? read_file(out, file, log) : 0;
+    int status = file && error != -ENOENT ? read_conf_d(out, file, log) : 0;
+    error = error ? error : status;
+    status = read_environment(out, log);
+    error = error ? error : status;
+    for (size_t i = 0; i < n_assignments; i++) {
         char reason[300];
         if (config_set(out, assignments[i].name, assignments[i].value, assignments[i].origin,
                        reason, sizeof reason) != 0) {
             log_to(log, LOG_LEVEL_ERROR, "%s: %s", assignments[i].origin, reason);
-            error = -EINVAL;
+            error = error ? error : -EINVAL;
         }
     }
     if (!error && !(out->gpu.depth_min_m < out->gpu.depth_max_m)) {

@@ -16,6 +16,7 @@
 #define KEY_TEXT_BYTES 41 // Z85 of 32 bytes, and the end
 #define MAX_CLIENTS    256
 #define ZAP_DOMAIN     "posed"
+#define BOUND_BYTES    (CONFIG_TEXT_MAX + 80) // of an address
 
 struct endpoint {
     void *context;
@@ -123,18 +124,24 @@ static int open_run_dir(struct endpoint *endpoint)
                strerror(errno));
         return error;
     }
-    if (lstat(endpoint->run_dir, &info) != 0 || !S_ISDIR(info.st_mode) ||
-        (info.st_uid != geteuid() && info.st_uid != 0) || (info.st_mode & S_IWOTH)) {
-        log_to(&endpoint->log, LOG_LEVEL_ERROR,
-               "%s: not a folder of this user, or writable by everybody (endpoints.run_dir)",
-               endpoint->run_dir);
+    const char *wrong = NULL;
+    if (lstat(endpoint->run_dir, &info) != 0 || !S_ISDIR(info.st_mode))
+        wrong = "not a folder";
+    else if (info.st_uid != geteuid() && info.st_uid != 0)
+        wrong = "belongs to another user";
+    else if (info.st_mode & S_IWOTH)
+        wrong = "everybody can write there";
+    if (wrong) {
+        log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s: %s (endpoints.run_dir)", endpoint->run_dir,
+               wrong);
         return -EPERM;
     }
     snprintf(path, sizeof path, "%s/lock", endpoint->run_dir);
     endpoint->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
     if (endpoint->lock_fd < 0) {
         int error = -errno;
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
+        log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s: %s (endpoints.run_dir)", path,
+               strerror(errno));
         return error;
     }
     if (flock(endpoint->lock_fd, LOCK_EX | LOCK_NB) != 0) {
@@ -358,10 +365,11 @@ void *endpoint_socket(struct endpoint *endpoint, int type)
     return socket;
 }
 
+// out_bound: the address as libzmq has it, with the port that it chose for a `*`.
 static int bind_address(struct endpoint *endpoint, void *socket, const char *name,
-                        const char *address)
+                        const char *address, char out_bound[BOUND_BYTES])
 {
-    char path[CONFIG_TEXT_MAX + 64] = "", full[CONFIG_TEXT_MAX + 80];
+    char path[CONFIG_TEXT_MAX + 64] = "", full[BOUND_BYTES];
     bool is_ipc = strcmp(address, "ipc") == 0;
     if (is_ipc)
         snprintf(path, sizeof path, "%s/%s", endpoint->run_dir, name);
@@ -381,24 +389,29 @@ static int bind_address(struct endpoint *endpoint, void *socket, const char *nam
         log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
         return error;
     }
-    char bound[sizeof full];
-    size_t bound_bytes = sizeof bound;
-    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, bound, &bound_bytes) == 0)
-        log_to(&endpoint->log, LOG_LEVEL_INFO, "%s: %s", name, bound);
+    size_t n_bytes = BOUND_BYTES;
+    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, out_bound, &n_bytes) != 0)
+        out_bound[0] = 0;
     return 0;
 }
 
 int endpoint_bind(struct endpoint *endpoint, void *socket, const char *name, const char *addresses)
 {
     const char *s = addresses;
+    char all[4 * BOUND_BYTES] = "";
+    size_t n_all = 0;
     while (*(s += strspn(s, " ,"))) {
-        char address[CONFIG_TEXT_MAX];
+        char address[CONFIG_TEXT_MAX], bound[BOUND_BYTES];
         size_t n = strcspn(s, " ,");
         snprintf(address, sizeof address, "%.*s", (int)n, s);
-        int error = bind_address(endpoint, socket, name, address);
+        int error = bind_address(endpoint, socket, name, address, bound);
         if (error)
             return error;
+        if (n_all < sizeof all)
+            n_all += (size_t)snprintf(all + n_all, sizeof all - n_all, " %s", bound);
         s += n;
     }
+    if (all[0])
+        log_to(&endpoint->log, LOG_LEVEL_INFO, "%s:%s", name, all);
     return 0;
 }

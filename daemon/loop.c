@@ -448,10 +448,11 @@ enum loop_end loop_run(const struct loop_settings *settings)
     heartbeat(loop, clock_monotonic_ns());
     publish_pump(settings->publish);
     summary_log(settings->board, settings->capture, loop->judged_end, &settings->log);
-    log_to(&settings->log, LOG_LEVEL_INFO,
-           "mean per frame: tracking %.3f ms, added by the daemon %.3f ms",
-           timing_mean_us(&loop->timing, TIMING_TRACK) * 1e-3,
-           timing_mean_us(&loop->timing, TIMING_ADDED) * 1e-3);
+    if (board_counter(settings->board, BOARD_CAPTURED) > 0)
+        log_to(&settings->log, LOG_LEVEL_INFO,
+               "mean per frame: tracking %.3f ms, added by the daemon %.3f ms",
+               timing_mean_us(&loop->timing, TIMING_TRACK) * 1e-3,
+               timing_mean_us(&loop->timing, TIMING_ADDED) * 1e-3);
     if (settings->trajectory && !loop->trajectory_failed && fflush(settings->trajectory) != 0) {
         log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s", settings->trajectory_path,
                strerror(errno));

@@ -272,7 +272,7 @@ static enum exit_code open_all(struct daemon *daemon)
     if (open_capture(daemon) != 0)
         return EXIT_DEVICE;
     info = capture_info(daemon->capture);
-    log_to(&daemon->sink, LOG_LEVEL_INFO, "%s", info->description);
+    log_to(&daemon->sink, LOG_LEVEL_INFO, "source: %s", info->description);
     if (backend_open(&daemon->backend, &daemon->config, daemon->capture, &daemon->sink) != 0)
         return EXIT_GPU;
     log_to(&daemon->sink, LOG_LEVEL_INFO, "%s", backend_description(daemon->backend));

@@ -49,12 +49,16 @@ static void log_error(const struct board *board, const struct capture *capture, 
                part);
     else if (estimate.n_poses > 0 && evaluate_trajectory(&truth, &estimate, EVALUATE_MAX_GAP_NS,
                                                          EVALUATE_DELTA_FRAMES, &evaluation) == 0) {
+        char relative[96] = "";
+        if (evaluation.rpe_m.n > 0)
+            snprintf(relative, sizeof relative, ", RPE over %d frames %.1f mm, %.2f degrees",
+                     EVALUATE_DELTA_FRAMES, evaluation.rpe_m.rmse * 1e3,
+                     evaluation.rpe_rad.rmse * 180 / M_PI);
         log_to(log, LOG_LEVEL_INFO,
                "error against the known trajectory%s, %zu of %zu frames: ATE RMSE %.1f mm "
-               "(largest %.1f mm), RPE over %d frames %.1f mm, %.2f degrees",
+               "(largest %.1f mm)%s",
                part, evaluation.n_matched, evaluation.n_poses, evaluation.ate_m.rmse * 1e3,
-               evaluation.ate_m.max * 1e3, EVALUATE_DELTA_FRAMES, evaluation.rpe_m.rmse * 1e3,
-               evaluation.rpe_rad.rmse * 180 / M_PI);
+               evaluation.ate_m.max * 1e3, relative);
         evaluation_free(&evaluation);
     }
     trajectory_free(&estimate);

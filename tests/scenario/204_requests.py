@@ -44,7 +44,10 @@ def scenario():
     params = daemon.request(get_params=requests.GetParams(prefix="tracker.")).get_params.params
     check(any(p.name == "tracker.iterations" and p.value == "10,5,4" for p in params), "GetParams")
 
-    # The past: by time between two frames, and page by page.
+    # The past: by time between two frames, and page by page. Frames that are not late, wherever.
+    daemon.step(3)
+    reply = daemon.request(replay=requests.Replay(action=requests.Replay.RESUME))
+    check(reply.code == requests.OK, f"Replay: {reply.message}")
     before, after = next((a, b) for a, b in zip(daemon.poses[20:], daemon.poses[21:])
                          if "DROPPED" not in (harness.reason_name(a), harness.reason_name(b)))
     nanos = (before.timestamp.nanos + after.timestamp.nanos) // 2

@@ -142,7 +142,7 @@ def check_memory(daemon):
     for _ in range(100):
         client.send(MAGIC + request.SerializeToString())
         time.sleep(0.02)
-    if not harness.has_address_sanitizer():
+    if not harness.is_sanitized():
         check_at_most(daemon.resident_bytes() - before, MEMORY_LIMIT_BYTES, "more memory [bytes]")
     for _ in range(3):
         reply = daemon.request(get_cloud=requests.GetCloud(stride=1, normals=True))

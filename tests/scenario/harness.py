@@ -57,10 +57,12 @@ def check_at_most(value, limit, text):
     check(value <= limit, f"{text}: {value:.6g} exceeds {limit:g}")  # false for NaN
 
 
-def has_address_sanitizer():
-    """Whether the daemon keeps freed memory for a while, so that its size says little."""
+def is_sanitized():
+    """Whether the daemon carries a sanitizer: it is many times slower, and keeps freed memory for a
+    while, so that its size says little."""
     with open(BINARY + "/bin/posed", "rb") as file:
-        return b"__asan_init" in file.read()
+        text = file.read()
+    return b"__asan_init" in text or b"__tsan_init" in text
 
 
 def skip(reason):

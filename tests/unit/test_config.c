@@ -111,7 +111,7 @@ static void values_arrive(void **state)
 // Text, and what the log must contain.
 static const char *const mistakes[][2] = {
     {"[camera]\nfoo = 1\n", "test.conf:2: unknown key \"camera.foo\""},
-    {"fx = 1\n", "test.conf:1: unknown key \".fx\""},
+    {"fx = 1\n", "test.conf:1: fx stands before the first [section]"},
     {"[camera]\n\nfx = abc\n", "test.conf:3: camera.fx: \"abc\" is not a number"},
     {"[camera]\nfx = 1e9\n", "test.conf:2: camera.fx: 1e9 is outside"},
     {"[camera]\nfx = nan\n", "\"nan\" is not a number"},
@@ -146,6 +146,27 @@ static void mistakes_are_named(void **state)
             print_error("%swanted: %s\n", said, mistakes[i][1]);
         assert_non_null(strstr(said, mistakes[i][1]));
     }
+}
+
+static void one_mistake_does_not_hide_the_next(void **state)
+{
+    (void)state;
+    struct config config;
+    assert_int_equal(
+        parse(&config, "junk\n[camera]\nfoo = 1\nfx = 5\n[bar]\nx = 1\n[camera]\nfy = y\n"),
+        -EINVAL);
+    assert_non_null(strstr(said, "test.conf:1: neither [section]"));
+    assert_non_null(strstr(said, "test.conf:3: unknown key \"camera.foo\""));
+    assert_non_null(strstr(said, "test.conf:6: unknown key \"bar.x\""));
+    assert_non_null(strstr(said, "test.conf:8: camera.fy: \"y\" is not a number"));
+    said[0] = 0;
+    setenv("POSED_CAMERA_CX", "x", 1);
+    const struct config_assignment set[] = {{"camera.cy", "y", "--set"}, {"foo", "1", "--set"}};
+    assert_int_equal(config_load(&config, NULL, set, 2, &sink), -EINVAL);
+    assert_non_null(strstr(said, "environment POSED_CAMERA_CX: camera.cx: \"x\""));
+    assert_non_null(strstr(said, "--set: camera.cy: \"y\""));
+    assert_non_null(strstr(said, "--set: unknown key \"foo\""));
+    unsetenv("POSED_CAMERA_CX");
 }
 
 static void long_lines_and_zero_bytes(void **state)
@@ -273,6 +294,7 @@ int main(void)
         cmocka_unit_test(defaults_are_valid),
         cmocka_unit_test(values_arrive),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(one_mistake_does_not_hide_the_next),
         cmocka_unit_test(long_lines_and_zero_bytes),
         cmocka_unit_test(later_sources_win),
         cmocka_unit_test(reload_takes_what_may_change),
