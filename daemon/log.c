@@ -2,6 +2,8 @@
 #include "daemon/log.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,8 @@ struct log {
     pthread_mutex_t mutex;
     struct log_settings settings;
     struct bucket buckets[N_LEVELS];
+    uint32_t n_untaken; // lines that stderr did not take, since it did
+    bool torn;          // the last of them in part
     void (*listener)(void *user, enum log_level, const char *line);
     void *listener_user;
 };
@@ -62,32 +66,78 @@ static size_t append_json_text(char *out, size_t size_bytes, const char *line)
     return n;
 }
 
-static void write_line(enum config_log_format format, enum log_level level, const char *text)
+// A pipe that poll calls writable has room for PIPE_BUF bytes. O_NONBLOCK would be simpler, but also
+// concern whoever shares our stderr. Returns the number of bytes that were taken; an error, such as
+// a full disk, counts as all: nowhere is left to complain to.
+static size_t put(const char *line, size_t n_bytes)
 {
-    char line[LINE_BYTES];
+    size_t n_put = 0;
+    while (n_put < n_bytes) {
+        struct pollfd ready = {STDERR_FILENO, POLLOUT, 0};
+        size_t n_left = n_bytes - n_put;
+        if (poll(&ready, 1, 0) != 1)
+            break;
+        ssize_t n = write(STDERR_FILENO, line + n_put, n_left < PIPE_BUF ? n_left : PIPE_BUF);
+        if (n < 0)
+            return n_bytes;
+        n_put += (size_t)n;
+    }
+    return n_put;
+}
+
+static size_t make_line(char line[LINE_BYTES], enum config_log_format format, enum log_level level,
+                        const char *text)
+{
     size_t n = 0;
     struct timespec now;
     if (format == CONFIG_LOG_JSON) {
         struct tm utc;
         clock_gettime(CLOCK_REALTIME, &now);
         gmtime_r(&now.tv_sec, &utc);
-        n = strftime(line, sizeof line, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
-        n +=
-            (size_t)snprintf(line + n, sizeof line - n, ".%03ldZ\",\"level\":\"%s\",\"message\":\"",
-                             now.tv_nsec / 1000000, level_names[level]);
-        n += append_json_text(line + n, sizeof line - n - 4, text);
-        n += (size_t)snprintf(line + n, sizeof line - n, "\"}\n");
+        n = strftime(line, LINE_BYTES, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
+        n += (size_t)snprintf(line + n, LINE_BYTES - n, ".%03ldZ\",\"level\":\"%s\",\"message\":\"",
+                              now.tv_nsec / 1000000, level_names[level]);
+        n += append_json_text(line + n, LINE_BYTES - n - 4, text);
+        n += (size_t)snprintf(line + n, LINE_BYTES - n, "\"}\n");
     } else if (format == CONFIG_LOG_JOURNAL) {
-        n = (size_t)snprintf(line, sizeof line, "<%d>%s\n", level, text);
+        n = (size_t)snprintf(line, LINE_BYTES, "<%d>%s\n", level, text);
     } else {
         bool plain = level == LOG_LEVEL_INFO || level == LOG_LEVEL_NOTICE;
-        n = (size_t)snprintf(line, sizeof line, "posed: %s%s%s\n", plain ? "" : level_names[level],
+        n = (size_t)snprintf(line, LINE_BYTES, "posed: %s%s%s\n", plain ? "" : level_names[level],
                              plain ? "" : ": ", text);
     }
-    if (n >= sizeof line)
-        n = sizeof line - 1;
-    ssize_t written = write(STDERR_FILENO, line, n);
-    (void)written; // nowhere is left to complain to
+    return n < LINE_BYTES ? n : LINE_BYTES - 1;
+}
+
+static bool write_line(struct log *log, enum log_level level, const char *text)
+{
+    char line[LINE_BYTES];
+    size_t n = make_line(line, log->settings.format, level, text), n_put = put(line, n);
+    log->n_untaken += n_put < n;
+    log->torn = log->torn || (n_put > 0 && n_put < n);
+    return n_put == n;
+}
+
+// What was left out comes first.
+static void write_lines(struct log *log, enum log_level level, uint32_t n_dropped, const char *text)
+{
+    char note[80];
+    if (log->n_untaken) {
+        uint32_t n_untaken = log->n_untaken;
+        snprintf(note, sizeof note, "%u lines were left out, as stderr took none", n_untaken);
+        if ((log->torn && put("\n", 1) == 0) || !write_line(log, LOG_LEVEL_WARNING, note)) {
+            log->n_untaken = n_untaken + 1;
+            return;
+        }
+        log->n_untaken = 0;
+        log->torn = false;
+    }
+    if (n_dropped) {
+        snprintf(note, sizeof note, "%u lines of level %s were left out", n_dropped,
+                 level_names[level]);
+        write_line(log, level, note);
+    }
+    write_line(log, level, text);
 }
 
 // Takes one line's place in this second. Returns false when there is none left; the count of lines
@@ -121,13 +171,7 @@ static void log_write(void *user, enum log_level level, const char *text)
     pthread_mutex_lock(&log->mutex);
     uint32_t n_dropped;
     if (level <= log->settings.level && admit(log, level, &n_dropped)) {
-        if (n_dropped) {
-            char note[80];
-            snprintf(note, sizeof note, "%u lines of level %s were left out", n_dropped,
-                     level_names[level]);
-            write_line(log->settings.format, level, note);
-        }
-        write_line(log->settings.format, level, text);
+        write_lines(log, level, n_dropped, text);
         if (log->listener && level <= LOG_LEVEL_NOTICE)
             log->listener(log->listener_user, level, text);
     }

@@ -2,7 +2,9 @@
 // The daemon's log: one line on stderr per call, as text, with journald's <level> prefix, or as a
 // JSON object; at most rate_hz lines a second and level, what exceeds it is counted and reported.
 //
-// Thread-safe. A line is one write(2), so that lines of several threads do not mix.
+// Thread-safe. Lines of several threads do not mix. Nobody waits for stderr: while it takes nothing
+// (a stopped journal, a pipe that is not read, a terminal after Ctrl-S), lines are left out; how
+// many is its first line afterwards.
 #ifndef POSED_DAEMON_LOG_H
 #define POSED_DAEMON_LOG_H
 

@@ -112,6 +112,46 @@ static void json_is_utf8(void **state)
     assert_non_null(strstr(text, "\"/data/?/gr\xc3\xbc\xc3\x9f/?? x\"}\n"));
 }
 
+// Nobody reads the pipe: the daemon does not wait; what was left out is counted when it is read.
+static void nobody_waits_for_stderr(void **state)
+{
+    (void)state;
+    int ends[2], saved = dup(STDERR_FILENO);
+    struct log *log;
+    char line[1000], want[80];
+    memset(line, 'x', sizeof line);
+    line[sizeof line - 1] = 0;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(log_create(&log, &(struct log_settings){LOG_LEVEL_INFO, CONFIG_LOG_JSON, 0}),
+                     0);
+    const struct log_sink sink = log_sink(log);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    for (int i = 0; i < 200; i++) // a pipe holds 64 KiB
+        log_to(&sink, LOG_LEVEL_INFO, "%s", line);
+    memset(line, '\x02', sizeof line - 1); // 6 KiB, which a pipe may take in part
+    log_to(&sink, LOG_LEVEL_INFO, "%s", line);
+    ssize_t n = read(ends[0], text, sizeof text);
+    int n_lines = 0;
+    for (ssize_t i = 0; i < n; i++)
+        n_lines += text[i] == '\n';
+    bool whole = n > 0 && text[n - 1] == '\n';
+    log_to(&sink, LOG_LEVEL_INFO, "%s", line);
+    log_to(&sink, LOG_LEVEL_INFO, "after");
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    log_destroy(&log);
+    ssize_t n_after = read(ends[0], text, sizeof text - 1);
+    close(ends[0]);
+    assert_true(n > 40000 && n_after > 0);
+    text[n_after] = 0;
+    snprintf(want, sizeof want, "\"%d lines were left out, as stderr took none\"}\n{",
+             201 - n_lines);
+    assert_true(whole || text[0] == '\n'); // a torn line ends before the next begins
+    assert_non_null(strstr(text, want));
+    assert_string_equal(text + n_after - 8, "after\"}\n");
+}
+
 static void notifications(void **state)
 {
     (void)state;
@@ -151,6 +191,7 @@ int main(void)
         cmocka_unit_test(too_many_lines_are_counted),
         cmocka_unit_test(long_lines_stay_one_object),
         cmocka_unit_test(json_is_utf8),
+        cmocka_unit_test(nobody_waits_for_stderr),
         cmocka_unit_test(notifications),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
