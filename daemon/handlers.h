@@ -11,9 +11,9 @@
 #include "daemon/follow.h"
 #include "daemon/frames.h"
 #include "daemon/objects.h"
-#include "daemon/precedence.h"
 #include "daemon/publish.h"
 #include "daemon/settings.h"
+#include "gpu/precedence.h"
 #include "gpu/register.h"
 #include "proto/wire.h"
 

@@ -13,8 +13,8 @@
 #include "daemon/backend.h"
 #include "daemon/board.h"
 #include "daemon/frames.h"
-#include "daemon/precedence.h"
 #include "daemon/publish.h"
+#include "gpu/precedence.h"
 #include "proto/trajectory.h"
 
 struct loop_settings {

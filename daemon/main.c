@@ -19,10 +19,10 @@
 #include "daemon/message.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"
-#include "daemon/precedence.h"
 #include "daemon/publish.h"
 #include "daemon/requests.h"
 #include "daemon/settings.h"
+#include "gpu/precedence.h"
 
 enum exit_code { EXIT_OK, EXIT_OTHER, EXIT_USAGE, EXIT_CONFIG, EXIT_DEVICE, EXIT_GPU };
 

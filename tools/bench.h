@@ -27,6 +27,7 @@ bool bench_parse(const char *text, double low, double high, double *out);
 // A subcommand: argv[0] is "posed-bench NAME", the rest are its options. Returns the exit status:
 // 0 done, 1 error, 2 usage, 4 source, 5 GPU.
 int bench_capture(int argc, char **argv);
+int bench_latency(int argc, char **argv);
 int bench_register(int argc, char **argv);
 int bench_search(int argc, char **argv);
 int bench_track(int argc, char **argv);

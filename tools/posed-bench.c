@@ -14,6 +14,8 @@ static const struct command {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"capture", "frames per second of a recording's reader; what recording costs", bench_capture},
+    {"latency", "what each kind of request adds to the time from a frame to its pose",
+     bench_latency},
     {"register", "time of a registration, or the errors over the trials of a folder",
      bench_register},
     {"search", "time of a pose search, or how well it does over synthetic scenes", bench_search},

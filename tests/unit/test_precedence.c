@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "daemon/clock.h"
-#include "daemon/precedence.h"
+#include "gpu/precedence.h"
 
 #define MS        INT64_C(1000000)
 #define AT_ONCE   (1 * MS) // nothing sleeps in between; a busy machine may take the processor

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/precedence.h"
+#include "gpu/precedence.h"
 
 #include <stdbool.h>
 #include <time.h>
-
-#include "daemon/clock.h"
 
 // A piece of work takes about a millisecond and must be over when the frame comes. The next one
 // begins when the frame is late by more than a camera's jitter.
@@ -13,9 +11,16 @@
 #define PAUSE_NS   200000
 #define LONGEST_NS 50000000
 
+static int64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 void precedence_begin(struct precedence *precedence)
 {
-    precedence->begun_ns = clock_monotonic_ns();
+    precedence->begun_ns = monotonic_ns();
 }
 
 void precedence_end(struct precedence *precedence, int64_t expected_ns)
@@ -35,9 +40,9 @@ void precedence_give_way(void *user)
 {
     const struct precedence *precedence = user;
     const struct timespec pause = {0, PAUSE_NS};
-    int64_t now_ns = clock_monotonic_ns(), end_ns = now_ns + LONGEST_NS;
+    int64_t now_ns = monotonic_ns(), end_ns = now_ns + LONGEST_NS;
     while (now_ns < end_ns && frame_is_near(precedence, now_ns)) {
         nanosleep(&pause, NULL);
-        now_ns = clock_monotonic_ns();
+        now_ns = monotonic_ns();
     }
 }

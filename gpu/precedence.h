@@ -2,8 +2,8 @@
 // Frames go before requests. The loop says when a frame is under way and when the next is expected;
 // a request's threads (gpu/courtesy.h) stand still meanwhile. That is sooner than the scheduler
 // would have it, and frees what is no processor: caches, memory, the GPU.
-#ifndef POSED_DAEMON_PRECEDENCE_H
-#define POSED_DAEMON_PRECEDENCE_H
+#ifndef POSED_GPU_PRECEDENCE_H
+#define POSED_GPU_PRECEDENCE_H
 
 #include <stdint.h>
 
