@@ -8,6 +8,8 @@
 
 #include "gpu/kernels/search_map.h"
 
+#define COPY_BYTES (2u << 20) // of memory that is not page-locked, at once: 0.3 ms
+
 int search_cuda_check(const struct search_cuda *cuda, cudaError_t error, const char *what,
                       const char *file, int line)
 {
@@ -19,10 +21,20 @@ int search_cuda_check(const struct search_cuda *cuda, cudaError_t error, const c
     return error == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
 }
 
+int search_cuda_give_way(struct search_cuda *cuda)
+{
+    if (!cuda->courtesy.give_way)
+        return 0;
+    TRY(cudaStreamSynchronize(cuda->stream));
+    gpu_give_way(&cuda->courtesy);
+    return 0;
+}
+
 int search_cuda_grow_result(struct search_cuda *cuda, size_t bytes)
 {
     if (bytes <= cuda->result_bytes)
         return 0;
+    gpu_give_way(&cuda->courtesy);
     cuda->result_bytes = 0;
     cudaFree(cuda->result);
     cudaFreeHost(cuda->result_host);
@@ -37,6 +49,7 @@ int search_cuda_grow_work(struct search_cuda *cuda, size_t bytes)
 {
     if (bytes <= cuda->work_bytes)
         return 0;
+    gpu_give_way(&cuda->courtesy);
     cuda->work_bytes = 0;
     cudaFree(cuda->work);
     cuda->work = NULL;
@@ -49,6 +62,7 @@ int search_cuda_grow(struct search_cuda *cuda, struct search_memory *memory, siz
 {
     if (bytes <= memory->bytes)
         return 0;
+    gpu_give_way(&cuda->courtesy);
     memory->bytes = 0;
     cudaFree(memory->at);
     memory->at = NULL;
@@ -145,16 +159,32 @@ static void cuda_detach(void *device, struct search_object *object)
                             copy->y,
                             copy->z,
                             copy->triangles};
-    for (void *at : memory)
+    for (void *at : memory) {
+        gpu_give_way(&cuda->courtesy); // it waits for the device, and others for it
         cudaFree(at);
+    }
     free(copy);
     object->device = NULL;
 }
 
+int search_cuda_copy(struct search_cuda *cuda, void *to, const void *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += COPY_BYTES) {
+        const size_t n = bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES;
+        gpu_give_way(&cuda->courtesy);
+        TRY(cudaMemcpyAsync((char *)to + at, (const char *)from + at, n, cudaMemcpyHostToDevice,
+                            cuda->stream));
+    }
+    return 0;
+}
+
 static int upload(struct search_cuda *cuda, void **out, const void *data, size_t bytes)
 {
+    gpu_give_way(&cuda->courtesy);
     TRY(cudaMalloc(out, bytes));
-    TRY(cudaMemcpyAsync(*out, data, bytes, cudaMemcpyHostToDevice, cuda->stream));
+    int err = search_cuda_copy(cuda, *out, data, bytes);
+    if (err)
+        return err;
     TRY(cudaStreamSynchronize(cuda->stream));
     return 0;
 }
@@ -229,12 +259,14 @@ static int unpack_views(struct search_cuda *cuda, const struct search_object *ob
         return err;
     uint32_t *pairs = (uint32_t *)cuda->work;
     uint16_t *offset = (uint16_t *)(pairs + (size_t)object->n_chunks * SEARCH_CHUNK);
+    gpu_give_way(&cuda->courtesy);
     TRY(cudaMalloc((void **)&copy->pixels, n * sizeof *copy->pixels));
     TRY(cudaMalloc((void **)&copy->pixel_offset, n * sizeof *copy->pixel_offset));
-    TRY(cudaMemcpyAsync(pairs, object->chunk_pairs, pair_bytes, cudaMemcpyHostToDevice,
-                        cuda->stream));
-    TRY(cudaMemcpyAsync(offset, object->chunk_offset, offset_bytes, cudaMemcpyHostToDevice,
-                        cuda->stream));
+    err = search_cuda_copy(cuda, pairs, object->chunk_pairs, pair_bytes);
+    if (!err)
+        err = search_cuda_copy(cuda, offset, object->chunk_offset, offset_bytes);
+    if (err)
+        return err;
     unpack_kernel<<<(object->n_views + 7) / 8, 256, 0, cuda->stream>>>(
         copy->views, object->n_views, offset, pairs, copy->pixel_first, copy->pixels,
         copy->pixel_offset);
@@ -316,6 +348,7 @@ int search_cuda_grow_image(struct search_cuda *cuda, size_t n_pixels)
 {
     if (n_pixels <= cuda->n_pixels)
         return 0;
+    gpu_give_way(&cuda->courtesy);
     cuda->n_pixels = 0;
     cudaFree(cuda->z_m);
     cuda->z_m = NULL;

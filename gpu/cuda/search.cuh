@@ -31,8 +31,8 @@ struct search_find {
     struct search_memory counts; // struct search_cuda_counts
     struct search_memory raw;    // depth as it came, then the mask
     struct search_memory normal_z, planes, starts, hits, left, candidates, distinct, polished;
-    struct search_memory keys, corners, points; // of the drawn candidates
-    char *staging;                              // page-locked
+    struct search_memory keys, corners, units, places, points; // of the drawn candidates
+    char *staging;                                             // page-locked
     size_t staging_bytes;
     struct search_cuda_found *found; // page-locked: what comes back
     cudaEvent_t events[SEARCH_N_STAGES + 1];
@@ -87,6 +87,13 @@ int search_cuda_check(const struct search_cuda *cuda, cudaError_t error, const c
         if (try_error)                                                              \
             return try_error;                                                       \
     } while (0)
+
+// Between two pieces of work: waits until the device has done what was enqueued, and then for what
+// goes first (gpu/courtesy.h). Where nothing does, returns at once. 0 or -EIO.
+int search_cuda_give_way(struct search_cuda *cuda);
+
+// Copies memory that is not page-locked to the device, in pieces. 0 or -EIO.
+int search_cuda_copy(struct search_cuda *cuda, void *to, const void *from, size_t bytes);
 
 // Makes room; what was there is lost. 0, -ENOMEM or -EIO.
 int search_cuda_grow(struct search_cuda *cuda, struct search_memory *memory, size_t bytes);

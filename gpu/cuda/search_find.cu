@@ -51,7 +51,7 @@ void search_cuda_close_find(struct search_cuda *cuda)
                             find->planes.at,   find->starts.at,     find->hits.at,
                             find->left.at,     find->candidates.at, find->distinct.at,
                             find->polished.at, find->keys.at,       find->corners.at,
-                            find->points.at};
+                            find->units.at,    find->places.at,     find->points.at};
     for (void *at : memory)
         cudaFree(at);
 }
@@ -103,7 +103,9 @@ static int upload_image(struct search_cuda *cuda, const struct search_image *ima
 
 static int mark_stage(struct search_cuda *cuda, int stage)
 {
-    gpu_give_way(&cuda->courtesy);
+    int err = search_cuda_give_way(cuda);
+    if (err)
+        return err;
     TRY(cudaEventRecord(cuda->find.events[stage], cuda->stream));
     return 0;
 }
@@ -129,7 +131,8 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
         err = search_cuda_enqueue_distinct(cuda, turns, &nearness, distinct, NULL,
                                            &counts->n_distinct, n_polished, polished,
                                            &counts->n_polished);
-    gpu_give_way(&cuda->courtesy);
+    if (!err)
+        err = search_cuda_give_way(cuda);
     return err ? err
                : search_cuda_enqueue_drawn(cuda, object, polished, &counts->n_polished, n_polished,
                                            SEARCH_POLISHED_ROUNDS);

@@ -49,6 +49,7 @@ __device__ __forceinline__ int64_t search_cuda_warp_sum_long(int64_t value)
 struct search_cuda_found {
     struct search_cuda_counts counts;
     struct search_candidate candidates[SEARCH_FOUND_MAX];
+    uint32_t n_batches; // of the candidates that are drawn
 };
 
 // Sums over the warp; every lane gets them.
@@ -63,6 +64,29 @@ __device__ __forceinline__ void search_cuda_warp_tally(struct search_tally *tall
     for (uint32_t k = 0; k < sizeof counts / sizeof *counts; k++)
         *counts[k] = (uint32_t)search_cuda_warp_sum((int32_t)*counts[k]);
     tally->square = search_cuda_warp_sum_long(tally->square);
+}
+
+// By one lane of each warp: a warp's sums into those of all.
+__device__ __forceinline__ void search_cuda_add_tally(const struct search_tally *tally,
+                                                      const struct search_outline *outline,
+                                                      struct search_tally *out_tally,
+                                                      struct search_outline *out_outline)
+{
+    const struct search_tally *t = tally;
+    const struct search_outline *o = outline;
+    const uint32_t counts[] = {t->n,       t->n_match, t->n_tight,  t->n_free,
+                               t->n_wrong, t->n_plane, t->n_hidden, o->n,
+                               o->n_ended, o->n_floor, o->n_smooth, o->n_continued};
+    uint32_t *const to[] = {
+        &out_tally->n,         &out_tally->n_match,    &out_tally->n_tight,
+        &out_tally->n_free,    &out_tally->n_wrong,    &out_tally->n_plane,
+        &out_tally->n_hidden,  &out_outline->n,        &out_outline->n_ended,
+        &out_outline->n_floor, &out_outline->n_smooth, &out_outline->n_continued};
+#pragma unroll
+    for (uint32_t k = 0; k < sizeof counts / sizeof *counts; k++)
+        if (counts[k] > 0)
+            atomicAdd(to[k], counts[k]);
+    atomicAdd((unsigned long long *)&out_tally->square, (unsigned long long)t->square);
 }
 
 // Each enqueues a stage. 0, -ENOMEM or -EIO.

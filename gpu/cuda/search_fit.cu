@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "gpu/cuda/search.cuh"
+#include "gpu/cuda/search_find.cuh"
 #include "gpu/kernels/search_error.h"
 #include "gpu/kernels/search_simplex.h"
 
@@ -27,17 +27,6 @@
 #define WINDOW_BYTES (SEARCH_WINDOW_PIXELS * PIXEL_BYTES)
 #define TAIL_BYTES   (FIT_TAIL * (PIXEL_BYTES + sizeof(uint16_t)))
 #define SHARED_BYTES (WINDOW_BYTES + FIT_WARPS * TAIL_BYTES)
-
-__device__ __forceinline__ int warp_sum(int value)
-{
-#if __CUDA_ARCH__ >= 800
-    return __reduce_add_sync(0xffffffffu, value);
-#else
-    for (int k = 16; k > 0; k /= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, k);
-    return value;
-#endif
-}
 
 struct lane_sums {
     float cover, range;
@@ -127,8 +116,9 @@ __device__ __forceinline__ float evaluate(const char *base, float z, const struc
     }
     for (uint32_t i = 32 * FIT_HELD + FIT_TAIL + lane; i < n_pixels; i += 32)
         add_pixel(base, own_offset[i] * (uint32_t)PIXEL_BYTES, own[i].x, own[i].y, z, &sums);
-    const struct search_sums all = {warp_sum((int)sums.cover), warp_sum((int)sums.range),
-                                    warp_sum(sums.n_range)};
+    const struct search_sums all = {search_cuda_warp_sum((int)sums.cover),
+                                    search_cuda_warp_sum((int)sums.range),
+                                    search_cuda_warp_sum(sums.n_range)};
     return search_error_value(&all, (int)n_pixels);
 }
 
@@ -143,8 +133,8 @@ __device__ static uint32_t first_item(void)
 __global__ void __launch_bounds__(FIT_THREADS)
     fit_kernel(const uint32_t *window, const struct search_view *views, const uint32_t *pixel_first,
                const float2 *pixels, const uint16_t *pixel_offset, const uint32_t *list,
-               const uint32_t *order, uint32_t n, int n_iterations, uint32_t *next,
-               struct search_fit *out)
+               const uint32_t *order, uint32_t begin, uint32_t end, int n_iterations,
+               uint32_t *next, struct search_fit *out)
 {
     extern __shared__ uint4 shared[];
     float2 *const window_px = (float2 *)shared;
@@ -162,7 +152,7 @@ __global__ void __launch_bounds__(FIT_THREADS)
     uint16_t *const tail_offset =
         (uint16_t *)((char *)shared + WINDOW_BYTES + FIT_WARPS * FIT_TAIL * PIXEL_BYTES) +
         warp * FIT_TAIL;
-    for (uint32_t rank = first_item(); rank < n;) {
+    for (uint32_t rank = begin + first_item(); rank < end;) {
         const uint32_t item = list ? rank : order[rank], index = list ? list[rank] : item;
         const struct search_view *view = &views[index];
         const float2 *own = pixels + pixel_first[index];
@@ -184,7 +174,7 @@ __global__ void __launch_bounds__(FIT_THREADS)
         if (lane == 0) {
             struct search_fit fit = {simplex.v0.error, simplex.v0.x, simplex.v0.y, simplex.v0.z};
             out[item] = fit;
-            rank = atomicAdd(next, 1) + gridDim.x * FIT_WARPS;
+            rank = begin + gridDim.x * FIT_WARPS + atomicAdd(next, 1);
         }
         rank = __shfl_sync(0xffffffffu, rank, 0);
     }
@@ -224,7 +214,8 @@ __global__ void __launch_bounds__(BEST_THREADS)
     }
 }
 
-// Enqueues window and fits; the results are left in cuda->result.
+// Enqueues window and fits; the results are left in cuda->result. Beside a tracker a view for each
+// warp that there is, then whoever goes first.
 static int enqueue_fit(struct search_cuda *cuda, const struct search_object *object,
                        const struct search_frame *frame, const uint32_t *views, uint32_t n,
                        uint32_t n_iterations)
@@ -235,6 +226,8 @@ static int enqueue_fit(struct search_cuda *cuda, const struct search_object *obj
     if (!err && views)
         err = search_cuda_grow_work(cuda, n * sizeof *views);
     if (!err)
+        err = search_cuda_give_way(cuda);
+    if (!err)
         err = search_cuda_draw_window(cuda, frame);
     if (err)
         return err;
@@ -243,12 +236,23 @@ static int enqueue_fit(struct search_cuda *cuda, const struct search_object *obj
         list = (uint32_t *)cuda->work;
         TRY(cudaMemcpyAsync(list, views, n * sizeof *views, cudaMemcpyHostToDevice, cuda->stream));
     }
-    uint32_t n_blocks = (n + FIT_WARPS - 1) / FIT_WARPS;
-    n_blocks = n_blocks < cuda->n_sms / 2 ? n_blocks : cuda->n_sms;
-    fit_kernel<<<n_blocks, FIT_THREADS, SHARED_BYTES, cuda->stream>>>(
-        cuda->window, copy->views, copy->pixel_first, copy->pixels, copy->pixel_offset, list,
-        copy->order, n, (int)n_iterations, cuda->next, (struct search_fit *)cuda->result);
-    TRY(cudaGetLastError());
+    const uint32_t most = cuda->courtesy.give_way ? cuda->n_sms * FIT_WARPS : n;
+    for (uint32_t begin = 0; begin < n; begin += most) {
+        const uint32_t n_here = n - begin < most ? n - begin : most;
+        if (begin > 0) {
+            err = search_cuda_give_way(cuda);
+            if (err)
+                return err;
+            TRY(cudaMemsetAsync(cuda->next, 0, sizeof *cuda->next, cuda->stream));
+        }
+        uint32_t n_blocks = (n_here + FIT_WARPS - 1) / FIT_WARPS;
+        n_blocks = n_blocks < cuda->n_sms / 2 ? n_blocks : cuda->n_sms;
+        fit_kernel<<<n_blocks, FIT_THREADS, SHARED_BYTES, cuda->stream>>>(
+            cuda->window, copy->views, copy->pixel_first, copy->pixels, copy->pixel_offset, list,
+            copy->order, begin, begin + n_here, (int)n_iterations, cuda->next,
+            (struct search_fit *)cuda->result);
+        TRY(cudaGetLastError());
+    }
     return 0;
 }
 

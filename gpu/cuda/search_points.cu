@@ -5,7 +5,8 @@
 //
 //   first    up to 16,384 candidates, 3 steps with 96 points each and the loose judgement
 //   rest     the few per cent that are left: 12 steps with 256 points, the final judgement; the
-//            seeds' rotations lie in shared memory
+//            seeds' rotations lie in shared memory. Four launches, each from one choice of the view
+//            to the next: a tracker on the same device waits for the blocks that are there
 //   a step   16 bytes of the image a point, 27 sums over the warp, a 6x6 solve in every lane
 //   limit    latency of the gather, the sums and the solve, one after the other
 //
@@ -196,7 +197,7 @@ __global__ void __launch_bounds__(THREADS)
 __global__ void __launch_bounds__(THREADS)
     points_rest_kernel(struct search_scene scene, struct views_of of,
                        const struct search_cuda_counts *counts, const uint32_t *left,
-                       struct search_candidate *candidates)
+                       struct search_candidate *candidates, int step)
 {
     extern __shared__ float4 seed_rotations[]; // read four times by each warp
     const uint32_t i = (blockIdx.x * THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
@@ -209,23 +210,22 @@ __global__ void __launch_bounds__(THREADS)
     if (i >= counts->n_left)
         return;
     struct search_candidate c = candidates[left[i]];
+    if (c.score == SEARCH_GIVEN_UP)
+        return;
+    c.view = nearest_view(&of, &c, lane);
     struct lane_points<ALL> points;
-    int step = 0;
-    while (!search_points_give_up_here(step))
-        step++;
-    for (; step < SEARCH_POINTS_STEPS; step++) {
-        if (search_points_new_view(step)) {
-            c.view = nearest_view(&of, &c, lane);
-            take_points(&of, c.view, lane, &points);
-        }
+    take_points(&of, c.view, lane, &points);
+    do {
         const struct search_icp_gates gates = search_points_gates(step, of.radius_m, c.t_m[2]);
         if (!take_step(&scene, &points, &gates, of.radius_m, lane, &c)) {
             if (lane == 0)
                 candidates[left[i]].score = SEARCH_GIVEN_UP;
             return;
         }
-    }
-    judge(&scene, &of, &points, SEARCH_JUDGEMENT_POINTS, SEARCH_RING_POINTS, lane, &c);
+        step++;
+    } while (step < SEARCH_POINTS_STEPS && !search_points_new_view(step));
+    if (step == SEARCH_POINTS_STEPS)
+        judge(&scene, &of, &points, SEARCH_JUDGEMENT_POINTS, SEARCH_RING_POINTS, lane, &c);
     if (lane == 0)
         candidates[left[i]] = c;
 }
@@ -253,9 +253,16 @@ int search_cuda_enqueue_points(struct search_cuda *cuda, const struct search_obj
         scene, of, copy->coarse, (const struct search_frame *)find->starts.at,
         (const struct search_hit *)find->hits.at, counts, candidates, (uint32_t *)find->left.at);
     TRY(cudaGetLastError());
-    points_rest_kernel<<<n_blocks, THREADS, (object->n_seeds + 7) / 8 * 72 * sizeof(float),
-                         cuda->stream>>>(scene, of, counts, (const uint32_t *)find->left.at,
-                                         candidates);
-    TRY(cudaGetLastError());
+    int step = 0;
+    while (!search_points_give_up_here(step))
+        step++;
+    for (; step < SEARCH_POINTS_STEPS; step++) {
+        if (!search_points_new_view(step))
+            continue;
+        points_rest_kernel<<<n_blocks, THREADS, (object->n_seeds + 7) / 8 * 72 * sizeof(float),
+                             cuda->stream>>>(scene, of, counts, (const uint32_t *)find->left.at,
+                                             candidates, step);
+        TRY(cudaGetLastError());
+    }
     return 0;
 }

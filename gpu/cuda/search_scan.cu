@@ -305,6 +305,8 @@ int search_cuda_scan(void *device, const struct search_object *object,
     if (!err)
         err = search_cuda_grow_work(cuda,
                                     n_starts * sizeof *starts + sizeof(struct search_cuda_starts));
+    if (!err)
+        err = search_cuda_give_way(cuda);
     if (err)
         return err;
     struct search_frame *frames = (struct search_frame *)cuda->work;
