@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COPY_POINTS 524288u // at once, from memory that is not page-locked: 0.3 ms
+#define BOX_SAMPLE  1000
+
 static __global__ void pack_kernel(const float *x, const float *y, const float *z, uint32_t n,
                                    float4 *out)
 {
@@ -33,6 +36,8 @@ int register_cuda_reserve(struct register_cuda *cuda, struct register_memory *me
 {
     if (bytes <= memory->bytes)
         return 0;
+    // The driver's lock is held meanwhile, and what is freed waits for the device.
+    gpu_give_way(&cuda->courtesy);
     if (memory->at)
         cudaFree(memory->at);
     memory->at = NULL;
@@ -65,8 +70,12 @@ static int upload(struct register_cuda *cuda, const float *const axes[3], uint32
         return rc;
     float *staging = (float *)cuda->staging.at;
     for (int a = 0; a < 3; a++)
-        CHECK(cudaMemcpyAsync(staging + (size_t)a * n, axes[a], n * sizeof(float),
-                              cudaMemcpyHostToDevice, cuda->stream));
+        for (size_t from = 0; from < n; from += COPY_POINTS) {
+            gpu_give_way(&cuda->courtesy);
+            const size_t n_here = n - from < COPY_POINTS ? n - from : COPY_POINTS;
+            CHECK(cudaMemcpyAsync(staging + (size_t)a * n + from, axes[a] + from,
+                                  n_here * sizeof(float), cudaMemcpyHostToDevice, cuda->stream));
+        }
     pack_kernel<<<(n + 255) / 256, 256, 0, cuda->stream>>>(
         staging, staging + n, staging + 2 * (size_t)n, n, (float4 *)out->at);
     CHECK(cudaGetLastError());
@@ -90,6 +99,27 @@ static float least_of(const float *values, size_t n, float sign)
     for (int k = 1; k < 16; k++)
         least[0] = least[k] < least[0] ? least[k] : least[0];
     return least[0];
+}
+
+static int compare_floats(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// From the first to the last hundredth of a sample, and half as much again: a few far points do not
+// make it wide.
+static void box_along(struct register_cuda *cuda, int axis, const float *values, size_t n)
+{
+    float sample[BOX_SAMPLE];
+    const size_t n_sample = n < BOX_SAMPLE ? n : BOX_SAMPLE;
+    for (size_t i = 0; i < n_sample; i++)
+        sample[i] = values[i * n / n_sample];
+    qsort(sample, n_sample, sizeof *sample, compare_floats);
+    const float first = sample[n_sample / 100], last = sample[n_sample - 1 - n_sample / 100];
+    const float margin = (last - first) / 4;
+    cuda->box_low[axis] = fmaxf(cuda->low[axis], first - margin);
+    cuda->box_high[axis] = fminf(cuda->high[axis], last + margin);
 }
 
 static float farthest_of(const float *const axes[3], size_t n)
@@ -119,6 +149,7 @@ static int cuda_load(void *device, enum register_side side, const struct point_s
         for (int a = 0; a < 3; a++) {
             cuda->low[a] = least_of(axes[a], points->n_points, 1);
             cuda->high[a] = -least_of(axes[a], points->n_points, -1);
+            box_along(cuda, a, axes[a], points->n_points);
         }
         if (rc == 0 && points->nx)
             rc = upload(cuda, normals, cuda->n[side], &cuda->normals[side]);
@@ -171,7 +202,6 @@ static int open_device(struct register_cuda *cuda, uint32_t slice_us)
     CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     CHECK(cudaStreamCreateWithPriority(&cuda->stream, cudaStreamNonBlocking, least));
     cuda->n_sms = properties.multiProcessorCount;
-    cuda->has_tensor = properties.major >= 8;
     cuda->shared_bytes = properties.sharedMemPerBlockOptin;
     if (slice_us == 0)
         slice_us = cuda->courtesy.give_way ? REGISTER_SHARED_SLICE_US : REGISTER_SLICE_US;

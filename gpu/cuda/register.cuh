@@ -23,6 +23,7 @@ struct register_memory {
 // Pinned: what a launch leaves for the host.
 struct register_cuda_host {
     uint32_t unfinished; // some block has to go on
+    uint32_t densest;    // points of the grid's fullest cell
     struct register_run runs[REGISTER_CUDA_MAX_RUNS];
 };
 
@@ -36,10 +37,11 @@ struct register_cuda {
     // By side: points as (x, y, z, |p|^2), normals as (x, y, z, 0).
     struct register_memory points[2], normals[2], staging;
     uint32_t n[2];
-    float low[3], high[3]; // the target's box
-    double reach[2];       // largest distance from the origin, by side
-    bool has_tensor;       // m16n8k16 products: compute capability 8.0
-    size_t shared_bytes;   // dynamic shared memory that a block may have
+    float low[3], high[3];         // the target's box ...
+    float box_low[3], box_high[3]; // ... and the one that all but a few of its points lie in
+    double reach[2];               // largest distance from the origin, by side
+    bool has_tensor;               // m16n8k16 products: code for compute capability 8.0
+    size_t shared_bytes;           // dynamic shared memory that a block may have
     struct register_memory scratch, runs, grid;
     struct register_cuda_host *host_runs;
     long long slice_clocks;            // after so many a launch of an anneal ends

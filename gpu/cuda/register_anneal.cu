@@ -218,6 +218,10 @@ int register_cuda_anneal_open(struct register_cuda *cuda)
         CHECK(cudaFuncSetAttribute(kernel_for(block), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    (int)cuda->shared_bytes));
     }
+    // Of the code that was loaded, which may be older than the device.
+    struct cudaFuncAttributes attributes;
+    CHECK(cudaFuncGetAttributes(&attributes, kernel_for(BIG_BLOCK)));
+    cuda->has_tensor = attributes.ptxVersion >= 80;
     CHECK(cudaHostAlloc((void **)&cuda->host_runs, sizeof *cuda->host_runs,
                         cudaHostAllocMapped | cudaHostAllocPortable));
     return 0;

@@ -226,6 +226,16 @@ static int sum_columns(struct register_cuda *cuda, const struct dense *dense)
     return 0;
 }
 
+// Between two pieces of work: what was enqueued is done first, so that none of it is under way when
+// a frame comes.
+static int give_way(struct register_cuda *cuda)
+{
+    if (cuda->courtesy.give_way)
+        CHECK(cudaStreamSynchronize(cuda->stream));
+    gpu_give_way(&cuda->courtesy);
+    return 0;
+}
+
 // Tamaki et al., IV-B.
 static int paper_sums(struct register_cuda *cuda, const struct register_anneal *anneal,
                       const struct dense *dense, double sigma2)
@@ -268,7 +278,9 @@ static int sinkhorn_sums(struct register_cuda *cuda, const struct register_annea
     BLAS(cuda->blas_functions->sscal((cublasHandle_t)cuda->blas, (int)dense->m, &scale,
                                      dense->slack_row, 1));
     for (uint32_t sweep = 0; sweep < anneal->n_sweeps; sweep++) {
-        int rc = sum_rows(cuda, dense);
+        int rc = give_way(cuda);
+        if (rc == 0)
+            rc = sum_rows(cuda, dense);
         if (rc < 0)
             return rc;
         divide_rows<<<matrix_blocks(dense), BLOCK, 0, cuda->stream>>>(*dense);

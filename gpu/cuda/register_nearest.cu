@@ -6,6 +6,7 @@
 #include "gpu/cuda/register.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
 #include <string.h>
 
 #include "gpu/register_schedule.h"
@@ -13,14 +14,21 @@
 #define BLOCK            256
 #define SOLVE_THREADS    832 // 16 for each of the sums
 #define MAX_CELLS        160 // along one axis
-// Target points that a block looks at one after another, and pairs of a launch: a tracker on the
-// same device waits for a launch's blocks, a stop for the launch; 0.6 and 2 ms on an H200.
+// Target points that a thread looks at one after another, and pairs of a launch: a stop waits for
+// the launch, and so does a tracker on the same device, or at least for the blocks that are there:
+// 0.6 and 2 ms on an H200, where courtesy is shown 0.08 and 0.5.
 #define SLICE            8192u
+#define SLICE_SHARED     1024u
 #define LAUNCH_PAIRS     (1ull << 33)
-#define ITERATIONS_AHEAD 8u // what the host queues before it looks, unless it gives way to others
+#define LAUNCH_SHARED    (1ull << 31)
+#define COUNT_STEP       64u // how exactly the points of the fullest cell are known
+#define ITERATIONS_AHEAD 8u  // what the host queues before it looks, unless it gives way to others
 
+// Cells of a box that holds most of the points; those outside of it belong to the cells at its
+// rim. That way one far point does not make all others share a cell.
 struct grid {
     float origin[3], inverse;
+    float low[3], high[3]; // of all points
     int n[3];
     const uint32_t *starts; // n cells + 1
     const float4 *points;   // sorted by cell
@@ -34,42 +42,55 @@ struct near {
     struct grid grid;
     unsigned long long *nearest; // ICP: squared distance << 32 | index, by source point
     double *partial;             // REGISTER_N_SUMS + 1 a block
+    struct soft *soft;           // by source point, between two slices
+    uint32_t slice, n_slices;    // of the pairs that a thread looks at: this one, of so many
     uint32_t n_blocks;
     struct register_run *run;
     uint32_t *done;
 };
 
+// Of a point's neighbours: weights, weighted differences and normals.
+struct soft {
+    float sum, sx[3], sn[3], unused;
+};
+
+// Also of points far outside.
 static __device__ int cell_along(const struct grid *grid, int axis, float p)
 {
-    int c = (int)floorf((p - grid->origin[axis]) * grid->inverse);
+    const float c = floorf((p - grid->origin[axis]) * grid->inverse);
+    return (int)fminf(fmaxf(c, -2.0f), (float)grid->n[axis] + 1);
+}
+
+static __device__ int cell_inside(const struct grid *grid, int axis, int c)
+{
     return min(max(c, 0), grid->n[axis] - 1);
 }
 
 static __global__ void find_cells(struct grid grid, const float4 *points, uint32_t n,
-                                  uint32_t *out_keys, uint32_t *out_order)
+                                  uint32_t *out_keys, uint32_t *out_order, uint32_t *counts,
+                                  uint32_t *out_most)
 {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
         return;
     float4 p = points[i];
-    out_keys[i] =
-        (uint32_t)((cell_along(&grid, 2, p.z) * grid.n[1] + cell_along(&grid, 1, p.y)) * grid.n[0] +
-                   cell_along(&grid, 0, p.x));
+    const int x = cell_inside(&grid, 0, cell_along(&grid, 0, p.x));
+    const int y = cell_inside(&grid, 1, cell_along(&grid, 1, p.y));
+    const int z = cell_inside(&grid, 2, cell_along(&grid, 2, p.z));
+    const uint32_t key = (uint32_t)((z * grid.n[1] + y) * grid.n[0] + x);
+    out_keys[i] = key;
     out_order[i] = i;
+    const uint32_t count = atomicAdd(&counts[key], 1) + 1;
+    if (count % COUNT_STEP == 0)
+        atomicMax(out_most, count);
 }
 
-// Sorted keys -> where each cell begins; and the points in that order.
-static __global__ void fill_grid(const uint32_t *keys, const uint32_t *order, const float4 *points,
-                                 const float4 *normals, uint32_t n, uint32_t n_cells,
-                                 uint32_t *out_starts, float4 *out_points, float4 *out_normals)
+// The points in the order of their cells.
+static __global__ void fill_grid(const uint32_t *order, const float4 *points, const float4 *normals,
+                                 uint32_t n, float4 *out_points, float4 *out_normals)
 {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i > n)
-        return;
-    uint32_t from = i == 0 ? 0 : keys[i - 1] + 1, to = i == n ? n_cells : keys[i];
-    for (uint32_t c = from; c <= to; c++)
-        out_starts[c] = i;
-    if (i == n)
+    if (i >= n)
         return;
     out_points[i] = points[order[i]];
     if (normals)
@@ -104,52 +125,82 @@ static __device__ void post_sums(const struct near *near, const double *mine)
     }
 }
 
+static __device__ __forceinline__ void add_near(const struct near *near, uint32_t j,
+                                                const float p[3], float limit2, float k,
+                                                struct soft *soft)
+{
+    const float4 x = near->grid.points[j];
+    float dx = x.x - p[0], dy = x.y - p[1], dz = x.z - p[2];
+    float d2 = dx * dx + dy * dy + dz * dz;
+    if (d2 > limit2)
+        return;
+    float e = exp2f(k * d2);
+    soft->sum += e;
+    // Differences keep the digits that sums of coordinates would lose.
+    soft->sx[0] += e * dx;
+    soft->sx[1] += e * dy;
+    soft->sx[2] += e * dz;
+    if (near->settings.planes) {
+        const float4 n = near->grid.normals[j];
+        soft->sn[0] += e * n.x;
+        soft->sn[1] += e * n.y;
+        soft->sn[2] += e * n.z;
+    }
+}
+
+// The slice's share of the points around p: they are counted through, row by row.
+static __device__ void look_around(const struct near *near, const float p[3], struct soft *soft)
+{
+    const struct grid *grid = &near->grid;
+    const float limit2 = (float)(9 * near->settings.sigma2), reach = 1 / grid->inverse;
+    const float k = (float)(-0.72134752044448170 / near->settings.sigma2);
+    const uint32_t from = near->slice * SLICE;
+    const uint32_t to = near->slice + 1 < near->n_slices ? from + SLICE : UINT32_MAX;
+    int first[3], last[3];
+    for (int a = 0; a < 3; a++) {
+        const int c = cell_along(grid, a, p[a]);
+        if (p[a] < grid->low[a] - reach || p[a] > grid->high[a] + reach)
+            return;
+        first[a] = cell_inside(grid, a, c - 1);
+        last[a] = cell_inside(grid, a, c + 1);
+    }
+    uint32_t before = 0;
+    for (int cz = first[2]; cz <= last[2]; cz++)
+        for (int cy = first[1]; cy <= last[1]; cy++) {
+            const uint32_t row = (uint32_t)((cz * grid->n[1] + cy) * grid->n[0]);
+            const uint32_t begin = grid->starts[row + (uint32_t)first[0]];
+            const uint32_t n = grid->starts[row + (uint32_t)last[0] + 1] - begin;
+            const uint32_t end = begin + min(n, max(to, before) - before);
+            for (uint32_t j = begin + max(from, before) - before; j < end; j++)
+                add_near(near, j, p, limit2, k, soft);
+            before += n;
+        }
+}
+
 static __global__ void __launch_bounds__(BLOCK) sum_truncated(struct near near)
 {
     if (*near.done)
         return;
     uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
-    double mine[REGISTER_N_SUMS + 1] = {0};
-    if (i < near.settings.n_source) {
-        const struct grid *grid = &near.grid;
-        double y[3];
+    const bool there = i < near.settings.n_source, is_last = near.slice + 1 == near.n_slices;
+    double mine[REGISTER_N_SUMS + 1] = {0}, y[3] = {0, 0, 0};
+    float p[3] = {0, 0, 0};
+    struct soft soft = {};
+    if (there) {
         source_point(&near, i, y);
-        const float p[3] = {(float)y[0], (float)y[1], (float)y[2]};
-        const float limit2 = (float)(9 * near.settings.sigma2);
-        const float k = (float)(-0.72134752044448170 / near.settings.sigma2);
-        float sum = 0, sx[3] = {0, 0, 0}, sn[3] = {0, 0, 0};
-        int first[3], last[3];
-        bool outside = false;
-        for (int a = 0; a < 3; a++) {
-            int c = (int)floorf((p[a] - grid->origin[a]) * grid->inverse);
-            outside = outside || c < -1 || c > grid->n[a];
-            first[a] = max(c - 1, 0);
-            last[a] = min(c + 1, grid->n[a] - 1);
-        }
-        for (int cz = first[2]; !outside && cz <= last[2]; cz++)
-            for (int cy = first[1]; cy <= last[1]; cy++) {
-                uint32_t row = (uint32_t)((cz * grid->n[1] + cy) * grid->n[0]);
-                uint32_t end = grid->starts[row + (uint32_t)last[0] + 1];
-                for (uint32_t j = grid->starts[row + (uint32_t)first[0]]; j < end; j++) {
-                    const float4 x = grid->points[j];
-                    float dx = x.x - p[0], dy = x.y - p[1], dz = x.z - p[2];
-                    float d2 = dx * dx + dy * dy + dz * dz;
-                    if (d2 > limit2)
-                        continue;
-                    float e = exp2f(k * d2);
-                    sum += e;
-                    // Differences keep the digits that sums of coordinates would lose.
-                    sx[0] += e * dx;
-                    sx[1] += e * dy;
-                    sx[2] += e * dz;
-                    if (near.settings.planes) {
-                        const float4 n = grid->normals[j];
-                        sn[0] += e * n.x;
-                        sn[1] += e * n.y;
-                        sn[2] += e * n.z;
-                    }
-                }
-            }
+        for (int a = 0; a < 3; a++)
+            p[a] = (float)y[a];
+        if (near.slice > 0)
+            soft = near.soft[i];
+        look_around(&near, p, &soft);
+    }
+    if (!is_last) {
+        if (there)
+            near.soft[i] = soft;
+        return;
+    }
+    if (there) {
+        const float sum = soft.sum, *sx = soft.sx, *sn = soft.sn;
         if (sum > 0) {
             const double weight = sum / (near.settings.slack + sum);
             const double x[3] = {p[0] + (double)sx[0] / sum, p[1] + (double)sx[1] / sum,
@@ -269,10 +320,12 @@ static uint32_t shape_grid(const struct register_cuda *cuda, double sigma2, stru
     float size = 3 * (float)sqrt(sigma2);
     uint32_t n_cells = 1;
     for (int a = 0; a < 3; a++)
-        size = fmaxf(size, (cuda->high[a] - cuda->low[a]) / (MAX_CELLS - 1));
+        size = fmaxf(size, (cuda->box_high[a] - cuda->box_low[a]) / (MAX_CELLS - 1));
     for (int a = 0; a < 3; a++) {
-        grid->origin[a] = cuda->low[a];
-        grid->n[a] = (int)((cuda->high[a] - cuda->low[a]) / size) + 1;
+        grid->low[a] = cuda->low[a];
+        grid->high[a] = cuda->high[a];
+        grid->origin[a] = cuda->box_low[a];
+        grid->n[a] = (int)((cuda->box_high[a] - cuda->box_low[a]) / size) + 1;
         n_cells *= (uint32_t)grid->n[a];
     }
     grid->inverse = 1 / size;
@@ -284,49 +337,64 @@ static size_t rounded(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
+// out_n_slices: in how many pieces a thread is to look at its pairs.
 static int build_grid(struct register_cuda *cuda, uint32_t n, double sigma2, bool with_normals,
-                      struct grid *grid)
+                      struct grid *grid, uint32_t *out_n_slices)
 {
-    const uint32_t n_cells = shape_grid(cuda, sigma2, grid);
+    const uint32_t n_cells = shape_grid(cuda, sigma2, grid), n_starts = n_cells + 1;
     int bits = 1;
     while (n_cells >> bits)
         bits++;
-    size_t sort_bytes = 0;
+    size_t sort_bytes = 0, scan_bytes = 0;
     CHECK(cub::DeviceRadixSort::SortPairs(NULL, sort_bytes, (uint32_t *)NULL, (uint32_t *)NULL,
                                           (uint32_t *)NULL, (uint32_t *)NULL, (int)n, 0, bits));
-    const size_t sizes[] = {rounded(n * sizeof(float4)),
-                            rounded(with_normals ? n * sizeof(float4) : 0),
-                            rounded(n * 4),
-                            rounded(n * 4),
-                            rounded(n * 4),
-                            rounded(n * 4),
-                            rounded(((size_t)n_cells + 1) * 4),
-                            rounded(sort_bytes)};
+    CHECK(cub::DeviceScan::ExclusiveSum(NULL, scan_bytes, (uint32_t *)NULL, (uint32_t *)NULL,
+                                        (int)n_starts));
+    enum { POINTS, NORMALS, KEYS, ORDER, SORTED_KEYS, SORTED_ORDER, COUNTS, STARTS, WORK, N_PARTS };
+    const size_t sizes[N_PARTS] = {rounded(n * sizeof(float4)),
+                                   rounded(with_normals ? n * sizeof(float4) : 0),
+                                   rounded(n * 4),
+                                   rounded(n * 4),
+                                   rounded(n * 4),
+                                   rounded(n * 4),
+                                   rounded(((size_t)n_starts + 1) * 4), // and the most
+                                   rounded((size_t)n_starts * 4),
+                                   rounded(sort_bytes > scan_bytes ? sort_bytes : scan_bytes)};
     size_t total = 0;
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < N_PARTS; i++)
         total += sizes[i];
     int rc = register_cuda_reserve(cuda, &cuda->grid, total);
     if (rc < 0)
         return rc;
-    char *part[8], *at = (char *)cuda->grid.at;
-    for (size_t i = 0; i < 8; at += sizes[i++])
+    char *part[N_PARTS], *at = (char *)cuda->grid.at;
+    for (size_t i = 0; i < N_PARTS; at += sizes[i++])
         part[i] = at;
-    uint32_t *keys = (uint32_t *)part[2], *order = (uint32_t *)part[3];
-    uint32_t *sorted_keys = (uint32_t *)part[4], *sorted_order = (uint32_t *)part[5];
+    uint32_t *keys = (uint32_t *)part[KEYS], *order = (uint32_t *)part[ORDER];
+    uint32_t *sorted_keys = (uint32_t *)part[SORTED_KEYS];
+    uint32_t *sorted_order = (uint32_t *)part[SORTED_ORDER];
+    uint32_t *counts = (uint32_t *)part[COUNTS], *most = counts + n_starts;
     const float4 *points = (const float4 *)cuda->points[REGISTER_TARGET].at;
     const float4 *normals =
         with_normals ? (const float4 *)cuda->normals[REGISTER_TARGET].at : (const float4 *)NULL;
-    find_cells<<<(n + BLOCK - 1) / BLOCK, BLOCK, 0, cuda->stream>>>(*grid, points, n, keys, order);
+    CHECK(cudaMemsetAsync(counts, 0, ((size_t)n_starts + 1) * 4, cuda->stream));
+    find_cells<<<(n + BLOCK - 1) / BLOCK, BLOCK, 0, cuda->stream>>>(*grid, points, n, keys, order,
+                                                                    counts, most);
     CHECK(cudaGetLastError());
-    CHECK(cub::DeviceRadixSort::SortPairs(part[7], sort_bytes, keys, sorted_keys, order,
+    CHECK(cudaMemcpyAsync(&cuda->host_runs->densest, most, sizeof *most, cudaMemcpyDeviceToHost,
+                          cuda->stream));
+    CHECK(cub::DeviceScan::ExclusiveSum(part[WORK], scan_bytes, counts, (uint32_t *)part[STARTS],
+                                        (int)n_starts, cuda->stream));
+    CHECK(cub::DeviceRadixSort::SortPairs(part[WORK], sort_bytes, keys, sorted_keys, order,
                                           sorted_order, (int)n, 0, bits, cuda->stream));
-    fill_grid<<<n / BLOCK + 1, BLOCK, 0, cuda->stream>>>(sorted_keys, sorted_order, points, normals,
-                                                         n, n_cells, (uint32_t *)part[6],
-                                                         (float4 *)part[0], (float4 *)part[1]);
+    fill_grid<<<(n + BLOCK - 1) / BLOCK, BLOCK, 0, cuda->stream>>>(
+        sorted_order, points, normals, n, (float4 *)part[POINTS], (float4 *)part[NORMALS]);
     CHECK(cudaGetLastError());
-    grid->points = (const float4 *)part[0];
-    grid->normals = (const float4 *)part[1];
-    grid->starts = (const uint32_t *)part[6];
+    CHECK(cudaStreamSynchronize(cuda->stream));
+    grid->points = (const float4 *)part[POINTS];
+    grid->normals = (const float4 *)part[NORMALS];
+    grid->starts = (const uint32_t *)part[STARTS];
+    const uint64_t pairs = 27ull * (cuda->host_runs->densest + COUNT_STEP);
+    *out_n_slices = (uint32_t)(pairs / SLICE) + 1;
     return 0;
 }
 
@@ -336,11 +404,14 @@ static int search(struct register_cuda *cuda, const struct near *near,
 {
     // Enough slices of the target that every SM has blocks.
     uint32_t n_slices = (uint32_t)cuda->n_sms * 8 / near->n_blocks + 1;
-    const uint32_t most = near->n_target / BLOCK + 1, least = near->n_target / SLICE + 1;
+    const bool shared = cuda->courtesy.give_way;
+    const uint64_t launch_pairs = shared ? LAUNCH_SHARED : LAUNCH_PAIRS;
+    const uint32_t most = near->n_target / BLOCK + 1;
+    const uint32_t least = near->n_target / (shared ? SLICE_SHARED : SLICE) + 1;
     n_slices = n_slices < most ? n_slices : most;
     n_slices = n_slices > least ? n_slices : least;
     const uint64_t pairs = (uint64_t)near->n_blocks * BLOCK * (near->n_target / n_slices + 1);
-    uint32_t at_once = pairs < LAUNCH_PAIRS ? (uint32_t)(LAUNCH_PAIRS / pairs) : 1;
+    uint32_t at_once = pairs < launch_pairs ? (uint32_t)(launch_pairs / pairs) : 1;
     at_once = at_once < 65535 ? at_once : 65535; // of a grid
     for (uint32_t first = 0; first < n_slices; first += at_once) {
         const uint32_t n = n_slices - first < at_once ? n_slices - first : at_once;
@@ -357,11 +428,31 @@ static int search(struct register_cuda *cuda, const struct near *near,
     return 0;
 }
 
+// Where cells are full, a launch a slice.
+static int sum_around(struct register_cuda *cuda, struct near near,
+                      const struct register_stop *stop)
+{
+    for (near.slice = 0; near.slice < near.n_slices; near.slice++) {
+        if (near.slice > 0) {
+            CHECK(cudaStreamSynchronize(cuda->stream));
+            int rc = register_stopped(stop);
+            if (rc < 0)
+                return rc;
+            gpu_give_way(&cuda->courtesy);
+        }
+        sum_truncated<<<near.n_blocks, BLOCK, 0, cuda->stream>>>(near);
+        CHECK(cudaGetLastError());
+    }
+    return 0;
+}
+
 static int iterate(struct register_cuda *cuda, const struct near *near,
                    const struct register_stop *stop)
 {
     if (near->settings.kind == REGISTER_NEAREST_TRUNCATED) {
-        sum_truncated<<<near->n_blocks, BLOCK, 0, cuda->stream>>>(*near);
+        int rc = sum_around(cuda, *near, stop);
+        if (rc < 0)
+            return rc;
     } else {
         int rc = search(cuda, near, stop);
         if (rc < 0)
@@ -414,18 +505,22 @@ int register_cuda_nearest(void *device, const struct register_nearest *settings,
     near.n_blocks = (settings->n_source + BLOCK - 1) / BLOCK;
     int rc = 0;
     if (settings->kind == REGISTER_NEAREST_TRUNCATED)
-        rc = build_grid(cuda, settings->n_target, settings->sigma2, settings->planes, &near.grid);
+        rc = build_grid(cuda, settings->n_target, settings->sigma2, settings->planes, &near.grid,
+                        &near.n_slices);
     const size_t partial_bytes = rounded(near.n_blocks * (REGISTER_N_SUMS + 1) * sizeof(double));
     const size_t nearest_bytes = rounded(settings->n_source * sizeof *near.nearest);
+    const size_t soft_bytes = near.n_slices > 1 ? settings->n_source * sizeof *near.soft : 0;
     const size_t run_bytes = rounded(sizeof *run);
     if (rc == 0)
-        rc = register_cuda_reserve(cuda, &cuda->scratch, partial_bytes + nearest_bytes);
+        rc =
+            register_cuda_reserve(cuda, &cuda->scratch, partial_bytes + nearest_bytes + soft_bytes);
     if (rc == 0)
         rc = register_cuda_reserve(cuda, &cuda->runs, run_bytes + sizeof *near.done);
     if (rc < 0)
         return rc;
     near.partial = (double *)cuda->scratch.at;
     near.nearest = (unsigned long long *)((char *)cuda->scratch.at + partial_bytes);
+    near.soft = (struct soft *)((char *)cuda->scratch.at + partial_bytes + nearest_bytes);
     near.run = (struct register_run *)cuda->runs.at;
     near.done = (uint32_t *)((char *)cuda->runs.at + run_bytes);
     run->converged = false;
