@@ -13,46 +13,20 @@
 #endif
 
 #include "capture/foxglove.h"
-#include "capture/mcap.h"
+#include "capture/mcap_records.h"
 #include "capture/recorder.h"
 #include "capture/writer.h"
 
-#define CHUNK_NS          INT64_C(500000000)
-#define CHUNK_BYTES       ((size_t)4 << 20)
-#define CHUNK_MESSAGES    1024
-#define ZSTD_LEVEL        1
-#define MAX_CHUNK_HEADER  128
-#define CHUNK_INDEX_BYTES 256 // more than one takes in the summary
-
-enum channel { DEPTH = 1, CALIB, POSE, TF, N_CHANNELS = TF };
-
-static const struct {
-    const char *topic, *schema;
-} channels[N_CHANNELS + 1] = {
-    [DEPTH] = {"depth", "foxglove.RawImage"},
-    [CALIB] = {"calib", "foxglove.CameraCalibration"},
-    [POSE] = {"pose", "foxglove.Odometry"},
-    [TF] = {"tf", "foxglove.FrameTransform"},
-};
-
-// Bytes that are known to fit; overflow is a bug of ours.
-struct bytes {
-    unsigned char *data;
-    size_t n, capacity;
-};
+#define CHUNK_NS         INT64_C(500000000)
+#define CHUNK_BYTES      ((size_t)4 << 20)
+#define CHUNK_MESSAGES   1024
+#define ZSTD_LEVEL       1
+#define MAX_CHUNK_HEADER 128
 
 struct message_place {
     uint16_t channel;
     int64_t time_ns;
     uint64_t offset;
-};
-
-// What the summary says of a chunk.
-struct chunk_place {
-    int64_t first_ns, last_ns;
-    uint64_t offset, n_bytes, n_packed, n_raw;
-    uint64_t index_offsets[N_CHANNELS + 1]; // 0 = no message of that channel
-    uint64_t n_index_bytes;
 };
 
 struct mcap_writer {
@@ -63,89 +37,18 @@ struct mcap_writer {
     double units_per_m;
     bool calibrated; // the calibration has been written
 
-    struct bytes chunk;
+    struct mcap_bytes chunk;
     int64_t first_ns, last_ns;
     struct message_place places[CHUNK_MESSAGES];
     size_t n_places;
-    struct bytes out; // a chunk as it goes to disk
+    struct mcap_bytes out; // a chunk as it goes to disk
 #ifdef POSED_HAVE_ZSTD
     ZSTD_CCtx *zstd;
 #endif
-    struct chunk_place *chunks;
-    size_t n_chunks, chunk_capacity;
-    uint64_t n_messages[N_CHANNELS + 1];
-    int64_t begin_ns, end_ns;
+    struct mcap_chunk_place *chunks;
+    size_t chunk_capacity;
+    struct mcap_totals totals;
 };
-
-static void put(struct bytes *out, const void *data, size_t n)
-{
-    if (n && n <= out->capacity - out->n) {
-        memcpy(out->data + out->n, data, n);
-        out->n += n;
-    }
-}
-
-static void put_number(struct bytes *out, uint64_t value, int n_bytes)
-{
-    unsigned char bytes[8];
-    mcap_put(bytes, value, n_bytes);
-    put(out, bytes, (size_t)n_bytes);
-}
-
-static void put_string(struct bytes *out, const char *text)
-{
-    put_number(out, strlen(text), 4);
-    put(out, text, strlen(text));
-}
-
-// Begins a record; end_record fills in its length.
-static size_t begin_record(struct bytes *out, enum mcap_opcode opcode)
-{
-    put_number(out, opcode, 1);
-    put_number(out, 0, 8);
-    return out->n;
-}
-
-static void end_record(struct bytes *out, size_t begin)
-{
-    mcap_put(out->data + begin - 8, out->n - begin, 8);
-}
-
-static void put_schemas(struct bytes *out)
-{
-    size_t n_descriptors;
-    const void *descriptors = foxglove_descriptors(&n_descriptors);
-    for (uint16_t id = 1; id <= N_CHANNELS; id++) {
-        size_t begin = begin_record(out, MCAP_SCHEMA);
-        put_number(out, id, 2);
-        put_string(out, channels[id].schema);
-        put_string(out, "protobuf");
-        put_number(out, n_descriptors, 4);
-        put(out, descriptors, n_descriptors);
-        end_record(out, begin);
-    }
-}
-
-static void put_channels(struct bytes *out, double units_per_m)
-{
-    char units[32];
-    snprintf(units, sizeof units, "%.17g", units_per_m);
-    for (uint16_t id = 1; id <= N_CHANNELS; id++) {
-        size_t begin = begin_record(out, MCAP_CHANNEL);
-        put_number(out, id, 2);
-        put_number(out, id, 2); // its schema
-        put_string(out, channels[id].topic);
-        put_string(out, "protobuf");
-        if (id == DEPTH) {
-            put_number(out, 8 + strlen("units_per_m") + strlen(units), 4);
-            put_string(out, "units_per_m");
-            put_string(out, units);
-        } else {
-            put_number(out, 0, 4);
-        }
-        end_record(out, begin);
-    }
-}
 
 // Appends what stands in `out` to the file.
 static int write_out(struct mcap_writer *mcap)
@@ -160,22 +63,15 @@ static int write_out(struct mcap_writer *mcap)
 
 static int write_head(struct mcap_writer *mcap)
 {
-    struct bytes *out = &mcap->out;
-    out->n = 0;
-    put(out, MCAP_MAGIC, MCAP_MAGIC_BYTES);
-    size_t begin = begin_record(out, MCAP_HEADER);
-    put_string(out, ""); // no profile
-    put_string(out, "posed");
-    end_record(out, begin);
-    put_schemas(out);
-    put_channels(out, mcap->units_per_m);
+    mcap->out.n = 0;
+    mcap_put_head(&mcap->out, mcap->units_per_m);
     return write_out(mcap);
 }
 
 // Packs the chunk behind the header in `out`. Returns the name of the compression.
 static const char *pack(struct mcap_writer *mcap, size_t at, size_t *out_n)
 {
-    struct bytes *chunk = &mcap->chunk, *out = &mcap->out;
+    struct mcap_bytes *chunk = &mcap->chunk, *out = &mcap->out;
 #ifdef POSED_HAVE_ZSTD
     *out_n = ZSTD_compressCCtx(mcap->zstd, out->data + at, out->capacity - at, chunk->data,
                                chunk->n, ZSTD_LEVEL);
@@ -187,74 +83,76 @@ static const char *pack(struct mcap_writer *mcap, size_t at, size_t *out_n)
     return "";
 }
 
-static void put_message_indexes(struct mcap_writer *mcap, struct chunk_place *place)
+static void put_message_indexes(struct mcap_writer *mcap, struct mcap_chunk_place *place)
 {
-    struct bytes *out = &mcap->out;
+    struct mcap_bytes *out = &mcap->out;
     size_t indexes = out->n;
-    for (uint16_t channel = 1; channel <= N_CHANNELS; channel++) {
+    for (uint16_t channel = 1; channel < MCAP_END_CHANNELS; channel++) {
         size_t n = 0;
         for (size_t i = 0; i < mcap->n_places; i++)
             n += mcap->places[i].channel == channel;
         if (!n)
             continue;
         place->index_offsets[channel] = mcap->position + out->n;
-        size_t begin = begin_record(out, MCAP_MESSAGE_INDEX);
-        put_number(out, channel, 2);
-        put_number(out, 16 * n, 4);
+        size_t begin = mcap_begin_record(out, MCAP_MESSAGE_INDEX);
+        mcap_put_number(out, channel, 2);
+        mcap_put_number(out, 16 * n, 4);
         for (size_t i = 0; i < mcap->n_places; i++)
             if (mcap->places[i].channel == channel) {
-                put_number(out, (uint64_t)mcap->places[i].time_ns, 8);
-                put_number(out, mcap->places[i].offset, 8);
+                mcap_put_number(out, (uint64_t)mcap->places[i].time_ns, 8);
+                mcap_put_number(out, mcap->places[i].offset, 8);
             }
-        end_record(out, begin);
+        mcap_end_record(out, begin);
     }
     place->n_index_bytes = out->n - indexes;
 }
 
 static int flush_chunk(struct mcap_writer *mcap)
 {
-    struct bytes *chunk = &mcap->chunk, *out = &mcap->out;
+    struct mcap_bytes *chunk = &mcap->chunk, *out = &mcap->out;
     if (!chunk->n)
         return 0;
-    if (mcap->n_chunks == mcap->chunk_capacity) {
+    if (mcap->totals.n_chunks == mcap->chunk_capacity) {
         size_t grown = 2 * mcap->chunk_capacity + 64;
-        struct chunk_place *chunks = realloc(mcap->chunks, grown * sizeof *chunks);
+        struct mcap_chunk_place *chunks = realloc(mcap->chunks, grown * sizeof *chunks);
         if (!chunks)
             return -ENOMEM;
         mcap->chunks = chunks;
         mcap->chunk_capacity = grown;
     }
     // the header's length depends on the name of the compression: "zstd" or ""
-    struct chunk_place place = {mcap->first_ns, mcap->last_ns, mcap->position, .n_raw = chunk->n};
+    struct mcap_chunk_place place = {mcap->first_ns, mcap->last_ns, mcap->position,
+                                     .n_raw = chunk->n};
     size_t n_packed;
     const char *compression = pack(mcap, MAX_CHUNK_HEADER, &n_packed);
     out->n = 0;
-    size_t begin = begin_record(out, MCAP_CHUNK);
-    put_number(out, (uint64_t)mcap->first_ns, 8);
-    put_number(out, (uint64_t)mcap->last_ns, 8);
-    put_number(out, chunk->n, 8);
-    put_number(out, crc32(0, chunk->data, (uInt)chunk->n), 4);
-    put_string(out, compression);
-    put_number(out, n_packed, 8);
+    size_t begin = mcap_begin_record(out, MCAP_CHUNK);
+    mcap_put_number(out, (uint64_t)mcap->first_ns, 8);
+    mcap_put_number(out, (uint64_t)mcap->last_ns, 8);
+    mcap_put_number(out, chunk->n, 8);
+    mcap_put_number(out, crc32(0, chunk->data, (uInt)chunk->n), 4);
+    mcap_put_string(out, compression);
+    mcap_put_number(out, n_packed, 8);
     memmove(out->data + out->n, out->data + MAX_CHUNK_HEADER, n_packed);
     out->n += n_packed;
-    end_record(out, begin);
+    mcap_end_record(out, begin);
     place.n_bytes = out->n;
     place.n_packed = n_packed;
+    place.compression = compression;
     put_message_indexes(mcap, &place);
     int err = write_out(mcap);
     if (err)
         return err;
-    mcap->chunks[mcap->n_chunks++] = place;
+    mcap->chunks[mcap->totals.n_chunks++] = place;
     chunk->n = mcap->n_places = 0;
     return 0;
 }
 
 // A message of two parts into the chunk.
-static int add_message(struct mcap_writer *mcap, enum channel channel, int64_t time_ns,
+static int add_message(struct mcap_writer *mcap, enum mcap_channel channel, int64_t time_ns,
                        const void *head, size_t n_head, const void *body, size_t n_body)
 {
-    struct bytes *chunk = &mcap->chunk;
+    struct mcap_bytes *chunk = &mcap->chunk;
     size_t n_record = MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES + n_head + n_body;
     if (n_record > chunk->capacity)
         return -EMSGSIZE;
@@ -268,19 +166,20 @@ static int add_message(struct mcap_writer *mcap, enum channel channel, int64_t t
     mcap->first_ns = time_ns < mcap->first_ns ? time_ns : mcap->first_ns;
     mcap->last_ns = time_ns > mcap->last_ns ? time_ns : mcap->last_ns;
     bool first = true;
-    for (int i = 1; i <= N_CHANNELS; i++)
-        first = first && !mcap->n_messages[i];
-    mcap->begin_ns = first || time_ns < mcap->begin_ns ? time_ns : mcap->begin_ns;
-    mcap->end_ns = first || time_ns > mcap->end_ns ? time_ns : mcap->end_ns;
+    for (int i = 1; i < MCAP_END_CHANNELS; i++)
+        first = first && !mcap->totals.n_messages[i];
+    mcap->totals.begin_ns =
+        first || time_ns < mcap->totals.begin_ns ? time_ns : mcap->totals.begin_ns;
+    mcap->totals.end_ns = first || time_ns > mcap->totals.end_ns ? time_ns : mcap->totals.end_ns;
     mcap->places[mcap->n_places++] = (struct message_place){(uint16_t)channel, time_ns, chunk->n};
-    size_t begin = begin_record(chunk, MCAP_MESSAGE);
-    put_number(chunk, channel, 2);
-    put_number(chunk, mcap->n_messages[channel]++, 4);
-    put_number(chunk, (uint64_t)time_ns, 8);
-    put_number(chunk, (uint64_t)time_ns, 8);
-    put(chunk, head, n_head);
-    put(chunk, body, n_body);
-    end_record(chunk, begin);
+    size_t begin = mcap_begin_record(chunk, MCAP_MESSAGE);
+    mcap_put_number(chunk, channel, 2);
+    mcap_put_number(chunk, mcap->totals.n_messages[channel]++, 4);
+    mcap_put_number(chunk, (uint64_t)time_ns, 8);
+    mcap_put_number(chunk, (uint64_t)time_ns, 8);
+    mcap_put_bytes(chunk, head, n_head);
+    mcap_put_bytes(chunk, body, n_body);
+    mcap_end_record(chunk, begin);
     return 0;
 }
 
@@ -352,13 +251,13 @@ static int mcap_write(void *state, const struct capture_frame *frame, uint64_t *
     if (!mcap->calibrated) {
         unsigned char calibration[FOXGLOVE_MAX_CALIBRATION_BYTES];
         size_t n = foxglove_put_calibration(&mcap->camera, image->time_ns, calibration);
-        err = add_message(mcap, CALIB, image->time_ns, calibration, n, NULL, 0);
+        err = add_message(mcap, MCAP_CHANNEL_CALIB, image->time_ns, calibration, n, NULL, 0);
         mcap->calibrated = !err;
     }
     unsigned char head[FOXGLOVE_MAX_HEADER_BYTES];
     size_t n_head = foxglove_put_image_header(image, head);
     if (!err)
-        err = add_message(mcap, DEPTH, image->time_ns, head, n_head, image->depth,
+        err = add_message(mcap, MCAP_CHANNEL_DEPTH, image->time_ns, head, n_head, image->depth,
                           (size_t)image->width_px * image->height_px * sizeof *image->depth);
     *bytes += mcap->position - before;
     return err;
@@ -368,101 +267,25 @@ static int mcap_message(void *state, enum recorder_topic topic, int64_t time_ns,
                         size_t n_bytes)
 {
     struct mcap_writer *mcap = state;
-    return add_message(mcap, topic == RECORDER_TOPIC_POSE ? POSE : TF, time_ns, data, n_bytes, NULL,
-                       0);
-}
-
-static void put_statistics(struct mcap_writer *mcap, struct bytes *out)
-{
-    uint64_t n_all = 0;
-    for (int i = 1; i <= N_CHANNELS; i++)
-        n_all += mcap->n_messages[i];
-    size_t begin = begin_record(out, MCAP_STATISTICS);
-    put_number(out, n_all, 8);
-    put_number(out, N_CHANNELS, 2); // schemas
-    put_number(out, N_CHANNELS, 4);
-    put_number(out, 0, 4); // attachments
-    put_number(out, 0, 4); // metadata records
-    put_number(out, mcap->n_chunks, 4);
-    put_number(out, (uint64_t)mcap->begin_ns, 8);
-    put_number(out, (uint64_t)mcap->end_ns, 8);
-    put_number(out, 10 * N_CHANNELS, 4);
-    for (uint16_t i = 1; i <= N_CHANNELS; i++) {
-        put_number(out, i, 2);
-        put_number(out, mcap->n_messages[i], 8);
-    }
-    end_record(out, begin);
-}
-
-static void put_chunk_index(struct bytes *out, const struct chunk_place *place)
-{
-    size_t begin = begin_record(out, MCAP_CHUNK_INDEX), n = 0;
-    put_number(out, (uint64_t)place->first_ns, 8);
-    put_number(out, (uint64_t)place->last_ns, 8);
-    put_number(out, place->offset, 8);
-    put_number(out, place->n_bytes, 8);
-    for (int i = 1; i <= N_CHANNELS; i++)
-        n += place->index_offsets[i] != 0;
-    put_number(out, 10 * n, 4);
-    for (uint16_t i = 1; i <= N_CHANNELS; i++)
-        if (place->index_offsets[i]) {
-            put_number(out, i, 2);
-            put_number(out, place->index_offsets[i], 8);
-        }
-    put_number(out, place->n_index_bytes, 8);
-#ifdef POSED_HAVE_ZSTD
-    put_string(out, "zstd");
-#else
-    put_string(out, "");
-#endif
-    put_number(out, place->n_packed, 8);
-    put_number(out, place->n_raw, 8);
-    end_record(out, begin);
-}
-
-static void put_offset(struct bytes *out, enum mcap_opcode group, uint64_t start, uint64_t n_bytes)
-{
-    if (!n_bytes)
-        return;
-    size_t begin = begin_record(out, MCAP_SUMMARY_OFFSET);
-    put_number(out, group, 1);
-    put_number(out, start, 8);
-    put_number(out, n_bytes, 8);
-    end_record(out, begin);
+    return add_message(mcap, topic == RECORDER_TOPIC_POSE ? MCAP_CHANNEL_POSE : MCAP_CHANNEL_TF,
+                       time_ns, data, n_bytes, NULL, 0);
 }
 
 // DataEnd, summary and footer.
 static int write_tail(struct mcap_writer *mcap)
 {
-    struct bytes *out = &mcap->out, tail = {.capacity = 65536 + mcap->n_chunks * CHUNK_INDEX_BYTES};
+    struct mcap_bytes *out = &mcap->out;
+    struct mcap_bytes tail = {.capacity = MCAP_MAX_HEAD_BYTES +
+                                          mcap->totals.n_chunks * MCAP_CHUNK_INDEX_BYTES};
     tail.data = malloc(tail.capacity);
     if (!tail.data)
         return -ENOMEM;
     out->n = 0;
-    size_t begin = begin_record(out, MCAP_DATA_END);
-    put_number(out, mcap->data_crc, 4);
-    end_record(out, begin);
-    uint64_t start = mcap->position + out->n, at[5];
-    at[0] = start;
-    put_schemas(&tail);
-    at[1] = start + tail.n;
-    put_channels(&tail, mcap->units_per_m);
-    at[2] = start + tail.n;
-    put_statistics(mcap, &tail);
-    at[3] = start + tail.n;
-    for (size_t i = 0; i < mcap->n_chunks; i++)
-        put_chunk_index(&tail, &mcap->chunks[i]);
-    at[4] = start + tail.n;
-    static const enum mcap_opcode groups[4] = {MCAP_SCHEMA, MCAP_CHANNEL, MCAP_STATISTICS,
-                                               MCAP_CHUNK_INDEX};
-    for (int i = 0; i < 4; i++)
-        put_offset(&tail, groups[i], at[i], at[i + 1] - at[i]);
-    begin = begin_record(&tail, MCAP_FOOTER);
-    put_number(&tail, start, 8);
-    put_number(&tail, at[4], 8);
-    mcap_put(tail.data + begin - 8, 20, 8); // the checksum covers the footer's length, too
-    put_number(&tail, crc32(0, tail.data, (uInt)tail.n), 4);
-    put(&tail, MCAP_MAGIC, MCAP_MAGIC_BYTES);
+    size_t begin = mcap_begin_record(out, MCAP_DATA_END);
+    mcap_put_number(out, mcap->data_crc, 4);
+    mcap_end_record(out, begin);
+    mcap->totals.chunks = mcap->chunks;
+    mcap_put_summary(&tail, mcap->position + out->n, &mcap->totals, mcap->units_per_m);
     int err = writer_append(mcap->fd, out->data, out->n);
     if (!err)
         err = writer_append(mcap->fd, tail.data, tail.n);

@@ -16,7 +16,8 @@
 # goes on. tools/test counts and lists these lines, so that no skip stays unseen.
 #
 # Environment of every test: POSED_SOURCE_DIR, POSED_BINARY_DIR (programs are in its bin/),
-# POSED_DATA as the caller has it, and for LeakSanitizer what is none of ours (tests/leaks.txt).
+# POSED_DATA as the caller has it, and for the sanitizers what is none of ours (tests/leaks.txt,
+# tests/races.txt).
 
 function(posed_register_test label name timeout)
   cmake_parse_arguments(PARSE_ARGV 3 arg "SERIAL" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;ARGS")
@@ -29,7 +30,8 @@ function(posed_register_test label name timeout)
     TIMEOUT ${timeout}
     LABELS "${label};${arg_LABELS}"
     ENVIRONMENT "POSED_SOURCE_DIR=${PROJECT_SOURCE_DIR};POSED_BINARY_DIR=${PROJECT_BINARY_DIR};\
-LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/leaks.txt:print_suppressions=0")
+LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/leaks.txt:print_suppressions=0;\
+TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/races.txt:print_suppressions=0")
   if(arg_SERIAL)
     set_tests_properties(${label}/${name} PROPERTIES RUN_SERIAL ON)
   endif()
