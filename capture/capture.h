@@ -81,7 +81,7 @@ struct capture; // opaque
 // the reader thread. `settings` and its strings are only read during the call, the log sink is
 // copied. On failure *out is NULL, the reason (file, line or field) went to the log, and the
 // return value is
-//   -EINVAL     unknown driver, bad setting, or a malformed index / calibration
+//   -EINVAL     unknown driver, no place, bad setting, or a malformed index or calibration
 //   -ENOENT     location missing, or a recording without frames
 //   -ERANGE     implausible: median depth outside 0.2..12 m, principal point outside the image,
 //               image size unlike the calibration's (see allow_implausible)

@@ -296,7 +296,8 @@ static void folder_missing_or_empty(void **state)
     settings.source = "tum:/etc/passwd";
     assert_int_equal(open_result(&settings), -ENOTDIR);
     settings.source = "tum:";
-    assert_int_equal(open_result(&settings), -ENOENT);
+    assert_int_equal(open_result(&settings), -EINVAL);
+    assert_said("a place is missing");
 }
 
 static void settings_out_of_range(void **state)
