@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -13,10 +12,9 @@
 
 #include <zmq.h>
 
-#define KEY_TEXT_BYTES 41 // Z85 of 32 bytes, and the end
-#define MAX_CLIENTS    256
-#define ZAP_DOMAIN     "posed"
-#define BOUND_BYTES    (CONFIG_TEXT_MAX + 80) // of an address
+#include "daemon/curve.h"
+
+#define BOUND_BYTES (CONFIG_TEXT_MAX + 80) // of an address
 
 struct endpoint {
     void *context;
@@ -26,13 +24,7 @@ struct endpoint {
     bool has_group;
     int lock_fd;
 
-    char secret_key[KEY_TEXT_BYTES]; // empty = no CURVE
-    char clients[MAX_CLIENTS][KEY_TEXT_BYTES];
-    size_t n_clients;
-    bool any_client;
-    void *zap; // REP socket of the authenticator; its thread's once it runs
-    pthread_t zap_thread;
-    bool zap_running;
+    struct curve *curve; // NULL: not encrypted
 };
 
 static bool is_loopback(const char *host, size_t n_host)
@@ -173,129 +165,6 @@ static int find_group(struct endpoint *endpoint, const char *name)
     return 0;
 }
 
-// Reads Z85 keys, the first word of each line; '#' starts a line of comment. Returns their number
-// or a negative errno.
-static long read_keys(struct endpoint *endpoint, const char *path, char (*out)[KEY_TEXT_BYTES],
-                      size_t n_max)
-{
-    char line[256];
-    unsigned n_line = 0;
-    long n = 0;
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
-        return -EINVAL;
-    }
-    while (n >= 0 && fgets(line, sizeof line, file)) {
-        n_line++;
-        char *key = line + strspn(line, " \t\r\n");
-        key[strcspn(key, " \t\r\n")] = 0;
-        uint8_t binary[32];
-        // '#' is a character of Z85, so only a word of another length is a comment
-        if (key[0] == 0 || (key[0] == '#' && strlen(key) != KEY_TEXT_BYTES - 1))
-            continue;
-        if (strlen(key) != KEY_TEXT_BYTES - 1 || !zmq_z85_decode(binary, key)) {
-            log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s:%u: not a CURVE key (40 characters Z85)",
-                   path, n_line);
-            n = -EINVAL;
-        } else if ((size_t)n == n_max) {
-            log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s:%u: more than %zu keys", path, n_line,
-                   n_max);
-            n = -EINVAL;
-        } else {
-            memcpy(out[n++], key, KEY_TEXT_BYTES);
-        }
-    }
-    fclose(file);
-    return n;
-}
-
-static bool may_connect(const struct endpoint *endpoint, const uint8_t public_key[32])
-{
-    char text[KEY_TEXT_BYTES];
-    if (endpoint->any_client || !zmq_z85_encode(text, public_key, 32))
-        return endpoint->any_client;
-    for (size_t i = 0; i < endpoint->n_clients; i++)
-        if (memcmp(endpoint->clients[i], text, KEY_TEXT_BYTES) == 0)
-            return true;
-    return false;
-}
-
-// The authenticator, RFC 27/ZAP: every CURVE handshake asks here by client key.
-static void *run_zap(void *user)
-{
-    struct endpoint *endpoint = user;
-    for (;;) {
-        // version, request id, domain, address, identity, mechanism, credentials
-        char parts[7][256];
-        int sizes[7] = {0}, n_parts = 0, more = 1;
-        size_t more_bytes = sizeof more;
-        while (more) {
-            char rest[256];
-            int n = zmq_recv(endpoint->zap, n_parts < 7 ? parts[n_parts] : rest, 256, 0);
-            if (n < 0) {
-                if (zmq_errno() == EINTR)
-                    continue;
-                zmq_close(endpoint->zap); // ETERM: the context ends
-                return NULL;
-            }
-            if (n_parts < 7)
-                sizes[n_parts++] = n < 256 ? n : 0;
-            zmq_getsockopt(endpoint->zap, ZMQ_RCVMORE, &more, &more_bytes);
-        }
-        bool ok = n_parts == 7 && sizes[5] == 5 && memcmp(parts[5], "CURVE", 5) == 0 &&
-                  sizes[6] == 32 && may_connect(endpoint, (const uint8_t *)parts[6]);
-        if (!ok)
-            log_to(&endpoint->log, LOG_LEVEL_WARNING, "a client at %.*s was refused: unknown key",
-                   sizes[3], parts[3]);
-        zmq_send(endpoint->zap, "1.0", 3, ZMQ_SNDMORE);
-        zmq_send(endpoint->zap, parts[1], (size_t)sizes[1], ZMQ_SNDMORE);
-        zmq_send(endpoint->zap, ok ? "200" : "400", 3, ZMQ_SNDMORE);
-        zmq_send(endpoint->zap, ok ? "OK" : "unknown key", ok ? 2 : 11, ZMQ_SNDMORE);
-        zmq_send(endpoint->zap, "", 0, ZMQ_SNDMORE);
-        zmq_send(endpoint->zap, "", 0, 0);
-    }
-}
-
-static int start_curve(struct endpoint *endpoint, const struct config *config)
-{
-    const char *secret_file = config->endpoints.curve_secret_key_file;
-    const char *clients_file = config->endpoints.curve_clients_file;
-    char public_key[KEY_TEXT_BYTES];
-    struct stat info;
-    if (!secret_file[0])
-        return 0;
-    if (!zmq_has("curve")) {
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "this libzmq was built without CURVE");
-        return -ENOTSUP;
-    }
-    if (stat(secret_file, &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)))
-        log_to(&endpoint->log, LOG_LEVEL_WARNING, "%s: others can read the secret key (chmod 600)",
-               secret_file);
-    char secret_keys[1][KEY_TEXT_BYTES];
-    long n = read_keys(endpoint, secret_file, secret_keys, 1);
-    if (n != 1 || zmq_curve_public(public_key, secret_keys[0]) != 0) {
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s: holds no CURVE secret key", secret_file);
-        return -EINVAL;
-    }
-    memcpy(endpoint->secret_key, secret_keys[0], KEY_TEXT_BYTES);
-    endpoint->any_client = !clients_file[0];
-    n = clients_file[0] ? read_keys(endpoint, clients_file, endpoint->clients, MAX_CLIENTS) : 0;
-    if (n < 0)
-        return (int)n;
-    endpoint->n_clients = (size_t)n;
-    endpoint->zap = zmq_socket(endpoint->context, ZMQ_REP);
-    if (!endpoint->zap || zmq_bind(endpoint->zap, "inproc://zeromq.zap.01") != 0 ||
-        pthread_create(&endpoint->zap_thread, NULL, run_zap, endpoint) != 0) {
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "cannot start the authenticator");
-        return -EIO;
-    }
-    endpoint->zap_running = true;
-    log_to(&endpoint->log, LOG_LEVEL_INFO, "CURVE: public key %s, %s", public_key,
-           endpoint->any_client ? "any client that knows it" : "listed clients only");
-    return 0;
-}
-
 int endpoint_open(struct endpoint **out, const struct config *config, const struct log_sink *log)
 {
     *out = NULL;
@@ -311,7 +180,11 @@ int endpoint_open(struct endpoint **out, const struct config *config, const stru
     if (error)
         goto close;
     endpoint->context = zmq_ctx_new();
-    error = endpoint->context ? start_curve(endpoint, config) : -ENOMEM;
+    error = endpoint->context ? 0 : -ENOMEM;
+    if (!error && config->endpoints.curve_secret_key_file[0])
+        error = curve_start(&endpoint->curve, endpoint->context,
+                            config->endpoints.curve_secret_key_file,
+                            config->endpoints.curve_clients_file, &endpoint->log);
     if (error)
         goto close;
     *out = endpoint;
@@ -326,17 +199,11 @@ void endpoint_close(struct endpoint **endpoint)
     struct endpoint *e = *endpoint;
     if (!e)
         return;
-    if (e->zap && !e->zap_running)
-        zmq_close(e->zap);
-    if (e->zap_running)
-        zmq_ctx_shutdown(e->context);
-    if (e->zap_running)
-        pthread_join(e->zap_thread, NULL);
+    curve_stop(&e->curve);
     if (e->context)
         zmq_ctx_term(e->context);
     if (e->lock_fd >= 0)
         close(e->lock_fd); // the file stays: removing it would race with the next daemon
-    explicit_bzero(e->secret_key, sizeof e->secret_key);
     free(e);
     *endpoint = NULL;
 }
@@ -344,18 +211,15 @@ void endpoint_close(struct endpoint **endpoint)
 void *endpoint_socket(struct endpoint *endpoint, int type)
 {
     void *socket = zmq_socket(endpoint->context, type);
-    const int linger_ms = 200, handshake_ms = 5000, heartbeat_ms = 5000, timeout_ms = 15000, on = 1;
+    const int linger_ms = 200, handshake_ms = 5000, heartbeat_ms = 5000, timeout_ms = 15000;
     if (!socket)
         return NULL;
     int failed = zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms) ||
                  zmq_setsockopt(socket, ZMQ_HANDSHAKE_IVL, &handshake_ms, sizeof handshake_ms) ||
                  zmq_setsockopt(socket, ZMQ_HEARTBEAT_IVL, &heartbeat_ms, sizeof heartbeat_ms) ||
                  zmq_setsockopt(socket, ZMQ_HEARTBEAT_TIMEOUT, &timeout_ms, sizeof timeout_ms);
-    if (!failed && endpoint->secret_key[0])
-        failed =
-            zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &on, sizeof on) ||
-            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, endpoint->secret_key, KEY_TEXT_BYTES) ||
-            zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, ZAP_DOMAIN, sizeof ZAP_DOMAIN - 1);
+    if (!failed && endpoint->curve)
+        failed = !curve_protect(endpoint->curve, socket);
     if (failed) {
         log_to(&endpoint->log, LOG_LEVEL_ERROR, "libzmq refuses a socket option: %s",
                zmq_strerror(zmq_errno()));
