@@ -61,7 +61,7 @@ bool publish_wants(const struct publish *publish, enum publish_topic topic);
 // sends what other threads posted. Bounded work.
 void publish_pump(struct publish *publish);
 
-// Any thread: a message (`fields` = posed_X_fields) to be sent by the next publish_pump. Dropped when
+// Any thread: a message (`fields` = posed_X_fields) that the next publish_pump sends. Dropped when
 // PUBLISH_POST_SLOTS wait.
 void publish_post(struct publish *publish, enum publish_topic topic, const pb_msgdesc_t *fields,
                   const void *message);
