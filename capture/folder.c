@@ -198,6 +198,18 @@ int file_read_at(int fd, void *out, size_t n_bytes, uint64_t offset)
     return 0;
 }
 
+int file_write(int fd, const void *data, size_t n_bytes)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        ssize_t n = write(fd, (const char *)data + done, n_bytes - done);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n > 0)
+            done += (size_t)n;
+    }
+    return 0;
+}
+
 const char *folder_error(int negative_errno)
 {
     switch (-negative_errno) {

@@ -60,6 +60,9 @@ __attribute__((warn_unused_result)) int file_open(const char *path, const struct
 __attribute__((warn_unused_result)) int file_read_at(int fd, void *out, size_t n_bytes,
                                                      uint64_t offset);
 
+// Writes all of it where the file stands. Returns 0 or a negative errno; logs nothing.
+__attribute__((warn_unused_result)) int file_write(int fd, const void *data, size_t n_bytes);
+
 // What an errno of the functions above means here, for messages.
 const char *folder_error(int negative_errno);
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "capture/driver.h"
+#include "capture/folder.h"
 
 // Inflate takes 50 KiB, deflate 270 KiB, rows of CAPTURE_MAX_SIDE_PX another 60 KiB.
 #define ARENA_BYTES ((size_t)1 << 20)
@@ -378,13 +379,7 @@ int image_write_png(struct image_codec *codec, const char *path, const uint16_t 
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return -errno;
-    for (size_t done = 0; !err && done < n_bytes;) {
-        ssize_t n = write(fd, (const char *)data + done, n_bytes - done);
-        if (n >= 0)
-            done += (size_t)n;
-        else if (errno != EINTR)
-            err = -errno;
-    }
+    err = file_write(fd, data, n_bytes);
     struct stat st;
     bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode); // not /dev/full
     if (close(fd) && !err)

@@ -107,7 +107,7 @@ static int walk(int fd, int64_t file_bytes, const char *name, const struct log_s
                    out->n_frames, (long long)at);
             return 0;
         }
-        // 2^53 units are 104 days of ns; beyond 2^62 differences would overflow
+        // beyond 2^62 differences would overflow
         bool sane = frame.stamp >= 0 && frame.stamp < INT64_C(1) << 62;
         if (sane && (!out->n_frames || frame.stamp > out->frames[out->n_frames - 1].stamp))
             err = append(out, &capacity, &frame);

@@ -5,26 +5,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "capture/folder.h"
 #include "capture/sidecar.h"
-
-int writer_put(int fd, const void *data, size_t n_bytes)
-{
-    for (size_t done = 0; done < n_bytes;) {
-        ssize_t n = write(fd, (const char *)data + done, n_bytes - done);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n > 0)
-            done += (size_t)n;
-    }
-    return 0;
-}
 
 int writer_append(int fd, const void *data, size_t n_bytes)
 {
     off_t end = lseek(fd, 0, SEEK_END);
     if (end < 0)
         return -errno;
-    int err = writer_put(fd, data, n_bytes);
+    int err = file_write(fd, data, n_bytes);
     if (err && ftruncate(fd, end))
         return err; // the reader leaves out an incomplete end
     return err;
@@ -35,7 +24,7 @@ int writer_make_file(int folder, const char *name, const void *data, size_t n_by
     int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return -errno;
-    int err = writer_put(fd, data, n_bytes);
+    int err = file_write(fd, data, n_bytes);
     if (close(fd) && !err)
         err = -errno;
     if (err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside capture/ only: how a recording is written in one format. A format is one file that ends in
-// one struct literal, listed in recorder.c. The recorder's thread calls it.
+// one struct literal, listed in recordings.c. The recorder's thread calls it.
 #ifndef POSED_CAPTURE_WRITER_H
 #define POSED_CAPTURE_WRITER_H
 
@@ -32,9 +32,6 @@ extern const struct writer_format writer_fakenect;
 extern const struct writer_format writer_klg;
 extern const struct writer_format writer_mcap;
 extern const struct writer_format writer_tum;
-
-// Writes all of it, or returns a negative errno.
-__attribute__((warn_unused_result)) int writer_put(int fd, const void *data, size_t n_bytes);
 
 // Appends to a file; when that fails, the file is cut back to what it was.
 __attribute__((warn_unused_result)) int writer_append(int fd, const void *data, size_t n_bytes);

@@ -110,72 +110,96 @@ static double length(const double v[3])
     return sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
 }
 
-int evaluate_trajectory(const struct trajectory *truth, const struct trajectory *estimate,
-                        int64_t max_gap_ns, size_t delta_frames, struct evaluation *out)
-{
-    const size_t n = estimate->n_poses;
-    int status = -ENOMEM;
-    *out = (struct evaluation){.n_poses = n};
-    out->poses = calloc(n + 1, sizeof *out->poses);
-    struct se3 *T_truth = calloc(n + 1, sizeof *T_truth);
-    bool *matched = calloc(n + 1, sizeof *matched);
-    double(*a_m)[3] = calloc(n + 1, sizeof *a_m), (*b_m)[3] = calloc(n + 1, sizeof *b_m);
-    double *values = calloc(n + 1, sizeof *values), *angles = calloc(n + 1, sizeof *angles);
-    if (!out->poses || !T_truth || !matched || !a_m || !b_m || !values || !angles)
-        goto free_scratch;
+// Room for one value a pose of the estimate.
+struct scratch {
+    struct se3 *T_truth; // at the pose's time, where matched
+    bool *matched;
+    double (*truth_m)[3], (*estimate_m)[3]; // of the matched ones
+    double *values, *angles;
+};
 
-    for (size_t i = 0; i < n; i++) {
+static void match(const struct trajectory *truth, const struct trajectory *estimate,
+                  int64_t max_gap_ns, struct scratch *scratch, struct evaluation *out)
+{
+    for (size_t i = 0; i < estimate->n_poses; i++) {
         const struct stamped_pose *pose = &estimate->poses[i];
-        matched[i] = trajectory_at(truth, pose->time_ns, max_gap_ns, &T_truth[i]) == 0;
-        if (!matched[i])
+        struct se3 *T = &scratch->T_truth[i];
+        scratch->matched[i] = trajectory_at(truth, pose->time_ns, max_gap_ns, T) == 0;
+        if (!scratch->matched[i])
             continue;
         struct evaluated_pose *e = &out->poses[out->n_matched];
         e->time_ns = pose->time_ns;
         for (int k = 0; k < 3; k++) {
-            a_m[out->n_matched][k] = e->truth_m[k] = T_truth[i].t_m[k];
-            b_m[out->n_matched][k] = pose->T_world_camera.t_m[k];
+            scratch->truth_m[out->n_matched][k] = e->truth_m[k] = T->t_m[k];
+            scratch->estimate_m[out->n_matched][k] = pose->T_world_camera.t_m[k];
         }
         out->n_matched++;
     }
-    status = -ENODATA;
-    if (out->n_matched == 0)
-        goto free_scratch;
+}
 
-    out->T_truth_estimate =
-        evaluate_align((const double(*)[3])a_m, (const double(*)[3])b_m, out->n_matched);
+static void measure_absolute(struct scratch *scratch, struct evaluation *out)
+{
+    out->T_truth_estimate = evaluate_align((const double(*)[3])scratch->truth_m,
+                                           (const double(*)[3])scratch->estimate_m, out->n_matched);
     for (size_t i = 0; i < out->n_matched; i++) {
         struct evaluated_pose *e = &out->poses[i];
         double error[3];
-        se3_apply(&out->T_truth_estimate, b_m[i], e->estimate_m);
+        se3_apply(&out->T_truth_estimate, scratch->estimate_m[i], e->estimate_m);
         for (int k = 0; k < 3; k++)
             error[k] = e->estimate_m[k] - e->truth_m[k];
-        values[i] = e->error_m = length(error);
+        scratch->values[i] = e->error_m = length(error);
     }
-    out->ate_m = summarize(values, out->n_matched);
+    out->ate_m = summarize(scratch->values, out->n_matched);
+}
 
+static void measure_relative(const struct trajectory *estimate, size_t delta_frames,
+                             struct scratch *scratch, struct evaluation *out)
+{
     size_t n_pairs = 0;
-    for (size_t i = 0; i + delta_frames < n; i++) {
+    for (size_t i = 0; i + delta_frames < estimate->n_poses; i++) {
         size_t j = i + delta_frames;
-        if (!matched[i] || !matched[j])
+        if (!scratch->matched[i] || !scratch->matched[j])
             continue;
-        struct se3 true_motion = se3_between(&T_truth[i], &T_truth[j]);
+        struct se3 true_motion = se3_between(&scratch->T_truth[i], &scratch->T_truth[j]);
         struct se3 motion =
             se3_between(&estimate->poses[i].T_world_camera, &estimate->poses[j].T_world_camera);
         struct se3 error = se3_between(&true_motion, &motion);
-        values[n_pairs] = length(error.t_m);
-        angles[n_pairs++] = se3_angle(&error);
+        scratch->values[n_pairs] = length(error.t_m);
+        scratch->angles[n_pairs++] = se3_angle(&error);
     }
-    out->rpe_m = summarize(values, n_pairs);
-    out->rpe_rad = summarize(angles, n_pairs);
-    status = 0;
+    out->rpe_m = summarize(scratch->values, n_pairs);
+    out->rpe_rad = summarize(scratch->angles, n_pairs);
+}
 
+int evaluate_trajectory(const struct trajectory *truth, const struct trajectory *estimate,
+                        int64_t max_gap_ns, size_t delta_frames, struct evaluation *out)
+{
+    const size_t n = estimate->n_poses + 1; // never 0
+    int status = -ENOMEM;
+    *out = (struct evaluation){.n_poses = estimate->n_poses};
+    struct scratch s = {.T_truth = calloc(n, sizeof *s.T_truth),
+                        .matched = calloc(n, sizeof *s.matched),
+                        .truth_m = calloc(n, sizeof *s.truth_m),
+                        .estimate_m = calloc(n, sizeof *s.estimate_m),
+                        .values = calloc(n, sizeof *s.values),
+                        .angles = calloc(n, sizeof *s.angles)};
+    out->poses = calloc(n, sizeof *out->poses);
+    if (!out->poses || !s.T_truth || !s.matched || !s.truth_m || !s.estimate_m || !s.values ||
+        !s.angles)
+        goto free_scratch;
+    match(truth, estimate, max_gap_ns, &s, out);
+    status = out->n_matched ? 0 : -ENODATA;
+    if (status)
+        goto free_scratch;
+    measure_absolute(&s, out);
+    measure_relative(estimate, delta_frames, &s, out);
 free_scratch:
-    free(T_truth);
-    free(matched);
-    free(a_m);
-    free(b_m);
-    free(values);
-    free(angles);
+    free(s.T_truth);
+    free(s.matched);
+    free(s.truth_m);
+    free(s.estimate_m);
+    free(s.values);
+    free(s.angles);
     if (status < 0)
         evaluation_free(out);
     return status;
