@@ -138,7 +138,8 @@ def check_memory(daemon):
     """Answers that nobody reads: the one who does not is refused more, others get theirs."""
     before = daemon.resident_bytes()
     client = daemon.socket(zmq.DEALER, "req", rcvhwm=1)
-    request = requests.Request(id=1, get_cloud=requests.GetCloud(stride=1, normals=True))
+    request = requests.Request(id=1, deadline_ms=60000,
+                               get_cloud=requests.GetCloud(stride=1, normals=True))
     for _ in range(100):
         client.send(MAGIC + request.SerializeToString())
         time.sleep(0.02)

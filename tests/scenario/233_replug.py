@@ -11,7 +11,7 @@ from harness import check, check_at_most, messages, state_name
 
 CYCLES = 60         # unplugged until the driver has let go, then plugged in again
 SILENT_CYCLES = 3   # unplugged until the daemon says NO_INPUT
-RETURN_S = 2.0      # from the device's return to a pose
+RETURN_S = 10 if harness.is_sanitized() else 2.0  # from the device's return to a pose
 ABANDON_S = 3.0     # a call that hangs is given up after this long
 # In all; the history of the poses takes 100 bytes a frame of it, until it is full.
 GROWTH_BYTES = 256 << 10
