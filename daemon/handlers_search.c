@@ -59,7 +59,9 @@ static bool open_objects(struct handlers *handlers, posed_Reply *reply)
     if (handlers->objects)
         return true;
     search_settings_default(&settings);
-    settings.backend = handlers->config->backend;
+    // A GPU that tracks may have too little shared memory to search: then the processor does it.
+    settings.backend =
+        handlers->config->backend == GPU_BACKEND_CPU ? GPU_BACKEND_CPU : GPU_BACKEND_AUTO;
     settings.n_threads = handlers->config->gpu.n_threads;
     settings.cuda_device = handlers->config->gpu.cuda_device;
     settings.courtesy = (struct gpu_courtesy){precedence_give_way, handlers->precedence};

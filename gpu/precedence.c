@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <time.h>
 
-// A piece of work takes about a millisecond and must be over when the frame comes. The next one
-// begins when the frame is late by more than a camera's jitter.
-#define EARLY_NS   1500000
+// A piece of work must be over when the frame comes. The next one begins when the frame is late by
+// more than a camera's jitter.
+#define MARGIN_NS  500000
 #define LATE_NS    4000000
 #define PAUSE_NS   200000
 #define LONGEST_NS 50000000
@@ -29,19 +29,19 @@ void precedence_end(struct precedence *precedence, int64_t expected_ns)
     precedence->begun_ns = 0;
 }
 
-static bool frame_is_near(const struct precedence *precedence, int64_t now_ns)
+static bool frame_is_near(const struct precedence *precedence, int64_t now_ns, int64_t piece_ns)
 {
     int64_t expected_ns = precedence->expected_ns;
     return precedence->begun_ns != 0 ||
-           (now_ns > expected_ns - EARLY_NS && now_ns < expected_ns + LATE_NS);
+           (now_ns > expected_ns - piece_ns - MARGIN_NS && now_ns < expected_ns + LATE_NS);
 }
 
-void precedence_give_way(void *user)
+void precedence_give_way(void *user, int64_t piece_ns)
 {
     const struct precedence *precedence = user;
     const struct timespec pause = {0, PAUSE_NS};
     int64_t now_ns = monotonic_ns(), end_ns = now_ns + LONGEST_NS;
-    while (now_ns < end_ns && frame_is_near(precedence, now_ns)) {
+    while (now_ns < end_ns && frame_is_near(precedence, now_ns, piece_ns)) {
         nanosleep(&pause, NULL);
         now_ns = monotonic_ns();
     }

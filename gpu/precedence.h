@@ -19,7 +19,7 @@ void precedence_begin(struct precedence *precedence);
 void precedence_end(struct precedence *precedence, int64_t expected_ns);
 
 // Any other thread; `user` is a struct precedence. Returns when no frame is under way or about to
-// come, at the latest after 50 ms.
-void precedence_give_way(void *user);
+// come within a piece of work's time, at the latest after 50 ms.
+void precedence_give_way(void *user, int64_t piece_ns);
 
 #endif

@@ -49,7 +49,7 @@ struct register_config {
 };
 
 #define REGISTER_SLICE_US        10000u
-#define REGISTER_SHARED_SLICE_US 1000u
+#define REGISTER_SHARED_SLICE_US 100u
 
 struct register_settings {
     enum register_method method;

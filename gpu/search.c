@@ -54,7 +54,9 @@ int search_open(struct search **out, const struct search_settings *settings)
 #endif
     if (err && settings->backend == GPU_BACKEND_CUDA) {
         log_to(&search->log, LOG_LEVEL_ERROR, "pose search: CUDA asked for, but %s",
-               err == -ENOTSUP ? "this build has none" : "no device answers");
+               err == -ENOTSUP  ? "this build has none"
+               : err == -ENODEV ? "no device answers, or none that can"
+                                : "the device failed");
         goto fail;
     }
     if (err) {

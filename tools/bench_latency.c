@@ -44,6 +44,26 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
+static bool is_wanted(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    }
+    return !list;
+}
+
+// Of a list that is made of known names only.
+static bool are_known(const char *list)
+{
+    size_t length = 0;
+    for (const struct latency_work *work = latency_works; work->name; work++)
+        length += is_wanted(list, work->name) ? strlen(work->name) + 1 : 0;
+    return length == strlen(list) + 1;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     static const char *const backend_names[] = {"auto", "cpu", "cuda"};
@@ -75,6 +95,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case KEY_WORK:
         o->works = arg;
+        good = are_known(arg);
         break;
     case 'J':
         o->json = true;
@@ -320,17 +341,6 @@ static int measure(struct tracker *t, const struct latency_work *work, const str
     free(samples[0].us);
     free(samples[1].us);
     return rc;
-}
-
-static bool is_wanted(const char *list, const char *name)
-{
-    const size_t n = strlen(name);
-    for (const char *at = list; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0'))
-            return true;
-    }
-    return !list;
 }
 
 static void print_head(const struct options *o, const struct tracker *t)

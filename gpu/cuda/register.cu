@@ -36,8 +36,7 @@ int register_cuda_reserve(struct register_cuda *cuda, struct register_memory *me
 {
     if (bytes <= memory->bytes)
         return 0;
-    // The driver's lock is held meanwhile, and what is freed waits for the device.
-    gpu_give_way(&cuda->courtesy);
+    gpu_give_way_long(&cuda->courtesy);
     if (memory->at)
         cudaFree(memory->at);
     memory->at = NULL;
@@ -168,8 +167,10 @@ static void cuda_close(void *device)
         &cuda->staging,   &cuda->scratch,   &cuda->runs,       &cuda->grid};
     register_cuda_dense_close(cuda);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
-        if (memories[i]->at)
+        if (memories[i]->at) {
+            gpu_give_way_long(&cuda->courtesy);
             cudaFree(memories[i]->at);
+        }
     if (cuda->host_runs)
         cudaFreeHost(cuda->host_runs);
     if (cuda->stream)

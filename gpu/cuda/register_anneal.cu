@@ -198,15 +198,21 @@ static int anneal_batch(struct register_cuda *cuda, const struct register_anneal
     return 0;
 }
 
+// Beside a tracker no more runs at a time than the device holds: the time of a block that waits
+// until another has ended begins only then.
 int register_cuda_anneal_streaming(struct register_cuda *cuda, const struct register_anneal *anneal,
                                    struct register_run *runs, uint32_t n_runs,
                                    const struct register_stop *stop)
 {
+    const uint32_t held = (uint32_t)cuda->n_sms * (BIG_BLOCK / SMALL_BLOCK);
+    const uint32_t most =
+        cuda->courtesy.give_way && held < REGISTER_CUDA_MAX_RUNS ? held : REGISTER_CUDA_MAX_RUNS;
+    const uint32_t n_batches = (n_runs + most - 1) / most;
     int rc = 0;
-    for (uint32_t first = 0; first < n_runs && rc == 0; first += REGISTER_CUDA_MAX_RUNS) {
-        uint32_t n = n_runs - first;
-        n = n < REGISTER_CUDA_MAX_RUNS ? n : REGISTER_CUDA_MAX_RUNS;
-        rc = anneal_batch(cuda, anneal, runs + first, n, stop);
+    for (uint32_t i = 0; i < n_batches && rc == 0; i++) {
+        const uint32_t first = (uint32_t)((uint64_t)n_runs * i / n_batches);
+        const uint32_t end = (uint32_t)((uint64_t)n_runs * (i + 1) / n_batches);
+        rc = anneal_batch(cuda, anneal, runs + first, end - first, stop);
     }
     return rc;
 }

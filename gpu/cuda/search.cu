@@ -30,11 +30,17 @@ int search_cuda_give_way(struct search_cuda *cuda)
     return 0;
 }
 
+void search_cuda_free(struct search_cuda *cuda, void *memory)
+{
+    gpu_give_way_long(&cuda->courtesy);
+    cudaFree(memory);
+}
+
 int search_cuda_grow_result(struct search_cuda *cuda, size_t bytes)
 {
     if (bytes <= cuda->result_bytes)
         return 0;
-    gpu_give_way(&cuda->courtesy);
+    gpu_give_way_long(&cuda->courtesy);
     cuda->result_bytes = 0;
     cudaFree(cuda->result);
     cudaFreeHost(cuda->result_host);
@@ -49,7 +55,7 @@ int search_cuda_grow_work(struct search_cuda *cuda, size_t bytes)
 {
     if (bytes <= cuda->work_bytes)
         return 0;
-    gpu_give_way(&cuda->courtesy);
+    gpu_give_way_long(&cuda->courtesy);
     cuda->work_bytes = 0;
     cudaFree(cuda->work);
     cuda->work = NULL;
@@ -62,7 +68,7 @@ int search_cuda_grow(struct search_cuda *cuda, struct search_memory *memory, siz
 {
     if (bytes <= memory->bytes)
         return 0;
-    gpu_give_way(&cuda->courtesy);
+    gpu_give_way_long(&cuda->courtesy);
     memory->bytes = 0;
     cudaFree(memory->at);
     memory->at = NULL;
@@ -74,15 +80,13 @@ int search_cuda_grow(struct search_cuda *cuda, struct search_memory *memory, siz
 static void cuda_close(void *device)
 {
     struct search_cuda *cuda = (struct search_cuda *)device;
-    cudaFree(cuda->z_m);
-    cudaFree(cuda->window);
-    cudaFree(cuda->next);
     search_cuda_close_find(cuda);
-    cudaFree(cuda->windows.at);
-    cudaFree(cuda->keys.at);
-    cudaFree(cuda->result);
+    void *const memory[] = {cuda->z_m,     cuda->window, cuda->next, cuda->windows.at,
+                            cuda->keys.at, cuda->result, cuda->work};
+    for (void *at : memory)
+        search_cuda_free(cuda, at);
+    gpu_give_way_long(&cuda->courtesy);
     cudaFreeHost(cuda->result_host);
-    cudaFree(cuda->work);
     if (cuda->stream)
         cudaStreamDestroy(cuda->stream);
     free(cuda);
@@ -159,10 +163,8 @@ static void cuda_detach(void *device, struct search_object *object)
                             copy->y,
                             copy->z,
                             copy->triangles};
-    for (void *at : memory) {
-        gpu_give_way(&cuda->courtesy); // it waits for the device, and others for it
-        cudaFree(at);
-    }
+    for (void *at : memory)
+        search_cuda_free(cuda, at);
     free(copy);
     object->device = NULL;
 }
@@ -180,7 +182,7 @@ int search_cuda_copy(struct search_cuda *cuda, void *to, const void *from, size_
 
 static int upload(struct search_cuda *cuda, void **out, const void *data, size_t bytes)
 {
-    gpu_give_way(&cuda->courtesy);
+    gpu_give_way_long(&cuda->courtesy);
     TRY(cudaMalloc(out, bytes));
     int err = search_cuda_copy(cuda, *out, data, bytes);
     if (err)
@@ -259,7 +261,7 @@ static int unpack_views(struct search_cuda *cuda, const struct search_object *ob
         return err;
     uint32_t *pairs = (uint32_t *)cuda->work;
     uint16_t *offset = (uint16_t *)(pairs + (size_t)object->n_chunks * SEARCH_CHUNK);
-    gpu_give_way(&cuda->courtesy);
+    gpu_give_way_long(&cuda->courtesy);
     TRY(cudaMalloc((void **)&copy->pixels, n * sizeof *copy->pixels));
     TRY(cudaMalloc((void **)&copy->pixel_offset, n * sizeof *copy->pixel_offset));
     err = search_cuda_copy(cuda, pairs, object->chunk_pairs, pair_bytes);
@@ -348,7 +350,7 @@ int search_cuda_grow_image(struct search_cuda *cuda, size_t n_pixels)
 {
     if (n_pixels <= cuda->n_pixels)
         return 0;
-    gpu_give_way(&cuda->courtesy);
+    gpu_give_way_long(&cuda->courtesy);
     cuda->n_pixels = 0;
     cudaFree(cuda->z_m);
     cuda->z_m = NULL;

@@ -95,6 +95,9 @@ int search_cuda_give_way(struct search_cuda *cuda);
 // Copies memory that is not page-locked to the device, in pieces. 0 or -EIO.
 int search_cuda_copy(struct search_cuda *cuda, void *to, const void *from, size_t bytes);
 
+// Gives device memory back, when no frame is near; accepts NULL.
+void search_cuda_free(struct search_cuda *cuda, void *memory);
+
 // Makes room; what was there is lost. 0, -ENOMEM or -EIO.
 int search_cuda_grow(struct search_cuda *cuda, struct search_memory *memory, size_t bytes);
 

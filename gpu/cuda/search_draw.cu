@@ -66,14 +66,13 @@ __global__ void __launch_bounds__(DRAWN_THREADS) project_kernel(struct drawn_wor
     const float cu = cam->cx - (float)at.u0, cv = cam->cy - (float)at.v0;
     const uint32_t first = blockIdx.x * DRAWN_THREADS + threadIdx.x;
     unsigned long long *keys = work.keys + place->first_key;
-    for (uint32_t i = first; i < (uint32_t)(at.width * at.height);
-         i += DRAWN_SLICES * DRAWN_THREADS)
+    for (uint32_t i = first; i < (uint32_t)(at.width * at.height); i += gridDim.x * DRAWN_THREADS)
         keys[i] = RASTER_NOTHING;
     float scaled[9];
     for (int k = 0; k < 9; k++)
         scaled[k] = c->rotation[k] * work.px_m;
     int4 *corners = work.corners + (size_t)place->slot * work.n_vertices;
-    for (uint32_t i = first; i < work.n_vertices; i += DRAWN_SLICES * DRAWN_THREADS) {
+    for (uint32_t i = first; i < work.n_vertices; i += gridDim.x * DRAWN_THREADS) {
         int4 corner = {0, 0, 0, 0};
         float value;
         search_draw_corner(cam, cu, cv, scaled, t_m, work.x[i], work.y[i], work.z[i], &corner.x,
@@ -129,7 +128,7 @@ __global__ void __launch_bounds__(DRAWN_THREADS) draw_kernel(struct drawn_work w
         return;
     unsigned long long *keys = work.keys + place->first_key;
     for (uint32_t i = blockIdx.x * DRAWN_THREADS + threadIdx.x; i < work.n_triangles;
-         i += DRAWN_SLICES * DRAWN_THREADS) {
+         i += gridDim.x * DRAWN_THREADS) {
         struct raster_triangle t;
         if (!setup(&work, place, i, &t))
             continue;
@@ -149,7 +148,7 @@ __global__ void __launch_bounds__(DRAWN_THREADS) units_kernel(struct drawn_work 
     const uint2 *units = work.units + (size_t)place->slot * UNITS_MOST;
     unsigned long long *keys = work.keys + place->first_key;
     for (uint32_t i = (blockIdx.x * DRAWN_THREADS + threadIdx.x) / 32; i < n;
-         i += DRAWN_SLICES * (DRAWN_THREADS / 32)) {
+         i += gridDim.x * (DRAWN_THREADS / 32)) {
         const uint2 unit = units[i];
         const uint32_t k = unit.y & 0xffffu, n_parts = unit.y >> 16;
         struct raster_triangle t;
@@ -205,7 +204,7 @@ int search_cuda_enqueue_places(struct search_cuda *cuda, const struct drawn_work
 int search_cuda_enqueue_draw(struct search_cuda *cuda, const struct drawn_work *work,
                              uint32_t n_most)
 {
-    const dim3 grid(DRAWN_SLICES, n_most);
+    const dim3 grid(drawn_slices(work), n_most);
     project_kernel<<<grid, DRAWN_THREADS, 0, cuda->stream>>>(*work);
     TRY(cudaGetLastError());
     draw_kernel<<<grid, DRAWN_THREADS, 0, cuda->stream>>>(*work);

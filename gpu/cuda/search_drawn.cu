@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(DRAWN_THREADS) count_kernel(struct drawn_work 
     const int n_px = place->at.width * place->at.height;
     int n_drawn = 0;
     for (int i = (int)(blockIdx.x * DRAWN_THREADS + threadIdx.x); i < n_px;
-         i += DRAWN_SLICES * DRAWN_THREADS)
+         i += (int)(gridDim.x * DRAWN_THREADS))
         n_drawn += keys[i] != RASTER_NOTHING;
     n_drawn = search_cuda_warp_sum(n_drawn);
     if (threadIdx.x % 32 == 0 && n_drawn > 0)
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(DRAWN_THREADS) take_kernel(struct drawn_work w
     const int columns = (at.width - step / 2 + step - 1) / step;
     const int rows = (at.height - step / 2 + step - 1) / step;
     for (int i = (int)(blockIdx.x * DRAWN_THREADS + threadIdx.x); i < columns * rows;
-         i += DRAWN_SLICES * DRAWN_THREADS) {
+         i += (int)(gridDim.x * DRAWN_THREADS)) {
         const int u = step / 2 + i % columns * step, v = step / 2 + i / columns * step;
         const unsigned long long key = keys[v * at.width + u];
         if (key == RASTER_NOTHING)
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(DRAWN_THREADS) judge_kernel(struct drawn_work 
     struct search_tally tally = {};
     struct search_outline outline = {};
     for (int i = (int)(blockIdx.x * DRAWN_THREADS + threadIdx.x); i < at.width * at.height;
-         i += DRAWN_SLICES * DRAWN_THREADS) {
+         i += (int)(gridDim.x * DRAWN_THREADS)) {
         const unsigned long long *key = keys + i;
         if (!drawn_at(key))
             continue;
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(DRAWN_MOST) conclude_kernel(struct drawn_work 
 static int enqueue_align(struct search_cuda *cuda, const struct drawn_work *work, uint32_t n_most,
                          uint32_t round)
 {
-    const dim3 grid(DRAWN_SLICES, n_most);
+    const dim3 grid(drawn_slices(work), n_most);
     count_kernel<<<grid, DRAWN_THREADS, 0, cuda->stream>>>(*work);
     TRY(cudaGetLastError());
     take_kernel<<<grid, DRAWN_THREADS, 0, cuda->stream>>>(*work);
@@ -209,7 +209,7 @@ static int enqueue_align(struct search_cuda *cuda, const struct drawn_work *work
 
 static int enqueue_judge(struct search_cuda *cuda, const struct drawn_work *work, uint32_t n_most)
 {
-    judge_kernel<<<dim3(DRAWN_SLICES, n_most), DRAWN_THREADS, 0, cuda->stream>>>(*work);
+    judge_kernel<<<dim3(drawn_slices(work), n_most), DRAWN_THREADS, 0, cuda->stream>>>(*work);
     TRY(cudaGetLastError());
     return 0;
 }

@@ -9,7 +9,8 @@
 #include "gpu/kernels/search_draw.h"
 
 #define DRAWN_THREADS 256
-#define DRAWN_SLICES  48
+#define DRAWN_SLICES  48 // of a candidate, for so many pixels of the image ...
+#define DRAWN_PIXELS  (640 * 480)
 #define DRAWN_MOST    64 // candidates
 
 static_assert(SEARCH_DRAWN <= DRAWN_MOST && SEARCH_FOUND_MAX <= DRAWN_MOST, "one block places all");
@@ -48,6 +49,13 @@ struct drawn_work {
     struct drawn_places *places;
     uint32_t batch; // of this launch
 };
+
+// ... so that a block has a few pixels a thread, whatever the image: it is to be short.
+static inline uint32_t drawn_slices(const struct drawn_work *work)
+{
+    const struct search_camera *cam = &work->scene.camera;
+    return DRAWN_SLICES * (uint32_t)((cam->width * cam->height + DRAWN_PIXELS - 1) / DRAWN_PIXELS);
+}
 
 // The block's candidate; NULL: it has nothing to do.
 __device__ __forceinline__ struct drawn_place *drawn_place_here(const struct drawn_work *work)

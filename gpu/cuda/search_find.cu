@@ -45,6 +45,7 @@ void search_cuda_close_find(struct search_cuda *cuda)
     for (int i = 0; i < N_EVENTS; i++)
         if (find->events[i])
             cudaEventDestroy(find->events[i]);
+    gpu_give_way_long(&cuda->courtesy);
     cudaFreeHost(find->found);
     cudaFreeHost(find->staging);
     void *const memory[] = {find->counts.at,   find->raw.at,        find->normal_z.at,
@@ -53,7 +54,7 @@ void search_cuda_close_find(struct search_cuda *cuda)
                             find->polished.at, find->keys.at,       find->corners.at,
                             find->units.at,    find->places.at,     find->points.at};
     for (void *at : memory)
-        cudaFree(at);
+        search_cuda_free(cuda, at);
 }
 
 static int grow_image(struct search_cuda *cuda, size_t n)
@@ -61,6 +62,7 @@ static int grow_image(struct search_cuda *cuda, size_t n)
     struct search_find *find = &cuda->find;
     const size_t raw_bytes = n * (sizeof(uint16_t) + 1); // depth, then the mask
     if (raw_bytes > find->staging_bytes) {
+        gpu_give_way_long(&cuda->courtesy);
         find->staging_bytes = 0;
         cudaFreeHost(find->staging);
         find->staging = NULL;

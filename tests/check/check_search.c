@@ -15,6 +15,7 @@
 #include "gpu/search_device.h"
 #include "gpu/search_start.h"
 #include "gpu/search_views.h"
+#include "proto/se3.h"
 #include "tests/check/check.h"
 #include "tools/testscene.h"
 
@@ -443,6 +444,79 @@ static void check_requests(const struct twin *twins, size_t n_twins,
     }
 }
 
+// Opens both twins, as far as there are two, with an object of this mesh. Returns how many, 0 when
+// that failed.
+static size_t open_twins(const struct search_mesh *mesh, uint32_t n_views, struct twin twins[2])
+{
+    static const enum gpu_backend backends[2] = {GPU_BACKEND_CPU, GPU_BACKEND_CUDA};
+    struct search_object_settings object_settings;
+    search_object_settings_default(&object_settings);
+    object_settings.n_views = n_views;
+    size_t n_twins = 0;
+    for (int i = 0; i < 2; i++) {
+        struct search_settings settings;
+        search_settings_default(&settings);
+        settings.backend = backends[i];
+        settings.log = check_log();
+        int err = search_open(&twins[n_twins].search, &settings);
+        if (err == -ENODEV || err == -ENOTSUP) {
+            check_skip("no CUDA device: the CUDA twin is not checked");
+            continue;
+        }
+        err = err ? err
+                  : search_object_create(twins[n_twins].search, mesh, &object_settings,
+                                         &twins[n_twins].object);
+        if (!check_that(err == 0, "twin %d opens and builds: %d", i, err))
+            return 0;
+        n_twins++;
+    }
+    return n_twins;
+}
+
+static void close_twins(struct twin *twins, size_t n_twins)
+{
+    for (size_t i = 0; i < n_twins; i++) {
+        search_object_destroy(twins[i].search, &twins[i].object);
+        search_close(&twins[i].search);
+    }
+}
+
+// Few triangles that fill the picture; and a picture so large that the candidates' drawings do not
+// find room in the device's memory at the same time.
+static void check_near(void)
+{
+    float vertices_m[24];
+    const uint32_t triangles[] = {0, 1, 3, 0, 3, 2, 4, 7, 5, 4, 6, 7, 0, 5, 1, 0, 4, 5,
+                                  2, 3, 7, 2, 7, 6, 0, 2, 6, 0, 6, 4, 1, 7, 3, 1, 5, 7};
+    for (int i = 0; i < 8; i++)
+        for (int k = 0; k < 3; k++)
+            vertices_m[3 * i + k] = (i >> k & 1 ? 0.2f : -0.2f) * (1 - 0.2f * (float)k);
+    const struct search_mesh box = {vertices_m, triangles, 8, 12};
+    struct twin twins[2];
+    size_t n_twins = open_twins(&box, N_VIEWS, twins);
+    const uint32_t sizes[2][2] = {{640, 480}, {1100, 900}};
+    for (int s = 0; s < 2 && n_twins > 0; s++) {
+        const uint32_t width = sizes[s][0], height = sizes[s][1];
+        const struct intrinsics camera = {0.82 * width, 0.82 * width, width * 0.5,
+                                          height * 0.5, width,        height};
+        const double twist[6] = {0, 0, 0, 0.4, 0.6, 0.2};
+        struct se3 T = se3_exp(twist);
+        T.t_m[2] = 0.55;
+        float *z_m = malloc((size_t)width * height * sizeof *z_m);
+        uint16_t *depth = malloc((size_t)width * height * sizeof *depth);
+        check_case("box near the camera, %u x %u", width, height);
+        check_that(search_draw(twins[0].object, &camera, &T, z_m) == 0, "picture");
+        for (uint32_t i = 0; i < width * height; i++)
+            depth[i] = (uint16_t)lrintf(1000 * (z_m[i] > 0 ? z_m[i] : 1.5f));
+        const struct search_image image = {.frame = {depth, width, height, 1000, 0},
+                                           .camera = camera};
+        check_request(twins, n_twins, &image);
+        free(z_m);
+        free(depth);
+    }
+    close_twins(twins, n_twins);
+}
+
 struct timing {
     const struct twin *twin;
     struct search_frame frame;
@@ -487,40 +561,18 @@ int main(int argc, char **argv)
         return 1;
     struct search_mesh borrowed = {mesh.vertices_m, mesh.triangles, mesh.n_vertices,
                                    mesh.n_triangles};
-    struct search_object_settings object_settings;
-    search_object_settings_default(&object_settings);
-    object_settings.n_views = check_bench_wanted() ? 2048 : N_VIEWS;
-
     struct twin twins[2];
-    size_t n_twins = 0;
-    static const enum gpu_backend backends[2] = {GPU_BACKEND_CPU, GPU_BACKEND_CUDA};
-    for (int i = 0; i < 2; i++) {
-        struct search_settings settings;
-        search_settings_default(&settings);
-        settings.backend = backends[i];
-        settings.log = check_log();
-        int err = search_open(&twins[n_twins].search, &settings);
-        if (err == -ENODEV || err == -ENOTSUP) {
-            check_skip("no CUDA device: the CUDA twin is not checked");
-            continue;
-        }
-        err = err ? err
-                  : search_object_create(twins[n_twins].search, &borrowed, &object_settings,
-                                         &twins[n_twins].object);
-        if (!check_that(err == 0, "twin %d opens and builds: %d", i, err))
-            return check_end();
-        n_twins++;
-    }
+    const size_t n_twins = open_twins(&borrowed, check_bench_wanted() ? 2048 : N_VIEWS, twins);
+    if (n_twins == 0)
+        return check_end();
     if (n_twins == 2)
         check_objects(twins[0].object, twins[1].object);
     check_images(twins, n_twins, &scene);
     check_requests(twins, n_twins, &mesh);
+    check_near();
     for (size_t i = 0; i < n_twins && check_bench_wanted(); i++)
         bench(&twins[i], &scene);
-    for (size_t i = 0; i < n_twins; i++) {
-        search_object_destroy(twins[i].search, &twins[i].object);
-        search_close(&twins[i].search);
-    }
+    close_twins(twins, n_twins);
     testscene_free(&scene);
     testscene_mesh_free(&mesh);
     return check_end();

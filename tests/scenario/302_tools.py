@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""posed-synth and posed-eval: numbers against a plain computation of the same, and clear errors."""
+"""posed-synth and posed-eval: numbers against a plain computation of the same, and clear errors;
+posed-bench latency: that its requests are done beside the frames."""
 import json
 import math
 import os
@@ -145,5 +146,11 @@ def scenario():
     tool("posed-eval", "-g", folder, "-t", path, "--plot", "/nowhere/p.png", code=1,
          says="/nowhere/p")
 
+    rows = json.loads(tool("posed-bench", "latency", "--backend", "cpu", "--seconds", "0.5",
+                           "--rounds", "1", "--work", "first-search,icp", "--json"))
+    check([row["work"] for row in rows] == ["icp", "first-search"], f"kinds: {rows}")
+    for row in rows:
+        check(row["frames"] > 0 and 0 < row["busy_us"]["p50"] <= row["busy_us"]["max"], f"{row}")
+    tool("posed-bench", "latency", "--work", "register,tea", code=2, says="register,tea")
 
 harness.run(scenario)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "daemon/clock.h"
+#include "gpu/courtesy.h"
 #include "gpu/precedence.h"
 
 #define MS        INT64_C(1000000)
@@ -19,7 +20,7 @@
 static int64_t time_to_give_way(struct precedence *precedence)
 {
     int64_t begin_ns = clock_monotonic_ns();
-    precedence_give_way(precedence);
+    precedence_give_way(precedence, GPU_PIECE_NS);
     return clock_monotonic_ns() - begin_ns;
 }
 
@@ -67,11 +68,23 @@ static void stands_still_before_a_frame_and_goes_on_when_none_comes(void **state
     assert_true(shortest(&precedence) < AT_ONCE);
 }
 
+static void what_takes_long_begins_earlier(void **state)
+{
+    (void)state;
+    struct precedence precedence = {0};
+    int64_t expected_ns = clock_monotonic_ns() + GPU_LONG_PIECE_NS;
+    precedence_end(&precedence, expected_ns);
+    assert_true(time_to_give_way(&precedence) < AT_ONCE);
+    precedence_give_way(&precedence, GPU_LONG_PIECE_NS);
+    assert_true(clock_monotonic_ns() > expected_ns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goes_on_where_no_frame_is_near),
         cmocka_unit_test(waits_for_a_frame_but_not_for_ever),
+        cmocka_unit_test(what_takes_long_begins_earlier),
         cmocka_unit_test(stands_still_before_a_frame_and_goes_on_when_none_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
