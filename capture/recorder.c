@@ -79,7 +79,11 @@ static void free_slots(struct recorder *recorder)
 static void finish(struct recorder *recorder, enum recorder_event event, const char *reason)
 {
     struct recorder_status *status = &recorder->status;
-    int err = recorder->writer ? recordings_format(status->format)->close(recorder->writer) : 0;
+    const struct writer_format *format = recordings_format(status->format);
+    uint64_t n_bytes = status->n_bytes;
+    int err = recorder->writer && format->flush ? format->flush(recorder->writer, &n_bytes) : 0;
+    int close_err = recorder->writer ? format->close(recorder->writer) : 0;
+    err = err ? err : close_err;
     if (err) {
         event = RECORDER_EVENT_FAILED;
         reason = strerror(-err);
@@ -91,6 +95,7 @@ static void finish(struct recorder *recorder, enum recorder_event event, const c
     recorder->writer = NULL;
     free_slots(recorder);
     status->active = false;
+    status->n_bytes = n_bytes;
     memcpy(name, status->name, sizeof name);
     snprintf(detail, sizeof detail, "%s after %llu frames, %.1f MB, %llu frames dropped", reason,
              (unsigned long long)status->n_frames, (double)status->n_bytes * 1e-6,
@@ -103,31 +108,44 @@ static void finish(struct recorder *recorder, enum recorder_event event, const c
     pthread_mutex_unlock(&recorder->lock);
 }
 
-// true when this frame would go beyond a limit of the recording.
-static bool exceeds_limits(const struct recorder *recorder, const struct capture_frame *frame)
+// true when one more frame would go beyond a limit of the recording.
+static bool exceeds_duration(const struct recorder *recorder, const struct capture_frame *frame)
 {
-    const struct recorder_settings *settings = &recorder->settings;
     const struct recorder_status *status = &recorder->status;
-    if (status->n_frames == 0)
-        return false;
-    double duration_s = (double)(frame->image.time_ns - status->first_time_ns) * 1e-9;
-    if (settings->max_duration_s > 0 && duration_s > settings->max_duration_s)
-        return true;
-    uint64_t usual_bytes = status->n_bytes / status->n_frames;
-    return settings->max_bytes && status->n_bytes + usual_bytes > settings->max_bytes;
+    double max_s = recorder->settings.max_duration_s;
+    return max_s > 0 && status->n_frames > 0 &&
+           (double)(frame->image.time_ns - status->first_time_ns) * 1e-9 > max_s;
+}
+
+static bool exceeds_bytes(const struct recorder *recorder)
+{
+    const struct recorder_status *status = &recorder->status;
+    uint64_t max_bytes = recorder->settings.max_bytes;
+    return max_bytes && status->n_frames > 0 &&
+           status->n_bytes + status->n_bytes / status->n_frames > max_bytes;
 }
 
 // Writes a frame, without the lock around the disk. Returns 0, 1 at a limit, or a negative errno.
 static int write_frame(struct recorder *recorder, const struct capture_frame *frame)
 {
     struct recorder_status *status = &recorder->status;
-    uint64_t n_bytes = 0;
-    if (exceeds_limits(recorder, frame))
+    const struct writer_format *format = recordings_format(status->format);
+    uint64_t n_bytes = status->n_bytes;
+    int err = 0;
+    if (exceeds_duration(recorder, frame))
         return 1;
+    if (exceeds_bytes(recorder) && format->flush) {
+        pthread_mutex_unlock(&recorder->lock);
+        err = format->flush(recorder->writer, &n_bytes);
+        pthread_mutex_lock(&recorder->lock);
+        status->n_bytes = n_bytes;
+    }
+    if (err || exceeds_bytes(recorder))
+        return err ? err : 1;
     pthread_mutex_unlock(&recorder->lock);
-    int err = recordings_format(status->format)->write(recorder->writer, frame, &n_bytes);
+    err = format->write(recorder->writer, frame, &n_bytes);
     pthread_mutex_lock(&recorder->lock);
-    status->n_bytes += n_bytes;
+    status->n_bytes = n_bytes;
     if (err)
         return err;
     if (status->n_frames == 0)

@@ -32,6 +32,8 @@ struct message_place {
 struct mcap_writer {
     int fd;
     uint64_t position;
+    uint64_t n_head_bytes;
+    uint64_t told_bytes; // in all, by mcap_write and mcap_flush
     uint32_t data_crc;
     struct intrinsics camera;
     double units_per_m;
@@ -233,6 +235,7 @@ static int mcap_open(void **out_state, int folder, const char *name,
         unlinkat(folder, file, 0);
         goto fail;
     }
+    mcap->n_head_bytes = mcap->position;
     *out_state = mcap;
     return 0;
 fail:
@@ -240,11 +243,21 @@ fail:
     return err;
 }
 
+// What the file takes when it is closed now: the chunk as if it did not shrink, and the summary,
+// which repeats the head and has an index of the chunks.
+static void tell_bytes(struct mcap_writer *mcap, uint64_t *bytes)
+{
+    size_t n_summary =
+        mcap->n_head_bytes + 1024 + (mcap->totals.n_chunks + 1) * MCAP_CHUNK_INDEX_BYTES;
+    uint64_t n_bytes = mcap->position + mcap->chunk.n + n_summary;
+    *bytes += n_bytes - mcap->told_bytes; // less than before when a chunk was packed: wraps back
+    mcap->told_bytes = n_bytes;
+}
+
 static int mcap_write(void *state, const struct capture_frame *frame, uint64_t *bytes)
 {
     struct mcap_writer *mcap = state;
     const struct depth_frame *image = &frame->image;
-    uint64_t before = mcap->position;
     if (!image->depth)
         return 0;
     int err = 0;
@@ -259,7 +272,15 @@ static int mcap_write(void *state, const struct capture_frame *frame, uint64_t *
     if (!err)
         err = add_message(mcap, MCAP_CHANNEL_DEPTH, image->time_ns, head, n_head, image->depth,
                           (size_t)image->width_px * image->height_px * sizeof *image->depth);
-    *bytes += mcap->position - before;
+    tell_bytes(mcap, bytes);
+    return err;
+}
+
+static int mcap_flush(void *state, uint64_t *bytes)
+{
+    struct mcap_writer *mcap = state;
+    int err = flush_chunk(mcap);
+    tell_bytes(mcap, bytes);
     return err;
 }
 
@@ -310,6 +331,7 @@ const struct writer_format writer_mcap = {
     .suffix = ".mcap",
     .open = mcap_open,
     .write = mcap_write,
+    .flush = mcap_flush,
     .message = mcap_message,
     .close = mcap_close,
 };

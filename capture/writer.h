@@ -17,8 +17,12 @@ struct writer_format {
     int (*open)(void **out_state, int folder, const char *name, const struct capture_info *info);
 
     // Writes one frame; image.depth NULL stands for a damaged one. Adds what it takes on disk to
-    // *bytes. Returns 0, or a negative errno; the recording then ends before this frame.
+    // *bytes, as long as that is not known rather more. Returns 0, or a negative errno; the
+    // recording then ends before this frame.
     int (*write)(void *state, const struct capture_frame *frame, uint64_t *bytes);
+
+    // Optional: writes what was held back, and corrects *bytes to what the recording takes.
+    int (*flush)(void *state, uint64_t *bytes);
 
     // Optional: a message of recorder_push_message.
     int (*message)(void *state, enum recorder_topic topic, int64_t time_ns, const void *data,

@@ -97,6 +97,10 @@ static void list(struct handlers *handlers, const posed_ListRecordings *request,
         out->modified = wire_timestamp(entries[i].modified_unix_ns);
         out->active = (status.active || status.busy) && status.format == entries[i].format &&
                       strcmp(status.name, entries[i].name) == 0;
+        if (out->active) {
+            out->frames = status.n_frames;
+            out->dropped_frames = status.n_dropped;
+        }
     }
     free(entries);
 }

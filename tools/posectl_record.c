@@ -34,12 +34,18 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     return posectl_option(key, arg, state);
 }
 
-static json_t *json_recording(const posed_Recording *r)
+// Frames are known of what is being written, or just was; the date of what lies in the folder.
+static json_t *json_recording(const posed_Recording *r, bool counted)
 {
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:b, s:f}", "name", r->name, "format", r->format,
-                     "frames", (json_int_t)r->frames, "dropped_frames",
-                     (json_int_t)r->dropped_frames, "bytes", (json_int_t)r->bytes, "active",
-                     r->active, "modified_s", wire_seconds(&r->modified));
+    json_t *out = json_pack("{s:s, s:s, s:I, s:b}", "name", r->name, "format", r->format, "bytes",
+                            (json_int_t)r->bytes, "active", r->active);
+    if (out && r->has_modified)
+        json_object_set_new(out, "modified_s", json_real(wire_seconds(&r->modified)));
+    if (out && counted) {
+        json_object_set_new(out, "frames", json_integer((json_int_t)r->frames));
+        json_object_set_new(out, "dropped_frames", json_integer((json_int_t)r->dropped_frames));
+    }
+    return out;
 }
 
 static void print_recording(const posed_Recording *r)
@@ -49,8 +55,10 @@ static void print_recording(const posed_Recording *r)
     struct tm local;
     if (r->has_modified && localtime_r(&seconds, &local))
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-    printf("%-32s %-9s %10.1f MB  %s%s\n", r->name, r->format, (double)r->bytes * 1e-6, when,
-           r->active ? "  being written" : "");
+    printf("%-32s %-9s %10.1f MB  %s", r->name, r->format, (double)r->bytes * 1e-6, when);
+    if (r->active)
+        printf("  being written, %" PRIu64 " frames", r->frames);
+    printf("\n");
 }
 
 static enum posectl_exit list(struct posectl *ctl, posed_Request *request)
@@ -67,7 +75,8 @@ static enum posectl_exit list(struct posectl *ctl, posed_Request *request)
         const posed_Recordings *page = &reply.what.list_recordings;
         for (pb_size_t i = 0; i < page->recordings_count; i++) {
             if (all)
-                json_array_append_new(all, json_recording(&page->recordings[i]));
+                json_array_append_new(
+                    all, json_recording(&page->recordings[i], page->recordings[i].active));
             else
                 print_recording(&page->recordings[i]);
         }
@@ -116,7 +125,7 @@ int posectl_record(struct posectl *ctl, int argc, char **argv)
         return (int)result;
     const posed_Recording *r = start ? &reply.what.start_recording : &reply.what.stop_recording;
     if (ctl->json)
-        posectl_print_json(stdout, json_recording(r), false);
+        posectl_print_json(stdout, json_recording(r, true), false);
     else if (start)
         printf("recording %s (%s)\n", r->name, r->format);
     else

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -372,6 +373,37 @@ static void limits_stop_the_recording(void **state)
     recorder_destroy(&recorder);
 }
 
+// Chunks are held back and shrink; messages take room, too.
+static void an_mcap_file_keeps_within_its_limit(void **state)
+{
+    (void)state;
+    struct recorder_settings settings = settings_here();
+    settings.max_bytes = 60000;
+    struct recorder *recorder;
+    struct recorder_status status;
+    struct stat st;
+    char path[256];
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    assert_int_equal(recorder_start(recorder, "c", RECORDER_FORMAT_MCAP, &info), 0);
+    for (uint64_t i = 0; i < 300; i++) {
+        static const unsigned char message[1000] = {1};
+        push_frames(recorder, i, i + 1);
+        recorder_push_message(recorder, RECORDER_TOPIC_POSE, (int64_t)i * 33333333, message,
+                              sizeof message);
+    }
+    wait_until_idle(recorder);
+    assert_int_equal(last_event, RECORDER_EVENT_LIMIT);
+    recorder_status(recorder, &status);
+    assert_int_equal(stat(scratch_name(&scratch, "c.mcap", path), &st), 0);
+    print_message("%llu frames in %lld bytes, said to be %llu\n",
+                  (unsigned long long)status.n_frames, (long long)st.st_size,
+                  (unsigned long long)status.n_bytes);
+    assert_in_range(st.st_size, 40000, 60000);
+    assert_true(status.n_bytes >= (uint64_t)st.st_size && status.n_bytes < 60000);
+    assert_true(assert_replays("mcap", "c", 0) == status.n_frames);
+    recorder_destroy(&recorder);
+}
+
 static void record_four(struct recorder *recorder, const char *name)
 {
     assert_int_equal(recorder_start(recorder, name, RECORDER_FORMAT_TUM, &info), 0);
@@ -558,6 +590,7 @@ int main(void)
         TEST(names_and_settings_are_checked),
         TEST(log_names_the_folder),
         TEST(limits_stop_the_recording),
+        TEST(an_mcap_file_keeps_within_its_limit),
         TEST(old_recordings_make_room),
         TEST(full_disk_stops_the_recording_only),
         TEST(killed_recorder_leaves_a_good_recording),
