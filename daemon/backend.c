@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpu/residual.h"
 #include "proto/se3.h"
@@ -55,7 +56,7 @@ static int open_device(struct backend *backend, enum gpu_backend which)
         return error;
     error = track_create(&backend->track, backend->gpu, &backend->config->track, &backend->log);
     if (error) {
-        log_to(&backend->log, LOG_LEVEL_ERROR, "cannot create the tracker: %d", error);
+        log_to(&backend->log, LOG_LEVEL_ERROR, "cannot create the tracker: %s", strerror(-error));
         gpu_close(&backend->gpu);
         return error;
     }

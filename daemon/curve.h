@@ -21,7 +21,8 @@ __attribute__((warn_unused_result)) int curve_start(struct curve **out, void *co
                                                     const char *clients_file,
                                                     const struct log_sink *log);
 
-// Ends the authenticator. It shuts the context down: all other sockets must be closed. Accepts NULL.
+// Ends the authenticator and shuts the context down: all other sockets must be closed. Accepts
+// NULL.
 void curve_stop(struct curve **curve);
 
 // Makes a socket that is not bound yet refuse everybody else. False: see zmq_errno.

@@ -53,7 +53,6 @@ static void publish_pose(const struct follow *follow, const struct follow_world 
 {
     const struct board_info *info = board_info(world->board);
     struct board_pose camera;
-    uint8_t bytes[posed_ObjectPose_size];
     posed_ObjectPose out = {
         .has_timestamp = true,
         .timestamp = wire_timestamp(frame->time_ns),
@@ -75,9 +74,7 @@ static void publish_pose(const struct follow *follow, const struct follow_world 
         out.has_pose_odom = true;
         out.pose_odom = wire_pose(&T_odom_object, NULL);
     }
-    int n = wire_encode(posed_ObjectPose_fields, &out, bytes, sizeof bytes);
-    if (n > 0)
-        publish_post(world->publish, PUBLISH_OBJECT, bytes, (size_t)n);
+    publish_post(world->publish, PUBLISH_OBJECT, posed_ObjectPose_fields, &out);
 }
 
 // From where the object should be if it goes on moving as it did, else from where it was.

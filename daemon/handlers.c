@@ -25,27 +25,21 @@ void handlers_progress(struct handlers *handlers, uint64_t request_id, double sh
                        const char *stage)
 {
     posed_Event event;
-    uint8_t bytes[posed_Event_size];
     if (!handlers->publish)
         return;
     message_event(board_info(handlers->board), 0, posed_Event_Kind_PROGRESS, stage, &event);
     event.request_id = request_id;
     event.progress = (float)share;
-    int n = wire_encode(posed_Event_fields, &event, bytes, sizeof bytes);
-    if (n > 0)
-        publish_post(handlers->publish, PUBLISH_EVENT, bytes, (size_t)n);
+    publish_post(handlers->publish, PUBLISH_EVENT, posed_Event_fields, &event);
 }
 
 void handlers_event(struct handlers *handlers, posed_Event_Kind kind, const char *text)
 {
     posed_Event event;
-    uint8_t bytes[posed_Event_size];
     if (!handlers->publish)
         return;
     message_event(board_info(handlers->board), 0, kind, text, &event);
-    int n = wire_encode(posed_Event_fields, &event, bytes, sizeof bytes);
-    if (n > 0)
-        publish_post(handlers->publish, PUBLISH_EVENT, bytes, (size_t)n);
+    publish_post(handlers->publish, PUBLISH_EVENT, posed_Event_fields, &event);
 }
 
 static void log_remark(void *user, enum log_level level, const char *line)

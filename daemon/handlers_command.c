@@ -2,6 +2,7 @@
 // What the frame loop does on request: Reset, SetPose, SetKeyframe, Replay.
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/handlers.h"
 
@@ -14,7 +15,7 @@ static bool run(const struct handlers *handlers, const struct board_command *com
         handlers_fail(call->reply, posed_Code_DEADLINE_EXCEEDED, NULL,
                       "the frame loop did not get to it in time; nothing was changed");
     else if (error)
-        handlers_fail(call->reply, posed_Code_UNAVAILABLE, NULL, "the daemon is stopping");
+        handlers_fail(call->reply, posed_Code_UNAVAILABLE, NULL, HANDLERS_ENDING);
     return !error;
 }
 
@@ -121,7 +122,8 @@ static void replay(const struct handlers *handlers, const struct handlers_call *
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, field,
                       "%s is wanted (the recording has %.3f s)", range, playback->duration_s);
     else if (answer.error)
-        handlers_fail(reply, posed_Code_INTERNAL, NULL, "the source refuses: %d", answer.error);
+        handlers_fail(reply, posed_Code_INTERNAL, NULL, "the source refuses: %s",
+                      strerror(-answer.error));
     else
         reply->what.replay = (posed_ReplayState){
             .paused = playback->paused,

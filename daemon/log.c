@@ -66,9 +66,9 @@ static size_t append_json_text(char *out, size_t size_bytes, const char *line)
     return n;
 }
 
-// A pipe that poll calls writable has room for PIPE_BUF bytes. O_NONBLOCK would be simpler, but also
-// concern whoever shares our stderr. Returns the number of bytes that were taken; an error, such as
-// a full disk, counts as all: nowhere is left to complain to.
+// A pipe that poll calls writable has room for PIPE_BUF bytes. O_NONBLOCK would be simpler, but
+// concern whoever shares our stderr, too. Returns the number of bytes that were taken; an error, as
+// of a full disk, counts as all: nowhere is left to complain to.
 static size_t put(const char *line, size_t n_bytes)
 {
     size_t n_put = 0;

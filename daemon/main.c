@@ -115,7 +115,6 @@ static void reload(void *user)
     struct daemon *daemon = user;
     static struct config fresh; // large, and the loop's thread alone comes here
     posed_Event event;
-    uint8_t bytes[posed_Event_size];
     if (!reload_signal)
         return;
     reload_signal = 0;
@@ -130,9 +129,7 @@ static void reload(void *user)
     message_event(board_info(daemon->board), 0,
                   ok ? posed_Event_Kind_CONFIG_RELOADED : posed_Event_Kind_CONFIG_REJECTED,
                   ok ? "configuration read again" : "configuration refused, see the log", &event);
-    int n_bytes = wire_encode(posed_Event_fields, &event, bytes, sizeof bytes);
-    if (n_bytes > 0)
-        publish_post(daemon->publish, PUBLISH_EVENT, bytes, (size_t)n_bytes);
+    publish_post(daemon->publish, PUBLISH_EVENT, posed_Event_fields, &event);
     notify_send("READY=1");
 }
 
@@ -140,11 +137,8 @@ static void publish_log_line(void *user, enum log_level level, const char *line)
 {
     struct publish *publish = user;
     posed_Log message;
-    uint8_t bytes[posed_Log_size];
     message_log(level, line, &message);
-    int n = wire_encode(posed_Log_fields, &message, bytes, sizeof bytes);
-    if (n > 0)
-        publish_post(publish, PUBLISH_LOG, bytes, (size_t)n);
+    publish_post(publish, PUBLISH_LOG, posed_Log_fields, &message);
 }
 
 static int open_capture(struct daemon *daemon)
@@ -167,13 +161,17 @@ static int create_board(struct daemon *daemon)
                          : posed_Reference_REFERENCE_PREVIOUS,
         .n_history = daemon->config.requests.history,
     };
-    if (getrandom(&info.session, sizeof info.session, 0) != sizeof info.session)
+    if (getrandom(&info.session, sizeof info.session, 0) != sizeof info.session) {
+        log_to(&daemon->sink, LOG_LEVEL_ERROR, "no random numbers: %s", strerror(errno));
         return -EIO;
+    }
     snprintf(info.source, sizeof info.source, "%s", daemon->config.source);
     memcpy(info.odom_frame, daemon->config.publish.odom_frame, sizeof info.odom_frame);
     memcpy(info.camera_frame, daemon->config.publish.camera_frame, sizeof info.camera_frame);
     int error = board_create(&daemon->board, &info);
-    if (!error)
+    if (error)
+        log_to(&daemon->sink, LOG_LEVEL_ERROR, "out of memory (requests.history)");
+    else
         board_set_backend(daemon->board, backend_description(daemon->backend));
     return error;
 }
@@ -198,15 +196,12 @@ static void on_recorder_event(void *user, enum recorder_event event, const char 
 {
     struct daemon *daemon = user;
     posed_Event message;
-    uint8_t bytes[posed_Event_size];
     bool started = event == RECORDER_EVENT_STARTED;
     board_set_recording(daemon->board, started ? name : "");
     message_event(board_info(daemon->board), 0,
                   started ? posed_Event_Kind_RECORDING_STARTED : posed_Event_Kind_RECORDING_STOPPED,
                   detail, &message);
-    int n = wire_encode(posed_Event_fields, &message, bytes, sizeof bytes);
-    if (n > 0)
-        publish_post(daemon->publish, PUBLISH_EVENT, bytes, (size_t)n);
+    publish_post(daemon->publish, PUBLISH_EVENT, posed_Event_fields, &message);
 }
 
 static int create_recorder(struct daemon *daemon)
@@ -276,10 +271,8 @@ static enum exit_code open_all(struct daemon *daemon)
     if (backend_open(&daemon->backend, &daemon->config, daemon->capture, &daemon->sink) != 0)
         return EXIT_GPU;
     log_to(&daemon->sink, LOG_LEVEL_INFO, "%s", backend_description(daemon->backend));
-    if (create_board(daemon) != 0) {
-        log_to(&daemon->sink, LOG_LEVEL_ERROR, "out of memory (requests.history)");
+    if (create_board(daemon) != 0)
         return EXIT_OTHER;
-    }
     // The trajectory last: a second daemon started by mistake ends before it, at the endpoints, and
     // does not empty the file of the first one.
     bool no_drop = !info->live && daemon->config.capture.rate == CAPTURE_RATE_MAX;
@@ -367,10 +360,12 @@ int main(int argc, char **argv)
         log_destroy(&daemon.log);
         return error ? EXIT_CONFIG : EXIT_OK;
     }
-    if (settings_create(&daemon.settings, &daemon.config, daemon.log) != 0)
-        return EXIT_OTHER;
     catch_signals();
-    enum exit_code code = open_all(&daemon);
+    enum exit_code code = EXIT_OTHER;
+    if (settings_create(&daemon.settings, &daemon.config, daemon.log) == 0)
+        code = open_all(&daemon);
+    else
+        log_to(&daemon.sink, LOG_LEVEL_ERROR, "out of memory");
     if (code == EXIT_OK)
         code = run_loop(&daemon);
     close_all(&daemon);

@@ -10,6 +10,7 @@
 #include <zmq.h>
 
 #include "daemon/clock.h"
+#include "proto/wire.h"
 
 #define KEPT_MAX_BYTES  2048 // of a calib or status message
 #define PUMP_MAX_EVENTS 256  // subscriptions taken in at a time
@@ -27,6 +28,12 @@ struct kept {
     bool wanted; // somebody new subscribed
 };
 
+// The largest of what other threads say.
+_Static_assert(posed_Log_size <= PUBLISH_POST_MAX_BYTES &&
+                   posed_Event_size <= PUBLISH_POST_MAX_BYTES &&
+                   posed_ObjectPose_size <= PUBLISH_POST_MAX_BYTES,
+               "enlarge PUBLISH_POST_MAX_BYTES");
+
 struct post {
     enum publish_topic topic;
     size_t n_bytes;
@@ -37,7 +44,6 @@ struct publish {
     void *pub, *latest, *img;
     struct log_sink log;
     bool no_drop, may_wait; // may_wait: nobody has stood still for too long since
-    uint64_t n_dropped;
     // Bit n: somebody is subscribed to the topic's first n characters. Whatever else a client
     // subscribes to costs the daemon nothing here.
     uint16_t prefixes[PUBLISH_N_TOPICS];
@@ -51,12 +57,12 @@ struct publish {
 static void *open_socket(struct endpoint *endpoint, int type, uint32_t hwm)
 {
     void *socket = endpoint_socket(endpoint, type);
-    const int messages = (int)hwm, max_bytes = 4096;
-    const int64_t max_message = max_bytes; // a subscriber only sends subscriptions
+    const int n_messages = (int)hwm;
+    const int64_t max_bytes = 4096; // a subscriber only sends subscriptions
     if (!socket)
         return NULL;
-    zmq_setsockopt(socket, ZMQ_SNDHWM, &messages, sizeof messages);
-    zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max_message, sizeof max_message);
+    zmq_setsockopt(socket, ZMQ_SNDHWM, &n_messages, sizeof n_messages);
+    zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max_bytes, sizeof max_bytes);
     return socket;
 }
 
@@ -138,19 +144,16 @@ bool publish_send_pieces(struct publish *publish, enum publish_topic topic, cons
     void *socket = topic >= PUBLISH_DEPTH ? publish->img : publish->pub;
     zmq_msg_t message;
     if (zmq_msg_init_size(&message, n_head + n_tail) != 0)
-        goto dropped;
+        return false;
     memcpy(zmq_msg_data(&message), head, n_head);
     if (n_tail)
         memcpy((char *)zmq_msg_data(&message) + n_head, tail, n_tail);
     if (send_topic(publish, socket, topic_names[topic]) != 0 ||
         zmq_msg_send(&message, socket, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close(&message);
-        goto dropped;
+        return false;
     }
     return true;
-dropped:
-    publish->n_dropped++;
-    return false;
 }
 
 bool publish_send(struct publish *publish, enum publish_topic topic, const void *bytes,
@@ -243,22 +246,19 @@ void publish_pump(struct publish *publish)
     send_posts(publish);
 }
 
-void publish_post(struct publish *publish, enum publish_topic topic, const void *bytes,
-                  size_t n_bytes)
+void publish_post(struct publish *publish, enum publish_topic topic, const pb_msgdesc_t *fields,
+                  const void *message)
 {
-    if (n_bytes > PUBLISH_POST_MAX_BYTES)
+    uint8_t bytes[PUBLISH_POST_MAX_BYTES];
+    int n = wire_encode(fields, message, bytes, sizeof bytes);
+    if (n < 0)
         return;
     pthread_mutex_lock(&publish->mutex);
     if (publish->n_posts < PUBLISH_POST_SLOTS) {
         size_t i = (publish->first_post + publish->n_posts++) % PUBLISH_POST_SLOTS;
         publish->posts[i].topic = topic;
-        publish->posts[i].n_bytes = n_bytes;
-        memcpy(publish->posts[i].bytes, bytes, n_bytes);
+        publish->posts[i].n_bytes = (size_t)n;
+        memcpy(publish->posts[i].bytes, bytes, (size_t)n);
     }
     pthread_mutex_unlock(&publish->mutex);
-}
-
-uint64_t publish_n_dropped(const struct publish *publish)
-{
-    return publish->n_dropped;
 }

@@ -12,6 +12,7 @@
 
 #include "daemon/endpoint.h"
 #include "proto/log.h"
+#include "proto/posed.pb.h"
 
 enum publish_topic {
     PUBLISH_POSE,
@@ -60,11 +61,9 @@ bool publish_wants(const struct publish *publish, enum publish_topic topic);
 // sends what other threads posted. Bounded work.
 void publish_pump(struct publish *publish);
 
-// Any thread: a message to be sent by the next publish_pump. Dropped when PUBLISH_POST_SLOTS wait.
-void publish_post(struct publish *publish, enum publish_topic topic, const void *bytes,
-                  size_t n_bytes);
-
-// Messages dropped so far because a subscriber was too slow.
-uint64_t publish_n_dropped(const struct publish *publish);
+// Any thread: a message (`fields` = posed_X_fields) that the next publish_pump sends. Dropped when
+// PUBLISH_POST_SLOTS wait.
+void publish_post(struct publish *publish, enum publish_topic topic, const pb_msgdesc_t *fields,
+                  const void *message);
 
 #endif

@@ -4,6 +4,7 @@
 // version is simply "damaged" and the object is built again), a checksum over all of it.
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +168,32 @@ static bool indices_hold(const struct search_object *o)
     return next == o->n_chunks;
 }
 
+static bool all_finite(const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+// The same for what the object says of itself.
+static bool info_holds(const struct search_object *o)
+{
+    const struct search_object_info *info = &o->info;
+    const float lengths[] = {info->radius_m, info->map_px_m, info->mean_pixels, info->spacing_rad};
+    for (int i = 0; i < 4; i++)
+        if (!isfinite(lengths[i]) || lengths[i] < 0)
+            return false;
+    for (int i = 0; i < 3; i++)
+        if (!isfinite(info->centre_m[i]) || !isfinite(info->axis[i]))
+            return false;
+    return info->n_views == o->n_views && info->n_triangles == o->n_triangles &&
+           info->n_vertices == o->n_vertices &&
+           (unsigned)info->symmetry <= SEARCH_SYMMETRY_SPHERE && info->fold <= SEARCH_TURNS_MAX &&
+           all_finite(o->x, o->n_vertices) && all_finite(o->y, o->n_vertices) &&
+           all_finite(o->z, o->n_vertices);
+}
+
 static int read_parts(FILE *file, long size, struct search_object *object)
 {
     struct file_header header;
@@ -197,7 +224,7 @@ static int read_parts(FILE *file, long size, struct search_object *object)
     object->n_triangles = header.n_triangles;
     object->n_views = header.n_views;
     object->n_chunks = header.n_chunks;
-    return indices_hold(object) ? 0 : -EBADMSG;
+    return indices_hold(object) && info_holds(object) ? 0 : -EBADMSG;
 }
 
 int search_object_load(struct search *search, const char *path, struct search_object **out)
