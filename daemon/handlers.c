@@ -146,7 +146,7 @@ enum handlers_lane handlers_lane(struct handlers *handlers, uint32_t kind)
     case posed_Request_stop_tracking_tag:
         return HANDLERS_COMPUTE;
     case posed_Request_list_objects_tag:
-        return handlers_search_can_list(handlers) ? HANDLERS_NOW : HANDLERS_COMPUTE;
+        return handlers_objects_can_list(handlers) ? HANDLERS_NOW : HANDLERS_COMPUTE;
     }
     return HANDLERS_NOW;
 }
@@ -193,10 +193,12 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
     case posed_Request_register_sets_tag:
         handlers_register(handlers, call);
         return;
-    case posed_Request_search_pose_tag:
     case posed_Request_add_object_tag:
     case posed_Request_list_objects_tag:
     case posed_Request_remove_object_tag:
+        handlers_objects(handlers, call);
+        return;
+    case posed_Request_search_pose_tag:
     case posed_Request_stop_tracking_tag:
         handlers_search(handlers, call);
         return;

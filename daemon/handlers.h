@@ -106,7 +106,13 @@ void handlers_frame(struct handlers *handlers, const struct handlers_call *call)
 void handlers_params(struct handlers *handlers, const struct handlers_call *call);
 void handlers_register(struct handlers *handlers, const struct handlers_call *call);
 void handlers_search(struct handlers *handlers, const struct handlers_call *call);
-bool handlers_search_can_list(struct handlers *handlers); // at once. Any thread
+void handlers_objects(struct handlers *handlers, const struct handlers_call *call);
 void handlers_record(struct handlers *handlers, const struct handlers_call *call);
+
+// Whether ListObjects can be answered at once. Any thread.
+bool handlers_objects_can_list(struct handlers *handlers);
+
+// Opens handlers->objects if it is not open. False: the reply says why.
+bool handlers_objects_open(struct handlers *handlers, posed_Reply *reply);
 
 #endif
