@@ -372,9 +372,12 @@ int trajectory_at(const struct trajectory *trajectory, int64_t time_ns, int64_t 
         *out_T_world_camera = before->T_world_camera;
         return 0;
     }
-    if (low == trajectory->n_poses || poses[low].time_ns - before->time_ns > max_gap_ns)
+    if (low == trajectory->n_poses)
         return -ERANGE;
     const struct stamped_pose *after = &poses[low];
+    // Unsigned: the gap between two times may not fit an int64.
+    if ((uint64_t)after->time_ns - (uint64_t)before->time_ns > (uint64_t)max_gap_ns)
+        return -ERANGE;
     double part = (double)(time_ns - before->time_ns) / (double)(after->time_ns - before->time_ns);
     // slerp: the part of the rotation vector between the two
     struct se3 step = se3_between(&before->T_world_camera, &after->T_world_camera);

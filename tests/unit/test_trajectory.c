@@ -292,6 +292,11 @@ static void test_interpolates(void **state)
     assert_int_equal(trajectory_at(&trajectory, 5000, 6999, &T), -ERANGE);
     assert_int_equal(trajectory_at(&trajectory, 5000, 7000, &T), 0);
     assert_int_equal(trajectory_at(&empty, 0, 1000, &T), -ERANGE);
+    // A gap of more nanoseconds than fit an int64.
+    struct stamped_pose far[2] = {{.time_ns = -9000000000000000000},
+                                  {.time_ns = 9000000000000000000}};
+    const struct trajectory wide = {far, 2};
+    assert_int_equal(trajectory_at(&wide, 0, INT64_MAX, &T), -ERANGE);
     for (int i = 0; i < 3; i++) // exact hits need no neighbour
         assert_int_equal(trajectory_at(&trajectory, poses[i].time_ns, 0, &T), 0);
 }
