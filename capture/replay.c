@@ -16,9 +16,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "capture/timetable.h"
+
 #define N_SLOTS   64
 #define N_BUFFERS 7 // one with the reader, six ahead: 200 ms at camera rate ride out a slow disk
-#define N_JUMPS   64
 
 struct slot {
     uint16_t *pixels;           // NULL: passed over
@@ -26,21 +27,12 @@ struct slot {
     int result;                 // of decode
 };
 
-// A pause of the recording that is shortened: frames from `entry` on are due earlier by excess_ns.
-struct jump {
-    uint64_t entry;
-    int64_t excess_ns;
-};
-
 struct replay {
     const struct capture_driver *driver;
     void *state;
+    struct timetable times;
     double rate;
     bool loop;
-    uint64_t first, step, n_round; // entries first, first + step, ...
-    int64_t first_ns, period_ns, round_ns, paced_round_ns;
-    struct jump jumps[N_JUMPS];
-    size_t n_jumps;
     uint32_t width_px, height_px;
     double units_per_m;
 
@@ -73,30 +65,12 @@ static int64_t mono_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static int64_t entry_time_ns(const struct replay *replay, uint64_t entry)
-{
-    int64_t time_ns;
-    uint64_t index;
-    replay->driver->stamp(replay->state, entry, &time_ns, &index);
-    return time_ns;
-}
-
-// When frame q is due, in ns of monotonic time after the first one at rate 1.
-static int64_t paced_ns(const struct replay *replay, uint64_t q)
-{
-    uint64_t round = q / replay->n_round, entry = replay_entry(replay, q % replay->n_round);
-    int64_t excess_ns = 0;
-    for (size_t i = 0; i < replay->n_jumps && replay->jumps[i].entry <= entry; i++)
-        excess_ns = replay->jumps[i].excess_ns;
-    int64_t in_round_ns = entry_time_ns(replay, entry) - replay->first_ns - excess_ns;
-    return (int64_t)((uint64_t)in_round_ns + round * (uint64_t)replay->paced_round_ns);
-}
-
 // CLOCK_MONOTONIC when frame q is due; q may be one behind the end.
 static int64_t due_ns(const struct replay *replay, uint64_t q)
 {
-    int64_t after_ns = q >= replay->end ? paced_ns(replay, replay->end - 1) + replay->period_ns
-                                        : paced_ns(replay, q);
+    int64_t after_ns = q >= replay->end ? timetable_paced_ns(&replay->times, replay->end - 1) +
+                                              replay->times.period_ns
+                                        : timetable_paced_ns(&replay->times, q);
     // a century is never; the sum stays far from overflow, also when paced_ns has wrapped
     double wait_ns = fmax(fmin((double)after_ns / replay->rate, 3e18), -3e18);
     return replay->start_mono_ns + (int64_t)wait_ns;
@@ -141,8 +115,8 @@ static void *decode_ahead(void *argument)
             slot.pixels = buffers_take(&replay->buffers);
             pthread_mutex_unlock(&replay->lock);
             buffers_tell(&replay->buffers, &replay->wake, BUFFERS_BEGUN);
-            slot.result = replay->driver->decode(
-                replay->state, replay_entry(replay, q % replay->n_round), slot.pixels, &slot.frame);
+            slot.result = replay->driver->decode(replay->state, replay_entry(replay, q),
+                                                 slot.pixels, &slot.frame);
             buffers_tell(&replay->buffers, &replay->wake, BUFFERS_ENDING);
             buffers_written(&replay->buffers, slot.pixels);
             pthread_mutex_lock(&replay->lock);
@@ -159,76 +133,6 @@ static void *decode_ahead(void *argument)
     }
     pthread_mutex_unlock(&replay->lock);
     return NULL;
-}
-
-static int compare_ns(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-// Times go up to 9e18 ns; three years more still fit.
-#define LONGEST_PERIOD_NS INT64_C(100000000000000000)
-
-// Median over (at most) the first 1024 steps of the round.
-static int64_t median_period_ns(const struct replay *replay)
-{
-    static const int64_t unknown_ns = 1000000000 / 30;
-    int64_t periods_ns[1024];
-    size_t n = 0;
-    for (uint64_t q = 1; q < replay->n_round && n < 1024; q++)
-        periods_ns[n++] = entry_time_ns(replay, replay_entry(replay, q)) -
-                          entry_time_ns(replay, replay_entry(replay, q - 1));
-    if (n == 0)
-        return unknown_ns;
-    qsort(periods_ns, n, sizeof *periods_ns, compare_ns);
-    return periods_ns[n / 2] < LONGEST_PERIOD_NS ? periods_ns[n / 2] : LONGEST_PERIOD_NS;
-}
-
-// Which entries are played: those within start and duration, every step-th.
-static int choose_entries(struct replay *replay, const struct capture_settings *settings,
-                          uint64_t n_entries)
-{
-    int64_t origin_ns = entry_time_ns(replay, 0);
-    double from_ns = settings->start_s * 1e9;
-    double to_ns = settings->duration_s > 0 ? from_ns + settings->duration_s * 1e9 : INFINITY;
-    uint64_t first = 0, end;
-    while (first < n_entries && (double)(entry_time_ns(replay, first) - origin_ns) < from_ns)
-        first++;
-    for (end = first; end < n_entries; end++)
-        if (!((double)(entry_time_ns(replay, end) - origin_ns) < to_ns))
-            break;
-    if (first == end)
-        return -ENOENT;
-    replay->first = first;
-    replay->step = settings->step > 1 ? settings->step : 1;
-    replay->n_round = (end - first + replay->step - 1) / replay->step;
-    if (settings->n_frames && replay->n_round > settings->n_frames)
-        replay->n_round = settings->n_frames;
-    replay->first_ns = entry_time_ns(replay, first);
-    replay->period_ns = median_period_ns(replay);
-    return 0;
-}
-
-static void find_jumps(struct replay *replay, const struct log_sink *log)
-{
-    int64_t excess_ns = 0, before_ns = replay->first_ns;
-    for (uint64_t q = 1; q < replay->n_round; q++) {
-        uint64_t entry = replay_entry(replay, q);
-        int64_t time_ns = entry_time_ns(replay, entry), pause_ns = time_ns - before_ns;
-        before_ns = time_ns;
-        if (pause_ns <= REPLAY_LONGEST_PAUSE_NS || pause_ns / 4 <= replay->period_ns ||
-            replay->n_jumps == N_JUMPS)
-            continue;
-        excess_ns += pause_ns - REPLAY_LONGEST_PAUSE_NS;
-        replay->jumps[replay->n_jumps++] = (struct jump){entry, excess_ns};
-        log_to(log, LOG_LEVEL_WARNING,
-               "the recording pauses for %.1f s before frame %llu; a paced replay waits %.0f s",
-               (double)pause_ns * 1e-9, (unsigned long long)entry,
-               (double)REPLAY_LONGEST_PAUSE_NS * 1e-9);
-    }
-    replay->round_ns = before_ns - replay->first_ns + replay->period_ns;
-    replay->paced_round_ns = replay->round_ns - excess_ns;
 }
 
 int replay_create(struct replay **out, const struct capture_driver *driver, void *state,
@@ -248,21 +152,17 @@ int replay_create(struct replay **out, const struct capture_driver *driver, void
     sem_init(&replay->wake, 0, 0);
     pthread_mutex_init(&replay->lock, NULL);
     pthread_cond_init(&replay->room, NULL);
-    int err = choose_entries(replay, settings, info->n_frames);
-    if (err)
-        log_to(&settings->log, LOG_LEVEL_ERROR,
-               "no frame of the recording lies within start and duration");
-    else
+    int err = timetable_make(&replay->times, driver, state, info->n_frames, settings);
+    if (!err)
         err = buffers_create(&replay->buffers, N_BUFFERS,
                              sizeof(uint16_t) * replay->width_px * replay->height_px);
     if (err) {
         replay_destroy(&replay);
         return err;
     }
-    replay->end = replay->loop ? UINT64_MAX : replay->n_round;
-    find_jumps(replay, &settings->log);
-    info->n_frames = replay->loop ? 0 : replay->n_round;
-    info->period_ns = replay->n_round > 1 ? replay->period_ns : 0;
+    replay->end = replay->loop ? UINT64_MAX : replay->times.n_round;
+    info->n_frames = replay->loop ? 0 : replay->times.n_round;
+    info->period_ns = replay->times.n_round > 1 ? replay->times.period_ns : 0;
     *out = replay;
     return 0;
 }
@@ -276,12 +176,12 @@ int replay_start(struct replay *replay)
 
 uint64_t replay_entry(const struct replay *replay, uint64_t q)
 {
-    return replay->first + q * replay->step;
+    return timetable_entry(&replay->times, q);
 }
 
 uint64_t replay_round_frames(const struct replay *replay)
 {
-    return replay->n_round;
+    return replay->times.n_round;
 }
 
 // How near frame q is: both that it is written and that it is due. Lock held.
@@ -330,27 +230,20 @@ static int wait_for_frame(struct replay *replay, uint64_t q, int64_t deadline_ns
     }
 }
 
-// Unsigned arithmetic: whoever loops a recording of centuries gets a wrapped time, not a crash.
-static int64_t time_in_round(const struct replay *replay, int64_t time_ns, uint64_t round)
-{
-    return (int64_t)((uint64_t)time_ns + round * (uint64_t)replay->round_ns);
-}
-
 // Fills *out from the slot of frame q; its pixels go to the reader or back. Lock held.
 static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *out)
 {
     struct slot *slot = &replay->slots[q % N_SLOTS];
-    uint64_t round = q / replay->n_round;
-    int64_t now_ns = mono_ns(), time_ns;
+    uint64_t round = q / replay->times.n_round;
+    int64_t now_ns = mono_ns();
     *out = slot->frame;
-    replay->driver->stamp(replay->state, replay_entry(replay, q % replay->n_round), &time_ns,
-                          &out->index);
+    int64_t time_ns = timetable_stamp_ns(&replay->times, q, &out->index);
     out->image = (struct depth_frame){.width_px = replay->width_px,
                                       .height_px = replay->height_px,
                                       .units_per_m = replay->units_per_m,
-                                      .time_ns = time_in_round(replay, time_ns, round)};
+                                      .time_ns = time_ns};
     out->capture_mono_ns = is_paced(replay) ? due_ns(replay, q) : now_ns;
-    out->flags = round > 0 && q % replay->n_round == 0 ? CAPTURE_LOOPED : 0;
+    out->flags = round > 0 && q % replay->times.n_round == 0 ? CAPTURE_LOOPED : 0;
     if (!slot->pixels || (is_paced(replay) && now_ns >= due_ns(replay, q + 1))) {
         out->flags |= CAPTURE_LATE;
     } else if (slot->result == -EBADMSG) {
@@ -417,32 +310,27 @@ static void cut_late(struct replay *replay)
         }
 }
 
-static int64_t position_ns(const struct replay *replay, uint64_t q_in_round)
-{
-    return entry_time_ns(replay, replay_entry(replay, q_in_round)) - replay->first_ns;
-}
-
 static int seek(struct replay *replay, double position_s)
 {
-    uint64_t low = 0, high = replay->n_round - 1, round = 0;
+    uint64_t low = 0, high = replay->times.n_round - 1, round = 0;
     double wanted_ns = position_s * 1e9;
-    if (!(position_s >= 0 && wanted_ns <= (double)position_ns(replay, high)))
+    if (!(position_s >= 0 && wanted_ns <= (double)timetable_position_ns(&replay->times, high)))
         return -ERANGE;
     while (low < high) { // the first frame at or after it
         uint64_t middle = low + (high - low) / 2;
-        if ((double)position_ns(replay, middle) < wanted_ns)
+        if ((double)timetable_position_ns(&replay->times, middle) < wanted_ns)
             low = middle + 1;
         else
             high = middle;
     }
     if (replay->n_taken > 0) {
-        round = (replay->n_taken - 1) / replay->n_round;
-        round += round * replay->n_round + low < replay->n_taken;
+        round = (replay->n_taken - 1) / replay->times.n_round;
+        round += round * replay->times.n_round + low < replay->n_taken;
     }
     cut_ring(replay, replay->n_taken);
-    replay->n_taken = replay->n_decoded = round * replay->n_round + low;
+    replay->n_taken = replay->n_decoded = round * replay->times.n_round + low;
     if (!replay->loop)
-        replay->end = (round + 1) * replay->n_round;
+        replay->end = (round + 1) * replay->times.n_round;
     return 0;
 }
 
@@ -485,8 +373,9 @@ int replay_control(struct replay *replay, enum capture_control control, double v
     *out = (struct capture_playback){
         .paused = replay->paused,
         .rate = replay->rate,
-        .position_s = (double)position_ns(replay, q % replay->n_round) * 1e-9,
-        .duration_s = (double)position_ns(replay, replay->n_round - 1) * 1e-9,
+        .position_s = (double)timetable_position_ns(&replay->times, q) * 1e-9,
+        .duration_s =
+            (double)timetable_position_ns(&replay->times, replay->times.n_round - 1) * 1e-9,
     };
     pthread_mutex_unlock(&replay->lock);
     return err;

@@ -27,7 +27,7 @@ replay_create(struct replay **out, const struct capture_driver *driver, void *st
 // Starts the decode-ahead thread; decode belongs to it from now on. Returns 0 or -errno.
 __attribute__((warn_unused_result)) int replay_start(struct replay *replay);
 
-// Frame number, as the driver counts, of the q-th frame to be played; q < n_frames of one round.
+// Frame number, as the driver counts, of the q-th frame to be played.
 uint64_t replay_entry(const struct replay *replay, uint64_t q);
 uint64_t replay_round_frames(const struct replay *replay);
 
