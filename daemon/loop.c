@@ -186,6 +186,21 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
     }
 }
 
+// A live camera that feels gravity says so (topic imu).
+static void send_gravity(struct loop *loop, const struct capture_frame *frame,
+                         const posed_Odometry *odometry)
+{
+    const float *g = frame->gravity_m_s2;
+    if (!isfinite(g[0]) || !loop->info->capture.live)
+        return;
+    posed_Imu imu = {.has_timestamp = true,
+                     .timestamp = odometry->timestamp,
+                     .has_gravity = true,
+                     .gravity = {(double)g[0], (double)g[1], (double)g[2]}};
+    memcpy(imu.frame_id, odometry->body_frame_id, sizeof imu.frame_id);
+    send(loop, PUBLISH_IMU, posed_Imu_fields, &imu);
+}
+
 // Returns 0, or -EIO when the device failed (the frame has its message all the same).
 static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_t read_ns)
 {
@@ -239,15 +254,7 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     if (frame->image.depth)
         image_send(loop->images, loop->settings->publish,
                    tracked && !error ? loop->settings->backend : NULL, &frame->image, odometry.seq);
-    if (isfinite(frame->gravity_m_s2[0]) && loop->info->capture.live) {
-        posed_Imu imu = {.has_timestamp = true,
-                         .timestamp = odometry.timestamp,
-                         .has_gravity = true,
-                         .gravity = {(double)frame->gravity_m_s2[0], (double)frame->gravity_m_s2[1],
-                                     (double)frame->gravity_m_s2[2]}};
-        memcpy(imu.frame_id, odometry.body_frame_id, sizeof imu.frame_id);
-        send(loop, PUBLISH_IMU, posed_Imu_fields, &imu);
-    }
+    send_gravity(loop, frame, &odometry);
     loop->next_seq++;
     return error;
 }
