@@ -21,6 +21,23 @@ void handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const
     wire_copy_text(reply->field, sizeof reply->field, field ? field : "");
 }
 
+void handlers_fail_work(posed_Reply *reply, int error, const char *field)
+{
+    switch (error) {
+    case -ECANCELED:
+        handlers_fail(reply, posed_Code_CANCELLED, field, "cancelled");
+        return;
+    case -ETIME:
+        handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, field, "the deadline passed");
+        return;
+    case -ENOMEM:
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
+        return;
+    default:
+        handlers_fail(reply, posed_Code_INTERNAL, field, "the device failed: %s", strerror(-error));
+    }
+}
+
 void handlers_progress(struct handlers *handlers, uint64_t request_id, double share,
                        const char *stage)
 {

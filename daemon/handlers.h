@@ -83,6 +83,10 @@ void handlers_close(struct handlers *handlers);
 __attribute__((format(printf, 4, 5))) void
 handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const char *format, ...);
 
+// The same for what any work may end with: -ECANCELED, -ETIME (the deadline has passed), -ENOMEM;
+// any other errno is the device's.
+void handlers_fail_work(posed_Reply *reply, int error, const char *field);
+
 // Tells the topic `event` how far a long request is, 0..1.
 void handlers_progress(struct handlers *handlers, uint64_t request_id, double share,
                        const char *stage);

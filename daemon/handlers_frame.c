@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GetDepth, GetCloud: a frame that is still kept, as its image or as points.
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -40,7 +41,7 @@ static bool load(const struct handlers *handlers, const struct handlers_call *ca
     uint16_t *depth = malloc((size_t)size->width_px * size->height_px * sizeof *depth);
     *out_depth = depth;
     if (!depth) {
-        handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        handlers_fail_work(call->reply, -ENOMEM, NULL);
         return false;
     }
     int error = handlers_kept_frame(handlers, has_seq, seq, depth, out, out_camera);
@@ -114,7 +115,7 @@ static void get_cloud(const struct handlers *handlers, const struct handlers_cal
     }
     float *points = malloc((n_values ? n_values : 1) * (request->normals ? 2 : 1) * sizeof *points);
     if (!points) {
-        handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        handlers_fail_work(call->reply, -ENOMEM, NULL);
         goto free_depth;
     }
     backproject_points(&frame, &camera, stride, 3, 1, points);

@@ -108,15 +108,8 @@ static void fail_add(posed_Reply *reply, int error, bool late)
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "add_object",
                       "no usable triangle, or n_views out of range; the log says which");
         return;
-    case -ECANCELED:
-        handlers_fail(reply, late ? posed_Code_DEADLINE_EXCEEDED : posed_Code_CANCELLED, NULL, "%s",
-                      late ? "the deadline passed while the views were drawn" : "cancelled");
-        return;
-    case -ENOMEM:
-        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
-        return;
     default:
-        handlers_fail(reply, posed_Code_INTERNAL, NULL, "the device failed: %s", strerror(-error));
+        handlers_fail_work(reply, error == -ECANCELED && late ? -ETIME : error, NULL);
     }
 }
 

@@ -60,7 +60,7 @@ static bool load_inline(const struct handlers_call *call, uint32_t set_field, co
         return false;
     }
     if (take_memory(out, n_points / 12, n_normals != 0) != 0) {
-        handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
+        handlers_fail_work(call->reply, -ENOMEM, field);
         return false;
     }
     wire_split_points(points, n_points / 12, out->memory);
@@ -82,7 +82,7 @@ static bool load_frame(struct handlers *handlers, const struct handlers_call *ca
     bool ok = false;
     snprintf(field, sizeof field, "register_sets.%s.frame_seq", name);
     if (!depth) {
-        handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
+        handlers_fail_work(call->reply, -ENOMEM, field);
     } else if (handlers_kept_frame(handlers, true, &seq, depth, &frame, &camera) != 0) {
         handlers_fail(call->reply, posed_Code_NOT_FOUND, field,
                       "frame %llu is not kept (requests.keep_frames = %u)",
@@ -95,7 +95,7 @@ static bool load_frame(struct handlers *handlers, const struct handlers_call *ca
                           "%zu points exceed requests.max_points = %u; a larger stride helps", n,
                           max_points);
         else if (take_memory(out, n, false) != 0)
-            handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
+            handlers_fail_work(call->reply, -ENOMEM, field);
         else
             ok = true;
         if (ok)
@@ -221,17 +221,8 @@ static void fail_run(const struct handlers *handlers, const struct handlers_call
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, path, "%s",
                       registration_why(handlers->registration));
         return;
-    case -ECANCELED:
-        handlers_fail(reply, posed_Code_CANCELLED, NULL, "cancelled");
-        return;
-    case -ETIME:
-        handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, NULL, "the deadline passed");
-        return;
-    case -ENOMEM:
-        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
-        return;
     default:
-        handlers_fail(reply, posed_Code_INTERNAL, NULL, "the device failed: %s", strerror(-error));
+        handlers_fail_work(reply, error, NULL);
     }
 }
 

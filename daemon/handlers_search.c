@@ -41,7 +41,7 @@ static uint16_t *load_uploaded(const struct handlers *handlers, const struct han
                              .units_per_m = image->units_per_m > 0 ? image->units_per_m : 1000};
     uint16_t *depth = malloc(n_bytes);
     if (!depth) {
-        handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        handlers_fail_work(call->reply, -ENOMEM, NULL);
         return NULL;
     }
     memcpy(depth, bytes, n_bytes);
@@ -56,7 +56,7 @@ static uint16_t *load_kept(const struct handlers *handlers, const struct handler
     const struct intrinsics *size = &board_info(handlers->board)->capture.camera;
     uint16_t *depth = malloc((size_t)size->width_px * size->height_px * sizeof *depth);
     if (!depth) {
-        handlers_fail(call->reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        handlers_fail_work(call->reply, -ENOMEM, NULL);
         return NULL;
     }
     uint64_t seq = request->frame_seq;
@@ -103,13 +103,9 @@ static void fail_search(const struct handlers_call *call, int error, const char 
 {
     posed_Reply *reply = call->reply;
     char path[64];
+    if (error == -ECANCELED && !__atomic_load_n(&call->stop->requested, __ATOMIC_ACQUIRE))
+        error = -ETIME;
     switch (error) {
-    case -ECANCELED:
-        if (__atomic_load_n(&call->stop->requested, __ATOMIC_ACQUIRE))
-            handlers_fail(reply, posed_Code_CANCELLED, NULL, "cancelled");
-        else
-            handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, NULL, "the deadline passed");
-        return;
     case -EINVAL:
         snprintf(path, sizeof path, "search_pose.%s", field);
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, path, "out of range");
@@ -118,11 +114,8 @@ static void fail_search(const struct handlers_call *call, int error, const char 
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "search_pose.image",
                       "no pixel has a valid depth");
         return;
-    case -ENOMEM:
-        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
-        return;
     default:
-        handlers_fail(reply, posed_Code_INTERNAL, NULL, "the device failed: %s", strerror(-error));
+        handlers_fail_work(reply, error, NULL);
     }
 }
 
@@ -212,7 +205,7 @@ static void start_following(struct handlers *handlers, posed_Reply *reply)
     }
     if (follow_start(&handlers->follow, best->object, &T_camera_object, found->frame_seq,
                      &board_info(handlers->board)->capture.camera) != 0)
-        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        handlers_fail_work(reply, -ENOMEM, NULL);
 }
 
 static void search_pose(struct handlers *handlers, const struct handlers_call *call)

@@ -130,7 +130,7 @@ static void encode_answer(struct job *job, posed_Reply *reply, const struct hand
         return;
     }
     if (pieces->n_pieces > 0)
-        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "out of memory");
+        handlers_fail_work(reply, -ENOMEM, NULL);
     size_t n_bytes = wire_reply_size(reply);
     job->answer = malloc(n_bytes);
     int n = job->answer ? wire_encode_reply(reply, job->answer, n_bytes) : -ENOMEM;
