@@ -16,6 +16,7 @@
 
 #include "capture/driver.h"
 #include "capture/folder.h"
+#include "capture/png_plain.h"
 
 // Inflate takes 50 KiB, deflate 270 KiB, rows of CAPTURE_MAX_SIDE_PX another 60 KiB.
 #define ARENA_BYTES ((size_t)1 << 20)
@@ -23,6 +24,7 @@
 struct image_codec {
     _Alignas(16) unsigned char arena[ARENA_BYTES];
     size_t arena_used;
+    struct png_plain *plain;
     unsigned char *out; // encoder's output
     size_t out_used, out_capacity;
 };
@@ -47,13 +49,17 @@ int image_codec_create(struct image_codec **out)
         return -ENOMEM;
     (*out)->out = NULL;
     (*out)->out_used = (*out)->out_capacity = 0;
-    return 0;
+    int err = png_plain_create(&(*out)->plain);
+    if (err)
+        image_codec_destroy(out);
+    return err;
 }
 
 void image_codec_destroy(struct image_codec **codec)
 {
     if (!*codec)
         return;
+    png_plain_destroy(&(*codec)->plain);
     free((*codec)->out);
     free(*codec);
     *codec = NULL;
@@ -281,7 +287,10 @@ int image_decode(struct image_codec *codec, const void *data, size_t n_bytes, co
                           .out_pixels = out_pixels,
                           .reason = "out of memory"};
     if (is_png(data, n_bytes))
-        reason = png_decode(&job) ? job.reason : NULL;
+        reason = png_plain_decode(codec->plain, data, n_bytes, width_px, height_px, out_pixels) ||
+                         png_decode(&job) == 0
+                     ? NULL
+                     : job.reason;
     else if (is_pgm(data, n_bytes))
         reason = pgm_decode(data, n_bytes, pgm_order, width_px, height_px, out_pixels);
     else
@@ -290,6 +299,18 @@ int image_decode(struct image_codec *codec, const void *data, size_t n_bytes, co
         return 0;
     log_to(log, LOG_LEVEL_WARNING, "%s: %s", name, reason);
     return -EBADMSG;
+}
+
+int image_decode_libpng(struct image_codec *codec, const void *data, size_t n_bytes,
+                        uint32_t width_px, uint32_t height_px, uint16_t *out_pixels)
+{
+    struct png_job job = {.codec = codec,
+                          .data = data,
+                          .n_bytes = n_bytes,
+                          .width_px = width_px,
+                          .height_px = height_px,
+                          .out_pixels = out_pixels};
+    return is_png(data, n_bytes) ? png_decode(&job) : -EBADMSG;
 }
 
 static void png_put(png_structp png, png_bytep data, size_t n_bytes)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depth images: 16-bit grey PNG (through libpng) and binary PGM (our own reader), in memory.
-// An image that is anything else - colour, 8-bit PNG, palette, truncated, failed checksum, wrong
-// size - is refused with a line that names it; nothing is converted silently.
+// Depth images: 16-bit grey PNG (plain ones in one go, all others through libpng) and binary PGM
+// (our own reader), in memory. An image that is anything else - colour, 8-bit PNG, palette,
+// truncated, failed checksum, wrong size - is refused with a line that names it; nothing is
+// converted silently.
 #ifndef POSED_CAPTURE_IMAGE_H
 #define POSED_CAPTURE_IMAGE_H
 
@@ -32,6 +33,12 @@ __attribute__((warn_unused_result)) int
 image_decode(struct image_codec *codec, const void *data, size_t n_bytes, const char *name,
              enum image_pgm_order pgm_order, uint32_t width_px, uint32_t height_px,
              const struct log_sink *log, uint16_t *out_pixels);
+
+// For tests: the same of a PNG, through libpng alone.
+__attribute__((warn_unused_result)) int image_decode_libpng(struct image_codec *codec,
+                                                            const void *data, size_t n_bytes,
+                                                            uint32_t width_px, uint32_t height_px,
+                                                            uint16_t *out_pixels);
 
 // Encodes a 16-bit grey PNG with zlib's `level` (1 fast .. 9 small). *out_data belongs to the codec
 // and is valid until its next call. Returns 0, -EINVAL (size), -ENOMEM or -EIO.

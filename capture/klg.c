@@ -18,13 +18,9 @@
 
 static const struct intrinsics default_camera = {528, 528, 320, 240, 640, 480};
 
-struct klg_inflate {
-    z_stream zlib;
-};
-
 struct klg {
     struct klg_index index;
-    struct klg_inflate *inflate;
+    struct unzip *unzip;
     unsigned char *packed;
     size_t n_packed_bytes; // capacity: more than any good frame takes
     size_t n_pixels;
@@ -176,41 +172,14 @@ void klg_index_free(struct klg_index *index)
     *index = (struct klg_index){0};
 }
 
-int klg_inflate_create(struct klg_inflate **out)
-{
-    *out = calloc(1, sizeof **out);
-    if (*out && inflateInit(&(*out)->zlib) == Z_OK)
-        return 0;
-    free(*out);
-    *out = NULL;
-    return -ENOMEM;
-}
-
-void klg_inflate_destroy(struct klg_inflate **inflate)
-{
-    if (!*inflate)
-        return;
-    inflateEnd(&(*inflate)->zlib);
-    free(*inflate);
-    *inflate = NULL;
-}
-
-int klg_decode(struct klg_inflate *unpacker, const void *data, size_t n_bytes, size_t n_pixels,
+int klg_decode(struct unzip *unzip, const void *data, size_t n_bytes, size_t n_pixels,
                uint16_t *out_pixels)
 {
     size_t n_out_bytes = n_pixels * sizeof *out_pixels;
-    if (n_bytes == n_out_bytes) {
+    if (n_bytes == n_out_bytes)
         memcpy(out_pixels, data, n_out_bytes);
-    } else {
-        z_stream *zlib = &unpacker->zlib;
-        inflateReset(zlib);
-        zlib->next_in = (Bytef *)(uintptr_t)data; // zlib's next_in is not const, but not written to
-        zlib->avail_in = (uInt)n_bytes;
-        zlib->next_out = (Bytef *)out_pixels;
-        zlib->avail_out = (uInt)n_out_bytes;
-        if (inflate(zlib, Z_FINISH) != Z_STREAM_END || zlib->avail_out)
-            return -EBADMSG;
-    }
+    else if (unzip_whole(unzip, data, n_bytes, out_pixels, n_out_bytes) != 0)
+        return -EBADMSG;
     const uint16_t one = 1;
     if (!*(const unsigned char *)&one)
         for (size_t i = 0; i < n_pixels; i++)
@@ -266,7 +235,7 @@ static void klg_close(void *state)
 {
     struct klg *klg = state;
     klg_index_free(&klg->index);
-    klg_inflate_destroy(&klg->inflate);
+    unzip_destroy(&klg->unzip);
     free(klg->packed);
     if (klg->fd >= 0)
         close(klg->fd);
@@ -295,7 +264,7 @@ static int klg_open(void **out_state, const char *location, const struct capture
     klg->n_pixels = (size_t)out_info->camera.width_px * out_info->camera.height_px;
     klg->n_packed_bytes = compressBound((uLong)(klg->n_pixels * sizeof(uint16_t)));
     klg->packed = malloc(klg->n_packed_bytes);
-    err = klg->packed ? klg_inflate_create(&klg->inflate) : -ENOMEM;
+    err = klg->packed ? unzip_create(&klg->unzip) : -ENOMEM;
     if (err)
         goto fail;
     out_info->n_frames = klg->index.n_frames;
@@ -323,7 +292,7 @@ static int klg_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct ca
         reason = "more depth bytes than an image can take";
     else if (file_read_at(klg->fd, klg->packed, entry->n_depth_bytes, (uint64_t)entry->offset))
         reason = "cannot be read";
-    else if (klg_decode(klg->inflate, klg->packed, entry->n_depth_bytes, klg->n_pixels, pixels))
+    else if (klg_decode(klg->unzip, klg->packed, entry->n_depth_bytes, klg->n_pixels, pixels))
         reason = "depth is neither raw nor good zlib data of the image's size";
     if (!reason)
         return 0;

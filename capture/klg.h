@@ -7,6 +7,7 @@
 #ifndef POSED_CAPTURE_KLG_H
 #define POSED_CAPTURE_KLG_H
 
+#include "capture/unzip.h"
 #include "proto/log.h"
 #include "proto/types.h"
 
@@ -37,14 +38,9 @@ __attribute__((warn_unused_result)) int klg_scan(int fd, const char *name,
                                                  const struct log_sink *log, struct klg_index *out);
 void klg_index_free(struct klg_index *index);
 
-// Unpacks depth images; one thread at a time.
-struct klg_inflate; // opaque
-// Returns 0 or -ENOMEM (*out is then NULL).
-__attribute__((warn_unused_result)) int klg_inflate_create(struct klg_inflate **out);
-void klg_inflate_destroy(struct klg_inflate **inflate);
 // One image of n_pixels values. Returns 0, or -EBADMSG (not zlib, checksum, too short or too long;
 // the pixels are then undefined).
-__attribute__((warn_unused_result)) int klg_decode(struct klg_inflate *unpacker, const void *data,
+__attribute__((warn_unused_result)) int klg_decode(struct unzip *unzip, const void *data,
                                                    size_t n_bytes, size_t n_pixels,
                                                    uint16_t *out_pixels);
 

@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include "capture/image.h"
+#include "capture/png_plain.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
@@ -32,6 +33,20 @@ static void fix_checksums(uint8_t *png, size_t n_bytes)
     }
 }
 
+// What is decoded in one go, libpng decodes to the same.
+static void compare(struct image_codec *codec, const uint8_t *data, size_t n_bytes,
+                    uint32_t width_px, uint32_t height_px, uint16_t *pixels)
+{
+    static struct png_plain *plain;
+    static uint16_t expected[MAX_PIXELS];
+    if (!plain && png_plain_create(&plain))
+        abort();
+    if (png_plain_decode(plain, data, n_bytes, width_px, height_px, pixels) &&
+        (image_decode_libpng(codec, data, n_bytes, width_px, height_px, expected) != 0 ||
+         memcmp(pixels, expected, sizeof *pixels * width_px * height_px) != 0))
+        abort();
+}
+
 static void decode(const uint8_t *data, size_t n_bytes)
 {
     static struct image_codec *codec;
@@ -42,6 +57,7 @@ static void decode(const uint8_t *data, size_t n_bytes)
     if (image_peek(data, n_bytes, "fuzz", NULL, &width_px, &height_px) ||
         (uint64_t)width_px * height_px > MAX_PIXELS)
         return;
+    compare(codec, data, n_bytes, width_px, height_px, pixels);
     // the byte order and the size come from outside the file
     enum image_pgm_order order = n_bytes % 2 ? IMAGE_PGM_BIG_ENDIAN : IMAGE_PGM_LITTLE_ENDIAN;
     if (image_decode(codec, data, n_bytes, "fuzz", order, width_px, height_px, NULL, pixels) == 0 &&

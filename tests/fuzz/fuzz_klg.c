@@ -13,9 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
     static int fd = -1;
-    static struct klg_inflate *unpacker;
+    static struct unzip *unzip;
     uint16_t pixels[N_PIXELS];
-    if (fd < 0 && ((fd = memfd_create("klg", 0)) < 0 || klg_inflate_create(&unpacker)))
+    if (fd < 0 && ((fd = memfd_create("klg", 0)) < 0 || unzip_create(&unzip)))
         abort();
     if (ftruncate(fd, 0) || pwrite(fd, data, n_bytes, 0) != (ssize_t)n_bytes)
         abort();
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
             abort();
         if (i > 0 && frame->time_ns <= index.frames[i - 1].time_ns)
             abort();
-        if (klg_decode(unpacker, data + frame->offset, frame->n_depth_bytes, N_PIXELS, pixels))
+        if (klg_decode(unzip, data + frame->offset, frame->n_depth_bytes, N_PIXELS, pixels))
             continue;
     }
     klg_index_free(&index);
