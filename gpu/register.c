@@ -15,11 +15,44 @@
 struct registration {
     const struct register_ops *ops;
     void *device;
+    struct pool *pool;
     char description[160];
     struct log_sink log;
     const char *why; // of the last -EINVAL
     struct register_sets sets;
 };
+
+// What the host does for a GPU is moving points about: more threads than this gain nothing.
+#define THREADS_BESIDE_CUDA 4u
+
+static int open_backend(struct registration *registration, const struct register_config *config,
+                        const struct register_ops *ops)
+{
+    bool on_cpu = ops->backend == GPU_BACKEND_CPU;
+    int rc = pool_create(&registration->pool,
+                         config->n_threads || on_cpu ? config->n_threads : THREADS_BESIDE_CUDA);
+    if (rc < 0)
+        return rc;
+    pool_set_courtesy(registration->pool, &config->courtesy);
+    registration->ops = ops;
+    rc = ops->open(&registration->device, config, registration->pool);
+    if (rc < 0)
+        pool_destroy(&registration->pool);
+    return rc;
+}
+
+// The backend that was asked for, or the one that answers.
+static int open_any(struct registration *registration, const struct register_config *config)
+{
+    int rc = -ENOTSUP;
+#ifdef POSED_REGISTER_CUDA
+    if (config->backend != GPU_BACKEND_CPU)
+        rc = open_backend(registration, config, &register_cuda_ops);
+#endif
+    if (rc < 0 && config->backend != GPU_BACKEND_CUDA)
+        rc = open_backend(registration, config, &register_cpu_ops);
+    return rc;
+}
 
 int registration_open(struct registration **out, const struct register_config *config)
 {
@@ -28,39 +61,30 @@ int registration_open(struct registration **out, const struct register_config *c
     if (!registration)
         return -ENOMEM;
     registration->log = config->log;
-    registration->ops = &register_cpu_ops;
-    int rc = -ENOTSUP;
-#ifdef POSED_REGISTER_CUDA
-    if (config->backend != GPU_BACKEND_CPU) {
-        rc = register_cuda_ops.open(&registration->device, config);
-        if (rc == 0)
-            registration->ops = &register_cuda_ops;
+    int rc = open_any(registration, config);
+    if (rc == 0) {
+        register_sets_begin(&registration->sets, registration->ops, registration->device);
+        registration->ops->describe(registration->device, registration->description,
+                                    sizeof registration->description);
+        *out = registration;
+        return 0;
     }
-#endif
-    if (rc < 0 && config->backend != GPU_BACKEND_CUDA)
-        rc = register_cpu_ops.open(&registration->device, config);
-    if (rc < 0) {
-        if (rc == -ENOTSUP)
-            log_to(&config->log, LOG_LEVEL_ERROR,
-                   "registration: CUDA asked for, but this build has none");
-        else
-            log_to(&config->log, LOG_LEVEL_ERROR, "registration: no such device: %s",
-                   strerror(-rc));
-        free(registration);
-        return rc;
-    }
-    registration->ops->describe(registration->device, registration->description,
-                                sizeof registration->description);
-    *out = registration;
-    return 0;
+    if (rc == -ENOTSUP)
+        log_to(&config->log, LOG_LEVEL_ERROR,
+               "registration: CUDA asked for, but this build has none");
+    else
+        log_to(&config->log, LOG_LEVEL_ERROR, "registration: no such device: %s", strerror(-rc));
+    free(registration);
+    return rc;
 }
 
 void registration_close(struct registration **registration)
 {
     if (!*registration)
         return;
-    (*registration)->ops->close((*registration)->device);
     register_sets_free(&(*registration)->sets);
+    (*registration)->ops->close((*registration)->device);
+    pool_destroy(&(*registration)->pool);
     free(*registration);
     *registration = NULL;
 }
@@ -151,7 +175,8 @@ static int load_sets(struct registration *registration, const struct point_set *
 {
     enum register_side side;
     const char *why = NULL;
-    int rc = register_sets_fill(&registration->sets, source, target, stop, &side, &why);
+    int rc = register_sets_fill(&registration->sets, registration->pool, source, target, stop,
+                                &side, &why);
     if (rc == -EINVAL) {
         *out_field = side == REGISTER_SOURCE ? "source" : "target";
         registration->why = why;

@@ -38,7 +38,7 @@ enum register_start {
 
 struct register_config {
     enum gpu_backend backend;     // AUTO: CUDA when a device answers, else the CPU
-    uint32_t n_threads;           // CPU: 0 = all cores
+    uint32_t n_threads;           // of the host; 0 = all cores, with CUDA 4
     int cuda_device;              // CUDA: -1 = the first that answers
     struct gpu_courtesy courtesy; // towards a tracker beside it; default: none
     // CUDA: about how long a launch may hold the device, 0 = REGISTER_SLICE_US, or
@@ -88,7 +88,9 @@ struct register_result {
     double covariance[36]; // of T for a left twist in the target's frame, row-major, order x y z
                            // rotX rotY rotZ; point-to-point model, so a floor
     uint32_t n_iterations; // of the winning start, all stages
-    bool converged;        // the last step was below the stop threshold
+    bool converged;        // more iterations would move the pose by less than a tenth of the
+                           // standard deviations that `covariance` says; what was left is
+                           // estimated from how fast the steps shrink
     // How close the second best comes, 0..1: score of the best basin elsewhere (rotation more than
     // 10 degrees away), or what a wrong pose reaches by chance if that is more, over the winner's
     // score, overlap_source x overlap_target. Above REGISTER_AMBIGUOUS do not trust the result.

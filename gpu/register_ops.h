@@ -9,6 +9,7 @@
 #ifndef POSED_GPU_REGISTER_OPS_H
 #define POSED_GPU_REGISTER_OPS_H
 
+#include "gpu/cpu/pool.h"
 #include "gpu/register.h"
 #include "proto/se3.h"
 
@@ -23,7 +24,7 @@ struct register_run {
     double
         information[36]; // sum w J J^T of the last iteration, J of x = T y for a left twist (v, w)
     uint32_t n_iterations;
-    bool converged;  // the last step was below the tolerance
+    bool converged;  // what was left of the way was below the tolerance
     bool determined; // false: some step had no solution, T is what stood before
 };
 
@@ -33,7 +34,7 @@ enum register_weighting {
 };
 
 // One anneal: sigma^2 goes from first to last by `factor`, n_inner M-steps at each value; then up
-// to n_hold more at the last value until a step is below the tolerance.
+// to n_hold more at the last value until what is left of the way is below the tolerance.
 struct register_anneal {
     enum register_weighting weighting;
     enum register_form form;
@@ -43,7 +44,8 @@ struct register_anneal {
     // The noise of the points bounds sigma from below: while the RMS residual exceeds this many
     // sigma, sigma stays (a smaller one would only silence good pairs). 0 = no such bound.
     double residual_ratio;
-    double tolerance; // of a step: |translation| + angle, normalised units and radians
+    double tolerance; // of what is left of the way, in standard deviations of the pose: see
+                      // register_pace_take in gpu/register_pace.h
 
     double outlier_d2;    // PAPER: d_0^2
     uint32_t n_sweeps;    // SINKHORN: row and column normalisations before an M-step
@@ -67,7 +69,7 @@ struct register_nearest {
     enum register_nearest_kind kind;
     uint32_t n_source, n_target; // the first so many points of each set
     uint32_t n_iterations;
-    double tolerance;
+    double tolerance;    // as of an anneal
     double sigma2;       // TRUNCATED
     double slack;        // TRUNCATED: weight of "no counterpart"
     double max_distance; // ICP: farther pairs are left out; 0 = none are
@@ -79,8 +81,9 @@ int register_stopped(const struct register_stop *stop);
 
 struct register_ops {
     enum gpu_backend backend;
-    // Returns 0 or -ENODEV, -ENOMEM, -EIO.
-    int (*open)(void **out_device, const struct register_config *config);
+    // The pool is the caller's, for what the host computes; it outlives the device. Returns 0 or
+    // -ENODEV, -ENOMEM, -EIO.
+    int (*open)(void **out_device, const struct register_config *config, struct pool *pool);
     void (*close)(void *device);
     void (*describe)(const void *device, char *out, size_t size);
     // Takes a set. The arrays stay as they are until the next load of that side.
@@ -94,6 +97,9 @@ struct register_ops {
                    const struct register_stop *stop);
     // Memory of the device itself that is held, the most since open. NULL: the host's is all.
     size_t (*memory_bytes)(const void *device);
+    // Memory of the host that `load` reads fastest: 0 and *out, or -ENOMEM. NULL: malloc and free.
+    int (*take_host)(void *device, size_t bytes, void **out);
+    void (*give_host)(void *device, void *memory);
 };
 
 extern const struct register_ops register_cpu_ops;

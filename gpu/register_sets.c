@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/cpu/parallel.h"
+
 // Robust figures are taken from this many points at most: their error, about 1 / sqrt(1024), is
 // far below what the anneal forgives.
 #define SAMPLE          1024u
@@ -21,35 +23,102 @@ static uint64_t random_next(uint64_t *state) // splitmix64
     return z ^ z >> 31;
 }
 
-static int set_reserve(struct register_set *set, size_t n, bool with_normals)
+void register_sets_begin(struct register_sets *sets, const struct register_ops *ops, void *device)
 {
-    if (n > set->room || with_normals != (set->nx != NULL)) {
-        free(set->x);
-        free(set->nx);
-        set->room = 0;
-        set->x = malloc(3 * n * sizeof *set->x);
-        set->nx = with_normals ? malloc(3 * n * sizeof *set->nx) : NULL;
-        if (!set->x || (with_normals && !set->nx))
+    memset(sets, 0, sizeof *sets);
+    sets->ops = ops;
+    sets->device = device;
+}
+
+static void give_memory(struct register_sets *sets, struct register_set *set)
+{
+    if (sets->ops->give_host)
+        sets->ops->give_host(sets->device, set->memory);
+    else
+        free(set->memory);
+    set->memory = NULL;
+    set->room = 0;
+}
+
+// Room for n points with three or six coordinates each.
+static int set_reserve(struct register_sets *sets, struct register_set *set, size_t n,
+                       bool with_normals)
+{
+    size_t n_floats = (with_normals ? 6 : 3) * n;
+    if (n_floats > set->room) {
+        give_memory(sets, set);
+        void *memory = NULL;
+        if (sets->ops->take_host) {
+            int rc = sets->ops->take_host(sets->device, n_floats * sizeof(float), &memory);
+            if (rc < 0)
+                return rc;
+        } else {
+            memory = malloc(n_floats * sizeof(float));
+        }
+        if (!memory)
             return -ENOMEM;
-        set->room = n;
+        set->memory = memory;
+        set->room = n_floats;
     }
+    float **axes[6] = {&set->x, &set->y, &set->z, &set->nx, &set->ny, &set->nz};
+    for (size_t a = 0; a < 6; a++)
+        *axes[a] = a < 3 || with_normals ? set->memory + a * n : NULL;
     set->n = n;
-    set->y = set->x + n;
-    set->z = set->y + n;
-    if (set->nx) {
-        set->ny = set->nx + n;
-        set->nz = set->ny + n;
-    }
     return 0;
 }
 
-// Copies in random order. The order is a function of the number of points and the seed only.
-static int set_shuffle(struct register_set *set, const struct point_set *points, uint64_t seed)
+static int order_reserve(struct register_sets *sets, size_t n)
 {
-    size_t n = points->n_points;
-    uint32_t *order = malloc(n * sizeof *order);
-    if (!order)
-        return -ENOMEM;
+    if (n <= sets->order_room)
+        return 0;
+    free(sets->order);
+    sets->order = malloc(n * sizeof *sets->order);
+    sets->order_room = sets->order ? n : 0;
+    return sets->order ? 0 : -ENOMEM;
+}
+
+// Points go to the threads in pieces of this many.
+#define CHUNK 16384u
+
+struct filling {
+    const struct point_set *points;
+    struct register_sets *sets;
+    struct register_set *set;
+    struct moments *moments; // by chunk
+    double *nearest;         // by query
+    size_t n_points;         // of those among which nearest ones are looked for
+};
+
+static uint32_t n_chunks(size_t n)
+{
+    return (uint32_t)((n + CHUNK - 1) / CHUNK);
+}
+
+static size_t chunk_end(uint32_t chunk, size_t n)
+{
+    size_t end = ((size_t)chunk + 1) * CHUNK;
+    return end < n ? end : n;
+}
+
+static void gather_chunk(void *user, uint32_t chunk, uint32_t thread)
+{
+    (void)thread;
+    const struct filling *f = user;
+    const struct point_set *points = f->points;
+    const struct register_set *set = f->set;
+    const float *const from[6] = {points->x_m, points->y_m, points->z_m,
+                                  points->nx,  points->ny,  points->nz};
+    float *const to[6] = {set->x, set->y, set->z, set->nx, set->ny, set->nz};
+    for (int a = 0; a < (set->nx ? 6 : 3); a++)
+        for (size_t i = (size_t)chunk * CHUNK; i < chunk_end(chunk, set->n); i++)
+            to[a][i] = from[a][f->sets->order[i]];
+}
+
+// Copies in random order. The order is a function of the number of points and the seed only.
+static void set_shuffle(const struct filling *f, struct pool *pool, uint64_t seed)
+{
+    size_t n = f->set->n;
+    uint32_t *order = f->sets->order;
     for (size_t i = 0; i < n; i++)
         order[i] = (uint32_t)i;
     for (size_t i = 0; i < n && i < REGISTER_SETS_SHUFFLED; i++) {
@@ -58,14 +127,7 @@ static int set_shuffle(struct register_set *set, const struct point_set *points,
         order[j] = order[i];
         order[i] = swap;
     }
-    const float *const from[6] = {points->x_m, points->y_m, points->z_m,
-                                  points->nx,  points->ny,  points->nz};
-    float *const to[6] = {set->x, set->y, set->z, set->nx, set->ny, set->nz};
-    for (int a = 0; a < (set->nx ? 6 : 3); a++)
-        for (size_t i = 0; i < n; i++)
-            to[a][i] = from[a][order[i]];
-    free(order);
-    return 0;
+    parallel_for(pool, n_chunks(n), gather_chunk, (void *)f);
 }
 
 // The element that would stand at n / 2 if the values were sorted: Hoare's selection, ten times
@@ -173,13 +235,22 @@ static double nearest_distance(const struct register_set *set, size_t i, size_t 
     return sqrt((double)best[0]);
 }
 
-static double measure_spacing(const struct register_set *set)
+static void query_nearest(void *user, uint32_t query, uint32_t thread)
+{
+    (void)thread;
+    const struct filling *f = user;
+    f->nearest[query] = nearest_distance(f->set, query, f->n_points);
+}
+
+static double measure_spacing(struct filling *f, struct pool *pool)
 {
     double nearest[SPACING_QUERIES];
+    const struct register_set *set = f->set;
     size_t n = set->n < SPACING_POINTS ? set->n : SPACING_POINTS;
     size_t n_queries = n < SPACING_QUERIES ? n : SPACING_QUERIES;
-    for (size_t i = 0; i < n_queries; i++)
-        nearest[i] = nearest_distance(set, i, n);
+    f->nearest = nearest;
+    f->n_points = n;
+    parallel_for(pool, (uint32_t)n_queries, query_nearest, f);
     // On a surface the spacing goes with the root of the number of points.
     double spacing = median(nearest, n_queries) * sqrt((double)n / (double)set->n);
     // Sets with many equal points: a tenth of what n points on a sphere of radius 1 would have.
@@ -187,35 +258,56 @@ static double measure_spacing(const struct register_set *set)
     return spacing > least ? spacing : least;
 }
 
-// NULL, or why the set cannot be registered.
-static const char *check_points(const struct point_set *points)
+// Of the points of a chunk relative to the set's first point: a small set far from its origin must
+// not look collinear.
+struct moments {
+    double sum[3], m[6]; // xx yy zz xy xz yz
+    bool bad_point, bad_normal;
+};
+
+static void measure_chunk(void *user, uint32_t chunk, uint32_t thread)
 {
-    if (points->n_points < 3)
-        return "fewer than 3 points";
-    if (points->n_points > REGISTER_MAX_POINTS)
-        return "more than 50,000,000 points";
-    double sum[3] = {0, 0, 0}, m[6] = {0};
-    for (size_t i = 0; i < points->n_points; i++) {
-        double p[3] = {points->x_m[i], points->y_m[i], points->z_m[i]};
-        if (!isfinite(p[0]) || !isfinite(p[1]) || !isfinite(p[2]))
-            return "a coordinate is NaN or infinite";
-        if (points->nx &&
-            !(isfinite(points->nx[i]) && isfinite(points->ny[i]) && isfinite(points->nz[i])))
-            return "a normal is NaN or infinite";
-        // Relative to the first point: a small set far from its origin must not look collinear.
-        p[0] -= points->x_m[0];
-        p[1] -= points->y_m[0];
-        p[2] -= points->z_m[0];
-        for (int a = 0; a < 3; a++)
-            sum[a] += p[a];
-        m[0] += p[0] * p[0];
-        m[1] += p[1] * p[1];
-        m[2] += p[2] * p[2];
-        m[3] += p[0] * p[1];
-        m[4] += p[0] * p[2];
-        m[5] += p[1] * p[2];
+    (void)thread;
+    const struct filling *f = user;
+    const struct point_set *points = f->points;
+    struct moments out = {{0}, {0}, false, false};
+    const double first[3] = {points->x_m[0], points->y_m[0], points->z_m[0]};
+    for (size_t i = (size_t)chunk * CHUNK; i < chunk_end(chunk, points->n_points); i++) {
+        double x = points->x_m[i] - first[0], y = points->y_m[i] - first[1];
+        double z = points->z_m[i] - first[2];
+        out.sum[0] += x;
+        out.sum[1] += y;
+        out.sum[2] += z;
+        out.m[0] += x * x;
+        out.m[1] += y * y;
+        out.m[2] += z * z;
+        out.m[3] += x * y;
+        out.m[4] += x * z;
+        out.m[5] += y * z;
     }
-    double n = (double)points->n_points;
+    // A number that is none, or infinite, leaves no finite square.
+    out.bad_point = !isfinite(out.m[0]) || !isfinite(out.m[1]) || !isfinite(out.m[2]);
+    for (size_t i = (size_t)chunk * CHUNK; points->nx && i < chunk_end(chunk, points->n_points);
+         i++)
+        out.bad_normal = out.bad_normal || !isfinite(points->nx[i]) || !isfinite(points->ny[i]) ||
+                         !isfinite(points->nz[i]);
+    f->moments[chunk] = out;
+}
+
+// NULL, or why a set of these moments cannot be registered.
+static const char *judge_moments(const struct moments *chunks, size_t n_points)
+{
+    double sum[3] = {0, 0, 0}, m[6] = {0}, n = (double)n_points;
+    for (uint32_t c = 0; c < n_chunks(n_points); c++) {
+        if (chunks[c].bad_point)
+            return "a coordinate is NaN or infinite";
+        if (chunks[c].bad_normal)
+            return "a normal is NaN or infinite";
+        for (int a = 0; a < 3; a++)
+            sum[a] += chunks[c].sum[a];
+        for (int a = 0; a < 6; a++)
+            m[a] += chunks[c].m[a];
+    }
     for (int a = 0; a < 3; a++)
         m[a] -= sum[a] * sum[a] / n;
     m[3] -= sum[0] * sum[1] / n;
@@ -231,37 +323,60 @@ static const char *check_points(const struct point_set *points)
     return NULL;
 }
 
-static void set_normalise(struct register_set *set, double radius_m)
+// 0, -ENOMEM, or -EINVAL with *out_why.
+static int check_points(struct filling *f, struct pool *pool, const char **out_why)
 {
+    size_t n = f->points->n_points;
+    *out_why = n < 3                     ? "fewer than 3 points"
+               : n > REGISTER_MAX_POINTS ? "more than 50,000,000 points"
+                                         : NULL;
+    if (*out_why)
+        return -EINVAL;
+    f->moments = malloc(n_chunks(n) * sizeof *f->moments);
+    if (!f->moments)
+        return -ENOMEM;
+    parallel_for(pool, n_chunks(n), measure_chunk, f);
+    *out_why = judge_moments(f->moments, n);
+    free(f->moments);
+    return *out_why ? -EINVAL : 0;
+}
+
+static void normalise_chunk(void *user, uint32_t chunk, uint32_t thread)
+{
+    (void)thread;
+    const struct filling *f = user;
+    const struct register_set *set = f->set;
     float *const axes[3] = {set->x, set->y, set->z};
-    double inverse = 1 / radius_m;
+    double inverse = 1 / f->sets->radius_m;
     for (int a = 0; a < 3; a++)
-        for (size_t i = 0; i < set->n; i++)
+        for (size_t i = (size_t)chunk * CHUNK; i < chunk_end(chunk, set->n); i++)
             axes[a][i] = (float)((axes[a][i] - set->centre_m[a]) * inverse);
 }
 
-int register_sets_fill(struct register_sets *sets, const struct point_set *source,
-                       const struct point_set *target, const struct register_stop *stop,
-                       enum register_side *out_side, const char **out_why)
+int register_sets_fill(struct register_sets *sets, struct pool *pool,
+                       const struct point_set *source, const struct point_set *target,
+                       const struct register_stop *stop, enum register_side *out_side,
+                       const char **out_why)
 {
     const struct point_set *const points[2] = {source, target};
     double radius[2];
     for (int side = 0; side < 2; side++) {
-        struct register_set *set = &sets->side[side];
+        struct filling f = {.points = points[side], .sets = sets, .set = &sets->side[side]};
         *out_side = (enum register_side)side;
-        *out_why = check_points(points[side]);
-        if (*out_why)
-            return -EINVAL;
-        int rc = register_stopped(stop);
-        if (rc == 0)
-            rc = set_reserve(set, points[side]->n_points, points[side]->nx != NULL);
-        if (rc == 0)
-            rc = set_shuffle(set, points[side], (uint64_t)side + 1);
+        int rc = check_points(&f, pool, out_why);
         if (rc == 0)
             rc = register_stopped(stop);
+        if (rc == 0)
+            rc = set_reserve(sets, f.set, f.points->n_points, f.points->nx != NULL);
+        if (rc == 0)
+            rc = order_reserve(sets, f.points->n_points);
         if (rc < 0)
             return rc;
-        radius[side] = robust_centre(set, set->centre_m);
+        set_shuffle(&f, pool, (uint64_t)side + 1);
+        rc = register_stopped(stop);
+        if (rc < 0)
+            return rc;
+        radius[side] = robust_centre(f.set, f.set->centre_m);
     }
     // Partial views and outliers make sets look unlike in size; the smaller one is the object.
     sets->radius_m = radius[0] < radius[1] ? radius[0] : radius[1];
@@ -272,23 +387,23 @@ int register_sets_fill(struct register_sets *sets, const struct point_set *sourc
         return -EINVAL;
     }
     for (int side = 0; side < 2; side++) {
+        struct filling f = {.sets = sets, .set = &sets->side[side]};
         int rc = register_stopped(stop);
         if (rc < 0)
             return rc;
-        shift_to_mode(&sets->side[side], sets->radius_m, sets->side[side].centre_m);
-        set_normalise(&sets->side[side], sets->radius_m);
-        sets->side[side].spacing = measure_spacing(&sets->side[side]);
+        shift_to_mode(f.set, sets->radius_m, f.set->centre_m);
+        parallel_for(pool, n_chunks(f.set->n), normalise_chunk, &f);
+        f.set->spacing = measure_spacing(&f, pool);
     }
     return 0;
 }
 
 void register_sets_free(struct register_sets *sets)
 {
-    for (int side = 0; side < 2; side++) {
-        free(sets->side[side].x);
-        free(sets->side[side].nx);
-    }
-    memset(sets, 0, sizeof *sets);
+    for (int side = 0; side < 2; side++)
+        give_memory(sets, &sets->side[side]);
+    free(sets->order);
+    register_sets_begin(sets, sets->ops, sets->device);
 }
 
 double register_sets_spacing(const struct register_sets *sets, size_t n_source, size_t n_target)

@@ -8,6 +8,7 @@
 #include "proto/se3.h"
 
 struct register_set {
+    float *memory;
     float *x, *y, *z;    // n, normalised, random order
     float *nx, *ny, *nz; // NULL: none
     size_t n, room;
@@ -18,15 +19,22 @@ struct register_set {
 struct register_sets {
     struct register_set side[2]; // enum register_side
     double radius_m;             // the unit
+    uint32_t *order;             // room for the larger side
+    size_t order_room;
+    const struct register_ops *ops; // whose memory the points are in
+    void *device;
 };
 
 // Only so many points stand in random order: no stage takes a larger subsample.
 #define REGISTER_SETS_SHUFFLED 131072u
 
-// Fills both sets; memory of earlier sets is used again. Returns 0, -ENOMEM, -ECANCELED or -ETIME
+// Begins with no points; they will be in memory of this device.
+void register_sets_begin(struct register_sets *sets, const struct register_ops *ops, void *device);
+
+// Fills both sets, the threads of the pool share the work; memory of earlier sets is used again. Returns 0, -ENOMEM, -ECANCELED or -ETIME
 // (`stop`, which may be NULL), or -EINVAL with *out_side and *out_why (a text without a newline).
 __attribute__((warn_unused_result)) int
-register_sets_fill(struct register_sets *sets, const struct point_set *source,
+register_sets_fill(struct register_sets *sets, struct pool *pool, const struct point_set *source,
                    const struct point_set *target, const struct register_stop *stop,
                    enum register_side *out_side, const char **out_why);
 void register_sets_free(struct register_sets *sets);

@@ -5,6 +5,10 @@
 
 #define COARSE_POINTS 384u  // of each set
 #define POLISH_POINTS 1600u // of each set
+#define ICP_POINTS    4096u // of the source: ICP's first stage
+// A run has converged when less than this is left, in standard deviations of the pose: what more
+// iterations would change is a tenth of what the points' noise does.
+#define TOLERANCE     0.1
 
 void register_report(const struct register_task *task, double share, const char *stage)
 {
@@ -30,7 +34,7 @@ static struct register_anneal stage(const struct register_task *task, uint32_t n
         // Softassign: as published, from scratch each time; sweeps as in the authors' program.
         .n_sweeps = task->settings->method == REGISTER_METHOD_SOFTASSIGN ? 3 : 1,
         .cold = task->settings->method == REGISTER_METHOD_SOFTASSIGN,
-        .tolerance = 1e-6,
+        .tolerance = TOLERANCE,
     };
     anneal.slack_spacing = register_sets_spacing(sets, anneal.n_source, anneal.n_target);
     anneal.presence_spacing = anneal.slack_spacing;
@@ -96,7 +100,7 @@ int register_stage_finish(const struct register_task *task, struct register_run 
     last.slack = settings->slack > 0 ? settings->slack : 0.03;
     last.sigma2_last = sigma * sigma;
     last.sigma2_first = fmax(0.004, last.sigma2_last);
-    last.factor = 0.95;
+    last.factor = 0.85;
     last.residual_ratio = 1.35;
     last.n_hold = settings->n_iterations ? settings->n_iterations : 150;
     last.presence_sigma2 = fmax(spacing * spacing, last.sigma2_last);
@@ -127,8 +131,8 @@ int register_stage_refine(const struct register_task *task, struct register_run 
     double spacing = register_sets_spacing(sets, most_source, target->n);
     struct register_nearest nearest = {
         .kind = REGISTER_NEAREST_TRUNCATED,
-        .n_iterations = 30,
-        .tolerance = 1e-5,
+        .n_iterations = 60,
+        .tolerance = TOLERANCE,
         .slack = 0.3,
         .planes = task->planes,
     };
@@ -139,6 +143,12 @@ int register_stage_refine(const struct register_task *task, struct register_run 
         nearest.sigma2 = sigma * sigma;
         nearest.n_source = at_most(points_for(source, sigma, task->n_source), most_source);
         nearest.n_target = points_for(target, sigma, task->n_target);
+        // A level that another one follows need not go to the end of its way, and is not worth more
+        // points than it asks for: all of them, where so many are not in random order.
+        bool is_last = !(0.5 * sigma > 0.7 * spacing);
+        if (!is_last && nearest.n_target > REGISTER_SETS_SHUFFLED)
+            continue;
+        nearest.tolerance = is_last ? TOLERANCE : 10 * TOLERANCE;
         int rc = task->ops->nearest(task->device, &nearest, run, task->stop);
         if (rc < 0)
             return rc;
@@ -150,18 +160,28 @@ int register_stage_refine(const struct register_task *task, struct register_run 
 
 int register_stage_icp(const struct register_task *task, struct register_run *run)
 {
+    const struct register_sets *sets = task->sets;
+    uint32_t most = at_most(sets->side[REGISTER_SOURCE].n, REGISTER_SETS_SHUFFLED);
+    uint32_t limit = task->settings->n_iterations ? task->settings->n_iterations : 100;
+    uint32_t done = 0, before = run->n_iterations;
     struct register_nearest icp = {
         .kind = REGISTER_NEAREST_ICP,
-        .n_source = (uint32_t)task->sets->side[REGISTER_SOURCE].n,
-        .n_target = (uint32_t)task->sets->side[REGISTER_TARGET].n,
-        .n_iterations = task->settings->n_iterations ? task->settings->n_iterations : 100,
-        .tolerance = 1e-6,
+        .n_target = (uint32_t)sets->side[REGISTER_TARGET].n,
+        .tolerance = TOLERANCE,
         .planes = task->planes,
     };
     register_report(task, 0.5, "icp");
-    int rc = task->ops->nearest(task->device, &icp, run, task->stop);
-    if (rc < 0)
-        return rc;
+    // Few source points lead near the place where many do; all of them are only averaged over.
+    for (uint32_t n = most < 4 * ICP_POINTS ? most : ICP_POINTS; done < limit; n = most) {
+        icp.n_source = n;
+        icp.n_iterations = limit - done;
+        int rc = task->ops->nearest(task->device, &icp, run, task->stop);
+        if (rc < 0)
+            return rc;
+        done = run->n_iterations - before;
+        if (n == most)
+            break;
+    }
     // Overlap as the soft methods measure it.
     struct register_anneal measure = stage(task, 4096);
     measure.sigma2_first = measure.sigma2_last = measure.slack_spacing * measure.slack_spacing;
@@ -169,7 +189,7 @@ int register_stage_icp(const struct register_task *task, struct register_run *ru
     measure.slack = 0.03;
     measure.presence_sigma2 = measure.sigma2_last;
     struct register_run probe = *run;
-    rc = anneal(task, &measure, &probe, 1);
+    int rc = anneal(task, &measure, &probe, 1);
     run->presence_source = probe.presence_source;
     run->presence_target = probe.presence_target;
     return rc;
@@ -185,7 +205,7 @@ int register_stage_tamaki(const struct register_task *task, struct register_run 
         .n_source = task->n_source,
         .n_target = task->n_target,
         .n_inner = 1,
-        .tolerance = 1e-6,
+        .tolerance = TOLERANCE,
         .presence_spacing = spacing,
         .presence_sigma2 = spacing * spacing,
     };

@@ -134,7 +134,7 @@ static void print_text(FILE *file, const struct register_result *result, const c
     fprintf(file, "# residual %.6g m, overlap %.0f %% of the source, %.0f %% of the target\n",
             result->residual_rms_m, 100 * result->overlap_source, 100 * result->overlap_target);
     if (!result->converged)
-        fprintf(file, "# not converged: the last step was not below the stop threshold\n");
+        fprintf(file, "# not converged: more iterations would still move the pose\n");
     if (result->ambiguous)
         fprintf(file, "# AMBIGUOUS: another pose, or chance, fits nearly as well (%.2f)\n",
                 result->ambiguity);

@@ -38,17 +38,18 @@ static size_t blocks_of(size_t n)
 
 int register_cpu_schedule(const struct register_anneal *anneal, struct register_run *run,
                           const struct register_stop *stop,
-                          double (*iterate)(void *context, double sigma2, struct register_run *run),
+                          const double *(*iterate)(void *context, double sigma2,
+                                                   const struct se3 *T),
                           void *context)
 {
     struct register_schedule schedule = register_schedule_begin(anneal, run);
+    const double *sums;
     do {
         int rc = register_stopped(stop);
         if (rc < 0)
             return rc;
-        double size = iterate(context, schedule.sigma2, run);
-        register_schedule_note(anneal, size, run);
-    } while (register_schedule_next(anneal, run, &schedule));
+        sums = iterate(context, schedule.sigma2, &run->T);
+    } while (sums && register_schedule_take(anneal, sums, run, &schedule));
     return 0;
 }
 
@@ -253,13 +254,13 @@ static void set_sigma(struct work *work, double sigma2)
         work->slack = register_slack(work->slack, sigma2, anneal->slack_spacing);
 }
 
-// One E-step and M-step.
-static double iterate(void *context, double sigma2, struct register_run *run)
+// One E-step.
+static const double *iterate(void *context, double sigma2, const struct se3 *T)
 {
     struct work *work = context;
     const struct register_anneal *anneal = work->anneal;
     set_sigma(work, sigma2);
-    place_points(work, &run->T);
+    place_points(work, T);
     if (anneal->weighting == REGISTER_WEIGHTING_PAPER) {
         for_blocks(work, paper_block, anneal->n_source);
         gather_sums(work, anneal->n_source);
@@ -273,9 +274,7 @@ static double iterate(void *context, double sigma2, struct register_run *run)
         }
         gather_sums(work, anneal->n_target);
     }
-    if (work->stopped)
-        return -1;
-    return register_step(work->sums, anneal->planes, run);
+    return work->stopped ? NULL : work->sums;
 }
 
 static void presence_block_source(void *context, uint32_t block)
@@ -324,7 +323,6 @@ static int anneal_run(struct work *work, struct register_run *run, const struct 
     int rc = register_cpu_schedule(work->anneal, run, stop, iterate, work);
     if (rc < 0)
         return rc;
-    register_finish(work->sums, run);
     if (work->anneal->presence_sigma2 > 0)
         measure_presence(work, run);
     return work->stopped;
@@ -394,23 +392,17 @@ static void cpu_close(void *device)
     if (!cpu)
         return;
     kdtree_destroy(&cpu->tree);
-    pool_destroy(&cpu->pool);
     free(cpu);
 }
 
-static int cpu_open(void **out_device, const struct register_config *config)
+static int cpu_open(void **out_device, const struct register_config *config, struct pool *pool)
 {
     struct register_cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return -ENOMEM;
     cpu->passes = register_pass_choose();
     cpu->log = config->log;
-    int rc = pool_create(&cpu->pool, config->n_threads);
-    if (rc < 0) {
-        cpu_close(cpu);
-        return rc;
-    }
-    pool_set_courtesy(cpu->pool, &config->courtesy);
+    cpu->pool = pool;
     *out_device = cpu;
     return 0;
 }

@@ -16,11 +16,12 @@ struct register_cpu {
     struct log_sink log;
 };
 
-// Takes sigma^2 through its schedule and calls `iterate` for every M-step; that returns the size
-// of the step, or a negative number when it was not determined.
+// Takes sigma^2 through its schedule and calls `iterate` for the sums of every M-step; NULL ends it.
+// 0 or what register_stopped says.
 int register_cpu_schedule(const struct register_anneal *anneal, struct register_run *run,
                           const struct register_stop *stop,
-                          double (*iterate)(void *context, double sigma2, struct register_run *run),
+                          const double *(*iterate)(void *context, double sigma2,
+                                                   const struct se3 *T),
                           void *context);
 
 // The second form: matrices in memory, plain loops (gpu/cpu/register_dense.c).

@@ -160,17 +160,15 @@ static void sinkhorn_sums(struct dense *dense, const struct se3 *T, double sigma
     }
 }
 
-static double dense_iterate(void *context, double sigma2, struct register_run *run)
+static const double *dense_iterate(void *context, double sigma2, const struct se3 *T)
 {
     struct dense *dense = context;
     memset(dense->sums, 0, sizeof dense->sums);
     if (dense->anneal->weighting == REGISTER_WEIGHTING_PAPER)
-        paper_sums(dense, &run->T, sigma2);
+        paper_sums(dense, T, sigma2);
     else
-        sinkhorn_sums(dense, &run->T, sigma2);
-    if (dense->stopped)
-        return -1;
-    return register_step(dense->sums, dense->anneal->planes, run);
+        sinkhorn_sums(dense, T, sigma2);
+    return dense->stopped ? NULL : dense->sums;
 }
 
 static void dense_presence(struct dense *dense, struct register_run *run)
@@ -214,8 +212,6 @@ int register_cpu_anneal_dense(struct register_cpu *cpu, const struct register_an
     for (size_t j = 0; j < m; j++)
         dense.v[j] = 1;
     int rc = register_cpu_schedule(anneal, run, stop, dense_iterate, &dense);
-    if (rc == 0)
-        register_finish(dense.sums, run);
     if (rc == 0 && anneal->presence_sigma2 > 0)
         dense_presence(&dense, run);
     free(memory);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "gpu/kernels/register_solve.h"
-#include "gpu/register_schedule.h"
+#include "gpu/register_pace.h"
 
 #define BLOCK 512u
 
@@ -133,6 +133,7 @@ int register_cpu_nearest(void *device, const struct register_nearest *settings,
     near.partial = malloc(n_blocks * sizeof sums);
     if (!near.partial)
         return -ENOMEM;
+    struct register_pace pace = register_pace_begin();
     run->converged = false;
     run->determined = true;
     for (uint32_t k = 0; k < settings->n_iterations && !run->converged && run->determined; k++) {
@@ -144,10 +145,12 @@ int register_cpu_nearest(void *device, const struct register_nearest *settings,
         for (uint32_t block = 0; block < n_blocks; block++)
             for (int i = 0; i <= REGISTER_N_SUMS; i++)
                 sums[i] += near.partial[block * (REGISTER_N_SUMS + 1) + (uint32_t)i];
-        double size = sums[REGISTER_N_SUMS] < 3 ? -1 : register_step(sums, settings->planes, run);
+        struct se3 step;
         run->n_iterations++;
-        run->determined = size >= 0;
-        run->converged = run->determined && size < settings->tolerance;
+        run->determined =
+            sums[REGISTER_N_SUMS] >= 3 && register_step(sums, settings->planes, run, &step);
+        run->converged =
+            run->determined && register_pace_take(&pace, sums, &step, run) < settings->tolerance;
     }
     if (run->n_iterations > 0)
         register_finish(sums, run);

@@ -29,6 +29,7 @@ struct register_cuda_host {
 
 struct register_cuda {
     int index, n_sms;
+    struct pool *pool; // the caller's
     char name[128];
     cudaStream_t stream;
     struct log_sink log;
@@ -61,6 +62,7 @@ int register_cuda_check(struct register_cuda *cuda, cudaError_t error, const cha
 // Makes room; what was there is lost. 0, -ENOMEM or -EIO.
 int register_cuda_reserve(struct register_cuda *cuda, struct register_memory *memory, size_t bytes);
 
+int register_cuda_load(void *device, enum register_side side, const struct point_set *points);
 int register_cuda_anneal_open(struct register_cuda *cuda);
 int register_cuda_anneal_streaming(struct register_cuda *cuda, const struct register_anneal *anneal,
                                    struct register_run *runs, uint32_t n_runs,

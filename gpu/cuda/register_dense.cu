@@ -160,13 +160,6 @@ static __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-static __global__ void solve(struct dense dense, struct register_anneal anneal)
-{
-    double size = register_step(dense.sums, anneal.planes, dense.run);
-    register_schedule_note(&anneal, size, dense.run);
-    register_finish(dense.sums, dense.run);
-}
-
 // presence of rows and columns from their sums, in sums[0] and [1].
 static __global__ void sum_presence(struct dense dense, double sigma2, double spacing)
 {
@@ -395,6 +388,7 @@ int register_cuda_anneal_dense(struct register_cuda *cuda, const struct register
     if (rc < 0)
         return rc;
     bool first = true;
+    double sums[REGISTER_N_SUMS];
     do {
         if ((rc = register_stopped(stop)) < 0)
             return rc;
@@ -409,12 +403,11 @@ int register_cuda_anneal_dense(struct register_cuda *cuda, const struct register
         if (rc < 0)
             return rc;
         first = false;
-        solve<<<1, 1, 0, cuda->stream>>>(dense, *anneal);
-        CHECK(cudaGetLastError());
-        CHECK(cudaMemcpyAsync(run, dense.run, sizeof *run, cudaMemcpyDeviceToHost, cuda->stream));
+        CHECK(cudaMemcpyAsync(sums, dense.sums, sizeof sums, cudaMemcpyDeviceToHost, cuda->stream));
         CHECK(cudaStreamSynchronize(cuda->stream));
-    } while (register_schedule_next(anneal, run, &schedule));
+    } while (register_schedule_take(anneal, sums, run, &schedule));
     if (anneal->presence_sigma2 > 0) {
+        CHECK(cudaMemcpyAsync(dense.run, run, sizeof *run, cudaMemcpyHostToDevice, cuda->stream));
         rc = dense_presence(cuda, anneal, &dense);
         if (rc < 0)
             return rc;

@@ -9,7 +9,7 @@
 #include <cub/device/device_scan.cuh>
 #include <string.h>
 
-#include "gpu/register_schedule.h"
+#include "gpu/register_pace.h"
 
 #define BLOCK            256
 #define SOLVE_THREADS    832 // 16 for each of the sums
@@ -35,6 +35,12 @@ struct grid {
     const float4 *normals;
 };
 
+// How the steps become smaller, and whether the run is at its end.
+struct pace {
+    struct register_pace steps;
+    uint32_t done;
+};
+
 struct near {
     struct register_nearest settings;
     const float4 *source, *target, *normals;
@@ -46,7 +52,7 @@ struct near {
     uint32_t slice, n_slices;    // of the pairs that a thread looks at: this one, of so many
     uint32_t n_blocks;
     struct register_run *run;
-    uint32_t *done;
+    struct pace *pace;
 };
 
 // Of a point's neighbours: weights, weighted differences and normals.
@@ -179,7 +185,7 @@ static __device__ void look_around(const struct near *near, const float p[3], st
 
 static __global__ void __launch_bounds__(BLOCK) sum_truncated(struct near near)
 {
-    if (*near.done)
+    if (near.pace->done)
         return;
     uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     const bool there = i < near.settings.n_source, is_last = near.slice + 1 == near.n_slices;
@@ -224,7 +230,7 @@ static __global__ void __launch_bounds__(BLOCK)
     find_nearest(struct near near, uint32_t first_slice, uint32_t n_slices)
 {
     __shared__ float4 tile[BLOCK];
-    if (*near.done)
+    if (near.pace->done)
         return;
     const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     const uint64_t n = near.n_target, slice = first_slice + blockIdx.y;
@@ -258,7 +264,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 static __global__ void __launch_bounds__(BLOCK) sum_nearest(struct near near)
 {
-    if (*near.done)
+    if (near.pace->done)
         return;
     const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     double mine[REGISTER_N_SUMS + 1] = {0};
@@ -288,7 +294,7 @@ static __global__ void __launch_bounds__(BLOCK) sum_nearest(struct near near)
 static __global__ void __launch_bounds__(SOLVE_THREADS) solve_step(struct near near)
 {
     __shared__ double sums[SOLVE_THREADS / 16];
-    if (*near.done)
+    if (near.pace->done)
         return;
     const uint32_t s = threadIdx.x / 16;
     double v = 0;
@@ -304,12 +310,13 @@ static __global__ void __launch_bounds__(SOLVE_THREADS) solve_step(struct near n
     __syncthreads();
     if (threadIdx.x == 0) {
         struct register_run *run = near.run;
-        double size =
-            sums[REGISTER_N_SUMS] < 3 ? -1 : register_step(sums, near.settings.planes, run);
+        struct se3 step;
         run->n_iterations++;
-        run->determined = size >= 0;
-        run->converged = run->determined && size < near.settings.tolerance;
-        *near.done = !run->determined || run->converged;
+        run->determined =
+            sums[REGISTER_N_SUMS] >= 3 && register_step(sums, near.settings.planes, run, &step);
+        run->converged = run->determined && register_pace_take(&near.pace->steps, sums, &step,
+                                                               run) < near.settings.tolerance;
+        near.pace->done = !run->determined || run->converged;
         register_finish(sums, run);
     }
 }
@@ -515,20 +522,21 @@ int register_cuda_nearest(void *device, const struct register_nearest *settings,
         rc =
             register_cuda_reserve(cuda, &cuda->scratch, partial_bytes + nearest_bytes + soft_bytes);
     if (rc == 0)
-        rc = register_cuda_reserve(cuda, &cuda->runs, run_bytes + sizeof *near.done);
+        rc = register_cuda_reserve(cuda, &cuda->runs, run_bytes + sizeof *near.pace);
     if (rc < 0)
         return rc;
     near.partial = (double *)cuda->scratch.at;
     near.nearest = (unsigned long long *)((char *)cuda->scratch.at + partial_bytes);
     near.soft = (struct soft *)((char *)cuda->scratch.at + partial_bytes + nearest_bytes);
     near.run = (struct register_run *)cuda->runs.at;
-    near.done = (uint32_t *)((char *)cuda->runs.at + run_bytes);
+    near.pace = (struct pace *)((char *)cuda->runs.at + run_bytes);
+    const struct pace begin = {register_pace_begin(), 0};
     run->converged = false;
     run->determined = true;
     cuda->host_runs->runs[0] = *run;
     CHECK(cudaMemcpyAsync(near.run, cuda->host_runs->runs, sizeof *run, cudaMemcpyHostToDevice,
                           cuda->stream));
-    CHECK(cudaMemsetAsync(near.done, 0, sizeof *near.done, cuda->stream));
+    CHECK(cudaMemcpyAsync(near.pace, &begin, sizeof begin, cudaMemcpyHostToDevice, cuda->stream));
     CHECK(cudaMemsetAsync(near.nearest, 0xff, nearest_bytes, cuda->stream));
     rc = iterate_all(cuda, &near, run, stop);
     if (rc < 0) // whoever comes next may take the memory away from what is still under way

@@ -398,12 +398,8 @@ static __device__ __forceinline__ bool advance(const struct plan *plan, struct b
 // The M-step, by thread 0 of every block.
 static __device__ void solve(const struct plan *plan)
 {
-    double size = register_step(shared_state.sums, plan->anneal.planes, &shared_state.run);
-    register_schedule_note(&plan->anneal, size, &shared_state.run);
-    shared_state.more =
-        register_schedule_next(&plan->anneal, &shared_state.run, &shared_state.schedule);
-    if (!shared_state.more)
-        register_finish(shared_state.sums, &shared_state.run);
+    shared_state.more = register_schedule_take(&plan->anneal, shared_state.sums, &shared_state.run,
+                                               &shared_state.schedule);
     take_state(&plan->anneal);
 }
 

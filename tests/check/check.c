@@ -18,7 +18,7 @@ static struct {
     uint64_t random;
     bool bench;
     const char *only;
-    size_t max_px;
+    size_t most;    // pixels or points of a case
     char name[256]; // of the case
     unsigned n_printed, n_checks, n_failed, n_cases, n_skips;
     char skips[MAX_SKIPS][160];
@@ -35,7 +35,7 @@ static struct {
 void check_begin(int argc, char **argv)
 {
     uint64_t seed = 20261120;
-    check.max_px = SIZE_MAX;
+    check.most = SIZE_MAX;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--bench") == 0) {
             check.bench = true;
@@ -43,11 +43,14 @@ void check_begin(int argc, char **argv)
             seed = strtoull(argv[++i], NULL, 0);
         } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
             check.only = argv[++i];
-        } else if (strcmp(argv[i], "--max-px") == 0 && i + 1 < argc) {
-            check.max_px = strtoull(argv[++i], NULL, 0);
+        } else if ((strcmp(argv[i], "--max-px") == 0 || strcmp(argv[i], "--max-points") == 0) &&
+                   i + 1 < argc) {
+            check.most = strtoull(argv[++i], NULL, 0);
         } else {
-            fprintf(stderr, "usage: %s [--seed N] [--bench] [--only BACKEND] [--max-px N]\n",
-                    argv[0]);
+            fprintf(
+                stderr,
+                "usage: %s [--seed N] [--bench] [--only BACKEND] [--max-px N | --max-points N]\n",
+                argv[0]);
             exit(2);
         }
     }
@@ -70,9 +73,14 @@ void check_case(const char *format, ...)
     check.n_cases++;
 }
 
-bool check_wanted(const char *backend, size_t n_px)
+bool check_wanted(const char *backend, size_t n)
 {
-    return n_px <= check.max_px && (!check.only || strstr(backend, check.only));
+    return n <= check.most && (!check.only || strstr(backend, check.only));
+}
+
+bool check_is_short(void)
+{
+    return check.most < SIZE_MAX;
 }
 
 bool check_that(bool good, const char *format, ...)

@@ -24,10 +24,12 @@ struct check_limit {
 //   --seed N      of the random numbers
 //   --bench       time the cases instead of checking them
 //   --only NAME   only backends whose name contains NAME
-//   --max-px N    only cases with images of at most N pixels (for slow tools around the program)
+//   --max-px N    only cases with images of at most N pixels (for slow tools around the program);
+//                 --max-points N is the same for point sets
 void check_begin(int argc, char **argv);
 bool check_bench_wanted(void);
-bool check_wanted(const char *backend, size_t n_px);
+bool check_wanted(const char *backend, size_t n);
+bool check_is_short(void); // a largest size was given: one case of a kind is enough
 
 // What the following checks are about; printed with each failure. printf-like.
 __attribute__((format(printf, 1, 2))) void check_case(const char *format, ...);

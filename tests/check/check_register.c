@@ -18,8 +18,17 @@ static const struct check_limit limits[] = {
     {"presence", 1e-4, 0, "a share; sums of the same exponentials"},
     {"twins", 1e-4, 0, "CUDA adds in another order and splits coordinates into half precision"},
     {"near", 1e-6, 0, "both search exactly; float distances, double sums"},
+    {"left", 0.5, 0, "standard deviations; 0.1 is promised as an estimate from three steps"},
 };
-enum { LIMIT_PAPER, LIMIT_SINKHORN, LIMIT_RESIDUAL, LIMIT_PRESENCE, LIMIT_TWINS, LIMIT_NEAR };
+enum {
+    LIMIT_PAPER,
+    LIMIT_SINKHORN,
+    LIMIT_RESIDUAL,
+    LIMIT_PRESENCE,
+    LIMIT_TWINS,
+    LIMIT_NEAR,
+    LIMIT_LEFT
+};
 
 enum fill { FILL_SURFACE, FILL_OUTLIERS, FILL_EQUAL, N_FILLS };
 static const char *const fill_names[] = {"surface", "outliers", "equal sets"};
@@ -264,13 +273,68 @@ static void check_nearest(const struct register_ops *ops, void *device, const st
     }
 }
 
+// Standard deviations of the pose between two runs: the metric of b's information matrix.
+static double deviations_between(const struct register_run *a, const struct register_run *b)
+{
+    const struct se3 inverse = se3_inverse(&a->T), d = se3_compose(&b->T, &inverse);
+    double twist[6], sum = 0;
+    se3_log(&d, twist);
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++)
+            sum += twist[i] * b->information[6 * i + j] * twist[j];
+    return sqrt(sum / (b->residual2 / 3));
+}
+
+// A run that calls itself converged is where it would end after many more steps, and the leaps get
+// it there in few: plain steps shrink by a tenth each and take 50 and more.
+static void check_convergence(const struct register_ops *ops, void *device)
+{
+    static const enum register_nearest_kind kinds[] = {REGISTER_NEAREST_ICP,
+                                                       REGISTER_NEAREST_TRUNCATED};
+    struct sets sets;
+    make_sets(&sets, 1100, 1001, FILL_SURFACE);
+    load(ops, device, &sets);
+    for (int k = -1; k < 2; k++) {
+        struct register_run runs[2] = {{.T = se3_identity()}, {.T = se3_identity()}};
+        check_case("%s, convergence of %s", ops->backend == GPU_BACKEND_CPU ? "cpu" : "cuda",
+                   k < 0    ? "an anneal"
+                   : k == 0 ? "icp"
+                            : "truncated weights");
+        for (int i = 0; i < 2; i++) {
+            struct register_anneal anneal = settings_for(&sets, &anneal_cases[1]);
+            struct register_nearest nearest = {
+                .n_source = 1100, .n_target = 1001, .sigma2 = 0.01, .slack = 0.3};
+            int rc;
+            if (k < 0) {
+                anneal.sigma2_first = anneal.sigma2_last;
+                anneal.n_hold = i ? 400 : 100;
+                anneal.tolerance = i ? 1e-9 : 0.1;
+                rc = ops->anneal(device, &anneal, &runs[i], 1, NULL);
+            } else {
+                nearest.kind = kinds[k];
+                nearest.n_iterations = i ? 400 : 100;
+                nearest.tolerance = i ? 1e-9 : 0.1;
+                rc = ops->nearest(device, &nearest, &runs[i], NULL);
+            }
+            check_that(rc == 0, "returned %d", rc);
+        }
+        check_that(runs[0].converged, "not converged after %u steps", runs[0].n_iterations);
+        check_that(runs[0].n_iterations <= 45, "%u steps", runs[0].n_iterations);
+        check_close(&limits[LIMIT_LEFT], deviations_between(&runs[0], &runs[1]), 0, 0,
+                    "what was left");
+    }
+    check_free(sets.memory);
+}
+
 static void check_backend(const struct register_ops *ops, void *device, void *cpu)
 {
     const char *name = ops->backend == GPU_BACKEND_CPU ? "cpu" : "cuda";
     for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++)
-        for (int fill = 0; fill < N_FILLS; fill++) {
+        for (int fill = 0; fill < (check_is_short() ? 1 : N_FILLS); fill++) {
             struct sets sets;
             const uint32_t n = sizes[size][0], m = sizes[size][1];
+            if (!check_wanted(name, n > m ? n : m))
+                continue;
             make_sets(&sets, n, m, (enum fill)fill);
             load(ops, device, &sets);
             load(&register_cpu_ops, cpu, &sets);
@@ -284,6 +348,8 @@ static void check_backend(const struct register_ops *ops, void *device, void *cp
                 check_nearest(ops, device, &sets);
             check_free(sets.memory);
         }
+    if (check_wanted(name, 1100))
+        check_convergence(ops, device);
 }
 
 // The bits must not depend on how many threads share the work.
@@ -297,7 +363,9 @@ static void check_threads(void)
     for (uint32_t i = 0; i < 3; i++) {
         struct register_config config = {.n_threads = 1 + 2 * i, .log = check_log()};
         void *device = NULL;
-        if (!check_that(register_cpu_ops.open(&device, &config) == 0, "open"))
+        struct pool *pool = NULL;
+        if (!check_that(pool_create(&pool, config.n_threads) == 0, "pool") ||
+            !check_that(register_cpu_ops.open(&device, &config, pool) == 0, "open"))
             break;
         load(&register_cpu_ops, device, &sets);
         struct register_anneal anneal = settings_for(&sets, &anneal_cases[1]);
@@ -310,23 +378,26 @@ static void check_threads(void)
         check_that(memcmp(&runs[i], &runs[0], sizeof runs[0]) == 0, "%u threads: other bits",
                    config.n_threads);
         register_cpu_ops.close(device);
+        pool_destroy(&pool);
     }
     check_free(sets.memory);
 }
 
 #ifdef POSED_REGISTER_CUDA
 // Where a launch ends must not change a bit: slices of 1 us end it after each pass.
-static void check_slices(const struct register_config *whole)
+static void check_slices(const struct register_config *whole, struct pool *pool)
 {
     static const uint32_t pairs[][2] = {{1100, 1001}, {300, 20000}, {20000, 500}};
     struct register_config sliced = *whole;
     void *devices[2] = {NULL, NULL};
     sliced.slice_us = 1;
     check_case("cuda, slices");
-    if (check_that(register_cuda_ops.open(&devices[0], whole) == 0, "open") &&
-        check_that(register_cuda_ops.open(&devices[1], &sliced) == 0, "open"))
+    if (check_that(register_cuda_ops.open(&devices[0], whole, pool) == 0, "open") &&
+        check_that(register_cuda_ops.open(&devices[1], &sliced, pool) == 0, "open"))
         for (size_t k = 0; k < sizeof pairs / sizeof pairs[0] * 4; k++) {
             const uint32_t *n = pairs[k / 4];
+            if (!check_wanted("cuda", n[0] > n[1] ? n[0] : n[1]))
+                continue;
             struct sets sets;
             make_sets(&sets, n[0], n[1], FILL_SURFACE);
             check_case("cuda, slices, %s, %u x %u", anneal_cases[k % 4].name, n[0], n[1]);
@@ -380,11 +451,11 @@ static void bench(const struct register_ops *ops, void *device)
     check_free(sets.memory);
 }
 
-static void check_cuda(const struct register_config *config, void *cpu)
+static void check_cuda(const struct register_config *config, struct pool *pool, void *cpu)
 {
 #ifdef POSED_REGISTER_CUDA
     void *cuda = NULL;
-    int rc = register_cuda_ops.open(&cuda, config);
+    int rc = register_cuda_ops.open(&cuda, config, pool);
     if (rc == -ENODEV) {
         check_skip("no CUDA device");
         return;
@@ -393,12 +464,13 @@ static void check_cuda(const struct register_config *config, void *cpu)
     if (!check_that(rc == 0, "returned %d", rc))
         return;
     check_backend(&register_cuda_ops, cuda, cpu);
-    check_slices(config);
+    check_slices(config, pool);
     if (check_bench_wanted())
         bench(&register_cuda_ops, cuda);
     register_cuda_ops.close(cuda);
 #else
     (void)config;
+    (void)pool;
     (void)cpu;
     check_skip("CUDA is not built in");
 #endif
@@ -409,16 +481,20 @@ int main(int argc, char **argv)
     check_begin(argc, argv);
     struct register_config config = {.n_threads = 2, .cuda_device = -1, .log = check_log()};
     void *cpu = NULL, *reference = NULL;
+    struct pool *pool = NULL;
     check_case("open");
-    if (check_that(register_cpu_ops.open(&cpu, &config) == 0, "cpu") &&
-        check_that(register_cpu_ops.open(&reference, &config) == 0, "cpu")) {
+    if (check_that(pool_create(&pool, config.n_threads) == 0, "pool") &&
+        check_that(register_cpu_ops.open(&cpu, &config, pool) == 0, "cpu") &&
+        check_that(register_cpu_ops.open(&reference, &config, pool) == 0, "cpu")) {
         check_backend(&register_cpu_ops, cpu, reference);
-        check_threads();
+        if (check_wanted("cpu", 1100))
+            check_threads();
         if (check_bench_wanted())
             bench(&register_cpu_ops, cpu);
-        check_cuda(&config, reference);
+        check_cuda(&config, pool, reference);
     }
     register_cpu_ops.close(cpu);
     register_cpu_ops.close(reference);
+    pool_destroy(&pool);
     return check_end();
 }

@@ -213,12 +213,30 @@ static void finds_the_pose_with_every_method(void **state)
             if (!(error_deg(&result.T_target_source) < (method == REGISTER_METHOD_ICP ? 6 : 1.5)))
                 fail_msg("%s: %f deg", register_method_name(settings.method),
                          error_deg(&result.T_target_source));
+            assert_true(result.converged);
             assert_true(result.overlap_source > 0.7 && result.overlap_source <= 1);
             assert_true(result.overlap_target > 0.7 && result.overlap_target <= 1);
             assert_true(result.residual_rms_m > 0 && result.residual_rms_m < 0.01);
             for (int i = 0; i < 6; i++)
                 assert_true(result.covariance[7 * i] > 0 && result.covariance[7 * i] < 1e-2);
         }
+}
+
+// One iteration cannot know that nothing is left.
+static void one_step_is_not_converged(void **state)
+{
+    (void)state;
+    const double twist[6] = {0.02, -0.01, 0.03, 0.25, -0.2, 0.15};
+    make_sets(twist);
+    struct register_settings settings;
+    struct register_result result;
+    register_settings_default(&settings);
+    settings.method = REGISTER_METHOD_ICP;
+    settings.n_iterations = 1;
+    assert_int_equal(
+        registration_run(registration, &sets[0], &sets[1], &settings, NULL, &result, NULL), 0);
+    assert_int_equal(result.n_iterations, 1);
+    assert_false(result.converged);
 }
 
 static void finds_a_half_turn_from_everywhere(void **state)
@@ -490,6 +508,7 @@ int main(void)
         cmocka_unit_test(refuses_bad_points),
         cmocka_unit_test(refuses_bad_settings),
         cmocka_unit_test(finds_the_pose_with_every_method),
+        cmocka_unit_test(one_step_is_not_converged),
         cmocka_unit_test(finds_a_half_turn_from_everywhere),
         cmocka_unit_test(one_start_in_a_wrong_basin_is_ambiguous),
         cmocka_unit_test(unlike_sets_are_ambiguous),
