@@ -25,6 +25,7 @@
 #define MAX_WARPS      (BIG_BLOCK / 32)
 #define CHUNK_ROWS     1024u // rows of a block whose sums are in shared memory at a time
 #define OPERAND_GROUPS 4     // of 16 rows, whose operands are kept
+#define OWN_ROWS       64u   // rows of a block that are kept in shared memory
 #define BATCH_ROWS     64u   // rows that are added up at a time
 
 // What a pass sums for each row: e; e and e x; e, e x and e^2.
@@ -97,6 +98,7 @@ struct block_state {
     struct register_run run;
     struct register_schedule schedule;
     struct level level, next, after;       // next: what a schedule that goes on brings
+    float4 own_rows[2][OWN_ROWS];          // by side, where they are few
     uint4 operands[2][OPERAND_GROUPS][32]; // by side, group of rows and lane
     bool more, late;
     float split[MAX_WARPS][2][5 * 16]; // what warps that share a group of rows found
@@ -130,6 +132,14 @@ static __device__ __forceinline__ uint32_t first_row(const struct plan *plan, ui
                                                      int side)
 {
     return min(index * plan->rows_each[side], set_size(plan, side));
+}
+
+// A block's own rows: a read of them from L2 takes as long as some 20 columns.
+static __device__ __forceinline__ const float4 *own_rows(const struct plan *plan,
+                                                         const struct block *b, int side)
+{
+    return plan->rows_each[side] <= OWN_ROWS ? shared_state.own_rows[side]
+                                             : plan->points[side] + b->first[side];
 }
 
 static __device__ __forceinline__ void store_word(unsigned long long *at, unsigned long long word)

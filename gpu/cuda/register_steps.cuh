@@ -86,6 +86,8 @@ static __device__ void begin_block(const struct plan *plan, struct block *b)
     for (int side = 0; side < 2; side++) {
         b->first[side] = first_row(plan, b->index, side);
         b->n[side] = first_row(plan, b->index + 1, side) - b->first[side];
+        for (uint32_t i = threadIdx.x; b->n[side] <= OWN_ROWS && i < b->n[side]; i += blockDim.x)
+            shared_state.own_rows[side][i] = plan->points[side][b->first[side] + i];
     }
     if (plan->begins) {
         memset(&b->at, 0, sizeof b->at);
@@ -339,7 +341,7 @@ static __device__ __forceinline__ bool prepare_rows(const struct plan *plan, str
             continue;
         struct pass in;
         uint32_t a[4];
-        in.rows = plan->points[side] + b->first[side];
+        in.rows = own_rows(plan, b, (int)side);
         in.n_rows = b->n[side];
         in.side = (int)side;
         in.k = p->k;
@@ -361,7 +363,7 @@ static __device__ __forceinline__ bool advance(const struct plan *plan, struct b
     const uint32_t n_columns = set_size(plan, columns);
     const uint32_t skipped = b->at.chunk * CHUNK_ROWS;
     struct pass in;
-    in.rows = plan->points[p.side] + b->first[p.side] + skipped;
+    in.rows = own_rows(plan, b, p.side) + skipped;
     in.n_rows = min(n_rows - skipped, CHUNK_ROWS);
     in.side = p.side;
     in.k = p.k;
