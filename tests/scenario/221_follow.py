@@ -77,7 +77,11 @@ def scenario():
     check(reply.code == requests.FAILED_PRECONDITION, f"nothing is followed yet: {reply}")
     stream = daemon.socket(zmq.SUB, "pub", rcvtimeo=60000)
     stream.subscribe("object")
+    daemon.step(1)
+    while daemon.poses[-1].seq % N_FRAMES in GONE:  # the newest frame is searched
+        daemon.step(1)
     ctl(daemon, 0, "search", "--object", "stair", "--track", "--timeout", "90")
+    ctl(daemon, 0, "replay", "resume")
     n_seen = 0
     for _ in range(N_MESSAGES):
         found = messages.ObjectPose.FromString(stream.recv_multipart()[1])
