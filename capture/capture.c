@@ -281,6 +281,39 @@ void capture_close(struct capture **capture)
     *capture = NULL;
 }
 
+#ifdef POSED_HAVE_KINECT
+#define HAS_KINECT true
+#else
+#define HAS_KINECT false
+#endif
+#ifdef POSED_HAVE_DEFLATE
+#define HAS_DEFLATE true
+#else
+#define HAS_DEFLATE false
+#endif
+#ifdef POSED_HAVE_ZSTD
+#define HAS_ZSTD true
+#else
+#define HAS_ZSTD false
+#endif
+#ifdef POSED_HAVE_LZ4
+#define HAS_LZ4 true
+#else
+#define HAS_LZ4 false
+#endif
+
+const struct capture_library *capture_libraries(void)
+{
+    static const struct capture_library libraries[] = {
+        {"libfreenect", HAS_KINECT, "no live Kinect"},
+        {"libdeflate", HAS_DEFLATE, "PNG and klg are read at half the speed"},
+        {"libzstd", HAS_ZSTD, "MCAP recordings are not packed, those packed so cannot be read"},
+        {"liblz4", HAS_LZ4, "MCAP files packed with it cannot be read"},
+        {NULL, false, NULL},
+    };
+    return libraries;
+}
+
 const struct capture_driver_name *capture_drivers(void)
 {
     static struct capture_driver_name names[N_DRIVERS + 1];

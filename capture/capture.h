@@ -171,6 +171,14 @@ __attribute__((warn_unused_result)) long capture_ground_truth(const struct captu
 
 void capture_close(struct capture **capture);
 
+// The libraries that a build may leave out, and what it lacks then; ends with name NULL.
+struct capture_library {
+    const char *name;
+    bool built_in;
+    const char *without;
+};
+const struct capture_library *capture_libraries(void);
+
 // Names and one-line descriptions of the drivers, for --help; ends with name NULL.
 struct capture_driver_name {
     const char *name, *summary;

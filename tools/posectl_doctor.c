@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <time.h>
@@ -83,18 +84,23 @@ static const struct {
     "install config/60-posed-kinect.rules to /etc/udev/rules.d, run `sudo udevadm control " \
     "--reload`, plug the camera in again, and be in group plugdev"
 
+#define NODE_ADVICE \
+    "a container has to be given the USB devices: docker run --device /dev/bus/usb ..."
+
 static void look_at_camera(struct doctor *doctor, const char *folder, const char *name)
 {
     char bus[64], device[64], serial[64], node[600];
     read_line(folder, "busnum", bus);
     read_line(folder, "devnum", device);
     read_line(folder, "serial", serial);
+    if (!serial[0])
+        strcpy(serial, "unknown");
     snprintf(node, sizeof node, "/dev/bus/usb/%03d/%03d", atoi(bus), atoi(device));
-    if (access(node, R_OK | W_OK))
-        find(doctor, PROBLEM, "camera", UDEV_ADVICE, "%s, serial %s: %s: %s", name, serial, node,
-             strerror(errno));
-    else
+    if (access(node, R_OK | W_OK) == 0)
         find(doctor, FINE, "camera", NULL, "%s, serial %s, %s", name, serial, node);
+    else
+        find(doctor, PROBLEM, "camera", errno == ENOENT ? NODE_ADVICE : UDEV_ADVICE,
+             "%s, serial %s: %s: %s", name, serial, node, strerror(errno));
 }
 
 static void look_for_cameras(struct doctor *doctor, const char *usb)
@@ -115,8 +121,10 @@ static void look_for_cameras(struct doctor *doctor, const char *usb)
             }
     }
     if (!dir)
-        find(doctor, NOTE, "camera", NULL, "%s: %s: cameras cannot be looked for", usb,
-             strerror(errno));
+        find(doctor, NOTE, "camera",
+             "no USB in this container or virtual machine? recordings work without: posed --source "
+             "synth:room",
+             "cameras cannot be looked for: %s: %s", usb, strerror(errno));
     else if (n_parts && !n_cameras)
         find(doctor, PROBLEM, "camera", "plug the power supply of the Kinect in; USB is not enough",
              "a Kinect's motor or hub answers, its camera does not");
@@ -135,22 +143,27 @@ static void look_for_cameras(struct doctor *doctor, const char *usb)
 
 static void look_at_build(struct doctor *doctor)
 {
-    char drivers[300] = "", formats[100] = "";
-    bool kinect = false;
+    char drivers[300] = "", formats[100] = "", libraries[100] = "";
     for (const struct capture_driver_name *driver = capture_drivers(); driver->name; driver++) {
         size_t n = strlen(drivers);
         snprintf(drivers + n, sizeof drivers - n, " %s", driver->name);
-        kinect = kinect || !strcmp(driver->name, "kinect");
     }
     for (int i = 0; i < RECORDER_N_FORMATS; i++) {
         size_t n = strlen(formats);
         snprintf(formats + n, sizeof formats - n, " %s",
                  recorder_format_name((enum recorder_format)i));
     }
-    find(doctor, FINE, "build", NULL, "sources:%s; recorder:%s", drivers, formats);
-    if (!kinect)
-        find(doctor, NOTE, "build", "install libfreenect-dev and build again",
-             "built without libfreenect: no live Kinect");
+    for (const struct capture_library *library = capture_libraries(); library->name; library++) {
+        size_t n = strlen(libraries);
+        if (library->built_in)
+            snprintf(libraries + n, sizeof libraries - n, " %s", library->name);
+    }
+    find(doctor, FINE, "build", NULL, "sources:%s; recorder:%s; optional libraries:%s", drivers,
+         formats, libraries[0] ? libraries : " none");
+    for (const struct capture_library *library = capture_libraries(); library->name; library++)
+        if (!library->built_in)
+            find(doctor, NOTE, "build", "tools/packages install build, and build again",
+                 "built without %s: %s", library->name, library->without);
 }
 
 static void keep_line(void *user, enum log_level level, const char *line)
@@ -210,6 +223,21 @@ static void look_at_clock(struct doctor *doctor)
         find(doctor, FINE, "clock", NULL, "%s, synchronised", text);
 }
 
+// Who listens there: ZeroMQ greets whoever connects with FF, eight bytes, 7F (ZMTP 3.1).
+static bool is_zeromq(const struct sockaddr_in *address)
+{
+    unsigned char greeting[10];
+    const struct timeval limit = {1, 0};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool greeted = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
+                   connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 &&
+                   recv(fd, greeting, sizeof greeting, MSG_WAITALL) == sizeof greeting &&
+                   greeting[0] == 0xFF && greeting[9] == 0x7F;
+    if (fd >= 0)
+        close(fd);
+    return greeted;
+}
+
 static void look_at_ports(struct doctor *doctor)
 {
     static const struct {
@@ -223,25 +251,36 @@ static void look_at_ports(struct doctor *doctor)
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
         if (fd >= 0)
             setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-        if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address))
-            find(doctor, NOTE, "ports",
-                 "fine if posed is running (posectl status); else see `ss -ltnp`, or choose other "
-                 "ports in posed.conf [endpoints]",
-                 "127.0.0.1:%u (%s): %s", ports[i].port, ports[i].what, strerror(errno));
-        else
-            find(doctor, FINE, "ports", NULL, "127.0.0.1:%u (%s) is free", ports[i].port,
-                 ports[i].what);
+        int err = fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) ? errno : 0;
         if (fd >= 0)
             close(fd);
+        if (!err)
+            find(doctor, FINE, "ports", NULL, "127.0.0.1:%u (%s) is free", ports[i].port,
+                 ports[i].what);
+        else if (err == EADDRINUSE && is_zeromq(&address))
+            find(doctor, FINE, "ports", NULL,
+                 "127.0.0.1:%u (%s) answers: posed is running (posectl status)", ports[i].port,
+                 ports[i].what);
+        else
+            find(doctor, PROBLEM, "ports",
+                 "`sudo ss -ltnp` shows by which program; end it, or choose another port in "
+                 "posed.conf, [endpoints]",
+                 "127.0.0.1:%u (%s): %s, and not by posed", ports[i].port, ports[i].what,
+                 strerror(err));
     }
 }
 
 static void look_at_disk(struct doctor *doctor, const char *folder)
 {
     struct statvfs disk;
-    if (statvfs(folder, &disk)) {
-        find(doctor, PROBLEM, "disk", "create the folder, or name another", "%s: %s", folder,
-             strerror(errno));
+    struct stat entry;
+    if (stat(folder, &entry) || statvfs(folder, &disk)) {
+        find(doctor, PROBLEM, "disk", "create the folder (mkdir -p), or name another", "%s: %s",
+             folder, strerror(errno));
+        return;
+    }
+    if (!S_ISDIR(entry.st_mode)) {
+        find(doctor, PROBLEM, "disk", "name a folder for recordings", "%s is not a folder", folder);
         return;
     }
     double free_gb = (double)disk.f_bavail * (double)disk.f_frsize * 1e-9;

@@ -45,16 +45,20 @@ def scenario():
         camera = of(doctor(1, *where), "camera")
         assert camera[0]["verdict"] == "problem" and "power" in camera[0]["advice"], camera
 
-        # A camera whose device file nobody may open (here it is not even there).
+        # A camera whose device file is not there, as in a container.
         plug(usb, "1-1.2", "02ae", busnum="250", devnum="77", serial="A00362913019107A")
         camera = of(doctor(1, *where), "camera")
         assert "A00362913019107A" in camera[0]["finding"], camera
         assert "/dev/bus/usb/250/077" in camera[0]["finding"], camera
-        assert "60-posed-kinect.rules" in camera[0]["advice"], camera
+        assert "container" in camera[0]["advice"], camera
 
         findings = doctor(1, "--usb", usb, "--recordings", folder + "/missing")
         assert of(findings, "disk")[0]["verdict"] == "problem", findings
 
+        findings = doctor(1, "--usb", usb, "--recordings", "/etc/passwd")
+        assert "not a folder" in of(findings, "disk")[0]["finding"], findings
+
+        # A port that another program has, and one where something speaks ZeroMQ, as posed does.
         with socket.socket() as taken:
             try:
                 taken.bind(("127.0.0.1", 5573))
@@ -62,8 +66,14 @@ def scenario():
                 return print("port 5573 is in use here already")
             taken.listen()
             ports = of(doctor(1, *where), "ports")
-            assert [p["verdict"] for p in ports][3] == "note", ports
-            assert "5573" in ports[3]["finding"], ports
+            assert [p["verdict"] for p in ports][3] == "problem", ports
+            assert "5573" in ports[3]["finding"] and "not by posed" in ports[3]["finding"], ports
+        context = harness.zmq.Context()
+        router = context.socket(harness.zmq.ROUTER)
+        router.bind("tcp://127.0.0.1:5573")
+        ports = of(doctor(1, *where), "ports")
+        assert ports[3]["verdict"] == "ok" and "posed is running" in ports[3]["finding"], ports
+        context.destroy(0)
 
 
 harness.run(scenario)
