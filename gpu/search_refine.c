@@ -406,6 +406,16 @@ static void judge_drawn(const struct search_scene *scene, const struct search_ob
             drawn_normal(object, cam, c, drawing, u, v, ray, normal);
             search_judge_drawn(scene->normal_z + 4 * pixel, -1 / depth, normal, ray, radius_m,
                                &tally);
+            for (int k = 0; k < 2; k++) {
+                const int u2 = u + (k == 0 ? SEARCH_CROSS_PX : 0);
+                const int v2 = v + (k == 1 ? SEARCH_CROSS_PX : 0);
+                if (u2 >= drawing->at.width || v2 >= drawing->at.height)
+                    continue;
+                const float depth2 = drawing->depth[v2 * drawing->at.width + u2];
+                if (depth2 < INFINITY)
+                    search_judge_cross(scene, u + drawing->at.u0, v + drawing->at.v0, k == 1,
+                                       -1 / depth, -1 / depth2, radius_m, &tally);
+            }
         }
     judge_outline(scene, drawing, radius_m, &outline);
     search_conclude_drawn(cam, &tally, &outline, radius_m, c);
@@ -440,12 +450,12 @@ static uint32_t find_edges(const struct search_scene *scene, const struct search
                 while (step < reach && side != 1) {
                     step++;
                     long pixel = (long)(image_v + step * dv[k]) * width + image_u + step * du[k];
-                    side = search_edge_side(scene->normal_z[4 * pixel + 3], z, gate_m);
+                    side = search_edge_side(scene->normal_z + 4 * pixel, z, gate_m);
                 }
                 while (step < reach && side == 1) {
                     step++;
                     long pixel = (long)(image_v + step * dv[k]) * width + image_u + step * du[k];
-                    side = search_edge_side(scene->normal_z[4 * pixel + 3], z, gate_m);
+                    side = search_edge_side(scene->normal_z + 4 * pixel, z, gate_m);
                 }
                 if (side != 0)
                     continue;

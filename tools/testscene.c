@@ -212,9 +212,75 @@ int testscene_mesh_make(enum testscene_object object, struct testscene_mesh *out
     return err ? -ENOMEM : 0;
 }
 
+// A primitive of about `size` around `centre`; machined: only what a machine makes.
+static int add_part(struct testscene_mesh *m, const double centre[3], double size, bool machined,
+                    uint64_t *random)
+{
+    double r[3];
+    for (int k = 0; k < 3; k++)
+        r[k] = size * uniform(random, 0.35, 1);
+    double c[3] = {centre[0], centre[1], centre[2]}, d[3] = {0, 0, 0};
+    switch (next_random(random) % (machined ? 4 : 6)) {
+    case 0:
+    case 1:
+        return add_box(m, (double[6]){c[0], c[1], c[2], r[0], r[1], r[2]});
+    case 2: // along an axis
+    case 3:
+        d[next_random(random) % 3] = r[0];
+        return add_tube(m, (double[8]){c[0] - d[0], c[1] - d[1], c[2] - d[2], 2 * d[0], 2 * d[1],
+                                       2 * d[2], 0.6 * r[1], 0.6 * (machined ? r[1] : r[2])});
+    case 4:
+        return add_ellipsoid(m, (double[6]){c[0], c[1], c[2], r[0], r[1], r[2]});
+    default:
+        return add_torus(m, (double[7]){c[0], c[1], c[2], r[0], 0.3 * r[1], 0,
+                                        M_PI * uniform(random, 1, 2)});
+    }
+}
+
+// Makes the diagonal of the bounding box so long.
+static void scale_to(struct testscene_mesh *m, double diagonal_m)
+{
+    double sum = 0;
+    for (size_t k = 0; k < 3; k++) {
+        float low = INFINITY, high = -INFINITY;
+        for (size_t i = 0; i < m->n_vertices; i++) {
+            low = fminf(low, m->vertices_m[3 * i + k]);
+            high = fmaxf(high, m->vertices_m[3 * i + k]);
+        }
+        sum += (double)(high - low) * (double)(high - low);
+    }
+    for (size_t i = 0; i < 3 * m->n_vertices; i++)
+        m->vertices_m[i] *= (float)(diagonal_m / sqrt(sum));
+}
+
+int testscene_mesh_assemble(uint64_t seed, struct testscene_mesh *out)
+{
+    uint64_t random = seed ^ 0x6f626a656374u;
+    random = next_random(&random);
+    memset(out, 0, sizeof *out);
+    const bool machined = seed % 2;
+    double size = uniform(&random, 0.05, 0.1), at[3] = {0, 0, 0};
+    int err = add_part(out, at, size, machined, &random);
+    int n = 1 + (int)(next_random(&random) % 4);
+    for (int i = 0; i < n && !err; i++) {
+        size_t corner = next_random(&random) % out->n_vertices;
+        for (int k = 0; k < 3; k++)
+            at[k] = (double)out->vertices_m[3 * corner + (size_t)k];
+        err = add_part(out, at, size * uniform(&random, 0.3, 0.7), machined, &random);
+    }
+    if (err) {
+        testscene_mesh_free(out);
+        return err;
+    }
+    scale_to(out, uniform(&random, 0.1, 0.3));
+    return 0;
+}
+
 static int clutter_make(uint64_t *random, struct testscene_mesh *out)
 {
     memset(out, 0, sizeof *out);
+    if (next_random(random) % 3 == 0)
+        return testscene_mesh_assemble(next_random(random), out);
     double a = uniform(random, 0.02, 0.07), b = uniform(random, 0.02, 0.07);
     double c = uniform(random, 0.03, 0.09);
     int err = 0;
@@ -363,12 +429,44 @@ static int add_clutter(struct canvas *canvas, enum testscene_kind kind,
     return 0;
 }
 
+// Whether pixel u of a row is in the projector's shadow: of the pixels in a row only those are
+// reached whose column in the projector lies beyond that of all before. z: -1/z of the scene.
+static bool in_shadow(int u, float z, double *reached)
+{
+    const double baseline_px_m = FOCAL_PX * 0.075;
+    double seen = u + baseline_px_m * (double)z;
+    bool shadow = seen < *reached - 1;
+    *reached = seen > *reached ? seen : *reached;
+    return shadow;
+}
+
+#define RANGE_MIN_M 0.4
+#define RANGE_MAX_M 4
+
+// Pixels at which the object that stands alone in `alone` is seen in `depth`.
+static int count_shown(const struct canvas *canvas, bool noise)
+{
+    int n = 0;
+    for (int v = 0; v < HEIGHT; v++) {
+        double reached = -INFINITY;
+        for (int u = 0; u < WIDTH; u++) {
+            const float alone = canvas->alone[v * WIDTH + u], all = canvas->depth[v * WIDTH + u];
+            const float z = alone < all ? alone : all;
+            if (!(z < INFINITY))
+                continue;
+            bool shadow = in_shadow(u, z, &reached);
+            bool out_of_range = z < -1 / RANGE_MIN_M || z > -1 / RANGE_MAX_M;
+            n += alone <= all && !(noise && (shadow || out_of_range));
+        }
+    }
+    return n;
+}
+
 // Depth as a Kinect v1 gives it: pixels that the projector (7.5 cm to the side) does not reach are
 // invalid, the rest is a disparity with half a step of noise, whole steps of 2.85 mm at 1 m; edges
 // fray by a pixel.
 static void expose(const float *depth, bool noise, uint64_t *random, uint16_t *out)
 {
-    const double baseline_px_m = FOCAL_PX * 0.075;
     for (int v = 0; v < HEIGHT; v++) {
         double reached = -INFINITY;
         for (int u = 0; u < WIDTH; u++) {
@@ -386,12 +484,10 @@ static void expose(const float *depth, bool noise, uint64_t *random, uint16_t *o
                 continue;
             double z = -1 / (double)value;
             if (noise) {
-                double seen = u + baseline_px_m * (double)straight; // column in the projector
-                bool shadow = seen < reached - 1;
-                reached = seen > reached ? seen : reached;
+                bool shadow = in_shadow(u, straight, &reached);
                 double step = 1 / (0.00285 * z) + 0.45 * normal(random);
                 z = 1 / (0.00285 * floor(step + 0.5));
-                if (shadow || z > 4 || z < 0.4 || uniform(random, 0, 1) < 0.005)
+                if (shadow || z > RANGE_MAX_M || z < RANGE_MIN_M || uniform(random, 0, 1) < 0.005)
                     continue;
             }
             *pixel = (uint16_t)lrint(z * 1000);
@@ -429,16 +525,14 @@ static int arrange(const struct testscene_mesh *object, const struct testscene_s
                           random);
     if (!err)
         err = canvas_draw(canvas, object, &out->T_camera_model, canvas->alone);
-    int n_alone = 0, n_seen = 0;
+    const int n_shown = count_shown(canvas, settings->noise);
+    int n_alone = 0;
     for (int i = 0; i < N_PIXELS; i++) {
-        if (!(canvas->alone[i] < INFINITY))
-            continue;
-        n_alone++;
-        n_seen += canvas->alone[i] < canvas->depth[i];
+        n_alone += canvas->alone[i] < INFINITY;
         if (!settings->absent && canvas->alone[i] < canvas->depth[i])
             canvas->depth[i] = canvas->alone[i];
     }
-    out->visible = n_alone ? (float)n_seen / (float)n_alone : 0;
+    out->visible = n_alone ? (float)n_shown / (float)n_alone : 0;
     return err;
 }
 

@@ -17,7 +17,7 @@ struct testscene_mesh {
     size_t vertex_capacity, triangle_capacity;
 };
 
-// Built-in objects, none of them symmetric.
+// Built-in objects, none of them symmetric. As many more as wanted: testscene_mesh_assemble.
 enum testscene_object {
     TESTSCENE_OBJECT_ELBOW,
     TESTSCENE_OBJECT_DRILL,
@@ -33,7 +33,7 @@ enum testscene_kind {
 
 struct testscene_settings {
     enum testscene_kind kind;
-    float visible_min, visible_max; // wanted share of the object's pixels that are not hidden
+    float visible_min, visible_max; // wanted share (struct testscene)
     bool absent;                    // everything but the object
     bool noise;
     uint64_t seed;
@@ -43,12 +43,20 @@ struct testscene {
     struct intrinsics camera;
     uint16_t *depth; // 1/1000 m, 0 invalid; width x height
     struct se3 T_camera_model;
-    float visible; // share of the object's pixels that are not hidden, before noise
+    // Share of the pixels that the object alone would cover where the image shows it: nothing in
+    // front, and neither in the projector's shadow nor out of the sensor's range when there is
+    // noise. Pixels that noise loses (1 in 200) are not counted as lost.
+    float visible;
 };
 
 // All return 0 or -ENOMEM; -EINVAL for a mesh without triangles.
 __attribute__((warn_unused_result)) int testscene_mesh_make(enum testscene_object object,
                                                             struct testscene_mesh *out);
+// A body and one to four smaller parts on it, boxes, tubes, ellipsoids and rings, 10 to 30 cm
+// across: another one for each seed. Odd seeds take boxes and straight tubes only, as things made by
+// machines are.
+__attribute__((warn_unused_result)) int testscene_mesh_assemble(uint64_t seed,
+                                                                struct testscene_mesh *out);
 void testscene_mesh_free(struct testscene_mesh *mesh);
 
 // Draws one scene. When no arrangement of 200 gives the wanted visibility, the last is taken.

@@ -124,11 +124,13 @@ struct search_edge {
 };
 
 // What the scene says at one pixel of the walk across the outline: 1 the model's surface at z,
-// 0 behind it or no echo, -1 something in front.
-KERNEL_FN int search_edge_side(float scene_z, float z, float gate_m)
+// 0 behind it or nothing at all, -1 something in front, or its shadow on the model.
+KERNEL_FN int search_edge_side(const float scene[4], float z, float gate_m)
 {
-    float d = kernel_abs(scene_z) - z;
-    return scene_z == 0.f || d > gate_m ? 0 : d < -gate_m ? -1 : 1;
+    if (scene[3] == 0.f)
+        return scene[0] == 0.f || scene[0] > z + gate_m ? 0 : -1;
+    float d = kernel_abs(scene[3]) - z;
+    return d > gate_m ? 0 : d < -gate_m ? -1 : 1;
 }
 
 KERNEL_FN struct search_icp_row search_edge_row(const struct search_camera *cam,

@@ -7,6 +7,7 @@
 #include "gpu/kernels/search_pose.h"
 
 #define SEARCH_NORMAL_PX   3
+#define SEARCH_SHADOW_PX   64 // of a Kinect, thrown by a thing half a metre away on a wall
 #define SEARCH_RAW_NONE    65535 // with 0: no measurement
 #define SEARCH_DEPTH_MIN_M 0.1f
 #define SEARCH_DEPTH_MAX_M 10.0f
@@ -18,8 +19,23 @@ KERNEL_FN float search_depth_m(uint16_t raw, float m_per_unit)
     return z < SEARCH_DEPTH_MIN_M || z > SEARCH_DEPTH_MAX_M ? 0.f : z;
 }
 
+// What lies at a pixel without measurement [m]. A projector's shadow falls on the farther of the two
+// surfaces beside it; 0: nothing is measured on one side as far as a shadow reaches.
+KERNEL_FN float search_behind(const float *z_m, const struct search_camera *c, int u, int v)
+{
+    const float *row = z_m + (size_t)v * (size_t)c->width;
+    float left = 0, right = 0;
+    for (int k = 1; k <= SEARCH_SHADOW_PX && u - k >= 0 && left == 0.f; k++)
+        left = row[u - k];
+    for (int k = 1; k <= SEARCH_SHADOW_PX && u + k < c->width && right == 0.f; k++)
+        right = row[u + k];
+    if (left == 0.f || right == 0.f)
+        return 0;
+    return left > right ? left : right;
+}
+
 // nx ny nz z of pixel (u, v); z as it is, the normal towards the camera, or 0 0 0 at the border, at
-// a step and where a neighbour is missing.
+// a step and where a neighbour is missing. Without measurement: what lies there, 0, 0, 0.
 KERNEL_FN void search_normal_at(const float *z_m, const struct search_camera *c, int u, int v,
                                 float out[4])
 {
@@ -27,6 +43,8 @@ KERNEL_FN void search_normal_at(const float *z_m, const struct search_camera *c,
     const float *p = z_m + (size_t)v * (size_t)c->width + u;
     out[0] = out[1] = out[2] = 0;
     out[3] = *p;
+    if (*p == 0.f)
+        out[0] = search_behind(z_m, c, u, v);
     if (*p == 0.f || u < R || v < R || u >= c->width - R || v >= c->height - R)
         return;
     const float up = p[-R * c->width], down = p[R * c->width];

@@ -11,8 +11,8 @@
 
 // The image as the refinement reads it.
 struct search_scene {
-    // nx ny nz z of each pixel; z 0 = invalid, negative = on a plane larger than the object; n 0 =
-    // no normal.
+    // nx ny nz z of each pixel; z negative = on a plane larger than the object; n 0 = no normal. z 0
+    // = no measurement; then nx is the depth of what lies there (search_behind), 0 = unknown.
     const float *normal_z;
     struct search_camera camera;
 };
@@ -32,6 +32,9 @@ struct search_candidate {
     float hidden;       // something in front, or no measurement
     // ... and of its outline (struct search_outline).
     float ended, continued, smooth, floor;
+    float sharp;          // of the outline: where the image has an edge two pixels on
+    float merged;         // of the borders of what hides it: where the surface goes on into that
+    float spread, volume; // of the normals of what matches: 0 for a plane, for a cylinder
     float area; // of what matches, seen from the camera, in squares of the object's radius
     float gate; // of a pixel, in object radii
     float rms_m;

@@ -21,7 +21,7 @@
 #define SEARCH_DRAWN      64
 #define SEARCH_POLISHED   12 // at least; with more answers wanted 11 more than those
 
-#define SEARCH_DRAWN_ROUNDS    1
+#define SEARCH_DRAWN_ROUNDS    2
 #define SEARCH_POLISHED_ROUNDS 3
 
 KERNEL_FN uint32_t search_keep_per_start(uint32_t n_starts)
