@@ -48,30 +48,26 @@ void search_refine_all_drawn(struct search *search, const struct search_scene *s
     parallel_for(search->pool, n, refine_drawn, &job);
 }
 
-static int by_score(const void *a, const void *b)
-{
-    const struct search_candidate *ca = a, *cb = b;
-    if (ca->score != cb->score)
-        return ca->score < cb->score ? 1 : -1;
-    // A total order, so that the result does not depend on the sort.
-    int order = memcmp(ca->rotation, cb->rotation, sizeof ca->rotation);
-    return order ? order : memcmp(ca->t_m, cb->t_m, sizeof ca->t_m);
-}
-
+// The best one is kept, all that are the same pose are dropped, and so on; of equal scores the
+// earlier one counts as better. (Equal scores do happen: they are made of counts.)
 uint32_t search_keep_distinct(const struct search_object *object,
                               const struct search_nearness *nearness, struct search_candidate *c,
                               uint32_t n, uint32_t n_most)
 {
     struct search_turns turns;
     search_turns_of(&object->info, &turns);
-    qsort(c, n, sizeof *c, by_score);
     uint32_t n_kept = 0;
-    for (uint32_t i = 0; i < n && n_kept < n_most; i++) {
-        bool known = false;
-        for (uint32_t k = 0; k < n_kept && !known; k++)
-            known = search_same_pose(&turns, nearness, &c[i], &c[k]);
-        if (!known)
-            c[n_kept++] = c[i];
+    for (; n_kept < n_most && n_kept < n; n_kept++) {
+        uint32_t best = n_kept, n_left = n_kept + 1;
+        for (uint32_t i = best + 1; i < n; i++)
+            best = c[i].score > c[best].score ? i : best;
+        const struct search_candidate kept = c[best];
+        memmove(c + n_kept + 1, c + n_kept, (best - n_kept) * sizeof *c);
+        c[n_kept] = kept;
+        for (uint32_t i = n_kept + 1; i < n; i++)
+            if (!search_same_pose(&turns, nearness, &c[i], &kept))
+                c[n_left++] = c[i];
+        n = n_left;
     }
     return n_kept;
 }

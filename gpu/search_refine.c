@@ -371,7 +371,7 @@ static void drawn_points(const struct search_object *object, const struct search
 static void judge_outline(const struct search_scene *scene, const struct search_drawing *drawing,
                           float radius_m, struct search_outline *out)
 {
-    enum { OUT = SEARCH_OUTSIDE_PX, IN = SEARCH_INSIDE_PX };
+    enum { OUT = SEARCH_OUTSIDE_PX };
     static const int du[4] = {1, -1, 0, 0}, dv[4] = {0, 0, 1, -1};
     const struct search_rectangle *at = &drawing->at;
     for (int v = OUT; v < at->height - OUT; v++)
@@ -380,11 +380,13 @@ static void judge_outline(const struct search_scene *scene, const struct search_
             if (!(*depth < INFINITY))
                 continue;
             for (int k = 0; k < 4; k++) {
-                int step = dv[k] * at->width + du[k];
-                if (!(depth[step] < INFINITY) && !(depth[OUT * step] < INFINITY) &&
-                    depth[-IN * step] < INFINITY)
-                    search_judge_edge(scene, u + at->u0, v + at->v0, du[k], dv[k], -1 / *depth,
-                                      radius_m, out);
+                const int step = dv[k] * at->width + du[k];
+                if (depth[step] < INFINITY || depth[OUT * step] < INFINITY)
+                    continue;
+                const int in = search_judge_inside(scene, u + at->u0, v + at->v0, du[k], dv[k]);
+                if (depth[-in * step] < INFINITY)
+                    search_judge_edge(scene, u + at->u0, v + at->v0, du[k], dv[k], in,
+                                      -1 / depth[-in * step], -1 / *depth, radius_m, out);
             }
         }
 }

@@ -232,8 +232,8 @@ static int add_part(struct testscene_mesh *m, const double centre[3], double siz
     case 4:
         return add_ellipsoid(m, (double[6]){c[0], c[1], c[2], r[0], r[1], r[2]});
     default:
-        return add_torus(m, (double[7]){c[0], c[1], c[2], r[0], 0.3 * r[1], 0,
-                                        M_PI * uniform(random, 1, 2)});
+        return add_torus(
+            m, (double[7]){c[0], c[1], c[2], r[0], 0.3 * r[1], 0, M_PI * uniform(random, 1, 2)});
     }
 }
 
@@ -462,11 +462,31 @@ static int count_shown(const struct canvas *canvas, bool noise)
     return n;
 }
 
+// Whether a surface ends within `reach` pixels of (u, v): depth jumps by 3 cm or more.
+static bool near_edge(const float *depth, int u, int v, int reach)
+{
+    static const int du[4] = {1, -1, 0, 0}, dv[4] = {0, 0, 1, -1};
+    const float here = -1 / depth[v * WIDTH + u];
+    for (int k = 0; k < 4 && reach > 0; k++) {
+        const int x = u + reach * du[k], y = v + reach * dv[k];
+        if (x < 0 || y < 0 || x >= WIDTH || y >= HEIGHT)
+            continue;
+        const float there = depth[y * WIDTH + x];
+        if (!(there < INFINITY) || fabsf(-1 / there - here) > 0.03f)
+            return true;
+    }
+    return false;
+}
+
 // Depth as a Kinect v1 gives it: pixels that the projector (7.5 cm to the side) does not reach are
 // invalid, the rest is a disparity with half a step of noise, whole steps of 2.85 mm at 1 m; edges
-// fray by a pixel.
-static void expose(const float *depth, bool noise, uint64_t *random, uint16_t *out)
+// fray by a pixel, and of those within 0 to 3 pixels of an edge, another number for each scene,
+// two in three are lost. Returns at how many pixels the object is seen.
+static int expose(const struct canvas *canvas, bool noise, uint64_t *random, uint16_t *out)
 {
+    const float *depth = canvas->depth;
+    const int lost_px = noise ? (int)(next_random(random) % 4) : 0;
+    int n_shown = 0;
     for (int v = 0; v < HEIGHT; v++) {
         double reached = -INFINITY;
         for (int u = 0; u < WIDTH; u++) {
@@ -487,16 +507,20 @@ static void expose(const float *depth, bool noise, uint64_t *random, uint16_t *o
                 bool shadow = in_shadow(u, straight, &reached);
                 double step = 1 / (0.00285 * z) + 0.45 * normal(random);
                 z = 1 / (0.00285 * floor(step + 0.5));
-                if (shadow || z > RANGE_MAX_M || z < RANGE_MIN_M || uniform(random, 0, 1) < 0.005)
+                const double luck = uniform(random, 0, 1);
+                if (shadow || z > RANGE_MAX_M || z < RANGE_MIN_M || luck < 0.005 ||
+                    (luck < 0.67 && near_edge(depth, u, v, lost_px)))
                     continue;
             }
             *pixel = (uint16_t)lrint(z * 1000);
+            n_shown += canvas->alone[sv * WIDTH + su] <= value;
         }
     }
+    return n_shown;
 }
 
 static int arrange(const struct testscene_mesh *object, const struct testscene_settings *settings,
-                   uint64_t *random, struct canvas *canvas, struct testscene *out)
+                   uint64_t *random, struct canvas *canvas, struct testscene *out, int *out_n_alone)
 {
     for (int i = 0; i < N_PIXELS; i++)
         canvas->depth[i] = canvas->alone[i] = INFINITY;
@@ -533,6 +557,7 @@ static int arrange(const struct testscene_mesh *object, const struct testscene_s
             canvas->depth[i] = canvas->alone[i];
     }
     out->visible = n_alone ? (float)n_shown / (float)n_alone : 0;
+    *out_n_alone = n_alone;
     return err;
 }
 
@@ -553,12 +578,17 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
     out->depth = malloc(N_PIXELS * sizeof *out->depth);
     int err = canvas.depth && canvas.alone && out->depth ? 0 : -ENOMEM;
     for (int attempt = 0; attempt < 200 && !err; attempt++) {
-        err = arrange(object, settings, &random, &canvas, out);
+        int n_alone;
+        err = arrange(object, settings, &random, &canvas, out, &n_alone);
+        // Noise only takes away: what is below is not worth the exposure.
+        if (err || (attempt < 199 && out->visible < settings->visible_min))
+            continue;
+        const int n_shown = expose(&canvas, settings->noise, &random, out->depth);
+        if (!settings->absent)
+            out->visible = n_alone ? (float)n_shown / (float)n_alone : 0;
         if (out->visible >= settings->visible_min && out->visible <= settings->visible_max)
             break;
     }
-    if (!err)
-        expose(canvas.depth, settings->noise, &random, out->depth);
     free(canvas.depth);
     free(canvas.alone);
     free(canvas.x);

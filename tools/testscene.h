@@ -43,9 +43,9 @@ struct testscene {
     struct intrinsics camera;
     uint16_t *depth; // 1/1000 m, 0 invalid; width x height
     struct se3 T_camera_model;
-    // Share of the pixels that the object alone would cover where the image shows it: nothing in
-    // front, and neither in the projector's shadow nor out of the sensor's range when there is
-    // noise. Pixels that noise loses (1 in 200) are not counted as lost.
+    // Share of the pixels that the object alone would cover where the image shows it, counted in
+    // the image itself: hidden pixels, the projector's shadow and what the sensor loses are not
+    // seen. Of an absent object: what would be seen but for the losses.
     float visible;
 };
 

@@ -146,7 +146,7 @@ __device__ static bool drawn_at(const unsigned long long *key)
 
 __global__ void __launch_bounds__(DRAWN_THREADS) judge_kernel(struct drawn_work work)
 {
-    enum { OUT = SEARCH_OUTSIDE_PX, IN = SEARCH_INSIDE_PX };
+    enum { OUT = SEARCH_OUTSIDE_PX };
     struct drawn_place *place = drawn_place_here(&work);
     if (!place)
         return;
@@ -169,13 +169,26 @@ __global__ void __launch_bounds__(DRAWN_THREADS) judge_kernel(struct drawn_work 
         float ray[3], normal[3];
         pixel_normal(&work, c->rotation, &at, (uint32_t)*key, u, v, ray, normal);
         search_judge_drawn(scene, z, normal, ray, work.radius_m, &tally);
+        for (int k = 0; k < 2; k++) {
+            const int u2 = u + (k == 0 ? SEARCH_CROSS_PX : 0);
+            const int v2 = v + (k == 1 ? SEARCH_CROSS_PX : 0);
+            if (u2 >= at.width || v2 >= at.height || !drawn_at(keys + v2 * at.width + u2))
+                continue;
+            search_judge_cross(&work.scene, u + at.u0, v + at.v0, k == 1, z,
+                               -1 / raster_key_value(keys[v2 * at.width + u2]), work.radius_m,
+                               &tally);
+        }
         if (u < OUT || v < OUT || u >= at.width - OUT || v >= at.height - OUT)
             continue;
         for (int k = 0; k < 4; k++) {
             const int du = k == 0 ? 1 : k == 1 ? -1 : 0, dv = k == 2 ? 1 : k == 3 ? -1 : 0;
             const int step = dv * at.width + du;
-            if (!drawn_at(key + step) && !drawn_at(key + OUT * step) && drawn_at(key - IN * step))
-                search_judge_edge(&work.scene, u + at.u0, v + at.v0, du, dv, z, work.radius_m,
+            if (drawn_at(key + step) || drawn_at(key + OUT * step))
+                continue;
+            const int in = search_judge_inside(&work.scene, u + at.u0, v + at.v0, du, dv);
+            if (drawn_at(key - in * step))
+                search_judge_edge(&work.scene, u + at.u0, v + at.v0, du, dv, in,
+                                  -1 / raster_key_value(key[-in * step]), z, work.radius_m,
                                   &outline);
         }
     }

@@ -59,11 +59,15 @@ __device__ __forceinline__ void search_cuda_warp_tally(struct search_tally *tall
     uint32_t *const counts[] = {&tally->n,         &tally->n_match,    &tally->n_tight,
                                 &tally->n_free,    &tally->n_wrong,    &tally->n_plane,
                                 &tally->n_hidden,  &outline->n,        &outline->n_ended,
-                                &outline->n_floor, &outline->n_smooth, &outline->n_continued};
+                                &outline->n_floor, &outline->n_smooth, &outline->n_continued,
+                                &outline->n_sharp, &tally->n_crossed,  &tally->n_merged};
 #pragma unroll
     for (uint32_t k = 0; k < sizeof counts / sizeof *counts; k++)
         *counts[k] = (uint32_t)search_cuda_warp_sum((int32_t)*counts[k]);
     tally->square = search_cuda_warp_sum_long(tally->square);
+#pragma unroll
+    for (int k = 0; k < 6; k++)
+        tally->normals[k] = search_cuda_warp_sum_long(tally->normals[k]);
 }
 
 // By one lane of each warp: a warp's sums into those of all.
@@ -74,19 +78,23 @@ __device__ __forceinline__ void search_cuda_add_tally(const struct search_tally 
 {
     const struct search_tally *t = tally;
     const struct search_outline *o = outline;
-    const uint32_t counts[] = {t->n,       t->n_match, t->n_tight,  t->n_free,
-                               t->n_wrong, t->n_plane, t->n_hidden, o->n,
-                               o->n_ended, o->n_floor, o->n_smooth, o->n_continued};
+    const uint32_t counts[] = {t->n,        t->n_match,     t->n_tight, t->n_free,    t->n_wrong,
+                               t->n_plane,  t->n_hidden,    o->n,       o->n_ended,   o->n_floor,
+                               o->n_smooth, o->n_continued, o->n_sharp, t->n_crossed, t->n_merged};
     uint32_t *const to[] = {
         &out_tally->n,         &out_tally->n_match,    &out_tally->n_tight,
         &out_tally->n_free,    &out_tally->n_wrong,    &out_tally->n_plane,
         &out_tally->n_hidden,  &out_outline->n,        &out_outline->n_ended,
-        &out_outline->n_floor, &out_outline->n_smooth, &out_outline->n_continued};
+        &out_outline->n_floor, &out_outline->n_smooth, &out_outline->n_continued,
+        &out_outline->n_sharp, &out_tally->n_crossed,  &out_tally->n_merged};
 #pragma unroll
     for (uint32_t k = 0; k < sizeof counts / sizeof *counts; k++)
         if (counts[k] > 0)
             atomicAdd(to[k], counts[k]);
     atomicAdd((unsigned long long *)&out_tally->square, (unsigned long long)t->square);
+#pragma unroll
+    for (int k = 0; k < 6; k++)
+        atomicAdd((unsigned long long *)&out_tally->normals[k], (unsigned long long)t->normals[k]);
 }
 
 // Each enqueues a stage. 0, -ENOMEM or -EIO.

@@ -7,7 +7,7 @@
 #include "gpu/kernels/search_pose.h"
 
 #define SEARCH_NORMAL_PX   3
-#define SEARCH_SHADOW_PX   64 // of a Kinect, thrown by a thing half a metre away on a wall
+#define SEARCH_SHADOW_PX   64    // of a Kinect, thrown by a thing half a metre away on a wall
 #define SEARCH_RAW_NONE    65535 // with 0: no measurement
 #define SEARCH_DEPTH_MIN_M 0.1f
 #define SEARCH_DEPTH_MAX_M 10.0f

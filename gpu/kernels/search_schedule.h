@@ -18,7 +18,7 @@
 #define SEARCH_HITS_MAX   16384
 #define SEARCH_KEEP_LEAST 8 // of a start
 #define SEARCH_KEEP_MOST  48
-#define SEARCH_DRAWN      64
+#define SEARCH_DRAWN      40
 #define SEARCH_POLISHED   12 // at least; with more answers wanted 11 more than those
 
 #define SEARCH_DRAWN_ROUNDS    2
