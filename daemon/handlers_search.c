@@ -147,6 +147,8 @@ static bool search_one(struct handlers *handlers, const struct handlers_call *ca
             .pixels = from->n_pixels,
             .error_px = from->error_px,
             .view = from->view,
+            .has_view_pose = query->preset == SEARCH_PRESET_GERMANN,
+            .view_pose = wire_pose(&from->T_camera_view, NULL),
         };
         wire_copy_text(to->object, sizeof to->object, objects_name(handlers->objects, i));
     }
@@ -167,6 +169,8 @@ static void search_all(struct handlers *handlers, const struct handlers_call *ca
     query.user = (void *)(uintptr_t)call;
     if (request->n_iterations)
         query.n_iterations = request->n_iterations;
+    if (request->has_refine)
+        query.refine = request->refine;
     if (request->threshold != 0)
         query.threshold = request->threshold;
     size_t n = request->objects_count ? request->objects_count : objects_count(handlers->objects);

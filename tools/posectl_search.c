@@ -39,6 +39,7 @@ enum {
     OPTION_CALIBRATION,
     OPTION_SCALE,
     OPTION_PRESET,
+    OPTION_BARE,
     OPTION_TOP,
     OPTION_PLOT,
     OPTION_VIEWS,
@@ -84,6 +85,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_PRESET:
         options.query.preset = (enum search_preset)argument_choose(state, "preset", arg, presets);
+        return 0;
+    case OPTION_BARE:
+        options.query.refine = false;
         return 0;
     case OPTION_TOP:
         options.query.top = (uint32_t)argument_count(state, "top", arg, 1, SEARCH_TOP_MAX);
@@ -180,14 +184,23 @@ static json_t *json_pose(const struct search_pose *pose)
     double q[4];
     const double *t = pose->T_camera_model.t_m, *r = pose->T_camera_model.r;
     se3_to_quaternion(&pose->T_camera_model, q);
-    return json_pack("{s:{s:[f,f,f], s:[f,f,f,f]}, s:[[f,f,f,f],[f,f,f,f],[f,f,f,f],[f,f,f,f]], "
-                     "s:f, s:b, s:f, s:f, s:f, s:i}",
-                     "T_camera_model", "position_m", t[0], t[1], t[2], "orientation_xyzw", q[0],
-                     q[1], q[2], q[3], "matrix", r[0], r[1], r[2], t[0], r[3], r[4], r[5], t[1],
-                     r[6], r[7], r[8], t[2], 0.0, 0.0, 0.0, 1.0, "confidence",
-                     (double)pose->confidence, "accepted", (int)pose->accepted, "visible",
-                     (double)pose->visible, "contradicted", (double)pose->contradicted,
-                     "residual_rms_m", (double)pose->residual_rms_m, "pixels", (int)pose->n_pixels);
+    json_t *json = json_pack(
+        "{s:{s:[f,f,f], s:[f,f,f,f]}, s:[[f,f,f,f],[f,f,f,f],[f,f,f,f],[f,f,f,f]], "
+        "s:f, s:b, s:f, s:f, s:f, s:i}",
+        "T_camera_model", "position_m", t[0], t[1], t[2], "orientation_xyzw", q[0], q[1], q[2],
+        q[3], "matrix", r[0], r[1], r[2], t[0], r[3], r[4], r[5], t[1], r[6], r[7], r[8], t[2], 0.0,
+        0.0, 0.0, 1.0, "confidence", (double)pose->confidence, "accepted", (int)pose->accepted,
+        "visible", (double)pose->visible, "contradicted", (double)pose->contradicted,
+        "residual_rms_m", (double)pose->residual_rms_m, "pixels", (int)pose->n_pixels);
+    if (options.query.preset == SEARCH_PRESET_GERMANN) {
+        t = pose->T_camera_view.t_m;
+        se3_to_quaternion(&pose->T_camera_view, q);
+        json_object_update_new(
+            json, json_pack("{s:i, s:f, s:{s:[f,f,f], s:[f,f,f,f]}}", "view", (int)pose->view,
+                            "view_error_px", (double)pose->error_px, "T_camera_view", "position_m",
+                            t[0], t[1], t[2], "orientation_xyzw", q[0], q[1], q[2], q[3]));
+    }
+    return json;
 }
 
 static void print_answer(const struct posectl *ctl, const char *backend, double total_ms,
@@ -284,6 +297,11 @@ static enum posectl_exit ask_search(struct posectl *ctl)
         to->contradicted = from->contradicted;
         to->residual_rms_m = from->residual_rms_m;
         to->n_pixels = from->pixels;
+        to->view = from->view;
+        to->error_px = from->error_px;
+        if (!from->has_view_pose ||
+            wire_read_pose(&from->view_pose, &to->T_camera_view, &field) != 0)
+            to->T_camera_view = to->T_camera_model;
         answer.n_poses++;
     }
     print_answer(ctl, found->backend, found->elapsed_ms, &answer);
@@ -307,6 +325,7 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
         {"track", OPTION_TRACK, NULL, 0, "The daemon goes on following what it found: topic object",
          0},
         {"preset", OPTION_PRESET, "NAME", 0, "default, or germann: the paper's search", 0},
+        {"no-refine", OPTION_BARE, NULL, 0, "germann: the bare view, not fitted to the image", 0},
         {"top", OPTION_TOP, "K", 0, "Distinct answers wanted (default 1)", 0},
         {"threshold", OPTION_THRESHOLD, "P", 0, "Confidence of an accepted answer (0.9)", 0},
         {"region", OPTION_REGION, "U0,V0,U1,V1", 0, "Look only here, pixels", 0},

@@ -114,6 +114,8 @@ enum posectl_exit posectl_send_search(const struct posectl *ctl, const char *obj
     message.track = track;
     message.threshold = query->threshold;
     message.n_iterations = query->n_iterations;
+    message.has_refine = true;
+    message.refine = query->refine;
     message.preset = query->preset == SEARCH_PRESET_GERMANN ? posed_SearchPose_Preset_GERMANN
                                                             : posed_SearchPose_Preset_DEFAULT;
     message.u0 = region[0];

@@ -53,8 +53,8 @@ struct testscene {
 __attribute__((warn_unused_result)) int testscene_mesh_make(enum testscene_object object,
                                                             struct testscene_mesh *out);
 // A body and one to four smaller parts on it, boxes, tubes, ellipsoids and rings, 10 to 30 cm
-// across: another one for each seed. Odd seeds take boxes and straight tubes only, as things made by
-// machines are.
+// across: another one for each seed. Odd seeds take boxes and straight tubes only, as things made
+// by machines are.
 __attribute__((warn_unused_result)) int testscene_mesh_assemble(uint64_t seed,
                                                                 struct testscene_mesh *out);
 void testscene_mesh_free(struct testscene_mesh *mesh);

@@ -7,8 +7,8 @@
 // conditional logit (the right candidate among the others of its scene; 72 assembled objects, 2,590
 // scenes) and not chosen by hand. What tells right from wrong most when a third of the object is
 // seen: that what hides the rest begins with a jump in depth (where the surface runs on smoothly
-// into it, the two are one thing and no part of the object), and that the outline is where the image
-// has edges.
+// into it, the two are one thing and no part of the object), and that the outline is where the
+// image has edges.
 #ifndef POSED_GPU_KERNELS_SEARCH_JUDGE_H
 #define POSED_GPU_KERNELS_SEARCH_JUDGE_H
 

@@ -19,8 +19,8 @@ KERNEL_FN float search_depth_m(uint16_t raw, float m_per_unit)
     return z < SEARCH_DEPTH_MIN_M || z > SEARCH_DEPTH_MAX_M ? 0.f : z;
 }
 
-// What lies at a pixel without measurement [m]. A projector's shadow falls on the farther of the two
-// surfaces beside it; 0: nothing is measured on one side as far as a shadow reaches.
+// What lies at a pixel without measurement [m]. A projector's shadow falls on the farther of the
+// two surfaces beside it; 0: nothing is measured on one side as far as a shadow reaches.
 KERNEL_FN float search_behind(const float *z_m, const struct search_camera *c, int u, int v)
 {
     const float *row = z_m + (size_t)v * (size_t)c->width;

@@ -11,8 +11,8 @@
 
 // The image as the refinement reads it.
 struct search_scene {
-    // nx ny nz z of each pixel; z negative = on a plane larger than the object; n 0 = no normal. z 0
-    // = no measurement; then nx is the depth of what lies there (search_behind), 0 = unknown.
+    // nx ny nz z of each pixel; z negative = on a plane larger than the object; n 0 = no normal.
+    // z 0 = no measurement; then nx is the depth of what lies there (search_behind), 0 = unknown.
     const float *normal_z;
     struct search_camera camera;
 };
