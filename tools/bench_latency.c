@@ -186,6 +186,8 @@ static int tracker_step(struct tracker *t, double *out_us)
     if (t->period_ns) {
         t->random = t->random * 6364136223846793005u + 1442695040888963407u;
         t->due_ns += t->period_ns;
+        if (t->due_ns + t->period_ns < came_ns) // a machine too slow for the rate drops frames
+            t->due_ns = came_ns;
         int64_t shift_ns = (int64_t)((double)(t->random >> 11) * 0x1p-52 * (double)t->jitter_ns);
         came_ns = t->due_ns + shift_ns - t->jitter_ns;
         const int64_t wake_ns = came_ns - WAKE_NS;
