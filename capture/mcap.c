@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Driver `mcap`: what the index found, image by image.
-#include "capture/mcap.h"
+#include "capture/mcap_format.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #ifndef POSED_CAPTURE_MCAP_CHUNK_H
 #define POSED_CAPTURE_MCAP_CHUNK_H
 
-#include "capture/mcap.h"
+#include "capture/mcap_format.h"
 
 struct mcap_chunk {
     uint64_t offset; // of the content of the chunk record

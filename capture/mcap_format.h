@@ -4,8 +4,8 @@
 // in chunks, compressed or not; behind each chunk an index says where in it they are. A finished
 // file ends in a summary, which we write but do not need for reading: a recorder that was killed
 // leaves none.
-#ifndef POSED_CAPTURE_MCAP_H
-#define POSED_CAPTURE_MCAP_H
+#ifndef POSED_CAPTURE_MCAP_FORMAT_H
+#define POSED_CAPTURE_MCAP_FORMAT_H
 
 #include <string.h>
 
