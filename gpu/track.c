@@ -8,67 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/judge.h"
-#include "gpu/starts.h"
-#include "proto/se3.h"
+#include "gpu/track_candidate.h"
 
-#define N_SLOTS          3
 #define DEFAULT_PERIOD_S (1.0 / 30)
 #define GAP_PERIODS      5.0
 #define RESTART_FRAMES   10
 #define STILL_FRAMES     50 // a still camera averages over at most so many
 
-// A motion within this is never a jump, however short the time: what noise may do.
-#define JUMP_SLACK_M   0.03
-#define JUMP_SLACK_RAD 0.03
-
 // A predicted pose errs by what a hand can accelerate in the time.
 #define PREDICTED_ACCELERATION_M_S2 3.0
 #define PREDICTED_ARM_M             0.5
-
-// A frame kept for alignment, with its pose as the tracker knew it.
-struct slot {
-    struct gpu_frame *frame;
-    struct se3 T_odom_camera;
-    double covariance[36];
-    uint64_t seq;
-    bool filled;
-};
-
-struct track {
-    struct gpu *gpu;
-    struct track_settings settings;
-    struct log_sink log;
-    struct slot slots[N_SLOTS];
-    int newest, reference, previous; // indices of slots; reference may equal previous
-    int aligned_to;                  // slot that the newest frame was aligned to, -1 = none
-    struct se3 T_aligned_newest;     // then
-    double overlap_most; // of the frames aligned to the reference: pairs per valid pixel
-    uint64_t next_seq;
-
-    double level_px; // pixels of the finest level that is aligned
-
-    struct se3 T_odom_camera; // last valid pose
-    double covariance[36];
-    double velocity[6]; // twist per second in the camera frame
-    int64_t pose_time_ns;
-    bool pose_known;  // there is a reference
-    uint32_t n_still; // frames that a still camera has averaged
-    bool lost;
-    int64_t lost_since_ns; // first frame of this loss that had depth
-    double period_s;       // last time between two poses, 0 = none yet
-    uint32_t n_lost;       // frames in a row with depth but without a pose
-    uint32_t map_epoch;
-};
-
-// One way to explain the new frame.
-struct candidate {
-    const struct slot *reference;
-    struct gpu_alignment alignment;
-    struct judge_conditioning conditioning;
-    struct se3 T_odom_camera;
-    enum track_reason reason; // NONE: nothing to say against it
-};
 
 void track_settings_default(struct track_settings *out)
 {
@@ -176,16 +125,6 @@ bool track_newest_pair(const struct track *track, const struct gpu_frame **out_f
     return true;
 }
 
-// Where the camera would be `seconds` after the last valid pose if it moved on as it did.
-static struct se3 predict(const struct track *track, double seconds)
-{
-    double twist[6];
-    for (int i = 0; i < 6; i++)
-        twist[i] = track->velocity[i] * seconds;
-    struct se3 step = se3_exp(twist);
-    return se3_compose(&track->T_odom_camera, &step);
-}
-
 // Time since the last valid pose; a clock that stands still or goes back counts as one period.
 static double elapsed_s(const struct track *track, int64_t time_ns)
 {
@@ -200,106 +139,6 @@ static bool is_gap(const struct track *track, double seconds)
 {
     return seconds > track->settings.gap_s && track->period_s > 0 &&
            seconds > GAP_PERIODS * track->period_s;
-}
-
-static double translation_m(const struct se3 *T)
-{
-    return sqrt(T->t_m[0] * T->t_m[0] + T->t_m[1] * T->t_m[1] + T->t_m[2] * T->t_m[2]);
-}
-
-// What speaks against believing an alignment, NONE if nothing.
-static enum track_reason objection(const struct track *track, const struct candidate *c,
-                                   double seconds)
-{
-    const struct track_settings *s = &track->settings;
-    const struct gpu_alignment *a = &c->alignment;
-    if (a->n_valid_px < s->min_valid_share * track->level_px)
-        return TRACK_REASON_NO_DEPTH;
-    if (!a->solvable || a->n_pairs < s->min_pair_ratio * a->n_valid_px)
-        return TRACK_REASON_FEW_PAIRS;
-    if (!(a->step_norm <= s->max_step_m))
-        return TRACK_REASON_NOT_CONVERGED;
-    if (!(judge_residual_sigmas(a) <= s->max_residual_sigmas))
-        return TRACK_REASON_HIGH_RESIDUAL;
-    struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
-    if (!(translation_m(&step) <= s->max_speed_m_s * seconds + JUMP_SLACK_M) ||
-        !(se3_angle(&step) <= s->max_turn_rad_s * seconds + JUMP_SLACK_RAD))
-        return TRACK_REASON_JUMP;
-    return TRACK_REASON_NONE;
-}
-
-// Aligns the newest frame to `reference`, starting at T_odom_start. With `depth` the frame is
-// prepared on the way.
-static int try_candidate(struct track *track, const uint16_t *depth, const struct slot *reference,
-                         const struct se3 *T_odom_start, double seconds, struct candidate *out)
-{
-    struct gpu_frame *frame = track->slots[track->newest].frame;
-    const struct gpu_align_settings *align = &track->settings.align;
-    struct se3 T_start = se3_between(&reference->T_odom_camera, T_odom_start);
-    out->reference = reference;
-    int rc = depth
-                 ? gpu_prepare_align(track->gpu, depth, frame, reference->frame, &T_start, align,
-                                     &out->alignment)
-                 : gpu_align(track->gpu, frame, reference->frame, &T_start, align, &out->alignment);
-    if (rc < 0)
-        return rc;
-    judge_conditioning(&out->alignment, track->settings.min_eigenvalue, &out->conditioning);
-    struct se3 T_held = judge_hold(&out->conditioning, &T_start, &out->alignment.T_reference_frame);
-    struct se3 T = se3_compose(&reference->T_odom_camera, &T_held);
-    out->T_odom_camera = se3_normalized(&T);
-    out->reason = objection(track, out, seconds);
-    return 0;
-}
-
-// Nothing to say against it, and arrived: an alignment that used up its iterations may still be on
-// its way from too far.
-static bool convinces(const struct candidate *c)
-{
-    return c->reason == TRACK_REASON_NONE && c->alignment.converged;
-}
-
-// Tries a further start and keeps what is better.
-static int try_further(struct track *track, const struct slot *reference,
-                       const struct se3 *T_odom_start, double seconds, struct candidate *best)
-{
-    struct candidate other;
-    int rc = try_candidate(track, NULL, reference, T_odom_start, seconds, &other);
-    if (rc < 0)
-        return rc;
-    memcpy(other.alignment.stage_us, best->alignment.stage_us, sizeof other.alignment.stage_us);
-    if (convinces(&other) ||
-        (other.reason == TRACK_REASON_NONE && best->reason != TRACK_REASON_NONE))
-        *best = other;
-    return 0;
-}
-
-// The constant-velocity start first; where that does not convince the last pose itself (the camera
-// stopped or turned back), with a keyframe the frame before, and then a search for other starts.
-static int best_candidate(struct track *track, const uint16_t *depth, double seconds,
-                          struct candidate *out)
-{
-    const struct slot *reference = &track->slots[track->reference];
-    const struct slot *previous = &track->slots[track->previous];
-    struct se3 T_predicted = predict(track, seconds);
-    int rc = try_candidate(track, depth, reference, &T_predicted, seconds, out);
-    if (rc < 0 || convinces(out) || out->reason == TRACK_REASON_NO_DEPTH)
-        return rc;
-    rc = try_further(track, reference, &track->T_odom_camera, seconds, out);
-    if (!rc && !convinces(out) && previous != reference)
-        rc = try_further(track, previous, &track->T_odom_camera, seconds, out);
-    if (rc < 0 || convinces(out))
-        return rc;
-    const struct se3 guesses[2] = {se3_between(&previous->T_odom_camera, &T_predicted),
-                                   se3_between(&previous->T_odom_camera, &track->T_odom_camera)};
-    struct se3 starts[STARTS_MAX];
-    int n_starts;
-    rc = starts_find(track->gpu, track->slots[track->newest].frame, previous->frame,
-                     &track->settings.align, guesses, 2, starts, &n_starts);
-    for (int i = 0; !rc && i < n_starts && !convinces(out); i++) {
-        struct se3 T_start = se3_compose(&previous->T_odom_camera, &starts[i]);
-        rc = try_further(track, previous, &T_start, seconds, out);
-    }
-    return rc;
 }
 
 static void huge_covariance(double out[36])
@@ -474,7 +313,7 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
     struct candidate best;
     if (is_gap(track, seconds))
         memset(track->velocity, 0, sizeof track->velocity);
-    int rc = best_candidate(track, depth, seconds, &best);
+    int rc = track_explain(track, depth, seconds, &best);
     if (rc < 0)
         return rc;
     result_alignment(&best, out);
@@ -538,7 +377,7 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     double seconds = elapsed_s(track, time_ns);
     result_pose(track, out);
     if (!is_gap(track, seconds))
-        out->T_odom_camera = predict(track, seconds);
+        out->T_odom_camera = track_predict(track, seconds);
     for (int i = 0; i < 6; i++) {
         double arm_m = i < 3 ? 1 : PREDICTED_ARM_M;
         double std = 0.5 * PREDICTED_ACCELERATION_M_S2 * seconds * seconds / arm_m;
