@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What posed-bench track measures and what it says of it: bench_track.c measures,
-// bench_track_report.c prints.
+// What the parts of posed-bench track share: bench_track_options.c knows what can be asked for,
+// bench_track_stream.c plays the cameras, bench_track.c measures, bench_track_report.c prints.
 #ifndef POSED_TOOLS_BENCH_TRACK_H
 #define POSED_TOOLS_BENCH_TRACK_H
 
@@ -8,7 +8,8 @@
 #include "gpu/gpu.h"
 #include "tools/bench.h"
 
-#define MAX_FRAMES 2000
+#define MAX_FRAMES  2000
+#define MAX_STREAMS 64
 
 // How frames come from the source's own thread.
 enum captured { CAPTURED_NOT, CAPTURED_COPIED, CAPTURED_LOCKED, CAPTURED_WRITTEN, N_CAPTURED };
@@ -26,12 +27,41 @@ struct options {
     double bilateral_radius_px, threads;
 };
 
+// Ends the process when it does not understand or is asked for help.
+void options_parse(int argc, char **argv, struct options *out);
+
 // The frames of a source, decoded, in plain memory.
 struct recording {
     struct capture_info info;
     size_t frame_bytes, n_frames;
     uint16_t *depth[MAX_FRAMES];
 };
+
+// Returns 0, or a negative errno after saying what is wrong with the source.
+int recording_load(const struct options *o, struct recording *out);
+void recording_free(struct recording *r);
+
+// One camera: a device, two frames in turn, the recording in the device's host memory, or its
+// source.
+struct stream {
+    const struct options *options;
+    const struct recording *recording;
+    struct gpu *gpu;
+    struct gpu_frame *frames[2];
+    uint16_t *depth[MAX_FRAMES];
+    struct capture *capture; // --captured; else NULL
+    size_t position;         // in the sequence 0 1 .. n-1 n-2 .. 1 0 1 ..
+    uint64_t n_done;
+    int rc;
+    const bool *stop;
+};
+// Opens its device and prepares the first frame. Returns 0 or a negative errno, then closed.
+int stream_open(struct stream *s, const struct options *o, const struct recording *r,
+                enum gpu_backend backend);
+void stream_close(struct stream *s);
+
+// The next frame, aligned to the one before; `out_us` is the wall time of the call.
+int stream_step(struct stream *s, struct gpu_alignment *out, double *out_us);
 
 struct report {
     struct bench_stats frame, loop, loop_call, stages[GPU_N_STAGES];
