@@ -48,6 +48,8 @@ struct gpu_align_settings {
     float gate_angle_rad;            // default 25 degrees: n . n' > cos(angle), no abs
 };
 
+// Where stages overlap (CUDA: parts of the image are filtered while others are on the bus) the time
+// of one begins where the one before ends: upload until the last rows are there, then what is left.
 enum gpu_stage {
     GPU_STAGE_UPLOAD,
     GPU_STAGE_FILTER,
@@ -56,12 +58,13 @@ enum gpu_stage {
     GPU_N_STAGES
 };
 
-// What an alignment leaves. `information` is the sum of w (J_s^T J_t + J_t^T J_s) / 2 over the
-// pairs of the coarsest level at the final pose, where J_t has the normal of the reference and J_s
-// that of the frame: the noise of either normal is not the other's, so that on average none of it
-// passes for structure, as it does in h (0.01 of the weight on a single wall, as much as a real
-// room has). H and g are those of the last iteration of the finest level that ran,
+// What an alignment leaves. H and g are those of the last iteration of the finest level that ran,
 // for a left increment of T_reference_frame: twist (v, w), in the reference's camera frame.
+// `information` is the sum of w (J_s^T J_t + J_t^T J_s) / 2 over the pairs of the coarsest level,
+// at the pose and with the robust scale that H was summed with; J_t has the normal of the reference
+// and J_s that of the frame: the noise of either normal is not the other's, so that on average none
+// of it passes for structure, as it does in h (0.01 of the weight on a single wall, as much as a
+// real room has).
 struct gpu_alignment {
     struct se3 T_reference_frame;
     double h[36];      // weighted normal matrix, row-major 6x6, symmetric

@@ -57,12 +57,13 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
     struct align_job job = {.device = device};
     int64_t start_ns = cpu_now_ns();
     double sums[ICP_N_SUMS] = {0}, information_sums[ICP_N_SUMS] = {0};
-    struct se3 T = *T_reference_frame;
+    struct se3 T = *T_reference_frame, T_summed = T; // T_summed: that of `sums`
 
     memset(out, 0, sizeof *out);
     memcpy(out->stage_us, frame->stage_us, sizeof out->stage_us);
     struct icp_gates gates =
         icp_gates_first(settings->gate_distance_m, cosf(settings->gate_angle_rad));
+    struct icp_gates gates_summed = gates;
     out->solvable = true;
     for (int level = GPU_LEVELS - 1; level >= 0 && out->solvable; level--) {
         if (settings->iterations[level] == 0)
@@ -70,6 +71,8 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
         job_level(&job, frame, reference, level);
         for (uint32_t i = 0; i < settings->iterations[level]; i++) {
             double twist[6];
+            T_summed = T;
+            gates_summed = gates;
             job.problem.gates = icp_gates_at(&gates, (uint32_t)level);
             iteration_sums(&job, &T, sums);
             out->solvable = solve_step_double(sums, (uint32_t)level, twist);
@@ -88,9 +91,9 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
     }
     if (out->solvable) {
         job_level(&job, frame, reference, GPU_LEVELS - 1);
-        job.problem.gates = gates;
+        job.problem.gates = gates_summed;
         job.problem.information = true;
-        iteration_sums(&job, &T, information_sums);
+        iteration_sums(&job, &T_summed, information_sums);
     }
     out->T_reference_frame = out->solvable ? se3_normalized(&T) : *T_reference_frame;
     gpu_alignment_from_sums(sums, information_sums, out);

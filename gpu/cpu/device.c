@@ -64,7 +64,7 @@ static void bilateral_window_fill(struct bilateral_window *window, const struct 
     for (int dy = -radius_px; dy <= radius_px; dy++)
         for (int dx = -radius_px; dx <= radius_px; dx++)
             window->spatial[dy + radius_px][dx + radius_px] =
-                bilateral_spatial_weight(dx, dy, s->bilateral_sigma_px);
+                bilateral_spatial_root(dx, dy, s->bilateral_sigma_px);
 }
 
 static void cpu_close(struct gpu *gpu)

@@ -36,8 +36,8 @@ bilateral_radius(const struct bilateral_window *window, const struct padded_imag
             float w = sum_w[x], wd = sum_wd[x];
 #pragma GCC unroll 13
             for (int32_t dx = -radius_px; dx <= radius_px; dx++)
-                bilateral_tap(centre[x], row[(int32_t)x + dx], spatial[dx + radius_px], factor[x],
-                              &w, &wd);
+                bilateral_tap(centre[x], row[(int32_t)x + dx], spatial[dx + radius_px],
+                              spatial[dx + radius_px] * factor[x], &w, &wd);
             sum_w[x] = w;
             sum_wd[x] = wd;
         }

@@ -27,7 +27,8 @@ static inline float *padded_row(const struct padded_image *image, int32_t y)
 struct bilateral_window {
     uint32_t radius_px;
     float cut_sigmas;
-    float spatial[BILATERAL_WINDOW][BILATERAL_WINDOW]; // [dy + radius][dx + radius]
+    float spatial[BILATERAL_WINDOW]
+                 [BILATERAL_WINDOW]; // [dy + radius][dx + radius], roots of weights
 };
 
 struct icp_problem {

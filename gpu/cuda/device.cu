@@ -96,7 +96,7 @@ static void filter_fill(struct cuda_filter *filter, const struct gpu_settings *s
     for (int dy = 0; dy <= radius_px; dy++)
         for (int dx = 0; dx <= radius_px; dx++)
             filter->spatial[dy * FILTER_QUADRANT + dx] =
-                bilateral_spatial_weight(dx, dy, s->bilateral_sigma_px);
+                bilateral_spatial_root(dx, dy, s->bilateral_sigma_px);
 }
 
 // The wanted device, or the first that answers; only these calls may fail without a log line,

@@ -21,7 +21,7 @@ extern "C" {
 struct cuda_filter {
     float m_per_unit, depth_min_m, depth_max_m;
     float cut_sigmas;
-    float spatial[FILTER_QUADRANT * FILTER_QUADRANT]; // [|dy|][|dx|]
+    float spatial[FILTER_QUADRANT * FILTER_QUADRANT]; // [|dy|][|dx|], roots of weights
     int radius_px;
 };
 

@@ -7,21 +7,25 @@
 //
 // Two word sets, by parity of the iteration: a block that adds to a set again has seen the other
 // set complete, which every block adds to only after it has read this one. Two copies, by parity of
-// the block, halve the queue at one address; words lie 2 KB apart so that they fall on different
-// slices of the L2 cache (measured on an H200, us a loop of 19 iterations: 8 B apart 61.8, 32 B 89,
-// 128 B 55, 512 B 52, 2 KB 48.4, with two copies 46.8; grid barriers 68 to 75, clusters 73).
-// In the finished kernel: 1 KB 52.8, 2 KB 52.7, 4 KB 53.0, 8 KB 53.5; one copy 53.1, four 54.1.
+// the block, halve the queue at one address. Four words lie side by side, because an access costs
+// by its 32-byte sectors, and such groups 2 KB apart, so that they fall on different slices of the
+// L2 cache. Measured on an H200, us a loop of 19 iterations: in a prototype single words 8 B apart
+// 61.8, 32 B 89, 128 B 55, 512 B 52, 2 KB 48.4, with two copies 46.8; grid barriers 68 to 75,
+// clusters 73. In the finished kernel single words 1 KB to 8 KB apart 52.7 to 53.5, one copy 53.1,
+// four 54.1; later groups of 1, 2, 4, 8 words 54.3, 52.8, 52.0, 52.1.
 #ifndef POSED_GPU_CUDA_EXCHANGE_CUH
 #define POSED_GPU_CUDA_EXCHANGE_CUH
 
 #include "gpu/cuda/device.cuh"
 
-#define EXCHANGE_SETS       2
-#define EXCHANGE_COPIES     2
-#define EXCHANGE_STRIDE     256 // 64-bit words between two accumulators
-#define EXCHANGE_MAX_BLOCKS (EXCHANGE_COPIES * 255)
-#define EXCHANGE_N_WORDS    (EXCHANGE_SETS * EXCHANGE_COPIES * ICP_N_SUMS * EXCHANGE_STRIDE)
-#define EXCHANGE_N_BASES    (EXCHANGE_SETS * EXCHANGE_COPIES * ICP_N_SUMS)
+#define EXCHANGE_SETS        4
+#define EXCHANGE_INFORMATION 2 // the first of the information pass's two
+#define EXCHANGE_COPIES      2
+#define EXCHANGE_GROUP       4   // accumulators side by side
+#define EXCHANGE_STRIDE      256 // 64-bit words between two groups
+#define EXCHANGE_MAX_BLOCKS  (EXCHANGE_COPIES * 255)
+#define EXCHANGE_N_WORDS     (EXCHANGE_SETS * EXCHANGE_COPIES * ICP_N_SUMS * EXCHANGE_STRIDE)
+#define EXCHANGE_N_BASES     (EXCHANGE_SETS * EXCHANGE_COPIES * ICP_N_SUMS)
 
 struct exchange_memory {
     unsigned long long *words; // EXCHANGE_N_WORDS
@@ -32,6 +36,12 @@ struct exchange_memory {
 struct exchange_shared {
     unsigned long long base[EXCHANGE_SETS][EXCHANGE_COPIES][ICP_N_SUMS];
 };
+
+// Where a sum's accumulator lies in its set and copy.
+static __device__ __forceinline__ unsigned exchange_offset(unsigned lane)
+{
+    return lane / EXCHANGE_GROUP * EXCHANGE_STRIDE + lane % EXCHANGE_GROUP;
+}
 
 // One warp calls these, lane = sum.
 static __device__ __forceinline__ void
@@ -48,8 +58,8 @@ static __device__ __forceinline__ void exchange_add(const struct exchange_memory
 {
     unsigned long long word = ((unsigned long long)value << 8) + 1;
     unsigned long long *add =
-        memory->words +
-        ((set * EXCHANGE_COPIES + blockIdx.x % 2) * ICP_N_SUMS + lane) * EXCHANGE_STRIDE;
+        memory->words + (set * EXCHANGE_COPIES + blockIdx.x % 2) * ICP_N_SUMS * EXCHANGE_STRIDE +
+        exchange_offset(lane);
     asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(add), "l"(word) : "memory");
 }
 
@@ -61,7 +71,7 @@ static __device__ __forceinline__ long long exchange_wait(struct exchange_shared
 {
     const unsigned step = ICP_N_SUMS * EXCHANGE_STRIDE;
     unsigned long long now0, now1,
-        *word0 = memory->words + (set * EXCHANGE_COPIES * step + lane * EXCHANGE_STRIDE);
+        *word0 = memory->words + set * EXCHANGE_COPIES * step + exchange_offset(lane);
     unsigned long long base0 = s->base[set][0][lane], base1 = s->base[set][1][lane];
     unsigned n0 = (n_blocks + 1) / 2, n1 = n_blocks / 2; // arrivals that complete a copy
     do {

@@ -4,10 +4,12 @@
 // where the host polls for it. There is one exchange between the blocks per iteration and no host
 // round trip at all.
 //
-// Upload: all blocks copy, straight from the host's memory. When the caller has named the next
-// frame (gpu_prefetch), blocks that this one does not need upload it meanwhile, and all others
-// prepare it when their pose has left: its launch then finds the maps made, and what the host takes
-// to read a pose and launch again is hidden behind that work.
+// Upload: a few blocks of their own copy the image, row after row, straight from the host's memory,
+// and count what has come; the others filter a piece as soon as its rows are there, the first and
+// the second third of the image beside the upload. When the caller has named the next frame
+// (gpu_prefetch), the same blocks upload it next, and all others prepare it when their pose has
+// left: its launch then finds the maps made, and what the host takes to read a pose and launch
+// again is hidden behind that work.
 //
 // Loop: each block keeps its pieces' source pixels, in registers for a level. Source and sums never
 // leave the block; a reference pixel is one 16-byte read. What an iteration takes is latency:
@@ -16,29 +18,39 @@
 // What it must do at 640 x 480, 7x7, 10/5/4 iterations, what an H200 takes for it (132
 // multiprocessors, 1.98 GHz: 33.5 million million operations a second; bus 63 GB/s, memory 4.8
 // TB/s), and the share of the nearest of these limits; posed-bench track prints them.
-//   upload  0.61 MB                            15.2 us, 40 GB/s: 64 % of the bus
-//   filter  49 taps x 7 operations a pixel     6.6 us: 48 % of the operations; 57 % with the halos
-//   maps    6.5 MB, 40 operations a map pixel  2.2 us: 62 % of the memory's rate (into the L2
-//           cache), 22 % of the operations
-//   loop    3.5 million pixels x 105           51.9 us: 21 % of the operations; the 113 MB that
-//           operations, 32 bytes each          they touch come from registers and caches, at 45 %
-//           of the memory's rate. 3.0 us an iteration on the full resolution, 2.0 on the half, 1.6
-//           on the quarter, of which 1.5 are latency (exchange 0.9, solve 0.3, barriers and
-//           reduction 0.3)
+//   upload  0.61 MB                            the last rows are there after 15.5 us: 3.5 until the
+//           first come, then 46 to 51 GB/s, 73 to 81 % of the bus
+//   filter  49 taps x 6 operations a pixel     6.2 us for all pieces one after another (seen in the
+//           next frame's): 43 % of the operations, 52 % with the halos. Here a piece takes 2.2 to
+//           2.7 us, one of three behind the upload
+//   maps    6.5 MB, 40 operations a map pixel  2.3 us for all, 1.2 a piece: 58 % of the memory's
+//           rate (into the L2 cache), 21 % of the operations
+//   loop    3.5 million pixels x 105           49.2 us: 22 % of the operations; the 113 MB that
+//           operations, 32 bytes each          they touch come from registers and caches, at 48 %
+//           of the memory's rate. 3.0 us an iteration on the full resolution, 2.0 on the half, 1.75
+//           on the quarter: exchange 0.7, solve 0.5, the rest pixels and their sum over the block
 //   launch and result                          8 us: 2.8 the call, 2.4 until the kernel runs, the
 //           rest for the result's way back
 // The formulas are those of gpu/kernels: bilateral.h, maps.h, icp.h, solve.h.
 //
-// With the next frame named, 68.6 us a frame: 54.5 loop (with its source from memory), 8.5 the next
+// By clocks inside the kernel, us: blocks begin the loop from 18 on, the last (three full pieces,
+// the second of which came at 13) at 22.5; the first iteration of a level takes 1 to 2 longer than
+// the others, because its code is fetched for the first time (that its targets are read for the
+// first time does not show: bringing them into the cache beforehand changed nothing).
+//
+// With the next frame named, 66.9 us a frame: 52.4 loop (with its source from memory), 8.5 the next
 // one's filter and maps, 5 until the next kernel runs (3 between two kernels, 2 the host).
 //
 // Tried without gain: skipping a warp's pixels where none is valid and leaving out the last pixel
 // of warps that have none (the branches cost more than they save), 224 or 512 threads on the half
 // resolution, 96 on the quarter, an ordinary launch instead of the cooperative one (0.4 us), a
 // programmatic dependent launch (the same 5 us between two frames), the next frame's upload with a
-// quarter of the loads on their way (the loop beside it takes as long), sums and pose sent before
-// the information pass (the same), LDL^T by blocks of two (three reciprocals in a row instead of
-// six, but in front of a wall the step is wrong by metres in single precision).
+// quarter of the loads on their way (the loop beside it takes as long), LDL^T by blocks of two
+// (three reciprocals in a row instead of six, but in front of a wall the step is wrong by metres in
+// single precision), reduction and step once in the code for all levels (fewer instructions to
+// fetch, but 0.2 us more an iteration: the level is no constant there). Several cameras: at most 2,
+// 3 or 4 on the device at a time, the others waiting, with their source in shared memory (12,900,
+// 15,300 and 15,500 frames a second of 16, against 21,500 with eight blocks each at once).
 #include "gpu/cuda/fused_loop.cuh"
 
 #include <errno.h>
@@ -46,7 +58,7 @@
 #include <string.h>
 #include <time.h>
 
-#define MAX_SPARE     4   // blocks that upload the next frame; four fill the bus
+#define MAX_SPARE     4   // blocks that upload; four fill the bus
 #define POLL_PATIENCE 2e9 // ns; a frame takes 1e5
 
 // Warp 0 of block 0.
@@ -115,14 +127,14 @@ __global__ void __launch_bounds__(FUSED_THREADS, 1)
     extern __shared__ char shared_bytes[];
     struct fused_shared *s = (struct fused_shared *)shared_bytes;
     const struct fused_params *p = &params;
-    uint4 held[UPLOAD_AHEAD];
     if ((int)blockIdx.x >= p->n_blocks) {
-        upload_next(p);
+        upload_all(p, blockIdx.x - (unsigned)p->n_blocks, gridDim.x - (unsigned)p->n_blocks);
         return;
     }
     clock_mark(s, 0);
-    if (p->depth)
-        upload_begin(p, held);
+    const bool feeds = (int)gridDim.x == p->n_blocks; // there are no blocks for the upload alone
+    if (feeds)
+        upload_all(p, blockIdx.x, gridDim.x);
     shared_begin(p, s);
     for (int round = (int)threadIdx.x; round < p->n_rounds; round += FUSED_THREADS) {
         int piece = round * p->n_blocks + (int)blockIdx.x;
@@ -131,47 +143,34 @@ __global__ void __launch_bounds__(FUSED_THREADS, 1)
             corner.x = piece % p->pieces_x * PIECE_W;
             corner.y = piece / p->pieces_x * PIECE_H;
         }
-        shared_corners(s)[round] = corner;
+        shared_corners(p, s)[round] = corner;
     }
     __syncthreads();
-    if (p->depth) {
-        upload_finish(p, held);
-        clock_mark(s, GPU_STAGE_UPLOAD + 1);
-    }
-    if (p->prepare_wanted) {
-        prepare<SMALL>(p, s, p->raw, p->maps);
-    } else if (SMALL && p->align_wanted) {
+    if (p->prepare_wanted)
+        prepare<SMALL>(p, s, &p->now, p->maps, feeds ? TILE_GROUP : 1);
+    else if (SMALL && p->align_wanted)
         load_source(p, s);
-    }
     __syncthreads();
-    if (p->align_wanted) {
-        unsigned set = 0;
-        bool solvable = icp_level<2, SMALL>(p, s, &set);
-        if (solvable)
-            solvable = icp_level<1, SMALL>(p, s, &set);
-        if (solvable)
-            solvable = icp_level<0, SMALL>(p, s, &set);
-        if (solvable)
-            icp_information<SMALL>(p, s, set);
-    }
+    if (p->align_wanted)
+        icp_loop<SMALL>(p, s);
     if (blockIdx.x == 0 && threadIdx.x < 32) {
         clock_mark(s, GPU_STAGE_ALIGN + 1);
         __syncwarp();
         put_result(p, s);
         exchange_end(&s->exchange, &p->exchange, threadIdx.x);
     }
-    if (p->next_depth)
+    if (p->next.depth)
         prepare_next(p, s);
 }
 
 struct cuda_fused {
     struct fused_params params; // what does not change from frame to frame
-    int n_spare;                // blocks that upload the next frame; 0: it is not prepared
+    int n_spare; // blocks that only upload; 0: all do, and the next frame is not prepared
     struct map_px *next_maps[GPU_LEVELS]; // of the next frame, one allocation
     bool small;
     size_t shared_bytes;
     uint4 *result; // mapped host memory
-    unsigned n_launches, n_uploads, n_arrivals_next;
+    unsigned n_launches;
     float scales_for_m2; // squared distance gate that params.scales are made for
 };
 
@@ -180,12 +179,12 @@ static void fused_close(struct cuda_device *device)
     struct cuda_fused *fused = device->fused;
     if (!fused)
         return;
-    cudaFree(fused->params.raw);
-    cudaFree(fused->params.next_raw);
+    cudaFree(fused->params.now.raw);
+    cudaFree(fused->params.next.raw);
     cudaFree(fused->params.exchange.words);
     cudaFree(fused->params.exchange.bases);
     cudaFree(fused->next_maps[0]);
-    cudaFree(fused->params.arrivals);
+    cudaFree(fused->params.now.bands);
     cudaFreeHost(fused->result);
     free(fused);
     device->fused = NULL;
@@ -202,15 +201,18 @@ static int fused_memory(struct cuda_device *device, struct cuda_fused *fused)
     const size_t words = EXCHANGE_N_WORDS * sizeof *p->exchange.words;
     const size_t bases = EXCHANGE_N_BASES * sizeof *p->exchange.bases;
     const size_t results = RESULT_N_WORDS * sizeof *fused->result;
+    // The counters of both uploads and the stages, each on a line of its own.
+    const size_t bands = (size_t)(p->n_pieces / p->pieces_x) * BAND_STRIDE;
+    const size_t control = (2 * bands + BAND_STRIDE) * sizeof *p->now.bands;
     int rc = CUDA_TRY(device, cudaMalloc((void **)&p->exchange.words, words));
     if (rc == 0)
         rc = CUDA_TRY(device, cudaMalloc((void **)&p->exchange.bases, bases));
     if (rc == 0)
-        rc = CUDA_TRY(device, cudaMalloc((void **)&p->raw, device->raw_bytes));
+        rc = CUDA_TRY(device, cudaMalloc((void **)&p->now.raw, device->raw_bytes));
     if (rc == 0)
-        rc = CUDA_TRY(device, cudaMalloc((void **)&p->arrivals, CONTROL_BYTES));
+        rc = CUDA_TRY(device, cudaMalloc((void **)&p->now.bands, control));
     if (rc == 0 && fused->n_spare > 0)
-        rc = CUDA_TRY(device, cudaMalloc((void **)&p->next_raw, device->raw_bytes));
+        rc = CUDA_TRY(device, cudaMalloc((void **)&p->next.raw, device->raw_bytes));
     if (rc == 0 && fused->n_spare > 0)
         rc = cuda_maps_alloc(device, fused->next_maps);
     if (rc == 0)
@@ -220,12 +222,12 @@ static int fused_memory(struct cuda_device *device, struct cuda_fused *fused)
     if (rc == 0)
         rc = CUDA_TRY(device, cudaMemsetAsync(p->exchange.bases, 0, bases, device->stream));
     if (rc == 0)
-        rc = CUDA_TRY(device, cudaMemsetAsync(p->arrivals, 0, CONTROL_BYTES, device->stream));
+        rc = CUDA_TRY(device, cudaMemsetAsync(p->now.bands, 0, control, device->stream));
     if (rc == 0)
         rc = CUDA_TRY(device, cudaStreamSynchronize(device->stream));
     if (rc == 0) {
-        p->next_arrivals = p->arrivals + CONTROL_NEXT_ARRIVALS;
-        p->next_stages = p->arrivals + CONTROL_NEXT_STAGES;
+        p->next.bands = p->now.bands + bands;
+        p->next_stages = p->next.bands + bands;
         memset(fused->result, 0, results);
         rc = CUDA_TRY(device, cudaHostGetDevicePointer((void **)&p->result, fused->result, 0));
     }
@@ -255,19 +257,20 @@ static int fused_open(struct cuda_device *device)
     p->pieces_x = (p->cameras[0].width_px + PIECE_W - 1) / PIECE_W;
     p->n_pieces = p->pieces_x * ((p->cameras[0].height_px + PIECE_H - 1) / PIECE_H);
 
-    int share = device->n_sms;
-    if (device->gpu.settings.n_sharing > 1)
-        share = share / (int)device->gpu.settings.n_sharing;
+    int share = device->n_sms / (int)device->gpu.settings.n_sharing;
     share = share < 4 ? 4 : share > EXCHANGE_MAX_BLOCKS ? EXCHANGE_MAX_BLOCKS : share;
     p->n_rounds = (p->n_pieces + share - 1) / share;
     p->n_blocks = (p->n_pieces + p->n_rounds - 1) / p->n_rounds;
-    fused->shared_bytes = sizeof(struct fused_shared) + corners_bytes(p->n_rounds);
-    size_t source_bytes = (size_t)p->n_rounds * PIECE_ALL_PX * sizeof(float4);
+    fused->shared_bytes =
+        sizeof(struct fused_shared) + TILE_GROUP * sizeof(struct tile) + corners_bytes(p->n_rounds);
+    const size_t source_bytes = (size_t)p->n_rounds * PIECE_ALL_PX * sizeof(float4);
     fused->small =
         p->n_rounds <= SMALL_ROUNDS && fused->shared_bytes + source_bytes <= (size_t)shared_max;
     fused->shared_bytes += fused->small ? source_bytes : 0;
 
-    p->n_units = (unsigned)(device->raw_bytes / sizeof *p->raw);
+    p->n_units = (unsigned)(device->raw_bytes / sizeof *p->now.raw);
+    p->n_chunks = (p->n_units + CHUNK_UNITS - 1) / CHUNK_UNITS;
+    p->band_bytes = (unsigned)(PIECE_H * p->cameras[0].width_px) * (unsigned)sizeof(uint16_t);
 
     const void *kernel = fused_kernel(fused->small);
     rc = CUDA_TRY(device, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -378,14 +381,14 @@ static int fused_run(struct cuda_device *device, const uint16_t *depth, struct g
         p->maps[level] = frame->maps[level];
     }
     p->prepare_wanted = depth && !p->was_next;
-    p->depth = p->prepare_wanted ? (const uint4 *)depth : NULL;
-    p->next_depth = NULL;
+    p->now.depth = p->prepare_wanted ? (const uint4 *)depth : NULL;
+    p->next.depth = NULL;
     if (depth) {
-        p->next_depth = fused->n_spare > 0 ? (const uint4 *)device->next_depth : NULL;
+        p->next.depth = fused->n_spare > 0 ? (const uint4 *)device->next_depth : NULL;
         memcpy(p->next_maps, fused->next_maps, sizeof p->next_maps);
         device->prepared_depth = device->next_depth = NULL;
     }
-    const unsigned n_spare = p->next_depth ? (unsigned)fused->n_spare : 0;
+    const unsigned n_spare = p->now.depth || p->next.depth ? (unsigned)fused->n_spare : 0;
     p->align_wanted = align != NULL;
     if (align) {
         p->align = *align;
@@ -394,10 +397,8 @@ static int fused_run(struct cuda_device *device, const uint16_t *depth, struct g
             scales_fill(device, align, p->scales);
         fused->scales_for_m2 = align->gates.distance2_m2;
     }
-    if (p->depth)
-        p->arrivals_target = ++fused->n_uploads * (unsigned)p->n_blocks;
-    if (p->next_depth)
-        p->next_arrivals_target = fused->n_arrivals_next += n_spare;
+    p->now.n += p->now.depth ? 1 : 0;
+    p->next.n += p->next.depth ? 1 : 0;
     fused->n_launches += fused->n_launches == UINT32_MAX ? 2 : 1; // 0 is no tag
     p->tag = fused->n_launches;
     void *arguments[] = {p};
@@ -406,13 +407,13 @@ static int fused_run(struct cuda_device *device, const uint16_t *depth, struct g
                                                           dim3(FUSED_THREADS), arguments,
                                                           fused->shared_bytes, device->stream));
     if (rc < 0) { // nobody will arrive: the counters stay as the device has them
-        fused->n_uploads -= p->depth ? 1 : 0;
-        fused->n_arrivals_next -= n_spare;
+        p->now.n -= p->now.depth ? 1 : 0;
+        p->next.n -= p->next.depth ? 1 : 0;
         return rc;
     }
     rc = result_read(device, fused, out);
-    if (rc == 0 && p->next_depth)
-        device->prepared_depth = (const uint16_t *)p->next_depth;
+    if (rc == 0 && p->next.depth)
+        device->prepared_depth = (const uint16_t *)p->next.depth;
     return rc;
 }
 

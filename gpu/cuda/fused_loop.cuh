@@ -9,13 +9,14 @@ SOLVE_DEFINE(float)
 
 // Warp 0: the block's sum number `lane`, in fixed point.
 template <int N_WARPS>
-static __device__ __forceinline__ long long block_sum(const struct fused_shared *s, unsigned lane)
+static __device__ __forceinline__ long long block_sum(const float partial[][ICP_N_SUMS],
+                                                      const float *scales, unsigned lane)
 {
     float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
     for (int warp = 0; warp < N_WARPS; warp++)
-        sums[warp % 4] += s->partial[warp][lane];
-    return __float2ll_rn(((sums[0] + sums[1]) + (sums[2] + sums[3])) * s->scales[lane]);
+        sums[warp % 4] += partial[warp][lane];
+    return __float2ll_rn(((sums[0] + sums[1]) + (sums[2] + sums[3])) * scales[lane]);
 }
 
 // Warp 0, between the two barriers of an iteration: the block's sums, everybody's sums, the step.
@@ -25,7 +26,7 @@ static __device__ __forceinline__ void
 iteration_end(const struct fused_params *p, struct fused_shared *s, unsigned set, bool last)
 {
     const unsigned lane = threadIdx.x;
-    exchange_add(&p->exchange, lane, set, block_sum<N_WARPS>(s, lane));
+    exchange_add(&p->exchange, lane, set, block_sum<N_WARPS>(s->partial, s->scales, lane));
     struct icp_pose pose = s->pose;
     struct icp_gates gates = s->gates;
     float inv_scale = s->inv_scales[lane];
@@ -57,32 +58,61 @@ iteration_end(const struct fused_params *p, struct fused_shared *s, unsigned set
 
 // The gates of an iteration: the fixed ones from the launch's parameters, where they are constants
 // to the code, the others from shared memory.
-static __device__ __forceinline__ struct icp_gates gates_now(const struct fused_params *p,
-                                                             const struct fused_shared *s)
+static __device__ __forceinline__ struct icp_gates gates_with(const struct fused_params *p,
+                                                              const struct icp_gates *running)
 {
     struct icp_gates gates = p->align.gates;
-    gates.inv_cut2 = s->gates.inv_cut2;
-    gates.cap_m = s->gates.cap_m;
+    gates.inv_cut2 = running->inv_cut2;
+    gates.cap_m = running->cap_m;
     return gates;
+}
+
+// The block's source pixels of a level as they wait in shared memory.
+template <int LEVEL>
+static __device__ __forceinline__ struct icp_source shared_px(const struct fused_params *p,
+                                                              struct fused_shared *s, int i)
+{
+    struct local_px at = local_px_of<LEVEL>(p, s, i);
+    float4 px = {0, 0, 0, 0};
+    if (at.inside)
+        px = shared_source(p, s)[source_offset<LEVEL>(p) + i];
+    return icp_source_of(&p->cameras[LEVEL], at.x, at.y, px);
+}
+
+// A thread's pixels of a level, for all its iterations. Returns how many are source pixels.
+template <int LEVEL>
+static __device__ __forceinline__ float source_begin(const struct fused_params *p,
+                                                     struct fused_shared *s,
+                                                     struct icp_source source[SMALL_PX(LEVEL)])
+{
+    float n_valid = 0.0f;
+#pragma unroll
+    for (int k = 0; k < SMALL_PX(LEVEL); k++) {
+        source[k] = shared_px<LEVEL>(p, s, (int)threadIdx.x + k * SMALL_THREADS(LEVEL));
+        n_valid += icp_source_valid(&source[k]) ? 1.0f : 0.0f;
+    }
+    return n_valid;
 }
 
 // The pixels of a thread, which wait in registers. The next one's target is on its way while the
 // one before is added.
-template <int LEVEL, int MAX_PX>
+template <int LEVEL>
 static __device__ __forceinline__ void
 sum_registers(const struct fused_params *p, const struct fused_shared *s,
-              const struct icp_source source[MAX_PX], float sums[ICP_N_SUMS])
+              const struct icp_source source[SMALL_PX(LEVEL)], float sums[ICP_N_SUMS])
 {
+    const int max_px = SMALL_PX(LEVEL);
+    const struct icp_pose pose = s->pose;
     const struct level_camera *camera = &p->cameras[LEVEL];
     const float4 *target = (const float4 *)p->align.target[LEVEL];
-    const struct icp_pose pose = s->pose;
-    const struct icp_gates running = gates_now(p, s), gates = icp_gates_at(&running, LEVEL);
+    const struct icp_gates running = gates_with(p, &s->gates);
+    const struct icp_gates gates = icp_gates_at(&running, LEVEL);
     struct icp_landing landings[2];
     icp_land(camera, &pose, &source[0], target, &landings[0]);
 #pragma unroll
-    for (int k = 0; k < MAX_PX; k++) {
-        if (k + 1 < MAX_PX)
-            icp_land(camera, &pose, &source[k + 1 < MAX_PX ? k + 1 : 0], target,
+    for (int k = 0; k < max_px; k++) {
+        if (k + 1 < max_px)
+            icp_land(camera, &pose, &source[k + 1 < max_px ? k + 1 : 0], target,
                      &landings[(k + 1) % 2]);
         icp_add(camera, &gates, &pose, &source[k], &landings[k % 2], sums);
     }
@@ -102,7 +132,7 @@ walk_px(const struct fused_params *p, struct fused_shared *s, struct piece_walk 
     const int rest = FUSED_THREADS % PIECE_PX(LEVEL);
     struct local_px px = {0, 0, false};
     if (walk->round < p->n_rounds) {
-        struct piece_corner corner = shared_corners(s)[walk->round];
+        struct piece_corner corner = shared_corners(p, s)[walk->round];
         px.x = (corner.x >> LEVEL) + walk->x;
         px.y = (corner.y >> LEVEL) + walk->y;
         px.inside = (px.x < p->cameras[LEVEL].width_px) & (px.y < p->cameras[LEVEL].height_px);
@@ -125,7 +155,8 @@ static __device__ __forceinline__ void sum_memory(const struct fused_params *p,
     const int n_local = p->n_rounds * PIECE_PX(LEVEL), first = (int)threadIdx.x;
     const int w = PIECE_W >> LEVEL;
     const struct icp_pose pose = s->pose;
-    const struct icp_gates running = gates_now(p, s), gates = icp_gates_at(&running, LEVEL);
+    const struct icp_gates running = gates_with(p, &s->gates),
+                           gates = icp_gates_at(&running, LEVEL);
     struct piece_walk walk = {first % PIECE_PX(LEVEL) % w, first % PIECE_PX(LEVEL) / w,
                               first / PIECE_PX(LEVEL)};
     // A ring of three: the pixel that is added, and two whose targets are on their way. Pixels
@@ -154,33 +185,70 @@ static __device__ __forceinline__ void sum_memory(const struct fused_params *p,
     }
 }
 
-// All iterations of a level. SMALL: the block's source pixels fit into registers; else they are
-// read in each iteration. Returns false when not solvable.
+#define INFORMATION_FIRST          32 // warp 0 is busy meanwhile
+#define INFORMATION_THREADS(small) ((small) ? SMALL_THREADS(GPU_LEVELS - 1) : FUSED_THREADS - 32)
+#define INFORMATION_BARRIER        1 // __syncthreads has 0
+
+// The information pass (gpu.h) on the coarsest level: threads from INFORMATION_FIRST on, beside
+// warp 0 as it ends the last iteration, from the pose and gates of that iteration's sums. The other
+// blocks leave their share; block 0 waits for it.
+template <bool SMALL>
+static __device__ __forceinline__ void icp_information(const struct fused_params *p,
+                                                       struct fused_shared *s, unsigned set)
+{
+    const int LEVEL = GPU_LEVELS - 1, threads = INFORMATION_THREADS(SMALL);
+    const int thread = (int)threadIdx.x - INFORMATION_FIRST;
+    const unsigned lane = threadIdx.x % 32;
+    if (thread >= threads)
+        return;
+    const struct level_camera *camera = &p->cameras[LEVEL];
+    const struct icp_pose pose = s->summed_pose;
+    const struct icp_gates gates = gates_with(p, &s->summed_gates);
+    float sums[ICP_N_SUMS];
+#pragma unroll
+    for (int i = 0; i < ICP_N_SUMS; i++)
+        sums[i] = 0.0f;
+    for (int i = thread; i < p->n_rounds * PIECE_PX(LEVEL); i += threads) {
+        struct icp_source one;
+        if (SMALL) {
+            one = shared_px<LEVEL>(p, s, i);
+        } else {
+            struct local_px at = local_px_of<LEVEL>(p, s, i);
+            one = icp_source_of(camera, at.x, at.y, read_source<LEVEL>(p, at));
+        }
+        struct icp_landing landing;
+        icp_land(camera, &pose, &one, (const float4 *)p->align.target[LEVEL], &landing);
+        icp_add_information(camera, &gates, &pose, &one, &landing, sums);
+    }
+    s->information_partial[thread / 32][lane] = warp_transpose_sum(sums, lane);
+    asm volatile("bar.sync %0, %1;" ::"n"(INFORMATION_BARRIER), "n"(threads) : "memory");
+    if (thread >= 32)
+        return;
+    exchange_add(&p->exchange, lane, set,
+                 block_sum<threads / 32>(s->information_partial, s->scales, lane));
+    if (blockIdx.x == 0)
+        s->information[lane] =
+            (float)exchange_wait(&s->exchange, &p->exchange, lane, set, (unsigned)p->n_blocks) *
+            s->inv_scales[lane];
+}
+
+// All iterations of a level. Returns false when not solvable.
 template <int LEVEL, bool SMALL>
 static __device__ __forceinline__ bool icp_level(const struct fused_params *p,
                                                  struct fused_shared *s, unsigned *set)
 {
-    const int threads = SMALL ? LEVEL_THREADS(LEVEL) : FUSED_THREADS, max_px = SMALL_MAX_PX(LEVEL);
+    const int threads = SMALL ? SMALL_THREADS(LEVEL) : FUSED_THREADS;
     const int tid = (int)threadIdx.x;
-    struct icp_source source[max_px];
+    struct icp_source source[SMALL_PX(LEVEL)];
     float n_valid = 0.0f;
     if (p->align.iterations[LEVEL] == 0)
         return true;
     if (tid == 0)
         s->converged = 0;
-    if (SMALL && tid < threads) {
-#pragma unroll
-        for (int k = 0; k < max_px; k++) {
-            int i = tid + k * threads;
-            float4 px = {0, 0, 0, 0};
-            struct local_px at = local_px_of<LEVEL>(p, s, i);
-            if (at.inside)
-                px = shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + i];
-            source[k] = icp_source_of(&p->cameras[LEVEL], at.x, at.y, px);
-            n_valid += icp_source_valid(&source[k]) ? 1.0f : 0.0f;
-        }
-    }
+    if (SMALL && tid < threads)
+        n_valid = source_begin<LEVEL>(p, s, source);
     for (int iteration = 1;; iteration++) {
+        const bool last = iteration == p->align.iterations[LEVEL];
         if (tid < threads) {
             float sums[ICP_N_SUMS];
 #pragma unroll
@@ -188,14 +256,20 @@ static __device__ __forceinline__ bool icp_level(const struct fused_params *p,
                 sums[i] = 0.0f;
             sums[ICP_SUM_VALID] = n_valid;
             if (SMALL)
-                sum_registers<LEVEL, max_px>(p, s, source, sums);
+                sum_registers<LEVEL>(p, s, source, sums);
             else
                 sum_memory<LEVEL>(p, s, sums);
             s->partial[tid / 32][tid % 32] = warp_transpose_sum(sums, (unsigned)tid % 32);
         }
+        if (tid == FUSED_THREADS - 1) {
+            s->summed_pose = s->pose;
+            s->summed_gates = s->gates;
+        }
         __syncthreads();
         if (tid < 32)
-            iteration_end<LEVEL, threads / 32>(p, s, *set, iteration == p->align.iterations[LEVEL]);
+            iteration_end<LEVEL, threads / 32>(p, s, *set, last);
+        else if (LEVEL == 0 && (last || p->align.stop2_m2[LEVEL] > 0.0f))
+            icp_information<SMALL>(p, s, EXCHANGE_INFORMATION + *set);
         *set ^= 1;
         __syncthreads();
         int state = s->state;
@@ -204,40 +278,22 @@ static __device__ __forceinline__ bool icp_level(const struct fused_params *p,
     }
 }
 
-// The information pass (gpu.h) on the coarsest level. The other blocks leave their share and go;
-// block 0 waits for it.
+// All levels, and the information pass.
 template <bool SMALL>
-static __device__ __forceinline__ void icp_information(const struct fused_params *p,
-                                                       struct fused_shared *s, unsigned set)
+static __device__ __forceinline__ void icp_loop(const struct fused_params *p,
+                                                struct fused_shared *s)
 {
-    const int LEVEL = GPU_LEVELS - 1, tid = (int)threadIdx.x, n = p->n_rounds * PIECE_PX(LEVEL);
-    const int threads = SMALL ? LEVEL_THREADS(LEVEL) : FUSED_THREADS;
-    const struct level_camera *camera = &p->cameras[LEVEL];
-    const struct icp_pose pose = s->pose;
-    const struct icp_gates gates = gates_now(p, s);
-    float sums[ICP_N_SUMS];
-#pragma unroll
-    for (int i = 0; i < ICP_N_SUMS; i++)
-        sums[i] = 0.0f;
-    for (int i = tid; tid < threads && i < n; i += threads) {
-        struct local_px at = local_px_of<LEVEL>(p, s, i);
-        float4 px = SMALL ? shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + i]
-                          : read_source<LEVEL>(p, at);
-        struct icp_source one = icp_source_of(camera, at.x, at.y, px);
-        struct icp_landing landing;
-        icp_land(camera, &pose, &one, (const float4 *)p->align.target[LEVEL], &landing);
-        icp_add_information(camera, &gates, &pose, &one, &landing, sums);
+    unsigned set = 0;
+    bool solvable = icp_level<2, SMALL>(p, s, &set);
+    if (solvable)
+        solvable = icp_level<1, SMALL>(p, s, &set);
+    if (solvable)
+        solvable = icp_level<0, SMALL>(p, s, &set);
+    if (solvable && p->align.iterations[0] == 0) {
+        if (threadIdx.x >= INFORMATION_FIRST)
+            icp_information<SMALL>(p, s, EXCHANGE_INFORMATION);
+        __syncthreads();
     }
-    if (tid < threads)
-        s->partial[tid / 32][tid % 32] = warp_transpose_sum(sums, (unsigned)tid % 32);
-    __syncthreads();
-    if (tid >= 32)
-        return;
-    exchange_add(&p->exchange, (unsigned)tid, set, block_sum<threads / 32>(s, (unsigned)tid));
-    if (blockIdx.x == 0)
-        s->information[tid] = (float)exchange_wait(&s->exchange, &p->exchange, (unsigned)tid, set,
-                                                   (unsigned)p->n_blocks) *
-                              s->inv_scales[tid];
 }
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "gpu/cuda/fused.cuh"
 
-#define UPLOAD_AHEAD 4 // 16-byte loads of a thread on their way at once
+// 16-byte loads of a thread on their way at once. Of 2, 4, 8: with 2 a frame takes 4 us longer.
+#define UPLOAD_AHEAD 4
 
 static __device__ __forceinline__ unsigned load_acquire(const unsigned *address)
 {
@@ -20,124 +21,141 @@ static __device__ __forceinline__ void add_release(unsigned *address)
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(address) : "memory");
 }
 
-// All threads of a block, which have just written what another block is to read.
-static __device__ __forceinline__ void arrive(unsigned *counter)
+// The chunks of an image that are warp number `warp`'s of n_warps, in the order of their rows:
+// straight from the host's memory to the device's, from where tiles with halos are read (from the
+// host with halos, a frame took 51 us instead of 14). Four blocks fill the bus, and it serves them
+// in the order of asking: therefore what a warp asks for at a time lies side by side (a row of
+// chunks apart: 2.5 us later). Rejected: all blocks upload bands one after another. The bus serves
+// so many so unevenly that the first band is complete no earlier than the last.
+static __device__ __forceinline__ void
+upload_chunks(const struct fused_params *p, const struct upload *u, unsigned warp, unsigned n_warps)
 {
-    __syncthreads();
-    if (threadIdx.x == 0)
-        add_release(counter);
-}
-
-// All threads of a block.
-static __device__ __forceinline__ void await(const unsigned *counter, unsigned target)
-{
-    if (threadIdx.x == 0)
-        while ((int)(load_acquire(counter) - target) < 0)
-            ;
-    __syncthreads();
-}
-
-// The upload: each block copies its share of the image, in 16-byte units, from the host's memory to
-// the device's, where the tiles with their halos are read from (read from the host with halos, the
-// frame takes 51 us instead of 14). Rejected: the image in three bands, each filtered while the
-// next one is on the bus. The bus serves the blocks so unevenly that the first band is complete no
-// earlier than the last, with plain loads, asynchronous copies or bulk copies, asked for at once or
-// one after another: 93 to 98 us a frame instead of 89.
-static __device__ __forceinline__ void upload_share(const struct fused_params *p, unsigned *first,
-                                                    unsigned *end)
-{
-    unsigned n = (unsigned)p->n_blocks, share = (p->n_units + n - 1) / n;
-    *first = blockIdx.x * share;
-    *end = min(*first + share, p->n_units);
-}
-
-static __device__ __forceinline__ void upload_begin(const struct fused_params *p,
-                                                    uint4 held[UPLOAD_AHEAD])
-{
-    unsigned first, end;
-    upload_share(p, &first, &end);
-#pragma unroll
-    for (unsigned i = 0; i < UPLOAD_AHEAD; i++) {
-        unsigned unit = first + threadIdx.x + i * FUSED_THREADS;
-        if (unit < end)
-            held[i] = __ldcv(p->depth + unit);
-    }
-}
-
-static __device__ __forceinline__ void upload_finish(const struct fused_params *p,
-                                                     uint4 held[UPLOAD_AHEAD])
-{
-    unsigned first, end;
-    upload_share(p, &first, &end);
-    for (; first < end; first += UPLOAD_AHEAD * FUSED_THREADS) {
-#pragma unroll
-        for (unsigned i = 0; i < UPLOAD_AHEAD; i++) {
-            unsigned unit = first + threadIdx.x + i * FUSED_THREADS;
-            if (unit < end)
-                __stcg(p->raw + unit, held[i]);
-            unit += UPLOAD_AHEAD * FUSED_THREADS;
-            if (unit < end)
-                held[i] = __ldcv(p->depth + unit);
-        }
-    }
-    arrive(p->arrivals);
-    await(p->arrivals, p->arrivals_target);
-}
-
-// What the blocks that have no part in the frame do meanwhile: the upload of the next one.
-static __device__ __forceinline__ void upload_next(const struct fused_params *p)
-{
-    const unsigned n_threads = (gridDim.x - (unsigned)p->n_blocks) * FUSED_THREADS;
-    unsigned unit = (blockIdx.x - (unsigned)p->n_blocks) * FUSED_THREADS + threadIdx.x;
-    for (; unit < p->n_units; unit += UPLOAD_AHEAD * n_threads) {
+    const unsigned lane = threadIdx.x % 32;
+    for (unsigned first = UPLOAD_AHEAD * warp; first < p->n_chunks;
+         first += UPLOAD_AHEAD * n_warps) {
+        const unsigned unit = first * CHUNK_UNITS + lane;
         uint4 held[UPLOAD_AHEAD];
 #pragma unroll
         for (unsigned i = 0; i < UPLOAD_AHEAD; i++)
-            if (unit + i * n_threads < p->n_units)
-                held[i] = __ldcv(p->next_depth + unit + i * n_threads);
+            if (unit + i * CHUNK_UNITS < p->n_units)
+                held[i] = __ldcv(u->depth + unit + i * CHUNK_UNITS);
 #pragma unroll
         for (unsigned i = 0; i < UPLOAD_AHEAD; i++)
-            if (unit + i * n_threads < p->n_units)
-                __stcg(p->next_raw + unit + i * n_threads, held[i]);
+            if (unit + i * CHUNK_UNITS < p->n_units)
+                __stcg(u->raw + unit + i * CHUNK_UNITS, held[i]);
+        __syncwarp();
+        if (lane < UPLOAD_AHEAD && first + lane < p->n_chunks)
+            add_release(u->bands + (first + lane) * CHUNK_BYTES / p->band_bytes * BAND_STRIDE);
     }
-    arrive(p->next_arrivals);
 }
 
-// Maps of the n pieces from round `first` on. KEEP: also in shared memory, as the loop's source.
+// What the blocks do that have no part in the frame: they upload it, then the next one.
+static __device__ __forceinline__ void upload_all(const struct fused_params *p, unsigned block,
+                                                  unsigned n_blocks)
+{
+    const unsigned warp = threadIdx.x / 32 * n_blocks + block, n_warps = n_blocks * FUSED_WARPS;
+    if (p->now.depth)
+        upload_chunks(p, &p->now, warp, n_warps);
+    if (p->next.depth)
+        upload_chunks(p, &p->next, warp, n_warps);
+}
+
+// Chunks before row y of the pieces.
+static __device__ __forceinline__ unsigned chunks_before(const struct fused_params *p, int y)
+{
+    return min(((unsigned)y * p->band_bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, p->n_chunks);
+}
+
+// Waits for what n pieces from round `first` on need: their own row of pieces and its neighbours. A
+// chunk that begins a row of pieces earlier ends before any filter's halo (gpu.h: 32 px at least).
+static __device__ __forceinline__ void await_pieces(const struct fused_params *p,
+                                                    const struct upload *u, int first, int n)
+{
+    const int thread = (int)threadIdx.x;
+    if (thread < 3 * n) {
+        const int rows = p->n_pieces / p->pieces_x;
+        int piece = min((first + thread / 3) * p->n_blocks + (int)blockIdx.x, p->n_pieces - 1);
+        int y = min(max(piece / p->pieces_x + thread % 3 - 1, 0), rows - 1);
+        unsigned target = u->n * (chunks_before(p, y + 1) - chunks_before(p, y));
+        while ((int)(load_acquire(u->bands + y * BAND_STRIDE) - target) < 0)
+            ;
+    }
+    __syncthreads();
+}
+
+// Map pixel number i of the n pieces from round `first` on. KEEP: also in shared memory, as the
+// loop's source.
 template <int LEVEL, bool KEEP>
-static __device__ __forceinline__ void write_level(const struct fused_params *p,
-                                                   struct fused_shared *s, int first, int n,
-                                                   struct map_px *maps)
+static __device__ __forceinline__ void write_px(const struct fused_params *p,
+                                                struct fused_shared *s, const struct tile *tiles,
+                                                int first, int i, struct map_px *maps)
 {
     const struct level_camera *camera = &p->cameras[LEVEL];
     const int w = PIECE_W >> LEVEL, n_px = PIECE_PX(LEVEL);
-    for (int i = (int)threadIdx.x; i < n * n_px; i += FUSED_THREADS) {
-        const struct piece_corner corner = shared_corners(s)[first + i / n_px];
-        int u0 = corner.x >> LEVEL, v0 = corner.y >> LEVEL;
-        int x = i % n_px % w, y = i % n_px / w;
-        float4 px = tile_map_px(&s->tiles[i / n_px], camera, LEVEL, u0, v0, x, y);
-        if (KEEP)
-            shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + first * n_px + i] = px;
-        if (u0 + x < camera->width_px && v0 + y < camera->height_px)
-            ((float4 *)maps)[(v0 + y) * camera->width_px + u0 + x] = px;
-    }
+    const struct piece_corner corner = shared_corners(p, s)[first + i / n_px];
+    int u0 = corner.x >> LEVEL, v0 = corner.y >> LEVEL;
+    int x = i % n_px % w, y = i % n_px / w;
+    float4 px = tile_map_px(&tiles[i / n_px], camera, LEVEL, u0, v0, x, y);
+    if (KEEP)
+        shared_source(p, s)[source_offset<LEVEL>(p) + first * n_px + i] = px;
+    if (u0 + x < camera->width_px && v0 + y < camera->height_px)
+        ((float4 *)maps)[(v0 + y) * camera->width_px + u0 + x] = px;
 }
 
 template <bool KEEP>
-static __device__ __forceinline__ void prepare(const struct fused_params *p, struct fused_shared *s,
-                                               const uint4 *raw, struct map_px *const *maps)
+static __device__ __forceinline__ void write_maps(const struct fused_params *p,
+                                                  struct fused_shared *s, const struct tile *tiles,
+                                                  int first, int n, struct map_px *const *maps)
 {
-    for (int first = 0; first < p->n_rounds; first += TILE_GROUP) {
-        const int n = min(TILE_GROUP, p->n_rounds - first);
-        tiles_load(s->tiles, n, shared_corners(s) + first, &p->filter, &p->cameras[0],
-                   (const uint16_t *)raw);
+    const int end0 = n * PIECE_PX(0), end1 = end0 + n * PIECE_PX(1), end2 = n * PIECE_ALL_PX;
+    for (int i = (int)threadIdx.x; i < end2; i += FUSED_THREADS)
+        if (i < end0)
+            write_px<0, KEEP>(p, s, tiles, first, i, maps[0]);
+        else if (i < end1)
+            write_px<1, KEEP>(p, s, tiles, first, i - end0, maps[1]);
+        else
+            write_px<2, KEEP>(p, s, tiles, first, i - end1, maps[2]);
+}
+
+// Waits for the pieces of `group` rounds from `first` on, and asks for them.
+static __device__ __forceinline__ void load_begin(const struct fused_params *p,
+                                                  struct fused_shared *s, const struct upload *u,
+                                                  int first, int group, struct tile_load *out)
+{
+    const int n = min(group, p->n_rounds - first);
+    const struct piece_corner *corners = shared_corners(p, s) + first;
+    const uint16_t *raw = (const uint16_t *)u->raw;
+    await_pieces(p, u, first, n);
+    clock_mark(s, GPU_STAGE_UPLOAD + 1);
+    if (group == 1)
+        tiles_load_begin<1>(1, corners, &p->filter, &p->cameras[0], raw, out);
+    else
+        tiles_load_begin<TILE_GROUP>(n, corners, &p->filter, &p->cameras[0], raw, out);
+}
+
+// `group` pieces at a time: one while the frame is still on its way, else as many as there are
+// tiles. The next ones come in while maps are made.
+template <bool KEEP>
+static __device__ __forceinline__ void prepare(const struct fused_params *p, struct fused_shared *s,
+                                               const struct upload *u, struct map_px *const *maps,
+                                               int group)
+{
+    struct tile *tiles = shared_tiles(s);
+    struct tile_load load;
+    load_begin(p, s, u, 0, group, &load);
+    for (int first = 0; first < p->n_rounds; first += group) {
+        const int n = min(group, p->n_rounds - first);
+        if (group == 1)
+            tiles_load_finish<1>(tiles, 1, &p->filter, &load);
+        else
+            tiles_load_finish<TILE_GROUP>(tiles, n, &p->filter, &load);
         __syncthreads();
-        tiles_filter(s->tiles, n, &p->filter);
+        tiles_filter(tiles, n, &p->filter);
         __syncthreads();
         clock_mark(s, GPU_STAGE_FILTER + 1);
-        write_level<0, KEEP>(p, s, first, n, maps[0]);
-        write_level<1, KEEP>(p, s, first, n, maps[1]);
-        write_level<2, KEEP>(p, s, first, n, maps[2]);
+        if (first + group < p->n_rounds)
+            load_begin(p, s, u, first + group, group, &load);
+        write_maps<KEEP>(p, s, tiles, first, n, maps);
     }
     clock_mark(s, GPU_STAGE_MAPS + 1);
 }
@@ -146,10 +164,8 @@ static __device__ __forceinline__ void prepare(const struct fused_params *p, str
 static __device__ __forceinline__ void prepare_next(const struct fused_params *p,
                                                     struct fused_shared *s)
 {
-    __syncthreads(); // what the tiles overwrite has been read
-    await(p->next_arrivals, p->next_arrivals_target);
-    clock_mark(s, GPU_STAGE_FILTER);
-    prepare<false>(p, s, p->next_raw, p->next_maps);
+    __syncthreads(); // the clocks have been read
+    prepare<false>(p, s, &p->next, p->next_maps, TILE_GROUP);
     if (blockIdx.x == 0 && threadIdx.x == 0)
         for (int i = GPU_STAGE_FILTER; i <= GPU_STAGE_MAPS; i++)
             p->next_stages[i] = (unsigned)(s->clocks[i + 1] - s->clocks[i]);
@@ -185,20 +201,20 @@ load_source_finish(const struct fused_params *p, struct fused_shared *s, const f
     for (int k = 0; k < MAX_PX; k++) {
         int i = (int)threadIdx.x + k * FUSED_THREADS;
         if (i < p->n_rounds * PIECE_PX(LEVEL))
-            shared_source(s, p->n_rounds)[source_offset<LEVEL>(p) + i] = held[k];
+            shared_source(p, s)[source_offset<LEVEL>(p) + i] = held[k];
     }
 }
 
 static __device__ __forceinline__ void load_source(const struct fused_params *p,
                                                    struct fused_shared *s)
 {
-    float4 full[LOAD_MAX_PX(0)], half[LOAD_MAX_PX(1)], quarter[LOAD_MAX_PX(2)];
-    load_source_begin<2, LOAD_MAX_PX(2)>(p, s, quarter);
-    load_source_begin<1, LOAD_MAX_PX(1)>(p, s, half);
-    load_source_begin<0, LOAD_MAX_PX(0)>(p, s, full);
-    load_source_finish<2, LOAD_MAX_PX(2)>(p, s, quarter);
-    load_source_finish<1, LOAD_MAX_PX(1)>(p, s, half);
-    load_source_finish<0, LOAD_MAX_PX(0)>(p, s, full);
+    float4 full[LOAD_PX(0)], half[LOAD_PX(1)], quarter[LOAD_PX(2)];
+    load_source_begin<2, LOAD_PX(2)>(p, s, quarter);
+    load_source_begin<1, LOAD_PX(1)>(p, s, half);
+    load_source_begin<0, LOAD_PX(0)>(p, s, full);
+    load_source_finish<2, LOAD_PX(2)>(p, s, quarter);
+    load_source_finish<1, LOAD_PX(1)>(p, s, half);
+    load_source_finish<0, LOAD_PX(0)>(p, s, full);
 }
 
 #endif

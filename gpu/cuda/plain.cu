@@ -26,8 +26,8 @@ SOLVE_DEFINE(double)
 
 // What the kernels of one alignment hand on; in the device's memory.
 struct plain_state {
-    struct se3 T;
-    struct icp_gates gates;
+    struct se3 T, T_summed; // T_summed, gates_summed: those of `sums`
+    struct icp_gates gates, gates_summed;
     double sums[ICP_N_SUMS], information_sums[ICP_N_SUMS];
     double size2_m2;
     uint32_t n_iterations[GPU_LEVELS];
@@ -62,7 +62,7 @@ __global__ void plain_depth(const __grid_constant__ struct cuda_filter filter, i
                                             filter.depth_max_m);
 }
 
-// (2 r + 1)^2 taps of 8 operations; neighbours come from the first-level cache.
+// (2 r + 1)^2 taps of 7 operations; neighbours come from the first-level cache.
 __global__ void plain_filter(const __grid_constant__ struct cuda_filter filter, int w, int h,
                              const float *z_m, float *out_m)
 {
@@ -76,8 +76,8 @@ __global__ void plain_filter(const __grid_constant__ struct cuda_filter filter, 
             int u = x + dx, v = y + dy;
             bool inside = (u >= 0) & (v >= 0) & (u < w) & (v < h);
             float neighbour_m = inside ? z_m[v * w + u] : 0.0f;
-            bilateral_tap(z, neighbour_m, filter.spatial[abs(dy) * FILTER_QUADRANT + abs(dx)],
-                          factor, &sum_w, &sum_wd);
+            float root = filter.spatial[abs(dy) * FILTER_QUADRANT + abs(dx)];
+            bilateral_tap(z, neighbour_m, root, root * factor, &sum_w, &sum_wd);
         }
     out_m[y * w + x] = bilateral_result(z, sum_w, sum_wd);
 }
@@ -105,10 +105,11 @@ __global__ void plain_sums(struct level_camera camera, int level, const struct m
     if (!state->solvable || state->done_level == level)
         return;
     struct icp_pose pose;
+    const struct se3 *T = information ? &state->T_summed : &state->T;
     for (int i = 0; i < 9; i++)
-        pose.r[i] = (float)state->T.r[i];
+        pose.r[i] = (float)T->r[i];
     for (int i = 0; i < 3; i++)
-        pose.t_m[i] = (float)state->T.t_m[i];
+        pose.t_m[i] = (float)T->t_m[i];
     int x = pixel_x(), y = pixel_y();
     float4 px = {0, 0, 0, 0};
     if (x < camera.width_px && y < camera.height_px)
@@ -117,7 +118,8 @@ __global__ void plain_sums(struct level_camera camera, int level, const struct m
     struct icp_source one = icp_source_of(&camera, x, y, px);
     struct icp_landing landing;
     icp_land(&camera, &pose, &one, (const float4 *)target, &landing);
-    struct icp_gates gates = icp_gates_at(&state->gates, information ? 0 : (uint32_t)level);
+    struct icp_gates gates =
+        information ? state->gates_summed : icp_gates_at(&state->gates, (uint32_t)level);
     if (information)
         icp_add_information(&camera, &gates, &pose, &one, &landing, sums);
     else
@@ -175,6 +177,8 @@ __global__ void plain_step(int level, int n_blocks, const float *partial, double
     if (!state->solvable)
         return;
     struct se3 step = se3_exp(twist);
+    state->T_summed = state->T;
+    state->gates_summed = state->gates;
     state->T = se3_compose(&step, &state->T);
     icp_gates_update(&state->gates, (float)sums[ICP_SUM_ABS], (float)sums[ICP_SUM_PAIRS]);
     state->n_iterations[level]++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Raw depth to maps in shared memory, three pieces of 40 x 20 px at a time: depth with a halo, the
-// bilateral filter, the maps of three levels.
+// Raw depth to maps in shared memory, one or three pieces of 40 x 20 px at a time: depth with a
+// halo, the bilateral filter, the maps of three levels.
 //
 // The filter is computed where the maps need it and nowhere else: the piece, a ring of one pixel
 // for the full resolution, and the samples two and four pixels away to the left and above that the
@@ -18,6 +18,9 @@
 #define FILTERED_W   (PIECE_BEFORE + PIECE_W + 1)
 #define FILTERED_H   (PIECE_BEFORE + PIECE_H + 1)
 #define TILE_MAX_W   (FILTERED_W + 2 * BILATERAL_MAX_RADIUS_PX)
+// From row to row: where a warp's items of the filter go on two rows below, they go on in the bank
+// of shared memory that follows.
+#define TILE_STRIDE  69
 #define TILE_MAX_H   (FILTERED_H + 2 * BILATERAL_MAX_RADIUS_PX)
 #define RING_W       (PIECE_W + 2)
 #define RING_ITEMS   (RING_W * (PIECE_H + 2) / 2)
@@ -30,6 +33,11 @@
 #define ROW_THREADS  64 // that load a row of a tile
 #define TILE_ROWS    (TILE_THREADS / ROW_THREADS)
 #define FILTER_ITEMS (RING_ITEMS + SPARSE_ITEMS)
+#define TILE_PASSES  ((TILE_MAX_H + TILE_ROWS - 1) / TILE_ROWS)
+
+#if TILE_STRIDE < TILE_MAX_W || (2 * TILE_STRIDE - RING_W) % 32 != 0
+#error "TILE_STRIDE must hold a row and leave no two lanes of a warp on one bank"
+#endif
 
 // A piece's corner in the image; far outside when there is no such piece.
 struct piece_corner {
@@ -37,75 +45,89 @@ struct piece_corner {
 };
 #define NO_PIECE (1 << 24)
 
-struct tile {
-    float z_m[TILE_MAX_H * TILE_MAX_W];
+struct __align__(16) tile
+{
+    float z_m[TILE_MAX_H * TILE_STRIDE];
     float filtered_m[FILTERED_H * FILTERED_W];
 };
 
-// Depth in metres around each of n pieces, 0 outside the image. Reads 2 bytes a pixel from the L2
-// cache, 2 times over for the halo of a 7x7 filter. All loads of a thread are asked for before the
-// first is used.
+// What a thread brings into the tiles: its pixels of a column, TILE_ROWS apart.
+struct tile_load {
+    uint16_t raw[TILE_GROUP][TILE_PASSES];
+};
+
+// Asks for the depth around each of n <= N pieces, 0 outside the image: 2 bytes a pixel from the L2
+// cache, 2 times over for the halo of a 7x7 filter.
+template <int N>
 static __device__ __forceinline__ void
-tiles_load(struct tile *tiles, int n, const struct piece_corner *corners,
-           const struct cuda_filter *filter, const struct level_camera *image, const uint16_t *raw)
+tiles_load_begin(int n, const struct piece_corner *corners, const struct cuda_filter *filter,
+                 const struct level_camera *image, const uint16_t *raw, struct tile_load *out)
 {
-    const int passes = (TILE_MAX_H + TILE_ROWS - 1) / TILE_ROWS;
     const int before = PIECE_BEFORE + filter->radius_px;
     const int w = FILTERED_W + 2 * filter->radius_px, h = FILTERED_H + 2 * filter->radius_px;
     const int x = (int)threadIdx.x % ROW_THREADS, y0 = (int)threadIdx.x / ROW_THREADS;
-    uint16_t held[TILE_GROUP][passes];
 #pragma unroll
-    for (int t = 0; t < TILE_GROUP; t++) {
+    for (int t = 0; t < N; t++) {
         const struct piece_corner corner = corners[t < n ? t : 0];
         int u = corner.x - before + x;
 #pragma unroll
-        for (int pass = 0; pass < passes; pass++) {
+        for (int pass = 0; pass < TILE_PASSES; pass++) {
             int y = y0 + pass * TILE_ROWS, v = corner.y - before + y;
             bool inside = (t < n) & (x < w) & (y < h) & (u >= 0) & (v >= 0) &
                           (u < image->width_px) & (v < image->height_px);
-            held[t][pass] = inside ? __ldcg(raw + v * image->width_px + u) : (uint16_t)0;
+            out->raw[t][pass] = inside ? __ldcg(raw + v * image->width_px + u) : (uint16_t)0;
         }
     }
+}
+
+// Writes it to the tiles, in metres.
+template <int N>
+static __device__ __forceinline__ void tiles_load_finish(struct tile *tiles, int n,
+                                                         const struct cuda_filter *filter,
+                                                         const struct tile_load *load)
+{
+    const int w = FILTERED_W + 2 * filter->radius_px, h = FILTERED_H + 2 * filter->radius_px;
+    const int x = (int)threadIdx.x % ROW_THREADS, y0 = (int)threadIdx.x / ROW_THREADS;
 #pragma unroll
-    for (int t = 0; t < TILE_GROUP; t++)
+    for (int t = 0; t < N; t++)
 #pragma unroll
-        for (int pass = 0; pass < passes; pass++) {
+        for (int pass = 0; pass < TILE_PASSES; pass++) {
             int y = y0 + pass * TILE_ROWS;
             if (t < n && x < w && y < h)
-                tiles[t].z_m[y * TILE_MAX_W + x] = camera_depth_m(
-                    held[t][pass], filter->m_per_unit, filter->depth_min_m, filter->depth_max_m);
+                tiles[t].z_m[y * TILE_STRIDE + x] =
+                    camera_depth_m(load->raw[t][pass], filter->m_per_unit, filter->depth_min_m,
+                                   filter->depth_max_m);
         }
 }
 
 // A row of taps for each of two pixels, of which only the first or the second may be in reach. The
-// weights: those of dx = 0 .. RADIUS.
+// roots of the weights: those of dx = 0 .. RADIUS.
 template <int RADIUS>
 static __device__ __forceinline__ void
-filter_row(const float *weights_first, const float *weights_second, const float *neighbours,
-           bool first, bool second, const float z_m[2], const float factor[2], float sum_w[2],
-           float sum_wd[2])
+filter_row(const float *roots_first, const float *roots_second, const float *neighbours, bool first,
+           bool second, const float z_m[2], const float factor[2], float sum_w[2], float sum_wd[2])
 {
 #pragma unroll
     for (int dx = 0; dx < 2 * RADIUS + 1; dx++) {
         float neighbour_m = neighbours[dx];
         if (first)
-            bilateral_tap(z_m[0], neighbour_m, weights_first[abs(dx - RADIUS)], factor[0],
-                          &sum_w[0], &sum_wd[0]);
+            bilateral_tap(z_m[0], neighbour_m, roots_first[abs(dx - RADIUS)],
+                          roots_first[abs(dx - RADIUS)] * factor[0], &sum_w[0], &sum_wd[0]);
         if (second)
-            bilateral_tap(z_m[1], neighbour_m, weights_second[abs(dx - RADIUS)], factor[1],
-                          &sum_w[1], &sum_wd[1]);
+            bilateral_tap(z_m[1], neighbour_m, roots_second[abs(dx - RADIUS)],
+                          roots_second[abs(dx - RADIUS)] * factor[1], &sum_w[1], &sum_wd[1]);
     }
 }
 
-// Pixels (ix, iy) and (ix, iy + 1) of the filtered tile. 8 operations a tap: 98 taps for 7x7.
+// Pixels (ix, iy) and (ix, iy + 1) of the filtered tile. 6 operations a tap: 98 taps for 7x7.
 template <int RADIUS>
 static __device__ __forceinline__ void filter_pair(const struct tile *tile,
                                                    const struct cuda_filter *filter, int ix, int iy,
                                                    float out_m[2])
 {
-    const float *corner = tile->z_m + iy * TILE_MAX_W + ix;
-    float z_m[2] = {corner[RADIUS * TILE_MAX_W + RADIUS],
-                    corner[(RADIUS + 1) * TILE_MAX_W + RADIUS]};
+    const float *corner = tile->z_m + iy * TILE_STRIDE + ix;
+    float z_m[2] = {corner[RADIUS * TILE_STRIDE + RADIUS],
+                    corner[(RADIUS + 1) * TILE_STRIDE + RADIUS]};
     float sum_w[2] = {0, 0}, sum_wd[2] = {0, 0}, factor[2];
     out_m[0] = out_m[1] = 0.0f;
     if (!(z_m[0] > 0.0f) && !(z_m[1] > 0.0f))
@@ -113,17 +135,17 @@ static __device__ __forceinline__ void filter_pair(const struct tile *tile,
     factor[0] = bilateral_range_factor(z_m[0], filter->cut_sigmas);
     factor[1] = bilateral_range_factor(z_m[1], filter->cut_sigmas);
     const int last = 2 * RADIUS + 1, edge = RADIUS * FILTER_QUADRANT;
-    if (RADIUS <= 3) { // unrolled: the weights are operands in constant memory
+    if (RADIUS <= 3) { // unrolled: the roots are operands in constant memory
         filter_row<RADIUS>(filter->spatial + edge, filter->spatial + edge, corner, true, false, z_m,
                            factor, sum_w, sum_wd);
 #pragma unroll
         for (int row = 1; row < last; row++)
             filter_row<RADIUS>(filter->spatial + abs(row - RADIUS) * FILTER_QUADRANT,
                                filter->spatial + abs(row - 1 - RADIUS) * FILTER_QUADRANT,
-                               corner + row * TILE_MAX_W, true, true, z_m, factor, sum_w, sum_wd);
+                               corner + row * TILE_STRIDE, true, true, z_m, factor, sum_w, sum_wd);
         filter_row<RADIUS>(filter->spatial + edge, filter->spatial + edge,
-                           corner + last * TILE_MAX_W, false, true, z_m, factor, sum_w, sum_wd);
-    } else { // a row's weights serve the next row's second pixel
+                           corner + last * TILE_STRIDE, false, true, z_m, factor, sum_w, sum_wd);
+    } else { // a row's roots serve the next row's second pixel
         float before[RADIUS + 1], now[RADIUS + 1];
 #pragma unroll
         for (int dx = 0; dx <= RADIUS; dx++)
@@ -134,13 +156,13 @@ static __device__ __forceinline__ void filter_pair(const struct tile *tile,
 #pragma unroll
             for (int dx = 0; dx <= RADIUS; dx++)
                 now[dx] = filter->spatial[abs(row - RADIUS) * FILTER_QUADRANT + dx];
-            filter_row<RADIUS>(now, before, corner + row * TILE_MAX_W, true, true, z_m, factor,
+            filter_row<RADIUS>(now, before, corner + row * TILE_STRIDE, true, true, z_m, factor,
                                sum_w, sum_wd);
 #pragma unroll
             for (int dx = 0; dx <= RADIUS; dx++)
                 before[dx] = now[dx];
         }
-        filter_row<RADIUS>(before, before, corner + last * TILE_MAX_W, false, true, z_m, factor,
+        filter_row<RADIUS>(before, before, corner + last * TILE_STRIDE, false, true, z_m, factor,
                            sum_w, sum_wd);
     }
     out_m[0] = bilateral_result(z_m[0], sum_w[0], sum_wd[0]);

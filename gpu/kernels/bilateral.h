@@ -15,11 +15,12 @@
 #define BILATERAL_MAX_RADIUS_PX 6
 #define BILATERAL_WINDOW        (2 * BILATERAL_MAX_RADIUS_PX + 1)
 
-// Weight of a neighbour dx, dy pixels away; computed once, in double, for both twins.
-static inline float bilateral_spatial_weight(int dx_px, int dy_px, float sigma_px)
+// The root of a neighbour's spatial weight, dx, dy pixels away; computed once, in double, for both
+// twins.
+static inline float bilateral_spatial_root(int dx_px, int dy_px, float sigma_px)
 {
     double d2 = dx_px * dx_px + dy_px * dy_px;
-    return (float)exp(-d2 / (2.0 * sigma_px * sigma_px));
+    return (float)exp(-d2 / (4.0 * sigma_px * sigma_px));
 }
 
 // -1 / cut^2 of the centre pixel; cut_sigmas from gpu_settings.
@@ -31,12 +32,13 @@ KERNEL_FN float bilateral_range_factor(float z_m, float cut_sigmas)
 
 // Adds one neighbour. A neighbour without depth is 0 m, i.e. farther than any cut from a valid
 // centre (cut(z) < z for all z that camera_depth_m lets through and cut_sigmas <= 20).
-KERNEL_FN void bilateral_tap(float z_m, float neighbour_m, float spatial_weight, float range_factor,
+// root_factor: spatial_root * range_factor; both weights are squares, so that six operations do.
+KERNEL_FN void bilateral_tap(float z_m, float neighbour_m, float spatial_root, float root_factor,
                              float *sum_w, float *sum_wd)
 {
     float d_m = neighbour_m - z_m;
-    float b = kernel_fma_clamped(d_m * d_m, range_factor, 1.0f);
-    float w = spatial_weight * b * b;
+    float root = kernel_fma_clamped(d_m * d_m, root_factor, spatial_root);
+    float w = root * root;
     *sum_w += w;
     *sum_wd = kernel_fma(w, d_m, *sum_wd);
 }

@@ -248,7 +248,8 @@ void reference_icp(const struct gpu_settings *settings, const struct gpu_align_s
         }
 }
 
-struct reference_scale reference_scale_next(const struct reference_sums *sums)
+// The scale that an iteration's sums leave to the next one.
+static struct reference_scale reference_scale_next(const struct reference_sums *sums)
 {
     // 1.2533 = sqrt(pi / 2)
     double mean_m = sums->value[ICP_SUM_ABS] / sums->value[ICP_SUM_PAIRS];

@@ -48,9 +48,6 @@ struct reference_scale {
     bool information; // sum the information pass (gpu.h) instead of the normal equations
 };
 
-// The scale that an iteration's sums leave to the next one.
-struct reference_scale reference_scale_next(const struct reference_sums *sums);
-
 void reference_icp(const struct gpu_settings *settings, const struct gpu_align_settings *align,
                    int level, const struct map_px *source, const struct map_px *target,
                    const struct se3 *T_reference_frame, const struct reference_scale *scale,
