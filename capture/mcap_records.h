@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of the MCAP files that we write (mcap_format.h), as bytes. write_mcap.c decides what goes
-// into which chunk and when. The caller gives the memory; what does not fit is left out, which is a
-// bug of the caller's.
+// The records of the MCAP files that we write (mcap_format.h), as bytes. write_mcap.c decides what
+// goes into which chunk and when. The caller gives the memory; what does not fit is left out, which
+// is a bug of the caller's.
 #ifndef POSED_CAPTURE_MCAP_RECORDS_H
 #define POSED_CAPTURE_MCAP_RECORDS_H
 
