@@ -2,6 +2,7 @@
 #include "daemon/client.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +10,17 @@
 struct client {
     struct client *next, **link;
     unsigned n_users;
-    size_t unread_bytes;
+    _Atomic size_t unread_bytes;
     size_t n_identity;
     uint8_t identity[];
 };
 
+// The mutex is for who comes and goes. Bytes are counted without: the thread that sends all
+// messages counts, and must not wait for one of the lowest priority.
 static struct {
     pthread_mutex_t mutex;
     struct client *first;
-    size_t unread_bytes; // of all
+    _Atomic size_t unread_bytes; // of all
 } clients = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static struct client *find(const void *identity, size_t n)
@@ -71,25 +74,18 @@ void client_leave(struct client *client)
 
 bool client_may_be_sent(const struct client *client)
 {
-    pthread_mutex_lock(&clients.mutex);
     // The last answer may have gone beyond the limit.
-    bool may = clients.unread_bytes + client->unread_bytes < CLIENT_MAX_UNREAD_BYTES;
-    pthread_mutex_unlock(&clients.mutex);
-    return may;
+    return clients.unread_bytes + client->unread_bytes < CLIENT_MAX_UNREAD_BYTES;
 }
 
 void client_add_unread(struct client *client, size_t n_bytes)
 {
-    pthread_mutex_lock(&clients.mutex);
     client->unread_bytes += n_bytes;
     clients.unread_bytes += n_bytes;
-    pthread_mutex_unlock(&clients.mutex);
 }
 
 void client_remove_unread(struct client *client, size_t n_bytes)
 {
-    pthread_mutex_lock(&clients.mutex);
     client->unread_bytes -= n_bytes;
     clients.unread_bytes -= n_bytes;
-    pthread_mutex_unlock(&clients.mutex);
 }
