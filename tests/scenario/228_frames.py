@@ -134,15 +134,22 @@ def read_code(answer):
     return requests.Reply.FromString(answer[len(MAGIC):]).code
 
 
-def check_memory(daemon):
-    """Answers that nobody reads: the one who does not is refused more, others get theirs."""
-    before = daemon.resident_bytes()
+def ask_without_reading(daemon):
     client = daemon.socket(zmq.DEALER, "req", rcvhwm=1)
     request = requests.Request(id=1, deadline_ms=60000,
                                get_cloud=requests.GetCloud(stride=1, normals=True))
     for _ in range(100):
         client.send(MAGIC + request.SerializeToString())
         time.sleep(0.02)
+    return client, request
+
+
+def check_memory(daemon):
+    """Answers that nobody reads: the one who does not is refused more, others get theirs, and when
+    one goes, what was kept for it is free again."""
+    before = daemon.resident_bytes()
+    ask_without_reading(daemon)[0].close(linger=0)
+    client, request = ask_without_reading(daemon)
     if not harness.is_sanitized():
         check_at_most(daemon.resident_bytes() - before, MEMORY_LIMIT_BYTES, "more memory [bytes]")
     for _ in range(3):
@@ -154,8 +161,9 @@ def check_memory(daemon):
     codes = [read_code(answer) for answer in answers]
     check(set(codes) == {requests.OK, requests.RESOURCE_EXHAUSTED}, f"{codes}")
     size = max(len(answer) for answer in answers)
-    check_at_most(sum(len(answer) for answer in answers), SHARE_BYTES + N_BEYOND * size,
-                  "answers for one client [bytes]")
+    n_bytes = sum(len(answer) for answer in answers)
+    check_at_most(n_bytes, SHARE_BYTES + N_BEYOND * size, "answers for one client [bytes]")
+    check(n_bytes >= SHARE_BYTES, f"{n_bytes} bytes are less than a client's share")
     client.send(MAGIC + request.SerializeToString())
     check(client.poll(5000) and read_code(client.recv()) == requests.OK,
           "who has read is answered again")
