@@ -3,9 +3,8 @@
 // a large answer that libzmq holds for them. What all of them together may hold is bounded; so that
 // one cannot take it all, a client may have as much as is still free (Choudhury and Hahne 1998,
 // "Dynamic queue length thresholds for shared-memory packet switches"): the first has at most half,
-// the next half of the rest, and there is always something left for one who has nothing. A client
-// is a connection, or what it calls itself: this is for the careless; who may connect at all is a
-// matter of endpoint.h.
+// the next half of the rest, and so on. A client is a connection, or what it calls itself: this is
+// for the careless; who may connect at all is a matter of endpoint.h.
 //
 // Any thread. The clients live longer than the socket: libzmq gives answers back until its context
 // has ended.

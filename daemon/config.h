@@ -105,8 +105,9 @@ __attribute__((warn_unused_result)) int config_set(struct config *config, const 
                                                    const char *value, const char *origin,
                                                    char *out_error, size_t error_bytes);
 
-// Applies INI text, as from a file `name`. Each wrong key is logged as "name:line: reason", and so
-// is the first line that is no INI; the others are taken. Returns 0 or -EINVAL.
+// Applies INI text, as from a file `name`. Each wrong key is logged as "name:line: reason", and a
+// line that is no INI when nothing before it is wrong; the others are taken, up to a line that is
+// too long or has a zero byte. Returns 0 or -EINVAL.
 __attribute__((warn_unused_result)) int config_parse(struct config *config, const char *text,
                                                      size_t n_bytes, const char *name,
                                                      const struct log_sink *log);

@@ -31,8 +31,9 @@ struct register_sets {
 // Begins with no points; they will be in memory of this device.
 void register_sets_begin(struct register_sets *sets, const struct register_ops *ops, void *device);
 
-// Fills both sets, the threads of the pool share the work; memory of earlier sets is used again. Returns 0, -ENOMEM, -ECANCELED or -ETIME
-// (`stop`, which may be NULL), or -EINVAL with *out_side and *out_why (a text without a newline).
+// Fills both sets, the threads of the pool share the work; memory of earlier sets is used again.
+// Returns 0, -ENOMEM, -ECANCELED or -ETIME (`stop`, which may be NULL), or -EINVAL with *out_side
+// and *out_why (a text without a newline).
 __attribute__((warn_unused_result)) int
 register_sets_fill(struct register_sets *sets, struct pool *pool, const struct point_set *source,
                    const struct point_set *target, const struct register_stop *stop,

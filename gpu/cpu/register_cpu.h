@@ -16,8 +16,8 @@ struct register_cpu {
     struct log_sink log;
 };
 
-// Takes sigma^2 through its schedule and calls `iterate` for the sums of every M-step; NULL ends it.
-// 0 or what register_stopped says.
+// Takes sigma^2 through its schedule and calls `iterate` for the sums of every M-step; NULL ends
+// it. 0 or what register_stopped says.
 int register_cpu_schedule(const struct register_anneal *anneal, struct register_run *run,
                           const struct register_stop *stop,
                           const double *(*iterate)(void *context, double sigma2,
