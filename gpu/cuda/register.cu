@@ -51,6 +51,7 @@ static int cuda_anneal(void *device, const struct register_anneal *anneal,
 static int cuda_take_host(void *device, size_t bytes, void **out)
 {
     struct register_cuda *cuda = (struct register_cuda *)device;
+    gpu_give_way_long(&cuda->courtesy);
     CHECK(cudaSetDevice(cuda->index));
     CHECK(cudaHostAlloc(out, bytes, cudaHostAllocPortable));
     return 0;
@@ -63,6 +64,7 @@ static void cuda_give_host(void *device, void *memory)
         return;
     cudaSetDevice(cuda->index);
     cudaStreamSynchronize(cuda->stream); // a copy from it may be under way
+    gpu_give_way_long(&cuda->courtesy);
     cudaFreeHost(memory);
 }
 

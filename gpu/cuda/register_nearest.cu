@@ -400,8 +400,8 @@ static int build_grid(struct register_cuda *cuda, uint32_t n, double sigma2, boo
     grid->points = (const float4 *)part[POINTS];
     grid->normals = (const float4 *)part[NORMALS];
     grid->starts = (const uint32_t *)part[STARTS];
-    const uint64_t pairs = 27ull * (cuda->host_runs->densest + COUNT_STEP);
-    *out_n_slices = (uint32_t)(pairs / SLICE) + 1;
+    const uint64_t around = 27ull * (cuda->host_runs->densest + COUNT_STEP);
+    *out_n_slices = (uint32_t)((around < n ? around : n) / SLICE) + 1;
     return 0;
 }
 

@@ -32,6 +32,8 @@ int search_cuda_give_way(struct search_cuda *cuda)
 
 void search_cuda_free(struct search_cuda *cuda, void *memory)
 {
+    if (!memory)
+        return;
     gpu_give_way_long(&cuda->courtesy);
     cudaFree(memory);
 }
