@@ -131,7 +131,8 @@ def scenario():
     daemon.wait_for(lambda: files() <= before[0] and threads() <= before[1],
                     f"as few as {before[0]} files and {before[1]} threads again", 20)
     print("memory [MB]:", " ".join(f"{p / 1e6:.2f}" for p in private[::6]))
-    check_at_most(private[-1] - private[0], GROWTH_BYTES, "memory grew by [bytes]")
+    if not harness.is_sanitized():  # they keep freed memory for a while
+        check_at_most(private[-1] - private[0], GROWTH_BYTES, "memory grew by [bytes]")
 
     print("hanging event call: a pose after %.1f s" % hang("hang_events", 1))
     print("hanging stop: a pose after %.1f s" % hang("hang_stop", 0))
