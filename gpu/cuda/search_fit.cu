@@ -181,35 +181,50 @@ __global__ void __launch_bounds__(FIT_THREADS)
 }
 
 #define BEST_THREADS 1024
+#define BEST_HELD    4 // keys that a thread keeps in registers: of 4,096 fits
+
+// Smaller for smaller errors, which are not negative; then for earlier places.
+__device__ static unsigned long long fit_key(const struct search_fit *fits, uint32_t i, uint32_t n)
+{
+    return i < n ? (unsigned long long)__float_as_uint(fits[i].error_px) << 32 | i : ~0ull;
+}
+
+__device__ static unsigned long long warp_least(unsigned long long mine)
+{
+    for (int d = 16; d > 0; d /= 2) {
+        const unsigned long long other = __shfl_xor_sync(0xffffffffu, mine, d);
+        mine = other < mine ? other : mine;
+    }
+    return mine;
+}
 
 // The smallest errors of n fits, one after the other; equal ones by their place.
 __global__ void __launch_bounds__(BEST_THREADS)
     best_kernel(const struct search_fit *fits, uint32_t n, uint32_t n_best, uint32_t *out_place,
                 struct search_fit *out)
 {
-    __shared__ unsigned long long low[BEST_THREADS / 32];
-    unsigned long long before = 0; // the one chosen last; errors are not negative
+    __shared__ unsigned long long low[2][BEST_THREADS / 32];
+    unsigned long long held[BEST_HELD], before = 0; // the one chosen last
+#pragma unroll
+    for (uint32_t h = 0; h < BEST_HELD; h++)
+        held[h] = fit_key(fits, threadIdx.x + h * BEST_THREADS, n);
     for (uint32_t k = 0; k < n_best; k++) {
         unsigned long long mine = ~0ull;
-        for (uint32_t i = threadIdx.x; i < n; i += BEST_THREADS) {
-            unsigned long long key =
-                (unsigned long long)__float_as_uint(fits[i].error_px) << 32 | i;
+#pragma unroll
+        for (uint32_t h = 0; h < BEST_HELD; h++)
+            mine = (k == 0 || held[h] > before) && held[h] < mine ? held[h] : mine;
+        for (uint32_t i = threadIdx.x + BEST_HELD * BEST_THREADS; i < n; i += BEST_THREADS) {
+            const unsigned long long key = fit_key(fits, i, n);
             mine = (k == 0 || key > before) && key < mine ? key : mine;
         }
-        for (int d = 16; d > 0; d /= 2) {
-            unsigned long long other = __shfl_xor_sync(0xffffffffu, mine, d);
-            mine = other < mine ? other : mine;
-        }
+        mine = warp_least(mine);
         if (threadIdx.x % 32 == 0)
-            low[threadIdx.x / 32] = mine;
-        __syncthreads();
-        for (int w = 0; w < BEST_THREADS / 32; w++)
-            mine = low[w] < mine ? low[w] : mine;
-        __syncthreads();
-        before = mine;
+            low[k % 2][threadIdx.x / 32] = mine;
+        __syncthreads(); // one is enough: the next round writes to the other half
+        before = warp_least(low[k % 2][threadIdx.x % 32]);
         if (threadIdx.x == 0) {
-            out_place[k] = (uint32_t)mine;
-            out[k] = fits[(uint32_t)mine];
+            out_place[k] = (uint32_t)before;
+            out[k] = fits[(uint32_t)before];
         }
     }
 }
