@@ -163,23 +163,24 @@ int register_stage_icp(const struct register_task *task, struct register_run *ru
     const struct register_sets *sets = task->sets;
     uint32_t most = at_most(sets->side[REGISTER_SOURCE].n, REGISTER_SETS_SHUFFLED);
     uint32_t limit = task->settings->n_iterations ? task->settings->n_iterations : 100;
-    uint32_t done = 0, before = run->n_iterations;
+    uint32_t before = run->n_iterations;
     struct register_nearest icp = {
         .kind = REGISTER_NEAREST_ICP,
         .n_target = (uint32_t)sets->side[REGISTER_TARGET].n,
-        .tolerance = TOLERANCE,
         .planes = task->planes,
     };
     register_report(task, 0.5, "icp");
     // Few source points lead near the place where many do; all of them are only averaged over.
-    for (uint32_t n = most < 4 * ICP_POINTS ? most : ICP_POINTS; done < limit; n = most) {
-        icp.n_source = n;
+    for (uint32_t n = ICP_POINTS, done = 0; done < limit; n *= 8) {
+        bool is_last = n > most / 4;
+        icp.n_source = is_last ? most : n;
         icp.n_iterations = limit - done;
+        icp.tolerance = is_last ? TOLERANCE : 10 * TOLERANCE;
         int rc = task->ops->nearest(task->device, &icp, run, task->stop);
         if (rc < 0)
             return rc;
         done = run->n_iterations - before;
-        if (n == most)
+        if (is_last)
             break;
     }
     // Overlap as the soft methods measure it.
