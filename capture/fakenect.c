@@ -199,7 +199,8 @@ static int fakenect_open(void **out_state, const char *location,
     if (!err)
         err = images_find_size(images, out_info);
     if (!err)
-        err = sidecar_intrinsics(images->folder, location, &default_camera, settings, out_info);
+        err =
+            sidecar_intrinsics(images->folder, location, &default_camera, NULL, settings, out_info);
     if (err) {
         fakenect_close(fakenect);
         return err;

@@ -197,7 +197,8 @@ int images_open_driver(void **out_state, const char *location,
     if (!err)
         err = images_find_size(images, out_info);
     if (!err)
-        err = sidecar_intrinsics(images->folder, location, default_camera, settings, out_info);
+        err =
+            sidecar_intrinsics(images->folder, location, default_camera, NULL, settings, out_info);
     if (err) {
         images_close_driver(images);
         return err;

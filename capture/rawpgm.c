@@ -106,7 +106,8 @@ static int rawpgm_open(void **out_state, const char *location,
     if (!err)
         err = images_find_size(&raw->images, out_info);
     if (!err)
-        err = sidecar_intrinsics(raw->images.folder, location, &camera, settings, out_info);
+        err = sidecar_intrinsics(raw->images.folder, location, &camera, "calib.txt", settings,
+                                 out_info);
     if (err) {
         rawpgm_close(raw);
         return err;

@@ -110,7 +110,8 @@ static int read_any(int folder, const char *path, const struct log_sink *log, co
 }
 
 int sidecar_intrinsics(int folder, const char *path, const struct intrinsics *fallback,
-                       const struct capture_settings *settings, struct capture_info *out_info)
+                       const char *fallback_name, const struct capture_settings *settings,
+                       struct capture_info *out_info)
 {
     struct intrinsics found, *camera = &out_info->camera;
     const char *name;
@@ -118,7 +119,7 @@ int sidecar_intrinsics(int folder, const char *path, const struct intrinsics *fa
     int err = read_any(folder, path, &settings->log, &name, &found, &units_per_m);
     if (err == -ENOENT) {
         found = *fallback;
-        name = "the format's default";
+        name = fallback_name ? fallback_name : "the format's default";
     } else if (err) {
         return err;
     }
@@ -126,6 +127,9 @@ int sidecar_intrinsics(int folder, const char *path, const struct intrinsics *fa
         out_info->units_per_m = units_per_m;
     bool overridden = settings->fx_px != 0 && settings->fy_px != 0 && settings->cx_px != 0 &&
                       settings->cy_px != 0;
+    if (err == -ENOENT && !fallback_name && !overridden)
+        log_to(&settings->log, LOG_LEVEL_NOTICE,
+               "%s: no calibration.txt: the intrinsics are the format's default", path);
     if (found.width_px && !overridden &&
         (found.width_px != camera->width_px || found.height_px != camera->height_px)) {
         log_to(&settings->log, settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,

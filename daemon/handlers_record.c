@@ -109,7 +109,7 @@ void handlers_record(struct handlers *handlers, const struct handlers_call *call
 {
     if (!handlers->recorder) {
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
-                      "recorder.folder is not set");
+                      "recorder.folder is not set: start posed with --set recorder.folder=DIR");
         return;
     }
     switch (call->request->which_what) {

@@ -260,6 +260,16 @@ static int create_http(struct daemon *daemon)
     return 0;
 }
 
+// What most often is wrong with a recording, so that it can be seen.
+static void log_camera(const struct capture_info *info, const struct log_sink *sink)
+{
+    const struct intrinsics *camera = &info->camera;
+    log_to(sink, LOG_LEVEL_INFO,
+           "camera: %ux%u, fx %g, fy %g, cx %g, cy %g, %g depth units per metre", camera->width_px,
+           camera->height_px, camera->fx_px, camera->fy_px, camera->cx_px, camera->cy_px,
+           info->units_per_m);
+}
+
 // Opens everything in order. Returns an exit code, EXIT_OK to go on.
 static enum exit_code open_all(struct daemon *daemon)
 {
@@ -268,6 +278,7 @@ static enum exit_code open_all(struct daemon *daemon)
         return EXIT_DEVICE;
     info = capture_info(daemon->capture);
     log_to(&daemon->sink, LOG_LEVEL_INFO, "source: %s", info->description);
+    log_camera(info, &daemon->sink);
     if (backend_open(&daemon->backend, &daemon->config, daemon->capture, &daemon->sink) != 0)
         return EXIT_GPU;
     log_to(&daemon->sink, LOG_LEVEL_INFO, "%s", backend_description(daemon->backend));

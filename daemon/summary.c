@@ -78,5 +78,10 @@ void summary_log(const struct board *board, const struct capture *capture, uint6
            (unsigned long long)board_counter(board, BOARD_DROPPED),
            (unsigned long long)board_counter(board, BOARD_DAMAGED),
            (unsigned long long)board_counter(board, BOARD_DUPLICATE));
+    // One in twenty is more than a busy moment.
+    if (20 * board_counter(board, BOARD_DROPPED) > board_counter(board, BOARD_CAPTURED))
+        log_to(log, LOG_LEVEL_NOTICE,
+               "frames are dropped when this machine is too slow or too busy for their rate: fewer "
+               "tracker.iterations, or for a recording --speed max, which drops none");
     log_error(board, capture, judged_end, log);
 }

@@ -261,6 +261,30 @@ static void png_takes_times_from_names(void **state)
     image_codec_destroy(&codec);
 }
 
+static void png_says_that_intrinsics_are_a_default(void **state)
+{
+    (void)state;
+    enum { WIDTH = 640, HEIGHT = 480 };
+    static uint16_t pixels[WIDTH * HEIGHT];
+    struct image_codec *codec;
+    char path[256];
+    for (size_t i = 0; i < WIDTH * HEIGHT; i++)
+        pixels[i] = 1500;
+    assert_int_equal(image_codec_create(&codec), 0);
+    assert_int_equal(
+        image_write_png(codec, scratch_name(&scratch, "1.png", path), pixels, WIDTH, HEIGHT, 1), 0);
+    image_codec_destroy(&codec);
+    struct capture_settings settings = settings_of("png", "");
+    assert_int_equal(open_result(&settings), 0);
+    assert_said("no calibration.txt: the intrinsics are the format's default");
+    settings = settings_of("png", "");
+    settings.fx_px = settings.fy_px = 525;
+    settings.cx_px = 319.5;
+    settings.cy_px = 239.5;
+    assert_int_equal(open_result(&settings), 0);
+    assert_int_equal(scratch.n_lines, 0);
+}
+
 static void fakenect_reads(void **state)
 {
     (void)state;
@@ -486,6 +510,7 @@ int main(void)
         cmocka_unit_test(gravity_points_down),
         TEST(rawpgm_reads),
         TEST(png_takes_times_from_names),
+        TEST(png_says_that_intrinsics_are_a_default),
         TEST(fakenect_reads),
         TEST(klg_reads),
         TEST(klg_truncated_anywhere),
