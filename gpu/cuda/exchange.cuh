@@ -6,7 +6,8 @@
 // zeroing, no second hop, and integer addition makes the bits independent of the arrival order.
 //
 // Two word sets, by parity of the iteration: a block that adds to a set again has seen the other
-// set complete, which every block adds to only after it has read this one. Two copies, by parity of
+// set complete, which every block adds to only after it has read this one. Two more for the
+// information pass, which block 0 alone reads, before it adds to the next iteration's sums. Two copies, by parity of
 // the block, halve the queue at one address. Four words lie side by side, because an access costs
 // by its 32-byte sectors, and such groups 2 KB apart, so that they fall on different slices of the
 // L2 cache. Measured on an H200, us a loop of 19 iterations: in a prototype single words 8 B apart

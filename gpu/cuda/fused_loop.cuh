@@ -189,9 +189,9 @@ static __device__ __forceinline__ void sum_memory(const struct fused_params *p,
 #define INFORMATION_THREADS(small) ((small) ? SMALL_THREADS(GPU_LEVELS - 1) : FUSED_THREADS - 32)
 #define INFORMATION_BARRIER        1 // __syncthreads has 0
 
-// The information pass (gpu.h) on the coarsest level: threads from INFORMATION_FIRST on, beside
-// warp 0 as it ends the last iteration, from the pose and gates of that iteration's sums. The other
-// blocks leave their share; block 0 waits for it.
+// The information pass (gpu.h) on the coarsest level, from the pose and gates of the newest sums:
+// threads from INFORMATION_FIRST on, beside warp 0 as it ends an iteration that is the last, or may
+// be. The other blocks leave their share; block 0 waits for it.
 template <bool SMALL>
 static __device__ __forceinline__ void icp_information(const struct fused_params *p,
                                                        struct fused_shared *s, unsigned set)

@@ -2,7 +2,7 @@
 // The same operations as many small kernels: for devices that cannot launch a cooperative kernel of
 // the size a frame needs, and as a check of the fused one. One pixel a thread, everything through
 // the device's memory, one kernel for the sums and one for the solve of each iteration. On an H200
-// it takes 290 us a frame where the fused kernel takes 85, nearly all of it launches.
+// it takes 300 us a frame where the fused kernel takes 79, nearly all of it launches.
 //
 // Sums: each block adds its pixels in a fixed tree in single precision, one block then adds the
 // blocks' in a fixed order in double. The 6x6 solve is in double too.
