@@ -233,6 +233,7 @@ static long choose_views(struct search *search, const struct search_object *obje
 // The paper's winner is right in two cases of three, and near it in error when it is not.
 #define VIEWS_REFINED  16
 #define VIEWS_POLISHED 12
+_Static_assert(VIEWS_REFINED >= SEARCH_TOP_MAX, "the bare views that may be wanted");
 
 // What the paper's section 7 proposes: rendering and fitting, from the best views on. Returns how
 // many distinct poses there are, best first; at least one.
@@ -294,6 +295,10 @@ static int run_views(struct search *search, const struct search_object *object,
     memcpy(refined, bare, n_best * sizeof *bare);
     const uint32_t n_refined =
         query->refine && n_best ? refine_views(search, object, scene, refined, n_best) : 0;
+    if (!err && pool_stopped(search->pool)) {
+        err = -ECANCELED;
+        n_best = 0;
+    }
     for (uint32_t k = 0; k < query->top && k < n_best && (k < n_refined || !query->refine); k++) {
         struct search_pose *pose = &out->poses[out->n_poses++];
         if (!query->refine) // judged, for its confidence

@@ -61,7 +61,7 @@ enum search_preset { SEARCH_PRESET_DEFAULT, SEARCH_PRESET_GERMANN };
 
 struct search_query {
     enum search_preset preset;
-    uint32_t top;          // answers wanted, 1 .. SEARCH_TOP_MAX; default 1
+    uint32_t top; // answers wanted, 1 .. SEARCH_TOP_MAX; default 1. germann fits 12 at most
     uint32_t n_iterations; // simplex iterations of the germann preset; default 15
     bool refine;           // germann: fit the best views to the image; default true
     float threshold;       // an answer with less confidence is not `accepted`; default 0.9
@@ -82,10 +82,12 @@ struct search_image {
 
 struct search_pose {
     struct se3 T_camera_model; // camera: optical frame
-    struct se3 T_camera_view;  // germann: the pose of the view itself; else as T_camera_model
-    float confidence;          // 0..1: how often an answer that looks like this is right
-    bool accepted;             // confidence >= threshold
-    float visible;             // share of the model's visible side that the image shows, 0..1
+    // germann: of the view that the paper's search has in this place, as `view` and error_px; the
+    // fit may have come from another one. Else as T_camera_model.
+    struct se3 T_camera_view;
+    float confidence;     // 0..1: how often an answer that looks like this is right
+    bool accepted;        // confidence >= threshold
+    float visible;        // share of the model's visible side that the image shows, 0..1
     float contradicted;   // share where the image looks through the model or shows another surface
     float ended;          // share of the outline where the image has an edge, 0..1
     float continued;      // of what can be told of the outline: where the surface goes on, 0..1

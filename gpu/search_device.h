@@ -60,7 +60,8 @@ __attribute__((warn_unused_result)) int search_ensure_drawings(struct search *se
                                                                const struct search_object *object,
                                                                uint32_t n_pixels);
 
-// search_refine_points and search_refine_drawn of many candidates, on all threads.
+// search_refine_points and search_refine_drawn of many candidates, on all threads. When the search
+// is stopped (pool_stopped) the rest stays as it is.
 void search_refine_all_points(struct search *search, const struct search_scene *scene,
                               const struct search_object *object,
                               struct search_candidate *candidates, uint32_t n);

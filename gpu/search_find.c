@@ -22,14 +22,16 @@ static void refine_points(void *user, uint32_t item, uint32_t thread)
 {
     (void)thread;
     struct refine_job *job = user;
-    search_refine_points(job->scene, job->object, &job->candidates[item]);
+    if (!pool_stopped(job->search->pool))
+        search_refine_points(job->scene, job->object, &job->candidates[item]);
 }
 
 static void refine_drawn(void *user, uint32_t item, uint32_t thread)
 {
     struct refine_job *job = user;
-    search_refine_drawn(job->scene, job->object, &job->candidates[item], job->n_rounds,
-                        &job->search->drawings[thread]);
+    if (!pool_stopped(job->search->pool))
+        search_refine_drawn(job->scene, job->object, &job->candidates[item], job->n_rounds,
+                            &job->search->drawings[thread]);
 }
 
 void search_refine_all_points(struct search *search, const struct search_scene *scene,
@@ -122,6 +124,9 @@ int search_find_on_host(struct search *search, const struct search_object *objec
     search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_DRAWN_ROUNDS);
     n = search_keep_distinct(object, &nearness, candidates, n, n_polished);
     search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_POLISHED_ROUNDS);
+    err = pool_stopped(search->pool) ? -ECANCELED : 0;
+    if (err)
+        goto out;
     out->n = n;
     memcpy(out->candidates, candidates, n * sizeof *candidates);
     out->stage_ms[SEARCH_STAGE_REFINE] = search_elapsed_ms(&clock);

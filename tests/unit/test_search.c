@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pose search as its callers see it: bad input, symmetry, files, finding, following.
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -328,8 +329,21 @@ static void a_search_can_be_stopped(void **unused)
         assert_int_equal(answer.n_poses, 0);
         assert_in_range(asked.n, cases[i].last, cases[i].most);
     }
-    query.stopped = NULL; // and it is not asked for ever
+    // Between the candidates that are refined: behind the coarse pass, or the views.
+    struct asked asked = {.last = INT_MAX};
     query.n_iterations = 15;
+    query.user = &asked;
+    query.refine = false;
+    assert_int_equal(search_run(search, duck, &image, &query, &answer, NULL), 0);
+    for (int preset = 0; preset < 2; preset++) {
+        struct asked again = {.last = preset == SEARCH_PRESET_GERMANN ? asked.n + 1 : 5};
+        query.preset = (enum search_preset)preset;
+        query.refine = true;
+        query.user = &again;
+        assert_int_equal(search_run(search, duck, &image, &query, &answer, NULL), -ECANCELED);
+        assert_int_equal(answer.n_poses, 0);
+    }
+    query.stopped = NULL; // and it is not asked for ever
     assert_int_equal(search_run(search, duck, &image, &query, &answer, NULL), 0);
     free(depth);
 }
