@@ -180,6 +180,7 @@ int register_stage_icp(const struct register_task *task, struct register_run *ru
         if (rc < 0)
             return rc;
         done = run->n_iterations - before;
+        run->converged = run->converged && is_last;
         if (is_last)
             break;
     }
