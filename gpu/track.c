@@ -57,7 +57,7 @@ int track_create(struct track **out, struct gpu *gpu, const struct track_setting
     while (level + 1 < GPU_LEVELS && settings->align.iterations[level] == 0)
         level++;
     track->level_px = (double)(camera->width_px >> level) * (camera->height_px >> level);
-    for (int i = 0; i < N_SLOTS; i++) {
+    for (int i = 0; i < TRACK_N_SLOTS; i++) {
         int rc = gpu_frame_create(gpu, &track->slots[i].frame);
         if (rc < 0) {
             track_destroy(&track);
@@ -74,7 +74,7 @@ void track_destroy(struct track **track)
 {
     if (!track || !*track)
         return;
-    for (int i = 0; i < N_SLOTS; i++)
+    for (int i = 0; i < TRACK_N_SLOTS; i++)
         gpu_frame_destroy((*track)->gpu, &(*track)->slots[i].frame);
     free(*track);
     *track = NULL;
@@ -82,7 +82,7 @@ void track_destroy(struct track **track)
 
 void track_reset(struct track *track, const struct se3 *T_odom_camera)
 {
-    for (int i = 0; i < N_SLOTS; i++)
+    for (int i = 0; i < TRACK_N_SLOTS; i++)
         track->slots[i].filled = false;
     track->newest = track->reference = track->previous = 0;
     track->aligned_to = -1;
@@ -110,7 +110,7 @@ int track_set_keyframe(struct track *track, uint64_t *out_seq)
 
 const struct gpu_frame *track_newest_frame(const struct track *track)
 {
-    const struct slot *slot = &track->slots[track->newest];
+    const struct track_slot *slot = &track->slots[track->newest];
     return slot->filled ? slot->frame : NULL;
 }
 
@@ -170,7 +170,7 @@ static void result_lost(struct track *track, enum track_reason reason, struct tr
 // The newest frame becomes the reference at the pose that is known.
 static void keep_newest(struct track *track)
 {
-    struct slot *slot = &track->slots[track->newest];
+    struct track_slot *slot = &track->slots[track->newest];
     slot->T_odom_camera = track->T_odom_camera;
     memcpy(slot->covariance, track->covariance, sizeof slot->covariance);
     slot->filled = true;
@@ -181,7 +181,7 @@ static void keep_newest(struct track *track)
 static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
                  struct track_result *out)
 {
-    struct slot *slot = &track->slots[track->newest];
+    struct track_slot *slot = &track->slots[track->newest];
     struct gpu_align_settings once = track->settings.align;
     struct gpu_alignment alignment;
     struct se3 identity = se3_identity();
@@ -215,14 +215,14 @@ static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
 }
 
 // Should the newest frame replace the reference?
-static bool replaces_reference(struct track *track, const struct candidate *c)
+static bool replaces_reference(struct track *track, const struct track_candidate *c)
 {
     const struct track_settings *s = &track->settings;
-    const struct slot *reference = &track->slots[track->reference];
+    const struct track_slot *reference = &track->slots[track->reference];
     if (c->reference != reference)
         return true; // the old one no longer matched
     struct se3 moved = se3_between(&reference->T_odom_camera, &c->T_odom_camera);
-    double distance_m = translation_m(&moved), turn_rad = se3_angle(&moved);
+    double distance_m = track_translation_m(&moved), turn_rad = se3_angle(&moved);
     double overlap = (double)c->alignment.n_pairs / c->alignment.n_valid_px;
     track->overlap_most = fmax(track->overlap_most, overlap);
     if (s->reference == TRACK_REFERENCE_KEYFRAME)
@@ -236,11 +236,11 @@ static bool replaces_reference(struct track *track, const struct candidate *c)
 // A motion that noise alone may fake is taken only in part: a camera that stands still averages its
 // poses, one that moves is followed at once, and in between the share grows with the cube of the
 // motion, so that slow motion lags by less than still_m.
-static struct se3 steadied(struct track *track, const struct candidate *c)
+static struct se3 steadied(struct track *track, const struct track_candidate *c)
 {
     struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
-    double size =
-        (translation_m(&step) + se3_angle(&step) * c->conditioning.arm_m) / track->settings.still_m;
+    double size = (track_translation_m(&step) + se3_angle(&step) * c->conditioning.arm_m) /
+                  track->settings.still_m;
     if (!(size < 1)) {
         track->n_still = 0;
         return c->T_odom_camera;
@@ -254,7 +254,7 @@ static struct se3 steadied(struct track *track, const struct candidate *c)
     return se3_compose(&track->T_odom_camera, &step);
 }
 
-static void accept(struct track *track, struct candidate *c, double seconds,
+static void accept(struct track *track, struct track_candidate *c, double seconds,
                    struct track_result *out)
 {
     bool gap = is_gap(track, seconds);
@@ -293,7 +293,7 @@ static void accept(struct track *track, struct candidate *c, double seconds,
         out->state = TRACK_STATE_DEGRADED;
 }
 
-static void result_alignment(const struct candidate *c, struct track_result *out)
+static void result_alignment(const struct track_candidate *c, struct track_result *out)
 {
     const struct gpu_alignment *a = &c->alignment;
     out->residual_rms_m = a->residual_rms_m;
@@ -310,7 +310,7 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
                   struct track_result *out)
 {
     double seconds = elapsed_s(track, time_ns);
-    struct candidate best;
+    struct track_candidate best;
     if (is_gap(track, seconds))
         memset(track->velocity, 0, sizeof track->velocity);
     int rc = track_explain(track, depth, seconds, &best);

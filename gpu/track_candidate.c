@@ -21,7 +21,7 @@ struct se3 track_predict(const struct track *track, double seconds)
 }
 
 // What speaks against believing an alignment, NONE if nothing.
-static enum track_reason objection(const struct track *track, const struct candidate *c,
+static enum track_reason objection(const struct track *track, const struct track_candidate *c,
                                    double seconds)
 {
     const struct track_settings *s = &track->settings;
@@ -35,7 +35,7 @@ static enum track_reason objection(const struct track *track, const struct candi
     if (!(judge_residual_sigmas(a) <= s->max_residual_sigmas))
         return TRACK_REASON_HIGH_RESIDUAL;
     struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
-    if (!(translation_m(&step) <= s->max_speed_m_s * seconds + JUMP_SLACK_M) ||
+    if (!(track_translation_m(&step) <= s->max_speed_m_s * seconds + JUMP_SLACK_M) ||
         !(se3_angle(&step) <= s->max_turn_rad_s * seconds + JUMP_SLACK_RAD))
         return TRACK_REASON_JUMP;
     return TRACK_REASON_NONE;
@@ -43,8 +43,9 @@ static enum track_reason objection(const struct track *track, const struct candi
 
 // Aligns the newest frame to `reference`, starting at T_odom_start. With `depth` the frame is
 // prepared on the way.
-static int try_candidate(struct track *track, const uint16_t *depth, const struct slot *reference,
-                         const struct se3 *T_odom_start, double seconds, struct candidate *out)
+static int try_candidate(struct track *track, const uint16_t *depth,
+                         const struct track_slot *reference, const struct se3 *T_odom_start,
+                         double seconds, struct track_candidate *out)
 {
     struct gpu_frame *frame = track->slots[track->newest].frame;
     const struct gpu_align_settings *align = &track->settings.align;
@@ -66,16 +67,16 @@ static int try_candidate(struct track *track, const uint16_t *depth, const struc
 
 // Nothing to say against it, and arrived: an alignment that used up its iterations may still be on
 // its way from too far.
-static bool convinces(const struct candidate *c)
+static bool convinces(const struct track_candidate *c)
 {
     return c->reason == TRACK_REASON_NONE && c->alignment.converged;
 }
 
 // Tries a further start and keeps what is better.
-static int try_further(struct track *track, const struct slot *reference,
-                       const struct se3 *T_odom_start, double seconds, struct candidate *best)
+static int try_further(struct track *track, const struct track_slot *reference,
+                       const struct se3 *T_odom_start, double seconds, struct track_candidate *best)
 {
-    struct candidate other;
+    struct track_candidate other;
     int rc = try_candidate(track, NULL, reference, T_odom_start, seconds, &other);
     if (rc < 0)
         return rc;
@@ -86,10 +87,11 @@ static int try_further(struct track *track, const struct slot *reference,
     return 0;
 }
 
-int track_explain(struct track *track, const uint16_t *depth, double seconds, struct candidate *out)
+int track_explain(struct track *track, const uint16_t *depth, double seconds,
+                  struct track_candidate *out)
 {
-    const struct slot *reference = &track->slots[track->reference];
-    const struct slot *previous = &track->slots[track->previous];
+    const struct track_slot *reference = &track->slots[track->reference];
+    const struct track_slot *previous = &track->slots[track->previous];
     struct se3 T_predicted = track_predict(track, seconds);
     int rc = try_candidate(track, depth, reference, &T_predicted, seconds, out);
     if (rc < 0 || convinces(out) || out->reason == TRACK_REASON_NO_DEPTH)

@@ -10,10 +10,10 @@
 #include "gpu/track.h"
 #include "proto/se3.h"
 
-#define N_SLOTS 3
+#define TRACK_N_SLOTS 3
 
 // A frame kept for alignment, with its pose as the tracker knew it.
-struct slot {
+struct track_slot {
     struct gpu_frame *frame;
     struct se3 T_odom_camera;
     double covariance[36];
@@ -25,7 +25,7 @@ struct track {
     struct gpu *gpu;
     struct track_settings settings;
     struct log_sink log;
-    struct slot slots[N_SLOTS];
+    struct track_slot slots[TRACK_N_SLOTS];
     int newest, reference, previous; // indices of slots; reference may equal previous
     int aligned_to;                  // slot that the newest frame was aligned to, -1 = none
     struct se3 T_aligned_newest;     // then
@@ -48,15 +48,15 @@ struct track {
 };
 
 // One way to explain the new frame.
-struct candidate {
-    const struct slot *reference;
+struct track_candidate {
+    const struct track_slot *reference;
     struct gpu_alignment alignment;
     struct judge_conditioning conditioning;
     struct se3 T_odom_camera;
     enum track_reason reason; // NONE: nothing to say against it
 };
 
-static inline double translation_m(const struct se3 *T)
+static inline double track_translation_m(const struct se3 *T)
 {
     return sqrt(T->t_m[0] * T->t_m[0] + T->t_m[1] * T->t_m[1] + T->t_m[2] * T->t_m[2]);
 }
@@ -69,6 +69,6 @@ struct se3 track_predict(const struct track *track, double seconds);
 // a search for other starts. With `depth` the frame is prepared on the way. `seconds`: since the
 // last valid pose. Returns 0 or the device's negative errno.
 int track_explain(struct track *track, const uint16_t *depth, double seconds,
-                  struct candidate *out);
+                  struct track_candidate *out);
 
 #endif
