@@ -147,6 +147,7 @@ static int load_frames(struct tracker *t, struct capture *capture)
     return rc == 0 && t->n_frames < 2 ? -ENODATA : rc;
 }
 
+// Returns 0 or an exit status (bench.h).
 static int tracker_open(struct tracker *t, const struct options *o, const struct log_sink *log)
 {
     const struct capture_settings from = {
@@ -154,9 +155,8 @@ static int tracker_open(struct tracker *t, const struct options *o, const struct
     struct capture *capture;
     struct gpu_settings settings;
     struct track_settings track_settings;
-    int rc = capture_open(&capture, &from);
-    if (rc)
-        return rc;
+    if (capture_open(&capture, &from) != 0)
+        return 4;
     const struct capture_info *info = capture_info(capture);
     gpu_settings_default(&settings);
     settings.camera = info->camera;
@@ -164,16 +164,20 @@ static int tracker_open(struct tracker *t, const struct options *o, const struct
     settings.log = *log;
     t->frame_bytes = (size_t)info->camera.width_px * info->camera.height_px * 2;
     track_settings_default(&track_settings);
-    rc = gpu_open(&t->gpu, o->backend, &settings);
-    if (rc == 0)
-        rc = track_create(&t->track, t->gpu, &track_settings, log);
-    if (rc == 0)
-        rc = load_frames(t, capture);
+    int status = gpu_open(&t->gpu, o->backend, &settings) == 0 &&
+                         track_create(&t->track, t->gpu, &track_settings, log) == 0
+                     ? 0
+                     : 5;
+    int rc = status ? 0 : load_frames(t, capture);
+    if (rc) {
+        fprintf(stderr, "posed-bench: %s: %s\n", o->source, strerror(-rc));
+        status = 4;
+    }
     capture_close(&capture);
     t->period_ns = o->rate_hz > 0 ? (int64_t)(1e9 / o->rate_hz) : 0;
     t->jitter_ns = (int64_t)(o->jitter_ms * 1e6);
     t->due_ns = t->came_ns = bench_now_ns();
-    return rc;
+    return status;
 }
 
 // One frame, forwards and backwards through the recording; out_us: from when it came to its pose.
@@ -377,17 +381,18 @@ int bench_latency(int argc, char **argv)
         return 2;
     const struct log_sink log = {bench_log_write, NULL};
     struct tracker t = {.random = 1};
-    int rc = tracker_open(&t, &o, &log);
-    int status = rc ? 5 : 0;
+    const int unopened = tracker_open(&t, &o, &log);
+    int status = unopened;
     bool first = true;
-    if (rc == 0)
+    if (!unopened)
         print_head(&o, &t);
-    for (const struct latency_work *work = latency_works; rc == 0 && work->name; work++)
+    for (const struct latency_work *work = latency_works; !unopened && work->name; work++)
         if (is_wanted(o.works, work->name)) {
-            status = measure(&t, work, &o, &log, first) ? 1 : status;
-            first = false;
+            int failed = measure(&t, work, &o, &log, first);
+            status = failed ? 1 : status;
+            first = first && failed;
         }
-    if (rc == 0 && o.json)
+    if (!unopened && o.json)
         printf("%s]\n", first ? "[" : "");
     tracker_close(&t);
     return status;
