@@ -95,6 +95,7 @@ int gpu_open(struct gpu **out, enum gpu_backend backend, const struct gpu_settin
             ops = &gpu_cuda_ops;
             chosen = GPU_BACKEND_CUDA;
         } else if (backend == GPU_BACKEND_CUDA) {
+            log_to(&settings->log, LOG_LEVEL_ERROR, "gpu: CUDA was asked for, but does not open");
             return rc;
         }
         const char *why = "no CUDA device answers";

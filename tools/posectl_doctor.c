@@ -166,10 +166,12 @@ static void look_at_build(struct doctor *doctor)
                  "built without %s: %s", library->name, library->without);
 }
 
+// The first line: what comes after it only follows from it.
 static void keep_line(void *user, enum log_level level, const char *line)
 {
-    if (level <= LOG_LEVEL_NOTICE)
-        snprintf(user, 300, "%s", line);
+    char *why = user;
+    if (level <= LOG_LEVEL_INFO && !why[0])
+        snprintf(why, 300, "%s", line);
 }
 
 static void look_at_device(struct doctor *doctor)
@@ -191,9 +193,10 @@ static void look_at_device(struct doctor *doctor)
         find(doctor, access("/dev/nvidia0", F_OK) ? NOTE : PROBLEM, "compute",
              access("/dev/nvidia0", F_OK) ? "the CPU keeps camera rate"
                                           : "look at nvidia-smi, and at the rights of /dev/nvidia*",
-             "no CUDA device: %s", why[0] ? why : strerror(-err));
+             "%s", why[0] ? why : strerror(-err));
     if (err == 0)
         gpu_close(&gpu);
+    why[0] = '\0';
     err = gpu_open(&gpu, GPU_BACKEND_CPU, &settings);
     if (err) {
         find(doctor, PROBLEM, "compute", "free some memory", "the CPU backend does not open: %s",

@@ -99,23 +99,31 @@ static void filter_fill(struct cuda_filter *filter, const struct gpu_settings *s
                 bilateral_spatial_root(dx, dy, s->bilateral_sigma_px);
 }
 
-// The wanted device, or the first that answers; only these calls may fail without a log line,
-// because a machine without a device is no error.
+// The wanted device, or the first that answers. What these calls say is no error: there are machines
+// without a device.
 static int device_choose(const struct gpu_settings *settings, int *out_device)
 {
-    int n_devices = 0;
-    if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0 ||
-        settings->cuda_device >= n_devices) {
-        (void)cudaGetLastError();
+    int n_devices = 0, wanted = settings->cuda_device;
+    cudaError_t error = cudaGetDeviceCount(&n_devices);
+    if (error == cudaSuccess && wanted >= n_devices) {
+        log_to(&settings->log, LOG_LEVEL_INFO, "cuda: there is no device %d among the %d here",
+               wanted, n_devices);
         return -ENODEV;
     }
-    for (int i = 0; i < n_devices; i++)
-        if ((settings->cuda_device < 0 || settings->cuda_device == i) &&
-            cudaSetDevice(i) == cudaSuccess && cudaFree(0) == cudaSuccess) {
+    for (int i = wanted < 0 ? 0 : wanted; i < n_devices; i++) {
+        error = cudaSetDevice(i);
+        if (error == cudaSuccess)
+            error = cudaFree(0);
+        if (error == cudaSuccess) {
             *out_device = i;
             return 0;
         }
+        if (wanted >= 0)
+            break;
+    }
     (void)cudaGetLastError();
+    log_to(&settings->log, LOG_LEVEL_INFO, "cuda: no device answers: %s",
+           error == cudaSuccess ? "there is none" : cudaGetErrorString(error));
     return -ENODEV;
 }
 
@@ -141,10 +149,8 @@ static int cuda_open(struct gpu **out, const struct gpu_settings *settings)
 {
     int index = 0;
     int rc = device_choose(settings, &index);
-    if (rc < 0) {
-        log_to(&settings->log, LOG_LEVEL_INFO, "cuda: no device answers");
+    if (rc < 0)
         return rc;
-    }
     struct cuda_device *device = (struct cuda_device *)calloc(1, sizeof *device);
     if (!device)
         return -ENOMEM;
