@@ -54,7 +54,9 @@ int jobs_submit(struct jobs *jobs, enum handlers_lane lane, struct job *job)
     if (!taken)
         unlink_job(job);
     pthread_mutex_unlock(&jobs->mutex);
-    return taken ? 0 : -EBUSY;
+    if (taken)
+        return 0;
+    return jobs->ending ? -ESHUTDOWN : -EBUSY; // its worker may have been stopped meanwhile
 }
 
 static void cancel(struct job *job)
