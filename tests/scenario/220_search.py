@@ -42,6 +42,16 @@ def check_found(found, quaternion, translation):
     check(found.object == "stair", found.object)
 
 
+def check_germann(daemon, data):
+    """The paper's search answers with its view, and with what that becomes when it is fitted."""
+    preset = requests.SearchPose.GERMANN
+    fitted = search(daemon, image=image(data), preset=preset).search_pose.poses[0]
+    bare = search(daemon, image=image(data), preset=preset, refine=False).search_pose.poses[0]
+    check(bare.pose == bare.view_pose == fitted.view_pose, f"the view: {bare} {fitted}")
+    check(fitted.pose != fitted.view_pose, "fitted")
+    check(bare.view == fitted.view and bare.error_px == fitted.error_px > 0, f"{bare} {fitted}")
+
+
 def check_bad_input(daemon, data, vertices, triangles):
     for name in ("../x", "", "a/b"):
         reply = add(daemon, name, vertices, triangles)
@@ -116,6 +126,7 @@ def scenario():
     reply = search(daemon, image=image(data), top=3)
     check(reply.code == requests.OK and reply.search_pose.poses, f"{reply}")
     check_found(reply.search_pose.poses[0], quaternion, translation)
+    check_germann(daemon, data)
     check(search(daemon).code == requests.OK, "the newest frame")
     check_bad_input(daemon, data, vertices, triangles)
     check_cancel(daemon, vertices, triangles)
