@@ -73,7 +73,8 @@ int registration_open(struct registration **out, const struct register_config *c
         log_to(&config->log, LOG_LEVEL_ERROR,
                "registration: CUDA asked for, but this build has none");
     else
-        log_to(&config->log, LOG_LEVEL_ERROR, "registration: the backend does not open: %s", strerror(-rc));
+        log_to(&config->log, LOG_LEVEL_ERROR, "registration: the backend does not open: %s",
+               strerror(-rc));
     free(registration);
     return rc;
 }
