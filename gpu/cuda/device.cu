@@ -99,8 +99,8 @@ static void filter_fill(struct cuda_filter *filter, const struct gpu_settings *s
                 bilateral_spatial_root(dx, dy, s->bilateral_sigma_px);
 }
 
-// The wanted device, or the first that answers. What these calls say is no error: there are machines
-// without a device.
+// The wanted device, or the first that answers. What these calls say is no error: there are
+// machines without a device.
 static int device_choose(const struct gpu_settings *settings, int *out_device)
 {
     int n_devices = 0, wanted = settings->cuda_device;
