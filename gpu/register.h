@@ -7,8 +7,8 @@
 // coarse to fine, and `start many`: rotations spread over SO(3), aligned coarsely in one batch,
 // the best polished, the second-best basin reported.
 //
-// Large sets: what is done last looks at all points of the target, for at most 131,072 of the source
-// (a random sample; they are averaged over). The preset tamaki takes all of both.
+// Large sets: what is done last looks at all points of the target, for at most 131,072 of the
+// source (a random sample; they are averaged over). The preset tamaki takes all of both.
 //
 // Two forms of each soft method, held against each other by tests/check: `dense` keeps the N x M
 // matrix as the paper has it; `streaming` recomputes its entries and needs O(N + M) memory.
