@@ -191,7 +191,7 @@ static void look_at_device(struct doctor *doctor)
              "the CPU keeps camera rate; for CUDA build with POSED_CUDA=ON", "built without CUDA");
     else
         find(doctor, access("/dev/nvidia0", F_OK) ? NOTE : PROBLEM, "compute",
-             access("/dev/nvidia0", F_OK) ? "the CPU keeps camera rate"
+             access("/dev/nvidia0", F_OK) ? "no NVIDIA driver is loaded; the CPU keeps camera rate"
                                           : "look at nvidia-smi, and at the rights of /dev/nvidia*",
              "%s", why[0] ? why : strerror(-err));
     if (err == 0)

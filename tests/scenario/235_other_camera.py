@@ -74,7 +74,8 @@ def record_late_camera(cameras, name, folder):
     other = tracked(live, begin)
     first = [p for p in tracked(live) if p.seq < begin]
     check(other[0].map_epoch == first[-1].map_epoch + 1, "no new map epoch")
-    check(harness.same_pose(other[0], live.poses[begin - 1]), "the pose does not go on where it was")
+    check(harness.same_pose(other[0], live.poses[begin - 1]),
+          "the pose does not go on where it was")
     check([p.seq for p in live.poses] == list(range(len(live.poses))), "sequence numbers")
     check_told(live, USUAL_FX)
     check(is_near(fx_of_frame(live, first[-1].seq), OWN_FX), "an old frame with the new camera")
