@@ -27,7 +27,7 @@ static const struct argp_option argp_options[] = {
     {"threads", 'j', "N", 0, "CPU backend: threads (default 0 = all cores)", 0},
     {"streams", 'm', "N", 0, "Instead: frames a second of N independent cameras in total", 0},
     {"dirty", KEY_DIRTY, NULL, 0, "Write each frame anew before it is timed, as a camera does", 0},
-    {"written", KEY_WRITTEN, NULL, 0, "The same, and as gpu_host_written leaves it", 0},
+    {"written", KEY_WRITTEN, NULL, 0, "Like --dirty, and as gpu_host_written leaves it", 0},
     {"captured", KEY_CAPTURED, "HOW", OPTION_ARG_OPTIONAL,
      "Take the frames from the source's own thread as it finishes them, as the daemon does: HOW is "
      "written (default: page-locked, pushed out of that thread's cache, this thread awake), locked "
