@@ -61,9 +61,9 @@ static error_t on_watch_option(int key, char *arg, struct argp_state *state)
         watch_count = argument_count(state, "count", arg, 1, UINT32_MAX);
         return 0;
     case ARGP_KEY_ARG:
-        if (strcmp(arg, "pose") != 0 && strcmp(arg, "status") != 0 && strcmp(arg, "event") != 0 &&
-            strcmp(arg, "log") != 0)
-            argp_error(state, "no topic \"%s\": pose, status, event, log are shown", arg);
+        if (strcmp(arg, "pose") != 0 && strcmp(arg, "object") != 0 && strcmp(arg, "status") != 0 &&
+            strcmp(arg, "event") != 0 && strcmp(arg, "log") != 0)
+            argp_error(state, "no topic \"%s\": pose, object, status, event, log are shown", arg);
         if (n_watch_topics <= MAX_TOPICS)
             watch_topics[n_watch_topics++] = arg;
         return 0;
@@ -95,12 +95,34 @@ static void show_odometry(const struct posectl *ctl, const posed_Odometry *o)
            q->y, q->z, q->w, (double)o->stages.track_us * 1e-3, o->reason_text);
 }
 
+static void show_object(const struct posectl *ctl, const posed_ObjectPose *o)
+{
+    if (ctl->json) {
+        posectl_print_json(
+            stdout,
+            json_pack("{s:s, s:I, s:f, s:s, s:b, s:o, s:f, s:f, s:f}", "topic", "object", "seq",
+                      (json_int_t)o->seq, "time_s", wire_seconds(&o->timestamp), "object",
+                      o->object, "lost", (int)o->lost, "T_camera_object", wire_json_pose(&o->pose),
+                      "confidence", (double)o->confidence, "visible", (double)o->visible,
+                      "residual_rms_m", (double)o->residual_rms_m),
+            true);
+        return;
+    }
+    const posed_Vector3 *p = &o->pose.position;
+    const posed_Quaternion *q = &o->pose.orientation;
+    printf("%7" PRIu64 " %15.6f %-8s %8.4f %8.4f %8.4f  %8.5f %8.5f %8.5f %8.5f  %s, confidence "
+           "%.3f, %.0f %% seen\n",
+           o->seq, wire_seconds(&o->timestamp), o->lost ? "LOST" : "SEEN", p->x, p->y, p->z, q->x,
+           q->y, q->z, q->w, o->object, (double)o->confidence, (double)o->visible * 100);
+}
+
 // One message of a topic that is shown. Returns false when it is none.
 static bool show_message(const struct posectl *ctl, const char *topic, const uint8_t *bytes,
                          size_t n_bytes)
 {
     static union {
         posed_Odometry odometry;
+        posed_ObjectPose object;
         posed_Status status;
         posed_Event event;
         posed_Log log;
@@ -109,6 +131,10 @@ static bool show_message(const struct posectl *ctl, const char *topic, const uin
         if (wire_decode(posed_Odometry_fields, bytes, n_bytes, &m.odometry) != 0)
             return false;
         show_odometry(ctl, &m.odometry);
+    } else if (strcmp(topic, "object") == 0) {
+        if (wire_decode(posed_ObjectPose_fields, bytes, n_bytes, &m.object) != 0)
+            return false;
+        show_object(ctl, &m.object);
     } else if (strcmp(topic, "status") == 0) {
         if (wire_decode(posed_Status_fields, bytes, n_bytes, &m.status) != 0)
             return false;
@@ -185,7 +211,9 @@ int posectl_watch(struct posectl *ctl, int argc, char **argv)
         .args_doc = "[TOPIC...]",
         .children = posectl_common,
         .doc = "Shows poses as they come: frame, time, state, position, quaternion x y z w, time "
-               "of tracking, reason. TOPIC: pose (default), status, event, log."};
+               "of tracking, reason. TOPIC: pose (default), object (one that search --track "
+               "follows, in "
+               "the camera's frame), status, event, log."};
     struct posectl_subscription *subscription;
     posectl_parse(ctl, &argp, argc, argv);
     if (n_watch_topics == 1)

@@ -96,6 +96,15 @@ def scenario():
         shift = math.dist((p.x, p.y, p.z), position(found.seq % N_FRAMES))
         check_at_most(shift, SHIFT_LIMIT_M, f"frame {found.seq}: distance [m]")
     check(n_seen >= N_MESSAGES * 2 // 3, f"seen in {n_seen} of {N_MESSAGES} messages")
+    lines = ctl(daemon, 0, "watch", "object", "-n", "4", "-o", "json").stdout.splitlines()
+    watched = [o for o in map(json.loads, lines) if not o["lost"]]
+    check(len(lines) == 4 and watched, f"posectl watch object: {lines}")
+    for o in watched:
+        check(o["topic"] == "object" and o["object"] == "stair", f"posectl watch object: {o}")
+        shift = math.dist(o["T_camera_object"]["position_m"], position(o["seq"] % N_FRAMES))
+        check_at_most(shift, SHIFT_LIMIT_M, f"posectl watch: frame {o['seq']}: distance [m]")
+    done = ctl(daemon, 0, "watch", "object", "-n", "1")
+    check("stair, confidence" in done.stdout, f"posectl watch object: {done.stdout}")
     reply = daemon.request(_timeout_s=60, stop_tracking=requests.StopTracking())
     check(reply.code == requests.OK, f"{reply}")
     while stream.poll(1500):
