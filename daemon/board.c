@@ -174,7 +174,7 @@ void board_set_recording(struct board *board, const char *name)
     pthread_mutex_unlock(&board->text_mutex);
 }
 
-static uint64_t resident_bytes(void)
+uint64_t board_resident_bytes(void)
 {
     unsigned long long pages_all, pages = 0;
     FILE *file = fopen("/proc/self/statm", "re");
@@ -219,7 +219,7 @@ void board_status(struct board *board, posed_Status *out)
     out->bad_requests = board_counter(board, BOARD_BAD_REQUESTS);
     out->rejected_requests = board_counter(board, BOARD_REJECTED_REQUESTS);
     out->unsent_messages = board_counter(board, BOARD_UNSENT);
-    out->resident_bytes = resident_bytes();
+    out->resident_bytes = board_resident_bytes();
     pthread_mutex_lock(&board->text_mutex);
     memcpy(out->backend, board->backend, sizeof out->backend);
     memcpy(out->recording, board->recording, sizeof out->recording);

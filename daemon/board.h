@@ -100,6 +100,9 @@ bool board_is_alive(const struct board *board);
 // The frame loop: whether the recording is paused.
 void board_set_paused(struct board *board, bool paused);
 
+// Of this process, 0 when the system does not tell. Any thread.
+uint64_t board_resident_bytes(void);
+
 // Composes the status from all of the above. Any thread.
 void board_status(struct board *board, posed_Status *out);
 

@@ -457,9 +457,10 @@ enum loop_end loop_run(const struct loop_settings *settings)
     summary_log(settings->board, settings->capture, loop->judged_end, &settings->log);
     if (board_counter(settings->board, BOARD_CAPTURED) > 0)
         log_to(&settings->log, LOG_LEVEL_INFO,
-               "mean per frame: tracking %.3f ms, added by the daemon %.3f ms",
+               "mean per frame: tracking %.3f ms, added by the daemon %.3f ms; %.1f MB resident",
                timing_mean_us(&loop->timing, TIMING_TRACK) * 1e-3,
-               timing_mean_us(&loop->timing, TIMING_ADDED) * 1e-3);
+               timing_mean_us(&loop->timing, TIMING_ADDED) * 1e-3,
+               (double)board_resident_bytes() * 1e-6);
     if (settings->trajectory && !loop->trajectory_failed && fflush(settings->trajectory) != 0) {
         log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s", settings->trajectory_path,
                strerror(errno));
