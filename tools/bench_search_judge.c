@@ -13,9 +13,13 @@
 #include "tools/bench_search.h"
 #include "tools/search_metrics.h"
 
+#define TURNED_DEG 20
+
 struct tally {
     uint32_t n, n_right, n_accepted, n_false_accepted, n_present, n_view_right;
     uint32_t capacity;
+    uint32_t n_turned; // right, but turned by TURNED_DEG or more: parts of an object are symmetric
+    double sum_straight_deg; // of the others
     double sum_deg, sum_mm, sum_axis_deg, sum_view_deg;
     double *deg, *all_deg; // of right answers, and of all where the object is; for the medians
     double *view_deg;      // germann: of the bare views, of all where the object is
@@ -100,6 +104,8 @@ static void judge_right(const struct judge_job *job, const struct search_object_
     se3_log(&difference, twist);
     tally->deg[tally->n_right++] = deg;
     tally->sum_deg += deg;
+    tally->n_turned += deg >= TURNED_DEG;
+    tally->sum_straight_deg += deg < TURNED_DEG ? deg : 0;
     tally->sum_mm += add * 1e3;
     for (int k = 3; k < 6; k++)
         tally->sum_axis_deg += fabs(twist[k]) * 180 / M_PI / 3;
@@ -180,10 +186,13 @@ static void print_tally(const struct bench_search_options *o, struct tally *tall
     if (o->json) {
         printf("{\"scenes\": %u, \"present\": %u, \"right\": %u, \"recall\": %.4f, "
                "\"mean_deg\": %.4f, \"median_deg\": %.4f, \"median_all_deg\": %.4f, "
-               "\"mean_add_mm\": %.4f, \"accepted\": %u, \"false_accepted\": %u",
+               "\"mean_add_mm\": %.4f, \"accepted\": %u, \"false_accepted\": %u, "
+               "\"turned\": %u, \"mean_straight_deg\": %.4f",
                tally->n, tally->n_present, tally->n_right, tally->n_right / n_present,
                tally->sum_deg / n_right, deg.p50_us, all_deg.p50_us, tally->sum_mm / n_right,
-               tally->n_accepted, tally->n_false_accepted);
+               tally->n_accepted, tally->n_false_accepted, tally->n_turned,
+               tally->sum_straight_deg /
+                   (n_right > tally->n_turned ? n_right - tally->n_turned : 1));
         if (o->preset == SEARCH_PRESET_GERMANN)
             printf(", \"view_right\": %u, \"view_median_all_deg\": %.4f", tally->n_view_right,
                    view_deg.p50_us);
@@ -272,19 +281,22 @@ static void print_musts(const struct bench_search_options *o, const struct tally
 {
     for (size_t k = 0; k < N_MUSTS; k++) {
         const struct tally *t = &tallies[k];
-        const double n_right = t->n_right ? t->n_right : 1;
+        const double n_straight = t->n_right > t->n_turned ? t->n_right - t->n_turned : 1;
+        const double mean_deg = t->sum_straight_deg / n_straight;
         if (o->json)
-            printf("%s\"%s\": {\"scenes\": %u, \"right\": %u, \"mean_deg\": %.4f, "
+            printf("%s\"%s\": {\"scenes\": %u, \"right\": %u, \"turned\": %u, \"mean_deg\": %.4f, "
                    "\"accepted\": %u, \"false_accepted\": %u}%s",
-                   k == 0 ? "{" : ", ", musts[k].name, t->n, t->n_right, t->sum_deg / n_right,
+                   k == 0 ? "{" : ", ", musts[k].name, t->n, t->n_right, t->n_turned, mean_deg,
                    t->n_accepted, t->n_false_accepted, k == N_MUSTS - 1 ? "}\n" : "");
         else if (musts[k].absent)
             printf("%-22s %5u scenes, %u accepted\n", musts[k].what, t->n, t->n_accepted);
         else
-            printf("%-22s %5u scenes, %u right (%.1f %%, mean %.2f degrees), accepted %u right and "
-                   "%u wrong\n",
-                   musts[k].what, t->n, t->n_right, 100.0 * t->n_right / (t->n ? t->n : 1),
-                   t->sum_deg / n_right, t->n_accepted - t->n_false_accepted, t->n_false_accepted);
+            printf(
+                "%-22s %5u scenes, %u right (%.1f %%): %u turned by %d degrees or more, the others "
+                "by %.2f on average; accepted %u right and %u wrong\n",
+                musts[k].what, t->n, t->n_right, 100.0 * t->n_right / (t->n ? t->n : 1),
+                t->n_turned, TURNED_DEG, mean_deg, t->n_accepted - t->n_false_accepted,
+                t->n_false_accepted);
     }
 }
 
