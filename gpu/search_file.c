@@ -138,6 +138,15 @@ static uint32_t count_foreground(const uint32_t *pairs, size_t n)
     return n_foreground;
 }
 
+// No larger than a largest value, and no NaN.
+static bool all_within(float most, const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(values[i]) <= most))
+            return false;
+    return true;
+}
+
 // A file with the right checksum was written by this program; still, no index is followed unseen.
 static bool indices_hold(const struct search_object *o)
 {
@@ -153,6 +162,7 @@ static bool indices_hold(const struct search_object *o)
         const struct search_view *view = &o->views[i];
         const struct search_coarse *coarse = &o->coarse[i];
         if (view->first_chunk != next || view->n_chunks > o->n_chunks - next ||
+            !all_within(1.001f, view->rotation, 9) ||
             view->n_cover > SEARCH_MAP_PX * SEARCH_MAP_PX ||
             view->n_cover != count_foreground(o->chunk_pairs + (size_t)next * SEARCH_CHUNK,
                                               (size_t)view->n_chunks * SEARCH_CHUNK) ||
@@ -168,14 +178,6 @@ static bool indices_hold(const struct search_object *o)
     return next == o->n_chunks;
 }
 
-static bool all_finite(const float *values, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(values[i]))
-            return false;
-    return true;
-}
-
 // The same for what the object says of itself.
 static bool info_holds(const struct search_object *o)
 {
@@ -184,14 +186,18 @@ static bool info_holds(const struct search_object *o)
     for (int i = 0; i < 4; i++)
         if (!isfinite(lengths[i]) || lengths[i] < 0)
             return false;
+    // Maps hold the whole object: their pixels have its size.
+    if (!(info->map_px_m * SEARCH_MAP_PX >= info->radius_m) || !(info->map_px_m <= info->radius_m))
+        return false;
     for (int i = 0; i < 3; i++)
         if (!isfinite(info->centre_m[i]) || !isfinite(info->axis[i]))
             return false;
     return info->n_views == o->n_views && info->n_triangles == o->n_triangles &&
            info->n_vertices == o->n_vertices &&
            (unsigned)info->symmetry <= SEARCH_SYMMETRY_SPHERE && info->fold <= SEARCH_TURNS_MAX &&
-           all_finite(o->x, o->n_vertices) && all_finite(o->y, o->n_vertices) &&
-           all_finite(o->z, o->n_vertices);
+           all_within(SEARCH_MAP_PX, o->x, o->n_vertices) &&
+           all_within(SEARCH_MAP_PX, o->y, o->n_vertices) &&
+           all_within(SEARCH_MAP_PX, o->z, o->n_vertices);
 }
 
 static int read_parts(FILE *file, long size, struct search_object *object)

@@ -25,10 +25,16 @@ KERNEL_FN void search_start_point(const struct search_camera *c, int u, int v, f
     out[2] = z;
 }
 
+// Far points of cubes without size fall into the last one that an int32_t can number.
+KERNEL_FN int32_t search_cube_number(float x)
+{
+    return (int32_t)fminf(fmaxf(floorf(x), -1e9f), 1e9f);
+}
+
 KERNEL_FN struct search_cube search_cube_of(const float p[3], float cube_m)
 {
-    struct search_cube cube = {(int32_t)floorf(p[0] / cube_m), (int32_t)floorf(p[1] / cube_m),
-                               (int32_t)floorf(p[2] / cube_m)};
+    struct search_cube cube = {search_cube_number(p[0] / cube_m), search_cube_number(p[1] / cube_m),
+                               search_cube_number(p[2] / cube_m)};
     return cube;
 }
 
