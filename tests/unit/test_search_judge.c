@@ -17,8 +17,8 @@
 #define RADIUS 0.1f
 
 static float z_m[WIDTH * HEIGHT], normal_z[4 * WIDTH * HEIGHT];
-static const struct search_camera camera = {570, 570, WIDTH / 2, HEIGHT / 2, WIDTH, HEIGHT};
-static const struct search_scene scene = {normal_z, camera};
+static const struct search_scene scene = {normal_z,
+                                          {570, 570, WIDTH / 2, HEIGHT / 2, WIDTH, HEIGHT}};
 
 // Columns from .. to - 1 lie at z, or on a slope: so many metres nearer with each column.
 static void fill(int from, int to, float z, float nearer)
@@ -31,12 +31,12 @@ static void fill(int from, int to, float z, float nearer)
 static void finish(void)
 {
     for (int i = 0; i < WIDTH * HEIGHT; i++)
-        search_normal_at(z_m, &camera, i % WIDTH, i / WIDTH, normal_z + 4 * i);
+        search_normal_at(z_m, &scene.camera, i % WIDTH, i / WIDTH, normal_z + 4 * i);
 }
 
 static float behind(int u)
 {
-    return search_behind(z_m, &camera, u, HEIGHT / 2);
+    return search_behind(z_m, &scene.camera, u, HEIGHT / 2);
 }
 
 static void a_shadow_lies_on_the_farther_surface(void **unused)
