@@ -47,30 +47,29 @@ static int anneal(const struct register_task *task, const struct register_anneal
     return task->ops->anneal(task->device, settings, runs, n_runs, task->stop);
 }
 
+// Few points and one sweep a step, without a cold start: what all the starts of a batch go through.
+static int anneal_many(const struct register_task *task, uint32_t n_points, double sigma2_first,
+                       double factor, double sigma2_last, struct register_run *runs, uint32_t n)
+{
+    struct register_anneal settings = stage(task, n_points);
+    settings.n_sweeps = 1;
+    settings.cold = false;
+    settings.slack = 0.1;
+    settings.sigma2_first = sigma2_first;
+    settings.factor = factor;
+    settings.sigma2_last = settings.presence_sigma2 = sigma2_last;
+    settings.n_hold = 1;
+    return anneal(task, &settings, runs, n);
+}
+
 int register_stage_coarse(const struct register_task *task, struct register_run *runs, uint32_t n)
 {
-    struct register_anneal coarse = stage(task, COARSE_POINTS);
-    coarse.n_sweeps = 1;
-    coarse.cold = false;
-    coarse.slack = 0.1;
-    coarse.sigma2_first = 0.1;
-    coarse.factor = 0.75;
-    coarse.sigma2_last = coarse.presence_sigma2 = 0.02;
-    coarse.n_hold = 1;
-    return anneal(task, &coarse, runs, n);
+    return anneal_many(task, COARSE_POINTS, 0.1, 0.75, 0.02, runs, n);
 }
 
 int register_stage_polish(const struct register_task *task, struct register_run *runs, uint32_t n)
 {
-    struct register_anneal fine = stage(task, POLISH_POINTS);
-    fine.n_sweeps = 1;
-    fine.cold = false;
-    fine.slack = 0.1;
-    fine.sigma2_first = 0.02;
-    fine.factor = 0.7;
-    fine.sigma2_last = fine.presence_sigma2 = 0.004;
-    fine.n_hold = 1;
-    return anneal(task, &fine, runs, n);
+    return anneal_many(task, POLISH_POINTS, 0.02, 0.7, 0.004, runs, n);
 }
 
 int register_stage_wide(const struct register_task *task, struct register_run *run)
