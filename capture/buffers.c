@@ -12,39 +12,115 @@
 #include <emmintrin.h>
 #endif
 
-int buffers_create(struct buffers *out, size_t n, size_t frame_bytes)
+struct buffer_users {
+    bool source;
+    uint32_t n_keepers;
+};
+
+int buffers_create(struct buffers *out, size_t n, size_t n_kept, size_t frame_bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t pitch = (frame_bytes + page - 1) / page * page;
-    assert(n > 0 && n <= BUFFERS_MAX);
-    out->block = aligned_alloc(page, n * pitch);
-    if (!out->block)
-        return -ENOMEM;
-    memset(out->block, 0, n * pitch); // page faults now, not while frames come
-    out->n_bytes = n * pitch;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), n_all = n + n_kept;
     out->frame_bytes = frame_bytes;
+    out->pitch_bytes = (frame_bytes + page - 1) / page * page;
+    out->block = aligned_alloc(page, n_all * out->pitch_bytes);
+    out->users = calloc(n_all, sizeof *out->users);
+    out->free = calloc(n_all, sizeof *out->free);
+    if (!out->block || !out->users || !out->free) {
+        free(out->block);
+        free(out->users);
+        free(out->free);
+        out->block = NULL;
+        return -ENOMEM;
+    }
+    out->n_bytes = n_all * out->pitch_bytes;
+    memset(out->block, 0, out->n_bytes); // page faults now, not while frames come
+    pthread_mutex_init(&out->lock, NULL);
+    out->n_left = n;
+    out->n_keepable = n_kept;
     out->n_free = 0;
-    for (size_t i = 0; i < n; i++)
-        buffers_give(out, (uint16_t *)(void *)(out->block + i * pitch));
+    while (out->n_free < n_all) {
+        out->free[out->n_free] = (uint32_t)(n_all - 1 - out->n_free);
+        out->n_free++;
+    }
     return 0;
 }
 
 void buffers_destroy(struct buffers *buffers)
 {
+    if (!buffers->block)
+        return;
+    pthread_mutex_destroy(&buffers->lock);
     free(buffers->block);
+    free(buffers->users);
+    free(buffers->free);
     buffers->block = NULL;
-    buffers->n_bytes = buffers->n_free = 0;
+    buffers->n_bytes = 0;
+}
+
+static uint32_t number_of(const struct buffers *buffers, const uint16_t *pixels)
+{
+    size_t offset = (size_t)((const char *)pixels - buffers->block);
+    assert(offset < buffers->n_bytes && offset % buffers->pitch_bytes == 0);
+    return (uint32_t)(offset / buffers->pitch_bytes);
+}
+
+// Lock held.
+static void free_unused(struct buffers *buffers, uint32_t i)
+{
+    if (!buffers->users[i].source && buffers->users[i].n_keepers == 0)
+        buffers->free[buffers->n_free++] = i;
 }
 
 uint16_t *buffers_take(struct buffers *buffers)
 {
-    return buffers->n_free > 0 ? buffers->free[--buffers->n_free] : NULL;
+    char *pixels = NULL;
+    pthread_mutex_lock(&buffers->lock);
+    if (buffers->n_left > 0) { // then there is a free one
+        uint32_t i = buffers->free[--buffers->n_free];
+        buffers->n_left--;
+        buffers->users[i].source = true;
+        pixels = buffers->block + i * buffers->pitch_bytes;
+    }
+    pthread_mutex_unlock(&buffers->lock);
+    return (uint16_t *)(void *)pixels;
 }
 
-void buffers_give(struct buffers *buffers, uint16_t *pixels)
+void buffers_give(struct buffers *buffers, const uint16_t *pixels)
 {
-    if (pixels)
-        buffers->free[buffers->n_free++] = pixels;
+    if (!pixels)
+        return;
+    uint32_t i = number_of(buffers, pixels);
+    pthread_mutex_lock(&buffers->lock);
+    assert(buffers->users[i].source);
+    buffers->users[i].source = false;
+    buffers->n_left++;
+    free_unused(buffers, i);
+    pthread_mutex_unlock(&buffers->lock);
+}
+
+bool buffers_keep(struct buffers *buffers, const uint16_t *pixels)
+{
+    uint32_t i = number_of(buffers, pixels);
+    pthread_mutex_lock(&buffers->lock);
+    struct buffer_users *users = &buffers->users[i];
+    bool kept = users->n_keepers > 0 || buffers->n_keepable > 0;
+    assert(users->source || users->n_keepers > 0);
+    if (kept) {
+        buffers->n_keepable -= users->n_keepers == 0;
+        users->n_keepers++;
+    }
+    pthread_mutex_unlock(&buffers->lock);
+    return kept;
+}
+
+void buffers_release(struct buffers *buffers, const uint16_t *pixels)
+{
+    uint32_t i = number_of(buffers, pixels);
+    pthread_mutex_lock(&buffers->lock);
+    assert(buffers->users[i].n_keepers > 0);
+    buffers->n_keepable += --buffers->users[i].n_keepers == 0;
+    free_unused(buffers, i);
+    pthread_mutex_unlock(&buffers->lock);
 }
 
 void buffers_written(struct buffers *buffers, const uint16_t *pixels)

@@ -49,6 +49,8 @@ static const char *bad_setting(const struct capture_settings *s)
         return "fx must be 0..1e6 px, fy -1e6..1e6 px";
     if (!is_within(s->cx_px, -1e6, 1e6) || !is_within(s->cy_px, -1e6, 1e6))
         return "cx and cy must be -1e6..1e6 px";
+    if (s->n_kept > CAPTURE_MAX_KEPT)
+        return "n_kept must be 0..300";
     if (s->depth_scale != 0 && !is_within(s->depth_scale, 1, 1e6))
         return "depth_scale must be 1..1e6 units per metre";
     return NULL;
@@ -205,17 +207,37 @@ static void recalibrate(struct capture *capture)
     (void)implausible; // it is in the log, and no reason to end what runs
 }
 
+static struct buffers *buffers_of(const struct capture *capture)
+{
+    return capture->replay ? replay_buffers(capture->replay)
+                           : capture->driver->buffers(capture->state);
+}
+
 int capture_read(struct capture *capture, int timeout_ms, struct capture_frame *out_frame)
 {
-    if (capture->replay)
-        return replay_read(capture->replay, timeout_ms, out_frame);
-    if (capture->n_left == 0)
+    if (!capture->replay && capture->n_left == 0)
         return -ENODATA;
-    int err = capture->driver->wait(capture->state, timeout_ms, out_frame);
-    capture->n_left -= err == 0;
-    if (!err && out_frame->flags & CAPTURE_RECALIBRATED)
+    int err = capture->replay ? replay_read(capture->replay, timeout_ms, out_frame)
+                              : capture->driver->wait(capture->state, timeout_ms, out_frame);
+    if (err)
+        return err;
+    out_frame->buffers = buffers_of(capture);
+    if (capture->replay)
+        return 0;
+    capture->n_left--;
+    if (out_frame->flags & CAPTURE_RECALIBRATED)
         recalibrate(capture);
-    return err;
+    return 0;
+}
+
+bool capture_keep(const struct capture_frame *frame)
+{
+    return frame->buffers && buffers_keep(frame->buffers, frame->image.depth);
+}
+
+void capture_release(const struct capture_frame *frame)
+{
+    buffers_release(frame->buffers, frame->image.depth);
 }
 
 int capture_control(struct capture *capture, enum capture_control control, double value,
@@ -244,12 +266,6 @@ bool capture_info_is_same_camera(const struct capture_info *a, const struct capt
     return memcmp(&a->camera, &b->camera, sizeof a->camera) == 0 &&
            a->units_per_m == b->units_per_m &&
            memcmp(a->zero_plane, b->zero_plane, sizeof a->zero_plane) == 0;
-}
-
-static struct buffers *buffers_of(const struct capture *capture)
-{
-    return capture->replay ? replay_buffers(capture->replay)
-                           : capture->driver->buffers(capture->state);
 }
 
 void *capture_memory(const struct capture *capture, size_t *out_bytes)

@@ -4,7 +4,8 @@
 //
 // Life: capture_open -> capture_read (again and again) -> capture_close. One thread calls them;
 // drivers may run threads of their own behind it. Pixels are handed out, not copied: the frame of
-// one capture_read stays valid until the next capture_read or capture_close.
+// one capture_read stays valid until the next capture_read or capture_close, or longer for who
+// keeps it (capture_keep).
 //
 // capture.c does once for all recordings what users expect of a replay: decoding ahead on its own
 // thread, pacing by the recorded time stamps, start, duration, step, loop, and the sanity checks.
@@ -16,6 +17,7 @@
 
 #define CAPTURE_RATE_MAX  0.0 // as fast as possible: nothing is ever late
 #define CAPTURE_RATE_REAL 1.0
+#define CAPTURE_MAX_KEPT  300
 
 struct capture_settings {
     const char *source; // "driver:location", e.g. "tum:/data/fr1_xyz", "synth:room"
@@ -33,6 +35,8 @@ struct capture_settings {
     double depth_scale;     // units per metre, 0 = not given
     bool allow_implausible; // open in spite of a failed sanity check (it warns instead)
 
+    uint32_t n_kept;   // frames that capture_keep may keep, 0..CAPTURE_MAX_KEPT; memory for them
+                       // is taken when the source is opened
     uint64_t seed;     // synth only
     uint32_t n_frames; // end after so many (of each round with `loop`); synth: the length of the
                        // scene, of which start, duration and step choose. 0 = all
@@ -67,6 +71,7 @@ enum capture_flag {
 
 struct capture_frame {
     struct depth_frame image; // image.depth valid until the next capture_read; NULL: see flags
+    struct buffers *buffers;  // where the pixels are, for capture_keep
     uint64_t index;           // the recording's own frame number (7-Scenes: of the file name)
     unsigned flags;           // enum capture_flag
     int64_t capture_mono_ns;  // CLOCK_MONOTONIC when the frame was there (paced: when it was due)
@@ -100,6 +105,14 @@ __attribute__((warn_unused_result)) int capture_open(struct capture **out,
 //   other       negative errno: the source is broken for good, close it.
 __attribute__((warn_unused_result)) int capture_read(struct capture *capture, int timeout_ms,
                                                      struct capture_frame *out_frame);
+
+// Keeps the pixels of the frame that was read last as they are, beyond the next capture_read, until
+// capture_release: nothing is copied. Returns false when capture_settings.n_kept frames are kept
+// already, or the frame is of no capture_read. The thread that reads.
+__attribute__((warn_unused_result)) bool capture_keep(const struct capture_frame *frame);
+
+// Ends what one capture_keep began. Any thread, before capture_close.
+void capture_release(const struct capture_frame *frame);
 
 // A recording under way, like a tape: paused, stepped, at another speed, wound. Called by the
 // thread that reads; the next capture_read obeys.

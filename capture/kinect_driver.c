@@ -70,15 +70,6 @@ static int64_t mono_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-// Takes a buffer for the next frame, NULL when the reader is that far behind.
-static uint16_t *take_buffer(struct kinect *kinect)
-{
-    pthread_mutex_lock(&kinect->lock);
-    uint16_t *buffer = buffers_take(&kinect->buffers);
-    pthread_mutex_unlock(&kinect->lock);
-    return buffer;
-}
-
 static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_lost)
 {
     struct kinect *kinect = user;
@@ -89,8 +80,8 @@ static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_los
                                   .n_lost_packets = n_lost};
     if (!deviceclock_update(&kinect->clock, ticks, now_ns + kinect->realtime_offset_ns,
                             &frame.device_ticks, &frame.image.time_ns))
-        return; // the same frame again
-    uint16_t *pixels = take_buffer(kinect);
+        return;                                        // the same frame again
+    uint16_t *pixels = buffers_take(&kinect->buffers); // NULL: the reader is that far behind
     buffers_tell(&kinect->buffers, &kinect->wake, BUFFERS_BEGUN);
     if (pixels) { // fakenect's images begin at odd addresses
         memcpy(pixels, raw, sizeof(uint16_t) * W * H);
@@ -317,7 +308,7 @@ static int kinect_open(void **out_state, const char *location,
     clock_gettime(CLOCK_REALTIME, &realtime);
     kinect->realtime_offset_ns =
         (int64_t)realtime.tv_sec * 1000000000 + realtime.tv_nsec - mono_ns();
-    err = buffers_create(&kinect->buffers, N_BUFFERS, sizeof(uint16_t) * W * H);
+    err = buffers_create(&kinect->buffers, N_BUFFERS, settings->n_kept, sizeof(uint16_t) * W * H);
     if (!err)
         err = start_supervisor(kinect);
     if (err)

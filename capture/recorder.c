@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ring of image-sized buffers between the frame loop (one producer) and the writing thread. The
-// lock guards counters only; pixels are copied outside of it into a slot that the thread does not
-// look at yet.
+// A ring of frames and messages between the frame loop (one producer) and the writing thread. The
+// pixels stay where the source has them, kept until they are written: the push is a few words under
+// a lock that nobody holds for long.
 #include "capture/recorder.h"
 
 #include <errno.h>
@@ -20,8 +20,7 @@
 #define SLOTS_PER_FRAME 3 // itself, pose and tf
 
 struct slot {
-    struct capture_frame frame; // image.depth points to pixels, or is NULL
-    uint16_t *pixels;           // goes back to free_pixels when written
+    struct capture_frame frame; // its pixels, where it has some, are kept until it is written
     size_t n_message_bytes;     // > 0: a message instead of a frame
     enum recorder_topic topic;
     unsigned char message[RECORDER_MAX_MESSAGE_BYTES];
@@ -36,7 +35,6 @@ struct recorder {
     pthread_mutex_t lock;
     pthread_cond_t news; // for the thread
     bool quit;
-    bool filling; // recorder_push copies into a slot, without the lock
 
     // A recording, from start to the thread's last write.
     struct recorder_status status;
@@ -46,9 +44,7 @@ struct recorder {
     void *writer;
     struct slot *slots; // frames and messages in the order of their coming
     uint32_t n_slots;
-    uint16_t **free_pixels; // images for frames, queue_frames of them in all
-    uint32_t n_free_pixels;
-    size_t n_pixels;
+    uint32_t n_kept; // frames in the queue that have pixels
     uint64_t n_pushed, n_written;
 };
 
@@ -62,15 +58,21 @@ static void tell(struct recorder *recorder, enum recorder_event event, const cha
         recorder->settings.event(recorder->settings.event_user, event, name, detail);
 }
 
+// The oldest in the queue leaves it. Lock held.
+static void drop_slot(struct recorder *recorder)
+{
+    struct slot *slot = &recorder->slots[recorder->n_written++ % recorder->n_slots];
+    if (slot->n_message_bytes || !slot->frame.image.depth)
+        return;
+    capture_release(&slot->frame);
+    recorder->n_kept--;
+}
+
 static void free_slots(struct recorder *recorder)
 {
-    for (uint64_t i = recorder->n_written; i < recorder->n_pushed; i++)
-        free(recorder->slots[i % recorder->n_slots].pixels); // given up
-    while (recorder->n_free_pixels)
-        free(recorder->free_pixels[--recorder->n_free_pixels]);
-    free(recorder->free_pixels);
+    while (recorder->n_written < recorder->n_pushed)
+        drop_slot(recorder); // given up
     free(recorder->slots);
-    recorder->free_pixels = NULL;
     recorder->slots = NULL;
     recorder->n_pushed = recorder->n_written = 0;
 }
@@ -90,8 +92,6 @@ static void finish(struct recorder *recorder, enum recorder_event event, const c
     }
     char name[RECORDER_NAME_BYTES], detail[256];
     pthread_mutex_lock(&recorder->lock);
-    while (recorder->filling)
-        pthread_cond_wait(&recorder->news, &recorder->lock);
     recorder->writer = NULL;
     free_slots(recorder);
     status->active = false;
@@ -171,10 +171,7 @@ static int write_one(struct recorder *recorder)
     }
     if (result)
         return result;
-    if (slot->pixels)
-        recorder->free_pixels[recorder->n_free_pixels++] = slot->pixels;
-    slot->pixels = NULL;
-    recorder->n_written++;
+    drop_slot(recorder);
     return 0;
 }
 
@@ -240,7 +237,8 @@ static const char *bad_setting(const struct recorder_settings *settings)
 {
     if (!settings->folder || !*settings->folder)
         return "no folder for recordings";
-    if (settings->queue_frames && (settings->queue_frames < 2 || settings->queue_frames > 300))
+    if (settings->queue_frames &&
+        (settings->queue_frames < 2 || settings->queue_frames > CAPTURE_MAX_KEPT))
         return "queue_frames must be 2..300";
     if (!(settings->max_duration_s >= 0) || !(settings->keep_age_s >= 0))
         return "limits must not be negative";
@@ -315,23 +313,15 @@ void recorder_destroy(struct recorder **recorder_in)
     *recorder_in = NULL;
 }
 
-static int take_slots(struct recorder *recorder, const struct capture_info *info)
+static int take_slots(struct recorder *recorder)
 {
-    uint32_t n_frames = recorder->settings.queue_frames;
-    recorder->n_slots = SLOTS_PER_FRAME * n_frames;
-    recorder->n_pixels = (size_t)info->camera.width_px * info->camera.height_px;
-    recorder->slots = calloc(recorder->n_slots, sizeof *recorder->slots);
-    recorder->free_pixels = calloc(n_frames, sizeof *recorder->free_pixels);
-    bool taken = recorder->slots && recorder->free_pixels;
-    while (taken && recorder->n_free_pixels < n_frames) {
-        uint16_t *pixels = malloc(recorder->n_pixels * sizeof *pixels);
-        if (pixels) { // touched now: page faults would cost the frame loop 0.3 ms each
-            memset(pixels, 0, recorder->n_pixels * sizeof *pixels);
-            recorder->free_pixels[recorder->n_free_pixels++] = pixels;
-        }
-        taken = pixels != NULL;
-    }
-    return taken ? 0 : -ENOMEM;
+    recorder->n_slots = SLOTS_PER_FRAME * recorder->settings.queue_frames;
+    size_t n_bytes = recorder->n_slots * sizeof *recorder->slots;
+    recorder->slots = malloc(n_bytes);
+    if (!recorder->slots)
+        return -ENOMEM;
+    memset(recorder->slots, 0, n_bytes); // page faults now, not in the frame loop
+    return 0;
 }
 
 // Reserves the recorder for this recording, so that no second start can come between.
@@ -366,7 +356,7 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
     if (!reason) {
         recordings_keep_limits(recorder->folder, recorder->settings.keep_bytes,
                                recorder->settings.keep_age_s, &recorder->settings.log);
-        err = take_slots(recorder, info);
+        err = take_slots(recorder);
         if (!err) {
             err = recordings_format(format)->open(&writer, recorder->folder, name, info);
             in = " in recorder.folder ";
@@ -421,52 +411,39 @@ void recorder_recalibrate(struct recorder *recorder, const struct capture_info *
     pthread_mutex_unlock(&recorder->lock);
 }
 
-// The next free slot, to be filled without the lock and then handed over by commit_slot; NULL when
-// no recording wants it or the queue is full. A frame's slot has pixels.
-static struct slot *reserve_slot(struct recorder *recorder, size_t n_pixels)
+// The next free slot, NULL when no recording wants it or the queue is full. Lock held.
+static struct slot *next_slot(struct recorder *recorder)
 {
-    struct slot *slot = NULL;
-    pthread_mutex_lock(&recorder->lock);
-    bool wanted = recorder->status.active &&
-                  (n_pixels ? n_pixels == recorder->n_pixels
-                            : recordings_format(recorder->status.format)->message != NULL);
-    bool room = recorder->n_pushed - recorder->n_written < recorder->n_slots &&
-                (!n_pixels || recorder->n_free_pixels);
-    if (wanted && room) {
-        slot = &recorder->slots[recorder->n_pushed % recorder->n_slots];
-        slot->pixels = n_pixels ? recorder->free_pixels[--recorder->n_free_pixels] : NULL;
-    } else if (wanted && n_pixels) {
-        recorder->status.n_dropped++;
-    }
-    recorder->filling = slot != NULL;
-    pthread_mutex_unlock(&recorder->lock);
-    return slot;
+    bool room =
+        recorder->status.active && recorder->n_pushed - recorder->n_written < recorder->n_slots;
+    return room ? &recorder->slots[recorder->n_pushed % recorder->n_slots] : NULL;
 }
 
-static void commit_slot(struct recorder *recorder)
+static bool is_of_this_camera(const struct recorder *recorder, const struct capture_frame *frame)
 {
-    pthread_mutex_lock(&recorder->lock);
-    recorder->filling = false;
-    recorder->n_pushed++; // also when the recording was stopped meanwhile: it is written, or freed
-    pthread_cond_signal(&recorder->news);
-    pthread_mutex_unlock(&recorder->lock);
+    return frame->image.width_px == recorder->info.camera.width_px &&
+           frame->image.height_px == recorder->info.camera.height_px;
 }
 
 void recorder_push(struct recorder *recorder, const struct capture_frame *frame)
 {
     if (!frame->image.depth && !(frame->flags & CAPTURE_DAMAGED))
         return;
-    size_t n_pixels = (size_t)frame->image.width_px * frame->image.height_px;
-    struct slot *slot = reserve_slot(recorder, n_pixels);
-    if (!slot)
-        return;
-    slot->n_message_bytes = 0;
-    slot->frame = *frame;
-    if (frame->image.depth) {
-        memcpy(slot->pixels, frame->image.depth, n_pixels * sizeof *slot->pixels);
-        slot->frame.image.depth = slot->pixels;
+    pthread_mutex_lock(&recorder->lock);
+    struct slot *slot = next_slot(recorder);
+    if (recorder->status.active && is_of_this_camera(recorder, frame)) {
+        bool room = slot && recorder->n_kept < recorder->settings.queue_frames;
+        if (room && (!frame->image.depth || capture_keep(frame))) {
+            slot->n_message_bytes = 0;
+            slot->frame = *frame;
+            recorder->n_kept += frame->image.depth != NULL;
+            recorder->n_pushed++;
+            pthread_cond_signal(&recorder->news);
+        } else {
+            recorder->status.n_dropped++;
+        }
     }
-    commit_slot(recorder);
+    pthread_mutex_unlock(&recorder->lock);
 }
 
 void recorder_push_message(struct recorder *recorder, enum recorder_topic topic, int64_t time_ns,
@@ -474,14 +451,17 @@ void recorder_push_message(struct recorder *recorder, enum recorder_topic topic,
 {
     if (n_bytes == 0 || n_bytes > RECORDER_MAX_MESSAGE_BYTES)
         return;
-    struct slot *slot = reserve_slot(recorder, 0);
-    if (!slot)
-        return;
-    slot->n_message_bytes = n_bytes;
-    slot->topic = topic;
-    slot->frame.image.time_ns = time_ns;
-    memcpy(slot->message, message, n_bytes);
-    commit_slot(recorder);
+    pthread_mutex_lock(&recorder->lock);
+    struct slot *slot = next_slot(recorder);
+    if (slot && recordings_format(recorder->status.format)->message) {
+        slot->n_message_bytes = n_bytes;
+        slot->topic = topic;
+        slot->frame.image.time_ns = time_ns;
+        memcpy(slot->message, message, n_bytes);
+        recorder->n_pushed++;
+        pthread_cond_signal(&recorder->news);
+    }
+    pthread_mutex_unlock(&recorder->lock);
 }
 
 bool recorder_wants_messages(struct recorder *recorder)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records depth frames while they are tracked. The frame loop hands each frame to recorder_push,
-// which copies the pixels into a bounded queue and returns; a thread of the recorder encodes and
-// writes. When the disk is slower than the camera, frames are dropped and counted; when it is full,
-// the recording ends with an event; the tracking is never held up.
+// which keeps it (capture_keep: nothing is copied) in a bounded queue and returns; a thread of the
+// recorder encodes and writes. When the disk is slower than the camera, frames are dropped and
+// counted; when it is full, the recording ends with an event; the tracking is never held up.
 //
 // What is recorded replays to the same depth values, time stamps and calibration. (Formats with
 // units of their own keep the source's values; the units stand in the sidecar calibration.txt.
@@ -40,7 +40,8 @@ enum recorder_topic {
 
 struct recorder_settings {
     const char *folder;    // where recordings go; created (one level) when missing
-    uint32_t queue_frames; // 0 = 30, one second; range 2..300
+    uint32_t queue_frames; // 0 = 30, one second; range 2..CAPTURE_MAX_KEPT; the source must let as
+                           // many be kept (capture_settings.n_kept), else frames are dropped
 
     // Limits of one recording; 0 = none. It is stopped before it exceeds them.
     uint64_t max_bytes;
@@ -95,7 +96,7 @@ const char *recorder_format_name(enum recorder_format format);
 // of the formats: the only names that may come from a client.
 bool recorder_name_is_plain(const char *name);
 
-// Begins a recording of frames of this source. Takes the queue's memory (frames x image size).
+// Begins a recording of frames of this source, which stays open until the recording has ended.
 // Returns 0, -EINVAL (name, image size), -EBUSY (one is active or still being written), -EEXIST,
 // -ENOSPC, -ENOMEM or another negative errno; the reason is in the log.
 __attribute__((warn_unused_result)) int recorder_start(struct recorder *recorder, const char *name,
@@ -111,9 +112,9 @@ __attribute__((warn_unused_result)) int recorder_stop(struct recorder *recorder)
 // same camera again changes nothing. Returns at once. Any thread.
 void recorder_recalibrate(struct recorder *recorder, const struct capture_info *info);
 
-// Takes a copy of the frame, if a recording is active. Frames without pixels are left out, but a
-// damaged one leaves its mark in a TUM recording (the replay has a damaged frame there, too). Never
-// blocks on the disk: a copy of the image and a short lock. One thread at a time.
+// Keeps the frame that was read last until it is written, if a recording is active. Frames without
+// pixels are left out, but a damaged one leaves its mark in a TUM recording (the replay has a
+// damaged frame there, too). Never blocks on the disk. The thread that reads.
 void recorder_push(struct recorder *recorder, const struct capture_frame *frame);
 
 // Takes a copy of an encoded message for an MCAP recording; other formats leave it out, as is one

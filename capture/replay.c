@@ -104,15 +104,16 @@ static void *decode_ahead(void *argument)
         uint64_t q = replay->n_decoded;
         bool room = q - replay->n_taken < N_SLOTS && q < replay->end;
         bool late = room && will_be_late(replay, q);
-        if (!room || (!late && !replay->buffers.n_free)) {
+        struct slot slot = {.frame = {.gravity_m_s2 = {NAN, NAN, NAN}}};
+        if (room && !late)
+            slot.pixels = buffers_take(&replay->buffers);
+        if (!room || (!late && !slot.pixels)) {
             pthread_cond_wait(&replay->room, &replay->lock);
             continue;
         }
-        struct slot slot = {.frame = {.gravity_m_s2 = {NAN, NAN, NAN}}};
         uint64_t generation = replay->generation;
         if (!late) {
             int64_t begin_ns = mono_ns();
-            slot.pixels = buffers_take(&replay->buffers);
             pthread_mutex_unlock(&replay->lock);
             buffers_tell(&replay->buffers, &replay->wake, BUFFERS_BEGUN);
             slot.result = replay->driver->decode(replay->state, replay_entry(replay, q),
@@ -154,7 +155,7 @@ int replay_create(struct replay **out, const struct capture_driver *driver, void
     pthread_cond_init(&replay->room, NULL);
     int err = timetable_make(&replay->times, driver, state, info->n_frames, settings);
     if (!err)
-        err = buffers_create(&replay->buffers, N_BUFFERS,
+        err = buffers_create(&replay->buffers, N_BUFFERS, settings->n_kept,
                              sizeof(uint16_t) * replay->width_px * replay->height_px);
     if (err) {
         replay_destroy(&replay);

@@ -145,6 +145,7 @@ static int open_capture(struct daemon *daemon)
 {
     struct capture_settings settings = daemon->config.capture;
     settings.source = daemon->config.source;
+    settings.n_kept = daemon->config.recorder.folder[0] ? daemon->config.recorder.queue_frames : 0;
     settings.log = daemon->sink;
     int error = capture_open(&daemon->capture, &settings);
     if (!error)

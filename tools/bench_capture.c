@@ -108,10 +108,13 @@ static void report(const struct options *options, const struct measured *m)
            m->status.n_frames ? (double)m->status.n_bytes * 1e-3 / (double)m->status.n_frames : 0);
 }
 
+#define QUEUE_FRAMES 30 // the daemon's
+
 static int start_recorder(struct recorder **out, const struct options *options,
                           const struct capture_info *info)
 {
-    struct recorder_settings settings = {.folder = options->folder, .log = {bench_log_write, NULL}};
+    struct recorder_settings settings = {
+        .folder = options->folder, .queue_frames = QUEUE_FRAMES, .log = {bench_log_write, NULL}};
     int err = recorder_create(out, &settings);
     if (err || !options->record)
         return err;
@@ -175,6 +178,7 @@ int bench_capture(int argc, char **argv)
     }
     struct capture_settings settings = {.source = options.source,
                                         .rate = options.record ? options.speed : CAPTURE_RATE_MAX,
+                                        .n_kept = options.record ? QUEUE_FRAMES : 0,
                                         .log = {bench_log_write, NULL}};
     struct capture *capture;
     if (capture_open(&capture, &settings))

@@ -18,7 +18,7 @@
 #include "capture/capture.h"
 #include "capture/disparity.h"
 #include "capture/image.h"
-#include "capture/recorder.h"
+#include "tests/unit/camera.h"
 #include "tests/unit/scratch.h"
 
 #define W        8u
@@ -65,6 +65,7 @@ static const struct format {
 };
 
 static struct scratch scratch;
+static struct buffers *camera;
 static struct disparity_table table;
 
 static int64_t time_of(int64_t i)
@@ -105,7 +106,7 @@ static void record(struct recorder *recorder, enum recorder_format format)
         struct capture_frame frame = {.image = {pixels, W, H, 1000, time_of(i)},
                                       .device_ticks = 1000000 + 2000000 * (uint64_t)i,
                                       .gravity_m_s2 = {0, 9.80665f, 0}};
-        recorder_push(recorder, &frame);
+        camera_push(camera, recorder, frame);
     }
     stop_and_wait(recorder);
 }
@@ -140,6 +141,7 @@ static int setup(void **state)
 {
     (void)state;
     scratch_create(&scratch);
+    camera = camera_create(N, N_FRAMES);
     struct disparity_model model = disparity_default();
     assert_int_equal(disparity_table_fill(&model, &table), 0);
     struct recorder_settings settings = {.folder = scratch.path};
@@ -170,6 +172,7 @@ static int teardown(void **state)
 {
     (void)state;
     scratch_remove(&scratch);
+    camera_destroy(camera);
     return 0;
 }
 
@@ -476,7 +479,7 @@ static void wild_times_in_files(void **state)
                 fill(i, pixels);
                 struct capture_frame frame = {
                     .image = {pixels, W, H, 1000, time_of(3) + steps_ns[c][i]}};
-                recorder_push(recorder, &frame);
+                camera_push(camera, recorder, frame);
             }
             stop_and_wait(recorder);
             struct outcome outcome = play(k ? MCAP : KLG);

@@ -13,7 +13,7 @@
 
 #include "capture/capture.h"
 #include "capture/disparity.h"
-#include "capture/recorder.h"
+#include "tests/unit/camera.h"
 #include "tests/unit/scratch.h"
 
 #define N_FRAMES 45
@@ -36,6 +36,7 @@ static int record(const struct scratch *scratch, const struct disparity_table *t
     static const struct capture_info info = {.camera = {575.8, 575.8, 314.5, 235.5, 640, 480},
                                              .units_per_m = DISPARITY_UNITS_PER_M};
     struct recorder_settings settings = {.folder = scratch->path, .queue_frames = N_FRAMES};
+    struct buffers *camera = camera_create(N_PIXELS, N_FRAMES);
     struct recorder *recorder;
     int err = recorder_create(&recorder, &settings);
     if (!err)
@@ -46,9 +47,10 @@ static int record(const struct scratch *scratch, const struct disparity_table *t
         struct capture_frame frame = {.image = {pixels, 640, 480, 1000, i * INT64_C(33333333)},
                                       .device_ticks = ticks_of(i),
                                       .gravity_m_s2 = {0, 9.80665f, 0}};
-        recorder_push(recorder, &frame);
+        camera_push(camera, recorder, frame);
     }
     recorder_destroy(&recorder);
+    camera_destroy(camera);
     return err;
 }
 

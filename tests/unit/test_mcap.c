@@ -17,7 +17,7 @@
 
 #include "capture/foxglove.h"
 #include "capture/mcap_index.h"
-#include "capture/recorder.h"
+#include "tests/unit/camera.h"
 #include "tests/unit/scratch.h"
 
 #define W        9u
@@ -45,6 +45,7 @@ static int setup(void **state)
     static const unsigned char pose[] = {0x12, 4,   'o', 'd', 'o', 'm',  0x1A, 6, 'c',
                                          'a',  'm', 'e', 'r', 'a', 0xC8, 0x3E, 7};
     struct recorder_settings settings = {.folder = scratch.path, .queue_frames = N_FRAMES};
+    struct buffers *camera = camera_create(N, N_FRAMES);
     struct recorder *recorder;
     uint16_t pixels[N];
     assert_int_equal(recorder_create(&recorder, &settings), 0);
@@ -54,11 +55,12 @@ static int setup(void **state)
             pixels[k] = pixel(i, k);
         struct capture_frame frame = {
             .image = {pixels, W, H, 5000, 1700000000000000000 + i * INT64_C(33333333)}};
-        recorder_push(recorder, &frame);
+        camera_push(camera, recorder, frame);
         recorder_push_message(recorder, RECORDER_TOPIC_POSE, frame.image.time_ns, pose,
                               sizeof pose);
     }
     recorder_destroy(&recorder);
+    camera_destroy(camera);
     scratch_name(&scratch, "a.mcap", path);
     return 0;
 }

@@ -305,9 +305,9 @@ static void settings_out_of_range(void **state)
     (void)state;
     write_tum("1 depth/a.png\n");
     static const struct capture_settings bad[] = {
-        {.rate = -1},          {.rate = 1001},   {.rate = 0.0 / 0.0},   {.start_s = -1},
-        {.duration_s = -1},    {.fx_px = -1},    {.fx_px = 0.0 / 0.0},  {.depth_scale = -5},
-        {.depth_scale = 1e30}, {.cx_px = 1e300}, {.start_s = 0.0 / 0.0}};
+        {.rate = -1},          {.rate = 1001},   {.rate = 0.0 / 0.0},    {.start_s = -1},
+        {.duration_s = -1},    {.fx_px = -1},    {.fx_px = 0.0 / 0.0},   {.depth_scale = -5},
+        {.depth_scale = 1e30}, {.cx_px = 1e300}, {.start_s = 0.0 / 0.0}, {.n_kept = 301}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct capture_settings settings = bad[i], good = settings_of("tum");
         settings.source = good.source;
