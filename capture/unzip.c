@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
+// What the libraries differ in: begin, end, unzip_whole, unzip_crc32.
 #ifdef POSED_HAVE_DEFLATE
 #include <libdeflate.h>
 
@@ -12,23 +14,15 @@ struct unzip {
     struct libdeflate_decompressor *decompressor;
 };
 
-int unzip_create(struct unzip **out)
+static bool begin(struct unzip *unzip)
 {
-    *out = calloc(1, sizeof **out);
-    if (*out && ((*out)->decompressor = libdeflate_alloc_decompressor()))
-        return 0;
-    free(*out);
-    *out = NULL;
-    return -ENOMEM;
+    unzip->decompressor = libdeflate_alloc_decompressor();
+    return unzip->decompressor != NULL;
 }
 
-void unzip_destroy(struct unzip **unzip)
+static void end(struct unzip *unzip)
 {
-    if (!*unzip)
-        return;
-    libdeflate_free_decompressor((*unzip)->decompressor);
-    free(*unzip);
-    *unzip = NULL;
+    libdeflate_free_decompressor(unzip->decompressor);
 }
 
 int unzip_whole(struct unzip *unzip, const void *data, size_t n_bytes, void *out,
@@ -52,23 +46,14 @@ struct unzip {
     z_stream zlib;
 };
 
-int unzip_create(struct unzip **out)
+static bool begin(struct unzip *unzip)
 {
-    *out = calloc(1, sizeof **out);
-    if (*out && inflateInit(&(*out)->zlib) == Z_OK)
-        return 0;
-    free(*out);
-    *out = NULL;
-    return -ENOMEM;
+    return inflateInit(&unzip->zlib) == Z_OK;
 }
 
-void unzip_destroy(struct unzip **unzip)
+static void end(struct unzip *unzip)
 {
-    if (!*unzip)
-        return;
-    inflateEnd(&(*unzip)->zlib);
-    free(*unzip);
-    *unzip = NULL;
+    inflateEnd(&unzip->zlib);
 }
 
 int unzip_whole(struct unzip *unzip, const void *data, size_t n_bytes, void *out,
@@ -89,5 +74,23 @@ uint32_t unzip_crc32(const void *data, size_t n_bytes)
 {
     return (uint32_t)crc32_z(crc32_z(0, NULL, 0), data, n_bytes);
 }
-
 #endif
+
+int unzip_create(struct unzip **out)
+{
+    *out = calloc(1, sizeof **out);
+    if (*out && begin(*out))
+        return 0;
+    free(*out);
+    *out = NULL;
+    return -ENOMEM;
+}
+
+void unzip_destroy(struct unzip **unzip)
+{
+    if (!*unzip)
+        return;
+    end(*unzip);
+    free(*unzip);
+    *unzip = NULL;
+}

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "gpu/eigen.h"
 #include "gpu/kernels/icp.h"
+#include "proto/eigen.h"
 #include "proto/se3.h"
 
 // Pixels do not err independently: the filter spreads one error over its window, quantisation errs

@@ -4,48 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/eigen.h"
 #include "proto/se3.h"
-
-// Eigenvector of the largest eigenvalue of a symmetric 4x4 matrix (cyclic Jacobi).
-static void largest_eigenvector(double m[4][4], double out[4])
-{
-    double v[4][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
-    for (int sweep = 0; sweep < 50; sweep++) {
-        double off = 0, on = 0;
-        for (int i = 0; i < 4; i++)
-            for (int j = 0; j < 4; j++)
-                *(i == j ? &on : &off) += m[i][j] * m[i][j];
-        if (off <= 1e-30 * on)
-            break;
-        for (int p = 0; p < 3; p++)
-            for (int q = p + 1; q < 4; q++) {
-                if (m[p][q] == 0)
-                    continue;
-                double theta = (m[q][q] - m[p][p]) / (2 * m[p][q]);
-                double t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(theta * theta + 1));
-                double c = 1 / sqrt(t * t + 1), s = t * c;
-                for (int k = 0; k < 4; k++) {
-                    double a = m[k][p], b = m[k][q];
-                    m[k][p] = c * a - s * b;
-                    m[k][q] = s * a + c * b;
-                    a = v[k][p], b = v[k][q];
-                    v[k][p] = c * a - s * b;
-                    v[k][q] = s * a + c * b;
-                }
-                for (int k = 0; k < 4; k++) {
-                    double a = m[p][k], b = m[q][k];
-                    m[p][k] = c * a - s * b;
-                    m[q][k] = s * a + c * b;
-                }
-            }
-    }
-    int best = 0;
-    for (int i = 1; i < 4; i++)
-        if (m[i][i] > m[best][best])
-            best = i;
-    for (int k = 0; k < 4; k++)
-        out[k] = v[k][best];
-}
 
 struct se3 evaluate_align(const double (*a_m)[3], const double (*b_m)[3], size_t n)
 {
@@ -59,8 +19,8 @@ struct se3 evaluate_align(const double (*a_m)[3], const double (*b_m)[3], size_t
         for (int j = 0; j < 3; j++)
             for (int k = 0; k < 3; k++)
                 s[j][k] += (b_m[i][j] - mean_b[j]) * (a_m[i][k] - mean_a[k]);
-    // Horn's matrix, quaternion in order w x y z: with no motion at all it is 0 and the first
-    // eigenvector, the identity, is kept.
+    // Horn's matrix, quaternion in order w x y z. With no motion at all it is 0: of equal values
+    // the first one's vector is taken, the identity.
     double m[4][4] = {
         {s[0][0] + s[1][1] + s[2][2], s[1][2] - s[2][1], s[2][0] - s[0][2], s[0][1] - s[1][0]},
         {0, s[0][0] - s[1][1] - s[2][2], s[0][1] + s[1][0], s[2][0] + s[0][2]},
@@ -70,8 +30,12 @@ struct se3 evaluate_align(const double (*a_m)[3], const double (*b_m)[3], size_t
     for (int i = 1; i < 4; i++)
         for (int j = 0; j < i; j++)
             m[i][j] = m[j][i];
-    double q[4];
-    largest_eigenvector(m, q);
+    double values[4], vectors[4][4];
+    int best = 0;
+    eigen_symmetric(m[0], 4, values, vectors[0]);
+    for (int i = 1; i < 4; i++)
+        best = values[i] > values[best] ? i : best;
+    const double *q = vectors[best];
     struct se3 T = se3_from_quaternion((double[4]){q[1], q[2], q[3], q[0]}, (double[3]){0, 0, 0});
     double turned[3];
     se3_apply(&T, mean_b, turned);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/eigen.h"
+#include "proto/eigen.h"
 
 #include <assert.h>
 #include <float.h>

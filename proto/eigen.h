@@ -2,8 +2,8 @@
 // Eigenvalues of small symmetric matrices by cyclic Jacobi rotations (Golub, Van Loan, Matrix
 // Computations, 8.5): slower than a library for large n, exact to the last digits and free of
 // allocation for the 3x3, 4x4 and 6x6 matrices of registration.
-#ifndef POSED_GPU_EIGEN_H
-#define POSED_GPU_EIGEN_H
+#ifndef POSED_PROTO_EIGEN_H
+#define POSED_PROTO_EIGEN_H
 
 #define EIGEN_MAX_N 6
 
