@@ -330,11 +330,12 @@ static int result_await(struct cuda_device *device, const uint4 *word, unsigned 
         if (error == cudaSuccess && __atomic_load_n(&word->w, __ATOMIC_ACQUIRE) != tag)
             error = cudaErrorUnknown; // done, and no result
         if (error != cudaErrorNotReady && error != cudaSuccess)
-            return CUDA_TRY(device, error);
+            return cuda_check(device, error, "the frame's kernel", __FILE__, __LINE__);
         if (start_ns == 0)
             start_ns = now_ns();
         if ((double)(now_ns() - start_ns) > POLL_PATIENCE)
-            return CUDA_TRY(device, cudaErrorLaunchTimeout);
+            return cuda_check(device, cudaErrorLaunchTimeout, "the frame's kernel", __FILE__,
+                              __LINE__);
     }
     return 0;
 }

@@ -119,7 +119,8 @@ static int open_device(struct register_cuda *cuda, uint32_t slice_us)
     if (slice_us == 0)
         slice_us = cuda->courtesy.give_way ? REGISTER_SHARED_SLICE_US : REGISTER_SLICE_US;
     cuda->slice_clocks = (long long)slice_us * khz / 1000;
-    snprintf(cuda->name, sizeof cuda->name, "cuda: %.90s, %d SMs", properties.name, cuda->n_sms);
+    snprintf(cuda->name, sizeof cuda->name, "cuda: %.90s, %d multiprocessors", properties.name,
+             cuda->n_sms);
     return properties.cooperativeLaunch ? register_cuda_anneal_open(cuda) : -ENODEV;
 }
 
