@@ -130,17 +130,20 @@ int backend_track(struct backend *backend, const uint16_t *depth, int64_t time_n
 {
     int error = 0;
     uint32_t fail_every = backend->config->gpu_fail_every;
+    const char *pretended = "";
     backend->n_calls++;
     if (depth) {
         error = track_frame(backend->track, depth, time_ns, out);
-        if (fail_every && ++backend->n_frames % fail_every == 0 && !error)
+        if (fail_every && ++backend->n_frames % fail_every == 0 && !error) {
+            pretended = " (not really: gpu.fail_every)";
             error = -EIO;
+        }
     } else {
         track_skip(backend->track, time_ns, out);
     }
     if (error) {
-        log_to(&backend->log, LOG_LEVEL_ERROR, "the device failed: %s",
-               gpu_description(backend->gpu));
+        log_to(&backend->log, LOG_LEVEL_ERROR, "the device failed: %s%s",
+               gpu_description(backend->gpu), pretended);
         fill_failed(backend, out);
         return error;
     }
@@ -176,9 +179,16 @@ static int open_again(struct backend *backend, enum gpu_backend which)
 int backend_recover(struct backend *backend)
 {
     enum gpu_backend which = gpu_backend(backend->gpu);
-    if (backend->config->on_gpu_error == CONFIG_GPU_ERROR_STOP ||
-        ++backend->n_rebuilds > BACKEND_MAX_REBUILDS)
+    if (backend->config->on_gpu_error == CONFIG_GPU_ERROR_STOP) {
+        log_to(&backend->log, LOG_LEVEL_ERROR, "gpu.on_error is stop: the daemon ends");
         return -EIO;
+    }
+    if (++backend->n_rebuilds > BACKEND_MAX_REBUILDS) {
+        log_to(&backend->log, LOG_LEVEL_ERROR,
+               "the device failed %d times without a good frame: the daemon ends",
+               BACKEND_MAX_REBUILDS + 1);
+        return -EIO;
+    }
     if (backend->config->on_gpu_error == CONFIG_GPU_ERROR_CPU)
         which = GPU_BACKEND_CPU;
     if (open_again(backend, which) != 0)

@@ -37,6 +37,7 @@ struct handlers {
     // The compute lane's own, opened by the first request that needs them.
     struct registration *registration;
     struct objects *objects;
+    bool objects_failed; // their device did: the next request opens them again
     struct follow follow;
 };
 

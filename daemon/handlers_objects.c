@@ -51,10 +51,16 @@ bool handlers_objects_can_list(struct handlers *handlers)
 bool handlers_objects_open(struct handlers *handlers, posed_Reply *reply)
 {
     struct search_settings settings;
+    if (handlers->objects_failed) { // what no folder keeps is gone
+        follow_stop(&handlers->follow);
+        objects_destroy(&handlers->objects);
+        handlers->objects_failed = false;
+    }
     if (handlers->objects)
         return true;
     search_settings_default(&settings);
-    // A GPU that tracks may have too little shared memory to search: then the processor does it.
+    // A GPU that tracks may have too little shared memory to search, or not answer any more: then
+    // the processor does it.
     settings.backend =
         handlers->config->backend == GPU_BACKEND_CPU ? GPU_BACKEND_CPU : GPU_BACKEND_AUTO;
     settings.n_threads = handlers->config->gpu.n_threads;
@@ -179,6 +185,7 @@ static void add_object(struct handlers *handlers, const struct handlers_call *ca
     int error = objects_add(handlers->objects, request->name, &mesh, &settings);
     free(copy);
     if (error) {
+        handlers->objects_failed = error == -EIO;
         fail_add(call->reply, error, progress.late);
         return;
     }

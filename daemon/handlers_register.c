@@ -164,7 +164,9 @@ static bool open_registration(struct handlers *handlers, posed_Reply *reply)
     if (handlers->registration)
         return true;
     register_config_default(&config);
-    config.backend = handlers->config->backend;
+    // Where the GPU does not answer any more, the processor does it.
+    config.backend =
+        handlers->config->backend == GPU_BACKEND_CPU ? GPU_BACKEND_CPU : GPU_BACKEND_AUTO;
     config.n_threads = handlers->config->gpu.n_threads;
     config.cuda_device = handlers->config->gpu.cuda_device;
     config.courtesy = (struct gpu_courtesy){precedence_give_way, handlers->precedence};
@@ -249,6 +251,8 @@ void handlers_register(struct handlers *handlers, const struct handlers_call *ca
         fail_run(handlers, call, error, field);
     else
         fill_result(handlers, &result, &call->reply->what.register_sets);
+    if (error == -EIO)
+        registration_close(&handlers->registration); // the next request opens it again
 free_sets:
     free(source.memory);
     free(target.memory);

@@ -130,6 +130,7 @@ static bool search_one(struct handlers *handlers, const struct handlers_call *ca
     int error = search_run(objects_search(handlers->objects), objects_get(handlers->objects, i),
                            image, query, &answer, field);
     if (error) {
+        handlers->objects_failed = error == -EIO;
         fail_search(call, error, field);
         return false;
     }

@@ -32,12 +32,13 @@ def scenario():
         # On a GPU with on_error = cpu the name changes; status must follow.
         check(daemon.statuses[-1].backend == changes[-1].message,
               f"status: {daemon.statuses[-1].backend}, event: {changes[-1].message}")
-        check("the device failed" in daemon.log(), "the log says so")
+        check(daemon.log().count("(not really: gpu.fail_every)") == len(failed), "the log says so")
 
     daemon = harness.Daemon("synth:room", "--frames", str(N_FRAMES), "--set", "gpu.on_error=stop",
                             "--set", f"gpu.fail_every={FAIL_EVERY}")
     daemon.wait(expected_code=5)
     harness.check_poses(daemon.poses, FAIL_EVERY)
+    check("gpu.on_error is stop" in daemon.log(), "the log says why it ends")
 
 
 harness.run(scenario)
