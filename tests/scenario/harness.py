@@ -21,6 +21,7 @@ import zmq
 
 SOURCE = os.environ.get("POSED_SOURCE_DIR") or os.path.abspath(__file__ + "/../../..")
 BINARY = os.environ.get("POSED_BINARY_DIR") or SOURCE + "/build/release"
+BACKEND = os.environ.get("POSED_TEST_BACKEND", "cpu")  # of the daemons
 SCRATCH = tempfile.mkdtemp(prefix="posed-scenario-")
 
 # A sanitizer or a busy machine may make everything this much slower before a scenario gives up.
@@ -85,10 +86,9 @@ class Daemon:
             self.collector = threading.Thread(target=self._collect, daemon=True)
             self.collector.start()
         command = [
-            BINARY + "/bin/posed", "--source", source, "--speed", str(speed), "--backend",
-            os.environ.get("POSED_TEST_BACKEND", "cpu"), "--run-dir", self.folder, "--no-tcp",
-            "--trajectory", self.trajectory, "--set", "log.rate_hz=0", "--set",
-            "publish.pub_hwm=100000", "--set",
+            BINARY + "/bin/posed", "--source", source, "--speed", str(speed), "--backend", BACKEND,
+            "--run-dir", self.folder, "--no-tcp", "--trajectory", self.trajectory, "--set",
+            "log.rate_hz=0", "--set", "publish.pub_hwm=100000", "--set",
             "publish.wait_subscriber_s=" + ("30" if collect else "0"), *options
         ]
         self.log_file = open(self.log_path, "w")
