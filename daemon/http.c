@@ -36,7 +36,7 @@ static struct answer plain(unsigned status, const char *text)
 
 static struct answer json(json_t *value)
 {
-    char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+    char *text = value ? json_dumps(value, JSON_INDENT(2) | WIRE_JSON_DIGITS) : NULL;
     json_decref(value);
     return (struct answer){MHD_HTTP_OK, "application/json", text};
 }

@@ -8,6 +8,10 @@
 
 #include "proto/wire.h"
 
+// Flags of jansson's functions that write: numbers with enough digits that a time in seconds since
+// 1970 keeps its microseconds.
+#define WIRE_JSON_DIGITS JSON_REAL_PRECISION(16)
+
 // A new object, which the caller owns. NULL: no memory, or a text that is not UTF-8.
 json_t *wire_json_status(const posed_Status *status);
 

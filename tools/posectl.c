@@ -129,7 +129,7 @@ enum posectl_exit posectl_close(const struct posectl *ctl, FILE *file)
 
 void posectl_print_json(FILE *file, json_t *value, bool one_line)
 {
-    json_dumpf(value, file, (one_line ? JSON_COMPACT : JSON_INDENT(2)) | JSON_REAL_PRECISION(12));
+    json_dumpf(value, file, (one_line ? JSON_COMPACT : JSON_INDENT(2)) | WIRE_JSON_DIGITS);
     fputc('\n', file);
     json_decref(value);
 }

@@ -85,8 +85,27 @@ def check_usage():
     assert "no topic" in ctl(2, "watch", "weather").stderr
 
 
+def check_times():
+    """JSON keeps the microseconds of a camera's clock, as the text does."""
+    folder = harness.SCRATCH + "/recording"
+    subprocess.run([harness.BINARY + "/bin/posed-synth", "room", folder, "--frames", "9"],
+                   check=True, stdout=subprocess.DEVNULL)
+    with open(folder + "/depth.txt", encoding="ascii") as file:
+        lines = [line.split() for line in file if not line.startswith("#")]
+    times = [1305031102.160407 + float(time) for time, _ in lines]
+    with open(folder + "/depth.txt", "w", encoding="ascii") as file:
+        file.writelines(f"{time:.6f} {image}\n" for time, (_, image) in zip(times, lines))
+    daemon = harness.Daemon("tum:" + folder, "--loop", speed=1)
+    daemon.step(9)
+    told = json.loads(ctl(0, "trajectory", "-o", "json", "--endpoint", daemon.folder).stdout)
+    for time, pose in zip(times, told["poses"]):
+        assert abs(pose["time_s"] - time) < 2e-6, (pose["time_s"], time)
+    daemon.stop()
+
+
 def scenario():
     check_usage()
+    check_times()
     daemon = harness.Daemon("synth:room", "--loop", speed=0.5)
     check_running(daemon)
     daemon.stop()
