@@ -215,7 +215,7 @@ int bench_track(int argc, char **argv)
     }
     rc = options.n_streams > 0 ? run_streams(&options, recording) : run_single(&options, recording);
     if (rc < 0)
-        fprintf(stderr, "posed-bench: %s (--verbose shows why)\n", strerror(-rc));
+        fprintf(stderr, "posed-bench: %s\n", strerror(-rc));
     recording_free(recording);
     free(recording);
     return rc < 0 ? 5 : 0;

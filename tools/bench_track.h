@@ -21,7 +21,7 @@ struct options {
     size_t n_frames;
     double seconds;
     size_t n_streams;
-    bool json, dirty, written, overlap, agreement, verbose;
+    bool json, dirty, written, overlap, agreement;
     enum captured captured;
     struct gpu_align_settings align;
     double bilateral_radius_px, threads;

@@ -36,7 +36,6 @@ static const struct argp_option argp_options[] = {
     {"overlap", KEY_OVERLAP, NULL, 0, "Upload the next frame beside the work on this one", 0},
     {"agreement", KEY_AGREEMENT, NULL, 0, "Also compare each pose with the CPU backend's", 0},
     {"json", 'J', NULL, 0, "Print JSON", 0},
-    {"verbose", 'v', NULL, 0, "Show the libraries' log lines", 0},
     {0},
 };
 
@@ -126,9 +125,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case 'J':
         o->json = true;
-        break;
-    case 'v':
-        o->verbose = true;
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument %s", arg);

@@ -72,6 +72,12 @@ static struct work work_of(enum gpu_stage stage, const struct options *o, const 
     }
 }
 
+// False: the plain path of small kernels, which has no times of its own.
+static bool stages_timed(const struct report *report)
+{
+    return report->stages[GPU_STAGE_ALIGN].p50_us > 0;
+}
+
 // Percent of what the hardware could have done in that time; 0: unknown.
 static double share(double amount, double time_us, double limit_per_s)
 {
@@ -203,15 +209,17 @@ void report_print(const struct options *o, const struct recording *r, const char
     putchar('\n');
     printf("%-22s %10s %10s %10s %10s %10s\n", "us", "p50", "p90", "p99", "min", "p99/p50 +%");
     print_stats("whole frame", &report->frame);
-    for (int i = 0; i < GPU_N_STAGES; i++)
+    for (int i = 0; i < GPU_N_STAGES && stages_timed(report); i++)
         print_stats(stage_names[i], &report->stages[i]);
-    print_stats("loop alone", &report->loop);
+    if (stages_timed(report))
+        print_stats("loop alone", &report->loop);
     print_stats("loop alone, call", &report->loop_call);
     printf("%.0f frames/s, %.1f iterations a frame, residual %.2f mm, %.0f pairs, pose hash "
            "%016llx\n",
            report->frames_per_s, all_iterations(report), 1e3 * report->mean_rms_m,
            report->mean_pairs, (unsigned long long)report->pose_hash);
-    print_work(o, r, report);
+    if (stages_timed(report))
+        print_work(o, r, report);
     if (o->agreement)
         printf("largest difference to the CPU backend: %.3g m, %.3g rad\n", report->agreement_m,
                report->agreement_rad);

@@ -129,8 +129,7 @@ int stream_open(struct stream *s, const struct options *o, const struct recordin
     settings.bilateral_radius_px = (uint32_t)o->bilateral_radius_px;
     settings.n_threads = (uint32_t)o->threads;
     settings.n_sharing = o->n_streams > 0 ? (uint32_t)o->n_streams : 1;
-    if (o->verbose)
-        settings.log = (struct log_sink){bench_log_write, NULL};
+    settings.log = (struct log_sink){bench_log_write, NULL};
     int rc = gpu_open(&s->gpu, backend, &settings);
     for (int i = 0; i < 2 && rc == 0; i++)
         rc = gpu_frame_create(s->gpu, &s->frames[i]);
