@@ -350,8 +350,7 @@ static int run_default(struct search *search, const struct search_object *object
     out->n_starts = found.n_starts;
     out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS / 5;
     clock_gettime(CLOCK_MONOTONIC, &clock);
-    const struct search_nearness nearness = search_nearness_of_answers(object->info.radius_m);
-    uint32_t n = search_keep_distinct(object, &nearness, found.candidates, found.n, found.n);
+    uint32_t n = search_keep_answers(object, found.candidates, found.n, query->top);
     for (uint32_t i = 0; i < n && i < query->top; i++)
         report(object, &found.candidates[i], search_rival(object, found.candidates, n, i),
                query->threshold, &out->poses[out->n_poses++]);

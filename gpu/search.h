@@ -9,8 +9,9 @@
 // of the bare view 15 to 104 degrees, of the fitted pose 0.1 to 0.4, and 18 % and 6 % of the scenes
 // fail (ADD-S above a tenth of the diameter); the answer holds both. The default goes on where the
 // paper stops: start points from the image itself, a coarse pass over all of them, free space that
-// contradicts the model, refinement by point-to-plane ICP against a full-resolution rendering,
-// several distinct answers, a confidence.
+// contradicts the model, refinement by point-to-plane ICP against a full-resolution rendering, a
+// look at the turns under which the object is nearly the same, several distinct answers, a
+// confidence.
 //
 // Threads: one struct search is used by one thread at a time. Objects are read-only once made, and
 // belong to the search that made them.
@@ -85,14 +86,17 @@ struct search_pose {
     // germann: of the view that the paper's search has in this place, as `view` and error_px; the
     // fit may have come from another one. Else as T_camera_model.
     struct se3 T_camera_view;
-    float confidence;     // 0..1: how often an answer that looks like this is right
-    bool accepted;        // confidence >= threshold
-    float visible;        // share of the model's visible side that the image shows, 0..1
-    float contradicted;   // share where the image looks through the model or shows another surface
-    float ended;          // share of the outline where the image has an edge, 0..1
-    float continued;      // of what can be told of the outline: where the surface goes on, 0..1
-    float score;          // logarithm of a likelihood ratio: what ranks the answers
-    float rival;          // score of the best other pose at the same place, less this one's
+    float confidence;   // 0..1: how often an answer that looks like this is right
+    bool accepted;      // confidence >= threshold
+    float visible;      // share of the model's visible side that the image shows, 0..1
+    float contradicted; // share where the image looks through the model or shows another surface
+    float ended;        // share of the outline where the image has an edge, 0..1
+    float continued;    // of what can be told of the outline: where the surface goes on, 0..1
+    // Logarithm of a likelihood ratio: what ranks the answers. Of poses at one place that are
+    // nearly as good (a box with a knob, end for end) the first is the one that fits the image
+    // best, pixel by pixel, and the score is the best one's.
+    float score;
+    float rival; // score of the best pose there that shows another surface, less this one's
     float residual_rms_m; // over the matching pixels
     uint32_t n_pixels;    // matching pixels
     float error_px;       // germann: the paper's error of the view

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "gpu/search_device.h"
+
 #define N_ASKED   64
 #define N_ANSWERS 512
 
@@ -39,6 +41,46 @@ static float distance_between(const struct search_object *object, const struct s
     return sum / (float)(n_asked ? n_asked : 1);
 }
 
+// Radii of the object; of a few vertices in each pose, so that some of it is the vertices' spacing.
+#define CONTRADICTS 0.16f // poses farther apart cannot both be right,
+#define SAME_ANSWER 0.25f // ones farther apart are not both right by ADD-S, either (README),
+#define SAME_PLACE  0.5f  // ones farther apart have little to do with each other
+
+// Of scores. The true ones of turned poses were up to 2 below. Where little is seen a pose that
+// reaches over what hides the object agrees with more pixels, so that other surfaces compete at
+// nearly the same score only.
+#define AS_GOOD_TURNED 2.5f
+#define AS_GOOD_THERE  1.f
+
+static bool is_as_good(const struct search_object *object, const struct search_candidate *best,
+                       const struct search_candidate *c)
+{
+    const float behind = best->score - c->score;
+    if (!(behind < AS_GOOD_TURNED))
+        return false;
+    const float apart = distance_between(object, best, c) / object->info.radius_m;
+    return apart < SAME_ANSWER || (apart < SAME_PLACE && behind < AS_GOOD_THERE);
+}
+
+uint32_t search_keep_answers(const struct search_object *object, struct search_candidate *c,
+                             uint32_t n, uint32_t top)
+{
+    const struct search_nearness nearness = search_nearness_of_answers(object->info.radius_m);
+    struct search_turns turns;
+    search_turns_of(&object->info, &turns);
+    uint32_t n_kept = 0;
+    for (; n_kept < n; n_kept++) {
+        const uint32_t best = search_best(c, n, n_kept);
+        uint32_t chosen = best;
+        for (uint32_t i = n_kept; i < n && n_kept < top; i++)
+            if (c[i].agree > c[chosen].agree && is_as_good(object, &c[best], &c[i]))
+                chosen = i;
+        c[chosen].score = c[best].score;
+        n = search_keep_one(&turns, &nearness, c, n, n_kept, chosen);
+    }
+    return n_kept;
+}
+
 float search_rival(const struct search_object *object, const struct search_candidate *candidates,
                    uint32_t n, uint32_t k)
 {
@@ -50,7 +92,7 @@ float search_rival(const struct search_object *object, const struct search_candi
         for (int j = 0; j < 3; j++)
             d2 += (candidates[i].t_m[j] - c->t_m[j]) * (candidates[i].t_m[j] - c->t_m[j]);
         if (i != k && candidates[i].score - c->score > best && d2 < 2 * radius_m * radius_m &&
-            distance_between(object, c, &candidates[i]) > 0.16f * radius_m)
+            distance_between(object, c, &candidates[i]) > CONTRADICTS * radius_m)
             best = candidates[i].score - c->score;
     }
     return best;

@@ -44,6 +44,13 @@ __attribute__((warn_unused_result)) int
 search_find_symmetry(struct search *search, struct search_object *object,
                      const struct search_object_settings *settings);
 
+// The rotation by `angle` [rad] about a unit vector; a b.
+void search_about_axis(const double axis[3], double angle, float out[9]);
+void search_rotation_product(const float a[9], const float b[9], float out[9]);
+
+// Principal axes of the surface about the centre (area-weighted corners), as rows.
+void search_principal_axes(const struct search_object *object, double out[3][3]);
+
 // The rotations of an object's symmetry.
 void search_turns_of(const struct search_object_info *info, struct search_turns *out);
 
@@ -74,6 +81,14 @@ void search_refine_all_drawn(struct search *search, const struct search_scene *s
 uint32_t search_keep_distinct(const struct search_object *object,
                               const struct search_nearness *nearness, struct search_candidate *c,
                               uint32_t n, uint32_t n_most);
+
+// The best of candidates `from` .. n - 1; of equal scores the earlier one counts as better.
+uint32_t search_best(const struct search_candidate *c, uint32_t n, uint32_t from);
+
+// Moves candidate `which` to `place` and drops those behind it that are the same pose. Returns how
+// many of the n there still are.
+uint32_t search_keep_one(const struct search_turns *turns, const struct search_nearness *nearness,
+                         struct search_candidate *c, uint32_t n, uint32_t place, uint32_t which);
 
 // Milliseconds since *since, which becomes now.
 static inline float search_elapsed_ms(struct timespec *since)

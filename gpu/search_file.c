@@ -13,7 +13,7 @@
 
 #include "gpu/search_device.h"
 
-#define FILE_VERSION 2
+#define FILE_VERSION 3
 
 struct file_header {
     char magic[8];
@@ -23,6 +23,7 @@ struct file_header {
     uint64_t n_bytes;  // of the whole file
     uint32_t n_vertices, n_triangles, n_views, n_chunks;
     struct search_object_info info;
+    struct search_alikes alikes;
 };
 
 #define HASHED_FROM (offsetof(struct file_header, checksum) + sizeof(uint64_t))
@@ -101,6 +102,7 @@ int search_object_save(const struct search_object *object, const char *path,
     header.n_views = object->n_views;
     header.n_chunks = object->n_chunks;
     memcpy(&header.info, &object->info, sizeof header.info);
+    memcpy(&header.alikes, &object->alikes, sizeof header.alikes);
     struct part parts[N_PARTS];
     struct search_object copy = *object; // list_parts hands out pointers to change
     list_parts(&copy, &header, parts);
@@ -226,6 +228,7 @@ static int read_parts(FILE *file, long size, struct search_object *object)
     if (checksum(&header, parts) != header.checksum)
         return -EBADMSG;
     object->info = header.info;
+    object->alikes = header.alikes;
     object->n_vertices = header.n_vertices;
     object->n_triangles = header.n_triangles;
     object->n_views = header.n_views;

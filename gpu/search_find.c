@@ -50,8 +50,29 @@ void search_refine_all_drawn(struct search *search, const struct search_scene *s
     parallel_for(search->pool, n, refine_drawn, &job);
 }
 
-// The best one is kept, all that are the same pose are dropped, and so on; of equal scores the
-// earlier one counts as better. (Equal scores do happen: they are made of counts.)
+// Equal scores do happen: they are made of counts.
+uint32_t search_best(const struct search_candidate *c, uint32_t n, uint32_t from)
+{
+    uint32_t best = from;
+    for (uint32_t i = from + 1; i < n; i++)
+        best = c[i].score > c[best].score ? i : best;
+    return best;
+}
+
+uint32_t search_keep_one(const struct search_turns *turns, const struct search_nearness *nearness,
+                         struct search_candidate *c, uint32_t n, uint32_t place, uint32_t which)
+{
+    const struct search_candidate kept = c[which];
+    uint32_t n_left = place + 1;
+    memmove(c + place + 1, c + place, (which - place) * sizeof *c);
+    c[place] = kept;
+    for (uint32_t i = place + 1; i < n; i++)
+        if (!search_same_pose(turns, nearness, &c[i], &kept))
+            c[n_left++] = c[i];
+    return n_left;
+}
+
+// The best one is kept, all that are the same pose are dropped, and so on.
 uint32_t search_keep_distinct(const struct search_object *object,
                               const struct search_nearness *nearness, struct search_candidate *c,
                               uint32_t n, uint32_t n_most)
@@ -59,18 +80,8 @@ uint32_t search_keep_distinct(const struct search_object *object,
     struct search_turns turns;
     search_turns_of(&object->info, &turns);
     uint32_t n_kept = 0;
-    for (; n_kept < n_most && n_kept < n; n_kept++) {
-        uint32_t best = n_kept, n_left = n_kept + 1;
-        for (uint32_t i = best + 1; i < n; i++)
-            best = c[i].score > c[best].score ? i : best;
-        const struct search_candidate kept = c[best];
-        memmove(c + n_kept + 1, c + n_kept, (best - n_kept) * sizeof *c);
-        c[n_kept] = kept;
-        for (uint32_t i = n_kept + 1; i < n; i++)
-            if (!search_same_pose(&turns, nearness, &c[i], &kept))
-                c[n_left++] = c[i];
-        n = n_left;
-    }
+    for (; n_kept < n_most && n_kept < n; n_kept++)
+        n = search_keep_one(&turns, nearness, c, n, n_kept, search_best(c, n, n_kept));
     return n_kept;
 }
 
@@ -124,6 +135,12 @@ int search_find_on_host(struct search *search, const struct search_object *objec
     search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_DRAWN_ROUNDS);
     n = search_keep_distinct(object, &nearness, candidates, n, n_polished);
     search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_POLISHED_ROUNDS);
+    const uint32_t n_turned = n > 0 ? object->alikes.n : 0;
+    const uint32_t best = search_best(candidates, n, 0);
+    for (uint32_t i = 0; i < n_turned; i++)
+        search_alike_pose(&object->alikes.of[i], &candidates[best], &candidates[n + i]);
+    search_refine_all_drawn(search, scene, object, candidates + n, n_turned, SEARCH_TURNED_ROUNDS);
+    n += n_turned;
     err = pool_stopped(search->pool) ? -ECANCELED : 0;
     if (err)
         goto out;

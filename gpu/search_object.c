@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/kernels/search_edge.h"
+#include "gpu/search_alike.h"
 #include "gpu/search_device.h"
 #include "gpu/search_greedy.h"
 #include "gpu/search_views.h"
@@ -308,6 +309,8 @@ int search_object_create(struct search *search, const struct search_mesh *mesh,
         err = build_views(search, object, settings);
     if (!err)
         err = search_find_symmetry(search, object, settings);
+    if (!err)
+        err = search_find_alikes(search, object);
     if (!err)
         err = search_object_finish(search, object);
     if (err) {

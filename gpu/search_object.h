@@ -4,6 +4,7 @@
 #ifndef POSED_GPU_SEARCH_OBJECT_H
 #define POSED_GPU_SEARCH_OBJECT_H
 
+#include "gpu/kernels/search_alike.h"
 #include "gpu/kernels/search_map.h"
 #include "gpu/search.h"
 
@@ -41,6 +42,7 @@ struct search_point {
 
 struct search_object {
     struct search_object_info info;
+    struct search_alikes alikes; // turns that show it nearly alike
 
     // Mesh about its centre, in map pixels (so that maps and mesh share their unit).
     float *x, *y, *z;

@@ -35,8 +35,8 @@ struct search_depth {
     struct intrinsics camera;
 };
 
-// Most candidates that are polished: with SEARCH_TOP_MAX answers wanted.
-#define SEARCH_FOUND_MAX (SEARCH_TOP_MAX + SEARCH_POLISHED - 1)
+// Most candidates that are polished: with SEARCH_TOP_MAX answers wanted, and the best one turned.
+#define SEARCH_FOUND_MAX (SEARCH_TOP_MAX + SEARCH_POLISHED - 1 + SEARCH_ALIKES_MAX)
 
 // What the default search hands to the last choice.
 struct search_found {

@@ -486,7 +486,7 @@ void search_refine_edges(const struct search_scene *scene, const struct search_o
         uint32_t n_drawn = search_draw_candidate(object, &scene->camera, c, drawing);
         drawn_points(object, &scene->camera, c, drawing, n_drawn, &points);
         uint32_t n_edges = find_edges(scene, drawing, radius_m, c, edges);
-        struct search_icp_gates gates = search_drawn_gates(0, radius_m, c->t_m[2]);
+        struct search_icp_gates gates = search_drawn_gates(0, 1, radius_m, c->t_m[2]);
         for (int i = 0; i < SEARCH_DRAWN_STEPS; i++) {
             int64_t sums[SEARCH_ICP_SUMS];
             int32_t edge_sums[SEARCH_ICP_SUMS] = {0};
@@ -516,7 +516,7 @@ void search_refine_drawn(const struct search_scene *scene, const struct search_o
     for (uint32_t round = 0; round < n_rounds; round++) {
         uint32_t n_drawn = search_draw_candidate(object, &scene->camera, c, drawing);
         drawn_points(object, &scene->camera, c, drawing, n_drawn, &points);
-        struct search_icp_gates gates = search_drawn_gates(round, radius_m, c->t_m[2]);
+        struct search_icp_gates gates = search_drawn_gates(round, n_rounds, radius_m, c->t_m[2]);
         for (int i = 0; i < SEARCH_DRAWN_STEPS; i++)
             if (icp_step(scene, &points, &gates, radius_m, c) < SEARCH_DRAWN_SMALL)
                 break;

@@ -15,7 +15,7 @@
 #define N_SIDES  6
 #define FOLD_MAX SEARCH_TURNS_MAX
 
-static void about_axis(const double axis[3], double angle, float out[9])
+void search_about_axis(const double axis[3], double angle, float out[9])
 {
     double c = cos(angle), s = sin(angle), k = 1 - c, x = axis[0], y = axis[1], z = axis[2];
     double r[9] = {c + x * x * k,     x * y * k - z * s, x * z * k + y * s,
@@ -25,7 +25,7 @@ static void about_axis(const double axis[3], double angle, float out[9])
         out[i] = (float)r[i];
 }
 
-static void product(const float a[9], const float b[9], float out[9])
+void search_rotation_product(const float a[9], const float b[9], float out[9])
 {
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++)
@@ -60,8 +60,7 @@ static void eigenvectors(double a[3][3], double v[3][3])
             }
 }
 
-// Principal axes of the surface about the centre (area-weighted corners), as rows.
-static void principal_axes(const struct search_object *o, double out[3][3])
+void search_principal_axes(const struct search_object *o, double out[3][3])
 {
     double m[3][3] = {{0}};
     for (uint32_t i = 0; i < o->n_triangles; i++) {
@@ -119,9 +118,9 @@ static bool alike(const struct search_map *a, const struct search_map *b)
 static int looks_same(struct symmetry_test *test, const double axis[3], double angle, bool *out)
 {
     float turn[9], turned[9 * N_SIDES];
-    about_axis(axis, angle, turn);
+    search_about_axis(axis, angle, turn);
     for (int i = 0; i < N_SIDES; i++)
-        product(test->sides + 9 * i, turn, turned + 9 * i);
+        search_rotation_product(test->sides + 9 * i, turn, turned + 9 * i);
     int err =
         test->search->ops->maps(test->search->device, test->object, turned, N_SIDES, test->after);
     *out = !err;
@@ -165,7 +164,7 @@ int search_find_symmetry(struct search *search, struct search_object *object,
         search_rotation(i, N_SIDES, test->sides + 9 * i);
     int err = search->ops->maps(search->device, object, test->sides, N_SIDES, test->before);
     double axes[6][3] = {{0}, {0}, {0}, {0, 0, 1}, {0, 1, 0}, {1, 0, 0}};
-    principal_axes(object, axes);
+    search_principal_axes(object, axes);
     struct search_object_info *info = &object->info;
     int n_revolutions = 0;
     for (int i = 0; i < 6 && !err; i++) {
@@ -200,5 +199,5 @@ void search_turns_of(const struct search_object_info *info, struct search_turns 
     for (int k = 0; k < 3; k++)
         out->axis[k] = (float)info->axis[k];
     for (uint32_t k = 1; info->symmetry == SEARCH_SYMMETRY_FOLD && k < info->fold; k++)
-        about_axis(info->axis, 2 * M_PI * k / info->fold, out->turn[out->n++]);
+        search_about_axis(info->axis, 2 * M_PI * k / info->fold, out->turn[out->n++]);
 }

@@ -86,7 +86,7 @@ struct align_shared {
 };
 
 __global__ void __launch_bounds__(ALIGN_THREADS)
-    align_kernel(struct drawn_work work, uint32_t round)
+    align_kernel(struct drawn_work work, uint32_t round, uint32_t n_rounds)
 {
     __shared__ struct align_shared shared;
     const struct drawn_place *place = drawn_place_here(&work);
@@ -98,7 +98,8 @@ __global__ void __launch_bounds__(ALIGN_THREADS)
         shared.c = work.candidates[blockIdx.y];
     __syncthreads();
     const uint32_t n = place->n_points < POINTS_MOST ? place->n_points : POINTS_MOST;
-    const struct search_icp_gates gates = search_drawn_gates(round, work.radius_m, shared.c.t_m[2]);
+    const struct search_icp_gates gates =
+        search_drawn_gates(round, n_rounds, work.radius_m, shared.c.t_m[2]);
     for (int step = 0; step < SEARCH_DRAWN_STEPS; step++) {
         int32_t sums[SEARCH_ICP_SUMS];
         for (int k = 0; k < SEARCH_ICP_SUMS; k++)
@@ -208,14 +209,14 @@ __global__ void __launch_bounds__(DRAWN_MOST) conclude_kernel(struct drawn_work 
 }
 
 static int enqueue_align(struct search_cuda *cuda, const struct drawn_work *work, uint32_t n_most,
-                         uint32_t round)
+                         uint32_t round, uint32_t n_rounds)
 {
     const dim3 grid(drawn_slices(work), n_most);
     count_kernel<<<grid, DRAWN_THREADS, 0, cuda->stream>>>(*work);
     TRY(cudaGetLastError());
     take_kernel<<<grid, DRAWN_THREADS, 0, cuda->stream>>>(*work);
     TRY(cudaGetLastError());
-    align_kernel<<<dim3(1, n_most), ALIGN_THREADS, 0, cuda->stream>>>(*work, round);
+    align_kernel<<<dim3(1, n_most), ALIGN_THREADS, 0, cuda->stream>>>(*work, round, n_rounds);
     TRY(cudaGetLastError());
     return 0;
 }
@@ -256,7 +257,7 @@ int search_cuda_enqueue_drawn(struct search_cuda *cuda, const struct search_obje
         for (work.batch = 0; work.batch < n_batches && !err; work.batch++) {
             err = search_cuda_enqueue_draw(cuda, &work, n_most);
             if (!err)
-                err = round < n_rounds ? enqueue_align(cuda, &work, n_most, round)
+                err = round < n_rounds ? enqueue_align(cuda, &work, n_most, round, n_rounds)
                                        : enqueue_judge(cuda, &work, n_most);
             if (!err && n_batches > 1)
                 err = search_cuda_give_way(cuda);

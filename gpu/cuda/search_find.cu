@@ -33,6 +33,9 @@ int search_cuda_prepare_find(struct search_cuda *cuda)
         err = search_cuda_grow(cuda, &find->polished,
                                SEARCH_FOUND_MAX * sizeof(struct search_candidate));
     if (!err)
+        err = search_cuda_grow(cuda, &find->turned,
+                               SEARCH_ALIKES_MAX * sizeof(struct search_candidate));
+    if (!err)
         err = search_cuda_prepare_starts(cuda);
     if (!err)
         err = search_cuda_prepare_points(cuda);
@@ -48,11 +51,11 @@ void search_cuda_close_find(struct search_cuda *cuda)
     gpu_give_way_long(&cuda->courtesy);
     cudaFreeHost(find->found);
     cudaFreeHost(find->staging);
-    void *const memory[] = {find->counts.at,   find->raw.at,        find->normal_z.at,
-                            find->planes.at,   find->starts.at,     find->hits.at,
-                            find->left.at,     find->candidates.at, find->distinct.at,
-                            find->polished.at, find->keys.at,       find->corners.at,
-                            find->units.at,    find->places.at,     find->points.at};
+    void *const memory[] = {
+        find->counts.at,   find->raw.at,      find->normal_z.at, find->planes.at,
+        find->starts.at,   find->hits.at,     find->left.at,     find->candidates.at,
+        find->distinct.at, find->polished.at, find->turned.at,   find->keys.at,
+        find->corners.at,  find->units.at,    find->places.at,   find->points.at};
     for (void *at : memory)
         search_cuda_free(cuda, at);
 }
@@ -112,6 +115,36 @@ static int mark_stage(struct search_cuda *cuda, int stage)
     return 0;
 }
 
+// The best of the polished candidates as it would look turned.
+__global__ void turn_kernel(struct search_alikes alikes, const struct search_candidate *polished,
+                            struct search_candidate *out, struct search_cuda_counts *counts)
+{
+    const uint32_t n = counts->n_polished;
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++)
+        best = polished[i].score > polished[best].score ? i : best;
+    if (n > 0 && threadIdx.x < alikes.n)
+        search_alike_pose(&alikes.of[threadIdx.x], &polished[best], &out[threadIdx.x]);
+    if (threadIdx.x == 0)
+        counts->n_turned = n > 0 ? alikes.n : 0;
+}
+
+static int enqueue_turned(struct search_cuda *cuda, const struct search_object *object)
+{
+    struct search_find *find = &cuda->find;
+    struct search_cuda_counts *counts = (struct search_cuda_counts *)find->counts.at;
+    struct search_candidate *turned = (struct search_candidate *)find->turned.at;
+    if (object->alikes.n == 0)
+        return 0;
+    turn_kernel<<<1, SEARCH_ALIKES_MAX, 0, cuda->stream>>>(
+        object->alikes, (const struct search_candidate *)find->polished.at, turned, counts);
+    TRY(cudaGetLastError());
+    int err = search_cuda_give_way(cuda);
+    return err ? err
+               : search_cuda_enqueue_drawn(cuda, object, turned, &counts->n_turned,
+                                           object->alikes.n, SEARCH_TURNED_ROUNDS);
+}
+
 static int enqueue_refine(struct search_cuda *cuda, const struct search_object *object,
                           const struct search_turns *turns, uint32_t n_polished)
 {
@@ -135,9 +168,10 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
                                            &counts->n_polished);
     if (!err)
         err = search_cuda_give_way(cuda);
-    return err ? err
-               : search_cuda_enqueue_drawn(cuda, object, polished, &counts->n_polished, n_polished,
-                                           SEARCH_POLISHED_ROUNDS);
+    if (!err)
+        err = search_cuda_enqueue_drawn(cuda, object, polished, &counts->n_polished, n_polished,
+                                        SEARCH_POLISHED_ROUNDS);
+    return err ? err : enqueue_turned(cuda, object);
 }
 
 int search_cuda_find(void *device, const struct search_object *object,
@@ -177,11 +211,17 @@ int search_cuda_find(void *device, const struct search_object *object,
     TRY(cudaMemcpyAsync(find->found->candidates, find->polished.at,
                         n_polished * sizeof *find->found->candidates, cudaMemcpyDeviceToHost,
                         cuda->stream));
+    TRY(cudaMemcpyAsync(find->found->turned, find->turned.at,
+                        object->alikes.n * sizeof *find->found->turned, cudaMemcpyDeviceToHost,
+                        cuda->stream));
     TRY(cudaStreamSynchronize(cuda->stream));
     out->n_valid = find->found->counts.n_valid;
     out->n_starts = find->found->counts.scan.n_starts;
-    out->n = find->found->counts.n_polished;
-    memcpy(out->candidates, find->found->candidates, out->n * sizeof *out->candidates);
+    const uint32_t n_found = find->found->counts.n_polished;
+    const uint32_t n_turned = find->found->counts.n_turned;
+    memcpy(out->candidates, find->found->candidates, n_found * sizeof *out->candidates);
+    memcpy(out->candidates + n_found, find->found->turned, n_turned * sizeof *out->candidates);
+    out->n = n_found + n_turned;
     for (int s = 0; s < SEARCH_N_STAGES; s++)
         TRY(cudaEventElapsedTime(&out->stage_ms[s], find->events[s], find->events[s + 1]));
     return 0;

@@ -24,7 +24,7 @@ struct search_cuda_counts {
     uint32_t n_valid;               // pixels
     struct search_cuda_starts scan; // start points
     uint32_t n_left;                // candidates that the loose judgement left
-    uint32_t n_distinct, n_polished;
+    uint32_t n_distinct, n_polished, n_turned;
 };
 
 __device__ __forceinline__ int32_t search_cuda_warp_sum(int32_t value)
@@ -49,6 +49,7 @@ __device__ __forceinline__ int64_t search_cuda_warp_sum_long(int64_t value)
 struct search_cuda_found {
     struct search_cuda_counts counts;
     struct search_candidate candidates[SEARCH_FOUND_MAX];
+    struct search_candidate turned[SEARCH_ALIKES_MAX];
     uint32_t n_batches; // of the candidates that are drawn
 };
 
@@ -65,6 +66,7 @@ __device__ __forceinline__ void search_cuda_warp_tally(struct search_tally *tall
     for (uint32_t k = 0; k < sizeof counts / sizeof *counts; k++)
         *counts[k] = (uint32_t)search_cuda_warp_sum((int32_t)*counts[k]);
     tally->square = search_cuda_warp_sum_long(tally->square);
+    tally->agree = search_cuda_warp_sum_long(tally->agree);
 #pragma unroll
     for (int k = 0; k < 6; k++)
         tally->normals[k] = search_cuda_warp_sum_long(tally->normals[k]);
@@ -92,6 +94,7 @@ __device__ __forceinline__ void search_cuda_add_tally(const struct search_tally 
         if (counts[k] > 0)
             atomicAdd(to[k], counts[k]);
     atomicAdd((unsigned long long *)&out_tally->square, (unsigned long long)t->square);
+    atomicAdd((unsigned long long *)&out_tally->agree, (unsigned long long)t->agree);
 #pragma unroll
     for (int k = 0; k < 6; k++)
         atomicAdd((unsigned long long *)&out_tally->normals[k], (unsigned long long)t->normals[k]);

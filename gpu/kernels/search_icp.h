@@ -287,9 +287,12 @@ KERNEL_FN struct search_icp_gates search_points_gates(int step, float radius_m, 
 #define SEARCH_DRAWN_STEPS 5
 #define SEARCH_DRAWN_SMALL 1e-5f // a step below this ends the round
 
-KERNEL_FN struct search_icp_gates search_drawn_gates(uint32_t round, float radius_m, float z_m)
+// More than three rounds begin with a wide gate: for poses that follow from another one.
+KERNEL_FN struct search_icp_gates search_drawn_gates(uint32_t round, uint32_t n_rounds,
+                                                     float radius_m, float z_m)
 {
-    float share = round == 0 ? 0.05f : round == 1 ? 0.04f : 0.03f;
+    const int32_t at = (int32_t)round - (n_rounds > 3 ? (int32_t)n_rounds - 3 : 0);
+    float share = at < -1 ? 0.12f : at < 0 ? 0.08f : at == 0 ? 0.05f : at == 1 ? 0.04f : 0.03f;
     struct search_icp_gates gates = {share * radius_m + 2 * search_sigma(z_m), 0.6f};
     return gates;
 }

@@ -16,6 +16,8 @@
 
 #define SEARCH_SQUARE_UNIT  1048576 // steps in a metre of residual
 #define SEARCH_NORMALS_UNIT 65536.f
+#define SEARCH_AGREE_UNIT   64.f // steps in one of what agrees
+#define SEARCH_AGREE_MOST   6.f  // of a pixel, for a pose and against it
 
 struct search_tally {
     uint32_t n, n_match, n_tight, n_free, n_wrong, n_plane, n_hidden;
@@ -23,6 +25,7 @@ struct search_tally {
     // Of the drawn model only.
     uint32_t n_crossed, n_merged; // pairs of pixels, one matching, the other hidden
     int64_t normals[6];           // n n^T of what matches, upper triangle, 1 / SEARCH_NORMALS_UNIT
+    int64_t agree;                // 1 / SEARCH_AGREE_UNIT
 };
 
 // What lies more than two gates in front is an occluder and says nothing, nor does a missing
@@ -213,6 +216,7 @@ KERNEL_FN void search_conclude(enum search_judgement judgement, const struct sea
     c->sharp = (float)outline->n_sharp / (float)(outline->n + 1);
     c->merged = (float)tally->n_merged / (float)(tally->n_crossed + 20);
     search_normals_spread(tally, &c->spread, &c->volume);
+    c->agree = (float)tally->agree / SEARCH_AGREE_UNIT;
     c->area = n_match * unit;
     c->gate = gate_m / radius_m;
     c->score = search_likelihood(judgement, c);
@@ -294,13 +298,28 @@ KERNEL_FN float search_drawn_gate_m(float radius_m, float z_m)
     return 0.012f * radius_m + 2.5f * search_sigma(z_m);
 }
 
+// How much likelier a measurement is of the model's surface than of any other, as twice a
+// logarithm: which of two poses that nearly look the same is the better one is a question of a
+// fraction of the gate at many pixels, and the shares of search_features do not see it. What says
+// nothing about a pixel (an occluder, no measurement, the table that it stands on) is 0.
+KERNEL_FN float search_judge_agrees(const float scene[4], float z, float slant, float gate_m)
+{
+    const float d = kernel_abs(scene[3]) - z, off = d * slant / search_sigma(z);
+    if (scene[3] == 0.f || d < -2 * gate_m || (scene[3] < 0.f && kernel_abs(d) < gate_m))
+        return 0;
+    const float agrees = SEARCH_AGREE_MOST - off * off;
+    return agrees > -SEARCH_AGREE_MOST ? agrees : -SEARCH_AGREE_MOST;
+}
+
 // A surface seen at a slant moves more in z for the same misplacement. ray: the pixel's, z 1.
 KERNEL_FN void search_judge_drawn(const float scene[4], float z, const float n[3],
                                   const float ray[3], float radius_m, struct search_tally *tally)
 {
     float slant = -(n[0] * ray[0] + n[1] * ray[1] + n[2] * ray[2]);
     slant = slant > 0.3f ? slant : 0.3f;
-    if (!search_judge_pixel(scene, z, n, search_drawn_gate_m(radius_m, z) / slant, tally))
+    const float gate_m = search_drawn_gate_m(radius_m, z) / slant;
+    tally->agree += (int32_t)(search_judge_agrees(scene, z, slant, gate_m) * SEARCH_AGREE_UNIT);
+    if (!search_judge_pixel(scene, z, n, gate_m, tally))
         return;
     for (int i = 0, k = 0; i < 3; i++)
         for (int j = i; j < 3; j++, k++)

@@ -39,6 +39,7 @@ struct search_candidate {
     float gate; // of a pixel, in object radii
     float rms_m;
     uint32_t n_match;
+    float agree; // of the drawn model: sum of search_judge_agrees over its pixels
 };
 
 // A model point with its normal, in the model's centred frame [m].

@@ -8,6 +8,8 @@
 //   points    all hits are refined with a view's stored points; nine in ten are given up early
 //   drawn     the SEARCH_DRAWN best distinct ones are drawn and judged by every pixel
 //   polished  of these the best, for several rounds
+//   turned    the best one as it would look turned (search_alike.h): the scan may have passed over
+//             the true one of two poses that differ by a knob
 #ifndef POSED_GPU_KERNELS_SEARCH_SCHEDULE_H
 #define POSED_GPU_KERNELS_SEARCH_SCHEDULE_H
 
@@ -23,6 +25,7 @@
 
 #define SEARCH_DRAWN_ROUNDS    2
 #define SEARCH_POLISHED_ROUNDS 3
+#define SEARCH_TURNED_ROUNDS   5
 
 KERNEL_FN uint32_t search_keep_per_start(uint32_t n_starts)
 {

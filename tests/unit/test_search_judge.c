@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the image says about a pose, rule by rule (gpu/kernels/search_judge.h, search_normal.h).
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -146,12 +147,33 @@ static void normals_tell_plane_cylinder_and_ball(void **unused)
     assert_true(spread > 0.332f && spread < 0.334f && volume > 0.0369f && volume < 0.0371f);
 }
 
+// Half a gate off is still a match, but no longer in agreement; what hides says nothing.
+static void pixels_agree_or_contradict(void **unused)
+{
+    (void)unused;
+    const float z = 0.7f, gate_m = search_drawn_gate_m(RADIUS, z), sigma = search_sigma(z);
+    const float on[4] = {0, 0, -1, z}, off[4] = {0, 0, -1, z + 2 * sigma};
+    const float behind[4] = {0, 0, -1, z + 0.5f}, front[4] = {0, 0, -1, z - 0.1f};
+    const float nothing[4] = {0, 0, 0, 0}, table[4] = {0, 0, -1, -z}, under[4] = {0, 0, -1, -0.8f};
+    assert_true(search_judge_agrees(on, z, 1, gate_m) == SEARCH_AGREE_MOST);
+    assert_true(fabsf(search_judge_agrees(off, z, 1, gate_m) - (SEARCH_AGREE_MOST - 4)) < 0.01f);
+    // Of a surface seen at a slant the same distance says less.
+    assert_true(fabsf(search_judge_agrees(off, z, 0.5f, 2 * gate_m) - (SEARCH_AGREE_MOST - 1)) <
+                0.01f);
+    assert_true(search_judge_agrees(behind, z, 1, gate_m) == -SEARCH_AGREE_MOST);
+    assert_true(search_judge_agrees(under, z, 1, gate_m) == -SEARCH_AGREE_MOST);
+    assert_true(search_judge_agrees(front, z, 1, gate_m) == 0);
+    assert_true(search_judge_agrees(nothing, z, 1, gate_m) == 0);
+    assert_true(search_judge_agrees(table, z, 1, gate_m) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shadow_lies_on_the_farther_surface),
         cmocka_unit_test(an_edge_is_where_the_scene_falls_back),
         cmocka_unit_test(what_hides_begins_with_a_jump),
+        cmocka_unit_test(pixels_agree_or_contradict),
         cmocka_unit_test(normals_tell_plane_cylinder_and_ball),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
