@@ -11,16 +11,19 @@
 #include "proto/se3.h"
 #include "tools/bench.h"
 #include "tools/bench_search.h"
+#include "tools/search_ambiguity.h"
 #include "tools/search_metrics.h"
 
-#define TURNED_DEG 20
+// Beyond this an answer is asked about: whether the image allows its turn (search_ambiguity.h).
+// Below, the error against the object's own symmetry stands for both.
+#define ASKED_DEG 1
 
 struct tally {
     uint32_t n, n_right, n_accepted, n_false_accepted, n_present, n_view_right;
     uint32_t capacity;
-    uint32_t n_turned; // right, but turned by TURNED_DEG or more: parts of an object are symmetric
-    double sum_straight_deg; // of the others
-    double sum_deg, sum_mm, sum_axis_deg, sum_view_deg;
+    uint32_t n_off, n_allowed; // right, but off by more than ASKED_DEG; of these not for the image
+    double sum_deg, sum_image_deg; // of right answers: against the object's symmetry, and the image
+    double sum_mm, sum_axis_deg, sum_view_deg;
     double *deg, *all_deg; // of right answers, and of all where the object is; for the medians
     double *view_deg;      // germann: of the bare views, of all where the object is
     uint32_t bin_n[10], bin_right[10]; // by confidence
@@ -32,6 +35,7 @@ struct judge_job {
     const struct search_object *object;
     const struct bench_search_options *o;
     double diameter;
+    struct ambiguity_axes axes;
 };
 
 // Angle between two poses [degrees], the smallest that a symmetry of the object allows.
@@ -95,26 +99,50 @@ static bool is_right(const struct judge_job *job, const struct se3 *T_estimate,
     return *out_add_s < 0.1 * job->diameter;
 }
 
-static void judge_right(const struct judge_job *job, const struct search_object_info *info,
-                        const struct se3 *T_estimate, const struct se3 *T_truth, double deg,
-                        double add, struct tally *tally)
+// Angle to the nearest pose that the image allows [degrees], `deg` being that to the true one.
+static int image_degrees(const struct judge_job *job, const struct testscene *scene,
+                         const struct search_object_info *info, const struct se3 *T_estimate,
+                         double deg, double *out_deg)
 {
+    struct se3 *allowed = malloc(AMBIGUITY_MAX * sizeof *allowed);
+    uint32_t n = 0;
+    int err = allowed ? ambiguity_poses(job->mesh, &job->axes, scene, allowed, &n) : -ENOMEM;
+    *out_deg = deg;
+    for (uint32_t i = 0; i < n && !err; i++)
+        *out_deg = fmin(*out_deg, degrees_between(info, &allowed[i], T_estimate));
+    free(allowed);
+    return err;
+}
+
+static int judge_right(const struct judge_job *job, const struct testscene *scene,
+                       const struct search_object_info *info, const struct se3 *T_estimate,
+                       double deg, double add, struct tally *tally)
+{
+    const struct se3 *T_truth = &scene->T_camera_model;
+    double image_deg = deg;
+    int err = deg > ASKED_DEG ? image_degrees(job, scene, info, T_estimate, deg, &image_deg) : 0;
+    if (err)
+        return err;
     struct se3 difference = se3_between(T_truth, T_estimate);
     double twist[6];
     se3_log(&difference, twist);
     tally->deg[tally->n_right++] = deg;
     tally->sum_deg += deg;
-    tally->n_turned += deg >= TURNED_DEG;
-    tally->sum_straight_deg += deg < TURNED_DEG ? deg : 0;
+    tally->sum_image_deg += image_deg;
+    tally->n_off += deg > ASKED_DEG;
+    tally->n_allowed += deg > ASKED_DEG && image_deg <= ASKED_DEG;
     tally->sum_mm += add * 1e3;
     for (int k = 3; k < 6; k++)
         tally->sum_axis_deg += fabs(twist[k]) * 180 / M_PI / 3;
     if (job->o->preset == SEARCH_PRESET_GERMANN && !job->o->greedy)
         tally->sum_view_deg += nearest_view_degrees(info, T_truth);
+    if (job->o->each && deg > ASKED_DEG)
+        printf("against what the image allows: %.2f degrees\n", image_deg);
+    return 0;
 }
 
-static void judge(const struct judge_job *job, bool absent, const struct testscene *scene,
-                  const struct search_answer *answer, struct tally *tally)
+static int judge(const struct judge_job *job, bool absent, const struct testscene *scene,
+                 const struct search_answer *answer, struct tally *tally)
 {
     const struct se3 *truth = &scene->T_camera_model;
     const struct metric_points points = {job->mesh->vertices_m, job->mesh->n_vertices};
@@ -124,7 +152,7 @@ static void judge(const struct judge_job *job, bool absent, const struct testsce
         tally->n_present++;
     }
     if (answer->n_poses == 0)
-        return;
+        return 0;
     const struct search_pose *pose = &answer->poses[0];
     struct search_object_info info;
     search_object_describe(job->object, &info);
@@ -142,8 +170,6 @@ static void judge(const struct judge_job *job, bool absent, const struct testsce
         tally->view_deg[tally->n_present - 1] = degrees_between(&info, truth, &pose->T_camera_view);
         tally->n_view_right += is_right(job, &pose->T_camera_view, truth, &view_add_s);
     }
-    if (right)
-        judge_right(job, &info, &pose->T_camera_model, truth, deg, add, tally);
     if (job->o->each)
         printf("scene %u: visible %.2f, %s, %.2f degrees, ADD %.4f m, ADD-S %.4f m, confidence "
                "%.3f, shown %.3f, contradicted %.4f, ended %.4f, continued %.4f, score %.4f, rival "
@@ -153,6 +179,7 @@ static void judge(const struct judge_job *job, bool absent, const struct testsce
                (double)pose->contradicted, (double)pose->ended, (double)pose->continued,
                (double)pose->score, (double)pose->rival, (double)pose->residual_rms_m,
                pose->n_pixels);
+    return right ? judge_right(job, scene, &info, &pose->T_camera_model, deg, add, tally) : 0;
 }
 
 static int tally_reserve(struct tally *tally, uint32_t n_more)
@@ -187,12 +214,11 @@ static void print_tally(const struct bench_search_options *o, struct tally *tall
         printf("{\"scenes\": %u, \"present\": %u, \"right\": %u, \"recall\": %.4f, "
                "\"mean_deg\": %.4f, \"median_deg\": %.4f, \"median_all_deg\": %.4f, "
                "\"mean_add_mm\": %.4f, \"accepted\": %u, \"false_accepted\": %u, "
-               "\"turned\": %u, \"mean_straight_deg\": %.4f",
+               "\"off\": %u, \"off_allowed\": %u, \"mean_image_deg\": %.4f",
                tally->n, tally->n_present, tally->n_right, tally->n_right / n_present,
                tally->sum_deg / n_right, deg.p50_us, all_deg.p50_us, tally->sum_mm / n_right,
-               tally->n_accepted, tally->n_false_accepted, tally->n_turned,
-               tally->sum_straight_deg /
-                   (n_right > tally->n_turned ? n_right - tally->n_turned : 1));
+               tally->n_accepted, tally->n_false_accepted, tally->n_off, tally->n_allowed,
+               tally->sum_image_deg / n_right);
         if (o->preset == SEARCH_PRESET_GERMANN)
             printf(", \"view_right\": %u, \"view_median_all_deg\": %.4f", tally->n_view_right,
                    view_deg.p50_us);
@@ -205,6 +231,9 @@ static void print_tally(const struct bench_search_options *o, struct tally *tall
            "of all %.2f degrees\n",
            tally->sum_deg / n_right, deg.p50_us, deg.max_us, tally->sum_mm / n_right,
            all_deg.p50_us);
+    printf("against what the image allows: mean %.2f degrees; %u off by more than %d degree, %u of "
+           "these not against the image\n",
+           tally->sum_image_deg / n_right, tally->n_off, ASKED_DEG, tally->n_allowed);
     if (o->preset == SEARCH_PRESET_GERMANN)
         printf("the bare views, as the paper has them: %u right, median of all %.2f degrees\n",
                tally->n_view_right, view_deg.p50_us);
@@ -227,7 +256,8 @@ static int judge_scenes(struct search *search, const struct bench_search_model *
 {
     const struct testscene_mesh *mesh = &model->mesh;
     const struct metric_points points = {mesh->vertices_m, mesh->n_vertices};
-    const struct judge_job job = {mesh, model->object, o, metric_diameter(&points)};
+    struct judge_job job = {mesh, model->object, o, metric_diameter(&points), {{0}, {{0}}}};
+    ambiguity_axes_of(model->object, &job.axes);
     int err = tally_reserve(tally, o->n_scenes);
     for (uint32_t i = 0; i < o->n_scenes && !err; i++) {
         struct testscene_settings settings = bench_search_scene(o, i);
@@ -241,7 +271,7 @@ static int judge_scenes(struct search *search, const struct bench_search_model *
         if (wanted)
             err = bench_search_run(search, model->object, &scene, o, &answer);
         if (!err && wanted)
-            judge(&job, settings.absent, &scene, &answer, tally);
+            err = judge(&job, settings.absent, &scene, &answer, tally);
         testscene_free(&scene);
     }
     if (err)
@@ -281,22 +311,24 @@ static void print_musts(const struct bench_search_options *o, const struct tally
 {
     for (size_t k = 0; k < N_MUSTS; k++) {
         const struct tally *t = &tallies[k];
-        const double n_straight = t->n_right > t->n_turned ? t->n_right - t->n_turned : 1;
-        const double mean_deg = t->sum_straight_deg / n_straight;
+        const double n_right = t->n_right ? t->n_right : 1;
         if (o->json)
-            printf("%s\"%s\": {\"scenes\": %u, \"right\": %u, \"turned\": %u, \"mean_deg\": %.4f, "
+            printf("%s\"%s\": {\"scenes\": %u, \"right\": %u, \"mean_deg\": %.4f, "
+                   "\"mean_image_deg\": %.4f, \"off\": %u, \"off_allowed\": %u, "
                    "\"accepted\": %u, \"false_accepted\": %u}%s",
-                   k == 0 ? "{" : ", ", musts[k].name, t->n, t->n_right, t->n_turned, mean_deg,
-                   t->n_accepted, t->n_false_accepted, k == N_MUSTS - 1 ? "}\n" : "");
+                   k == 0 ? "{" : ", ", musts[k].name, t->n, t->n_right, t->sum_deg / n_right,
+                   t->sum_image_deg / n_right, t->n_off, t->n_allowed, t->n_accepted,
+                   t->n_false_accepted, k == N_MUSTS - 1 ? "}\n" : "");
         else if (musts[k].absent)
             printf("%-22s %5u scenes, %u accepted\n", musts[k].what, t->n, t->n_accepted);
         else
             printf(
-                "%-22s %5u scenes, %u right (%.1f %%): %u turned by %d degrees or more, the others "
-                "by %.2f on average; accepted %u right and %u wrong\n",
+                "%-22s %5u scenes, %u right (%.1f %%): rotation mean %.2f degrees, %.2f against "
+                "what the image allows; %u off by more than %d degree, %u of these not against the "
+                "image; accepted %u right and %u wrong\n",
                 musts[k].what, t->n, t->n_right, 100.0 * t->n_right / (t->n ? t->n : 1),
-                t->n_turned, TURNED_DEG, mean_deg, t->n_accepted - t->n_false_accepted,
-                t->n_false_accepted);
+                t->sum_deg / n_right, t->sum_image_deg / n_right, t->n_off, ASKED_DEG, t->n_allowed,
+                t->n_accepted - t->n_false_accepted, t->n_false_accepted);
     }
 }
 

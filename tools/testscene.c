@@ -482,7 +482,7 @@ static bool near_edge(const float *depth, int u, int v, int reach)
 // invalid, the rest is a disparity with half a step of noise, whole steps of 2.85 mm at 1 m; edges
 // fray by a pixel, and of those within 0 to 3 pixels of an edge, another number for each scene,
 // two in three are lost. Returns at how many pixels the object is seen.
-static int expose(const struct canvas *canvas, bool noise, uint64_t *random, uint16_t *out)
+static int expose(const struct canvas *canvas, bool noise, uint64_t *random, struct testscene *out)
 {
     const float *depth = canvas->depth;
     const int lost_px = noise ? (int)(next_random(random) % 4) : 0;
@@ -498,8 +498,10 @@ static int expose(const struct canvas *canvas, bool noise, uint64_t *random, uin
                 sv = sv < 0 ? 0 : sv >= HEIGHT ? HEIGHT - 1 : sv;
             }
             float value = depth[sv * WIDTH + su], straight = depth[v * WIDTH + u];
-            uint16_t *pixel = &out[v * WIDTH + u];
+            uint16_t *pixel = &out->depth[v * WIDTH + u];
             *pixel = 0;
+            out->shown[v * WIDTH + u] = 0;
+            out->z_m[v * WIDTH + u] = straight < INFINITY ? -1 / straight : 0;
             if (!(value < INFINITY) || !(straight < INFINITY))
                 continue;
             double z = -1 / (double)value;
@@ -513,6 +515,7 @@ static int expose(const struct canvas *canvas, bool noise, uint64_t *random, uin
                     continue;
             }
             *pixel = (uint16_t)lrint(z * 1000);
+            out->shown[v * WIDTH + u] = canvas->alone[v * WIDTH + u] <= straight;
             n_shown += canvas->alone[sv * WIDTH + su] <= value;
         }
     }
@@ -576,14 +579,16 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
     out->camera = (struct intrinsics){FOCAL_PX,           FOCAL_PX, (WIDTH - 1) / 2.0,
                                       (HEIGHT - 1) / 2.0, WIDTH,    HEIGHT};
     out->depth = malloc(N_PIXELS * sizeof *out->depth);
-    int err = canvas.depth && canvas.alone && out->depth ? 0 : -ENOMEM;
+    out->z_m = malloc(N_PIXELS * sizeof *out->z_m);
+    out->shown = malloc(N_PIXELS * sizeof *out->shown);
+    int err = canvas.depth && canvas.alone && out->depth && out->z_m && out->shown ? 0 : -ENOMEM;
     for (int attempt = 0; attempt < 200 && !err; attempt++) {
         int n_alone;
         err = arrange(object, settings, &random, &canvas, out, &n_alone);
         // Noise only takes away: what is below is not worth the exposure.
         if (err || (attempt < 199 && out->visible < settings->visible_min))
             continue;
-        const int n_shown = expose(&canvas, settings->noise, &random, out->depth);
+        const int n_shown = expose(&canvas, settings->noise, &random, out);
         if (!settings->absent)
             out->visible = n_alone ? (float)n_shown / (float)n_alone : 0;
         if (out->visible >= settings->visible_min && out->visible <= settings->visible_max)
@@ -602,5 +607,9 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
 void testscene_free(struct testscene *scene)
 {
     free(scene->depth);
+    free(scene->z_m);
+    free(scene->shown);
     scene->depth = NULL;
+    scene->z_m = NULL;
+    scene->shown = NULL;
 }

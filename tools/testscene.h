@@ -43,6 +43,8 @@ struct testscene {
     struct intrinsics camera;
     uint16_t *depth; // 1/1000 m, 0 invalid; width x height
     struct se3 T_camera_model;
+    float *z_m;     // what is there without the sensor's errors [m], 0 nothing; width x height
+    uint8_t *shown; // likewise, 1 where the object is what is seen, and the image has a depth
     // Share of the pixels that the object alone would cover where the image shows it, counted in
     // the image itself: hidden pixels, the projector's shadow and what the sensor loses are not
     // seen. Of an absent object: what would be seen but for the losses.
