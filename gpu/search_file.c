@@ -194,6 +194,12 @@ static bool info_holds(const struct search_object *o)
     for (int i = 0; i < 3; i++)
         if (!isfinite(info->centre_m[i]) || !isfinite(info->axis[i]))
             return false;
+    if (o->alikes.n > SEARCH_ALIKES_MAX)
+        return false;
+    for (uint32_t i = 0; i < o->alikes.n; i++)
+        if (!all_within(1.001f, o->alikes.of[i].rotation, 9) ||
+            !all_within(info->radius_m, o->alikes.of[i].shift_m, 3))
+            return false;
     return info->n_views == o->n_views && info->n_triangles == o->n_triangles &&
            info->n_vertices == o->n_vertices &&
            (unsigned)info->symmetry <= SEARCH_SYMMETRY_SPHERE && info->fold <= SEARCH_TURNS_MAX &&
