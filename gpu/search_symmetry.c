@@ -11,6 +11,7 @@
 #include "gpu/kernels/search_edge.h"
 #include "gpu/search_device.h"
 #include "gpu/search_views.h"
+#include "proto/eigen.h"
 
 #define N_SIDES  6
 #define FOLD_MAX SEARCH_TURNS_MAX
@@ -32,37 +33,9 @@ void search_rotation_product(const float a[9], const float b[9], float out[9])
             out[3 * i + j] = a[3 * i] * b[j] + a[3 * i + 1] * b[3 + j] + a[3 * i + 2] * b[6 + j];
 }
 
-// Eigenvectors of a symmetric 3x3 by Jacobi rotations, as rows.
-static void eigenvectors(double a[3][3], double v[3][3])
-{
-    memset(v, 0, 9 * sizeof(double));
-    v[0][0] = v[1][1] = v[2][2] = 1;
-    for (int sweep = 0; sweep < 30; sweep++)
-        for (int p = 0; p < 2; p++)
-            for (int q = p + 1; q < 3; q++) {
-                if (fabs(a[p][q]) < 1e-12)
-                    continue;
-                double t = 0.5 * atan2(2 * a[p][q], a[q][q] - a[p][p]), c = cos(t), s = sin(t);
-                for (int k = 0; k < 3; k++) {
-                    double x = a[k][p], y = a[k][q];
-                    a[k][p] = c * x - s * y;
-                    a[k][q] = s * x + c * y;
-                }
-                for (int k = 0; k < 3; k++) {
-                    double x = a[p][k], y = a[q][k];
-                    a[p][k] = c * x - s * y;
-                    a[q][k] = s * x + c * y;
-                    x = v[p][k];
-                    y = v[q][k];
-                    v[p][k] = c * x - s * y;
-                    v[q][k] = s * x + c * y;
-                }
-            }
-}
-
 void search_principal_axes(const struct search_object *o, double out[3][3])
 {
-    double m[3][3] = {{0}};
+    double m[3][3] = {{0}}, values[3];
     for (uint32_t i = 0; i < o->n_triangles; i++) {
         double p[3][3], n2 = 0;
         for (int k = 0; k < 3; k++) {
@@ -86,7 +59,7 @@ void search_principal_axes(const struct search_object *o, double out[3][3])
     for (int a = 0; a < 3; a++)
         for (int b = 0; b < 3; b++)
             m[a][b] /= scale;
-    eigenvectors(m, out);
+    eigen_symmetric(m[0], 3, values, out[0]);
 }
 
 struct symmetry_test {
