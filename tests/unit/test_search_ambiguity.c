@@ -51,8 +51,8 @@ static int tear_down(void **unused)
 }
 
 // The mug upright, 0.7 m away, seen from a little above; its handle points `degrees` to the right
-// of straight away from the camera. A wall 30 cm behind; columns from `hidden_from` on are hidden by
-// something in front.
+// of straight away from the camera. A wall 30 cm behind; columns from `hidden_from` on are hidden
+// by something in front.
 static void stand(double degrees, int hidden_from, struct testscene *out)
 {
     const struct intrinsics camera = {300,   300,   (WIDTH - 1) / 2.0, (HEIGHT - 1) / 2.0,
