@@ -159,7 +159,8 @@ KERNEL_FN float search_likelihood(enum search_judgement judgement, const struct 
     const float loose[SEARCH_N_FEATURES] =
         {-2.3f, 9.5f, -31.f, -9.6f, -18.f, -2.1f, -1.2f, -20.f, -12.f, 0.4f, 1.1f, 12.1f, -7.4f};
     const float points[SEARCH_N_FEATURES] =
-        {-2.4f, 12.f, -48.f, -14.f, -60.f, -1.8f, 0.2f, -35.f, -29.f, -5.5f, 1.8f, 7.6f, -12.f};
+        {-2.4f, 12.f, -48.f, -14.f, -60.f, -1.8f, 0.2f, -35.f, -29.f, -5.5f, 1.8f, 7.6f, -12.f,
+         0, 0, 0, 0, 0, 0, 2.f};
     //  and: merged sharp sharp spread volume area match
     const float drawn[SEARCH_N_FEATURES] =
         {2.6f, 9.1f, -12.6f, -18.5f, -14.8f, -7.f, -12.3f, -15.7f, -10.3f, 0, 0.6f, 4.2f, -19.8f,
