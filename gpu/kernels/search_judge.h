@@ -125,8 +125,9 @@ enum search_judgement {
 #define SEARCH_N_FEATURES 20
 
 // Shares of the model's visible side and of its outline; the area, because an object seen end on
-// fits by chance; the gate, because far away everything fits; and of the drawn model (from 13 on)
-// how many ways the matching surface faces, because one plane fits anywhere on another.
+// fits by chance; the gate, because far away everything fits; of the drawn model (13 to 18) how
+// many ways the matching surface faces, because one plane fits anywhere on another; and how much of
+// the pose is seen to match at all, because little is seen at the image's edge and behind others.
 KERNEL_FN void search_features(const struct search_candidate *c, float out[SEARCH_N_FEATURES])
 {
     const float least = 0.05f;
