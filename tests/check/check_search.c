@@ -398,8 +398,9 @@ static void check_request(const struct twin *twins, size_t n_twins,
     }
 }
 
-static void check_requests(const struct twin *twins, size_t n_twins,
-                           const struct testscene_mesh *mesh)
+// The first scene in n_kinds ways, all others as they are.
+static void check_requests(const struct twin *twins, size_t n_twins, const char *name,
+                           const struct testscene_mesh *mesh, uint32_t n_kinds)
 {
     static const char *const kinds[] = {"whole", "region", "mask", "nothing", "33 x 64", "1 x 1"};
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -416,8 +417,8 @@ static void check_requests(const struct twin *twins, size_t n_twins,
         for (uint32_t i = 0; i < width * height; i++)
             mask[i] = i % 7 > 0;
         uint16_t *none = calloc(width * height, sizeof *none);
-        for (size_t kind = 0; kind < (seed == 1 ? 6u : 1u); kind++) {
-            check_case("request %s, scene %u", kinds[kind], (unsigned)seed);
+        for (size_t kind = 0; kind < (seed == 1 ? n_kinds : 1u); kind++) {
+            check_case("request %s, %s, scene %u", kinds[kind], name, (unsigned)seed);
             struct search_image image = {.frame = {scene.depth, width, height, 1000, 0},
                                          .camera = scene.camera};
             if (kind == 1) {
@@ -479,6 +480,27 @@ static void close_twins(struct twin *twins, size_t n_twins)
         search_object_destroy(twins[i].search, &twins[i].object);
         search_close(&twins[i].search);
     }
+}
+
+// A mug looks nearly the same in many turns, and the best pose is tried in each.
+static void check_turned(void)
+{
+    struct testscene_mesh mug;
+    struct twin twins[2];
+    check_case("mug");
+    if (!check_that(testscene_mesh_make(TESTSCENE_OBJECT_MUG, &mug) == 0, "mesh"))
+        return;
+    const struct search_mesh borrowed = {mug.vertices_m, mug.triangles, mug.n_vertices,
+                                         mug.n_triangles};
+    const size_t n_twins = open_twins(&borrowed, N_VIEWS, twins);
+    for (size_t i = 0; i < n_twins; i++) {
+        const struct search_alikes *alikes = &twins[i].object->alikes;
+        check_that(alikes->n >= 6, "%u turns", alikes->n);
+        check_that(memcmp(alikes, &twins[0].object->alikes, sizeof *alikes) == 0, "same turns");
+    }
+    check_requests(twins, n_twins, "mug", &mug, 1);
+    close_twins(twins, n_twins);
+    testscene_mesh_free(&mug);
 }
 
 // Few triangles that fill the picture; and a picture so large that the candidates' drawings do not
@@ -568,7 +590,8 @@ int main(int argc, char **argv)
     if (n_twins == 2)
         check_objects(twins[0].object, twins[1].object);
     check_images(twins, n_twins, &scene);
-    check_requests(twins, n_twins, &mesh);
+    check_requests(twins, n_twins, "duck", &mesh, 6);
+    check_turned();
     check_near();
     for (size_t i = 0; i < n_twins && check_bench_wanted(); i++)
         bench(&twins[i], &scene);
