@@ -278,8 +278,8 @@ typedef int16_t cells __attribute__((vector_size(SEARCH_COARSE_CELLS * sizeof(in
 
 // Score of the map laid with its anchor on the middle of the window: search_coarse_cell, a row of
 // cells at a time.
-CPU_CLONES static int coarse_score(const int16_t *window, const struct search_coarse *map,
-                                   int anchor)
+static inline __attribute__((always_inline)) int
+coarse_score(const int16_t *window, const struct search_coarse *map, int anchor)
 {
     const int16_t *base =
         window + (SEARCH_COARSE_WINDOW / 2 - map->anchor_v[anchor]) * SEARCH_COARSE_WINDOW +
@@ -307,11 +307,14 @@ CPU_CLONES static int coarse_score(const int16_t *window, const struct search_co
     return search_coarse_score(total, total_seen, map->n_cells);
 }
 
+// Start points that a map is laid on while it is in the caches: all seeds' maps are larger.
+#define SCAN_BLOCK 8
+
 struct scan_job {
     const struct search_cpu *cpu;
     const struct search_object *object;
     const struct search_frame *starts;
-    uint32_t keep;
+    uint32_t n_starts, keep;
     struct search_hit *out;
 };
 
@@ -329,34 +332,58 @@ static void coarse_window(const struct search_cpu *cpu, const struct search_fram
     }
 }
 
-static void scan_start(void *user, uint32_t item, uint32_t thread)
+// The best anchor of a seed's map at a start point.
+CPU_CLONES static struct search_hit lay_map(const struct search_coarse *map, const int16_t *window,
+                                            const float normal[3])
+{
+    struct search_hit hit = {.score = INT32_MIN};
+    for (int a = 0; a < map->n_anchors; a++) {
+        if (!search_coarse_facing(normal, map->anchor_normal[a]))
+            continue;
+        int score = coarse_score(window, map, a);
+        if (score > hit.score) {
+            hit.score = score;
+            hit.anchor = (uint32_t)a;
+        }
+    }
+    return hit;
+}
+
+// Insertion; equal scores keep the earlier view.
+static void keep_hit(const struct search_hit *hit, struct search_hit *best, uint32_t n)
+{
+    uint32_t k = n;
+    for (; k > 0 && hit->score > best[k - 1].score; k--)
+        if (k < n)
+            best[k] = best[k - 1];
+    if (k < n)
+        best[k] = *hit;
+}
+
+static void scan_starts(void *user, uint32_t block, uint32_t thread)
 {
     (void)thread;
     const struct scan_job *job = user;
     const struct search_object *object = job->object;
-    int16_t window[SEARCH_COARSE_WINDOW * SEARCH_COARSE_WINDOW];
-    coarse_window(job->cpu, &job->starts[item], window);
-    struct search_hit *best = job->out + (size_t)item * job->keep;
-    for (uint32_t k = 0; k < job->keep; k++)
-        best[k] = (struct search_hit){INT32_MIN, 0, item, 0};
+    const uint32_t first = block * SCAN_BLOCK;
+    const uint32_t n = job->n_starts - first < SCAN_BLOCK ? job->n_starts - first : SCAN_BLOCK;
+    const struct search_frame *starts = job->starts + first;
+    struct search_hit *best = job->out + (size_t)first * job->keep;
+    int16_t windows[SCAN_BLOCK][SEARCH_COARSE_WINDOW * SEARCH_COARSE_WINDOW];
+    for (uint32_t i = 0; i < n; i++) {
+        coarse_window(job->cpu, &starts[i], windows[i]);
+        for (uint32_t k = 0; k < job->keep; k++)
+            best[i * job->keep + k] = (struct search_hit){INT32_MIN, 0, first + i, 0};
+    }
     for (uint32_t s = 0; s < object->n_seeds; s++) {
-        const struct search_coarse *map = &object->coarse[object->seeds[s]];
-        struct search_hit hit = {INT32_MIN, object->seeds[s], item, 0};
-        for (int a = 0; a < map->n_anchors; a++) {
-            if (!search_coarse_facing(job->starts[item].normal, map->anchor_normal[a]))
-                continue;
-            int score = coarse_score(window, map, a);
-            if (score > hit.score) {
-                hit.score = score;
-                hit.anchor = (uint32_t)a;
-            }
+        const uint32_t view = object->seeds[s];
+        const struct search_coarse *map = &object->coarse[view];
+        for (uint32_t i = 0; i < n; i++) {
+            struct search_hit hit = lay_map(map, windows[i], starts[i].normal);
+            hit.view = view;
+            hit.start = first + i;
+            keep_hit(&hit, best + i * job->keep, job->keep);
         }
-        uint32_t k = job->keep; // insertion; equal scores keep the earlier view
-        for (; k > 0 && hit.score > best[k - 1].score; k--)
-            if (k < job->keep)
-                best[k] = best[k - 1];
-        if (k < job->keep)
-            best[k] = hit;
     }
 }
 
@@ -365,8 +392,8 @@ static int cpu_scan(void *device, const struct search_object *object,
                     struct search_hit *out)
 {
     struct search_cpu *cpu = device;
-    struct scan_job job = {cpu, object, starts, keep, out};
-    parallel_for(cpu->pool, n_starts, scan_start, &job);
+    struct scan_job job = {cpu, object, starts, n_starts, keep, out};
+    parallel_for(cpu->pool, (n_starts + SCAN_BLOCK - 1) / SCAN_BLOCK, scan_starts, &job);
     return 0;
 }
 
