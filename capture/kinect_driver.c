@@ -80,8 +80,9 @@ static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_los
                                   .n_lost_packets = n_lost};
     if (!deviceclock_update(&kinect->clock, ticks, now_ns + kinect->realtime_offset_ns,
                             &frame.device_ticks, &frame.image.time_ns))
-        return;                                        // the same frame again
-    uint16_t *pixels = buffers_take(&kinect->buffers); // NULL: the reader is that far behind
+        return; // the same frame again
+    // NULL when the reader is that far behind.
+    uint16_t *pixels = buffers_take(&kinect->buffers);
     buffers_tell(&kinect->buffers, &kinect->wake, BUFFERS_BEGUN);
     if (pixels) { // fakenect's images begin at odd addresses
         memcpy(pixels, raw, sizeof(uint16_t) * W * H);

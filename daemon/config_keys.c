@@ -47,9 +47,8 @@ const struct config_key config_keys[] = {
     {"gpu", "backend", CONFIG_ENUM, AT(backend), 0, 0, backend_names, false,
      "auto (CUDA when a device answers, else the CPU), cpu, cuda."},
     {"gpu", "on_error", CONFIG_ENUM, AT(on_gpu_error), 0, 0, gpu_error_names, false,
-     "When the device fails: cpu (go on there), rebuild (open the device again, the CPU where it "
-     "does\n"
-     "not come back), stop (exit 5)."},
+     "When the device fails: cpu (go on there), rebuild (open the device again, the CPU where\n"
+     "it does not come back), stop (exit 5)."},
     {"gpu", "fail_every", CONFIG_UINT, AT(gpu_fail_every), 0, 1000000000, NULL, false,
      "To try on_error: every so many frames the device is taken to have failed; 0 = never."},
     {"gpu", "threads", CONFIG_UINT, AT(gpu.n_threads), 0, 1024, NULL, false,
@@ -182,9 +181,8 @@ const struct config_key config_keys[] = {
     {"recorder", "start", CONFIG_TEXT, AT(recorder.start), 0, 0, NULL, false,
      "Name of a recording that begins with the daemon; empty = none."},
     {"recorder", "queue_frames", CONFIG_UINT, AT(recorder.queue_frames), 2, 300, NULL, false,
-     "Frames that may wait for the disk; more are dropped from the recording and counted. Memory "
-     "for\n"
-     "them is taken at the start, when there is a folder."},
+     "Frames that may wait for the disk; more are dropped from the recording and counted.\n"
+     "Memory for them is taken at the start, when there is a folder."},
     {"recorder", "max_bytes", CONFIG_UINT64, AT(recorder.max_bytes), 0, 9007199254740992.0, NULL,
      false, "A recording is stopped before it exceeds these; 0 = no limit."},
     {"recorder", "max_duration_s", CONFIG_DOUBLE, AT(recorder.max_duration_s), 0, 1e9, NULL, false,

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The fit and the comparison are its own, not the search's: a judge that asked the search's own
+// score would find every one of its mistakes allowed.
 #include "tools/search_ambiguity.h"
 
 #include <errno.h>
