@@ -129,9 +129,11 @@ int search_find_on_host(struct search *search, const struct search_object *objec
     for (uint32_t i = 0; i < n; i++)
         if (candidates[i].score > SEARCH_GIVEN_UP)
             candidates[n_left++] = candidates[i];
-    n = search_keep_distinct(object, &nearness, candidates, n_left, SEARCH_DRAWN);
+    n = search_keep_distinct(object, &nearness, candidates, n_left, SEARCH_SCREENED);
     out->stage_ms[SEARCH_STAGE_FIT] = search_elapsed_ms(&clock);
 
+    search_refine_all_drawn(search, scene, object, candidates, n, 0);
+    n = search_keep_distinct(object, &nearness, candidates, n, search_n_drawn(n_polished));
     search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_DRAWN_ROUNDS);
     n = search_keep_distinct(object, &nearness, candidates, n, n_polished);
     search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_POLISHED_ROUNDS);

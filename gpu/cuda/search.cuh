@@ -30,8 +30,8 @@ struct search_cuda_starts {
 struct search_find {
     struct search_memory counts; // struct search_cuda_counts
     struct search_memory raw;    // depth as it came, then the mask
-    struct search_memory normal_z, planes, starts, hits, left, candidates, distinct, polished,
-        turned;
+    struct search_memory normal_z, planes, starts, hits, left, candidates, screened, drawn,
+        polished, turned;
     struct search_memory keys, corners, units, places, points; // of the drawn candidates
     char *staging;                                             // page-locked
     size_t staging_bytes;

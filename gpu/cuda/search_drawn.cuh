@@ -13,7 +13,8 @@
 #define DRAWN_PIXELS  (640 * 480)
 #define DRAWN_MOST    64 // candidates
 
-static_assert(SEARCH_DRAWN <= DRAWN_MOST && SEARCH_FOUND_MAX <= DRAWN_MOST, "one block places all");
+static_assert(SEARCH_SCREENED <= DRAWN_MOST && SEARCH_FOUND_MAX <= DRAWN_MOST,
+              "one block places all");
 
 // Where a candidate is drawn, and what was found of it.
 struct drawn_place {

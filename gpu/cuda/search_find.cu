@@ -27,8 +27,11 @@ int search_cuda_prepare_find(struct search_cuda *cuda)
     if (!err)
         err = search_cuda_grow(cuda, &find->left, SEARCH_HITS_MAX * sizeof(uint32_t));
     if (!err)
+        err = search_cuda_grow(cuda, &find->screened,
+                               SEARCH_SCREENED * sizeof(struct search_candidate));
+    if (!err)
         err =
-            search_cuda_grow(cuda, &find->distinct, SEARCH_DRAWN * sizeof(struct search_candidate));
+            search_cuda_grow(cuda, &find->drawn, SEARCH_SCREENED * sizeof(struct search_candidate));
     if (!err)
         err = search_cuda_grow(cuda, &find->polished,
                                SEARCH_FOUND_MAX * sizeof(struct search_candidate));
@@ -52,10 +55,10 @@ void search_cuda_close_find(struct search_cuda *cuda)
     cudaFreeHost(find->found);
     cudaFreeHost(find->staging);
     void *const memory[] = {
-        find->counts.at,   find->raw.at,      find->normal_z.at, find->planes.at,
-        find->starts.at,   find->hits.at,     find->left.at,     find->candidates.at,
-        find->distinct.at, find->polished.at, find->turned.at,   find->keys.at,
-        find->corners.at,  find->units.at,    find->places.at,   find->points.at};
+        find->counts.at,   find->raw.at,    find->normal_z.at,   find->planes.at,   find->starts.at,
+        find->hits.at,     find->left.at,   find->candidates.at, find->screened.at, find->drawn.at,
+        find->polished.at, find->turned.at, find->keys.at,       find->corners.at,  find->units.at,
+        find->places.at,   find->points.at};
     for (void *at : memory)
         search_cuda_free(cuda, at);
 }
@@ -150,22 +153,31 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
 {
     struct search_find *find = &cuda->find;
     struct search_cuda_counts *counts = (struct search_cuda_counts *)find->counts.at;
-    struct search_candidate *distinct = (struct search_candidate *)find->distinct.at;
+    struct search_candidate *screened = (struct search_candidate *)find->screened.at;
+    struct search_candidate *drawn = (struct search_candidate *)find->drawn.at;
     struct search_candidate *polished = (struct search_candidate *)find->polished.at;
     const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
+    const uint32_t n_drawn = search_n_drawn(n_polished);
     int err = search_cuda_enqueue_distinct(cuda, turns, &nearness,
                                            (const struct search_candidate *)find->candidates.at,
                                            (const uint32_t *)find->left.at, &counts->n_left,
-                                           SEARCH_DRAWN, distinct, &counts->n_distinct);
+                                           SEARCH_SCREENED, screened, &counts->n_screened);
     if (!err)
         err = mark_stage(cuda, SEARCH_STAGE_REFINE);
     if (!err)
-        err = search_cuda_enqueue_drawn(cuda, object, distinct, &counts->n_distinct, SEARCH_DRAWN,
+        err = search_cuda_enqueue_drawn(cuda, object, screened, &counts->n_screened,
+                                        SEARCH_SCREENED, 0);
+    if (!err)
+        err = search_cuda_enqueue_distinct(cuda, turns, &nearness, screened, NULL,
+                                           &counts->n_screened, n_drawn, drawn, &counts->n_drawn);
+    if (!err)
+        err = search_cuda_give_way(cuda);
+    if (!err)
+        err = search_cuda_enqueue_drawn(cuda, object, drawn, &counts->n_drawn, n_drawn,
                                         SEARCH_DRAWN_ROUNDS);
     if (!err)
-        err = search_cuda_enqueue_distinct(cuda, turns, &nearness, distinct, NULL,
-                                           &counts->n_distinct, n_polished, polished,
-                                           &counts->n_polished);
+        err = search_cuda_enqueue_distinct(cuda, turns, &nearness, drawn, NULL, &counts->n_drawn,
+                                           n_polished, polished, &counts->n_polished);
     if (!err)
         err = search_cuda_give_way(cuda);
     if (!err)

@@ -24,7 +24,7 @@ struct search_cuda_counts {
     uint32_t n_valid;               // pixels
     struct search_cuda_starts scan; // start points
     uint32_t n_left;                // candidates that the loose judgement left
-    uint32_t n_distinct, n_polished, n_turned;
+    uint32_t n_screened, n_drawn, n_polished, n_turned;
 };
 
 __device__ __forceinline__ int32_t search_cuda_warp_sum(int32_t value)
