@@ -270,14 +270,13 @@ void search_refine_points(const struct search_scene *scene, const struct search_
 int search_drawing_create(struct search_drawing *drawing, uint32_t n_vertices, uint32_t n_pixels)
 {
     memset(drawing, 0, sizeof *drawing);
-    drawing->x = malloc(n_vertices * sizeof *drawing->x);
-    drawing->y = malloc(n_vertices * sizeof *drawing->y);
+    drawing->corners = malloc(n_vertices * sizeof *drawing->corners);
     drawing->value = malloc(n_vertices * sizeof *drawing->value);
     drawing->depth = malloc(n_pixels * sizeof *drawing->depth);
     drawing->index = malloc(n_pixels * sizeof *drawing->index);
     drawing->n_vertices = n_vertices;
     drawing->n_pixels = n_pixels;
-    if (drawing->x && drawing->y && drawing->value && drawing->depth && drawing->index)
+    if (drawing->corners && drawing->value && drawing->depth && drawing->index)
         return 0;
     search_drawing_destroy(drawing);
     return -ENOMEM;
@@ -285,8 +284,7 @@ int search_drawing_create(struct search_drawing *drawing, uint32_t n_vertices, u
 
 void search_drawing_destroy(struct search_drawing *drawing)
 {
-    free(drawing->x);
-    free(drawing->y);
+    free(drawing->corners);
     free(drawing->value);
     free(drawing->depth);
     free(drawing->index);
@@ -296,7 +294,7 @@ void search_drawing_destroy(struct search_drawing *drawing)
 CPU_CLONES static void project_vertices(const struct search_object *object,
                                         const struct search_camera *cam,
                                         const struct search_candidate *c, float cu, float cv,
-                                        int32_t *restrict out_x, int32_t *restrict out_y,
+                                        struct raster_point *restrict out,
                                         float *restrict out_value)
 {
     const float *restrict x = object->x, *restrict y = object->y, *restrict z = object->z;
@@ -306,7 +304,7 @@ CPU_CLONES static void project_vertices(const struct search_object *object,
     for (int k = 0; k < 9; k++)
         scaled[k] = c->rotation[k] * object->info.map_px_m;
     for (uint32_t i = 0; i < object->n_vertices; i++)
-        search_draw_corner(&camera, cu, cv, scaled, t_m, x[i], y[i], z[i], &out_x[i], &out_y[i],
+        search_draw_corner(&camera, cu, cv, scaled, t_m, x[i], y[i], z[i], &out[i].x, &out[i].y,
                            &out_value[i]);
 }
 
@@ -318,11 +316,11 @@ uint32_t search_draw_candidate(const struct search_object *object, const struct 
     int n = at.width * at.height;
     if (n == 0)
         return 0;
-    project_vertices(object, cam, c, cam->cx - (float)at.u0, cam->cy - (float)at.v0, drawing->x,
-                     drawing->y, drawing->value);
+    project_vertices(object, cam, c, cam->cx - (float)at.u0, cam->cy - (float)at.v0,
+                     drawing->corners, drawing->value);
     for (int i = 0; i < n; i++)
         drawing->depth[i] = INFINITY;
-    struct raster_mesh mesh = {drawing->x, drawing->y, drawing->value, object->triangles,
+    struct raster_mesh mesh = {drawing->corners, drawing->value, object->triangles,
                                object->n_triangles};
     raster_draw(&mesh, at.width, at.height, drawing->depth, drawing->index);
     uint32_t n_drawn = 0;

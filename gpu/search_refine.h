@@ -12,7 +12,7 @@
 
 // Working memory of one thread for drawing at full resolution.
 struct search_drawing {
-    int32_t *x, *y; // n_vertices each
+    struct raster_point *corners; // n_vertices each
     float *value;
     float *depth; // -1/z of each pixel of the rectangle
     uint32_t *index;

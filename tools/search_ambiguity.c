@@ -32,15 +32,14 @@
 // image's u0 + stride u, v0 + stride v.
 struct drawing {
     int u0, v0, width, height, stride;
-    int32_t *x, *y;
+    struct raster_point *corners;
     float *value;
     float *z_m; // 0: not there
 };
 
 static void drawing_free(struct drawing *d)
 {
-    free(d->x);
-    free(d->y);
+    free(d->corners);
     free(d->value);
     free(d->z_m);
 }
@@ -76,11 +75,10 @@ static int drawing_create(const struct testscene_mesh *mesh, const struct testsc
     out->height = ((int)fmin(low, fmax(1, v + r)) - out->v0 + stride - 1) / stride;
     out->width = out->width > 0 ? out->width : 1;
     out->height = out->height > 0 ? out->height : 1;
-    out->x = malloc(mesh->n_vertices * sizeof *out->x);
-    out->y = malloc(mesh->n_vertices * sizeof *out->y);
+    out->corners = malloc(mesh->n_vertices * sizeof *out->corners);
     out->value = malloc(mesh->n_vertices * sizeof *out->value);
     out->z_m = malloc((size_t)(out->width * out->height) * sizeof *out->z_m);
-    return out->x && out->y && out->value && out->z_m ? 0 : -ENOMEM;
+    return out->corners && out->value && out->z_m ? 0 : -ENOMEM;
 }
 
 static void draw(const struct testscene_mesh *mesh, const struct intrinsics *c, const struct se3 *T,
@@ -94,14 +92,14 @@ static void draw(const struct testscene_mesh *mesh, const struct intrinsics *c, 
         const bool front = q[2] > 0.05;
         const double u = (c->fx_px * q[0] / q[2] + c->cx_px - d->u0) / d->stride;
         const double v = (c->fy_px * q[1] / q[2] + c->cy_px - d->v0) / d->stride;
-        d->x[i] = raster_snap(front ? (float)u : 1e9f);
-        d->y[i] = raster_snap(front ? (float)v : 1e9f);
+        d->corners[i].x = raster_snap(front ? (float)u : 1e9f);
+        d->corners[i].y = raster_snap(front ? (float)v : 1e9f);
         d->value[i] = (float)(-1 / q[2]);
     }
     const int n = d->width * d->height;
     for (int i = 0; i < n; i++)
         d->z_m[i] = INFINITY;
-    const struct raster_mesh raster = {d->x, d->y, d->value, mesh->triangles,
+    const struct raster_mesh raster = {d->corners, d->value, mesh->triangles,
                                        (uint32_t)mesh->n_triangles};
     raster_draw(&raster, d->width, d->height, d->z_m, NULL);
     for (int i = 0; i < n; i++)

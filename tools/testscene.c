@@ -310,7 +310,7 @@ static int clutter_make(uint64_t *random, struct testscene_mesh *out)
 struct canvas {
     float *depth; // -1/z of all that is drawn so far
     float *alone; // the object without anything else
-    int32_t *x, *y;
+    struct raster_point *corners;
     float *value;
     size_t n_vertices; // capacity
 };
@@ -319,14 +319,12 @@ static int canvas_draw(struct canvas *c, const struct testscene_mesh *mesh, cons
                        float *depth)
 {
     if (mesh->n_vertices > c->n_vertices) {
-        free(c->x);
-        free(c->y);
+        free(c->corners);
         free(c->value);
-        c->x = malloc(mesh->n_vertices * sizeof *c->x);
-        c->y = malloc(mesh->n_vertices * sizeof *c->y);
+        c->corners = malloc(mesh->n_vertices * sizeof *c->corners);
         c->value = malloc(mesh->n_vertices * sizeof *c->value);
         c->n_vertices = mesh->n_vertices;
-        if (!c->x || !c->y || !c->value)
+        if (!c->corners || !c->value)
             return -ENOMEM;
     }
     for (size_t i = 0; i < mesh->n_vertices; i++) {
@@ -335,11 +333,13 @@ static int canvas_draw(struct canvas *c, const struct testscene_mesh *mesh, cons
             p[k] = (double)mesh->vertices_m[3 * i + (size_t)k];
         se3_apply(T, p, q);
         bool front = q[2] > 0.05;
-        c->x[i] = raster_snap(front ? (float)(FOCAL_PX * q[0] / q[2] + (WIDTH - 1) / 2.0) : 1e9f);
-        c->y[i] = raster_snap(front ? (float)(FOCAL_PX * q[1] / q[2] + (HEIGHT - 1) / 2.0) : 1e9f);
+        c->corners[i].x =
+            raster_snap(front ? (float)(FOCAL_PX * q[0] / q[2] + (WIDTH - 1) / 2.0) : 1e9f);
+        c->corners[i].y =
+            raster_snap(front ? (float)(FOCAL_PX * q[1] / q[2] + (HEIGHT - 1) / 2.0) : 1e9f);
         c->value[i] = (float)(-1 / q[2]);
     }
-    struct raster_mesh raster = {c->x, c->y, c->value, mesh->triangles,
+    struct raster_mesh raster = {c->corners, c->value, mesh->triangles,
                                  (uint32_t)mesh->n_triangles};
     raster_draw(&raster, WIDTH, HEIGHT, depth, NULL);
     return 0;
@@ -596,8 +596,7 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
     }
     free(canvas.depth);
     free(canvas.alone);
-    free(canvas.x);
-    free(canvas.y);
+    free(canvas.corners);
     free(canvas.value);
     if (err)
         testscene_free(out);

@@ -72,17 +72,15 @@ static int cpu_maps(void *device, const struct search_object *object, const floa
         return -ENOMEM;
     for (uint32_t i = 0; i < n_threads; i++) {
         struct search_map_scratch *s = &job.scratch[i];
-        s->x = malloc(object->n_vertices * sizeof *s->x);
-        s->y = malloc(object->n_vertices * sizeof *s->y);
+        s->corners = malloc(object->n_vertices * sizeof *s->corners);
         s->z = malloc(object->n_vertices * sizeof *s->z);
-        if (!s->x || !s->y || !s->z)
+        if (!s->corners || !s->z)
             err = -ENOMEM;
     }
     if (!err)
         parallel_for(cpu->pool, n, draw_one, &job);
     for (uint32_t i = 0; i < n_threads; i++) {
-        free(job.scratch[i].x);
-        free(job.scratch[i].y);
+        free(job.scratch[i].corners);
         free(job.scratch[i].z);
     }
     free(job.scratch);

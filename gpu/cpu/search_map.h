@@ -3,11 +3,12 @@
 #ifndef POSED_GPU_CPU_SEARCH_MAP_H
 #define POSED_GPU_CPU_SEARCH_MAP_H
 
+#include "gpu/kernels/search_raster.h"
 #include "gpu/search_ops.h"
 
-// Corners of a mesh on a pixel grid, one entry a vertex: see raster_snap and search_raster.h.
+// Corners of a mesh on a pixel grid, one entry a vertex: see raster_snap in search_raster.h.
 struct raster_mesh {
-    const int32_t *x, *y;
+    const struct raster_point *corners;
     const float *value;
     const uint32_t *triangles;
     uint32_t n_triangles;
@@ -30,7 +31,7 @@ void search_kinds(const int16_t *z, int size, uint8_t *out);
 
 // Working memory of search_map_draw for one thread.
 struct search_map_scratch {
-    int32_t *x, *y; // n_vertices each
+    struct raster_point *corners; // n_vertices each
     float *z;
     float value[SEARCH_MAP_PX * SEARCH_MAP_PX];
     uint32_t index[SEARCH_MAP_PX * SEARCH_MAP_PX];

@@ -15,6 +15,10 @@
 #define RASTER_SUB   256
 #define RASTER_LIMIT (1 << 22) // corners farther out than 16,384 px are not drawn
 
+struct raster_point {
+    int32_t x, y; // 1/256 px
+};
+
 struct raster_corner {
     int32_t x, y; // 1/256 px
     float value;
@@ -28,12 +32,55 @@ struct raster_triangle {
     int32_t u0, u1, v0, v1; // pixels to visit, inclusive
 };
 
-// A coordinate in px to 1/256 px; what cannot be drawn becomes RASTER_LIMIT.
+// A coordinate in px to 1/256 px; what cannot be drawn becomes RASTER_LIMIT. The sum rounds as
+// lrintf does, but on the CPU's vectors, too.
 SEARCH_FN int32_t raster_snap(float px)
 {
-    float scaled = px * (float)RASTER_SUB;
-    return scaled > -(float)RASTER_LIMIT && scaled < (float)RASTER_LIMIT ? (int32_t)lrintf(scaled)
-                                                                         : RASTER_LIMIT;
+    const float rounds = 12582912.f; // 1.5 x 2^23: the next float is 1 away
+    const float scaled = px * (float)RASTER_SUB;
+    const int inside = (scaled > -(float)RASTER_LIMIT) & (scaled < (float)RASTER_LIMIT);
+    return inside ? (int32_t)(scaled + rounds - rounds) : RASTER_LIMIT;
+}
+
+// Of three corners' x (or y): the pixels of 0 .. size - 1 whose centres lie between the smallest
+// and the largest. first > last: none, or a corner that could not be snapped.
+struct raster_span {
+    int32_t first, last;
+};
+
+// Without a branch, for the CPU's vectors.
+SEARCH_FN struct raster_span raster_span_of(int32_t a, int32_t b, int32_t c, int32_t size)
+{
+    int32_t low = a < b ? a : b, high = a < b ? b : a;
+    low = c < low ? c : low;
+    high = c < high ? high : c;
+    struct raster_span out = {(low + RASTER_SUB - 1) >> 8, high >> 8}; // rounds up, also below 0
+    out.first = out.first < 0 ? 0 : out.first;
+    out.last = out.last < size ? out.last : size - 1;
+    out.last = high < RASTER_LIMIT ? out.last : -1;
+    return out;
+}
+
+// Whether the triangle may cover a pixel's centre within the spans of its corners, and where that
+// is one pixel and the triangle small, whether it does: raster_setup and the test of raster_value
+// in 32 bits and without a branch, for the CPU's vectors.
+SEARCH_FN int raster_may_cover(struct raster_point a, struct raster_point b, struct raster_point c,
+                               struct raster_span u, struct raster_span v)
+{
+    const uint32_t bx = (uint32_t)b.x - (uint32_t)a.x, by = (uint32_t)b.y - (uint32_t)a.y;
+    const uint32_t cx = (uint32_t)c.x - (uint32_t)a.x, cy = (uint32_t)c.y - (uint32_t)a.y;
+    const uint32_t px = (uint32_t)u.first * RASTER_SUB - (uint32_t)a.x;
+    const uint32_t py = (uint32_t)v.first * RASTER_SUB - (uint32_t)a.y;
+    const uint32_t area2 = bx * cy - by * cx, wb = px * cy - py * cx, wc = py * bx - px * by;
+    const uint32_t turned = 0u - (area2 >> 31); // all ones: clockwise, where none may be positive
+    const uint32_t signs = (((area2 - wb - wc) ^ turned) - turned) | ((wb ^ turned) - turned) |
+                           ((wc ^ turned) - turned);
+    const int32_t fails = (int32_t)(signs | ~(area2 | (0u - area2)));
+    const int32_t extent = (u.last - u.first) | (v.last - v.first); // < 0: none, 0: one pixel
+    // Not 0 where a corner is 32 px or more from a: there 32 bits may not suffice.
+    const uint32_t reach = RASTER_SUB * 32;
+    const uint32_t far = (bx + reach) | (by + reach) | (cx + reach) | (cy + reach);
+    return ((extent | (int32_t)(far / (2 * reach))) == 0 ? fails : extent) >= 0;
 }
 
 // Returns 0 when the triangle covers no pixel centre of the width x height grid: outside, between
@@ -42,24 +89,16 @@ SEARCH_FN int raster_setup(const struct raster_corner *a, const struct raster_co
                            const struct raster_corner *c, int width, int height,
                            struct raster_triangle *out)
 {
-    int32_t x0 = a->x < b->x ? a->x : b->x, x1 = a->x < b->x ? b->x : a->x;
-    x0 = c->x < x0 ? c->x : x0;
-    x1 = c->x < x1 ? x1 : c->x;
-    out->u0 = (x0 + RASTER_SUB - 1) >> 8; // rounds up, also below 0
-    out->u1 = x1 >> 8;
-    out->u0 = out->u0 < 0 ? 0 : out->u0;
-    out->u1 = out->u1 < width ? out->u1 : width - 1;
-    if (out->u0 > out->u1 || x1 >= RASTER_LIMIT)
+    const struct raster_span u = raster_span_of(a->x, b->x, c->x, width);
+    if (u.first > u.last)
         return 0;
-    int32_t y0 = a->y < b->y ? a->y : b->y, y1 = a->y < b->y ? b->y : a->y;
-    y0 = c->y < y0 ? c->y : y0;
-    y1 = c->y < y1 ? y1 : c->y;
-    out->v0 = (y0 + RASTER_SUB - 1) >> 8;
-    out->v1 = y1 >> 8;
-    out->v0 = out->v0 < 0 ? 0 : out->v0;
-    out->v1 = out->v1 < height ? out->v1 : height - 1;
-    if (out->v0 > out->v1 || y1 >= RASTER_LIMIT)
+    const struct raster_span v = raster_span_of(a->y, b->y, c->y, height);
+    if (v.first > v.last)
         return 0;
+    out->u0 = u.first;
+    out->u1 = u.last;
+    out->v0 = v.first;
+    out->v1 = v.last;
     out->bx = b->x - a->x;
     out->by = b->y - a->y;
     out->cx = c->x - a->x;

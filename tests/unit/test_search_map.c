@@ -186,13 +186,13 @@ static void neighbours_leave_no_crack(void **unused)
 {
     (void)unused;
     for (int round = 0; round < 2000; round++) {
-        int32_t x[4], y[4];
+        struct raster_point at[4];
         float value[4] = {1, 1, 1, 1};
         // A convex quadrilateral around pixel centres, split along a diagonal.
         for (int k = 0; k < 4; k++) {
             double angle = (k + 0.8 * (next_random() % 1000) / 1000.0) * M_PI / 2;
-            x[k] = raster_snap((float)(16 + 11 * cos(angle)));
-            y[k] = raster_snap((float)(16 + 11 * sin(angle)));
+            at[k].x = raster_snap((float)(16 + 11 * cos(angle)));
+            at[k].y = raster_snap((float)(16 + 11 * sin(angle)));
         }
         uint32_t halves[6] = {0, 1, 2, 2, 3, 0};
         if (round % 2) {
@@ -202,7 +202,7 @@ static void neighbours_leave_no_crack(void **unused)
         float drawn[32 * 32];
         for (int i = 0; i < 32 * 32; i++)
             drawn[i] = INFINITY;
-        struct raster_mesh mesh = {x, y, value, halves, 2};
+        struct raster_mesh mesh = {at, value, halves, 2};
         raster_draw(&mesh, 32, 32, drawn, NULL);
         // Each pixel on the diagonal is inside of the quadrilateral, so it must be drawn.
         for (int v = 0; v < 32; v++)
@@ -210,8 +210,8 @@ static void neighbours_leave_no_crack(void **unused)
                 bool inside = true;
                 for (int k = 0; k < 4; k++) {
                     int j = (k + 1) % 4;
-                    int64_t side = (int64_t)(x[j] - x[k]) * (v * RASTER_SUB - y[k]) -
-                                   (int64_t)(y[j] - y[k]) * (u * RASTER_SUB - x[k]);
+                    int64_t side = (int64_t)(at[j].x - at[k].x) * (v * RASTER_SUB - at[k].y) -
+                                   (int64_t)(at[j].y - at[k].y) * (u * RASTER_SUB - at[k].x);
                     inside = inside && side >= 0;
                 }
                 assert_int_equal(inside, drawn[v * 32 + u] < INFINITY);
@@ -230,6 +230,60 @@ static void bad_corners_draw_nothing(void **unused)
         struct raster_triangle t;
         assert_int_equal(raster_setup(&a, &b, &c, 16, 16, &t), 0);
     }
+}
+
+static int32_t around(int32_t middle, uint32_t reach)
+{
+    return middle + (int32_t)(next_random() % (2 * reach + 1)) - (int32_t)reach;
+}
+
+// raster_draw passes over triangles by raster_may_cover: over none that covers a pixel, and of the
+// small ones within one pixel over each that does not.
+static void passed_over_are_those_that_cover_nothing(void **unused)
+{
+    (void)unused;
+    enum { N = 16 };
+    uint32_t n_passed = 0, n_within = 0, n_drawn = 0;
+    for (int round = 0; round < 200000; round++) {
+        // From a fraction of a pixel to far beyond the grid; some without an area.
+        const uint32_t reach = 1u << next_random() % 22;
+        const int32_t u = around(N / 2 * RASTER_SUB, N / 2 * RASTER_SUB + 300),
+                      v = around(N / 2 * RASTER_SUB, N / 2 * RASTER_SUB + 300);
+        struct raster_point at[3];
+        for (int k = 0; k < 3; k++)
+            at[k] = (struct raster_point){around(u, reach), around(v, reach)};
+        if (round % 4 == 0) // over a corner of the grid, from far outside
+            at[0] = (struct raster_point){around(0, 128), around(0, 128)};
+        for (int k = 1; k < 3 && round % 4 == 0; k++)
+            at[k] = (struct raster_point){-(int32_t)(next_random() % reach),
+                                          -(int32_t)(next_random() % reach)};
+        if (round % 16 == 0)
+            at[next_random() % 3] = at[next_random() % 3];
+        if (round % 64 == 0)
+            at[next_random() % 3].x = RASTER_LIMIT;
+        const struct raster_corner a = {at[0].x, at[0].y, 0}, b = {at[1].x, at[1].y, 0},
+                                   c = {at[2].x, at[2].y, 0};
+        struct raster_triangle t = {0};
+        int n_px = 0;
+        float value;
+        const bool set_up = raster_setup(&a, &b, &c, N, N, &t);
+        for (int y = 0; y < N && set_up; y++)
+            for (int x = 0; x < N; x++)
+                n_px += raster_value(&t, x, y, &value);
+        const struct raster_span across = raster_span_of(a.x, b.x, c.x, N),
+                                 down = raster_span_of(a.y, b.y, c.y, N);
+        const bool may = raster_may_cover(at[0], at[1], at[2], across, down);
+        const bool within =
+            across.first == across.last && down.first == down.last && reach <= 16 * RASTER_SUB;
+        assert_true(may || n_px == 0);
+        if (within)
+            assert_int_equal(may, n_px > 0);
+        n_passed += !may;
+        n_within += within;
+        n_drawn += n_px > 0;
+    }
+    print_message("%u passed over, %u within a pixel, %u drawn\n", n_passed, n_within, n_drawn);
+    assert_true(n_passed > 5000 && n_within > 3000 && n_drawn > 5000);
 }
 
 // Every rotation has a near one among the views; none is left out by more than the covering radius
@@ -267,6 +321,7 @@ int main(void)
         cmocka_unit_test(rasteriser_is_the_ray_caster),
         cmocka_unit_test(neighbours_leave_no_crack),
         cmocka_unit_test(bad_corners_draw_nothing),
+        cmocka_unit_test(passed_over_are_those_that_cover_nothing),
         cmocka_unit_test(rotations_are_spread_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
