@@ -8,7 +8,7 @@
 
 #include "gpu/cpu/parallel.h"
 #include "gpu/cpu/search_map.h"
-#include "gpu/kernels/search_coarse.h"
+#include "gpu/cpu/search_scan.h"
 #include "gpu/kernels/search_edge.h"
 #include "gpu/kernels/search_error.h"
 #include "gpu/kernels/search_frame.h"
@@ -272,126 +272,12 @@ static int cpu_fit_best(void *device, const struct search_object *object,
     return err;
 }
 
-typedef int16_t cells __attribute__((vector_size(SEARCH_COARSE_CELLS * sizeof(int16_t))));
-
-// Score of the map laid with its anchor on the middle of the window: search_coarse_cell, a row of
-// cells at a time.
-static inline __attribute__((always_inline)) int
-coarse_score(const int16_t *window, const struct search_coarse *map, int anchor)
-{
-    const int16_t *base =
-        window + (SEARCH_COARSE_WINDOW / 2 - map->anchor_v[anchor]) * SEARCH_COARSE_WINDOW +
-        SEARCH_COARSE_WINDOW / 2 - map->anchor_u[anchor];
-    const int16_t z0 = map->anchor_z[anchor];
-    cells sum = {0}, n_seen = {0};
-    for (int v = map->row_first; v < map->row_end; v++) {
-        cells scene, model, ring;
-        memcpy(&scene, base + v * SEARCH_COARSE_WINDOW, sizeof scene);
-        memcpy(&model, map->z + v * SEARCH_COARSE_CELLS, sizeof model);
-        memcpy(&ring, map->ring + v * SEARCH_COARSE_CELLS, sizeof ring);
-        cells d = scene - model + z0, r = scene - ring + z0;
-        cells beyond = d > SEARCH_GATE_MATCH, seen = d >= -SEARCH_GATE_MATCH;
-        cells goes_on = (r >= -SEARCH_GATE_RING) & (r <= SEARCH_GATE_RING);
-        sum += (seen & SEARCH_WEIGHT_MATCH) -
-               (beyond & (SEARCH_WEIGHT_MATCH + SEARCH_WEIGHT_FREE)) -
-               (goes_on & SEARCH_WEIGHT_RING);
-        n_seen -= seen;
-    }
-    int total = 0, total_seen = 0;
-    for (int k = 0; k < SEARCH_COARSE_CELLS; k++) {
-        total += sum[k];
-        total_seen += n_seen[k];
-    }
-    return search_coarse_score(total, total_seen, map->n_cells);
-}
-
-// Start points that a map is laid on while it is in the caches: all seeds' maps are larger.
-#define SCAN_BLOCK 8
-
-struct scan_job {
-    const struct search_cpu *cpu;
-    const struct search_object *object;
-    const struct search_frame *starts;
-    uint32_t n_starts, keep;
-    struct search_hit *out;
-};
-
-static void coarse_window(const struct search_cpu *cpu, const struct search_frame *frame,
-                          int16_t *out)
-{
-    const float cell_m = SEARCH_COARSE_PX * frame->px_m;
-    for (int i = 0; i < SEARCH_COARSE_WINDOW * SEARCH_COARSE_WINDOW; i++) {
-        int u = i % SEARCH_COARSE_WINDOW - SEARCH_COARSE_WINDOW / 2;
-        int v = i / SEARCH_COARSE_WINDOW - SEARCH_COARSE_WINDOW / 2;
-        float z_m = 0;
-        int seen = search_frame_sample(cpu->depth.z_m, &cpu->camera, frame->rotation,
-                                       frame->start_m, (float)u * cell_m, (float)v * cell_m, &z_m);
-        out[i] = (int16_t)search_coarse_scene(seen, z_m / frame->px_m);
-    }
-}
-
-// The best anchor of a seed's map at a start point.
-CPU_CLONES static struct search_hit lay_map(const struct search_coarse *map, const int16_t *window,
-                                            const float normal[3])
-{
-    struct search_hit hit = {.score = INT32_MIN};
-    for (int a = 0; a < map->n_anchors; a++) {
-        if (!search_coarse_facing(normal, map->anchor_normal[a]))
-            continue;
-        int score = coarse_score(window, map, a);
-        if (score > hit.score) {
-            hit.score = score;
-            hit.anchor = (uint32_t)a;
-        }
-    }
-    return hit;
-}
-
-// Insertion; equal scores keep the earlier view.
-static void keep_hit(const struct search_hit *hit, struct search_hit *best, uint32_t n)
-{
-    uint32_t k = n;
-    for (; k > 0 && hit->score > best[k - 1].score; k--)
-        if (k < n)
-            best[k] = best[k - 1];
-    if (k < n)
-        best[k] = *hit;
-}
-
-static void scan_starts(void *user, uint32_t block, uint32_t thread)
-{
-    (void)thread;
-    const struct scan_job *job = user;
-    const struct search_object *object = job->object;
-    const uint32_t first = block * SCAN_BLOCK;
-    const uint32_t n = job->n_starts - first < SCAN_BLOCK ? job->n_starts - first : SCAN_BLOCK;
-    const struct search_frame *starts = job->starts + first;
-    struct search_hit *best = job->out + (size_t)first * job->keep;
-    int16_t windows[SCAN_BLOCK][SEARCH_COARSE_WINDOW * SEARCH_COARSE_WINDOW];
-    for (uint32_t i = 0; i < n; i++) {
-        coarse_window(job->cpu, &starts[i], windows[i]);
-        for (uint32_t k = 0; k < job->keep; k++)
-            best[i * job->keep + k] = (struct search_hit){INT32_MIN, 0, first + i, 0};
-    }
-    for (uint32_t s = 0; s < object->n_seeds; s++) {
-        const uint32_t view = object->seeds[s];
-        const struct search_coarse *map = &object->coarse[view];
-        for (uint32_t i = 0; i < n; i++) {
-            struct search_hit hit = lay_map(map, windows[i], starts[i].normal);
-            hit.view = view;
-            hit.start = first + i;
-            keep_hit(&hit, best + i * job->keep, job->keep);
-        }
-    }
-}
-
 static int cpu_scan(void *device, const struct search_object *object,
                     const struct search_frame *starts, uint32_t n_starts, uint32_t keep,
                     struct search_hit *out)
 {
-    struct search_cpu *cpu = device;
-    struct scan_job job = {cpu, object, starts, n_starts, keep, out};
-    parallel_for(cpu->pool, (n_starts + SCAN_BLOCK - 1) / SCAN_BLOCK, scan_starts, &job);
+    const struct search_cpu *cpu = device;
+    search_scan(cpu->pool, cpu->depth.z_m, &cpu->camera, object, starts, n_starts, keep, out);
     return 0;
 }
 

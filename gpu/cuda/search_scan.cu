@@ -167,7 +167,8 @@ __global__ void __launch_bounds__(SCAN_THREADS)
         const struct search_coarse *info = &coarse[seeds[first_seed + s]];
         uint32_t n_pairs = 0;
         for (uint32_t a = 0; a < info->n_anchors; a++) {
-            const bool facing = mine && search_coarse_facing(normal, info->anchor_normal[a]);
+            const bool facing = mine && search_coarse_facing(normal[0], normal[1], normal[2],
+                                                             info->anchor_normal[a]);
             const uint32_t mask = __ballot_sync(0xffffffffu, facing);
             if (facing)
                 pairs[n_pairs + (uint32_t)__popc(mask & ((1u << lane) - 1))] =

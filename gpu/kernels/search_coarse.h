@@ -40,12 +40,13 @@ SEARCH_FN int search_coarse_cell(int scene, int model, int ring, int anchor_z, i
     return sum;
 }
 
-SEARCH_FN int search_coarse_facing(const float normal[3], const int8_t anchor[4])
+// x, y, z: the start point's normal, 0 0 0 = unknown. By value and without a branch, for the CPU's
+// vectors.
+SEARCH_FN int search_coarse_facing(float x, float y, float z, const int8_t anchor[4])
 {
-    float dot =
-        normal[0] * (float)anchor[0] + normal[1] * (float)anchor[1] + normal[2] * (float)anchor[2];
-    int unknown = normal[0] == 0.f && normal[1] == 0.f && normal[2] == 0.f;
-    return unknown || dot > 127 * SEARCH_ANCHOR_COSINE;
+    const float dot = x * (float)anchor[0] + y * (float)anchor[1] + z * (float)anchor[2];
+    const int unknown = (x == 0.f) & (y == 0.f) & (z == 0.f);
+    return unknown | (dot > 127 * SEARCH_ANCHOR_COSINE);
 }
 
 // A cell of the scene from a sample (search_frame_sample): px from the start point. What is larger

@@ -44,18 +44,34 @@ SEARCH_FN void search_frame_rotation(const float ray[3], float out[9])
     out[8] = z;
 }
 
-// Depth of the pixel nearest to a point in the camera's frame, 0 outside or without measurement.
-SEARCH_FN float search_lookup(const float *z_m, const struct search_camera *c, const float p[3],
-                              int *out_u, int *out_v)
+// The pixel nearest to a point, -1 where the image has none.
+struct search_frame_pixel {
+    float u, v;
+    int32_t at;
+};
+
+// The pixel of a point (x, y, z) of the frame. Without a branch, for the CPU's vectors.
+SEARCH_FN struct search_frame_pixel search_frame_project(const struct search_camera *c,
+                                                         const float rotation[9], float x, float y,
+                                                         float z)
 {
-    if (!(p[2] > 0.05f))
-        return 0;
-    float fu = c->fx * p[0] / p[2] + c->cx, fv = c->fy * p[1] / p[2] + c->cy;
-    if (!(fu > -0.5f && fv > -0.5f && fu < (float)c->width - 0.5f && fv < (float)c->height - 0.5f))
-        return 0;
-    *out_u = (int)(fu + 0.5f);
-    *out_v = (int)(fv + 0.5f);
-    return z_m[(long)*out_v * c->width + *out_u];
+    const float *r = rotation;
+    const float px = r[0] * x + r[3] * y + r[6] * z, py = r[1] * x + r[4] * y + r[7] * z;
+    const float pz = r[2] * x + r[5] * y + r[8] * z;
+    const float fu = c->fx * px / pz + c->cx, fv = c->fy * py / pz + c->cy;
+    const int inside = (pz > 0.05f) & (fu > -0.5f) & (fv > -0.5f) & (fu < (float)c->width - 0.5f) &
+                       (fv < (float)c->height - 0.5f);
+    const int32_t u = (int32_t)(inside ? fu + 0.5f : 0.f), v = (int32_t)(inside ? fv + 0.5f : 0.f);
+    struct search_frame_pixel out = {(float)u, (float)v, v * c->width + u + inside - 1};
+    return out;
+}
+
+// z in the frame of what a pixel shows at this depth.
+SEARCH_FN float search_frame_z(const struct search_camera *c, const float rotation[9], float u,
+                               float v, float depth)
+{
+    const float px = (u - c->cx) / c->fx * depth, py = (v - c->cy) / c->fy * depth;
+    return rotation[6] * px + rotation[7] * py + rotation[8] * depth;
 }
 
 // z of the frame's cell at (x, y) metres from its start point, in metres from the start point.
@@ -65,20 +81,16 @@ SEARCH_FN int search_frame_sample(const float *z_m, const struct search_camera *
                                   const float rotation[9], const float start_m[3], float x_m,
                                   float y_m, float *out_z)
 {
-    const float *r = rotation;
-    float x = start_m[0] + x_m, y = start_m[1] + y_m, z = start_m[2];
+    float z = start_m[2];
     int seen = 0;
     for (int i = 0; i < SEARCH_FRAME_ROUNDS; i++) {
-        float p[3] = {r[0] * x + r[3] * y + r[6] * z, r[1] * x + r[4] * y + r[7] * z,
-                      r[2] * x + r[5] * y + r[8] * z};
-        int u = 0, v = 0;
-        float depth = search_lookup(z_m, c, p, &u, &v);
+        const struct search_frame_pixel pixel =
+            search_frame_project(c, rotation, start_m[0] + x_m, start_m[1] + y_m, z);
+        const float depth = pixel.at < 0 ? 0.f : z_m[pixel.at];
         if (depth == 0.f)
             return 0;
         seen = depth > 0.f ? 1 : 2;
-        depth = depth > 0.f ? depth : -depth;
-        float px = ((float)u - c->cx) / c->fx * depth, py = ((float)v - c->cy) / c->fy * depth;
-        z = r[6] * px + r[7] * py + r[8] * depth;
+        z = search_frame_z(c, rotation, pixel.u, pixel.v, depth > 0.f ? depth : -depth);
     }
     *out_z = z - start_m[2];
     return seen;

@@ -154,7 +154,8 @@ static void plain_scan(const float *z_m, const struct search_camera *camera,
             all[s] = (struct search_hit){INT32_MIN, object->seeds[s], i, 0};
             for (int a = 0; a < map->n_anchors; a++) {
                 int score = plain_coarse(window, map, a);
-                if (search_coarse_facing(starts[i].normal, map->anchor_normal[a]) &&
+                if (search_coarse_facing(starts[i].normal[0], starts[i].normal[1],
+                                         starts[i].normal[2], map->anchor_normal[a]) &&
                     score > all[s].score) {
                     all[s].score = score;
                     all[s].anchor = (uint32_t)a;

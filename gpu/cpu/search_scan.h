@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The coarse pass on the CPU. Private to gpu.
+#ifndef POSED_GPU_CPU_SEARCH_SCAN_H
+#define POSED_GPU_CPU_SEARCH_SCAN_H
+
+#include "gpu/search_ops.h"
+
+// Lays all seeds x anchors on the image z_m (metres, 0 = no measurement, negative: larger than the
+// object) at each of n_starts start points. out: the `keep` best of each start, best first.
+void search_scan(struct pool *pool, const float *z_m, const struct search_camera *camera,
+                 const struct search_object *object, const struct search_frame *starts,
+                 uint32_t n_starts, uint32_t keep, struct search_hit *out);
+
+#endif
