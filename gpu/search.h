@@ -115,7 +115,7 @@ struct search_answer {
     uint32_t n_poses; // 0 .. top, best first
     struct search_pose poses[SEARCH_TOP_MAX];
     uint32_t n_starts;   // start points taken from the image
-    uint64_t n_compared; // map comparisons, coarse ones included
+    uint64_t n_compared; // map comparisons; coarse ones are estimated
     float stage_ms[SEARCH_N_STAGES];
 };
 

@@ -133,7 +133,7 @@ int search_find_on_host(struct search *search, const struct search_object *objec
     out->stage_ms[SEARCH_STAGE_FIT] = search_elapsed_ms(&clock);
 
     search_refine_all_drawn(search, scene, object, candidates, n, 0);
-    n = search_keep_distinct(object, &nearness, candidates, n, search_n_drawn(n_polished));
+    n = search_keep_distinct(object, &nearness, candidates, n, n_polished + SEARCH_DRAWN_MORE);
     search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_DRAWN_ROUNDS);
     n = search_keep_distinct(object, &nearness, candidates, n, n_polished);
     search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_POLISHED_ROUNDS);

@@ -4,6 +4,8 @@
 #ifndef POSED_GPU_SEARCH_OPS_H
 #define POSED_GPU_SEARCH_OPS_H
 
+#include <assert.h>
+
 #include "gpu/cpu/pool.h"
 #include "gpu/kernels/search_distinct.h"
 #include "gpu/kernels/search_frame.h"
@@ -37,6 +39,9 @@ struct search_depth {
 
 // Most candidates that are polished: with SEARCH_TOP_MAX answers wanted, and the best one turned.
 #define SEARCH_FOUND_MAX (SEARCH_TOP_MAX + SEARCH_POLISHED - 1 + SEARCH_ALIKES_MAX)
+
+static_assert(SEARCH_TOP_MAX + SEARCH_POLISHED - 1 + SEARCH_DRAWN_MORE <= SEARCH_SCREENED,
+              "what is drawn again was screened");
 
 // What the default search hands to the last choice.
 struct search_found {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meshes on a pixel grid. At 64 x 64 pixels nearly all triangles of a scanned mesh lie between the
 // pixel centres, so that the first step is made for saying no: to a block of triangles at once, by
-// the boxes of their snapped corners, without a branch.
+// the boxes of their snapped corners and, where a box is one pixel, by the inside test, without a
+// branch.
 #include <math.h>
 #include <string.h>
 

@@ -15,19 +15,19 @@ typedef int16_t cells __attribute__((vector_size(SEARCH_COARSE_CELLS * sizeof(in
 typedef int16_t half_cells __attribute__((vector_size(SEARCH_COARSE_CELLS * sizeof(int16_t) / 2)));
 
 // The sums over the cells of two vectors at once: folded in halves, from the second step on both in
-// one vector, in alternate lanes.
-static inline __attribute__((always_inline)) void add_up(cells a, cells b, int *out_a, int *out_b)
+// one vector, in alternate lanes. Through pointers: how such a vector is passed depends on the
+// instruction set.
+static inline __attribute__((always_inline)) void add_up(const cells *a, const cells *b, int *out_a,
+                                                         int *out_b)
 {
-    half_cells a_low, a_high, b_low, b_high;
-    memcpy(&a_low, &a, sizeof a_low);
-    memcpy(&a_high, (const char *)&a + sizeof a_low, sizeof a_high);
-    memcpy(&b_low, &b, sizeof b_low);
-    memcpy(&b_high, (const char *)&b + sizeof b_low, sizeof b_high);
-    const half_cells a8 = a_low + a_high, b8 = b_low + b_high;
-    half_cells sums = __builtin_shuffle(a8, b8, (half_cells){0, 8, 1, 9, 2, 10, 3, 11}) +
-                      __builtin_shuffle(a8, b8, (half_cells){4, 12, 5, 13, 6, 14, 7, 15});
-    sums += __builtin_shuffle(sums, (half_cells){4, 5, 6, 7, 4, 5, 6, 7});
-    sums += __builtin_shuffle(sums, (half_cells){2, 3, 2, 3, 2, 3, 2, 3});
+    half_cells a_half[2], b_half[2];
+    memcpy(a_half, a, sizeof a_half);
+    memcpy(b_half, b, sizeof b_half);
+    const half_cells a8 = a_half[0] + a_half[1], b8 = b_half[0] + b_half[1];
+    half_cells sums = __builtin_shufflevector(a8, b8, 0, 8, 1, 9, 2, 10, 3, 11) +
+                      __builtin_shufflevector(a8, b8, 4, 12, 5, 13, 6, 14, 7, 15);
+    sums += __builtin_shufflevector(sums, sums, 4, 5, 6, 7, 4, 5, 6, 7);
+    sums += __builtin_shufflevector(sums, sums, 2, 3, 2, 3, 2, 3, 2, 3);
     *out_a = sums[0];
     *out_b = sums[1];
 }
@@ -57,7 +57,7 @@ coarse_score(const int16_t *window, const struct search_coarse *map, int anchor)
                       n_beyond * (SEARCH_WEIGHT_MATCH + SEARCH_WEIGHT_FREE) -
                       n_ring * SEARCH_WEIGHT_RING;
     int total, total_seen;
-    add_up(sum, n_seen, &total, &total_seen);
+    add_up(&sum, &n_seen, &total, &total_seen);
     return search_coarse_score(total, total_seen, map->n_cells);
 }
 
@@ -126,9 +126,9 @@ struct scan_block {
     int16_t windows[SCAN_BLOCK][SEARCH_COARSE_WINDOW * SEARCH_COARSE_WINDOW];
 };
 
-// The best anchor of a seed's map at each start point, as score x SEARCH_ANCHORS + the anchor from
-// behind: of equal ones the first. Anchors that face as the surface there does (two in five) are
-// listed beforehand.
+// The best anchor of a seed's map at each start point, as score x SEARCH_ANCHORS +
+// SEARCH_ANCHORS - 1 - anchor (of equal scores the first); INT32_MIN: none. Anchors that face as
+// the surface there does are listed beforehand.
 CPU_CLONES static void lay_map(const struct search_coarse *map, const struct scan_block *block,
                                int32_t best[SCAN_BLOCK])
 {

@@ -6,7 +6,8 @@
 #include "gpu/search_ops.h"
 
 // Lays all seeds x anchors on the image z_m (metres, 0 = no measurement, negative: larger than the
-// object) at each of n_starts start points. out: the `keep` best of each start, best first.
+// object) at each of n_starts start points. out: n_starts x keep places, the best of each start,
+// best first; unused ones have the score INT32_MIN. On all threads of the pool; returns when done.
 void search_scan(struct pool *pool, const float *z_m, const struct search_camera *camera,
                  const struct search_object *object, const struct search_frame *starts,
                  uint32_t n_starts, uint32_t keep, struct search_hit *out);

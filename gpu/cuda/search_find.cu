@@ -38,8 +38,14 @@ int search_cuda_prepare_find(struct search_cuda *cuda)
     if (!err)
         err = search_cuda_grow(cuda, &find->turned,
                                SEARCH_ALIKES_MAX * sizeof(struct search_candidate));
-    if (!err)
-        err = search_cuda_prepare_starts(cuda);
+    if (err)
+        return err;
+    // As many are copied back as there can be, of which the device may have written fewer.
+    TRY(cudaMemsetAsync(find->polished.at, 0, SEARCH_FOUND_MAX * sizeof(struct search_candidate),
+                        cuda->stream));
+    TRY(cudaMemsetAsync(find->turned.at, 0, SEARCH_ALIKES_MAX * sizeof(struct search_candidate),
+                        cuda->stream));
+    err = search_cuda_prepare_starts(cuda);
     if (!err)
         err = search_cuda_prepare_points(cuda);
     return err ? err : search_cuda_prepare_distinct(cuda);
@@ -157,7 +163,7 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
     struct search_candidate *drawn = (struct search_candidate *)find->drawn.at;
     struct search_candidate *polished = (struct search_candidate *)find->polished.at;
     const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
-    const uint32_t n_drawn = search_n_drawn(n_polished);
+    const uint32_t n_drawn = n_polished + SEARCH_DRAWN_MORE;
     int err = search_cuda_enqueue_distinct(cuda, turns, &nearness,
                                            (const struct search_candidate *)find->candidates.at,
                                            (const uint32_t *)find->left.at, &counts->n_left,

@@ -44,6 +44,14 @@ SEARCH_FN void search_frame_rotation(const float ray[3], float out[9])
     out[8] = z;
 }
 
+// The pixel of `size` ones nearest to a position between -0.5 and size - 0.5. Rounding alone may
+// lead one too far: 0.49999997f + 0.5f is 1.
+SEARCH_FN int32_t search_nearest_pixel(float at, int32_t size)
+{
+    const int32_t pixel = (int32_t)(at + 0.5f);
+    return pixel < size ? pixel : size - 1;
+}
+
 // The pixel nearest to a point, -1 where the image has none.
 struct search_frame_pixel {
     float u, v;
@@ -61,7 +69,8 @@ SEARCH_FN struct search_frame_pixel search_frame_project(const struct search_cam
     const float fu = c->fx * px / pz + c->cx, fv = c->fy * py / pz + c->cy;
     const int inside = (pz > 0.05f) & (fu > -0.5f) & (fv > -0.5f) & (fu < (float)c->width - 0.5f) &
                        (fv < (float)c->height - 0.5f);
-    const int32_t u = (int32_t)(inside ? fu + 0.5f : 0.f), v = (int32_t)(inside ? fv + 0.5f : 0.f);
+    const int32_t u = search_nearest_pixel(inside ? fu : 0.f, c->width);
+    const int32_t v = search_nearest_pixel(inside ? fv : 0.f, c->height);
     struct search_frame_pixel out = {(float)u, (float)v, v * c->width + u + inside - 1};
     return out;
 }

@@ -61,8 +61,8 @@ KERNEL_FN struct search_icp_place search_icp_project(const struct search_camera 
     const float fu = cam->fx * qx * inverse + cam->cx, fv = cam->fy * qy * inverse + cam->cy;
     out.use = (qz > 0.05f) & (fu > -0.5f) & (fv > -0.5f) & (fu < (float)cam->width - 0.5f) &
               (fv < (float)cam->height - 0.5f) & (out.n.x * qx + out.n.y * qy + out.n.z * qz < 0.f);
-    const int32_t u = (int32_t)(out.use ? fu + 0.5f : 0.f),
-                  v = (int32_t)(out.use ? fv + 0.5f : 0.f);
+    const int32_t u = search_nearest_pixel(out.use ? fu : 0.f, cam->width);
+    const int32_t v = search_nearest_pixel(out.use ? fv : 0.f, cam->height);
     out.u = (float)u;
     out.v = (float)v;
     out.pixel = v * cam->width + u;

@@ -72,7 +72,8 @@ KERNEL_FN int32_t search_pixel_at(const struct search_camera *c, const float q[3
     float fu = c->fx * q[0] * inverse + c->cx, fv = c->fy * q[1] * inverse + c->cy;
     bool inside = (q[2] > 0.05f) & (fu > -0.5f) & (fv > -0.5f) & (fu < (float)c->width - 0.5f) &
                   (fv < (float)c->height - 0.5f);
-    int32_t u = (int32_t)(inside ? fu + 0.5f : 0.f), v = (int32_t)(inside ? fv + 0.5f : 0.f);
+    const int32_t u = search_nearest_pixel(inside ? fu : 0.f, c->width);
+    const int32_t v = search_nearest_pixel(inside ? fv : 0.f, c->height);
     return inside ? v * c->width + u : -1;
 }
 

@@ -33,7 +33,7 @@ struct raster_triangle {
 };
 
 // A coordinate in px to 1/256 px; what cannot be drawn becomes RASTER_LIMIT. The sum rounds as
-// lrintf does, but on the CPU's vectors, too.
+// lrintf does (no compiler may reorder it), but on the CPU's vectors, too.
 SEARCH_FN int32_t raster_snap(float px)
 {
     const float rounds = 12582912.f; // 1.5 x 2^23: the next float is 1 away

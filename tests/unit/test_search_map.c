@@ -219,6 +219,16 @@ static void neighbours_leave_no_crack(void **unused)
     }
 }
 
+static void nearest_pixel_is_in_the_image(void **unused)
+{
+    (void)unused;
+    for (int32_t size = 1; size <= 8192; size++) {
+        assert_int_equal(search_nearest_pixel(nextafterf((float)size - 0.5f, 0), size), size - 1);
+        assert_int_equal(search_nearest_pixel(nextafterf(-0.5f, 0), size), 0);
+        assert_int_equal(search_nearest_pixel((float)(size / 2), size), size / 2);
+    }
+}
+
 static void bad_corners_draw_nothing(void **unused)
 {
     (void)unused;
@@ -235,6 +245,77 @@ static void bad_corners_draw_nothing(void **unused)
 static int32_t around(int32_t middle, uint32_t reach)
 {
     return middle + (int32_t)(next_random() % (2 * reach + 1)) - (int32_t)reach;
+}
+
+// To the nearest, halves to even, as lrintf.
+static void corners_are_rounded(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < 1000000; i++) {
+        // Halves of a step, and anything up to the limit.
+        const float scaled =
+            i % 2 == 0 ? (float)around(0, 20000) / 2
+                       : (float)around(0, RASTER_LIMIT - 1) + (float)(next_random() % 64) / 64;
+        const float px = scaled / RASTER_SUB;
+        if (scaled > -RASTER_LIMIT && scaled < RASTER_LIMIT)
+            assert_int_equal(raster_snap(px), lrintf(scaled));
+    }
+}
+
+// Triangle by triangle, pixel by pixel.
+static void draw_plainly(const struct raster_mesh *mesh, int size, float *value, uint32_t *index)
+{
+    for (uint32_t i = 0; i < mesh->n_triangles; i++) {
+        struct raster_corner c[3];
+        struct raster_triangle t;
+        for (int k = 0; k < 3; k++) {
+            const uint32_t vertex = mesh->triangles[3 * i + (uint32_t)k];
+            c[k] = (struct raster_corner){mesh->corners[vertex].x, mesh->corners[vertex].y,
+                                          mesh->value[vertex]};
+        }
+        if (!raster_setup(&c[0], &c[1], &c[2], size, size, &t))
+            continue;
+        for (int v = 0; v < size; v++)
+            for (int u = 0; u < size; u++) {
+                float here;
+                if (raster_value(&t, u, v, &here) && here < value[v * size + u]) {
+                    value[v * size + u] = here;
+                    index[v * size + u] = i;
+                }
+            }
+    }
+}
+
+// Few values, so that many are equal: the first triangle keeps the pixel.
+static void blocks_draw_as_one_by_one_does(void **unused)
+{
+    (void)unused;
+    enum { N = 24, MOST = 200 };
+    static const uint32_t counts[] = {0, 1, 63, 64, 65, 128, 130, MOST};
+    struct raster_point corners[3 * MOST];
+    float value[3 * MOST];
+    uint32_t triangles[3 * MOST];
+    for (size_t round = 0; round < 100 * sizeof counts / sizeof *counts; round++) {
+        for (uint32_t i = 0; i < 3 * MOST; i++) {
+            const uint32_t reach = i / 3 % 3 == 0 ? 8 * RASTER_SUB : RASTER_SUB;
+            corners[i] = i % 3 == 0 ? (struct raster_point){around(N / 2 * RASTER_SUB, 4096),
+                                                            around(N / 2 * RASTER_SUB, 4096)}
+                                    : (struct raster_point){around(corners[i - i % 3].x, reach),
+                                                            around(corners[i - i % 3].y, reach)};
+            value[i] = (float)(next_random() % 3);
+            triangles[i] = i;
+        }
+        const struct raster_mesh mesh = {corners, value, triangles,
+                                         counts[round % (sizeof counts / sizeof *counts)]};
+        float drawn[N * N], plain[N * N];
+        uint32_t index[N * N] = {0}, plain_index[N * N] = {0};
+        for (int i = 0; i < N * N; i++)
+            drawn[i] = plain[i] = INFINITY;
+        raster_draw(&mesh, N, N, drawn, index);
+        draw_plainly(&mesh, N, plain, plain_index);
+        assert_memory_equal(drawn, plain, sizeof plain);
+        assert_memory_equal(index, plain_index, sizeof plain_index);
+    }
 }
 
 // raster_draw passes over triangles by raster_may_cover: over none that covers a pixel, and of the
@@ -320,7 +401,10 @@ int main(void)
         cmocka_unit_test(sweeps_come_close_to_the_exact_one),
         cmocka_unit_test(rasteriser_is_the_ray_caster),
         cmocka_unit_test(neighbours_leave_no_crack),
+        cmocka_unit_test(nearest_pixel_is_in_the_image),
         cmocka_unit_test(bad_corners_draw_nothing),
+        cmocka_unit_test(corners_are_rounded),
+        cmocka_unit_test(blocks_draw_as_one_by_one_does),
         cmocka_unit_test(passed_over_are_those_that_cover_nothing),
         cmocka_unit_test(rotations_are_spread_evenly),
     };
