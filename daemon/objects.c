@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "capture/recorder.h"
+#include "daemon/objects_mesh.h"
 
-#define SUFFIX ".object"
+#define SUFFIX      ".object"
+#define MESH_SUFFIX ".ply"
 
 struct entry {
     char name[OBJECTS_NAME_BYTES];
@@ -25,9 +27,29 @@ struct objects {
     size_t n_entries;
 };
 
-static void make_path(const struct objects *objects, const char *name, char *out, size_t size_bytes)
+static void make_path(const struct objects *objects, const char *name, const char *suffix,
+                      char *out, size_t size_bytes)
 {
-    snprintf(out, size_bytes, "%s/%s" SUFFIX, objects->folder, name);
+    snprintf(out, size_bytes, "%s/%s%s", objects->folder, name, suffix);
+}
+
+// The views of a damaged file, drawn again from the mesh beside it.
+static int build_again(struct objects *objects, const char *path, struct entry *entry)
+{
+    char mesh_path[512];
+    struct search_mesh mesh;
+    struct search_object_settings settings;
+    make_path(objects, entry->name, MESH_SUFFIX, mesh_path, sizeof mesh_path);
+    search_object_settings_default(&settings);
+    log_to(&objects->log, LOG_LEVEL_WARNING, "%s: its %u views are drawn again from %s", path,
+           settings.n_views, mesh_path);
+    int error = objects_mesh_load(mesh_path, &objects->log, &mesh);
+    if (!error)
+        error = search_object_create(objects->search, &mesh, &settings, &entry->object);
+    objects_mesh_free(&mesh);
+    if (!error && search_object_save(entry->object, path, &objects->log) != 0)
+        log_to(&objects->log, LOG_LEVEL_WARNING, "%s stays damaged", path);
+    return error;
 }
 
 static void load_one(struct objects *objects, const char *file)
@@ -41,11 +63,13 @@ static void load_one(struct objects *objects, const char *file)
     snprintf(entry->name, sizeof entry->name, "%.*s", (int)(n - n_suffix), file);
     if (!recorder_name_is_plain(entry->name))
         return;
-    make_path(objects, entry->name, path, sizeof path);
+    make_path(objects, entry->name, SUFFIX, path, sizeof path);
     int error = search_object_load(objects->search, path, &entry->object);
+    if (error == -EBADMSG)
+        error = build_again(objects, path, entry);
     if (error)
-        log_to(&objects->log, LOG_LEVEL_WARNING, "%s: %s; add the object again", path,
-               error == -EBADMSG ? "damaged or of another version" : strerror(-error));
+        log_to(&objects->log, LOG_LEVEL_WARNING, "%s: not loaded (%s); add the object again", path,
+               strerror(-error));
     else
         objects->n_entries++;
 }
@@ -98,7 +122,7 @@ void objects_destroy(struct objects **objects)
 int objects_add(struct objects *objects, const char *name, const struct search_mesh *mesh,
                 const struct search_object_settings *settings)
 {
-    char path[512];
+    char path[512], mesh_path[512];
     if (objects_find(objects, name) >= 0)
         return -EEXIST;
     if (objects->n_entries == OBJECTS_MAX)
@@ -109,10 +133,12 @@ int objects_add(struct objects *objects, const char *name, const struct search_m
         return error;
     snprintf(entry->name, sizeof entry->name, "%s", name);
     objects->n_entries++;
-    make_path(objects, name, path, sizeof path);
-    if (objects->folder[0] && search_object_save(entry->object, path, &objects->log) != 0)
+    make_path(objects, name, SUFFIX, path, sizeof path);
+    make_path(objects, name, MESH_SUFFIX, mesh_path, sizeof mesh_path);
+    if (objects->folder[0] && (search_object_save(entry->object, path, &objects->log) != 0 ||
+                               objects_mesh_save(mesh_path, mesh, &objects->log) != 0))
         log_to(&objects->log, LOG_LEVEL_WARNING, "%s is known, but could not be kept in %s", name,
-               path);
+               objects->folder);
     return 0;
 }
 
@@ -126,9 +152,12 @@ int objects_remove(struct objects *objects, const char *name)
     objects->n_entries--;
     memmove(&objects->entries[i], &objects->entries[i + 1],
             (objects->n_entries - (size_t)i) * sizeof objects->entries[0]);
-    make_path(objects, name, path, sizeof path);
-    if (objects->folder[0] && unlink(path) != 0)
-        log_to(&objects->log, LOG_LEVEL_WARNING, "%s: %s", path, strerror(errno));
+    static const char *const suffixes[] = {SUFFIX, MESH_SUFFIX};
+    for (size_t k = 0; k < sizeof suffixes / sizeof *suffixes && objects->folder[0]; k++) {
+        make_path(objects, name, suffixes[k], path, sizeof path);
+        if (unlink(path) != 0 && errno != ENOENT)
+            log_to(&objects->log, LOG_LEVEL_WARNING, "%s: %s", path, strerror(errno));
+    }
     return 0;
 }
 

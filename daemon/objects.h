@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The objects that SearchPose knows, by name, on one search device; kept in a folder if there is
-// one. A file there is <name>.object; one that is damaged is reported and left alone.
+// one: views in <name>.object, the mesh in <name>.ply. Views that are damaged or of another version
+// are drawn again, with a warning.
 //
 // One thread at a time (the compute lane).
 #ifndef POSED_DAEMON_OBJECTS_H

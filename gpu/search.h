@@ -26,6 +26,7 @@
 #define SEARCH_TOP_MAX       16
 #define SEARCH_VIEWS_DEFAULT 8192
 #define SEARCH_VIEWS_MAX     200000
+#define SEARCH_RADIUS_ODD_M  5 // a mesh larger than that is probably in millimetres: a warning
 
 struct search;        // opaque: a device and its working memory
 struct search_object; // opaque: mesh, reference views, symmetry

@@ -143,7 +143,7 @@ static int take_mesh(struct search_object *object, const struct search_mesh *mes
                mesh->n_triangles - object->n_triangles, mesh->n_triangles);
     double centre[3], radius;
     enclosing_sphere(mesh->vertices_m, used, mesh->n_vertices, centre, &radius);
-    if (radius > 5)
+    if (radius > SEARCH_RADIUS_ODD_M)
         log_to(log, LOG_LEVEL_WARNING, "mesh: %.4g m across; are these millimetres?", 2 * radius);
     if (radius < 0.005)
         log_to(log, LOG_LEVEL_WARNING, "mesh: %.4g mm across: too small for a depth camera",

@@ -139,6 +139,9 @@ static enum posectl_exit ask_to_add(struct posectl *ctl)
     if (result == POSECTL_OK) {
         struct search_object_info info = read_reply_object(&reply.what.add_object);
         print_info(ctl, reply.what.add_object.name, &info);
+        if (info.radius_m > SEARCH_RADIUS_ODD_M) // the daemon's warning is in its log only
+            posectl_complain("%s: %.4g m across; are these millimetres?", options.words[2],
+                             2 * (double)info.radius_m);
     } else if (reply.code == posed_Code_INVALID_ARGUMENT) {
         posectl_complain("%s: no object can be made of it", options.words[2]);
     }

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """SearchPose on request: an object that was added is found in an uploaded image, with several known
-and by name; bad input is named; a new daemon knows the objects of its folder."""
+and by name; bad input is named; a new daemon knows the objects of its folder, also one whose views
+are damaged."""
 import math
+import os
 import struct
 import time
 
@@ -107,6 +109,27 @@ def check_cancel(daemon, vertices, triangles):
     check(codes == {3: requests.CANCELLED, 4: requests.OK}, f"{codes}")
 
 
+def check_damaged(options, folder, data, quaternion, translation):
+    """The views of a damaged file are drawn again from the mesh beside it."""
+    path = folder + "/stair.object"
+    with open(path, "r+b") as file:
+        file.seek(os.path.getsize(path) // 2)
+        file.write(b"damage")
+    for start in range(2):
+        third = harness.Daemon("synth:room-straight", *options, speed=1)
+        third.wait_for(lambda daemon=third: daemon.poses, "first pose")
+        reply = search(third, objects=["stair"], image=image(data))
+        check_found(reply.search_pose.poses[0], quaternion, translation)
+        check(("drawn again from " + folder + "/stair.ply" in third.log()) == (start == 0),
+              f"start {start}: {third.log()}")
+        if start == 1:
+            reply = third.request(remove_object=requests.RemoveObject(name="stair"))
+            check(reply.code == requests.OK, "RemoveObject")
+            listed = third.request(list_objects=requests.ListObjects()).list_objects.objects
+            check(not listed and not os.listdir(folder), f"removed: {os.listdir(folder)}")
+        third.stop()
+
+
 def scenario():
     half = math.radians(50) / 2
     axis = (0.36, 0.48, 0.8)
@@ -139,10 +162,8 @@ def scenario():
     check([o.name for o in listed] == ["stair"], f"kept objects: {listed}")
     reply = search(second, objects=["stair"], image=image(data))
     check_found(reply.search_pose.poses[0], quaternion, translation)
-    check(second.request(remove_object=requests.RemoveObject(name="stair")).code == requests.OK,
-          "RemoveObject")
-    check(not second.request(list_objects=requests.ListObjects()).list_objects.objects, "removed")
     second.stop()
+    check_damaged(options, folder, data, quaternion, translation)
 
 
 harness.run(scenario)
