@@ -41,9 +41,10 @@ static int build_again(struct objects *objects, const char *path, struct entry *
     struct search_object_settings settings;
     make_path(objects, entry->name, MESH_SUFFIX, mesh_path, sizeof mesh_path);
     search_object_settings_default(&settings);
-    log_to(&objects->log, LOG_LEVEL_WARNING, "%s: its %u views are drawn again from %s", path,
-           settings.n_views, mesh_path);
-    int error = objects_mesh_load(mesh_path, &objects->log, &mesh);
+    int error = objects_mesh_load(mesh_path, &objects->log, &mesh, &settings);
+    if (!error)
+        log_to(&objects->log, LOG_LEVEL_WARNING, "%s: its %u views are drawn again from %s", path,
+               settings.n_views, mesh_path);
     if (!error)
         error = search_object_create(objects->search, &mesh, &settings, &entry->object);
     objects_mesh_free(&mesh);
@@ -136,7 +137,7 @@ int objects_add(struct objects *objects, const char *name, const struct search_m
     make_path(objects, name, SUFFIX, path, sizeof path);
     make_path(objects, name, MESH_SUFFIX, mesh_path, sizeof mesh_path);
     if (objects->folder[0] && (search_object_save(entry->object, path, &objects->log) != 0 ||
-                               objects_mesh_save(mesh_path, mesh, &objects->log) != 0))
+                               objects_mesh_save(mesh_path, mesh, settings, &objects->log) != 0))
         log_to(&objects->log, LOG_LEVEL_WARNING, "%s is known, but could not be kept in %s", name,
                objects->folder);
     return 0;

@@ -16,10 +16,15 @@ static void put_le(FILE *file, uint32_t word)
     fwrite(&word, sizeof word, 1, file);
 }
 
-static void write_ply(FILE *file, const struct search_mesh *mesh)
+#define VIEWS_COMMENT "comment views %u choice %d\n"
+
+static void write_ply(FILE *file, const struct search_mesh *mesh,
+                      const struct search_object_settings *settings)
 {
+    fprintf(file, "ply\nformat binary_little_endian 1.0\n" VIEWS_COMMENT, settings->n_views,
+            (int)settings->choice);
     fprintf(file,
-            "ply\nformat binary_little_endian 1.0\nelement vertex %zu\nproperty float x\n"
+            "element vertex %zu\nproperty float x\n"
             "property float y\nproperty float z\nelement face %zu\n"
             "property list uchar uint vertex_indices\nend_header\n",
             mesh->n_vertices, mesh->n_triangles);
@@ -35,7 +40,8 @@ static void write_ply(FILE *file, const struct search_mesh *mesh)
     }
 }
 
-int objects_mesh_save(const char *path, const struct search_mesh *mesh, const struct log_sink *log)
+int objects_mesh_save(const char *path, const struct search_mesh *mesh,
+                      const struct search_object_settings *settings, const struct log_sink *log)
 {
     char beside[512];
     if (snprintf(beside, sizeof beside, "%s.part", path) >= (int)sizeof beside)
@@ -43,7 +49,7 @@ int objects_mesh_save(const char *path, const struct search_mesh *mesh, const st
     FILE *file = fopen(beside, "wb");
     int error = file ? 0 : -errno;
     if (file) {
-        write_ply(file, mesh);
+        write_ply(file, mesh, settings);
         error = ferror(file) ? -EIO : 0;
         if (fclose(file) != 0 && !error)
             error = -errno;
@@ -57,7 +63,26 @@ int objects_mesh_save(const char *path, const struct search_mesh *mesh, const st
     return error;
 }
 
-int objects_mesh_load(const char *path, const struct log_sink *log, struct search_mesh *out)
+// The comment is the file's third line.
+static void read_settings(const char *path, struct search_object_settings *out)
+{
+    FILE *file = fopen(path, "rb");
+    char line[80] = "";
+    uint32_t n_views;
+    int choice;
+    for (int i = 0; file && i < 3; i++)
+        if (!fgets(line, sizeof line, file))
+            line[0] = '\0';
+    if (sscanf(line, VIEWS_COMMENT, &n_views, &choice) == 2) {
+        out->n_views = n_views;
+        out->choice = choice == SEARCH_CHOICE_GREEDY ? SEARCH_CHOICE_GREEDY : SEARCH_CHOICE_EVEN;
+    }
+    if (file)
+        fclose(file);
+}
+
+int objects_mesh_load(const char *path, const struct log_sink *log, struct search_mesh *out,
+                      struct search_object_settings *settings)
 {
     struct cloud cloud;
     memset(out, 0, sizeof *out);
@@ -73,6 +98,7 @@ int objects_mesh_load(const char *path, const struct log_sink *log, struct searc
     if (vertices_m) {
         *out = (struct search_mesh){vertices_m, cloud.triangles, cloud.n_points, cloud.n_triangles};
         cloud.triangles = NULL; // out's now
+        read_settings(path, settings);
     } else {
         error = cloud.n_triangles ? -ENOMEM : -EINVAL;
         log_to(log, LOG_LEVEL_WARNING, "%s: %s", path, error == -EINVAL ? "no faces" : "no memory");

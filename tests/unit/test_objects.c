@@ -79,21 +79,28 @@ static void mesh_comes_back(void **unused)
     (void)unused;
     struct folder folder;
     struct search_mesh mesh;
+    struct search_object_settings settings, read;
+    search_object_settings_default(&settings);
+    search_object_settings_default(&read);
+    settings.n_views = 1234;
+    settings.choice = SEARCH_CHOICE_GREEDY;
     setup(&folder);
     const struct log_sink log = {keep_line, &folder};
-    assert_int_equal(objects_mesh_load(folder.mesh, &log, &mesh), -ENOENT);
-    assert_int_equal(objects_mesh_save(folder.mesh, &box, &log), 0);
-    assert_int_equal(objects_mesh_load(folder.mesh, &log, &mesh), 0);
+    assert_int_equal(objects_mesh_load(folder.mesh, &log, &mesh, &read), -ENOENT);
+    assert_int_equal(objects_mesh_save(folder.mesh, &box, &settings, &log), 0);
+    assert_int_equal(objects_mesh_load(folder.mesh, &log, &mesh, &read), 0);
+    assert_int_equal(read.n_views, 1234);
+    assert_int_equal(read.choice, SEARCH_CHOICE_GREEDY);
     assert_int_equal(mesh.n_vertices, box.n_vertices);
     assert_int_equal(mesh.n_triangles, box.n_triangles);
     assert_memory_equal(mesh.vertices_m, vertices_m, sizeof vertices_m);
     assert_memory_equal(mesh.triangles, triangles, sizeof triangles);
     objects_mesh_free(&mesh);
     const struct search_mesh points = {vertices_m, triangles, 8, 0};
-    assert_int_equal(objects_mesh_save(folder.mesh, &points, &log), 0);
-    assert_int_equal(objects_mesh_load(folder.mesh, &log, &mesh), -EINVAL);
+    assert_int_equal(objects_mesh_save(folder.mesh, &points, &settings, &log), 0);
+    assert_int_equal(objects_mesh_load(folder.mesh, &log, &mesh, &read), -EINVAL);
     assert_non_null(strstr(folder.log, "no faces"));
-    assert_int_not_equal(objects_mesh_save("/nowhere/box.ply", &box, &log), 0);
+    assert_int_not_equal(objects_mesh_save("/nowhere/box.ply", &box, &settings, &log), 0);
     assert_int_equal(unlink(folder.mesh), 0);
     assert_int_equal(rmdir(folder.at), 0);
 }
@@ -109,6 +116,9 @@ static void damaged_views_are_drawn_again(void **unused)
         struct objects *objects = open_folder(&folder);
         assert_int_equal(objects_count(objects), 1);
         assert_string_equal(objects_name(objects, 0), "box");
+        struct search_object_info info;
+        search_object_describe(objects_get(objects, 0), &info);
+        assert_int_equal(info.n_views, 1024); // as many as it was added with
         assert_true((strstr(folder.log, "drawn again from") != NULL) == (start == 0));
         objects_destroy(&objects);
     }
