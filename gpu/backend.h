@@ -44,8 +44,18 @@ extern const struct gpu_ops gpu_cpu_ops;
 extern const struct gpu_ops gpu_cuda_ops;
 #endif
 
+// Which twin runs a room: one rule for tracking, registration and search. CUDA where it is asked
+// for or, with AUTO, where it opens; else the CPU. `open_cuda` NULL: not built in. The log says
+// which and why. Returns 0, or what the asked one's `open` returned; -ENOTSUP without CUDA built
+// in.
+__attribute__((warn_unused_result)) int gpu_open_twin(const char *room, enum gpu_backend asked,
+                                                      int (*open_cuda)(void *user),
+                                                      int (*open_cpu)(void *user), void *user,
+                                                      const struct log_sink *log,
+                                                      enum gpu_backend *out);
+
 // Fills *out from what the last iteration summed and what the information pass did (ICP_N_SUMS
-// values each, gpu/kernels/icp.h). The backend adds pose, iterations, flags and times.
+// values each, gpu/track/kernels/icp.h). The backend adds pose, iterations, flags and times.
 void gpu_alignment_from_sums(const double *sums, const double *information_sums,
                              struct gpu_alignment *out);
 

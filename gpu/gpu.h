@@ -17,7 +17,27 @@
 #define GPU_LEVELS         3   // full, half, quarter resolution
 #define GPU_MAX_ITERATIONS 100 // of one level
 
+// Least and most of each setting, for gpu_open, gpu_align and whoever shows or checks them before.
+#define GPU_IMAGE_PX_RANGE             32, 4096
+#define GPU_FOCAL_LENGTH_PX_RANGE      1, 1e5 // of |fx| and |fy|
+#define GPU_UNITS_PER_M_RANGE          1, 1e6
+#define GPU_DEPTH_MIN_M_RANGE          0.05, 20
+#define GPU_DEPTH_MAX_M_RANGE          0.05, 20 // and not below depth_min_m
+#define GPU_BILATERAL_RADIUS_PX_RANGE  0, 6
+#define GPU_BILATERAL_SIGMA_PX_RANGE   0.1, 100
+#define GPU_BILATERAL_CUT_SIGMAS_RANGE 0.1, 20
+#define GPU_THREADS_RANGE              0, 1024
+#define GPU_SHARING_RANGE              1, 64
+#define GPU_ITERATIONS_RANGE           0, GPU_MAX_ITERATIONS // of a level; not 0 at all of them
+#define GPU_GATE_DISTANCE_M_RANGE      1e-4, 10
+#define GPU_GATE_ANGLE_RAD_RANGE       1e-3, 1.5707964
+
 enum gpu_backend { GPU_BACKEND_AUTO, GPU_BACKEND_CPU, GPU_BACKEND_CUDA };
+
+// Instruction sets of the CPU backend, and ways to run a frame on CUDA. Each gives the same poses;
+// AUTO is the fastest that runs here, the others are for tests and timing.
+enum gpu_isa { GPU_ISA_AUTO, GPU_ISA_BASELINE, GPU_ISA_AVX2, GPU_ISA_AVX512 };
+enum gpu_path { GPU_PATH_AUTO, GPU_PATH_FUSED, GPU_PATH_PLAIN };
 
 struct gpu_settings {
     struct intrinsics camera; // of the depth image; at least 32 x 32 px, at most 4096 x 4096
@@ -26,17 +46,24 @@ struct gpu_settings {
     float depth_min_m; // default 0.3; nearer pixels are invalid
     float depth_max_m; // default 8; farther pixels are invalid
 
-    // Bilateral filter, see gpu/kernels/bilateral.h.
-    uint32_t bilateral_radius_px; // default 3 (7x7); 0 = off, at most 6 (13x13)
+    // Bilateral filter, see gpu/track/kernels/bilateral.h.
+    uint32_t bilateral_radius_px; // default 3 (7x7); 0 = off
     float bilateral_sigma_px;     // default 4.5; spatial Gaussian
-    float bilateral_cut_sigmas;   // default 12, 0.1 .. 20; depth difference, in multiples of the
-                                  // sensor's noise at that distance, beyond which a neighbour
-                                  // counts nothing
+    float bilateral_cut_sigmas;   // default 12; depth difference, in multiples of the sensor's
+                                  // noise at that distance, beyond which a neighbour counts
+                                  // nothing
+
+    // The sensor's own error in inverse depth [1/m], row-major, of the image's size, added to 1/z
+    // before anything else (gpu/track/field.h). NULL: none. Read during gpu_open only, and NULL in
+    // gpu_settings_get. Refused where times depth_max_m it comes to a half or more.
+    const float *field_per_m;
 
     uint32_t n_threads; // CPU backend: 0 = all cores
+    enum gpu_isa isa;   // CPU backend: one that the processor lacks is replaced by the best it has
     int cuda_device;    // CUDA backend: -1 = the first that answers
-    uint32_t n_sharing; // CUDA backend: how many gpus will work on that device at the same time,
-                        // 1 .. 64; default 1 = all of it for the shortest frame
+    uint32_t n_sharing; // CUDA backend: how many gpus will work on that device at the same time;
+                        // default 1 = all of it for the shortest frame
+    enum gpu_path path; // CUDA backend: FUSED falls back to PLAIN where it cannot run
     struct log_sink log;
 };
 
@@ -91,6 +118,12 @@ struct gpu_ops;
 
 void gpu_settings_default(struct gpu_settings *out);
 void gpu_align_settings_default(struct gpu_align_settings *out);
+
+// Whether each setting is in its range; the first that is not is named in the settings' log. Any
+// thread. Returns 0 or -EINVAL.
+__attribute__((warn_unused_result)) int gpu_settings_check(const struct gpu_settings *settings);
+__attribute__((warn_unused_result)) int
+gpu_align_settings_check(const struct gpu_align_settings *settings, const struct log_sink *log);
 
 // Opens a device. AUTO takes CUDA when a device answers, else the CPU, and logs which and why.
 // Returns 0, or with *out NULL: -EINVAL (a setting out of range, named in the log), -ENODEV (CUDA

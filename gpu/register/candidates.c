@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/register/candidates.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/register/consistency.h"
+#include "gpu/register/features.h"
+#include "gpu/register/result.h"
+
+#define FEATURE_POINTS 6000u // of a set, at most
+#define FEATURE_REACH  5.0   // cells
+#define N_VOTES        24u
+#define N_FINISHED     3u
+
+static uint32_t feature_level(const struct register_surfaces *surfaces)
+{
+    uint32_t l = 0;
+    while (l + 1 < surfaces->n_levels &&
+           (surfaces->info[0][l].n > FEATURE_POINTS || surfaces->info[1][l].n > FEATURE_POINTS))
+        l++;
+    return l;
+}
+
+static int make_features(const struct register_local *local, struct pool *pool, uint32_t level,
+                         struct register_features out[2])
+{
+    const double cell = local->surfaces->cell_m * (1 << level);
+    for (int side = 0; side < 2; side++) {
+        const struct register_surface *surface = &local->surfaces->info[side][level];
+        out[side].n = surface->n;
+        out[side].points = malloc((surface->n + 1) * sizeof *out[side].points);
+        out[side].normals = malloc((surface->n + 1) * sizeof *out[side].normals);
+        if (!out[side].points || !out[side].normals)
+            return -ENOMEM;
+        int rc = local->ops->fetch(local->device, (enum register_side)side, level, out[side].points,
+                                   out[side].normals);
+        if (rc == 0)
+            rc = register_stopped(local->stop);
+        if (rc == 0)
+            rc = register_features_make(&out[side], pool, surface, (float)(FEATURE_REACH * cell));
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+struct matches {
+    struct register_features features[2];
+    struct register_match *match;
+    uint32_t n;
+};
+
+static void free_matches(struct matches *matches)
+{
+    free(matches->match);
+    register_features_free(&matches->features[0]);
+    register_features_free(&matches->features[1]);
+}
+
+// Poses that consistent correspondences vote for. Returns how many.
+static int vote(const struct register_local *local, struct pool *pool, uint32_t level,
+                struct matches *matches, struct register_vote *out)
+{
+    int rc = make_features(local, pool, level, matches->features);
+    if (rc < 0)
+        return rc;
+    matches->match = malloc((matches->features[0].n + 1) * sizeof *matches->match);
+    if (!matches->match)
+        return -ENOMEM;
+    rc = register_features_match(pool, &matches->features[0], &matches->features[1], matches->match,
+                                 &matches->n);
+    if (rc == 0)
+        rc = register_stopped(local->stop);
+    if (rc < 0)
+        return rc;
+    return register_consistency_vote(pool, &matches->features[0], &matches->features[1],
+                                     matches->match, matches->n,
+                                     1.5 * local->surfaces->cell_m * (1 << level), out, N_VOTES);
+}
+
+static uint32_t support(const struct matches *matches, const struct se3 *T, double within_m)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < matches->n; i++) {
+        const struct register_cell_point *p =
+            &matches->features[0].points[matches->match[i].source];
+        const struct register_cell_point *q =
+            &matches->features[1].points[matches->match[i].target];
+        const double at[3] = {p->x, p->y, p->z};
+        double y[3], d2 = 0;
+        se3_apply(T, at, y);
+        const double to[3] = {q->x, q->y, q->z};
+        for (int a = 0; a < 3; a++)
+            d2 += (y[a] - to[a]) * (y[a] - to[a]);
+        n += d2 < within_m * within_m;
+    }
+    return n;
+}
+
+static int compare_candidates(const void *a, const void *b)
+{
+    const struct register_candidate *x = a, *y = b;
+    return (x->worth.score < y->worth.score) - (x->worth.score > y->worth.score);
+}
+
+static bool alike(const struct se3 *a, const struct se3 *b, double apart_m)
+{
+    const struct se3 d = se3_between(a, b);
+    return se3_angle(&d) < 0.1 &&
+           sqrt(d.t_m[0] * d.t_m[0] + d.t_m[1] * d.t_m[1] + d.t_m[2] * d.t_m[2]) < apart_m;
+}
+
+// Aligned from `first` to `last` and judged there; best first, repeated ones left out.
+static int finish(const struct register_local *local, uint32_t first, uint32_t last,
+                  struct register_candidate *candidates, uint32_t n)
+{
+    struct register_fit fits[N_VOTES + 1];
+    struct register_worth worths[N_VOTES + 1];
+    for (uint32_t i = 0; i < n; i++)
+        fits[i] = candidates[i].fit;
+    int rc = register_local_align(local, first, last, fits, n);
+    if (rc == 0)
+        rc = register_local_judge(local, last, fits, n, worths);
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < n; i++)
+        candidates[i] = (struct register_candidate){fits[i], worths[i], candidates[i].n_support};
+    qsort(candidates, n, sizeof *candidates, compare_candidates);
+    uint32_t n_kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bool repeated = false;
+        for (uint32_t k = 0; k < n_kept && !repeated; k++)
+            repeated = alike(&candidates[k].fit.T, &candidates[i].fit.T,
+                             2 * local->surfaces->cell_m * (1 << last));
+        if (!repeated)
+            candidates[n_kept++] = candidates[i];
+    }
+    return (int)n_kept;
+}
+
+// Features of one level: their poses, finished, into out->best.
+static int find_at(const struct register_local *local, struct pool *pool, uint32_t level,
+                   const struct se3 *given, struct register_candidates *out)
+{
+    struct register_vote votes[N_VOTES];
+    struct register_candidate candidates[N_VOTES + 1];
+    struct matches matches = {.match = NULL};
+    const uint32_t coarse = level + 1 < local->surfaces->n_levels ? level + 1 : level;
+    int n = vote(local, pool, level, &matches, votes);
+    if (n >= 0) {
+        memset(candidates, 0, sizeof candidates);
+        for (int i = 0; i < n; i++)
+            candidates[i].fit.T = votes[i].T;
+        if (given)
+            candidates[n++].fit.T = *given;
+        n = n > 0 ? finish(local, coarse, coarse, candidates, (uint32_t)n) : 0;
+    }
+    if (n > 0)
+        n = finish(local, level, 0, candidates, n > (int)N_FINISHED ? N_FINISHED : (uint32_t)n);
+    for (int i = 0; i < n; i++) {
+        candidates[i].n_support =
+            support(&matches, &candidates[i].fit.T, 1.5 * local->surfaces->cell_m * (1 << level));
+        out->best[i] = candidates[i];
+    }
+    if (n >= 0) {
+        out->n = (uint32_t)n;
+        out->n_matches = matches.n;
+    }
+    free_matches(&matches);
+    return n < 0 ? n : 0;
+}
+
+int register_candidates_find(const struct register_local *local, struct pool *pool,
+                             const struct se3 *given, struct register_candidates *out)
+{
+    const uint32_t level = feature_level(local->surfaces);
+    memset(out, 0, sizeof *out);
+    int rc = find_at(local, pool, level, given, out);
+    // Where the sets hardly overlap, finer features and more of them tell what coarse ones do not.
+    if (rc == 0 && level > 0 && register_candidates_trust(out) < REGISTER_SURE) {
+        struct register_candidates finer = {.n = 0};
+        rc = find_at(local, pool, level - 1, out->n > 0 ? &out->best[0].fit.T : given, &finer);
+        if (rc == 0 && finer.n > 0)
+            *out = finer;
+    }
+    return rc;
+}
+
+int register_candidates_add(const struct register_local *local, const struct se3 *T,
+                            struct register_candidates *out)
+{
+    struct register_candidate both[REGISTER_MOST_CANDIDATES];
+    const uint32_t n = out->n < REGISTER_MOST_CANDIDATES ? out->n : out->n - 1;
+    memcpy(both, out->best, n * sizeof *both);
+    memset(&both[n], 0, sizeof both[n]);
+    both[n].fit.T = *T;
+    int rc = finish(local, 0, 0, both, n + 1);
+    if (rc > 0) {
+        memcpy(out->best, both, (uint32_t)rc * sizeof *both);
+        out->n = (uint32_t)rc;
+    }
+    return rc < 0 ? rc : 0;
+}
+
+double register_candidates_trust(const struct register_candidates *candidates)
+{
+    if (candidates->n == 0)
+        return 0;
+    const struct register_candidate *best = &candidates->best[0];
+    const double second = candidates->n > 1 ? candidates->best[1].worth.score : 0;
+    if (second > REGISTER_NEAR_SCORE * best->worth.score ||
+        best->worth.n_pairs < REGISTER_LEAST_PAIRS)
+        return 0;
+    return best->worth.score - 0.5 * second;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/search/confidence.h"
+
+#include <math.h>
+
+#include "gpu/search/device.h"
+
+#define N_ASKED   64
+#define N_ANSWERS 512
+
+static void vertex_at(const struct search_object *object, const struct search_candidate *c,
+                      uint32_t i, float out[3])
+{
+    const float p[3] = {object->x[i] * object->info.map_px_m, object->y[i] * object->info.map_px_m,
+                        object->z[i] * object->info.map_px_m};
+    search_turn(c->rotation, p, out);
+    for (int k = 0; k < 3; k++)
+        out[k] += c->t_m[k];
+}
+
+// Mean distance from the surface in pose a to the nearest surface in pose b [m]: ADD-S on a few
+// vertices.
+static float distance_between(const struct search_object *object, const struct search_candidate *a,
+                              const struct search_candidate *b)
+{
+    const uint32_t n = object->n_vertices;
+    const uint32_t ask = n / N_ASKED + 1, answer = n / N_ANSWERS + 1;
+    float answers[N_ANSWERS][3], sum = 0;
+    uint32_t n_answers = 0, n_asked = 0;
+    for (uint32_t i = 0; i < n && n_answers < N_ANSWERS; i += answer)
+        vertex_at(object, b, i, answers[n_answers++]);
+    for (uint32_t i = 0; i < n; i += ask, n_asked++) {
+        float p[3], nearest = INFINITY;
+        vertex_at(object, a, i, p);
+        for (uint32_t k = 0; k < n_answers; k++) {
+            float d[3] = {answers[k][0] - p[0], answers[k][1] - p[1], answers[k][2] - p[2]};
+            nearest = fminf(nearest, d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+        }
+        sum += sqrtf(nearest);
+    }
+    return sum / (float)(n_asked ? n_asked : 1);
+}
+
+// Radii of the object; of a few vertices in each pose, so that some of it is the vertices' spacing.
+#define CONTRADICTS 0.16f // poses farther apart cannot both be right,
+#define SAME_ANSWER 0.25f // ones farther apart are not both right by ADD-S, either (README),
+#define SAME_PLACE  0.5f  // ones farther apart have little to do with each other
+
+// Of scores. The true ones of turned poses were up to 2 below. Where little is seen a pose that
+// reaches over what hides the object agrees with more pixels, so that other surfaces compete at
+// nearly the same score only.
+#define AS_GOOD_TURNED 2.5f
+#define AS_GOOD_THERE  1.f
+
+static bool is_as_good(const struct search_object *object, const struct search_candidate *best,
+                       const struct search_candidate *c)
+{
+    const float behind = best->score - c->score;
+    if (!(behind < AS_GOOD_TURNED))
+        return false;
+    const float apart = distance_between(object, best, c) / object->info.radius_m;
+    return apart < SAME_ANSWER || (apart < SAME_PLACE && behind < AS_GOOD_THERE);
+}
+
+uint32_t search_keep_answers(const struct search_object *object, struct search_candidate *c,
+                             uint32_t n, uint32_t top)
+{
+    const struct search_nearness nearness = search_nearness_of_answers(object->info.radius_m);
+    struct search_rotations turns;
+    search_rotations_of(&object->info, &turns);
+    uint32_t n_kept = 0;
+    for (; n_kept < n; n_kept++) {
+        const uint32_t best = search_best(c, n, n_kept);
+        uint32_t chosen = best;
+        for (uint32_t i = n_kept; i < n && n_kept < top; i++)
+            if (c[i].agree > c[chosen].agree && is_as_good(object, &c[best], &c[i]))
+                chosen = i;
+        c[chosen].score = c[best].score;
+        n = search_keep_one(&turns, &nearness, c, n, n_kept, chosen);
+    }
+    return n_kept;
+}
+
+float search_rival(const struct search_object *object, const struct search_candidate *candidates,
+                   uint32_t n, uint32_t k)
+{
+    const struct search_candidate *c = &candidates[k];
+    const float radius_m = object->info.radius_m;
+    float best = SEARCH_NO_RIVAL;
+    for (uint32_t i = 0; i < n; i++) {
+        float d2 = 0;
+        for (int j = 0; j < 3; j++)
+            d2 += (candidates[i].t_m[j] - c->t_m[j]) * (candidates[i].t_m[j] - c->t_m[j]);
+        if (i != k && candidates[i].score - c->score > best && d2 < 2 * radius_m * radius_m &&
+            distance_between(object, c, &candidates[i]) > CONTRADICTS * radius_m)
+            best = candidates[i].score - c->score;
+    }
+    return best;
+}
+
+// Logistic regression over 1,439 scenes of 60 assembled objects (60 % and more visible, 40 to 60,
+// 30, absent: 180, 120, 539 and 600 scenes, one in six without noise). A loose gate, of an object
+// that is small for its distance, lets more fit by chance. Fitted on one half of the objects and
+// checked on the other, both ways: answers said to be 0.9 to 1 sure were right in 97 of 100 cases,
+// 0.8 to 0.9 in 87, 0.7 to 0.8 in 80, 0.5 to 0.6 in 63, below 0.1 in 2.
+float search_confidence(const struct search_candidate *c, float rival)
+{
+    float x = -11.63f + 0.78f * c->score - 28.3f * c->gate -
+              0.39f * logf(1 + expf(rival < 10 ? rival : 10));
+    return 1 / (1 + expf(-x));
+}

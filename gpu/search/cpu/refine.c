@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/search/cpu/refine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/parallel.h"
+#include "gpu/search/cpu/map.h"
+#include "gpu/search/kernels/draw.h"
+#include "gpu/search/kernels/icp.h"
+#include "gpu/search/kernels/normal.h"
+#include "gpu/search/kernels/score.h"
+
+#define ICP_POINTS_MAX 3072 // of a drawn model; more pixels are thinned out evenly
+
+#define LANES 8
+
+// Model points with their normals in the model's centred frame [m], as arrays; n is a multiple of
+// LANES, padded with points behind the camera.
+struct model_points {
+    uint32_t n;
+    float p[3][ICP_POINTS_MAX], n_[3][ICP_POINTS_MAX];
+};
+
+void search_normals(const float *z_m, const struct search_camera *c, int v0, int v1,
+                    float *out_normal_z)
+{
+    for (int v = v0; v < v1; v++)
+        for (int u = 0; u < c->width; u++)
+            search_normal_at(z_m, c, u, v,
+                             out_normal_z + 4 * ((size_t)v * (size_t)c->width + (size_t)u));
+}
+
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t int_lanes __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+#define BLOCK 64 // points whose rows are made together
+
+struct icp_block {
+    float arm[3][BLOCK], n[3][BLOCK], u[BLOCK], v[BLOCK], s[4][BLOCK];
+    int32_t pixel[BLOCK], use[BLOCK];
+    float j[6][BLOCK], r[BLOCK], w[BLOCK];
+};
+
+// Rows of points from .. from + n - 1. The image is gathered between two vectorised loops.
+static inline __attribute__((always_inline)) void
+icp_rows(const struct search_scene *scene, const struct model_points *points, uint32_t from,
+         uint32_t n, const struct search_icp_gates *gates, float inverse_radius,
+         const struct search_candidate *c, struct icp_block *restrict b)
+{
+    const struct search_camera cam = scene->camera;
+    const struct search_icp_gates limits = *gates;
+    float rotation[9], t_m[3];
+    memcpy(rotation, c->rotation, sizeof rotation);
+    memcpy(t_m, c->t_m, sizeof t_m);
+#pragma omp simd
+    for (uint32_t i = 0; i < n; i++) {
+        struct search_vec3 p = {points->p[0][from + i], points->p[1][from + i],
+                                points->p[2][from + i]};
+        struct search_vec3 m = {points->n_[0][from + i], points->n_[1][from + i],
+                                points->n_[2][from + i]};
+        struct search_icp_place at = search_icp_project(&cam, rotation, t_m, p, m);
+        b->arm[0][i] = at.arm.x;
+        b->arm[1][i] = at.arm.y;
+        b->arm[2][i] = at.arm.z;
+        b->n[0][i] = at.n.x;
+        b->n[1][i] = at.n.y;
+        b->n[2][i] = at.n.z;
+        b->u[i] = at.u;
+        b->v[i] = at.v;
+        b->pixel[i] = at.pixel;
+        b->use[i] = at.use;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (int k = 0; k < 4; k++)
+            b->s[k][i] = scene->normal_z[4 * (size_t)b->pixel[i] + (size_t)k];
+#pragma omp simd
+    for (uint32_t i = 0; i < n; i++) {
+        struct search_icp_place at = {{b->arm[0][i], b->arm[1][i], b->arm[2][i]},
+                                      {b->n[0][i], b->n[1][i], b->n[2][i]},
+                                      b->u[i],
+                                      b->v[i],
+                                      0,
+                                      b->use[i] != 0};
+        struct search_vec3 s = {b->s[0][i], b->s[1][i], b->s[2][i]};
+        struct search_icp_row row =
+            search_icp_pair(&cam, &limits, inverse_radius, t_m, at, s, b->s[3][i]);
+        b->j[0][i] = row.j[0];
+        b->j[1][i] = row.j[1];
+        b->j[2][i] = row.j[2];
+        b->j[3][i] = row.j[3];
+        b->j[4][i] = row.j[4];
+        b->j[5][i] = row.j[5];
+        b->r[i] = row.r;
+        b->w[i] = row.w;
+    }
+}
+
+// Sums of one step over all points: search_icp_add on LANES rows at a time.
+CPU_CLONES static void icp_sums(const struct search_scene *scene, const struct model_points *points,
+                                const struct search_icp_gates *gates, float radius_m,
+                                const struct search_candidate *c, int64_t out[SEARCH_ICP_SUMS])
+{
+    struct icp_block block;
+    int_lanes sums[SEARCH_ICP_SUMS] = {{0}};
+    for (uint32_t from = 0; from < points->n; from += BLOCK) {
+        const uint32_t n = points->n - from < BLOCK ? points->n - from : BLOCK;
+        icp_rows(scene, points, from, n, gates, 1 / radius_m, c, &block);
+        for (uint32_t i = 0; i < n; i += LANES) {
+            lanes j[6], r, w;
+            for (int a = 0; a < 6; a++)
+                memcpy(&j[a], &block.j[a][i], sizeof j[a]);
+            memcpy(&r, &block.r[i], sizeof r);
+            memcpy(&w, &block.w[i], sizeof w);
+            w *= SEARCH_ICP_UNIT;
+            for (int a = 0, k = 0; a < 6; a++) {
+                lanes wj = w * j[a];
+                for (int b = a; b < 6; b++, k++)
+                    sums[k] += __builtin_convertvector(wj * j[b], int_lanes);
+                sums[21 + a] += __builtin_convertvector(wj * r, int_lanes);
+            }
+        }
+    }
+    for (int k = 0; k < SEARCH_ICP_SUMS; k++) {
+        out[k] = 0;
+        for (int lane = 0; lane < LANES; lane++)
+            out[k] += sums[k][lane];
+    }
+}
+
+static float icp_step(const struct search_scene *scene, const struct model_points *points,
+                      const struct search_icp_gates *gates, float radius_m,
+                      struct search_candidate *c)
+{
+    int64_t sums[SEARCH_ICP_SUMS];
+    icp_sums(scene, points, gates, radius_m, c, sums);
+    return search_icp_step(sums, radius_m, gates->distance_m, c);
+}
+
+// The view nearest to the candidate's rotation, through the seeds.
+CPU_CLONES static uint32_t view_for(const struct search_object *object,
+                                    const struct search_candidate *c)
+{
+    float seen[9];
+    search_seen_rotation(c, seen);
+    uint32_t best, best_seed = 0;
+    float best_trace = -2;
+    for (uint32_t from = 0; from < object->n_seeds; from += LANES) {
+        lanes trace = {0};
+        for (int k = 0; k < 9; k++) {
+            lanes r;
+            memcpy(&r, object->seed_rotations + (size_t)from * 9 + k * LANES, sizeof r);
+            trace += r * seen[k];
+        }
+        for (int k = 0; k < LANES; k++)
+            if (trace[k] > best_trace) {
+                best_trace = trace[k];
+                best_seed = from + (uint32_t)k;
+            }
+    }
+    best = object->seeds[best_seed];
+    for (uint32_t i = object->child_first[best_seed]; i < object->child_first[best_seed + 1]; i++) {
+        float trace = search_trace(object->views[object->children[i]].rotation, seen);
+        if (trace > best_trace) {
+            best_trace = trace;
+            best = object->children[i];
+        }
+    }
+    return best;
+}
+
+static const struct search_point *view_list(const struct search_object *object, uint32_t view)
+{
+    return object->points + (size_t)view * (SEARCH_POINTS + SEARCH_RING_POINTS);
+}
+
+// Fills up to a multiple of LANES with points that lie behind every camera.
+static void pad_points(struct model_points *out)
+{
+    for (; out->n % LANES; out->n++)
+        for (int k = 0; k < 3; k++) {
+            out->p[k][out->n] = -1e6f;
+            out->n_[k][out->n] = 0;
+        }
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+// The first `n_most` points of a view.
+static void view_points(const struct search_object *object, uint32_t view, uint32_t n_most,
+                        struct model_points *out)
+{
+    const float *r = object->views[view].rotation;
+    const struct search_point *points = view_list(object, view);
+    out->n = least(object->n_points[view], n_most);
+    for (uint32_t i = 0; i < out->n; i++) {
+        float p[3], n[3];
+        search_view_point(r, points[i].u, points[i].v, points[i].z, object->info.map_px_m, p);
+        search_view_normal(r, points[i].normal, n);
+        for (int k = 0; k < 3; k++) {
+            out->p[k][i] = p[k];
+            out->n_[k][i] = n[k];
+        }
+    }
+    pad_points(out);
+}
+
+static void judge_points(const struct search_scene *scene, const struct search_object *object,
+                         const struct model_points *points, enum search_evidence judgement,
+                         struct search_candidate *c)
+{
+    const bool loose = judgement == SEARCH_SCORE_LOOSE;
+    const uint32_t n_points =
+        least(object->n_points[c->view], loose ? SEARCH_POINTS_FIRST : SEARCH_POINTS);
+    const uint32_t n_ring =
+        least(object->n_ring[c->view], loose ? SEARCH_RING_FIRST : SEARCH_RING_POINTS);
+    const float radius_m = object->info.radius_m, px_m = object->info.map_px_m;
+    struct search_tally tally = {0};
+    struct search_outline outline = {0};
+    for (uint32_t i = 0; i < n_points; i++) {
+        float p[3] = {points->p[0][i], points->p[1][i], points->p[2][i]};
+        float m[3] = {points->n_[0][i], points->n_[1][i], points->n_[2][i]};
+        search_score_point(scene, c, p, m, judgement, radius_m, &tally);
+    }
+    const float *r = object->views[c->view].rotation;
+    const struct search_point *ring = view_list(object, c->view) + SEARCH_POINTS;
+    for (uint32_t i = 0; i < n_ring; i++) {
+        float out[3], in[3];
+        search_view_point(r, ring[i].u, ring[i].v, ring[i].z, px_m, out);
+        search_view_point(r, ring[i].u + ring[i].normal[0], ring[i].v + ring[i].normal[1],
+                          ring[i].z, px_m, in);
+        search_score_ring(scene, c, out, in, judgement, radius_m, &outline);
+    }
+    search_conclude_points(judgement, &tally, &outline, radius_m, px_m,
+                           object->views[c->view].n_cover, c);
+}
+
+// Step i of the refinement with a view's points. False: it has no solution.
+static bool points_step(const struct search_scene *scene, const struct search_object *object, int i,
+                        struct model_points *points, struct search_candidate *c)
+{
+    if (search_points_new_view(i)) {
+        if (i > 0 || c->view == SEARCH_VIEW_UNKNOWN)
+            c->view = view_for(object, c);
+        view_points(object, c->view, i == 0 ? SEARCH_POINTS_FIRST : SEARCH_POINTS, points);
+    }
+    struct search_icp_gates gates = search_points_gates(i, object->info.radius_m, c->t_m[2]);
+    return icp_step(scene, points, &gates, object->info.radius_m, c) >= 0;
+}
+
+void search_refine_points(const struct search_scene *scene, const struct search_object *object,
+                          struct search_candidate *c)
+{
+    struct model_points points;
+    for (int i = 0; i < SEARCH_POINTS_STEPS; i++) {
+        if (search_points_give_up_here(i)) {
+            judge_points(scene, object, &points, SEARCH_SCORE_LOOSE, c);
+            if (c->score < SEARCH_LOOSE_SCORE) {
+                c->score = SEARCH_GIVEN_UP;
+                return;
+            }
+        }
+        if (!points_step(scene, object, i, &points, c)) {
+            c->score = SEARCH_GIVEN_UP;
+            return;
+        }
+    }
+    judge_points(scene, object, &points, SEARCH_SCORE_POINTS, c);
+}
+
+bool search_judge_loosely(const struct search_scene *scene, const struct search_object *object,
+                          struct search_candidate *c)
+{
+    struct model_points points;
+    for (int i = 0; !search_points_give_up_here(i); i++)
+        if (!points_step(scene, object, i, &points, c))
+            return false;
+    judge_points(scene, object, &points, SEARCH_SCORE_LOOSE, c);
+    return true;
+}
+
+int search_drawing_create(struct search_drawing *drawing, uint32_t n_vertices, uint32_t n_pixels)
+{
+    memset(drawing, 0, sizeof *drawing);
+    drawing->corners = malloc(n_vertices * sizeof *drawing->corners);
+    drawing->value = malloc(n_vertices * sizeof *drawing->value);
+    drawing->depth = malloc(n_pixels * sizeof *drawing->depth);
+    drawing->index = malloc(n_pixels * sizeof *drawing->index);
+    drawing->n_vertices = n_vertices;
+    drawing->n_pixels = n_pixels;
+    if (drawing->corners && drawing->value && drawing->depth && drawing->index)
+        return 0;
+    search_drawing_destroy(drawing);
+    return -ENOMEM;
+}
+
+void search_drawing_destroy(struct search_drawing *drawing)
+{
+    free(drawing->corners);
+    free(drawing->value);
+    free(drawing->depth);
+    free(drawing->index);
+    memset(drawing, 0, sizeof *drawing);
+}
+
+CPU_CLONES static void project_vertices(const struct search_object *object,
+                                        const struct search_camera *cam,
+                                        const struct search_candidate *c, float cu, float cv,
+                                        struct raster_point *restrict out,
+                                        float *restrict out_value)
+{
+    const float *restrict x = object->x, *restrict y = object->y, *restrict z = object->z;
+    const struct search_camera camera = *cam;
+    const float t_m[3] = {c->t_m[0], c->t_m[1], c->t_m[2]};
+    float scaled[9];
+    for (int k = 0; k < 9; k++)
+        scaled[k] = c->rotation[k] * object->info.map_px_m;
+    for (uint32_t i = 0; i < object->n_vertices; i++)
+        search_draw_corner(&camera, cu, cv, scaled, t_m, x[i], y[i], z[i], &out[i].x, &out[i].y,
+                           &out_value[i]);
+}
+
+uint32_t search_draw_candidate(const struct search_object *object, const struct search_camera *cam,
+                               const struct search_candidate *c, struct search_drawing *drawing)
+{
+    const struct search_rectangle at = search_rectangle_of(cam, object->info.radius_m, c->t_m);
+    drawing->at = at;
+    int n = at.width * at.height;
+    if (n == 0)
+        return 0;
+    project_vertices(object, cam, c, cam->cx - (float)at.u0, cam->cy - (float)at.v0,
+                     drawing->corners, drawing->value);
+    for (int i = 0; i < n; i++)
+        drawing->depth[i] = INFINITY;
+    struct raster_mesh mesh = {drawing->corners, drawing->value, object->triangles,
+                               object->n_triangles};
+    raster_draw(&mesh, at.width, at.height, drawing->depth, drawing->index);
+    uint32_t n_drawn = 0;
+    for (int i = 0; i < n; i++)
+        n_drawn += drawing->depth[i] < INFINITY;
+    return n_drawn;
+}
+
+// Ray and normal of drawn pixel (u, v) of the rectangle.
+static void drawn_normal(const struct search_object *object, const struct search_camera *cam,
+                         const struct search_candidate *c, const struct search_drawing *drawing,
+                         int u, int v, float out_ray[3], float out_normal[3])
+{
+    const uint32_t *t = object->triangles + 3 * (size_t)drawing->index[v * drawing->at.width + u];
+    const float *x = object->x, *y = object->y, *z = object->z;
+    const float corner[3][3] = {
+        {x[t[0]], y[t[0]], z[t[0]]}, {x[t[1]], y[t[1]], z[t[1]]}, {x[t[2]], y[t[2]], z[t[2]]}};
+    search_pixel_ray(cam, u + drawing->at.u0, v + drawing->at.v0, out_ray);
+    search_drawn_normal(corner[0], corner[1], corner[2], c->rotation, out_ray, out_normal);
+}
+
+static void drawn_points(const struct search_object *object, const struct search_camera *cam,
+                         const struct search_candidate *c, const struct search_drawing *drawing,
+                         uint32_t n_drawn, struct model_points *out)
+{
+    const int step = (int)search_drawn_thinning(n_drawn);
+    uint32_t n = 0;
+    for (int v = step / 2; v < drawing->at.height; v += step)
+        for (int u = step / 2; u < drawing->at.width && n < ICP_POINTS_MAX - LANES; u += step) {
+            float depth = drawing->depth[v * drawing->at.width + u];
+            if (!(depth < INFINITY))
+                continue;
+            float ray[3], normal[3], p[3], m[3];
+            drawn_normal(object, cam, c, drawing, u, v, ray, normal);
+            search_drawn_point(c, ray, -1 / depth, normal, p, m);
+            for (int k = 0; k < 3; k++) {
+                out->p[k][n] = p[k];
+                out->n_[k][n] = m[k];
+            }
+            n++;
+        }
+    out->n = n;
+    pad_points(out);
+}
+
+static void judge_outline(const struct search_scene *scene, const struct search_drawing *drawing,
+                          float radius_m, struct search_outline *out)
+{
+    enum { OUT = SEARCH_OUTSIDE_PX };
+    static const int du[4] = {1, -1, 0, 0}, dv[4] = {0, 0, 1, -1};
+    const struct search_rectangle *at = &drawing->at;
+    for (int v = OUT; v < at->height - OUT; v++)
+        for (int u = OUT; u < at->width - OUT; u++) {
+            const float *depth = drawing->depth + v * at->width + u;
+            if (!(*depth < INFINITY))
+                continue;
+            for (int k = 0; k < 4; k++) {
+                const int step = dv[k] * at->width + du[k];
+                if (depth[step] < INFINITY || depth[OUT * step] < INFINITY)
+                    continue;
+                const int in = search_score_inside(scene, u + at->u0, v + at->v0, du[k], dv[k]);
+                if (depth[-in * step] < INFINITY)
+                    search_score_edge(scene, u + at->u0, v + at->v0, du[k], dv[k], in,
+                                      -1 / depth[-in * step], -1 / *depth, radius_m, out);
+            }
+        }
+}
+
+static void judge_drawn(const struct search_scene *scene, const struct search_object *object,
+                        const struct search_drawing *drawing, struct search_candidate *c)
+{
+    const struct search_camera *cam = &scene->camera;
+    const float radius_m = object->info.radius_m;
+    struct search_tally tally = {0};
+    struct search_outline outline = {0};
+    for (int v = 0; v < drawing->at.height; v++)
+        for (int u = 0; u < drawing->at.width; u++) {
+            float depth = drawing->depth[v * drawing->at.width + u], ray[3], normal[3];
+            if (!(depth < INFINITY))
+                continue;
+            size_t pixel =
+                (size_t)(v + drawing->at.v0) * (size_t)cam->width + (size_t)(u + drawing->at.u0);
+            drawn_normal(object, cam, c, drawing, u, v, ray, normal);
+            search_score_drawn(scene->normal_z + 4 * pixel, -1 / depth, normal, ray, radius_m,
+                               &tally);
+            for (int k = 0; k < 2; k++) {
+                const int u2 = u + (k == 0 ? SEARCH_CROSS_PX : 0);
+                const int v2 = v + (k == 1 ? SEARCH_CROSS_PX : 0);
+                if (u2 >= drawing->at.width || v2 >= drawing->at.height)
+                    continue;
+                const float depth2 = drawing->depth[v2 * drawing->at.width + u2];
+                if (depth2 < INFINITY)
+                    search_score_cross(scene, u + drawing->at.u0, v + drawing->at.v0, k == 1,
+                                       -1 / depth, -1 / depth2, radius_m, &tally);
+            }
+        }
+    judge_outline(scene, drawing, radius_m, &outline);
+    search_conclude_drawn(cam, &tally, &outline, radius_m, c);
+}
+
+#define EDGES_MAX 1024
+
+// Edges of the image beside the drawn outline, in reading order.
+static uint32_t find_edges(const struct search_scene *scene, const struct search_drawing *drawing,
+                           float radius_m, const struct search_candidate *c,
+                           struct search_edge *out)
+{
+    static const int du[4] = {1, -1, 0, 0}, dv[4] = {0, 0, 1, -1};
+    const struct search_rectangle *at = &drawing->at;
+    const struct search_camera *cam = &scene->camera;
+    const int width = cam->width, reach = SEARCH_EDGE_REACH_PX;
+    uint32_t n = 0;
+    for (int v = 1; v < at->height - 1; v++)
+        for (int u = 1; u < at->width - 1; u++) {
+            const float *depth = drawing->depth + v * at->width + u;
+            if (!(*depth < INFINITY))
+                continue;
+            for (int k = 0; k < 4 && n < EDGES_MAX; k++) {
+                const int image_u = u + at->u0, image_v = v + at->v0;
+                if (depth[dv[k] * at->width + du[k]] < INFINITY || image_u - reach - 1 < 0 ||
+                    image_u + reach + 1 >= width || image_v - reach - 1 < 0 ||
+                    image_v + reach + 1 >= cam->height)
+                    continue;
+                const float z = -1 / *depth, gate_m = 0.05f * radius_m + 3 * search_sigma(z);
+                int side = -1, step = -reach - 1;
+                // Outwards: onto the surface, then off it.
+                while (step < reach && side != 1) {
+                    step++;
+                    long pixel = (long)(image_v + step * dv[k]) * width + image_u + step * du[k];
+                    side = search_edge_side(scene->normal_z + 4 * pixel, z, gate_m);
+                }
+                while (step < reach && side == 1) {
+                    step++;
+                    long pixel = (long)(image_v + step * dv[k]) * width + image_u + step * du[k];
+                    side = search_edge_side(scene->normal_z + 4 * pixel, z, gate_m);
+                }
+                if (side != 0)
+                    continue;
+                float ray[3], q[3];
+                search_pixel_ray(cam, image_u, image_v, ray);
+                for (int j = 0; j < 3; j++)
+                    q[j] = ray[j] * z - c->t_m[j];
+                search_turn_back(c->rotation, q, out[n].p);
+                out[n].axis = k / 2;
+                out[n].at_px =
+                    (float)(k < 2 ? image_u + (step - 1) * du[k] : image_v + (step - 1) * dv[k]);
+                n++;
+            }
+        }
+    return n;
+}
+
+void search_refine_edges(const struct search_scene *scene, const struct search_object *object,
+                         struct search_candidate *c, uint32_t n_rounds,
+                         struct search_drawing *drawing)
+{
+    struct model_points points;
+    struct search_edge edges[EDGES_MAX];
+    const float radius_m = object->info.radius_m;
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        uint32_t n_drawn = search_draw_candidate(object, &scene->camera, c, drawing);
+        drawn_points(object, &scene->camera, c, drawing, n_drawn, &points);
+        uint32_t n_edges = find_edges(scene, drawing, radius_m, c, edges);
+        struct search_icp_gates gates = search_drawn_gates(0, 1, radius_m, c->t_m[2]);
+        for (int i = 0; i < SEARCH_DRAWN_STEPS; i++) {
+            int64_t sums[SEARCH_ICP_SUMS];
+            int32_t edge_sums[SEARCH_ICP_SUMS] = {0};
+            icp_sums(scene, &points, &gates, radius_m, c, sums);
+            for (uint32_t k = 0; k < n_edges; k++) {
+                struct search_icp_row row =
+                    search_edge_row(&scene->camera, &edges[k], radius_m, 4 * gates.distance_m, c);
+                row.r *= 4; // in gates of the surface
+                search_icp_add(&row, edge_sums);
+            }
+            for (int k = 0; k < SEARCH_ICP_SUMS; k++)
+                sums[k] += edge_sums[k];
+            if (search_icp_step(sums, radius_m, gates.distance_m, c) < SEARCH_DRAWN_SMALL)
+                break;
+        }
+    }
+    search_draw_candidate(object, &scene->camera, c, drawing);
+    judge_drawn(scene, object, drawing, c);
+}
+
+void search_refine_drawn(const struct search_scene *scene, const struct search_object *object,
+                         struct search_candidate *c, uint32_t n_rounds,
+                         struct search_drawing *drawing)
+{
+    struct model_points points;
+    const float radius_m = object->info.radius_m;
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        uint32_t n_drawn = search_draw_candidate(object, &scene->camera, c, drawing);
+        drawn_points(object, &scene->camera, c, drawing, n_drawn, &points);
+        struct search_icp_gates gates = search_drawn_gates(round, n_rounds, radius_m, c->t_m[2]);
+        for (int i = 0; i < SEARCH_DRAWN_STEPS; i++)
+            if (icp_step(scene, &points, &gates, radius_m, c) < SEARCH_DRAWN_SMALL)
+                break;
+    }
+    search_draw_candidate(object, &scene->camera, c, drawing);
+    judge_drawn(scene, object, drawing, c);
+}

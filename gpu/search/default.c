@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The default search: start points all over the image, a coarse pass over all views, refinement of
+// what it finds (ops.find), and the last choice.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gpu/search/confidence.h"
+#include "gpu/search/cpu/start.h"
+#include "gpu/search/device.h"
+#include "gpu/search/kernels/distinct.h"
+#include "gpu/search/kernels/error.h"
+#include "gpu/search/kernels/icp.h"
+#include "gpu/search/kernels/schedule.h"
+#include "gpu/search/object/views.h"
+
+int search_run_default(struct search *search, const struct search_object *object,
+                       const struct search_image *image, const struct search_query *query,
+                       struct search_answer *out, char *out_field)
+{
+    int64_t clock_ns = clock_monotonic_ns();
+    struct search_found found = {0};
+    const uint32_t n_polished = query->top + SEARCH_POLISHED - 1;
+    int err = search_check_image(search, image, out_field);
+    if (!err)
+        err = search->ops->find(search, object, image, n_polished, &found);
+    if (!err && found.n_valid == 0)
+        err = search_refuse_empty(search, out_field);
+    if (err)
+        return err;
+    for (int s = 0; s < SEARCH_N_STAGES; s++)
+        out->stage_ms[s] += found.stage_ms[s];
+    out->n_starts = found.n_starts;
+    // As measured, two anchors in five face as the surface does.
+    out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS * 2 / 5;
+    clock_ns = clock_monotonic_ns();
+    uint32_t n = search_keep_answers(object, found.candidates, found.n, query->top);
+    for (uint32_t i = 0; i < n && i < query->top; i++)
+        search_report(object, &found.candidates[i], search_rival(object, found.candidates, n, i),
+                      query->threshold, &out->poses[out->n_poses++]);
+    out->stage_ms[SEARCH_STAGE_REFINE] += clock_lap_ms(&clock_ns);
+    return 0;
+}

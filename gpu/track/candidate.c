@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// See track_candidate.h.
+#include "gpu/track/candidate.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gpu/track/restart.h"
+
+#define ANYWHERE_PAIR_RATIO 0.65 // of a frame after a loss or a gap, where there is a map
+
+// A motion within this is never a jump, however short the time: what noise may do.
+#define JUMP_SLACK_M   0.03
+#define JUMP_SLACK_RAD 0.03
+
+struct se3 track_predict(const struct track *track, double seconds)
+{
+    double twist[6];
+    for (int i = 0; i < 6; i++)
+        twist[i] = track->velocity[i] * seconds;
+    struct se3 step = se3_exp(twist);
+    return se3_compose(&track->T_odom_camera, &step);
+}
+
+// What speaks against believing an alignment, NONE if nothing.
+static enum track_reason objection(const struct track *track, const struct track_candidate *c,
+                                   double seconds)
+{
+    const struct track_settings *s = &track->settings;
+    const struct gpu_alignment *a = &c->alignment;
+    if (a->n_valid_px < s->min_valid_share * track->level_px)
+        return TRACK_REASON_NO_DEPTH;
+    // With a map, a camera that may be anywhere is believed to be where it was only on good
+    // grounds: otherwise it is looked for.
+    bool anywhere = track->view.filled && (track->lost || seconds > s->gap_s);
+    double min_ratio = anywhere ? fmax(s->min_pair_ratio, ANYWHERE_PAIR_RATIO) : s->min_pair_ratio;
+    if (!a->solvable || a->n_pairs < min_ratio * a->n_valid_px)
+        return TRACK_REASON_FEW_PAIRS;
+    if (!(a->step_norm <= s->max_step_m))
+        return TRACK_REASON_NOT_CONVERGED;
+    if (!(verdict_residual_sigmas(a) <= s->max_residual_sigmas))
+        return TRACK_REASON_HIGH_RESIDUAL;
+    struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
+    if (!(track_translation_m(&step) <= s->max_speed_m_s * seconds + JUMP_SLACK_M) ||
+        !(se3_angle(&step) <= s->max_turn_rad_s * seconds + JUMP_SLACK_RAD))
+        return TRACK_REASON_JUMP;
+    return TRACK_REASON_NONE;
+}
+
+// Aligns the newest frame to `reference`, starting at T_odom_start. With `depth` the frame is
+// prepared on the way.
+static int try_candidate(struct track *track, const uint16_t *depth,
+                         const struct track_slot *reference, const struct se3 *T_odom_start,
+                         double seconds, struct track_candidate *out)
+{
+    struct gpu_frame *frame = track->slots[track->newest].frame;
+    const struct gpu_align_settings *align = &track->settings.align;
+    struct se3 T_start = se3_between(&reference->T_odom_camera, T_odom_start);
+    out->reference = reference;
+    int rc = depth
+                 ? gpu_prepare_align(track->gpu, depth, frame, reference->frame, &T_start, align,
+                                     &out->alignment)
+                 : gpu_align(track->gpu, frame, reference->frame, &T_start, align, &out->alignment);
+    if (rc < 0)
+        return rc;
+    verdict_conditioning(&out->alignment, track->settings.min_eigenvalue, &out->conditioning);
+    struct se3 T_held =
+        verdict_hold(&out->conditioning, &T_start, &out->alignment.T_reference_frame);
+    struct se3 T = se3_compose(&reference->T_odom_camera, &T_held);
+    out->T_odom_camera = se3_normalized(&T);
+    out->reason = objection(track, out, seconds);
+    return 0;
+}
+
+// Nothing to say against it, and arrived: an alignment that used up its iterations may still be on
+// its way from too far.
+static bool convinces(const struct track_candidate *c)
+{
+    return c->reason == TRACK_REASON_NONE && c->alignment.converged;
+}
+
+// Tries a further start and keeps what is better.
+static int try_further(struct track *track, const struct track_slot *reference,
+                       const struct se3 *T_odom_start, double seconds, struct track_candidate *best)
+{
+    struct track_candidate other;
+    int rc = try_candidate(track, NULL, reference, T_odom_start, seconds, &other);
+    if (rc < 0)
+        return rc;
+    memcpy(other.alignment.stage_us, best->alignment.stage_us, sizeof other.alignment.stage_us);
+    if (convinces(&other) ||
+        (other.reason == TRACK_REASON_NONE && best->reason != TRACK_REASON_NONE))
+        *best = other;
+    return 0;
+}
+
+int track_explain(struct track *track, const uint16_t *depth, double seconds,
+                  struct track_candidate *out)
+{
+    const struct track_slot *keyframe = &track->slots[track->reference];
+    const struct track_slot *reference = track->view.filled ? &track->view : keyframe;
+    const struct track_slot *previous = &track->slots[track->previous];
+    struct se3 T_predicted = track_predict(track, seconds);
+    int rc = try_candidate(track, depth, reference, &T_predicted, seconds, out);
+    if (rc < 0 || convinces(out) || out->reason == TRACK_REASON_NO_DEPTH)
+        return rc;
+    rc = try_further(track, reference, &track->T_odom_camera, seconds, out);
+    if (!rc && !convinces(out) && keyframe != reference)
+        rc = try_further(track, keyframe, &T_predicted, seconds, out);
+    if (!rc && !convinces(out) && previous != reference && previous != keyframe)
+        rc = try_further(track, previous, &track->T_odom_camera, seconds, out);
+    if (rc < 0 || convinces(out))
+        return rc;
+    const struct se3 guesses[2] = {se3_between(&previous->T_odom_camera, &T_predicted),
+                                   se3_between(&previous->T_odom_camera, &track->T_odom_camera)};
+    struct se3 starts[STARTS_MAX];
+    int n_starts;
+    rc = starts_find(track->gpu, track->slots[track->newest].frame, previous->frame,
+                     &track->settings.align, guesses, 2, starts, &n_starts);
+    for (int i = 0; !rc && i < n_starts && !convinces(out); i++) {
+        struct se3 T_start = se3_compose(&previous->T_odom_camera, &starts[i]);
+        rc = try_further(track, previous, &T_start, seconds, out);
+    }
+    return rc;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tracker's inside: what it keeps, and the ways to explain a new frame (track_candidate.c) that
+// track.c chooses from and judges.
+#ifndef POSED_GPU_TRACK_CANDIDATE_H
+#define POSED_GPU_TRACK_CANDIDATE_H
+
+#include <math.h>
+
+#include "gpu/track/track.h"
+#include "gpu/track/verdict.h"
+#include "proto/se3.h"
+
+#define TRACK_N_SLOTS 3
+
+// A frame kept for alignment, with its pose as the tracker knew it.
+struct track_slot {
+    struct gpu_frame *frame;
+    struct se3 T_odom_camera;
+    double covariance[36];
+    uint64_t seq;
+    bool filled;
+};
+
+struct track {
+    struct gpu *gpu;
+    struct track_settings settings;
+    struct log_sink log;
+    struct track_slot slots[TRACK_N_SLOTS];
+    int newest, reference, previous;     // indices of slots; reference may equal previous
+    struct track_slot view;              // of the model, its frame borrowed; filled: there is one
+    const struct track_slot *aligned_to; // what the newest frame was aligned to, NULL = nothing
+    struct se3 T_aligned_newest;         // then
+    double overlap_most; // of the frames aligned to the reference: pairs per valid pixel
+    uint64_t next_seq;
+    int64_t newest_time_ns;
+
+    double level_px; // pixels of the finest level that is aligned
+
+    struct se3 T_odom_camera; // last valid pose
+    double covariance[36];
+    double velocity[6]; // twist per second in the camera frame
+    int64_t pose_time_ns;
+    bool pose_known;  // there is a reference
+    uint32_t n_still; // frames that a still camera has averaged
+    bool lost;
+    int64_t lost_since_ns; // first frame of this loss that had depth
+    double period_s;       // last time between two poses, 0 = none yet
+    uint32_t n_lost;       // frames in a row with depth but without a pose
+    uint32_t map_epoch;
+};
+
+// One way to explain the new frame.
+struct track_candidate {
+    const struct track_slot *reference;
+    struct gpu_alignment alignment;
+    struct verdict_conditioning conditioning;
+    struct se3 T_odom_camera;
+    enum track_reason reason; // NONE: nothing to say against it
+};
+
+static inline double track_translation_m(const struct se3 *T)
+{
+    return sqrt(T->t_m[0] * T->t_m[0] + T->t_m[1] * T->t_m[1] + T->t_m[2] * T->t_m[2]);
+}
+
+// Where the camera would be `seconds` after the last valid pose if it moved on as it did.
+struct se3 track_predict(const struct track *track, double seconds);
+
+// The newest frame explained: the constant-velocity start first; where that does not convince the
+// last pose itself (the camera stopped or turned back), with a keyframe the frame before, and then
+// a search for other starts. With `depth` the frame is prepared on the way. `seconds`: since the
+// last valid pose. Returns 0 or the device's negative errno.
+int track_explain(struct track *track, const uint16_t *depth, double seconds,
+                  struct track_candidate *out);
+
+#endif

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/track/field.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_BYTES   65536
+#define SAME_CAMERA 0.002
+
+static const char head[] = "posed camera field 1";
+
+struct field_cell field_cell(const struct intrinsics *camera, double u_px, double v_px)
+{
+    double x = u_px * (FIELD_COLUMNS - 1) / (camera->width_px - 1);
+    double y = v_px * (FIELD_ROWS - 1) / (camera->height_px - 1);
+    x = fmin(fmax(x, 0), FIELD_COLUMNS - 1);
+    y = fmin(fmax(y, 0), FIELD_ROWS - 1);
+    int i = x < FIELD_COLUMNS - 2 ? (int)x : FIELD_COLUMNS - 2;
+    int k = y < FIELD_ROWS - 2 ? (int)y : FIELD_ROWS - 2;
+    double fx = x - i, fy = y - k;
+    int first = k * FIELD_COLUMNS + i;
+    return (struct field_cell){{first, first + 1, first + FIELD_COLUMNS, first + FIELD_COLUMNS + 1},
+                               {(1 - fx) * (1 - fy), fx * (1 - fy), (1 - fx) * fy, fx * fy}};
+}
+
+double field_at(const struct field *field, double u_px, double v_px)
+{
+    struct field_cell cell = field_cell(&field->camera, u_px, v_px);
+    double sum = 0;
+    for (int i = 0; i < 4; i++)
+        sum += cell.weight[i] * (double)field->node_per_m[cell.node[i]];
+    return sum;
+}
+
+double field_rms_per_m(const struct field *field)
+{
+    double sum2 = 0;
+    for (int i = 0; i < FIELD_N_NODES; i++)
+        sum2 += (double)field->node_per_m[i] * (double)field->node_per_m[i];
+    return sqrt(sum2 / FIELD_N_NODES);
+}
+
+void field_fill(const struct field *field, float *out_per_m)
+{
+    const uint32_t width = field->camera.width_px;
+    for (uint32_t v = 0; v < field->camera.height_px; v++)
+        for (uint32_t u = 0; u < width; u++)
+            out_per_m[(size_t)v * width + u] = (float)field_at(field, u, v);
+}
+
+static bool differs(double a, double b, double scale)
+{
+    return !(fabs(a - b) <= SAME_CAMERA * fabs(scale));
+}
+
+int field_check_camera(const struct field *field, const struct intrinsics *camera,
+                       const char *serial, const char *path, const struct log_sink *log)
+{
+    const struct intrinsics *a = &field->camera, *b = camera;
+    if (field->serial[0] && serial[0] && strcmp(field->serial, serial) != 0) {
+        log_to(log, LOG_LEVEL_ERROR,
+               "%s: serial: it was learnt from camera %s, this one is %s: posectl calibrate makes "
+               "one for it",
+               path, field->serial, serial);
+        return -EINVAL;
+    }
+    if (a->width_px != b->width_px || a->height_px != b->height_px ||
+        differs(a->fx_px, b->fx_px, a->fx_px) || differs(a->fy_px, b->fy_px, a->fy_px) ||
+        differs(a->cx_px, b->cx_px, a->fx_px) || differs(a->cy_px, b->cy_px, a->fy_px)) {
+        log_to(
+            log, LOG_LEVEL_ERROR,
+            "%s: camera: it was learnt at %ux%u fx %g fy %g cx %g cy %g, the source has %ux%u fx "
+            "%g fy %g cx %g cy %g: calibrate again with these",
+            path, a->width_px, a->height_px, a->fx_px, a->fy_px, a->cx_px, a->cy_px, b->width_px,
+            b->height_px, b->fx_px, b->fy_px, b->cx_px, b->cy_px);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int field_write(const char *path, const struct field *field, const struct log_sink *log)
+{
+    const struct intrinsics *c = &field->camera;
+    FILE *file = fopen(path, "wxe");
+    if (!file) {
+        int error = errno;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
+               error == EEXIST ? "is there already; choose another name or remove it"
+                               : strerror(error));
+        return -error;
+    }
+    fprintf(file, "%s\nserial %s\ncamera %u %u %.9g %.9g %.9g %.9g\nreduction %.4f\nframes %u\n",
+            head, field->serial[0] ? field->serial : "-", c->width_px, c->height_px, c->fx_px,
+            c->fy_px, c->cx_px, c->cy_px, field->reduction, field->n_frames);
+    fprintf(file, "nodes %d %d\n", FIELD_COLUMNS, FIELD_ROWS);
+    for (int i = 0; i < FIELD_N_NODES; i++)
+        fprintf(file, "%.9g%c", (double)field->node_per_m[i],
+                i % FIELD_COLUMNS == FIELD_COLUMNS - 1 ? '\n' : ' ');
+    fputs("end\n", file);
+    bool bad = ferror(file) != 0;
+    bad = fclose(file) != 0 || bad;
+    if (!bad)
+        return 0;
+    log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
+    unlink(path);
+    return -EIO;
+}
+
+// One word after another, with the line that it stands on.
+struct words {
+    const char *next, *end, *name;
+    const struct log_sink *log;
+    unsigned line;
+};
+
+static int refuse(const struct words *words, const char *what)
+{
+    log_to(words->log, LOG_LEVEL_ERROR, "%s:%u: %s", words->name, words->line, what);
+    return -EINVAL;
+}
+
+// The rest of the line without its end, at most size - 1 bytes. False at the end of the text.
+static bool next_line(struct words *words, char *out, size_t size)
+{
+    if (words->next >= words->end)
+        return false;
+    const char *stop = memchr(words->next, '\n', (size_t)(words->end - words->next));
+    size_t n = (size_t)((stop ? stop : words->end) - words->next);
+    words->line++;
+    if (n > 0 && words->next[n - 1] == '\r')
+        n--;
+    snprintf(out, size, "%.*s", (int)(n < size - 1 ? n : size - 1), words->next);
+    words->next = stop ? stop + 1 : words->end;
+    return true;
+}
+
+static int parse_nodes(struct words *words, struct field *out)
+{
+    char line[1024];
+    for (int k = 0; k < FIELD_ROWS; k++) {
+        if (!next_line(words, line, sizeof line))
+            return refuse(words, "the file ends within the nodes: it is truncated");
+        char *at = line;
+        for (int i = 0; i < FIELD_COLUMNS; i++) {
+            char *end;
+            double value = strtod(at, &end);
+            if (end == at || !(fabs(value) <= FIELD_MAX_PER_M))
+                return refuse(words, words->next < words->end
+                                         ? "20 numbers of at most 0.05 are expected"
+                                         : "the file ends within the nodes: it is truncated");
+            out->node_per_m[k * FIELD_COLUMNS + i] = (float)value;
+            at = end;
+        }
+        if (*at)
+            return refuse(words, "more than 20 numbers");
+    }
+    return 0;
+}
+
+int field_parse(const char *text, size_t n_bytes, const char *name, const struct log_sink *log,
+                struct field *out)
+{
+    struct words words = {text, text + n_bytes, name, log, 0};
+    struct intrinsics *c = &out->camera;
+    char line[256];
+    int end = 0;
+    memset(out, 0, sizeof *out);
+    if (memchr(text, 0, n_bytes))
+        return refuse(&words, "a NUL byte: not a camera's field");
+    if (!next_line(&words, line, sizeof line) || strcmp(line, head) != 0)
+        return refuse(&words, "not a camera's field of version 1 (\"posed camera field 1\")");
+    if (!next_line(&words, line, sizeof line) ||
+        sscanf(line, "serial %63s%n", out->serial, &end) != 1 || line[end])
+        return refuse(&words, "\"serial NUMBER\" is expected, - where there is none");
+    if (strcmp(out->serial, "-") == 0)
+        out->serial[0] = 0;
+    if (!next_line(&words, line, sizeof line) ||
+        sscanf(line, "camera %9u %9u %lf %lf %lf %lf%n", &c->width_px, &c->height_px, &c->fx_px,
+               &c->fy_px, &c->cx_px, &c->cy_px, &end) != 6 ||
+        line[end] || c->width_px < 32 || c->width_px > 4096 || c->height_px < 32 ||
+        c->height_px > 4096 || !isfinite(c->fx_px) || !isfinite(c->fy_px) || !isfinite(c->cx_px) ||
+        !isfinite(c->cy_px))
+        return refuse(&words, "\"camera WIDTH HEIGHT FX FY CX CY\" is expected");
+    if (!next_line(&words, line, sizeof line) ||
+        sscanf(line, "reduction %lf%n", &out->reduction, &end) != 1 || line[end] ||
+        !(out->reduction >= -1 && out->reduction <= 1))
+        return refuse(&words, "\"reduction SHARE\" is expected");
+    if (!next_line(&words, line, sizeof line) ||
+        sscanf(line, "frames %9u%n", &out->n_frames, &end) != 1 || line[end])
+        return refuse(&words, "\"frames N\" is expected");
+    if (!next_line(&words, line, sizeof line) || strcmp(line, "nodes 20 15") != 0)
+        return refuse(&words, "\"nodes 20 15\" is expected");
+    int status = parse_nodes(&words, out);
+    if (status < 0)
+        return status;
+    if (!next_line(&words, line, sizeof line) || strcmp(line, "end") != 0)
+        return refuse(&words, "\"end\" is expected: the file is truncated or too long");
+    return next_line(&words, line, sizeof line) ? refuse(&words, "more text after \"end\"") : 0;
+}
+
+int field_read(const char *path, const struct log_sink *log, struct field *out)
+{
+    char *text = malloc(MAX_BYTES);
+    FILE *file = text ? fopen(path, "re") : NULL;
+    if (!file) {
+        int error = text ? errno : ENOMEM;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(error));
+        free(text);
+        return -error;
+    }
+    size_t n = fread(text, 1, MAX_BYTES, file);
+    int status = ferror(file) ? -EIO : n == MAX_BYTES ? -EINVAL : 0;
+    if (status < 0)
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
+               status == -EIO ? strerror(EIO) : "too long for a camera's field");
+    else
+        status = field_parse(text, n, path, log, out);
+    fclose(file);
+    free(text);
+    return status;
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A depth camera's own error: a smooth field over its image in inverse depth, fixed to the camera,
+// the same in all its recordings. 1/z_corrected = 1/z_measured + f(u, v). The idea is that of
+// Teichman, Miller, Thrun, "Unsupervised intrinsic calibration of depth sensors via SLAM" (RSS
+// 2013); one field in inverse depth, because that is what such cameras measure.
+//
+// On disk a short text, versioned; see field_write. It belongs to one camera: serial number and
+// intrinsics stand in it, and it is refused for another.
+#ifndef POSED_GPU_TRACK_FIELD_H
+#define POSED_GPU_TRACK_FIELD_H
+
+#include "proto/log.h"
+#include "proto/types.h"
+
+#define FIELD_COLUMNS    20
+#define FIELD_ROWS       15
+#define FIELD_N_NODES    (FIELD_COLUMNS * FIELD_ROWS)
+#define FIELD_SERIAL     64
+#define FIELD_MAX_PER_M  0.05 // larger is no error of a sensor that works
+#define FIELD_MIN_REDUCE 0.15 // less on pairs kept aside: not accepted
+
+struct field {
+    char serial[FIELD_SERIAL]; // of the camera, "" = it tells none
+    struct intrinsics camera;
+    double reduction;  // of the residual of pairs kept aside, as a share: how it was judged
+    uint32_t n_frames; // it was learnt from
+    float node_per_m[FIELD_N_NODES]; // row by row; the outer nodes lie on the image's border
+};
+
+// The cell of the nodes that a pixel lies in: its first node and the weights of the four.
+struct field_cell {
+    int node[4];
+    double weight[4];
+};
+struct field_cell field_cell(const struct intrinsics *camera, double u_px, double v_px);
+
+double field_at(const struct field *field, double u_px, double v_px); // [1/m]
+
+// RMS over the nodes [1/m].
+double field_rms_per_m(const struct field *field);
+
+// f of each pixel, width x height of field->camera, for gpu_settings.field_per_m.
+void field_fill(const struct field *field, float *out_per_m);
+
+// Whether it is this camera's: 0, or -EINVAL with what differs in the log. Serial numbers are
+// compared where both are known, intrinsics must agree to 0.2 %.
+__attribute__((warn_unused_result)) int field_check_camera(const struct field *field,
+                                                           const struct intrinsics *camera,
+                                                           const char *serial, const char *path,
+                                                           const struct log_sink *log);
+
+// Writes a new file; one that is there is left alone. Returns 0, -EEXIST or a negative errno, with
+// the reason in the log; a file that could not be completed is removed.
+__attribute__((warn_unused_result)) int field_write(const char *path, const struct field *field,
+                                                    const struct log_sink *log);
+
+// Reads one. Returns 0, -ENOENT, -EIO, or -EINVAL: another version, a number missing, out of range
+// or too many, a truncated file; file and line are in the log and *out is undefined.
+__attribute__((warn_unused_result)) int field_read(const char *path, const struct log_sink *log,
+                                                   struct field *out);
+// The same from memory; `name` is for messages.
+__attribute__((warn_unused_result)) int field_parse(const char *text, size_t n_bytes,
+                                                    const char *name, const struct log_sink *log,
+                                                    struct field *out);
+
+#endif

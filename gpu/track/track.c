@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+// See track.h. Three frames are kept: the newest, the reference, and the one before the newest
+// (the way back when a keyframe no longer matches); they change places, never contents.
+#include "gpu/track/track.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/track/candidate.h"
+
+#define DEFAULT_PERIOD_S (1.0 / 30)
+#define GAP_PERIODS      5.0
+#define RESTART_FRAMES   10
+#define RESTART_WITH_MAP 5.0 // times as long, while there is a model to be found in
+#define STILL_FRAMES     50  // a still camera averages over at most so many
+
+// A predicted pose errs by what a hand can accelerate in the time.
+#define PREDICTED_ACCELERATION_M_S2 3.0
+#define PREDICTED_ARM_M             0.5
+
+void track_settings_default(struct track_settings *out)
+{
+    *out = (struct track_settings){
+        .reference = TRACK_REFERENCE_KEYFRAME,
+        .min_valid_share = 0.02,
+        .min_pair_ratio = 0.25,
+        .max_residual_sigmas = 6.0,
+        .max_step_m = 0.005,
+        .max_speed_m_s = 6.0,
+        .max_turn_rad_s = 8.0,
+        .min_eigenvalue = 0.002,
+        .hold_std_m = 0.02,
+        .still_m = 0.002,
+        .keyframe_distance = 0.04,
+        .keyframe_turn_rad = 0.15,
+        .keyframe_overlap = 0.75,
+        .gap_s = 0.5,
+        .restart_s = 1.0,
+    };
+    gpu_align_settings_default(&out->align);
+}
+
+int track_settings_check(const struct track_settings *settings, const struct log_sink *log)
+{
+    return gpu_align_settings_check(&settings->align, log);
+}
+
+int track_create(struct track **out, struct gpu *gpu, const struct track_settings *settings,
+                 const struct log_sink *log)
+{
+    *out = NULL;
+    if (track_settings_check(settings, log) != 0)
+        return -EINVAL;
+    struct track *track = calloc(1, sizeof *track);
+    if (!track)
+        return -ENOMEM;
+    track->gpu = gpu;
+    track->settings = *settings;
+    if (log)
+        track->log = *log;
+    const struct intrinsics *camera = &gpu_settings_get(gpu)->camera;
+    uint32_t level = 0;
+    while (level + 1 < GPU_LEVELS && settings->align.iterations[level] == 0)
+        level++;
+    track->level_px = (double)(camera->width_px >> level) * (camera->height_px >> level);
+    for (int i = 0; i < TRACK_N_SLOTS; i++) {
+        int rc = gpu_frame_create(gpu, &track->slots[i].frame);
+        if (rc < 0) {
+            track_destroy(&track);
+            return rc;
+        }
+    }
+    track_reset(track, NULL);
+    track->map_epoch = 0;
+    *out = track;
+    return 0;
+}
+
+void track_destroy(struct track **track)
+{
+    if (!track || !*track)
+        return;
+    for (int i = 0; i < TRACK_N_SLOTS; i++)
+        gpu_frame_destroy((*track)->gpu, &(*track)->slots[i].frame);
+    free(*track);
+    *track = NULL;
+}
+
+void track_reset(struct track *track, const struct se3 *T_odom_camera)
+{
+    for (int i = 0; i < TRACK_N_SLOTS; i++)
+        track->slots[i].filled = false;
+    track->newest = track->reference = track->previous = 0;
+    track->aligned_to = NULL;
+    track->view.filled = false;
+    track->T_odom_camera = T_odom_camera ? se3_normalized(T_odom_camera) : se3_identity();
+    memset(track->covariance, 0, sizeof track->covariance);
+    memset(track->velocity, 0, sizeof track->velocity);
+    track->lost = false;
+    track->pose_known = false;
+    track->period_s = 0;
+    track->n_lost = track->n_still = 0;
+    track->map_epoch++;
+}
+
+int track_set_keyframe(struct track *track, uint64_t *out_seq)
+{
+    if (track->settings.reference == TRACK_REFERENCE_PREVIOUS)
+        return -EINVAL;
+    if (!track->pose_known || track->lost)
+        return -ENODATA;
+    track->reference = track->previous;
+    track->overlap_most = 0;
+    *out_seq = track->slots[track->reference].seq;
+    return 0;
+}
+
+bool track_wants_view(const struct track *track)
+{
+    return track->settings.reference == TRACK_REFERENCE_MODEL;
+}
+
+void track_set_view(struct track *track, struct gpu_frame *view, const struct se3 *T_odom_view)
+{
+    struct track_slot *slot = &track->view;
+    const struct track_slot *keyframe = &track->slots[track->reference];
+    if (track->aligned_to == slot) // the frame has other content now
+        track->aligned_to = NULL;
+    slot->filled = view && track->pose_known;
+    slot->frame = view;
+    slot->T_odom_camera = T_odom_view ? *T_odom_view : se3_identity();
+    // What the model has grown from is at best as certain as the keyframe.
+    memcpy(slot->covariance, keyframe->covariance, sizeof slot->covariance);
+    slot->seq = keyframe->seq;
+}
+
+struct se3 track_expected(const struct track *track)
+{
+    return track->lost ? track->T_odom_camera : track_predict(track, track->period_s);
+}
+
+const struct gpu_frame *track_newest_frame(const struct track *track)
+{
+    const struct track_slot *slot = &track->slots[track->newest];
+    return slot->filled ? slot->frame : NULL;
+}
+
+bool track_newest_pair(const struct track *track, const struct gpu_frame **out_frame,
+                       const struct gpu_frame **out_reference, struct se3 *out_T_reference_frame)
+{
+    if (!track->aligned_to)
+        return false;
+    *out_frame = track->slots[track->newest].frame;
+    *out_reference = track->aligned_to->frame;
+    *out_T_reference_frame = track->T_aligned_newest;
+    return true;
+}
+
+// Time since the last valid pose; a clock that stands still or goes back counts as one period.
+static double elapsed_s(const struct track *track, int64_t time_ns)
+{
+    double seconds = (double)(time_ns - track->pose_time_ns) * 1e-9;
+    if (seconds > 0)
+        return seconds;
+    return track->period_s > 0 ? track->period_s : DEFAULT_PERIOD_S;
+}
+
+// A recording at one frame a second has no gaps at one second: the usual period counts too.
+static bool is_gap(const struct track *track, double seconds)
+{
+    return seconds > track->settings.gap_s && track->period_s > 0 &&
+           seconds > GAP_PERIODS * track->period_s;
+}
+
+void track_lost_covariance(double out[36])
+{
+    memset(out, 0, 36 * sizeof *out);
+    for (int i = 0; i < 6; i++)
+        out[7 * i] = TRACK_LOST_VARIANCE;
+}
+
+static void result_pose(const struct track *track, struct track_result *out)
+{
+    out->T_odom_camera = track->T_odom_camera;
+    memcpy(out->covariance, track->covariance, sizeof out->covariance);
+    memcpy(out->velocity, track->velocity, sizeof out->velocity);
+    out->map_epoch = track->map_epoch;
+    out->reference_seq = track->slots[track->reference].seq;
+}
+
+static void result_lost(struct track *track, enum track_reason reason, struct track_result *out)
+{
+    memset(track->velocity, 0, sizeof track->velocity);
+    track->lost = true;
+    result_pose(track, out);
+    track_lost_covariance(out->covariance);
+    out->state = TRACK_STATE_LOST;
+    out->reason = reason;
+}
+
+// The newest frame becomes the reference at the pose that is known.
+static void keep_newest(struct track *track)
+{
+    struct track_slot *slot = &track->slots[track->newest];
+    slot->T_odom_camera = track->T_odom_camera;
+    memcpy(slot->covariance, track->covariance, sizeof slot->covariance);
+    slot->filled = true;
+}
+
+int track_relocate(struct track *track, const struct se3 *T_odom_camera)
+{
+    if (!track->pose_known || !track->lost || !track->slots[track->newest].filled)
+        return -ENODATA;
+    track->T_odom_camera = se3_normalized(T_odom_camera);
+    memset(track->velocity, 0, sizeof track->velocity);
+    keep_newest(track);
+    track->reference = track->previous = track->newest;
+    track->overlap_most = 0;
+    track->pose_time_ns = track->newest_time_ns;
+    track->n_lost = track->n_still = 0;
+    return 0;
+}
+
+// Nothing to align to: the frame starts a trajectory if it sees enough. Aligning it to itself once
+// tells how much it sees.
+static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
+                 struct track_result *out)
+{
+    struct track_slot *slot = &track->slots[track->newest];
+    struct gpu_align_settings once = track->settings.align;
+    struct gpu_alignment alignment;
+    struct se3 identity = se3_identity();
+    once.early_stop = true;
+    int rc = depth ? gpu_prepare(track->gpu, depth, slot->frame) : 0;
+    if (rc == 0)
+        rc = gpu_align(track->gpu, slot->frame, slot->frame, &identity, &once, &alignment);
+    if (rc < 0)
+        return rc;
+    out->n_valid_px = alignment.n_valid_px;
+    memcpy(out->stage_us, alignment.stage_us, sizeof out->stage_us);
+    if (!alignment.solvable ||
+        alignment.n_valid_px < track->settings.min_valid_share * track->level_px) {
+        slot->filled = true; // to be looked at, not to be aligned to: reference stays unset
+        result_lost(track, TRACK_REASON_NO_DEPTH, out);
+        return 0;
+    }
+    keep_newest(track);
+    track->reference = track->previous = track->newest;
+    track->overlap_most = 0;
+    track->pose_known = true;
+    track->pose_time_ns = time_ns;
+    track->lost = false;
+    track->n_lost = 0;
+    result_pose(track, out);
+    out->state = TRACK_STATE_INIT;
+    out->reason = TRACK_REASON_FIRST_FRAME;
+    out->new_keyframe = true;
+    out->converged = true;
+    return 0;
+}
+
+// Should the newest frame replace the reference?
+static bool replaces_reference(struct track *track, const struct track_candidate *c)
+{
+    const struct track_settings *s = &track->settings;
+    const struct track_slot *reference = &track->slots[track->reference];
+    bool to_view = c->reference == &track->view;
+    if (c->reference != reference && !to_view)
+        return true; // the old one no longer matched
+    struct se3 moved = se3_between(&reference->T_odom_camera, &c->T_odom_camera);
+    double distance_m = track_translation_m(&moved), turn_rad = se3_angle(&moved);
+    double overlap = (double)c->alignment.n_pairs / c->alignment.n_valid_px;
+    track->overlap_most = fmax(track->overlap_most, overlap);
+    if (s->reference != TRACK_REFERENCE_PREVIOUS)
+        return distance_m > s->keyframe_distance * c->conditioning.arm_m ||
+               turn_rad > s->keyframe_turn_rad ||
+               overlap < s->keyframe_overlap * track->overlap_most;
+    // A still camera keeps its reference, so that the noise of its poses does not add up.
+    return distance_m + turn_rad * c->conditioning.arm_m > s->still_m;
+}
+
+// A motion that noise alone may fake is taken only in part: a camera that stands still averages its
+// poses, one that moves is followed at once, and in between the share grows with the cube of the
+// motion, so that slow motion lags by less than still_m.
+static struct se3 steadied(struct track *track, const struct track_candidate *c)
+{
+    struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
+    double size = (track_translation_m(&step) + se3_angle(&step) * c->conditioning.arm_m) /
+                  track->settings.still_m;
+    if (!(size < 1)) {
+        track->n_still = 0;
+        return c->T_odom_camera;
+    }
+    track->n_still += track->n_still < STILL_FRAMES;
+    double twist[6], gain = fmax(1.0 / (track->n_still + 1), size * size * size);
+    se3_log(&step, twist);
+    for (int i = 0; i < 6; i++)
+        twist[i] *= gain;
+    step = se3_exp(twist);
+    return se3_compose(&track->T_odom_camera, &step);
+}
+
+static void accept(struct track *track, struct track_candidate *c, double seconds,
+                   struct track_result *out)
+{
+    bool gap = is_gap(track, seconds);
+    c->T_odom_camera = steadied(track, c);
+    double twist_covariance[36];
+    verdict_covariance(&c->alignment, &c->conditioning, track->settings.hold_std_m,
+                       twist_covariance);
+    verdict_propagate(&c->reference->T_odom_camera, c->reference->covariance, &c->T_odom_camera,
+                      twist_covariance, track->covariance);
+    struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
+    se3_log(&step, track->velocity);
+    for (int i = 0; i < 6; i++)
+        track->velocity[i] = gap || track->lost ? 0 : track->velocity[i] / seconds;
+    track->T_odom_camera = c->T_odom_camera;
+    keep_newest(track);
+    track->aligned_to = c->reference;
+    track->T_aligned_newest = se3_between(&c->reference->T_odom_camera, &c->T_odom_camera);
+    out->new_keyframe = replaces_reference(track, c);
+    out->reference_seq = c->reference->seq;
+    if (out->new_keyframe) {
+        track->reference = track->newest;
+        track->overlap_most = 0;
+    }
+    track->previous = track->newest;
+    track->lost = false;
+
+    uint64_t aligned_to = out->reference_seq;
+    result_pose(track, out);
+    out->reference_seq = aligned_to;
+    out->state = TRACK_STATE_TRACKING;
+    out->reason = TRACK_REASON_NONE;
+    if (c->conditioning.n_degenerate > 0)
+        out->reason = TRACK_REASON_DEGENERATE;
+    else if (gap)
+        out->reason = TRACK_REASON_TIME_GAP;
+    if (out->reason != TRACK_REASON_NONE)
+        out->state = TRACK_STATE_DEGRADED;
+}
+
+static void result_alignment(const struct track_candidate *c, struct track_result *out)
+{
+    const struct gpu_alignment *a = &c->alignment;
+    out->residual_rms_m = a->residual_rms_m;
+    out->inlier_ratio = a->n_valid_px ? (double)a->n_pairs / a->n_valid_px : 0;
+    out->n_iterations = a->n_iterations[0] + a->n_iterations[1] + a->n_iterations[2];
+    out->converged = a->converged;
+    memcpy(out->eigenvalues, c->conditioning.eigenvalues, sizeof out->eigenvalues);
+    out->degenerate_mask = c->conditioning.degenerate_mask;
+    out->n_valid_px = a->n_valid_px;
+    memcpy(out->stage_us, a->stage_us, sizeof out->stage_us);
+}
+
+// A map in which the camera may be found again is not given up so soon.
+static double restart_s(const struct track *track)
+{
+    return track->settings.restart_s * (track->view.filled ? RESTART_WITH_MAP : 1);
+}
+
+static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
+                  struct track_result *out)
+{
+    double seconds = elapsed_s(track, time_ns);
+    struct track_candidate best;
+    if (is_gap(track, seconds))
+        memset(track->velocity, 0, sizeof track->velocity);
+    int rc = track_explain(track, depth, seconds, &best);
+    if (rc < 0)
+        return rc;
+    result_alignment(&best, out);
+    track->slots[track->newest].filled = true;
+    if (best.reason == TRACK_REASON_NONE) {
+        accept(track, &best, seconds, out);
+        if (!is_gap(track, seconds))
+            track->period_s = seconds;
+        track->pose_time_ns = time_ns;
+        track->n_lost = 0;
+        return 0;
+    }
+    if (!track->lost || best.reason == TRACK_REASON_NO_DEPTH) {
+        track->lost_since_ns = time_ns;
+        track->n_lost = 0;
+    }
+    result_lost(track, best.reason, out);
+    if (++track->n_lost < RESTART_FRAMES ||
+        (double)(time_ns - track->lost_since_ns) * 1e-9 < restart_s(track))
+        return 0;
+    // It sees, but nothing it knows: go on from here, unconnected.
+    log_to(&track->log, LOG_LEVEL_WARNING,
+           "track: lost for %.1f s (%s); starting anew at the last pose, map epoch %u",
+           restart_s(track), track_reason_text(best.reason), track->map_epoch + 1);
+    track->map_epoch++;
+    return start(track, NULL, time_ns, out);
+}
+
+int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
+                struct track_result *out)
+{
+    memset(out, 0, sizeof *out);
+    bool has_reference = track->pose_known;
+    for (track->newest = 0;
+         has_reference && (track->newest == track->reference || track->newest == track->previous);)
+        track->newest++;
+    track->slots[track->newest].seq = track->next_seq++;
+    track->aligned_to = NULL;
+    track->newest_time_ns = time_ns;
+    int rc = has_reference ? follow(track, depth, time_ns, out) : start(track, depth, time_ns, out);
+    if (rc < 0) {
+        result_lost(track, TRACK_REASON_DEVICE, out);
+        track->slots[track->newest].filled = false;
+    }
+    return rc;
+}
+
+void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
+{
+    memset(out, 0, sizeof *out);
+    track->next_seq++;
+    if (track->lost) {
+        result_lost(track, TRACK_REASON_DROPPED, out);
+        return;
+    }
+    if (!track->pose_known) { // nothing was tracked yet, so nothing is lost
+        result_pose(track, out);
+        out->state = TRACK_STATE_INIT;
+        out->reason = TRACK_REASON_DROPPED;
+        return;
+    }
+    double seconds = elapsed_s(track, time_ns);
+    result_pose(track, out);
+    if (!is_gap(track, seconds))
+        out->T_odom_camera = track_predict(track, seconds);
+    for (int i = 0; i < 6; i++) {
+        double arm_m = i < 3 ? 1 : PREDICTED_ARM_M;
+        double std = 0.5 * PREDICTED_ACCELERATION_M_S2 * seconds * seconds / arm_m;
+        out->covariance[7 * i] += std * std;
+    }
+    out->state = TRACK_STATE_DEGRADED;
+    out->reason = TRACK_REASON_DROPPED;
+}
+
+const char *track_state_name(enum track_state state)
+{
+    switch (state) {
+    case TRACK_STATE_INIT:
+        return "INIT";
+    case TRACK_STATE_TRACKING:
+        return "TRACKING";
+    case TRACK_STATE_DEGRADED:
+        return "DEGRADED";
+    case TRACK_STATE_LOST:
+        return "LOST";
+    }
+    return "?";
+}
+
+const char *track_reason_text(enum track_reason reason)
+{
+    switch (reason) {
+    case TRACK_REASON_NONE:
+        return "";
+    case TRACK_REASON_FIRST_FRAME:
+        return "first frame: nothing to align to yet";
+    case TRACK_REASON_DROPPED:
+        return "frame dropped before tracking: too late or damaged; the pose is predicted";
+    case TRACK_REASON_NO_DEPTH:
+        return "too few pixels with depth: lens covered, or everything out of range";
+    case TRACK_REASON_FEW_PAIRS:
+        return "too little of the frame fits the reference";
+    case TRACK_REASON_NOT_CONVERGED:
+        return "the alignment did not settle";
+    case TRACK_REASON_HIGH_RESIDUAL:
+        return "the aligned surfaces do not match within the sensor's noise";
+    case TRACK_REASON_JUMP:
+        return "the motion found is not believable for the time that passed";
+    case TRACK_REASON_DEGENERATE:
+        return "the scene does not hold some directions; they follow the prediction";
+    case TRACK_REASON_TIME_GAP:
+        return "no frame for so long that the start of the alignment was a guess";
+    case TRACK_REASON_DEVICE:
+        return "the compute device failed";
+    }
+    return "?";
+}

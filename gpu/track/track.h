@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tracker: predict, align, judge. One depth frame in, one verdict out, always.
+//
+// Method: Jing, Zhao, Tai 2012 (projective association, point-to-plane, three levels) with the
+// judgement that users of such systems miss: a verdict with a reason, a covariance, and directions
+// that the scene does not hold kept at the prediction instead of drifting.
+//
+// Threads: one tracker is used by one thread at a time; it owns the frames it makes on `gpu`.
+#ifndef POSED_GPU_TRACK_TRACK_H
+#define POSED_GPU_TRACK_TRACK_H
+
+#include "gpu/gpu.h"
+#include "proto/types.h"
+
+// MODEL: a view of the fused model, which the caller sets after each frame (track_set_view); where
+// it covers too little, the keyframe, within the same frame.
+enum track_reference {
+    TRACK_REFERENCE_PREVIOUS,
+    TRACK_REFERENCE_KEYFRAME,
+    TRACK_REFERENCE_MODEL,
+};
+
+enum track_state { TRACK_STATE_INIT, TRACK_STATE_TRACKING, TRACK_STATE_DEGRADED, TRACK_STATE_LOST };
+
+enum track_reason {
+    TRACK_REASON_NONE,
+    TRACK_REASON_FIRST_FRAME, // INIT: nothing to align to yet
+    TRACK_REASON_DROPPED,     // the frame never reached the tracker (too late, damaged)
+    TRACK_REASON_NO_DEPTH,    // LOST: too few valid pixels (empty frame, covered lens)
+    TRACK_REASON_FEW_PAIRS,   // too little of the frame overlaps the reference
+    TRACK_REASON_NOT_CONVERGED,
+    TRACK_REASON_HIGH_RESIDUAL,
+    TRACK_REASON_JUMP,       // the motion is not believable for the time that passed
+    TRACK_REASON_DEGENERATE, // DEGRADED: some directions are held to the prediction
+    TRACK_REASON_TIME_GAP,   // DEGRADED: so much time passed that the prediction is a guess
+    TRACK_REASON_DEVICE,     // LOST: the compute device failed; see the return code
+};
+
+// Variance of a LOST pose on each axis [m^2, rad^2]: "anywhere", finite and positive for whoever
+// inverts it. The only place that says so.
+#define TRACK_LOST_VARIANCE 1e6
+
+struct track_settings {
+    enum track_reference reference; // default keyframe
+    struct gpu_align_settings align;
+
+    // When a frame is LOST. Shares are of the finest aligned level's pixels.
+    double min_valid_share;     // default 0.02, 0..1: fewer pixels with a normal: NO_DEPTH
+    double min_pair_ratio;      // default 0.25, 0..1: fewer pairs per valid pixel: FEW_PAIRS
+    double max_step_m;          // default 0.005: a larger last step: NOT_CONVERGED
+    double max_residual_sigmas; // default 6: residual in units of the sensor's noise: HIGH_RESIDUAL
+    double max_speed_m_s;       // default 6: faster: JUMP
+    double max_turn_rad_s;      // default 8
+    double restart_s;           // default 1: lost for so long with depth: start anew, map epoch + 1
+
+    // When it is DEGRADED.
+    double
+        min_eigenvalue; // default 0.002, 0..1: share of the information (gpu/track/verdict.h) below
+                        // which a direction is held to the prediction
+    double hold_std_m;  // default 0.02: standard deviation given to such a direction per frame
+    double gap_s;       // default 0.5: longer without a frame: no velocity, TIME_GAP
+
+    // When the newest frame becomes the reference.
+    // default 0.002: motion (rotation at the scene's distance included) that noise alone may fake:
+    // since the reference, it stays the reference (previous); since the last pose, it is averaged
+    double still_m;
+    double
+        keyframe_distance; // default 0.04, keyframe: translation in units of the scene's distance
+    double keyframe_turn_rad; // default 0.15
+    // default 0.75: pairs per valid pixel, as a share of the most that this keyframe had: noise
+    // alone may cost a quarter of the pairs
+    double keyframe_overlap;
+};
+
+struct track_result {
+    enum track_state state;
+    enum track_reason reason;
+    struct se3 T_odom_camera; // LOST: the last valid pose, never NaN
+    double covariance[36];    // of T_odom_camera, row-major, order x y z rotX rotY rotZ
+    double velocity[6];       // in the camera frame: m/s then rad/s
+    double residual_rms_m;
+    double inlier_ratio; // pairs / valid pixels, 0..1
+    uint32_t n_iterations;
+    bool converged;
+    double eigenvalues[6];   // of the normalised 6x6, ascending
+    uint8_t degenerate_mask; // bit i: translation x y z, rotation x y z (optical frame) not held
+    uint32_t n_valid_px;
+    uint64_t reference_seq; // sequence number (of track_frame calls) of the reference
+    bool new_keyframe;      // this frame became the reference keyframe
+    uint32_t map_epoch;     // +1 whenever the pose is not connected to the one before it
+    float stage_us[GPU_N_STAGES];
+};
+
+struct track; // opaque
+
+// The covariance of a LOST pose: TRACK_LOST_VARIANCE on the diagonal. Pure.
+void track_lost_covariance(double out[36]);
+
+void track_settings_default(struct track_settings *out);
+
+// Whether the alignment's settings are in their ranges (gpu.h); what is not is named in the log.
+// Returns 0 or -EINVAL.
+__attribute__((warn_unused_result)) int track_settings_check(const struct track_settings *settings,
+                                                             const struct log_sink *log);
+
+// `gpu` must outlive the tracker. Returns 0, -EINVAL, -ENOMEM or -EIO.
+__attribute__((warn_unused_result)) int track_create(struct track **out, struct gpu *gpu,
+                                                     const struct track_settings *settings,
+                                                     const struct log_sink *log);
+void track_destroy(struct track **track);
+
+// One frame: prepares it, aligns it, judges. *out is filled whatever the verdict. Returns 0, or
+// -EIO when the device failed (then *out says LOST and the tracker needs a new gpu).
+__attribute__((warn_unused_result)) int track_frame(struct track *track, const uint16_t *depth,
+                                                    int64_t time_ns, struct track_result *out);
+
+// A frame that was dropped before tracking: the last pose, predicted on to time_ns with a grown
+// covariance, reason DROPPED. The reference stays.
+void track_skip(struct track *track, int64_t time_ns, struct track_result *out);
+
+// Forgets references and motion; the next frame starts at T_odom_camera (NULL: identity).
+void track_reset(struct track *track, const struct se3 *T_odom_camera);
+
+// Reference model: the view that the next frames are aligned to, and the pose that it was made at;
+// NULL: none, the keyframe serves. `view` must stay as it is until it is replaced; track_reset
+// forgets it.
+void track_set_view(struct track *track, struct gpu_frame *view, const struct se3 *T_odom_view);
+
+// Whether the reference is the model, so that views are wanted.
+bool track_wants_view(const struct track *track);
+
+// The newest frame, which is lost, is at T_odom_camera after all: it becomes keyframe and previous
+// frame there, and tracking goes on from it at rest, in the same epoch. Returns 0, or -ENODATA when
+// there is no such frame.
+__attribute__((warn_unused_result)) int track_relocate(struct track *track,
+                                                       const struct se3 *T_odom_camera);
+
+// Where the next frame is expected if it comes one usual period after the newest: the last pose
+// moved on, or the last pose where nothing can be predicted.
+struct se3 track_expected(const struct track *track);
+
+// Reference keyframe or model: the newest frame that has a pose becomes the keyframe now, whatever
+// the rules say; its number as in reference_seq. Returns 0, -EINVAL (the reference is the previous
+// frame) or -ENODATA (no frame yet, or the newest one is lost); *out_seq is then untouched.
+__attribute__((warn_unused_result)) int track_set_keyframe(struct track *track, uint64_t *out_seq);
+
+// The newest prepared frame (for depth and normals on the wire), NULL before the first. Valid until
+// the next track_frame.
+const struct gpu_frame *track_newest_frame(const struct track *track);
+
+// The newest frame and the reference that it was aligned to, with the pose that came of it. Returns
+// false when it has none (the first one, lost). Valid until the next track_frame or track_set_view.
+bool track_newest_pair(const struct track *track, const struct gpu_frame **out_frame,
+                       const struct gpu_frame **out_reference, struct se3 *out_T_reference_frame);
+
+const char *track_state_name(enum track_state state);    // "TRACKING"
+const char *track_reason_text(enum track_reason reason); // one line for a person
+
+#endif
