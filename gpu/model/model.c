@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/model/model.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/model/kernels/voxel.h"
+#include "gpu/model/ops.h"
+
+#define VOXEL_MIN_M  0.002
+#define VOXEL_MAX_M  0.1
+#define MEMORY_MIN   ((uint64_t)1 << 20)
+#define MEMORY_MAX   ((uint64_t)64 << 30)
+#define BLOCK_BYTES  (VOXEL_BLOCK_COUNT * sizeof(struct model_voxel))
+#define TABLE_ENTRY  (2 * (sizeof(uint64_t) + sizeof(uint32_t))) // half full at most
+#define PLACE_BYTES  (sizeof(uint64_t) + sizeof(uint32_t))       // key and frame of a slot
+#define MEMORY_BLOCK (BLOCK_BYTES + 2 * TABLE_ENTRY + PLACE_BYTES)
+
+_Static_assert(MODEL_BLOCK_VOXELS == VOXEL_BLOCK_COUNT, "one size of block");
+
+void model_settings_default(struct model_settings *out)
+{
+    *out = (struct model_settings){.voxel_m = 0.008f, .memory_bytes = (uint64_t)512 << 20};
+}
+
+static int settings_check(const struct log_sink *log, const struct model_settings *s)
+{
+    if (!((double)s->voxel_m >= VOXEL_MIN_M && (double)s->voxel_m <= VOXEL_MAX_M)) {
+        log_to(log, LOG_LEVEL_ERROR, "model: voxel [m] = %g is outside %g .. %g",
+               (double)s->voxel_m, VOXEL_MIN_M, VOXEL_MAX_M);
+        return -EINVAL;
+    }
+    if (s->memory_bytes < MEMORY_MIN || s->memory_bytes > MEMORY_MAX) {
+        log_to(log, LOG_LEVEL_ERROR, "model: memory [bytes] = %llu is outside %llu .. %llu",
+               (unsigned long long)s->memory_bytes, (unsigned long long)MEMORY_MIN,
+               (unsigned long long)MEMORY_MAX);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int model_create(struct model **out, struct gpu *gpu, const struct model_settings *settings)
+{
+    *out = NULL;
+    const struct log_sink *log = &gpu->settings.log;
+    int rc = settings_check(log, settings);
+    if (rc < 0)
+        return rc;
+    const struct model_ops *ops = &model_cpu_ops;
+#ifdef POSED_HAVE_CUDA
+    if (gpu->backend == GPU_BACKEND_CUDA)
+        ops = &model_cuda_ops;
+#endif
+    uint32_t max_blocks = (uint32_t)(settings->memory_bytes / MEMORY_BLOCK);
+    rc = ops->open(out, gpu, settings, max_blocks);
+    if (rc < 0) {
+        log_to(log, LOG_LEVEL_ERROR, "model: no room for %llu bytes of voxels: %s",
+               (unsigned long long)settings->memory_bytes, strerror(-rc));
+        *out = NULL;
+        return rc;
+    }
+    (*out)->ops = ops;
+    (*out)->gpu = gpu;
+    (*out)->settings = *settings;
+    (*out)->max_blocks = max_blocks;
+    return 0;
+}
+
+void model_destroy(struct model **model)
+{
+    if (model && *model) {
+        (*model)->ops->close(*model);
+        *model = NULL;
+    }
+}
+
+int model_clear(struct model *model)
+{
+    return model->ops->clear(model);
+}
+
+int model_integrate(struct model *model, const struct gpu_frame *frame,
+                    const struct se3 *T_map_camera)
+{
+    return model->ops->integrate(model, frame, T_map_camera);
+}
+
+int model_view(struct model *model, const struct se3 *T_map_camera, struct gpu_frame *out_frame)
+{
+    return model->ops->view(model, T_map_camera, out_frame);
+}
+
+int model_stats_get(struct model *model, struct model_stats *out)
+{
+    memset(out, 0, sizeof *out);
+    int rc = model->ops->stats(model, out);
+    out->max_blocks = model->max_blocks;
+    out->used_bytes = out->n_blocks * BLOCK_BYTES;
+    return rc;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const struct model_block *a = left, *b = right;
+    if (a->z != b->z)
+        return a->z < b->z ? -1 : 1;
+    if (a->y != b->y)
+        return a->y < b->y ? -1 : 1;
+    return a->x < b->x ? -1 : a->x > b->x;
+}
+
+int model_read(struct model *model, struct model_block **out, uint32_t *out_n_blocks)
+{
+    struct model_stats stats;
+    *out = NULL;
+    *out_n_blocks = 0;
+    int rc = model_stats_get(model, &stats);
+    if (rc < 0)
+        return rc;
+    struct model_block *blocks = malloc((stats.n_blocks + 1) * sizeof *blocks);
+    if (!blocks)
+        return -ENOMEM;
+    rc = model->ops->read(model, blocks, stats.n_blocks);
+    if (rc < 0) {
+        free(blocks);
+        return rc;
+    }
+    qsort(blocks, stats.n_blocks, sizeof *blocks, by_place);
+    *out = blocks;
+    *out_n_blocks = stats.n_blocks;
+    return 0;
+}
+
+static bool place_can_be(int32_t i)
+{
+    return i > -VOXEL_KEY_OFFSET && i < VOXEL_KEY_OFFSET - 1;
+}
+
+int model_write(struct model *model, const struct model_block *blocks, uint32_t n_blocks)
+{
+    if (n_blocks > model->max_blocks)
+        return -ENOSPC;
+    int rc = model_clear(model);
+    for (uint32_t i = 0; i < n_blocks && rc == 0; i++)
+        if (!place_can_be(blocks[i].x) || !place_can_be(blocks[i].y) || !place_can_be(blocks[i].z))
+            return -EINVAL;
+    if (rc == 0)
+        rc = model->ops->write(model, blocks, n_blocks);
+    if (rc == -EINVAL)
+        (void)!model_clear(model);
+    return rc;
+}
+
+const struct model_settings *model_settings_get(const struct model *model)
+{
+    return &model->settings;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fused model: frames go in with their poses, views of the surface come out as frames that
+// the tracker aligns to. Truncated signed distances (Curless, Levoy 1996) in hashed blocks of
+// 8 x 8 x 8 voxels (Niessner et al. 2013); the formulas stand in kernels/, both twins compile them.
+//
+// Which blocks exist and what is in them depends on the frames and poses alone, not on threads or
+// on the order in which blocks were met. A frame whose new places do not all fit into the memory
+// adds none of them (model_stats_get); what is there goes on being refined.
+//
+// Threads: like the gpu that it was made for, one thread at a time. Nothing is allocated after
+// model_create.
+#ifndef POSED_GPU_MODEL_MODEL_H
+#define POSED_GPU_MODEL_MODEL_H
+
+#include "gpu/gpu.h"
+
+#define MODEL_BLOCK_EDGE   8
+#define MODEL_BLOCK_VOXELS 512
+#define MODEL_UNIT_M       4e-6 // of a stored distance
+
+struct model_settings {
+    float voxel_m;         // default 0.008, 0.002 .. 0.1: edge of a voxel
+    uint64_t memory_bytes; // default 512 MiB, 1 MiB .. 64 GiB: of voxels on the device
+};
+
+// One block as it is stored and saved. Voxel (i, j, k) of it, x fastest, is the lattice point
+// (8 x + i, 8 y + j, 8 z + k) * voxel_m of the map.
+struct model_block {
+    int32_t x, y, z;
+    int16_t distance[MODEL_BLOCK_VOXELS]; // in MODEL_UNIT_M, positive on the camera's side
+    uint16_t weight[MODEL_BLOCK_VOXELS];  // 0: never seen
+};
+
+struct model_stats {
+    uint32_t n_blocks, max_blocks;
+    uint32_t n_touched; // blocks that the newest frame lies in
+    uint32_t n_refused; // not 0: so many blocks of the newest frame, or more, found no room
+    uint64_t used_bytes;
+};
+
+struct model; // opaque
+
+void model_settings_default(struct model_settings *out);
+
+// `gpu` must outlive the model. Returns 0, or with *out NULL: -EINVAL (a setting out of range,
+// named in the log), -ENOMEM (the memory that the setting asks for is not there, in the log) or
+// -EIO.
+__attribute__((warn_unused_result)) int model_create(struct model **out, struct gpu *gpu,
+                                                     const struct model_settings *settings);
+void model_destroy(struct model **model);
+
+// Nothing has been seen. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int model_clear(struct model *model);
+
+// Adds a prepared frame of the same gpu at its pose. May return before the device has done it;
+// whatever uses the same gpu afterwards comes after it. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int
+model_integrate(struct model *model, const struct gpu_frame *frame, const struct se3 *T_map_camera);
+
+// What the camera would see of the model: depth and normals of all levels, as gpu_prepare leaves
+// them. Pixels without a surface have depth 0. As above about time. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int
+model_view(struct model *model, const struct se3 *T_map_camera, struct gpu_frame *out_frame);
+
+// Waits for what was begun. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int model_stats_get(struct model *model,
+                                                        struct model_stats *out);
+
+// Copies all blocks to the host, ordered by their place, into memory that the caller frees.
+// Returns 0, -ENOMEM or -EIO.
+__attribute__((warn_unused_result)) int model_read(struct model *model, struct model_block **out,
+                                                   uint32_t *out_n_blocks);
+
+// Puts blocks in place of what is there. Places come once each. Returns 0, -ENOSPC (they do not
+// fit: nothing has changed), -EINVAL (a place twice or beyond the numbers that can be, distances
+// without weight are ignored; the model is then empty) or -EIO.
+__attribute__((warn_unused_result)) int
+model_write(struct model *model, const struct model_block *blocks, uint32_t n_blocks);
+
+const struct model_settings *model_settings_get(const struct model *model);
+
+#endif

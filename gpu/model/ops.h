@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table that a twin of the model fills; private to gpu/model. `frame`s belong to the same
+// backend.
+#ifndef POSED_GPU_MODEL_OPS_H
+#define POSED_GPU_MODEL_OPS_H
+
+#include "gpu/backend.h"
+#include "gpu/model/model.h"
+
+// Places that one frame may add: three steps a pixel of half of 640 x 480, all apart.
+#define MODEL_MAX_NEW (1u << 18)
+
+struct model_ops;
+
+struct model {
+    const struct model_ops *ops;
+    struct gpu *gpu;
+    struct model_settings settings;
+    uint32_t max_blocks;
+};
+
+// Same contracts as the functions of model.h. `open` allocates a struct whose first member is
+// struct model; model.c fills that after it returns and has set max_blocks.
+struct model_ops {
+    int (*open)(struct model **out, struct gpu *gpu, const struct model_settings *settings,
+                uint32_t max_blocks);
+    void (*close)(struct model *model);
+    int (*clear)(struct model *model);
+    int (*integrate)(struct model *model, const struct gpu_frame *frame,
+                     const struct se3 *T_map_camera);
+    int (*view)(struct model *model, const struct se3 *T_map_camera, struct gpu_frame *out_frame);
+    int (*stats)(struct model *model, struct model_stats *out);
+    // All blocks in any order; `out` has room for as many as stats says. Blocks to an empty model.
+    int (*read)(struct model *model, struct model_block *out, uint32_t n_blocks);
+    int (*write)(struct model *model, const struct model_block *blocks, uint32_t n_blocks);
+};
+
+extern const struct model_ops model_cpu_ops;
+#ifdef POSED_HAVE_CUDA
+extern const struct model_ops model_cuda_ops;
+#endif
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding the camera in the map again. Keyframes are kept as small depth images with their poses;
+// those most like a lost frame are places to begin, each is aligned to the model's view from there,
+// and a pose is believed only when the model, seen from it, explains the frame: pairs, residual,
+// every direction held, and no other place that does as well.
+//
+// Threads: the tracker's.
+#ifndef POSED_GPU_MODEL_RECOVER_H
+#define POSED_GPU_MODEL_RECOVER_H
+
+#include "gpu/model/model.h"
+#include "gpu/track/track.h"
+
+#define RECOVER_MAX_KEYFRAMES 1024
+
+struct recover; // opaque
+
+// Returns 0, -ENOMEM or -EIO.
+__attribute__((warn_unused_result)) int recover_create(struct recover **out, struct gpu *gpu,
+                                                       const struct gpu_align_settings *align);
+void recover_destroy(struct recover **recover);
+
+void recover_forget(struct recover *recover); // all keyframes
+uint32_t recover_n_keyframes(const struct recover *recover);
+
+// Keeps a frame of the map unless one is there from nearly the same pose, or RECOVER_MAX_KEYFRAMES
+// are. Reads a small image back from the device. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int
+recover_add(struct recover *recover, const struct gpu_frame *frame, const struct se3 *T_map_camera);
+
+// Looks for the pose of `frame`; `attempt` counts the frames lost in a row: each tries other
+// keyframes. *out_found says whether there is one. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int recover_find(struct recover *recover, struct model *model,
+                                                     const struct gpu_frame *frame,
+                                                     uint32_t attempt, bool *out_found,
+                                                     struct se3 *out_T_map_camera);
+
+#endif
