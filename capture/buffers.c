@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/buffers.h"
+#include "proto/clock.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -148,9 +149,7 @@ void buffers_set_hooks(struct buffers *buffers, const struct capture_hooks *hook
 
 static bool has_passed(int64_t until_ns)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= until_ns;
+    return clock_monotonic_ns() >= until_ns;
 }
 
 void buffers_wait(sem_t *wake, int64_t until_ns, bool soon)

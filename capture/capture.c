@@ -7,15 +7,24 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "capture/driver.h"
 #include "capture/plausible.h"
+#include "capture/recognise.h"
 #include "capture/replay.h"
+#include "proto/closest.h"
 
 static const struct capture_driver *const drivers[] = {
-    &capture_driver_tum,    &capture_driver_sevenscenes, &capture_driver_png,
-    &capture_driver_klg,    &capture_driver_fakenect,    &capture_driver_rawpgm,
-    &capture_driver_synth,  &capture_driver_mcap,
+    &capture_driver_tum,     &capture_driver_sevenscenes, &capture_driver_png,
+    &capture_driver_klg,     &capture_driver_fakenect,    &capture_driver_rawpgm,
+    &capture_driver_synth,   &capture_driver_mcap,        &capture_driver_ros1bag,
+#ifdef POSED_HAVE_SQLITE
+    &capture_driver_ros2db3,
+#endif
+#ifdef POSED_HAVE_ROS2
+    &capture_driver_ros2,
+#endif
 #ifdef POSED_HAVE_KINECT
     &capture_driver_kinect,
 #endif
@@ -50,7 +59,7 @@ static const char *bad_setting(const struct capture_settings *s)
     if (!is_within(s->cx_px, -1e6, 1e6) || !is_within(s->cy_px, -1e6, 1e6))
         return "cx and cy must be -1e6..1e6 px";
     if (s->n_kept > CAPTURE_MAX_KEPT)
-        return "n_kept must be 0..300";
+        return "n_kept must be 0..1600";
     if (s->depth_scale != 0 && !is_within(s->depth_scale, 1, 1e6))
         return "depth_scale must be 1..1e6 units per metre";
     return NULL;
@@ -64,6 +73,36 @@ static const struct capture_driver *find_driver(const char *source, const char *
         if (strlen(drivers[i]->name) == n && !memcmp(drivers[i]->name, source, n))
             return drivers[i];
     return NULL;
+}
+
+static const struct capture_driver *driver_of_name(const char *name)
+{
+    for (size_t i = 0; name && i < N_DRIVERS; i++)
+        if (!strcmp(drivers[i]->name, name))
+            return drivers[i];
+    return NULL;
+}
+
+// Why a source has no driver: a name mistyped, or a path that is not there or nothing known.
+static void log_unknown(const char *source, const struct log_sink *log)
+{
+    size_t n = strcspn(source, ":"), best = SIZE_MAX;
+    const char *meant = NULL;
+    for (size_t i = 0; source[n] && i < N_DRIVERS; i++)
+        if (closest_is_better(source, n, drivers[i]->name, &best))
+            meant = drivers[i]->name;
+    if (meant)
+        log_to(log, LOG_LEVEL_ERROR, "source '%s': unknown driver, did you mean %s:%s?", source,
+               meant, source + n + 1);
+    else if (!source[n] && access(source, F_OK) == 0)
+        log_to(log, LOG_LEVEL_ERROR,
+               "source '%s': no recording that is known, expected DRIVER:PLACE, e.g. tum:FOLDER",
+               source);
+    else
+        log_to(
+            log, LOG_LEVEL_ERROR,
+            "source '%s': unknown driver, expected DRIVER:PLACE, e.g. tum:FOLDER or synth:room%s",
+            source, source[n] ? "" : ", or the path of a recording");
 }
 
 static void apply_overrides(struct capture_info *info, const struct capture_settings *settings)
@@ -159,6 +198,10 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     *out = NULL;
     const char *source = settings->source ? settings->source : "", *location;
     const struct capture_driver *driver = find_driver(source, &location);
+    if (!driver) { // a bare path
+        driver = driver_of_name(recognise(source));
+        location = source;
+    }
     const char *reason = driver ? bad_setting(settings) : "unknown driver";
     bool left_out = !driver && !strncmp(source, "kinect", 6) && (!source[6] || source[6] == ':');
     bool has_no_place = driver && driver->decode && !location[0];
@@ -166,6 +209,10 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
         reason = "this program was built without libfreenect";
     else if (has_no_place)
         reason = "a place is missing";
+    if (!driver && !left_out) {
+        log_unknown(source, log);
+        return -EINVAL;
+    }
     if (reason) {
         log_to(log, LOG_LEVEL_ERROR, "source '%s': %s%s", source, reason,
                (driver && !has_no_place) || left_out
@@ -179,14 +226,14 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     capture->driver = driver;
     capture->n_left = settings->n_frames ? settings->n_frames : UINT64_MAX;
     capture->settings = *settings;
-    capture->settings.source = NULL; // the caller's
+    capture->settings.source = capture->settings.ros_interface = NULL; // the caller's
     struct capture_info *info = &capture->info;
     snprintf(info->driver, sizeof info->driver, "%s", driver->name);
     int err = driver->open(&capture->state, location, settings, info);
     if (err)
         goto fail;
     if (!info->description[0])
-        snprintf(info->description, sizeof info->description, "%s", source);
+        snprintf(info->description, sizeof info->description, "%s:%s", driver->name, location);
     apply_overrides(info, settings);
     err = info->live ? check_intrinsics(info, settings) : open_recording(capture, settings);
     if (err)
@@ -307,6 +354,21 @@ void capture_close(struct capture **capture)
 #else
 #define HAS_DEFLATE false
 #endif
+#ifdef POSED_HAVE_BZ2
+#define HAS_BZ2 true
+#else
+#define HAS_BZ2 false
+#endif
+#ifdef POSED_HAVE_ROS2
+#define HAS_ROS2 true
+#else
+#define HAS_ROS2 false
+#endif
+#ifdef POSED_HAVE_SQLITE
+#define HAS_SQLITE true
+#else
+#define HAS_SQLITE false
+#endif
 #ifdef POSED_HAVE_ZSTD
 #define HAS_ZSTD true
 #else
@@ -324,7 +386,10 @@ const struct capture_library *capture_libraries(void)
         {"libfreenect", HAS_KINECT, "no live Kinect"},
         {"libdeflate", HAS_DEFLATE, "PNG and klg are read at half the speed"},
         {"libzstd", HAS_ZSTD, "MCAP recordings are not packed, those packed so cannot be read"},
-        {"liblz4", HAS_LZ4, "MCAP files packed with it cannot be read"},
+        {"liblz4", HAS_LZ4, "MCAP files and ROS 1 bags packed with it cannot be read"},
+        {"libbz2", HAS_BZ2, "ROS 1 bags packed with it cannot be read"},
+        {"cyclonedds", HAS_ROS2, "no ros2: no cameras and no poses over DDS"},
+        {"libsqlite3", HAS_SQLITE, "no ros2db3: the .db3 recordings of ROS 2"},
         {NULL, false, NULL},
     };
     return libraries;

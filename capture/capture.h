@@ -17,10 +17,12 @@
 
 #define CAPTURE_RATE_MAX  0.0 // as fast as possible: nothing is ever late
 #define CAPTURE_RATE_REAL 1.0
-#define CAPTURE_MAX_KEPT  300
+#define CAPTURE_MAX_KEPT  1600
 
 struct capture_settings {
-    const char *source; // "driver:location", e.g. "tum:/data/fr1_xyz", "synth:room"
+    // "driver:location", e.g. "tum:/data/fr1_xyz", "synth:room"; or the path of a recording, whose
+    // format is then recognised
+    const char *source;
 
     // Replay; ignored by live drivers.
     double rate;       // 1 = real time, N = N times real time, CAPTURE_RATE_MAX. 0.001..1000.
@@ -35,6 +37,10 @@ struct capture_settings {
     double depth_scale;     // units per metre, 0 = not given
     bool allow_implausible; // open in spite of a failed sanity check (it warns instead)
 
+    // Source ros2: DDS domain, 0..232, and network interface; NULL and "" = the library's choice
+    uint32_t ros_domain;
+    const char *ros_interface;
+
     uint32_t n_kept;   // frames that capture_keep may keep, 0..CAPTURE_MAX_KEPT; memory for them
                        // is taken when the source is opened
     uint64_t seed;     // synth only
@@ -47,13 +53,14 @@ struct capture_settings {
 struct capture_info {
     char driver[16];
     char description[256];    // one line for the log, names the location
+    char serial[64];          // of the camera that made the frames, "" = not known
     struct intrinsics camera; // after overrides
     double units_per_m;       // after overrides
     bool live;                // a camera: no end of its own, no pacing
     uint64_t n_frames;        // frames that a full replay delivers, 0 = unknown
     int64_t period_ns;        // median frame period, 0 = unknown
     // Kinect, of the device itself: const_shift, pixel size [mm], reference plane [cm], emitter
-    // [cm] (see capture/disparity.h); 0 when the source does not tell
+    // [cm] (see capture/kinect/disparity.h); 0 when the source does not tell
     double zero_plane[4];
 };
 

@@ -67,6 +67,9 @@ extern const struct capture_driver capture_driver_klg;
 extern const struct capture_driver capture_driver_mcap;
 extern const struct capture_driver capture_driver_png;
 extern const struct capture_driver capture_driver_rawpgm;
+extern const struct capture_driver capture_driver_ros1bag;
+extern const struct capture_driver capture_driver_ros2;    // with POSED_HAVE_ROS2
+extern const struct capture_driver capture_driver_ros2db3; // with POSED_HAVE_SQLITE
 extern const struct capture_driver capture_driver_sevenscenes;
 extern const struct capture_driver capture_driver_synth;
 extern const struct capture_driver capture_driver_tum;

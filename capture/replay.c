@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "capture/timetable.h"
+#include "proto/clock.h"
 
 #define N_SLOTS   64
 #define N_BUFFERS 7 // one with the reader, six ahead: 200 ms at camera rate ride out a slow disk
@@ -58,13 +59,6 @@ struct replay {
     int failed;     // a decode error that ended the replay
 };
 
-static int64_t mono_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 // CLOCK_MONOTONIC when frame q is due; q may be one behind the end.
 static int64_t due_ns(const struct replay *replay, uint64_t q)
 {
@@ -84,7 +78,7 @@ static bool is_paced(const struct replay *replay)
 // From now on frame n_taken is due now, and all others from there.
 static void anchor(struct replay *replay)
 {
-    replay->start_mono_ns = mono_ns();
+    replay->start_mono_ns = clock_monotonic_ns();
     if (replay->rate > 0)
         replay->start_mono_ns -= due_ns(replay, replay->n_taken) - replay->start_mono_ns;
 }
@@ -93,7 +87,7 @@ static void anchor(struct replay *replay)
 static bool will_be_late(const struct replay *replay, uint64_t q)
 {
     return is_paced(replay) && replay->start_mono_ns &&
-           mono_ns() + replay->decode_ns >= due_ns(replay, q + 1);
+           clock_monotonic_ns() + replay->decode_ns >= due_ns(replay, q + 1);
 }
 
 static void *decode_ahead(void *argument)
@@ -113,7 +107,7 @@ static void *decode_ahead(void *argument)
         }
         uint64_t generation = replay->generation;
         if (!late) {
-            int64_t begin_ns = mono_ns();
+            int64_t begin_ns = clock_monotonic_ns();
             pthread_mutex_unlock(&replay->lock);
             buffers_tell(&replay->buffers, &replay->wake, BUFFERS_BEGUN);
             slot.result = replay->driver->decode(replay->state, replay_entry(replay, q),
@@ -121,7 +115,7 @@ static void *decode_ahead(void *argument)
             buffers_tell(&replay->buffers, &replay->wake, BUFFERS_ENDING);
             buffers_written(&replay->buffers, slot.pixels);
             pthread_mutex_lock(&replay->lock);
-            replay->decode_ns += (mono_ns() - begin_ns - replay->decode_ns) / 8;
+            replay->decode_ns += (clock_monotonic_ns() - begin_ns - replay->decode_ns) / 8;
             atomic_store(&replay->buffers.writing, BUFFERS_IDLE);
         }
         if (generation != replay->generation) {
@@ -208,9 +202,9 @@ static int wait_for_frame(struct replay *replay, uint64_t q, int64_t deadline_ns
         if (atomic_load(&replay->interrupted))
             return -EINTR;
         bool stands = replay->paused && (replay->n_steps == 0 || q >= replay->end);
-        int64_t now_ns = mono_ns(), due = stands             ? INT64_MAX
-                                          : is_paced(replay) ? due_ns(replay, q)
-                                                             : 0;
+        int64_t now_ns = clock_monotonic_ns(), due = stands             ? INT64_MAX
+                                                     : is_paced(replay) ? due_ns(replay, q)
+                                                                        : 0;
         if (now_ns >= due && replay->n_decoded > q)
             return 0;
         if (now_ns >= deadline_ns)
@@ -236,7 +230,7 @@ static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *ou
 {
     struct slot *slot = &replay->slots[q % N_SLOTS];
     uint64_t round = q / replay->times.n_round;
-    int64_t now_ns = mono_ns();
+    int64_t now_ns = clock_monotonic_ns();
     *out = slot->frame;
     int64_t time_ns = timetable_stamp_ns(&replay->times, q, &out->index);
     out->image = (struct depth_frame){.width_px = replay->width_px,
@@ -262,7 +256,7 @@ static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *ou
 
 int replay_read(struct replay *replay, int timeout_ms, struct capture_frame *out_frame)
 {
-    int64_t now_ns = mono_ns();
+    int64_t now_ns = clock_monotonic_ns();
     int64_t deadline_ns = timeout_ms < 0 ? INT64_MAX : now_ns + (int64_t)timeout_ms * 1000000;
     uint64_t q = replay->n_taken;
     if (replay->failed)

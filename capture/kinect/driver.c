@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// Driver `kinect`: Kinect v1 through libfreenect, raw 11-bit disparity converted here with the
+// device's own parameters. "kinect:" is the first camera, "kinect:1" the second, any longer word a
+// serial number. A supervisor starts a session with the camera, and the next when one has ended or
+// hangs, until the driver is closed.
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "capture/driver.h"
+#include "capture/kinect/deviceclock.h"
+#include "capture/kinect/disparity.h"
+#include "capture/kinect/kinect.h"
+#include "proto/clock.h"
+
+#define W         KINECT_WIDTH_PX
+#define H         KINECT_HEIGHT_PX
+#define N_BUFFERS 6  // one with the reader, one being filled, four waiting
+#define N_WAITING 64 // frames told of, with or without pixels: two seconds
+
+#define MS            INT64_C(1000000)
+#define RETRY_MIN_NS  (20 * MS)
+#define RETRY_MAX_NS  (500 * MS)
+#define FIRST_OPEN_NS (3000 * MS) // how long capture_open waits for the camera's own parameters
+
+struct waiting {
+    struct capture_frame frame;
+    uint16_t *pixels;     // NULL: there was no buffer left
+    double zero_plane[4]; // that it was converted with
+};
+
+struct kinect {
+    struct log_sink log;
+    char which[64]; // index or serial number
+    double units_per_m;
+    int64_t realtime_offset_ns; // CLOCK_REALTIME - CLOCK_MONOTONIC at open: time never goes back
+
+    pthread_t supervisor;
+    pthread_mutex_t lock;
+    pthread_cond_t news; // for the supervisor, on CLOCK_MONOTONIC
+    sem_t wake;          // for the reader
+    atomic_bool interrupted;
+    bool quit;
+
+    bool tried;    // a first session has opened its camera or failed to
+    bool streamed; // the present session has delivered a frame
+
+    double zero_plane[4]; // of the present camera, 0 = the usual ones; and its table
+    struct disparity_table table;
+    double told_zero_plane[4]; // that the reader knows of
+    struct deviceclock clock;
+    float gravity_m_s2[3];
+    uint64_t n_frames;
+
+    struct buffers buffers;
+    uint16_t *held; // the reader's
+    struct waiting waiting[N_WAITING];
+    uint64_t n_in, n_out;
+};
+
+static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_lost)
+{
+    struct kinect *kinect = user;
+    int64_t now_ns = clock_monotonic_ns();
+    struct capture_frame frame = {.image = {.width_px = W, .height_px = H},
+                                  .flags = n_lost ? CAPTURE_DAMAGED : 0,
+                                  .capture_mono_ns = now_ns,
+                                  .n_lost_packets = n_lost};
+    if (!deviceclock_update(&kinect->clock, ticks, now_ns + kinect->realtime_offset_ns,
+                            &frame.device_ticks, &frame.image.time_ns))
+        return; // the same frame again
+    // NULL when the reader is that far behind.
+    uint16_t *pixels = buffers_take(&kinect->buffers);
+    buffers_tell(&kinect->buffers, &kinect->wake, BUFFERS_BEGUN);
+    if (pixels) { // fakenect's images begin at odd addresses
+        memcpy(pixels, raw, sizeof(uint16_t) * W * H);
+        disparity_to_mm(&kinect->table, pixels, (size_t)W * H, pixels);
+        buffers_tell(&kinect->buffers, &kinect->wake, BUFFERS_ENDING);
+        buffers_written(&kinect->buffers, pixels);
+    }
+    pthread_mutex_lock(&kinect->lock);
+    frame.image.units_per_m = kinect->units_per_m;
+    memcpy(frame.gravity_m_s2, kinect->gravity_m_s2, sizeof frame.gravity_m_s2);
+    frame.index = kinect->n_frames++;
+    kinect->streamed = true;
+    atomic_store(&kinect->buffers.writing, BUFFERS_IDLE);
+    if (kinect->n_in - kinect->n_out < N_WAITING) {
+        struct waiting *waiting = &kinect->waiting[kinect->n_in++ % N_WAITING];
+        waiting->frame = frame;
+        waiting->pixels = pixels;
+        memcpy(waiting->zero_plane, kinect->zero_plane, sizeof waiting->zero_plane);
+    } else {
+        buffers_give(&kinect->buffers, pixels); // nobody reads
+    }
+    pthread_mutex_unlock(&kinect->lock);
+    sem_post(&kinect->wake);
+}
+
+// The device's own parameters, or the usual ones, before its first frame.
+static void on_parameters(void *user, const double zero_plane[4])
+{
+    struct kinect *kinect = user;
+    struct disparity_table table;
+    static const double none[4] = {0};
+    struct disparity_model model =
+        disparity_from_zero_plane(zero_plane[0], zero_plane[1], zero_plane[2], zero_plane[3]);
+    if (disparity_table_fill(&model, &table)) {
+        zero_plane = none;
+        model = disparity_default();
+        if (disparity_table_fill(&model, &table))
+            return;
+    }
+    pthread_mutex_lock(&kinect->lock);
+    kinect->table = table;
+    memcpy(kinect->zero_plane, zero_plane, sizeof kinect->zero_plane);
+    pthread_mutex_unlock(&kinect->lock);
+}
+
+// The result of opening goes to capture_open, which waits for the first one.
+static void on_opened(void *user, const char *failed)
+{
+    struct kinect *kinect = user;
+    pthread_mutex_lock(&kinect->lock);
+    bool first = !kinect->tried;
+    kinect->tried = true;
+    pthread_cond_broadcast(&kinect->news);
+    pthread_mutex_unlock(&kinect->lock);
+    if (!failed)
+        log_to(&kinect->log, LOG_LEVEL_NOTICE, "kinect %s: camera open", kinect->which);
+    else if (first)
+        log_to(&kinect->log, LOG_LEVEL_WARNING, "kinect %s: %s; waiting for it", kinect->which,
+               failed);
+}
+
+static void on_gravity(void *user, const float gravity_m_s2[3])
+{
+    struct kinect *kinect = user;
+    pthread_mutex_lock(&kinect->lock);
+    memcpy(kinect->gravity_m_s2, gravity_m_s2, sizeof kinect->gravity_m_s2);
+    pthread_mutex_unlock(&kinect->lock);
+}
+
+static void on_ended(void *user)
+{
+    struct kinect *kinect = user;
+    pthread_mutex_lock(&kinect->lock);
+    pthread_cond_broadcast(&kinect->news);
+    pthread_mutex_unlock(&kinect->lock);
+}
+
+// Waits on the supervisor's condition, at most until_ns. Lock held.
+static void doze(struct kinect *kinect, int64_t until_ns)
+{
+    struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    pthread_cond_timedwait(&kinect->news, &kinect->lock, &until);
+}
+
+// Until the session has ended by itself, or has to be given up. The kinect's lock is not held.
+static void attend(struct kinect *kinect, struct kinect_session *session)
+{
+    int64_t quit_ns = INT64_MAX; // since when it is told to end
+    for (;;) {
+        enum kinect_session_state state = kinect_session_state(session);
+        int64_t now_ns = clock_monotonic_ns();
+        if (state == KINECT_SESSION_ENDED)
+            return;
+        if (state == KINECT_SESSION_HANGS ||
+            (now_ns > quit_ns && now_ns - quit_ns > KINECT_CALL_LIMIT_NS)) {
+            log_to(&kinect->log, LOG_LEVEL_WARNING,
+                   "kinect %s: libfreenect does not answer, session abandoned", kinect->which);
+            return;
+        }
+        pthread_mutex_lock(&kinect->lock);
+        bool quit = kinect->quit;
+        doze(kinect, clock_monotonic_ns() + 50 * MS);
+        pthread_mutex_unlock(&kinect->lock);
+        if (quit && quit_ns == INT64_MAX) {
+            quit_ns = clock_monotonic_ns();
+            kinect_session_stop(session);
+        }
+    }
+}
+
+static void *supervise(void *argument)
+{
+    struct kinect *kinect = argument;
+    const struct kinect_listener listener = {.opened = on_opened,
+                                             .parameters = on_parameters,
+                                             .frame = on_frame,
+                                             .gravity = on_gravity,
+                                             .ended = on_ended,
+                                             .user = kinect,
+                                             .log = kinect->log};
+    int64_t retry_ns = RETRY_MIN_NS;
+    pthread_mutex_lock(&kinect->lock);
+    while (!kinect->quit) {
+        kinect->streamed = false;
+        pthread_mutex_unlock(&kinect->lock);
+        struct kinect_session *session;
+        if (kinect_session_start(&session, kinect->which, &listener) == 0) {
+            attend(kinect, session);
+            kinect_session_release(&session);
+        }
+        pthread_mutex_lock(&kinect->lock);
+        if (kinect->streamed && !kinect->quit) {
+            log_to(&kinect->log, LOG_LEVEL_WARNING, "kinect %s: camera gone", kinect->which);
+            retry_ns = RETRY_MIN_NS;
+        }
+        int64_t until_ns = clock_monotonic_ns() + retry_ns;
+        while (!kinect->quit && clock_monotonic_ns() < until_ns)
+            doze(kinect, until_ns);
+        retry_ns = 2 * retry_ns < RETRY_MAX_NS ? 2 * retry_ns : RETRY_MAX_NS;
+    }
+    pthread_mutex_unlock(&kinect->lock);
+    return NULL;
+}
+
+static void free_kinect(struct kinect *kinect)
+{
+    buffers_destroy(&kinect->buffers);
+    pthread_cond_destroy(&kinect->news);
+    pthread_mutex_destroy(&kinect->lock);
+    sem_destroy(&kinect->wake);
+    free(kinect);
+}
+
+static void kinect_close(void *state)
+{
+    struct kinect *kinect = state;
+    pthread_mutex_lock(&kinect->lock);
+    kinect->quit = true;
+    pthread_cond_broadcast(&kinect->news);
+    pthread_mutex_unlock(&kinect->lock);
+    pthread_join(kinect->supervisor, NULL);
+    free_kinect(kinect);
+}
+
+static void init_locks(struct kinect *kinect)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&kinect->lock, NULL);
+    pthread_cond_init(&kinect->news, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    sem_init(&kinect->wake, 0, 0);
+}
+
+// Signals are the process's business; its threads here take none, so that libusb's waits are not
+// cut short.
+static int start_supervisor(struct kinect *kinect)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int err = pthread_create(&kinect->supervisor, NULL, supervise, kinect);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return -err;
+}
+
+static void kinect_recalibrate(void *state, struct capture_info *out_info)
+{
+    const struct kinect *kinect = state;
+    const double *plane = kinect->told_zero_plane;
+    double f_px = plane[0] != 0 ? plane[2] / plane[1] / 2 : 120 / 0.1042 / 2;
+    memcpy(out_info->zero_plane, plane, sizeof out_info->zero_plane);
+    out_info->camera = (struct intrinsics){f_px, f_px, 314.5, 235.5, W, H};
+    out_info->units_per_m = DISPARITY_UNITS_PER_M;
+}
+
+static int kinect_open(void **out_state, const char *location,
+                       const struct capture_settings *settings, struct capture_info *out_info)
+{
+    struct kinect *kinect = calloc(1, sizeof *kinect);
+    if (!kinect)
+        return -ENOMEM;
+    struct timespec realtime;
+    struct disparity_model model = disparity_default();
+    kinect->log = settings->log;
+    init_locks(kinect);
+    int err = snprintf(kinect->which, sizeof kinect->which, "%s", *location ? location : "0") <
+                      (int)sizeof kinect->which
+                  ? disparity_table_fill(&model, &kinect->table)
+                  : -EINVAL;
+    if (!err && strlen(kinect->which) <= 2 &&
+        strspn(kinect->which, "0123456789") != strlen(kinect->which))
+        err = -EINVAL;
+    if (err) {
+        log_to(&settings->log, LOG_LEVEL_ERROR,
+               "kinect:%s: expected a number or a serial number of 3..63 characters", location);
+        goto fail;
+    }
+    for (int i = 0; i < 3; i++)
+        kinect->gravity_m_s2[i] = NAN;
+    kinect->units_per_m =
+        settings->depth_scale != 0 ? settings->depth_scale : DISPARITY_UNITS_PER_M;
+    clock_gettime(CLOCK_REALTIME, &realtime);
+    kinect->realtime_offset_ns =
+        (int64_t)realtime.tv_sec * 1000000000 + realtime.tv_nsec - clock_monotonic_ns();
+    err = buffers_create(&kinect->buffers, N_BUFFERS, settings->n_kept, sizeof(uint16_t) * W * H);
+    if (!err)
+        err = start_supervisor(kinect);
+    if (err)
+        goto fail;
+
+    // a camera that is there tells its parameters; one that comes later does so then
+    int64_t until_ns = clock_monotonic_ns() + FIRST_OPEN_NS;
+    pthread_mutex_lock(&kinect->lock);
+    while (!kinect->tried && clock_monotonic_ns() < until_ns)
+        doze(kinect, until_ns);
+    memcpy(kinect->told_zero_plane, kinect->zero_plane, sizeof kinect->told_zero_plane);
+    pthread_mutex_unlock(&kinect->lock);
+    kinect_recalibrate(kinect, out_info);
+    out_info->live = true;
+    out_info->period_ns = 1000000000 / 30;
+    *out_state = kinect;
+    return 0;
+fail:
+    free_kinect(kinect);
+    return err;
+}
+
+// Takes the oldest waiting frame. When a newer one is there already, it is late. Lock held.
+static bool take_frame(struct kinect *kinect, struct capture_frame *out)
+{
+    if (kinect->n_in == kinect->n_out)
+        return false;
+    struct waiting *waiting = &kinect->waiting[kinect->n_out++ % N_WAITING];
+    *out = waiting->frame;
+    if (memcmp(kinect->told_zero_plane, waiting->zero_plane, sizeof waiting->zero_plane)) {
+        memcpy(kinect->told_zero_plane, waiting->zero_plane, sizeof waiting->zero_plane);
+        out->flags |= CAPTURE_RECALIBRATED;
+    }
+    if (!waiting->pixels || kinect->n_in > kinect->n_out) {
+        buffers_give(&kinect->buffers, waiting->pixels);
+        out->flags |= CAPTURE_LATE;
+        return true;
+    }
+    buffers_give(&kinect->buffers, kinect->held);
+    kinect->held = waiting->pixels;
+    out->image.depth = waiting->pixels;
+    return true;
+}
+
+static int kinect_wait(void *state, int timeout_ms, struct capture_frame *out_frame)
+{
+    struct kinect *kinect = state;
+    const struct capture_hooks *hooks = &kinect->buffers.hooks;
+    int64_t deadline_ns = timeout_ms < 0 ? INT64_MAX : clock_monotonic_ns() + timeout_ms * MS;
+    bool told = false;
+    for (;;) {
+        while (sem_trywait(&kinect->wake) == 0)
+            ; // old news
+        if (atomic_load(&kinect->interrupted))
+            return -EINTR;
+        pthread_mutex_lock(&kinect->lock);
+        bool got = take_frame(kinect, out_frame);
+        enum buffers_writing near = atomic_load(&kinect->buffers.writing);
+        pthread_mutex_unlock(&kinect->lock);
+        if (got)
+            return 0;
+        if (clock_monotonic_ns() >= deadline_ns)
+            return -EAGAIN;
+        if (near == BUFFERS_ENDING && !told && hooks->soon)
+            hooks->soon(hooks->user);
+        else
+            buffers_wait(&kinect->wake, deadline_ns, near != BUFFERS_IDLE);
+        told = near == BUFFERS_ENDING;
+    }
+}
+
+static struct buffers *kinect_buffers(void *state)
+{
+    return &((struct kinect *)state)->buffers;
+}
+
+static void kinect_interrupt(void *state)
+{
+    struct kinect *kinect = state;
+    atomic_store(&kinect->interrupted, true);
+    sem_post(&kinect->wake);
+}
+
+const struct capture_driver capture_driver_kinect = {
+    .name = "kinect",
+    .summary = "Kinect v1 (first camera, or :NUMBER, or :SERIAL)",
+    .open = kinect_open,
+    .wait = kinect_wait,
+    .recalibrate = kinect_recalibrate,
+    .buffers = kinect_buffers,
+    .interrupt = kinect_interrupt,
+    .close = kinect_close,
+};

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/live.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/clock.h"
+
+#define N_BUFFERS 6 // one with the reader, one being filled, four waiting
+
+int live_create(struct live *live, const struct intrinsics *camera, uint32_t n_kept)
+{
+    int err = buffers_create(&live->buffers, N_BUFFERS, n_kept,
+                             sizeof(uint16_t) * camera->width_px * camera->height_px);
+    if (err)
+        return err;
+    pthread_mutex_init(&live->lock, NULL);
+    sem_init(&live->wake, 0, 0);
+    live->camera = *camera;
+    return 0;
+}
+
+void live_destroy(struct live *live)
+{
+    buffers_destroy(&live->buffers);
+    pthread_mutex_destroy(&live->lock);
+    sem_destroy(&live->wake);
+}
+
+uint16_t *live_take(struct live *live)
+{
+    uint16_t *pixels = buffers_take(&live->buffers);
+    buffers_tell(&live->buffers, &live->wake, BUFFERS_BEGUN);
+    return pixels;
+}
+
+void live_put(struct live *live, const struct capture_frame *frame, uint16_t *pixels,
+              const struct intrinsics *camera)
+{
+    if (pixels) {
+        buffers_tell(&live->buffers, &live->wake, BUFFERS_ENDING);
+        buffers_written(&live->buffers, pixels);
+    }
+    pthread_mutex_lock(&live->lock);
+    atomic_store(&live->buffers.writing, BUFFERS_IDLE);
+    if (live->n_in - live->n_out < LIVE_WAITING)
+        live->waiting[live->n_in++ % LIVE_WAITING] = (struct live_waiting){*frame, pixels, *camera};
+    else
+        buffers_give(&live->buffers, pixels); // nobody reads
+    pthread_mutex_unlock(&live->lock);
+    sem_post(&live->wake);
+}
+
+// Lock held.
+static bool take_frame(struct live *live, struct capture_frame *out)
+{
+    if (live->n_in == live->n_out)
+        return false;
+    struct live_waiting *waiting = &live->waiting[live->n_out++ % LIVE_WAITING];
+    *out = waiting->frame;
+    if (memcmp(&live->camera, &waiting->camera, sizeof live->camera) != 0) {
+        live->camera = waiting->camera;
+        out->flags |= CAPTURE_RECALIBRATED;
+    }
+    if (!waiting->pixels || live->n_in > live->n_out) {
+        buffers_give(&live->buffers, waiting->pixels);
+        if (!(out->flags & CAPTURE_DAMAGED))
+            out->flags |= CAPTURE_LATE;
+        return true;
+    }
+    buffers_give(&live->buffers, live->held);
+    live->held = waiting->pixels;
+    out->image.depth = waiting->pixels;
+    return true;
+}
+
+int live_wait(struct live *live, int timeout_ms, struct capture_frame *out_frame)
+{
+    const struct capture_hooks *hooks = &live->buffers.hooks;
+    int64_t deadline_ns =
+        timeout_ms < 0 ? INT64_MAX : clock_monotonic_ns() + timeout_ms * INT64_C(1000000);
+    bool told = false;
+    for (;;) {
+        while (sem_trywait(&live->wake) == 0)
+            ; // old news
+        if (atomic_load(&live->interrupted))
+            return -EINTR;
+        pthread_mutex_lock(&live->lock);
+        bool got = take_frame(live, out_frame);
+        enum buffers_writing near = atomic_load(&live->buffers.writing);
+        pthread_mutex_unlock(&live->lock);
+        if (got)
+            return 0;
+        if (clock_monotonic_ns() >= deadline_ns)
+            return -EAGAIN;
+        if (near == BUFFERS_ENDING && !told && hooks->soon)
+            hooks->soon(hooks->user);
+        else
+            buffers_wait(&live->wake, deadline_ns, near != BUFFERS_IDLE);
+        told = near == BUFFERS_ENDING;
+    }
+}
+
+void live_interrupt(struct live *live)
+{
+    atomic_store(&live->interrupted, true);
+    sem_post(&live->wake);
+}

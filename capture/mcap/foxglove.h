@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The few protobuf messages inside an MCAP recording, by hand: capture/ builds without protoc and
+// nanopb. Field numbers are those of the public Foxglove schemas, so that Foxglove, Lichtblick,
+// rerun and PlotJuggler know the topics; proto/posed.proto has the same for the wire.
+#ifndef POSED_CAPTURE_MCAP_FOXGLOVE_H
+#define POSED_CAPTURE_MCAP_FOXGLOVE_H
+
+#include "proto/types.h"
+
+#define FOXGLOVE_MAX_HEADER_BYTES      128
+#define FOXGLOVE_MAX_CALIBRATION_BYTES 512
+
+// The FileDescriptorSet with foxglove.RawImage, CameraCalibration, FrameTransform and Odometry (the
+// last with the fields of our own, from 1000 on). Built once, lives for ever;
+// any thread.
+const void *foxglove_descriptors(size_t *out_n_bytes);
+
+// Everything of a 16UC1 RawImage that stands before its pixels (width x height x 2 bytes,
+// little-endian). Returns the number of bytes.
+size_t foxglove_put_image_header(const struct depth_frame *image,
+                                 unsigned char out[FOXGLOVE_MAX_HEADER_BYTES]);
+
+// A CameraCalibration without distortion. Returns the number of bytes.
+size_t foxglove_put_calibration(const struct intrinsics *camera, int64_t time_ns,
+                                unsigned char out[FOXGLOVE_MAX_CALIBRATION_BYTES]);
+
+struct foxglove_image {
+    uint32_t width_px, height_px, step_bytes;
+    char encoding[16];
+    const unsigned char *data; // inside the message
+    size_t n_data_bytes;
+};
+
+// Reads a RawImage. Fields that are not there are 0. Returns false when the bytes are no protobuf
+// message, or its data has fewer than height x step bytes.
+bool foxglove_get_image(const void *message, size_t n_bytes, struct foxglove_image *out);
+
+// Reads size and the matrix K of a CameraCalibration. Returns false when the bytes are no protobuf
+// message or K has not nine numbers.
+bool foxglove_get_calibration(const void *message, size_t n_bytes, struct intrinsics *out);
+
+// What of an Odometry the ROS messages have.
+struct foxglove_odometry {
+    int64_t time_ns;
+    double position_m[3], orientation_xyzw[4];
+    double linear_m_s[3], angular_rad_s[3]; // in the body frame
+    double covariance[36];
+};
+
+// Fields that are not there are 0. Returns false when the bytes are no protobuf message.
+bool foxglove_get_odometry(const void *message, size_t n_bytes, struct foxglove_odometry *out);
+
+#endif

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file is walked once from the front: chunk headers and the message indexes behind them say
+// where the images are without unpacking; only chunks without such an index, and the first ones,
+// until channel and calibration are known, are unpacked.
+#include "capture/mcap/index.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/mcap/foxglove.h"
+
+#define MAX_SCHEMAS 1024 // ids of image and calibration schemas that are remembered
+
+// A file without a topic `depth` or without a calibration is searched for them in its first chunks.
+#define SEARCHED_CHUNKS 4
+
+enum chunk_state { CHUNK_UNREAD, CHUNK_READ, CHUNK_INDEXED };
+
+// What the walk has learned and has not yet put into the index.
+struct walk {
+    struct mcap_reader *reader;
+    struct mcap_index *index;
+    uint16_t image_schemas[MAX_SCHEMAS], calib_schemas[MAX_SCHEMAS];
+    size_t n_image_schemas, n_calib_schemas;
+    bool has_depth_topic; // the channel's topic is `depth`, no other takes its place
+    bool has_calib_channel, has_camera;
+    uint16_t calib_channel;
+    bool is_ros, has_ros_channel;
+    bool unsupported; // a chunk had a compression that was not built in
+    size_t n_bad_chunks;
+};
+
+static int grow(void **array, size_t *capacity, size_t n, size_t n_element_bytes)
+{
+    if (n < *capacity)
+        return 0;
+    size_t more = 2 * *capacity + 256;
+    void *grown = realloc(*array, more * n_element_bytes);
+    if (!grown)
+        return -ENOMEM;
+    *array = grown;
+    *capacity = more;
+    return 0;
+}
+
+static int add_frame(struct mcap_index *index, uint64_t time_ns, uint64_t chunk, uint64_t offset)
+{
+    if (time_ns >= UINT64_C(1) << 62) {
+        index->n_skipped++;
+        return 0;
+    }
+    void *frames = index->frames;
+    int err = grow(&frames, &index->frame_capacity, index->n_frames, sizeof *index->frames);
+    index->frames = frames;
+    if (!err)
+        index->frames[index->n_frames++] = (struct mcap_frame){(int64_t)time_ns, chunk, offset};
+    return err;
+}
+
+// A length-prefixed string at *at of n bytes; false when it does not fit.
+static bool take_string(const unsigned char *data, size_t n, size_t *at, const char **out,
+                        size_t *out_n)
+{
+    if (n - *at < 4)
+        return false;
+    size_t length = (size_t)mcap_get(data + *at, 4);
+    if (length > n - *at - 4)
+        return false;
+    *out = (const char *)data + *at + 4;
+    *out_n = length;
+    *at += 4 + length;
+    return true;
+}
+
+static bool is_text(const char *text, size_t n, const char *expected)
+{
+    return n == strlen(expected) && !memcmp(text, expected, n);
+}
+
+static void take_schema(struct walk *walk, const unsigned char *data, size_t n)
+{
+    const char *name, *encoding;
+    size_t at = 2, n_name, n_encoding;
+    if (n < 2 || !take_string(data, n, &at, &name, &n_name) ||
+        !take_string(data, n, &at, &encoding, &n_encoding) ||
+        !is_text(encoding, n_encoding, "protobuf"))
+        return;
+    uint16_t id = (uint16_t)mcap_get(data, 2);
+    if (is_text(name, n_name, "foxglove.RawImage") && walk->n_image_schemas < MAX_SCHEMAS)
+        walk->image_schemas[walk->n_image_schemas++] = id;
+    if (is_text(name, n_name, "foxglove.CameraCalibration") && walk->n_calib_schemas < MAX_SCHEMAS)
+        walk->calib_schemas[walk->n_calib_schemas++] = id;
+}
+
+static bool is_among(const uint16_t *ids, size_t n, uint16_t id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+// units_per_m of the channel's metadata, 0 when it is not there.
+static double take_units(const unsigned char *data, size_t n, size_t at)
+{
+    if (n - at < 4)
+        return 0;
+    at += 4; // the map's length; its strings are checked one by one
+    const char *key, *value;
+    size_t n_key, n_value;
+    while (take_string(data, n, &at, &key, &n_key) && take_string(data, n, &at, &value, &n_value)) {
+        char number[40] = {0};
+        if (!is_text(key, n_key, "units_per_m") || n_value >= sizeof number)
+            continue;
+        memcpy(number, value, n_value);
+        double units = strtod(number, NULL);
+        return units >= 1 && units <= 1e6 ? units : 0;
+    }
+    return 0;
+}
+
+// The profile of the file's header.
+static void take_header(struct walk *walk, const unsigned char *data, size_t n)
+{
+    const char *profile;
+    size_t at = 0, n_profile;
+    if (take_string(data, n, &at, &profile, &n_profile))
+        walk->is_ros = is_text(profile, n_profile, "ros2") || is_text(profile, n_profile, "ros1");
+}
+
+static void take_channel(struct walk *walk, const unsigned char *data, size_t n)
+{
+    const char *topic, *encoding;
+    size_t at = 4, n_topic, n_encoding;
+    if (n < 4 || !take_string(data, n, &at, &topic, &n_topic) ||
+        !take_string(data, n, &at, &encoding, &n_encoding))
+        return;
+    walk->has_ros_channel = walk->has_ros_channel || is_text(encoding, n_encoding, "cdr") ||
+                            is_text(encoding, n_encoding, "ros1");
+    if (!is_text(encoding, n_encoding, "protobuf"))
+        return;
+    struct mcap_index *index = walk->index;
+    uint16_t id = (uint16_t)mcap_get(data, 2), schema = (uint16_t)mcap_get(data + 2, 2);
+    bool is_depth = is_text(topic, n_topic, "depth");
+    if (is_among(walk->calib_schemas, walk->n_calib_schemas, schema) && !walk->has_calib_channel) {
+        walk->has_calib_channel = true;
+        walk->calib_channel = id;
+    }
+    // frames of another channel are dropped by the caller when `depth` turns up later
+    if (is_among(walk->image_schemas, walk->n_image_schemas, schema) &&
+        (!index->has_channel || (is_depth && !walk->has_depth_topic))) {
+        index->n_frames = index->has_channel && index->channel != id ? 0 : index->n_frames;
+        index->has_channel = true;
+        index->channel = id;
+        index->units_per_m = take_units(data, n, at);
+        walk->has_depth_topic = is_depth;
+    }
+}
+
+static int take_message(struct walk *walk, const unsigned char *data, size_t n, uint64_t chunk,
+                        uint64_t offset)
+{
+    if (n < MCAP_MESSAGE_HEADER_BYTES)
+        return 0;
+    struct mcap_index *index = walk->index;
+    uint16_t channel = (uint16_t)mcap_get(data, 2);
+    if (walk->has_calib_channel && channel == walk->calib_channel && !walk->has_camera)
+        walk->has_camera = foxglove_get_calibration(data + MCAP_MESSAGE_HEADER_BYTES,
+                                                    n - MCAP_MESSAGE_HEADER_BYTES, &index->camera);
+    if (!index->has_channel || channel != index->channel)
+        return 0;
+    struct foxglove_image image;
+    if (!index->width_px && foxglove_get_image(data + MCAP_MESSAGE_HEADER_BYTES,
+                                               n - MCAP_MESSAGE_HEADER_BYTES, &image)) {
+        index->width_px = image.width_px;
+        index->height_px = image.height_px;
+    }
+    return add_frame(index, mcap_get(data + 6, 8), chunk, offset);
+}
+
+// All records of an unpacked chunk.
+static int walk_chunk(struct walk *walk, uint64_t number)
+{
+    const unsigned char *raw;
+    size_t n;
+    int err = mcap_reader_unpack(walk->reader, &walk->index->chunks[number], number, &raw, &n);
+    walk->unsupported = walk->unsupported || err == -ENOTSUP;
+    walk->n_bad_chunks += err == -EBADMSG || err == -ENOTSUP;
+    if (err)
+        return err == -EBADMSG || err == -ENOTSUP ? 0 : err;
+    for (size_t at = 0; n - at >= MCAP_RECORD_BYTES && !err;) {
+        uint64_t n_record = mcap_get(raw + at + 1, 8);
+        const unsigned char *data = raw + at + MCAP_RECORD_BYTES;
+        if (n_record > n - at - MCAP_RECORD_BYTES)
+            break;
+        if (raw[at] == MCAP_SCHEMA)
+            take_schema(walk, data, (size_t)n_record);
+        else if (raw[at] == MCAP_CHANNEL)
+            take_channel(walk, data, (size_t)n_record);
+        else if (raw[at] == MCAP_MESSAGE)
+            err = take_message(walk, data, (size_t)n_record, number, at);
+        at += MCAP_RECORD_BYTES + (size_t)n_record;
+    }
+    return err;
+}
+
+static int add_chunk(struct mcap_index *index, uint64_t offset, uint64_t n_bytes)
+{
+    void *chunks = index->chunks;
+    int err = grow(&chunks, &index->chunk_capacity, index->n_chunks, sizeof *index->chunks);
+    index->chunks = chunks;
+    if (!err)
+        index->chunks[index->n_chunks++] = (struct mcap_chunk){offset, n_bytes};
+    return err;
+}
+
+static int take_message_index(struct walk *walk, const unsigned char *data, uint64_t n_bytes)
+{
+    struct mcap_index *index = walk->index;
+    if (n_bytes < 6 || mcap_get(data, 2) != index->channel)
+        return 0;
+    uint64_t n = mcap_get(data + 2, 4);
+    if (n > n_bytes - 6)
+        return 0;
+    int err = 0;
+    for (uint64_t at = 0; at + 16 <= n && !err; at += 16)
+        err = add_frame(index, mcap_get(data + 6 + at, 8), index->n_chunks - 1,
+                        mcap_get(data + 6 + at + 8, 8));
+    return err;
+}
+
+// Until all is known about the channel a chunk is unpacked; later its message index is enough.
+static bool is_known(const struct walk *walk)
+{
+    const struct mcap_index *index = walk->index;
+    bool searched = walk->has_depth_topic && walk->has_camera;
+    return index->has_channel && index->width_px && (searched || index->n_chunks > SEARCHED_CHUNKS);
+}
+
+// One record of the file. *chunk is the state of the last chunk.
+static int take_record(struct walk *walk, unsigned opcode, uint64_t offset, uint64_t n_bytes,
+                       enum chunk_state *chunk)
+{
+    struct mcap_index *index = walk->index;
+    int err = 0;
+    if (*chunk == CHUNK_UNREAD && opcode == MCAP_MESSAGE_INDEX && is_known(walk))
+        *chunk = CHUNK_INDEXED;
+    if (*chunk == CHUNK_UNREAD) { // no index follows it, or it is to be looked into
+        *chunk = CHUNK_READ;
+        err = walk_chunk(walk, index->n_chunks - 1);
+    }
+    if (err || (opcode == MCAP_MESSAGE_INDEX && *chunk != CHUNK_INDEXED))
+        return err;
+    if (opcode == MCAP_CHUNK) {
+        *chunk = CHUNK_UNREAD;
+        return add_chunk(index, offset, n_bytes);
+    }
+    if (opcode != MCAP_HEADER && opcode != MCAP_SCHEMA && opcode != MCAP_CHANNEL &&
+        opcode != MCAP_MESSAGE && opcode != MCAP_MESSAGE_INDEX)
+        return 0;
+    if (n_bytes > MCAP_MAX_CHUNK_BYTES) // nothing of ours: the next one may be
+        return 0;
+    const unsigned char *data;
+    err = mcap_reader_load(walk->reader, offset, n_bytes, &data);
+    if (err)
+        return err;
+    if (opcode == MCAP_HEADER)
+        take_header(walk, data, (size_t)n_bytes);
+    else if (opcode == MCAP_SCHEMA)
+        take_schema(walk, data, (size_t)n_bytes);
+    else if (opcode == MCAP_CHANNEL)
+        take_channel(walk, data, (size_t)n_bytes);
+    else if (opcode == MCAP_MESSAGE)
+        return take_message(walk, data, (size_t)n_bytes, MCAP_NO_CHUNK, offset - MCAP_RECORD_BYTES);
+    else
+        return take_message_index(walk, data, n_bytes);
+    return 0;
+}
+
+static int compare_frames(const void *a, const void *b)
+{
+    const struct mcap_frame *x = a, *y = b;
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    if (x->chunk != y->chunk)
+        return x->chunk < y->chunk ? -1 : 1;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static void put_in_order(struct mcap_index *index)
+{
+    size_t n_kept = 0;
+    if (index->n_frames)
+        qsort(index->frames, index->n_frames, sizeof *index->frames, compare_frames);
+    for (size_t i = 0; i < index->n_frames; i++)
+        if (i == 0 || index->frames[i].time_ns != index->frames[n_kept - 1].time_ns)
+            index->frames[n_kept++] = index->frames[i];
+    index->n_skipped += index->n_frames - n_kept;
+    index->n_frames = n_kept;
+}
+
+// Returns 0 at the end of the data or of what there is of it; *out_complete tells which.
+static int walk_file(struct walk *walk, bool *out_complete)
+{
+    const struct mcap_reader *reader = walk->reader;
+    uint64_t at = MCAP_MAGIC_BYTES, n_file_bytes = mcap_reader_file_bytes(reader);
+    enum chunk_state chunk = CHUNK_READ;
+    int err = 0;
+    *out_complete = false;
+    while (!err && !*out_complete && !walk->is_ros) {
+        unsigned char head[MCAP_RECORD_BYTES];
+        if (n_file_bytes - at < sizeof head)
+            break;
+        err = mcap_reader_read(reader, head, sizeof head, at);
+        uint64_t n_bytes = mcap_get(head + 1, 8);
+        at += sizeof head;
+        if (err || n_bytes > n_file_bytes - at)
+            break;
+        err = take_record(walk, head[0], at, n_bytes, &chunk);
+        at += n_bytes;
+        *out_complete = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
+    }
+    if (!err && chunk == CHUNK_UNREAD)
+        err = walk_chunk(walk, walk->index->n_chunks - 1);
+    return err;
+}
+
+int mcap_scan(struct mcap_reader *reader, const char *name, const struct log_sink *log,
+              struct mcap_index *out)
+{
+    unsigned char magic[MCAP_MAGIC_BYTES];
+    bool complete = false;
+    *out = (struct mcap_index){0};
+    struct walk *walk = calloc(1, sizeof *walk);
+    if (!walk)
+        return -ENOMEM;
+    walk->reader = reader;
+    walk->index = out;
+    const char *reason = NULL;
+    int err = mcap_reader_read(reader, magic, sizeof magic, 0);
+    if (err == -EBADMSG || (!err && memcmp(magic, MCAP_MAGIC, MCAP_MAGIC_BYTES) != 0)) {
+        reason = "not an MCAP file";
+        err = -EINVAL;
+    }
+    if (!err)
+        err = walk_file(walk, &complete);
+    if (!err && (walk->is_ros || (!out->has_channel && walk->has_ros_channel))) {
+        mcap_index_free(out);
+        free(walk);
+        return -ENOMSG;
+    }
+    if (!err)
+        put_in_order(out);
+    if (!err && walk->unsupported && !out->n_frames) {
+        reason = "its chunks are compressed in a way that this program was not built for";
+        err = -ENOTSUP;
+    } else if (!err && !out->has_channel) {
+        reason = "no channel with protobuf foxglove.RawImage";
+        err = -EINVAL;
+    } else if (!err && !out->n_frames) {
+        reason = "no depth image";
+        err = -ENOENT;
+    }
+    if (err)
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reason ? reason : strerror(-err));
+    else if (!complete)
+        log_to(log, LOG_LEVEL_WARNING, "%s: incomplete, ends after %zu images", name,
+               out->n_frames);
+    if (!err && walk->n_bad_chunks)
+        log_to(log, LOG_LEVEL_WARNING, "%s: %zu chunks could not be read (%s)", name,
+               walk->n_bad_chunks, mcap_reader_reason(reader));
+    if (!err && out->n_skipped)
+        log_to(log, LOG_LEVEL_WARNING, "%s: %zu images skipped, their time repeats", name,
+               out->n_skipped);
+    if (err)
+        mcap_index_free(out);
+    free(walk);
+    return err;
+}
+
+void mcap_index_free(struct mcap_index *index)
+{
+    free(index->frames);
+    free(index->chunks);
+    *index = (struct mcap_index){0};
+}

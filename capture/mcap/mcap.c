@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Driver `mcap`: what the index found, image by image; of ROS recordings, what the bag found.
+#include "capture/mcap/format.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "capture/driver.h"
+#include "capture/io/folder.h"
+#include "capture/mcap/foxglove.h"
+#include "capture/mcap/index.h"
+#include "capture/mcap/ros2.h"
+
+static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
+#define DEFAULT_UNITS_PER_M 1000
+
+// The message record of a frame. Returns NULL with a reason.
+static const unsigned char *find_message(struct mcap_reader *reader, const struct mcap_index *index,
+                                         const struct mcap_frame *frame, size_t *out_n,
+                                         const char **out_reason)
+{
+    const unsigned char *record;
+    uint64_t n_room;
+    if (frame->chunk == MCAP_NO_CHUNK) {
+        unsigned char head[MCAP_RECORD_BYTES];
+        *out_reason = "cannot be read";
+        if (mcap_reader_read(reader, head, sizeof head, frame->offset))
+            return NULL;
+        n_room = mcap_get(head + 1, 8);
+        if (n_room > MCAP_MAX_CHUNK_BYTES ||
+            mcap_reader_load(reader, frame->offset, n_room + MCAP_RECORD_BYTES, &record))
+            return NULL;
+        n_room += MCAP_RECORD_BYTES;
+    } else {
+        const unsigned char *chunk;
+        size_t n_chunk;
+        if (mcap_reader_unpack(reader, &index->chunks[frame->chunk], frame->chunk, &chunk,
+                               &n_chunk)) {
+            *out_reason = mcap_reader_reason(reader);
+            return NULL;
+        }
+        *out_reason = "the index leads out of its chunk";
+        if (frame->offset >= n_chunk)
+            return NULL;
+        record = chunk + frame->offset;
+        n_room = n_chunk - frame->offset;
+    }
+    *out_reason = "the index does not lead to a depth message";
+    if (n_room < MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES || record[0] != MCAP_MESSAGE)
+        return NULL;
+    uint64_t n_message = mcap_get(record + 1, 8);
+    if (n_message < MCAP_MESSAGE_HEADER_BYTES || n_message > n_room - MCAP_RECORD_BYTES ||
+        mcap_get(record + MCAP_RECORD_BYTES, 2) != index->channel)
+        return NULL;
+    *out_n = (size_t)n_message - MCAP_MESSAGE_HEADER_BYTES;
+    return record + MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES;
+}
+
+int mcap_decode(struct mcap_reader *reader, const struct mcap_index *index, uint64_t i,
+                uint16_t *out_pixels, const char **out_reason)
+{
+    size_t n;
+    struct foxglove_image image;
+    const unsigned char *message = find_message(reader, index, &index->frames[i], &n, out_reason);
+    if (!message)
+        return -EBADMSG;
+    *out_reason = "malformed image message";
+    if (!foxglove_get_image(message, n, &image))
+        return -EBADMSG;
+    *out_reason = "image size differs from the recording's";
+    if (image.width_px != index->width_px || image.height_px != index->height_px)
+        return -EBADMSG;
+    *out_reason = "not a 16UC1 or mono16 image";
+    if ((strcmp(image.encoding, "16UC1") != 0 && strcmp(image.encoding, "mono16") != 0) ||
+        image.step_bytes < 2 * (uint64_t)image.width_px)
+        return -EBADMSG;
+    for (uint32_t y = 0; y < image.height_px; y++) {
+        const unsigned char *row = image.data + (size_t)y * image.step_bytes;
+        uint16_t *out = out_pixels + (size_t)y * image.width_px;
+        for (uint32_t x = 0; x < image.width_px; x++)
+            out[x] = (uint16_t)(row[2 * x] | row[2 * x + 1] << 8);
+    }
+    return 0;
+}
+
+struct mcap {
+    struct mcap_reader *reader;
+    struct mcap_index index; // of foxglove.RawImage
+    struct bag bag;          // of ROS
+    bool is_ros;
+    int fd;
+    char *path;
+    struct log_sink log;
+};
+
+static void mcap_close(void *state)
+{
+    struct mcap *mcap = state;
+    mcap_index_free(&mcap->index);
+    bag_close(&mcap->bag);
+    mcap_reader_destroy(&mcap->reader);
+    if (mcap->fd >= 0)
+        close(mcap->fd);
+    free(mcap);
+}
+
+static int take_camera(const struct mcap *mcap, const struct capture_settings *settings,
+                       struct capture_info *out_info)
+{
+    const struct mcap_index *index = &mcap->index;
+    struct intrinsics camera = index->camera;
+    const char *reason = NULL;
+    if (index->width_px < 1 || index->width_px > CAPTURE_MAX_SIDE_PX || index->height_px < 1 ||
+        index->height_px > CAPTURE_MAX_SIDE_PX)
+        reason = "image size out of range";
+    else if (camera.fx_px != 0 &&
+             !(camera.fx_px > 0 && isfinite(camera.fx_px) && isfinite(camera.fy_px) &&
+               camera.fy_px != 0 && isfinite(camera.cx_px) && isfinite(camera.cy_px)))
+        reason = "the calibration is not one of a camera";
+    if (reason) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s", mcap->path, reason);
+        return -EINVAL;
+    }
+    if (camera.fx_px == 0) {
+        camera = default_camera;
+        log_to(&settings->log, LOG_LEVEL_WARNING,
+               "%s: no calibration, taken for the usual camera of 640x480", mcap->path);
+    }
+    bool overridden = settings->fx_px != 0 && settings->fy_px != 0 && settings->cx_px != 0 &&
+                      settings->cy_px != 0;
+    if (!overridden &&
+        (camera.width_px != index->width_px || camera.height_px != index->height_px)) {
+        log_to(&settings->log, settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
+               "%s: images are %ux%u, but the calibration is for %ux%u", mcap->path,
+               index->width_px, index->height_px, camera.width_px, camera.height_px);
+        if (!settings->allow_implausible)
+            return -ERANGE;
+    }
+    out_info->camera = camera;
+    out_info->camera.width_px = index->width_px;
+    out_info->camera.height_px = index->height_px;
+    out_info->units_per_m = index->units_per_m != 0 ? index->units_per_m : DEFAULT_UNITS_PER_M;
+    return 0;
+}
+
+static int open_images(struct mcap *mcap, const struct capture_settings *settings,
+                       struct capture_info *out_info)
+{
+    int err = mcap_scan(mcap->reader, mcap->path, &settings->log, &mcap->index);
+    mcap->is_ros = err == -ENOMSG;
+    if (mcap->is_ros) {
+        err = mcap_ros2_scan(mcap->reader, &mcap->bag);
+        return err ? err : bag_choose(&mcap->bag, settings, out_info);
+    }
+    if (!err)
+        err = take_camera(mcap, settings, out_info);
+    out_info->n_frames = mcap->index.n_frames;
+    return err;
+}
+
+static int mcap_open(void **out_state, const char *location,
+                     const struct capture_settings *settings, struct capture_info *out_info)
+{
+    struct mcap *mcap = calloc(1, sizeof *mcap);
+    if (!mcap)
+        return -ENOMEM;
+    mcap->log = settings->log;
+    mcap->fd = -1;
+    int err = bag_begin(&mcap->bag, location, ".mcap", &settings->log);
+    if (!err) {
+        mcap->path = mcap->bag.path;
+        mcap->fd = file_open(mcap->path, &settings->log);
+        err = mcap->fd < 0 ? mcap->fd : mcap_reader_create(&mcap->reader, mcap->fd);
+    }
+    if (!err)
+        err = open_images(mcap, settings, out_info);
+    if (err)
+        goto fail;
+    *out_state = mcap;
+    return 0;
+fail:
+    mcap_close(mcap);
+    return err;
+}
+
+static void mcap_stamp(const void *state, uint64_t i, int64_t *out_time_ns, uint64_t *out_index)
+{
+    const struct mcap *mcap = state;
+    if (mcap->is_ros) {
+        bag_stamp(&mcap->bag, i, out_time_ns, out_index);
+        return;
+    }
+    *out_time_ns = mcap->index.frames[i].time_ns;
+    *out_index = i;
+}
+
+static int decode_ros(struct mcap *mcap, uint64_t i, uint16_t *pixels, const char **out_reason)
+{
+    const unsigned char *message;
+    size_t n_bytes;
+    int err =
+        mcap_ros2_load(mcap->reader, bag_place(&mcap->bag, i), &message, &n_bytes, out_reason);
+    return err ? err : bag_decode(&mcap->bag, message, n_bytes, pixels, out_reason);
+}
+
+static int mcap_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct capture_frame *frame)
+{
+    (void)frame;
+    struct mcap *mcap = state;
+    const char *reason;
+    int err = mcap->is_ros ? decode_ros(mcap, i, pixels, &reason)
+                           : mcap_decode(mcap->reader, &mcap->index, i, pixels, &reason);
+    if (err)
+        log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: image %llu: %s", mcap->path,
+               (unsigned long long)i, reason);
+    return err;
+}
+
+const struct capture_driver capture_driver_mcap = {
+    .name = "mcap",
+    .summary = "MCAP file with 16UC1 foxglove.RawImage, or of ROS (FILE#TOPIC chooses)",
+    .open = mcap_open,
+    .stamp = mcap_stamp,
+    .decode = mcap_decode_frame,
+    .close = mcap_close,
+};

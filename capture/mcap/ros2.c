@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stamps stand in the messages, not in the index of the file, so that every chunk is unpacked once
+// when the file is opened. Of messages that stand outside of chunks only the first bytes are read.
+#include "capture/mcap/ros2.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SCHEMAS 1000 // more is no recording of a robot
+
+struct schema {
+    uint16_t id;
+    char *name;
+};
+
+struct walk {
+    struct mcap_reader *reader;
+    struct bag *bag;
+    struct schema schemas[MAX_SCHEMAS];
+    size_t n_schemas;
+    bool unsupported;
+    size_t n_bad_chunks;
+    uint64_t bad_offset; // of the first one
+    const char *bad_reason;
+};
+
+// A length-prefixed string at *at of n bytes; false when it does not fit.
+static bool take_string(const unsigned char *data, size_t n, size_t *at, const char **out,
+                        size_t *out_n)
+{
+    if (*at > n || n - *at < 4)
+        return false;
+    size_t length = (size_t)mcap_get(data + *at, 4);
+    if (length > n - *at - 4)
+        return false;
+    *out = (const char *)data + *at + 4;
+    *out_n = length;
+    *at += 4 + length;
+    return true;
+}
+
+static bool is_text(const char *text, size_t n, const char *expected)
+{
+    return n == strlen(expected) && !memcmp(text, expected, n);
+}
+
+static const char *schema_name(const struct walk *walk, uint16_t id)
+{
+    for (size_t i = 0; i < walk->n_schemas; i++)
+        if (walk->schemas[i].id == id)
+            return walk->schemas[i].name;
+    return NULL;
+}
+
+static int take_schema(struct walk *walk, const unsigned char *data, size_t n)
+{
+    const char *name;
+    size_t at = 2, n_name;
+    if (!take_string(data, n, &at, &name, &n_name) || walk->n_schemas == MAX_SCHEMAS)
+        return 0;
+    const struct schema schema = {(uint16_t)mcap_get(data, 2), strndup(name, n_name)};
+    if (schema.name)
+        walk->schemas[walk->n_schemas++] = schema;
+    return schema.name ? 0 : -ENOMEM;
+}
+
+// units_per_m of the channel's metadata, as our recorder writes it.
+static void take_units(struct walk *walk, const unsigned char *data, size_t n, size_t at)
+{
+    const char *key, *value;
+    size_t n_key, n_value;
+    at += 4; // the map's length; its strings are checked one by one
+    while (take_string(data, n, &at, &key, &n_key) && take_string(data, n, &at, &value, &n_value)) {
+        char number[40] = {0};
+        if (!is_text(key, n_key, "units_per_m") || n_value >= sizeof number)
+            continue;
+        memcpy(number, value, n_value);
+        bag_set_units(walk->bag, (uint32_t)mcap_get(data, 2), strtod(number, NULL));
+    }
+}
+
+static int take_channel(struct walk *walk, const unsigned char *data, size_t n)
+{
+    const char *topic, *encoding;
+    size_t at = 4, n_topic, n_encoding;
+    if (!take_string(data, n, &at, &topic, &n_topic) ||
+        !take_string(data, n, &at, &encoding, &n_encoding))
+        return 0;
+    const char *type = schema_name(walk, (uint16_t)mcap_get(data + 2, 2));
+    bool is_ros1 = is_text(encoding, n_encoding, "ros1");
+    if (!type || (!is_ros1 && !is_text(encoding, n_encoding, "cdr")))
+        type = "";
+    int err = bag_add_topic(walk->bag, (uint32_t)mcap_get(data, 2), topic, n_topic, type,
+                            strlen(type), is_ros1 ? ROS_ENCODING_ROS1 : ROS_ENCODING_CDR);
+    if (!err)
+        take_units(walk, data, n, at);
+    return err;
+}
+
+static int take_message(struct walk *walk, const unsigned char *data, size_t n,
+                        struct bag_place place)
+{
+    if (n < MCAP_MESSAGE_HEADER_BYTES)
+        return 0;
+    uint64_t log_time_ns = mcap_get(data + 6, 8);
+    return bag_add_message(walk->bag, (uint32_t)mcap_get(data, 2),
+                           log_time_ns < INT64_MAX ? (int64_t)log_time_ns : INT64_MAX, place,
+                           data + MCAP_MESSAGE_HEADER_BYTES, n - MCAP_MESSAGE_HEADER_BYTES);
+}
+
+static int take_record(struct walk *walk, unsigned opcode, const unsigned char *data, size_t n,
+                       struct bag_place place)
+{
+    if (opcode == MCAP_SCHEMA)
+        return take_schema(walk, data, n);
+    if (opcode == MCAP_CHANNEL)
+        return take_channel(walk, data, n);
+    return opcode == MCAP_MESSAGE ? take_message(walk, data, n, place) : 0;
+}
+
+static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
+{
+    const unsigned char *raw;
+    size_t n;
+    const struct mcap_chunk chunk = {offset, n_bytes};
+    int err = mcap_reader_unpack(walk->reader, &chunk, offset, &raw, &n);
+    if (err == -EBADMSG || err == -ENOTSUP) {
+        walk->unsupported = walk->unsupported || err == -ENOTSUP;
+        if (walk->n_bad_chunks++ == 0) {
+            walk->bad_offset = offset - MCAP_RECORD_BYTES;
+            walk->bad_reason = mcap_reader_reason(walk->reader);
+        }
+        return 0;
+    }
+    for (size_t at = 0; !err && n - at >= MCAP_RECORD_BYTES;) {
+        uint64_t n_record = mcap_get(raw + at + 1, 8);
+        if (n_record > n - at - MCAP_RECORD_BYTES)
+            break;
+        err = take_record(walk, raw[at], raw + at + MCAP_RECORD_BYTES, (size_t)n_record,
+                          (struct bag_place){offset, at});
+        at += MCAP_RECORD_BYTES + (size_t)n_record;
+    }
+    return err;
+}
+
+// A record that stands in the file itself, of which only as much is read as is looked at.
+static int load_record(struct walk *walk, unsigned opcode, uint64_t offset, uint64_t n_bytes)
+{
+    const unsigned char *data;
+    unsigned char head[MCAP_MESSAGE_HEADER_BYTES];
+    if (opcode != MCAP_SCHEMA && opcode != MCAP_CHANNEL && opcode != MCAP_MESSAGE)
+        return 0;
+    uint64_t n = n_bytes;
+    if (opcode == MCAP_MESSAGE && n_bytes >= sizeof head) {
+        int err = mcap_reader_read(walk->reader, head, sizeof head, offset);
+        if (err)
+            return err;
+        enum bag_interest interest =
+            bag_interest(bag_topic(walk->bag, (uint32_t)mcap_get(head, 2)));
+        uint64_t n_wanted = interest == BAG_ALL    ? n_bytes
+                            : interest == BAG_HEAD ? sizeof head + ROS_HEAD_BYTES
+                                                   : sizeof head;
+        n = n_bytes < n_wanted ? n_bytes : n_wanted;
+    }
+    if (n > MCAP_MAX_CHUNK_BYTES)
+        return 0;
+    int err = mcap_reader_load(walk->reader, offset, n, &data);
+    return err ? err
+               : take_record(walk, opcode, data, (size_t)n,
+                             (struct bag_place){MCAP_NO_CHUNK, offset - MCAP_RECORD_BYTES});
+}
+
+static int walk_file(struct walk *walk, uint64_t *out_end, bool *out_complete)
+{
+    uint64_t at = MCAP_MAGIC_BYTES, n_file_bytes = mcap_reader_file_bytes(walk->reader);
+    int err = 0;
+    *out_complete = false;
+    while (!err && !*out_complete && n_file_bytes - at >= MCAP_RECORD_BYTES) {
+        unsigned char head[MCAP_RECORD_BYTES];
+        err = mcap_reader_read(walk->reader, head, sizeof head, at);
+        uint64_t n_bytes = mcap_get(head + 1, 8);
+        if (err || n_bytes > n_file_bytes - at - sizeof head)
+            break;
+        at += sizeof head;
+        err = head[0] == MCAP_CHUNK ? walk_chunk(walk, at, n_bytes)
+                                    : load_record(walk, head[0], at, n_bytes);
+        at += n_bytes;
+        *out_complete = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
+    }
+    *out_end = at;
+    return err;
+}
+
+int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
+{
+    struct walk *walk = calloc(1, sizeof *walk);
+    if (!walk)
+        return -ENOMEM;
+    walk->reader = reader;
+    walk->bag = bag;
+    unsigned char magic[MCAP_MAGIC_BYTES];
+    bool complete = false;
+    uint64_t end = 0;
+    const char *reason = NULL;
+    int err = mcap_reader_read(reader, magic, sizeof magic, 0);
+    if (err == -EBADMSG || (!err && memcmp(magic, MCAP_MAGIC, MCAP_MAGIC_BYTES) != 0)) {
+        reason = "not an MCAP file";
+        err = -EINVAL;
+    }
+    if (!err)
+        err = walk_file(walk, &end, &complete);
+    if (!err && walk->unsupported && !bag->n_topics) {
+        reason = walk->bad_reason;
+        err = -ENOTSUP;
+    }
+    if (err)
+        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s", bag->path, reason ? reason : strerror(-err));
+    else if (!complete)
+        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu", bag->path,
+               (unsigned long long)end);
+    if (!err && walk->n_bad_chunks)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: %zu chunks could not be read, the first at byte %llu (%s)", bag->path,
+               walk->n_bad_chunks, (unsigned long long)walk->bad_offset, walk->bad_reason);
+    for (size_t i = 0; i < walk->n_schemas; i++)
+        free(walk->schemas[i].name);
+    free(walk);
+    return err;
+}
+
+// The record in the file, whole.
+static int load_plain(struct mcap_reader *reader, uint64_t offset, const unsigned char **out,
+                      size_t *out_n)
+{
+    unsigned char head[MCAP_RECORD_BYTES];
+    if (mcap_reader_read(reader, head, sizeof head, offset))
+        return -EBADMSG;
+    uint64_t n_bytes = mcap_get(head + 1, 8);
+    if (n_bytes > MCAP_MAX_CHUNK_BYTES ||
+        mcap_reader_load(reader, offset, n_bytes + sizeof head, out))
+        return -EBADMSG;
+    *out_n = (size_t)n_bytes + sizeof head;
+    return 0;
+}
+
+int mcap_ros2_load(struct mcap_reader *reader, struct bag_place place, const unsigned char **out,
+                   size_t *out_n, const char **out_reason)
+{
+    const unsigned char *record = NULL;
+    size_t n_room = 0;
+    *out_reason = "cannot be read";
+    if (place.block == MCAP_NO_CHUNK) {
+        if (load_plain(reader, place.offset, &record, &n_room))
+            return -EBADMSG;
+    } else {
+        unsigned char head[MCAP_RECORD_BYTES];
+        if (mcap_reader_read(reader, head, sizeof head, place.block - sizeof head))
+            return -EBADMSG;
+        const struct mcap_chunk chunk = {place.block, mcap_get(head + 1, 8)};
+        if (mcap_reader_unpack(reader, &chunk, place.block, &record, &n_room)) {
+            *out_reason = mcap_reader_reason(reader);
+            return -EBADMSG;
+        }
+        if (place.offset > n_room)
+            return -EBADMSG;
+        record += place.offset;
+        n_room -= (size_t)place.offset;
+    }
+    *out_reason = "its record has changed since the file was opened";
+    if (n_room < MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES || record[0] != MCAP_MESSAGE)
+        return -EBADMSG;
+    uint64_t n_message = mcap_get(record + 1, 8);
+    if (n_message < MCAP_MESSAGE_HEADER_BYTES || n_message > n_room - MCAP_RECORD_BYTES)
+        return -EBADMSG;
+    *out = record + MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES;
+    *out_n = (size_t)n_message - MCAP_MESSAGE_HEADER_BYTES;
+    return 0;
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside capture/ only: which driver a bare path is for.
+#ifndef POSED_CAPTURE_RECOGNISE_H
+#define POSED_CAPTURE_RECOGNISE_H
+
+// The driver's name for the file or folder at `path` (or PATH#TOPIC), by what stands in it. NULL:
+// nothing there, or nothing that is known.
+const char *recognise(const char *path);
+
+#endif

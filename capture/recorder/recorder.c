@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ring of frames and messages between the frame loop (one producer) and the writing thread. The
+// pixels stay where the source has them, kept until they are written: the push is a few words under
+// a lock that nobody holds for long. It wakes nobody: while a recording is active, the thread looks
+// by itself. A wake-up costs 4 us, and lets the scheduler look who should run: on a busy machine
+// one push in a hundred then stood still for 0.5 to 4 ms.
+#include "capture/recorder/recorder.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capture/driver.h"
+#include "capture/io/folder.h"
+#include "capture/recorder/writer.h"
+#include "capture/recording/recordings.h"
+
+#define SLOTS_PER_FRAME 3        // itself, pose and tf
+#define LOOK_NS         10000000 // between two looks of the thread into an empty queue
+
+struct slot {
+    struct capture_frame frame; // its pixels, where it has some, are kept until it is written
+    size_t n_message_bytes;     // > 0: a message instead of a frame
+    enum recorder_topic topic;
+    unsigned char message[RECORDER_MAX_MESSAGE_BYTES];
+};
+
+struct recorder {
+    struct recorder_settings settings;
+    char *path;
+    int folder;
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t news; // for the thread
+    bool quit;
+
+    // A recording, from start to the thread's last write.
+    struct recorder_status status;
+    struct capture_info info; // of its camera
+    bool anew;                // `info` has changed before the first frame
+    const char *stop_reason;  // a literal
+    void *writer;
+    struct slot *slots; // frames and messages in the order of their coming
+    uint32_t n_slots;
+    uint32_t n_kept; // frames in the queue that have pixels
+    uint64_t n_pushed, n_written;
+};
+
+static void tell(struct recorder *recorder, enum recorder_event event, const char *name,
+                 const char *detail)
+{
+    log_to(&recorder->settings.log,
+           event == RECORDER_EVENT_FAILED ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE, "recording %s: %s",
+           name, detail);
+    if (recorder->settings.event)
+        recorder->settings.event(recorder->settings.event_user, event, name, detail);
+}
+
+// The oldest in the queue leaves it. Lock held.
+static void drop_slot(struct recorder *recorder)
+{
+    struct slot *slot = &recorder->slots[recorder->n_written++ % recorder->n_slots];
+    if (slot->n_message_bytes || !slot->frame.image.depth)
+        return;
+    capture_release(&slot->frame);
+    recorder->n_kept--;
+}
+
+static void free_slots(struct recorder *recorder)
+{
+    while (recorder->n_written < recorder->n_pushed)
+        drop_slot(recorder); // given up
+    free(recorder->slots);
+    recorder->slots = NULL;
+    recorder->n_pushed = recorder->n_written = 0;
+}
+
+static bool was_removed(int error)
+{
+    return error == -ESTALE || error == -ENOENT; // of a file, of its folder
+}
+
+static const char *text_of(int error)
+{
+    return was_removed(error) ? "its files were removed" : strerror(-error);
+}
+
+// Closes the recording and tells why, and how much of it is in its files. The lock is not held.
+static void finish(struct recorder *recorder, enum recorder_event event, const char *reason)
+{
+    struct recorder_status *status = &recorder->status;
+    const struct writer_format *format = recordings_format(status->format);
+    uint64_t n_bytes = status->n_bytes;
+    int err = recorder->writer && format->flush ? format->flush(recorder->writer, &n_bytes) : 0;
+    uint64_t n_held = recorder->writer && format->held ? format->held(recorder->writer) : 0;
+    int close_err = recorder->writer ? format->close(recorder->writer) : 0;
+    err = err ? err : close_err;
+    if (err) {
+        event = RECORDER_EVENT_FAILED;
+        reason = text_of(err);
+    }
+    char name[RECORDER_NAME_BYTES], detail[256];
+    pthread_mutex_lock(&recorder->lock);
+    recorder->writer = NULL;
+    free_slots(recorder);
+    status->active = false;
+    status->n_bytes = n_bytes;
+    if (close_err)
+        status->n_frames -= n_held < status->n_frames ? n_held : status->n_frames;
+    if (was_removed(err))
+        status->n_frames = status->n_bytes = 0;
+    memcpy(name, status->name, sizeof name);
+    snprintf(detail, sizeof detail, "%s after %llu frames, %.1f MB, %llu frames dropped", reason,
+             (unsigned long long)status->n_frames, (double)status->n_bytes * 1e-6,
+             (unsigned long long)status->n_dropped);
+    pthread_mutex_unlock(&recorder->lock);
+    tell(recorder, event, name, detail);
+    // Last, so that whoever sees it idle has been told.
+    pthread_mutex_lock(&recorder->lock);
+    status->busy = false;
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+// true when one more frame would go beyond a limit of the recording.
+static bool exceeds_duration(const struct recorder *recorder, const struct capture_frame *frame)
+{
+    const struct recorder_status *status = &recorder->status;
+    double max_s = recorder->settings.max_duration_s;
+    return max_s > 0 && status->n_frames > 0 &&
+           (double)(frame->image.time_ns - status->first_time_ns) * 1e-9 > max_s;
+}
+
+static bool exceeds_bytes(const struct recorder *recorder)
+{
+    const struct recorder_status *status = &recorder->status;
+    uint64_t max_bytes = recorder->settings.max_bytes;
+    return max_bytes && status->n_frames > 0 &&
+           status->n_bytes + status->n_bytes / status->n_frames > max_bytes;
+}
+
+// Writes a frame, without the lock around the disk. Returns 0, 1 at a limit, or a negative errno.
+static int write_frame(struct recorder *recorder, const struct capture_frame *frame)
+{
+    struct recorder_status *status = &recorder->status;
+    const struct writer_format *format = recordings_format(status->format);
+    uint64_t n_bytes = status->n_bytes;
+    int err = 0;
+    if (exceeds_duration(recorder, frame))
+        return 1;
+    if (exceeds_bytes(recorder) && format->flush) {
+        pthread_mutex_unlock(&recorder->lock);
+        err = format->flush(recorder->writer, &n_bytes);
+        pthread_mutex_lock(&recorder->lock);
+        status->n_bytes = n_bytes;
+    }
+    if (err || exceeds_bytes(recorder))
+        return err ? err : 1;
+    pthread_mutex_unlock(&recorder->lock);
+    err = format->write(recorder->writer, frame, &n_bytes);
+    pthread_mutex_lock(&recorder->lock);
+    status->n_bytes = n_bytes;
+    if (err)
+        return err;
+    if (status->n_frames == 0)
+        status->first_time_ns = frame->image.time_ns;
+    status->last_time_ns = frame->image.time_ns;
+    status->n_frames++;
+    return 0;
+}
+
+// Writes what is oldest in the queue. The lock is held on entry and on return. Returns as above.
+static int write_one(struct recorder *recorder)
+{
+    struct slot *slot = &recorder->slots[recorder->n_written % recorder->n_slots];
+    int result;
+    if (slot->n_message_bytes) {
+        const struct writer_format *format = recordings_format(recorder->status.format);
+        pthread_mutex_unlock(&recorder->lock);
+        result = format->message(recorder->writer, slot->topic, slot->frame.image.time_ns,
+                                 slot->message, slot->n_message_bytes);
+        pthread_mutex_lock(&recorder->lock);
+    } else {
+        result = write_frame(recorder, &slot->frame);
+    }
+    if (result)
+        return result;
+    drop_slot(recorder);
+    return 0;
+}
+
+// The files that were made for one camera, for another one. The lock is held on entry and on
+// return. Returns 0 or a negative errno; there is no recording then.
+static int begin_anew(struct recorder *recorder)
+{
+    const struct writer_format *format = recordings_format(recorder->status.format);
+    struct capture_info info = recorder->info;
+    void *writer = NULL;
+    recorder->anew = false;
+    pthread_mutex_unlock(&recorder->lock);
+    int err = format->close(recorder->writer);
+    recordings_delete(recorder->folder, recorder->status.name, recorder->status.format);
+    if (!err)
+        err = format->open(&writer, recorder->folder, recorder->status.name, &info);
+    pthread_mutex_lock(&recorder->lock);
+    recorder->writer = writer;
+    return err;
+}
+
+// Ends the recording. The lock is held on entry and on return, but not in between.
+static void end_recording(struct recorder *recorder, enum recorder_event event, const char *reason)
+{
+    recorder->status.active = false; // pushes stop here; what is in the queue is given up
+    recorder->status.busy = true;
+    pthread_mutex_unlock(&recorder->lock);
+    finish(recorder, event, reason);
+    pthread_mutex_lock(&recorder->lock);
+}
+
+// Frames come without a word, everything else with a signal. The lock is held on entry and return.
+static void wait_for_news(struct recorder *recorder)
+{
+    struct timespec until;
+    if (!recorder->writer) {
+        pthread_cond_wait(&recorder->news, &recorder->lock);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOOK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_clockwait(&recorder->news, &recorder->lock, CLOCK_MONOTONIC, &until);
+}
+
+static void *write_frames(void *argument)
+{
+    struct recorder *recorder = argument;
+    // When it wakes, it must not take the place of the thread that tracks.
+    sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
+    struct recorder_status *status = &recorder->status;
+    pthread_mutex_lock(&recorder->lock);
+    for (;;) {
+        bool waiting = recorder->n_written < recorder->n_pushed;
+        if (recorder->writer && recorder->anew) {
+            int err = begin_anew(recorder);
+            if (err)
+                end_recording(recorder, RECORDER_EVENT_FAILED, strerror(-err));
+        } else if (recorder->writer && waiting) {
+            int result = write_one(recorder);
+            if (was_removed(result))
+                status->n_frames = status->n_bytes = 0;
+            if (result)
+                end_recording(recorder, result > 0 ? RECORDER_EVENT_LIMIT : RECORDER_EVENT_FAILED,
+                              result > 0 ? "stopped at its limit" : text_of(result));
+        } else if (recorder->writer && (!status->active || recorder->quit)) {
+            end_recording(recorder, RECORDER_EVENT_STOPPED, recorder->stop_reason);
+        } else if (recorder->quit) {
+            break;
+        } else {
+            wait_for_news(recorder);
+        }
+    }
+    pthread_mutex_unlock(&recorder->lock);
+    return NULL;
+}
+
+static const char *bad_setting(const struct recorder_settings *settings)
+{
+    if (!settings->folder || !*settings->folder)
+        return "no folder for recordings";
+    if (settings->queue_frames &&
+        (settings->queue_frames < 2 || settings->queue_frames > CAPTURE_MAX_KEPT))
+        return "queue_frames must be 2..300";
+    if (!(settings->max_duration_s >= 0) || !(settings->keep_age_s >= 0))
+        return "limits must not be negative";
+    return NULL;
+}
+
+int recorder_create(struct recorder **out, const struct recorder_settings *settings)
+{
+    *out = NULL;
+    const char *reason = bad_setting(settings);
+    if (reason) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "recorder: %s", reason);
+        return -EINVAL;
+    }
+    struct recorder *recorder = calloc(1, sizeof *recorder);
+    if (!recorder)
+        return -ENOMEM;
+    recorder->settings = *settings;
+    recorder->settings.queue_frames = settings->queue_frames ? settings->queue_frames : 30;
+    pthread_mutex_init(&recorder->lock, NULL);
+    pthread_cond_init(&recorder->news, NULL);
+    recorder->path = strdup(settings->folder);
+    recorder->settings.folder = recorder->path;
+    int err = recorder->path ? 0 : -ENOMEM;
+    if (err)
+        goto fail;
+    if (mkdir(recorder->path, 0755) == 0) {
+        log_to(&settings->log, LOG_LEVEL_NOTICE, "recorder.folder %s did not exist: created",
+               recorder->path);
+    } else if (errno != EEXIST) {
+        err = -errno;
+        log_to(&settings->log, LOG_LEVEL_ERROR, "recorder.folder %s cannot be created: %s",
+               recorder->path, strerror(errno));
+        goto fail;
+    }
+    err = recorder->folder = folder_open(recorder->path, &settings->log);
+    if (err < 0) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "recorder.folder %s cannot hold recordings",
+               recorder->path);
+        goto fail;
+    }
+    err = -pthread_create(&recorder->thread, NULL, write_frames, recorder);
+    if (err)
+        goto fail_folder;
+    *out = recorder;
+    return 0;
+fail_folder:
+    close(recorder->folder);
+fail:
+    pthread_cond_destroy(&recorder->news);
+    pthread_mutex_destroy(&recorder->lock);
+    free(recorder->path);
+    free(recorder);
+    return err;
+}
+
+void recorder_destroy(struct recorder **recorder_in)
+{
+    struct recorder *recorder = *recorder_in;
+    if (!recorder)
+        return;
+    pthread_mutex_lock(&recorder->lock);
+    recorder->quit = true;
+    pthread_cond_signal(&recorder->news);
+    pthread_mutex_unlock(&recorder->lock);
+    pthread_join(recorder->thread, NULL);
+    close(recorder->folder);
+    pthread_cond_destroy(&recorder->news);
+    pthread_mutex_destroy(&recorder->lock);
+    free(recorder->path);
+    free(recorder);
+    *recorder_in = NULL;
+}
+
+static int take_slots(struct recorder *recorder)
+{
+    recorder->n_slots = SLOTS_PER_FRAME * recorder->settings.queue_frames;
+    size_t n_bytes = recorder->n_slots * sizeof *recorder->slots;
+    recorder->slots = malloc(n_bytes);
+    if (!recorder->slots)
+        return -ENOMEM;
+    memset(recorder->slots, 0, n_bytes); // page faults now, not in the frame loop
+    return 0;
+}
+
+// Reserves the recorder for this recording, so that no second start can come between.
+static int reserve(struct recorder *recorder, const char *name, enum recorder_format format)
+{
+    struct recorder_status *status = &recorder->status;
+    pthread_mutex_lock(&recorder->lock);
+    bool taken = recorder->writer || status->busy || recorder->quit;
+    if (!taken) {
+        *status = (struct recorder_status){.busy = true, .format = format};
+        snprintf(status->name, sizeof status->name, "%s", name);
+    }
+    pthread_mutex_unlock(&recorder->lock);
+    return taken ? -EBUSY : 0;
+}
+
+int recorder_start(struct recorder *recorder, const char *name, enum recorder_format format,
+                   const struct capture_info *info)
+{
+    const char *reason = NULL, *in = "", *where = "";
+    void *writer = NULL;
+    uint32_t w = info->camera.width_px, h = info->camera.height_px;
+    int err = -EINVAL;
+    if (!recorder_name_is_plain(name))
+        reason = "names are 1..64 letters, digits, '.', '_' and '-'";
+    else if (format >= RECORDER_N_FORMATS)
+        reason = "unknown format";
+    else if (!w || !h || w > CAPTURE_MAX_SIDE_PX || h > CAPTURE_MAX_SIDE_PX)
+        reason = "image size out of range";
+    else if ((err = reserve(recorder, name, format)))
+        reason = "another recording is running";
+    if (!reason) {
+        recordings_keep_limits(recorder->folder, recorder->settings.keep_bytes,
+                               recorder->settings.keep_age_s, &recorder->settings.log);
+        err = take_slots(recorder);
+        if (!err) {
+            err = recordings_format(format)->open(&writer, recorder->folder, name, info);
+            in = " in recorder.folder ";
+            where = recorder->path;
+        }
+        pthread_mutex_lock(&recorder->lock);
+        if (err)
+            free_slots(recorder);
+        recorder->writer = writer;
+        recorder->info = *info;
+        recorder->anew = false;
+        recorder->stop_reason = "stopped";
+        recorder->n_pushed = recorder->n_written = 0;
+        recorder->status.busy = false;
+        recorder->status.active = !err;
+        pthread_cond_signal(&recorder->news);
+        pthread_mutex_unlock(&recorder->lock);
+        reason = err ? strerror(-err) : NULL;
+    }
+    if (reason)
+        log_to(&recorder->settings.log, LOG_LEVEL_ERROR, "recording '%.80s' not started%s%s: %s",
+               name, in, where, reason);
+    else
+        tell(recorder, RECORDER_EVENT_STARTED, name, recordings_format(format)->name);
+    return err;
+}
+
+int recorder_stop(struct recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    bool active = recorder->status.active;
+    recorder->status.active = false;
+    recorder->status.busy = recorder->status.busy || active;
+    pthread_cond_signal(&recorder->news);
+    pthread_mutex_unlock(&recorder->lock);
+    return active ? 0 : -ENOENT;
+}
+
+void recorder_recalibrate(struct recorder *recorder, const struct capture_info *info)
+{
+    pthread_mutex_lock(&recorder->lock);
+    if (recorder->status.active && !capture_info_is_same_camera(&recorder->info, info)) {
+        recorder->info = *info;
+        if (recorder->n_pushed == 0) {
+            recorder->anew = true;
+        } else {
+            recorder->stop_reason = "stopped: the frames are of another camera";
+            recorder->status.active = false;
+            recorder->status.busy = true;
+        }
+        pthread_cond_signal(&recorder->news);
+    }
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+// The next free slot, NULL when no recording wants it or the queue is full. Lock held.
+static struct slot *next_slot(struct recorder *recorder)
+{
+    bool room =
+        recorder->status.active && recorder->n_pushed - recorder->n_written < recorder->n_slots;
+    return room ? &recorder->slots[recorder->n_pushed % recorder->n_slots] : NULL;
+}
+
+static bool is_of_this_camera(const struct recorder *recorder, const struct capture_frame *frame)
+{
+    return frame->image.width_px == recorder->info.camera.width_px &&
+           frame->image.height_px == recorder->info.camera.height_px;
+}
+
+void recorder_push(struct recorder *recorder, const struct capture_frame *frame)
+{
+    if (!frame->image.depth && !(frame->flags & CAPTURE_DAMAGED))
+        return;
+    pthread_mutex_lock(&recorder->lock);
+    struct slot *slot = next_slot(recorder);
+    if (recorder->status.active && is_of_this_camera(recorder, frame)) {
+        bool room = slot && recorder->n_kept < recorder->settings.queue_frames;
+        if (room && (!frame->image.depth || capture_keep(frame))) {
+            slot->n_message_bytes = 0;
+            slot->frame = *frame;
+            recorder->n_kept += frame->image.depth != NULL;
+            recorder->n_pushed++;
+        } else {
+            recorder->status.n_dropped++;
+        }
+    }
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+void recorder_push_message(struct recorder *recorder, enum recorder_topic topic, int64_t time_ns,
+                           const void *message, size_t n_bytes)
+{
+    if (n_bytes == 0 || n_bytes > RECORDER_MAX_MESSAGE_BYTES)
+        return;
+    pthread_mutex_lock(&recorder->lock);
+    struct slot *slot = next_slot(recorder);
+    if (slot && recordings_format(recorder->status.format)->message) {
+        slot->n_message_bytes = n_bytes;
+        slot->topic = topic;
+        slot->frame.image.time_ns = time_ns;
+        memcpy(slot->message, message, n_bytes);
+        recorder->n_pushed++;
+    }
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+bool recorder_wants_messages(struct recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    bool wants = recorder->status.active && recordings_format(recorder->status.format)->message;
+    pthread_mutex_unlock(&recorder->lock);
+    return wants;
+}
+
+void recorder_status(struct recorder *recorder, struct recorder_status *out)
+{
+    pthread_mutex_lock(&recorder->lock);
+    *out = recorder->status;
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+long recorder_list(struct recorder *recorder, struct recorder_entry **out)
+{
+    return recordings_list(recorder->folder, out);
+}

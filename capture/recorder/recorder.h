@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records depth frames while they are tracked. The frame loop hands each frame to recorder_push,
+// which keeps it (capture_keep: nothing is copied) in a bounded queue and returns; a thread of the
+// recorder encodes and writes. When the disk is slower than the camera, frames are dropped and
+// counted; when it is full, the recording ends with an event; the tracking is never held up.
+//
+// What is recorded replays to the same depth values, time stamps and calibration. (Formats with
+// units of their own keep the source's values; the units stand in the sidecar calibration.txt.
+// fakenect holds 11-bit disparity: depths of a Kinect come back exactly, others are rounded to its
+// steps.) A recording is usable at any moment: a killed daemon loses what was still in the queue.
+#ifndef POSED_CAPTURE_RECORDER_RECORDER_H
+#define POSED_CAPTURE_RECORDER_RECORDER_H
+
+#include "capture/capture.h"
+
+#define RECORDER_NAME_BYTES 65 // with the final 0
+
+enum recorder_format {
+    RECORDER_FORMAT_TUM,      // folder <name>/ with depth.txt and 16-bit PNG
+    RECORDER_FORMAT_KLG,      // file <name>.klg
+    RECORDER_FORMAT_FAKENECT, // folder <name>/ with INDEX.txt and PGM
+    RECORDER_FORMAT_MCAP,     // file <name>.mcap with depth, calibration, pose and tf
+    RECORDER_FORMAT_ROS2MCAP, // file <name>.ros2.mcap: the same in messages of ROS 2
+    RECORDER_N_FORMATS,
+};
+
+enum recorder_event {
+    RECORDER_EVENT_STARTED,
+    RECORDER_EVENT_STOPPED, // as asked for; all frames are on disk
+    RECORDER_EVENT_LIMIT,   // stopped by max_bytes or max_duration_s
+    RECORDER_EVENT_FAILED,  // stopped by an error, e.g. a full disk; what was written is usable
+};
+
+// Messages that a recording may carry beside the frames.
+enum recorder_topic {
+    RECORDER_TOPIC_POSE, // posed.Odometry, whose first fields are foxglove.Odometry's
+    RECORDER_TOPIC_TF,   // FrameTransform
+};
+
+#define RECORDER_MAX_MESSAGE_BYTES 2048
+
+struct recorder_settings {
+    const char *folder;    // where recordings go; created (one level) when missing
+    uint32_t queue_frames; // 0 = 30, one second; range 2..CAPTURE_MAX_KEPT; the source must let as
+                           // many be kept (capture_settings.n_kept), else frames are dropped
+
+    // Limits of one recording; 0 = none. It is stopped before it exceeds them.
+    uint64_t max_bytes;
+    double max_duration_s; // by the frames' time stamps
+
+    // Limits of the folder, applied whenever a recording starts: the oldest recordings are deleted.
+    // 0 = never delete.
+    uint64_t keep_bytes;
+    double keep_age_s;
+
+    // Called from the recorder's thread or from within recorder_start. `detail` is one line for
+    // people, valid during the call.
+    void (*event)(void *user, enum recorder_event event, const char *name, const char *detail);
+    void *event_user;
+    struct log_sink log;
+};
+
+struct recorder_status {
+    bool active; // frames are taken
+    bool busy;   // not active any more, but still writing
+    char name[RECORDER_NAME_BYTES];
+    enum recorder_format format;
+    uint64_t n_frames;  // on disk
+    uint64_t n_dropped; // did not fit into the queue
+    uint64_t n_bytes;
+    int64_t first_time_ns, last_time_ns; // of the frames on disk
+};
+
+// One recording in the folder.
+struct recorder_entry {
+    char name[RECORDER_NAME_BYTES];
+    enum recorder_format format;
+    uint64_t n_bytes;
+    int64_t modified_unix_ns;
+};
+
+struct recorder; // opaque
+
+// Settings and strings are copied. Returns 0, -EINVAL (a value out of range), -ENOMEM, or the errno
+// of opening the folder; the reason is in the log and *out NULL.
+__attribute__((warn_unused_result)) int recorder_create(struct recorder **out,
+                                                        const struct recorder_settings *settings);
+
+// Finishes a running recording and waits for it (at most a queue's length of writing).
+void recorder_destroy(struct recorder **recorder);
+
+// tum | klg | fakenect | mcap | ros2mcap. Returns the format, or -EINVAL.
+int recorder_format_from_name(const char *name);
+const char *recorder_format_name(enum recorder_format format);
+
+// true for 1..64 characters of A-Z a-z 0-9 . _ - that do not begin with a point or a dash or end in
+// a suffix of the formats: the only names that may come from a client.
+bool recorder_name_is_plain(const char *name);
+
+// Begins a recording of frames of this source, which stays open until the recording has ended.
+// Returns 0, -EINVAL (name, image size), -EBUSY (one is active or still being written), -EEXIST,
+// -ENOSPC, -ENOMEM or another negative errno; the reason is in the log.
+__attribute__((warn_unused_result)) int recorder_start(struct recorder *recorder, const char *name,
+                                                       enum recorder_format format,
+                                                       const struct capture_info *info);
+
+// Ends the recording; returns at once, the event STOPPED comes when all is written. Returns 0, or
+// -ENOENT when none is active.
+__attribute__((warn_unused_result)) int recorder_stop(struct recorder *recorder);
+
+// The frames to come are of another camera (CAPTURE_RECALIBRATED). A recording that holds none yet
+// is begun anew, with its calibration; any other one ends, as a recording has one calibration. The
+// same camera again changes nothing. Returns at once. Any thread.
+void recorder_recalibrate(struct recorder *recorder, const struct capture_info *info);
+
+// Keeps the frame that was read last until it is written, if a recording is active. Frames without
+// pixels are left out, but a damaged one leaves its mark in a TUM recording (the replay has a
+// damaged frame there, too). Never blocks on the disk. The thread that reads.
+void recorder_push(struct recorder *recorder, const struct capture_frame *frame);
+
+// Takes a copy of an encoded message for an MCAP recording; other formats leave it out, as is one
+// above RECORDER_MAX_MESSAGE_BYTES. As quick as recorder_push, and to be called by the same thread.
+void recorder_push_message(struct recorder *recorder, enum recorder_topic topic, int64_t time_ns,
+                           const void *message, size_t n_bytes);
+
+// true while a recording is active whose format holds messages: else they need not be encoded.
+bool recorder_wants_messages(struct recorder *recorder);
+
+// Any thread.
+void recorder_status(struct recorder *recorder, struct recorder_status *out);
+
+// The recordings in the folder, oldest first; also those that the recorder did not make, if they
+// look like one. Reads the folder: not for the frame loop. Returns their number with *out to free,
+// 0 with *out NULL, or a negative errno. Any thread.
+__attribute__((warn_unused_result)) long recorder_list(struct recorder *recorder,
+                                                       struct recorder_entry **out);
+
+#endif

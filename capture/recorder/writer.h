@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside capture/ only: how a recording is written in one format. A format is one file that ends in
+// one struct literal, listed in recordings.c. The recorder's thread calls it.
+#ifndef POSED_CAPTURE_RECORDER_WRITER_H
+#define POSED_CAPTURE_RECORDER_WRITER_H
+
+#include "capture/capture.h"
+#include "capture/recorder/recorder.h"
+
+struct writer_format {
+    const char *name;
+    const char *suffix; // of the file, "" = the recording is a folder
+    const char *marker; // folders: the file inside by which it is recognised
+
+    // Makes <name><suffix> in the folder and all that stands before the first frame. Returns 0, or
+    // a negative errno with nothing left behind (-EEXIST: something of that name is there).
+    int (*open)(void **out_state, int folder, const char *name, const struct capture_info *info);
+
+    // Writes one frame; image.depth NULL stands for a damaged one. Adds what it takes on disk to
+    // *bytes, as long as that is not known rather more. Returns 0, or a negative errno; the
+    // recording then ends before this frame.
+    int (*write)(void *state, const struct capture_frame *frame, uint64_t *bytes);
+
+    // Optional: writes what was held back, and corrects *bytes to what the recording takes.
+    int (*flush)(void *state, uint64_t *bytes);
+
+    // Optional: a message of recorder_push_message.
+    int (*message)(void *state, enum recorder_topic topic, int64_t time_ns, const void *data,
+                   size_t n_bytes);
+
+    // Optional: frames that were written but are held back still.
+    uint64_t (*held)(const void *state);
+
+    // Completes the recording and frees the state. Returns 0 or a negative errno.
+    int (*close)(void *state);
+};
+
+extern const struct writer_format writer_fakenect;
+extern const struct writer_format writer_klg;
+extern const struct writer_format writer_mcap;
+extern const struct writer_format writer_ros2mcap;
+extern const struct writer_format writer_tum;
+
+// Appends to a file; when that fails, the file is cut back to what it was. -ESTALE: the file has
+// been removed, and nobody will find what is written.
+__attribute__((warn_unused_result)) int writer_append(int fd, const void *data, size_t n_bytes);
+
+// Whether the file still has a name: 0 or -ESTALE.
+__attribute__((warn_unused_result)) int writer_check(int fd);
+
+// Makes a new file with this content in the folder; when that fails, it is removed again.
+__attribute__((warn_unused_result)) int writer_make_file(int folder, const char *name,
+                                                         const void *data, size_t n_bytes);
+
+// calibration.txt (or another name) with intrinsics, image size and units of the source.
+__attribute__((warn_unused_result)) int writer_make_calibration(int folder, const char *name,
+                                                                const struct capture_info *info);
+
+#endif

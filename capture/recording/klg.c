@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// Driver `klg`. The image size is not in the file: it is that of <file>.calibration.txt, the
+// sidecar that our recorder writes beside the log, else 640x480.
+#include "capture/recording/klg.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "capture/driver.h"
+#include "capture/io/folder.h"
+#include "capture/recording/sidecar.h"
+
+static const struct intrinsics default_camera = {528, 528, 320, 240, 640, 480};
+
+struct klg {
+    struct klg_index index;
+    struct unzip *unzip;
+    unsigned char *packed;
+    size_t n_packed_bytes; // capacity: more than any good frame takes
+    size_t n_pixels;
+    int fd;
+    char *path;
+    struct log_sink log;
+};
+
+static uint32_t little32(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static int append(struct klg_index *index, size_t *capacity, const struct klg_frame *frame)
+{
+    if (index->n_frames == *capacity) {
+        size_t grown = *capacity ? 2 * *capacity : 1024;
+        struct klg_frame *frames = realloc(index->frames, grown * sizeof *frames);
+        if (!frames)
+            return -ENOMEM;
+        index->frames = frames;
+        *capacity = grown;
+    }
+    index->frames[index->n_frames++] = *frame;
+    return 0;
+}
+
+static int compare_stamps(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Nanoseconds of one unit of the time stamps: what makes the median step nearest to 1/30 s. A
+// single frame has no step; since 2001 a Unix time in us has 16 digits and one in ns 19.
+static int64_t find_unit_ns(const struct klg_index *index)
+{
+    int64_t steps[255];
+    size_t n = 0;
+    for (size_t i = 1; i < index->n_frames && n < 255; i++)
+        steps[n++] = index->frames[i].stamp - index->frames[i - 1].stamp;
+    if (n == 0)
+        return index->n_frames && index->frames[0].stamp >= 1000000000000000000 ? 1 : 1000;
+    qsort(steps, n, sizeof *steps, compare_stamps);
+    double best = INFINITY;
+    int64_t best_unit_ns = 1000;
+    for (int64_t unit_ns = 1; unit_ns <= 1000000; unit_ns *= 1000) {
+        double miss = fabs(log((double)steps[n / 2] * (double)unit_ns * 30e-9));
+        if (miss < best) {
+            best = miss;
+            best_unit_ns = unit_ns;
+        }
+    }
+    return best_unit_ns;
+}
+
+// Reads the frame headers one by one; a frame is kept when its stamp is later than the last one.
+static int walk(int fd, int64_t file_bytes, const char *name, const struct log_sink *log,
+                struct klg_index *out)
+{
+    size_t capacity = 0;
+    int64_t at = KLG_HEADER_BYTES;
+    while (at < file_bytes) {
+        unsigned char header[KLG_FRAME_HEADER_BYTES];
+        int err = file_bytes - at < (int64_t)sizeof header
+                      ? -EBADMSG
+                      : file_read_at(fd, header, sizeof header, (uint64_t)at);
+        if (err && err != -EBADMSG)
+            return err;
+        uint32_t n_depth = err ? 0 : little32(header + 8),
+                 n_image = err ? 0 : little32(header + 12);
+        struct klg_frame frame = {
+            .stamp = (int64_t)((uint64_t)little32(header + 4) << 32 | little32(header)),
+            .offset = at + KLG_FRAME_HEADER_BYTES,
+            .n_depth_bytes = n_depth};
+        if (err || n_depth > INT32_MAX || n_image > INT32_MAX ||
+            (int64_t)n_depth + n_image > file_bytes - frame.offset) {
+            log_to(log, LOG_LEVEL_WARNING,
+                   "%s: incomplete after %zu frames (byte %lld), the rest is left out", name,
+                   out->n_frames, (long long)at);
+            return 0;
+        }
+        // beyond 2^62 differences would overflow
+        bool sane = frame.stamp >= 0 && frame.stamp < INT64_C(1) << 62;
+        if (sane && (!out->n_frames || frame.stamp > out->frames[out->n_frames - 1].stamp))
+            err = append(out, &capacity, &frame);
+        else
+            out->n_skipped++;
+        if (err)
+            return err;
+        at = frame.offset + n_depth + n_image;
+    }
+    return 0;
+}
+
+// Times must fit into int64 ns; what does not is cut off the end.
+static void take_times(struct klg_index *index)
+{
+    int64_t unit_ns = find_unit_ns(index);
+    for (size_t i = 0; i < index->n_frames; i++) {
+        if (index->frames[i].stamp > INT64_MAX / 2 / unit_ns) {
+            index->n_skipped += index->n_frames - i;
+            index->n_frames = i;
+            return;
+        }
+        index->frames[i].time_ns = index->frames[i].stamp * unit_ns;
+    }
+}
+
+int klg_scan(int fd, const char *name, const struct log_sink *log, struct klg_index *out)
+{
+    *out = (struct klg_index){0};
+    struct stat st;
+    unsigned char head[KLG_HEADER_BYTES];
+    int err = fstat(fd, &st) ? -errno : 0;
+    if (!err && (st.st_size < KLG_HEADER_BYTES || !S_ISREG(st.st_mode)))
+        err = -EBADMSG;
+    if (!err)
+        err = file_read_at(fd, head, sizeof head, 0);
+    if (err || little32(head) > INT32_MAX) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: not a klg log", name);
+        return err && err != -EBADMSG ? err : -EINVAL;
+    }
+    err = walk(fd, st.st_size, name, log, out);
+    if (!err)
+        take_times(out);
+    if (!err && !out->n_frames)
+        err = -ENOENT;
+    if (err) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", name,
+               err == -ENOENT ? "no complete frame" : strerror(-err));
+        klg_index_free(out);
+        return err;
+    }
+    if (out->n_skipped)
+        log_to(log, LOG_LEVEL_WARNING,
+               "%s: %zu frames skipped, their time stamps repeat or go backwards", name,
+               out->n_skipped);
+    uint32_t n_said = little32(head);
+    if (n_said && n_said != out->n_frames + out->n_skipped)
+        log_to(log, LOG_LEVEL_WARNING, "%s: says %u frames, has %zu", name, n_said,
+               out->n_frames + out->n_skipped);
+    return 0;
+}
+
+void klg_index_free(struct klg_index *index)
+{
+    free(index->frames);
+    *index = (struct klg_index){0};
+}
+
+int klg_decode(struct unzip *unzip, const void *data, size_t n_bytes, size_t n_pixels,
+               uint16_t *out_pixels)
+{
+    size_t n_out_bytes = n_pixels * sizeof *out_pixels;
+    if (n_bytes == n_out_bytes)
+        memcpy(out_pixels, data, n_out_bytes);
+    else if (unzip_whole(unzip, data, n_bytes, out_pixels, n_out_bytes) != 0)
+        return -EBADMSG;
+    const uint16_t one = 1;
+    if (!*(const unsigned char *)&one)
+        for (size_t i = 0; i < n_pixels; i++)
+            out_pixels[i] = (uint16_t)(out_pixels[i] << 8 | out_pixels[i] >> 8);
+    return 0;
+}
+
+// <file>.calibration.txt, or the default when there is none. Not through a link: the user named the
+// log, whoever made the log named this.
+static int read_camera(const char *path, const struct capture_settings *settings,
+                       struct capture_info *out_info)
+{
+    char name[4096];
+    if (snprintf(name, sizeof name, "%s.calibration.txt", path) >= (int)sizeof name) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%.80s...: path too long", path);
+        return -ENAMETOOLONG;
+    }
+    out_info->camera = default_camera;
+    char text[4096];
+    double units_per_m = 0;
+    struct stat st;
+    int fd = open(name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    bool good = n >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    if (fd >= 0)
+        close(fd);
+    if (!good) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: a link, no regular file, or unreadable", name);
+        return -EINVAL;
+    }
+    text[n] = '\0';
+    struct intrinsics camera;
+    int err = sidecar_parse_calibration(text, name, &settings->log, &camera, &units_per_m);
+    if (err)
+        return err;
+    if (!camera.width_px) {
+        camera.width_px = default_camera.width_px;
+        camera.height_px = default_camera.height_px;
+    }
+    if (camera.width_px > CAPTURE_MAX_SIDE_PX || camera.height_px > CAPTURE_MAX_SIDE_PX) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: image size out of range", name);
+        return -EINVAL;
+    }
+    out_info->camera = camera;
+    if (units_per_m != 0)
+        out_info->units_per_m = units_per_m;
+    return 0;
+}
+
+static void klg_close(void *state)
+{
+    struct klg *klg = state;
+    klg_index_free(&klg->index);
+    unzip_destroy(&klg->unzip);
+    free(klg->packed);
+    if (klg->fd >= 0)
+        close(klg->fd);
+    free(klg->path);
+    free(klg);
+}
+
+static int klg_open(void **out_state, const char *location, const struct capture_settings *settings,
+                    struct capture_info *out_info)
+{
+    struct klg *klg = calloc(1, sizeof *klg);
+    if (!klg)
+        return -ENOMEM;
+    klg->log = settings->log;
+    klg->path = strdup(location);
+    klg->fd = file_open(location, &settings->log);
+    int err = klg->fd < 0 ? klg->fd : klg->path ? 0 : -ENOMEM;
+    if (err)
+        goto fail;
+    out_info->units_per_m = KLG_UNITS_PER_M;
+    err = read_camera(location, settings, out_info);
+    if (!err)
+        err = klg_scan(klg->fd, location, &settings->log, &klg->index);
+    if (err)
+        goto fail;
+    klg->n_pixels = (size_t)out_info->camera.width_px * out_info->camera.height_px;
+    klg->n_packed_bytes = compressBound((uLong)(klg->n_pixels * sizeof(uint16_t)));
+    klg->packed = malloc(klg->n_packed_bytes);
+    err = klg->packed ? unzip_create(&klg->unzip) : -ENOMEM;
+    if (err)
+        goto fail;
+    out_info->n_frames = klg->index.n_frames;
+    *out_state = klg;
+    return 0;
+fail:
+    klg_close(klg);
+    return err;
+}
+
+static void klg_stamp(const void *state, uint64_t i, int64_t *out_time_ns, uint64_t *out_index)
+{
+    const struct klg *klg = state;
+    *out_time_ns = klg->index.frames[i].time_ns;
+    *out_index = i;
+}
+
+static int klg_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct capture_frame *frame)
+{
+    (void)frame;
+    struct klg *klg = state;
+    const struct klg_frame *entry = &klg->index.frames[i];
+    const char *reason = NULL;
+    if (entry->n_depth_bytes > klg->n_packed_bytes)
+        reason = "more depth bytes than an image can take";
+    else if (file_read_at(klg->fd, klg->packed, entry->n_depth_bytes, (uint64_t)entry->offset))
+        reason = "cannot be read";
+    else if (klg_decode(klg->unzip, klg->packed, entry->n_depth_bytes, klg->n_pixels, pixels))
+        reason = "depth is neither raw nor good zlib data of the image's size";
+    if (!reason)
+        return 0;
+    log_to(&klg->log, LOG_LEVEL_WARNING, "%s: frame %llu: %s", klg->path, (unsigned long long)i,
+           reason);
+    return -EBADMSG;
+}
+
+const struct capture_driver capture_driver_klg = {
+    .name = "klg",
+    .summary = "log file of Kintinuous, ElasticFusion or Logger2",
+    .open = klg_open,
+    .stamp = klg_stamp,
+    .decode = klg_decode_frame,
+    .close = klg_close,
+};

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside capture/ only: the folder of recordings - which formats there are, what lies in it, what
+// has to go. The recorder adds to it; names and formats are recorder.h's.
+#ifndef POSED_CAPTURE_RECORDING_RECORDINGS_H
+#define POSED_CAPTURE_RECORDING_RECORDINGS_H
+
+#include "capture/recorder/recorder.h"
+#include "capture/recorder/writer.h"
+
+const struct writer_format *recordings_format(enum recorder_format format);
+
+// recorder_list for an open folder.
+__attribute__((warn_unused_result)) long recordings_list(int folder, struct recorder_entry **out);
+
+// Deletes the oldest recordings until the others take no more than keep_bytes and none is older
+// than keep_age_s; 0 = no such limit. Logs each one.
+void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
+                            const struct log_sink *log);
+
+// Deletes one, if it is there.
+void recordings_delete(int folder, const char *name, enum recorder_format format);
+
+#endif

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ROS recording, whatever file it is in: which topics there are, which of them is depth, where
+// its images are, and what the others say of the camera. A container (MCAP, .db3, ROS 1 .bag) walks
+// its file once and tells of every topic and message; then it answers for the bytes of one message.
+//
+// A frame's time is the stamp of its header, when the camera took it; what the container says is
+// when the recorder got it, and serves for images without a stamp.
+#ifndef POSED_CAPTURE_ROS_BAG_H
+#define POSED_CAPTURE_ROS_BAG_H
+
+#include "capture/driver.h"
+#include "capture/ros/depth.h"
+
+// Where a message is, as the container wants it.
+struct bag_place {
+    uint64_t block, offset;
+};
+
+struct bag_frame {
+    int64_t time_ns, log_time_ns;
+    struct bag_place place;
+};
+
+struct bag_topic {
+    uint32_t id;
+    char *name, *type;
+    enum ros_kind kind;
+    enum ros_encoding encoding;
+    uint64_t n_messages;
+
+    // of images
+    struct bag_frame *frames;
+    size_t n_frames, frame_capacity;
+    char image_encoding[64]; // of the first one
+    bool is_depth, has_stamps;
+    struct ros_depth_format format;
+    uint32_t width_px, height_px;
+
+    struct ros_camera_info info; // of camera infos: the first one
+    bool has_info, info_changes;
+    double number;      // of options, 0 = none
+    double units_per_m; // of images that were made metres, if told; 0 = not
+};
+
+struct bag {
+    char *path;   // without the topic
+    char *wanted; // the topic that was asked for, NULL = the best
+    struct log_sink log;
+    struct bag_topic *topics;
+    size_t n_topics, topic_capacity;
+    struct bag_topic *depth; // once bag_choose has found it
+    double units_per_m;
+    size_t n_malformed, n_skipped; // depth messages that are none; whose time repeats
+    struct ros_depth *decoder;
+};
+
+// `location` is FILE or FILE#TOPIC, or the folder that `ros2 bag record` makes, with one file that
+// ends in `suffix`. Returns 0, or -EINVAL, -ENOENT (no such file in the folder, or several: the
+// reason is in the log), -ENOMEM; bag_close in either case.
+__attribute__((warn_unused_result)) int bag_begin(struct bag *bag, const char *location,
+                                                  const char *suffix, const struct log_sink *log);
+// The same for a source that is no file; `name` stands for it in messages.
+__attribute__((warn_unused_result)) int bag_begin_live(struct bag *bag, const char *name,
+                                                       const struct log_sink *log);
+void bag_close(struct bag *bag); // accepts what is all zero
+
+// A topic of the file; type and name need not end in a NUL. Telling of an id again changes nothing.
+// Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int bag_add_topic(struct bag *bag, uint32_t id,
+                                                      const char *name, size_t n_name,
+                                                      const char *type, size_t n_type,
+                                                      enum ros_encoding encoding);
+
+// The recorder of this topic's images says what units they had before they were made metres.
+void bag_set_units(struct bag *bag, uint32_t id, double units_per_m);
+
+// NULL when there is none.
+const struct bag_topic *bag_topic(const struct bag *bag, uint32_t id);
+
+// Whether the bytes of the topic's messages are wanted: all of them, their first ROS_HEAD_BYTES, or
+// none (the message is told of all the same).
+enum bag_interest { BAG_NOTHING, BAG_HEAD, BAG_ALL };
+enum bag_interest bag_interest(const struct bag_topic *topic);
+
+// A message of a topic that was told of before (others are ignored), `data` as bag_interest wants
+// it, or longer. Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int bag_add_message(struct bag *bag, uint32_t id,
+                                                        int64_t log_time_ns, struct bag_place place,
+                                                        const void *data, size_t n_bytes);
+
+// After the walk: chooses the depth topic, sorts its frames, and fills in camera, units_per_m and
+// n_frames. Returns 0, or after logging: -ENOENT (no depth topic, no image of it), -EINVAL (a topic
+// that is not there, a size or calibration that is none), -ERANGE (calibration of another size),
+// -ENOMEM.
+__attribute__((warn_unused_result)) int
+bag_choose(struct bag *bag, const struct capture_settings *settings, struct capture_info *out_info);
+
+// Whether the depth topic's images are rectified, so that the matrix P of its camera info counts.
+bool bag_is_rectified(const struct bag *bag);
+
+// The driver's `stamp`; and its `decode` once the container has the bytes of the message.
+void bag_stamp(const struct bag *bag, uint64_t i, int64_t *out_time_ns, uint64_t *out_index);
+struct bag_place bag_place(const struct bag *bag, uint64_t i);
+__attribute__((warn_unused_result)) int bag_decode(struct bag *bag, const void *message,
+                                                   size_t n_bytes, uint16_t *out_pixels,
+                                                   const char **out_reason);
+
+#endif

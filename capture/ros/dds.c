@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/ros/dds.h"
+
+#include <dds/dds.h>
+#include <errno.h>
+#include <string.h>
+
+#define BLOCKING_NS INT64_C(100000000) // of a reliable write whose readers do not keep up
+
+// The library's configuration is text; a name that could be more than a name is refused.
+static bool is_interface_name(const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-";
+    size_t n = strlen(name);
+    return n < 64 && strspn(name, letters) == n;
+}
+
+dds_entity_t ros_dds_participant(uint32_t domain, const char *interface, const struct log_sink *log)
+{
+    char config[256];
+    if (domain > 232 || (interface && !is_interface_name(interface))) {
+        log_to(log, LOG_LEVEL_ERROR, "ROS 2: domain %u, interface \"%s\": 0..232 and a name wanted",
+               domain, interface ? interface : "");
+        return -EINVAL;
+    }
+    if (interface && *interface) {
+        snprintf(config, sizeof config,
+                 "<General><Interfaces><NetworkInterface name=\"%s\"/></Interfaces></General>",
+                 interface);
+        dds_entity_t made = dds_create_domain(domain, config);
+        if (made < 0 && made != DDS_RETCODE_PRECONDITION_NOT_MET) { // that: there is one already
+            log_to(log, LOG_LEVEL_ERROR, "ROS 2: domain %u on interface %s: %s", domain, interface,
+                   dds_strretcode(made));
+            return -EIO;
+        }
+    }
+    dds_entity_t participant = dds_create_participant(domain, NULL, NULL);
+    if (participant < 0) {
+        log_to(log, LOG_LEVEL_ERROR, "ROS 2: domain %u: %s", domain, dds_strretcode(participant));
+        return -EIO;
+    }
+    return participant;
+}
+
+bool ros_dds_topic_name(const char *topic, char out[ROS_DDS_NAME_BYTES])
+{
+    int n = snprintf(out, ROS_DDS_NAME_BYTES, "rt%s%s", *topic == '/' ? "" : "/", topic);
+    return n > 3 && n < ROS_DDS_NAME_BYTES;
+}
+
+dds_qos_t *ros_dds_qos(bool is_reliable, int32_t depth, bool is_kept)
+{
+    dds_qos_t *qos = dds_create_qos();
+    dds_qset_reliability(qos, is_reliable ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT,
+                         BLOCKING_NS);
+    dds_qset_history(qos, DDS_HISTORY_KEEP_LAST, depth);
+    dds_qset_durability(qos, is_kept ? DDS_DURABILITY_TRANSIENT_LOCAL : DDS_DURABILITY_VOLATILE);
+    return qos;
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What publisher and subscriber share of DDS: the participant, topics by ROS 2's names, the quality
+// of service that ROS users expect. Only for files of */ros.
+#ifndef POSED_CAPTURE_ROS_DDS_H
+#define POSED_CAPTURE_ROS_DDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/log.h"
+
+struct dds_qos;
+
+#define ROS_DDS_NAME_BYTES 256
+
+// A participant of the domain (0..232), on the network interface of that name, or with NULL or ""
+// on those that CYCLONEDDS_URI or the library chooses. Returns it, or a negative errno after
+// logging the reason. A dds_entity_t, which dds_delete ends with all that was made with it.
+__attribute__((warn_unused_result)) int32_t
+ros_dds_participant(uint32_t domain, const char *interface, const struct log_sink *log);
+
+// "camera/depth" and "/camera/depth" -> "rt/camera/depth". Returns false when it is too long.
+bool ros_dds_topic_name(const char *topic, char out[ROS_DDS_NAME_BYTES]);
+
+// Reliable or best effort, the newest `depth` samples kept, volatile or (for who comes later) kept.
+// dds_delete_qos frees it.
+struct dds_qos *ros_dds_qos(bool is_reliable, int32_t depth, bool is_kept);
+
+#endif

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/ros/depth.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/io/image.h"
+
+#define COMPRESSION_BYTES 12u // format, A, B
+#define RVL_HEAD_BYTES    8u  // columns, rows
+
+struct ros_depth {
+    struct image_codec *codec;
+};
+
+static uint32_t little_u32(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
+}
+
+static float little_f32(const unsigned char *bytes)
+{
+    uint32_t bits = little_u32(bytes);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// "16UC1; compressedDepth", "16UC1; compressedDepth png", "32FC1; compressedDepth rvl", "32FC1"
+static bool read_encoding(const struct ros_image *image, struct ros_depth_format *out)
+{
+    const char *encoding = image->encoding;
+    size_t n = strcspn(encoding, "; ");
+    *out = (struct ros_depth_format){.is_float = n == 5 && !memcmp(encoding, "32FC1", 5)};
+    bool is_16_bit =
+        (n == 5 && !memcmp(encoding, "16UC1", 5)) || (n == 6 && !memcmp(encoding, "mono16", 6));
+    if (!out->is_float && !is_16_bit)
+        return false;
+    if (!image->is_compressed)
+        return encoding[n] == 0;
+    if (!strstr(encoding, "compressedDepth"))
+        return false;
+    const char *end = encoding + strlen(encoding);
+    out->packing = end - encoding > 3 && !strcmp(end - 3, "rvl") ? ROS_DEPTH_RVL : ROS_DEPTH_PNG;
+    return true;
+}
+
+bool ros_depth_look(const struct ros_image *image, struct ros_depth_format *out_format,
+                    uint32_t *out_width_px, uint32_t *out_height_px)
+{
+    *out_width_px = image->width_px;
+    *out_height_px = image->height_px;
+    if (!read_encoding(image, out_format))
+        return false;
+    if (out_format->packing == ROS_DEPTH_RAW)
+        return true;
+    if (image->n_head_bytes < COMPRESSION_BYTES + RVL_HEAD_BYTES)
+        return false;
+    const unsigned char *packed = image->head + COMPRESSION_BYTES;
+    size_t n_packed = image->n_head_bytes - COMPRESSION_BYTES;
+    if (out_format->packing == ROS_DEPTH_PNG)
+        return !image_peek(packed, n_packed, "", NULL, out_width_px, out_height_px);
+    *out_width_px = little_u32(packed);
+    *out_height_px = little_u32(packed + 4);
+    return true;
+}
+
+int ros_depth_create(struct ros_depth **out)
+{
+    struct ros_depth *depth = calloc(1, sizeof *depth);
+    *out = NULL;
+    if (!depth)
+        return -ENOMEM;
+    int err = image_codec_create(&depth->codec);
+    if (err)
+        ros_depth_destroy(&depth);
+    *out = depth;
+    return err;
+}
+
+void ros_depth_destroy(struct ros_depth **depth)
+{
+    if (!*depth)
+        return;
+    image_codec_destroy(&(*depth)->codec);
+    free(*depth);
+    *depth = NULL;
+}
+
+// RVL (Wilson 2017, "Fast Lossless Depth Image Compression"): runs of zeros and of differences, in
+// groups of three bits, eight groups a word of 32 bits, the first one on top.
+struct rvl {
+    const unsigned char *data;
+    size_t n_bytes, at;
+    uint32_t word;
+    int n_groups; // left in it
+    bool failed;
+};
+
+static uint32_t rvl_number(struct rvl *rvl)
+{
+    uint32_t value = 0, group;
+    int shift = 0;
+    do {
+        if (rvl->n_groups == 0) {
+            rvl->failed = rvl->failed || rvl->n_bytes - rvl->at < 4;
+            if (rvl->failed)
+                return 0;
+            rvl->word = little_u32(rvl->data + rvl->at);
+            rvl->at += 4;
+            rvl->n_groups = 8;
+        }
+        group = rvl->word >> 28;
+        rvl->word <<= 4;
+        rvl->n_groups--;
+        if (shift < 32)
+            value |= (group & 7) << shift;
+        shift += 3;
+    } while (group & 8);
+    return value;
+}
+
+static bool rvl_decode(const unsigned char *data, size_t n_bytes, size_t n_pixels, uint16_t *out)
+{
+    struct rvl rvl = {data, n_bytes, .n_groups = 0};
+    uint32_t previous = 0;
+    for (size_t at = 0; at < n_pixels;) {
+        uint32_t n_zeros = rvl_number(&rvl);
+        uint32_t n_values = n_zeros <= n_pixels - at && !rvl.failed ? rvl_number(&rvl) : 0;
+        // the last run of zeros may end without a count of values behind it
+        bool ends = n_zeros == n_pixels - at;
+        if (n_zeros > n_pixels - at || (rvl.failed && !ends) ||
+            (!ends && n_zeros == 0 && n_values == 0))
+            return false;
+        memset(out + at, 0, n_zeros * sizeof *out);
+        at += n_zeros;
+        if (n_values > n_pixels - at)
+            return false;
+        for (uint32_t i = 0; i < n_values; i++) {
+            uint32_t code = rvl_number(&rvl);
+            previous += (code >> 1) ^ (0 - (code & 1));
+            out[at++] = (uint16_t)previous;
+        }
+        if (rvl.failed && n_values)
+            return false;
+    }
+    return true;
+}
+
+static int unpack(struct ros_depth *depth, const struct ros_image *image,
+                  enum ros_depth_packing packing, uint32_t width_px, uint32_t height_px,
+                  uint16_t *out, const char **out_reason)
+{
+    const unsigned char *packed = image->data + COMPRESSION_BYTES;
+    size_t n_packed = image->n_data_bytes - COMPRESSION_BYTES;
+    if (packing == ROS_DEPTH_PNG) {
+        *out_reason = "its PNG is damaged, or not one of 16-bit grey";
+        return image_decode(depth->codec, packed, n_packed, "", IMAGE_PGM_BIG_ENDIAN, width_px,
+                            height_px, NULL, out);
+    }
+    *out_reason = "its RVL data is damaged";
+    return rvl_decode(packed + RVL_HEAD_BYTES, n_packed - RVL_HEAD_BYTES,
+                      (size_t)width_px * height_px, out)
+               ? 0
+               : -EBADMSG;
+}
+
+static uint16_t units_of(float depth_m, double units_per_m)
+{
+    double units = rint((double)depth_m * units_per_m);
+    return units > 0 && units <= UINT16_MAX ? (uint16_t)units : 0; // false for NaN
+}
+
+static void copy_16_bit(const struct ros_image *image, uint32_t width_px, uint32_t height_px,
+                        uint16_t *out)
+{
+    for (uint32_t y = 0; y < height_px; y++) {
+        const unsigned char *row = image->data + (size_t)y * image->step_bytes;
+        uint16_t *line = out + (size_t)y * width_px;
+        for (uint32_t x = 0; x < width_px; x++) {
+            unsigned first = row[2 * x], second = row[2 * x + 1];
+            unsigned raw = image->is_big_endian ? first << 8 | second : first | second << 8;
+            line[x] = (uint16_t)raw;
+        }
+    }
+}
+
+static void convert_float(const struct ros_image *image, uint32_t width_px, uint32_t height_px,
+                          double units_per_m, uint16_t *out)
+{
+    for (uint32_t y = 0; y < height_px; y++) {
+        const unsigned char *row = image->data + (size_t)y * image->step_bytes;
+        uint16_t *line = out + (size_t)y * width_px;
+        for (uint32_t x = 0; x < width_px; x++) {
+            const unsigned char *p = row + 4 * (size_t)x;
+            const unsigned char swapped[4] = {p[3], p[2], p[1], p[0]};
+            line[x] = units_of(little_f32(image->is_big_endian ? swapped : p), units_per_m);
+        }
+    }
+}
+
+int ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uint32_t width_px,
+                     uint32_t height_px, double units_per_m, uint16_t *out_pixels,
+                     const char **out_reason)
+{
+    struct ros_depth_format format;
+    uint32_t w, h;
+    *out_reason = "not a depth image (16UC1, mono16, 32FC1, compressedDepth)";
+    if (!ros_depth_look(image, &format, &w, &h))
+        return -EBADMSG;
+    *out_reason = "its size differs from the first one's";
+    if (w != width_px || h != height_px)
+        return -EBADMSG;
+    *out_reason = "the message breaks off";
+    if (!image->data)
+        return -EBADMSG;
+    if (format.packing != ROS_DEPTH_RAW) {
+        int err = unpack(depth, image, format.packing, w, h, out_pixels, out_reason);
+        if (err || !format.is_float)
+            return err;
+        float a = little_f32(image->data + 4), b = little_f32(image->data + 8);
+        for (size_t i = 0; i < (size_t)w * h; i++)
+            out_pixels[i] =
+                out_pixels[i] ? units_of(a / ((float)out_pixels[i] - b), units_per_m) : 0;
+        return 0;
+    }
+    *out_reason = "its rows are shorter than its width, or fewer than its height";
+    size_t n_pixel_bytes = format.is_float ? 4 : 2;
+    if (image->step_bytes < n_pixel_bytes * w ||
+        image->n_data_bytes < (uint64_t)image->step_bytes * (h - 1) + n_pixel_bytes * w)
+        return -EBADMSG;
+    if (format.is_float)
+        convert_float(image, w, h, units_per_m, out_pixels);
+    else
+        copy_16_bit(image, w, h, out_pixels);
+    return 0;
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// From our frames to those of ROS (REP 103, REP 105). We track the optical frame (x right, y down,
+// z forward) in an odometry frame of the same axes. ROS wants `base_link` (x forward, y left, z up)
+// in an `odom` whose z is up: `odom` is where base_link was at the first frame.
+#ifndef POSED_CAPTURE_ROS_FRAMES_H
+#define POSED_CAPTURE_ROS_FRAMES_H
+
+#include "capture/ros/messages.h"
+#include "proto/se3.h"
+
+// The camera looks forward from the middle of the base: x forward is the optical z.
+struct se3 ros_optical_in_base(void);
+
+// What the tracker says of one frame.
+struct ros_tracked {
+    int64_t time_ns;
+    struct se3 T_odom_camera;
+    double covariance[36]; // errors of position and rotation, along and about the axes of odom
+    double velocity[6];    // linear, angular; in the camera frame
+};
+
+// Pose, covariance and twist of the base. frame_id and child_frame_id of *out are the caller's.
+void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_base_optical,
+                      struct ros_pose *out);
+
+// The static transform, as a pose without covariance.
+void ros_pose_of_optical(const struct se3 *T_base_optical, int64_t time_ns, struct ros_pose *out);
+
+#endif

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+// Driver `ros2`: the depth images of a ROS 2 node, over DDS, without ROS. The topic's type and
+// quality of service are what its publisher offers; its camera info is the topic `camera_info`
+// beside it. A thread waits for messages, which stay as they came (CDR): what is read of them, and
+// how, is that of a recording.
+#include <dds/dds.h>
+#include <dds/ddsi/ddsi_serdata.h>
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <ros_types.h> // of ros_types.idl
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/driver.h"
+#include "capture/live.h"
+#include "capture/ros/bag.h"
+#include "capture/ros/dds.h"
+#include "proto/clock.h"
+
+#define MS              INT64_C(1000000)
+#define PUBLISHER_NS    (10000 * MS) // how long capture_open waits for the first image,
+#define INFO_NS         (3000 * MS)  // and then for its camera info
+#define POLL_NS         (20 * MS)
+#define HISTORY         16
+#define MAX_TOPIC_BYTES 200
+
+enum topic_id { IMAGE_ID, INFO_ID };
+
+struct offer { // of a publisher
+    char type[128];
+    bool is_reliable;
+};
+
+struct ros2 {
+    struct log_sink log;
+    struct live live;
+    struct bag bag; // of the first image and camera info: what is to be known of the camera
+    dds_entity_t participant, publications, images, infos, waitset, guard;
+    char image_topic[ROS_DDS_NAME_BYTES], info_topic[ROS_DDS_NAME_BYTES];
+    enum ros_kind kind;
+    bool is_rectified;
+    struct intrinsics camera; // of the frames to come
+    double units_per_m; // of the frames: what the settings say, else what the topic's format says
+    pthread_t thread;
+    atomic_bool quit;
+    bool runs, has_live;
+
+    dds_instance_handle_t publisher; // whose images are taken, 0 = the next one's
+    bool told_second, told_gone;
+    int64_t last_time_ns;
+    uint64_t n_frames, n_out_of_order;
+};
+
+// ---- who publishes what ----
+
+// Calls `found` for each publisher that there is, until it returns true.
+static void each_publisher(const struct ros2 *ros2,
+                           bool (*found)(void *user, const dds_builtintopic_endpoint_t *endpoint),
+                           void *user)
+{
+    enum { N = 64 };
+    void *samples[N] = {NULL};
+    dds_sample_info_t infos[N];
+    bool done = false;
+    // read, not taken: they are there the next time, too
+    dds_return_t n = dds_read(ros2->publications, samples, infos, N, N);
+    for (dds_return_t i = 0; i < n; i++)
+        if (infos[i].valid_data && infos[i].instance_state == DDS_IST_ALIVE && !done)
+            done = found(user, samples[i]);
+    if (n > 0)
+        dds_return_loan(ros2->publications, samples, n);
+}
+
+struct search {
+    const char *topic;
+    struct offer *out;
+    bool found;
+};
+
+static bool is_topic(void *user, const dds_builtintopic_endpoint_t *endpoint)
+{
+    struct search *search = user;
+    dds_reliability_kind_t reliability;
+    dds_duration_t blocking;
+    if (strcmp(endpoint->topic_name, search->topic) != 0)
+        return false;
+    snprintf(search->out->type, sizeof search->out->type, "%s", endpoint->type_name);
+    search->out->is_reliable = dds_qget_reliability(endpoint->qos, &reliability, &blocking) &&
+                               reliability == DDS_RELIABILITY_RELIABLE;
+    search->found = true;
+    return true;
+}
+
+static bool find_publisher(const struct ros2 *ros2, const char *topic, struct offer *out)
+{
+    struct search search = {topic, out, false};
+    each_publisher(ros2, is_topic, &search);
+    return search.found;
+}
+
+struct list {
+    char text[700];
+    size_t n;
+};
+
+static bool add_image_topic(void *user, const dds_builtintopic_endpoint_t *endpoint)
+{
+    struct list *list = user;
+    enum ros_kind kind = ros_kind_of(endpoint->type_name, strlen(endpoint->type_name));
+    if ((kind == ROS_IMAGE || kind == ROS_COMPRESSED_IMAGE) && list->n < sizeof list->text &&
+        !strncmp(endpoint->topic_name, "rt/", 3))
+        list->n += (size_t)snprintf(list->text + list->n, sizeof list->text - list->n, "%s%s",
+                                    list->n ? ", " : "", endpoint->topic_name + 2);
+    return false;
+}
+
+// ---- messages ----
+
+static dds_entity_t create_reader(struct ros2 *ros2, const char *topic, enum ros_kind kind,
+                                  bool is_reliable)
+{
+    const dds_topic_descriptor_t *type = kind == ROS_IMAGE ? &sensor_msgs_msg_dds__Image__desc
+                                         : kind == ROS_COMPRESSED_IMAGE
+                                             ? &sensor_msgs_msg_dds__CompressedImage__desc
+                                             : &sensor_msgs_msg_dds__CameraInfo__desc;
+    dds_entity_t entity = dds_create_topic(ros2->participant, type, topic, NULL, NULL);
+    if (entity < 0)
+        return entity;
+    dds_qos_t *qos = ros_dds_qos(is_reliable, HISTORY, false);
+    dds_entity_t reader = dds_create_reader(ros2->participant, entity, qos, NULL);
+    dds_delete_qos(qos);
+    return reader;
+}
+
+// Takes the oldest message of a reader; give_back must follow. Returns false when there is none.
+struct message {
+    struct ddsi_serdata *serdata;
+    ddsrt_iovec_t bytes;
+    dds_instance_handle_t publisher;
+};
+
+static bool take(dds_entity_t reader, struct message *out)
+{
+    dds_sample_info_t info;
+    for (;;) {
+        out->serdata = NULL;
+        if (reader <= 0 || dds_takecdr(reader, &out->serdata, 1, &info, DDS_ANY_STATE) != 1)
+            return false;
+        out->publisher = info.publication_handle;
+        if (info.valid_data)
+            break;
+        ddsi_serdata_unref(out->serdata); // a publisher that ended
+    }
+    ddsi_serdata_to_ser_ref(out->serdata, 0, ddsi_serdata_size(out->serdata), &out->bytes);
+    return true;
+}
+
+static void give_back(struct message *message)
+{
+    ddsi_serdata_to_ser_unref(message->serdata, &message->bytes);
+    ddsi_serdata_unref(message->serdata);
+}
+
+// The newest camera info. Binning and region are in it, as in a recording's.
+static bool take_info(struct ros2 *ros2, struct ros_camera_info *out)
+{
+    struct message message;
+    bool got = false;
+    while (take(ros2->infos, &message)) {
+        got = ros_get_camera_info(message.bytes.iov_base, message.bytes.iov_len, ROS_ENCODING_CDR,
+                                  out) ||
+              got;
+        give_back(&message);
+    }
+    return got;
+}
+
+static void update_camera(struct ros2 *ros2)
+{
+    struct ros_camera_info info;
+    if (!take_info(ros2, &info))
+        return;
+    struct intrinsics camera = ros2->is_rectified ? info.rectified : info.camera;
+    bool is_sane = camera.fx_px > 0 && camera.fy_px != 0 && camera.fx_px < 1e6 &&
+                   camera.width_px == ros2->camera.width_px &&
+                   camera.height_px == ros2->camera.height_px;
+    if (is_sane && memcmp(&camera, &ros2->camera, sizeof camera) != 0) {
+        log_to(&ros2->log, LOG_LEVEL_NOTICE, "%s: another calibration: fx %g fy %g cx %g cy %g",
+               ros2->info_topic + 2, camera.fx_px, camera.fy_px, camera.cx_px, camera.cy_px);
+        ros2->camera = camera;
+    }
+}
+
+// Two publishers on one topic: the first one's images are taken as long as it lives.
+static bool is_from_ours(struct ros2 *ros2, const struct message *message)
+{
+    if (!ros2->publisher)
+        ros2->publisher = message->publisher;
+    if (ros2->publisher != message->publisher && !ros2->told_second) {
+        log_to(&ros2->log, LOG_LEVEL_WARNING,
+               "%s has a second publisher, whose images are left out", ros2->image_topic + 2);
+        ros2->told_second = true;
+    }
+    return ros2->publisher == message->publisher;
+}
+
+static void on_image(struct ros2 *ros2, const struct message *message)
+{
+    struct ros_image image;
+    const char *reason = "malformed image message";
+    struct capture_frame frame = {.image = {.width_px = ros2->camera.width_px,
+                                            .height_px = ros2->camera.height_px,
+                                            .units_per_m = ros2->units_per_m},
+                                  .capture_mono_ns = clock_monotonic_ns(),
+                                  .gravity_m_s2 = {NAN, NAN, NAN}};
+    bool good = ros_get_image(message->bytes.iov_base, message->bytes.iov_len, ROS_ENCODING_CDR,
+                              ros2->kind == ROS_COMPRESSED_IMAGE, &image);
+    frame.image.time_ns = good && image.header.time_ns > 0 ? image.header.time_ns : clock_wall_ns();
+    if (frame.image.time_ns <= ros2->last_time_ns) {
+        if (ros2->n_out_of_order++ == 0)
+            log_to(&ros2->log, LOG_LEVEL_WARNING,
+                   "%s: an image's stamp is %.3f s before that of the one before it; such are left "
+                   "out",
+                   ros2->image_topic + 2,
+                   (double)(ros2->last_time_ns - frame.image.time_ns) * 1e-9);
+        return;
+    }
+    ros2->last_time_ns = frame.image.time_ns;
+    frame.index = ros2->n_frames++;
+    uint16_t *pixels = live_take(&ros2->live);
+    if (pixels && (!good || ros_depth_decode(ros2->bag.decoder, &image, ros2->camera.width_px,
+                                             ros2->camera.height_px, ros2->bag.units_per_m, pixels,
+                                             &reason))) {
+        log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: image %llu: %s", ros2->image_topic + 2,
+               (unsigned long long)frame.index, reason);
+        frame.flags |= CAPTURE_DAMAGED;
+        buffers_give(&ros2->live.buffers, pixels);
+        pixels = NULL;
+    }
+    live_put(&ros2->live, &frame, pixels, &ros2->camera);
+}
+
+// A publisher that ended makes room for the next one.
+static void look_for_publisher(struct ros2 *ros2)
+{
+    dds_subscription_matched_status_t matched;
+    if (dds_get_subscription_matched_status(ros2->images, &matched) != DDS_RETCODE_OK)
+        return;
+    if (matched.current_count_change < 0)
+        ros2->publisher = 0;
+    ros2->told_second = ros2->told_second && matched.current_count > 1;
+    bool gone = matched.current_count == 0;
+    if (gone != ros2->told_gone)
+        log_to(&ros2->log, gone ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, "%s: %s",
+               ros2->image_topic + 2, gone ? "its publisher is gone, waiting for it" : "is back");
+    ros2->told_gone = gone;
+}
+
+static void *receive(void *argument)
+{
+    struct ros2 *ros2 = argument;
+    struct message message;
+    struct offer offer;
+    while (!atomic_load(&ros2->quit)) {
+        dds_attach_t triggered[3];
+        dds_waitset_wait(ros2->waitset, triggered, 3, 200 * MS);
+        look_for_publisher(ros2);
+        if (ros2->infos <= 0 && find_publisher(ros2, ros2->info_topic, &offer))
+            ros2->infos = create_reader(ros2, ros2->info_topic, ROS_CAMERA_INFO, offer.is_reliable);
+        update_camera(ros2);
+        while (!atomic_load(&ros2->quit) && take(ros2->images, &message)) {
+            if (is_from_ours(ros2, &message))
+                on_image(ros2, &message);
+            give_back(&message);
+        }
+    }
+    return NULL;
+}
+
+// ---- opening ----
+
+static void close_ros2(void *state)
+{
+    struct ros2 *ros2 = state;
+    if (ros2->runs) {
+        atomic_store(&ros2->quit, true);
+        dds_set_guardcondition(ros2->guard, true);
+        pthread_join(ros2->thread, NULL);
+    }
+    if (ros2->participant > 0)
+        dds_delete(ros2->participant);
+    if (ros2->n_out_of_order)
+        log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: %llu images with stamps that went back",
+               ros2->image_topic + 2, (unsigned long long)ros2->n_out_of_order);
+    if (ros2->has_live)
+        live_destroy(&ros2->live);
+    bag_close(&ros2->bag);
+    free(ros2);
+}
+
+// /a/b/image_raw[/compressedDepth] -> rt/a/b/camera_info
+static bool name_topics(struct ros2 *ros2, const char *location)
+{
+    static const char packed[] = "/compressedDepth";
+    char base[ROS_DDS_NAME_BYTES];
+    if (strlen(location) > MAX_TOPIC_BYTES || !ros_dds_topic_name(location, ros2->image_topic))
+        return false;
+    snprintf(base, sizeof base, "%s", ros2->image_topic);
+    size_t n = strlen(base), n_packed = sizeof packed - 1;
+    if (n > n_packed && !strcmp(base + n - n_packed, packed))
+        base[n - n_packed] = 0;
+    *strrchr(base, '/') = 0;
+    n = (size_t)snprintf(ros2->info_topic, sizeof ros2->info_topic, "%.*s/camera_info",
+                         MAX_TOPIC_BYTES + 2, base);
+    return n < sizeof ros2->info_topic;
+}
+
+static int add_topics(struct ros2 *ros2, const char *image_type)
+{
+    static const char info_type[] = "sensor_msgs/msg/CameraInfo";
+    const char *name = ros2->image_topic + 2, *info = ros2->info_topic + 2;
+    int err = bag_add_topic(&ros2->bag, IMAGE_ID, name, strlen(name), image_type,
+                            strlen(image_type), ROS_ENCODING_CDR);
+    return err ? err
+               : bag_add_topic(&ros2->bag, INFO_ID, info, strlen(info), info_type,
+                               strlen(info_type), ROS_ENCODING_CDR);
+}
+
+// Waits for someone who publishes the topic, and subscribes as he offers it.
+static int subscribe(struct ros2 *ros2, int64_t until_ns)
+{
+    struct offer offer;
+    struct list list = {.n = 0};
+    while (!find_publisher(ros2, ros2->image_topic, &offer)) {
+        if (clock_monotonic_ns() > until_ns) {
+            each_publisher(ros2, add_image_topic, &list);
+            log_to(&ros2->log, LOG_LEVEL_ERROR, "ros2: nobody publishes %s; topics with images: %s",
+                   ros2->image_topic + 2, list.n ? list.text : "none");
+            return -ENOENT;
+        }
+        dds_sleepfor(POLL_NS);
+    }
+    ros2->kind = ros_kind_of(offer.type, strlen(offer.type));
+    if (ros2->kind != ROS_IMAGE && ros2->kind != ROS_COMPRESSED_IMAGE) {
+        log_to(&ros2->log, LOG_LEVEL_ERROR, "ros2: %s is of type %s, which is no image",
+               ros2->image_topic + 2, offer.type);
+        return -EINVAL;
+    }
+    ros2->images = create_reader(ros2, ros2->image_topic, ros2->kind, offer.is_reliable);
+    if (ros2->images < 0) {
+        log_to(&ros2->log, LOG_LEVEL_ERROR, "ros2: %s: %s", ros2->image_topic + 2,
+               dds_strretcode(ros2->images));
+        return -EIO;
+    }
+    return add_topics(ros2, offer.type);
+}
+
+// The first image and the first camera info go through the same hands as a recording's.
+static int wait_for_first(struct ros2 *ros2, int64_t until_ns)
+{
+    struct message message;
+    struct offer offer;
+    bool has_image = false, has_info = false;
+    int err = 0;
+    while (!err && !(has_image && has_info) && clock_monotonic_ns() < until_ns) {
+        if (!has_image && take(ros2->images, &message)) {
+            err = bag_add_message(&ros2->bag, IMAGE_ID, clock_wall_ns(), (struct bag_place){0, 0},
+                                  message.bytes.iov_base, message.bytes.iov_len);
+            give_back(&message);
+            has_image = true;
+            int64_t info_ns = clock_monotonic_ns() + INFO_NS;
+            until_ns = info_ns; // an image without camera info may be meant so
+        }
+        if (ros2->infos <= 0 && find_publisher(ros2, ros2->info_topic, &offer))
+            ros2->infos = create_reader(ros2, ros2->info_topic, ROS_CAMERA_INFO, offer.is_reliable);
+        if (!err && !has_info && take(ros2->infos, &message)) {
+            err = bag_add_message(&ros2->bag, INFO_ID, clock_wall_ns(), (struct bag_place){0, 0},
+                                  message.bytes.iov_base, message.bytes.iov_len);
+            give_back(&message);
+            has_info = true;
+        }
+        if (!has_image || !has_info)
+            dds_sleepfor(MS);
+    }
+    if (!err && !has_image) {
+        log_to(&ros2->log, LOG_LEVEL_ERROR,
+               "ros2: %s has a publisher, but no image came within %d s", ros2->image_topic + 2,
+               (int)(PUBLISHER_NS / 1000 / MS));
+        err = -ENOENT;
+    }
+    return err;
+}
+
+static int start_thread(struct ros2 *ros2)
+{
+    ros2->waitset = dds_create_waitset(ros2->participant);
+    ros2->guard = dds_create_guardcondition(ros2->participant);
+    dds_entity_t arrived = dds_create_readcondition(ros2->images, DDS_ANY_STATE);
+    if (ros2->waitset < 0 || ros2->guard < 0 || arrived < 0 ||
+        dds_waitset_attach(ros2->waitset, ros2->guard, 0) != DDS_RETCODE_OK ||
+        dds_waitset_attach(ros2->waitset, arrived, 1) != DDS_RETCODE_OK)
+        return -EIO;
+    sigset_t all, old; // signals are the process's business
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int err = pthread_create(&ros2->thread, NULL, receive, ros2);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    ros2->runs = !err;
+    return -err;
+}
+
+static int open_ros2(void **out_state, const char *location,
+                     const struct capture_settings *settings, struct capture_info *out_info)
+{
+    struct ros2 *ros2 = calloc(1, sizeof *ros2);
+    if (!ros2)
+        return -ENOMEM;
+    ros2->log = settings->log;
+    int64_t until_ns = clock_monotonic_ns() + PUBLISHER_NS;
+    int err = bag_begin_live(&ros2->bag, "ros2", &settings->log);
+    if (!err && (!*location || !name_topics(ros2, location))) {
+        log_to(&settings->log, LOG_LEVEL_ERROR,
+               "ros2:%s: expected a topic, e.g. ros2:/camera/depth/image_rect_raw", location);
+        err = -EINVAL;
+    }
+    if (!err)
+        ros2->participant =
+            ros_dds_participant(settings->ros_domain, settings->ros_interface, &settings->log);
+    if (!err && ros2->participant < 0)
+        err = ros2->participant;
+    if (!err) {
+        ros2->publications =
+            dds_create_reader(ros2->participant, DDS_BUILTIN_TOPIC_DCPSPUBLICATION, NULL, NULL);
+        err = ros2->publications < 0 ? -EIO : subscribe(ros2, until_ns);
+    }
+    if (!err)
+        err = wait_for_first(ros2, until_ns);
+    if (!err)
+        err = bag_choose(&ros2->bag, settings, out_info);
+    if (err)
+        goto fail;
+    ros2->camera = out_info->camera;
+    ros2->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : out_info->units_per_m;
+    ros2->is_rectified = bag_is_rectified(&ros2->bag);
+    err = live_create(&ros2->live, &ros2->camera, settings->n_kept);
+    if (err)
+        goto fail;
+    ros2->has_live = true;
+    err = start_thread(ros2);
+    if (err)
+        goto fail;
+    out_info->live = true;
+    out_info->n_frames = 0;
+    out_info->period_ns = 1000000000 / 30;
+    snprintf(out_info->description, sizeof out_info->description, "ros2:%s", ros2->image_topic + 2);
+    *out_state = ros2;
+    return 0;
+fail:
+    close_ros2(ros2);
+    return err;
+}
+
+static int wait_ros2(void *state, int timeout_ms, struct capture_frame *out_frame)
+{
+    return live_wait(&((struct ros2 *)state)->live, timeout_ms, out_frame);
+}
+
+static void recalibrate(void *state, struct capture_info *out_info)
+{
+    struct ros2 *ros2 = state;
+    out_info->camera = ros2->live.camera;
+    out_info->units_per_m = ros2->bag.units_per_m;
+}
+
+static struct buffers *buffers_of(void *state)
+{
+    return &((struct ros2 *)state)->live.buffers;
+}
+
+static void interrupt(void *state)
+{
+    live_interrupt(&((struct ros2 *)state)->live);
+}
+
+const struct capture_driver capture_driver_ros2 = {
+    .name = "ros2",
+    .summary = "depth images of a ROS 2 node, over DDS (ros2:TOPIC)",
+    .open = open_ros2,
+    .wait = wait_ros2,
+    .recalibrate = recalibrate,
+    .buffers = buffers_of,
+    .interrupt = interrupt,
+    .close = close_ros2,
+};
