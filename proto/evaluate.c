@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/eigen.h"
 #include "proto/se3.h"
@@ -114,6 +115,73 @@ static void measure_absolute(struct scratch *scratch, struct evaluation *out)
         scratch->values[i] = e->error_m = length(error);
     }
     out->ate_m = summarize(scratch->values, out->n_matched);
+}
+
+// ATE RMSE with the truth read offset_ns later; *out_n poses of the estimate have a partner.
+static double offset_rmse_m(const struct trajectory *truth, const struct trajectory *estimate,
+                            int64_t max_gap_ns, int64_t offset_ns, double (*truth_m)[3],
+                            double (*estimate_m)[3], size_t *out_n)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < estimate->n_poses; i++) {
+        const struct stamped_pose *pose = &estimate->poses[i];
+        struct se3 T;
+        if (trajectory_at(truth, pose->time_ns + offset_ns, max_gap_ns, &T) < 0)
+            continue;
+        memcpy(truth_m[n], T.t_m, sizeof truth_m[n]);
+        memcpy(estimate_m[n], pose->T_world_camera.t_m, sizeof estimate_m[n]);
+        n++;
+    }
+    *out_n = n;
+    if (n == 0)
+        return 0;
+    struct se3 T = evaluate_align((const double(*)[3])truth_m, (const double(*)[3])estimate_m, n);
+    double sum2_m2 = 0;
+    for (size_t i = 0; i < n; i++) {
+        double p[3];
+        se3_apply(&T, estimate_m[i], p);
+        for (int k = 0; k < 3; k++)
+            sum2_m2 += (p[k] - truth_m[i][k]) * (p[k] - truth_m[i][k]);
+    }
+    return sqrt(sum2_m2 / (double)n);
+}
+
+int evaluate_time_offset(const struct trajectory *truth, const struct trajectory *estimate,
+                         int64_t max_gap_ns, int64_t search_ns, int64_t *out_ns)
+{
+    double(*truth_m)[3] = calloc(estimate->n_poses + 1, sizeof *truth_m);
+    double(*estimate_m)[3] = calloc(estimate->n_poses + 1, sizeof *estimate_m);
+    size_t n_least = 0, n_matched;
+    int status = truth_m && estimate_m ? 0 : -ENOMEM;
+    *out_ns = 0;
+    if (status)
+        goto free_points;
+    offset_rmse_m(truth, estimate, max_gap_ns, 0, truth_m, estimate_m, &n_matched);
+    // An offset must not win by what it pushes out of the truth's times.
+    n_least = n_matched - n_matched / 10;
+    status = n_matched ? 0 : -ENODATA;
+    // From coarse to fine: forty steps over the range, then over a fifth of it around the best.
+    double best_m = INFINITY;
+    int64_t centre_ns = 0;
+    for (int64_t half_ns = search_ns; !status && half_ns >= 1000; half_ns /= 5) {
+        const int64_t from_ns = centre_ns;
+        for (int k = -20; k <= 20; k++) {
+            int64_t offset_ns = from_ns + k * half_ns / 20;
+            if (offset_ns < -search_ns || offset_ns > search_ns)
+                continue;
+            double m = offset_rmse_m(truth, estimate, max_gap_ns, offset_ns, truth_m, estimate_m,
+                                     &n_matched);
+            if (n_matched >= n_least && m < best_m) {
+                best_m = m;
+                centre_ns = offset_ns;
+            }
+        }
+    }
+    *out_ns = centre_ns;
+free_points:
+    free(truth_m);
+    free(estimate_m);
+    return status;
 }
 
 static void measure_relative(const struct trajectory *estimate, size_t delta_frames,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <pb_common.h>
 #include <pb_decode.h>
 #include <pb_encode.h>
 
@@ -81,6 +82,39 @@ static void scan_request(const uint8_t *bytes, size_t n_bytes, uint64_t *out_id,
     }
 }
 
+// Whether a text anywhere in the message holds a zero byte: what stands behind it would be cut off
+// silently. `message` is a decoded one, for its description alone.
+static bool has_zero(const pb_msgdesc_t *fields, void *message, const uint8_t *bytes,
+                     size_t n_bytes)
+{
+    pb_istream_t stream = pb_istream_from_buffer(bytes, n_bytes);
+    pb_wire_type_t type;
+    uint32_t field, length;
+    bool end;
+    while (pb_decode_tag(&stream, &type, &field, &end)) {
+        pb_field_iter_t iterator;
+        if (type != PB_WT_STRING) {
+            if (!pb_skip_field(&stream, type))
+                return false;
+            continue;
+        }
+        if (!pb_decode_varint32(&stream, &length) || length > stream.bytes_left)
+            return false;
+        const uint8_t *part = bytes + (n_bytes - stream.bytes_left);
+        if (pb_field_iter_begin(&iterator, fields, message) &&
+            pb_field_iter_find(&iterator, field)) {
+            if (PB_LTYPE(iterator.type) == PB_LTYPE_STRING && memchr(part, 0, length))
+                return true;
+            if (PB_LTYPE_IS_SUBMSG(iterator.type) &&
+                has_zero(iterator.submsg_desc, iterator.pData, part, length))
+                return true;
+        }
+        if (!pb_read(&stream, NULL, length))
+            return false;
+    }
+    return false;
+}
+
 int wire_decode_request(const uint8_t *bytes, size_t n_bytes, posed_Request *out,
                         uint32_t *out_kind)
 {
@@ -101,7 +135,7 @@ int wire_decode_request(const uint8_t *bytes, size_t n_bytes, posed_Request *out
     error = wire_decode(posed_Request_fields, body, n_body, out);
     if (!error && out->which_what != 0) {
         *out_kind = out->which_what;
-        return 0;
+        return has_zero(posed_Request_fields, out, body, n_body) ? -EILSEQ : 0;
     }
     scan_request(body, n_body, &id, out_kind);
     *out = (posed_Request)posed_Request_init_zero;

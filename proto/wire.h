@@ -53,6 +53,7 @@ __attribute__((warn_unused_result)) int wire_encode_cloud_header(const posed_Poi
 //   -EMSGSIZE    longer than WIRE_REQUEST_MAX_BYTES, and not of a kind that carries points or
 //                images: answered RESOURCE_EXHAUSTED
 //   -EBADMSG     not a Request: answered INVALID_ARGUMENT
+//   -EILSEQ      a text of it holds a zero byte, kind in *out_kind: answered INVALID_ARGUMENT
 //   -EINVAL      a Request of no kind: answered INVALID_ARGUMENT
 //   -ENOSYS      a Request of an unknown kind, field number in *out_kind: answered UNIMPLEMENTED
 // out->id is the request's id as far as it could be read, else 0.
