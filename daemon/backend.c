@@ -5,24 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/residual.h"
+#include "gpu/model/map.h"
+#include "gpu/track/residual.h"
 #include "proto/se3.h"
 
 struct backend {
     const struct config *config;
     struct capture *capture;
     struct gpu_settings gpu_settings;
+    struct field field;             // of the camera that the source began with
+    struct intrinsics field_camera; // as the source told of it
+    bool has_field;
+    float *field_per_m;
     struct log_sink log;
     struct gpu *gpu;
     struct track *track;
-    struct se3 T_odom_camera; // of the newest frame
-    uint32_t epoch_base;      // of the trackers before this one
-    uint32_t epoch;           // newest, base included
-    bool is_new;              // nothing ties the next pose to the last one: a new epoch
-    unsigned n_rebuilds;      // since the last good frame
-    uint64_t n_frames;        // tracked
-    uint64_t n_calls;         // of backend_track
-    uint64_t seq_base;        // of them, before this tracker
+    struct map *map;             // NULL: nobody wants one
+    struct se3 T_odom_camera;    // of the newest frame
+    struct capture_frame newest; // the last one that got a pose, kept; image.depth NULL: none
+    uint64_t newest_call;        // of backend_track
+    uint32_t epoch_base;         // of the trackers before this one
+    uint32_t epoch;              // newest, base included
+    bool is_new;                 // nothing ties the next pose to the last one: a new epoch
+    unsigned n_rebuilds;         // since the last good frame
+    uint64_t n_frames;           // tracked
+    uint64_t n_calls;            // of backend_track
+    uint64_t seq_base;           // of them, before this tracker
 };
 
 static void wake(void *gpu)
@@ -49,6 +57,13 @@ static void unlock_frames(struct backend *backend)
     gpu_host_unregister(backend->gpu, capture_memory(backend->capture, &n_bytes));
 }
 
+static void forget_newest(struct backend *backend)
+{
+    if (backend->newest.image.depth)
+        capture_release(&backend->newest);
+    backend->newest = (struct capture_frame){0};
+}
+
 static int open_device(struct backend *backend, enum gpu_backend which)
 {
     int error = gpu_open(&backend->gpu, which, &backend->gpu_settings);
@@ -60,12 +75,21 @@ static int open_device(struct backend *backend, enum gpu_backend which)
         gpu_close(&backend->gpu);
         return error;
     }
+    if (track_wants_view(backend->track) || backend->config->map_output[0])
+        error = map_create(&backend->map, backend->gpu, &backend->config->map,
+                           &backend->config->track.align, &backend->log);
+    if (error) {
+        track_destroy(&backend->track);
+        gpu_close(&backend->gpu);
+        return error;
+    }
     lock_frames(backend);
     return 0;
 }
 
 static void close_device(struct backend *backend)
 {
+    map_destroy(&backend->map);
     if (backend->track)
         track_destroy(&backend->track);
     if (backend->gpu) {
@@ -81,6 +105,40 @@ static void take_camera(struct backend *backend)
     backend->gpu_settings.units_per_m = info->units_per_m;
 }
 
+// camera.field: of this camera, or it is refused.
+static int take_field(struct backend *backend, const char *path)
+{
+    const struct capture_info *info = capture_info(backend->capture);
+    if (!path[0])
+        return 0;
+    int error = field_read(path, &backend->log, &backend->field);
+    if (!error)
+        error =
+            field_check_camera(&backend->field, &info->camera, info->serial, path, &backend->log);
+    if (error)
+        return error;
+    size_t n = (size_t)info->camera.width_px * info->camera.height_px;
+    backend->field_per_m = malloc(n * sizeof *backend->field_per_m);
+    if (!backend->field_per_m)
+        return -ENOMEM;
+    field_fill(&backend->field, backend->field_per_m);
+    backend->field_camera = info->camera;
+    backend->has_field = true;
+    backend->gpu_settings.field_per_m = backend->field_per_m;
+    log_to(&backend->log, LOG_LEVEL_INFO,
+           "%s: the camera's own error is taken out: %.1f mm RMS at 1 m, learnt from %u frames of "
+           "%s%s",
+           path, field_rms_per_m(&backend->field) * 1e3, backend->field.n_frames,
+           backend->field.serial[0] ? "camera " : "a camera without serial number",
+           backend->field.serial);
+    return 0;
+}
+
+const struct field *backend_field(const struct backend *backend)
+{
+    return backend->has_field ? &backend->field : NULL;
+}
+
 int backend_open(struct backend **out, const struct config *config, struct capture *capture,
                  const struct log_sink *log)
 {
@@ -94,8 +152,11 @@ int backend_open(struct backend **out, const struct config *config, struct captu
     take_camera(backend);
     backend->gpu_settings.log = backend->log = *log;
     backend->T_odom_camera = se3_identity();
-    int error = open_device(backend, config->backend);
+    int error = take_field(backend, config->camera_field);
+    if (!error)
+        error = open_device(backend, config->backend);
     if (error) {
+        free(backend->field_per_m);
         free(backend);
         return error;
     }
@@ -108,6 +169,8 @@ void backend_close(struct backend **backend)
     if (!*backend)
         return;
     close_device(*backend);
+    forget_newest(*backend);
+    free((*backend)->field_per_m);
     free(*backend);
     *backend = NULL;
 }
@@ -121,41 +184,14 @@ static void fill_failed(const struct backend *backend, struct track_result *out)
         .T_odom_camera = backend->T_odom_camera,
         .map_epoch = backend->epoch,
     };
-    for (int i = 0; i < 6; i++)
-        out->covariance[7 * i] = i < 3 ? TRACK_LOST_VARIANCE_M2 : TRACK_LOST_VARIANCE_RAD2;
+    track_lost_covariance(out->covariance);
 }
 
-int backend_track(struct backend *backend, const uint16_t *depth, int64_t time_ns,
-                  struct track_result *out)
+int backend_read_map(struct backend *backend, struct model_block **out, uint32_t *out_n_blocks)
 {
-    int error = 0;
-    uint32_t fail_every = backend->config->gpu_fail_every;
-    const char *pretended = "";
-    backend->n_calls++;
-    if (depth) {
-        error = track_frame(backend->track, depth, time_ns, out);
-        if (fail_every && ++backend->n_frames % fail_every == 0 && !error) {
-            pretended = " (not really: gpu.fail_every)";
-            error = -EIO;
-        }
-    } else {
-        track_skip(backend->track, time_ns, out);
-    }
-    if (error) {
-        log_to(&backend->log, LOG_LEVEL_ERROR, "the device failed: %s%s",
-               gpu_description(backend->gpu), pretended);
-        fill_failed(backend, out);
-        return error;
-    }
-    if (depth)
-        backend->n_rebuilds = 0;
-    if (backend->is_new)
-        backend->epoch_base = backend->epoch + 1 - out->map_epoch; // wraps where it must
-    backend->is_new = false;
-    backend->epoch = out->map_epoch += backend->epoch_base;
-    out->reference_seq += backend->seq_base;
-    backend->T_odom_camera = out->T_odom_camera;
-    return error;
+    *out = NULL;
+    *out_n_blocks = 0;
+    return backend->map ? model_read(map_model(backend->map), out, out_n_blocks) : -ENODATA;
 }
 
 // A device and a tracker in place of the present ones, on the CPU when it has to be.
@@ -176,7 +212,9 @@ static int open_again(struct backend *backend, enum gpu_backend which)
     return 0;
 }
 
-int backend_recover(struct backend *backend)
+// After a failure: a device and a tracker that start at the last pose. 0, or -EIO when gpu.on_error
+// says stop or nothing works any more.
+static int recover(struct backend *backend)
 {
     enum gpu_backend which = gpu_backend(backend->gpu);
     if (backend->config->on_gpu_error == CONFIG_GPU_ERROR_STOP) {
@@ -193,19 +231,127 @@ int backend_recover(struct backend *backend)
         which = GPU_BACKEND_CPU;
     if (open_again(backend, which) != 0)
         return -EIO;
+    backend->is_new = backend->n_calls > 1; // the call under way counts already
+    backend->seq_base = backend->n_calls - 1;
     log_to(&backend->log, LOG_LEVEL_WARNING, "tracking goes on with %s",
            gpu_description(backend->gpu));
     return 0;
 }
 
+// Gives a new tracker the frame of call `last` as its reference, at the pose that it has: then the
+// poses stay connected. Only where that frame was kept.
+static int prime(struct backend *backend, uint64_t last)
+{
+    struct track_result first;
+    if (!backend->newest.image.depth || backend->newest_call != last)
+        return 0;
+    int error = track_frame(backend->track, backend->newest.image.depth,
+                            backend->newest.image.time_ns, &first);
+    if (error || first.state != TRACK_STATE_INIT)
+        return error;
+    backend->epoch_base = backend->epoch - first.map_epoch;
+    backend->seq_base = backend->newest_call - 1;
+    backend->is_new = false;
+    return 0;
+}
+
+static bool pretends_to_fail(struct backend *backend)
+{
+    const uint32_t fail_every = backend->config->gpu_fail_every;
+    return fail_every && ++backend->n_frames % fail_every == 0;
+}
+
+static int track_or_replace(struct backend *backend, const struct depth_frame *image,
+                            struct track_result *out)
+{
+    bool replaced = false;
+    int error = track_frame(backend->track, image->depth, image->time_ns, out);
+    const char *pretended = "";
+    if (!error && pretends_to_fail(backend)) {
+        pretended = " (not really: gpu.fail_every)";
+        error = -EIO;
+    }
+    while (error) {
+        log_to(&backend->log, LOG_LEVEL_ERROR, "the device failed: %s%s",
+               gpu_description(backend->gpu), pretended);
+        pretended = "";
+        if (recover(backend) != 0)
+            return -EIO;
+        replaced = true;
+        error = prime(backend, backend->n_calls - 1);
+        if (!error)
+            error = track_frame(backend->track, image->depth, image->time_ns, out);
+    }
+    backend->n_rebuilds = 0;
+    return replaced ? BACKEND_REPLACED : 0;
+}
+
+static void keep_newest(struct backend *backend, const struct capture_frame *frame)
+{
+    forget_newest(backend);
+    if (!capture_keep(frame))
+        return;
+    backend->newest = *frame;
+    backend->newest_call = backend->n_calls;
+}
+
+int backend_track(struct backend *backend, const struct capture_frame *frame, bool tracked,
+                  struct track_result *out)
+{
+    int rc = 0;
+    backend->n_calls++;
+    if (tracked)
+        rc = track_or_replace(backend, &frame->image, out);
+    else
+        track_skip(backend->track, frame->image.time_ns, out);
+    if (rc < 0) {
+        fill_failed(backend, out);
+        return rc;
+    }
+    if (backend->is_new)
+        backend->epoch_base = backend->epoch + 1 - out->map_epoch; // wraps where it must
+    backend->is_new = false;
+    backend->epoch = out->map_epoch += backend->epoch_base;
+    out->reference_seq += backend->seq_base;
+    backend->T_odom_camera = out->T_odom_camera;
+    if (tracked && out->state != TRACK_STATE_LOST)
+        keep_newest(backend, frame);
+    return rc;
+}
+
+int backend_fuse(struct backend *backend, const struct track_result *result)
+{
+    if (!backend->map || map_follow(backend->map, backend->track, result) == 0)
+        return 0;
+    int error = -EIO;
+    while (error) {
+        log_to(&backend->log, LOG_LEVEL_ERROR, "the device failed while fusing: %s",
+               gpu_description(backend->gpu));
+        if (recover(backend) != 0)
+            return -EIO;
+        backend->is_new = true; // the next call is the first of the new tracker
+        backend->seq_base = backend->n_calls;
+        error = prime(backend, backend->n_calls);
+    }
+    return BACKEND_REPLACED;
+}
+
 int backend_recalibrate(struct backend *backend)
 {
     take_camera(backend);
+    forget_newest(backend);
+    const struct intrinsics *camera = &backend->gpu_settings.camera;
+    bool is_its = backend->has_field && memcmp(camera, &backend->field_camera, sizeof *camera) == 0;
+    backend->gpu_settings.field_per_m = is_its ? backend->field_per_m : NULL;
+    if (backend->has_field && !is_its)
+        log_to(&backend->log, LOG_LEVEL_WARNING,
+               "camera.field belongs to the camera before and is not applied to this one");
     return open_again(backend, gpu_backend(backend->gpu));
 }
 
 void backend_reset(struct backend *backend, const struct se3 *T_odom_camera)
 {
+    forget_newest(backend);
     track_reset(backend->track, T_odom_camera);
 }
 

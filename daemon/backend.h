@@ -9,10 +9,13 @@
 #define POSED_DAEMON_BACKEND_H
 
 #include "capture/capture.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
+#include "gpu/track/field.h"
 #include "proto/log.h"
 
 #define BACKEND_MAX_REBUILDS 5 // without a good frame in between; then it stops
+#define BACKEND_KEPT_FRAMES  1 // that the source must let be kept (capture_keep)
+#define BACKEND_REPLACED     1
 
 struct backend; // opaque
 
@@ -22,22 +25,34 @@ __attribute__((warn_unused_result)) int backend_open(struct backend **out,
                                                      const struct config *config,
                                                      struct capture *capture,
                                                      const struct log_sink *log);
+// The own error of the camera that the source began with, which is taken out of that camera's
+// frames (camera.field), NULL = none. As long as the backend.
+const struct field *backend_field(const struct backend *backend);
+
 void backend_close(struct backend **backend);
 
-// One frame, depth NULL = a frame that was dropped before tracking. *out is filled whatever
-// happens; out->map_epoch and reference_seq go on counting over device failures. Returns 0, or -EIO
-// when the device failed: the frame is LOST, and backend_recover must be called before the next
-// one.
+// The frame that was read last; `tracked` false: it was dropped before tracking. *out is filled
+// whatever happens; out->map_epoch and reference_seq go on counting over device failures. Where the
+// device fails, another takes over as gpu.on_error says, and the frame is computed there, aligned
+// to the one before it, which is kept for that. Returns 0, BACKEND_REPLACED after such a change, or
+// -EIO: the frame is LOST, gpu.on_error says stop or nothing works any more.
 __attribute__((warn_unused_result)) int backend_track(struct backend *backend,
-                                                      const uint16_t *depth, int64_t time_ns,
-                                                      struct track_result *out);
+                                                      const struct capture_frame *frame,
+                                                      bool tracked, struct track_result *out);
 
-// After a failure: a device and a tracker that start at the last pose. Returns 0, or -EIO when
-// gpu.on_error says stop or nothing works any more.
-__attribute__((warn_unused_result)) int backend_recover(struct backend *backend);
+// After each backend_track, when the pose has left: takes the frame into the map and makes the view
+// that the next one is aligned to, where a map is wanted. Returns as backend_track does.
+__attribute__((warn_unused_result)) int backend_fuse(struct backend *backend,
+                                                     const struct track_result *result);
+
+// Copies the map, ordered as model_read says; the caller frees it. Returns 0, -ENODATA (there is no
+// map), -ENOMEM or -EIO.
+__attribute__((warn_unused_result)) int
+backend_read_map(struct backend *backend, struct model_block **out, uint32_t *out_n_blocks);
 
 // The source's camera is another one (CAPTURE_RECALIBRATED): a tracker for it, on the same kind of
-// device, that starts at the last pose. Returns 0, or -EIO as backend_recover does.
+// device, that starts at the last pose. A field is applied to the camera that it is of.
+// Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int backend_recalibrate(struct backend *backend);
 
 // Forgets references and motion; the next frame starts at T_odom_camera (NULL: identity).

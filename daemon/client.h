@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clients of the request socket that have something under way: a request that waits or runs, or
-// a large answer that libzmq holds for them. What all of them together may hold is bounded; so that
+// a large answer that waits for them. What all of them together may hold is bounded; so that
 // one cannot take it all, a client may have as much as is still free (Choudhury and Hahne 1998,
 // "Dynamic queue length thresholds for shared-memory packet switches"): the first has at most half,
 // the next half of the rest, and so on. A client is a connection, or what it calls itself: this is
 // for the careless; who may connect at all is a matter of endpoint.h.
 //
-// Any thread. The clients live longer than the socket: libzmq gives answers back until its context
-// has ended.
+// Any thread. The clients may live longer than their connection, until their answers have been
+// given back.
 #ifndef POSED_DAEMON_CLIENT_H
 #define POSED_DAEMON_CLIENT_H
 

@@ -1,30 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/endpoint.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include <zmq.h>
-
-#include "daemon/curve.h"
-
-#define BOUND_BYTES (CONFIG_TEXT_MAX + 80) // of an address
+#define BOUND_BYTES       (CONFIG_TEXT_MAX + 80) // of an address
+#define N_SOCKETS         4
+#define OTHER_DESCRIPTORS 256 // of the camera, files, HTTP
 
 struct endpoint {
-    void *context;
     struct log_sink log;
+    uint32_t max_connections;
+    char paths[N_SOCKETS][CONFIG_TEXT_MAX + 64]; // ipc sockets that were made
+    size_t n_paths;
     char run_dir[CONFIG_TEXT_MAX];
     gid_t group;
     bool has_group;
     int lock_fd;
 
-    struct curve *curve; // NULL: not encrypted
+    bool has_keys;
+    struct curve_keys keys;
 };
 
 static bool is_loopback(const char *host, size_t n_host)
@@ -165,6 +171,27 @@ static int find_group(struct endpoint *endpoint, const char *name)
     return 0;
 }
 
+// A connection is a descriptor: as many as are configured must be far from what the process may
+// have.
+static void make_room(struct endpoint *endpoint)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)N_SOCKETS * endpoint->max_connections + OTHER_DESCRIPTORS;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 && getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    if (limit.rlim_cur >= wanted)
+        return;
+    rlim_t left = limit.rlim_cur > 2 * OTHER_DESCRIPTORS ? limit.rlim_cur - OTHER_DESCRIPTORS
+                                                         : limit.rlim_cur / 2;
+    endpoint->max_connections = (uint32_t)(left / N_SOCKETS > 4 ? left / N_SOCKETS : 4);
+    log_to(&endpoint->log, LOG_LEVEL_WARNING,
+           "endpoints.max_connections: %u, as the process may have %llu descriptors",
+           endpoint->max_connections, (unsigned long long)limit.rlim_cur);
+}
+
 int endpoint_open(struct endpoint **out, const struct config *config, const struct log_sink *log)
 {
     *out = NULL;
@@ -173,25 +200,28 @@ int endpoint_open(struct endpoint **out, const struct config *config, const stru
         return -ENOMEM;
     endpoint->log = *log;
     endpoint->lock_fd = -1;
+    endpoint->max_connections = config->endpoints.max_connections;
     endpoint_run_dir(config->endpoints.run_dir, endpoint->run_dir, sizeof endpoint->run_dir);
+    if (config->endpoints.insecure)
+        log_to(log, LOG_LEVEL_WARNING,
+               "endpoints.insecure = true: addresses beyond loopback need no key, and a secret key "
+               "may be readable; who reaches a socket may read and command");
     int error = open_run_dir(endpoint);
     if (!error)
         error = find_group(endpoint, config->endpoints.group);
-    if (error)
-        goto close;
-    endpoint->context = zmq_ctx_new();
-    error = endpoint->context ? 0 : -ENOMEM;
-    if (!error && config->endpoints.curve_secret_key_file[0])
-        error = curve_start(&endpoint->curve, endpoint->context,
-                            config->endpoints.curve_secret_key_file,
-                            config->endpoints.curve_clients_file, &endpoint->log);
-    if (error)
-        goto close;
+    if (!error && config->endpoints.curve_secret_key_file[0]) {
+        error =
+            curve_read_keys(&endpoint->keys, config->endpoints.curve_secret_key_file,
+                            config->endpoints.curve_clients_file, config->endpoints.insecure, log);
+        endpoint->has_keys = true;
+    }
+    if (error) {
+        endpoint_close(&endpoint);
+        return error;
+    }
+    make_room(endpoint);
     *out = endpoint;
     return 0;
-close:
-    endpoint_close(&endpoint);
-    return error;
 }
 
 void endpoint_close(struct endpoint **endpoint)
@@ -199,67 +229,153 @@ void endpoint_close(struct endpoint **endpoint)
     struct endpoint *e = *endpoint;
     if (!e)
         return;
-    curve_stop(&e->curve);
-    if (e->context)
-        zmq_ctx_term(e->context);
+    for (size_t i = 0; i < e->n_paths; i++)
+        unlink(e->paths[i]);
     if (e->lock_fd >= 0)
         close(e->lock_fd); // the file stays: removing it would race with the next daemon
+    explicit_bzero(&e->keys, sizeof e->keys);
     free(e);
     *endpoint = NULL;
 }
 
-void *endpoint_socket(struct endpoint *endpoint, int type)
+struct zmtp_server_settings endpoint_server_settings(const struct endpoint *endpoint)
 {
-    void *socket = zmq_socket(endpoint->context, type);
-    const int linger_ms = 200, handshake_ms = 5000, heartbeat_ms = 5000, timeout_ms = 15000;
-    if (!socket)
-        return NULL;
-    int failed = zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms) ||
-                 zmq_setsockopt(socket, ZMQ_HANDSHAKE_IVL, &handshake_ms, sizeof handshake_ms) ||
-                 zmq_setsockopt(socket, ZMQ_HEARTBEAT_IVL, &heartbeat_ms, sizeof heartbeat_ms) ||
-                 zmq_setsockopt(socket, ZMQ_HEARTBEAT_TIMEOUT, &timeout_ms, sizeof timeout_ms);
-    if (!failed && endpoint->curve)
-        failed = !curve_protect(endpoint->curve, socket);
-    if (failed) {
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "libzmq refuses a socket option: %s",
-               zmq_strerror(zmq_errno()));
-        zmq_close(socket);
-        return NULL;
-    }
-    return socket;
+    return (struct zmtp_server_settings){
+        .max_connections = endpoint->max_connections,
+        .keys = endpoint->has_keys ? &endpoint->keys : NULL,
+        .log = endpoint->log,
+    };
 }
 
-// out_bound: the address as libzmq has it, with the port that it chose for a `*`.
-static int bind_address(struct endpoint *endpoint, void *socket, const char *name,
-                        const char *address, char out_bound[BOUND_BYTES])
+// Our lock says that no daemon is behind a socket file that is there. Returns a descriptor, or a
+// negative errno.
+static int bind_ipc(struct endpoint *endpoint, const char *path)
 {
-    char path[CONFIG_TEXT_MAX + 64] = "", full[BOUND_BYTES];
-    bool is_ipc = strcmp(address, "ipc") == 0;
-    if (is_ipc)
-        snprintf(path, sizeof path, "%s/%s", endpoint->run_dir, name);
-    snprintf(full, sizeof full, "%s%s", is_ipc ? "ipc://" : "", is_ipc ? path : address);
-    if (zmq_bind(socket, full) != 0) {
-        int error = zmq_errno();
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "endpoints.%s: cannot bind %s: %s%s", name, full,
-               zmq_strerror(error),
-               error == EADDRINUSE ? " (is another posed running? endpoints.* sets other ports)"
-                                   : "");
-        return error > 0 && error < 4096 ? -error : -EIO;
-    }
-    // libzmq creates the socket file 0755, with which only the owner can connect.
-    if (is_ipc && (chmod(path, 0660) != 0 ||
-                   (endpoint->has_group && chown(path, (uid_t)-1, endpoint->group) != 0))) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return -ENAMETOOLONG;
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    unlink(path);
+    if (bind(fd, (void *)&address, sizeof address) != 0 || chmod(path, 0660) != 0 ||
+        (endpoint->has_group && chown(path, (uid_t)-1, endpoint->group) != 0)) {
         int error = -errno;
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
+        close(fd);
         return error;
     }
-    size_t n_bytes = BOUND_BYTES;
-    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, out_bound, &n_bytes) != 0)
-        out_bound[0] = 0;
-    return 0;
+    if (endpoint->n_paths < N_SOCKETS)
+        snprintf(endpoint->paths[endpoint->n_paths++], sizeof endpoint->paths[0], "%s", path);
+    return fd;
 }
 
-int endpoint_bind(struct endpoint *endpoint, void *socket, const char *name, const char *addresses)
+// The address of a network interface. Returns 0 or -ENODEV.
+static int find_interface(const char *name, struct sockaddr_in *out)
+{
+    struct ifaddrs *all, *one;
+    int error = -ENODEV;
+    if (getifaddrs(&all) != 0)
+        return -errno;
+    for (one = all; one && error; one = one->ifa_next)
+        if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && !strcmp(one->ifa_name, name)) {
+            memcpy(out, one->ifa_addr, sizeof *out);
+            error = 0;
+        }
+    freeifaddrs(all);
+    return error;
+}
+
+// HOST:PORT, as endpoint_check has let it through: a numeric address, [v6], *, localhost, or an
+// interface. Returns the size of the address, or a negative errno.
+static int parse_tcp(const char *text, struct sockaddr_storage *out)
+{
+    char host[CONFIG_TEXT_MAX];
+    const char *colon = strrchr(text, ':');
+    uint16_t port = strcmp(colon + 1, "*") == 0 ? 0 : htons((uint16_t)strtoul(colon + 1, NULL, 10));
+    struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+    memset(out, 0, sizeof *out);
+    snprintf(host, sizeof host, "%.*s", (int)(colon - text), text);
+    size_t n = strlen(host);
+    if (n > 2 && host[0] == '[' && host[n - 1] == ']') {
+        host[n - 1] = 0;
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = port;
+        return inet_pton(AF_INET6, host + 1, &v6->sin6_addr) == 1 ? (int)sizeof *v6 : -EINVAL;
+    }
+    int error = 0;
+    if (strcmp(host, "*") == 0)
+        v4->sin_addr.s_addr = htonl(INADDR_ANY);
+    else if (strcmp(host, "localhost") == 0)
+        v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else if (inet_pton(AF_INET, host, &v4->sin_addr) != 1)
+        error = find_interface(host, v4);
+    v4->sin_family = AF_INET;
+    v4->sin_port = port;
+    return error ? error : (int)sizeof *v4;
+}
+
+// out_bound: the address with the port that was chosen for a `*`. Returns a descriptor, or a
+// negative errno.
+static int bind_tcp(const char *text, char out_bound[BOUND_BYTES])
+{
+    struct sockaddr_storage address;
+    const int on = 1;
+    int n = parse_tcp(text, &address);
+    if (n < 0)
+        return n;
+    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address.ss_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    socklen_t size = sizeof address;
+    if (bind(fd, (void *)&address, (socklen_t)n) != 0 ||
+        getsockname(fd, (void *)&address, &size) != 0) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    char host[INET6_ADDRSTRLEN] = "?";
+    const struct sockaddr_in *v4 = (void *)&address;
+    const struct sockaddr_in6 *v6 = (void *)&address;
+    bool is_v6 = address.ss_family == AF_INET6;
+    inet_ntop(address.ss_family, is_v6 ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr,
+              host, sizeof host);
+    snprintf(out_bound, BOUND_BYTES, is_v6 ? "tcp://[%s]:%u" : "tcp://%s:%u", host,
+             ntohs(is_v6 ? v6->sin6_port : v4->sin_port));
+    return fd;
+}
+
+static int bind_address(struct endpoint *endpoint, struct zmtp_server *server, int socket,
+                        const char *name, const char *address, char out_bound[BOUND_BYTES])
+{
+    bool is_ipc = strcmp(address, "ipc") == 0;
+    int fd;
+    snprintf(out_bound, BOUND_BYTES, "%s", address);
+    if (is_ipc) {
+        char path[CONFIG_TEXT_MAX + 64];
+        snprintf(path, sizeof path, "%s/%s", endpoint->run_dir, name);
+        snprintf(out_bound, BOUND_BYTES, "ipc://%s", path);
+        fd = bind_ipc(endpoint, path);
+    } else {
+        fd = bind_tcp(address + strlen("tcp://"), out_bound);
+    }
+    int error = fd < 0 ? fd : zmtp_server_listen(server, socket, fd, is_ipc);
+    if (!error)
+        return 0;
+    if (fd >= 0)
+        close(fd);
+    log_to(&endpoint->log, LOG_LEVEL_ERROR, "endpoints.%s: cannot bind %s: %s%s", name, out_bound,
+           strerror(-error),
+           error == -EADDRINUSE ? " (is another posed running? endpoints.* sets other ports)" : "");
+    return error;
+}
+
+int endpoint_bind(struct endpoint *endpoint, struct zmtp_server *server, int socket,
+                  const char *name, const char *addresses)
 {
     const char *s = addresses;
     char all[4 * BOUND_BYTES] = "";
@@ -268,7 +384,7 @@ int endpoint_bind(struct endpoint *endpoint, void *socket, const char *name, con
         char address[CONFIG_TEXT_MAX], bound[BOUND_BYTES];
         size_t n = strcspn(s, " ,");
         snprintf(address, sizeof address, "%.*s", (int)n, s);
-        int error = bind_address(endpoint, socket, name, address, bound);
+        int error = bind_address(endpoint, server, socket, name, address, bound);
         if (error)
             return error;
         if (n_all < sizeof all)

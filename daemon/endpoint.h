@@ -3,17 +3,19 @@
 //
 // Secure by default: ipc sockets with mode 0660 in the run directory and tcp on loopback. An
 // address beyond loopback is refused unless a CURVE key is given or endpoints.insecure says it in
-// words. With a CURVE key every address of every socket is encrypted (libzmq sets this per socket).
+// words, which the log repeats at every start. With a CURVE key tcp is encrypted, and ipc for
+// whoever wants it: there the file says who may connect.
 //
-// One daemon per run directory: it is locked, because libzmq would silently take over the ipc
-// sockets of a running daemon.
+// One daemon per run directory: it is locked, so that nobody takes over the ipc sockets of a
+// running daemon.
 #ifndef POSED_DAEMON_ENDPOINT_H
 #define POSED_DAEMON_ENDPOINT_H
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
+#include "daemon/zmtp/server.h"
 #include "proto/log.h"
 
-struct endpoint; // opaque: the ZeroMQ context, the run directory, the keys
+struct endpoint; // opaque: the run directory, the keys
 
 // Checks the addresses of all sockets without opening anything. Returns 0, or -EINVAL with every
 // reason in the log.
@@ -24,22 +26,23 @@ __attribute__((warn_unused_result)) int endpoint_check(const struct config *conf
 // can be written, else $XDG_RUNTIME_DIR/posed, else /tmp/posed-UID.
 void endpoint_run_dir(const char *configured, char *out, size_t size_bytes);
 
-// Creates the run directory (0750), locks it, reads the keys, starts the authenticator. Returns 0;
-// with *out NULL and the reason in the log: -EBUSY (another daemon is running there), -EINVAL (a
-// key file), -ENOMEM, other negative errno.
+// Creates the run directory (0750), locks it, reads the keys, makes room for the descriptors of all
+// connections. Returns 0; with *out NULL and the reason in the log: -EBUSY (another daemon is
+// running there), -EINVAL (a key file), -ENOMEM, other negative errno.
 __attribute__((warn_unused_result)) int
 endpoint_open(struct endpoint **out, const struct config *config, const struct log_sink *log);
 
-// Ends the context: waits for the sockets' lingering messages. All sockets must be closed before.
+// All servers must be destroyed before. Removes the ipc sockets.
 void endpoint_close(struct endpoint **endpoint);
 
-// A socket of that ZeroMQ type, ready for options and then endpoint_bind. NULL: no memory.
-void *endpoint_socket(struct endpoint *endpoint, int type);
+// What a server is to be made with: keys, connections, log. The rest is zero.
+struct zmtp_server_settings endpoint_server_settings(const struct endpoint *endpoint);
 
-// Binds a socket to all addresses of `addresses` (endpoints.pub, ...); `name` is the file name of
-// its ipc socket. Returns 0, or a negative errno with the reason in the log (-EADDRINUSE: the port
-// is taken).
-__attribute__((warn_unused_result)) int endpoint_bind(struct endpoint *endpoint, void *socket,
+// Listens with a socket of a server on all addresses of `addresses` (endpoints.pub, ...); `name` is
+// the file name of its ipc socket. Returns 0, or a negative errno with the reason in the log
+// (-EADDRINUSE: the port is taken).
+__attribute__((warn_unused_result)) int endpoint_bind(struct endpoint *endpoint,
+                                                      struct zmtp_server *server, int socket,
                                                       const char *name, const char *addresses);
 
 #endif

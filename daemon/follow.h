@@ -6,10 +6,10 @@
 #ifndef POSED_DAEMON_FOLLOW_H
 #define POSED_DAEMON_FOLLOW_H
 
-#include "daemon/board.h"
 #include "daemon/frames.h"
 #include "daemon/objects.h"
 #include "daemon/publish.h"
+#include "daemon/shared.h"
 
 #define FOLLOW_MAX_LOST_NS 2000000000 // by the frames' time stamps; then it is given up
 
@@ -25,7 +25,7 @@ struct follow {
 };
 
 struct follow_world {
-    struct board *board;
+    struct shared *shared;
     struct frames *frames;
     struct objects *objects;
     struct publish *publish;

@@ -10,40 +10,30 @@ struct slot {
     pthread_mutex_t mutex;
     bool used;
     uint64_t seq;
-    struct depth_frame frame; // depth = the slot's own pixels
+    struct capture_frame frame; // kept
     struct intrinsics camera;
-    uint16_t *pixels;
 };
 
 struct frames {
     uint32_t n_slots;
-    size_t n_bytes; // of an image
     struct slot *slots;
 };
 
-int frames_create(struct frames **out, uint32_t n_frames, uint32_t width_px, uint32_t height_px)
+int frames_create(struct frames **out, uint32_t n_frames)
 {
     *out = NULL;
     struct frames *frames = calloc(1, sizeof *frames);
     if (!frames)
         return -ENOMEM;
-    frames->n_bytes = (size_t)width_px * height_px * sizeof(uint16_t);
     frames->slots = calloc(n_frames ? n_frames : 1, sizeof *frames->slots);
-    if (!frames->slots)
-        goto destroy;
-    for (; frames->n_slots < n_frames; frames->n_slots++) {
-        struct slot *slot = &frames->slots[frames->n_slots];
-        slot->pixels = malloc(frames->n_bytes);
-        if (!slot->pixels)
-            goto destroy;
-        memset(slot->pixels, 0, frames->n_bytes); // page faults now, not in the frame loop
-        pthread_mutex_init(&slot->mutex, NULL);
+    if (!frames->slots) {
+        free(frames);
+        return -ENOMEM;
     }
+    for (; frames->n_slots < n_frames; frames->n_slots++)
+        pthread_mutex_init(&frames->slots[frames->n_slots].mutex, NULL);
     *out = frames;
     return 0;
-destroy:
-    frames_destroy(&frames);
-    return -ENOMEM;
 }
 
 void frames_destroy(struct frames **frames)
@@ -52,15 +42,16 @@ void frames_destroy(struct frames **frames)
     if (!f)
         return;
     for (uint32_t i = 0; i < f->n_slots; i++) {
+        if (f->slots[i].used)
+            capture_release(&f->slots[i].frame);
         pthread_mutex_destroy(&f->slots[i].mutex);
-        free(f->slots[i].pixels);
     }
     free(f->slots);
     free(f);
     *frames = NULL;
 }
 
-void frames_put(struct frames *frames, uint64_t seq, const struct depth_frame *frame,
+void frames_put(struct frames *frames, uint64_t seq, const struct capture_frame *frame,
                 const struct intrinsics *camera)
 {
     if (frames->n_slots == 0)
@@ -68,12 +59,12 @@ void frames_put(struct frames *frames, uint64_t seq, const struct depth_frame *f
     struct slot *slot = &frames->slots[seq % frames->n_slots];
     if (pthread_mutex_trylock(&slot->mutex) != 0)
         return;
-    memcpy(slot->pixels, frame->depth, frames->n_bytes);
+    if (slot->used)
+        capture_release(&slot->frame);
+    slot->used = capture_keep(frame);
     slot->frame = *frame;
-    slot->frame.depth = slot->pixels;
     slot->camera = *camera;
     slot->seq = seq;
-    slot->used = true;
     pthread_mutex_unlock(&slot->mutex);
 }
 
@@ -86,8 +77,9 @@ int frames_get(struct frames *frames, uint64_t seq, uint16_t *out_depth,
     pthread_mutex_lock(&slot->mutex);
     bool found = slot->used && slot->seq == seq;
     if (found) {
-        memcpy(out_depth, slot->pixels, frames->n_bytes);
-        *out_frame = slot->frame;
+        *out_frame = slot->frame.image;
+        memcpy(out_depth, out_frame->depth,
+               (size_t)out_frame->width_px * out_frame->height_px * sizeof *out_depth);
         out_frame->depth = out_depth;
         *out_camera = slot->camera;
     }

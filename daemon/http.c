@@ -10,16 +10,30 @@
 #include <microhttpd.h>
 
 #include "daemon/metrics.h"
+#include "daemon/web/web.h"
+#include "proto/clock.h"
 #include "proto/wire_json.h"
 
-// A reader that asks every second needs one; what is more waits in the kernel.
-#define MAX_CONNECTIONS  16
+// A connection is idle, or has a request that is not complete yet, for so long at most; and when
+// all places are taken, whoever has been so for the longest makes room: a probe always finds a
+// place. Viewers of the page have places of their own, for as long as they look.
+#define MAX_IDLE         16
+#define MAX_CONNECTIONS  (2 * MAX_IDLE + WEB_MAX_VIEWERS)
 #define TIMEOUT_S        10
+#define REQUEST_NS       INT64_C(2000000000)
 #define CONNECTION_BYTES (16 << 10)
+
+struct place {
+    int fd;           // -1: free
+    int64_t since_ns; // INT64_MAX: a viewer, who may stay
+};
 
 struct http {
     struct MHD_Daemon *server;
-    struct board *board;
+    struct shared *shared;
+    struct place places[MAX_CONNECTIONS]; // the server's thread's
+    struct http_settings settings;
+    struct web *web;
 };
 
 // The answer to one request: text to free, in `status` and `type`.
@@ -43,7 +57,7 @@ static struct answer json(json_t *value)
 
 static struct answer healthz(const struct http *http)
 {
-    return board_is_alive(http->board)
+    return shared_is_alive(http->shared)
                ? plain(MHD_HTTP_OK, "ok\n")
                : plain(MHD_HTTP_SERVICE_UNAVAILABLE, "the frame loop stands still\n");
 }
@@ -51,8 +65,8 @@ static struct answer healthz(const struct http *http)
 static struct answer readyz(const struct http *http)
 {
     posed_Status status;
-    board_status(http->board, &status);
-    if (!board_is_alive(http->board))
+    shared_status(http->shared, &status);
+    if (!shared_is_alive(http->shared))
         return healthz(http);
     return status.state == posed_State_STATE_NO_INPUT
                ? plain(MHD_HTTP_SERVICE_UNAVAILABLE, "no frame arrives\n")
@@ -67,7 +81,7 @@ static struct answer get_metrics(const struct http *http)
     FILE *stream = open_memstream(&answer.text, &n);
     if (!stream)
         return answer;
-    board_status(http->board, &status);
+    shared_status(http->shared, &status);
     metrics_print(&status, stream);
     fclose(stream);
     return answer;
@@ -76,16 +90,16 @@ static struct answer get_metrics(const struct http *http)
 static struct answer get_status(const struct http *http)
 {
     posed_Status status;
-    board_status(http->board, &status);
+    shared_status(http->shared, &status);
     return json(wire_json_status(&status));
 }
 
 static struct answer get_pose(const struct http *http)
 {
-    struct board_pose pose;
+    struct shared_pose pose;
     uint64_t oldest, next;
-    board_range(http->board, &oldest, &next);
-    if (next == 0 || board_get(http->board, next - 1, &pose) != 0)
+    shared_range(http->shared, &oldest, &next);
+    if (next == 0 || shared_get(http->shared, next - 1, &pose) != 0)
         return plain(MHD_HTTP_SERVICE_UNAVAILABLE, "no frame has arrived yet\n");
     const double *q = pose.q_xyzw, *t = pose.t_m;
     return json(json_pack("{s:I, s:f, s:s, s:I, s:[fff], s:[ffff]}", "seq", (json_int_t)pose.seq,
@@ -103,31 +117,110 @@ static const struct {
     {"/v1/status", get_status}, {"/v1/pose", get_pose},
 };
 
-// Whether the name in Host (NULL: HTTP/1.0 needs none) can only mean this machine.
-static bool is_local(const char *host)
-{
-    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
-    for (size_t i = 0; host && i < sizeof names / sizeof names[0]; i++) {
-        size_t n = strlen(names[i]);
-        if (strncasecmp(host, names[i], n) == 0 &&
-            (host[n] == 0 ||
-             (host[n] == ':' && strspn(host + n + 1, "0123456789") == strlen(host + n + 1))))
-            return true;
-    }
-    return !host;
-}
-
 static struct answer answer(const struct http *http, struct MHD_Connection *connection,
                             const char *path, const char *method)
 {
-    if (!is_local(MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST)))
+    const char *host =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    if (host && !handshake_host_is_local(host)) // HTTP/1.0 needs none
         return plain(MHD_HTTP_FORBIDDEN, "Host is not this machine\n");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return plain(MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n");
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)
         if (strcmp(pages[i].path, path) == 0)
             return pages[i].get(http);
-    return plain(MHD_HTTP_NOT_FOUND, "/healthz /readyz /metrics /v1/status /v1/pose\n");
+    return plain(MHD_HTTP_NOT_FOUND, "/ /healthz /readyz /metrics /v1/status /v1/pose\n");
+}
+
+// A browser's WebSocket is ours from here on; libmicrohttpd keeps its memory until it is closed.
+static void close_upgraded(void *handle)
+{
+    MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
+}
+
+struct upgrade {
+    const struct http *http;
+    enum handshake_protocol protocol;
+    bool may_control;
+};
+
+static void on_upgraded(void *user, struct MHD_Connection *connection, void *state,
+                        const char *early, size_t n_early, MHD_socket fd,
+                        struct MHD_UpgradeResponseHandle *handle)
+{
+    struct upgrade *upgrade = user;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (info && info->socket_context)
+        ((struct place *)info->socket_context)->since_ns = INT64_MAX;
+    (void)state;
+    const struct web_connection viewer = {.fd = fd,
+                                          .protocol = upgrade->protocol,
+                                          .may_control = upgrade->may_control,
+                                          .early = early,
+                                          .n_early = n_early,
+                                          .close = close_upgraded,
+                                          .user = handle};
+    if (!web_take(upgrade->http->web, &viewer))
+        close_upgraded(handle);
+    free(upgrade);
+}
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+// The handshake of a WebSocket whose Host was found good. NULL: `out` says what is wrong.
+static struct MHD_Response *upgrade(const struct http *http, struct MHD_Connection *connection,
+                                    struct answer *out)
+{
+    char accept[HANDSHAKE_ACCEPT_BYTES];
+    const char *origin = header(connection, "Origin");
+    enum handshake_protocol protocol =
+        handshake_choose(header(connection, "Sec-WebSocket-Protocol"));
+    if (!handshake_origin_may(origin, http->settings.origins)) {
+        log_to(&http->settings.log, LOG_LEVEL_NOTICE,
+               "a page of %.100s wanted to look and may not: see http.origins", origin);
+        *out = plain(MHD_HTTP_FORBIDDEN, "this Origin may not look (http.origins)\n");
+        return NULL;
+    }
+    if (protocol == HANDSHAKE_N_PROTOCOLS ||
+        !handshake_accept(header(connection, "Sec-WebSocket-Key"), accept)) {
+        *out = plain(MHD_HTTP_BAD_REQUEST, "a WebSocket with the protocol foxglove.sdk.v1 or "
+                                           "foxglove.websocket.v1 is wanted\n");
+        return NULL;
+    }
+    struct upgrade *upgrade = malloc(sizeof *upgrade);
+    struct MHD_Response *response =
+        upgrade ? MHD_create_response_for_upgrade(on_upgraded, upgrade) : NULL;
+    if (!response) {
+        free(upgrade);
+        return NULL;
+    }
+    // Buttons only for our own page as we served it.
+    *upgrade = (struct upgrade){http, protocol,
+                                protocol == HANDSHAKE_VIEW && handshake_origin_may(origin, "")};
+    MHD_add_response_header(response, MHD_HTTP_HEADER_UPGRADE, "websocket");
+    MHD_add_response_header(response, "Sec-WebSocket-Accept", accept);
+    MHD_add_response_header(response, "Sec-WebSocket-Protocol", handshake_name(protocol));
+    return response;
+}
+
+static struct MHD_Response *page(void)
+{
+    size_t n;
+    const char *bytes = web_page(&n);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(n, (void *)(uintptr_t)bytes, MHD_RESPMEM_PERSISTENT);
+    if (!response)
+        return NULL;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/html; charset=utf-8");
+    MHD_add_response_header(response, "Content-Security-Policy",
+                            "default-src 'none'; script-src 'unsafe-inline'; style-src "
+                            "'unsafe-inline'; connect-src 'self' ws://localhost:* "
+                            "ws://127.0.0.1:*; img-src data:; frame-ancestors 'none'");
+    return response;
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
@@ -141,16 +234,29 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
         *n_upload = 0;
         return MHD_YES;
     }
+    const char *wanted = header(connection, MHD_HTTP_HEADER_UPGRADE);
     struct answer a = answer(user, connection, url, method);
-    if (!a.text)
-        return MHD_NO; // no memory
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(strlen(a.text), a.text, MHD_RESPMEM_MUST_FREE);
-    if (!response) {
+    struct MHD_Response *response = NULL;
+    if (a.status != MHD_HTTP_FORBIDDEN && a.status != MHD_HTTP_METHOD_NOT_ALLOWED &&
+        (strcmp(url, "/") == 0 || wanted)) {
         free(a.text);
-        return MHD_NO;
+        a = (struct answer){MHD_HTTP_OK, NULL, NULL};
+        if (wanted && strcasecmp(wanted, "websocket") == 0) {
+            response = upgrade(user, connection, &a);
+            a.status = response ? MHD_HTTP_SWITCHING_PROTOCOLS : a.status;
+        } else {
+            response = page();
+        }
     }
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, a.type);
+    if (!response && a.text) {
+        response = MHD_create_response_from_buffer(strlen(a.text), a.text, MHD_RESPMEM_MUST_FREE);
+        if (!response)
+            free(a.text);
+        else
+            MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, a.type);
+    }
+    if (!response)
+        return MHD_NO; // no memory
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     enum MHD_Result queued = MHD_queue_response(connection, a.status, response);
@@ -158,37 +264,109 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     return queued;
 }
 
-int http_create(struct http **out, uint16_t port, struct board *board, const struct log_sink *log)
+// Hangs up on who has been idle for too long, and on the longest where nearly all places are taken.
+static void make_room(struct http *http)
+{
+    struct place *oldest = NULL;
+    int64_t now_ns = clock_monotonic_ns();
+    size_t n = 0;
+    for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
+        struct place *place = &http->places[i];
+        if (place->fd < 0 || place->since_ns == INT64_MAX)
+            continue;
+        n++;
+        if (now_ns - place->since_ns > REQUEST_NS)
+            shutdown(place->fd, SHUT_RDWR);
+        if (!oldest || place->since_ns < oldest->since_ns)
+            oldest = place;
+    }
+    if (n > MAX_IDLE)
+        shutdown(oldest->fd, SHUT_RDWR);
+}
+
+// The descriptor stays open until the connection is told as closed, so it is nobody else's.
+static void on_connection(void *user, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http *http = user;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (*context)
+            ((struct place *)*context)->fd = -1;
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    make_room(http);
+    for (size_t i = 0; info && i < MAX_CONNECTIONS; i++)
+        if (http->places[i].fd < 0) {
+            http->places[i] = (struct place){info->connect_fd, clock_monotonic_ns()};
+            *context = &http->places[i];
+            return;
+        }
+}
+
+static void on_completed(void *user, struct MHD_Connection *connection, void **request,
+                         enum MHD_RequestTerminationCode code)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    (void)user;
+    (void)request;
+    (void)code;
+    struct place *place = info ? info->socket_context : NULL;
+    if (place && place->since_ns != INT64_MAX)
+        place->since_ns = clock_monotonic_ns();
+}
+
+int http_create(struct http **out, const struct http_settings *settings)
 {
     *out = NULL;
     struct http *http = calloc(1, sizeof *http);
     if (!http)
         return -ENOMEM;
+    uint16_t port = settings->port;
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    http->board = board;
+    const struct web_settings web = {.publish = settings->publish,
+                                     .requests = settings->requests,
+                                     .shared = settings->shared,
+                                     .control = settings->control,
+                                     .log = settings->log};
+    http->settings = *settings;
+    http->shared = settings->shared;
+    int error = web_create(&http->web, &web);
+    if (error)
+        goto destroy;
+    for (size_t i = 0; i < MAX_CONNECTIONS; i++)
+        http->places[i].fd = -1;
     errno = 0;
     http->server = MHD_start_daemon(
-        MHD_USE_AUTO_INTERNAL_THREAD, port, NULL, NULL, on_request, http, MHD_OPTION_SOCK_ADDR,
-        (const struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_BYTES, MHD_OPTION_END);
+        MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_UPGRADE, port, NULL, NULL, on_request, http,
+        MHD_OPTION_SOCK_ADDR, (const struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
     if (!http->server) {
-        int error = errno ? -errno : -EIO;
-        log_to(log, LOG_LEVEL_ERROR, "http://127.0.0.1:%u: %s (http.port)", port, strerror(-error));
-        free(http);
-        return error;
+        error = errno ? -errno : -EIO;
+        goto destroy;
     }
-    log_to(log, LOG_LEVEL_INFO, "http: http://127.0.0.1:%u", port);
+    log_to(&settings->log, LOG_LEVEL_INFO, "http: http://127.0.0.1:%u", port);
     *out = http;
     return 0;
+destroy:
+    http_destroy(&http);
+    return error;
 }
 
 void http_destroy(struct http **http)
 {
     if (!*http)
         return;
-    MHD_stop_daemon((*http)->server);
+    if ((*http)->web)
+        web_stop((*http)->web); // libmicrohttpd wants upgraded connections closed first
+    if ((*http)->server)
+        MHD_stop_daemon((*http)->server);
+    web_destroy(&(*http)->web);
     free(*http);
     *http = NULL;
 }

@@ -11,7 +11,7 @@
 #define CLOUD_FIELDS 6 // x y z and the normal
 
 struct image_sender {
-    const struct board *board;
+    const struct shared *shared;
     size_t n_px;
     uint16_t *depth_mm; // NULL until wanted, here and below
     float *maps;        // of the newest frame
@@ -19,14 +19,14 @@ struct image_sender {
     float *out;         // what is sent: normals, residuals, points with normals
 };
 
-int image_create(struct image_sender **out, const struct board *board)
+int image_create(struct image_sender **out, const struct shared *shared)
 {
     struct image_sender *sender = calloc(1, sizeof *sender);
     *out = sender;
     if (!sender)
         return -ENOMEM;
-    const struct intrinsics *camera = &board_info(board)->capture.camera;
-    sender->board = board;
+    const struct intrinsics *camera = &shared_info(shared)->capture.camera;
+    sender->shared = shared;
     sender->n_px = (size_t)camera->width_px * camera->height_px;
     return 0;
 }
@@ -57,7 +57,8 @@ static void send_pixels(const struct image_sender *sender, struct publish *publi
         .seq = seq,
     };
     wire_copy_text(image.encoding, sizeof image.encoding, encoding);
-    wire_copy_text(image.frame_id, sizeof image.frame_id, board_info(sender->board)->camera_frame);
+    wire_copy_text(image.frame_id, sizeof image.frame_id,
+                   shared_info(sender->shared)->camera_frame);
     size_t n_bytes = sender->n_px * px_bytes;
     int n = wire_encode_image_header(&image, n_bytes, head, sizeof head);
     if (n > 0)
@@ -108,7 +109,7 @@ static void send_cloud(const struct image_sender *sender, struct publish *publis
 {
     static const char *const names[CLOUD_FIELDS] = {"x",        "y",        "z",
                                                     "normal_x", "normal_y", "normal_z"};
-    const struct intrinsics *camera = &board_info(sender->board)->capture.camera;
+    const struct intrinsics *camera = &shared_info(sender->shared)->capture.camera;
     uint8_t head[WIRE_CLOUD_HEADER_MAX_BYTES];
     posed_PointCloud cloud = {
         .has_timestamp = true,
@@ -119,7 +120,8 @@ static void send_cloud(const struct image_sender *sender, struct publish *publis
         .fields_count = CLOUD_FIELDS,
         .seq = seq,
     };
-    wire_copy_text(cloud.frame_id, sizeof cloud.frame_id, board_info(sender->board)->camera_frame);
+    wire_copy_text(cloud.frame_id, sizeof cloud.frame_id,
+                   shared_info(sender->shared)->camera_frame);
     for (uint32_t i = 0; i < CLOUD_FIELDS; i++) {
         strcpy(cloud.fields[i].name, names[i]);
         cloud.fields[i].offset = i * (uint32_t)sizeof(float);

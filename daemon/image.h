@@ -8,14 +8,14 @@
 #define POSED_DAEMON_IMAGE_H
 
 #include "daemon/backend.h"
-#include "daemon/board.h"
 #include "daemon/publish.h"
+#include "daemon/shared.h"
 
 struct image_sender; // opaque: the buffers, taken when the first subscriber comes
 
 // Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int image_create(struct image_sender **out,
-                                                     const struct board *board);
+                                                     const struct shared *shared);
 void image_destroy(struct image_sender **sender);
 
 // Sends what is wanted of this frame. `backend` NULL: the frame was not tracked, so only depth.

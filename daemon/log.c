@@ -5,12 +5,14 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/clock.h"
 #include "proto/wire.h"
 
 #define N_LEVELS   (LOG_LEVEL_DEBUG + 1)
@@ -29,6 +31,7 @@ struct log {
     struct bucket buckets[N_LEVELS];
     uint32_t n_untaken; // lines that stderr did not take, since it did
     bool torn;          // the last of them in part
+    unsigned n_errors;
     void (*listener)(void *user, enum log_level, const char *line);
     void *listener_user;
 };
@@ -145,9 +148,7 @@ static void write_lines(struct log *log, enum log_level level, uint32_t n_droppe
 static bool admit(struct log *log, enum log_level level, uint32_t *out_n_dropped)
 {
     struct bucket *bucket = &log->buckets[level];
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    int64_t now_ns = clock_monotonic_ns();
     *out_n_dropped = 0;
     if (now_ns - bucket->start_ns >= 1000000000) {
         *out_n_dropped = bucket->n_dropped;
@@ -170,12 +171,22 @@ static void log_write(void *user, enum log_level level, const char *text)
         level = LOG_LEVEL_DEBUG;
     pthread_mutex_lock(&log->mutex);
     uint32_t n_dropped;
+    log->n_errors += level == LOG_LEVEL_ERROR;
     if (level <= log->settings.level && admit(log, level, &n_dropped)) {
         write_lines(log, level, n_dropped, text);
         if (log->listener && level <= LOG_LEVEL_NOTICE)
             log->listener(log->listener_user, level, text);
     }
     pthread_mutex_unlock(&log->mutex);
+}
+
+unsigned log_errors(const struct log *log)
+{
+    struct log *own = (struct log *)(uintptr_t)log;
+    pthread_mutex_lock(&own->mutex);
+    unsigned n = log->n_errors;
+    pthread_mutex_unlock(&own->mutex);
+    return n;
 }
 
 int log_create(struct log **out, const struct log_settings *settings)

@@ -8,7 +8,7 @@
 #ifndef POSED_DAEMON_LOG_H
 #define POSED_DAEMON_LOG_H
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "proto/log.h"
 
 struct log; // opaque
@@ -31,6 +31,9 @@ void log_configure(struct log *log, const struct log_settings *settings);
 // is called from the thread that logs and must not log itself.
 void log_listen(struct log *log, void (*listener)(void *user, enum log_level, const char *line),
                 void *user);
+
+// Lines of LOG_LEVEL_ERROR so far.
+unsigned log_errors(const struct log *log);
 
 // For libraries; valid until log_destroy.
 struct log_sink log_sink(struct log *log);

@@ -7,13 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/clock.h"
 #include "daemon/image.h"
 #include "daemon/message.h"
 #include "daemon/notify.h"
 #include "daemon/summary.h"
 #include "daemon/timing.h"
-#include "proto/trajectory.h"
+#include "proto/clock.h"
 #include "proto/wire.h"
 
 #define ROUND_MS     100 // the longest that a round waits for a frame
@@ -23,12 +22,12 @@
 
 struct loop {
     const struct loop_settings *settings;
-    const struct board_info *info;
+    const struct shared_info *info;
     struct image_sender *images;
     struct timing timing;
     uint64_t next_seq;
-    uint64_t judged_end; // first frame whose time stamp is no longer that of the recording
-    int64_t capture_ns;  // of the newest frame, CLOCK_MONOTONIC
+    uint64_t evaluated_end; // first frame whose time stamp is no longer that of the recording
+    int64_t capture_ns;     // of the newest frame, CLOCK_MONOTONIC
     double previous_xyzw[4];
     posed_State state; // of the newest message, or NO_INPUT
     uint32_t map_epoch;
@@ -36,7 +35,6 @@ struct loop {
 
     int64_t heartbeat_ns, last_frame_ns, watchdog_ns, watchdog_period_ns;
     uint64_t heartbeat_seq; // next_seq at the last heartbeat
-    bool trajectory_failed;
     uint8_t bytes[posed_Odometry_size];
 };
 
@@ -48,7 +46,7 @@ static void send(struct loop *loop, enum publish_topic topic, const pb_msgdesc_t
 {
     int n = wire_encode(fields, message, loop->bytes, sizeof loop->bytes);
     if (n < 0 || !publish_send(loop->settings->publish, topic, loop->bytes, (size_t)n))
-        board_count(loop->settings->board, BOARD_UNSENT);
+        shared_count(loop->settings->shared, SHARED_UNSENT);
 }
 
 // The same message for a recording that holds messages (MCAP).
@@ -61,6 +59,32 @@ static void record(struct loop *loop, enum recorder_topic topic, const struct ca
     if (n > 0)
         recorder_push_message(loop->settings->recorder, topic, frame->image.time_ns, loop->bytes,
                               (size_t)n);
+}
+
+// The same pose for ROS.
+static void put_ros(struct loop *loop, const struct capture_frame *frame,
+                    const struct track_result *result, const posed_Odometry *odometry)
+{
+    struct ros_tracked tracked = {.time_ns = frame->image.time_ns,
+                                  .T_odom_camera = result->T_odom_camera};
+    memcpy(tracked.covariance, odometry->pose_covariance, sizeof tracked.covariance);
+    memcpy(tracked.velocity, result->velocity, sizeof tracked.velocity);
+    ros_put(loop->settings->ros, &tracked, &frame->image, &loop->info->capture.camera);
+}
+
+static void put_ros_health(struct loop *loop, double rate_hz)
+{
+    struct shared *shared = loop->settings->shared;
+    struct ros_health health = {.is_error = loop->state == posed_State_STATE_LOST ||
+                                            loop->state == posed_State_STATE_NO_INPUT,
+                                .is_warning = loop->state == posed_State_STATE_DEGRADED,
+                                .n_captured = shared_counter(shared, SHARED_CAPTURED),
+                                .n_lost = shared_counter(shared, SHARED_LOST),
+                                .n_dropped = shared_counter(shared, SHARED_DROPPED),
+                                .n_damaged = shared_counter(shared, SHARED_DAMAGED),
+                                .rate_hz = rate_hz};
+    snprintf(health.message, sizeof health.message, "%s", wire_state_name(loop->state));
+    ros_put_health(loop->settings->ros, &health);
 }
 
 static void send_event(struct loop *loop, posed_Event_Kind kind, const char *text)
@@ -85,11 +109,11 @@ static void heartbeat(struct loop *loop, int64_t now_ns)
     char line[96];
     double seconds = (double)(now_ns - loop->heartbeat_ns + HEARTBEAT_NS) * 1e-9;
     double rate_hz = (double)(loop->next_seq - loop->heartbeat_seq) / seconds;
-    board_beat(loop->settings->board);
-    board_set_rate(loop->settings->board, rate_hz);
+    shared_beat(loop->settings->shared);
+    shared_set_rate(loop->settings->shared, rate_hz);
     loop->heartbeat_seq = loop->next_seq;
     loop->heartbeat_ns = now_ns + HEARTBEAT_NS;
-    board_status(loop->settings->board, &status);
+    shared_status(loop->settings->shared, &status);
     send(loop, PUBLISH_STATUS, posed_Status_fields, &status);
     timing_report(&loop->timing, &timing);
     timing.has_timestamp = true;
@@ -98,6 +122,8 @@ static void heartbeat(struct loop *loop, int64_t now_ns)
     send(loop, PUBLISH_TIMING, posed_Timing_fields, &timing);
     snprintf(line, sizeof line, "STATUS=%s, %.1f frames/s", wire_state_name(status.state), rate_hz);
     notify_send(line);
+    if (loop->settings->ros)
+        put_ros_health(loop, rate_hz);
 }
 
 // A change of state is an event; a frame dropped in between is none.
@@ -130,24 +156,24 @@ static void announce(struct loop *loop, posed_State state, const char *reason)
 static void count(struct loop *loop, const struct capture_frame *frame, bool tracked,
                   const struct track_result *result)
 {
-    struct board *board = loop->settings->board;
-    board_count(board, BOARD_CAPTURED);
+    struct shared *shared = loop->settings->shared;
+    shared_count(shared, SHARED_CAPTURED);
     if (frame->flags & CAPTURE_DAMAGED)
-        board_count(board, BOARD_DAMAGED);
+        shared_count(shared, SHARED_DAMAGED);
     if (frame->flags & CAPTURE_DUPLICATE)
-        board_count(board, BOARD_DUPLICATE);
+        shared_count(shared, SHARED_DUPLICATE);
     if (!tracked && !(frame->flags & CAPTURE_DAMAGED))
-        board_count(board, BOARD_DROPPED);
+        shared_count(shared, SHARED_DROPPED);
     if (tracked)
-        board_count(board, result->state == TRACK_STATE_LOST       ? BOARD_LOST
-                           : result->state == TRACK_STATE_DEGRADED ? BOARD_DEGRADED
-                                                                   : BOARD_TRACKED);
+        shared_count(shared, result->state == TRACK_STATE_LOST       ? SHARED_LOST
+                             : result->state == TRACK_STATE_DEGRADED ? SHARED_DEGRADED
+                                                                     : SHARED_TRACKED);
 }
 
-static void end_judged(struct loop *loop, uint64_t seq)
+static void end_evaluated(struct loop *loop, uint64_t seq)
 {
-    if (loop->judged_end > seq)
-        loop->judged_end = seq;
+    if (loop->evaluated_end > seq)
+        loop->evaluated_end = seq;
 }
 
 // What the rest of the daemon sees of the frame, after its message has gone.
@@ -156,34 +182,30 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
 {
     const struct loop_settings *settings = loop->settings;
     const posed_Pose *pose = &odometry->pose;
-    board_put(settings->board, &(struct board_pose){
-                                   .seq = odometry->seq,
-                                   .time_ns = frame->image.time_ns,
-                                   .q_xyzw = {pose->orientation.x, pose->orientation.y,
-                                              pose->orientation.z, pose->orientation.w},
-                                   .t_m = {pose->position.x, pose->position.y, pose->position.z},
-                                   .state = odometry->state,
-                                   .map_epoch = odometry->map_epoch,
-                               });
+    shared_put(settings->shared, &(struct shared_pose){
+                                     .seq = odometry->seq,
+                                     .time_ns = frame->image.time_ns,
+                                     .q_xyzw = {pose->orientation.x, pose->orientation.y,
+                                                pose->orientation.z, pose->orientation.w},
+                                     .t_m = {pose->position.x, pose->position.y, pose->position.z},
+                                     .state = odometry->state,
+                                     .map_epoch = odometry->map_epoch,
+                                 });
     const char *reason =
         result->reason == TRACK_REASON_NONE ? "" : track_reason_text(result->reason);
-    board_set_state(settings->board, odometry->state, odometry->reason, reason,
-                    odometry->map_epoch);
+    shared_set_state(settings->shared, odometry->state, odometry->reason, reason,
+                     odometry->map_epoch);
+    loop->map_epoch = odometry->map_epoch;
     announce(loop, odometry->state, reason);
     if (odometry->new_keyframe)
         send_event(loop, posed_Event_Kind_KEYFRAME, "new keyframe");
     if (frame->flags & CAPTURE_LOOPED) {
-        end_judged(loop, odometry->seq);
+        end_evaluated(loop, odometry->seq);
         send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
     }
-    if (settings->trajectory && !loop->trajectory_failed) {
-        const struct stamped_pose line = {frame->image.time_ns, result->T_odom_camera};
-        if (trajectory_write(settings->trajectory, settings->trajectory_format, &line) != 0) {
-            log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s; the trajectory ends here",
-                   settings->trajectory_path, strerror(errno));
-            loop->trajectory_failed = true;
-        }
-    }
+    if (settings->trajectory)
+        trajectory_file_push(settings->trajectory,
+                             &(struct stamped_pose){frame->image.time_ns, result->T_odom_camera});
 }
 
 // A live camera that feels gravity says so (topic imu).
@@ -201,7 +223,24 @@ static void send_gravity(struct loop *loop, const struct capture_frame *frame,
     send(loop, PUBLISH_IMU, posed_Imu_fields, &imu);
 }
 
-// Returns 0, or -EIO when the device failed (the frame has its message all the same).
+static void announce_backend(struct loop *loop)
+{
+    const char *description = backend_description(loop->settings->backend);
+    shared_set_backend(loop->settings->shared, description);
+    send_event(loop, posed_Event_Kind_BACKEND_CHANGED, description);
+}
+
+// The map, when the pose has left. Returns 0, or -EIO as on_frame does.
+static int fuse(struct loop *loop, const struct track_result *result)
+{
+    int rc = backend_fuse(loop->settings->backend, result);
+    if (rc == BACKEND_REPLACED)
+        announce_backend(loop);
+    return rc < 0 ? rc : 0;
+}
+
+// Returns 0, or -EIO when the device failed and none takes over (the frame has its message all the
+// same).
 static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_t read_ns)
 {
     int64_t got_ns = clock_monotonic_ns();
@@ -210,15 +249,14 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     posed_Odometry odometry;
     posed_FrameTransform transform;
     int64_t track_ns = clock_monotonic_ns();
-    int error = backend_track(loop->settings->backend, tracked ? frame->image.depth : NULL,
-                              frame->image.time_ns, &result);
+    int error = backend_track(loop->settings->backend, frame, tracked, &result);
     int64_t done_ns = clock_monotonic_ns();
 
     count(loop, frame, tracked, &result);
     message_odometry(loop->info, loop->next_seq, frame, &result, result.map_epoch,
                      loop->previous_xyzw, &odometry);
-    odometry.damaged_frames = board_counter(loop->settings->board, BOARD_DAMAGED);
-    odometry.dropped_frames = board_counter(loop->settings->board, BOARD_DROPPED);
+    odometry.damaged_frames = shared_counter(loop->settings->shared, SHARED_DAMAGED);
+    odometry.dropped_frames = shared_counter(loop->settings->shared, SHARED_DROPPED);
     odometry.publish_monotonic_ns = clock_monotonic_ns();
     odometry.has_stages = true;
     odometry.stages = (posed_StageTimes){
@@ -231,6 +269,8 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
         .wait_us = (float)(got_ns - read_ns) * 1e-3f,
     };
     send(loop, PUBLISH_POSE, posed_Odometry_fields, &odometry);
+    if (loop->settings->ros)
+        put_ros(loop, frame, &result, &odometry);
     int64_t sent_ns = clock_monotonic_ns();
     message_transform(&odometry, &transform);
     send(loop, PUBLISH_TF, posed_FrameTransform_fields, &transform);
@@ -248,15 +288,19 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
         record(loop, RECORDER_TOPIC_TF, frame, posed_FrameTransform_fields, &transform);
     }
     if (frame->image.depth)
-        frames_put(loop->settings->frames, loop->next_seq, &frame->image,
-                   &loop->info->capture.camera);
+        frames_put(loop->settings->frames, loop->next_seq, frame, &loop->info->capture.camera);
     remember(loop, frame, &result, &odometry);
     if (frame->image.depth)
         image_send(loop->images, loop->settings->publish,
-                   tracked && !error ? loop->settings->backend : NULL, &frame->image, odometry.seq);
+                   tracked && error >= 0 ? loop->settings->backend : NULL, &frame->image,
+                   odometry.seq);
     send_gravity(loop, frame, &odometry);
+    if (error == BACKEND_REPLACED)
+        announce_backend(loop);
     loop->next_seq++;
-    return error;
+    if (error >= 0 && tracked)
+        error = fuse(loop, &result);
+    return error < 0 ? error : 0;
 }
 
 // The camera is another one than before this frame. Its poses go on from the last one, in a new map
@@ -266,13 +310,13 @@ static int recalibrate(struct loop *loop)
     const struct loop_settings *settings = loop->settings;
     const struct capture_info *capture = capture_info(settings->capture);
     char text[120];
-    if (board_set_capture(settings->board, capture) != 0 ||
+    if (shared_set_capture(settings->shared, capture) != 0 ||
         backend_recalibrate(settings->backend) != 0) {
         log_to(&settings->log, LOG_LEVEL_ERROR, "no tracker for another camera");
         return -EIO;
     }
-    loop->info = board_info(settings->board);
-    board_set_backend(settings->board, backend_description(settings->backend));
+    loop->info = shared_info(settings->shared);
+    shared_set_backend(settings->shared, backend_description(settings->backend));
     if (settings->recorder)
         recorder_recalibrate(settings->recorder, capture);
     snprintf(
@@ -289,14 +333,14 @@ static int recalibrate(struct loop *loop)
 // the one before.
 static int take_frame(struct loop *loop, const struct capture_frame *frame, int64_t read_ns)
 {
-    struct precedence *precedence = loop->settings->precedence;
+    struct yield_frames *yield_frames = loop->settings->yield_frames;
     bool waited = clock_monotonic_ns() - read_ns > WAITED_NS;
     int64_t period_ns = frame->capture_mono_ns - loop->capture_ns;
     loop->capture_ns = frame->capture_mono_ns;
     if (waited)
-        precedence_begin(precedence);
+        yield_frames_begin(yield_frames);
     int error = on_frame(loop, frame, read_ns);
-    precedence_end(precedence, waited ? loop->capture_ns + period_ns : 0);
+    yield_frames_end(yield_frames, waited ? loop->capture_ns + period_ns : 0);
     return error;
 }
 
@@ -306,8 +350,8 @@ static void on_silence(struct loop *loop, int64_t now_ns)
         loop->state == posed_State_STATE_NO_INPUT)
         return;
     loop->state = posed_State_STATE_NO_INPUT;
-    board_set_state(loop->settings->board, posed_State_STATE_NO_INPUT, posed_Reason_REASON_NONE,
-                    "no frame arrives", loop->map_epoch);
+    shared_set_state(loop->settings->shared, posed_State_STATE_NO_INPUT, posed_Reason_REASON_NONE,
+                     "no frame arrives", loop->map_epoch);
     log_to(&loop->settings->log, LOG_LEVEL_WARNING, "no frame for %.1f s",
            (double)(now_ns - loop->last_frame_ns) * 1e-9);
     send_event(loop, posed_Event_Kind_SOURCE_SILENT, "no frame arrives");
@@ -323,8 +367,8 @@ static void reset(struct loop *loop, const struct se3 *T_odom_camera, const char
 }
 
 // The camera of a recording that is wound is suddenly elsewhere: its poses no longer connect.
-static void control_replay(struct loop *loop, const struct board_command *command,
-                           struct board_answer *answer)
+static void control_replay(struct loop *loop, const struct shared_command *command,
+                           struct shared_answer *answer)
 {
     const struct loop_settings *settings = loop->settings;
     char text[96];
@@ -335,12 +379,12 @@ static void control_replay(struct loop *loop, const struct board_command *comman
     const struct capture_playback *playback = &answer->playback;
     if (command->control == CAPTURE_SEEK && loop->next_seq > 0) {
         const struct se3 T = backend_pose(settings->backend);
-        end_judged(loop, loop->next_seq);
+        end_evaluated(loop, loop->next_seq);
         reset(loop, &T, "the recording is wound: reset");
     }
     loop->paused = playback->paused;
     loop->last_frame_ns = clock_monotonic_ns();
-    board_set_paused(settings->board, playback->paused);
+    shared_set_paused(settings->shared, playback->paused);
     snprintf(text, sizeof text, "recording at %.3f of %.3f s, %s, speed %.6g%s",
              playback->position_s, playback->duration_s, playback->paused ? "paused" : "running",
              playback->rate, playback->rate == CAPTURE_RATE_MAX ? " (as fast as possible)" : "");
@@ -351,26 +395,26 @@ static void control_replay(struct loop *loop, const struct board_command *comman
 
 static void run_command(struct loop *loop)
 {
-    struct board_command command;
-    struct board_answer answer = {.next_seq = loop->next_seq};
-    if (!board_take_command(loop->settings->board, &command))
+    struct shared_command command;
+    struct shared_answer answer = {.next_seq = loop->next_seq};
+    if (!shared_take_command(loop->settings->shared, &command))
         return;
     switch (command.kind) {
-    case BOARD_RESET:
+    case SHARED_RESET:
         if (command.keep_pose)
             command.T_odom_camera = backend_pose(loop->settings->backend);
         reset(loop, &command.T_odom_camera, "reset on request");
         break;
-    case BOARD_KEYFRAME:
+    case SHARED_KEYFRAME:
         answer.error = backend_set_keyframe(loop->settings->backend, &answer.keyframe_seq);
         if (!answer.error)
             send_event(loop, posed_Event_Kind_KEYFRAME, "keyframe on request");
         break;
-    case BOARD_REPLAY:
+    case SHARED_REPLAY:
         control_replay(loop, &command, &answer);
         break;
     }
-    board_finish_command(loop->settings->board, &answer);
+    shared_finish_command(loop->settings->shared, &answer);
 }
 
 // Everything that is not a frame. Returns false when it is time to stop.
@@ -379,7 +423,6 @@ static bool do_chores(struct loop *loop)
     const struct loop_settings *settings = loop->settings;
     int64_t now_ns = clock_monotonic_ns();
     settings->poll(settings->user);
-    publish_pump(settings->publish);
     run_command(loop);
     if (now_ns >= loop->heartbeat_ns)
         heartbeat(loop, now_ns);
@@ -418,11 +461,7 @@ static enum loop_end run(struct loop *loop)
         } else if (frame.flags & CAPTURE_RECALIBRATED && recalibrate(loop) != 0) {
             return LOOP_BACKEND_FAILED;
         } else if (take_frame(loop, &frame, read_ns) != 0) {
-            if (backend_recover(settings->backend) != 0)
-                return LOOP_BACKEND_FAILED;
-            board_set_backend(settings->board, backend_description(settings->backend));
-            send_event(loop, posed_Event_Kind_BACKEND_CHANGED,
-                       backend_description(settings->backend));
+            return LOOP_BACKEND_FAILED;
         }
     }
     return LOOP_STOPPED;
@@ -431,14 +470,14 @@ static enum loop_end run(struct loop *loop)
 enum loop_end loop_run(const struct loop_settings *settings)
 {
     struct loop *loop = calloc(1, sizeof *loop);
-    if (!loop || image_create(&loop->images, settings->board) != 0) {
+    if (!loop || image_create(&loop->images, settings->shared) != 0) {
         log_to(&settings->log, LOG_LEVEL_ERROR, "out of memory");
         free(loop);
-        return LOOP_OUTPUT_FAILED;
+        return LOOP_NO_MEMORY;
     }
     loop->settings = settings;
-    loop->info = board_info(settings->board);
-    loop->judged_end = UINT64_MAX;
+    loop->info = shared_info(settings->shared);
+    loop->evaluated_end = UINT64_MAX;
     loop->state = posed_State_STATE_NO_INPUT;
     loop->heartbeat_ns = loop->last_frame_ns = clock_monotonic_ns();
     loop->watchdog_period_ns = notify_watchdog_ns();
@@ -448,26 +487,18 @@ enum loop_end loop_run(const struct loop_settings *settings)
         wait_for_subscriber(loop);
     enum loop_end end = run(loop);
 
-    board_end_commands(settings->board);
+    shared_end_commands(settings->shared);
     if (end == LOOP_END_OF_RECORDING)
         send_event(loop, posed_Event_Kind_SOURCE_ENDED, "end of the recording");
     send_event(loop, posed_Event_Kind_STOPPING, "the daemon stops");
     heartbeat(loop, clock_monotonic_ns());
-    publish_pump(settings->publish);
-    summary_log(settings->board, settings->capture, loop->judged_end, &settings->log);
-    if (board_counter(settings->board, BOARD_CAPTURED) > 0)
+    summary_log(settings->shared, settings->capture, loop->evaluated_end, &settings->log);
+    if (shared_counter(settings->shared, SHARED_CAPTURED) > 0)
         log_to(&settings->log, LOG_LEVEL_INFO,
                "mean per frame: tracking %.3f ms, added by the daemon %.3f ms; %.1f MB resident",
                timing_mean_us(&loop->timing, TIMING_TRACK) * 1e-3,
                timing_mean_us(&loop->timing, TIMING_ADDED) * 1e-3,
-               (double)board_resident_bytes() * 1e-6);
-    if (settings->trajectory && !loop->trajectory_failed && fflush(settings->trajectory) != 0) {
-        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s", settings->trajectory_path,
-               strerror(errno));
-        loop->trajectory_failed = true;
-    }
-    if (loop->trajectory_failed && (end == LOOP_END_OF_RECORDING || end == LOOP_STOPPED))
-        end = LOOP_OUTPUT_FAILED;
+               (double)shared_resident_bytes() * 1e-6);
     image_destroy(&loop->images);
     free(loop);
     return end;

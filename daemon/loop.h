@@ -6,28 +6,26 @@
 #ifndef POSED_DAEMON_LOOP_H
 #define POSED_DAEMON_LOOP_H
 
-#include <stdio.h>
-
 #include "capture/capture.h"
-#include "capture/recorder.h"
+#include "capture/recorder/recorder.h"
 #include "daemon/backend.h"
-#include "daemon/board.h"
 #include "daemon/frames.h"
 #include "daemon/publish.h"
-#include "gpu/precedence.h"
-#include "proto/trajectory.h"
+#include "daemon/ros/ros.h"
+#include "daemon/shared.h"
+#include "daemon/trajectory_file.h"
+#include "gpu/base/yield.h"
 
 struct loop_settings {
     struct capture *capture;
     struct backend *backend;
-    struct board *board;
+    struct shared *shared;
     struct publish *publish;
     struct recorder *recorder; // NULL = none
+    struct ros *ros;           // NULL = none
     struct frames *frames;
-    struct precedence *precedence;
-    FILE *trajectory; // NULL = none
-    enum trajectory_format trajectory_format;
-    const char *trajectory_path;
+    struct yield_frames *yield_frames;
+    struct trajectory_file *trajectory; // NULL = none
     double wait_subscriber_s;
     // Asked every round (at most 100 ms apart). `stop`: end now. `reload`: called when it is time
     // to read the configuration again.
@@ -42,7 +40,7 @@ enum loop_end {
     LOOP_STOPPED,
     LOOP_SOURCE_FAILED,
     LOOP_BACKEND_FAILED,
-    LOOP_OUTPUT_FAILED, // the trajectory file
+    LOOP_NO_MEMORY,
 };
 
 // Runs until the end of the recording, a stop or a failure; logs a summary, with the error against

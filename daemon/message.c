@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "daemon/clock.h"
+#include "gpu/track/field.h"
+#include "proto/clock.h"
 
 posed_State message_state(enum track_state state)
 {
@@ -52,13 +53,10 @@ posed_Reason message_reason(enum track_reason reason)
 static void set_covariance(const struct track_result *result, posed_Odometry *out)
 {
     out->pose_covariance_count = 36;
-    for (int i = 0; i < 36; i++)
-        out->pose_covariance[i] = result->state == TRACK_STATE_LOST
-                                      ? (i % 7 == 0 ? WIRE_COVARIANCE_LOST : 0)
-                                      : result->covariance[i];
+    memcpy(out->pose_covariance, result->covariance, sizeof result->covariance);
 }
 
-void message_odometry(const struct board_info *info, uint64_t seq,
+void message_odometry(const struct shared_info *info, uint64_t seq,
                       const struct capture_frame *frame, const struct track_result *result,
                       uint32_t map_epoch, double previous_xyzw[4], posed_Odometry *out)
 {
@@ -88,7 +86,7 @@ void message_odometry(const struct board_info *info, uint64_t seq,
     out->reference = info->reference;
     out->reference_seq = result->reference_seq;
     out->new_keyframe =
-        result->new_keyframe && info->reference == posed_Reference_REFERENCE_KEYFRAME;
+        result->new_keyframe && info->reference != posed_Reference_REFERENCE_PREVIOUS;
     out->residual_rms_m = result->residual_rms_m;
     out->inlier_ratio = result->inlier_ratio;
     out->iterations = result->n_iterations;
@@ -118,7 +116,7 @@ void message_transform(const posed_Odometry *odometry, posed_FrameTransform *out
     memcpy(out->child_frame_id, odometry->body_frame_id, sizeof out->child_frame_id);
 }
 
-void message_calibration(const struct board_info *info, posed_CameraCalibration *out)
+void message_calibration(const struct shared_info *info, posed_CameraCalibration *out)
 {
     const struct intrinsics *c = &info->capture.camera;
     *out = (posed_CameraCalibration){
@@ -137,9 +135,14 @@ void message_calibration(const struct board_info *info, posed_CameraCalibration 
         .units_per_m = info->capture.units_per_m,
     };
     wire_copy_text(out->frame_id, sizeof out->frame_id, info->camera_frame);
+    if (info->field) {
+        out->field_rms_per_m = field_rms_per_m(info->field);
+        out->field_reduction = info->field->reduction;
+        wire_copy_text(out->field_serial, sizeof out->field_serial, info->field->serial);
+    }
 }
 
-void message_event(const struct board_info *info, uint64_t seq, posed_Event_Kind kind,
+void message_event(const struct shared_info *info, uint64_t seq, posed_Event_Kind kind,
                    const char *text, posed_Event *out)
 {
     *out = (posed_Event)posed_Event_init_zero;

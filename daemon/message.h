@@ -5,8 +5,8 @@
 #define POSED_DAEMON_MESSAGE_H
 
 #include "capture/capture.h"
-#include "daemon/board.h"
-#include "gpu/track.h"
+#include "daemon/shared.h"
+#include "gpu/track/track.h"
 #include "proto/wire.h"
 
 posed_State message_state(enum track_state state);
@@ -14,14 +14,14 @@ posed_Reason message_reason(enum track_reason reason);
 
 // The pose message of one frame; the caller adds stages and publish_monotonic_ns when they are
 // known. `map_epoch` is the daemon's (the tracker's may start again). A LOST pose gets the diagonal
-// covariance WIRE_COVARIANCE_LOST. previous_xyzw as for wire_pose.
-void message_odometry(const struct board_info *info, uint64_t seq,
+// covariance TRACK_LOST_VARIANCE (gpu/track/track.h). previous_xyzw as for wire_pose.
+void message_odometry(const struct shared_info *info, uint64_t seq,
                       const struct capture_frame *frame, const struct track_result *result,
                       uint32_t map_epoch, double previous_xyzw[4], posed_Odometry *out);
 
 void message_transform(const posed_Odometry *odometry, posed_FrameTransform *out);
-void message_calibration(const struct board_info *info, posed_CameraCalibration *out);
-void message_event(const struct board_info *info, uint64_t seq, posed_Event_Kind kind,
+void message_calibration(const struct shared_info *info, posed_CameraCalibration *out);
+void message_event(const struct shared_info *info, uint64_t seq, posed_Event_Kind kind,
                    const char *text, posed_Event *out);
 void message_log(enum log_level level, const char *line, posed_Log *out);
 

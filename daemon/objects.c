@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capture/recorder.h"
+#include "capture/recorder/recorder.h"
 #include "daemon/objects_mesh.h"
 
 #define SUFFIX      ".object"

@@ -7,7 +7,7 @@
 #ifndef POSED_DAEMON_OBJECTS_H
 #define POSED_DAEMON_OBJECTS_H
 
-#include "gpu/search.h"
+#include "gpu/search/search.h"
 #include "proto/log.h"
 
 #define OBJECTS_MAX        32

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "capture/cloud.h"
+#include "capture/cloud/cloud.h"
 
 static void put_le(FILE *file, uint32_t word)
 {

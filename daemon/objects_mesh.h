@@ -5,7 +5,7 @@
 #ifndef POSED_DAEMON_OBJECTS_MESH_H
 #define POSED_DAEMON_OBJECTS_MESH_H
 
-#include "gpu/search.h"
+#include "gpu/search/search.h"
 #include "proto/log.h"
 
 // Writes beside and renames. Returns 0 or negative errno; the reason is in the log.

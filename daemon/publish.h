@@ -2,11 +2,14 @@
 // The publisher: `pub` ([topic][message]), `latest` (the pose alone, for subscribers with
 // ZMQ_CONFLATE, which would tear a message of two parts) and `img` (made only while subscribed).
 //
-// Sending never waits for a subscriber: what exceeds its queue is dropped and counted, except with
+// A thread of its own has the sockets: between it and the frame loop there is a bounded ring, so
+// that nothing that a subscriber sends or leaves unread takes the frame loop's time. What exceeds a
+// subscriber's queue is dropped for it, what exceeds the ring is dropped and counted, except with
 // no_drop (replay as fast as possible), where the sender waits for a slow subscriber, up to 1 s in
 // a row; one that stands still longer is left behind from then on.
 //
-// The frame loop's thread owns it; publish_post alone may be called from any thread.
+// The frame loop's thread alone sends; publish_post and publish_wants may be called from any
+// thread.
 #ifndef POSED_DAEMON_PUBLISH_H
 #define POSED_DAEMON_PUBLISH_H
 
@@ -36,17 +39,17 @@ enum publish_topic {
 
 struct publish; // opaque
 
-// Binds the sockets. Returns 0, or negative errno with the reason in the log.
+// Binds the sockets and starts the thread. Returns 0, or negative errno with the reason in the log.
 __attribute__((warn_unused_result)) int publish_create(struct publish **out,
                                                        struct endpoint *endpoint,
                                                        const struct config *config, bool no_drop,
                                                        const struct log_sink *log);
 
-// Closes the sockets; unsent messages linger at most linger_ms in endpoint_close.
+// Sends what waits, for at most linger_ms, ends the thread and closes the sockets.
 void publish_destroy(struct publish **publish, int linger_ms);
 
-// Sends a message; PUBLISH_POSE goes to `latest` as well. Messages of calib and status are kept and
-// sent again to new subscribers. Returns false when it was dropped.
+// Sends a message; PUBLISH_POSE goes to `latest` as well. The last messages of calib and status are
+// kept for new subscribers. Returns false when it was dropped for all.
 bool publish_send(struct publish *publish, enum publish_topic topic, const void *bytes,
                   size_t n_bytes);
 
@@ -54,16 +57,21 @@ bool publish_send(struct publish *publish, enum publish_topic topic, const void 
 bool publish_send_pieces(struct publish *publish, enum publish_topic topic, const void *head,
                          size_t n_head, const void *tail, size_t n_tail);
 
-// Whether anybody is subscribed to it now, as of the last publish_pump.
+// Whether anybody is subscribed to it now.
 bool publish_wants(const struct publish *publish, enum publish_topic topic);
 
-// Every round of the loop: takes subscriptions in, sends calib and status to new subscribers, and
-// sends what other threads posted. Bounded work.
-void publish_pump(struct publish *publish);
-
-// Any thread: a message (`fields` = posed_X_fields) that the next publish_pump sends. Dropped when
+// Any thread: a message (`fields` = posed_X_fields) sent as soon as may be. Dropped when
 // PUBLISH_POST_SLOTS wait.
 void publish_post(struct publish *publish, enum publish_topic topic, const pb_msgdesc_t *fields,
                   const void *message);
+
+// A listener inside the daemon (the viewers of the page): the publisher's thread calls `take` with
+// each message of the topics that publish_listen_to names (bit: topic), and with every calib and
+// status. One at a time; NULL ends it, and nothing is called from then on. Any thread.
+void publish_listen(struct publish *publish,
+                    void (*take)(void *user, enum publish_topic topic, const uint8_t *bytes,
+                                 size_t n_bytes),
+                    void *user);
+void publish_listen_to(struct publish *publish, uint32_t topics);
 
 #endif

@@ -6,39 +6,42 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include <zmq.h>
+#include "daemon/pending.h"
+#include "daemon/zmtp/server.h"
+#include "proto/clock.h"
 
-#include "daemon/clock.h"
-#include "daemon/jobs.h"
-
-#define IDENTITY_MAX_BYTES 256
-#define ROUND_MAX_REQUESTS 64
+#define MAX_REPLIES 64                 // that wait for a client
+#define MAX_INSIDE  8                  // requests of the client inside that wait to be taken
+#define INSIDE      0                  // its peer id; peers have others
+#define LINGER_NS   INT64_C(200000000) // for the last answers
 
 // Who asked, and how the answer must be wrapped (a REQ socket puts an empty part in front).
 struct address {
-    uint8_t identity[IDENTITY_MAX_BYTES];
-    size_t n_identity;
+    uint64_t peer;
     bool has_delimiter;
 };
 
 // A request that is not answered at once.
-struct parcel {
-    struct job job; // the first member: a job is its parcel
+struct request_memory {
+    struct pending_request job; // the first member: a job is its memory
     struct address address;
-    zmq_msg_t message; // framed; the points of a Register stay in it
+    struct zmtp_body *body; // framed; the points of a Register stay in it
 };
 
 struct requests {
-    void *socket;
-    int wake_fd; // worker or stop -> socket thread
+    struct zmtp_server *server;
     struct handlers handlers;
-    struct jobs *jobs;
+    struct pending *pending;
     _Atomic bool stop; // the jobs have ended: the socket thread, too
     pthread_t socket_thread;
     bool has_socket_thread;
+
+    pthread_mutex_t inside_mutex;
+    struct zmtp_body *inside[MAX_INSIDE];
+    size_t n_inside;
+    void (*answered)(void *user, const uint8_t *reply, size_t n_bytes);
+    void *answered_user;
 
     // The socket thread's.
     posed_Reply reply;
@@ -48,54 +51,64 @@ struct requests {
 static void wake(void *user)
 {
     const struct requests *requests = user;
-    const uint64_t one = 1;
-    ssize_t n = write(requests->wake_fd, &one, sizeof one);
-    (void)n; // a full counter wakes as well
+    zmtp_server_wake(requests->server);
+}
+
+// Takes the message over; NULL: there was no memory for it.
+static void send_message(struct requests *requests, const struct address *address,
+                         struct zmtp_message *message)
+{
+    if (address->peer == INSIDE) {
+        pthread_mutex_lock(&requests->inside_mutex);
+        if (message && requests->answered)
+            requests->answered(requests->answered_user, message->body, message->n_body);
+        pthread_mutex_unlock(&requests->inside_mutex);
+    } else {
+        struct zmtp_peer *peer = zmtp_server_find(requests->server, address->peer);
+        if (message && peer)
+            zmtp_peer_send(peer, message);
+    }
+    zmtp_message_drop(message);
+    shared_count(requests->handlers.shared, SHARED_REQUESTS);
 }
 
 static void send_reply(struct requests *requests, const struct address *address,
                        const uint8_t *bytes, size_t n_bytes)
 {
-    zmq_send(requests->socket, address->identity, address->n_identity, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    if (address->has_delimiter)
-        zmq_send(requests->socket, "", 0, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    zmq_send(requests->socket, bytes, n_bytes, ZMQ_DONTWAIT);
-    board_count(requests->handlers.board, BOARD_REQUESTS);
+    uint8_t *body;
+    struct zmtp_message *message =
+        zmtp_message_create(address->has_delimiter, NULL, 0, n_bytes, &body);
+    if (message)
+        memcpy(body, bytes, n_bytes);
+    send_message(requests, address, message);
 }
 
-static void destroy_parcel(struct parcel *parcel)
+static void destroy_request(struct request_memory *memory)
 {
-    struct job *job = &parcel->job;
+    struct pending_request *job = &memory->job;
     if (job->is_large)
         client_remove_unread(job->client, job->n_answer);
     client_leave(job->client);
     free(job->answer);
-    free(parcel);
+    free(memory);
 }
 
-// libzmq has sent it, or its client has gone.
-static void on_sent(void *bytes, void *parcel)
+// It has been sent, or its client has gone.
+static void on_sent(void *memory)
 {
-    (void)bytes;
-    destroy_parcel(parcel);
+    destroy_request(memory);
 }
 
-// Hands the answer over, without a copy; the parcel stays until it has been sent.
-static void send_large(struct requests *requests, struct parcel *parcel)
+// Hands the answer over, without a copy; the memory stays until it has been sent.
+static void send_large(struct requests *requests, struct request_memory *memory)
 {
-    const struct job *job = &parcel->job;
-    const struct address *address = &parcel->address;
-    zmq_msg_t message;
-    if (zmq_msg_init_data(&message, job->answer, job->n_answer, on_sent, parcel) != 0) {
-        destroy_parcel(parcel);
-        return;
-    }
-    zmq_send(requests->socket, address->identity, address->n_identity, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    if (address->has_delimiter)
-        zmq_send(requests->socket, "", 0, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    if (zmq_msg_send(&message, requests->socket, ZMQ_DONTWAIT) < 0)
-        zmq_msg_close(&message);
-    board_count(requests->handlers.board, BOARD_REQUESTS);
+    const struct pending_request *job = &memory->job;
+    const struct address address = memory->address;
+    struct zmtp_message *message = zmtp_message_wrap(address.has_delimiter, NULL, 0, job->answer,
+                                                     job->n_answer, on_sent, memory);
+    if (!message)
+        destroy_request(memory);
+    send_message(requests, &address, message);
 }
 
 static void send_own_reply(struct requests *requests, const struct address *address)
@@ -106,29 +119,29 @@ static void send_own_reply(struct requests *requests, const struct address *addr
         send_reply(requests, address, requests->reply_bytes, (size_t)n);
 }
 
-// Takes the message over (it is empty afterwards), unless the returned errno is not 0.
-static int submit(struct requests *requests, enum handlers_lane lane, const struct address *address,
-                  const posed_Request *request, int64_t deadline_ns, zmq_msg_t *message)
+// Takes the body over, unless the returned errno is not 0.
+static int submit(struct requests *requests, enum handlers_queue lane, struct zmtp_peer *peer,
+                  const struct address *address, const posed_Request *request, int64_t deadline_ns,
+                  struct zmtp_body *body)
 {
-    struct parcel *parcel = calloc(1, sizeof *parcel);
-    if (!parcel)
+    struct request_memory *memory = calloc(1, sizeof *memory);
+    if (!memory)
         return -ENOMEM;
-    parcel->address = *address;
-    zmq_msg_init(&parcel->message);
-    zmq_msg_move(&parcel->message, message);
-    struct job *job = &parcel->job;
+    memory->address = *address;
+    memory->body = body;
+    struct pending_request *job = &memory->job;
     job->id = request->id;
     job->deadline_ns = deadline_ns;
-    job->bytes = zmq_msg_data(&parcel->message);
-    job->n_bytes = zmq_msg_size(&parcel->message);
-    job->client = client_enter(address->identity, address->n_identity);
-    int error = job->client ? jobs_submit(requests->jobs, lane, job) : -ENOMEM;
+    job->bytes = body->bytes;
+    job->n_bytes = body->n_bytes;
+    snprintf(job->owner, sizeof job->owner, "%s", peer ? zmtp_peer_owner(peer) : "page");
+    job->client = client_enter(&address->peer, sizeof address->peer);
+    int error = job->client ? pending_submit(requests->pending, lane, job) : -ENOMEM;
     if (!error)
         return 0;
-    zmq_msg_close(&parcel->message);
     if (job->client)
         client_leave(job->client);
-    free(parcel);
+    free(memory);
     return error;
 }
 
@@ -139,7 +152,7 @@ static void fail_submit(struct requests *requests, int error)
         handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, HANDLERS_ENDING);
         return;
     }
-    board_count(requests->handlers.board, BOARD_REJECTED_REQUESTS);
+    shared_count(requests->handlers.shared, SHARED_REJECTED_REQUESTS);
     handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "%s",
                   error == -ENOMEM ? "out of memory"
                                    : "as many requests as may wait are waiting already");
@@ -148,14 +161,35 @@ static void fail_submit(struct requests *requests, int error)
 static void cancel(struct requests *requests, const struct address *address, uint64_t id)
 {
     posed_Reply *reply = &requests->reply;
-    struct client *client = client_enter(address->identity, address->n_identity);
-    bool found = client && jobs_cancel(requests->jobs, client, id);
+    struct client *client = client_enter(&address->peer, sizeof address->peer);
+    bool found = client && pending_cancel(requests->pending, client, id);
     if (client)
         client_leave(client);
     reply->which_what = posed_Reply_cancel_tag;
     if (!found)
         handlers_fail(reply, posed_Code_NOT_FOUND, "cancel.id",
                       "no request %llu of this client waits or runs", (unsigned long long)id);
+}
+
+// Where the texts of a request stand.
+static const char *text_field(uint32_t kind)
+{
+    switch (kind) {
+    case posed_Request_add_object_tag:
+        return "add_object.name";
+    case posed_Request_remove_object_tag:
+        return "remove_object.name";
+    case posed_Request_search_pose_tag:
+        return "search_pose.objects";
+    case posed_Request_start_recording_tag:
+        return "start_recording.name";
+    case posed_Request_get_params_tag:
+        return "get_params.prefix";
+    case posed_Request_set_params_tag:
+        return "set_params.params";
+    default:
+        return "what";
+    }
 }
 
 // Says what is wrong with a frame that wire_decode_request refused.
@@ -174,6 +208,10 @@ static void fail_decode(posed_Reply *reply, int error, uint32_t kind)
         handlers_fail(reply, posed_Code_UNIMPLEMENTED, NULL,
                       "this daemon does not know request kind %u", kind);
         return;
+    case -EILSEQ:
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, text_field(kind),
+                      "a text of it holds a zero byte");
+        return;
     case -EINVAL:
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "what", "the request has no kind");
         return;
@@ -183,138 +221,138 @@ static void fail_decode(posed_Reply *reply, int error, uint32_t kind)
     }
 }
 
-static void on_request(struct requests *requests, const struct address *address, zmq_msg_t *message)
+static void on_request(void *user, struct zmtp_peer *peer, struct zmtp_body *body,
+                       bool has_delimiter)
 {
+    struct requests *requests = user;
+    struct shared *shared = requests->handlers.shared;
     posed_Reply *reply = &requests->reply;
-    const uint8_t *bytes = zmq_msg_data(message);
-    size_t n_bytes = zmq_msg_size(message);
+    const struct address address = {peer ? zmtp_peer_id(peer) : INSIDE, has_delimiter};
     posed_Request request;
     uint32_t kind;
-    int error = wire_decode_request(bytes, n_bytes, &request, &kind);
+    if (!body) {
+        shared_count(shared, SHARED_BAD_REQUESTS);
+        return;
+    }
+    int error = wire_decode_request(body->bytes, body->n_bytes, &request, &kind);
     if (error == -EPROTO) {
-        board_count(requests->handlers.board, BOARD_BAD_REQUESTS);
+        shared_count(shared, SHARED_BAD_REQUESTS);
+        zmtp_body_free(body);
         return;
     }
     memset(reply, 0, sizeof *reply);
     reply->id = request.id;
+    const uint32_t max_ms = requests->handlers.config->requests.max_deadline_ms;
     uint32_t deadline_ms = request.deadline_ms ? request.deadline_ms
                                                : settings_deadline_ms(requests->handlers.settings);
+    deadline_ms = deadline_ms < max_ms ? deadline_ms : max_ms;
     int64_t deadline_ns = clock_monotonic_ns() + (int64_t)deadline_ms * 1000000;
-    enum handlers_lane lane =
-        error ? HANDLERS_NOW : handlers_lane(&requests->handlers, request.which_what);
+    enum handlers_queue lane =
+        error ? HANDLERS_NOW : handlers_queue(&requests->handlers, request.which_what);
     if (error) {
         fail_decode(reply, error, kind);
     } else if (request.which_what == posed_Request_cancel_tag) {
-        cancel(requests, address, request.what.cancel.id);
+        cancel(requests, &address, request.what.cancel.id);
     } else if (lane == HANDLERS_NOW) {
         const struct handlers_call call = {&request,
-                                           bytes + WIRE_MAGIC_BYTES,
-                                           n_bytes - WIRE_MAGIC_BYTES,
+                                           body->bytes + WIRE_MAGIC_BYTES,
+                                           body->n_bytes - WIRE_MAGIC_BYTES,
                                            deadline_ns,
                                            NULL,
                                            reply,
                                            NULL};
         handlers_run(&requests->handlers, &call);
     } else {
-        error = submit(requests, lane, address, &request, deadline_ns, message);
+        error = submit(requests, lane, peer, &address, &request, deadline_ns, body);
         if (!error)
             return;
         fail_submit(requests, error);
     }
-    send_own_reply(requests, address);
+    zmtp_body_free(body);
+    send_own_reply(requests, &address);
 }
 
-// Reads one whole message of the ROUTER: identity, perhaps an empty part, the request. Anything
-// else is counted as bad. Returns false when none is waiting.
-static bool read_message(struct requests *requests)
+// What a client that has gone had under way nobody would read.
+static void on_leave(void *user, struct zmtp_peer *peer)
 {
-    struct address address = {.n_identity = 0};
-    zmq_msg_t part;
-    int n_parts = 0, more = 1;
-    bool bad = false, done = false;
-    while (more) {
-        zmq_msg_init(&part);
-        if (zmq_msg_recv(&part, requests->socket, ZMQ_DONTWAIT) < 0) {
-            zmq_msg_close(&part);
-            return false;
-        }
-        size_t n = zmq_msg_size(&part);
-        more = zmq_msg_more(&part);
-        if (n_parts == 0) {
-            bad = n > sizeof address.identity || !more;
-            address.n_identity = bad ? 0 : n;
-            memcpy(address.identity, zmq_msg_data(&part), address.n_identity);
-        } else if (n_parts == 1 && n == 0 && more) {
-            address.has_delimiter = true;
-        } else if (!bad && !done && !more) {
-            on_request(requests, &address, &part);
-            done = true;
-        } else {
-            bad = true;
-        }
-        n_parts += n_parts < 3;
-        zmq_msg_close(&part);
-    }
-    if (bad && !done)
-        board_count(requests->handlers.board, BOARD_BAD_REQUESTS);
-    return true;
+    struct requests *requests = user;
+    uint64_t id = zmtp_peer_id(peer);
+    struct client *client = requests->pending ? client_enter(&id, sizeof id) : NULL;
+    if (!client)
+        return;
+    pending_cancel_all(requests->pending, client);
+    client_leave(client);
 }
 
 static void send_answers(struct requests *requests)
 {
-    for (struct job *job; (job = jobs_take_done(requests->jobs));) {
-        struct parcel *parcel = (struct parcel *)job;
-        zmq_msg_close(&parcel->message);
+    for (struct pending_request *job; (job = pending_take_done(requests->pending));) {
+        struct request_memory *memory = (struct request_memory *)job;
+        zmtp_body_free(memory->body);
         if (job->is_large) {
-            send_large(requests, parcel);
+            send_large(requests, memory);
             continue;
         }
         if (job->answer)
-            send_reply(requests, &parcel->address, job->answer, job->n_answer);
-        destroy_parcel(parcel);
+            send_reply(requests, &memory->address, job->answer, job->n_answer);
+        destroy_request(memory);
     }
 }
 
-static void do_round(struct requests *requests)
+static void take_inside(struct requests *requests)
 {
-    send_answers(requests);
-    for (int i = 0; i < ROUND_MAX_REQUESTS && read_message(requests); i++)
-        ;
+    struct zmtp_body *bodies[MAX_INSIDE];
+    pthread_mutex_lock(&requests->inside_mutex);
+    size_t n = requests->n_inside;
+    memcpy(bodies, requests->inside, n * sizeof *bodies);
+    requests->n_inside = 0;
+    pthread_mutex_unlock(&requests->inside_mutex);
+    for (size_t i = 0; i < n; i++)
+        on_request(requests, NULL, bodies[i], false);
+}
+
+void requests_listen(struct requests *requests,
+                     void (*answered)(void *user, const uint8_t *reply, size_t n_bytes), void *user)
+{
+    pthread_mutex_lock(&requests->inside_mutex);
+    requests->answered = answered;
+    requests->answered_user = user;
+    pthread_mutex_unlock(&requests->inside_mutex);
+}
+
+int requests_ask(struct requests *requests, const uint8_t *request, size_t n_bytes)
+{
+    struct zmtp_body *body = malloc(sizeof *body + n_bytes);
+    if (!body)
+        return -ENOMEM;
+    *body = (struct zmtp_body){.n_bytes = n_bytes, .bytes = body->memory};
+    memcpy(body->memory, request, n_bytes);
+    pthread_mutex_lock(&requests->inside_mutex);
+    bool fits = requests->n_inside < MAX_INSIDE;
+    if (fits)
+        requests->inside[requests->n_inside++] = body;
+    pthread_mutex_unlock(&requests->inside_mutex);
+    if (!fits)
+        zmtp_body_free(body);
+    else
+        wake(requests);
+    return fits ? 0 : -EAGAIN;
 }
 
 static void *run_socket(void *user)
 {
     struct requests *requests = user;
-    zmq_pollitem_t items[2] = {{requests->socket, 0, ZMQ_POLLIN, 0},
-                               {NULL, requests->wake_fd, ZMQ_POLLIN, 0}};
     while (!requests->stop) {
-        if (zmq_poll(items, 2, -1) < 0 && zmq_errno() != EINTR)
-            break;
-        if (items[1].revents) {
-            uint64_t count;
-            ssize_t n = read(requests->wake_fd, &count, sizeof count);
-            (void)n;
-        }
-        do_round(requests);
+        zmtp_server_run(requests->server, -1);
+        take_inside(requests);
+        send_answers(requests);
     }
-    do_round(requests); // what the workers said last, and what came meanwhile
+    zmtp_server_run(requests->server, 0); // what came meanwhile
+    send_answers(requests);               // what the workers said last
+    int64_t end_ns = clock_monotonic_ns() + LINGER_NS;
+    while (!zmtp_server_is_flushed(requests->server) && clock_monotonic_ns() < end_ns)
+        zmtp_server_run(requests->server, 2);
     return NULL;
-}
-
-static int open_socket(struct requests *requests, struct endpoint *endpoint,
-                       const struct config *config)
-{
-    // libzmq closes the connection of a client that sends more than this. A request that is too
-    // long for its kind, but not for this, gets an answer that says so.
-    const int64_t max_bytes = config->requests.upload_max_bytes;
-    const int hwm = 64;
-    requests->socket = endpoint_socket(endpoint, ZMQ_ROUTER);
-    if (!requests->socket)
-        return -ENOMEM;
-    zmq_setsockopt(requests->socket, ZMQ_MAXMSGSIZE, &max_bytes, sizeof max_bytes);
-    zmq_setsockopt(requests->socket, ZMQ_RCVHWM, &hwm, sizeof hwm);
-    zmq_setsockopt(requests->socket, ZMQ_SNDHWM, &hwm, sizeof hwm);
-    return endpoint_bind(endpoint, requests->socket, "req", config->endpoints.req);
 }
 
 int requests_create(struct requests **out, struct endpoint *endpoint,
@@ -326,15 +364,25 @@ int requests_create(struct requests **out, struct endpoint *endpoint,
     if (!requests)
         return -ENOMEM;
     requests->handlers = *handlers;
+    pthread_mutex_init(&requests->inside_mutex, NULL);
     handlers_open(&requests->handlers);
-    requests->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = requests->wake_fd < 0 ? -errno : 0;
-    if (!error)
-        error = open_socket(requests, endpoint, config);
-    if (!error)
-        error = jobs_create(&requests->jobs, &requests->handlers, wake, requests);
+    struct zmtp_server_settings settings = endpoint_server_settings(endpoint);
+    settings.max_upload_bytes = config->requests.upload_max_bytes;
+    settings.request = on_request;
+    settings.leave = on_leave;
+    settings.user = requests;
+    int error = zmtp_server_create(&requests->server, &settings);
     if (!error) {
-        // From here on the socket belongs to its thread.
+        // Whoever sends more than this is hung up on. A request that is too long for its kind, but
+        // not for this, gets an answer that says so.
+        int socket = zmtp_server_add(requests->server, "req", ZMTP_ROUTER, "ROUTER",
+                                     config->requests.upload_max_bytes, MAX_REPLIES);
+        error = endpoint_bind(endpoint, requests->server, socket, "req", config->endpoints.req);
+    }
+    if (!error)
+        error = pending_create(&requests->pending, &requests->handlers, wake, requests);
+    if (!error) {
+        // From here on the server belongs to its thread.
         error = -pthread_create(&requests->socket_thread, NULL, run_socket, requests);
         requests->has_socket_thread = error == 0;
     }
@@ -352,19 +400,19 @@ void requests_destroy(struct requests **requests)
     if (!r)
         return;
     // The socket thread goes on until the jobs have said their last.
-    if (r->jobs)
-        jobs_end(r->jobs);
+    if (r->pending)
+        pending_end(r->pending);
     r->stop = true;
     if (r->has_socket_thread) {
         wake(r);
         pthread_join(r->socket_thread, NULL);
     }
-    jobs_destroy(&r->jobs);
+    zmtp_server_destroy(&r->server); // gives back what was not sent
+    pending_destroy(&r->pending);
     handlers_close(&r->handlers);
-    if (r->socket)
-        zmq_close(r->socket);
-    if (r->wake_fd >= 0)
-        close(r->wake_fd);
+    for (size_t i = 0; i < r->n_inside; i++)
+        zmtp_body_free(r->inside[i]);
+    pthread_mutex_destroy(&r->inside_mutex);
     free(r);
     *requests = NULL;
 }

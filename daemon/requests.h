@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The request socket (ROUTER). Its own thread reads, checks the framing and answers what needs no
 // waiting; the rest goes through bounded queues to two workers, one for commands and one for what
-// takes long. Nothing here touches the frame loop except through the board.
+// takes long. Nothing here touches the frame loop except through the shared.
 #ifndef POSED_DAEMON_REQUESTS_H
 #define POSED_DAEMON_REQUESTS_H
 
 #include "daemon/endpoint.h"
-#include "daemon/handlers.h"
+#include "daemon/handlers/handlers.h"
 
 struct requests; // opaque
 
@@ -16,7 +16,17 @@ __attribute__((warn_unused_result)) int
 requests_create(struct requests **out, struct endpoint *endpoint, const struct handlers *handlers);
 
 // Answers what waits and what runs (UNAVAILABLE, CANCELLED), stops the threads and closes the
-// socket. board_end_commands must have been called.
+// socket. shared_end_commands must have been called.
 void requests_destroy(struct requests **requests);
+
+// A client inside the daemon (the page): its requests, framed, as if they came by the socket, at
+// most 8 at a time; `answered` is called by the requests' own thread with each framed reply. Any
+// thread. requests_ask returns 0, -EAGAIN or -ENOMEM; NULL ends it, and nothing is called from then
+// on.
+void requests_listen(struct requests *requests,
+                     void (*answered)(void *user, const uint8_t *reply, size_t n_bytes),
+                     void *user);
+__attribute__((warn_unused_result)) int requests_ask(struct requests *requests,
+                                                     const uint8_t *request, size_t n_bytes);
 
 #endif

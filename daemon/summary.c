@@ -8,27 +8,27 @@
 #include "proto/evaluate.h"
 #include "proto/se3.h"
 
-// The frames before `end` that the board keeps, as a trajectory to free with trajectory_free.
-static struct trajectory read_board(const struct board *board, uint64_t end)
+// The frames before `end` that the shared keeps, as a trajectory to free with trajectory_free.
+static struct trajectory read_board(const struct shared *shared, uint64_t end)
 {
     struct trajectory out = {NULL, 0};
     uint64_t seq, next;
-    board_range(board, &seq, &next);
+    shared_range(shared, &seq, &next);
     if (next > end)
         next = end;
     if (seq >= next)
         return out;
     out.poses = calloc((size_t)(next - seq), sizeof *out.poses);
     for (; seq < next && out.poses; seq++) {
-        struct board_pose pose;
-        if (board_get(board, seq, &pose) == 0)
+        struct shared_pose pose;
+        if (shared_get(shared, seq, &pose) == 0)
             out.poses[out.n_poses++] =
                 (struct stamped_pose){pose.time_ns, se3_from_quaternion(pose.q_xyzw, pose.t_m)};
     }
     return out;
 }
 
-static void log_error(const struct board *board, const struct capture *capture, uint64_t end,
+static void log_error(const struct shared *shared, const struct capture *capture, uint64_t end,
                       const struct log_sink *log)
 {
     char part[96] = "";
@@ -38,11 +38,11 @@ static void log_error(const struct board *board, const struct capture *capture, 
     if (n <= 0)
         return;
     truth.n_poses = (size_t)n;
-    if (end < board_counter(board, BOARD_CAPTURED))
+    if (end < shared_counter(shared, SHARED_CAPTURED))
         snprintf(part, sizeof part,
                  " before frame %llu, where the recording began anew or was wound",
                  (unsigned long long)end);
-    estimate = read_board(board, end);
+    estimate = read_board(shared, end);
     if (part[0] && estimate.n_poses == 0)
         log_to(log, LOG_LEVEL_INFO,
                "no error against the known trajectory: no frame is kept%s (requests.history)",
@@ -65,23 +65,23 @@ static void log_error(const struct board *board, const struct capture *capture, 
     trajectory_free(&truth);
 }
 
-void summary_log(const struct board *board, const struct capture *capture, uint64_t judged_end,
+void summary_log(const struct shared *shared, const struct capture *capture, uint64_t evaluated_end,
                  const struct log_sink *log)
 {
     log_to(log, LOG_LEVEL_INFO,
            "%llu frames: %llu tracked, %llu degraded, %llu lost, %llu dropped, %llu damaged, "
            "%llu duplicates",
-           (unsigned long long)board_counter(board, BOARD_CAPTURED),
-           (unsigned long long)board_counter(board, BOARD_TRACKED),
-           (unsigned long long)board_counter(board, BOARD_DEGRADED),
-           (unsigned long long)board_counter(board, BOARD_LOST),
-           (unsigned long long)board_counter(board, BOARD_DROPPED),
-           (unsigned long long)board_counter(board, BOARD_DAMAGED),
-           (unsigned long long)board_counter(board, BOARD_DUPLICATE));
+           (unsigned long long)shared_counter(shared, SHARED_CAPTURED),
+           (unsigned long long)shared_counter(shared, SHARED_TRACKED),
+           (unsigned long long)shared_counter(shared, SHARED_DEGRADED),
+           (unsigned long long)shared_counter(shared, SHARED_LOST),
+           (unsigned long long)shared_counter(shared, SHARED_DROPPED),
+           (unsigned long long)shared_counter(shared, SHARED_DAMAGED),
+           (unsigned long long)shared_counter(shared, SHARED_DUPLICATE));
     // One in twenty is more than a busy moment.
-    if (20 * board_counter(board, BOARD_DROPPED) > board_counter(board, BOARD_CAPTURED))
+    if (20 * shared_counter(shared, SHARED_DROPPED) > shared_counter(shared, SHARED_CAPTURED))
         log_to(log, LOG_LEVEL_NOTICE,
                "frames are dropped when this machine is too slow or too busy for their rate: fewer "
                "tracker.iterations, or for a recording --speed max, which drops none");
-    log_error(board, capture, judged_end, log);
+    log_error(shared, capture, evaluated_end, log);
 }

@@ -4,12 +4,12 @@
 #define POSED_DAEMON_SUMMARY_H
 
 #include "capture/capture.h"
-#include "daemon/board.h"
+#include "daemon/shared.h"
 
 // Logs the counts and, where the source knows its trajectory, the absolute and relative error of
-// all frames before judged_end that the board keeps, lost and dropped ones included: where a
+// all frames before evaluated_end that the shared keeps, lost and dropped ones included: where a
 // recording begins anew or is wound, time stamps go on growing and no longer match the truth's.
-void summary_log(const struct board *board, const struct capture *capture, uint64_t judged_end,
+void summary_log(const struct shared *shared, const struct capture *capture, uint64_t evaluated_end,
                  const struct log_sink *log);
 
 #endif

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where settings come from: files, conf.d, the environment, the command line. config_keys.c knows
+// the keys. libinih splits the lines; this file counts them (the library's handler does not get the
+// number) and refuses lines that do not fit its buffer.
+#include "daemon/config/config.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ini.h>
+
+#define FILE_MAX_BYTES (1 << 20)
+
+struct parser {
+    struct config *config;
+    const struct log_sink *log;
+    const char *text, *end, *name;
+    unsigned line, first_wrong; // 0 = none
+};
+
+static void complain(struct parser *parser, const char *reason)
+{
+    log_to(parser->log, LOG_LEVEL_ERROR, "%s:%u: %s", parser->name, parser->line, reason);
+    if (!parser->first_wrong)
+        parser->first_wrong = parser->line;
+}
+
+// inih's fgets over memory.
+static char *next_line(char *out, int size_bytes, void *stream)
+{
+    struct parser *parser = stream;
+    if (parser->text >= parser->end)
+        return NULL;
+    const char *newline = memchr(parser->text, '\n', (size_t)(parser->end - parser->text));
+    size_t n = (size_t)((newline ? newline + 1 : parser->end) - parser->text);
+    parser->line++;
+    const char *zero = memchr(parser->text, 0, n);
+    if (n >= (size_t)size_bytes || zero) {
+        char reason[64];
+        snprintf(reason, sizeof reason,
+                 zero ? "a zero byte in the line" : "the line is longer than %d bytes",
+                 size_bytes - 2);
+        complain(parser, reason);
+        return NULL;
+    }
+    memcpy(out, parser->text, n);
+    out[n] = 0;
+    parser->text += n;
+    return out;
+}
+
+static int on_key(void *user, const char *section, const char *name, const char *value)
+{
+    struct parser *parser = user;
+    char full[160], origin[CONFIG_ORIGIN_MAX], error[300];
+    snprintf(full, sizeof full, "%s.%s", section, name);
+    snprintf(origin, sizeof origin, "%.100s:%u", parser->name, parser->line);
+    if (section[0] &&
+        config_set(parser->config, full, value ? value : "", origin, error, sizeof error) == 0)
+        return 1;
+    if (!section[0])
+        snprintf(error, sizeof error, "%.100s stands before the first [section]", name);
+    complain(parser, error);
+    return 0;
+}
+
+int config_parse(struct config *config, const char *text, size_t n_bytes, const char *name,
+                 const struct log_sink *log)
+{
+    struct parser parser = {
+        .config = config, .log = log, .text = text, .end = text + n_bytes, .name = name};
+    int line = ini_parse_stream(next_line, &parser, on_key, &parser);
+    if (line == 0 && !parser.first_wrong)
+        return 0;
+    // The library's first wrong line; when it is none of ours, the syntax is wrong there.
+    if (line > 0 && (!parser.first_wrong || (unsigned)line < parser.first_wrong))
+        log_to(log, LOG_LEVEL_ERROR, "%s:%d: neither [section], key = value nor a comment", name,
+               line);
+    if (line < 0)
+        log_to(log, LOG_LEVEL_ERROR, "%s: out of memory", name);
+    return -EINVAL;
+}
+
+static int read_file(struct config *config, const char *path, const struct log_sink *log)
+{
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
+        return errno == ENOENT ? -ENOENT : -EIO;
+    }
+    int error = -EIO;
+    char *text = malloc(FILE_MAX_BYTES);
+    if (!text)
+        goto close_file;
+    size_t n = fread(text, 1, FILE_MAX_BYTES, file);
+    if (ferror(file) || n == FILE_MAX_BYTES) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
+               ferror(file) ? strerror(errno) : "larger than 1 MiB, no configuration file");
+        goto free_text;
+    }
+    error = config_parse(config, text, n, path, log);
+free_text:
+    free(text);
+close_file:
+    fclose(file);
+    return error;
+}
+
+static int is_conf(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && n > 5 && strcmp(entry->d_name + n - 5, ".conf") == 0;
+}
+
+// The folder conf.d beside `file`, in the order of the names. No folder is fine.
+static int read_conf_d(struct config *config, const char *file, const struct log_sink *log)
+{
+    char folder[512], path[1024];
+    const char *slash = strrchr(file, '/');
+    snprintf(folder, sizeof folder, "%.*sconf.d", slash ? (int)(slash - file) + 1 : 0, file);
+    struct dirent **entries;
+    int n = scandir(folder, &entries, is_conf, alphasort);
+    if (n < 0)
+        return 0;
+    int error = 0;
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        int status = read_file(config, path, log);
+        error = error ? error : status;
+        free(entries[i]);
+    }
+    free(entries);
+    return error;
+}
+
+static int read_environment(struct config *config, const struct log_sink *log)
+{
+    int result = 0;
+    for (size_t i = 0; i < config_n_keys(); i++) {
+        char variable[128], name[96], error[300];
+        config_key_name(i, name, sizeof name);
+        snprintf(variable, sizeof variable, "POSED_%s", name);
+        for (char *c = variable; *c; c++)
+            *c = *c == '.' ? '_' : (char)toupper((unsigned char)*c);
+        const char *value = getenv(variable);
+        if (!value)
+            continue;
+        if (config_set(config, name, value, variable, error, sizeof error) != 0) {
+            log_to(log, LOG_LEVEL_ERROR, "environment %s: %s", variable, error);
+            result = -EINVAL;
+        }
+    }
+    return result;
+}
+
+// A key of its own range that is 0 (what the source says) or at least `least` in size.
+static int check_or_zero(const char *name, double value, double least, const struct log_sink *log)
+{
+    if (value == 0 || fabs(value) >= least)
+        return 0;
+    log_to(log, LOG_LEVEL_ERROR, "%s: %g is neither 0 (what the source says) nor at least %g", name,
+           value, least);
+    return -EINVAL;
+}
+
+// What no key can say alone, by the rules of the libraries that take the settings.
+static int check_together(const struct config *config, const struct log_sink *log)
+{
+    const struct capture_settings *c = &config->capture;
+    const double least_px[] = {GPU_FOCAL_LENGTH_PX_RANGE}, least_units[] = {GPU_UNITS_PER_M_RANGE};
+    struct gpu_settings gpu = config->gpu;
+    gpu.log = *log;
+    int error = check_or_zero("camera.fx", c->fx_px, least_px[0], log);
+    if (!error)
+        error = check_or_zero("camera.fy", c->fy_px, least_px[0], log);
+    if (!error)
+        error = check_or_zero("camera.depth_scale", c->depth_scale, least_units[0], log);
+    if (!error)
+        error = gpu_settings_check(&gpu);
+    return error ? error : track_settings_check(&config->track, log);
+}
+
+int config_load(struct config *out, const char *file, const struct config_assignment *assignments,
+                size_t n_assignments, const struct log_sink *log)
+{
+    config_default(out);
+    FILE *probe = file ? NULL : fopen(CONFIG_FILE, "re");
+    if (probe) {
+        fclose(probe);
+        file = CONFIG_FILE;
+    }
+    // A mistake does not hide the ones after it.
+    int error = file ? read_file(out, file, log) : 0;
+    int status = file && error != -ENOENT ? read_conf_d(out, file, log) : 0;
+    error = error ? error : status;
+    status = read_environment(out, log);
+    error = error ? error : status;
+    for (size_t i = 0; i < n_assignments; i++) {
+        char reason[300];
+        if (config_set(out, assignments[i].name, assignments[i].value, assignments[i].origin,
+                       reason, sizeof reason) != 0) {
+            log_to(log, LOG_LEVEL_ERROR, "%s: %s", assignments[i].origin, reason);
+            error = error ? error : -EINVAL;
+        }
+    }
+    return error ? error : check_together(out, log);
+}

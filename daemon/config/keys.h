@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of keys, for config_keys.c, which holds it, and config_values.c, which reads and prints
+// what it describes. Nobody else needs it: config.h has the settings themselves.
+#ifndef POSED_DAEMON_CONFIG_KEYS_H
+#define POSED_DAEMON_CONFIG_KEYS_H
+
+#include "daemon/config/config.h"
+
+enum config_type {
+    CONFIG_TEXT,   // char[CONFIG_TEXT_MAX]
+    CONFIG_NAME,   // char[32]
+    CONFIG_BOOL,   // bool
+    CONFIG_UINT,   // uint32_t
+    CONFIG_UINT64, // uint64_t
+    CONFIG_INT,    // int
+    CONFIG_FLOAT,  // float
+    CONFIG_DOUBLE, // double
+    CONFIG_ENUM,   // an enum; `names` by value, NULL at values that have no name
+    CONFIG_SPEED,  // double: "real", "max" or a number
+    CONFIG_LEVELS, // uint32_t[GPU_LEVELS]
+};
+
+struct config_key {
+    const char *section, *name;
+    enum config_type type;
+    size_t offset;
+    double min, max;
+    const char *const *names;
+    bool live; // may change while the daemon runs
+    const char *help;
+};
+
+extern const struct config_key config_keys[]; // config_n_keys of them
+
+// Index of "section.name", config_n_keys() when there is none.
+size_t config_find_key(const char *full_name);
+
+#endif

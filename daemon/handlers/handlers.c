@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/handlers/handlers.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "daemon/message.h"
+
+void handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const char *format, ...)
+{
+    char message[sizeof reply->message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    reply->code = code;
+    reply->which_what = 0;
+    wire_copy_text(reply->message, sizeof reply->message, message);
+    wire_copy_text(reply->field, sizeof reply->field, field ? field : "");
+}
+
+void handlers_fail_work(posed_Reply *reply, int error, const char *field)
+{
+    switch (error) {
+    case -ECANCELED:
+        handlers_fail(reply, posed_Code_CANCELLED, field, "cancelled");
+        return;
+    case -ETIME:
+        handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, field, "the deadline passed");
+        return;
+    case -ENOMEM:
+        handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");
+        return;
+    default:
+        handlers_fail(reply, posed_Code_INTERNAL, field, "the device failed: %s", strerror(-error));
+    }
+}
+
+void handlers_progress(struct handlers *handlers, uint64_t request_id, double share,
+                       const char *stage)
+{
+    posed_Event event;
+    if (!handlers->publish)
+        return;
+    message_event(shared_info(handlers->shared), 0, posed_Event_Kind_PROGRESS, stage, &event);
+    event.request_id = request_id;
+    event.progress = (float)share;
+    publish_post(handlers->publish, PUBLISH_EVENT, posed_Event_fields, &event);
+}
+
+void handlers_event(struct handlers *handlers, posed_Event_Kind kind, const char *text)
+{
+    posed_Event event;
+    if (!handlers->publish)
+        return;
+    message_event(shared_info(handlers->shared), 0, kind, text, &event);
+    publish_post(handlers->publish, PUBLISH_EVENT, posed_Event_fields, &event);
+}
+
+static void log_remark(void *user, enum log_level level, const char *line)
+{
+    const struct handlers *handlers = user;
+    log_to(&handlers->log, level < LOG_LEVEL_INFO ? LOG_LEVEL_INFO : level, "request: %s", line);
+}
+
+struct log_sink handlers_log(struct handlers *handlers)
+{
+    return (struct log_sink){log_remark, handlers};
+}
+
+// A kind of request: where it runs, what it needs to be there, what it does. Adding one is a
+// function in a file of its capability and a row here (and its messages in proto/requests.proto).
+struct handler {
+    uint32_t kind;
+    enum handlers_queue queue;
+    void (*run)(struct handlers *handlers, const struct handlers_call *call);
+    bool (*needs)(struct handlers *handlers, posed_Reply *reply); // false: the reply says why
+    bool (*at_once)(struct handlers *handlers);                   // true: NOW instead of `queue`
+};
+
+#define KIND(name)         posed_Request_##name##_tag, HANDLERS_NOW, handlers_##name
+#define KIND_COMMAND(name) posed_Request_##name##_tag, HANDLERS_COMMAND, handlers_##name
+#define KIND_COMPUTE(name) posed_Request_##name##_tag, HANDLERS_COMPUTE, handlers_##name
+
+static const struct handler table[] = {
+    {KIND(ping), NULL, NULL},
+    {KIND(get_version), NULL, NULL},
+    {KIND(get_status), NULL, NULL},
+    {KIND(get_calibration), NULL, NULL},
+    {KIND(get_pose), NULL, NULL},
+    {KIND(get_trajectory), NULL, NULL},
+    {KIND(get_params), NULL, NULL},
+    {KIND(set_params), NULL, NULL},
+    {KIND_COMMAND(reset), NULL, NULL},
+    {KIND_COMMAND(set_pose), NULL, NULL},
+    {KIND_COMMAND(set_keyframe), NULL, NULL},
+    {KIND_COMMAND(replay), NULL, NULL},
+    {KIND_COMMAND(get_depth), NULL, NULL},
+    {KIND_COMMAND(get_cloud), NULL, NULL},
+    {KIND_COMMAND(start_recording), handlers_records, NULL},
+    {KIND_COMMAND(stop_recording), handlers_records, NULL},
+    {KIND_COMMAND(list_recordings), handlers_records, NULL},
+    {KIND_COMPUTE(register_sets), NULL, NULL},
+    {KIND_COMPUTE(add_object), handlers_objects_open, NULL},
+    {KIND_COMPUTE(remove_object), handlers_objects_open, NULL},
+    {KIND_COMPUTE(list_objects), NULL, handlers_objects_can_list},
+    {KIND_COMPUTE(search_pose), handlers_objects_open, NULL},
+    {KIND_COMPUTE(stop_tracking), handlers_objects_open, NULL},
+};
+
+static const struct handler *find_handler(uint32_t kind)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].kind == kind)
+            return &table[i];
+    return NULL;
+}
+
+enum handlers_queue handlers_queue(struct handlers *handlers, uint32_t kind)
+{
+    const struct handler *handler = find_handler(kind);
+    if (!handler || (handler->at_once && handler->at_once(handlers)))
+        return HANDLERS_NOW;
+    return handler->queue;
+}
+
+void handlers_run(struct handlers *handlers, const struct handlers_call *call)
+{
+    const struct handler *handler = find_handler(call->request->which_what);
+    if (!handler) {
+        handlers_fail(call->reply, posed_Code_UNIMPLEMENTED, NULL,
+                      "this daemon does not know the request");
+        return;
+    }
+    call->reply->which_what = call->request->which_what;
+    if (!handler->needs || handler->needs(handlers, call->reply))
+        handler->run(handlers, call);
+}
+
+bool handlers_idle(struct handlers *handlers)
+{
+    if (!handlers->follow.active)
+        return false;
+    const struct follow_world world = {.shared = handlers->shared,
+                                       .frames = handlers->frames,
+                                       .objects = handlers->objects,
+                                       .publish = handlers->publish,
+                                       .log = handlers->log};
+    follow_step(&handlers->follow, &world);
+    return handlers->follow.active;
+}
+
+void handlers_open(struct handlers *handlers)
+{
+    pthread_mutex_init(&handlers->listed.mutex, NULL);
+}
+
+void handlers_close(struct handlers *handlers)
+{
+    follow_stop(&handlers->follow);
+    registration_close(&handlers->registration);
+    objects_destroy(&handlers->objects);
+    pthread_mutex_destroy(&handlers->listed.mutex);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each request does. A handler fills the reply; it knows nothing of sockets.
+#ifndef POSED_DAEMON_HANDLERS_HANDLERS_H
+#define POSED_DAEMON_HANDLERS_HANDLERS_H
+
+#include <pthread.h>
+
+#include "capture/recorder/recorder.h"
+#include "daemon/config/config.h"
+#include "daemon/config/settings.h"
+#include "daemon/follow.h"
+#include "daemon/frames.h"
+#include "daemon/objects.h"
+#include "daemon/publish.h"
+#include "daemon/shared.h"
+#include "gpu/base/yield.h"
+#include "gpu/register/register.h"
+#include "proto/wire.h"
+
+// What ListObjects answers, so that it need not wait while an object is built.
+struct listed_objects {
+    pthread_mutex_t mutex;
+    bool known; // the objects are open; from then on it stays true
+    posed_Objects objects;
+};
+
+struct handlers {
+    struct shared *shared;
+    const struct config *config; // as started: for the keys that never change
+    struct settings *settings;   // as they are now
+    struct recorder *recorder;   // NULL = no recordings
+    struct frames *frames;
+    struct yield_frames *yield_frames;
+    struct publish *publish; // progress, NULL = nobody is told
+    struct log_sink log;
+    struct listed_objects listed;
+    // The compute lane's own, opened by the first request that needs them.
+    struct registration *registration;
+    struct objects *objects;
+    bool objects_failed; // their device did: the next request opens them again
+    struct follow follow;
+};
+
+struct handlers_payload;
+
+struct handlers_call {
+    const posed_Request *request;
+    const uint8_t *body; // the encoded Request, for the bytes fields that stay in it
+    size_t n_body;
+    int64_t deadline_ns;             // CLOCK_MONOTONIC
+    struct register_stop *stop;      // set when the client cancels; NULL in HANDLERS_NOW
+    posed_Reply *reply;              // has the request's id and is else zero
+    struct handlers_payload *pieces; // NULL in HANDLERS_NOW
+};
+
+// What a large reply ends in (wire_is_download). The caller frees `memory`.
+struct handlers_payload {
+    void *memory;
+    struct wire_piece pieces[2];
+    size_t n_pieces;
+};
+
+// Where a request runs. COMMAND waits for the frame loop or the disk, or copies megabytes; COMPUTE
+// takes long.
+enum handlers_queue { HANDLERS_NOW, HANDLERS_COMMAND, HANDLERS_COMPUTE, HANDLERS_N_QUEUES };
+
+enum handlers_queue handlers_queue(struct handlers *handlers, uint32_t kind);
+
+// Answers a request; one thread per lane at a time.
+void handlers_run(struct handlers *handlers, const struct handlers_call *call);
+
+// The compute lane with nothing to do: follows an object. Returns whether it wants to be called
+// again soon.
+bool handlers_idle(struct handlers *handlers);
+
+// Around all of it: `handlers` is filled in and in its place for good; what the handlers opened
+// themselves is closed.
+void handlers_open(struct handlers *handlers);
+void handlers_close(struct handlers *handlers);
+
+#define HANDLERS_ENDING "the daemon is stopping" // with UNAVAILABLE
+
+// Sets code, message and field of a reply that carries no result. `field` may be NULL.
+__attribute__((format(printf, 4, 5))) void
+handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const char *format, ...);
+
+// The same for what any work may end with: -ECANCELED, -ETIME (the deadline has passed), -ENOMEM;
+// any other errno is the device's.
+void handlers_fail_work(posed_Reply *reply, int error, const char *field);
+
+// Tells the topic `event` how far a long request is, 0..1.
+void handlers_progress(struct handlers *handlers, uint64_t request_id, double share,
+                       const char *stage);
+
+// Tells the topic `event` of something that a request has changed.
+void handlers_event(struct handlers *handlers, posed_Event_Kind kind, const char *text);
+
+// A log that speaks of a client's input: one remark, not an error of the daemon.
+struct log_sink handlers_log(struct handlers *handlers);
+
+// Copies the depth and the camera of a kept frame (frames.h): *seq, or with has_seq false the
+// newest, whose number it sets. A frame whose pose was published this very moment is waited for;
+// afterwards the shared knows its pose. Returns 0 or -ENOENT. Not in HANDLERS_NOW.
+__attribute__((warn_unused_result)) int
+handlers_kept_frame(const struct handlers *handlers, bool has_seq, uint64_t *seq,
+                    uint16_t *out_depth, struct depth_frame *out, struct intrinsics *out_camera);
+
+// One function for each kind, named after its field in Request (query, command, params, frame,
+// record, register, objects, search). The table of handlers.c says where each runs.
+void handlers_ping(struct handlers *handlers, const struct handlers_call *call);
+void handlers_get_version(struct handlers *handlers, const struct handlers_call *call);
+void handlers_get_status(struct handlers *handlers, const struct handlers_call *call);
+void handlers_get_calibration(struct handlers *handlers, const struct handlers_call *call);
+void handlers_get_pose(struct handlers *handlers, const struct handlers_call *call);
+void handlers_get_trajectory(struct handlers *handlers, const struct handlers_call *call);
+void handlers_get_params(struct handlers *handlers, const struct handlers_call *call);
+void handlers_set_params(struct handlers *handlers, const struct handlers_call *call);
+void handlers_reset(struct handlers *handlers, const struct handlers_call *call);
+void handlers_set_pose(struct handlers *handlers, const struct handlers_call *call);
+void handlers_set_keyframe(struct handlers *handlers, const struct handlers_call *call);
+void handlers_replay(struct handlers *handlers, const struct handlers_call *call);
+void handlers_get_depth(struct handlers *handlers, const struct handlers_call *call);
+void handlers_get_cloud(struct handlers *handlers, const struct handlers_call *call);
+void handlers_start_recording(struct handlers *handlers, const struct handlers_call *call);
+void handlers_stop_recording(struct handlers *handlers, const struct handlers_call *call);
+void handlers_list_recordings(struct handlers *handlers, const struct handlers_call *call);
+void handlers_register_sets(struct handlers *handlers, const struct handlers_call *call);
+void handlers_add_object(struct handlers *handlers, const struct handlers_call *call);
+void handlers_remove_object(struct handlers *handlers, const struct handlers_call *call);
+void handlers_list_objects(struct handlers *handlers, const struct handlers_call *call);
+void handlers_search_pose(struct handlers *handlers, const struct handlers_call *call);
+void handlers_stop_tracking(struct handlers *handlers, const struct handlers_call *call);
+
+// Whether a recorder is there. False: the reply says what is missing.
+bool handlers_records(struct handlers *handlers, posed_Reply *reply);
+// Whether ListObjects can be answered at once. Any thread.
+bool handlers_objects_can_list(struct handlers *handlers);
+
+// Opens handlers->objects if it is not open. False: the reply says why.
+bool handlers_objects_open(struct handlers *handlers, posed_Reply *reply);
+
+#endif

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's poses for ROS 2, over DDS: odom, tf, tf_static, diagnostics, and the depth images
+// with their camera info on posed/depth while somebody subscribes. A thread of its own writes them;
+// the frame loop only leaves a copy of each pose, and waits for nobody.
+#ifndef POSED_DAEMON_ROS_ROS_H
+#define POSED_DAEMON_ROS_ROS_H
+
+#include <errno.h>
+
+#include "capture/capture.h"
+#include "capture/ros/frames.h"
+
+struct ros_settings {
+    uint32_t domain;                                     // 0..232
+    const char *interface;                               // "" = the library's choice
+    const char *odom_frame, *base_frame, *optical_frame; // copied; at most 31 characters
+    struct se3 T_base_optical;
+    struct log_sink log;
+};
+
+// For /diagnostics, once a second.
+struct ros_health {
+    bool is_error, is_warning;
+    char message[64];
+    uint64_t n_captured, n_lost, n_dropped, n_damaged;
+    double rate_hz;
+};
+
+struct ros; // opaque
+
+#ifdef POSED_HAVE_ROS2
+// Returns 0, or a negative errno after logging the reason; *out is then NULL.
+__attribute__((warn_unused_result)) int
+ros_create(struct ros **out, const struct ros_settings *settings, const struct capture_info *info);
+// Writes what waits, tells readers goodbye. Accepts NULL.
+void ros_destroy(struct ros **ros);
+
+// The frame loop: a pose, and the image that it is of (depth NULL: none). The image is copied when
+// somebody subscribes to it and the one before has gone out.
+void ros_put(struct ros *ros, const struct ros_tracked *tracked, const struct depth_frame *image,
+             const struct intrinsics *camera);
+void ros_put_health(struct ros *ros, const struct ros_health *health);
+#else
+static inline int ros_create(struct ros **out, const struct ros_settings *settings,
+                             const struct capture_info *info)
+{
+    (void)info;
+    *out = NULL;
+    log_to(&settings->log, LOG_LEVEL_ERROR,
+           "ros.publish: this program was built without Cyclone DDS");
+    return -ENOTSUP;
+}
+static inline void ros_destroy(struct ros **ros)
+{
+    (void)ros;
+}
+static inline void ros_put(struct ros *ros, const struct ros_tracked *tracked,
+                           const struct depth_frame *image, const struct intrinsics *camera)
+{
+    (void)ros, (void)tracked, (void)image, (void)camera;
+}
+static inline void ros_put_health(struct ros *ros, const struct ros_health *health)
+{
+    (void)ros, (void)health;
+}
+#endif
+
+#endif

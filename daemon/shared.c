@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/shared.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/clock.h"
+#include "proto/se3.h"
+#include "proto/wire.h"
+
+#define MAX_GAP_NS  1000000000 // between two frames that GetPose may interpolate
+#define MAX_BEAT_NS 3000000000 // between two rounds of the frame loop
+#define N_WORDS     9          // of one stored pose: time, q, t, state and epoch
+
+struct slot {
+    _Atomic uint64_t words[N_WORDS];
+};
+
+enum command_step { COMMAND_NONE, COMMAND_WAITING, COMMAND_TAKEN, COMMAND_DONE };
+
+// One for each camera that was plugged in; the first is the shared's own.
+struct camera_info {
+    struct shared_info info;
+    struct camera_info *next;
+};
+
+struct shared {
+    struct camera_info first;
+    _Atomic(const struct shared_info *) info; // of the present camera
+    int64_t start_ns;
+    _Atomic uint64_t counters[SHARED_N_COUNTERS];
+    _Atomic uint64_t state_word; // state, reason, map epoch: one consistent word
+    _Atomic(const char *) reason_text;
+    _Atomic double rate_hz;
+    _Atomic bool paused;
+    _Atomic int64_t beat_ns; // CLOCK_MONOTONIC, 0 = never
+    pthread_mutex_t text_mutex;
+    char backend[128], recording[64];
+
+    struct slot *slots; // frame seq stands in slots[seq % n_history]
+    _Atomic uint64_t next_seq;
+    _Atomic uint64_t
+        writing_seq; // frames before writing_seq - n_history + 1 may be overwritten now
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    _Atomic int step; // enum command_step; read without the mutex by the frame loop
+    bool ended;
+    struct shared_command command;
+    struct shared_answer answer;
+};
+
+int shared_create(struct shared **out, const struct shared_info *info)
+{
+    *out = NULL;
+    struct shared *shared = calloc(1, sizeof *shared);
+    if (!shared)
+        return -ENOMEM;
+    shared->slots = calloc(info->n_history, sizeof *shared->slots);
+    if (!shared->slots) {
+        free(shared);
+        return -ENOMEM;
+    }
+    shared->first.info = *info;
+    atomic_store(&shared->info, &shared->first.info);
+    shared->start_ns = clock_monotonic_ns();
+    atomic_store(&shared->reason_text, "");
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&shared->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&shared->mutex, NULL);
+    pthread_mutex_init(&shared->text_mutex, NULL);
+    shared_set_state(shared, posed_State_STATE_NO_INPUT, posed_Reason_REASON_NONE,
+                     "no frame has arrived yet", 0);
+    *out = shared;
+    return 0;
+}
+
+void shared_destroy(struct shared **shared)
+{
+    if (!*shared)
+        return;
+    pthread_cond_destroy(&(*shared)->changed);
+    pthread_mutex_destroy(&(*shared)->mutex);
+    pthread_mutex_destroy(&(*shared)->text_mutex);
+    for (struct camera_info *camera = (*shared)->first.next, *next; camera; camera = next) {
+        next = camera->next;
+        free(camera);
+    }
+    free((*shared)->slots);
+    free(*shared);
+    *shared = NULL;
+}
+
+const struct shared_info *shared_info(const struct shared *shared)
+{
+    return atomic_load(&shared->info);
+}
+
+int shared_set_capture(struct shared *shared, const struct capture_info *capture)
+{
+    struct camera_info *camera = &shared->first;
+    while (!capture_info_is_same_camera(&camera->info.capture, capture)) {
+        if (!camera->next) {
+            camera->next = malloc(sizeof *camera->next);
+            if (!camera->next)
+                return -ENOMEM;
+            *camera->next = (struct camera_info){.info = shared->first.info};
+            camera->next->info.capture = *capture;
+            camera->next->info.field = NULL; // it is the first camera's
+        }
+        camera = camera->next;
+    }
+    atomic_store(&shared->info, &camera->info);
+    return 0;
+}
+
+void shared_count(struct shared *shared, enum shared_counter counter)
+{
+    atomic_fetch_add_explicit(&shared->counters[counter], 1, memory_order_relaxed);
+}
+
+uint64_t shared_counter(const struct shared *shared, enum shared_counter counter)
+{
+    return atomic_load_explicit(&shared->counters[counter], memory_order_relaxed);
+}
+
+void shared_set_state(struct shared *shared, posed_State state, posed_Reason reason,
+                      const char *reason_text, uint32_t map_epoch)
+{
+    atomic_store_explicit(&shared->reason_text, reason_text, memory_order_relaxed);
+    atomic_store_explicit(&shared->state_word,
+                          (uint64_t)map_epoch << 32 | (uint64_t)reason << 8 | (uint64_t)state,
+                          memory_order_release);
+}
+
+void shared_set_rate(struct shared *shared, double rate_hz)
+{
+    atomic_store_explicit(&shared->rate_hz, rate_hz, memory_order_relaxed);
+}
+
+void shared_beat(struct shared *shared)
+{
+    atomic_store_explicit(&shared->beat_ns, clock_monotonic_ns(), memory_order_relaxed);
+}
+
+bool shared_is_alive(const struct shared *shared)
+{
+    int64_t beat_ns = atomic_load_explicit(&shared->beat_ns, memory_order_relaxed);
+    return beat_ns && clock_monotonic_ns() - beat_ns < MAX_BEAT_NS;
+}
+
+void shared_set_paused(struct shared *shared, bool paused)
+{
+    atomic_store_explicit(&shared->paused, paused, memory_order_relaxed);
+}
+
+void shared_set_backend(struct shared *shared, const char *description)
+{
+    pthread_mutex_lock(&shared->text_mutex);
+    wire_copy_text(shared->backend, sizeof shared->backend, description);
+    pthread_mutex_unlock(&shared->text_mutex);
+}
+
+void shared_set_recording(struct shared *shared, const char *name)
+{
+    pthread_mutex_lock(&shared->text_mutex);
+    wire_copy_text(shared->recording, sizeof shared->recording, name);
+    pthread_mutex_unlock(&shared->text_mutex);
+}
+
+uint64_t shared_resident_bytes(void)
+{
+    unsigned long long pages_all, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%llu %llu", &pages_all, &pages) != 2)
+        pages = 0;
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void shared_status(struct shared *shared, posed_Status *out)
+{
+    uint64_t word = atomic_load_explicit(&shared->state_word, memory_order_acquire);
+    *out = (posed_Status)posed_Status_init_zero;
+    out->has_timestamp = true;
+    out->timestamp = wire_timestamp(clock_wall_ns());
+    out->session = shared->first.info.session;
+    wire_copy_text(out->version, sizeof out->version, POSED_VERSION);
+    out->uptime_s = (double)(clock_monotonic_ns() - shared->start_ns) * 1e-9;
+    out->state = (posed_State)(word & 0xff);
+    out->reason = (posed_Reason)(word >> 8 & 0xff);
+    out->map_epoch = (uint32_t)(word >> 32);
+    wire_copy_text(out->reason_text, sizeof out->reason_text,
+                   atomic_load_explicit(&shared->reason_text, memory_order_relaxed));
+    wire_copy_text(out->source, sizeof out->source, shared->first.info.source);
+    wire_copy_text(out->source_description, sizeof out->source_description,
+                   shared->first.info.capture.description);
+    out->live = shared->first.info.capture.live;
+    out->reference = shared->first.info.reference;
+    out->rate_hz = atomic_load_explicit(&shared->rate_hz, memory_order_relaxed);
+    out->paused = atomic_load_explicit(&shared->paused, memory_order_relaxed);
+    out->captured_frames = shared_counter(shared, SHARED_CAPTURED);
+    out->tracked_frames = shared_counter(shared, SHARED_TRACKED);
+    out->degraded_frames = shared_counter(shared, SHARED_DEGRADED);
+    out->lost_frames = shared_counter(shared, SHARED_LOST);
+    out->dropped_frames = shared_counter(shared, SHARED_DROPPED);
+    out->damaged_frames = shared_counter(shared, SHARED_DAMAGED);
+    out->duplicate_frames = shared_counter(shared, SHARED_DUPLICATE);
+    out->expected_frames = shared->first.info.capture.n_frames;
+    out->requests = shared_counter(shared, SHARED_REQUESTS);
+    out->bad_requests = shared_counter(shared, SHARED_BAD_REQUESTS);
+    out->rejected_requests = shared_counter(shared, SHARED_REJECTED_REQUESTS);
+    out->unsent_messages = shared_counter(shared, SHARED_UNSENT);
+    out->resident_bytes = shared_resident_bytes();
+    pthread_mutex_lock(&shared->text_mutex);
+    memcpy(out->backend, shared->backend, sizeof out->backend);
+    memcpy(out->recording, shared->recording, sizeof out->recording);
+    pthread_mutex_unlock(&shared->text_mutex);
+}
+
+static uint64_t to_word(double value)
+{
+    uint64_t word;
+    memcpy(&word, &value, sizeof word);
+    return word;
+}
+
+static double from_word(uint64_t word)
+{
+    double value;
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
+void shared_put(struct shared *shared, const struct shared_pose *pose)
+{
+    struct slot *slot = &shared->slots[pose->seq % shared->first.info.n_history];
+    uint64_t words[N_WORDS] = {(uint64_t)pose->time_ns};
+    for (int i = 0; i < 4; i++)
+        words[1 + i] = to_word(pose->q_xyzw[i]);
+    for (int i = 0; i < 3; i++)
+        words[5 + i] = to_word(pose->t_m[i]);
+    words[8] = (uint64_t)pose->map_epoch << 32 | (uint64_t)pose->state;
+    // A reader that sees any of the new words also sees writing_seq.
+    atomic_store_explicit(&shared->writing_seq, pose->seq, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    for (int i = 0; i < N_WORDS; i++)
+        atomic_store_explicit(&slot->words[i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&shared->next_seq, pose->seq + 1, memory_order_release);
+}
+
+void shared_range(const struct shared *shared, uint64_t *out_oldest, uint64_t *out_next)
+{
+    *out_next = atomic_load_explicit(&shared->next_seq, memory_order_acquire);
+    *out_oldest =
+        *out_next > shared->first.info.n_history ? *out_next - shared->first.info.n_history : 0;
+}
+
+int shared_get(const struct shared *shared, uint64_t seq, struct shared_pose *out)
+{
+    if (seq >= atomic_load_explicit(&shared->next_seq, memory_order_acquire))
+        return -ENOENT;
+    const struct slot *slot = &shared->slots[seq % shared->first.info.n_history];
+    uint64_t words[N_WORDS];
+    for (int i = 0; i < N_WORDS; i++)
+        words[i] = atomic_load_explicit(&slot->words[i], memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    uint64_t writing = atomic_load_explicit(&shared->writing_seq, memory_order_relaxed);
+    if (writing >= seq + shared->first.info.n_history)
+        return -ENOENT;
+    out->seq = seq;
+    out->time_ns = (int64_t)words[0];
+    for (int i = 0; i < 4; i++)
+        out->q_xyzw[i] = from_word(words[1 + i]);
+    for (int i = 0; i < 3; i++)
+        out->t_m[i] = from_word(words[5 + i]);
+    out->state = (posed_State)(words[8] & 0xff);
+    out->map_epoch = (uint32_t)(words[8] >> 32);
+    return 0;
+}
+
+static bool has_pose(const struct shared_pose *pose)
+{
+    return pose->state == posed_State_STATE_INIT || pose->state == posed_State_STATE_TRACKING ||
+           pose->state == posed_State_STATE_DEGRADED;
+}
+
+// Between a and b at share s in 0..1: linear in translation, and along the twist in rotation.
+static void interpolate(const struct shared_pose *a, const struct shared_pose *b, double s,
+                        struct shared_pose *out)
+{
+    struct se3 T_a = se3_from_quaternion(a->q_xyzw, a->t_m);
+    struct se3 T_b = se3_from_quaternion(b->q_xyzw, b->t_m);
+    struct se3 T_a_b = se3_between(&T_a, &T_b);
+    double twist[6] = {0};
+    se3_rotation_vector(&T_a_b, twist + 3);
+    for (int i = 3; i < 6; i++)
+        twist[i] *= s;
+    struct se3 step = se3_exp(twist), T = se3_compose(&T_a, &step);
+    *out = *a;
+    se3_to_quaternion(&T, out->q_xyzw);
+    for (int i = 0; i < 3; i++)
+        out->t_m[i] = a->t_m[i] + s * (b->t_m[i] - a->t_m[i]);
+}
+
+int shared_pose_at(const struct shared *shared, int64_t time_ns, struct shared_pose *out)
+{
+    uint64_t low, high;
+    struct shared_pose a, b;
+    shared_range(shared, &low, &high);
+    if (low == high)
+        return -ENOENT;
+    if (shared_get(shared, high - 1, &a) != 0 || time_ns > a.time_ns)
+        return -ENOENT;
+    // The last frame with time <= time_ns. A frame that vanished meanwhile was too old.
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        if (shared_get(shared, middle, &a) != 0 || a.time_ns <= time_ns)
+            low = middle;
+        else
+            high = middle;
+    }
+    if (shared_get(shared, low, &a) != 0 || a.time_ns > time_ns)
+        return -ENOENT;
+    if (!has_pose(&a))
+        return -ENODATA;
+    *out = a;
+    if (a.time_ns == time_ns)
+        return 0;
+    if (shared_get(shared, low + 1, &b) != 0)
+        return -ENOENT;
+    if (!has_pose(&b) || b.map_epoch != a.map_epoch || b.time_ns - a.time_ns > MAX_GAP_NS ||
+        b.time_ns <= a.time_ns)
+        return -ENODATA;
+    interpolate(&a, &b, (double)(time_ns - a.time_ns) / (double)(b.time_ns - a.time_ns), out);
+    out->time_ns = time_ns;
+    return 0;
+}
+
+int shared_command(struct shared *shared, const struct shared_command *command, int64_t deadline_ns,
+                   struct shared_answer *out)
+{
+    struct timespec deadline = {deadline_ns / 1000000000, deadline_ns % 1000000000};
+    int result = 0;
+    pthread_mutex_lock(&shared->mutex);
+    while (shared->step != COMMAND_NONE && !shared->ended && result == 0)
+        result = -pthread_cond_timedwait(&shared->changed, &shared->mutex, &deadline);
+    if (shared->ended || result) {
+        pthread_mutex_unlock(&shared->mutex);
+        return shared->ended ? -ECANCELED : -ETIMEDOUT;
+    }
+    shared->command = *command;
+    shared->step = COMMAND_WAITING;
+    while (shared->step != COMMAND_DONE && !shared->ended && result == 0)
+        result = -pthread_cond_timedwait(&shared->changed, &shared->mutex, &deadline);
+    // Once taken it will be done within a frame: then the answer is worth the wait.
+    while (shared->step == COMMAND_TAKEN && !shared->ended)
+        pthread_cond_wait(&shared->changed, &shared->mutex);
+    result = shared->step == COMMAND_DONE ? 0 : shared->ended ? -ECANCELED : -ETIMEDOUT;
+    *out = shared->answer;
+    shared->step = COMMAND_NONE;
+    pthread_cond_broadcast(&shared->changed);
+    pthread_mutex_unlock(&shared->mutex);
+    return result;
+}
+
+bool shared_take_command(struct shared *shared, struct shared_command *out)
+{
+    if (atomic_load_explicit(&shared->step, memory_order_relaxed) != COMMAND_WAITING)
+        return false;
+    pthread_mutex_lock(&shared->mutex);
+    bool waiting = shared->step == COMMAND_WAITING;
+    if (waiting) {
+        *out = shared->command;
+        shared->step = COMMAND_TAKEN;
+    }
+    pthread_mutex_unlock(&shared->mutex);
+    return waiting;
+}
+
+void shared_finish_command(struct shared *shared, const struct shared_answer *answer)
+{
+    pthread_mutex_lock(&shared->mutex);
+    shared->answer = *answer;
+    shared->step = COMMAND_DONE;
+    pthread_cond_broadcast(&shared->changed);
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+void shared_end_commands(struct shared *shared)
+{
+    pthread_mutex_lock(&shared->mutex);
+    shared->ended = true;
+    pthread_cond_broadcast(&shared->changed);
+    pthread_mutex_unlock(&shared->mutex);
+}

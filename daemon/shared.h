@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The notice shared between the frame loop, which writes, and the request threads, which read: what
+// the daemon is, counters, the poses of the past, and a slot for commands in the other direction.
+//
+// The frame loop never waits here: counters are atomics, and a pose of the past is stored as atomic
+// words that a reader checks afterwards (a seqlock after Boehm 2012, "Can seqlocks get along with
+// programming language memory models?", with the frame number as sequence).
+#ifndef POSED_DAEMON_SHARED_H
+#define POSED_DAEMON_SHARED_H
+
+#include "capture/capture.h"
+#include "proto/posed.pb.h"
+#include "proto/types.h"
+
+#define SHARED_PAGE_MAX 256
+
+// Never changes; when something does (shared_set_capture), there is a new one.
+struct shared_info {
+    uint64_t session; // random
+    char source[256];
+    struct capture_info capture;
+    char odom_frame[32], camera_frame[32];
+    posed_Reference reference;
+    const struct field *field; // the camera's own error that is taken out, NULL = none
+    uint32_t n_history;        // frames to keep
+};
+
+struct shared_pose {
+    uint64_t seq;
+    int64_t time_ns;
+    double q_xyzw[4], t_m[3]; // T_odom_camera
+    posed_State state;
+    uint32_t map_epoch;
+};
+
+enum shared_counter {
+    SHARED_CAPTURED,
+    SHARED_TRACKED,
+    SHARED_DEGRADED,
+    SHARED_LOST,
+    SHARED_DROPPED,
+    SHARED_DAMAGED,
+    SHARED_DUPLICATE,
+    SHARED_REQUESTS,
+    SHARED_BAD_REQUESTS,
+    SHARED_REJECTED_REQUESTS,
+    SHARED_UNSENT,
+    SHARED_N_COUNTERS,
+};
+
+// What a request wants of the frame loop, and what it says.
+enum shared_command_kind { SHARED_RESET, SHARED_KEYFRAME, SHARED_REPLAY };
+
+struct shared_command {
+    enum shared_command_kind kind;
+    bool keep_pose; // RESET: start at the newest pose; else at T_odom_camera
+    struct se3 T_odom_camera;
+    enum capture_control control; // REPLAY
+    double value;
+};
+
+struct shared_answer {
+    int error;                        // 0, or negative errno of the command itself
+    uint64_t next_seq;                // first frame after it
+    uint64_t keyframe_seq;            // KEYFRAME
+    struct capture_playback playback; // REPLAY
+};
+
+struct shared; // opaque
+
+// Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int shared_create(struct shared **out,
+                                                      const struct shared_info *info);
+void shared_destroy(struct shared **shared);
+
+// As it is now; any thread. What was returned earlier stays valid and as it was until
+// shared_destroy.
+const struct shared_info *shared_info(const struct shared *shared);
+
+// The frame loop: the camera is another one. Keeps one info for each camera that there ever was.
+// Returns 0, or -ENOMEM with nothing changed.
+__attribute__((warn_unused_result)) int shared_set_capture(struct shared *shared,
+                                                           const struct capture_info *capture);
+
+void shared_count(struct shared *shared, enum shared_counter counter);
+uint64_t shared_counter(const struct shared *shared, enum shared_counter counter);
+
+// The frame loop: state and rate as GetStatus shows them. `reason_text` must be a literal.
+void shared_set_state(struct shared *shared, posed_State state, posed_Reason reason,
+                      const char *reason_text, uint32_t map_epoch);
+void shared_set_rate(struct shared *shared, double rate_hz);
+
+// Any thread: what computes now ("" at first), and the recording being written, empty = none.
+void shared_set_backend(struct shared *shared, const char *description);
+void shared_set_recording(struct shared *shared, const char *name);
+
+// The frame loop, at least every second: it goes round. Any thread: it has done so in the last 3 s.
+void shared_beat(struct shared *shared);
+bool shared_is_alive(const struct shared *shared);
+
+// The frame loop: whether the recording is paused.
+void shared_set_paused(struct shared *shared, bool paused);
+
+// Of this process, 0 when the system does not tell. Any thread.
+uint64_t shared_resident_bytes(void);
+
+// Composes the status from all of the above. Any thread.
+void shared_status(struct shared *shared, posed_Status *out);
+
+// The frame loop: appends a frame. seq must be the one before plus 1, from 0.
+void shared_put(struct shared *shared, const struct shared_pose *pose);
+
+// Any thread. Frames kept are oldest <= seq < next.
+void shared_range(const struct shared *shared, uint64_t *out_oldest, uint64_t *out_next);
+
+// Copies one frame. Returns 0, or -ENOENT when it is not there or no longer there.
+__attribute__((warn_unused_result)) int shared_get(const struct shared *shared, uint64_t seq,
+                                                   struct shared_pose *out);
+
+// The pose at a time: interpolated between the two frames around it when both have a pose of the
+// same map epoch and are at most 1 s apart. out->seq and state are those of the frame before.
+// Returns 0, -ENOENT (outside of what is kept) or -ENODATA (no valid pose there).
+__attribute__((warn_unused_result)) int shared_pose_at(const struct shared *shared, int64_t time_ns,
+                                                       struct shared_pose *out);
+
+// A request thread: hands a command to the frame loop and waits until it has answered. Returns 0,
+// -ETIMEDOUT (deadline_ns, CLOCK_MONOTONIC; the command is withdrawn) or -ECANCELED (the loop has
+// ended). One at a time; further callers wait in line.
+__attribute__((warn_unused_result)) int shared_command(struct shared *shared,
+                                                       const struct shared_command *command,
+                                                       int64_t deadline_ns,
+                                                       struct shared_answer *out);
+
+// The frame loop, every round: takes a waiting command (false: there is none), and says when it is
+// done. shared_end_commands refuses all further ones.
+bool shared_take_command(struct shared *shared, struct shared_command *out);
+void shared_finish_command(struct shared *shared, const struct shared_answer *answer);
+void shared_end_commands(struct shared *shared);
+
+#endif

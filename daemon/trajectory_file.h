@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trajectory as a text file, written by a thread of its own: a disk that stalls delays no
+// frame. The frame loop hands poses over through a bounded queue; whoever follows the file sees
+// each pose within milliseconds.
+#ifndef POSED_DAEMON_TRAJECTORY_FILE_H
+#define POSED_DAEMON_TRAJECTORY_FILE_H
+
+#include "proto/log.h"
+#include "proto/trajectory.h"
+
+struct trajectory_file; // opaque
+
+// Empties or creates the file and starts the thread. With `wait` a push waits for room in the queue
+// (a replay that drops nothing); without, a full queue ends the trajectory. Returns 0, or negative
+// errno with the reason in the log.
+__attribute__((warn_unused_result)) int
+trajectory_file_create(struct trajectory_file **out, const char *path,
+                       enum trajectory_format format, bool wait, const struct log_sink *log);
+
+// One pose; one thread. After a failure nothing more is written, and the log has said so once.
+void trajectory_file_push(struct trajectory_file *file, const struct stamped_pose *pose);
+
+// Writes what is queued and closes the file. Returns 0, or the negative errno of the first failure
+// since create. Accepts NULL (then 0).
+int trajectory_file_destroy(struct trajectory_file **file);
+
+#endif

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/web/foxglove.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/web/schemas.h" // made by the build from proto/posed.proto
+#include "proto/wire_json.h"
+
+// Messages that Foxglove has a schema of carry its name: they have its fields, and some of ours.
+static const struct {
+    const char *topic, *schema;
+} channels[FOXGLOVE_N_TOPICS] = {
+    {"pose", "foxglove.Odometry"},
+    {"tf", "foxglove.FrameTransform"},
+    {"calib", "foxglove.CameraCalibration"},
+    {"status", "posed.Status"},
+    {"timing", "posed.Timing"},
+    {"event", "posed.Event"},
+    {"imu", "posed.Imu"},
+    {"log", "foxglove.Log"},
+    {"object", "posed.ObjectPose"},
+    {"depth", "foxglove.RawImage"},
+    {"normals", "foxglove.RawImage"},
+    {"residual", "foxglove.RawImage"},
+    {"cloud", "foxglove.PointCloud"},
+};
+
+const char *foxglove_topic(uint32_t channel)
+{
+    return channels[channel - 1].topic;
+}
+
+bool foxglove_is_image(uint32_t channel)
+{
+    return channel > 9 && channel <= FOXGLOVE_N_TOPICS;
+}
+
+static char *encode_base64(const uint8_t *bytes, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *out = malloc((n + 2) / 3 * 4 + 1), *to = out;
+    for (size_t i = 0; out && i < n; i += 3) {
+        uint32_t bits = (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0) |
+                        (i + 2 < n ? bytes[i + 2] : 0);
+        *to++ = digits[bits >> 18 & 63];
+        *to++ = digits[bits >> 12 & 63];
+        *to++ = i + 1 < n ? digits[bits >> 6 & 63] : '=';
+        *to++ = i + 2 < n ? digits[bits & 63] : '=';
+    }
+    if (out)
+        *to = 0;
+    return out;
+}
+
+static char *dump(json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    json_decref(value);
+    return text;
+}
+
+char *foxglove_server_info(uint64_t session, bool control)
+{
+    char id[20];
+    snprintf(id, sizeof id, "%016llx", (unsigned long long)session);
+    return dump(json_pack("{s:s, s:s, s:[], s:[], s:{s:s}, s:s}", "op", "serverInfo", "name",
+                          "posed", "capabilities", "supportedEncodings", "metadata", "control",
+                          control ? "true" : "false", "sessionId", id));
+}
+
+char *foxglove_advertise(void)
+{
+    char *public_schema = encode_base64(schema_foxglove, sizeof schema_foxglove);
+    char *own_schema = encode_base64(schema_posed, sizeof schema_posed);
+    json_t *list = json_array();
+    for (int i = 0; public_schema && own_schema && i < FOXGLOVE_N_TOPICS; i++)
+        json_array_append_new(list,
+                              json_pack("{s:i, s:s, s:s, s:s, s:s, s:s}", "id", i + 1, "topic",
+                                        channels[i].topic, "encoding", "protobuf", "schemaName",
+                                        channels[i].schema, "schema",
+                                        channels[i].schema[0] == 'f' ? public_schema : own_schema,
+                                        "schemaEncoding", "protobuf"));
+    free(public_schema);
+    free(own_schema);
+    return dump(json_pack("{s:s, s:o}", "op", "advertise", "channels", list));
+}
+
+char *foxglove_status(const char *message)
+{
+    return dump(json_pack("{s:s, s:i, s:s}", "op", "status", "level", 1, "message", message));
+}
+
+static bool read_number(const json_t *value, uint32_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+        json_integer_value(value) > UINT32_MAX)
+        return false;
+    *out = (uint32_t)json_integer_value(value);
+    return true;
+}
+
+int foxglove_read(const char *text, size_t n_bytes, struct foxglove_op out[FOXGLOVE_MAX_OPS])
+{
+    json_t *root = json_loadb(text, n_bytes, 0, NULL), *item;
+    const char *op = json_string_value(json_object_get(root, "op"));
+    int n = op ? 0 : -1;
+    size_t i;
+    bool subscribe = op && strcmp(op, "subscribe") == 0;
+    const json_t *list = subscribe ? json_object_get(root, "subscriptions")
+                         : op && strcmp(op, "unsubscribe") == 0
+                             ? json_object_get(root, "subscriptionIds")
+                             : NULL;
+    json_array_foreach(list, i, item)
+    {
+        struct foxglove_op next = {.subscribe = subscribe};
+        bool good = subscribe ? read_number(json_object_get(item, "id"), &next.id) &&
+                                    read_number(json_object_get(item, "channelId"), &next.channel)
+                              : read_number(item, &next.id);
+        if (!good) {
+            n = -1;
+            break;
+        }
+        if (n < FOXGLOVE_MAX_OPS)
+            out[n++] = next;
+    }
+    json_decref(root);
+    return n;
+}

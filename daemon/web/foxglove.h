@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text messages of Foxglove's WebSocket protocol: what the daemon says of itself and of its
+// channels, and what a client subscribes to. Our own page speaks it, too, with one channel more.
+#ifndef POSED_DAEMON_WEB_FOXGLOVE_H
+#define POSED_DAEMON_WEB_FOXGLOVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Channel numbers on the wire: that of the topic + 1 (enum publish_topic), and the page's own.
+#define FOXGLOVE_N_TOPICS        13
+#define FOXGLOVE_CHANNEL_PREVIEW 14
+#define FOXGLOVE_MAX_OPS         64 // of one message
+
+const char *foxglove_topic(uint32_t channel);
+bool foxglove_is_image(uint32_t channel); // on img
+
+// The texts, to free; NULL: no memory. `control`: whether requests are taken.
+char *foxglove_server_info(uint64_t session, bool control);
+char *foxglove_advertise(void);
+char *foxglove_status(const char *message);
+
+struct foxglove_op {
+    bool subscribe;
+    uint32_t id, channel; // of unsubscribe the id alone
+};
+
+// Reads a client's text. Returns how many operations it has (those beyond FOXGLOVE_MAX_OPS are left
+// out), 0 for one that does not concern us, -1 when it is no message of the protocol.
+int foxglove_read(const char *text, size_t n_bytes, struct foxglove_op out[FOXGLOVE_MAX_OPS]);
+
+#endif

@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/web/web.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "daemon/web/foxglove.h"
+#include "daemon/web/page.h" // made by the build from page.html
+#include "daemon/web/preview.h"
+#include "daemon/web/viewer.h"
+#include "proto/clock.h"
+#include "proto/wire.h"
+
+#define NICE               10
+#define PREVIEW_NS         200000000
+#define TICK_NS            1000000000
+#define VIEW_MAX_BYTES_S   950000.0
+#define VIEW_QUEUE_BYTES   (1 << 20)
+#define OTHERS_QUEUE_BYTES (16 << 20)
+#define REPLY_MAX_BYTES    65536
+#define INBOX_MESSAGES     128
+#define INBOX_BYTES        (32 << 20)
+#define REQUEST_BYTE       0x10 // in front of a Request, and of a Reply
+#define REPLY_BYTE         0x11
+#define CHANNEL_END        (FOXGLOVE_CHANNEL_PREVIEW + 1)
+#define CHANNEL_CALIB      3
+#define CHANNEL_STATUS     4
+#define CHANNEL_DEPTH      10
+#define CHANNEL_RESIDUAL   12
+
+struct slot {
+    struct viewer *viewer; // NULL: free
+    struct web_connection connection;
+};
+
+struct web {
+    struct web_settings settings;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    struct web_connection arrived[WEB_MAX_VIEWERS];
+    size_t n_arrived, n_viewers; // n_viewers: those that arrived, too
+    bool stopping;
+    int wake_fd;
+
+    // From other threads: the publisher's messages and answers to requests.
+    struct arrival {
+        uint32_t channel; // 0: an answer
+        struct payload *payload;
+    } inbox[INBOX_MESSAGES];
+    size_t first_inbox, n_inbox, n_inbox_bytes;
+
+    struct slot slots[WEB_MAX_VIEWERS];
+    uint32_t n_wanting[CHANNEL_END]; // viewers
+    bool preview_wants[CHANNEL_RESIDUAL + 1];
+    struct payload *kept[CHANNEL_END]; // the last calib and status
+    struct preview preview;
+    int64_t preview_ns, tick_ns;
+    char *advertise;
+};
+
+const char *web_page(size_t *out_n_bytes)
+{
+    *out_n_bytes = sizeof page_html;
+    return (const char *)page_html;
+}
+
+// Tells the publisher what is wanted.
+static void update_topics(struct web *web)
+{
+    uint32_t topics = 0;
+    for (uint32_t channel = 1; channel <= FOXGLOVE_N_TOPICS; channel++)
+        if (web->n_wanting[channel] || (channel <= CHANNEL_RESIDUAL && web->preview_wants[channel]))
+            topics |= 1u << (channel - 1);
+    publish_listen_to(web->settings.publish, topics);
+}
+
+// The preview takes one image of each kind at a time: five a second, however fast frames come.
+static void want_preview(struct web *web, bool on)
+{
+    for (uint32_t channel = CHANNEL_DEPTH; channel <= CHANNEL_RESIDUAL; channel++)
+        web->preview_wants[channel] = on;
+    update_topics(web);
+}
+
+static void add_interest(struct web *web, struct viewer *viewer, uint32_t id, uint32_t channel)
+{
+    web->n_wanting[channel]++;
+    update_topics(web);
+    if (web->kept[channel])
+        viewer_send_data(viewer, id, (uint64_t)clock_wall_ns(), web->kept[channel]);
+}
+
+static void drop_interest(struct web *web, uint32_t channel)
+{
+    if (--web->n_wanting[channel] > 0)
+        return;
+    if (channel == FOXGLOVE_CHANNEL_PREVIEW) {
+        want_preview(web, false);
+        return;
+    }
+    update_topics(web);
+}
+
+static void on_text(struct web *web, struct viewer *viewer, const char *text, size_t n)
+{
+    struct foxglove_op ops[FOXGLOVE_MAX_OPS];
+    int n_ops = foxglove_read(text, n, ops);
+    uint32_t end =
+        viewer_protocol(viewer) == HANDSHAKE_VIEW ? CHANNEL_END : FOXGLOVE_CHANNEL_PREVIEW;
+    bool wrong = n_ops < 0;
+    for (int i = 0; i < n_ops; i++) {
+        uint32_t channel = ops[i].channel;
+        if (!ops[i].subscribe) {
+            if (viewer_unsubscribe(viewer, ops[i].id, &channel))
+                drop_interest(web, channel);
+        } else if (channel >= 1 && channel < end && viewer_subscribe(viewer, ops[i].id, channel)) {
+            add_interest(web, viewer, ops[i].id, channel);
+        } else {
+            wrong = true;
+        }
+    }
+    char *answer = wrong ? foxglove_status("not understood, or no such channel") : NULL;
+    if (answer)
+        viewer_send_text(viewer, answer);
+    free(answer);
+}
+
+// What the page's buttons do; everything else stays with the request socket.
+static bool is_button(uint32_t kind)
+{
+    switch (kind) {
+    case posed_Request_ping_tag:
+    case posed_Request_reset_tag:
+    case posed_Request_set_keyframe_tag:
+    case posed_Request_replay_tag:
+    case posed_Request_list_objects_tag:
+    case posed_Request_search_pose_tag:
+    case posed_Request_stop_tracking_tag:
+    case posed_Request_start_recording_tag:
+    case posed_Request_stop_recording_tag:
+        return true;
+    }
+    return false;
+}
+
+static void on_request(struct web *web, struct viewer *viewer, const uint8_t *bytes, size_t n)
+{
+    static posed_Request request; // large; the web thread alone comes here
+    uint8_t framed[REPLY_MAX_BYTES + WIRE_MAGIC_BYTES];
+    bool may = false;
+    for (size_t i = 0; i < WEB_MAX_VIEWERS; i++)
+        may |= web->slots[i].viewer == viewer && web->slots[i].connection.may_control;
+    uint32_t kind;
+    const char *wrong = NULL;
+    memcpy(framed, WIRE_MAGIC, WIRE_MAGIC_BYTES);
+    memcpy(framed + WIRE_MAGIC_BYTES, bytes, n);
+    if (!may || !web->settings.control)
+        wrong = "requests from the page are off (http.control = true)";
+    else if (wire_decode_request(framed, WIRE_MAGIC_BYTES + n, &request, &kind) != 0 ||
+             !is_button(request.which_what))
+        wrong = "no request that the page may send";
+    else if (requests_ask(web->settings.requests, framed, WIRE_MAGIC_BYTES + n) != 0)
+        wrong = "too many requests wait";
+    char *answer = wrong ? foxglove_status(wrong) : NULL;
+    if (answer)
+        viewer_send_text(viewer, answer);
+    free(answer);
+}
+
+static void on_message(void *user, struct viewer *viewer, bool is_text, const uint8_t *bytes,
+                       size_t n)
+{
+    if (is_text)
+        on_text(user, viewer, (const char *)bytes, n);
+    else if (n > 1 && n <= REPLY_MAX_BYTES && bytes[0] == REQUEST_BYTE)
+        on_request(user, viewer, bytes + 1, n - 1);
+}
+
+static void close_slot(struct web *web, struct slot *slot)
+{
+    size_t n;
+    const struct viewer_subscription *list = viewer_subscriptions(slot->viewer, &n);
+    for (size_t i = 0; i < n; i++)
+        drop_interest(web, list[i].channel);
+    viewer_destroy(&slot->viewer);
+    slot->connection.close(slot->connection.user);
+    pthread_mutex_lock(&web->mutex);
+    web->n_viewers--;
+    pthread_mutex_unlock(&web->mutex);
+}
+
+static void greet(struct web *web, struct slot *slot)
+{
+    bool control = web->settings.control && slot->connection.may_control;
+    char *info = foxglove_server_info(shared_info(web->settings.shared)->session, control);
+    bool is_page = slot->connection.protocol == HANDSHAKE_VIEW;
+    if (info)
+        viewer_send_text(slot->viewer, info);
+    if (!is_page && web->advertise) // the page knows them
+        viewer_send_text(slot->viewer, web->advertise);
+    free(info);
+}
+
+static void open_slot(struct web *web, const struct web_connection *connection)
+{
+    struct slot *slot = web->slots;
+    while (slot->viewer)
+        slot++; // web_take saw to it that one is free
+    bool is_page = connection->protocol == HANDSHAKE_VIEW;
+    const struct viewer_settings settings = {
+        .fd = connection->fd,
+        .protocol = connection->protocol,
+        .queue_max_bytes = is_page ? VIEW_QUEUE_BYTES : OTHERS_QUEUE_BYTES,
+        .max_bytes_s = is_page ? VIEW_MAX_BYTES_S : 0,
+        .early = connection->early,
+        .n_early = connection->n_early,
+        .received = on_message,
+        .user = web,
+    };
+    fcntl(connection->fd, F_SETFL, fcntl(connection->fd, F_GETFL) | O_NONBLOCK);
+    slot->connection = *connection;
+    slot->viewer = viewer_create(&settings);
+    free((void *)(uintptr_t)connection->early);
+    slot->connection.early = NULL;
+    if (!slot->viewer) {
+        connection->close(connection->user);
+        pthread_mutex_lock(&web->mutex);
+        web->n_viewers--;
+        pthread_mutex_unlock(&web->mutex);
+        return;
+    }
+    greet(web, slot);
+    if (!viewer_run(slot->viewer, POLLIN))
+        close_slot(web, slot);
+}
+
+// Returns false when it is time to stop.
+static bool take_arrived(struct web *web)
+{
+    struct web_connection arrived[WEB_MAX_VIEWERS];
+    uint64_t count;
+    if (read(web->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        return false;
+    pthread_mutex_lock(&web->mutex);
+    size_t n = web->n_arrived;
+    memcpy(arrived, web->arrived, n * sizeof *arrived);
+    web->n_arrived = 0;
+    bool stopping = web->stopping;
+    pthread_mutex_unlock(&web->mutex);
+    for (size_t i = 0; i < n; i++)
+        open_slot(web, &arrived[i]);
+    return !stopping;
+}
+
+static void deliver(struct web *web, uint32_t channel, struct payload *payload)
+{
+    uint64_t now_ns = (uint64_t)clock_wall_ns();
+    for (size_t i = 0; i < WEB_MAX_VIEWERS && web->n_wanting[channel]; i++) {
+        size_t n;
+        if (!web->slots[i].viewer)
+            continue;
+        const struct viewer_subscription *list = viewer_subscriptions(web->slots[i].viewer, &n);
+        for (size_t k = 0; k < n; k++)
+            if (list[k].channel == channel)
+                viewer_send_data(web->slots[i].viewer, list[k].id, now_ns, payload);
+    }
+}
+
+// Takes the payload over.
+static void on_topic(struct web *web, uint32_t channel, struct payload *payload)
+{
+    if (channel <= CHANNEL_RESIDUAL && web->preview_wants[channel]) {
+        web->preview_wants[channel] = false;
+        update_topics(web);
+        preview_take(&web->preview, payload->bytes, payload->n_bytes);
+    }
+    deliver(web, channel, payload);
+    if (channel == CHANNEL_CALIB || channel == CHANNEL_STATUS) {
+        payload_release(web->kept[channel]);
+        web->kept[channel] = payload;
+    } else {
+        payload_release(payload);
+    }
+}
+
+// Answers go to every page that may send requests; each knows its own ids.
+static void on_answer(struct web *web, struct payload *payload)
+{
+    for (size_t i = 0; i < WEB_MAX_VIEWERS; i++)
+        if (web->slots[i].viewer && web->slots[i].connection.may_control)
+            viewer_send_bytes(web->slots[i].viewer, payload);
+    payload_release(payload);
+}
+
+// The oldest message, or none; the mutex is held.
+static struct arrival take_oldest(struct web *web)
+{
+    if (!web->n_inbox)
+        return (struct arrival){0};
+    const struct arrival oldest = web->inbox[web->first_inbox];
+    web->first_inbox = (web->first_inbox + 1) % INBOX_MESSAGES;
+    web->n_inbox--;
+    web->n_inbox_bytes -= oldest.payload->n_bytes;
+    return oldest;
+}
+
+// Any thread: a message for the web thread, which loses the oldest where it does not keep up.
+static void put_inbox(struct web *web, uint32_t channel, struct payload *payload)
+{
+    const uint64_t one = 1;
+    pthread_mutex_lock(&web->mutex);
+    while (web->n_inbox == INBOX_MESSAGES ||
+           (web->n_inbox && web->n_inbox_bytes + payload->n_bytes > INBOX_BYTES))
+        payload_release(take_oldest(web).payload); // nobody else has it
+    web->inbox[(web->first_inbox + web->n_inbox++) % INBOX_MESSAGES] =
+        (struct arrival){channel, payload};
+    web->n_inbox_bytes += payload->n_bytes;
+    bool wake = web->n_inbox == 1;
+    pthread_mutex_unlock(&web->mutex);
+    if (wake && write(web->wake_fd, &one, sizeof one) < 0)
+        return; // the counter is full: it is awake
+}
+
+static void on_published(void *user, enum publish_topic topic, const uint8_t *bytes, size_t n)
+{
+    struct payload *payload = payload_create(n);
+    if (!payload)
+        return;
+    memcpy(payload->bytes, bytes, n);
+    put_inbox(user, (uint32_t)topic + 1, payload);
+}
+
+static void on_replied(void *user, const uint8_t *framed, size_t n)
+{
+    struct payload *payload = n > WIRE_MAGIC_BYTES && n <= REPLY_MAX_BYTES
+                                  ? payload_create(n - WIRE_MAGIC_BYTES + 1)
+                                  : NULL;
+    if (!payload)
+        return;
+    payload->bytes[0] = REPLY_BYTE;
+    memcpy(payload->bytes + 1, framed + WIRE_MAGIC_BYTES, n - WIRE_MAGIC_BYTES);
+    put_inbox(user, 0, payload);
+}
+
+static void empty_inbox(struct web *web)
+{
+    for (;;) {
+        pthread_mutex_lock(&web->mutex);
+        const struct arrival next = take_oldest(web);
+        pthread_mutex_unlock(&web->mutex);
+        if (!next.payload)
+            return;
+        if (next.channel)
+            on_topic(web, next.channel, next.payload);
+        else
+            on_answer(web, next.payload);
+    }
+}
+
+static void on_clock(struct web *web, int64_t now_ns)
+{
+    if (now_ns >= web->preview_ns && web->n_wanting[FOXGLOVE_CHANNEL_PREVIEW]) {
+        struct payload *payload = preview_make(&web->preview);
+        if (payload)
+            deliver(web, FOXGLOVE_CHANNEL_PREVIEW, payload);
+        payload_release(payload);
+        want_preview(web, true);
+        web->preview_ns = now_ns + PREVIEW_NS;
+    }
+    if (now_ns < web->tick_ns)
+        return;
+    web->tick_ns = now_ns + TICK_NS;
+    for (size_t i = 0; i < WEB_MAX_VIEWERS; i++) {
+        struct viewer *viewer = web->slots[i].viewer;
+        char text[80];
+        if (!viewer)
+            continue;
+        if (viewer_protocol(viewer) == HANDSHAKE_VIEW) {
+            snprintf(text, sizeof text, "{\"op\":\"viewer\",\"dropped\":%llu}",
+                     (unsigned long long)viewer_dropped(viewer));
+            viewer_send_text(viewer, text);
+        }
+        if (!viewer_tick(viewer, now_ns))
+            close_slot(web, &web->slots[i]);
+    }
+}
+
+static void *run(void *user)
+{
+    struct web *web = user;
+    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); // before the tracking nothing of this counts
+    for (;;) {
+        struct pollfd items[1 + WEB_MAX_VIEWERS] = {{.fd = web->wake_fd, .events = POLLIN}};
+        struct slot *polled[WEB_MAX_VIEWERS];
+        nfds_t n = 0;
+        for (size_t i = 0; i < WEB_MAX_VIEWERS; i++) {
+            struct viewer *viewer = web->slots[i].viewer;
+            if (!viewer)
+                continue;
+            polled[n] = &web->slots[i];
+            items[1 + n++] =
+                (struct pollfd){.fd = viewer_fd(viewer), .events = viewer_wants(viewer)};
+        }
+        int64_t wait_ns = web->n_wanting[FOXGLOVE_CHANNEL_PREVIEW] ? PREVIEW_NS / 4 : TICK_NS;
+        poll(items, 1 + n, n ? (int)(wait_ns / 1000000) : -1);
+        if (!take_arrived(web))
+            return NULL;
+        empty_inbox(web);
+        for (nfds_t i = 0; i < n; i++)
+            if (polled[i]->viewer && !viewer_run(polled[i]->viewer, items[1 + i].revents))
+                close_slot(web, polled[i]);
+        on_clock(web, clock_monotonic_ns());
+    }
+}
+
+static void free_web(struct web *web)
+{
+    for (size_t i = 0; i < CHANNEL_END; i++)
+        payload_release(web->kept[i]);
+    for (size_t i = 0; i < web->n_inbox; i++)
+        payload_release(web->inbox[(web->first_inbox + i) % INBOX_MESSAGES].payload);
+    if (web->wake_fd >= 0)
+        close(web->wake_fd);
+    free(web->advertise);
+    pthread_mutex_destroy(&web->mutex);
+    free(web);
+}
+
+int web_create(struct web **out, const struct web_settings *settings)
+{
+    *out = NULL;
+    struct web *web = calloc(1, sizeof *web);
+    if (!web)
+        return -ENOMEM;
+    web->settings = *settings;
+    pthread_mutex_init(&web->mutex, NULL);
+    web->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    web->advertise = foxglove_advertise();
+    if (web->wake_fd < 0 || !web->advertise || pthread_create(&web->thread, NULL, run, web) != 0) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "no memory for viewers of the page");
+        free_web(web);
+        return -ENOMEM;
+    }
+    publish_listen(settings->publish, on_published, web);
+    requests_listen(settings->requests, on_replied, web);
+    *out = web;
+    return 0;
+}
+
+void web_stop(struct web *web)
+{
+    const uint64_t one = 1;
+    publish_listen_to(web->settings.publish, 0);
+    publish_listen(web->settings.publish, NULL, NULL);
+    requests_listen(web->settings.requests, NULL, NULL);
+    pthread_mutex_lock(&web->mutex);
+    web->stopping = true;
+    pthread_mutex_unlock(&web->mutex);
+    if (write(web->wake_fd, &one, sizeof one) < 0)
+        return; // cannot be: the counter would have to be full
+    pthread_join(web->thread, NULL);
+    for (size_t i = 0; i < WEB_MAX_VIEWERS; i++)
+        if (web->slots[i].viewer)
+            close_slot(web, &web->slots[i]);
+}
+
+void web_destroy(struct web **web)
+{
+    if (*web)
+        free_web(*web);
+    *web = NULL;
+}
+
+bool web_take(struct web *web, const struct web_connection *connection)
+{
+    const uint64_t one = 1;
+    pthread_mutex_lock(&web->mutex);
+    bool taken = !web->stopping && web->n_viewers < WEB_MAX_VIEWERS;
+    if (taken) {
+        struct web_connection *to = &web->arrived[web->n_arrived++];
+        *to = *connection;
+        to->early = connection->n_early ? malloc(connection->n_early) : NULL;
+        if (to->early)
+            memcpy((void *)(uintptr_t)to->early, connection->early, connection->n_early);
+        else
+            to->n_early = 0;
+        web->n_viewers++;
+    }
+    pthread_mutex_unlock(&web->mutex);
+    return taken && write(web->wake_fd, &one, sizeof one) > 0;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// CURVE (RFC 26, CurveZMQ), the server's side: whose key it is, the four messages of the handshake,
+// and boxes for what is sent afterwards. The boxes themselves are libsodium's.
+#ifndef POSED_DAEMON_ZMTP_CURVE_H
+#define POSED_DAEMON_ZMTP_CURVE_H
+
+#include "daemon/zmtp/zmtp.h"
+#include "proto/log.h"
+
+#define CURVE_MAX_CLIENTS    256
+#define CURVE_COOKIE_BYTES   96
+#define CURVE_OVERHEAD_BYTES 33 // "MESSAGE" with its length, nonce, authenticator, flags
+#define CURVE_BOX_BYTES      16
+
+// The daemon's keys, and whom it lets in.
+struct curve_keys {
+    uint8_t secret[ZMTP_KEY_BYTES], public[ZMTP_KEY_BYTES];
+    uint8_t clients[CURVE_MAX_CLIENTS][ZMTP_KEY_BYTES];
+    size_t n_clients;
+    bool any_client; // no list: whoever knows the public key
+};
+
+// Reads the files: one key a line (40 characters Z85; what follows it on the line is ignored), '#'
+// starts a comment. clients_file empty: any client. A secret key that others can read is refused
+// unless allow_readable. Returns 0; with the reason in the log -EINVAL (a key file), -EIO (no
+// random numbers).
+__attribute__((warn_unused_result)) int
+curve_read_keys(struct curve_keys *out, const char *secret_file, const char *clients_file,
+                bool allow_readable, const struct log_sink *log);
+
+// One connection.
+struct curve {
+    const struct curve_keys *keys;
+    uint8_t client[ZMTP_KEY_BYTES]; // who it is, after curve_read_initiate
+    uint8_t short_public[ZMTP_KEY_BYTES], short_secret[ZMTP_KEY_BYTES]; // ours, S' and s'
+    uint8_t client_short[ZMTP_KEY_BYTES];                               // C'
+    uint8_t cookie[CURVE_COOKIE_BYTES];
+    uint8_t shared[ZMTP_KEY_BYTES]; // of S' and C'
+    uint64_t nonce_in, nonce_out;
+};
+
+// HELLO (the body of the command) comes in, the body of WELCOME goes out. Returns its bytes, or
+// -EPROTO, -EACCES (encrypted for another key).
+__attribute__((warn_unused_result)) int curve_hello(struct curve *curve,
+                                                    const struct curve_keys *keys,
+                                                    const uint8_t *hello, size_t n_hello,
+                                                    uint8_t out[ZMTP_COMMAND_MAX]);
+
+// INITIATE comes in: the client's metadata, decrypted into `metadata` (of n_initiate bytes at
+// least). Returns its bytes, or -EPROTO, -EACCES (a stranger).
+__attribute__((warn_unused_result)) int curve_initiate(struct curve *curve, const uint8_t *initiate,
+                                                       size_t n_initiate, uint8_t *metadata);
+
+// The body of READY with our metadata. Returns its bytes.
+size_t curve_put_ready(struct curve *curve, const uint8_t *metadata, size_t n_metadata,
+                       uint8_t out[ZMTP_COMMAND_MAX]);
+
+// Decrypts the body of MESSAGE into `out` (n_bytes at least, may be where `bytes` is). Returns 0
+// and a frame with its bytes at *out_body, or -EPROTO.
+__attribute__((warn_unused_result)) int curve_open(struct curve *curve, uint8_t *bytes,
+                                                   size_t n_bytes, struct zmtp_frame *out,
+                                                   uint8_t **out_body);
+
+// A frame with its content, encrypted, header included: into `out` of
+// n_body + CURVE_OVERHEAD_BYTES + ZMTP_HEADER_MAX_BYTES. Returns the bytes written.
+size_t curve_seal(struct curve *curve, const struct zmtp_frame *frame, const uint8_t *body,
+                  uint8_t *out);
+
+#endif
