@@ -10,7 +10,7 @@
 
 #include "proto/evaluate.h"
 #include "tools/argument.h"
-#include "tools/plot.h"
+#include "tools/plot/trajectory.h"
 
 #define DEG_PER_RAD 57.295779513082320877
 
@@ -18,6 +18,8 @@ struct options {
     const char *truth, *trajectory, *plot;
     size_t delta_frames;
     double max_gap_s;
+    double offset_s; // added to the trajectory's times
+    bool offset_auto;
     bool json;
 };
 
@@ -31,6 +33,11 @@ static const struct argp_option argp_options[] = {
     {"json", 'j', NULL, 0, "Print JSON instead of text", 0},
     {"delta", 'd', "FRAMES", 0, "Frames between the poses of RPE (default 30)", 0},
     {"max-gap", 'G', "SECONDS", 0, "Longest gap of the truth to interpolate across (default 0.25)",
+     0},
+    {"time-offset", 'o', "SECONDS|auto", 0,
+     "Read the truth so much later than the trajectory's stamps say (default 0); auto: what fits "
+     "best within 0.1 s, for a reference that has a clock of its own. Compare systems with the "
+     "same",
      0},
     {0},
 };
@@ -56,6 +63,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case 'G':
         options->max_gap_s = argument_number(state, "max-gap", arg, 0, 1e6);
+        break;
+    case 'o':
+        options->offset_auto = strcmp(arg, "auto") == 0;
+        options->offset_s =
+            options->offset_auto ? 0 : argument_number(state, "time-offset", arg, -1e6, 1e6);
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument %s", arg);
@@ -107,6 +119,9 @@ static void print_text(const struct options *options, const struct evaluation *e
 {
     printf("poses            %zu of %zu matched, %zu without ground truth\n", e->n_matched,
            e->n_poses, e->n_poses - e->n_matched);
+    if (options->offset_auto || options->offset_s != 0)
+        printf("time offset      %.6f s, %s\n", options->offset_s,
+               options->offset_auto ? "estimated" : "as given");
     print_summary("ATE", &e->ate_m, 1000, "mm");
     if (e->rpe_m.n == 0) {
         printf("RPE              too few poses for %zu frames\n", options->delta_frames);
@@ -128,12 +143,13 @@ static json_t *summary_to_json(const struct error_summary *s, double scale)
 static int print_json(const struct options *options, const struct evaluation *e)
 {
     json_t *root = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:o, s:o}}", "groundtruth", options->truth,
-        "trajectory", options->trajectory, "n_poses", (json_int_t)e->n_poses, "n_matched",
-        (json_int_t)e->n_matched, "n_unmatched", (json_int_t)(e->n_poses - e->n_matched), "ate_m",
-        summary_to_json(&e->ate_m, 1), "rpe", "delta_frames", (json_int_t)options->delta_frames,
-        "n_pairs", (json_int_t)e->rpe_m.n, "translation_m", summary_to_json(&e->rpe_m, 1),
-        "rotation_deg", summary_to_json(&e->rpe_rad, DEG_PER_RAD));
+        "{s:s, s:s, s:f, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:o, s:o}}", "groundtruth",
+        options->truth, "trajectory", options->trajectory, "time_offset_s", options->offset_s,
+        "n_poses", (json_int_t)e->n_poses, "n_matched", (json_int_t)e->n_matched, "n_unmatched",
+        (json_int_t)(e->n_poses - e->n_matched), "ate_m", summary_to_json(&e->ate_m, 1), "rpe",
+        "delta_frames", (json_int_t)options->delta_frames, "n_pairs", (json_int_t)e->rpe_m.n,
+        "translation_m", summary_to_json(&e->rpe_m, 1), "rotation_deg",
+        summary_to_json(&e->rpe_rad, DEG_PER_RAD));
     if (!root) {
         log_to(&log_sink, LOG_LEVEL_ERROR, "a file name is not UTF-8: no JSON can hold it");
         return -EINVAL;
@@ -155,7 +171,24 @@ static void explain_no_match(const struct options *options, const struct traject
            (double)t[0].time_ns * 1e-9, (double)t[truth->n_poses - 1].time_ns * 1e-9);
 }
 
-static int evaluate(const struct options *options)
+// The trajectory's times become the truth's.
+static int shift(struct options *options, const struct trajectory *truth,
+                 struct trajectory *estimate)
+{
+    int64_t offset_ns = llround(options->offset_s * 1e9);
+    if (options->offset_auto) {
+        int status = evaluate_time_offset(truth, estimate, llround(options->max_gap_s * 1e9),
+                                          EVALUATE_SEARCH_NS, &offset_ns);
+        if (status < 0)
+            return status;
+        options->offset_s = (double)offset_ns * 1e-9;
+    }
+    for (size_t i = 0; i < estimate->n_poses; i++)
+        estimate->poses[i].time_ns += offset_ns;
+    return 0;
+}
+
+static int evaluate(struct options *options)
 {
     struct trajectory truth = {0}, estimate = {0};
     struct evaluation e = {0};
@@ -164,8 +197,10 @@ static int evaluate(const struct options *options)
         status = trajectory_read_tum(options->trajectory, &log_sink, &estimate);
     if (status < 0)
         goto free_trajectories;
-    status = evaluate_trajectory(&truth, &estimate, llround(options->max_gap_s * 1e9),
-                                 options->delta_frames, &e);
+    status = shift(options, &truth, &estimate);
+    if (status == 0)
+        status = evaluate_trajectory(&truth, &estimate, llround(options->max_gap_s * 1e9),
+                                     options->delta_frames, &e);
     if (status == -ENODATA)
         explain_no_match(options, &truth, &estimate);
     else if (status < 0)

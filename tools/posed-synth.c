@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "capture/image.h"
-#include "capture/scene.h"
-#include "capture/synth.h"
+#include "capture/io/image.h"
+#include "capture/synth/scene.h"
+#include "capture/synth/synth.h"
 #include "proto/trajectory.h"
 #include "tools/argument.h"
 
@@ -82,7 +82,8 @@ static void list_recordings(void)
     printf("%-18s %6s  %s\n", "NAME", "FRAMES", "WHAT");
     for (const struct synth_recording *r = synth_recordings(); r->name; r++)
         printf("%-18s %6u  %s\n", r->name, r->n_frames, r->summary);
-    printf("\nOptions follow the name: NAME,noise=off,seed=N,frames=N\n");
+    printf("\nOptions follow the name: NAME,noise=off,sensor=kind|field|unkind|sparse,camera=N,"
+           "seed=N,frames=N\n");
 }
 
 // Opens FOLDER/NAME for writing with its first lines.
@@ -146,8 +147,7 @@ static int write_truth(const struct synth_request *request, const char *folder)
         return -EIO;
     int status = 0;
     for (uint32_t i = 0; i < request->n_frames && !status; i++) {
-        struct stamped_pose pose = {synth_time_ns(request->recording, i),
-                                    synth_pose(request->recording, i)};
+        struct stamped_pose pose = {synth_stamp_ns(request, i), synth_pose(request->recording, i)};
         status = trajectory_write_tum(file, &pose);
     }
     int closed = close_text(file, folder, "groundtruth.txt");
@@ -172,7 +172,7 @@ static int write_index(const struct synth_request *request, const char *folder)
     if (!file)
         return -EIO;
     for (uint32_t i = 0; i < request->n_frames; i++) {
-        long long ns = synth_time_ns(request->recording, i);
+        long long ns = synth_stamp_ns(request, i);
         fprintf(file, "%lld.%09lld depth/%06u.png\n", ns / 1000000000, ns % 1000000000, i);
     }
     return close_text(file, folder, "depth.txt");
@@ -185,6 +185,8 @@ static int write_images(const struct synth_request *request, const char *folder)
     struct image_codec *codec = NULL;
     uint16_t *depth = malloc((size_t)camera.width_px * camera.height_px * sizeof *depth);
     int status = depth ? scene_create(&scene, request->recording->scene, &camera) : -ENOMEM;
+    if (!status)
+        status = synth_set_sensor(request, scene);
     if (!status)
         status = image_codec_create(&codec);
     if (status < 0)

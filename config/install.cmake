@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake --install, and cpack -G DEB (tools/make-deb): programs, configuration, manual pages, and what
+# a client needs (message definitions, posed.pc, libposed). The other libraries stay inside: the
+# daemon's interface is its sockets. Components are the packages: daemon, tools, library, dev.
+if(TARGET posed)
+  install(TARGETS posed COMPONENT daemon)
+endif()
+foreach(program posectl posed-bench posed-eval posed-synth posed-align)
+  if(TARGET ${program})
+    install(TARGETS ${program} COMPONENT tools)
+  endif()
+endforeach()
+
+configure_file(config/posed.pc.in config/posed.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/config/posed.pc DESTINATION ${CMAKE_INSTALL_DATADIR}/pkgconfig
+  COMPONENT dev)
+install(FILES proto/posed.proto proto/requests.proto
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/posed/proto COMPONENT dev)
+install(DIRECTORY config/cameras DESTINATION ${CMAKE_INSTALL_DATADIR}/posed COMPONENT daemon)
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT daemon)
+if(TARGET posed_client)
+  install(TARGETS posed_client LIBRARY COMPONENT library NAMELINK_COMPONENT dev)
+  install(FILES tools/client/posed.h TYPE INCLUDE COMPONENT dev)
+endif()
+
+# Manual pages, where scdoc is and the programs run here.
+find_program(POSED_SCDOC scdoc)
+find_program(POSED_PYTHON NAMES python3)
+if(POSED_SCDOC AND POSED_PYTHON AND NOT CMAKE_CROSSCOMPILING)
+  set(man ${PROJECT_BINARY_DIR}/man)
+  foreach(program posed posectl posed-bench posed-eval posed-synth posed-align)
+    if(TARGET ${program})
+      list(APPEND programs ${program})
+      if(program STREQUAL "posed")
+        set(component daemon)
+        install(FILES ${man}/posed.conf.5.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man5
+          COMPONENT daemon)
+      else()
+        set(component tools)
+      endif()
+      install(FILES ${man}/${program}.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+        COMPONENT ${component})
+    endif()
+  endforeach()
+  add_custom_command(OUTPUT ${man}/posed-synth.1.gz
+    COMMAND ${POSED_PYTHON} ${PROJECT_SOURCE_DIR}/tools/manpages
+      ${PROJECT_BINARY_DIR}/bin ${PROJECT_SOURCE_DIR}/config/posed.conf ${man}
+    DEPENDS ${programs} tools/manpages config/posed.conf COMMENT "Manual pages" VERBATIM)
+  add_custom_target(manpages ALL DEPENDS ${man}/posed-synth.1.gz)
+else()
+  message(STATUS "Manual pages: left out, no scdoc")
+endif()
+foreach(program posed posectl posed-bench posed-eval posed-synth posed-align)
+  if(TARGET ${program})
+    set(component tools)
+    if(program STREQUAL "posed")
+      set(component daemon)
+    endif()
+    install(FILES config/completion.bash COMPONENT ${component} RENAME ${program}
+      DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  endif()
+endforeach()
+
+if(POSED_DAEMON)
+  install(FILES config/posed.conf DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/posed COMPONENT daemon)
+  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_SYSCONFDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}
+    OUTPUT_VARIABLE POSED_SYSCONFDIR)
+  string(APPEND POSED_SYSCONFDIR /posed)
+  configure_file(config/posed.service.in config/posed.service @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/config/posed.service DESTINATION lib/systemd/system
+    COMPONENT daemon)
+  install(FILES config/60-posed-kinect.rules DESTINATION lib/udev/rules.d COMPONENT daemon)
+  install(FILES config/posed.sysusers DESTINATION lib/sysusers.d RENAME posed.conf
+    COMPONENT daemon)
+  include(config/packages.cmake)
+endif()

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// posed-bench kidnap: how often, how soon and how rightly a camera is found again. The recording is
+// played once, which makes the map; then, again and again, some seconds are cut out and it goes on
+// at a random frame of what was seen. The truth is the pose that the first pass gave that frame, in
+// the same map.
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/model/map.h"
+#include "proto/se3.h"
+#include "tools/bench/track.h"
+
+#define PERIOD_NS     33333333
+#define FRAMES_A_TRY  60
+#define WITHIN_FRAMES 30   // one second
+#define RIGHT_M       0.08 // the first pass drifts, and the map is the mean of what it saw
+#define RIGHT_RAD     0.08
+#define WRONG_M       0.15
+#define WRONG_RAD     0.15
+
+struct kidnap_options {
+    struct options track;
+    double trials, voxel_m, seed, threads;
+};
+
+enum { OPTION_VOXEL = 1, OPTION_SEED, OPTION_THREADS };
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct kidnap_options *o = state->input;
+    double n;
+    switch (key) {
+    case 's':
+        o->track.source = arg;
+        return 0;
+    case 'n':
+        if (!bench_parse(arg, 2, MAX_FRAMES, &n))
+            argp_error(state, "--frames must be 2..%d", MAX_FRAMES);
+        o->track.n_frames = (size_t)n;
+        return 0;
+    case 'b':
+        if (strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
+            argp_error(state, "--backend must be cpu or cuda");
+        o->track.backend = arg[1] == 'p' ? GPU_BACKEND_CPU : GPU_BACKEND_CUDA;
+        return 0;
+    case 't':
+        if (!bench_parse(arg, 1, 10000, &o->trials))
+            argp_error(state, "--trials must be 1..10000");
+        return 0;
+    case OPTION_VOXEL:
+        if (!bench_parse(arg, 0.002, 0.1, &o->voxel_m))
+            argp_error(state, "--voxel must be 0.002..0.1 m");
+        return 0;
+    case OPTION_SEED:
+        if (!bench_parse(arg, 1, 1e9, &o->seed))
+            argp_error(state, "--seed must be 1..1e9");
+        return 0;
+    case OPTION_THREADS:
+        if (!bench_parse(arg, 0, 1024, &o->threads))
+            argp_error(state, "--threads must be 0..1024");
+        return 0;
+    case ARGP_KEY_ARG:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp_option argp_options[] = {
+    {"source", 's', "SOURCE", 0, "Recording or scene (default synth:room)", 0},
+    {"frames", 'n', "N", 0, "Frames of it (default 300)", 0},
+    {"backend", 'b', "cpu|cuda", 0, "Default: CUDA where it works", 0},
+    {"trials", 't', "N", 0, "Default 50", 0},
+    {"voxel", OPTION_VOXEL, "M", 0, "Edge of a voxel (default: map.voxel_m)", 0},
+    {"seed", OPTION_SEED, "N", 0, "Of the frames and times (default 1)", 0},
+    {"threads", OPTION_THREADS, "N", 0, "CPU: threads, 0 = all cores", 0},
+    {0},
+};
+
+struct trials {
+    struct gpu *gpu;
+    struct track *track;
+    struct map *map;
+    const struct recording *recording;
+    struct se3 *truth;
+    bool *known;
+    int64_t time_ns;
+    uint64_t random;
+    unsigned n, n_found, n_in_time, n_wrong, n_wrong_frames;
+    double frames_to_find;
+};
+
+static uint32_t draw(struct trials *t, uint32_t below)
+{
+    t->random = t->random * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (uint32_t)(t->random >> 33) % below;
+}
+
+static int step(struct trials *t, size_t frame, struct track_result *out)
+{
+    int rc = track_frame(t->track, t->recording->depth[frame], t->time_ns, out);
+    if (rc == 0)
+        rc = map_follow(t->map, t->track, out);
+    t->time_ns += PERIOD_NS;
+    return rc;
+}
+
+static int first_pass(struct trials *t)
+{
+    struct track_result result;
+    int rc = 0;
+    for (size_t i = 0; i < t->recording->n_frames && rc == 0; i++) {
+        rc = step(t, i, &result);
+        t->truth[i] = result.T_odom_camera;
+        t->known[i] = result.state == TRACK_STATE_TRACKING;
+    }
+    return rc;
+}
+
+// One kidnapping: frames from a random one on, 1 to 5 s later.
+static int trial(struct trials *t)
+{
+    size_t n = t->recording->n_frames, tail = n > 40 ? 30 : n / 4;
+    size_t from = draw(t, (uint32_t)(n - tail));
+    struct track_result result;
+    unsigned wrong_frames = 0;
+    int found_at = -1, rc = 0;
+    t->time_ns += (1000 + (int64_t)draw(t, 4000)) * 1000000;
+    for (int i = 0; i < FRAMES_A_TRY && rc == 0; i++) {
+        // Forwards and back again: the camera stays where it was seen.
+        size_t at = from + (size_t)((size_t)i < tail ? i : FRAMES_A_TRY - 1 - i) % tail;
+        rc = step(t, at, &result);
+        if (rc < 0 || result.state != TRACK_STATE_TRACKING || !t->known[at])
+            continue;
+        struct se3 off = se3_between(&t->truth[at], &result.T_odom_camera);
+        double off_m =
+            sqrt(off.t_m[0] * off.t_m[0] + off.t_m[1] * off.t_m[1] + off.t_m[2] * off.t_m[2]);
+        double off_rad = se3_angle(&off);
+        wrong_frames += off_m > WRONG_M || off_rad > WRONG_RAD;
+        if (found_at < 0 && off_m < RIGHT_M && off_rad < RIGHT_RAD)
+            found_at = i;
+    }
+    t->n++;
+    t->n_wrong += wrong_frames > 0;
+    t->n_wrong_frames += wrong_frames;
+    t->n_found += found_at >= 0;
+    t->n_in_time += found_at >= 0 && found_at < WITHIN_FRAMES;
+    t->frames_to_find += found_at >= 0 ? found_at : 0;
+    return rc;
+}
+
+static int trials_open(struct trials *t, const struct kidnap_options *o)
+{
+    struct gpu_settings settings;
+    struct track_settings track;
+    struct model_settings model;
+    const struct log_sink log = {bench_log_write, NULL}, quiet = {NULL, NULL};
+    gpu_settings_default(&settings);
+    settings.camera = t->recording->info.camera;
+    settings.units_per_m = t->recording->info.units_per_m;
+    settings.n_threads = (uint32_t)o->threads;
+    settings.log = log;
+    track_settings_default(&track);
+    track.reference = TRACK_REFERENCE_MODEL;
+    track.restart_s = 1e6; // a new map would have a truth of its own
+    model_settings_default(&model);
+    model.voxel_m = (float)o->voxel_m;
+    t->truth = calloc(t->recording->n_frames, sizeof *t->truth);
+    t->known = calloc(t->recording->n_frames, sizeof *t->known);
+    if (!t->truth || !t->known)
+        return -ENOMEM;
+    int rc = gpu_open(&t->gpu, o->track.backend, &settings);
+    if (rc == 0)
+        rc = track_create(&t->track, t->gpu, &track, &quiet);
+    if (rc == 0)
+        rc = map_create(&t->map, t->gpu, &model, &track.align, &quiet);
+    return rc;
+}
+
+static int run(struct trials *t, const struct kidnap_options *o)
+{
+    int rc = trials_open(t, o);
+    if (rc == 0)
+        rc = first_pass(t);
+    for (unsigned i = 0; i < (unsigned)o->trials && rc == 0; i++)
+        rc = trial(t);
+    if (rc == 0)
+        printf("%s\n%s: %u trials: found %u (%.0f %%), within 1 s %u (%.0f %%), after %.1f frames "
+               "on average; wrong place called TRACKING in %u trials (%u frames)\n",
+               gpu_description(t->gpu), o->track.source, t->n, t->n_found, 1e2 * t->n_found / t->n,
+               t->n_in_time, 1e2 * t->n_in_time / t->n,
+               t->n_found ? t->frames_to_find / t->n_found : 0.0, t->n_wrong, t->n_wrong_frames);
+    map_destroy(&t->map);
+    track_destroy(&t->track);
+    if (t->gpu)
+        gpu_close(&t->gpu);
+    free(t->truth);
+    free(t->known);
+    return rc;
+}
+
+int bench_kidnap(int argc, char **argv)
+{
+    static const struct argp argp = {.options = argp_options,
+                                     .parser = parse,
+                                     .doc =
+                                         "A camera that is carried off and put back where it "
+                                         "was: how often, how soon and how rightly it is found."};
+    struct model_settings model;
+    model_settings_default(&model);
+    struct kidnap_options options = {
+        .track = {.source = "synth:room", .n_frames = 300, .backend = GPU_BACKEND_AUTO},
+        .trials = 50,
+        .voxel_m = (double)model.voxel_m,
+        .seed = 1};
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    struct recording *recording = calloc(1, sizeof *recording);
+    int rc = recording ? recording_load(&options.track, recording) : -ENOMEM;
+    if (rc < 0) {
+        fprintf(stderr, "posed-bench: %s: %s\n", options.track.source, strerror(-rc));
+        free(recording);
+        return 4;
+    }
+    struct trials trials = {.recording = recording, .random = (uint64_t)options.seed};
+    rc = run(&trials, &options);
+    if (rc < 0)
+        fprintf(stderr, "posed-bench: %s\n", strerror(-rc));
+    recording_free(recording);
+    free(recording);
+    return rc < 0 ? 5 : 0;
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// posed-bench map: what a frame costs with a map, and what it costs with a keyframe, frame by frame
+// in turns on one device: until the pose is there, and until the frame is fused and the next view
+// made.
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/model/map.h"
+#include "proto/clock.h"
+#include "tools/bench/track.h"
+
+#define MAX_ROUNDS 1000
+
+struct map_options {
+    struct options track; // source, n_frames, backend
+    double voxel_m, threads, rounds;
+};
+
+enum { OPTION_VOXEL = 1, OPTION_THREADS, OPTION_ROUNDS };
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct map_options *o = state->input;
+    double n;
+    switch (key) {
+    case 's':
+        o->track.source = arg;
+        return 0;
+    case 'n':
+        if (!bench_parse(arg, 2, MAX_FRAMES, &n))
+            argp_error(state, "--frames must be 2..%d", MAX_FRAMES);
+        o->track.n_frames = (size_t)n;
+        return 0;
+    case 'b':
+        if (strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
+            argp_error(state, "--backend must be cpu or cuda");
+        o->track.backend = arg[1] == 'p' ? GPU_BACKEND_CPU : GPU_BACKEND_CUDA;
+        return 0;
+    case OPTION_VOXEL:
+        if (!bench_parse(arg, 0.002, 0.1, &o->voxel_m))
+            argp_error(state, "--voxel must be 0.002..0.1 m");
+        return 0;
+    case OPTION_THREADS:
+        if (!bench_parse(arg, 0, 1024, &o->threads))
+            argp_error(state, "--threads must be 0..1024");
+        return 0;
+    case OPTION_ROUNDS:
+        if (!bench_parse(arg, 1, MAX_ROUNDS, &o->rounds))
+            argp_error(state, "--rounds must be 1..%d", MAX_ROUNDS);
+        return 0;
+    case ARGP_KEY_ARG:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp_option argp_options[] = {
+    {"source", 's', "SOURCE", 0, "Recording or scene (default synth:room)", 0},
+    {"frames", 'n', "N", 0, "Frames of it (default 60)", 0},
+    {"backend", 'b', "cpu|cuda", 0, "Default: CUDA where it works", 0},
+    {"voxel", OPTION_VOXEL, "M", 0, "Edge of a voxel (default: map.voxel_m)", 0},
+    {"threads", OPTION_THREADS, "N", 0, "CPU: threads, 0 = all cores", 0},
+    {"rounds", OPTION_ROUNDS, "N", 0, "Forwards and backwards so many times (default 3)", 0},
+    {0},
+};
+
+struct player {
+    struct gpu *gpu;
+    struct track *keyframe, *model;
+    struct map *map;
+    uint16_t **depth; // pinned
+    size_t n_frames;
+    double *keyframe_us, *model_us, *all_us;
+    size_t n, n_tracking;
+};
+
+static double us_since(int64_t start_ns)
+{
+    return (double)(clock_monotonic_ns() - start_ns) * 1e-3;
+}
+
+static int play(struct player *p, size_t frame, int64_t time_ns)
+{
+    struct track_result result;
+    struct model_stats stats;
+    int64_t start_ns = clock_monotonic_ns();
+    int rc = track_frame(p->keyframe, p->depth[frame], time_ns, &result);
+    p->keyframe_us[p->n] = us_since(start_ns);
+    if (rc < 0)
+        return rc;
+    start_ns = clock_monotonic_ns();
+    rc = track_frame(p->model, p->depth[frame], time_ns, &result);
+    p->model_us[p->n] = us_since(start_ns);
+    if (rc == 0)
+        rc = map_follow(p->map, p->model, &result);
+    if (rc == 0)
+        rc = model_stats_get(map_model(p->map), &stats); // waits
+    p->all_us[p->n++] = us_since(start_ns);
+    p->n_tracking += result.state == TRACK_STATE_TRACKING;
+    return rc;
+}
+
+static void print(const char *name, double *times_us, size_t n)
+{
+    struct bench_stats s = bench_stats(times_us, n);
+    printf("%-34s p50 %9.1f  p90 %9.1f  p99 %9.1f us\n", name, s.p50_us, s.p90_us, s.p99_us);
+}
+
+static int measure(struct player *p, const struct map_options *o)
+{
+    int rc = 0;
+    int64_t time_ns = 0;
+    size_t n_all = (size_t)o->rounds * 2 * p->n_frames;
+    p->keyframe_us = calloc(n_all, sizeof(double));
+    p->model_us = calloc(n_all, sizeof(double));
+    p->all_us = calloc(n_all, sizeof(double));
+    if (!p->keyframe_us || !p->model_us || !p->all_us)
+        rc = -ENOMEM;
+    for (size_t i = 0; i < n_all && rc == 0; i++, time_ns += 33333333) {
+        size_t at = i % (2 * p->n_frames);
+        rc = play(p, at < p->n_frames ? at : 2 * p->n_frames - 1 - at, time_ns);
+    }
+    if (rc == 0) {
+        struct model_stats stats;
+        rc = model_stats_get(map_model(p->map), &stats);
+        printf("%s\n%zu frames, %zu tracking; voxel %.1f mm: %u blocks (%.1f MB), %u touched\n",
+               gpu_description(p->gpu), p->n, p->n_tracking, 1e3 * o->voxel_m, stats.n_blocks,
+               1e-6 * (double)stats.used_bytes, stats.n_touched);
+        print("pose, reference keyframe", p->keyframe_us, p->n);
+        print("pose, reference model", p->model_us, p->n);
+        print("all work of a frame with the map", p->all_us, p->n);
+    }
+    free(p->keyframe_us);
+    free(p->model_us);
+    free(p->all_us);
+    return rc;
+}
+
+static int player_open(struct player *p, const struct map_options *o, const struct recording *r)
+{
+    struct gpu_settings settings;
+    struct track_settings track;
+    struct model_settings model;
+    const struct log_sink log = {bench_log_write, NULL};
+    gpu_settings_default(&settings);
+    settings.camera = r->info.camera;
+    settings.units_per_m = r->info.units_per_m;
+    settings.n_threads = (uint32_t)o->threads;
+    settings.log = log;
+    track_settings_default(&track);
+    track.reference = TRACK_REFERENCE_KEYFRAME;
+    model_settings_default(&model);
+    model.voxel_m = (float)o->voxel_m;
+    int rc = gpu_open(&p->gpu, o->track.backend, &settings);
+    if (rc == 0)
+        rc = track_create(&p->keyframe, p->gpu, &track, &log);
+    track.reference = TRACK_REFERENCE_MODEL;
+    if (rc == 0)
+        rc = track_create(&p->model, p->gpu, &track, &log);
+    if (rc == 0)
+        rc = map_create(&p->map, p->gpu, &model, &track.align, &log);
+    p->depth = calloc(r->n_frames, sizeof *p->depth);
+    if (!p->depth)
+        return rc < 0 ? rc : -ENOMEM;
+    for (; p->n_frames < r->n_frames && rc == 0; p->n_frames++) {
+        p->depth[p->n_frames] = gpu_host_alloc(p->gpu, r->frame_bytes);
+        if (!p->depth[p->n_frames])
+            return -ENOMEM;
+        memcpy(p->depth[p->n_frames], r->depth[p->n_frames], r->frame_bytes);
+    }
+    return rc;
+}
+
+static void player_close(struct player *p, const struct recording *r)
+{
+    for (size_t i = 0; i < p->n_frames; i++)
+        gpu_host_free(p->gpu, p->depth[i], r->frame_bytes);
+    free(p->depth);
+    map_destroy(&p->map);
+    track_destroy(&p->model);
+    track_destroy(&p->keyframe);
+    gpu_close(&p->gpu);
+}
+
+int bench_map(int argc, char **argv)
+{
+    static const struct argp argp = {.options = argp_options,
+                                     .parser = parse,
+                                     .doc = "Time of the pose and of all work of a frame, with a "
+                                            "keyframe and with the map as reference."};
+    struct model_settings model;
+    model_settings_default(&model);
+    struct map_options options = {
+        .track = {.source = "synth:room", .n_frames = 60, .backend = GPU_BACKEND_AUTO},
+        .voxel_m = (double)model.voxel_m,
+        .rounds = 3};
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    struct recording *recording = calloc(1, sizeof *recording);
+    int rc = recording ? recording_load(&options.track, recording) : -ENOMEM;
+    if (rc < 0) {
+        fprintf(stderr, "posed-bench: %s: %s\n", options.track.source, strerror(-rc));
+        free(recording);
+        return 4;
+    }
+    struct player player = {0};
+    rc = player_open(&player, &options, recording);
+    if (rc == 0)
+        rc = measure(&player, &options);
+    if (rc < 0)
+        fprintf(stderr, "posed-bench: %s\n", strerror(-rc));
+    player_close(&player, recording);
+    recording_free(recording);
+    free(recording);
+    return rc < 0 ? 5 : 0;
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/client/address.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name;
+    int tcp_port;
+} sockets[] = {
+    [ADDRESS_PUB] = {"pub", 5570},
+    [ADDRESS_LATEST] = {"latest", 5571},
+    [ADDRESS_IMG] = {"img", 5572},
+    [ADDRESS_REQ] = {"req", 5573},
+};
+
+const char *address_name(enum address_socket socket)
+{
+    return sockets[socket].name;
+}
+
+static int probe_ipc(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return -1;
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int error = connect(fd, (void *)&address, sizeof address) == 0 ? 0 : errno;
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
+
+static int probe_tcp(const char *start)
+{
+    char host[ADDRESS_MAX];
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    const struct timeval patience = {2, 0};
+    struct addrinfo *found = NULL;
+    const char *colon = strrchr(start, ':');
+    if (!colon)
+        return -1;
+    bool bracket = *start == '[' && colon > start + 1 && colon[-1] == ']';
+    snprintf(host, sizeof host, "%.*s", (int)(colon - start) - (bracket ? 2 : 0),
+             start + (bracket ? 1 : 0));
+    if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
+        return -1;
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    int error = connect(fd, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
+    freeaddrinfo(found);
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
+
+int address_probe(const char *address)
+{
+    if (strncmp(address, "ipc://", 6) == 0)
+        return probe_ipc(address + 6);
+    return strncmp(address, "tcp://", 6) == 0 ? probe_tcp(address + 6) : -1;
+}
+
+// The run directory of this machine whose daemon answers; empty when there is none.
+static void find_run_dir(char out[ADDRESS_MAX])
+{
+    const char *xdg = getenv("XDG_RUNTIME_DIR");
+    char folders[3][ADDRESS_MAX] = {"/run/posed"}, address[ADDRESS_MAX];
+    if (xdg)
+        snprintf(folders[1], sizeof folders[1], "%s/posed", xdg);
+    snprintf(folders[2], sizeof folders[2], "/tmp/posed-%u", (unsigned)getuid());
+    out[0] = 0;
+    for (size_t i = 0; i < 3 && !out[0]; i++) {
+        int n = snprintf(address, sizeof address, "ipc://%s/req", folders[i]);
+        if (folders[i][0] && n < ADDRESS_MAX && address_probe(address) == 0)
+            strcpy(out, folders[i]);
+    }
+}
+
+void address_find(const char *where, enum address_socket socket, char out[ADDRESS_MAX])
+{
+    char run_dir[ADDRESS_MAX];
+    struct stat info;
+    const char *name = sockets[socket].name;
+    if (!where)
+        where = getenv("POSED_HOST");
+    if (!where || !where[0]) {
+        find_run_dir(run_dir);
+        where = run_dir[0] ? run_dir : "127.0.0.1";
+    }
+    bool is_tcp = strncmp(where, "tcp://", 6) == 0;
+    const char *host = where + (is_tcp ? 6 : 0), *bracket = strrchr(host, ']');
+    if (strstr(where, "://") && !(is_tcp && !strchr(bracket ? bracket : host, ':')))
+        snprintf(out, ADDRESS_MAX, "%s", where);
+    else if (!is_tcp && (strchr(where, '/') || (stat(where, &info) == 0 && S_ISDIR(info.st_mode))))
+        // a run directory, also one that the daemon has not made yet
+        snprintf(out, ADDRESS_MAX, "ipc://%.280s/%s", where, name); // sockets take 107 bytes
+    else
+        snprintf(out, ADDRESS_MAX, "tcp://%.280s:%d", host, sockets[socket].tcp_port);
+}

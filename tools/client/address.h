@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a daemon is: one rule for posectl, libposed and (the same again, in its own words) the
+// Python package.
+//
+// WHERE is a run directory (it has a slash, or is a folder here) or a host, after "tcp://" or not.
+// NULL: the variable POSED_HOST, else the first run directory of this machine whose `req` socket
+// answers (/run/posed, $XDG_RUNTIME_DIR/posed, /tmp/posed-UID), else 127.0.0.1. The address of one
+// socket (tcp://HOST:PORT, ipc://PATH) is taken as it stands.
+#ifndef POSED_TOOLS_CLIENT_ADDRESS_H
+#define POSED_TOOLS_CLIENT_ADDRESS_H
+
+#define ADDRESS_MAX       300 // bytes of an address
+#define ADDRESS_KEY_CHARS 40  // of a CURVE key in Z85
+
+enum address_socket { ADDRESS_PUB, ADDRESS_LATEST, ADDRESS_IMG, ADDRESS_REQ };
+
+// The address of one of the daemon's sockets. May connect to this machine's sockets for a moment.
+void address_find(const char *where, enum address_socket socket, char out[ADDRESS_MAX]);
+
+// "pub", "latest", "img", "req".
+const char *address_name(enum address_socket socket);
+
+// Connects plainly. Returns 0 when somebody listens there, else errno, -1 when the address cannot
+// be understood. Blocks for at most 2 s.
+int address_probe(const char *address);
+
+#endif

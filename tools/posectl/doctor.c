@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// A finding is fine, a note (posed runs, but you may miss something) or a problem, and a problem
+// comes with what to do. Cameras are looked for in sysfs, not through libfreenect: that works
+// without permissions, which is what is most often missing.
+#include "tools/posectl/doctor.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capture/capture.h"
+#include "capture/recorder/recorder.h"
+#include "gpu/gpu.h"
+
+enum verdict { FINE, NOTE, PROBLEM };
+
+static const char *const verdict_names[] = {"ok", "note", "problem"};
+
+struct doctor {
+    bool json;
+    json_t *findings;
+    int n_problems;
+};
+
+struct doctor_options {
+    struct posectl *ctl;
+    const char *usb, *recordings;
+};
+
+// One finding; `advice` is NULL when there is nothing to do.
+__attribute__((format(printf, 5, 6))) static void find(struct doctor *doctor, enum verdict verdict,
+                                                       const char *subject, const char *advice,
+                                                       const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    doctor->n_problems += verdict == PROBLEM;
+    if (doctor->json) {
+        json_array_append_new(doctor->findings,
+                              json_pack("{s:s, s:s, s:s, s:s*}", "subject", subject, "verdict",
+                                        verdict_names[verdict], "finding", text, "advice", advice));
+        return;
+    }
+    printf("%-9s %-8s %s\n", subject, verdict_names[verdict], text);
+    if (advice)
+        printf("%-18s -> %s\n", "", advice);
+}
+
+// First line of a file in sysfs or proc, "" when there is none.
+static void read_line(const char *folder, const char *name, char out[64])
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    if (!file || !fgets(out, 64, file))
+        out[0] = '\0';
+    if (file)
+        fclose(file);
+    out[strcspn(out, "\n")] = '\0';
+}
+
+static const struct {
+    const char *product, *name;
+    bool camera;
+} kinect_parts[] = {
+    {"02ae", "Kinect v1 camera (Xbox 360, model 1414 or 1473)", true},
+    {"02bf", "Kinect v1 camera (Kinect for Windows)", true},
+    {"02b0", "Kinect v1 motor and accelerometer", false},
+    {"02c2", "Kinect v1 hub (Kinect for Windows)", false},
+};
+
+#define UDEV_ADVICE                                                                         \
+    "install config/60-posed-kinect.rules to /etc/udev/rules.d, run `sudo udevadm control " \
+    "--reload`, plug the camera in again, and be in group plugdev"
+
+#define NODE_ADVICE \
+    "a container has to be given the USB devices: docker run --device /dev/bus/usb ..."
+
+static void look_at_camera(struct doctor *doctor, const char *folder, const char *name)
+{
+    char bus[64], device[64], serial[64], node[600];
+    read_line(folder, "busnum", bus);
+    read_line(folder, "devnum", device);
+    read_line(folder, "serial", serial);
+    if (!serial[0])
+        strcpy(serial, "unknown");
+    snprintf(node, sizeof node, "/dev/bus/usb/%03d/%03d", atoi(bus), atoi(device));
+    if (access(node, R_OK | W_OK) == 0)
+        find(doctor, FINE, "camera", NULL, "%s, serial %s, %s", name, serial, node);
+    else
+        find(doctor, PROBLEM, "camera", errno == ENOENT ? NODE_ADVICE : UDEV_ADVICE,
+             "%s, serial %s: %s: %s", name, serial, node, strerror(errno));
+}
+
+static void look_for_cameras(struct doctor *doctor, const char *usb)
+{
+    int n_cameras = 0, n_parts = 0;
+    DIR *dir = opendir(usb);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char folder[512], vendor[64], product[64];
+        snprintf(folder, sizeof folder, "%s/%s", usb, entry->d_name);
+        read_line(folder, "idVendor", vendor);
+        read_line(folder, "idProduct", product);
+        for (size_t i = 0; i < sizeof kinect_parts / sizeof *kinect_parts; i++)
+            if (!strcmp(vendor, "045e") && !strcmp(product, kinect_parts[i].product)) {
+                n_parts++;
+                n_cameras += kinect_parts[i].camera;
+                if (kinect_parts[i].camera)
+                    look_at_camera(doctor, folder, kinect_parts[i].name);
+            }
+    }
+    if (!dir)
+        find(doctor, NOTE, "camera",
+             "no USB in this container or virtual machine? recordings work without: posed --source "
+             "synth:room",
+             "cameras cannot be looked for: %s: %s", usb, strerror(errno));
+    else if (n_parts && !n_cameras)
+        find(doctor, PROBLEM, "camera", "plug the power supply of the Kinect in; USB is not enough",
+             "a Kinect's motor or hub answers, its camera does not");
+    else if (!n_cameras)
+        find(doctor, NOTE, "camera", "recordings work without one: posed --source synth:room",
+             "no Kinect v1 is plugged in");
+    if (dir)
+        closedir(dir);
+    if (!access("/sys/module/gspca_kinect", F_OK))
+        find(
+            doctor, PROBLEM, "camera",
+            "sudo modprobe -r gspca_kinect; to keep it out: echo blacklist gspca_kinect | sudo tee "
+            "/etc/modprobe.d/posed.conf",
+            "the kernel's webcam driver gspca_kinect takes the camera");
+}
+
+static void look_at_build(struct doctor *doctor)
+{
+    char drivers[300] = "", formats[100] = "", libraries[100] = "";
+    for (const struct capture_driver_name *driver = capture_drivers(); driver->name; driver++) {
+        size_t n = strlen(drivers);
+        snprintf(drivers + n, sizeof drivers - n, " %s", driver->name);
+    }
+    for (int i = 0; i < RECORDER_N_FORMATS; i++) {
+        size_t n = strlen(formats);
+        snprintf(formats + n, sizeof formats - n, " %s",
+                 recorder_format_name((enum recorder_format)i));
+    }
+    for (const struct capture_library *library = capture_libraries(); library->name; library++) {
+        size_t n = strlen(libraries);
+        if (library->built_in)
+            snprintf(libraries + n, sizeof libraries - n, " %s", library->name);
+    }
+    find(doctor, FINE, "build", NULL, "sources:%s; recorder:%s; optional libraries:%s", drivers,
+         formats, libraries[0] ? libraries : " none");
+    for (const struct capture_library *library = capture_libraries(); library->name; library++)
+        if (!library->built_in)
+            find(doctor, NOTE, "build", "tools/packages install build, and build again",
+                 "built without %s: %s", library->name, library->without);
+}
+
+// The first line: what comes after it only follows from it.
+static void keep_line(void *user, enum log_level level, const char *line)
+{
+    char *why = user;
+    if (level <= LOG_LEVEL_INFO && !why[0])
+        snprintf(why, 300, "%s", line);
+}
+
+static void look_at_device(struct doctor *doctor)
+{
+    struct gpu_settings settings;
+    struct gpu *gpu;
+    char why[300] = "";
+    gpu_settings_default(&settings);
+    settings.camera = (struct intrinsics){525, 525, 319.5, 239.5, 640, 480};
+    settings.units_per_m = 1000;
+    settings.log = (struct log_sink){keep_line, why};
+    int err = gpu_open(&gpu, GPU_BACKEND_CUDA, &settings);
+    if (err == 0)
+        find(doctor, FINE, "compute", NULL, "%s", gpu_description(gpu));
+    else if (err == -ENOTSUP)
+        find(doctor, NOTE, "compute",
+             "the CPU keeps camera rate; for CUDA build with POSED_CUDA=ON", "built without CUDA");
+    else
+        find(doctor, access("/dev/nvidia0", F_OK) ? NOTE : PROBLEM, "compute",
+             access("/dev/nvidia0", F_OK) ? "no NVIDIA driver is loaded; the CPU keeps camera rate"
+                                          : "look at nvidia-smi, and at the rights of /dev/nvidia*",
+             "%s", why[0] ? why : strerror(-err));
+    if (err == 0)
+        gpu_close(&gpu);
+    why[0] = '\0';
+    err = gpu_open(&gpu, GPU_BACKEND_CPU, &settings);
+    if (err) {
+        find(doctor, PROBLEM, "compute", "free some memory", "the CPU backend does not open: %s",
+             why[0] ? why : strerror(-err));
+        return;
+    }
+    find(doctor, FINE, "compute", NULL, "%s", gpu_description(gpu));
+    gpu_close(&gpu);
+}
+
+static void look_at_clock(struct doctor *doctor)
+{
+    struct timespec now;
+    struct timex state = {0};
+    struct tm utc;
+    char text[64];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
+    if (utc.tm_year + 1900 < 2024)
+        find(doctor, PROBLEM, "clock", "set the clock: sudo timedatectl set-ntp true",
+             "%s cannot be right; frames of a camera carry this time", text);
+    else if (adjtimex(&state) < 0 || state.status & STA_UNSYNC)
+        find(doctor, NOTE, "clock", "sudo timedatectl set-ntp true",
+             "%s, not synchronised: times of live frames fit this machine only", text);
+    else
+        find(doctor, FINE, "clock", NULL, "%s, synchronised", text);
+}
+
+// Who listens there: ZeroMQ greets whoever connects with FF, eight bytes, 7F (ZMTP 3.1).
+static bool is_zeromq(const struct sockaddr_in *address)
+{
+    unsigned char greeting[10];
+    const struct timeval limit = {1, 0};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool greeted = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
+                   connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 &&
+                   recv(fd, greeting, sizeof greeting, MSG_WAITALL) == sizeof greeting &&
+                   greeting[0] == 0xFF && greeting[9] == 0x7F;
+    if (fd >= 0)
+        close(fd);
+    return greeted;
+}
+
+static void look_at_ports(struct doctor *doctor)
+{
+    static const struct {
+        uint16_t port;
+        const char *what;
+    } ports[] = {{5570, "pub"}, {5571, "latest"}, {5572, "img"}, {5573, "req"}};
+    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_port = htons(ports[i].port),
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+        if (fd >= 0)
+            setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+        int err = fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) ? errno : 0;
+        if (fd >= 0)
+            close(fd);
+        if (!err)
+            find(doctor, FINE, "ports", NULL, "127.0.0.1:%u (%s) is free", ports[i].port,
+                 ports[i].what);
+        else if (err == EADDRINUSE && is_zeromq(&address))
+            find(doctor, FINE, "ports", NULL,
+                 "127.0.0.1:%u (%s) answers: posed is running (posectl status)", ports[i].port,
+                 ports[i].what);
+        else
+            find(doctor, PROBLEM, "ports",
+                 "`sudo ss -ltnp` shows by which program; end it, or choose another port in "
+                 "posed.conf, [endpoints]",
+                 "127.0.0.1:%u (%s): %s, and not by posed", ports[i].port, ports[i].what,
+                 strerror(err));
+    }
+}
+
+static void look_at_disk(struct doctor *doctor, const char *folder)
+{
+    struct statvfs disk;
+    struct stat entry;
+    if (stat(folder, &entry) || statvfs(folder, &disk)) {
+        find(doctor, PROBLEM, "disk", "create the folder (mkdir -p), or name another", "%s: %s",
+             folder, strerror(errno));
+        return;
+    }
+    if (!S_ISDIR(entry.st_mode)) {
+        find(doctor, PROBLEM, "disk", "name a folder for recordings", "%s is not a folder", folder);
+        return;
+    }
+    double free_gb = (double)disk.f_bavail * (double)disk.f_frsize * 1e-9;
+    // 30 frames/s of 113 kB: what the recorder writes of a Kinect as a TUM folder
+    double minutes = free_gb * 1e9 / (30 * 113e3 * 60);
+    if (access(folder, W_OK))
+        find(doctor, PROBLEM, "disk", "change its owner, or name another folder",
+             "%s cannot be written: %s", folder, strerror(errno));
+    else
+        find(doctor, free_gb < 1 ? NOTE : FINE, "disk",
+             free_gb < 1 ? "a recording stops when the disk is full" : NULL,
+             "%s: %.1f GB free, about %.0f minutes of recording", folder, free_gb, minutes);
+}
+
+enum { OPTION_USB = 2000, OPTION_RECORDINGS };
+
+static error_t on_option(int key, char *arg, struct argp_state *state)
+{
+    struct doctor_options *options = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = options->ctl;
+        return 0;
+    case OPTION_USB:
+        options->usb = arg;
+        return 0;
+    case OPTION_RECORDINGS:
+        options->recordings = arg;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+int posectl_doctor(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp_option argp_options[] = {
+        {"recordings", OPTION_RECORDINGS, "FOLDER", 0, "Where recordings are to go (default .)", 0},
+        {"usb", OPTION_USB, "FOLDER", 0, "Look for cameras here (default /sys/bus/usb/devices)", 0},
+        {0}};
+    static const struct argp argp = {
+        .options = argp_options,
+        .parser = on_option,
+        .children = posectl_common,
+        .doc =
+            "Looks at this machine: cameras and permissions, what was built in, compute devices, "
+            "clock, ports, disk. Says what to do about each problem. Exits 1 when there is one."};
+    struct doctor_options options = {ctl, "/sys/bus/usb/devices", "."};
+    static char name[] = "posectl doctor";
+    argv[0] = name;
+    argp_err_exit_status = POSECTL_USAGE;
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    struct doctor doctor = {.json = ctl->json, .findings = ctl->json ? json_array() : NULL};
+    look_for_cameras(&doctor, options.usb);
+    look_at_build(&doctor);
+    look_at_device(&doctor);
+    look_at_clock(&doctor);
+    look_at_ports(&doctor);
+    look_at_disk(&doctor, options.recordings);
+    if (doctor.json)
+        posectl_print_json(
+            stdout,
+            json_pack("{s:i, s:o}", "problems", doctor.n_problems, "findings", doctor.findings),
+            false);
+    enum posectl_exit result = posectl_close(ctl, stdout);
+    return result ? (int)result : doctor.n_problems ? POSECTL_FAILED : POSECTL_OK;
+}

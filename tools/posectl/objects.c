@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/posectl/objects.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capture/cloud/cloud.h"
+#include "tools/posectl/posectl.h"
+
+#define SUFFIX ".object"
+
+bool objects_is_name(const char *name)
+{
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+    return n > 0 && n <= 64 && name[n] == 0;
+}
+
+// The folder of the objects, made when missing: --objects, POSED_OBJECTS, or the user's data
+// folder.
+static int find_folder(const struct objects *objects, char *out, size_t size)
+{
+    const char *variable = getenv("POSED_OBJECTS");
+    const char *asked = objects->folder ? objects->folder : variable && *variable ? variable : NULL;
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    int n;
+    if (asked)
+        n = snprintf(out, size, "%s", asked);
+    else if (data && data[0] == '/')
+        n = snprintf(out, size, "%s/posed/objects", data);
+    else
+        n = snprintf(out, size, "%s/.local/share/posed/objects", home ? home : "");
+    if (n < 0 || (size_t)n >= size)
+        return -ENAMETOOLONG;
+    for (char *slash = strchr(out + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(out, 0777);
+        *slash = '/';
+    }
+    if (mkdir(out, 0777) != 0 && errno != EEXIST)
+        return -errno;
+    return 0;
+}
+
+static int object_path(const struct objects *objects, const char *name, const char *suffix,
+                       char *out, size_t size)
+{
+    char folder[3072];
+    int err = find_folder(objects, folder, sizeof folder);
+    if (err) {
+        posectl_complain("%s: %s", folder, strerror(-err));
+        return err;
+    }
+    return snprintf(out, size, "%s/%s%s", folder, name, suffix) < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+static int show_progress(void *user, uint32_t n_done, uint32_t n_views)
+{
+    static uint32_t shown; // behind the last view it is asked on and on
+    (void)user;
+    if (isatty(STDERR_FILENO) && n_done != shown)
+        fprintf(stderr, "\rdrawing views: %u of %u%s", n_done, n_views,
+                n_done == n_views ? "\n" : "");
+    shown = n_done;
+    return 0;
+}
+
+int objects_read_mesh(const char *path, struct search_mesh *out)
+{
+    struct cloud cloud;
+    memset(out, 0, sizeof *out);
+    int err = cloud_read(path, &posectl_log, &cloud);
+    if (err)
+        return err;
+    float *vertices_m = malloc((cloud.n_points + 1) * 3 * sizeof *vertices_m);
+    err = vertices_m ? 0 : -ENOMEM;
+    for (size_t i = 0; !err && i < cloud.n_points; i++) {
+        vertices_m[3 * i] = cloud.x_m[i];
+        vertices_m[3 * i + 1] = cloud.y_m[i];
+        vertices_m[3 * i + 2] = cloud.z_m[i];
+    }
+    *out = (struct search_mesh){vertices_m, cloud.triangles, cloud.n_points, cloud.n_triangles};
+    if (!err && cloud.n_triangles == 0) {
+        posectl_complain("%s: no triangle: a mesh with faces is wanted", path);
+        err = -EINVAL;
+    }
+    cloud.triangles = NULL; // the caller's now
+    cloud_free(&cloud);
+    return err;
+}
+
+void objects_free_mesh(struct search_mesh *mesh)
+{
+    free((void *)(uintptr_t)mesh->vertices_m);
+    free((void *)(uintptr_t)mesh->triangles);
+}
+
+static int build(const struct objects *objects, struct search *search, const char *path,
+                 struct search_object **out)
+{
+    struct search_mesh mesh;
+    int err = objects_read_mesh(path, &mesh);
+    struct search_object_settings settings;
+    search_object_settings_default(&settings);
+    settings.n_views = objects->n_views;
+    settings.choice = objects->choice;
+    settings.progress = show_progress;
+    if (!err && (err = search_object_create(search, &mesh, &settings, out)) == -EINVAL)
+        posectl_complain("%s: no object can be made of it", path);
+    objects_free_mesh(&mesh);
+    return err;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+int objects_open(const struct objects *objects, struct search *search, const char *name,
+                 struct search_object **out)
+{
+    char path[4096], mesh[4096];
+    if (!objects_is_name(name))
+        return build(objects, search, name, out);
+    int err = object_path(objects, name, SUFFIX, path, sizeof path);
+    if (!err)
+        err = object_path(objects, name, ".ply", mesh, sizeof mesh);
+    if (!err)
+        err = search_object_load(search, path, out);
+    if (err == -ENOENT)
+        posectl_complain("no object \"%s\": posectl object list shows those there are", name);
+    if (err != -EBADMSG)
+        return err;
+    posectl_complain("%s: its views are drawn again from %s", name, mesh);
+    err = build(objects, search, mesh, out);
+    return err ? err : search_object_save(*out, path, &posectl_log);
+}
+
+int objects_open_search(const struct objects *objects, struct search **out)
+{
+    struct search_settings settings;
+    search_settings_default(&settings);
+    settings.backend = objects->backend;
+    settings.log = posectl_log;
+    return search_open(out, &settings);
+}
+
+static int copy_file(const char *from, const char *to)
+{
+    FILE *in = fopen(from, "rb"), *out = in ? fopen(to, "wb") : NULL;
+    int err = in && out ? 0 : -errno;
+    static char buffer[1 << 16];
+    size_t n;
+    while (!err && (n = fread(buffer, 1, sizeof buffer, in)) > 0)
+        err = fwrite(buffer, 1, n, out) == n ? 0 : -EIO;
+    if (in)
+        fclose(in);
+    if (out && fclose(out) != 0 && !err)
+        err = -EIO;
+    if (err)
+        posectl_complain("%s: cannot copy to %s: %s", from, to, strerror(-err));
+    return err;
+}
+
+int objects_add(const struct objects *objects, struct search *search, const char *name,
+                const char *file, struct search_object_info *out)
+{
+    char path[4096], mesh[4096];
+    if (!ends_with(file, ".ply")) {
+        posectl_complain("%s: a PLY mesh is wanted", file);
+        return -EINVAL;
+    }
+    struct search_object *object = NULL;
+    int err = build(objects, search, file, &object);
+    if (!err)
+        err = object_path(objects, name, SUFFIX, path, sizeof path);
+    if (!err)
+        err = object_path(objects, name, ".ply", mesh, sizeof mesh);
+    if (!err)
+        err = copy_file(file, mesh);
+    if (!err)
+        err = search_object_save(object, path, &posectl_log);
+    if (!err)
+        search_object_describe(object, out);
+    search_object_destroy(search, &object);
+    return err;
+}
+
+int objects_list(const struct objects *objects, struct search *search,
+                 void (*visit)(void *user, const char *name, const struct search_object_info *info),
+                 void *user)
+{
+    char folder[3072];
+    int err = find_folder(objects, folder, sizeof folder);
+    DIR *directory = err ? NULL : opendir(folder);
+    if (!directory) {
+        posectl_complain("%s: %s", folder, strerror(err ? -err : errno));
+        return -ENOENT;
+    }
+    struct dirent *entry;
+    while ((entry = readdir(directory))) {
+        char name[300];
+        if (!ends_with(entry->d_name, SUFFIX))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(strlen(entry->d_name) - strlen(SUFFIX)),
+                 entry->d_name);
+        struct search_object *object = NULL;
+        if (!objects_is_name(name) || objects_open(objects, search, name, &object) != 0)
+            continue;
+        struct search_object_info info;
+        search_object_describe(object, &info);
+        visit(user, name, &info);
+        search_object_destroy(search, &object);
+    }
+    closedir(directory);
+    return 0;
+}
+
+int objects_remove(const struct objects *objects, const char *name)
+{
+    char path[4096], mesh[4096];
+    int err = object_path(objects, name, SUFFIX, path, sizeof path);
+    if (!err)
+        err = object_path(objects, name, ".ply", mesh, sizeof mesh);
+    if (!err && unlink(path) != 0) {
+        err = -errno;
+        posectl_complain("no object \"%s\"", name);
+    }
+    if (!err)
+        unlink(mesh);
+    return err;
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+// posectl: asks a running posed, and watches it. Options, output, the table of commands, and those
+// commands that are a request and a line of text.
+#include "tools/posectl/posectl.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/trajectory.h"
+#include "tools/posectl/calibrate.h"
+#include "tools/posectl/doctor.h"
+#include "tools/posectl/keygen.h"
+#include "tools/posectl/register.h"
+#include "tools/posectl/search.h"
+
+void posectl_complain(const char *format, ...)
+{
+    va_list args;
+    fflush(stdout);
+    fputs("posectl: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+static void pass_on(void *user, enum log_level level, const char *line)
+{
+    (void)user;
+    if (level <= LOG_LEVEL_NOTICE)
+        posectl_complain("%s", line);
+}
+
+const struct log_sink posectl_log = {pass_on, NULL};
+
+const char *const posectl_backends[] = {"auto", "cpu", "cuda", NULL};
+
+enum { OPTION_SERVER_KEY = 1000, OPTION_KEY_FILE, OPTION_TIMEOUT };
+
+static const struct argp_option common_options[] = {
+    {"endpoint", 'e', "WHERE", 0,
+     "The daemon's run directory, a host, or the address of the socket itself "
+     "(tcp://HOST:PORT, ipc://PATH); left out: the variable POSED_HOST, else this machine",
+     0},
+    {"host", 'e', "WHERE", OPTION_ALIAS, NULL, 0},
+    {"output", 'o', "json|text|FILE", 0, "Output format, or (trajectory) the file to write", 0},
+    {"timeout", OPTION_TIMEOUT, "SECONDS", 0, "How long to wait for an answer (default 3)", 0},
+    {"server-key", OPTION_SERVER_KEY, "KEY", 0, "CURVE: public key of the daemon", 0},
+    {"key-file", OPTION_KEY_FILE, "FILE", 0, "CURVE: secret key of this client", 0},
+    {0},
+};
+
+static error_t on_common_option(int key, char *arg, struct argp_state *state)
+{
+    struct posectl *ctl = state->input;
+    char *end;
+    double seconds;
+    switch (key) {
+    case 'e':
+        ctl->endpoint = arg;
+        return 0;
+    case 'o':
+        if (strcmp(arg, "json") == 0 || strcmp(arg, "text") == 0)
+            ctl->json = arg[0] == 'j';
+        else if (ctl->takes_file)
+            ctl->file = arg;
+        else
+            argp_error(state, "-o %s: json or text is wanted (this command writes no file)", arg);
+        return 0;
+    case OPTION_TIMEOUT:
+        seconds = strtod(arg, &end);
+        if (end == arg || *end || !(seconds > 0 && seconds <= 3600))
+            argp_error(state, "--timeout %s: seconds are wanted, above 0 and at most 3600", arg);
+        ctl->timeout_ms = (unsigned)(seconds * 1000 + 0.5);
+        return 0;
+    case OPTION_SERVER_KEY:
+        if (strlen(arg) != POSECTL_KEY_CHARS)
+            argp_error(state, "--server-key: 40 characters Z85 are wanted");
+        ctl->server_key = arg;
+        return 0;
+    case OPTION_KEY_FILE:
+        ctl->key_file = arg;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp common_argp = {.options = common_options, .parser = on_common_option};
+const struct argp_child posectl_common[] = {{&common_argp, 0, "Common options:", 100}, {0}};
+
+void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char **argv)
+{
+    static char name[64];
+    snprintf(name, sizeof name, "posectl %s", argv[0]);
+    argv[0] = name;
+    argp_err_exit_status = POSECTL_USAGE;
+    argp_parse(argp, argc, argv, 0, NULL, ctl);
+}
+
+error_t posectl_option(int key, char *arg, struct argp_state *state)
+{
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
+        return ARGP_ERR_UNKNOWN;
+    state->child_inputs[0] = state->input;
+    return 0;
+}
+
+FILE *posectl_open(const struct posectl *ctl)
+{
+    FILE *file = ctl->file ? fopen(ctl->file, "we") : stdout;
+    if (!file)
+        posectl_complain("%s: %s", ctl->file, strerror(errno));
+    return file;
+}
+
+enum posectl_exit posectl_close(const struct posectl *ctl, FILE *file)
+{
+    bool failed = fflush(file) != 0 || ferror(file);
+    int error = errno;
+    if (ctl->file && fclose(file) != 0) {
+        failed = true;
+        error = errno;
+    }
+    if (failed)
+        posectl_complain("%s: %s", ctl->file ? ctl->file : "standard output", strerror(error));
+    return failed ? POSECTL_FAILED : POSECTL_OK;
+}
+
+void posectl_print_json(FILE *file, json_t *value, bool one_line)
+{
+    json_dumpf(value, file, (one_line ? JSON_COMPACT : JSON_INDENT(2)) | WIRE_JSON_DIGITS);
+    fputc('\n', file);
+    json_decref(value);
+}
+
+// The messages are large; posectl makes one request at a time.
+static posed_Reply reply;
+
+static bool keep_pose;
+
+static error_t on_reset_option(int key, char *arg, struct argp_state *state)
+{
+    if (key != 'k')
+        return posectl_option(key, arg, state);
+    keep_pose = true;
+    return 0;
+}
+
+static int run_reset(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"keep-pose", 'k', NULL, 0, "Start again at the newest pose, not at the origin", 0}, {0}};
+    static const struct argp argp = {.options = options,
+                                     .parser = on_reset_option,
+                                     .children = posectl_common,
+                                     .doc = "Starts the tracking afresh."};
+    posed_Request request = posed_Request_init_zero;
+    posectl_parse(ctl, &argp, argc, argv);
+    request.deadline_ms = ctl->timeout_ms;
+    request.which_what = posed_Request_reset_tag;
+    request.what.reset.keep_pose = keep_pose;
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    if (result)
+        return (int)result;
+    if (ctl->json)
+        posectl_print_json(
+            stdout, json_pack("{s:I}", "next_seq", (json_int_t)reply.what.reset.next_seq), false);
+    else
+        printf("reset before frame %" PRIu64 "\n", reply.what.reset.next_seq);
+    return (int)posectl_close(ctl, stdout);
+}
+
+static json_t *json_trajectory_pose(const posed_TrajectoryPose *pose)
+{
+    return json_pack("{s:I, s:f, s:s, s:I, s:o}", "seq", (json_int_t)pose->seq, "time_s",
+                     wire_seconds(&pose->timestamp), "state", wire_state_name(pose->state),
+                     "map_epoch", (json_int_t)pose->map_epoch, "pose", wire_json_pose(&pose->pose));
+}
+
+// One page, as TUM lines to `file` or as values to `poses`.
+static bool take_page(const posed_Trajectory *page, FILE *file, json_t *poses)
+{
+    for (pb_size_t i = 0; i < page->poses_count; i++) {
+        const posed_TrajectoryPose *from = &page->poses[i];
+        struct stamped_pose pose;
+        const char *field;
+        if (poses) {
+            json_array_append_new(poses, json_trajectory_pose(from));
+            continue;
+        }
+        if (wire_read_timestamp(&from->timestamp, &pose.time_ns) != 0 ||
+            wire_read_pose(&from->pose, &pose.T_world_camera, &field) != 0) {
+            posectl_complain("frame %" PRIu64 ": the daemon sent no valid pose", from->seq);
+            return false;
+        }
+        if (trajectory_write_tum(file, &pose) != 0)
+            return true; // posectl_close says why
+    }
+    return true;
+}
+
+static int run_trajectory(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp argp = {
+        .parser = posectl_option,
+        .children = posectl_common,
+        .doc = "Writes the trajectory that the daemon remembers, in TUM format, to standard output "
+               "or to the file of -o."};
+    ctl->takes_file = true;
+    posectl_parse(ctl, &argp, argc, argv);
+    posed_Request request = posed_Request_init_zero;
+    request.which_what = posed_Request_get_trajectory_tag;
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    if (result)
+        return (int)result;
+    FILE *file = posectl_open(ctl);
+    if (!file)
+        return POSECTL_FAILED;
+    const posed_Trajectory *page = &reply.what.get_trajectory;
+    json_t *poses = ctl->json ? json_array() : NULL;
+    if (page->oldest_seq > 0)
+        posectl_complain("the daemon no longer keeps the frames before %" PRIu64
+                         " (requests.history)",
+                         page->oldest_seq);
+    uint64_t asked = 0;
+    while (take_page(page, file, poses) && !page->end && page->next_seq > asked) {
+        asked = request.what.get_trajectory.from_seq = page->next_seq;
+        result = posectl_request(ctl, &request, &reply);
+        if (result)
+            break;
+    }
+    if (poses)
+        posectl_print_json(file, json_pack("{s:o}", "poses", poses), false);
+    enum posectl_exit closed = posectl_close(ctl, file);
+    return (int)(result ? result : closed);
+}
+
+static void print_params(const struct posectl *ctl, const posed_Params *params)
+{
+    json_t *all = ctl->json ? json_object() : NULL;
+    for (pb_size_t i = 0; i < params->params_count; i++) {
+        const posed_Params_Param *p = &params->params[i];
+        if (all)
+            json_object_set_new(all, p->name,
+                                json_pack("{s:s, s:s, s:s}", "value", p->value, "default",
+                                          p->default_value, "origin", p->origin));
+        else
+            printf("%-32s %-28s %s\n", p->name, p->value[0] ? p->value : "(empty)", p->origin);
+    }
+    if (all)
+        posectl_print_json(stdout, all, false);
+}
+
+static int run_params(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp argp = {.parser = posectl_option,
+                                     .children = posectl_common,
+                                     .doc =
+                                         "Shows the settings in force and where they come from."};
+    posed_Request request = posed_Request_init_zero;
+    posectl_parse(ctl, &argp, argc, argv);
+    request.which_what = posed_Request_get_params_tag;
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    if (result)
+        return (int)result;
+    print_params(ctl, &reply.what.get_params);
+    return (int)posectl_close(ctl, stdout);
+}
+
+static posed_SetParams assignments;
+
+static error_t on_set_option(int key, char *arg, struct argp_state *state)
+{
+    const size_t max = sizeof assignments.params / sizeof assignments.params[0];
+    posed_SetParams_Assignment *a = &assignments.params[assignments.params_count % max];
+    const char *equal = arg ? strchr(arg, '=') : NULL;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (!equal || equal == arg || (size_t)(equal - arg) >= sizeof a->name ||
+            strlen(equal + 1) >= sizeof a->value)
+            argp_error(state, "%s: SECTION.KEY=VALUE is wanted", arg);
+        if (assignments.params_count == max)
+            argp_error(state, "more than %zu settings", max);
+        snprintf(a->name, sizeof a->name, "%.*s", (int)(equal - arg), arg);
+        snprintf(a->value, sizeof a->value, "%s", equal + 1);
+        assignments.params_count++;
+        return 0;
+    case ARGP_KEY_END:
+        if (assignments.params_count == 0)
+            argp_error(state, "SECTION.KEY=VALUE is wanted");
+        return 0;
+    }
+    return posectl_option(key, arg, state);
+}
+
+static int run_set(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp argp = {
+        .parser = on_set_option,
+        .args_doc = "SECTION.KEY=VALUE...",
+        .children = posectl_common,
+        .doc = "Changes settings of the running posed, all of these or none. Few may change while "
+               "it runs (log.*, requests.deadline_ms), and a restart goes back to the files."};
+    posed_Request request = posed_Request_init_zero;
+    posectl_parse(ctl, &argp, argc, argv);
+    request.which_what = posed_Request_set_params_tag;
+    request.what.set_params = assignments;
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    if (result)
+        return (int)result;
+    print_params(ctl, &reply.what.set_params);
+    return (int)posectl_close(ctl, stdout);
+}
+
+static int run_keyframe(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp argp = {.parser = posectl_option,
+                                     .children = posectl_common,
+                                     .doc = "Makes the newest frame the keyframe that the next "
+                                            "ones are aligned to."};
+    posed_Request request = posed_Request_init_zero;
+    posectl_parse(ctl, &argp, argc, argv);
+    request.deadline_ms = ctl->timeout_ms;
+    request.which_what = posed_Request_set_keyframe_tag;
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    if (result)
+        return (int)result;
+    uint64_t seq = reply.what.set_keyframe.seq;
+    if (ctl->json)
+        posectl_print_json(stdout, json_pack("{s:I}", "seq", (json_int_t)seq), false);
+    else
+        printf("frame %" PRIu64 " is the keyframe\n", seq);
+    return (int)posectl_close(ctl, stdout);
+}
+
+static uint32_t view_port = 8765;
+
+static error_t on_view_option(int key, char *arg, struct argp_state *state)
+{
+    if (key != 'p')
+        return posectl_option(key, arg, state);
+    view_port = (uint32_t)argument_count(state, "port", arg, 1, 65535);
+    return 0;
+}
+
+// The page is on loopback: from another machine it takes `ssh -L`.
+static int run_view(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"port", 'p', "PORT", 0, "The daemon's http.port (default 8765)", 0}, {0}};
+    static const struct argp argp = {.options = options,
+                                     .parser = on_view_option,
+                                     .children = posectl_common,
+                                     .doc = "Opens the daemon's page in the browser."};
+    char url[64];
+    posectl_parse(ctl, &argp, argc, argv);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/", view_port);
+    printf("%s\n", url);
+    if (fflush(stdout) != 0)
+        return POSECTL_FAILED;
+    execlp("xdg-open", "xdg-open", url, (char *)NULL);
+    posectl_complain("no xdg-open here (%s): open this address in a browser", strerror(errno));
+    return POSECTL_FAILED;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct posectl *ctl, int argc, char **argv);
+    const char *summary;
+} commands[] = {
+    {"status", posectl_status, "what the daemon is doing"},
+    {"watch", posectl_watch, "poses as they come"},
+    {"view", run_view, "the page in the browser"},
+    {"trajectory", run_trajectory, "the trajectory so far, TUM format; -o FILE"},
+    {"get", posectl_get, "depth -o FILE.png, cloud -o FILE.ply: a frame that is still kept"},
+    {"replay", posectl_replay, "pause, resume, step, rate X, seek T: a recording like a tape"},
+    {"reset", run_reset, "start the tracking afresh"},
+    {"keyframe", run_keyframe, "make the newest frame the keyframe"},
+    {"params", run_params, "the settings in force"},
+    {"set", run_set, "SECTION.KEY=VALUE: change a setting while it runs"},
+    {"record", posectl_record, "start NAME, stop, list: recordings of what the camera sees"},
+    {"calibrate", posectl_calibrate, "RECORDING... -o FILE: learn a camera's own depth error"},
+    {"doctor", posectl_doctor, "what this machine lacks, and what to do about it"},
+    {"keygen", posectl_keygen, "NAME: a pair of CURVE keys, for a daemon or a client"},
+    {"register", posectl_register, "the transform between two point clouds; --local"},
+    {"object", posectl_object, "known objects: add NAME MODEL.ply, list, remove NAME"},
+    {"search", posectl_search, "where a known object is in a depth image; --plot FILE"},
+};
+
+static void print_help(FILE *file)
+{
+    fprintf(file, "Usage: posectl COMMAND [--endpoint WHERE] [-o json] [OPTION...]\n"
+                  "Asks a running posed, and watches it.\n\n");
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        fprintf(file, "  %-12s %s\n", commands[i].name, commands[i].summary);
+    fprintf(file,
+            "\n`posectl COMMAND --help` explains a command. Exit codes: 0 done, 1 refused or\n"
+            "failed, 2 wrong usage, 3 no daemon answers.\n");
+}
+
+int main(int argc, char **argv)
+{
+    struct posectl ctl = {.timeout_ms = 3000};
+    const char *name = argc > 1 ? argv[1] : "";
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return POSECTL_OK;
+    }
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        printf("posectl %s\n", POSED_VERSION);
+        return POSECTL_OK;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return commands[i].run(&ctl, argc - 1, argv + 1);
+    if (name[0])
+        posectl_complain("no command \"%s\"", name);
+    print_help(stderr);
+    return POSECTL_USAGE;
+}

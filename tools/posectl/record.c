@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// posectl record start NAME | stop | list
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/posectl/posectl.h"
+
+static posed_Reply reply;
+static const char *action, *recording_name, *recording_format;
+
+static error_t on_option(int key, char *arg, struct argp_state *state)
+{
+    switch (key) {
+    case 'f':
+        recording_format = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num == 0)
+            action = arg;
+        else if (state->arg_num == 1)
+            recording_name = arg;
+        else
+            argp_error(state, "too many arguments");
+        return 0;
+    case ARGP_KEY_END:
+        if (!action ||
+            (strcmp(action, "start") && strcmp(action, "stop") && strcmp(action, "list")))
+            argp_error(state, "start NAME, stop or list is wanted");
+        if ((strcmp(action, "start") == 0) != (recording_name != NULL))
+            argp_error(state, recording_name ? "%s takes no name" : "%s needs a NAME", action);
+        return 0;
+    }
+    return posectl_option(key, arg, state);
+}
+
+// Frames are known of what is being written, or just was; the date of what lies in the folder.
+static json_t *json_recording(const posed_Recording *r, bool counted)
+{
+    json_t *out = json_pack("{s:s, s:s, s:I, s:b}", "name", r->name, "format", r->format, "bytes",
+                            (json_int_t)r->bytes, "active", r->active);
+    if (out && r->has_modified)
+        json_object_set_new(out, "modified_s", json_real(wire_seconds(&r->modified)));
+    if (out && counted) {
+        json_object_set_new(out, "frames", json_integer((json_int_t)r->frames));
+        json_object_set_new(out, "dropped_frames", json_integer((json_int_t)r->dropped_frames));
+    }
+    return out;
+}
+
+static void print_recording(const posed_Recording *r)
+{
+    char when[32] = "";
+    time_t seconds = (time_t)r->modified.seconds;
+    struct tm local;
+    if (r->has_modified && localtime_r(&seconds, &local))
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    printf("%-32s %-9s %10.1f MB  %s", r->name, r->format, (double)r->bytes * 1e-6, when);
+    if (r->active)
+        printf("  being written, %" PRIu64 " frames", r->frames);
+    printf("\n");
+}
+
+static enum posectl_exit list(struct posectl *ctl, posed_Request *request)
+{
+    json_t *all = ctl->json ? json_array() : NULL;
+    uint32_t n = 0;
+    enum posectl_exit result;
+    request->which_what = posed_Request_list_recordings_tag;
+    do {
+        request->what.list_recordings.skip = n;
+        result = posectl_request(ctl, request, &reply);
+        if (result)
+            break;
+        const posed_Recordings *page = &reply.what.list_recordings;
+        for (pb_size_t i = 0; i < page->recordings_count; i++) {
+            if (all)
+                json_array_append_new(
+                    all, json_recording(&page->recordings[i], page->recordings[i].active));
+            else
+                print_recording(&page->recordings[i]);
+        }
+        n += page->recordings_count;
+    } while (reply.what.list_recordings.recordings_count && n < reply.what.list_recordings.total);
+    if (all && !result)
+        posectl_print_json(stdout, json_pack("{s:o}", "recordings", all), false);
+    else if (all)
+        json_decref(all);
+    return result;
+}
+
+int posectl_record(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"format", 'f', "tum|klg|fakenect|mcap|ros2mcap", 0,
+         "Format; left out: recorder.format of the daemon", 0},
+        {0}};
+    static const struct argp argp = {.options = options,
+                                     .parser = on_option,
+                                     .args_doc = "start NAME\nstop\nlist",
+                                     .children = posectl_common,
+                                     .doc = "Records the frames of the running posed into its "
+                                            "recorder.folder."};
+    posed_Request request = posed_Request_init_zero;
+    posectl_parse(ctl, &argp, argc, argv);
+    if (strcmp(action, "list") == 0) {
+        enum posectl_exit listed = list(ctl, &request);
+        return (int)(listed ? listed : posectl_close(ctl, stdout));
+    }
+    bool start = strcmp(action, "start") == 0;
+    posed_StartRecording *wanted = &request.what.start_recording;
+    request.which_what =
+        start ? posed_Request_start_recording_tag : posed_Request_stop_recording_tag;
+    if (start && (strlen(recording_name) >= sizeof wanted->name ||
+                  (recording_format && strlen(recording_format) >= sizeof wanted->format))) {
+        posectl_complain("the name or the format is too long");
+        return POSECTL_USAGE;
+    }
+    if (start) {
+        strcpy(wanted->name, recording_name);
+        strcpy(wanted->format, recording_format ? recording_format : "");
+    }
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    if (result)
+        return (int)result;
+    const posed_Recording *r = start ? &reply.what.start_recording : &reply.what.stop_recording;
+    if (ctl->json)
+        posectl_print_json(stdout, json_recording(r, true), false);
+    else if (start)
+        printf("recording %s (%s)\n", r->name, r->format);
+    else
+        printf("stopped %s after %" PRIu64 " frames, %" PRIu64 " of them not recorded\n", r->name,
+               r->frames + r->dropped_frames, r->dropped_frames);
+    return (int)posectl_close(ctl, stdout);
+}
