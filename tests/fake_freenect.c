@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fake_freenect.h"
+#include "proto/clock.h"
 
 #include <fcntl.h>
 #include <libfreenect.h>
@@ -62,13 +63,6 @@ __attribute__((constructor)) static void find_files(void)
         fake = switches;
     frames = map("FAKE_FREENECT_FRAMES", O_RDONLY, PROT_READ, &n_bytes);
     n_frames = frames ? n_bytes / sizeof *frames : 0;
-}
-
-static int64_t mono_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static void pause_ns(int64_t ns)
@@ -237,7 +231,7 @@ int freenect_process_events_timeout(freenect_context *ctx, struct timeval *timeo
     if (fake->hang_events)
         hang();
     if (dev && fake->period_ms && !fake->silent) { // a frame that was missed does not come twice
-        int64_t now_ns = mono_ns();
+        int64_t now_ns = clock_monotonic_ns();
         dev->next_ns += fake->period_ms * INT64_C(1000000);
         dev->next_ns = dev->next_ns < now_ns ? now_ns : dev->next_ns;
         pause_ns(dev->next_ns - now_ns);

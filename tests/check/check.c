@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/check/check.h"
+#include "proto/clock.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -208,13 +209,10 @@ void check_time(const char *name, int repeats, void (*call)(void *context), void
     if (!us)
         return;
     for (int i = -2; i < repeats; i++) {
-        struct timespec start, end;
-        clock_gettime(CLOCK_MONOTONIC, &start);
+        const int64_t start_ns = clock_monotonic_ns();
         call(context);
-        clock_gettime(CLOCK_MONOTONIC, &end);
         if (i >= 0)
-            us[i] = (double)(end.tv_sec - start.tv_sec) * 1e6 +
-                    (double)(end.tv_nsec - start.tv_nsec) * 1e-3;
+            us[i] = (double)(clock_monotonic_ns() - start_ns) * 1e-3;
     }
     qsort(us, (size_t)repeats, sizeof *us, compare_doubles);
     printf("%-60s min %10.1f us  median %10.1f us\n", name, us[0], us[repeats / 2]);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/endpoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

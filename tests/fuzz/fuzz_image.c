@@ -6,8 +6,8 @@
 
 #include <zlib.h>
 
-#include "capture/image.h"
-#include "capture/png_plain.h"
+#include "capture/io/image.h"
+#include "capture/io/png_plain.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

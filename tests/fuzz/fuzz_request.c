@@ -5,42 +5,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/handlers.h"
+#include "capture/buffers.h"
+#include "daemon/handlers/handlers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct board *create_board(void)
+static struct shared *create_shared(void)
 {
-    struct board *board;
-    const struct board_info info = {
+    struct shared *shared;
+    const struct shared_info info = {
         .n_history = 300,
         .capture = {.camera = {525, 525, 319.5, 239.5, 640, 480}, .units_per_m = 1000}};
-    if (board_create(&board, &info) != 0)
+    if (shared_create(&shared, &info) != 0)
         abort();
     for (uint64_t seq = 0; seq < 500; seq++) {
-        const struct board_pose pose = {.seq = seq,
-                                        .time_ns = (int64_t)seq * 33333333,
-                                        .q_xyzw = {0, 0, 0, 1},
-                                        .state = posed_State_STATE_TRACKING};
-        board_put(board, &pose);
+        const struct shared_pose pose = {.seq = seq,
+                                         .time_ns = (int64_t)seq * 33333333,
+                                         .q_xyzw = {0, 0, 0, 1},
+                                         .state = posed_State_STATE_TRACKING};
+        shared_put(shared, &pose);
     }
-    board_end_commands(board); // no frame loop runs here: commands are refused at once
-    return board;
+    shared_end_commands(shared); // no frame loop runs here: commands are refused at once
+    return shared;
 }
 
 static void put_frames(struct frames *frames)
 {
-    static uint16_t depth[640 * 480];
-    const struct depth_frame frame = {depth, 640, 480, 1000, 0};
+    static struct buffers buffers;
     const struct intrinsics camera = {525, 525, 320, 240, 640, 480};
-    for (size_t i = 0; i < 640 * 480; i++)
-        depth[i] = i % 7 ? (uint16_t)(1000 + i % 640) : 0;
-    frames_put(frames, 497, &frame, &camera);
-    frames_put(frames, 498, &frame, &camera);
+    if (buffers_create(&buffers, 2, 2, 640 * 480 * sizeof(uint16_t)) != 0)
+        abort();
+    for (uint64_t seq = 497; seq < 499; seq++) {
+        uint16_t *depth = buffers_take(&buffers);
+        for (size_t i = 0; i < 640 * 480; i++)
+            depth[i] = i % 7 ? (uint16_t)(1000 + i % 640) : 0;
+        const struct capture_frame frame = {.image = {depth, 640, 480, 1000, 0},
+                                            .buffers = &buffers};
+        frames_put(frames, seq, &frame, &camera);
+    }
 }
 
 // A client finds the same bytes in it.
-static void check_large(const posed_Reply *reply, struct handlers_pieces *pieces)
+static void check_large(const posed_Reply *reply, struct handlers_payload *pieces)
 {
     static posed_Reply back;
     uint8_t *bytes;
@@ -63,7 +69,7 @@ static void check_large(const posed_Reply *reply, struct handlers_pieces *pieces
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct board *board;
+    static struct shared *shared;
     static struct frames *frames;
     static struct config config;
     static struct settings *settings;
@@ -71,11 +77,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static uint8_t bytes[WIRE_REPLY_MAX_BYTES];
     posed_Request request;
     uint32_t kind;
-    if (!board) {
-        board = create_board();
+    if (!shared) {
+        shared = create_shared();
         config_default(&config);
-        if (settings_create(&settings, &config, NULL) != 0 ||
-            frames_create(&frames, 2, 640, 480) != 0)
+        if (settings_create(&settings, &config, NULL) != 0 || frames_create(&frames, 2) != 0)
             abort();
         put_frames(frames);
     }
@@ -86,14 +91,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (wire_decode_request(data, size, &request, &kind) != 0)
         return 0;
-    struct handlers_pieces pieces = {.memory = NULL};
+    struct handlers_payload pieces = {.memory = NULL};
     struct register_stop stop = {.deadline_mono_ns = 1}; // long past: nothing takes its time
-    struct precedence precedence = {0};
-    struct handlers handlers = {.board = board,
+    struct yield_frames yield_frames = {0};
+    struct handlers handlers = {.shared = shared,
                                 .config = &config,
                                 .settings = settings,
                                 .frames = frames,
-                                .precedence = &precedence};
+                                .yield_frames = &yield_frames};
     memset(&reply, 0, sizeof reply);
     reply.id = request.id;
     const struct handlers_call call = {

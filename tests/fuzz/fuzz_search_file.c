@@ -5,7 +5,7 @@
 // file off. What is accepted is searched with.
 #include <sys/mman.h>
 
-#include "gpu/search_file.c" // its checksum
+#include "gpu/search/object/file.c" // its checksum
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

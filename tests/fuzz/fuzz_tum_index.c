@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture/folder.h"
-#include "capture/tum.h"
+#include "capture/io/folder.h"
+#include "capture/recording/tum.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

@@ -27,7 +27,7 @@ def check_keyframe():
 
 def scenario():
     check_keyframe()
-    daemon = harness.Daemon("synth:room-straight", "--loop", speed=2)
+    daemon = harness.Daemon("synth:room-straight", "--loop", "--reference", "previous", speed=2)
     daemon.wait_for(lambda: len(daemon.poses) > 60, "60 poses")
 
     version = daemon.request(get_version=requests.GetVersion()).get_version

@@ -32,12 +32,12 @@ def check_sources_of_settings():
     folder = harness.SCRATCH + "/settings"
     path, drop_ins = folder + "/posed.conf", folder + "/conf.d"
     os.makedirs(drop_ins)
-    write(path, "[tracker]\niterations = 9,9,9\nreference = keyframe\n")
+    write(path, "[tracker]\niterations = 9,9,9\nreference = previous\n")
     write(drop_ins + "/a.conf", "[tracker]\niterations = 8,8,8\n")
     done = posed("-c", path, "--dump-config", "--set", "tracker.early_stop=false",
                  environment={"POSED_CAMERA_FX": "500"})
     assert done.returncode == 0, done.stderr
-    for line in ("iterations = 8,8,8", "reference = keyframe", "early_stop = false", "fx = 500"):
+    for line in ("iterations = 8,8,8", "reference = previous", "early_stop = false", "fx = 500"):
         assert line + "\n" in done.stdout, (line, done.stdout)
     write(drop_ins + "/b.conf", "[tracker]\n\niteration = 8,8,8\n")
     done = posed("-c", path, "--check-config")

@@ -106,7 +106,7 @@ def check_times():
 def scenario():
     check_usage()
     check_times()
-    daemon = harness.Daemon("synth:room", "--loop", speed=0.5)
+    daemon = harness.Daemon("synth:room", "--loop", "--reference", "previous", speed=0.5)
     check_running(daemon)
     daemon.stop()
     check_alone(daemon.folder)

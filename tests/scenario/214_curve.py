@@ -1,17 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CURVE: with a key file a listed client gets poses and answers, any other gets nothing."""
+"""CURVE, against libzmq's side of it: with a key file a listed client gets poses, images and
+answers over TCP and ipc, any other gets nothing; ipc without encryption is for whom its file lets
+in. A key that others can read is refused unless the configuration says otherwise, and then the log
+says so."""
 import os
+import socket
 import subprocess
 
 import zmq
 
 import harness
-from harness import MAGIC, requests
+from harness import MAGIC, messages, requests
 
 
-def connect(daemon, kind, name, server_key, keys):
-    return daemon.socket(kind, name, curve_serverkey=server_key, curve_publickey=keys[0],
-                         curve_secretkey=keys[1], rcvtimeo=20000, sndtimeo=20000)
+def connect(daemon, kind, name, server_key=None, keys=None, port=None):
+    options = {"rcvtimeo": 20000, "sndtimeo": 20000, "linger": 0}
+    if keys:
+        options |= {"curve_serverkey": server_key, "curve_publickey": keys[0],
+                    "curve_secretkey": keys[1]}
+    if port is None:
+        return daemon.socket(kind, name, **options)
+    made = daemon.context.socket(kind)
+    for option, value in options.items():
+        setattr(made, option, value)
+    made.connect(f"tcp://127.0.0.1:{port}")
+    return made
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def write(name, text):
@@ -22,6 +41,36 @@ def write(name, text):
     return path
 
 
+def check_keygen():
+    """Keys that posectl made: a daemon that knows one client, and that client over TCP."""
+    keys = {}
+    for name in ("daemon", "client"):
+        path = harness.SCRATCH + "/" + name
+        done = subprocess.run([harness.BINARY + "/bin/posectl", "keygen", path],
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done
+        assert os.stat(path + ".secret").st_mode & 0o777 == 0o600, "who may read the secret key"
+        again = subprocess.run([harness.BINARY + "/bin/posectl", "keygen", path],
+                               capture_output=True, text=True, timeout=60)
+        assert again.returncode == 1 and "exists" in again.stderr, again
+        with open(path + ".public", encoding="ascii") as file:
+            keys[name] = file.read().strip()
+        assert keys[name] in done.stdout
+    port = free_port()
+    daemon = harness.Daemon(
+        "synth:room", "--loop", f"--req=tcp://127.0.0.1:{port}", "--set",
+        f"endpoints.curve_secret_key_file={harness.SCRATCH}/daemon.secret", "--set",
+        f"endpoints.curve_clients_file={harness.SCRATCH}/client.public", speed=1, collect=False)
+    daemon.wait_for(lambda: "req: tcp" in daemon.log(), "the daemon listens")
+    for key_file, code in ((["--key-file", harness.SCRATCH + "/client.secret"], 0), ([], 3)):
+        done = subprocess.run([harness.BINARY + "/bin/posectl", "status", "-e",
+                               f"tcp://127.0.0.1:{port}", "--timeout", "3", "--server-key",
+                               keys["daemon"], *key_file],
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == code, done
+    daemon.stop()
+
+
 def scenario():
     if not zmq.has("curve"):
         harness.skip("this libzmq has no CURVE")
@@ -30,25 +79,49 @@ def scenario():
     secret_file = write("secret", server_secret.decode() + "\n")
     clients_file = write("clients", "# friends\n" + friend[0].decode() + "\n")
     friend_file = write("friend", friend[1].decode() + "\n")
-    daemon = harness.Daemon("synth:room", "--loop", "--set", "tracker.iterations=3,3,3", "--set",
-                            "endpoints.curve_secret_key_file=" + secret_file, "--set",
+    ports = {name: free_port() for name in ("pub", "img", "req")}
+    tcp = [f"--{name}=ipc tcp://127.0.0.1:{port}" for name, port in ports.items()]
+    daemon = harness.Daemon("synth:room", "--loop", *tcp, "--set", "tracker.iterations=3,3,3",
+                            "--set", "endpoints.curve_secret_key_file=" + secret_file, "--set",
                             "endpoints.curve_clients_file=" + clients_file, speed=1, collect=False)
-    stream = connect(daemon, zmq.SUB, "pub", server_public, friend)
-    stream.subscribe("pose")
-    assert stream.recv_multipart()[0] == b"pose"
-    assert server_public.decode() in daemon.log()
     ping = MAGIC + requests.Request(id=1, ping=requests.Ping()).SerializeToString()
-    client = connect(daemon, zmq.DEALER, "req", server_public, friend)
-    client.send(ping)
-    assert requests.Reply.FromString(client.recv()[len(MAGIC):]).id == 1
+    for keys, tcp_ports in (((server_public, friend), ports), ((server_public, friend), {}),
+                            ((), {})):
+        stream = connect(daemon, zmq.SUB, "pub", *keys, port=tcp_ports.get("pub"))
+        stream.subscribe("pose")
+        for _ in range(3):
+            assert stream.recv_multipart()[0] == b"pose"
+        # Large messages, and of each kind of length: images of 0.6 and 7.4 MB.
+        images = connect(daemon, zmq.SUB, "img", *keys, port=tcp_ports.get("img"))
+        images.subscribe("depth")
+        images.subscribe("cloud")
+        sizes = {}
+        while len(sizes) < 2:
+            topic, data = images.recv_multipart()
+            sizes[topic] = len(data)
+            kind = messages.RawImage if topic == b"depth" else messages.PointCloud
+            assert len(kind.FromString(data).data) > 300000, sizes
+        client = connect(daemon, zmq.DEALER, "req", *keys, port=tcp_ports.get("req"))
+        for _ in range(3):
+            client.send(ping)
+            assert requests.Reply.FromString(client.recv()[len(MAGIC):]).id == 1
+        asking = connect(daemon, zmq.REQ, "req", *keys, port=tcp_ports.get("req"))
+        asking.send(ping)
+        assert requests.Reply.FromString(asking.recv()[len(MAGIC):]).id == 1
+        for made in (stream, images, client, asking):
+            made.close()
+    assert server_public.decode() in daemon.log()
     done = subprocess.run([harness.BINARY + "/bin/posectl", "status", "--endpoint", daemon.folder,
                            "--server-key", server_public.decode(), "--key-file", friend_file],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
     # A stranger, and one who does not encrypt at all.
+    wrong_server = zmq.curve_keypair()[0]
     for refused in (connect(daemon, zmq.DEALER, "req", server_public, stranger),
-                    daemon.socket(zmq.DEALER, "req", sndtimeo=20000)):
+                    connect(daemon, zmq.DEALER, "req", server_public, stranger, ports["req"]),
+                    connect(daemon, zmq.DEALER, "req", wrong_server, friend, ports["req"]),
+                    connect(daemon, zmq.DEALER, "req", port=ports["req"])):
         try:
             refused.send(ping, zmq.DONTWAIT)
         except zmq.Again:
@@ -57,10 +130,19 @@ def scenario():
     assert "was refused: unknown key" in daemon.log(), daemon.log()
     daemon.stop()
 
-    daemon = harness.Daemon("synth:room", "--set", "endpoints.curve_secret_key_file=" + __file__,
-                            collect=False)
-    daemon.wait(expected_code=1)
-    assert "not a CURVE key" in daemon.log(), daemon.log()
+    check_keygen()
+    text_file = write("text", "this is no key at all, but a text\n")
+    for path, mode, options, said in (
+            (text_file, 0o600, (), "not a CURVE key"),
+            (secret_file, 0o640, (), "others can read"),
+            (secret_file, 0o604, (), "others can read"),
+            (secret_file, 0o640, ("--set", "endpoints.insecure=true"), None)):
+        os.chmod(path, mode)
+        daemon = harness.Daemon("synth:room", "--frames", "2", "--set",
+                                "endpoints.curve_secret_key_file=" + path, *options, collect=False)
+        daemon.wait(expected_code=1 if said else 0)
+        log = daemon.log()
+        assert (said or "endpoints.insecure = true: ") in log, log
 
 
 harness.run(scenario)

@@ -92,7 +92,8 @@ def scenario():
     daemon = harness.Daemon("synth:room-straight", "--loop", "--set", "tracker.iterations=3,3,3",
                             "--set", "requests.keep_frames=300", speed=1)
     daemon.wait_for(lambda: len(daemon.poses) > 3, "poses")
-    for method in (requests.Register.EMICP, requests.Register.SOFTASSIGN, requests.Register.ICP):
+    for method in (requests.Register.EMICP, requests.Register.SOFTASSIGN, requests.Register.ICP,
+                   requests.Register.GICP):
         reply = register(daemon, points, target, method=method)
         check(reply.code == requests.OK, f"method {method}: {reply}")
         print("method", method)

@@ -60,7 +60,7 @@ def check_refusals(port):
         check(ask(port, "/v1/pose", method=method)[0].status == 405, method)
     response, text = ask(port, "/v1/pose", method="HEAD")
     check(response.status == 200 and text == "", "HEAD")
-    for path in ("/", "/v1", "/v1/pose/", "/../etc/passwd", "/" + "x" * 5000):
+    for path in ("/v1", "/v1/pose/", "/../etc/passwd", "/" + "x" * 5000):
         response, text = ask(port, path)
         check(response.status == 404 and "/metrics" in text, f"{path[:20]}: {response.status}")
     for rubbish in (b"\0\1\2\3\r\n\r\n", b"GET\r\n\r\n", b"x" * 100000):
@@ -72,6 +72,24 @@ def check_refusals(port):
             except OSError:
                 pass  # it hung up
     check(ask(port, "/healthz")[0].status == 200, "it still answers")
+
+
+def check_trickle(port):
+    """64 clients whose requests never end leave a place for a probe."""
+    held = []
+    for _ in range(64):
+        client = socket.create_connection(("127.0.0.1", port), timeout=20)
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ")
+        held.append(client)
+    for i in range(16):
+        for client in held:
+            try:
+                client.sendall(b"x")
+            except OSError:
+                pass  # hung up on
+        check(ask(port, "/healthz")[0].status == 200, f"probe {i} beside 64 that trickle")
+    for client in held:
+        client.close()
 
 
 def scenario():
@@ -109,6 +127,7 @@ def scenario():
     check(metrics["posed_resident_memory_bytes"] > 1e6, "memory")
 
     check_refusals(port)
+    check_trickle(port)
     # A second daemon on the same port says so and ends.
     again = subprocess.run([harness.BINARY + "/bin/posed", "--source", "synth:room", "--no-tcp",
                             "--run-dir", harness.SCRATCH, "--set", f"http.port={port}"],

@@ -7,7 +7,8 @@ import kinects
 from harness import check, messages
 
 LIVE_POSES = 50
-FORMATS = {"tum": "tum:{}", "klg": "klg:{}.klg", "fakenect": "fakenect:{}", "mcap": "mcap:{}.mcap"}
+FORMATS = {"tum": "tum:{}", "klg": "klg:{}.klg", "fakenect": "fakenect:{}", "mcap": "mcap:{}.mcap",
+           "ros2mcap": "mcap:{}.ros2.mcap"}
 
 
 def tracked(daemon):

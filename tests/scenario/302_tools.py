@@ -129,6 +129,17 @@ def scenario():
     text = tool("posed-eval", "--groundtruth", folder + "/groundtruth.txt", "--trajectory", path)
     check(f"{expected['rmse'] * 1000:.4f}" in text, f"the text says the same: {text}")
 
+    # The same trajectory by a clock that is 40 ms fast: found, and taken out. As given: the same.
+    moved = harness.SCRATCH + "/moved.txt"
+    with open(moved, "w") as file:
+        file.writelines(" ".join(f"{v:.12g}" for v in [row[0] + 0.04, *row[1:]]) + "\n"
+                        for row in truth[5:-5])
+    for offset in ("auto", "-0.04"):
+        result = json.loads(tool("posed-eval", "-g", folder, "-t", moved, "-j", "-o", offset))
+        check(abs(result["time_offset_s"] + 0.04) < 1e-4, f"--time-offset {offset}: {result}")
+        check(result["ate_m"]["rmse"] < 1e-4, f"--time-offset {offset}: {result}")
+    tool("posed-eval", "-g", folder, "-t", moved, "-o", "soon", code=2, says="--time-offset soon")
+
     late = harness.SCRATCH + "/late.txt"
     with open(late, "w") as file:
         file.write("1000 0 0 0 0 0 0 1\n")

@@ -89,7 +89,8 @@ class Daemon:
             BINARY + "/bin/posed", "--source", source, "--speed", str(speed), "--backend", BACKEND,
             "--run-dir", self.folder, "--no-tcp", "--trajectory", self.trajectory, "--set",
             "log.rate_hz=0", "--set", "publish.pub_hwm=100000", "--set",
-            "publish.wait_subscriber_s=" + ("30" if collect else "0"), *options
+            "publish.wait_subscriber_s=" + ("30" if collect else "0"), "--set", "http.port=0",
+            *options
         ]
         self.log_file = open(self.log_path, "w")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log_file,
@@ -256,11 +257,11 @@ def truth_of(name, n_frames=None):
     return folder + "/groundtruth.txt"
 
 
-def evaluate(truth, trajectory, delta=30):
+def evaluate(truth, trajectory, delta=30, time_offset="0"):
     """posed-eval's numbers, see its --json."""
     run = subprocess.run(
         [BINARY + "/bin/posed-eval", "--groundtruth", truth, "--trajectory", trajectory, "--json",
-         "--delta", str(delta)], check=True, stdout=subprocess.PIPE)
+         "--delta", str(delta), "--time-offset", time_offset], check=True, stdout=subprocess.PIPE)
     return json.loads(run.stdout)
 
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "capture/buffers.h"
-#include "capture/recorder.h"
+#include "capture/recorder/recorder.h"
 
 // For images of n_pixels, of which the recorder may keep n_kept.
 static inline struct buffers *camera_create(size_t n_pixels, size_t n_kept)

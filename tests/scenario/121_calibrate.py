@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A camera's own error is learnt from one recording of it and taken out of another, announced on
+`calib`; a field of another camera, a damaged one and a recording that says nothing are refused."""
+import json
+import subprocess
+
+import harness
+from harness import check, check_at_most
+
+N_FRAMES = 150
+LEARN = "synth:room-rotation,noise=off,sensor=field,camera=1,frames=300"
+JUDGE = f"room,noise=off,sensor=field,camera=1,frames={N_FRAMES}"
+ATE_LIMIT_M = 0.0015  # with the field; tens of millimetres without
+SHARE_LIMIT = 0.1     # of the error without it
+
+
+def calibrate(*arguments, code=0, says=""):
+    run = subprocess.run([harness.BINARY + "/bin/posectl", "calibrate", "--backend", "cpu",
+                          *arguments], capture_output=True, text=True, timeout=280)
+    check(run.returncode == code, f"posectl calibrate {arguments}: {run.returncode}, {run.stderr}")
+    check(says in run.stderr, f"posectl calibrate {arguments}: no \"{says}\" in {run.stderr}")
+    return run.stdout
+
+
+def ate_m(*options):
+    daemon = harness.Daemon("synth:" + JUDGE, *options)
+    daemon.wait()
+    harness.check_poses(daemon.poses, N_FRAMES)
+    result = harness.evaluate(harness.truth_of(JUDGE), daemon.trajectory)
+    return result["ate_m"]["rmse"], daemon
+
+
+def refused(source, path, says):
+    """A daemon that must not start: exit code 5, and why."""
+    daemon = harness.Daemon(source, "--set", "camera.field=" + path, collect=False)
+    daemon.wait(expected_code=5)
+    check(says in daemon.log(), f"{source}: no \"{says}\" in {daemon.log()}")
+
+
+def scenario():
+    path = harness.SCRATCH + "/camera.field"
+    report = json.loads(calibrate(LEARN, "-o", path, "-o", "json"))
+    print(report)
+    check(report["accepted"] and report["reduction"] > 0.5, "the field holds on what was aside")
+    calibrate(LEARN.replace("frames=300", "frames=20"), "-o", path + "2", code=1,
+              says="frames that could be tracked, 80 are needed")
+    calibrate(LEARN, LEARN.replace("camera=1", "camera=2"), "-o", path + "2", code=1,
+              says="another camera than in")
+
+    without_m, _ = ate_m()
+    with_m, daemon = ate_m("--set", "camera.field=" + path)
+    print(f"ATE RMSE {without_m * 1000:.2f} mm without the field")
+    check_at_most(with_m, ATE_LIMIT_M, "ATE RMSE with the field [m]")
+    check_at_most(with_m / without_m, SHARE_LIMIT, "by that without")
+    check("own error is taken out" in daemon.log(), "the log says so")
+
+    live = harness.Daemon(LEARN, "--loop", "--set", "camera.field=" + path, speed=1)
+    live.wait_for(lambda: live.poses, "a pose")
+    calib = live.request(
+        get_calibration=harness.requests.GetCalibration()).get_calibration
+    check(0.003 < calib.field_rms_per_m < 0.007 and calib.field_serial == "synth-1"
+          and calib.field_reduction > 0.5, f"calib: {calib}")
+    live.stop()
+
+    refused("synth:room,sensor=field,camera=2", path, "it was learnt from camera synth-1")
+    refused("synth:room", "/nowhere", "/nowhere: No such file")
+    with open(path) as file:
+        text = file.read()
+    for name, damaged, says in (("cut", text[:600], "truncated"), ("bad", "x" + text, "version 1"),
+                                ("wide", text.replace("640 480", "320 240"), "learnt at 320x240"),
+                                ("large", text.replace("nodes 20 15\n", "nodes 20 15\n9 "),
+                                 ":7: 20 numbers")):
+        with open(path + name, "w") as file:
+            file.write(damaged)
+        refused("synth:room", path + name, says)
+
+
+harness.run(scenario)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same frames as PNG and as ROS logs of libraries that none of us wrote (ros_write.py): the
+trajectory on disk is the same, byte for byte. And what a log lacks is said by name."""
+import os
+import subprocess
+
+import harness
+from harness import check
+
+# Container, file to open under the folder that the library made, driver, encodings, frames.
+LOGS = [
+    ("mcap", "{0}/{1}.mcap", "mcap", ("16UC1", "16UC1-big", "mono16", "32FC1", "16UC1-png"), 6),
+    ("mcap", "{0}/{1}.mcap", "mcap", ("16UC1-rvl",), 4),
+    ("mcap-zstd", "{0}/{1}.mcap", "mcap", ("16UC1",), 6),
+    ("mcap-ros2", "{0}", "mcap", ("32FC1", "16UC1-png"), 6),
+    ("bag", "{0}", "ros1bag", ("16UC1", "32FC1", "16UC1-png"), 6),
+    ("bag-bz2", "{0}", "ros1bag", ("16UC1",), 6),
+    ("bag-lz4", "{0}", "ros1bag", ("mono16",), 6),
+    ("db3", "{0}/{1}.db3", "ros2db3", ("16UC1", "32FC1", "16UC1-png"), 6),
+]
+LIBRARY_S = 200
+NO_SOURCE = 4  # exit code
+
+
+def python():
+    own = os.environ.get("POSED_ROS_PYTHON")
+    if not own or not os.access(own, os.X_OK):
+        harness.skip("no rosbags from PyPI (POSED_ROS_PYTHON, see tools/test)")
+    return own
+
+
+def write(tum, name, container, encoding, *options, environment=None):
+    out = f"{harness.SCRATCH}/{name}"
+    script = harness.SOURCE + "/tests/scenario/ros_write.py"
+    run = subprocess.run([python(), script, tum, out, container, encoding, *options],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         timeout=LIBRARY_S, env={**os.environ, **(environment or {})})
+    check(run.returncode == 0, f"{name} was not written: {run.stdout[-2000:]}")
+    return out
+
+
+def track(source, *options, code=0):
+    """The bytes of the trajectory, and the log."""
+    daemon = harness.Daemon(source, *options, collect=False)
+    daemon.wait(code)
+    return (daemon.trajectory_bytes() if code == 0 else b""), daemon.log()
+
+
+def recording(n_frames):
+    folder = f"{harness.SCRATCH}/tum{n_frames}"
+    if not os.path.isdir(folder):
+        subprocess.run([harness.BINARY + "/bin/posed-synth", "room", folder, "--frames",
+                        str(n_frames)], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def scenario():
+    python()
+    expected = {}
+    for container, place, driver, encodings, n_frames in LOGS:
+        tum = recording(n_frames)
+        if n_frames not in expected:
+            expected[n_frames], _ = track("tum:" + tum)
+            check(expected[n_frames].count(b"\n") >= n_frames, "the trajectory is too short")
+        for encoding in encodings:
+            name = f"{container}-{encoding}"
+            out = write(tum, name, container, encoding, "color")
+            source = f"{driver}:{place.format(out, name)}"
+            scale = [] if encoding == "32FC1" else ["--set", "camera.depth_scale=5000"]
+            trajectory, log = track(source, *scale)
+            check(trajectory == expected[n_frames], f"{name}: another trajectory\n{log}")
+            check("camera info" not in log, f"{name}: the camera info was not found\n{log}")
+            print(f"{name}: {n_frames} poses, byte for byte")
+
+    for version, driver, suffix in (("255", "ros1bag", "bag"), ("259", "ros2db3", "db3")):
+        library = os.environ.get("POSED_RS" + version)
+        if not library or not os.path.isdir(library):
+            print(f"SKIP: no pyrealsense2 2.{version[1:]} from PyPI (see tools/test)")
+            continue
+        name = f"realsense.{suffix}"
+        out = write(recording(6), name, "realsense", "-",
+                    environment={"POSED_REALSENSE": library})
+        trajectory, log = track(f"{driver}:{out}")  # units and camera are in the file
+        check(trajectory == expected[6], f"{name}: another trajectory\n{log}")
+        print(f"{name}: 6 poses, byte for byte")
+
+    tum = recording(4)
+    bag = write(tum, "bare", "mcap", "16UC1", "no-info")
+    _, log = track(f"mcap:{bag}", "--set", "camera.depth_scale=5000")  # the folder will do
+    check("no camera info for /camera/depth/image_rect_raw" in log, log)
+    bag = write(tum, "color-only", "mcap", "16UC1", "no-depth", "no-info")
+    _, log = track(f"mcap:{bag}/color-only.mcap", code=NO_SOURCE)
+    check("/camera/color/image_raw (sensor_msgs/msg/Image, rgb8)" in log, log)
+    both = write(tum, "both", "mcap", "16UC1", "color")
+    _, log = track(f"mcap:{both}#/camera/color/image_raw", code=NO_SOURCE)
+    check("/camera/color/image_raw is not depth" in log and "rgb8" in log, log)
+    _, log = track(f"mcap:{both}#/nowhere", code=NO_SOURCE)
+    check("no topic /nowhere" in log and "/camera/depth/camera_info" in log, log)
+
+
+harness.run(scenario)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recording for ROS 2 (`ros2mcap`): two libraries that none of us wrote read every message of it,
+depth in metres, times and poses as they were (ros_read.py); and it replays to the same poses."""
+import os
+import subprocess
+
+import harness
+from harness import check
+
+N_FRAMES = 8
+
+
+def record(source, folder, *options):
+    daemon = harness.Daemon(source, "--set", "recorder.folder=" + folder, "--set",
+                            "recorder.start=one", "--set", "recorder.format=ros2mcap", "--set",
+                            "recorder.queue_frames=300", *options, collect=False)
+    daemon.wait()
+    return daemon
+
+
+def scenario():
+    python = os.environ.get("POSED_ROS_PYTHON")
+    if not python or not os.access(python, os.X_OK):
+        harness.skip("no rosbags from PyPI (POSED_ROS_PYTHON, see tools/test)")
+    tum = harness.SCRATCH + "/tum"
+    subprocess.run([harness.BINARY + "/bin/posed-synth", "room", tum, "--frames", str(N_FRAMES)],
+                   check=True, stdout=subprocess.DEVNULL)
+    # 5000 units per metre go out as 32FC1; said to be mm, as 16UC1 (a room that is mostly too far)
+    for units, options in ((5000, []), (1000, ["--set", "camera.depth_scale=1000", "--set",
+                                               "capture.allow_implausible=true"])):
+        folder = f"{harness.SCRATCH}/recordings{units}"
+        daemon = record("tum:" + tum, folder, *options)
+        recording = folder + "/one.ros2.mcap"
+        script = harness.SOURCE + "/tests/scenario/ros_read.py"
+        run = subprocess.run([python, script, recording, tum, daemon.trajectory, str(units)],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        print(run.stdout[-1500:])
+        check(run.returncode == 0, "what the libraries read is something else")
+        again = harness.Daemon("mcap:" + recording, *options[2:], collect=False)
+        again.wait()
+        check(again.trajectory_bytes() == daemon.trajectory_bytes(), "the replay has other poses")
+        check(f"{units} depth units" in again.log(), "the replay has other units")
+
+
+harness.run(scenario)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ROS 2 live: a camera that the package `cyclonedds` plays (ros_peer.py) is tracked through
+`ros2:TOPIC`, and that package receives odom, tf, tf_static, diagnostics and the depth images: every
+frame that was sent has its odometry, with the pose of the trajectory, in base_link's axes."""
+import json
+import math
+import os
+import subprocess
+
+import harness
+from harness import check
+
+N_FRAMES = 6
+RATE_HZ = 4
+DOMAIN = 100 + os.getpid() % 120
+OPTICAL = [[0, 0, 1], [-1, 0, 0], [0, -1, 0]]  # the optical frame's axes in the base's (REP 103)
+
+
+def turn(v):
+    return [sum(OPTICAL[i][k] * v[k] for k in range(3)) for i in range(3)]
+
+
+def close(a, b, limit=1e-8):
+    return all(abs(x - y) <= limit for x, y in zip(a, b, strict=True))
+
+
+def start(topic, *options):
+    return harness.Daemon(f"ros2:{topic}", "--set", "ros.publish=true", "--set",
+                          f"ros.domain={DOMAIN}", *options, collect=False)
+
+
+def exchange(python, tum, encoding, n_frames, rate_hz=RATE_HZ):
+    topic = "/camera/depth/image_rect_raw"
+    topic += "/compressedDepth" if encoding.endswith(("png", "rvl")) else ""
+    scale = [] if encoding.startswith("32FC1") else ["--set", "camera.depth_scale=5000"]
+    out = f"{harness.SCRATCH}/{encoding}.json"
+    script = harness.SOURCE + "/tests/scenario/ros_peer.py"
+    peer = subprocess.Popen([python, script, str(DOMAIN), tum, encoding, str(rate_hz),
+                             str(n_frames), out], stdout=subprocess.PIPE, text=True)
+    check(peer.stdout.readline() == "ready\n", f"{encoding}: the peer did not start")
+    daemon = start(topic, *scale)
+    check(peer.wait(200) == 0 and os.path.exists(out), f"{encoding}: the peer failed")
+    daemon.stop()
+    with open(out) as file:
+        return daemon, json.load(file)
+
+
+def check_exchange(daemon, got, encoding, n_frames):
+    odom = {row[0]: row for row in got["odom"]}
+    missing = [t for t in got["sent"] if t not in odom]
+    check(len(got["sent"]) == n_frames and not missing, f"{encoding}: no odometry of {missing}")
+    check(len(got["odom"]) == len(odom), f"{encoding}: a stamp came twice")
+    check([row[0] for row in got["odom"]] == [row[0] for row in got["tf"]], "tf is not odom's")
+    with open(daemon.trajectory) as file:
+        rows = [line.split() for line in file if not line.startswith("#")]
+    trajectory = {int(r[0].replace(".", "")): [float(x) for x in r[1:]] for r in rows}
+    for (stamp, frame, child, p, q, covariance), tf in zip(got["odom"], got["tf"], strict=True):
+        check((frame, child) == ("odom", "base_link") == tuple(tf[1:3]), f"frames {frame} {child}")
+        check(p == tf[3] and q == tf[4], "tf has another pose")
+        pose = trajectory[stamp]
+        check(close(p, turn(pose[:3])), f"{stamp}: {p} is not {pose[:3]} in the base's axes")
+        axis = turn(pose[3:6])
+        sign = 1 if q[3] * pose[6] >= 0 else -1
+        check(close(q, [sign * x for x in (*axis, pose[6])]), f"{stamp}: orientation {q}")
+        check(all(abs(covariance[6 * i + k] - covariance[6 * k + i]) < 1e-12 for i in range(6)
+                  for k in range(6)), "the covariance is not symmetric")
+    check(len(got["tf_static"]) == 1, "tf_static did not come")
+    static = got["tf_static"][0]
+    check(static[1:3] == ["base_link", "camera_depth_optical_frame"], f"tf_static {static}")
+    check(close(static[4], [-0.5, 0.5, -0.5, 0.5]) or close(static[4], [0.5, -0.5, 0.5, -0.5]),
+          f"tf_static {static}")
+    check(got["depth"] and got["info"], f"{encoding}: no depth image came back")
+    check({row[2] for row in got["depth"]} == {"32FC1"}, "encoding of units that are not mm")
+    check(all(row[3:6] == [480, 640, 2560] for row in got["depth"]), "size of the images")
+    values = [x for x in got["depth"][-1][6] if not math.isnan(x)]
+    check(values and all(0.3 < x < 10 for x in values), f"depths {values}")
+    check(got["info"][0][1:] == [480, 640, [525, 0, 319.5, 0, 525, 239.5, 0, 0, 1]], "camera info")
+    check(got["diagnostics"] and got["diagnostics"][-1][1] == "posed: tracker" and
+          int(got["diagnostics"][-1][3]["captured"]) > 0, f"diagnostics {got['diagnostics'][-1:]}")
+    p50_ms = sorted(got["way_ms"])[len(got["way_ms"]) // 2]
+    print(f"{encoding}: {n_frames} images sent, {len(odom)} odometries, image to odometry p50 "
+          f"{p50_ms:.1f} ms (with the peer's own coding)")
+
+
+def scenario():
+    python = os.environ.get("POSED_ROS_PYTHON")
+    if not python or subprocess.run([python, "-c", "import cyclonedds"],
+                                    stderr=subprocess.DEVNULL).returncode:
+        harness.skip("no cyclonedds from PyPI (POSED_ROS_PYTHON, see tools/test)")
+    if "ros2" not in subprocess.run([harness.BINARY + "/bin/posed", "--help"], text=True,
+                                    stdout=subprocess.PIPE).stdout:
+        harness.skip("built without Cyclone DDS")
+    tum = harness.SCRATCH + "/tum"
+    subprocess.run([harness.BINARY + "/bin/posed-synth", "room", tum, "--frames", str(N_FRAMES)],
+                   check=True, stdout=subprocess.DEVNULL)
+    for encoding in ("16UC1", "32FC1", "16UC1-png", "16UC1-rvl"):
+        daemon, got = exchange(python, tum, encoding, N_FRAMES)
+        check_exchange(daemon, got, encoding, N_FRAMES)
+    nobody = start("/nowhere")
+    nobody.wait(4)
+    check("nobody publishes /nowhere; topics with images: none" in nobody.log(), nobody.log())
+
+
+harness.run(scenario)

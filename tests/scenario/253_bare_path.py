@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The path of a recording is enough; and a mistyped driver, option or key is answered with the one
+that was meant."""
+import subprocess
+
+import harness
+from harness import check
+
+
+def posed(*arguments):
+    run = subprocess.run([harness.BINARY + "/bin/posed", "--backend", "cpu", "--run-dir",
+                          harness.SCRATCH, "--no-tcp", "--speed", "max", "--set",
+                          "publish.wait_subscriber_s=0", *arguments], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         timeout=harness.PATIENCE_S)
+    return run.returncode, run.stdout
+
+
+def scenario():
+    tum = harness.SCRATCH + "/tum"
+    subprocess.run([harness.BINARY + "/bin/posed-synth", "room", tum, "--frames", "3"], check=True,
+                   stdout=subprocess.DEVNULL)
+    folder = harness.SCRATCH + "/recordings"
+    paths = [("tum", tum), ("png", tum + "/depth")]
+    for name, place in (("tum", "t"), ("klg", "t.klg"), ("fakenect", "f"), ("mcap", "t.mcap"),
+                        ("ros2mcap", "r.ros2.mcap")):
+        code, text = posed(tum, "--set", "recorder.folder=" + folder, "--set",
+                           "recorder.start=" + place[0], "--set", "recorder.format=" + name)
+        check(code == 0, f"{name} was not recorded: {text}")
+        paths.append(("mcap" if name == "ros2mcap" else name, f"{folder}/{place}"))
+    for driver, path in paths:
+        # units of a bare folder of PNG are nobody's to know
+        code, text = posed(path, "--set", "camera.depth_scale=5000")
+        check(code == 0 and f"source: {driver}:{path}" in text, f"{path} is not {driver}: {text}")
+
+    for arguments, code, words in (
+            (("tmu:" + tum,), 4, "did you mean tum:"),
+            (("mcpa:x",), 4, "did you mean mcap:x?"),
+            ((tum + "/nothing",), 4, "or the path of a recording"),
+            (("/usr/bin/env",), 4, "no recording that is known"),
+            ((tum, tum), 2, "there is a source already"),
+            (("--sped", "max"), 2, "did you mean --speed?"),
+            (("--set", "camera.depth_scal=1"), 3, "did you mean camera.depth_scale"),
+    ):
+        got, text = posed(*arguments)
+        check(got == code and words in text, f"{arguments}: code {got}, {text}")
+
+
+harness.run(scenario)

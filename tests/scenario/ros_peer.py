@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ROS 2 camera and a ROS 2 subscriber, as DDS sees them, by the package `cyclonedds`, which none
+of us wrote. Runs under the interpreter that has it (POSED_ROS_PYTHON, see tools/test):
+
+    ros_peer.py DOMAIN TUM-FOLDER ENCODING RATE-HZ N-FRAMES OUT.json
+
+Publishes the frames (again and again, N-FRAMES in all; with their own stamps, then later ones) and
+a camera info with each, once somebody reads them; collects odom, tf, tf_static, diagnostics, and
+posed/depth. Writes what came, with the way of each frame: image handed to DDS -> odometry taken."""
+import json
+import os
+import sys
+import threading
+import time
+import types
+from dataclasses import dataclass
+
+import numpy
+from cyclonedds.core import (InstanceState, Policy, Qos, ReadCondition, SampleState, ViewState,
+                             WaitSet)
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.idl import IdlStruct
+from cyclonedds.idl.annotations import final
+from cyclonedds.idl.types import array, float64, int32, sequence, uint8, uint32
+from cyclonedds.pub import DataWriter
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+from cyclonedds.util import duration
+
+from ros_frames import camera, encode, frames
+
+
+def ros(package, name):
+    """A message type by ROS 2's name on the wire."""
+    def make(cls):
+        made = types.new_class(name, (IdlStruct,), {"typename": f"{package}.msg.dds_.{name}_"},
+                               lambda body: body.update(__annotations__=cls.__annotations__))
+        return dataclass(final(made))
+    return make
+
+
+@ros("builtin_interfaces", "Time")
+class Time:
+    sec: int32
+    nanosec: uint32
+
+
+@ros("std_msgs", "Header")
+class Header:
+    stamp: Time
+    frame_id: str
+
+
+@ros("geometry_msgs", "Vector3")
+class Vector3:
+    x: float64
+    y: float64
+    z: float64
+
+
+@ros("geometry_msgs", "Quaternion")
+class Quaternion:
+    x: float64
+    y: float64
+    z: float64
+    w: float64
+
+
+@ros("geometry_msgs", "Pose")
+class Pose:
+    position: Vector3
+    orientation: Quaternion
+
+
+@ros("geometry_msgs", "PoseWithCovariance")
+class PoseWithCovariance:
+    pose: Pose
+    covariance: array[float64, 36]
+
+
+@ros("geometry_msgs", "Twist")
+class Twist:
+    linear: Vector3
+    angular: Vector3
+
+
+@ros("geometry_msgs", "TwistWithCovariance")
+class TwistWithCovariance:
+    twist: Twist
+    covariance: array[float64, 36]
+
+
+@ros("nav_msgs", "Odometry")
+class Odometry:
+    header: Header
+    child_frame_id: str
+    pose: PoseWithCovariance
+    twist: TwistWithCovariance
+
+
+@ros("geometry_msgs", "Transform")
+class Transform:
+    translation: Vector3
+    rotation: Quaternion
+
+
+@ros("geometry_msgs", "TransformStamped")
+class TransformStamped:
+    header: Header
+    child_frame_id: str
+    transform: Transform
+
+
+@ros("tf2_msgs", "TFMessage")
+class TFMessage:
+    transforms: sequence[TransformStamped]
+
+
+@ros("sensor_msgs", "Image")
+class Image:
+    header: Header
+    height: uint32
+    width: uint32
+    encoding: str
+    is_bigendian: uint8
+    step: uint32
+    data: sequence[uint8]
+
+
+@ros("sensor_msgs", "CompressedImage")
+class CompressedImage:
+    header: Header
+    format: str
+    data: sequence[uint8]
+
+
+@ros("sensor_msgs", "RegionOfInterest")
+class RegionOfInterest:
+    x_offset: uint32
+    y_offset: uint32
+    height: uint32
+    width: uint32
+    do_rectify: bool
+
+
+@ros("sensor_msgs", "CameraInfo")
+class CameraInfo:
+    header: Header
+    height: uint32
+    width: uint32
+    distortion_model: str
+    d: sequence[float64]
+    k: array[float64, 9]
+    r: array[float64, 9]
+    p: array[float64, 12]
+    binning_x: uint32
+    binning_y: uint32
+    roi: RegionOfInterest
+
+
+@ros("diagnostic_msgs", "KeyValue")
+class KeyValue:
+    key: str
+    value: str
+
+
+@ros("diagnostic_msgs", "DiagnosticStatus")
+class DiagnosticStatus:
+    level: uint8
+    name: str
+    message: str
+    hardware_id: str
+    values: sequence[KeyValue]
+
+
+@ros("diagnostic_msgs", "DiagnosticArray")
+class DiagnosticArray:
+    header: Header
+    status: sequence[DiagnosticStatus]
+
+
+RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.KeepLast(100))
+LATCHED = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.KeepLast(1),
+              Policy.Durability.TransientLocal)
+FRAME = "camera_depth_optical_frame"
+
+
+def stamp(time_ns):
+    return Time(sec=time_ns // 10**9, nanosec=time_ns % 10**9)
+
+
+def ns(header):
+    return header.stamp.sec * 10**9 + header.stamp.nanosec
+
+
+class Collector:
+    """Takes every sample on a thread of its own, with the time when it came."""
+
+    def __init__(self, participant, name, kind, qos):
+        self.samples = []
+        self.reader = DataReader(participant, Topic(participant, "rt/" + name, kind, qos=qos),
+                                 qos=qos)
+        self.waitset = WaitSet(participant)
+        self.condition = ReadCondition(self.reader, ViewState.Any | InstanceState.Any |
+                                       SampleState.NotRead)
+        self.waitset.attach(self.condition)
+        threading.Thread(target=self.collect, daemon=True).start()
+
+    def collect(self):
+        while True:
+            self.waitset.wait(duration(seconds=1))
+            now = time.monotonic_ns()
+            self.samples += [(now, s) for s in self.reader.take(100) if
+                             s.sample_info.valid_data]
+
+
+def camera_info(folder, header, shape):
+    fx, fy, cx, cy = camera(folder)
+    return CameraInfo(header=header, height=shape[0], width=shape[1], distortion_model="plumb_bob",
+                      d=[0.0] * 5, k=[fx, 0.0, cx, 0.0, fy, cy, 0.0, 0.0, 1.0],
+                      r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+                      p=[fx, 0.0, cx, 0.0, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0],
+                      binning_x=0, binning_y=0,
+                      roi=RegionOfInterest(x_offset=0, y_offset=0, height=0, width=0,
+                                           do_rectify=False))
+
+
+def main():
+    domain, folder, encoding, rate_hz, n_frames, out = sys.argv[1:]
+    n_frames, period_s = int(n_frames), 1 / float(rate_hz)
+    participant = DomainParticipant(int(domain))
+    odom = Collector(participant, "odom", Odometry, RELIABLE)
+    tf = Collector(participant, "tf", TFMessage, RELIABLE)
+    tf_static = Collector(participant, "tf_static", TFMessage, LATCHED)
+    diagnostics = Collector(participant, "diagnostics", DiagnosticArray, RELIABLE)
+    depth = Collector(participant, "posed/depth/image_raw", Image, RELIABLE)
+    info = Collector(participant, "posed/depth/camera_info", CameraInfo, RELIABLE)
+
+    images = []
+    for time_ns, pixels in frames(folder):
+        images.append((time_ns, pixels.shape, encode(pixels, encoding)))
+        if len(images) == n_frames:
+            break
+    compressed = len(images[0][2]) == 2
+    name = "camera/depth/image_rect_raw" + ("/compressedDepth" if compressed else "")
+    kind = CompressedImage if compressed else Image
+    writer = DataWriter(participant, Topic(participant, "rt/" + name, kind, qos=RELIABLE),
+                        qos=RELIABLE)
+    info_writer = DataWriter(participant, Topic(participant, "rt/camera/depth/camera_info",
+                                                CameraInfo, qos=RELIABLE), qos=RELIABLE)
+    print("ready", flush=True)
+    end = time.monotonic() + 60
+    while not writer.get_matched_subscriptions() and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    span_ns = images[-1][0] - images[0][0] + 33333333
+    base_ns = 1700000000 * 10**9
+    sent, next_s = {}, time.monotonic()
+    # the first is sent until the daemon publishes poses: it opens on it
+    first = base_ns - 10**9
+    i = -1
+    while i < n_frames:
+        k = max(i, 0)
+        time_ns, shape, packed = images[k % len(images)]
+        time_ns += base_ns + k // len(images) * span_ns
+        if i < 0:
+            time_ns = first
+        header = Header(stamp=stamp(time_ns), frame_id=FRAME)
+        if compressed:
+            message = CompressedImage(header=header, format=packed[0], data=packed[1])
+        else:
+            message = Image(header=header, height=shape[0], width=shape[1], encoding=packed[0],
+                            is_bigendian=packed[1], step=packed[2], data=packed[3])
+        wait_s = next_s - time.monotonic()
+        if wait_s > 0:
+            time.sleep(wait_s)
+        info_writer.write(camera_info(folder, header, shape))
+        sent[time_ns] = time.monotonic_ns()
+        writer.write(message)
+        next_s = max(next_s + period_s, time.monotonic())
+        if i >= 0:
+            i += 1
+        elif odom.samples:
+            i = 0
+        else:
+            first += 10**6
+            if time.monotonic() > end:
+                break
+    time.sleep(1.5)
+    way_ms = [(at - sent[ns(s.header)]) * 1e-6 for at, s in odom.samples if ns(s.header) in sent]
+
+    def vector(v):
+        return [v.x, v.y, v.z]
+
+    def quaternion(q):
+        return [q.x, q.y, q.z, q.w]
+
+    def transforms(collector):
+        return [[ns(t.header), t.header.frame_id, t.child_frame_id,
+                 vector(t.transform.translation), quaternion(t.transform.rotation)]
+                for _, s in collector.samples for t in s.transforms]
+
+    with open(out, "w") as file:
+        json.dump({
+            "sent": sorted(t for t in sent if t >= base_ns), "way_ms": way_ms,
+            "odom": [[ns(s.header), s.header.frame_id, s.child_frame_id,
+                      vector(s.pose.pose.position), quaternion(s.pose.pose.orientation),
+                      list(s.pose.covariance)] for _, s in odom.samples],
+            "tf": transforms(tf), "tf_static": transforms(tf_static),
+            "diagnostics": [[d.level, d.name, d.message, {v.key: v.value for v in d.values}]
+                            for _, s in diagnostics.samples for d in s.status],
+            "depth": [[ns(s.header), s.header.frame_id, s.encoding, s.height, s.width, s.step,
+                       [float(x) for x in numpy.frombuffer(
+                           bytes(s.data), "<f4" if s.encoding == "32FC1" else "<u2")[::9973]]]
+                      for _, s in depth.samples],
+            "info": [[ns(s.header), s.height, s.width, list(s.k)] for _, s in info.samples],
+        }, file)
+
+
+# The package puts each byte of an image on the stack: 1.2 MB of 32FC1 do not fit the usual 8 MB.
+threading.stack_size(256 << 20)
+runner = threading.Thread(target=main)
+runner.start()
+runner.join()
+sys.stdout.flush()
+os._exit(0)  # its collectors wait for ever

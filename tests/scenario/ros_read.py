@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what our recorder wrote for ROS 2 with two libraries that none of us wrote, rosbags and
+mcap-ros2-support, and holds each message against the frames in TUM layout and the poses of the
+trajectory. Runs under the interpreter that has them (POSED_ROS_PYTHON, see tools/test):
+
+    ros_read.py RECORDING.ros2.mcap TUM-FOLDER TRAJECTORY UNITS-PER-M"""
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+from PIL import Image
+from rosbags.highlevel import AnyReader
+from rosbags.typesys import Stores, get_typestore
+
+# The optical frame's axes in the base's (REP 103).
+OPTICAL = numpy.array([[0, 0, 1], [-1, 0, 0], [0, -1, 0]], float)
+TYPES = {"/camera/depth/image_raw": "sensor_msgs/msg/Image",
+         "/camera/depth/camera_info": "sensor_msgs/msg/CameraInfo",
+         "/odom": "nav_msgs/msg/Odometry", "/tf": "tf2_msgs/msg/TFMessage",
+         "/tf_static": "tf2_msgs/msg/TFMessage"}
+
+
+def rotation(q):
+    x, y, z, w = q
+    return numpy.array([[1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+                        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+                        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)]])
+
+
+def stamp_ns(text):
+    sec, nanosec = text.split(".")
+    return int(sec) * 10**9 + int(nanosec.ljust(9, "0"))
+
+
+def lines(path):
+    with open(path) as file:
+        return [line.split() for line in file if not line.startswith("#")]
+
+
+class Expected:
+    def __init__(self, folder, trajectory, units_per_m):
+        self.frames = [(stamp_ns(stamp), f"{folder}/{name}")
+                       for stamp, name in lines(folder + "/depth.txt")]
+        self.poses = [(stamp_ns(row[0]), [float(x) for x in row[1:]]) for row in lines(trajectory)]
+        self.units_per_m = units_per_m
+        self.camera = [float(x) for x in lines(folder + "/calibration.txt")[0][:4]]
+
+
+def check_pose(p, q, row):
+    """Of the base: the axes turned, nothing moved."""
+    assert numpy.allclose(OPTICAL @ row[:3], [p.x, p.y, p.z], atol=2e-9)
+    turned = OPTICAL @ rotation(row[3:]) @ OPTICAL.T
+    assert numpy.allclose(turned, rotation([q.x, q.y, q.z, q.w]), atol=1e-8)
+
+
+def check_message(topic, message, log_ns, i, expected):
+    message = message.transforms[0] if topic.startswith("/tf") else message
+    header = message.header
+    time_ns = header.stamp.sec * 10**9 + header.stamp.nanosec
+    assert time_ns == log_ns == expected.frames[i][0], (topic, i, time_ns, log_ns)
+    if topic == "/camera/depth/image_raw":
+        pixels = numpy.array(Image.open(expected.frames[i][1])).astype(numpy.uint16)
+        data = numpy.frombuffer(bytes(message.data), numpy.uint8)
+        assert (message.height, message.width) == pixels.shape and message.is_bigendian == 0
+        if expected.units_per_m == 1000:
+            assert message.encoding == "16UC1" and message.step == 2 * message.width
+            assert (data.view("<u2").reshape(pixels.shape) == pixels).all()
+        else:
+            assert message.encoding == "32FC1" and message.step == 4 * message.width
+            metres = data.view("<f4").reshape(pixels.shape)
+            wanted = (pixels / expected.units_per_m).astype(numpy.float32)
+            assert (numpy.where(pixels > 0, metres == wanted, numpy.isnan(metres))).all()
+    elif topic == "/camera/depth/camera_info":
+        fx, fy, cx, cy = expected.camera
+        k, p = getattr(message, "k"), getattr(message, "p")
+        assert list(k) == [fx, 0, cx, 0, fy, cy, 0, 0, 1]
+        assert list(p) == [fx, 0, cx, 0, 0, fy, cy, 0, 0, 0, 1, 0]
+        assert (message.distortion_model, list(message.d)) == ("plumb_bob", [0] * 5)
+    elif topic == "/odom":
+        assert (header.frame_id, message.child_frame_id) == ("odom", "base_link")
+        pose = message.pose.pose
+        check_pose(pose.position, pose.orientation, expected.poses[i][1])
+        covariance = numpy.array(message.pose.covariance).reshape(6, 6)
+        assert numpy.allclose(covariance, covariance.T) and (numpy.diag(covariance) >= 0).all()
+    elif topic == "/tf":
+        assert (header.frame_id, message.child_frame_id) == ("odom", "base_link")
+        check_pose(message.transform.translation, message.transform.rotation, expected.poses[i][1])
+    else:
+        assert header.frame_id == "base_link"
+        assert message.child_frame_id == "camera_depth_optical_frame"
+        q = message.transform.rotation
+        assert numpy.allclose(rotation([q.x, q.y, q.z, q.w]), OPTICAL)
+
+
+def check_all(messages, expected, reader):
+    counts = {}
+    for topic, kind, log_ns, message in messages:
+        assert TYPES[topic] == kind, (topic, kind)
+        i = counts.get(topic, 0)
+        counts[topic] = i + 1
+        check_message(topic, message, log_ns, i, expected)
+    n = len(expected.frames)
+    assert n == len(expected.poses) > 0
+    assert counts == {**dict.fromkeys(TYPES, n), "/tf_static": 1}, counts
+    print(f"{reader}: {sum(counts.values())} messages, fields and times right")
+
+
+def rosbags_messages(path):
+    """It wants the folder that `ros2 bag record` makes."""
+    store = get_typestore(Stores.ROS2_JAZZY)
+    with AnyReader([Path(path)], default_typestore=store) as reader:
+        for connection, log_ns, data in reader.messages():
+            yield connection.topic, connection.msgtype, log_ns, reader.deserialize(
+                data, connection.msgtype)
+
+
+def folder_of(path, expected):
+    """The recording in a folder with a metadata.yaml, as `ros2 bag reindex` makes it."""
+    folder = tempfile.mkdtemp()
+    name = os.path.basename(path)
+    os.symlink(os.path.abspath(path), f"{folder}/{name}")
+    n = len(expected.frames)
+    start, end = expected.frames[0][0], expected.frames[-1][0]
+    topics = "".join(f"""
+    - topic_metadata: {{name: {topic}, type: {kind}, serialization_format: cdr,
+                       offered_qos_profiles: ""}}
+      message_count: {1 if topic == "/tf_static" else n}""" for topic, kind in TYPES.items())
+    with open(folder + "/metadata.yaml", "w") as file:
+        file.write(f"""rosbag2_bagfile_information:
+  version: 5
+  storage_identifier: mcap
+  duration: {{nanoseconds: {end - start}}}
+  starting_time: {{nanoseconds_since_epoch: {start}}}
+  message_count: {4 * n + 1}
+  topics_with_message_count:{topics}
+  compression_format: ""
+  compression_mode: ""
+  relative_file_paths: [{name}]
+  files:
+    - path: {name}
+      starting_time: {{nanoseconds_since_epoch: {start}}}
+      duration: {{nanoseconds: {end - start}}}
+      message_count: {4 * n + 1}
+""")
+    return folder
+
+
+def main():
+    path, folder, trajectory, units_per_m = sys.argv[1:]
+    expected = Expected(folder, trajectory, float(units_per_m))
+    with open(path, "rb") as file:
+        reader = make_reader(file, decoder_factories=[DecoderFactory()], validate_crcs=True)
+        summary = reader.get_summary()
+        assert reader.get_header().profile == "ros2"
+        assert all(c.metadata["offered_qos_profiles"] == "" for c in summary.channels.values())
+        assert summary.statistics.message_count == 4 * len(expected.frames) + 1
+        check_all(((c.topic, s.name, m.log_time, d) for s, c, m, d in
+                   reader.iter_decoded_messages(log_time_order=True)), expected,
+                  "mcap-ros2-support")
+    check_all(rosbags_messages(folder_of(path, expected)), expected, "rosbags")
+
+
+main()

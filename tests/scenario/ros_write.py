@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the depth frames of a recording in TUM layout as ROS logs, by libraries that none of us
+wrote: rosbags, mcap-ros2-support, pyrealsense2. Runs under the interpreter that has them
+(POSED_ROS_PYTHON, see tools/test):
+
+    ros_write.py TUM-FOLDER OUT-FILE CONTAINER ENCODING
+
+CONTAINER: mcap, mcap-zstd (rosbags), mcap-ros2 (mcap-ros2-support), db3, bag, bag-bz2, bag-lz4,
+realsense (.bag or .db3, as the library of POSED_REALSENSE writes it).
+ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 16UC1-png, 16UC1-rvl, 32FC1-png. Options after it:
+no-info, color, no-depth."""
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy
+
+from ros_frames import UNITS_PER_M, camera, encode, frames
+
+DEPTH, INFO = "/camera/depth/image_rect_raw", "/camera/depth/camera_info"
+
+
+def fields(folder, encoding, options):
+    """Topic, type, and message as nested dictionaries, of all that the recording has."""
+    fx, fy, cx, cy = camera(folder)
+    for time_ns, pixels in frames(folder):
+        header = {"stamp": {"sec": time_ns // 10**9, "nanosec": time_ns % 10**9},
+                  "frame_id": "camera_depth_optical_frame"}
+        height, width = pixels.shape
+        if "no-info" not in options:
+            yield time_ns, INFO, "sensor_msgs/msg/CameraInfo", {
+                "header": header, "height": height, "width": width,
+                "distortion_model": "plumb_bob", "d": [0.0] * 5,
+                "k": [fx, 0.0, cx, 0.0, fy, cy, 0.0, 0.0, 1.0],
+                "r": [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+                "p": [fx, 0.0, cx, 0.0, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0],
+                "binning_x": 0, "binning_y": 0,
+                "roi": {"x_offset": 0, "y_offset": 0, "height": 0, "width": 0,
+                        "do_rectify": False}}
+        if "color" in options or "no-depth" in options:
+            yield time_ns, "/camera/color/image_raw", "sensor_msgs/msg/Image", {
+                "header": header, "height": 2, "width": 3, "encoding": "rgb8", "is_bigendian": 0,
+                "step": 9, "data": bytes(18)}
+        if "no-depth" in options:
+            continue
+        packed = encode(pixels, encoding)
+        if len(packed) == 2:
+            yield time_ns, DEPTH + "/compressedDepth", "sensor_msgs/msg/CompressedImage", {
+                "header": header, "format": packed[0], "data": packed[1]}
+        else:
+            yield time_ns, DEPTH, "sensor_msgs/msg/Image", {
+                "header": header, "height": height, "width": width, "encoding": packed[0],
+                "is_bigendian": packed[1], "step": packed[2], "data": packed[3]}
+
+
+def write_rosbags(folder, out, container, encoding, options):
+    from rosbags import rosbag1, rosbag2
+    from rosbags.typesys import Stores, get_typestore
+    is_ros1 = container.startswith("bag")
+    store = get_typestore(Stores.ROS1_NOETIC if is_ros1 else Stores.ROS2_JAZZY)
+    arrays = {"d": "f8", "k": "f8", "r": "f8", "p": "f8", "data": "u1"}
+
+    def build(kind, values):
+        made = {}
+        types = dict(store.fielddefs[kind][1])
+        for name in types:
+            key = name if name in values else name.lower()  # D, K, R, P of ROS 1
+            value = 0 if name == "seq" else values[key]
+            if isinstance(value, dict):
+                value = build(types[name][1], value) if isinstance(types[name][1], str) else value
+            elif key in arrays and isinstance(value, bytes):
+                value = numpy.frombuffer(value, numpy.uint8)
+            elif key in arrays:
+                value = numpy.array(value, arrays[key])
+            made[name] = value
+        if kind == "builtin_interfaces/msg/Time" or "Time" in kind:
+            made = {name: made[name] for name in types}
+        return store.types[kind](**made)
+
+    if is_ros1:
+        writer = rosbag1.Writer(out)
+        if container != "bag":
+            writer.set_compression(getattr(rosbag1.Writer.CompressionFormat,
+                                           container[4:].upper()))
+    else:
+        plugin = rosbag2.StoragePlugin.SQLITE3 if container == "db3" else rosbag2.StoragePlugin.MCAP
+        writer = rosbag2.Writer(out, version=9, storage_plugin=plugin)
+        if container == "mcap-zstd":
+            writer.set_compression(rosbag2.CompressionMode.STORAGE, rosbag2.CompressionFormat.ZSTD)
+    with writer:
+        connections = {}
+        for time_ns, topic, kind, values in fields(folder, encoding, options):
+            if topic not in connections:
+                connections[topic] = writer.add_connection(topic, kind, typestore=store)
+            message = build(kind, values)
+            data = (store.serialize_ros1 if is_ros1 else store.serialize_cdr)(message, kind)
+            # as a recorder does: somewhat later than the stamp
+            writer.write(connections[topic], time_ns + 1700000, data)
+
+
+def write_mcap_ros2(folder, out, encoding, options):
+    from mcap_ros2.writer import Writer
+    from rosbags.typesys import Stores, get_typestore
+    store = get_typestore(Stores.ROS2_HUMBLE)
+    with open(out, "wb") as file:
+        writer = Writer(file, chunk_size=2 << 20)
+        schemas = {}
+        for time_ns, topic, kind, values in fields(folder, encoding, options):
+            if kind not in schemas:
+                text, _ = store.generate_msgdef(kind, ros_version=2)
+                schemas[kind] = writer.register_msgdef(kind, text)
+            writer.write_message(topic, schemas[kind], values, time_ns + 1700000, time_ns)
+        writer.finish()
+
+
+def write_realsense(folder, out):
+    """A software device, and the library's recorder on it."""
+    sys.path.insert(0, os.environ["POSED_REALSENSE"])
+    import pyrealsense2 as rs
+    device = rs.software_device()
+    sensor = device.add_sensor("Depth")
+    fx, fy, cx, cy = camera(folder)
+    first = next(frames(folder))[1]
+    intrinsics = rs.intrinsics()
+    intrinsics.height, intrinsics.width = first.shape
+    intrinsics.fx, intrinsics.fy, intrinsics.ppx, intrinsics.ppy = fx, fy, cx, cy
+    intrinsics.model, intrinsics.coeffs = rs.distortion.none, [0] * 5
+    stream = rs.video_stream()
+    stream.type, stream.fmt, stream.fps, stream.bpp = rs.stream.depth, rs.format.z16, 30, 2
+    stream.width, stream.height = intrinsics.width, intrinsics.height
+    stream.intrinsics = intrinsics
+    profile = sensor.add_video_stream(stream)
+    sensor.add_read_only_option(rs.option.depth_units, 1 / UNITS_PER_M)
+    recorder = rs.recorder(out, device)
+    recorded = recorder.query_sensors()[0]
+    queue = rs.frame_queue(1000)
+    recorded.open(recorded.get_stream_profiles()[0])
+    recorded.start(queue)
+    for i, (time_ns, pixels) in enumerate(frames(folder)):
+        frame = rs.software_video_frame()
+        frame.pixels = pixels
+        frame.stride, frame.bpp = 2 * intrinsics.width, 2
+        frame.timestamp, frame.domain = time_ns * 1e-6, rs.timestamp_domain.hardware_clock
+        frame.frame_number, frame.depth_units = i, 1 / UNITS_PER_M
+        frame.profile = profile.as_video_stream_profile()
+        sensor.on_video_frame(frame)
+        time.sleep(0.03)  # its queue drops what comes quicker than it writes
+    time.sleep(1)
+    recorded.stop()
+    recorded.close()
+
+
+def main():
+    folder, out, container, encoding, *options = sys.argv[1:]
+    if container == "realsense":
+        write_realsense(folder, out)
+    elif container == "mcap-ros2":
+        write_mcap_ros2(folder, out, encoding, options)
+    else:
+        write_rosbags(folder, Path(out), container, encoding, options)
+
+
+main()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+# How a test is registered: one line in the CMakeLists.txt of its folder.
+#
+#   posed_test_unit(proto/se3)              tests/unit/proto/test_se3.c, cmocka
+#   posed_test_check(track/steps)           tests/check/track/check_steps.c, twins against each other
+#   posed_test_scenario(standing_still.py)  tests/scenario/standing_still.py, the real daemon
+#   posed_test_fuzz(png)                    tests/fuzz/fuzz_png.c over tests/fuzz/seeds/png/*
+#
+# All take SOURCES (further files), LIBRARIES (further targets), LABELS, TIMEOUT (seconds), SERIAL
+# (nothing else runs beside it: for tests that measure time), PROCESSORS (how many it keeps busy;
+# check and scenario: 2) and ARGS (of the test's command line).
+# The label is the folder's name; add `data` to a test that reads recordings from POSED_DATA.
+#
+# Skipping: a test that cannot run here (no recordings, no CUDA device) prints one line
+# `SKIP: <reason>` and exits 77; a test that leaves out a part prints such a line for the part and
+# goes on. tools/test counts and lists these lines, so that no skip stays unseen.
+#
+# Environment of every test: POSED_SOURCE_DIR, POSED_BINARY_DIR (programs are in its bin/),
+# POSED_DATA as the caller has it, and for the sanitizers what is none of ours (tests/leaks.txt,
+# tests/races.txt).
+
+function(posed_register_test label name timeout)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "SERIAL" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;ARGS")
+  if(arg_TIMEOUT)
+    set(timeout ${arg_TIMEOUT})
+  endif()
+  add_test(NAME ${label}/${name} COMMAND ${arg_COMMAND} ${arg_ARGS})
+  set_tests_properties(${label}/${name} PROPERTIES
+    SKIP_RETURN_CODE 77
+    TIMEOUT ${timeout}
+    LABELS "${label};${arg_LABELS}"
+    ENVIRONMENT "POSED_SOURCE_DIR=${PROJECT_SOURCE_DIR};POSED_BINARY_DIR=${PROJECT_BINARY_DIR};\
+LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/leaks.txt:print_suppressions=0;\
+TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/races.txt:print_suppressions=0")
+  if(arg_SERIAL)
+    set_tests_properties(${label}/${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+  if(arg_PROCESSORS)
+    set_tests_properties(${label}/${name} PROPERTIES PROCESSORS ${arg_PROCESSORS})
+  endif()
+endfunction()
+
+# A C test program <prefix>_<name> from <folder>/<prefix>_<name>.c, linked with all that has no
+# dependency; `path` is <folder>/<name>.
+function(posed_test_program label prefix path timeout)
+  cmake_parse_arguments(PARSE_ARGV 4 arg "SERIAL" "TIMEOUT;PROCESSORS"
+    "SOURCES;LIBRARIES;LABELS;ARGS")
+  get_filename_component(folder ${path} DIRECTORY)
+  get_filename_component(name ${path} NAME)
+  set(target ${prefix}_${name})
+  add_executable(${target} ${folder}/${target}.c ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE posed_warnings ${arg_LIBRARIES}
+    posed_capture posed_gpu posed_proto Threads::Threads m)
+  set(options LABELS ${arg_LABELS} ARGS ${arg_ARGS})
+  if(arg_TIMEOUT)
+    list(APPEND options TIMEOUT ${arg_TIMEOUT})
+  endif()
+  if(arg_PROCESSORS)
+    list(APPEND options PROCESSORS ${arg_PROCESSORS})
+  endif()
+  if(arg_SERIAL)
+    list(APPEND options SERIAL)
+  endif()
+  posed_register_test(${label} ${path} ${timeout} COMMAND ${target} ${options})
+endfunction()
+
+# cmocka marks no test program as skipped: a program whose every test needs recordings returns 77
+# from main() itself.
+function(posed_test_unit path)
+  posed_test_program(unit test ${path} 60 ${ARGN} LIBRARIES PkgConfig::CMOCKA)
+endfunction()
+
+function(posed_test_check path)
+  posed_test_program(check check ${path} 300 PROCESSORS 2 ${ARGN})
+endfunction()
+
+# A scenario is a Python script or an executable one; it starts the daemon itself, with endpoints
+# of its own, so that scenarios may run beside each other.
+function(posed_test_scenario script)
+  get_filename_component(name ${script} NAME_WE)
+  set(command ${CMAKE_CURRENT_SOURCE_DIR}/${script})
+  if(script MATCHES "\\.py$")
+    list(PREPEND command ${POSED_PYTHON})
+  endif()
+  posed_register_test(scenario ${name} 300 PROCESSORS 2 ${ARGN} COMMAND ${command})
+endfunction()
+
+# A fuzz target defines LLVMFuzzerTestOneInput. Any compiler replays the seeds through it (each
+# seed, each truncation, bit flips: tests/fuzz/replay.c). clang also links libFuzzer: the program
+# fuzz_<stem> then takes libFuzzer's options, and ctest runs it for a few seconds.
+function(posed_test_fuzz stem)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES;LABELS")
+  set(seeds ${CMAKE_CURRENT_SOURCE_DIR}/seeds/${stem})
+  set(libraries posed_warnings ${arg_LIBRARIES} posed_capture posed_gpu posed_proto m)
+  add_executable(replay_${stem} fuzz_${stem}.c replay.c ${arg_SOURCES})
+  target_link_libraries(replay_${stem} PRIVATE ${libraries})
+  posed_register_test(fuzz ${stem} 300 LABELS ${arg_LABELS} COMMAND replay_${stem} ${seeds})
+  if(POSED_LIBFUZZER)
+    add_executable(fuzz_${stem} fuzz_${stem}.c ${arg_SOURCES})
+    target_link_libraries(fuzz_${stem} PRIVATE ${libraries})
+    target_link_options(fuzz_${stem} PRIVATE -fsanitize=fuzzer)
+    set(corpus ${CMAKE_CURRENT_BINARY_DIR}/corpus/${stem})
+    file(MAKE_DIRECTORY ${corpus})
+    posed_register_test(fuzz libfuzzer_${stem} 120 LABELS ${arg_LABELS}
+      COMMAND fuzz_${stem} -max_total_time=10 -timeout=10 -print_final_stats=1
+        -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/${stem}- ${corpus} ${seeds})
+  endif()
+endfunction()
+
+# A script of tests/ that looks at the source tree.
+function(posed_test_tree script)
+  posed_register_test(tree ${script} 600 ${ARGN} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${script})
+endfunction()

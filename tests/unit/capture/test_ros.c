@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// ROS messages: bytes that the library `rosbags` wrote (the seeds of fuzz_ros_message: images of
+// 8x6, their first byte is the target's), and the rules of CDR.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/ros/depth.h"
+
+#define W 8u
+#define H 6u
+
+static unsigned char seed[4096];
+
+static size_t load(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/fuzz/seeds/ros_message/%s", getenv("POSED_SOURCE_DIR"),
+             name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t n = fread(seed, 1, sizeof seed, file);
+    fclose(file);
+    assert_true(n > 1);
+    return n - 1;
+}
+
+static uint16_t pixel(size_t k)
+{
+    return k == 2 * W + 3 || k == 2 * W + 4 ? 0 : (uint16_t)(37 * k + 1000);
+}
+
+static void images_of_another_writer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum ros_encoding encoding;
+        bool is_compressed;
+        int tolerance; // units of 0.2 mm; compressedDepth of 32FC1 keeps A / depth in 16 bits
+    } cases[] = {
+        {"image_16uc1", ROS_ENCODING_CDR, false, 0}, {"image_32fc1", ROS_ENCODING_CDR, false, 0},
+        {"image_rvl", ROS_ENCODING_CDR, true, 0},    {"image_32fc1_png", ROS_ENCODING_CDR, true, 1},
+        {"ros1_image", ROS_ENCODING_ROS1, false, 0}, {"ros1_png", ROS_ENCODING_ROS1, true, 0},
+    };
+    struct ros_depth *depth;
+    assert_int_equal(ros_depth_create(&depth), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n = load(cases[i].name);
+        struct ros_image image;
+        uint16_t pixels[W * H];
+        const char *reason;
+        assert_true(ros_get_image(seed + 1, n, cases[i].encoding, cases[i].is_compressed, &image));
+        assert_int_equal(image.header.time_ns, INT64_C(100000000000));
+        assert_string_equal(image.header.frame_id, "camera_depth_optical_frame");
+        assert_int_equal(ros_depth_decode(depth, &image, W, H, 5000, pixels, &reason), 0);
+        for (size_t k = 0; k < W * H; k++)
+            assert_in_range(pixels[k] + 1, pixel(k) + 1 - cases[i].tolerance,
+                            pixel(k) + 1 + cases[i].tolerance);
+        assert_int_equal(ros_depth_decode(depth, &image, W + 1, H, 5000, pixels, &reason),
+                         -EBADMSG);
+        // broken off: the head still tells, the pixels do not come
+        assert_true(
+            ros_get_image(seed + 1, n - 1, cases[i].encoding, cases[i].is_compressed, &image));
+        assert_int_equal(ros_depth_decode(depth, &image, W, H, 5000, pixels, &reason), -EBADMSG);
+    }
+    ros_depth_destroy(&depth);
+}
+
+static void camera_info_of_another_writer(void **state)
+{
+    (void)state;
+    struct ros_camera_info info;
+    static const struct {
+        const char *name;
+        enum ros_encoding encoding;
+    } cases[] = {{"camera_info", ROS_ENCODING_CDR}, {"ros1_camera_info", ROS_ENCODING_ROS1}};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = load(cases[i].name);
+        assert_true(ros_get_camera_info(seed + 1, n, cases[i].encoding, &info));
+        const struct intrinsics *c = &info.camera;
+        assert_true(c->fx_px == 8 && c->fy_px == 8 && c->cx_px == 3.5 && c->cy_px == 2.5);
+        assert_true(c->width_px == W && c->height_px == H && info.distortion == 0);
+        assert_memory_equal(c, &info.rectified, sizeof *c);
+        for (size_t cut = 0; cut < n; cut++)
+            assert_false(ros_get_camera_info(seed + 1, cut, cases[i].encoding, &info));
+    }
+}
+
+// What is written here is laid out as the other writer lays it out.
+static void camera_info_byte_for_byte(void **state)
+{
+    (void)state;
+    unsigned char bytes[ROS_MAX_CAMERA_INFO_BYTES];
+    const struct intrinsics camera = {8, 8, 3.5, 2.5, W, H};
+    size_t n = load("camera_info");
+    size_t n_ours =
+        ros_put_camera_info(&camera, INT64_C(100000000000), "camera_depth_optical_frame", bytes);
+    assert_int_equal(n_ours, n);
+    assert_memory_equal(bytes, seed + 1, n);
+}
+
+static void image_head_byte_for_byte(void **state)
+{
+    (void)state;
+    unsigned char bytes[ROS_MAX_IMAGE_HEAD_BYTES];
+    const struct depth_frame frame = {NULL, W, H, 1000, INT64_C(100000000000)};
+    size_t n = load("image_16uc1");
+    size_t n_ours = ros_put_image_head(&frame, false, "camera_depth_optical_frame", bytes);
+    assert_int_equal(n_ours + sizeof(uint16_t) * W * H, n);
+    assert_memory_equal(bytes, seed + 1, n_ours);
+}
+
+static void cdr_aligns_from_behind_its_header(void **state)
+{
+    (void)state;
+    static const unsigned char little[] = {0, 1, 0,   0, 7,    0xEE, 0xEE, 0xEE, 2,    0,
+                                           0, 0, 'a', 0, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE,
+                                           0, 0, 0,   0, 0,    0,    0xF8, 0x3F};
+    static const unsigned char big[] = {0,    0,    0,   0, 7,    0xEE, 0xEE, 0xEE, 0,    0,
+                                        0,    2,    'a', 0, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE,
+                                        0x3F, 0xF8, 0,   0, 0,    0,    0,    0};
+    // ROS 1: no header, no padding, no NUL
+    static const unsigned char ros1[] = {7, 1, 0, 0, 0, 'a', 0, 0, 0, 0, 0, 0, 0xF8, 0x3F};
+    const struct {
+        const unsigned char *data;
+        size_t n;
+        enum ros_encoding encoding;
+    } cases[] = {{little, sizeof little, ROS_ENCODING_CDR},
+                 {big, sizeof big, ROS_ENCODING_CDR},
+                 {ros1, sizeof ros1, ROS_ENCODING_ROS1}};
+    for (size_t i = 0; i < 3; i++) {
+        struct cdr cdr;
+        char text[8];
+        assert_true(cdr_begin(&cdr, cases[i].data, cases[i].n, cases[i].encoding));
+        assert_int_equal(cdr_u8(&cdr), 7);
+        cdr_copy_string(&cdr, text, sizeof text);
+        assert_string_equal(text, "a");
+        assert_true(cdr_f64(&cdr) == 1.5);
+        assert_false(cdr.failed);
+        assert_int_equal(cdr_u8(&cdr), 0);
+        assert_true(cdr.failed);
+    }
+    struct cdr cdr;
+    static const unsigned char parameter_list[] = {0, 3, 0, 0, 1};
+    assert_false(cdr_begin(&cdr, parameter_list, sizeof parameter_list, ROS_ENCODING_CDR));
+}
+
+static void metres_that_16_bits_do_not_hold(void **state)
+{
+    (void)state;
+    const float metres[] = {NAN, INFINITY, -INFINITY, -1, 0, 13.107f, 13.2f, 0.0001f, 0.00005f};
+    const uint16_t expected[] = {0, 0, 0, 0, 0, 65535, 0, 1, 0}; // of 0.2 mm; half a unit is 0
+    enum { N = sizeof metres / sizeof *metres };
+    struct ros_image image = {.width_px = N,
+                              .height_px = 1,
+                              .step_bytes = sizeof metres,
+                              .encoding = "32FC1",
+                              .data = (const unsigned char *)metres,
+                              .n_data_bytes = sizeof metres};
+    struct ros_depth *depth;
+    uint16_t pixels[N];
+    const char *reason;
+    assert_int_equal(ros_depth_create(&depth), 0);
+    assert_int_equal(ros_depth_decode(depth, &image, N, 1, 5000, pixels, &reason), 0);
+    pixels[7] = pixels[7] > 1 ? 9 : 1; // 0.0001 m is half a unit: either neighbour
+    for (int i = 0; i < N; i++)
+        assert_int_equal(pixels[i], expected[i]);
+    ros_depth_destroy(&depth);
+}
+
+static void what_is_no_depth(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *encoding;
+        bool is_compressed, is_depth;
+    } cases[] = {{"rgb8", false, false},
+                 {"16UC1", false, true},
+                 {"16UC10", false, false},
+                 {"mono16", false, true},
+                 {"mono8", false, false},
+                 {"32FC1", false, true},
+                 {"32FC3", false, false},
+                 {"jpeg", true, false},
+                 {"16UC1; compressedDepth", true, true},
+                 {"16UC1; png compressed", true, false},
+                 {"16UC1", true, false},
+                 {"32FC1; compressedDepth rvl", true, true},
+                 {"", false, false}};
+    unsigned char head[20] = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ros_image image = {.width_px = 3,
+                                  .height_px = 3,
+                                  .step_bytes = 12,
+                                  .head = head,
+                                  .is_compressed = cases[i].is_compressed,
+                                  .n_head_bytes = sizeof head};
+        struct ros_depth_format format;
+        uint32_t w, h;
+        snprintf(image.encoding, sizeof image.encoding, "%s", cases[i].encoding);
+        bool is_png = cases[i].is_compressed && !strstr(cases[i].encoding, "rvl");
+        assert_int_equal(ros_depth_look(&image, &format, &w, &h), cases[i].is_depth && !is_png);
+        assert_int_equal(format.packing == ROS_DEPTH_PNG, is_png && cases[i].is_depth);
+    }
+}
+
+static void types_by_their_three_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"sensor_msgs/Image", "sensor_msgs/msg/Image",
+                                        "sensor_msgs::msg::dds_::Image_"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(ros_kind_of(names[i], strlen(names[i])), ROS_IMAGE);
+        assert_int_equal(ros_kind_of(names[i], strlen(names[i]) - 1), ROS_OTHER);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(images_of_another_writer),
+        cmocka_unit_test(camera_info_of_another_writer),
+        cmocka_unit_test(camera_info_byte_for_byte),
+        cmocka_unit_test(image_head_byte_for_byte),
+        cmocka_unit_test(cdr_aligns_from_behind_its_header),
+        cmocka_unit_test(metres_that_16_bits_do_not_hold),
+        cmocka_unit_test(what_is_no_depth),
+        cmocka_unit_test(types_by_their_three_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// The configuration: config/posed.conf equals the built-in defaults, a later source wins, and every
+// mistake is named with its place.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/config/config.h"
+#include "daemon/endpoint.h"
+
+static char said[4096]; // everything logged
+
+static void keep_line(void *user, enum log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+
+static const struct log_sink sink = {keep_line, NULL};
+
+static int parse(struct config *config, const char *text)
+{
+    said[0] = 0;
+    config_default(config);
+    return config_parse(config, text, strlen(text), "test.conf", &sink);
+}
+
+static char *read_whole(const char *path, size_t *out_n)
+{
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    char *text = calloc(1, 1 << 16);
+    assert_non_null(text);
+    *out_n = fread(text, 1, 1 << 16, file);
+    fclose(file);
+    return text;
+}
+
+static void file_in_tree_equals_the_defaults(void **state)
+{
+    (void)state;
+    struct config config;
+    char path[512], *dumped = NULL;
+    size_t n_dumped = 0, n_kept;
+    snprintf(path, sizeof path, "%s/config/posed.conf", getenv("POSED_SOURCE_DIR"));
+    config_default(&config);
+    FILE *stream = open_memstream(&dumped, &n_dumped);
+    assert_non_null(stream);
+    config_dump(&config, stream);
+    fclose(stream);
+    char *kept = read_whole(path, &n_kept);
+    if (n_kept != n_dumped || memcmp(kept, dumped, n_kept) != 0)
+        print_error("config/posed.conf is not what `posed --dump-config` prints of the defaults\n");
+    assert_int_equal(n_kept, n_dumped);
+    assert_memory_equal(kept, dumped, n_kept);
+    // And it can be read: every key gets its origin there.
+    assert_int_equal(config_parse(&config, kept, n_kept, "posed.conf", &sink), 0);
+    for (size_t i = 0; i < config_n_keys(); i++)
+        assert_memory_equal(config.origin[i], "posed.conf:", 11);
+    free(kept);
+    free(dumped);
+}
+
+static void defaults_are_valid(void **state)
+{
+    (void)state;
+    struct config config;
+    char name[96], value[CONFIG_TEXT_MAX], error[300];
+    config_default(&config);
+    for (size_t i = 0; i < config_n_keys(); i++) {
+        config_key_name(i, name, sizeof name);
+        config_key_value(&config, i, value, sizeof value);
+        assert_int_equal(config_set(&config, name, value, "test", error, sizeof error), 0);
+        char again[CONFIG_TEXT_MAX];
+        config_key_value(&config, i, again, sizeof again);
+        assert_string_equal(value, again);
+    }
+    assert_int_equal(endpoint_check(&config, &sink), 0);
+}
+
+static void values_arrive(void **state)
+{
+    (void)state;
+    struct config config;
+    assert_int_equal(parse(&config, "\xef\xbb\xbf# a comment\r\n[camera]\r\nfx = 517.3\r\nfy=-480\n"
+                                    "[tracker]\niterations = 7, 3 ,0\nearly_stop = no\n"
+                                    "[capture]\nsource = tum:/data/a b\nspeed = 2.5\n"
+                                    "[gpu]\nbackend = cpu ; the small machine\n"),
+                     0);
+    assert_true(config.capture.fx_px == 517.3 && config.capture.fy_px == -480);
+    assert_int_equal(config.track.align.iterations[0], 7);
+    assert_int_equal(config.track.align.iterations[1], 3);
+    assert_int_equal(config.track.align.iterations[2], 0);
+    assert_false(config.track.align.early_stop);
+    assert_string_equal(config.source, "tum:/data/a b");
+    assert_true(config.capture.rate == 2.5);
+    assert_int_equal(config.backend, GPU_BACKEND_CPU);
+    assert_int_equal(parse(&config, "[capture]\nspeed = max\n"), 0);
+    assert_true(config.capture.rate == CAPTURE_RATE_MAX);
+    assert_int_equal(parse(&config, ""), 0);
+}
+
+// Text, and what the log must contain.
+static const char *const mistakes[][2] = {
+    {"[camera]\nfoo = 1\n", "test.conf:2: unknown key \"camera.foo\""},
+    {"fx = 1\n", "test.conf:1: fx stands before the first [section]"},
+    {"[camera]\n\nfx = abc\n", "test.conf:3: camera.fx: \"abc\" is not a number"},
+    {"[camera]\nfx = 1e9\n", "test.conf:2: camera.fx: 1e9 is outside"},
+    {"[camera]\nfx = nan\n", "\"nan\" is not a number"},
+    {"[camera]\nfx = inf\n", "\"inf\" is not a number"},
+    {"[camera]\nfx =\n", "\"\" is not a number"},
+    {"[camera]\nfx = 1 2\n", "\"1 2\" is not a number"},
+    {"[capture]\nstep = 1.5\n", "\"1.5\" is not a whole number"},
+    {"[capture]\nstep = -1\n", "-1 is outside"},
+    {"[capture]\nspeed = fast\n", "\"fast\" is neither real, max nor a number"},
+    {"[capture]\nspeed = 0\n", "\"0\" is neither real"},
+    {"[capture]\nloop = maybe\n", "\"maybe\" is neither true nor false"},
+    {"[gpu]\nbackend = fpga\n", "\"fpga\" is none of: auto cpu cuda"},
+    {"[log]\nlevel =\n", "is none of: error warning notice info debug"},
+    {"[tracker]\niterations = 1,2\n", "is not 3 whole numbers"},
+    {"[tracker]\niterations = 1,2,3,4\n", "is not 3 whole numbers"},
+    {"[tracker]\niterations = 1,,3\n", "is not 3 whole numbers"},
+    {"[tracker]\niterations = 1,2,101\n", "101 is outside 0..100"},
+    {"[tracker]\niterations = 1,2,-3\n", "is not 3 whole numbers"},
+    {"[tracker]\niterations = 1,2,99999999999999999999\n", "is outside 0..100"},
+    {"[camera\nfx = 1\n", "test.conf:1: neither [section]"},
+    {"[camera]\nfx = 1\njunk\n", "test.conf:3: neither [section]"},
+    {"[publish]\nodom_frame = 0123456789012345678901234567890123456789\n", "longer than 31 bytes"},
+};
+
+static void mistakes_are_named(void **state)
+{
+    (void)state;
+    struct config config;
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        assert_int_equal(parse(&config, mistakes[i][0]), -EINVAL);
+        if (!strstr(said, mistakes[i][1]))
+            print_error("%swanted: %s\n", said, mistakes[i][1]);
+        assert_non_null(strstr(said, mistakes[i][1]));
+    }
+}
+
+static void one_mistake_does_not_hide_the_next(void **state)
+{
+    (void)state;
+    struct config config;
+    assert_int_equal(
+        parse(&config, "junk\n[camera]\nfoo = 1\nfx = 5\n[bar]\nx = 1\n[camera]\nfy = y\n"),
+        -EINVAL);
+    assert_non_null(strstr(said, "test.conf:1: neither [section]"));
+    assert_non_null(strstr(said, "test.conf:3: unknown key \"camera.foo\""));
+    assert_non_null(strstr(said, "test.conf:6: unknown key \"bar.x\""));
+    assert_non_null(strstr(said, "test.conf:8: camera.fy: \"y\" is not a number"));
+    said[0] = 0;
+    setenv("POSED_CAMERA_CX", "x", 1);
+    const struct config_assignment set[] = {{"camera.cy", "y", "--set"}, {"foo", "1", "--set"}};
+    assert_int_equal(config_load(&config, NULL, set, 2, &sink), -EINVAL);
+    assert_non_null(strstr(said, "environment POSED_CAMERA_CX: camera.cx: \"x\""));
+    assert_non_null(strstr(said, "--set: camera.cy: \"y\""));
+    assert_non_null(strstr(said, "--set: unknown key \"foo\""));
+    unsetenv("POSED_CAMERA_CX");
+}
+
+static void long_lines_and_zero_bytes(void **state)
+{
+    (void)state;
+    struct config config;
+    char text[1000] = "[capture]\nsource = ";
+    memset(text + strlen(text), 'x', 900);
+    assert_int_equal(parse(&config, text), -EINVAL);
+    assert_non_null(strstr(said, "test.conf:2: the line is longer than"));
+    said[0] = 0;
+    assert_int_equal(config_parse(&config, "[camera]\nfx = \0 1\n", 17, "test.conf", &sink),
+                     -EINVAL);
+    assert_non_null(strstr(said, "test.conf:2: a zero byte"));
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void later_sources_win(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/posed-config-XXXXXX", path[128], drop_in[128], one[192], two[192];
+    struct config config;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/posed.conf", folder);
+    snprintf(drop_in, sizeof drop_in, "%s/conf.d", folder);
+    snprintf(one, sizeof one, "%s/10-one.conf", drop_in);
+    snprintf(two, sizeof two, "%s/20-two.conf", drop_in);
+    assert_int_equal(mkdir(drop_in, 0700), 0);
+    write_text(path, "[camera]\nfx = 1\nfy = 1\ncx = 1\ncy = 1\ndepth_scale = 1\n");
+    write_text(one, "[camera]\nfy = 2\ncx = 2\ncy = 2\ndepth_scale = 2\n");
+    write_text(two, "[camera]\ncx = 3\ncy = 3\ndepth_scale = 3\n");
+    setenv("POSED_CAMERA_CY", "4", 1);
+    setenv("POSED_CAMERA_DEPTH_SCALE", "4", 1);
+    const struct config_assignment set[] = {{"camera.depth_scale", "5", "--set"}};
+    assert_int_equal(config_load(&config, path, set, 1, &sink), 0);
+    assert_true(config.capture.fx_px == 1 && config.capture.fy_px == 2);
+    assert_true(config.capture.cx_px == 3 && config.capture.cy_px == 4);
+    assert_true(config.capture.depth_scale == 5);
+
+    setenv("POSED_CAMERA_CY", "four", 1);
+    said[0] = 0;
+    assert_int_equal(config_load(&config, path, NULL, 0, &sink), -EINVAL);
+    assert_non_null(strstr(said, "environment POSED_CAMERA_CY: camera.cy: \"four\""));
+    unsetenv("POSED_CAMERA_CY");
+    unsetenv("POSED_CAMERA_DEPTH_SCALE");
+    said[0] = 0;
+    assert_int_equal(config_load(&config, "/nonexistent/posed.conf", NULL, 0, &sink), -ENOENT);
+    assert_non_null(strstr(said, "/nonexistent/posed.conf: No such file"));
+    unlink(one);
+    unlink(two);
+    unlink(path);
+    rmdir(drop_in);
+    rmdir(folder);
+}
+
+static void reload_takes_what_may_change(void **state)
+{
+    (void)state;
+    struct config config, fresh;
+    assert_int_equal(parse(&fresh, "[log]\nlevel = debug\n[camera]\nfx = 500\n"), 0);
+    config_default(&config);
+    said[0] = 0;
+    assert_int_equal(config_reload(&config, &fresh, &sink), 1);
+    assert_int_equal(config.log.level, LOG_LEVEL_DEBUG);
+    assert_true(config.capture.fx_px == 0);
+    assert_non_null(strstr(said, "camera.fx = 500 needs a restart"));
+}
+
+// Addresses, and whether they are allowed without a key.
+static const struct {
+    const char *addresses;
+    bool allowed;
+} addresses[] = {
+    {"ipc", true},
+    {"", true},
+    {"ipc tcp://127.0.0.1:5570", true},
+    {"tcp://localhost:1", true},
+    {"tcp://[::1]:5570", true},
+    {"tcp://127.1.2.3:*", true},
+    {"tcp://0.0.0.0:5570", false},
+    {"tcp://*:5570", false},
+    {"tcp://192.168.1.2:5570", false},
+    {"tcp://127.0.0.1.example.org:5570", false},
+    {"tcp://localhost.example.org:5570", false},
+    {"tcp://[::]:5570", false},
+    {"ipc tcp://eth0:5570", false},
+    {"tcp://127.0.0.1", false},
+    {"tcp://127.0.0.1:0", false},
+    {"tcp://127.0.0.1:65536", false},
+    {"tcp://127.0.0.1:12x", false},
+    {"udp://127.0.0.1:5570", false},
+    {"5570", false},
+};
+
+static void only_loopback_without_a_key(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        struct config config;
+        config_default(&config);
+        snprintf(config.endpoints.req, sizeof config.endpoints.req, "%s", addresses[i].addresses);
+        int expected = addresses[i].allowed ? 0 : -EINVAL;
+        if (endpoint_check(&config, &sink) != expected)
+            print_error("%s\n", addresses[i].addresses);
+        assert_int_equal(endpoint_check(&config, &sink), expected);
+    }
+    struct config config;
+    config_default(&config);
+    snprintf(config.endpoints.pub, sizeof config.endpoints.pub, "tcp://*:5570");
+    config.endpoints.insecure = true;
+    assert_int_equal(endpoint_check(&config, &sink), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(file_in_tree_equals_the_defaults),
+        cmocka_unit_test(defaults_are_valid),
+        cmocka_unit_test(values_arrive),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(one_mistake_does_not_hide_the_next),
+        cmocka_unit_test(long_lines_and_zero_bytes),
+        cmocka_unit_test(later_sources_win),
+        cmocka_unit_test(reload_takes_what_may_change),
+        cmocka_unit_test(only_loopback_without_a_key),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

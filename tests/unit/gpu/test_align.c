@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// The alignment of many images as a whole: it comes back from disturbed poses, with wrong pairs,
+// too; the choice and the partition of pairs; what bad input is answered with.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gpu/align/align.h"
+#include "gpu/align/sparse.h"
+#include "gpu/align/system.h"
+#include "proto/se3.h"
+#include "tools/align/images.h"
+#include "tools/align/views.h"
+
+#define N_VIEWS 14
+
+static char last_line[1024];
+
+static void keep_line(void *user, enum log_level level, const char *line)
+{
+    (void)user;
+    if (level <= LOG_LEVEL_WARNING)
+        snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+static const struct log_sink log_sink = {keep_line, NULL};
+
+static void make_views(struct views *views)
+{
+    struct views_settings settings = {N_VIEWS, 2500, 0.005, 0.1, 0.03, 7};
+    struct cloud none = {0};
+    assert_int_equal(views_create(views, &none, &settings, &log_sink), 0);
+}
+
+static struct align_source source_of(struct views *views)
+{
+    return (struct align_source){views->settings.n_views, (const char *const *)views->names,
+                                 views_load, views};
+}
+
+static int run(struct views *views, const struct align_settings *settings, struct se3 *poses,
+               struct align_result *out)
+{
+    struct align_ranks one;
+    struct align_source source = source_of(views);
+    align_ranks_one(&one);
+    return align_run(&source, &one, settings, poses, NULL, NULL, out);
+}
+
+static struct align_settings plain(void)
+{
+    struct align_settings settings;
+    align_settings_default(&settings);
+    settings.backend = GPU_BACKEND_CPU;
+    settings.log = log_sink;
+    return settings;
+}
+
+static void test_comes_back(void **state)
+{
+    (void)state;
+    struct views views;
+    struct align_settings settings = plain();
+    struct align_result result;
+    struct se3 poses[N_VIEWS], again[N_VIEWS];
+    make_views(&views);
+    memcpy(poses, views.T_world_start, sizeof poses);
+    assert_int_equal(run(&views, &settings, poses, &result), 0);
+    struct pose_errors e = views_errors(result.sketches, N_VIEWS, poses, views.T_world_truth);
+    assert_true(e.mean_m < 0.004); // cells of 0.2 m
+    assert_true(result.solution.converged);
+    assert_memory_equal(&poses[0], &views.T_world_start[0], sizeof poses[0]); // kept its pose
+    for (uint32_t i = 1; i < N_VIEWS; i++)
+        for (int k = 0; k < 6; k++)
+            assert_true(result.solution.covariance[36 * i + 7 * (uint32_t)k] > 0);
+    align_result_free(&result);
+    // One thread: the same bits.
+    settings.n_threads = 1;
+    memcpy(again, views.T_world_start, sizeof again);
+    assert_int_equal(run(&views, &settings, again, &result), 0);
+    assert_memory_equal(poses, again, sizeof poses);
+    // Wrong pairs: opposite views.
+    struct align_pair wrong[] = {{0, 7, 0, 0}, {3, 10, 0, 0}, {2, 8, 0, 0}};
+    settings.extra = wrong;
+    settings.n_extra = 3;
+    align_result_free(&result);
+    memcpy(again, views.T_world_start, sizeof again);
+    assert_int_equal(run(&views, &settings, again, &result), 0);
+    e = views_errors(result.sketches, N_VIEWS, again, views.T_world_truth);
+    assert_true(e.mean_m < 0.006);
+    align_result_free(&result);
+    views_free(&views);
+}
+
+static void test_no_overlap(void **state)
+{
+    (void)state;
+    struct views views;
+    struct align_settings settings = plain();
+    struct align_result result;
+    struct se3 poses[N_VIEWS];
+    make_views(&views);
+    for (uint32_t i = 0; i < N_VIEWS; i++) {
+        poses[i] = views.T_world_truth[i];
+        poses[i].t_m[0] += 1000.0 * i;
+    }
+    assert_int_equal(run(&views, &settings, poses, &result), -EINVAL);
+    assert_non_null(strstr(last_line, "overlap"));
+    // One image far away: it is named and stays, the others are aligned.
+    memcpy(poses, views.T_world_start, sizeof poses);
+    poses[5].t_m[0] += 1000;
+    struct se3 away = poses[5];
+    assert_int_equal(run(&views, &settings, poses, &result), 0);
+    assert_memory_equal(&away, &poses[5], sizeof away);
+    assert_true(result.fixed[5]);
+    assert_int_equal(result.n_parts, 2);
+    align_result_free(&result);
+    views_free(&views);
+}
+
+// A ring of n images with steps of one and two.
+static uint32_t ring(struct align_pair *pairs, uint32_t *weight, uint32_t n)
+{
+    uint32_t n_pairs = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        weight[i] = 60000 + 1000 * (i * 37 % 53);
+        for (uint32_t step = 1; step <= 2; step++) {
+            uint32_t j = (i + step) % n;
+            pairs[n_pairs++] = (struct align_pair){i < j ? i : j, i < j ? j : i, 1, 1};
+        }
+    }
+    return n_pairs;
+}
+
+static void test_partition(void **state)
+{
+    (void)state;
+    struct align_pair pairs[100];
+    uint32_t weight[50], part[100], again[100];
+    uint32_t n_pairs = ring(pairs, weight, 50);
+    struct partition_settings settings;
+    struct partition_result result, measured;
+    partition_settings_default(&settings);
+    settings.n_parts = 16;
+    assert_int_equal(partition_pairs(pairs, n_pairs, weight, 50, &settings, part, &result), 0);
+    assert_true(result.imbalance <= 0.03);
+    assert_true((double)result.largest_weight <= 0.18 * (double)result.all_weight);
+    assert_int_equal(partition_pairs(pairs, n_pairs, weight, 50, &settings, again, &result), 0);
+    assert_memory_equal(part, again, sizeof part);
+    assert_int_equal(partition_measure(pairs, n_pairs, weight, 50, 16, part, &measured), 0);
+    assert_true(measured.largest_weight == result.largest_weight);
+    settings.n_parts = 200; // more ranks than pairs
+    assert_int_equal(partition_pairs(pairs, n_pairs, weight, 50, &settings, part, &result), 0);
+    assert_true(result.n_idle >= 100);
+    settings.n_parts = 1;
+    assert_int_equal(partition_pairs(pairs, n_pairs, weight, 50, &settings, part, &result), 0);
+    assert_int_equal(result.n_idle, 0);
+}
+
+// A random positive definite system against plain multiplication.
+static void test_sparse(void **state)
+{
+    (void)state;
+    enum { N = 9 };
+    struct align_pair pairs[2 * N];
+    uint32_t weight[N], n_pairs = ring(pairs, weight, N);
+    double diagonal[36 * N] = {0}, beside[36 * 2 * N], x[6 * N], b[6 * N] = {0};
+    struct sparse *sparse;
+    srand(3);
+    for (uint32_t a = 0; a < n_pairs; a++) // sorted by (i, j), as align_pairs_choose gives them
+        for (uint32_t c = a;
+             c > 0 && (pairs[c].i < pairs[c - 1].i ||
+                       (pairs[c].i == pairs[c - 1].i && pairs[c].j < pairs[c - 1].j));
+             c--) {
+            struct align_pair swap = pairs[c];
+            pairs[c] = pairs[c - 1];
+            pairs[c - 1] = swap;
+        }
+    for (uint32_t k = 0; k < 36 * n_pairs; k++)
+        beside[k] = rand() / (double)RAND_MAX - 0.5;
+    for (uint32_t i = 0; i < N; i++)
+        for (int k = 0; k < 6; k++) {
+            diagonal[36 * i + 7 * (uint32_t)k] = 30;
+            x[6 * i + (uint32_t)k] = rand() / (double)RAND_MAX;
+        }
+    for (uint32_t i = 0; i < 6 * N; i++)
+        b[i] = diagonal[36 * (i / 6) + 7 * (i % 6)] * x[i];
+    for (uint32_t k = 0; k < n_pairs; k++)
+        for (uint32_t r = 0; r < 6; r++)
+            for (uint32_t c = 0; c < 6; c++) {
+                b[6 * pairs[k].i + r] += beside[36 * k + 6 * r + c] * x[6 * pairs[k].j + c];
+                b[6 * pairs[k].j + c] += beside[36 * k + 6 * r + c] * x[6 * pairs[k].i + r];
+            }
+    assert_int_equal(sparse_create(&sparse, N, pairs, n_pairs), 0);
+    assert_int_equal(sparse_factor(sparse, diagonal, beside), 0);
+    assert_int_equal(sparse_solve(sparse, b, 1), 0);
+    for (uint32_t i = 0; i < 6 * N; i++)
+        assert_true(b[i] - x[i] < 1e-12 && x[i] - b[i] < 1e-12);
+    diagonal[7] = -1;
+    assert_int_equal(sparse_factor(sparse, diagonal, beside), -EDOM);
+    sparse_destroy(&sparse);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void expect_conf(const char *folder, const char *text, const char *reason)
+{
+    char path[256];
+    struct images images;
+    snprintf(path, sizeof path, "%s/a.conf", folder);
+    write_file(path, text);
+    assert_int_equal(images_open_conf(&images, path, &log_sink), -EINVAL);
+    if (!strstr(last_line, reason))
+        fail_msg("'%s' does not say '%s'", last_line, reason);
+    unlink(path);
+}
+
+static void test_bad_files(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/posed-align-XXXXXX", path[256];
+    struct images images;
+    struct align_image *image;
+    assert_non_null(mkdtemp(folder));
+    expect_conf(folder, "bmesh a.ply 0 0 0 0 0 0 1\nbmesh a.ply 0 0 0 0 0 0 1\n", "named a.ply");
+    expect_conf(folder, "bmesh a.ply\n", "a.conf:1: no pose");
+    expect_conf(folder, "camera 0 0 0\n\nbmesh a.ply 0 0 0 0 0 0 2\n", "a.conf:3:");
+    expect_conf(folder, "mesh a.ply 0 0 0 0 0 0 1\n", "a.conf:1:");
+    expect_conf(folder, "", "no image");
+    snprintf(path, sizeof path, "%s/a.ply", folder);
+    write_file(path, "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\n"
+                     "property float y\nproperty float z\nend_header\n0 0 1\n");
+    snprintf(path, sizeof path, "%s/b.conf", folder);
+    write_file(path, "bmesh a.ply 0 0 0 0 0 0 1\n");
+    assert_int_equal(images_open_conf(&images, path, &log_sink), 0);
+    assert_int_equal(images.source.load(images.source.user, 0, &image), -EINVAL);
+    assert_non_null(strstr(last_line, "no range_grid"));
+    unlink(images.paths[0]);
+    images_free(&images);
+    unlink(path);
+    rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_comes_back), cmocka_unit_test(test_no_overlap),
+        cmocka_unit_test(test_partition),  cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_bad_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tracker makes of alignments, by answers known in closed form: velocity, averaging of a
+// still camera, change of reference, gaps, loss and restart, prediction.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gpu/track/candidate.h"
+#include "gpu/track/restart.h"
+#include "tests/unit/gpu/fake_gpu.h"
+
+// Where the camera "is"; an alignment says so whatever its start.
+static struct se3 truth;
+static struct track *track;
+static struct gpu_alignment like; // all but the pose
+static int answer_rc;
+static struct se3 T_start; // of the last alignment
+
+static int fake_answer(int i, const struct fake_call *call, struct gpu_alignment *out)
+{
+    (void)i;
+    T_start = call->T_start;
+    *out = like;
+    out->T_reference_frame = se3_identity();
+    for (int k = 0; k < TRACK_N_SLOTS && call->frame != call->reference; k++)
+        if (track->slots[k].frame == call->reference)
+            out->T_reference_frame = se3_between(&track->slots[k].T_odom_camera, &truth);
+    fake_n_calls = 0;
+    return answer_rc;
+}
+
+int starts_find(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_frame *reference,
+                const struct gpu_align_settings *settings, const struct se3 *T_reference_guess,
+                int n_guesses, struct se3 out_T_reference_start[STARTS_MAX], int *out_n_starts)
+{
+    (void)gpu, (void)frame, (void)reference, (void)settings, (void)T_reference_guess;
+    (void)n_guesses, (void)out_T_reference_start;
+    *out_n_starts = 0;
+    return 0;
+}
+
+static const uint16_t depth;
+static int64_t now_ns;
+
+static struct track_result frame_after(double seconds)
+{
+    struct track_result out;
+    now_ns += (int64_t)llround(seconds * 1e9);
+    assert_int_equal(track_frame(track, &depth, now_ns, &out), 0);
+    return out;
+}
+
+static void move(double x, double y, double z, double wx, double wy, double wz)
+{
+    const double twist[6] = {x, y, z, wx, wy, wz};
+    struct se3 step = se3_exp(twist);
+    truth = se3_compose(&truth, &step);
+}
+
+static void begin_with(enum track_reference reference)
+{
+    struct track_settings settings;
+    track_settings_default(&settings);
+    settings.reference = reference;
+    fake_device.settings.camera = (struct intrinsics){500, 500, 319.5, 239.5, 640, 480};
+    like = fake_alignment(&truth);
+    answer_rc = fake_prepare_rc = 0;
+    now_ns = 5000000000;
+    truth = se3_identity();
+    track_destroy(&track);
+    assert_int_equal(track_create(&track, &fake_device, &settings, NULL), 0);
+}
+
+static void begin(enum track_reference reference)
+{
+    begin_with(reference);
+    struct track_result first = frame_after(0);
+    assert_int_equal(first.state, TRACK_STATE_INIT);
+}
+
+static void near(double got, double expected, double within)
+{
+    if (!(fabs(got - expected) <= within))
+        fail_msg("%.12g instead of %.12g", got, expected);
+}
+
+static void assert_at(const struct track_result *got, const struct se3 *expected)
+{
+    for (int i = 0; i < 9; i++)
+        near(got->T_odom_camera.r[i], expected->r[i], 1e-9);
+    for (int i = 0; i < 3; i++)
+        near(got->T_odom_camera.t_m[i], expected->t_m[i], 1e-9);
+}
+
+// The header's defaults: what a user reads there is what he gets.
+static void defaults_are_as_documented(void **state)
+{
+    (void)state;
+    struct track_settings s;
+    track_settings_default(&s);
+    assert_int_equal(s.reference, TRACK_REFERENCE_KEYFRAME);
+    const double got[] = {
+        s.min_valid_share,   s.min_pair_ratio,  s.max_step_m, s.max_residual_sigmas,
+        s.max_speed_m_s,     s.max_turn_rad_s,  s.restart_s,  s.min_eigenvalue,
+        s.hold_std_m,        s.gap_s,           s.still_m,    s.keyframe_distance,
+        s.keyframe_turn_rad, s.keyframe_overlap};
+    const double expected[] = {0.02,  0.25, 0.005, 6,     6,    8,    1,
+                               0.002, 0.02, 0.5,   0.002, 0.04, 0.15, 0.75};
+    for (size_t i = 0; i < sizeof got / sizeof *got; i++)
+        near(got[i], expected[i], 1e-12);
+}
+
+// 2 % of the pixels of the finest level that is aligned.
+static void the_first_frame_must_see_enough(void **state)
+{
+    (void)state;
+    for (int level = 0; level < 2; level++)
+        for (int enough = 0; enough < 2; enough++) {
+            struct track_settings settings;
+            track_settings_default(&settings);
+            if (level)
+                settings.align.iterations[0] = 0;
+            begin_with(TRACK_REFERENCE_PREVIOUS);
+            track_destroy(&track);
+            assert_int_equal(track_create(&track, &fake_device, &settings, NULL), 0);
+            like.n_valid_px = (uint32_t)((level ? 1536 : 6144) - !enough);
+            struct track_result out = frame_after(0.1);
+            assert_int_equal(out.state, enough ? TRACK_STATE_INIT : TRACK_STATE_LOST);
+            assert_int_equal(out.reason, enough ? TRACK_REASON_FIRST_FRAME : TRACK_REASON_NO_DEPTH);
+            assert_int_equal(out.n_valid_px, like.n_valid_px);
+            assert_int_equal(out.map_epoch, 0);
+            assert_true(out.new_keyframe == enough);
+        }
+    begin_with(TRACK_REFERENCE_PREVIOUS);
+    like.solvable = false;
+    struct track_result out = frame_after(0.1);
+    assert_int_equal(out.state, TRACK_STATE_LOST);
+    near(out.covariance[0], 1e6, 0);
+    near(out.covariance[35], TRACK_LOST_VARIANCE, 0);
+    near(out.covariance[1], 0, 0);
+    like.solvable = true;
+    out = frame_after(0.1); // nothing was known: the next one starts
+    assert_int_equal(out.state, TRACK_STATE_INIT);
+}
+
+static void velocity_is_the_step_over_its_time(void **state)
+{
+    (void)state;
+    begin(TRACK_REFERENCE_PREVIOUS);
+    const double step[6] = {0.02, -0.01, 0.03, 0.02, 0.01, -0.03};
+    for (int i = 0; i < 3; i++) {
+        move(step[0], step[1], step[2], step[3], step[4], step[5]);
+        struct track_result out = frame_after(i == 1 ? 0.05 : 0.04);
+        assert_int_equal(out.state, TRACK_STATE_TRACKING);
+        assert_at(&out, &truth);
+        for (int k = 0; k < 6; k++)
+            near(out.velocity[k], step[k] / (i == 1 ? 0.05 : 0.04), 1e-6);
+        assert_int_equal(out.reference_seq, i);
+        assert_true(out.new_keyframe);
+        near(out.inlier_ratio, 0.8, 1e-12);
+    }
+    // A dropped frame is predicted with it.
+    struct track_result out;
+    memset(&out, 0xff, sizeof out);
+    track_skip(track, now_ns + 100000000, &out);
+    assert_true(out.residual_rms_m == 0 && out.n_iterations == 0 && out.n_valid_px == 0);
+    move(0.1 / 0.04 * step[0], 0.1 / 0.04 * step[1], 0.1 / 0.04 * step[2], 0.1 / 0.04 * step[3],
+         0.1 / 0.04 * step[4], 0.1 / 0.04 * step[5]);
+    assert_at(&out, &truth);
+    assert_int_equal(out.state, TRACK_STATE_DEGRADED);
+    assert_int_equal(out.reason, TRACK_REASON_DROPPED);
+    const double std_m = 0.5 * 3 * 0.01; // of 3 m/s^2
+    for (int k = 0; k < 6; k++) {
+        const double std = k < 3 ? std_m : std_m / 0.5;
+        near(out.covariance[7 * k] - track->covariance[7 * k], std * std, 1e-12);
+    }
+    assert_int_equal(track->T_odom_camera.t_m[0] != out.T_odom_camera.t_m[0], 1);
+}
+
+// Without a clock that goes on a frame counts as one period: 1/30 s, then the last.
+static void a_clock_that_stands_still_counts_a_period(void **state)
+{
+    (void)state;
+    begin(TRACK_REFERENCE_PREVIOUS);
+    move(0.03, 0, 0, 0, 0, 0);
+    near(frame_after(0).velocity[0], 0.9, 1e-9);
+    move(0.03, 0, 0, 0, 0, 0);
+    near(frame_after(0.06).velocity[0], 0.5, 1e-9);
+    move(0.03, 0, 0, 0, 0, 0);
+    near(frame_after(-1).velocity[0], 0.5, 1e-9);
+}
+
+// A still camera averages: 1/2 of the second measurement, 1/3 of the third, up to 1/51.
+static void a_still_camera_averages(void **state)
+{
+    (void)state;
+    begin(TRACK_REFERENCE_PREVIOUS);
+    const struct se3 origin = truth;
+    double at = 0;
+    for (int i = 1; i <= 60; i++) {
+        truth = origin;
+        truth.t_m[0] = at + 2e-4; // a tenth of still_m beyond where the tracker is
+        struct track_result out = frame_after(0.03);
+        at += 2e-4 / (i < 50 ? i + 1 : 51);
+        near(out.T_odom_camera.t_m[0], at, 1e-12);
+        assert_false(at < 0.002 && out.new_keyframe);
+    }
+    // Faster: the cube of the share of still_m, and from still_m on all of it.
+    truth.t_m[0] = at + 0.0012;
+    struct track_result out = frame_after(0.03);
+    near(out.T_odom_camera.t_m[0], at + 0.0012 * 0.216, 1e-9);
+    at = out.T_odom_camera.t_m[0];
+    truth.t_m[0] = at + 0.00201;
+    out = frame_after(0.03);
+    near(out.T_odom_camera.t_m[0], at + 0.00201, 1e-12);
+    at = out.T_odom_camera.t_m[0];
+    truth.t_m[0] = at + 0.001; // and from the beginning: 1/2
+    out = frame_after(0.03);
+    near(out.T_odom_camera.t_m[0], at + 0.0005, 1e-12);
+    // Rotation counts at the scene's distance, 2 m: 0.0009 rad are 0.9 of still_m.
+    begin(TRACK_REFERENCE_PREVIOUS);
+    move(0, 0, 0, 0, 0, 0.0009);
+    out = frame_after(0.03);
+    near(se3_angle(&out.T_odom_camera), 0.0009 * 0.729, 1e-9);
+    begin(TRACK_REFERENCE_PREVIOUS);
+    move(0, 0, 0, 0, 0, 0.00101);
+    out = frame_after(0.03);
+    near(se3_angle(&out.T_odom_camera), 0.00101, 1e-9);
+}
+
+// The reference stays while noise alone may be the motion since it: rotation counts at 2 m.
+static void the_reference_changes_with_the_motion(void **state)
+{
+    (void)state;
+    static const struct {
+        double x, wz;
+        bool changes;
+    } cases[] = {{0.00202, 0, true}, {0, 0.00101, true}, {0, 0.0009, false}, {0.0019, 0, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin(TRACK_REFERENCE_PREVIOUS);
+        move(cases[i].x, 0, 0, 0, 0, cases[i].wz);
+        assert_true(frame_after(0.03).new_keyframe == cases[i].changes);
+        move(0.02, 0, 0, 0, 0, 0);
+        assert_int_equal(frame_after(0.03).reference_seq, cases[i].changes);
+    }
+    // Small steps: since the reference, not since the last frame.
+    begin(TRACK_REFERENCE_PREVIOUS);
+    move(0.0019, 0, 0, 0, 0, 0);
+    assert_false(frame_after(0.03).new_keyframe);
+    move(0.0019, 0, 0, 0, 0, 0);
+    assert_true(frame_after(0.03).new_keyframe);
+}
+
+// 4 % of the scene's distance (2 m), 0.15 rad, three quarters of the best overlap.
+static void a_keyframe_changes_with_the_view(void **state)
+{
+    (void)state;
+    static const struct {
+        double x, wz;
+        uint32_t n_pairs;
+        bool changes;
+    } cases[] = {{0.0796, 0, 8000, false}, {0.0804, 0, 8000, true}, {0, 0.1496, 8000, false},
+                 {0, 0.1504, 8000, true},  {0, 0, 6001, false},     {0, 0, 5999, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin(TRACK_REFERENCE_KEYFRAME);
+        move(0.01, 0, 0, 0, 0, 0);
+        assert_false(frame_after(0.03).new_keyframe);
+        move(cases[i].x - 0.01, 0, 0, 0, 0, cases[i].wz);
+        like.n_pairs = cases[i].n_pairs;
+        struct track_result out = frame_after(0.03);
+        assert_true(out.new_keyframe == cases[i].changes);
+        assert_int_equal(out.reference_seq, 0);
+    }
+    // A new keyframe has an overlap of its own.
+    like.n_pairs = 5000;
+    assert_false(frame_after(0.03).new_keyframe);
+    like.n_pairs = 3749;
+    assert_true(frame_after(0.03).new_keyframe);
+    // By hand.
+    uint64_t seq = 99;
+    move(0.01, 0, 0, 0, 0, 0);
+    assert_false(frame_after(0.03).new_keyframe);
+    assert_int_equal(track_set_keyframe(track, &seq), 0);
+    assert_int_equal(seq, 5);
+    like.n_pairs = 2600; // and again with an overlap of its own
+    assert_false(frame_after(0.03).new_keyframe);
+    begin(TRACK_REFERENCE_PREVIOUS);
+    assert_int_equal(track_set_keyframe(track, &seq), -EINVAL);
+    begin_with(TRACK_REFERENCE_KEYFRAME);
+    assert_int_equal(track_set_keyframe(track, &seq), -ENODATA);
+}
+
+// Half a second and five periods without a frame: no velocity, and it is said.
+static void a_gap_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        double period, seconds;
+        bool gap;
+    } cases[] = {{0.03, 0.498, false},
+                 {0.03, 0.502, true},
+                 {0.12, 0.597, false},
+                 {0.12, 0.603, true},
+                 {0.2, 0.99, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin(TRACK_REFERENCE_PREVIOUS);
+        move(0.03, 0, 0, 0, 0, 0);
+        frame_after(cases[i].period);
+        move(0.03, 0, 0, 0, 0, 0);
+        struct track_result out, skipped;
+        track_skip(track, now_ns + (int64_t)llround(cases[i].seconds * 1e9), &skipped);
+        assert_true((skipped.T_odom_camera.t_m[0] > 0.031) == !cases[i].gap);
+        out = frame_after(cases[i].seconds);
+        assert_int_equal(out.state, cases[i].gap ? TRACK_STATE_DEGRADED : TRACK_STATE_TRACKING);
+        assert_int_equal(out.reason, cases[i].gap ? TRACK_REASON_TIME_GAP : TRACK_REASON_NONE);
+        near(out.velocity[0], cases[i].gap ? 0 : 0.03 / cases[i].seconds, 1e-9);
+        near(T_start.t_m[0], cases[i].gap ? 0 : 0.03 / cases[i].period * cases[i].seconds, 1e-9);
+        near(track->period_s, cases[i].gap ? cases[i].period : cases[i].seconds, 1e-9);
+    }
+    // The first step has no period before it.
+    begin(TRACK_REFERENCE_PREVIOUS);
+    move(0.03, 0, 0, 0, 0, 0);
+    assert_int_equal(frame_after(0.9).reason, TRACK_REASON_NONE);
+}
+
+static void what_is_not_held_degrades(void **state)
+{
+    (void)state;
+    begin(TRACK_REFERENCE_PREVIOUS);
+    like.information[7] = 0; // y
+    like.residual_rms_m = 0.003;
+    move(0.01, 0, 0.01, 0, 0, 0.05);
+    struct track_result out = frame_after(0.03);
+    assert_int_equal(out.state, TRACK_STATE_DEGRADED);
+    assert_int_equal(out.reason, TRACK_REASON_DEGENERATE);
+    assert_int_equal(out.degenerate_mask, 1 << 1);
+    near(out.eigenvalues[0], 0, 1e-12);
+    near(out.eigenvalues[5], 1.0 / 3, 1e-12);
+    // The reference has no error; held: 9e-6 over a third of 8000 / 300; y: 0.02^2.
+    const double held = 9e-6 / (8000 / 3.0 / 300), w = held / 4;
+    const double turned = 0.01; // the camera is 1 cm along x and z from the reference
+    near(out.covariance[7], 4e-4 + 2 * w * turned * turned, 1e-9);
+    near(out.covariance[0], held + w * turned * turned, 1e-9);
+    near(out.covariance[35], w, 1e-9);
+    // The next one adds to it.
+    move(0.02, 0, 0, 0, 0, 0);
+    struct track_result next = frame_after(0.03);
+    assert_true(next.covariance[7] > out.covariance[7] + 3.5e-4);
+}
+
+static void a_lost_frame_keeps_the_last_pose(void **state)
+{
+    (void)state;
+    begin(TRACK_REFERENCE_PREVIOUS);
+    move(0.03, 0, 0, 0, 0, 0);
+    frame_after(0.03);
+    const struct se3 last = truth;
+    move(0.03, 0, 0, 0, 0, 0);
+    like.n_pairs = 0;
+    struct track_result out = frame_after(0.03), skipped;
+    assert_int_equal(out.state, TRACK_STATE_LOST);
+    assert_int_equal(out.reason, TRACK_REASON_FEW_PAIRS);
+    assert_at(&out, &last);
+    for (int i = 0; i < 36; i++)
+        near(out.covariance[i], i % 7 ? 0 : TRACK_LOST_VARIANCE, 0);
+    for (int i = 0; i < 6; i++)
+        near(out.velocity[i], 0, 0);
+    near(out.inlier_ratio, 0, 0);
+    const struct gpu_frame *a, *b;
+    struct se3 T;
+    assert_false(track_newest_pair(track, &a, &b, &T));
+    assert_true(track_newest_frame(track) != NULL);
+    track_skip(track, now_ns + 30000000, &skipped);
+    assert_int_equal(skipped.state, TRACK_STATE_LOST);
+    uint64_t seq;
+    assert_int_equal(track_set_keyframe(track, &seq), -EINVAL);
+    // Found again: connected to where it was, without a velocity.
+    like.n_pairs = 8000;
+    move(0.03, 0, 0, 0, 0, 0);
+    out = frame_after(0.03);
+    assert_int_equal(out.state, TRACK_STATE_TRACKING);
+    assert_at(&out, &truth);
+    near(out.velocity[0], 0, 0);
+    assert_int_equal(out.map_epoch, 0);
+    assert_true(track_newest_pair(track, &a, &b, &T));
+    near(T.t_m[0], 0.06, 1e-9);
+    // The device fails: said, and the pose stays.
+    answer_rc = -EIO;
+    now_ns += 30000000;
+    assert_int_equal(track_frame(track, &depth, now_ns, &out), -EIO);
+    assert_int_equal(out.state, TRACK_STATE_LOST);
+    assert_int_equal(out.reason, TRACK_REASON_DEVICE);
+    assert_true(track_newest_frame(track) == NULL);
+}
+
+// Ten frames and a second in which it sees, but nothing it knows.
+static void it_starts_anew_after_a_while(void **state)
+{
+    (void)state;
+    static const struct {
+        double period;
+        int frames; // the one that starts anew, counted from the first lost one
+    } cases[] = {{0.05, 21}, {0.0999, 12}, {0.10001, 11}, {0.2, 10}, {0.03, 35}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin(TRACK_REFERENCE_PREVIOUS);
+        move(0.03, 0, 0, 0, 0, 0);
+        frame_after(0.03);
+        const struct se3 last = truth;
+        // Frames without depth do not count.
+        like.n_valid_px = 0;
+        for (int k = 0; k < 5; k++)
+            assert_int_equal(frame_after(1).reason, TRACK_REASON_NO_DEPTH);
+        like.n_valid_px = 10000;
+        like.n_pairs = 0;
+        struct track_result out;
+        int n = 0;
+        do
+            out = frame_after(cases[i].period);
+        while (++n < 100 && out.state == TRACK_STATE_LOST);
+        // The last frame without depth is the first of the loss.
+        assert_int_equal(n, cases[i].frames - 1);
+        assert_int_equal(out.state, TRACK_STATE_INIT);
+        assert_int_equal(out.map_epoch, 1);
+        assert_at(&out, &last);
+    }
+    move(0.01, 0, 0, 0, 0, 0);
+    like.n_pairs = 8000;
+    frame_after(0.03);
+    const struct gpu_frame *a, *b;
+    struct se3 T;
+    assert_true(track_newest_pair(track, &a, &b, &T) && a != b);
+    track_reset(track, &truth);
+    assert_true(track_newest_frame(track) == NULL);
+    for (int i = 0; i < 36; i++)
+        near(track->covariance[i], 0, 0);
+    for (int i = 0; i < 6; i++)
+        near(track->velocity[i], 0, 0);
+    assert_int_equal(frame_after(0.03).map_epoch, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_as_documented),
+        cmocka_unit_test(the_first_frame_must_see_enough),
+        cmocka_unit_test(velocity_is_the_step_over_its_time),
+        cmocka_unit_test(a_clock_that_stands_still_counts_a_period),
+        cmocka_unit_test(a_still_camera_averages),
+        cmocka_unit_test(the_reference_changes_with_the_motion),
+        cmocka_unit_test(a_keyframe_changes_with_the_view),
+        cmocka_unit_test(a_gap_is_told),
+        cmocka_unit_test(what_is_not_held_degrades),
+        cmocka_unit_test(a_lost_frame_keeps_the_last_pose),
+        cmocka_unit_test(it_starts_anew_after_a_while),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
