@@ -59,10 +59,20 @@ KERNEL_FN float camera_corrected_m(float z_m, float field_per_m)
 
 // Axial noise (one sigma) of a structured-light depth camera: Nguyen, Izadi, Lovell 2012, eq. 3,
 // without its grazing-angle term: 1.2 mm at 0.4 m, growing with the square of the distance.
+#define CAMERA_SIGMA_LEAST_M 0.0012f
+#define CAMERA_SIGMA_PER_M   0.0019f
+
+// fused: see kernel_fma.
+KERNEL_FN float camera_sigma(float z_m, bool fused)
+{
+    float d_m = z_m - 0.4f, slope = CAMERA_SIGMA_PER_M * d_m;
+    return fused ? kernel_fma(slope, d_m, CAMERA_SIGMA_LEAST_M)
+                 : slope * d_m + CAMERA_SIGMA_LEAST_M;
+}
+
 KERNEL_FN float camera_sigma_m(float z_m)
 {
-    float d_m = z_m - 0.4f;
-    return kernel_fma(0.0019f * d_m, d_m, 0.0012f);
+    return camera_sigma(z_m, true);
 }
 
 #endif

@@ -82,6 +82,12 @@ KERNEL_FN double kernel_fma_double(double a, double b, double c)
     return a * b + c;
 }
 
+// Every operation rounded, on every processor.
+KERNEL_FN float kernel_mul_add(float a, float b, float c)
+{
+    return a * b + c;
+}
+
 // 1 / a where nothing but the last digit of a step depends on it: the device's approximation.
 KERNEL_FN float kernel_reciprocal_float(float a)
 {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/solve6.h"
 #include "gpu/search/cpu/map.h"
 #include "gpu/search/device.h"
 #include "gpu/search/kernels/icp.h"
@@ -239,7 +240,7 @@ static bool fit_step(const struct testscene_mesh *mesh, const struct testscene *
             }
             for (int a = 0; a < 6; a++) {
                 g[a] += j[a] * r;
-                for (int b = a; b < 6; b++)
+                for (int b = 0; b <= a; b++)
                     h[a][b] += j[a] * j[b];
             }
             n++;
@@ -248,25 +249,25 @@ static bool fit_step(const struct testscene_mesh *mesh, const struct testscene *
         return false;
     // Rotations are of the size of the object: so that one damping fits all.
     const double size = sqrt((h[3][3] + h[4][4] + h[5][5]) / (h[0][0] + h[1][1] + h[2][2]));
-    float hf[6][6], gf[6], x[6];
+    double x[6];
     for (int a = 0; a < 6; a++) {
         const double of_a = a < 3 ? 1 : size;
-        gf[a] = (float)(g[a] / of_a);
-        for (int b = a; b < 6; b++)
-            hf[a][b] = (float)(h[a][b] / of_a / (b < 3 ? 1 : size));
-        hf[a][a] += 1e-3f * (float)n;
+        g[a] /= of_a;
+        for (int b = 0; b <= a; b++)
+            h[a][b] /= of_a * (b < 3 ? 1 : size);
+        h[a][a] += 1e-3 * n;
     }
-    if (!search_solve6(hf, gf, x))
+    if (!solve6_double(h, g, 0, x))
         return false;
     // Turns about the object's centre.
-    const double turn[6] = {0, 0, 0, (double)x[3] / size, (double)x[4] / size, (double)x[5] / size};
+    const double turn[6] = {0, 0, 0, x[3] / size, x[4] / size, x[5] / size};
     const struct se3 R = se3_exp(turn);
     struct se3 moved = *T;
     for (int k = 0; k < 3; k++)
         moved.t_m[k] -= centre[k];
     moved = se3_compose(&R, &moved);
     for (int k = 0; k < 3; k++)
-        moved.t_m[k] += centre[k] + (double)x[k];
+        moved.t_m[k] += centre[k] + x[k];
     *T = moved;
     return true;
 }

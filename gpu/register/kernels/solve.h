@@ -12,6 +12,7 @@
 #define POSED_GPU_REGISTER_KERNELS_SOLVE_H
 
 #include "gpu/base/kernel.h"
+#include "gpu/base/solve6.h"
 #include "proto/se3.h"
 
 enum register_sum {
@@ -197,37 +198,17 @@ KERNEL_FN bool register_solve_points(const double *sums, struct se3 *out_step)
     return true;
 }
 
-// LDL^T of a symmetric 6x6 (row-major, upper triangle read), then a x = b. False: not positive
-// definite to within rounding.
+// Solves A x = b for a symmetric 6x6 (row-major, upper triangle read). False: not positive definite
+// to within rounding; *out_x is garbage.
 KERNEL_FN bool register_solve6(const double a[36], const double b[6], double out_x[6])
 {
-    double l[36], d[6], scale = 0;
-    for (int i = 0; i < 6; i++)
-        scale = a[7 * i] > scale ? a[7 * i] : scale;
-    for (int j = 0; j < 6; j++) {
-        d[j] = a[7 * j];
-        for (int m = 0; m < j; m++)
-            d[j] -= l[6 * j + m] * l[6 * j + m] * d[m];
-        if (!(d[j] > 1e-13 * scale))
-            return false;
-        for (int i = j + 1; i < 6; i++) {
-            double t = a[6 * j + i];
-            for (int m = 0; m < j; m++)
-                t -= l[6 * i + m] * l[6 * j + m] * d[m];
-            l[6 * i + j] = t / d[j];
-        }
-    }
+    double lower[6][6], scale = 0;
     for (int i = 0; i < 6; i++) {
-        out_x[i] = b[i];
-        for (int m = 0; m < i; m++)
-            out_x[i] -= l[6 * i + m] * out_x[m];
+        scale = a[7 * i] > scale ? a[7 * i] : scale;
+        for (int j = 0; j <= i; j++)
+            lower[i][j] = a[6 * j + i];
     }
-    for (int i = 5; i >= 0; i--) {
-        out_x[i] /= d[i];
-        for (int m = i + 1; m < 6; m++)
-            out_x[i] -= l[6 * m + i] * out_x[m];
-    }
-    return true;
+    return solve6_double(lower, b, 1e-13 * scale, out_x);
 }
 
 // Point-to-plane step; where the planes do not hold all six directions (a flat scene) the

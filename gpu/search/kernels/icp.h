@@ -9,6 +9,7 @@
 #ifndef POSED_GPU_SEARCH_KERNELS_ICP_H
 #define POSED_GPU_SEARCH_KERNELS_ICP_H
 
+#include "gpu/base/solve6.h"
 #include "gpu/search/kernels/pose.h"
 
 #define SEARCH_ICP_SUMS         27       // upper triangle of H, then g
@@ -98,7 +99,7 @@ KERNEL_FN struct search_icp_row search_icp_pair(const struct search_camera *cam,
     return row;
 }
 
-// Adds a row to the sums. A CPU does the same on vectors of rows (gpu/cpu/search_refine.c).
+// Adds a row to the sums. A CPU does the same on vectors of rows (gpu/search/cpu/refine.c).
 KERNEL_FN void search_icp_add(const struct search_icp_row *row, int32_t sums[SEARCH_ICP_SUMS])
 {
     for (int a = 0, k = 0; a < 6; a++) {
@@ -163,39 +164,6 @@ KERNEL_FN struct search_icp_row search_edge_row(const struct search_camera *cam,
     return row;
 }
 
-// Solves h x = g for a symmetric positive definite 6x6 (upper triangle given). Returns false when
-// it is not.
-KERNEL_FN bool search_solve6(float h[6][6], const float g[6], float x[6])
-{
-    float l[6][6], inverse[6];
-    bool positive = true;
-    for (int i = 0; i < 6; i++)
-        for (int j = 0; j <= i; j++) {
-            float sum = h[j][i];
-            for (int k = 0; k < j; k++)
-                sum -= l[i][k] * l[j][k];
-            if (i == j) {
-                positive = positive & (sum > 1e-6f * h[i][i]);
-                inverse[i] = 1 / sqrtf(positive ? sum : 1.f);
-            } else {
-                l[i][j] = sum * inverse[j];
-            }
-        }
-    for (int i = 0; i < 6; i++) {
-        float sum = g[i];
-        for (int k = 0; k < i; k++)
-            sum -= l[i][k] * x[k];
-        x[i] = sum * inverse[i];
-    }
-    for (int i = 5; i >= 0; i--) {
-        float sum = x[i];
-        for (int k = i + 1; k < 6; k++)
-            sum -= l[k][i] * x[k];
-        x[i] = sum * inverse[i];
-    }
-    return positive;
-}
-
 // Moves the candidate by the step that the sums ask for. Returns the size of the step relative to
 // the object, negative when it cannot be solved.
 KERNEL_FN float search_icp_step(const int64_t sums[SEARCH_ICP_SUMS], float radius_m, float gate_m,
@@ -204,14 +172,14 @@ KERNEL_FN float search_icp_step(const int64_t sums[SEARCH_ICP_SUMS], float radiu
     float h[6][6], g[6], x[6];
     for (int i = 0, k = 0; i < 6; i++) {
         for (int j = i; j < 6; j++, k++)
-            h[i][j] = (float)sums[k] / SEARCH_ICP_UNIT;
+            h[j][i] = (float)sums[k] / SEARCH_ICP_UNIT;
         g[i] = (float)sums[21 + i] / SEARCH_ICP_UNIT;
     }
     // A little damping holds the directions that the visible surface does not.
     const float trace = h[0][0] + h[1][1] + h[2][2];
     for (int a = 0; a < 6; a++)
         h[a][a] += 0.002f * trace + 1e-9f;
-    if (!(trace > 4) || !search_solve6(h, g, x))
+    if (!(trace > 4) || !solve6_float(h, g, 1e-6f * trace, x))
         return -1;
     float w[3], angle2 = 0;
     for (int k = 0; k < 3; k++) {

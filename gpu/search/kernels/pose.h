@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "gpu/base/camera.h"
 #include "gpu/base/kernel.h"
 #include "gpu/search/kernels/frame.h"
 
@@ -47,10 +48,11 @@ struct search_model_point {
     float p[3], n[3];
 };
 
-// Standard deviation of a Kinect-like sensor's depth at z [m] (Nguyen, Izadi, Lovell 2012).
+// Standard deviation of the sensor's depth at z [m], every operation rounded: the CPU's loops are
+// compiled once per kind of processor, and all must give the device's bits.
 KERNEL_FN float search_sigma(float z_m)
 {
-    return 0.0012f + 0.0019f * (z_m - 0.4f) * (z_m - 0.4f);
+    return camera_sigma(z_m, false);
 }
 
 KERNEL_FN void search_turn(const float a[9], const float p[3], float out[3])

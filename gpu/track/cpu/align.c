@@ -10,7 +10,7 @@
 #include "proto/clock.h"
 #include "proto/se3.h"
 
-SOLVE_DEFINE(double)
+SOLVE_DEFINE(double, solve6_double)
 
 struct align_job {
     struct cpu_device *device;

@@ -5,7 +5,7 @@
 
 #include "gpu/track/cuda/fused_prepare.cuh"
 
-SOLVE_DEFINE(float)
+SOLVE_DEFINE(float, solve6_fast)
 
 // Warp 0: the block's sum number `lane`, in fixed point.
 template <int N_WARPS>

@@ -22,7 +22,7 @@ extern "C" {
 #define PLAIN_WARPS   PLAIN_H
 #define SOLVE_THREADS 256 // ICP_N_SUMS sums x 8 shares of the blocks
 
-SOLVE_DEFINE(double)
+SOLVE_DEFINE(double, solve6_double)
 
 // What the kernels of one alignment hand on; in the device's memory.
 struct plain_state {

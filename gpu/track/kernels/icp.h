@@ -17,7 +17,7 @@
 #include "gpu/base/camera.h"
 #include "gpu/track/kernels/maps.h"
 
-#define ICP_SIGMA0_M 0.0012f // camera_sigma_m at its least: weights are at most 1
+#define ICP_SIGMA0_M CAMERA_SIGMA_LEAST_M // weights are at most 1
 
 // Tukey's constant in units of the scale: 95 % efficiency on Gaussian residuals is 4.685; 6 keeps
 // more of the quantised far depth at no loss of robustness.

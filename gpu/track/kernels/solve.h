@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 6x6 solve of an ICP iteration: H x = -g by LDL^T without pivoting (H is positive definite or
-// the frame is not solvable), in the precision of the caller: SOLVE_DEFINE(double) for the CPU twin
-// and the tracker, SOLVE_DEFINE(float) for the CUDA twin.
+// The step of an ICP iteration: H x = -g (H is positive definite or the frame is not solvable), in
+// the precision of the caller: SOLVE_DEFINE(double, solve6_double) for the CPU twin and the
+// tracker, SOLVE_DEFINE(float, solve6_fast) for the CUDA twin.
 //
 // H is damped by a share of the sum of its diagonal, translation and rotation each. At full
 // resolution that is a millionth: it changes a held direction by as much and keeps one that the
@@ -11,6 +11,7 @@
 #ifndef POSED_GPU_TRACK_KERNELS_SOLVE_H
 #define POSED_GPU_TRACK_KERNELS_SOLVE_H
 
+#include "gpu/base/solve6.h"
 #include "gpu/track/kernels/icp.h"
 
 #define ICP_MIN_PAIRS 64 // fewer say nothing about six unknowns
@@ -20,11 +21,11 @@ KERNEL_FN double solve_damping(uint32_t level)
     return level == 0 ? 1e-6 : level == 1 ? 1e-2 : 1e-1;
 }
 
-#define SOLVE_DEFINE(real)                                                                         \
+#define SOLVE_DEFINE(real, solve6)                                                                 \
     /* sums: ICP_N_SUMS values. Writes the twist (v, w). False: not solvable, twist is garbage. */ \
     KERNEL_FN bool solve_step_##real(const real *sums, uint32_t level, real *out_twist)            \
     {                                                                                              \
-        real a[6][6], d[6], inv_d[6], x[6];                                                        \
+        real a[6][6], minus_g[6];                                                                  \
         int k = 0;                                                                                 \
         for (int i = 0; i < 6; i++)                                                                \
             for (int j = i; j < 6; j++)                                                            \
@@ -32,38 +33,12 @@ KERNEL_FN double solve_damping(uint32_t level)
         real damp = (real)solve_damping(level);                                                    \
         real damp_t = damp * (a[0][0] + a[1][1] + a[2][2]);                                        \
         real damp_r = damp * (a[3][3] + a[4][4] + a[5][5]);                                        \
-        for (int i = 0; i < 6; i++)                                                                \
-            a[i][i] += i < 3 ? damp_t : damp_r;                                                    \
-        bool positive = sums[ICP_SUM_PAIRS] >= (real)ICP_MIN_PAIRS;                                \
-        for (int j = 0; j < 6; j++) {                                                              \
-            real v[6], s = a[j][j];                                                                \
-            for (int m = 0; m < j; m++) {                                                          \
-                v[m] = a[j][m] * d[m];                                                             \
-                s = kernel_fma_##real(-a[j][m], v[m], s);                                          \
-            }                                                                                      \
-            positive = positive & (s > 0);                                                         \
-            d[j] = s;                                                                              \
-            inv_d[j] = kernel_reciprocal_##real(s);                                                \
-            for (int i = j + 1; i < 6; i++) {                                                      \
-                real t = a[i][j];                                                                  \
-                for (int m = 0; m < j; m++)                                                        \
-                    t = kernel_fma_##real(-a[i][m], v[m], t);                                      \
-                a[i][j] = t * inv_d[j];                                                            \
-            }                                                                                      \
-        }                                                                                          \
         for (int i = 0; i < 6; i++) {                                                              \
-            x[i] = -sums[ICP_SUM_G + i];                                                           \
-            for (int m = 0; m < i; m++)                                                            \
-                x[i] = kernel_fma_##real(-a[i][m], x[m], x[i]);                                    \
+            a[i][i] += i < 3 ? damp_t : damp_r;                                                    \
+            minus_g[i] = -sums[ICP_SUM_G + i];                                                     \
         }                                                                                          \
-        for (int i = 5; i >= 0; i--) {                                                             \
-            x[i] *= inv_d[i];                                                                      \
-            for (int m = i + 1; m < 6; m++)                                                        \
-                x[i] = kernel_fma_##real(-a[m][i], x[m], x[i]);                                    \
-        }                                                                                          \
-        for (int i = 0; i < 6; i++)                                                                \
-            out_twist[i] = x[i];                                                                   \
-        return positive;                                                                           \
+        bool enough = sums[ICP_SUM_PAIRS] >= (real)ICP_MIN_PAIRS;                                  \
+        return solve6(a, minus_g, 0, out_twist) & enough;                                          \
     }                                                                                              \
     /* Size of a step in metres: its translation, and its rotation at the pairs' mean distance. */ \
     KERNEL_FN real solve_step_size2_##real(const real *sums, const real *twist)                    \

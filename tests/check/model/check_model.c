@@ -535,7 +535,7 @@ static void check_recover(enum gpu_backend backend, const char *name)
         for (int move = 0; move < 2; move++) {
             const struct se3 T = se3_exp(moves[move]);
             struct se3 T_found;
-            bool found;
+            bool found = false;
             for (uint32_t i = 0; i < 320 * 240; i++) {
                 double z = room_z(&in.settings.camera, &T, i % 320, i / 320);
                 z = other ? 0.5 + 0.7 * fmod(0.8 * z + 0.004 * (i % 320), 1.5) : z;

@@ -520,7 +520,7 @@ static void written_slowly(const void *pixels, size_t bytes)
 {
     (void)pixels;
     (void)bytes;
-    nanosleep(&(struct timespec){0, 2000000}, NULL);
+    nanosleep(&(struct timespec){0, 10000000}, NULL); // the reader waits
 }
 
 // As fast as possible with a slow writer, and paced with a fast one: one notice a frame, before it

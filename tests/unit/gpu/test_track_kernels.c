@@ -16,8 +16,8 @@
 #include "gpu/track/kernels/maps.h"
 #include "gpu/track/kernels/solve.h"
 
-SOLVE_DEFINE(double)
-SOLVE_DEFINE(float)
+SOLVE_DEFINE(double, solve6_double)
+SOLVE_DEFINE(float, solve6_fast)
 
 static uint64_t seed = 7;
 
