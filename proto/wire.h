@@ -23,9 +23,6 @@
 #define WIRE_IMAGE_HEADER_MAX_BYTES (posed_RawImage_size + 12)
 #define WIRE_CLOUD_HEADER_MAX_BYTES (posed_PointCloud_size + 12)
 
-// Covariance on the diagonal [m^2, rad^2] of a pose that is LOST: "do not use".
-#define WIRE_COVARIANCE_LOST 1e6
-
 // Encodes one message (`fields` = posed_X_fields). Returns its size in bytes, or -EMSGSIZE when
 // `size_bytes` is too small.
 __attribute__((warn_unused_result)) int wire_encode(const pb_msgdesc_t *fields, const void *message,

@@ -73,7 +73,6 @@ struct register_nearest {
     double tolerance;    // as of an anneal
     double sigma2;       // TRUNCATED
     double slack;        // TRUNCATED: weight of "no counterpart"
-    double max_distance; // ICP: farther pairs are left out; 0 = none are
     bool planes;
 };
 

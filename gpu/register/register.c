@@ -86,11 +86,6 @@ void registration_close(struct registration **registration)
     *registration = NULL;
 }
 
-enum gpu_backend registration_backend(const struct registration *registration)
-{
-    return registration->ops->backend;
-}
-
 const char *registration_description(const struct registration *registration)
 {
     return registration->description;

@@ -131,7 +131,6 @@ void register_settings_default(struct register_settings *out);
 __attribute__((warn_unused_result)) int registration_open(struct registration **out,
                                                           const struct register_config *config);
 void registration_close(struct registration **registration);
-enum gpu_backend registration_backend(const struct registration *registration);
 const char *registration_description(const struct registration *registration);
 // Memory of the GPU that is held, the most since open; 0 on the CPU.
 size_t registration_device_bytes(const struct registration *registration);

@@ -10,7 +10,6 @@
 struct search {
     const struct search_ops *ops;
     void *device;
-    enum gpu_backend backend;
     struct pool *pool;
     uint32_t n_threads; // of the pool
     struct log_sink log;

@@ -73,8 +73,9 @@ int search_open(struct search **out, const struct search_settings *settings)
     pool_set_yield(search->pool, &settings->yield);
     search->n_threads = pool_n_threads(search->pool);
     struct opening opening = {search, settings};
+    enum gpu_backend backend;
     err = gpu_open_twin("pose search", settings->backend, OPEN_CUDA, open_cpu, &opening,
-                        &search->log, &search->backend);
+                        &search->log, &backend);
     if (err)
         goto destroy_pool;
     search->ops->describe(search->device, search->description, sizeof search->description);
@@ -109,11 +110,6 @@ void search_close(struct search **search)
     pool_destroy(&s->pool);
     free(s);
     *search = NULL;
-}
-
-enum gpu_backend search_backend(const struct search *search)
-{
-    return search->backend;
 }
 
 const char *search_description(const struct search *search)

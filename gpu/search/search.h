@@ -148,7 +148,6 @@ void search_query_default(struct search_query *out);
 __attribute__((warn_unused_result)) int search_open(struct search **out,
                                                     const struct search_settings *settings);
 void search_close(struct search **search);
-enum gpu_backend search_backend(const struct search *search); // CPU or CUDA
 const char *search_description(const struct search *search);
 
 // Draws the reference views. Degenerate triangles and ones with an index out of range or a

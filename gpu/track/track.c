@@ -443,21 +443,6 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     out->reason = TRACK_REASON_DROPPED;
 }
 
-const char *track_state_name(enum track_state state)
-{
-    switch (state) {
-    case TRACK_STATE_INIT:
-        return "INIT";
-    case TRACK_STATE_TRACKING:
-        return "TRACKING";
-    case TRACK_STATE_DEGRADED:
-        return "DEGRADED";
-    case TRACK_STATE_LOST:
-        return "LOST";
-    }
-    return "?";
-}
-
 const char *track_reason_text(enum track_reason reason)
 {
     switch (reason) {

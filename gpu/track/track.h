@@ -153,7 +153,6 @@ const struct gpu_frame *track_newest_frame(const struct track *track);
 bool track_newest_pair(const struct track *track, const struct gpu_frame **out_frame,
                        const struct gpu_frame **out_reference, struct se3 *out_T_reference_frame);
 
-const char *track_state_name(enum track_state state);    // "TRACKING"
 const char *track_reason_text(enum track_reason reason); // one line for a person
 
 #endif

@@ -53,10 +53,8 @@ static bool find_counterpart(const struct near *near, const double y[3], double 
     const struct point_set *target = &near->cpu->set[REGISTER_TARGET];
     const float p[3] = {(float)y[0], (float)y[1], (float)y[2]};
     if (settings->kind == REGISTER_NEAREST_ICP) {
-        double limit = settings->max_distance;
         float d2;
-        size_t j =
-            kdtree_nearest(near->cpu->tree, p, limit > 0 ? (float)(limit * limit) : INFINITY, &d2);
+        size_t j = kdtree_nearest(near->cpu->tree, p, INFINITY, &d2);
         if (j == SIZE_MAX)
             return false;
         x[0] = target->x_m[j];

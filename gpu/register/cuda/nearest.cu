@@ -270,22 +270,18 @@ static __global__ void __launch_bounds__(BLOCK) sum_nearest(struct near near)
     double mine[REGISTER_N_SUMS + 1] = {0};
     if (i < near.settings.n_source) {
         const unsigned long long found = near.nearest[i];
-        const float d2 = __uint_as_float((uint32_t)(found >> 32));
-        const double limit = near.settings.max_distance;
         near.nearest[i] = ~0ull; // for the next iteration
-        if (!(limit > 0) || d2 < limit * limit) {
-            const float4 x4 = near.target[(uint32_t)found];
-            const double x[3] = {x4.x, x4.y, x4.z};
-            double y[3];
-            source_point(&near, i, y);
-            register_add_pair(mine, 1, x, y);
-            if (near.settings.planes) {
-                const float4 n4 = near.normals[(uint32_t)found];
-                const double n[3] = {n4.x, n4.y, n4.z};
-                register_add_plane(mine, 1, x, y, n);
-            }
-            mine[REGISTER_N_SUMS] = 1;
+        const float4 x4 = near.target[(uint32_t)found];
+        const double x[3] = {x4.x, x4.y, x4.z};
+        double y[3];
+        source_point(&near, i, y);
+        register_add_pair(mine, 1, x, y);
+        if (near.settings.planes) {
+            const float4 n4 = near.normals[(uint32_t)found];
+            const double n[3] = {n4.x, n4.y, n4.z};
+            register_add_plane(mine, 1, x, y, n);
         }
+        mine[REGISTER_N_SUMS] = 1;
     }
     post_sums(&near, mine);
 }

@@ -370,9 +370,7 @@ static const struct {
     struct register_nearest nearest;
 } nearests[] = {
     {"icp", {.kind = REGISTER_NEAREST_ICP, .n_iterations = 4}},
-    {"icp, near pairs", {.kind = REGISTER_NEAREST_ICP, .n_iterations = 6, .max_distance = 0.3}},
-    {"icp, planes",
-     {.kind = REGISTER_NEAREST_ICP, .n_iterations = 3, .max_distance = 0.4, .planes = true}},
+    {"icp, planes", {.kind = REGISTER_NEAREST_ICP, .n_iterations = 3, .planes = true}},
     {"truncated",
      {.kind = REGISTER_NEAREST_TRUNCATED, .n_iterations = 12, .sigma2 = 0.04, .slack = 0.3}},
     {"truncated, planes",

@@ -530,7 +530,7 @@ void reference_anneal(const struct point_set *source, const struct point_set *ta
 static bool counterpart(const struct point_set *target, const struct register_nearest *s,
                         const double y[3], struct reference_pair *out)
 {
-    double nearest = s->max_distance > 0 ? s->max_distance * s->max_distance : INFINITY, sum = 0;
+    double nearest = INFINITY, sum = 0;
     bool found = false;
     memset(out, 0, sizeof *out);
     memcpy(out->y, y, sizeof out->y);
