@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "gpu/align/projection.h"
-#include "gpu/base/camera.h"
+#include "gpu/base/noise.h"
 
 #define MIN_VERTICES      100
 #define MAX_PROJECTION_PX 4.0 // a projection that errs by more is none
@@ -463,7 +463,7 @@ int align_image_create_depth(struct align_image **out, const float *z_m,
         goto free_points;
     }
     if (!(with_noise.noise.a_m > 0))
-        with_noise.noise = (struct pair_noise){CAMERA_SIGMA_LEAST_M, CAMERA_SIGMA_PER_M};
+        with_noise.noise = (struct pair_noise){NOISE_SIGMA_LEAST_M, NOISE_SIGMA_PER_M};
     double sum = 0;
     for (uint32_t v = 0; v < camera->height_px; v++)
         for (uint32_t u = 0; u < camera->width_px; u++) {

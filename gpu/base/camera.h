@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pinhole camera of one pyramid level, and the sensor's noise.
+// The pinhole camera of one pyramid level.
 //
 // Level l samples every 2^l-th pixel of the filtered image (no averaging), so pixel (u, v) of the
 // level is pixel (2^l u, 2^l v) of the image and the principal point is c / 2^l.
@@ -55,24 +55,6 @@ KERNEL_FN float camera_depth_m(uint32_t raw, float m_per_unit, float depth_min_m
 KERNEL_FN float camera_corrected_m(float z_m, float field_per_m)
 {
     return z_m / kernel_fma(field_per_m, z_m, 1.0f);
-}
-
-// Axial noise (one sigma) of a structured-light depth camera: Nguyen, Izadi, Lovell 2012, eq. 3,
-// without its grazing-angle term: 1.2 mm at 0.4 m, growing with the square of the distance.
-#define CAMERA_SIGMA_LEAST_M 0.0012f
-#define CAMERA_SIGMA_PER_M   0.0019f
-
-// fused: see kernel_fma.
-KERNEL_FN float camera_sigma(float z_m, bool fused)
-{
-    float d_m = z_m - 0.4f, slope = CAMERA_SIGMA_PER_M * d_m;
-    return fused ? kernel_fma(slope, d_m, CAMERA_SIGMA_LEAST_M)
-                 : slope * d_m + CAMERA_SIGMA_LEAST_M;
-}
-
-KERNEL_FN float camera_sigma_m(float z_m)
-{
-    return camera_sigma(z_m, true);
 }
 
 #endif

@@ -12,6 +12,7 @@
 #define POSED_GPU_MODEL_KERNELS_VOXEL_H
 
 #include "gpu/base/camera.h"
+#include "gpu/base/noise.h"
 #include "gpu/track/kernels/icp.h"
 
 #define VOXEL_BLOCK_EDGE  8
@@ -86,7 +87,7 @@ KERNEL_FN uint32_t voxel_find(const struct voxel_volume *volume, uint64_t key)
 // or two sigmas of the sensor, so that what noise moves still meets.
 KERNEL_FN float voxel_truncation(float voxel_m, float z_m)
 {
-    return kernel_min(kernel_max(3.0f * voxel_m, 2.0f * camera_sigma_m(z_m)), VOXEL_TRUNCATION_MAX);
+    return kernel_min(kernel_max(3.0f * voxel_m, 2.0f * noise_sigma_m(z_m)), VOXEL_TRUNCATION_MAX);
 }
 
 // Steps along a ray through the band around a surface, a block's edge apart at most; the middle one
@@ -131,7 +132,7 @@ KERNEL_FN struct voxel_measurement voxel_measure(const struct level_camera *came
     float ray2 = kernel_fma(rx, rx, kernel_fma(ry, ry, 1.0f));
     float cos2 = slant * slant / ray2;
     float truncation_m = voxel_truncation(voxel_m, z);
-    float sigma = ICP_SIGMA0_M / camera_sigma_m(z);
+    float sigma = ICP_SIGMA0_M / noise_sigma_m(z);
     bool seen = inside & (z > 0.0f) & (cos2 >= VOXEL_MIN_COS2) & (q.z - z <= truncation_m);
     struct voxel_measurement out;
     out.distance_m = kernel_max(kernel_min(distance_m, truncation_m), -truncation_m);

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "gpu/base/camera.h"
 #include "gpu/base/kernel.h"
+#include "gpu/base/noise.h"
 #include "gpu/search/kernels/frame.h"
 
 // The image as the refinement reads it.
@@ -52,7 +52,7 @@ struct search_model_point {
 // compiled once per kind of processor, and all must give the device's bits.
 KERNEL_FN float search_sigma(float z_m)
 {
-    return camera_sigma(z_m, false);
+    return noise_sigma(z_m, false);
 }
 
 KERNEL_FN void search_turn(const float a[9], const float p[3], float out[3])

@@ -10,7 +10,7 @@
 #ifndef POSED_GPU_TRACK_KERNELS_BILATERAL_H
 #define POSED_GPU_TRACK_KERNELS_BILATERAL_H
 
-#include "gpu/base/camera.h"
+#include "gpu/base/noise.h"
 
 #define BILATERAL_MAX_RADIUS_PX 6
 #define BILATERAL_WINDOW        (2 * BILATERAL_MAX_RADIUS_PX + 1)
@@ -26,7 +26,7 @@ static inline float bilateral_spatial_root(int dx_px, int dy_px, float sigma_px)
 // -1 / cut^2 of the centre pixel; cut_sigmas from gpu_settings.
 KERNEL_FN float bilateral_range_factor(float z_m, float cut_sigmas)
 {
-    float cut_m = cut_sigmas * camera_sigma_m(z_m);
+    float cut_m = cut_sigmas * noise_sigma_m(z_m);
     return -1.0f / (cut_m * cut_m);
 }
 

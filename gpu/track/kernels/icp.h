@@ -15,9 +15,10 @@
 #define POSED_GPU_TRACK_KERNELS_ICP_H
 
 #include "gpu/base/camera.h"
+#include "gpu/base/noise.h"
 #include "gpu/track/kernels/maps.h"
 
-#define ICP_SIGMA0_M CAMERA_SIGMA_LEAST_M // weights are at most 1
+#define ICP_SIGMA0_M NOISE_SIGMA_LEAST_M // weights are at most 1
 
 // Tukey's constant in units of the scale: 95 % efficiency on Gaussian residuals is 4.685; 6 keeps
 // more of the quantised far depth at no loss of robustness.
@@ -101,7 +102,7 @@ KERNEL_FN struct icp_px icp_project(const struct level_camera *camera, struct ic
 // The weight of a source pixel before its residual is known: sigma0 / sigma(z).
 KERNEL_FN float icp_precision(float z_m)
 {
-    return ICP_SIGMA0_M * kernel_reciprocal_float(camera_sigma_m(z_m));
+    return ICP_SIGMA0_M * kernel_reciprocal_float(noise_sigma_m(z_m));
 }
 
 // q, n_source: the source pixel in the reference's frame. u, v, target: the pixel it fell on.

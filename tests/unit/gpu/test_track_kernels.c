@@ -71,8 +71,7 @@ static void depth_is_valid_within_its_limits(void **state)
     assert_true(camera_depth_m(900, 1e-3f, 0.1f, 900 * 1e-3f) == 900 * 1e-3f);
     assert_true(camera_depth_m(901, 1e-3f, 0.1f, 900 * 1e-3f) == 0);
     for (int i = 0; i < 50; i++)
-        near((double)camera_sigma_m((float)(0.3 + 0.1 * i)) * 1e3, sigma(0.3 + 0.1 * i) * 1e3,
-             1e-6);
+        near((double)noise_sigma_m((float)(0.3 + 0.1 * i)) * 1e3, sigma(0.3 + 0.1 * i) * 1e3, 1e-6);
 }
 
 // w = exp(-d^2 / 2 sigma^2) (1 - (dz / cut)^2)^2, cut so many sigmas of the sensor.
