@@ -13,9 +13,9 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
+#include "daemon/zmtp/outbox.h"
 #include "proto/clock.h"
 
 #define MAX_LISTENERS 16
@@ -23,8 +23,6 @@
 #define READ_BYTES    4096 // at a time
 #define READS_A_ROUND 16   // of a peer, before others have their turn
 #define ACCEPTS       16
-#define WRITE_PIECES  32
-#define CIPHER_KEPT   65536
 #define TICK_NS       INT64_C(100000000)
 #define HANDSHAKE_NS  INT64_C(5000000000)
 #define YOUNG_NS      INT64_C(500000000) // a handshake so young is not given up for a newcomer
@@ -66,11 +64,7 @@ struct zmtp_peer {
     uint8_t *held; // bytes that are not taken yet
     size_t n_held;
 
-    struct zmtp_message **queue; // a ring
-    uint32_t n_queue, first, capacity;
-    size_t n_sent;   // of the first message, or of its cipher
-    uint8_t *cipher; // the first message, encrypted
-    size_t n_cipher, cipher_capacity;
+    struct outbox outbox;
 
     _Alignas(max_align_t) uint8_t user[ZMTP_USER_BYTES];
 };
@@ -165,11 +159,8 @@ static void hang_up(struct zmtp_peer *peer, int error)
     if (peer->connection.state == ZMTP_TRAFFIC)
         settings->leave(settings->user, peer);
     zmtp_connection_end(&peer->connection);
-    for (; peer->n_queue; peer->n_queue--)
-        zmtp_message_drop(peer->queue[peer->first++ % peer->capacity]);
-    free(peer->queue);
+    outbox_end(&peer->outbox);
     free(peer->held);
-    free(peer->cipher);
     // Freed when no event of this round can point to it any more.
     peer->next = server->gone;
     server->gone = peer;
@@ -327,97 +318,23 @@ static void want_room(struct zmtp_peer *peer, bool wants)
         peer->writes = wants;
 }
 
-// Encrypts the first message. Returns whether there was memory.
-static bool seal_first(struct zmtp_peer *peer)
-{
-    const struct zmtp_message *message = peer->queue[peer->first];
-    size_t n_most =
-        message->n_head + message->n_body + 3 * (CURVE_OVERHEAD_BYTES + ZMTP_HEADER_MAX_BYTES);
-    if (n_most > peer->cipher_capacity) {
-        uint8_t *cipher = realloc(peer->cipher, n_most);
-        if (!cipher)
-            return false;
-        peer->cipher = cipher;
-        peer->cipher_capacity = n_most;
-    }
-    peer->n_cipher = 0;
-    for (size_t at = 0; at < message->n_head;) {
-        struct zmtp_frame frame;
-        int n = zmtp_read_header(message->head + at, message->n_head - at, &frame);
-        assert(n > 0);
-        at += (size_t)n;
-        const uint8_t *body = frame.more ? message->head + at : message->body;
-        peer->n_cipher +=
-            curve_seal(&peer->connection.curve, &frame, body, peer->cipher + peer->n_cipher);
-        at += frame.more ? (size_t)frame.n_body : 0;
-    }
-    return true;
-}
-
-static void drop_first(struct zmtp_peer *peer)
-{
-    zmtp_message_drop(peer->queue[peer->first]);
-    peer->first = (peer->first + 1) % peer->capacity;
-    peer->n_queue--;
-    peer->n_sent = peer->n_cipher = 0;
-    if (peer->cipher_capacity > CIPHER_KEPT) {
-        free(peer->cipher);
-        peer->cipher = NULL;
-        peer->cipher_capacity = 0;
-    }
-}
-
-static size_t add_piece(struct iovec *pieces, size_t n, const uint8_t *bytes, size_t n_bytes,
-                        size_t skip)
-{
-    if (skip >= n_bytes)
-        return n;
-    pieces[n] = (struct iovec){(void *)(uintptr_t)(bytes + skip), n_bytes - skip};
-    return n + 1;
-}
-
 // What goes next: commands where no message has begun, then messages.
-static size_t gather(struct zmtp_peer *peer, struct iovec pieces[WRITE_PIECES], bool *out_commands)
+static size_t gather(struct zmtp_peer *peer, struct iovec pieces[OUTBOX_PIECES], bool *out_commands)
 {
     struct zmtp_connection *connection = &peer->connection;
-    *out_commands = peer->n_sent == 0 && peer->n_cipher == 0 && connection->n_commands > 0;
-    if (*out_commands)
-        return add_piece(pieces, 0, connection->commands, connection->n_commands, 0);
-    if (peer->n_queue == 0)
-        return 0;
-    if (connection->mechanism == ZMTP_CURVE) {
-        if (peer->n_cipher == 0 && !seal_first(peer))
-            return 0;
-        return add_piece(pieces, 0, peer->cipher, peer->n_cipher, peer->n_sent);
+    *out_commands = !outbox_is_inside(&peer->outbox) && connection->n_commands > 0;
+    if (*out_commands) {
+        pieces[0] = (struct iovec){connection->commands, connection->n_commands};
+        return 1;
     }
-    size_t n = 0, skip = peer->n_sent;
-    for (uint32_t i = 0; i < peer->n_queue && n + 2 <= WRITE_PIECES; i++) {
-        const struct zmtp_message *m = peer->queue[(peer->first + i) % peer->capacity];
-        n = add_piece(pieces, n, m->head, m->n_head, skip);
-        n = add_piece(pieces, n, m->body, m->n_body, skip > m->n_head ? skip - m->n_head : 0);
-        skip = 0;
-    }
-    return n;
-}
-
-static void note_sent(struct zmtp_peer *peer, size_t n_bytes)
-{
-    peer->n_sent += n_bytes;
-    while (peer->n_queue) {
-        const struct zmtp_message *first = peer->queue[peer->first];
-        size_t n_all = peer->n_cipher ? peer->n_cipher : first->n_head + first->n_body;
-        if (peer->n_sent < n_all)
-            return;
-        size_t n_more = peer->n_sent - n_all;
-        drop_first(peer);
-        peer->n_sent = n_more;
-    }
+    return outbox_gather(&peer->outbox,
+                         connection->mechanism == ZMTP_CURVE ? &connection->curve : NULL, pieces);
 }
 
 // Sends what the peer takes now. It may be hung up on.
 static void flush(struct zmtp_peer *peer)
 {
-    struct iovec pieces[WRITE_PIECES];
+    struct iovec pieces[OUTBOX_PIECES];
     bool commands;
     size_t n_pieces;
     while ((n_pieces = gather(peer, pieces, &commands)) > 0) {
@@ -438,7 +355,7 @@ static void flush(struct zmtp_peer *peer)
             connection->n_commands -= (size_t)n;
             memmove(connection->commands, connection->commands + n, connection->n_commands);
         } else {
-            note_sent(peer, (size_t)n);
+            outbox_sent(&peer->outbox, (size_t)n);
         }
     }
     want_room(peer, false);
@@ -750,30 +667,13 @@ struct zmtp_peer *zmtp_server_find(struct zmtp_server *server, uint64_t id)
 
 bool zmtp_peer_has_room(const struct zmtp_peer *peer)
 {
-    return peer->n_queue < peer->server->sockets[peer->socket].hwm;
-}
-
-static bool grow_queue(struct zmtp_peer *peer)
-{
-    uint32_t capacity = peer->capacity ? 2 * peer->capacity : 8;
-    struct zmtp_message **queue = calloc(capacity, sizeof *queue);
-    if (!queue)
-        return false;
-    for (uint32_t i = 0; i < peer->n_queue; i++)
-        queue[i] = peer->queue[(peer->first + i) % peer->capacity];
-    free(peer->queue);
-    peer->queue = queue;
-    peer->first = 0;
-    peer->capacity = capacity;
-    return true;
+    return peer->outbox.n_queue < peer->server->sockets[peer->socket].hwm;
 }
 
 bool zmtp_peer_send(struct zmtp_peer *peer, struct zmtp_message *message)
 {
-    if (peer->has_gone || !zmtp_peer_has_room(peer) ||
-        (peer->n_queue == peer->capacity && !grow_queue(peer)))
+    if (peer->has_gone || !zmtp_peer_has_room(peer) || !outbox_put(&peer->outbox, message))
         return false;
-    peer->queue[(peer->first + peer->n_queue++) % peer->capacity] = zmtp_message_hold(message);
     if (!peer->writes)
         flush(peer);
     return true;
@@ -783,7 +683,7 @@ bool zmtp_server_is_flushed(const struct zmtp_server *server)
 {
     for (int i = 0; i < server->n_sockets; i++)
         for (const struct zmtp_peer *peer = server->sockets[i].peers; peer; peer = peer->next)
-            if (peer->n_queue)
+            if (peer->outbox.n_queue)
                 return false;
     return true;
 }
