@@ -28,6 +28,12 @@ static const struct capture_driver *const drivers[] = {
 #ifdef POSED_HAVE_KINECT
     &capture_driver_kinect,
 #endif
+#ifdef POSED_HAVE_OPENNI2
+    &capture_driver_openni2,
+#endif
+#ifdef POSED_HAVE_V4L2
+    &capture_driver_v4l2,
+#endif
 };
 #define N_DRIVERS (sizeof drivers / sizeof *drivers)
 
@@ -80,6 +86,23 @@ static const struct capture_driver *driver_of_name(const char *name)
     for (size_t i = 0; name && i < N_DRIVERS; i++)
         if (!strcmp(drivers[i]->name, name))
             return drivers[i];
+    return NULL;
+}
+
+// The library that a driver needs, when this program has neither.
+static const char *left_out_library(const char *source)
+{
+    static const struct {
+        const char *driver, *library;
+    } optional[] = {{"kinect", "libfreenect"},
+                    {"openni2", "OpenNI 2 (libopenni2)"},
+                    {"v4l2", "Video4Linux2"},
+                    {"ros2", "Cyclone DDS"},
+                    {"ros2db3", "libsqlite3"}};
+    size_t n = strcspn(source, ":");
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
+        if (strlen(optional[i].driver) == n && !memcmp(optional[i].driver, source, n))
+            return optional[i].library;
     return NULL;
 }
 
@@ -202,23 +225,23 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
         driver = driver_of_name(recognise(source));
         location = source;
     }
-    const char *reason = driver ? bad_setting(settings) : "unknown driver";
-    bool left_out = !driver && !strncmp(source, "kinect", 6) && (!source[6] || source[6] == ':');
-    bool has_no_place = driver && driver->decode && !location[0];
-    if (left_out)
-        reason = "this program was built without libfreenect";
-    else if (has_no_place)
-        reason = "a place is missing";
-    if (!driver && !left_out) {
+    const char *left_out = driver ? NULL : left_out_library(source);
+    if (left_out) {
+        log_to(log, LOG_LEVEL_ERROR, "source '%s': this program was built without %s", source,
+               left_out);
+        return -ENOTSUP;
+    }
+    if (!driver) {
         log_unknown(source, log);
         return -EINVAL;
     }
+    bool has_no_place = driver->decode && !location[0];
+    const char *reason = has_no_place ? "a place is missing, expected DRIVER:PLACE, e.g. "
+                                        "tum:FOLDER or synth:room"
+                                      : bad_setting(settings);
     if (reason) {
-        log_to(log, LOG_LEVEL_ERROR, "source '%s': %s%s", source, reason,
-               (driver && !has_no_place) || left_out
-                   ? ""
-                   : ", expected DRIVER:PLACE, e.g. tum:FOLDER or synth:room");
-        return left_out ? -ENOTSUP : -EINVAL;
+        log_to(log, LOG_LEVEL_ERROR, "source '%s': %s", source, reason);
+        return -EINVAL;
     }
     struct capture *capture = calloc(1, sizeof *capture);
     if (!capture)
@@ -349,6 +372,11 @@ void capture_close(struct capture **capture)
 #else
 #define HAS_KINECT false
 #endif
+#ifdef POSED_HAVE_OPENNI2
+#define HAS_OPENNI2 true
+#else
+#define HAS_OPENNI2 false
+#endif
 #ifdef POSED_HAVE_DEFLATE
 #define HAS_DEFLATE true
 #else
@@ -384,6 +412,7 @@ const struct capture_library *capture_libraries(void)
 {
     static const struct capture_library libraries[] = {
         {"libfreenect", HAS_KINECT, "no live Kinect"},
+        {"libopenni2", HAS_OPENNI2, "no openni2: no PrimeSense, Xtion, Astra"},
         {"libdeflate", HAS_DEFLATE, "PNG and klg are read at half the speed"},
         {"libzstd", HAS_ZSTD, "MCAP recordings are not packed, those packed so cannot be read"},
         {"liblz4", HAS_LZ4, "MCAP files and ROS 1 bags packed with it cannot be read"},

@@ -65,6 +65,7 @@ extern const struct capture_driver capture_driver_fakenect;
 extern const struct capture_driver capture_driver_kinect; // with POSED_HAVE_KINECT
 extern const struct capture_driver capture_driver_klg;
 extern const struct capture_driver capture_driver_mcap;
+extern const struct capture_driver capture_driver_openni2; // with POSED_HAVE_OPENNI2
 extern const struct capture_driver capture_driver_png;
 extern const struct capture_driver capture_driver_rawpgm;
 extern const struct capture_driver capture_driver_ros1bag;
@@ -73,5 +74,6 @@ extern const struct capture_driver capture_driver_ros2db3; // with POSED_HAVE_SQ
 extern const struct capture_driver capture_driver_sevenscenes;
 extern const struct capture_driver capture_driver_synth;
 extern const struct capture_driver capture_driver_tum;
+extern const struct capture_driver capture_driver_v4l2; // with POSED_HAVE_V4L2
 
 #endif

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cameras of the kernel's drivers and of OpenNI 2: the daemon tracks a V4L2 camera of our own
+making (tests/fake_v4l2.h) and takes what OpenNI's Dummy device delivers (tests/fake_openni2.h);
+each is unplugged and comes back in the same session, with one pose for each frame."""
+import glob
+import mmap
+import os
+import struct
+import time
+import zlib
+
+import harness
+from harness import check, messages
+
+RETURN_S = 2.0 if not harness.is_sanitized() else 10.0
+N_FRAMES = 40
+V4L2 = ("plugged", "silent", "node", "only_small", "busy", "torn", "skip", "period_ms", "n_open",
+        "n_streams", "n_wrong", "n_opened", "n_frames")
+OPENNI2 = ("plugged", "silent", "told", "mirrored", "tells_fov", "n_devices", "n_streams",
+           "n_opened")
+
+
+class Switches:
+    """The members of a fake's struct, 32 bits each, in the file that it maps."""
+
+    def __init__(self, name, members, **values):
+        path = f"{harness.SCRATCH}/{name}"
+        with open(path, "wb") as file:
+            file.write(bytes(4 * len(members)))
+        with open(path, "r+b") as file:
+            self.__dict__["memory"] = mmap.mmap(file.fileno(), 0)
+        self.__dict__["members"] = members
+        library = f"{harness.BINARY}/tests/scenario/libfake_{name}.so"
+        if not os.path.exists(library):
+            harness.skip(f"built without {name}")
+        self.__dict__["environment"] = {"LD_PRELOAD": library, "FAKE_" + name.upper(): path,
+                                        "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        for member, value in values.items():
+            setattr(self, member, value)
+
+    def __getattr__(self, name):
+        return struct.unpack_from("i", self.memory, 4 * self.members.index(name))[0]
+
+    def __setattr__(self, name, value):
+        struct.pack_into("I", self.memory, 4 * self.members.index(name), value)
+
+
+def make_frames():
+    """The synthetic room in its own unit (5,000 a metre), as the recorder's klg has it."""
+    folder = harness.SCRATCH + "/camera"
+    recorded = harness.Daemon("synth:room", "--frames", str(N_FRAMES), "--set",
+                              "recorder.folder=" + folder, "--set", "recorder.start=raw", "--set",
+                              "recorder.format=klg", "--set", f"recorder.queue_frames={N_FRAMES}",
+                              collect=False)
+    recorded.wait()
+    with open(glob.glob(folder + "/*.klg")[0], "rb") as file:
+        data = file.read()
+    path, at = harness.SCRATCH + "/frames", 4
+    with open(path, "wb") as out:
+        while at < len(data):
+            _, depth, image = struct.unpack_from("<qii", data, at)
+            packed = data[at + 16:at + 16 + depth]
+            out.write(packed if depth == 640 * 480 * 2 else zlib.decompress(packed))
+            at += 16 + depth + image
+    check(os.path.getsize(path) == N_FRAMES * 640 * 480 * 2, "frames for the camera")
+    return path
+
+
+def with_depth(daemon):
+    return [p for p in list(daemon.poses) if p.reason != messages.REASON_DROPPED]
+
+
+def replug(daemon, camera, is_closed, **changes):
+    n_events = len(daemon.events)
+    camera.plugged = 0
+    daemon.wait_for(lambda: is_closed(camera), "camera let go")
+    daemon.wait_for(lambda: any(e.kind == messages.Event.SOURCE_SILENT
+                                for e in daemon.events[n_events:]), "event SOURCE_SILENT")
+    for name, value in changes.items():
+        setattr(camera, name, value)
+    n = len(with_depth(daemon))
+    camera.plugged = 1
+    begin = time.monotonic()
+    daemon.wait_for(lambda: len(with_depth(daemon)) > n, "a pose after the return")
+    harness.check_at_most(time.monotonic() - begin, RETURN_S, "back after [s]")
+    daemon.wait_for(lambda: any(e.kind == messages.Event.SOURCE_BACK
+                                for e in daemon.events[n_events:]), "event SOURCE_BACK")
+
+
+def check_messages(daemon, name):
+    poses = list(daemon.poses)
+    check([p.seq for p in poses] == list(range(len(poses))), "sequence numbers have a gap")
+    check(len({p.session for p in poses}) == 1, "the session changed")
+    times = [p.timestamp.seconds * 10**9 + p.timestamp.nanos for p in poses]
+    check(all(b > a for a, b in zip(times, times[1:])), "time does not grow")
+    print(f"{name}: {len(poses)} poses:", harness.count_states(poses))
+
+
+def v4l2():
+    camera = Switches("v4l2", V4L2, plugged=1, node=2, period_ms=33)
+    environment = {**camera.environment, "FAKE_V4L2_FRAMES": make_frames()}
+    daemon = harness.Daemon("v4l2:", "--set", "camera.fx=525", "--set", "camera.fy=525",
+                            "--set", "camera.depth_scale=5000",
+                            environment=environment)
+    daemon.wait_for(lambda: sum(harness.state_name(p) == "TRACKING" for p in daemon.poses) > 20,
+                    "tracking")
+    for node in (4, 2):
+        replug(daemon, camera, lambda c: c.n_open == 0, node=node)
+    daemon.wait_for(lambda: harness.state_name(daemon.poses[-1]) == "TRACKING", "tracking again")
+    daemon.stop()
+    check_messages(daemon, "v4l2")
+    check(camera.n_wrong == 0 and camera.n_open == 0, "what is open at the end")
+    check("v4l2:: the camera is gone; waiting for it" in daemon.log(), daemon.log())
+    without = harness.Daemon("v4l2:", collect=False, environment=environment)
+    without.wait(4)
+    check("Video4Linux tells no intrinsics: set camera.fx" in without.log(), without.log())
+
+
+def openni2():
+    camera = Switches("openni2", OPENNI2, plugged=1)
+    daemon = harness.Daemon("openni2:Dummy", environment=camera.environment)
+    daemon.wait_for(lambda: len(daemon.poses) > 20, "poses")
+    for told in (0, 1):
+        camera.told = told
+        replug(daemon, camera, lambda c: c.n_devices == 0)
+    daemon.stop()
+    check_messages(daemon, "openni2")
+    check(camera.n_devices == 0 and camera.n_streams == 0, "what is open at the end")
+
+
+def scenario():
+    v4l2()
+    openni2()
+
+
+harness.run(scenario)
