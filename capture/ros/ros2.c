@@ -17,6 +17,7 @@
 #include "capture/live.h"
 #include "capture/ros/bag.h"
 #include "capture/ros/dds.h"
+#include "capture/ros/discover.h"
 #include "proto/clock.h"
 
 #define MS              INT64_C(1000000)
@@ -28,16 +29,11 @@
 
 enum topic_id { IMAGE_ID, INFO_ID };
 
-struct offer { // of a publisher
-    char type[128];
-    bool is_reliable;
-};
-
 struct ros2 {
     struct log_sink log;
     struct live live;
     struct bag bag; // of the first image and camera info: what is to be known of the camera
-    dds_entity_t participant, publications, images, infos, waitset, guard;
+    dds_entity_t participant, publications, images, infos, waitset, guard, arrived;
     char image_topic[ROS_DDS_NAME_BYTES], info_topic[ROS_DDS_NAME_BYTES];
     enum ros_kind kind;
     bool is_rectified;
@@ -52,69 +48,6 @@ struct ros2 {
     int64_t last_time_ns;
     uint64_t n_frames, n_out_of_order;
 };
-
-// ---- who publishes what ----
-
-// Calls `found` for each publisher that there is, until it returns true.
-static void each_publisher(const struct ros2 *ros2,
-                           bool (*found)(void *user, const dds_builtintopic_endpoint_t *endpoint),
-                           void *user)
-{
-    enum { N = 64 };
-    void *samples[N] = {NULL};
-    dds_sample_info_t infos[N];
-    bool done = false;
-    // read, not taken: they are there the next time, too
-    dds_return_t n = dds_read(ros2->publications, samples, infos, N, N);
-    for (dds_return_t i = 0; i < n; i++)
-        if (infos[i].valid_data && infos[i].instance_state == DDS_IST_ALIVE && !done)
-            done = found(user, samples[i]);
-    if (n > 0)
-        dds_return_loan(ros2->publications, samples, n);
-}
-
-struct search {
-    const char *topic;
-    struct offer *out;
-    bool found;
-};
-
-static bool is_topic(void *user, const dds_builtintopic_endpoint_t *endpoint)
-{
-    struct search *search = user;
-    dds_reliability_kind_t reliability;
-    dds_duration_t blocking;
-    if (strcmp(endpoint->topic_name, search->topic) != 0)
-        return false;
-    snprintf(search->out->type, sizeof search->out->type, "%s", endpoint->type_name);
-    search->out->is_reliable = dds_qget_reliability(endpoint->qos, &reliability, &blocking) &&
-                               reliability == DDS_RELIABILITY_RELIABLE;
-    search->found = true;
-    return true;
-}
-
-static bool find_publisher(const struct ros2 *ros2, const char *topic, struct offer *out)
-{
-    struct search search = {topic, out, false};
-    each_publisher(ros2, is_topic, &search);
-    return search.found;
-}
-
-struct list {
-    char text[700];
-    size_t n;
-};
-
-static bool add_image_topic(void *user, const dds_builtintopic_endpoint_t *endpoint)
-{
-    struct list *list = user;
-    enum ros_kind kind = ros_kind_of(endpoint->type_name, strlen(endpoint->type_name));
-    if ((kind == ROS_IMAGE || kind == ROS_COMPRESSED_IMAGE) && list->n < sizeof list->text &&
-        !strncmp(endpoint->topic_name, "rt/", 3))
-        list->n += (size_t)snprintf(list->text + list->n, sizeof list->text - list->n, "%s%s",
-                                    list->n ? ", " : "", endpoint->topic_name + 2);
-    return false;
-}
 
 // ---- messages ----
 
@@ -258,16 +191,48 @@ static void look_for_publisher(struct ros2 *ros2)
     ros2->told_gone = gone;
 }
 
+// Wakes the thread when an image has come.
+static int attach_images(struct ros2 *ros2)
+{
+    ros2->arrived = dds_create_readcondition(ros2->images, DDS_ANY_STATE);
+    return ros2->arrived >= 0 &&
+                   dds_waitset_attach(ros2->waitset, ros2->arrived, 1) == DDS_RETCODE_OK
+               ? 0
+               : -EIO;
+}
+
+// A publisher that comes back and offers less than the one before it is none to a reliable reader;
+// a best effort one takes images of both.
+static void accept_less(struct ros2 *ros2)
+{
+    dds_requested_incompatible_qos_status_t refused;
+    if (!ros2->told_gone ||
+        dds_get_requested_incompatible_qos_status(ros2->images, &refused) != DDS_RETCODE_OK ||
+        refused.total_count_change == 0)
+        return;
+    dds_entity_t reader = create_reader(ros2, ros2->image_topic, ros2->kind, false);
+    if (reader < 0)
+        return;
+    dds_waitset_detach(ros2->waitset, ros2->arrived);
+    dds_delete(ros2->images);
+    ros2->images = reader;
+    int err = attach_images(ros2);
+    log_to(&ros2->log, LOG_LEVEL_WARNING,
+           "%s: a publisher offers best effort only, images may be lost on the way%s",
+           ros2->image_topic + 2, err ? "; they are looked for five times a second" : "");
+}
+
 static void *receive(void *argument)
 {
     struct ros2 *ros2 = argument;
     struct message message;
-    struct offer offer;
+    struct ros_offer offer;
     while (!atomic_load(&ros2->quit)) {
         dds_attach_t triggered[3];
         dds_waitset_wait(ros2->waitset, triggered, 3, 200 * MS);
         look_for_publisher(ros2);
-        if (ros2->infos <= 0 && find_publisher(ros2, ros2->info_topic, &offer))
+        accept_less(ros2);
+        if (ros2->infos <= 0 && ros_find_publisher(ros2->publications, ros2->info_topic, &offer))
             ros2->infos = create_reader(ros2, ros2->info_topic, ROS_CAMERA_INFO, offer.is_reliable);
         update_camera(ros2);
         while (!atomic_load(&ros2->quit) && take(ros2->images, &message)) {
@@ -331,13 +296,13 @@ static int add_topics(struct ros2 *ros2, const char *image_type)
 // Waits for someone who publishes the topic, and subscribes as he offers it.
 static int subscribe(struct ros2 *ros2, int64_t until_ns)
 {
-    struct offer offer;
-    struct list list = {.n = 0};
-    while (!find_publisher(ros2, ros2->image_topic, &offer)) {
+    struct ros_offer offer;
+    char list[700];
+    while (!ros_find_publisher(ros2->publications, ros2->image_topic, &offer)) {
         if (clock_monotonic_ns() > until_ns) {
-            each_publisher(ros2, add_image_topic, &list);
+            ros_list_image_topics(ros2->publications, list, sizeof list);
             log_to(&ros2->log, LOG_LEVEL_ERROR, "ros2: nobody publishes %s; topics with images: %s",
-                   ros2->image_topic + 2, list.n ? list.text : "none");
+                   ros2->image_topic + 2, list[0] ? list : "none");
             return -ENOENT;
         }
         dds_sleepfor(POLL_NS);
@@ -361,7 +326,7 @@ static int subscribe(struct ros2 *ros2, int64_t until_ns)
 static int wait_for_first(struct ros2 *ros2, int64_t until_ns)
 {
     struct message message;
-    struct offer offer;
+    struct ros_offer offer;
     bool has_image = false, has_info = false;
     int err = 0;
     while (!err && !(has_image && has_info) && clock_monotonic_ns() < until_ns) {
@@ -373,7 +338,7 @@ static int wait_for_first(struct ros2 *ros2, int64_t until_ns)
             int64_t info_ns = clock_monotonic_ns() + INFO_NS;
             until_ns = info_ns; // an image without camera info may be meant so
         }
-        if (ros2->infos <= 0 && find_publisher(ros2, ros2->info_topic, &offer))
+        if (ros2->infos <= 0 && ros_find_publisher(ros2->publications, ros2->info_topic, &offer))
             ros2->infos = create_reader(ros2, ros2->info_topic, ROS_CAMERA_INFO, offer.is_reliable);
         if (!err && !has_info && take(ros2->infos, &message)) {
             err = bag_add_message(&ros2->bag, INFO_ID, clock_wall_ns(), (struct bag_place){0, 0},
@@ -397,10 +362,8 @@ static int start_thread(struct ros2 *ros2)
 {
     ros2->waitset = dds_create_waitset(ros2->participant);
     ros2->guard = dds_create_guardcondition(ros2->participant);
-    dds_entity_t arrived = dds_create_readcondition(ros2->images, DDS_ANY_STATE);
-    if (ros2->waitset < 0 || ros2->guard < 0 || arrived < 0 ||
-        dds_waitset_attach(ros2->waitset, ros2->guard, 0) != DDS_RETCODE_OK ||
-        dds_waitset_attach(ros2->waitset, arrived, 1) != DDS_RETCODE_OK)
+    if (ros2->waitset < 0 || ros2->guard < 0 || attach_images(ros2) != 0 ||
+        dds_waitset_attach(ros2->waitset, ros2->guard, 0) != DDS_RETCODE_OK)
         return -EIO;
     sigset_t all, old; // signals are the process's business
     sigfillset(&all);

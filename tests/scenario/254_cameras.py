@@ -2,18 +2,16 @@
 """Cameras of the kernel's drivers and of OpenNI 2: the daemon tracks a V4L2 camera of our own
 making (tests/fake_v4l2.h) and takes what OpenNI's Dummy device delivers (tests/fake_openni2.h);
 each is unplugged and comes back in the same session, with one pose for each frame."""
-import glob
 import mmap
 import os
 import struct
 import time
-import zlib
 
 import harness
+import raw_frames
 from harness import check, messages
 
 RETURN_S = 2.0 if not harness.is_sanitized() else 10.0
-N_FRAMES = 40
 V4L2 = ("plugged", "silent", "node", "only_small", "busy", "torn", "skip", "period_ms", "n_open",
         "n_streams", "n_wrong", "n_opened", "n_frames")
 OPENNI2 = ("plugged", "silent", "told", "mirrored", "tells_fov", "n_devices", "n_streams",
@@ -43,27 +41,6 @@ class Switches:
 
     def __setattr__(self, name, value):
         struct.pack_into("I", self.memory, 4 * self.members.index(name), value)
-
-
-def make_frames():
-    """The synthetic room in its own unit (5,000 a metre), as the recorder's klg has it."""
-    folder = harness.SCRATCH + "/camera"
-    recorded = harness.Daemon("synth:room", "--frames", str(N_FRAMES), "--set",
-                              "recorder.folder=" + folder, "--set", "recorder.start=raw", "--set",
-                              "recorder.format=klg", "--set", f"recorder.queue_frames={N_FRAMES}",
-                              collect=False)
-    recorded.wait()
-    with open(glob.glob(folder + "/*.klg")[0], "rb") as file:
-        data = file.read()
-    path, at = harness.SCRATCH + "/frames", 4
-    with open(path, "wb") as out:
-        while at < len(data):
-            _, depth, image = struct.unpack_from("<qii", data, at)
-            packed = data[at + 16:at + 16 + depth]
-            out.write(packed if depth == 640 * 480 * 2 else zlib.decompress(packed))
-            at += 16 + depth + image
-    check(os.path.getsize(path) == N_FRAMES * 640 * 480 * 2, "frames for the camera")
-    return path
 
 
 def with_depth(daemon):
@@ -98,9 +75,9 @@ def check_messages(daemon, name):
 
 def v4l2():
     camera = Switches("v4l2", V4L2, plugged=1, node=2, period_ms=33)
-    environment = {**camera.environment, "FAKE_V4L2_FRAMES": make_frames()}
+    environment = {**camera.environment, "FAKE_V4L2_FRAMES": raw_frames.make(40)}
     daemon = harness.Daemon("v4l2:", "--set", "camera.fx=525", "--set", "camera.fy=525",
-                            "--set", "camera.depth_scale=5000",
+                            "--set", f"camera.depth_scale={raw_frames.UNITS_PER_M}",
                             environment=environment)
     daemon.wait_for(lambda: sum(harness.state_name(p) == "TRACKING" for p in daemon.poses) > 20,
                     "tracking")

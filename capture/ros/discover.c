@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/ros/discover.h"
+
+#include <dds/dds.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "capture/ros/bag.h"
+
+// Calls `found` for each publisher that there is, until it returns true.
+static void each_publisher(int32_t publications,
+                           bool (*found)(void *user, const dds_builtintopic_endpoint_t *endpoint),
+                           void *user)
+{
+    enum { N = 64 };
+    void *samples[N] = {NULL};
+    dds_sample_info_t infos[N];
+    bool done = false;
+    // read, not taken: they are there the next time, too
+    dds_return_t n = dds_read(publications, samples, infos, N, N);
+    for (dds_return_t i = 0; i < n; i++)
+        if (infos[i].valid_data && infos[i].instance_state == DDS_IST_ALIVE && !done)
+            done = found(user, samples[i]);
+    if (n > 0)
+        dds_return_loan(publications, samples, n);
+}
+
+struct search {
+    const char *topic;
+    struct ros_offer *out;
+    bool found;
+};
+
+static bool is_topic(void *user, const dds_builtintopic_endpoint_t *endpoint)
+{
+    struct search *search = user;
+    dds_reliability_kind_t reliability;
+    dds_duration_t blocking;
+    if (strcmp(endpoint->topic_name, search->topic) != 0)
+        return false;
+    snprintf(search->out->type, sizeof search->out->type, "%s", endpoint->type_name);
+    search->out->is_reliable = dds_qget_reliability(endpoint->qos, &reliability, &blocking) &&
+                               reliability == DDS_RELIABILITY_RELIABLE;
+    search->found = true;
+    return true;
+}
+
+bool ros_find_publisher(int32_t publications, const char *topic, struct ros_offer *out)
+{
+    struct search search = {topic, out, false};
+    each_publisher(publications, is_topic, &search);
+    return search.found;
+}
+
+struct list {
+    char *text;
+    size_t n, room;
+};
+
+static bool add_image_topic(void *user, const dds_builtintopic_endpoint_t *endpoint)
+{
+    struct list *list = user;
+    enum ros_kind kind = ros_kind_of(endpoint->type_name, strlen(endpoint->type_name));
+    if ((kind == ROS_IMAGE || kind == ROS_COMPRESSED_IMAGE) && list->n < list->room &&
+        !strncmp(endpoint->topic_name, "rt/", 3))
+        list->n += (size_t)snprintf(list->text + list->n, list->room - list->n, "%s%s",
+                                    list->n ? ", " : "", endpoint->topic_name + 2);
+    return false;
+}
+
+void ros_list_image_topics(int32_t publications, char *out, size_t room)
+{
+    struct list list = {out, 0, room};
+    out[0] = 0;
+    each_publisher(publications, add_image_topic, &list);
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who publishes what in a DDS domain. Only for files of */ros.
+#ifndef POSED_CAPTURE_ROS_DISCOVER_H
+#define POSED_CAPTURE_ROS_DISCOVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ros_offer {  // of a publisher
+    char type[128]; // "sensor_msgs::msg::dds_::Image_"
+    bool is_reliable;
+};
+
+// `publications`: a dds_entity_t, the reader of DDS_BUILTIN_TOPIC_DCPSPUBLICATION. A publisher of
+// the topic ("rt/camera/depth") that is alive; false when there is none.
+bool ros_find_publisher(int32_t publications, const char *topic, struct ros_offer *out);
+
+// The topics with images, by ROS 2's names, separated by ", "; "" when there is none.
+void ros_list_image_topics(int32_t publications, char *out, size_t room);
+
+#endif

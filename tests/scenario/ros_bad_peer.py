@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishers that are at fault, by the package `cyclonedds`; for the interpreter that has it:
+
+    ros_bad_peer.py DOMAIN FAULT
+
+Publishes small depth images on /bad/depth/image_raw at 30 Hz until it is killed, each with a stamp
+of now. FAULT: none, type (the topic is Odometry), encoding (rgb8), no_info (no camera info), info
+(another fx from image 20 on), size (the camera info is of another size), back (the stamp of image
+20 goes back by 5 s), second (a second publisher), short (image 20 has half its bytes), best_effort,
+silent (a publisher without images), ends and ends_best_effort (it ends after 40 images and another
+one begins, reliable or not)."""
+import sys
+import time
+
+from cyclonedds.core import Policy, Qos
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.pub import DataWriter
+from cyclonedds.topic import Topic
+from cyclonedds.util import duration
+
+import ros_types
+from ros_types import CameraInfo, Header, Image, Odometry, RegionOfInterest
+
+WIDTH, HEIGHT = 96, 64
+RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.KeepLast(10))
+BEST_EFFORT = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(5))
+
+
+def main():
+    domain, fault = sys.argv[1:]
+    participant = DomainParticipant(int(domain))
+    qos = BEST_EFFORT if fault == "best_effort" else RELIABLE
+    kind = Odometry if fault == "type" else Image
+
+    def writer_of(name, kind, qos=qos):
+        return DataWriter(participant, Topic(participant, "rt/bad/depth/" + name, kind, qos=qos),
+                          qos=qos)
+
+    writer = writer_of("image_raw", kind)
+    second = writer_of("image_raw", kind) if fault == "second" else None
+    info_writer = None if fault == "no_info" else writer_of("camera_info", CameraInfo)
+    print("ready", flush=True)
+    while fault in ("type", "silent") or not writer.get_matched_subscriptions():
+        time.sleep(0.02)
+    time.sleep(0.3)
+    row = b"".join((900 + 20 * (x % 7) + x).to_bytes(2, "little") for x in range(WIDTH))
+    i = 0
+    while True:
+        now_ns = time.time_ns() - (5 * 10**9 if fault == "back" and i == 20 else 0)
+        header = Header(stamp=ros_types.stamp(now_ns), frame_id="bad")
+        fx = 90.0 if fault == "info" and i >= 20 else 80.0
+        width = 2 * WIDTH if fault == "size" else WIDTH
+        if info_writer:
+            info_writer.write(CameraInfo(
+                header=header, height=HEIGHT, width=width, distortion_model="plumb_bob",
+                d=[0.0] * 5, k=[fx, 0.0, 47.5, 0.0, 80.0, 31.5, 0.0, 0.0, 1.0],
+                r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+                p=[fx, 0.0, 47.5, 0.0, 0.0, 80.0, 31.5, 0.0, 0.0, 0.0, 1.0, 0.0], binning_x=0,
+                binning_y=0, roi=RegionOfInterest(x_offset=0, y_offset=0, height=0, width=0,
+                                                  do_rectify=False)))
+        data = list(row * (HEIGHT // 2 if fault == "short" and i == 20 else HEIGHT))
+        step, encoding = 2 * WIDTH, "16UC1"
+        if fault == "encoding":
+            data, step, encoding = list(bytes(3 * WIDTH * HEIGHT)), 3 * WIDTH, "rgb8"
+        image = Image(header=header, height=HEIGHT, width=WIDTH, encoding=encoding, is_bigendian=0,
+                      step=step, data=data)
+        writer.write(image)
+        if second:
+            second.write(image)
+        if fault.startswith("ends") and i == 40:
+            del writer
+            time.sleep(1)
+            writer = writer_of("image_raw", kind, qos if fault == "ends" else BEST_EFFORT)
+        i += 1
+        time.sleep(1 / 30)
+
+
+main()

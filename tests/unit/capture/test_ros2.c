@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver ros2 and a publisher in the same process, over DDS itself: pixels, a calibration that
+// changes, a publisher that ends and comes back offering less. What independent publishers send is
+// tested by the scenarios 252 and 255; this one runs under the sanitizers, too.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dds/dds.h>
+#include <pthread.h>
+#include <ros_types.h> // of ros_types.idl
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capture/capture.h"
+#include "capture/ros/dds.h"
+#include "proto/clock.h"
+
+#define W 64u
+#define H 48u
+
+static uint32_t domain; // of this process
+static char said[4000];
+
+static struct {
+    dds_entity_t participant, images, infos;
+    pthread_t thread;
+    atomic_bool quit, is_other, is_half;
+} camera;
+
+static void hear(void *user, enum log_level level, const char *text)
+{
+    (void)user;
+    (void)level;
+    size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", text);
+}
+
+static uint16_t pixel(uint32_t frame, uint32_t i)
+{
+    return (uint16_t)(1000 + frame % 100 + 3 * i);
+}
+
+static void send(uint32_t k)
+{
+    static char frame_id[] = "camera", encoding[] = "16UC1", model[] = "plumb_bob";
+    static uint8_t bytes[2 * W * H];
+    int64_t now_ns = clock_wall_ns();
+    const std_msgs_msg_dds__Header_ header = {
+        {(int32_t)(now_ns / 1000000000), (uint32_t)(now_ns % 1000000000)}, frame_id};
+    for (uint32_t i = 0; i < W * H; i++) {
+        bytes[2 * i] = (uint8_t)pixel(k, i);
+        bytes[2 * i + 1] = (uint8_t)(pixel(k, i) >> 8);
+    }
+    double fx = camera.is_other ? 70 : 60;
+    sensor_msgs_msg_dds__CameraInfo_ info = {.header = header,
+                                             .height = H,
+                                             .width = W,
+                                             .distortion_model = model,
+                                             .k = {fx, 0, 31.5, 0, 61, 23.5, 0, 0, 1},
+                                             .p = {fx, 0, 31.5, 0, 0, 61, 23.5, 0, 0, 0, 1, 0}};
+    sensor_msgs_msg_dds__Image_ image = {
+        .header = header, .height = H, .width = W, .encoding = encoding, .step = 2 * W};
+    image.data._length = image.data._maximum =
+        atomic_exchange(&camera.is_half, false) ? W : 2 * W * H;
+    image.data._buffer = bytes;
+    assert_true(dds_write(camera.infos, &info) == 0 && dds_write(camera.images, &image) == 0);
+}
+
+static void *publish(void *unused)
+{
+    (void)unused;
+    for (uint32_t k = 0; !atomic_load(&camera.quit); k++) {
+        send(k);
+        nanosleep(&(struct timespec){0, 20000000}, NULL);
+    }
+    return NULL;
+}
+
+static dds_entity_t writer_of(const char *name, const dds_topic_descriptor_t *type,
+                              bool is_reliable)
+{
+    dds_qos_t *qos = ros_dds_qos(is_reliable, 10, false);
+    dds_entity_t topic = dds_create_topic(camera.participant, type, name, NULL, NULL);
+    dds_entity_t writer = dds_create_writer(camera.participant, topic, qos, NULL);
+    dds_delete_qos(qos);
+    assert_true(writer > 0);
+    return writer;
+}
+
+static void plug_in(bool is_reliable)
+{
+    const struct log_sink log = {hear, NULL};
+    camera.participant = ros_dds_participant(domain, NULL, &log);
+    assert_true(camera.participant > 0);
+    camera.images =
+        writer_of("rt/unit/depth/image_raw", &sensor_msgs_msg_dds__Image__desc, is_reliable);
+    camera.infos =
+        writer_of("rt/unit/depth/camera_info", &sensor_msgs_msg_dds__CameraInfo__desc, is_reliable);
+    camera.quit = false;
+    assert_int_equal(pthread_create(&camera.thread, NULL, publish, NULL), 0);
+}
+
+static void unplug(void)
+{
+    atomic_store(&camera.quit, true);
+    pthread_join(camera.thread, NULL);
+    dds_delete(camera.participant);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    domain = 10 + (uint32_t)getpid() % 200;
+    camera.is_other = camera.is_half = false;
+    said[0] = 0;
+    plug_in(true);
+    return 0;
+}
+
+static struct capture *open_topic(void)
+{
+    struct capture *capture;
+    struct capture_settings settings = {
+        .source = "ros2:/unit/depth/image_raw", .ros_domain = domain, .log = {.write = hear}};
+    assert_int_equal(capture_open(&capture, &settings), 0);
+    return capture;
+}
+
+static void read_good(struct capture *capture, struct capture_frame *frame)
+{
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(capture_read(capture, 10000, frame), 0);
+        if (frame->image.depth)
+            return;
+    }
+    fail_msg("no frame with pixels");
+}
+
+static void pixels_arrive(void **state)
+{
+    (void)state;
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    assert_int_equal(capture_info(capture)->camera.width_px, W);
+    assert_true(capture_info(capture)->camera.fx_px == 60);
+    int64_t time_ns = 0;
+    for (uint64_t n = 0; n < 30; n++) {
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+        assert_int_equal(frame.index, n);
+        assert_true(frame.image.time_ns > time_ns);
+        time_ns = frame.image.time_ns;
+        for (uint32_t i = 1; frame.image.depth && i < W * H; i++)
+            assert_int_equal(frame.image.depth[i], (uint16_t)(frame.image.depth[0] + 3 * i));
+    }
+    capture_close(&capture);
+    unplug();
+}
+
+static void half_an_image_is_damaged(void **state)
+{
+    (void)state;
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    read_good(capture, &frame);
+    camera.is_half = true;
+    int n_damaged = 0;
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+        n_damaged += (frame.flags & CAPTURE_DAMAGED) != 0;
+    }
+    assert_int_equal(n_damaged, 1);
+    capture_close(&capture);
+    unplug();
+}
+
+static void another_calibration_is_told_of(void **state)
+{
+    (void)state;
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    read_good(capture, &frame);
+    camera.is_other = true;
+    int n_told = 0;
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+        n_told += (frame.flags & CAPTURE_RECALIBRATED) != 0;
+        assert_true(capture_info(capture)->camera.fx_px == (n_told ? 70 : 60));
+    }
+    assert_int_equal(n_told, 1);
+    capture_close(&capture);
+    unplug();
+}
+
+static void publisher_comes_back_offering_less(void **state)
+{
+    (void)state;
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    read_good(capture, &frame);
+    unplug();
+    while (capture_read(capture, 500, &frame) == 0)
+        ;
+    plug_in(false);
+    read_good(capture, &frame);
+    capture_close(&capture);
+    unplug();
+    assert_non_null(strstr(said, "/unit/depth/image_raw: its publisher is gone, waiting for it"));
+    assert_non_null(strstr(said, "a publisher offers best effort only"));
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, setup)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(pixels_arrive),
+        TEST(half_an_image_is_damaged),
+        TEST(another_calibration_is_told_of),
+        TEST(publisher_comes_back_offering_less),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
