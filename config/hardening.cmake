@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the compiler and the linker do against a mistake that we did not find, for the code that reads
-# what strangers send: the daemon, the messages, the client. Every program is linked with it.
-# tests/check_hardening reads it off the programs. Left out with a sanitizer, which finds more and
-# does not go with FORTIFY. Included after all targets are there.
+# What the compiler and the linker do against a mistake that we did not find: in every program and
+# library of ours (a recording, a mesh or a map is as hostile as a message), not in the tests.
+# tests/check_hardening reads it off the programs and the compiler's commands. Left out with a
+# sanitizer, which finds more and does not go with FORTIFY. Included after all targets are there.
 include(CheckCCompilerFlag)
 include(CheckCSourceCompiles)
+
+# posed_targets_below(folder out): all libraries and programs of the folder and those below it.
+function(posed_targets_below folder out)
+  get_property(found DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(below IN LISTS folders)
+    posed_targets_below(${below} more)
+    list(APPEND found ${more})
+  endforeach()
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
 
 if(NOT CMAKE_C_FLAGS MATCHES "-fsanitize" AND NOT POSED_LIBFUZZER)
   set(hardening)
@@ -34,14 +45,19 @@ if(NOT CMAKE_C_FLAGS MATCHES "-fsanitize" AND NOT POSED_LIBFUZZER)
       -D_FORTIFY_SOURCE=$<IF:$<BOOL:${POSED_HAVE_FORTIFY_3}>,3,2>)
   endif()
 
-  foreach(target posed_proto posed_wire posed_wire_json posed_daemon posed posectl)
-    if(TARGET ${target})
-      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C>:${hardening}>")
+  foreach(folder proto capture gpu daemon tools)
+    if(folder STREQUAL "daemon" AND NOT POSED_DAEMON)
+      continue()
     endif()
-  endforeach()
-  foreach(program posed posectl posed-bench posed-eval posed-synth posed-align)
-    if(TARGET ${program})
-      target_link_options(${program} PRIVATE LINKER:-z,relro,-z,now,-z,noexecstack)
-    endif()
+    posed_targets_below(${PROJECT_SOURCE_DIR}/${folder} targets)
+    foreach(target IN LISTS targets)
+      get_target_property(type ${target} TYPE)
+      if(type MATCHES "LIBRARY|EXECUTABLE" AND NOT type STREQUAL "INTERFACE_LIBRARY")
+        target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C>:${hardening}>")
+      endif()
+      if(type MATCHES "SHARED|EXECUTABLE")
+        target_link_options(${target} PRIVATE LINKER:-z,relro,-z,now,-z,noexecstack)
+      endif()
+    endforeach()
   endforeach()
 endif()
