@@ -471,7 +471,7 @@ int main(int argc, char **argv)
     static struct daemon daemon; // too large for the stack
     const struct log_settings start = {LOG_LEVEL_INFO, CONFIG_LOG_AUTO, 0};
     // A wrong command line ends inside, with EXIT_USAGE.
-    if (options_parse(&daemon.options, argc, argv) != 0 || log_create(&daemon.log, &start) != 0)
+    if (options_parse(&daemon.options, argc, argv, 0) != 0 || log_create(&daemon.log, &start) != 0)
         return end_without_memory();
     daemon.sink = log_sink(daemon.log);
     int error = load_config(&daemon.options, &daemon.config, &daemon.sink);

@@ -50,52 +50,69 @@ static const struct {
 
 const char *argp_program_version = "posed " POSED_VERSION;
 
-static void add(struct options *options, struct argp_state *state, const char *name,
-                const char *value, const char *origin)
+// argp_error ends the program unless options_parse was told not to; hence what follows it.
+static error_t add(struct options *options, struct argp_state *state, const char *name,
+                   const char *value, const char *origin)
 {
-    if (options->n_assignments == OPTIONS_MAX_ASSIGNMENTS)
+    if (options->n_assignments == OPTIONS_MAX_ASSIGNMENTS) {
         argp_error(state, "more than %d settings", OPTIONS_MAX_ASSIGNMENTS);
+        return EINVAL;
+    }
     options->assignments[options->n_assignments++] =
         (struct config_assignment){name, value, origin};
+    return 0;
 }
 
 // An option's value is checked here, where a mistake is one of usage.
-static void add_setting(struct options *options, struct argp_state *state, size_t i,
-                        const char *value)
+static error_t add_setting(struct options *options, struct argp_state *state, size_t i,
+                           const char *value)
 {
     static struct config scratch; // its content does not matter
     static char origins[N_SETTINGS][24];
     char reason[300];
     snprintf(origins[i], sizeof origins[i], "--%s", settings[i].option);
-    if (config_set(&scratch, settings[i].key, value, origins[i], reason, sizeof reason) != 0)
+    if (config_set(&scratch, settings[i].key, value, origins[i], reason, sizeof reason) != 0) {
         argp_error(state, "%s: %s", origins[i], reason);
-    add(options, state, settings[i].key, value, origins[i]);
+        return EINVAL;
+    }
+    return add(options, state, settings[i].key, value, origins[i]);
 }
 
-static void add_set(struct options *options, struct argp_state *state, const char *text)
+static error_t add_set(struct options *options, struct argp_state *state, const char *text)
 {
     const char *equal = strchr(text, '=');
     char *name = options->names[options->n_assignments % OPTIONS_MAX_ASSIGNMENTS];
-    if (!equal || equal == text || (size_t)(equal - text) >= sizeof options->names[0])
+    if (!equal || equal == text || (size_t)(equal - text) >= sizeof options->names[0]) {
         argp_error(state, "--set %s: section.key=value is wanted", text);
-    snprintf(name, sizeof options->names[0], "%.*s", (int)(equal - text), text);
-    add(options, state, name, equal + 1, "--set");
+        return EINVAL;
+    }
+    if (options->n_assignments < OPTIONS_MAX_ASSIGNMENTS)
+        snprintf(name, sizeof options->names[0], "%.*s", (int)(equal - text), text);
+    return add(options, state, name, equal + 1, "--set");
+}
+
+static error_t add_no_tcp(struct options *options, struct argp_state *state)
+{
+    static const char *const sockets[] = {"endpoints.pub", "endpoints.latest", "endpoints.img",
+                                          "endpoints.req"};
+    error_t error = 0;
+    for (size_t i = 0; i < sizeof sockets / sizeof sockets[0] && !error; i++)
+        error = add(options, state, sockets[i], "ipc", "--no-tcp");
+    return error;
 }
 
 static error_t on_option(int key, char *arg, struct argp_state *state)
 {
     struct options *options = state->input;
-    if (key >= OPTION_FIRST_SETTING && key < OPTION_FIRST_SETTING + (int)N_SETTINGS) {
-        add_setting(options, state, (size_t)(key - OPTION_FIRST_SETTING), arg ? arg : "true");
-        return 0;
-    }
+    if (key >= OPTION_FIRST_SETTING && key < OPTION_FIRST_SETTING + (int)N_SETTINGS)
+        return add_setting(options, state, (size_t)(key - OPTION_FIRST_SETTING),
+                           arg ? arg : "true");
     switch (key) {
     case 'c':
         options->config_file = arg;
         return 0;
     case OPTION_SET:
-        add_set(options, state, arg);
-        return 0;
+        return add_set(options, state, arg);
     case OPTION_CHECK:
         options->check = true;
         return 0;
@@ -103,17 +120,14 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         options->dump = true;
         return 0;
     case OPTION_NO_TCP:
-        add(options, state, "endpoints.pub", "ipc", "--no-tcp");
-        add(options, state, "endpoints.latest", "ipc", "--no-tcp");
-        add(options, state, "endpoints.img", "ipc", "--no-tcp");
-        add(options, state, "endpoints.req", "ipc", "--no-tcp");
-        return 0;
+        return add_no_tcp(options, state);
     case ARGP_KEY_ARG:
-        if (options->has_source)
+        if (options->has_source) {
             argp_error(state, "\"%s\": there is a source already", arg);
+            return EINVAL;
+        }
         options->has_source = true;
-        add(options, state, "capture.source", arg, "the command line");
-        return 0;
+        return add(options, state, "capture.source", arg, "the command line");
     }
     return ARGP_ERR_UNKNOWN;
 }
@@ -156,7 +170,7 @@ static void look_for_mistypes(const struct argp_option *table, int argc, char **
     }
 }
 
-int options_parse(struct options *out, int argc, char **argv)
+int options_parse(struct options *out, int argc, char **argv, unsigned argp_flags)
 {
     struct argp_option table[N_SETTINGS + N_OTHERS + 1] = {
         {"config", 'c', "FILE", 0, "Read this file instead of " CONFIG_FILE, 0},
@@ -181,6 +195,7 @@ int options_parse(struct options *out, int argc, char **argv)
     };
     *out = (struct options){.n_assignments = 0};
     argp_err_exit_status = 2;
-    look_for_mistypes(table, argc, argv);
-    return argp_parse(&argp, argc, argv, 0, NULL, out) == 0 ? 0 : -EINVAL;
+    if (!(argp_flags & ARGP_NO_ERRS))
+        look_for_mistypes(table, argc, argv);
+    return argp_parse(&argp, argc, argv, argp_flags, NULL, out) == 0 ? 0 : -EINVAL;
 }

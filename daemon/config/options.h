@@ -20,7 +20,9 @@ struct options {
 };
 
 // Parses; --help and --version exit 0, a wrong command line is explained on stderr and exits 2.
-// Strings stay in argv. Returns 0, or -EINVAL when a value given for an option is wrong.
-__attribute__((warn_unused_result)) int options_parse(struct options *out, int argc, char **argv);
+// Strings stay in argv. argp_flags: 0, or ARGP_SILENT for a caller that must go on. Returns 0, or
+// -EINVAL for a wrong command line where the flags let it return.
+__attribute__((warn_unused_result)) int options_parse(struct options *out, int argc, char **argv,
+                                                      unsigned argp_flags);
 
 #endif

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as what a browser sends: to the HTTP server as it runs in the daemon, WebSockets and
+// requests of the page included. It answers or hangs up; after each input it still answers a probe.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/http.h"
+
+#define MAX_BYTES 32768
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint16_t port;
+
+static int connect_to(int patience_ms)
+{
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct timeval patience = {patience_ms / 1000, patience_ms % 1000 * 1000};
+    const struct linger reset = {1, 0}; // no port waits for a connection that has gone
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) != 0)
+        abort();
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    return fd;
+}
+
+static void probe(void)
+{
+    static const char request[] = "GET /healthz HTTP/1.0\r\n\r\n";
+    char answer[64] = "";
+    int fd = connect_to(5000);
+    if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) != (ssize_t)sizeof request - 1 ||
+        recv(fd, answer, sizeof answer - 1, MSG_WAITALL) <= 0 || strncmp(answer, "HTTP/1.", 7) != 0)
+        abort();
+    close(fd);
+}
+
+static void set(struct config *config, const char *key, const char *value)
+{
+    char reason[300];
+    if (config_set(config, key, value, "fuzz", reason, sizeof reason) != 0)
+        abort();
+}
+
+// The parts of the daemon that the server shows. They live as long as the process.
+static void start(void)
+{
+    static struct config config;
+    static struct settings *settings;
+    static struct yield_frames yield_frames;
+    struct endpoint *endpoint;
+    struct publish *publish;
+    struct requests *requests;
+    struct shared *shared;
+    struct http *http;
+    const struct log_sink silent = {0};
+    char folder[] = "/tmp/posed-fuzz-http-XXXXXX";
+    const struct shared_info info = {.n_history = 10,
+                                     .capture = {.camera = {525, 525, 319.5, 239.5, 640, 480}}};
+    config_default(&config);
+    if (!mkdtemp(folder))
+        abort();
+    set(&config, "endpoints.run_dir", folder);
+    set(&config, "endpoints.pub", "ipc");
+    set(&config, "endpoints.latest", "ipc");
+    set(&config, "endpoints.img", "ipc");
+    set(&config, "endpoints.req", "ipc");
+    if (shared_create(&shared, &info) != 0 || settings_create(&settings, &config, NULL) != 0 ||
+        endpoint_open(&endpoint, &config, &silent) != 0 ||
+        publish_create(&publish, endpoint, &config, false, &silent) != 0)
+        abort();
+    shared_end_commands(shared); // no frame loop runs here: commands are refused at once
+    const struct handlers handlers = {
+        .shared = shared, .config = &config, .settings = settings, .yield_frames = &yield_frames};
+    if (requests_create(&requests, endpoint, &handlers) != 0)
+        abort();
+    struct http_settings wanted = {.control = true,
+                                   .origins = "http://example.org",
+                                   .shared = shared,
+                                   .publish = publish,
+                                   .requests = requests};
+    for (port = (uint16_t)(20000 + getpid() % 20000);; port++) {
+        wanted.port = port;
+        int error = http_create(&http, &wanted);
+        if (error == 0)
+            return;
+        if (error != -EADDRINUSE)
+            abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char answer[4096];
+    if (!port)
+        start();
+    if (size > MAX_BYTES)
+        return 0;
+    int fd = connect_to(3); // a viewer may stay for long
+    if (size && send(fd, data, size, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
+        abort();
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, answer, sizeof answer, 0) > 0)
+        ;
+    close(fd);
+    probe();
+    return 0;
+}
