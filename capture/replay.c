@@ -93,6 +93,7 @@ static bool will_be_late(const struct replay *replay, uint64_t q)
 static void *decode_ahead(void *argument)
 {
     struct replay *replay = argument;
+    pthread_setname_np(pthread_self(), "posed-frames");
     pthread_mutex_lock(&replay->lock);
     while (!replay->stop) {
         uint64_t q = replay->n_decoded;

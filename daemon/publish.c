@@ -265,6 +265,7 @@ static bool has_posts(struct publish *publish)
 static void *run(void *user)
 {
     struct publish *publish = user;
+    pthread_setname_np(pthread_self(), "posed-publish");
     for (;;) {
         bool is_empty = empty_ring(publish);
         send_posts(publish);

@@ -14,7 +14,7 @@
 #define MAX_REPLIES 64                 // that wait for a client
 #define MAX_INSIDE  8                  // requests of the client inside that wait to be taken
 #define INSIDE      0                  // its peer id; peers have others
-#define LINGER_NS   INT64_C(200000000) // for the last answers
+#define LINGER_NS   INT64_C(100000000) // for the last answers
 
 // Who asked, and how the answer must be wrapped (a REQ socket puts an empty part in front).
 struct address {
@@ -342,6 +342,7 @@ int requests_ask(struct requests *requests, const uint8_t *request, size_t n_byt
 static void *run_socket(void *user)
 {
     struct requests *requests = user;
+    pthread_setname_np(pthread_self(), "posed-requests");
     while (!requests->stop) {
         zmtp_server_run(requests->server, -1);
         take_inside(requests);

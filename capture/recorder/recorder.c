@@ -240,6 +240,7 @@ static void wait_for_news(struct recorder *recorder)
 static void *write_frames(void *argument)
 {
     struct recorder *recorder = argument;
+    pthread_setname_np(pthread_self(), "posed-record");
     // When it wakes, it must not take the place of the thread that tracks.
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     struct recorder_status *status = &recorder->status;

@@ -395,6 +395,7 @@ static void on_clock(struct web *web, int64_t now_ns)
 static void *run(void *user)
 {
     struct web *web = user;
+    pthread_setname_np(pthread_self(), "posed-web");
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); // before the tracking nothing of this counts
     for (;;) {
         struct pollfd items[1 + WEB_MAX_VIEWERS] = {{.fd = web->wake_fd, .events = POLLIN}};

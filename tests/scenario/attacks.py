@@ -11,6 +11,12 @@ import time
 GREETING = b"\xff" + b"\0" * 7 + b"\x01\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" * 32
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def command(name, body=b""):
     data = bytes([len(name)]) + name + body
     return b"\x04" + bytes([len(data)]) + data
