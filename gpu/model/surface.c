@@ -36,9 +36,12 @@ static int by_place(const void *left, const void *right)
     return a[0] < b->x ? -1 : a[0] > b->x;
 }
 
-static const struct model_block *find(const struct mesher *m, int32_t x, int32_t y, int32_t z)
+// NULL: nothing is there. A neighbour of the last place that there can be is nowhere.
+static const struct model_block *find(const struct mesher *m, int64_t x, int64_t y, int64_t z)
 {
-    const int32_t place[3] = {x, y, z};
+    const int32_t place[3] = {(int32_t)x, (int32_t)y, (int32_t)z};
+    if (place[0] != x || place[1] != y || place[2] != z)
+        return NULL;
     return bsearch(place, m->blocks, m->n_blocks, sizeof *m->blocks, by_place);
 }
 
@@ -47,9 +50,9 @@ static void corners_fill(const struct mesher *m, const struct model_block *block
 {
     const struct model_block *next[8];
     for (int i = 0; i < 8; i++)
-        next[i] = i == 0
-                      ? block
-                      : find(m, block->x + (i & 1), block->y + (i >> 1 & 1), block->z + (i >> 2));
+        next[i] = i == 0 ? block
+                         : find(m, (int64_t)block->x + (i & 1), (int64_t)block->y + (i >> 1 & 1),
+                                (int64_t)block->z + (i >> 2));
     for (int z = 0; z < CORNERS; z++)
         for (int y = 0; y < CORNERS; y++)
             for (int x = 0; x < CORNERS; x++) {
@@ -127,9 +130,10 @@ static int cell_vertex(struct mesher *m, const struct model_block *block, const 
                 sum[k] += k == axis ? along : (double)(i >> k & 1);
             n_crossings++;
         }
-    const int32_t base[3] = {EDGE * block->x + x, EDGE * block->y + y, EDGE * block->z + z};
+    const int64_t edge = EDGE;
+    const int64_t base[3] = {edge * block->x + x, edge * block->y + y, edge * block->z + z};
     for (int k = 0; k < 3; k++)
-        p[k] = (base[k] + sum[k] / n_crossings) * (double)m->voxel_m;
+        p[k] = ((double)base[k] + sum[k] / n_crossings) * (double)m->voxel_m;
     *out_vertex = (uint32_t)m->out->n_points;
     return vertex_add(m, p, gradient);
 }
@@ -138,7 +142,8 @@ static uint32_t vertex_at(const struct mesher *m, const struct model_block *bloc
                           int z)
 {
     if (x < 0 || y < 0 || z < 0)
-        block = find(m, block->x - (x < 0), block->y - (y < 0), block->z - (z < 0));
+        block = find(m, (int64_t)block->x - (x < 0), (int64_t)block->y - (y < 0),
+                     (int64_t)block->z - (z < 0));
     if (!block)
         return NO_VERTEX;
     return m->cells[(size_t)(block - m->blocks) * MODEL_BLOCK_VOXELS +

@@ -55,11 +55,11 @@ static void start(void)
     static struct config config;
     static struct settings *settings;
     static struct yield_frames yield_frames;
-    struct endpoint *endpoint;
-    struct publish *publish;
-    struct requests *requests;
-    struct shared *shared;
-    struct http *http;
+    static struct endpoint *endpoint;
+    static struct publish *publish;
+    static struct requests *requests;
+    static struct shared *shared;
+    static struct http *http;
     const struct log_sink silent = {0};
     char folder[] = "/tmp/posed-fuzz-http-XXXXXX";
     const struct shared_info info = {.n_history = 10,
