@@ -76,13 +76,11 @@ static struct answer readyz(const struct http *http)
 static struct answer get_metrics(const struct http *http)
 {
     struct answer answer = {MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", NULL};
-    posed_Status status;
     size_t n;
     FILE *stream = open_memstream(&answer.text, &n);
     if (!stream)
         return answer;
-    shared_status(http->shared, &status);
-    metrics_print(&status, stream);
+    metrics_print(http->shared, stream);
     fclose(stream);
     return answer;
 }

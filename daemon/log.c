@@ -15,6 +15,8 @@
 #include "proto/clock.h"
 #include "proto/wire.h"
 
+#define CLEAR_LINE "\r\033[K" // ECMA-48: to the first column, erase to the end
+
 #define N_LEVELS   (LOG_LEVEL_DEBUG + 1)
 #define TEXT_BYTES 1024                  // of a line that is logged, its end included (log_to)
 #define LINE_BYTES (6 * TEXT_BYTES + 96) // every byte as \u00XX, and what stands around it
@@ -31,6 +33,7 @@ struct log {
     struct bucket buckets[N_LEVELS];
     uint32_t n_untaken; // lines that stderr did not take, since it did
     bool torn;          // the last of them in part
+    bool status;        // a line of log_show_status stands there
     unsigned n_errors;
     void (*listener)(void *user, enum log_level, const char *line);
     void *listener_user;
@@ -115,6 +118,8 @@ static size_t make_line(char line[LINE_BYTES], enum config_log_format format, en
 static bool write_line(struct log *log, enum log_level level, const char *text)
 {
     char line[LINE_BYTES];
+    if (log->status && put(CLEAR_LINE, sizeof CLEAR_LINE - 1) == sizeof CLEAR_LINE - 1)
+        log->status = false;
     size_t n = make_line(line, log->settings.format, level, text), n_put = put(line, n);
     log->n_untaken += n_put < n;
     log->torn = log->torn || (n_put > 0 && n_put < n);
@@ -177,6 +182,16 @@ static void log_write(void *user, enum log_level level, const char *text)
         if (log->listener && level <= LOG_LEVEL_NOTICE)
             log->listener(log->listener_user, level, text);
     }
+    pthread_mutex_unlock(&log->mutex);
+}
+
+void log_show_status(struct log *log, const char *text)
+{
+    char line[160];
+    int n = snprintf(line, sizeof line, CLEAR_LINE "%.120s", text);
+    pthread_mutex_lock(&log->mutex);
+    if (log->settings.format == CONFIG_LOG_TEXT && log->settings.level >= LOG_LEVEL_NOTICE)
+        log->status = put(line, (size_t)n) > 0 || log->status;
     pthread_mutex_unlock(&log->mutex);
 }
 

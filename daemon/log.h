@@ -32,6 +32,10 @@ void log_configure(struct log *log, const struct log_settings *settings);
 void log_listen(struct log *log, void (*listener)(void *user, enum log_level, const char *line),
                 void *user);
 
+// Shows a line on the terminal that the next line, or the next of these, takes the place of. Only
+// when the format is text; the caller has seen that stderr is a terminal.
+void log_show_status(struct log *log, const char *text);
+
 // Lines of LOG_LEVEL_ERROR so far.
 unsigned log_errors(const struct log *log);
 

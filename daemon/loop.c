@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/health.h"
+#include "daemon/histogram.h"
 #include "daemon/image.h"
 #include "daemon/message.h"
 #include "daemon/notify.h"
@@ -25,6 +27,7 @@ struct loop {
     const struct shared_info *info;
     struct image_sender *images;
     struct timing timing;
+    struct health health;
     uint64_t next_seq;
     uint64_t evaluated_end; // first frame whose time stamp is no longer that of the recording
     int64_t capture_ns;     // of the newest frame, CLOCK_MONOTONIC
@@ -72,21 +75,6 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
     ros_put(loop->settings->ros, &tracked, &frame->image, &loop->info->capture.camera);
 }
 
-static void put_ros_health(struct loop *loop, double rate_hz)
-{
-    struct shared *shared = loop->settings->shared;
-    struct ros_health health = {.is_error = loop->state == posed_State_STATE_LOST ||
-                                            loop->state == posed_State_STATE_NO_INPUT,
-                                .is_warning = loop->state == posed_State_STATE_DEGRADED,
-                                .n_captured = shared_counter(shared, SHARED_CAPTURED),
-                                .n_lost = shared_counter(shared, SHARED_LOST),
-                                .n_dropped = shared_counter(shared, SHARED_DROPPED),
-                                .n_damaged = shared_counter(shared, SHARED_DAMAGED),
-                                .rate_hz = rate_hz};
-    snprintf(health.message, sizeof health.message, "%s", wire_state_name(loop->state));
-    ros_put_health(loop->settings->ros, &health);
-}
-
 static void send_event(struct loop *loop, posed_Event_Kind kind, const char *text)
 {
     posed_Event event;
@@ -94,10 +82,10 @@ static void send_event(struct loop *loop, posed_Event_Kind kind, const char *tex
     send(loop, PUBLISH_EVENT, posed_Event_fields, &event);
 }
 
-static void send_calibration(struct loop *loop)
+static void send_calibration(struct loop *loop, int64_t time_ns)
 {
     posed_CameraCalibration calibration;
-    message_calibration(loop->info, &calibration);
+    message_calibration(loop->info, time_ns, &calibration);
     send(loop, PUBLISH_CALIB, posed_CameraCalibration_fields, &calibration);
 }
 
@@ -122,8 +110,10 @@ static void heartbeat(struct loop *loop, int64_t now_ns)
     send(loop, PUBLISH_TIMING, posed_Timing_fields, &timing);
     snprintf(line, sizeof line, "STATUS=%s, %.1f frames/s", wire_state_name(status.state), rate_hz);
     notify_send(line);
-    if (loop->settings->ros)
-        put_ros_health(loop, rate_hz);
+    health_beat(&loop->health,
+                &(struct health_outputs){loop->settings->shared, loop->settings->ros,
+                                         loop->settings->terminal, &loop->settings->log},
+                loop->state, rate_hz);
 }
 
 // A change of state is an event; a frame dropped in between is none.
@@ -162,6 +152,7 @@ static void count(struct loop *loop, const struct capture_frame *frame, bool tra
         shared_count(shared, SHARED_DAMAGED);
     if (frame->flags & CAPTURE_DUPLICATE)
         shared_count(shared, SHARED_DUPLICATE);
+    shared_add(shared, SHARED_LOST_PACKETS, frame->n_lost_packets);
     if (!tracked && !(frame->flags & CAPTURE_DAMAGED))
         shared_count(shared, SHARED_DROPPED);
     if (tracked)
@@ -245,6 +236,8 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
 {
     int64_t got_ns = clock_monotonic_ns();
     bool tracked = frame->image.depth && !(frame->flags & CAPTURE_LATE);
+    if (loop->next_seq == 0 || frame->flags & CAPTURE_RECALIBRATED)
+        send_calibration(loop, frame->image.time_ns);
     struct track_result result;
     posed_Odometry odometry;
     posed_FrameTransform transform;
@@ -258,6 +251,8 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     odometry.damaged_frames = shared_counter(loop->settings->shared, SHARED_DAMAGED);
     odometry.dropped_frames = shared_counter(loop->settings->shared, SHARED_DROPPED);
     odometry.publish_monotonic_ns = clock_monotonic_ns();
+    histogram_add(shared_latency(loop->settings->shared),
+                  odometry.publish_monotonic_ns - odometry.capture_monotonic_ns);
     odometry.has_stages = true;
     odometry.stages = (posed_StageTimes){
         .upload_us = result.stage_us[GPU_STAGE_UPLOAD],
@@ -325,7 +320,6 @@ static int recalibrate(struct loop *loop)
     log_to(&settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s", (unsigned long long)loop->next_seq,
            text);
     send_event(loop, posed_Event_Kind_RECALIBRATED, text);
-    send_calibration(loop);
     return 0;
 }
 
@@ -481,7 +475,7 @@ enum loop_end loop_run(const struct loop_settings *settings)
     loop->state = posed_State_STATE_NO_INPUT;
     loop->heartbeat_ns = loop->last_frame_ns = clock_monotonic_ns();
     loop->watchdog_period_ns = notify_watchdog_ns();
-    send_calibration(loop);
+    send_calibration(loop, 0);
     send_event(loop, posed_Event_Kind_STARTED, loop->info->capture.description);
     if (settings->wait_subscriber_s > 0)
         wait_for_subscriber(loop);

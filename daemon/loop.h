@@ -10,6 +10,7 @@
 #include "capture/recorder/recorder.h"
 #include "daemon/backend.h"
 #include "daemon/frames.h"
+#include "daemon/log.h"
 #include "daemon/publish.h"
 #include "daemon/ros/ros.h"
 #include "daemon/shared.h"
@@ -33,6 +34,7 @@ struct loop_settings {
     void (*poll)(void *user);
     void *user;
     struct log_sink log;
+    struct log *terminal; // where a line of progress is shown; NULL = nowhere
 };
 
 enum loop_end {

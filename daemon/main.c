@@ -401,6 +401,13 @@ static enum exit_code open_all(struct daemon *daemon)
     return EXIT_OK;
 }
 
+// As fast as possible, with a person who waits.
+static bool is_progress_shown(const struct daemon *daemon)
+{
+    return isatty(STDERR_FILENO) && !capture_info(daemon->capture)->live &&
+           daemon->config.capture.rate == CAPTURE_RATE_MAX;
+}
+
 static enum exit_code run_loop(struct daemon *daemon)
 {
     const struct loop_settings settings = {
@@ -418,6 +425,7 @@ static enum exit_code run_loop(struct daemon *daemon)
         .poll = reload,
         .user = daemon,
         .log = daemon->sink,
+        .terminal = is_progress_shown(daemon) ? daemon->log : NULL,
     };
     notify_send("READY=1");
     enum loop_end end = loop_run(&settings);

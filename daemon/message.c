@@ -116,12 +116,13 @@ void message_transform(const posed_Odometry *odometry, posed_FrameTransform *out
     memcpy(out->child_frame_id, odometry->body_frame_id, sizeof out->child_frame_id);
 }
 
-void message_calibration(const struct shared_info *info, posed_CameraCalibration *out)
+void message_calibration(const struct shared_info *info, int64_t time_ns,
+                         posed_CameraCalibration *out)
 {
     const struct intrinsics *c = &info->capture.camera;
     *out = (posed_CameraCalibration){
         .has_timestamp = true,
-        .timestamp = wire_timestamp(clock_wall_ns()),
+        .timestamp = wire_timestamp(time_ns),
         .width = c->width_px,
         .height = c->height_px,
         .distortion_model = "plumb_bob",

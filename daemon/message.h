@@ -20,7 +20,9 @@ void message_odometry(const struct shared_info *info, uint64_t seq,
                       uint32_t map_epoch, double previous_xyzw[4], posed_Odometry *out);
 
 void message_transform(const posed_Odometry *odometry, posed_FrameTransform *out);
-void message_calibration(const struct shared_info *info, posed_CameraCalibration *out);
+// time_ns: of the newest frame, on the frames' own clock; 0 before the first.
+void message_calibration(const struct shared_info *info, int64_t time_ns,
+                         posed_CameraCalibration *out);
 void message_event(const struct shared_info *info, uint64_t seq, posed_Event_Kind kind,
                    const char *text, posed_Event *out);
 void message_log(enum log_level level, const char *line, posed_Log *out);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "daemon/histogram.h"
 #include "proto/wire.h"
 
 static void head(FILE *file, const char *name, const char *type, const char *help)
@@ -70,8 +71,11 @@ static void print_frames(const posed_Status *s, FILE *file)
                 results[i].n);
 }
 
-void metrics_print(const posed_Status *s, FILE *file)
+void metrics_print(struct shared *shared, FILE *file)
 {
+    posed_Status status;
+    const posed_Status *s = &status;
+    shared_status(shared, &status);
     print_info(s, file);
     print_state(s, file);
     gauge(file, "uptime_seconds", "Since the start.", s->uptime_s);
@@ -90,4 +94,8 @@ void metrics_print(const posed_Status *s, FILE *file)
             s->rejected_requests);
     counter(file, "unsent_messages_total", "Messages that a subscriber was too slow for.",
             s->unsent_messages);
+    counter(file, "lost_packets_total", "USB packets that the camera's frames lack.",
+            shared_counter(shared, SHARED_LOST_PACKETS));
+    histogram_print(shared_latency(shared), "posed_latency_seconds",
+                    "From a frame's arrival to its pose on the sockets.", file);
 }

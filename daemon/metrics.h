@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-#include "proto/posed.pb.h"
+#include "daemon/shared.h"
 
-void metrics_print(const posed_Status *status, FILE *file);
+void metrics_print(struct shared *shared, FILE *file);
 
 #endif

@@ -129,7 +129,8 @@ static void fill_reply(struct pending_request *job, posed_Reply *reply,
         handlers_fail(reply, posed_Code_CANCELLED, NULL, "cancelled while it waited");
     else if (clock_monotonic_ns() >= job->deadline_ns)
         handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, NULL,
-                      "the deadline passed while the request waited");
+                      "the deadline passed while the request waited behind others: nothing was "
+                      "done. Give it a longer deadline_ms (posectl: --timeout), or ask later");
     else if (wire_decode_request(job->bytes, job->n_bytes, &request, &kind) != 0)
         handlers_fail(reply, posed_Code_INTERNAL, NULL, "the request has changed");
     else if (wire_is_download(kind) && !client_may_be_sent(job->client))

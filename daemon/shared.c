@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/histogram.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 #include "proto/wire.h"
@@ -33,6 +34,7 @@ struct shared {
     _Atomic(const struct shared_info *) info; // of the present camera
     int64_t start_ns;
     _Atomic uint64_t counters[SHARED_N_COUNTERS];
+    struct histogram latency;
     _Atomic uint64_t state_word; // state, reason, map epoch: one consistent word
     _Atomic(const char *) reason_text;
     _Atomic double rate_hz;
@@ -123,7 +125,17 @@ int shared_set_capture(struct shared *shared, const struct capture_info *capture
 
 void shared_count(struct shared *shared, enum shared_counter counter)
 {
-    atomic_fetch_add_explicit(&shared->counters[counter], 1, memory_order_relaxed);
+    shared_add(shared, counter, 1);
+}
+
+void shared_add(struct shared *shared, enum shared_counter counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(&shared->counters[counter], n, memory_order_relaxed);
+}
+
+struct histogram *shared_latency(struct shared *shared)
+{
+    return &shared->latency;
 }
 
 uint64_t shared_counter(const struct shared *shared, enum shared_counter counter)

@@ -45,6 +45,7 @@ enum shared_counter {
     SHARED_BAD_REQUESTS,
     SHARED_REJECTED_REQUESTS,
     SHARED_UNSENT,
+    SHARED_LOST_PACKETS,
     SHARED_N_COUNTERS,
 };
 
@@ -67,6 +68,7 @@ struct shared_answer {
 };
 
 struct shared; // opaque
+struct histogram;
 
 // Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int shared_create(struct shared **out,
@@ -83,6 +85,7 @@ __attribute__((warn_unused_result)) int shared_set_capture(struct shared *shared
                                                            const struct capture_info *capture);
 
 void shared_count(struct shared *shared, enum shared_counter counter);
+void shared_add(struct shared *shared, enum shared_counter counter, uint64_t n);
 uint64_t shared_counter(const struct shared *shared, enum shared_counter counter);
 
 // The frame loop: state and rate as GetStatus shows them. `reason_text` must be a literal.
@@ -103,6 +106,9 @@ void shared_set_paused(struct shared *shared, bool paused);
 
 // Of this process, 0 when the system does not tell. Any thread.
 uint64_t shared_resident_bytes(void);
+
+// From the arrival of frames to their poses on the sockets. The frame loop adds; any thread prints.
+struct histogram *shared_latency(struct shared *shared);
 
 // Composes the status from all of the above. Any thread.
 void shared_status(struct shared *shared, posed_Status *out);

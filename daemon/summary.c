@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/health.h"
 #include "proto/evaluate.h"
 #include "proto/se3.h"
 
@@ -81,7 +82,6 @@ void summary_log(const struct shared *shared, const struct capture *capture, uin
     // One in twenty is more than a busy moment.
     if (20 * shared_counter(shared, SHARED_DROPPED) > shared_counter(shared, SHARED_CAPTURED))
         log_to(log, LOG_LEVEL_NOTICE,
-               "frames are dropped when this machine is too slow or too busy for their rate: fewer "
-               "tracker.iterations, or for a recording --speed max, which drops none");
+               "frames are dropped when " HEALTH_TOO_SLOW);
     log_error(shared, capture, evaluated_end, log);
 }

@@ -2,11 +2,14 @@
 #include "daemon/trajectory_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define QUEUE_POSES 16384 // nine minutes at 30 Hz
+#define MAX_KEPT    9999
 
 struct trajectory_file {
     FILE *file;
@@ -68,6 +71,24 @@ static void *run(void *user)
     return NULL;
 }
 
+// What an earlier run has written is nobody's to lose: a service starts again by itself. Pipes and
+// devices are written to. Returns 0 or negative errno.
+static int keep_old(const char *path, const struct log_sink *log)
+{
+    char kept[320];
+    struct stat info;
+    int error = -EEXIST;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0)
+        return 0;
+    for (int i = 1; i <= MAX_KEPT && error == -EEXIST; i++) {
+        snprintf(kept, sizeof kept, "%s.%d", path, i);
+        error = renameat2(AT_FDCWD, path, AT_FDCWD, kept, RENAME_NOREPLACE) == 0 ? 0 : -errno;
+    }
+    if (!error)
+        log_to(log, LOG_LEVEL_NOTICE, "%s was there: it is now %s", path, kept);
+    return error;
+}
+
 int trajectory_file_create(struct trajectory_file **out, const char *path,
                            enum trajectory_format format, bool wait, const struct log_sink *log)
 {
@@ -81,8 +102,11 @@ int trajectory_file_create(struct trajectory_file **out, const char *path,
     file->wait = wait;
     file->log = *log;
     snprintf(file->path, sizeof file->path, "%s", path);
+    int error = keep_old(path, log);
+    if (error)
+        goto free_file;
     file->file = fopen(path, "we");
-    int error = file->file ? 0 : -errno;
+    error = file->file ? 0 : -errno;
     if (error)
         goto free_file;
     pthread_mutex_init(&file->lock, NULL);

@@ -10,7 +10,8 @@
 
 struct trajectory_file; // opaque
 
-// Empties or creates the file and starts the thread. With `wait` a push waits for room in the queue
+// Creates the file and starts the thread. A file of that name that is not empty is kept: it becomes
+// PATH.1 (or .2, ...), with a notice. With `wait` a push waits for room in the queue
 // (a replay that drops nothing); without, a full queue ends the trajectory. Returns 0, or negative
 // errno with the reason in the log.
 __attribute__((warn_unused_result)) int

@@ -124,7 +124,8 @@ const struct config_key config_keys[] = {
      "Memory of the map's voxels on the device; where it is full, new places are no longer added."},
 
     {"output", "trajectory", CONFIG_TEXT, AT(trajectory), 0, 0, NULL, false,
-     "File for the trajectory, one line per captured frame as it comes; empty = none."},
+     "File for the trajectory, one line per captured frame as it comes; empty = none. An earlier\n"
+     "file of that name is kept, as NAME.1, NAME.2 ..."},
     {"output", "trajectory_format", CONFIG_ENUM, AT(trajectory_format), 0, 0, trajectory_names,
      false, "tum (time, position, quaternion) or kitti (the 3x4 matrix, without time)."},
 

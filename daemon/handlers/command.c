@@ -13,7 +13,8 @@ static bool run(const struct handlers *handlers, const struct shared_command *co
     int error = shared_command(handlers->shared, command, call->deadline_ns, out);
     if (error == -ETIMEDOUT)
         handlers_fail(call->reply, posed_Code_DEADLINE_EXCEEDED, NULL,
-                      "the frame loop did not get to it in time; nothing was changed");
+                      "the frame loop did not get to it in time; nothing was changed. Give it a "
+                      "longer deadline_ms (posectl: --timeout), or ask again");
     else if (error)
         handlers_fail(call->reply, posed_Code_UNAVAILABLE, NULL, HANDLERS_ENDING);
     return !error;

@@ -27,7 +27,9 @@ void handlers_fail_work(posed_Reply *reply, int error, const char *field)
         handlers_fail(reply, posed_Code_CANCELLED, field, "cancelled");
         return;
     case -ETIME:
-        handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, field, "the deadline passed");
+        handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, field,
+                      "the deadline passed: the work was given up. Give it a longer deadline_ms "
+                      "(posectl: --timeout; at most requests.max_deadline_ms), or less to do");
         return;
     case -ENOMEM:
         handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, field, "out of memory");

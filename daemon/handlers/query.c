@@ -20,7 +20,13 @@ void handlers_get_status(struct handlers *handlers, const struct handlers_call *
 
 void handlers_get_calibration(struct handlers *handlers, const struct handlers_call *call)
 {
-    message_calibration(shared_info(handlers->shared), &call->reply->what.get_calibration);
+    struct shared_pose newest = {0};
+    uint64_t oldest, next;
+    shared_range(handlers->shared, &oldest, &next);
+    if (next && shared_get(handlers->shared, next - 1, &newest) != 0)
+        newest.time_ns = 0; // it has left meanwhile: time is not known
+    message_calibration(shared_info(handlers->shared), newest.time_ns,
+                        &call->reply->what.get_calibration);
 }
 
 void handlers_get_version(struct handlers *handlers, const struct handlers_call *call)

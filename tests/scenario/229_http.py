@@ -12,6 +12,7 @@ import harness
 from harness import check, requests
 
 LABEL = r'[a-z]+="(?:[^"\\]|\\.)*"'
+PARTS_OF_HISTOGRAM = ("_bucket", "_sum", "_count")
 SAMPLE = re.compile(rf'^(posed_[a-z_]+)(\{{{LABEL}(?:,{LABEL})*\}})? (-?[0-9.e+-]+)$')
 
 
@@ -44,8 +45,12 @@ def read_metrics(port):
         elif not line.startswith("# HELP "):
             match = SAMPLE.match(line)
             check(match, f"no sample: {line!r}")
-            check(match[1] in kinds, f"{match[1]} has no type")
-            check((kinds[match[1]] == "counter") == match[1].endswith("_total"), f"{line}")
+            name = match[1]
+            for part in PARTS_OF_HISTOGRAM:
+                if kinds.get(name.removesuffix(part)) == "histogram":
+                    name = name.removesuffix(part)
+            check(name in kinds, f"{name} has no type")
+            check((kinds[name] == "counter") == name.endswith("_total"), f"{line}")
             samples[match[1] + (match[2] or "")] = float(match[3])
     return samples
 
@@ -92,6 +97,18 @@ def check_trickle(port):
         client.close()
 
 
+def check_latency(metrics, poses):
+    """The histogram is that of the stamps in the pose messages."""
+    took_s = [(pose.publish_monotonic_ns - pose.capture_monotonic_ns) * 1e-9 for pose in poses]
+    name = "posed_latency_seconds"
+    check(metrics[name + "_count"] == len(took_s), f"{metrics[name + '_count']} of {len(took_s)}")
+    check(abs(metrics[name + "_sum"] - sum(max(0, s) for s in took_s)) < 1e-6, "the sum")
+    bounds = {key.split('"')[1]: n for key, n in metrics.items() if key.startswith(name + "_buck")}
+    check(len(bounds) > 10 and list(bounds)[-1] == "+Inf", f"{bounds}")
+    for bound, n in bounds.items():
+        check(n == sum(s <= float(bound) for s in took_s), f"{n} frames within {bound} s")
+
+
 def scenario():
     port = free_port()
     daemon = harness.Daemon("synth:room", "--loop", "--set", f"http.port={port}", speed=1)
@@ -125,6 +142,8 @@ def scenario():
           sum(v for n, v in metrics.items() if n.startswith("posed_state{")) == 1, "one state")
     check(metrics["posed_paused"] == 1 and metrics["posed_uptime_seconds"] > 0, "gauges")
     check(metrics["posed_resident_memory_bytes"] > 1e6, "memory")
+    check(metrics["posed_lost_packets_total"] == 0, "a recording loses no USB packet")
+    check_latency(metrics, daemon.poses)
 
     check_refusals(port)
     check_trickle(port)

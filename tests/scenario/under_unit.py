@@ -24,7 +24,8 @@ MOUNTS = {"ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateMounts", "Protec
           "DeviceAllow"}
 MANAGER = {"Type", "NotifyAccess", "ExecStart", "ExecReload", "Restart", "RestartPreventExitStatus",
            "RestartSec", "WatchdogSec", "TimeoutStopSec", "User", "Group", "SupplementaryGroups",
-           "UMask", "RemoveIPC", "IPAddressDeny", "IPAddressAllow", "AmbientCapabilities"}
+           "UMask", "RemoveIPC", "IPAddressDeny", "IPAddressAllow", "AmbientCapabilities",
+           "Nice", "CPUWeight"}
 
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 38, 24
 NOBODY = 65534
