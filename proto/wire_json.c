@@ -29,6 +29,16 @@ json_t *wire_json_status(const posed_Status *s)
 #undef COUNT
 }
 
+json_t *wire_json_calibration(const posed_CameraCalibration *c)
+{
+    return json_pack("{s:f, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:s, s:f, s:f, s:s}", "time_s",
+                     wire_seconds(&c->timestamp), "width_px", (int)c->width, "height_px",
+                     (int)c->height, "fx_px", c->K[0], "fy_px", c->K[4], "cx_px", c->K[2], "cy_px",
+                     c->K[5], "units_per_m", c->units_per_m, "frame_id", c->frame_id,
+                     "field_rms_per_m", c->field_rms_per_m, "field_reduction", c->field_reduction,
+                     "field_serial", c->field_serial);
+}
+
 json_t *wire_json_pose(const posed_Pose *pose)
 {
     const posed_Vector3 *p = &pose->position;

@@ -15,6 +15,9 @@
 // A new object, which the caller owns. NULL: no memory, or a text that is not UTF-8.
 json_t *wire_json_status(const posed_Status *status);
 
+// Size, intrinsics, units and what is taken out of the depth. NULL as above.
+json_t *wire_json_calibration(const posed_CameraCalibration *calibration);
+
 // `position_m` [x, y, z] and `orientation_xyzw`. NULL as above.
 json_t *wire_json_pose(const posed_Pose *pose);
 

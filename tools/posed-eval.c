@@ -227,6 +227,8 @@ free_trajectories:
     return status;
 }
 
+const char *argp_program_version = "posed-eval " POSED_VERSION;
+
 int main(int argc, char **argv)
 {
     static const struct argp argp = {

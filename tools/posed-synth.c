@@ -212,6 +212,8 @@ static int write_recording(const struct synth_request *request, const char *fold
     return status ? status : write_index(request, folder);
 }
 
+const char *argp_program_version = "posed-synth " POSED_VERSION;
+
 int main(int argc, char **argv)
 {
     static const struct argp argp = {

@@ -60,33 +60,9 @@ static void put_float_le(FILE *file, float value)
     put_le(file, bits);
 }
 
-static int write_ply(const char *path, const char *mode, const struct point_set *points,
-                     const uint32_t *triangles, size_t n_triangles, const struct log_sink *log)
+// Closes the file; one that could not be written completely is removed.
+static int finish(FILE *file, const char *path, const struct log_sink *log)
 {
-    FILE *file = fopen(path, mode);
-    if (!file) {
-        int rc = -errno;
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(-rc));
-        return rc;
-    }
-    const float *const columns[6] = {points->x_m, points->y_m, points->z_m,
-                                     points->nx,  points->ny,  points->nz};
-    int n_columns = points->nx ? 6 : 3;
-    fprintf(file, "ply\nformat binary_little_endian 1.0\nelement vertex %zu\n", points->n_points);
-    static const char *const names[] = {"x", "y", "z", "nx", "ny", "nz"};
-    for (int i = 0; i < n_columns; i++)
-        fprintf(file, "property float %s\n", names[i]);
-    if (triangles)
-        fprintf(file, "element face %zu\nproperty list uchar int vertex_indices\n", n_triangles);
-    fprintf(file, "end_header\n");
-    for (size_t k = 0; k < points->n_points; k++)
-        for (int i = 0; i < n_columns; i++)
-            put_float_le(file, columns[i][k]);
-    for (size_t k = 0; k < n_triangles; k++) {
-        putc(3, file);
-        for (int i = 0; i < 3; i++)
-            put_le(file, triangles[3 * k + (size_t)i]);
-    }
     struct stat st;
     bool is_file = fstat(fileno(file), &st) == 0 && S_ISREG(st.st_mode); // not /dev/full
     int rc = ferror(file) ? -EIO : 0;
@@ -100,6 +76,47 @@ static int write_ply(const char *path, const char *mode, const struct point_set 
     return rc;
 }
 
+static FILE *open_new(const char *path, const char *mode, const struct log_sink *log, int *out_rc)
+{
+    FILE *file = fopen(path, mode);
+    *out_rc = file ? 0 : -errno;
+    if (!file)
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
+    return file;
+}
+
+static void put_points(FILE *file, const struct point_set *points, int n_columns)
+{
+    const float *const columns[6] = {points->x_m, points->y_m, points->z_m,
+                                     points->nx,  points->ny,  points->nz};
+    for (size_t k = 0; k < points->n_points; k++)
+        for (int i = 0; i < n_columns; i++)
+            put_float_le(file, columns[i][k]);
+}
+
+static int write_ply(const char *path, const char *mode, const struct point_set *points,
+                     const uint32_t *triangles, size_t n_triangles, const struct log_sink *log)
+{
+    int n_columns = points->nx ? 6 : 3, rc;
+    FILE *file = open_new(path, mode, log, &rc);
+    if (!file)
+        return rc;
+    fprintf(file, "ply\nformat binary_little_endian 1.0\nelement vertex %zu\n", points->n_points);
+    static const char *const names[] = {"x", "y", "z", "nx", "ny", "nz"};
+    for (int i = 0; i < n_columns; i++)
+        fprintf(file, "property float %s\n", names[i]);
+    if (triangles)
+        fprintf(file, "element face %zu\nproperty list uchar int vertex_indices\n", n_triangles);
+    fprintf(file, "end_header\n");
+    put_points(file, points, n_columns);
+    for (size_t k = 0; k < n_triangles; k++) {
+        putc(3, file);
+        for (int i = 0; i < 3; i++)
+            put_le(file, triangles[3 * k + (size_t)i]);
+    }
+    return finish(file, path, log);
+}
+
 int cloud_write_ply(const char *path, const struct point_set *points, const struct log_sink *log)
 {
     return write_ply(path, "wb", points, NULL, 0, log);
@@ -110,4 +127,24 @@ int cloud_write_mesh(const char *path, const struct point_set *points, const uin
 {
     static const uint32_t none;
     return write_ply(path, "wbx", points, triangles ? triangles : &none, n_triangles, log);
+}
+
+// Fields and header as PCL has them (version .7).
+int cloud_write_pcd(const char *path, const struct point_set *points, const struct log_sink *log)
+{
+    const bool has_normals = points->nx != NULL;
+    int rc;
+    FILE *file = open_new(path, "wb", log, &rc);
+    if (!file)
+        return rc;
+    fprintf(
+        file,
+        "# .PCD v0.7 - Point Cloud Data file format\nVERSION 0.7\nFIELDS x y z%s\nSIZE 4 4 4%s\n"
+        "TYPE F F F%s\nCOUNT 1 1 1%s\nWIDTH %zu\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS %zu\n"
+        "DATA binary\n",
+        has_normals ? " normal_x normal_y normal_z" : "", has_normals ? " 4 4 4" : "",
+        has_normals ? " F F F" : "", has_normals ? " 1 1 1" : "", points->n_points,
+        points->n_points);
+    put_points(file, points, has_normals ? 6 : 3);
+    return finish(file, path, log);
 }

@@ -56,14 +56,19 @@ def check_running(daemon):
     params = json.loads(ctl(0, "params", "-o", "json", *where).stdout)
     assert params["capture.loop"]["value"] == "true", params["capture.loop"]
 
-    wrong = ctl(3, "status", "--endpoint", daemon.address("pub"), "--timeout", "0.5").stderr
+    # Any of its addresses names the daemon; a socket at an unusual place is taken as it stands.
+    for name in ("pub", "img", "latest"):
+        ctl(0, "status", "--endpoint", daemon.address(name))
+        ctl(0, "watch", "-n", "1", "--endpoint", daemon.address(name))
+    os.symlink(daemon.folder + "/pub", daemon.folder + "/elsewhere")
+    wrong = ctl(3, "status", "--endpoint", daemon.address("elsewhere"), "--timeout", "0.5").stderr
     assert "`req` socket" in wrong, wrong
 
 
 def check_alone(folder):
     for command in ("status", "watch", "trajectory", "reset"):
         said = ctl(3, command, "--endpoint", folder, "--timeout", "0.3").stderr
-        assert "no posed at" in said and "--endpoint" in said, said
+        assert "no posed at" in said and "--host" in said, said
     # A run directory that is not there yet, because its daemon has not run.
     for command in ("status", "watch"):
         said = ctl(3, command, "-e", folder + "/later", "--timeout", "0.3").stderr

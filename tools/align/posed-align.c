@@ -313,6 +313,8 @@ static int make_folder(const char *path)
     return -errno;
 }
 
+const char *argp_program_version = "posed-align " POSED_VERSION;
+
 int main(int argc, char **argv)
 {
     static const struct argp argp = {

@@ -70,11 +70,17 @@ static void usage(FILE *to)
     fprintf(to, "\nposed-bench COMMAND --help lists the options of a command.\n");
 }
 
+const char *argp_program_version = "posed-bench " POSED_VERSION;
+
 int main(int argc, char **argv)
 {
     argp_err_exit_status = 2;
     if (argc >= 2 && strcmp(argv[1], "--help") == 0) {
         usage(stdout);
+        return 0;
+    }
+    if (argc >= 2 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
+        puts(argp_program_version);
         return 0;
     }
     for (size_t i = 0; i < N_COMMANDS && argc >= 2; i++)

@@ -86,9 +86,29 @@ static void find_run_dir(char out[ADDRESS_MAX])
     }
 }
 
+// Cuts the part off by which `where` names one of the four sockets at its usual place; what is left
+// names the daemon. Returns false, with nothing done, when it names none.
+static bool cut_socket(char *where)
+{
+    const bool is_ipc = strncmp(where, "ipc://", 6) == 0, is_tcp = strncmp(where, "tcp://", 6) == 0;
+    char *last = strrchr(where, is_ipc ? '/' : ':'), port[16];
+    if (!last || last <= where + 6 || (!is_ipc && !is_tcp))
+        return false;
+    for (size_t i = 0; i < sizeof sockets / sizeof sockets[0]; i++) {
+        snprintf(port, sizeof port, "%d", sockets[i].tcp_port);
+        if (strcmp(last + 1, is_ipc ? sockets[i].name : port) != 0)
+            continue;
+        *last = 0;
+        if (is_ipc)
+            memmove(where, where + 6, strlen(where + 6) + 1);
+        return true;
+    }
+    return false;
+}
+
 void address_find(const char *where, enum address_socket socket, char out[ADDRESS_MAX])
 {
-    char run_dir[ADDRESS_MAX];
+    char run_dir[ADDRESS_MAX], daemon[ADDRESS_MAX];
     struct stat info;
     const char *name = sockets[socket].name;
     if (!where)
@@ -97,6 +117,9 @@ void address_find(const char *where, enum address_socket socket, char out[ADDRES
         find_run_dir(run_dir);
         where = run_dir[0] ? run_dir : "127.0.0.1";
     }
+    snprintf(daemon, sizeof daemon, "%s", where);
+    if (cut_socket(daemon))
+        where = daemon;
     bool is_tcp = strncmp(where, "tcp://", 6) == 0;
     const char *host = where + (is_tcp ? 6 : 0), *bracket = strrchr(host, ']');
     if (strstr(where, "://") && !(is_tcp && !strchr(bracket ? bracket : host, ':')))

@@ -4,14 +4,21 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zmq.h>
 
+#include "proto/clock.h"
 #include "tools/client/address.h"
 #include "tools/posectl/posectl.h"
+#include "tools/posectl/progress.h"
+#include "tools/posectl/show.h"
 
 #define ENDPOINT_MAX ADDRESS_MAX
 #define KEY_BYTES    (POSECTL_KEY_CHARS + 1)
+
+#define PROGRESS_AFTER_MS 500 // a quick answer needs none
+#define PROGRESS_EVERY_MS 200
 
 // Why nothing came from there, as far as a plain connection can tell.
 static void explain_silence(const char *endpoint, const char *name)
@@ -26,7 +33,7 @@ static void explain_silence(const char *endpoint, const char *name)
             endpoint, name);
     else if (error == ECONNREFUSED || error == ENOENT)
         posectl_complain("no posed at %s: %s. Start one (posed --source synth:room --loop), or say "
-                         "with --endpoint where it is",
+                         "with --host or POSED_HOST where it is",
                          endpoint, strerror(error));
     else if (error == EACCES)
         posectl_complain("%s: %s. Its group may connect: see endpoints.group in posed.conf",
@@ -82,15 +89,71 @@ static void *open_socket(const struct posectl *ctl, void *context, int type, con
     return NULL;
 }
 
+// The daemon's word on how far it is with a request of posectl's; the line is shown even when it
+// says nothing, so that a person sees time pass.
+static void show_event(void *events)
+{
+    static posed_Event event;
+    char topic[POSECTL_TOPIC_BYTES];
+    uint8_t bytes[posed_Event_size];
+    double share = -1;
+    while (events && zmq_recv(events, topic, sizeof topic, ZMQ_DONTWAIT) >= 0) {
+        int n = zmq_recv(events, bytes, sizeof bytes, ZMQ_DONTWAIT);
+        if (n > 0 && n <= (int)sizeof bytes &&
+            wire_decode(posed_Event_fields, bytes, (size_t)n, &event) == 0 &&
+            event.kind == posed_Event_Kind_PROGRESS && event.request_id == posectl_request_id())
+            share = (double)event.progress;
+    }
+    progress_show(share >= 0 ? share : (double)event.progress, event.message);
+}
+
+// Until the answer is there or the time is over.
+static void show_progress(const struct posectl *ctl, void *context, void *socket,
+                          const char *endpoint)
+{
+    char pub[ENDPOINT_MAX];
+    void *events = NULL;
+    int left_ms = (int)ctl->timeout_ms, linger_ms = 0;
+    zmq_pollitem_t item = {.socket = socket, .events = ZMQ_POLLIN};
+    if (!progress_is_shown() || zmq_poll(&item, 1, PROGRESS_AFTER_MS) != 0)
+        return;
+    address_find(ctl->endpoint, ADDRESS_PUB, pub);
+    if (strcmp(pub, endpoint) != 0)
+        events = zmq_socket(context, ZMQ_SUB);
+    if (events && (zmq_setsockopt(events, ZMQ_LINGER, &linger_ms, sizeof linger_ms) != 0 ||
+                   !set_keys(ctl, events) || zmq_connect(events, pub) != 0 ||
+                   zmq_setsockopt(events, ZMQ_SUBSCRIBE, "event", 5) != 0)) {
+        zmq_close(events);
+        events = NULL;
+    }
+    for (left_ms -= PROGRESS_AFTER_MS; left_ms > 0; left_ms -= PROGRESS_EVERY_MS) {
+        show_event(events);
+        if (zmq_poll(&item, 1, PROGRESS_EVERY_MS) != 0)
+            break;
+    }
+    progress_end();
+    if (events)
+        zmq_close(events);
+}
+
+uint64_t posectl_request_id(void)
+{
+    static uint64_t id;
+    if (!id)
+        id = ((uint64_t)getpid() << 32 | (uint32_t)clock_monotonic_ns()) | 1;
+    return id;
+}
+
 // out_bytes may be NULL.
-static enum posectl_exit exchange(void *socket, const char *endpoint, const uint8_t *request,
-                                  size_t n_bytes, posed_Reply *out, uint8_t **out_bytes,
-                                  size_t *out_n)
+static enum posectl_exit exchange(const struct posectl *ctl, void *context, void *socket,
+                                  const char *endpoint, const uint8_t *request, size_t n_bytes,
+                                  posed_Reply *out, uint8_t **out_bytes, size_t *out_n)
 {
     if (zmq_send(socket, request, n_bytes, 0) < 0) {
         posectl_complain("the request could not be sent");
         return POSECTL_FAILED;
     }
+    show_progress(ctl, context, socket, endpoint);
     zmq_msg_t message;
     zmq_msg_init(&message);
     if (zmq_msg_recv(&message, socket, 0) < 0) {
@@ -126,7 +189,7 @@ static enum posectl_exit connect_and_exchange(const struct posectl *ctl, const u
     void *context = zmq_ctx_new();
     void *socket = context ? open_socket(ctl, context, ZMQ_DEALER, endpoint) : NULL;
     if (socket) {
-        result = exchange(socket, endpoint, request, n_bytes, out, out_bytes, out_n);
+        result = exchange(ctl, context, socket, endpoint, request, n_bytes, out, out_bytes, out_n);
         zmq_close(socket);
     }
     if (context)
@@ -176,6 +239,21 @@ struct posectl_subscription {
     zmq_msg_t message;
 };
 
+// The same socket also hears `img` when a topic is there; a socket's own address is all there is.
+static bool connect_images(struct posectl_subscription *s, const struct posectl *ctl,
+                           const char *const *topics, size_t n_topics)
+{
+    char endpoint[ENDPOINT_MAX];
+    bool wanted = false;
+    for (size_t i = 0; i < n_topics; i++)
+        wanted = wanted || show_is_image(topics[i]);
+    address_find(ctl->endpoint, ADDRESS_IMG, endpoint);
+    if (!wanted || strcmp(endpoint, s->endpoint) == 0 || zmq_connect(s->socket, endpoint) == 0)
+        return true;
+    explain_silence(endpoint, "img");
+    return false;
+}
+
 enum posectl_exit posectl_subscribe(struct posectl_subscription **out, const struct posectl *ctl,
                                     const char *const *topics, size_t n_topics)
 {
@@ -190,6 +268,10 @@ enum posectl_exit posectl_subscribe(struct posectl_subscription **out, const str
     s->context = zmq_ctx_new();
     s->socket = s->context ? open_socket(ctl, s->context, ZMQ_SUB, s->endpoint) : NULL;
     if (!s->socket) {
+        posectl_unsubscribe(out);
+        return POSECTL_NO_ANSWER;
+    }
+    if (!connect_images(s, ctl, topics, n_topics)) {
         posectl_unsubscribe(out);
         return POSECTL_NO_ANSWER;
     }

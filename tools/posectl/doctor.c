@@ -19,6 +19,7 @@
 #include "capture/capture.h"
 #include "capture/recorder/recorder.h"
 #include "gpu/gpu.h"
+#include "tools/client/address.h"
 
 enum verdict { FINE, NOTE, PROBLEM };
 
@@ -273,6 +274,26 @@ static void look_at_ports(struct doctor *doctor)
     }
 }
 
+// The daemon that every command would ask: --host, POSED_HOST, or the one of this machine.
+static void look_at_daemon(struct doctor *doctor, const struct posectl *ctl)
+{
+    char address[ADDRESS_MAX];
+    address_find(ctl->endpoint, ADDRESS_REQ, address);
+    const char *named = ctl->endpoint ? "--host" : getenv("POSED_HOST");
+    int error = address_probe(address);
+    if (error == 0)
+        find(doctor, FINE, "daemon", NULL, "answers at %s", address);
+    else if (named && named[0])
+        find(doctor, PROBLEM, "daemon",
+             "start it there, or mend --host or POSED_HOST; over a network it needs CURVE keys or "
+             "ssh -L (OPERATIONS.md)",
+             "none at %s: %s", address,
+             error > 0 ? strerror(error) : "no address that can be reached");
+    else
+        find(doctor, NOTE, "daemon", "posed --source synth:room --loop starts one",
+             "none is running here (%s)", address);
+}
+
 static void look_at_disk(struct doctor *doctor, const char *folder)
 {
     struct statvfs disk;
@@ -329,7 +350,8 @@ int posectl_doctor(struct posectl *ctl, int argc, char **argv)
         .children = posectl_common,
         .doc =
             "Looks at this machine: cameras and permissions, what was built in, compute devices, "
-            "clock, ports, disk. Says what to do about each problem. Exits 1 when there is one."};
+            "clock, ports, the daemon, disk. Says what to do about each problem. Exits 1 when "
+            "there is one."};
     struct doctor_options options = {ctl, "/sys/bus/usb/devices", "."};
     static char name[] = "posectl doctor";
     argv[0] = name;
@@ -341,6 +363,7 @@ int posectl_doctor(struct posectl *ctl, int argc, char **argv)
     look_at_device(&doctor);
     look_at_clock(&doctor);
     look_at_ports(&doctor);
+    look_at_daemon(&doctor, ctl);
     look_at_disk(&doctor, options.recordings);
     if (doctor.json)
         posectl_print_json(

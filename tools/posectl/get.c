@@ -45,6 +45,27 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     return posectl_option(key, arg, state);
 }
 
+static bool ends_with(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), n_suffix = strlen(suffix);
+    return n > n_suffix && strcasecmp(path + n - n_suffix, suffix) == 0;
+}
+
+// Whether the file's name promises a format that is written; else the reason is on stderr.
+static bool is_format_known(const char *path, bool is_depth)
+{
+    const char *const base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const bool fits =
+        is_depth ? ends_with(path, ".png") : ends_with(path, ".ply") || ends_with(path, ".pcd");
+    if (fits || !strchr(base, '.')) // without an ending: the first format; also /dev/stdout
+        return true;
+    posectl_complain("%s: %s", path,
+                     is_depth
+                         ? "depth is written as 16-bit .png alone; another format would lose it"
+                         : "a cloud is written as .ply or .pcd");
+    return false;
+}
+
 static bool lacks(size_t n_wanted, size_t n)
 {
     if (n == n_wanted)
@@ -100,7 +121,8 @@ static enum posectl_exit save_cloud(const struct posectl *ctl, const uint8_t *by
         set.ny = m + 4 * n;
         set.nz = m + 5 * n;
     }
-    int error = cloud_write_ply(ctl->file, &set, &posectl_log);
+    int error = ends_with(ctl->file, ".pcd") ? cloud_write_pcd(ctl->file, &set, &posectl_log)
+                                             : cloud_write_ply(ctl->file, &set, &posectl_log);
     free(m);
     return error ? POSECTL_FAILED : POSECTL_OK;
 }
@@ -146,10 +168,11 @@ int posectl_get(struct posectl *ctl, int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = on_option,
-        .args_doc = "depth -o FILE.png\ncloud -o FILE.ply",
+        .args_doc = "depth -o FILE.png\ncloud -o FILE.ply\ncloud -o FILE.pcd",
         .children = posectl_common,
         .doc = "Saves a frame that the daemon still keeps (requests.keep_frames): its depth as it "
-               "was captured, a 16-bit PNG, or its points in the camera's frame, a PLY file."};
+               "was captured, a 16-bit PNG, or its points in the camera's frame, PLY "
+               "or PCD as the file's name says."};
     posed_Request request = posed_Request_init_zero;
     ctl->takes_file = true;
     posectl_parse(ctl, &argp, argc, argv);
@@ -158,6 +181,8 @@ int posectl_get(struct posectl *ctl, int argc, char **argv)
         return POSECTL_USAGE;
     }
     bool is_depth = what[0] == 'd';
+    if (!is_format_known(ctl->file, is_depth))
+        return POSECTL_USAGE;
     request.deadline_ms = ctl->timeout_ms;
     if (is_depth) {
         request.which_what = posed_Request_get_depth_tag;

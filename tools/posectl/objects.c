@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/posectl/objects.h"
+#include "tools/posectl/progress.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -60,12 +61,11 @@ static int object_path(const struct objects *objects, const char *name, const ch
 
 static int show_progress(void *user, uint32_t n_done, uint32_t n_views)
 {
-    static uint32_t shown; // behind the last view it is asked on and on
     (void)user;
-    if (isatty(STDERR_FILENO) && n_done != shown)
-        fprintf(stderr, "\rdrawing views: %u of %u%s", n_done, n_views,
-                n_done == n_views ? "\n" : "");
-    shown = n_done;
+    if (n_done < n_views)
+        progress_show((double)n_done / n_views, "drawing views");
+    else
+        progress_end();
     return 0;
 }
 

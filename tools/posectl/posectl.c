@@ -11,11 +11,14 @@
 #include <unistd.h>
 
 #include "proto/trajectory.h"
+#include "tools/client/address.h"
 #include "tools/posectl/calibrate.h"
 #include "tools/posectl/doctor.h"
 #include "tools/posectl/keygen.h"
 #include "tools/posectl/register.h"
 #include "tools/posectl/search.h"
+
+const char *argp_program_version = "posectl " POSED_VERSION;
 
 void posectl_complain(const char *format, ...)
 {
@@ -42,11 +45,11 @@ const char *const posectl_backends[] = {"auto", "cpu", "cuda", NULL};
 enum { OPTION_SERVER_KEY = 1000, OPTION_KEY_FILE, OPTION_TIMEOUT };
 
 static const struct argp_option common_options[] = {
-    {"endpoint", 'e', "WHERE", 0,
-     "The daemon's run directory, a host, or the address of the socket itself "
-     "(tcp://HOST:PORT, ipc://PATH); left out: the variable POSED_HOST, else this machine",
+    {"host", 'e', "WHERE", 0,
+     "The daemon: a host, its run directory, or the address of one of its sockets; left out: the "
+     "variable POSED_HOST, else this machine",
      0},
-    {"host", 'e', "WHERE", OPTION_ALIAS, NULL, 0},
+    {"endpoint", 0, NULL, OPTION_ALIAS, NULL, 0},
     {"output", 'o', "json|text|FILE", 0, "Output format, or (trajectory) the file to write", 0},
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0, "How long to wait for an answer (default 3)", 0},
     {"server-key", OPTION_SERVER_KEY, "KEY", 0, "CURVE: public key of the daemon", 0},
@@ -357,9 +360,18 @@ static int run_view(struct posectl *ctl, int argc, char **argv)
                                      .parser = on_view_option,
                                      .children = posectl_common,
                                      .doc = "Opens the daemon's page in the browser."};
-    char url[64];
+    char url[64], address[ADDRESS_MAX], host[256];
     posectl_parse(ctl, &argp, argc, argv);
     snprintf(url, sizeof url, "http://127.0.0.1:%u/", view_port);
+    address_find(ctl->endpoint, ADDRESS_REQ, address);
+    if (sscanf(address, "tcp://%255[^:]", host) == 1 && strcmp(host, "127.0.0.1") != 0 &&
+        strcmp(host, "localhost") != 0) {
+        printf("ssh -L %u:127.0.0.1:%u %s\n", view_port, view_port, host);
+        posectl_complain("the page is on %s's loopback alone: run this line, then posectl view "
+                         "--host 127.0.0.1",
+                         host);
+        return POSECTL_FAILED;
+    }
     printf("%s\n", url);
     if (fflush(stdout) != 0)
         return POSECTL_FAILED;
@@ -377,13 +389,15 @@ static const struct {
     {"watch", posectl_watch, "poses as they come"},
     {"view", run_view, "the page in the browser"},
     {"trajectory", run_trajectory, "the trajectory so far, TUM format; -o FILE"},
-    {"get", posectl_get, "depth -o FILE.png, cloud -o FILE.ply: a frame that is still kept"},
+    {"get", posectl_get, "depth -o FILE.png, cloud -o FILE.ply or .pcd: a frame that is kept"},
     {"replay", posectl_replay, "pause, resume, step, rate X, seek T: a recording like a tape"},
     {"reset", run_reset, "start the tracking afresh"},
     {"keyframe", run_keyframe, "make the newest frame the keyframe"},
     {"params", run_params, "the settings in force"},
     {"set", run_set, "SECTION.KEY=VALUE: change a setting while it runs"},
-    {"record", posectl_record, "start NAME, stop, list: recordings of what the camera sees"},
+    {"record", posectl_record,
+     "start NAME, stop, list, repair FILE: recordings of what the camera sees"},
+    {"calibration", posectl_calibration, "the camera as the daemon takes it to be; -o FILE"},
     {"calibrate", posectl_calibrate, "RECORDING... -o FILE: learn a camera's own depth error"},
     {"doctor", posectl_doctor, "what this machine lacks, and what to do about it"},
     {"keygen", posectl_keygen, "NAME: a pair of CURVE keys, for a daemon or a client"},
@@ -394,7 +408,7 @@ static const struct {
 
 static void print_help(FILE *file)
 {
-    fprintf(file, "Usage: posectl COMMAND [--endpoint WHERE] [-o json] [OPTION...]\n"
+    fprintf(file, "Usage: posectl COMMAND [--host WHERE] [-o json] [OPTION...]\n"
                   "Asks a running posed, and watches it.\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         fprintf(file, "  %-12s %s\n", commands[i].name, commands[i].summary);
@@ -412,7 +426,7 @@ int main(int argc, char **argv)
         return POSECTL_OK;
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
-        printf("posectl %s\n", POSED_VERSION);
+        puts(argp_program_version);
         return POSECTL_OK;
     }
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)

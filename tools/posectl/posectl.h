@@ -64,7 +64,10 @@ __attribute__((warn_unused_result)) enum posectl_exit posectl_exchange(const str
                                                                        size_t n_bytes,
                                                                        posed_Reply *out);
 
-// A subscription to the socket `pub`, to be closed with posectl_unsubscribe whatever came of it.
+// The id of this run's requests: events of their progress carry it.
+uint64_t posectl_request_id(void);
+
+// A subscription to `pub`, and to `img` for its topics, to be closed with posectl_unsubscribe whatever came of it.
 // Returns POSECTL_OK, or the exit code with the reason on stderr.
 struct posectl_subscription; // opaque
 __attribute__((warn_unused_result)) enum posectl_exit
@@ -98,6 +101,7 @@ __attribute__((format(printf, 1, 2))) void posectl_complain(const char *format, 
 extern const struct log_sink posectl_log;
 
 // Commands that have a file of their own, posectl_<name>.c (status: posectl_watch.c).
+int posectl_calibration(struct posectl *ctl, int argc, char **argv);
 int posectl_get(struct posectl *ctl, int argc, char **argv);
 int posectl_record(struct posectl *ctl, int argc, char **argv);
 int posectl_replay(struct posectl *ctl, int argc, char **argv);

@@ -12,6 +12,7 @@
 #include "gpu/register/register.h"
 #include "proto/se3.h"
 #include "tools/plot/register.h"
+#include "tools/posectl/progress.h"
 
 static struct {
     struct register_config config;
@@ -261,16 +262,24 @@ static enum posectl_exit report(const struct posectl *ctl, const struct point_se
     return exit_code;
 }
 
+static void show_progress(void *user, double share, const char *stage)
+{
+    (void)user;
+    progress_show(share, stage);
+}
+
 static enum posectl_exit run_local(const struct posectl *ctl, const struct point_set clouds[2])
 {
     struct registration *registration;
     struct register_result result;
     const char *field = NULL;
+    struct register_stop stop = {.progress = show_progress};
     if (registration_open(&registration, &options.config) < 0)
         return POSECTL_FAILED;
     enum posectl_exit exit_code = POSECTL_FAILED;
-    int rc = registration_run(registration, &clouds[0], &clouds[1], &options.settings, NULL,
+    int rc = registration_run(registration, &clouds[0], &clouds[1], &options.settings, &stop,
                               &result, &field);
+    progress_end();
     if (rc == 0)
         exit_code = report(ctl, clouds, &result, registration_description(registration));
     else if (rc != -EINVAL) // of which the log has spoken
@@ -309,7 +318,7 @@ static enum posectl_exit run_daemon(const struct posectl *ctl, const struct poin
     size_t n_bytes;
     const struct register_settings *settings = &options.settings;
     const posed_Request request = {
-        .id = 1,
+        .id = posectl_request_id(),
         .deadline_ms = ctl->timeout_ms,
         .which_what = posed_Request_register_sets_tag,
         .what.register_sets = {.method = (posed_Register_Method)settings->method,

@@ -50,11 +50,11 @@ static enum posectl_exit send_body(const struct posectl *ctl, uint32_t number, c
                                    size_t n_body, posed_Reply *out)
 {
     static const uint8_t magic[WIRE_MAGIC_BYTES] = WIRE_MAGIC;
-    uint8_t head[WIRE_MAGIC_BYTES + 24];
+    uint8_t head[WIRE_MAGIC_BYTES + 32];
     size_t n = sizeof magic, n_all;
     memcpy(head, magic, sizeof magic);
     n += put_varint(head + n, posed_Request_id_tag << 3);
-    n += put_varint(head + n, 1);
+    n += put_varint(head + n, posectl_request_id());
     n += put_varint(head + n, posed_Request_deadline_ms_tag << 3);
     n += put_varint(head + n, ctl->timeout_ms);
     const struct field field = {number, body, n_body};

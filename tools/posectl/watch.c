@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/posectl/posectl.h"
+#include "tools/posectl/show.h"
 
 #define MAX_TOPICS 16
 
@@ -61,103 +62,13 @@ static error_t on_watch_option(int key, char *arg, struct argp_state *state)
         watch_count = argument_count(state, "count", arg, 1, UINT32_MAX);
         return 0;
     case ARGP_KEY_ARG:
-        if (strcmp(arg, "pose") != 0 && strcmp(arg, "object") != 0 && strcmp(arg, "status") != 0 &&
-            strcmp(arg, "event") != 0 && strcmp(arg, "log") != 0)
-            argp_error(state, "no topic \"%s\": pose, object, status, event, log are shown", arg);
+        if (!show_is_topic(arg))
+            argp_error(state, "no topic \"%s\": " SHOW_TOPICS, arg);
         if (n_watch_topics <= MAX_TOPICS)
             watch_topics[n_watch_topics++] = arg;
         return 0;
     }
     return posectl_option(key, arg, state);
-}
-
-static void show_odometry(const struct posectl *ctl, const posed_Odometry *o)
-{
-    if (ctl->json) {
-        posectl_print_json(
-            stdout,
-            json_pack("{s:s, s:I, s:f, s:s, s:s, s:o, s:f, s:f, s:i, s:i, s:I, s:I, s:I, s:f, s:f}",
-                      "topic", "pose", "seq", (json_int_t)o->seq, "time_s",
-                      wire_seconds(&o->timestamp), "state", wire_state_name(o->state), "reason",
-                      o->reason_text, "pose", wire_json_pose(&o->pose), "residual_rms_m",
-                      o->residual_rms_m, "inlier_ratio", o->inlier_ratio, "iterations",
-                      (int)o->iterations, "degenerate_mask", (int)o->degenerate_mask, "map_epoch",
-                      (json_int_t)o->map_epoch, "dropped_frames", (json_int_t)o->dropped_frames,
-                      "frame_index", (json_int_t)o->frame_index, "track_us",
-                      (double)o->stages.track_us, "added_us", (double)o->stages.added_us),
-            true);
-        return;
-    }
-    const posed_Vector3 *p = &o->pose.position;
-    const posed_Quaternion *q = &o->pose.orientation;
-    printf("%7" PRIu64 " %15.6f %-8s %8.4f %8.4f %8.4f  %8.5f %8.5f %8.5f %8.5f  %6.2f ms %s\n",
-           o->seq, wire_seconds(&o->timestamp), wire_state_name(o->state), p->x, p->y, p->z, q->x,
-           q->y, q->z, q->w, (double)o->stages.track_us * 1e-3, o->reason_text);
-}
-
-static void show_object(const struct posectl *ctl, const posed_ObjectPose *o)
-{
-    if (ctl->json) {
-        posectl_print_json(
-            stdout,
-            json_pack("{s:s, s:I, s:f, s:s, s:b, s:o, s:f, s:f, s:f}", "topic", "object", "seq",
-                      (json_int_t)o->seq, "time_s", wire_seconds(&o->timestamp), "object",
-                      o->object, "lost", (int)o->lost, "T_camera_object", wire_json_pose(&o->pose),
-                      "confidence", (double)o->confidence, "visible", (double)o->visible,
-                      "residual_rms_m", (double)o->residual_rms_m),
-            true);
-        return;
-    }
-    const posed_Vector3 *p = &o->pose.position;
-    const posed_Quaternion *q = &o->pose.orientation;
-    printf("%7" PRIu64 " %15.6f %-8s %8.4f %8.4f %8.4f  %8.5f %8.5f %8.5f %8.5f  %s, confidence "
-           "%.3f, %.0f %% seen\n",
-           o->seq, wire_seconds(&o->timestamp), o->lost ? "LOST" : "SEEN", p->x, p->y, p->z, q->x,
-           q->y, q->z, q->w, o->object, (double)o->confidence, (double)o->visible * 100);
-}
-
-// One message of a topic that is shown. Returns false when it is none.
-static bool show_message(const struct posectl *ctl, const char *topic, const uint8_t *bytes,
-                         size_t n_bytes)
-{
-    static union {
-        posed_Odometry odometry;
-        posed_ObjectPose object;
-        posed_Status status;
-        posed_Event event;
-        posed_Log log;
-    } m;
-    if (strcmp(topic, "pose") == 0) {
-        if (wire_decode(posed_Odometry_fields, bytes, n_bytes, &m.odometry) != 0)
-            return false;
-        show_odometry(ctl, &m.odometry);
-    } else if (strcmp(topic, "object") == 0) {
-        if (wire_decode(posed_ObjectPose_fields, bytes, n_bytes, &m.object) != 0)
-            return false;
-        show_object(ctl, &m.object);
-    } else if (strcmp(topic, "status") == 0) {
-        if (wire_decode(posed_Status_fields, bytes, n_bytes, &m.status) != 0)
-            return false;
-        if (ctl->json) {
-            json_t *status = wire_json_status(&m.status);
-            json_object_set_new(status, "topic", json_string("status"));
-            posectl_print_json(stdout, status, true);
-        } else {
-            printf("status: %s, %" PRIu64 " frames, %.1f frames/s\n",
-                   wire_state_name(m.status.state), m.status.captured_frames, m.status.rate_hz);
-        }
-    } else {
-        bool is_event = strcmp(topic, "event") == 0;
-        if (wire_decode(is_event ? posed_Event_fields : posed_Log_fields, bytes, n_bytes, &m) != 0)
-            return false;
-        const char *text = is_event ? m.event.message : m.log.message;
-        if (ctl->json)
-            posectl_print_json(stdout, json_pack("{s:s, s:s}", "topic", topic, "message", text),
-                               true);
-        else
-            printf("%s: %s\n", topic, text);
-    }
-    return true;
 }
 
 static bool is_watched(const char *topic)
@@ -178,10 +89,12 @@ static enum posectl_exit watch(const struct posectl *ctl, struct posectl_subscri
     char topic[POSECTL_TOPIC_BYTES];
     const uint8_t *bytes;
     size_t n_bytes;
+    if (is_watched("pose") && n_watch_topics == 2 && !ctl->json)
+        show_header();
     while ((watch_count == 0 || n_shown < watch_count) &&
            posectl_receive(subscription, topic, &bytes, &n_bytes)) {
         any = true;
-        if (is_watched(topic) && show_message(ctl, topic, bytes, n_bytes))
+        if (is_watched(topic) && show_message(topic, bytes, n_bytes, ctl->json))
             n_shown++;
         if (ferror(stdout) || fflush(stdout) != 0)
             break;
@@ -210,10 +123,11 @@ int posectl_watch(struct posectl *ctl, int argc, char **argv)
         .parser = on_watch_option,
         .args_doc = "[TOPIC...]",
         .children = posectl_common,
-        .doc = "Shows poses as they come: frame, time, state, position, quaternion x y z w, time "
-               "of tracking, reason. TOPIC: pose (default), object (one that search --track "
-               "follows, in "
-               "the camera's frame), status, event, log."};
+        .doc =
+            "Shows messages as they come. pose (default): frame, time, state, position, "
+            "quaternion x y z w, time of tracking, reason; object: one that search --track "
+            "follows, in the camera's frame; of images and clouds their size. TOPIC: " SHOW_TOPICS
+            ". On a terminal with a header, and with colours unless NO_COLOR is set."};
     struct posectl_subscription *subscription;
     posectl_parse(ctl, &argp, argc, argv);
     if (n_watch_topics == 1)

@@ -30,7 +30,7 @@ def _run_directory() -> str | None:
 
 @dataclass(frozen=True)
 class Address:
-    """`where`: a run directory, a host, or None for the variable POSED_HOST and then this machine.
+    """`where`: a run directory, a host, the usual address of any of its sockets, or None for the variable POSED_HOST and then this machine.
     With CURVE: the daemon's public key, and a file with this client's secret key (else one is made
     up, which a daemon without a list of clients accepts)."""
     where: str | None = None
@@ -42,9 +42,16 @@ class Address:
         where = self.where or os.environ.get("POSED_HOST") or _run_directory()
         if not where:
             return f"tcp://127.0.0.1:{PORTS[name]}"
-        if where.startswith("tcp://"):
-            where = where[6:]
-        if "://" in where:
+        scheme, _, rest = where.rpartition("://")
+        host, _, port = rest.rpartition(":")
+        folder, _, socket_name = rest.rpartition("/")
+        if scheme == "tcp" and port in map(str, PORTS.values()):
+            where = host
+        elif scheme == "ipc" and folder and socket_name in PORTS:
+            where = folder
+        elif scheme == "tcp" and ("]" in port or not host):
+            where = rest
+        elif scheme:
             raise ValueError(f"{where}: a host or a run directory is wanted, not one socket")
         if "/" in where or os.path.isdir(where):
             return f"ipc://{where}/{name}"

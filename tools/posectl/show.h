@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages of the topics as lines for a person, or as JSON, one object a line.
+#ifndef POSED_TOOLS_POSECTL_SHOW_H
+#define POSED_TOOLS_POSECTL_SHOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHOW_TOPICS \
+    "pose, tf, calib, status, timing, event, imu, log, object, depth, normals, residual, cloud"
+
+bool show_is_topic(const char *name);
+
+// Whether the topic is on the socket `img` instead of `pub`.
+bool show_is_image(const char *name);
+
+// The names of the columns of `pose`, on a terminal; elsewhere nothing.
+void show_header(void);
+
+// Prints a message to stdout. Returns false, with nothing printed, when the bytes are none of the
+// topic.
+bool show_message(const char *topic, const uint8_t *bytes, size_t n_bytes, bool json);
+
+// A state's name, padded to `width`, in its colour on a terminal. Valid until the next call.
+const char *show_state(const char *name, int width);
+
+#endif
