@@ -6,6 +6,9 @@
 #include <pthread.h>
 #include <string.h>
 
+// Of RawImage, beside those of the public schema.
+enum { FIELD_UNITS_PER_M = 1002, FIELD_REMAINDERS = 1003 };
+
 enum wire_type { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
 struct out {
@@ -62,19 +65,23 @@ static void put_fixed32(struct out *out, uint32_t number, uint32_t value)
     put(out, bytes, 4);
 }
 
+static void put_double(struct out *out, double value)
+{
+    uint64_t bits;
+    unsigned char bytes[8];
+    memcpy(&bits, &value, 8);
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)(bits >> 8 * i);
+    put(out, bytes, 8);
+}
+
 // repeated double, packed as proto3 does.
 static void put_doubles(struct out *out, uint32_t number, const double *values, size_t n)
 {
     put_key(out, number, WIRE_BYTES);
     put_varint(out, 8 * n);
-    for (size_t k = 0; k < n; k++) {
-        uint64_t bits;
-        unsigned char bytes[8];
-        memcpy(&bits, &values[k], 8);
-        for (int i = 0; i < 8; i++)
-            bytes[i] = (unsigned char)(bits >> 8 * i);
-        put(out, bytes, 8);
-    }
+    for (size_t k = 0; k < n; k++)
+        put_double(out, values[k]);
 }
 
 static void put_timestamp(struct out *out, uint32_t number, int64_t time_ns)
@@ -100,6 +107,22 @@ size_t foxglove_put_image_header(const struct depth_frame *image,
     put_key(&out, 6, WIRE_BYTES);
     put_varint(&out, (uint64_t)step_bytes * image->height_px);
     return out.n;
+}
+
+size_t foxglove_put_remainder_header(const struct depth_frame *image,
+                                     unsigned char bytes[FOXGLOVE_MAX_HEADER_BYTES])
+{
+    struct out out = {bytes, 0, FOXGLOVE_MAX_HEADER_BYTES};
+    put_key(&out, FIELD_UNITS_PER_M, WIRE_64);
+    put_double(&out, image->units_per_m);
+    put_key(&out, FIELD_REMAINDERS, WIRE_BYTES);
+    put_varint(&out, (uint64_t)image->width_px * image->height_px);
+    return out.n;
+}
+
+int64_t foxglove_units_of_mm(uint16_t mm, double units_per_m)
+{
+    return (int64_t)(mm * units_per_m / 1000 + 0.5);
 }
 
 size_t foxglove_put_calibration(const struct intrinsics *camera, int64_t time_ns,
@@ -191,7 +214,9 @@ static const struct message messages[] = {
       {"encoding", 4, STRING, false, NULL},
       {"step", 5, FIXED32, false, NULL},
       {"data", 6, BYTES, false, NULL},
-      {"frame_id", 7, STRING, false, NULL}}},
+      {"frame_id", 7, STRING, false, NULL},
+      {"units_per_m", FIELD_UNITS_PER_M, DOUBLE, false, NULL},
+      {"remainders", FIELD_REMAINDERS, BYTES, false, NULL}}},
     {"CameraCalibration",
      {{TIMESTAMP},
       {"width", 2, FIXED32, false, NULL},
@@ -408,7 +433,17 @@ bool foxglove_get_image(const void *message, size_t n_bytes, struct foxglove_ima
             out->data = value.data;
             out->n_data_bytes = value.n_bytes;
         }
+        if (value.number == FIELD_UNITS_PER_M && value.type == WIRE_64)
+            memcpy(&out->units_per_m, &value.number_value, sizeof out->units_per_m);
+        if (value.number == FIELD_REMAINDERS && value.type == WIRE_BYTES &&
+            value.n_bytes == (uint64_t)out->width_px * out->height_px)
+            out->remainders = value.data;
     }
+    // Either without the other says nothing.
+    if (!(out->units_per_m > 0 && out->units_per_m <= FOXGLOVE_MAX_UNITS_PER_M))
+        out->remainders = NULL;
+    if (!out->remainders)
+        out->units_per_m = 0;
     return out->n_data_bytes / (out->step_bytes ? out->step_bytes : 1) >= out->height_px;
 }
 

@@ -9,6 +9,7 @@
 
 #define FOXGLOVE_MAX_HEADER_BYTES      128
 #define FOXGLOVE_MAX_CALIBRATION_BYTES 512
+#define FOXGLOVE_MAX_UNITS_PER_M       200000 // whose remainders fit a byte
 
 // The FileDescriptorSet with foxglove.RawImage, CameraCalibration, FrameTransform and Odometry (the
 // last with the fields of our own, from 1000 on). Built once, lives for ever;
@@ -16,9 +17,19 @@
 const void *foxglove_descriptors(size_t *out_n_bytes);
 
 // Everything of a 16UC1 RawImage that stands before its pixels (width x height x 2 bytes,
-// little-endian). Returns the number of bytes.
+// little-endian, millimetres). Returns the number of bytes.
 size_t foxglove_put_image_header(const struct depth_frame *image,
                                  unsigned char out[FOXGLOVE_MAX_HEADER_BYTES]);
+
+// Of a source with another unit, behind the pixels: that unit, and what stands before the remainders
+// (a signed byte a pixel: how far the source's number is from the millimetres in its own unit,
+// rounded half up). Other programs pass over both; a replay has the source's numbers again.
+// Returns the number of bytes.
+size_t foxglove_put_remainder_header(const struct depth_frame *image,
+                                     unsigned char out[FOXGLOVE_MAX_HEADER_BYTES]);
+
+// Millimetres in units of 1 / units_per_m metres, rounded half up.
+int64_t foxglove_units_of_mm(uint16_t mm, double units_per_m);
 
 // A CameraCalibration without distortion. Returns the number of bytes.
 size_t foxglove_put_calibration(const struct intrinsics *camera, int64_t time_ns,
@@ -29,6 +40,8 @@ struct foxglove_image {
     char encoding[16];
     const unsigned char *data; // inside the message
     size_t n_data_bytes;
+    double units_per_m;              // of the source, 0 = not told: that of `data`
+    const unsigned char *remainders; // width x height, NULL = none
 };
 
 // Reads a RawImage. Fields that are not there are 0. Returns false when the bytes are no protobuf

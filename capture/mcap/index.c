@@ -175,6 +175,8 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
                                                n - MCAP_MESSAGE_HEADER_BYTES, &image)) {
         index->width_px = image.width_px;
         index->height_px = image.height_px;
+        if (image.remainders)
+            index->units_per_m = image.units_per_m;
     }
     return add_frame(index, mcap_get(data + 6, 8), chunk, offset);
 }

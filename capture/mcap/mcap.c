@@ -73,6 +73,9 @@ int mcap_decode(struct mcap_reader *reader, const struct mcap_index *index, uint
     *out_reason = "image size differs from the recording's";
     if (image.width_px != index->width_px || image.height_px != index->height_px)
         return -EBADMSG;
+    *out_reason = "depth unit differs from the recording's";
+    if (image.remainders && image.units_per_m != index->units_per_m)
+        return -EBADMSG;
     *out_reason = "not a 16UC1 or mono16 image";
     if ((strcmp(image.encoding, "16UC1") != 0 && strcmp(image.encoding, "mono16") != 0) ||
         image.step_bytes < 2 * (uint64_t)image.width_px)
@@ -83,6 +86,10 @@ int mcap_decode(struct mcap_reader *reader, const struct mcap_index *index, uint
         for (uint32_t x = 0; x < image.width_px; x++)
             out[x] = (uint16_t)(row[2 * x] | row[2 * x + 1] << 8);
     }
+    const size_t n_pixels = (size_t)image.width_px * image.height_px;
+    for (size_t k = 0; image.remainders && k < n_pixels; k++)
+        out_pixels[k] = (uint16_t)(foxglove_units_of_mm(out_pixels[k], image.units_per_m) +
+                                   (signed char)image.remainders[k]);
     return 0;
 }
 

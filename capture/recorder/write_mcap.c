@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MCAP files, in two dialects. mcap: depth as foxglove.RawImage, calibration, and the daemon's own
-// pose and tf messages as they are. ros2mcap: what `ros2 bag play` takes, depth as Image (16UC1
+// MCAP files, in two dialects. mcap: depth as foxglove.RawImage, 16UC1 of millimetres whatever the
+// source's unit (REP 118: what every reader takes it for; beside it what a replay needs), calibration, and the daemon's own pose and
+// tf messages as they are. ros2mcap: what `ros2 bag play` takes, depth as Image (16UC1
 // when the source's unit is the millimetre, else 32FC1), CameraInfo, Odometry and tf of base_link.
 // Chunks span half a second at most, so that a process that is killed loses less than a second; the
 // summary with its index is written at the end.
@@ -21,7 +22,7 @@
 #include "capture/recorder/writer.h"
 #include "capture/ros/frames.h"
 
-#define ROS_UNITS_PER_M   1000 // of 16UC1
+#define UNITS_PER_M       1000 // of 16UC1
 #define ROS_ODOM_FRAME    "odom"
 #define ROS_BASE_FRAME    "base_link"
 #define ROS_OPTICAL_FRAME "camera_depth_optical_frame"
@@ -41,7 +42,8 @@ struct message_place {
 struct mcap_writer {
     int fd;
     enum mcap_dialect dialect;
-    float *metres; // of a frame that goes out as 32FC1, else NULL
+    float *metres;            // of a frame that goes out as 32FC1, else NULL
+    unsigned char *converted; // a frame whose source has another unit than mm, else NULL
     uint64_t position;
     uint64_t n_head_bytes;
     uint64_t told_bytes; // in all, by mcap_write and mcap_flush
@@ -74,10 +76,15 @@ static int write_out(struct mcap_writer *mcap)
     return 0;
 }
 
+static double file_units_per_m(const struct mcap_writer *mcap)
+{
+    return mcap->dialect == MCAP_FOXGLOVE ? UNITS_PER_M : mcap->units_per_m;
+}
+
 static int write_head(struct mcap_writer *mcap)
 {
     mcap->out.n = 0;
-    mcap_put_head(&mcap->out, mcap->dialect, mcap->units_per_m);
+    mcap_put_head(&mcap->out, mcap->dialect, file_units_per_m(mcap));
     return write_out(mcap);
 }
 
@@ -205,17 +212,25 @@ static void free_writer(struct mcap_writer *mcap)
     free(mcap->out.data);
     free(mcap->chunks);
     free(mcap->metres);
+    free(mcap->converted);
     free(mcap);
 }
 
 static int take_memory(struct mcap_writer *mcap, const struct capture_info *info)
 {
     size_t n_pixels = (size_t)info->camera.width_px * info->camera.height_px;
-    bool is_float = mcap->dialect == MCAP_ROS2 && info->units_per_m != ROS_UNITS_PER_M;
+    const bool is_other = info->units_per_m != UNITS_PER_M;
+    bool is_float = mcap->dialect == MCAP_ROS2 && is_other;
     size_t n_image = n_pixels * (is_float ? sizeof(float) : sizeof(uint16_t));
     if (is_float) {
         mcap->metres = malloc(n_image);
         if (!mcap->metres)
+            return -ENOMEM;
+    }
+    if (mcap->dialect == MCAP_FOXGLOVE && is_other) {
+        n_image += FOXGLOVE_MAX_HEADER_BYTES + n_pixels;
+        mcap->converted = malloc(n_image);
+        if (!mcap->converted)
             return -ENOMEM;
     }
     mcap->chunk.capacity = CHUNK_BYTES > 2 * n_image ? CHUNK_BYTES : 2 * n_image + 65536;
@@ -288,6 +303,32 @@ static void tell_bytes(struct mcap_writer *mcap, uint64_t *bytes)
     mcap->told_bytes = n_bytes;
 }
 
+// Pixels to the nearest millimetre, and behind them what is lost by that; what 16 bits of
+// millimetres cannot hold is invalid. Returns the number of bytes in mcap->converted.
+static size_t convert(struct mcap_writer *mcap, const struct depth_frame *image)
+{
+    const size_t n_pixels = (size_t)image->width_px * image->height_px;
+    const double scale = UNITS_PER_M / mcap->units_per_m;
+    struct depth_frame frame = *image;
+    frame.units_per_m = mcap->units_per_m;
+    unsigned char *out = mcap->converted, *remainders = out + 2 * n_pixels;
+    const bool exact = mcap->units_per_m <= FOXGLOVE_MAX_UNITS_PER_M;
+    if (exact)
+        remainders += foxglove_put_remainder_header(&frame, remainders);
+    for (size_t i = 0; i < n_pixels; i++) {
+        const double mm = floor(image->depth[i] * scale + 0.5);
+        const uint16_t kept = mm <= UINT16_MAX ? (uint16_t)mm : 0;
+        out[2 * i] = (unsigned char)kept;
+        out[2 * i + 1] = (unsigned char)(kept >> 8);
+        if (exact)
+            remainders[i] = mm <= UINT16_MAX
+                                ? (unsigned char)(image->depth[i] -
+                                                  foxglove_units_of_mm(kept, mcap->units_per_m))
+                                : 0;
+    }
+    return (size_t)(remainders - out) + (exact ? n_pixels : 0);
+}
+
 static int mcap_write(void *state, const struct capture_frame *frame, uint64_t *bytes)
 {
     struct mcap_writer *mcap = state;
@@ -304,8 +345,11 @@ static int mcap_write(void *state, const struct capture_frame *frame, uint64_t *
     unsigned char head[FOXGLOVE_MAX_HEADER_BYTES];
     size_t n_head = foxglove_put_image_header(image, head);
     if (!err)
-        err = add_message(mcap, MCAP_CHANNEL_DEPTH, image->time_ns, head, n_head, image->depth,
-                          (size_t)image->width_px * image->height_px * sizeof *image->depth);
+        err = add_message(mcap, MCAP_CHANNEL_DEPTH, image->time_ns, head, n_head,
+                          mcap->converted ? mcap->converted : (const void *)image->depth,
+                          mcap->converted
+                              ? convert(mcap, image)
+                              : (size_t)image->width_px * image->height_px * sizeof *image->depth);
     tell_bytes(mcap, bytes);
     return err;
 }
@@ -415,7 +459,7 @@ static int write_tail(struct mcap_writer *mcap)
     mcap_end_record(out, begin);
     mcap->totals.chunks = mcap->chunks;
     mcap_put_summary(&tail, mcap->dialect, mcap->position + out->n, &mcap->totals,
-                     mcap->units_per_m);
+                     file_units_per_m(mcap));
     int err = writer_append(mcap->fd, out->data, out->n);
     if (!err)
         err = writer_append(mcap->fd, tail.data, tail.n);

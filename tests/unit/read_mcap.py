@@ -37,11 +37,11 @@ def check(reader, n_frames):
         if channel.topic == "depth":
             assert schema.name == "foxglove.RawImage" and decoded.encoding == "16UC1"
             assert (decoded.width, decoded.height, decoded.step) == (9, 7, 18)
-            expected = [1000 + 100 * i + k for k in range(63)]
+            expected = [round((1000 + 100 * i + k) / 5) for k in range(63)]  # of 5000 units a metre
             assert list(memoryview(decoded.data).cast("H")) == expected
             time_ns = decoded.timestamp.seconds * 10**9 + decoded.timestamp.nanos
             assert time_ns == message.log_time == 1700000000000000000 + i * 33333333
-            assert channel.metadata["units_per_m"] == "5000"
+            assert channel.metadata["units_per_m"] == "1000"
         elif channel.topic == "calib":
             assert list(decoded.K) == [8, 0, 4.25, 0, -8.5, 3, 0, 0, 1]
             assert len(decoded.R) == 9 and len(decoded.P) == 12
