@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// posectl record start NAME | stop | list
+// posectl record start NAME | stop | list | repair FILE
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
+#include "capture/recorder/repair.h"
 #include "tools/posectl/posectl.h"
 
 static posed_Reply reply;
@@ -24,11 +25,12 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
             argp_error(state, "too many arguments");
         return 0;
     case ARGP_KEY_END:
-        if (!action ||
-            (strcmp(action, "start") && strcmp(action, "stop") && strcmp(action, "list")))
-            argp_error(state, "start NAME, stop or list is wanted");
-        if ((strcmp(action, "start") == 0) != (recording_name != NULL))
-            argp_error(state, recording_name ? "%s takes no name" : "%s needs a NAME", action);
+        if (!action || (strcmp(action, "start") && strcmp(action, "stop") &&
+                        strcmp(action, "list") && strcmp(action, "repair")))
+            argp_error(state, "start NAME, stop, list or repair FILE is wanted");
+        if ((strcmp(action, "start") == 0 || strcmp(action, "repair") == 0) !=
+            (recording_name != NULL))
+            argp_error(state, recording_name ? "%s takes no name" : "%s needs a name", action);
         return 0;
     }
     return posectl_option(key, arg, state);
@@ -89,6 +91,26 @@ static enum posectl_exit list(struct posectl *ctl, posed_Request *request)
     return result;
 }
 
+// Here, without a daemon: FILE.mcap becomes FILE.repaired.mcap, or what -o says.
+static enum posectl_exit repair(const struct posectl *ctl)
+{
+    char out[4096];
+    const char *suffix = strrchr(recording_name, '.');
+    int n = suffix ? (int)(suffix - recording_name) : (int)strlen(recording_name);
+    if (ctl->file)
+        n = snprintf(out, sizeof out, "%s", ctl->file);
+    else
+        n = snprintf(out, sizeof out, "%.*s.repaired%s", n, recording_name, suffix ? suffix : "");
+    if (n < 0 || n >= (int)sizeof out) {
+        posectl_complain("the name is too long");
+        return POSECTL_USAGE;
+    }
+    if (recorder_repair(recording_name, out, &posectl_log) != 0)
+        return POSECTL_FAILED;
+    printf("%s\n", out);
+    return posectl_close(&(struct posectl){0}, stdout);
+}
+
 int posectl_record(struct posectl *ctl, int argc, char **argv)
 {
     static const struct argp_option options[] = {
@@ -97,12 +119,21 @@ int posectl_record(struct posectl *ctl, int argc, char **argv)
         {0}};
     static const struct argp argp = {.options = options,
                                      .parser = on_option,
-                                     .args_doc = "start NAME\nstop\nlist",
+                                     .args_doc = "start NAME\nstop\nlist\nrepair FILE",
                                      .children = posectl_common,
                                      .doc = "Records the frames of the running posed into its "
-                                            "recorder.folder."};
+                                            "recorder.folder. `repair` completes a .mcap or "
+                                            ".klg whose recorder was killed, without a daemon: "
+                                            "a whole copy, NAME.repaired.mcap or the -o FILE."};
     posed_Request request = posed_Request_init_zero;
+    ctl->takes_file = true;
     posectl_parse(ctl, &argp, argc, argv);
+    if (strcmp(action, "repair") == 0)
+        return (int)repair(ctl);
+    if (ctl->file) {
+        posectl_complain("record %s writes no file", action);
+        return POSECTL_USAGE;
+    }
     if (strcmp(action, "list") == 0) {
         enum posectl_exit listed = list(ctl, &request);
         return (int)(listed ? listed : posectl_close(ctl, stdout));

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completes an MCAP file that breaks off (its recorder was killed): the records as they are, new
+// message indexes, and the summary without which most readers refuse it. Of any writer. Chunks are
+// unpacked to be looked into; one that is damaged is left out.
+#ifndef POSED_CAPTURE_MCAP_REPAIR_H
+#define POSED_CAPTURE_MCAP_REPAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/log.h"
+
+struct mcap_repaired {
+    uint64_t n_messages, n_chunks;
+    uint64_t n_lost_bytes; // behind the last whole record, and of damaged chunks
+    bool was_complete;
+};
+
+// Reads fd, writes the whole of it to out_fd (empty, not seekable will do). `name` is what the log
+// calls the file. Returns 0, or after logging -EINVAL (no MCAP file), -ENOENT (no message in it),
+// -ENOTSUP (a compression that was not built in), -ENOMEM, -EIO or the errno of a failed write.
+__attribute__((warn_unused_result)) int mcap_repair(int fd, int out_fd, const char *name,
+                                                    const struct log_sink *log,
+                                                    struct mcap_repaired *out);
+
+#endif

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/recorder/repair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capture/io/folder.h"
+#include "capture/mcap/repair.h"
+#include "capture/recorder/writer.h"
+#include "capture/recording/klg.h"
+
+#define COPY_BYTES ((size_t)1 << 20)
+
+static uint32_t little32(const unsigned char *in)
+{
+    return in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
+}
+
+// Where the last whole frame of a klg ends, and how many there are.
+static int find_klg_end(int fd, uint64_t n_file, uint64_t *out_end, uint32_t *out_n)
+{
+    unsigned char head[KLG_FRAME_HEADER_BYTES];
+    *out_end = KLG_HEADER_BYTES;
+    for (*out_n = 0; n_file - *out_end >= sizeof head; ++*out_n) {
+        int err = file_read_at(fd, head, sizeof head, *out_end);
+        if (err)
+            return err;
+        uint64_t n = (uint64_t)little32(head + 8) + little32(head + 12);
+        if (n > n_file - *out_end - sizeof head || little32(head + 8) > INT32_MAX)
+            return 0;
+        *out_end += sizeof head + n;
+    }
+    return 0;
+}
+
+static int copy(int fd, int out_fd, uint64_t from, uint64_t end)
+{
+    unsigned char *data = malloc(COPY_BYTES);
+    int err = data ? 0 : -ENOMEM;
+    while (!err && from < end) {
+        size_t n = end - from < COPY_BYTES ? (size_t)(end - from) : COPY_BYTES;
+        err = file_read_at(fd, data, n, from);
+        if (!err)
+            err = writer_append(out_fd, data, n);
+        from += n;
+    }
+    free(data);
+    return err;
+}
+
+static int repair_klg(int fd, int out_fd, const char *path, const struct log_sink *log)
+{
+    struct stat info;
+    uint64_t end;
+    uint32_t n;
+    unsigned char head[KLG_HEADER_BYTES];
+    int err = fstat(fd, &info) == 0 ? 0 : -errno;
+    if (!err && info.st_size < KLG_HEADER_BYTES)
+        err = -EINVAL;
+    if (!err)
+        err = find_klg_end(fd, (uint64_t)info.st_size, &end, &n);
+    if (!err && n == 0)
+        err = -ENOENT;
+    for (int i = 0; i < KLG_HEADER_BYTES && !err; i++)
+        head[i] = (unsigned char)(n >> 8 * i);
+    if (!err)
+        err = writer_append(out_fd, head, sizeof head);
+    if (!err)
+        err = copy(fd, out_fd, KLG_HEADER_BYTES, end);
+    if (err)
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
+               err == -ENOENT ? "no whole frame in it" : strerror(-err));
+    else
+        log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, %" PRIu64 " bytes behind them lost",
+               path, n, (uint64_t)info.st_size - end);
+    return err;
+}
+
+static int repair_mcap(int fd, int out_fd, const char *path, const struct log_sink *log)
+{
+    struct mcap_repaired result;
+    int err = mcap_repair(fd, out_fd, path, log, &result);
+    if (!err)
+        log_to(log, LOG_LEVEL_NOTICE,
+               "%s: %s%" PRIu64 " messages in %" PRIu64 " chunks, %" PRIu64 " bytes lost", path,
+               result.was_complete ? "was complete: " : "", result.n_messages, result.n_chunks,
+               result.n_lost_bytes);
+    return err;
+}
+
+int recorder_repair(const char *path, const char *out_path, const struct log_sink *log)
+{
+    const char *const suffix = strrchr(path, '.');
+    const bool is_mcap = suffix && strcmp(suffix, ".mcap") == 0;
+    if (!is_mcap && !(suffix && strcmp(suffix, ".klg") == 0)) {
+        log_to(log, LOG_LEVEL_ERROR,
+               "%s: a .mcap or .klg is wanted; a folder of images is whole image by image", path);
+        return -ENOTSUP;
+    }
+    int fd = file_open(path, log);
+    if (fd < 0)
+        return fd;
+    int out_fd = open(out_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int err = out_fd < 0 ? -errno : 0;
+    if (err) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", out_path, strerror(-err));
+        close(fd);
+        return err;
+    }
+    err = is_mcap ? repair_mcap(fd, out_fd, path, log) : repair_klg(fd, out_fd, path, log);
+    if (close(out_fd) != 0 && !err) {
+        err = -errno;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", out_path, strerror(-err));
+    }
+    close(fd);
+    if (err)
+        unlink(out_path);
+    return err;
+}

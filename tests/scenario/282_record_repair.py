@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""posectl record repair: a recording that is cut anywhere, or damaged inside, becomes a file that the
+official library reads by its summary, with the messages that were whole; what is there is never
+written over."""
+import json
+import os
+import subprocess
+
+import harness
+from harness import BINARY, SOURCE, check
+
+N_FRAMES = 60  # two seconds: several chunks
+PYTHON = os.environ.get("POSED_MCAP_PYTHON") or SOURCE + "/build/mcap-python/bin/python3"
+
+READER = """
+import hashlib, json, sys
+from mcap.reader import make_reader
+with open(sys.argv[1], "rb") as file:
+    reader = make_reader(file, validate_crcs=True)
+    summary = reader.get_summary()
+    out = [[c.topic, m.log_time, m.sequence, hashlib.sha256(m.data).hexdigest()]
+           for _, c, m in reader.iter_messages()]
+    counts = {summary.channels[i].topic: n
+              for i, n in summary.statistics.channel_message_counts.items()}
+    s = summary.statistics
+    print(json.dumps([out, counts, s.message_count, s.chunk_count, len(summary.chunk_indexes),
+                      s.message_start_time, s.message_end_time]))
+"""
+
+
+def read(path):
+    done = subprocess.run([PYTHON, "-c", READER, path], capture_output=True, text=True,
+                          timeout=harness.PATIENCE_S)
+    check(done.returncode == 0, f"{path}: {done.stderr}")
+    messages, counts, n, n_chunks, n_indexes, begin, end = json.loads(done.stdout)
+    for topic, count in counts.items():
+        check(count == sum(m[0] == topic for m in messages), f"{path}: {count} of {topic}")
+    check(n == len(messages) and n_chunks == n_indexes > 0, f"{path}: the statistics")
+    check((begin, end) == (min(m[1] for m in messages), max(m[1] for m in messages)), "the times")
+    return messages
+
+
+def repair(code, *arguments):
+    done = subprocess.run([BINARY + "/bin/posectl", "record", "repair", *arguments],
+                          capture_output=True, text=True, timeout=harness.PATIENCE_S)
+    check(done.returncode == code, f"{arguments}: {done}")
+    return done
+
+
+def record(folder, name, kind):
+    daemon = harness.Daemon("synth:room", "--frames", str(N_FRAMES), "--set",
+                            "recorder.folder=" + folder, "--set", "recorder.start=" + name, "--set",
+                            "recorder.format=" + kind, "--set", f"recorder.queue_frames={N_FRAMES}")
+    daemon.wait()
+
+
+def check_mcap(folder, name, suffix, n_cuts):
+    with open(f"{folder}/{name}{suffix}", "rb") as file:
+        whole = file.read()
+    expected, before, path = read(f"{folder}/{name}{suffix}"), 0, f"{folder}/cut{suffix}"
+    out = path[:-len(".mcap")] + ".repaired.mcap"
+    cuts = [len(whole) * i // n_cuts for i in range(2, n_cuts)]
+    for n in cuts + [len(whole) - 1, len(whole)]:
+        with open(path, "wb") as file:
+            file.write(whole[:n])
+        done = subprocess.run([BINARY + "/bin/posectl", "record", "repair", path],
+                              capture_output=True, text=True, timeout=harness.PATIENCE_S)
+        if done.returncode:  # nothing whole in it yet
+            check(before == 0 and "no whole message" in done.stderr, f"{n}: {done}")
+            check(not os.path.exists(out), "nothing is left behind")
+            continue
+        check(done.stdout == out + "\n", done.stdout)
+        messages = read(out)
+        check(messages == expected[:len(messages)] or sorted(map(str, messages)) ==
+              sorted(map(str, expected[:len(messages)])), f"{n}: other messages")
+        check(len(messages) >= before, f"{n}: fewer messages than of a shorter file")
+        before = len(messages)
+        check("File exists" in repair(1, path).stderr, "the copy is not written over")
+        os.remove(out)
+    check(before == len(expected), f"{before} messages of {len(expected)}")
+    # A damaged chunk is left out, the others stay.
+    bad = bytearray(whole)
+    bad[len(whole) // 2] ^= 0xff
+    with open(path, "wb") as file:
+        file.write(bad)
+    repair(0, path, "-o", folder + "/other.mcap")
+    messages = read(folder + "/other.mcap")
+    check(len(expected) // 4 < len(messages) < len(expected), f"{len(messages)} messages")
+    os.remove(folder + "/other.mcap")
+    print(f"{name}{suffix}: {len(expected)} messages, {len(messages)} without a chunk")
+
+
+def check_klg(folder):
+    record(folder, "k", "klg")
+    with open(folder + "/k.klg", "rb") as file:
+        whole = file.read()
+    check(int.from_bytes(whole[:4], "little") == N_FRAMES, "the number of frames")
+    with open(folder + "/cut.klg", "wb") as file:
+        file.write(bytes(4) + whole[4:-1000])  # as a daemon that was killed leaves it
+    repair(0, folder + "/cut.klg")
+    with open(folder + "/cut.repaired.klg", "rb") as file:
+        repaired = file.read()
+    check(int.from_bytes(repaired[:4], "little") == N_FRAMES - 1, "all but the torn frame")
+    check(whole[4:].startswith(repaired[4:]), "the frames as they were")
+
+
+def scenario():
+    folder = harness.SCRATCH + "/recordings"
+    os.mkdir(folder)
+    check_klg(folder)
+    check("a folder" in repair(1, folder).stderr, "a folder")
+    with open(folder + "/text.mcap", "w", encoding="ascii") as file:
+        file.write("hello")
+    check("not an MCAP file" in repair(1, folder + "/text.mcap").stderr, "no MCAP file")
+    repair(2)
+    if not os.path.exists(PYTHON):
+        print("SKIP: no MCAP library (tools/test installs it from PyPI)")
+        return
+    record(folder, "m", "mcap")
+    record(folder, "r", "ros2mcap")
+    check_mcap(folder, "m", ".mcap", 12)
+    check_mcap(folder, "r", ".ros2.mcap", 4)
+
+
+harness.run(scenario)
