@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of tools/examples, as far as what they need is there, against a running daemon."""
+import asyncio
+import json
+import math
+import os
+import re
+import struct
+import subprocess
+
+import harness
+from harness import SOURCE, check
+
+PYTHON = os.environ.get("POSED_PEERS_PYTHON") or SOURCE + "/build/peers-python/bin/python3"
+EXAMPLES = SOURCE + "/tools/examples/"
+MAX_LINES = 80  # short
+N_FRAMES = 6
+
+
+def has(module):
+    return subprocess.run([PYTHON, "-c", "import " + module], capture_output=True).returncode == 0
+
+
+def run(name, *arguments):
+    done = subprocess.run([PYTHON, EXAMPLES + name, *arguments], capture_output=True, text=True,
+                          timeout=harness.PATIENCE_S)
+    check(done.returncode == 0, f"{name}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def check_rerun(daemon):
+    path = harness.SCRATCH + "/view.rrd"
+    run("rerun_view.py", daemon.folder, "--save", path, "--frames", str(N_FRAMES))
+    done = subprocess.run([os.path.dirname(PYTHON) + "/rerun", "rrd", "print", path],
+                          capture_output=True, text=True, timeout=harness.PATIENCE_S)
+    rows = {}
+    for n, entity, columns in re.findall(r"with (\d+) rows .* - (/\S+) - .*columns: \[(.*)\]",
+                                         done.stdout):
+        for column in columns.split():
+            rows[entity, column] = rows.get((entity, column), 0) + int(n)
+    check(rows.get(("/odom/camera", "Transform3D:translation")) == N_FRAMES, f"{rows}")
+    check(rows.get(("/odom/path", "LineStrips3D:strips")) == N_FRAMES, f"{rows}")
+    check(rows.get(("/odom/camera", "Pinhole:image_from_camera"), 0) >= 1, f"{rows}")
+    check(rows.get(("/odom/camera/depth", "DepthImage:buffer"), 0) >= 1, f"{rows}")
+
+
+async def first_scene(url):
+    import websockets
+    async with websockets.connect(url, subprotocols=["foxglove.sdk.v1"], max_size=None) as client:
+        while True:
+            said = await asyncio.wait_for(client.recv(), harness.PATIENCE_S)
+            if isinstance(said, bytes) and said[0] == 1:
+                return struct.unpack("<I", said[1:5])[0], said[13:]
+            said = json.loads(said) if isinstance(said, str) else {}
+            for channel in said.get("channels", ()):
+                check(channel["topic"] == "/path", f"{channel}")
+                await client.send(json.dumps({"op": "subscribe", "subscriptions": [
+                    {"id": 7, "channelId": channel["id"]}]}))
+
+
+def check_foxglove(daemon):
+    program = subprocess.Popen([PYTHON, EXAMPLES + "foxglove_path.py", daemon.folder, "--port", "0"],
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        url = program.stdout.readline().strip()
+        subscription, scene = asyncio.run(first_scene(url))
+        check(subscription == 7 and b"path" in scene and b"odom" in scene, f"{scene[:80]}")
+    finally:
+        program.kill()
+        program.communicate()
+
+
+def check_follow(daemon):
+    """What it decides follows from what it sees; without a daemon it stands still."""
+    lines = run("follow_me.py", daemon.folder, "--steps", str(N_FRAMES)).splitlines()
+    commands = [re.fullmatch(r"([+-]\d\.\d\d) m/s ([+-]\d\.\d\d) rad/s", line) for line in lines]
+    check(all(commands) and len(commands) == N_FRAMES, f"{lines}")
+    check(any(float(c[1]) or float(c[2]) for c in commands), "it never moves")
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import follow_me
+for target in ((3, .2), (1, 0), (.4, -.2), None):
+    print(*follow_me.command(target, 1))
+"""
+    done = subprocess.run([PYTHON, "-c", code, EXAMPLES], capture_output=True, text=True, check=True)
+    far, there, near, none = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
+    check(far == (0.5, 0.3) or math.dist(far, (0.5, 0.3)) < 1e-9, f"{far}")
+    check(there == (0, 0) == none and near[0] < 0 and near[1] < 0, f"{there} {near} {none}")
+    still = run("follow_me.py", "/nowhere", "--steps", "1").splitlines()
+    check(still[0] == "+0.00 m/s +0.00 rad/s" and "/nowhere" in still[1], f"{still}")
+
+
+def check_sources():
+    names = sorted(name for name in os.listdir(EXAMPLES) if name.endswith(".py"))
+    with open(EXAMPLES + "README.md", encoding="utf-8") as file:
+        told = set(re.findall(r"`(\w+\.py)`", file.read()))
+    check(set(names) == told, f"README.md tells of {told}, there are {names}")
+    for name in names:
+        with open(EXAMPLES + name, encoding="utf-8") as file:
+            source = file.read()
+        check(source.count("\n") <= MAX_LINES, f"{name} is long")
+        compile(source, name, "exec")
+
+
+def scenario():
+    check_sources()
+    if not os.path.exists(PYTHON) or not has("posed"):
+        harness.skip(f"no {PYTHON} with the package posed (tools/test installs it there)")
+    daemon = harness.Daemon("synth:room", "--loop", speed=0.5)
+    daemon.wait_for(lambda: len(daemon.poses) > 3, "poses")
+    check_follow(daemon)
+    if has("rerun"):
+        check_rerun(daemon)
+    else:
+        print("SKIP: no rerun-sdk from PyPI: rerun_view.py is compiled alone")
+    if has("foxglove"):
+        check_foxglove(daemon)
+    else:
+        print("SKIP: no foxglove-sdk from PyPI: foxglove_path.py is compiled alone")
+    if not has("rclpy"):
+        print("SKIP: no ROS 2 here: ros2_node.py is compiled alone")
+    daemon.stop()
+
+
+harness.run(scenario)
