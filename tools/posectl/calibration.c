@@ -32,8 +32,9 @@ int posectl_calibration(struct posectl *ctl, int argc, char **argv)
     static const struct argp argp = {
         .parser = posectl_option,
         .children = posectl_common,
-        .doc = "Shows size, intrinsics and depth unit of the camera as the running posed has them. "
-               "With -o FILE it writes them as a calibration.txt for a folder of images."};
+        .doc =
+            "Shows the camera as the running posed takes it to be: size, intrinsics, depth unit. "
+            "-o FILE writes a calibration.txt for a folder of images."};
     posed_Request request = posed_Request_init_zero;
     ctl->takes_file = true;
     posectl_parse(ctl, &argp, argc, argv);

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every program and command has help, every option in it a text, every program a manual page with
+all of that, every setting a comment and a place in posed.conf(5)."""
+import gzip
+import os
+import re
+import shutil
+import subprocess
+
+import harness
+from harness import BINARY, SOURCE, check
+
+WITH_COMMANDS = ("posectl", "posed-bench")
+MIN_OPTIONS = 250  # of all programs: fewer were found by mistake
+
+
+def help_of(*command):
+    done = subprocess.run([BINARY + "/bin/" + command[0], *command[1:], "--help"],
+                          capture_output=True, text=True, timeout=harness.PATIENCE_S)
+    check(done.returncode == 0 and len(done.stdout) > 60, f"{command}: {done}")
+    return done.stdout
+
+
+def options_of(text):
+    """Long options and their texts, as argp prints them: in columns, long ones on lines of their
+    own."""
+    out, lines = {}, text.splitlines()
+    for i, line in enumerate(lines):
+        match = re.match(r"^ {1,6}(?:-[?a-zA-Z](?:[ =]\S+)?, )?(--[a-z][a-z0-9-]*)(.*)$", line)
+        if not match:
+            continue
+        names = re.findall(r"--[a-z][a-z0-9-]*", line.strip().split("   ")[0])
+        said = [part for part in re.split(r" {2,}", match[2], maxsplit=1)[1:] if part]
+        follows = lines[i + 1] if i + 1 < len(lines) else ""
+        if re.match(r"^ {20,}\S", follows):
+            said.append(follows.strip())
+        for name in names:
+            out[name] = " ".join(said)
+    return out
+
+
+def check_options():
+    """Returns the names of all programs and commands with their options."""
+    found, without = {}, []
+    for program in sorted(os.listdir(BINARY + "/bin")):
+        text = help_of(program)
+        found[program, ] = options_of(text)
+        if program in WITH_COMMANDS:
+            for command in re.findall(r"^  ([a-z][a-z-]+)  +\S", text, re.M):
+                found[program, command] = options_of(help_of(program, command))
+    for command, options in found.items():
+        check(options or len(command) == 1, f"{command}: no option is found")
+        without += [f"{' '.join(command)} {name}" for name, said in options.items() if not said]
+    n = sum(map(len, found.values()))
+    check(n >= MIN_OPTIONS, f"{n} options")
+    check(not without, f"without a text: {without}")
+    print(f"{n} options of {len(found)} programs and commands")
+    return found
+
+
+def check_pages(found):
+    folder = harness.SCRATCH + "/man"
+    subprocess.run([SOURCE + "/tools/manpages", BINARY + "/bin", SOURCE + "/config/posed.conf",
+                    folder], check=True, timeout=harness.PATIENCE_S)
+    pages = {}
+    for name in os.listdir(folder):
+        with gzip.open(f"{folder}/{name}", "rt", encoding="utf-8") as file:
+            pages[name] = file.read().replace("\\-", "-").replace("\\&", "")
+    for command, options in found.items():
+        name = command[0] + ".1.gz"
+        check(name in pages, f"no manual page of {command[0]}")
+        missing = [option for option in options if option not in pages[name]]
+        check(not missing, f"{name} lacks {missing}")
+        if len(command) == 2:
+            heading = f'{command[0]} {command[1]}'.upper()
+            check(heading in pages[name], f"{name} has no part {heading}")
+    with open(SOURCE + "/config/posed.conf", encoding="utf-8") as file:
+        settings = re.findall(r"^#? ?(\w+) = ", file.read(), re.M)
+    check(len(settings) > 60, f"{len(settings)} settings")
+    missing = [key for key in settings if key not in pages["posed.conf.5.gz"]]
+    check(not missing, f"posed.conf(5) lacks {missing}")
+
+
+def check_completion():
+    """bash offers each command, and each of its options."""
+    for words, wanted in ((["posectl", ""], {"status", "watch", "calibration", "record"}),
+                          (["posectl", "get", "--"], {"--stride", "--host"}),
+                          (["posed-eval", "--"], {"--groundtruth"})):
+        program = f"""
+            PATH={BINARY}/bin:$PATH; . {SOURCE}/config/completion.bash
+            COMP_WORDS=({' '.join(repr(word) for word in words)}) COMP_CWORD={len(words) - 1}
+            _posed_complete {words[0]} {words[-1]!r}; echo "${{COMPREPLY[@]}}" """
+        done = subprocess.run(["bash", "-c", program], capture_output=True, text=True,
+                              timeout=harness.PATIENCE_S)
+        check(wanted <= set(done.stdout.split()), f"{words}: {done}")
+
+
+def scenario():
+    found = check_options()
+    if shutil.which("scdoc"):
+        check_pages(found)
+    else:
+        print("SKIP: no scdoc: the manual pages")
+    check_completion()
+
+
+harness.run(scenario)
