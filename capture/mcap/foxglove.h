@@ -7,6 +7,10 @@
 
 #include "proto/types.h"
 
+// Fields of our own in RawImage.
+#define FOXGLOVE_FIELD_UNITS_PER_M 1002
+#define FOXGLOVE_FIELD_REMAINDERS  1003
+
 #define FOXGLOVE_MAX_HEADER_BYTES      128
 #define FOXGLOVE_MAX_CALIBRATION_BYTES 512
 #define FOXGLOVE_MAX_UNITS_PER_M       200000 // whose remainders fit a byte

@@ -185,8 +185,8 @@ static int copy_chunk(struct repair *r, uint64_t offset, uint64_t n_bytes)
     const uint64_t start = r->n_written;
     size_t n;
     int err = mcap_reader_load(r->reader, offset, n_bytes, &content);
-    if (!err && (n_bytes < CHUNK_FIXED_BYTES ||
-                 mcap_get(content + 28, 4) > n_bytes - CHUNK_FIXED_BYTES))
+    if (!err &&
+        (n_bytes < CHUNK_FIXED_BYTES || mcap_get(content + 28, 4) > n_bytes - CHUNK_FIXED_BYTES))
         err = -EBADMSG;
     if (!err)
         err = mcap_reader_unpack(r->reader, &chunk, offset, &raw, &n);

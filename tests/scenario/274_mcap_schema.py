@@ -66,6 +66,6 @@ def scenario():
             check(f'"{value.name}"' in SOURCE_TEXT, value.name)
 
 
-with open(SOURCE + "/capture/mcap/foxglove.c", encoding="utf-8") as source:
+with open(SOURCE + "/capture/mcap/descriptors.c", encoding="utf-8") as source:
     SOURCE_TEXT = source.read()
 harness.run(scenario)
