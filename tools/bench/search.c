@@ -24,7 +24,10 @@ enum {
     OPTION_CLEAN,
     OPTION_REQUIREMENTS,
     OPTION_FIT,
-    OPTION_BARE
+    OPTION_BARE,
+    OPTION_SENSOR,
+    OPTION_OUTLINE,
+    OPTION_FRAME,
 };
 
 static const struct argp_option argp_options[] = {
@@ -53,6 +56,14 @@ static const struct argp_option argp_options[] = {
      "fit the weights of the score and the curve of the confidence over --scenes (default 8) of "
      "each of random:1 to random:N, and print them beside the present ones",
      0},
+    {"sensor", OPTION_SENSOR, "NAME", 0,
+     "of the scenes: kind (default: a Kinect that loses pixels), registered, tof, unkind (one of "
+     "these two by the scene's seed)",
+     0},
+    {"outline", OPTION_OUTLINE, NULL, 0,
+     "print what the images show along the objects' outlines instead of searching", 0},
+    {"frame", OPTION_FRAME, "DIR", 0,
+     "search a real frame: depth.png, calibration.txt, NAME.ply and NAME.pose.txt", 0},
     {"clean", OPTION_CLEAN, NULL, 0, "scenes without the sensor's noise and shadows", 0},
     {"no-refine", OPTION_BARE, NULL, 0, "germann: the bare view, as the paper has it", 0},
     {"each", OPTION_EACH, NULL, 0, "one line a scene", 0},
@@ -68,6 +79,17 @@ static bool take_number(const char *text, double low, double high, uint32_t *out
         return false;
     *out = (uint32_t)value;
     return true;
+}
+
+static bool take_sensor(const char *text, enum testscene_sensor *out)
+{
+    static const char *const names[TESTSCENE_N_SENSORS] = {"kind", "registered", "tof", "unkind"};
+    for (int i = 0; i < TESTSCENE_N_SENSORS; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (enum testscene_sensor)i;
+            return true;
+        }
+    return false;
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -130,6 +152,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case OPTION_FIT:
         good = take_number(text, 2, 10000, &o->n_fitted);
+        break;
+    case OPTION_SENSOR:
+        good = take_sensor(text, &o->sensor);
+        break;
+    case OPTION_OUTLINE:
+        o->outline = true;
+        break;
+    case OPTION_FRAME:
+        o->frame = text;
         break;
     case OPTION_BARE:
         o->bare = true;
@@ -198,6 +229,7 @@ struct testscene_settings bench_search_scene(const struct bench_search_options *
         .visible_max = o->visible_max,
         .absent = o->absent,
         .noise = !o->clean,
+        .sensor = o->sensor,
         .seed = (uint64_t)o->seed * 1000003 + index,
     };
     static const float least[] = {0.6f, 0.4f, 0.25f, 0.6f}, most[] = {1, 0.6f, 0.4f, 1};
@@ -318,7 +350,9 @@ int bench_search(int argc, char **argv)
     if (search_open(&search, &settings))
         return 5;
     int status = 0;
-    if (o.n_fitted) {
+    if (o.frame) {
+        status = bench_search_frame(search, &o);
+    } else if (o.n_fitted) {
         status = bench_search_fit(search, &o);
     } else if (o.n_requirements) {
         status = bench_search_requirements(search, &o);

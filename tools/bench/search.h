@@ -14,8 +14,11 @@ struct bench_search_options {
     enum gpu_backend backend;
     float visible_min, visible_max;
     bool absent, mixed, greedy, json, each;
-    bool clean; // scenes without noise
-    bool bare;  // germann: not refined
+    bool clean;        // scenes without noise
+    bool bare;         // germann: not refined
+    bool outline;      // what the images show along the outlines, instead of searching
+    const char *frame; // folder of a real frame, or NULL
+    enum testscene_sensor sensor;
 };
 
 // One model with its reference views.
@@ -47,5 +50,8 @@ __attribute__((warn_unused_result)) int bench_search_fit(struct search *search,
                                                          const struct bench_search_options *o);
 __attribute__((warn_unused_result)) int
 bench_search_requirements(struct search *search, const struct bench_search_options *o);
+// A folder's real frame (bench_search_frame.c): a line for each object.
+__attribute__((warn_unused_result)) int bench_search_frame(struct search *search,
+                                                           const struct bench_search_options *o);
 
 #endif

@@ -13,6 +13,7 @@
 #include "tools/bench/search.h"
 #include "tools/bench/search_ambiguity.h"
 #include "tools/bench/search_metrics.h"
+#include "tools/bench/search_outline.h"
 
 // Beyond this an answer is asked about: whether the image allows its turn (search_ambiguity.h).
 // Below, the error against the object's own symmetry stands for both.
@@ -28,6 +29,7 @@ struct tally {
     double *view_deg;      // germann: of the bare views, of all where the object is
     uint32_t bin_n[10], bin_right[10]; // by confidence
     double bin_sum[10];
+    struct outline_statistics outline;
 };
 
 struct judge_job {
@@ -250,6 +252,18 @@ static void print_tally(const struct bench_search_options *o, struct tally *tall
                    100.0 * tally->bin_right[b] / tally->bin_n[b]);
 }
 
+static int add_outline(const struct bench_search_model *model, const struct testscene *scene,
+                       struct tally *tally)
+{
+    const struct depth_frame frame = {scene->depth, scene->camera.width_px, scene->camera.height_px,
+                                      1000, 0};
+    float *z = malloc((size_t)frame.width_px * frame.height_px * sizeof *z);
+    int err = z ? search_draw(model->object, &scene->camera, &scene->T_camera_model, z) : -ENOMEM;
+    err = err ? err : outline_add(z, &frame, &tally->outline);
+    free(z);
+    return err;
+}
+
 // Adds o->n_scenes scenes; those in which no arrangement showed so much of the object are left out.
 static int judge_scenes(struct search *search, const struct bench_search_model *model,
                         const struct bench_search_options *o, struct tally *tally)
@@ -268,9 +282,11 @@ static int judge_scenes(struct search *search, const struct bench_search_model *
             break;
         const bool wanted =
             scene.visible >= settings.visible_min && scene.visible <= settings.visible_max;
-        if (wanted)
+        if (wanted && o->outline)
+            err = add_outline(model, &scene, tally);
+        else if (wanted)
             err = bench_search_run(search, model->object, &scene, o, &answer);
-        if (!err && wanted)
+        if (!err && wanted && !o->outline)
             err = judge(&job, settings.absent, &scene, &answer, tally);
         testscene_free(&scene);
     }
@@ -284,7 +300,9 @@ int bench_search_score(struct search *search, const struct bench_search_model *m
 {
     struct tally tally = {0};
     int status = judge_scenes(search, model, o, &tally);
-    if (!status)
+    if (!status && o->outline)
+        outline_print(&tally.outline);
+    else if (!status)
         print_tally(o, &tally);
     tally_free(&tally);
     return status;

@@ -9,303 +9,14 @@
 #include "gpu/search/cpu/map.h"
 #include "gpu/search/kernels/raster.h"
 #include "proto/se3.h"
+#include "tools/bench/testmesh.h"
+#include "tools/bench/testrandom.h"
+#include "tools/bench/testsensor.h"
 
 #define WIDTH    640
 #define HEIGHT   480
 #define N_PIXELS (WIDTH * HEIGHT)
 #define FOCAL_PX 570.3
-
-// splitmix64: small, and the same everywhere.
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static double uniform(uint64_t *state, double low, double high)
-{
-    return low + (high - low) * (double)(next_random(state) >> 11) * 0x1p-53;
-}
-
-static double normal(uint64_t *state)
-{
-    double u = uniform(state, 1e-12, 1), v = uniform(state, 0, 2 * M_PI);
-    return sqrt(-2 * log(u)) * cos(v);
-}
-
-static int reserve(struct testscene_mesh *m, size_t n_vertices, size_t n_triangles)
-{
-    if (m->n_vertices + n_vertices > m->vertex_capacity) {
-        size_t n = 2 * m->vertex_capacity + n_vertices;
-        float *p = realloc(m->vertices_m, 3 * n * sizeof *p);
-        if (!p)
-            return -ENOMEM;
-        m->vertices_m = p;
-        m->vertex_capacity = n;
-    }
-    if (m->n_triangles + n_triangles > m->triangle_capacity) {
-        size_t n = 2 * m->triangle_capacity + n_triangles;
-        uint32_t *p = realloc(m->triangles, 3 * n * sizeof *p);
-        if (!p)
-            return -ENOMEM;
-        m->triangles = p;
-        m->triangle_capacity = n;
-    }
-    return 0;
-}
-
-// A grid of n_u x n_v quads over a surface p(u, v), u and v in 0..1: every primitive is one.
-static int add_surface(struct testscene_mesh *m, uint32_t n_u, uint32_t n_v,
-                       void (*surface)(const double *shape, double u, double v, double out[3]),
-                       const double *shape)
-{
-    if (reserve(m, (size_t)(n_u + 1) * (n_v + 1), 2 * (size_t)n_u * n_v))
-        return -ENOMEM;
-    uint32_t first = (uint32_t)m->n_vertices;
-    for (uint32_t j = 0; j <= n_v; j++)
-        for (uint32_t i = 0; i <= n_u; i++) {
-            double p[3];
-            surface(shape, (double)i / n_u, (double)j / n_v, p);
-            for (int k = 0; k < 3; k++)
-                m->vertices_m[3 * m->n_vertices + (size_t)k] = (float)p[k];
-            m->n_vertices++;
-        }
-    for (uint32_t j = 0; j < n_v; j++)
-        for (uint32_t i = 0; i < n_u; i++) {
-            uint32_t a = first + j * (n_u + 1) + i, b = a + 1, c = a + n_u + 1, d = c + 1;
-            uint32_t quad[6] = {a, b, c, b, d, c};
-            memcpy(m->triangles + 3 * m->n_triangles, quad, sizeof quad);
-            m->n_triangles += 2;
-        }
-    return 0;
-}
-
-// shape: centre, radii
-static void ellipsoid_at(const double *s, double u, double v, double out[3])
-{
-    double a = 2 * M_PI * u, b = M_PI * v;
-    out[0] = s[0] + s[3] * sin(b) * cos(a);
-    out[1] = s[1] + s[4] * sin(b) * sin(a);
-    out[2] = s[2] + s[5] * cos(b);
-}
-
-// shape: start 3, axis 3, radius at the start, radius at the end; v walks from the middle of the
-// first cap along the wall to the middle of the second
-static void tube_at(const double *s, double u, double v, double out[3])
-{
-    double length = sqrt(s[3] * s[3] + s[4] * s[4] + s[5] * s[5]);
-    double w[3] = {s[3] / length, s[4] / length, s[5] / length};
-    double a[3] = {fabs(w[0]) < 0.7, fabs(w[0]) >= 0.7, 0}, dot = 0, n = 0;
-    for (int k = 0; k < 3; k++)
-        dot += a[k] * w[k];
-    for (int k = 0; k < 3; k++) {
-        a[k] -= dot * w[k];
-        n += a[k] * a[k];
-    }
-    for (int k = 0; k < 3; k++)
-        a[k] /= sqrt(n);
-    double b[3] = {w[1] * a[2] - w[2] * a[1], w[2] * a[0] - w[0] * a[2], w[0] * a[1] - w[1] * a[0]};
-    double t = v < 0.25 ? 0 : v > 0.75 ? 1 : 2 * (v - 0.25);
-    double full = s[6] + (s[7] - s[6]) * t;
-    double r = v < 0.25 ? 4 * v * s[6] : v > 0.75 ? 4 * (1 - v) * s[7] : full;
-    double c = cos(2 * M_PI * u), d = sin(2 * M_PI * u);
-    for (int k = 0; k < 3; k++)
-        out[k] = s[k] + t * s[3 + k] + r * (c * a[k] + d * b[k]);
-}
-
-// shape: centre 3, ring radius, tube radius, first and last angle; in the x-z plane
-static void torus_at(const double *s, double u, double v, double out[3])
-{
-    double a = s[5] + (s[6] - s[5]) * u, b = 2 * M_PI * v, r = s[3] + s[4] * cos(b);
-    out[0] = s[0] + r * cos(a);
-    out[1] = s[1] + s[4] * sin(b);
-    out[2] = s[2] + r * sin(a);
-}
-
-static int add_box(struct testscene_mesh *m, const double shape[6])
-{
-    // One call a face, because the faces do not share their rims.
-    for (int face = 0; face < 6; face++) {
-        int a = face / 2, b = (a + 1) % 3, c = (a + 2) % 3;
-        double side = face % 2 ? -1 : 1;
-        enum { N = 4 };
-        if (reserve(m, (N + 1) * (N + 1), 2 * N * N))
-            return -ENOMEM;
-        uint32_t first = (uint32_t)m->n_vertices;
-        for (int j = 0; j <= N; j++)
-            for (int i = 0; i <= N; i++) {
-                float *p = m->vertices_m + 3 * m->n_vertices++;
-                p[a] = (float)(shape[a] + side * shape[3 + a]);
-                p[b] = (float)(shape[b] + shape[3 + b] * (2.0 * i / N - 1));
-                p[c] = (float)(shape[c] + shape[3 + c] * (2.0 * j / N - 1));
-            }
-        for (uint32_t j = 0; j < N; j++)
-            for (uint32_t i = 0; i < N; i++) {
-                uint32_t q = first + j * (N + 1) + i;
-                uint32_t quad[6] = {q, q + 1, q + N + 1, q + 1, q + N + 2, q + N + 1};
-                memcpy(m->triangles + 3 * m->n_triangles, quad, sizeof quad);
-                m->n_triangles += 2;
-            }
-    }
-    return 0;
-}
-
-static int add_tube(struct testscene_mesh *m, const double shape[8])
-{
-    return add_surface(m, 32, 16, tube_at, shape);
-}
-
-static int add_ellipsoid(struct testscene_mesh *m, const double shape[6])
-{
-    return add_surface(m, 32, 20, ellipsoid_at, shape);
-}
-
-static int add_torus(struct testscene_mesh *m, const double shape[7])
-{
-    return add_surface(m, 24, 16, torus_at, shape);
-}
-
-void testscene_mesh_free(struct testscene_mesh *mesh)
-{
-    free(mesh->vertices_m);
-    free(mesh->triangles);
-    memset(mesh, 0, sizeof *mesh);
-}
-
-int testscene_mesh_make(enum testscene_object object, struct testscene_mesh *out)
-{
-    memset(out, 0, sizeof *out);
-    int err = 0;
-    switch (object) {
-    case TESTSCENE_OBJECT_ELBOW: // a pipe with a bend, a flange and a short branch
-        err |= add_tube(out, (double[8]){0, 0, 0, 0.16, 0, 0, 0.022, 0.022});
-        err |= add_tube(out, (double[8]){0, 0, 0, 0, 0.10, 0, 0.022, 0.022});
-        err |= add_ellipsoid(out, (double[6]){0, 0, 0, 0.024, 0.024, 0.024});
-        err |= add_tube(out, (double[8]){0.15, 0, 0, 0.012, 0, 0, 0.038, 0.038});
-        err |= add_tube(out, (double[8]){0.08, 0, 0, 0, 0.01, 0.06, 0.016, 0.016});
-        break;
-    case TESTSCENE_OBJECT_DRILL:
-        err |= add_tube(out, (double[8]){-0.06, 0, 0, 0.13, 0, 0, 0.028, 0.026});
-        err |= add_tube(out, (double[8]){0.07, 0, 0, 0.05, 0, 0, 0.018, 0.012});
-        err |= add_tube(out, (double[8]){0.12, 0, 0, 0.05, 0, 0, 0.005, 0.003});
-        err |= add_tube(out, (double[8]){-0.02, 0, -0.015, -0.03, 0, -0.12, 0.020, 0.018});
-        err |= add_box(out, (double[6]){-0.045, 0, -0.145, 0.042, 0.028, 0.018});
-        break;
-    case TESTSCENE_OBJECT_MUG:
-        err |= add_tube(out, (double[8]){0, 0, 0, 0, 0, 0.004, 0.038, 0.038});
-        err |= add_surface(out, 40, 10, tube_at,
-                           (double[8]){0, 0, 0, 0, 0, 0.1, 0.038, 0.044}); // closed at the top
-        err |= add_torus(out, (double[7]){0.038, 0, 0.052, 0.030, 0.007, -1.4, 1.4});
-        break;
-    case TESTSCENE_OBJECT_DUCK:
-        err |= add_ellipsoid(out, (double[6]){0, 0, 0, 0.075, 0.05, 0.045});
-        err |= add_ellipsoid(out, (double[6]){0.045, 0.004, 0.065, 0.034, 0.03, 0.034});
-        err |= add_ellipsoid(out, (double[6]){0.085, 0.004, 0.058, 0.022, 0.017, 0.008});
-        err |= add_tube(out, (double[8]){-0.06, 0, 0.01, -0.04, 0, 0.035, 0.025, 0.002});
-        err |= add_ellipsoid(out, (double[6]){-0.01, 0.05, 0.005, 0.04, 0.012, 0.022});
-        break;
-    }
-    if (err)
-        testscene_mesh_free(out);
-    return err ? -ENOMEM : 0;
-}
-
-// A primitive of about `size` around `centre`; machined: only what a machine makes.
-static int add_part(struct testscene_mesh *m, const double centre[3], double size, bool machined,
-                    uint64_t *random)
-{
-    double r[3];
-    for (int k = 0; k < 3; k++)
-        r[k] = size * uniform(random, 0.35, 1);
-    double c[3] = {centre[0], centre[1], centre[2]}, d[3] = {0, 0, 0};
-    switch (next_random(random) % (machined ? 4 : 6)) {
-    case 0:
-    case 1:
-        return add_box(m, (double[6]){c[0], c[1], c[2], r[0], r[1], r[2]});
-    case 2: // along an axis
-    case 3:
-        d[next_random(random) % 3] = r[0];
-        return add_tube(m, (double[8]){c[0] - d[0], c[1] - d[1], c[2] - d[2], 2 * d[0], 2 * d[1],
-                                       2 * d[2], 0.6 * r[1], 0.6 * (machined ? r[1] : r[2])});
-    case 4:
-        return add_ellipsoid(m, (double[6]){c[0], c[1], c[2], r[0], r[1], r[2]});
-    default:
-        return add_torus(
-            m, (double[7]){c[0], c[1], c[2], r[0], 0.3 * r[1], 0, M_PI * uniform(random, 1, 2)});
-    }
-}
-
-// Makes the diagonal of the bounding box so long.
-static void scale_to(struct testscene_mesh *m, double diagonal_m)
-{
-    double sum = 0;
-    for (size_t k = 0; k < 3; k++) {
-        float low = INFINITY, high = -INFINITY;
-        for (size_t i = 0; i < m->n_vertices; i++) {
-            low = fminf(low, m->vertices_m[3 * i + k]);
-            high = fmaxf(high, m->vertices_m[3 * i + k]);
-        }
-        sum += (double)(high - low) * (double)(high - low);
-    }
-    for (size_t i = 0; i < 3 * m->n_vertices; i++)
-        m->vertices_m[i] *= (float)(diagonal_m / sqrt(sum));
-}
-
-int testscene_mesh_assemble(uint64_t seed, struct testscene_mesh *out)
-{
-    uint64_t random = seed ^ 0x6f626a656374u;
-    random = next_random(&random);
-    memset(out, 0, sizeof *out);
-    const bool machined = seed % 2;
-    double size = uniform(&random, 0.05, 0.1), at[3] = {0, 0, 0};
-    int err = add_part(out, at, size, machined, &random);
-    int n = 1 + (int)(next_random(&random) % 4);
-    for (int i = 0; i < n && !err; i++) {
-        size_t corner = next_random(&random) % out->n_vertices;
-        for (int k = 0; k < 3; k++)
-            at[k] = (double)out->vertices_m[3 * corner + (size_t)k];
-        err = add_part(out, at, size * uniform(&random, 0.3, 0.7), machined, &random);
-    }
-    if (err) {
-        testscene_mesh_free(out);
-        return err;
-    }
-    scale_to(out, uniform(&random, 0.1, 0.3));
-    return 0;
-}
-
-static int clutter_make(uint64_t *random, struct testscene_mesh *out)
-{
-    memset(out, 0, sizeof *out);
-    if (next_random(random) % 3 == 0)
-        return testscene_mesh_assemble(next_random(random), out);
-    double a = uniform(random, 0.02, 0.07), b = uniform(random, 0.02, 0.07);
-    double c = uniform(random, 0.03, 0.09);
-    int err = 0;
-    switch (next_random(random) % 5) {
-    case 0:
-        err = add_box(out, (double[6]){0, 0, 0, a, b, c});
-        break;
-    case 1:
-        err = add_tube(out, (double[8]){0, 0, 0, 0, 0, 2 * c, a, a});
-        break;
-    case 2:
-        err = add_ellipsoid(out, (double[6]){0, 0, 0, a, a, a});
-        break;
-    case 3:
-        err = add_box(out, (double[6]){0, 0, 0, a, b, 0.02});
-        err |= add_tube(out, (double[8]){0.5 * a, 0, 0, 0, 0, 2 * c, 0.4 * b, 0.2 * b});
-        break;
-    default:
-        err = add_torus(out, (double[7]){0, 0, 0, 0.03 + 0.5 * a, 0.3 * b + 0.005, 0, 2 * M_PI});
-        err |= add_ellipsoid(out, (double[6]){0.06, 0, 0, 0.6 * b, 0.5 * b, 0.5 * a});
-    }
-    if (err)
-        testscene_mesh_free(out);
-    return err ? -ENOMEM : 0;
-}
 
 struct canvas {
     float *depth; // -1/z of all that is drawn so far
@@ -349,7 +60,7 @@ static struct se3 random_rotation(uint64_t *random)
 {
     double q[4], zero[3] = {0, 0, 0};
     for (int k = 0; k < 4; k++)
-        q[k] = normal(random);
+        q[k] = testrandom_normal(random);
     return se3_from_quaternion(q, zero);
 }
 
@@ -384,42 +95,48 @@ static struct se3 camera_from_world(double distance, double elevation)
 static int add_table(struct canvas *canvas, const struct se3 *T_camera_world)
 {
     struct testscene_mesh table = {0};
-    int err = add_box(&table, (double[6]){-0.2, 0, -0.02, 0.7, 0.8, 0.02});
+    int err = testmesh_add_box(&table, (double[6]){-0.2, 0, -0.02, 0.7, 0.8, 0.02});
     if (!err)
-        err = add_box(&table, (double[6]){-1.3, 0, 0.2, 0.02, 2, 1.2}); // a wall behind
+        err = testmesh_add_box(&table, (double[6]){-1.3, 0, 0.2, 0.02, 2, 1.2}); // a wall behind
     if (!err)
         err = canvas_draw(canvas, &table, T_camera_world, canvas->depth);
     testscene_mesh_free(&table);
     return err;
 }
 
-static int add_clutter(struct canvas *canvas, enum testscene_kind kind,
+static int add_clutter(struct canvas *canvas, const struct testscene_settings *settings,
                        const struct se3 *T_camera_world, const struct se3 *T_camera_model,
                        bool hide, uint64_t *random)
 {
-    int n = (int)uniform(random, 4, 9);
+    const enum testscene_kind kind = settings->kind;
+    const bool unkind = settings->sensor != TESTSCENE_SENSOR_KIND;
+    int n = (int)testrandom_uniform(random, unkind ? 8 : 4, unkind ? 17 : 9);
     for (int i = 0; i < n; i++) {
         struct testscene_mesh mesh;
-        int err = clutter_make(random, &mesh);
+        int err = testmesh_clutter(random, &mesh);
         if (err)
             return err;
         struct se3 R = random_rotation(random), T;
         if (kind == TESTSCENE_KIND_TABLE) {
-            double angle = uniform(random, 0, 2 * M_PI), r = uniform(random, 0.12, 0.45);
+            double angle = testrandom_uniform(random, 0, 2 * M_PI),
+                   r = testrandom_uniform(random, 0.12, 0.45);
             // Towards the camera (+x) when it is to hide something.
             if (hide && i < 3) {
-                angle = uniform(random, -0.7, 0.7);
-                r = uniform(random, 0.07, 0.16);
+                angle = testrandom_uniform(random, -0.7, 0.7);
+                r = testrandom_uniform(random, 0.07, 0.16);
             }
+            if (unkind && i % 3 == 0 && !hide) // beside it, often in contact
+                r = testrandom_uniform(random, 0.05, 0.14);
             struct se3 W = rest_on_table(&mesh, &R, r * cos(angle), r * sin(angle));
             T = se3_compose(T_camera_world, &W);
         } else {
             T = R;
-            double angle = uniform(random, 0, 2 * M_PI), r = uniform(random, 0.05, 0.4);
+            double angle = testrandom_uniform(random, 0, 2 * M_PI),
+                   r = testrandom_uniform(random, 0.05, 0.4);
             bool front = hide && i < 2;
             T.t_m[0] = T_camera_model->t_m[0] + (front ? 0.3 * r : r) * cos(angle);
             T.t_m[1] = T_camera_model->t_m[1] + (front ? 0.3 * r : r) * sin(angle);
-            T.t_m[2] = T_camera_model->t_m[2] + uniform(random, 0.22, 0.6);
+            T.t_m[2] = T_camera_model->t_m[2] + testrandom_uniform(random, 0.22, 0.6);
         }
         err = canvas_draw(canvas, &mesh, &T, canvas->depth);
         testscene_mesh_free(&mesh);
@@ -485,15 +202,15 @@ static bool near_edge(const float *depth, int u, int v, int reach)
 static int expose(const struct canvas *canvas, bool noise, uint64_t *random, struct testscene *out)
 {
     const float *depth = canvas->depth;
-    const int lost_px = noise ? (int)(next_random(random) % 4) : 0;
+    const int lost_px = noise ? (int)(testrandom_next(random) % 4) : 0;
     int n_shown = 0;
     for (int v = 0; v < HEIGHT; v++) {
         double reached = -INFINITY;
         for (int u = 0; u < WIDTH; u++) {
             int su = u, sv = v;
             if (noise) {
-                su += (int)lrint(0.6 * normal(random));
-                sv += (int)lrint(0.4 * normal(random));
+                su += (int)lrint(0.6 * testrandom_normal(random));
+                sv += (int)lrint(0.4 * testrandom_normal(random));
                 su = su < 0 ? 0 : su >= WIDTH ? WIDTH - 1 : su;
                 sv = sv < 0 ? 0 : sv >= HEIGHT ? HEIGHT - 1 : sv;
             }
@@ -507,9 +224,9 @@ static int expose(const struct canvas *canvas, bool noise, uint64_t *random, str
             double z = -1 / (double)value;
             if (noise) {
                 bool shadow = in_shadow(u, straight, &reached);
-                double step = 1 / (0.00285 * z) + 0.45 * normal(random);
+                double step = 1 / (0.00285 * z) + 0.45 * testrandom_normal(random);
                 z = 1 / (0.00285 * floor(step + 0.5));
-                const double luck = uniform(random, 0, 1);
+                const double luck = testrandom_uniform(random, 0, 1);
                 if (shadow || z > RANGE_MAX_M || z < RANGE_MIN_M || luck < 0.005 ||
                     (luck < 0.67 && near_edge(depth, u, v, lost_px)))
                     continue;
@@ -522,19 +239,45 @@ static int expose(const struct canvas *canvas, bool noise, uint64_t *random, str
     return n_shown;
 }
 
+// The same by a sensor of testsensor.h. A pixel shows the object where its depth is the object's.
+static int expose_unkind(const struct canvas *canvas, enum testscene_sensor sensor,
+                         uint64_t *random, struct testscene *out, int *out_n_shown)
+{
+    uint8_t *object = malloc(N_PIXELS);
+    if (!object)
+        return -ENOMEM;
+    for (int i = 0; i < N_PIXELS; i++) {
+        object[i] = canvas->alone[i] < INFINITY && canvas->alone[i] <= canvas->depth[i];
+        out->z_m[i] = canvas->depth[i] < INFINITY ? -1 / canvas->depth[i] : 0;
+    }
+    const struct testsensor_scene scene = {out->z_m, object, WIDTH, HEIGHT, FOCAL_PX};
+    const bool tof = sensor == TESTSCENE_SENSOR_TOF ||
+                     (sensor == TESTSCENE_SENSOR_UNKIND && testrandom_next(random) % 3 == 0);
+    int err = tof ? testsensor_tof(&scene, random, out->depth)
+                  : testsensor_registered(&scene, random, out->depth);
+    *out_n_shown = 0;
+    for (int i = 0; i < N_PIXELS && !err; i++) {
+        const float off = fabsf((float)out->depth[i] * 1e-3f - out->z_m[i]);
+        out->shown[i] = object[i] && out->depth[i] > 0 && off < 0.02f;
+        *out_n_shown += out->shown[i];
+    }
+    free(object);
+    return err;
+}
+
 static int arrange(const struct testscene_mesh *object, const struct testscene_settings *settings,
                    uint64_t *random, struct canvas *canvas, struct testscene *out, int *out_n_alone)
 {
     for (int i = 0; i < N_PIXELS; i++)
         canvas->depth[i] = canvas->alone[i] = INFINITY;
     struct se3 R = random_rotation(random);
-    struct se3 T_camera_world =
-        camera_from_world(uniform(random, 0.55, 1.1), uniform(random, 0.5, 1.1));
+    struct se3 T_camera_world = camera_from_world(testrandom_uniform(random, 0.55, 1.1),
+                                                  testrandom_uniform(random, 0.5, 1.1));
     bool hide = settings->visible_max < 0.9f;
     int err = 0;
     if (settings->kind == TESTSCENE_KIND_TABLE) {
-        struct se3 W =
-            rest_on_table(object, &R, uniform(random, -0.12, 0.12), uniform(random, -0.2, 0.2));
+        struct se3 W = rest_on_table(object, &R, testrandom_uniform(random, -0.12, 0.12),
+                                     testrandom_uniform(random, -0.2, 0.2));
         // Clutter is arranged around the origin: move the world so that the object is there.
         double shift[3] = {W.t_m[0], W.t_m[1], 0};
         W.t_m[0] = W.t_m[1] = 0;
@@ -543,16 +286,16 @@ static int arrange(const struct testscene_mesh *object, const struct testscene_s
         err = add_table(canvas, &T_camera_world);
     } else {
         out->T_camera_model = R;
-        out->T_camera_model.t_m[0] = uniform(random, -0.12, 0.12);
-        out->T_camera_model.t_m[1] = uniform(random, -0.1, 0.1);
-        out->T_camera_model.t_m[2] = uniform(random, 0.6, 0.9);
+        out->T_camera_model.t_m[0] = testrandom_uniform(random, -0.12, 0.12);
+        out->T_camera_model.t_m[1] = testrandom_uniform(random, -0.1, 0.1);
+        out->T_camera_model.t_m[2] = testrandom_uniform(random, 0.6, 0.9);
     }
     if (!err)
-        err = add_clutter(canvas, settings->kind, &T_camera_world, &out->T_camera_model, hide,
-                          random);
+        err = add_clutter(canvas, settings, &T_camera_world, &out->T_camera_model, hide, random);
     if (!err)
         err = canvas_draw(canvas, object, &out->T_camera_model, canvas->alone);
-    const int n_shown = count_shown(canvas, settings->noise);
+    const int n_shown =
+        count_shown(canvas, settings->noise && settings->sensor == TESTSCENE_SENSOR_KIND);
     int n_alone = 0;
     for (int i = 0; i < N_PIXELS; i++) {
         n_alone += canvas->alone[i] < INFINITY;
@@ -573,7 +316,7 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
     // Mixed first: the generator walks in equal steps, so that seeds that follow each other would
     // give one stream shifted by a number, and the same arrangement again.
     uint64_t random = settings->seed;
-    random = next_random(&random);
+    random = testrandom_next(&random);
     struct canvas canvas = {.depth = malloc(N_PIXELS * sizeof *canvas.depth),
                             .alone = malloc(N_PIXELS * sizeof *canvas.alone)};
     out->camera = (struct intrinsics){FOCAL_PX,           FOCAL_PX, (WIDTH - 1) / 2.0,
@@ -588,7 +331,11 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
         // Noise only takes away: what is below is not worth the exposure.
         if (err || (attempt < 199 && out->visible < settings->visible_min))
             continue;
-        const int n_shown = expose(&canvas, settings->noise, &random, out);
+        int n_shown = 0;
+        if (settings->noise && settings->sensor != TESTSCENE_SENSOR_KIND)
+            err = expose_unkind(&canvas, settings->sensor, &random, out, &n_shown);
+        else
+            n_shown = expose(&canvas, settings->noise, &random, out);
         if (!settings->absent)
             out->visible = n_alone ? (float)n_shown / (float)n_alone : 0;
         if (out->visible >= settings->visible_min && out->visible <= settings->visible_max)

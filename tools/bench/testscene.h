@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Synthetic scenes with known answers for the pose search: objects on a table or in free space,
-// clutter around and in front of them, seen by a depth camera with the errors of a Kinect v1
-// (disparity in steps, noise, pixels that the projector does not reach). For tests and posed-bench.
-// Everything follows from the seed.
+// clutter around and in front of them, seen by a depth camera: with the errors of a Kinect v1
+// (disparity in steps, noise, pixels that the projector does not reach), or with those of registered
+// and processed images (testsensor.h). For tests and posed-bench. Everything follows from the seed.
 #ifndef POSED_TOOLS_BENCH_TESTSCENE_H
 #define POSED_TOOLS_BENCH_TESTSCENE_H
 
@@ -31,11 +31,20 @@ enum testscene_kind {
     TESTSCENE_KIND_NEAREST, // the paper's: free space, clutter behind, the object in front
 };
 
+enum testscene_sensor {
+    TESTSCENE_SENSOR_KIND, // fresh noise, shadows, pixels lost along edges
+    TESTSCENE_SENSOR_REGISTERED,
+    TESTSCENE_SENSOR_TOF,    // testsensor.h
+    TESTSCENE_SENSOR_UNKIND, // one of these two, two in three registered; clutter that touches
+};
+#define TESTSCENE_N_SENSORS 4
+
 struct testscene_settings {
     enum testscene_kind kind;
+    enum testscene_sensor sensor;
     float visible_min, visible_max; // wanted share (struct testscene)
     bool absent;                    // everything but the object
-    bool noise;
+    bool noise;                     // false: no sensor at all
     uint64_t seed;
 };
 
