@@ -4,7 +4,8 @@
 //
 // Folders: `groundtruth.txt` with `i j overlap` and a 4x4 for each pair (cloud j into i) beside
 // cloud_bin_<i>.ply, or a `.conf` of scans (`bmesh file tx ty tz qx qy qz qw`, the CONJUGATE
-// rotation), whose neighbours up to --apart places away are the pairs.
+// rotation), whose neighbours up to --apart places away are the pairs. --rooms and --statues
+// generate them (register_pairs.h); what is printed of them is what the flags' thresholds rest on.
 #include <argp.h>
 #include <errno.h>
 #include <glob.h>
@@ -15,9 +16,12 @@
 #include <time.h>
 
 #include "capture/cloud/cloud.h"
+#include "gpu/register/candidates.h"
 #include "gpu/register/register.h"
+#include "gpu/register/result.h"
 #include "proto/se3.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/register_pairs.h"
 
 #define MOST_PAIRS  512u
 #define MOST_CLOUDS 512u
@@ -39,7 +43,7 @@ struct options {
     struct register_config config;
     struct register_settings settings;
     const char *folder;
-    unsigned n_apart;
+    unsigned n_apart, n_rooms, n_statues, seed;
     double limit_deg, limit_m, start_deg, start_m, least_overlap;
     bool verbose, from_truth;
 };
@@ -181,57 +185,139 @@ static struct se3 start_near(const struct options *options, const struct se3 *tr
     return se3_compose(truth, &moved);
 }
 
+// What was counted, and the trust of each answer (register_candidates_trust, read off ambiguity).
+struct outcome {
+    unsigned n, n_right, n_wrong_silent, n_right_flagged;
+    double sum_ms, sum_cpu_ms, sum_deg, sum_m;
+    double right_trust[MOST_PAIRS], wrong_trust[MOST_PAIRS];
+    unsigned n_wrong;
+};
+
+static double trust_of(const struct register_result *result)
+{
+    return REGISTER_AMBIGUOUS * REGISTER_TRUST / fmax(result->ambiguity, 1e-9);
+}
+
+static int judge(struct registration *registration, const struct options *options,
+                 const struct bench_pair *pair, struct outcome *io)
+{
+    const struct point_set source = cloud_points(pair->source);
+    const struct point_set target = cloud_points(pair->target);
+    struct register_settings settings = options->settings;
+    struct register_result result;
+    if (options->from_truth)
+        settings.T_target_source = start_near(options, &pair->truth, io->n);
+    const double start_ms = clock_ms(CLOCK_MONOTONIC);
+    const double start_cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
+    int rc = registration_run(registration, &source, &target, &settings, NULL, &result, NULL);
+    const double ms = clock_ms(CLOCK_MONOTONIC) - start_ms;
+    const double cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ms;
+    if (rc < 0)
+        return rc;
+    const struct se3 apart = se3_between(&pair->truth, &result.T_target_source);
+    const double deg = se3_angle(&apart) * 180 / M_PI;
+    const double m = error_m(pair->source, &result.T_target_source, &pair->truth);
+    const bool right = !pair->strangers && deg < options->limit_deg && m < options->limit_m;
+    const bool flagged = result.ambiguous || !result.converged;
+    io->n++;
+    if (right)
+        io->right_trust[io->n_right++] = trust_of(&result);
+    else
+        io->wrong_trust[io->n_wrong++] = trust_of(&result);
+    io->n_wrong_silent += !right && !flagged;
+    io->n_right_flagged += right && flagged;
+    io->sum_ms += ms;
+    io->sum_cpu_ms += cpu_ms;
+    io->sum_deg += right ? deg : 0;
+    io->sum_m += right ? m : 0;
+    if (options->verbose)
+        printf("%-28s %-28s %.3f %s %7.3f deg %7.1f mm, overlap %.3f %.3f, ambiguity %.2f%s%s, "
+               "trust %.3f, %u iterations, %.0f ms (%.0f of CPU)\n",
+               pair->target_name, pair->source_name, pair->overlap, right ? "right" : "WRONG", deg,
+               1e3 * m, result.overlap_source, result.overlap_target, result.ambiguity,
+               result.ambiguous ? " ambiguous" : "", result.converged ? "" : " not converged",
+               trust_of(&result), result.n_iterations, ms, cpu_ms);
+    fflush(stdout);
+    return 0;
+}
+
+static void print_outcome(const char *what, const struct outcome *o)
+{
+    const unsigned n = o->n ? o->n : 1, n_right = o->n_right ? o->n_right : 1;
+    printf("%s%u pairs, right %u (mean %.3f deg, %.2f mm), wrong not flagged %u of %u, right "
+           "flagged %u of %u, %.1f ms a pair, %.1f of CPU\n",
+           what, o->n, o->n_right, o->sum_deg / n_right, 1e3 * o->sum_m / n_right,
+           o->n_wrong_silent, o->n - o->n_right, o->n_right_flagged, o->n_right, o->sum_ms / n,
+           o->sum_cpu_ms / n);
+}
+
+// What other thresholds would flag: REGISTER_TRUST rests on this.
+static void print_thresholds(const struct outcome *o)
+{
+    for (double limit = 0.07; limit < 0.36; limit += limit < 0.12 ? 0.01 : 0.04) {
+        unsigned n_silent = 0, n_flagged = 0;
+        for (unsigned i = 0; i < o->n_wrong; i++)
+            n_silent += o->wrong_trust[i] >= limit;
+        for (unsigned i = 0; i < o->n_right; i++)
+            n_flagged += o->right_trust[i] < limit;
+        printf("trust below %.2f flagged: wrong not flagged %u of %u, right flagged %u of %u\n",
+               limit, n_silent, o->n_wrong, n_flagged, o->n_right);
+    }
+}
+
 static int run(struct registration *registration, const struct options *options,
                struct pairs *pairs)
 {
-    unsigned n = 0, n_right = 0, n_wrong_silent = 0, n_right_flagged = 0;
-    double sum_ms = 0, sum_cpu_ms = 0, sum_deg = 0, sum_m = 0;
-    for (unsigned i = 0; i < pairs->n_pairs; i++) {
+    static struct outcome outcome;
+    int rc = 0;
+    for (unsigned i = 0; i < pairs->n_pairs && rc == 0; i++) {
         const struct pair *pair = &pairs->pair[i];
-        if (pair->overlap < options->least_overlap)
-            continue;
-        const struct point_set source = cloud_points(&pairs->clouds[pair->source]);
-        const struct point_set target = cloud_points(&pairs->clouds[pair->target]);
-        struct register_settings settings = options->settings;
-        struct register_result result;
-        if (options->from_truth)
-            settings.T_target_source = start_near(options, &pair->truth, i);
-        const double start_ms = clock_ms(CLOCK_MONOTONIC);
-        const double start_cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
-        int rc = registration_run(registration, &source, &target, &settings, NULL, &result, NULL);
-        const double ms = clock_ms(CLOCK_MONOTONIC) - start_ms;
-        const double cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ms;
-        if (rc < 0)
-            return rc;
-        const struct se3 apart = se3_between(&pair->truth, &result.T_target_source);
-        const double deg = se3_angle(&apart) * 180 / M_PI;
-        const double m =
-            error_m(&pairs->clouds[pair->source], &result.T_target_source, &pair->truth);
-        const bool right = deg < options->limit_deg && m < options->limit_m;
-        const bool flagged = result.ambiguous || !result.converged;
-        n++;
-        n_right += right;
-        n_wrong_silent += !right && !flagged;
-        n_right_flagged += right && flagged;
-        sum_ms += ms;
-        sum_cpu_ms += cpu_ms;
-        sum_deg += right ? deg : 0;
-        sum_m += right ? m : 0;
-        if (options->verbose)
-            printf("%-28s %-28s %.3f %s %7.3f deg %7.1f mm, overlap %.3f %.3f, ambiguity "
-                   "%.2f%s%s, %u iterations, %.0f ms (%.0f of CPU)\n",
-                   strrchr(pairs->paths[pair->target], '/') + 1,
-                   strrchr(pairs->paths[pair->source], '/') + 1, pair->overlap,
-                   right ? "right" : "WRONG", deg, 1e3 * m, result.overlap_source,
-                   result.overlap_target, result.ambiguity, result.ambiguous ? " ambiguous" : "",
-                   result.converged ? "" : " not converged", result.n_iterations, ms, cpu_ms);
-        fflush(stdout);
+        const struct bench_pair named = {strrchr(pairs->paths[pair->source], '/') + 1,
+                                         strrchr(pairs->paths[pair->target], '/') + 1,
+                                         &pairs->clouds[pair->source],
+                                         &pairs->clouds[pair->target],
+                                         pair->overlap,
+                                         false,
+                                         pair->truth};
+        if (!(pair->overlap < options->least_overlap))
+            rc = judge(registration, options, &named, &outcome);
     }
-    printf("%u pairs, right %u (mean %.3f deg, %.2f mm), wrong not flagged %u of %u, right flagged "
-           "%u of %u, %.1f ms a pair, %.1f of CPU\n",
-           n, n_right, sum_deg / n_right, 1e3 * sum_m / n_right, n_wrong_silent, n - n_right,
-           n_right_flagged, n_right, sum_ms / n, sum_cpu_ms / n);
-    return 0;
+    if (rc == 0)
+        print_outcome("", &outcome);
+    return rc;
+}
+
+// Pairs that can be registered, strangers, and what overlaps less than 0.3, counted apart.
+static int run_generated(struct registration *registration, const struct options *options)
+{
+    static struct outcome outcomes[3], all;
+    static const char *const names[3] = {"overlap 0.3 and more: ", "less: ", "strangers: "};
+    const unsigned n = options->n_rooms ? options->n_rooms : options->n_statues;
+    int rc = 0;
+    for (unsigned i = 0; i < n && rc == 0; i++) {
+        struct bench_generated made;
+        const uint64_t seed = (uint64_t)options->seed * 100000 + i;
+        rc = options->n_rooms ? bench_generate_rooms(seed, &made)
+                              : bench_generate_statues(seed, &made);
+        if (rc < 0)
+            break;
+        const struct bench_pair pair = {"source",     "target",       &made.source, &made.target,
+                                        made.overlap, made.strangers, made.truth};
+        struct outcome *outcome = &outcomes[made.strangers ? 2 : made.overlap < 0.3];
+        rc = judge(registration, options, &pair, outcome);
+        bench_generated_free(&made);
+    }
+    for (int k = 0; k < 3; k++) {
+        print_outcome(names[k], &outcomes[k]);
+        memcpy(all.right_trust + all.n_right, outcomes[k].right_trust,
+               outcomes[k].n_right * sizeof *all.right_trust);
+        memcpy(all.wrong_trust + all.n_wrong, outcomes[k].wrong_trust,
+               outcomes[k].n_wrong * sizeof *all.wrong_trust);
+        all.n_right += outcomes[k].n_right;
+        all.n_wrong += outcomes[k].n_wrong;
+    }
+    print_thresholds(&all);
+    return rc;
 }
 
 enum {
@@ -245,6 +331,9 @@ enum {
     KEY_START_DEG,
     KEY_START_M,
     KEY_OVERLAP,
+    KEY_ROOMS,
+    KEY_STATUES,
+    KEY_SEED,
 };
 
 static const struct argp_option argp_options[] = {
@@ -258,6 +347,9 @@ static const struct argp_option argp_options[] = {
     {"near-deg", KEY_START_DEG, "DEG", 0, "start so far from the truth", 0},
     {"near-m", KEY_START_M, "M", 0, "and shifted by so much", 0},
     {"overlap", KEY_OVERLAP, "SHARE", 0, "only pairs that overlap by this at least", 0},
+    {"rooms", KEY_ROOMS, "N", 0, "N generated pairs of pieces of rooms instead of FOLDER", 0},
+    {"statues", KEY_STATUES, "N", 0, "N generated pairs of scans of objects", 0},
+    {"seed", KEY_SEED, "N", 0, "of what is generated (default 1)", 0},
     {"verbose", 'v', NULL, 0, "a line for each pair", 0},
     {0},
 };
@@ -310,6 +402,15 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case KEY_OVERLAP:
         options->least_overlap = strtod(value, NULL);
         return 0;
+    case KEY_ROOMS:
+        options->n_rooms = (unsigned)strtoul(value, NULL, 10);
+        return options->n_rooms > MOST_PAIRS ? EINVAL : 0;
+    case KEY_STATUES:
+        options->n_statues = (unsigned)strtoul(value, NULL, 10);
+        return options->n_statues > MOST_PAIRS ? EINVAL : 0;
+    case KEY_SEED:
+        options->seed = (unsigned)strtoul(value, NULL, 10);
+        return 0;
     case 'v':
         options->verbose = true;
         return 0;
@@ -319,8 +420,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         options->folder = value;
         return 0;
     case ARGP_KEY_END:
-        if (!options->folder)
-            argp_error(state, "FOLDER is needed");
+        if (!options->folder && !options->n_rooms && !options->n_statues)
+            argp_error(state, "FOLDER, --rooms or --statues is needed");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -334,7 +435,7 @@ int bench_pairs(int argc, char **argv)
                                      .args_doc = "FOLDER",
                                      .doc = "Registers pairs whose truth is known."};
     static struct pairs pairs;
-    struct options options = {.n_apart = 1, .limit_deg = 5, .limit_m = 0.05};
+    struct options options = {.n_apart = 1, .seed = 1, .limit_deg = 5, .limit_m = 0.05};
     register_config_default(&options.config);
     register_settings_default(&options.settings);
     options.config.log.write = print_log;
@@ -342,11 +443,13 @@ int bench_pairs(int argc, char **argv)
     struct registration *registration;
     if (registration_open(&registration, &options.config) < 0)
         return 1;
-    int rc = read_pairs(&options, &pairs);
+    int rc = options.folder ? read_pairs(&options, &pairs) : 0;
     if (rc == 0)
-        rc = run(registration, &options, &pairs);
+        rc = options.folder ? run(registration, &options, &pairs)
+                            : run_generated(registration, &options);
     if (rc < 0)
-        fprintf(stderr, "posed-bench: pairs: %s: %s\n", options.folder, strerror(-rc));
+        fprintf(stderr, "posed-bench: pairs: %s: %s\n",
+                options.folder ? options.folder : "generated", strerror(-rc));
     for (unsigned i = 0; i < pairs.n_clouds; i++) {
         cloud_free(&pairs.clouds[i]);
         free(pairs.paths[i]);
