@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/model/map.h"
+#include "gpu/model/window.h"
 #include "gpu/track/residual.h"
 #include "proto/se3.h"
 
@@ -21,6 +22,7 @@ struct backend {
     struct gpu *gpu;
     struct track *track;
     struct map *map;             // NULL: nobody wants one
+    struct window *window;       // NULL: map.keyframes is 0. Outlives a device
     struct se3 T_odom_camera;    // of the newest frame
     struct capture_frame newest; // the last one that got a pose, kept; image.depth NULL: none
     uint64_t newest_call;        // of backend_track
@@ -134,6 +136,16 @@ static int take_field(struct backend *backend, const char *path)
     return 0;
 }
 
+static int open_window(struct backend *backend)
+{
+    if (backend->config->map_keyframes == 0)
+        return 0;
+    struct graph_settings settings;
+    graph_settings_default(&settings);
+    settings.max_keyframes = backend->config->map_keyframes;
+    return window_create(&backend->window, &backend->gpu_settings.camera, &settings, &backend->log);
+}
+
 const struct field *backend_field(const struct backend *backend)
 {
     return backend->has_field ? &backend->field : NULL;
@@ -154,8 +166,11 @@ int backend_open(struct backend **out, const struct config *config, struct captu
     backend->T_odom_camera = se3_identity();
     int error = take_field(backend, config->camera_field);
     if (!error)
+        error = open_window(backend);
+    if (!error)
         error = open_device(backend, config->backend);
     if (error) {
+        window_destroy(&backend->window);
         free(backend->field_per_m);
         free(backend);
         return error;
@@ -169,6 +184,7 @@ void backend_close(struct backend **backend)
     if (!*backend)
         return;
     close_device(*backend);
+    window_destroy(&(*backend)->window);
     forget_newest(*backend);
     free((*backend)->field_per_m);
     free(*backend);
@@ -313,17 +329,31 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     backend->is_new = false;
     backend->epoch = out->map_epoch += backend->epoch_base;
     out->reference_seq += backend->seq_base;
+    if (backend->window)
+        window_enter(backend->window, out->map_epoch);
     backend->T_odom_camera = out->T_odom_camera;
     if (tracked && out->state != TRACK_STATE_LOST)
         keep_newest(backend, frame);
     return rc;
 }
 
-int backend_fuse(struct backend *backend, const struct track_result *result)
+// The keyframes and the map, each where it is wanted.
+static int fuse(struct backend *backend, const struct track_result *result, double *out_moved_m)
 {
-    if (!backend->map || map_follow(backend->map, backend->track, result) == 0)
+    int error = 0;
+    if (backend->window)
+        error = window_follow(backend->window, backend->gpu, backend->track, result, out_moved_m);
+    if (!error && backend->map)
+        error = map_follow(backend->map, backend->track, result);
+    return error;
+}
+
+int backend_fuse(struct backend *backend, const struct track_result *result, double *out_moved_m)
+{
+    *out_moved_m = 0;
+    int error = fuse(backend, result, out_moved_m);
+    if (!error)
         return 0;
-    int error = -EIO;
     while (error) {
         log_to(&backend->log, LOG_LEVEL_ERROR, "the device failed while fusing: %s",
                gpu_description(backend->gpu));
@@ -346,7 +376,16 @@ int backend_recalibrate(struct backend *backend)
     if (backend->has_field && !is_its)
         log_to(&backend->log, LOG_LEVEL_WARNING,
                "camera.field belongs to the camera before and is not applied to this one");
+    window_destroy(&backend->window);
+    if (open_window(backend) != 0)
+        log_to(&backend->log, LOG_LEVEL_ERROR, "no keyframes of the map for this camera");
     return open_again(backend, gpu_backend(backend->gpu));
+}
+
+bool backend_T_map_odom(const struct backend *backend, struct se3 *out)
+{
+    *out = backend->window ? window_T_map_odom(backend->window) : se3_identity();
+    return backend->window != NULL;
 }
 
 void backend_reset(struct backend *backend, const struct se3 *T_odom_camera)

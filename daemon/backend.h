@@ -41,9 +41,14 @@ __attribute__((warn_unused_result)) int backend_track(struct backend *backend,
                                                       bool tracked, struct track_result *out);
 
 // After each backend_track, when the pose has left: takes the frame into the map and makes the view
-// that the next one is aligned to, where a map is wanted. Returns as backend_track does.
-__attribute__((warn_unused_result)) int backend_fuse(struct backend *backend,
-                                                     const struct track_result *result);
+// that the next one is aligned to, where a map is wanted, and follows the adjustment of keyframes
+// (window_follow, which *out_moved_m is of). Returns as backend_track does.
+__attribute__((warn_unused_result)) int
+backend_fuse(struct backend *backend, const struct track_result *result, double *out_moved_m);
+
+// Where odom lies in the map that the keyframes agree on, for the frame of the last backend_track;
+// false (and the identity): map.keyframes is 0.
+bool backend_T_map_odom(const struct backend *backend, struct se3 *out);
 
 // Copies the map, ordered as model_read says; the caller frees it. Returns 0, -ENODATA (there is no
 // map), -ENOMEM or -EIO.

@@ -15,11 +15,13 @@
 #include "daemon/summary.h"
 #include "daemon/timing.h"
 #include "proto/clock.h"
+#include "proto/se3.h"
 #include "proto/wire.h"
 
 #define ROUND_MS     100 // the longest that a round waits for a frame
 #define HEARTBEAT_NS 1000000000
 #define SILENT_NS    1000000000 // no frame for so long: NO_INPUT
+#define MAP_MOVED_M  0.01       // by the adjustment: worth an event
 #define WAITED_NS    2000000    // a frame that was waited for so long has a time of its own
 
 struct loop {
@@ -32,7 +34,8 @@ struct loop {
     uint64_t evaluated_end; // first frame whose time stamp is no longer that of the recording
     int64_t capture_ns;     // of the newest frame, CLOCK_MONOTONIC
     double previous_xyzw[4];
-    posed_State state; // of the newest message, or NO_INPUT
+    struct se3 T_map_odom; // of the newest frame
+    posed_State state;     // of the newest message, or NO_INPUT
     uint32_t map_epoch;
     bool paused; // the recording
 
@@ -195,8 +198,10 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
         send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
     }
     if (settings->trajectory)
-        trajectory_file_push(settings->trajectory,
-                             &(struct stamped_pose){frame->image.time_ns, result->T_odom_camera});
+        trajectory_file_push(
+            settings->trajectory,
+            &(struct stamped_pose){frame->image.time_ns,
+                                   se3_compose(&loop->T_map_odom, &result->T_odom_camera)});
 }
 
 // A live camera that feels gravity says so (topic imu).
@@ -224,9 +229,16 @@ static void announce_backend(struct loop *loop)
 // The map, when the pose has left. Returns 0, or -EIO as on_frame does.
 static int fuse(struct loop *loop, const struct track_result *result)
 {
-    int rc = backend_fuse(loop->settings->backend, result);
+    double moved_m;
+    char text[96];
+    int rc = backend_fuse(loop->settings->backend, result, &moved_m);
     if (rc == BACKEND_REPLACED)
         announce_backend(loop);
+    if (moved_m >= MAP_MOVED_M) {
+        snprintf(text, sizeof text, "keyframes adjusted: the camera moved by %.1f mm in the map",
+                 moved_m * 1e3);
+        send_event(loop, posed_Event_Kind_MAP_MOVED, text);
+    }
     return rc < 0 ? rc : 0;
 }
 
@@ -248,6 +260,10 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     count(loop, frame, tracked, &result);
     message_odometry(loop->info, loop->next_seq, frame, &result, result.map_epoch,
                      loop->previous_xyzw, &odometry);
+    if (backend_T_map_odom(loop->settings->backend, &loop->T_map_odom)) {
+        odometry.has_map_from_odom = true;
+        odometry.map_from_odom = wire_pose(&loop->T_map_odom, NULL);
+    }
     odometry.damaged_frames = shared_counter(loop->settings->shared, SHARED_DAMAGED);
     odometry.dropped_frames = shared_counter(loop->settings->shared, SHARED_DROPPED);
     odometry.publish_monotonic_ns = clock_monotonic_ns();

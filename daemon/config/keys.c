@@ -122,6 +122,12 @@ const struct config_key config_keys[] = {
     {"map", "memory_bytes", CONFIG_UINT64, AT(map.memory_bytes), 1 << 20, 68719476736.0, NULL,
      false,
      "Memory of the map's voxels on the device; where it is full, new places are no longer added."},
+    {"map", "keyframes", CONFIG_UINT, AT(map_keyframes), 0, 1024, NULL, false,
+     "So many keyframes (each with its depth image, 0.9 MB) are aligned to each other and "
+     "adjusted\n"
+     "beside the tracking, which takes most of the drift out where the camera returns: map -> "
+     "odom\n"
+     "moves, odom does not. The trajectory file has poses of the map then. 0 = none; at least 4."},
 
     {"output", "trajectory", CONFIG_TEXT, AT(trajectory), 0, 0, NULL, false,
      "File for the trajectory, one line per captured frame as it comes; empty = none. An earlier\n"
@@ -280,6 +286,7 @@ void config_default(struct config *out)
     gpu_settings_default(&out->gpu);
     track_settings_default(&out->track);
     model_settings_default(&out->map);
+    out->map_keyframes = 96;
     for (size_t i = 0; i < N_KEYS; i++)
         snprintf(out->origin[i], sizeof out->origin[i], "built-in");
 }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/model/window.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/model/link.h"
+#include "proto/se3.h"
+
+// Links of a quarter of the resolution are as good as full ones: what errs is systematic.
+#define LEVEL (GPU_LEVELS - 1)
+
+enum job { JOB_NONE, JOB_ADD, JOB_DONE, JOB_END };
+
+struct window {
+    struct log_sink log;
+    struct graph *graph; // the worker's while the job is JOB_ADD
+    size_t n_px;
+    float *map;                  // packed, as the device gives it
+    float *z_m;                  // of the job
+    uint64_t n_frames, keyframe; // counted by window_follow; of the job
+    uint32_t epoch;
+    bool has_keyframe, failed;
+    struct se3 T_odom_keyframe, T_map_odom;
+
+    pthread_t thread;
+    pthread_mutex_t lock; // of what follows
+    pthread_cond_t changed;
+    enum job job;
+    struct se3 T_job;
+    int job_error;
+};
+
+static void *work(void *user)
+{
+    struct window *w = user;
+    pthread_mutex_lock(&w->lock);
+    while (w->job != JOB_END) {
+        if (w->job != JOB_ADD) {
+            pthread_cond_wait(&w->changed, &w->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&w->lock);
+        int rc = graph_add(w->graph, w->keyframe, w->z_m, &w->T_job);
+        pthread_mutex_lock(&w->lock);
+        w->job_error = rc;
+        w->job = JOB_DONE;
+        pthread_cond_broadcast(&w->changed);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+int window_create(struct window **out, const struct intrinsics *camera,
+                  const struct graph_settings *settings, const struct log_sink *log)
+{
+    *out = NULL;
+    struct window *w = calloc(1, sizeof *w);
+    if (!w)
+        return -ENOMEM;
+    const double scale = 1.0 / (1u << LEVEL);
+    const struct intrinsics level = {camera->fx_px * scale,     camera->fy_px * scale,
+                                     camera->cx_px * scale,     camera->cy_px * scale,
+                                     camera->width_px >> LEVEL, camera->height_px >> LEVEL};
+    w->log = *log;
+    w->n_px = (size_t)level.width_px * level.height_px;
+    w->map = malloc(4 * w->n_px * sizeof *w->map);
+    w->z_m = malloc(w->n_px * sizeof *w->z_m);
+    w->T_map_odom = se3_identity();
+    int rc = w->map && w->z_m ? graph_create(&w->graph, &level, settings, log) : -ENOMEM;
+    if (rc < 0)
+        goto free_window;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    rc = -pthread_create(&w->thread, NULL, work, w);
+    if (rc < 0)
+        goto destroy_lock;
+    *out = w;
+    return 0;
+destroy_lock:
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    graph_destroy(&w->graph);
+free_window:
+    free(w->map);
+    free(w->z_m);
+    free(w);
+    return rc;
+}
+
+// The job that is under way, if any, is done when this returns. Returns whether there was one.
+static bool wait_for_job(struct window *w, int *out_error)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->job == JOB_ADD)
+        pthread_cond_wait(&w->changed, &w->lock);
+    bool done = w->job == JOB_DONE;
+    *out_error = w->job_error;
+    w->job = JOB_NONE;
+    pthread_mutex_unlock(&w->lock);
+    return done;
+}
+
+void window_destroy(struct window **window)
+{
+    struct window *w = *window;
+    int error;
+    if (!w)
+        return;
+    wait_for_job(w, &error);
+    pthread_mutex_lock(&w->lock);
+    w->job = JOB_END;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    graph_destroy(&w->graph);
+    free(w->map);
+    free(w->z_m);
+    free(w);
+    *window = NULL;
+}
+
+void window_enter(struct window *w, uint32_t epoch)
+{
+    int error;
+    if (epoch == w->epoch)
+        return;
+    wait_for_job(w, &error);
+    graph_clear(w->graph);
+    w->epoch = epoch;
+    w->has_keyframe = false;
+    w->T_map_odom = se3_identity();
+}
+
+// What the worker has found enters. Returns by how much that moves the camera.
+static double take_result(struct window *w, const struct se3 *T_odom_camera)
+{
+    int error;
+    if (!wait_for_job(w, &error))
+        return 0;
+    if (error < 0) {
+        log_to(&w->log, LOG_LEVEL_ERROR, "no memory for the map's keyframes: they end here");
+        w->failed = true;
+        return 0;
+    }
+    struct se3 before = se3_compose(&w->T_map_odom, T_odom_camera);
+    w->T_map_odom = graph_T_map_odom(w->graph);
+    struct se3 after = se3_compose(&w->T_map_odom, T_odom_camera);
+    struct se3 step = se3_between(&before, &after);
+    return sqrt(step.t_m[0] * step.t_m[0] + step.t_m[1] * step.t_m[1] + step.t_m[2] * step.t_m[2]);
+}
+
+static bool is_keyframe(const struct window *w, const struct track_result *result)
+{
+    if (result->state == TRACK_STATE_INIT)
+        return !w->has_keyframe && result->reason == TRACK_REASON_FIRST_FRAME;
+    if (result->state != TRACK_STATE_TRACKING)
+        return false;
+    struct se3 moved = se3_between(&w->T_odom_keyframe, &result->T_odom_camera);
+    double turn_rad = se3_angle(&moved);
+    return !w->has_keyframe || turn_rad > WINDOW_KEYFRAME_RAD ||
+           link_motion(&moved) - turn_rad > WINDOW_KEYFRAME_M;
+}
+
+static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *frame,
+                     const struct se3 *T_odom_camera)
+{
+    if (gpu_frame_read(gpu, frame, LEVEL, w->map) != 0)
+        return -EIO;
+    for (size_t i = 0; i < w->n_px; i++)
+        w->z_m[i] = w->map[4 * i + 3];
+    w->has_keyframe = true;
+    w->keyframe = w->n_frames;
+    w->T_odom_keyframe = *T_odom_camera;
+    pthread_mutex_lock(&w->lock);
+    w->T_job = *T_odom_camera;
+    w->job = JOB_ADD;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    return 0;
+}
+
+int window_follow(struct window *w, struct gpu *gpu, const struct track *track,
+                  const struct track_result *result, double *out_moved_m)
+{
+    const struct gpu_frame *frame = track_newest_frame(track);
+    *out_moved_m = 0;
+    w->n_frames++;
+    bool busy = w->has_keyframe && w->n_frames < w->keyframe + WINDOW_FRAMES;
+    if (w->failed || busy)
+        return 0;
+    *out_moved_m = take_result(w, &result->T_odom_camera);
+    if (w->failed || !frame || !is_keyframe(w, result))
+        return 0;
+    return begin_job(w, gpu, frame, &result->T_odom_camera);
+}
+
+struct se3 window_T_map_odom(const struct window *window)
+{
+    return window->T_map_odom;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keyframes of a tracker, adjusted together beside it (graph.h): poses in odom stay as they are
+// and continuous, and T_map_odom says where odom lies in the map that the keyframes agree on.
+//
+// A thread of its own measures and adjusts. What it finds enters WINDOW_FRAMES frames after the
+// keyframe, whenever it was ready: a recording gives the same bytes each time. Where it is not
+// ready by then, window_follow waits, after the frame's pose has left.
+//
+// Only frames that are TRACKING become keyframes. A new map epoch starts with an empty window and
+// T_map_odom = identity.
+//
+// Threads: the tracker's calls; memory is bounded by graph_settings.
+#ifndef POSED_GPU_MODEL_WINDOW_H
+#define POSED_GPU_MODEL_WINDOW_H
+
+#include "gpu/model/graph.h"
+#include "gpu/track/track.h"
+
+#define WINDOW_FRAMES 4
+
+// Motion since the last keyframe that makes the next one, whichever comes first.
+#define WINDOW_KEYFRAME_M   0.06
+#define WINDOW_KEYFRAME_RAD 0.1
+
+struct window; // opaque
+
+// For frames of `camera`. Returns 0, -EINVAL (a setting out of range, in the log), -ENOMEM or
+// -EAGAIN (no thread).
+__attribute__((warn_unused_result)) int window_create(struct window **out,
+                                                      const struct intrinsics *camera,
+                                                      const struct graph_settings *settings,
+                                                      const struct log_sink *log);
+void window_destroy(struct window **window);
+
+// The map epoch that frames from now on belong to: another one than before empties the window.
+void window_enter(struct window *window, uint32_t epoch);
+
+// After each track_frame, with its result, when the pose has left. *out_moved_m: how far the
+// results that entered with this call moved the camera in the map, 0 where none did. Returns 0 or
+// -EIO (the device could not give the frame).
+__attribute__((warn_unused_result)) int window_follow(struct window *window, struct gpu *gpu,
+                                                      const struct track *track,
+                                                      const struct track_result *result,
+                                                      double *out_moved_m);
+
+struct se3 window_T_map_odom(const struct window *window);
+
+#endif
