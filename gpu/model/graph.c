@@ -13,7 +13,8 @@
 
 #define DOUBT_SHARE 0.06
 #define DOUBT_MAX_M 0.6
-#define STEPS_FAR   4 // pulled by what is far off, too: a loop's first link
+#define CHAIN_LONG  16 // keyframes: the chain's errors add up as they are, not as variances do
+#define STEPS_FAR   4  // pulled by what is far off, too: a loop's first link
 #define STEPS       8
 #define CHI2_LOOSE  12.6 // 95 % of 6 degrees of freedom: there a link has a quarter of its weight
 
@@ -137,9 +138,10 @@ static int adjust_steps(struct graph *g, struct align_system *system, struct spa
             double x[6], *sums = g->sums + 2 * (size_t)k * PAIR_N_SUMS;
             residual_of(g, e, x);
             double chi2 = chi2_of(e->link.information, x), loose = CHI2_LOOSE / (CHI2_LOOSE + chi2);
+            double longer = fmax(1, (double)(e->j - e->i) / CHAIN_LONG);
             g->weight[k] = e->chain           ? 1
-                           : step < STEPS_FAR ? fmin(1, sqrt(CHI2_LOOSE / chi2))
-                                              : loose * loose;
+                           : step < STEPS_FAR ? longer * fmin(1, sqrt(CHI2_LOOSE / chi2))
+                                              : longer * loose * loose;
             for (int i = 0, at = 0; i < 6; i++) {
                 double sum = 0;
                 for (int j = i; j < 6; j++)
