@@ -106,16 +106,17 @@ static uint32_t most_rows(const struct fit_data *data)
 
 // The penalised log-likelihood, and where wanted its gradient and minus its second derivatives.
 static double objective(const struct fit_data *data, uint32_t left_out, const double *penalty,
-                        const double *w, double *p, double *gradient, double *curvature)
+                        const double *prior, const double *w, double *p, double *gradient,
+                        double *curvature)
 {
     const uint32_t n = data->n_features;
     double value = 0;
     for (uint32_t k = 0; k < n; k++)
-        value -= 0.5 * penalty[k] * w[k] * w[k];
+        value -= 0.5 * penalty[k] * (w[k] - prior[k]) * (w[k] - prior[k]);
     if (gradient) {
         memset(curvature, 0, (size_t)n * n * sizeof *curvature);
         for (uint32_t k = 0; k < n; k++) {
-            gradient[k] = -penalty[k] * w[k];
+            gradient[k] = -penalty[k] * (w[k] - prior[k]);
             curvature[k * n + k] = penalty[k];
         }
     }
@@ -172,26 +173,28 @@ static void solve(double *a, double *b, uint32_t n, double *x)
     }
 }
 
-void fit_weights(const struct fit_data *data, uint32_t left_out, double ridge, double out[K])
+void fit_weights(const struct fit_data *data, uint32_t left_out, double ridge, const double *prior,
+                 double out[K])
 {
     const uint32_t n = data->n_features;
     double *p = malloc(most_rows(data) * sizeof *p);
     double spread[K], penalty[K], gradient[K], curvature[K * K], step[K], trial[K];
     memset(out, 0, K * sizeof *out);
+    memcpy(out, prior, n * sizeof *out);
     if (!p)
         return;
     spreads(data, spread);
-    for (uint32_t k = 0; k < n; k++) // what never differs stays at 0
+    for (uint32_t k = 0; k < n; k++) // what never differs stays
         penalty[k] = spread[k] > 1e-9 ? ridge * spread[k] * spread[k] : 1e12;
-    double value = objective(data, left_out, penalty, out, p, NULL, NULL);
+    double value = objective(data, left_out, penalty, prior, out, p, NULL, NULL);
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
-        objective(data, left_out, penalty, out, p, gradient, curvature);
+        objective(data, left_out, penalty, prior, out, p, gradient, curvature);
         solve(curvature, gradient, n, step);
         double scale = 1, better = -INFINITY;
         for (; scale > 1e-6 && !(better > value); scale /= 2) {
             for (uint32_t k = 0; k < n; k++)
                 trial[k] = out[k] + scale * step[k];
-            better = objective(data, left_out, penalty, trial, p, NULL, NULL);
+            better = objective(data, left_out, penalty, prior, trial, p, NULL, NULL);
         }
         if (!(better > value + 1e-9 * fabs(value)))
             break;

@@ -30,9 +30,10 @@ __attribute__((warn_unused_result)) int fit_add_row(struct fit_data *data, const
 void fit_free(struct fit_data *data);
 
 // Newton's method on the likelihood of the choices whose group is not `left_out` modulo 2 (2: all),
-// less ridge / 2 times the squares of the weights of features in units of their spread: a feature
-// that never differs gets 0.
-void fit_weights(const struct fit_data *data, uint32_t left_out, double ridge,
+// less ridge / 2 times the squares of how far the weights are from `prior`, of features in units of
+// their spread: few choices change what many have taught only where they speak clearly. A feature
+// that never differs keeps its prior.
+void fit_weights(const struct fit_data *data, uint32_t left_out, double ridge, const double *prior,
                  double out[FIT_FEATURES_MAX]);
 
 // Of the choices whose group is `only` modulo 2 (2: all): the mean logarithm of the likelihood and

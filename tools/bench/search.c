@@ -26,6 +26,7 @@ enum {
     OPTION_FIT,
     OPTION_BARE,
     OPTION_SENSOR,
+    OPTION_CURVE,
     OPTION_OUTLINE,
     OPTION_FRAME,
 };
@@ -56,9 +57,10 @@ static const struct argp_option argp_options[] = {
      "fit the weights of the score and the curve of the confidence over --scenes (default 8) of "
      "each of random:1 to random:N, and print them beside the present ones",
      0},
+    {"curve", OPTION_CURVE, NULL, 0, "with --fit: the curve of the confidence alone", 0},
     {"sensor", OPTION_SENSOR, "NAME", 0,
      "of the scenes: kind (default: a Kinect that loses pixels), registered, tof, unkind (one of "
-     "these two by the scene's seed)",
+     "these two by the scene's seed), any (kind and unkind in turn)",
      0},
     {"outline", OPTION_OUTLINE, NULL, 0,
      "print what the images show along the objects' outlines instead of searching", 0},
@@ -81,15 +83,16 @@ static bool take_number(const char *text, double low, double high, uint32_t *out
     return true;
 }
 
-static bool take_sensor(const char *text, enum testscene_sensor *out)
+static bool take_sensor(const char *text, struct bench_search_options *o)
 {
     static const char *const names[TESTSCENE_N_SENSORS] = {"kind", "registered", "tof", "unkind"};
+    o->any_sensor = strcmp(text, "any") == 0;
     for (int i = 0; i < TESTSCENE_N_SENSORS; i++)
         if (strcmp(text, names[i]) == 0) {
-            *out = (enum testscene_sensor)i;
+            o->sensor = (enum testscene_sensor)i;
             return true;
         }
-    return false;
+    return o->any_sensor;
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -153,8 +156,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case OPTION_FIT:
         good = take_number(text, 2, 10000, &o->n_fitted);
         break;
+    case OPTION_CURVE:
+        o->curve = true;
+        break;
     case OPTION_SENSOR:
-        good = take_sensor(text, &o->sensor);
+        good = take_sensor(text, o);
         break;
     case OPTION_OUTLINE:
         o->outline = true;
@@ -233,6 +239,8 @@ struct testscene_settings bench_search_scene(const struct bench_search_options *
         .seed = (uint64_t)o->seed * 1000003 + index,
     };
     static const float least[] = {0.6f, 0.4f, 0.25f, 0.6f}, most[] = {1, 0.6f, 0.4f, 1};
+    if (o->any_sensor)
+        settings.sensor = index / 4 % 2 ? TESTSCENE_SENSOR_UNKIND : TESTSCENE_SENSOR_KIND;
     if (o->mixed) {
         settings.visible_min = least[index % 4];
         settings.visible_max = most[index % 4];

@@ -19,6 +19,8 @@ struct bench_search_options {
     bool outline;      // what the images show along the outlines, instead of searching
     const char *frame; // folder of a real frame, or NULL
     enum testscene_sensor sensor;
+    bool curve;      // fit the confidence alone
+    bool any_sensor; // kind and unkind in turn
 };
 
 // One model with its reference views.

@@ -23,13 +23,14 @@
 #include "tools/bench/search.h"
 #include "tools/bench/search_metrics.h"
 
-#define N_SCORES  3
-#define N_ASKED   400 // of a scene's hypotheses are judged loosely: the best by the coarse pass,
-#define N_RANDOM  200 // and as many others
-#define N_DRAWN   48  // are drawn
-#define RIDGE     1.0
-#define LOOSE_ADD 0.2 // of the diameter: three steps are no end yet
-#define RIGHT_ADD 0.1
+#define N_SCORES     3
+#define N_CONFIDENCE 5
+#define N_ASKED      400 // of a scene's hypotheses are judged loosely: the best by the coarse pass,
+#define N_RANDOM     200 // and as many others
+#define N_DRAWN      48  // are drawn
+#define RIDGE        1.0
+#define LOOSE_ADD    0.2 // of the diameter: three steps are no end yet
+#define RIGHT_ADD    0.1
 
 static const char *const score_names[N_SCORES] = {"loose", "points", "drawn"};
 static const char *const feature_names[SEARCH_N_FEATURES] = {"root of area",
@@ -212,7 +213,7 @@ static int add_answer(struct fitting *f, struct search *search, const struct sea
     if (err || answer.n_poses == 0)
         return err == -ENODATA ? 0 : err;
     const struct search_pose *pose = &answer.poses[0];
-    double centre[3], row[4];
+    double centre[3], row[N_CONFIDENCE];
     struct search_object_info info;
     search_object_describe(f->object, &info);
     se3_apply(&pose->T_camera_model, info.centre_m, centre);
@@ -223,7 +224,8 @@ static int add_answer(struct fitting *f, struct search *search, const struct sea
     row[1] = (double)pose->score;
     row[2] = (double)(search_drawn_gate_m(info.radius_m, (float)centre[2]) / info.radius_m);
     row[3] = log1p(exp(fmin((double)pose->rival, 10)));
-    static const double zeros[4] = {0};
+    row[4] = 1 - (double)pose->visible;
+    static const double zeros[N_CONFIDENCE] = {0};
     err = fit_add_choice(&f->confidence, f->group);
     err = err ? err : fit_add_row(&f->confidence, row);
     err = err ? err : fit_add_row(&f->confidence, zeros);
@@ -259,7 +261,7 @@ static int add_scenes(struct fitting *f, struct search *search,
         struct search_scene prepared;
         if (wanted)
             err = add_answer(f, search, &image, settings.absent, &scene.T_camera_model);
-        if (wanted && !settings.absent && !err) {
+        if (wanted && !settings.absent && !o->curve && !err) {
             err = search_prepare(search, &image, f->object, &prepared);
             err = err ? err
                       : search_ensure_drawings(search, f->object,
@@ -307,10 +309,10 @@ static void fit_and_print(const char *name, const struct fit_data *data, const d
                           const char *const *names)
 {
     double all[FIT_FEATURES_MAX], half[2][FIT_FEATURES_MAX], mean_log[3] = {0}, first[3] = {0};
-    fit_weights(data, 2, RIDGE, all);
+    fit_weights(data, 2, RIDGE, present, all);
     for (uint32_t k = 0; k < 2; k++) {
         double one_log, one_first;
-        fit_weights(data, k, RIDGE, half[k]);
+        fit_weights(data, k, RIDGE, present, half[k]);
         fit_quality(data, k, half[k], &one_log, &one_first);
         mean_log[1] += one_log / 2;
         first[1] += one_first / 2;
@@ -328,22 +330,61 @@ static void fit_and_print(const char *name, const struct fit_data *data, const d
                half[0][k]);
 }
 
+static double row_worth(const struct fit_data *data, size_t row, const double *weights)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < data->n_features; k++)
+        sum += weights[k] * data->rows[row * data->n_features + k];
+    return sum;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// SEARCH_LOOSE_SCORE by the refitted weights: one right hypothesis in a hundred lies below.
+static void print_given_up(const struct fit_data *data, const double *present)
+{
+    double weights[FIT_FEATURES_MAX], *right = malloc((data->n_choices + 1) * sizeof *right);
+    size_t n_below = 0;
+    if (!right)
+        return;
+    fit_weights(data, 2, RIDGE, present, weights);
+    for (size_t c = 0; c < data->n_choices; c++) {
+        const struct fit_choice *choice = &data->choices[c];
+        right[c] = row_worth(data, choice->first + choice->taken, weights);
+    }
+    qsort(right, data->n_choices, sizeof *right, compare_numbers);
+    const double limit = data->n_choices ? right[data->n_choices / 100] : 0;
+    for (size_t i = 0; i < data->n_rows; i++)
+        n_below += row_worth(data, i, weights) < limit;
+    printf("given up below %.2f: 1 %% of the right, %.0f %% of all\n", limit,
+           100.0 * (double)n_below / (double)(data->n_rows ? data->n_rows : 1));
+    free(right);
+}
+
 static void print_all(const struct fitting *f)
 {
-    static const double present[4] = {-11.63, 0.78, -28.3, -0.39}; // gpu/search/confidence.c
-    static const char *const names[4] = {"1", "score", "gate", "log(1 + e^rival)"};
+    // gpu/search/confidence.c
+    static const double curve[N_CONFIDENCE] = {-11.63, 0.78, -28.3, -0.39, 0};
+    static const char *const names[N_CONFIDENCE] = {"1", "score", "gate", "log(1 + e^rival)",
+                                                    "hidden"};
     printf("%u scenes, %u answers right\n", f->n_scenes, f->n_found);
-    for (int i = 0; i < N_SCORES; i++) {
+    for (int i = 0; i < N_SCORES && f->scores[i].n_choices > 0; i++) {
         double weights[SEARCH_N_FEATURES];
         present_weights((enum search_evidence)i, weights);
         fit_and_print(score_names[i], &f->scores[i], weights, feature_names);
+        if (i == SEARCH_SCORE_LOOSE)
+            print_given_up(&f->scores[i], weights);
     }
-    fit_and_print("confidence (first: told right from wrong)", &f->confidence, present, names);
+    fit_and_print("confidence (first: told right from wrong)", &f->confidence, curve, names);
 }
 
 int bench_search_fit(struct search *search, const struct bench_search_options *o)
 {
-    struct fitting f = {.confidence = {.n_features = 4}, .random = o->seed};
+    struct fitting f = {.confidence = {.n_features = N_CONFIDENCE}, .random = o->seed};
     for (int i = 0; i < N_SCORES; i++)
         f.scores[i].n_features = SEARCH_N_FEATURES;
     int err = 0;
