@@ -147,7 +147,7 @@ static int write_truth(const struct synth_request *request, const char *folder)
         return -EIO;
     int status = 0;
     for (uint32_t i = 0; i < request->n_frames && !status; i++) {
-        struct stamped_pose pose = {synth_stamp_ns(request, i), synth_pose(request->recording, i)};
+        struct stamped_pose pose = {synth_stamp_ns(request, i), synth_camera_pose(request, i)};
         status = trajectory_write_tum(file, &pose);
     }
     int closed = close_text(file, folder, "groundtruth.txt");

@@ -4,11 +4,14 @@
 #include "capture/synth/synth.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capture/driver.h"
 #include "capture/synth/random.h"
+#include "proto/se3.h"
 
 #define FRAME_HZ       30
 #define GAP_NS         2000000000LL
@@ -20,6 +23,8 @@
 #define JITTER_NS      4000000
 #define LATE_NS        8000000 // beyond the jitter, one frame in LATE_ONE_IN
 #define LATE_ONE_IN    32
+#define MAX_MOUNT_M    10.0
+#define DEGREE_RAD     (3.14159265358979323846 / 180)
 
 static const struct synth_recording recordings[] = {
     {"room", "furnished room, a full turn while walking a circle", "room", MOTION_LOOP, 1, 600,
@@ -119,6 +124,33 @@ uint64_t synth_noise_frame(const struct synth_recording *recording, uint64_t fra
     return recording->event == SYNTH_EVENT_DUPLICATES && frame % 3 == 2 ? frame - 1 : frame;
 }
 
+struct se3 synth_camera_pose(const struct synth_request *request, uint64_t frame)
+{
+    struct se3 T_world_body = synth_pose(request->recording, frame);
+    return request->is_mounted ? se3_compose(&T_world_body, &request->T_body_camera) : T_world_body;
+}
+
+// "X:Y:Z:RX:RY:RZ", metres and a rotation vector in degrees.
+static bool parse_mount(const char *text, struct synth_request *request)
+{
+    double v[6];
+    int end = -1;
+    if (sscanf(text, "%lf:%lf:%lf:%lf:%lf:%lf%n", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &end) !=
+            6 ||
+        text[end])
+        return false;
+    double turn[6] = {0};
+    for (int i = 0; i < 3; i++) {
+        if (!(fabs(v[i]) <= MAX_MOUNT_M) || !(fabs(v[3 + i]) <= 180))
+            return false;
+        turn[3 + i] = v[3 + i] * DEGREE_RAD;
+    }
+    request->is_mounted = true;
+    request->T_body_camera = se3_exp(turn);
+    memcpy(request->T_body_camera.t_m, v, sizeof request->T_body_camera.t_m);
+    return true;
+}
+
 // One `key=value` of a location. Returns false when it is not known or out of range.
 static bool parse_option(const char *option, struct synth_request *request)
 {
@@ -133,6 +165,8 @@ static bool parse_option(const char *option, struct synth_request *request)
             request->sensor = (enum scene_sensor)i;
             return true;
         }
+    if (!strncmp(option, "mount=", 6))
+        return parse_mount(option + 6, request);
     const char *value = strchr(option, '=');
     char *end = NULL;
     if (!value || value[1] < '0' || value[1] > '9')
@@ -180,7 +214,8 @@ int synth_parse(const char *location, const struct log_sink *log, struct synth_r
         if (!parse_option(option, request)) {
             log_to(log, LOG_LEVEL_ERROR,
                    "synth:%s: bad option \"%s\"; there are noise=on|off, "
-                   "sensor=kind|field|unkind|sparse, camera=N, seed=N, frames=1..%u",
+                   "sensor=kind|field|unkind|sparse, camera=N, seed=N, frames=1..%u, "
+                   "mount=X:Y:Z:RX:RY:RZ (m, degrees)",
                    location, option, MAX_N_FRAMES);
             status = -EINVAL;
         }
@@ -216,7 +251,7 @@ void synth_render(const struct synth_request *request, struct scene *scene, uint
                   uint16_t *out_depth)
 {
     const struct synth_recording *recording = request->recording;
-    struct se3 T_world_camera = synth_pose(recording, frame);
+    struct se3 T_world_camera = synth_camera_pose(request, frame);
     if (synth_is_covered(recording, frame))
         scene_render_nothing(scene, out_depth);
     else if (request->noise)
@@ -296,7 +331,7 @@ static long synth_ground_truth(const void *opaque, struct stamped_pose **out)
         return -ENOMEM;
     for (uint32_t i = 0; i < request->n_frames; i++) {
         (*out)[i].time_ns = synth_stamp_ns(request, i);
-        (*out)[i].T_world_camera = synth_pose(request->recording, i);
+        (*out)[i].T_world_camera = synth_camera_pose(request, i);
     }
     return (long)request->n_frames;
 }

@@ -48,7 +48,13 @@ struct synth_request {
     uint64_t camera;   // which camera of that kind; without one in the location: the seed
     uint64_t seed;     // of what is new in each frame
     uint32_t n_frames; // 1..10,000,000
+    // Where the camera sits on the body that the recording's motion moves: a second camera of a rig.
+    bool is_mounted;
+    struct se3 T_body_camera;
 };
+
+// The exact pose of a frame's camera in the scene.
+struct se3 synth_camera_pose(const struct synth_request *request, uint64_t frame);
 
 // The camera of a request: takes the scene's. Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int synth_set_sensor(const struct synth_request *request,

@@ -16,6 +16,7 @@
 #include "tools/posectl/doctor.h"
 #include "tools/posectl/keygen.h"
 #include "tools/posectl/register.h"
+#include "tools/posectl/rig.h"
 #include "tools/posectl/search.h"
 
 const char *argp_program_version = "posectl " POSED_VERSION;
@@ -399,6 +400,7 @@ static const struct {
      "start NAME, stop, list, repair FILE: recordings of what the camera sees"},
     {"calibration", posectl_calibration, "the camera as the daemon takes it to be; -o FILE"},
     {"calibrate", posectl_calibrate, "RECORDING... -o FILE: learn a camera's own depth error"},
+    {"rig", posectl_rig, "calibrate A B: where one camera of a rig sits beside the other"},
     {"doctor", posectl_doctor, "what this machine lacks, and what to do about it"},
     {"keygen", posectl_keygen, "NAME: a pair of CURVE keys, for a daemon or a client"},
     {"register", posectl_register, "the transform between two point clouds; --local"},

@@ -334,6 +334,13 @@ static void test_locations(void **state)
     assert_int_equal(request.n_frames, 70);
     assert_int_equal(synth_parse("wall,frames=9", &sink, &request), 0);
     assert_int_equal(request.n_frames, 9);
+    assert_int_equal(synth_parse("room,mount=0.2:0:-0.05:0:90:0", &sink, &request), 0);
+    struct se3 T_body = synth_pose(request.recording, 7), T_camera = synth_camera_pose(&request, 7);
+    struct se3 mount = se3_between(&T_body, &T_camera);
+    const double ahead[3] = {0, 0, 1}; // of a camera that looks to the right
+    double seen[3];
+    se3_apply(&mount, ahead, seen);
+    assert_true(fabs(seen[0] - 1.2) < 1e-9 && fabs(seen[1]) < 1e-9 && fabs(seen[2] + 0.05) < 1e-9);
     assert_int_equal(synth_parse("kitchen", &sink, &request), -ENOENT);
     assert_non_null(strstr(last_line, "room-still"));
     static const char *const bad[] = {"room,noise=maybe",
@@ -343,7 +350,11 @@ static void test_locations(void **state)
                                       "room,frames=1e9",
                                       "room,",
                                       "room,seed=99999999999999999999",
-                                      "room,frames=3x"};
+                                      "room,frames=3x",
+                                      "room,mount=1:2:3",
+                                      "room,mount=1:2:3:4:5:6:7",
+                                      "room,mount=11:0:0:0:0:0",
+                                      "room,mount=0:0:0:nan:0:0"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(synth_parse(bad[i], &sink, &request), -EINVAL);
 }
