@@ -4,7 +4,7 @@ its own sensor. The transform between them is found from their motions, its erro
 covariance says; a rig that turns about one axis, and recordings without a common time, are told
 of.
 
-usage: 257_rig.py [SENSOR [FRAMES]]    unkind 900 is the figure that the house holds to"""
+usage: 257_rig.py [SENSOR [FRAMES]]    from motion alone `unkind` does not reach the limits"""
 import json
 import math
 import subprocess
