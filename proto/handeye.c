@@ -140,7 +140,7 @@ static double weight_of(const struct solver *solver, const double *e)
     return x > 0 ? x * x : 0;
 }
 
-// One Gauss-Newton step: E(exp(d) X) = exp(Ad_A d) E exp(-d), so that e + (Ad_A - I) d is to vanish.
+// One Gauss-Newton step: E(exp(d) X) = exp(Ad_A d) E exp(-d), so that e + (Ad_A - I) d is to be 0.
 static void step(const struct solver *solver, struct handeye_result *result, double *out_length)
 {
     double h[36] = {0}, g[6] = {0}, d[6];

@@ -28,9 +28,11 @@ struct handeye_result {
 };
 
 // `overlap`: how many motions share each piece of the way, >= 1: that many times fewer are
-// independent. Returns 0; -ENODATA: fewer than HANDEYE_MIN_MOTIONS; -EDOM: the motions turn about
-// one axis only (spread_rad below HANDEYE_MIN_SPREAD_RAD, *out has it), which leaves the translation
-// along it open; -ENOMEM. Any thread.
+// independent. Any thread. Returns 0, or
+//   -ENODATA  fewer than HANDEYE_MIN_MOTIONS
+//   -EDOM     the motions turn about one axis only (spread_rad, which is filled in, is below
+//             HANDEYE_MIN_SPREAD_RAD): the translation along it is open
+//   -ENOMEM
 #define HANDEYE_MIN_SPREAD_RAD 0.03
 __attribute__((warn_unused_result)) int handeye_solve(const struct handeye_motion *motions,
                                                       size_t n, double overlap,

@@ -48,7 +48,7 @@ struct synth_request {
     uint64_t camera;   // which camera of that kind; without one in the location: the seed
     uint64_t seed;     // of what is new in each frame
     uint32_t n_frames; // 1..10,000,000
-    // Where the camera sits on the body that the recording's motion moves: a second camera of a rig.
+    // Where the camera sits on the body that the recording's motion moves: another one of a rig.
     bool is_mounted;
     struct se3 T_body_camera;
 };
