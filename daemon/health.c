@@ -11,14 +11,14 @@
 static void put_ros(const struct health_outputs *outputs, posed_State state, double rate_hz)
 {
     struct shared *shared = outputs->shared;
-    struct ros_health health = {
-        .is_error = state == posed_State_STATE_LOST || state == posed_State_STATE_NO_INPUT,
-        .is_warning = state == posed_State_STATE_DEGRADED,
-        .n_captured = shared_counter(shared, SHARED_CAPTURED),
-        .n_lost = shared_counter(shared, SHARED_LOST),
-        .n_dropped = shared_counter(shared, SHARED_DROPPED),
-        .n_damaged = shared_counter(shared, SHARED_DAMAGED),
-        .rate_hz = rate_hz};
+    struct ros_health health = {.is_error = state == posed_State_STATE_LOST ||
+                                            state == posed_State_STATE_NO_INPUT,
+                                .is_warning = state == posed_State_STATE_DEGRADED,
+                                .n_captured = shared_counter(shared, SHARED_CAPTURED),
+                                .n_lost = shared_counter(shared, SHARED_LOST),
+                                .n_dropped = shared_counter(shared, SHARED_DROPPED),
+                                .n_damaged = shared_counter(shared, SHARED_DAMAGED),
+                                .rate_hz = rate_hz};
     snprintf(health.message, sizeof health.message, "%s", wire_state_name(state));
     ros_put_health(outputs->ros, &health);
 }

@@ -10,7 +10,7 @@
 #include "daemon/shared.h"
 
 // What to do against frames that are dropped.
-#define HEALTH_TOO_SLOW                                                                       \
+#define HEALTH_TOO_SLOW                                                                        \
     "this machine is too slow or too busy for their rate: fewer tracker.iterations, the GPU, " \
     "or for a recording --speed max, which drops none"
 

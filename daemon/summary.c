@@ -81,7 +81,6 @@ void summary_log(const struct shared *shared, const struct capture *capture, uin
            (unsigned long long)shared_counter(shared, SHARED_DUPLICATE));
     // One in twenty is more than a busy moment.
     if (20 * shared_counter(shared, SHARED_DROPPED) > shared_counter(shared, SHARED_CAPTURED))
-        log_to(log, LOG_LEVEL_NOTICE,
-               "frames are dropped when " HEALTH_TOO_SLOW);
+        log_to(log, LOG_LEVEL_NOTICE, "frames are dropped when " HEALTH_TOO_SLOW);
     log_error(shared, capture, evaluated_end, log);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protobuf by hand, for what stands in an MCAP recording: capture/ builds without protoc and nanopb.
-// Each field is a varint key (number << 3 | type) and a value: 0 a varint, 1 eight bytes, 2 a length
-// and that many bytes, 5 four bytes.
+// Protobuf by hand, for what stands in an MCAP recording: capture/ builds without protoc and
+// nanopb. Each field is a varint key (number << 3 | type) and a value: 0 a varint, 1 eight bytes,
+// 2 a length and that many bytes, 5 four bytes.
 #ifndef POSED_CAPTURE_MCAP_PROTOBUF_H
 #define POSED_CAPTURE_MCAP_PROTOBUF_H
 

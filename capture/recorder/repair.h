@@ -5,8 +5,8 @@
 
 #include "proto/log.h"
 
-// Writes a whole copy of the .mcap or .klg at `path` to the new file `out_path`, and tells in the log
-// what became of it. Returns 0, or after logging: -EEXIST (something of that name is there),
+// Writes a whole copy of the .mcap or .klg at `path` to the new file `out_path`, and tells in the
+// log what became of it. Returns 0, or after logging: -EEXIST (something of that name is there),
 // -ENOTSUP (another format: a folder needs no repair), -EINVAL (not what its name says), -ENOENT
 // (nothing whole in it), -ENOMEM or the errno of a file; no copy is then left.
 __attribute__((warn_unused_result)) int recorder_repair(const char *path, const char *out_path,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""posectl record repair: a recording that is cut anywhere, or damaged inside, becomes a file that the
-official library reads by its summary, with the messages that were whole; what is there is never
+"""posectl record repair: a recording that is cut anywhere, or damaged inside, becomes a file that
+the official library reads by its summary, with the messages that were whole; what is there is never
 written over."""
 import json
 import os

@@ -59,8 +59,8 @@ async def first_scene(url):
 
 
 def check_foxglove(daemon):
-    program = subprocess.Popen([PYTHON, EXAMPLES + "foxglove_path.py", daemon.folder, "--port", "0"],
-                               stdout=subprocess.PIPE, text=True)
+    command = [PYTHON, EXAMPLES + "foxglove_path.py", daemon.folder, "--port", "0"]
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         url = program.stdout.readline().strip()
         subscription, scene = asyncio.run(first_scene(url))
@@ -83,7 +83,8 @@ import follow_me
 for target in ((3, .2), (1, 0), (.4, -.2), None):
     print(*follow_me.command(target, 1))
 """
-    done = subprocess.run([PYTHON, "-c", code, EXAMPLES], capture_output=True, text=True, check=True)
+    done = subprocess.run([PYTHON, "-c", code, EXAMPLES], capture_output=True, text=True,
+                          check=True)
     far, there, near, none = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
     check(far == (0.5, 0.3) or math.dist(far, (0.5, 0.3)) < 1e-9, f"{far}")
     check(there == (0, 0) == none and near[0] < 0 and near[1] < 0, f"{there} {near} {none}")

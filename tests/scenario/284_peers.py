@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What others make of us. Recordings: all messages by the mcap library, decoded by foxglove-sdk's own
-schemas, depth in metres against the source; rerun converts each. The live protocol: what our server
-sends has the form of what foxglove-sdk's server sends, message for message."""
+"""What others make of us. Recordings: all messages by the mcap library, decoded by the schemas of
+foxglove-sdk, depth in metres against the source; rerun converts each. The live protocol: what our
+server sends has the form of what foxglove-sdk's server sends, message for message."""
 import asyncio
 import base64
 import json
@@ -125,12 +125,12 @@ def check_recording(folder):
 def check_rerun(folder):
     """Both dialects; the ROS one as a depth image with its unit."""
     rerun = os.path.dirname(PYTHON) + "/rerun"
-    for name, wanted in (("r.mcap", {("/pose", ":message"): N_FRAMES, ("/depth", ":buffer"): N_FRAMES,
-                                     ("/tf", "Transform3D:translation"): N_FRAMES,
-                                     ("/calib", "Pinhole:image_from_camera"): 1}),
-                         ("r.ros2.mcap", {("/camera/depth/image_raw", "DepthImage:buffer"): N_FRAMES,
-                                          ("/camera/depth/camera_info",
-                                           "Pinhole:image_from_camera"): N_FRAMES})):
+    pinhole = "Pinhole:image_from_camera"
+    files = {"r.mcap": {("/pose", ":message"): N_FRAMES, ("/depth", ":buffer"): N_FRAMES,
+                        ("/tf", "Transform3D:translation"): N_FRAMES, ("/calib", pinhole): 1},
+             "r.ros2.mcap": {("/camera/depth/image_raw", "DepthImage:buffer"): N_FRAMES,
+                             ("/camera/depth/camera_info", pinhole): N_FRAMES}}
+    for name, wanted in files.items():
         out = folder + "/out.rrd"
         run(rerun, "mcap", "check", folder + "/" + name)
         run(rerun, "mcap", "convert", folder + "/" + name, "-o", out)

@@ -9,7 +9,8 @@ of their own, niced, that only takes bytes off its sockets: what is seen is the 
 browser on the same machine takes processors from the daemon as any program does.
 
 Prints both 99th percentiles, their ratio with the 95 % interval of 2,000 resamplings of whole
-windows, and the load of the machine: a load of more than one beside the daemon makes it worthless."""
+windows, and the load of the machine: with a load of more than one beside the daemon it says
+nothing."""
 import argparse
 import base64
 import json
@@ -97,7 +98,8 @@ def percentile(windows, share):
 
 
 def ratio_interval(none, some, generator):
-    """Of the ratio of the 99th percentiles: windows are drawn again, as frames of one hang together."""
+    """Of the ratio of the 99th percentiles: whole windows are drawn, as frames of one hang
+    together."""
     ratios = sorted(percentile(generator.choices(some, k=len(some)), .99) /
                     percentile(generator.choices(none, k=len(none)), .99) for _ in range(2000))
     return ratios[50], ratios[1949]

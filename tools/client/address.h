@@ -4,9 +4,9 @@
 //
 // WHERE is a run directory (it has a slash, or is a folder here) or a host, after "tcp://" or not.
 // NULL: the variable POSED_HOST, else the first run directory of this machine whose `req` socket
-// answers (/run/posed, $XDG_RUNTIME_DIR/posed, /tmp/posed-UID), else 127.0.0.1. The usual address of
-// any socket (tcp://HOST:5570 to 5573, ipc://FOLDER/pub ...) means that daemon, whichever socket is
-// wanted; the address of another one (tcp://HOST:PORT, ipc://PATH) is taken as it stands.
+// answers (/run/posed, $XDG_RUNTIME_DIR/posed, /tmp/posed-UID), else 127.0.0.1. The usual address
+// of any socket (tcp://HOST:5570 to 5573, ipc://FOLDER/pub ...) means that daemon, whichever socket
+// is wanted; the address of another one (tcp://HOST:PORT, ipc://PATH) is taken as it stands.
 #ifndef POSED_TOOLS_CLIENT_ADDRESS_H
 #define POSED_TOOLS_CLIENT_ADDRESS_H
 

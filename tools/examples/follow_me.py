@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's loop: turns towards what is nearest ahead and keeps its distance, and stands still while
+"""A robot's loop: turns towards what is nearest ahead and keeps its distance; stands still while
 the camera does not know where it is.  follow_me.py [WHERE] [--distance 1.0] [--steps N]
 
 Prints the commands; `drive` is where a robot's own go."""
@@ -52,7 +52,7 @@ def main():
                 known = camera.latest().state.usable
                 drive(*(command(nearest_ahead(camera.depth()), options.distance) if known else
                         (0.0, 0.0)))
-            except posed.Error as error:  # no daemon, no frame: a robot that cannot see stands still
+            except posed.Error as error:  # no daemon, no frame: who cannot see stands still
                 drive(0.0, 0.0)
                 print(error, flush=True)
             time.sleep(PERIOD_S)

@@ -36,8 +36,9 @@ def main():
                 pose = posed.Pose.from_message(message)
                 if pose.state.usable:
                     path.append(pose.position)
+                rotation = rr.Quaternion(xyzw=pose.quaternion)
                 rr.log("odom/camera", rr.Transform3D(translation=pose.position,
-                                                     quaternion=rr.Quaternion(xyzw=pose.quaternion)))
+                                                     quaternion=rotation))
                 rr.log("odom/path", rr.LineStrips3D(
                     [np.array(path)], colors=[COLOURS.get(pose.state.name, (120, 120, 120))]))
                 rr.log("residual_mm", rr.Scalars(1e3 * message.residual_rms_m))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A ROS 2 node that takes poses of posed without DDS in between: publishes PoseStamped on `pose`, and
-says on `usable` whether the robot may act on it. (`posed --set ros.publish=true` publishes odometry
-and tf by itself.)  ros2_node.py [WHERE]"""
+"""A ROS 2 node that takes poses of posed without DDS in between: publishes PoseStamped on `pose`,
+and says on `usable` whether the robot may act on it. (`posed --set ros.publish=true`
+publishes odometry and tf by itself.)  ros2_node.py [WHERE]"""
 import sys
 import threading
 

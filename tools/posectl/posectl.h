@@ -67,7 +67,8 @@ __attribute__((warn_unused_result)) enum posectl_exit posectl_exchange(const str
 // The id of this run's requests: events of their progress carry it.
 uint64_t posectl_request_id(void);
 
-// A subscription to `pub`, and to `img` for its topics, to be closed with posectl_unsubscribe whatever came of it.
+// A subscription to `pub`, and to `img` for its topics, to be closed with posectl_unsubscribe
+// whatever came of it.
 // Returns POSECTL_OK, or the exit code with the reason on stderr.
 struct posectl_subscription; // opaque
 __attribute__((warn_unused_result)) enum posectl_exit

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a long piece of work is, on a terminal: one line on stderr that takes the place of the one
-// before. Where stderr is no terminal, nothing. One piece of work at a time, one thread.
+// How far a long piece of work is, on a terminal: one line on stderr that takes the place of the
+// one before. Where stderr is no terminal, nothing. One piece of work at a time, one thread.
 #ifndef POSED_TOOLS_POSECTL_PROGRESS_H
 #define POSED_TOOLS_POSECTL_PROGRESS_H
 

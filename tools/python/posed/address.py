@@ -30,9 +30,10 @@ def _run_directory() -> str | None:
 
 @dataclass(frozen=True)
 class Address:
-    """`where`: a run directory, a host, the usual address of any of its sockets, or None for the variable POSED_HOST and then this machine.
-    With CURVE: the daemon's public key, and a file with this client's secret key (else one is made
-    up, which a daemon without a list of clients accepts)."""
+    """`where`: a run directory, a host, the usual address of any of its sockets, or None for the
+    variable POSED_HOST and then this machine. With CURVE: the daemon's public key, and a file with
+    this client's secret key (else one is made up, which a daemon without a list of clients
+    accepts)."""
     where: str | None = None
     server_key: str | None = None
     key_file: str | None = None
