@@ -25,9 +25,9 @@ const void *foxglove_descriptors(size_t *out_n_bytes);
 size_t foxglove_put_image_header(const struct depth_frame *image,
                                  unsigned char out[FOXGLOVE_MAX_HEADER_BYTES]);
 
-// Of a source with another unit, behind the pixels: that unit, and what stands before the remainders
-// (a signed byte a pixel: how far the source's number is from the millimetres in its own unit,
-// rounded half up). Other programs pass over both; a replay has the source's numbers again.
+// Of a source with another unit, behind the pixels: that unit, and what stands before the
+// remainders (a signed byte a pixel: how far the source's number is from the millimetres in its own
+// unit, rounded half up). Other programs pass over both; a replay has the source's numbers again.
 // Returns the number of bytes.
 size_t foxglove_put_remainder_header(const struct depth_frame *image,
                                      unsigned char out[FOXGLOVE_MAX_HEADER_BYTES]);
