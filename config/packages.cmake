@@ -19,7 +19,7 @@ endforeach()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME posed)
-set(CPACK_PACKAGE_CONTACT "The authors of posed <posed@example.org>")
+set(CPACK_PACKAGE_CONTACT "The authors of posed <maintainers@users.noreply.a-seed-2483c561.example>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "camera poses from a depth camera")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
