@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // MCAP files, in two dialects. mcap: depth as foxglove.RawImage, 16UC1 of millimetres whatever the
 // source's unit (REP 118: what every reader takes it for; beside it what a replay needs),
-// calibration, and the daemon's own pose and tf messages as they are. ros2mcap: what `ros2 bag play`
-// takes, depth as Image (16UC1 when the source's unit is the millimetre, else 32FC1), CameraInfo,
-// Odometry and tf of base_link.
+// calibration, and the daemon's own pose and tf messages as they are. ros2mcap: what `ros2 bag
+// play` takes, depth as Image (16UC1 when the source's unit is the millimetre, else 32FC1),
+// CameraInfo, Odometry and tf of base_link.
 // Chunks span half a second at most, so that a process that is killed loses less than a second; the
 // summary with its index is written at the end.
 #include <errno.h>
