@@ -159,7 +159,7 @@ static void put_chunk_index(struct mcap_bytes *out, const struct mcap_chunk_plac
     for (int i = 1; i < MCAP_END_CHANNELS; i++)
         n += place->index_offsets[i] != 0;
     mcap_put_number(out, 10 * n, 4);
-    for (uint16_t i = 1; i < MCAP_END_CHANNELS; i++)
+    for (unsigned i = 1; i < MCAP_END_CHANNELS; i++)
         if (place->index_offsets[i]) {
             mcap_put_number(out, i, 2);
             mcap_put_number(out, place->index_offsets[i], 8);

@@ -108,7 +108,7 @@ static void put_message_indexes(struct mcap_writer *mcap, struct mcap_chunk_plac
 {
     struct mcap_bytes *out = &mcap->out;
     size_t indexes = out->n;
-    for (uint16_t channel = 1; channel < MCAP_END_CHANNELS; channel++) {
+    for (unsigned channel = 1; channel < MCAP_END_CHANNELS; channel++) {
         size_t n = 0;
         for (size_t i = 0; i < mcap->n_places; i++)
             n += mcap->places[i].channel == channel;

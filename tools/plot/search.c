@@ -107,7 +107,7 @@ int plot_search(const char *path, const struct search_object *object,
                 const struct log_sink *log)
 {
     int width = (int)image->frame.width_px, height = (int)image->frame.height_px;
-    float *model_m = calloc((size_t)(width * height), sizeof *model_m);
+    float *model_m = calloc((size_t)width * (size_t)height, sizeof *model_m);
     cairo_t *c = picture_create(width, height, 13);
     cairo_surface_t *surface = cairo_get_target(c);
     double near_m, far_m;
