@@ -35,7 +35,7 @@ static void probe(void)
 {
     static const char request[] = "GET /healthz HTTP/1.0\r\n\r\n";
     char answer[64] = "";
-    int fd = connect_to(5000);
+    int fd = connect_to(30000);
     if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) != (ssize_t)sizeof request - 1 ||
         recv(fd, answer, sizeof answer - 1, MSG_WAITALL) <= 0 || strncmp(answer, "HTTP/1.", 7) != 0)
         abort();

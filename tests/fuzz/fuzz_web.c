@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a browser says, as text and as words of headers: the handshake's answers are whole, no host
-// or origin of elsewhere passes, subscriptions are those of channels, and an image becomes a preview
-// of its size. The first byte chooses.
+// or origin of elsewhere passes, subscriptions are those of channels, and an image becomes a
+// preview of its size. The first byte chooses.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 attack (attacks.py) a reader gets a pose for every frame in time, memory stays what it was, requests
 and new subscribers are served, and SIGTERM ends the daemon at once.
 
-A pause has two parts: the machine's (the daemon's threads were ready and got no processor, which the
-kernel counts) and ours, what is left of it beyond the camera's rate and the tracking. Ours is held to
-the limit, so that the test says the same on a busy machine.
+A pause has two parts: the machine's (the daemon's threads were ready and got no processor, which
+the kernel counts) and ours, what is left of it beyond the camera's rate and the tracking. Ours is
+held to the limit, so that the test says the same on a busy machine.
 
 With arguments it measures: 241_attacks.py SECONDS [NAME...] prints the table for MEASURED.md."""
 import os
@@ -45,8 +45,8 @@ def waits(pid, names):
 
 
 def end(daemon):
-    """Seconds from SIGTERM to the exit: as they were, and without what the threads that the end waits
-    for, one after the other, waited for a processor."""
+    """Seconds from SIGTERM to the exit: as they were, and without what the threads that the end
+    waits for, one after the other, waited for a processor."""
     pid, names = daemon.process.pid, ("posed-frames", "posed-publish", "posed-requests")
     before = waits(pid, names)
     last, began = dict(before), time.monotonic()
@@ -63,9 +63,9 @@ def end(daemon):
 
 
 class Reader:
-    """Reads poses and keeps the longest pause at arrival, and in the daemon's own stamps the longest
-    beyond what the camera's rate and the tracking took: once as it was, once without the time that
-    the frame loop and the source's thread waited for a processor."""
+    """Reads poses and keeps the longest pause at arrival, and in the daemon's own stamps the
+    longest beyond what the camera's rate and the tracking took: once as it was, once without the
+    time that the frame loop and the source's thread waited for a processor."""
 
     def __init__(self, daemon):
         self.daemon = daemon
@@ -158,7 +158,8 @@ def scenario():
         for what, value, limit in (("memory", largest, GROWTH_LIMIT_BYTES),
                                    ("own pause", own_s, PAUSE_LIMIT_S),
                                    ("image", image_s, SERVICE_LIMIT_S),
-                                   ("ping", ping_s, SERVICE_LIMIT_S), ("own end", own_end_s, END_LIMIT_S)):
+                                   ("ping", ping_s, SERVICE_LIMIT_S),
+                                   ("own end", own_end_s, END_LIMIT_S)):
             if not value <= limit and not (what == "memory" and harness.is_sanitized()):
                 wrong.append(f"{name}: {what} {value:g} exceeds {limit:g}")
     check(not wrong, "\n".join(wrong))

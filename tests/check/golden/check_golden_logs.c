@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of the poses of short logs are what they were: each scene, as two cameras see it, straight
-// from memory with several settings, and through each format that the recorder writes and its
+// The bytes of the poses of short logs are what they were: each scene, as two cameras see it,
+// straight from memory with several settings, and through each format that the recorder writes and its
 // driver reads back. tests/golden/logs.txt has a hash for each; a pose that changes in its last bit
 // changes it. The instruction set is pinned to the baseline, because the wider ones sum in another
 // order; on other processors there is no row yet, which is a skip.
@@ -93,7 +93,8 @@ static uint64_t hash_of(const struct take *take, const struct variant *variant, 
     settings.reference = variant->reference;
     settings.align.early_stop = variant->early_stop;
     memcpy(settings.align.iterations, variant->iterations, sizeof variant->iterations);
-    if (gpu_open(&gpu, GPU_BACKEND_CPU, &device) != 0 || track_create(&track, gpu, &settings, &silent) != 0)
+    if (gpu_open(&gpu, GPU_BACKEND_CPU, &device) != 0 ||
+        track_create(&track, gpu, &settings, &silent) != 0)
         die("no tracker", name);
     for (uint32_t i = 0; i < take->n_frames; i++) {
         if (track_frame(track, take->depth[i], take->time_ns[i], &result) < 0)
