@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CURVE client that knows the keys and says anything: the handshake and the messages are sealed
 // properly, so that what is fuzzed stands behind the boxes: metadata, vouch, commands,
-// subscriptions and requests. The first byte chooses what is damaged, the second whether the client is listed.
+// subscriptions and requests. The first byte chooses what is damaged, the second how
+// many bytes of metadata follow.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hundred subscribers of all images that connect and never read: what waits for them is shared
 and bounded, so memory stays within 64 MB, no frame lacks its pose, and the pose is as quick as
-beside nobody (phases with and without them, in turns; the quantile is printed, held only where the machine
-is quiet: `247_hundred_stalled.py SECONDS`). Images are asked for with plain TCP, so that no library
+beside nobody (phases with and without them, in turns; the quantile is printed, held only where the
+machine is quiet: `247_hundred_stalled.py SECONDS`). Images are asked for with plain TCP, so that no library
 reads ahead."""
 import signal
 import sys
