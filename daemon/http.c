@@ -28,8 +28,17 @@ struct place {
     int64_t since_ns; // INT64_MAX: a viewer, who may stay
 };
 
+// What a WebSocket is to become.
+struct upgrade {
+    struct http *http;
+    enum handshake_protocol protocol;
+    bool may_control;
+};
+
 struct http {
     struct MHD_Daemon *server;
+    // One for each that can be: libmicrohttpd forgets it without a word when a client leaves early.
+    struct upgrade upgrades[HANDSHAKE_N_PROTOCOLS][2];
     struct shared *shared;
     struct place places[MAX_CONNECTIONS]; // the server's thread's
     struct http_settings settings;
@@ -136,17 +145,11 @@ static void close_upgraded(void *handle)
     MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
 }
 
-struct upgrade {
-    const struct http *http;
-    enum handshake_protocol protocol;
-    bool may_control;
-};
-
 static void on_upgraded(void *user, struct MHD_Connection *connection, void *state,
                         const char *early, size_t n_early, MHD_socket fd,
                         struct MHD_UpgradeResponseHandle *handle)
 {
-    struct upgrade *upgrade = user;
+    const struct upgrade *upgrade = user;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     if (info && info->socket_context)
@@ -161,7 +164,6 @@ static void on_upgraded(void *user, struct MHD_Connection *connection, void *sta
                                           .user = handle};
     if (!web_take(upgrade->http->web, &viewer))
         close_upgraded(handle);
-    free(upgrade);
 }
 
 static const char *header(struct MHD_Connection *connection, const char *name)
@@ -189,16 +191,12 @@ static struct MHD_Response *upgrade(const struct http *http, struct MHD_Connecti
                                            "foxglove.websocket.v1 is wanted\n");
         return NULL;
     }
-    struct upgrade *upgrade = malloc(sizeof *upgrade);
-    struct MHD_Response *response =
-        upgrade ? MHD_create_response_for_upgrade(on_upgraded, upgrade) : NULL;
-    if (!response) {
-        free(upgrade);
-        return NULL;
-    }
     // Buttons only for our own page as we served it.
-    *upgrade = (struct upgrade){http, protocol,
-                                protocol == HANDSHAKE_VIEW && handshake_origin_may(origin, "")};
+    bool may_control = protocol == HANDSHAKE_VIEW && handshake_origin_may(origin, "");
+    struct MHD_Response *response = MHD_create_response_for_upgrade(
+        on_upgraded, (void *)(uintptr_t)&http->upgrades[protocol][may_control]);
+    if (!response)
+        return NULL;
     MHD_add_response_header(response, MHD_HTTP_HEADER_UPGRADE, "websocket");
     MHD_add_response_header(response, "Sec-WebSocket-Accept", accept);
     MHD_add_response_header(response, "Sec-WebSocket-Protocol", handshake_name(protocol));
@@ -337,6 +335,9 @@ int http_create(struct http **out, const struct http_settings *settings)
         goto destroy;
     for (size_t i = 0; i < MAX_CONNECTIONS; i++)
         http->places[i].fd = -1;
+    for (int i = 0; i < HANDSHAKE_N_PROTOCOLS; i++)
+        for (int k = 0; k < 2; k++)
+            http->upgrades[i][k] = (struct upgrade){http, (enum handshake_protocol)i, k};
     errno = 0;
     http->server = MHD_start_daemon(
         MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_UPGRADE, port, NULL, NULL, on_request, http,
