@@ -21,7 +21,7 @@
 
 #define CONFIG_TEXT_MAX   256 // bytes of a text value, its end included
 #define CONFIG_ORIGIN_MAX 128
-#define CONFIG_MAX_KEYS   96
+#define CONFIG_MAX_KEYS   112
 #define CONFIG_HTTP_PORT  8765
 #define CONFIG_FILE       "/etc/posed/posed.conf"
 

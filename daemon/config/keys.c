@@ -5,6 +5,7 @@
 #include <string.h>
 
 static const char *const backend_names[] = {"auto", "cpu", "cuda", NULL};
+static const char *const isa_names[] = {"auto", "baseline", "avx2", "avx512", NULL};
 static const char *const gpu_error_names[] = {"cpu", "rebuild", "stop", NULL};
 static const char *const reference_names[] = {"previous", "keyframe", "model", NULL};
 static const char *const trajectory_names[] = {"tum", "kitti", NULL};
@@ -56,6 +57,11 @@ const struct config_key config_keys[] = {
      "To try on_error: every so many frames the device is taken to have failed; 0 = never."},
     {"gpu", "threads", CONFIG_UINT, AT(gpu.n_threads), GPU_THREADS_RANGE, NULL, false,
      "CPU backend: threads; 0 = all cores."},
+    {"gpu", "isa", CONFIG_ENUM, AT(gpu.isa), 0, 0, isa_names, false,
+     "CPU backend: vector instructions of the tracker: auto (the widest), baseline, avx2 or "
+     "avx512.\n"
+     "Poses differ in their last digits between these; baseline gives the same bytes on every\n"
+     "processor, arm64 too, and is the slowest. One that the processor lacks: the next below."},
     {"gpu", "cuda_device", CONFIG_INT, AT(gpu.cuda_device), -1, 255, NULL, false,
      "CUDA backend: device number; -1 = the first that answers."},
     {"gpu", "depth_min_m", CONFIG_FLOAT, AT(gpu.depth_min_m), GPU_DEPTH_MIN_M_RANGE, NULL, false,

@@ -4,8 +4,8 @@ attack (attacks.py) a reader gets a pose for every frame in time, memory stays w
 and new subscribers are served, and SIGTERM ends the daemon at once.
 
 A pause has two parts: the machine's (the daemon's threads were ready and got no processor, which
-the kernel counts) and ours, what is left of it beyond the camera's rate and the tracking. Ours is
-held to the limit, so that the test says the same on a busy machine.
+the kernel counts) and ours, what is left of it beyond the camera's rate and the tracking. Both
+are held to limits; the first to a wider one where other tests run beside this one.
 
 With arguments it measures: 241_attacks.py SECONDS [NAME...] prints the table for MEASURED.md."""
 import os
@@ -22,8 +22,9 @@ from harness import check, messages, requests
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
 ONLY = sys.argv[2:]
 GROWTH_LIMIT_BYTES = 16e6
-PAUSE_LIMIT_S = 0.1
+PAUSE_LIMIT_S = 0.1  # ours; as it was, too, where it is measured alone
 END_LIMIT_S = 0.5
+MACHINE_FACTOR = 1 if len(sys.argv) > 1 else 5  # other tests run beside this one
 SERVICE_LIMIT_S = 2
 PERIOD_S = 1 / 30
 
@@ -156,9 +157,11 @@ def scenario():
               f"{image_s:6.3f}s {ping_s:6.3f}s {end_s:7.3f}s "
               f"{own_end_s:6.3f}s", flush=True)
         for what, value, limit in (("memory", largest, GROWTH_LIMIT_BYTES),
+                                   ("added pause", added_s, PAUSE_LIMIT_S * MACHINE_FACTOR),
                                    ("own pause", own_s, PAUSE_LIMIT_S),
                                    ("image", image_s, SERVICE_LIMIT_S),
                                    ("ping", ping_s, SERVICE_LIMIT_S),
+                                   ("end", end_s, END_LIMIT_S * MACHINE_FACTOR),
                                    ("own end", own_end_s, END_LIMIT_S)):
             if not value <= limit and not (what == "memory" and harness.is_sanitized()):
                 wrong.append(f"{name}: {what} {value:g} exceeds {limit:g}")

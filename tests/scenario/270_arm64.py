@@ -25,8 +25,8 @@ def poses_of(source, binary, prefix):
         file.write(f'#!/bin/sh\nexec {prefix}{binary}/bin/posed "$@"\n')
     os.chmod(launcher + "/bin/posed", 0o755)
     harness.BINARY = launcher
-    daemon = harness.Daemon(source, "--frames", str(N_FRAMES), "--set", "http.port=0",
-                            environment={"POSED_CPU_ISA": "baseline"})
+    daemon = harness.Daemon(source, "--frames", str(N_FRAMES), "--set", "http.port=0", "--set",
+                            "gpu.isa=baseline")
     daemon.wait()
     harness.BINARY = BINARY
     harness.check_poses(daemon.poses, N_FRAMES)

@@ -15,7 +15,7 @@ from .messages import (Event, Message, ObjectPose, Odometry, PointCloud, RawImag
                        Status)
 from .pose import Pose, State
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Address", "Client", "Cloud", "DepthImage", "Error", "Event", "Message", "NoAnswer",
     "ObjectPose", "Odometry", "PointCloud", "Pose", "RawImage", "Reply", "Request", "State",
