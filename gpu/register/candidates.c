@@ -106,7 +106,7 @@ static int compare_candidates(const void *a, const void *b)
     return (x->worth.score < y->worth.score) - (x->worth.score > y->worth.score);
 }
 
-static bool alike(const struct se3 *a, const struct se3 *b, double apart_m)
+static bool is_same_pose(const struct se3 *a, const struct se3 *b, double apart_m)
 {
     const struct se3 d = se3_between(a, b);
     return se3_angle(&d) < 0.1 &&
@@ -133,8 +133,8 @@ static int finish(const struct register_local *local, uint32_t first, uint32_t l
     for (uint32_t i = 0; i < n; i++) {
         bool repeated = false;
         for (uint32_t k = 0; k < n_kept && !repeated; k++)
-            repeated = alike(&candidates[k].fit.T, &candidates[i].fit.T,
-                             2 * local->surfaces->cell_m * (1 << last));
+            repeated = is_same_pose(&candidates[k].fit.T, &candidates[i].fit.T,
+                                    2 * local->surfaces->cell_m * (1 << last));
         if (!repeated)
             candidates[n_kept++] = candidates[i];
     }

@@ -70,9 +70,9 @@ struct register_nearest {
     enum register_nearest_kind kind;
     uint32_t n_source, n_target; // the first so many points of each set
     uint32_t n_iterations;
-    double tolerance;    // as of an anneal
-    double sigma2;       // TRUNCATED
-    double slack;        // TRUNCATED: weight of "no counterpart"
+    double tolerance; // as of an anneal
+    double sigma2;    // TRUNCATED
+    double slack;     // TRUNCATED: weight of "no counterpart"
     bool planes;
 };
 
@@ -97,7 +97,7 @@ struct register_gicp {
     double reach_m;        // pairs are looked for so far
     double cut_m;          // planes farther apart are no pair; nearer ones weigh (1 - (d/cut)^2)^2
     double epsilon;        // variance across a plane, in units of that along it
-    uint32_t n_iterations; // 0: judge only
+    uint32_t n_iterations; // 0: no step, only what the pose is worth
     double tolerance_m;    // ends when a step moves no point of the set by more
 };
 

@@ -25,7 +25,7 @@ struct launch {
     double reach_m, tolerance_m;
     double *partial; // by pose and block
     struct pose *poses;
-    bool judge; // the last launch: no step
+    bool score_only; // the last launch: no step
 };
 
 static __device__ void add_block(const double *mine, double *out)
@@ -55,7 +55,7 @@ static __global__ void iterate(struct launch l)
     __shared__ bool is_last;
     __shared__ double sums[GICP_N_SUMS];
     double mine[GICP_N_SUMS];
-    if (pose->done && !l.judge)
+    if (pose->done && !l.score_only)
         return;
     for (int s = 0; s < GICP_N_SUMS; s++)
         mine[s] = 0;
@@ -82,7 +82,7 @@ static __global__ void iterate(struct launch l)
     if (threadIdx.x > 0)
         return;
     pose->ended = 0;
-    if (l.judge) {
+    if (l.score_only) {
         register_pair_judge(sums, l.n, &pose->fit);
         return;
     }
@@ -184,7 +184,7 @@ int register_cuda_gicp(void *device, const struct register_gicp *gicp, bool inve
     if (rc < 0)
         return rc;
     end_iterations<<<n_fits / 32 + 1, 32, 0, dev->stream>>>(l.poses, n_fits, inverse);
-    l.judge = true;
+    l.score_only = true;
     iterate<<<grid, BLOCK, 0, dev->stream>>>(l);
     CUDA_OR_RETURN(dev, cudaGetLastError());
     CUDA_OR_RETURN(

@@ -6,7 +6,7 @@
 //   count    blocks over slices of the rectangle: drawn pixels
 //   take     the same: model points from every step-th drawn pixel
 //   align    a block a candidate: steps of ICP
-//   judge    blocks over slices of the rectangle: every drawn pixel, every pixel of the outline
+//   score    blocks over slices of the rectangle: every drawn pixel, every pixel of the outline
 //   conclude a thread a candidate
 //   limit    align: latency of a step (gather, sums over the block, solve)
 #include "gpu/search/cuda/refine_drawn.cuh"

@@ -134,9 +134,10 @@ __device__ static bool take_step(const struct search_scene *scene, const struct 
 }
 
 template <int N>
-__device__ static void judge(const struct search_scene *scene, const struct views_of *of,
-                             const struct lane_points<N> *at, enum search_evidence judgement,
-                             uint32_t n_ring_most, uint32_t lane, struct search_candidate *c)
+__device__ static void score_candidate(const struct search_scene *scene, const struct views_of *of,
+                                       const struct lane_points<N> *at,
+                                       enum search_evidence judgement, uint32_t n_ring_most,
+                                       uint32_t lane, struct search_candidate *c)
 {
     struct search_tally tally = {};
     struct search_outline outline = {};
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(THREADS)
         if (!take_step(&scene, &points, &gates, of.radius_m, lane, &c))
             return;
     }
-    judge(&scene, &of, &points, SEARCH_SCORE_LOOSE, SEARCH_RING_FIRST, lane, &c);
+    score_candidate(&scene, &of, &points, SEARCH_SCORE_LOOSE, SEARCH_RING_FIRST, lane, &c);
     if (lane > 0 || c.score < SEARCH_LOOSE_SCORE)
         return;
     candidates[i] = c;
@@ -225,7 +226,7 @@ __global__ void __launch_bounds__(THREADS)
         step++;
     } while (step < SEARCH_POINTS_STEPS && !search_points_new_view(step));
     if (step == SEARCH_POINTS_STEPS)
-        judge(&scene, &of, &points, SEARCH_SCORE_POINTS, SEARCH_RING_POINTS, lane, &c);
+        score_candidate(&scene, &of, &points, SEARCH_SCORE_POINTS, SEARCH_RING_POINTS, lane, &c);
     if (lane == 0)
         candidates[left[i]] = c;
 }

@@ -20,19 +20,19 @@ struct search_near_symmetries {
 };
 
 // The candidate with its model moved so; not judged.
-KERNEL_FN void search_near_symmetry_pose(const struct search_near_symmetry *alike,
+KERNEL_FN void search_near_symmetry_pose(const struct search_near_symmetry *symmetry,
                                          const struct search_candidate *c,
                                          struct search_candidate *out)
 {
     float shift[3];
     *out = *c;
-    search_turn(c->rotation, alike->shift_m, shift);
+    search_turn(c->rotation, symmetry->shift_m, shift);
     for (int i = 0; i < 3; i++) {
         const float *row = c->rotation + 3 * i;
         for (int j = 0; j < 3; j++)
-            out->rotation[3 * i + j] = row[0] * alike->rotation[j] +
-                                       row[1] * alike->rotation[3 + j] +
-                                       row[2] * alike->rotation[6 + j];
+            out->rotation[3 * i + j] = row[0] * symmetry->rotation[j] +
+                                       row[1] * symmetry->rotation[3 + j] +
+                                       row[2] * symmetry->rotation[6 + j];
         out->t_m[i] = c->t_m[i] + shift[i];
     }
 }

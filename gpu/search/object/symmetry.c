@@ -72,7 +72,7 @@ struct symmetry_test {
 
 // Two maps show the same thing: few pixels of one that are background in the other, and depths
 // within a pixel where both are seen. A pixel of tolerance at the silhouette, for sampling.
-static bool alike(const struct search_map *a, const struct search_map *b)
+static bool is_same_map(const struct search_map *a, const struct search_map *b)
 {
     enum { N = SEARCH_MAP_PX * SEARCH_MAP_PX };
     int n = 0, n_bad = 0;
@@ -98,7 +98,7 @@ static int looks_same(struct symmetry_test *test, const double axis[3], double a
         test->search->ops->maps(test->search->device, test->object, turned, N_SIDES, test->after);
     *out = !err;
     for (int i = 0; i < N_SIDES && *out; i++)
-        *out = alike(&test->before[i], &test->after[i]);
+        *out = is_same_map(&test->before[i], &test->after[i]);
     return err ? err : search_tell_progress(test->settings, test->settings->n_views);
 }
 
