@@ -22,6 +22,7 @@
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+typedef uint32_t bits __attribute__((vector_size(4 * LANES))); // wraps
 
 // Vectors of rows in flight: enough to hide the latency of the chain of multiply-adds of exp2.
 #define WIDE 2
@@ -56,8 +57,8 @@ static inline vec exp2_negative(vec a)
     const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
     ivec low = a < -126.0f;
     vec t = a + magic, f = a - (t - magic);
-    ivec bits = (ivec)exp2_fraction(f) + ((ivec)t << 23);
-    return (vec)(bits & ~low);
+    bits sum = (bits)exp2_fraction(f) + ((bits)t << 23);
+    return (vec)(sum & ~(bits)low);
 #endif
 }
 
