@@ -389,6 +389,16 @@ static void expect_twins(const struct input *in, const struct output *cpu,
     check_that(n_other <= level_px(in, 0) / 200, "%u pixels differ between the twins", n_other);
 }
 
+// Whether the CPU twin fuses multiply and add as the device does (kernel_fma).
+static bool cpu_fuses(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
 static void check_fill(uint32_t width_px, uint32_t height_px, enum fill fill)
 {
     struct input in;
@@ -404,7 +414,7 @@ static void check_fill(uint32_t width_px, uint32_t height_px, enum fill fill)
         if (check_wanted("cuda", level_px(&in, 0))) {
             if (twin_run(&in, GPU_BACKEND_CUDA, 0, true, &cuda)) {
                 expect_view(&in, &cuda, fill);
-                expect_twins(&in, &cpu, &cuda, __builtin_cpu_supports("fma"));
+                expect_twins(&in, &cpu, &cuda, cpu_fuses());
                 if (twin_run(&in, GPU_BACKEND_CUDA, 0, false, &again))
                     expect_same_bits(&in, &cuda, &again, "cuda twice");
                 output_free(&again);
