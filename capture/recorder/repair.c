@@ -56,8 +56,8 @@ static int copy(int fd, int out_fd, uint64_t from, uint64_t end)
 static int repair_klg(int fd, int out_fd, const char *path, const struct log_sink *log)
 {
     struct stat info;
-    uint64_t end;
-    uint32_t n;
+    uint64_t end = 0;
+    uint32_t n = 0;
     unsigned char head[KLG_HEADER_BYTES];
     int err = fstat(fd, &info) == 0 ? 0 : -errno;
     if (!err && info.st_size < KLG_HEADER_BYTES)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""posectl register: an initial pose from a file leads, a bad one is named with its line; what is not
-to be trusted ends with 6 and says why, also when one set is in millimetres."""
+"""posectl register: an initial pose from a file leads, a bad one is named with its line; what is
+not to be trusted ends with 6 and says why, also when one set is in millimetres."""
 import json
 import math
 import random

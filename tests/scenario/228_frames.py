@@ -122,7 +122,9 @@ def check_posectl(daemon, depth):
         head = file.read(400)
     check(head.startswith(b"ply\n") and b"element vertex %d\n" % said["points"] in head and
           b"nx" in head, f"{head}")
-    check("NOT_FOUND get_depth.seq" in ctl(daemon, 1, "depth", "-o", path, "-f", "0").stderr, "")
+    check("NOT_FOUND get_depth.seq" in ctl(daemon, 1, "depth", "-o", folder + "/0.png", "-f",
+                                            "0").stderr, "")
+    ctl(daemon, 2, "depth", "-o", path)
     check(os.path.getsize(path) > 1000, "a refusal leaves the file as it is")
     ctl(daemon, 1, "depth", "-o", "/nowhere/x.png")
     for wrong in ((), ("depth",), ("pose", "-o", path), ("depth", "-o", path, "--normals"),

@@ -113,6 +113,7 @@ def scenario():
     global cameras, daemon
     cameras = kinects.Kinects(plugged=1, period_ms=33, own_parameters=1)
     daemon = harness.Daemon("kinect:" + kinects.SERIALS[0], "--set", "tracker.iterations=4,3,3",
+                            "--set", "map.keyframes=0",
                             environment={**cameras.environment, **PLAIN_MALLOC})
     daemon.wait_for(lambda: any(state_name(p) == "TRACKING" for p in daemon.poses), "tracking")
     imu = daemon.socket(harness.zmq.SUB, "pub")

@@ -173,6 +173,7 @@ async def check_stalled(port, daemon):
 def scenario():
     port = free_port()
     daemon = harness.Daemon("synth:room", "--loop", "--set", f"http.port={port}", "--set",
+                            "map.keyframes=0", "--set",
                             "http.origins=https://good.example https://app.foxglove.dev", speed=0.5)
     daemon.wait_for(lambda: len(daemon.poses) > 5, "poses")
     asyncio.run(check_messages(port, daemon))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Synthetic scenes with known answers for the pose search: objects on a table or in free space,
 // clutter around and in front of them, seen by a depth camera: with the errors of a Kinect v1
-// (disparity in steps, noise, pixels that the projector does not reach), or with those of registered
-// and processed images (testsensor.h). For tests and posed-bench. Everything follows from the seed.
+// (disparity in steps, noise, pixels that the projector does not reach), or with those of
+// registered and processed images (testsensor.h). For tests and posed-bench. Everything follows
+// from the seed.
 #ifndef POSED_TOOLS_BENCH_TESTSCENE_H
 #define POSED_TOOLS_BENCH_TESTSCENE_H
 

@@ -18,8 +18,8 @@ struct testsensor_scene {
 // Structured light registered to a colour camera 2.5 cm beside it. Each scene has, drawn from
 // *random: a shift between both images (to 2 px), outlines that wander and that are grown or eaten
 // by pixels, mixed pixels, surfaces smoothed, a projector's shadow (left, or filled from either
-// side), patches filled from behind, smooth errors of two widths, and a bias of the object's material (-6 to 2 mm). out_depth:
-// 1/1000 m, 0 invalid. Returns 0 or -ENOMEM.
+// side), patches filled from behind, smooth errors of two widths, and a bias of the object's
+// material (-6 to 2 mm). out_depth: 1/1000 m, 0 invalid. Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int
 testsensor_registered(const struct testsensor_scene *scene, uint64_t *random, uint16_t *out_depth);
 

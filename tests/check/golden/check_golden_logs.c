@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of the poses of short logs are what they were: each scene, as two cameras see it,
 // straight from memory with several settings, and through each format that the recorder writes and
-// its driver reads back. tests/golden/logs.txt has a hash for each; a pose that changes in its last bit
-// changes it. The instruction set is pinned to the baseline, because the wider ones sum in another
-// order; on other processors there is no row yet, which is a skip.
+// its driver reads back. tests/golden/logs.txt has a hash for each; a pose that changes in its last
+// bit changes it. The instruction set is pinned to the baseline, because the wider ones sum in
+// another order; on other processors there is no row yet, which is a skip.
 //
 //   check_golden_logs FILE        compares
 //   check_golden_logs FILE write  writes the table anew: for a change that means to change poses,
