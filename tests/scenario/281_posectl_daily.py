@@ -159,8 +159,8 @@ def check_watch(daemon):
 def check_progress(daemon):
     """Registering two clouds from everywhere takes seconds: how far it is stands on a terminal."""
     folder = daemon.folder
-    ctl(0, "get", "cloud", "-s", "3", "-o", folder + "/a.ply", host=folder)
-    ctl(0, "get", "cloud", "-s", "4", "-o", folder + "/b.ply", host=folder)
+    ctl(0, "get", "cloud", "-s", "2", "-o", folder + "/a.ply", host=folder)
+    ctl(0, "get", "cloud", "-s", "2", "-o", folder + "/b.ply", host=folder)
     command = ("register", "--start", "many", folder + "/a.ply", folder + "/b.ply")
     for where in (("--host", folder), ("--local", )):
         shown = on_terminal(*command, *where)
