@@ -30,7 +30,7 @@ void progress_show(double share, const char *stage)
     fputs(CLEAR_LINE, stderr);
     if (share >= 0)
         fprintf(stderr, "%3.0f %%, ", 100 * share);
-    fprintf(stderr, "%.1f s%s%s", (double)(now_ns - begin_ns) * 1e-9, stage ? ", " : "",
+    fprintf(stderr, "%.1f s%s%s", (double)(now_ns - begin_ns) * 1e-9, stage && *stage ? ", " : "",
             stage ? stage : "");
 }
 
