@@ -87,7 +87,8 @@ endfunction()
 
 # A fuzz target defines LLVMFuzzerTestOneInput. Any compiler replays the seeds through it (each
 # seed, each truncation, bit flips: tests/fuzz/replay.c). clang also links libFuzzer: the program
-# fuzz_<stem> then takes libFuzzer's options, and ctest runs it for a few seconds.
+# fuzz_<stem> then takes libFuzzer's options, and ctest runs it for a few seconds; the first input
+# of some counts the drawing of an object, so that a hang is one only after a minute.
 function(posed_test_fuzz stem)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES;LABELS")
   set(seeds ${CMAKE_CURRENT_SOURCE_DIR}/seeds/${stem})
@@ -102,7 +103,7 @@ function(posed_test_fuzz stem)
     set(corpus ${CMAKE_CURRENT_BINARY_DIR}/corpus/${stem})
     file(MAKE_DIRECTORY ${corpus})
     posed_register_test(fuzz libfuzzer_${stem} 120 LABELS ${arg_LABELS}
-      COMMAND fuzz_${stem} -max_total_time=10 -timeout=10 -print_final_stats=1
+      COMMAND fuzz_${stem} -max_total_time=10 -timeout=60 -print_final_stats=1
         -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/${stem}- ${corpus} ${seeds})
   endif()
 endfunction()
