@@ -67,7 +67,7 @@ endfunction()
 # cmocka marks no test program as skipped: a program whose every test needs recordings returns 77
 # from main() itself.
 function(posed_test_unit path)
-  posed_test_program(unit test ${path} 60 ${ARGN} LIBRARIES PkgConfig::CMOCKA)
+  posed_test_program(unit test ${path} 300 ${ARGN} LIBRARIES PkgConfig::CMOCKA)
 endfunction()
 
 function(posed_test_check path)
