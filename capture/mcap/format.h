@@ -51,4 +51,24 @@ static inline uint64_t mcap_get(const unsigned char *in, int n_bytes)
     return value;
 }
 
+// A length-prefixed string at *at of n bytes; false when it does not fit.
+static inline bool mcap_take_string(const unsigned char *data, size_t n, size_t *at,
+                                    const char **out, size_t *out_n)
+{
+    if (*at > n || n - *at < 4)
+        return false;
+    size_t length = (size_t)mcap_get(data + *at, 4);
+    if (length > n - *at - 4)
+        return false;
+    *out = (const char *)data + *at + 4;
+    *out_n = length;
+    *at += 4 + length;
+    return true;
+}
+
+static inline bool mcap_is_text(const char *text, size_t n, const char *expected)
+{
+    return n == strlen(expected) && !memcmp(text, expected, n);
+}
+
 #endif

@@ -58,38 +58,19 @@ static int add_frame(struct mcap_index *index, uint64_t time_ns, uint64_t chunk,
     return err;
 }
 
-// A length-prefixed string at *at of n bytes; false when it does not fit.
-static bool take_string(const unsigned char *data, size_t n, size_t *at, const char **out,
-                        size_t *out_n)
-{
-    if (n - *at < 4)
-        return false;
-    size_t length = (size_t)mcap_get(data + *at, 4);
-    if (length > n - *at - 4)
-        return false;
-    *out = (const char *)data + *at + 4;
-    *out_n = length;
-    *at += 4 + length;
-    return true;
-}
-
-static bool is_text(const char *text, size_t n, const char *expected)
-{
-    return n == strlen(expected) && !memcmp(text, expected, n);
-}
-
 static void take_schema(struct walk *walk, const unsigned char *data, size_t n)
 {
     const char *name, *encoding;
     size_t at = 2, n_name, n_encoding;
-    if (n < 2 || !take_string(data, n, &at, &name, &n_name) ||
-        !take_string(data, n, &at, &encoding, &n_encoding) ||
-        !is_text(encoding, n_encoding, "protobuf"))
+    if (n < 2 || !mcap_take_string(data, n, &at, &name, &n_name) ||
+        !mcap_take_string(data, n, &at, &encoding, &n_encoding) ||
+        !mcap_is_text(encoding, n_encoding, "protobuf"))
         return;
     uint16_t id = (uint16_t)mcap_get(data, 2);
-    if (is_text(name, n_name, "foxglove.RawImage") && walk->n_image_schemas < MAX_SCHEMAS)
+    if (mcap_is_text(name, n_name, "foxglove.RawImage") && walk->n_image_schemas < MAX_SCHEMAS)
         walk->image_schemas[walk->n_image_schemas++] = id;
-    if (is_text(name, n_name, "foxglove.CameraCalibration") && walk->n_calib_schemas < MAX_SCHEMAS)
+    if (mcap_is_text(name, n_name, "foxglove.CameraCalibration") &&
+        walk->n_calib_schemas < MAX_SCHEMAS)
         walk->calib_schemas[walk->n_calib_schemas++] = id;
 }
 
@@ -109,9 +90,10 @@ static double take_units(const unsigned char *data, size_t n, size_t at)
     at += 4; // the map's length; its strings are checked one by one
     const char *key, *value;
     size_t n_key, n_value;
-    while (take_string(data, n, &at, &key, &n_key) && take_string(data, n, &at, &value, &n_value)) {
+    while (mcap_take_string(data, n, &at, &key, &n_key) &&
+           mcap_take_string(data, n, &at, &value, &n_value)) {
         char number[40] = {0};
-        if (!is_text(key, n_key, "units_per_m") || n_value >= sizeof number)
+        if (!mcap_is_text(key, n_key, "units_per_m") || n_value >= sizeof number)
             continue;
         memcpy(number, value, n_value);
         double units = strtod(number, NULL);
@@ -125,24 +107,25 @@ static void take_header(struct walk *walk, const unsigned char *data, size_t n)
 {
     const char *profile;
     size_t at = 0, n_profile;
-    if (take_string(data, n, &at, &profile, &n_profile))
-        walk->is_ros = is_text(profile, n_profile, "ros2") || is_text(profile, n_profile, "ros1");
+    if (mcap_take_string(data, n, &at, &profile, &n_profile))
+        walk->is_ros =
+            mcap_is_text(profile, n_profile, "ros2") || mcap_is_text(profile, n_profile, "ros1");
 }
 
 static void take_channel(struct walk *walk, const unsigned char *data, size_t n)
 {
     const char *topic, *encoding;
     size_t at = 4, n_topic, n_encoding;
-    if (n < 4 || !take_string(data, n, &at, &topic, &n_topic) ||
-        !take_string(data, n, &at, &encoding, &n_encoding))
+    if (n < 4 || !mcap_take_string(data, n, &at, &topic, &n_topic) ||
+        !mcap_take_string(data, n, &at, &encoding, &n_encoding))
         return;
-    walk->has_ros_channel = walk->has_ros_channel || is_text(encoding, n_encoding, "cdr") ||
-                            is_text(encoding, n_encoding, "ros1");
-    if (!is_text(encoding, n_encoding, "protobuf"))
+    walk->has_ros_channel = walk->has_ros_channel || mcap_is_text(encoding, n_encoding, "cdr") ||
+                            mcap_is_text(encoding, n_encoding, "ros1");
+    if (!mcap_is_text(encoding, n_encoding, "protobuf"))
         return;
     struct mcap_index *index = walk->index;
     uint16_t id = (uint16_t)mcap_get(data, 2), schema = (uint16_t)mcap_get(data + 2, 2);
-    bool is_depth = is_text(topic, n_topic, "depth");
+    bool is_depth = mcap_is_text(topic, n_topic, "depth");
     if (is_among(walk->calib_schemas, walk->n_calib_schemas, schema) && !walk->has_calib_channel) {
         walk->has_calib_channel = true;
         walk->calib_channel = id;

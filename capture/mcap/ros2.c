@@ -25,26 +25,6 @@ struct walk {
     const char *bad_reason;
 };
 
-// A length-prefixed string at *at of n bytes; false when it does not fit.
-static bool take_string(const unsigned char *data, size_t n, size_t *at, const char **out,
-                        size_t *out_n)
-{
-    if (*at > n || n - *at < 4)
-        return false;
-    size_t length = (size_t)mcap_get(data + *at, 4);
-    if (length > n - *at - 4)
-        return false;
-    *out = (const char *)data + *at + 4;
-    *out_n = length;
-    *at += 4 + length;
-    return true;
-}
-
-static bool is_text(const char *text, size_t n, const char *expected)
-{
-    return n == strlen(expected) && !memcmp(text, expected, n);
-}
-
 static const char *schema_name(const struct walk *walk, uint16_t id)
 {
     for (size_t i = 0; i < walk->n_schemas; i++)
@@ -57,7 +37,7 @@ static int take_schema(struct walk *walk, const unsigned char *data, size_t n)
 {
     const char *name;
     size_t at = 2, n_name;
-    if (!take_string(data, n, &at, &name, &n_name) || walk->n_schemas == MAX_SCHEMAS)
+    if (!mcap_take_string(data, n, &at, &name, &n_name) || walk->n_schemas == MAX_SCHEMAS)
         return 0;
     const struct schema schema = {(uint16_t)mcap_get(data, 2), strndup(name, n_name)};
     if (schema.name)
@@ -71,9 +51,10 @@ static void take_units(struct walk *walk, const unsigned char *data, size_t n, s
     const char *key, *value;
     size_t n_key, n_value;
     at += 4; // the map's length; its strings are checked one by one
-    while (take_string(data, n, &at, &key, &n_key) && take_string(data, n, &at, &value, &n_value)) {
+    while (mcap_take_string(data, n, &at, &key, &n_key) &&
+           mcap_take_string(data, n, &at, &value, &n_value)) {
         char number[40] = {0};
-        if (!is_text(key, n_key, "units_per_m") || n_value >= sizeof number)
+        if (!mcap_is_text(key, n_key, "units_per_m") || n_value >= sizeof number)
             continue;
         memcpy(number, value, n_value);
         bag_set_units(walk->bag, (uint32_t)mcap_get(data, 2), strtod(number, NULL));
@@ -84,12 +65,12 @@ static int take_channel(struct walk *walk, const unsigned char *data, size_t n)
 {
     const char *topic, *encoding;
     size_t at = 4, n_topic, n_encoding;
-    if (!take_string(data, n, &at, &topic, &n_topic) ||
-        !take_string(data, n, &at, &encoding, &n_encoding))
+    if (!mcap_take_string(data, n, &at, &topic, &n_topic) ||
+        !mcap_take_string(data, n, &at, &encoding, &n_encoding))
         return 0;
     const char *type = schema_name(walk, (uint16_t)mcap_get(data + 2, 2));
-    bool is_ros1 = is_text(encoding, n_encoding, "ros1");
-    if (!type || (!is_ros1 && !is_text(encoding, n_encoding, "cdr")))
+    bool is_ros1 = mcap_is_text(encoding, n_encoding, "ros1");
+    if (!type || (!is_ros1 && !mcap_is_text(encoding, n_encoding, "cdr")))
         type = "";
     int err = bag_add_topic(walk->bag, (uint32_t)mcap_get(data, 2), topic, n_topic, type,
                             strlen(type), is_ros1 ? ROS_ENCODING_ROS1 : ROS_ENCODING_CDR);
