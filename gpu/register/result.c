@@ -154,3 +154,15 @@ void register_result_doubt(const struct register_surfaces *surfaces,
                  fmax(surfaces->info[0][0].noise_m, surfaces->info[1][0].noise_m));
     }
 }
+
+void register_result_doubt_points(struct register_result *out)
+{
+    if (out->ambiguous)
+        snprintf(
+            out->doubt, sizeof out->doubt,
+            "%.0f %% of the source and %.0f %% of the target agree: too few, or another pose "
+            "does as well. An initial pose, or the preset default in the form streaming, helps",
+            100 * out->overlap_source, 100 * out->overlap_target);
+    else if (!out->converged)
+        snprintf(out->doubt, sizeof out->doubt, "more iterations would still move the pose");
+}

@@ -36,4 +36,7 @@ void register_result_candidates(const struct register_surfaces *surfaces,
 void register_result_doubt(const struct register_surfaces *surfaces,
                            const struct register_settings *settings, struct register_result *out);
 
+// The same of what was judged by its points alone: no surfaces were built.
+void register_result_doubt_points(struct register_result *out);
+
 #endif

@@ -325,6 +325,8 @@ int registration_run(struct registration *registration, const struct point_set *
     if (rc == 0 &&
         (settings->preset == REGISTER_PRESET_TAMAKI || settings->form == REGISTER_FORM_DENSE)) {
         rc = on_points(&job);
+        if (rc == 0)
+            register_result_doubt_points(out);
     } else if (rc == 0) {
         rc = check_points(&job);
         if (rc == 0)

@@ -9,6 +9,7 @@
 #include <zmq.h>
 
 #include "proto/clock.h"
+#include "proto/wire.h"
 #include "tools/client/address.h"
 #include "tools/posectl/posectl.h"
 #include "tools/posectl/progress.h"
@@ -89,51 +90,57 @@ static void *open_socket(const struct posectl *ctl, void *context, int type, con
     return NULL;
 }
 
-// The daemon's word on how far it is with a request of posectl's; the line is shown even when it
-// says nothing, so that a person sees time pass.
-static void show_event(void *events)
+// What the daemon says of how far it is with a request of posectl's; NULL where nobody looks.
+static void *open_events(const struct posectl *ctl, void *context, const char *endpoint)
 {
-    static posed_Event event;
-    char topic[POSECTL_TOPIC_BYTES];
-    uint8_t bytes[posed_Event_size];
-    double share = -1;
-    while (events && zmq_recv(events, topic, sizeof topic, ZMQ_DONTWAIT) >= 0) {
-        int n = zmq_recv(events, bytes, sizeof bytes, ZMQ_DONTWAIT);
-        if (n > 0 && n <= (int)sizeof bytes &&
-            wire_decode(posed_Event_fields, bytes, (size_t)n, &event) == 0 &&
-            event.kind == posed_Event_Kind_PROGRESS && event.request_id == posectl_request_id())
-            share = (double)event.progress;
-    }
-    progress_show(share >= 0 ? share : (double)event.progress, event.message);
-}
-
-// Until the answer is there or the time is over.
-static void show_progress(const struct posectl *ctl, void *context, void *socket,
-                          const char *endpoint)
-{
+    const int linger_ms = 0;
     char pub[ENDPOINT_MAX];
-    void *events = NULL;
-    int left_ms = (int)ctl->timeout_ms, linger_ms = 0;
-    zmq_pollitem_t item = {.socket = socket, .events = ZMQ_POLLIN};
-    if (!progress_is_shown() || zmq_poll(&item, 1, PROGRESS_AFTER_MS) != 0)
-        return;
     address_find(ctl->endpoint, ADDRESS_PUB, pub);
-    if (strcmp(pub, endpoint) != 0)
-        events = zmq_socket(context, ZMQ_SUB);
+    if (!progress_is_shown() || strcmp(pub, endpoint) == 0)
+        return NULL;
+    void *events = zmq_socket(context, ZMQ_SUB);
     if (events && (zmq_setsockopt(events, ZMQ_LINGER, &linger_ms, sizeof linger_ms) != 0 ||
                    !set_keys(ctl, events) || zmq_connect(events, pub) != 0 ||
                    zmq_setsockopt(events, ZMQ_SUBSCRIBE, "event", 5) != 0)) {
         zmq_close(events);
-        events = NULL;
+        return NULL;
     }
+    return events;
+}
+
+// The line is shown even when the daemon says nothing, so that a person sees time pass.
+static void show_event(void *events)
+{
+    static double share = -1;
+    static char stage[sizeof((posed_Event *)NULL)->message];
+    char topic[POSECTL_TOPIC_BYTES];
+    uint8_t bytes[posed_Event_size];
+    posed_Event event;
+    while (events && zmq_recv(events, topic, sizeof topic, ZMQ_DONTWAIT) >= 0) {
+        int n = zmq_recv(events, bytes, sizeof bytes, ZMQ_DONTWAIT);
+        if (n > 0 && n <= (int)sizeof bytes &&
+            wire_decode(posed_Event_fields, bytes, (size_t)n, &event) == 0 &&
+            event.kind == posed_Event_Kind_PROGRESS && event.request_id == posectl_request_id()) {
+            share = (double)event.progress;
+            wire_copy_text(stage, sizeof stage, event.message);
+        }
+    }
+    progress_show(share, stage);
+}
+
+// Until the answer is there or the time is over.
+static void show_progress(const struct posectl *ctl, void *socket, void *events)
+{
+    int left_ms = (int)ctl->timeout_ms;
+    zmq_pollitem_t item = {.socket = socket, .events = ZMQ_POLLIN};
+    if (!progress_is_shown() || zmq_poll(&item, 1, PROGRESS_AFTER_MS) != 0)
+        return;
     for (left_ms -= PROGRESS_AFTER_MS; left_ms > 0; left_ms -= PROGRESS_EVERY_MS) {
         show_event(events);
         if (zmq_poll(&item, 1, PROGRESS_EVERY_MS) != 0)
             break;
     }
     progress_end();
-    if (events)
-        zmq_close(events);
 }
 
 uint64_t posectl_request_id(void)
@@ -149,11 +156,16 @@ static enum posectl_exit exchange(const struct posectl *ctl, void *context, void
                                   const char *endpoint, const uint8_t *request, size_t n_bytes,
                                   posed_Reply *out, uint8_t **out_bytes, size_t *out_n)
 {
-    if (zmq_send(socket, request, n_bytes, 0) < 0) {
+    void *events = open_events(ctl, context, endpoint);
+    const bool sent = zmq_send(socket, request, n_bytes, 0) >= 0;
+    if (sent)
+        show_progress(ctl, socket, events);
+    if (events)
+        zmq_close(events);
+    if (!sent) {
         posectl_complain("the request could not be sent");
         return POSECTL_FAILED;
     }
-    show_progress(ctl, context, socket, endpoint);
     zmq_msg_t message;
     zmq_msg_init(&message);
     if (zmq_msg_recv(&message, socket, 0) < 0) {

@@ -298,7 +298,7 @@ static bool read_answer(const posed_Registered *answer, struct register_result *
         .overlap_target = answer->overlap_target,
         .n_iterations = answer->iterations,
         .converged = answer->converged,
-        .ambiguity = answer->has_second ? answer->ambiguity : 0,
+        .ambiguity = answer->ambiguity,
         .ambiguous = answer->ambiguous,
         .elapsed_ms = answer->elapsed_ms,
     };
