@@ -9,10 +9,11 @@
 
 #define N_BUFFERS 6 // one with the reader, one being filled, four waiting
 
-int live_create(struct live *live, const struct intrinsics *camera, uint32_t n_kept)
+int live_create(struct live *live, const struct live_camera *camera, uint32_t n_kept)
 {
     int err = buffers_create(&live->buffers, N_BUFFERS, n_kept,
-                             sizeof(uint16_t) * camera->width_px * camera->height_px);
+                             sizeof(uint16_t) * camera->intrinsics.width_px *
+                                 camera->intrinsics.height_px);
     if (err)
         return err;
     pthread_mutex_init(&live->lock, NULL);
@@ -28,6 +29,11 @@ void live_destroy(struct live *live)
     sem_destroy(&live->wake);
 }
 
+void live_know(struct live *live, const struct live_camera *camera)
+{
+    live->camera = *camera;
+}
+
 uint16_t *live_take(struct live *live)
 {
     uint16_t *pixels = buffers_take(&live->buffers);
@@ -36,7 +42,7 @@ uint16_t *live_take(struct live *live)
 }
 
 void live_put(struct live *live, const struct capture_frame *frame, uint16_t *pixels,
-              const struct intrinsics *camera)
+              const struct live_camera *camera)
 {
     if (pixels) {
         buffers_tell(&live->buffers, &live->wake, BUFFERS_ENDING);
@@ -65,7 +71,7 @@ static bool take_frame(struct live *live, struct capture_frame *out)
     }
     if (!waiting->pixels || live->n_in > live->n_out) {
         buffers_give(&live->buffers, waiting->pixels);
-        if (!(out->flags & CAPTURE_DAMAGED))
+        if (waiting->pixels || !(out->flags & CAPTURE_DAMAGED))
             out->flags |= CAPTURE_LATE;
         return true;
     }

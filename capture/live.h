@@ -9,10 +9,15 @@
 
 #define LIVE_WAITING 64 // frames told of, with or without pixels: two seconds
 
+struct live_camera {
+    struct intrinsics intrinsics;
+    double zero_plane[4]; // a Kinect's parameters that the depth was converted with; 0: none
+};
+
 struct live_waiting {
     struct capture_frame frame;
-    uint16_t *pixels;         // NULL: there was no buffer left, or it is damaged
-    struct intrinsics camera; // that took it
+    uint16_t *pixels;          // NULL: there was no buffer left, or it is damaged
+    struct live_camera camera; // that took it
 };
 
 struct live {
@@ -20,24 +25,27 @@ struct live {
     sem_t wake;
     atomic_bool interrupted;
     struct buffers buffers;
-    struct intrinsics camera; // that the reader knows of
-    uint16_t *held;           // the reader's
+    struct live_camera camera; // that the reader knows of
+    uint16_t *held;            // the reader's
     struct live_waiting waiting[LIVE_WAITING];
     uint64_t n_in, n_out;
 };
 
 // Returns 0 or -ENOMEM (then nothing is to be destroyed).
 __attribute__((warn_unused_result)) int
-live_create(struct live *live, const struct intrinsics *camera, uint32_t n_kept);
+live_create(struct live *live, const struct live_camera *camera, uint32_t n_kept);
 void live_destroy(struct live *live);
+
+// Before the first live_wait: the reader has been told of this camera.
+void live_know(struct live *live, const struct live_camera *camera);
 
 // The source's thread. Pixels for one frame, NULL when the reader is that far behind.
 uint16_t *live_take(struct live *live);
 
 // The frame is there: size, time and index are filled in, pixels are live_take's or NULL. A camera
-// of other intrinsics than the frame before is told to the reader (CAPTURE_RECALIBRATED).
+// other than that of the frame before is told to the reader (CAPTURE_RECALIBRATED).
 void live_put(struct live *live, const struct capture_frame *frame, uint16_t *pixels,
-              const struct intrinsics *camera);
+              const struct live_camera *camera);
 
 // The driver's `wait` and `interrupt`.
 __attribute__((warn_unused_result)) int live_wait(struct live *live, int timeout_ms,

@@ -6,9 +6,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,23 +15,16 @@
 #include "capture/kinect/deviceclock.h"
 #include "capture/kinect/disparity.h"
 #include "capture/kinect/kinect.h"
+#include "capture/live.h"
 #include "proto/clock.h"
 
-#define W         KINECT_WIDTH_PX
-#define H         KINECT_HEIGHT_PX
-#define N_BUFFERS 6  // one with the reader, one being filled, four waiting
-#define N_WAITING 64 // frames told of, with or without pixels: two seconds
+#define W KINECT_WIDTH_PX
+#define H KINECT_HEIGHT_PX
 
 #define MS            INT64_C(1000000)
 #define RETRY_MIN_NS  (20 * MS)
 #define RETRY_MAX_NS  (500 * MS)
 #define FIRST_OPEN_NS (3000 * MS) // how long capture_open waits for the camera's own parameters
-
-struct waiting {
-    struct capture_frame frame;
-    uint16_t *pixels;     // NULL: there was no buffer left
-    double zero_plane[4]; // that it was converted with
-};
 
 struct kinect {
     struct log_sink log;
@@ -44,8 +35,6 @@ struct kinect {
     pthread_t supervisor;
     pthread_mutex_t lock;
     pthread_cond_t news; // for the supervisor, on CLOCK_MONOTONIC
-    sem_t wake;          // for the reader
-    atomic_bool interrupted;
     bool quit;
 
     bool tried;    // a first session has opened its camera or failed to
@@ -53,16 +42,20 @@ struct kinect {
 
     double zero_plane[4]; // of the present camera, 0 = the usual ones; and its table
     struct disparity_table table;
-    double told_zero_plane[4]; // that the reader knows of
     struct deviceclock clock;
     float gravity_m_s2[3];
     uint64_t n_frames;
 
-    struct buffers buffers;
-    uint16_t *held; // the reader's
-    struct waiting waiting[N_WAITING];
-    uint64_t n_in, n_out;
+    struct live live; // to the reader
 };
+
+static struct live_camera camera_of(const double zero_plane[4])
+{
+    double f_px = zero_plane[0] != 0 ? zero_plane[2] / zero_plane[1] / 2 : 120 / 0.1042 / 2;
+    struct live_camera camera = {.intrinsics = {f_px, f_px, 314.5, 235.5, W, H}};
+    memcpy(camera.zero_plane, zero_plane, sizeof camera.zero_plane);
+    return camera;
+}
 
 static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_lost)
 {
@@ -75,31 +68,19 @@ static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_los
     if (!deviceclock_update(&kinect->clock, ticks, now_ns + kinect->realtime_offset_ns,
                             &frame.device_ticks, &frame.image.time_ns))
         return; // the same frame again
-    // NULL when the reader is that far behind.
-    uint16_t *pixels = buffers_take(&kinect->buffers);
-    buffers_tell(&kinect->buffers, &kinect->wake, BUFFERS_BEGUN);
+    uint16_t *pixels = live_take(&kinect->live);
     if (pixels) { // fakenect's images begin at odd addresses
         memcpy(pixels, raw, sizeof(uint16_t) * W * H);
         disparity_to_mm(&kinect->table, pixels, (size_t)W * H, pixels);
-        buffers_tell(&kinect->buffers, &kinect->wake, BUFFERS_ENDING);
-        buffers_written(&kinect->buffers, pixels);
     }
     pthread_mutex_lock(&kinect->lock);
     frame.image.units_per_m = kinect->units_per_m;
     memcpy(frame.gravity_m_s2, kinect->gravity_m_s2, sizeof frame.gravity_m_s2);
     frame.index = kinect->n_frames++;
     kinect->streamed = true;
-    atomic_store(&kinect->buffers.writing, BUFFERS_IDLE);
-    if (kinect->n_in - kinect->n_out < N_WAITING) {
-        struct waiting *waiting = &kinect->waiting[kinect->n_in++ % N_WAITING];
-        waiting->frame = frame;
-        waiting->pixels = pixels;
-        memcpy(waiting->zero_plane, kinect->zero_plane, sizeof waiting->zero_plane);
-    } else {
-        buffers_give(&kinect->buffers, pixels); // nobody reads
-    }
+    const struct live_camera camera = camera_of(kinect->zero_plane);
     pthread_mutex_unlock(&kinect->lock);
-    sem_post(&kinect->wake);
+    live_put(&kinect->live, &frame, pixels, &camera);
 }
 
 // The device's own parameters, or the usual ones, before its first frame.
@@ -223,10 +204,8 @@ static void *supervise(void *argument)
 
 static void free_kinect(struct kinect *kinect)
 {
-    buffers_destroy(&kinect->buffers);
     pthread_cond_destroy(&kinect->news);
     pthread_mutex_destroy(&kinect->lock);
-    sem_destroy(&kinect->wake);
     free(kinect);
 }
 
@@ -238,6 +217,7 @@ static void kinect_close(void *state)
     pthread_cond_broadcast(&kinect->news);
     pthread_mutex_unlock(&kinect->lock);
     pthread_join(kinect->supervisor, NULL);
+    live_destroy(&kinect->live);
     free_kinect(kinect);
 }
 
@@ -249,7 +229,6 @@ static void init_locks(struct kinect *kinect)
     pthread_mutex_init(&kinect->lock, NULL);
     pthread_cond_init(&kinect->news, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    sem_init(&kinect->wake, 0, 0);
 }
 
 // Signals are the process's business; its threads here take none, so that libusb's waits are not
@@ -266,11 +245,9 @@ static int start_supervisor(struct kinect *kinect)
 
 static void kinect_recalibrate(void *state, struct capture_info *out_info)
 {
-    const struct kinect *kinect = state;
-    const double *plane = kinect->told_zero_plane;
-    double f_px = plane[0] != 0 ? plane[2] / plane[1] / 2 : 120 / 0.1042 / 2;
-    memcpy(out_info->zero_plane, plane, sizeof out_info->zero_plane);
-    out_info->camera = (struct intrinsics){f_px, f_px, 314.5, 235.5, W, H};
+    const struct live_camera *camera = &((struct kinect *)state)->live.camera;
+    memcpy(out_info->zero_plane, camera->zero_plane, sizeof out_info->zero_plane);
+    out_info->camera = camera->intrinsics;
     out_info->units_per_m = DISPARITY_UNITS_PER_M;
 }
 
@@ -303,19 +280,24 @@ static int kinect_open(void **out_state, const char *location,
     clock_gettime(CLOCK_REALTIME, &realtime);
     kinect->realtime_offset_ns =
         (int64_t)realtime.tv_sec * 1000000000 + realtime.tv_nsec - clock_monotonic_ns();
-    err = buffers_create(&kinect->buffers, N_BUFFERS, settings->n_kept, sizeof(uint16_t) * W * H);
-    if (!err)
-        err = start_supervisor(kinect);
+    struct live_camera camera = camera_of(kinect->zero_plane);
+    err = live_create(&kinect->live, &camera, settings->n_kept);
     if (err)
         goto fail;
+    err = start_supervisor(kinect);
+    if (err) {
+        live_destroy(&kinect->live);
+        goto fail;
+    }
 
     // a camera that is there tells its parameters; one that comes later does so then
     int64_t until_ns = clock_monotonic_ns() + FIRST_OPEN_NS;
     pthread_mutex_lock(&kinect->lock);
     while (!kinect->tried && clock_monotonic_ns() < until_ns)
         doze(kinect, until_ns);
-    memcpy(kinect->told_zero_plane, kinect->zero_plane, sizeof kinect->told_zero_plane);
+    camera = camera_of(kinect->zero_plane);
     pthread_mutex_unlock(&kinect->lock);
+    live_know(&kinect->live, &camera);
     kinect_recalibrate(kinect, out_info);
     out_info->live = true;
     out_info->period_ns = 1000000000 / 30;
@@ -326,65 +308,19 @@ fail:
     return err;
 }
 
-// Takes the oldest waiting frame. When a newer one is there already, it is late. Lock held.
-static bool take_frame(struct kinect *kinect, struct capture_frame *out)
-{
-    if (kinect->n_in == kinect->n_out)
-        return false;
-    struct waiting *waiting = &kinect->waiting[kinect->n_out++ % N_WAITING];
-    *out = waiting->frame;
-    if (memcmp(kinect->told_zero_plane, waiting->zero_plane, sizeof waiting->zero_plane)) {
-        memcpy(kinect->told_zero_plane, waiting->zero_plane, sizeof waiting->zero_plane);
-        out->flags |= CAPTURE_RECALIBRATED;
-    }
-    if (!waiting->pixels || kinect->n_in > kinect->n_out) {
-        buffers_give(&kinect->buffers, waiting->pixels);
-        out->flags |= CAPTURE_LATE;
-        return true;
-    }
-    buffers_give(&kinect->buffers, kinect->held);
-    kinect->held = waiting->pixels;
-    out->image.depth = waiting->pixels;
-    return true;
-}
-
 static int kinect_wait(void *state, int timeout_ms, struct capture_frame *out_frame)
 {
-    struct kinect *kinect = state;
-    const struct capture_hooks *hooks = &kinect->buffers.hooks;
-    int64_t deadline_ns = timeout_ms < 0 ? INT64_MAX : clock_monotonic_ns() + timeout_ms * MS;
-    bool told = false;
-    for (;;) {
-        while (sem_trywait(&kinect->wake) == 0)
-            ; // old news
-        if (atomic_load(&kinect->interrupted))
-            return -EINTR;
-        pthread_mutex_lock(&kinect->lock);
-        bool got = take_frame(kinect, out_frame);
-        enum buffers_writing near = atomic_load(&kinect->buffers.writing);
-        pthread_mutex_unlock(&kinect->lock);
-        if (got)
-            return 0;
-        if (clock_monotonic_ns() >= deadline_ns)
-            return -EAGAIN;
-        if (near == BUFFERS_ENDING && !told && hooks->soon)
-            hooks->soon(hooks->user);
-        else
-            buffers_wait(&kinect->wake, deadline_ns, near != BUFFERS_IDLE);
-        told = near == BUFFERS_ENDING;
-    }
+    return live_wait(&((struct kinect *)state)->live, timeout_ms, out_frame);
 }
 
 static struct buffers *kinect_buffers(void *state)
 {
-    return &((struct kinect *)state)->buffers;
+    return &((struct kinect *)state)->live.buffers;
 }
 
 static void kinect_interrupt(void *state)
 {
-    struct kinect *kinect = state;
-    atomic_store(&kinect->interrupted, true);
-    sem_post(&kinect->wake);
+    live_interrupt(&((struct kinect *)state)->live);
 }
 
 const struct capture_driver capture_driver_kinect = {

@@ -366,7 +366,7 @@ static enum supervise_served put(struct openni2 *openni2, const OniFrame *depth)
                openni2->supervise.name, (unsigned long long)frame.index, depth->width,
                depth->height, depth->dataSize);
     }
-    live_put(&openni2->live, &frame, pixels, &openni2->camera);
+    live_put(&openni2->live, &frame, pixels, &(struct live_camera){.intrinsics = openni2->camera});
     return SUPERVISE_FRAME;
 }
 
@@ -413,7 +413,8 @@ static int open_openni2(void **out_state, const char *location,
     if (!err)
         err = supervise_open(&openni2->supervise, &camera, openni2, name, &settings->log);
     if (!err)
-        err = live_create(&openni2->live, &openni2->camera, settings->n_kept);
+        err = live_create(&openni2->live, &(struct live_camera){.intrinsics = openni2->camera},
+                          settings->n_kept);
     if (err)
         goto fail;
     openni2->has_live = true;
@@ -443,7 +444,7 @@ static int wait_openni2(void *state, int timeout_ms, struct capture_frame *out_f
 
 static void recalibrate(void *state, struct capture_info *out_info)
 {
-    out_info->camera = ((struct openni2 *)state)->live.camera;
+    out_info->camera = ((struct openni2 *)state)->live.camera.intrinsics;
 }
 
 static struct buffers *buffers_of(void *state)

@@ -172,7 +172,7 @@ static void on_image(struct ros2 *ros2, const struct message *message)
         buffers_give(&ros2->live.buffers, pixels);
         pixels = NULL;
     }
-    live_put(&ros2->live, &frame, pixels, &ros2->camera);
+    live_put(&ros2->live, &frame, pixels, &(struct live_camera){.intrinsics = ros2->camera});
 }
 
 // A publisher that ended makes room for the next one.
@@ -407,7 +407,8 @@ static int open_ros2(void **out_state, const char *location,
     ros2->camera = out_info->camera;
     ros2->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : out_info->units_per_m;
     ros2->is_rectified = bag_is_rectified(&ros2->bag);
-    err = live_create(&ros2->live, &ros2->camera, settings->n_kept);
+    err = live_create(&ros2->live, &(struct live_camera){.intrinsics = ros2->camera},
+                      settings->n_kept);
     if (err)
         goto fail;
     ros2->has_live = true;
@@ -433,7 +434,7 @@ static int wait_ros2(void *state, int timeout_ms, struct capture_frame *out_fram
 static void recalibrate(void *state, struct capture_info *out_info)
 {
     struct ros2 *ros2 = state;
-    out_info->camera = ros2->live.camera;
+    out_info->camera = ros2->live.camera.intrinsics;
     out_info->units_per_m = ros2->bag.units_per_m;
 }
 

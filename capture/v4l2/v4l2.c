@@ -298,7 +298,7 @@ static enum supervise_served put(struct v4l2 *v4l2, const struct v4l2_buffer *bu
         log_to(&v4l2->log, LOG_LEVEL_WARNING, "%s: frame %llu: %u of %zu bytes came",
                v4l2->supervise.name, (unsigned long long)frame.index, buffer->bytesused, needs);
     }
-    live_put(&v4l2->live, &frame, pixels, &v4l2->camera);
+    live_put(&v4l2->live, &frame, pixels, &(struct live_camera){.intrinsics = v4l2->camera});
     return SUPERVISE_FRAME;
 }
 
@@ -368,7 +368,8 @@ static int open_v4l2(void **out_state, const char *location,
     v4l2->camera.fy_px = settings->fy_px;
     v4l2->camera.cx_px = (v4l2->camera.width_px - 1) / 2.0;
     v4l2->camera.cy_px = (v4l2->camera.height_px - 1) / 2.0;
-    err = live_create(&v4l2->live, &v4l2->camera, settings->n_kept);
+    err = live_create(&v4l2->live, &(struct live_camera){.intrinsics = v4l2->camera},
+                      settings->n_kept);
     if (err)
         goto fail;
     v4l2->has_live = true;
