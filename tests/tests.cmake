@@ -40,6 +40,14 @@ TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/races.txt:print_suppressio
   endif()
 endfunction()
 
+# All test programs of one kind are built by the target <label>_tests, without what only others need.
+function(posed_test_group label target)
+  if(NOT TARGET ${label}_tests)
+    add_custom_target(${label}_tests)
+  endif()
+  add_dependencies(${label}_tests ${target})
+endfunction()
+
 # A C test program <prefix>_<name> from <folder>/<prefix>_<name>.c, linked with all that has no
 # dependency; `path` is <folder>/<name>.
 function(posed_test_program label prefix path timeout)
@@ -51,6 +59,7 @@ function(posed_test_program label prefix path timeout)
   add_executable(${target} ${folder}/${target}.c ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE posed_warnings ${arg_LIBRARIES}
     posed_capture posed_gpu posed_proto Threads::Threads m)
+  posed_test_group(${label} ${target})
   set(options LABELS ${arg_LABELS} ARGS ${arg_ARGS})
   if(arg_TIMEOUT)
     list(APPEND options TIMEOUT ${arg_TIMEOUT})
@@ -67,7 +76,7 @@ endfunction()
 # cmocka marks no test program as skipped: a program whose every test needs recordings returns 77
 # from main() itself.
 function(posed_test_unit path)
-  posed_test_program(unit test ${path} 300 ${ARGN} LIBRARIES PkgConfig::CMOCKA)
+  posed_test_program(unit test ${path} 600 ${ARGN} LIBRARIES PkgConfig::CMOCKA)
 endfunction()
 
 function(posed_test_check path)
@@ -95,11 +104,13 @@ function(posed_test_fuzz stem)
   set(libraries posed_warnings ${arg_LIBRARIES} posed_capture posed_gpu posed_proto m)
   add_executable(replay_${stem} fuzz_${stem}.c replay.c ${arg_SOURCES})
   target_link_libraries(replay_${stem} PRIVATE ${libraries})
+  posed_test_group(fuzz replay_${stem})
   posed_register_test(fuzz ${stem} 300 LABELS ${arg_LABELS} COMMAND replay_${stem} ${seeds})
   if(POSED_LIBFUZZER)
     add_executable(fuzz_${stem} fuzz_${stem}.c ${arg_SOURCES})
     target_link_libraries(fuzz_${stem} PRIVATE ${libraries})
     target_link_options(fuzz_${stem} PRIVATE -fsanitize=fuzzer)
+    posed_test_group(libfuzzer fuzz_${stem})
     set(corpus ${CMAKE_CURRENT_BINARY_DIR}/corpus/${stem})
     file(MAKE_DIRECTORY ${corpus})
     posed_register_test(fuzz libfuzzer_${stem} 120 LABELS ${arg_LABELS}
