@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """posed-align over MPI: the same bytes from one rank and from three, each rank with its share of
-the memory; a rank that dies ends the run, the checkpoint it leaves is gone on from; bad input."""
+the memory; starts that registration finds; a rank that dies ends the run, the checkpoint it leaves
+is gone on from; bad input."""
 import json
 import os
 import shutil
@@ -59,6 +60,24 @@ def check_ranks(folder, expected):
     assert share < 0.75
 
 
+# The poses of start.conf are not looked at: all but the first are turned over.
+def check_starts(folder):
+    with open(f"{folder}/start.conf", encoding="utf-8") as file:
+        first, *lines = [line for line in file if line.startswith("bmesh")]
+    with open(f"{folder}/unknown.conf", "w", encoding="utf-8") as file:
+        file.writelines([first, *(f"bmesh {line.split()[1]} 5 5 5 1 0 0 0\n" for line in lines)])
+    out = f"{folder}/starts"
+    command = [ALIGN, *options(folder, out, "--start", "many")]
+    command[command.index("--conf") + 1] = f"{folder}/unknown.conf"
+    result = run(command)
+    error = float(result.stdout.split("mean vertex error")[1].split()[0])
+    print(f"no start poses: mean vertex error {error} mm")
+    assert error < MAX_MEAN_ERROR_MM, result.stdout
+    assert result.stderr.count("of it agree") == len(lines), result.stderr
+    said = run([ALIGN, "--depth", folder, "--calibration", "x", "--out", out], 2).stderr
+    assert "--start many" in said, said
+
+
 # Many iterations that never stop by themselves, until the checkpoint is there; then a rank dies.
 def check_death(folder):
     out = f"{folder}/dead"
@@ -103,6 +122,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="posed-align-") as folder:
         run([ALIGN, "generate", "--views", "10", "--vertices", "5000", "--out", folder])
         expected = check_one(folder)
+        check_starts(folder)
         if not MPIRUN or b"libmpi" not in subprocess.run(["ldd", ALIGN], capture_output=True,
                                                          check=True).stdout:
             print("SKIP: no MPI: only one rank was tried")

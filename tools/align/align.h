@@ -12,6 +12,7 @@ struct align_options {
     uint32_t iterations; // 0 = until the step is negligible
     uint32_t every;      // --source: every n-th frame instead of the tracker's keyframes; 0 = those
     uint32_t rounds;     // of pairs chosen anew at the poses so far
+    bool start_many;     // the images' start poses are not used: tools/align/starts finds them
     bool json, quiet, no_merged, no_pictures, fresh;
     struct align_settings settings;
 };
@@ -19,11 +20,13 @@ struct align_options {
 // posed-align generate: exit status.
 int align_generate(int argc, char **argv);
 
-// Writes OUT/report.json; `images` and `result` as align_run left them. Returns 0 or -EIO.
+// Writes OUT/report.json; `images` and `result` as align_run left them, regions_m as
+// report_residuals fills it or NULL. Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int
 report_write_json(const char *path, const struct align_options *options,
                   const struct images *images, const struct align_result *result,
-                  const struct se3 *T_world_image, const struct align_ranks *ranks);
+                  const struct se3 *T_world_image, const double *regions_m,
+                  const struct align_ranks *ranks);
 void report_print(const struct images *images, const struct align_result *result,
                   const struct align_ranks *ranks);
 
@@ -32,10 +35,12 @@ __attribute__((warn_unused_result)) int
 report_write_merged(const char *path, const struct images *images, const struct se3 *T_world_image);
 
 // OUT/residual-NAME.png for each image: its residual by cell, colours from 0 to three times the
-// median, and the median of each of 4 x 3 regions; out_regions: 12 an image, NaN = nothing near.
+// median, and the median of each of REPORT_REGIONS, 4 x 3, row by row; out_regions_m: so many an
+// image, NaN = nothing near.
+#define REPORT_REGIONS 12
 __attribute__((warn_unused_result)) int
 report_residuals(const char *folder, const struct images *images, const struct align_result *result,
-                 const struct se3 *T_world_image, bool pictures, double *out_regions_m);
+                 const struct se3 *T_world_image, double *out_regions_m);
 
 // The poses so far, for a run that begins again: OUT/checkpoint.txt, replaced as a whole.
 void checkpoint_write(const char *folder, const struct images *images,

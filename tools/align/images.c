@@ -319,6 +319,16 @@ static int take_poses(struct images *m, const char *path)
     return rc;
 }
 
+static int no_poses(struct images *m)
+{
+    m->times_ns = calloc(m->n, sizeof *m->times_ns);
+    for (uint32_t i = 0; m->times_ns && i < m->n; i++) {
+        m->times_ns[i] = i;
+        m->T_world_image[i] = se3_identity();
+    }
+    return m->times_ns ? 0 : -ENOMEM;
+}
+
 int images_open_depth(struct images *out, const char *folder, const char *poses,
                       const char *calibration, double units_per_m, const struct log_sink *log)
 {
@@ -350,7 +360,7 @@ int images_open_depth(struct images *out, const char *folder, const char *poses,
     out->camera.width_px = width;
     out->camera.height_px = height;
     if (rc == 0)
-        rc = take_poses(out, poses);
+        rc = poses ? take_poses(out, poses) : no_poses(out);
     file_bytes_free(&file);
     if (rc == 0)
         open_source(out, load_depth);
@@ -418,6 +428,8 @@ void images_free(struct images *m)
     free(m->T_world_image);
     free(m->times_ns);
     free(m->depth);
+    free(m->tracked);
+    m->tracked = NULL;
     m->names = m->paths = NULL;
     m->T_world_image = NULL;
     m->times_ns = NULL;

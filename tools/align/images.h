@@ -17,7 +17,9 @@ struct images {
     // Depth images.
     struct intrinsics camera;
     double units_per_m;
-    uint16_t **depth; // of keyframes, in memory; NULL: read from paths
+    uint16_t **depth;             // of keyframes, in memory; NULL: read from paths
+    struct stamped_pose *tracked; // keyframes: every frame that has a pose, as it was tracked
+    size_t n_tracked;
     struct align_image_settings settings;
     char head[256]; // .conf: its `camera` line, to be written again
     struct log_sink log;
@@ -31,7 +33,8 @@ __attribute__((warn_unused_result)) int images_open_conf(struct images *out, con
                                                          const struct log_sink *log);
 
 // Depth images *.png of a folder in the order of their names, with poses in the same order: TUM
-// lines (`t tx ty tz qx qy qz qw`) or 4x4 matrices, 16 numbers each. calibration: `fx fy cx cy`.
+// lines (`t tx ty tz qx qy qz qw`) or 4x4 matrices, 16 numbers each; poses NULL: none are known,
+// all stand at the origin. calibration: `fx fy cx cy`.
 // Returns as above; -EINVAL also where poses and images do not match in number.
 __attribute__((warn_unused_result)) int
 images_open_depth(struct images *out, const char *folder, const char *poses,

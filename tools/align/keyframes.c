@@ -9,6 +9,7 @@
 #include "capture/capture.h"
 #include "gpu/track/track.h"
 #include "proto/se3.h"
+#include "proto/trajectory.h"
 
 #define MAX_KEYFRAMES 4096
 
@@ -29,6 +30,19 @@ static int keep(struct images *m, const struct capture_frame *frame, const struc
     return 0;
 }
 
+static int remember(struct images *m, size_t *room, int64_t time_ns, const struct se3 *T)
+{
+    if (m->n_tracked == *room) {
+        *room = *room ? 2 * *room : 1024;
+        struct stamped_pose *grown = realloc(m->tracked, *room * sizeof *grown);
+        if (!grown)
+            return -ENOMEM;
+        m->tracked = grown;
+    }
+    m->tracked[m->n_tracked++] = (struct stamped_pose){time_ns, *T};
+    return 0;
+}
+
 static int take_memory(struct images *m)
 {
     m->names = calloc(MAX_KEYFRAMES, sizeof *m->names);
@@ -42,6 +56,7 @@ static int take_memory(struct images *m)
 static int play(struct images *m, struct capture *capture, struct track *track, uint32_t every)
 {
     uint32_t n_frames = 0;
+    size_t room = 0;
     struct capture_frame frame;
     int rc;
     while ((rc = capture_read(capture, -1, &frame)) == 0) {
@@ -54,6 +69,9 @@ static int play(struct images *m, struct capture *capture, struct track *track, 
         bool posed = result.state != TRACK_STATE_LOST;
         bool wanted = every ? n_frames % every == 0 : result.new_keyframe || n_frames == 0;
         n_frames += posed;
+        rc = posed ? remember(m, &room, frame.image.time_ns, &result.T_odom_camera) : 0;
+        if (rc < 0)
+            return rc;
         if (!posed || !wanted)
             continue;
         if (m->n == MAX_KEYFRAMES) {
@@ -109,4 +127,53 @@ int keyframes_open(struct images *out, const char *source, uint32_t every,
     else
         images_source_depth(out);
     return rc;
+}
+
+// What adjusting did to the keyframes' poses, at a time between keyframes k and k + 1.
+static struct se3 moved_by(const struct images *m, const struct se3 *T_world_image, uint32_t k,
+                           int64_t time_ns)
+{
+    struct se3 moved[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t at = k + i < m->n ? k + i : k;
+        const struct se3 back = se3_inverse(&m->T_world_image[at]);
+        moved[i] = se3_compose(&T_world_image[at], &back);
+    }
+    if (k + 1 >= m->n || time_ns <= m->times_ns[k])
+        return moved[0];
+    const double share =
+        (double)(time_ns - m->times_ns[k]) / (double)(m->times_ns[k + 1] - m->times_ns[k]);
+    const struct se3 step = se3_between(&moved[0], &moved[1]);
+    double twist[6];
+    se3_log(&step, twist);
+    for (int i = 0; i < 6; i++)
+        twist[i] *= share;
+    const struct se3 part = se3_exp(twist);
+    return se3_compose(&moved[0], &part);
+}
+
+int keyframes_write_trajectory(const struct images *m, const struct se3 *T_world_image,
+                               const char *path)
+{
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        log_to(&m->log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
+        return -EIO;
+    }
+    int rc = 0;
+    uint32_t k = 0;
+    for (size_t i = 0; i < m->n_tracked && rc == 0; i++) {
+        const struct stamped_pose *frame = &m->tracked[i];
+        while (k + 1 < m->n && m->times_ns[k + 1] <= frame->time_ns)
+            k++;
+        const struct se3 moved = moved_by(m, T_world_image, k, frame->time_ns);
+        const struct stamped_pose pose = {frame->time_ns,
+                                          se3_compose(&moved, &frame->T_world_camera)};
+        rc = trajectory_write_tum(file, &pose);
+    }
+    bool bad = ferror(file);
+    bad = fclose(file) != 0 || bad;
+    if (rc == 0 && bad)
+        log_to(&m->log, LOG_LEVEL_ERROR, "%s: could not write it", path);
+    return rc ? rc : bad ? -EIO : 0;
 }

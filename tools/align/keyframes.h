@@ -11,4 +11,10 @@
 __attribute__((warn_unused_result)) int keyframes_open(struct images *out, const char *source,
                                                        uint32_t every, const struct log_sink *log);
 
+// Writes every tracked frame's pose as TUM lines, moved as the keyframes around it in time were:
+// between two of them by its share of the time. Returns 0 or -EIO (logged).
+__attribute__((warn_unused_result)) int keyframes_write_trajectory(const struct images *images,
+                                                                   const struct se3 *T_world_image,
+                                                                   const char *path);
+
 #endif

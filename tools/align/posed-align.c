@@ -11,6 +11,7 @@
 #include "proto/se3.h"
 #include "tools/align/align.h"
 #include "tools/align/keyframes.h"
+#include "tools/align/starts.h"
 #include "tools/align/views.h"
 #include "tools/argument.h"
 
@@ -31,7 +32,8 @@ enum {
     KEY_MOST,
     KEY_ANGLE,
     KEY_ROUNDS,
-    KEY_FIXED
+    KEY_FIXED,
+    KEY_START
 };
 
 static const struct argp_option argp_options[] = {
@@ -42,6 +44,10 @@ static const struct argp_option argp_options[] = {
     {"units", KEY_UNITS, "N", 0, "Depth units a metre (default: the calibration's, else 1000)", 1},
     {"source", 's', "DRIVER:PLACE", 0, "A recording: its keyframes, as the tracker takes them", 1},
     {"every", KEY_EVERY, "N", 0, "With --source: every N-th frame instead of the keyframes", 1},
+    {"start", KEY_START, "NAME", 0,
+     "given (default): start poses as the input has them; many: none are known, neighbours are "
+     "registered from everywhere",
+     1},
     {"out", 'o', "DIR", 0, "Where the results go (made where it is missing)", 2},
     {"json", 'j', NULL, 0, "Print the report as JSON (it is in OUT/report.json, too)", 2},
     {"no-merged", KEY_NO_MERGED, NULL, 0, "Do not write the merged cloud", 2},
@@ -68,6 +74,7 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
+static const char *const start_names[] = {"given", "many", NULL};
 static const char *const backend_names[] = {"auto", "cpu", "cuda", NULL};
 
 static void check(struct argp_state *state, const struct align_options *o)
@@ -75,8 +82,12 @@ static void check(struct argp_state *state, const struct align_options *o)
     int n = (o->conf != NULL) + (o->depth != NULL) + (o->source != NULL);
     if (n != 1)
         argp_error(state, "one of --conf, --depth and --source is expected");
-    if (o->depth && (!o->poses || !o->calibration))
-        argp_error(state, "--depth needs --poses and --calibration");
+    if (o->depth && !o->calibration)
+        argp_error(state, "--depth needs --calibration");
+    if (o->depth && !o->poses && !o->start_many)
+        argp_error(state, "--depth needs --poses, or --start many where none are known");
+    if (o->source && o->start_many)
+        argp_error(state, "--start many: the tracker knows where a recording's frames are");
     if (!o->out)
         argp_error(state, "--out is expected");
 }
@@ -108,6 +119,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case 'q':
         o->quiet = true;
+        break;
+    case KEY_START:
+        o->start_many = argument_choose(state, "start", arg, start_names) == 1;
         break;
     case KEY_UNITS:
         o->units_per_m = argument_number(state, "units", arg, 1e-3, 1e6);
@@ -252,17 +266,29 @@ static int write_all(const struct align_options *o, const struct images *images,
                      const struct align_ranks *ranks)
 {
     char path[4200];
+    double *regions_m = NULL;
     snprintf(path, sizeof path, "%s/%s", o->out, o->conf ? "aligned.conf" : "poses.txt");
     int rc = o->conf ? images_write_conf(images, T_world_image, path)
                      : images_write_tum(images, T_world_image, path);
+    snprintf(path, sizeof path, "%s/trajectory.txt", o->out);
+    if (rc == 0 && o->source)
+        rc = keyframes_write_trajectory(images, T_world_image, path);
+    if (rc == 0 && !o->no_pictures) {
+        regions_m = malloc(REPORT_REGIONS * (size_t)images->n * sizeof *regions_m);
+        rc = regions_m ? report_residuals(o->out, images, result, T_world_image, regions_m)
+                       : -ENOMEM;
+    }
     snprintf(path, sizeof path, "%s/report.json", o->out);
     if (rc == 0)
-        rc = report_write_json(path, o, images, result, T_world_image, ranks);
+        rc = report_write_json(path, o, images, result, T_world_image, regions_m, ranks);
+    if (rc == 0 && o->json)
+        rc = report_write_json(NULL, o, images, result, T_world_image, regions_m, ranks);
+    else if (rc == 0)
+        report_print(images, result, ranks);
+    free(regions_m);
     snprintf(path, sizeof path, "%s/merged.ply", o->out);
     if (rc == 0 && !o->no_merged)
         rc = report_write_merged(path, images, T_world_image);
-    if (rc == 0 && !o->no_pictures)
-        rc = report_residuals(o->out, images, result, T_world_image, true, NULL);
     return rc;
 }
 
@@ -274,13 +300,19 @@ static int run(const struct align_options *o, struct images *images,
     struct se3 *poses = malloc(images->n * sizeof *poses);
     if (!poses)
         return -ENOMEM;
+    int rc = 0;
     memcpy(poses, images->T_world_image, images->n * sizeof *poses);
     if (ranks->id == 0 && !o->fresh && checkpoint_read(o->out, images, poses, &before))
         log_to(&log_sink, LOG_LEVEL_NOTICE, "going on from %s/checkpoint.txt (iteration %u)",
                o->out, before);
+    else if (ranks->id == 0 && o->start_many)
+        rc = align_starts_find(images, &o->settings, o->quiet, poses);
+    if (rc < 0)
+        goto free_poses;
+    if (o->start_many)
+        memcpy(images->T_world_image, poses, images->n * sizeof *poses);
     ranks->broadcast(poses, images->n * sizeof *poses, 0);
     struct watching watching = {o, images, poses, before};
-    int rc = 0;
     for (uint32_t round = 0; round < (o->rounds ? o->rounds : 1) && rc == 0; round++) {
         if (round)
             align_result_free(&result);
@@ -290,10 +322,6 @@ static int run(const struct align_options *o, struct images *images,
         goto free_poses;
     if (ranks->id == 0) {
         rc = write_all(o, images, &result, poses, ranks);
-        if (rc == 0 && o->json)
-            rc = report_write_json(NULL, o, images, &result, poses, ranks);
-        else if (rc == 0)
-            report_print(images, &result, ranks);
         if (rc == 0 && o->truth)
             rc = compare_truth(o, images, &result, poses);
         if (rc == 0)

@@ -59,9 +59,21 @@ static void put_head(FILE *f, const struct images *images, const struct align_re
     fprintf(f, "  \"parts\": %u,\n", r->n_parts);
 }
 
+static void put_regions(FILE *f, const double regions_m[REPORT_REGIONS])
+{
+    fprintf(f, ",\n     \"regions_m\": [");
+    for (int k = 0; k < REPORT_REGIONS; k++)
+        if (isnan(regions_m[k]))
+            fprintf(f, "%snull", k ? ", " : "");
+        else
+            fprintf(f, "%s%.4g", k ? ", " : "", regions_m[k]);
+    fprintf(f, "]");
+}
+
 int report_write_json(const char *path, const struct align_options *options,
                       const struct images *images, const struct align_result *r,
-                      const struct se3 *T_world_image, const struct align_ranks *ranks)
+                      const struct se3 *T_world_image, const double *regions_m,
+                      const struct align_ranks *ranks)
 {
     FILE *f = path ? fopen(path, "w") : stdout;
     if (!f) {
@@ -87,7 +99,10 @@ int report_write_json(const char *path, const struct align_options *options,
                 t[0], t[1], t[2], q[0], q[1], q[2], q[3]);
         for (int k = 0; k < 6; k++)
             fprintf(f, "%s%.4g", k ? ", " : "", c[7 * k] > 0 ? sqrt(c[7 * k]) : 0);
-        fprintf(f, "]}%s\n", i + 1 < images->n ? "," : "");
+        fprintf(f, "]");
+        if (regions_m)
+            put_regions(f, regions_m + REPORT_REGIONS * (size_t)i);
+        fprintf(f, "}%s\n", i + 1 < images->n ? "," : "");
     }
     fprintf(f, "  ],\n  \"pair\": [\n");
     for (uint32_t k = 0; k < r->n_pairs; k++) {

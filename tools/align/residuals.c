@@ -12,6 +12,7 @@
 
 #define REGIONS_X 4
 #define REGIONS_Y 3
+_Static_assert(REGIONS_X *REGIONS_Y == REPORT_REGIONS, "as the header says");
 
 static int compare_floats(const void *a, const void *b)
 {
@@ -91,7 +92,7 @@ static int draw(const char *path, const char *name, const struct align_image *im
 
 int report_residuals(const char *folder, const struct images *images,
                      const struct align_result *result, const struct se3 *T_world_image,
-                     bool pictures, double *out_regions_m)
+                     double *out_regions_m)
 {
     int rc = 0;
     // What lies farther from a surface than ten residuals belongs to another one.
@@ -110,11 +111,11 @@ int report_residuals(const char *folder, const struct images *images,
                                   image->width * (k % REGIONS_X + 1) / REGIONS_X,
                                   image->height * (k / REGIONS_X) / REGIONS_Y,
                                   image->height * (k / REGIONS_X + 1) / REGIONS_Y, scratch);
-        if (rc == 0 && out_regions_m)
+        if (rc == 0)
             for (uint32_t k = 0; k < REGIONS_X * REGIONS_Y; k++)
                 out_regions_m[REGIONS_X * REGIONS_Y * (size_t)i + k] = regions_m[k];
 #ifdef POSED_HAVE_CAIRO
-        if (rc == 0 && pictures) {
+        if (rc == 0) {
             char path[4600];
             double middle = median(map, image, 0, image->width, 0, image->height, scratch);
             snprintf(path, sizeof path, "%s/residual-%.300s.png", folder, images->names[i]);
@@ -123,7 +124,6 @@ int report_residuals(const char *folder, const struct images *images,
         }
 #else
         (void)folder;
-        (void)pictures;
 #endif
         free(scratch);
         free(map);
