@@ -201,6 +201,7 @@ static void fill_failed(const struct backend *backend, struct track_result *out)
         .map_epoch = backend->epoch,
     };
     track_lost_covariance(out->covariance);
+    track_lost_covariance(out->error.own);
 }
 
 int backend_read_map(struct backend *backend, struct model_block **out, uint32_t *out_n_blocks)

@@ -198,10 +198,7 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
         send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
     }
     if (settings->trajectory)
-        trajectory_file_push(
-            settings->trajectory,
-            &(struct stamped_pose){frame->image.time_ns,
-                                   se3_compose(&loop->T_map_odom, &result->T_odom_camera)});
+        trajectory_file_push(settings->trajectory, frame->image.time_ns, &loop->T_map_odom, result);
 }
 
 // A live camera that feels gravity says so (topic imu).

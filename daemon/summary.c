@@ -12,7 +12,7 @@
 // The frames before `end` that the shared keeps, as a trajectory to free with trajectory_free.
 static struct trajectory read_board(const struct shared *shared, uint64_t end)
 {
-    struct trajectory out = {NULL, 0};
+    struct trajectory out = {0};
     uint64_t seq, next;
     shared_range(shared, &seq, &next);
     if (next > end)
@@ -33,7 +33,7 @@ static void log_error(const struct shared *shared, const struct capture *capture
                       const struct log_sink *log)
 {
     char part[96] = "";
-    struct trajectory truth = {NULL, 0}, estimate = {NULL, 0};
+    struct trajectory truth = {0}, estimate = {0};
     struct evaluation evaluation;
     long n = capture_ground_truth(capture, &truth.poses);
     if (n <= 0)

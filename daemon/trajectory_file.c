@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "proto/se3.h"
+
 #define QUEUE_POSES 16384 // nine minutes at 30 Hz
 #define MAX_KEPT    9999
 
@@ -25,6 +27,7 @@ struct trajectory_file {
     bool end;
     int error; // negative errno of the first failure; then nothing more is written
     struct stamped_pose queue[QUEUE_POSES];
+    struct pose_error *errors; // QUEUE_POSES, NULL: the format has none
 };
 
 static void fail(struct trajectory_file *file, int error, const char *why)
@@ -46,7 +49,8 @@ static void write_some(struct trajectory_file *file)
     int error = file->error;
     pthread_mutex_unlock(&file->lock);
     for (uint64_t i = 0; i < n && !error; i++)
-        if (trajectory_write(file->file, file->format, &file->queue[at + i]) != 0)
+        if (trajectory_write(file->file, file->format, &file->queue[at + i],
+                             file->errors ? &file->errors[at + i] : NULL) != 0)
             error = -errno;
     if (!error && last && fflush(file->file) != 0)
         error = -errno;
@@ -102,7 +106,13 @@ int trajectory_file_create(struct trajectory_file **out, const char *path,
     file->wait = wait;
     file->log = *log;
     snprintf(file->path, sizeof file->path, "%s", path);
-    int error = keep_old(path, log);
+    int error = 0;
+    if (format == TRAJECTORY_FORMAT_COVARIANCE) {
+        file->errors = calloc(QUEUE_POSES, sizeof *file->errors);
+        error = file->errors ? 0 : -ENOMEM;
+    }
+    if (!error)
+        error = keep_old(path, log);
     if (error)
         goto free_file;
     file->file = fopen(path, "we");
@@ -122,11 +132,13 @@ close_file:
     fclose(file->file);
 free_file:
     log_to(log, LOG_LEVEL_ERROR, "%s: %s (output.trajectory)", path, strerror(-error));
+    free(file->errors);
     free(file);
     return error;
 }
 
-void trajectory_file_push(struct trajectory_file *file, const struct stamped_pose *pose)
+void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
+                          const struct se3 *T_map_odom, const struct track_result *result)
 {
     pthread_mutex_lock(&file->lock);
     while (file->wait && !file->error && file->n_pushed - file->n_written == QUEUE_POSES)
@@ -134,7 +146,12 @@ void trajectory_file_push(struct trajectory_file *file, const struct stamped_pos
     if (file->n_pushed - file->n_written == QUEUE_POSES)
         fail(file, -ENOBUFS, "the disk does not keep up");
     if (!file->error) {
-        file->queue[file->n_pushed++ % QUEUE_POSES] = *pose;
+        const uint64_t at = file->n_pushed++ % QUEUE_POSES;
+        file->queue[at] = (struct stamped_pose){time_ns, result->T_odom_camera};
+        if (file->errors)
+            file->errors[at] = result->error;
+        else
+            file->queue[at].T_world_camera = se3_compose(T_map_odom, &result->T_odom_camera);
         pthread_cond_broadcast(&file->changed);
     }
     pthread_mutex_unlock(&file->lock);
@@ -155,6 +172,7 @@ int trajectory_file_destroy(struct trajectory_file **file)
     const int error = f->error;
     pthread_cond_destroy(&f->changed);
     pthread_mutex_destroy(&f->lock);
+    free(f->errors);
     free(f);
     *file = NULL;
     return error;

@@ -5,6 +5,7 @@
 #ifndef POSED_DAEMON_TRAJECTORY_FILE_H
 #define POSED_DAEMON_TRAJECTORY_FILE_H
 
+#include "gpu/track/track.h"
 #include "proto/log.h"
 #include "proto/trajectory.h"
 
@@ -18,8 +19,10 @@ __attribute__((warn_unused_result)) int
 trajectory_file_create(struct trajectory_file **out, const char *path,
                        enum trajectory_format format, bool wait, const struct log_sink *log);
 
-// One pose; one thread. After a failure nothing more is written, and the log has said so once.
-void trajectory_file_push(struct trajectory_file *file, const struct stamped_pose *pose);
+// One pose, of the camera in the map; with covariances of the camera in odom, which is what they
+// are of. One thread. After a failure nothing more is written, and the log has said so once.
+void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
+                          const struct se3 *T_map_odom, const struct track_result *result);
 
 // Writes what is queued and closes the file. Returns 0, or the negative errno of the first failure
 // since create. Accepts NULL (then 0).

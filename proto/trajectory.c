@@ -30,18 +30,22 @@ int trajectory_write_tum(FILE *file, const struct stamped_pose *pose)
     return n < 0 ? -EIO : 0;
 }
 
-int trajectory_write(FILE *file, enum trajectory_format format, const struct stamped_pose *pose)
+int trajectory_write(FILE *file, enum trajectory_format format, const struct stamped_pose *pose,
+                     const struct pose_error *error)
 {
     const double *r = pose->T_world_camera.r, *t = pose->T_world_camera.t_m;
     if (format == TRAJECTORY_FORMAT_TUM)
         return trajectory_write_tum(file, pose);
+    if (format == TRAJECTORY_FORMAT_COVARIANCE)
+        return pose_error_write(file, pose, error);
     int n = fprintf(file, "%.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f\n", r[0],
                     r[1], r[2], t[0], r[3], r[4], r[5], t[1], r[6], r[7], r[8], t[2]);
     return n < 0 ? -EIO : 0;
 }
 
+// `error`: NULL when the file has none.
 static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
-                             const struct stamped_pose *pose)
+                             const struct stamped_pose *pose, const struct pose_error *error)
 {
     if (trajectory->n_poses == *capacity) {
         size_t grown = *capacity ? 2 * *capacity : 256;
@@ -49,8 +53,16 @@ static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
         if (!poses)
             return -ENOMEM;
         trajectory->poses = poses;
+        if (error) {
+            void *errors = realloc(trajectory->errors, grown * sizeof *trajectory->errors);
+            if (!errors)
+                return -ENOMEM;
+            trajectory->errors = errors;
+        }
         *capacity = grown;
     }
+    if (error)
+        trajectory->errors[trajectory->n_poses] = *error;
     trajectory->poses[trajectory->n_poses++] = *pose;
     return 0;
 }
@@ -84,13 +96,21 @@ static int trajectory_order(struct trajectory *trajectory, const char *path,
         sorted = sorted && (!i || trajectory->poses[i - 1].time_ns <= trajectory->poses[i].time_ns);
     }
     if (!sorted) {
+        if (trajectory->errors) { // they hang together in the order of their growth
+            log_to(log, LOG_LEVEL_ERROR, "%s: times out of order in a file with covariances", path);
+            free(entries);
+            return -EINVAL;
+        }
         qsort(entries, n, sizeof *entries, compare_entries);
         log_to(log, LOG_LEVEL_WARNING, "%s: times out of order, sorted", path);
     }
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
-        if (!kept || trajectory->poses[kept - 1].time_ns != entries[i].pose.time_ns)
+        if (!kept || trajectory->poses[kept - 1].time_ns != entries[i].pose.time_ns) {
+            if (trajectory->errors)
+                trajectory->errors[kept] = trajectory->errors[entries[i].order];
             trajectory->poses[kept++] = entries[i].pose;
+        }
     free(entries);
     if (kept < n)
         log_to(log, LOG_LEVEL_WARNING, "%s: %zu poses repeat a time and were left out", path,
@@ -124,18 +144,39 @@ static bool all_finite(const long double *values, int n)
     return true;
 }
 
-// One line of a TUM file. Returns 1 and a pose, 0 for a blank or comment line, -EINVAL.
+// What stands behind the eight numbers of a line: POSE_ERROR_COLUMNS numbers and nothing more.
+static bool parse_error(const char *text, struct pose_error *out)
+{
+    long double f[POSE_ERROR_COLUMNS];
+    double columns[POSE_ERROR_COLUMNS];
+    const char *rest;
+    if (parse_numbers(text, POSE_ERROR_COLUMNS, f, &rest) < POSE_ERROR_COLUMNS || *rest ||
+        !all_finite(f, POSE_ERROR_COLUMNS))
+        return false;
+    for (int i = 0; i < POSE_ERROR_COLUMNS; i++) {
+        if (!(fabsl(f[i]) <= 1e12L))
+            return false;
+        columns[i] = (double)f[i];
+    }
+    pose_error_parse(columns, out);
+    return true;
+}
+
+// One line of a TUM file. Returns 1 and a pose, 2 with *out_error too, 0 for a blank or comment
+// line, -EINVAL.
 static int parse_tum_line(const char *line, const char *path, size_t line_number,
-                          const struct log_sink *log, struct stamped_pose *out)
+                          const struct log_sink *log, struct stamped_pose *out,
+                          struct pose_error *out_error)
 {
     const char *start = line + strspn(line, " \t\r\n"), *rest, *wrong = NULL;
     if (!*start || *start == '#')
         return 0;
     long double f[8];
     int n = parse_numbers(start, 8, f, &rest);
+    bool has_error = n == 8 && *rest && *rest != '#' && parse_error(rest, out_error);
     if (n < 8)
         wrong = "too few fields";
-    else if (*rest && *rest != '#')
+    else if (*rest && *rest != '#' && !has_error)
         wrong = "more than 8 fields";
     else if (!all_finite(f, 8))
         wrong = "NaN or infinity";
@@ -159,7 +200,7 @@ static int parse_tum_line(const char *line, const char *path, size_t line_number
     double q[4] = {(double)f[4], (double)f[5], (double)f[6], (double)f[7]};
     out->time_ns = llroundl(f[0] * (long double)NS_PER_S);
     out->T_world_camera = se3_from_quaternion(q, t_m);
-    return 1;
+    return has_error ? 2 : 1;
 }
 
 // Reads a line and cuts off its end. Returns 1, 0 at the end of the file, or -EINVAL with a reason:
@@ -191,9 +232,15 @@ int trajectory_parse_tum(FILE *file, const char *name, const struct log_sink *lo
     int status;
     while ((status = read_line(file, line, &reason)) > 0) {
         struct stamped_pose pose;
-        status = parse_tum_line(line, name, ++line_number, log, &pose);
+        struct pose_error error;
+        status = parse_tum_line(line, name, ++line_number, log, &pose, &error);
+        if (status > 0 && out->n_poses && (status == 2) != (out->errors != NULL)) {
+            log_to(log, LOG_LEVEL_ERROR, "%s:%zu: covariances on some lines only", name,
+                   line_number);
+            status = -EINVAL;
+        }
         if (status > 0)
-            status = trajectory_append(out, &capacity, &pose);
+            status = trajectory_append(out, &capacity, &pose, status == 2 ? &error : NULL);
         if (status < 0)
             goto done;
     }
@@ -336,7 +383,7 @@ int trajectory_read_sevenscenes(const char *folder, const struct log_sink *log,
         struct stamped_pose pose = {.time_ns = trajectory_frame_time_ns((uint64_t)number)};
         status = read_matrix(dirfd(dir), entry->d_name, path, log, &pose.T_world_camera);
         if (!status)
-            status = trajectory_append(out, &capacity, &pose);
+            status = trajectory_append(out, &capacity, &pose, NULL);
         if (status)
             break;
     }
@@ -396,5 +443,6 @@ int trajectory_at(const struct trajectory *trajectory, int64_t time_ns, int64_t 
 void trajectory_free(struct trajectory *trajectory)
 {
     free(trajectory->poses);
+    free(trajectory->errors);
     *trajectory = (struct trajectory){0};
 }

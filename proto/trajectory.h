@@ -1,35 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trajectories as text: TUM format, one line `timestamp tx ty tz qx qy qz qw` per pose, seconds and
 // metres, quaternion x y z w, '#' starts a comment line; for writing also KITTI's, one line of the
-// 12 numbers of the upper 3x4 of T_world_camera, row by row, without time.
+// 12 numbers of the upper 3x4 of T_world_camera, row by row, without time; and TUM's columns with
+// what each pose may be off by behind them (pose_error_write).
 #ifndef POSED_PROTO_TRAJECTORY_H
 #define POSED_PROTO_TRAJECTORY_H
 
 #include <stdio.h>
 
 #include "proto/log.h"
+#include "proto/pose_error.h"
 #include "proto/types.h"
 
 struct trajectory {
     struct stamped_pose *poses; // sorted by time, times strictly increasing
     size_t n_poses;
+    struct pose_error *errors; // n_poses, NULL: the file has none
 };
 
 // Writes one line: time with 9 decimals, the rest too (1 nm). Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int trajectory_write_tum(FILE *file,
                                                              const struct stamped_pose *pose);
 
-enum trajectory_format { TRAJECTORY_FORMAT_TUM, TRAJECTORY_FORMAT_KITTI };
+enum trajectory_format {
+    TRAJECTORY_FORMAT_TUM,
+    TRAJECTORY_FORMAT_KITTI,
+    TRAJECTORY_FORMAT_COVARIANCE,
+};
 
-// Writes one line in that format. Returns 0 or -EIO.
+// Writes one line in that format; `error` for COVARIANCE alone. Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int trajectory_write(FILE *file, enum trajectory_format format,
-                                                         const struct stamped_pose *pose);
+                                                         const struct stamped_pose *pose,
+                                                         const struct pose_error *error);
 
-// Reads a TUM file. Lines out of order are sorted, equal times keep the first (a warning counts
-// them); CRLF is accepted. A line with too few fields, NaN, infinity, a zero quaternion, a NUL byte
-// or more than 4095 bytes is an error that names file and line. Returns 0 and a trajectory to free
-// with trajectory_free, or -ENOENT, -EINVAL, -EIO, -ENOMEM with *out empty and the reason in the
-// log.
+// Reads a TUM file, or one with covariances, which every line has or none. Lines out of order are
+// sorted (with covariances: -EINVAL), equal times keep the first (a warning counts them); CRLF is
+// accepted. A line with too few fields, NaN, infinity, a zero quaternion, a NUL byte or more than
+// 4095 bytes is an error that names file and line. Returns 0 and a trajectory to free with
+// trajectory_free, or -ENOENT, -EINVAL, -EIO, -ENOMEM with *out empty and the reason in the log.
 __attribute__((warn_unused_result)) int
 trajectory_read_tum(const char *path, const struct log_sink *log, struct trajectory *out);
 

@@ -9,10 +9,14 @@
 #include <sys/stat.h>
 
 #include "proto/evaluate.h"
+#include "proto/nees.h"
 #include "tools/argument.h"
 #include "tools/plot/trajectory.h"
 
 #define DEG_PER_RAD 57.295779513082320877
+
+static const size_t nees_windows[] = {1, 10, 30}; // frames
+#define N_NEES (sizeof nees_windows / sizeof *nees_windows)
 
 struct options {
     const char *truth, *trajectory, *plot;
@@ -20,7 +24,8 @@ struct options {
     double max_gap_s;
     double offset_s; // added to the trajectory's times
     bool offset_auto;
-    bool json;
+    bool json, nees;
+    struct nees_reference reference;
 };
 
 static const struct argp_option argp_options[] = {
@@ -28,7 +33,10 @@ static const struct argp_option argp_options[] = {
      "The truth: a TUM file, or a recording's folder (groundtruth.txt, or the pose files of "
      "7-Scenes)",
      0},
-    {"trajectory", 't', "FILE", 0, "The trajectory to judge, a TUM file", 0},
+    {"trajectory", 't', "FILE", 0,
+     "The trajectory to judge, a TUM file (for --nees one of posed "
+     "with output.trajectory_format = covariance)",
+     0},
     {"plot", 'p', "OUT.png", 0, "Draw both trajectories and the error over time", 0},
     {"json", 'j', NULL, 0, "Print JSON instead of text", 0},
     {"delta", 'd', "FRAMES", 0, "Frames between the poses of RPE (default 30)", 0},
@@ -39,8 +47,27 @@ static const struct argp_option argp_options[] = {
      "best within 0.1 s, for a reference that has a clock of its own. Compare systems with the "
      "same",
      0},
+    {"nees", 'n', NULL, 0,
+     "Also whether the trajectory is as wrong as it says: the normalised error squared per degree "
+     "of freedom of the motion over 1, 10 and 30 frames. Right covariances have a mean of 1 (more: "
+     "too sure of itself)",
+     0},
+    {"reference-error", 'r', "MM:DEG[:MS]", 0,
+     "With --nees: what the truth itself is off by, standard deviations on each axis of every pose "
+     "and of its stamps (default 0:0:0). Motion capture: 1.2:0.12:0",
+     0},
     {0},
 };
+
+static void parse_reference(struct argp_state *state, const char *arg, struct nees_reference *out)
+{
+    double mm, deg, ms = 0;
+    int n_used = 0;
+    if ((sscanf(arg, "%lf:%lf%n:%lf%n", &mm, &deg, &n_used, &ms, &n_used) < 2 || arg[n_used]) ||
+        !(mm >= 0 && mm <= 1e4 && deg >= 0 && deg <= 180 && ms >= 0 && ms <= 1e3))
+        argp_error(state, "--reference-error %s: MM:DEG or MM:DEG:MS expected, none negative", arg);
+    *out = (struct nees_reference){mm * 1e-3, deg / DEG_PER_RAD, ms * 1e-3};
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -68,6 +95,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         options->offset_auto = strcmp(arg, "auto") == 0;
         options->offset_s =
             options->offset_auto ? 0 : argument_number(state, "time-offset", arg, -1e6, 1e6);
+        break;
+    case 'n':
+        options->nees = true;
+        break;
+    case 'r':
+        parse_reference(state, arg, &options->reference);
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument %s", arg);
@@ -132,6 +165,39 @@ static void print_text(const struct options *options, const struct evaluation *e
     print_summary("  rotation", &e->rpe_rad, DEG_PER_RAD, "deg");
 }
 
+static void print_nees(const struct options *options, const struct nees_summary nees[N_NEES])
+{
+    const struct nees_reference *r = &options->reference;
+    printf("NEES / 6         reference's own error %.4g mm, %.4g deg, %.4g ms\n", r->sigma_m * 1e3,
+           r->sigma_rad * DEG_PER_RAD, r->time_s * 1e3);
+    for (size_t i = 0; i < N_NEES; i++) {
+        const struct nees_summary *s = &nees[i];
+        if (s->n_pairs)
+            printf("  %2zu frames      mean %9.4f  median %9.4f  within 95 %% %6.1f %%  %zu pairs, "
+                   "%zu left out\n",
+                   nees_windows[i], s->mean, s->median, 100 * s->share_95, s->n_pairs,
+                   s->n_excluded);
+        else
+            printf("  %2zu frames      too few poses\n", nees_windows[i]);
+    }
+}
+
+static json_t *nees_to_json(const struct options *options, const struct nees_summary nees[N_NEES])
+{
+    const struct nees_reference *r = &options->reference;
+    json_t *windows = json_array();
+    for (size_t i = 0; i < N_NEES; i++) {
+        const struct nees_summary *s = &nees[i];
+        json_array_append_new(windows, json_pack("{s:I, s:I, s:I, s:f, s:f, s:f}", "frames",
+                                                 (json_int_t)nees_windows[i], "n_pairs",
+                                                 (json_int_t)s->n_pairs, "n_excluded",
+                                                 (json_int_t)s->n_excluded, "mean", s->mean,
+                                                 "median", s->median, "share_95", s->share_95));
+    }
+    return json_pack("{s:f, s:f, s:f, s:o}", "reference_sigma_m", r->sigma_m, "reference_sigma_deg",
+                     r->sigma_rad * DEG_PER_RAD, "reference_time_s", r->time_s, "windows", windows);
+}
+
 static json_t *summary_to_json(const struct error_summary *s, double scale)
 {
     if (s->n == 0)
@@ -140,7 +206,9 @@ static json_t *summary_to_json(const struct error_summary *s, double scale)
                      "median", s->median * scale, "max", s->max * scale);
 }
 
-static int print_json(const struct options *options, const struct evaluation *e)
+// nees: NULL when nobody asked.
+static int print_json(const struct options *options, const struct evaluation *e,
+                      const struct nees_summary *nees)
 {
     json_t *root = json_pack(
         "{s:s, s:s, s:f, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:o, s:o}}", "groundtruth",
@@ -154,6 +222,8 @@ static int print_json(const struct options *options, const struct evaluation *e)
         log_to(&log_sink, LOG_LEVEL_ERROR, "a file name is not UTF-8: no JSON can hold it");
         return -EINVAL;
     }
+    if (nees)
+        json_object_set_new(root, "nees", nees_to_json(options, nees));
     int status = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(root);
@@ -188,10 +258,28 @@ static int shift(struct options *options, const struct trajectory *truth,
     return 0;
 }
 
+static int measure_nees(const struct options *options, const struct trajectory *truth,
+                        const struct trajectory *estimate, struct nees_summary out[N_NEES])
+{
+    int status = 0;
+    for (size_t i = 0; i < N_NEES && !status; i++)
+        status = nees_evaluate(truth, estimate, llround(options->max_gap_s * 1e9),
+                               &options->reference, nees_windows[i], &out[i]);
+    if (status == -EINVAL)
+        log_to(&log_sink, LOG_LEVEL_ERROR,
+               "%s has no covariances: --nees needs a trajectory that posed wrote with "
+               "output.trajectory_format = covariance",
+               options->trajectory);
+    else if (status)
+        log_to(&log_sink, LOG_LEVEL_ERROR, "%s", strerror(-status));
+    return status;
+}
+
 static int evaluate(struct options *options)
 {
     struct trajectory truth = {0}, estimate = {0};
     struct evaluation e = {0};
+    struct nees_summary nees[N_NEES];
     int status = read_truth(options->truth, &truth);
     if (!status)
         status = trajectory_read_tum(options->trajectory, &log_sink, &estimate);
@@ -210,10 +298,16 @@ static int evaluate(struct options *options)
     if (e.n_matched < 3)
         log_to(&log_sink, LOG_LEVEL_WARNING, "only %zu matched: the alignment takes up the error",
                e.n_matched);
+    if (options->nees)
+        status = measure_nees(options, &truth, &estimate, nees);
+    if (status < 0)
+        goto free_trajectories;
     if (options->json)
-        status = print_json(options, &e);
+        status = print_json(options, &e, options->nees ? nees : NULL);
     else
         print_text(options, &e);
+    if (options->nees && !options->json)
+        print_nees(options, nees);
     if (!status && options->plot) {
         char title[600];
         snprintf(title, sizeof title, "%.200s against %.200s: ATE RMSE %.4g mm, %zu of %zu poses",
@@ -238,7 +332,19 @@ int main(int argc, char **argv)
         "Error of a camera trajectory: absolute (ATE, positions after the best rigid alignment) "
         "and "
         "relative (RPE, motion over a number of frames), against the truth interpolated to each "
-        "pose's time.",
+        "pose's time.\v"
+        "--nees: of every pair of frames i and j = i + 1, 10, 30, the difference e between the "
+        "estimated and the true motion (position and rotation along odom's axes) against the "
+        "covariance that is claimed for it: e^T Q^-1 e / 6, with\n"
+        "  Q = own_j + A own_i A^T + (walk_j - A walk_i A^T)\n"
+        "      + k (drift_j - A drift_i A^T) + the reference's own\n"
+        "  k = 1 - (1 - exp(-x)) / x, x = (flow_j - flow_i) / 0.3\n"
+        "own, walk, drift: the three parts of each pose's covariance (of the frame alone; of "
+        "independent steps; of errors that go with the motion); flow: image motion travelled "
+        "[rad]; "
+        "all columns of the trajectory file: TUM's eight, flow, then the upper triangles of own, "
+        "walk and drift. A carries an error of pose i to pose j. The reference's clock offset is "
+        "taken out by --time-offset auto.",
         NULL,
         NULL,
         NULL};

@@ -8,7 +8,7 @@ static const char *const backend_names[] = {"auto", "cpu", "cuda", NULL};
 static const char *const isa_names[] = {"auto", "baseline", "avx2", "avx512", NULL};
 static const char *const gpu_error_names[] = {"cpu", "rebuild", "stop", NULL};
 static const char *const reference_names[] = {"previous", "keyframe", "model", NULL};
-static const char *const trajectory_names[] = {"tum", "kitti", NULL};
+static const char *const trajectory_names[] = {"tum", "kitti", "covariance", NULL};
 static const char *const format_names[] = {"auto", "text", "journal", "json", NULL};
 static const char *const level_names[] = {"",       "",     "",      "error", "warning",
                                           "notice", "info", "debug", NULL};
@@ -139,7 +139,9 @@ const struct config_key config_keys[] = {
      "File for the trajectory, one line per captured frame as it comes; empty = none. An earlier\n"
      "file of that name is kept, as NAME.1, NAME.2 ..."},
     {"output", "trajectory_format", CONFIG_ENUM, AT(trajectory_format), 0, 0, trajectory_names,
-     false, "tum (time, position, quaternion) or kitti (the 3x4 matrix, without time)."},
+     false,
+     "tum (time, position, quaternion), kitti (the 3x4 matrix, without time) or covariance (tum's\n"
+     "columns and 64 more: what each pose of odom may be off by, for posed-eval --nees)."},
 
     {"output", "map", CONFIG_TEXT, AT(map_output), 0, 0, NULL, false,
      "File for the map at the end, a new one: PLY, surface with normals; empty = none."},

@@ -10,13 +10,14 @@
 #include "gpu/track/verdict.h"
 #include "proto/se3.h"
 
-#define TRACK_N_SLOTS 3
+#define TRACK_N_SLOTS  3
+#define TRACK_PERIOD_S (1.0 / 30) // where no clock says how much time a frame took
 
 // A frame kept for alignment, with its pose as the tracker knew it.
 struct track_slot {
     struct gpu_frame *frame;
     struct se3 T_odom_camera;
-    double covariance[36];
+    double own[36]; // its own error (proto/pose_error.h): what all that is aligned to it inherits
     uint64_t seq;
     bool filled;
 };
@@ -37,8 +38,9 @@ struct track {
     double level_px; // pixels of the finest level that is aligned
 
     struct se3 T_odom_camera; // last valid pose
-    double covariance[36];
-    double velocity[6]; // twist per second in the camera frame
+    struct pose_error error;
+    uint64_t inherited_seq; // the reference whose own error is in error.walk
+    double velocity[6];     // twist per second in the camera frame
     int64_t pose_time_ns;
     bool pose_known;  // there is a reference
     uint32_t n_still; // frames that a still camera has averaged
@@ -72,5 +74,10 @@ struct se3 track_predict(const struct track *track, double seconds);
 // last valid pose. Returns 0 or the device's negative errno.
 int track_explain(struct track *track, const uint16_t *depth, double seconds,
                   struct track_candidate *out);
+
+// The error of c's pose, which is final, from that of the last one, `seconds` before it, and what
+// the alignment says (verdict.h). Of what was measured the pose took the share `gain`, 0..1.
+void track_grow_error(struct track *track, const struct track_candidate *c,
+                      const struct se3 *T_measured, double gain, double seconds);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "gpu/track/candidate.h"
 
-#define DEFAULT_PERIOD_S (1.0 / 30)
 #define GAP_PERIODS      5.0
 #define RESTART_FRAMES   10
 #define RESTART_WITH_MAP 5.0 // times as long, while there is a model to be found in
@@ -96,7 +95,7 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     track->aligned_to = NULL;
     track->view.filled = false;
     track->T_odom_camera = T_odom_camera ? se3_normalized(T_odom_camera) : se3_identity();
-    memset(track->covariance, 0, sizeof track->covariance);
+    memset(&track->error, 0, sizeof track->error);
     memset(track->velocity, 0, sizeof track->velocity);
     track->lost = false;
     track->pose_known = false;
@@ -132,7 +131,7 @@ void track_set_view(struct track *track, struct gpu_frame *view, const struct se
     slot->frame = view;
     slot->T_odom_camera = T_odom_view ? *T_odom_view : se3_identity();
     // What the model has grown from is at best as certain as the keyframe.
-    memcpy(slot->covariance, keyframe->covariance, sizeof slot->covariance);
+    memcpy(slot->own, keyframe->own, sizeof slot->own);
     slot->seq = keyframe->seq;
 }
 
@@ -164,7 +163,7 @@ static double elapsed_s(const struct track *track, int64_t time_ns)
     double seconds = (double)(time_ns - track->pose_time_ns) * 1e-9;
     if (seconds > 0)
         return seconds;
-    return track->period_s > 0 ? track->period_s : DEFAULT_PERIOD_S;
+    return track->period_s > 0 ? track->period_s : TRACK_PERIOD_S;
 }
 
 // A recording at one frame a second has no gaps at one second: the usual period counts too.
@@ -184,7 +183,8 @@ void track_lost_covariance(double out[36])
 static void result_pose(const struct track *track, struct track_result *out)
 {
     out->T_odom_camera = track->T_odom_camera;
-    memcpy(out->covariance, track->covariance, sizeof out->covariance);
+    out->error = track->error;
+    pose_error_total(&track->error, out->covariance);
     memcpy(out->velocity, track->velocity, sizeof out->velocity);
     out->map_epoch = track->map_epoch;
     out->reference_seq = track->slots[track->reference].seq;
@@ -196,6 +196,7 @@ static void result_lost(struct track *track, enum track_reason reason, struct tr
     track->lost = true;
     result_pose(track, out);
     track_lost_covariance(out->covariance);
+    track_lost_covariance(out->error.own);
     out->state = TRACK_STATE_LOST;
     out->reason = reason;
 }
@@ -205,7 +206,7 @@ static void keep_newest(struct track *track)
 {
     struct track_slot *slot = &track->slots[track->newest];
     slot->T_odom_camera = track->T_odom_camera;
-    memcpy(slot->covariance, track->covariance, sizeof slot->covariance);
+    memcpy(slot->own, track->error.own, sizeof slot->own);
     slot->filled = true;
 }
 
@@ -250,6 +251,7 @@ static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
     track->reference = track->previous = track->newest;
     track->overlap_most = 0;
     track->pose_known = true;
+    track->inherited_seq = slot->seq;
     track->pose_time_ns = time_ns;
     track->lost = false;
     track->n_lost = 0;
@@ -284,8 +286,10 @@ static bool replaces_reference(struct track *track, const struct track_candidate
 // A motion that noise alone may fake is taken only in part: a camera that stands still averages its
 // poses, one that moves is followed at once, and in between the share grows with the cube of the
 // motion, so that slow motion lags by less than still_m.
-static struct se3 steadied(struct track *track, const struct track_candidate *c)
+// *out_gain: the share, 0..1.
+static struct se3 steadied(struct track *track, const struct track_candidate *c, double *out_gain)
 {
+    *out_gain = 1;
     struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
     double size = (track_translation_m(&step) + se3_angle(&step) * c->conditioning.arm_m) /
                   track->settings.still_m;
@@ -294,10 +298,11 @@ static struct se3 steadied(struct track *track, const struct track_candidate *c)
         return c->T_odom_camera;
     }
     track->n_still += track->n_still < STILL_FRAMES;
-    double twist[6], gain = fmax(1.0 / (track->n_still + 1), size * size * size);
+    double twist[6];
+    *out_gain = fmax(1.0 / (track->n_still + 1), size * size * size);
     se3_log(&step, twist);
     for (int i = 0; i < 6; i++)
-        twist[i] *= gain;
+        twist[i] *= *out_gain;
     step = se3_exp(twist);
     return se3_compose(&track->T_odom_camera, &step);
 }
@@ -306,12 +311,10 @@ static void accept(struct track *track, struct track_candidate *c, double second
                    struct track_result *out)
 {
     bool gap = is_gap(track, seconds);
-    c->T_odom_camera = steadied(track, c);
-    double twist_covariance[36];
-    verdict_covariance(&c->alignment, &c->conditioning, track->settings.hold_std_m,
-                       twist_covariance);
-    verdict_propagate(&c->reference->T_odom_camera, c->reference->covariance, &c->T_odom_camera,
-                      twist_covariance, track->covariance);
+    const struct se3 T_measured = c->T_odom_camera;
+    double gain;
+    c->T_odom_camera = steadied(track, c, &gain);
+    track_grow_error(track, c, &T_measured, gain, seconds);
     struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
     se3_log(&step, track->velocity);
     for (int i = 0; i < 6; i++)
@@ -438,6 +441,7 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
         double arm_m = i < 3 ? 1 : PREDICTED_ARM_M;
         double std = 0.5 * PREDICTED_ACCELERATION_M_S2 * seconds * seconds / arm_m;
         out->covariance[7 * i] += std * std;
+        out->error.own[7 * i] += std * std;
     }
     out->state = TRACK_STATE_DEGRADED;
     out->reason = TRACK_REASON_DROPPED;

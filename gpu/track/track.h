@@ -10,6 +10,7 @@
 #define POSED_GPU_TRACK_TRACK_H
 
 #include "gpu/gpu.h"
+#include "proto/pose_error.h"
 #include "proto/types.h"
 
 // MODEL: a view of the fused model, which the caller sets after each frame (track_set_view); where
@@ -57,7 +58,8 @@ struct track_settings {
     double
         min_eigenvalue; // default 0.002, 0..1: share of the information (gpu/track/verdict.h) below
                         // which a direction is held to the prediction
-    double hold_std_m;  // default 0.02: standard deviation given to such a direction per frame
+    double hold_std_m;  // default 0.02: standard deviation that such a direction gains in a 30th of
+                        // a second; grows with the root of the time
     double gap_s;       // default 0.5: longer without a frame: no velocity, TIME_GAP
 
     // When the newest frame becomes the reference.
@@ -77,6 +79,7 @@ struct track_result {
     enum track_reason reason;
     struct se3 T_odom_camera; // LOST: the last valid pose, never NaN
     double covariance[36];    // of T_odom_camera, row-major, order x y z rotX rotY rotZ
+    struct pose_error error;  // its parts; of a motion: pose_error_between
     double velocity[6];       // in the camera frame: m/s then rad/s
     double residual_rms_m;
     double inlier_ratio; // pairs / valid pixels, 0..1

@@ -34,18 +34,34 @@ struct se3 verdict_hold(const struct verdict_conditioning *conditioning,
                         const struct se3 *T_reference_predicted,
                         const struct se3 *T_reference_frame);
 
-// Covariance of the left twist (v, w) of T_reference_frame, in the reference's camera frame. Held
-// directions: residual variance over information, times the correlation of neighbouring pixels'
-// errors. The others: hold_std_m (and as much at the arm's length in rotation) as a variance.
+// How sure, in two variances, each in units of the sensor's sigma^2 and of one pixel's weight. The
+// residual in sigmas is what tells: a sensor whose errors are noise leaves the same share of its
+// sigma whatever the motion; errors that stay with the camera (a field in disparity, surfaces,
+// viewpoints) cancel while the view is the reference's, and grow with the image motion since.
+//
+//   own    of one frame: the residual's, over the pixels that err together
+//   drift  of the motion in the newest step: what the residual has above noise, over the flow
+//          since the reference that it grew in, over the (larger) regions that err together
+//
+// flow_rad: image motion from the reference to the frame; step_rad: since the last pose.
+double verdict_own_variance(const struct gpu_alignment *alignment);
+double verdict_drift_variance(const struct gpu_alignment *alignment, double flow_rad,
+                              double step_rad);
+
+// Covariance of the left twist (v, w) of T_reference_frame, in the reference's camera frame, for
+// such a variance: variance sigma0^2 over the information of each direction. Directions that are
+// not held: 0.
 void verdict_covariance(const struct gpu_alignment *alignment,
-                        const struct verdict_conditioning *conditioning, double hold_std_m,
+                        const struct verdict_conditioning *conditioning, double variance,
                         double out[36]);
 
-// Covariance of T_odom_camera = T_odom_reference exp(twist) T_reference_camera, as errors of
-// position and orientation along odom's axes (x y z, rotation x y z), from the reference's own and
-// the twist's. The reference's orientation error swings the camera around it.
-void verdict_propagate(const struct se3 *T_odom_reference, const double reference_covariance[36],
-                       const struct se3 *T_odom_camera, const double twist_covariance[36],
-                       double out[36]);
+// The same for the directions that are not held: std_m, and as much at the arm's length in
+// rotation. Held ones: 0.
+void verdict_unheld(const struct verdict_conditioning *conditioning, double std_m, double out[36]);
+
+// out += the covariance of T_odom_camera = T_odom_reference exp(twist) T_reference_camera, as
+// errors of position and orientation along odom's axes (x y z, rotation x y z), from the twist's.
+void verdict_place(const struct se3 *T_odom_reference, const struct se3 *T_odom_camera,
+                   const double twist_covariance[36], double out[36]);
 
 #endif

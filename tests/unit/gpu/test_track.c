@@ -174,9 +174,11 @@ static void velocity_is_the_step_over_its_time(void **state)
     assert_int_equal(out.state, TRACK_STATE_DEGRADED);
     assert_int_equal(out.reason, TRACK_REASON_DROPPED);
     const double std_m = 0.5 * 3 * 0.01; // of 3 m/s^2
+    double last[36];
+    pose_error_total(&track->error, last);
     for (int k = 0; k < 6; k++) {
         const double std = k < 3 ? std_m : std_m / 0.5;
-        near(out.covariance[7 * k] - track->covariance[7 * k], std * std, 1e-12);
+        near(out.covariance[7 * k] - last[7 * k], std * std, 1e-12);
     }
     assert_int_equal(track->T_odom_camera.t_m[0] != out.T_odom_camera.t_m[0], 1);
 }
@@ -340,16 +342,16 @@ static void what_is_not_held_degrades(void **state)
     assert_int_equal(out.degenerate_mask, 1 << 1);
     near(out.eigenvalues[0], 0, 1e-12);
     near(out.eigenvalues[5], 1.0 / 3, 1e-12);
-    // The reference has no error; held: 9e-6 over a third of 8000 / 300; y: 0.02^2.
-    const double held = 9e-6 / (8000 / 3.0 / 300), w = held / 4;
-    const double turned = 0.01; // the camera is 1 cm along x and z from the reference
-    near(out.covariance[7], 4e-4 + 2 * w * turned * turned, 1e-9);
-    near(out.covariance[0], held + w * turned * turned, 1e-9);
-    near(out.covariance[35], w, 1e-9);
-    // The next one adds to it.
+    // y gains 0.02^2 in a thirtieth of a second; what is held is as sure as its residual.
+    near(out.error.walk[7], 4e-4 * 0.03 * 30, 1e-9);
+    near(out.error.walk[0], 0, 1e-9);
+    assert_true(out.error.own[0] > 0 && out.error.own[7] < 1e-6);
+    for (int i = 0; i < 36; i++)
+        near(out.covariance[i], out.error.own[i] + out.error.walk[i] + out.error.drift[i], 1e-15);
+    // The next one adds to it, by its time.
     move(0.02, 0, 0, 0, 0, 0);
-    struct track_result next = frame_after(0.03);
-    assert_true(next.covariance[7] > out.covariance[7] + 3.5e-4);
+    struct track_result next = frame_after(0.3);
+    near(next.error.walk[7] - out.error.walk[7], 4e-4 * 0.3 * 30, 1e-5);
 }
 
 static void a_lost_frame_keeps_the_last_pose(void **state)
@@ -436,7 +438,7 @@ static void it_starts_anew_after_a_while(void **state)
     track_reset(track, &truth);
     assert_true(track_newest_frame(track) == NULL);
     for (int i = 0; i < 36; i++)
-        near(track->covariance[i], 0, 0);
+        near(track->error.own[i] + track->error.walk[i] + track->error.drift[i], 0, 0);
     for (int i = 0; i < 6; i++)
         near(track->velocity[i], 0, 0);
     assert_int_equal(frame_after(0.03).map_epoch, 2);

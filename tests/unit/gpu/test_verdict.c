@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "gpu/track/verdict.h"
+#include "proto/pose_error.h"
 #include "proto/se3.h"
 
 static void near(double got, double expected)
@@ -189,40 +190,88 @@ static void directions_that_are_not_held_follow_the_prediction(void **state)
     assert_memory_equal(&got, &T_frame, sizeof got);
 }
 
-// 30,000 pairs are worth 100 independent ones.
-static void covariance_is_residual_over_information(void **state)
+// Against the inverse of the normal matrix that the weights make, in the sensor's variance.
+static void covariance_is_the_inverse_of_the_information(void **state)
 {
     (void)state;
     struct gpu_alignment a;
     struct verdict_conditioning c;
-    double out[36];
+    double got[36];
+    memset(&a, 0, sizeof a);
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++)
+            a.information[6 * i + j] = (i == j ? 900 + 100 * i : 60 * cos(i * j + 1));
+    a.information_weight = 4000;
+    a.weight_sum = 5000;
+    verdict_conditioning(&a, 0.001, &c);
+    assert_int_equal(c.n_degenerate, 0);
+    verdict_covariance(&a, &c, 40, got);
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++) {
+            double sum = 0;
+            for (int k = 0; k < 6; k++)
+                sum += got[6 * i + k] * a.information[6 * k + j] * (5000.0 / 4000);
+            assert_true(fabs(sum / (40 * 0.0012 * 0.0012) - (i == j)) < 1e-6);
+        }
+}
+
+// A direction that the scene does not hold is in the one and not in the other.
+static void what_is_not_held_has_its_own_covariance(void **state)
+{
+    (void)state;
+    struct gpu_alignment a;
+    struct verdict_conditioning c;
+    double held[36], unheld[36];
     memset(&a, 0, sizeof a);
     memset(&c, 0, sizeof c);
-    a.residual_rms_m = 0.003;
-    a.n_pairs = 30000;
+    a.weight_sum = 1000;
     c.arm_m = 2;
-    const double eigenvalues[6] = {0.001, 0.1, 0.2, 0.25, 0.4, 0.5};
-    memcpy(c.eigenvalues, eigenvalues, sizeof eigenvalues);
     c.n_degenerate = 1;
+    for (int i = 0; i < 6; i++)
+        c.eigenvalues[i] = 0.1;
     double *v = c.vectors;
     v[0] = 0.6, v[4] = 0.8; // not held
-    v[6 + 1] = 1;
-    v[12 + 2] = 1;
-    v[18 + 3] = 1;
+    v[6 + 1] = v[12 + 2] = v[18 + 3] = v[30 + 5] = 1;
     v[24 + 0] = 0.8, v[24 + 4] = -0.6;
-    v[30 + 5] = 1;
-    verdict_covariance(&a, &c, 0.02, out);
-    const double one = 0.003 * 0.003 / 100, free = 0.02 * 0.02;
-    double expected[36] = {0};
-    set(expected, 1, 1, one / 0.1);
-    set(expected, 2, 2, one / 0.2);
-    set(expected, 3, 3, one / 0.25 / 4);
-    set(expected, 5, 5, one / 0.5 / 4);
-    set(expected, 0, 0, 0.36 * free + 0.64 * one / 0.4);
-    set(expected, 4, 4, (0.64 * free + 0.36 * one / 0.4) / 4);
-    set(expected, 0, 4, 0.48 * (free - one / 0.4) / 2);
-    for (int i = 0; i < 36; i++)
-        assert_true(fabs(out[i] - expected[i]) <= 1e-9 * fabs(expected[i]) + 1e-18);
+    verdict_covariance(&a, &c, 40, held);
+    verdict_unheld(&c, 0.02, unheld);
+    const double one = 40 * 0.0012 * 0.0012 / (0.1 * 1000), free = 0.02 * 0.02;
+    double expected[2][36] = {{0}, {0}};
+    set(expected[0], 1, 1, one);
+    set(expected[0], 2, 2, one);
+    set(expected[0], 3, 3, one / 4);
+    set(expected[0], 5, 5, one / 4);
+    set(expected[0], 0, 0, 0.64 * one);
+    set(expected[0], 4, 4, 0.36 * one / 4);
+    set(expected[0], 0, 4, -0.48 * one / 2);
+    set(expected[1], 0, 0, 0.36 * free);
+    set(expected[1], 4, 4, 0.64 * free / 4);
+    set(expected[1], 0, 4, 0.48 * free / 2);
+    for (int i = 0; i < 36; i++) {
+        assert_true(fabs(held[i] - expected[0][i]) <= 1e-6 * fabs(expected[0][i]) + 1e-18);
+        assert_true(fabs(unheld[i] - expected[1][i]) <= 1e-6 * fabs(expected[1][i]) + 1e-18);
+    }
+}
+
+// Residuals of the sensor's noise make no drift, however far the camera has moved; above it the
+// drift goes with the step, by the rate over the flow that the residual grew in.
+static void variances_follow_the_residual(void **state)
+{
+    (void)state;
+    struct gpu_alignment a;
+    memset(&a, 0, sizeof a);
+    a.n_pairs = 1000;
+    a.weight_sum = 1000;
+    a.residual_rms_m = 0.3 * 0.0012;
+    assert_true(fabs(verdict_own_variance(&a) - 40 * 0.09) < 1e-4);
+    assert_true(verdict_drift_variance(&a, 0.1, 0.01) == 0);
+    a.residual_rms_m = 0;
+    assert_true(fabs(verdict_own_variance(&a) - 40 * 0.14 * 0.14) < 1e-6);
+    a.residual_rms_m = 0.0012;
+    const double excess = 50000 * (1 - 0.4 * 0.4);
+    assert_true(fabs(verdict_drift_variance(&a, 0.1, 0.01) / (excess * 0.1) - 1) < 1e-4);
+    assert_true(fabs(verdict_drift_variance(&a, 0.001, 0.01) / (excess * 0.5) - 1) < 1e-4);
+    assert_true(verdict_drift_variance(&a, 0.1, 0) == 0);
 }
 
 // The camera's pose when the reference errs by `error` (position, rotation, along odom's axes) and
@@ -278,8 +327,12 @@ static void covariance_is_carried_as_errors_are(void **state)
                         expected[6 * i + j] += jacobian[which][6 * i + k] *
                                                (which ? own : reference)[6 * k + m] *
                                                jacobian[which][6 * j + m];
-    memset(got, 0xff, sizeof got);
-    verdict_propagate(&T_odom_reference, reference, &T_odom_camera, own, got);
+    const double arm_m[3] = {T_odom_camera.t_m[0] - T_odom_reference.t_m[0],
+                             T_odom_camera.t_m[1] - T_odom_reference.t_m[1],
+                             T_odom_camera.t_m[2] - T_odom_reference.t_m[2]};
+    memset(got, 0, sizeof got);
+    pose_error_carry(arm_m, reference, got);
+    verdict_place(&T_odom_reference, &T_odom_camera, own, got);
     for (int i = 0; i < 36; i++)
         if (!(fabs(got[i] - expected[i]) < 1e-6))
             fail_msg("element %d: %.9g instead of %.9g", i, got[i], expected[i]);
@@ -294,7 +347,9 @@ int main(void)
         cmocka_unit_test(nothing_is_held_without_information),
         cmocka_unit_test(residuals_count_in_sigmas),
         cmocka_unit_test(directions_that_are_not_held_follow_the_prediction),
-        cmocka_unit_test(covariance_is_residual_over_information),
+        cmocka_unit_test(covariance_is_the_inverse_of_the_information),
+        cmocka_unit_test(what_is_not_held_has_its_own_covariance),
+        cmocka_unit_test(variances_follow_the_residual),
         cmocka_unit_test(covariance_is_carried_as_errors_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,7 +108,7 @@ static void test_writes_what_it_reads(void **state)
         assert_close(read.poses[1].T_world_camera.t_m[i], pose.T_world_camera.t_m[i], 1e-9);
     trajectory_free(&read);
     file = fopen(path, "w+");
-    assert_int_equal(trajectory_write(file, TRAJECTORY_FORMAT_KITTI, &pose), 0);
+    assert_int_equal(trajectory_write(file, TRAJECTORY_FORMAT_KITTI, &pose, NULL), 0);
     rewind(file);
     for (int i = 0; i < 12; i++) {
         const struct se3 *T = &pose.T_world_camera;
@@ -122,7 +122,7 @@ static void test_writes_what_it_reads(void **state)
     file = fopen("/dev/full", "w");
     setvbuf(file, NULL, _IONBF, 0);
     assert_int_equal(trajectory_write_tum(file, &pose), -EIO);
-    assert_int_equal(trajectory_write(file, TRAJECTORY_FORMAT_KITTI, &pose), -EIO);
+    assert_int_equal(trajectory_write(file, TRAJECTORY_FORMAT_KITTI, &pose, NULL), -EIO);
     fclose(file);
 }
 
@@ -281,7 +281,7 @@ static void test_interpolates(void **state)
         {1000, se3_identity()}, {2000, se3_exp(turn)}, {.time_ns = 9000}};
     poses[1].T_world_camera.t_m[0] = 8;
     poses[2].T_world_camera = poses[1].T_world_camera;
-    struct trajectory trajectory = {poses, 3}, empty = {NULL, 0};
+    struct trajectory trajectory = {.poses = poses, .n_poses = 3}, empty = {0};
     struct se3 T, expected = se3_exp(part);
     assert_int_equal(trajectory_at(&trajectory, 1250, 1000, &T), 0);
     assert_close(T.t_m[0], 2, 1e-15);
@@ -295,7 +295,7 @@ static void test_interpolates(void **state)
     // A gap of more nanoseconds than fit an int64.
     struct stamped_pose far[2] = {{.time_ns = -9000000000000000000},
                                   {.time_ns = 9000000000000000000}};
-    const struct trajectory wide = {far, 2};
+    const struct trajectory wide = {.poses = far, .n_poses = 2};
     assert_int_equal(trajectory_at(&wide, 0, INT64_MAX, &T), -ERANGE);
     for (int i = 0; i < 3; i++) // exact hits need no neighbour
         assert_int_equal(trajectory_at(&trajectory, poses[i].time_ns, 0, &T), 0);
