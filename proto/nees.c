@@ -76,23 +76,24 @@ static void summarize(double *values, struct nees_summary *out)
 
 // NEES of one pair, negative when it has none.
 static double pair_nees(const struct trajectory *truth, const struct trajectory *estimate,
-                        int64_t max_gap_ns, const struct nees_reference *reference, size_t i,
-                        size_t j)
+                        int64_t max_gap_ns, const struct nees_reference *reference,
+                        int64_t offset_ns, size_t i, size_t j)
 {
     const struct stamped_pose *from = &estimate->poses[i], *to = &estimate->poses[j];
+    const int64_t from_ns = from->time_ns + offset_ns, to_ns = to->time_ns + offset_ns;
     const struct pose_error *error_i = &estimate->errors[i], *error_j = &estimate->errors[j];
     struct se3 T_true_i, T_true_j;
     double q[36], error[6], at_i[36], arm_m[3];
     if (error_i->own[0] >= POSE_ERROR_LOST_M2 || error_j->own[0] >= POSE_ERROR_LOST_M2 ||
-        trajectory_at(truth, from->time_ns, max_gap_ns, &T_true_i) < 0 ||
-        trajectory_at(truth, to->time_ns, max_gap_ns, &T_true_j) < 0)
+        trajectory_at(truth, from_ns, max_gap_ns, &T_true_i) < 0 ||
+        trajectory_at(truth, to_ns, max_gap_ns, &T_true_j) < 0)
         return -1;
     pose_error_between(&from->T_world_camera, error_i, &to->T_world_camera, error_j, q);
     for (int k = 0; k < 3; k++)
         arm_m[k] = to->T_world_camera.t_m[k] - from->T_world_camera.t_m[k];
-    reference_covariance(truth, from->time_ns, max_gap_ns, reference, &from->T_world_camera, at_i);
+    reference_covariance(truth, from_ns, max_gap_ns, reference, &from->T_world_camera, at_i);
     pose_error_carry(arm_m, at_i, q);
-    reference_covariance(truth, to->time_ns, max_gap_ns, reference, &to->T_world_camera, at_i);
+    reference_covariance(truth, to_ns, max_gap_ns, reference, &to->T_world_camera, at_i);
     for (int k = 0; k < 36; k++)
         q[k] += at_i[k];
     struct se3 true_motion = se3_between(&T_true_i, &T_true_j);
@@ -103,7 +104,7 @@ static double pair_nees(const struct trajectory *truth, const struct trajectory 
 
 int nees_evaluate(const struct trajectory *truth, const struct trajectory *estimate,
                   int64_t max_gap_ns, const struct nees_reference *reference, size_t window,
-                  struct nees_summary *out)
+                  int64_t offset_ns, struct nees_summary *out)
 {
     *out = (struct nees_summary){0};
     if (!estimate->errors)
@@ -112,7 +113,7 @@ int nees_evaluate(const struct trajectory *truth, const struct trajectory *estim
     if (!values)
         return -ENOMEM;
     for (size_t i = 0; i + window < estimate->n_poses; i++) {
-        double nees = pair_nees(truth, estimate, max_gap_ns, reference, i, i + window);
+        double nees = pair_nees(truth, estimate, max_gap_ns, reference, offset_ns, i, i + window);
         if (nees >= 0)
             values[out->n_pairs++] = nees;
         else
@@ -120,5 +121,34 @@ int nees_evaluate(const struct trajectory *truth, const struct trajectory *estim
     }
     summarize(values, out);
     free(values);
+    return 0;
+}
+
+int nees_time_offset(const struct trajectory *truth, const struct trajectory *estimate,
+                     int64_t max_gap_ns, const struct nees_reference *reference, size_t window,
+                     int64_t search_ns, int64_t *out_ns)
+{
+    struct nees_summary s;
+    *out_ns = 0;
+    int status = nees_evaluate(truth, estimate, max_gap_ns, reference, window, 0, &s);
+    if (status < 0 || s.n_pairs == 0)
+        return status < 0 ? status : -ENODATA;
+    const size_t n_least = s.n_pairs - s.n_pairs / 10; // nothing wins by what it pushes out
+    double best = s.mean;
+    for (int64_t half_ns = search_ns; half_ns >= 1000000; half_ns /= 5) {
+        const int64_t centre_ns = *out_ns;
+        for (int k = -20; k <= 20; k++) {
+            const int64_t offset_ns = centre_ns + k * half_ns / 20;
+            if (offset_ns < -search_ns || offset_ns > search_ns)
+                continue;
+            status = nees_evaluate(truth, estimate, max_gap_ns, reference, window, offset_ns, &s);
+            if (status < 0)
+                return status;
+            if (s.n_pairs >= n_least && s.mean < best) {
+                best = s.mean;
+                *out_ns = offset_ns;
+            }
+        }
+    }
     return 0;
 }

@@ -19,8 +19,8 @@
 //
 // A carries an error of i's pose to j's: a wrong orientation swings the camera around i. flow is
 // the image motion travelled since the start: rotation plus half the translation over the scene's
-// distance. k is the variance of an integrated Gauss-Markov process as a share of what independent steps of
-// the same long-run variance would have (Gelb, "Applied Optimal Estimation", 1974, 3.8).
+// distance. k is the variance of an integrated Gauss-Markov process as a share of what independent
+// steps of the same long-run variance would have (Gelb, "Applied Optimal Estimation", 1974, 3.8).
 //
 // All 6x6: row-major, x y z [m] then rotation about x y z [rad], along odom's axes.
 #ifndef POSED_PROTO_POSE_ERROR_H

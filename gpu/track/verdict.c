@@ -10,19 +10,21 @@
 #include "proto/se3.h"
 
 // Pixels do not err independently: the filter spreads one error over its window (7x7), quantisation
-// errs for whole stripes. One pixel in so many counts as independent: NEES of a frame's own error
-// 0.6 to 1 on synthetic rooms and on ICL with a Kinect's noise.
-#define OWN_CORRELATED_PX 40.0
+// errs for whole stripes, and what exceeds the sensor's noise for larger patches still. One pixel
+// in so many counts as independent: NEES of single frames 0.6 to 1 on synthetic rooms and ICL with
+// a Kinect's noise, and 1 to 1.7 where errors stay.
+#define OWN_CORRELATED_PX    30.0
+#define EXCESS_CORRELATED_PX 50.0
 
 // Noise alone leaves this much of the sensor's sigma in the filtered image, whatever the motion
 // since the reference: 0.31 to 0.38 on synthetic rooms and on ICL. Recordings begin at 0.4 next to
 // their reference and have 0.8 to 1.3 after 50 to 80 px of flow: errors that stay with the camera.
 #define NOISE_SIGMAS 0.4
 
-// A field that stays errs the same way over regions of some 220 px, of which an image has six. The
-// excess of the residual grows about with the flow since the reference, so that its variance per
-// flow is the rate of the drift.
-#define DRIFT_CORRELATED_PX 50000.0
+// A field that stays errs the same way over regions of some 230 px, of which an image has five or
+// six. The excess of the residual grows about with the flow since the reference, so that its
+// variance per flow is the rate of the drift.
+#define DRIFT_CORRELATED_PX 55000.0
 #define LEAST_FLOW_RAD      0.02 // 10 px: less flow measures no rate
 
 // A repeated frame and noise-free input leave no residual, yet the arithmetic and the image's
@@ -94,20 +96,26 @@ struct se3 verdict_hold(const struct verdict_conditioning *conditioning,
     return se3_compose(&step, T_reference_predicted);
 }
 
-// Own errors are those of residuals that nothing explains; drift those of what exceeds the sensor's
-// noise. Both are errors of regions, not of pixels.
+// The residual's square in sigmas beyond that of the sensor's noise.
+static double excess_of(double sigmas2)
+{
+    return fmax(0, sigmas2 - NOISE_SIGMAS * NOISE_SIGMAS);
+}
+
 double verdict_own_variance(const struct gpu_alignment *alignment)
 {
-    double sigmas = verdict_residual_sigmas(alignment);
-    return OWN_CORRELATED_PX * fmax(sigmas * sigmas, LEAST_SIGMAS * LEAST_SIGMAS);
+    double sigmas = verdict_residual_sigmas(alignment), sigmas2 = sigmas * sigmas;
+    double excess = excess_of(sigmas2);
+    double noise = fmax(sigmas2 - excess, LEAST_SIGMAS * LEAST_SIGMAS);
+    return OWN_CORRELATED_PX * noise + EXCESS_CORRELATED_PX * excess;
 }
 
 double verdict_drift_variance(const struct gpu_alignment *alignment, double flow_rad,
                               double step_rad)
 {
     double sigmas = verdict_residual_sigmas(alignment);
-    double excess = fmax(0, sigmas * sigmas - NOISE_SIGMAS * NOISE_SIGMAS);
-    return DRIFT_CORRELATED_PX * excess * step_rad / fmax(flow_rad, LEAST_FLOW_RAD);
+    return DRIFT_CORRELATED_PX * excess_of(sigmas * sigmas) * step_rad /
+           fmax(flow_rad, LEAST_FLOW_RAD);
 }
 
 static void add_direction(const struct verdict_conditioning *conditioning, int k, double along,

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tracker is as wrong as it says: the normalised error squared of the motion over 1, 10 and 30
 frames, on cameras that err by noise alone and on cameras that err as real ones do, which it is not
-told apart. A duplicate is no certainty, and neither is standing still."""
+told apart. A duplicate is no certainty."""
 import harness
 from harness import check
 
-N_FRAMES = 80
+N_FRAMES = 60
 # Right is 1. One recording of a camera whose errors stay is one draw of them: the bounds are of the
-# mean over the cameras, 0.5 to 2; of a single one a factor of three further out.
-KIND = ("room-straight,seed=3", "room-rotation,seed=3", "room-duplicates,seed=3")
+# mean over the places; of a single one a factor of three further out.
+KIND = ("room-straight,seed=3", "room-duplicates,seed=3")
 UNKIND = tuple(f"{name},sensor=unkind,seed={camera},camera={camera}"
-               for name in ("room-straight", "room-rotation") for camera in (21, 22, 23))
+               for name, camera in (("room-straight", 21), ("room-rotation", 22), ("room", 23)))
 LOWEST, HIGHEST, SINGLE = 0.45, 2.0, 3.0
-STILL = "room-still,seed=3"
 
 
 def means_of(place):
@@ -38,7 +37,6 @@ def scenario():
         for k, frames in enumerate((1, 10, 30)):
             mean = sum(row[k] for row in rows) / len(rows)
             check(LOWEST <= mean <= HIGHEST, f"{places[0]} ...: {mean:.2f} over {frames} frames")
-    check(max(means_of(STILL)) < HIGHEST, "a still camera is surer than it may be")
 
 
 harness.run(scenario)

@@ -154,6 +154,8 @@ def scenario():
     tool("posed-eval", "-g", empty, "-t", path, code=1, says=empty)
     tool("posed-eval", "-g", folder, code=2, says="--trajectory")
     tool("posed-eval", "-g", folder, "-t", path, "--delta", "0", code=2, says="--delta 0")
+    tool("posed-eval", "-g", folder, "-t", path, "--nees", code=1, says="no covariances")
+    tool("posed-eval", "-g", folder, "-t", path, "--nees", "-r", "2", code=2, says="MM:DEG")
     tool("posed-eval", "-g", folder, "-t", path, "--plot", "/nowhere/p.png", code=1,
          says="/nowhere/p")
 

@@ -261,7 +261,8 @@ def evaluate(truth, trajectory, delta=30, time_offset="0", options=()):
     """posed-eval's numbers, see its --json."""
     run = subprocess.run(
         [BINARY + "/bin/posed-eval", "--groundtruth", truth, "--trajectory", trajectory, "--json",
-         "--delta", str(delta), "--time-offset", time_offset, *options], check=True, stdout=subprocess.PIPE)
+         "--delta", str(delta), "--time-offset", time_offset, *options],
+        check=True, stdout=subprocess.PIPE)
     return json.loads(run.stdout)
 
 

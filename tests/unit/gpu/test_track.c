@@ -354,6 +354,41 @@ static void what_is_not_held_degrades(void **state)
     near(next.error.walk[7] - out.error.walk[7], 4e-4 * 0.3 * 30, 1e-5);
 }
 
+// Half of a second measurement is taken: a quarter of its variance, and as much is the step of a
+// walk. A step that noise does not explain and that is followed in part is lag.
+static void a_pose_that_averages_says_how_far_it_may_be_behind(void **state)
+{
+    (void)state;
+    struct track_result out;
+    double full[36];
+    begin(TRACK_REFERENCE_KEYFRAME);
+    like.residual_rms_m = 1e-4;
+    move(0.01, 0, 0, 0, 0, 0);
+    out = frame_after(0.03);
+    assert_true(track->n_still == 0 && out.error.walk[0] == 0 && out.error.own[0] > 0);
+    memcpy(full, out.error.own, sizeof full);
+    out = frame_after(0.03); // the same place
+    assert_int_equal(track->n_still, 1);
+    near(out.error.own[0] / full[0], 0.25, 1e-6);
+    near(out.error.walk[0] / full[0], 0.25, 1e-6);
+    near(out.error.drift[0], 0, 0); // the residual is noise
+    const double was_m = out.T_odom_camera.t_m[0];
+    move(0.0015, 0, 0, 0, 0, 0); // 40 sigma or so
+    out = frame_after(0.03);
+    const double behind_m = 0.0115 - out.T_odom_camera.t_m[0];
+    assert_true(out.T_odom_camera.t_m[0] > was_m && behind_m > 2e-4);
+    assert_true(sqrt(out.error.own[0]) > 0.9 * behind_m && sqrt(out.error.own[0]) < 1.2 * behind_m);
+    // Well above noise, the residual makes the drift, by the motion.
+    like.residual_rms_m = 0.003;
+    move(0.01, 0, 0, 0, 0, 0);
+    const double flow_rad = out.error.flow_rad;
+    out = frame_after(0.03);
+    assert_true(out.error.drift[0] > 0 && out.error.flow_rad > flow_rad);
+    const double drift = out.error.drift[0];
+    out = frame_after(0.03);
+    near(out.error.drift[0] / drift, 1, 1e-9); // at rest it stays
+}
+
 static void a_lost_frame_keeps_the_last_pose(void **state)
 {
     (void)state;
@@ -456,6 +491,7 @@ int main(void)
         cmocka_unit_test(a_keyframe_changes_with_the_view),
         cmocka_unit_test(a_gap_is_told),
         cmocka_unit_test(what_is_not_held_degrades),
+        cmocka_unit_test(a_pose_that_averages_says_how_far_it_may_be_behind),
         cmocka_unit_test(a_lost_frame_keeps_the_last_pose),
         cmocka_unit_test(it_starts_anew_after_a_while),
     };

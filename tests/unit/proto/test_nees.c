@@ -166,7 +166,7 @@ static void measure(size_t window, double claimed, double sigma_m, double sigma_
             }
         const struct trajectory truth = {.poses = d.truth, .n_poses = N_FRAMES};
         const struct trajectory estimate = {d.poses, N_FRAMES, d.errors};
-        assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, window, &s), 0);
+        assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, window, 0, &s), 0);
         assert_int_equal(s.n_pairs, N_FRAMES - window);
         assert_int_equal(s.n_excluded, 0);
         *out_mean += s.mean / N_DRAWS;
@@ -202,18 +202,18 @@ static void what_has_no_pose_is_left_out(void **state)
     d.errors[5].own[0] = 1e6;
     struct trajectory truth = {.poses = d.truth, .n_poses = N_FRAMES};
     struct trajectory estimate = {d.poses, N_FRAMES, d.errors};
-    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 10, &s), 0);
+    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 10, 0, &s), 0);
     assert_int_equal(s.n_pairs, N_FRAMES - 11);
     assert_int_equal(s.n_excluded, 1);
     truth.n_poses = 20;
-    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 10, &s), 0);
+    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 10, 0, &s), 0);
     assert_int_equal(s.n_pairs, 9);
     memset(d.errors, 0, sizeof d.errors);
-    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 1, &s), 0);
+    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 1, 0, &s), 0);
     assert_int_equal(s.n_pairs, 0);
     assert_true(s.mean == 0 && s.median == 0);
     estimate.errors = NULL;
-    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 1, &s), -EINVAL);
+    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 1, 0, &s), -EINVAL);
 }
 
 // Stamps that are off by dt put the truth off by speed times dt.
@@ -236,11 +236,40 @@ static void stamps_of_the_reference_may_be_off(void **state)
     const struct trajectory t = {.poses = truth, .n_poses = 60}, e = {poses, 2, errors};
     struct nees_reference reference = {0};
     struct nees_summary s;
-    assert_int_equal(nees_evaluate(&t, &e, 2 * PERIOD, &reference, 1, &s), 0);
+    assert_int_equal(nees_evaluate(&t, &e, 2 * PERIOD, &reference, 1, 0, &s), 0);
     assert_true(fabs(s.mean - 9e-6 / 2e-6 / 6) < 1e-3);
     reference.time_s = 0.005;
-    assert_int_equal(nees_evaluate(&t, &e, 2 * PERIOD, &reference, 1, &s), 0);
+    assert_int_equal(nees_evaluate(&t, &e, 2 * PERIOD, &reference, 1, 0, &s), 0);
     assert_true(fabs(s.mean - 9e-6 / (2e-6 + 2 * 9e-6) / 6) < 1e-3);
+}
+
+// The truth's clock is 23 ms ahead.
+static void the_clock_offset_is_found(void **state)
+{
+    (void)state;
+    static struct drawn d;
+    const double exact[6] = {0};
+    const struct nees_reference reference = {0};
+    int64_t offset_ns;
+    struct stamped_pose *dense = calloc(40 * N_FRAMES, sizeof *dense);
+    assert_non_null(dense);
+    draw_trajectory(&d, exact);
+    for (int i = 0; i < 40 * N_FRAMES; i++) {
+        const double twist[6] = {0.3 * sin(0.2 * (i / 20.0 - 10)),
+                                 0.02 * (i / 20.0 - 10),
+                                 0.4,
+                                 0.2,
+                                 STEP_RAD * (i / 20.0 - 10),
+                                 0.1};
+        dense[i] = (struct stamped_pose){(int64_t)((i - 200) * (PERIOD / 20.0)) + 23000000,
+                                         se3_exp(twist)};
+    }
+    const struct trajectory truth = {.poses = dense, .n_poses = 40 * N_FRAMES};
+    const struct trajectory estimate = {d.poses, N_FRAMES, d.errors};
+    assert_int_equal(
+        nees_time_offset(&truth, &estimate, PERIOD, &reference, 10, 100000000, &offset_ns), 0);
+    assert_true(llabs((long long)offset_ns - 23000000) < 3000000);
+    free(dense);
 }
 
 static void normalised_by_a_plain_inverse(void **state)
@@ -304,6 +333,7 @@ int main(void)
         cmocka_unit_test(right_claims_have_a_mean_of_one),
         cmocka_unit_test(what_has_no_pose_is_left_out),
         cmocka_unit_test(stamps_of_the_reference_may_be_off),
+        cmocka_unit_test(the_clock_offset_is_found),
         cmocka_unit_test(normalised_by_a_plain_inverse),
         cmocka_unit_test(the_file_keeps_what_it_is_given),
     };
