@@ -108,7 +108,7 @@ const struct config_key config_keys[] = {
      "Lost for so long although there is depth: start anew at the last pose, map epoch + 1."},
     {"tracker", "min_eigenvalue", CONFIG_DOUBLE, AT(track.min_eigenvalue), 0, 1, NULL, false,
      "When a frame is DEGRADED. A direction with less than this share of the information is held\n"
-     "to the prediction, with this standard deviation per frame."},
+     "to the prediction; it may move unseen by this (m) in a 30th of a second, for a second."},
     {"tracker", "hold_std_m", CONFIG_DOUBLE, AT(track.hold_std_m), 1e-9, 10, NULL, false, NULL},
     {"tracker", "gap_s", CONFIG_DOUBLE, AT(track.gap_s), 1e-3, 1e6, NULL, false,
      "Longer without a frame: nothing is predicted."},

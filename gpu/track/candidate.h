@@ -40,6 +40,7 @@ struct track {
     struct se3 T_odom_camera; // last valid pose
     struct pose_error error;
     uint64_t inherited_seq; // the reference whose own error is in error.walk
+    double unheld_s;        // so long some direction has not been held
     double velocity[6];     // twist per second in the camera frame
     int64_t pose_time_ns;
     bool pose_known;  // there is a reference

@@ -16,6 +16,17 @@ static double flow_rad(const struct se3 *T, double arm_m)
     return se3_angle(T) + TRANSLATION_FLOW * track_translation_m(T) / arm_m;
 }
 
+// What a direction that nothing holds may have moved after so long, squared, in units of
+// hold_std_m: a speed that nobody sees keeps for about a second, then it is another one.
+#define SPEED_KEEPS_S 1.0
+
+static double unseen2(double seconds)
+{
+    double periods = fmin(seconds, SPEED_KEEPS_S) / TRACK_PERIOD_S;
+    double more = fmax(seconds - SPEED_KEEPS_S, 0) / SPEED_KEEPS_S;
+    return periods * periods * (1 + 2 * more);
+}
+
 // The change from one pose to another along odom's axes: position, then rotation.
 static void change(const struct se3 *from, const struct se3 *to, double out[6])
 {
@@ -72,8 +83,10 @@ void track_grow_error(struct track *track, const struct track_candidate *c,
     if (reference->seq != track->inherited_seq)
         pose_error_carry(from_reference_m, reference->own, error.walk);
     track->inherited_seq = reference->seq;
-    verdict_unheld(&c->conditioning, track->settings.hold_std_m * sqrt(seconds / TRACK_PERIOD_S),
-                   twist);
+    double unheld_s = c->conditioning.n_degenerate > 0 ? track->unheld_s + seconds : 0;
+    double unseen = sqrt(fmax(0, unseen2(unheld_s) - unseen2(track->unheld_s)));
+    verdict_unheld(&c->conditioning, track->settings.hold_std_m * unseen, twist);
+    track->unheld_s = unheld_s;
     verdict_place(T_reference, T, twist, error.walk);
 
     pose_error_carry(from_last_m, track->error.drift, error.drift);

@@ -99,7 +99,7 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     memset(track->velocity, 0, sizeof track->velocity);
     track->lost = false;
     track->pose_known = false;
-    track->period_s = 0;
+    track->period_s = track->unheld_s = 0;
     track->n_lost = track->n_still = 0;
     track->map_epoch++;
 }

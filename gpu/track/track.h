@@ -58,8 +58,9 @@ struct track_settings {
     double
         min_eigenvalue; // default 0.002, 0..1: share of the information (gpu/track/verdict.h) below
                         // which a direction is held to the prediction
-    double hold_std_m;  // default 0.02: standard deviation that such a direction gains in a 30th of
-                        // a second; grows with the root of the time
+    double hold_std_m;  // default 0.02: how far such a direction may move unseen in a 30th of a
+                        // second: as a speed that keeps for a second, so that its standard
+                        // deviation grows with the time, then with its root
     double gap_s;       // default 0.5: longer without a frame: no velocity, TIME_GAP
 
     // When the newest frame becomes the reference.
