@@ -364,6 +364,34 @@ static void what_is_not_held_degrades(void **state)
     near(next.error.walk[7] - out.error.walk[7], 4e-4 * 0.9 * 0.9, 1e-5);
 }
 
+// What is aligned to a frame errs by that frame's own error too, once as long as it serves.
+static void references_hand_on_their_own_error(void **state)
+{
+    (void)state;
+    struct track_result first, second, third;
+    for (int keyframe = 0; keyframe < 2; keyframe++) {
+        begin(keyframe ? TRACK_REFERENCE_KEYFRAME : TRACK_REFERENCE_PREVIOUS);
+        move(0.01, 0, 0, 0, 0, 0);
+        first = frame_after(0.03);
+        move(0.01, 0, 0, 0, 0, 0);
+        second = frame_after(0.03);
+        move(0.01, 0, 0, 0, 0, 0);
+        third = frame_after(0.03);
+        assert_true(first.error.own[0] > 1e-12);
+        near(first.error.walk[0], 0, 0); // the first reference is where odom is
+        near(second.error.walk[0], keyframe ? 0 : first.error.own[0], 1e-15);
+        near(third.error.walk[0], keyframe ? 0 : first.error.own[0] + second.error.own[0], 1e-15);
+    }
+    move(0.3, 0, 0, 0, 0, 0);
+    first = frame_after(0.1);
+    assert_true(first.new_keyframe);
+    for (int i = 0; i < 2; i++) {
+        move(0.01, 0, 0, 0, 0, 0);
+        second = frame_after(0.03);
+        near(second.error.walk[0], first.error.own[0], 1e-15);
+    }
+}
+
 // Half of a second measurement is taken: a quarter of its variance, and as much is the step of a
 // walk. A step that noise does not explain and that is followed in part is lag.
 static void a_pose_that_averages_says_how_far_it_may_be_behind(void **state)
@@ -501,6 +529,7 @@ int main(void)
         cmocka_unit_test(a_keyframe_changes_with_the_view),
         cmocka_unit_test(a_gap_is_told),
         cmocka_unit_test(what_is_not_held_degrades),
+        cmocka_unit_test(references_hand_on_their_own_error),
         cmocka_unit_test(a_pose_that_averages_says_how_far_it_may_be_behind),
         cmocka_unit_test(a_lost_frame_keeps_the_last_pose),
         cmocka_unit_test(it_starts_anew_after_a_while),
