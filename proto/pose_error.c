@@ -85,11 +85,13 @@ double pose_error_normalised2(const double error[6], const double covariance[36]
     return sum;
 }
 
+// Twelve digits: walk and drift of two frames are subtracted, and what is left of a drift of metres
+// has to be right to less than a millimetre's square.
 static int write_triangle(FILE *file, const double m[36])
 {
     for (int i = 0; i < 6; i++)
         for (int j = i; j < 6; j++)
-            if (fprintf(file, " %.6g", m[6 * i + j]) < 0)
+            if (fprintf(file, " %.12g", m[6 * i + j]) < 0)
                 return -EIO;
     return 0;
 }

@@ -309,7 +309,7 @@ static void the_file_keeps_what_it_is_given(void **state)
         assert_true(fabs(back.errors[i].flow_rad - d.errors[i].flow_rad) < 1e-8);
         for (int part = 0; part < 3; part++)
             for (int k = 0; k < 36; k++)
-                assert_true(fabs(a[part][k] - b[part][k]) <= 1e-5 * fabs(a[part][k]));
+                assert_true(fabs(a[part][k] - b[part][k]) <= 1e-11 * fabs(a[part][k]));
     }
     trajectory_free(&back);
     // A line without them among others; a number too few.
