@@ -30,7 +30,8 @@ struct nees_summary {
     double mean, median, share_95;
 };
 
-// truth is interpolated to the estimate's times + offset_ns; estimate->errors must be there. window >= 1.
+// truth is interpolated to the estimate's times + offset_ns; estimate->errors must be there.
+// window >= 1.
 // Returns 0, -EINVAL (no errors) or -ENOMEM.
 __attribute__((warn_unused_result)) int
 nees_evaluate(const struct trajectory *truth, const struct trajectory *estimate, int64_t max_gap_ns,
@@ -39,8 +40,8 @@ nees_evaluate(const struct trajectory *truth, const struct trajectory *estimate,
 
 // The clock offset between the two that makes the mean over `window` frames least, the most likely
 // one by what the poses claim: to be added to the estimate's times, within +-search_ns. The offset
-// of least ATE (evaluate_time_offset) takes drift for lag. Returns 0, -ENODATA (no pair), -EINVAL or
-// -ENOMEM; *out_ns is 0 then.
+// of least ATE (evaluate_time_offset) takes drift for lag. Returns 0, -ENODATA (no pair), -EINVAL
+// or -ENOMEM; *out_ns is 0 then.
 __attribute__((warn_unused_result)) int
 nees_time_offset(const struct trajectory *truth, const struct trajectory *estimate,
                  int64_t max_gap_ns, const struct nees_reference *reference, size_t window,

@@ -348,8 +348,8 @@ static void what_is_not_held_degrades(void **state)
     assert_true(out.error.own[0] > 0 && out.error.own[7] < 1e-6);
     for (int i = 0; i < 36; i++)
         near(out.covariance[i], out.error.own[i] + out.error.walk[i] + out.error.drift[i], 1e-15);
-    // It goes on growing with the time, after a second with the root of it (the camera's y is turned
-    // by 0.05 rad against odom's).
+    // It goes on growing with the time, after a second with its root (the camera's y is turned by
+    // 0.05 rad against odom's).
     move(0.02, 0, 0, 0, 0, 0);
     struct track_result next = frame_after(0.3);
     near(next.error.walk[7], 4e-4 * 9.9 * 9.9, 2e-4);
