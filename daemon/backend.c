@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/model/map.h"
 #include "gpu/model/window.h"
 #include "gpu/track/residual.h"
 #include "proto/se3.h"
@@ -32,6 +31,7 @@ struct backend {
     unsigned n_rebuilds;         // since the last good frame
     uint64_t n_frames;           // tracked
     uint64_t n_calls;            // of backend_track
+    int64_t time_ns;             // of the newest of them
     uint64_t seq_base;           // of them, before this tracker
 };
 
@@ -77,9 +77,10 @@ static int open_device(struct backend *backend, enum gpu_backend which)
         gpu_close(&backend->gpu);
         return error;
     }
-    if (track_wants_view(backend->track) || backend->config->map_output[0])
-        error = map_create(&backend->map, backend->gpu, &backend->config->map,
-                           &backend->config->track.align, &backend->log);
+    const struct config *config = backend->config;
+    if (track_wants_view(backend->track) || config->map_output[0] || config->map_folder[0])
+        error = map_create(&backend->map, backend->gpu, &config->map, &config->track.align,
+                           &backend->log);
     if (error) {
         track_destroy(&backend->track);
         gpu_close(&backend->gpu);
@@ -204,16 +205,57 @@ static void fill_failed(const struct backend *backend, struct track_result *out)
     track_lost_covariance(out->error.own);
 }
 
-int backend_read_map(struct backend *backend, struct model_block **out, uint32_t *out_n_blocks)
+int backend_read_map(struct backend *backend, struct map_contents *out)
 {
-    *out = NULL;
-    *out_n_blocks = 0;
-    return backend->map ? model_read(map_model(backend->map), out, out_n_blocks) : -ENODATA;
+    *out = (struct map_contents){0};
+    return backend->map ? map_read(backend->map, out) : -ENOTSUP;
+}
+
+static void restart(struct backend *backend, const struct se3 *T_odom_camera)
+{
+    forget_newest(backend);
+    track_reset(backend->track, T_odom_camera);
+}
+
+int backend_load_map(struct backend *backend, const struct intrinsics *camera,
+                     const struct map_contents *contents)
+{
+    if (!backend->map)
+        return -ENOTSUP;
+    if (memcmp(camera, &backend->gpu_settings.camera, sizeof *camera) != 0)
+        return -EXDEV;
+    int error = map_load(backend->map, contents);
+    if (error != -ENOSPC)
+        restart(backend, &backend->T_odom_camera);
+    return error;
+}
+
+bool backend_is_searching(const struct backend *backend)
+{
+    return backend->map && map_is_searching(backend->map);
+}
+
+uint32_t backend_keyframes(const struct backend *backend, struct graph_keyframe *out, uint32_t max)
+{
+    const struct graph_keyframe *keyframes;
+    if (!backend->window || backend_is_searching(backend))
+        return 0;
+    const struct se3 T =
+        backend->map ? map_T_map_odom(backend->map) : se3_identity(); // their map is odom's else
+    uint32_t n = window_keyframes(backend->window, &keyframes);
+    n = n < max ? n : max;
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = keyframes[i];
+        out[i].T_map_camera = se3_compose(&T, &keyframes[i].T_map_camera);
+    }
+    return n;
 }
 
 // A device and a tracker in place of the present ones, on the CPU when it has to be.
 static int open_again(struct backend *backend, enum gpu_backend which)
 {
+    if (backend->map && map_is_loaded(backend->map))
+        log_to(&backend->log, LOG_LEVEL_WARNING, "the loaded map goes with its device");
     close_device(backend);
     int error = open_device(backend, which);
     if (error && which != GPU_BACKEND_CPU &&
@@ -317,6 +359,7 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
 {
     int rc = 0;
     backend->n_calls++;
+    backend->time_ns = frame->image.time_ns;
     if (tracked)
         rc = track_or_replace(backend, &frame->image, out);
     else
@@ -332,6 +375,8 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     out->reference_seq += backend->seq_base;
     if (backend->window)
         window_enter(backend->window, out->map_epoch);
+    if (backend->map)
+        map_enter(backend->map, out->map_epoch);
     backend->T_odom_camera = out->T_odom_camera;
     if (tracked && out->state != TRACK_STATE_LOST)
         keep_newest(backend, frame);
@@ -343,7 +388,8 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
 {
     int error = 0;
     if (backend->window)
-        error = window_follow(backend->window, backend->gpu, backend->track, result, out_moved_m);
+        error = window_follow(backend->window, backend->gpu, backend->track, result,
+                              backend->n_calls - 1, backend->time_ns, out_moved_m);
     if (!error && backend->map)
         error = map_follow(backend->map, backend->track, result);
     return error;
@@ -386,13 +432,18 @@ int backend_recalibrate(struct backend *backend)
 bool backend_T_map_odom(const struct backend *backend, struct se3 *out)
 {
     *out = backend->window ? window_T_map_odom(backend->window) : se3_identity();
-    return backend->window != NULL;
+    if (!backend->map || !map_is_loaded(backend->map))
+        return backend->window != NULL;
+    const struct se3 T_map = map_T_map_odom(backend->map), T_odom = *out;
+    *out = se3_compose(&T_map, &T_odom);
+    return !map_is_searching(backend->map);
 }
 
 void backend_reset(struct backend *backend, const struct se3 *T_odom_camera)
 {
-    forget_newest(backend);
-    track_reset(backend->track, T_odom_camera);
+    if (backend->map)
+        map_give_up(backend->map);
+    restart(backend, T_odom_camera);
 }
 
 int backend_set_keyframe(struct backend *backend, uint64_t *out_seq)

@@ -10,6 +10,8 @@
 
 #include "capture/capture.h"
 #include "daemon/config/config.h"
+#include "gpu/model/graph.h"
+#include "gpu/model/map.h"
 #include "gpu/track/field.h"
 #include "proto/log.h"
 
@@ -46,14 +48,29 @@ __attribute__((warn_unused_result)) int backend_track(struct backend *backend,
 __attribute__((warn_unused_result)) int
 backend_fuse(struct backend *backend, const struct track_result *result, double *out_moved_m);
 
-// Where odom lies in the map that the keyframes agree on, for the frame of the last backend_track;
-// false (and the identity): map.keyframes is 0.
+// Where odom lies in the map, for the frame of the last backend_track: as the keyframes agree, and
+// in a loaded map as the camera was found. False: map.keyframes is 0 and no map was loaded, or a
+// loaded map is being searched (*out then is odom's place among its own keyframes).
 bool backend_T_map_odom(const struct backend *backend, struct se3 *out);
 
-// Copies the map, ordered as model_read says; the caller frees it. Returns 0, -ENODATA (there is no
-// map), -ENOMEM or -EIO.
-__attribute__((warn_unused_result)) int
-backend_read_map(struct backend *backend, struct model_block **out, uint32_t *out_n_blocks);
+// Copies the map, to be freed by map_contents_free. Returns 0, -ENOTSUP (nobody wanted a map when
+// the daemon started), or what map_read does.
+__attribute__((warn_unused_result)) int backend_read_map(struct backend *backend,
+                                                         struct map_contents *out);
+
+// Puts a saved map, made with `camera`, in place of the present one and begins a new epoch at the
+// last pose. Returns 0; with nothing changed -ENOTSUP (as above), -EXDEV (another camera than the
+// one in force) or -ENOSPC; else -EINVAL or -EIO as map_load has it.
+__attribute__((warn_unused_result)) int backend_load_map(struct backend *backend,
+                                                         const struct intrinsics *camera,
+                                                         const struct map_contents *contents);
+
+// A loaded map is being searched for the camera: poses are in odom alone.
+bool backend_is_searching(const struct backend *backend);
+
+// The keyframes that are adjusted together, in the map: window_keyframes. Returns how many (0 also
+// while a loaded map is being searched), copied to `out` with room for `max`.
+uint32_t backend_keyframes(const struct backend *backend, struct graph_keyframe *out, uint32_t max);
 
 // The source's camera is another one (CAPTURE_RECALIBRATED): a tracker for it, on the same kind of
 // device, that starts at the last pose. A field is applied to the camera that it is of.

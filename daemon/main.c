@@ -263,17 +263,17 @@ static int check_map_output(const struct daemon *daemon)
 static int write_map_output(struct daemon *daemon)
 {
     const char *path = daemon->config.map_output;
-    struct model_block *blocks;
-    uint32_t n_blocks;
+    struct map_contents map;
     if (!path[0])
         return 0;
-    int error = backend_read_map(daemon->backend, &blocks, &n_blocks);
+    int error = backend_read_map(daemon->backend, &map);
     if (error) {
         log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: no map: %s", path, strerror(-error));
         return error;
     }
-    error = map_file_export(path, blocks, n_blocks, daemon->config.map.voxel_m, &daemon->sink);
-    free(blocks);
+    error =
+        map_file_export(path, map.blocks, map.n_blocks, daemon->config.map.voxel_m, &daemon->sink);
+    map_contents_free(&map);
     return error;
 }
 

@@ -38,7 +38,8 @@ struct config {
     struct gpu_settings gpu; // camera and units_per_m are the source's
     struct track_settings track;
     struct model_settings map;
-    uint32_t map_keyframes; // adjusted together, 0 = none
+    uint32_t map_keyframes;           // adjusted together, 0 = none
+    char map_folder[CONFIG_TEXT_MAX]; // empty = no maps are saved or loaded
 
     char trajectory[CONFIG_TEXT_MAX];   // file to write, empty = none
     char camera_field[CONFIG_TEXT_MAX]; // file, empty = none

@@ -134,6 +134,9 @@ const struct config_key config_keys[] = {
      "beside the tracking, which takes most of the drift out where the camera returns: map -> "
      "odom\n"
      "moves, odom does not. The trajectory file has poses of the map then. 0 = none; at least 4."},
+    {"map", "folder", CONFIG_TEXT, AT(map_folder), 0, 0, NULL, false,
+     "Folder of saved maps, NAME.map (posectl map); the daemon then keeps a map. Empty = none are\n"
+     "saved or loaded."},
 
     {"output", "trajectory", CONFIG_TEXT, AT(trajectory), 0, 0, NULL, false,
      "File for the trajectory, one line per captured frame as it comes; empty = none. An earlier\n"

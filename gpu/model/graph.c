@@ -318,7 +318,8 @@ static void forget(struct graph *g, uint32_t at)
     chain(g, at - 1, at);
 }
 
-int graph_add(struct graph *g, uint64_t seq, const float *z_m, const struct se3 *T_odom_camera)
+int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
+              const struct se3 *T_odom_camera)
 {
     struct align_image *image;
     int rc = link_image(&image, z_m, &g->camera);
@@ -331,7 +332,7 @@ int graph_add(struct graph *g, uint64_t seq, const float *z_m, const struct se3 
     const uint32_t newest = g->n++;
     struct se3 T = se3_compose(&g->T_map_odom, T_odom_camera);
     g->images[newest] = image;
-    g->keyframes[newest] = (struct graph_keyframe){seq, *T_odom_camera, T, 0};
+    g->keyframes[newest] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, T, 0};
     if (newest == 0)
         return 0;
     rc = link_newest(g);

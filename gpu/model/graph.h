@@ -19,6 +19,7 @@ struct graph_settings {
 
 struct graph_keyframe {
     uint64_t seq;             // of its frame
+    int64_t time_ns;          // of its frame
     struct se3 T_odom_camera; // as tracked
     struct se3 T_map_camera;  // as adjusted
     uint32_t n_links;         // that it was measured by when it came
@@ -39,12 +40,13 @@ void graph_destroy(struct graph **graph);
 // No keyframe.
 void graph_clear(struct graph *graph);
 
-// One more keyframe: its depth [m], row-major, 0 = none, and the pose that it was tracked at. It is
-// linked to the others and all poses are adjusted. A frame with too little depth is left out.
-// Beyond max_keyframes one of the older half goes, whose neighbours stand nearest to each other.
-// Returns 0 or -ENOMEM.
-__attribute__((warn_unused_result)) int
-graph_add(struct graph *graph, uint64_t seq, const float *z_m, const struct se3 *T_odom_camera);
+// One more keyframe: its frame, its depth [m], row-major, 0 = none, and the pose that it was
+// tracked at. It is linked to the others and all poses are adjusted. A frame with too little depth
+// is left out. Beyond max_keyframes one of the older half goes, whose neighbours stand nearest to each
+// other. Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_add(struct graph *graph, uint64_t seq,
+                                                  int64_t time_ns, const float *z_m,
+                                                  const struct se3 *T_odom_camera);
 
 // All keyframes, in order of arrival; valid until the graph changes.
 uint32_t graph_keyframes(const struct graph *graph, const struct graph_keyframe **out);

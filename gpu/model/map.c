@@ -2,9 +2,19 @@
 #include "gpu/model/map.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "gpu/model/recover.h"
+#include "proto/se3.h"
+
+// Two finds agree when they place the camera within this of each other. Recovery is good to some
+// millimetres; two places of one room that look alike are decimetres apart.
+#define AGREE_M   0.03
+#define AGREE_RAD 0.03
+
+// Looking takes 0.3 s on a processor, when ten frames come: in between the tracker follows.
+#define SEARCH_EVERY 15
 
 struct map {
     struct gpu *gpu;
@@ -17,6 +27,12 @@ struct map {
     bool has_any;      // frames were taken in
     bool told_is_full; // once an epoch
     uint32_t n_taken;  // frames
+
+    bool is_loaded, is_searching;
+    struct se3 T_map_odom;  // the identity unless it is loaded and found
+    struct se3 T_candidate; // of T_map_odom, while searching
+    uint32_t n_agreeing;    // finds that speak for it
+    uint32_t n_searched;    // frames
 };
 
 int map_create(struct map **out, struct gpu *gpu, const struct model_settings *settings,
@@ -27,6 +43,7 @@ int map_create(struct map **out, struct gpu *gpu, const struct model_settings *s
     if (!map)
         return -ENOMEM;
     map->gpu = gpu;
+    map->T_map_odom = se3_identity();
     map->log = *log;
     int rc = model_create(&map->model, gpu, settings);
     if (rc == 0)
@@ -66,14 +83,15 @@ static int begin_epoch(struct map *map, uint32_t epoch)
                "map: epoch %u begins; the map of epoch %u (%u blocks) is given up", epoch,
                map->epoch, stats.n_blocks);
     map->epoch = epoch;
-    map->has_any = map->told_is_full = false;
+    map->has_any = map->told_is_full = map->is_loaded = false;
+    map->T_map_odom = se3_identity();
     recover_forget(map->recover);
     return rc < 0 ? rc : model_clear(map->model);
 }
 
-static int take_in(struct map *map, const struct gpu_frame *frame, const struct se3 *T_odom_camera)
+static int take_in(struct map *map, const struct gpu_frame *frame, const struct se3 *T_map_camera)
 {
-    int rc = model_integrate(map->model, frame, T_odom_camera);
+    int rc = model_integrate(map->model, frame, T_map_camera);
     map->has_any = true;
     // Asking waits for the device, hence not each time.
     if (rc < 0 || map->told_is_full || map->n_taken++ % 32 != 0)
@@ -95,11 +113,137 @@ static int look_for(struct map *map, struct track *track, const struct gpu_frame
     struct se3 T;
     bool found;
     int rc = recover_find(map->recover, map->model, frame, map->n_lost++, &found, &T);
-    if (rc < 0 || !found || track_relocate(track, &T) != 0)
+    if (rc < 0 || !found)
         return rc;
+    const struct se3 T_odom_camera = map->is_loaded ? se3_between(&map->T_map_odom, &T) : T;
+    if (track_relocate(track, &T_odom_camera) != 0)
+        return 0;
     log_to(&map->log, LOG_LEVEL_NOTICE, "map: the camera is found again, at %.2f %.2f %.2f",
            T.t_m[0], T.t_m[1], T.t_m[2]);
     return 0;
+}
+
+static bool agrees(const struct se3 *a, const struct se3 *b)
+{
+    struct se3 between = se3_between(a, b);
+    const double *t_m = between.t_m;
+    return sqrt(t_m[0] * t_m[0] + t_m[1] * t_m[1] + t_m[2] * t_m[2]) < AGREE_M &&
+           se3_angle(&between) < AGREE_RAD;
+}
+
+// A frame that the tracker follows is looked for in the loaded map; others go by meanwhile.
+static int search(struct map *map, const struct gpu_frame *frame, const struct se3 *T_odom_camera)
+{
+    struct se3 T;
+    bool found;
+    if (map->n_searched++ % SEARCH_EVERY != 0)
+        return 0;
+    int rc =
+        recover_find(map->recover, map->model, frame, map->n_searched / SEARCH_EVERY, &found, &T);
+    if (rc < 0 || !found)
+        return rc;
+    const struct se3 expected = se3_compose(&map->T_candidate, T_odom_camera);
+    bool confirmed = map->n_agreeing > 0 && agrees(&expected, &T);
+    const struct se3 T_camera_odom = se3_inverse(T_odom_camera);
+    map->T_candidate = se3_compose(&T, &T_camera_odom);
+    map->n_agreeing = confirmed ? map->n_agreeing + 1 : 1;
+    if (map->n_agreeing < MAP_AGREEING)
+        return 0;
+    map->T_map_odom = se3_normalized(&map->T_candidate);
+    map->is_searching = false;
+    log_to(&map->log, LOG_LEVEL_NOTICE,
+           "map: the camera is found in the loaded map, at %.2f %.2f %.2f", T.t_m[0], T.t_m[1],
+           T.t_m[2]);
+    return 0;
+}
+
+void map_contents_free(struct map_contents *contents)
+{
+    free(contents->blocks);
+    free(contents->keyframes);
+    *contents = (struct map_contents){0};
+}
+
+int map_read(struct map *map, struct map_contents *out)
+{
+    const struct recover_keyframe *keyframes;
+    *out = (struct map_contents){.epoch = map->epoch};
+    if (map->is_searching)
+        return -EAGAIN;
+    if (!map->has_any)
+        return -ENODATA;
+    int rc = model_read(map->model, &out->blocks, &out->n_blocks);
+    if (rc < 0)
+        return rc;
+    out->n_keyframes = recover_keyframes(map->recover, &keyframes);
+    out->keyframes = malloc((out->n_keyframes + 1) * sizeof *keyframes);
+    if (!out->keyframes) {
+        map_contents_free(out);
+        return -ENOMEM;
+    }
+    memcpy(out->keyframes, keyframes, out->n_keyframes * sizeof *keyframes);
+    return 0;
+}
+
+int map_load(struct map *map, const struct map_contents *contents)
+{
+    if (contents->n_keyframes > RECOVER_MAX_KEYFRAMES)
+        return -ENOSPC;
+    int rc = model_write(map->model, contents->blocks, contents->n_blocks);
+    if (rc == -ENOSPC)
+        return rc;
+    if (rc == 0)
+        rc = recover_set(map->recover, contents->keyframes, contents->n_keyframes);
+    map->is_loaded = map->is_searching = map->has_any = rc == 0;
+    map->told_is_full = false;
+    map->T_map_odom = se3_identity();
+    map->n_agreeing = map->n_searched = 0;
+    if (rc < 0)
+        recover_forget(map->recover);
+    return rc;
+}
+
+void map_give_up(struct map *map)
+{
+    if (map->is_loaded)
+        log_to(&map->log, LOG_LEVEL_NOTICE, "map: the loaded map is given up");
+    map->is_loaded = map->is_searching = false;
+    map->T_map_odom = se3_identity();
+}
+
+void map_enter(struct map *map, uint32_t epoch)
+{
+    if (!map->is_loaded || epoch == map->epoch)
+        return;
+    map->epoch = epoch;
+    map->is_searching = true;
+    map->T_map_odom = se3_identity();
+    map->n_agreeing = map->n_searched = 0;
+}
+
+bool map_is_loaded(const struct map *map)
+{
+    return map->is_loaded;
+}
+
+bool map_is_searching(const struct map *map)
+{
+    return map->is_searching;
+}
+
+struct se3 map_T_map_odom(const struct map *map)
+{
+    return map->T_map_odom;
+}
+
+static int fuse(struct map *map, const struct gpu_frame *frame, const struct track_result *result)
+{
+    const struct se3 T = map->is_loaded ? se3_compose(&map->T_map_odom, &result->T_odom_camera)
+                                        : result->T_odom_camera;
+    int rc = take_in(map, frame, &T);
+    if (rc == 0 && result->new_keyframe)
+        rc = recover_add(map->recover, frame, &T);
+    return rc;
 }
 
 int map_follow(struct map *map, struct track *track, const struct track_result *result)
@@ -108,12 +252,14 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
     bool sees = result->state == TRACK_STATE_TRACKING ||
                 (result->state == TRACK_STATE_INIT && result->reason == TRACK_REASON_FIRST_FRAME);
     int rc = 0;
+    if (map->is_searching) {
+        track_set_view(track, NULL, NULL); // what was seen before is of another place
+        return sees && frame ? search(map, frame, &result->T_odom_camera) : 0;
+    }
     if (!map->has_any || result->map_epoch != map->epoch)
         rc = begin_epoch(map, result->map_epoch);
     if (rc == 0 && sees && frame)
-        rc = take_in(map, frame, &result->T_odom_camera);
-    if (rc == 0 && sees && frame && result->new_keyframe)
-        rc = recover_add(map->recover, frame, &result->T_odom_camera);
+        rc = fuse(map, frame, result);
     if (rc < 0 || !map->has_any || !track_wants_view(track))
         return rc;
     bool is_lost = result->state == TRACK_STATE_LOST && frame &&
@@ -125,7 +271,8 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
     if (rc < 0)
         return rc;
     const struct se3 T = track_expected(track);
-    rc = model_view(map->model, &T, map->view);
+    const struct se3 T_map = map->is_loaded ? se3_compose(&map->T_map_odom, &T) : T;
+    rc = model_view(map->model, &T_map, map->view);
     track_set_view(track, rc == 0 ? map->view : NULL, &T);
     return rc;
 }

@@ -8,14 +8,33 @@
 // with each lost frame; the frame after one that was found is judged like any other. A new map
 // epoch of the tracker is a new map: the old one is given up with a line in the log.
 //
+// A map that was loaded has frames of its own: T_map_odom takes odom to it, and until the camera
+// has been found in it nothing is fused and nothing is seen of it: the map is searched. The tracker
+// follows the camera meanwhile. A place is believed when MAP_AGREEING finds, of different frames,
+// agree on T_map_odom. A tracker that lost the camera and began anew is looked for again.
+//
 // Threads: the tracker's.
 #ifndef POSED_GPU_MODEL_MAP_H
 #define POSED_GPU_MODEL_MAP_H
 
 #include "gpu/model/model.h"
+#include "gpu/model/recover.h"
 #include "gpu/track/track.h"
 
+#define MAP_AGREEING 3
+
 struct map; // opaque
+
+// What is saved of a map, and loaded.
+struct map_contents {
+    uint32_t epoch;             // in which it was made
+    struct model_block *blocks; // ordered as model_read leaves them
+    uint32_t n_blocks;
+    struct recover_keyframe *keyframes;
+    uint32_t n_keyframes;
+};
+
+void map_contents_free(struct map_contents *contents); // empties it
 
 // `gpu` must outlive the map. Returns what model_create does.
 __attribute__((warn_unused_result)) int map_create(struct map **out, struct gpu *gpu,
@@ -30,5 +49,27 @@ __attribute__((warn_unused_result)) int map_follow(struct map *map, struct track
                                                    const struct track_result *result);
 
 struct model *map_model(struct map *map);
+
+// Copies the map, to be freed by map_contents_free. Returns 0, -ENODATA (nothing was taken in yet),
+// -EAGAIN (a loaded map is being searched: it is the file's still), -ENOMEM or -EIO.
+__attribute__((warn_unused_result)) int map_read(struct map *map, struct map_contents *out);
+
+// Puts a saved map in place of what is there; the caller begins a new epoch of the tracker, whose
+// frames are looked for in it. Returns 0, -ENOSPC (more blocks or keyframes than there is room for:
+// nothing has changed), -EINVAL (a place twice or out of range: the map is then empty) or -EIO.
+__attribute__((warn_unused_result)) int map_load(struct map *map,
+                                                 const struct map_contents *contents);
+
+// The next epoch is a new map, also where this one was loaded.
+void map_give_up(struct map *map);
+
+// The epoch that frames from now on belong to, before map_follow of the first of them.
+void map_enter(struct map *map, uint32_t epoch);
+
+bool map_is_loaded(const struct map *map);    // and not given up
+bool map_is_searching(const struct map *map); // loaded, and the camera has not been found in it
+
+// Where odom lies in the map: the identity, or, of a loaded one, as the camera was found.
+struct se3 map_T_map_odom(const struct map *map);
 
 #endif

@@ -24,6 +24,16 @@ void model_settings_default(struct model_settings *out)
     *out = (struct model_settings){.voxel_m = 0.008f, .memory_bytes = (uint64_t)512 << 20};
 }
 
+uint32_t model_max_blocks(const struct model_settings *settings)
+{
+    return (uint32_t)(settings->memory_bytes / MEMORY_BLOCK);
+}
+
+double model_truncation_m(const struct model_settings *settings)
+{
+    return (double)voxel_truncation(settings->voxel_m, 1.0f);
+}
+
 static int settings_check(const struct log_sink *log, const struct model_settings *s)
 {
     if (!((double)s->voxel_m >= VOXEL_MIN_M && (double)s->voxel_m <= VOXEL_MAX_M)) {
@@ -52,7 +62,7 @@ int model_create(struct model **out, struct gpu *gpu, const struct model_setting
     if (gpu->backend == GPU_BACKEND_CUDA)
         ops = &model_cuda_ops;
 #endif
-    uint32_t max_blocks = (uint32_t)(settings->memory_bytes / MEMORY_BLOCK);
+    uint32_t max_blocks = model_max_blocks(settings);
     rc = ops->open(out, gpu, settings, max_blocks);
     if (rc < 0) {
         log_to(log, LOG_LEVEL_ERROR, "model: no room for %llu bytes of voxels: %s",
@@ -132,9 +142,14 @@ int model_read(struct model *model, struct model_block **out, uint32_t *out_n_bl
     return 0;
 }
 
-static bool place_can_be(int32_t i)
+static bool number_can_be(int32_t i)
 {
     return i > -VOXEL_KEY_OFFSET && i < VOXEL_KEY_OFFSET - 1;
+}
+
+bool model_place_can_be(const struct model_block *block)
+{
+    return number_can_be(block->x) && number_can_be(block->y) && number_can_be(block->z);
 }
 
 int model_write(struct model *model, const struct model_block *blocks, uint32_t n_blocks)
@@ -143,7 +158,7 @@ int model_write(struct model *model, const struct model_block *blocks, uint32_t 
         return -ENOSPC;
     int rc = model_clear(model);
     for (uint32_t i = 0; i < n_blocks && rc == 0; i++)
-        if (!place_can_be(blocks[i].x) || !place_can_be(blocks[i].y) || !place_can_be(blocks[i].z))
+        if (!model_place_can_be(&blocks[i]))
             return -EINVAL;
     if (rc == 0)
         rc = model->ops->write(model, blocks, n_blocks);

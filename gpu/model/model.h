@@ -42,6 +42,14 @@ struct model; // opaque
 
 void model_settings_default(struct model_settings *out);
 
+// Blocks that memory_bytes has room for, and half the width of the band of distances that is kept
+// around a surface at 1 m [m]. Pure.
+uint32_t model_max_blocks(const struct model_settings *settings);
+double model_truncation_m(const struct model_settings *settings);
+
+// Whether a block may have this place (its numbers have 21 bits). Pure.
+bool model_place_can_be(const struct model_block *block);
+
 // `gpu` must outlive the model. Returns 0, or with *out NULL: -EINVAL (a setting out of range,
 // named in the log), -ENOMEM (the memory that the setting asks for is not there, in the log) or
 // -EIO.

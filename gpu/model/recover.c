@@ -10,10 +10,7 @@
 #include "gpu/track/verdict.h"
 #include "proto/se3.h"
 
-#define GRID_W     16 // cells of a descriptor
-#define GRID_H     12
-#define GRID_CELLS (GRID_W * GRID_H)
-#define LEVEL      (GPU_LEVELS - 1)
+#define LEVEL (GPU_LEVELS - 1)
 
 // Keyframes nearer than this to one that is there say nothing new.
 #define APART_M   0.12
@@ -35,22 +32,13 @@
 #define ANOTHER_PLACE_M   0.15
 #define ANOTHER_PLACE_RAD 0.15
 
-struct descriptor {
-    float log_z[GRID_CELLS]; // of the mean depth; NAN: too few pixels
-};
-
-struct keyframe {
-    struct descriptor descriptor;
-    struct se3 T_map_camera;
-};
-
 struct recover {
     struct gpu *gpu;
     struct gpu_align_settings align;
     struct gpu_frame *view;
     float *map; // of LEVEL, read back
     uint32_t width_px, height_px;
-    struct keyframe *keyframes;
+    struct recover_keyframe *keyframes;
     uint32_t n_keyframes;
 };
 
@@ -97,21 +85,36 @@ void recover_forget(struct recover *recover)
     recover->n_keyframes = 0;
 }
 
-uint32_t recover_n_keyframes(const struct recover *recover)
+uint32_t recover_keyframes(const struct recover *recover, const struct recover_keyframe **out)
 {
+    *out = recover->keyframes;
     return recover->n_keyframes;
 }
 
+int recover_set(struct recover *recover, const struct recover_keyframe *keyframes,
+                uint32_t n_keyframes)
+{
+    if (n_keyframes > RECOVER_MAX_KEYFRAMES)
+        return -EINVAL;
+    if (n_keyframes > 0)
+        memcpy(recover->keyframes, keyframes, n_keyframes * sizeof *keyframes);
+    recover->n_keyframes = n_keyframes;
+    return 0;
+}
+
 // Mean depth of each cell where a quarter of its pixels have one.
-static int describe(struct recover *r, const struct gpu_frame *frame, struct descriptor *out)
+static int describe(struct recover *r, const struct gpu_frame *frame,
+                    float out_log_z[RECOVER_CELLS])
 {
     int rc = gpu_frame_read(r->gpu, frame, LEVEL, r->map);
     if (rc < 0)
         return rc;
-    for (uint32_t cell = 0; cell < GRID_CELLS; cell++) {
-        uint32_t i = cell % GRID_W, j = cell / GRID_W, n = 0;
-        uint32_t u0 = i * r->width_px / GRID_W, u1 = (i + 1) * r->width_px / GRID_W;
-        uint32_t v0 = j * r->height_px / GRID_H, v1 = (j + 1) * r->height_px / GRID_H;
+    for (uint32_t cell = 0; cell < RECOVER_CELLS; cell++) {
+        uint32_t i = cell % RECOVER_CELLS_X, j = cell / RECOVER_CELLS_X, n = 0;
+        uint32_t u0 = i * r->width_px / RECOVER_CELLS_X,
+                 u1 = (i + 1) * r->width_px / RECOVER_CELLS_X;
+        uint32_t v0 = j * r->height_px / RECOVER_CELLS_Y,
+                 v1 = (j + 1) * r->height_px / RECOVER_CELLS_Y;
         double sum = 0;
         for (uint32_t v = v0; v < v1; v++)
             for (uint32_t u = u0; u < u1; u++) {
@@ -119,23 +122,23 @@ static int describe(struct recover *r, const struct gpu_frame *frame, struct des
                 sum += (double)z_m;
                 n += z_m > 0;
             }
-        out->log_z[cell] = n > 0 && 4 * n >= (u1 - u0) * (v1 - v0) ? (float)log(sum / n) : NAN;
+        out_log_z[cell] = n > 0 && 4 * n >= (u1 - u0) * (v1 - v0) ? (float)log(sum / n) : NAN;
     }
     return 0;
 }
 
 // Mean difference of the logarithms of depth; INFINITY where too little is shared.
-static double unlikeness(const struct descriptor *a, const struct descriptor *b)
+static double unlikeness(const float *a, const float *b)
 {
     double sum = 0;
     int n_shared = 0, n_any = 0;
-    for (int i = 0; i < GRID_CELLS; i++) {
-        bool in_a = !isnan(a->log_z[i]), in_b = !isnan(b->log_z[i]);
+    for (int i = 0; i < RECOVER_CELLS; i++) {
+        bool in_a = !isnan(a[i]), in_b = !isnan(b[i]);
         n_any += in_a || in_b;
         if (!in_a || !in_b)
             continue;
         n_shared++;
-        sum += fmin(fabs((double)a->log_z[i] - (double)b->log_z[i]), 0.5);
+        sum += fmin(fabs((double)a[i] - (double)b[i]), 0.5);
     }
     return n_shared > 0 && n_shared >= MIN_SHARED_CELLS * n_any ? sum / n_shared : INFINITY;
 }
@@ -158,8 +161,8 @@ int recover_add(struct recover *r, const struct gpu_frame *frame, const struct s
     for (uint32_t i = 0; i < r->n_keyframes; i++)
         if (is_near(&r->keyframes[i].T_map_camera, T_map_camera, APART_M, APART_RAD))
             return 0;
-    struct keyframe *keyframe = &r->keyframes[r->n_keyframes];
-    int rc = describe(r, frame, &keyframe->descriptor);
+    struct recover_keyframe *keyframe = &r->keyframes[r->n_keyframes];
+    int rc = describe(r, frame, keyframe->log_z);
     if (rc < 0)
         return rc;
     keyframe->T_map_camera = *T_map_camera;
@@ -168,12 +171,12 @@ int recover_add(struct recover *r, const struct gpu_frame *frame, const struct s
 }
 
 // The keyframes most like the frame, the best first. Returns how many.
-static uint32_t rank(const struct recover *r, const struct descriptor *of, uint32_t out[N_RANKED])
+static uint32_t rank(const struct recover *r, const float *log_z, uint32_t out[N_RANKED])
 {
     double best[N_RANKED];
     uint32_t n = 0;
     for (uint32_t k = 0; k < r->n_keyframes; k++) {
-        double value = unlikeness(of, &r->keyframes[k].descriptor);
+        double value = unlikeness(log_z, r->keyframes[k].log_z);
         uint32_t at = n;
         if (isinf(value))
             continue;
@@ -238,7 +241,8 @@ static void keep_better(struct found *best, struct found *second, const struct f
 
 // From one keyframe: coarse starts against the model's view there, each aligned, then verified.
 static int try_keyframe(struct recover *r, struct model *model, const struct gpu_frame *frame,
-                        const struct keyframe *keyframe, struct found *best, struct found *second)
+                        const struct recover_keyframe *keyframe, struct found *best,
+                        struct found *second)
 {
     const struct se3 identity = se3_identity();
     struct se3 starts[STARTS_MAX], T[STARTS_MAX];
@@ -269,18 +273,18 @@ static int try_keyframe(struct recover *r, struct model *model, const struct gpu
 int recover_find(struct recover *r, struct model *model, const struct gpu_frame *frame,
                  uint32_t attempt, bool *out_found, struct se3 *out_T_map_camera)
 {
-    struct descriptor descriptor;
+    float log_z[RECOVER_CELLS];
     uint32_t ranked[N_RANKED];
     struct found best = {.ratio = 0}, second = {.ratio = 0};
     *out_found = false;
     if (r->n_keyframes == 0)
         return 0;
-    int rc = describe(r, frame, &descriptor);
+    int rc = describe(r, frame, log_z);
     if (rc < 0)
         return rc;
     best.T_map_camera = second.T_map_camera = se3_identity();
     best.T_map_camera.t_m[0] = 1e9; // near nothing
-    uint32_t n = rank(r, &descriptor, ranked);
+    uint32_t n = rank(r, log_z, ranked);
     for (uint32_t i = 0; i < N_A_FRAME && i < n && rc == 0; i++)
         rc = try_keyframe(r, model, frame, &r->keyframes[ranked[(N_A_FRAME * attempt + i) % n]],
                           &best, &second);

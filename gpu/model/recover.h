@@ -13,6 +13,17 @@
 
 #define RECOVER_MAX_KEYFRAMES 1024
 
+// Cells of a keyframe's depth image, row by row.
+#define RECOVER_CELLS_X 16
+#define RECOVER_CELLS_Y 12
+#define RECOVER_CELLS   (RECOVER_CELLS_X * RECOVER_CELLS_Y)
+
+// What is kept of a keyframe.
+struct recover_keyframe {
+    struct se3 T_map_camera;
+    float log_z[RECOVER_CELLS]; // logarithm of the mean depth [m]; NAN: too few pixels
+};
+
 struct recover; // opaque
 
 // Returns 0, -ENOMEM or -EIO.
@@ -21,7 +32,15 @@ __attribute__((warn_unused_result)) int recover_create(struct recover **out, str
 void recover_destroy(struct recover **recover);
 
 void recover_forget(struct recover *recover); // all keyframes
-uint32_t recover_n_keyframes(const struct recover *recover);
+
+// All keyframes, in order of arrival; valid until they change. Returns how many.
+uint32_t recover_keyframes(const struct recover *recover, const struct recover_keyframe **out);
+
+// Puts the keyframes of a saved map in place of what is there. Returns 0 or -EINVAL (more than
+// RECOVER_MAX_KEYFRAMES: nothing has changed).
+__attribute__((warn_unused_result)) int recover_set(struct recover *recover,
+                                                    const struct recover_keyframe *keyframes,
+                                                    uint32_t n_keyframes);
 
 // Keeps a frame of the map unless one is there from nearly the same pose, or RECOVER_MAX_KEYFRAMES
 // are. Reads a small image back from the device. Returns 0 or -EIO.

@@ -25,6 +25,10 @@ struct window {
     uint32_t epoch;
     bool has_keyframe, failed;
     struct se3 T_odom_keyframe, T_map_odom;
+    uint64_t job_seq; // of the job's frame
+    int64_t job_time_ns;
+    struct graph_keyframe *keyframes; // as the newest result that entered has them
+    uint32_t n_keyframes;
 
     pthread_t thread;
     pthread_mutex_t lock; // of what follows
@@ -44,7 +48,7 @@ static void *work(void *user)
             continue;
         }
         pthread_mutex_unlock(&w->lock);
-        int rc = graph_add(w->graph, w->keyframe, w->z_m, &w->T_job);
+        int rc = graph_add(w->graph, w->job_seq, w->job_time_ns, w->z_m, &w->T_job);
         pthread_mutex_lock(&w->lock);
         w->job_error = rc;
         w->job = JOB_DONE;
@@ -69,8 +73,10 @@ int window_create(struct window **out, const struct intrinsics *camera,
     w->n_px = (size_t)level.width_px * level.height_px;
     w->map = malloc(4 * w->n_px * sizeof *w->map);
     w->z_m = malloc(w->n_px * sizeof *w->z_m);
+    w->keyframes = malloc((settings->max_keyframes + 1) * sizeof *w->keyframes);
     w->T_map_odom = se3_identity();
-    int rc = w->map && w->z_m ? graph_create(&w->graph, &level, settings, log) : -ENOMEM;
+    int rc =
+        w->map && w->z_m && w->keyframes ? graph_create(&w->graph, &level, settings, log) : -ENOMEM;
     if (rc < 0)
         goto free_window;
     pthread_mutex_init(&w->lock, NULL);
@@ -87,6 +93,7 @@ destroy_lock:
 free_window:
     free(w->map);
     free(w->z_m);
+    free(w->keyframes);
     free(w);
     return rc;
 }
@@ -121,6 +128,7 @@ void window_destroy(struct window **window)
     graph_destroy(&w->graph);
     free(w->map);
     free(w->z_m);
+    free(w->keyframes);
     free(w);
     *window = NULL;
 }
@@ -134,6 +142,7 @@ void window_enter(struct window *w, uint32_t epoch)
     graph_clear(w->graph);
     w->epoch = epoch;
     w->has_keyframe = false;
+    w->n_keyframes = 0;
     w->T_map_odom = se3_identity();
 }
 
@@ -150,6 +159,9 @@ static double take_result(struct window *w, const struct se3 *T_odom_camera)
     }
     struct se3 before = se3_compose(&w->T_map_odom, T_odom_camera);
     w->T_map_odom = graph_T_map_odom(w->graph);
+    const struct graph_keyframe *keyframes;
+    w->n_keyframes = graph_keyframes(w->graph, &keyframes);
+    memcpy(w->keyframes, keyframes, w->n_keyframes * sizeof *keyframes);
     struct se3 after = se3_compose(&w->T_map_odom, T_odom_camera);
     struct se3 step = se3_between(&before, &after);
     return sqrt(step.t_m[0] * step.t_m[0] + step.t_m[1] * step.t_m[1] + step.t_m[2] * step.t_m[2]);
@@ -168,7 +180,7 @@ static bool is_keyframe(const struct window *w, const struct track_result *resul
 }
 
 static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *frame,
-                     const struct se3 *T_odom_camera)
+                     const struct se3 *T_odom_camera, uint64_t seq, int64_t time_ns)
 {
     if (gpu_frame_read(gpu, frame, LEVEL, w->map) != 0)
         return -EIO;
@@ -176,6 +188,8 @@ static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *
         w->z_m[i] = w->map[4 * i + 3];
     w->has_keyframe = true;
     w->keyframe = w->n_frames;
+    w->job_seq = seq;
+    w->job_time_ns = time_ns;
     w->T_odom_keyframe = *T_odom_camera;
     pthread_mutex_lock(&w->lock);
     w->T_job = *T_odom_camera;
@@ -186,7 +200,8 @@ static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *
 }
 
 int window_follow(struct window *w, struct gpu *gpu, const struct track *track,
-                  const struct track_result *result, double *out_moved_m)
+                  const struct track_result *result, uint64_t seq, int64_t time_ns,
+                  double *out_moved_m)
 {
     const struct gpu_frame *frame = track_newest_frame(track);
     *out_moved_m = 0;
@@ -197,10 +212,16 @@ int window_follow(struct window *w, struct gpu *gpu, const struct track *track,
     *out_moved_m = take_result(w, &result->T_odom_camera);
     if (w->failed || !frame || !is_keyframe(w, result))
         return 0;
-    return begin_job(w, gpu, frame, &result->T_odom_camera);
+    return begin_job(w, gpu, frame, &result->T_odom_camera, seq, time_ns);
 }
 
 struct se3 window_T_map_odom(const struct window *window)
 {
     return window->T_map_odom;
+}
+
+uint32_t window_keyframes(const struct window *window, const struct graph_keyframe **out)
+{
+    *out = window->keyframes;
+    return window->n_keyframes;
 }

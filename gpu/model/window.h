@@ -35,14 +35,20 @@ void window_destroy(struct window **window);
 // The map epoch that frames from now on belong to: another one than before empties the window.
 void window_enter(struct window *window, uint32_t epoch);
 
-// After each track_frame, with its result, when the pose has left. *out_moved_m: how far the
+// After each track_frame, with its result and its frame's number and time, when the pose has left.
+// *out_moved_m: how far the
 // results that entered with this call moved the camera in the map, 0 where none did. Returns 0 or
 // -EIO (the device could not give the frame).
 __attribute__((warn_unused_result)) int window_follow(struct window *window, struct gpu *gpu,
                                                       const struct track *track,
                                                       const struct track_result *result,
+                                                      uint64_t seq, int64_t time_ns,
                                                       double *out_moved_m);
 
 struct se3 window_T_map_odom(const struct window *window);
+
+// The keyframes of this epoch as they were when T_map_odom moved last, in order of arrival; valid
+// until the next window_follow.
+uint32_t window_keyframes(const struct window *window, const struct graph_keyframe **out);
 
 #endif

@@ -185,18 +185,47 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
     return -EIO;
 }
 
-struct model *map_model(struct map *map)
+int map_read(struct map *map, struct map_contents *out)
 {
     (void)map;
-    return NULL;
+    (void)out;
+    return -EIO;
 }
 
-int model_read(struct model *model, struct model_block **out, uint32_t *out_n_blocks)
+int map_load(struct map *map, const struct map_contents *contents)
 {
-    (void)model;
-    (void)out;
-    (void)out_n_blocks;
+    (void)map;
+    (void)contents;
     return -EIO;
+}
+
+void map_give_up(struct map *map)
+{
+    (void)map;
+}
+
+void map_enter(struct map *map, uint32_t epoch)
+{
+    (void)map;
+    (void)epoch;
+}
+
+bool map_is_loaded(const struct map *map)
+{
+    (void)map;
+    return false;
+}
+
+bool map_is_searching(const struct map *map)
+{
+    (void)map;
+    return false;
+}
+
+struct se3 map_T_map_odom(const struct map *map)
+{
+    (void)map;
+    return se3_identity();
 }
 
 void model_settings_default(struct model_settings *out)

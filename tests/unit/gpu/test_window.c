@@ -85,7 +85,7 @@ static struct graph *make(uint32_t max_keyframes)
 static void add_all(struct graph *graph)
 {
     for (uint32_t k = 0; k < N; k++)
-        assert_int_equal(graph_add(graph, k, z_m[k], &T_odom[k]), 0);
+        assert_int_equal(graph_add(graph, k, 0, z_m[k], &T_odom[k]), 0);
 }
 
 static double error_m(const struct se3 *T, const struct se3 *truth)
@@ -161,10 +161,10 @@ static void no_depth_is_left_out(void **state)
     static float nothing[MAX_PX];
     struct graph *graph = make(8);
     const struct graph_keyframe *keyframes;
-    assert_int_equal(graph_add(graph, 0, nothing, &T_odom[0]), 0);
+    assert_int_equal(graph_add(graph, 0, 0, nothing, &T_odom[0]), 0);
     assert_int_equal(graph_keyframes(graph, &keyframes), 0);
-    assert_int_equal(graph_add(graph, 1, z_m[0], &T_odom[0]), 0);
-    assert_int_equal(graph_add(graph, 2, nothing, &T_odom[1]), 0);
+    assert_int_equal(graph_add(graph, 1, 0, z_m[0], &T_odom[0]), 0);
+    assert_int_equal(graph_add(graph, 2, 0, nothing, &T_odom[1]), 0);
     assert_int_equal(graph_keyframes(graph, &keyframes), 1);
     graph_destroy(&graph);
 }
