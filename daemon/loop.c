@@ -137,7 +137,7 @@ static void announce(struct loop *loop, posed_State state, const char *reason)
         log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: tracking lost: %s",
                (unsigned long long)loop->next_seq, reason);
         send_event(loop, posed_Event_Kind_TRACKING_LOST, text);
-    } else if (before == posed_State_STATE_LOST) {
+    } else if (before == posed_State_STATE_LOST && state != posed_State_STATE_SEARCHING) {
         log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: tracking is back",
                (unsigned long long)loop->next_seq);
         send_event(loop, posed_Event_Kind_TRACKING_BACK, text);
@@ -228,6 +228,7 @@ static int fuse(struct loop *loop, const struct track_result *result)
 {
     double moved_m;
     char text[96];
+    bool searched = backend_is_searching(loop->settings->backend);
     int rc = backend_fuse(loop->settings->backend, result, &moved_m);
     if (rc == BACKEND_REPLACED)
         announce_backend(loop);
@@ -236,6 +237,8 @@ static int fuse(struct loop *loop, const struct track_result *result)
                  moved_m * 1e3);
         send_event(loop, posed_Event_Kind_MAP_MOVED, text);
     }
+    if (searched && rc == 0 && !backend_is_searching(loop->settings->backend))
+        send_event(loop, posed_Event_Kind_MAP_FOUND, "the camera is found in the loaded map");
     return rc < 0 ? rc : 0;
 }
 
@@ -261,6 +264,8 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
         odometry.has_map_from_odom = true;
         odometry.map_from_odom = wire_pose(&loop->T_map_odom, NULL);
     }
+    if (backend_is_searching(loop->settings->backend) && result.state != TRACK_STATE_LOST)
+        odometry.state = posed_State_STATE_SEARCHING;
     odometry.damaged_frames = shared_counter(loop->settings->shared, SHARED_DAMAGED);
     odometry.dropped_frames = shared_counter(loop->settings->shared, SHARED_DROPPED);
     odometry.publish_monotonic_ns = clock_monotonic_ns();
@@ -400,6 +405,19 @@ static void control_replay(struct loop *loop, const struct shared_command *comma
     send_event(loop, posed_Event_Kind_REPLAY, text);
 }
 
+static void load_map(struct loop *loop, const struct shared_command *command,
+                     struct shared_answer *answer)
+{
+    answer->error = backend_load_map(loop->settings->backend, &command->camera, command->map);
+    if (answer->error)
+        return;
+    end_evaluated(loop, loop->next_seq);
+    log_to(&loop->settings->log, LOG_LEVEL_NOTICE,
+           "frame %llu: a map of %u blocks and %u keyframes is loaded: the camera is looked for",
+           (unsigned long long)loop->next_seq, command->map->n_blocks, command->map->n_keyframes);
+    send_event(loop, posed_Event_Kind_MAP_LOADED, "a map is loaded: the camera is looked for");
+}
+
 static void run_command(struct loop *loop)
 {
     struct shared_command command;
@@ -419,6 +437,20 @@ static void run_command(struct loop *loop)
         break;
     case SHARED_REPLAY:
         control_replay(loop, &command, &answer);
+        break;
+    case SHARED_READ_MAP:
+        answer.error = backend_read_map(loop->settings->backend, command.map);
+        answer.camera = loop->info->capture.camera;
+        break;
+    case SHARED_LOAD_MAP:
+        load_map(loop, &command, &answer);
+        break;
+    case SHARED_KEYFRAMES:
+        if (backend_is_searching(loop->settings->backend))
+            answer.error = -EAGAIN;
+        answer.n_keyframes =
+            backend_keyframes(loop->settings->backend, command.keyframes, command.max_keyframes);
+        answer.map_epoch = loop->map_epoch;
         break;
     }
     shared_finish_command(loop->settings->shared, &answer);

@@ -5,21 +5,31 @@
 #include <string.h>
 
 #include "capture/cloud/cloud.h"
-#include "gpu/model/surface.h"
 
 // What a single look from two metres weighs, or several from farther off; less is mostly the fringe
 // of edges.
 #define EXPORT_MIN_WEIGHT 8
 
+int map_file_surface(const struct model_block *blocks, uint32_t n_blocks, float voxel_m,
+                     struct model_surface *out)
+{
+    int rc = model_surface_create(blocks, n_blocks, voxel_m, EXPORT_MIN_WEIGHT, out);
+    if (rc == 0 && out->n_points == 0) { // a single look, or far off
+        model_surface_free(out);
+        rc = model_surface_create(blocks, n_blocks, voxel_m, 1, out);
+    }
+    if (rc == 0 && out->n_points == 0) {
+        model_surface_free(out);
+        rc = -ENODATA;
+    }
+    return rc;
+}
+
 int map_file_export(const char *path, const struct model_block *blocks, uint32_t n_blocks,
                     float voxel_m, const struct log_sink *log)
 {
     struct model_surface surface;
-    int rc = model_surface_create(blocks, n_blocks, voxel_m, EXPORT_MIN_WEIGHT, &surface);
-    if (rc == 0 && surface.n_points == 0) // a single look, or far off
-        rc = model_surface_create(blocks, n_blocks, voxel_m, 1, &surface);
-    if (rc == 0 && surface.n_points == 0)
-        rc = -ENODATA;
+    int rc = map_file_surface(blocks, n_blocks, voxel_m, &surface);
     if (rc < 0) {
         log_to(log, LOG_LEVEL_ERROR, "%s: no surface: %s", path,
                rc == -ENODATA ? "the map has seen nothing" : strerror(-rc));

@@ -3,8 +3,14 @@
 #ifndef POSED_DAEMON_MAP_FILE_H
 #define POSED_DAEMON_MAP_FILE_H
 
-#include "gpu/model/model.h"
+#include "gpu/model/surface.h"
 #include "proto/log.h"
+
+// The surface of the blocks as it is shown to others, without the fringe of edges. Returns 0, or
+// with *out empty -ENODATA (nothing has been seen), -EFBIG or -ENOMEM.
+__attribute__((warn_unused_result)) int map_file_surface(const struct model_block *blocks,
+                                                         uint32_t n_blocks, float voxel_m,
+                                                         struct model_surface *out);
 
 // Writes the surface of the blocks into a new file. Returns 0, -EEXIST (a file of that name is
 // there and stays as it is), -ENODATA (nothing has been seen) or another negative errno, in the

@@ -181,6 +181,10 @@ static const char *text_field(uint32_t kind)
         return "remove_object.name";
     case posed_Request_search_pose_tag:
         return "search_pose.objects";
+    case posed_Request_save_map_tag:
+        return "save_map.name";
+    case posed_Request_load_map_tag:
+        return "load_map.name";
     case posed_Request_start_recording_tag:
         return "start_recording.name";
     case posed_Request_get_params_tag:

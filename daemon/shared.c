@@ -303,7 +303,7 @@ int shared_get(const struct shared *shared, uint64_t seq, struct shared_pose *ou
 static bool has_pose(const struct shared_pose *pose)
 {
     return pose->state == posed_State_STATE_INIT || pose->state == posed_State_STATE_TRACKING ||
-           pose->state == posed_State_STATE_DEGRADED;
+           pose->state == posed_State_STATE_DEGRADED || pose->state == posed_State_STATE_SEARCHING;
 }
 
 // Between a and b at share s in 0..1: linear in translation, and along the twist in rotation.

@@ -50,7 +50,17 @@ enum shared_counter {
 };
 
 // What a request wants of the frame loop, and what it says.
-enum shared_command_kind { SHARED_RESET, SHARED_KEYFRAME, SHARED_REPLAY };
+enum shared_command_kind {
+    SHARED_RESET,
+    SHARED_KEYFRAME,
+    SHARED_REPLAY,
+    SHARED_READ_MAP,
+    SHARED_LOAD_MAP,
+    SHARED_KEYFRAMES,
+};
+
+struct map_contents;
+struct graph_keyframe;
 
 struct shared_command {
     enum shared_command_kind kind;
@@ -58,6 +68,11 @@ struct shared_command {
     struct se3 T_odom_camera;
     enum capture_control control; // REPLAY
     double value;
+    // READ_MAP, LOAD_MAP: the caller's, filled or read by the loop; for LOAD_MAP made with camera.
+    struct map_contents *map;
+    struct intrinsics camera;
+    struct graph_keyframe *keyframes; // KEYFRAMES: the caller's, room for max_keyframes
+    uint32_t max_keyframes;
 };
 
 struct shared_answer {
@@ -65,6 +80,8 @@ struct shared_answer {
     uint64_t next_seq;                // first frame after it
     uint64_t keyframe_seq;            // KEYFRAME
     struct capture_playback playback; // REPLAY
+    struct intrinsics camera;         // READ_MAP: that it was made with
+    uint32_t n_keyframes, map_epoch;  // KEYFRAMES
 };
 
 struct shared; // opaque

@@ -300,16 +300,18 @@ size_t wire_reply_size(const posed_Reply *reply)
 
 bool wire_is_download(uint32_t kind)
 {
-    return kind == posed_Request_get_depth_tag || kind == posed_Request_get_cloud_tag;
+    return kind == posed_Request_get_depth_tag || kind == posed_Request_get_cloud_tag ||
+           kind == posed_Request_get_map_cloud_tag;
 }
 
 int wire_encode_large_reply(const posed_Reply *reply, const struct wire_piece *pieces,
                             size_t n_pieces, uint8_t **out, size_t *out_n)
 {
-    bool is_depth = reply->which_what == posed_Reply_get_depth_tag;
-    const pb_msgdesc_t *fields = is_depth ? posed_DepthFrame_fields : posed_Cloud_fields;
-    const void *message =
-        is_depth ? (const void *)&reply->what.get_depth : (const void *)&reply->what.get_cloud;
+    const void *message = &reply->what; // all of them begin there
+    const pb_msgdesc_t *fields =
+        reply->which_what == posed_Reply_get_depth_tag       ? posed_DepthFrame_fields
+        : reply->which_what == posed_Reply_get_map_cloud_tag ? posed_MapCloud_fields
+                                                             : posed_Cloud_fields;
     size_t n_inner = 0;
     *out = NULL;
     if (!pb_get_encoded_size(&n_inner, fields, message))

@@ -67,7 +67,7 @@ __attribute__((warn_unused_result)) int wire_decode_request(const uint8_t *bytes
 
 #define WIRE_DEPTH_FRAME_DEPTH 10
 #define WIRE_CLOUD_POINTS      10
-#define WIRE_CLOUD_NORMALS     11
+#define WIRE_CLOUD_NORMALS     11 // and those of a MapCloud
 
 // Whether requests of this kind may be longer than WIRE_REQUEST_MAX_BYTES.
 bool wire_is_upload(uint32_t kind);
@@ -97,8 +97,8 @@ __attribute__((warn_unused_result)) int wire_encode_request(const posed_Request 
 __attribute__((warn_unused_result)) int wire_encode_reply(const posed_Reply *reply, uint8_t *out,
                                                           size_t size_bytes);
 
-// A good reply of a kind that ends in such bytes (get_depth, get_cloud), which are appended: field
-// number and content of each. Returns 0 and a framed reply to free, or -ENOMEM.
+// A good reply of a kind that ends in such bytes (get_depth, get_cloud, get_map_cloud), which are
+// appended: field number and content of each. Returns 0 and a framed reply to free, or -ENOMEM.
 struct wire_piece {
     uint32_t field;
     const void *bytes;

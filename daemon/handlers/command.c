@@ -6,9 +6,8 @@
 
 #include "daemon/handlers/handlers.h"
 
-// Returns true when the loop has answered.
-static bool run(const struct handlers *handlers, const struct shared_command *command,
-                const struct handlers_call *call, struct shared_answer *out)
+bool handlers_command(const struct handlers *handlers, const struct shared_command *command,
+                      const struct handlers_call *call, struct shared_answer *out)
 {
     int error = shared_command(handlers->shared, command, call->deadline_ns, out);
     if (error == -ETIMEDOUT)
@@ -28,7 +27,7 @@ void handlers_reset(struct handlers *handlers, const struct handlers_call *call)
         .T_odom_camera = {{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0}},
     };
     struct shared_answer answer;
-    if (run(handlers, &command, call, &answer))
+    if (handlers_command(handlers, &command, call, &answer))
         call->reply->what.reset.next_seq = answer.next_seq;
 }
 
@@ -51,7 +50,7 @@ void handlers_set_pose(struct handlers *handlers, const struct handlers_call *ca
                       "within 1 %%");
         return;
     }
-    if (run(handlers, &command, call, &answer))
+    if (handlers_command(handlers, &command, call, &answer))
         call->reply->what.set_pose.next_seq = answer.next_seq;
 }
 
@@ -59,7 +58,7 @@ void handlers_set_keyframe(struct handlers *handlers, const struct handlers_call
 {
     const struct shared_command command = {.kind = SHARED_KEYFRAME};
     struct shared_answer answer;
-    if (!run(handlers, &command, call, &answer))
+    if (!handlers_command(handlers, &command, call, &answer))
         return;
     if (answer.error == 0)
         call->reply->what.set_keyframe.seq = answer.keyframe_seq;
@@ -116,7 +115,7 @@ void handlers_replay(struct handlers *handlers, const struct handlers_call *call
                       "the source is a live camera: only a recording can be paused or wound");
         return;
     }
-    if (!run(handlers, &command, call, &answer))
+    if (!handlers_command(handlers, &command, call, &answer))
         return;
     const struct capture_playback *playback = &answer.playback;
     if (answer.error == -ERANGE)

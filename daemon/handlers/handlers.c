@@ -109,6 +109,11 @@ static const struct handler table[] = {
     {KIND_COMPUTE(list_objects), NULL, handlers_objects_can_list},
     {KIND_COMPUTE(search_pose), handlers_objects_open, NULL},
     {KIND_COMPUTE(stop_tracking), handlers_objects_open, NULL},
+    {KIND_COMPUTE(save_map), handlers_keeps_maps, NULL},
+    {KIND_COMPUTE(load_map), handlers_keeps_maps, NULL},
+    {KIND_COMMAND(list_maps), handlers_keeps_maps, NULL},
+    {KIND_COMMAND(get_keyframes), NULL, NULL},
+    {KIND_COMPUTE(get_map_cloud), NULL, NULL},
 };
 
 static const struct handler *find_handler(uint32_t kind)

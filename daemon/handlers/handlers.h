@@ -106,7 +106,7 @@ handlers_kept_frame(const struct handlers *handlers, bool has_seq, uint64_t *seq
                     uint16_t *out_depth, struct depth_frame *out, struct intrinsics *out_camera);
 
 // One function for each kind, named after its field in Request (query, command, params, frame,
-// record, register, objects, search). The table of handlers.c says where each runs.
+// record, register, objects, search, map, map_cloud). The table of handlers.c says where each runs.
 void handlers_ping(struct handlers *handlers, const struct handlers_call *call);
 void handlers_get_version(struct handlers *handlers, const struct handlers_call *call);
 void handlers_get_status(struct handlers *handlers, const struct handlers_call *call);
@@ -130,6 +130,26 @@ void handlers_remove_object(struct handlers *handlers, const struct handlers_cal
 void handlers_list_objects(struct handlers *handlers, const struct handlers_call *call);
 void handlers_search_pose(struct handlers *handlers, const struct handlers_call *call);
 void handlers_stop_tracking(struct handlers *handlers, const struct handlers_call *call);
+void handlers_save_map(struct handlers *handlers, const struct handlers_call *call);
+void handlers_load_map(struct handlers *handlers, const struct handlers_call *call);
+void handlers_list_maps(struct handlers *handlers, const struct handlers_call *call);
+void handlers_get_keyframes(struct handlers *handlers, const struct handlers_call *call);
+void handlers_get_map_cloud(struct handlers *handlers, const struct handlers_call *call);
+
+// Has the frame loop do it. False: the reply says that it did not.
+__attribute__((warn_unused_result)) bool handlers_command(const struct handlers *handlers,
+                                                          const struct shared_command *command,
+                                                          const struct handlers_call *call,
+                                                          struct shared_answer *out);
+
+// Copies the map, to be freed by map_contents_free. False: the reply says why.
+__attribute__((warn_unused_result)) bool handlers_read_map(const struct handlers *handlers,
+                                                           const struct handlers_call *call,
+                                                           struct map_contents *out,
+                                                           struct intrinsics *out_camera);
+
+// Whether map.folder is set. False: the reply says what is missing.
+bool handlers_keeps_maps(struct handlers *handlers, posed_Reply *reply);
 
 // Whether a recorder is there. False: the reply says what is missing.
 bool handlers_records(struct handlers *handlers, posed_Reply *reply);

@@ -104,6 +104,7 @@ extern const struct log_sink posectl_log;
 // Commands that have a file of their own, posectl_<name>.c (status: posectl_watch.c).
 int posectl_calibration(struct posectl *ctl, int argc, char **argv);
 int posectl_get(struct posectl *ctl, int argc, char **argv);
+int posectl_map(struct posectl *ctl, int argc, char **argv);
 int posectl_record(struct posectl *ctl, int argc, char **argv);
 int posectl_replay(struct posectl *ctl, int argc, char **argv);
 int posectl_status(struct posectl *ctl, int argc, char **argv);

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// SaveMap, LoadMap, ListMaps, GetKeyframes. Names are plain: a client never names a path. The frame
+// loop only copies the map in memory; files are written and read here.
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/handlers/handlers.h"
+#include "daemon/map_saved.h"
+#include "gpu/model/graph.h"
+
+#define MAX_KEYFRAMES 1024 // map.keyframes
+
+bool handlers_keeps_maps(struct handlers *handlers, posed_Reply *reply)
+{
+    bool is_set = handlers->config->map_folder[0];
+    if (!is_set)
+        handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL,
+                      "map.folder is not set: start posed with --set map.folder=DIR");
+    return is_set;
+}
+
+bool handlers_read_map(const struct handlers *handlers, const struct handlers_call *call,
+                       struct map_contents *out, struct intrinsics *out_camera)
+{
+    const struct shared_command command = {.kind = SHARED_READ_MAP, .map = out};
+    struct shared_answer answer;
+    *out = (struct map_contents){0};
+    if (!handlers_command(handlers, &command, call, &answer))
+        return false;
+    *out_camera = answer.camera;
+    switch (answer.error) {
+    case 0:
+        return true;
+    case -ENOTSUP:
+        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
+                      "no map is kept: start posed with --set map.folder=DIR or --reference model");
+        return false;
+    case -ENODATA:
+        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
+                      "the map has seen nothing yet");
+        return false;
+    case -EAGAIN:
+        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
+                      "the camera has not been found in the loaded map yet");
+        return false;
+    default:
+        handlers_fail_work(call->reply, answer.error, NULL);
+        return false;
+    }
+}
+
+// The file of a map. False: the reply says what is wrong with the name.
+static bool find_path(const struct handlers *handlers, posed_Reply *reply, const char *name,
+                      const char *field, char out[CONFIG_TEXT_MAX + 96])
+{
+    bool is_plain = recorder_name_is_plain(name);
+    if (!is_plain)
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, field,
+                      "1 to 64 of A-Z a-z 0-9 . _ - are wanted, without a point or dash in front "
+                      "or a suffix");
+    snprintf(out, CONFIG_TEXT_MAX + 96, "%s/%s" MAP_SAVED_SUFFIX, handlers->config->map_folder,
+             name);
+    return is_plain;
+}
+
+void handlers_save_map(struct handlers *handlers, const struct handlers_call *call)
+{
+    const char *name = call->request->what.save_map.name;
+    posed_Reply *reply = call->reply;
+    struct map_saved_place place = {.model = handlers->config->map};
+    struct map_contents map;
+    char path[CONFIG_TEXT_MAX + 96];
+    uint64_t n_bytes;
+    if (!find_path(handlers, reply, name, "save_map.name", path) ||
+        !handlers_read_map(handlers, call, &map, &place.camera))
+        return;
+    int error = map_saved_write(path, &place, &map, &n_bytes);
+    if (error == -EEXIST) {
+        handlers_fail(reply, posed_Code_ALREADY_EXISTS, "save_map.name", "there is a map \"%s\"",
+                      name);
+    } else if (error) {
+        handlers_fail(reply,
+                      error == -ENOSPC ? posed_Code_RESOURCE_EXHAUSTED : posed_Code_UNAVAILABLE,
+                      "save_map.name", "%s: %s", path, strerror(-error));
+    } else {
+        posed_SavedMap *out = &reply->what.save_map;
+        wire_copy_text(out->name, sizeof out->name, name);
+        out->bytes = n_bytes;
+        out->blocks = map.n_blocks;
+        out->keyframes = map.n_keyframes;
+        log_to(&handlers->log, LOG_LEVEL_NOTICE, "%s: %u blocks, %u keyframes saved", path,
+               map.n_blocks, map.n_keyframes);
+    }
+    map_contents_free(&map);
+}
+
+static void fail_read(posed_Reply *reply, int error, const char *name, const char *text)
+{
+    posed_Code code = error == -ENOENT   ? posed_Code_NOT_FOUND
+                      : error == -ENOSPC ? posed_Code_RESOURCE_EXHAUSTED
+                      : error == -ENOMEM ? posed_Code_RESOURCE_EXHAUSTED
+                      : error == -EBADMSG || error == -EXDEV || error == -EPROTONOSUPPORT
+                          ? posed_Code_FAILED_PRECONDITION
+                          : posed_Code_UNAVAILABLE;
+    if (error == -ENOENT)
+        handlers_fail(reply, code, "load_map.name", "there is no map \"%s\"", name);
+    else
+        handlers_fail(reply, code, "load_map.name", "%s" MAP_SAVED_SUFFIX ": %s", name, text);
+}
+
+void handlers_load_map(struct handlers *handlers, const struct handlers_call *call)
+{
+    const char *name = call->request->what.load_map.name;
+    posed_Reply *reply = call->reply;
+    const struct map_saved_place place = {.camera = shared_info(handlers->shared)->capture.camera,
+                                          .model = handlers->config->map};
+    struct map_contents map;
+    struct shared_answer answer;
+    char path[CONFIG_TEXT_MAX + 96], why[MAP_SAVED_ERROR_BYTES];
+    if (!find_path(handlers, reply, name, "load_map.name", path))
+        return;
+    int error = map_saved_read(path, &place, &map, why);
+    if (error) {
+        fail_read(reply, error, name, why);
+        return;
+    }
+    if (map.n_keyframes == 0 || map.n_blocks == 0) {
+        fail_read(reply, -EBADMSG, name, "empty: no camera could be found in it");
+        map_contents_free(&map);
+        return;
+    }
+    const struct shared_command command = {
+        .kind = SHARED_LOAD_MAP, .map = &map, .camera = place.camera};
+    if (handlers_command(handlers, &command, call, &answer)) {
+        if (answer.error == -EXDEV)
+            handlers_fail(reply, posed_Code_FAILED_PRECONDITION, "load_map.name",
+                          "the camera changed meanwhile: ask again");
+        else if (answer.error)
+            handlers_fail_work(reply, answer.error, NULL);
+        else
+            reply->what.load_map = (posed_MapLoaded){
+                .next_seq = answer.next_seq, .blocks = map.n_blocks, .keyframes = map.n_keyframes};
+    }
+    map_contents_free(&map);
+}
+
+static int is_map(const struct dirent *entry)
+{
+    char name[RECORDER_NAME_BYTES];
+    const char *suffix = strrchr(entry->d_name, '.');
+    if (!suffix || strcmp(suffix, MAP_SAVED_SUFFIX) != 0 ||
+        suffix - entry->d_name >= (long)sizeof name)
+        return 0;
+    snprintf(name, sizeof name, "%.*s", (int)(suffix - entry->d_name), entry->d_name);
+    return recorder_name_is_plain(name);
+}
+
+// A map of the folder; one that has gone meanwhile is listed with 0 bytes.
+static void fill_listed(const char *folder, const char *file, posed_SavedMap *out)
+{
+    char path[CONFIG_TEXT_MAX + 260], name[RECORDER_NAME_BYTES];
+    struct stat status;
+    snprintf(name, sizeof name, "%.*s", (int)(strlen(file) - strlen(MAP_SAVED_SUFFIX)), file);
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    wire_copy_text(out->name, sizeof out->name, name);
+    if (stat(path, &status) != 0)
+        return;
+    out->bytes = (uint64_t)status.st_size;
+    out->has_modified = true;
+    out->modified =
+        wire_timestamp((int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec);
+}
+
+void handlers_list_maps(struct handlers *handlers, const struct handlers_call *call)
+{
+    const char *folder = handlers->config->map_folder;
+    posed_SavedMaps *page = &call->reply->what.list_maps;
+    const size_t page_max = sizeof page->maps / sizeof page->maps[0];
+    struct dirent **files;
+    int n = scandir(folder, &files, is_map, alphasort);
+    if (n < 0 && errno != ENOENT) {
+        handlers_fail(call->reply, posed_Code_UNAVAILABLE, NULL, "%s: %s (map.folder)", folder,
+                      strerror(errno));
+        return;
+    }
+    page->total = n > 0 ? (uint32_t)n : 0;
+    for (uint32_t i = call->request->what.list_maps.skip;
+         i < page->total && page->maps_count < page_max; i++)
+        fill_listed(folder, files[i]->d_name, &page->maps[page->maps_count++]);
+    for (int i = 0; i < n; i++)
+        free(files[i]);
+    if (n >= 0)
+        free(files);
+}
+
+void handlers_get_keyframes(struct handlers *handlers, const struct handlers_call *call)
+{
+    posed_Reply *reply = call->reply;
+    posed_Keyframes *page = &reply->what.get_keyframes;
+    const size_t page_max = sizeof page->keyframes / sizeof page->keyframes[0];
+    if (handlers->config->map_keyframes == 0) {
+        handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL,
+                      "no keyframes are kept: map.keyframes is 0");
+        return;
+    }
+    struct graph_keyframe *keyframes = malloc(MAX_KEYFRAMES * sizeof *keyframes);
+    if (!keyframes) {
+        handlers_fail_work(reply, -ENOMEM, NULL);
+        return;
+    }
+    const struct shared_command command = {
+        .kind = SHARED_KEYFRAMES, .keyframes = keyframes, .max_keyframes = MAX_KEYFRAMES};
+    struct shared_answer answer;
+    if (!handlers_command(handlers, &command, call, &answer))
+        goto free_keyframes;
+    if (answer.error) {
+        handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL,
+                      "the camera has not been found in the loaded map yet");
+        goto free_keyframes;
+    }
+    page->total = answer.n_keyframes;
+    page->map_epoch = answer.map_epoch;
+    for (uint32_t i = call->request->what.get_keyframes.skip;
+         i < answer.n_keyframes && page->keyframes_count < page_max; i++)
+        page->keyframes[page->keyframes_count++] =
+            (posed_Keyframe){.has_timestamp = true,
+                             .timestamp = wire_timestamp(keyframes[i].time_ns),
+                             .seq = keyframes[i].seq,
+                             .has_pose = true,
+                             .pose = wire_pose(&keyframes[i].T_map_camera, NULL),
+                             .links = keyframes[i].n_links};
+free_keyframes:
+    free(keyframes);
+}

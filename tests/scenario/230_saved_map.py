@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A map is saved, listed, exported, and loaded by another daemon that sees the room from elsewhere:
+it finds itself in it, where it is. Where nothing of the map is in sight it goes on searching, and
+what cannot be loaded is refused with the reason while the present map stays."""
+import json
+import math
+import os
+import shutil
+import struct
+import subprocess
+
+import harness
+from harness import check, check_at_most, messages, requests
+
+N_FRAMES = 110  # of the saved part, 30 a second
+MOST_WAY_M = 0.006  # of the camera in the map against the truth
+MOST_TURN_DEG = 0.3
+FOLDER = harness.SCRATCH + "/maps"
+NEAR_S, FAR_S = 1.4, 9.0  # where a second daemon begins: within what was seen, and outside of it
+
+
+def ctl(daemon, code, *arguments):
+    done = subprocess.run([harness.BINARY + "/bin/posectl", "map", *arguments, "--host",
+                           daemon.folder, "--timeout", "60"], capture_output=True, text=True,
+                          timeout=harness.PATIENCE_S)
+    check(done.returncode == code, f"{arguments}: {done.returncode} {done.stdout} {done.stderr}")
+    return done
+
+
+def start(source, *options):
+    return harness.Daemon(source, "--set", "map.folder=" + FOLDER, *options)
+
+
+def transform(pose):
+    q, t = pose.orientation, pose.position
+    return harness.rotation((q.x, q.y, q.z, q.w)), (t.x, t.y, t.z)
+
+
+def compose(a, b):
+    t = [a[1][i] + sum(a[0][i][k] * b[1][k] for k in range(3)) for i in range(3)]
+    return harness.multiply(a[0], b[0]), t
+
+
+def inverse(a):
+    r = [list(row) for row in zip(*a[0])]
+    return r, [-sum(r[i][k] * a[1][k] for k in range(3)) for i in range(3)]
+
+
+def apart(a, b):
+    way = math.dist(a[1], b[1])
+    r = compose(inverse(a), b)[0]
+    return way, math.degrees(math.acos(max(-1, min(1, (r[0][0] + r[1][1] + r[2][2] - 1) / 2))))
+
+
+def check_keyframes(daemon, truth):
+    page = json.loads(ctl(daemon, 0, "keyframes", "-o", "json").stdout)
+    keyframes = page["keyframes"]
+    check(len(keyframes) >= 4 and page["map_epoch"] == daemon.poses[-1].map_epoch, page)
+    seqs = [k["seq"] for k in keyframes]
+    check(seqs == sorted(set(seqs)) and seqs[-1] < len(daemon.poses), seqs)
+    for k in keyframes:
+        pose = daemon.poses[k["seq"]]
+        check(abs(pose.timestamp.seconds + pose.timestamp.nanos * 1e-9 - k["time_s"]) < 1e-6, k)
+        place = k["pose"]["position_m"]
+        check(math.dist(place, truth[k["seq"]][1]) < 0.05, f"keyframe {k}")
+    rest = daemon.request(get_keyframes=requests.GetKeyframes(skip=len(keyframes) - 1))
+    check(len(rest.get_keyframes.keyframes) == 1, rest)
+
+
+def check_export(daemon):
+    path = daemon.folder + "/out.ply"
+    said = json.loads(ctl(daemon, 0, "export", path, "-o", "json").stdout)
+    with open(path, "rb") as file:
+        head, body = file.read().split(b"end_header\n", 1)
+    n = said["points"]
+    check(n > 10000 and f"element vertex {n}\n".encode() in head and b"property float nz" in head
+          and len(body) == 24 * n, f"{said} {head}")
+    for i in range(0, n, 997):
+        normal = struct.unpack_from("<3f", body, 24 * i + 12)
+        check(abs(math.hypot(*normal) - 1) < 1e-3, f"normal {normal}")
+    check("already" in ctl(daemon, 1, "export", path).stderr, "an export onto a file")
+    coarse = json.loads(ctl(daemon, 0, "export", daemon.folder + "/coarse.ply", "--voxel", "0.1",
+                            "-o", "json").stdout)
+    check(100 < coarse["points"] < n / 10 and coarse["voxel_m"] == 0.1, coarse)
+    bad = daemon.request(get_map_cloud=requests.GetMapCloud(voxel_m=-1))
+    check(bad.field == "get_map_cloud.voxel_m", bad)
+
+
+def check_names(daemon):
+    for name in ("", ".a", "-a", "a/b", "../a", "a b", "x" * 79):
+        for kind, reply in (("save_map", daemon.request(save_map=requests.SaveMap(name=name))),
+                            ("load_map", daemon.request(load_map=requests.LoadMap(name=name)))):
+            check(reply.code == requests.INVALID_ARGUMENT and reply.field == kind + ".name",
+                  f"{name}: {reply}")
+    reply = daemon.request(save_map=requests.SaveMap(name="a\0b"))
+    check(reply.code == requests.INVALID_ARGUMENT and reply.field == "save_map.name", reply)
+    check(daemon.request(load_map=requests.LoadMap(name="none")).code == requests.NOT_FOUND, "none")
+
+
+def check_saved(daemon, truth):
+    said = ctl(daemon, 0, "save", "room").stdout
+    check(said.startswith("saved room: "), said)
+    check("ALREADY_EXISTS" in ctl(daemon, 1, "save", "room").stderr, "saved twice")
+    listed = json.loads(ctl(daemon, 0, "list", "-o", "json").stdout)["maps"]
+    check([m["name"] for m in listed] == ["room"] and os.listdir(FOLDER) == ["room.map"] and
+          listed[0]["bytes"] == os.path.getsize(FOLDER + "/room.map"), listed)
+    check_keyframes(daemon, truth)
+    check_export(daemon)
+    check_names(daemon)
+
+
+def check_refused(daemon):
+    """A map that cannot be loaded changes nothing."""
+    with open(FOLDER + "/room.map", "rb") as file:
+        good = file.read()
+    for name, content, says in (("cut", good[:-1], "truncated"), ("bad", good[:5000] + b"\xa5" +
+                                good[5001:], "damaged"), ("new", good[:8] + b"\2" + good[9:],
+                                                          "version 2"), ("no", b"", "truncated")):
+        with open(f"{FOLDER}/{name}.map", "wb") as file:
+            file.write(content)
+        before = daemon.request(get_map_cloud=requests.GetMapCloud(voxel_m=0.1)).SerializeToString()
+        reply = daemon.request(load_map=requests.LoadMap(name=name))
+        check(reply.code == requests.FAILED_PRECONDITION and says in reply.message and
+              reply.field == "load_map.name", f"{name}: {reply}")
+        after = daemon.request(get_map_cloud=requests.GetMapCloud(voxel_m=0.1)).SerializeToString()
+        # Field 1, the request's id, is another one.
+        check(len(before) > 5000 and before[12:] == after[12:], f"{name}: the map has changed")
+        os.remove(f"{FOLDER}/{name}.map")
+    epoch = daemon.poses[-1].map_epoch
+    daemon.step(1)
+    check(daemon.poses[-1].map_epoch == epoch and
+          harness.state_name(daemon.poses[-1]) == "TRACKING", daemon.poses[-1])
+
+
+def check_other_settings():
+    for option, code, says in (("map.voxel_m=0.01", requests.FAILED_PRECONDITION, "map.voxel_m"),
+                               ("camera.fx=500", requests.FAILED_PRECONDITION, "another camera"),
+                               ("map.memory_bytes=2000000", requests.RESOURCE_EXHAUSTED,
+                                "map.memory_bytes")):
+        daemon = start("synth:room", "--set", option)
+        daemon.step(2)
+        reply = daemon.request(load_map=requests.LoadMap(name="room"))
+        check(reply.code == code and says in reply.message, f"{option}: {reply}")
+        daemon.stop()
+    daemon = harness.Daemon("synth:room")
+    daemon.step(2)
+    for what in ({"save_map": requests.SaveMap(name="a")}, {"list_maps": requests.ListMaps()},
+                 {"get_map_cloud": requests.GetMapCloud()}):
+        reply = daemon.request(**what)
+        check(reply.code == requests.FAILED_PRECONDITION and "map.folder" in reply.message, reply)
+    daemon.stop()
+
+
+def check_found(truth):
+    """The same room from elsewhere, with noise of its own."""
+    daemon = start("synth:room", "--start", str(NEAR_S), "--seed", "7")
+    daemon.step(3)
+    loaded = json.loads(ctl(daemon, 0, "load", "room", "-o", "json").stdout)
+    check("not been found" in ctl(daemon, 1, "save", "b").stderr, "saved while it is searched")
+    daemon.step(60)
+    check(any(e.kind == messages.Event.MAP_LOADED for e in daemon.events), "no event of loading")
+    check(any(e.kind == messages.Event.MAP_FOUND for e in daemon.events), "it is not found")
+    first, most_way_m, most_turn_deg, n_found = round(NEAR_S * 30), 0, 0, 0
+    poses = daemon.poses[loaded["next_seq"]:]
+    check(poses[0].map_epoch == daemon.poses[loaded["next_seq"] - 1].map_epoch + 1, "epoch")
+    check(harness.state_name(poses[0]) == "SEARCHING", poses[0])
+    for before, pose in zip(daemon.poses[loaded["next_seq"] - 1:], poses):
+        check(harness.distance_m(before, pose) < 0.05, f"odom jumps at {pose.seq}")
+        if harness.state_name(pose) == "SEARCHING":
+            check(not pose.HasField("map_from_odom"), f"a place while it searches: {pose}")
+            check(n_found == 0, "it searches again")
+            continue
+        n_found += 1
+        in_map = compose(transform(pose.map_from_odom), transform(pose.pose))
+        way_m, turn_deg = apart(in_map, truth[first + pose.seq])
+        most_way_m, most_turn_deg = max(most_way_m, way_m), max(most_turn_deg, turn_deg)
+    check(n_found > 5, f"found for {n_found} frames")
+    check_at_most(most_way_m, MOST_WAY_M, "camera in the loaded map [m]")
+    check_at_most(most_turn_deg, MOST_TURN_DEG, "camera in the loaded map [deg]")
+    ctl(daemon, 0, "keyframes")
+    ctl(daemon, 0, "save", "grown")
+    daemon.request(reset=requests.Reset())
+    daemon.step(2)
+    check(harness.state_name(daemon.poses[-1]) == "TRACKING" and
+          "given up" in daemon.log(), "a reset gives the loaded map up")
+    daemon.stop()
+
+
+def check_not_found(source, *options):
+    """Nothing of the map is in sight: it never says that it knows where it is."""
+    daemon = start(source, *options)
+    daemon.step(2)
+    n = requests.Reply.FromString(
+        daemon.request(load_map=requests.LoadMap(name="room")).SerializeToString())
+    check(n.code == requests.OK, n)
+    daemon.step(50)
+    for pose in daemon.poses[n.load_map.next_seq:]:
+        check(harness.state_name(pose) in ("SEARCHING", "LOST") and
+              not pose.HasField("map_from_odom"), f"{source}: {pose}")
+    check(not any(e.kind == messages.Event.MAP_FOUND for e in daemon.events), source)
+    daemon.stop()
+
+
+def scenario():
+    os.mkdir(FOLDER)
+    rows = harness.read_trajectory(harness.truth_of("room"))
+    world = [(harness.rotation(row[4:8]), row[1:4]) for row in rows]
+    origin = inverse(world[0])
+    truth = [compose(origin, pose) for pose in world]
+    daemon = start("synth:room")
+    daemon.step(N_FRAMES)
+    check_saved(daemon, truth)
+    check_refused(daemon)
+    daemon.stop()
+    check_other_settings()
+    check_found(truth)
+    check_not_found("synth:room", "--start", str(FAR_S))
+    check_not_found("synth:corridor")
+    shutil.rmtree(FOLDER)
+
+
+harness.run(scenario)

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// posectl map save NAME | load NAME | list | export OUT.ply | keyframes
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capture/cloud/cloud.h"
+#include "tools/posectl/posectl.h"
+
+static posed_Reply reply;
+static const char *action, *name;
+static double voxel_m;
+
+static const struct {
+    const char *name;
+    bool takes_name;
+} actions[] = {
+    {"save", true}, {"load", true}, {"list", false}, {"export", true}, {"keyframes", false}};
+
+static bool action_takes_name(bool *out_known)
+{
+    *out_known = false;
+    for (size_t i = 0; action && i < sizeof actions / sizeof actions[0]; i++)
+        if (strcmp(action, actions[i].name) == 0) {
+            *out_known = true;
+            return actions[i].takes_name;
+        }
+    return false;
+}
+
+static error_t on_option(int key, char *arg, struct argp_state *state)
+{
+    bool known;
+    switch (key) {
+    case 'x':
+        voxel_m = argument_number(state, "voxel", arg, 0.001, 10);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num == 0)
+            action = arg;
+        else if (state->arg_num == 1)
+            name = arg;
+        else
+            argp_error(state, "too many arguments");
+        return 0;
+    case ARGP_KEY_END:
+        if (action_takes_name(&known) != (name != NULL) && known)
+            argp_error(state, name ? "%s takes no name" : "%s needs a name", action);
+        if (!known)
+            argp_error(state, "save NAME, load NAME, list, export OUT.ply or keyframes is wanted");
+        if (voxel_m > 0 && strcmp(action, "export") != 0)
+            argp_error(state, "--voxel is for export");
+        return 0;
+    }
+    return posectl_option(key, arg, state);
+}
+
+static enum posectl_exit save(const struct posectl *ctl, posed_Request *request)
+{
+    request->which_what = posed_Request_save_map_tag;
+    strcpy(request->what.save_map.name, name);
+    enum posectl_exit result = posectl_request(ctl, request, &reply);
+    if (result)
+        return result;
+    const posed_SavedMap *m = &reply.what.save_map;
+    if (ctl->json)
+        posectl_print_json(stdout,
+                           json_pack("{s:s, s:I, s:I, s:I}", "name", m->name, "bytes",
+                                     (json_int_t)m->bytes, "blocks", (json_int_t)m->blocks,
+                                     "keyframes", (json_int_t)m->keyframes),
+                           false);
+    else
+        printf("saved %s: %" PRIu32 " blocks, %" PRIu32 " keyframes, %.1f MB\n", m->name, m->blocks,
+               m->keyframes, (double)m->bytes * 1e-6);
+    return POSECTL_OK;
+}
+
+static enum posectl_exit load(const struct posectl *ctl, posed_Request *request)
+{
+    request->which_what = posed_Request_load_map_tag;
+    strcpy(request->what.load_map.name, name);
+    enum posectl_exit result = posectl_request(ctl, request, &reply);
+    if (result)
+        return result;
+    const posed_MapLoaded *m = &reply.what.load_map;
+    if (ctl->json)
+        posectl_print_json(stdout,
+                           json_pack("{s:s, s:I, s:I, s:I}", "name", name, "next_seq",
+                                     (json_int_t)m->next_seq, "blocks", (json_int_t)m->blocks,
+                                     "keyframes", (json_int_t)m->keyframes),
+                           false);
+    else
+        printf("loaded %s: %" PRIu32 " blocks, %" PRIu32 " keyframes; from frame %" PRIu64
+               " on the camera is looked for in it\n",
+               name, m->blocks, m->keyframes, m->next_seq);
+    return POSECTL_OK;
+}
+
+static void list_one(const posed_SavedMap *m, json_t *all)
+{
+    char when[32] = "";
+    time_t seconds = (time_t)m->modified.seconds;
+    struct tm local;
+    if (all) {
+        json_t *one = json_pack("{s:s, s:I}", "name", m->name, "bytes", (json_int_t)m->bytes);
+        if (one && m->has_modified)
+            json_object_set_new(one, "modified_s", json_real(wire_seconds(&m->modified)));
+        json_array_append_new(all, one);
+        return;
+    }
+    if (m->has_modified && localtime_r(&seconds, &local))
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    printf("%-32s %10.1f MB  %s\n", m->name, (double)m->bytes * 1e-6, when);
+}
+
+static enum posectl_exit list(const struct posectl *ctl, posed_Request *request)
+{
+    json_t *all = ctl->json ? json_array() : NULL;
+    const posed_SavedMaps *page = &reply.what.list_maps;
+    enum posectl_exit result;
+    uint32_t n = 0;
+    request->which_what = posed_Request_list_maps_tag;
+    do {
+        request->what.list_maps.skip = n;
+        result = posectl_request(ctl, request, &reply);
+        if (result)
+            break;
+        for (pb_size_t i = 0; i < page->maps_count; i++)
+            list_one(&page->maps[i], all);
+        n += page->maps_count;
+    } while (page->maps_count && n < page->total);
+    if (all && !result)
+        posectl_print_json(stdout, json_pack("{s:o}", "maps", all), false);
+    else if (all)
+        json_decref(all);
+    return result;
+}
+
+static void keyframe_one(const posed_Keyframe *k, json_t *all)
+{
+    const posed_Vector3 *t = &k->pose.position;
+    const posed_Quaternion *q = &k->pose.orientation;
+    if (all)
+        json_array_append_new(all,
+                              json_pack("{s:I, s:f, s:I, s:o}", "seq", (json_int_t)k->seq, "time_s",
+                                        wire_seconds(&k->timestamp), "links", (json_int_t)k->links,
+                                        "pose", wire_json_pose(&k->pose)));
+    else
+        printf("%8" PRIu64 " %17.6f  %9.4f %9.4f %9.4f  %8.5f %8.5f %8.5f %8.5f  %" PRIu32 "\n",
+               k->seq, wire_seconds(&k->timestamp), t->x, t->y, t->z, q->x, q->y, q->z, q->w,
+               k->links);
+}
+
+static enum posectl_exit keyframes(const struct posectl *ctl, posed_Request *request)
+{
+    json_t *all = ctl->json ? json_array() : NULL;
+    const posed_Keyframes *page = &reply.what.get_keyframes;
+    enum posectl_exit result;
+    uint32_t n = 0;
+    request->which_what = posed_Request_get_keyframes_tag;
+    do {
+        request->what.get_keyframes.skip = n;
+        result = posectl_request(ctl, request, &reply);
+        if (result)
+            break;
+        if (!all && n == 0)
+            printf("map epoch %" PRIu32 ": %" PRIu32 " keyframes\n%8s %17s  %9s %9s %9s  %8s %8s "
+                   "%8s %8s  links\n",
+                   page->map_epoch, page->total, "frame", "time [s]", "x [m]", "y", "z", "qx", "qy",
+                   "qz", "qw");
+        for (pb_size_t i = 0; i < page->keyframes_count; i++)
+            keyframe_one(&page->keyframes[i], all);
+        n += page->keyframes_count;
+    } while (page->keyframes_count && n < page->total);
+    if (all && !result)
+        posectl_print_json(
+            stdout,
+            json_pack("{s:I, s:o}", "map_epoch", (json_int_t)page->map_epoch, "keyframes", all),
+            false);
+    else if (all)
+        json_decref(all);
+    return result;
+}
+
+static enum posectl_exit write_surface(const uint8_t *points, const uint8_t *normals)
+{
+    const size_t n = reply.what.get_map_cloud.n_points;
+    float *all = malloc((6 * n + 1) * sizeof *all);
+    if (!all) {
+        posectl_complain("out of memory");
+        return POSECTL_FAILED;
+    }
+    wire_split_points(points, n, all);
+    wire_split_points(normals, n, all + 3 * n);
+    const struct point_set set = {all,         all + n, all + 2 * n, all + 3 * n, all + 4 * n,
+                                  all + 5 * n, n};
+    int error = cloud_write_mesh(name, &set, NULL, 0, &posectl_log);
+    free(all);
+    return error ? POSECTL_FAILED : POSECTL_OK;
+}
+
+static enum posectl_exit export(const struct posectl *ctl, posed_Request *request) {
+    static const uint32_t paths[2][2] = {{posed_Reply_get_map_cloud_tag, WIRE_CLOUD_POINTS},
+                                         {posed_Reply_get_map_cloud_tag, WIRE_CLOUD_NORMALS}};
+    const posed_MapCloud *cloud = &reply.what.get_map_cloud; const uint8_t * points, *normals;
+    size_t n_points, n_normals, n_bytes; uint8_t * bytes; if (access(name, F_OK) == 0){
+        posectl_complain("%s: is there already: name a new file", name); return POSECTL_FAILED;}
+request->which_what = posed_Request_get_map_cloud_tag;
+request->what.get_map_cloud.voxel_m = voxel_m;
+enum posectl_exit result = posectl_request_large(ctl, request, &reply, &bytes, &n_bytes);
+if (result)
+    return result;
+wire_find_bytes(bytes, n_bytes, paths[0], 2, &points, &n_points);
+wire_find_bytes(bytes, n_bytes, paths[1], 2, &normals, &n_normals);
+if (n_points != (size_t)cloud->n_points * 12 || n_normals != n_points) {
+    posectl_complain("the daemon sent %zu and %zu bytes for %" PRIu32 " points", n_points,
+                     n_normals, cloud->n_points);
+    result = POSECTL_FAILED;
+} else {
+    result = write_surface(points, normals);
+}
+free(bytes);
+if (result)
+    return result;
+if (ctl->json)
+    posectl_print_json(stdout,
+                       json_pack("{s:s, s:I, s:f, s:I}", "file", name, "points",
+                                 (json_int_t)cloud->n_points, "voxel_m", cloud->voxel_m,
+                                 "map_epoch", (json_int_t)cloud->map_epoch),
+                       false);
+else
+    printf("%s: %" PRIu32 " points with normals\n", name, cloud->n_points);
+return POSECTL_OK;
+}
+
+int posectl_map(struct posectl *ctl, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"voxel", 'x', "METRES", 0,
+         "export: one point in each cell of this size; left out: as fine as may be sent", 0},
+        {0}};
+    static const struct argp argp = {
+        .options = options,
+        .parser = on_option,
+        .args_doc = "save NAME\nload NAME\nlist\nexport OUT.ply\nkeyframes",
+        .children = posectl_common,
+        .doc = "The map of the running posed. `save` writes it to the daemon's map.folder, `load` "
+               "takes a saved one in place of the present one: the state is SEARCHING until the "
+               "camera has found itself in it. `export` writes the surface, points with normals, "
+               "to a new file here; `keyframes` shows the poses that are adjusted together."};
+    posed_Request request = posed_Request_init_zero;
+    ctl->timeout_ms = 30000; // files of a hundred megabytes
+    posectl_parse(ctl, &argp, argc, argv);
+    request.deadline_ms = ctl->timeout_ms;
+    if (name && action[0] != 'e' && strlen(name) >= sizeof request.what.save_map.name) {
+        posectl_complain("the name is too long");
+        return POSECTL_USAGE;
+    }
+    enum posectl_exit result = strcmp(action, "save") == 0     ? save(ctl, &request)
+                               : strcmp(action, "load") == 0   ? load(ctl, &request)
+                               : strcmp(action, "list") == 0   ? list(ctl, &request)
+                               : strcmp(action, "export") == 0 ? export(ctl, &request)
+                                                               : keyframes(ctl, &request);
+    return (int)(result ? result : posectl_close(&(struct posectl){0}, stdout));
+}
