@@ -14,7 +14,7 @@
 #define AGREE_RAD 0.03
 
 // Looking takes 0.3 s on a processor, when ten frames come: in between the tracker follows.
-#define SEARCH_EVERY 15
+#define SEARCH_EVERY 5
 
 struct map {
     struct gpu *gpu;

@@ -28,6 +28,7 @@
 #define MIN_EIGENVALUE    0.002
 #define SETTLED_M         0.02 // aligning once more from there changes no more than this
 #define SETTLED_RAD       0.01
+#define MAX_VIEWS         3   // each from where the one before led: the last has to be settled
 #define AMBIGUOUS_SHARE   0.9 // another place with so many of the pairs makes both doubtful
 #define ANOTHER_PLACE_M   0.15
 #define ANOTHER_PLACE_RAD 0.15
@@ -200,29 +201,44 @@ static double pair_ratio(const struct gpu_alignment *a)
     return a->n_valid_px > 0 ? (double)a->n_pairs / a->n_valid_px : 0;
 }
 
+// Aligns the frame to the model as it is seen from T, and moves T there. *out_settled: by next to
+// nothing.
+static int settle(struct recover *r, struct model *model, const struct gpu_frame *frame,
+                  struct se3 *T_map_camera, struct gpu_alignment *out, bool *out_settled)
+{
+    const struct se3 identity = se3_identity();
+    *out_settled = false;
+    memset(out, 0, sizeof *out);
+    int rc = model_view(model, T_map_camera, r->view);
+    if (rc == 0)
+        rc = gpu_align(r->gpu, frame, r->view, &identity, &r->align, out);
+    if (rc < 0 || !out->solvable || !out->converged)
+        return rc;
+    struct se3 T = se3_compose(T_map_camera, &out->T_reference_frame);
+    *T_map_camera = se3_normalized(&T);
+    *out_settled = is_near(&identity, &out->T_reference_frame, SETTLED_M, SETTLED_RAD);
+    return 0;
+}
+
 // Does the model, seen from T, explain the frame? T is settled on the way.
 static int verify(struct recover *r, struct model *model, const struct gpu_frame *frame,
                   struct se3 *T_map_camera, double *out_ratio)
 {
     const struct intrinsics *camera = &gpu_settings_get(r->gpu)->camera;
-    const struct se3 identity = se3_identity();
     struct gpu_alignment a;
     struct verdict_conditioning conditioning;
+    bool settled = false;
+    int rc = 0;
     *out_ratio = 0;
-    int rc = model_view(model, T_map_camera, r->view);
-    if (rc == 0)
-        rc = gpu_align(r->gpu, frame, r->view, &identity, &r->align, &a);
-    if (rc < 0 || !a.solvable || !a.converged)
+    for (int i = 0; i < MAX_VIEWS && rc == 0 && !settled && (i == 0 || a.converged); i++)
+        rc = settle(r, model, frame, T_map_camera, &a, &settled);
+    if (rc < 0 || !settled)
         return rc;
     verdict_conditioning(&a, MIN_EIGENVALUE, &conditioning);
-    bool settled = is_near(&identity, &a.T_reference_frame, SETTLED_M, SETTLED_RAD);
     bool sees = a.n_valid_px >= MIN_VALID_SHARE * camera->width_px * camera->height_px;
-    if (settled && sees && conditioning.n_degenerate == 0 &&
-        verdict_residual_sigmas(&a) <= MAX_SIGMAS && pair_ratio(&a) >= MIN_PAIR_RATIO) {
-        struct se3 T = se3_compose(T_map_camera, &a.T_reference_frame);
-        *T_map_camera = se3_normalized(&T);
+    if (sees && conditioning.n_degenerate == 0 && verdict_residual_sigmas(&a) <= MAX_SIGMAS &&
+        pair_ratio(&a) >= MIN_PAIR_RATIO)
         *out_ratio = pair_ratio(&a);
-    }
     return 0;
 }
 
