@@ -42,8 +42,8 @@ void graph_clear(struct graph *graph);
 
 // One more keyframe: its frame, its depth [m], row-major, 0 = none, and the pose that it was
 // tracked at. It is linked to the others and all poses are adjusted. A frame with too little depth
-// is left out. Beyond max_keyframes one of the older half goes, whose neighbours stand nearest to each
-// other. Returns 0 or -ENOMEM.
+// is left out. Beyond max_keyframes one of the older half goes, whose neighbours stand nearest to
+// each other. Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int graph_add(struct graph *graph, uint64_t seq,
                                                   int64_t time_ns, const float *z_m,
                                                   const struct se3 *T_odom_camera);
