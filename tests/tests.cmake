@@ -8,7 +8,7 @@
 #
 # All take SOURCES (further files), LIBRARIES (further targets), LABELS, TIMEOUT (seconds), SERIAL
 # (nothing else runs beside it: for tests that measure time), PROCESSORS (how many it keeps busy;
-# check and scenario: 2) and ARGS (of the test's command line).
+# scenario: 2) and ARGS (of the test's command line).
 # The label is the folder's name; add `data` to a test that reads recordings from POSED_DATA.
 #
 # Skipping: a test that cannot run here (no recordings, no CUDA device) prints one line
@@ -80,7 +80,7 @@ function(posed_test_unit path)
 endfunction()
 
 function(posed_test_check path)
-  posed_test_program(check check ${path} 300 PROCESSORS 2 ${ARGN})
+  posed_test_program(check check ${path} 900 ${ARGN})
 endfunction()
 
 # A scenario is a Python script or an executable one; it starts the daemon itself, with endpoints
