@@ -38,7 +38,8 @@ static const struct capture_driver *const drivers[] = {
 #define N_DRIVERS (sizeof drivers / sizeof *drivers)
 
 // How many frames, spread over the recording, are tried for a look at the depth.
-#define N_PROBES 16
+#define N_PROBES      16
+#define N_STEP_PROBES 5 // frames whose steps of depth are looked at
 
 struct capture {
     const struct capture_driver *driver;
@@ -175,6 +176,34 @@ static int probe_depth(struct capture *capture, const struct log_sink *log, doub
     return -EINVAL;
 }
 
+// Only warns: what contradicts the calibration here may still be wanted.
+static int check_steps(struct capture *capture, const struct log_sink *log)
+{
+    const struct capture_info *info = &capture->info;
+    struct depth_frame image = {.width_px = info->camera.width_px,
+                                .height_px = info->camera.height_px,
+                                .units_per_m = info->units_per_m};
+    const uint64_t n_frames = replay_round_frames(capture->replay);
+    if (n_frames < N_STEP_PROBES)
+        return 0;
+    uint16_t *pixels = malloc((size_t)image.width_px * image.height_px * sizeof *pixels);
+    if (!pixels)
+        return -ENOMEM;
+    image.depth = pixels;
+    double steps[N_STEP_PROBES];
+    for (uint64_t i = 0; i < N_STEP_PROBES; i++) {
+        struct capture_frame frame = {0};
+        const uint64_t entry = replay_entry(capture->replay, i * n_frames / N_STEP_PROBES);
+        steps[i] = capture->driver->decode(capture->state, entry, pixels, &frame) == 0
+                       ? plausible_steps(&image)
+                       : NAN;
+    }
+    free(pixels);
+    int implausible = plausible_scale(steps, N_STEP_PROBES, &info->camera, info->units_per_m, log);
+    (void)implausible;
+    return 0;
+}
+
 static int check_intrinsics(const struct capture_info *info,
                             const struct capture_settings *settings)
 {
@@ -200,7 +229,9 @@ static int check_plausible(struct capture *capture, const struct capture_setting
         return 0;
     }
     err = plausible_depth(median_m, capture->info.units_per_m, &settings->log, level);
-    return settings->allow_implausible ? 0 : err;
+    if (err && !settings->allow_implausible)
+        return err;
+    return check_steps(capture, &settings->log);
 }
 
 static int open_recording(struct capture *capture, const struct capture_settings *settings)

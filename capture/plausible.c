@@ -3,6 +3,27 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
+
+// 1/z of a step of a Kinect [1/m]: f 580 px, baseline 75 mm, eighths of a pixel. Real ones lie
+// within 2 % (OpenNI's, TUM's, Microsoft's recordings).
+#define KINECT_STEP_PER_M (1 / (580 * 0.075 * 8))
+#define LEVEL_PX          4  // pixels of one depth that make it a level
+#define LEAST_GAP         8  // units between levels: what rounding to units does is small beside it
+#define LEAST_GAPS        40 // that a frame must have
+#define NEAR_INTEGER      0.2
+#define MOST_STEPS        4.0 // between levels; more: nothing was seen between them
+// Share of the gaps: 0.73 and more on a Kinect's frames, 0.6 at most on rendered depth.
+#define LEAST_REGULAR     0.7
+// The camera's depth may be its infrared camera's (f 570 to 600) or one simulated with the colour
+// camera's focal length (525): the size of steps is 0.97 to 1.11 of the usual.
+#define SCALE_MIN         0.9
+#define SCALE_MAX         1.2
+#define FRAMES_AGREE      0.08 // of the median of the frames
+#define LEAST_FRAMES      3
+// Focal lengths of such cameras at a width of 640 pixels, calibrated by many hands.
+#define FOCAL_MIN_PX      495
+#define FOCAL_MAX_PX      605
 
 static bool focal_length_fits(double f_px, uint32_t side_px)
 {
@@ -54,6 +75,96 @@ double plausible_median_m(const struct depth_frame *frame)
     while (n_below + counts[depth] <= n_valid / 2)
         n_below += counts[depth++];
     return depth / frame->units_per_m;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, compare_doubles);
+    return values[n / 2];
+}
+
+// Differences of 1/z [1/m] between neighbouring levels; at most 65536 / LEAST_GAP.
+static size_t level_gaps(const struct depth_frame *frame, double *out_per_m)
+{
+    uint32_t counts[65536] = {0};
+    size_t n_pixels = (size_t)frame->width_px * frame->height_px, n = 0;
+    for (size_t i = 0; i < n_pixels; i++)
+        counts[frame->depth[i]]++;
+    counts[DEPTH_INVALID_MAX] = 0;
+    uint32_t last = 0;
+    for (uint32_t depth = 1; depth < 65536; depth++) {
+        if (counts[depth] < LEVEL_PX)
+            continue;
+        if (last && depth - last >= LEAST_GAP)
+            out_per_m[n++] = frame->units_per_m * (depth - last) / ((double)depth * last);
+        last = depth;
+    }
+    return n;
+}
+
+double plausible_steps(const struct depth_frame *frame)
+{
+    double gaps[65536 / LEAST_GAP], sorted[65536 / LEAST_GAP];
+    const size_t n = level_gaps(frame, gaps);
+    if (n < LEAST_GAPS)
+        return NAN;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = gaps[i];
+    const double middle = median_of(sorted, n);
+    double sum_per_m = 0, n_steps = 0;
+    size_t n_regular = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double steps = round(gaps[i] / middle);
+        if (steps < 1 || steps > MOST_STEPS || fabs(gaps[i] / middle - steps) > NEAR_INTEGER)
+            continue;
+        sum_per_m += gaps[i];
+        n_steps += steps;
+        n_regular++;
+    }
+    if ((double)n_regular < LEAST_REGULAR * (double)n)
+        return NAN;
+    return sum_per_m / n_steps / KINECT_STEP_PER_M;
+}
+
+int plausible_scale(const double *steps, size_t n_frames, const struct intrinsics *camera,
+                    double units_per_m, const struct log_sink *log)
+{
+    double known[16];
+    size_t n = 0;
+    for (size_t i = 0; i < n_frames && n < sizeof known / sizeof *known; i++)
+        if (!isnan(steps[i]))
+            known[n++] = steps[i];
+    if (n < LEAST_FRAMES)
+        return 0;
+    const double middle = median_of(known, n);
+    if (known[0] < (1 - FRAMES_AGREE) * middle || known[n - 1] > (1 + FRAMES_AGREE) * middle)
+        return 0;
+    const double f_px = camera->fx_px * 640 / camera->width_px;
+    const bool usual_scale = middle > SCALE_MIN && middle < SCALE_MAX;
+    const bool usual_focal = f_px > FOCAL_MIN_PX && f_px < FOCAL_MAX_PX;
+    // Both unusual: another kind of camera. Cropped images tell nothing of the focal length.
+    if (usual_scale == usual_focal || 3 * camera->width_px != 4 * camera->height_px)
+        return 0;
+    if (usual_focal)
+        log_to(
+            log, LOG_LEVEL_WARNING,
+            "with %g units per metre the depths lie on steps %.2f times those of a Kinect: is "
+            "the depth scale wrong? As a Kinect, Xtion or Astra it has about %.4g units per "
+            "metre (camera.depth_scale); as it stands all distances are %.2g times the true ones",
+            units_per_m, middle, units_per_m / middle, 1 / middle);
+    else
+        log_to(log, LOG_LEVEL_WARNING,
+               "the depths lie on the steps of a Kinect, Xtion or Astra, but the focal length of "
+               "%g pixels is none of such a camera (%d to %d at a width of 640): are the "
+               "intrinsics another camera's (camera.fx, camera.fy)?",
+               camera->fx_px, FOCAL_MIN_PX, FOCAL_MAX_PX);
+    return -ERANGE;
 }
 
 int plausible_depth(double median_m, double units_per_m, const struct log_sink *log,

@@ -21,6 +21,20 @@ __attribute__((warn_unused_result)) int plausible_intrinsics(const struct intrin
 // Median of the valid depths [m]; NaN when less than 1 % of the pixels are valid.
 double plausible_median_m(const struct depth_frame *frame);
 
+// A Kinect's kind of camera (also Xtion, Astra) measures a whole number of eighths of a pixel of
+// disparity: its depths lie on steps of constant size in 1/z, which depends on the baseline and the
+// focal length of its own optics alone, not on what anybody calls the depth's unit. Returns that
+// size as a multiple of a Kinect's; NaN where the depths do not lie on such steps (other kinds of
+// cameras, depth that was filtered, or too little of it).
+double plausible_steps(const struct depth_frame *frame);
+
+// What the steps of a few frames say of the depth scale and the focal length in force. Nothing is
+// said where the frames do not agree. Returns 0, or -ERANGE after a warning in words.
+__attribute__((warn_unused_result)) int plausible_scale(const double *steps, size_t n_frames,
+                                                        const struct intrinsics *camera,
+                                                        double units_per_m,
+                                                        const struct log_sink *log);
+
 // Returns 0 when median_m is within the limits, or -ERANGE after logging the reason at `level`.
 __attribute__((warn_unused_result)) int plausible_depth(double median_m, double units_per_m,
                                                         const struct log_sink *log,
