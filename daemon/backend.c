@@ -22,6 +22,7 @@ struct backend {
     struct track *track;
     struct map *map;             // NULL: nobody wants one
     struct window *window;       // NULL: map.keyframes is 0. Outlives a device
+    struct se3 T_own_found;      // window's T_map_odom when the camera was found in a loaded map
     struct se3 T_odom_camera;    // of the newest frame
     struct capture_frame newest; // the last one that got a pose, kept; image.depth NULL: none
     uint64_t newest_call;        // of backend_track
@@ -235,13 +236,23 @@ bool backend_is_searching(const struct backend *backend)
     return backend->map && map_is_searching(backend->map);
 }
 
+// From the map that the keyframes agree on to a loaded one: that was found from odom, when the
+// keyframes had odom at T_own_found.
+static struct se3 T_map_own(const struct backend *backend)
+{
+    if (!backend->map || !map_is_loaded(backend->map) || map_is_searching(backend->map))
+        return se3_identity();
+    const struct se3 T_map_odom = map_T_map_odom(backend->map);
+    const struct se3 T_odom_own = se3_inverse(&backend->T_own_found);
+    return se3_compose(&T_map_odom, &T_odom_own);
+}
+
 uint32_t backend_keyframes(const struct backend *backend, struct graph_keyframe *out, uint32_t max)
 {
     const struct graph_keyframe *keyframes;
     if (!backend->window || backend_is_searching(backend))
         return 0;
-    const struct se3 T =
-        backend->map ? map_T_map_odom(backend->map) : se3_identity(); // their map is odom's else
+    const struct se3 T = T_map_own(backend);
     uint32_t n = window_keyframes(backend->window, &keyframes);
     n = n < max ? n : max;
     for (uint32_t i = 0; i < n; i++) {
@@ -386,12 +397,16 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
 // The keyframes and the map, each where it is wanted.
 static int fuse(struct backend *backend, const struct track_result *result, double *out_moved_m)
 {
+    const bool searched = backend_is_searching(backend);
     int error = 0;
     if (backend->window)
         error = window_follow(backend->window, backend->gpu, backend->track, result,
                               backend->n_calls - 1, backend->time_ns, out_moved_m);
     if (!error && backend->map)
         error = map_follow(backend->map, backend->track, result);
+    if (searched && !backend_is_searching(backend))
+        backend->T_own_found =
+            backend->window ? window_T_map_odom(backend->window) : se3_identity();
     return error;
 }
 
@@ -434,8 +449,8 @@ bool backend_T_map_odom(const struct backend *backend, struct se3 *out)
     *out = backend->window ? window_T_map_odom(backend->window) : se3_identity();
     if (!backend->map || !map_is_loaded(backend->map))
         return backend->window != NULL;
-    const struct se3 T_map = map_T_map_odom(backend->map), T_odom = *out;
-    *out = se3_compose(&T_map, &T_odom);
+    const struct se3 T_map = T_map_own(backend), T_own = *out;
+    *out = se3_compose(&T_map, &T_own);
     return !map_is_searching(backend->map);
 }
 

@@ -137,7 +137,7 @@ static void announce(struct loop *loop, posed_State state, const char *reason)
         log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: tracking lost: %s",
                (unsigned long long)loop->next_seq, reason);
         send_event(loop, posed_Event_Kind_TRACKING_LOST, text);
-    } else if (before == posed_State_STATE_LOST && state != posed_State_STATE_SEARCHING) {
+    } else if (before == posed_State_STATE_LOST) {
         log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: tracking is back",
                (unsigned long long)loop->next_seq);
         send_event(loop, posed_Event_Kind_TRACKING_BACK, text);

@@ -268,7 +268,8 @@ static int write_map_output(struct daemon *daemon)
         return 0;
     int error = backend_read_map(daemon->backend, &map);
     if (error) {
-        log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: no map: %s", path, strerror(-error));
+        log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: no map: %s", path,
+               error == -EAGAIN ? "the camera was not found in the loaded one" : strerror(-error));
         return error;
     }
     error =

@@ -126,11 +126,13 @@ int map_saved_write(const char *path, const struct map_saved_place *place,
     char beside[PATH_BYTES];
     const struct header header = make_header(place, contents);
     *out_bytes = header.n_bytes;
-    if (snprintf(beside, sizeof beside, "%s.part", path) >= (int)sizeof beside)
+    // Of this process alone: another daemon may save under the same name.
+    if (snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid()) >= (int)sizeof beside)
         return -ENAMETOOLONG;
     if (access(path, F_OK) == 0)
         return -EEXIST;
-    FILE *file = fopen(beside, "wbe");
+    unlink(beside); // left by an earlier process of this number
+    FILE *file = fopen(beside, "wbxe");
     if (!file)
         return -errno;
     int error = write_parts(file, &header, contents);

@@ -85,6 +85,7 @@ static double pair_nees(const struct trajectory *truth, const struct trajectory 
     struct se3 T_true_i, T_true_j;
     double q[36], error[6], at_i[36], arm_m[3];
     if (error_i->own[0] >= POSE_ERROR_LOST_M2 || error_j->own[0] >= POSE_ERROR_LOST_M2 ||
+        error_j->flow_rad < error_i->flow_rad || // another epoch: nothing ties the two
         trajectory_at(truth, from_ns, max_gap_ns, &T_true_i) < 0 ||
         trajectory_at(truth, to_ns, max_gap_ns, &T_true_j) < 0)
         return -1;

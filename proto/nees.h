@@ -26,7 +26,7 @@ struct nees_reference {
 
 struct nees_summary {
     size_t n_pairs;    // 0: the rest is 0 and means nothing
-    size_t n_excluded; // without a pose at either end, or with Q_ij not positive definite
+    size_t n_excluded; // without a pose at either end, of two epochs, or Q_ij not positive definite
     double mean, median, share_95;
 };
 

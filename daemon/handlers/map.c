@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SaveMap, LoadMap, ListMaps, GetKeyframes. Names are plain: a client never names a path. The frame
-// loop only copies the map in memory; files are written and read here.
+// loop copies and orders the map in memory (20 ms for 29 MB); files are written and read here.
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -36,9 +36,8 @@ void window_destroy(struct window **window);
 void window_enter(struct window *window, uint32_t epoch);
 
 // After each track_frame, with its result and its frame's number and time, when the pose has left.
-// *out_moved_m: how far the
-// results that entered with this call moved the camera in the map, 0 where none did. Returns 0 or
-// -EIO (the device could not give the frame).
+// *out_moved_m: how far the results that entered with this call moved the camera in the map, 0
+// where none did. Returns 0 or -EIO (the device could not give the frame).
 __attribute__((warn_unused_result)) int window_follow(struct window *window, struct gpu *gpu,
                                                       const struct track *track,
                                                       const struct track_result *result,

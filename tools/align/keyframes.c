@@ -173,7 +173,7 @@ int keyframes_write_trajectory(const struct images *m, const struct se3 *T_world
     }
     bool bad = ferror(file);
     bad = fclose(file) != 0 || bad;
-    if (rc == 0 && bad)
+    if (rc || bad)
         log_to(&m->log, LOG_LEVEL_ERROR, "%s: could not write it", path);
     return rc ? rc : bad ? -EIO : 0;
 }

@@ -309,9 +309,9 @@ static int run(const struct align_options *o, struct images *images,
         rc = align_starts_find(images, &o->settings, o->quiet, poses);
     if (rc < 0)
         goto free_poses;
+    ranks->broadcast(poses, images->n * sizeof *poses, 0);
     if (o->start_many)
         memcpy(images->T_world_image, poses, images->n * sizeof *poses);
-    ranks->broadcast(poses, images->n * sizeof *poses, 0);
     struct watching watching = {o, images, poses, before};
     for (uint32_t round = 0; round < (o->rounds ? o->rounds : 1) && rc == 0; round++) {
         if (round)

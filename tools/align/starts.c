@@ -161,6 +161,8 @@ int align_starts_find(const struct images *images, const struct align_settings *
     if (rc == 0)
         rc = place_all(&s);
     registration_close(&s.registration);
+    if (rc == -ENOMEM)
+        log_to(&images->log, LOG_LEVEL_ERROR, "no memory for the start poses of %zu images", n);
     for (size_t i = 0; s.clouds && i < n; i++)
         free(s.clouds[i].memory);
     free(s.tried);

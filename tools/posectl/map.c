@@ -201,38 +201,44 @@ static enum posectl_exit write_surface(const uint8_t *points, const uint8_t *nor
     return error ? POSECTL_FAILED : POSECTL_OK;
 }
 
-static enum posectl_exit export(const struct posectl *ctl, posed_Request *request) {
+static enum posectl_exit export_surface(const struct posectl *ctl, posed_Request *request)
+{
     static const uint32_t paths[2][2] = {{posed_Reply_get_map_cloud_tag, WIRE_CLOUD_POINTS},
                                          {posed_Reply_get_map_cloud_tag, WIRE_CLOUD_NORMALS}};
-    const posed_MapCloud *cloud = &reply.what.get_map_cloud; const uint8_t * points, *normals;
-    size_t n_points, n_normals, n_bytes; uint8_t * bytes; if (access(name, F_OK) == 0){
-        posectl_complain("%s: is there already: name a new file", name); return POSECTL_FAILED;}
-request->which_what = posed_Request_get_map_cloud_tag;
-request->what.get_map_cloud.voxel_m = voxel_m;
-enum posectl_exit result = posectl_request_large(ctl, request, &reply, &bytes, &n_bytes);
-if (result)
-    return result;
-wire_find_bytes(bytes, n_bytes, paths[0], 2, &points, &n_points);
-wire_find_bytes(bytes, n_bytes, paths[1], 2, &normals, &n_normals);
-if (n_points != (size_t)cloud->n_points * 12 || n_normals != n_points) {
-    posectl_complain("the daemon sent %zu and %zu bytes for %" PRIu32 " points", n_points,
-                     n_normals, cloud->n_points);
-    result = POSECTL_FAILED;
-} else {
-    result = write_surface(points, normals);
-}
-free(bytes);
-if (result)
-    return result;
-if (ctl->json)
-    posectl_print_json(stdout,
-                       json_pack("{s:s, s:I, s:f, s:I}", "file", name, "points",
-                                 (json_int_t)cloud->n_points, "voxel_m", cloud->voxel_m,
-                                 "map_epoch", (json_int_t)cloud->map_epoch),
-                       false);
-else
-    printf("%s: %" PRIu32 " points with normals\n", name, cloud->n_points);
-return POSECTL_OK;
+    const posed_MapCloud *cloud = &reply.what.get_map_cloud;
+    const uint8_t *points, *normals;
+    size_t n_points, n_normals, n_bytes;
+    uint8_t *bytes;
+    if (access(name, F_OK) == 0) {
+        posectl_complain("%s: is there already: name a new file", name);
+        return POSECTL_FAILED;
+    }
+    request->which_what = posed_Request_get_map_cloud_tag;
+    request->what.get_map_cloud.voxel_m = voxel_m;
+    enum posectl_exit result = posectl_request_large(ctl, request, &reply, &bytes, &n_bytes);
+    if (result)
+        return result;
+    wire_find_bytes(bytes, n_bytes, paths[0], 2, &points, &n_points);
+    wire_find_bytes(bytes, n_bytes, paths[1], 2, &normals, &n_normals);
+    if (n_points != (size_t)cloud->n_points * 12 || n_normals != n_points) {
+        posectl_complain("the daemon sent %zu and %zu bytes for %" PRIu32 " points", n_points,
+                         n_normals, cloud->n_points);
+        result = POSECTL_FAILED;
+    } else {
+        result = write_surface(points, normals);
+    }
+    free(bytes);
+    if (result)
+        return result;
+    if (ctl->json)
+        posectl_print_json(stdout,
+                           json_pack("{s:s, s:I, s:f, s:I}", "file", name, "points",
+                                     (json_int_t)cloud->n_points, "voxel_m", cloud->voxel_m,
+                                     "map_epoch", (json_int_t)cloud->map_epoch),
+                           false);
+    else
+        printf("%s: %" PRIu32 " points with normals\n", name, cloud->n_points);
+    return POSECTL_OK;
 }
 
 int posectl_map(struct posectl *ctl, int argc, char **argv)
@@ -261,7 +267,7 @@ int posectl_map(struct posectl *ctl, int argc, char **argv)
     enum posectl_exit result = strcmp(action, "save") == 0     ? save(ctl, &request)
                                : strcmp(action, "load") == 0   ? load(ctl, &request)
                                : strcmp(action, "list") == 0   ? list(ctl, &request)
-                               : strcmp(action, "export") == 0 ? export(ctl, &request)
+                               : strcmp(action, "export") == 0 ? export_surface(ctl, &request)
                                                                : keyframes(ctl, &request);
     return (int)(result ? result : posectl_close(&(struct posectl){0}, stdout));
 }
