@@ -115,22 +115,36 @@ static void list_one(const posed_SavedMap *m, json_t *all)
     printf("%-32s %10.1f MB  %s\n", m->name, (double)m->bytes * 1e-6, when);
 }
 
+// Asks for one page after another; `count` and `total` lie in the reply, `skip` in the request.
+static enum posectl_exit each_page(const struct posectl *ctl, posed_Request *request,
+                                   uint32_t *skip, const pb_size_t *count, const uint32_t *total,
+                                   void (*show)(bool first, json_t *all), json_t *all)
+{
+    for (*skip = 0;; *skip += *count) {
+        enum posectl_exit result = posectl_request(ctl, request, &reply);
+        if (result)
+            return result;
+        show(*skip == 0, all);
+        if (*count == 0 || *skip + *count >= *total)
+            return POSECTL_OK;
+    }
+}
+
+static void show_maps(bool first, json_t *all)
+{
+    const posed_SavedMaps *page = &reply.what.list_maps;
+    (void)first;
+    for (pb_size_t i = 0; i < page->maps_count; i++)
+        list_one(&page->maps[i], all);
+}
+
 static enum posectl_exit list(const struct posectl *ctl, posed_Request *request)
 {
-    json_t *all = ctl->json ? json_array() : NULL;
     const posed_SavedMaps *page = &reply.what.list_maps;
-    enum posectl_exit result;
-    uint32_t n = 0;
+    json_t *all = ctl->json ? json_array() : NULL;
     request->which_what = posed_Request_list_maps_tag;
-    do {
-        request->what.list_maps.skip = n;
-        result = posectl_request(ctl, request, &reply);
-        if (result)
-            break;
-        for (pb_size_t i = 0; i < page->maps_count; i++)
-            list_one(&page->maps[i], all);
-        n += page->maps_count;
-    } while (page->maps_count && n < page->total);
+    enum posectl_exit result = each_page(ctl, request, &request->what.list_maps.skip,
+                                         &page->maps_count, &page->total, show_maps, all);
     if (all && !result)
         posectl_print_json(stdout, json_pack("{s:o}", "maps", all), false);
     else if (all)
@@ -153,27 +167,25 @@ static void keyframe_one(const posed_Keyframe *k, json_t *all)
                k->links);
 }
 
+static void show_keyframes(bool first, json_t *all)
+{
+    const posed_Keyframes *page = &reply.what.get_keyframes;
+    if (first && !all)
+        printf("map epoch %" PRIu32 ": %" PRIu32 " keyframes\n%8s %17s  %9s %9s %9s  %8s %8s "
+               "%8s %8s  links\n",
+               page->map_epoch, page->total, "frame", "time [s]", "x [m]", "y", "z", "qx", "qy",
+               "qz", "qw");
+    for (pb_size_t i = 0; i < page->keyframes_count; i++)
+        keyframe_one(&page->keyframes[i], all);
+}
+
 static enum posectl_exit keyframes(const struct posectl *ctl, posed_Request *request)
 {
-    json_t *all = ctl->json ? json_array() : NULL;
     const posed_Keyframes *page = &reply.what.get_keyframes;
-    enum posectl_exit result;
-    uint32_t n = 0;
+    json_t *all = ctl->json ? json_array() : NULL;
     request->which_what = posed_Request_get_keyframes_tag;
-    do {
-        request->what.get_keyframes.skip = n;
-        result = posectl_request(ctl, request, &reply);
-        if (result)
-            break;
-        if (!all && n == 0)
-            printf("map epoch %" PRIu32 ": %" PRIu32 " keyframes\n%8s %17s  %9s %9s %9s  %8s %8s "
-                   "%8s %8s  links\n",
-                   page->map_epoch, page->total, "frame", "time [s]", "x [m]", "y", "z", "qx", "qy",
-                   "qz", "qw");
-        for (pb_size_t i = 0; i < page->keyframes_count; i++)
-            keyframe_one(&page->keyframes[i], all);
-        n += page->keyframes_count;
-    } while (page->keyframes_count && n < page->total);
+    enum posectl_exit result = each_page(ctl, request, &request->what.get_keyframes.skip,
+                                         &page->keyframes_count, &page->total, show_keyframes, all);
     if (all && !result)
         posectl_print_json(
             stdout,
