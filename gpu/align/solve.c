@@ -274,14 +274,14 @@ static int solve_once(struct solving *s, double *out_step_m)
     struct align_job *job = s->job;
     align_system_fill(&s->system, job->pairs, s->sums, s->weight, job->T_world_image, job->fixed);
     int rc = sparse_factor(s->sparse, s->system.diagonal, s->system.beside);
-    if (rc == 0)
-        rc = sparse_solve(s->sparse, s->system.gradient, 1);
     if (rc == -EDOM)
         log_to(&job->log, LOG_LEVEL_ERROR,
                "the normal equations are not positive definite: too little holds the images");
-    if (rc == 0)
-        *out_step_m = move(job, s->system.gradient);
-    return rc;
+    if (rc < 0)
+        return rc;
+    sparse_solve(s->sparse, s->system.gradient, 1);
+    *out_step_m = move(job, s->system.gradient);
+    return 0;
 }
 
 // One level. Returns 0, 1 when the caller's progress said stop, or a negative errno.
@@ -340,8 +340,8 @@ static int find_covariance(struct solving *s, struct align_solution *out)
         memset(columns, 0, rows * 6 * sizeof *columns);
         for (uint32_t k = 0; k < 6; k++)
             columns[k * rows + 6 * (size_t)i + k] = 1;
-        rc = sparse_solve(s->sparse, columns, 6);
-        for (uint32_t r = 0; r < 6 && rc == 0; r++)
+        sparse_solve(s->sparse, columns, 6);
+        for (uint32_t r = 0; r < 6; r++)
             for (uint32_t c = 0; c < 6; c++)
                 out->covariance[36 * (size_t)i + 6 * r + c] = columns[c * rows + 6 * (size_t)i + r];
     }

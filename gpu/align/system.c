@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/parallel.h"
+
 #define HELD 1e-7
 
 int align_system_create(struct align_system *out, uint32_t n_images, uint32_t n_pairs)
@@ -26,7 +28,7 @@ void align_system_free(struct align_system *system)
     memset(system, 0, sizeof *system);
 }
 
-static void unpack(const double *sums, double weight, double h[36], double g[6])
+static inline void unpack(const double *sums, double weight, double h[36], double g[6])
 {
     for (int i = 0, at = 0; i < 6; i++)
         for (int j = i; j < 6; j++, at++)
@@ -35,33 +37,35 @@ static void unpack(const double *sums, double weight, double h[36], double g[6])
         g[i] = weight * sums[PAIR_SUM_G + i];
 }
 
-// One direction: source a against target b, h and g in b's frame.
-static void add_direction(const double h[36], const double g[6], const struct se3 *T_b_a,
-                          double *aa, double *ab, double *bb, double *ga, double *gb,
-                          bool transpose_ab)
+// One direction: source a against target b, h and g in b's frame. Rows are summed as wholes, which
+// makes vectors of them.
+static inline void add_direction(const double h[36], const double g[6], const struct se3 *T_b_a,
+                                 double *restrict aa, double *restrict ab, double *restrict bb,
+                                 double *restrict ga, double *restrict gb, bool transpose_ab)
 {
-    double ad[36], h_ad[36];
+    double ad[36], h_ad[36] = {0}, ad_h_ad[36] = {0}, ad_g[6] = {0};
     se3_adjoint(T_b_a, ad);
     for (int i = 0; i < 6; i++)
-        for (int j = 0; j < 6; j++) {
-            double sum = 0;
-            for (int k = 0; k < 6; k++)
-                sum += h[6 * i + k] * ad[6 * k + j];
-            h_ad[6 * i + j] = sum;
-        }
-    for (int i = 0; i < 6; i++) {
-        double sum_g = 0;
-        for (int j = 0; j < 6; j++) {
-            double sum = 0;
-            for (int k = 0; k < 6; k++)
-                sum += ad[6 * k + i] * h_ad[6 * k + j];
-            aa[6 * i + j] += sum;
-            bb[6 * i + j] += h[6 * i + j];
-            // At (a, b): -Ad^T H, the transpose of h_ad.
+        for (int k = 0; k < 6; k++)
+            for (int j = 0; j < 6; j++)
+                h_ad[6 * i + j] += h[6 * i + k] * ad[6 * k + j];
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++)
+            for (int j = 0; j < 6; j++)
+                ad_h_ad[6 * i + j] += ad[6 * k + i] * h_ad[6 * k + j];
+    for (int k = 0; k < 6; k++)
+        for (int i = 0; i < 6; i++)
+            ad_g[i] += ad[6 * k + i] * g[k];
+    for (int i = 0; i < 36; i++) {
+        aa[i] += ad_h_ad[i];
+        bb[i] += h[i];
+    }
+    // At (a, b): -Ad^T H, the transpose of h_ad.
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++)
             ab[transpose_ab ? 6 * i + j : 6 * j + i] -= h_ad[6 * i + j];
-            sum_g += ad[6 * j + i] * g[j];
-        }
-        ga[i] += sum_g;
+    for (int i = 0; i < 6; i++) {
+        ga[i] += ad_g[i];
         gb[i] -= g[i];
     }
 }
@@ -76,8 +80,9 @@ static void hold(struct align_system *s, uint32_t i)
     }
 }
 
-void align_system_fill(struct align_system *s, const struct align_pair *pairs, const double *sums,
-                       const double *weight, const struct se3 *T_world_image, const bool *fixed)
+CPU_CLONES void align_system_fill(struct align_system *s, const struct align_pair *pairs,
+                                  const double *sums, const double *weight,
+                                  const struct se3 *T_world_image, const bool *fixed)
 {
     memset(s->diagonal, 0, 36 * sizeof(double) * s->n_images);
     memset(s->beside, 0, 36 * sizeof(double) * s->n_pairs);

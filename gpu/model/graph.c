@@ -154,7 +154,7 @@ static int adjust_steps(struct graph *g, struct align_system *system, struct spa
         align_system_fill(system, g->pairs, g->sums, g->weight, g->poses, g->fixed);
         rc = sparse_factor(sparse, system->diagonal, system->beside);
         if (rc == 0)
-            rc = sparse_solve(sparse, system->gradient, 1);
+            sparse_solve(sparse, system->gradient, 1);
         for (uint32_t i = 1; i < g->n && rc == 0; i++) {
             double twist[6];
             for (int k = 0; k < 6; k++)

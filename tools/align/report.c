@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "capture/cloud/cloud.h"
-#include "gpu/align/sparse.h"
 #include "proto/se3.h"
 #include "tools/align/align.h"
 
@@ -31,8 +30,6 @@ static void put_head(FILE *f, const struct images *images, const struct align_re
     const struct align_pair_counts *c = &r->counts;
     fprintf(f, "  \"images\": %u,\n  \"ranks\": %u,\n  \"device\": ", images->n, ranks->n);
     put_string(f, r->device);
-    fprintf(f, ",\n  \"solver\": ");
-    put_string(f, sparse_name());
     fprintf(f, ",\n  \"gate_m\": %.6g,\n", r->gate_m);
     fprintf(f,
             "  \"pairs\": {\"all\": %u, \"boxes_apart\": %u, \"seen_from_behind\": %u, "
@@ -141,9 +138,9 @@ void report_print(const struct images *images, const struct align_result *r,
                "all\n",
                100 * r->partition.imbalance,
                100 * (double)r->partition.largest_weight / (double)r->partition.all_weight);
-    printf("solve      %u iterations, %s, last step %.3g mm, residual %.4g mm (%s)\n",
+    printf("solve      %u iterations, %s, last step %.3g mm, residual %.4g mm\n",
            r->solution.n_iterations, r->solution.converged ? "converged" : "NOT converged",
-           1e3 * r->solution.step_m, 1e3 * r->solution.rms_m, sparse_name());
+           1e3 * r->solution.step_m, 1e3 * r->solution.rms_m);
     printf("time       %.2f s sketches, %.3f pairs, %.3f partition, %.2f load, %.3f solve (root "
            "%.1f %%)\n",
            r->times.sketch_s, r->times.choose_s, r->times.partition_s, r->times.load_s,

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/align/sparse.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 #include "tools/align/images.h"
@@ -291,8 +290,7 @@ static void print_accuracy(const struct work *w, const struct align_result *r, d
             r->solution.rms_m);
         return;
     }
-    printf("images     %u, spacing %.4g m (%s; %s)\n", n, median_spacing(r, n), r->device,
-           sparse_name());
+    printf("images     %u, spacing %.4g m (%s)\n", n, median_spacing(r, n), r->device);
     printf("pairs      %u of %u: %u boxes apart, %u seen from behind, %u little overlap, %u "
            "redundant; gate %.4g m\n",
            r->n_pairs, c->all, c->by_box, c->by_view, c->by_overlap, c->by_distance, r->gate_m);

@@ -2,6 +2,7 @@
 // The alignment of many images as a whole: it comes back from disturbed poses, with wrong pairs,
 // too; the choice and the partition of pairs; what bad input is answered with.
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -163,48 +164,65 @@ static void test_partition(void **state)
     assert_int_equal(result.n_idle, 0);
 }
 
-// A random positive definite system against plain multiplication.
-static void test_sparse(void **state)
+// Random positive definite systems against plain multiplication: a ring, a graph without order
+// whose elimination fills in, images without a pair, and one image alone.
+static void check_sparse(uint32_t n, uint32_t n_pairs, bool is_ring)
 {
-    (void)state;
-    enum { N = 9 };
-    struct align_pair pairs[2 * N];
-    uint32_t weight[N], n_pairs = ring(pairs, weight, N);
-    double diagonal[36 * N] = {0}, beside[36 * 2 * N], x[6 * N], b[6 * N] = {0};
+    struct align_pair *pairs = calloc(n_pairs + 1, sizeof *pairs);
+    double *diagonal = calloc(36 * (size_t)n, sizeof *diagonal);
+    double *beside = calloc(36 * ((size_t)n_pairs + 1), sizeof *beside);
+    double *x = calloc(6 * (size_t)n, sizeof *x), *b = calloc(6 * (size_t)n, sizeof *b);
     struct sparse *sparse;
-    srand(3);
-    for (uint32_t a = 0; a < n_pairs; a++) // sorted by (i, j), as align_pairs_choose gives them
-        for (uint32_t c = a;
-             c > 0 && (pairs[c].i < pairs[c - 1].i ||
-                       (pairs[c].i == pairs[c - 1].i && pairs[c].j < pairs[c - 1].j));
-             c--) {
-            struct align_pair swap = pairs[c];
-            pairs[c] = pairs[c - 1];
-            pairs[c - 1] = swap;
+    assert_true(pairs && diagonal && beside && x && b);
+    for (uint32_t k = 0; k < n_pairs; k++) {
+        uint32_t i = is_ring ? k : (uint32_t)rand() % (n - 1), span = n - 1 - i;
+        pairs[k].i = is_ring && k == n - 1 ? 0 : i;
+        pairs[k].j = is_ring ? (k == n - 1 ? k : k + 1) : i + 1 + (uint32_t)rand() % span;
+        for (uint32_t m = 0; m < 36; m++)
+            beside[36 * k + m] = rand() / (double)RAND_MAX - 0.5;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < 6; k++) {
+            diagonal[36 * i + 7 * k] = 90;
+            for (uint32_t m = 0; m < k; m++)
+                diagonal[36 * i + 6 * k + m] = diagonal[36 * i + 6 * m + k] =
+                    rand() / (double)RAND_MAX - 0.5;
+            x[6 * i + k] = rand() / (double)RAND_MAX;
         }
-    for (uint32_t k = 0; k < 36 * n_pairs; k++)
-        beside[k] = rand() / (double)RAND_MAX - 0.5;
-    for (uint32_t i = 0; i < N; i++)
-        for (int k = 0; k < 6; k++) {
-            diagonal[36 * i + 7 * (uint32_t)k] = 30;
-            x[6 * i + (uint32_t)k] = rand() / (double)RAND_MAX;
-        }
-    for (uint32_t i = 0; i < 6 * N; i++)
-        b[i] = diagonal[36 * (i / 6) + 7 * (i % 6)] * x[i];
+    for (uint32_t i = 0; i < 6 * n; i++)
+        for (uint32_t k = 0; k < 6; k++)
+            b[i] += diagonal[6 * i + k] * x[i / 6 * 6 + k];
     for (uint32_t k = 0; k < n_pairs; k++)
         for (uint32_t r = 0; r < 6; r++)
             for (uint32_t c = 0; c < 6; c++) {
                 b[6 * pairs[k].i + r] += beside[36 * k + 6 * r + c] * x[6 * pairs[k].j + c];
                 b[6 * pairs[k].j + c] += beside[36 * k + 6 * r + c] * x[6 * pairs[k].i + r];
             }
-    assert_int_equal(sparse_create(&sparse, N, pairs, n_pairs), 0);
+    assert_int_equal(sparse_create(&sparse, n, pairs, n_pairs), 0);
     assert_int_equal(sparse_factor(sparse, diagonal, beside), 0);
-    assert_int_equal(sparse_solve(sparse, b, 1), 0);
-    for (uint32_t i = 0; i < 6 * N; i++)
+    sparse_solve(sparse, b, 1);
+    for (uint32_t i = 0; i < 6 * n; i++)
         assert_true(b[i] - x[i] < 1e-12 && x[i] - b[i] < 1e-12);
-    diagonal[7] = -1;
+    diagonal[36 * (n / 2) + 7] = -1;
+    assert_int_equal(sparse_factor(sparse, diagonal, beside), -EDOM);
+    diagonal[36 * (n / 2) + 7] = NAN;
     assert_int_equal(sparse_factor(sparse, diagonal, beside), -EDOM);
     sparse_destroy(&sparse);
+    free(pairs);
+    free(diagonal);
+    free(beside);
+    free(x);
+    free(b);
+}
+
+static void test_sparse(void **state)
+{
+    (void)state;
+    srand(3);
+    check_sparse(9, 9, true);
+    check_sparse(150, 400, false); // some twice: their blocks add up
+    check_sparse(70, 20, false);
+    check_sparse(1, 0, false);
 }
 
 static void write_file(const char *path, const char *text)
