@@ -7,8 +7,8 @@
 #   posed_test_fuzz(png)                    tests/fuzz/fuzz_png.c over tests/fuzz/seeds/png/*
 #
 # All take SOURCES (further files), LIBRARIES (further targets), LABELS, TIMEOUT (seconds), SERIAL
-# (nothing else runs beside it: for tests that measure time), PROCESSORS (how many it keeps busy;
-# scenario: 2) and ARGS (of the test's command line).
+# (nothing else runs beside it: for tests that measure time), PROCESSORS (how many it keeps busy,
+# default 1) and ARGS (of the test's command line).
 # The label is the folder's name; add `data` to a test that reads recordings from POSED_DATA.
 #
 # Skipping: a test that cannot run here (no recordings, no CUDA device) prints one line
@@ -91,7 +91,7 @@ function(posed_test_scenario script)
   if(script MATCHES "\\.py$")
     list(PREPEND command ${POSED_PYTHON})
   endif()
-  posed_register_test(scenario ${name} 300 PROCESSORS 2 ${ARGN} COMMAND ${command})
+  posed_register_test(scenario ${name} 300 ${ARGN} COMMAND ${command})
 endfunction()
 
 # A fuzz target defines LLVMFuzzerTestOneInput. Any compiler replays the seeds through it (each
