@@ -34,8 +34,9 @@
 
 enum gpu_backend { GPU_BACKEND_AUTO, GPU_BACKEND_CPU, GPU_BACKEND_CUDA };
 
-// Instruction sets of the CPU backend, and ways to run a frame on CUDA. Each gives the same poses;
-// AUTO is the fastest that runs here, the others are for tests and timing.
+// Instruction sets of the CPU backend, and ways to run a frame on CUDA. Each gives the same poses,
+// to the bit but for BASELINE on x86-64, which has no FMA; AUTO is the fastest that runs here, the
+// others are for tests and timing.
 enum gpu_isa { GPU_ISA_AUTO, GPU_ISA_BASELINE, GPU_ISA_AVX2, GPU_ISA_AVX512 };
 enum gpu_path { GPU_PATH_AUTO, GPU_PATH_FUSED, GPU_PATH_PLAIN };
 

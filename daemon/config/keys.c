@@ -60,8 +60,9 @@ const struct config_key config_keys[] = {
     {"gpu", "isa", CONFIG_ENUM, AT(gpu.isa), 0, 0, isa_names, false,
      "CPU backend: vector instructions of the tracker: auto (the widest), baseline, avx2 or "
      "avx512.\n"
-     "Poses differ in their last digits between these; baseline gives the same bytes on every\n"
-     "processor, arm64 too, and is the slowest. One that the processor lacks: the next below."},
+     "Poses are the same bytes with avx2, avx512 and on arm64. On x86-64 baseline is for "
+     "processors\n"
+     "without FMA: the slowest, with other last digits. One that is not there: the next below."},
     {"gpu", "cuda_device", CONFIG_INT, AT(gpu.cuda_device), -1, 255, NULL, false,
      "CUDA backend: device number; -1 = the first that answers."},
     {"gpu", "depth_min_m", CONFIG_FLOAT, AT(gpu.depth_min_m), GPU_DEPTH_MIN_M_RANGE, NULL, false,

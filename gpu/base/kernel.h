@@ -24,7 +24,7 @@ KERNEL_FN float kernel_fma(float a, float b, float c)
 {
 #if defined(__CUDA_ARCH__)
     return __fmaf_rn(a, b, c);
-#elif defined(__FMA__)
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
     return __builtin_fmaf(a, b, c);
 #else
     return a * b + c;

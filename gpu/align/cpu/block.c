@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A block of vertices in three loops over small arrays that stay in the first-level cache: project,
 // fetch the cells (the only gather, 16 bytes each), weigh and sum. Compiled once per instruction
-// set under the name ALIGN_BLOCK.
+// set under the name ALIGN_BLOCK; sums go lane by lane, so that the set does not show in them.
 #include "gpu/align/cpu/block.h"
+
+#include "gpu/base/lanes.h"
 
 block_sum_fn ALIGN_BLOCK;
 
@@ -13,7 +15,8 @@ struct block {
     four plane[BLOCK_VERTICES];
     int32_t cell[BLOCK_VERTICES], inside[BLOCK_VERTICES];
     float j[6][BLOCK_VERTICES], w[BLOCK_VERTICES], r[BLOCK_VERTICES];
-    float tukey[BLOCK_VERTICES], e[BLOCK_VERTICES], pair[BLOCK_VERTICES];
+    float tukey[BLOCK_VERTICES], pair[BLOCK_VERTICES];
+    float e[BLOCK_VERTICES]; // without sign
 };
 
 static void project(const struct align_image *source, const struct align_image *target,
@@ -69,60 +72,70 @@ static void weigh(const struct pair_gates *with, uint32_t n, struct block *restr
         b->w[k] = row.w;
         b->r[k] = row.r_m;
         b->tukey[k] = row.tukey;
-        b->e[k] = row.e;
+        b->e[k] = kernel_abs(row.e);
         b->pair[k] = row.n;
     }
 }
 
-// Sums of products with a row of J; four at once keep the loads of a and of J shared.
+// Behind the last vertex up to a whole number of lanes: nothing, which adds nothing.
+static void fill_up(uint32_t n, struct block *b)
+{
+    for (uint32_t k = n; k % LANES; k++) {
+        for (int i = 0; i < 6; i++)
+            b->j[i][k] = 0;
+        b->w[k] = b->r[k] = b->tukey[k] = b->e[k] = b->pair[k] = 0;
+    }
+}
+
+// Sums of products with row i of J, weighted: wj. `i` is constant at each call.
 static inline __attribute__((always_inline)) void
 sum_row(const float *restrict wj, const struct block *b, int i, uint32_t n, double *restrict sums)
 {
     static const int start[6] = {0, 6, 11, 15, 18, 20};
-    float h[6] = {0}, g = 0;
-    float h0 = 0, h1 = 0, h2 = 0, h3 = 0, h4 = 0, h5 = 0;
-    const float *restrict j0 = b->j[0], *restrict j1 = b->j[1], *restrict j2 = b->j[2];
-    const float *restrict j3 = b->j[3], *restrict j4 = b->j[4], *restrict j5 = b->j[5];
-    const float *restrict r = b->r;
-#pragma omp simd reduction(+ : h0, h1, h2, h3, h4, h5, g)
-    for (uint32_t k = 0; k < n; k++) {
-        float a = wj[k];
-        if (i <= 0)
-            h0 += a * j0[k];
-        if (i <= 1)
-            h1 += a * j1[k];
-        if (i <= 2)
-            h2 += a * j2[k];
-        if (i <= 3)
-            h3 += a * j3[k];
-        if (i <= 4)
-            h4 += a * j4[k];
-        h5 += a * j5[k];
-        g += a * r[k];
+    _Alignas(64) float lanes[7][LANES];
+    for (int part = 0; part < LANES; part += LANES_PART) {
+        lanes_part h0 = {0}, h1 = {0}, h2 = {0}, h3 = {0}, h4 = {0}, h5 = {0}, g = {0};
+        for (uint32_t k = (uint32_t)part; k < n; k += LANES) {
+            lanes_part a = lanes_load(wj + k);
+            h0 = i <= 0 ? lanes_fma(a, lanes_load(b->j[0] + k), h0) : h0;
+            h1 = i <= 1 ? lanes_fma(a, lanes_load(b->j[1] + k), h1) : h1;
+            h2 = i <= 2 ? lanes_fma(a, lanes_load(b->j[2] + k), h2) : h2;
+            h3 = i <= 3 ? lanes_fma(a, lanes_load(b->j[3] + k), h3) : h3;
+            h4 = i <= 4 ? lanes_fma(a, lanes_load(b->j[4] + k), h4) : h4;
+            h5 = lanes_fma(a, lanes_load(b->j[5] + k), h5);
+            g = lanes_fma(a, lanes_load(b->r + k), g);
+        }
+        const lanes_part all[7] = {h0, h1, h2, h3, h4, h5, g};
+        for (int c = i; c < 7; c++)
+            lanes_store(lanes[c] + part, all[c]);
     }
-    h[0] = h0, h[1] = h1, h[2] = h2, h[3] = h3, h[4] = h4, h[5] = h5;
     for (int c = i; c < 6; c++)
-        sums[PAIR_SUM_H + start[i] + c - i] += (double)h[c];
-    sums[PAIR_SUM_G + i] += (double)g;
+        sums[PAIR_SUM_H + start[i] + c - i] += (double)lanes_sum(lanes[c]);
+    sums[PAIR_SUM_G + i] += (double)lanes_sum(lanes[6]);
 }
 
 static void sum_scalars(const struct block *b, uint32_t n, double *restrict sums)
 {
-    float wee = 0, tw = 0, abs = 0, pairs = 0, rr = 0;
-#pragma omp simd reduction(+ : wee, tw, abs, pairs, rr)
-    for (uint32_t k = 0; k < n; k++) {
-        float t = b->tukey[k], e = b->e[k], r = b->r[k];
-        wee += t * e * e;
-        tw += t;
-        abs += t * kernel_abs(e);
-        pairs += b->pair[k];
-        rr += t * r * r;
+    static const enum pair_sum which[5] = {PAIR_SUM_WEE, PAIR_SUM_TW, PAIR_SUM_ABS, PAIR_SUM_N,
+                                           PAIR_SUM_RR};
+    _Alignas(64) float lanes[5][LANES];
+    for (int part = 0; part < LANES; part += LANES_PART) {
+        lanes_part wee = {0}, tw = {0}, abs = {0}, pairs = {0}, rr = {0};
+        for (uint32_t k = (uint32_t)part; k < n; k += LANES) {
+            lanes_part t = lanes_load(b->tukey + k), e = lanes_load(b->e + k);
+            lanes_part r = lanes_load(b->r + k);
+            wee = lanes_fma(t * e, e, wee);
+            tw += t;
+            abs = lanes_fma(t, e, abs);
+            pairs += lanes_load(b->pair + k);
+            rr = lanes_fma(t * r, r, rr);
+        }
+        const lanes_part all[5] = {wee, tw, abs, pairs, rr};
+        for (int c = 0; c < 5; c++)
+            lanes_store(lanes[c] + part, all[c]);
     }
-    sums[PAIR_SUM_WEE] += (double)wee;
-    sums[PAIR_SUM_TW] += (double)tw;
-    sums[PAIR_SUM_ABS] += (double)abs;
-    sums[PAIR_SUM_N] += (double)pairs;
-    sums[PAIR_SUM_RR] += (double)rr;
+    for (int c = 0; c < 5; c++)
+        sums[which[c]] += (double)lanes_sum(lanes[c]);
 }
 
 void ALIGN_BLOCK(const struct align_image *source, const struct align_image *target,
@@ -139,6 +152,8 @@ void ALIGN_BLOCK(const struct align_image *source, const struct align_image *tar
         return;
     fetch(target, n, &b);
     weigh(gates, n, &b);
+    fill_up(n, &b);
+    n = (n + LANES - 1) / LANES * LANES;
 #define ROW(i)                                                                       \
     _Pragma("omp simd") for (uint32_t k = 0; k < n; k++) wj[k] = b.w[k] * b.j[i][k]; \
     sum_row(wj, &b, i, n, inout_sums)

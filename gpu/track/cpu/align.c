@@ -21,11 +21,13 @@ static void chunk_icp(void *context, uint32_t chunk)
 {
     const struct align_job *job = context;
     struct cpu_device *device = job->device;
-    float *sums = device->chunk_sums[chunk];
-    memset(sums, 0, sizeof device->chunk_sums[chunk]);
+    _Alignas(64) float sums[ICP_N_SUMS][LANES];
+    memset(sums, 0, sizeof sums);
     int32_t first = (int32_t)chunk * CPU_CHUNK_ROWS;
     for (int32_t y = first; y < first + CPU_CHUNK_ROWS && y < job->problem.camera.height_px; y++)
         device->rows->icp(&job->problem, y, sums);
+    for (int i = 0; i < ICP_N_SUMS; i++)
+        device->chunk_sums[chunk][i] = lanes_sum(sums[i]);
 }
 
 static void iteration_sums(struct align_job *job, const struct se3 *T_reference_frame,

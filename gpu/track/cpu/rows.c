@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled once per instruction set with ROWS_TABLE (the symbol) and ROWS_NAME defined; see
-// CMakeLists.txt. Loops are plain and branch-free so that the compiler vectorises them; sums are
-// taken in a fixed order per instruction set, whatever the number of threads.
+// CMakeLists.txt. Loops are plain and branch-free so that the compiler vectorises them; sums go
+// lane by lane (gpu/base/lanes.h), so that neither the instruction set nor the number of threads
+// shows in them.
 #include "gpu/track/cpu/rows.h"
 
 #include <string.h>
@@ -198,38 +199,87 @@ static void icp_pairs(const struct icp_problem *problem, int32_t n_px, struct ic
     }
 }
 
+// Behind the last pixel of the block up to a whole number of lanes: nothing, which adds nothing.
+static void icp_fill_up(int32_t n_px, struct icp_block *b)
+{
+    for (int32_t x = n_px; x % LANES; x++) {
+        for (int i = 0; i < 6; i++)
+            b->j[i][x] = b->wj[i][x] = 0;
+        b->r_m[x] = b->w[x] = b->abs_m[x] = b->pair[x] = b->valid[x] = 0;
+    }
+}
+
 // Row i of the upper triangle and of the gradient: sum of wj_i * (j_i ... j_5, r). `i` is constant
 // at each call, so only the products of this row remain.
 static inline __attribute__((always_inline)) void
-icp_products(const struct icp_block *b, int32_t n_px, int i, float *h, float *g)
+icp_products(const struct icp_block *b, int32_t n_px, int i, float (*h)[LANES], float *g)
 {
-    float h0 = 0, h1 = 0, h2 = 0, h3 = 0, h4 = 0, h5 = 0, gr = 0;
-#pragma omp simd reduction(+ : h0, h1, h2, h3, h4, h5, gr)
-    for (int32_t x = 0; x < n_px; x++) {
-        float v = b->wj[i][x];
-        h0 = i <= 0 ? kernel_fma(v, b->j[0][x], h0) : 0.0f;
-        h1 = i <= 1 ? kernel_fma(v, b->j[1][x], h1) : 0.0f;
-        h2 = i <= 2 ? kernel_fma(v, b->j[2][x], h2) : 0.0f;
-        h3 = i <= 3 ? kernel_fma(v, b->j[3][x], h3) : 0.0f;
-        h4 = i <= 4 ? kernel_fma(v, b->j[4][x], h4) : 0.0f;
-        h5 = kernel_fma(v, b->j[5][x], h5);
-        gr = kernel_fma(v, b->r_m[x], gr);
+    for (int part = 0; part < LANES; part += LANES_PART) {
+        lanes_part h0 = {0}, h1 = {0}, h2 = {0}, h3 = {0}, h4 = {0};
+        h0 = i <= 0 ? lanes_load(h[0] + part) : h0;
+        h1 = i <= 1 ? lanes_load(h[1 - i] + part) : h1;
+        h2 = i <= 2 ? lanes_load(h[2 - i] + part) : h2;
+        h3 = i <= 3 ? lanes_load(h[3 - i] + part) : h3;
+        h4 = i <= 4 ? lanes_load(h[4 - i] + part) : h4;
+        lanes_part h5 = lanes_load(h[5 - i] + part), gr = lanes_load(g + part);
+        for (int32_t x = part; x < n_px; x += LANES) {
+            lanes_part v = lanes_load(b->wj[i] + x);
+            h0 = i <= 0 ? lanes_fma(v, lanes_load(b->j[0] + x), h0) : h0;
+            h1 = i <= 1 ? lanes_fma(v, lanes_load(b->j[1] + x), h1) : h1;
+            h2 = i <= 2 ? lanes_fma(v, lanes_load(b->j[2] + x), h2) : h2;
+            h3 = i <= 3 ? lanes_fma(v, lanes_load(b->j[3] + x), h3) : h3;
+            h4 = i <= 4 ? lanes_fma(v, lanes_load(b->j[4] + x), h4) : h4;
+            h5 = lanes_fma(v, lanes_load(b->j[5] + x), h5);
+            gr = lanes_fma(v, lanes_load(b->r_m + x), gr);
+        }
+        if (i <= 0)
+            lanes_store(h[0] + part, h0);
+        if (i <= 1)
+            lanes_store(h[1 - i] + part, h1);
+        if (i <= 2)
+            lanes_store(h[2 - i] + part, h2);
+        if (i <= 3)
+            lanes_store(h[3 - i] + part, h3);
+        if (i <= 4)
+            lanes_store(h[4 - i] + part, h4);
+        lanes_store(h[5 - i] + part, h5);
+        lanes_store(g + part, gr);
     }
-    const float all[6] = {h0, h1, h2, h3, h4, h5};
-    for (int k = i; k < 6; k++)
-        h[k - i] += all[k];
-    *g += gr;
 }
 
-static void icp_normal_equations(const struct icp_block *b, int32_t n_px, float *sums)
+static void icp_normal_equations(const struct icp_block *b, int32_t n_px, float (*sums)[LANES])
 {
-    float *h = sums + ICP_SUM_H, *g = sums + ICP_SUM_G;
-    icp_products(b, n_px, 0, h + 0, g + 0);
-    icp_products(b, n_px, 1, h + 6, g + 1);
-    icp_products(b, n_px, 2, h + 11, g + 2);
-    icp_products(b, n_px, 3, h + 15, g + 3);
-    icp_products(b, n_px, 4, h + 18, g + 4);
-    icp_products(b, n_px, 5, h + 20, g + 5);
+    float(*h)[LANES] = sums + ICP_SUM_H, (*g)[LANES] = sums + ICP_SUM_G;
+    icp_products(b, n_px, 0, h + 0, g[0]);
+    icp_products(b, n_px, 1, h + 6, g[1]);
+    icp_products(b, n_px, 2, h + 11, g[2]);
+    icp_products(b, n_px, 3, h + 15, g[3]);
+    icp_products(b, n_px, 4, h + 18, g[4]);
+    icp_products(b, n_px, 5, h + 20, g[5]);
+}
+
+static void icp_scalars(const struct icp_block *b, int32_t n_px, float (*sums)[LANES])
+{
+    for (int part = 0; part < LANES; part += LANES_PART) {
+        lanes_part wrr = lanes_load(sums[ICP_SUM_WRR] + part);
+        lanes_part w = lanes_load(sums[ICP_SUM_W] + part);
+        lanes_part abs_m = lanes_load(sums[ICP_SUM_ABS] + part);
+        lanes_part pairs = lanes_load(sums[ICP_SUM_PAIRS] + part);
+        lanes_part valid = lanes_load(sums[ICP_SUM_VALID] + part);
+        for (int32_t x = part; x < n_px; x += LANES) {
+            lanes_part r = lanes_load(b->r_m + x), weight = lanes_load(b->w + x);
+            wrr = lanes_fma(weight * r, r, wrr);
+            w += weight;
+            abs_m += lanes_load(b->abs_m + x);
+            pairs += lanes_load(b->pair + x);
+            valid += lanes_load(b->valid + x);
+        }
+        lanes_store(sums[ICP_SUM_WRR] + part, wrr);
+        lanes_store(sums[ICP_SUM_W] + part, w);
+        lanes_store(sums[ICP_SUM_ABS] + part, abs_m);
+        lanes_store(sums[ICP_SUM_PAIRS] + part, pairs);
+        lanes_store(sums[ICP_SUM_VALID] + part, valid);
+    }
 }
 
 // For the information pass: the block's rows become half the sum (0.5) of the two normals' rows,
@@ -258,7 +308,7 @@ static void icp_halves(int32_t n_px, float half, struct icp_block *b)
     }
 }
 
-static void row_icp(const struct icp_problem *problem, int32_t y, float *sums)
+static void row_icp(const struct icp_problem *problem, int32_t y, float (*sums)[LANES])
 {
     _Alignas(64) struct icp_block block;
     struct icp_block *b = &block;
@@ -268,26 +318,14 @@ static void row_icp(const struct icp_problem *problem, int32_t y, float *sums)
         icp_associate(problem, x0, y, n_px, b);
         icp_gather(problem->target, n_px, b);
         icp_pairs(problem, n_px, b);
+        icp_fill_up(n_px, b);
         if (problem->information) {
             icp_halves(n_px, 0.5f, b);
             icp_normal_equations(b, n_px, sums);
             icp_halves(n_px, -0.5f, b);
         }
         icp_normal_equations(b, n_px, sums);
-        float wrr = 0, w = 0, abs_m = 0, pairs = 0, valid = 0;
-#pragma omp simd reduction(+ : wrr, w, abs_m, pairs, valid)
-        for (int32_t x = 0; x < n_px; x++) {
-            wrr = kernel_fma(b->w[x] * b->r_m[x], b->r_m[x], wrr);
-            w += b->w[x];
-            abs_m += b->abs_m[x];
-            pairs += b->pair[x];
-            valid += b->valid[x];
-        }
-        sums[ICP_SUM_WRR] += wrr;
-        sums[ICP_SUM_W] += w;
-        sums[ICP_SUM_ABS] += abs_m;
-        sums[ICP_SUM_PAIRS] += pairs;
-        sums[ICP_SUM_VALID] += valid;
+        icp_scalars(b, n_px, sums);
     }
 }
 

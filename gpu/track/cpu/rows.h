@@ -6,6 +6,7 @@
 #ifndef POSED_GPU_TRACK_CPU_ROWS_H
 #define POSED_GPU_TRACK_CPU_ROWS_H
 
+#include "gpu/base/lanes.h"
 #include "gpu/track/kernels/bilateral.h"
 #include "gpu/track/kernels/icp.h"
 
@@ -49,8 +50,8 @@ struct rows {
     // z: filtered depth of the whole image; the level samples every (1 << level)-th pixel of it.
     void (*maps)(const struct level_camera *camera, const struct padded_image *z, uint32_t level,
                  int32_t y, struct map_px *out);
-    // Adds row y's sums to ICP_N_SUMS floats.
-    void (*icp)(const struct icp_problem *problem, int32_t y, float *sums);
+    // Adds row y to the sums, each in lanes (gpu/base/lanes.h), aligned to 64 bytes.
+    void (*icp)(const struct icp_problem *problem, int32_t y, float (*sums)[LANES]);
 };
 
 extern const struct rows rows_baseline;

@@ -2,8 +2,8 @@
 // The bytes of the poses of short logs are what they were: each scene, as two cameras see it,
 // straight from memory with several settings, and through each format that the recorder writes and
 // its driver reads back. tests/golden/logs.txt has a hash for each; a pose that changes in its last
-// bit changes it. The instruction set is pinned to the baseline, because the wider ones sum in
-// another order; on other processors there is no row yet, which is a skip.
+// bit changes it. They hold for every processor with fused multiply and add: each is made with all
+// instruction sets that this one has. One without is a skip.
 //
 //   check_golden_logs FILE        compares
 //   check_golden_logs FILE write  writes the table anew: for a change that means to change poses,
@@ -57,7 +57,23 @@ struct take {
 };
 
 static struct row rows[MAX_ROWS];
-static size_t n_rows;
+static size_t n_rows, n_unlike;
+
+static enum gpu_isa isas[2];
+static size_t n_isas;
+
+static void find_isas(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        isas[n_isas++] = GPU_ISA_AVX2;
+    if (n_isas && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        isas[n_isas++] = GPU_ISA_AVX512;
+#elif defined(__ARM_FEATURE_FMA)
+    isas[n_isas++] = GPU_ISA_BASELINE;
+#endif
+}
 
 static void die(const char *what, const char *name)
 {
@@ -74,7 +90,8 @@ static uint64_t add_bytes(uint64_t hash, const void *bytes, size_t n_bytes)
 }
 
 // The poses of a log, with what is said of each, as one number.
-static uint64_t hash_of(const struct take *take, const struct variant *variant, const char *name)
+static uint64_t hash_of(const struct take *take, const struct variant *variant, enum gpu_isa isa,
+                        const char *name)
 {
     struct gpu_settings device;
     struct track_settings settings;
@@ -88,7 +105,7 @@ static uint64_t hash_of(const struct take *take, const struct variant *variant, 
     device.units_per_m = take->units_per_m;
     device.bilateral_radius_px = variant->radius_px;
     device.n_threads = 1;
-    device.isa = GPU_ISA_BASELINE;
+    device.isa = isa;
     track_settings_default(&settings);
     settings.reference = variant->reference;
     settings.align.early_stop = variant->early_stop;
@@ -116,7 +133,12 @@ static void add_row(const struct take *take, const struct variant *variant, cons
         die("more than MAX_ROWS", log);
     struct row *row = &rows[n_rows++];
     snprintf(row->name, sizeof row->name, "%s %s %s", log, format, variant->name);
-    row->hash = hash_of(take, variant, row->name);
+    row->hash = hash_of(take, variant, isas[0], row->name);
+    for (size_t i = 1; i < n_isas; i++)
+        if (hash_of(take, variant, isas[i], row->name) != row->hash) {
+            printf("%s: another hash with instruction set %zu of %zu\n", row->name, i + 1, n_isas);
+            n_unlike++;
+        }
 }
 
 // Frames around what befalls the camera, else from the beginning.
@@ -237,16 +259,18 @@ static int compare_rows(const char *path)
         n++;
     }
     fclose(file);
-    printf("%zu logs, %zu in the table, %zu wrong\n", n_rows, n, n_wrong);
-    return n_wrong || n != n_rows;
+    printf("%zu logs, %zu in the table, %zu wrong; %zu instruction sets, %zu unlike\n", n_rows, n,
+           n_wrong, n_isas, n_unlike);
+    return n_wrong || n_unlike || n != n_rows;
 }
 
 int main(int argc, char **argv)
 {
-#ifndef __x86_64__
-    printf("SKIP: no golden hashes for this processor\n");
-    return 77;
-#endif
+    find_isas();
+    if (!n_isas) {
+        printf("SKIP: this processor has no fused multiply and add\n");
+        return 77;
+    }
     if (argc < 2)
         die("usage: check_golden_logs FILE [write]", argv[0]);
     for (const struct synth_recording *r = synth_recordings(); r->name; r++)
