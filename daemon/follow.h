@@ -28,7 +28,7 @@ struct follow_world {
     struct shared *shared;
     struct frames *frames;
     struct objects *objects;
-    struct publish *publish;
+    struct publish_channel *publish;
     struct log_sink log;
 };
 

@@ -25,18 +25,20 @@ void histogram_add(struct histogram *histogram, int64_t duration_ns)
     __atomic_fetch_add(&histogram->sum_ns, (uint64_t)duration_ns, __ATOMIC_RELAXED);
 }
 
-void histogram_print(const struct histogram *histogram, const char *name, const char *help,
+void histogram_print(const struct histogram *histogram, const char *name, const char *label,
                      FILE *file)
 {
     uint64_t n = 0;
-    fprintf(file, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);
+    const char *comma = label[0] ? "," : "", *open = label[0] ? "{" : "";
+    const char *close = label[0] ? "}" : "";
     for (int i = 0; i < HISTOGRAM_N_BOUNDS; i++) {
         n += __atomic_load_n(&histogram->counts[i], __ATOMIC_RELAXED);
-        fprintf(file, "%s_bucket{le=\"%s\"} %" PRIu64 "\n", name, bounds[i].seconds, n);
+        fprintf(file, "%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, label, comma,
+                bounds[i].seconds, n);
     }
     n += __atomic_load_n(&histogram->counts[HISTOGRAM_N_BOUNDS], __ATOMIC_RELAXED);
-    fprintf(file, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, n);
-    fprintf(file, "%s_sum %.9f\n", name,
+    fprintf(file, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, label, comma, n);
+    fprintf(file, "%s_sum%s%s%s %.9f\n", name, open, label, close,
             (double)__atomic_load_n(&histogram->sum_ns, __ATOMIC_RELAXED) * 1e-9);
-    fprintf(file, "%s_count %" PRIu64 "\n", name, n);
+    fprintf(file, "%s_count%s%s%s %" PRIu64 "\n", name, open, label, close, n);
 }

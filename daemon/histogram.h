@@ -18,8 +18,8 @@ struct histogram {
 // Negative durations count as 0.
 void histogram_add(struct histogram *histogram, int64_t duration_ns);
 
-// HELP, TYPE, cumulative buckets in seconds, sum and count of `name`.
-void histogram_print(const struct histogram *histogram, const char *name, const char *help,
+// Cumulative buckets in seconds, sum and count of `name`; `label` is none (""), or KEY="VALUE".
+void histogram_print(const struct histogram *histogram, const char *name, const char *label,
                      FILE *file);
 
 #endif

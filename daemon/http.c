@@ -39,7 +39,6 @@ struct http {
     struct MHD_Daemon *server;
     // One for each that can be: libmicrohttpd forgets it without a word when a client leaves early.
     struct upgrade upgrades[HANDSHAKE_N_PROTOCOLS][2];
-    struct shared *shared;
     struct place places[MAX_CONNECTIONS]; // the server's thread's
     struct http_settings settings;
     struct web *web;
@@ -64,49 +63,68 @@ static struct answer json(json_t *value)
     return (struct answer){MHD_HTTP_OK, "application/json", text};
 }
 
-static struct answer healthz(const struct http *http)
+static struct answer fail_camera(const struct http_camera *camera, const char *what)
 {
-    return shared_is_alive(http->shared)
-               ? plain(MHD_HTTP_OK, "ok\n")
-               : plain(MHD_HTTP_SERVICE_UNAVAILABLE, "the frame loop stands still\n");
+    char text[80];
+    snprintf(text, sizeof text, "%s%s%s\n", camera->name, camera->name[0] ? ": " : "", what);
+    return plain(MHD_HTTP_SERVICE_UNAVAILABLE, text);
 }
 
-static struct answer readyz(const struct http *http)
+static struct answer healthz(const struct http *http, const struct http_camera *ignored)
+{
+    (void)ignored;
+    for (uint32_t i = 0; i < http->settings.n_cameras; i++)
+        if (!shared_is_alive(http->settings.cameras[i].shared))
+            return fail_camera(&http->settings.cameras[i], "the frame loop stands still");
+    return plain(MHD_HTTP_OK, "ok\n");
+}
+
+static struct answer readyz(const struct http *http, const struct http_camera *ignored)
 {
     posed_Status status;
-    shared_status(http->shared, &status);
-    if (!shared_is_alive(http->shared))
-        return healthz(http);
-    return status.state == posed_State_STATE_NO_INPUT
-               ? plain(MHD_HTTP_SERVICE_UNAVAILABLE, "no frame arrives\n")
-               : plain(MHD_HTTP_OK, "ok\n");
+    (void)ignored;
+    for (uint32_t i = 0; i < http->settings.n_cameras; i++) {
+        const struct http_camera *camera = &http->settings.cameras[i];
+        shared_status(camera->shared, &status);
+        if (!shared_is_alive(camera->shared))
+            return fail_camera(camera, "the frame loop stands still");
+        if (status.state == posed_State_STATE_NO_INPUT)
+            return fail_camera(camera, "no frame arrives");
+    }
+    return plain(MHD_HTTP_OK, "ok\n");
 }
 
-static struct answer get_metrics(const struct http *http)
+static struct answer get_metrics(const struct http *http, const struct http_camera *ignored)
 {
     struct answer answer = {MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", NULL};
+    struct shared *cameras[CONFIG_MAX_CAMERAS];
     size_t n;
     FILE *stream = open_memstream(&answer.text, &n);
+    (void)ignored;
     if (!stream)
         return answer;
-    metrics_print(http->shared, stream);
+    for (uint32_t i = 0; i < http->settings.n_cameras; i++)
+        cameras[i] = http->settings.cameras[i].shared;
+    metrics_print(cameras, http->settings.n_cameras, stream);
     fclose(stream);
     return answer;
 }
 
-static struct answer get_status(const struct http *http)
+static struct answer get_status(const struct http *http, const struct http_camera *camera)
 {
     posed_Status status;
-    shared_status(http->shared, &status);
+    (void)http;
+    shared_status(camera->shared, &status);
     return json(wire_json_status(&status));
 }
 
-static struct answer get_pose(const struct http *http)
+static struct answer get_pose(const struct http *http, const struct http_camera *camera)
 {
     struct shared_pose pose;
     uint64_t oldest, next;
-    shared_range(http->shared, &oldest, &next);
-    if (next == 0 || shared_get(http->shared, next - 1, &pose) != 0)
+    (void)http;
+    shared_range(camera->shared, &oldest, &next);
+    if (next == 0 || shared_get(camera->shared, next - 1, &pose) != 0)
         return plain(MHD_HTTP_SERVICE_UNAVAILABLE, "no frame has arrived yet\n");
     const double *q = pose.q_xyzw, *t = pose.t_m;
     return json(json_pack("{s:I, s:f, s:s, s:I, s:[fff], s:[ffff]}", "seq", (json_int_t)pose.seq,
@@ -118,11 +136,38 @@ static struct answer get_pose(const struct http *http)
 
 static const struct {
     const char *path;
-    struct answer (*get)(const struct http *http);
+    struct answer (*get)(const struct http *http, const struct http_camera *camera);
+    bool is_of_one; // a camera's name may stand behind it
 } pages[] = {
-    {"/healthz", healthz},      {"/readyz", readyz},    {"/metrics", get_metrics},
-    {"/v1/status", get_status}, {"/v1/pose", get_pose},
+    {"/healthz", healthz, false},     {"/readyz", readyz, false},
+    {"/metrics", get_metrics, false}, {"/v1/status", get_status, true},
+    {"/v1/pose", get_pose, true},
 };
+
+// `name` NULL: the first. NULL: there is none of that name.
+static const struct http_camera *find_camera(const struct http *http, const char *name)
+{
+    for (uint32_t i = 0; i < http->settings.n_cameras; i++)
+        if (!name || strcmp(http->settings.cameras[i].name, name) == 0)
+            return &http->settings.cameras[i];
+    return NULL;
+}
+
+static struct answer get_page(const struct http *http, const char *path)
+{
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        size_t n = strlen(pages[i].path);
+        const char *rest = path + n;
+        if (strncmp(pages[i].path, path, n) != 0 || (*rest && *rest != '/') ||
+            (*rest && !pages[i].is_of_one))
+            continue;
+        const struct http_camera *camera = find_camera(http, *rest ? rest + 1 : NULL);
+        if (camera && (!*rest || rest[1]))
+            return pages[i].get(http, camera);
+        break;
+    }
+    return plain(MHD_HTTP_NOT_FOUND, "/ /healthz /readyz /metrics /v1/status /v1/pose\n");
+}
 
 static struct answer answer(const struct http *http, struct MHD_Connection *connection,
                             const char *path, const char *method)
@@ -133,10 +178,7 @@ static struct answer answer(const struct http *http, struct MHD_Connection *conn
         return plain(MHD_HTTP_FORBIDDEN, "Host is not this machine\n");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return plain(MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n");
-    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)
-        if (strcmp(pages[i].path, path) == 0)
-            return pages[i].get(http);
-    return plain(MHD_HTTP_NOT_FOUND, "/ /healthz /readyz /metrics /v1/status /v1/pose\n");
+    return get_page(http, path);
 }
 
 // A browser's WebSocket is ours from here on; libmicrohttpd keeps its memory until it is closed.
@@ -323,13 +365,12 @@ int http_create(struct http **out, const struct http_settings *settings)
     uint16_t port = settings->port;
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const struct web_settings web = {.publish = settings->publish,
+    const struct web_settings web = {.publish = settings->cameras[0].publish,
                                      .requests = settings->requests,
-                                     .shared = settings->shared,
+                                     .shared = settings->cameras[0].shared,
                                      .control = settings->control,
                                      .log = settings->log};
     http->settings = *settings;
-    http->shared = settings->shared;
     int error = web_create(&http->web, &web);
     if (error)
         goto destroy;

@@ -8,6 +8,9 @@
 //   /v1/status  the Status message as JSON
 //   /v1/pose    the newest pose as JSON; 503 before the first frame
 //
+// Of several cameras the page shows the first, /healthz, /readyz and /metrics tell of all, and
+// /v1/status/NAME and /v1/pose/NAME of the one.
+//
 // A page of another site that the browser of this machine shows can reach loopback, too: requests
 // whose Host is not this machine's are refused, so that no foreign name that is made to point here
 // reads along; a WebSocket says where its page comes from (Origin), which must be this machine or
@@ -23,12 +26,18 @@
 
 struct http; // opaque: libmicrohttpd with a thread of its own
 
+struct http_camera {
+    const char *name; // "" = the only one, without a name
+    struct shared *shared;
+    struct publish_channel *publish;
+};
+
 struct http_settings {
     uint16_t port;
     bool control;        // the page's buttons work
     const char *origins; // whose pages may look besides this machine's, separated by spaces
-    struct shared *shared;
-    struct publish *publish;
+    struct http_camera cameras[CONFIG_MAX_CAMERAS];
+    uint32_t n_cameras;
     struct requests *requests;
     struct log_sink log;
 };

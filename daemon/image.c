@@ -43,7 +43,7 @@ void image_destroy(struct image_sender **sender)
     *sender = NULL;
 }
 
-static void send_pixels(const struct image_sender *sender, struct publish *publish,
+static void send_pixels(const struct image_sender *sender, struct publish_channel *publish,
                         enum publish_topic topic, const char *encoding, size_t px_bytes,
                         const struct depth_frame *frame, uint64_t seq, const void *pixels)
 {
@@ -65,7 +65,7 @@ static void send_pixels(const struct image_sender *sender, struct publish *publi
         publish_send_pieces(publish, topic, head, (size_t)n, pixels, n_bytes);
 }
 
-static void send_depth(struct image_sender *sender, struct publish *publish,
+static void send_depth(struct image_sender *sender, struct publish_channel *publish,
                        const struct depth_frame *frame, uint64_t seq)
 {
     if (!sender->depth_mm)
@@ -83,7 +83,7 @@ static void send_depth(struct image_sender *sender, struct publish *publish,
 }
 
 // Normals and residuals share `out`: each is sent (copied) before the next is made.
-static void send_normals(const struct image_sender *sender, struct publish *publish,
+static void send_normals(const struct image_sender *sender, struct publish_channel *publish,
                          const struct depth_frame *frame, uint64_t seq)
 {
     for (size_t i = 0; i < sender->n_px; i++)
@@ -93,7 +93,7 @@ static void send_normals(const struct image_sender *sender, struct publish *publ
                 sender->out);
 }
 
-static void send_residual(struct image_sender *sender, struct publish *publish,
+static void send_residual(struct image_sender *sender, struct publish_channel *publish,
                           struct backend *backend, const struct depth_frame *frame, uint64_t seq)
 {
     if (!sender->scratch)
@@ -104,7 +104,7 @@ static void send_residual(struct image_sender *sender, struct publish *publish,
                     sender->out);
 }
 
-static void send_cloud(const struct image_sender *sender, struct publish *publish,
+static void send_cloud(const struct image_sender *sender, struct publish_channel *publish,
                        const struct depth_frame *frame, uint64_t seq)
 {
     static const char *const names[CLOUD_FIELDS] = {"x",        "y",        "z",
@@ -154,8 +154,8 @@ static bool read_maps(struct image_sender *sender, struct backend *backend)
     return sender->maps && sender->out && backend_read_maps(backend, sender->maps) == 0;
 }
 
-void image_send(struct image_sender *sender, struct publish *publish, struct backend *backend,
-                const struct depth_frame *frame, uint64_t seq)
+void image_send(struct image_sender *sender, struct publish_channel *publish,
+                struct backend *backend, const struct depth_frame *frame, uint64_t seq)
 {
     bool normals = publish_wants(publish, PUBLISH_NORMALS);
     bool residual = publish_wants(publish, PUBLISH_RESIDUAL);

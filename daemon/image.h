@@ -19,7 +19,7 @@ __attribute__((warn_unused_result)) int image_create(struct image_sender **out,
 void image_destroy(struct image_sender **sender);
 
 // Sends what is wanted of this frame. `backend` NULL: the frame was not tracked, so only depth.
-void image_send(struct image_sender *sender, struct publish *publish, struct backend *backend,
-                const struct depth_frame *frame, uint64_t seq);
+void image_send(struct image_sender *sender, struct publish_channel *publish,
+                struct backend *backend, const struct depth_frame *frame, uint64_t seq);
 
 #endif

@@ -22,7 +22,9 @@
 #define HEARTBEAT_NS 1000000000
 #define SILENT_NS    1000000000 // no frame for so long: NO_INPUT
 #define MAP_MOVED_M  0.01       // by the adjustment: worth an event
-#define WAITED_NS    2000000    // a frame that was waited for so long has a time of its own
+#define MAX_MESSAGE_BYTES \
+    (posed_Status_size > posed_Odometry_size ? posed_Status_size : posed_Odometry_size)
+#define WAITED_NS 2000000 // a frame that was waited for so long has a time of its own
 
 struct loop {
     const struct loop_settings *settings;
@@ -41,12 +43,10 @@ struct loop {
 
     int64_t heartbeat_ns, last_frame_ns, watchdog_ns, watchdog_period_ns;
     uint64_t heartbeat_seq; // next_seq at the last heartbeat
-    uint8_t bytes[posed_Odometry_size];
+    uint8_t bytes[MAX_MESSAGE_BYTES];
 };
 
 // Encodes into the loop's buffer and sends. All our messages fit it.
-_Static_assert(posed_Status_size <= posed_Odometry_size, "loop.bytes holds every message");
-
 static void send(struct loop *loop, enum publish_topic topic, const pb_msgdesc_t *fields,
                  const void *message)
 {
@@ -112,7 +112,8 @@ static void heartbeat(struct loop *loop, int64_t now_ns)
     timing.session = status.session;
     send(loop, PUBLISH_TIMING, posed_Timing_fields, &timing);
     snprintf(line, sizeof line, "STATUS=%s, %.1f frames/s", wire_state_name(status.state), rate_hz);
-    notify_send(line);
+    if (loop->settings->poll)
+        notify_send(line);
     health_beat(&loop->health,
                 &(struct health_outputs){loop->settings->shared, loop->settings->ros,
                                          loop->settings->terminal, &loop->settings->log},
@@ -461,7 +462,8 @@ static bool do_chores(struct loop *loop)
 {
     const struct loop_settings *settings = loop->settings;
     int64_t now_ns = clock_monotonic_ns();
-    settings->poll(settings->user);
+    if (settings->poll)
+        settings->poll(settings->user);
     run_command(loop);
     if (now_ns >= loop->heartbeat_ns)
         heartbeat(loop, now_ns);
@@ -519,7 +521,7 @@ enum loop_end loop_run(const struct loop_settings *settings)
     loop->evaluated_end = UINT64_MAX;
     loop->state = posed_State_STATE_NO_INPUT;
     loop->heartbeat_ns = loop->last_frame_ns = clock_monotonic_ns();
-    loop->watchdog_period_ns = notify_watchdog_ns();
+    loop->watchdog_period_ns = settings->poll ? notify_watchdog_ns() : 0;
     send_calibration(loop, 0);
     send_event(loop, posed_Event_Kind_STARTED, loop->info->capture.description);
     if (settings->wait_subscriber_s > 0)
@@ -529,7 +531,8 @@ enum loop_end loop_run(const struct loop_settings *settings)
     shared_end_commands(settings->shared);
     if (end == LOOP_END_OF_RECORDING)
         send_event(loop, posed_Event_Kind_SOURCE_ENDED, "end of the recording");
-    send_event(loop, posed_Event_Kind_STOPPING, "the daemon stops");
+    send_event(loop, posed_Event_Kind_STOPPING,
+               settings->poll ? "the daemon stops" : "the camera stops");
     heartbeat(loop, clock_monotonic_ns());
     summary_log(settings->shared, settings->capture, loop->evaluated_end, &settings->log);
     if (shared_counter(settings->shared, SHARED_CAPTURED) > 0)

@@ -21,15 +21,15 @@ struct loop_settings {
     struct capture *capture;
     struct backend *backend;
     struct shared *shared;
-    struct publish *publish;
+    struct publish_channel *publish;
     struct recorder *recorder; // NULL = none
     struct ros *ros;           // NULL = none
     struct frames *frames;
     struct yield_frames *yield_frames;
     struct trajectory_file *trajectory; // NULL = none
     double wait_subscriber_s;
-    // Asked every round (at most 100 ms apart). `stop`: end now. `reload`: called when it is time
-    // to read the configuration again.
+    // Asked every round (at most 100 ms apart). `stop`: end now. `poll`: called when it is time to
+    // read the configuration again; NULL where others see to that, and to the service manager.
     bool (*stop)(void *user);
     void (*poll)(void *user);
     void *user;

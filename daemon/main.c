@@ -6,27 +6,24 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "capture/recorder/recorder.h"
+#include "daemon/camera.h"
 #include "daemon/config/options.h"
 #include "daemon/config/settings.h"
 #include "daemon/endpoint.h"
-#include "daemon/frames.h"
 #include "daemon/http.h"
 #include "daemon/log.h"
-#include "daemon/loop.h"
-#include "daemon/map_file.h"
 #include "daemon/message.h"
 #include "daemon/notify.h"
 #include "daemon/publish.h"
 #include "daemon/requests.h"
 #include "daemon/ros/ros.h"
-#include "daemon/shared.h"
-#include "gpu/base/yield.h"
 
 enum exit_code { EXIT_OK, EXIT_OTHER, EXIT_USAGE, EXIT_CONFIG, EXIT_DEVICE, EXIT_GPU };
 
@@ -36,23 +33,19 @@ struct daemon {
     struct settings *settings;
     struct log *log;
     struct log_sink sink;
-    struct capture *capture;
-    struct backend *backend;
-    struct shared *shared;
+    struct camera cameras[CONFIG_MAX_CAMERAS];
+    uint32_t n_cameras; // that are open, or were tried to be
     struct endpoint *endpoint;
     struct publish *publish;
     struct requests *requests;
     struct http *http;
-    struct frames *frames;
-    struct yield_frames yield_frames;
-    struct recorder *recorder;
-    struct trajectory_file *trajectory;
-    struct ros *ros;
-    bool opened; // all of it
+    struct recorder *recorder; // of the first camera
+    struct ros *ros;           // of the first camera
+    bool opened;               // all of it
 };
 
-static volatile sig_atomic_t stop_signal, reload_signal;
-static struct capture *_Atomic signal_capture; // to wake a read that waits
+static atomic_int stop_signal, reload_signal;
+static struct capture *_Atomic signal_captures[CONFIG_MAX_CAMERAS]; // to wake reads that wait
 
 static void on_signal(int number)
 {
@@ -61,8 +54,9 @@ static void on_signal(int number)
         return;
     }
     stop_signal = number;
-    if (signal_capture)
-        capture_interrupt(signal_capture);
+    for (int i = 0; i < CONFIG_MAX_CAMERAS; i++)
+        if (signal_captures[i])
+            capture_interrupt(signal_captures[i]);
 }
 
 static void catch_signals(void)
@@ -140,7 +134,11 @@ static int create_ros(struct daemon *daemon)
     if (!config->ros.publish)
         return 0;
     int error = place_of_camera(config, &settings.T_base_optical, &daemon->sink);
-    return error ? error : ros_create(&daemon->ros, &settings, capture_info(daemon->capture));
+    if (daemon->n_cameras > 1)
+        log_to(&daemon->sink, LOG_LEVEL_NOTICE, "ros.publish: of the first camera, %s, alone",
+               daemon->cameras[0].name);
+    return error ? error
+                 : ros_create(&daemon->ros, &settings, capture_info(daemon->cameras[0].capture));
 }
 
 static int load_config(const struct options *options, struct config *out,
@@ -179,122 +177,54 @@ static void reload(void *user)
     } else {
         log_to(&daemon->sink, LOG_LEVEL_ERROR, "configuration not taken; the old one stays");
     }
-    message_event(shared_info(daemon->shared), 0,
+    message_event(shared_info(daemon->cameras[0].shared), 0,
                   ok ? posed_Event_Kind_CONFIG_RELOADED : posed_Event_Kind_CONFIG_REJECTED,
                   ok ? "configuration read again" : "configuration refused, see the log", &event);
-    publish_post(daemon->publish, PUBLISH_EVENT, posed_Event_fields, &event);
+    publish_post(daemon->cameras[0].publish, PUBLISH_EVENT, posed_Event_fields, &event);
     notify_send("READY=1");
 }
 
 static void publish_log_line(void *user, enum log_level level, const char *line)
 {
-    struct publish *publish = user;
     posed_Log message;
     message_log(level, line, &message);
-    publish_post(publish, PUBLISH_LOG, posed_Log_fields, &message);
-}
-
-static int open_capture(struct daemon *daemon)
-{
-    struct capture_settings settings = daemon->config.capture;
-    settings.source = daemon->config.source;
-    settings.n_kept = BACKEND_KEPT_FRAMES + daemon->config.requests.keep_frames;
-    if (daemon->config.recorder.folder[0])
-        settings.n_kept += daemon->config.recorder.queue_frames;
-    settings.ros_domain = daemon->config.ros.domain;
-    settings.ros_interface = daemon->config.ros.interface;
-    settings.log = daemon->sink;
-    int error = capture_open(&daemon->capture, &settings);
-    if (!error)
-        signal_capture = daemon->capture;
-    return error;
-}
-
-static int create_shared(struct daemon *daemon)
-{
-    static const posed_Reference references[] = {
-        [TRACK_REFERENCE_PREVIOUS] = posed_Reference_REFERENCE_PREVIOUS,
-        [TRACK_REFERENCE_KEYFRAME] = posed_Reference_REFERENCE_KEYFRAME,
-        [TRACK_REFERENCE_MODEL] = posed_Reference_REFERENCE_MODEL,
-    };
-    struct shared_info info = {
-        .capture = *capture_info(daemon->capture),
-        .reference = references[daemon->config.track.reference],
-        .field = backend_field(daemon->backend),
-        .n_history = daemon->config.requests.history,
-    };
-    if (getrandom(&info.session, sizeof info.session, 0) != sizeof info.session) {
-        log_to(&daemon->sink, LOG_LEVEL_ERROR, "no random numbers: %s", strerror(errno));
-        return -EIO;
-    }
-    snprintf(info.source, sizeof info.source, "%s", daemon->config.source);
-    memcpy(info.odom_frame, daemon->config.publish.odom_frame, sizeof info.odom_frame);
-    memcpy(info.camera_frame, daemon->config.publish.camera_frame, sizeof info.camera_frame);
-    int error = shared_create(&daemon->shared, &info);
-    if (error)
-        log_to(&daemon->sink, LOG_LEVEL_ERROR, "out of memory (requests.history)");
-    else
-        shared_set_backend(daemon->shared, backend_description(daemon->backend));
-    return error;
-}
-
-static int open_trajectory(struct daemon *daemon)
-{
-    const char *path = daemon->config.trajectory;
-    if (!path[0])
-        return 0;
-    bool no_drop =
-        !capture_info(daemon->capture)->live && daemon->config.capture.rate == CAPTURE_RATE_MAX;
-    return trajectory_file_create(&daemon->trajectory, path, daemon->config.trajectory_format,
-                                  no_drop, &daemon->sink);
+    publish_post(user, PUBLISH_LOG, posed_Log_fields, &message);
 }
 
 // Told at the start, not after the recording; written at the end, and never over what is there.
 static int check_map_output(const struct daemon *daemon)
 {
-    const char *path = daemon->config.map_output;
-    if (!path[0] || access(path, F_OK) != 0)
-        return 0;
-    log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: is there already (output.map): name a new file",
-           path);
-    return -EEXIST;
-}
-
-static int write_map_output(struct daemon *daemon)
-{
-    const char *path = daemon->config.map_output;
-    struct map_contents map;
-    if (!path[0])
-        return 0;
-    int error = backend_read_map(daemon->backend, &map);
-    if (error) {
-        log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: no map: %s", path,
-               error == -EAGAIN ? "the camera was not found in the loaded one" : strerror(-error));
-        return error;
+    static struct config config; // large
+    for (uint32_t i = 0; i == 0 || i < daemon->config.n_cameras; i++) {
+        cameras_config(&daemon->config, i, &config);
+        const char *path = config.map_output;
+        if (!path[0] || access(path, F_OK) != 0)
+            continue;
+        log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: is there already (output.map): name a new file",
+               path);
+        return -EEXIST;
     }
-    error =
-        map_file_export(path, map.blocks, map.n_blocks, daemon->config.map.voxel_m, &daemon->sink);
-    map_contents_free(&map);
-    return error;
+    return 0;
 }
 
 // Called by the recorder's thread, and by whoever starts a recording.
 static void on_recorder_event(void *user, enum recorder_event event, const char *name,
                               const char *detail)
 {
-    struct daemon *daemon = user;
+    const struct camera *camera = user;
     posed_Event message;
     bool started = event == RECORDER_EVENT_STARTED;
-    shared_set_recording(daemon->shared, started ? name : "");
-    message_event(shared_info(daemon->shared), 0,
+    shared_set_recording(camera->shared, started ? name : "");
+    message_event(shared_info(camera->shared), 0,
                   started ? posed_Event_Kind_RECORDING_STARTED : posed_Event_Kind_RECORDING_STOPPED,
                   detail, &message);
-    publish_post(daemon->publish, PUBLISH_EVENT, posed_Event_fields, &message);
+    publish_post(camera->publish, PUBLISH_EVENT, posed_Event_fields, &message);
 }
 
 static int create_recorder(struct daemon *daemon)
 {
     const struct config *config = &daemon->config;
+    struct camera *first = &daemon->cameras[0];
     const struct recorder_settings settings = {
         .folder = config->recorder.folder,
         .queue_frames = config->recorder.queue_frames,
@@ -303,35 +233,40 @@ static int create_recorder(struct daemon *daemon)
         .keep_bytes = config->recorder.keep_bytes,
         .keep_age_s = config->recorder.keep_age_s,
         .event = on_recorder_event,
-        .event_user = daemon,
+        .event_user = first,
         .log = daemon->sink,
     };
     if (!config->recorder.folder[0])
         return 0;
+    if (daemon->n_cameras > 1)
+        log_to(&daemon->sink, LOG_LEVEL_NOTICE,
+               "recorder.folder: recordings are of the first camera, %s, alone", first->name);
     int error = recorder_create(&daemon->recorder, &settings);
     if (error || !config->recorder.start[0])
         return error;
     int format = recorder_format_from_name(config->recorder.format); // checked with the settings
     return recorder_start(daemon->recorder, config->recorder.start, (enum recorder_format)format,
-                          capture_info(daemon->capture));
+                          capture_info(first->capture));
 }
 
 static int create_requests(struct daemon *daemon)
 {
-    int error = frames_create(&daemon->frames, daemon->config.requests.keep_frames);
-    if (error)
-        log_to(&daemon->sink, LOG_LEVEL_ERROR, "out of memory (requests.keep_frames)");
-    const struct handlers handlers = {
-        .shared = daemon->shared,
-        .config = &daemon->config,
-        .settings = daemon->settings,
-        .recorder = daemon->recorder,
-        .frames = daemon->frames,
-        .yield_frames = &daemon->yield_frames,
-        .publish = daemon->publish,
-        .log = daemon->sink,
-    };
-    return error ? error : requests_create(&daemon->requests, daemon->endpoint, &handlers);
+    struct handlers handlers[CONFIG_MAX_CAMERAS];
+    for (uint32_t i = 0; i < daemon->n_cameras; i++) {
+        struct camera *camera = &daemon->cameras[i];
+        handlers[i] = (struct handlers){
+            .camera = camera->name,
+            .shared = camera->shared,
+            .config = &camera->config,
+            .recorder = camera->recorder,
+            .frames = camera->frames,
+            .yield_frames = &camera->yield_frames,
+            .publish = camera->publish,
+            .log = camera->sink,
+        };
+    }
+    return requests_create(&daemon->requests, daemon->endpoint, handlers, daemon->n_cameras,
+                           daemon->settings);
 }
 
 // The page is there by default, and where its usual port is taken (by a second daemon) it is not;
@@ -339,15 +274,17 @@ static int create_requests(struct daemon *daemon)
 static int create_http(struct daemon *daemon)
 {
 #ifdef POSED_HAVE_HTTP
-    const struct http_settings settings = {
+    struct http_settings settings = {
         .port = (uint16_t)daemon->config.http.port,
         .control = daemon->config.http.control,
         .origins = daemon->config.http.origins,
-        .shared = daemon->shared,
-        .publish = daemon->publish,
+        .n_cameras = daemon->n_cameras,
         .requests = daemon->requests,
         .log = daemon->sink,
     };
+    for (uint32_t i = 0; i < daemon->n_cameras; i++)
+        settings.cameras[i] = (struct http_camera){
+            daemon->cameras[i].name, daemon->cameras[i].shared, daemon->cameras[i].publish};
     if (!settings.port)
         return 0;
     int error = http_create(&daemon->http, &settings);
@@ -362,79 +299,79 @@ static int create_http(struct daemon *daemon)
 #endif
 }
 
-// What most often is wrong with a recording, so that it can be seen.
-static void log_camera(const struct capture_info *info, const struct log_sink *sink)
+static enum exit_code open_cameras(struct daemon *daemon)
 {
-    const struct intrinsics *camera = &info->camera;
-    log_to(sink, LOG_LEVEL_INFO,
-           "camera: %ux%u, fx %g, fy %g, cx %g, cy %g, %g depth units per metre", camera->width_px,
-           camera->height_px, camera->fx_px, camera->fy_px, camera->cx_px, camera->cy_px,
-           info->units_per_m);
+    static const enum exit_code codes[] = {[CAMERA_OK] = EXIT_OK,
+                                           [CAMERA_NO_SOURCE] = EXIT_DEVICE,
+                                           [CAMERA_NO_BACKEND] = EXIT_GPU,
+                                           [CAMERA_NO_MEMORY] = EXIT_OTHER};
+    uint32_t n = daemon->config.n_cameras ? daemon->config.n_cameras : 1;
+    enum camera_error error = CAMERA_OK;
+    uint64_t session;
+    if (getrandom(&session, sizeof session, 0) != sizeof session) {
+        log_to(&daemon->sink, LOG_LEVEL_ERROR, "no random numbers: %s", strerror(errno));
+        return EXIT_OTHER;
+    }
+    for (uint32_t i = 0; i < n && error == CAMERA_OK && !stop_signal; i++) {
+        struct camera *camera = &daemon->cameras[i];
+        daemon->n_cameras++;
+        error = camera_open(camera, &daemon->config, i, session, &daemon->sink);
+        signal_captures[i] = camera->capture;
+    }
+    return codes[error];
+}
+
+static int create_publish(struct daemon *daemon)
+{
+    struct publish_settings settings = {.n_cameras = daemon->n_cameras, .no_drop = true};
+    for (uint32_t i = 0; i < daemon->n_cameras; i++) {
+        settings.cameras[i] = daemon->cameras[i].name;
+        settings.no_drop = settings.no_drop && camera_is_unpaced(&daemon->cameras[i]);
+    }
+    int error = publish_create(&daemon->publish, daemon->endpoint, &daemon->config, &settings,
+                               &daemon->sink);
+    for (uint32_t i = 0; i < daemon->n_cameras && !error; i++)
+        daemon->cameras[i].publish = publish_channel(daemon->publish, i);
+    return error;
+}
+
+static int open_trajectories(struct daemon *daemon)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < daemon->n_cameras && !error; i++)
+        error = camera_open_trajectory(&daemon->cameras[i]);
+    return error;
 }
 
 // Opens everything in order. Returns an exit code, EXIT_OK to go on.
 static enum exit_code open_all(struct daemon *daemon)
 {
-    const struct capture_info *info;
+    struct camera *first = &daemon->cameras[0];
     if (check_map_output(daemon) != 0)
         return EXIT_OTHER;
-    if (open_capture(daemon) != 0)
-        return EXIT_DEVICE;
-    info = capture_info(daemon->capture);
-    log_to(&daemon->sink, LOG_LEVEL_INFO, "source: %s", info->description);
-    log_camera(info, &daemon->sink);
-    if (backend_open(&daemon->backend, &daemon->config, daemon->capture, &daemon->sink) != 0)
-        return EXIT_GPU;
-    log_to(&daemon->sink, LOG_LEVEL_INFO, "%s", backend_description(daemon->backend));
-    if (create_shared(daemon) != 0)
-        return EXIT_OTHER;
-    // The trajectory last: a second daemon started by mistake ends before it, at the endpoints, and
-    // does not empty the file of the first one.
-    bool no_drop = !info->live && daemon->config.capture.rate == CAPTURE_RATE_MAX;
+    enum exit_code code = open_cameras(daemon);
+    if (code != EXIT_OK)
+        return code;
+    // The trajectories last: a second daemon started by mistake ends before them, at the endpoints,
+    // and does not empty the files of the first one.
     if (endpoint_open(&daemon->endpoint, &daemon->config, &daemon->sink) != 0 ||
-        publish_create(&daemon->publish, daemon->endpoint, &daemon->config, no_drop,
-                       &daemon->sink) != 0 ||
-        create_recorder(daemon) != 0 || create_ros(daemon) != 0 || create_requests(daemon) != 0 ||
-        create_http(daemon) != 0 || open_trajectory(daemon) != 0)
+        create_publish(daemon) != 0 || create_recorder(daemon) != 0 || create_ros(daemon) != 0)
         return EXIT_OTHER;
-    log_listen(daemon->log, publish_log_line, daemon->publish);
+    first->recorder = daemon->recorder;
+    first->ros = daemon->ros;
+    if (create_requests(daemon) != 0 || create_http(daemon) != 0 || open_trajectories(daemon) != 0)
+        return EXIT_OTHER;
+    log_listen(daemon->log, publish_log_line, first->publish);
     daemon->opened = true;
     return EXIT_OK;
 }
 
-// As fast as possible, with a person who waits.
-static bool is_progress_shown(const struct daemon *daemon)
+static enum exit_code code_of(const struct camera *camera)
 {
-    return isatty(STDERR_FILENO) && !capture_info(daemon->capture)->live &&
-           daemon->config.capture.rate == CAPTURE_RATE_MAX;
-}
-
-static enum exit_code run_loop(struct daemon *daemon)
-{
-    const struct loop_settings settings = {
-        .capture = daemon->capture,
-        .backend = daemon->backend,
-        .shared = daemon->shared,
-        .publish = daemon->publish,
-        .recorder = daemon->recorder,
-        .ros = daemon->ros,
-        .frames = daemon->frames,
-        .yield_frames = &daemon->yield_frames,
-        .trajectory = daemon->trajectory,
-        .wait_subscriber_s = daemon->config.publish.wait_subscriber_s,
-        .stop = must_stop,
-        .poll = reload,
-        .user = daemon,
-        .log = daemon->sink,
-        .terminal = is_progress_shown(daemon) ? daemon->log : NULL,
-    };
-    notify_send("READY=1");
-    enum loop_end end = loop_run(&settings);
-    notify_send("STOPPING=1");
-    switch (end) {
+    switch (camera->end) {
     case LOOP_END_OF_RECORDING:
     case LOOP_STOPPED:
-        return write_map_output(daemon) == 0 ? EXIT_OK : EXIT_OTHER;
+        return camera->failed ? EXIT_OTHER : EXIT_OK;
     case LOOP_SOURCE_FAILED:
         return EXIT_DEVICE;
     case LOOP_BACKEND_FAILED:
@@ -445,25 +382,57 @@ static enum exit_code run_loop(struct daemon *daemon)
     return EXIT_OTHER;
 }
 
+// Of several cameras, the first that failed has the exit code.
+static enum exit_code run_cameras(struct daemon *daemon)
+{
+    struct camera *first = &daemon->cameras[0];
+    // As fast as possible, with a person who waits.
+    bool shows_progress = isatty(STDERR_FILENO) && camera_is_unpaced(first);
+    const struct camera_run run = {
+        .stop = must_stop,
+        .poll = reload,
+        .user = daemon,
+        .terminal = shows_progress ? daemon->log : NULL,
+    };
+    enum exit_code code = EXIT_OK;
+    if (daemon->n_cameras == 1)
+        camera_run(first, &run);
+    else if (camera_run_all(daemon->cameras, daemon->n_cameras, &run) != 0)
+        return EXIT_OTHER;
+    for (uint32_t i = 0; i < daemon->n_cameras && code == EXIT_OK; i++)
+        code = code_of(&daemon->cameras[i]);
+    return code;
+}
+
 // Subscribers get 2 s to fetch the end of a recording, but a signal is obeyed within 500 ms.
 static void close_all(struct daemon *daemon)
 {
     log_listen(daemon->log, NULL, NULL);
-    if (daemon->shared)
-        shared_end_commands(daemon->shared);
+    for (uint32_t i = 0; i < daemon->n_cameras; i++)
+        if (daemon->cameras[i].shared)
+            shared_end_commands(daemon->cameras[i].shared);
 #ifdef POSED_HAVE_HTTP
     http_destroy(&daemon->http);
 #endif
     requests_destroy(&daemon->requests);
     recorder_destroy(&daemon->recorder);
     ros_destroy(&daemon->ros);
-    frames_destroy(&daemon->frames);
+    for (uint32_t i = 0; i < daemon->n_cameras; i++)
+        camera_close_frames(&daemon->cameras[i]);
     publish_destroy(&daemon->publish, stop_signal ? 200 : 2000);
     endpoint_close(&daemon->endpoint);
-    shared_destroy(&daemon->shared);
-    backend_close(&daemon->backend);
-    signal_capture = NULL;
-    capture_close(&daemon->capture);
+    for (uint32_t i = 0; i < daemon->n_cameras; i++) {
+        signal_captures[i] = NULL;
+        camera_close(&daemon->cameras[i]);
+    }
+}
+
+static int close_trajectories(struct daemon *daemon)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < daemon->n_cameras; i++)
+        error = camera_close_trajectory(&daemon->cameras[i]) || error;
+    return error;
 }
 
 // Before there is a log.
@@ -497,8 +466,8 @@ int main(int argc, char **argv)
     else
         log_to(&daemon.sink, LOG_LEVEL_ERROR, "out of memory");
     if (code == EXIT_OK)
-        code = run_loop(&daemon);
-    if (trajectory_file_destroy(&daemon.trajectory) != 0 && code == EXIT_OK)
+        code = run_cameras(&daemon);
+    if (close_trajectories(&daemon) != 0 && code == EXIT_OK)
         code = EXIT_OTHER;
     // Whoever failed has said why, unless the reason was so plain that nobody thought of it.
     if (code != EXIT_OK && log_errors(daemon.log) == 0)

@@ -23,10 +23,12 @@ static const char *const topic_names[PUBLISH_N_TOPICS] = {
     "log",  "object", "depth", "normals", "residual", "cloud",
 };
 
+#define TOPIC_BYTES 32 // of a topic's name, its end included
+
 // Of each subscriber. Bit n of a topic: it is subscribed to the first n characters of the name.
 // Whatever else it subscribes to is nothing that we send, and is forgotten.
 struct subscriber {
-    uint16_t prefixes[PUBLISH_N_TOPICS];
+    uint32_t prefixes[PUBLISH_MAX_CHANNELS][PUBLISH_N_TOPICS];
 };
 _Static_assert(sizeof(struct subscriber) <= ZMTP_USER_BYTES, "enlarge ZMTP_USER_BYTES");
 
@@ -37,6 +39,7 @@ _Static_assert(posed_Log_size <= PUBLISH_POST_MAX_BYTES &&
                "enlarge PUBLISH_POST_MAX_BYTES");
 
 struct post {
+    struct publish_channel *channel;
     enum publish_topic topic;
     size_t n_bytes;
     uint8_t bytes[PUBLISH_POST_MAX_BYTES];
@@ -48,6 +51,30 @@ struct item {
     struct zmtp_message *message;
 };
 
+struct publish_channel {
+    struct publish *publish;
+    uint32_t index;
+    char names[PUBLISH_N_TOPICS][TOPIC_BYTES]; // "": the channel has no such topic
+
+    _Atomic uint32_t wanted;   // bit: somebody is subscribed to this topic
+    _Atomic uint32_t listened; // the listener's topics
+    _Atomic bool may_wait;     // nobody has stood still for too long since
+
+    // From its one sender to the publisher's thread, without a lock.
+    struct item ring[N_RING];
+    _Atomic uint64_t n_put, n_taken;
+    _Atomic uint32_t n_images;
+
+    pthread_mutex_t listener_mutex;
+    void (*take)(void *user, enum publish_topic topic, const uint8_t *bytes, size_t n_bytes);
+    void *take_user;
+
+    // The publisher's thread's.
+    struct zmtp_message *calib, *status; // the newest
+    uint32_t n_wanting[PUBLISH_N_TOPICS];
+    int64_t stalled_ns; // since then somebody stands still
+};
+
 struct publish {
     struct log_sink log;
     bool no_drop;
@@ -55,40 +82,28 @@ struct publish {
     int pub, latest, img; // its sockets
     pthread_t thread;
     bool runs;
+    struct publish_channel *channels;
+    uint32_t n_channels;
 
-    _Atomic uint32_t wanted;   // bit: somebody is subscribed to this topic
-    _Atomic uint32_t listened; // the listener's topics
     _Atomic bool wants_latest;
-    _Atomic bool may_wait;  // nobody has stood still for too long since
     _Atomic bool sleeps;    // the thread has to be woken
     _Atomic int64_t end_ns; // 0: not yet
-
-    // From the frame loop to the thread, without a lock.
-    struct item ring[N_RING];
-    _Atomic uint64_t n_put, n_taken;
-    _Atomic uint32_t n_images;
 
     pthread_mutex_t mutex; // of the posts
     struct post posts[PUBLISH_POST_SLOTS];
     size_t n_posts, first_post;
 
-    pthread_mutex_t listener_mutex;
-    void (*take)(void *user, enum publish_topic topic, const uint8_t *bytes, size_t n_bytes);
-    void *take_user;
-
-    // The thread's.
-    struct zmtp_message *calib, *status; // the newest
-    uint32_t n_wanting[PUBLISH_N_TOPICS], n_latest;
-    int64_t stalled_ns; // since then somebody stands still
+    uint32_t n_latest; // the thread's
 };
 
 // --- The thread
 
-static struct zmtp_message *make_message(enum publish_topic topic, bool is_latest, const void *head,
+static struct zmtp_message *make_message(const struct publish_channel *channel,
+                                         enum publish_topic topic, bool is_latest, const void *head,
                                          size_t n_head, const void *tail, size_t n_tail)
 {
     uint8_t *body;
-    const char *name = topic_names[topic];
+    const char *name = channel->names[topic];
     struct zmtp_message *message =
         zmtp_message_create(!is_latest, name, is_latest ? 0 : strlen(name), n_head + n_tail, &body);
     if (!message)
@@ -104,26 +119,27 @@ static int socket_of(const struct publish *publish, enum publish_topic topic)
     return topic >= PUBLISH_DEPTH ? publish->img : publish->pub;
 }
 
-static void set_prefix(struct publish *publish, struct zmtp_peer *peer, enum publish_topic topic,
-                       size_t n_prefix, bool on)
+static void set_prefix(struct publish_channel *channel, struct zmtp_peer *peer,
+                       enum publish_topic topic, size_t n_prefix, bool on)
 {
+    struct publish *publish = channel->publish;
     struct subscriber *subscriber = zmtp_peer_user(peer);
-    uint16_t before = subscriber->prefixes[topic], bit = (uint16_t)(1u << n_prefix);
-    uint16_t after = (uint16_t)(on ? before | bit : before & ~bit);
+    uint32_t *prefixes = &subscriber->prefixes[channel->index][topic];
+    uint32_t before = *prefixes, bit = 1u << n_prefix, after = on ? before | bit : before & ~bit;
     bool is_latest = zmtp_peer_socket(peer) == publish->latest;
-    subscriber->prefixes[topic] = after;
+    *prefixes = after;
     if (!before != !after) {
-        uint32_t *count = is_latest ? &publish->n_latest : &publish->n_wanting[topic];
+        uint32_t *count = is_latest ? &publish->n_latest : &channel->n_wanting[topic];
         *count += after ? 1 : (uint32_t)-1;
         if (is_latest)
             publish->wants_latest = *count > 0;
         else if (*count)
-            publish->wanted |= 1u << topic;
+            channel->wanted |= 1u << topic;
         else
-            publish->wanted &= ~(1u << topic);
+            channel->wanted &= ~(1u << topic);
     }
-    struct zmtp_message *kept = topic == PUBLISH_CALIB    ? publish->calib
-                                : topic == PUBLISH_STATUS ? publish->status
+    struct zmtp_message *kept = topic == PUBLISH_CALIB    ? channel->calib
+                                : topic == PUBLISH_STATUS ? channel->status
                                                           : NULL;
     if (kept && after & ~before)
         zmtp_peer_send(peer, kept);
@@ -136,78 +152,86 @@ static int on_subscribe(void *user, struct zmtp_peer *peer, bool on, const uint8
     int socket = zmtp_peer_socket(peer);
     if (socket == publish->latest) {
         if (n_prefix == 0)
-            set_prefix(publish, peer, PUBLISH_POSE, 0, on);
+            set_prefix(&publish->channels[0], peer, PUBLISH_POSE, 0, on);
         return 0;
     }
-    for (unsigned topic = 0; topic < PUBLISH_N_TOPICS; topic++)
-        if (socket_of(publish, topic) == socket && n_prefix <= strlen(topic_names[topic]) &&
-            memcmp(topic_names[topic], prefix, n_prefix) == 0)
-            set_prefix(publish, peer, topic, n_prefix, on);
+    for (uint32_t i = 0; i < publish->n_channels; i++)
+        for (unsigned topic = 0; topic < PUBLISH_N_TOPICS; topic++) {
+            const char *name = publish->channels[i].names[topic];
+            if (name[0] && socket_of(publish, topic) == socket && n_prefix <= strlen(name) &&
+                memcmp(name, prefix, n_prefix) == 0)
+                set_prefix(&publish->channels[i], peer, topic, n_prefix, on);
+        }
     return 0;
 }
 
 static void on_leave(void *user, struct zmtp_peer *peer)
 {
+    struct publish *publish = user;
     const struct subscriber *subscriber = zmtp_peer_user(peer);
-    for (unsigned topic = 0; topic < PUBLISH_N_TOPICS; topic++)
-        for (size_t n = 0; subscriber->prefixes[topic] >> n; n++)
-            set_prefix(user, peer, topic, n, false);
+    for (uint32_t i = 0; i < publish->n_channels; i++)
+        for (unsigned topic = 0; topic < PUBLISH_N_TOPICS; topic++)
+            for (size_t n = 0; subscriber->prefixes[i][topic] >> n; n++)
+                set_prefix(&publish->channels[i], peer, topic, n, false);
 }
 
-static bool all_have_room(struct publish *publish, enum publish_topic topic)
+static bool all_have_room(const struct publish_channel *channel, enum publish_topic topic)
 {
+    const struct publish *publish = channel->publish;
     struct zmtp_peer *peer = zmtp_server_first(publish->server, publish->pub);
     for (; peer; peer = zmtp_server_next(peer)) {
         const struct subscriber *subscriber = zmtp_peer_user(peer);
-        if (subscriber->prefixes[topic] && !zmtp_peer_has_room(peer))
+        if (subscriber->prefixes[channel->index][topic] && !zmtp_peer_has_room(peer))
             return false;
     }
     return true;
 }
 
 // Whether the message has to wait for somebody who is slow.
-static bool must_wait(struct publish *publish, const struct item *item)
+static bool must_wait(struct publish_channel *channel, const struct item *item)
 {
-    if (!publish->no_drop || !publish->may_wait || item->is_latest || publish->end_ns ||
-        socket_of(publish, item->topic) != publish->pub || all_have_room(publish, item->topic)) {
-        publish->stalled_ns = 0;
+    struct publish *publish = channel->publish;
+    if (!publish->no_drop || !channel->may_wait || item->is_latest || publish->end_ns ||
+        socket_of(publish, item->topic) != publish->pub || all_have_room(channel, item->topic)) {
+        channel->stalled_ns = 0;
         return false;
     }
     int64_t now_ns = clock_monotonic_ns();
-    if (!publish->stalled_ns)
-        publish->stalled_ns = now_ns;
-    if (now_ns - publish->stalled_ns < NO_DROP_WAIT_NS)
+    if (!channel->stalled_ns)
+        channel->stalled_ns = now_ns;
+    if (now_ns - channel->stalled_ns < NO_DROP_WAIT_NS)
         return true;
-    publish->may_wait = false;
+    channel->may_wait = false;
     log_to(&publish->log, LOG_LEVEL_WARNING,
            "a subscriber has stood still for 1 s: from here on messages are dropped for it");
     return false;
 }
 
-static void tell_listener(struct publish *publish, const struct item *item)
+static void tell_listener(struct publish_channel *channel, const struct item *item)
 {
-    pthread_mutex_lock(&publish->listener_mutex);
-    if (publish->take)
-        publish->take(publish->take_user, item->topic, item->message->body, item->message->n_body);
-    pthread_mutex_unlock(&publish->listener_mutex);
+    pthread_mutex_lock(&channel->listener_mutex);
+    if (channel->take)
+        channel->take(channel->take_user, item->topic, item->message->body, item->message->n_body);
+    pthread_mutex_unlock(&channel->listener_mutex);
 }
 
 // Takes the message over.
-static void deliver(struct publish *publish, const struct item *item)
+static void deliver(struct publish_channel *channel, const struct item *item)
 {
-    struct zmtp_message **kept = item->topic == PUBLISH_CALIB    ? &publish->calib
-                                 : item->topic == PUBLISH_STATUS ? &publish->status
+    struct publish *publish = channel->publish;
+    struct zmtp_message **kept = item->topic == PUBLISH_CALIB    ? &channel->calib
+                                 : item->topic == PUBLISH_STATUS ? &channel->status
                                                                  : NULL;
     int socket = item->is_latest ? publish->latest : socket_of(publish, item->topic);
     for (struct zmtp_peer *peer = zmtp_server_first(publish->server, socket), *next; peer;
          peer = next) {
         const struct subscriber *subscriber = zmtp_peer_user(peer);
         next = zmtp_server_next(peer);
-        if (subscriber->prefixes[item->topic])
+        if (subscriber->prefixes[channel->index][item->topic])
             zmtp_peer_send(peer, item->message);
     }
-    if (!item->is_latest && (kept || publish->listened >> item->topic & 1))
-        tell_listener(publish, item);
+    if (!item->is_latest && (kept || channel->listened >> item->topic & 1))
+        tell_listener(channel, item);
     if (kept) {
         zmtp_message_drop(*kept);
         *kept = item->message;
@@ -217,17 +241,25 @@ static void deliver(struct publish *publish, const struct item *item)
 }
 
 // Returns whether all of the ring has gone.
-static bool empty_ring(struct publish *publish)
+static bool empty_ring(struct publish_channel *channel)
 {
-    while (publish->n_taken < publish->n_put) {
-        const struct item item = publish->ring[publish->n_taken % N_RING];
-        if (must_wait(publish, &item))
+    while (channel->n_taken < channel->n_put) {
+        const struct item item = channel->ring[channel->n_taken % N_RING];
+        if (must_wait(channel, &item))
             return false;
-        publish->n_taken++;
-        publish->n_images -= item.topic >= PUBLISH_DEPTH;
-        deliver(publish, &item);
+        channel->n_taken++;
+        channel->n_images -= item.topic >= PUBLISH_DEPTH;
+        deliver(channel, &item);
     }
     return true;
+}
+
+static bool empty_rings(struct publish *publish)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < publish->n_channels; i++)
+        all = empty_ring(&publish->channels[i]) && all;
+    return all;
 }
 
 static void send_posts(struct publish *publish)
@@ -238,6 +270,7 @@ static void send_posts(struct publish *publish)
         bool any = publish->n_posts > 0;
         if (any) {
             const struct post *first = &publish->posts[publish->first_post];
+            post.channel = first->channel;
             post.topic = first->topic;
             post.n_bytes = first->n_bytes;
             memcpy(post.bytes, first->bytes, first->n_bytes);
@@ -247,18 +280,22 @@ static void send_posts(struct publish *publish)
         pthread_mutex_unlock(&publish->mutex);
         if (!any)
             return;
-        struct item item = {post.topic, false,
-                            make_message(post.topic, false, post.bytes, post.n_bytes, NULL, 0)};
+        struct item item = {
+            post.topic, false,
+            make_message(post.channel, post.topic, false, post.bytes, post.n_bytes, NULL, 0)};
         if (item.message)
-            deliver(publish, &item);
+            deliver(post.channel, &item);
     }
 }
 
-static bool has_posts(struct publish *publish)
+// Whether anything waits to be sent.
+static bool has_more(struct publish *publish)
 {
     pthread_mutex_lock(&publish->mutex);
     bool any = publish->n_posts > 0;
     pthread_mutex_unlock(&publish->mutex);
+    for (uint32_t i = 0; i < publish->n_channels && !any; i++)
+        any = publish->channels[i].n_taken < publish->channels[i].n_put;
     return any;
 }
 
@@ -267,21 +304,21 @@ static void *run(void *user)
     struct publish *publish = user;
     pthread_setname_np(pthread_self(), "posed-publish");
     for (;;) {
-        bool is_empty = empty_ring(publish);
+        bool is_empty = empty_rings(publish);
         send_posts(publish);
         int64_t end_ns = publish->end_ns;
         if (end_ns && (clock_monotonic_ns() >= end_ns ||
                        (is_empty && zmtp_server_is_flushed(publish->server))))
             return NULL;
-        // Whoever puts something into the ring from here on sees that the thread sleeps.
+        // Whoever puts something into a ring from here on sees that the thread sleeps.
         publish->sleeps = true;
-        bool more = publish->n_taken < publish->n_put || has_posts(publish);
+        bool more = has_more(publish);
         zmtp_server_run(publish->server, !is_empty || end_ns ? 2 : more ? 0 : -1);
         publish->sleeps = false;
     }
 }
 
-// --- The frame loop, and others
+// --- The frame loops, and others
 
 static void wake(struct publish *publish)
 {
@@ -289,20 +326,21 @@ static void wake(struct publish *publish)
         zmtp_server_wake(publish->server);
 }
 
-static bool has_room(const struct publish *publish, enum publish_topic topic)
+static bool has_room(const struct publish_channel *channel, enum publish_topic topic)
 {
-    return publish->n_put - publish->n_taken < N_RING &&
-           (topic < PUBLISH_DEPTH || publish->n_images < RING_IMAGES);
+    return channel->n_put - channel->n_taken < N_RING &&
+           (topic < PUBLISH_DEPTH || channel->n_images < RING_IMAGES);
 }
 
-static bool put(struct publish *publish, enum publish_topic topic, bool is_latest,
+static bool put(struct publish_channel *channel, enum publish_topic topic, bool is_latest,
                 struct zmtp_message *message)
 {
     const struct timespec pause = {0, 500000};
+    struct publish *publish = channel->publish;
     int64_t until_ns = 0;
     if (!message)
         return false;
-    while (!has_room(publish, topic)) {
+    while (!has_room(channel, topic)) {
         int64_t now_ns = clock_monotonic_ns();
         until_ns = until_ns ? until_ns : now_ns + 2 * NO_DROP_WAIT_NS;
         if (!publish->no_drop || topic >= PUBLISH_DEPTH || now_ns >= until_ns) {
@@ -312,56 +350,58 @@ static bool put(struct publish *publish, enum publish_topic topic, bool is_lates
         wake(publish);
         nanosleep(&pause, NULL);
     }
-    publish->n_images += topic >= PUBLISH_DEPTH;
-    publish->ring[publish->n_put % N_RING] = (struct item){topic, is_latest, message};
-    publish->n_put++;
+    channel->n_images += topic >= PUBLISH_DEPTH;
+    channel->ring[channel->n_put % N_RING] = (struct item){topic, is_latest, message};
+    channel->n_put++;
     wake(publish);
     return true;
 }
 
-bool publish_send_pieces(struct publish *publish, enum publish_topic topic, const void *head,
-                         size_t n_head, const void *tail, size_t n_tail)
+bool publish_send_pieces(struct publish_channel *channel, enum publish_topic topic,
+                         const void *head, size_t n_head, const void *tail, size_t n_tail)
 {
     bool is_kept = topic == PUBLISH_CALIB || topic == PUBLISH_STATUS;
-    if (!is_kept && !publish_wants(publish, topic))
+    if (!is_kept && !publish_wants(channel, topic))
         return true;
-    return put(publish, topic, false, make_message(topic, false, head, n_head, tail, n_tail));
+    return put(channel, topic, false,
+               make_message(channel, topic, false, head, n_head, tail, n_tail));
 }
 
-bool publish_send(struct publish *publish, enum publish_topic topic, const void *bytes,
+bool publish_send(struct publish_channel *channel, enum publish_topic topic, const void *bytes,
                   size_t n_bytes)
 {
-    bool sent = publish_send_pieces(publish, topic, bytes, n_bytes, NULL, 0);
-    if (topic == PUBLISH_POSE && publish->wants_latest &&
-        !put(publish, topic, true, make_message(topic, true, bytes, n_bytes, NULL, 0)))
+    bool sent = publish_send_pieces(channel, topic, bytes, n_bytes, NULL, 0);
+    if (topic == PUBLISH_POSE && channel->index == 0 && channel->publish->wants_latest &&
+        !put(channel, topic, true, make_message(channel, topic, true, bytes, n_bytes, NULL, 0)))
         return false;
     return sent;
 }
 
-bool publish_wants(const struct publish *publish, enum publish_topic topic)
+bool publish_wants(const struct publish_channel *channel, enum publish_topic topic)
 {
-    return (publish->wanted | publish->listened) >> topic & 1;
+    return (channel->wanted | channel->listened) >> topic & 1;
 }
 
-void publish_listen(struct publish *publish,
+void publish_listen(struct publish_channel *channel,
                     void (*take)(void *user, enum publish_topic topic, const uint8_t *bytes,
                                  size_t n_bytes),
                     void *user)
 {
-    pthread_mutex_lock(&publish->listener_mutex);
-    publish->take = take;
-    publish->take_user = user;
-    pthread_mutex_unlock(&publish->listener_mutex);
+    pthread_mutex_lock(&channel->listener_mutex);
+    channel->take = take;
+    channel->take_user = user;
+    pthread_mutex_unlock(&channel->listener_mutex);
 }
 
-void publish_listen_to(struct publish *publish, uint32_t topics)
+void publish_listen_to(struct publish_channel *channel, uint32_t topics)
 {
-    publish->listened = topics;
+    channel->listened = topics;
 }
 
-void publish_post(struct publish *publish, enum publish_topic topic, const pb_msgdesc_t *fields,
-                  const void *message)
+void publish_post(struct publish_channel *channel, enum publish_topic topic,
+                  const pb_msgdesc_t *fields, const void *message)
 {
+    struct publish *publish = channel->publish;
     uint8_t bytes[PUBLISH_POST_MAX_BYTES];
     int n = wire_encode(fields, message, bytes, sizeof bytes);
     if (n < 0)
@@ -369,6 +409,7 @@ void publish_post(struct publish *publish, enum publish_topic topic, const pb_ms
     pthread_mutex_lock(&publish->mutex);
     if (publish->n_posts < PUBLISH_POST_SLOTS) {
         size_t i = (publish->first_post + publish->n_posts++) % PUBLISH_POST_SLOTS;
+        publish->posts[i].channel = channel;
         publish->posts[i].topic = topic;
         publish->posts[i].n_bytes = (size_t)n;
         memcpy(publish->posts[i].bytes, bytes, (size_t)n);
@@ -379,22 +420,50 @@ void publish_post(struct publish *publish, enum publish_topic topic, const pb_ms
 
 // --- Beginning and end
 
+// `camera` NULL: the rig's.
+static void open_channel(struct publish *publish, uint32_t index, const char *camera)
+{
+    struct publish_channel *channel = &publish->channels[index];
+    channel->publish = publish;
+    channel->index = index;
+    channel->may_wait = publish->no_drop;
+    pthread_mutex_init(&channel->listener_mutex, NULL);
+    if (!camera)
+        snprintf(channel->names[PUBLISH_POSE], TOPIC_BYTES, "rig");
+    for (unsigned topic = 0; topic < PUBLISH_N_TOPICS && camera; topic++) {
+        bool is_named = camera[0] && topic != PUBLISH_LOG;
+        snprintf(channel->names[topic], TOPIC_BYTES, "%s%s%s", topic_names[topic],
+                 is_named ? "/" : "", is_named ? camera : "");
+    }
+}
+
+struct publish_channel *publish_channel(struct publish *publish, uint32_t index)
+{
+    return &publish->channels[index];
+}
+
 int publish_create(struct publish **out, struct endpoint *endpoint, const struct config *config,
-                   bool no_drop, const struct log_sink *log)
+                   const struct publish_settings *cameras, const struct log_sink *log)
 {
     *out = NULL;
     struct publish *publish = calloc(1, sizeof *publish);
     if (!publish)
         return -ENOMEM;
+    publish->channels = calloc(cameras->n_cameras + 1, sizeof *publish->channels);
+    if (!publish->channels) {
+        free(publish);
+        return -ENOMEM;
+    }
     struct zmtp_server_settings settings = endpoint_server_settings(endpoint);
     settings.subscribe = on_subscribe;
     settings.leave = on_leave;
     settings.user = publish;
     pthread_mutex_init(&publish->mutex, NULL);
-    pthread_mutex_init(&publish->listener_mutex, NULL);
     publish->log = *log;
-    publish->no_drop = no_drop;
-    publish->may_wait = no_drop;
+    publish->no_drop = cameras->no_drop;
+    publish->n_channels = cameras->n_cameras + cameras->has_rig;
+    for (uint32_t i = 0; i < publish->n_channels; i++)
+        open_channel(publish, i, i < cameras->n_cameras ? cameras->cameras[i] : NULL);
     int error = zmtp_server_create(&publish->server, &settings);
     if (error) {
         log_to(log, LOG_LEVEL_ERROR, "the publisher cannot start: %s", strerror(-error));
@@ -442,12 +511,16 @@ void publish_destroy(struct publish **publish, int linger_ms)
         pthread_join(p->thread, NULL);
     }
     zmtp_server_destroy(&p->server);
-    for (; p->n_taken < p->n_put; p->n_taken++)
-        zmtp_message_drop(p->ring[p->n_taken % N_RING].message);
-    zmtp_message_drop(p->calib);
-    zmtp_message_drop(p->status);
+    for (uint32_t i = 0; i < p->n_channels; i++) {
+        struct publish_channel *channel = &p->channels[i];
+        for (; channel->n_taken < channel->n_put; channel->n_taken++)
+            zmtp_message_drop(channel->ring[channel->n_taken % N_RING].message);
+        zmtp_message_drop(channel->calib);
+        zmtp_message_drop(channel->status);
+        pthread_mutex_destroy(&channel->listener_mutex);
+    }
     pthread_mutex_destroy(&p->mutex);
-    pthread_mutex_destroy(&p->listener_mutex);
+    free(p->channels);
     free(p);
     *publish = NULL;
 }

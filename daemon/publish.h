@@ -8,8 +8,10 @@
 // no_drop (replay as fast as possible), where the sender waits for a slow subscriber, up to 1 s in
 // a row; one that stands still longer is left behind from then on.
 //
-// The frame loop's thread alone sends; publish_post and publish_wants may be called from any
-// thread.
+// Each camera has a channel of its own: its topics, of which those of a camera with a name end in
+// "/NAME", and its ring. One thread alone sends on a channel, its frame loop's; publish_post and
+// publish_wants may be called from any thread. The log is the daemon's and has no name behind it;
+// `latest` is the first channel's.
 #ifndef POSED_DAEMON_PUBLISH_H
 #define POSED_DAEMON_PUBLISH_H
 
@@ -37,41 +39,54 @@ enum publish_topic {
 #define PUBLISH_POST_MAX_BYTES 640 // of a message given to publish_post
 #define PUBLISH_POST_SLOTS     64
 
-struct publish; // opaque
+#define PUBLISH_MAX_CHANNELS (CONFIG_MAX_CAMERAS + 1)
+
+struct publish;         // opaque
+struct publish_channel; // opaque
+
+// A channel's place is its index.
+struct publish_settings {
+    const char *cameras[CONFIG_MAX_CAMERAS]; // their names; "" = one alone, without a name
+    uint32_t n_cameras;
+    bool has_rig; // a last channel, whose pose has the topic `rig`; it has no other
+    bool no_drop;
+};
 
 // Binds the sockets and starts the thread. Returns 0, or negative errno with the reason in the log.
-__attribute__((warn_unused_result)) int publish_create(struct publish **out,
-                                                       struct endpoint *endpoint,
-                                                       const struct config *config, bool no_drop,
-                                                       const struct log_sink *log);
+__attribute__((warn_unused_result)) int
+publish_create(struct publish **out, struct endpoint *endpoint, const struct config *config,
+               const struct publish_settings *settings, const struct log_sink *log);
 
 // Sends what waits, for at most linger_ms, ends the thread and closes the sockets.
 void publish_destroy(struct publish **publish, int linger_ms);
 
-// Sends a message; PUBLISH_POSE goes to `latest` as well. The last messages of calib and status are
-// kept for new subscribers. Returns false when it was dropped for all.
-bool publish_send(struct publish *publish, enum publish_topic topic, const void *bytes,
+// As long as the publisher.
+struct publish_channel *publish_channel(struct publish *publish, uint32_t index);
+
+// Sends a message; PUBLISH_POSE of the first channel goes to `latest` as well. The last messages of
+// calib and status are kept for new subscribers. Returns false when it was dropped for all.
+bool publish_send(struct publish_channel *channel, enum publish_topic topic, const void *bytes,
                   size_t n_bytes);
 
 // The same with the message in two pieces (an image's header and its pixels), which saves a copy.
-bool publish_send_pieces(struct publish *publish, enum publish_topic topic, const void *head,
-                         size_t n_head, const void *tail, size_t n_tail);
+bool publish_send_pieces(struct publish_channel *channel, enum publish_topic topic,
+                         const void *head, size_t n_head, const void *tail, size_t n_tail);
 
 // Whether anybody is subscribed to it now.
-bool publish_wants(const struct publish *publish, enum publish_topic topic);
+bool publish_wants(const struct publish_channel *channel, enum publish_topic topic);
 
 // Any thread: a message (`fields` = posed_X_fields) sent as soon as may be. Dropped when
 // PUBLISH_POST_SLOTS wait.
-void publish_post(struct publish *publish, enum publish_topic topic, const pb_msgdesc_t *fields,
-                  const void *message);
+void publish_post(struct publish_channel *channel, enum publish_topic topic,
+                  const pb_msgdesc_t *fields, const void *message);
 
 // A listener inside the daemon (the viewers of the page): the publisher's thread calls `take` with
 // each message of the topics that publish_listen_to names (bit: topic), and with every calib and
 // status. One at a time; NULL ends it, and nothing is called from then on. Any thread.
-void publish_listen(struct publish *publish,
+void publish_listen(struct publish_channel *channel,
                     void (*take)(void *user, enum publish_topic topic, const uint8_t *bytes,
                                  size_t n_bytes),
                     void *user);
-void publish_listen_to(struct publish *publish, uint32_t topics);
+void publish_listen_to(struct publish_channel *channel, uint32_t topics);
 
 #endif

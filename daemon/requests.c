@@ -31,7 +31,8 @@ struct request_memory {
 
 struct requests {
     struct zmtp_server *server;
-    struct handlers handlers;
+    struct handlers cameras[CONFIG_MAX_CAMERAS];
+    struct handlers_common common;
     struct pending *pending;
     _Atomic bool stop; // the jobs have ended: the socket thread, too
     pthread_t socket_thread;
@@ -69,7 +70,7 @@ static void send_message(struct requests *requests, const struct address *addres
             zmtp_peer_send(peer, message);
     }
     zmtp_message_drop(message);
-    shared_count(requests->handlers.shared, SHARED_REQUESTS);
+    shared_count(requests->cameras[0].shared, SHARED_REQUESTS);
 }
 
 static void send_reply(struct requests *requests, const struct address *address,
@@ -152,7 +153,7 @@ static void fail_submit(struct requests *requests, int error)
         handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, HANDLERS_ENDING);
         return;
     }
-    shared_count(requests->handlers.shared, SHARED_REJECTED_REQUESTS);
+    shared_count(requests->cameras[0].shared, SHARED_REJECTED_REQUESTS);
     handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "%s",
                   error == -ENOMEM ? "out of memory"
                                    : "as many requests as may wait are waiting already");
@@ -229,7 +230,7 @@ static void on_request(void *user, struct zmtp_peer *peer, struct zmtp_body *bod
                        bool has_delimiter)
 {
     struct requests *requests = user;
-    struct shared *shared = requests->handlers.shared;
+    struct shared *shared = requests->cameras[0].shared;
     posed_Reply *reply = &requests->reply;
     const struct address address = {peer ? zmtp_peer_id(peer) : INSIDE, has_delimiter};
     posed_Request request;
@@ -246,13 +247,13 @@ static void on_request(void *user, struct zmtp_peer *peer, struct zmtp_body *bod
     }
     memset(reply, 0, sizeof *reply);
     reply->id = request.id;
-    const uint32_t max_ms = requests->handlers.config->requests.max_deadline_ms;
-    uint32_t deadline_ms = request.deadline_ms ? request.deadline_ms
-                                               : settings_deadline_ms(requests->handlers.settings);
+    const uint32_t max_ms = requests->cameras[0].config->requests.max_deadline_ms;
+    uint32_t deadline_ms =
+        request.deadline_ms ? request.deadline_ms : settings_deadline_ms(requests->common.settings);
     deadline_ms = deadline_ms < max_ms ? deadline_ms : max_ms;
     int64_t deadline_ns = clock_monotonic_ns() + (int64_t)deadline_ms * 1000000;
     enum handlers_queue lane =
-        error ? HANDLERS_NOW : handlers_queue(&requests->handlers, request.which_what);
+        error ? HANDLERS_NOW : handlers_queue(requests->cameras, request.which_what);
     if (error) {
         fail_decode(reply, error, kind);
     } else if (request.which_what == posed_Request_cancel_tag) {
@@ -265,7 +266,7 @@ static void on_request(void *user, struct zmtp_peer *peer, struct zmtp_body *bod
                                            NULL,
                                            reply,
                                            NULL};
-        handlers_run(&requests->handlers, &call);
+        handlers_run(requests->cameras, &call);
     } else {
         error = submit(requests, lane, peer, &address, &request, deadline_ns, body);
         if (!error)
@@ -361,22 +362,23 @@ static void *run_socket(void *user)
 }
 
 int requests_create(struct requests **out, struct endpoint *endpoint,
-                    const struct handlers *handlers)
+                    const struct handlers *cameras, uint32_t n_cameras, struct settings *settings)
 {
-    const struct config *config = handlers->config;
+    const struct config *config = cameras[0].config;
     *out = NULL;
     struct requests *requests = calloc(1, sizeof *requests);
     if (!requests)
         return -ENOMEM;
-    requests->handlers = *handlers;
+    memcpy(requests->cameras, cameras, n_cameras * sizeof *cameras);
+    requests->common.settings = settings;
     pthread_mutex_init(&requests->inside_mutex, NULL);
-    handlers_open(&requests->handlers);
-    struct zmtp_server_settings settings = endpoint_server_settings(endpoint);
-    settings.max_upload_bytes = config->requests.upload_max_bytes;
-    settings.request = on_request;
-    settings.leave = on_leave;
-    settings.user = requests;
-    int error = zmtp_server_create(&requests->server, &settings);
+    handlers_open(&requests->common, requests->cameras, n_cameras);
+    struct zmtp_server_settings server = endpoint_server_settings(endpoint);
+    server.max_upload_bytes = config->requests.upload_max_bytes;
+    server.request = on_request;
+    server.leave = on_leave;
+    server.user = requests;
+    int error = zmtp_server_create(&requests->server, &server);
     if (!error) {
         // Whoever sends more than this is hung up on. A request that is too long for its kind, but
         // not for this, gets an answer that says so.
@@ -385,7 +387,7 @@ int requests_create(struct requests **out, struct endpoint *endpoint,
         error = endpoint_bind(endpoint, requests->server, socket, "req", config->endpoints.req);
     }
     if (!error)
-        error = pending_create(&requests->pending, &requests->handlers, wake, requests);
+        error = pending_create(&requests->pending, requests->cameras, wake, requests);
     if (!error) {
         // From here on the server belongs to its thread.
         error = -pthread_create(&requests->socket_thread, NULL, run_socket, requests);
@@ -414,7 +416,7 @@ void requests_destroy(struct requests **requests)
     }
     zmtp_server_destroy(&r->server); // gives back what was not sent
     pending_destroy(&r->pending);
-    handlers_close(&r->handlers);
+    handlers_close(&r->common);
     for (size_t i = 0; i < r->n_inside; i++)
         zmtp_body_free(r->inside[i]);
     pthread_mutex_destroy(&r->inside_mutex);

@@ -10,10 +10,12 @@
 
 struct requests; // opaque
 
-// Binds endpoints.req and starts the threads. *handlers is copied; what it points to must outlive
-// the requests. Returns 0, or negative errno with the reason in the log.
+// Binds endpoints.req and starts the threads. `cameras` are copied (their `common` is the requests'
+// own); what they point to must outlive the requests. Returns 0, or negative errno with the reason
+// in the log.
 __attribute__((warn_unused_result)) int
-requests_create(struct requests **out, struct endpoint *endpoint, const struct handlers *handlers);
+requests_create(struct requests **out, struct endpoint *endpoint, const struct handlers *cameras,
+                uint32_t n_cameras, struct settings *settings);
 
 // Answers what waits and what runs (UNAVAILABLE, CANCELLED), stops the threads and closes the
 // socket. shared_end_commands must have been called.

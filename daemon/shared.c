@@ -40,6 +40,7 @@ struct shared {
     _Atomic double rate_hz;
     _Atomic bool paused;
     _Atomic int64_t beat_ns; // CLOCK_MONOTONIC, 0 = never
+    _Atomic bool has_ended;  // this camera, not the daemon
     pthread_mutex_t text_mutex;
     char backend[128], recording[64];
 
@@ -165,7 +166,21 @@ void shared_beat(struct shared *shared)
 bool shared_is_alive(const struct shared *shared)
 {
     int64_t beat_ns = atomic_load_explicit(&shared->beat_ns, memory_order_relaxed);
-    return beat_ns && clock_monotonic_ns() - beat_ns < MAX_BEAT_NS;
+    return shared->has_ended || (beat_ns && clock_monotonic_ns() - beat_ns < MAX_BEAT_NS);
+}
+
+void shared_end(struct shared *shared, const char *reason_text)
+{
+    uint64_t word = atomic_load_explicit(&shared->state_word, memory_order_relaxed);
+    shared_set_state(shared, posed_State_STATE_NO_INPUT, posed_Reason_REASON_NONE, reason_text,
+                     (uint32_t)(word >> 32));
+    shared_set_rate(shared, 0);
+    shared->has_ended = true;
+}
+
+bool shared_has_ended(const struct shared *shared)
+{
+    return shared->has_ended;
 }
 
 void shared_set_paused(struct shared *shared, bool paused)
@@ -233,6 +248,9 @@ void shared_status(struct shared *shared, posed_Status *out)
     out->rejected_requests = shared_counter(shared, SHARED_REJECTED_REQUESTS);
     out->unsent_messages = shared_counter(shared, SHARED_UNSENT);
     out->resident_bytes = shared_resident_bytes();
+    memcpy(out->camera, shared->first.info.camera, sizeof out->camera);
+    out->cameras_count = (pb_size_t)shared->first.info.n_cameras;
+    memcpy(out->cameras, shared->first.info.cameras, sizeof out->cameras);
     pthread_mutex_lock(&shared->text_mutex);
     memcpy(out->backend, shared->backend, sizeof out->backend);
     memcpy(out->recording, shared->recording, sizeof out->recording);

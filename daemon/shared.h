@@ -9,6 +9,7 @@
 #define POSED_DAEMON_SHARED_H
 
 #include "capture/capture.h"
+#include "daemon/config/config.h"
 #include "proto/posed.pb.h"
 #include "proto/types.h"
 
@@ -18,6 +19,9 @@
 struct shared_info {
     uint64_t session; // random
     char source[256];
+    char camera[CONFIG_CAMERA_NAME_BYTES];                      // "" = the only one, without a name
+    char cameras[CONFIG_MAX_CAMERAS][CONFIG_CAMERA_NAME_BYTES]; // all of the daemon
+    uint32_t n_cameras;                                         // 0 = one, without a name
     struct capture_info capture;
     char odom_frame[32], camera_frame[32];
     posed_Reference reference;
@@ -114,9 +118,14 @@ void shared_set_rate(struct shared *shared, double rate_hz);
 void shared_set_backend(struct shared *shared, const char *description);
 void shared_set_recording(struct shared *shared, const char *name);
 
-// The frame loop, at least every second: it goes round. Any thread: it has done so in the last 3 s.
+// The frame loop, at least every second: it goes round. Any thread: it has done so in the last 3 s,
+// or the camera has ended while others go on.
 void shared_beat(struct shared *shared);
 bool shared_is_alive(const struct shared *shared);
+
+// The camera's own thread, after its loop: NO_INPUT, with `reason_text`, which must be a literal.
+void shared_end(struct shared *shared, const char *reason_text);
+bool shared_has_ended(const struct shared *shared); // any thread
 
 // The frame loop: whether the recording is paused.
 void shared_set_paused(struct shared *shared, bool paused);

@@ -75,7 +75,7 @@ static void scan_request(const uint8_t *bytes, size_t n_bytes, uint64_t *out_id,
                 return;
             continue;
         }
-        if (field > posed_Request_deadline_ms_tag && *out_kind == 0)
+        if (field > posed_Request_camera_tag && *out_kind == 0)
             *out_kind = field;
         if (!pb_skip_field(&stream, type))
             return;

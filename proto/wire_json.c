@@ -14,9 +14,12 @@ json_t *wire_json_status(const posed_Status *s)
 #define COUNT(name) #name, (json_int_t)s->name
     char session[24];
     snprintf(session, sizeof session, "%016" PRIx64, s->session);
+    json_t *cameras = s->cameras_count ? json_array() : NULL;
+    for (pb_size_t i = 0; i < s->cameras_count; i++)
+        json_array_append_new(cameras, json_string(s->cameras[i]));
     return json_pack(
         "{s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s, s:f,"
-        " s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s?}",
+        " s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:s*, s:o*}",
         "session", session, "version", s->version, "uptime_s", s->uptime_s, "time_s",
         wire_seconds(&s->timestamp), "state", wire_state_name(s->state), "reason", s->reason_text,
         "source", s->source, "source_description", s->source_description, "live", s->live, "paused",
@@ -25,7 +28,8 @@ json_t *wire_json_status(const posed_Status *s)
         COUNT(lost_frames), COUNT(dropped_frames), COUNT(damaged_frames), COUNT(duplicate_frames),
         COUNT(expected_frames), COUNT(requests), COUNT(bad_requests), COUNT(rejected_requests),
         COUNT(unsent_messages), COUNT(resident_bytes), COUNT(map_epoch), "recording",
-        s->recording[0] ? s->recording : NULL);
+        s->recording[0] ? s->recording : NULL, "camera", s->camera[0] ? s->camera : NULL, "cameras",
+        cameras);
 #undef COUNT
 }
 

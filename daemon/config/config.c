@@ -13,6 +13,8 @@
 
 #include <ini.h>
 
+#include "daemon/config/cameras.h"
+
 #define FILE_MAX_BYTES (1 << 20)
 
 struct parser {
@@ -20,6 +22,7 @@ struct parser {
     const struct log_sink *log;
     const char *text, *end, *name;
     unsigned line, first_wrong; // 0 = none
+    bool skips;                 // the keys of a section whose head is wrong
 };
 
 static void complain(struct parser *parser, const char *reason)
@@ -27,6 +30,25 @@ static void complain(struct parser *parser, const char *reason)
     log_to(parser->log, LOG_LEVEL_ERROR, "%s:%u: %s", parser->name, parser->line, reason);
     if (!parser->first_wrong)
         parser->first_wrong = parser->line;
+}
+
+// The head of a camera's section, which inih tells nobody of.
+static void begin_section(struct parser *parser, const char *line)
+{
+    char name[160], origin[CONFIG_ORIGIN_MAX], error[300];
+    const char *end = strchr(line, ']'), *from = line + strlen("[camera");
+    parser->skips = false;
+    if (!end || strncmp(line, "[camera", strlen("[camera")) != 0 || !isspace((unsigned char)*from))
+        return;
+    from += strspn(from, " \t");
+    while (end > from && isspace((unsigned char)end[-1]))
+        end--;
+    snprintf(name, sizeof name, "%.*s", (int)(end - from), from);
+    snprintf(origin, sizeof origin, "%.100s:%u", parser->name, parser->line);
+    if (cameras_add(parser->config, name, origin, error, sizeof error) < 0) {
+        complain(parser, error);
+        parser->skips = true;
+    }
 }
 
 // inih's fgets over memory.
@@ -50,12 +72,16 @@ static char *next_line(char *out, int size_bytes, void *stream)
     memcpy(out, parser->text, n);
     out[n] = 0;
     parser->text += n;
+    if (out[0] == '[')
+        begin_section(parser, out);
     return out;
 }
 
 static int on_key(void *user, const char *section, const char *name, const char *value)
 {
     struct parser *parser = user;
+    if (parser->skips)
+        return 1;
     char full[160], origin[CONFIG_ORIGIN_MAX], error[300];
     snprintf(full, sizeof full, "%s.%s", section, name);
     snprintf(origin, sizeof origin, "%.100s:%u", parser->name, parser->line);
@@ -184,6 +210,20 @@ static int check_together(const struct config *config, const struct log_sink *lo
     return error ? error : track_settings_check(&config->track, log);
 }
 
+static int check_cameras(const struct config *config, const struct log_sink *log)
+{
+    struct config laid;
+    int error = cameras_check(config, log);
+    for (uint32_t i = 0; i < config->n_cameras && !error; i++) {
+        cameras_config(config, i, &laid);
+        error = check_together(&laid, log);
+        if (error)
+            log_to(log, LOG_LEVEL_ERROR, "%s: so it stands in [camera %s]",
+                   config->cameras[i].origin, config->cameras[i].name);
+    }
+    return error;
+}
+
 int config_load(struct config *out, const char *file, const struct config_assignment *assignments,
                 size_t n_assignments, const struct log_sink *log)
 {
@@ -207,5 +247,7 @@ int config_load(struct config *out, const char *file, const struct config_assign
             error = error ? error : -EINVAL;
         }
     }
-    return error ? error : check_together(out, log);
+    if (!error)
+        error = check_together(out, log);
+    return error ? error : check_cameras(out, log);
 }

@@ -19,14 +19,25 @@
 #include "proto/log.h"
 #include "proto/trajectory.h"
 
-#define CONFIG_TEXT_MAX   256 // bytes of a text value, its end included
-#define CONFIG_ORIGIN_MAX 128
-#define CONFIG_MAX_KEYS   112
-#define CONFIG_HTTP_PORT  8765
-#define CONFIG_FILE       "/etc/posed/posed.conf"
+#define CONFIG_TEXT_MAX          256 // bytes of a text value, its end included
+#define CONFIG_ORIGIN_MAX        128
+#define CONFIG_MAX_KEYS          112
+#define CONFIG_HTTP_PORT         8765
+#define CONFIG_MAX_CAMERAS       16
+#define CONFIG_CAMERA_NAME_BYTES 17   // its end included
+#define CONFIG_CAMERA_BYTES      1536 // of the settings of one camera's own
+#define CONFIG_FILE              "/etc/posed/posed.conf"
 
 enum config_log_format { CONFIG_LOG_AUTO, CONFIG_LOG_TEXT, CONFIG_LOG_JOURNAL, CONFIG_LOG_JSON };
 enum config_gpu_error { CONFIG_GPU_ERROR_CPU, CONFIG_GPU_ERROR_REBUILD, CONFIG_GPU_ERROR_STOP };
+
+// A [camera NAME] section: what this camera has instead of the shared settings, as it was written.
+struct config_camera {
+    char name[CONFIG_CAMERA_NAME_BYTES];
+    char origin[CONFIG_ORIGIN_MAX];     // of the section
+    char settings[CONFIG_CAMERA_BYTES]; // key, value, key, value ... each ended by a zero
+    uint32_t n_bytes;                   // of them
+};
 
 struct config {
     struct capture_settings capture; // source points nowhere: use `source`
@@ -109,6 +120,9 @@ struct config {
     } log;
 
     char origin[CONFIG_MAX_KEYS][CONFIG_ORIGIN_MAX];
+
+    struct config_camera cameras[CONFIG_MAX_CAMERAS]; // cameras.h
+    uint32_t n_cameras;                               // 0: one, which has no name
 };
 
 // One assignment of the command line.
@@ -120,8 +134,9 @@ struct config_assignment {
 
 void config_default(struct config *out);
 
-// Sets one key from text. Returns 0, -ENOENT (no such key), -EINVAL (not of its type) or -ERANGE,
-// with the reason in out_error; *config is then unchanged.
+// Sets one key from text; "camera NAME.KEY" one of a camera's own, which is then there. Returns 0,
+// -ENOENT (no such key), -EINVAL (not of its type) or -ERANGE, with the reason in out_error;
+// *config is then unchanged.
 __attribute__((warn_unused_result)) int config_set(struct config *config, const char *name,
                                                    const char *value, const char *origin,
                                                    char *out_error, size_t error_bytes);

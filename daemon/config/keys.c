@@ -46,7 +46,9 @@ const struct config_key config_keys[] = {
      "Depth units per metre (TUM 5000, millimetres 1000); 0 = what the source says of itself."},
     {"camera", "field", CONFIG_TEXT, AT(camera_field), 0, 0, NULL, false,
      "File with the camera's own depth error, as posectl calibrate writes it; taken out of every\n"
-     "frame. Refused for another camera. Empty = none."},
+     "frame. Refused for another camera. Empty = none.\n"
+     "A section [camera NAME] for each of several cameras has its source and whatever else of\n"
+     "[capture], [camera] and [gpu] is its own; up to 16, NAME of A-Z a-z 0-9 _ -."},
 
     {"gpu", "backend", CONFIG_ENUM, AT(backend), 0, 0, backend_names, false,
      "auto (CUDA when a device answers, else the CPU), cpu, cuda."},
@@ -56,7 +58,7 @@ const struct config_key config_keys[] = {
     {"gpu", "fail_every", CONFIG_UINT, AT(gpu_fail_every), 0, 1000000000, NULL, false,
      "To try on_error: every so many frames the device is taken to have failed; 0 = never."},
     {"gpu", "threads", CONFIG_UINT, AT(gpu.n_threads), GPU_THREADS_RANGE, NULL, false,
-     "CPU backend: threads; 0 = all cores."},
+     "CPU backend: threads; 0 = all cores (of several cameras: each its share)."},
     {"gpu", "isa", CONFIG_ENUM, AT(gpu.isa), 0, 0, isa_names, false,
      "CPU backend: vector instructions of the tracker: auto (the widest), baseline, avx2 or "
      "avx512.\n"

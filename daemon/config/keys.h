@@ -35,4 +35,10 @@ extern const struct config_key config_keys[]; // config_n_keys of them
 // Index of "section.name", config_n_keys() when there is none.
 size_t config_find_key(const char *full_name);
 
+// Sets a key's field, of any place that has room for one (CONFIG_TEXT_MAX), from text. Returns 0,
+// -EINVAL or -ERANGE with the reason, and the field unchanged.
+__attribute__((warn_unused_result)) int config_set_field(const struct config_key *key,
+                                                         const char *value, void *field,
+                                                         char *out_error, size_t error_bytes);
+
 #endif

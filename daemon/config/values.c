@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/config/cameras.h"
 #include "daemon/config/keys.h"
 #include "proto/closest.h"
 
@@ -115,9 +116,10 @@ static int set_enum(const struct config_key *key, const char *value, void *field
     return -EINVAL;
 }
 
-static int set_key(const struct config_key *key, const char *value, void *field, char *out_error,
-                   size_t error_bytes)
+int config_set_field(const struct config_key *key, const char *value, void *field, char *out_error,
+                     size_t error_bytes)
 {
+    double speed;
     size_t n_text =
         key->type == CONFIG_NAME ? sizeof((struct config *)0)->publish.odom_frame : CONFIG_TEXT_MAX;
     switch (key->type) {
@@ -143,8 +145,10 @@ static int set_key(const struct config_key *key, const char *value, void *field,
             *(double *)field = value[0] == 'r' ? CAPTURE_RATE_REAL : CAPTURE_RATE_MAX;
             return 0;
         }
-        if (set_number(key, value, field, out_error, error_bytes) == 0 && *(double *)field > 0)
+        if (set_number(key, value, &speed, out_error, error_bytes) == 0 && speed > 0) {
+            *(double *)field = speed;
             return 0;
+        }
         snprintf(out_error, error_bytes, "\"%s\" is neither real, max nor a number in 0..1000",
                  value);
         return -EINVAL;
@@ -153,28 +157,33 @@ static int set_key(const struct config_key *key, const char *value, void *field,
     }
 }
 
+static void explain_unknown(const char *name, char *out_error, size_t error_bytes)
+{
+    char candidate[64], meant[64] = "";
+    size_t best = SIZE_MAX;
+    for (size_t k = 0; k < config_n_keys(); k++) {
+        config_key_name(k, candidate, sizeof candidate);
+        if (closest_is_better(name, strlen(name), candidate, &best))
+            memcpy(meant, candidate, sizeof meant);
+    }
+    snprintf(out_error, error_bytes, "unknown key \"%s\"%s%s (posed --dump-config lists them)",
+             name, *meant ? ", did you mean " : "", *meant ? meant : "");
+}
+
 int config_set(struct config *config, const char *name, const char *value, const char *origin,
                char *out_error, size_t error_bytes)
 {
+    if (cameras_owns(name))
+        return cameras_set(config, name, value, origin, out_error, error_bytes);
     size_t i = config_find_key(name);
     if (i == config_n_keys()) {
-        char candidate[64], meant[64] = "";
-        size_t best = SIZE_MAX;
-        for (size_t k = 0; k < config_n_keys(); k++) {
-            config_key_name(k, candidate, sizeof candidate);
-            if (closest_is_better(name, strlen(name), candidate, &best))
-                memcpy(meant, candidate, sizeof meant);
-        }
-        snprintf(out_error, error_bytes, "unknown key \"%s\"%s%s (posed --dump-config lists them)",
-                 name, *meant ? ", did you mean " : "", *meant ? meant : "");
+        explain_unknown(name, out_error, error_bytes);
         return -ENOENT;
     }
     char reason[200];
-    struct config before = *config;
-    int error = set_key(&config_keys[i], value, (char *)config + config_keys[i].offset, reason,
-                        sizeof reason);
+    int error = config_set_field(&config_keys[i], value, (char *)config + config_keys[i].offset,
+                                 reason, sizeof reason);
     if (error) {
-        *config = before;
         snprintf(out_error, error_bytes, "%s: %s", name, reason);
         return error;
     }
@@ -224,6 +233,9 @@ unsigned config_reload(struct config *config, const struct config *fresh,
         log_to(log, LOG_LEVEL_NOTICE, "%s = %s (was %s)", name, after, before);
         n_taken++;
     }
+    if (!cameras_are_same(config, fresh))
+        log_to(log, LOG_LEVEL_WARNING,
+               "the [camera NAME] sections need a restart; the old ones stay in force");
     return n_taken;
 }
 
@@ -306,4 +318,5 @@ void config_dump(const struct config *config, FILE *file)
         config_key_value(config, i, value, sizeof value);
         fprintf(file, "%s =%s%s\n", config_keys[i].name, value[0] ? " " : "", value);
     }
+    cameras_dump(config, file);
 }

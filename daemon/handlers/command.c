@@ -15,7 +15,9 @@ bool handlers_command(const struct handlers *handlers, const struct shared_comma
                       "the frame loop did not get to it in time; nothing was changed. Give it a "
                       "longer deadline_ms (posectl: --timeout), or ask again");
     else if (error)
-        handlers_fail(call->reply, posed_Code_UNAVAILABLE, NULL, HANDLERS_ENDING);
+        handlers_fail(call->reply, posed_Code_UNAVAILABLE, NULL, "%s",
+                      shared_has_ended(handlers->shared) ? "the camera has ended"
+                                                         : HANDLERS_ENDING);
     return !error;
 }
 

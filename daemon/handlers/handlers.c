@@ -132,6 +132,27 @@ enum handlers_queue handlers_queue(struct handlers *handlers, uint32_t kind)
     return handler->queue;
 }
 
+// NULL: the reply says which there are.
+static struct handlers *find_camera(const struct handlers_common *common, const char *name,
+                                    posed_Reply *reply)
+{
+    char names[200] = "";
+    for (uint32_t i = 0; i < common->n_cameras; i++) {
+        struct handlers *handlers = &common->cameras[i];
+        if (!name[0] || strcmp(handlers->camera, name) == 0)
+            return handlers;
+        size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", handlers->camera);
+    }
+    if (names[0])
+        handlers_fail(reply, posed_Code_NOT_FOUND, "camera", "no camera \"%s\": there are %s", name,
+                      names);
+    else
+        handlers_fail(reply, posed_Code_NOT_FOUND, "camera",
+                      "no camera \"%s\": there is one, and it has no name", name);
+    return NULL;
+}
+
 void handlers_run(struct handlers *handlers, const struct handlers_call *call)
 {
     const struct handler *handler = find_handler(call->request->which_what);
@@ -140,6 +161,9 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
                       "this daemon does not know the request");
         return;
     }
+    handlers = find_camera(handlers->common, call->request->camera, call->reply);
+    if (!handlers)
+        return;
     call->reply->which_what = call->request->which_what;
     if (!handler->needs || handler->needs(handlers, call->reply))
         handler->run(handlers, call);
@@ -147,26 +171,38 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
 
 bool handlers_idle(struct handlers *handlers)
 {
-    if (!handlers->follow.active)
+    struct handlers_common *common = handlers->common;
+    if (!common->follow.active)
         return false;
-    const struct follow_world world = {.shared = handlers->shared,
-                                       .frames = handlers->frames,
-                                       .objects = handlers->objects,
-                                       .publish = handlers->publish,
-                                       .log = handlers->log};
-    follow_step(&handlers->follow, &world);
-    return handlers->follow.active;
+    const struct follow_world world = {.shared = common->followed->shared,
+                                       .frames = common->followed->frames,
+                                       .objects = common->objects,
+                                       .publish = common->followed->publish,
+                                       .log = common->followed->log};
+    follow_step(&common->follow, &world);
+    return common->follow.active;
 }
 
-void handlers_open(struct handlers *handlers)
+void handlers_open(struct handlers_common *common, struct handlers *cameras, uint32_t n_cameras)
 {
-    pthread_mutex_init(&handlers->listed.mutex, NULL);
+    common->cameras = cameras;
+    common->n_cameras = n_cameras;
+    for (uint32_t i = 0; i < n_cameras; i++)
+        cameras[i].common = common;
+    pthread_mutex_init(&common->listed.mutex, NULL);
 }
 
-void handlers_close(struct handlers *handlers)
+void handlers_close(struct handlers_common *common)
 {
-    follow_stop(&handlers->follow);
-    registration_close(&handlers->registration);
-    objects_destroy(&handlers->objects);
-    pthread_mutex_destroy(&handlers->listed.mutex);
+    follow_stop(&common->follow);
+    registration_close(&common->registration);
+    objects_destroy(&common->objects);
+    pthread_mutex_destroy(&common->listed.mutex);
+}
+
+void handlers_yield(void *user, int64_t piece_ns)
+{
+    const struct handlers_common *common = user;
+    for (uint32_t i = 0; i < common->n_cameras; i++)
+        yield_frames_wait(common->cameras[i].yield_frames, piece_ns);
 }

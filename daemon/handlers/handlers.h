@@ -24,21 +24,31 @@ struct listed_objects {
     posed_Objects objects;
 };
 
+// Of one camera.
 struct handlers {
+    const char *camera; // its name, "" where it has none
     struct shared *shared;
     const struct config *config; // as started: for the keys that never change
-    struct settings *settings;   // as they are now
     struct recorder *recorder;   // NULL = no recordings
     struct frames *frames;
     struct yield_frames *yield_frames;
-    struct publish *publish; // progress, NULL = nobody is told
+    struct publish_channel *publish; // progress, NULL = nobody is told
     struct log_sink log;
+    struct handlers_common *common; // set by handlers_open
+};
+
+// Of all cameras.
+struct handlers_common {
+    struct handlers *cameras;
+    uint32_t n_cameras;
+    struct settings *settings; // as they are now
     struct listed_objects listed;
     // The compute lane's own, opened by the first request that needs them.
     struct registration *registration;
     struct objects *objects;
     bool objects_failed; // their device did: the next request opens them again
     struct follow follow;
+    struct handlers *followed; // the camera that follow looks through
 };
 
 struct handlers_payload;
@@ -66,17 +76,22 @@ enum handlers_queue { HANDLERS_NOW, HANDLERS_COMMAND, HANDLERS_COMPUTE, HANDLERS
 
 enum handlers_queue handlers_queue(struct handlers *handlers, uint32_t kind);
 
-// Answers a request; one thread per lane at a time.
+// Answers a request of the camera that it names, the first one where it names none; `handlers` are
+// any camera's. One thread per lane at a time.
 void handlers_run(struct handlers *handlers, const struct handlers_call *call);
 
 // The compute lane with nothing to do: follows an object. Returns whether it wants to be called
 // again soon.
 bool handlers_idle(struct handlers *handlers);
 
-// Around all of it: `handlers` is filled in and in its place for good; what the handlers opened
-// themselves is closed.
-void handlers_open(struct handlers *handlers);
-void handlers_close(struct handlers *handlers);
+// Around all of it: `cameras` and common->settings are filled in and in their places for good; what
+// the handlers opened themselves is closed.
+void handlers_open(struct handlers_common *common, struct handlers *cameras, uint32_t n_cameras);
+void handlers_close(struct handlers_common *common);
+
+// The `wait` of a struct yield whose user is the struct handlers_common: for the frames of all
+// cameras.
+void handlers_yield(void *user, int64_t piece_ns);
 
 #define HANDLERS_ENDING "the daemon is stopping" // with UNAVAILABLE
 

@@ -13,7 +13,7 @@ static void describe(const struct handlers *handlers, size_t i, posed_Object *ou
         posed_Object_Symmetry_NONE, posed_Object_Symmetry_FOLD, posed_Object_Symmetry_REVOLUTION,
         posed_Object_Symmetry_SPHERE};
     struct search_object_info info;
-    search_object_describe(objects_get(handlers->objects, i), &info);
+    search_object_describe(objects_get(handlers->common->objects, i), &info);
     *out = (posed_Object){
         .views = info.n_views,
         .triangles = info.n_triangles,
@@ -24,14 +24,14 @@ static void describe(const struct handlers *handlers, size_t i, posed_Object *ou
         .has_axis = true,
         .axis = {info.axis[0], info.axis[1], info.axis[2]},
     };
-    wire_copy_text(out->name, sizeof out->name, objects_name(handlers->objects, i));
+    wire_copy_text(out->name, sizeof out->name, objects_name(handlers->common->objects, i));
 }
 
 // After every change of them.
 static void note_objects(struct handlers *handlers)
 {
-    struct listed_objects *listed = &handlers->listed;
-    size_t n = objects_count(handlers->objects);
+    struct listed_objects *listed = &handlers->common->listed;
+    size_t n = objects_count(handlers->common->objects);
     pthread_mutex_lock(&listed->mutex);
     for (size_t i = 0; i < n; i++)
         describe(handlers, i, &listed->objects.objects[i]);
@@ -42,21 +42,21 @@ static void note_objects(struct handlers *handlers)
 
 bool handlers_objects_can_list(struct handlers *handlers)
 {
-    pthread_mutex_lock(&handlers->listed.mutex);
-    bool known = handlers->listed.known;
-    pthread_mutex_unlock(&handlers->listed.mutex);
+    pthread_mutex_lock(&handlers->common->listed.mutex);
+    bool known = handlers->common->listed.known;
+    pthread_mutex_unlock(&handlers->common->listed.mutex);
     return known;
 }
 
 bool handlers_objects_open(struct handlers *handlers, posed_Reply *reply)
 {
     struct search_settings settings;
-    if (handlers->objects_failed) { // what no folder keeps is gone
-        follow_stop(&handlers->follow);
-        objects_destroy(&handlers->objects);
-        handlers->objects_failed = false;
+    if (handlers->common->objects_failed) { // what no folder keeps is gone
+        follow_stop(&handlers->common->follow);
+        objects_destroy(&handlers->common->objects);
+        handlers->common->objects_failed = false;
     }
-    if (handlers->objects)
+    if (handlers->common->objects)
         return true;
     search_settings_default(&settings);
     // A GPU that tracks may have too little shared memory to search, or not answer any more: then
@@ -65,9 +65,10 @@ bool handlers_objects_open(struct handlers *handlers, posed_Reply *reply)
         handlers->config->backend == GPU_BACKEND_CPU ? GPU_BACKEND_CPU : GPU_BACKEND_AUTO;
     settings.n_threads = handlers->config->gpu.n_threads;
     settings.cuda_device = handlers->config->gpu.cuda_device;
-    settings.yield = (struct yield){yield_frames_wait, handlers->yield_frames};
+    settings.yield = (struct yield){handlers_yield, handlers->common};
     settings.log = handlers_log(handlers);
-    int error = objects_create(&handlers->objects, &settings, handlers->config->search.folder);
+    int error =
+        objects_create(&handlers->common->objects, &settings, handlers->config->search.folder);
     if (error)
         handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the search cannot be opened: %s",
                       strerror(-error));
@@ -125,8 +126,8 @@ static bool has_room(const struct handlers *handlers, uint32_t n_views, posed_Re
     const uint32_t max = handlers->config->search.max_views;
     struct search_object_info info;
     size_t n_all = n_views;
-    for (size_t i = 0; i < objects_count(handlers->objects); i++) {
-        search_object_describe(objects_get(handlers->objects, i), &info);
+    for (size_t i = 0; i < objects_count(handlers->common->objects); i++) {
+        search_object_describe(objects_get(handlers->common->objects, i), &info);
         n_all += info.n_views;
     }
     if (n_all > max)
@@ -183,32 +184,33 @@ void handlers_add_object(struct handlers *handlers, const struct handlers_call *
     settings.choice = request->greedy ? SEARCH_CHOICE_GREEDY : SEARCH_CHOICE_EVEN;
     settings.progress = tell_progress;
     settings.user = &progress;
-    int error = objects_add(handlers->objects, request->name, &mesh, &settings);
+    int error = objects_add(handlers->common->objects, request->name, &mesh, &settings);
     free(copy);
     if (error) {
-        handlers->objects_failed = error == -EIO;
+        handlers->common->objects_failed = error == -EIO;
         fail_add(call->reply, error, progress.late);
         return;
     }
     note_objects(handlers);
-    describe(handlers, objects_count(handlers->objects) - 1, &call->reply->what.add_object);
+    describe(handlers, objects_count(handlers->common->objects) - 1, &call->reply->what.add_object);
 }
 
 void handlers_list_objects(struct handlers *handlers, const struct handlers_call *call)
 {
     if (!handlers_objects_can_list(handlers) && !handlers_objects_open(handlers, call->reply))
         return;
-    pthread_mutex_lock(&handlers->listed.mutex);
-    call->reply->what.list_objects = handlers->listed.objects;
-    pthread_mutex_unlock(&handlers->listed.mutex);
+    pthread_mutex_lock(&handlers->common->listed.mutex);
+    call->reply->what.list_objects = handlers->common->listed.objects;
+    pthread_mutex_unlock(&handlers->common->listed.mutex);
 }
 
 void handlers_remove_object(struct handlers *handlers, const struct handlers_call *call)
 {
     const posed_RemoveObject *request = &call->request->what.remove_object;
-    if (handlers->follow.active && strcmp(handlers->follow.object, request->name) == 0)
-        follow_stop(&handlers->follow);
-    if (objects_remove(handlers->objects, request->name) != 0)
+    if (handlers->common->follow.active &&
+        strcmp(handlers->common->follow.object, request->name) == 0)
+        follow_stop(&handlers->common->follow);
+    if (objects_remove(handlers->common->objects, request->name) != 0)
         handlers_fail(call->reply, posed_Code_NOT_FOUND, "remove_object.name", "no object \"%s\"",
                       request->name);
     note_objects(handlers);

@@ -27,7 +27,7 @@ void handlers_get_params(struct handlers *handlers, const struct handlers_call *
     posed_Reply *reply = call->reply;
     posed_Params *params = &reply->what.get_params;
     config_default(&defaults);
-    settings_get(handlers->settings, &now);
+    settings_get(handlers->common->settings, &now);
     for (size_t i = 0; i < config_n_keys(); i++) {
         char name[96];
         config_key_name(i, name, sizeof name);
@@ -66,13 +66,14 @@ void handlers_set_params(struct handlers *handlers, const struct handlers_call *
     for (size_t i = 0; i < n; i++)
         assignments[i] = (struct config_assignment){request->params[i].name,
                                                     request->params[i].value, "SetParams"};
-    int error = settings_change(handlers->settings, assignments, n, &wrong, reason, sizeof reason);
+    int error =
+        settings_change(handlers->common->settings, assignments, n, &wrong, reason, sizeof reason);
     if (error) {
         fail_change(reply, error, wrong, reason);
         return;
     }
     config_default(&defaults);
-    settings_get(handlers->settings, &now);
+    settings_get(handlers->common->settings, &now);
     for (size_t i = 0; i < config_n_keys(); i++) {
         posed_Params *params = &reply->what.set_params;
         char name[96];

@@ -112,7 +112,11 @@ void handlers_list_recordings(struct handlers *handlers, const struct handlers_c
 
 bool handlers_records(struct handlers *handlers, posed_Reply *reply)
 {
-    if (!handlers->recorder)
+    const struct handlers *first = &handlers->common->cameras[0];
+    if (!handlers->recorder && first->recorder)
+        handlers_fail(reply, posed_Code_FAILED_PRECONDITION, "camera",
+                      "recordings are of the first camera, %s, alone", first->camera);
+    else if (!handlers->recorder)
         handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL,
                       "recorder.folder is not set: start posed with --set recorder.folder=DIR");
     return handlers->recorder;

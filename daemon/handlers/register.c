@@ -162,7 +162,7 @@ static bool read_settings(const posed_Register *request, struct register_setting
 static bool open_registration(struct handlers *handlers, posed_Reply *reply)
 {
     struct register_config config;
-    if (handlers->registration)
+    if (handlers->common->registration)
         return true;
     register_config_default(&config);
     // Where the GPU does not answer any more, the processor does it.
@@ -170,9 +170,9 @@ static bool open_registration(struct handlers *handlers, posed_Reply *reply)
         handlers->config->backend == GPU_BACKEND_CPU ? GPU_BACKEND_CPU : GPU_BACKEND_AUTO;
     config.n_threads = handlers->config->gpu.n_threads;
     config.cuda_device = handlers->config->gpu.cuda_device;
-    config.yield = (struct yield){yield_frames_wait, handlers->yield_frames};
+    config.yield = (struct yield){handlers_yield, handlers->common};
     config.log = handlers_log(handlers);
-    int error = registration_open(&handlers->registration, &config);
+    int error = registration_open(&handlers->common->registration, &config);
     if (error)
         handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the registration cannot be opened: %s",
                       strerror(-error));
@@ -211,7 +211,7 @@ static void fill_result(const struct handlers *handlers, const struct register_r
     memcpy(out->covariance, result->covariance, sizeof result->covariance);
     wire_copy_text(out->doubt, sizeof out->doubt, result->doubt);
     wire_copy_text(out->backend, sizeof out->backend,
-                   registration_description(handlers->registration));
+                   registration_description(handlers->common->registration));
 }
 
 static void fail_run(const struct handlers *handlers, const struct handlers_call *call, int error,
@@ -223,7 +223,7 @@ static void fail_run(const struct handlers *handlers, const struct handlers_call
     case -EINVAL:
         snprintf(path, sizeof path, "register_sets.%s", field ? field : "");
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, path, "%s",
-                      registration_why(handlers->registration));
+                      registration_why(handlers->common->registration));
         return;
     default:
         handlers_fail_work(reply, error, NULL);
@@ -247,14 +247,14 @@ void handlers_register_sets(struct handlers *handlers, const struct handlers_cal
         goto free_sets;
     call->stop->progress = tell_progress;
     call->stop->user = &progress;
-    int error = registration_run(handlers->registration, &source.set, &target.set, &settings,
-                                 call->stop, &result, &field);
+    int error = registration_run(handlers->common->registration, &source.set, &target.set,
+                                 &settings, call->stop, &result, &field);
     if (error)
         fail_run(handlers, call, error, field);
     else
         fill_result(handlers, &result, &call->reply->what.register_sets);
     if (error == -EIO)
-        registration_close(&handlers->registration); // the next request opens it again
+        registration_close(&handlers->common->registration); // the next request opens it again
 free_sets:
     free(source.memory);
     free(target.memory);

@@ -142,10 +142,10 @@ static bool search_one(struct handlers *handlers, const struct handlers_call *ca
     const size_t max = sizeof out->poses / sizeof out->poses[0];
     struct search_answer answer;
     char field[32] = "";
-    int error = search_run(objects_search(handlers->objects), objects_get(handlers->objects, i),
-                           image, query, &answer, field);
+    int error = search_run(objects_search(handlers->common->objects),
+                           objects_get(handlers->common->objects, i), image, query, &answer, field);
     if (error) {
-        handlers->objects_failed = error == -EIO;
+        handlers->common->objects_failed = error == -EIO;
         fail_search(call, error, field);
         return false;
     }
@@ -166,7 +166,7 @@ static bool search_one(struct handlers *handlers, const struct handlers_call *ca
             .has_view_pose = query->preset == SEARCH_PRESET_GERMANN,
             .view_pose = wire_pose(&from->T_camera_view, NULL),
         };
-        wire_copy_text(to->object, sizeof to->object, objects_name(handlers->objects, i));
+        wire_copy_text(to->object, sizeof to->object, objects_name(handlers->common->objects, i));
     }
     return true;
 }
@@ -189,11 +189,13 @@ static void search_all(struct handlers *handlers, const struct handlers_call *ca
         query.refine = request->refine;
     if (request->threshold != 0)
         query.threshold = request->threshold;
-    size_t n = request->objects_count ? request->objects_count : objects_count(handlers->objects);
+    size_t n =
+        request->objects_count ? request->objects_count : objects_count(handlers->common->objects);
     int64_t start_ns = clock_monotonic_ns();
     for (size_t k = 0; k < n; k++) {
-        long i =
-            request->objects_count ? objects_find(handlers->objects, request->objects[k]) : (long)k;
+        long i = request->objects_count
+                     ? objects_find(handlers->common->objects, request->objects[k])
+                     : (long)k;
         if (i < 0) {
             handlers_fail(call->reply, posed_Code_NOT_FOUND, "search_pose.objects",
                           "no object \"%s\"", request->objects[k]);
@@ -204,7 +206,7 @@ static void search_all(struct handlers *handlers, const struct handlers_call *ca
     }
     out->elapsed_ms = (double)(clock_monotonic_ns() - start_ns) * 1e-6;
     wire_copy_text(out->backend, sizeof out->backend,
-                   search_description(objects_search(handlers->objects)));
+                   search_description(objects_search(handlers->common->objects)));
 }
 
 // From the most confident answer on.
@@ -217,13 +219,14 @@ static void start_following(struct handlers *handlers, posed_Reply *reply)
     for (pb_size_t i = 0; i < found->poses_count; i++)
         if (found->poses[i].accepted && (!best || found->poses[i].confidence > best->confidence))
             best = &found->poses[i];
-    follow_stop(&handlers->follow);
+    follow_stop(&handlers->common->follow);
+    handlers->common->followed = handlers;
     if (!best || wire_read_pose(&best->pose, &T_camera_object, &field) != 0) {
         handlers_fail(reply, posed_Code_NOT_FOUND, "search_pose.track",
                       "no answer was accepted, so there is nothing to follow");
         return;
     }
-    if (follow_start(&handlers->follow, best->object, &T_camera_object, found->frame_seq,
+    if (follow_start(&handlers->common->follow, best->object, &T_camera_object, found->frame_seq,
                      &shared_info(handlers->shared)->capture.camera) != 0)
         handlers_fail_work(reply, -ENOMEM, NULL);
 }
@@ -233,7 +236,7 @@ void handlers_search_pose(struct handlers *handlers, const struct handlers_call 
     const posed_SearchPose *request = &call->request->what.search_pose;
     struct search_image image = {
         .u0 = request->u0, .v0 = request->v0, .u1 = request->u1, .v1 = request->v1};
-    if (objects_count(handlers->objects) == 0) {
+    if (objects_count(handlers->common->objects) == 0) {
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, "search_pose.objects",
                       "no object is known: posectl object add, or AddObject");
         return;
@@ -265,8 +268,8 @@ void handlers_search_pose(struct handlers *handlers, const struct handlers_call 
 
 void handlers_stop_tracking(struct handlers *handlers, const struct handlers_call *call)
 {
-    if (!handlers->follow.active)
+    if (!handlers->common->follow.active)
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
                       "no object is being followed");
-    follow_stop(&handlers->follow);
+    follow_stop(&handlers->common->follow);
 }

@@ -15,8 +15,8 @@
 struct web; // opaque
 
 struct web_settings {
-    struct publish *publish;
-    struct requests *requests; // of the page's buttons
+    struct publish_channel *publish; // of the camera that is shown
+    struct requests *requests;       // of the page's buttons
     const struct shared *shared;
     bool control; // viewers of this machine's page may send requests
     struct log_sink log;

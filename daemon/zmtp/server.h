@@ -17,7 +17,7 @@
 
 #define ZMTP_MAX_SOCKETS 3
 #define ZMTP_OWNER_BYTES 56
-#define ZMTP_USER_BYTES  32
+#define ZMTP_USER_BYTES  896
 
 struct zmtp_server; // opaque
 struct zmtp_peer;   // opaque: a connection

@@ -60,6 +60,7 @@ static void start(void)
     static struct requests *requests;
     static struct shared *shared;
     static struct http *http;
+    const struct publish_settings topics = {.cameras = {""}, .n_cameras = 1};
     const struct log_sink silent = {0};
     char folder[] = "/tmp/posed-fuzz-http-XXXXXX";
     const struct shared_info info = {.n_history = 10,
@@ -74,17 +75,17 @@ static void start(void)
     set(&config, "endpoints.req", "ipc");
     if (shared_create(&shared, &info) != 0 || settings_create(&settings, &config, NULL) != 0 ||
         endpoint_open(&endpoint, &config, &silent) != 0 ||
-        publish_create(&publish, endpoint, &config, false, &silent) != 0)
+        publish_create(&publish, endpoint, &config, &topics, &silent) != 0)
         abort();
     shared_end_commands(shared); // no frame loop runs here: commands are refused at once
     const struct handlers handlers = {
-        .shared = shared, .config = &config, .settings = settings, .yield_frames = &yield_frames};
-    if (requests_create(&requests, endpoint, &handlers) != 0)
+        .camera = "", .shared = shared, .config = &config, .yield_frames = &yield_frames};
+    if (requests_create(&requests, endpoint, &handlers, 1, settings) != 0)
         abort();
     struct http_settings wanted = {.control = true,
                                    .origins = "http://example.org",
-                                   .shared = shared,
-                                   .publish = publish,
+                                   .cameras = {{"", shared, publish_channel(publish, 0)}},
+                                   .n_cameras = 1,
                                    .requests = requests};
     for (port = (uint16_t)(20000 + getpid() % 20000);; port++) {
         wanted.port = port;

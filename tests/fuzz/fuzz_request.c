@@ -94,18 +94,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct handlers_payload pieces = {.memory = NULL};
     struct register_stop stop = {.deadline_mono_ns = 1}; // long past: nothing takes its time
     struct yield_frames yield_frames = {0};
-    struct handlers handlers = {.shared = shared,
+    struct handlers_common common = {.settings = settings};
+    struct handlers handlers = {.camera = "",
+                                .shared = shared,
                                 .config = &config,
-                                .settings = settings,
                                 .frames = frames,
                                 .yield_frames = &yield_frames};
     memset(&reply, 0, sizeof reply);
     reply.id = request.id;
     const struct handlers_call call = {
         &request, data + WIRE_MAGIC_BYTES, size - WIRE_MAGIC_BYTES, 1, &stop, &reply, &pieces};
-    handlers_open(&handlers);
+    handlers_open(&common, &handlers, 1);
     handlers_run(&handlers, &call);
-    handlers_close(&handlers);
+    handlers_close(&common);
     if (pieces.n_pieces) {
         check_large(&reply, &pieces);
         return 0;

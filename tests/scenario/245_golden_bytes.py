@@ -73,8 +73,9 @@ def read_golden():
 
 
 def check_daemon(golden):
-    daemon = harness.Daemon("synth:room", "--loop", "--set", "tracker.iterations=1,1,1", speed=1,
-                            collect=False)
+    # Request.camera is "t3", by the rule of fill.
+    daemon = harness.Daemon(None, "--set", "camera t3.source=synth:room", "--loop", "--set",
+                            "tracker.iterations=1,1,1", speed=1, collect=False)
     client = daemon.socket(zmq.DEALER, "req")
     n = 0
     for name, data in golden.items():

@@ -73,7 +73,7 @@ def skip(reason):
 
 class Daemon:
     """The daemon on one source. Collects every pose, status and event it publishes, unless told
-    not to, and holds it back until the collector is connected."""
+    not to, and holds it back until the collector is connected. `source` None: the options say."""
 
     def __init__(self, source, *options, speed="max", collect=True, environment=None):
         self.folder = tempfile.mkdtemp(dir=SCRATCH)
@@ -86,9 +86,9 @@ class Daemon:
             self.collector = threading.Thread(target=self._collect, daemon=True)
             self.collector.start()
         command = [
-            BINARY + "/bin/posed", "--source", source, "--speed", str(speed), "--backend", BACKEND,
-            "--run-dir", self.folder, "--no-tcp", "--trajectory", self.trajectory, "--set",
-            "log.rate_hz=0", "--set", "publish.pub_hwm=100000", "--set",
+            BINARY + "/bin/posed", *(["--source", source] if source else []), "--speed",
+            str(speed), "--backend", BACKEND, "--run-dir", self.folder, "--no-tcp", "--trajectory",
+            self.trajectory, "--set", "log.rate_hz=0", "--set", "publish.pub_hwm=100000", "--set",
             "publish.wait_subscriber_s=" + ("30" if collect else "0"), "--set", "http.port=0",
             *options
         ]

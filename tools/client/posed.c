@@ -16,7 +16,8 @@
 #define KEY_BYTES          (ADDRESS_KEY_CHARS + 1)
 #define DEFAULT_TIMEOUT_MS 3000
 #define RECONNECT_MS       100
-#define TOPIC_BYTES        16
+#define TOPIC_BYTES        32
+#define FIRST_IMAGE        10 // of the topics
 
 struct posed {
     char where[ADDRESS_MAX], server_key[KEY_BYTES], public_key[KEY_BYTES], secret_key[KEY_BYTES];
@@ -226,15 +227,16 @@ int posed_next(struct posed *client, int timeout_ms, struct posed_pose *out)
 
 int posed_subscribe(struct posed *client, const char *topic)
 {
-    static const char *const names[] = {"pose",    "tf",       "calib", "status", "timing",
-                                        "event",   "imu",      "log",   "object", "depth",
-                                        "normals", "residual", "cloud"};
+    static const char *const names[] = {"pose",  "tf",      "calib",    "status", "timing",
+                                        "event", "imu",     "log",      "object", "rig",
+                                        "depth", "normals", "residual", "cloud"};
+    const size_t n_names = sizeof names / sizeof names[0], n = strcspn(topic, "/");
     size_t i = 0;
-    while (i < 13 && strcmp(names[i], topic) != 0)
+    while (i < n_names && (strlen(names[i]) != n || memcmp(names[i], topic, n) != 0))
         i++;
-    if (i == 13)
+    if (i == n_names || strlen(topic) >= TOPIC_BYTES)
         return fail(client, -EINVAL, "no topic \"%s\"", topic);
-    enum address_socket which = i < 9 ? ADDRESS_PUB : ADDRESS_IMG;
+    enum address_socket which = i < FIRST_IMAGE ? ADDRESS_PUB : ADDRESS_IMG;
     int error = open_socket(client, &client->sockets[which], ZMQ_SUB, which);
     if (!error)
         zmq_setsockopt(client->sockets[which], ZMQ_SUBSCRIBE, topic, strlen(topic));

@@ -81,7 +81,8 @@ __attribute__((warn_unused_result)) int posed_pose_at(struct posed *client, int6
                                                       struct posed_pose *out);
 
 // Adds a topic to what posed_receive gives: pose, tf, calib, status, timing, event, imu, log,
-// object; depth, normals, residual, cloud. -EINVAL: no such topic.
+// object, rig; depth, normals, residual, cloud. Of a daemon with several cameras those of all of
+// them, or with a name behind it ("pose/left") those of the one. -EINVAL: no such topic.
 __attribute__((warn_unused_result)) int posed_subscribe(struct posed *client, const char *topic);
 
 // The next message of those topics; waits as posed_next.

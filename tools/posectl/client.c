@@ -191,12 +191,36 @@ static enum posectl_exit exchange(const struct posectl *ctl, void *context, void
     return POSECTL_FAILED;
 }
 
+// The request with the camera's name behind it: the order of fields is free.
+static uint8_t *name_camera(const struct posectl *ctl, const uint8_t *request, size_t n_bytes,
+                            size_t *out_n)
+{
+    size_t n_name = strlen(ctl->camera);
+    uint8_t *named = malloc(n_bytes + 2 + n_name);
+    if (!named)
+        return NULL;
+    memcpy(named, request, n_bytes);
+    named[n_bytes] = posed_Request_camera_tag << 3 | 2; // bytes with their length
+    named[n_bytes + 1] = (uint8_t)n_name;
+    memcpy(named + n_bytes + 2, ctl->camera, n_name);
+    *out_n = n_bytes + 2 + n_name;
+    return named;
+}
+
 static enum posectl_exit connect_and_exchange(const struct posectl *ctl, const uint8_t *request,
                                               size_t n_bytes, posed_Reply *out, uint8_t **out_bytes,
                                               size_t *out_n)
 {
     char endpoint[ENDPOINT_MAX];
     enum posectl_exit result = POSECTL_NO_ANSWER;
+    uint8_t *named = NULL;
+    if (ctl->camera[0]) {
+        request = named = name_camera(ctl, request, n_bytes, &n_bytes);
+        if (!named) {
+            posectl_complain("out of memory");
+            return POSECTL_FAILED;
+        }
+    }
     address_find(ctl->endpoint, ADDRESS_REQ, endpoint);
     void *context = zmq_ctx_new();
     void *socket = context ? open_socket(ctl, context, ZMQ_DEALER, endpoint) : NULL;
@@ -206,6 +230,7 @@ static enum posectl_exit connect_and_exchange(const struct posectl *ctl, const u
     }
     if (context)
         zmq_ctx_term(context);
+    free(named);
     return result;
 }
 
@@ -287,8 +312,13 @@ enum posectl_exit posectl_subscribe(struct posectl_subscription **out, const str
         posectl_unsubscribe(out);
         return POSECTL_NO_ANSWER;
     }
-    for (size_t i = 0; i < n_topics; i++)
-        zmq_setsockopt(s->socket, ZMQ_SUBSCRIBE, topics[i], strlen(topics[i]));
+    for (size_t i = 0; i < n_topics; i++) {
+        char topic[2 * POSECTL_TOPIC_BYTES];
+        bool has_name = ctl->camera[0] && show_is_of_camera(topics[i]);
+        int n = snprintf(topic, sizeof topic, "%s%s%s", topics[i], has_name ? "/" : "",
+                         has_name ? ctl->camera : "");
+        zmq_setsockopt(s->socket, ZMQ_SUBSCRIBE, topic, (size_t)n);
+    }
     return POSECTL_OK;
 }
 

@@ -43,7 +43,7 @@ const struct log_sink posectl_log = {pass_on, NULL};
 
 const char *const posectl_backends[] = {"auto", "cpu", "cuda", NULL};
 
-enum { OPTION_SERVER_KEY = 1000, OPTION_KEY_FILE, OPTION_TIMEOUT };
+enum { OPTION_SERVER_KEY = 1000, OPTION_KEY_FILE, OPTION_TIMEOUT, OPTION_CAMERA };
 
 static const struct argp_option common_options[] = {
     {"host", 'e', "WHERE", 0,
@@ -53,6 +53,8 @@ static const struct argp_option common_options[] = {
     {"endpoint", 0, NULL, OPTION_ALIAS, NULL, 0},
     {"output", 'o', "json|text|FILE", 0, "Output format, or (trajectory) the file to write", 0},
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0, "How long to wait for an answer (default 3)", 0},
+    {"camera", OPTION_CAMERA, "NAME", 0,
+     "Of a daemon with several cameras: this one; left out: the first (watch: all)", 0},
     {"server-key", OPTION_SERVER_KEY, "KEY", 0, "CURVE: public key of the daemon", 0},
     {"key-file", OPTION_KEY_FILE, "FILE", 0, "CURVE: secret key of this client", 0},
     {0},
@@ -80,6 +82,12 @@ static error_t on_common_option(int key, char *arg, struct argp_state *state)
         if (end == arg || *end || !(seconds > 0 && seconds <= 3600))
             argp_error(state, "--timeout %s: seconds are wanted, above 0 and at most 3600", arg);
         ctl->timeout_ms = (unsigned)(seconds * 1000 + 0.5);
+        return 0;
+    case OPTION_CAMERA:
+        if (strlen(arg) >= sizeof((posed_Request *)NULL)->camera)
+            argp_error(state, "--camera %s: a name has at most %zu letters", arg,
+                       sizeof((posed_Request *)NULL)->camera - 1);
+        ctl->camera = arg;
         return 0;
     case OPTION_SERVER_KEY:
         if (strlen(arg) != POSECTL_KEY_CHARS)
@@ -423,7 +431,7 @@ static void print_help(FILE *file)
 
 int main(int argc, char **argv)
 {
-    struct posectl ctl = {.timeout_ms = 3000};
+    struct posectl ctl = {.timeout_ms = 3000, .camera = ""};
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_help(stdout);

@@ -17,7 +17,7 @@
 #include "tools/argument.h"
 
 #define POSECTL_KEY_CHARS   40 // Z85 of 32 bytes
-#define POSECTL_TOPIC_BYTES 16
+#define POSECTL_TOPIC_BYTES 32
 
 enum posectl_exit {
     POSECTL_OK,
@@ -30,6 +30,7 @@ enum posectl_exit {
 struct posectl {
     const char *endpoint; // as given, NULL = found
     const char *server_key, *key_file;
+    const char *camera; // of several, "" = the first
     unsigned timeout_ms;
     bool json;
     const char *file; // -o FILE, NULL = none
@@ -67,8 +68,8 @@ __attribute__((warn_unused_result)) enum posectl_exit posectl_exchange(const str
 // The id of this run's requests: events of their progress carry it.
 uint64_t posectl_request_id(void);
 
-// A subscription to `pub`, and to `img` for its topics, to be closed with posectl_unsubscribe
-// whatever came of it.
+// A subscription to `pub`, and to `img` for its topics (of --camera, else of all cameras), to be
+// closed with posectl_unsubscribe whatever came of it.
 // Returns POSECTL_OK, or the exit code with the reason on stderr.
 struct posectl_subscription; // opaque
 __attribute__((warn_unused_result)) enum posectl_exit

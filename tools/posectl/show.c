@@ -272,12 +272,14 @@ static const struct topic {
     {"normals", posed_RawImage_fields, json_image, print_image, true},
     {"residual", posed_RawImage_fields, json_image, print_image, true},
     {"cloud", posed_PointCloud_fields, json_cloud, print_cloud, true},
+    {"rig", posed_Odometry_fields, json_odometry, print_odometry, false},
 };
 
 static const struct topic *find(const char *name)
 {
+    size_t n = strcspn(name, "/");
     for (size_t i = 0; i < sizeof topics / sizeof topics[0]; i++)
-        if (strcmp(topics[i].name, name) == 0)
+        if (strlen(topics[i].name) == n && memcmp(topics[i].name, name, n) == 0)
             return &topics[i];
     return NULL;
 }
@@ -285,6 +287,11 @@ static const struct topic *find(const char *name)
 bool show_is_topic(const char *name)
 {
     return find(name) != NULL;
+}
+
+bool show_is_of_camera(const char *name)
+{
+    return strcmp(name, "log") != 0 && strcmp(name, "rig") != 0;
 }
 
 bool show_is_image(const char *name)
@@ -305,6 +312,8 @@ bool show_message(const char *name, const uint8_t *bytes, size_t n_bytes, bool j
     if (!json) {
         if (topic->is_image)
             printf("%s: ", name);
+        else if (strchr(name, '/'))
+            printf("%-8s ", strchr(name, '/') + 1);
         topic->print();
         return true;
     }

@@ -7,10 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHOW_TOPICS \
-    "pose, tf, calib, status, timing, event, imu, log, object, depth, normals, residual, cloud"
+#define SHOW_TOPICS                                                                               \
+    "pose, tf, calib, status, timing, event, imu, log, object, depth, normals, residual, cloud, " \
+    "rig"
 
+// A topic as it comes may end in a camera's name, "pose/left".
 bool show_is_topic(const char *name);
+
+// Whether each of several cameras has it.
+bool show_is_of_camera(const char *name);
 
 // Whether the topic is on the socket `img` instead of `pub`.
 bool show_is_image(const char *name);

@@ -14,6 +14,9 @@ static void print_status(const posed_Status *s)
 {
     printf("%-11s %s%s%s%s\n", "state", s->paused ? "paused, " : "", wire_state_name(s->state),
            s->reason_text[0] ? ": " : "", s->reason_text);
+    for (pb_size_t i = 0; i < s->cameras_count; i++)
+        printf("%-11s %s%s\n", i ? "" : "cameras", s->cameras[i],
+               strcmp(s->cameras[i], s->camera) ? "" : " (this one)");
     printf("%-11s %s\n", "source", s->source_description);
     printf("%-11s %s, reference %s\n", "backend", s->backend, wire_reference_name(s->reference));
     printf("%-11s %.1f frames/s\n", "rate", s->rate_hz);
@@ -62,7 +65,7 @@ static error_t on_watch_option(int key, char *arg, struct argp_state *state)
         watch_count = argument_count(state, "count", arg, 1, UINT32_MAX);
         return 0;
     case ARGP_KEY_ARG:
-        if (!show_is_topic(arg))
+        if (!show_is_topic(arg) || strchr(arg, '/'))
             argp_error(state, "no topic \"%s\": " SHOW_TOPICS, arg);
         if (n_watch_topics <= MAX_TOPICS)
             watch_topics[n_watch_topics++] = arg;
@@ -73,8 +76,9 @@ static error_t on_watch_option(int key, char *arg, struct argp_state *state)
 
 static bool is_watched(const char *topic)
 {
+    size_t n = strcspn(topic, "/"); // a camera's name may stand behind it
     for (size_t i = 1; i < n_watch_topics; i++)
-        if (strcmp(watch_topics[i], topic) == 0)
+        if (strlen(watch_topics[i]) == n && memcmp(watch_topics[i], topic, n) == 0)
             return true;
     return false;
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "daemon/config/cameras.h"
 #include "daemon/config/config.h"
 #include "daemon/endpoint.h"
 
@@ -135,6 +136,89 @@ static const char *const mistakes[][2] = {
     {"[camera]\nfx = 1\njunk\n", "test.conf:3: neither [section]"},
     {"[publish]\nodom_frame = 0123456789012345678901234567890123456789\n", "longer than 31 bytes"},
 };
+
+// What is wrong with cameras: text, and what the log must contain.
+static const char *const wrong_cameras[][2] = {
+    {"[camera a]\nsource = synth:room\n\n[camera a]\n",
+     "test.conf:4: [camera a] is there already: test.conf:1"},
+    {"[camera front]\n[camera front2]\n", "one name is the beginning of the other"},
+    {"[camera front2]\n[camera front]\n", "one name is the beginning of the other"},
+    {"[camera a b]\nfoo = 1\n", "test.conf:1: [camera a b]: a name of 1 to 16"},
+    {"[camera  ]\n", "test.conf:1: [camera ]: a name of 1 to 16"},
+    {"[camera abcdefghijklmnopq]\n", "a name of 1 to 16"},
+    {"[camera a]\npub = ipc\n", "test.conf:2: camera a.pub: a camera's own keys"},
+    {"[camera a]\nfx = 1e9\n", "test.conf:2: camera a.fx: 1e9 is outside"},
+    {"[camera a]\nspeed = fast\n", "\"fast\" is neither real, max nor a number"},
+};
+
+static void cameras_are_refused(void **state)
+{
+    (void)state;
+    struct config config;
+    for (size_t i = 0; i < sizeof wrong_cameras / sizeof wrong_cameras[0]; i++) {
+        assert_int_equal(parse(&config, wrong_cameras[i][0]), -EINVAL);
+        if (!strstr(said, wrong_cameras[i][1]))
+            print_error("%swanted: %s\n", said, wrong_cameras[i][1]);
+        assert_non_null(strstr(said, wrong_cameras[i][1]));
+    }
+    assert_int_equal(parse(&config, "[camera a]\nstep = 2\n"), 0);
+    assert_int_equal(cameras_check(&config, &sink), -EINVAL);
+    assert_non_null(strstr(said, "test.conf:1: [camera a] has no source"));
+    assert_int_equal(parse(&config, "[capture]\nsource = synth:room\n[camera a]\nsource = b:c\n"),
+                     0);
+    assert_int_equal(cameras_check(&config, &sink), -EINVAL);
+    assert_non_null(strstr(said, "test.conf:2: capture.source beside [camera a] (test.conf:3)"));
+}
+
+// Shared settings, with a camera's own instead; names in frames and files; a share of the cores.
+static void cameras_have_settings_of_their_own(void **state)
+{
+    (void)state;
+    struct config config, left, right;
+    char error[300];
+    assert_int_equal(parse(&config, "\xef\xbb\xbf[camera left]\nsource = tum:/data/a b\nfx = 500\n"
+                                    "[capture]\nstep = 3\n[output]\ntrajectory = out.d/run\n"
+                                    "map = out.d/map.ply\n"
+                                    "[camera right]\nsource = synth:room ; a comment\nstep = 5\n"
+                                    "cuda_device = 1\n"),
+                     0);
+    assert_int_equal(cameras_check(&config, &sink), 0);
+    assert_int_equal(config.n_cameras, 2);
+    assert_int_equal(config_set(&config, "camera right.step", "7", "--set", error, sizeof error),
+                     0);
+    assert_int_equal(config_set(&config, "camera right.step", "x", "--set", error, sizeof error),
+                     -EINVAL);
+    cameras_config(&config, 0, &left);
+    cameras_config(&config, 1, &right);
+    assert_string_equal(left.source, "tum:/data/a b");
+    assert_string_equal(right.source, "synth:room");
+    assert_true(left.capture.fx_px == 500 && right.capture.fx_px == 0);
+    assert_int_equal(left.capture.step, 3);
+    assert_int_equal(right.capture.step, 7);
+    assert_int_equal(right.gpu.cuda_device, 1);
+    assert_string_equal(left.trajectory, "out.d/run-left");
+    assert_string_equal(right.map_output, "out.d/map-right.ply");
+    assert_string_equal(right.publish.odom_frame, "right/odom");
+    assert_true(left.gpu.n_threads >= 1 &&
+                (long)left.gpu.n_threads <= (sysconf(_SC_NPROCESSORS_ONLN) + 1) / 2);
+    // What is dumped reads back as the same.
+    char *dumped = NULL;
+    size_t n = 0;
+    FILE *stream = open_memstream(&dumped, &n);
+    assert_non_null(stream);
+    config_dump(&config, stream);
+    fclose(stream);
+    config_default(&left);
+    assert_int_equal(config_parse(&left, dumped, n, "dumped", &sink), 0);
+    assert_true(cameras_are_same(&config, &left));
+    assert_int_equal(config_set(&left, "camera left.fx", "501", "x", error, sizeof error), 0);
+    assert_false(cameras_are_same(&config, &left));
+    free(dumped);
+    // Without cameras nothing changes.
+    config_default(&config);
+    cameras_config(&config, 0, &right);
+    assert_memory_equal(&config, &right, sizeof config);
+}
 
 static void mistakes_are_named(void **state)
 {
@@ -294,6 +378,8 @@ int main(void)
         cmocka_unit_test(defaults_are_valid),
         cmocka_unit_test(values_arrive),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(cameras_are_refused),
+        cmocka_unit_test(cameras_have_settings_of_their_own),
         cmocka_unit_test(one_mistake_does_not_hide_the_next),
         cmocka_unit_test(long_lines_and_zero_bytes),
         cmocka_unit_test(later_sources_win),

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/config/cameras.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/config/keys.h"
+
+#define SECTION "camera "
+
+// A camera's key may be any of these sections.
+static const char *const sections[] = {"capture", "camera", "gpu"};
+#define N_SECTIONS (sizeof sections / sizeof sections[0])
+
+bool cameras_owns(const char *name)
+{
+    return strncmp(name, SECTION, strlen(SECTION)) == 0;
+}
+
+// Index of the shared key that a camera's own stands for, config_n_keys() when there is none.
+static size_t find_key(const char *name)
+{
+    char full[96];
+    size_t i = config_n_keys();
+    for (size_t s = 0; s < N_SECTIONS && i == config_n_keys(); s++) {
+        snprintf(full, sizeof full, "%s.%.60s", sections[s], name);
+        i = config_find_key(full);
+    }
+    return i;
+}
+
+// --- The settings of one camera: pairs of texts
+
+static const char *value_of(const char *key)
+{
+    return key + strlen(key) + 1;
+}
+
+static const char *next_of(const char *key)
+{
+    const char *value = value_of(key);
+    return value + strlen(value) + 1;
+}
+
+static const char *end_of(const struct config_camera *camera)
+{
+    return camera->settings + camera->n_bytes;
+}
+
+static const char *get(const struct config_camera *camera, const char *name)
+{
+    for (const char *key = camera->settings; key < end_of(camera); key = next_of(key))
+        if (strcmp(key, name) == 0)
+            return value_of(key);
+    return NULL;
+}
+
+static void remove_key(struct config_camera *camera, const char *name)
+{
+    const char *value = get(camera, name);
+    if (!value)
+        return;
+    char *key = camera->settings + (value - camera->settings) - strlen(name) - 1;
+    const char *next = next_of(key);
+    camera->n_bytes -= (uint32_t)(next - key);
+    memmove(key, next, (size_t)(camera->settings + camera->n_bytes - key));
+}
+
+static int put(struct config_camera *camera, const char *name, const char *value)
+{
+    struct config_camera changed = *camera;
+    remove_key(&changed, name);
+    size_t n_name = strlen(name) + 1, n_value = strlen(value) + 1;
+    if (n_name + n_value > sizeof changed.settings - changed.n_bytes)
+        return -ENOSPC;
+    memcpy(changed.settings + changed.n_bytes, name, n_name);
+    memcpy(changed.settings + changed.n_bytes + n_name, value, n_value);
+    changed.n_bytes += (uint32_t)(n_name + n_value);
+    *camera = changed;
+    return 0;
+}
+
+// --- All cameras
+
+static bool begins_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool is_plain(const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c) && *c != '_' && *c != '-')
+            return false;
+    return n > 0 && n < CONFIG_CAMERA_NAME_BYTES;
+}
+
+static int find(const struct config *config, const char *name)
+{
+    for (uint32_t i = 0; i < config->n_cameras; i++)
+        if (strcmp(config->cameras[i].name, name) == 0)
+            return (int)i;
+    return -ENOENT;
+}
+
+int cameras_add(struct config *config, const char *name, const char *origin, char *out_error,
+                size_t error_bytes)
+{
+    if (!is_plain(name)) {
+        snprintf(out_error, error_bytes,
+                 "[camera %.40s]: a name of 1 to %d of A-Z a-z 0-9 _ - is wanted", name,
+                 CONFIG_CAMERA_NAME_BYTES - 1);
+        return -EINVAL;
+    }
+    for (uint32_t i = 0; i < config->n_cameras; i++) {
+        const struct config_camera *other = &config->cameras[i];
+        if (strcmp(other->name, name) == 0) {
+            snprintf(out_error, error_bytes, "[camera %s] is there already: %s", name,
+                     other->origin);
+            return -EEXIST;
+        }
+        if (begins_with(other->name, name) || begins_with(name, other->name)) {
+            snprintf(out_error, error_bytes,
+                     "[camera %s] and [camera %s] (%s): one name is the beginning of the other, so "
+                     "that a subscriber to one camera would be sent both",
+                     name, other->name, other->origin);
+            return -EEXIST;
+        }
+    }
+    if (config->n_cameras == CONFIG_MAX_CAMERAS) {
+        snprintf(out_error, error_bytes, "[camera %s]: more than %d cameras", name,
+                 CONFIG_MAX_CAMERAS);
+        return -ENOSPC;
+    }
+    struct config_camera *camera = &config->cameras[config->n_cameras];
+    *camera = (struct config_camera){.n_bytes = 0};
+    snprintf(camera->name, sizeof camera->name, "%s", name);
+    snprintf(camera->origin, sizeof camera->origin, "%s", origin);
+    return (int)config->n_cameras++;
+}
+
+int cameras_set(struct config *config, const char *name, const char *value, const char *origin,
+                char *out_error, size_t error_bytes)
+{
+    char camera[64], reason[200];
+    union { // room for any key's
+        char text[CONFIG_TEXT_MAX];
+        double number;
+    } field;
+    const char *from = name + strlen(SECTION), *dot = strrchr(from, '.'), *key = dot ? dot + 1 : "";
+    snprintf(camera, sizeof camera, "%.*s", dot ? (int)(dot - from) : (int)strlen(from), from);
+    size_t k = find_key(key);
+    if (k == config_n_keys()) {
+        snprintf(out_error, error_bytes,
+                 "%.60s: a camera's own keys are those of [capture], [camera] and [gpu]", name);
+        return -ENOENT;
+    }
+    int error = config_set_field(&config_keys[k], value, &field, reason, sizeof reason);
+    if (error) {
+        snprintf(out_error, error_bytes, "%.60s: %s", name, reason);
+        return error;
+    }
+    int index = find(config, camera);
+    if (index < 0)
+        index = cameras_add(config, camera, origin, out_error, error_bytes);
+    if (index < 0)
+        return index;
+    if (put(&config->cameras[index], key, value) != 0) {
+        snprintf(out_error, error_bytes, "%.60s: the settings of a camera have %d bytes at most",
+                 name, CONFIG_CAMERA_BYTES);
+        return -ERANGE;
+    }
+    return 0;
+}
+
+int cameras_check(const struct config *config, const struct log_sink *log)
+{
+    const char *source_origin = config->origin[config_find_key("capture.source")];
+    int error = 0;
+    for (uint32_t i = 0; i < config->n_cameras; i++) {
+        const struct config_camera *camera = &config->cameras[i];
+        const char *source = get(camera, "source");
+        if (source && source[0])
+            continue;
+        log_to(log, LOG_LEVEL_ERROR, "%s: [camera %s] has no source", camera->origin, camera->name);
+        error = -EINVAL;
+    }
+    if (config->n_cameras && strcmp(source_origin, "built-in") != 0) {
+        log_to(log, LOG_LEVEL_ERROR,
+               "%s: capture.source beside [camera %s] (%s): each camera has its own source, and "
+               "there is none besides",
+               source_origin, config->cameras[0].name, config->cameras[0].origin);
+        error = -EINVAL;
+    }
+    return error;
+}
+
+// "run.txt" -> "run-NAME.txt".
+static void insert_name(char path[CONFIG_TEXT_MAX], const char *name)
+{
+    char whole[2 * CONFIG_TEXT_MAX];
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    size_t n = dot && dot > (slash ? slash + 1 : path) ? (size_t)(dot - path) : strlen(path);
+    if (!path[0])
+        return;
+    snprintf(whole, sizeof whole, "%.*s-%s%s", (int)n, path, name, path + n);
+    snprintf(path, CONFIG_TEXT_MAX, "%.*s", CONFIG_TEXT_MAX - 1, whole);
+}
+
+static void set_frame(char frame[32], const char *name)
+{
+    char whole[64];
+    snprintf(whole, sizeof whole, "%s/%s", name, frame);
+    snprintf(frame, 32, "%.31s", whole);
+}
+
+void cameras_config(const struct config *config, uint32_t index, struct config *out)
+{
+    *out = *config;
+    if (config->n_cameras == 0)
+        return;
+    const struct config_camera *camera = &config->cameras[index];
+    const long n_cores = sysconf(_SC_NPROCESSORS_ONLN), n = (long)config->n_cameras;
+    char ignored[200];
+    for (const char *key = camera->settings; key < end_of(camera); key = next_of(key)) {
+        size_t k = find_key(key); // there, and of its range: cameras_set has seen to it
+        if (config_set_field(&config_keys[k], value_of(key), (char *)out + config_keys[k].offset,
+                             ignored, sizeof ignored) != 0)
+            return;
+    }
+    if (out->gpu.n_threads == 0)
+        out->gpu.n_threads = n_cores > n ? (uint32_t)((n_cores + n - 1) / n) : 1;
+    set_frame(out->publish.odom_frame, camera->name);
+    set_frame(out->publish.camera_frame, camera->name);
+    insert_name(out->trajectory, camera->name);
+    insert_name(out->map_output, camera->name);
+}
+
+bool cameras_are_same(const struct config *a, const struct config *b)
+{
+    bool same = a->n_cameras == b->n_cameras;
+    for (uint32_t i = 0; same && i < a->n_cameras; i++) {
+        const struct config_camera *x = &a->cameras[i], *y = &b->cameras[i];
+        same = strcmp(x->name, y->name) == 0 && x->n_bytes == y->n_bytes &&
+               memcmp(x->settings, y->settings, x->n_bytes) == 0;
+    }
+    return same;
+}
+
+void cameras_dump(const struct config *config, FILE *file)
+{
+    for (uint32_t i = 0; i < config->n_cameras; i++) {
+        const struct config_camera *camera = &config->cameras[i];
+        fprintf(file, "\n[camera %s]\n", camera->name);
+        for (const char *key = camera->settings; key < end_of(camera); key = next_of(key))
+            fprintf(file, "%s =%s%s\n", key, value_of(key)[0] ? " " : "", value_of(key));
+    }
+}

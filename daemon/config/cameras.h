@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several cameras: the sections [camera NAME]. Each has its own source and whatever of the keys of
+// [capture], [camera] and [gpu] is to differ from the shared settings; it is kept as text, and laid
+// over a copy of the shared settings when a camera is opened.
+#ifndef POSED_DAEMON_CONFIG_CAMERAS_H
+#define POSED_DAEMON_CONFIG_CAMERAS_H
+
+#include "daemon/config/config.h"
+
+// Whether a key's name is one of a camera's own, "camera NAME.KEY".
+bool cameras_owns(const char *name);
+
+// A section begins. Returns its index, or with the reason in out_error -EINVAL (the name is not of
+// A-Z a-z 0-9 _ - or too long), -EEXIST (there is one of that name, or one whose name is the
+// beginning of the other: subscribers to its topics would be sent both) or -ENOSPC
+// (CONFIG_MAX_CAMERAS).
+__attribute__((warn_unused_result)) int cameras_add(struct config *config, const char *name,
+                                                    const char *origin, char *out_error,
+                                                    size_t error_bytes);
+
+// Sets "camera NAME.KEY"; the camera is added where it is not there. Returns as config_set, or what
+// cameras_add does.
+__attribute__((warn_unused_result)) int cameras_set(struct config *config, const char *name,
+                                                    const char *value, const char *origin,
+                                                    char *out_error, size_t error_bytes);
+
+// What no section can say alone: each camera has a source of its own and the daemon none beside
+// them. Returns 0, or -EINVAL with the reason in the log.
+__attribute__((warn_unused_result)) int cameras_check(const struct config *config,
+                                                      const struct log_sink *log);
+
+// The settings of camera `index`: the shared ones, with its own instead where it has some. Frames
+// of the messages are called NAME/odom and NAME/camera (publish.odom_frame, publish.camera_frame),
+// and NAME stands in the names of the files that the daemon writes, before their suffix. Of
+// gpu.threads = 0 each camera has its share of the cores. With config->n_cameras 0 a plain copy.
+void cameras_config(const struct config *config, uint32_t index, struct config *out);
+
+bool cameras_are_same(const struct config *a, const struct config *b);
+void cameras_dump(const struct config *config, FILE *file);
+
+#endif
