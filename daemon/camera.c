@@ -89,6 +89,7 @@ enum camera_error camera_open(struct camera *camera, const struct config *config
                               uint64_t session, const struct log_sink *log)
 {
     camera->name = config->n_cameras ? config->cameras[index].name : "";
+    camera->index = index;
     camera->all = *log;
     camera->sink = camera->name[0] ? (struct log_sink){say_with_name, camera} : *log;
     cameras_config(config, index, &camera->config);
@@ -176,6 +177,8 @@ static void run_loop(struct camera *camera, const struct camera_run *run)
         .frames = camera->frames,
         .yield_frames = &camera->yield_frames,
         .trajectory = camera->trajectory,
+        .rig = camera->rig,
+        .rig_camera = camera->index,
         .wait_subscriber_s = camera->config.publish.wait_subscriber_s,
         .stop = is_alone ? run->stop : must_stop,
         .poll = is_alone ? run->poll : NULL,
@@ -255,6 +258,8 @@ static void *run_thread(void *user)
     snprintf(name, sizeof name, "cam-%.11s", camera->name);
     pthread_setname_np(pthread_self(), name);
     run_loop(camera, all->run);
+    if (camera->rig)
+        rig_pose_end(camera->rig, camera->index);
     end_loop(camera);
     const bool has_ended = camera->end != LOOP_STOPPED;
     if (has_ended) {

@@ -27,7 +27,9 @@ struct camera {
     struct publish_channel *publish;
     struct recorder *recorder; // NULL = none
     struct ros *ros;           // NULL = none
+    struct rig_pose *rig;      // NULL = none
 
+    uint32_t index;
     struct camera_all *running; // of camera_run_all
     pthread_t thread;
     enum loop_end end;

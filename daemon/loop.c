@@ -301,6 +301,8 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
         record(loop, RECORDER_TOPIC_POSE, frame, posed_Odometry_fields, &odometry);
         record(loop, RECORDER_TOPIC_TF, frame, posed_FrameTransform_fields, &transform);
     }
+    if (loop->settings->rig)
+        rig_pose_put(loop->settings->rig, loop->settings->rig_camera, frame, &result);
     if (frame->image.depth)
         frames_put(loop->settings->frames, loop->next_seq, frame, &loop->info->capture.camera);
     remember(loop, frame, &result, &odometry);

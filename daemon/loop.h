@@ -12,6 +12,7 @@
 #include "daemon/frames.h"
 #include "daemon/log.h"
 #include "daemon/publish.h"
+#include "daemon/rig_pose.h"
 #include "daemon/ros/ros.h"
 #include "daemon/shared.h"
 #include "daemon/trajectory_file.h"
@@ -28,6 +29,8 @@ struct loop_settings {
     struct yield_frames *yield_frames;
     struct trajectory_file *trajectory; // NULL = none
     double wait_subscriber_s;
+    struct rig_pose *rig; // NULL = none
+    uint32_t rig_camera;  // its number there
     // Asked every round (at most 100 ms apart). `stop`: end now. `poll`: called when it is time to
     // read the configuration again; NULL where others see to that, and to the service manager.
     bool (*stop)(void *user);

@@ -41,7 +41,9 @@ struct daemon {
     struct http *http;
     struct recorder *recorder; // of the first camera
     struct ros *ros;           // of the first camera
-    bool opened;               // all of it
+    struct rig_pose *rig;      // NULL = none
+    struct trajectory_file *rig_trajectory;
+    bool opened; // all of it
 };
 
 static atomic_int stop_signal, reload_signal;
@@ -321,13 +323,21 @@ static enum exit_code open_cameras(struct daemon *daemon)
     return codes[error];
 }
 
+static bool all_unpaced(const struct daemon *daemon)
+{
+    for (uint32_t i = 0; i < daemon->n_cameras; i++)
+        if (!camera_is_unpaced(&daemon->cameras[i]))
+            return false;
+    return true;
+}
+
 static int create_publish(struct daemon *daemon)
 {
-    struct publish_settings settings = {.n_cameras = daemon->n_cameras, .no_drop = true};
-    for (uint32_t i = 0; i < daemon->n_cameras; i++) {
+    struct publish_settings settings = {.n_cameras = daemon->n_cameras,
+                                        .has_rig = cameras_have_rig(&daemon->config),
+                                        .no_drop = all_unpaced(daemon)};
+    for (uint32_t i = 0; i < daemon->n_cameras; i++)
         settings.cameras[i] = daemon->cameras[i].name;
-        settings.no_drop = settings.no_drop && camera_is_unpaced(&daemon->cameras[i]);
-    }
     int error = publish_create(&daemon->publish, daemon->endpoint, &daemon->config, &settings,
                                &daemon->sink);
     for (uint32_t i = 0; i < daemon->n_cameras && !error; i++)
@@ -335,11 +345,44 @@ static int create_publish(struct daemon *daemon)
     return error;
 }
 
+static int create_rig(struct daemon *daemon)
+{
+    static struct config config; // large
+    struct camera *first = &daemon->cameras[0];
+    if (!cameras_have_rig(&daemon->config))
+        return 0;
+    cameras_rig_config(&daemon->config, &config);
+    struct rig_pose_settings settings = {
+        .n_cameras = daemon->n_cameras,
+        .patient = all_unpaced(daemon),
+        .replay = !capture_info(first->capture)->live,
+        .session = shared_info(first->shared)->session,
+        .odom_frame = config.publish.odom_frame,
+        .base_frame = first->config.publish.camera_frame,
+        .publish = publish_channel(daemon->publish, daemon->n_cameras),
+        .stop = must_stop,
+        .log = daemon->sink,
+    };
+    for (uint32_t i = 0; i < daemon->n_cameras; i++)
+        settings.places[i] = daemon->cameras[i].config.camera_rig;
+    int error = rig_pose_create(&daemon->rig, &settings);
+    for (uint32_t i = 0; i < daemon->n_cameras && !error; i++)
+        daemon->cameras[i].rig = daemon->rig;
+    return error;
+}
+
 static int open_trajectories(struct daemon *daemon)
 {
+    static struct config config; // large
     int error = 0;
     for (uint32_t i = 0; i < daemon->n_cameras && !error; i++)
         error = camera_open_trajectory(&daemon->cameras[i]);
+    cameras_rig_config(&daemon->config, &config);
+    if (error || !daemon->rig || !config.trajectory[0])
+        return error;
+    error = trajectory_file_create(&daemon->rig_trajectory, config.trajectory,
+                                   config.trajectory_format, all_unpaced(daemon), &daemon->sink);
+    rig_pose_write_to(daemon->rig, daemon->rig_trajectory);
     return error;
 }
 
@@ -355,7 +398,8 @@ static enum exit_code open_all(struct daemon *daemon)
     // The trajectories last: a second daemon started by mistake ends before them, at the endpoints,
     // and does not empty the files of the first one.
     if (endpoint_open(&daemon->endpoint, &daemon->config, &daemon->sink) != 0 ||
-        create_publish(daemon) != 0 || create_recorder(daemon) != 0 || create_ros(daemon) != 0)
+        create_publish(daemon) != 0 || create_rig(daemon) != 0 || create_recorder(daemon) != 0 ||
+        create_ros(daemon) != 0)
         return EXIT_OTHER;
     first->recorder = daemon->recorder;
     first->ros = daemon->ros;
@@ -421,6 +465,7 @@ static void close_all(struct daemon *daemon)
         camera_close_frames(&daemon->cameras[i]);
     publish_destroy(&daemon->publish, stop_signal ? 200 : 2000);
     endpoint_close(&daemon->endpoint);
+    rig_pose_destroy(&daemon->rig);
     for (uint32_t i = 0; i < daemon->n_cameras; i++) {
         signal_captures[i] = NULL;
         camera_close(&daemon->cameras[i]);
@@ -432,7 +477,7 @@ static int close_trajectories(struct daemon *daemon)
     int error = 0;
     for (uint32_t i = 0; i < daemon->n_cameras; i++)
         error = camera_close_trajectory(&daemon->cameras[i]) || error;
-    return error;
+    return trajectory_file_destroy(&daemon->rig_trajectory) || error;
 }
 
 // Before there is a log.

@@ -151,6 +151,14 @@ static bool parse_mount(const char *text, struct synth_request *request)
     return true;
 }
 
+// "FROM:COUNT", frames.
+static bool parse_cover(const char *text, struct synth_request *request)
+{
+    int end = -1;
+    return sscanf(text, "%9u:%9u%n", &request->cover_frame, &request->n_cover_frames, &end) == 2 &&
+           !text[end] && !strpbrk(text, "+- \t");
+}
+
 // One `key=value` of a location. Returns false when it is not known or out of range.
 static bool parse_option(const char *option, struct synth_request *request)
 {
@@ -167,6 +175,8 @@ static bool parse_option(const char *option, struct synth_request *request)
         }
     if (!strncmp(option, "mount=", 6))
         return parse_mount(option + 6, request);
+    if (!strncmp(option, "cover=", 6))
+        return parse_cover(option + 6, request);
     const char *value = strchr(option, '=');
     char *end = NULL;
     if (!value || value[1] < '0' || value[1] > '9')
@@ -215,7 +225,7 @@ int synth_parse(const char *location, const struct log_sink *log, struct synth_r
             log_to(log, LOG_LEVEL_ERROR,
                    "synth:%s: bad option \"%s\"; there are noise=on|off, "
                    "sensor=kind|field|unkind|sparse, camera=N, seed=N, frames=1..%u, "
-                   "mount=X:Y:Z:RX:RY:RZ (m, degrees)",
+                   "mount=X:Y:Z:RX:RY:RZ (m, degrees), cover=FROM:COUNT (frames)",
                    location, option, MAX_N_FRAMES);
             status = -EINVAL;
         }
@@ -252,7 +262,9 @@ void synth_render(const struct synth_request *request, struct scene *scene, uint
 {
     const struct synth_recording *recording = request->recording;
     struct se3 T_world_camera = synth_camera_pose(request, frame);
-    if (synth_is_covered(recording, frame))
+    bool is_covered =
+        frame >= request->cover_frame && frame - request->cover_frame < request->n_cover_frames;
+    if (is_covered || synth_is_covered(recording, frame))
         scene_render_nothing(scene, out_depth);
     else if (request->noise)
         scene_render_noisy(scene, &T_world_camera, request->seed,

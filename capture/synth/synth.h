@@ -51,6 +51,7 @@ struct synth_request {
     // Where the camera sits on the body that the recording's motion moves: another one of a rig.
     bool is_mounted;
     struct se3 T_body_camera;
+    uint32_t cover_frame, n_cover_frames; // the lens is covered, and the motion goes on
 };
 
 // The exact pose of a frame's camera in the scene.

@@ -130,6 +130,13 @@ int cameras_add(struct config *config, const char *name, const char *origin, cha
             return -EEXIST;
         }
     }
+    if (strcmp(name, CAMERAS_RIG) == 0) {
+        snprintf(
+            out_error, error_bytes,
+            "[camera %s]: so the pose of all cameras together is called: another name is wanted",
+            name);
+        return -EEXIST;
+    }
     if (config->n_cameras == CONFIG_MAX_CAMERAS) {
         snprintf(out_error, error_bytes, "[camera %s]: more than %d cameras", name,
                  CONFIG_MAX_CAMERAS);
@@ -176,6 +183,20 @@ int cameras_set(struct config *config, const char *name, const char *value, cons
     return 0;
 }
 
+static bool has_place(const struct config_camera *camera)
+{
+    const char *rig = get(camera, "rig");
+    return rig && rig[0];
+}
+
+bool cameras_have_rig(const struct config *config)
+{
+    for (uint32_t i = 0; i < config->n_cameras; i++)
+        if (has_place(&config->cameras[i]))
+            return true;
+    return false;
+}
+
 int cameras_check(const struct config *config, const struct log_sink *log)
 {
     const char *source_origin = config->origin[config_find_key("capture.source")];
@@ -193,6 +214,22 @@ int cameras_check(const struct config *config, const struct log_sink *log)
                "%s: capture.source beside [camera %s] (%s): each camera has its own source, and "
                "there is none besides",
                source_origin, config->cameras[0].name, config->cameras[0].origin);
+        error = -EINVAL;
+    }
+    if (config->camera_rig[0]) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: camera.rig stands in [camera NAME]",
+               config->origin[config_find_key("camera.rig")]);
+        error = -EINVAL;
+    }
+    for (uint32_t i = 0; i < config->n_cameras && cameras_have_rig(config); i++) {
+        const struct config_camera *camera = &config->cameras[i];
+        if (has_place(camera) == (i > 0))
+            continue;
+        log_to(
+            log, LOG_LEVEL_ERROR,
+            i ? "%s: [camera %s] has no rig: each camera but the first says where it sits"
+              : "%s: [camera %s] is the first, whose place the others' are beside: it has no rig",
+            camera->origin, camera->name);
         error = -EINVAL;
     }
     return error;
@@ -237,6 +274,13 @@ void cameras_config(const struct config *config, uint32_t index, struct config *
     set_frame(out->publish.camera_frame, camera->name);
     insert_name(out->trajectory, camera->name);
     insert_name(out->map_output, camera->name);
+}
+
+void cameras_rig_config(const struct config *config, struct config *out)
+{
+    *out = *config;
+    set_frame(out->publish.odom_frame, CAMERAS_RIG);
+    insert_name(out->trajectory, CAMERAS_RIG);
 }
 
 bool cameras_are_same(const struct config *a, const struct config *b)

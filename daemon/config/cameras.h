@@ -7,6 +7,9 @@
 
 #include "daemon/config/config.h"
 
+// What files and frames of the pose of all cameras together are called; no camera is.
+#define CAMERAS_RIG "rig"
+
 // Whether a key's name is one of a camera's own, "camera NAME.KEY".
 bool cameras_owns(const char *name);
 
@@ -24,8 +27,12 @@ __attribute__((warn_unused_result)) int cameras_set(struct config *config, const
                                                     const char *value, const char *origin,
                                                     char *out_error, size_t error_bytes);
 
+// Whether any camera says where it sits beside the first (camera.rig).
+bool cameras_have_rig(const struct config *config);
+
 // What no section can say alone: each camera has a source of its own and the daemon none beside
-// them. Returns 0, or -EINVAL with the reason in the log.
+// them; where one says where it sits, all but the first do. Returns 0, or -EINVAL with the reason
+// in the log.
 __attribute__((warn_unused_result)) int cameras_check(const struct config *config,
                                                       const struct log_sink *log);
 
@@ -34,6 +41,9 @@ __attribute__((warn_unused_result)) int cameras_check(const struct config *confi
 // and NAME stands in the names of the files that the daemon writes, before their suffix. Of
 // gpu.threads = 0 each camera has its share of the cores. With config->n_cameras 0 a plain copy.
 void cameras_config(const struct config *config, uint32_t index, struct config *out);
+
+// The same for the pose of all cameras: its file and its odom frame.
+void cameras_rig_config(const struct config *config, struct config *out);
 
 bool cameras_are_same(const struct config *a, const struct config *b);
 void cameras_dump(const struct config *config, FILE *file);

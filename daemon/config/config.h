@@ -54,6 +54,7 @@ struct config {
 
     char trajectory[CONFIG_TEXT_MAX];   // file to write, empty = none
     char camera_field[CONFIG_TEXT_MAX]; // file, empty = none
+    char camera_rig[CONFIG_TEXT_MAX];   // file, empty = none
     enum trajectory_format trajectory_format;
     char map_output[CONFIG_TEXT_MAX]; // PLY to write at the end, empty = none
 

@@ -46,7 +46,10 @@ const struct config_key config_keys[] = {
      "Depth units per metre (TUM 5000, millimetres 1000); 0 = what the source says of itself."},
     {"camera", "field", CONFIG_TEXT, AT(camera_field), 0, 0, NULL, false,
      "File with the camera's own depth error, as posectl calibrate writes it; taken out of every\n"
-     "frame. Refused for another camera. Empty = none.\n"
+     "frame. Refused for another camera. Empty = none."},
+    {"camera", "rig", CONFIG_TEXT, AT(camera_rig), 0, 0, NULL, false,
+     "In [camera NAME], of each camera but the first: where it sits beside the first, as posectl\n"
+     "rig calibrate FIRST THIS -o FILE writes it. One pose of all is then told: topic rig.\n"
      "A section [camera NAME] for each of several cameras has its source and whatever else of\n"
      "[capture], [camera] and [gpu] is its own; up to 16, NAME of A-Z a-z 0-9 _ -."},
 

@@ -354,7 +354,10 @@ static void test_locations(void **state)
                                       "room,mount=1:2:3",
                                       "room,mount=1:2:3:4:5:6:7",
                                       "room,mount=11:0:0:0:0:0",
-                                      "room,mount=0:0:0:nan:0:0"};
+                                      "room,mount=0:0:0:nan:0:0",
+                                      "room,cover=3",
+                                      "room,cover=3:4:5",
+                                      "room,cover=-1:4"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(synth_parse(bad[i], &sink, &request), -EINVAL);
 }

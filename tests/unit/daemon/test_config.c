@@ -146,6 +146,7 @@ static const char *const wrong_cameras[][2] = {
     {"[camera a b]\nfoo = 1\n", "test.conf:1: [camera a b]: a name of 1 to 16"},
     {"[camera  ]\n", "test.conf:1: [camera ]: a name of 1 to 16"},
     {"[camera abcdefghijklmnopq]\n", "a name of 1 to 16"},
+    {"[camera rig]\n", "another name is wanted"},
     {"[camera a]\npub = ipc\n", "test.conf:2: camera a.pub: a camera's own keys"},
     {"[camera a]\nfx = 1e9\n", "test.conf:2: camera a.fx: 1e9 is outside"},
     {"[camera a]\nspeed = fast\n", "\"fast\" is neither real, max nor a number"},
@@ -168,6 +169,13 @@ static void cameras_are_refused(void **state)
                      0);
     assert_int_equal(cameras_check(&config, &sink), -EINVAL);
     assert_non_null(strstr(said, "test.conf:2: capture.source beside [camera a] (test.conf:3)"));
+    assert_int_equal(parse(&config, "[camera]\nrig = x\n[camera a]\nsource = a:b\nrig = x\n"
+                                    "[camera b]\nsource = c:d\n"),
+                     0);
+    assert_int_equal(cameras_check(&config, &sink), -EINVAL);
+    assert_non_null(strstr(said, "test.conf:2: camera.rig stands in [camera NAME]"));
+    assert_non_null(strstr(said, "test.conf:3: [camera a] is the first"));
+    assert_non_null(strstr(said, "test.conf:6: [camera b] has no rig"));
 }
 
 // Shared settings, with a camera's own instead; names in frames and files; a share of the cores.

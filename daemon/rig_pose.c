@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rig_pose.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/message.h"
+#include "proto/clock.h"
+#include "proto/rig.h"
+#include "proto/se3.h"
+
+#define MAX_AHEAD_NS 1000000000 // of a patient rig; below RIG_MAX_AHEAD frames
+#define WAIT_NS      20000000
+#define MAX_WAIT_NS  5000000000 // somebody has paused the other camera
+#define MAX_PLACE_M  100.0
+
+_Static_assert(CONFIG_MAX_CAMERAS <= RIG_MAX_CAMERAS, "enlarge RIG_MAX_CAMERAS");
+
+struct rig_pose {
+    struct rig_pose_settings settings;
+    char odom_frame[32], base_frame[32];
+    struct trajectory_file *file;
+    pthread_mutex_t mutex; // of all that follows
+    pthread_cond_t changed;
+    struct rig *rig;
+    struct rig_result last;
+    uint64_t next_seq;
+    double previous_xyzw[4];
+    int64_t capture_ns; // of the newest frame, CLOCK_MONOTONIC
+};
+
+int rig_pose_read_place(const char *path, struct se3 *out, const struct log_sink *log)
+{
+    char line[1024] = "#";
+    double v[7], norm2 = 0;
+    bool good = false;
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s (camera.rig)", path, strerror(errno));
+        return -EINVAL;
+    }
+    while (line[0] == '#' && fgets(line, sizeof line, file))
+        good = sscanf(line, "%lf %lf %lf %lf %lf %lf %lf", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5],
+                      &v[6]) == 7;
+    fclose(file);
+    for (int i = 0; i < 7 && good; i++) {
+        good = fabs(v[i]) < MAX_PLACE_M; // false for NaN, too
+        norm2 += i >= 3 ? v[i] * v[i] : 0;
+    }
+    if (!good || fabs(norm2 - 1) > 0.02) {
+        log_to(log, LOG_LEVEL_ERROR,
+               "%s: no file of posectl rig calibrate: x y z [m] and a quaternion of length 1 are "
+               "wanted in its first line that is no comment",
+               path);
+        return -EINVAL;
+    }
+    *out = se3_from_quaternion(v + 3, v);
+    return 0;
+}
+
+int rig_pose_create(struct rig_pose **out, const struct rig_pose_settings *settings)
+{
+    struct se3 T_base_camera[CONFIG_MAX_CAMERAS] = {se3_identity()};
+    pthread_condattr_t attributes;
+    *out = NULL;
+    for (uint32_t i = 1; i < settings->n_cameras; i++)
+        if (rig_pose_read_place(settings->places[i], &T_base_camera[i], &settings->log) != 0)
+            return -EINVAL;
+    struct rig_pose *rig = calloc(1, sizeof *rig);
+    if (!rig)
+        return -ENOMEM;
+    if (rig_create(&rig->rig, T_base_camera, settings->n_cameras, settings->patient) != 0) {
+        free(rig);
+        return -ENOMEM;
+    }
+    rig->settings = *settings;
+    snprintf(rig->odom_frame, sizeof rig->odom_frame, "%s", settings->odom_frame);
+    snprintf(rig->base_frame, sizeof rig->base_frame, "%s", settings->base_frame);
+    pthread_mutex_init(&rig->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&rig->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    *out = rig;
+    return 0;
+}
+
+void rig_pose_destroy(struct rig_pose **rig)
+{
+    if (!*rig)
+        return;
+    rig_destroy(&(*rig)->rig);
+    pthread_cond_destroy(&(*rig)->changed);
+    pthread_mutex_destroy(&(*rig)->mutex);
+    free(*rig);
+    *rig = NULL;
+}
+
+void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file)
+{
+    rig->file = file;
+}
+
+static void write_pose(struct rig_pose *rig, const struct rig_result *result)
+{
+    const struct se3 identity = se3_identity();
+    struct track_result pose = {.T_odom_camera = result->T_odom_base};
+    memcpy(pose.error.walk, result->covariance, sizeof result->covariance);
+    trajectory_file_push(rig->file, result->time_ns, &identity, &pose);
+}
+
+static void set_state(const struct rig_pose *rig, const struct rig_result *result,
+                      posed_Odometry *out)
+{
+    const uint32_t n = rig->settings.n_cameras;
+    switch (result->quality) {
+    case RIG_TRACKED:
+        out->state = rig->next_seq == 0 ? posed_State_STATE_INIT : posed_State_STATE_TRACKING;
+        if (result->n_used < n)
+            snprintf(out->reason_text, sizeof out->reason_text, "%u of %u cameras", result->n_used,
+                     n);
+        return;
+    case RIG_PREDICTED:
+        out->state = posed_State_STATE_DEGRADED;
+        out->reason = posed_Reason_REASON_DROPPED;
+        snprintf(out->reason_text, sizeof out->reason_text, "no camera was tracked in time");
+        return;
+    case RIG_LOST:
+        out->state = posed_State_STATE_LOST;
+        out->reason = posed_Reason_REASON_OTHER;
+        snprintf(out->reason_text, sizeof out->reason_text, "no camera is tracked");
+        return;
+    }
+}
+
+// In the body's frame, from the pose before, as track.h has it.
+static void set_velocity(const struct rig_pose *rig, const struct rig_result *result,
+                         posed_Odometry *out)
+{
+    const struct rig_result *last = &rig->last;
+    double twist[6], passed_s = (double)(result->time_ns - last->time_ns) * 1e-9;
+    out->has_linear_velocity = out->has_angular_velocity = true;
+    if (rig->next_seq == 0 || result->epoch != last->epoch || result->quality == RIG_LOST)
+        return;
+    struct se3 moved = se3_between(&last->T_odom_base, &result->T_odom_base);
+    se3_log(&moved, twist);
+    out->linear_velocity =
+        (posed_Vector3){twist[0] / passed_s, twist[1] / passed_s, twist[2] / passed_s};
+    out->angular_velocity =
+        (posed_Vector3){twist[3] / passed_s, twist[4] / passed_s, twist[5] / passed_s};
+}
+
+static void send_pose(struct rig_pose *rig, const struct rig_result *result)
+{
+    uint8_t bytes[posed_Odometry_size];
+    posed_Odometry odometry = posed_Odometry_init_zero;
+    odometry.has_timestamp = true;
+    odometry.timestamp = wire_timestamp(result->time_ns);
+    wire_copy_text(odometry.frame_id, sizeof odometry.frame_id, rig->odom_frame);
+    wire_copy_text(odometry.body_frame_id, sizeof odometry.body_frame_id, rig->base_frame);
+    odometry.has_pose = true;
+    odometry.pose = wire_pose(&result->T_odom_base, rig->previous_xyzw);
+    odometry.pose_covariance_count = 36;
+    memcpy(odometry.pose_covariance, result->covariance, sizeof result->covariance);
+    odometry.session = rig->settings.session;
+    odometry.seq = rig->next_seq;
+    odometry.replay = rig->settings.replay;
+    odometry.map_epoch = result->epoch;
+    odometry.capture_monotonic_ns = rig->capture_ns;
+    set_state(rig, result, &odometry);
+    set_velocity(rig, result, &odometry);
+    odometry.publish_monotonic_ns = clock_monotonic_ns();
+    int n = wire_encode(posed_Odometry_fields, &odometry, bytes, sizeof bytes);
+    if (n > 0)
+        publish_send(rig->settings.publish, PUBLISH_POSE, bytes, (size_t)n);
+}
+
+// With the mutex held, which makes the loops one sender.
+static void send_poses(struct rig_pose *rig)
+{
+    struct rig_result result;
+    while (rig_next(rig->rig, &result)) {
+        send_pose(rig, &result);
+        if (rig->file)
+            write_pose(rig, &result);
+        rig->last = result;
+        rig->next_seq++;
+    }
+    pthread_cond_broadcast(&rig->changed);
+}
+
+static enum rig_quality quality_of(const struct track_result *result)
+{
+    if (result->state == TRACK_STATE_LOST)
+        return RIG_LOST;
+    return result->reason == TRACK_REASON_DROPPED ? RIG_PREDICTED : RIG_TRACKED;
+}
+
+void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_frame *frame,
+                  const struct track_result *result)
+{
+    const struct rig_sight sight = {
+        .time_ns = frame->image.time_ns,
+        .T_odom_camera = result->T_odom_camera,
+        .error = result->error,
+        .epoch = result->map_epoch,
+        .quality = quality_of(result),
+    };
+    pthread_mutex_lock(&rig->mutex);
+    rig_put(rig->rig, camera, &sight);
+    rig->capture_ns = frame->capture_mono_ns;
+    send_poses(rig);
+    int64_t end_ns = clock_monotonic_ns() + MAX_WAIT_NS, until_ns = 0;
+    while (rig->settings.patient && rig_ahead_ns(rig->rig, camera) > MAX_AHEAD_NS &&
+           until_ns < end_ns && !rig->settings.stop(rig->settings.user)) {
+        until_ns = clock_monotonic_ns() + WAIT_NS;
+        const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+        pthread_cond_timedwait(&rig->changed, &rig->mutex, &until);
+    }
+    pthread_mutex_unlock(&rig->mutex);
+}
+
+void rig_pose_end(struct rig_pose *rig, uint32_t camera)
+{
+    pthread_mutex_lock(&rig->mutex);
+    rig_end(rig->rig, camera);
+    send_poses(rig);
+    pthread_mutex_unlock(&rig->mutex);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rig in the daemon: takes the poses of all cameras from their loops, and publishes one pose of
+// the body that carries them (topic `rig`; proto/rig.h has the method).
+#ifndef POSED_DAEMON_RIG_POSE_H
+#define POSED_DAEMON_RIG_POSE_H
+
+#include "capture/capture.h"
+#include "daemon/config/config.h"
+#include "daemon/publish.h"
+#include "daemon/trajectory_file.h"
+#include "gpu/track/track.h"
+
+struct rig_pose; // opaque
+
+struct rig_pose_settings {
+    // Of each camera but the first: the file of posectl rig calibrate, which says where it sits.
+    const char *places[CONFIG_MAX_CAMERAS];
+    uint32_t n_cameras;
+    bool patient; // rig.h: a camera that runs ahead waits for the others
+    bool replay;  // no camera is live
+    uint64_t session;
+    const char *odom_frame, *base_frame; // of the messages; copied
+    struct publish_channel *publish;     // the rig's
+    bool (*stop)(void *user);            // any thread: nobody waits any more
+    void *user;
+    struct log_sink log;
+};
+
+// Returns 0; -EINVAL (a file, with its reason in the log), -ENOMEM.
+__attribute__((warn_unused_result)) int rig_pose_create(struct rig_pose **out,
+                                                        const struct rig_pose_settings *settings);
+void rig_pose_destroy(struct rig_pose **rig);
+
+// Poses go to this file, too; NULL = none. Before the first put; it must outlive the last.
+void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file);
+
+// The loop of camera `camera`, each frame.
+void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_frame *frame,
+                  const struct track_result *result);
+
+// Its loop has ended.
+void rig_pose_end(struct rig_pose *rig, uint32_t camera);
+
+// Reads the place of camera B beside A from such a file: *out is T_a_b. Returns 0, or -EINVAL with
+// the reason in the log.
+__attribute__((warn_unused_result)) int rig_pose_read_place(const char *path, struct se3 *out,
+                                                            const struct log_sink *log);
+
+#endif

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/rig.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/eigen.h"
+#include "proto/se3.h"
+
+#define GROWTH_S     20.0 // over which growth is averaged
+#define JUMP_S       0.5  // from an anchor older than this on growth is taken as it is
+#define MEAN_STEPS   20
+#define LOST_M2      1e6 // as TRACK_LOST_VARIANCE
+// Growth is at least this a second: who says less (a camera at rest) would be believed for ever.
+#define FLOOR_M2_S   (0.0005 * 0.0005)
+#define FLOOR_RAD2_S (0.0002 * 0.0002)
+#define MIN_SHARE    0.5
+
+struct camera {
+    struct se3 T_base_camera, T_camera_base;
+    struct rig_sight sights[RIG_MAX_AHEAD];
+    uint64_t n_put, n_gone; // sight i stands in sights[i % RIG_MAX_AHEAD]
+    bool has_ended;
+
+    bool is_anchored;
+    struct se3 T_rig_odom;
+    struct rig_sight anchor;
+    double growth_s[36]; // a second, averaged; along the rig's axes, of the body
+};
+
+struct rig {
+    uint32_t n;
+    bool patient;
+    bool has_begun;
+    struct rig_result last;
+    double covariance[36]; // of last, without the noise of single frames
+    struct camera cameras[RIG_MAX_CAMERAS];
+};
+
+// What a camera says at one time.
+struct view {
+    bool is_there;
+    bool is_anchored; // its pose hangs together with the camera's anchor
+    struct rig_sight sight;
+    struct se3 T_odom_base;
+    double grown[36], own[36]; // along the rig's axes, of the body
+};
+
+int rig_create(struct rig **out, const struct se3 *T_base_camera, uint32_t n, bool patient)
+{
+    struct rig *rig = calloc(1, sizeof *rig);
+    *out = rig;
+    if (!rig)
+        return -ENOMEM;
+    rig->n = n;
+    rig->patient = patient;
+    rig->last.T_odom_base = se3_identity();
+    rig->last.time_ns = INT64_MIN;
+    for (uint32_t i = 0; i < n; i++) {
+        rig->cameras[i].T_base_camera = T_base_camera[i];
+        rig->cameras[i].T_camera_base = se3_inverse(&T_base_camera[i]);
+    }
+    return 0;
+}
+
+void rig_destroy(struct rig **rig)
+{
+    free(*rig);
+    *rig = NULL;
+}
+
+// --- The frames of each camera
+
+static const struct rig_sight *sight_of(const struct camera *camera, uint64_t i)
+{
+    return &camera->sights[i % RIG_MAX_AHEAD];
+}
+
+static int64_t newest_ns(const struct camera *camera)
+{
+    return camera->n_put ? sight_of(camera, camera->n_put - 1)->time_ns : INT64_MIN;
+}
+
+void rig_put(struct rig *rig, uint32_t index, const struct rig_sight *sight)
+{
+    struct camera *camera = &rig->cameras[index];
+    if (camera->n_put && sight->time_ns <= newest_ns(camera))
+        return;
+    camera->sights[camera->n_put % RIG_MAX_AHEAD] = *sight;
+    camera->n_put++;
+    if (camera->n_put - camera->n_gone > RIG_MAX_AHEAD)
+        camera->n_gone = camera->n_put - RIG_MAX_AHEAD;
+}
+
+void rig_end(struct rig *rig, uint32_t camera)
+{
+    rig->cameras[camera].has_ended = true;
+}
+
+static int64_t newest_of_all_ns(const struct rig *rig)
+{
+    int64_t newest = INT64_MIN;
+    for (uint32_t i = 0; i < rig->n; i++)
+        if (newest_ns(&rig->cameras[i]) > newest)
+            newest = newest_ns(&rig->cameras[i]);
+    return newest;
+}
+
+int64_t rig_ahead_ns(const struct rig *rig, uint32_t index)
+{
+    const struct camera *camera = &rig->cameras[index];
+    int64_t ahead = 0;
+    if (camera->n_put == 0)
+        return 0;
+    for (uint32_t i = 0; i < rig->n; i++) {
+        const struct camera *other = &rig->cameras[i];
+        if (other->has_ended || i == index)
+            continue;
+        int64_t from = other->n_put ? newest_ns(other) : sight_of(camera, camera->n_gone)->time_ns;
+        if (newest_ns(camera) - from > ahead)
+            ahead = newest_ns(camera) - from;
+    }
+    return ahead;
+}
+
+static bool is_waited_for(const struct rig *rig, const struct camera *camera, int64_t newest)
+{
+    if (camera->has_ended)
+        return false;
+    return rig->patient || (camera->n_put && newest - newest_ns(camera) < RIG_SILENT_NS);
+}
+
+// The first sight later than the last pose; NULL: there is none.
+static const struct rig_sight *pending_sight(const struct rig *rig, const struct camera *camera)
+{
+    for (uint64_t i = camera->n_gone; i < camera->n_put; i++)
+        if (sight_of(camera, i)->time_ns > rig->last.time_ns)
+            return sight_of(camera, i);
+    return NULL;
+}
+
+// When the next pose is. Returns false when it has to be waited for.
+static bool next_time(const struct rig *rig, int64_t *out_ns)
+{
+    const struct rig_sight *sight = NULL;
+    const int64_t newest = newest_of_all_ns(rig);
+    for (uint32_t i = 0; i < rig->n && !sight; i++) {
+        sight = pending_sight(rig, &rig->cameras[i]);
+        if (!sight && is_waited_for(rig, &rig->cameras[i], newest))
+            return false;
+    }
+    if (!sight)
+        return false;
+    *out_ns = sight->time_ns;
+    for (uint32_t i = 0; i < rig->n; i++) {
+        const struct camera *camera = &rig->cameras[i];
+        bool is_late = newest_ns(camera) < sight->time_ns && is_waited_for(rig, camera, newest);
+        if (is_late && (rig->patient || newest - sight->time_ns < RIG_WAIT_NS))
+            return false;
+    }
+    return true;
+}
+
+// --- Poses and covariances
+
+static void mix(const double a[36], const double b[36], double share, double out[36])
+{
+    for (int i = 0; i < 36; i++)
+        out[i] = a[i] + share * (b[i] - a[i]);
+}
+
+// Between two sights, a share 0..1 of the way.
+static void interpolate(const struct rig_sight *a, const struct rig_sight *b, double share,
+                        struct rig_sight *out)
+{
+    double twist[6];
+    struct se3 moved = se3_between(&a->T_odom_camera, &b->T_odom_camera);
+    se3_log(&moved, twist);
+    for (int i = 0; i < 6; i++)
+        twist[i] *= share;
+    moved = se3_exp(twist);
+    *out = *b;
+    out->T_odom_camera = se3_compose(&a->T_odom_camera, &moved);
+    out->error.flow_rad = a->error.flow_rad + share * (b->error.flow_rad - a->error.flow_rad);
+    mix(a->error.own, b->error.own, share, out->error.own);
+    mix(a->error.walk, b->error.walk, share, out->error.walk);
+    mix(a->error.drift, b->error.drift, share, out->error.drift);
+}
+
+// Eigenvalues and -vectors of a matrix whose metres and radians are brought to one size; false: a
+// diagonal element is not above 0.
+static bool decompose(const double a[36], double scale[6], double values[6], double vectors[36])
+{
+    double scaled[36];
+    for (int i = 0; i < 6; i++) {
+        if (!(a[7 * i] > 0))
+            return false;
+        scale[i] = sqrt(a[7 * i]);
+    }
+    for (int i = 0; i < 36; i++)
+        scaled[i] = a[i] / (scale[i / 6] * scale[i % 6]);
+    eigen_symmetric(scaled, 6, values, vectors);
+    return true;
+}
+
+static bool invert(const double a[36], double out[36])
+{
+    double scale[6], values[6], vectors[36];
+    if (!decompose(a, scale, values, vectors) || !(values[0] > 1e-12))
+        return false;
+    for (int i = 0; i < 36; i++) {
+        out[i] = 0;
+        for (int k = 0; k < 6; k++)
+            out[i] += vectors[6 * k + i / 6] * vectors[6 * k + i % 6] / values[k];
+        out[i] /= scale[i / 6] * scale[i % 6];
+    }
+    return true;
+}
+
+// What two covariances differ by need be none: made one, of at least the floor.
+static void make_definite(double a[36], double passed_s)
+{
+    double scale[6], values[6], vectors[36];
+    for (int i = 0; i < 6; i++)
+        a[7 * i] = fmax(a[7 * i], 0) + passed_s * (i < 3 ? FLOOR_M2_S : FLOOR_RAD2_S);
+    if (!decompose(a, scale, values, vectors))
+        return;
+    for (int i = 0; i < 36; i++) {
+        double sum = 0;
+        for (int k = 0; k < 6; k++)
+            sum += vectors[6 * k + i / 6] * vectors[6 * k + i % 6] * fmax(values[k], MIN_SHARE);
+        a[i] = sum * scale[i / 6] * scale[i % 6];
+    }
+}
+
+// What the camera says at a time; false: nothing. Forgets what is no longer needed.
+static bool look(struct camera *camera, int64_t time_ns, struct rig_sight *out)
+{
+    while (camera->n_gone + 1 < camera->n_put &&
+           sight_of(camera, camera->n_gone + 1)->time_ns <= time_ns)
+        camera->n_gone++;
+    if (camera->n_gone == camera->n_put)
+        return false;
+    const struct rig_sight *a = sight_of(camera, camera->n_gone), *b = a;
+    if (a->time_ns > time_ns)
+        return false;
+    if (a->time_ns < time_ns && camera->n_gone + 1 < camera->n_put)
+        b = sight_of(camera, camera->n_gone + 1);
+    if (b->time_ns < time_ns || b->time_ns - a->time_ns > RIG_GAP_NS || a->epoch != b->epoch ||
+        a->quality == RIG_LOST)
+        return false;
+    if (a == b)
+        *out = *a;
+    else
+        interpolate(a, b, (double)(time_ns - a->time_ns) / (double)(b->time_ns - a->time_ns), out);
+    out->time_ns = time_ns;
+    if (a->quality < out->quality)
+        out->quality = a->quality;
+    return out->quality != RIG_LOST;
+}
+
+// How much the error of the camera's pose has grown from its anchor to a sight, carried to the body
+// and along the rig's axes. Walk and drift alone: the noise of single frames does not add up, and a
+// motion is as many steps as it is long.
+static void find_growth(const struct camera *camera, const struct view *view, const double arm_m[3],
+                        double out[36])
+{
+    struct pose_error from = {0}, to = {0};
+    double grown[36];
+    for (int i = 0; i < 36; i++) {
+        from.walk[i] = camera->anchor.error.walk[i] + camera->anchor.error.drift[i];
+        to.walk[i] = view->sight.error.walk[i] + view->sight.error.drift[i];
+    }
+    pose_error_between(&camera->anchor.T_odom_camera, &from, &view->sight.T_odom_camera, &to,
+                       grown);
+    memset(out, 0, 36 * sizeof *out);
+    pose_error_add(camera->T_rig_odom.r, arm_m, grown, out);
+}
+
+static void find_view(struct camera *camera, int64_t time_ns, struct view *out)
+{
+    double grown[36], arm_m[3];
+    memset(out, 0, sizeof *out);
+    out->is_there = look(camera, time_ns, &out->sight);
+    if (!out->is_there)
+        return;
+    out->T_odom_base = se3_compose(&out->sight.T_odom_camera, &camera->T_camera_base);
+    out->is_anchored = camera->is_anchored && camera->anchor.epoch == out->sight.epoch;
+    if (!out->is_anchored)
+        return;
+    for (int i = 0; i < 3; i++)
+        arm_m[i] = out->T_odom_base.t_m[i] - out->sight.T_odom_camera.t_m[i];
+    pose_error_add(camera->T_rig_odom.r, arm_m, out->sight.error.own, out->own);
+    double passed_s = (double)(time_ns - camera->anchor.time_ns) * 1e-9;
+    double share = 1 - exp(-passed_s / GROWTH_S);
+    find_growth(camera, out, arm_m, grown);
+    for (int i = 0; i < 36; i++) {
+        if (passed_s < JUMP_S && out->sight.quality == RIG_TRACKED)
+            camera->growth_s[i] += share * (grown[i] / passed_s - camera->growth_s[i]);
+        out->grown[i] = passed_s < JUMP_S ? camera->growth_s[i] * passed_s : grown[i];
+    }
+    make_definite(out->grown, passed_s);
+}
+
+// Position and rotation of a from b's, along the axes in which both stand.
+static void difference(const struct se3 *a, const struct se3 *b, double out[6])
+{
+    struct se3 turned = *a, inverse = *b;
+    for (int i = 0; i < 3; i++) {
+        out[i] = a->t_m[i] - b->t_m[i];
+        turned.t_m[i] = inverse.t_m[i] = 0;
+    }
+    inverse = se3_inverse(&inverse);
+    turned = se3_compose(&turned, &inverse);
+    se3_rotation_vector(&turned, out + 3);
+}
+
+int rig_mean(const struct se3 *poses, const double (*covariances)[36], uint32_t n, struct se3 *out,
+             double out_covariance[36])
+{
+    double information[36] = {0}, weights[RIG_MAX_CAMERAS][36];
+    for (uint32_t k = 0; k < n; k++) {
+        if (!invert(covariances[k], weights[k]))
+            return -EDOM;
+        for (int i = 0; i < 36; i++)
+            information[i] += weights[k][i];
+    }
+    if (n == 0 || !invert(information, out_covariance))
+        return -EDOM;
+    *out = poses[0];
+    for (int step = 0; step < MEAN_STEPS; step++) {
+        double sum[6] = {0}, twist[6] = {0}, moved[6], size = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            double d[6];
+            difference(&poses[k], out, d);
+            for (int i = 0; i < 36; i++)
+                sum[i / 6] += weights[k][i] * d[i % 6];
+        }
+        for (int i = 0; i < 6; i++) {
+            moved[i] = 0;
+            for (int j = 0; j < 6; j++)
+                moved[i] += out_covariance[6 * i + j] * sum[j];
+            size += moved[i] * moved[i];
+        }
+        memcpy(twist + 3, moved + 3, 3 * sizeof *twist);
+        struct se3 turn = se3_exp(twist), turned = se3_compose(&turn, out);
+        memcpy(out->r, turned.r, sizeof out->r);
+        for (int i = 0; i < 3; i++)
+            out->t_m[i] += moved[i];
+        if (size < 1e-26)
+            break;
+    }
+    *out = se3_normalized(out);
+    return 0;
+}
+
+// --- The rig
+
+static void anchor(struct camera *camera, const struct view *view, const struct se3 *T_rig_base)
+{
+    struct se3 inverse = se3_inverse(&view->T_odom_base);
+    struct se3 T_rig_odom = se3_compose(T_rig_base, &inverse);
+    camera->T_rig_odom = se3_normalized(&T_rig_odom);
+    if (!camera->is_anchored || camera->anchor.epoch != view->sight.epoch)
+        memset(camera->growth_s, 0, sizeof camera->growth_s);
+    camera->anchor = view->sight;
+    camera->is_anchored = true;
+}
+
+// The mean of all views of this quality that are anchored. Returns of how many.
+static uint32_t fuse(struct rig *rig, const struct view *views, enum rig_quality quality)
+{
+    struct se3 poses[RIG_MAX_CAMERAS], mean;
+    double covariances[RIG_MAX_CAMERAS][36], grown[36], carried[36] = {0}, arm_m[3];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < rig->n; i++) {
+        const struct view *view = &views[i];
+        if (!view->is_there || !view->is_anchored || view->sight.quality != quality)
+            continue;
+        poses[n] = se3_compose(&rig->cameras[i].T_rig_odom, &view->T_odom_base);
+        memcpy(covariances[n++], view->grown, sizeof view->grown);
+    }
+    if (n == 0 || rig_mean(poses, (const double(*)[36])covariances, n, &mean, grown) != 0)
+        return 0;
+    for (int i = 0; i < 3; i++)
+        arm_m[i] = mean.t_m[i] - rig->last.T_odom_base.t_m[i];
+    pose_error_carry(arm_m, rig->covariance, carried);
+    for (int i = 0; i < 36; i++)
+        rig->covariance[i] = carried[i] + grown[i];
+    rig->last.T_odom_base = mean;
+    return n;
+}
+
+// The covariance of a single pose has the noise of the frames that it is made of besides.
+static void tell_covariance(struct rig *rig, const struct view *views)
+{
+    double information[36] = {0}, one[36];
+    bool any = false;
+    memcpy(rig->last.covariance, rig->covariance, sizeof rig->covariance);
+    for (uint32_t i = 0; i < rig->n; i++) {
+        if (!views[i].is_anchored || views[i].sight.quality != RIG_TRACKED ||
+            !invert(views[i].own, one))
+            continue;
+        any = true;
+        for (int k = 0; k < 36; k++)
+            information[k] += one[k];
+    }
+    if (any && invert(information, one))
+        for (int k = 0; k < 36; k++)
+            rig->last.covariance[k] += one[k];
+}
+
+static void begin_epoch(struct rig *rig)
+{
+    if (rig->has_begun)
+        rig->last.epoch++;
+    rig->has_begun = true;
+    memset(rig->covariance, 0, sizeof rig->covariance);
+    for (uint32_t i = 0; i < rig->n; i++)
+        rig->cameras[i].is_anchored = false;
+}
+
+bool rig_next(struct rig *rig, struct rig_result *out)
+{
+    struct view views[RIG_MAX_CAMERAS] = {{0}};
+    struct rig_result *last = &rig->last;
+    int64_t time_ns;
+    uint32_t n_tracked = 0;
+    if (!next_time(rig, &time_ns))
+        return false;
+    for (uint32_t i = 0; i < rig->n; i++) {
+        find_view(&rig->cameras[i], time_ns, &views[i]);
+        n_tracked += views[i].is_there && views[i].sight.quality == RIG_TRACKED;
+    }
+    last->n_used = fuse(rig, views, RIG_TRACKED);
+    last->quality = RIG_TRACKED;
+    if (last->n_used == 0 && n_tracked > 0) {
+        begin_epoch(rig);
+        last->n_used = n_tracked;
+    } else if (last->n_used == 0) {
+        last->n_used = fuse(rig, views, RIG_PREDICTED);
+        last->quality = last->n_used ? RIG_PREDICTED : RIG_LOST;
+    }
+    last->time_ns = time_ns;
+    tell_covariance(rig, views);
+    for (uint32_t i = 0; i < rig->n && last->quality == RIG_TRACKED; i++)
+        if (views[i].is_there && views[i].sight.quality == RIG_TRACKED)
+            anchor(&rig->cameras[i], &views[i], &last->T_odom_base);
+    for (int i = 0; i < 36 && last->quality == RIG_LOST; i++)
+        last->covariance[i] = i % 7 == 0 ? LOST_M2 : 0;
+    *out = *last;
+    return true;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pose of a body that carries several cameras, from what the tracker of each says.
+//
+// Each camera has an anchor: where its odom lies in the rig's, as agreed when it was last part of a
+// pose. From its anchor on a camera tells where the body is, with an error that has grown since:
+// the walk and drift of its pose (pose_error.h). Where all are has the least squared error in units
+// of those covariances (the information-weighted mean; on SE(3) by Gauss-Newton: Barfoot and
+// Furgale, "Associating uncertainty with three-dimensional poses", 2014, V). Then all are anchored
+// anew. So the rig's way is a mean of the cameras' motions and no camera's odom matters: one that
+// is covered is left out, and one that is back goes on from where the others have come to, without
+// a jump. While no camera is tracked the rig is lost; the first one that is back in its old epoch
+// takes it up where that camera's anchor has it, else a new epoch begins.
+//
+// Growth is averaged over a second of frames: weights that jump from frame to frame would turn the
+// noise of single poses, which a constant weight averages out, into drift.
+//
+// The body's frame is the first camera's. Poses are told at the time stamps of the first camera
+// that is not silent; the others' are interpolated. Clocks must be one.
+//
+// One thread at a time.
+#ifndef POSED_PROTO_RIG_H
+#define POSED_PROTO_RIG_H
+
+#include <stdbool.h>
+
+#include "proto/pose_error.h"
+#include "proto/types.h"
+
+#define RIG_MAX_CAMERAS 16
+#define RIG_MAX_AHEAD   128       // frames of one camera that are kept for the others
+#define RIG_WAIT_NS     100000000 // others are waited for so long, by the time stamps
+#define RIG_SILENT_NS   500000000 // so far behind the newest: silent, and waited for no more
+#define RIG_GAP_NS      150000000 // no pose is interpolated over more
+
+// What a camera says of one frame.
+enum rig_quality {
+    RIG_LOST,
+    RIG_PREDICTED, // dropped before tracking: taken only where no camera was tracked
+    RIG_TRACKED,
+};
+
+struct rig_sight {
+    int64_t time_ns;
+    struct se3 T_odom_camera;
+    struct pose_error error;
+    uint32_t epoch;
+    enum rig_quality quality;
+};
+
+struct rig_result {
+    int64_t time_ns;
+    struct se3 T_odom_base; // LOST: the last one
+    double covariance[36];  // since the epoch began; order and axes as in pose_error.h
+    enum rig_quality quality;
+    uint32_t epoch;
+    uint32_t n_used; // cameras that it is made of
+};
+
+struct rig; // opaque
+
+// T_base_camera[i]: where camera i sits; of the first the identity. `patient`: others are waited
+// for however long, and nobody is silent (a recording that is played as fast as it goes). Returns 0
+// or -ENOMEM.
+__attribute__((warn_unused_result)) int
+rig_create(struct rig **out, const struct se3 *T_base_camera, uint32_t n, bool patient);
+void rig_destroy(struct rig **rig);
+
+// The next frame of a camera; time stamps of one camera grow (one that does not is left out). The
+// oldest is forgotten where there are RIG_MAX_AHEAD.
+void rig_put(struct rig *rig, uint32_t camera, const struct rig_sight *sight);
+
+// The camera has ended: it is waited for no more.
+void rig_end(struct rig *rig, uint32_t camera);
+
+// How far this camera is ahead of the one that the next pose waits for; 0: of none.
+int64_t rig_ahead_ns(const struct rig *rig, uint32_t camera);
+
+// The next pose, after each rig_put as often as it returns true.
+bool rig_next(struct rig *rig, struct rig_result *out);
+
+// The mean of n poses with covariances (pose_error.h) in *out, and its covariance. Returns 0, or
+// -EDOM when the covariances are not positive definite.
+__attribute__((warn_unused_result)) int rig_mean(const struct se3 *poses,
+                                                 const double (*covariances)[36], uint32_t n,
+                                                 struct se3 *out, double out_covariance[36]);
+
+#endif
