@@ -4,7 +4,6 @@
 // 2 usage, 3 configuration, 4 device or recording, 5 GPU.
 #include <argp.h>
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "daemon/notify.h"
 #include "daemon/publish.h"
 #include "daemon/requests.h"
+#include "daemon/ros/place.h"
 #include "daemon/ros/ros.h"
 
 enum exit_code { EXIT_OK, EXIT_OTHER, EXIT_USAGE, EXIT_CONFIG, EXIT_DEVICE, EXIT_GPU };
@@ -96,32 +96,6 @@ static int check_recorder(const struct config *config, const struct log_sink *si
     return -EINVAL;
 }
 
-// "x y z roll pitch yaw" of the camera's body on the base.
-static int place_of_camera(const struct config *config, struct se3 *out_T_base_optical,
-                           const struct log_sink *sink)
-{
-    double v[6];
-    char rest;
-    int n = sscanf(config->ros.camera_in_base, "%lf %lf %lf %lf %lf %lf %c", &v[0], &v[1], &v[2],
-                   &v[3], &v[4], &v[5], &rest);
-    for (int i = 0; i < n && i < 6; i++)
-        n = fabs(v[i]) < 1000 ? n : 0; // 0 for NaN, too
-    if (n != 6) {
-        log_to(sink, LOG_LEVEL_ERROR, "ros.camera_in_base: \"%s\" is not x y z roll pitch yaw",
-               config->ros.camera_in_base);
-        return -EINVAL;
-    }
-    const double roll[6] = {0, 0, 0, v[3], 0, 0}, pitch[6] = {0, 0, 0, 0, v[4], 0};
-    const double yaw[6] = {0, 0, 0, 0, 0, v[5]};
-    struct se3 T = se3_exp(yaw), next = se3_exp(pitch), optical = ros_optical_in_base();
-    T = se3_compose(&T, &next);
-    next = se3_exp(roll);
-    T = se3_compose(&T, &next);
-    memcpy(T.t_m, v, sizeof T.t_m);
-    *out_T_base_optical = se3_compose(&T, &optical);
-    return 0;
-}
-
 static int create_ros(struct daemon *daemon)
 {
     const struct config *config = &daemon->config;
@@ -135,7 +109,7 @@ static int create_ros(struct daemon *daemon)
     };
     if (!config->ros.publish)
         return 0;
-    int error = place_of_camera(config, &settings.T_base_optical, &daemon->sink);
+    int error = ros_place_of_camera(config, &settings.T_base_optical, &daemon->sink);
     if (daemon->n_cameras > 1)
         log_to(&daemon->sink, LOG_LEVEL_NOTICE, "ros.publish: of the first camera, %s, alone",
                daemon->cameras[0].name);
@@ -152,7 +126,7 @@ static int load_config(const struct options *options, struct config *out,
         error = check_recorder(out, sink);
     struct se3 ignored;
     if (!error)
-        error = place_of_camera(out, &ignored, sink);
+        error = ros_place_of_camera(out, &ignored, sink);
 #ifndef POSED_HAVE_HTTP
     if (!error && out->http.port && out->http.port != CONFIG_HTTP_PORT) {
         log_to(sink, LOG_LEVEL_ERROR, "http.port: this program was built without libmicrohttpd");

@@ -109,7 +109,33 @@ def check_latency(metrics, poses):
         check(n == sum(s <= float(bound) for s in took_s), f"{n} frames within {bound} s")
 
 
+def check_several():
+    """Two cameras: each asked by its name, metrics with a label; health of both."""
+    port = free_port()
+    daemon = harness.Daemon(None, "--set", "camera a.source=synth:room", "--set",
+                            "camera b.source=synth:room,frames=20", "--set", f"http.port={port}",
+                            "--set", "tracker.iterations=1,1,1", speed=1, collect=False)
+    daemon.wait_for(lambda: "b: the recording has ended" in daemon.log(), "b has ended")
+    for name in ("a", "b"):
+        status = json.loads(ask(port, f"/v1/status/{name}")[1])
+        check((status["camera"], status["cameras"]) == (name, ["a", "b"]), f"{status}")
+    check(json.loads(ask(port, "/v1/status")[1])["camera"] == "a", "the first without a name")
+    check(json.loads(ask(port, "/v1/pose/b")[1])["seq"] == 19, "the pose of b")
+    for path in ("/v1/status/c", "/v1/status/", "/v1/status/a/", "/metrics/a", "/v1/statusa"):
+        check(ask(port, path)[0].status == 404, path)
+    check(ask(port, "/healthz")[0].status == 200, "a camera that has ended is no fault")
+    response, text = ask(port, "/readyz")
+    check((response.status, text) == (503, "b: no frame arrives\n"), text)
+    metrics = read_metrics(port)
+    check(metrics['posed_captured_frames_total{camera="b"}'] == 20 and
+          metrics['posed_latency_seconds_count{camera="b"}'] == 20 and
+          metrics['posed_state{camera="b",state="NO_INPUT"}'] == 1, f"{metrics}")
+    check(metrics["posed_uptime_seconds"] > 0, "of the daemon, without a label")
+    daemon.stop()
+
+
 def scenario():
+    check_several()
     port = free_port()
     daemon = harness.Daemon("synth:room", "--loop", "--set", f"http.port={port}", speed=1)
     daemon.step(35)
