@@ -28,6 +28,7 @@ struct camera {
     struct se3 T_rig_odom;
     struct rig_sight anchor;
     double growth_s[36]; // a second, averaged; along the rig's axes, of the body
+    double averaged_s;   // over so long
 };
 
 struct rig {
@@ -294,11 +295,13 @@ static void find_view(struct camera *camera, int64_t time_ns, struct view *out)
         arm_m[i] = out->T_odom_base.t_m[i] - out->sight.T_odom_camera.t_m[i];
     pose_error_add(camera->T_rig_odom.r, arm_m, out->sight.error.own, out->own);
     double passed_s = (double)(time_ns - camera->anchor.time_ns) * 1e-9;
-    double share = 1 - exp(-passed_s / GROWTH_S);
+    const bool is_step = passed_s < JUMP_S && out->sight.quality == RIG_TRACKED;
+    if (is_step)
+        camera->averaged_s = fmin(camera->averaged_s + passed_s, GROWTH_S);
     find_growth(camera, out, arm_m, grown);
     for (int i = 0; i < 36; i++) {
-        if (passed_s < JUMP_S && out->sight.quality == RIG_TRACKED)
-            camera->growth_s[i] += share * (grown[i] / passed_s - camera->growth_s[i]);
+        if (is_step)
+            camera->growth_s[i] += (grown[i] - camera->growth_s[i] * passed_s) / camera->averaged_s;
         out->grown[i] = passed_s < JUMP_S ? camera->growth_s[i] * passed_s : grown[i];
     }
     make_definite(out->grown, passed_s);
@@ -363,8 +366,10 @@ static void anchor(struct camera *camera, const struct view *view, const struct 
     struct se3 inverse = se3_inverse(&view->T_odom_base);
     struct se3 T_rig_odom = se3_compose(T_rig_base, &inverse);
     camera->T_rig_odom = se3_normalized(&T_rig_odom);
-    if (!camera->is_anchored || camera->anchor.epoch != view->sight.epoch)
+    if (!camera->is_anchored || camera->anchor.epoch != view->sight.epoch) {
         memset(camera->growth_s, 0, sizeof camera->growth_s);
+        camera->averaged_s = 0;
+    }
     camera->anchor = view->sight;
     camera->is_anchored = true;
 }

@@ -120,6 +120,17 @@ static void mean_is_the_least(void **state)
             for (int i = 0; i < 36; i++)
                 assert_true(fabs(covariance[i] - covariances[0][i]) < 1e-9);
     }
+    // Of equal covariances the mean has their n-th part.
+    double same[4][36], part[36];
+    struct se3 there[4], middle;
+    random_covariance(same[0]);
+    for (int i = 0; i < 4; i++) {
+        memcpy(same[i], same[0], sizeof same[i]);
+        there[i] = se3_identity();
+    }
+    assert_int_equal(rig_mean(there, (const double(*)[36])same, 4, &middle, part), 0);
+    for (int i = 0; i < 36; i++)
+        assert_true(fabs(part[i] - same[0][i] / 4) < 1e-9);
     double bad[1][36] = {{0}}, out[36];
     struct se3 T = se3_identity(), mean;
     assert_int_equal(rig_mean(&T, (const double(*)[36])bad, 1, &mean, out), -EDOM);
@@ -226,6 +237,33 @@ static void means_are_better_than_each(void **state)
         // 200 trials of three axes: a share of two variances, good to 2 * sqrt(2 / 600) twice over.
         assert_true(of_rig / of_first < wanted[k] * 1.25);
     }
+}
+
+// A camera 2 m from the body's origin that may turn about z by sigma a frame: the body may move
+// along y by 2 m times that, and turns as much.
+static void errors_are_carried_to_the_body(void **state)
+{
+    (void)state;
+    struct se3 places[1] = {se3_identity()};
+    struct rig *rig;
+    struct rig_result result = {0};
+    const double sigma_rad = 0.001;
+    places[0].t_m[0] = 2;
+    assert_int_equal(rig_create(&rig, places, 1, true), 0);
+    for (int64_t i = 0; i <= 100; i++) {
+        struct rig_sight s = {.time_ns = i * PERIOD_NS, .quality = RIG_TRACKED};
+        s.T_odom_camera = places[0];
+        for (int k = 0; k < 6; k++) // the rest is known to a tenth of it
+            s.error.walk[7 * k] = (double)i * sigma_rad * sigma_rad * (k == 5 ? 1 : 0.01);
+        rig_put(rig, 0, &s);
+        assert_true(rig_next(rig, &result));
+    }
+    const double wanted = 100 * sigma_rad * sigma_rad;
+    // At least that, and at most twice: correlations are believed by half.
+    assert_true(result.covariance[35] > 0.9 * wanted && result.covariance[35] < 2 * wanted);
+    assert_true(result.covariance[7] > 0.9 * 4 * wanted && result.covariance[7] < 2 * 4 * wanted);
+    assert_true(result.covariance[0] < 0.5 * wanted);
+    rig_destroy(&rig);
 }
 
 // --- Coming and going
@@ -370,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mean_is_the_least),
         cmocka_unit_test(means_are_better_than_each),
+        cmocka_unit_test(errors_are_carried_to_the_body),
         cmocka_unit_test(covered_cameras_are_left_out),
         cmocka_unit_test(lost_rigs_come_back),
         cmocka_unit_test(clocks_need_no_common_beat),
