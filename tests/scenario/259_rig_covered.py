@@ -43,7 +43,8 @@ def start(sensor, frames, seed, cover="", *options):
 
 
 def ate_m(daemon, name, truth):
-    return harness.evaluate(truth, daemon.trajectory.replace(".txt", f"-{name}.txt"))["ate_m"]["rmse"]
+    path = daemon.trajectory.replace(".txt", f"-{name}.txt")
+    return harness.evaluate(truth, path)["ate_m"]["rmse"]
 
 
 def scenario():
