@@ -3,7 +3,7 @@
 #ifndef POSED_GPU_SEARCH_DEVICE_H
 #define POSED_GPU_SEARCH_DEVICE_H
 
-#include "gpu/search/cpu/refine.h"
+#include "gpu/search/cpu/drawing.h"
 #include "gpu/search/ops.h"
 #include "proto/clock.h"
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "gpu/search/confidence.h"
+#include "gpu/search/cpu/refine.h"
 #include "gpu/search/cpu/start.h"
 #include "gpu/search/device.h"
 #include "gpu/search/kernels/distinct.h"

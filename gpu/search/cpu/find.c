@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu/base/parallel.h"
+#include "gpu/search/cpu/refine.h"
 #include "gpu/search/cpu/start.h"
 #include "gpu/search/device.h"
 #include "gpu/search/kernels/icp.h"

@@ -73,9 +73,12 @@ static void prepare_normals(void *user, uint32_t item, uint32_t thread)
 {
     (void)thread;
     const struct prepare_job *job = user;
+    const struct search_camera *c = &job->camera;
     int first = (int)item * PREPARE_ROWS, end = first + PREPARE_ROWS;
-    search_normals(job->z_m, &job->camera, first,
-                   end < job->camera.height ? end : job->camera.height, job->normal_z);
+    for (int v = first; v < end && v < c->height; v++)
+        for (int u = 0; u < c->width; u++)
+            search_normal_at(job->z_m, c, u, v,
+                             job->normal_z + 4 * ((size_t)v * (size_t)c->width + (size_t)u));
 }
 
 // Marked planes are marked beside the normals, too.

@@ -1,143 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/search/cpu/refine.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/base/parallel.h"
-#include "gpu/search/cpu/map.h"
+#include "gpu/search/cpu/icp.h"
 #include "gpu/search/kernels/draw.h"
 #include "gpu/search/kernels/icp.h"
-#include "gpu/search/kernels/normal.h"
 #include "gpu/search/kernels/score.h"
 
-#define ICP_POINTS_MAX 3072 // of a drawn model; more pixels are thinned out evenly
-
-#define LANES 8
-
-// Model points with their normals in the model's centred frame [m], as arrays; n is a multiple of
-// LANES, padded with points behind the camera.
-struct model_points {
-    uint32_t n;
-    float p[3][ICP_POINTS_MAX], n_[3][ICP_POINTS_MAX];
-};
-
-void search_normals(const float *z_m, const struct search_camera *c, int v0, int v1,
-                    float *out_normal_z)
-{
-    for (int v = v0; v < v1; v++)
-        for (int u = 0; u < c->width; u++)
-            search_normal_at(z_m, c, u, v,
-                             out_normal_z + 4 * ((size_t)v * (size_t)c->width + (size_t)u));
-}
-
+#define LANES 8 // seeds of a block, see seed_rotations
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
-typedef int32_t int_lanes __attribute__((vector_size(LANES * sizeof(int32_t))));
-
-#define BLOCK 64 // points whose rows are made together
-
-struct icp_block {
-    float arm[3][BLOCK], n[3][BLOCK], u[BLOCK], v[BLOCK], s[4][BLOCK];
-    int32_t pixel[BLOCK], use[BLOCK];
-    float j[6][BLOCK], r[BLOCK], w[BLOCK];
-};
-
-// Rows of points from .. from + n - 1. The image is gathered between two vectorised loops.
-static inline __attribute__((always_inline)) void
-icp_rows(const struct search_scene *scene, const struct model_points *points, uint32_t from,
-         uint32_t n, const struct search_icp_gates *gates, float inverse_radius,
-         const struct search_candidate *c, struct icp_block *restrict b)
-{
-    const struct search_camera cam = scene->camera;
-    const struct search_icp_gates limits = *gates;
-    float rotation[9], t_m[3];
-    memcpy(rotation, c->rotation, sizeof rotation);
-    memcpy(t_m, c->t_m, sizeof t_m);
-#pragma omp simd
-    for (uint32_t i = 0; i < n; i++) {
-        struct search_vec3 p = {points->p[0][from + i], points->p[1][from + i],
-                                points->p[2][from + i]};
-        struct search_vec3 m = {points->n_[0][from + i], points->n_[1][from + i],
-                                points->n_[2][from + i]};
-        struct search_icp_place at = search_icp_project(&cam, rotation, t_m, p, m);
-        b->arm[0][i] = at.arm.x;
-        b->arm[1][i] = at.arm.y;
-        b->arm[2][i] = at.arm.z;
-        b->n[0][i] = at.n.x;
-        b->n[1][i] = at.n.y;
-        b->n[2][i] = at.n.z;
-        b->u[i] = at.u;
-        b->v[i] = at.v;
-        b->pixel[i] = at.pixel;
-        b->use[i] = at.use;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        for (int k = 0; k < 4; k++)
-            b->s[k][i] = scene->normal_z[4 * (size_t)b->pixel[i] + (size_t)k];
-#pragma omp simd
-    for (uint32_t i = 0; i < n; i++) {
-        struct search_icp_place at = {{b->arm[0][i], b->arm[1][i], b->arm[2][i]},
-                                      {b->n[0][i], b->n[1][i], b->n[2][i]},
-                                      b->u[i],
-                                      b->v[i],
-                                      0,
-                                      b->use[i] != 0};
-        struct search_vec3 s = {b->s[0][i], b->s[1][i], b->s[2][i]};
-        struct search_icp_row row =
-            search_icp_pair(&cam, &limits, inverse_radius, t_m, at, s, b->s[3][i]);
-        b->j[0][i] = row.j[0];
-        b->j[1][i] = row.j[1];
-        b->j[2][i] = row.j[2];
-        b->j[3][i] = row.j[3];
-        b->j[4][i] = row.j[4];
-        b->j[5][i] = row.j[5];
-        b->r[i] = row.r;
-        b->w[i] = row.w;
-    }
-}
-
-// Sums of one step over all points: search_icp_add on LANES rows at a time.
-CPU_CLONES static void icp_sums(const struct search_scene *scene, const struct model_points *points,
-                                const struct search_icp_gates *gates, float radius_m,
-                                const struct search_candidate *c, int64_t out[SEARCH_ICP_SUMS])
-{
-    struct icp_block block;
-    int_lanes sums[SEARCH_ICP_SUMS] = {{0}};
-    for (uint32_t from = 0; from < points->n; from += BLOCK) {
-        const uint32_t n = points->n - from < BLOCK ? points->n - from : BLOCK;
-        icp_rows(scene, points, from, n, gates, 1 / radius_m, c, &block);
-        for (uint32_t i = 0; i < n; i += LANES) {
-            lanes j[6], r, w;
-            for (int a = 0; a < 6; a++)
-                memcpy(&j[a], &block.j[a][i], sizeof j[a]);
-            memcpy(&r, &block.r[i], sizeof r);
-            memcpy(&w, &block.w[i], sizeof w);
-            w *= SEARCH_ICP_UNIT;
-            for (int a = 0, k = 0; a < 6; a++) {
-                lanes wj = w * j[a];
-                for (int b = a; b < 6; b++, k++)
-                    sums[k] += __builtin_convertvector(wj * j[b], int_lanes);
-                sums[21 + a] += __builtin_convertvector(wj * r, int_lanes);
-            }
-        }
-    }
-    for (int k = 0; k < SEARCH_ICP_SUMS; k++) {
-        out[k] = 0;
-        for (int lane = 0; lane < LANES; lane++)
-            out[k] += sums[k][lane];
-    }
-}
-
-static float icp_step(const struct search_scene *scene, const struct model_points *points,
-                      const struct search_icp_gates *gates, float radius_m,
-                      struct search_candidate *c)
-{
-    int64_t sums[SEARCH_ICP_SUMS];
-    icp_sums(scene, points, gates, radius_m, c, sums);
-    return search_icp_step(sums, radius_m, gates->distance_m, c);
-}
 
 // The view nearest to the candidate's rotation, through the seeds.
 CPU_CLONES static uint32_t view_for(const struct search_object *object,
@@ -176,16 +50,6 @@ static const struct search_point *view_list(const struct search_object *object, 
     return object->points + (size_t)view * (SEARCH_POINTS + SEARCH_RING_POINTS);
 }
 
-// Fills up to a multiple of LANES with points that lie behind every camera.
-static void pad_points(struct model_points *out)
-{
-    for (; out->n % LANES; out->n++)
-        for (int k = 0; k < 3; k++) {
-            out->p[k][out->n] = -1e6f;
-            out->n_[k][out->n] = 0;
-        }
-}
-
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -207,7 +71,7 @@ static void view_points(const struct search_object *object, uint32_t view, uint3
             out->n_[k][i] = n[k];
         }
     }
-    pad_points(out);
+    model_points_pad(out);
 }
 
 static void judge_points(const struct search_scene *scene, const struct search_object *object,
@@ -250,7 +114,7 @@ static bool points_step(const struct search_scene *scene, const struct search_ob
         view_points(object, c->view, i == 0 ? SEARCH_POINTS_FIRST : SEARCH_POINTS, points);
     }
     struct search_icp_gates gates = search_points_gates(i, object->info.radius_m, c->t_m[2]);
-    return icp_step(scene, points, &gates, object->info.radius_m, c) >= 0;
+    return model_points_step(scene, points, &gates, object->info.radius_m, c) >= 0;
 }
 
 void search_refine_points(const struct search_scene *scene, const struct search_object *object,
@@ -284,68 +148,6 @@ bool search_judge_loosely(const struct search_scene *scene, const struct search_
     return true;
 }
 
-int search_drawing_create(struct search_drawing *drawing, uint32_t n_vertices, uint32_t n_pixels)
-{
-    memset(drawing, 0, sizeof *drawing);
-    drawing->corners = malloc(n_vertices * sizeof *drawing->corners);
-    drawing->value = malloc(n_vertices * sizeof *drawing->value);
-    drawing->depth = malloc(n_pixels * sizeof *drawing->depth);
-    drawing->index = malloc(n_pixels * sizeof *drawing->index);
-    drawing->n_vertices = n_vertices;
-    drawing->n_pixels = n_pixels;
-    if (drawing->corners && drawing->value && drawing->depth && drawing->index)
-        return 0;
-    search_drawing_destroy(drawing);
-    return -ENOMEM;
-}
-
-void search_drawing_destroy(struct search_drawing *drawing)
-{
-    free(drawing->corners);
-    free(drawing->value);
-    free(drawing->depth);
-    free(drawing->index);
-    memset(drawing, 0, sizeof *drawing);
-}
-
-CPU_CLONES static void project_vertices(const struct search_object *object,
-                                        const struct search_camera *cam,
-                                        const struct search_candidate *c, float cu, float cv,
-                                        struct raster_point *restrict out,
-                                        float *restrict out_value)
-{
-    const float *restrict x = object->x, *restrict y = object->y, *restrict z = object->z;
-    const struct search_camera camera = *cam;
-    const float t_m[3] = {c->t_m[0], c->t_m[1], c->t_m[2]};
-    float scaled[9];
-    for (int k = 0; k < 9; k++)
-        scaled[k] = c->rotation[k] * object->info.map_px_m;
-    for (uint32_t i = 0; i < object->n_vertices; i++)
-        search_draw_corner(&camera, cu, cv, scaled, t_m, x[i], y[i], z[i], &out[i].x, &out[i].y,
-                           &out_value[i]);
-}
-
-uint32_t search_draw_candidate(const struct search_object *object, const struct search_camera *cam,
-                               const struct search_candidate *c, struct search_drawing *drawing)
-{
-    const struct search_rectangle at = search_rectangle_of(cam, object->info.radius_m, c->t_m);
-    drawing->at = at;
-    int n = at.width * at.height;
-    if (n == 0)
-        return 0;
-    project_vertices(object, cam, c, cam->cx - (float)at.u0, cam->cy - (float)at.v0,
-                     drawing->corners, drawing->value);
-    for (int i = 0; i < n; i++)
-        drawing->depth[i] = INFINITY;
-    struct raster_mesh mesh = {drawing->corners, drawing->value, object->triangles,
-                               object->n_triangles};
-    raster_draw(&mesh, at.width, at.height, drawing->depth, drawing->index);
-    uint32_t n_drawn = 0;
-    for (int i = 0; i < n; i++)
-        n_drawn += drawing->depth[i] < INFINITY;
-    return n_drawn;
-}
-
 // Ray and normal of drawn pixel (u, v) of the rectangle.
 static void drawn_normal(const struct search_object *object, const struct search_camera *cam,
                          const struct search_candidate *c, const struct search_drawing *drawing,
@@ -366,7 +168,8 @@ static void drawn_points(const struct search_object *object, const struct search
     const int step = (int)search_drawn_thinning(n_drawn);
     uint32_t n = 0;
     for (int v = step / 2; v < drawing->at.height; v += step)
-        for (int u = step / 2; u < drawing->at.width && n < ICP_POINTS_MAX - LANES; u += step) {
+        for (int u = step / 2; u < drawing->at.width && n < MODEL_POINTS_MAX - MODEL_POINTS_LANES;
+             u += step) {
             float depth = drawing->depth[v * drawing->at.width + u];
             if (!(depth < INFINITY))
                 continue;
@@ -380,7 +183,7 @@ static void drawn_points(const struct search_object *object, const struct search
             n++;
         }
     out->n = n;
-    pad_points(out);
+    model_points_pad(out);
 }
 
 static void judge_outline(const struct search_scene *scene, const struct search_drawing *drawing,
@@ -505,7 +308,7 @@ void search_refine_edges(const struct search_scene *scene, const struct search_o
         for (int i = 0; i < SEARCH_DRAWN_STEPS; i++) {
             int64_t sums[SEARCH_ICP_SUMS];
             int32_t edge_sums[SEARCH_ICP_SUMS] = {0};
-            icp_sums(scene, &points, &gates, radius_m, c, sums);
+            model_points_sums(scene, &points, &gates, radius_m, c, sums);
             for (uint32_t k = 0; k < n_edges; k++) {
                 struct search_icp_row row =
                     search_edge_row(&scene->camera, &edges[k], radius_m, 4 * gates.distance_m, c);
@@ -533,7 +336,7 @@ void search_refine_drawn(const struct search_scene *scene, const struct search_o
         drawn_points(object, &scene->camera, c, drawing, n_drawn, &points);
         struct search_icp_gates gates = search_drawn_gates(round, n_rounds, radius_m, c->t_m[2]);
         for (int i = 0; i < SEARCH_DRAWN_STEPS; i++)
-            if (icp_step(scene, &points, &gates, radius_m, c) < SEARCH_DRAWN_SMALL)
+            if (model_points_step(scene, &points, &gates, radius_m, c) < SEARCH_DRAWN_SMALL)
                 break;
     }
     search_draw_candidate(object, &scene->camera, c, drawing);

@@ -6,23 +6,7 @@
 #ifndef POSED_GPU_SEARCH_CPU_REFINE_H
 #define POSED_GPU_SEARCH_CPU_REFINE_H
 
-#include "gpu/search/kernels/draw.h"
-#include "gpu/search/kernels/pose.h"
-#include "gpu/search/object/object.h"
-
-// Working memory of one thread for drawing at full resolution.
-struct search_drawing {
-    struct raster_point *corners; // n_vertices each
-    float *value;
-    float *depth; // -1/z of each pixel of the rectangle
-    uint32_t *index;
-    uint32_t n_vertices, n_pixels; // capacities
-    struct search_rectangle at;    // what of the image the drawing covers
-};
-
-// Fills normal_z (4 floats a pixel) of rows v0 .. v1 - 1 from depth in metres.
-void search_normals(const float *z_m, const struct search_camera *camera, int v0, int v1,
-                    float *out_normal_z);
+#include "gpu/search/cpu/drawing.h"
 
 void search_refine_points(const struct search_scene *scene, const struct search_object *object,
                           struct search_candidate *candidate);
@@ -32,12 +16,6 @@ void search_refine_points(const struct search_scene *scene, const struct search_
 bool search_judge_loosely(const struct search_scene *scene, const struct search_object *object,
                           struct search_candidate *candidate);
 
-// Draws the model at the candidate's pose into drawing->depth and index. Returns the number of
-// pixels drawn.
-uint32_t search_draw_candidate(const struct search_object *object,
-                               const struct search_camera *camera,
-                               const struct search_candidate *candidate,
-                               struct search_drawing *drawing);
 void search_refine_drawn(const struct search_scene *scene, const struct search_object *object,
                          struct search_candidate *candidate, uint32_t n_rounds,
                          struct search_drawing *drawing);
@@ -47,9 +25,5 @@ void search_refine_drawn(const struct search_scene *scene, const struct search_o
 void search_refine_edges(const struct search_scene *scene, const struct search_object *object,
                          struct search_candidate *candidate, uint32_t n_rounds,
                          struct search_drawing *drawing);
-
-__attribute__((warn_unused_result)) int
-search_drawing_create(struct search_drawing *drawing, uint32_t n_vertices, uint32_t n_pixels);
-void search_drawing_destroy(struct search_drawing *drawing);
 
 #endif

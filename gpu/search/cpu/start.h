@@ -3,8 +3,8 @@
 #ifndef POSED_GPU_SEARCH_CPU_START_H
 #define POSED_GPU_SEARCH_CPU_START_H
 
-#include "gpu/search/cpu/refine.h"
 #include "gpu/search/kernels/start.h"
+#include "gpu/search/object/object.h"
 #include "gpu/search/ops.h"
 
 // The frame that looks at a point of the camera's frame along its ray.

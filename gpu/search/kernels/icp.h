@@ -99,7 +99,7 @@ KERNEL_FN struct search_icp_row search_icp_pair(const struct search_camera *cam,
     return row;
 }
 
-// Adds a row to the sums. A CPU does the same on vectors of rows (gpu/search/cpu/refine.c).
+// Adds a row to the sums. A CPU does the same on vectors of rows (gpu/search/cpu/icp.c).
 KERNEL_FN void search_icp_add(const struct search_icp_row *row, int32_t sums[SEARCH_ICP_SUMS])
 {
     for (int a = 0, k = 0; a < 6; a++) {
