@@ -68,11 +68,4 @@ align_run(const struct align_source *source, const struct align_ranks *ranks,
           struct align_result *out);
 void align_result_free(struct align_result *result);
 
-// |n . q - d| of an image's vertices against all its used pairs' targets, by cell of its cropped
-// grid (width * height; NaN where nothing was near): the mean over the pairs. For pictures.
-__attribute__((warn_unused_result)) int
-align_residual_map(const struct align_source *source, uint32_t image,
-                   const struct se3 *T_world_image, const struct align_result *result,
-                   double gate_m, struct align_image **out_image, float **out_map);
-
 #endif

@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "gpu/align/projection.h"
+#include "gpu/align/scatter.h"
 #include "gpu/base/noise.h"
 
 #define MIN_VERTICES      100
 #define MAX_PROJECTION_PX 4.0 // a projection that errs by more is none
-#define OWN_GRID_PX       0.1 // one that errs by more needs a grid of its own, see scatter
+#define OWN_GRID_PX       0.1 // one that errs by more needs a grid of its own, see scatter.h
 
 void align_image_settings_default(struct align_image_settings *out)
 {
@@ -289,59 +290,6 @@ static void fill_vertices(const struct making *k, struct align_image *image)
     }
 }
 
-// A scanner's rows need not lie where any projection says (a mirror's turn, a stage's wobble). Then
-// planes go to the cells that the projection gives their vertices, the one nearest to the cell's
-// middle first, and empty cells between take their neighbour's: what others are projected into
-// agrees with the projection, whatever the file's grid does.
-static int scatter(struct align_image *image)
-{
-    int32_t width = (int32_t)image->width, height = (int32_t)image->height;
-    size_t n_cells = (size_t)image->width * image->height;
-    float *off = malloc(n_cells * sizeof *off);
-    struct pair_plane *own = malloc(image->n_level[0] * sizeof *own);
-    if (!off || !own) {
-        free(off);
-        free(own);
-        return -ENOMEM;
-    }
-    for (uint32_t k = 0; k < image->n_level[0]; k++)
-        own[k] = image->planes[image->cell[k]];
-    for (size_t at = 0; at < n_cells; at++) {
-        off[at] = INFINITY;
-        image->planes[at] = (struct pair_plane){0, 0, 0, 0};
-    }
-    const float *m = image->projection;
-    for (uint32_t k = 0; k < image->n_level[0]; k++) {
-        float x = image->x_m[k], y = image->y_m[k], z = image->z_m[k];
-        struct pair_vec3 p = {x, y, z};
-        struct pair_cell cell = pair_project(m, width, height, p);
-        if (!cell.inside)
-            continue;
-        float w = m[8] * x + m[9] * y + m[10] * z + m[11];
-        float du = (m[0] * x + m[1] * y + m[2] * z + m[3]) / w - (float)cell.u;
-        float dv = (m[4] * x + m[5] * y + m[6] * z + m[7]) / w - (float)cell.v;
-        size_t at = (size_t)cell.v * image->width + (size_t)cell.u;
-        image->cell[k] = (uint32_t)at;
-        if (du * du + dv * dv < off[at]) {
-            off[at] = du * du + dv * dv;
-            image->planes[at] = own[k];
-        }
-    }
-    for (int32_t v = 1; v + 1 < height; v++) // off stays infinite: filled cells fill no others
-        for (int32_t u = 1; u + 1 < width; u++) {
-            size_t at = (size_t)v * image->width + (size_t)u;
-            const size_t near[4] = {at - image->width, at + image->width, at - 1, at + 1};
-            for (int i = 0; i < 4 && isinf(off[at]); i++)
-                if (!isinf(off[near[i]]) && !isinf(off[near[i ^ 1]])) {
-                    image->planes[at] = image->planes[near[i]];
-                    break;
-                }
-        }
-    free(off);
-    free(own);
-    return 0;
-}
-
 static void measure(const struct making *k, struct align_image *image)
 {
     const float *const p[3] = {image->x_m, image->y_m, image->z_m};
@@ -405,7 +353,7 @@ static int make(struct making *k, const struct align_grid *grid,
     fill_vertices(k, image);
     measure(k, image);
     if (k->rms_px > OWN_GRID_PX) {
-        rc = scatter(image);
+        rc = align_image_scatter(image);
         if (rc < 0)
             return rc;
     }
@@ -530,40 +478,4 @@ void align_image_destroy(struct align_image **image)
     free(i->planes);
     free(i);
     *image = NULL;
-}
-
-void align_sketch_make(const struct align_image *image, struct align_sketch *out)
-{
-    memset(out, 0, sizeof *out);
-    uint32_t longest = image->width > image->height ? image->width : image->height;
-    uint32_t step = (longest + ALIGN_SKETCH_SIDE - 1) / ALIGN_SKETCH_SIDE;
-    out->width = (image->width + step - 1) / step;
-    out->height = (image->height + step - 1) / step;
-    out->n_vertices = image->n_level[0];
-    out->n_bytes = image->n_bytes;
-    for (int i = 0; i < 12; i++)
-        out->projection[i] = i < 8 ? image->projection[i] / (float)step : image->projection[i];
-    for (uint32_t v = 0; v < out->height; v++)
-        for (uint32_t u = 0; u < out->width; u++)
-            out->planes[v * out->width + u] =
-                image->planes[(size_t)v * step * image->width + (size_t)u * step];
-    memcpy(out->low_m, image->low_m, sizeof out->low_m);
-    memcpy(out->high_m, image->high_m, sizeof out->high_m);
-    memcpy(out->view, image->view, sizeof out->view);
-    memcpy(out->centre_m, image->centre_m, sizeof out->centre_m);
-    memcpy(out->surface_m, image->surface_m, sizeof out->surface_m);
-    out->spacing_m = image->spacing_m;
-    out->noise_m = (double)image->noise.a_m;
-    // A stride over the coarsest vertices: spread over the whole image, the same for every run.
-    uint32_t n = image->n_level[ALIGN_LEVELS - 1];
-    out->n_samples = n < ALIGN_SKETCH_SAMPLES ? n : ALIGN_SKETCH_SAMPLES;
-    for (uint32_t k = 0; k < out->n_samples; k++) {
-        uint32_t at = (uint32_t)((uint64_t)k * n / out->n_samples);
-        out->sample_m[k][0] = image->x_m[at];
-        out->sample_m[k][1] = image->y_m[at];
-        out->sample_m[k][2] = image->z_m[at];
-        out->sample_normal[k][0] = image->nx[at];
-        out->sample_normal[k][1] = image->ny[at];
-        out->sample_normal[k][2] = image->nz[at];
-    }
 }

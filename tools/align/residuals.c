@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gpu/align/residual_map.h"
 #include "tools/align/align.h"
 #ifdef POSED_HAVE_CAIRO
 #include "tools/plot/picture.h"
