@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ROS recording, whatever file it is in: which topics there are, which of them is depth, where
-// its images are, and what the others say of the camera. A container (MCAP, .db3, ROS 1 .bag) walks
-// its file once and tells of every topic and message; then it answers for the bytes of one message.
+// A ROS recording, whatever file it is in: which topics there are, where the images of each are,
+// and what the others say (choose.h: which of them is depth). A container (MCAP, .db3, ROS 1 .bag)
+// walks its file once and tells of every topic and message; then it answers for the bytes of one
+// message.
 //
 // A frame's time is the stamp of its header, when the camera took it; what the container says is
 // when the recorder got it, and serves for images without a stamp.
@@ -77,6 +78,10 @@ void bag_set_units(struct bag *bag, uint32_t id, double units_per_m);
 // NULL when there is none.
 const struct bag_topic *bag_topic(const struct bag *bag, uint32_t id);
 
+// Whether a topic's name ends so.
+bool bag_topic_ends_with(const struct bag_topic *topic, const char *end);
+#define BAG_REALSENSE_METADATA "/image/metadata"
+
 // Whether the bytes of the topic's messages are wanted: all of them, their first ROS_HEAD_BYTES, or
 // none (the message is told of all the same).
 enum bag_interest { BAG_NOTHING, BAG_HEAD, BAG_ALL };
@@ -87,16 +92,6 @@ enum bag_interest bag_interest(const struct bag_topic *topic);
 __attribute__((warn_unused_result)) int bag_add_message(struct bag *bag, uint32_t id,
                                                         int64_t log_time_ns, struct bag_place place,
                                                         const void *data, size_t n_bytes);
-
-// After the walk: chooses the depth topic, sorts its frames, and fills in camera, units_per_m and
-// n_frames. Returns 0, or after logging: -ENOENT (no depth topic, no image of it), -EINVAL (a topic
-// that is not there, a size or calibration that is none), -ERANGE (calibration of another size),
-// -ENOMEM.
-__attribute__((warn_unused_result)) int
-bag_choose(struct bag *bag, const struct capture_settings *settings, struct capture_info *out_info);
-
-// Whether the depth topic's images are rectified, so that the matrix P of its camera info counts.
-bool bag_is_rectified(const struct bag *bag);
 
 // The driver's `stamp`; and its `decode` once the container has the bytes of the message.
 void bag_stamp(const struct bag *bag, uint64_t i, int64_t *out_time_ns, uint64_t *out_index);

@@ -20,7 +20,7 @@
 #endif
 
 #include "capture/io/folder.h"
-#include "capture/ros/bag.h"
+#include "capture/ros/choose.h"
 
 #define MAGIC           "#ROSBAG V2.0\n"
 #define MAGIC_BYTES     13

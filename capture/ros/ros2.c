@@ -15,7 +15,7 @@
 
 #include "capture/driver.h"
 #include "capture/live.h"
-#include "capture/ros/bag.h"
+#include "capture/ros/choose.h"
 #include "capture/ros/dds.h"
 #include "capture/ros/discover.h"
 #include "proto/clock.h"
