@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // posed-bench align: time and accuracy of the simultaneous alignment, on range images of a known
 // model (the test of Oishi et al.), or on scans disturbed from known poses.
-#include <argp.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,134 +12,8 @@
 #include "tools/align/images.h"
 #include "tools/align/views.h"
 #include "tools/align/zoltan.h"
+#include "tools/bench/align_options.h"
 #include "tools/bench/bench.h"
-
-struct options {
-    struct views_settings views;
-    struct align_settings settings;
-    const char *conf;
-    double disturb_rad, disturb_share, wrong_share;
-    uint32_t n_seeds, iterations, n_parts;
-    bool json, verbose;
-};
-
-enum {
-    KEY_NOISE = 256,
-    KEY_BACKEND,
-    KEY_THREADS,
-    KEY_ITERATIONS,
-    KEY_SEED,
-    KEY_CONF,
-    KEY_SEEDS,
-    KEY_DEGREES,
-    KEY_SHARE,
-    KEY_WRONG,
-    KEY_PARTS,
-    KEY_RELATIVE,
-    KEY_GATE,
-    KEY_OVERLAP
-};
-
-static const struct argp_option argp_options[] = {
-    {"views", 'n', "N", 0, "Range images of the generator (default 50)", 0},
-    {"vertices", 'v', "V", 0, "Vertices an image, on average (default 83000)", 0},
-    {"noise", KEY_NOISE, "M", 0, "Noise along the ray, uniform within +-M (default 0.01)", 0},
-    {"seed", KEY_SEED, "N", 0, "Of the generator and of the disturbances (default 1)", 0},
-    {"iterations", KEY_ITERATIONS, "K", 0, "Timed ones at full resolution (default 20)", 0},
-    {"conf", KEY_CONF, "FILE.conf", 0, "Scans with known poses instead of the generator", 0},
-    {"seeds", KEY_SEEDS, "N", 0, "Disturbances tried (default 1; --conf: 50)", 0},
-    {"degrees", KEY_DEGREES, "D", 0, "--conf: turned by D about a random axis (default 5)", 0},
-    {"share", KEY_SHARE, "S", 0, "--conf: and moved by S of the scan's size (default 0.03)", 0},
-    {"wrong", KEY_WRONG, "S", 0, "Adds S times as many wrong pairs (default 0)", 0},
-    {"parts", KEY_PARTS, "N", 0, "Also shares the pairs out over N ranks", 0},
-    {"relative", KEY_RELATIVE, "S", 0, "As posed-align", 0},
-    {"min-overlap", KEY_OVERLAP, "S", 0, "As posed-align", 0},
-    {"gate", KEY_GATE, "M", 0, "As posed-align", 0},
-    {"backend", KEY_BACKEND, "NAME", 0, "auto, cpu or cuda (default auto)", 0},
-    {"threads", KEY_THREADS, "N", 0, "CPU threads (default all)", 0},
-    {"json", 'j', NULL, 0, "Print JSON", 0},
-    {"verbose", 'V', NULL, 0, "Each iteration, each seed", 0},
-    {0},
-};
-
-static double number(struct argp_state *state, const char *arg, double low, double high)
-{
-    double value;
-    if (!bench_parse(arg, low, high, &value))
-        argp_error(state, "%s: a number from %g to %g is expected", arg, low, high);
-    return value;
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-    switch (key) {
-    case 'n':
-        o->views.n_views = (uint32_t)number(state, arg, 2, 10000);
-        break;
-    case 'v':
-        o->views.n_vertices = (uint32_t)number(state, arg, 500, 5e7);
-        break;
-    case KEY_NOISE:
-        o->views.noise_m = number(state, arg, 0, 1e6);
-        break;
-    case KEY_SEED:
-        o->views.seed = (uint64_t)number(state, arg, 0, 1e15);
-        break;
-    case KEY_ITERATIONS:
-        o->iterations = (uint32_t)number(state, arg, 0, 1e6);
-        break;
-    case KEY_CONF:
-        o->conf = arg;
-        break;
-    case KEY_SEEDS:
-        o->n_seeds = (uint32_t)number(state, arg, 1, 1e6);
-        break;
-    case KEY_DEGREES:
-        o->disturb_rad = number(state, arg, 0, 180) * M_PI / 180;
-        break;
-    case KEY_SHARE:
-        o->disturb_share = number(state, arg, 0, 1);
-        break;
-    case KEY_WRONG:
-        o->wrong_share = number(state, arg, 0, 1);
-        break;
-    case KEY_PARTS:
-        o->n_parts = (uint32_t)number(state, arg, 1, 10000);
-        break;
-    case KEY_RELATIVE:
-        o->settings.pairs.relative = number(state, arg, 0, 1);
-        break;
-    case KEY_OVERLAP:
-        o->settings.pairs.min_overlap = number(state, arg, 0, 1);
-        break;
-    case KEY_GATE:
-        o->settings.gate_m = number(state, arg, 1e-9, 1e9);
-        break;
-    case KEY_BACKEND:
-        if (strcmp(arg, "auto") && strcmp(arg, "cpu") && strcmp(arg, "cuda"))
-            argp_error(state, "--backend: auto, cpu or cuda is expected, not %s", arg);
-        o->settings.backend = !strcmp(arg, "cpu")    ? GPU_BACKEND_CPU
-                              : !strcmp(arg, "cuda") ? GPU_BACKEND_CUDA
-                                                     : GPU_BACKEND_AUTO;
-        break;
-    case KEY_THREADS:
-        o->settings.n_threads = (uint32_t)number(state, arg, 1, 1024);
-        break;
-    case 'j':
-        o->json = true;
-        break;
-    case 'V':
-        o->verbose = true;
-        break;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument %s", arg);
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return 0;
-}
 
 // Images made once and kept: runs get copies.
 struct kept {
@@ -176,7 +49,7 @@ static void release(struct kept *kept)
 }
 
 struct work {
-    const struct options *options;
+    const struct bench_align_options *options;
     struct kept kept;
     const struct se3 *truth;
     struct se3 *start, *poses;
@@ -237,7 +110,8 @@ static double median_spacing(const struct align_result *result, uint32_t n)
     return sum / n;
 }
 
-static int share_out(const struct options *o, const struct align_result *result, uint32_t n)
+static int share_out(const struct bench_align_options *o, const struct align_result *result,
+                     uint32_t n)
 {
     uint32_t *weight = malloc(n * sizeof *weight), *part = malloc(result->n_pairs * sizeof *part);
     struct partition_settings settings = o->settings.partition;
@@ -302,7 +176,7 @@ static void print_accuracy(const struct work *w, const struct align_result *r, d
 
 static int time_iterations(struct work *w)
 {
-    const struct options *o = w->options;
+    const struct bench_align_options *o = w->options;
     struct align_settings settings = o->settings;
     struct align_result r;
     settings.solve.iterations[0] = o->iterations;
@@ -331,7 +205,7 @@ static int time_iterations(struct work *w)
 
 static int bench_views(struct work *w)
 {
-    const struct options *o = w->options;
+    const struct bench_align_options *o = w->options;
     struct align_settings settings = o->settings;
     struct align_result r;
     int rc = run(w, &settings, &r);
@@ -407,7 +281,7 @@ static int neighbour_residual(const struct work *w, const struct align_result *r
 
 static int bench_conf(struct work *w, const struct images *images)
 {
-    const struct options *o = w->options;
+    const struct bench_align_options *o = w->options;
     uint64_t state = o->views.seed;
     uint32_t n = images->n, n_back = 0;
     double worst_m = 0, worst_rad = 0, before_m = 0, after_m = 0, own_m = 0, ms = 0;
@@ -477,28 +351,8 @@ static int bench_conf(struct work *w, const struct images *images)
 
 int bench_align(int argc, char **argv)
 {
-    static const struct argp argp = {
-        argp_options,
-        parse_option,
-        NULL,
-        "Aligns range images of a known model and says how long an iteration takes and how far "
-        "off the poses end; with --conf, how often disturbed scans come back.",
-        NULL,
-        NULL,
-        NULL};
-    struct options o = {.views = {.n_views = 50,
-                                  .n_vertices = 83000,
-                                  .noise_m = 0.01,
-                                  .start_m = 0.1,
-                                  .start_rad = 0.05,
-                                  .seed = 1},
-                        .disturb_rad = 5 * M_PI / 180,
-                        .disturb_share = 0.03,
-                        .iterations = 20};
-    align_settings_default(&o.settings);
-    o.settings.log = (struct log_sink){bench_log_write, NULL};
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
-    o.n_seeds = o.n_seeds ? o.n_seeds : o.conf ? 50 : 1;
+    struct bench_align_options o;
+    bench_align_options_read(argc, argv, &o);
     struct work w = {.options = &o};
     struct views views = {0};
     struct images images = {0};
