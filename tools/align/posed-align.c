@@ -92,6 +92,45 @@ static void check(struct argp_state *state, const struct align_options *o)
         argp_error(state, "--out is expected");
 }
 
+// What the alignment itself is told.
+static error_t parse_setting(int key, char *arg, struct argp_state *state,
+                             struct align_settings *settings)
+{
+    switch (key) {
+    case KEY_FIXED:
+        settings->solve.iterations[1] = settings->solve.iterations[2] = 0;
+        settings->solve.early_stop = false;
+        break;
+    case KEY_GATE:
+        settings->gate_m = argument_number(state, "gate", arg, 1e-9, 1e9);
+        break;
+    case KEY_ANGLE:
+        settings->solve.max_angle_rad = argument_number(state, "angle", arg, 1, 89) * M_PI / 180;
+        break;
+    case KEY_OVERLAP:
+        settings->pairs.min_overlap = argument_number(state, "min-overlap", arg, 0, 1);
+        break;
+    case KEY_RELATIVE:
+        settings->pairs.relative = argument_number(state, "relative", arg, 0, 1);
+        break;
+    case KEY_MOST:
+        settings->pairs.max_an_image = (uint32_t)argument_count(state, "most", arg, 1, 10000);
+        break;
+    case KEY_BACKEND:
+        settings->backend = (enum gpu_backend)argument_choose(state, "backend", arg, backend_names);
+        break;
+    case KEY_THREADS:
+        settings->n_threads = (uint32_t)argument_count(state, "threads", arg, 1, 1024);
+        break;
+    case KEY_SEED:
+        settings->partition.seed = argument_count(state, "seed", arg, 0, UINT64_MAX);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct align_options *o = state->input;
@@ -141,40 +180,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_FRESH:
         o->fresh = true;
         break;
-    case KEY_FIXED:
-        o->settings.solve.iterations[1] = o->settings.solve.iterations[2] = 0;
-        o->settings.solve.early_stop = false;
-        break;
     case KEY_ROUNDS:
         o->rounds = (uint32_t)argument_count(state, "rounds", arg, 1, 20);
         break;
     case KEY_ITERATIONS:
         o->iterations = (uint32_t)argument_count(state, "iterations", arg, 1, 100000);
-        break;
-    case KEY_GATE:
-        o->settings.gate_m = argument_number(state, "gate", arg, 1e-9, 1e9);
-        break;
-    case KEY_ANGLE:
-        o->settings.solve.max_angle_rad = argument_number(state, "angle", arg, 1, 89) * M_PI / 180;
-        break;
-    case KEY_OVERLAP:
-        o->settings.pairs.min_overlap = argument_number(state, "min-overlap", arg, 0, 1);
-        break;
-    case KEY_RELATIVE:
-        o->settings.pairs.relative = argument_number(state, "relative", arg, 0, 1);
-        break;
-    case KEY_MOST:
-        o->settings.pairs.max_an_image = (uint32_t)argument_count(state, "most", arg, 1, 10000);
-        break;
-    case KEY_BACKEND:
-        o->settings.backend =
-            (enum gpu_backend)argument_choose(state, "backend", arg, backend_names);
-        break;
-    case KEY_THREADS:
-        o->settings.n_threads = (uint32_t)argument_count(state, "threads", arg, 1, 1024);
-        break;
-    case KEY_SEED:
-        o->settings.partition.seed = argument_count(state, "seed", arg, 0, UINT64_MAX);
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument %s", arg);
@@ -183,7 +193,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         check(state, o);
         break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_setting(key, arg, state, &o->settings);
     }
     return 0;
 }

@@ -95,10 +95,41 @@ static bool take_sensor(const char *text, struct bench_search_options *o)
     return o->any_sensor;
 }
 
+// The option that is on or off, NULL: another one.
+static bool *flag_of(int key, struct bench_search_options *o)
+{
+    switch (key) {
+    case OPTION_ABSENT:
+        return &o->absent;
+    case OPTION_MIXED:
+        return &o->mixed;
+    case OPTION_GREEDY:
+        return &o->greedy;
+    case OPTION_EACH:
+        return &o->each;
+    case OPTION_CLEAN:
+        return &o->clean;
+    case OPTION_CURVE:
+        return &o->curve;
+    case OPTION_OUTLINE:
+        return &o->outline;
+    case OPTION_BARE:
+        return &o->bare;
+    case 'j':
+        return &o->json;
+    default:
+        return NULL;
+    }
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     struct bench_search_options *o = state->input;
-    bool good = true;
+    bool good = true, *flag = flag_of(key, o);
+    if (flag) {
+        *flag = true;
+        return 0;
+    }
     switch (key) {
     case 'm':
         o->model = text;
@@ -135,47 +166,20 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         good = sscanf(text, "%f:%f", &o->visible_min, &o->visible_max) == 2 &&
                o->visible_min >= 0 && o->visible_max <= 1 && o->visible_min < o->visible_max;
         break;
-    case OPTION_ABSENT:
-        o->absent = true;
-        break;
-    case OPTION_MIXED:
-        o->mixed = true;
-        break;
-    case OPTION_GREEDY:
-        o->greedy = true;
-        break;
-    case OPTION_EACH:
-        o->each = true;
-        break;
-    case OPTION_CLEAN:
-        o->clean = true;
-        break;
     case OPTION_REQUIREMENTS:
         good = take_number(text, 1, 10000, &o->n_requirements);
         break;
     case OPTION_FIT:
         good = take_number(text, 2, 10000, &o->n_fitted);
         break;
-    case OPTION_CURVE:
-        o->curve = true;
-        break;
     case OPTION_SENSOR:
         good = take_sensor(text, o);
-        break;
-    case OPTION_OUTLINE:
-        o->outline = true;
         break;
     case OPTION_FRAME:
         o->frame = text;
         break;
-    case OPTION_BARE:
-        o->bare = true;
-        break;
     case 's':
         good = take_number(text, 0, 4e9, &o->seed);
-        break;
-    case 'j':
-        o->json = true;
         break;
     default:
         return ARGP_ERR_UNKNOWN;
