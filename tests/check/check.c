@@ -167,6 +167,17 @@ double check_gaussian(void)
     return r * cos(check_uniform(0, 6.283185307179586));
 }
 
+void check_direction(double out[3])
+{
+    double length2 = 0;
+    for (int i = 0; i < 3; i++) {
+        out[i] = check_gaussian();
+        length2 += out[i] * out[i];
+    }
+    for (int i = 0; i < 3; i++)
+        out[i] /= sqrt(length2);
+}
+
 void *check_alloc(size_t bytes)
 {
     unsigned char *all = aligned_alloc(64, (2 * GUARD_BYTES + bytes + 127) / 64 * 64);

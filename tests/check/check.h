@@ -52,6 +52,7 @@ int check_end(void);
 uint32_t check_random(void);
 double check_uniform(double low, double high);
 double check_gaussian(void);
+void check_direction(double out[3]); // a unit vector, alike in all directions
 
 // Memory between guards, filled with 0xFF (NaN as float or double). check_free checks the guards.
 void *check_alloc(size_t bytes);

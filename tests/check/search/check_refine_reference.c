@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pose search reads from an image and how it refines, against references that share no
-// formula with it: depth, normals, planes, the drawn model, ICP's rows, steps and schedules.
+// How the pose search refines, against references that share no formula with it: the drawn model,
+// ICP's rows, steps and schedules. What it reads from an image: check_image_reference.c.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/search/kernels/draw.h"
 #include "gpu/search/kernels/icp.h"
-#include "gpu/search/kernels/normal.h"
-#include "gpu/search/kernels/plane.h"
 #include "tests/check/check.h"
 #include "tests/check/search/reference.h"
 
@@ -17,280 +15,119 @@ static const struct check_limit limits[] = {
     {"normal", 3e-5, 0, "differences of depths in float, divided by a pixel"},
     {"sum", 2e-5, 1e-5, "float products cut to 2^-19"},
     {"step", 2e-6, 2e-5, "a 6x6 in float, its condition up to 50"},
-    {"plane", 2e-5, 1e-4, "a fit in double of floats"},
 };
-enum { LIMIT_FLOAT, LIMIT_NORMAL, LIMIT_SUM, LIMIT_STEP, LIMIT_PLANE };
+enum { LIMIT_FLOAT, LIMIT_NORMAL, LIMIT_SUM, LIMIT_STEP };
 
 #define WIDTH  160
 #define HEIGHT 120
 
 static const struct search_camera camera = {150, -140, 79.5f, 61.25f, WIDTH, HEIGHT};
 static const struct reference_camera plain = {150, -140, 79.5, 61.25, WIDTH, HEIGHT};
-static float z_m[WIDTH * (HEIGHT + 4)]; // and what lies behind the image
 
 static void close_to(int limit, double got, double expected, const char *name)
 {
     check_close(&limits[limit], got, expected, fabs(expected), name);
 }
 
-static void random_unit(double out[3])
-{
-    for (int i = 0; i < 3; i++)
-        out[i] = check_gaussian();
-    const double length = sqrt(reference_dot(out, out));
-    for (int i = 0; i < 3; i++)
-        out[i] /= length;
-}
-
-static void narrow(const double *from, int n, float *out)
-{
-    for (int i = 0; i < n; i++)
-        out[i] = (float)from[i];
-}
-
-// ---- The image
-
-static void check_depth(void)
-{
-    check_case("depth");
-    check_that(search_depth_m(0, 1e-3f) == 0 && search_depth_m(65535, 1e-3f) == 0, "none");
-    check_that(search_depth_m(99, 1e-3f) == 0 && search_depth_m(101, 1e-3f) == 101 * 1e-3f, "near");
-    check_that(search_depth_m(9995, 1e-3f) > 0 && search_depth_m(10005, 1e-3f) == 0, "far");
-    check_that(search_depth_m(65534, 1e-4f) == 65534 * 1e-4f, "tenths of a millimetre");
-    check_that(search_depth_m(65535, 1e-4f) == 0, "none");
-}
-
-// A wavy scene with steps, holes and noise, alike at both sides.
-static void make_image(double waves)
-{
-    for (int i = 0; i < WIDTH * (HEIGHT + 4); i++) {
-        const double u = i % WIDTH, v = i / WIDTH;
-        double z = 0.8 + waves * (0.06 * sin(u / 12.73) + 0.05 * cos(v / 9));
-        z += (u > 100 && u < 140 ? 0.2 : 0) + 0.001 * check_gaussian();
-        z_m[i] = check_random() % 40 == 0 || (u > 60 && u < 75 && v > 30 && v < 50) ? 0 : (float)z;
-    }
-}
-
-static void compare_normals(const struct search_camera *c)
-{
-    const struct reference_camera wide = {(double)c->fx, (double)c->fy, (double)c->cx,
-                                          (double)c->cy, WIDTH,         HEIGHT};
-    int n = 0, n_left = 0, n_hidden = 0;
-    for (int v = 0; v < HEIGHT; v++)
-        for (int u = 0; u < WIDTH; u++) {
-            float got[4];
-            double expected[3] = {0}, margin = 1;
-            search_normal_at(z_m, c, u, v, got);
-            check_that(got[3] == z_m[v * WIDTH + u], "depth");
-            if (got[3] == 0) {
-                const double behind = reference_behind(z_m, WIDTH, u, v);
-                check_that((double)got[0] == behind, "behind: %g, not %g", (double)got[0], behind);
-                check_that(got[1] == 0 && got[2] == 0, "no normal");
-                n_hidden += behind > 0;
-                continue;
-            }
-            const bool there = reference_normal(z_m, &wide, u, v, expected, &margin);
-            if (margin < 1e-6) {
-                n_left++;
-                continue;
-            }
-            n += there;
-            for (int k = 0; k < 3; k++)
-                close_to(LIMIT_NORMAL, (double)got[k], there ? expected[k] : 0, "normal");
-        }
-    check_that(n > 3000 && n_left < 100 && n_hidden > 100, "%d normals, %d left, %d hidden", n,
-               n_left, n_hidden);
-}
-
-static void check_normals(void)
-{
-    check_case("normals");
-    // v down and up, and so wide an angle that rays graze the waves.
-    static const struct search_camera cameras[3] = {
-        {150, -140, 79.5f, 61.25f, WIDTH, HEIGHT},
-        {150, 140, 79.5f, 61.25f, WIDTH, HEIGHT},
-        {30, 28, 79.5f, 61.25f, WIDTH, HEIGHT},
-    };
-    for (int i = 0; i < 3; i++) {
-        make_image(i < 2 ? 1 : 1.5);
-        compare_normals(&cameras[i]);
-    }
-    // A shadow reaches 64 pixels, to either side.
-    for (int k = 0; k < WIDTH; k++)
-        z_m[k] = k == 40 ? 0.9f : k == 130 ? 0.8f : 0;
-    for (int u = 60; u < 110; u++)
-        check_that(search_behind(z_m, &camera, u, 0) ==
-                       (u - 40 <= 64 && 130 - u <= 64 ? 0.9f : 0.f),
-                   "shadow at %d", u);
-    // The step that still is one surface: 2 % of the depth and six sigmas.
-    const double z = 0.8, step = 0.02 * z + 6 * reference_sigma(z);
-    for (int side = 0; side < 4; side++)
-        for (int over = 0; over < 2; over++) {
-            float got[4];
-            for (int i = 0; i < WIDTH * HEIGHT; i++)
-                z_m[i] = (float)z;
-            const int at = 50 * WIDTH + 50;
-            z_m[at + (side == 0   ? 3
-                      : side == 1 ? -3
-                      : side == 2 ? 3 * WIDTH
-                                  : -3 * WIDTH)] =
-                (float)(z + (side % 2 ? -1 : 1) * step * (over ? 1.002 : 0.998));
-            search_normal_at(z_m, &camera, 50, 50, got);
-            check_that((got[2] == 0) == over, "step %d %d", side, over);
-        }
-}
-
-// ---- Planes larger than the object
-
-#define CELLS_U 40
-#define CELLS_V 30
-
-static float inverse[CELLS_U * CELLS_V];
-static const struct search_planes planes = {
-    {150, -140, 79.5f, 61.25f, WIDTH, HEIGHT}, 0.1f, inverse, CELLS_U, CELLS_V};
-
-static double tolerance(double radius, double d)
-{
-    return 0.04 * radius * d * d + 2.5 * 0.00285;
-}
-
-static void check_plane_fits(void)
-{
-    check_case("planes");
-    int n_fits = 0;
-    for (int i = 0; i < 400; i++) {
-        const double a = check_uniform(-0.02, 0.02), b = check_uniform(-0.02, 0.02);
-        const double middle = check_uniform(0.9, 6);
-        for (int k = 0; k < CELLS_U * CELLS_V; k++) {
-            const double d = middle + a * (k % CELLS_U - 20) + b * (k / CELLS_U - 15);
-            inverse[k] = check_random() % 7 == 0   ? 0
-                         : check_random() % 9 == 0 ? (float)(d + check_uniform(-0.4, 0.4))
-                                                   : (float)(d + 0.004 * check_gaussian());
-        }
-        const int u = (int)(check_random() % CELLS_U), v = (int)(check_random() % CELLS_V);
-        const double centre = (double)inverse[v * CELLS_U + u];
-        // A share of 0.4 of the radius around, in cells of 4 px, 2 to 6.
-        const double reach = 0.4 * (double)planes.radius_m * 150 * centre / 4;
-        const int r = reach < 2 ? 2 : reach > 6 ? 6 : (int)reach;
-        double us[200], vs[200], ds[200], expected[3] = {0}, margin = 1;
-        float got[3];
-        int n = 0;
-        for (int y = v - r; y <= v + r; y++)
-            for (int x = u - r; x <= u + r; x++) {
-                if (x < 0 || y < 0 || x >= CELLS_U || y >= CELLS_V)
-                    continue;
-                const double d = (double)inverse[y * CELLS_U + x];
-                const double off = fabs(d - centre) - 8 * tolerance(0.1, centre);
-                margin = d == 0 ? margin : fmin(margin, fabs(off));
-                if (d == 0 || off > 0)
-                    continue;
-                us[n] = x - u;
-                vs[n] = y - v;
-                ds[n++] = d;
-            }
-        search_plane_fit(&planes, u, v, got);
-        if (margin < 1e-6 || fabs(reach - r) < 1e-4)
-            continue;
-        const bool fits = centre > 0 && n >= 12 && reference_fit(us, vs, ds, n, expected);
-        n_fits += fits;
-        for (int k = 0; k < 3; k++)
-            close_to(LIMIT_PLANE, (double)got[k], fits ? expected[k] : 0, "fit");
-    }
-    check_that(n_fits > 250, "%d fits", n_fits);
-    // Twelve cells are enough, eleven not; nor are cells in a row.
-    for (int few = 0; few < 3; few++) {
-        float got[3];
-        memset(inverse, 0, sizeof inverse);
-        for (int k = 0; k < (few == 0 ? 12 : 11); k++)
-            inverse[(14 + k / 4) * CELLS_U + 19 + k % 4] = 1.3f;
-        for (int k = 0; k < 13 && few == 2; k++)
-            inverse[(14 + k / 4) * CELLS_U + 19 + k % 4] = 0;
-        for (int k = -6; k < 7 && few == 2; k++)
-            inverse[15 * CELLS_U + 20 + k] = 1.3f;
-        search_plane_fit(&planes, 20, 15, got);
-        check_that((got[2] > 0) == (few == 0), "few %d: %g", few, (double)got[2]);
-    }
-    for (int i = 0; i < 100; i++) {
-        const double d = check_uniform(0.2, 3), radius = check_uniform(0.02, 0.3);
-        close_to(LIMIT_FLOAT, (double)search_plane_tolerance((float)radius, (float)d),
-                 tolerance(radius, d), "tolerance");
-        close_to(LIMIT_FLOAT, (double)search_plane_far_m((float)radius), 2.4 * radius, "too far");
-    }
-    for (int i = 0; i < WIDTH * HEIGHT; i++)
-        z_m[i] = (float)(i % WIDTH + 1) * 0.01f + (float)(i / WIDTH) * 0.1f;
-    close_to(LIMIT_FLOAT, (double)search_plane_cell(z_m, WIDTH, 3, 5), 1 / (0.15 + 2.2), "cell");
-    z_m[22 * WIDTH + 14] = 0;
-    check_that(search_plane_cell(z_m, WIDTH, 3, 5) == 0, "no depth");
-}
-
-// How far the plane goes on, by the words of plane.h: on it, off it (four misses end the walk), or
-// behind what stands on it, as long as that is not three cells more than was seen.
-static double walk(const double fit[3], int u, int v, int du, int dv, double most)
-{
-    double reached = 0;
-    int misses = 0, n_on = 0, n_behind = 0;
-    for (int k = 1; misses <= 3 && reached < most; k++) {
-        const int x = u + k * du, y = v + k * dv;
-        if (x < 0 || y < 0 || x >= CELLS_U || y >= CELLS_V)
-            break;
-        const double d = fit[2] + k * (fit[0] * du + fit[1] * dv);
-        const double there = (double)inverse[y * CELLS_U + x];
-        if (there != 0 && fabs(there - d) < tolerance(0.1, d)) {
-            const double p[3] = {(4 * x - 79.5) / 150 / d, (4 * y - 61.25) / -140 / d, 1 / d};
-            const double o[3] = {(4 * u - 79.5) / 150 / fit[2], (4 * v - 61.25) / -140 / fit[2],
-                                 1 / fit[2]};
-            const double way[3] = {p[0] - o[0], p[1] - o[1], p[2] - o[2]};
-            reached = sqrt(reference_dot(way, way));
-            misses = 0;
-            n_on++;
-        } else if (there > d && n_behind < n_on + 3) {
-            n_behind++;
-        } else {
-            misses++;
-        }
-    }
-    return reached;
-}
-
-static void check_plane_walks(void)
-{
-    static const int lines[4][2] = {{1, 0}, {0, 1}, {1, 1}, {1, -1}};
-    check_case("walks over planes");
-    for (int i = 0; i < 600; i++) {
-        const double fit[3] = {check_uniform(-0.01, 0.01), check_uniform(-0.01, 0.01),
-                               check_uniform(0.9, 1.6)};
-        float narrowed[3];
-        const int u = 4 + i % 32, v = 4 + i % 22;
-        narrow(fit, 3, narrowed);
-        for (int k = 0; k < CELLS_U * CELLS_V; k++) {
-            const double d = fit[2] + fit[0] * (k % CELLS_U - u) + fit[1] * (k / CELLS_U - v);
-            const double t = tolerance(0.1, d);
-            static const double offs[] = {0, 0.5, -0.5, 0.97, -0.97, 1.03, -1.03, 6, -6};
-            const uint32_t pick = check_random() % (i % 3 == 0 ? 9 : i % 3 == 1 ? 30 : 14);
-            inverse[k] = (float)(d + (pick < 9 ? offs[pick] : pick == 10 ? 8 : 0) * t);
-            inverse[k] = pick == 11 ? 0 : inverse[k];
-        }
-        for (int line = 0; line < 4; line++)
-            for (int back = 0; back < 2; back++) {
-                const int du = lines[line][0] * (back ? -1 : 1);
-                const int dv = lines[line][1] * (back ? -1 : 1);
-                const double expected = walk(fit, u, v, du, dv, 0.24);
-                const double got = (double)search_plane_along(&planes, narrowed, u, v, line, back);
-                check_close(&limits[LIMIT_PLANE], got, expected, 1, "reach");
-            }
-        // A pixel of the cell, counted from its middle.
-        for (int k = 0; k < 16; k++) {
-            const double d = fit[2] + fit[0] * (k % 4 - 2) / 4 + fit[1] * (k / 4 - 2) / 4;
-            const double there = d + (k % 2 ? 0.98 : 1.02) * tolerance(0.1, d) * (k % 3 ? 1 : -1);
-            const float z = (float)(1 / there);
-            check_that(search_plane_mark(&planes, narrowed, k % 4, k / 4, z) == (k % 2 ? -z : z),
-                       "mark %d", k);
-        }
-        check_that(search_plane_mark(&planes, narrowed, 0, 0, 0) == 0, "nothing to mark");
-    }
-}
-
 // ---- The drawn model
+
+// The rectangle of a sphere in the image: its nearest circle, from the middle as seen there and
+// from its own depth. Returns how many of its points the image shows; all of them are inside.
+static int check_rectangle(const double t[3], double radius)
+{
+    const float t_m[3] = {(float)t[0], (float)t[1], (float)t[2]};
+    int n_inside = 0;
+    const struct search_rectangle at = search_rectangle_of(&camera, (float)radius, t_m);
+    const double z = fmax(t[2] - radius, 0.05);
+    double ends[2][2];
+    for (int a = 0; a < 2; a++) {
+        const double f = a ? plain.fy : plain.fx, c = a ? plain.cy : plain.cx;
+        const double one = f * t[a] / z + c, other = f * t[a] / t[2] + c;
+        const double size = a ? HEIGHT : WIDTH, r = fabs(f) * radius / z + 6;
+        ends[a][0] = floor(fmin(fmax(fmin(one, other) - r, 0), size));
+        ends[a][1] = fmax(one, other) + r;
+        ends[a][1] = ends[a][1] < size ? floor(fmax(ends[a][1], 0)) : size;
+    }
+    check_that(abs(at.u0 - (int)ends[0][0]) <= 0 && abs(at.v0 - (int)ends[1][0]) <= 0, "corner");
+    check_that(at.width == (int)fmax(ends[0][1] - ends[0][0], 0) &&
+                   at.height == (int)fmax(ends[1][1] - ends[1][0], 0),
+               "size %d x %d", at.width, at.height);
+    // All of the sphere that the image shows is inside.
+    for (int k = 0; k < 20; k++) {
+        double d[3];
+        check_direction(d);
+        for (int a = 0; a < 3; a++)
+            d[a] = t[a] + radius * d[a];
+        const int pixel = reference_pixel(&plain, d, NULL);
+        if (pixel < 0)
+            continue;
+        const int u = pixel % WIDTH, v = pixel / WIDTH;
+        n_inside++;
+        check_that(u >= at.u0 && v >= at.v0 && u < at.u0 + at.width && v < at.v0 + at.height,
+                   "inside");
+    }
+    return n_inside;
+}
+
+// A corner, to 1/256 px; what is behind the camera is not drawn.
+static void check_corner(const double r[9], const double t[3])
+{
+    const float t_m[3] = {(float)t[0], (float)t[1], (float)t[2]};
+    float scaled[9], value;
+    int32_t x, y;
+    const double px = 0.004, p[3] = {check_uniform(-25, 25), check_uniform(-25, 25), 3};
+    for (int k = 0; k < 9; k++)
+        scaled[k] = (float)(r[k] * px);
+    double q[3];
+    reference_turn(r, p, q);
+    for (int k = 0; k < 3; k++)
+        q[k] = q[k] * px + t[k];
+    search_draw_corner(&camera, 40, 30, scaled, t_m, (float)p[0], (float)p[1], (float)p[2], &x, &y,
+                       &value);
+    if (fabs(q[2] - 0.05) < 1e-4)
+        return;
+    const double eu = (plain.fx * q[0] / q[2] + 40) * 256, ev = (plain.fy * q[1] / q[2] + 30) * 256;
+    check_that(q[2] > 0.05 ? fabs(x - eu) < 0.6 && fabs(y - ev) < 0.6
+                           : x == RASTER_LIMIT && y == RASTER_LIMIT,
+               "corner %d %d", x, y);
+    close_to(LIMIT_FLOAT, (double)value * q[2], -1, "-1/z");
+}
+
+// Normals towards the camera, points in the model's frame.
+static void check_drawn_point(const double r[9], const double t[3])
+{
+    float a[3], b[3], c[3], rotation[9], n[3];
+    double ab[3], ac[3], en[3];
+    struct search_candidate candidate = {.t_m = {(float)t[0], (float)t[1], (float)t[2]}};
+    for (int k = 0; k < 3; k++) {
+        a[k] = (float)check_uniform(-1, 1);
+        ab[k] = (double)((b[k] = (float)check_uniform(-1, 1)) - a[k]);
+        ac[k] = (double)((c[k] = (float)check_uniform(-1, 1)) - a[k]);
+    }
+    reference_narrow(r, 9, rotation);
+    reference_narrow(r, 9, candidate.rotation);
+    const double ray[3] = {check_uniform(-0.5, 0.5), check_uniform(-0.5, 0.5), 1};
+    const float fray[3] = {(float)ray[0], (float)ray[1], 1};
+    search_drawn_normal(a, b, c, rotation, fray, n);
+    reference_cross(ab, ac, en);
+    reference_turn(r, en, en);
+    const double length = sqrt(reference_dot(en, en)) * (reference_dot(en, ray) > 0 ? -1 : 1);
+    float out_p[3], out_n[3];
+    const float depth = (float)check_uniform(0.3, 1);
+    search_drawn_point(&candidate, fray, depth, n, out_p, out_n);
+    double ep[3], back[3];
+    for (int k = 0; k < 3; k++) {
+        en[k] /= length;
+        ep[k] = ray[k] * (double)depth - t[k];
+        close_to(LIMIT_NORMAL, (double)n[k], en[k], "drawn normal");
+    }
+    reference_turn_back(r, ep, ep);
+    reference_turn_back(r, en, back);
+    for (int k = 0; k < 3; k++) {
+        close_to(LIMIT_FLOAT, (double)out_p[k], ep[k], "drawn point");
+        close_to(LIMIT_NORMAL, (double)out_n[k], back[k], "its normal");
+    }
+}
 
 static void check_drawing(void)
 {
@@ -300,94 +137,12 @@ static void check_drawing(void)
         const double radius = check_uniform(0.03, 0.2);
         const double t[3] = {check_uniform(-0.6, 0.6), check_uniform(-0.5, 0.5),
                              check_uniform(0.2, 1.5)};
-        const float t_m[3] = {(float)t[0], (float)t[1], (float)t[2]};
-        const struct search_rectangle at = search_rectangle_of(&camera, (float)radius, t_m);
-        // The sphere at its nearest, from the middle as seen there and from its own depth.
-        const double z = fmax(t[2] - radius, 0.05);
-        double ends[2][2];
-        for (int a = 0; a < 2; a++) {
-            const double f = a ? plain.fy : plain.fx, c = a ? plain.cy : plain.cx;
-            const double one = f * t[a] / z + c, other = f * t[a] / t[2] + c;
-            const double size = a ? HEIGHT : WIDTH, r = fabs(f) * radius / z + 6;
-            ends[a][0] = floor(fmin(fmax(fmin(one, other) - r, 0), size));
-            ends[a][1] = fmax(one, other) + r;
-            ends[a][1] = ends[a][1] < size ? floor(fmax(ends[a][1], 0)) : size;
-        }
-        check_that(abs(at.u0 - (int)ends[0][0]) <= 0 && abs(at.v0 - (int)ends[1][0]) <= 0,
-                   "corner");
-        check_that(at.width == (int)fmax(ends[0][1] - ends[0][0], 0) &&
-                       at.height == (int)fmax(ends[1][1] - ends[1][0], 0),
-                   "size %d x %d", at.width, at.height);
-        // All of the sphere that the image shows is inside.
-        for (int k = 0; k < 20; k++) {
-            double d[3];
-            random_unit(d);
-            for (int a = 0; a < 3; a++)
-                d[a] = t[a] + radius * d[a];
-            const int pixel = reference_pixel(&plain, d, NULL);
-            if (pixel < 0)
-                continue;
-            const int u = pixel % WIDTH, v = pixel / WIDTH;
-            n_inside++;
-            check_that(u >= at.u0 && v >= at.v0 && u < at.u0 + at.width && v < at.v0 + at.height,
-                       "inside");
-        }
-        // Corners, to 1/256 px; what is behind the camera is not drawn.
         double axis[3], r[9];
-        float scaled[9], value;
-        int32_t x, y;
-        random_unit(axis);
+        n_inside += check_rectangle(t, radius);
+        check_direction(axis);
         reference_about(axis, check_uniform(0, 3), r);
-        const double px = 0.004, p[3] = {check_uniform(-25, 25), check_uniform(-25, 25), 3};
-        for (int k = 0; k < 9; k++)
-            scaled[k] = (float)(r[k] * px);
-        double q[3];
-        reference_turn(r, p, q);
-        for (int k = 0; k < 3; k++)
-            q[k] = q[k] * px + t[k];
-        search_draw_corner(&camera, 40, 30, scaled, t_m, (float)p[0], (float)p[1], (float)p[2], &x,
-                           &y, &value);
-        if (fabs(q[2] - 0.05) < 1e-4)
-            continue;
-        const double eu = (plain.fx * q[0] / q[2] + 40) * 256,
-                     ev = (plain.fy * q[1] / q[2] + 30) * 256;
-        check_that(q[2] > 0.05 ? fabs(x - eu) < 0.6 && fabs(y - ev) < 0.6
-                               : x == RASTER_LIMIT && y == RASTER_LIMIT,
-                   "corner %d %d", x, y);
-        close_to(LIMIT_FLOAT, (double)value * q[2], -1, "-1/z");
-
-        // Normals towards the camera, points in the model's frame.
-        float a[3], b[3], c[3], rotation[9], n[3];
-        double ab[3], ac[3], en[3];
-        struct search_candidate candidate = {.t_m = {t_m[0], t_m[1], t_m[2]}};
-        for (int k = 0; k < 3; k++) {
-            a[k] = (float)check_uniform(-1, 1);
-            ab[k] = (double)((b[k] = (float)check_uniform(-1, 1)) - a[k]);
-            ac[k] = (double)((c[k] = (float)check_uniform(-1, 1)) - a[k]);
-        }
-        narrow(r, 9, rotation);
-        narrow(r, 9, candidate.rotation);
-        const double ray[3] = {check_uniform(-0.5, 0.5), check_uniform(-0.5, 0.5), 1};
-        const float fray[3] = {(float)ray[0], (float)ray[1], 1};
-        search_drawn_normal(a, b, c, rotation, fray, n);
-        reference_cross(ab, ac, en);
-        reference_turn(r, en, en);
-        const double length = sqrt(reference_dot(en, en)) * (reference_dot(en, ray) > 0 ? -1 : 1);
-        float out_p[3], out_n[3];
-        const float depth = (float)check_uniform(0.3, 1);
-        search_drawn_point(&candidate, fray, depth, n, out_p, out_n);
-        double ep[3], back[3];
-        for (int k = 0; k < 3; k++) {
-            en[k] /= length;
-            ep[k] = ray[k] * (double)depth - t[k];
-            close_to(LIMIT_NORMAL, (double)n[k], en[k], "drawn normal");
-        }
-        reference_turn_back(r, ep, ep);
-        reference_turn_back(r, en, back);
-        for (int k = 0; k < 3; k++) {
-            close_to(LIMIT_FLOAT, (double)out_p[k], ep[k], "drawn point");
-            close_to(LIMIT_NORMAL, (double)out_n[k], back[k], "its normal");
-        }
+        check_corner(r, t);
+        check_drawn_point(r, t);
     }
     check_that(n_inside > 1000, "%d inside", n_inside);
     // At most 2,457 points: every second pixel of every second row from there on, ...
@@ -403,6 +158,20 @@ static void check_drawing(void)
 
 // ---- ICP
 
+static void check_icp_sums(const struct search_icp_row *row, const double j[6])
+{
+    int32_t sums[SEARCH_ICP_SUMS] = {0};
+    search_icp_add(row, sums);
+    for (int a = 0, k = 0; a < 6; a++) {
+        close_to(LIMIT_FLOAT, (double)row->j[a], j[a], "row");
+        for (int b = a; b < 6; b++, k++)
+            check_close(&limits[LIMIT_SUM], sums[k] / 524288.0,
+                        (double)(row->w * row->j[a] * row->j[b]), 1, "sum");
+        check_close(&limits[LIMIT_SUM], sums[21 + a] / 524288.0,
+                    (double)(row->w * row->j[a] * row->r), 1, "sum");
+    }
+}
+
 // The weight of a pair fades with the square of its distance, squared; without a normal it is 0.3.
 static void check_icp_rows(void)
 {
@@ -413,10 +182,10 @@ static void check_icp_rows(void)
         const double radius = check_uniform(0.05, 0.2);
         double axis[3], r[9], p[3], m[3], s[3], t[3] = {check_uniform(-0.3, 0.3), 0.05, 0.8};
         double arm[3], n[3], q[3], margin = 1;
-        random_unit(axis);
+        check_direction(axis);
         reference_about(axis, check_uniform(0, 3), r);
-        random_unit(m);
-        random_unit(s);
+        check_direction(m);
+        check_direction(s);
         for (int k = 0; k < 3; k++)
             p[k] = check_uniform(-0.1, 0.1);
         reference_turn(r, p, arm);
@@ -430,8 +199,8 @@ static void check_icp_rows(void)
         for (int k = 0; k < 3 && !none; k++)
             s[k] /= length;
         float rotation[9], t_m[3];
-        narrow(r, 9, rotation);
-        narrow(t, 3, t_m);
+        reference_narrow(r, 9, rotation);
+        reference_narrow(t, 3, t_m);
         const struct search_icp_place at = search_icp_project(
             &camera, rotation, t_m, (struct search_vec3){(float)p[0], (float)p[1], (float)p[2]},
             (struct search_vec3){(float)m[0], (float)m[1], (float)m[2]});
@@ -472,19 +241,15 @@ static void check_icp_rows(void)
         const double residual = reference_dot(n, off) / gate;
         close_to(LIMIT_NORMAL, (double)row.w, w, "weight");
         check_close(&limits[LIMIT_NORMAL], (double)row.r, residual, 1, "residual");
-        int32_t sums[SEARCH_ICP_SUMS] = {0};
-        search_icp_add(&row, sums);
-        for (int a = 0, k = 0; a < 6; a++) {
-            close_to(LIMIT_FLOAT, (double)row.j[a], j[a], "row");
-            for (int b = a; b < 6; b++, k++)
-                check_close(&limits[LIMIT_SUM], sums[k] / 524288.0,
-                            (double)(row.w * row.j[a] * row.j[b]), 1, "sum");
-            check_close(&limits[LIMIT_SUM], sums[21 + a] / 524288.0,
-                        (double)(row.w * row.j[a] * row.r), 1, "sum");
-        }
+        check_icp_sums(&row, j);
     }
     check_that(n_used > 300 && n_dropped > 300, "%d used, %d dropped", n_used, n_dropped);
-    // The rim of the image and 5 cm, as for every projection.
+}
+
+// The rim of the image and 5 cm, as for every projection.
+static void check_icp_rim(void)
+{
+    check_case("rim of ICP");
     const float identity[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
     const struct search_vec3 towards = {0, 0, -1};
     static const double rims[][3] = {{-0.498, 60, 1},  {-0.502, 60, 0}, {159.498, 60, 1},
@@ -518,7 +283,7 @@ static void check_edge_rows(void)
     for (int i = 0; i < 2000; i++) {
         const double radius = 0.1, gate = check_uniform(0.01, 0.2);
         double axis[3], r[9], p[3], arm[3], q[3], t[3] = {0.05, -0.03, i % 50 == 0 ? 0.01 : 0.7};
-        random_unit(axis);
+        check_direction(axis);
         reference_about(axis, check_uniform(0, 3), r);
         for (int k = 0; k < 3; k++)
             p[k] = check_uniform(-0.05, 0.05);
@@ -526,12 +291,12 @@ static void check_edge_rows(void)
         for (int k = 0; k < 3; k++)
             q[k] = arm[k] + t[k];
         struct search_candidate c = {.score = 0};
-        narrow(r, 9, c.rotation);
-        narrow(t, 3, c.t_m);
+        reference_narrow(r, 9, c.rotation);
+        reference_narrow(t, 3, c.t_m);
         const int a = i % 2;
         const double f = a ? plain.fy : plain.fx, at = f * q[a] / q[2] + (a ? plain.cy : plain.cx);
         struct search_edge edge = {.axis = a, .at_px = (float)(at + check_uniform(-12, 12))};
-        narrow(p, 3, edge.p);
+        reference_narrow(p, 3, edge.p);
         const double off = (double)edge.at_px - at, share = off / 10;
         const double residual = off * q[2] / f / gate;
         const struct search_icp_row row =
@@ -589,9 +354,9 @@ static void check_icp_steps(void)
             h[a][a] += damping;
         reference_solve6(h, g, x);
         struct search_candidate c = {.t_m = {0.1f, 0.2f, 0.8f}}, moved = {.score = 0};
-        random_unit(axis);
+        check_direction(axis);
         reference_about(axis, 1, r);
-        narrow(r, 9, c.rotation);
+        reference_narrow(r, 9, c.rotation);
         moved = c;
         const double size = (double)search_icp_step(sums, (float)radius, (float)gate, &moved);
         double w[3], angle, length = 0;
@@ -666,12 +431,9 @@ static void check_schedules(void)
 int main(int argc, char **argv)
 {
     check_begin(argc, argv);
-    check_depth();
-    check_normals();
-    check_plane_fits();
-    check_plane_walks();
     check_drawing();
     check_icp_rows();
+    check_icp_rim();
     check_edge_rows();
     check_icp_steps();
     check_schedules();

@@ -21,12 +21,6 @@ enum { LIMIT_FIXED, LIMIT_ERROR };
 
 static const struct reference_camera plain = {580, -570, 311.5, 245.25, 640, 480};
 
-static void widen(const float *from, int n, double *out)
-{
-    for (int i = 0; i < n; i++)
-        out[i] = (double)from[i];
-}
-
 static void random_rotation(float out[9], double as_double[9])
 {
     double axis[3] = {check_gaussian(), check_gaussian(), check_gaussian()};
@@ -113,8 +107,8 @@ static void check_window(const struct table *t, const float *z_m, const struct s
     bool *foreground = malloc(N * sizeof *foreground);
     int *kind = malloc(N * sizeof *kind), n_off = 0, n_z = 0;
     double r[9], start[3];
-    widen(frame->rotation, 9, r);
-    widen(frame->start_m, 3, start);
+    reference_widen(frame->rotation, 9, r);
+    reference_widen(frame->start_m, 3, start);
     const double px_m = (double)frame->px_m;
     for (int i = 0; i < N; i++) {
         const int seen = reference_sample(z_m, &plain, r, start, (i % SIZE - 64) * px_m,
@@ -235,8 +229,8 @@ static void check_scan(const struct table *t, const float *z_m, const struct sea
         int window[SIZE * SIZE], best = INT32_MIN;
         double r[9], start[3], margin = 1;
         const double px_m = (double)starts[i].px_m;
-        widen(starts[i].rotation, 9, r);
-        widen(starts[i].start_m, 3, start);
+        reference_widen(starts[i].rotation, 9, r);
+        reference_widen(starts[i].start_m, 3, start);
         for (int k = 0; k < SIZE * SIZE; k++) {
             double z;
             const int seen = reference_sample(z_m, &plain, r, start, (k % SIZE - 16) * 4 * px_m,

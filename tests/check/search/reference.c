@@ -16,6 +16,18 @@ double reference_dot(const double a[3], const double b[3])
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
+void reference_widen(const float *from, int n, double *out)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = (double)from[i];
+}
+
+void reference_narrow(const double *from, int n, float *out)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = (float)from[i];
+}
+
 void reference_cross(const double a[3], const double b[3], double out[3])
 {
     const double c[3] = {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2],

@@ -21,6 +21,8 @@ void reference_turn_back(const double r[9], const double p[3], double out[3]);
 void reference_product(const double a[9], const double b[9], double out[9]);
 void reference_cross(const double a[3], const double b[3], double out[3]);
 double reference_dot(const double a[3], const double b[3]);
+void reference_widen(const float *from, int n, double *out);
+void reference_narrow(const double *from, int n, float *out);
 
 // Rotation about a unit axis (Rodrigues).
 void reference_about(const double axis[3], double angle, double out[9]);
