@@ -195,6 +195,28 @@ static void poses_turn_then_move(void **state)
     assert_true(q.x == n.x + 10 && q.y == n.y + 20 && q.z == n.z + 30);
 }
 
+// Half the sum and half the difference of the rows of either normal.
+static void compare_half_rows(const double q[3], const double m[3], const double n[3])
+{
+    for (int side = 0; side < 2; side++) {
+        const struct icp_half half = icp_half_row(
+            (struct icp_vec3){(float)q[0], (float)q[1], (float)q[2]},
+            (struct icp_vec3){(float)m[0], (float)m[1], (float)m[2]},
+            (struct icp_vec3){(float)n[0], (float)n[1], (float)n[2]}, side ? -0.5f : 0.5f);
+        double h[3];
+        for (int k = 0; k < 3; k++)
+            h[k] = (n[k] + (side ? -m[k] : m[k])) / 2;
+        const double l[6] = {h[0],
+                             h[1],
+                             h[2],
+                             q[1] * h[2] - q[2] * h[1],
+                             q[2] * h[0] - q[0] * h[2],
+                             q[0] * h[1] - q[1] * h[0]};
+        for (int k = 0; k < 6; k++)
+            near((double)half.j[k], l[k], 2e-6);
+    }
+}
+
 static void a_pair_is_a_row_with_a_weight(void **state)
 {
     (void)state;
@@ -257,24 +279,7 @@ static void a_pair_is_a_row_with_a_weight(void **state)
                              q[0] * n[1] - q[1] * n[0]};
         for (int k = 0; k < 6; k++)
             near((double)row.j[k], j[k], 2e-6);
-        // Half the sum and half the difference of the rows of either normal.
-        for (int side = 0; side < 2; side++) {
-            const struct icp_half half = icp_half_row(
-                (struct icp_vec3){(float)q[0], (float)q[1], (float)q[2]},
-                (struct icp_vec3){(float)m[0], (float)m[1], (float)m[2]},
-                (struct icp_vec3){(float)n[0], (float)n[1], (float)n[2]}, side ? -0.5f : 0.5f);
-            double h[3];
-            for (int k = 0; k < 3; k++)
-                h[k] = (n[k] + (side ? -m[k] : m[k])) / 2;
-            const double l[6] = {h[0],
-                                 h[1],
-                                 h[2],
-                                 q[1] * h[2] - q[2] * h[1],
-                                 q[2] * h[0] - q[0] * h[2],
-                                 q[0] * h[1] - q[1] * h[0]};
-            for (int k = 0; k < 6; k++)
-                near((double)half.j[k], l[k], 2e-6);
-        }
+        compare_half_rows(q, m, n);
     }
     assert_true(n_pairs > 1000);
     near((double)icp_precision(0.4f), 1, 1e-6);
