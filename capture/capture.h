@@ -18,6 +18,7 @@
 #define CAPTURE_RATE_MAX  0.0 // as fast as possible: nothing is ever late
 #define CAPTURE_RATE_REAL 1.0
 #define CAPTURE_MAX_KEPT  1600
+#define CAPTURE_MAX_WAIT  3 // a tenth of a second at 30 Hz, and what every source has room for
 
 struct capture_settings {
     // "driver:location", e.g. "tum:/data/fr1_xyz", "synth:room"; or the path of a recording, whose
@@ -65,8 +66,9 @@ struct capture_info {
 };
 
 enum capture_flag {
-    CAPTURE_LATE = 1,      // paced replay: the next frame is due already, so this one cannot be
-                           // processed in time. It was passed over: depth is NULL
+    CAPTURE_LATE = 1,      // camera, paced replay: newer frames are there already, more than may
+                           // wait (capture_set_patience), so this one cannot be processed in
+                           // time. It was passed over: depth is NULL
     CAPTURE_DAMAGED = 2,   // unreadable or incomplete; depth is NULL, or usable when
                            // n_lost_packets > 0. The reason went to the log
     CAPTURE_DUPLICATE = 4, // pixel for pixel the frame before it
@@ -84,6 +86,9 @@ struct capture_frame {
     int64_t capture_mono_ns;  // CLOCK_MONOTONIC when the frame was there (paced: when it was due)
     uint64_t device_ticks;    // live: unwrapped device clock, else 0
     uint32_t n_lost_packets;  // live
+    bool paced;               // the next one comes in its own time: a camera, a paced recording
+    uint32_t n_waiting;       // newer ones that are there (paced: due) already; at most
+                              // CAPTURE_MAX_WAIT + 1, 0 when not paced
     float gravity_m_s2[3];    // live with accelerometer: in the optical frame; NaN = none
 };
 
@@ -120,6 +125,10 @@ __attribute__((warn_unused_result)) bool capture_keep(const struct capture_frame
 
 // Ends what one capture_keep began. Any thread, before capture_close.
 void capture_release(const struct capture_frame *frame);
+
+// So many newer frames, 0 (at open) .. CAPTURE_MAX_WAIT, may wait before one is late: for who works
+// off what has gathered instead of losing it. For the thread that reads.
+void capture_set_patience(struct capture *capture, uint32_t n_frames);
 
 // A recording under way, like a tape: paused, stepped, at another speed, wound. Called by the
 // thread that reads; the next capture_read obeys.

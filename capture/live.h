@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside capture/ only: the way from the thread of a live source to the reader. The source takes
-// pixels, fills them and puts them; the reader gets the oldest frame, without pixels when a newer
-// one waits already (it is late). Neither waits for the other.
+// pixels, fills them and puts them; the reader gets the oldest frame, without pixels when newer
+// ones wait already, more than may (it is late). Neither waits for the other.
 #ifndef POSED_CAPTURE_LIVE_H
 #define POSED_CAPTURE_LIVE_H
 

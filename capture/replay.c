@@ -59,12 +59,13 @@ struct replay {
     int failed;     // a decode error that ended the replay
 };
 
-// CLOCK_MONOTONIC when frame q is due; q may be one behind the end.
+// CLOCK_MONOTONIC when frame q is due; behind the end they would come one period apart.
 static int64_t due_ns(const struct replay *replay, uint64_t q)
 {
-    int64_t after_ns = q >= replay->end ? timetable_paced_ns(&replay->times, replay->end - 1) +
-                                              replay->times.period_ns
-                                        : timetable_paced_ns(&replay->times, q);
+    int64_t after_ns = q >= replay->end
+                           ? timetable_paced_ns(&replay->times, replay->end - 1) +
+                                 (int64_t)(q - replay->end + 1) * replay->times.period_ns
+                           : timetable_paced_ns(&replay->times, q);
     // a century is never; the sum stays far from overflow, also when paced_ns has wrapped
     double wait_ns = fmax(fmin((double)after_ns / replay->rate, 3e18), -3e18);
     return replay->start_mono_ns + (int64_t)wait_ns;
@@ -83,11 +84,17 @@ static void anchor(struct replay *replay)
         replay->start_mono_ns -= due_ns(replay, replay->n_taken) - replay->start_mono_ns;
 }
 
+// The frame that makes q late as soon as it is due.
+static uint64_t late_when(const struct replay *replay, uint64_t q)
+{
+    return q + 1 + atomic_load(&replay->buffers.patience);
+}
+
 // Decoding what is late by the time it is decoded would make everything late for ever.
 static bool will_be_late(const struct replay *replay, uint64_t q)
 {
     return is_paced(replay) && replay->start_mono_ns &&
-           clock_monotonic_ns() + replay->decode_ns >= due_ns(replay, q + 1);
+           clock_monotonic_ns() + replay->decode_ns >= due_ns(replay, late_when(replay, q));
 }
 
 static void *decode_ahead(void *argument)
@@ -240,7 +247,11 @@ static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *ou
                                       .time_ns = time_ns};
     out->capture_mono_ns = is_paced(replay) ? due_ns(replay, q) : now_ns;
     out->flags = round > 0 && q % replay->times.n_round == 0 ? CAPTURE_LOOPED : 0;
-    if (!slot->pixels || (is_paced(replay) && now_ns >= due_ns(replay, q + 1))) {
+    out->paced = is_paced(replay);
+    while (out->paced && out->n_waiting <= CAPTURE_MAX_WAIT &&
+           now_ns >= due_ns(replay, q + 1 + out->n_waiting))
+        out->n_waiting++;
+    if (!slot->pixels || (out->paced && now_ns >= due_ns(replay, late_when(replay, q)))) {
         out->flags |= CAPTURE_LATE;
     } else if (slot->result == -EBADMSG) {
         out->flags |= CAPTURE_DAMAGED;

@@ -203,6 +203,32 @@ static void what_cannot_be_processed_in_time_is_late(void **state)
     replay_destroy(&replay);
 }
 
+// With patience frames wait, and say how many wait behind them.
+static void who_is_patient_gets_them_all_the_same(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 400000000};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 8, &info);
+    assert_int_equal(replay_read(replay, -1, &frame), 0);
+    assert_true(frame.paced && frame.n_waiting == 0);
+    atomic_store(&replay_buffers(replay)->patience, 3);
+    nanosleep(&(struct timespec){1, 0}, NULL); // frame 2 has been due for a half of its time
+    assert_int_equal(replay_read(replay, -1, &frame), 0);
+    assert_int_equal(frame.index, 101);
+    assert_int_equal(frame.flags, 0);
+    assert_int_equal(frame.image.depth[0], 1001);
+    assert_true(frame.n_waiting >= 1 && frame.n_waiting <= 3);
+    atomic_store(&replay_buffers(replay)->patience, 1);
+    nanosleep(&(struct timespec){1, 0}, NULL); // and now frame 5 is
+    assert_int_equal(replay_read(replay, -1, &frame), 0);
+    assert_int_equal(frame.index, 102);
+    assert_int_equal(frame.flags, CAPTURE_LATE);
+    assert_true(frame.n_waiting >= 2);
+    replay_destroy(&replay);
+}
+
 static void slow_decoding_still_gets_frames_through(void **state)
 {
     (void)state;
@@ -561,6 +587,7 @@ int main(void)
         cmocka_unit_test(loop_goes_on_in_time),
         cmocka_unit_test(paced_frames_come_when_due),
         cmocka_unit_test(what_cannot_be_processed_in_time_is_late),
+        cmocka_unit_test(who_is_patient_gets_them_all_the_same),
         cmocka_unit_test(slow_decoding_still_gets_frames_through),
         cmocka_unit_test(far_too_fast_replay_still_gets_frames_through),
         cmocka_unit_test(repeated_pixels_are_flagged),
