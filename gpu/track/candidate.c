@@ -54,7 +54,7 @@ static int try_candidate(struct track *track, const uint16_t *depth,
                          double seconds, struct track_candidate *out)
 {
     struct gpu_frame *frame = track->slots[track->newest].frame;
-    const struct gpu_align_settings *align = &track->settings.align;
+    const struct gpu_align_settings *align = &track->align;
     struct se3 T_start = se3_between(&reference->T_odom_camera, T_odom_start);
     out->reference = reference;
     int rc = depth
@@ -115,8 +115,8 @@ int track_explain(struct track *track, const uint16_t *depth, double seconds,
                                    se3_between(&previous->T_odom_camera, &track->T_odom_camera)};
     struct se3 starts[STARTS_MAX];
     int n_starts;
-    rc = starts_find(track->gpu, track->slots[track->newest].frame, previous->frame,
-                     &track->settings.align, guesses, 2, starts, &n_starts);
+    rc = starts_find(track->gpu, track->slots[track->newest].frame, previous->frame, &track->align,
+                     guesses, 2, starts, &n_starts);
     for (int i = 0; !rc && i < n_starts && !convinces(out); i++) {
         struct se3 T_start = se3_compose(&previous->T_odom_camera, &starts[i]);
         rc = try_further(track, previous, &T_start, seconds, out);

@@ -25,6 +25,7 @@ struct track_slot {
 struct track {
     struct gpu *gpu;
     struct track_settings settings;
+    struct gpu_align_settings align; // settings.align at the effort in force
     struct log_sink log;
     struct track_slot slots[TRACK_N_SLOTS];
     int newest, reference, previous;     // indices of slots; reference may equal previous

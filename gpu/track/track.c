@@ -59,11 +59,7 @@ int track_create(struct track **out, struct gpu *gpu, const struct track_setting
     track->settings = *settings;
     if (log)
         track->log = *log;
-    const struct intrinsics *camera = &gpu_settings_get(gpu)->camera;
-    uint32_t level = 0;
-    while (level + 1 < GPU_LEVELS && settings->align.iterations[level] == 0)
-        level++;
-    track->level_px = (double)(camera->width_px >> level) * (camera->height_px >> level);
+    track_set_effort(track, TRACK_EFFORT_FULL);
     for (int i = 0; i < TRACK_N_SLOTS; i++) {
         int rc = gpu_frame_create(gpu, &track->slots[i].frame);
         if (rc < 0) {
@@ -85,6 +81,14 @@ void track_destroy(struct track **track)
         gpu_frame_destroy((*track)->gpu, &(*track)->slots[i].frame);
     free(*track);
     *track = NULL;
+}
+
+void track_set_effort(struct track *track, enum track_effort effort)
+{
+    const struct intrinsics *camera = &gpu_settings_get(track->gpu)->camera;
+    effort_align(&track->settings.align, effort, &track->align);
+    const uint32_t level = effort_finest_level(&track->align);
+    track->level_px = (double)(camera->width_px >> level) * (camera->height_px >> level);
 }
 
 void track_reset(struct track *track, const struct se3 *T_odom_camera)
@@ -230,7 +234,7 @@ static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
                  struct track_result *out)
 {
     struct track_slot *slot = &track->slots[track->newest];
-    struct gpu_align_settings once = track->settings.align;
+    struct gpu_align_settings once = track->align;
     struct gpu_alignment alignment;
     struct se3 identity = se3_identity();
     once.early_stop = true;

@@ -10,6 +10,7 @@
 #define POSED_GPU_TRACK_TRACK_H
 
 #include "gpu/gpu.h"
+#include "gpu/track/effort.h"
 #include "proto/pose_error.h"
 #include "proto/types.h"
 
@@ -121,6 +122,10 @@ __attribute__((warn_unused_result)) int track_frame(struct track *track, const u
 // A frame that was dropped before tracking: the last pose, predicted on to time_ns with a grown
 // covariance, reason DROPPED. The reference stays.
 void track_skip(struct track *track, int64_t time_ns, struct track_result *out);
+
+// How much work is done on the frames from now on; at create: FULL. Their counts of pixels and
+// pairs are of the finest level that is aligned then.
+void track_set_effort(struct track *track, enum track_effort effort);
 
 // Forgets references and motion; the next frame starts at T_odom_camera (NULL: identity).
 void track_reset(struct track *track, const struct se3 *T_odom_camera);

@@ -38,7 +38,7 @@ int starts_find(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu
 {
     (void)gpu;
     assert_true(frame == &frames[2] && reference == &frames[1]);
-    assert_true(settings == &track.settings.align);
+    assert_true(settings == &track.align);
     n_finds++;
     n_asked = n_guesses;
     for (int i = 0; i < n_guesses && i < 2; i++)

@@ -517,6 +517,36 @@ static void it_starts_anew_after_a_while(void **state)
     assert_int_equal(frame_after(0.03).map_epoch, 2);
 }
 
+static void check_effort(const uint32_t full[3], enum track_effort effort, uint32_t fine,
+                         uint32_t middle, uint32_t coarse, uint32_t finest)
+{
+    const struct gpu_align_settings settings = {.iterations = {full[0], full[1], full[2]},
+                                                .gate_distance_m = 0.1f};
+    struct gpu_align_settings out;
+    effort_align(&settings, effort, &out);
+    assert_int_equal(out.iterations[0], fine);
+    assert_int_equal(out.iterations[1], middle);
+    assert_int_equal(out.iterations[2], coarse);
+    assert_int_equal(out.early_stop, effort != TRACK_EFFORT_FULL);
+    assert_true(out.gate_distance_m == 0.1f);
+    assert_int_equal(effort_finest_level(&out), finest);
+}
+
+static void less_effort_leaves_out_the_finest_levels(void **state)
+{
+    (void)state;
+    const uint32_t usual[3] = {10, 5, 4}, fine[3] = {10, 0, 0}, half[3] = {0, 5, 4},
+                   coarse[3] = {0, 0, 7}, odd[3] = {3, 0, 20};
+    check_effort(usual, TRACK_EFFORT_FULL, 10, 5, 4, 0);
+    check_effort(usual, TRACK_EFFORT_HALF, 0, 10, 4, 1);
+    check_effort(usual, TRACK_EFFORT_LEAST, 0, 0, 10, 2);
+    check_effort(fine, TRACK_EFFORT_HALF, 0, 10, 0, 1);
+    check_effort(half, TRACK_EFFORT_HALF, 0, 0, 5, 2);
+    check_effort(coarse, TRACK_EFFORT_HALF, 0, 0, 7, 2);
+    check_effort(coarse, TRACK_EFFORT_LEAST, 0, 0, 7, 2);
+    check_effort(odd, TRACK_EFFORT_LEAST, 0, 0, 20, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -533,6 +563,7 @@ int main(void)
         cmocka_unit_test(a_pose_that_averages_says_how_far_it_may_be_behind),
         cmocka_unit_test(a_lost_frame_keeps_the_last_pose),
         cmocka_unit_test(it_starts_anew_after_a_while),
+        cmocka_unit_test(less_effort_leaves_out_the_finest_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
