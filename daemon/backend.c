@@ -28,12 +28,14 @@ struct backend {
     uint64_t newest_call;        // of backend_track
     uint32_t epoch_base;         // of the trackers before this one
     uint32_t epoch;              // newest, base included
-    bool is_new;                 // nothing ties the next pose to the last one: a new epoch
-    unsigned n_rebuilds;         // since the last good frame
-    uint64_t n_frames;           // tracked
-    uint64_t n_calls;            // of backend_track
-    int64_t time_ns;             // of the newest of them
-    uint64_t seq_base;           // of them, before this tracker
+    enum track_effort effort;
+    int64_t until_ns;    // of backend_set_effort
+    bool is_new;         // nothing ties the next pose to the last one: a new epoch
+    unsigned n_rebuilds; // since the last good frame
+    uint64_t n_frames;   // tracked
+    uint64_t n_calls;    // of backend_track
+    int64_t time_ns;     // of the newest of them
+    uint64_t seq_base;   // of them, before this tracker
 };
 
 static void wake(void *gpu)
@@ -87,6 +89,7 @@ static int open_device(struct backend *backend, enum gpu_backend which)
         gpu_close(&backend->gpu);
         return error;
     }
+    track_set_effort(backend->track, backend->effort);
     lock_frames(backend);
     return 0;
 }
@@ -166,6 +169,7 @@ int backend_open(struct backend **out, const struct config *config, struct captu
     take_camera(backend);
     backend->gpu_settings.log = backend->log = *log;
     backend->T_odom_camera = se3_identity();
+    backend->until_ns = INT64_MAX;
     int error = take_field(backend, config->camera_field);
     if (!error)
         error = open_window(backend);
@@ -394,15 +398,30 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     return rc;
 }
 
+void backend_set_effort(struct backend *backend, enum track_effort effort, int64_t until_ns)
+{
+    backend->effort = effort;
+    backend->until_ns = until_ns;
+    track_set_effort(backend->track, effort);
+}
+
+// A camera that is lost is looked for whatever the effort: there is nothing else to do.
+static bool is_fused(const struct backend *backend, const struct track_result *result)
+{
+    return backend->effort < TRACK_EFFORT_LEAST || result->state != TRACK_STATE_TRACKING ||
+           backend->n_calls % BACKEND_FUSE_EVERY == 0;
+}
+
 // The keyframes and the map, each where it is wanted.
 static int fuse(struct backend *backend, const struct track_result *result, double *out_moved_m)
 {
     const bool searched = backend_is_searching(backend);
     int error = 0;
-    if (backend->window)
+    if (backend->window && backend->effort < TRACK_EFFORT_LEAST &&
+        window_is_ready(backend->window, backend->until_ns))
         error = window_follow(backend->window, backend->gpu, backend->track, result,
                               backend->n_calls - 1, backend->time_ns, out_moved_m);
-    if (!error && backend->map)
+    if (!error && backend->map && is_fused(backend, result))
         error = map_follow(backend->map, backend->track, result);
     if (searched && !backend_is_searching(backend))
         backend->T_own_found =

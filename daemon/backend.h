@@ -18,6 +18,7 @@
 #define BACKEND_MAX_REBUILDS 5 // without a good frame in between; then it stops
 #define BACKEND_KEPT_FRAMES  1 // that the source must let be kept (capture_keep)
 #define BACKEND_REPLACED     1
+#define BACKEND_FUSE_EVERY   4
 
 struct backend; // opaque
 
@@ -32,6 +33,12 @@ __attribute__((warn_unused_result)) int backend_open(struct backend **out,
 const struct field *backend_field(const struct backend *backend);
 
 void backend_close(struct backend **backend);
+
+// How much work is done on the frames from now on (at open: all), and until when, CLOCK_MONOTONIC,
+// the frame loop has time to wait for the keyframes beside it (INT64_MAX: as long as it takes; what
+// is not there by then enters later). At the least effort keyframes rest, and of frames that have a
+// pose every BACKEND_FUSE_EVERY-th goes into the map.
+void backend_set_effort(struct backend *backend, enum track_effort effort, int64_t until_ns);
 
 // The frame that was read last; `tracked` false: it was dropped before tracking. *out is filled
 // whatever happens; out->map_epoch and reference_seq go on counting over device failures. Where the

@@ -180,6 +180,7 @@ static void run_loop(struct camera *camera, const struct camera_run *run)
         .rig = camera->rig,
         .rig_camera = camera->index,
         .wait_subscriber_s = camera->config.publish.wait_subscriber_s,
+        .adapt = camera->config.adapt,
         .stop = is_alone ? run->stop : must_stop,
         .poll = is_alone ? run->poll : NULL,
         .user = is_alone ? run->user : camera,

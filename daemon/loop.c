@@ -12,6 +12,7 @@
 #include "daemon/image.h"
 #include "daemon/message.h"
 #include "daemon/notify.h"
+#include "daemon/pace.h"
 #include "daemon/summary.h"
 #include "daemon/timing.h"
 #include "proto/clock.h"
@@ -32,6 +33,7 @@ struct loop {
     struct image_sender *images;
     struct timing timing;
     struct health health;
+    struct pace pace;
     uint64_t next_seq;
     uint64_t evaluated_end; // first frame whose time stamp is no longer that of the recording
     int64_t capture_ns;     // of the newest frame, CLOCK_MONOTONIC
@@ -159,10 +161,17 @@ static void count(struct loop *loop, const struct capture_frame *frame, bool tra
     shared_add(shared, SHARED_LOST_PACKETS, frame->n_lost_packets);
     if (!tracked && !(frame->flags & CAPTURE_DAMAGED))
         shared_count(shared, SHARED_DROPPED);
+    if (tracked && loop->pace.effort != TRACK_EFFORT_FULL)
+        shared_count(shared, SHARED_REDUCED);
     if (tracked)
         shared_count(shared, result->state == TRACK_STATE_LOST       ? SHARED_LOST
                              : result->state == TRACK_STATE_DEGRADED ? SHARED_DEGRADED
                                                                      : SHARED_TRACKED);
+}
+
+static bool is_tracked(const struct capture_frame *frame)
+{
+    return frame->image.depth && !(frame->flags & CAPTURE_LATE);
 }
 
 static void end_evaluated(struct loop *loop, uint64_t seq)
@@ -243,17 +252,49 @@ static int fuse(struct loop *loop, const struct track_result *result)
     return rc < 0 ? rc : 0;
 }
 
+// How much work the frame gets. The source may let frames wait as soon as the first is in hand:
+// those from before it are old.
+static void set_pace(struct loop *loop, const struct capture_frame *frame)
+{
+    const struct loop_settings *settings = loop->settings;
+    pace_frame(&loop->pace, frame);
+    capture_set_patience(settings->capture, loop->pace.n_patience);
+    backend_set_effort(settings->backend, loop->pace.effort, pace_until_ns(&loop->pace));
+}
+
+// All work on a frame that was tracked is done.
+static void pace_worked(struct loop *loop, int64_t took_ns)
+{
+    char text[160];
+    enum pace_news news = pace_done(&loop->pace, took_ns);
+    if (news == PACE_BEGINS) {
+        snprintf(text, sizeof text,
+                 "work takes longer than the %.1f ms between two frames: less is done on each "
+                 "(tracker.adapt)",
+                 (double)loop->pace.period_ns * 1e-6);
+        log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: %s",
+               (unsigned long long)(loop->next_seq - 1), text);
+        send_event(loop, posed_Event_Kind_WORK_REDUCED, text);
+    } else if (news == PACE_ENDS) {
+        log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: all work is done again",
+               (unsigned long long)(loop->next_seq - 1));
+        send_event(loop, posed_Event_Kind_WORK_FULL, "all work is done again");
+    }
+}
+
 // Returns 0, or -EIO when the device failed and none takes over (the frame has its message all the
 // same).
 static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_t read_ns)
 {
     int64_t got_ns = clock_monotonic_ns();
-    bool tracked = frame->image.depth && !(frame->flags & CAPTURE_LATE);
+    bool tracked = is_tracked(frame);
     if (loop->next_seq == 0 || frame->flags & CAPTURE_RECALIBRATED)
         send_calibration(loop, frame->image.time_ns);
     struct track_result result;
     posed_Odometry odometry;
     posed_FrameTransform transform;
+    if (loop->settings->adapt)
+        set_pace(loop, frame);
     int64_t track_ns = clock_monotonic_ns();
     int error = backend_track(loop->settings->backend, frame, tracked, &result);
     int64_t done_ns = clock_monotonic_ns();
@@ -267,6 +308,7 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     }
     if (backend_is_searching(loop->settings->backend) && result.state != TRACK_STATE_LOST)
         odometry.state = posed_State_STATE_SEARCHING;
+    odometry.effort = message_effort(tracked ? loop->pace.effort : TRACK_EFFORT_FULL);
     odometry.damaged_frames = shared_counter(loop->settings->shared, SHARED_DAMAGED);
     odometry.dropped_frames = shared_counter(loop->settings->shared, SHARED_DROPPED);
     odometry.publish_monotonic_ns = clock_monotonic_ns();
@@ -354,7 +396,10 @@ static int take_frame(struct loop *loop, const struct capture_frame *frame, int6
     loop->capture_ns = frame->capture_mono_ns;
     if (waited)
         yield_frames_begin(yield_frames);
+    int64_t got_ns = clock_monotonic_ns();
     int error = on_frame(loop, frame, read_ns);
+    if (loop->settings->adapt && is_tracked(frame))
+        pace_worked(loop, clock_monotonic_ns() - got_ns);
     yield_frames_end(yield_frames, waited ? loop->capture_ns + period_ns : 0);
     return error;
 }
@@ -521,6 +566,7 @@ enum loop_end loop_run(const struct loop_settings *settings)
     loop->settings = settings;
     loop->info = shared_info(settings->shared);
     loop->evaluated_end = UINT64_MAX;
+    pace_init(&loop->pace);
     loop->state = posed_State_STATE_NO_INPUT;
     loop->heartbeat_ns = loop->last_frame_ns = clock_monotonic_ns();
     loop->watchdog_period_ns = settings->poll ? notify_watchdog_ns() : 0;

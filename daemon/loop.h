@@ -29,6 +29,7 @@ struct loop_settings {
     struct yield_frames *yield_frames;
     struct trajectory_file *trajectory; // NULL = none
     double wait_subscriber_s;
+    bool adapt;           // less work on each frame before one is dropped (daemon/pace.h)
     struct rig_pose *rig; // NULL = none
     uint32_t rig_camera;  // its number there
     // Asked every round (at most 100 ms apart). `stop`: end now. `poll`: called when it is time to

@@ -56,6 +56,19 @@ static void set_covariance(const struct track_result *result, posed_Odometry *ou
     memcpy(out->pose_covariance, result->covariance, sizeof result->covariance);
 }
 
+posed_Effort message_effort(enum track_effort effort)
+{
+    switch (effort) {
+    case TRACK_EFFORT_FULL:
+        break;
+    case TRACK_EFFORT_HALF:
+        return posed_Effort_EFFORT_HALF;
+    case TRACK_EFFORT_LEAST:
+        return posed_Effort_EFFORT_LEAST;
+    }
+    return posed_Effort_EFFORT_FULL;
+}
+
 void message_odometry(const struct shared_info *info, uint64_t seq,
                       const struct capture_frame *frame, const struct track_result *result,
                       uint32_t map_epoch, double previous_xyzw[4], posed_Odometry *out)

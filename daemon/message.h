@@ -11,6 +11,7 @@
 
 posed_State message_state(enum track_state state);
 posed_Reason message_reason(enum track_reason reason);
+posed_Effort message_effort(enum track_effort effort);
 
 // The pose message of one frame; the caller adds stages and publish_monotonic_ns when they are
 // known. `map_epoch` is the daemon's (the tracker's may start again). A LOST pose gets the diagonal

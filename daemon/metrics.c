@@ -138,6 +138,7 @@ VALUE(recording, s->recording[0] != 0)
 VALUE(map_epoch, s->map_epoch)
 VALUE(captured, s->captured_frames)
 VALUE(duplicates, s->duplicate_frames)
+VALUE(reduced, s->reduced_frames)
 VALUE(unsent, s->unsent_messages)
 
 static double lost_packets(const struct cameras *cameras, uint32_t i)
@@ -165,6 +166,8 @@ void metrics_print(struct shared *const *shared, uint32_t n_cameras, FILE *file)
     print_frames(file, &cameras);
     of_each(file, &cameras, "duplicate_frames_total", "counter", "Frames equal to the one before.",
             duplicates);
+    of_each(file, &cameras, "reduced_frames_total", "counter",
+            "Frames tracked with less work (tracker.adapt).", reduced);
     counter(file, "requests_total", "Requests answered.", s->requests);
     counter(file, "bad_requests_total", "Malformed requests, not answered.", s->bad_requests);
     counter(file, "rejected_requests_total", "Requests refused because the queue was full.",

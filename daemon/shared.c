@@ -242,6 +242,7 @@ void shared_status(struct shared *shared, posed_Status *out)
     out->dropped_frames = shared_counter(shared, SHARED_DROPPED);
     out->damaged_frames = shared_counter(shared, SHARED_DAMAGED);
     out->duplicate_frames = shared_counter(shared, SHARED_DUPLICATE);
+    out->reduced_frames = shared_counter(shared, SHARED_REDUCED);
     out->expected_frames = shared->first.info.capture.n_frames;
     out->requests = shared_counter(shared, SHARED_REQUESTS);
     out->bad_requests = shared_counter(shared, SHARED_BAD_REQUESTS);

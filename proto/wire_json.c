@@ -19,17 +19,18 @@ json_t *wire_json_status(const posed_Status *s)
         json_array_append_new(cameras, json_string(s->cameras[i]));
     return json_pack(
         "{s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s, s:f,"
-        " s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:s*, s:o*}",
+        " s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:s*, "
+        "s:o*}",
         "session", session, "version", s->version, "uptime_s", s->uptime_s, "time_s",
         wire_seconds(&s->timestamp), "state", wire_state_name(s->state), "reason", s->reason_text,
         "source", s->source, "source_description", s->source_description, "live", s->live, "paused",
         s->paused, "backend", s->backend, "reference", wire_reference_name(s->reference), "rate_hz",
         s->rate_hz, COUNT(captured_frames), COUNT(tracked_frames), COUNT(degraded_frames),
         COUNT(lost_frames), COUNT(dropped_frames), COUNT(damaged_frames), COUNT(duplicate_frames),
-        COUNT(expected_frames), COUNT(requests), COUNT(bad_requests), COUNT(rejected_requests),
-        COUNT(unsent_messages), COUNT(resident_bytes), COUNT(map_epoch), "recording",
-        s->recording[0] ? s->recording : NULL, "camera", s->camera[0] ? s->camera : NULL, "cameras",
-        cameras);
+        COUNT(reduced_frames), COUNT(expected_frames), COUNT(requests), COUNT(bad_requests),
+        COUNT(rejected_requests), COUNT(unsent_messages), COUNT(resident_bytes), COUNT(map_epoch),
+        "recording", s->recording[0] ? s->recording : NULL, "camera",
+        s->camera[0] ? s->camera : NULL, "cameras", cameras);
 #undef COUNT
 }
 

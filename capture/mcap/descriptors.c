@@ -29,7 +29,7 @@ struct field {
     const char *type_name;
 };
 
-#define MAX_FIELDS 36
+#define MAX_FIELDS 37
 
 struct message {
     const char *name;
@@ -128,7 +128,8 @@ static const struct message messages[] = {
       {"lost_packets", 1024, UINT32, false, NULL},
       {"duplicate", 1025, BOOL, false, NULL},
       {"damaged", 1026, BOOL, false, NULL},
-      {"map_from_odom", 1027, MESSAGE, false, ".foxglove.Pose"}}},
+      {"map_from_odom", 1027, MESSAGE, false, ".foxglove.Pose"},
+      {"effort", 1028, INT32, false, NULL}}}, // Effort
     {"StageTimes",
      {{"upload_us", 1, FLOAT, false, NULL},
       {"filter_us", 2, FLOAT, false, NULL},

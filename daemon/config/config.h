@@ -48,6 +48,7 @@ struct config {
     uint32_t gpu_fail_every; // frames
     struct gpu_settings gpu; // camera and units_per_m are the source's
     struct track_settings track;
+    bool adapt; // less work on frames that come too late
     struct model_settings map;
     uint32_t map_keyframes;           // adjusted together, 0 = none
     char map_folder[CONFIG_TEXT_MAX]; // empty = no maps are saved or loaded

@@ -91,6 +91,11 @@ const struct config_key config_keys[] = {
      false, "Iterations a level, fine to coarse; not 0 at all of them."},
     {"tracker", "early_stop", CONFIG_BOOL, AT(track.align.early_stop), 0, 0, NULL, false,
      "Leave a level when the step is negligible."},
+    {"tracker", "adapt", CONFIG_BOOL, AT(adapt), 0, 0, NULL, false,
+     "Where frames of a camera or of a recording in time come faster than they are worked on: "
+     "less\n"
+     "work on each (a coarser finest level, then no work on the map that the pose does not need)\n"
+     "before any is dropped; poses say so (effort). false: they are dropped."},
     {"tracker", "gate_distance_m", CONFIG_FLOAT, AT(track.align.gate_distance_m),
      GPU_GATE_DISTANCE_M_RANGE, NULL, false,
      "Pairs farther apart are not associated [m], nor those whose normals differ by more\n"
@@ -278,6 +283,7 @@ void config_default(struct config *out)
         .source = "synth:room",
         .capture = {.rate = CAPTURE_RATE_REAL, .step = 1, .seed = 1},
         .backend = GPU_BACKEND_AUTO,
+        .adapt = true,
         .endpoints = {.pub = "ipc tcp://127.0.0.1:5570",
                       .latest = "ipc tcp://127.0.0.1:5571",
                       .img = "ipc tcp://127.0.0.1:5572",

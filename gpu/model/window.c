@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gpu/model/link.h"
 #include "proto/se3.h"
@@ -80,7 +81,11 @@ int window_create(struct window **out, const struct intrinsics *camera,
     if (rc < 0)
         goto free_window;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     rc = -pthread_create(&w->thread, NULL, work, w);
     if (rc < 0)
         goto destroy_lock;
@@ -197,6 +202,20 @@ static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
     return 0;
+}
+
+bool window_is_ready(struct window *w, int64_t until_ns)
+{
+    const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    if (until_ns == INT64_MAX || w->n_frames + 1 < w->keyframe + WINDOW_FRAMES)
+        return true;
+    int timed_out = 0;
+    pthread_mutex_lock(&w->lock);
+    while (w->job == JOB_ADD && timed_out == 0)
+        timed_out = pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    bool is_ready = w->job != JOB_ADD;
+    pthread_mutex_unlock(&w->lock);
+    return is_ready;
 }
 
 int window_follow(struct window *w, struct gpu *gpu, const struct track *track,

@@ -35,6 +35,11 @@ void window_destroy(struct window **window);
 // The map epoch that frames from now on belong to: another one than before empties the window.
 void window_enter(struct window *window, uint32_t epoch);
 
+// Whether window_follow would not wait for the other thread, at the latest at until_ns
+// (CLOCK_MONOTONIC; INT64_MAX: at any time, and true). Frames that it is not called for do not
+// count.
+bool window_is_ready(struct window *window, int64_t until_ns);
+
 // After each track_frame, with its result and its frame's number and time, when the pose has left.
 // *out_moved_m: how far the results that entered with this call moved the camera in the map, 0
 // where none did. Returns 0 or -EIO (the device could not give the frame).

@@ -25,6 +25,7 @@ def time_ns(pose):
 
 def start(name, folder, *options):
     return harness.Daemon("synth:room", "--loop", "--set", "tracker.iterations=3,3,3", "--set",
+                          "tracker.adapt=false", "--set",
                           "recorder.folder=" + folder, "--set", "recorder.start=" + name, "--set",
                           "recorder.format=" + name, *options, speed=1)
 

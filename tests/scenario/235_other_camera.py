@@ -47,6 +47,7 @@ def record_late_camera(cameras, name, folder):
     cameras.plugged = 0
     cameras.own_parameters = 1
     live = harness.Daemon("kinect:", "--set", "tracker.iterations=3,2,2", "--set",
+                          "tracker.adapt=false", "--set",
                           "recorder.folder=" + folder, "--set", "recorder.start=" + name, "--set",
                           "recorder.format=" + name, "--set", "recorder.queue_frames=300",
                           environment=cameras.environment)

@@ -27,6 +27,8 @@ static void print_status(const posed_Status *s)
            " dropped, %" PRIu64 " damaged, %" PRIu64 " duplicates\n",
            s->tracked_frames, s->degraded_frames, s->lost_frames, s->dropped_frames,
            s->damaged_frames, s->duplicate_frames);
+    if (s->reduced_frames)
+        printf("%-11s less work on %" PRIu64 " frames (tracker.adapt)\n", "", s->reduced_frames);
     printf("%-11s %" PRIu64 " answered, %" PRIu64 " malformed, %" PRIu64 " rejected\n", "requests",
            s->requests, s->bad_requests, s->rejected_requests);
     if (s->recording[0])

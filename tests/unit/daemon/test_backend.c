@@ -26,6 +26,7 @@ struct track {
     struct se3 T;
     uint32_t epoch;
     uint64_t next_seq;
+    enum track_effort effort;
 };
 
 static struct gpu devices[64];
@@ -245,7 +246,7 @@ int track_create(struct track **out, struct gpu *gpu, const struct track_setting
     (void)settings;
     (void)log;
     *out = &trackers[n_trackers++];
-    **out = (struct track){se3_identity(), 0, 0};
+    **out = (struct track){.T = se3_identity()};
     return 0;
 }
 
@@ -276,6 +277,11 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
     out->T_odom_camera = track->T;
     out->map_epoch = track->epoch;
     return 0;
+}
+
+void track_set_effort(struct track *track, enum track_effort effort)
+{
+    track->effort = effort;
 }
 
 void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
