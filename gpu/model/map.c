@@ -13,6 +13,10 @@
 #define AGREE_M   0.03
 #define AGREE_RAD 0.03
 
+// A camera moves no farther than this from one lost frame to the next.
+#define FOLLOWS_M   0.15
+#define FOLLOWS_RAD 0.15
+
 // Looking takes 0.3 s on a processor, when ten frames come: in between the tracker follows.
 #define SEARCH_EVERY 5
 
@@ -21,7 +25,9 @@ struct map {
     struct model *model;
     struct recover *recover;
     struct gpu_frame *view;
-    uint32_t n_lost; // frames in a row with depth
+    uint32_t n_lost;   // frames in a row with depth
+    struct se3 T_fair; // where the last of them was found, not surely
+    uint32_t n_fair;   // finds that agree on it
     struct log_sink log;
     uint32_t epoch;    // of the tracker, that the model belongs to
     bool has_any;      // frames were taken in
@@ -107,14 +113,29 @@ static int take_in(struct map *map, const struct gpu_frame *frame, const struct 
     return rc;
 }
 
-// A lost frame that has depth is looked for in the map.
+static bool is_within(const struct se3 *a, const struct se3 *b, double limit_m, double limit_rad)
+{
+    struct se3 between = se3_between(a, b);
+    const double *t_m = between.t_m;
+    return sqrt(t_m[0] * t_m[0] + t_m[1] * t_m[1] + t_m[2] * t_m[2]) < limit_m &&
+           se3_angle(&between) < limit_rad;
+}
+
+// A lost frame that has depth is looked for in the map: first where the one before was, if that was
+// found, though not surely.
 static int look_for(struct map *map, struct track *track, const struct gpu_frame *frame)
 {
-    struct se3 T;
-    bool found;
-    int rc = recover_find(map->recover, map->model, frame, map->n_lost++, &found, &T);
-    if (rc < 0 || !found)
+    struct se3 T = se3_identity();
+    enum recover_trust trust;
+    int rc = recover_find(map->recover, map->model, frame, map->n_lost++,
+                          map->n_fair > 0 ? &map->T_fair : NULL, &trust, &T);
+    if (rc < 0)
         return rc;
+    bool goes_on = map->n_fair > 0 && is_within(&map->T_fair, &T, FOLLOWS_M, FOLLOWS_RAD);
+    map->n_fair = trust == RECOVER_NOT_FOUND ? 0 : goes_on ? map->n_fair + 1 : 1;
+    map->T_fair = T;
+    if (trust != RECOVER_SURE && map->n_fair < MAP_AGREEING)
+        return 0;
     const struct se3 T_odom_camera = map->is_loaded ? se3_between(&map->T_map_odom, &T) : T;
     if (track_relocate(track, &T_odom_camera) != 0)
         return 0;
@@ -123,27 +144,19 @@ static int look_for(struct map *map, struct track *track, const struct gpu_frame
     return 0;
 }
 
-static bool agrees(const struct se3 *a, const struct se3 *b)
-{
-    struct se3 between = se3_between(a, b);
-    const double *t_m = between.t_m;
-    return sqrt(t_m[0] * t_m[0] + t_m[1] * t_m[1] + t_m[2] * t_m[2]) < AGREE_M &&
-           se3_angle(&between) < AGREE_RAD;
-}
-
 // A frame that the tracker follows is looked for in the loaded map; others go by meanwhile.
 static int search(struct map *map, const struct gpu_frame *frame, const struct se3 *T_odom_camera)
 {
     struct se3 T;
-    bool found;
+    enum recover_trust trust;
     if (map->n_searched++ % SEARCH_EVERY != 0)
         return 0;
-    int rc =
-        recover_find(map->recover, map->model, frame, map->n_searched / SEARCH_EVERY, &found, &T);
-    if (rc < 0 || !found)
+    int rc = recover_find(map->recover, map->model, frame, map->n_searched / SEARCH_EVERY, NULL,
+                          &trust, &T);
+    if (rc < 0 || trust != RECOVER_SURE)
         return rc;
     const struct se3 expected = se3_compose(&map->T_candidate, T_odom_camera);
-    bool confirmed = map->n_agreeing > 0 && agrees(&expected, &T);
+    bool confirmed = map->n_agreeing > 0 && is_within(&expected, &T, AGREE_M, AGREE_RAD);
     const struct se3 T_camera_odom = se3_inverse(T_odom_camera);
     map->T_candidate = se3_compose(&T, &T_camera_odom);
     map->n_agreeing = confirmed ? map->n_agreeing + 1 : 1;
@@ -265,7 +278,7 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
     bool is_lost = result->state == TRACK_STATE_LOST && frame &&
                    result->reason != TRACK_REASON_NO_DEPTH && result->reason != TRACK_REASON_DEVICE;
     if (!is_lost)
-        map->n_lost = 0;
+        map->n_lost = map->n_fair = 0;
     else
         rc = look_for(map, track, frame);
     if (rc < 0)

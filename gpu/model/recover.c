@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/track/effort.h"
 #include "gpu/track/restart.h"
 #include "gpu/track/verdict.h"
 #include "proto/se3.h"
@@ -20,32 +21,51 @@
 #define N_RANKED         8   // the most like ones that are tried at all
 #define N_A_FRAME        2   // of them with one frame
 
+// Before a place is looked at closely: agreement in the keyframe's own view.
+#define MIN_START_AGREE 0.75
+#define MIN_START_KNOWN 0.2
+
 // What makes a found pose believed. The tracker itself is content with a quarter of the pairs,
 // because it knows where it was.
-#define MIN_PAIR_RATIO    0.75
 #define MIN_VALID_SHARE   0.1
 #define MAX_SIGMAS        3.0
-#define MIN_EIGENVALUE    0.002
+#define SURE_AGREE        0.95
+#define SURE_KNOWN        0.75
+#define SURE_EIGENVALUE   0.002
+#define FAIR_AGREE        0.92
+#define FAIR_KNOWN        0.45
+#define FAIR_EIGENVALUE   0.001
 #define SETTLED_M         0.02 // aligning once more from there changes no more than this
 #define SETTLED_RAD       0.01
 #define MAX_VIEWS         3   // each from where the one before led: the last has to be settled
-#define AMBIGUOUS_SHARE   0.9 // another place with so many of the pairs makes both doubtful
+#define AMBIGUOUS_SHARE   0.9 // another place that explains so much of it makes both doubtful
 #define ANOTHER_PLACE_M   0.15
 #define ANOTHER_PLACE_RAD 0.15
+
+// Depths agree within this: the sensor's noise and field, the pose, and the voxels.
+#define AGREE_M     0.03
+#define AGREE_PER_M 0.03
 
 struct recover {
     struct gpu *gpu;
     struct gpu_align_settings align;
     struct gpu_frame *view;
-    float *map; // of LEVEL, read back
+    float *map, *view_map; // of LEVEL, read back: the frame that is looked for, and a view
     uint32_t width_px, height_px;
     struct recover_keyframe *keyframes;
     uint32_t n_keyframes;
 };
 
+// Of the frame's pixels that have a normal, the share that falls on the view's surface, and the
+// share of these that lie there.
+struct agreement {
+    double known, agree;
+};
+
 struct found {
     struct se3 T_map_camera;
-    double ratio;
+    enum recover_trust trust;
+    double explained; // share of the frame's pixels that agree
 };
 
 int recover_create(struct recover **out, struct gpu *gpu, const struct gpu_align_settings *align)
@@ -59,9 +79,11 @@ int recover_create(struct recover **out, struct gpu *gpu, const struct gpu_align
     r->align = *align;
     r->width_px = camera->width_px >> LEVEL;
     r->height_px = camera->height_px >> LEVEL;
-    r->map = malloc((size_t)r->width_px * r->height_px * 4 * sizeof *r->map);
+    const size_t n_bytes = (size_t)r->width_px * r->height_px * 4 * sizeof *r->map;
+    r->map = malloc(n_bytes);
+    r->view_map = malloc(n_bytes);
     r->keyframes = malloc(RECOVER_MAX_KEYFRAMES * sizeof *r->keyframes);
-    int rc = r->map && r->keyframes ? gpu_frame_create(gpu, &r->view) : -ENOMEM;
+    int rc = r->map && r->view_map && r->keyframes ? gpu_frame_create(gpu, &r->view) : -ENOMEM;
     if (rc < 0) {
         recover_destroy(&r);
         return rc;
@@ -76,6 +98,7 @@ void recover_destroy(struct recover **recover)
         return;
     gpu_frame_destroy((*recover)->gpu, &(*recover)->view);
     free((*recover)->map);
+    free((*recover)->view_map);
     free((*recover)->keyframes);
     free(*recover);
     *recover = NULL;
@@ -196,9 +219,57 @@ static uint32_t rank(const struct recover *r, const float *log_z, uint32_t out[N
     return n;
 }
 
-static double pair_ratio(const struct gpu_alignment *a)
+// Whether a point at (u, v) of the view and at z_m lies on its surface; NAN: there is none. The
+// neighbours' depths count, as an edge lies between pixels.
+static double lies_on(const struct recover *r, int u, int v, double z_m)
 {
-    return a->n_valid_px > 0 ? (double)a->n_pairs / a->n_valid_px : 0;
+    const int width = (int)r->width_px, height = (int)r->height_px;
+    float nearest_m = INFINITY, farthest_m = 0;
+    if (u < 1 || v < 1 || u >= width - 1 || v >= height - 1 ||
+        !(r->view_map[4 * ((size_t)v * r->width_px + (size_t)u) + 3] > 0))
+        return NAN;
+    for (int y = v - 1; y <= v + 1; y++)
+        for (int x = u - 1; x <= u + 1; x++) {
+            float view_m = r->view_map[4 * ((size_t)y * r->width_px + (size_t)x) + 3];
+            if (!(view_m > 0))
+                continue;
+            nearest_m = fminf(nearest_m, view_m);
+            farthest_m = fmaxf(farthest_m, view_m);
+        }
+    const double gate_m = fmax(AGREE_M, AGREE_PER_M * z_m);
+    return z_m > (double)nearest_m - gate_m && z_m < (double)farthest_m + gate_m;
+}
+
+// The frame, whose map is in r->map, against r->view. Returns 0 or -EIO.
+static int compare(struct recover *r, const struct se3 *T_view_frame, struct agreement *out)
+{
+    const struct intrinsics *camera = &gpu_settings_get(r->gpu)->camera;
+    const double scale = 1.0 / (1u << LEVEL), fx = camera->fx_px * scale,
+                 fy = camera->fy_px * scale, cx = camera->cx_px * scale, cy = camera->cy_px * scale;
+    uint32_t n = 0, n_known = 0, n_agree = 0;
+    int rc = gpu_frame_read(r->gpu, r->view, LEVEL, r->view_map);
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < r->width_px * r->height_px; i++) {
+        const float *pixel = &r->map[4 * (size_t)i];
+        if (pixel[0] == 0 && pixel[1] == 0 && pixel[2] == 0)
+            continue;
+        const double z_m = (double)pixel[3];
+        const double p[3] = {(i % r->width_px - cx) / fx * z_m, (i / r->width_px - cy) / fy * z_m,
+                             z_m};
+        double q[3];
+        se3_apply(T_view_frame, p, q);
+        n++;
+        if (!(q[2] > 0))
+            continue;
+        double lies = lies_on(r, (int)floor(q[0] / q[2] * fx + cx + 0.5),
+                              (int)floor(q[1] / q[2] * fy + cy + 0.5), q[2]);
+        n_known += isnan(lies) ? 0 : 1;
+        n_agree += lies > 0 ? 1 : 0;
+    }
+    out->known = n > 0 ? (double)n_known / n : 0;
+    out->agree = n_known > 0 ? (double)n_agree / n_known : 0;
+    return 0;
 }
 
 // Aligns the frame to the model as it is seen from T, and moves T there. *out_settled: by next to
@@ -220,91 +291,127 @@ static int settle(struct recover *r, struct model *model, const struct gpu_frame
     return 0;
 }
 
-// Does the model, seen from T, explain the frame? T is settled on the way.
-static int verify(struct recover *r, struct model *model, const struct gpu_frame *frame,
-                  struct se3 *T_map_camera, double *out_ratio)
+static enum recover_trust trust_of(const struct recover *r, const struct gpu_alignment *a,
+                                   const struct agreement *agreement)
 {
     const struct intrinsics *camera = &gpu_settings_get(r->gpu)->camera;
-    struct gpu_alignment a;
     struct verdict_conditioning conditioning;
+    verdict_conditioning(a, FAIR_EIGENVALUE, &conditioning);
+    if (a->n_valid_px < MIN_VALID_SHARE * camera->width_px * camera->height_px ||
+        conditioning.n_degenerate > 0 || !(verdict_residual_sigmas(a) <= MAX_SIGMAS))
+        return RECOVER_NOT_FOUND;
+    if (agreement->agree >= SURE_AGREE && agreement->known >= SURE_KNOWN &&
+        conditioning.eigenvalues[0] >= SURE_EIGENVALUE)
+        return RECOVER_SURE;
+    return agreement->agree >= FAIR_AGREE && agreement->known >= FAIR_KNOWN ? RECOVER_FAIR
+                                                                            : RECOVER_NOT_FOUND;
+}
+
+// Does the model, seen from found->T_map_camera, explain the frame? That is settled on the way.
+static int verify(struct recover *r, struct model *model, const struct gpu_frame *frame,
+                  struct found *found)
+{
+    struct gpu_alignment a;
+    struct agreement agreement;
     bool settled = false;
     int rc = 0;
-    *out_ratio = 0;
+    found->trust = RECOVER_NOT_FOUND;
     for (int i = 0; i < MAX_VIEWS && rc == 0 && !settled && (i == 0 || a.converged); i++)
-        rc = settle(r, model, frame, T_map_camera, &a, &settled);
+        rc = settle(r, model, frame, &found->T_map_camera, &a, &settled);
     if (rc < 0 || !settled)
         return rc;
-    verdict_conditioning(&a, MIN_EIGENVALUE, &conditioning);
-    bool sees = a.n_valid_px >= MIN_VALID_SHARE * camera->width_px * camera->height_px;
-    if (sees && conditioning.n_degenerate == 0 && verdict_residual_sigmas(&a) <= MAX_SIGMAS &&
-        pair_ratio(&a) >= MIN_PAIR_RATIO)
-        *out_ratio = pair_ratio(&a);
+    rc = compare(r, &a.T_reference_frame, &agreement);
+    if (rc < 0)
+        return rc;
+    found->trust = trust_of(r, &a, &agreement);
+    found->explained = agreement.known * agreement.agree;
     return 0;
 }
 
 static void keep_better(struct found *best, struct found *second, const struct found *new_one)
 {
-    if (is_near(&best->T_map_camera, &new_one->T_map_camera, ANOTHER_PLACE_M, ANOTHER_PLACE_RAD)) {
-        if (new_one->ratio > best->ratio)
-            *best = *new_one;
-    } else if (new_one->ratio > best->ratio) {
-        *second = *best;
-        *best = *new_one;
-    } else if (new_one->ratio > second->ratio) {
-        *second = *new_one;
+    bool is_better = new_one->explained > best->explained;
+    if (best->trust &&
+        !is_near(&best->T_map_camera, &new_one->T_map_camera, ANOTHER_PLACE_M, ANOTHER_PLACE_RAD)) {
+        const struct found *other = is_better ? best : new_one;
+        if (other->explained > second->explained)
+            *second = *other;
     }
+    if (is_better)
+        *best = *new_one;
 }
 
-// From one keyframe: coarse starts against the model's view there, each aligned, then verified.
-static int try_keyframe(struct recover *r, struct model *model, const struct gpu_frame *frame,
-                        const struct recover_keyframe *keyframe, struct found *best,
-                        struct found *second)
+// Coarse starts against the model's view from a place, each aligned at half the resolution;
+// those that agree there. Returns 0 or -EIO.
+static int find_starts(struct recover *r, struct model *model, const struct gpu_frame *frame,
+                       const struct se3 *T_map_place, struct found out[STARTS_MAX], int *out_n)
 {
     const struct se3 identity = se3_identity();
-    struct se3 starts[STARTS_MAX], T[STARTS_MAX];
-    int n_starts, n_aligned = 0;
-    int rc = model_view(model, &keyframe->T_map_camera, r->view);
+    struct gpu_align_settings half;
+    struct se3 starts[STARTS_MAX];
+    int n_starts = 0;
+    effort_align(&r->align, TRACK_EFFORT_HALF, &half);
+    *out_n = 0;
+    int rc = model_view(model, T_map_place, r->view);
     if (rc == 0)
         rc = starts_find(r->gpu, frame, r->view, &r->align, &identity, 1, starts, &n_starts);
     for (int i = 0; rc == 0 && i < n_starts; i++) {
         struct gpu_alignment a;
-        rc = gpu_align(r->gpu, frame, r->view, &starts[i], &r->align, &a);
-        if (rc == 0 && a.solvable && pair_ratio(&a) > 0.4)
-            T[n_aligned++] = se3_compose(&keyframe->T_map_camera, &a.T_reference_frame);
-    }
-    for (int i = 0; rc == 0 && i < n_aligned; i++) {
-        struct found found = {T[i], 0};
-        bool known = false;
-        for (int k = 0; k < i; k++)
-            known = known || is_near(&T[k], &T[i], SETTLED_M, SETTLED_RAD);
-        if (known)
+        struct agreement agreement;
+        rc = gpu_align(r->gpu, frame, r->view, &starts[i], &half, &a);
+        if (rc < 0 || !a.solvable)
             continue;
-        rc = verify(r, model, frame, &found.T_map_camera, &found.ratio);
-        if (rc == 0 && found.ratio > 0)
-            keep_better(best, second, &found);
+        rc = compare(r, &a.T_reference_frame, &agreement);
+        if (agreement.agree < MIN_START_AGREE || agreement.known < MIN_START_KNOWN)
+            continue;
+        struct found found = {se3_compose(T_map_place, &a.T_reference_frame), 0,
+                              agreement.agree * agreement.known};
+        bool is_known = false;
+        for (int k = 0; k < *out_n; k++)
+            is_known = is_known ||
+                       is_near(&out[k].T_map_camera, &found.T_map_camera, SETTLED_M, SETTLED_RAD);
+        if (!is_known)
+            out[(*out_n)++] = found;
+    }
+    return rc;
+}
+
+static int try_place(struct recover *r, struct model *model, const struct gpu_frame *frame,
+                     const struct se3 *T_map_place, struct found *best, struct found *second)
+{
+    struct found starts[STARTS_MAX];
+    int n_starts;
+    int rc = find_starts(r, model, frame, T_map_place, starts, &n_starts);
+    for (int i = 0; rc == 0 && i < n_starts; i++) {
+        rc = verify(r, model, frame, &starts[i]);
+        if (rc == 0 && starts[i].trust)
+            keep_better(best, second, &starts[i]);
     }
     return rc;
 }
 
 int recover_find(struct recover *r, struct model *model, const struct gpu_frame *frame,
-                 uint32_t attempt, bool *out_found, struct se3 *out_T_map_camera)
+                 uint32_t attempt, const struct se3 *T_map_guess, enum recover_trust *out_trust,
+                 struct se3 *out_T_map_camera)
 {
     float log_z[RECOVER_CELLS];
     uint32_t ranked[N_RANKED];
-    struct found best = {.ratio = 0}, second = {.ratio = 0};
-    *out_found = false;
+    struct found best = {.trust = RECOVER_NOT_FOUND}, second = best;
+    *out_trust = RECOVER_NOT_FOUND;
     if (r->n_keyframes == 0)
         return 0;
     int rc = describe(r, frame, log_z);
-    if (rc < 0)
-        return rc;
-    best.T_map_camera = second.T_map_camera = se3_identity();
-    best.T_map_camera.t_m[0] = 1e9; // near nothing
-    uint32_t n = rank(r, log_z, ranked);
-    for (uint32_t i = 0; i < N_A_FRAME && i < n && rc == 0; i++)
-        rc = try_keyframe(r, model, frame, &r->keyframes[ranked[(N_A_FRAME * attempt + i) % n]],
-                          &best, &second);
-    *out_found = rc == 0 && best.ratio > 0 && second.ratio < AMBIGUOUS_SHARE * best.ratio;
+    if (rc == 0 && T_map_guess)
+        rc = try_place(r, model, frame, T_map_guess, &best, &second);
+    if (rc == 0 && !best.trust) {
+        uint32_t n = rank(r, log_z, ranked);
+        for (uint32_t i = 0; i < N_A_FRAME && i < n && rc == 0; i++) {
+            uint32_t k = ranked[i == 0 ? 0 : 1 + attempt % (n - 1)];
+            rc = try_place(r, model, frame, &r->keyframes[k].T_map_camera, &best, &second);
+        }
+    }
+    if (rc == 0 && second.explained < AMBIGUOUS_SHARE * best.explained)
+        *out_trust = best.trust;
     *out_T_map_camera = best.T_map_camera;
     return rc;
 }

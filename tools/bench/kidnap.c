@@ -10,11 +10,13 @@
 #include <string.h>
 
 #include "gpu/model/map.h"
+#include "proto/clock.h"
 #include "proto/se3.h"
 #include "tools/bench/track.h"
 
 #define PERIOD_NS     33333333
 #define FRAMES_A_TRY  60
+#define FRAMES_AFTER  15   // it was found: then the trial ends
 #define WITHIN_FRAMES 30   // one second
 #define RIGHT_M       0.08 // the first pass drifts, and the map is the mean of what it saw
 #define RIGHT_RAD     0.08
@@ -90,6 +92,8 @@ struct trials {
     uint64_t random;
     unsigned n, n_found, n_in_time, n_wrong, n_wrong_frames;
     double frames_to_find;
+    unsigned n_looks; // frames that were lost
+    double look_s;    // all that was done for them
 };
 
 static uint32_t draw(struct trials *t, uint32_t below)
@@ -128,10 +132,16 @@ static int trial(struct trials *t)
     unsigned wrong_frames = 0;
     int found_at = -1, rc = 0;
     t->time_ns += (1000 + (int64_t)draw(t, 4000)) * 1000000;
-    for (int i = 0; i < FRAMES_A_TRY && rc == 0; i++) {
+    for (int i = 0; i < FRAMES_A_TRY && rc == 0 && (found_at < 0 || i <= found_at + FRAMES_AFTER);
+         i++) {
         // Forwards and back again: the camera stays where it was seen.
         size_t at = from + (size_t)((size_t)i < tail ? i : FRAMES_A_TRY - 1 - i) % tail;
+        int64_t begin_ns = clock_monotonic_ns();
         rc = step(t, at, &result);
+        if (rc == 0 && result.state == TRACK_STATE_LOST) {
+            t->n_looks++;
+            t->look_s += (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
+        }
         if (rc < 0 || result.state != TRACK_STATE_TRACKING || !t->known[at])
             continue;
         struct se3 off = se3_between(&t->truth[at], &result.T_odom_camera);
@@ -188,10 +198,12 @@ static int run(struct trials *t, const struct kidnap_options *o)
         rc = trial(t);
     if (rc == 0)
         printf("%s\n%s: %u trials: found %u (%.0f %%), within 1 s %u (%.0f %%), after %.1f frames "
-               "on average; wrong place called TRACKING in %u trials (%u frames)\n",
+               "on average; wrong place called TRACKING in %u trials (%u frames); %.0f ms a lost "
+               "frame\n",
                gpu_description(t->gpu), o->track.source, t->n, t->n_found, 1e2 * t->n_found / t->n,
                t->n_in_time, 1e2 * t->n_in_time / t->n,
-               t->n_found ? t->frames_to_find / t->n_found : 0.0, t->n_wrong, t->n_wrong_frames);
+               t->n_found ? t->frames_to_find / t->n_found : 0.0, t->n_wrong, t->n_wrong_frames,
+               t->n_looks ? 1e3 * t->look_s / t->n_looks : 0.0);
     map_destroy(&t->map);
     track_destroy(&t->track);
     if (t->gpu)

@@ -511,8 +511,10 @@ static void check_full(enum gpu_backend backend, const char *name)
     input_destroy(&in);
 }
 
-// A camera beside where the map was made finds itself; one that sees another room does not.
-static void check_recover(enum gpu_backend backend, const char *name)
+// A camera beside where the map was made finds itself; one that sees another room does not. Of the
+// frames of the map only the columns on the left are taken in: the less they show, the less sure.
+static void check_recover(enum gpu_backend backend, const char *name, uint32_t n_columns,
+                          enum recover_trust expected)
 {
     static const double moves[][6] = {{0.03, -0.03, 0.04, 0.03, -0.04, -0.02},
                                       {-0.04, 0.02, 0.0, -0.04, 0.03, 0.06}};
@@ -522,7 +524,7 @@ static void check_recover(enum gpu_backend backend, const char *name)
     struct model *model;
     struct recover *recover;
     struct gpu_align_settings align;
-    check_case("%s, found again", name);
+    check_case("%s, found again, %u of 320 columns mapped", name, n_columns);
     if (!check_wanted(name, 320 * 240))
         return;
     n_planes = N_PLANES;
@@ -537,29 +539,33 @@ static void check_recover(enum gpu_backend backend, const char *name)
     const struct recover_keyframe *kept;
     bool ok = gpu_frame_create(gpu, &frame) == 0 && model_create(&model, gpu, &in.model) == 0 &&
               recover_create(&recover, gpu, &align) == 0;
-    for (int i = 0; i < N_FRAMES && ok; i++)
+    for (int i = 0; i < N_FRAMES && ok; i++) {
+        for (uint32_t k = 0; k < 320 * 240; k++)
+            in.depth[i][k] = k % 320 < n_columns ? in.depth[i][k] : 0;
         ok = gpu_prepare(gpu, in.depth[i], frame) == 0 &&
              model_integrate(model, frame, &in.T_map_camera[i]) == 0 &&
              recover_add(recover, frame, &in.T_map_camera[i]) == 0;
+    }
     check_that(ok && recover_keyframes(recover, &kept) >= 1, "a map with keyframes");
     for (int other = 0; other < 2 && ok; other++)
         for (int move = 0; move < 2; move++) {
             const struct se3 T = se3_exp(moves[move]);
             struct se3 T_found;
-            bool found = false;
+            enum recover_trust trust = RECOVER_NOT_FOUND;
             for (uint32_t i = 0; i < 320 * 240; i++) {
                 double z = room_z(&in.settings.camera, &T, i % 320, i / 320);
                 z = other ? 0.5 + 0.7 * fmod(0.8 * z + 0.004 * (i % 320), 1.5) : z;
                 in.depth[0][i] = z < 8 ? (uint16_t)lrint(5000 * z) : 0;
             }
             ok = gpu_prepare(gpu, in.depth[0], frame) == 0 &&
-                 recover_find(recover, model, frame, 0, &found, &T_found) == 0;
+                 recover_find(recover, model, frame, 0, NULL, &trust, &T_found) == 0;
             struct se3 off = se3_between(&T, &T_found);
             double off_m =
                 sqrt(off.t_m[0] * off.t_m[0] + off.t_m[1] * off.t_m[1] + off.t_m[2] * off.t_m[2]);
-            check_that(ok && found == !other, "%s room, move %d: found %d",
-                       other ? "another" : "the same", move, found);
-            check_that(!found || (off_m < 0.01 && se3_angle(&off) < 0.01),
+            check_that(ok && trust == (other ? RECOVER_NOT_FOUND : expected),
+                       "%s room, move %d: trust %d", other ? "another" : "the same", move,
+                       (int)trust);
+            check_that(!trust || (off_m < 0.01 && se3_angle(&off) < 0.01),
                        "found %.4f m and %.4f rad beside", off_m, se3_angle(&off));
         }
     n_planes = N_PLANES - 1;
@@ -640,7 +646,12 @@ int main(int argc, char **argv)
         check_fill(640, 480, FILL_ROOM);
     check_full(GPU_BACKEND_CPU, "cpu");
     check_full(GPU_BACKEND_CUDA, "cuda");
-    check_recover(GPU_BACKEND_CPU, "cpu");
-    check_recover(GPU_BACKEND_CUDA, "cuda");
+    for (int twin = 0; twin < 2; twin++) {
+        const enum gpu_backend backend = twin ? GPU_BACKEND_CUDA : GPU_BACKEND_CPU;
+        const char *name = twin ? "cuda" : "cpu";
+        check_recover(backend, name, 320, RECOVER_SURE);
+        check_recover(backend, name, 200, RECOVER_FAIR);
+        check_recover(backend, name, 80, RECOVER_NOT_FOUND);
+    }
     return check_end();
 }
