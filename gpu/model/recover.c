@@ -42,6 +42,10 @@
 #define ANOTHER_PLACE_M   0.15
 #define ANOTHER_PLACE_RAD 0.15
 
+// A keyframe this near to a place that was found says nothing of another one.
+#define SAME_VIEW_M   0.3
+#define SAME_VIEW_RAD 0.3
+
 // Depths agree within this: the sensor's noise and field, the pose, and the voxels.
 #define AGREE_M     0.03
 #define AGREE_PER_M 0.03
@@ -341,6 +345,19 @@ static void keep_better(struct found *best, struct found *second, const struct f
         *best = *new_one;
 }
 
+// Of starts that lead to one place the one that explains most.
+static void keep_start(const struct found *start, struct found starts[STARTS_MAX], int *n_starts)
+{
+    for (int i = 0; i < *n_starts; i++)
+        if (is_near(&starts[i].T_map_camera, &start->T_map_camera, ANOTHER_PLACE_M,
+                    ANOTHER_PLACE_RAD)) {
+            if (start->explained > starts[i].explained)
+                starts[i] = *start;
+            return;
+        }
+    starts[(*n_starts)++] = *start;
+}
+
 // Coarse starts against the model's view from a place, each aligned at half the resolution;
 // those that agree there. Returns 0 or -EIO.
 static int find_starts(struct recover *r, struct model *model, const struct gpu_frame *frame,
@@ -366,12 +383,7 @@ static int find_starts(struct recover *r, struct model *model, const struct gpu_
             continue;
         struct found found = {se3_compose(T_map_place, &a.T_reference_frame), 0,
                               agreement.agree * agreement.known};
-        bool is_known = false;
-        for (int k = 0; k < *out_n; k++)
-            is_known = is_known ||
-                       is_near(&out[k].T_map_camera, &found.T_map_camera, SETTLED_M, SETTLED_RAD);
-        if (!is_known)
-            out[(*out_n)++] = found;
+        keep_start(&found, out, out_n);
     }
     return rc;
 }
@@ -406,8 +418,10 @@ int recover_find(struct recover *r, struct model *model, const struct gpu_frame 
     if (rc == 0 && !best.trust) {
         uint32_t n = rank(r, log_z, ranked);
         for (uint32_t i = 0; i < N_A_FRAME && i < n && rc == 0; i++) {
-            uint32_t k = ranked[i == 0 ? 0 : 1 + attempt % (n - 1)];
-            rc = try_place(r, model, frame, &r->keyframes[k].T_map_camera, &best, &second);
+            const struct se3 *T =
+                &r->keyframes[ranked[i == 0 ? 0 : 1 + attempt % (n - 1)]].T_map_camera;
+            if (!best.trust || !is_near(&best.T_map_camera, T, SAME_VIEW_M, SAME_VIEW_RAD))
+                rc = try_place(r, model, frame, T, &best, &second);
         }
     }
     if (rc == 0 && second.explained < AMBIGUOUS_SHARE * best.explained)
