@@ -2,10 +2,10 @@
 // Less work on each frame before any is dropped (tracker.adapt). For each frame of a camera or a
 // paced recording: how much work it gets. A recording as fast as possible always gets all of it.
 //
-// Down: only when newer frames wait, that is, when without this it would have been dropped; a machine
-// that keeps up is never touched. To HALF, to LEAST when HALF too took longer than the frames'
-// period or two frames wait, so that what has gathered is worked off. The source is asked to let
-// CAPTURE_MAX_WAIT frames wait (capture_set_patience).
+// Down: only when newer frames wait, that is, when without this it would have been dropped; a
+// machine that keeps up is never touched. To HALF, to LEAST when HALF too took longer than the
+// frames' period or two frames wait, so that what has gathered is worked off. The source is asked
+// to let CAPTURE_MAX_WAIT frames wait (capture_set_patience).
 //
 // Up: one step, on trial, after `hold` frames that were done in PACE_SPARE of their period. What
 // fuller work would take is not guessed, as it depends on settings, machine and scene: it is tried
@@ -53,8 +53,8 @@ void pace_init(struct pace *pace);
 // A frame has come, dropped or not: `effort` and `n_patience` hold from now on.
 void pace_frame(struct pace *pace, const struct capture_frame *frame);
 
-// All work on that frame, which was not dropped, took so long. Returns what is to be said: that less
-// work has begun, or has ended PACE_CALM frames ago.
+// All work on that frame, which was not dropped, took so long. Returns what is to be said: that
+// less work has begun, or has ended PACE_CALM frames ago.
 enum pace_news pace_done(struct pace *pace, int64_t took_ns);
 
 // When the frame after the newest would be dropped if none could wait, CLOCK_MONOTONIC; INT64_MAX:
