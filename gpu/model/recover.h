@@ -60,7 +60,8 @@ enum recover_trust { RECOVER_NOT_FOUND, RECOVER_FAIR, RECOVER_SURE };
 
 // Looks for the pose of `frame`; `attempt` counts the frames lost in a row: each tries the keyframe
 // most like it and, in turn, another. T_map_guess: where it is tried first, and nowhere else when
-// it is there; NULL: no guess. *out_T_map_camera is set when something was found. Returns 0 or -EIO.
+// it is there; NULL: no guess. *out_T_map_camera is set when something was found. Returns 0 or
+// -EIO.
 __attribute__((warn_unused_result)) int
 recover_find(struct recover *recover, struct model *model, const struct gpu_frame *frame,
              uint32_t attempt, const struct se3 *T_map_guess, enum recover_trust *out_trust,
