@@ -78,8 +78,9 @@ def scenario():
     limit_mm = ATE_SHARE_LIMIT * ate_mm(full, N_FRAMES)
     check_at_most(ate_mm(daemon, N_FRAMES), limit_mm, "ATE RMSE [mm]")
 
+    # Four times as fast, so that it holds on a machine that has become idle since.
     without = harness.Daemon(SOURCE, "--frames", "40", "--set", "tracker.adapt=false", *SLOW,
-                             speed=f"{rate:.6f}")
+                             speed=f"{4 * rate:.6f}")
     without.wait()
     check(dropped(without.poses) > DROPPED_SHARE_WITHOUT, "tracker.adapt=false")
     check(all(p.effort == messages.EFFORT_FULL for p in without.poses), "tracker.adapt=false")
