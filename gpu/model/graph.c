@@ -8,39 +8,16 @@
 
 #include "gpu/align/sparse.h"
 #include "gpu/align/system.h"
-#include "gpu/model/link.h"
+#include "gpu/model/graph_parts.h"
 #include "proto/se3.h"
 
-#define DOUBT_SHARE 0.06
-#define DOUBT_MAX_M 0.6
-#define CHAIN_LONG  16 // keyframes: the chain's errors add up as they are, not as variances do
-#define STEPS_FAR   4  // pulled by what is far off, too: a loop's first link
+#define CHAIN_LONG  16   // keyframes: the chain's errors add up as they are, not as variances do
+#define LOOP_STRAIN 18.0 // of a loop's chain, a step: (three sigmas)^2 of two degrees of freedom
+#define LOOP_CHI2   25.0 // of its link
+#define HEIR_FROM   4    // keyframes apart: what a link across time is
+#define STEPS_FAR   4    // pulled by what is far off, too: a loop's first link
 #define STEPS       8
 #define CHI2_LOOSE  12.6 // 95 % of 6 degrees of freedom: there a link has a quarter of its weight
-
-struct edge {
-    uint32_t i, j; // i < j
-    struct link link;
-    bool chain; // of a keyframe to the one before it: never doubted
-};
-
-struct graph {
-    struct graph_settings settings;
-    struct intrinsics camera;
-    struct log_sink log;
-    struct link_maker *maker;
-    uint32_t n;
-    struct graph_keyframe *keyframes;
-    struct align_image **images;
-    uint32_t n_edges;
-    struct edge *edges;
-    // Of an adjustment.
-    struct align_pair *pairs;
-    double *sums, *weight;
-    bool *fixed;
-    struct se3 *poses;
-    struct se3 T_map_odom;
-};
 
 void graph_settings_default(struct graph_settings *out)
 {
@@ -65,16 +42,21 @@ int graph_create(struct graph **out, const struct intrinsics *camera,
     g->log = *log;
     const size_t n = settings->max_keyframes + 1;
     g->keyframes = calloc(n, sizeof *g->keyframes);
+    g->arrival = calloc(n, sizeof *g->arrival);
     g->images = calloc(n, sizeof(struct align_image *));
     g->fixed = calloc(n, sizeof *g->fixed);
     g->poses = calloc(n, sizeof *g->poses);
-    const size_t n_edges = (size_t)settings->max_keyframes * (settings->max_links + 1) + 1;
+    g->before = calloc(n, sizeof *g->before);
+    g->way = calloc(n, sizeof *g->way);
+    g->reached = calloc(n, sizeof *g->reached);
+    const size_t n_edges = n * (settings->max_links + 1 + GRAPH_LOOP_LINKS);
     g->edges = calloc(n_edges, sizeof *g->edges);
     g->pairs = calloc(n_edges, sizeof *g->pairs);
     g->weight = calloc(n_edges, sizeof *g->weight);
     g->sums = calloc(2 * n_edges * PAIR_N_SUMS, sizeof *g->sums);
-    if (!g->keyframes || !g->images || !g->fixed || !g->poses || !g->edges || !g->pairs ||
-        !g->weight || !g->sums || link_maker_create(&g->maker, log) != 0) {
+    if (!g->keyframes || !g->arrival || !g->images || !g->fixed || !g->poses || !g->before ||
+        !g->way || !g->reached || !g->edges || !g->pairs || !g->weight || !g->sums ||
+        link_maker_create(&g->maker, log) != 0) {
         graph_destroy(&g);
         return -ENOMEM;
     }
@@ -92,9 +74,13 @@ void graph_destroy(struct graph **graph)
         graph_clear(g);
     link_maker_destroy(&g->maker);
     free(g->keyframes);
+    free(g->arrival);
     free(g->images);
     free(g->fixed);
     free(g->poses);
+    free(g->before);
+    free(g->way);
+    free(g->reached);
     free(g->edges);
     free(g->pairs);
     free(g->weight);
@@ -107,7 +93,8 @@ void graph_clear(struct graph *graph)
 {
     for (uint32_t i = 0; i < graph->n; i++)
         align_image_destroy(&graph->images[i]);
-    graph->n = graph->n_edges = 0;
+    graph->n = graph->n_edges = graph->n_ever = 0;
+    graph->pending.at = UINT32_MAX;
     graph->T_map_odom = se3_identity();
 }
 
@@ -138,10 +125,9 @@ static int adjust_steps(struct graph *g, struct align_system *system, struct spa
             double x[6], *sums = g->sums + 2 * (size_t)k * PAIR_N_SUMS;
             residual_of(g, e, x);
             double chi2 = chi2_of(e->link.information, x), loose = CHI2_LOOSE / (CHI2_LOOSE + chi2);
-            double longer = fmax(1, (double)(e->j - e->i) / CHAIN_LONG);
-            g->weight[k] = e->chain           ? 1
-                           : step < STEPS_FAR ? longer * fmin(1, sqrt(CHI2_LOOSE / chi2))
-                                              : longer * loose * loose;
+            double longer = e->loop ? e->span : fmax(1, (double)e->span / CHAIN_LONG);
+            double pull = e->loop ? 1 : fmin(1, sqrt(CHI2_LOOSE / chi2));
+            g->weight[k] = e->chain ? 1 : step < STEPS_FAR ? longer * pull : longer * loose * loose;
             for (int i = 0, at = 0; i < 6; i++) {
                 double sum = 0;
                 for (int j = i; j < 6; j++)
@@ -197,84 +183,55 @@ static int adjust(struct graph *g)
     return rc;
 }
 
+// The chain's chi2, a step in the mean, between the ends of a loop. `poses`: of all keyframes.
+static double strain(struct graph *g, uint32_t i, uint32_t j)
+{
+    double sum = 0, x[6];
+    for (uint32_t k = 0; k < g->n_edges; k++) {
+        const struct edge *e = &g->edges[k];
+        if (!e->chain || e->i < i || e->j > j)
+            continue;
+        residual_of(g, e, x);
+        sum += chi2_of(e->link.information, x);
+    }
+    return sum / fmax(1, (double)j - i);
+}
+
+// Adjusts. A loop that bends the chain more than the tracker errs, or that the others do not let
+// close, is a wrong one: it is taken out, and the poses are as they were.
+static int adjust_and_judge(struct graph *g)
+{
+    uint32_t n = 0;
+    bool wrong = false;
+    for (uint32_t i = 0; i < g->n; i++)
+        g->before[i] = g->keyframes[i].T_map_camera;
+    int rc = adjust(g);
+    for (uint32_t k = 0; k < g->n_edges && rc == 0; k++) {
+        struct edge *e = &g->edges[k];
+        double x[6];
+        if (!e->fresh)
+            continue;
+        residual_of(g, e, x);
+        wrong = wrong || strain(g, e->i, e->j) > LOOP_STRAIN ||
+                chi2_of(e->link.information, x) > LOOP_CHI2;
+    }
+    for (uint32_t k = 0; k < g->n_edges; k++)
+        if (!g->edges[k].fresh || !wrong) {
+            g->edges[n] = g->edges[k];
+            g->edges[n++].fresh = false;
+        }
+    g->n_edges = n;
+    for (uint32_t i = 0; i < g->n && wrong; i++)
+        g->keyframes[i].T_map_camera = g->before[i];
+    return rc == 0 && wrong ? adjust(g) : rc;
+}
+
 static void set_T_map_odom(struct graph *g)
 {
     const struct graph_keyframe *k = &g->keyframes[g->n - 1];
     struct se3 back = se3_inverse(&k->T_odom_camera);
     struct se3 T = se3_compose(&k->T_map_camera, &back);
     g->T_map_odom = se3_normalized(&T);
-}
-
-// How far the tracker may have drifted between two keyframes [m]: a share of the way and of the
-// turns at a room's distance, as the unkind synthetic sensor drifts.
-static double doubt_m(const struct graph *g, uint32_t i, uint32_t j)
-{
-    double motion = 0;
-    for (uint32_t k = i; k < j; k++) {
-        struct se3 T =
-            se3_between(&g->keyframes[k].T_odom_camera, &g->keyframes[k + 1].T_odom_camera);
-        motion += link_motion(&T);
-    }
-    return fmin(DOUBT_MAX_M, DOUBT_SHARE * motion);
-}
-
-// The keyframes to link the newest one to: of each age the one that stands nearest to it, of those
-// that see enough of the same surface.
-static uint32_t choose(const struct graph *g, uint32_t newest, uint32_t *out)
-{
-    uint32_t n = 0, n_older = newest - 1, n_ages = g->settings.max_links;
-    for (uint32_t age = 0; age < n_ages; age++) {
-        uint32_t begin = n_older * age / n_ages, end = n_older * (age + 1) / n_ages;
-        double nearest = INFINITY;
-        uint32_t at = UINT32_MAX;
-        for (uint32_t i = begin; i < end; i++) {
-            struct se3 T_i_new =
-                se3_between(&g->keyframes[i].T_map_camera, &g->keyframes[newest].T_map_camera);
-            double motion = link_motion(&T_i_new);
-            if (motion < nearest && link_overlap(g->images[newest], g->images[i], &T_i_new,
-                                                 doubt_m(g, i, newest)) > LINK_MIN_OVERLAP) {
-                nearest = motion;
-                at = i;
-            }
-        }
-        if (at != UINT32_MAX)
-            out[n++] = at;
-    }
-    return n;
-}
-
-static void chain(struct graph *g, uint32_t i, uint32_t j)
-{
-    struct edge *e = &g->edges[g->n_edges++];
-    *e = (struct edge){.i = i, .j = j, .chain = true};
-    struct se3 T_j_i = se3_between(&g->keyframes[j].T_odom_camera, &g->keyframes[i].T_odom_camera);
-    link_chain(&e->link, &T_j_i);
-}
-
-static int link_newest(struct graph *g)
-{
-    const uint32_t newest = g->n - 1;
-    uint32_t with[LINK_MAX];
-    struct link links[LINK_MAX];
-    const struct align_image *images[LINK_MAX];
-    uint32_t n = choose(g, newest, with);
-    for (uint32_t k = 0; k < n; k++) {
-        images[k] = g->images[with[k]];
-        links[k].doubt_m = doubt_m(g, with[k], newest);
-        links[k].T_j_i =
-            se3_between(&g->keyframes[newest].T_map_camera, &g->keyframes[with[k]].T_map_camera);
-    }
-    int rc = n > 0 ? link_measure(g->maker, g->images[newest], images, n, links) : 0;
-    if (rc < 0)
-        return rc;
-    chain(g, newest - 1, newest);
-    for (uint32_t k = 0; k < n; k++)
-        if (links[k].good) {
-            g->edges[g->n_edges++] =
-                (struct edge){.i = with[k], .j = newest, .link = links[k], .chain = false};
-            g->keyframes[newest].n_links++;
-        }
-    return 0;
 }
 
 // The keyframe that is missed least: the one whose neighbours in time stand nearest to each other.
@@ -294,28 +251,102 @@ static uint32_t least_missed(const struct graph *g)
     return at;
 }
 
-// Takes a keyframe out; its neighbours are chained.
+static struct edge *find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j)
+{
+    for (uint32_t k = 0; k < n_edges; k++)
+        if (g->edges[k].i == i && g->edges[k].j == j)
+            return &g->edges[k];
+    return NULL;
+}
+
+// A link of a keyframe that goes, given to the one beside it in time: what was measured, and from
+// there to the other as the map has it.
+static struct edge given_to(const struct graph *g, const struct edge *e, uint32_t from, uint32_t to)
+{
+    struct edge out = *e;
+    struct se3 T_from_to =
+        se3_between(&g->keyframes[from].T_map_camera, &g->keyframes[to].T_map_camera);
+    if (e->i == from) {
+        out.i = to;
+        out.link.T_j_i = se3_compose(&e->link.T_j_i, &T_from_to);
+        return out;
+    }
+    // T_to_i = T_to_from T_from_i: the twist's frame is another one, too.
+    double ad[36], half[36];
+    struct se3 T_to_from = se3_inverse(&T_from_to);
+    out.j = to;
+    out.link.T_j_i = se3_compose(&T_to_from, &e->link.T_j_i);
+    se3_adjoint(&T_from_to, ad);
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 6; c++) {
+            half[6 * r + c] = 0;
+            for (int k = 0; k < 6; k++)
+                half[6 * r + c] += e->link.information[6 * r + k] * ad[6 * k + c];
+        }
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 6; c++) {
+            out.link.information[6 * r + c] = 0;
+            for (int k = 0; k < 6; k++)
+                out.link.information[6 * r + c] += ad[6 * k + r] * half[6 * k + c];
+        }
+    return out;
+}
+
+// Chains the neighbours of a keyframe that goes, as well as the two steps were known; what was
+// measured between them says less.
+static struct edge chain_over(struct graph *g, uint32_t at)
+{
+    struct edge out = {.i = at - 1, .j = at + 1, .chain = true};
+    const struct edge *to = find_edge(g, g->n_edges, at - 1, at);
+    const struct edge *on = find_edge(g, g->n_edges, at, at + 1);
+    out.link = on->link;
+    out.span = to->span + on->span;
+    out.link.T_j_i = se3_compose(&on->link.T_j_i, &to->link.T_j_i);
+    for (int k = 0; k < 36; k += 7)
+        out.link.information[k] = 1 / (1 / to->link.information[k] + 1 / on->link.information[k]);
+    return out;
+}
+
+// Takes a keyframe out; its neighbours are chained, and the one that stands nearer takes over its
+// links across time, without which a loop would open again.
 static void forget(struct graph *g, uint32_t at)
 {
-    uint32_t n = 0;
-    align_image_destroy(&g->images[at]);
-    for (uint32_t k = 0; k < g->n_edges; k++) {
+    uint32_t n = 0, n_edges = g->n_edges;
+    const struct edge over = chain_over(g, at);
+    struct se3 back =
+        se3_between(&g->keyframes[at].T_map_camera, &g->keyframes[at - 1].T_map_camera);
+    struct se3 on = se3_between(&g->keyframes[at].T_map_camera, &g->keyframes[at + 1].T_map_camera);
+    const uint32_t heir = link_motion(&back) < link_motion(&on) ? at - 1 : at + 1;
+    for (uint32_t k = 0; k < n_edges; k++) {
         struct edge e = g->edges[k];
-        if (e.i == at || e.j == at)
+        if (e.i == over.i && e.j == over.j)
             continue;
-        e.i -= e.i > at;
-        e.j -= e.j > at;
+        if (e.i == at || e.j == at) {
+            uint32_t other = e.i == at ? e.j : e.i;
+            uint32_t low = other < heir ? other : heir, high = other < heir ? heir : other;
+            if (e.chain || high - low < HEIR_FROM || find_edge(g, n_edges, low, high))
+                continue;
+            e = g->edges[k] = given_to(g, &e, at, heir);
+        }
         g->edges[n++] = e;
     }
+    g->edges[n++] = over;
     g->n_edges = n;
+    for (uint32_t k = 0; k < n; k++) {
+        g->edges[k].i -= g->edges[k].i > at;
+        g->edges[k].j -= g->edges[k].j > at;
+    }
+    align_image_destroy(&g->images[at]);
     g->n--;
     memmove(g->images + at, g->images + at + 1, (g->n - at) * sizeof *g->images);
+    memmove(g->arrival + at, g->arrival + at + 1, (g->n - at) * sizeof *g->arrival);
     memmove(g->keyframes + at, g->keyframes + at + 1, (g->n - at) * sizeof *g->keyframes);
     g->images[g->n] = NULL;
-    for (uint32_t k = 0; k < n; k++)
-        if (g->edges[k].i == at - 1 && g->edges[k].j == at)
-            return; // linked already, by what was seen
-    chain(g, at - 1, at);
+    if (g->pending.at == at || g->pending_newest == at)
+        g->pending.at = UINT32_MAX;
+    if (g->pending.at != UINT32_MAX)
+        g->pending.at -= g->pending.at > at;
+    g->pending_newest -= g->pending_newest > at;
 }
 
 int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
@@ -332,16 +363,17 @@ int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
     const uint32_t newest = g->n++;
     struct se3 T = se3_compose(&g->T_map_odom, T_odom_camera);
     g->images[newest] = image;
+    g->arrival[newest] = g->n_ever++;
     g->keyframes[newest] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, T, 0};
     if (newest == 0)
         return 0;
-    rc = link_newest(g);
+    rc = graph_link_newest(g);
     if (rc < 0) {
         g->n--;
         align_image_destroy(&g->images[newest]);
         return rc;
     }
-    rc = adjust(g);
+    rc = adjust_and_judge(g);
     if (rc == 0)
         set_T_map_odom(g);
     return rc == -EDOM ? 0 : rc; // the poses stay as they were

@@ -12,6 +12,7 @@
 #define MEAN_TO_SIGMA 1.2533 // of |e| of a Gaussian
 #define GATE_M        0.1    // the least to begin with
 #define MAX_ANGLE_RAD 0.6
+#define CONFLICT_M    0.1
 #define MIN_MATCHED   0.3  // share of the vertices with a partner
 #define MAX_SCALE     4.0  // of the residuals, in units of the sensor's noise
 #define CORRELATED_PX 40.0 // one vertex in so many counts as independent
@@ -70,24 +71,52 @@ static struct pair_pose narrow(const struct se3 *T)
     return out;
 }
 
-double link_overlap(const struct align_image *image, const struct align_image *other,
-                    const struct se3 *T_other_image, double doubt_m)
+// Where one in `step` of the coarse vertices falls in the other image.
+struct fall {
+    uint32_t n_all, n_on, n_before; // looked at; on its surface; before it, where it saw nothing
+    uint32_t n_seen;                // where it has a surface
+};
+
+static struct fall fall_of(const struct align_image *image, const struct align_image *other,
+                           const struct se3 *T_other_image, double gate_m)
 {
-    const struct pair_gates gates = {(float)fmax(GATE_M, doubt_m), cosf((float)MAX_ANGLE_RAD), 0};
+    const struct pair_gates gates = {(float)gate_m, cosf((float)MAX_ANGLE_RAD), 0};
     struct pair_pose T = narrow(T_other_image);
-    uint32_t n = image->n_level[ALIGN_LEVELS - 1], step = n / 300 + 1, n_all = 0, n_on = 0;
-    for (uint32_t i = 0; i < n; i += step, n_all++) {
+    struct fall out = {0};
+    uint32_t n = image->n_level[ALIGN_LEVELS - 1], step = n / 300 + 1;
+    for (uint32_t i = 0; i < n; i += step, out.n_all++) {
         struct pair_vec3 p = {image->x_m[i], image->y_m[i], image->z_m[i]},
                          normal = {image->nx[i], image->ny[i], image->nz[i]};
         struct pair_vec3 q = pair_transform(&T, p);
         struct pair_cell cell =
             pair_project(other->projection, (int32_t)other->width, (int32_t)other->height, q);
+        struct pair_plane plane = other->planes[(size_t)cell.v * other->width + (size_t)cell.u];
         struct pair_row row =
-            pair_residual(&gates, cell.inside, q, pair_rotate(&T, normal), 1,
-                          other->planes[(size_t)cell.v * other->width + (size_t)cell.u]);
-        n_on += row.n > 0;
+            pair_residual(&gates, cell.inside, q, pair_rotate(&T, normal), 1, plane);
+        bool seen = cell.inside && (plane.nx != 0 || plane.ny != 0 || plane.nz != 0);
+        out.n_on += row.n > 0;
+        out.n_seen += seen;
+        out.n_before +=
+            seen && plane.nx * q.x + plane.ny * q.y + plane.nz * q.z - plane.d_m > gates.distance_m;
     }
-    return n_all ? (double)n_on / n_all : 0;
+    return out;
+}
+
+double link_overlap(const struct align_image *image, const struct align_image *other,
+                    const struct se3 *T_other_image, double doubt_m)
+{
+    struct fall fall = fall_of(image, other, T_other_image, fmax(GATE_M, doubt_m));
+    return fall.n_all ? (double)fall.n_on / fall.n_all : 0;
+}
+
+double link_conflict(const struct align_image *image, const struct align_image *other,
+                     const struct se3 *T_other_image)
+{
+    struct se3 T_image_other = se3_inverse(T_other_image);
+    struct fall there = fall_of(image, other, T_other_image, CONFLICT_M);
+    struct fall back = fall_of(other, image, &T_image_other, CONFLICT_M);
+    uint32_t n_seen = there.n_seen + back.n_seen;
+    return n_seen ? (double)(there.n_before + back.n_before) / n_seen : 0;
 }
 
 // H and g of both directions for T_j_i -> exp(x) T_j_i. sums: i's vertices in j, then j's in i.

@@ -38,6 +38,11 @@ __attribute__((warn_unused_result)) int link_image(struct align_image **out, con
 double link_overlap(const struct align_image *image, const struct align_image *other,
                     const struct se3 *T_other_image, double doubt_m);
 
+// Share of both images' vertices that stand before a surface of the other, which the other would
+// have seen: some per cent at depth edges, more where the pose is wrong. Pure.
+double link_conflict(const struct align_image *image, const struct align_image *other,
+                     const struct se3 *T_other_image);
+
 // How far apart two views are: the way [m] and the turn [rad] between them, summed. Pure.
 double link_motion(const struct se3 *T);
 
