@@ -44,6 +44,7 @@ int graph_create(struct graph **out, const struct intrinsics *camera,
     g->keyframes = calloc(n, sizeof *g->keyframes);
     g->arrival = calloc(n, sizeof *g->arrival);
     g->images = calloc(n, sizeof(struct align_image *));
+    g->z_m = calloc(n, sizeof(float *));
     g->fixed = calloc(n, sizeof *g->fixed);
     g->poses = calloc(n, sizeof *g->poses);
     g->before = calloc(n, sizeof *g->before);
@@ -54,8 +55,8 @@ int graph_create(struct graph **out, const struct intrinsics *camera,
     g->pairs = calloc(n_edges, sizeof *g->pairs);
     g->weight = calloc(n_edges, sizeof *g->weight);
     g->sums = calloc(2 * n_edges * PAIR_N_SUMS, sizeof *g->sums);
-    if (!g->keyframes || !g->arrival || !g->images || !g->fixed || !g->poses || !g->before ||
-        !g->way || !g->reached || !g->edges || !g->pairs || !g->weight || !g->sums ||
+    if (!g->keyframes || !g->arrival || !g->images || !g->z_m || !g->fixed || !g->poses ||
+        !g->before || !g->way || !g->reached || !g->edges || !g->pairs || !g->weight || !g->sums ||
         link_maker_create(&g->maker, log) != 0) {
         graph_destroy(&g);
         return -ENOMEM;
@@ -70,12 +71,14 @@ void graph_destroy(struct graph **graph)
     struct graph *g = *graph;
     if (!g)
         return;
-    if (g->images)
+    if (g->images && g->z_m)
         graph_clear(g);
     link_maker_destroy(&g->maker);
     free(g->keyframes);
     free(g->arrival);
     free(g->images);
+    free(g->z_m);
+    free(g->field_per_m);
     free(g->fixed);
     free(g->poses);
     free(g->before);
@@ -91,8 +94,10 @@ void graph_destroy(struct graph **graph)
 
 void graph_clear(struct graph *graph)
 {
-    for (uint32_t i = 0; i < graph->n; i++)
+    for (uint32_t i = 0; i < graph->n; i++) {
         align_image_destroy(&graph->images[i]);
+        free(graph->z_m[i]);
+    }
     graph->n = graph->n_edges = graph->n_ever = 0;
     graph->pending.at = UINT32_MAX;
     graph->T_map_odom = se3_identity();
@@ -160,7 +165,7 @@ static int compare_edges(const void *a, const void *b)
     return (x->j > y->j) - (x->j < y->j);
 }
 
-static int adjust(struct graph *g)
+int graph_adjust(struct graph *g)
 {
     struct align_system system = {0};
     struct sparse *sparse = NULL;
@@ -205,7 +210,7 @@ static int adjust_and_judge(struct graph *g)
     bool wrong = false;
     for (uint32_t i = 0; i < g->n; i++)
         g->before[i] = g->keyframes[i].T_map_camera;
-    int rc = adjust(g);
+    int rc = graph_adjust(g);
     for (uint32_t k = 0; k < g->n_edges && rc == 0; k++) {
         struct edge *e = &g->edges[k];
         double x[6];
@@ -223,10 +228,10 @@ static int adjust_and_judge(struct graph *g)
     g->n_edges = n;
     for (uint32_t i = 0; i < g->n && wrong; i++)
         g->keyframes[i].T_map_camera = g->before[i];
-    return rc == 0 && wrong ? adjust(g) : rc;
+    return rc == 0 && wrong ? graph_adjust(g) : rc;
 }
 
-static void set_T_map_odom(struct graph *g)
+void graph_set_T_map_odom(struct graph *g)
 {
     const struct graph_keyframe *k = &g->keyframes[g->n - 1];
     struct se3 back = se3_inverse(&k->T_odom_camera);
@@ -251,7 +256,7 @@ static uint32_t least_missed(const struct graph *g)
     return at;
 }
 
-static struct edge *find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j)
+const struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j)
 {
     for (uint32_t k = 0; k < n_edges; k++)
         if (g->edges[k].i == i && g->edges[k].j == j)
@@ -297,8 +302,8 @@ static struct edge given_to(const struct graph *g, const struct edge *e, uint32_
 static struct edge chain_over(struct graph *g, uint32_t at)
 {
     struct edge out = {.i = at - 1, .j = at + 1, .chain = true};
-    const struct edge *to = find_edge(g, g->n_edges, at - 1, at);
-    const struct edge *on = find_edge(g, g->n_edges, at, at + 1);
+    const struct edge *to = graph_find_edge(g, g->n_edges, at - 1, at);
+    const struct edge *on = graph_find_edge(g, g->n_edges, at, at + 1);
     out.link = on->link;
     out.span = to->span + on->span;
     out.link.T_j_i = se3_compose(&on->link.T_j_i, &to->link.T_j_i);
@@ -324,7 +329,7 @@ static void forget(struct graph *g, uint32_t at)
         if (e.i == at || e.j == at) {
             uint32_t other = e.i == at ? e.j : e.i;
             uint32_t low = other < heir ? other : heir, high = other < heir ? heir : other;
-            if (e.chain || high - low < HEIR_FROM || find_edge(g, n_edges, low, high))
+            if (e.chain || high - low < HEIR_FROM || graph_find_edge(g, n_edges, low, high))
                 continue;
             e = g->edges[k] = given_to(g, &e, at, heir);
         }
@@ -337,8 +342,10 @@ static void forget(struct graph *g, uint32_t at)
         g->edges[k].j -= g->edges[k].j > at;
     }
     align_image_destroy(&g->images[at]);
+    free(g->z_m[at]);
     g->n--;
     memmove(g->images + at, g->images + at + 1, (g->n - at) * sizeof *g->images);
+    memmove(g->z_m + at, g->z_m + at + 1, (g->n - at) * sizeof *g->z_m);
     memmove(g->arrival + at, g->arrival + at + 1, (g->n - at) * sizeof *g->arrival);
     memmove(g->keyframes + at, g->keyframes + at + 1, (g->n - at) * sizeof *g->keyframes);
     g->images[g->n] = NULL;
@@ -349,33 +356,86 @@ static void forget(struct graph *g, uint32_t at)
     g->pending_newest -= g->pending_newest > at;
 }
 
+// An image ready for links, the camera's own error taken out.
+static int make_image(const struct graph *g, const float *z_m, struct align_image **out)
+{
+    const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
+    if (!g->field_per_m)
+        return link_image(out, z_m, &g->camera);
+    float *mended_m = malloc(n_px * sizeof *mended_m);
+    if (!mended_m)
+        return -ENOMEM;
+    for (size_t i = 0; i < n_px; i++) {
+        float w_per_m = z_m[i] > 0 ? 1 / z_m[i] + g->field_per_m[i] : 0;
+        mended_m[i] = w_per_m > 0 ? 1 / w_per_m : 0;
+    }
+    int rc = link_image(out, mended_m, &g->camera);
+    free(mended_m);
+    return rc;
+}
+
+int graph_make_images(struct graph *g)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < g->n && rc == 0; i++)
+        if (!g->images[i])
+            rc = make_image(g, g->z_m[i], &g->images[i]);
+    return rc == -EINVAL ? -ENOMEM : rc; // each was made once
+}
+
+int graph_set_field(struct graph *g, const float *per_m)
+{
+    const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
+    if (!g->field_per_m)
+        g->field_per_m = malloc(n_px * sizeof *g->field_per_m);
+    if (!g->field_per_m)
+        return -ENOMEM;
+    memcpy(g->field_per_m, per_m, n_px * sizeof *per_m);
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct align_image *image;
+        int rc = make_image(g, g->z_m[i], &image);
+        if (rc == -EINVAL)
+            continue; // it stays as it was
+        if (rc < 0)
+            return rc;
+        align_image_destroy(&g->images[i]);
+        g->images[i] = image;
+    }
+    return 0;
+}
+
 int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
               const struct se3 *T_odom_camera)
 {
+    const size_t n_bytes = (size_t)g->camera.width_px * g->camera.height_px * sizeof *z_m;
     struct align_image *image;
-    int rc = link_image(&image, z_m, &g->camera);
+    int rc = make_image(g, z_m, &image);
     if (rc == -EINVAL)
         return 0; // too little depth
     if (rc < 0)
         return rc;
+    float *kept_m = malloc(n_bytes);
+    if (!kept_m) {
+        align_image_destroy(&image);
+        return -ENOMEM;
+    }
+    memcpy(kept_m, z_m, n_bytes);
     if (g->n == g->settings.max_keyframes)
         forget(g, least_missed(g));
     const uint32_t newest = g->n++;
     struct se3 T = se3_compose(&g->T_map_odom, T_odom_camera);
     g->images[newest] = image;
+    g->z_m[newest] = kept_m;
     g->arrival[newest] = g->n_ever++;
     g->keyframes[newest] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, T, 0};
     if (newest == 0)
         return 0;
     rc = graph_link_newest(g);
-    if (rc < 0) {
-        g->n--;
-        align_image_destroy(&g->images[newest]);
-        return rc;
-    }
+    if (rc < 0)
+        return rc; // nothing more can be added
     rc = adjust_and_judge(g);
     if (rc == 0)
-        set_T_map_odom(g);
+        graph_set_T_map_odom(g);
     return rc == -EDOM ? 0 : rc; // the poses stay as they were
 }
 

@@ -13,7 +13,7 @@
 #include "proto/types.h"
 
 struct graph_settings {
-    uint32_t max_keyframes; // default 96, 4 .. 1024, each with its depth (0.9 MB at 160 x 120)
+    uint32_t max_keyframes; // default 96, 4 .. 1024, each with its depth (1 MB at 160 x 120)
     uint32_t max_links;     // default 5, 1 .. 16: of a new keyframe to older ones
 };
 
@@ -47,6 +47,14 @@ void graph_clear(struct graph *graph);
 __attribute__((warn_unused_result)) int graph_add(struct graph *graph, uint64_t seq,
                                                   int64_t time_ns, const float *z_m,
                                                   const struct se3 *T_odom_camera);
+
+// A second graph of the same keyframes, with memory of its own, for optimise (optimise.h) beside the
+// first. Returns as graph_create.
+__attribute__((warn_unused_result)) int graph_copy(struct graph **out, const struct graph *graph);
+
+// Takes over what a copy found since: the poses, links and the camera's own error. Keyframes that
+// came meanwhile follow as they were tracked. Returns 0, or -ENOMEM with the poses as they were.
+__attribute__((warn_unused_result)) int graph_take(struct graph *graph, struct graph *copy);
 
 // All keyframes, in order of arrival; valid until the graph changes.
 uint32_t graph_keyframes(const struct graph *graph, const struct graph_keyframe **out);

@@ -185,14 +185,39 @@ static int link_far(struct graph *g)
     return 0;
 }
 
-int graph_link_newest(struct graph *g)
+// To the one before it: as the tracker went, or, where the camera's own error is known, which the
+// tracker does not take out, as measured.
+static int link_chained(struct graph *g)
 {
     const uint32_t i = g->n - 2, j = g->n - 1;
     struct edge *e = &g->edges[g->n_edges++];
-    *e = (struct edge){.i = i, .j = j, .span = 1, .chain = true};
+    *e = (struct edge){.i = i, .j = j, .span = g->arrival[j] - g->arrival[i], .chain = true};
     struct se3 T_j_i = se3_between(&g->keyframes[j].T_odom_camera, &g->keyframes[i].T_odom_camera);
     link_chain(&e->link, &T_j_i);
+    if (!g->field_per_m)
+        return 0;
+    struct link measured = {
+        .T_j_i = se3_between(&g->keyframes[j].T_map_camera, &g->keyframes[i].T_map_camera)};
+    const struct align_image *image = g->images[i];
+    int rc = link_measure(g->maker, g->images[j], &image, 1, &measured);
+    if (rc == 0 && measured.good)
+        e->link = measured;
+    return rc;
+}
+
+int graph_link_newest(struct graph *g)
+{
+    int rc = link_chained(g);
     set_ways(g);
-    int rc = link_near(g);
+    if (rc == 0)
+        rc = link_near(g);
     return rc < 0 ? rc : link_far(g);
+}
+
+int graph_link_again(struct graph *g)
+{
+    int rc = link_chained(g);
+    memset(g->way, 0, g->n * sizeof *g->way);
+    g->keyframes[g->n - 1].n_links = 0;
+    return rc < 0 ? rc : link_near(g);
 }

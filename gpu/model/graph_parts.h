@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What graph.c (keyframes and their adjustment) and graph_links.c (what is measured against what)
-// share; for them alone.
+// What graph.c (keyframes and their adjustment), graph_links.c (what is measured against what),
+// graph_copy.c (a second graph beside the first) and optimise.c share; for them alone.
 #ifndef POSED_GPU_MODEL_GRAPH_PARTS_H
 #define POSED_GPU_MODEL_GRAPH_PARTS_H
 
@@ -29,7 +29,9 @@ struct graph {
     uint32_t n_ever;   // those that went included
     uint32_t *arrival; // of each, counted
     struct graph_keyframe *keyframes;
-    struct align_image **images;
+    struct align_image **images; // with the field taken out, where there is one
+    float **z_m;                 // as they came
+    float *field_per_m;          // of the camera's own error at each pixel, NULL: none is known
     uint32_t n_edges;
     struct edge *edges;
     // A revisit that one keyframe found and no other has confirmed; at UINT32_MAX: none.
@@ -45,8 +47,26 @@ struct graph {
     struct se3 T_map_odom;
 };
 
+// The edge between two keyframes among the first n_edges, or NULL.
+const struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j);
+
+void graph_set_T_map_odom(struct graph *g); // as the newest keyframe has it
+
 // Links the newest keyframe to the one before it and to others; what closes a loop is fresh.
 // Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int graph_link_newest(struct graph *g);
+
+// The same where the newest keyframe's pose is no longer in doubt.
+__attribute__((warn_unused_result)) int graph_link_again(struct graph *g);
+
+// Solves for all poses. Returns 0, -EDOM (they stay as they were) or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_adjust(struct graph *g);
+
+// Makes the images of all keyframes that have none yet. Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_make_images(struct graph *g);
+
+// Takes the camera's own error f [1/m] (of each pixel; copied) out of all images, now and later.
+// Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_set_field(struct graph *g, const float *per_m);
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,15 +15,28 @@
 // Links of a quarter of the resolution are as good as full ones: what errs is systematic.
 #define LEVEL (GPU_LEVELS - 1)
 
-enum job { JOB_NONE, JOB_ADD, JOB_DONE, JOB_END };
+// The worker's: a keyframe, a copy for the optimiser, or taking over what that found.
+enum job { JOB_NONE, JOB_ADD, JOB_COPY, JOB_TAKE, JOB_DONE, JOB_END };
+
+// Of an optimisation, in this order.
+enum stage {
+    STAGE_NONE,
+    STAGE_WANTED,
+    STAGE_COPIED, // the optimiser's from here
+    STAGE_FOUND,  // to here
+    STAGE_TAKEN,  // into the graph
+    STAGE_ENTERED,
+    STAGE_FAILED,
+    STAGE_END,
+};
 
 struct window {
     struct log_sink log;
-    struct graph *graph; // the worker's while the job is JOB_ADD
+    struct graph *graph; // the worker's during a job
     size_t n_px;
     float *map;                  // packed, as the device gives it
     float *z_m;                  // of the job
-    uint64_t n_frames, keyframe; // counted by window_follow; of the job
+    uint64_t n_frames, keyframe; // counted by window_follow; when the job began
     uint32_t epoch;
     bool has_keyframe, failed;
     struct se3 T_odom_keyframe, T_map_odom;
@@ -37,26 +51,91 @@ struct window {
     enum job job;
     struct se3 T_job;
     int job_error;
+
+    pthread_t optimiser;
+    enum stage stage;
+    struct graph *copy; // the worker's during JOB_COPY and JOB_TAKE, the optimiser's when copied
+    struct optimise_report report;
+    int optimise_error; // of STAGE_FAILED
+    atomic_bool stop;   // optimising
 };
+
+static bool is_at_work(const struct window *w)
+{
+    return w->job == JOB_ADD || w->job == JOB_COPY || w->job == JOB_TAKE;
+}
+
+static int do_job(struct window *w, enum job job)
+{
+    if (job == JOB_ADD)
+        return graph_add(w->graph, w->job_seq, w->job_time_ns, w->z_m, &w->T_job);
+    if (job == JOB_COPY)
+        return graph_copy(&w->copy, w->graph);
+    int rc = graph_take(w->graph, w->copy);
+    graph_destroy(&w->copy);
+    return rc;
+}
 
 static void *work(void *user)
 {
     struct window *w = user;
     pthread_mutex_lock(&w->lock);
     while (w->job != JOB_END) {
-        if (w->job != JOB_ADD) {
+        if (!is_at_work(w)) {
             pthread_cond_wait(&w->changed, &w->lock);
             continue;
         }
+        const enum job job = w->job;
         pthread_mutex_unlock(&w->lock);
-        int rc = graph_add(w->graph, w->job_seq, w->job_time_ns, w->z_m, &w->T_job);
+        int rc = do_job(w, job);
         pthread_mutex_lock(&w->lock);
-        w->job_error = rc;
+        w->job_error = job == JOB_ADD ? rc : 0;
+        if (job != JOB_ADD) {
+            w->optimise_error = rc;
+            w->stage = rc < 0 ? STAGE_FAILED : job == JOB_COPY ? STAGE_COPIED : STAGE_TAKEN;
+        }
         w->job = JOB_DONE;
         pthread_cond_broadcast(&w->changed);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
+}
+
+static void *run_optimiser(void *user)
+{
+    struct window *w = user;
+    const struct sched_param lowest = {0};
+    // Where the system does not allow it, it runs like any other.
+    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &lowest);
+    pthread_mutex_lock(&w->lock);
+    while (w->stage != STAGE_END) {
+        if (w->stage != STAGE_COPIED) {
+            pthread_cond_wait(&w->changed, &w->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&w->lock);
+        struct optimise_report report;
+        int rc = optimise(w->copy, &w->stop, &report);
+        pthread_mutex_lock(&w->lock);
+        if (rc < 0 || atomic_load(&w->stop)) {
+            graph_destroy(&w->copy);
+            w->optimise_error = rc < 0 ? rc : -ECANCELED;
+        }
+        w->report = report;
+        w->stage = w->stage == STAGE_END ? STAGE_END : w->copy ? STAGE_FOUND : STAGE_FAILED;
+        pthread_cond_broadcast(&w->changed);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+static void end_work(struct window *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->job = JOB_END;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
 }
 
 int window_create(struct window **out, const struct intrinsics *camera,
@@ -89,8 +168,13 @@ int window_create(struct window **out, const struct intrinsics *camera,
     rc = -pthread_create(&w->thread, NULL, work, w);
     if (rc < 0)
         goto destroy_lock;
+    rc = -pthread_create(&w->optimiser, NULL, run_optimiser, w);
+    if (rc < 0)
+        goto join;
     *out = w;
     return 0;
+join:
+    end_work(w);
 destroy_lock:
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
@@ -107,7 +191,7 @@ free_window:
 static bool wait_for_job(struct window *w, int *out_error)
 {
     pthread_mutex_lock(&w->lock);
-    while (w->job == JOB_ADD)
+    while (is_at_work(w))
         pthread_cond_wait(&w->changed, &w->lock);
     bool done = w->job == JOB_DONE;
     *out_error = w->job_error;
@@ -123,11 +207,14 @@ void window_destroy(struct window **window)
     if (!w)
         return;
     wait_for_job(w, &error);
+    end_work(w);
+    atomic_store(&w->stop, true);
     pthread_mutex_lock(&w->lock);
-    w->job = JOB_END;
+    w->stage = STAGE_END;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
-    pthread_join(w->thread, NULL);
+    pthread_join(w->optimiser, NULL);
+    graph_destroy(&w->copy);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     graph_destroy(&w->graph);
@@ -138,12 +225,27 @@ void window_destroy(struct window **window)
     *window = NULL;
 }
 
+// What is being optimised belongs to an epoch that has ended.
+static void cancel(struct window *w)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->stage == STAGE_COPIED)
+        atomic_store(&w->stop, true); // the optimiser gives it up
+    if (w->stage == STAGE_WANTED || w->stage == STAGE_FOUND || w->stage == STAGE_TAKEN) {
+        graph_destroy(&w->copy);
+        w->stage = STAGE_FAILED;
+        w->optimise_error = -ECANCELED;
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
 void window_enter(struct window *w, uint32_t epoch)
 {
     int error;
     if (epoch == w->epoch)
         return;
     wait_for_job(w, &error);
+    cancel(w);
     graph_clear(w->graph);
     w->epoch = epoch;
     w->has_keyframe = false;
@@ -162,6 +264,10 @@ static double take_result(struct window *w, const struct se3 *T_odom_camera)
         w->failed = true;
         return 0;
     }
+    pthread_mutex_lock(&w->lock);
+    if (w->stage == STAGE_TAKEN)
+        w->stage = STAGE_ENTERED;
+    pthread_mutex_unlock(&w->lock);
     struct se3 before = se3_compose(&w->T_map_odom, T_odom_camera);
     w->T_map_odom = graph_T_map_odom(w->graph);
     const struct graph_keyframe *keyframes;
@@ -184,6 +290,16 @@ static bool is_keyframe(const struct window *w, const struct track_result *resul
            link_motion(&moved) - turn_rad > WINDOW_KEYFRAME_M;
 }
 
+// The job's result enters WINDOW_FRAMES from now.
+static void start(struct window *w, enum job job)
+{
+    w->keyframe = w->n_frames;
+    pthread_mutex_lock(&w->lock);
+    w->job = job;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
 static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *frame,
                      const struct se3 *T_odom_camera, uint64_t seq, int64_t time_ns)
 {
@@ -192,15 +308,10 @@ static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *
     for (size_t i = 0; i < w->n_px; i++)
         w->z_m[i] = w->map[4 * i + 3];
     w->has_keyframe = true;
-    w->keyframe = w->n_frames;
     w->job_seq = seq;
     w->job_time_ns = time_ns;
-    w->T_odom_keyframe = *T_odom_camera;
-    pthread_mutex_lock(&w->lock);
-    w->T_job = *T_odom_camera;
-    w->job = JOB_ADD;
-    pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
+    w->T_odom_keyframe = w->T_job = *T_odom_camera;
+    start(w, JOB_ADD);
     return 0;
 }
 
@@ -211,11 +322,24 @@ bool window_is_ready(struct window *w, int64_t until_ns)
         return true;
     int timed_out = 0;
     pthread_mutex_lock(&w->lock);
-    while (w->job == JOB_ADD && timed_out == 0)
+    while (is_at_work(w) && timed_out == 0)
         timed_out = pthread_cond_timedwait(&w->changed, &w->lock, &until);
-    bool is_ready = w->job != JOB_ADD;
+    bool is_ready = !is_at_work(w);
     pthread_mutex_unlock(&w->lock);
     return is_ready;
+}
+
+// What the optimiser waits for comes before a keyframe.
+static bool serve_optimiser(struct window *w)
+{
+    pthread_mutex_lock(&w->lock);
+    const enum job job = w->stage == STAGE_WANTED  ? JOB_COPY
+                         : w->stage == STAGE_FOUND ? JOB_TAKE
+                                                   : JOB_NONE;
+    pthread_mutex_unlock(&w->lock);
+    if (job != JOB_NONE)
+        start(w, job);
+    return job != JOB_NONE;
 }
 
 int window_follow(struct window *w, struct gpu *gpu, const struct track *track,
@@ -229,9 +353,38 @@ int window_follow(struct window *w, struct gpu *gpu, const struct track *track,
     if (w->failed || busy)
         return 0;
     *out_moved_m = take_result(w, &result->T_odom_camera);
-    if (w->failed || !frame || !is_keyframe(w, result))
+    if (w->failed || serve_optimiser(w) || !frame || !is_keyframe(w, result))
         return 0;
     return begin_job(w, gpu, frame, &result->T_odom_camera, seq, time_ns);
+}
+
+int window_optimise(struct window *w)
+{
+    int rc = 0;
+    pthread_mutex_lock(&w->lock);
+    if (w->stage > STAGE_NONE && w->stage < STAGE_ENTERED)
+        rc = -EALREADY;
+    else if (w->n_keyframes < 3)
+        rc = -ENODATA;
+    if (rc == 0) {
+        atomic_store(&w->stop, false);
+        w->stage = STAGE_WANTED;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+int window_optimised(const struct window *window, struct optimise_report *out)
+{
+    struct window *w = (struct window *)window; // the lock alone
+    pthread_mutex_lock(&w->lock);
+    *out = w->report;
+    int rc = w->stage == STAGE_NONE      ? -ENODATA
+             : w->stage == STAGE_ENTERED ? 0
+             : w->stage == STAGE_FAILED  ? w->optimise_error
+                                         : -EAGAIN;
+    pthread_mutex_unlock(&w->lock);
+    return rc;
 }
 
 struct se3 window_T_map_odom(const struct window *window)

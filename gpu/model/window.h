@@ -6,14 +6,19 @@
 // keyframe, whenever it was ready: a recording gives the same bytes each time. Where it is not
 // ready by then, window_follow waits, after the frame's pose has left.
 //
+// On request all keyframes are adjusted at once (optimise.h) by another thread, at the lowest
+// priority: it works on a copy, and keyframes go on coming meanwhile. What it finds enters between
+// two frames, whenever it is ready, as any result does.
+//
 // Only frames that are TRACKING become keyframes. A new map epoch starts with an empty window and
 // T_map_odom = identity.
 //
-// Threads: the tracker's calls; memory is bounded by graph_settings.
+// Threads: the tracker's calls; memory is bounded by graph_settings, twice while optimising.
 #ifndef POSED_GPU_MODEL_WINDOW_H
 #define POSED_GPU_MODEL_WINDOW_H
 
 #include "gpu/model/graph.h"
+#include "gpu/model/optimise.h"
 #include "gpu/track/track.h"
 
 #define WINDOW_FRAMES 4
@@ -48,6 +53,15 @@ __attribute__((warn_unused_result)) int window_follow(struct window *window, str
                                                       const struct track_result *result,
                                                       uint64_t seq, int64_t time_ns,
                                                       double *out_moved_m);
+
+// Has all keyframes adjusted. Returns 0 (window_optimised says when and how), -EALREADY (one is
+// under way) or -ENODATA (fewer than 3 keyframes).
+__attribute__((warn_unused_result)) int window_optimise(struct window *window);
+
+// How the last window_optimise ended: 0 (*out: what entered), -EAGAIN (under way), -ECANCELED (a
+// new epoch began), -ENOMEM, or -ENODATA (none was asked for).
+__attribute__((warn_unused_result)) int window_optimised(const struct window *window,
+                                                         struct optimise_report *out);
 
 struct se3 window_T_map_odom(const struct window *window);
 

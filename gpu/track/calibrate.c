@@ -37,8 +37,9 @@ int calibrate_create(struct calibrate **out, const struct intrinsics *camera,
     if (!*out)
         return -ENOMEM;
     (*out)->camera = *camera;
-    (*out)->level = camera_level(camera, CALIBRATE_MAP_LEVEL);
     (*out)->random = 88172645463325252u;
+    calibrate_set_limits(*out, CALIBRATE_MAP_LEVEL, CALIBRATE_MIN_FRAMES, CALIBRATE_MAX_APART_S,
+                         NULL);
     if (log)
         (*out)->log = *log;
     return 0;
@@ -52,6 +53,16 @@ void calibrate_destroy(struct calibrate **calibrate)
         free((*calibrate)->frames[i].map);
     free(*calibrate);
     *calibrate = NULL;
+}
+
+void calibrate_set_limits(struct calibrate *c, uint32_t map_level, uint32_t min_frames,
+                          double max_apart_s, const atomic_bool *stop)
+{
+    c->stop = stop;
+    c->map_level = map_level;
+    c->level = camera_level(&c->camera, map_level);
+    c->min_frames = min_frames;
+    c->max_apart_s = max_apart_s;
 }
 
 int calibrate_add(struct calibrate *c, uint32_t group, int64_t time_ns, const float *map,
@@ -251,10 +262,10 @@ static int check_frames(const struct calibrate *c, struct calibrate_report *repo
     for (uint32_t i = 1; i < c->n_frames; i++)
         if (c->frames[i].group == c->frames[i - 1].group)
             report->seconds += (double)(c->frames[i].time_ns - c->frames[i - 1].time_ns) * 1e-9;
-    if (c->n_frames < CALIBRATE_MIN_FRAMES) {
+    if (c->n_frames < c->min_frames) {
         log_to(&c->log, LOG_LEVEL_ERROR,
-               "%u frames that could be tracked, %d are needed: record 10 s or more", c->n_frames,
-               CALIBRATE_MIN_FRAMES);
+               "%u frames that could be tracked, %u are needed: record 10 s or more", c->n_frames,
+               c->min_frames);
         return -ENODATA;
     }
     if (report->seconds < CALIBRATE_MIN_S) {
@@ -322,7 +333,9 @@ int calibrate_solve(struct calibrate *c, struct field *out, struct calibrate_rep
         goto free_all;
     }
     for (int i = 0; i < STEPS && status == 0; i++)
-        status = step(c, pairs, out_report->n_pairs, &system, out, &scale);
+        status = c->stop && atomic_load(c->stop)
+                     ? -ECANCELED
+                     : step(c, pairs, out_report->n_pairs, &system, out, &scale);
     if (status == 0)
         status = doubts(&system, out_report);
     if (status == 0)

@@ -13,6 +13,8 @@
 #ifndef POSED_GPU_TRACK_CALIBRATE_H
 #define POSED_GPU_TRACK_CALIBRATE_H
 
+#include <stdatomic.h>
+
 #include "gpu/track/field.h"
 
 #define CALIBRATE_MAX_FRAMES  125
@@ -39,6 +41,13 @@ __attribute__((warn_unused_result)) int calibrate_create(struct calibrate **out,
                                                          const struct intrinsics *camera,
                                                          const struct log_sink *log);
 void calibrate_destroy(struct calibrate **calibrate);
+
+// Before the first frame, where maps are of another level than CALIBRATE_MAP_LEVEL, all poses to
+// begin with are good, those of frames far apart in time, too, and frames were chosen for what they
+// see: at least so many of them, and pairs so far apart. Where *stop (NULL: nobody) is set,
+// calibrate_solve ends with -ECANCELED.
+void calibrate_set_limits(struct calibrate *calibrate, uint32_t map_level, uint32_t min_frames,
+                          double max_apart_s, const atomic_bool *stop);
 
 // One more frame: its packed map of level CALIBRATE_MAP_LEVEL (gpu_frame_read), prepared without a
 // field, and its pose. Poses of one `group` belong together. Copies. Returns 0, -ENOSPC

@@ -40,7 +40,7 @@ bool calibrate_sample(const struct calibrate *c, const struct field *field,
                       const struct se3 *T_j_i, int x, int y, struct calibrate_sample *out)
 {
     const struct level_camera *l = &c->level;
-    const double scale = 1 << CALIBRATE_MAP_LEVEL;
+    const double scale = 1 << c->map_level;
     const float *p = i->map + 4 * ((size_t)y * (size_t)l->width_px + (size_t)x);
     if (!(p[3] > 0) || (p[0] == 0 && p[1] == 0 && p[2] == 0))
         return false;
@@ -104,8 +104,7 @@ bool calibrate_sample(const struct calibrate *c, const struct field *field,
 static bool is_useful(const struct calibrate *c, const struct calibrate_frame *i,
                       const struct calibrate_frame *j)
 {
-    if (i->group != j->group ||
-        fabs((double)(i->time_ns - j->time_ns)) > CALIBRATE_MAX_APART_S * 1e9)
+    if (i->group != j->group || fabs((double)(i->time_ns - j->time_ns)) > c->max_apart_s * 1e9)
         return false;
     struct se3 T_j_i = se3_between(&j->T, &i->T);
     int n_all = 0, n = 0;

@@ -26,7 +26,9 @@ struct calibrate {
     struct level_camera level;
     struct log_sink log;
     struct calibrate_frame frames[CALIBRATE_MAX_FRAMES];
-    uint32_t n_frames;
+    uint32_t n_frames, map_level, min_frames;
+    double max_apart_s;
+    const atomic_bool *stop;
     uint64_t random;
 };
 

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/model/optimise.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/gpu.h"
+#include "gpu/model/graph_parts.h"
+#include "gpu/track/calibrate.h"
+#include "proto/se3.h"
+
+#define ROUNDS     2
+#define MAP_LEVEL  (GPU_LEVELS - 1) // of the images
+#define MAP_SCALE  (double)(1u << MAP_LEVEL)
+#define MIN_FRAMES 40 // keyframes that a field is learnt from: none of them says what another does
+
+// The packed map that calibrate wants: normals of the vertices, and depth.
+static void fill_map(const struct graph *g, uint32_t k, float *out)
+{
+    const struct align_image *image = g->images[k];
+    const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
+    memset(out, 0, 4 * n_px * sizeof *out);
+    for (uint32_t i = 0; i < image->n_level[0]; i++) {
+        uint32_t u = image->cell[i] % image->width + image->left;
+        uint32_t v = image->cell[i] / image->width + image->top;
+        size_t px = (size_t)v * g->camera.width_px + u;
+        const float map[4] = {image->nx[i], image->ny[i], image->nz[i], g->z_m[k][px]};
+        memcpy(out + 4 * px, map, sizeof map);
+    }
+}
+
+// The camera whose level MAP_LEVEL the images are.
+static struct intrinsics camera_above(const struct intrinsics *camera)
+{
+    return (struct intrinsics){camera->fx_px * MAP_SCALE,     camera->fy_px * MAP_SCALE,
+                               camera->cx_px * MAP_SCALE,     camera->cy_px * MAP_SCALE,
+                               camera->width_px << MAP_LEVEL, camera->height_px << MAP_LEVEL};
+}
+
+// Learns the field from at most CALIBRATE_MAX_FRAMES keyframes, evenly. Too few of them, or too
+// short a time: there is none.
+static int learn_field(struct graph *g, const atomic_bool *stop, struct optimise_report *report)
+{
+    static const struct log_sink quiet = {NULL, NULL};
+    const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
+    const struct intrinsics camera = camera_above(&g->camera);
+    const uint32_t step = g->n / CALIBRATE_MAX_FRAMES + 1;
+    struct calibrate *calibrate;
+    struct calibrate_report learnt;
+    struct field field;
+    float *map = malloc(4 * n_px * sizeof *map), *per_m = malloc(n_px * sizeof *per_m);
+    int rc = map && per_m ? calibrate_create(&calibrate, &camera, &quiet) : -ENOMEM;
+    if (rc < 0)
+        goto free_maps;
+    calibrate_set_limits(calibrate, MAP_LEVEL, MIN_FRAMES, INFINITY, stop);
+    for (uint32_t k = 0; k < g->n && rc == 0; k += step) {
+        fill_map(g, k, map);
+        rc = calibrate_add(calibrate, 0, g->keyframes[k].time_ns, map,
+                           &g->keyframes[k].T_map_camera);
+    }
+    if (rc == 0)
+        rc = calibrate_solve(calibrate, &field, &learnt);
+    calibrate_destroy(&calibrate);
+    if (rc == 0) {
+        report->reduction = learnt.reduction;
+        report->has_field = learnt.reduction >= FIELD_MIN_REDUCE;
+        for (size_t px = 0; px < n_px && report->has_field; px++)
+            per_m[px] = (float)field_at(&field, MAP_SCALE * (double)(px % g->camera.width_px),
+                                        MAP_SCALE * (double)(px / g->camera.width_px));
+    }
+    if (report->has_field)
+        rc = graph_set_field(g, per_m);
+    rc = rc == -ENODATA ? 0 : rc;
+free_maps:
+    free(map);
+    free(per_m);
+    return rc;
+}
+
+// Mean residual of the links.
+static double residual_m(const struct graph *g, uint32_t *out_n)
+{
+    double sum = 0;
+    *out_n = 0;
+    for (uint32_t k = 0; k < g->n_edges; k++)
+        if (!g->edges[k].chain) {
+            sum += g->edges[k].link.rms_m;
+            ++*out_n;
+        }
+    return *out_n ? sum / *out_n : 0;
+}
+
+// Measures every keyframe anew against its predecessor and older ones, as if it had just come and
+// were where it is thought to be.
+static int measure_again(struct graph *g, const atomic_bool *stop)
+{
+    const uint32_t n = g->n;
+    int rc = 0;
+    g->n_edges = 0;
+    for (g->n = 2; g->n <= n && rc == 0; g->n++) {
+        if (atomic_load(stop))
+            rc = -ECANCELED;
+        else
+            rc = graph_link_again(g);
+    }
+    g->n = n;
+    return rc;
+}
+
+int optimise(struct graph *g, const atomic_bool *stop, struct optimise_report *out_report)
+{
+    *out_report = (struct optimise_report){.n_keyframes = g->n};
+    if (g->n < 3)
+        return -ENODATA;
+    struct se3 *before = malloc(g->n * sizeof *before);
+    int rc = before ? 0 : -ENOMEM;
+    for (uint32_t i = 0; i < g->n && rc == 0; i++)
+        before[i] = g->keyframes[i].T_map_camera;
+    if (rc == 0)
+        rc = graph_make_images(g);
+    out_report->before = residual_m(g, &out_report->n_links);
+    if (rc == 0)
+        rc = learn_field(g, stop, out_report);
+    for (int round = 0; round < ROUNDS && rc == 0; round++) {
+        rc = measure_again(g, stop);
+        if (rc == 0)
+            rc = graph_adjust(g);
+    }
+    out_report->after = residual_m(g, &out_report->n_links);
+    for (uint32_t i = 0; i < g->n && rc == 0; i++) {
+        struct se3 moved = se3_between(&before[i], &g->keyframes[i].T_map_camera);
+        const double *t = moved.t_m;
+        out_report->moved_m =
+            fmax(out_report->moved_m, sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2]));
+        out_report->moved_rad = fmax(out_report->moved_rad, se3_angle(&moved));
+    }
+    free(before);
+    return rc == -EDOM ? 0 : rc;
+}

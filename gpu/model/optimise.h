@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// All keyframes of a session adjusted at once, from their depth images: the camera's own error is
+// learnt as further unknowns (gpu/track/calibrate.h) and, where pairs kept aside say so, taken out
+// of all images; then all keyframes that see the same surface are measured against each other from
+// the poses that they have, and all poses solved for, twice.
+//
+// Touches nothing but what it is given, so that it runs beside the tracker. 96 keyframes take some
+// seconds of one core. Any thread; the same bits each time.
+#ifndef POSED_GPU_MODEL_OPTIMISE_H
+#define POSED_GPU_MODEL_OPTIMISE_H
+
+#include <stdatomic.h>
+
+#include "gpu/model/graph.h"
+
+struct optimise_report {
+    uint32_t n_keyframes, n_links; // links: the chain's not among them
+    double reduction;              // of the residual of pairs kept aside, 0: no field was learnt
+    bool has_field;                // it was worth to be taken out
+    double before, after;          // residual of the links [m], mean
+    double moved_m, moved_rad;     // of the keyframe that moved most
+};
+
+// `graph` is one of graph_copy's, with 3 keyframes or more; it is adjusted in place. Ends early
+// where *stop is set. Returns 0, -ENODATA (fewer keyframes), -ECANCELED (*stop; the graph is good
+// for nothing) or -ENOMEM.
+__attribute__((warn_unused_result)) int optimise(struct graph *graph, const atomic_bool *stop,
+                                                 struct optimise_report *out_report);
+
+#endif
