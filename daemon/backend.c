@@ -266,6 +266,18 @@ uint32_t backend_keyframes(const struct backend *backend, struct graph_keyframe 
     return n;
 }
 
+int backend_optimise(struct backend *backend)
+{
+    if (!backend->window)
+        return -ENOTSUP;
+    return backend_is_searching(backend) ? -EAGAIN : window_optimise(backend->window);
+}
+
+int backend_optimised(struct backend *backend, struct optimise_report *out)
+{
+    return backend->window ? window_optimised(backend->window, out) : -ENODATA;
+}
+
 // A device and a tracker in place of the present ones, on the CPU when it has to be.
 static int open_again(struct backend *backend, enum gpu_backend which)
 {

@@ -12,6 +12,7 @@
 #include "daemon/config/config.h"
 #include "gpu/model/graph.h"
 #include "gpu/model/map.h"
+#include "gpu/model/optimise.h"
 #include "gpu/track/field.h"
 #include "proto/log.h"
 
@@ -78,6 +79,13 @@ bool backend_is_searching(const struct backend *backend);
 // The keyframes that are adjusted together, in the map: window_keyframes. Returns how many (0 also
 // while a loaded map is being searched), copied to `out` with room for `max`.
 uint32_t backend_keyframes(const struct backend *backend, struct graph_keyframe *out, uint32_t max);
+
+// Has all keyframes adjusted at once beside the tracking. Returns 0, -ENOTSUP (map.keyframes is 0),
+// -EAGAIN (a loaded map is being searched), or what window_optimise does. backend_optimised:
+// window_optimised; -ENODATA, too, when the camera became another one meanwhile.
+__attribute__((warn_unused_result)) int backend_optimise(struct backend *backend);
+__attribute__((warn_unused_result)) int backend_optimised(struct backend *backend,
+                                                          struct optimise_report *out);
 
 // The source's camera is another one (CAPTURE_RECALIBRATED): a tracker for it, on the same kind of
 // device, that starts at the last pose. A field is applied to the camera that it is of.

@@ -500,6 +500,12 @@ static void run_command(struct loop *loop)
             backend_keyframes(loop->settings->backend, command.keyframes, command.max_keyframes);
         answer.map_epoch = loop->map_epoch;
         break;
+    case SHARED_OPTIMISE:
+        answer.error = backend_optimise(loop->settings->backend);
+        break;
+    case SHARED_OPTIMISED:
+        answer.error = backend_optimised(loop->settings->backend, command.optimised);
+        break;
     }
     shared_finish_command(loop->settings->shared, &answer);
 }

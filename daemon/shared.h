@@ -62,10 +62,13 @@ enum shared_command_kind {
     SHARED_READ_MAP,
     SHARED_LOAD_MAP,
     SHARED_KEYFRAMES,
+    SHARED_OPTIMISE,  // begins
+    SHARED_OPTIMISED, // how it ended
 };
 
 struct map_contents;
 struct graph_keyframe;
+struct optimise_report;
 
 struct shared_command {
     enum shared_command_kind kind;
@@ -78,6 +81,7 @@ struct shared_command {
     struct intrinsics camera;
     struct graph_keyframe *keyframes; // KEYFRAMES: the caller's, room for max_keyframes
     uint32_t max_keyframes;
+    struct optimise_report *optimised; // OPTIMISED: the caller's
 };
 
 struct shared_answer {

@@ -140,7 +140,7 @@ const struct config_key config_keys[] = {
      false,
      "Memory of the map's voxels on the device; where it is full, new places are no longer added."},
     {"map", "keyframes", CONFIG_UINT, AT(map_keyframes), 0, 1024, NULL, false,
-     "So many keyframes (each with its depth image, 0.9 MB) are aligned to each other and "
+     "So many keyframes (each with its depth image, 1 MB) are aligned to each other and "
      "adjusted\n"
      "beside the tracking, which takes most of the drift out where the camera returns: map -> "
      "odom\n"

@@ -114,6 +114,7 @@ static const struct handler table[] = {
     {KIND_COMMAND(list_maps), handlers_keeps_maps, NULL},
     {KIND_COMMAND(get_keyframes), NULL, NULL},
     {KIND_COMPUTE(get_map_cloud), NULL, NULL},
+    {KIND_COMPUTE(optimise_map), NULL, NULL},
 };
 
 static const struct handler *find_handler(uint32_t kind)

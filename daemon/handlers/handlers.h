@@ -121,7 +121,8 @@ handlers_kept_frame(const struct handlers *handlers, bool has_seq, uint64_t *seq
                     uint16_t *out_depth, struct depth_frame *out, struct intrinsics *out_camera);
 
 // One function for each kind, named after its field in Request (query, command, params, frame,
-// record, register, objects, search, map, map_cloud). The table of handlers.c says where each runs.
+// record, register, objects, search, map, map_cloud, map_optimise). The table of handlers.c says
+// where each runs.
 void handlers_ping(struct handlers *handlers, const struct handlers_call *call);
 void handlers_get_version(struct handlers *handlers, const struct handlers_call *call);
 void handlers_get_status(struct handlers *handlers, const struct handlers_call *call);
@@ -150,6 +151,7 @@ void handlers_load_map(struct handlers *handlers, const struct handlers_call *ca
 void handlers_list_maps(struct handlers *handlers, const struct handlers_call *call);
 void handlers_get_keyframes(struct handlers *handlers, const struct handlers_call *call);
 void handlers_get_map_cloud(struct handlers *handlers, const struct handlers_call *call);
+void handlers_optimise_map(struct handlers *handlers, const struct handlers_call *call);
 
 // Has the frame loop do it. False: the reply says that it did not.
 __attribute__((warn_unused_result)) bool handlers_command(const struct handlers *handlers,

@@ -48,8 +48,8 @@ __attribute__((warn_unused_result)) int graph_add(struct graph *graph, uint64_t 
                                                   int64_t time_ns, const float *z_m,
                                                   const struct se3 *T_odom_camera);
 
-// A second graph of the same keyframes, with memory of its own, for optimise (optimise.h) beside the
-// first. Returns as graph_create.
+// A second graph of the same keyframes, with memory of its own, for optimise.h beside the first.
+// Returns as graph_create.
 __attribute__((warn_unused_result)) int graph_copy(struct graph **out, const struct graph *graph);
 
 // Takes over what a copy found since: the poses, links and the camera's own error. Keyframes that

@@ -6,8 +6,8 @@
 #include "gpu/model/graph_parts.h"
 #include "proto/se3.h"
 
-// How far the newest keyframe may be off, seen from an older one: a share of the way to it [m + rad],
-// as the unkind synthetic sensor drifts.
+// How far the newest keyframe may be off, seen from an older one: a share of the way to it
+// [m + rad], as the unkind synthetic sensor drifts.
 #define DOUBT_SHARE 0.06
 #define DOUBT_MAX_M 0.6
 #define LINK_WAY    0.02 // what a measured link adds to its motion

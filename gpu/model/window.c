@@ -89,8 +89,9 @@ static void *work(void *user)
         pthread_mutex_unlock(&w->lock);
         int rc = do_job(w, job);
         pthread_mutex_lock(&w->lock);
-        w->job_error = job == JOB_ADD ? rc : 0;
-        if (job != JOB_ADD) {
+        if (job == JOB_ADD) {
+            w->job_error = rc;
+        } else {
             w->optimise_error = rc;
             w->stage = rc < 0 ? STAGE_FAILED : job == JOB_COPY ? STAGE_COPIED : STAGE_TAKEN;
         }
@@ -290,16 +291,6 @@ static bool is_keyframe(const struct window *w, const struct track_result *resul
            link_motion(&moved) - turn_rad > WINDOW_KEYFRAME_M;
 }
 
-// The job's result enters WINDOW_FRAMES from now.
-static void start(struct window *w, enum job job)
-{
-    w->keyframe = w->n_frames;
-    pthread_mutex_lock(&w->lock);
-    w->job = job;
-    pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
-}
-
 static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *frame,
                      const struct se3 *T_odom_camera, uint64_t seq, int64_t time_ns)
 {
@@ -308,10 +299,14 @@ static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *
     for (size_t i = 0; i < w->n_px; i++)
         w->z_m[i] = w->map[4 * i + 3];
     w->has_keyframe = true;
+    w->keyframe = w->n_frames;
     w->job_seq = seq;
     w->job_time_ns = time_ns;
     w->T_odom_keyframe = w->T_job = *T_odom_camera;
-    start(w, JOB_ADD);
+    pthread_mutex_lock(&w->lock);
+    w->job = JOB_ADD;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
     return 0;
 }
 
@@ -329,17 +324,17 @@ bool window_is_ready(struct window *w, int64_t until_ns)
     return is_ready;
 }
 
-// What the optimiser waits for comes before a keyframe.
+// Has the worker do what the optimiser waits for, unless it is at work. Returns whether it does.
 static bool serve_optimiser(struct window *w)
 {
     pthread_mutex_lock(&w->lock);
-    const enum job job = w->stage == STAGE_WANTED  ? JOB_COPY
-                         : w->stage == STAGE_FOUND ? JOB_TAKE
-                                                   : JOB_NONE;
+    bool serves = !is_at_work(w) && (w->stage == STAGE_WANTED || w->stage == STAGE_FOUND);
+    if (serves) {
+        w->job = w->stage == STAGE_WANTED ? JOB_COPY : JOB_TAKE;
+        pthread_cond_broadcast(&w->changed);
+    }
     pthread_mutex_unlock(&w->lock);
-    if (job != JOB_NONE)
-        start(w, job);
-    return job != JOB_NONE;
+    return serves;
 }
 
 int window_follow(struct window *w, struct gpu *gpu, const struct track *track,
@@ -371,12 +366,20 @@ int window_optimise(struct window *w)
         w->stage = STAGE_WANTED;
     }
     pthread_mutex_unlock(&w->lock);
+    if (rc == 0)
+        serve_optimiser(w);
     return rc;
 }
 
-int window_optimised(const struct window *window, struct optimise_report *out)
+int window_optimised(struct window *w, struct optimise_report *out)
 {
-    struct window *w = (struct window *)window; // the lock alone
+    const struct se3 anywhere = se3_identity();
+    serve_optimiser(w);
+    pthread_mutex_lock(&w->lock);
+    const bool taken = w->stage == STAGE_TAKEN && !is_at_work(w);
+    pthread_mutex_unlock(&w->lock);
+    if (taken)
+        take_result(w, &anywhere);
     pthread_mutex_lock(&w->lock);
     *out = w->report;
     int rc = w->stage == STAGE_NONE      ? -ENODATA

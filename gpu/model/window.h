@@ -58,9 +58,10 @@ __attribute__((warn_unused_result)) int window_follow(struct window *window, str
 // under way) or -ENODATA (fewer than 3 keyframes).
 __attribute__((warn_unused_result)) int window_optimise(struct window *window);
 
-// How the last window_optimise ended: 0 (*out: what entered), -EAGAIN (under way), -ECANCELED (a
+// Between two frames; also has the result enter, if frames have not done so. How the last
+// window_optimise ended: 0 (*out: what entered), -EAGAIN (under way), -ECANCELED (a
 // new epoch began), -ENOMEM, or -ENODATA (none was asked for).
-__attribute__((warn_unused_result)) int window_optimised(const struct window *window,
+__attribute__((warn_unused_result)) int window_optimised(struct window *window,
                                                          struct optimise_report *out);
 
 struct se3 window_T_map_odom(const struct window *window);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// posectl map save NAME | load NAME | list | export OUT.ply | keyframes
+// posectl map save NAME | load NAME | list | export OUT.ply | keyframes | optimise
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,8 @@ static double voxel_m;
 static const struct {
     const char *name;
     bool takes_name;
-} actions[] = {
-    {"save", true}, {"load", true}, {"list", false}, {"export", true}, {"keyframes", false}};
+} actions[] = {{"save", true},   {"load", true},       {"list", false},
+               {"export", true}, {"keyframes", false}, {"optimise", false}};
 
 static bool action_takes_name(bool *out_known)
 {
@@ -49,7 +49,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         if (action_takes_name(&known) != (name != NULL) && known)
             argp_error(state, name ? "%s takes no name" : "%s needs a name", action);
         if (!known)
-            argp_error(state, "save NAME, load NAME, list, export OUT.ply or keyframes is wanted");
+            argp_error(state,
+                       "save NAME, load NAME, list, export OUT.ply, keyframes or optimise is "
+                       "wanted");
         if (voxel_m > 0 && strcmp(action, "export") != 0)
             argp_error(state, "--voxel is for export");
         return 0;
@@ -196,6 +198,35 @@ static enum posectl_exit keyframes(const struct posectl *ctl, posed_Request *req
     return result;
 }
 
+static enum posectl_exit optimise(const struct posectl *ctl, posed_Request *request)
+{
+    request->which_what = posed_Request_optimise_map_tag;
+    enum posectl_exit result = posectl_request(ctl, request, &reply);
+    if (result)
+        return result;
+    const posed_MapOptimised *m = &reply.what.optimise_map;
+    if (ctl->json) {
+        posectl_print_json(stdout,
+                           json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:f}", "next_seq",
+                                     (json_int_t)m->next_seq, "keyframes", (json_int_t)m->keyframes,
+                                     "links", (json_int_t)m->links, "residual_before_m",
+                                     m->residual_before_m, "residual_after_m", m->residual_after_m,
+                                     "moved_m", m->moved_m, "moved_rad", m->moved_rad,
+                                     "has_own_error", m->has_own_error, "reduction", m->reduction),
+                           false);
+        return POSECTL_OK;
+    }
+    printf("%" PRIu32 " keyframes, %" PRIu32 " links: residual %.2f mm, then %.2f; the farthest "
+           "moved by %.1f mm, %.2f degrees\n",
+           m->keyframes, m->links, m->residual_before_m * 1e3, m->residual_after_m * 1e3,
+           m->moved_m * 1e3, m->moved_rad * 57.29577951);
+    if (m->has_own_error)
+        printf("the camera's own error is taken out of them: %.0f %% less residual on pairs kept "
+               "aside. The tracker's frames still have it: posectl calibrate\n",
+               m->reduction * 100);
+    return POSECTL_OK;
+}
+
 static enum posectl_exit write_surface(const uint8_t *points, const uint8_t *normals)
 {
     const size_t n = reply.what.get_map_cloud.n_points;
@@ -262,12 +293,14 @@ int posectl_map(struct posectl *ctl, int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = on_option,
-        .args_doc = "save NAME\nload NAME\nlist\nexport OUT.ply\nkeyframes",
+        .args_doc = "save NAME\nload NAME\nlist\nexport OUT.ply\nkeyframes\noptimise",
         .children = posectl_common,
         .doc = "The map of the running posed. `save` writes it to the daemon's map.folder, `load` "
                "takes a saved one in place of the present one: the state is SEARCHING until the "
                "camera has found itself in it. `export` writes the surface, points with normals, "
-               "to a new file here; `keyframes` shows the poses that are adjusted together."};
+               "to a new file here; `keyframes` shows the poses that are adjusted together; "
+               "`optimise` learns the camera's own error from them and has all of them measured "
+               "and adjusted anew, beside the tracking."};
     posed_Request request = posed_Request_init_zero;
     ctl->timeout_ms = 30000; // files of a hundred megabytes
     posectl_parse(ctl, &argp, argc, argv);
@@ -276,10 +309,11 @@ int posectl_map(struct posectl *ctl, int argc, char **argv)
         posectl_complain("the name is too long");
         return POSECTL_USAGE;
     }
-    enum posectl_exit result = strcmp(action, "save") == 0     ? save(ctl, &request)
-                               : strcmp(action, "load") == 0   ? load(ctl, &request)
-                               : strcmp(action, "list") == 0   ? list(ctl, &request)
-                               : strcmp(action, "export") == 0 ? export_surface(ctl, &request)
-                                                               : keyframes(ctl, &request);
+    enum posectl_exit result = strcmp(action, "save") == 0       ? save(ctl, &request)
+                               : strcmp(action, "load") == 0     ? load(ctl, &request)
+                               : strcmp(action, "list") == 0     ? list(ctl, &request)
+                               : strcmp(action, "export") == 0   ? export_surface(ctl, &request)
+                               : strcmp(action, "optimise") == 0 ? optimise(ctl, &request)
+                                                                 : keyframes(ctl, &request);
     return (int)(result ? result : posectl_close(&(struct posectl){0}, stdout));
 }

@@ -405,7 +405,8 @@ static const struct {
     {"params", run_params, "the settings in force"},
     {"set", run_set, "SECTION.KEY=VALUE: change a setting while it runs"},
     {"map", posectl_map,
-     "save NAME, load NAME, list, export OUT.ply, keyframes: the map of what was seen"},
+     "save NAME, load NAME, list, export OUT.ply, keyframes, optimise: the map of what was "
+     "seen"},
     {"record", posectl_record,
      "start NAME, stop, list, repair FILE: recordings of what the camera sees"},
     {"calibration", posectl_calibration, "the camera as the daemon takes it to be; -o FILE"},

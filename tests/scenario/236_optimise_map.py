@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All keyframes are adjusted at once on request: map_from_odom moves and an event says how far,
+odom goes on as if nothing had been, and what cannot be optimised is refused with the reason."""
+import json
+import subprocess
+
+import harness
+from harness import check, messages, requests
+
+N_FRAMES, N_LATER = 60, 8
+SOURCE = "synth:room,sensor=unkind"
+
+
+def ctl(daemon, code, *options):
+    done = subprocess.run([harness.BINARY + "/bin/posectl", "map", "optimise", "--host",
+                           daemon.folder, "--timeout", "60", *options], capture_output=True,
+                          text=True, timeout=harness.PATIENCE_S)
+    check(done.returncode == code, f"{done.returncode} {done.stdout} {done.stderr}")
+    return done
+
+
+def odom_of(daemon):
+    return [pose.pose.SerializeToString() for pose in daemon.poses]
+
+
+def check_refused():
+    daemon = harness.Daemon(SOURCE)
+    daemon.step(3)
+    check("fewer than 3" in ctl(daemon, 1).stderr, "two frames")
+    daemon.stop()
+    daemon = harness.Daemon(SOURCE, "--set", "map.keyframes=0")
+    daemon.step(3)
+    reply = daemon.request(optimise_map=requests.OptimiseMap())
+    check(reply.code == requests.FAILED_PRECONDITION and "map.keyframes" in reply.message, reply)
+    daemon.stop()
+
+
+def scenario():
+    plain = harness.Daemon(SOURCE)
+    plain.step(N_FRAMES + N_LATER)
+    plain.stop()
+    daemon = harness.Daemon(SOURCE)
+    daemon.step(N_FRAMES)
+    said = json.loads(ctl(daemon, 0, "-o", "json").stdout)
+    check(said["keyframes"] >= 5 and said["links"] >= 4, said)
+    check(0 < said["residual_after_m"] < 0.02 and said["next_seq"] >= N_FRAMES, said)
+    check("keyframes" in ctl(daemon, 0).stdout, "as text, and again")
+    daemon.step(N_LATER)
+    told = [e.message for e in daemon.events
+            if e.kind == messages.Event.MAP_MOVED and "map optimised" in e.message]
+    check(len(told) == 2 and "moved by" in told[0], daemon.events)
+    check(odom_of(daemon) == odom_of(plain), "poses in odom are others")
+    check(all(pose.HasField("map_from_odom") for pose in daemon.poses), "map_from_odom")
+    daemon.stop()
+    check_refused()
+
+
+harness.run(scenario)
