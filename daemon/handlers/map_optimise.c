@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OptimiseMap: begun and asked for by way of the frame loop; the work is another thread's (window.h).
+// OptimiseMap: begun and asked for by way of the frame loop; the work is another thread's (window).
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
