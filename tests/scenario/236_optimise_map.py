@@ -49,7 +49,10 @@ def scenario():
     told = [e.message for e in daemon.events
             if e.kind == messages.Event.MAP_MOVED and "map optimised" in e.message]
     check(len(told) == 2 and "moved by" in told[0], daemon.events)
-    check(odom_of(daemon) == odom_of(plain), "poses in odom are others")
+    # The recording is paused some frames after its beginning, not always the same.
+    both = list(zip(odom_of(daemon), odom_of(plain)))
+    check(len(both) >= N_FRAMES + N_LATER and all(a == b for a, b in both),
+          "poses in odom are others")
     check(all(pose.HasField("map_from_odom") for pose in daemon.poses), "map_from_odom")
     daemon.stop()
     check_refused()

@@ -58,7 +58,7 @@ def scenario():
         if field.name == "metadata":
             continue  # never sent
         check(field.name in fields and fields[field.name][0] == field.number, field.name)
-        same = fields[field.name][1] == field.type or field.name == "reason"
+        same = fields[field.name][1] == field.type or field.name in ("reason", "effort")
         check(same, f"{field.name} has another type")
     for name in ("State", "Reference"):
         check(name in SOURCE_TEXT, name)
