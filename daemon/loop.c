@@ -180,21 +180,28 @@ static void end_evaluated(struct loop *loop, uint64_t seq)
         loop->evaluated_end = seq;
 }
 
+// Before the message goes: whoever has it may ask for the pose at its time. Some atomic words.
+static void keep_pose(struct loop *loop, const struct capture_frame *frame,
+                      const posed_Odometry *odometry)
+{
+    const posed_Pose *pose = &odometry->pose;
+    shared_put(loop->settings->shared,
+               &(struct shared_pose){
+                   .seq = odometry->seq,
+                   .time_ns = frame->image.time_ns,
+                   .q_xyzw = {pose->orientation.x, pose->orientation.y, pose->orientation.z,
+                              pose->orientation.w},
+                   .t_m = {pose->position.x, pose->position.y, pose->position.z},
+                   .state = odometry->state,
+                   .map_epoch = odometry->map_epoch,
+               });
+}
+
 // What the rest of the daemon sees of the frame, after its message has gone.
 static void remember(struct loop *loop, const struct capture_frame *frame,
                      const struct track_result *result, const posed_Odometry *odometry)
 {
     const struct loop_settings *settings = loop->settings;
-    const posed_Pose *pose = &odometry->pose;
-    shared_put(settings->shared, &(struct shared_pose){
-                                     .seq = odometry->seq,
-                                     .time_ns = frame->image.time_ns,
-                                     .q_xyzw = {pose->orientation.x, pose->orientation.y,
-                                                pose->orientation.z, pose->orientation.w},
-                                     .t_m = {pose->position.x, pose->position.y, pose->position.z},
-                                     .state = odometry->state,
-                                     .map_epoch = odometry->map_epoch,
-                                 });
     const char *reason =
         result->reason == TRACK_REASON_NONE ? "" : track_reason_text(result->reason);
     shared_set_state(settings->shared, odometry->state, odometry->reason, reason,
@@ -311,6 +318,7 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     odometry.effort = message_effort(tracked ? loop->pace.effort : TRACK_EFFORT_FULL);
     odometry.damaged_frames = shared_counter(loop->settings->shared, SHARED_DAMAGED);
     odometry.dropped_frames = shared_counter(loop->settings->shared, SHARED_DROPPED);
+    keep_pose(loop, frame, &odometry);
     odometry.publish_monotonic_ns = clock_monotonic_ns();
     histogram_add(shared_latency(loop->settings->shared),
                   odometry.publish_monotonic_ns - odometry.capture_monotonic_ns);
