@@ -261,12 +261,15 @@ static void *run_thread(void *user)
     run_loop(camera, all->run);
     if (camera->rig)
         rig_pose_end(camera->rig, camera->index);
-    end_loop(camera);
+    shared_end_commands(camera->shared); // also where the loop never began
     const bool has_ended = camera->end != LOOP_STOPPED;
     if (has_ended) {
         shared_end(camera->shared, reason_of(camera->end));
         log_to(&camera->sink, LOG_LEVEL_NOTICE, "%s", reason_of(camera->end));
+        if (camera->recorder)
+            (void)!recorder_stop(camera->recorder); // nothing comes any more
     }
+    end_loop(camera); // may write its map, which takes a while
     pthread_mutex_lock(&all->mutex);
     all->n_going--;
     pthread_cond_broadcast(&all->changed);
@@ -300,7 +303,9 @@ static void look_after(struct camera_all *all, const struct camera *cameras, uin
             notify_send(line);
             heartbeat_ns = now_ns + HEARTBEAT_NS;
         }
-        if (period_ns && now_ns >= watchdog_ns && all_alive(cameras, n_cameras)) {
+        // Loops that were told to stop write their maps.
+        bool well = all->run->stop(all->run->user) || all_alive(cameras, n_cameras);
+        if (period_ns && now_ns >= watchdog_ns && well) {
             notify_send("WATCHDOG=1");
             watchdog_ns = now_ns + period_ns;
         }

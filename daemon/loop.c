@@ -180,11 +180,14 @@ static void end_evaluated(struct loop *loop, uint64_t seq)
         loop->evaluated_end = seq;
 }
 
-// Before the message goes: whoever has it may ask for the pose at its time. Some atomic words.
-static void keep_pose(struct loop *loop, const struct capture_frame *frame,
-                      const posed_Odometry *odometry)
+// Before the message goes: whoever has it may ask for the frame's depth, and for the pose at its
+// time. The depth stays where it is; the pose is some atomic words.
+static void keep_frame(struct loop *loop, const struct capture_frame *frame,
+                       const posed_Odometry *odometry)
 {
     const posed_Pose *pose = &odometry->pose;
+    if (frame->image.depth)
+        frames_put(loop->settings->frames, odometry->seq, frame, &loop->info->capture.camera);
     shared_put(loop->settings->shared,
                &(struct shared_pose){
                    .seq = odometry->seq,
@@ -318,7 +321,7 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     odometry.effort = message_effort(tracked ? loop->pace.effort : TRACK_EFFORT_FULL);
     odometry.damaged_frames = shared_counter(loop->settings->shared, SHARED_DAMAGED);
     odometry.dropped_frames = shared_counter(loop->settings->shared, SHARED_DROPPED);
-    keep_pose(loop, frame, &odometry);
+    keep_frame(loop, frame, &odometry);
     odometry.publish_monotonic_ns = clock_monotonic_ns();
     histogram_add(shared_latency(loop->settings->shared),
                   odometry.publish_monotonic_ns - odometry.capture_monotonic_ns);
@@ -353,8 +356,6 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     }
     if (loop->settings->rig)
         rig_pose_put(loop->settings->rig, loop->settings->rig_camera, frame, &result);
-    if (frame->image.depth)
-        frames_put(loop->settings->frames, loop->next_seq, frame, &loop->info->capture.camera);
     remember(loop, frame, &result, &odometry);
     if (frame->image.depth)
         image_send(loop->images, loop->settings->publish,
@@ -540,7 +541,7 @@ static void wait_for_subscriber(struct loop *loop)
     const struct timespec pause = {0, 5000000};
     int64_t until_ns = clock_monotonic_ns() + (int64_t)(loop->settings->wait_subscriber_s * 1e9);
     while (clock_monotonic_ns() < until_ns && do_chores(loop) &&
-           !publish_wants(loop->settings->publish, PUBLISH_POSE))
+           !publish_wants_any_pose(loop->settings->publish))
         nanosleep(&pause, NULL);
 }
 

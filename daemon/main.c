@@ -288,7 +288,8 @@ static enum exit_code open_cameras(struct daemon *daemon)
         log_to(&daemon->sink, LOG_LEVEL_ERROR, "no random numbers: %s", strerror(errno));
         return EXIT_OTHER;
     }
-    for (uint32_t i = 0; i < n && error == CAMERA_OK && !stop_signal; i++) {
+    // One there always is, for all that comes behind.
+    for (uint32_t i = 0; i < n && error == CAMERA_OK && (i == 0 || !stop_signal); i++) {
         struct camera *camera = &daemon->cameras[i];
         daemon->n_cameras++;
         error = camera_open(camera, &daemon->config, i, session, &daemon->sink);

@@ -382,6 +382,15 @@ bool publish_wants(const struct publish_channel *channel, enum publish_topic top
     return (channel->wanted | channel->listened) >> topic & 1;
 }
 
+bool publish_wants_any_pose(const struct publish_channel *channel)
+{
+    const struct publish *publish = channel->publish;
+    bool wants = false;
+    for (uint32_t i = 0; i < publish->n_channels; i++)
+        wants = wants || publish_wants(&publish->channels[i], PUBLISH_POSE);
+    return wants;
+}
+
 void publish_listen(struct publish_channel *channel,
                     void (*take)(void *user, enum publish_topic topic, const uint8_t *bytes,
                                  size_t n_bytes),

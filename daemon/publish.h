@@ -75,6 +75,9 @@ bool publish_send_pieces(struct publish_channel *channel, enum publish_topic top
 // Whether anybody is subscribed to it now.
 bool publish_wants(const struct publish_channel *channel, enum publish_topic topic);
 
+// Any thread: whether somebody subscribes to poses of any camera, or of the rig.
+bool publish_wants_any_pose(const struct publish_channel *channel);
+
 // Any thread: a message (`fields` = posed_X_fields) sent as soon as may be. Dropped when
 // PUBLISH_POST_SLOTS wait.
 void publish_post(struct publish_channel *channel, enum publish_topic topic,

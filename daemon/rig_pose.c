@@ -15,7 +15,8 @@
 
 #define MAX_AHEAD_NS 1000000000 // of a patient rig; below RIG_MAX_AHEAD frames
 #define WAIT_NS      20000000
-#define MAX_WAIT_NS  5000000000 // somebody has paused the other camera
+#define MAX_WAIT_NS  1000000000 // somebody has paused the other camera; the loop must stay alive
+#define GAP_S        0.5        // no velocity over more than that, as of a camera
 #define MAX_PLACE_M  100.0
 
 _Static_assert(CONFIG_MAX_CAMERAS <= RIG_MAX_CAMERAS, "enlarge RIG_MAX_CAMERAS");
@@ -144,7 +145,8 @@ static void set_velocity(const struct rig_pose *rig, const struct rig_result *re
     const struct rig_result *last = &rig->last;
     double twist[6], passed_s = (double)(result->time_ns - last->time_ns) * 1e-9;
     out->has_linear_velocity = out->has_angular_velocity = true;
-    if (rig->next_seq == 0 || result->epoch != last->epoch || result->quality == RIG_LOST)
+    if (rig->next_seq == 0 || result->epoch != last->epoch || result->quality == RIG_LOST ||
+        last->quality == RIG_LOST || !(passed_s > 0 && passed_s <= GAP_S))
         return;
     struct se3 moved = se3_between(&last->T_odom_base, &result->T_odom_base);
     se3_log(&moved, twist);

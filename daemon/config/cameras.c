@@ -197,6 +197,16 @@ bool cameras_have_rig(const struct config *config)
     return false;
 }
 
+// In frames (set_frame) and file names (insert_name).
+static bool has_room_for_name(const struct config *config, const char *name)
+{
+    const size_t n = strlen(name) + 1;
+    return n + strlen(config->publish.odom_frame) < sizeof config->publish.odom_frame &&
+           n + strlen(config->publish.camera_frame) < sizeof config->publish.camera_frame &&
+           n + strlen(config->trajectory) < CONFIG_TEXT_MAX &&
+           n + strlen(config->map_output) < CONFIG_TEXT_MAX;
+}
+
 int cameras_check(const struct config *config, const struct log_sink *log)
 {
     const char *source_origin = config->origin[config_find_key("capture.source")];
@@ -204,6 +214,14 @@ int cameras_check(const struct config *config, const struct log_sink *log)
     for (uint32_t i = 0; i < config->n_cameras; i++) {
         const struct config_camera *camera = &config->cameras[i];
         const char *source = get(camera, "source");
+        if (!has_room_for_name(config, camera->name)) {
+            log_to(log, LOG_LEVEL_ERROR,
+                   "%s: [camera %s]: with the name in front publish.odom_frame or camera_frame has "
+                   "more than 31 bytes, or with it behind output.trajectory or output.map more "
+                   "than %d",
+                   camera->origin, camera->name, CONFIG_TEXT_MAX - 1);
+            error = -EINVAL;
+        }
         if (source && source[0])
             continue;
         log_to(log, LOG_LEVEL_ERROR, "%s: [camera %s] has no source", camera->origin, camera->name);

@@ -55,7 +55,7 @@ static int wait_for_end(struct handlers *handlers, const struct handlers_call *c
             return -ETIME;
         nanosleep(&pause, NULL);
         if (!handlers_command(handlers, &command, call, &answer))
-            return -EIO;
+            return call->reply->code == posed_Code_DEADLINE_EXCEEDED ? -ETIME : -EIO;
     }
     *out_next_seq = answer.next_seq;
     return answer.error == -ECANCELED || answer.error == -ENODATA ? -ESTALE : answer.error;

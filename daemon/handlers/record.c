@@ -24,6 +24,10 @@ void handlers_start_recording(struct handlers *handlers, const struct handlers_c
     posed_Reply *reply = call->reply;
     const char *name = request->format[0] ? request->format : handlers->config->recorder.format;
     int format = recorder_format_from_name(name);
+    if (shared_has_ended(handlers->shared)) {
+        handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL, "the camera has ended");
+        return;
+    }
     if (format < 0) {
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "start_recording.format",
                       "\"%s\" is none of tum, klg, fakenect, mcap", name);

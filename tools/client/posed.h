@@ -71,7 +71,8 @@ void posed_close(struct posed **client);
 __attribute__((warn_unused_result)) int posed_newest(struct posed *client, struct posed_pose *out);
 
 // Each pose in its order, from the first call on. Waits at most timeout_ms, -1 = for ever. -EAGAIN:
-// none came; -EINTR: a signal.
+// none came; -EINTR: a signal. Of a daemon with several cameras the poses of all of them: use
+// posed_subscribe("pose/NAME") there.
 __attribute__((warn_unused_result)) int posed_next(struct posed *client, int timeout_ms,
                                                    struct posed_pose *out);
 

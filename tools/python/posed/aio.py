@@ -17,7 +17,7 @@ import zmq.asyncio
 from .address import Address
 from .client import (RECONNECT_MS, Cloud, DepthImage, NoAnswer, as_cloud, as_depth, at_time,
                      decode_reply, encode_request, reply_id)
-from .messages import TOPICS
+from .messages import TOPICS, kind_of
 from .pose import Pose
 
 
@@ -46,13 +46,13 @@ class Client:
         socket.connect(self.address.of(name))
         return socket
 
-    async def poses(self) -> AsyncIterator[Pose]:
-        async for _, message in self.subscribe("pose"):
+    async def poses(self, camera: str = "") -> AsyncIterator[Pose]:
+        async for _, message in self.subscribe(f"pose/{camera}" if camera else "pose"):
             yield Pose.from_message(message)
 
     async def subscribe(self, *topics: str) -> AsyncIterator[tuple[str, Any]]:
         """Topics of one socket: those of `pub`, or depth, normals, residual and cloud."""
-        names = {TOPICS[topic][0] for topic in topics}
+        names = {TOPICS[kind_of(topic)][0] for topic in topics}
         if len(names) != 1:
             raise ValueError("topics of one socket are wanted: pub's or img's")
         socket = self._connect(zmq.SUB, names.pop())
@@ -61,7 +61,7 @@ class Client:
         try:
             while True:
                 name, data = await socket.recv_multipart()
-                yield name.decode(), TOPICS[name.decode()][1].FromString(data)
+                yield name.decode(), TOPICS[kind_of(name.decode())][1].FromString(data)
         finally:
             socket.close()
 

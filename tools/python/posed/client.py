@@ -12,7 +12,7 @@ import numpy.typing as npt
 import zmq
 
 from .address import Address
-from .messages import TOPICS, Message, Odometry, Reply, Request, enum_name
+from .messages import TOPICS, Message, Odometry, Reply, Request, enum_name, kind_of
 from .pose import Array, Pose, rotation_matrix, seconds
 
 MAGIC = b"posed\x01"
@@ -165,29 +165,31 @@ class Client:
         socket.connect(self.address.of(name))
         return socket
 
-    def poses(self) -> Iterator[Pose]:
-        """Each pose as it comes, without end; through a restart of the daemon, too."""
-        for _, message in self.subscribe("pose"):
+    def poses(self, camera: str = "") -> Iterator[Pose]:
+        """Each pose as it comes, without end; through a restart of the daemon, too. `camera`: of a
+        daemon with several; without it the poses of all of them."""
+        for _, message in self.subscribe(f"pose/{camera}" if camera else "pose"):
             yield Pose.from_message(message)
 
     def subscribe(self, *topics: str) -> Iterator[tuple[str, Any]]:
         """Topic and message as they come: pose, tf, calib, status, timing, event, imu, log, object;
-        depth, normals, residual, cloud (see image_array, cloud_array)."""
-        unknown = [topic for topic in topics if topic not in TOPICS]
+        depth, normals, residual, cloud (see image_array, cloud_array). Of a daemon with several
+        cameras those of all of them, or of one: "pose/left"; "rig" is the pose of the rig."""
+        unknown = [topic for topic in topics if kind_of(topic) not in TOPICS]
         if unknown or not topics:
             raise ValueError(f"topics: {', '.join(TOPICS)}; not {', '.join(unknown) or 'none'}")
         poller, sockets = zmq.Poller(), {}
-        for name in {TOPICS[topic][0] for topic in topics}:
+        for name in {TOPICS[kind_of(topic)][0] for topic in topics}:
             sockets[name] = self._connect(zmq.SUB, name)
             poller.register(sockets[name], zmq.POLLIN)
         for topic in topics:
-            sockets[TOPICS[topic][0]].subscribe(topic)
+            sockets[TOPICS[kind_of(topic)][0]].subscribe(topic)
         try:
             while True:
                 for socket, _ in poller.poll():
                     name, data = socket.recv_multipart()
                     topic = name.decode()
-                    yield topic, TOPICS[topic][1].FromString(data)
+                    yield topic, TOPICS[kind_of(topic)][1].FromString(data)
         finally:
             for socket in sockets.values():
                 socket.close()

@@ -63,6 +63,7 @@ TOPICS: dict[str, tuple[str, Any]] = {
     "event": ("pub", Event),
     "imu": ("pub", Imu),
     "log": ("pub", Log),
+    "rig": ("pub", Odometry),
     "object": ("pub", ObjectPose),
     "depth": ("img", RawImage),
     "normals": ("img", RawImage),
@@ -70,8 +71,14 @@ TOPICS: dict[str, tuple[str, Any]] = {
     "cloud": ("img", PointCloud),
 }
 
+
+def kind_of(topic: str) -> str:
+    """Of "pose/left", a topic of one of several cameras, "pose"."""
+    return topic.partition("/")[0]
+
+
 __all__ = [
     "CameraCalibration", "Event", "FrameTransform", "Imu", "Log", "Message", "ObjectPose",
     "Odometry", "PointCloud", "RawImage", "Reply", "Request", "Status", "TOPICS", "Timing",
-    "enum_name", "message_class"
+    "enum_name", "kind_of", "message_class"
 ]
