@@ -36,7 +36,9 @@ struct rig {
     bool patient;
     bool has_begun;
     struct rig_result last;
-    double covariance[36]; // of last, without the noise of single frames
+    // Where cameras were tracked last: pose, and its covariance without the noise of single frames.
+    struct se3 T_agreed;
+    double covariance[36];
     struct camera cameras[RIG_MAX_CAMERAS];
 };
 
@@ -57,7 +59,7 @@ int rig_create(struct rig **out, const struct se3 *T_base_camera, uint32_t n, bo
         return -ENOMEM;
     rig->n = n;
     rig->patient = patient;
-    rig->last.T_odom_base = se3_identity();
+    rig->last.T_odom_base = rig->T_agreed = se3_identity();
     rig->last.time_ns = INT64_MIN;
     for (uint32_t i = 0; i < n; i++) {
         rig->cameras[i].T_base_camera = T_base_camera[i];
@@ -374,8 +376,10 @@ static void anchor(struct camera *camera, const struct view *view, const struct 
     camera->is_anchored = true;
 }
 
-// The mean of all views of this quality that are anchored. Returns of how many.
-static uint32_t fuse(struct rig *rig, const struct view *views, enum rig_quality quality)
+// The mean of all views of this quality that are anchored becomes the last pose. out_covariance: of
+// it, without the noise of single frames, left alone where there is none. Returns of how many.
+static uint32_t fuse(struct rig *rig, const struct view *views, enum rig_quality quality,
+                     double out_covariance[36])
 {
     struct se3 poses[RIG_MAX_CAMERAS], mean;
     double covariances[RIG_MAX_CAMERAS][36], grown[36], carried[36] = {0}, arm_m[3];
@@ -390,22 +394,23 @@ static uint32_t fuse(struct rig *rig, const struct view *views, enum rig_quality
     if (n == 0 || rig_mean(poses, (const double(*)[36])covariances, n, &mean, grown) != 0)
         return 0;
     for (int i = 0; i < 3; i++)
-        arm_m[i] = mean.t_m[i] - rig->last.T_odom_base.t_m[i];
+        arm_m[i] = mean.t_m[i] - rig->T_agreed.t_m[i];
     pose_error_carry(arm_m, rig->covariance, carried);
     for (int i = 0; i < 36; i++)
-        rig->covariance[i] = carried[i] + grown[i];
+        out_covariance[i] = carried[i] + grown[i];
     rig->last.T_odom_base = mean;
     return n;
 }
 
-// The covariance of a single pose has the noise of the frames that it is made of besides.
-static void tell_covariance(struct rig *rig, const struct view *views)
+// The covariance of a single pose has the noise of the frames that it is made of besides, or what
+// was predicted.
+static void tell_covariance(struct rig *rig, const struct view *views, const double covariance[36])
 {
     double information[36] = {0}, one[36];
     bool any = false;
-    memcpy(rig->last.covariance, rig->covariance, sizeof rig->covariance);
+    memcpy(rig->last.covariance, covariance, sizeof rig->last.covariance);
     for (uint32_t i = 0; i < rig->n; i++) {
-        if (!views[i].is_anchored || views[i].sight.quality != RIG_TRACKED ||
+        if (!views[i].is_anchored || views[i].sight.quality != rig->last.quality ||
             !invert(views[i].own, one))
             continue;
         any = true;
@@ -431,6 +436,7 @@ bool rig_next(struct rig *rig, struct rig_result *out)
 {
     struct view views[RIG_MAX_CAMERAS] = {{0}};
     struct rig_result *last = &rig->last;
+    double covariance[36];
     int64_t time_ns;
     uint32_t n_tracked = 0;
     if (!next_time(rig, &time_ns))
@@ -439,17 +445,24 @@ bool rig_next(struct rig *rig, struct rig_result *out)
         find_view(&rig->cameras[i], time_ns, &views[i]);
         n_tracked += views[i].is_there && views[i].sight.quality == RIG_TRACKED;
     }
-    last->n_used = fuse(rig, views, RIG_TRACKED);
+    memcpy(covariance, rig->covariance, sizeof covariance);
+    last->n_used = fuse(rig, views, RIG_TRACKED, covariance);
     last->quality = RIG_TRACKED;
     if (last->n_used == 0 && n_tracked > 0) {
         begin_epoch(rig);
+        memcpy(covariance, rig->covariance, sizeof covariance);
         last->n_used = n_tracked;
     } else if (last->n_used == 0) {
-        last->n_used = fuse(rig, views, RIG_PREDICTED);
+        last->n_used = fuse(rig, views, RIG_PREDICTED, covariance);
         last->quality = last->n_used ? RIG_PREDICTED : RIG_LOST;
     }
     last->time_ns = time_ns;
-    tell_covariance(rig, views);
+    // What grew since the cameras' anchors counts once: they move with what was tracked.
+    if (last->quality == RIG_TRACKED) {
+        memcpy(rig->covariance, covariance, sizeof covariance);
+        rig->T_agreed = last->T_odom_base;
+    }
+    tell_covariance(rig, views, covariance);
     for (uint32_t i = 0; i < rig->n && last->quality == RIG_TRACKED; i++)
         if (views[i].is_there && views[i].sight.quality == RIG_TRACKED)
             anchor(&rig->cameras[i], &views[i], &last->T_odom_base);

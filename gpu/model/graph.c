@@ -51,6 +51,7 @@ int graph_create(struct graph **out, const struct intrinsics *camera,
     g->way = calloc(n, sizeof *g->way);
     g->reached = calloc(n, sizeof *g->reached);
     const size_t n_edges = n * (settings->max_links + 1 + GRAPH_LOOP_LINKS);
+    g->max_edges = (uint32_t)n_edges;
     g->edges = calloc(n_edges, sizeof *g->edges);
     g->pairs = calloc(n_edges, sizeof *g->pairs);
     g->weight = calloc(n_edges, sizeof *g->weight);
@@ -188,7 +189,8 @@ int graph_adjust(struct graph *g)
     return rc;
 }
 
-// The chain's chi2, a step in the mean, between the ends of a loop. `poses`: of all keyframes.
+// The chain's chi2, a step in the mean, between the ends of a loop, each step as well known as the
+// tracker's own, also where it was measured.
 static double strain(struct graph *g, uint32_t i, uint32_t j)
 {
     double sum = 0, x[6];
@@ -196,8 +198,10 @@ static double strain(struct graph *g, uint32_t i, uint32_t j)
         const struct edge *e = &g->edges[k];
         if (!e->chain || e->i < i || e->j > j)
             continue;
+        struct link usual;
+        link_chain(&usual, &e->link.T_j_i);
         residual_of(g, e, x);
-        sum += chi2_of(e->link.information, x);
+        sum += chi2_of(usual.information, x);
     }
     return sum / fmax(1, (double)j - i);
 }
@@ -211,11 +215,12 @@ static int adjust_and_judge(struct graph *g)
     for (uint32_t i = 0; i < g->n; i++)
         g->before[i] = g->keyframes[i].T_map_camera;
     int rc = graph_adjust(g);
-    for (uint32_t k = 0; k < g->n_edges && rc == 0; k++) {
+    for (uint32_t k = 0; k < g->n_edges && (rc == 0 || rc == -EDOM); k++) {
         struct edge *e = &g->edges[k];
         double x[6];
         if (!e->fresh)
             continue;
+        wrong = wrong || rc == -EDOM;
         residual_of(g, e, x);
         wrong = wrong || strain(g, e->i, e->j) > LOOP_STRAIN ||
                 chi2_of(e->link.information, x) > LOOP_CHI2;
@@ -228,7 +233,7 @@ static int adjust_and_judge(struct graph *g)
     g->n_edges = n;
     for (uint32_t i = 0; i < g->n && wrong; i++)
         g->keyframes[i].T_map_camera = g->before[i];
-    return rc == 0 && wrong ? graph_adjust(g) : rc;
+    return wrong ? graph_adjust(g) : rc;
 }
 
 void graph_set_T_map_odom(struct graph *g)
@@ -297,8 +302,8 @@ static struct edge given_to(const struct graph *g, const struct edge *e, uint32_
     return out;
 }
 
-// Chains the neighbours of a keyframe that goes, as well as the two steps were known; what was
-// measured between them says less.
+// Chains the neighbours of a keyframe that goes, as well as the two steps were known, each direction
+// by itself; what was measured between them says less.
 static struct edge chain_over(struct graph *g, uint32_t at)
 {
     struct edge out = {.i = at - 1, .j = at + 1, .chain = true};
@@ -307,16 +312,19 @@ static struct edge chain_over(struct graph *g, uint32_t at)
     out.link = on->link;
     out.span = to->span + on->span;
     out.link.T_j_i = se3_compose(&on->link.T_j_i, &to->link.T_j_i);
+    memset(out.link.information, 0, sizeof out.link.information);
     for (int k = 0; k < 36; k += 7)
         out.link.information[k] = 1 / (1 / to->link.information[k] + 1 / on->link.information[k]);
     return out;
 }
 
 // Takes a keyframe out; its neighbours are chained, and the one that stands nearer takes over its
-// links across time, without which a loop would open again.
+// links across time, without which a loop would open again, as long as there is room for those of
+// the next two keyframes.
 static void forget(struct graph *g, uint32_t at)
 {
     uint32_t n = 0, n_edges = g->n_edges;
+    const bool full = n_edges + 2 * (g->settings.max_links + 1 + GRAPH_LOOP_LINKS) > g->max_edges;
     const struct edge over = chain_over(g, at);
     struct se3 back =
         se3_between(&g->keyframes[at].T_map_camera, &g->keyframes[at - 1].T_map_camera);
@@ -329,7 +337,7 @@ static void forget(struct graph *g, uint32_t at)
         if (e.i == at || e.j == at) {
             uint32_t other = e.i == at ? e.j : e.i;
             uint32_t low = other < heir ? other : heir, high = other < heir ? heir : other;
-            if (e.chain || high - low < HEIR_FROM || graph_find_edge(g, n_edges, low, high))
+            if (full || e.chain || high - low < HEIR_FROM || graph_find_edge(g, n_edges, low, high))
                 continue;
             e = g->edges[k] = given_to(g, &e, at, heir);
         }

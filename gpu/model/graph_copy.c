@@ -56,7 +56,9 @@ static void take_edges(struct graph *g, const struct graph *from, const uint32_t
             j++;
         e.i = i;
         e.j = j;
-        if (i < g->n && j < g->n)
+        // What went in between here was measured there.
+        e.chain = e.chain || j == i + 1;
+        if (i < g->n && j < g->n && (e.chain || n + g->n < g->max_edges))
             g->edges[n++] = e;
     }
     g->n_edges = n;

@@ -86,6 +86,8 @@ static uint32_t choose(const struct graph *g, uint32_t *out)
 static void add_edge(struct graph *g, uint32_t i, uint32_t j, const struct link *link, bool loop)
 {
     const uint32_t span = g->arrival[j] - g->arrival[i];
+    if (g->n_edges + 1 >= g->max_edges)
+        return;
     g->edges[g->n_edges++] = (struct edge){i, j, span, *link, false, loop, loop};
     g->keyframes[j].n_links++;
 }

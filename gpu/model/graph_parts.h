@@ -32,7 +32,7 @@ struct graph {
     struct align_image **images; // with the field taken out, where there is one
     float **z_m;                 // as they came
     float *field_per_m;          // of the camera's own error at each pixel, NULL: none is known
-    uint32_t n_edges;
+    uint32_t n_edges, max_edges; // of them one place is kept for the next chain
     struct edge *edges;
     // A revisit that one keyframe found and no other has confirmed; at UINT32_MAX: none.
     struct revisit pending;

@@ -93,11 +93,15 @@ static double residual_m(const struct graph *g, uint32_t *out_n)
 }
 
 // Measures every keyframe anew against its predecessor and older ones, as if it had just come and
-// were where it is thought to be.
+// were where it is thought to be. What closed a loop, or was taken over from a keyframe that went,
+// is kept where it is not measured again: without it the loop would open.
 static int measure_again(struct graph *g, const atomic_bool *stop)
 {
-    const uint32_t n = g->n;
-    int rc = 0;
+    const uint32_t n = g->n, n_old = g->n_edges;
+    struct edge *old = malloc((n_old + 1) * sizeof *old);
+    int rc = old ? 0 : -ENOMEM;
+    if (rc == 0)
+        memcpy(old, g->edges, n_old * sizeof *old);
     g->n_edges = 0;
     for (g->n = 2; g->n <= n && rc == 0; g->n++) {
         if (atomic_load(stop))
@@ -106,6 +110,13 @@ static int measure_again(struct graph *g, const atomic_bool *stop)
             rc = graph_link_again(g);
     }
     g->n = n;
+    for (uint32_t k = 0; k < n_old && rc == 0 && g->n_edges + 1 < g->max_edges; k++) {
+        const struct edge *e = &old[k];
+        bool is_taken_over = e->span != g->arrival[e->j] - g->arrival[e->i];
+        if (!e->chain && (e->loop || is_taken_over) && !graph_find_edge(g, g->n_edges, e->i, e->j))
+            g->edges[g->n_edges++] = *e;
+    }
+    free(old);
     return rc;
 }
 

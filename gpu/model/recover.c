@@ -301,8 +301,11 @@ static enum recover_trust trust_of(const struct recover *r, const struct gpu_ali
     const struct intrinsics *camera = &gpu_settings_get(r->gpu)->camera;
     struct verdict_conditioning conditioning;
     verdict_conditioning(a, FAIR_EIGENVALUE, &conditioning);
-    if (a->n_valid_px < MIN_VALID_SHARE * camera->width_px * camera->height_px ||
-        conditioning.n_degenerate > 0 || !(verdict_residual_sigmas(a) <= MAX_SIGMAS))
+    // Valid are pixels of the finest level that is aligned.
+    const uint32_t level = effort_finest_level(&r->align);
+    const uint32_t n_px = (camera->width_px >> level) * (camera->height_px >> level);
+    if (a->n_valid_px < MIN_VALID_SHARE * n_px || conditioning.n_degenerate > 0 ||
+        !(verdict_residual_sigmas(a) <= MAX_SIGMAS))
         return RECOVER_NOT_FOUND;
     if (agreement->agree >= SURE_AGREE && agreement->known >= SURE_KNOWN &&
         conditioning.eigenvalues[0] >= SURE_EIGENVALUE)
@@ -379,6 +382,8 @@ static int find_starts(struct recover *r, struct model *model, const struct gpu_
         if (rc < 0 || !a.solvable)
             continue;
         rc = compare(r, &a.T_reference_frame, &agreement);
+        if (rc < 0)
+            break;
         if (agreement.agree < MIN_START_AGREE || agreement.known < MIN_START_KNOWN)
             continue;
         struct found found = {se3_compose(T_map_place, &a.T_reference_frame), 0,

@@ -4,16 +4,19 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "gpu/model/link.h"
 #include "proto/se3.h"
 
 // Links of a quarter of the resolution are as good as full ones: what errs is systematic.
 #define LEVEL (GPU_LEVELS - 1)
+
+#define OPTIMISER_NICE 10
 
 // The worker's: a keyframe, a copy for the optimiser, or taking over what that found.
 enum job { JOB_NONE, JOB_ADD, JOB_COPY, JOB_TAKE, JOB_DONE, JOB_END };
@@ -105,9 +108,9 @@ static void *work(void *user)
 static void *run_optimiser(void *user)
 {
     struct window *w = user;
-    const struct sched_param lowest = {0};
-    // Where the system does not allow it, it runs like any other.
-    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &lowest);
+    // Behind the frame loop and the keyframes, but not so far that whoever waits for its end waits
+    // long; where the system does not allow it, it runs like any other.
+    (void)!setpriority(PRIO_PROCESS, (id_t)gettid(), OPTIMISER_NICE);
     pthread_mutex_lock(&w->lock);
     while (w->stage != STAGE_END) {
         if (w->stage != STAGE_COPIED) {
@@ -116,15 +119,22 @@ static void *run_optimiser(void *user)
         }
         pthread_mutex_unlock(&w->lock);
         struct optimise_report report;
+        struct graph *given_up = NULL;
         int rc = optimise(w->copy, &w->stop, &report);
         pthread_mutex_lock(&w->lock);
         if (rc < 0 || atomic_load(&w->stop)) {
-            graph_destroy(&w->copy);
+            given_up = w->copy;
+            w->copy = NULL;
             w->optimise_error = rc < 0 ? rc : -ECANCELED;
         }
         w->report = report;
         w->stage = w->stage == STAGE_END ? STAGE_END : w->copy ? STAGE_FOUND : STAGE_FAILED;
         pthread_cond_broadcast(&w->changed);
+        if (given_up) {
+            pthread_mutex_unlock(&w->lock);
+            graph_destroy(&given_up);
+            pthread_mutex_lock(&w->lock);
+        }
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
@@ -263,6 +273,12 @@ static double take_result(struct window *w, const struct se3 *T_odom_camera)
     if (error < 0) {
         log_to(&w->log, LOG_LEVEL_ERROR, "no memory for the map's keyframes: they end here");
         w->failed = true;
+        pthread_mutex_lock(&w->lock);
+        if (w->stage == STAGE_TAKEN) {
+            w->stage = STAGE_FAILED;
+            w->optimise_error = -ENOMEM;
+        }
+        pthread_mutex_unlock(&w->lock);
         return 0;
     }
     pthread_mutex_lock(&w->lock);
@@ -359,7 +375,7 @@ int window_optimise(struct window *w)
     pthread_mutex_lock(&w->lock);
     if (w->stage > STAGE_NONE && w->stage < STAGE_ENTERED)
         rc = -EALREADY;
-    else if (w->n_keyframes < 3)
+    else if (w->failed || w->n_keyframes < 3)
         rc = -ENODATA;
     if (rc == 0) {
         atomic_store(&w->stop, false);
