@@ -80,9 +80,9 @@ static void hold(struct align_system *s, uint32_t i)
     }
 }
 
-CPU_CLONES void align_system_fill(struct align_system *s, const struct align_pair *pairs,
-                                  const double *sums, const double *weight,
-                                  const struct se3 *T_world_image, const bool *fixed)
+CPU_CLONES static void fill(struct align_system *s, const struct align_pair *pairs,
+                            const double *sums, const double *weight,
+                            const struct se3 *T_world_image, const bool *fixed)
 {
     memset(s->diagonal, 0, 36 * sizeof(double) * s->n_images);
     memset(s->beside, 0, 36 * sizeof(double) * s->n_pairs);
@@ -110,4 +110,10 @@ CPU_CLONES void align_system_fill(struct align_system *s, const struct align_pai
         if (fixed[i] || lost)
             hold(s, i);
     }
+}
+
+void align_system_fill(struct align_system *s, const struct align_pair *pairs, const double *sums,
+                       const double *weight, const struct se3 *T_world_image, const bool *fixed)
+{
+    fill(s, pairs, sums, weight, T_world_image, fixed);
 }

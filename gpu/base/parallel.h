@@ -12,7 +12,8 @@ void parallel_for(struct pool *pool, uint32_t n_items,
                   void (*body)(void *user, uint32_t item, uint32_t thread), void *user);
 
 // One function for the instruction sets that matter, chosen when the program is loaded; plain
-// where a sanitizer's runtime is not ready for that early.
+// where a sanitizer's runtime is not ready for that early. For static functions: what clang calls
+// one from another file by is not there.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define CPU_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

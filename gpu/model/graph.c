@@ -302,8 +302,8 @@ static struct edge given_to(const struct graph *g, const struct edge *e, uint32_
     return out;
 }
 
-// Chains the neighbours of a keyframe that goes, as well as the two steps were known, each direction
-// by itself; what was measured between them says less.
+// Chains the neighbours of a keyframe that goes, as well as the two steps were known, each
+// direction by itself; what was measured between them says less.
 static struct edge chain_over(struct graph *g, uint32_t at)
 {
     struct edge out = {.i = at - 1, .j = at + 1, .chain = true};

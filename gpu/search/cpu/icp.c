@@ -79,7 +79,7 @@ icp_rows(const struct search_scene *scene, const struct model_points *points, ui
     }
 }
 
-CPU_CLONES void model_points_sums(const struct search_scene *scene,
+CPU_CLONES static void sum_points(const struct search_scene *scene,
                                   const struct model_points *points,
                                   const struct search_icp_gates *gates, float radius_m,
                                   const struct search_candidate *c, int64_t out[SEARCH_ICP_SUMS])
@@ -109,6 +109,13 @@ CPU_CLONES void model_points_sums(const struct search_scene *scene,
         for (int lane = 0; lane < MODEL_POINTS_LANES; lane++)
             out[k] += sums[k][lane];
     }
+}
+
+void model_points_sums(const struct search_scene *scene, const struct model_points *points,
+                       const struct search_icp_gates *gates, float radius_m,
+                       const struct search_candidate *c, int64_t out[SEARCH_ICP_SUMS])
+{
+    sum_points(scene, points, gates, radius_m, c, out);
 }
 
 float model_points_step(const struct search_scene *scene, const struct model_points *points,
