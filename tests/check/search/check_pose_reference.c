@@ -25,26 +25,15 @@ static void close_to(int limit, double got, double expected, const char *name)
     check_close(&limits[limit], got, expected, fabs(expected), name);
 }
 
-static void random_rotation(float out[9], double as_double[9])
-{
-    double axis[3] = {check_gaussian(), check_gaussian(), check_gaussian()};
-    const double length = sqrt(reference_dot(axis, axis));
-    for (int i = 0; i < 3; i++)
-        axis[i] /= length;
-    reference_about(axis, check_uniform(0, 3.1), as_double);
-    for (int i = 0; i < 9; i++)
-        out[i] = (float)as_double[i];
-}
-
 static void check_poses(void)
 {
     check_case("poses");
     for (int i = 0; i < 300; i++) {
         float a[9], b[9], view[9];
         double da[9], db[9], dview[9], product[9], looking[9], expected[9];
-        random_rotation(a, da);
-        random_rotation(b, db);
-        random_rotation(view, dview);
+        reference_random_rotation(a, da);
+        reference_random_rotation(b, db);
+        reference_random_rotation(view, dview);
         double trace = 0, inverse[9];
         for (int k = 0; k < 9; k++)
             inverse[k] = da[k % 3 * 3 + k / 3];
@@ -105,7 +94,7 @@ static void check_view_points(void)
         float view[9];
         double dview[9], p[3], q[3];
         const double px = 0.003;
-        random_rotation(view, dview);
+        reference_random_rotation(view, dview);
         float point[3], normal[3];
         const int8_t stored[3] = {(int8_t)(i % 127), -80, (int8_t) - (i % 100)};
         const double at[3] = {(i % 64 - 31.5) * px, (i / 64 - 31.5) * px, (i - 100) / 64.0 * px};
@@ -134,8 +123,8 @@ static void check_near_symmetry(void)
         float b[9];
         double da[9], db[9], expected[9], p[3], t[3];
         struct search_candidate c = {.t_m = {0.2f, (float)check_uniform(-0.3, 0.3), 0.8f}}, out;
-        random_rotation(c.rotation, da);
-        random_rotation(b, db);
+        reference_random_rotation(c.rotation, da);
+        reference_random_rotation(b, db);
         reference_widen(c.t_m, 3, t);
         struct search_near_symmetry alike = {.shift_m = {0.01f, -0.02f, 0.005f}};
         memcpy(alike.rotation, b, sizeof b);
@@ -168,7 +157,7 @@ static void check_distinct(void)
         double da[9], db[9], axis[3] = {check_gaussian(), check_gaussian(), check_gaussian()};
         double step[9], off[3], distance2 = 0, angle = check_uniform(0.1, 0.35), turn[9];
         const int kind = i % 4; // none, revolution, fold, sphere
-        random_rotation(a.rotation, da);
+        reference_random_rotation(a.rotation, da);
         const double length = sqrt(reference_dot(axis, axis));
         for (int k = 0; k < 3; k++)
             axis[k] /= length;

@@ -37,17 +37,6 @@ static void close_to(int limit, double got, double expected, const char *name)
     check_close(&limits[limit], got, expected, fabs(expected), name);
 }
 
-static void random_rotation(float out[9], double as_double[9])
-{
-    double axis[3] = {check_gaussian(), check_gaussian(), check_gaussian()};
-    const double length = sqrt(reference_dot(axis, axis));
-    for (int i = 0; i < 3; i++)
-        axis[i] /= length;
-    reference_about(axis, check_uniform(0, 3.1), as_double);
-    for (int i = 0; i < 9; i++)
-        out[i] = (float)as_double[i];
-}
-
 // ---- Formulas
 
 static void check_map(void)
@@ -395,7 +384,7 @@ static void check_triangle_normals(void)
         float ab[3], ac[3], r[9];
         double dr[9], dab[3], dac[3], n[3];
         int8_t got[3];
-        random_rotation(r, dr);
+        reference_random_rotation(r, dr);
         for (int k = 0; k < 3; k++) {
             ab[k] = (float)(dab[k] = check_uniform(-3, 3));
             ac[k] = (float)(dac[k] = check_uniform(-3, 3));

@@ -21,17 +21,6 @@ enum { LIMIT_FIXED, LIMIT_ERROR };
 
 static const struct reference_camera plain = {580, -570, 311.5, 245.25, 640, 480};
 
-static void random_rotation(float out[9], double as_double[9])
-{
-    double axis[3] = {check_gaussian(), check_gaussian(), check_gaussian()};
-    const double length = sqrt(reference_dot(axis, axis));
-    for (int i = 0; i < 3; i++)
-        axis[i] /= length;
-    reference_about(axis, check_uniform(0, 3.1), as_double);
-    for (int i = 0; i < 9; i++)
-        out[i] = (float)as_double[i];
-}
-
 struct table {
     struct search *search;
     struct search_object *object;
@@ -50,7 +39,7 @@ static void check_maps(const struct table *t)
     int kind[N], index[N];
     check_case("%s, maps", t->name);
     for (int i = 0; i < N_MAPS; i++)
-        random_rotation(rotations + 9 * i, d[i]);
+        reference_random_rotation(rotations + 9 * i, d[i]);
     check_that(t->search->ops->maps(t->search->device, object, rotations, N_MAPS, maps) == 0,
                "maps");
     for (int i = 0; i < N_MAPS; i++) {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/check/check.h"
+
 double reference_sigma(double z_m)
 {
     return 0.0012 + 0.0019 * pow(z_m - 0.4, 2);
@@ -70,6 +72,17 @@ void reference_about(const double axis[3], double angle, double out[9])
             out[3 * i + j] = cos(angle) * unit[i] + sin(angle) * across[i] +
                              (1 - cos(angle)) * axis[j] * axis[i];
     }
+}
+
+void reference_random_rotation(float out[9], double as_double[9])
+{
+    double axis[3] = {check_gaussian(), check_gaussian(), check_gaussian()};
+    const double length = sqrt(reference_dot(axis, axis));
+    for (int i = 0; i < 3; i++)
+        axis[i] /= length;
+    reference_about(axis, check_uniform(0, 3.1), as_double);
+    for (int i = 0; i < 9; i++)
+        out[i] = (float)as_double[i];
 }
 
 void reference_look_along(const double ray[3], double out[9])

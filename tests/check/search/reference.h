@@ -27,6 +27,9 @@ void reference_narrow(const double *from, int n, float *out);
 // Rotation about a unit axis (Rodrigues).
 void reference_about(const double axis[3], double angle, double out[9]);
 
+// About a random axis by up to 3.1, from the check's printed seed.
+void reference_random_rotation(float out[9], double as_double[9]);
+
 // The smallest rotation that takes the direction of `ray` to +z.
 void reference_look_along(const double ray[3], double out[9]);
 
