@@ -17,7 +17,7 @@
 // chosen on four pairs of cameras with errors of their own (tools/bench/MEASURED.md).
 //
 // The body's frame is the first camera's. Poses are told at the time stamps of the first camera
-// that is not silent; the others' are interpolated. Clocks must be one.
+// that is not silent; the others' are interpolated. The caller brings all to one clock.
 //
 // One thread at a time.
 #ifndef POSED_PROTO_RIG_H

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <pb_common.h>
@@ -59,26 +58,51 @@ static int check_magic(const uint8_t *bytes, size_t n_bytes)
     return bytes[WIRE_MAGIC_BYTES - 1] == WIRE_VERSION ? 0 : -EPROTONOSUPPORT;
 }
 
-// Walks the fields of a Request without decoding them: the id, and the first field that is none of
-// the envelope's. Stops silently where the bytes stop making sense.
+// Walks the fields of a message without decoding them.
+struct walk {
+    pb_istream_t stream;
+    const uint8_t *end;
+    uint32_t field;
+    pb_wire_type_t type;
+    uint64_t value;       // of a varint
+    const uint8_t *bytes; // of what has a length
+    uint32_t n_bytes;
+};
+
+static struct walk begin_walk(const uint8_t *bytes, size_t n_bytes)
+{
+    return (struct walk){.stream = pb_istream_from_buffer(bytes, n_bytes), .end = bytes + n_bytes};
+}
+
+// The next field; false at the end, or where the bytes stop making sense: `field` is then the one
+// that was begun, or 0.
+static bool next_field(struct walk *walk)
+{
+    bool end;
+    if (!pb_decode_tag(&walk->stream, &walk->type, &walk->field, &end))
+        return false;
+    if (walk->type == PB_WT_VARINT)
+        return pb_decode_varint(&walk->stream, &walk->value);
+    if (walk->type != PB_WT_STRING)
+        return pb_skip_field(&walk->stream, walk->type);
+    if (!pb_decode_varint32(&walk->stream, &walk->n_bytes))
+        return false;
+    walk->bytes = walk->end - walk->stream.bytes_left;
+    return pb_read(&walk->stream, NULL, walk->n_bytes);
+}
+
+// The id of a Request, and the first field that is none of the envelope's.
 static void scan_request(const uint8_t *bytes, size_t n_bytes, uint64_t *out_id, uint32_t *out_kind)
 {
-    pb_istream_t stream = pb_istream_from_buffer(bytes, n_bytes);
-    pb_wire_type_t type;
-    uint32_t field;
-    bool end;
+    struct walk walk = begin_walk(bytes, n_bytes);
     *out_id = 0;
     *out_kind = 0;
-    while (pb_decode_tag(&stream, &type, &field, &end)) {
-        if (field == posed_Request_id_tag && type == PB_WT_VARINT) {
-            if (!pb_decode_varint(&stream, out_id))
-                return;
-            continue;
-        }
-        if (field > posed_Request_camera_tag && *out_kind == 0)
-            *out_kind = field;
-        if (!pb_skip_field(&stream, type))
-            return;
+    for (bool more = true; more;) {
+        more = next_field(&walk);
+        if (walk.field == posed_Request_id_tag && walk.type == PB_WT_VARINT)
+            *out_id = walk.value;
+        else if (walk.field > posed_Request_camera_tag && *out_kind == 0)
+            *out_kind = walk.field;
     }
 }
 
@@ -87,30 +111,17 @@ static void scan_request(const uint8_t *bytes, size_t n_bytes, uint64_t *out_id,
 static bool has_zero(const pb_msgdesc_t *fields, void *message, const uint8_t *bytes,
                      size_t n_bytes)
 {
-    pb_istream_t stream = pb_istream_from_buffer(bytes, n_bytes);
-    pb_wire_type_t type;
-    uint32_t field, length;
-    bool end;
-    while (pb_decode_tag(&stream, &type, &field, &end)) {
+    struct walk walk = begin_walk(bytes, n_bytes);
+    while (next_field(&walk)) {
         pb_field_iter_t iterator;
-        if (type != PB_WT_STRING) {
-            if (!pb_skip_field(&stream, type))
-                return false;
+        if (walk.type != PB_WT_STRING || !pb_field_iter_begin(&iterator, fields, message) ||
+            !pb_field_iter_find(&iterator, walk.field))
             continue;
-        }
-        if (!pb_decode_varint32(&stream, &length) || length > stream.bytes_left)
-            return false;
-        const uint8_t *part = bytes + (n_bytes - stream.bytes_left);
-        if (pb_field_iter_begin(&iterator, fields, message) &&
-            pb_field_iter_find(&iterator, field)) {
-            if (PB_LTYPE(iterator.type) == PB_LTYPE_STRING && memchr(part, 0, length))
-                return true;
-            if (PB_LTYPE_IS_SUBMSG(iterator.type) &&
-                has_zero(iterator.submsg_desc, iterator.pData, part, length))
-                return true;
-        }
-        if (!pb_read(&stream, NULL, length))
-            return false;
+        if (PB_LTYPE(iterator.type) == PB_LTYPE_STRING && memchr(walk.bytes, 0, walk.n_bytes))
+            return true;
+        if (PB_LTYPE_IS_SUBMSG(iterator.type) &&
+            has_zero(iterator.submsg_desc, iterator.pData, walk.bytes, walk.n_bytes))
+            return true;
     }
     return false;
 }
@@ -154,25 +165,14 @@ bool wire_is_upload(uint32_t kind)
 bool wire_find_bytes(const uint8_t *message, size_t n_bytes, const uint32_t *path, size_t n_path,
                      const uint8_t **out, size_t *out_n)
 {
+    struct walk walk = begin_walk(message, n_bytes);
     const uint8_t *found = NULL;
     size_t n_found = 0;
-    pb_istream_t stream = pb_istream_from_buffer(message, n_bytes);
-    pb_wire_type_t type;
-    uint32_t field, length;
-    bool end;
-    while (pb_decode_tag(&stream, &type, &field, &end)) {
-        if (field != path[0] || type != PB_WT_STRING) {
-            if (!pb_skip_field(&stream, type))
-                break;
-            continue;
+    while (next_field(&walk))
+        if (walk.field == path[0] && walk.type == PB_WT_STRING) {
+            found = walk.bytes;
+            n_found = walk.n_bytes;
         }
-        if (!pb_decode_varint32(&stream, &length) || length > stream.bytes_left)
-            break;
-        found = message + (n_bytes - stream.bytes_left);
-        n_found = length;
-        if (!pb_read(&stream, NULL, length))
-            break;
-    }
     *out = NULL;
     *out_n = 0;
     if (!found)
@@ -194,45 +194,6 @@ static int encode_framed(const pb_msgdesc_t *fields, const void *message, uint8_
     return n < 0 ? n : n + WIRE_MAGIC_BYTES;
 }
 
-// Bytes of one field of length-delimited type: tag, length, content.
-static size_t delimited_size(uint32_t field, size_t n_content)
-{
-    pb_ostream_t count = PB_OSTREAM_SIZING;
-    pb_encode_tag(&count, PB_WT_STRING, field);
-    pb_encode_varint(&count, n_content);
-    return count.bytes_written + n_content;
-}
-
-static size_t point_set_size(const struct point_set *set)
-{
-    size_t n = delimited_size(WIRE_POINT_SET_POINTS, set->n_points * 12);
-    return n + (set->nx ? delimited_size(WIRE_POINT_SET_NORMALS, set->n_points * 12) : 0);
-}
-
-// Three arrays as one bytes field, x y z in turn.
-static bool write_triples(pb_ostream_t *stream, uint32_t field, const float *x, const float *y,
-                          const float *z, size_t n)
-{
-    if (!pb_encode_tag(stream, PB_WT_STRING, field) || !pb_encode_varint(stream, n * 12))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        const float xyz[3] = {x[i], y[i], z[i]};
-        if (!pb_write(stream, (const pb_byte_t *)xyz, sizeof xyz))
-            return false;
-    }
-    return true;
-}
-
-static bool write_point_set(pb_ostream_t *stream, uint32_t field, const struct point_set *set)
-{
-    return pb_encode_tag(stream, PB_WT_STRING, field) &&
-           pb_encode_varint(stream, point_set_size(set)) &&
-           write_triples(stream, WIRE_POINT_SET_POINTS, set->x_m, set->y_m, set->z_m,
-                         set->n_points) &&
-           (!set->nx || write_triples(stream, WIRE_POINT_SET_NORMALS, set->nx, set->ny, set->nz,
-                                      set->n_points));
-}
-
 void wire_split_points(const uint8_t *bytes, size_t n_points, float *out)
 {
     for (size_t i = 0; i < n_points; i++) {
@@ -241,44 +202,6 @@ void wire_split_points(const uint8_t *bytes, size_t n_points, float *out)
         for (size_t k = 0; k < 3; k++)
             out[k * n_points + i] = xyz[k];
     }
-}
-
-int wire_encode_register(const posed_Request *request, const struct point_set *source,
-                         const struct point_set *target, uint8_t **out, size_t *out_n)
-{
-    const size_t max_points = UINT32_MAX / 32;
-    uint8_t settings[posed_Register_size];
-    *out = NULL;
-    if (source->n_points > max_points || target->n_points > max_points)
-        return -EMSGSIZE;
-    int n_settings =
-        wire_encode(posed_Register_fields, &request->what.register_sets, settings, sizeof settings);
-    if (n_settings < 0)
-        return n_settings;
-    size_t n_body = (size_t)n_settings +
-                    delimited_size(posed_Register_source_tag, point_set_size(source)) +
-                    delimited_size(posed_Register_target_tag, point_set_size(target));
-    size_t n_all = WIRE_MAGIC_BYTES + 24 + delimited_size(posed_Request_register_sets_tag, n_body);
-    uint8_t *bytes = malloc(n_all);
-    if (!bytes)
-        return -ENOMEM;
-    memcpy(bytes, WIRE_MAGIC, WIRE_MAGIC_BYTES);
-    pb_ostream_t stream =
-        pb_ostream_from_buffer(bytes + WIRE_MAGIC_BYTES, n_all - WIRE_MAGIC_BYTES);
-    if (!pb_encode_tag(&stream, PB_WT_VARINT, posed_Request_id_tag) ||
-        !pb_encode_varint(&stream, request->id) ||
-        !pb_encode_tag(&stream, PB_WT_VARINT, posed_Request_deadline_ms_tag) ||
-        !pb_encode_varint(&stream, request->deadline_ms) ||
-        !pb_encode_tag(&stream, PB_WT_STRING, posed_Request_register_sets_tag) ||
-        !pb_encode_varint(&stream, n_body) || !pb_write(&stream, settings, (size_t)n_settings) ||
-        !write_point_set(&stream, posed_Register_source_tag, source) ||
-        !write_point_set(&stream, posed_Register_target_tag, target)) {
-        free(bytes);
-        return -EMSGSIZE;
-    }
-    *out = bytes;
-    *out_n = WIRE_MAGIC_BYTES + stream.bytes_written;
-    return 0;
 }
 
 int wire_encode_request(const posed_Request *request, uint8_t *out, size_t size_bytes)
@@ -302,44 +225,6 @@ bool wire_is_download(uint32_t kind)
 {
     return kind == posed_Request_get_depth_tag || kind == posed_Request_get_cloud_tag ||
            kind == posed_Request_get_map_cloud_tag;
-}
-
-int wire_encode_large_reply(const posed_Reply *reply, const struct wire_piece *pieces,
-                            size_t n_pieces, uint8_t **out, size_t *out_n)
-{
-    const void *message = &reply->what; // all of them begin there
-    const pb_msgdesc_t *fields =
-        reply->which_what == posed_Reply_get_depth_tag       ? posed_DepthFrame_fields
-        : reply->which_what == posed_Reply_get_map_cloud_tag ? posed_MapCloud_fields
-                                                             : posed_Cloud_fields;
-    size_t n_inner = 0;
-    *out = NULL;
-    if (!pb_get_encoded_size(&n_inner, fields, message))
-        return -ENOMEM;
-    for (size_t i = 0; i < n_pieces; i++)
-        n_inner += delimited_size(pieces[i].field, pieces[i].n_bytes);
-    size_t n_all = WIRE_MAGIC_BYTES + 12 + delimited_size(reply->which_what, n_inner);
-    uint8_t *bytes = malloc(n_all);
-    if (!bytes)
-        return -ENOMEM;
-    memcpy(bytes, WIRE_MAGIC, WIRE_MAGIC_BYTES);
-    pb_ostream_t stream =
-        pb_ostream_from_buffer(bytes + WIRE_MAGIC_BYTES, n_all - WIRE_MAGIC_BYTES);
-    bool ok = pb_encode_tag(&stream, PB_WT_VARINT, posed_Reply_id_tag) &&
-              pb_encode_varint(&stream, reply->id) &&
-              pb_encode_tag(&stream, PB_WT_STRING, reply->which_what) &&
-              pb_encode_varint(&stream, n_inner) && pb_encode(&stream, fields, message);
-    for (size_t i = 0; i < n_pieces && ok; i++)
-        ok = pb_encode_tag(&stream, PB_WT_STRING, pieces[i].field) &&
-             pb_encode_varint(&stream, pieces[i].n_bytes) &&
-             pb_write(&stream, pieces[i].bytes, pieces[i].n_bytes);
-    if (!ok) {
-        free(bytes);
-        return -ENOMEM;
-    }
-    *out = bytes;
-    *out_n = WIRE_MAGIC_BYTES + stream.bytes_written;
-    return 0;
 }
 
 int wire_decode_reply(const uint8_t *bytes, size_t n_bytes, posed_Reply *out)

@@ -13,6 +13,7 @@
 
 #include "proto/se3.h"
 #include "proto/wire.h"
+#include "tests/unit/fails.h"
 
 static void odometry_round_trip(void **state)
 {
@@ -295,6 +296,17 @@ static void uploads(void **state)
     bytes[WIRE_MAGIC_BYTES + 4] = 0x9a; // field 99
     assert_int_equal(wire_decode_request(bytes, n_bytes, &got, &kind), -EMSGSIZE);
     free(bytes);
+    // What cannot be sent.
+    fails_at("memory", 1, ENOMEM);
+    assert_int_equal(wire_encode_register(&sent, &plain, &full, &bytes, &n_bytes), -ENOMEM);
+    fails_end();
+    assert_null(bytes);
+    const struct point_set endless = {.n_points = UINT32_MAX};
+    assert_int_equal(wire_encode_register(&sent, &endless, &full, &bytes, &n_bytes), -EMSGSIZE);
+    assert_int_equal(wire_encode_register(&sent, &plain, &endless, &bytes, &n_bytes), -EMSGSIZE);
+    assert_true(wire_is_upload(posed_Request_add_object_tag));
+    assert_true(wire_is_upload(posed_Request_search_pose_tag));
+    assert_false(wire_is_upload(posed_Request_ping_tag));
 }
 
 static void text(void **state)
@@ -313,6 +325,21 @@ static void text(void **state)
     assert_string_equal(out, "???");
     wire_copy_text(out, sizeof out, "\xf0\x9f\x93\xb7");
     assert_string_equal(out, "\xf0\x9f\x93\xb7");
+    // the ends of what RFC 3629 allows: what stands behind is replaced byte by byte
+    static const struct {
+        const char *text;
+        bool is_good;
+    } ends[] = {
+        {"\xe0\xa0\x80", true},      {"\xe0\x9f\xbf", false},     {"\xed\x9f\xbf", true},
+        {"\xf0\x90\x80\x80", true},  {"\xf0\x8f\xbf\xbf", false}, {"\xf4\x8f\xbf\xbf", true},
+        {"\xf4\x90\x80\x80", false}, {"\xf5\x80\x80\x80", false}, {"\xc1\xbf", false},
+        {"\xc2\x80", true},          {"\xe1\x80\x41", false}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        wire_copy_text(out, sizeof out, ends[i].text);
+        assert_int_equal(out[0] == '?', !ends[i].is_good);
+        if (ends[i].is_good)
+            assert_string_equal(out, ends[i].text);
+    }
 }
 
 static void points_are_split_by_axis(void **state)
