@@ -25,6 +25,9 @@ struct capture_settings {
     // format is then recognised
     const char *source;
 
+    // Name of the camera: of a recording of several, which one is meant; NULL = not said
+    const char *camera;
+
     // Replay; ignored by live drivers.
     double rate;       // 1 = real time, N = N times real time, CAPTURE_RATE_MAX. 0.001..1000.
     bool loop;         // start again at the end; time stamps go on growing

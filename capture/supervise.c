@@ -69,24 +69,31 @@ static const char *serve(struct supervise *supervise)
     return NULL;
 }
 
-static void *run(void *argument)
+static void watch(struct supervise *supervise)
 {
-    struct supervise *supervise = argument;
     for (;;) {
         const char *ended = serve(supervise);
         supervise->camera->close(supervise->user);
         if (!ended)
-            return NULL;
+            return;
         tell_missing(supervise, ended);
         int64_t pause_ns = RETRY_MIN_NS;
         do {
             doze(supervise, clock_monotonic_ns() + pause_ns);
             pause_ns = 2 * pause_ns < RETRY_MAX_NS ? 2 * pause_ns : RETRY_MAX_NS;
             if (atomic_load(&supervise->quit))
-                return NULL;
+                return;
         } while (!try_open(supervise));
         log_to(&supervise->log, LOG_LEVEL_NOTICE, "%s: the camera is back", supervise->name);
     }
+}
+
+static void *run(void *argument)
+{
+    struct supervise *supervise = argument;
+    watch(supervise);
+    atomic_store(&supervise->ended, true);
+    return NULL;
 }
 
 int supervise_open(struct supervise *supervise, const struct supervise_camera *camera, void *user,
@@ -146,6 +153,7 @@ bool supervise_stop(struct supervise *supervise)
         pthread_detach(supervise->thread);
         return false;
     }
+    (void)atomic_load(&supervise->ended); // ThreadSanitizer does not know pthread_clockjoin_np
     pthread_cond_destroy(&supervise->news);
     pthread_mutex_destroy(&supervise->lock);
     return true;

@@ -38,7 +38,7 @@ struct supervise {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t news; // on CLOCK_MONOTONIC
-    atomic_bool quit;
+    atomic_bool quit, ended;
     bool runs;
     char told[SUPERVISE_REASON_BYTES]; // why the camera cannot be opened, once
 };

@@ -210,6 +210,7 @@ static int read_points(struct pcd_reader *r, struct cloud *out)
         n_normals += r->fields[i].column >= 3;
     }
     bool with_normals = n_normals == 3;
+    // cppcheck-suppress zerodiv; x, y and z are there, each counts
     if (r->n_points > words_left_bytes(&r->in) / least)
         return fail(r, "POINTS is larger than the rest of the file");
     int rc = cloud_alloc(out, r->n_points, with_normals);

@@ -5,10 +5,14 @@
 #include "capture/mcap/index.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capture/mcap/foxglove.h"
+
+#define DEPTH_TOPIC "depth"
+#define CALIB_TOPIC "calib"
 
 #define MAX_SCHEMAS 1024 // ids of image and calibration schemas that are remembered
 
@@ -23,7 +27,12 @@ struct walk {
     struct mcap_index *index;
     uint16_t image_schemas[MAX_SCHEMAS], calib_schemas[MAX_SCHEMAS];
     size_t n_image_schemas, n_calib_schemas;
-    bool has_depth_topic; // the channel's topic is `depth`, no other takes its place
+    struct mcap_choice choice;
+    int depth_rank;       // of the channel's topic
+    char depth_topic[80]; // cut off: no such name is one of ours
+    char topics[400];     // of all image channels, for people
+    size_t n_topics, n_topics_bytes;
+    bool is_listed[UINT16_MAX + 1];
     bool has_calib_channel, has_camera;
     uint16_t calib_channel;
     bool is_ros, has_ros_channel;
@@ -112,6 +121,72 @@ static void take_header(struct walk *walk, const unsigned char *data, size_t n)
             mcap_is_text(profile, n_profile, "ros2") || mcap_is_text(profile, n_profile, "ros1");
 }
 
+// `topic` is "BASE/NAME".
+static bool is_named(const char *topic, size_t n_topic, const char *base, const char *name)
+{
+    const size_t n_base = strlen(base);
+    return n_topic > n_base && memcmp(topic, base, n_base) == 0 && topic[n_base] == '/' &&
+           mcap_is_text(topic + n_base + 1, n_topic - n_base - 1, name);
+}
+
+// How much a topic is what is sought; 0: not at all.
+static int depth_rank(const struct walk *walk, const char *topic, size_t n_topic)
+{
+    const struct mcap_choice *choice = &walk->choice;
+    if (choice->topic)
+        return mcap_is_text(topic, n_topic, choice->topic) ||
+                       is_named(topic, n_topic, DEPTH_TOPIC, choice->topic)
+                   ? 3
+                   : 0;
+    if (choice->camera && is_named(topic, n_topic, DEPTH_TOPIC, choice->camera))
+        return 3;
+    return mcap_is_text(topic, n_topic, DEPTH_TOPIC) ? 2 : 1;
+}
+
+// Of the camera of the depth channel before others.
+static void take_calib_channel(struct walk *walk, uint16_t id, const char *topic, size_t n_topic)
+{
+    const char *name = strchr(walk->depth_topic, '/');
+    bool is_its = name && is_named(topic, n_topic, CALIB_TOPIC, name + 1);
+    if (walk->has_calib_channel && (!is_its || id == walk->calib_channel))
+        return;
+    walk->has_calib_channel = true;
+    walk->calib_channel = id;
+    walk->has_camera = false;
+    walk->index->camera = (struct intrinsics){0};
+}
+
+static void list_topic(struct walk *walk, const char *topic, size_t n_topic)
+{
+    const size_t room = sizeof walk->topics - walk->n_topics_bytes;
+    const char *comma = walk->n_topics ? ", " : "";
+    walk->n_topics++;
+    if (n_topic + 8 > room)
+        return;
+    walk->n_topics_bytes += (size_t)snprintf(walk->topics + walk->n_topics_bytes, room, "%s%.*s",
+                                             comma, (int)n_topic, topic);
+}
+
+// Frames of another channel are forgotten when a better one turns up later.
+static void take_image_channel(struct walk *walk, uint16_t id, const char *topic, size_t n_topic,
+                               double units_per_m)
+{
+    struct mcap_index *index = walk->index;
+    const int rank = depth_rank(walk, topic, n_topic);
+    if (!walk->is_listed[id])
+        list_topic(walk, topic, n_topic);
+    walk->is_listed[id] = true;
+    if (rank <= walk->depth_rank)
+        return;
+    index->n_frames = index->has_channel && index->channel != id ? 0 : index->n_frames;
+    index->has_channel = true;
+    index->channel = id;
+    index->units_per_m = units_per_m;
+    index->width_px = index->height_px = 0;
+    walk->depth_rank = rank;
+    snprintf(walk->depth_topic, sizeof walk->depth_topic, "%.*s", (int)n_topic, topic);
+}
+
 static void take_channel(struct walk *walk, const unsigned char *data, size_t n)
 {
     const char *topic, *encoding;
@@ -123,22 +198,11 @@ static void take_channel(struct walk *walk, const unsigned char *data, size_t n)
                             mcap_is_text(encoding, n_encoding, "ros1");
     if (!mcap_is_text(encoding, n_encoding, "protobuf"))
         return;
-    struct mcap_index *index = walk->index;
     uint16_t id = (uint16_t)mcap_get(data, 2), schema = (uint16_t)mcap_get(data + 2, 2);
-    bool is_depth = mcap_is_text(topic, n_topic, "depth");
-    if (is_among(walk->calib_schemas, walk->n_calib_schemas, schema) && !walk->has_calib_channel) {
-        walk->has_calib_channel = true;
-        walk->calib_channel = id;
-    }
-    // frames of another channel are dropped by the caller when `depth` turns up later
-    if (is_among(walk->image_schemas, walk->n_image_schemas, schema) &&
-        (!index->has_channel || (is_depth && !walk->has_depth_topic))) {
-        index->n_frames = index->has_channel && index->channel != id ? 0 : index->n_frames;
-        index->has_channel = true;
-        index->channel = id;
-        index->units_per_m = take_units(data, n, at);
-        walk->has_depth_topic = is_depth;
-    }
+    if (is_among(walk->calib_schemas, walk->n_calib_schemas, schema))
+        take_calib_channel(walk, id, topic, n_topic);
+    if (is_among(walk->image_schemas, walk->n_image_schemas, schema))
+        take_image_channel(walk, id, topic, n_topic, take_units(data, n, at));
 }
 
 static int take_message(struct walk *walk, const unsigned char *data, size_t n, uint64_t chunk,
@@ -219,7 +283,7 @@ static int take_message_index(struct walk *walk, const unsigned char *data, uint
 static bool is_known(const struct walk *walk)
 {
     const struct mcap_index *index = walk->index;
-    bool searched = walk->has_depth_topic && walk->has_camera;
+    bool searched = walk->depth_rank > 1 && walk->has_camera;
     return index->has_channel && index->width_px && (searched || index->n_chunks > SEARCHED_CHUNKS);
 }
 
@@ -311,8 +375,19 @@ static int walk_file(struct walk *walk, bool *out_complete)
     return err;
 }
 
-int mcap_scan(struct mcap_reader *reader, const char *name, const struct log_sink *log,
-              struct mcap_index *out)
+// Why the channel that was found is not what was asked for; NULL: it is.
+static const char *wrong_choice(const struct walk *walk)
+{
+    const bool is_named = walk->choice.topic || walk->choice.camera;
+    if (walk->choice.topic && walk->n_topics && !walk->index->has_channel)
+        return "no such depth topic; there are";
+    return is_named && walk->n_topics > 1 && walk->depth_rank < 3
+               ? "no depth topic of that camera's name; there are"
+               : NULL;
+}
+
+int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_choice *choice,
+              const struct log_sink *log, struct mcap_index *out)
 {
     unsigned char magic[MCAP_MAGIC_BYTES];
     bool complete = false;
@@ -322,6 +397,8 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct log_sin
         return -ENOMEM;
     walk->reader = reader;
     walk->index = out;
+    if (choice)
+        walk->choice = *choice;
     const char *reason = NULL;
     int err = mcap_reader_read(reader, magic, sizeof magic, 0);
     if (err == -EBADMSG || (!err && memcmp(magic, MCAP_MAGIC, MCAP_MAGIC_BYTES) != 0)) {
@@ -347,11 +424,20 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct log_sin
         reason = "no depth image";
         err = -ENOENT;
     }
-    if (err)
+    const char *wrong = err && err != -EINVAL ? NULL : wrong_choice(walk);
+    if (wrong) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s %s", name, wrong, walk->topics);
+        err = -EINVAL;
+    } else if (err) {
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reason ? reason : strerror(-err));
-    else if (!complete)
+    } else if (!complete) {
         log_to(log, LOG_LEVEL_WARNING, "%s: incomplete, ends after %zu images", name,
                out->n_frames);
+    }
+    if (!err && walk->n_topics > 1 && walk->depth_rank == 1)
+        log_to(log, LOG_LEVEL_NOTICE,
+               "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name,
+               walk->n_topics, walk->depth_topic, walk->topics);
     if (!err && walk->n_bad_chunks)
         log_to(log, LOG_LEVEL_WARNING, "%s: %zu chunks could not be read (%s)", name,
                walk->n_bad_chunks, mcap_reader_reason(reader));

@@ -27,14 +27,22 @@ struct mcap_index {
     uint32_t width_px, height_px;
 };
 
+// Which of several depth channels is meant. NULL: not said.
+struct mcap_choice {
+    const char *topic;  // its topic, or NAME of depth/NAME: no other will do
+    const char *camera; // NAME of depth/NAME, if there is one
+};
+
 // Walks through the file: finds the depth channel (protobuf foxglove.RawImage of 16UC1 or mono16;
-// the topic `depth` before others), its images, and the calibration. Unpacks only as many chunks as
-// that takes. A file that breaks off is read up to there, with a warning. Returns 0, or after
-// logging "<name>: <reason>": -EINVAL (no MCAP file, no depth channel), -ENOENT (no image),
-// -ENOTSUP (a compression that was not built in), -EIO, -ENOMEM; *out is then empty. Returns
-// -ENOMSG and logs nothing when it is a ROS recording, for mcap/ros2.h: by its profile, or because
-// no channel is protobuf but one is CDR or ROS 1.
+// what was chosen, else the topic `depth` before others, else the first; where there are several
+// and none was chosen, a notice lists them), its images, and its calibration. Unpacks only as many
+// chunks as that takes. A file that breaks off is read up to there, with a warning. Returns 0, or
+// after logging "<name>: <reason>": -EINVAL (no MCAP file, no depth channel, none as chosen: they
+// are listed), -ENOENT (no image), -ENOTSUP (a compression that was not built in), -EIO, -ENOMEM;
+// *out is then empty. Returns -ENOMSG and logs nothing when it is a ROS recording, for mcap/ros2.h:
+// by its profile, or because no channel is protobuf but one is CDR or ROS 1.
 __attribute__((warn_unused_result)) int mcap_scan(struct mcap_reader *reader, const char *name,
+                                                  const struct mcap_choice *choice,
                                                   const struct log_sink *log,
                                                   struct mcap_index *out);
 void mcap_index_free(struct mcap_index *index);

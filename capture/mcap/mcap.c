@@ -157,7 +157,8 @@ static int take_camera(const struct mcap *mcap, const struct capture_settings *s
 static int open_images(struct mcap *mcap, const struct capture_settings *settings,
                        struct capture_info *out_info)
 {
-    int err = mcap_scan(mcap->reader, mcap->path, &settings->log, &mcap->index);
+    const struct mcap_choice choice = {mcap->bag.wanted, settings->camera};
+    int err = mcap_scan(mcap->reader, mcap->path, &choice, &settings->log, &mcap->index);
     mcap->is_ros = err == -ENOMSG;
     if (mcap->is_ros) {
         err = mcap_ros2_scan(mcap->reader, &mcap->bag);

@@ -7,6 +7,7 @@
 
 #include "capture/mcap/format.h"
 
+// What a channel holds, of each camera; also the id of its schema.
 enum mcap_channel {
     MCAP_CHANNEL_DEPTH = 1,
     MCAP_CHANNEL_CALIB,
@@ -18,6 +19,24 @@ enum mcap_channel {
 
 // What the messages are: protobuf with Foxglove's schemas, or CDR with those of ROS 2.
 enum mcap_dialect { MCAP_FOXGLOVE, MCAP_ROS2 };
+
+#define MCAP_MAX_CAMERAS  16
+#define MCAP_MAX_CHANNELS ((MCAP_END_CHANNELS - 1) * MCAP_MAX_CAMERAS + 1)
+
+struct mcap_camera {
+    const char *name; // stands in its topics; "" where there is only one
+    double units_per_m;
+};
+
+struct mcap_content {
+    enum mcap_dialect dialect;
+    const struct mcap_camera *cameras;
+    uint32_t n_cameras; // 1..MCAP_MAX_CAMERAS
+};
+
+// The id of a camera's channel, 1..MCAP_MAX_CHANNELS - 1. Of ROS, tf and tf_static are one for all.
+uint16_t mcap_channel_id(const struct mcap_content *content, uint32_t camera,
+                         enum mcap_channel channel);
 
 struct mcap_bytes {
     unsigned char *data;
@@ -34,28 +53,28 @@ void mcap_end_record(struct mcap_bytes *out, size_t begin);
 
 // How a file begins: magic, header, schemas, channels. Less than MCAP_MAX_HEAD_BYTES.
 #define MCAP_MAX_HEAD_BYTES 65536
-void mcap_put_head(struct mcap_bytes *out, enum mcap_dialect dialect, double units_per_m);
+void mcap_put_head(struct mcap_bytes *out, const struct mcap_content *content);
 
 // What the summary says of a chunk.
 struct mcap_chunk_place {
     int64_t first_ns, last_ns;
     uint64_t offset, n_bytes, n_packed, n_raw;
     const char *compression;
-    uint64_t index_offsets[MCAP_END_CHANNELS]; // 0 = no message of that channel
+    uint64_t index_offsets[MCAP_MAX_CHANNELS]; // 0 = no message of that channel
     uint64_t n_index_bytes;
 };
 
 struct mcap_totals {
     const struct mcap_chunk_place *chunks;
     size_t n_chunks;
-    uint64_t n_messages[MCAP_END_CHANNELS];
+    uint64_t n_messages[MCAP_MAX_CHANNELS];
     int64_t begin_ns, end_ns;
 };
 
 // How it ends, behind DataEnd: summary, footer, magic. `start` is where in the file that is. Less
-// than MCAP_MAX_HEAD_BYTES and MCAP_CHUNK_INDEX_BYTES for each chunk.
-#define MCAP_CHUNK_INDEX_BYTES 256
-void mcap_put_summary(struct mcap_bytes *out, enum mcap_dialect dialect, uint64_t start,
-                      const struct mcap_totals *totals, double units_per_m);
+// than MCAP_MAX_HEAD_BYTES and mcap_chunk_index_bytes for each chunk.
+size_t mcap_chunk_index_bytes(const struct mcap_content *content);
+void mcap_put_summary(struct mcap_bytes *out, const struct mcap_content *content, uint64_t start,
+                      const struct mcap_totals *totals);
 
 #endif

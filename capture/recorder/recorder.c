@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ring of frames and messages between the frame loop (one producer) and the writing thread. The
+// A ring of frames and messages between the frame loops and the writing thread. The
 // pixels stay where the source has them, kept until they are written: the push is a few words under
 // a lock that nobody holds for long. It wakes nobody: while a recording is active, the thread looks
 // by itself. A wake-up costs 4 us, and lets the scheduler look who should run: on a busy machine
@@ -17,17 +17,26 @@
 
 #include "capture/driver.h"
 #include "capture/io/folder.h"
+#include "capture/recorder/recordings.h"
 #include "capture/recorder/writer.h"
-#include "capture/recording/recordings.h"
 
 #define SLOTS_PER_FRAME 3        // itself, pose and tf
 #define LOOK_NS         10000000 // between two looks of the thread into an empty queue
 
 struct slot {
+    uint32_t camera;            // its place among the recorded ones
     struct capture_frame frame; // its pixels, where it has some, are kept until it is written
     size_t n_message_bytes;     // > 0: a message instead of a frame
     enum recorder_topic topic;
     unsigned char message[RECORDER_MAX_MESSAGE_BYTES];
+};
+
+// A camera that is recorded.
+struct recorded {
+    char name[WRITER_NAME_BYTES];
+    struct capture_info info;
+    uint32_t n_kept; // of its frames in the queue, those that have pixels
+    bool has_ended;
 };
 
 struct recorder {
@@ -42,13 +51,14 @@ struct recorder {
 
     // A recording, from start to the thread's last write.
     struct recorder_status status;
-    struct capture_info info; // of its camera
-    bool anew;                // `info` has changed before the first frame
-    const char *stop_reason;  // a literal
+    struct recorded cameras[RECORDER_MAX_CAMERAS];
+    uint32_t n_cameras;
+    int places[RECORDER_MAX_CAMERAS]; // of a camera's number among them, -1 = not recorded
+    bool anew;                        // an `info` has changed before the first frame
+    const char *stop_reason;          // a literal
     void *writer;
     struct slot *slots; // frames and messages in the order of their coming
     uint32_t n_slots;
-    uint32_t n_kept; // frames in the queue that have pixels
     uint64_t n_pushed, n_written;
 };
 
@@ -69,7 +79,7 @@ static void drop_slot(struct recorder *recorder)
     if (slot->n_message_bytes || !slot->frame.image.depth)
         return;
     capture_release(&slot->frame);
-    recorder->n_kept--;
+    recorder->cameras[slot->camera].n_kept--;
 }
 
 static void free_slots(struct recorder *recorder)
@@ -145,8 +155,9 @@ static bool exceeds_bytes(const struct recorder *recorder)
 }
 
 // Writes a frame, without the lock around the disk. Returns 0, 1 at a limit, or a negative errno.
-static int write_frame(struct recorder *recorder, const struct capture_frame *frame)
+static int write_frame(struct recorder *recorder, const struct slot *slot)
 {
+    const struct capture_frame *frame = &slot->frame;
     struct recorder_status *status = &recorder->status;
     const struct writer_format *format = recordings_format(status->format);
     uint64_t n_bytes = status->n_bytes;
@@ -162,7 +173,7 @@ static int write_frame(struct recorder *recorder, const struct capture_frame *fr
     if (err || exceeds_bytes(recorder))
         return err ? err : 1;
     pthread_mutex_unlock(&recorder->lock);
-    err = format->write(recorder->writer, frame, &n_bytes);
+    err = format->write(recorder->writer, slot->camera, frame, &n_bytes);
     pthread_mutex_lock(&recorder->lock);
     status->n_bytes = n_bytes;
     if (err)
@@ -182,11 +193,11 @@ static int write_one(struct recorder *recorder)
     if (slot->n_message_bytes) {
         const struct writer_format *format = recordings_format(recorder->status.format);
         pthread_mutex_unlock(&recorder->lock);
-        result = format->message(recorder->writer, slot->topic, slot->frame.image.time_ns,
-                                 slot->message, slot->n_message_bytes);
+        result = format->message(recorder->writer, slot->camera, slot->topic,
+                                 slot->frame.image.time_ns, slot->message, slot->n_message_bytes);
         pthread_mutex_lock(&recorder->lock);
     } else {
-        result = write_frame(recorder, &slot->frame);
+        result = write_frame(recorder, slot);
     }
     if (result)
         return result;
@@ -194,19 +205,30 @@ static int write_one(struct recorder *recorder)
     return 0;
 }
 
-// The files that were made for one camera, for another one. The lock is held on entry and on
+static int open_writer(struct recorder *recorder, const char *name, enum recorder_format format,
+                       const struct recorded *cameras, uint32_t n_cameras, void **out)
+{
+    struct writer_camera list[RECORDER_MAX_CAMERAS];
+    for (uint32_t i = 0; i < n_cameras; i++)
+        list[i] = (struct writer_camera){cameras[i].name, &cameras[i].info};
+    return recordings_format(format)->open(out, recorder->folder, name, list, n_cameras);
+}
+
+// The files that were made for one device, for another one. The lock is held on entry and on
 // return. Returns 0 or a negative errno; there is no recording then.
 static int begin_anew(struct recorder *recorder)
 {
     const struct writer_format *format = recordings_format(recorder->status.format);
-    struct capture_info info = recorder->info;
+    struct recorded cameras[RECORDER_MAX_CAMERAS];
     void *writer = NULL;
+    memcpy(cameras, recorder->cameras, sizeof cameras);
     recorder->anew = false;
     pthread_mutex_unlock(&recorder->lock);
     int err = format->close(recorder->writer);
     recordings_delete(recorder->folder, recorder->status.name, recorder->status.format);
     if (!err)
-        err = format->open(&writer, recorder->folder, recorder->status.name, &info);
+        err = open_writer(recorder, recorder->status.name, recorder->status.format, cameras,
+                          recorder->n_cameras, &writer);
     pthread_mutex_lock(&recorder->lock);
     recorder->writer = writer;
     return err;
@@ -352,7 +374,7 @@ void recorder_destroy(struct recorder **recorder_in)
 
 static int take_slots(struct recorder *recorder)
 {
-    recorder->n_slots = SLOTS_PER_FRAME * recorder->settings.queue_frames;
+    recorder->n_slots = SLOTS_PER_FRAME * recorder->settings.queue_frames * recorder->n_cameras;
     size_t n_bytes = recorder->n_slots * sizeof *recorder->slots;
     recorder->slots = malloc(n_bytes);
     if (!recorder->slots)
@@ -375,27 +397,63 @@ static int reserve(struct recorder *recorder, const char *name, enum recorder_fo
     return taken ? -EBUSY : 0;
 }
 
-int recorder_start(struct recorder *recorder, const char *name, enum recorder_format format,
-                   const struct capture_info *info)
+bool recorder_format_holds_several(enum recorder_format format)
 {
-    const char *reason = NULL, *in = "", *where = "";
-    void *writer = NULL;
-    uint32_t w = info->camera.width_px, h = info->camera.height_px;
-    int err = -EINVAL;
+    return recordings_format(format)->holds_several;
+}
+
+// What is wrong with what was asked for; NULL: nothing.
+static const char *bad_start(const char *name, enum recorder_format format,
+                             const struct recorder_camera *cameras, uint32_t n_cameras)
+{
     if (!recorder_name_is_plain(name))
-        reason = "names are 1..64 letters, digits, '.', '_' and '-'";
-    else if (format >= RECORDER_N_FORMATS)
-        reason = "unknown format";
-    else if (!w || !h || w > CAPTURE_MAX_SIDE_PX || h > CAPTURE_MAX_SIDE_PX)
-        reason = "image size out of range";
-    else if ((err = reserve(recorder, name, format)))
+        return "names are 1..64 letters, digits, '.', '_' and '-'";
+    if (format >= RECORDER_N_FORMATS)
+        return "unknown format";
+    if (n_cameras < 1 || n_cameras > RECORDER_MAX_CAMERAS)
+        return "1 to 16 cameras can be recorded";
+    if (n_cameras > 1 && !recorder_format_holds_several(format))
+        return "this format holds one camera; mcap and ros2mcap hold several";
+    for (uint32_t i = 0; i < n_cameras; i++) {
+        uint32_t w = cameras[i].info->camera.width_px, h = cameras[i].info->camera.height_px;
+        if (!w || !h || w > CAPTURE_MAX_SIDE_PX || h > CAPTURE_MAX_SIDE_PX)
+            return "image size out of range";
+    }
+    return NULL;
+}
+
+// While the recorder is reserved nobody pushes.
+static void set_cameras(struct recorder *recorder, const struct recorder_camera *cameras,
+                        uint32_t n_cameras)
+{
+    pthread_mutex_lock(&recorder->lock);
+    recorder->n_cameras = n_cameras;
+    for (uint32_t i = 0; i < RECORDER_MAX_CAMERAS; i++)
+        recorder->places[i] = -1;
+    for (uint32_t i = 0; i < n_cameras; i++) {
+        recorder->cameras[i] = (struct recorded){.info = *cameras[i].info};
+        snprintf(recorder->cameras[i].name, WRITER_NAME_BYTES, "%s", cameras[i].name);
+        recorder->places[cameras[i].number] = (int)i;
+        recorder->status.cameras |= UINT32_C(1) << cameras[i].number;
+    }
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+int recorder_start(struct recorder *recorder, const char *name, enum recorder_format format,
+                   const struct recorder_camera *cameras, uint32_t n_cameras)
+{
+    const char *reason = bad_start(name, format, cameras, n_cameras), *in = "", *where = "";
+    void *writer = NULL;
+    int err = -EINVAL;
+    if (!reason && (err = reserve(recorder, name, format)))
         reason = "another recording is running";
     if (!reason) {
+        set_cameras(recorder, cameras, n_cameras);
         recordings_keep_limits(recorder->folder, recorder->settings.keep_bytes,
                                recorder->settings.keep_age_s, &recorder->settings.log);
         err = take_slots(recorder);
         if (!err) {
-            err = recordings_format(format)->open(&writer, recorder->folder, name, info);
+            err = open_writer(recorder, name, format, recorder->cameras, n_cameras, &writer);
             in = " in recorder.folder ";
             where = recorder->path;
         }
@@ -403,7 +461,6 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
         if (err)
             free_slots(recorder);
         recorder->writer = writer;
-        recorder->info = *info;
         recorder->anew = false;
         recorder->stop_reason = "stopped";
         recorder->n_pushed = recorder->n_written = 0;
@@ -421,60 +478,93 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
     return err;
 }
 
+int recorder_start_one(struct recorder *recorder, const char *name, enum recorder_format format,
+                       const struct capture_info *info)
+{
+    return recorder_start(recorder, name, format, &(struct recorder_camera){0, "", info}, 1);
+}
+
+// Lock held.
+static void stop_taking(struct recorder *recorder)
+{
+    recorder->status.active = false;
+    recorder->status.busy = true;
+    pthread_cond_signal(&recorder->news);
+}
+
 int recorder_stop(struct recorder *recorder)
 {
     pthread_mutex_lock(&recorder->lock);
     bool active = recorder->status.active;
-    recorder->status.active = false;
-    recorder->status.busy = recorder->status.busy || active;
-    pthread_cond_signal(&recorder->news);
+    if (active)
+        stop_taking(recorder);
     pthread_mutex_unlock(&recorder->lock);
     return active ? 0 : -ENOENT;
 }
 
-void recorder_recalibrate(struct recorder *recorder, const struct capture_info *info)
+// Its place among the recorded ones while a recording is active, NULL when it is not. Lock held.
+static struct recorded *find_camera(struct recorder *recorder, uint32_t camera)
+{
+    const int place = recorder->status.active ? recorder->places[camera] : -1;
+    return place < 0 ? NULL : &recorder->cameras[place];
+}
+
+void recorder_end_camera(struct recorder *recorder, uint32_t camera)
 {
     pthread_mutex_lock(&recorder->lock);
-    if (recorder->status.active && !capture_info_is_same_camera(&recorder->info, info)) {
-        recorder->info = *info;
+    struct recorded *recorded = find_camera(recorder, camera);
+    bool all = recorded != NULL;
+    if (recorded)
+        recorded->has_ended = true;
+    for (uint32_t i = 0; all && i < recorder->n_cameras; i++)
+        all = recorder->cameras[i].has_ended;
+    if (all)
+        stop_taking(recorder);
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+void recorder_recalibrate(struct recorder *recorder, uint32_t camera,
+                          const struct capture_info *info)
+{
+    pthread_mutex_lock(&recorder->lock);
+    struct recorded *recorded = find_camera(recorder, camera);
+    if (recorded && !capture_info_is_same_camera(&recorded->info, info)) {
+        recorded->info = *info;
         if (recorder->n_pushed == 0) {
             recorder->anew = true;
+            pthread_cond_signal(&recorder->news);
         } else {
             recorder->stop_reason = "stopped: the frames are of another camera";
-            recorder->status.active = false;
-            recorder->status.busy = true;
+            stop_taking(recorder);
         }
-        pthread_cond_signal(&recorder->news);
     }
     pthread_mutex_unlock(&recorder->lock);
 }
 
-// The next free slot, NULL when no recording wants it or the queue is full. Lock held.
-static struct slot *next_slot(struct recorder *recorder)
+// The next free slot, for this camera; NULL when the queue is full. Lock held.
+static struct slot *next_slot(struct recorder *recorder, const struct recorded *recorded)
 {
-    bool room =
-        recorder->status.active && recorder->n_pushed - recorder->n_written < recorder->n_slots;
-    return room ? &recorder->slots[recorder->n_pushed % recorder->n_slots] : NULL;
+    if (recorder->n_pushed - recorder->n_written == recorder->n_slots)
+        return NULL;
+    struct slot *slot = &recorder->slots[recorder->n_pushed % recorder->n_slots];
+    slot->camera = (uint32_t)(recorded - recorder->cameras);
+    return slot;
 }
 
-static bool is_of_this_camera(const struct recorder *recorder, const struct capture_frame *frame)
-{
-    return frame->image.width_px == recorder->info.camera.width_px &&
-           frame->image.height_px == recorder->info.camera.height_px;
-}
-
-void recorder_push(struct recorder *recorder, const struct capture_frame *frame)
+void recorder_push(struct recorder *recorder, uint32_t camera, const struct capture_frame *frame)
 {
     if (!frame->image.depth && !(frame->flags & CAPTURE_DAMAGED))
         return;
     pthread_mutex_lock(&recorder->lock);
-    struct slot *slot = next_slot(recorder);
-    if (recorder->status.active && is_of_this_camera(recorder, frame)) {
-        bool room = slot && recorder->n_kept < recorder->settings.queue_frames;
+    struct recorded *recorded = find_camera(recorder, camera);
+    if (recorded && frame->image.width_px == recorded->info.camera.width_px &&
+        frame->image.height_px == recorded->info.camera.height_px) {
+        struct slot *slot = next_slot(recorder, recorded);
+        bool room = slot && recorded->n_kept < recorder->settings.queue_frames;
         if (room && (!frame->image.depth || capture_keep(frame))) {
             slot->n_message_bytes = 0;
             slot->frame = *frame;
-            recorder->n_kept += frame->image.depth != NULL;
+            recorded->n_kept += frame->image.depth != NULL;
             recorder->n_pushed++;
         } else {
             recorder->status.n_dropped++;
@@ -483,13 +573,14 @@ void recorder_push(struct recorder *recorder, const struct capture_frame *frame)
     pthread_mutex_unlock(&recorder->lock);
 }
 
-void recorder_push_message(struct recorder *recorder, enum recorder_topic topic, int64_t time_ns,
-                           const void *message, size_t n_bytes)
+void recorder_push_message(struct recorder *recorder, uint32_t camera, enum recorder_topic topic,
+                           int64_t time_ns, const void *message, size_t n_bytes)
 {
     if (n_bytes == 0 || n_bytes > RECORDER_MAX_MESSAGE_BYTES)
         return;
     pthread_mutex_lock(&recorder->lock);
-    struct slot *slot = next_slot(recorder);
+    const struct recorded *recorded = find_camera(recorder, camera);
+    struct slot *slot = recorded ? next_slot(recorder, recorded) : NULL;
     if (slot && recordings_format(recorder->status.format)->message) {
         slot->n_message_bytes = n_bytes;
         slot->topic = topic;
@@ -500,10 +591,11 @@ void recorder_push_message(struct recorder *recorder, enum recorder_topic topic,
     pthread_mutex_unlock(&recorder->lock);
 }
 
-bool recorder_wants_messages(struct recorder *recorder)
+bool recorder_wants_messages(struct recorder *recorder, uint32_t camera)
 {
     pthread_mutex_lock(&recorder->lock);
-    bool wants = recorder->status.active && recordings_format(recorder->status.format)->message;
+    bool wants =
+        find_camera(recorder, camera) && recordings_format(recorder->status.format)->message;
     pthread_mutex_unlock(&recorder->lock);
     return wants;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records depth frames while they are tracked. The frame loop hands each frame to recorder_push,
-// which keeps it (capture_keep: nothing is copied) in a bounded queue and returns; a thread of the
-// recorder encodes and writes. When the disk is slower than the camera, frames are dropped and
-// counted; when it is full, the recording ends with an event; the tracking is never held up.
+// Records depth frames of one camera, or of several into one file, while they are tracked. The
+// frame loop of each camera hands each frame to recorder_push, which keeps it (capture_keep:
+// nothing is copied) in a bounded queue and returns; a thread of the recorder encodes and writes.
+// When the disk is slower than the camera, frames are dropped and counted; when it is full, the
+// recording ends with an event; the tracking is never held up.
 //
 // What is recorded replays to the same depth values, time stamps and calibration. (Formats with
 // units of their own keep the source's values; the units stand in the sidecar calibration.txt.
@@ -13,7 +14,8 @@
 
 #include "capture/capture.h"
 
-#define RECORDER_NAME_BYTES 65 // with the final 0
+#define RECORDER_NAME_BYTES  65 // with the final 0
+#define RECORDER_MAX_CAMERAS 16
 
 enum recorder_format {
     RECORDER_FORMAT_TUM,      // folder <name>/ with depth.txt and 16-bit PNG
@@ -41,8 +43,8 @@ enum recorder_topic {
 
 struct recorder_settings {
     const char *folder;    // where recordings go; created (one level) when missing
-    uint32_t queue_frames; // 0 = 30, one second; range 2..CAPTURE_MAX_KEPT; the source must let as
-                           // many be kept (capture_settings.n_kept), else frames are dropped
+    uint32_t queue_frames; // of a camera; 0 = 30, one second; range 2..CAPTURE_MAX_KEPT; the source
+        // must let as many be kept (capture_settings.n_kept), else frames are dropped
 
     // Limits of one recording; 0 = none. It is stopped before it exceeds them.
     uint64_t max_bytes;
@@ -61,8 +63,9 @@ struct recorder_settings {
 };
 
 struct recorder_status {
-    bool active; // frames are taken
-    bool busy;   // not active any more, but still writing
+    bool active;      // frames are taken
+    uint32_t cameras; // bit i: of camera number i
+    bool busy;        // not active any more, but still writing
     char name[RECORDER_NAME_BYTES];
     enum recorder_format format;
     uint64_t n_frames;  // on disk
@@ -97,34 +100,57 @@ const char *recorder_format_name(enum recorder_format format);
 // a suffix of the formats: the only names that may come from a client.
 bool recorder_name_is_plain(const char *name);
 
-// Begins a recording of frames of this source, which stays open until the recording has ended.
-// Returns 0, -EINVAL (name, image size), -EBUSY (one is active or still being written), -EEXIST,
-// -ENOSPC, -ENOMEM or another negative errno; the reason is in the log.
+// A camera whose frames are recorded.
+struct recorder_camera {
+    uint32_t number;  // by which its frames are pushed, 0..RECORDER_MAX_CAMERAS - 1
+    const char *name; // stands in the topics of its messages; "" where it is the only one
+    const struct capture_info *info;
+};
+
+// Whether a recording of this format can hold several cameras.
+bool recorder_format_holds_several(enum recorder_format format);
+
+// Begins a recording of the frames of these sources (camera numbers differ), which stay open until
+// it has ended; what is pushed of others is left out. Cameras and strings are copied. Returns 0,
+// -EINVAL (name, image size, several cameras in a format for one), -EBUSY (one is active or still
+// being written), -EEXIST, -ENOSPC, -ENOMEM or another negative errno; the reason is in the log.
 __attribute__((warn_unused_result)) int recorder_start(struct recorder *recorder, const char *name,
                                                        enum recorder_format format,
-                                                       const struct capture_info *info);
+                                                       const struct recorder_camera *cameras,
+                                                       uint32_t n_cameras);
+
+// The same of camera 0, which has no name.
+__attribute__((warn_unused_result)) int recorder_start_one(struct recorder *recorder,
+                                                           const char *name,
+                                                           enum recorder_format format,
+                                                           const struct capture_info *info);
 
 // Ends the recording; returns at once, the event STOPPED comes when all is written. Returns 0, or
 // -ENOENT when none is active.
 __attribute__((warn_unused_result)) int recorder_stop(struct recorder *recorder);
 
-// The frames to come are of another camera (CAPTURE_RECALIBRATED). A recording that holds none yet
-// is begun anew, with its calibration; any other one ends, as a recording has one calibration. The
-// same camera again changes nothing. Returns at once. Any thread.
-void recorder_recalibrate(struct recorder *recorder, const struct capture_info *info);
+// The camera has ended: a recording of it alone ends, one of several when all have.
+void recorder_end_camera(struct recorder *recorder, uint32_t camera);
 
-// Keeps the frame that was read last until it is written, if a recording is active. Frames without
-// pixels are left out, but a damaged one leaves its mark in a TUM recording (the replay has a
-// damaged frame there, too). Never blocks on the disk. The thread that reads.
-void recorder_push(struct recorder *recorder, const struct capture_frame *frame);
+// The frames to come are of another device (CAPTURE_RECALIBRATED). A recording that holds none yet
+// is begun anew, with its calibration; any other one ends, as a recording has one calibration of a
+// camera. The same device again changes nothing. Returns at once. Any thread.
+void recorder_recalibrate(struct recorder *recorder, uint32_t camera,
+                          const struct capture_info *info);
+
+// Keeps the frame that was read last until it is written, if a recording of this camera is active.
+// Frames without pixels are left out, but a damaged one leaves its mark in a TUM recording (the
+// replay has a damaged frame there, too). Never blocks on the disk. The thread that reads.
+void recorder_push(struct recorder *recorder, uint32_t camera, const struct capture_frame *frame);
 
 // Takes a copy of an encoded message for an MCAP recording; other formats leave it out, as is one
 // above RECORDER_MAX_MESSAGE_BYTES. As quick as recorder_push, and to be called by the same thread.
-void recorder_push_message(struct recorder *recorder, enum recorder_topic topic, int64_t time_ns,
-                           const void *message, size_t n_bytes);
+void recorder_push_message(struct recorder *recorder, uint32_t camera, enum recorder_topic topic,
+                           int64_t time_ns, const void *message, size_t n_bytes);
 
-// true while a recording is active whose format holds messages: else they need not be encoded.
-bool recorder_wants_messages(struct recorder *recorder);
+// true while a recording of this camera is active whose format holds messages: else they need not
+// be encoded.
+bool recorder_wants_messages(struct recorder *recorder, uint32_t camera);
 
 // Any thread.
 void recorder_status(struct recorder *recorder, struct recorder_status *out);

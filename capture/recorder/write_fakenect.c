@@ -77,8 +77,10 @@ static int make_sidecars(int folder, const struct capture_info *info)
 }
 
 static int fakenect_open(void **out_state, int folder, const char *name,
-                         const struct capture_info *info)
+                         const struct writer_camera *cameras, uint32_t n_cameras)
 {
+    (void)n_cameras;
+    const struct capture_info *info = cameras[0].info;
     if (mkdirat(folder, name, 0755))
         return -errno;
     struct fakenect_writer *fakenect = malloc(sizeof *fakenect);
@@ -140,8 +142,10 @@ static int put_gravity(struct fakenect_writer *fakenect, const char *stamp, cons
     return put(fakenect, name, dump, sizeof dump, bytes);
 }
 
-static int fakenect_write(void *state, const struct capture_frame *frame, uint64_t *bytes)
+static int fakenect_write(void *state, uint32_t camera, const struct capture_frame *frame,
+                          uint64_t *bytes)
 {
+    (void)camera;
     struct fakenect_writer *fakenect = state;
     const struct depth_frame *image = &frame->image;
     if (!image->depth)

@@ -28,8 +28,11 @@ static void little(unsigned char *out, uint64_t value, int n_bytes)
         out[i] = (unsigned char)(value >> 8 * i);
 }
 
-static int klg_open(void **out_state, int folder, const char *name, const struct capture_info *info)
+static int klg_open(void **out_state, int folder, const char *name,
+                    const struct writer_camera *cameras, uint32_t n_cameras)
 {
+    (void)n_cameras;
+    const struct capture_info *info = cameras[0].info;
     char file[128], sidecar[160];
     snprintf(file, sizeof file, "%s.klg", name);
     snprintf(sidecar, sizeof sidecar, "%s.calibration.txt", file);
@@ -66,8 +69,10 @@ fail_memory:
     return err;
 }
 
-static int klg_write(void *state, const struct capture_frame *frame, uint64_t *bytes)
+static int klg_write(void *state, uint32_t camera, const struct capture_frame *frame,
+                     uint64_t *bytes)
 {
+    (void)camera;
     struct klg_writer *klg = state;
     const struct depth_frame *image = &frame->image;
     if (!image->depth)

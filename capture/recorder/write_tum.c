@@ -43,8 +43,11 @@ static void take_back(int folder, const char *name)
     unlinkat(folder, name, AT_REMOVEDIR);
 }
 
-static int tum_open(void **out_state, int folder, const char *name, const struct capture_info *info)
+static int tum_open(void **out_state, int folder, const char *name,
+                    const struct writer_camera *cameras, uint32_t n_cameras)
 {
+    (void)n_cameras;
+    const struct capture_info *info = cameras[0].info;
     if (mkdirat(folder, name, 0755))
         return -errno;
     struct tum_writer *tum = malloc(sizeof *tum);
@@ -79,8 +82,10 @@ fail:
     return err;
 }
 
-static int tum_write(void *state, const struct capture_frame *frame, uint64_t *bytes)
+static int tum_write(void *state, uint32_t camera, const struct capture_frame *frame,
+                     uint64_t *bytes)
 {
+    (void)camera;
     struct tum_writer *tum = state;
     const struct depth_frame *image = &frame->image;
     char stamp[48], path[80], line[160];

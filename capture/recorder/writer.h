@@ -7,26 +7,37 @@
 #include "capture/capture.h"
 #include "capture/recorder/recorder.h"
 
+#define WRITER_NAME_BYTES 32 // of a camera, with the final 0
+
+// One of the cameras that are recorded.
+struct writer_camera {
+    const char *name; // "" where it is the only one
+    const struct capture_info *info;
+};
+
 struct writer_format {
     const char *name;
+    bool holds_several; // cameras; else it is opened for one
     const char *suffix; // of the file, "" = the recording is a folder
     const char *marker; // folders: the file inside by which it is recognised
 
     // Makes <name><suffix> in the folder and all that stands before the first frame. Returns 0, or
     // a negative errno with nothing left behind (-EEXIST: something of that name is there).
-    int (*open)(void **out_state, int folder, const char *name, const struct capture_info *info);
+    // `cameras` are read during the call only.
+    int (*open)(void **out_state, int folder, const char *name, const struct writer_camera *cameras,
+                uint32_t n_cameras);
 
-    // Writes one frame; image.depth NULL stands for a damaged one. Adds what it takes on disk to
-    // *bytes, as long as that is not known rather more. Returns 0, or a negative errno; the
-    // recording then ends before this frame.
-    int (*write)(void *state, const struct capture_frame *frame, uint64_t *bytes);
+    // Writes one frame of a camera (its place in `cameras`); image.depth NULL stands for a damaged
+    // one. Adds what it takes on disk to *bytes, as long as that is not known rather more. Returns
+    // 0, or a negative errno; the recording then ends before this frame.
+    int (*write)(void *state, uint32_t camera, const struct capture_frame *frame, uint64_t *bytes);
 
     // Optional: writes what was held back, and corrects *bytes to what the recording takes.
     int (*flush)(void *state, uint64_t *bytes);
 
     // Optional: a message of recorder_push_message.
-    int (*message)(void *state, enum recorder_topic topic, int64_t time_ns, const void *data,
-                   size_t n_bytes);
+    int (*message)(void *state, uint32_t camera, enum recorder_topic topic, int64_t time_ns,
+                   const void *data, size_t n_bytes);
 
     // Optional: frames that were written but are held back still.
     uint64_t (*held)(const void *state);

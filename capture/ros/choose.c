@@ -47,6 +47,35 @@ static void list_topics(const struct bag *bag, char *out, size_t n_out_bytes)
         memcpy(out + n_out_bytes - 4, "...", 4);
 }
 
+// The topic stands in the camera's namespace: "/NAME/...".
+static bool is_of_camera(const struct bag_topic *topic, const char *camera)
+{
+    const size_t n = strlen(camera);
+    return topic->name[0] == '/' && strncmp(topic->name + 1, camera, n) == 0 &&
+           topic->name[1 + n] == '/';
+}
+
+// Of a recording of several cameras the one that is meant: as the topic that was asked for, or by
+// its name. Where no depth topic is of it, bag->wanted stays as it is.
+static int find_camera(struct bag *bag, const char *camera)
+{
+    const char *name = bag->wanted && bag->wanted[0] != '/' ? bag->wanted : camera;
+    if (!name || (bag->wanted && name == camera))
+        return 0;
+    for (size_t i = 0; i < bag->n_topics; i++) {
+        const struct bag_topic *topic = &bag->topics[i];
+        if (!topic->is_depth || topic->n_frames == 0 || !is_of_camera(topic, name))
+            continue;
+        char *wanted = strdup(topic->name);
+        if (!wanted)
+            return -ENOMEM;
+        free(bag->wanted);
+        bag->wanted = wanted;
+        return 0;
+    }
+    return 0;
+}
+
 static int choose_topic(struct bag *bag)
 {
     size_t n_equal = 0;
@@ -252,7 +281,9 @@ static void put_in_order(struct bag *bag, struct bag_topic *topic)
 int bag_choose(struct bag *bag, const struct capture_settings *settings,
                struct capture_info *out_info)
 {
-    int err = choose_topic(bag);
+    int err = find_camera(bag, settings->camera);
+    if (!err)
+        err = choose_topic(bag);
     if (err)
         return err;
     struct bag_topic *depth = bag->depth;

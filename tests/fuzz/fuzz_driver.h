@@ -14,17 +14,10 @@
 
 #define FUZZ_MAX_PIXELS 4096u
 
-static inline void fuzz_driver(const struct capture_driver *driver, const uint8_t *data,
-                               size_t n_bytes)
+// The recording stands at `place`.
+static inline void fuzz_driver_at(const struct capture_driver *driver, const char *place)
 {
-    static int fd = -1;
     static uint16_t pixels[FUZZ_MAX_PIXELS];
-    char place[40];
-    if (fd < 0 && (fd = memfd_create("recording", 0)) < 0)
-        abort();
-    if (ftruncate(fd, 0) || pwrite(fd, data, n_bytes, 0) != (ssize_t)n_bytes)
-        abort();
-    snprintf(place, sizeof place, "/proc/self/fd/%d", fd);
     const struct capture_settings settings = {.source = "", .allow_implausible = true};
     struct capture_info info = {0};
     void *state = NULL;
@@ -51,6 +44,19 @@ static inline void fuzz_driver(const struct capture_driver *driver, const uint8_
             abort();
     }
     driver->close(state);
+}
+
+static inline void fuzz_driver(const struct capture_driver *driver, const uint8_t *data,
+                               size_t n_bytes)
+{
+    static int fd = -1;
+    char place[40];
+    if (fd < 0 && (fd = memfd_create("recording", 0)) < 0)
+        abort();
+    if (ftruncate(fd, 0) || pwrite(fd, data, n_bytes, 0) != (ssize_t)n_bytes)
+        abort();
+    snprintf(place, sizeof place, "/proc/self/fd/%d", fd);
+    fuzz_driver_at(driver, place);
 }
 
 #endif

@@ -25,7 +25,11 @@ static void build(void)
 {
     static struct model_block blocks[N_GOOD] = {{.x = 1}, {.x = 2}};
     static struct recover_keyframe keyframes[N_GOOD];
-    const struct map_contents contents = {3, blocks, N_GOOD, keyframes, N_GOOD};
+    const struct map_contents contents = {.epoch = 3,
+                                          .blocks = blocks,
+                                          .n_blocks = N_GOOD,
+                                          .keyframes = keyframes,
+                                          .n_keyframes = N_GOOD};
     for (int i = 0; i < N_GOOD; i++)
         keyframes[i].T_map_camera = (struct se3){{1, 0, 0, 0, 1, 0, 0, 0, 1}, {i, 0, 0}};
     const struct header header = make_header(&place, &contents);

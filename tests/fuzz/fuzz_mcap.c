@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An MCAP file: the walk, the chunks, the index and every image. Read as it is, and with chunks
 // that say they have no checksum, as nothing behind a wrong one is looked at.
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,9 +50,11 @@ static void repair(int fd)
         abort();
     if (ftruncate(second, 0) || lseek(second, 0, SEEK_SET) != 0)
         abort();
-    if (mcap_repair(out, second, "fuzz", NULL, &again) != 0 || !again.was_complete ||
-        again.n_lost_bytes || again.n_messages != result.n_messages ||
-        again.n_chunks != result.n_chunks)
+    const int err = mcap_repair(out, second, "fuzz", NULL, &again);
+    if (err == -ENOMEM) // replay.c has an allocation fail
+        return;
+    if (err != 0 || !again.was_complete || again.n_lost_bytes ||
+        again.n_messages != result.n_messages || again.n_chunks != result.n_chunks)
         abort();
 }
 
@@ -67,13 +70,14 @@ static void read_all(const uint8_t *data, size_t n_bytes)
     struct mcap_index index;
     if (mcap_reader_create(&reader, fd))
         return;
-    if (mcap_scan(reader, "fuzz", NULL, &index) == 0) {
+    if (mcap_scan(reader, "fuzz", NULL, NULL, &index) == 0) {
         bool small = (uint64_t)index.width_px * index.height_px <= MAX_PIXELS;
         for (size_t i = 0; i < index.n_frames; i++) {
             const char *reason = NULL;
             if (i > 0 && index.frames[i].time_ns <= index.frames[i - 1].time_ns)
                 abort();
-            if (small && mcap_decode(reader, &index, i, pixels, &reason) && !reason)
+            const int err = small ? mcap_decode(reader, &index, i, pixels, &reason) : 0;
+            if (err && err != -ENOMEM && !reason)
                 abort();
         }
         mcap_index_free(&index);

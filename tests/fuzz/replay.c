@@ -1,18 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a fuzz target without libFuzzer, so that any compiler keeps its seeds: each seed as it is,
-// each truncation of it, and each of its bits turned over. The inputs are the same in every run.
-// Long seeds are truncated and turned at evenly spread places, MAX_PLACES of them.
+// each truncation of it, and each of its bits turned over; and the seed as it is while the n-th of
+// its allocations fails, and the n-th file that it opens. The inputs are the same in every run.
+// Long seeds are truncated and turned at evenly spread places, MAX_PLACES of them; MAX_FAILURES
+// calls fail.
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_PLACES     2000u
+#define MAX_FAILURES   100
 #define MAX_SEED_BYTES (1u << 20)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+// Linked with --wrap: what our code calls comes here, what libraries call does not.
+enum call { MEMORY, OPEN, N_CALLS };
+static struct {
+    long n, failing; // calls since the target began; the one that fails, 0: none
+} calls[N_CALLS];
+static bool in_target;
+
+void *__real_malloc(size_t n_bytes);
+void *__real_calloc(size_t n, size_t n_bytes);
+void *__real_realloc(void *memory, size_t n_bytes);
+void *__real_aligned_alloc(size_t alignment, size_t n_bytes);
+char *__real_strdup(const char *text);
+FILE *__real_open_memstream(char **out, size_t *out_n_bytes);
+int __real_open(const char *path, int flags, ...);
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__real_fdopen(int fd, const char *mode);
+
+static bool fails(enum call call)
+{
+    if (!in_target || ++calls[call].n != calls[call].failing)
+        return false;
+    errno = call == MEMORY ? ENOMEM : EMFILE;
+    return true;
+}
+
+#define WRAP(type, name, call, parameters, arguments)        \
+    type __wrap_##name parameters;                           \
+    type __wrap_##name parameters                            \
+    {                                                        \
+        return fails(call) ? NULL : __real_##name arguments; \
+    }
+WRAP(void *, malloc, MEMORY, (size_t n_bytes), (n_bytes))
+WRAP(void *, calloc, MEMORY, (size_t n, size_t n_bytes), (n, n_bytes))
+WRAP(void *, realloc, MEMORY, (void *memory, size_t n_bytes), (memory, n_bytes))
+WRAP(void *, aligned_alloc, MEMORY, (size_t alignment, size_t n_bytes), (alignment, n_bytes))
+WRAP(char *, strdup, MEMORY, (const char *text), (text))
+WRAP(FILE *, open_memstream, MEMORY, (char **out, size_t *out_n_bytes), (out, out_n_bytes))
+WRAP(FILE *, fopen, OPEN, (const char *path, const char *mode), (path, mode))
+WRAP(FILE *, fdopen, OPEN, (int fd, const char *mode), (fd, mode))
+
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    const int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    va_end(rest);
+    return fails(OPEN) ? -1 : __real_open(path, flags, mode);
+}
 
 // The target gets a copy of exactly n_bytes, so that AddressSanitizer sees each read behind it.
 static int run(const uint8_t *data, size_t n_bytes)
@@ -21,7 +77,10 @@ static int run(const uint8_t *data, size_t n_bytes)
     if (!copy)
         return -ENOMEM;
     memcpy(copy, data, n_bytes);
+    calls[MEMORY].n = calls[OPEN].n = 0;
+    in_target = true;
     LLVMFuzzerTestOneInput(copy, n_bytes);
+    in_target = false;
     free(copy);
     return 0;
 }
@@ -43,7 +102,23 @@ static int run_variants(uint8_t *data, size_t n_bytes, size_t *n_inputs)
     return err;
 }
 
-static int run_file(const char *path, size_t *n_inputs)
+static int run_failing(const uint8_t *data, size_t n_bytes, size_t *n_inputs)
+{
+    int err = run(data, n_bytes);
+    for (enum call call = 0; call < N_CALLS; call++) {
+        const long n = calls[call].n, step = n / MAX_FAILURES + 1;
+        for (long i = 1; !err && i <= n; i += step) {
+            calls[call].failing = i;
+            err = run(data, n_bytes);
+            *n_inputs += 1;
+        }
+        calls[call].failing = 0;
+        err = err ? err : run(data, n_bytes); // what the failures left behind does no harm
+    }
+    return err;
+}
+
+static int run_file(const char *path, bool with_failures, size_t *n_inputs)
 {
     int err = 0;
     uint8_t *data = malloc(MAX_SEED_BYTES);
@@ -59,7 +134,10 @@ static int run_file(const char *path, size_t *n_inputs)
         goto out;
     }
     *n_inputs += 1;
-    err = run_variants(data, n_bytes, n_inputs);
+    if (with_failures)
+        err = run_failing(data, n_bytes, n_inputs);
+    if (!err)
+        err = run_variants(data, n_bytes, n_inputs);
 out:
     if (file)
         fclose(file);
@@ -69,8 +147,9 @@ out:
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: %s FOLDER-OF-SEEDS\n", argv[0]);
+    const bool with_failures = argc == 2;
+    if (!with_failures && (argc != 3 || strcmp(argv[2], "--no-failures"))) {
+        fprintf(stderr, "usage: %s FOLDER-OF-SEEDS [--no-failures]\n", argv[0]);
         return 2;
     }
     struct dirent **entries;
@@ -87,7 +166,7 @@ int main(int argc, char **argv)
         if (!err && entries[i]->d_name[0] != '.') {
             printf("%s\n", path); // a crash is known by the last line
             fflush(stdout);
-            err = run_file(path, &n_inputs);
+            err = run_file(path, with_failures, &n_inputs);
             if (err)
                 fprintf(stderr, "%s: %s\n", path, strerror(-err));
             n_seeds++;

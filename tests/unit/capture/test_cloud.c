@@ -278,6 +278,36 @@ static void full_disk_leaves_no_half_a_file(void **state)
     assert_int_equal(access("/dev/full", F_OK), 0); // even when root asks
 }
 
+static void written_pcd_reads_back(void **state)
+{
+    (void)state;
+    float x[] = {1, 2}, y[] = {3, 4}, z[] = {5, 6}, one[] = {1, 0}, zero[] = {0, 1},
+          none[] = {0, 0};
+    const struct point_set sets[] = {{x, y, z, NULL, NULL, NULL, 2}, {x, y, z, one, zero, none, 2}};
+    char folder[] = "/tmp/posed-cloud-XXXXXX", path[64];
+    const uint32_t triangle[3] = {0, 1, 1};
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a.pcd", folder);
+    for (size_t i = 0; i < 2; i++) {
+        struct cloud cloud;
+        assert_int_equal(cloud_write_pcd(path, &sets[i], &sink), 0);
+        assert_int_equal(cloud_read(path, &sink, &cloud), 0);
+        assert_int_equal(cloud.n_points, 2);
+        assert_true(cloud.x_m[1] == 2 && cloud.z_m[0] == 5);
+        assert_int_equal(cloud.nx != NULL, i == 1);
+        assert_true(i == 0 || cloud.nx[0] == 1);
+        cloud_free(&cloud);
+    }
+    // what is there is not written over by a mesh, and nothing is written where no folder is
+    assert_int_equal(cloud_write_mesh(path, &sets[0], triangle, 1, &sink), -EEXIST);
+    snprintf(path, sizeof path, "%s/none/a.pcd", folder);
+    assert_int_equal(cloud_write_pcd(path, &sets[0], &sink), -ENOENT);
+    assert_int_equal(cloud_write_ply(path, &sets[0], &sink), -ENOENT);
+    snprintf(path, sizeof path, "%s/a.pcd", folder);
+    unlink(path);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +318,7 @@ int main(void)
         cmocka_unit_test(pcd_refuses),
         cmocka_unit_test(text_reads_points_and_normals),
         cmocka_unit_test(written_ply_reads_back),
+        cmocka_unit_test(written_pcd_reads_back),
         cmocka_unit_test(full_disk_leaves_no_half_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

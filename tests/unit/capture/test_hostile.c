@@ -27,7 +27,7 @@
 #define N_FRAMES 3
 
 // Every so many bytes; the sanitizers, ten times as slow, leave most to the fuzz targets.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef POSED_SANITIZED
 #define STRIDE 11
 #else
 #define STRIDE 1
@@ -108,7 +108,7 @@ static void record(struct recorder *recorder, enum recorder_format format)
                                              .units_per_m = 1000,
                                              .zero_plane = {200, 0.1042, 120, 7.5}};
     uint16_t pixels[N];
-    assert_int_equal(recorder_start(recorder, recorder_format_name(format), format, &info), 0);
+    assert_int_equal(recorder_start_one(recorder, recorder_format_name(format), format, &info), 0);
     for (int i = 0; i < N_FRAMES; i++) {
         fill(i, pixels);
         struct capture_frame frame = {.image = {pixels, W, H, 1000, time_of(i)},
@@ -484,7 +484,7 @@ static void wild_times_in_files(void **state)
             remove(scratch_name(&scratch, formats[k ? MCAP : KLG].place, path));
             remove(scratch_name(&scratch, "klg.klg.calibration.txt", path));
             uint16_t pixels[N];
-            assert_int_equal(recorder_start(recorder, name, which[k], &info), 0);
+            assert_int_equal(recorder_start_one(recorder, name, which[k], &info), 0);
             for (int i = 0; i < N_FRAMES; i++) {
                 fill(i, pixels);
                 struct capture_frame frame = {

@@ -226,7 +226,14 @@ static long allocated_bytes(void)
     return (long)(info.uordblks + info.hblkhd);
 }
 
-static void a_thousand_times_unplugged(void **state)
+// A sanitizer keeps what was freed, so that growth says nothing there: fewer rounds will do.
+#ifdef POSED_SANITIZED
+#define N_UNPLUGGED 200
+#else
+#define N_UNPLUGGED 1000
+#endif
+
+static void unplugged_again_and_again(void **state)
 {
     (void)state;
     struct capture *capture = open_kinect("kinect:");
@@ -234,7 +241,7 @@ static void a_thousand_times_unplugged(void **state)
     long before_bytes = 0;
     int before_files = 0;
     int64_t worst_ns = 0, last_time_ns = 0;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < N_UNPLUGGED; i++) {
         read_good(capture, &frame);
         assert_true(frame.image.time_ns > last_time_ns);
         fake->plugged = false;
@@ -256,14 +263,13 @@ static void a_thousand_times_unplugged(void **state)
         }
     }
     long grown_bytes = allocated_bytes() - before_bytes;
-    print_message("1000 times unplugged: back after at most %.0f ms; in the last 900 %ld bytes and "
-                  "%d files more\n",
-                  (double)worst_ns * 1e-6, grown_bytes, n_open_files() - before_files);
+    print_message(
+        "%d times unplugged: back after at most %.0f ms; since the 100th %ld bytes and %d "
+        "files more\n",
+        N_UNPLUGGED, (double)worst_ns * 1e-6, grown_bytes, n_open_files() - before_files);
     assert_true(worst_ns < 2000000000);
     assert_int_equal(n_open_files(), before_files);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they keep freed memory
-    assert_true(grown_bytes < 16384);
-#endif
+    assert_true(N_UNPLUGGED < 1000 || grown_bytes < 16384);
     capture_close(&capture);
     assert_all_closed();
 }
@@ -377,7 +383,7 @@ int main(void)
         TEST(hanging_calls_are_abandoned),
         TEST(hanging_open_does_not_delay_the_end),
         TEST(interrupt_wakes_the_reader),
-        TEST(a_thousand_times_unplugged),
+        TEST(unplugged_again_and_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static int record(const struct scratch *scratch, const struct disparity_table *t
     struct recorder *recorder;
     int err = recorder_create(&recorder, &settings);
     if (!err)
-        err = recorder_start(recorder, "camera", RECORDER_FORMAT_FAKENECT, &info);
+        err = recorder_start_one(recorder, "camera", RECORDER_FORMAT_FAKENECT, &info);
     for (int i = 0; i < N_FRAMES && !err; i++) {
         for (size_t k = 0; k < N_PIXELS; k++)
             pixels[k] = depth_of(table, i);

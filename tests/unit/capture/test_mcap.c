@@ -49,14 +49,14 @@ static int setup(void **state)
     struct recorder *recorder;
     uint16_t pixels[N];
     assert_int_equal(recorder_create(&recorder, &settings), 0);
-    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_MCAP, &info), 0);
+    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_MCAP, &info), 0);
     for (int i = 0; i < N_FRAMES; i++) {
         for (size_t k = 0; k < N; k++)
             pixels[k] = pixel(i, k);
         struct capture_frame frame = {
             .image = {pixels, W, H, 5000, 1700000000000000000 + i * INT64_C(33333333)}};
         camera_push(camera, recorder, frame);
-        recorder_push_message(recorder, RECORDER_TOPIC_POSE, frame.image.time_ns, pose,
+        recorder_push_message(recorder, 0, RECORDER_TOPIC_POSE, frame.image.time_ns, pose,
                               sizeof pose);
     }
     recorder_destroy(&recorder);
@@ -82,7 +82,7 @@ static long count_good(int fd, int *out_err)
     long n_good = 0;
     scratch.n_lines = 0;
     assert_int_equal(mcap_reader_create(&reader, fd), 0);
-    *out_err = mcap_scan(reader, "a.mcap", &log, &index);
+    *out_err = mcap_scan(reader, "a.mcap", NULL, &log, &index);
     for (size_t i = 0; !*out_err && i < index.n_frames; i++) {
         const char *reason;
         assert_true(i == 0 || index.frames[i].time_ns > index.frames[i - 1].time_ns);
@@ -226,6 +226,19 @@ static void the_official_library_reads_it(void **state)
     assert_int_equal(status, 0);
 }
 
+// google.protobuf.Timestamp in field 1: seconds (varint, field 1) and what is left (field 2).
+static void stamp_of_an_image_is_exact(void **state)
+{
+    (void)state;
+    static const unsigned char expected[] = {0x0A, 11,   0x08, 0x80, 0xE2, 0xCF, 0xAA,
+                                             0x06, 0x10, 0x95, 0x9A, 0xEF, 0x3A};
+    const struct depth_frame image = {
+        .time_ns = 1700000000123456789, .width_px = W, .height_px = H};
+    unsigned char bytes[FOXGLOVE_MAX_HEADER_BYTES];
+    assert_true(foxglove_put_image_header(&image, bytes) > sizeof expected);
+    assert_memory_equal(bytes, expected, sizeof expected);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(int argc, char **argv)
@@ -236,9 +249,13 @@ int main(int argc, char **argv)
         script = argv[2];
     }
     const struct CMUnitTest tests[] = {
-        TEST(everything_comes_back), TEST(truncated_anywhere),
-        TEST(damaged_anywhere),      TEST(a_huge_record_is_passed_over),
-        TEST(no_mcap_file),          TEST(the_official_library_reads_it),
+        TEST(everything_comes_back),
+        TEST(truncated_anywhere),
+        TEST(damaged_anywhere),
+        TEST(a_huge_record_is_passed_over),
+        TEST(no_mcap_file),
+        TEST(the_official_library_reads_it),
+        TEST(stamp_of_an_image_is_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

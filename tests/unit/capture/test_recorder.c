@@ -25,10 +25,10 @@ static void each_format_replays_exactly(void **state)
         const char *name = recorder_format_name((enum recorder_format)format);
         assert_int_equal(recorder_format_from_name(name), format);
         assert_int_equal(
-            recorder_start(recorder, name, (enum recorder_format)format, &recording_info), 0);
+            recorder_start_one(recorder, name, (enum recorder_format)format, &recording_info), 0);
         assert_int_equal(recording.last_event, RECORDER_EVENT_STARTED);
-        assert_int_equal(recorder_start(recorder, "other", RECORDER_FORMAT_KLG, &recording_info),
-                         -EBUSY);
+        assert_int_equal(
+            recorder_start_one(recorder, "other", RECORDER_FORMAT_KLG, &recording_info), -EBUSY);
         recording_push(recorder, 0, 40);
         assert_int_equal(recorder_stop(recorder), 0);
         assert_int_equal(recorder_stop(recorder), -ENOENT);
@@ -39,7 +39,8 @@ static void each_format_replays_exactly(void **state)
         assert_true(status.n_bytes > 1000);
         assert_int_equal(assert_recording_replays(name, name, 0), 40);
         assert_int_equal(
-            recorder_start(recorder, name, (enum recorder_format)format, &recording_info), -EEXIST);
+            recorder_start_one(recorder, name, (enum recorder_format)format, &recording_info),
+            -EEXIST);
     }
     struct recorder_entry *entries;
     assert_int_equal(recorder_list(recorder, &entries), RECORDER_N_FORMATS);
@@ -73,7 +74,8 @@ static void odd_times_come_back(void **state)
             char name[32];
             snprintf(name, sizeof name, "%s%d", kind, k);
             assert_int_equal(
-                recorder_start(recorder, name, (enum recorder_format)format, &recording_info), 0);
+                recorder_start_one(recorder, name, (enum recorder_format)format, &recording_info),
+                0);
             int n = k ? 4 : 1;
             for (int i = 0; i < n; i++) {
                 recording_make_frame((uint64_t)i, pixels, &frame);
@@ -100,7 +102,7 @@ static void destroy_finishes_the_recording(void **state)
     struct recorder_settings settings = recording_settings();
     struct recorder *recorder;
     assert_int_equal(recorder_create(&recorder, &settings), 0);
-    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_KLG, &recording_info), 0);
+    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_KLG, &recording_info), 0);
     recording_push(recorder, 5, 25);
     recorder_destroy(&recorder);
     assert_int_equal(recording.last_event, RECORDER_EVENT_STOPPED);
@@ -115,7 +117,7 @@ static void damaged_frame_leaves_its_mark(void **state)
     uint16_t pixels[RECORDING_N_PIXELS];
     struct capture_frame frame;
     assert_int_equal(recorder_create(&recorder, &settings), 0);
-    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_TUM, &recording_info), 0);
+    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_TUM, &recording_info), 0);
     for (uint64_t i = 0; i < 3; i++) {
         recording_make_frame(i, pixels, &frame);
         if (i == 1) {
@@ -147,14 +149,14 @@ static void frames_that_cannot_be_kept_are_counted(void **state)
     uint16_t pixels[RECORDING_N_PIXELS];
     struct capture_frame frame;
     assert_int_equal(recorder_create(&recorder, &settings), 0);
-    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_KLG, &recording_info), 0);
+    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_KLG, &recording_info), 0);
     recording_make_frame(0, pixels, &frame);
     struct buffers *miser = camera_create(RECORDING_N_PIXELS, 0);
     camera_push(miser, recorder, frame);
-    recorder_push(recorder, &frame); // of no source
+    recorder_push(recorder, 0, &frame); // of no source
     camera_push(recording.camera, recorder, frame);
     frame.image.width_px = RECORDING_WIDTH / 2; // of another camera: no part of the recording
-    recorder_push(recorder, &frame);
+    recorder_push(recorder, 0, &frame);
     recorder_status(recorder, &status);
     assert_int_equal(status.n_dropped, 2);
     recorder_destroy(&recorder);
@@ -172,14 +174,15 @@ static void names_and_settings_are_checked(void **state)
     struct recorder *recorder;
     assert_int_equal(recorder_create(&recorder, &settings), 0);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(recorder_start(recorder, bad[i], RECORDER_FORMAT_TUM, &recording_info),
+        assert_int_equal(recorder_start_one(recorder, bad[i], RECORDER_FORMAT_TUM, &recording_info),
                          -EINVAL);
     char name[67];
     memset(name, 'a', sizeof name);
     name[65] = '\0';
-    assert_int_equal(recorder_start(recorder, name, RECORDER_FORMAT_TUM, &recording_info), -EINVAL);
+    assert_int_equal(recorder_start_one(recorder, name, RECORDER_FORMAT_TUM, &recording_info),
+                     -EINVAL);
     name[64] = '\0';
-    assert_int_equal(recorder_start(recorder, name, RECORDER_FORMAT_TUM, &recording_info), 0);
+    assert_int_equal(recorder_start_one(recorder, name, RECORDER_FORMAT_TUM, &recording_info), 0);
     recorder_destroy(&recorder);
     settings.queue_frames = 1;
     assert_int_equal(recorder_create(&recorder, &settings), -EINVAL);
@@ -216,7 +219,8 @@ static void log_names_the_folder(void **state)
     assert_int_equal(recorder_create(&recorder, &settings), 0);
     assert_string_equal(lines, "");
     assert_int_equal(rmdir(path), 0); // nothing can be made in it any more, whoever one is
-    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_TUM, &recording_info), -ENOENT);
+    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_TUM, &recording_info),
+                     -ENOENT);
     recorder_destroy(&recorder);
     assert_non_null(strstr(lines, "'a' not started in recorder.folder "));
     assert_non_null(strstr(lines, path));

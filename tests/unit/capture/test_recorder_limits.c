@@ -28,7 +28,7 @@ static void limits_stop_the_recording(void **state)
     struct recorder *recorder;
     struct recorder_status status;
     assert_int_equal(recorder_create(&recorder, &settings), 0);
-    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_KLG, &recording_info), 0);
+    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_KLG, &recording_info), 0);
     recording_push(recorder, 0, 30);
     recording_wait_until_idle(recorder);
     assert_int_equal(recording.last_event, RECORDER_EVENT_LIMIT);
@@ -38,7 +38,8 @@ static void limits_stop_the_recording(void **state)
     settings.max_duration_s = 0;
     settings.max_bytes = 20000;
     assert_int_equal(recorder_create(&recorder, &settings), 0);
-    assert_int_equal(recorder_start(recorder, "b", RECORDER_FORMAT_FAKENECT, &recording_info), 0);
+    assert_int_equal(recorder_start_one(recorder, "b", RECORDER_FORMAT_FAKENECT, &recording_info),
+                     0);
     recording_push(recorder, 0, 30);
     recording_wait_until_idle(recorder);
     assert_int_equal(recording.last_event, RECORDER_EVENT_LIMIT);
@@ -59,11 +60,11 @@ static void an_mcap_file_keeps_within_its_limit(void **state)
     struct stat st;
     char path[256];
     assert_int_equal(recorder_create(&recorder, &settings), 0);
-    assert_int_equal(recorder_start(recorder, "c", RECORDER_FORMAT_MCAP, &recording_info), 0);
+    assert_int_equal(recorder_start_one(recorder, "c", RECORDER_FORMAT_MCAP, &recording_info), 0);
     for (uint64_t i = 0; i < 300; i++) {
         static const unsigned char message[1000] = {1};
         recording_push(recorder, i, i + 1);
-        recorder_push_message(recorder, RECORDER_TOPIC_POSE, (int64_t)i * 33333333, message,
+        recorder_push_message(recorder, 0, RECORDER_TOPIC_POSE, (int64_t)i * 33333333, message,
                               sizeof message);
     }
     recording_wait_until_idle(recorder);
@@ -81,7 +82,7 @@ static void an_mcap_file_keeps_within_its_limit(void **state)
 
 static void record_four(struct recorder *recorder, const char *name)
 {
-    assert_int_equal(recorder_start(recorder, name, RECORDER_FORMAT_TUM, &recording_info), 0);
+    assert_int_equal(recorder_start_one(recorder, name, RECORDER_FORMAT_TUM, &recording_info), 0);
     recording_push(recorder, 0, 4);
     assert_int_equal(recorder_stop(recorder), 0);
     recording_wait_until_idle(recorder);
@@ -134,7 +135,7 @@ static void full_disk_stops_the_recording_only(void **state)
     struct recorder_settings settings = recording_settings();
     struct recorder *recorder;
     assert_int_equal(recorder_create(&recorder, &settings), 0);
-    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_KLG, &recording_info), 0);
+    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_KLG, &recording_info), 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     uint16_t pixels[RECORDING_N_PIXELS];
     struct capture_frame frame;
@@ -152,7 +153,7 @@ static void full_disk_stops_the_recording_only(void **state)
     assert_true(status.n_frames >= 2);
     assert_int_equal(assert_recording_replays("klg", "a", 0), status.n_frames);
     // and the next one works
-    assert_int_equal(recorder_start(recorder, "b", RECORDER_FORMAT_TUM, &recording_info), 0);
+    assert_int_equal(recorder_start_one(recorder, "b", RECORDER_FORMAT_TUM, &recording_info), 0);
     recording_push(recorder, 0, 3);
     recorder_destroy(&recorder);
     assert_int_equal(assert_recording_replays("tum", "b", 0), 3);
@@ -173,7 +174,7 @@ static void killed_recorder_leaves_a_good_recording(void **state)
             uint16_t pixels[RECORDING_N_PIXELS];
             struct capture_frame frame;
             if (recorder_create(&recorder, &settings) ||
-                recorder_start(recorder, name, (enum recorder_format)format, &recording_info))
+                recorder_start_one(recorder, name, (enum recorder_format)format, &recording_info))
                 _exit(1);
             for (uint64_t i = 0;; i++) { // 100 frames/s until it is killed
                 recording_make_frame(i, pixels, &frame);
@@ -230,7 +231,7 @@ static void push_is_quick(void **state)
     int64_t spent_ns[2][N_FRAMES];
     static const clockid_t clocks[2] = {CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID};
     assert_int_equal(recorder_create(&recorder, &settings), 0);
-    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_KLG, &big), 0);
+    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_KLG, &big), 0);
     for (int i = 0; i < N_FRAMES; i++) {
         uint16_t *pixels = buffers_take(big_camera);
         for (size_t k = 0; k < 640 * 480; k++)
@@ -239,7 +240,7 @@ static void push_is_quick(void **state)
                                       .buffers = big_camera};
         for (int c = 0; c < 2; c++)
             spent_ns[c][i] = -clock_ns(clocks[c]);
-        recorder_push(recorder, &frame);
+        recorder_push(recorder, 0, &frame);
         for (int c = 0; c < 2; c++)
             spent_ns[c][i] += clock_ns(clocks[c]);
         buffers_give(big_camera, pixels);

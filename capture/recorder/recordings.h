@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside capture/ only: the folder of recordings - which formats there are, what lies in it, what
 // has to go. The recorder adds to it; names and formats are recorder.h's.
-#ifndef POSED_CAPTURE_RECORDING_RECORDINGS_H
-#define POSED_CAPTURE_RECORDING_RECORDINGS_H
+#ifndef POSED_CAPTURE_RECORDER_RECORDINGS_H
+#define POSED_CAPTURE_RECORDER_RECORDINGS_H
 
 #include "capture/recorder/recorder.h"
 #include "capture/recorder/writer.h"

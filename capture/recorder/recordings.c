@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/recording/recordings.h"
+#include "capture/recorder/recordings.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several cameras, one recording: all of them in one MCAP file, of both dialects, each with topics
+of its own; played again, by name, each has the poses of its first time, byte for byte. One alone on
+request; a format for one camera, and a camera that is not in the file, are refused with the names
+that there are."""
+import os
+import subprocess
+
+import harness
+from harness import BINARY, check, requests
+
+N_FRAMES = 40
+NAMES = ("left", "right")
+
+
+def configuration(name, text):
+    path = f"{harness.SCRATCH}/{name}.conf"
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+
+def sections(source):
+    return "".join(f"[camera {name}]\nsource = {source(i, name)}\n" for i, name in
+                   enumerate(NAMES))
+
+
+def synthetic(i, _name):
+    return f"synth:room,seed={i + 1},frames={N_FRAMES}"
+
+
+def start(name, text, *options, **how):
+    return harness.Daemon(None, "-c", configuration(name, text), "--set", "gpu.threads=1",
+                          *options, collect=False, **how)
+
+
+def trajectories(daemon):
+    out = []
+    for name in NAMES:
+        with open(daemon.trajectory.replace(".txt", f"-{name}.txt"), "rb") as file:
+            out.append(file.read())
+    return out
+
+
+def record(name, extension):
+    # in its own time, so that no frame is dropped where the queue is full; less work to keep up
+    daemon = start(name, sections(synthetic), "--set", f"recorder.folder={harness.SCRATCH}",
+                   "--set", f"recorder.start={name}", "--set", f"recorder.format={name}", "--set",
+                   f"recorder.queue_frames={2 * N_FRAMES}")
+    daemon.wait()
+    check(f"stopped after {len(NAMES) * N_FRAMES} frames" in daemon.log(), daemon.log())
+    return f"{harness.SCRATCH}/{name}{extension}", trajectories(daemon)
+
+
+def check_played(path, was):
+    again = start("by-name", sections(lambda _i, _name: f"mcap:{path}"))
+    again.wait()
+    check(trajectories(again) == was, f"{path}: other poses by the cameras' names")
+    swapped = start("by-topic", sections(lambda i, _name: f"mcap:{path}#{NAMES[1 - i]}"))
+    swapped.wait()
+    check(trajectories(swapped) == was[::-1], f"{path}: other poses by FILE#NAME")
+    run = posed("--source", f"mcap:{path}", "--speed", "max")
+    check(run.returncode == 0 and "2 depth topics" in run.stderr, run.stderr)
+    run = posed("--source", f"mcap:{path}#top")
+    check(run.returncode == 4 and all(name in run.stderr for name in NAMES), run.stderr)
+
+
+def posed(*options):
+    return subprocess.run([BINARY + "/bin/posed", "--no-tcp", "--run-dir", harness.SCRATCH + "/run",
+                           "--set", "http.port=0", *options], capture_output=True, text=True)
+
+
+def check_requests():
+    daemon = start("requests", sections(lambda i, _name: f"synth:room,seed={i + 1}") +
+                   "loop = yes\n", "--set", f"recorder.folder={harness.SCRATCH}", "--set",
+                   "tracker.iterations=1,1,1", speed=1)
+    def ask(name, recording_format, camera=""):
+        return daemon.request(camera=camera, start_recording=requests.StartRecording(
+            name=name, format=recording_format))
+    daemon.wait_for(lambda: os.path.exists(daemon.folder + "/req"), "the daemon is there")
+    reply = ask("all", "klg")
+    check(reply.code == requests.INVALID_ARGUMENT and "klg holds one camera" in reply.message and
+          "--camera left" in reply.message, f"{reply}")
+    reply = ask("one", "klg", "right")
+    check(reply.code == requests.OK, f"{reply}")
+    def count():
+        page = daemon.request(list_recordings=requests.ListRecordings()).list_recordings
+        return {r.name: r.frames for r in page.recordings}
+    daemon.wait_for(lambda: count().get("one", 0) > 3, "frames of one camera")
+    for camera, is_named in (("left", False), ("right", True)):
+        status = daemon.request(camera=camera, get_status=requests.GetStatus()).get_status
+        check((status.recording == "one") == is_named, f"{status}")
+    check(daemon.request(stop_recording=requests.StopRecording()).code == requests.OK, "stop")
+    daemon.stop()
+    run = posed("--source", f"klg:{harness.SCRATCH}/one.klg", "--speed", "max")
+    check(run.returncode == 0, run.stderr)
+    run = posed("-c", configuration("bad", sections(synthetic)), "--set",
+                f"recorder.folder={harness.SCRATCH}", "--set", "recorder.start=x", "--set",
+                "recorder.format=tum")
+    check(run.returncode == 3 and "tum holds one camera, and there are 2" in run.stderr, run.stderr)
+
+
+def scenario():
+    for name, extension in (("mcap", ".mcap"), ("ros2mcap", ".ros2.mcap")):
+        check_played(*record(name, extension))
+    check_requests()
+
+
+harness.run(scenario)

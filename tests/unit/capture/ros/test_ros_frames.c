@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Poses as ROS has them: of a base whose camera stands elsewhere and looks elsewhere; known
+// answers.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "capture/ros/frames.h"
+
+static void assert_near(const double *got, const double *wanted, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (!(fabs(got[i] - wanted[i]) < 1e-12))
+            print_error("%d: %g, wanted %g\n", i, got[i], wanted[i]);
+        assert_true(fabs(got[i] - wanted[i]) < 1e-12);
+    }
+}
+
+static struct ros_tracked still(void)
+{
+    struct ros_tracked tracked = {.time_ns = 7, .T_odom_camera = se3_identity()};
+    for (int i = 0; i < 6; i++)
+        tracked.covariance[7 * i] = i < 3 ? 1e-4 : 4e-6;
+    return tracked;
+}
+
+// A camera at the base's origin that looks along its x axis: what is forward for the camera (z) is
+// forward for the base (x), right is -y, down is -z; a covariance that is the same in all
+// directions stays as it is.
+static void a_camera_that_looks_ahead(void **state)
+{
+    (void)state;
+    struct ros_tracked tracked = still();
+    const struct se3 T_base_optical = ros_optical_in_base();
+    struct ros_pose pose;
+    tracked.T_odom_camera.t_m[0] = 1;
+    tracked.T_odom_camera.t_m[1] = 2;
+    tracked.T_odom_camera.t_m[2] = 3;
+    tracked.velocity[2] = 0.5; // forward
+    tracked.velocity[4] = 0.1; // turns about the axis that points down: to the right
+    ros_pose_of_base(&tracked, &T_base_optical, &pose);
+    assert_int_equal(pose.time_ns, 7);
+    assert_near(pose.position_m, (const double[]){3, -1, -2}, 3);
+    assert_near(pose.orientation_xyzw, (const double[]){0, 0, 0, 1}, 4);
+    assert_near(pose.linear_m_s, (const double[]){0.5, 0, 0}, 3);
+    assert_near(pose.angular_rad_s, (const double[]){0, 0, -0.1}, 3);
+    assert_near(pose.covariance, tracked.covariance, 36);
+    ros_pose_of_optical(&T_base_optical, 9, &pose);
+    assert_int_equal(pose.time_ns, 9);
+    assert_near(pose.position_m, (const double[]){0, 0, 0}, 3);
+    const double *q = pose.orientation_xyzw;
+    const double sign = q[3] < 0 ? -1 : 1; // REP 103: -0.5 0.5 -0.5 0.5
+    for (int i = 0; i < 4; i++)
+        assert_true(fabs(sign * q[i] - (i % 2 ? 0.5 : -0.5)) < 1e-12);
+}
+
+// Half a metre in front of the base: a turn of the camera moves the base sideways, and what is not
+// known of the turn is not known of the place.
+static void a_camera_on_an_arm(void **state)
+{
+    (void)state;
+    struct ros_tracked tracked = still();
+    struct se3 T_base_optical = ros_optical_in_base();
+    struct ros_pose pose;
+    T_base_optical.t_m[0] = 0.5;
+    tracked.velocity[4] = 0.1;
+    ros_pose_of_base(&tracked, &T_base_optical, &pose);
+    assert_near(pose.position_m, (const double[]){0, 0, 0}, 3);
+    assert_near(pose.linear_m_s, (const double[]){0, 0.05, 0}, 3); // it swings to the left
+    const double place = 1e-4 + 0.25 * 4e-6;
+    assert_near(&pose.covariance[0], (const double[]){1e-4, 0, 0}, 3);
+    assert_near(&pose.covariance[7], (const double[]){place, 0, 0, 0, -0.5 * 4e-6}, 5);
+    assert_near(&pose.covariance[14], (const double[]){place, 0, 0.5 * 4e-6}, 3);
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++)
+            assert_true(pose.covariance[6 * i + k] == pose.covariance[6 * k + i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_camera_that_looks_ahead),
+        cmocka_unit_test(a_camera_on_an_arm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

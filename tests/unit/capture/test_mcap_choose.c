@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which channel of an MCAP file is depth, whose calibration it is, and what is said where none
+// fits: files written here, record by record, without chunks.
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "capture/driver.h"
+#include "capture/mcap/format.h"
+#include "capture/mcap/protobuf.h"
+#include "tests/unit/scratch.h"
+
+#define W 4u
+#define H 2u
+
+enum { IMAGE = 1, CALIBRATION };
+
+static struct scratch scratch;
+static unsigned char file[1 << 16];
+static size_t n_file;
+static char said[4000];
+static struct capture_info info;
+
+static void hear(void *user, enum log_level level, const char *line)
+{
+    (void)user, (void)level;
+    const size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+
+static void assert_said(const char *wanted)
+{
+    if (!strstr(said, wanted))
+        print_error("%s\nwanted: %s\n", said, wanted);
+    assert_non_null(strstr(said, wanted));
+}
+
+// --- Records
+
+struct record {
+    unsigned char bytes[1024];
+    size_t n;
+};
+
+static void put(struct record *r, uint64_t value, int n)
+{
+    mcap_put(r->bytes + r->n, value, n);
+    r->n += (size_t)n;
+}
+
+static void put_text(struct record *r, const char *text)
+{
+    put(r, strlen(text), 4);
+    memcpy(r->bytes + r->n, text, strlen(text));
+    r->n += strlen(text);
+}
+
+static void end(const struct record *r, enum mcap_opcode opcode)
+{
+    file[n_file++] = (unsigned char)opcode;
+    mcap_put(file + n_file, r->n, 8);
+    memcpy(file + n_file + 8, r->bytes, r->n);
+    n_file += 8 + r->n;
+}
+
+static void schema(unsigned id, const char *name, const char *encoding)
+{
+    struct record r = {0};
+    put(&r, id, 2);
+    put_text(&r, name);
+    put_text(&r, encoding);
+    put(&r, 0, 4);
+    end(&r, MCAP_SCHEMA);
+}
+
+static void begin(const char *profile)
+{
+    struct record r = {0};
+    memcpy(file, MCAP_MAGIC, MCAP_MAGIC_BYTES);
+    n_file = MCAP_MAGIC_BYTES;
+    put_text(&r, profile);
+    put_text(&r, "test");
+    end(&r, MCAP_HEADER);
+    schema(IMAGE, "foxglove.RawImage", "protobuf");
+    schema(CALIBRATION, "foxglove.CameraCalibration", "protobuf");
+    schema(3, "foxglove.RawImage", "jsonschema"); // not ours
+    said[0] = 0;
+}
+
+static void channel(unsigned id, unsigned of, const char *topic, const char *encoding,
+                    const char *key, const char *value)
+{
+    struct record r = {0};
+    put(&r, id, 2);
+    put(&r, of, 2);
+    put_text(&r, topic);
+    put_text(&r, encoding);
+    put(&r, strlen(key) + strlen(value) + 8, 4);
+    put_text(&r, key);
+    put_text(&r, value);
+    end(&r, MCAP_CHANNEL);
+}
+
+static void message(unsigned channel_id, int64_t time_ns, const unsigned char *body, size_t n)
+{
+    struct record r = {0};
+    put(&r, channel_id, 2);
+    put(&r, 0, 4);
+    put(&r, (uint64_t)time_ns, 8);
+    put(&r, (uint64_t)time_ns, 8);
+    memcpy(r.bytes + r.n, body, n);
+    r.n += n;
+    end(&r, MCAP_MESSAGE);
+}
+
+static void image(unsigned channel_id, int64_t time_ns, uint32_t w, uint16_t value)
+{
+    unsigned char body[256];
+    uint16_t pixels[W * H];
+    struct protobuf_out out = {.data = body, .capacity = sizeof body};
+    for (size_t i = 0; i < W * H; i++)
+        pixels[i] = value;
+    protobuf_put_fixed32(&out, 2, w);
+    protobuf_put_fixed32(&out, 3, H);
+    protobuf_put_text(&out, 4, "16UC1");
+    protobuf_put_fixed32(&out, 5, 2 * W);
+    protobuf_put_bytes(&out, 6, pixels, sizeof pixels);
+    message(channel_id, time_ns, body, out.n);
+}
+
+static void calibration(unsigned channel_id, uint32_t w, double fx, double fy, double cx, double cy)
+{
+    unsigned char body[256];
+    const double k[9] = {fx, 0, cx, 0, fy, cy, 0, 0, 1};
+    struct protobuf_out out = {.data = body, .capacity = sizeof body};
+    protobuf_put_fixed32(&out, 2, w);
+    protobuf_put_fixed32(&out, 3, H);
+    protobuf_put_doubles(&out, 6, k, 9);
+    message(channel_id, 1, body, out.n);
+}
+
+// Opens what has been written; *out_value: a pixel of the first image.
+static int open_as(const char *topic, const char *camera, bool is_lenient, uint16_t *out_value)
+{
+    char location[300];
+    void *state = NULL;
+    struct capture_frame frame = {0};
+    uint16_t pixels[W * H] = {0};
+    const struct capture_settings settings = {
+        .camera = camera, .allow_implausible = is_lenient, .log = {hear, NULL}};
+    scratch_write(&scratch, "a.mcap", file, n_file);
+    snprintf(location, sizeof location, "%s/a.mcap%s", scratch.path, topic);
+    info = (struct capture_info){0};
+    int err = capture_driver_mcap.open(&state, location, &settings, &info);
+    if (err)
+        return err;
+    err = info.camera.width_px == W ? capture_driver_mcap.decode(state, 0, pixels, &frame) : 0;
+    if (out_value)
+        *out_value = pixels[0];
+    capture_driver_mcap.close(state);
+    return err;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    scratch_create(&scratch);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    scratch_remove(&scratch);
+    return 0;
+}
+
+// --- Tests
+
+// Two cameras of ours and a stranger's channel: by name, by topic, the first otherwise; each with
+// its own calibration, wherever that stands.
+static void a_camera_is_chosen(void **state)
+{
+    (void)state;
+    uint16_t value = 0;
+    begin("");
+    channel(1, CALIBRATION, "calib/a", "protobuf", "", "");
+    channel(2, CALIBRATION, "calib/b", "protobuf", "", "");
+    channel(3, IMAGE, "/other/depth", "protobuf", "units_per_m", "2000");
+    channel(4, IMAGE, "depth/a", "protobuf", "units_per_m", "5000");
+    channel(5, IMAGE, "depth/b", "protobuf", "units_per_m", "1e9");
+    channel(6, IMAGE, "/json", "json", "", "");
+    calibration(1, W, 40, 40, 2, 1);
+    calibration(2, W, 50, 50, 2, 1);
+    for (unsigned i = 3; i <= 5; i++)
+        image(i, 1000 + i, W, (uint16_t)(100 * i));
+    assert_int_equal(open_as("", NULL, false, &value), 0);
+    assert_int_equal(value, 300);
+    assert_true(info.units_per_m == 2000);
+    assert_said("3 depth topics, /other/depth is taken (FILE#TOPIC chooses another): "
+                "/other/depth, depth/a, depth/b");
+    assert_int_equal(open_as("#depth/b", NULL, false, &value), 0);
+    assert_int_equal(value, 500);
+    assert_true(info.units_per_m == 1000); // 1e9 is no unit
+    assert_int_equal(open_as("#a", NULL, false, &value), 0);
+    assert_int_equal(value, 400);
+    assert_true(info.units_per_m == 5000);
+    assert_int_equal(open_as("", "b", false, &value), 0);
+    assert_int_equal(value, 500);
+    assert_int_equal(open_as("#/nothing", NULL, false, NULL), -EINVAL);
+    assert_said("a.mcap: no such depth topic; there are /other/depth, depth/a, depth/b");
+    assert_int_equal(open_as("", "c", false, NULL), -EINVAL);
+    assert_said("no depth topic of that camera's name; there are /other/depth, depth/a");
+    // a channel that is there without an image
+    begin("");
+    channel(1, IMAGE, "depth/a", "protobuf", "", "");
+    assert_int_equal(open_as("", NULL, false, NULL), -ENOENT);
+    assert_said("a.mcap: no depth image");
+    begin("");
+    channel(1, 3, "depth", "protobuf", "", "");
+    image(1, 5, W, 1);
+    assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
+    assert_said("a.mcap: no channel with protobuf foxglove.RawImage");
+    file[0] = 'x';
+    assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
+    assert_said("a.mcap: not an MCAP file");
+    n_file = 3;
+    assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
+    // more topics than the message has room for
+    begin("");
+    for (unsigned i = 1; i <= 60; i++) {
+        char topic[64];
+        snprintf(topic, sizeof topic, "/a/topic/with/a/long/name/%u", i);
+        channel(i, IMAGE, topic, "protobuf", "", "");
+    }
+    assert_int_equal(open_as("#none", NULL, false, NULL), -EINVAL);
+    assert_said("there are /a/topic/with/a/long/name/1, ");
+}
+
+// Of our own name before others, however late it comes; images of one time are one.
+static void later_channels_and_equal_times(void **state)
+{
+    (void)state;
+    uint16_t value = 0;
+    begin("");
+    channel(1, IMAGE, "/other", "protobuf", "", "");
+    image(1, 10, W, 1);
+    image(1, 20, W, 1);
+    channel(2, IMAGE, "depth", "protobuf", "units_per_m", "no number");
+    image(2, 30, W, 7);
+    image(2, 30, W, 8);
+    image(2, 40, W, 9);
+    calibration(9, W, 1, 1, 1, 1); // of no channel
+    message(2, 50, (const unsigned char *)"\x15", 1);
+    assert_int_equal(open_as("", NULL, true, &value), 0);
+    assert_int_equal(value, 7);
+    assert_said("a.mcap: 1 images skipped, their time repeats");
+    assert_said("a.mcap: no calibration, taken for the usual camera of 640x480");
+    assert_said("a.mcap: images are 4x2, but the calibration is for 640x480");
+    assert_int_equal(open_as("", NULL, false, NULL), -ERANGE);
+}
+
+static void calibrations_that_are_none(void **state)
+{
+    (void)state;
+    static const double bad[][4] = {{-1, 1, 1, 1},  {INFINITY, 1, 1, 1}, {1, 0, 1, 1},
+                                    {1, NAN, 1, 1}, {1, 1, NAN, 1},      {1, 1, 1, INFINITY}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        begin("");
+        channel(1, CALIBRATION, "calib", "protobuf", "", "");
+        channel(2, IMAGE, "depth", "protobuf", "", "");
+        calibration(1, W, bad[i][0], bad[i][1], bad[i][2], bad[i][3]);
+        image(2, 10, W, 1);
+        assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
+        assert_said("a.mcap: the calibration is not one of a camera");
+    }
+    begin("");
+    channel(2, IMAGE, "depth", "protobuf", "", "");
+    image(2, 10, 100000, 1);
+    assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
+    assert_said("a.mcap: image size out of range");
+}
+
+// Who gives all four of the camera is believed where no calibration fits; who gives fewer is not.
+static void a_camera_that_the_user_tells(void **state)
+{
+    (void)state;
+    char location[300];
+    begin("");
+    channel(2, IMAGE, "depth", "protobuf", "", "");
+    image(2, 10, W, 1);
+    scratch_write(&scratch, "a.mcap", file, n_file);
+    scratch_name(&scratch, "a.mcap", location);
+    for (int n = 0; n <= 4; n++) {
+        void *source = NULL;
+        const struct capture_settings settings = {.fx_px = n > 0 ? 40 : 0,
+                                                  .fy_px = n > 1 ? 40 : 0,
+                                                  .cx_px = n > 2 ? 2 : 0,
+                                                  .cy_px = n > 3 ? 1 : 0,
+                                                  .log = {hear, NULL}};
+        assert_int_equal(capture_driver_mcap.open(&source, location, &settings, &info),
+                         n < 4 ? -ERANGE : 0);
+        if (n == 4)
+            capture_driver_mcap.close(source);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_camera_is_chosen, setup, teardown),
+        cmocka_unit_test_setup_teardown(later_channels_and_equal_times, setup, teardown),
+        cmocka_unit_test_setup_teardown(calibrations_that_are_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_camera_that_the_user_tells, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
