@@ -16,16 +16,10 @@
 #define POSE_STEPS 6
 #define MIN_PAIRS  60
 #define MIN_ASIDE  12
-#define TUKEY      4.685
 
-// Samples of a frame do not err independently: one in so many counts.
-#define CORRELATED 30.0
-// What a field is like: second differences of neighbouring nodes, and the nodes themselves [1/m].
-#define BEND_PER_M 1e-3
-#define SIZE_PER_M 1e-2
-// Of the mean: a constant is nearly a change of the scene's depth that poses can follow, which
-// would take it to 0.2 /m. It belongs to the factory's calibration.
-#define MEAN_PER_M 1e-6
+// What a field is like. Of the mean: a constant is nearly a change of the scene's depth that poses
+// can follow, which would take it to 0.2 /m. It belongs to the factory's calibration.
+static const struct calibrate_prior usual = {1e-3, 1e-2, 1e-6};
 // Keeps a frame without pairs where it is.
 #define POSE_STD   0.3
 #define UNSEEN_STD 0.5 // of what the prior alone would leave: such a node was not seen
@@ -36,7 +30,7 @@ int calibrate_create(struct calibrate **out, const struct intrinsics *camera,
     *out = calloc(1, sizeof **out);
     if (!*out)
         return -ENOMEM;
-    (*out)->camera = *camera;
+    (*out)->eye.camera = *camera;
     (*out)->random = 88172645463325252u;
     calibrate_set_limits(*out, CALIBRATE_MAP_LEVEL, CALIBRATE_MIN_FRAMES, CALIBRATE_MAX_APART_S,
                          NULL);
@@ -59,8 +53,8 @@ void calibrate_set_limits(struct calibrate *c, uint32_t map_level, uint32_t min_
                           double max_apart_s, const atomic_bool *stop)
 {
     c->stop = stop;
-    c->map_level = map_level;
-    c->level = camera_level(&c->camera, map_level);
+    c->eye.map_level = map_level;
+    c->eye.level = camera_level(&c->eye.camera, map_level);
     c->min_frames = min_frames;
     c->max_apart_s = max_apart_s;
 }
@@ -68,7 +62,8 @@ void calibrate_set_limits(struct calibrate *c, uint32_t map_level, uint32_t min_
 int calibrate_add(struct calibrate *c, uint32_t group, int64_t time_ns, const float *map,
                   const struct se3 *T_world_camera)
 {
-    const size_t bytes = (size_t)c->level.width_px * (size_t)c->level.height_px * 4 * sizeof *map;
+    const size_t bytes =
+        (size_t)c->eye.level.width_px * (size_t)c->eye.level.height_px * 4 * sizeof *map;
     if (c->n_frames == CALIBRATE_MAX_FRAMES)
         return -ENOSPC;
     struct calibrate_frame *frame = &c->frames[c->n_frames];
@@ -80,45 +75,45 @@ int calibrate_add(struct calibrate *c, uint32_t group, int64_t time_ns, const fl
     return 0;
 }
 
-static double tukey(double r, double scale)
+static void add_prior_row(struct dense *system, int first, const struct field *field,
+                          const int *index, const double *row, int n, double std)
 {
-    double x = r / (TUKEY * scale), y = 1 - x * x;
-    return y > 0 ? y * y : 0;
-}
-
-static void add_prior_row(struct dense *system, const struct field *field, const int *index,
-                          const double *row, int n, double std)
-{
+    int shifted[FIELD_N_NODES];
     double r = 0;
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n; k++) {
+        shifted[k] = first + index[k];
         r += row[k] * (double)field->node_per_m[index[k]];
-    dense_add(system, index, row, n, 1 / (std * std), r);
+    }
+    dense_add(system, shifted, row, n, 1 / (std * std), r);
 }
 
-static void add_prior(struct dense *system, const struct field *field)
+void calibrate_add_prior(struct dense *system, int first, const struct field *field,
+                         const struct calibrate_prior *prior)
 {
     static const double bend[3] = {1, -2, 1}, twist[4] = {1, -1, -1, 1}, one[1] = {1};
+    const double twist_per_m = prior->bend_per_m / 1.4142135623730951;
     int all[FIELD_N_NODES];
     double share[FIELD_N_NODES];
     for (int i = 0; i < FIELD_N_NODES; i++) {
         all[i] = i;
         share[i] = 1.0 / FIELD_N_NODES;
     }
-    add_prior_row(system, field, all, share, FIELD_N_NODES, MEAN_PER_M);
+    add_prior_row(system, first, field, all, share, FIELD_N_NODES, prior->mean_per_m);
     for (int v = 0; v < FIELD_ROWS; v++)
         for (int u = 0; u < FIELD_COLUMNS; u++) {
             int at = v * FIELD_COLUMNS + u;
-            add_prior_row(system, field, (int[]){at}, one, 1, SIZE_PER_M);
+            add_prior_row(system, first, field, (int[]){at}, one, 1, prior->size_per_m);
             if (u + 2 < FIELD_COLUMNS)
-                add_prior_row(system, field, (int[]){at, at + 1, at + 2}, bend, 3, BEND_PER_M);
+                add_prior_row(system, first, field, (int[]){at, at + 1, at + 2}, bend, 3,
+                              prior->bend_per_m);
             if (v + 2 < FIELD_ROWS)
-                add_prior_row(system, field,
+                add_prior_row(system, first, field,
                               (int[]){at, at + FIELD_COLUMNS, at + 2 * FIELD_COLUMNS}, bend, 3,
-                              BEND_PER_M);
+                              prior->bend_per_m);
             if (u + 1 < FIELD_COLUMNS && v + 1 < FIELD_ROWS)
-                add_prior_row(system, field,
+                add_prior_row(system, first, field,
                               (int[]){at, at + 1, at + FIELD_COLUMNS, at + FIELD_COLUMNS + 1},
-                              twist, 4, BEND_PER_M / 1.4142135623730951);
+                              twist, 4, twist_per_m);
         }
 }
 
@@ -128,16 +123,17 @@ static void add_pair(const struct calibrate *c, const struct field *field,
                      double *sum_abs, double *n_samples)
 {
     const struct calibrate_frame *i = &c->frames[pair.i], *j = &c->frames[pair.j];
-    const double weight = 1 / (scale * scale * CORRELATED);
+    const double weight = 1 / (scale * scale * CALIBRATE_CORRELATED);
+    const struct calibrate_side from = {&c->eye, field, i->map}, to = {&c->eye, field, j->map};
     struct se3 T_j_i = se3_between(&j->T, &i->T);
-    for (int y = STRIDE_PX / 2; y < c->level.height_px; y += STRIDE_PX)
-        for (int x = STRIDE_PX / 2; x < c->level.width_px; x += STRIDE_PX) {
+    for (int y = STRIDE_PX / 2; y < c->eye.level.height_px; y += STRIDE_PX)
+        for (int x = STRIDE_PX / 2; x < c->eye.level.width_px; x += STRIDE_PX) {
             struct calibrate_sample s;
-            if (!calibrate_sample(c, field, i, j, &T_j_i, x, y, &s))
+            if (!calibrate_sample(&from, &to, &T_j_i, x, y, &s))
                 continue;
             *sum_abs += fmin(fabs(s.r), 3 * scale);
             *n_samples += 1;
-            double w = weight * tukey(s.r, scale);
+            double w = weight * calibrate_weight(s.r, scale);
             if (!(w > 0))
                 continue;
             int index[20], n = 0;
@@ -168,7 +164,7 @@ static int step(struct calibrate *c, const struct calibrate_pair *pairs, uint32_
     memset(system->g, 0, n * sizeof *system->g);
     for (uint32_t k = 0; k < n_pairs; k++)
         add_pair(c, field, pairs[k], *scale, system, &sum_abs, &n_samples);
-    add_prior(system, field);
+    calibrate_add_prior(system, 0, field, &usual);
     for (uint32_t i = 0; i < c->n_frames; i++) {
         // The first of a group stands for the world; the others are held by next to nothing.
         bool first = i == 0 || c->frames[i - 1].group != c->frames[i].group;
@@ -198,6 +194,7 @@ static void judge_pair(const struct calibrate *c, const struct field *field,
                        struct calibrate_pair pair, double cap, double *sum2, double *n_samples)
 {
     const struct calibrate_frame *i = &c->frames[pair.i], *j = &c->frames[pair.j];
+    const struct calibrate_side from = {&c->eye, field, i->map}, to = {&c->eye, field, j->map};
     struct se3 T_j_i = se3_between(&j->T, &i->T);
     double scale = cap, h[36], g[6];
     for (int t = 0; t <= POSE_STEPS; t++) {
@@ -205,16 +202,16 @@ static void judge_pair(const struct calibrate *c, const struct field *field,
         double sum_abs = 0, n = 0, capped2 = 0;
         memset(h, 0, sizeof h);
         memset(g, 0, sizeof g);
-        for (int y = STRIDE_PX / 2; y < c->level.height_px; y += STRIDE_PX)
-            for (int x = STRIDE_PX / 2; x < c->level.width_px; x += STRIDE_PX) {
+        for (int y = STRIDE_PX / 2; y < c->eye.level.height_px; y += STRIDE_PX)
+            for (int x = STRIDE_PX / 2; x < c->eye.level.width_px; x += STRIDE_PX) {
                 static const int index[6] = {0, 1, 2, 3, 4, 5};
                 struct calibrate_sample s;
-                if (!calibrate_sample(c, field, i, j, &T_j_i, x, y, &s))
+                if (!calibrate_sample(&from, &to, &T_j_i, x, y, &s))
                     continue;
                 sum_abs += fmin(fabs(s.r), 3 * scale);
                 capped2 += fmin(s.r * s.r, cap * cap);
                 n++;
-                dense_add(&system, index, s.by_i, 6, tukey(s.r, scale), s.r);
+                dense_add(&system, index, s.by_i, 6, calibrate_weight(s.r, scale), s.r);
             }
         if (t == POSE_STEPS) {
             *sum2 += capped2;
@@ -301,7 +298,7 @@ static int doubts(const struct dense *system, struct calibrate_report *report)
         dense_solve(system, x);
         double std = sqrt(x[i]);
         report->std_per_m += std / FIELD_N_NODES;
-        n_unseen += std > UNSEEN_STD * BEND_PER_M;
+        n_unseen += std > UNSEEN_STD * usual.bend_per_m;
     }
     report->unseen = (double)n_unseen / FIELD_N_NODES;
     free(x);
@@ -314,7 +311,7 @@ int calibrate_solve(struct calibrate *c, struct field *out, struct calibrate_rep
     if (status < 0)
         return status;
     memset(out, 0, sizeof *out);
-    out->camera = c->camera;
+    out->camera = c->eye.camera;
     out->n_frames = c->n_frames;
     const size_t n = FIELD_N_NODES + 6 * (size_t)c->n_frames;
     struct dense system = {(int)n, malloc(n * n * sizeof *system.h), malloc(n * sizeof *system.g)};

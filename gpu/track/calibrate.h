@@ -17,12 +17,13 @@
 
 #include "gpu/track/field.h"
 
-#define CALIBRATE_MAX_FRAMES  125
-#define CALIBRATE_MIN_FRAMES  80  // usable ones; fewer have not seen enough
-#define CALIBRATE_MIN_S       9.0 // 25 frames in 2.5 s find half of it
-#define CALIBRATE_MAX_APART_S 4.0 // of a pair: beyond, the poses to begin with are too far off
-#define CALIBRATE_FLOW_PX     25.0
-#define CALIBRATE_MAP_LEVEL   1 // of the maps that frames are given as
+#define CALIBRATE_MAX_FRAMES    125
+#define CALIBRATE_MIN_FRAMES    80  // usable ones; fewer have not seen enough
+#define CALIBRATE_MIN_KEYFRAMES 40  // instead: none of them says what another does
+#define CALIBRATE_MIN_S         9.0 // 25 frames in 2.5 s find half of it
+#define CALIBRATE_MAX_APART_S   4.0 // of a pair: beyond, the poses to begin with are too far off
+#define CALIBRATE_FLOW_PX       25.0
+#define CALIBRATE_MAP_LEVEL     1 // of the maps that frames are given as
 
 struct calibrate; // opaque
 

@@ -8,6 +8,7 @@
 #define MIN_OVERLAP   0.4
 #define COS_NORMALS   0.8
 #define COS_INCIDENCE 0.3
+#define TUKEY         4.685 // 95 % efficiency under Gaussian noise
 
 static uint32_t draw(struct calibrate *c, uint32_t n) // xorshift64
 {
@@ -35,45 +36,56 @@ static void cross(const double a[3], const double b[3], double out[3])
     out[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-bool calibrate_sample(const struct calibrate *c, const struct field *field,
-                      const struct calibrate_frame *i, const struct calibrate_frame *j,
+double calibrate_weight(double r, double scale)
+{
+    double x = r / (TUKEY * scale), y = 1 - x * x;
+    return y > 0 ? y * y : 0;
+}
+
+// Inverse depth at a pixel, its field added.
+static double inverse_depth(const struct calibrate_side *side, const struct field_cell *cell,
+                            float z_m)
+{
+    double w = 1 / (double)z_m;
+    for (int k = 0; side->field && k < 4; k++)
+        w += cell->weight[k] * (double)side->field->node_per_m[cell->node[k]];
+    return w;
+}
+
+bool calibrate_sample(const struct calibrate_side *i, const struct calibrate_side *j,
                       const struct se3 *T_j_i, int x, int y, struct calibrate_sample *out)
 {
-    const struct level_camera *l = &c->level;
-    const double scale = 1 << c->map_level;
+    const struct level_camera *l = &i->eye->level, *m = &j->eye->level;
+    const double scale = 1 << i->eye->map_level, scale_j = 1 << j->eye->map_level;
     const float *p = i->map + 4 * ((size_t)y * (size_t)l->width_px + (size_t)x);
     if (!(p[3] > 0) || (p[0] == 0 && p[1] == 0 && p[2] == 0))
         return false;
     double ray[3] = {(x - (double)l->cx_px) / (double)l->fx_px,
                      (y - (double)l->cy_px) / (double)l->fy_px, 1};
-    out->from = field_cell(&c->camera, scale * x, scale * y);
-    double w = 1 / (double)p[3];
-    for (int k = 0; field && k < 4; k++)
-        w += out->from.weight[k] * (double)field->node_per_m[out->from.node[k]];
+    out->from = field_cell(&i->eye->camera, scale * x, scale * y);
+    const double w = inverse_depth(i, &out->from, p[3]);
     double P[3] = {ray[0] / w, ray[1] / w, 1 / w}, X[3], turned[3];
     se3_apply(T_j_i, P, X);
     if (!(X[2] > 0.1))
         return false;
-    double u = X[0] / X[2] * (double)l->fx_px + (double)l->cx_px;
-    double v = X[1] / X[2] * (double)l->fy_px + (double)l->cy_px;
-    if (!(u >= 0 && v >= 0 && u < l->width_px - 1 && v < l->height_px - 1))
+    double u = X[0] / X[2] * (double)m->fx_px + (double)m->cx_px;
+    double v = X[1] / X[2] * (double)m->fy_px + (double)m->cy_px;
+    if (!(u >= 0 && v >= 0 && u < m->width_px - 1 && v < m->height_px - 1))
         return false;
     int ui = (int)(u + 0.5), vi = (int)(v + 0.5);
-    const float *q = j->map + 4 * ((size_t)vi * (size_t)l->width_px + (size_t)ui);
+    const float *q = j->map + 4 * ((size_t)vi * (size_t)m->width_px + (size_t)ui);
     if (!(q[3] > 0) || (q[0] == 0 && q[1] == 0 && q[2] == 0))
         return false;
     const double n[3] = {(double)q[0], (double)q[1], (double)q[2]};
     const double n_i[3] = {(double)p[0], (double)p[1], (double)p[2]};
-    double to[3] = {(ui - (double)l->cx_px) / (double)l->fx_px,
-                    (vi - (double)l->cy_px) / (double)l->fy_px, 1};
+    double to[3] = {(ui - (double)m->cx_px) / (double)m->fx_px,
+                    (vi - (double)m->cy_px) / (double)m->fy_px, 1};
     rotate(T_j_i->r, n_i, turned);
     if (dot(turned, n) < COS_NORMALS || dot(n, to) > -COS_INCIDENCE * sqrt(dot(to, to)) ||
         dot(n_i, ray) > -COS_INCIDENCE * sqrt(dot(ray, ray)))
         return false;
-    out->to = field_cell(&c->camera, scale * ui, scale * vi);
-    double w_j = 1 / (double)q[3];
-    for (int k = 0; field && k < 4; k++)
-        w_j += out->to.weight[k] * (double)field->node_per_m[out->to.node[k]];
+    out->to = field_cell(&j->eye->camera, scale_j * ui, scale_j * vi);
+    const double w_j = inverse_depth(j, &out->to, q[3]);
     // j's tangent plane is n . Y = d; along the ray of X it has the inverse depth
     // n . (X / X_z) / d, X has 1 / X_z.
     double d = dot(n, to) / w_j, e = dot(n, X) - d, s = -1 / (d * X[2]);
@@ -107,13 +119,14 @@ static bool is_useful(const struct calibrate *c, const struct calibrate_frame *i
     if (i->group != j->group || fabs((double)(i->time_ns - j->time_ns)) > c->max_apart_s * 1e9)
         return false;
     struct se3 T_j_i = se3_between(&j->T, &i->T);
+    const struct calibrate_side from = {&c->eye, NULL, i->map}, to = {&c->eye, NULL, j->map};
     int n_all = 0, n = 0;
     double flow_px = 0;
-    for (int y = 8; y < c->level.height_px; y += 24)
-        for (int x = 8; x < c->level.width_px; x += 24) {
+    for (int y = 8; y < c->eye.level.height_px; y += 24)
+        for (int x = 8; x < c->eye.level.width_px; x += 24) {
             struct calibrate_sample sample;
             n_all++;
-            if (!calibrate_sample(c, NULL, i, j, &T_j_i, x, y, &sample))
+            if (!calibrate_sample(&from, &to, &T_j_i, x, y, &sample))
                 continue;
             n++;
             flow_px += sample.flow_px;

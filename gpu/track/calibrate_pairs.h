@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What two frames of a recording say of the same surface: which pairs of frames are asked, and the
-// residual at one pixel of such a pair (calibrate.h). Private to gpu/track.
+// What two frames say of the same surface: which pairs of frames of a recording are asked
+// (calibrate.h), and the residual at one pixel of a pair, of one camera or of two (overlap.h).
+// Private to gpu/track.
 #ifndef POSED_GPU_TRACK_CALIBRATE_PAIRS_H
 #define POSED_GPU_TRACK_CALIBRATE_PAIRS_H
 
 #include "gpu/base/camera.h"
 #include "gpu/track/calibrate.h"
+#include "gpu/track/dense.h"
 #include "proto/se3.h"
 
 #define CALIBRATE_GATE_PER_M 0.04 // residuals beyond are another surface
+// Samples of a frame do not err independently: one in so many counts.
+#define CALIBRATE_CORRELATED 30.0
 
 struct calibrate_frame {
     uint32_t group;
@@ -21,12 +25,18 @@ struct calibrate_pair {
     uint32_t i, j;
 };
 
-struct calibrate {
+// A camera, and the level of the maps that it is looked at through.
+struct calibrate_eye {
     struct intrinsics camera; // full resolution
     struct level_camera level;
+    uint32_t map_level;
+};
+
+struct calibrate {
+    struct calibrate_eye eye;
     struct log_sink log;
     struct calibrate_frame frames[CALIBRATE_MAX_FRAMES];
-    uint32_t n_frames, map_level, min_frames;
+    uint32_t n_frames, min_frames;
     double max_apart_s;
     const atomic_bool *stop;
     uint64_t random;
@@ -41,10 +51,29 @@ struct calibrate_sample {
     double flow_px;
 };
 
-// The sample of pixel (x, y) of frame i. False where there is none. `field` NULL: none.
-bool calibrate_sample(const struct calibrate *calibrate, const struct field *field,
-                      const struct calibrate_frame *i, const struct calibrate_frame *j,
+// A frame as one side of a pair. `field` NULL: none.
+struct calibrate_side {
+    const struct calibrate_eye *eye;
+    const struct field *field;
+    const float *map;
+};
+
+// The sample of pixel (x, y) of side i, seen from side j. False where there is none.
+bool calibrate_sample(const struct calibrate_side *i, const struct calibrate_side *j,
                       const struct se3 *T_j_i, int x, int y, struct calibrate_sample *out);
+
+// Tukey's biweight of a residual.
+double calibrate_weight(double r, double scale);
+
+// What is known of a field beforehand, standard deviations: second differences of neighbouring
+// nodes, the nodes themselves, their mean.
+struct calibrate_prior {
+    double bend_per_m, size_per_m, mean_per_m;
+};
+
+// Adds it to a system whose unknowns `first` and on are the field's nodes.
+void calibrate_add_prior(struct dense *system, int first, const struct field *field,
+                         const struct calibrate_prior *prior);
 
 // Of the frames that the field is fitted to, of those kept aside (one in five), or of all.
 enum calibrate_choice { CALIBRATE_FIT, CALIBRATE_ASIDE, CALIBRATE_ALL };

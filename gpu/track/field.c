@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpu/base/camera.h"
+
 #define MAX_BYTES   65536
 #define SAME_CAMERA 0.002
 
@@ -50,6 +52,11 @@ void field_fill(const struct field *field, float *out_per_m)
     for (uint32_t v = 0; v < field->camera.height_px; v++)
         for (uint32_t u = 0; u < width; u++)
             out_per_m[(size_t)v * width + u] = (float)field_at(field, u, v);
+}
+
+float field_mended_m(float z_m, float per_m)
+{
+    return fabsf(per_m * z_m) < 0.5f ? camera_corrected_m(z_m, per_m) : 0;
 }
 
 static bool differs(double a, double b, double scale)

@@ -42,6 +42,9 @@ double field_rms_per_m(const struct field *field);
 // f of each pixel, width x height of field->camera, for gpu_settings.field_per_m.
 void field_fill(const struct field *field, float *out_per_m);
 
+// A depth [m] of any range with its pixel's f taken out; 0 where that comes to half of it or more.
+float field_mended_m(float z_m, float per_m);
+
 // Whether it is this camera's: 0, or -EINVAL with what differs in the log. Serial numbers are
 // compared where both are known, intrinsics must agree to 0.2 %.
 __attribute__((warn_unused_result)) int field_check_camera(const struct field *field,

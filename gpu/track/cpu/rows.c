@@ -38,6 +38,7 @@ bilateral_radius(const struct bilateral_window *window, const struct padded_imag
     }
     for (int32_t dy = -radius_px; dy <= radius_px; dy++) {
         const float *restrict row = padded_row(depth, y + dy);
+        // cppcheck-suppress negativeIndex; dy begins at -radius_px
         const float *spatial = window->spatial[dy + radius_px];
 #pragma omp simd
         for (uint32_t x = 0; x < width_px; x++) {
