@@ -107,7 +107,7 @@ static int sketch_all(struct running *r)
     if (rc < 0)
         goto free_own;
     ranks->gather(own, n_own * sizeof *own, all, bytes);
-    if (ranks->id == 0)
+    if (all)
         for (uint32_t rank = 0, at = 0; rank < ranks->n; rank++)
             for (uint32_t i = rank; i < n; i += ranks->n)
                 r->out->sketches[i] = all[at++];

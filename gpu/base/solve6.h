@@ -54,8 +54,11 @@ KERNEL_FN float solve6_inverse_float(float a)
     return 1.0f / a;
 }
 
+// cppcheck-suppress uninitvar; column j reads the columns before it
 SOLVE6_DEFINE(solve6_double, double, kernel_fma_double, kernel_reciprocal_double)
+// cppcheck-suppress uninitvar; column j reads the columns before it
 SOLVE6_DEFINE(solve6_float, float, kernel_mul_add, solve6_inverse_float)
+// cppcheck-suppress uninitvar; column j reads the columns before it
 SOLVE6_DEFINE(solve6_fast, float, kernel_fma_float, kernel_reciprocal_float)
 
 #endif

@@ -9,6 +9,7 @@
 #include "gpu/align/sparse.h"
 #include "gpu/align/system.h"
 #include "gpu/model/graph_parts.h"
+#include "gpu/track/field.h"
 #include "proto/se3.h"
 
 #define CHAIN_LONG  16   // keyframes: the chain's errors add up as they are, not as variances do
@@ -373,10 +374,8 @@ static int make_image(const struct graph *g, const float *z_m, struct align_imag
     float *mended_m = malloc(n_px * sizeof *mended_m);
     if (!mended_m)
         return -ENOMEM;
-    for (size_t i = 0; i < n_px; i++) {
-        float w_per_m = z_m[i] > 0 ? 1 / z_m[i] + g->field_per_m[i] : 0;
-        mended_m[i] = w_per_m > 0 ? 1 / w_per_m : 0;
-    }
+    for (size_t i = 0; i < n_px; i++)
+        mended_m[i] = field_mended_m(z_m[i], g->field_per_m[i]);
     int rc = link_image(out, mended_m, &g->camera);
     free(mended_m);
     return rc;

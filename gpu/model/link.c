@@ -134,6 +134,7 @@ static void add_both(const double *sums, const struct se3 *T_j_i, double h[36], 
         for (int j = 0; j < 6; j++) {
             half[6 * i + j] = 0;
             for (int k = 0; k < 6; k++)
+                // cppcheck-suppress uninitvar; both triangles are filled
                 half[6 * i + j] += back[6 * i + k] * ad[6 * k + j];
         }
     for (int i = 0; i < 6; i++) {
@@ -141,6 +142,7 @@ static void add_both(const double *sums, const struct se3 *T_j_i, double h[36], 
         for (int k = 0; k < 6; k++)
             g[i] -= ad[6 * k + i] * sums[PAIR_N_SUMS + PAIR_SUM_G + k];
         for (int j = 0; j < 6; j++) {
+            // cppcheck-suppress uninitvar; both triangles are filled
             h[6 * i + j] = there[6 * i + j];
             for (int k = 0; k < 6; k++)
                 h[6 * i + j] += ad[6 * k + i] * half[6 * k + j];

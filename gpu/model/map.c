@@ -180,7 +180,7 @@ void map_contents_free(struct map_contents *contents)
 int map_read(struct map *map, struct map_contents *out)
 {
     const struct recover_keyframe *keyframes;
-    *out = (struct map_contents){.epoch = map->epoch};
+    *out = (struct map_contents){.epoch = map->epoch, .T_map_odom = map->T_map_odom};
     if (map->is_searching)
         return -EAGAIN;
     if (!map->has_any)

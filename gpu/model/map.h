@@ -30,6 +30,7 @@ struct map; // opaque
 // What is saved of a map, and loaded.
 struct map_contents {
     uint32_t epoch;             // in which it was made
+    struct se3 T_map_odom;      // of map_read: map_T_map_odom; not saved
     struct model_block *blocks; // ordered as model_read leaves them
     uint32_t n_blocks;
     struct recover_keyframe *keyframes;

@@ -11,10 +11,9 @@
 #include "gpu/track/calibrate.h"
 #include "proto/se3.h"
 
-#define ROUNDS     2
-#define MAP_LEVEL  (GPU_LEVELS - 1) // of the images
-#define MAP_SCALE  (double)(1u << MAP_LEVEL)
-#define MIN_FRAMES 40 // keyframes that a field is learnt from: none of them says what another does
+#define ROUNDS    2
+#define MAP_LEVEL (GPU_LEVELS - 1) // of the images
+#define MAP_SCALE (double)(1u << MAP_LEVEL)
 
 // The packed map that calibrate wants: normals of the vertices, and depth.
 static void fill_map(const struct graph *g, uint32_t k, float *out)
@@ -54,7 +53,7 @@ static int learn_field(struct graph *g, const atomic_bool *stop, struct optimise
     int rc = map && per_m ? calibrate_create(&calibrate, &camera, &quiet) : -ENOMEM;
     if (rc < 0)
         goto free_maps;
-    calibrate_set_limits(calibrate, MAP_LEVEL, MIN_FRAMES, INFINITY, stop);
+    calibrate_set_limits(calibrate, MAP_LEVEL, CALIBRATE_MIN_KEYFRAMES, INFINITY, stop);
     for (uint32_t k = 0; k < g->n && rc == 0; k += step) {
         fill_map(g, k, map);
         rc = calibrate_add(calibrate, 0, g->keyframes[k].time_ns, map,

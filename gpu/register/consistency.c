@@ -226,6 +226,7 @@ int register_consistency_vote(struct pool *pool, const struct register_features 
         parallel_for(pool, v.n, score_row, &v);
         const uint32_t n_seeds = choose_seeds(&v, seeds);
         parallel_for(pool, n_seeds, vote_seed, &v);
+        // cppcheck-suppress uninitvar; vote_seed has filled them
         qsort(votes, n_seeds, sizeof *votes, compare_votes);
         for (uint32_t i = 0; i < n_seeds && n_kept < most && votes[i].n_inliers >= LEAST_VOTES;
              i++) {

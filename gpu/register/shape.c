@@ -18,6 +18,7 @@ static double median(double *values, size_t n)
 {
     size_t low = 0, high = n - 1, middle = n / 2;
     while (low < high) {
+        // cppcheck-suppress uninitvar; the caller filled n of them
         double pivot = values[low + (high - low) / 2];
         size_t i = low, j = high;
         for (;;) {

@@ -28,6 +28,7 @@ static void box_along(const float *values, size_t n, double *out_low, double *ou
     const size_t n_sample = n < SAMPLE ? n : SAMPLE;
     for (size_t i = 0; i < n_sample; i++)
         sample[i] = values[i * n / n_sample];
+    // cppcheck-suppress uninitvar; n_sample of them are
     qsort(sample, n_sample, sizeof *sample, compare_floats);
     const double first = sample[n_sample / 100], last = sample[n_sample - 1 - n_sample / 100];
     const double length = last - first, margin = 0.05 * length;

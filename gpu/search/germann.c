@@ -100,6 +100,7 @@ static int run_views(struct search *search, const struct search_object *object,
                           &bare[k]);
         bare[k].view = view;
     }
+    // cppcheck-suppress uninitvar; n_best of them are
     memcpy(refined, bare, n_best * sizeof *bare);
     const uint32_t n_refined =
         query->refine && n_best ? refine_views(search, object, scene, refined, n_best) : 0;
@@ -115,6 +116,7 @@ static int run_views(struct search *search, const struct search_object *object,
                       query->refine ? search_rival(object, refined, n_refined, k) : SEARCH_NO_RIVAL,
                       query->threshold, pose);
         pose->T_camera_view = search_pose_outward(object, &bare[k]);
+        // cppcheck-suppress uninitvar; fit_best filled n_best of them
         pose->error_px = fits[k].error_px;
         pose->view = bare[k].view;
     }

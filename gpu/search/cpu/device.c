@@ -189,6 +189,7 @@ CPU_CLONES static float evaluate(const struct view_on_window *view, float x, flo
             lanes edt_i = in >> 16, edt_r = ref >> 16;
             lanes counts = edt_r >= 0, both = counts & (edt_i >= 0);
             lanes c = edt_i - edt_r, r = ((in << 16) >> 16) - ((ref << 16) >> 16) - shift;
+            // cppcheck-suppress shiftTooManyBitsSigned; of vectors: gcc and clang copy the sign
             lanes c_sign = c >> 31, r_sign = r >> 31;
             cover += ((c ^ c_sign) - c_sign) & counts;
             range += ((r ^ r_sign) - r_sign) & both;

@@ -87,7 +87,7 @@ static void enclosing_sphere(const float *vertices, const bool *used, size_t n, 
     for (int k = 0; k < 3; k++)
         centre[k] = (double)vertices[3 * first + (size_t)k];
     for (int i = 1; i <= 300; i++) {
-        double far2 = -1;
+        double far2 = 0;
         size_t far = first;
         for (size_t j = first; j < n; j++) {
             if (!used[j])

@@ -175,7 +175,7 @@ static void through_format(struct take *take, const struct scratch *scratch,
     struct recorder *recorder;
     struct buffers *camera = camera_create((size_t)W * H, N_FRAMES);
     if (recorder_create(&recorder, &settings) != 0 ||
-        recorder_start(recorder, name, format, &info) != 0)
+        recorder_start_one(recorder, name, format, &info) != 0)
         die("no recording", name);
     for (uint32_t i = 0; i < take->n_frames; i++)
         camera_push(

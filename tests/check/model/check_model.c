@@ -8,13 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/model/recover.h"
 #include "gpu/model/surface.h"
 #include "proto/se3.h"
 #include "tests/check/check.h"
 #include "tests/check/model/reference.h"
-
-#define N_FRAMES 4
+#include "tests/check/model/room.h"
 
 static const struct check_limit limit_distance = {
     "voxel distance", 3 * MODEL_UNIT_M, 2e-4,
@@ -31,95 +29,13 @@ static const struct check_limit limit_weight = {"voxel weight", 1.01, 1e-3,
 static const struct check_limit limit_twins = {
     "twin against twin", 1e-5, 0.0, "the same formulas; another rounding where one has no FMA, m"};
 
-enum fill { FILL_ROOM, FILL_RANDOM, FILL_INVALID, FILL_ONE_PIXEL, N_FILLS };
-static const char *const fill_names[N_FILLS] = {"room", "random", "invalid", "one pixel"};
-
-struct input {
-    struct gpu_settings settings;
-    struct model_settings model;
-    uint16_t *depth[N_FRAMES];
-    struct se3 T_map_camera[N_FRAMES];
-};
-
 struct output {
     struct model_block *blocks;
     uint32_t n_blocks;
     float *view[GPU_LEVELS];
 };
 
-static const double sphere_m[3] = {0.2, -0.1, 1.6};
-#define N_PLANES 3
-static int n_planes = 2; // in the room: with three every direction is held
-static const double planes[N_PLANES][4] = {
-    {0.3, 0.1, -0.94868330, 2.3}, {0, -1, 0, 0.9}, {1, 0, 0, 0.9}}; // n.p + d = 0
-
-// Depth of the room's nearest surface: two walls, a floor, a ball of radius 0.5.
-static double room_z(const struct intrinsics *camera, const struct se3 *T, double u, double v)
-{
-    const double ray[3] = {(u - camera->cx_px) / camera->fx_px, (v - camera->cy_px) / camera->fy_px,
-                           1};
-    double d[3], best = INFINITY, b = 0, c = -0.25, a = 0;
-    for (int i = 0; i < 3; i++)
-        d[i] = T->r[3 * i] * ray[0] + T->r[3 * i + 1] * ray[1] + T->r[3 * i + 2] * ray[2];
-    for (int k = 0; k < n_planes; k++) {
-        const double *n = planes[k];
-        double slope = n[0] * d[0] + n[1] * d[1] + n[2] * d[2];
-        double at = n[0] * T->t_m[0] + n[1] * T->t_m[1] + n[2] * T->t_m[2] + n[3];
-        if (slope < -1e-9 && -at / slope < best)
-            best = -at / slope;
-    }
-    for (int i = 0; i < 3; i++) {
-        double to = T->t_m[i] - sphere_m[i];
-        a += d[i] * d[i];
-        b += d[i] * to;
-        c += to * to;
-    }
-    double root = b * b - a * c;
-    if (root > 0 && (-b - sqrt(root)) / a > 0 && (-b - sqrt(root)) / a < best)
-        best = (-b - sqrt(root)) / a;
-    return best;
-}
-
-static void input_create(struct input *in, uint32_t width_px, uint32_t height_px, enum fill fill)
-{
-    memset(in, 0, sizeof *in);
-    gpu_settings_default(&in->settings);
-    double f_px = 0.85 * width_px;
-    in->settings.camera = (struct intrinsics){f_px,
-                                              fill == FILL_RANDOM ? -f_px : f_px,
-                                              0.5 * width_px - 0.3,
-                                              0.5 * height_px + 0.2,
-                                              width_px,
-                                              height_px};
-    in->settings.units_per_m = 5000;
-    in->settings.log = check_log();
-    model_settings_default(&in->model);
-    in->model.memory_bytes = (uint64_t)64 << 20;
-    for (int i = 0; i < N_FRAMES; i++) {
-        const double twist[6] = {0.03 * i, -0.01 * i, 0.02 * i, 0.02 * i, -0.03 * i, 0.01 * i};
-        in->T_map_camera[i] = se3_exp(twist);
-        in->depth[i] = calloc((size_t)width_px * height_px, sizeof *in->depth[i]);
-        for (uint32_t y = 0; y < height_px; y++)
-            for (uint32_t x = 0; x < width_px; x++) {
-                uint16_t *px = &in->depth[i][y * width_px + x];
-                double z = room_z(&in->settings.camera, &in->T_map_camera[i], x, y);
-                if (fill == FILL_ROOM && z < 8)
-                    *px = (uint16_t)lrint(5000 * z);
-                else if (fill == FILL_RANDOM)
-                    *px = (uint16_t)check_random();
-            }
-        if (fill == FILL_ONE_PIXEL)
-            in->depth[i][height_px / 2 * width_px + width_px / 2] = 5000;
-    }
-}
-
-static void input_destroy(struct input *in)
-{
-    for (int i = 0; i < N_FRAMES; i++)
-        free(in->depth[i]);
-}
-
-static size_t level_px(const struct input *in, int level)
+static size_t level_px(const struct room_input *in, int level)
 {
     return (size_t)(in->settings.camera.width_px >> level) *
            (in->settings.camera.height_px >> level);
@@ -187,7 +103,7 @@ static void expect_covered(const struct reference_frame *frame, double voxel_m,
                n_missing, n_untouched);
 }
 
-static void expect_fused(const struct input *in, const float *map, int i,
+static void expect_fused(const struct room_input *in, const float *map, int i,
                          const struct output *before, const struct output *after)
 {
     const struct reference_frame frame = {in->settings.camera, map, in->T_map_camera[i]};
@@ -201,10 +117,10 @@ static void expect_fused(const struct input *in, const float *map, int i,
     expect_covered(&frame, voxel_m, before, after);
 }
 
-static void expect_view(const struct input *in, const struct output *out, enum fill fill)
+static void expect_view(const struct room_input *in, const struct output *out, enum room_fill fill)
 {
     const struct intrinsics *c = &in->settings.camera;
-    const struct se3 *T = &in->T_map_camera[N_FRAMES - 1];
+    const struct se3 *T = &in->T_map_camera[ROOM_FRAMES - 1];
     double voxel_m = (double)in->model.voxel_m;
     unsigned n_seen = 0, n_missed = 0, n_off_ray = 0, n_off_truth = 0, n_normals = 0;
     for (uint32_t v = 1; v < c->height_px - 1; v += 3)
@@ -215,7 +131,7 @@ static void expect_view(const struct input *in, const struct output *out, enum f
             if (expected == 0)
                 continue;
             double off_ray = fabs((double)px[3] - expected) / voxel_m;
-            double off_truth = fabs((double)px[3] - room_z(c, T, u, v));
+            double off_truth = fabs((double)px[3] - room_z(in, T, u, v));
             n_seen++;
             n_missed += !(px[3] > 0);
             n_off_ray += px[3] > 0 && !(off_ray <= RAY_VOXELS);
@@ -223,7 +139,7 @@ static void expect_view(const struct input *in, const struct output *out, enum f
             n_normals += px[0] != 0 || px[1] != 0 || px[2] != 0;
         }
     // Fewer pixels lie farther apart than voxels, and the filter spans what the room rounds.
-    if (fill != FILL_ROOM || c->width_px < 160)
+    if (fill != ROOM_FILL_ROOM || c->width_px < 160)
         return;
     bool to_truth = c->width_px >= 640;
     printf("view %ux%u: %u pixels, missing %.2f %%, off the ray %.2f %%, off the surface %.2f %%\n",
@@ -235,33 +151,9 @@ static void expect_view(const struct input *in, const struct output *out, enum f
                n_seen, n_missed, n_off_ray, n_off_truth, n_normals);
 }
 
-// Signed distance of a map point to the room, positive where the camera is, and its direction.
-static double room_distance(const double p[3], double out_n[3])
-{
-    double best = INFINITY;
-    for (int k = 0; k <= n_planes; k++) {
-        double n[3] = {0, 0, 0}, distance_m = 0;
-        if (k < n_planes) {
-            memcpy(n, planes[k], sizeof n);
-            distance_m = n[0] * p[0] + n[1] * p[1] + n[2] * p[2] + planes[k][3];
-        } else {
-            for (int i = 0; i < 3; i++)
-                distance_m += pow(n[i] = p[i] - sphere_m[i], 2);
-            double length = sqrt(distance_m);
-            for (int i = 0; i < 3; i++)
-                n[i] /= length;
-            distance_m = length - 0.5;
-        }
-        if (fabs(distance_m) < fabs(best)) {
-            best = distance_m;
-            memcpy(out_n, n, sizeof n);
-        }
-    }
-    return best;
-}
-
 // The exported surface: on the room, its normals the room's, its triangles turned as they are.
-static void expect_surface(const struct input *in, const struct output *out, enum fill fill)
+static void expect_surface(const struct room_input *in, const struct output *out,
+                           enum room_fill fill)
 {
     struct model_surface s;
     size_t n_off = 0, n_turned = 0, n_flipped = 0;
@@ -271,7 +163,7 @@ static void expect_surface(const struct input *in, const struct output *out, enu
     for (size_t i = 0; i < s.n_points; i++) {
         const double p[3] = {s.x_m[i], s.y_m[i], s.z_m[i]};
         double n[3] = {0, 0, 0};
-        n_off += !(fabs(room_distance(p, n)) <= 0.002);
+        n_off += !(fabs(room_distance(in, p, n)) <= 0.002);
         n_turned +=
             !(n[0] * (double)s.nx[i] + n[1] * (double)s.ny[i] + n[2] * (double)s.nz[i] >= 0.985);
     }
@@ -288,7 +180,7 @@ static void expect_surface(const struct input *in, const struct output *out, enu
                         (a[0] * b[1] - a[1] * b[0]) * (double)s.nz[v[0]];
         n_flipped += !(facing >= 0);
     }
-    if (fill == FILL_ROOM && in->settings.camera.width_px >= 640) {
+    if (fill == ROOM_FILL_ROOM && in->settings.camera.width_px >= 640) {
         printf("surface: %zu points, %.2f %% off by 2 mm, %.2f %% turned by 10 degrees, %zu "
                "triangles, %.2f %% flipped\n",
                s.n_points, 1e2 * (double)n_off / (double)s.n_points,
@@ -304,7 +196,7 @@ static void expect_surface(const struct input *in, const struct output *out, enu
     model_surface_free(&s);
 }
 
-static bool twin_run(const struct input *in, enum gpu_backend backend, uint32_t n_threads,
+static bool twin_run(const struct room_input *in, enum gpu_backend backend, uint32_t n_threads,
                      bool compare, struct output *out)
 {
     struct gpu_settings settings = in->settings;
@@ -319,10 +211,10 @@ static bool twin_run(const struct input *in, enum gpu_backend backend, uint32_t 
     float *map = check_alloc(level_px(in, 0) * 4 * sizeof *map);
     bool ok = gpu_frame_create(gpu, &frame) == 0 && gpu_frame_create(gpu, &view) == 0 &&
               model_create(&model, gpu, &in->model) == 0;
-    for (int i = 0; i < N_FRAMES && ok; i++) {
+    for (int i = 0; i < ROOM_FRAMES && ok; i++) {
         ok = gpu_prepare(gpu, in->depth[i], frame) == 0 &&
              model_integrate(model, frame, &in->T_map_camera[i]) == 0;
-        if (ok && (compare || i == N_FRAMES - 1)) {
+        if (ok && (compare || i == ROOM_FRAMES - 1)) {
             free(out->blocks);
             ok = gpu_frame_read(gpu, frame, 0, map) == 0 &&
                  model_read(model, &out->blocks, &out->n_blocks) == 0;
@@ -336,7 +228,7 @@ static bool twin_run(const struct input *in, enum gpu_backend backend, uint32_t 
     }
     if (compare)
         *out = before;
-    ok = ok && model_view(model, &in->T_map_camera[N_FRAMES - 1], view) == 0;
+    ok = ok && model_view(model, &in->T_map_camera[ROOM_FRAMES - 1], view) == 0;
     for (int level = 0; level < GPU_LEVELS && ok; level++) {
         out->view[level] = check_alloc(level_px(in, level) * 4 * sizeof *out->view[level]);
         ok = gpu_frame_read(gpu, view, (uint32_t)level, out->view[level]) == 0;
@@ -358,8 +250,8 @@ static void output_free(struct output *out)
             check_free(out->view[level]);
 }
 
-static void expect_same_bits(const struct input *in, const struct output *a, const struct output *b,
-                             const char *what)
+static void expect_same_bits(const struct room_input *in, const struct output *a,
+                             const struct output *b, const char *what)
 {
     check_that(a->n_blocks == b->n_blocks &&
                    (a->n_blocks == 0 ||
@@ -371,7 +263,7 @@ static void expect_same_bits(const struct input *in, const struct output *a, con
 }
 
 // Twins round alike where both fuse multiply and add; then all bits are equal.
-static void expect_twins(const struct input *in, const struct output *cpu,
+static void expect_twins(const struct room_input *in, const struct output *cpu,
                          const struct output *cuda, bool exact)
 {
     if (exact) {
@@ -399,12 +291,12 @@ static bool cpu_fuses(void)
 #endif
 }
 
-static void check_fill(uint32_t width_px, uint32_t height_px, enum fill fill)
+static void check_fill(uint32_t width_px, uint32_t height_px, enum room_fill fill)
 {
-    struct input in;
+    struct room_input in;
     struct output cpu, again, cuda;
-    check_case("%ux%u %s", width_px, height_px, fill_names[fill]);
-    input_create(&in, width_px, height_px, fill);
+    check_case("%ux%u %s", width_px, height_px, room_fill_name(fill));
+    room_create(&in, width_px, height_px, 2, fill);
     if (check_wanted("cpu", level_px(&in, 0)) && twin_run(&in, GPU_BACKEND_CPU, 1, true, &cpu)) {
         expect_view(&in, &cpu, fill);
         expect_surface(&in, &cpu, fill);
@@ -425,10 +317,11 @@ static void check_fill(uint32_t width_px, uint32_t height_px, enum fill fill)
         }
         output_free(&cpu);
     }
-    input_destroy(&in);
+    room_destroy(&in);
 }
 
-static uint32_t blocks_of(struct gpu *gpu, const struct input *in, const struct gpu_frame *frame)
+static uint32_t blocks_of(struct gpu *gpu, const struct room_input *in,
+                          const struct gpu_frame *frame)
 {
     struct model *model;
     struct model_stats stats = {0};
@@ -468,7 +361,7 @@ static void check_written(struct model *model)
 // of them, and what is there is refined.
 static void check_full(enum gpu_backend backend, const char *name)
 {
-    struct input in;
+    struct room_input in;
     struct gpu *gpu;
     struct gpu_frame *frame;
     struct model *model;
@@ -476,10 +369,10 @@ static void check_full(enum gpu_backend backend, const char *name)
     check_case("%s, a full memory", name);
     if (!check_wanted(name, 0))
         return;
-    input_create(&in, 96, 64, FILL_ROOM);
+    room_create(&in, 96, 64, 2, ROOM_FILL_ROOM);
     if (gpu_open(&gpu, backend, &in.settings) != 0) {
         check_skip("no CUDA device answers");
-        input_destroy(&in);
+        room_destroy(&in);
         return;
     }
     bool ok = gpu_frame_create(gpu, &frame) == 0 && gpu_prepare(gpu, in.depth[0], frame) == 0;
@@ -508,81 +401,14 @@ static void check_full(enum gpu_backend backend, const char *name)
     check_that(model_create(&model, gpu, &in.model) == -EINVAL && !model, "a voxel of NaN");
     gpu_frame_destroy(gpu, &frame);
     gpu_close(&gpu);
-    input_destroy(&in);
-}
-
-// A camera beside where the map was made finds itself; one that sees another room does not. Of the
-// frames of the map only the columns on the left are taken in: the less they show, the less sure.
-static void check_recover(enum gpu_backend backend, const char *name, uint32_t n_columns,
-                          enum recover_trust expected)
-{
-    static const double moves[][6] = {{0.03, -0.03, 0.04, 0.03, -0.04, -0.02},
-                                      {-0.04, 0.02, 0.0, -0.04, 0.03, 0.06}};
-    struct input in;
-    struct gpu *gpu;
-    struct gpu_frame *frame;
-    struct model *model;
-    struct recover *recover;
-    struct gpu_align_settings align;
-    check_case("%s, found again, %u of 320 columns mapped", name, n_columns);
-    if (!check_wanted(name, 320 * 240))
-        return;
-    n_planes = N_PLANES;
-    input_create(&in, 320, 240, FILL_ROOM);
-    if (gpu_open(&gpu, backend, &in.settings) != 0) {
-        check_skip("no CUDA device answers");
-        n_planes = N_PLANES - 1;
-        input_destroy(&in);
-        return;
-    }
-    gpu_align_settings_default(&align);
-    const struct recover_keyframe *kept;
-    bool ok = gpu_frame_create(gpu, &frame) == 0 && model_create(&model, gpu, &in.model) == 0 &&
-              recover_create(&recover, gpu, &align) == 0;
-    for (int i = 0; i < N_FRAMES && ok; i++) {
-        for (uint32_t k = 0; k < 320 * 240; k++)
-            in.depth[i][k] = k % 320 < n_columns ? in.depth[i][k] : 0;
-        ok = gpu_prepare(gpu, in.depth[i], frame) == 0 &&
-             model_integrate(model, frame, &in.T_map_camera[i]) == 0 &&
-             recover_add(recover, frame, &in.T_map_camera[i]) == 0;
-    }
-    check_that(ok && recover_keyframes(recover, &kept) >= 1, "a map with keyframes");
-    for (int other = 0; other < 2 && ok; other++)
-        for (int move = 0; move < 2; move++) {
-            const struct se3 T = se3_exp(moves[move]);
-            struct se3 T_found;
-            enum recover_trust trust = RECOVER_NOT_FOUND;
-            for (uint32_t i = 0; i < 320 * 240; i++) {
-                double z = room_z(&in.settings.camera, &T, i % 320, i / 320);
-                z = other ? 0.5 + 0.7 * fmod(0.8 * z + 0.004 * (i % 320), 1.5) : z;
-                in.depth[0][i] = z < 8 ? (uint16_t)lrint(5000 * z) : 0;
-            }
-            ok = gpu_prepare(gpu, in.depth[0], frame) == 0 &&
-                 recover_find(recover, model, frame, 0, NULL, &trust, &T_found) == 0;
-            struct se3 off = se3_between(&T, &T_found);
-            double off_m =
-                sqrt(off.t_m[0] * off.t_m[0] + off.t_m[1] * off.t_m[1] + off.t_m[2] * off.t_m[2]);
-            check_that(ok && trust == (other ? RECOVER_NOT_FOUND : expected),
-                       "%s room, move %d: trust %d", other ? "another" : "the same", move,
-                       (int)trust);
-            check_that(!trust || (off_m < 0.01 && se3_angle(&off) < 0.01),
-                       "found %.4f m and %.4f rad beside", off_m, se3_angle(&off));
-        }
-    n_planes = N_PLANES - 1;
-    recover_forget(recover);
-    check_that(recover_keyframes(recover, &kept) == 0, "forgotten");
-    recover_destroy(&recover);
-    model_destroy(&model);
-    gpu_frame_destroy(gpu, &frame);
-    gpu_close(&gpu);
-    input_destroy(&in);
+    room_destroy(&in);
 }
 
 struct bench {
     struct gpu *gpu;
     struct gpu_frame *frame, *view;
     struct model *model;
-    const struct input *in;
+    const struct room_input *in;
     struct model_stats stats;
 };
 
@@ -603,10 +429,10 @@ static void bench_view(void *context)
 static void bench(enum gpu_backend backend, const char *name)
 {
     static const float voxels_m[] = {0.005f, 0.008f};
-    struct input in;
+    struct room_input in;
     struct bench b = {.in = &in};
     char text[80];
-    input_create(&in, 640, 480, FILL_ROOM);
+    room_create(&in, 640, 480, 2, ROOM_FILL_ROOM);
     for (int i = 0; i < 2; i++) {
         in.model.voxel_m = voxels_m[i];
         if (gpu_open(&b.gpu, backend, &in.settings) != 0)
@@ -625,7 +451,7 @@ static void bench(enum gpu_backend backend, const char *name)
         gpu_frame_destroy(b.gpu, &b.view);
         gpu_close(&b.gpu);
     }
-    input_destroy(&in);
+    room_destroy(&in);
 }
 
 int main(int argc, char **argv)
@@ -638,20 +464,13 @@ int main(int argc, char **argv)
             bench(GPU_BACKEND_CUDA, "cuda");
         return 0;
     }
-    for (enum fill fill = 0; fill < N_FILLS; fill++) {
+    for (enum room_fill fill = 0; fill < ROOM_N_FILLS; fill++) {
         check_fill(33, 64, fill);
         check_fill(160, 121, fill);
     }
     if (!check_is_short())
-        check_fill(640, 480, FILL_ROOM);
+        check_fill(640, 480, ROOM_FILL_ROOM);
     check_full(GPU_BACKEND_CPU, "cpu");
     check_full(GPU_BACKEND_CUDA, "cuda");
-    for (int twin = 0; twin < 2; twin++) {
-        const enum gpu_backend backend = twin ? GPU_BACKEND_CUDA : GPU_BACKEND_CPU;
-        const char *name = twin ? "cuda" : "cpu";
-        check_recover(backend, name, 320, RECOVER_SURE);
-        check_recover(backend, name, 200, RECOVER_FAIR);
-        check_recover(backend, name, 80, RECOVER_NOT_FOUND);
-    }
     return check_end();
 }

@@ -22,7 +22,7 @@
 #include "tools/bench/testscene.h"
 
 // A sanitizer makes all of this twenty times slower: then it is run for its findings alone.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef POSED_SANITIZED
 #define N_VIEWS  256
 #define N_SCENES 1
 #define N_FOUND  0
