@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/map_file.h"
+#include "daemon/map_export.h"
 #include "daemon/notify.h"
 #include "proto/clock.h"
 #include "proto/wire.h"
@@ -46,6 +46,7 @@ static int open_capture(struct camera *camera)
     const struct config *config = &camera->config;
     struct capture_settings settings = config->capture;
     settings.source = config->source;
+    settings.camera = camera->name[0] ? camera->name : NULL;
     settings.n_kept = BACKEND_KEPT_FRAMES + config->requests.keep_frames;
     if (config->recorder.folder[0])
         settings.n_kept += config->recorder.queue_frames;
@@ -153,7 +154,7 @@ static int write_map(struct camera *camera)
         return error;
     }
     error =
-        map_file_export(path, map.blocks, map.n_blocks, camera->config.map.voxel_m, &camera->sink);
+        map_export_write(path, map.blocks, map.n_blocks, camera->config.map.voxel_m, &camera->sink);
     map_contents_free(&map);
     return error;
 }
@@ -173,12 +174,12 @@ static void run_loop(struct camera *camera, const struct camera_run *run)
         .shared = camera->shared,
         .publish = camera->publish,
         .recorder = camera->recorder,
+        .camera = camera->index,
         .ros = camera->ros,
         .frames = camera->frames,
         .yield_frames = &camera->yield_frames,
         .trajectory = camera->trajectory,
         .rig = camera->rig,
-        .rig_camera = camera->index,
         .wait_subscriber_s = camera->config.publish.wait_subscriber_s,
         .adapt = camera->config.adapt,
         .stop = is_alone ? run->stop : must_stop,
@@ -267,7 +268,7 @@ static void *run_thread(void *user)
         shared_end(camera->shared, reason_of(camera->end));
         log_to(&camera->sink, LOG_LEVEL_NOTICE, "%s", reason_of(camera->end));
         if (camera->recorder)
-            (void)!recorder_stop(camera->recorder); // nothing comes any more
+            recorder_end_camera(camera->recorder, camera->index); // nothing comes any more
     }
     end_loop(camera); // may write its map, which takes a while
     pthread_mutex_lock(&all->mutex);

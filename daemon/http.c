@@ -10,7 +10,6 @@
 #include <microhttpd.h>
 
 #include "daemon/metrics.h"
-#include "daemon/web/web.h"
 #include "proto/clock.h"
 #include "proto/wire_json.h"
 
@@ -63,14 +62,14 @@ static struct answer json(json_t *value)
     return (struct answer){MHD_HTTP_OK, "application/json", text};
 }
 
-static struct answer fail_camera(const struct http_camera *camera, const char *what)
+static struct answer fail_camera(const struct web_camera *camera, const char *what)
 {
     char text[80];
     snprintf(text, sizeof text, "%s%s%s\n", camera->name, camera->name[0] ? ": " : "", what);
     return plain(MHD_HTTP_SERVICE_UNAVAILABLE, text);
 }
 
-static struct answer healthz(const struct http *http, const struct http_camera *ignored)
+static struct answer healthz(const struct http *http, const struct web_camera *ignored)
 {
     (void)ignored;
     for (uint32_t i = 0; i < http->settings.n_cameras; i++)
@@ -79,12 +78,12 @@ static struct answer healthz(const struct http *http, const struct http_camera *
     return plain(MHD_HTTP_OK, "ok\n");
 }
 
-static struct answer readyz(const struct http *http, const struct http_camera *ignored)
+static struct answer readyz(const struct http *http, const struct web_camera *ignored)
 {
     posed_Status status;
     (void)ignored;
     for (uint32_t i = 0; i < http->settings.n_cameras; i++) {
-        const struct http_camera *camera = &http->settings.cameras[i];
+        const struct web_camera *camera = &http->settings.cameras[i];
         shared_status(camera->shared, &status);
         if (!shared_is_alive(camera->shared))
             return fail_camera(camera, "the frame loop stands still");
@@ -94,7 +93,7 @@ static struct answer readyz(const struct http *http, const struct http_camera *i
     return plain(MHD_HTTP_OK, "ok\n");
 }
 
-static struct answer get_metrics(const struct http *http, const struct http_camera *ignored)
+static struct answer get_metrics(const struct http *http, const struct web_camera *ignored)
 {
     struct answer answer = {MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", NULL};
     struct shared *cameras[CONFIG_MAX_CAMERAS];
@@ -110,7 +109,7 @@ static struct answer get_metrics(const struct http *http, const struct http_came
     return answer;
 }
 
-static struct answer get_status(const struct http *http, const struct http_camera *camera)
+static struct answer get_status(const struct http *http, const struct web_camera *camera)
 {
     posed_Status status;
     (void)http;
@@ -118,7 +117,7 @@ static struct answer get_status(const struct http *http, const struct http_camer
     return json(wire_json_status(&status));
 }
 
-static struct answer get_pose(const struct http *http, const struct http_camera *camera)
+static struct answer get_pose(const struct http *http, const struct web_camera *camera)
 {
     struct shared_pose pose;
     uint64_t oldest, next;
@@ -136,7 +135,7 @@ static struct answer get_pose(const struct http *http, const struct http_camera 
 
 static const struct {
     const char *path;
-    struct answer (*get)(const struct http *http, const struct http_camera *camera);
+    struct answer (*get)(const struct http *http, const struct web_camera *camera);
     bool is_of_one; // a camera's name may stand behind it
 } pages[] = {
     {"/healthz", healthz, false},     {"/readyz", readyz, false},
@@ -145,7 +144,7 @@ static const struct {
 };
 
 // `name` NULL: the first. NULL: there is none of that name.
-static const struct http_camera *find_camera(const struct http *http, const char *name)
+static const struct web_camera *find_camera(const struct http *http, const char *name)
 {
     for (uint32_t i = 0; i < http->settings.n_cameras; i++)
         if (!name || strcmp(http->settings.cameras[i].name, name) == 0)
@@ -161,7 +160,7 @@ static struct answer get_page(const struct http *http, const char *path)
         if (strncmp(pages[i].path, path, n) != 0 || (*rest && *rest != '/') ||
             (*rest && !pages[i].is_of_one))
             continue;
-        const struct http_camera *camera = find_camera(http, *rest ? rest + 1 : NULL);
+        const struct web_camera *camera = find_camera(http, *rest ? rest + 1 : NULL);
         if (camera && (!*rest || rest[1]))
             return pages[i].get(http, camera);
         break;
@@ -365,9 +364,9 @@ int http_create(struct http **out, const struct http_settings *settings)
     uint16_t port = settings->port;
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const struct web_settings web = {.publish = settings->cameras[0].publish,
+    const struct web_settings web = {.cameras = settings->cameras,
+                                     .n_cameras = settings->n_cameras,
                                      .requests = settings->requests,
-                                     .shared = settings->cameras[0].shared,
                                      .control = settings->control,
                                      .log = settings->log};
     http->settings = *settings;

@@ -8,8 +8,8 @@
 //   /v1/status  the Status message as JSON
 //   /v1/pose    the newest pose as JSON; 503 before the first frame
 //
-// Of several cameras the page shows the first, /healthz, /readyz and /metrics tell of all, and
-// /v1/status/NAME and /v1/pose/NAME of the one.
+// Of several cameras the page shows the one that is chosen, /healthz, /readyz and /metrics tell of
+// all, and /v1/status/NAME and /v1/pose/NAME of the one.
 //
 // A page of another site that the browser of this machine shows can reach loopback, too: requests
 // whose Host is not this machine's are refused, so that no foreign name that is made to point here
@@ -19,24 +19,15 @@
 #ifndef POSED_DAEMON_HTTP_H
 #define POSED_DAEMON_HTTP_H
 
-#include "daemon/publish.h"
-#include "daemon/requests.h"
-#include "daemon/shared.h"
-#include "proto/log.h"
+#include "daemon/web/web.h"
 
 struct http; // opaque: libmicrohttpd with a thread of its own
-
-struct http_camera {
-    const char *name; // "" = the only one, without a name
-    struct shared *shared;
-    struct publish_channel *publish;
-};
 
 struct http_settings {
     uint16_t port;
     bool control;        // the page's buttons work
     const char *origins; // whose pages may look besides this machine's, separated by spaces
-    struct http_camera cameras[CONFIG_MAX_CAMERAS];
+    struct web_camera cameras[CONFIG_MAX_CAMERAS];
     uint32_t n_cameras;
     struct requests *requests;
     struct log_sink log;

@@ -7,14 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/health.h"
+#include "daemon/commands.h"
 #include "daemon/histogram.h"
-#include "daemon/image.h"
+#include "daemon/loop_state.h"
 #include "daemon/message.h"
 #include "daemon/notify.h"
-#include "daemon/pace.h"
 #include "daemon/summary.h"
-#include "daemon/timing.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 #include "proto/wire.h"
@@ -23,30 +21,7 @@
 #define HEARTBEAT_NS 1000000000
 #define SILENT_NS    1000000000 // no frame for so long: NO_INPUT
 #define MAP_MOVED_M  0.01       // by the adjustment: worth an event
-#define MAX_MESSAGE_BYTES \
-    (posed_Status_size > posed_Odometry_size ? posed_Status_size : posed_Odometry_size)
-#define WAITED_NS 2000000 // a frame that was waited for so long has a time of its own
-
-struct loop {
-    const struct loop_settings *settings;
-    const struct shared_info *info;
-    struct image_sender *images;
-    struct timing timing;
-    struct health health;
-    struct pace pace;
-    uint64_t next_seq;
-    uint64_t evaluated_end; // first frame whose time stamp is no longer that of the recording
-    int64_t capture_ns;     // of the newest frame, CLOCK_MONOTONIC
-    double previous_xyzw[4];
-    struct se3 T_map_odom; // of the newest frame
-    posed_State state;     // of the newest message, or NO_INPUT
-    uint32_t map_epoch;
-    bool paused; // the recording
-
-    int64_t heartbeat_ns, last_frame_ns, watchdog_ns, watchdog_period_ns;
-    uint64_t heartbeat_seq; // next_seq at the last heartbeat
-    uint8_t bytes[MAX_MESSAGE_BYTES];
-};
+#define WAITED_NS    2000000    // a frame that was waited for so long has a time of its own
 
 // Encodes into the loop's buffer and sends. All our messages fit it.
 static void send(struct loop *loop, enum publish_topic topic, const pb_msgdesc_t *fields,
@@ -61,12 +36,12 @@ static void send(struct loop *loop, enum publish_topic topic, const pb_msgdesc_t
 static void record(struct loop *loop, enum recorder_topic topic, const struct capture_frame *frame,
                    const pb_msgdesc_t *fields, const void *message)
 {
-    if (!recorder_wants_messages(loop->settings->recorder))
+    if (!recorder_wants_messages(loop->settings->recorder, loop->settings->camera))
         return;
     int n = wire_encode(fields, message, loop->bytes, sizeof loop->bytes);
     if (n > 0)
-        recorder_push_message(loop->settings->recorder, topic, frame->image.time_ns, loop->bytes,
-                              (size_t)n);
+        recorder_push_message(loop->settings->recorder, loop->settings->camera, topic,
+                              frame->image.time_ns, loop->bytes, (size_t)n);
 }
 
 // The same pose for ROS.
@@ -80,7 +55,7 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
     ros_put(loop->settings->ros, &tracked, &frame->image, &loop->info->capture.camera);
 }
 
-static void send_event(struct loop *loop, posed_Event_Kind kind, const char *text)
+void loop_send_event(struct loop *loop, posed_Event_Kind kind, const char *text)
 {
     posed_Event event;
     message_event(loop->info, loop->next_seq, kind, text, &event);
@@ -134,18 +109,18 @@ static void announce(struct loop *loop, posed_State state, const char *reason)
              reason[0] ? ": " : "", reason);
     if (before == posed_State_STATE_NO_INPUT && loop->next_seq > 0) {
         log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frames arrive again");
-        send_event(loop, posed_Event_Kind_SOURCE_BACK, text);
+        loop_send_event(loop, posed_Event_Kind_SOURCE_BACK, text);
     }
     if (state == posed_State_STATE_LOST) {
         log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: tracking lost: %s",
                (unsigned long long)loop->next_seq, reason);
-        send_event(loop, posed_Event_Kind_TRACKING_LOST, text);
+        loop_send_event(loop, posed_Event_Kind_TRACKING_LOST, text);
     } else if (before == posed_State_STATE_LOST) {
         log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: tracking is back",
                (unsigned long long)loop->next_seq);
-        send_event(loop, posed_Event_Kind_TRACKING_BACK, text);
+        loop_send_event(loop, posed_Event_Kind_TRACKING_BACK, text);
     } else if (state == posed_State_STATE_DEGRADED) {
-        send_event(loop, posed_Event_Kind_DEGRADED, text);
+        loop_send_event(loop, posed_Event_Kind_DEGRADED, text);
     }
 }
 
@@ -174,7 +149,7 @@ static bool is_tracked(const struct capture_frame *frame)
     return frame->image.depth && !(frame->flags & CAPTURE_LATE);
 }
 
-static void end_evaluated(struct loop *loop, uint64_t seq)
+void loop_end_evaluated(struct loop *loop, uint64_t seq)
 {
     if (loop->evaluated_end > seq)
         loop->evaluated_end = seq;
@@ -212,10 +187,10 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
     loop->map_epoch = odometry->map_epoch;
     announce(loop, odometry->state, reason);
     if (odometry->new_keyframe)
-        send_event(loop, posed_Event_Kind_KEYFRAME, "new keyframe");
+        loop_send_event(loop, posed_Event_Kind_KEYFRAME, "new keyframe");
     if (frame->flags & CAPTURE_LOOPED) {
-        end_evaluated(loop, odometry->seq);
-        send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
+        loop_end_evaluated(loop, odometry->seq);
+        loop_send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
     }
     if (settings->trajectory)
         trajectory_file_push(settings->trajectory, frame->image.time_ns, &loop->T_map_odom, result);
@@ -240,7 +215,7 @@ static void announce_backend(struct loop *loop)
 {
     const char *description = backend_description(loop->settings->backend);
     shared_set_backend(loop->settings->shared, description);
-    send_event(loop, posed_Event_Kind_BACKEND_CHANGED, description);
+    loop_send_event(loop, posed_Event_Kind_BACKEND_CHANGED, description);
 }
 
 // The map, when the pose has left. Returns 0, or -EIO as on_frame does.
@@ -255,10 +230,10 @@ static int fuse(struct loop *loop, const struct track_result *result)
     if (moved_m >= MAP_MOVED_M) {
         snprintf(text, sizeof text, "keyframes adjusted: the camera moved by %.1f mm in the map",
                  moved_m * 1e3);
-        send_event(loop, posed_Event_Kind_MAP_MOVED, text);
+        loop_send_event(loop, posed_Event_Kind_MAP_MOVED, text);
     }
     if (searched && rc == 0 && !backend_is_searching(loop->settings->backend))
-        send_event(loop, posed_Event_Kind_MAP_FOUND, "the camera is found in the loaded map");
+        loop_send_event(loop, posed_Event_Kind_MAP_FOUND, "the camera is found in the loaded map");
     return rc < 0 ? rc : 0;
 }
 
@@ -284,11 +259,11 @@ static void pace_worked(struct loop *loop, int64_t took_ns)
                  (double)loop->pace.period_ns * 1e-6);
         log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: %s",
                (unsigned long long)(loop->next_seq - 1), text);
-        send_event(loop, posed_Event_Kind_WORK_REDUCED, text);
+        loop_send_event(loop, posed_Event_Kind_WORK_REDUCED, text);
     } else if (news == PACE_ENDS) {
         log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: all work is done again",
                (unsigned long long)(loop->next_seq - 1));
-        send_event(loop, posed_Event_Kind_WORK_FULL, "all work is done again");
+        loop_send_event(loop, posed_Event_Kind_WORK_FULL, "all work is done again");
     }
 }
 
@@ -350,12 +325,12 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     }
     loop->last_frame_ns = got_ns;
     if (loop->settings->recorder) {
-        recorder_push(loop->settings->recorder, frame);
+        recorder_push(loop->settings->recorder, loop->settings->camera, frame);
         record(loop, RECORDER_TOPIC_POSE, frame, posed_Odometry_fields, &odometry);
         record(loop, RECORDER_TOPIC_TF, frame, posed_FrameTransform_fields, &transform);
     }
     if (loop->settings->rig)
-        rig_pose_put(loop->settings->rig, loop->settings->rig_camera, frame, &result);
+        rig_pose_put(loop->settings->rig, loop->settings->camera, frame, &result);
     remember(loop, frame, &result, &odometry);
     if (frame->image.depth)
         image_send(loop->images, loop->settings->publish,
@@ -385,13 +360,13 @@ static int recalibrate(struct loop *loop)
     loop->info = shared_info(settings->shared);
     shared_set_backend(settings->shared, backend_description(settings->backend));
     if (settings->recorder)
-        recorder_recalibrate(settings->recorder, capture);
+        recorder_recalibrate(settings->recorder, settings->camera, capture);
     snprintf(
         text, sizeof text, "the camera has parameters of its own: fx %.2f fy %.2f cx %.2f cy %.2f",
         capture->camera.fx_px, capture->camera.fy_px, capture->camera.cx_px, capture->camera.cy_px);
     log_to(&settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s", (unsigned long long)loop->next_seq,
            text);
-    send_event(loop, posed_Event_Kind_RECALIBRATED, text);
+    loop_send_event(loop, posed_Event_Kind_RECALIBRATED, text);
     return 0;
 }
 
@@ -423,100 +398,7 @@ static void on_silence(struct loop *loop, int64_t now_ns)
                      "no frame arrives", loop->map_epoch);
     log_to(&loop->settings->log, LOG_LEVEL_WARNING, "no frame for %.1f s",
            (double)(now_ns - loop->last_frame_ns) * 1e-9);
-    send_event(loop, posed_Event_Kind_SOURCE_SILENT, "no frame arrives");
-}
-
-static void reset(struct loop *loop, const struct se3 *T_odom_camera, const char *why)
-{
-    const double *t_m = T_odom_camera->t_m;
-    backend_reset(loop->settings->backend, T_odom_camera);
-    log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s to %.3f %.3f %.3f",
-           (unsigned long long)loop->next_seq, why, t_m[0], t_m[1], t_m[2]);
-    send_event(loop, posed_Event_Kind_RESET, why);
-}
-
-// The camera of a recording that is wound is suddenly elsewhere: its poses no longer connect.
-static void control_replay(struct loop *loop, const struct shared_command *command,
-                           struct shared_answer *answer)
-{
-    const struct loop_settings *settings = loop->settings;
-    char text[96];
-    answer->error =
-        capture_control(settings->capture, command->control, command->value, &answer->playback);
-    if (answer->error || command->control == CAPTURE_QUERY)
-        return;
-    const struct capture_playback *playback = &answer->playback;
-    if (command->control == CAPTURE_SEEK && loop->next_seq > 0) {
-        const struct se3 T = backend_pose(settings->backend);
-        end_evaluated(loop, loop->next_seq);
-        reset(loop, &T, "the recording is wound: reset");
-    }
-    loop->paused = playback->paused;
-    loop->last_frame_ns = clock_monotonic_ns();
-    shared_set_paused(settings->shared, playback->paused);
-    snprintf(text, sizeof text, "recording at %.3f of %.3f s, %s, speed %.6g%s",
-             playback->position_s, playback->duration_s, playback->paused ? "paused" : "running",
-             playback->rate, playback->rate == CAPTURE_RATE_MAX ? " (as fast as possible)" : "");
-    log_to(&settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s", (unsigned long long)loop->next_seq,
-           text);
-    send_event(loop, posed_Event_Kind_REPLAY, text);
-}
-
-static void load_map(struct loop *loop, const struct shared_command *command,
-                     struct shared_answer *answer)
-{
-    answer->error = backend_load_map(loop->settings->backend, &command->camera, command->map);
-    if (answer->error)
-        return;
-    end_evaluated(loop, loop->next_seq);
-    log_to(&loop->settings->log, LOG_LEVEL_NOTICE,
-           "frame %llu: a map of %u blocks and %u keyframes is loaded: the camera is looked for",
-           (unsigned long long)loop->next_seq, command->map->n_blocks, command->map->n_keyframes);
-    send_event(loop, posed_Event_Kind_MAP_LOADED, "a map is loaded: the camera is looked for");
-}
-
-static void run_command(struct loop *loop)
-{
-    struct shared_command command;
-    struct shared_answer answer = {.next_seq = loop->next_seq};
-    if (!shared_take_command(loop->settings->shared, &command))
-        return;
-    switch (command.kind) {
-    case SHARED_RESET:
-        if (command.keep_pose)
-            command.T_odom_camera = backend_pose(loop->settings->backend);
-        reset(loop, &command.T_odom_camera, "reset on request");
-        break;
-    case SHARED_KEYFRAME:
-        answer.error = backend_set_keyframe(loop->settings->backend, &answer.keyframe_seq);
-        if (!answer.error)
-            send_event(loop, posed_Event_Kind_KEYFRAME, "keyframe on request");
-        break;
-    case SHARED_REPLAY:
-        control_replay(loop, &command, &answer);
-        break;
-    case SHARED_READ_MAP:
-        answer.error = backend_read_map(loop->settings->backend, command.map);
-        answer.camera = loop->info->capture.camera;
-        break;
-    case SHARED_LOAD_MAP:
-        load_map(loop, &command, &answer);
-        break;
-    case SHARED_KEYFRAMES:
-        if (backend_is_searching(loop->settings->backend))
-            answer.error = -EAGAIN;
-        answer.n_keyframes =
-            backend_keyframes(loop->settings->backend, command.keyframes, command.max_keyframes);
-        answer.map_epoch = loop->map_epoch;
-        break;
-    case SHARED_OPTIMISE:
-        answer.error = backend_optimise(loop->settings->backend);
-        break;
-    case SHARED_OPTIMISED:
-        answer.error = backend_optimised(loop->settings->backend, command.optimised);
-        break;
-    }
-    shared_finish_command(loop->settings->shared, &answer);
+    loop_send_event(loop, posed_Event_Kind_SOURCE_SILENT, "no frame arrives");
 }
 
 // Everything that is not a frame. Returns false when it is time to stop.
@@ -526,7 +408,7 @@ static bool do_chores(struct loop *loop)
     int64_t now_ns = clock_monotonic_ns();
     if (settings->poll)
         settings->poll(settings->user);
-    run_command(loop);
+    commands_run(loop);
     if (now_ns >= loop->heartbeat_ns)
         heartbeat(loop, now_ns);
     if (loop->watchdog_period_ns && now_ns >= loop->watchdog_ns) {
@@ -586,16 +468,16 @@ enum loop_end loop_run(const struct loop_settings *settings)
     loop->heartbeat_ns = loop->last_frame_ns = clock_monotonic_ns();
     loop->watchdog_period_ns = settings->poll ? notify_watchdog_ns() : 0;
     send_calibration(loop, 0);
-    send_event(loop, posed_Event_Kind_STARTED, loop->info->capture.description);
+    loop_send_event(loop, posed_Event_Kind_STARTED, loop->info->capture.description);
     if (settings->wait_subscriber_s > 0)
         wait_for_subscriber(loop);
     enum loop_end end = run(loop);
 
     shared_end_commands(settings->shared);
     if (end == LOOP_END_OF_RECORDING)
-        send_event(loop, posed_Event_Kind_SOURCE_ENDED, "end of the recording");
-    send_event(loop, posed_Event_Kind_STOPPING,
-               settings->poll ? "the daemon stops" : "the camera stops");
+        loop_send_event(loop, posed_Event_Kind_SOURCE_ENDED, "end of the recording");
+    loop_send_event(loop, posed_Event_Kind_STOPPING,
+                    settings->poll ? "the daemon stops" : "the camera stops");
     heartbeat(loop, clock_monotonic_ns());
     summary_log(settings->shared, settings->capture, loop->evaluated_end, &settings->log);
     if (shared_counter(settings->shared, SHARED_CAPTURED) > 0)

@@ -24,6 +24,7 @@ struct loop_settings {
     struct shared *shared;
     struct publish_channel *publish;
     struct recorder *recorder; // NULL = none
+    uint32_t camera;           // by which its frames are recorded, and known to the rig
     struct ros *ros;           // NULL = none
     struct frames *frames;
     struct yield_frames *yield_frames;
@@ -31,7 +32,6 @@ struct loop_settings {
     double wait_subscriber_s;
     bool adapt;           // less work on each frame before one is dropped (daemon/pace.h)
     struct rig_pose *rig; // NULL = none
-    uint32_t rig_camera;  // its number there
     // Asked every round (at most 100 ms apart). `stop`: end now. `poll`: called when it is time to
     // read the configuration again; NULL where others see to that, and to the service manager.
     bool (*stop)(void *user);

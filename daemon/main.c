@@ -11,7 +11,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "capture/recorder/recorder.h"
 #include "daemon/camera.h"
 #include "daemon/config/options.h"
 #include "daemon/config/settings.h"
@@ -21,6 +20,7 @@
 #include "daemon/message.h"
 #include "daemon/notify.h"
 #include "daemon/publish.h"
+#include "daemon/recording.h"
 #include "daemon/requests.h"
 #include "daemon/ros/place.h"
 #include "daemon/ros/ros.h"
@@ -39,9 +39,9 @@ struct daemon {
     struct publish *publish;
     struct requests *requests;
     struct http *http;
-    struct recorder *recorder; // of the first camera
-    struct ros *ros;           // of the first camera
-    struct rig_pose *rig;      // NULL = none
+    struct recording recording;
+    struct ros *ros;      // of the first camera
+    struct rig_pose *rig; // NULL = none
     struct trajectory_file *rig_trajectory;
     bool opened; // all of it
 };
@@ -78,24 +78,6 @@ static bool must_stop(void *user)
     return stop_signal != 0;
 }
 
-static int check_recorder(const struct config *config, const struct log_sink *sink)
-{
-    const char *start = config->recorder.start, *format = config->recorder.format;
-    if (recorder_format_from_name(format) < 0)
-        log_to(sink, LOG_LEVEL_ERROR,
-               "recorder.format: \"%s\" is none of tum, klg, fakenect, mcap, ros2mcap", format);
-    else if (start[0] && !config->recorder.folder[0])
-        log_to(sink, LOG_LEVEL_ERROR, "recorder.start: recorder.folder is not set");
-    else if (start[0] && !recorder_name_is_plain(start))
-        log_to(
-            sink, LOG_LEVEL_ERROR,
-            "recorder.start: 1 to 64 of A-Z a-z 0-9 . _ - are wanted, without a point or dash in "
-            "front or a suffix");
-    else
-        return 0;
-    return -EINVAL;
-}
-
 static int create_ros(struct daemon *daemon)
 {
     const struct config *config = &daemon->config;
@@ -123,7 +105,7 @@ static int load_config(const struct options *options, struct config *out,
     int error =
         config_load(out, options->config_file, options->assignments, options->n_assignments, sink);
     if (!error)
-        error = check_recorder(out, sink);
+        error = recording_check(out, sink);
     struct se3 ignored;
     if (!error)
         error = ros_place_of_camera(out, &ignored, sink);
@@ -183,48 +165,6 @@ static int check_map_output(const struct daemon *daemon)
     return 0;
 }
 
-// Called by the recorder's thread, and by whoever starts a recording.
-static void on_recorder_event(void *user, enum recorder_event event, const char *name,
-                              const char *detail)
-{
-    const struct camera *camera = user;
-    posed_Event message;
-    bool started = event == RECORDER_EVENT_STARTED;
-    shared_set_recording(camera->shared, started ? name : "");
-    message_event(shared_info(camera->shared), 0,
-                  started ? posed_Event_Kind_RECORDING_STARTED : posed_Event_Kind_RECORDING_STOPPED,
-                  detail, &message);
-    publish_post(camera->publish, PUBLISH_EVENT, posed_Event_fields, &message);
-}
-
-static int create_recorder(struct daemon *daemon)
-{
-    const struct config *config = &daemon->config;
-    struct camera *first = &daemon->cameras[0];
-    const struct recorder_settings settings = {
-        .folder = config->recorder.folder,
-        .queue_frames = config->recorder.queue_frames,
-        .max_bytes = config->recorder.max_bytes,
-        .max_duration_s = config->recorder.max_duration_s,
-        .keep_bytes = config->recorder.keep_bytes,
-        .keep_age_s = config->recorder.keep_age_s,
-        .event = on_recorder_event,
-        .event_user = first,
-        .log = daemon->sink,
-    };
-    if (!config->recorder.folder[0])
-        return 0;
-    if (daemon->n_cameras > 1)
-        log_to(&daemon->sink, LOG_LEVEL_NOTICE,
-               "recorder.folder: recordings are of the first camera, %s, alone", first->name);
-    int error = recorder_create(&daemon->recorder, &settings);
-    if (error || !config->recorder.start[0])
-        return error;
-    int format = recorder_format_from_name(config->recorder.format); // checked with the settings
-    return recorder_start(daemon->recorder, config->recorder.start, (enum recorder_format)format,
-                          capture_info(first->capture));
-}
-
 static int create_requests(struct daemon *daemon)
 {
     struct handlers handlers[CONFIG_MAX_CAMERAS];
@@ -259,7 +199,7 @@ static int create_http(struct daemon *daemon)
         .log = daemon->sink,
     };
     for (uint32_t i = 0; i < daemon->n_cameras; i++)
-        settings.cameras[i] = (struct http_camera){
+        settings.cameras[i] = (struct web_camera){
             daemon->cameras[i].name, daemon->cameras[i].shared, daemon->cameras[i].publish};
     if (!settings.port)
         return 0;
@@ -373,10 +313,11 @@ static enum exit_code open_all(struct daemon *daemon)
     // The trajectories last: a second daemon started by mistake ends before them, at the endpoints,
     // and does not empty the files of the first one.
     if (endpoint_open(&daemon->endpoint, &daemon->config, &daemon->sink) != 0 ||
-        create_publish(daemon) != 0 || create_rig(daemon) != 0 || create_recorder(daemon) != 0 ||
+        create_publish(daemon) != 0 || create_rig(daemon) != 0 ||
+        recording_create(&daemon->recording, &daemon->config, daemon->cameras, daemon->n_cameras,
+                         &daemon->sink) != 0 ||
         create_ros(daemon) != 0)
         return EXIT_OTHER;
-    first->recorder = daemon->recorder;
     first->ros = daemon->ros;
     if (create_requests(daemon) != 0 || create_http(daemon) != 0 || open_trajectories(daemon) != 0)
         return EXIT_OTHER;
@@ -434,7 +375,7 @@ static void close_all(struct daemon *daemon)
     http_destroy(&daemon->http);
 #endif
     requests_destroy(&daemon->requests);
-    recorder_destroy(&daemon->recorder);
+    recording_destroy(&daemon->recording);
     ros_destroy(&daemon->ros);
     for (uint32_t i = 0; i < daemon->n_cameras; i++)
         camera_close_frames(&daemon->cameras[i]);

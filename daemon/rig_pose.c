@@ -18,12 +18,14 @@
 #define MAX_WAIT_NS  1000000000 // somebody has paused the other camera; the loop must stay alive
 #define GAP_S        0.5        // no velocity over more than that, as of a camera
 #define MAX_PLACE_M  100.0
+#define MAX_CLOCK_S  10.0
 
 _Static_assert(CONFIG_MAX_CAMERAS <= RIG_MAX_CAMERAS, "enlarge RIG_MAX_CAMERAS");
 
 struct rig_pose {
     struct rig_pose_settings settings;
     char odom_frame[32], base_frame[32];
+    int64_t ahead_ns[CONFIG_MAX_CAMERAS]; // each camera's clock, of the first one's
     struct trajectory_file *file;
     pthread_mutex_t mutex; // of all that follows
     pthread_cond_t changed;
@@ -34,7 +36,18 @@ struct rig_pose {
     int64_t capture_ns; // of the newest frame, CLOCK_MONOTONIC
 };
 
-int rig_pose_read_place(const char *path, struct se3 *out, const struct log_sink *log)
+// The line "clock S", behind the place. Returns false where it is there and is none.
+static bool read_clock(FILE *file, double *out_s)
+{
+    char line[1024];
+    *out_s = 0;
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, "clock ", 6) == 0)
+            return sscanf(line + 6, "%lf", out_s) == 1 && fabs(*out_s) <= MAX_CLOCK_S;
+    return true;
+}
+
+int rig_pose_read_place(const char *path, struct rig_place *out, const struct log_sink *log)
 {
     char line[1024] = "#";
     double v[7], norm2 = 0;
@@ -47,6 +60,7 @@ int rig_pose_read_place(const char *path, struct se3 *out, const struct log_sink
     while (line[0] == '#' && fgets(line, sizeof line, file))
         good = sscanf(line, "%lf %lf %lf %lf %lf %lf %lf", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5],
                       &v[6]) == 7;
+    const bool good_clock = read_clock(file, &out->clock_s);
     fclose(file);
     for (int i = 0; i < 7 && good; i++) {
         good = fabs(v[i]) < MAX_PLACE_M; // false for NaN, too
@@ -59,7 +73,12 @@ int rig_pose_read_place(const char *path, struct se3 *out, const struct log_sink
                path);
         return -EINVAL;
     }
-    *out = se3_from_quaternion(v + 3, v);
+    if (!good_clock) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: clock: seconds are wanted, %g at most", path,
+               MAX_CLOCK_S);
+        return -EINVAL;
+    }
+    out->T_a_b = se3_from_quaternion(v + 3, v);
     return 0;
 }
 
@@ -68,12 +87,23 @@ int rig_pose_create(struct rig_pose **out, const struct rig_pose_settings *setti
     struct se3 T_base_camera[CONFIG_MAX_CAMERAS] = {se3_identity()};
     pthread_condattr_t attributes;
     *out = NULL;
-    for (uint32_t i = 1; i < settings->n_cameras; i++)
-        if (rig_pose_read_place(settings->places[i], &T_base_camera[i], &settings->log) != 0)
+    int64_t ahead_ns[CONFIG_MAX_CAMERAS] = {0};
+    for (uint32_t i = 1; i < settings->n_cameras; i++) {
+        struct rig_place place;
+        if (rig_pose_read_place(settings->places[i], &place, &settings->log) != 0)
             return -EINVAL;
+        T_base_camera[i] = place.T_a_b;
+        ahead_ns[i] = llround(place.clock_s * 1e9);
+        if (ahead_ns[i])
+            log_to(&settings->log, LOG_LEVEL_NOTICE,
+                   "%s: this camera's clock is %.1f ms ahead of the first one's, which is taken "
+                   "off for the rig",
+                   settings->places[i], place.clock_s * 1e3);
+    }
     struct rig_pose *rig = calloc(1, sizeof *rig);
     if (!rig)
         return -ENOMEM;
+    memcpy(rig->ahead_ns, ahead_ns, sizeof ahead_ns);
     if (rig_create(&rig->rig, T_base_camera, settings->n_cameras, settings->patient) != 0) {
         free(rig);
         return -ENOMEM;
@@ -206,7 +236,7 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
                   const struct track_result *result)
 {
     const struct rig_sight sight = {
-        .time_ns = frame->image.time_ns,
+        .time_ns = frame->image.time_ns - rig->ahead_ns[camera],
         .T_odom_camera = result->T_odom_camera,
         .error = result->error,
         .epoch = result->map_epoch,

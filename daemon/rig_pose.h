@@ -41,9 +41,14 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
 // Its loop has ended.
 void rig_pose_end(struct rig_pose *rig, uint32_t camera);
 
-// Reads the place of camera B beside A from such a file: *out is T_a_b. Returns 0, or -EINVAL with
-// the reason in the log.
-__attribute__((warn_unused_result)) int rig_pose_read_place(const char *path, struct se3 *out,
+struct rig_place {
+    struct se3 T_a_b;
+    double clock_s; // B's stamp of a moment less A's; 0 where the file does not say
+};
+
+// Reads the place of camera B beside A from such a file. Returns 0, or -EINVAL with the reason in
+// the log.
+__attribute__((warn_unused_result)) int rig_pose_read_place(const char *path, struct rig_place *out,
                                                             const struct log_sink *log);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "daemon/handlers/handlers.h"
-#include "daemon/map_file.h"
+#include "daemon/map_export.h"
 #include "daemon/map_saved.h"
 
 #define CELL_MAX  1048576 // cells along an axis, either way
@@ -90,7 +90,7 @@ static void pack(const struct model_surface *s, const uint32_t *chosen, size_t n
 }
 
 static void fill(struct handlers *handlers, const struct handlers_call *call,
-                 const struct model_surface *surface, uint32_t epoch)
+                 const struct model_surface *surface, uint32_t epoch, const struct se3 *T_map_odom)
 {
     const uint32_t max_points = handlers->config->requests.max_points;
     double voxel_m = call->request->what.get_map_cloud.voxel_m;
@@ -112,7 +112,11 @@ static void fill(struct handlers *handlers, const struct handlers_call *call,
     pack(surface, chosen, n, points);
     free(chosen);
     call->reply->what.get_map_cloud =
-        (posed_MapCloud){.map_epoch = epoch, .n_points = (uint32_t)n, .voxel_m = voxel_m};
+        (posed_MapCloud){.map_epoch = epoch,
+                         .n_points = (uint32_t)n,
+                         .voxel_m = voxel_m,
+                         .has_map_from_odom = true,
+                         .map_from_odom = wire_pose(T_map_odom, NULL)};
     *call->pieces = (struct handlers_payload){
         .memory = points,
         .pieces = {{WIRE_CLOUD_POINTS, points, 3 * n * sizeof *points},
@@ -134,8 +138,10 @@ void handlers_get_map_cloud(struct handlers *handlers, const struct handlers_cal
     }
     if (!handlers_read_map(handlers, call, &map, &camera))
         return;
-    int error = map_file_surface(map.blocks, map.n_blocks, handlers->config->map.voxel_m, &surface);
+    int error =
+        map_export_surface(map.blocks, map.n_blocks, handlers->config->map.voxel_m, &surface);
     const uint32_t epoch = map.epoch;
+    const struct se3 T_map_odom = map.T_map_odom;
     map_contents_free(&map);
     if (error == -ENODATA)
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
@@ -143,7 +149,7 @@ void handlers_get_map_cloud(struct handlers *handlers, const struct handlers_cal
     else if (error)
         handlers_fail_work(call->reply, error, NULL);
     else
-        fill(handlers, call, &surface, epoch);
+        fill(handlers, call, &surface, epoch, &T_map_odom);
     if (!error)
         model_surface_free(&surface);
 }

@@ -18,19 +18,55 @@ static void fill_active(struct recorder *recorder, posed_Recording *out)
     out->active = status.active;
 }
 
+// The camera that the request names, alone; else all that have not ended. Returns their number.
+static uint32_t list_cameras(const struct handlers *handlers, const char *name,
+                             struct recorder_camera out[RECORDER_MAX_CAMERAS])
+{
+    const struct handlers_common *common = handlers->common;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < common->n_cameras; i++) {
+        const struct handlers *one = &common->cameras[i];
+        if (!shared_has_ended(one->shared) && (!name[0] || one == handlers))
+            out[n++] = (struct recorder_camera){i, one->camera, &shared_info(one->shared)->capture};
+    }
+    if (n == 1)
+        out[0].name = "";
+    return n;
+}
+
+// Other devices than when they were listed.
+static void recalibrate(const struct handlers *handlers, const struct recorder_camera *cameras,
+                        uint32_t n_cameras)
+{
+    for (uint32_t i = 0; i < n_cameras; i++) {
+        const uint32_t number = cameras[i].number;
+        const struct shared *shared = handlers->common->cameras[number].shared;
+        recorder_recalibrate(handlers->recorder, number, &shared_info(shared)->capture);
+    }
+}
+
 void handlers_start_recording(struct handlers *handlers, const struct handlers_call *call)
 {
     const posed_StartRecording *request = &call->request->what.start_recording;
     posed_Reply *reply = call->reply;
+    struct recorder_camera cameras[RECORDER_MAX_CAMERAS];
     const char *name = request->format[0] ? request->format : handlers->config->recorder.format;
+    const uint32_t n_cameras = list_cameras(handlers, call->request->camera, cameras);
     int format = recorder_format_from_name(name);
-    if (shared_has_ended(handlers->shared)) {
+    if (n_cameras == 0) {
         handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL, "the camera has ended");
         return;
     }
     if (format < 0) {
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "start_recording.format",
-                      "\"%s\" is none of tum, klg, fakenect, mcap", name);
+                      "\"%s\" is none of tum, klg, fakenect, mcap, ros2mcap", name);
+        return;
+    }
+    if (n_cameras > 1 && !recorder_format_holds_several((enum recorder_format)format)) {
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "start_recording.format",
+                      "%s holds one camera, and there are %u: name one (--camera %s), or take mcap "
+                      "or ros2mcap",
+                      name, n_cameras, cameras[0].name);
         return;
     }
     if (!recorder_name_is_plain(request->name)) {
@@ -40,11 +76,10 @@ void handlers_start_recording(struct handlers *handlers, const struct handlers_c
             "suffix");
         return;
     }
-    const struct shared_info *info = shared_info(handlers->shared);
     int error = recorder_start(handlers->recorder, request->name, (enum recorder_format)format,
-                               &info->capture);
-    if (!error && shared_info(handlers->shared) != info) // another camera meanwhile
-        recorder_recalibrate(handlers->recorder, &shared_info(handlers->shared)->capture);
+                               cameras, n_cameras);
+    if (!error)
+        recalibrate(handlers, cameras, n_cameras);
     switch (error) {
     case 0:
         fill_active(handlers->recorder, &reply->what.start_recording);
@@ -116,11 +151,7 @@ void handlers_list_recordings(struct handlers *handlers, const struct handlers_c
 
 bool handlers_records(struct handlers *handlers, posed_Reply *reply)
 {
-    const struct handlers *first = &handlers->common->cameras[0];
-    if (!handlers->recorder && first->recorder)
-        handlers_fail(reply, posed_Code_FAILED_PRECONDITION, "camera",
-                      "recordings are of the first camera, %s, alone", first->camera);
-    else if (!handlers->recorder)
+    if (!handlers->recorder)
         handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL,
                       "recorder.folder is not set: start posed with --set recorder.folder=DIR");
     return handlers->recorder;

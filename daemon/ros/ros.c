@@ -14,12 +14,19 @@
 #include "capture/ros/dds.h"
 #include "proto/clock.h"
 
-#define N_WAITING    256  // poses, eight seconds at camera rate
+#define N_WAITING    256  // frames, eight seconds at camera rate
 #define POSE_HISTORY 100  // of the writers: what a slow but reliable reader may be behind
 #define MM_PER_M     1000 // 16UC1
 
 typedef geometry_msgs_msg_dds__Vector3_ vector3;
 typedef geometry_msgs_msg_dds__TransformStamped_ transform_stamped;
+
+// A frame's pose, and its camera where somebody subscribes to that.
+struct waiting {
+    struct ros_tracked tracked;
+    bool has_camera;
+    struct intrinsics camera;
+};
 
 struct ros {
     struct log_sink log;
@@ -31,13 +38,12 @@ struct ros {
     sem_t wake;
     atomic_bool quit;
     pthread_mutex_t lock; // of all below
-    struct ros_tracked waiting[N_WAITING];
+    struct waiting waiting[N_WAITING];
     uint64_t n_in, n_out, n_left_out;
     struct ros_health health;
     bool has_health;
     bool has_image; // `pixels` are the thread's, else the loop's
     struct depth_frame frame;
-    struct intrinsics camera;
     uint16_t *pixels;
     size_t n_pixels; // its room
 
@@ -103,6 +109,21 @@ static void write_pose(struct ros *ros, const struct ros_tracked *tracked)
     write_transform(ros, ros->tf, &transform, "tf");
 }
 
+static void write_camera(struct ros *ros, const struct intrinsics *c, int64_t time_ns)
+{
+    double d[5] = {0};
+    const sensor_msgs_msg_dds__CameraInfo_ info = {
+        .header = header_of(time_ns, ros->optical_frame),
+        .height = c->height_px,
+        .width = c->width_px,
+        .distortion_model = (char[]){"plumb_bob"},
+        .d = {._maximum = 5, ._length = 5, ._buffer = d},
+        .k = {c->fx_px, 0, c->cx_px, 0, c->fy_px, c->cy_px, 0, 0, 1},
+        .r = {1, 0, 0, 0, 1, 0, 0, 0, 1},
+        .p = {c->fx_px, 0, c->cx_px, 0, 0, c->fy_px, c->cy_px, 0, 0, 0, 1, 0}};
+    write_to(ros, ros->info, &info, "posed/depth/camera_info");
+}
+
 // Where the camera sits on the base, for whoever comes, whenever.
 static void write_static(struct ros *ros)
 {
@@ -116,33 +137,22 @@ static void write_static(struct ros *ros)
 static void write_image(struct ros *ros)
 {
     const struct depth_frame *frame = &ros->frame;
-    const struct intrinsics *c = &ros->camera;
     size_t n = (size_t)frame->width_px * frame->height_px;
     bool is_float = frame->units_per_m != MM_PER_M;
     uint32_t pixel_bytes = is_float ? sizeof(float) : sizeof(uint16_t);
     float *metres = ros->sent;
     for (size_t i = 0; is_float && i < n; i++)
         metres[i] = ros->pixels[i] ? (float)((double)ros->pixels[i] / frame->units_per_m) : NAN;
+    char millimetres[] = "16UC1", floats[] = "32FC1";
     sensor_msgs_msg_dds__Image_ image = {
         .header = header_of(frame->time_ns, ros->optical_frame),
         .height = frame->height_px,
         .width = frame->width_px,
-        .encoding = is_float ? (char[]){"32FC1"} : (char[]){"16UC1"},
+        .encoding = is_float ? floats : millimetres,
         .step = pixel_bytes * frame->width_px,
         .data = {._maximum = (uint32_t)(pixel_bytes * n),
                  ._length = (uint32_t)(pixel_bytes * n),
                  ._buffer = is_float ? ros->sent : (void *)ros->pixels}};
-    double d[5] = {0};
-    sensor_msgs_msg_dds__CameraInfo_ info = {
-        .header = image.header,
-        .height = frame->height_px,
-        .width = frame->width_px,
-        .distortion_model = (char[]){"plumb_bob"},
-        .d = {._maximum = 5, ._length = 5, ._buffer = d},
-        .k = {c->fx_px, 0, c->cx_px, 0, c->fy_px, c->cy_px, 0, 0, 1},
-        .r = {1, 0, 0, 0, 1, 0, 0, 0, 1},
-        .p = {c->fx_px, 0, c->cx_px, 0, 0, c->fy_px, c->cy_px, 0, 0, 0, 1, 0}};
-    write_to(ros, ros->info, &info, "posed/depth/camera_info");
     write_to(ros, ros->image, &image, "posed/depth/image_raw");
 }
 
@@ -176,15 +186,17 @@ static void write_health(struct ros *ros, const struct ros_health *health)
     write_to(ros, ros->diagnostics, &array, "diagnostics");
 }
 
-// All that waits: poses first.
+// All that waits: poses and cameras first, of which none is left out.
 static void write_waiting(struct ros *ros)
 {
-    struct ros_tracked tracked;
+    struct waiting one;
     pthread_mutex_lock(&ros->lock);
     while (ros->n_out < ros->n_in) {
-        tracked = ros->waiting[ros->n_out++ % N_WAITING];
+        one = ros->waiting[ros->n_out++ % N_WAITING];
         pthread_mutex_unlock(&ros->lock);
-        write_pose(ros, &tracked);
+        write_pose(ros, &one.tracked);
+        if (one.has_camera)
+            write_camera(ros, &one.camera, one.tracked.time_ns);
         pthread_mutex_lock(&ros->lock);
     }
     bool has_image = ros->has_image, has_health = ros->has_health;
@@ -224,11 +236,11 @@ void ros_put(struct ros *ros, const struct ros_tracked *tracked, const struct de
              const struct intrinsics *camera)
 {
     size_t n = (size_t)image->width_px * image->height_px;
-    bool wants_image =
-        image->depth && n <= ros->n_pixels && (has_readers(ros->image) || has_readers(ros->info));
+    bool wants_image = image->depth && n <= ros->n_pixels && has_readers(ros->image);
+    const struct waiting one = {*tracked, has_readers(ros->info), *camera};
     pthread_mutex_lock(&ros->lock);
     if (ros->n_in - ros->n_out < N_WAITING)
-        ros->waiting[ros->n_in++ % N_WAITING] = *tracked;
+        ros->waiting[ros->n_in++ % N_WAITING] = one;
     else
         ros->n_left_out++;
     wants_image = wants_image && !ros->has_image;
@@ -239,7 +251,6 @@ void ros_put(struct ros *ros, const struct ros_tracked *tracked, const struct de
     memcpy(ros->pixels, image->depth, n * sizeof *ros->pixels);
     pthread_mutex_lock(&ros->lock);
     ros->frame = *image;
-    ros->camera = *camera;
     ros->has_image = true;
     pthread_mutex_unlock(&ros->lock);
     sem_post(&ros->wake);
@@ -267,8 +278,8 @@ static int open_writers(struct ros *ros)
         {&ros->tf, &tf2_msgs_msg_dds__TFMessage__desc, "rt/tf", POSE_HISTORY, false},
         {&ros->tf_static, &tf2_msgs_msg_dds__TFMessage__desc, "rt/tf_static", 1, true},
         {&ros->image, &sensor_msgs_msg_dds__Image__desc, "rt/posed/depth/image_raw", 5, false},
-        {&ros->info, &sensor_msgs_msg_dds__CameraInfo__desc, "rt/posed/depth/camera_info", 5,
-         false},
+        {&ros->info, &sensor_msgs_msg_dds__CameraInfo__desc, "rt/posed/depth/camera_info",
+         POSE_HISTORY, false},
         {&ros->diagnostics, &diagnostic_msgs_msg_dds__DiagnosticArray__desc, "rt/diagnostics", 10,
          false},
     };

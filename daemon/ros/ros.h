@@ -35,8 +35,9 @@ ros_create(struct ros **out, const struct ros_settings *settings, const struct c
 // Writes what waits, tells readers goodbye. Accepts NULL.
 void ros_destroy(struct ros **ros);
 
-// The frame loop: a pose, and the image that it is of (depth NULL: none). The image is copied when
-// somebody subscribes to it and the one before has gone out.
+// The frame loop: a pose, its camera, and the image that it is of (depth NULL: none). Where
+// somebody subscribes to it, the camera info of each frame goes out; the image is copied when the
+// one before has gone out.
 void ros_put(struct ros *ros, const struct ros_tracked *tracked, const struct depth_frame *image,
              const struct intrinsics *camera);
 void ros_put_health(struct ros *ros, const struct ros_health *health);

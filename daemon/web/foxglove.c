@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/config/config.h"
 #include "daemon/web/schemas.h" // made by the build from proto/posed.proto
 #include "proto/wire_json.h"
 
@@ -26,16 +27,6 @@ static const struct {
     {"residual", "foxglove.RawImage"},
     {"cloud", "foxglove.PointCloud"},
 };
-
-const char *foxglove_topic(uint32_t channel)
-{
-    return channels[channel - 1].topic;
-}
-
-bool foxglove_is_image(uint32_t channel)
-{
-    return channel > 9 && channel <= FOXGLOVE_N_TOPICS;
-}
 
 static char *encode_base64(const uint8_t *bytes, size_t n)
 {
@@ -61,27 +52,38 @@ static char *dump(json_t *value)
     return text;
 }
 
-char *foxglove_server_info(uint64_t session, bool control)
+char *foxglove_server_info(uint64_t session, bool control, const char *const *cameras,
+                           size_t n_cameras)
 {
-    char id[20];
+    char id[20], names[CONFIG_MAX_CAMERAS * CONFIG_CAMERA_NAME_BYTES] = "";
+    for (size_t i = 0, n = 0; i < n_cameras && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? " " : "", cameras[i]);
     snprintf(id, sizeof id, "%016llx", (unsigned long long)session);
-    return dump(json_pack("{s:s, s:s, s:[], s:[], s:{s:s}, s:s}", "op", "serverInfo", "name",
+    return dump(json_pack("{s:s, s:s, s:[], s:[], s:{s:s, s:s}, s:s}", "op", "serverInfo", "name",
                           "posed", "capabilities", "supportedEncodings", "metadata", "control",
-                          control ? "true" : "false", "sessionId", id));
+                          control ? "true" : "false", "cameras", names, "sessionId", id));
 }
 
-char *foxglove_advertise(void)
+// Channel i + 1 of the camera that is the n-th.
+static json_t *describe(size_t n, const char *camera, int i, const char *schema)
+{
+    char topic[CONFIG_CAMERA_NAME_BYTES + 16];
+    snprintf(topic, sizeof topic, "%s%s%s", channels[i].topic, camera[0] ? "/" : "", camera);
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s}", "id", (int)n * FOXGLOVE_N_CHANNELS + i + 1,
+                     "topic", topic, "encoding", "protobuf", "schemaName", channels[i].schema,
+                     "schema", schema, "schemaEncoding", "protobuf");
+}
+
+char *foxglove_advertise(const char *const *cameras, size_t n_cameras)
 {
     char *public_schema = encode_base64(schema_foxglove, sizeof schema_foxglove);
     char *own_schema = encode_base64(schema_posed, sizeof schema_posed);
     json_t *list = json_array();
-    for (int i = 0; public_schema && own_schema && i < FOXGLOVE_N_TOPICS; i++)
-        json_array_append_new(list,
-                              json_pack("{s:i, s:s, s:s, s:s, s:s, s:s}", "id", i + 1, "topic",
-                                        channels[i].topic, "encoding", "protobuf", "schemaName",
-                                        channels[i].schema, "schema",
-                                        channels[i].schema[0] == 'f' ? public_schema : own_schema,
-                                        "schemaEncoding", "protobuf"));
+    for (size_t n = 0; public_schema && own_schema && n < n_cameras; n++)
+        for (int i = 0; i < FOXGLOVE_N_TOPICS; i++)
+            json_array_append_new(
+                list, describe(n, cameras[n], i,
+                               channels[i].schema[0] == 'f' ? public_schema : own_schema));
     free(public_schema);
     free(own_schema);
     return dump(json_pack("{s:s, s:o}", "op", "advertise", "channels", list));

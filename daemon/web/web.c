@@ -11,29 +11,23 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/web/foxglove.h"
+#include "daemon/web/feed.h"
 #include "daemon/web/page.h" // made by the build from page.html
-#include "daemon/web/preview.h"
-#include "daemon/web/viewer.h"
 #include "proto/clock.h"
 #include "proto/wire.h"
 
 #define NICE               10
-#define PREVIEW_NS         200000000
+#define LOOK_MS            50 // for previews
 #define TICK_NS            1000000000
 #define VIEW_MAX_BYTES_S   950000.0
 #define VIEW_QUEUE_BYTES   (1 << 20)
 #define OTHERS_QUEUE_BYTES (16 << 20)
 #define REPLY_MAX_BYTES    65536
+#define SURFACE_ID         (UINT64_MAX - CONFIG_MAX_CAMERAS) // of our own requests, and the camera
 #define INBOX_MESSAGES     128
 #define INBOX_BYTES        (32 << 20)
 #define REQUEST_BYTE       0x10 // in front of a Request, and of a Reply
 #define REPLY_BYTE         0x11
-#define CHANNEL_END        (FOXGLOVE_CHANNEL_PREVIEW + 1)
-#define CHANNEL_CALIB      3
-#define CHANNEL_STATUS     4
-#define CHANNEL_DEPTH      10
-#define CHANNEL_RESIDUAL   12
 
 struct slot {
     struct viewer *viewer; // NULL: free
@@ -51,17 +45,16 @@ struct web {
 
     // From other threads: the publisher's messages and answers to requests.
     struct arrival {
-        uint32_t channel; // 0: an answer
+        struct feed *feed; // NULL: an answer
+        uint32_t channel;
         struct payload *payload;
     } inbox[INBOX_MESSAGES];
     size_t first_inbox, n_inbox, n_inbox_bytes;
 
     struct slot slots[WEB_MAX_VIEWERS];
-    uint32_t n_wanting[CHANNEL_END]; // viewers
-    bool preview_wants[CHANNEL_RESIDUAL + 1];
-    struct payload *kept[CHANNEL_END]; // the last calib and status
-    struct preview preview;
-    int64_t preview_ns, tick_ns;
+    struct feed feeds[CONFIG_MAX_CAMERAS];
+    const char *names[CONFIG_MAX_CAMERAS];
+    int64_t tick_ns;
     char *advertise;
 };
 
@@ -71,60 +64,44 @@ const char *web_page(size_t *out_n_bytes)
     return (const char *)page_html;
 }
 
-// Tells the publisher what is wanted.
-static void update_topics(struct web *web)
+// The camera of a channel as it is on the wire, and its channel there; NULL: there is none.
+static struct feed *find_feed(struct web *web, uint32_t *channel)
 {
-    uint32_t topics = 0;
-    for (uint32_t channel = 1; channel <= FOXGLOVE_N_TOPICS; channel++)
-        if (web->n_wanting[channel] || (channel <= CHANNEL_RESIDUAL && web->preview_wants[channel]))
-            topics |= 1u << (channel - 1);
-    publish_listen_to(web->settings.publish, topics);
+    uint32_t n = *channel / FOXGLOVE_N_CHANNELS;
+    *channel %= FOXGLOVE_N_CHANNELS;
+    return n < web->settings.n_cameras && *channel ? &web->feeds[n] : NULL;
 }
 
-// The preview takes one image of each kind at a time: five a second, however fast frames come.
-static void want_preview(struct web *web, bool on)
+static bool subscribe(struct web *web, struct viewer *viewer, const struct foxglove_op *op)
 {
-    for (uint32_t channel = CHANNEL_DEPTH; channel <= CHANNEL_RESIDUAL; channel++)
-        web->preview_wants[channel] = on;
-    update_topics(web);
+    uint32_t channel = op->channel;
+    struct feed *feed = find_feed(web, &channel);
+    if (!feed || (channel > FOXGLOVE_N_TOPICS && viewer_protocol(viewer) != HANDSHAKE_VIEW) ||
+        !viewer_subscribe(viewer, op->id, op->channel))
+        return false;
+    feed_add_interest(feed, channel);
+    if (feed->kept[channel])
+        viewer_send_data(viewer, op->id, (uint64_t)clock_wall_ns(), feed->kept[channel]);
+    return true;
 }
 
-static void add_interest(struct web *web, struct viewer *viewer, uint32_t id, uint32_t channel)
+static void drop_interest(struct web *web, uint32_t channel) // that was subscribed to
 {
-    web->n_wanting[channel]++;
-    update_topics(web);
-    if (web->kept[channel])
-        viewer_send_data(viewer, id, (uint64_t)clock_wall_ns(), web->kept[channel]);
-}
-
-static void drop_interest(struct web *web, uint32_t channel)
-{
-    if (--web->n_wanting[channel] > 0)
-        return;
-    if (channel == FOXGLOVE_CHANNEL_PREVIEW) {
-        want_preview(web, false);
-        return;
-    }
-    update_topics(web);
+    struct feed *feed = find_feed(web, &channel);
+    feed_drop_interest(feed, channel);
 }
 
 static void on_text(struct web *web, struct viewer *viewer, const char *text, size_t n)
 {
     struct foxglove_op ops[FOXGLOVE_MAX_OPS];
     int n_ops = foxglove_read(text, n, ops);
-    uint32_t end =
-        viewer_protocol(viewer) == HANDSHAKE_VIEW ? CHANNEL_END : FOXGLOVE_CHANNEL_PREVIEW;
     bool wrong = n_ops < 0;
     for (int i = 0; i < n_ops; i++) {
-        uint32_t channel = ops[i].channel;
-        if (!ops[i].subscribe) {
-            if (viewer_unsubscribe(viewer, ops[i].id, &channel))
-                drop_interest(web, channel);
-        } else if (channel >= 1 && channel < end && viewer_subscribe(viewer, ops[i].id, channel)) {
-            add_interest(web, viewer, ops[i].id, channel);
-        } else {
-            wrong = true;
-        }
+        uint32_t channel;
+        if (ops[i].subscribe)
+            wrong |= !subscribe(web, viewer, &ops[i]);
+        else if (viewer_unsubscribe(viewer, ops[i].id, &channel))
+            drop_interest(web, channel);
     }
     char *answer = wrong ? foxglove_status("not understood, or no such channel") : NULL;
     if (answer)
@@ -183,6 +160,14 @@ static void on_message(void *user, struct viewer *viewer, bool is_text, const ui
         on_request(user, viewer, bytes + 1, n - 1);
 }
 
+static void end_connection(struct web *web, const struct web_connection *connection)
+{
+    connection->close(connection->user);
+    pthread_mutex_lock(&web->mutex);
+    web->n_viewers--;
+    pthread_mutex_unlock(&web->mutex);
+}
+
 static void close_slot(struct web *web, struct slot *slot)
 {
     size_t n;
@@ -190,20 +175,17 @@ static void close_slot(struct web *web, struct slot *slot)
     for (size_t i = 0; i < n; i++)
         drop_interest(web, list[i].channel);
     viewer_destroy(&slot->viewer);
-    slot->connection.close(slot->connection.user);
-    pthread_mutex_lock(&web->mutex);
-    web->n_viewers--;
-    pthread_mutex_unlock(&web->mutex);
+    end_connection(web, &slot->connection);
 }
 
 static void greet(struct web *web, struct slot *slot)
 {
     bool control = web->settings.control && slot->connection.may_control;
-    char *info = foxglove_server_info(shared_info(web->settings.shared)->session, control);
-    bool is_page = slot->connection.protocol == HANDSHAKE_VIEW;
+    char *info = foxglove_server_info(shared_info(web->feeds[0].camera.shared)->session, control,
+                                      web->names, web->settings.n_cameras);
     if (info)
         viewer_send_text(slot->viewer, info);
-    if (!is_page && web->advertise) // the page knows them
+    if (slot->connection.protocol != HANDSHAKE_VIEW && web->advertise) // the page knows them
         viewer_send_text(slot->viewer, web->advertise);
     free(info);
 }
@@ -230,10 +212,7 @@ static void open_slot(struct web *web, const struct web_connection *connection)
     free((void *)(uintptr_t)connection->early);
     slot->connection.early = NULL;
     if (!slot->viewer) {
-        connection->close(connection->user);
-        pthread_mutex_lock(&web->mutex);
-        web->n_viewers--;
-        pthread_mutex_unlock(&web->mutex);
+        end_connection(web, connection);
         return;
     }
     greet(web, slot);
@@ -259,43 +238,50 @@ static bool take_arrived(struct web *web)
     return !stopping;
 }
 
-static void deliver(struct web *web, uint32_t channel, struct payload *payload)
+static void deliver(struct web *web, const struct feed *feed, uint32_t channel,
+                    struct payload *payload)
 {
+    const uint32_t wire_channel = feed->index * FOXGLOVE_N_CHANNELS + channel;
     uint64_t now_ns = (uint64_t)clock_wall_ns();
-    for (size_t i = 0; i < WEB_MAX_VIEWERS && web->n_wanting[channel]; i++) {
+    for (size_t i = 0; i < WEB_MAX_VIEWERS && feed->n_wanting[channel]; i++) {
         size_t n;
         if (!web->slots[i].viewer)
             continue;
         const struct viewer_subscription *list = viewer_subscriptions(web->slots[i].viewer, &n);
         for (size_t k = 0; k < n; k++)
-            if (list[k].channel == channel)
+            if (list[k].channel == wire_channel)
                 viewer_send_data(web->slots[i].viewer, list[k].id, now_ns, payload);
     }
 }
 
 // Takes the payload over.
-static void on_topic(struct web *web, uint32_t channel, struct payload *payload)
+static void on_topic(struct web *web, struct feed *feed, uint32_t channel, struct payload *payload)
 {
-    if (channel <= CHANNEL_RESIDUAL && web->preview_wants[channel]) {
-        web->preview_wants[channel] = false;
-        update_topics(web);
-        preview_take(&web->preview, payload->bytes, payload->n_bytes);
-    }
-    deliver(web, channel, payload);
-    if (channel == CHANNEL_CALIB || channel == CHANNEL_STATUS) {
-        payload_release(web->kept[channel]);
-        web->kept[channel] = payload;
-    } else {
-        payload_release(payload);
-    }
+    feed_look_at(feed, channel, payload);
+    deliver(web, feed, channel, payload);
+    feed_keep(feed, channel, payload);
 }
 
-// Answers go to every page that may send requests; each knows its own ids.
-static void on_answer(struct web *web, struct payload *payload)
+static void send_answer(struct web *web, struct payload *payload)
 {
     for (size_t i = 0; i < WEB_MAX_VIEWERS; i++)
         if (web->slots[i].viewer && web->slots[i].connection.may_control)
             viewer_send_bytes(web->slots[i].viewer, payload);
+}
+
+// Answers to our own requests, of the maps' surfaces; the others go to every page that may send
+// requests: each knows its own ids.
+static void on_answer(struct web *web, struct payload *payload)
+{
+    const uint64_t id = surface_reply_id(payload->bytes + 1, payload->n_bytes - 1);
+    if (id >= SURFACE_ID && id - SURFACE_ID < web->settings.n_cameras) {
+        struct feed *feed = &web->feeds[id - SURFACE_ID];
+        struct payload *surface = feed_surface(feed, payload->bytes + 1, payload->n_bytes - 1);
+        if (surface)
+            on_topic(web, feed, FOXGLOVE_CHANNEL_SURFACE, surface);
+    } else if (payload->n_bytes <= REPLY_MAX_BYTES) {
+        send_answer(web, payload);
+    }
     payload_release(payload);
 }
 
@@ -312,7 +298,7 @@ static struct arrival take_oldest(struct web *web)
 }
 
 // Any thread: a message for the web thread, which loses the oldest where it does not keep up.
-static void put_inbox(struct web *web, uint32_t channel, struct payload *payload)
+static void put_inbox(struct web *web, struct feed *feed, uint32_t channel, struct payload *payload)
 {
     const uint64_t one = 1;
     pthread_mutex_lock(&web->mutex);
@@ -320,7 +306,7 @@ static void put_inbox(struct web *web, uint32_t channel, struct payload *payload
            (web->n_inbox && web->n_inbox_bytes + payload->n_bytes > INBOX_BYTES))
         payload_release(take_oldest(web).payload); // nobody else has it
     web->inbox[(web->first_inbox + web->n_inbox++) % INBOX_MESSAGES] =
-        (struct arrival){channel, payload};
+        (struct arrival){feed, channel, payload};
     web->n_inbox_bytes += payload->n_bytes;
     bool wake = web->n_inbox == 1;
     pthread_mutex_unlock(&web->mutex);
@@ -330,23 +316,24 @@ static void put_inbox(struct web *web, uint32_t channel, struct payload *payload
 
 static void on_published(void *user, enum publish_topic topic, const uint8_t *bytes, size_t n)
 {
+    struct feed *feed = user;
     struct payload *payload = payload_create(n);
     if (!payload)
         return;
     memcpy(payload->bytes, bytes, n);
-    put_inbox(user, (uint32_t)topic + 1, payload);
+    put_inbox(feed->web, feed, (uint32_t)topic + 1, payload);
 }
 
 static void on_replied(void *user, const uint8_t *framed, size_t n)
 {
-    struct payload *payload = n > WIRE_MAGIC_BYTES && n <= REPLY_MAX_BYTES
+    struct payload *payload = n > WIRE_MAGIC_BYTES && n <= INBOX_BYTES / 2
                                   ? payload_create(n - WIRE_MAGIC_BYTES + 1)
                                   : NULL;
     if (!payload)
         return;
     payload->bytes[0] = REPLY_BYTE;
     memcpy(payload->bytes + 1, framed + WIRE_MAGIC_BYTES, n - WIRE_MAGIC_BYTES);
-    put_inbox(user, 0, payload);
+    put_inbox(user, NULL, 0, payload);
 }
 
 static void empty_inbox(struct web *web)
@@ -357,23 +344,31 @@ static void empty_inbox(struct web *web)
         pthread_mutex_unlock(&web->mutex);
         if (!next.payload)
             return;
-        if (next.channel)
-            on_topic(web, next.channel, next.payload);
+        if (next.feed)
+            on_topic(web, next.feed, next.channel, next.payload);
         else
             on_answer(web, next.payload);
     }
 }
 
+static void look_at_feeds(struct web *web, int64_t now_ns)
+{
+    uint8_t request[SURFACE_REQUEST_BYTES];
+    for (uint32_t i = 0; i < web->settings.n_cameras; i++) {
+        struct feed *feed = &web->feeds[i];
+        struct payload *payload = feed_preview(feed, now_ns);
+        if (payload)
+            deliver(web, feed, FOXGLOVE_CHANNEL_PREVIEW, payload);
+        payload_release(payload);
+        size_t n = feed_surface_request(feed, now_ns, SURFACE_ID + i, request);
+        if (n && requests_ask(web->settings.requests, request, n) != 0)
+            feed->surface_ns = now_ns; // too many wait: soon again
+    }
+}
+
 static void on_clock(struct web *web, int64_t now_ns)
 {
-    if (now_ns >= web->preview_ns && web->n_wanting[FOXGLOVE_CHANNEL_PREVIEW]) {
-        struct payload *payload = preview_make(&web->preview);
-        if (payload)
-            deliver(web, FOXGLOVE_CHANNEL_PREVIEW, payload);
-        payload_release(payload);
-        want_preview(web, true);
-        web->preview_ns = now_ns + PREVIEW_NS;
-    }
+    look_at_feeds(web, now_ns);
     if (now_ns < web->tick_ns)
         return;
     web->tick_ns = now_ns + TICK_NS;
@@ -409,8 +404,7 @@ static void *run(void *user)
             items[1 + n++] =
                 (struct pollfd){.fd = viewer_fd(viewer), .events = viewer_wants(viewer)};
         }
-        int64_t wait_ns = web->n_wanting[FOXGLOVE_CHANNEL_PREVIEW] ? PREVIEW_NS / 4 : TICK_NS;
-        poll(items, 1 + n, n ? (int)(wait_ns / 1000000) : -1);
+        poll(items, 1 + n, n ? LOOK_MS : -1);
         if (!take_arrived(web))
             return NULL;
         empty_inbox(web);
@@ -423,8 +417,8 @@ static void *run(void *user)
 
 static void free_web(struct web *web)
 {
-    for (size_t i = 0; i < CHANNEL_END; i++)
-        payload_release(web->kept[i]);
+    for (size_t i = 0; i < web->settings.n_cameras; i++)
+        feed_free(&web->feeds[i]);
     for (size_t i = 0; i < web->n_inbox; i++)
         payload_release(web->inbox[(web->first_inbox + i) % INBOX_MESSAGES].payload);
     if (web->wake_fd >= 0)
@@ -441,15 +435,20 @@ int web_create(struct web **out, const struct web_settings *settings)
     if (!web)
         return -ENOMEM;
     web->settings = *settings;
+    for (uint32_t i = 0; i < settings->n_cameras; i++) {
+        web->feeds[i] = (struct feed){.camera = settings->cameras[i], .index = i, .web = web};
+        web->names[i] = settings->cameras[i].name;
+    }
     pthread_mutex_init(&web->mutex, NULL);
     web->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    web->advertise = foxglove_advertise();
+    web->advertise = foxglove_advertise(web->names, settings->n_cameras);
     if (web->wake_fd < 0 || !web->advertise || pthread_create(&web->thread, NULL, run, web) != 0) {
         log_to(&settings->log, LOG_LEVEL_ERROR, "no memory for viewers of the page");
         free_web(web);
         return -ENOMEM;
     }
-    publish_listen(settings->publish, on_published, web);
+    for (uint32_t i = 0; i < settings->n_cameras; i++)
+        publish_listen(settings->cameras[i].publish, on_published, &web->feeds[i]);
     requests_listen(settings->requests, on_replied, web);
     *out = web;
     return 0;
@@ -458,8 +457,10 @@ int web_create(struct web **out, const struct web_settings *settings)
 void web_stop(struct web *web)
 {
     const uint64_t one = 1;
-    publish_listen_to(web->settings.publish, 0);
-    publish_listen(web->settings.publish, NULL, NULL);
+    for (uint32_t i = 0; i < web->settings.n_cameras; i++) {
+        publish_listen_to(web->feeds[i].camera.publish, 0);
+        publish_listen(web->feeds[i].camera.publish, NULL, NULL);
+    }
     requests_listen(web->settings.requests, NULL, NULL);
     pthread_mutex_lock(&web->mutex);
     web->stopping = true;

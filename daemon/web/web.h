@@ -14,11 +14,17 @@
 
 struct web; // opaque
 
+struct web_camera {
+    const char *name; // "" = the only one, without a name
+    struct shared *shared;
+    struct publish_channel *publish;
+};
+
 struct web_settings {
-    struct publish_channel *publish; // of the camera that is shown
-    struct requests *requests;       // of the page's buttons
-    const struct shared *shared;
-    bool control; // viewers of this machine's page may send requests
+    const struct web_camera *cameras; // copied; what they point to outlives the web
+    uint32_t n_cameras;
+    struct requests *requests; // of the page's buttons, and of what it shows of the map
+    bool control;              // viewers of this machine's page may send requests
     struct log_sink log;
 };
 

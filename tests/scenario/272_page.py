@@ -1,52 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page in a real browser: what it shows is what is on the wire, its buttons work where they
-may, it comes back after the daemon. The picture that it takes lies in <build>/page.png."""
+may, it comes back after the daemon. The picture that it takes lies in <build>/page.png; the
+README shows one (daemon/web/page.png)."""
 import os
-import shutil
 import time
 
+import browser as chromium
 import harness
+from browser import free_port, press, wait_js
 from harness import BINARY, check, requests
 
-PORT_TRIES = 30
 MAX_BYTES_S = 1e6  # a viewer
-BROWSER = shutil.which("chromium")
-DRIVER = shutil.which("chromedriver")
-
-
-def free_port():
-    import socket
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def open_browser():
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for argument in ("--headless=new", "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader",
-                     "--enable-unsafe-swiftshader", "--window-size=1100,760", "--hide-scrollbars",
-                     "--user-data-dir=" + harness.SCRATCH + "/browser"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(service=Service(DRIVER), options=options)
-    browser.set_script_timeout(harness.PATIENCE_S)
-    return browser
-
-
-def wait_js(browser, expression, text):
-    end = time.monotonic() + harness.PATIENCE_S
-    while not browser.execute_script("return " + expression):
-        check(time.monotonic() < end, f"not in the page: {text}")
-        time.sleep(0.1)
-
-
-def press(browser, name):
-    browser.execute_script(
-        "[...document.querySelectorAll('#buttons button')]"
-        ".find(b => b.textContent === arguments[0]).click()", name)
+SURFACE_POINTS = 1000  # of the map, at least
 
 
 def check_numbers(browser, daemon):
@@ -92,19 +57,69 @@ def check_picture(browser):
         browser.execute_script("[...document.querySelectorAll('#views button')].find(b => "
                                "b.textContent === arguments[0]).click(); drawScene()", view)
     check(browser.execute_script("return gl.getError()") == 0, "WebGL complains")
+    for name in ("plot", "residuals", "inliers"):
+        wait_js(browser, f"""(() => {{ const c = document.getElementById('{name}');
+            const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+            let n = 0; for (let i = 0; i < d.length; i += 4) n += d[i + 1] > 190 && d[i] < 100;
+            return n > 100; }})()""", f"bars in {name}")
+
+
+def check_map(browser, daemon):
+    """The map's surface lies where the wire has it."""
+    wait_js(browser, f"surface && surface.n > {SURFACE_POINTS} && hasMap()", "the map's surface")
+    check(browser.execute_script("drawScene(); return !document.getElementById('map').hidden"), "")
+
+    def own_frame():  # odom is that of a map that was not loaded; a new one has seen nothing yet
+        reply = daemon.request(harness.PATIENCE_S, deadline_ms=harness.PATIENCE_S * 1000,
+                               get_map_cloud=requests.GetMapCloud(voxel_m=0.05))
+        check(reply.code in (requests.OK, requests.FAILED_PRECONDITION), f"{reply.message}")
+        return reply.code == requests.OK and reply.get_map_cloud.map_from_odom.orientation.w == 1
+
+    daemon.wait_for(own_frame, "a map whose frame is odom")
+    browser.execute_script("""
+        window.seen = []; const put = gl.bufferData.bind(gl);
+        gl.bufferData = (to, data, how) => { seen = [...data]; put(to, data, how); };
+        const bytes = new Uint8Array(52 + 9), v = new DataView(bytes.buffer);
+        v.setUint32(0, 1, true); v.setUint32(4, posed.pose.epoch, true);
+        [.5, 1, 2, 3, 10, 0, 0, 0, Math.SQRT1_2, 0, Math.SQRT1_2]
+            .forEach((x, i) => v.setFloat32(8 + 4 * i, x, true));
+        [2, 4, 6].forEach((x, i) => v.setUint16(52 + 2 * i, x, true));
+        onSurface(bytes); gl.bufferData = put;""")
+    # The point (2, 4, 6) of a map in which odom lies at (10, 0, 0), turned 90 degrees about y
+    at = browser.execute_script("return seen.slice(0, 3)")
+    check(all(abs(a - b) < 1e-5 for a, b in zip(at, (-6, 4, -8))), f"{at}")
+
+
+def check_arrows(browser):
+    """Each direction that is not held is an arrow, and named."""
+    counts = browser.execute_script("return [0, 1, 8, 63].map(mask => arrows(mask).length)")
+    check(counts[0] == 0 and counts[1] > 2 and counts[2] > 2, f"{counts}")
+    check(counts[3] == 3 * counts[1] + 3 * counts[2], f"{counts}")
+    said = browser.execute_script("""const kept = posed.pose; posed.pose = { ...kept, mask: 17 };
+        drawScene(); showNumbers(); posed.pose = kept;
+        return document.getElementById('held').textContent""")
+    check("x, to the right" in said and "about y" in said, said)
+    said = browser.execute_script("""const at = { p: [1, 2, 3], q: [0, 0, 0, 1] };
+        objects = { mug: { at: performance.now(), lost: false, pose: at },
+                    cup: { at: performance.now(), lost: true, pose: at },
+                    old: { at: performance.now() - 9000, lost: false, pose: at } };
+        drawScene(); showNumbers(); objects = {};
+        return document.getElementById('found').textContent""")
+    check(said == "mug at 1.00 2.00 3.00 m, cup: lost", said)
+    check(browser.execute_script("return gl.getError()") == 0, "WebGL complains")
 
 
 def start(port, *options):
-    return harness.Daemon("synth:room", "--loop", "--set", f"http.port={port}", *options, speed=0.5)
+    return harness.Daemon("synth:room", "--loop", "--set", f"http.port={port}", "--set",
+                          f"map.folder={harness.SCRATCH}", *options, speed=0.5)
 
 
 def scenario():
-    if not BROWSER or not DRIVER:
-        harness.skip("no chromium with its driver")
+    chromium.need()
     port = free_port()
     daemon = start(port, "--set", "http.control=true")
     daemon.wait_for(lambda: len(daemon.poses) > 5, "poses")
-    browser = open_browser()
+    browser = chromium.open_browser()
     try:
         browser.get(f"http://127.0.0.1:{port}/")
         wait_js(browser, "posed.connected && posed.pose && posed.status", "a pose and a status")
@@ -115,6 +130,9 @@ def scenario():
         rate = (browser.execute_script("return posed.n_bytes") - begin) / (time.monotonic() -
                                                                           begin_s)
         harness.check_at_most(rate, MAX_BYTES_S, "bytes/s of a viewer")
+        check_arrows(browser)
+        check_map(browser, daemon)
+        wait_js(browser, "surface.n > 1", "the map again")
         browser.save_screenshot(os.environ.get("POSED_BINARY_DIR", BINARY) + "/page.png")
 
         daemon.stop()
@@ -126,9 +144,8 @@ def scenario():
         browser.execute_script("ask('reset', 15, [])")
         wait_js(browser, "document.getElementById('said').textContent.includes('http.control')",
                 "why a request is refused")
-        errors = [line for line in browser.get_log("browser") if line["level"] == "SEVERE" and
-                  "WebSocket" not in line["message"] and "favicon" not in line["message"]]
-        check(not errors, f"the browser complains: {errors}")
+        check(browser.execute_script("return document.getElementById('camera').hidden"), "a list")
+        check(not chromium.complaints(browser), f"{chromium.complaints(browser)}")
     finally:
         browser.quit()
     daemon.stop()

@@ -3,6 +3,7 @@
 // source made for this test: they take the places of gpu/ and capture/ and fail when they are told
 // to.
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 #include <cmocka.h>
 
 #include "daemon/backend.h"
-#include "gpu/model/map.h"
 #include "proto/se3.h"
+#include "tests/unit/daemon/fake_map.h"
 
 struct gpu {
     enum gpu_backend backend;
@@ -162,73 +163,6 @@ bool track_wants_view(const struct track *track)
     return false;
 }
 
-int map_create(struct map **out, struct gpu *gpu, const struct model_settings *settings,
-               const struct gpu_align_settings *align, const struct log_sink *log)
-{
-    (void)out;
-    (void)gpu;
-    (void)settings;
-    (void)align;
-    (void)log;
-    return -EIO;
-}
-
-void map_destroy(struct map **map)
-{
-    assert_null(*map);
-}
-
-int map_follow(struct map *map, struct track *track, const struct track_result *result)
-{
-    (void)map;
-    (void)track;
-    (void)result;
-    return -EIO;
-}
-
-int map_read(struct map *map, struct map_contents *out)
-{
-    (void)map;
-    (void)out;
-    return -EIO;
-}
-
-int map_load(struct map *map, const struct map_contents *contents)
-{
-    (void)map;
-    (void)contents;
-    return -EIO;
-}
-
-void map_give_up(struct map *map)
-{
-    (void)map;
-}
-
-void map_enter(struct map *map, uint32_t epoch)
-{
-    (void)map;
-    (void)epoch;
-}
-
-bool map_is_loaded(const struct map *map)
-{
-    (void)map;
-    return false;
-}
-
-bool map_is_searching(const struct map *map)
-{
-    (void)map;
-    return false;
-}
-
-struct se3 map_T_map_odom(const struct map *map)
-{
-    (void)map;
-    return se3_identity();
-}
-
 void model_settings_default(struct model_settings *out)
 {
     memset(out, 0, sizeof *out);
@@ -326,17 +260,22 @@ bool track_newest_pair(const struct track *track, const struct gpu_frame **out_f
 static const uint16_t depth[4];
 static struct config config;
 
-static struct backend *open_backend(enum config_gpu_error on_error)
+static struct backend *open_configured(void)
 {
     const struct log_sink silent = {NULL, NULL};
     struct backend *backend;
-    memset(&config, 0, sizeof config);
-    config.on_gpu_error = on_error;
     cuda_is_gone = cannot_lock = false;
     n_failures = 0;
     n_devices = n_trackers = n_open = 0;
     assert_int_equal(backend_open(&backend, &config, &source, &silent), 0);
     return backend;
+}
+
+static struct backend *open_backend(enum config_gpu_error on_error)
+{
+    memset(&config, 0, sizeof config);
+    config.on_gpu_error = on_error;
+    return open_configured();
 }
 
 static int track(struct backend *backend, struct track_result *out)
@@ -534,6 +473,59 @@ static void memory_that_cannot_be_locked_is_no_failure(void **state)
     backend_close(&backend);
 }
 
+static void assert_same(const struct se3 *T, const struct se3 *expected)
+{
+    for (int i = 0; i < 9; i++)
+        assert_true(fabs(T->r[i] - expected->r[i]) < 1e-12);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(T->t_m[i] - expected->t_m[i]) < 1e-12);
+}
+
+// A loaded map finds the camera from odom as it is, wherever the keyframes had odom by then: at
+// that moment map -> odom is what the map found, afterwards it moves by what the keyframes move
+// alone, and they stand in the loaded map.
+static void the_found_frame_is_the_loaded_maps(void **state)
+{
+    (void)state;
+    static const double moved[6] = {0.3, -0.2, 0.1, 0.2, 0.5, -0.4};
+    static const double found[6] = {-1.0, 2.0, 0.5, 0.1, -0.7, 1.2};
+    static const double later[6] = {0.35, -0.1, 0.1, 0.25, 0.5, -0.3};
+    const struct map_contents contents = {0};
+    struct track_result result;
+    struct graph_keyframe keyframe;
+    struct se3 T;
+    double moved_m;
+    memset(&config, 0, sizeof config);
+    config.map_keyframes = 8;
+    strcpy(config.map_folder, "maps");
+    struct backend *backend = open_configured();
+    assert_int_equal(track(backend, &result), 0);
+    fake_window.T_map_odom = se3_exp(moved);
+    fake_window.keyframe.T_map_camera = se3_exp(later);
+    assert_true(backend_T_map_odom(backend, &T));
+    assert_same(&T, &fake_window.T_map_odom);
+
+    assert_int_equal(backend_load_map(backend, &source.info.camera, &contents), 0);
+    assert_true(backend_is_searching(backend) && !backend_T_map_odom(backend, &T));
+    assert_int_equal(backend_keyframes(backend, &keyframe, 1), 0);
+    fake_map.T_map_odom = se3_exp(found);
+    assert_int_equal(track(backend, &result), 0);
+    assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+    assert_true(backend_T_map_odom(backend, &T));
+    assert_same(&T, &fake_map.T_map_odom);
+
+    const struct se3 T_odom_own = se3_inverse(&fake_window.T_map_odom);
+    const struct se3 T_map_own = se3_compose(&fake_map.T_map_odom, &T_odom_own);
+    assert_int_equal(backend_keyframes(backend, &keyframe, 1), 1);
+    struct se3 expected = se3_compose(&T_map_own, &fake_window.keyframe.T_map_camera);
+    assert_same(&keyframe.T_map_camera, &expected);
+    fake_window.T_map_odom = se3_exp(later);
+    expected = se3_compose(&T_map_own, &fake_window.T_map_odom);
+    assert_true(backend_T_map_odom(backend, &T));
+    assert_same(&T, &expected);
+    backend_close(&backend);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -547,6 +539,7 @@ int main(void)
         cmocka_unit_test(a_failure_can_be_ordered),
         cmocka_unit_test(the_source_serves_the_device_that_is_there),
         cmocka_unit_test(memory_that_cannot_be_locked_is_no_failure),
+        cmocka_unit_test(the_found_frame_is_the_loaded_maps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

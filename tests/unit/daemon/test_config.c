@@ -209,6 +209,7 @@ static void cameras_have_settings_of_their_own(void **state)
     assert_string_equal(right.publish.odom_frame, "right/odom");
     assert_true(left.gpu.n_threads >= 1 &&
                 (long)left.gpu.n_threads <= (sysconf(_SC_NPROCESSORS_ONLN) + 1) / 2);
+    assert_int_equal(left.gpu.n_sharing, 1); // two take turns
     // What is dumped reads back as the same.
     char *dumped = NULL;
     size_t n = 0;
@@ -321,6 +322,72 @@ static void later_sources_win(void **state)
     rmdir(folder);
 }
 
+static void files_that_are_none(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/posed-config-XXXXXX", here[512];
+    static char large[(1 << 20) + 1];
+    struct config config;
+    assert_non_null(getcwd(here, sizeof here));
+    assert_non_null(mkdtemp(folder));
+    said[0] = 0;
+    assert_int_equal(config_load(&config, folder, NULL, 0, &sink), -EIO);
+    assert_non_null(strstr(said, "Is a directory"));
+    assert_int_equal(chdir(folder), 0);
+    memset(large, '#', sizeof large - 1);
+    write_text("large.conf", large);
+    said[0] = 0;
+    assert_int_equal(config_load(&config, "large.conf", NULL, 0, &sink), -EIO);
+    assert_non_null(strstr(said, "large.conf: larger than 1 MiB"));
+
+    // Of conf.d what is hidden or has another suffix is left out; a mistake is named with its file.
+    static const char *const ignored[] = {"conf.d/.10.conf", "conf.d/.conf", "conf.d/10.conf~",
+                                          "conf.d/a"};
+    assert_int_equal(mkdir("conf.d", 0700), 0);
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        write_text(ignored[i], "junk\n");
+    write_text("posed.conf", "[camera]\nfx = 1\n");
+    said[0] = 0;
+    assert_int_equal(config_load(&config, "posed.conf", NULL, 0, &sink), 0);
+    assert_true(config.capture.fx_px == 1);
+    write_text("conf.d/10.conf", "[camera]\nfx = x\n");
+    write_text("conf.d/20.conf", "[camera]\nfx = 2\n");
+    assert_int_equal(config_load(&config, "posed.conf", NULL, 0, &sink), -EINVAL);
+    assert_non_null(strstr(said, "conf.d/10.conf:2: camera.fx: \"x\""));
+    assert_true(config.capture.fx_px == 2);
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        unlink(ignored[i]);
+    unlink("conf.d/10.conf");
+    unlink("conf.d/20.conf");
+    unlink("posed.conf");
+    unlink("large.conf");
+    rmdir("conf.d");
+    assert_int_equal(chdir(here), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+// A camera's name goes in front of frames and behind files: there has to be room for it.
+static void names_need_room(void **state)
+{
+    (void)state;
+    static char longest[CONFIG_TEXT_MAX];
+    struct config config;
+    memset(longest, 'x', sizeof longest - 2);
+    const char *const frame = "a_frame_of_thirty_bytes_or_so_";
+    const struct config_assignment set[][2] = {
+        {{"camera a_left-1.source", "tum:/a", "--set"}, {"publish.camera_frame", frame, "--set"}},
+        {{"camera a_left-1.source", "tum:/a", "--set"}, {"publish.odom_frame", frame, "--set"}},
+        {{"camera a_left-1.source", "tum:/a", "--set"}, {"output.trajectory", longest, "--set"}},
+        {{"camera a_left-1.source", "tum:/a", "--set"}, {"output.map", longest, "--set"}}};
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++) {
+        said[0] = 0;
+        assert_int_equal(config_load(&config, NULL, set[i], 2, &sink), -EINVAL);
+        assert_non_null(strstr(said, "--set: [camera a_left-1]: with the name in front"));
+    }
+    const struct config_assignment bad = {"camera a/b.source", "tum:/a", "--set"};
+    assert_int_equal(config_load(&config, NULL, &bad, 1, &sink), -EINVAL);
+}
+
 static void reload_takes_what_may_change(void **state)
 {
     (void)state;
@@ -354,6 +421,13 @@ static const struct {
     {"ipc tcp://eth0:5570", false},
     {"tcp://127.0.0.1", false},
     {"tcp://127.0.0.1:0", false},
+    {"tcp://127.256.0.1:1", false},
+    {"tcp://127.0.256.1:1", false},
+    {"tcp://127.0.0.256:1", false},
+    {"tcp://127.0.0:1", false},
+    {"tcp://lo:1", true},
+    {"tcp://:5570", false},
+    {"tcp://", false},
     {"tcp://127.0.0.1:65536", false},
     {"tcp://127.0.0.1:12x", false},
     {"udp://127.0.0.1:5570", false},
@@ -391,6 +465,8 @@ int main(void)
         cmocka_unit_test(one_mistake_does_not_hide_the_next),
         cmocka_unit_test(long_lines_and_zero_bytes),
         cmocka_unit_test(later_sources_win),
+        cmocka_unit_test(files_that_are_none),
+        cmocka_unit_test(names_need_room),
         cmocka_unit_test(reload_takes_what_may_change),
         cmocka_unit_test(only_loopback_without_a_key),
     };

@@ -24,7 +24,11 @@
 static char folder[] = "/tmp/posed-map-XXXXXX", path[64];
 static struct model_block blocks[N_BLOCKS];
 static struct recover_keyframe keyframes[N_KEYFRAMES];
-static const struct map_contents contents = {77, blocks, N_BLOCKS, keyframes, N_KEYFRAMES};
+static const struct map_contents contents = {.epoch = 77,
+                                             .blocks = blocks,
+                                             .n_blocks = N_BLOCKS,
+                                             .keyframes = keyframes,
+                                             .n_keyframes = N_KEYFRAMES};
 static struct map_saved_place place = {
     .camera = {525, -525.5, 319.5, 239.5, 640, 480},
     .model = {.voxel_m = 0.008f, .memory_bytes = 1 << 20},

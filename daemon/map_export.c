@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/map_file.h"
+#include "daemon/map_export.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 // of edges.
 #define EXPORT_MIN_WEIGHT 8
 
-int map_file_surface(const struct model_block *blocks, uint32_t n_blocks, float voxel_m,
-                     struct model_surface *out)
+int map_export_surface(const struct model_block *blocks, uint32_t n_blocks, float voxel_m,
+                       struct model_surface *out)
 {
     int rc = model_surface_create(blocks, n_blocks, voxel_m, EXPORT_MIN_WEIGHT, out);
     if (rc == 0 && out->n_points == 0) { // a single look, or far off
@@ -25,11 +25,11 @@ int map_file_surface(const struct model_block *blocks, uint32_t n_blocks, float 
     return rc;
 }
 
-int map_file_export(const char *path, const struct model_block *blocks, uint32_t n_blocks,
-                    float voxel_m, const struct log_sink *log)
+int map_export_write(const char *path, const struct model_block *blocks, uint32_t n_blocks,
+                     float voxel_m, const struct log_sink *log)
 {
     struct model_surface surface;
-    int rc = map_file_surface(blocks, n_blocks, voxel_m, &surface);
+    int rc = map_export_surface(blocks, n_blocks, voxel_m, &surface);
     if (rc < 0) {
         log_to(log, LOG_LEVEL_ERROR, "%s: no surface: %s", path,
                rc == -ENODATA ? "the map has seen nothing" : strerror(-rc));

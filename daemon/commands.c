@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/commands.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "daemon/loop_state.h"
+#include "proto/clock.h"
+
+static void reset(struct loop *loop, const struct se3 *T_odom_camera, const char *why)
+{
+    const double *t_m = T_odom_camera->t_m;
+    backend_reset(loop->settings->backend, T_odom_camera);
+    log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s to %.3f %.3f %.3f",
+           (unsigned long long)loop->next_seq, why, t_m[0], t_m[1], t_m[2]);
+    loop_send_event(loop, posed_Event_Kind_RESET, why);
+}
+
+// The camera of a recording that is wound is suddenly elsewhere: its poses no longer connect.
+static void control_replay(struct loop *loop, const struct shared_command *command,
+                           struct shared_answer *answer)
+{
+    const struct loop_settings *settings = loop->settings;
+    char text[96];
+    answer->error =
+        capture_control(settings->capture, command->control, command->value, &answer->playback);
+    if (answer->error || command->control == CAPTURE_QUERY)
+        return;
+    const struct capture_playback *playback = &answer->playback;
+    if (command->control == CAPTURE_SEEK && loop->next_seq > 0) {
+        const struct se3 T = backend_pose(settings->backend);
+        loop_end_evaluated(loop, loop->next_seq);
+        reset(loop, &T, "the recording is wound: reset");
+    }
+    loop->paused = playback->paused;
+    loop->last_frame_ns = clock_monotonic_ns();
+    shared_set_paused(settings->shared, playback->paused);
+    snprintf(text, sizeof text, "recording at %.3f of %.3f s, %s, speed %.6g%s",
+             playback->position_s, playback->duration_s, playback->paused ? "paused" : "running",
+             playback->rate, playback->rate == CAPTURE_RATE_MAX ? " (as fast as possible)" : "");
+    log_to(&settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s", (unsigned long long)loop->next_seq,
+           text);
+    loop_send_event(loop, posed_Event_Kind_REPLAY, text);
+}
+
+static void load_map(struct loop *loop, const struct shared_command *command,
+                     struct shared_answer *answer)
+{
+    answer->error = backend_load_map(loop->settings->backend, &command->camera, command->map);
+    if (answer->error)
+        return;
+    loop_end_evaluated(loop, loop->next_seq);
+    log_to(&loop->settings->log, LOG_LEVEL_NOTICE,
+           "frame %llu: a map of %u blocks and %u keyframes is loaded: the camera is looked for",
+           (unsigned long long)loop->next_seq, command->map->n_blocks, command->map->n_keyframes);
+    loop_send_event(loop, posed_Event_Kind_MAP_LOADED, "a map is loaded: the camera is looked for");
+}
+
+void commands_run(struct loop *loop)
+{
+    struct shared_command command;
+    struct shared_answer answer = {.next_seq = loop->next_seq};
+    if (!shared_take_command(loop->settings->shared, &command))
+        return;
+    switch (command.kind) {
+    case SHARED_RESET:
+        if (command.keep_pose)
+            command.T_odom_camera = backend_pose(loop->settings->backend);
+        reset(loop, &command.T_odom_camera, "reset on request");
+        break;
+    case SHARED_KEYFRAME:
+        answer.error = backend_set_keyframe(loop->settings->backend, &answer.keyframe_seq);
+        if (!answer.error)
+            loop_send_event(loop, posed_Event_Kind_KEYFRAME, "keyframe on request");
+        break;
+    case SHARED_REPLAY:
+        control_replay(loop, &command, &answer);
+        break;
+    case SHARED_READ_MAP:
+        answer.error = backend_read_map(loop->settings->backend, command.map);
+        answer.camera = loop->info->capture.camera;
+        break;
+    case SHARED_LOAD_MAP:
+        load_map(loop, &command, &answer);
+        break;
+    case SHARED_KEYFRAMES:
+        if (backend_is_searching(loop->settings->backend))
+            answer.error = -EAGAIN;
+        answer.n_keyframes =
+            backend_keyframes(loop->settings->backend, command.keyframes, command.max_keyframes);
+        answer.map_epoch = loop->map_epoch;
+        break;
+    case SHARED_OPTIMISE:
+        answer.error = backend_optimise(loop->settings->backend);
+        break;
+    case SHARED_OPTIMISED:
+        answer.error = backend_optimised(loop->settings->backend, command.optimised);
+        break;
+    }
+    shared_finish_command(loop->settings->shared, &answer);
+}

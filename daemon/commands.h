@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What requests want of the frame loop (shared.h: shared_command): reset, keyframe, the recording's
+// playback, the map. Runs on the loop's thread between two frames; the request's thread waits for
+// the answer.
+#ifndef POSED_DAEMON_COMMANDS_H
+#define POSED_DAEMON_COMMANDS_H
+
+struct loop;
+
+// The command that waits, if one does.
+void commands_run(struct loop *loop);
+
+#endif

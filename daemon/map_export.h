@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The map as a file: a surface with normals for others (PLY).
+#ifndef POSED_DAEMON_MAP_EXPORT_H
+#define POSED_DAEMON_MAP_EXPORT_H
+
+#include "gpu/model/surface.h"
+#include "proto/log.h"
+
+// The surface of the blocks as it is shown to others, without the fringe of edges. Returns 0, or
+// with *out empty -ENODATA (nothing has been seen), -EFBIG or -ENOMEM.
+__attribute__((warn_unused_result)) int map_export_surface(const struct model_block *blocks,
+                                                           uint32_t n_blocks, float voxel_m,
+                                                           struct model_surface *out);
+
+// Writes the surface of the blocks into a new file. Returns 0, -EEXIST (a file of that name is
+// there and stays as it is), -ENODATA (nothing has been seen) or another negative errno, in the
+// log.
+__attribute__((warn_unused_result)) int map_export_write(const char *path,
+                                                         const struct model_block *blocks,
+                                                         uint32_t n_blocks, float voxel_m,
+                                                         const struct log_sink *log);
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/recording.h"
+
+#include <errno.h>
+
+#include "daemon/message.h"
+#include "daemon/publish.h"
+
+int recording_check(const struct config *config, const struct log_sink *log)
+{
+    const char *start = config->recorder.start, *format = config->recorder.format;
+    if (recorder_format_from_name(format) < 0)
+        log_to(log, LOG_LEVEL_ERROR,
+               "recorder.format: \"%s\" is none of tum, klg, fakenect, mcap, ros2mcap", format);
+    else if (start[0] && config->n_cameras > 1 &&
+             !recorder_format_holds_several(
+                 (enum recorder_format)recorder_format_from_name(format)))
+        log_to(log, LOG_LEVEL_ERROR,
+               "recorder.start: %s holds one camera, and there are %u: recorder.format = mcap or "
+               "ros2mcap holds all",
+               format, config->n_cameras);
+    else if (start[0] && !config->recorder.folder[0])
+        log_to(log, LOG_LEVEL_ERROR, "recorder.start: recorder.folder is not set");
+    else if (start[0] && !recorder_name_is_plain(start))
+        log_to(
+            log, LOG_LEVEL_ERROR,
+            "recorder.start: 1 to 64 of A-Z a-z 0-9 . _ - are wanted, without a point or dash in "
+            "front or a suffix");
+    else
+        return 0;
+    return -EINVAL;
+}
+
+// Called by the recorder's thread, and by whoever starts a recording. Each camera that is in it
+// tells of it.
+static void on_recorder_event(void *user, enum recorder_event event, const char *name,
+                              const char *detail)
+{
+    const struct recording *recording = user;
+    struct recorder_status status;
+    posed_Event message;
+    const bool started = event == RECORDER_EVENT_STARTED;
+    recorder_status(recording->recorder, &status);
+    for (uint32_t i = 0; i < recording->n_cameras; i++) {
+        const struct camera *camera = &recording->cameras[i];
+        if (!(status.cameras >> i & 1))
+            continue;
+        shared_set_recording(camera->shared, started ? name : "");
+        message_event(shared_info(camera->shared), 0,
+                      started ? posed_Event_Kind_RECORDING_STARTED
+                              : posed_Event_Kind_RECORDING_STOPPED,
+                      detail, &message);
+        publish_post(camera->publish, PUBLISH_EVENT, posed_Event_fields, &message);
+    }
+}
+
+static int start_recording(const struct recording *recording, const struct config *config)
+{
+    struct recorder_camera cameras[CONFIG_MAX_CAMERAS];
+    int format = recorder_format_from_name(config->recorder.format); // checked with the settings
+    for (uint32_t i = 0; i < recording->n_cameras; i++)
+        cameras[i] =
+            (struct recorder_camera){i, recording->n_cameras > 1 ? recording->cameras[i].name : "",
+                                     capture_info(recording->cameras[i].capture)};
+    return recorder_start(recording->recorder, config->recorder.start, (enum recorder_format)format,
+                          cameras, recording->n_cameras);
+}
+
+int recording_create(struct recording *out, const struct config *config, struct camera *cameras,
+                     uint32_t n_cameras, const struct log_sink *log)
+{
+    const struct recorder_settings settings = {
+        .folder = config->recorder.folder,
+        .queue_frames = config->recorder.queue_frames,
+        .max_bytes = config->recorder.max_bytes,
+        .max_duration_s = config->recorder.max_duration_s,
+        .keep_bytes = config->recorder.keep_bytes,
+        .keep_age_s = config->recorder.keep_age_s,
+        .event = on_recorder_event,
+        .event_user = out,
+        .log = *log,
+    };
+    *out = (struct recording){.cameras = cameras, .n_cameras = n_cameras};
+    if (!config->recorder.folder[0])
+        return 0;
+    int error = recorder_create(&out->recorder, &settings);
+    for (uint32_t i = 0; i < n_cameras && !error; i++)
+        cameras[i].recorder = out->recorder;
+    return error || !config->recorder.start[0] ? error : start_recording(out, config);
+}
+
+void recording_destroy(struct recording *recording)
+{
+    recorder_destroy(&recording->recorder);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What viewers want of one camera, and what is kept of it for whoever comes later. The publisher is
+// told which topics to hand over, and the map's surface is asked for only while somebody looks, so
+// that nothing is made for nobody. The web thread's alone. Channels are those of the camera
+// (foxglove.h).
+#ifndef POSED_DAEMON_WEB_FEED_H
+#define POSED_DAEMON_WEB_FEED_H
+
+#include "daemon/web/foxglove.h"
+#include "daemon/web/preview.h"
+#include "daemon/web/surface.h"
+#include "daemon/web/web.h"
+
+struct feed {
+    struct web_camera camera;
+    uint32_t index;
+    struct web *web;                         // whose it is
+    uint32_t n_wanting[FOXGLOVE_N_CHANNELS]; // viewers
+    bool preview_wants[FOXGLOVE_N_CHANNELS];
+    struct payload *kept[FOXGLOVE_N_CHANNELS]; // the last calib, status and surface
+    struct preview preview;
+    int64_t preview_ns;
+    struct surface surface;
+    int64_t surface_ns; // of the next request
+};
+
+// A viewer more, or less, wants a channel.
+void feed_add_interest(struct feed *feed, uint32_t channel);
+void feed_drop_interest(struct feed *feed, uint32_t channel);
+
+// A message came: the preview takes its part; then, taking the payload over, what is kept.
+void feed_look_at(struct feed *feed, uint32_t channel, const struct payload *payload);
+void feed_keep(struct feed *feed, uint32_t channel, struct payload *payload);
+
+// Five previews a second: NULL when it is not time, or nothing came; to release.
+struct payload *feed_preview(struct feed *feed, int64_t now_ns);
+
+// A request of the map's surface where it is time for one, framed: its size in bytes, or 0.
+size_t feed_surface_request(struct feed *feed, int64_t now_ns, uint64_t id,
+                            uint8_t out[SURFACE_REQUEST_BYTES]);
+
+// Its answer: what to deliver and keep, or NULL.
+struct payload *feed_surface(struct feed *feed, const uint8_t *reply, size_t n_bytes);
+
+void feed_free(struct feed *feed);
+
+#endif

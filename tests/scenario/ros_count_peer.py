@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ROS 2 subscriber, by the package `cyclonedds`, that counts. Runs under the interpreter that has
+it (POSED_ROS_PYTHON, see tools/test):
+
+    ros_count_peer.py DOMAIN OUT.json
+
+Takes odom, tf and the camera info of the depth images on reliable readers that keep the last 100
+(3 s: this process may have to wait for a processor), until its input ends; then writes the stamps
+of each topic in the order of their coming."""
+import json
+import os
+import sys
+import threading
+import time
+
+from cyclonedds.core import Policy, Qos
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+from cyclonedds.util import duration
+
+from ros_types import CameraInfo, Odometry, TFMessage, ns
+
+RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.KeepLast(100))
+TOPICS = (("odom", Odometry), ("tf", TFMessage), ("posed/depth/camera_info", CameraInfo))
+LOOK_S = 0.01
+LINGER_S = 1.0  # what is under way when the input ends
+
+
+def take(readers, stamps):
+    for name, reader in readers.items():
+        for sample in reader.take(100):
+            if sample.sample_info.valid_data:
+                of = sample.transforms[0] if isinstance(sample, TFMessage) else sample
+                stamps[name].append(ns(of.header))
+
+
+def main():
+    domain, out = sys.argv[1:]
+    participant = DomainParticipant(int(domain))
+    readers = {name: DataReader(participant, Topic(participant, "rt/" + name, kind, qos=RELIABLE),
+                                qos=RELIABLE) for name, kind in TOPICS}
+    stamps = {name: [] for name in readers}
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    print("ready", flush=True)
+    while not ended.wait(LOOK_S):
+        take(readers, stamps)
+    end = time.monotonic() + LINGER_S
+    while time.monotonic() < end:
+        time.sleep(LOOK_S)
+        take(readers, stamps)
+    with open(out, "w") as file:
+        json.dump(stamps, file)
+
+
+main()
+sys.stdout.flush()
+os._exit(0)

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/daemon/fake_map.h"
+
+#include <errno.h>
+
+#include "proto/se3.h"
+
+struct map fake_map;
+struct window fake_window;
+
+int map_create(struct map **out, struct gpu *gpu, const struct model_settings *settings,
+               const struct gpu_align_settings *align, const struct log_sink *log)
+{
+    (void)gpu;
+    (void)settings;
+    (void)align;
+    (void)log;
+    fake_map = (struct map){.T_map_odom = se3_identity()};
+    *out = &fake_map;
+    return 0;
+}
+
+void map_destroy(struct map **map)
+{
+    *map = NULL;
+}
+
+int map_follow(struct map *map, struct track *track, const struct track_result *result)
+{
+    (void)track;
+    (void)result;
+    map->is_searching = false;
+    return 0;
+}
+
+int map_read(struct map *map, struct map_contents *out)
+{
+    (void)map;
+    (void)out;
+    return -EIO;
+}
+
+int map_load(struct map *map, const struct map_contents *contents)
+{
+    (void)contents;
+    map->is_loaded = map->is_searching = true;
+    return 0;
+}
+
+void map_give_up(struct map *map)
+{
+    (void)map;
+}
+
+void map_enter(struct map *map, uint32_t epoch)
+{
+    (void)map;
+    (void)epoch;
+}
+
+bool map_is_loaded(const struct map *map)
+{
+    return map->is_loaded;
+}
+
+bool map_is_searching(const struct map *map)
+{
+    return map->is_searching;
+}
+
+struct se3 map_T_map_odom(const struct map *map)
+{
+    return map->T_map_odom;
+}
+
+int window_create(struct window **out, const struct intrinsics *camera,
+                  const struct graph_settings *settings, const struct log_sink *log)
+{
+    (void)camera;
+    (void)settings;
+    (void)log;
+    fake_window = (struct window){se3_identity(), {.T_map_camera = se3_identity()}};
+    *out = &fake_window;
+    return 0;
+}
+
+void window_destroy(struct window **window)
+{
+    *window = NULL;
+}
+
+void window_enter(struct window *window, uint32_t epoch)
+{
+    (void)window;
+    (void)epoch;
+}
+
+bool window_is_ready(struct window *window, int64_t until_ns)
+{
+    (void)window;
+    (void)until_ns;
+    return false;
+}
+
+int window_follow(struct window *window, struct gpu *gpu, const struct track *track,
+                  const struct track_result *result, uint64_t seq, int64_t time_ns,
+                  double *out_moved_m)
+{
+    (void)window;
+    (void)gpu;
+    (void)track;
+    (void)result;
+    (void)seq;
+    (void)time_ns;
+    *out_moved_m = 0;
+    return 0;
+}
+
+struct se3 window_T_map_odom(const struct window *window)
+{
+    return window->T_map_odom;
+}
+
+uint32_t window_keyframes(const struct window *window, const struct graph_keyframe **out)
+{
+    *out = &window->keyframe;
+    return 1;
+}
+
+int window_optimise(struct window *window)
+{
+    (void)window;
+    return -EIO;
+}
+
+int window_optimised(struct window *window, struct optimise_report *out)
+{
+    (void)window;
+    (void)out;
+    return -ENODATA;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// A map that finds the camera in the frame after it was loaded, and keyframes that agree on another
+// place of odom whenever the test says so, in place of gpu/model's.
+#ifndef POSED_TESTS_UNIT_DAEMON_FAKE_MAP_H
+#define POSED_TESTS_UNIT_DAEMON_FAKE_MAP_H
+
+#include "gpu/model/map.h"
+#include "gpu/model/window.h"
+
+struct map {
+    bool is_loaded, is_searching;
+    struct se3 T_map_odom;
+};
+
+struct window {
+    struct se3 T_map_odom;
+    struct graph_keyframe keyframe;
+};
+
+// The one of each that is made.
+extern struct map fake_map;
+extern struct window fake_window;
+
+#endif
