@@ -4,6 +4,7 @@
 #define POSED_TOOLS_ALIGN_ALIGN_H
 
 #include "gpu/align/align.h"
+#include "tools/align/camera_error.h"
 #include "tools/align/images.h"
 
 struct align_options {
@@ -13,7 +14,7 @@ struct align_options {
     uint32_t every;      // --source: every n-th frame instead of the tracker's keyframes; 0 = those
     uint32_t rounds;     // of pairs chosen anew at the poses so far
     bool start_many;     // the images' start poses are not used: tools/align/starts finds them
-    bool json, quiet, no_merged, no_pictures, fresh;
+    bool json, quiet, no_merged, no_pictures, no_field, fresh;
     struct align_settings settings;
 };
 
@@ -25,10 +26,10 @@ int align_generate(int argc, char **argv);
 __attribute__((warn_unused_result)) int
 report_write_json(const char *path, const struct align_options *options,
                   const struct images *images, const struct align_result *result,
-                  const struct se3 *T_world_image, const double *regions_m,
-                  const struct align_ranks *ranks);
+                  const struct camera_error *error, const struct se3 *T_world_image,
+                  const double *regions_m, const struct align_ranks *ranks);
 void report_print(const struct images *images, const struct align_result *result,
-                  const struct align_ranks *ranks);
+                  const struct camera_error *error, const struct align_ranks *ranks);
 
 // OUT/merged.ply: every vertex with its normal, in the common frame.
 __attribute__((warn_unused_result)) int

@@ -119,7 +119,7 @@ static int write_scan(const char *path, const float *z_m, const struct intrinsic
     }
     uint32_t index = 0;
     for (size_t k = 0; k < n_cells; k++) {
-        putc(z_m[k] > 0, file);
+        putc(z_m[k] > 0 ? 1 : 0, file);
         if (z_m[k] > 0)
             put_le(file, index++);
     }

@@ -12,6 +12,7 @@
 #include "capture/io/folder.h"
 #include "capture/io/image.h"
 #include "capture/recording/sidecar.h"
+#include "gpu/track/field.h"
 #include "proto/se3.h"
 #include "proto/trajectory.h"
 
@@ -36,6 +37,7 @@ static long add(struct images *m, const char *folder, size_t folder_length, cons
         m->T_world_image = poses ? poses : m->T_world_image;
         if (!names || !paths || !poses)
             return -ENOMEM;
+        // cppcheck-suppress memleak; the fields above keep them
     }
     char *path = NULL;
     m->names[m->n] = strdup(name);
@@ -94,7 +96,7 @@ static int load_scan(void *user, uint32_t image, struct align_image **out)
     return rc;
 }
 
-static int read_depth(const struct images *m, uint32_t image, uint16_t *out)
+static int read_file(const struct images *m, uint32_t image, uint16_t *out)
 {
     struct file_bytes file = {0};
     struct image_codec *codec = NULL;
@@ -109,26 +111,32 @@ static int read_depth(const struct images *m, uint32_t image, uint16_t *out)
     return rc;
 }
 
+int images_read_depth(const struct images *m, uint32_t image, uint16_t *out)
+{
+    if (!m->depth)
+        return read_file(m, image, out);
+    memcpy(out, m->depth[image], (size_t)m->camera.width_px * m->camera.height_px * sizeof *out);
+    return 0;
+}
+
 static int load_depth(void *user, uint32_t image, struct align_image **out)
 {
     const struct images *m = user;
     size_t n = (size_t)m->camera.width_px * m->camera.height_px;
     float *z_m = malloc(n * sizeof *z_m);
-    uint16_t *read = m->depth ? NULL : malloc(n * sizeof *read);
-    int rc = z_m && (m->depth || read) ? 0 : -ENOMEM;
+    uint16_t *raw = malloc(n * sizeof *raw);
+    int rc = z_m && raw ? images_read_depth(m, image, raw) : -ENOMEM;
     *out = NULL;
-    if (rc == 0 && read)
-        rc = read_depth(m, image, read);
     for (size_t k = 0; k < n && rc == 0; k++) {
-        uint16_t raw = m->depth ? m->depth[image][k] : read[k];
-        bool valid = raw != DEPTH_INVALID_ZERO && raw != DEPTH_INVALID_MAX;
-        double z = valid ? raw / m->units_per_m : 0;
-        z_m[k] = (float)z;
+        bool valid = raw[k] != DEPTH_INVALID_ZERO && raw[k] != DEPTH_INVALID_MAX;
+        z_m[k] = valid ? (float)(raw[k] / m->units_per_m) : 0;
+        if (m->field_per_m)
+            z_m[k] = field_mended_m(z_m[k], m->field_per_m[k]);
     }
     if (rc == 0)
         rc = align_image_create_depth(out, z_m, &m->camera, &m->settings, m->names[image], &m->log);
     free(z_m);
-    free(read);
+    free(raw);
     return rc;
 }
 
@@ -429,6 +437,8 @@ void images_free(struct images *m)
     free(m->times_ns);
     free(m->depth);
     free(m->tracked);
+    free(m->field_per_m);
+    m->field_per_m = NULL;
     m->tracked = NULL;
     m->names = m->paths = NULL;
     m->T_world_image = NULL;

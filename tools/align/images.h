@@ -20,6 +20,7 @@ struct images {
     uint16_t **depth;             // of keyframes, in memory; NULL: read from paths
     struct stamped_pose *tracked; // keyframes: every frame that has a pose, as it was tracked
     size_t n_tracked;
+    float *field_per_m; // the camera's own error at each pixel, taken out of the images; NULL: none
     struct align_image_settings settings;
     char head[256]; // .conf: its `camera` line, to be written again
     struct log_sink log;
@@ -39,6 +40,11 @@ __attribute__((warn_unused_result)) int images_open_conf(struct images *out, con
 __attribute__((warn_unused_result)) int
 images_open_depth(struct images *out, const char *folder, const char *poses,
                   const char *calibration, double units_per_m, const struct log_sink *log);
+
+// One of the depth images as it was taken, in units: width x height. Returns 0 or, with the reason
+// in the log, -EIO, -EINVAL, -ENOMEM.
+__attribute__((warn_unused_result)) int images_read_depth(const struct images *images,
+                                                          uint32_t image, uint16_t *out);
 
 // For whoever filled in camera, units, depth and poses: `source` gives its depth images.
 void images_source_depth(struct images *images);

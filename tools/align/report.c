@@ -56,6 +56,39 @@ static void put_head(FILE *f, const struct images *images, const struct align_re
     fprintf(f, "  \"parts\": %u,\n", r->n_parts);
 }
 
+static void put_error(FILE *f, const struct camera_error *e)
+{
+    if (!e->is_tried)
+        return;
+    fprintf(f,
+            "  \"camera_error\": {\"taken_out\": %s, \"images\": %u, \"pairs\": %u, "
+            "\"pairs_aside\": %u",
+            e->is_taken ? "true" : "false", e->report.n_frames, e->report.n_pairs,
+            e->report.n_pairs_aside);
+    if (e->is_learnt)
+        fprintf(f, ", \"rms_per_m\": %.4g, \"reduction\": %.4f},\n", e->report.rms_per_m,
+                e->report.reduction);
+    else {
+        fprintf(f, ", \"reason\": ");
+        put_string(f, e->reason);
+        fprintf(f, "},\n");
+    }
+}
+
+static void print_error(const struct camera_error *e)
+{
+    if (!e->is_tried)
+        return;
+    if (!e->is_learnt) {
+        printf("camera     its own error is not known: %s\n", e->reason);
+        return;
+    }
+    printf("camera     its own error, %.1f mm at 1 m, %s: %.0f %% less residual in %u pairs kept "
+           "aside (%.0f %% are needed)\n",
+           1e3 * e->report.rms_per_m, e->is_taken ? "is taken out" : "stays in",
+           100 * e->report.reduction, e->report.n_pairs_aside, 100 * FIELD_MIN_REDUCE);
+}
+
 static void put_regions(FILE *f, const double regions_m[REPORT_REGIONS])
 {
     fprintf(f, ",\n     \"regions_m\": [");
@@ -69,8 +102,8 @@ static void put_regions(FILE *f, const double regions_m[REPORT_REGIONS])
 
 int report_write_json(const char *path, const struct align_options *options,
                       const struct images *images, const struct align_result *r,
-                      const struct se3 *T_world_image, const double *regions_m,
-                      const struct align_ranks *ranks)
+                      const struct camera_error *error, const struct se3 *T_world_image,
+                      const double *regions_m, const struct align_ranks *ranks)
 {
     FILE *f = path ? fopen(path, "w") : stdout;
     if (!f) {
@@ -79,6 +112,7 @@ int report_write_json(const char *path, const struct align_options *options,
     }
     fprintf(f, "{\n");
     put_head(f, images, r, ranks);
+    put_error(f, error);
     fprintf(f, "  \"out\": ");
     put_string(f, options->out ? options->out : "");
     fprintf(f, ",\n  \"image\": [\n");
@@ -112,14 +146,17 @@ int report_write_json(const char *path, const struct align_options *options,
     }
     fprintf(f, "  ]\n}\n");
     bool bad = ferror(f);
-    bad = (path ? fclose(f) : fflush(f)) != 0 || bad;
+    if (path)
+        bad = fclose(f) != 0 || bad;
+    else
+        bad = fflush(f) != 0 || bad;
     if (bad)
         log_to(&images->log, LOG_LEVEL_ERROR, "%s: could not write it", path ? path : "stdout");
     return bad ? -EIO : 0;
 }
 
 void report_print(const struct images *images, const struct align_result *r,
-                  const struct align_ranks *ranks)
+                  const struct camera_error *error, const struct align_ranks *ranks)
 {
     const struct align_pair_counts *c = &r->counts;
     uint32_t n_state[3] = {0};
@@ -127,6 +164,7 @@ void report_print(const struct images *images, const struct align_result *r,
         n_state[r->solution.pairs[k].state]++;
     printf("images     %u on %u rank%s (%s)\n", images->n, ranks->n, ranks->n == 1 ? "" : "s",
            r->device);
+    print_error(error);
     printf("pairs      %u of %u: %u with boxes apart, %u seen from behind, %u with little overlap, "
            "%u redundant\n",
            r->n_pairs, c->all, c->by_box, c->by_view, c->by_overlap, c->by_distance);
