@@ -2,11 +2,12 @@
 """posectl rig calibrate: two synthetic cameras on one body, 0.2 m and 27 degrees apart, each with
 its own sensor. The transform between them is found from their motions, its error is what the
 covariance says; a rig that turns about one axis, and recordings without a common time, are told
-of.
+of. So is a clock that is ahead, which the daemon's rig pose takes off.
 
-usage: 257_rig.py [SENSOR [FRAMES]]    from motion alone `unkind` does not reach the limits"""
+usage: 257_rig.py [SENSOR [FRAMES [SEED]]]    `unkind 900 SEED`: what is required is for such"""
 import json
 import math
+import shutil
 import subprocess
 import sys
 
@@ -15,22 +16,60 @@ from harness import check, check_at_most
 
 SENSOR = sys.argv[1] if len(sys.argv) > 1 else "kind"
 FRAMES = int(sys.argv[2]) if len(sys.argv) > 2 else 300
+SEED = sys.argv[3] if len(sys.argv) > 3 else ""
+AHEAD_S, CLOCK_FRAMES = 0.120, 200
+CLOCK_ERROR_S = 0.008  # a quarter of a frame: twice what the test below the program finds
 ERROR_M, ERROR_DEG = 0.005, 0.3
 ERROR_OF_STD = 4.0  # the error in its own standard deviation, of three axes together
 MOUNT_M, MOUNT_DEG = (0.20, 0.03, -0.05), (10.0, -25.0, 5.0)
 
 
 def camera(scene, number, *options):
+    number = f"{SEED}{number}"
     return ",".join([f"synth:{scene}", f"sensor={SENSOR}", f"camera={number}", f"seed={number}",
                      *options])
 
 
+def run_calibrate(a, b, out):
+    return subprocess.run([harness.BINARY + "/bin/posectl", "rig", "calibrate", "--backend",
+                           harness.BACKEND, a, b, "-o", out], capture_output=True, text=True)
+
+
 def calibrate(a, b, code=0, says=""):
-    run = subprocess.run([harness.BINARY + "/bin/posectl", "rig", "calibrate", "--backend",
-                          harness.BACKEND, a, b, "-o", "json"], capture_output=True, text=True)
+    run = run_calibrate(a, b, "json")
     check(run.returncode == code, f"{a} {b}: {run.returncode}, {run.stderr}")
     check(says in run.stderr, f"{a} {b}: no \"{says}\" in {run.stderr}")
     return json.loads(run.stdout) if code == 0 else None
+
+
+def check_clocks():
+    """The same frames once more with stamps of another clock: a camera at the same place."""
+    a, b, rig = (f"{harness.SCRATCH}/{name}" for name in ("a", "b", "rig.txt"))
+    subprocess.run([harness.BINARY + "/bin/posed-synth", "room", a, "--frames", str(CLOCK_FRAMES)],
+                   check=True, stdout=subprocess.DEVNULL)
+    shutil.copytree(a, b)
+    with open(a + "/depth.txt") as file:
+        rows = [line.split(maxsplit=1) for line in file if line[0] != "#"]
+    with open(b + "/depth.txt", "w") as file:
+        file.writelines(f"{float(stamp) + AHEAD_S:.6f} {rest}" for stamp, rest in rows)
+    run = run_calibrate(f"tum:{a}", f"tum:{b}", rig)
+    check(run.returncode == 0 and "taken off" in run.stdout, run.stdout + run.stderr)
+    with open(rig) as file:
+        text = file.read()
+    ahead_s = float(text.split("\nclock ")[1])
+    check_at_most(abs(ahead_s - AHEAD_S), CLOCK_ERROR_S, "difference of the clocks [s]")
+    conf = harness.SCRATCH + "/rig.conf"
+    with open(conf, "w") as file:
+        file.write(f"[camera a]\nsource = tum:{a}\n[camera b]\nsource = tum:{b}\nrig = {rig}\n")
+    daemon = harness.Daemon(None, "-c", conf, collect=False)
+    daemon.wait()
+    check(f"clock is {ahead_s * 1e3:.1f} ms ahead of the first one's" in daemon.log(),
+          daemon.log())
+    with open(rig, "w") as file:
+        file.write(text.replace("clock ", "clock x"))
+    bad = subprocess.run([harness.BINARY + "/bin/posed", "-c", conf, "--no-tcp", "--run-dir",
+                          harness.SCRATCH, "--set", "http.port=0"], capture_output=True, text=True)
+    check(bad.returncode != 0 and "rig.txt: clock: seconds" in bad.stderr, bad.stderr)
 
 
 def error_deg(xyzw):
@@ -51,6 +90,9 @@ def scenario():
     check_at_most(away_m, ERROR_M, f"translation, {SENSOR}, {FRAMES} frames [m]")
     check_at_most(away_deg, ERROR_DEG, f"rotation, {SENSOR}, {FRAMES} frames [degrees]")
     check_at_most(away_m / found["std_m"], ERROR_OF_STD, "translation in standard deviations")
+    if SEED:
+        return
+    check_clocks()
     calibrate(camera("room", 1, "frames=20"), camera("room", 2, "frames=20", mount), code=1,
               says="motions of 1.5 s that both recordings have")
     calibrate(camera("room-straight", 1, "frames=110"),

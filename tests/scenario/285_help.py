@@ -95,7 +95,24 @@ def check_completion():
         check(wanted <= set(done.stdout.split()), f"{words}: {done}")
 
 
+def check_order():
+    """Common options of posectl stand behind the command or in front of it."""
+    def say(*arguments):
+        done = subprocess.run([BINARY + "/bin/posectl", *arguments], capture_output=True, text=True,
+                              timeout=harness.PATIENCE_S)
+        return done.returncode, done.stdout, done.stderr
+
+    common = ["--timeout", "0.2", "-o", "json", "--camera=front", "-e" + harness.SCRATCH]
+    behind = say("status", *common)
+    check(behind[0] == 3 and harness.SCRATCH in behind[2], f"{behind}")
+    check(say(*common, "status") == behind, f"{say(*common, 'status')} is not {behind}")
+    for wrong in (["--wrong", "status"], ["-e"], ["--timeout", "1"], ["--timeout", "1", "nothing"]):
+        said = say(*wrong)
+        check(said[0] == 2 and "no command" in said[2], f"{wrong}: {said}")
+
+
 def scenario():
+    check_order()
     found = check_options()
     if shutil.which("scdoc"):
         check_pages(found)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """posed-synth and posed-eval: numbers against a plain computation of the same, and clear errors;
-posed-bench latency: that its requests are done beside the frames."""
+posed-bench latency: that its requests are done beside the frames; posed-bench loops: that walks do
+not depend on each other."""
 import json
 import math
 import os
@@ -70,6 +71,18 @@ def relative_errors(truth, estimate, delta):
 
 def rmse(values):
     return math.sqrt(sum(v * v for v in values) / len(values))
+
+
+def check_loops():
+    """Walks of two seeds: the same rows beside each other and one by one."""
+    def rows(*options):
+        lines = tool("posed-bench", "loops", "-n", "20", "--seeds", "2", *options).splitlines()
+        check(lines[-1].startswith("2 walks, 0 failed"), lines)
+        return sorted(lines[2:])
+
+    found = rows("--jobs", "2")
+    check(len(found) == 3 and found == rows("--jobs", "1"), found)
+    tool("posed-bench", "loops", "--source", "tum:/tmp", code=2, says="synth:")
 
 
 def scenario():
@@ -165,5 +178,6 @@ def scenario():
     for row in rows:
         check(row["frames"] > 0 and 0 < row["busy_us"]["p50"] <= row["busy_us"]["max"], f"{row}")
     tool("posed-bench", "latency", "--work", "register,tea", code=2, says="register,tea")
+    check_loops()
 
 harness.run(scenario)

@@ -57,12 +57,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         options.depth_scale = argument_number(state, "depth-scale", arg, 1, 1e6);
         return 0;
     case KEY_BACKEND:
-        for (int i = 0; posectl_backends[i]; i++)
-            if (strcmp(arg, posectl_backends[i]) == 0) {
-                options.backend = (enum gpu_backend)i;
-                return 0;
-            }
-        argp_error(state, "--backend %s: auto, cpu or cuda is wanted", arg);
+        options.backend =
+            (enum gpu_backend)argument_choose(state, "backend", arg, posectl_backends);
         return 0;
     case ARGP_KEY_ARG:
         if (options.n_recordings == MAX_RECORDINGS)

@@ -430,6 +430,21 @@ static void print_help(FILE *file)
             "failed, 2 wrong usage, 3 no daemon answers.\n");
 }
 
+// Common options may stand in front of the command, too: each of them has a value.
+static void put_command_first(int argc, char **argv)
+{
+    int i = 1;
+    while (i < argc && argv[i][0] == '-') {
+        bool has_value = strchr(argv[i], '=') || (argv[i][1] && argv[i][1] != '-' && argv[i][2]);
+        i += has_value ? 1 : 2;
+    }
+    if (i >= argc)
+        return;
+    char *command = argv[i];
+    memmove(argv + 2, argv + 1, (size_t)(i - 1) * sizeof *argv);
+    argv[1] = command;
+}
+
 int main(int argc, char **argv)
 {
     struct posectl ctl = {.timeout_ms = 3000, .camera = ""};
@@ -442,6 +457,8 @@ int main(int argc, char **argv)
         puts(argp_program_version);
         return POSECTL_OK;
     }
+    put_command_first(argc, argv);
+    name = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(commands[i].name, name) == 0)
             return commands[i].run(&ctl, argc - 1, argv + 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// posectl rig calibrate: tracks both recordings with the tracker's own settings, cuts their
-// trajectories into motions over the same times, and hands these to proto/handeye. The cameras need
-// no common view.
+// posectl rig calibrate: tracks both recordings (rig_way.h), finds by how much their clocks differ
+// (proto/clock_offset), cuts their trajectories into motions over the same times and hands these to
+// proto/handeye: for that the cameras need no common view. Where they have one, gpu/track/overlap
+// makes it better.
 #include "tools/posectl/rig.h"
 
 #include <errno.h>
@@ -9,15 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture/capture.h"
-#include "gpu/track/track.h"
+#include "gpu/track/overlap.h"
+#include "proto/clock_offset.h"
 #include "proto/handeye.h"
 #include "proto/se3.h"
+#include "tools/posectl/rig_way.h"
 
 #define LAG_NS    1500000000LL // of a motion: long enough to turn, short enough not to drift
 #define STRIDE_NS 250000000LL
 #define OVERLAP   ((double)LAG_NS / STRIDE_NS)
-#define GAP_NS    100000000LL // no pose is interpolated over more
+#define APART_NS  100000000LL // at most, of two images that are compared
+#define CLOCK_STD 4.0         // a difference of less than so many of its own is taken for none
 #define RAD_DEG   (180 / 3.14159265358979323846)
 
 static struct {
@@ -37,12 +40,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
 {
     switch (key) {
     case KEY_BACKEND:
-        for (int i = 0; posectl_backends[i]; i++)
-            if (strcmp(arg, posectl_backends[i]) == 0) {
-                options.backend = (enum gpu_backend)i;
-                return 0;
-            }
-        argp_error(state, "--backend %s: auto, cpu or cuda is wanted", arg);
+        options.backend =
+            (enum gpu_backend)argument_choose(state, "backend", arg, posectl_backends);
         return 0;
     case ARGP_KEY_ARG:
         if (options.n_arguments == 0 && strcmp(arg, "calibrate") != 0)
@@ -61,135 +60,56 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     return posectl_option(key, arg, state);
 }
 
-// ---- a camera's way ----
-
-struct sight {
-    int64_t time_ns;
-    struct se3 T_odom_camera;
-    uint32_t epoch;
-};
-
-struct way {
-    struct sight *sights; // of frames that were tracked well
-    size_t n;
-};
-
-// Of one recording, while it is tracked.
-struct pass {
-    struct capture *capture;
-    struct gpu *gpu;
-    struct track *track;
-};
-
-static int open_pass(struct pass *pass, const char *source)
-{
-    const struct capture_settings settings = {
-        .source = source, .rate = CAPTURE_RATE_MAX, .log = posectl_log};
-    struct gpu_settings gpu;
-    struct track_settings track;
-    int status = capture_open(&pass->capture, &settings);
-    if (status < 0)
-        return status;
-    const struct capture_info *info = capture_info(pass->capture);
-    if (info->live || info->n_frames == 0) {
-        posectl_complain("%s: a recording is wanted, not a camera", source);
-        return -EINVAL;
-    }
-    gpu_settings_default(&gpu);
-    track_settings_default(&track);
-    gpu.camera = info->camera;
-    gpu.units_per_m = info->units_per_m;
-    gpu.log = posectl_log;
-    status = gpu_open(&pass->gpu, options.backend, &gpu);
-    return status < 0 ? status : track_create(&pass->track, pass->gpu, &track, &posectl_log);
-}
-
-static void close_pass(struct pass *pass)
-{
-    if (pass->track)
-        track_destroy(&pass->track);
-    if (pass->gpu)
-        gpu_close(&pass->gpu);
-    if (pass->capture)
-        capture_close(&pass->capture);
-}
-
-static int track_all(struct pass *pass, struct way *way)
-{
-    size_t room = capture_info(pass->capture)->n_frames;
-    struct capture_frame frame;
-    struct track_result result;
-    int status;
-    way->sights = malloc(room * sizeof *way->sights);
-    if (!way->sights)
-        return -ENOMEM;
-    while ((status = capture_read(pass->capture, -1, &frame)) == 0) {
-        if (!frame.image.depth)
-            continue;
-        status = track_frame(pass->track, frame.image.depth, frame.image.time_ns, &result);
-        if (status < 0)
-            return status;
-        bool good = result.state == TRACK_STATE_TRACKING || result.state == TRACK_STATE_INIT;
-        if (good && way->n < room)
-            way->sights[way->n++] =
-                (struct sight){frame.image.time_ns, result.T_odom_camera, result.map_epoch};
-    }
-    return status == -ENODATA ? 0 : status;
-}
-
-static int find_way(const char *source, struct way *way)
-{
-    struct pass pass = {0};
-    int status = open_pass(&pass, source);
-    if (status == 0)
-        status = track_all(&pass, way);
-    if (status == 0 && way->n < 2) {
-        posectl_complain("%s: no two frames of it were tracked", source);
-        status = -ENODATA;
-    } else if (status < 0) {
-        posectl_complain("%s: %s", source, strerror(-status));
-    }
-    close_pass(&pass);
-    return status;
-}
-
-// The pose at a time, between the two that were seen around it. Returns false where there are none
-// near enough, or of different epochs.
-static bool pose_at(const struct way *way, int64_t time_ns, struct sight *out)
-{
-    size_t low = 0, high = way->n - 1;
-    if (time_ns < way->sights[0].time_ns || time_ns > way->sights[high].time_ns)
-        return false;
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        *(way->sights[middle].time_ns <= time_ns ? &low : &high) = middle;
-    }
-    const struct sight *a = &way->sights[low], *b = &way->sights[high];
-    if (b->time_ns - a->time_ns > GAP_NS || a->epoch != b->epoch)
-        return false;
-    double twist[6], part = (double)(time_ns - a->time_ns) / (double)(b->time_ns - a->time_ns);
-    struct se3 moved = se3_between(&a->T_odom_camera, &b->T_odom_camera);
-    se3_log(&moved, twist);
-    for (int k = 0; k < 6; k++)
-        twist[k] *= part;
-    moved = se3_exp(twist);
-    *out = (struct sight){time_ns, se3_compose(&a->T_odom_camera, &moved), a->epoch};
-    return true;
-}
+// ---- what both did, and saw ----
 
 static bool motion_at(const struct way *way, int64_t time_ns, struct se3 *out)
 {
-    struct sight begin, end;
-    if (!pose_at(way, time_ns, &begin) || !pose_at(way, time_ns + LAG_NS, &end) ||
+    struct way_sight begin, end;
+    if (!way_pose_at(way, time_ns, &begin) || !way_pose_at(way, time_ns + LAG_NS, &end) ||
         begin.epoch != end.epoch)
         return false;
     *out = se3_between(&begin.T_odom_camera, &end.T_odom_camera);
     return true;
 }
 
-// ---- what comes of it ----
+struct result {
+    struct handeye_result motion;
+    size_t n_motions;
+    struct overlap_result all; // the answer
+    struct clock_offset clock;
+    bool clock_known, clock_differs;
+};
 
-static int solve(const struct way ways[2], struct handeye_result *out, size_t *out_n)
+// By how much B's clock is ahead of A's; its stamps become A's. `T_a_b`: how they are turned to
+// each other, NULL: not known yet.
+static int set_clocks(struct way *ways, const struct se3 *T_a_b, struct result *out)
+{
+    const struct se3 identity = se3_identity();
+    struct clock_offset_turn *a = way_turns(&ways[0], T_a_b ? &identity : NULL);
+    struct clock_offset_turn *b = way_turns(&ways[1], T_a_b);
+    struct clock_offset found;
+    int status = a && b ? clock_offset_find(a, ways[0].n - 1, b, ways[1].n - 1, &found) : -ENOMEM;
+    free(a);
+    free(b);
+    if (status == -ENOMEM)
+        return status;
+    if (status < 0) {
+        out->clock.correlation = out->clock_known ? out->clock.correlation : found.correlation;
+        return 0;
+    }
+    // Of what is left after the first time.
+    found.offset_s += out->clock_differs ? out->clock.offset_s : 0;
+    const bool differs = fabs(found.offset_s) > CLOCK_STD * found.std_s;
+    const double now_s = differs ? found.offset_s : 0;
+    const double before_s = out->clock_differs ? out->clock.offset_s : 0;
+    way_set_clock(&ways[1], llround((now_s - before_s) * 1e9));
+    out->clock = found;
+    out->clock_known = true;
+    out->clock_differs = differs;
+    return 0;
+}
+
+static int solve_motion(const struct way ways[2], struct handeye_result *out, size_t *out_n)
 {
     int64_t begin_ns = ways[0].sights[0].time_ns, end_ns = ways[0].sights[ways[0].n - 1].time_ns;
     size_t room = (size_t)((end_ns - begin_ns) / STRIDE_NS) + 1, n = 0;
@@ -216,48 +136,116 @@ static int solve(const struct way ways[2], struct handeye_result *out, size_t *o
     return status;
 }
 
-// Standard deviation over the three axes together.
-static double std_of(const struct handeye_result *r, int first)
+// Images of both, each of B with that of A which is nearest in time.
+static size_t find_pairs(const struct way ways[2], struct overlap_pair out[WAY_MAX_VIEWS])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < ways[1].n_views; i++) {
+        const struct way_view *b = &ways[1].views[i], *nearest = NULL;
+        int64_t apart_ns = APART_NS;
+        struct way_sight at_b;
+        for (size_t k = 0; k < ways[0].n_views; k++) {
+            const struct way_view *a = &ways[0].views[k];
+            int64_t passed_ns = llabs(a->sight.time_ns - b->sight.time_ns);
+            if (passed_ns > apart_ns)
+                continue;
+            nearest = a;
+            apart_ns = passed_ns;
+        }
+        if (nearest && way_pose_at(&ways[0], b->sight.time_ns, &at_b) &&
+            nearest->sight.epoch == at_b.epoch)
+            out[n++] = (struct overlap_pair){
+                nearest->map, b->map,
+                se3_between(&nearest->sight.T_odom_camera, &at_b.T_odom_camera)};
+    }
+    return n;
+}
+
+static int solve(struct way ways[2], struct result *out)
+{
+    static struct overlap_pair pairs[WAY_MAX_VIEWS];
+    const struct intrinsics cameras[2] = {ways[0].camera, ways[1].camera};
+    int status = set_clocks(ways, NULL, out);
+    if (status == 0)
+        status = solve_motion(ways, &out->motion, &out->n_motions);
+    if (status == 0)
+        status = set_clocks(ways, &out->motion.T_a_b, out);
+    if (status == 0)
+        status = solve_motion(ways, &out->motion, &out->n_motions);
+    if (status == 0)
+        status = overlap_solve(cameras, pairs, find_pairs(ways, pairs),
+                               ways[0].is_corrected && ways[1].is_corrected, &out->motion.T_a_b,
+                               out->motion.covariance, &out->all);
+    return status;
+}
+
+// ---- what comes of it ----
+
+// Standard deviation over the three axes together, of an error of the place itself.
+static double std_of(const double covariance[36], int first)
 {
     double sum = 0;
     for (int i = first; i < first + 3; i++)
-        sum += r->covariance[7 * i];
+        sum += covariance[7 * i];
     return sqrt(sum);
 }
 
-static void print_result(const struct posectl *ctl, const struct handeye_result *r, size_t n)
+static void print_json(const struct result *r, const double q[4])
+{
+    const double *t = r->all.T_a_b.t_m;
+    json_t *covariance = json_array();
+    for (int i = 0; i < 36; i++)
+        json_array_append_new(covariance, json_real(r->all.covariance[i]));
+    json_t *out = json_pack(
+        "{s:[f,f,f], s:[f,f,f,f], s:f, s:f, s:i, s:i, s:f, s:f, s:o}", "translation_m", t[0], t[1],
+        t[2], "quaternion_xyzw", q[0], q[1], q[2], q[3], "std_m", std_of(r->all.covariance, 0),
+        "std_rad", std_of(r->all.covariance, 3), "motions", (int)r->n_motions, "motions_used",
+        (int)r->motion.n_used, "shared_view", r->all.shared, "motion_std_m",
+        std_of(r->motion.covariance, 0), "covariance", covariance);
+    t = r->motion.T_a_b.t_m;
+    json_object_set_new(out, "motion_translation_m", json_pack("[f,f,f]", t[0], t[1], t[2]));
+    if (r->clock_known)
+        json_object_set_new(out, "clock",
+                            json_pack("{s:f, s:f, s:b}", "offset_s", r->clock.offset_s, "std_s",
+                                      r->clock.std_s, "differs", r->clock_differs));
+    posectl_print_json(stdout, out, false);
+}
+
+static void print_result(const struct posectl *ctl, const struct result *r)
 {
     double q[4];
-    const double *t = r->T_a_b.t_m;
-    se3_to_quaternion(&r->T_a_b, q);
+    const double *t = r->all.T_a_b.t_m;
+    se3_to_quaternion(&r->all.T_a_b, q);
     if (ctl->json) {
-        json_t *covariance = json_array();
-        for (int i = 0; i < 36; i++)
-            json_array_append_new(covariance, json_real(r->covariance[i]));
-        posectl_print_json(stdout,
-                           json_pack("{s:[f,f,f], s:[f,f,f,f], s:f, s:f, s:i, s:i, s:o}",
-                                     "translation_m", t[0], t[1], t[2], "quaternion_xyzw", q[0],
-                                     q[1], q[2], q[3], "std_m", std_of(r, 0), "std_rad",
-                                     std_of(r, 3), "motions", (int)n, "motions_used",
-                                     (int)r->n_used, "covariance", covariance),
-                           false);
+        print_json(r, q);
         return;
     }
     printf("T_A_B            %.5f %.5f %.5f m, quaternion %.6f %.6f %.6f %.6f\n", t[0], t[1], t[2],
            q[0], q[1], q[2], q[3]);
-    printf("how sure         %.1f mm, %.2f degrees (standard deviation)\n", std_of(r, 0) * 1e3,
-           std_of(r, 3) * RAD_DEG);
-    printf("motions          %zu of %.1f s, %zu agree to %.1f mm, %.2f degrees an axis\n", n,
-           (double)LAG_NS * 1e-9, r->n_used, r->sigma_m * 1e3, r->sigma_rad * RAD_DEG);
+    printf("how sure         %.1f mm, %.2f degrees (standard deviation)\n",
+           std_of(r->all.covariance, 0) * 1e3, std_of(r->all.covariance, 3) * RAD_DEG);
+    printf("motions          %zu of %.1f s, %zu agree to %.1f mm, %.2f degrees an axis\n",
+           r->n_motions, (double)LAG_NS * 1e-9, r->motion.n_used, r->motion.sigma_m * 1e3,
+           r->motion.sigma_rad * RAD_DEG);
+    printf("common view      %.0f %% of the images%s\n", r->all.shared * 100,
+           r->all.n_samples ? "" : ": the transform is from motions alone");
+    if (r->clock_known)
+        printf("clocks           B is %.1f ms ahead of A, +-%.1f: %s\n", r->clock.offset_s * 1e3,
+               r->clock.std_s * 1e3, r->clock_differs ? "taken off" : "taken for one clock");
+    else
+        printf(
+            "clocks           not compared: both turn too evenly, or not alike (%.2f); taken for "
+            "one\n",
+            r->clock.correlation);
 }
 
-static int write_result(const char *path, const struct handeye_result *r)
+static int write_result(const char *path, const struct result *r)
 {
     double q[4];
-    const double *t = r->T_a_b.t_m;
+    const double *t = r->all.T_a_b.t_m;
     FILE *file = fopen(path, "wxe");
     int status = file ? 0 : -errno;
-    se3_to_quaternion(&r->T_a_b, q);
+    se3_to_quaternion(&r->all.T_a_b, q);
     if (file) {
         fprintf(file,
                 "# %s\n# %s\n# T_A_B: x y z [m], quaternion x y z w; then its covariance, x y "
@@ -265,7 +253,9 @@ static int write_result(const char *path, const struct handeye_result *r)
                 options.recordings[0], options.recordings[1], t[0], t[1], t[2], q[0], q[1], q[2],
                 q[3]);
         for (int i = 0; i < 36; i++)
-            fprintf(file, "%.6e%c", r->covariance[i], i % 6 == 5 ? '\n' : ' ');
+            fprintf(file, "%.6e%c", r->all.covariance[i], i % 6 == 5 ? '\n' : ' ');
+        fprintf(file, "# B's stamp of a moment less A's [s]\nclock %.6f\n",
+                r->clock_differs ? r->clock.offset_s : 0.0);
         status = ferror(file) ? -EIO : 0;
         status = fclose(file) != 0 && status == 0 ? -errno : status;
     }
@@ -276,19 +266,18 @@ static int write_result(const char *path, const struct handeye_result *r)
 
 static int calibrate(const struct posectl *ctl)
 {
-    struct way ways[2] = {{0}};
-    struct handeye_result result;
-    size_t n = 0;
-    int status = find_way(options.recordings[0], &ways[0]);
+    static struct way ways[2];
+    static struct result result;
+    int status = way_find(options.recordings[0], options.backend, &ways[0]);
     if (status == 0)
-        status = find_way(options.recordings[1], &ways[1]);
+        status = way_find(options.recordings[1], options.backend, &ways[1]);
     if (status == 0)
-        status = solve(ways, &result, &n);
-    free(ways[0].sights);
-    free(ways[1].sights);
+        status = solve(ways, &result);
+    way_free(&ways[0]);
+    way_free(&ways[1]);
     if (status < 0)
         return status;
-    print_result(ctl, &result, n);
+    print_result(ctl, &result);
     return ctl->file ? write_result(ctl->file, &result) : 0;
 }
 
@@ -300,8 +289,9 @@ int posectl_rig(struct posectl *ctl, int argc, char **argv)
         "calibrate A B [-o FILE]",
         "Finds where camera B of a rig sits beside camera A, with its covariance, from recordings "
         "that both made at the same time (20 s or more), and writes it to a new FILE.\vA and B are "
-        "sources as posed takes them (tum:DIR, mcap:FILE), with one clock. The cameras need no "
-        "common view, but the rig must be turned about two axes.",
+        "sources as posed takes them (tum:DIR, mcap:FILE). The cameras need no common view, but "
+        "one makes the result better; the rig must be turned about two axes. Their clocks may "
+        "differ by 2 s: by how much is found from how fast both turn.",
         posectl_common,
         NULL,
         NULL};

@@ -148,7 +148,7 @@ static int read_depth(const char *path, const struct intrinsics *calibration,
                       struct search_image *out, uint16_t **out_pixels)
 {
     struct file_bytes file = {0};
-    uint32_t width, height;
+    uint32_t width = 0, height = 0;
     struct image_codec *codec = NULL;
     int err = file_read(path, MAX_FILE_BYTES, &posectl_log, &file);
     if (!err)
