@@ -29,6 +29,7 @@ int bench_align(int argc, char **argv);
 int bench_capture(int argc, char **argv);
 int bench_kidnap(int argc, char **argv);
 int bench_latency(int argc, char **argv);
+int bench_loops(int argc, char **argv);
 int bench_pairs(int argc, char **argv);
 int bench_map(int argc, char **argv);
 int bench_register(int argc, char **argv);

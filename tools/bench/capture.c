@@ -48,9 +48,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         options->json = true;
         return 0;
     case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument %s", arg);
+        return 0;
+    default:
         return ARGP_ERR_UNKNOWN;
     }
-    return 0;
 }
 
 static double thread_cpu_us(void)
@@ -119,8 +121,8 @@ static int start_recorder(struct recorder **out, const struct options *options,
     int err = recorder_create(out, &settings);
     if (err || !options->record)
         return err;
-    return recorder_start(*out, "bench",
-                          (enum recorder_format)recorder_format_from_name(options->record), info);
+    return recorder_start_one(
+        *out, "bench", (enum recorder_format)recorder_format_from_name(options->record), info);
 }
 
 static int measure(const struct options *options, struct capture *capture,
@@ -139,7 +141,7 @@ static int measure(const struct options *options, struct capture *capture,
         if (recorder) {
             int64_t push_ns = clock_monotonic_ns();
             double push_cpu_us = thread_cpu_us();
-            recorder_push(recorder, &frame);
+            recorder_push(recorder, 0, &frame);
             cpu_us[out->n_frames] = thread_cpu_us() - push_cpu_us;
             push_us[out->n_frames] = (double)(clock_monotonic_ns() - push_ns) * 1e-3;
         }

@@ -72,6 +72,7 @@ static double probabilities(const struct fit_data *data, const struct fit_choice
     }
     for (uint32_t i = 0; i < c->n; i++)
         out[i] /= sum;
+    // cppcheck-suppress invalidFunctionArg; the largest term of the sum is 1
     return taken - log(sum);
 }
 

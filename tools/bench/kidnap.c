@@ -3,7 +3,6 @@
 // played once, which makes the map; then, again and again, some seconds are cut out and it goes on
 // at a random frame of what was seen. The truth is the pose that the first pass gave that frame, in
 // the same map.
-#include <argp.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 #include "gpu/model/map.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
-#include "tools/bench/track.h"
+#include "tools/bench/map_options.h"
 
 #define PERIOD_NS     33333333
 #define FRAMES_A_TRY  60
@@ -24,60 +23,35 @@
 #define WRONG_RAD     0.15
 
 struct kidnap_options {
-    struct options track;
-    double trials, voxel_m, seed, threads;
+    struct map_options map;
+    double trials, seed;
 };
 
-enum { OPTION_VOXEL = 1, OPTION_SEED, OPTION_THREADS };
+enum { OPTION_SEED = MAP_OPTIONS_KEY };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct kidnap_options *o = state->input;
-    double n;
     switch (key) {
-    case 's':
-        o->track.source = arg;
-        return 0;
-    case 'n':
-        if (!bench_parse(arg, 2, MAX_FRAMES, &n))
-            argp_error(state, "--frames must be 2..%d", MAX_FRAMES);
-        o->track.n_frames = (size_t)n;
-        return 0;
-    case 'b':
-        if (strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
-            argp_error(state, "--backend must be cpu or cuda");
-        o->track.backend = arg[1] == 'p' ? GPU_BACKEND_CPU : GPU_BACKEND_CUDA;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->map;
         return 0;
     case 't':
         if (!bench_parse(arg, 1, 10000, &o->trials))
             argp_error(state, "--trials must be 1..10000");
         return 0;
-    case OPTION_VOXEL:
-        if (!bench_parse(arg, 0.002, 0.1, &o->voxel_m))
-            argp_error(state, "--voxel must be 0.002..0.1 m");
-        return 0;
     case OPTION_SEED:
         if (!bench_parse(arg, 1, 1e9, &o->seed))
             argp_error(state, "--seed must be 1..1e9");
         return 0;
-    case OPTION_THREADS:
-        if (!bench_parse(arg, 0, 1024, &o->threads))
-            argp_error(state, "--threads must be 0..1024");
-        return 0;
-    case ARGP_KEY_ARG:
+    default:
         return ARGP_ERR_UNKNOWN;
     }
-    return 0;
 }
 
 static const struct argp_option argp_options[] = {
-    {"source", 's', "SOURCE", 0, "Recording or scene (default synth:room)", 0},
-    {"frames", 'n', "N", 0, "Frames of it (default 300)", 0},
-    {"backend", 'b', "cpu|cuda", 0, "Default: CUDA where it works", 0},
     {"trials", 't', "N", 0, "Default 50", 0},
-    {"voxel", OPTION_VOXEL, "M", 0, "Edge of a voxel (default: map.voxel_m)", 0},
     {"seed", OPTION_SEED, "N", 0, "Of the frames and times (default 1)", 0},
-    {"threads", OPTION_THREADS, "N", 0, "CPU: threads, 0 = all cores", 0},
     {0},
 };
 
@@ -170,18 +144,18 @@ static int trials_open(struct trials *t, const struct kidnap_options *o)
     gpu_settings_default(&settings);
     settings.camera = t->recording->info.camera;
     settings.units_per_m = t->recording->info.units_per_m;
-    settings.n_threads = (uint32_t)o->threads;
+    settings.n_threads = (uint32_t)o->map.threads;
     settings.log = log;
     track_settings_default(&track);
     track.reference = TRACK_REFERENCE_MODEL;
     track.restart_s = 1e6; // a new map would have a truth of its own
     model_settings_default(&model);
-    model.voxel_m = (float)o->voxel_m;
+    model.voxel_m = (float)o->map.voxel_m;
     t->truth = calloc(t->recording->n_frames, sizeof *t->truth);
     t->known = calloc(t->recording->n_frames, sizeof *t->known);
     if (!t->truth || !t->known)
         return -ENOMEM;
-    int rc = gpu_open(&t->gpu, o->track.backend, &settings);
+    int rc = gpu_open(&t->gpu, o->map.track.backend, &settings);
     if (rc == 0)
         rc = track_create(&t->track, t->gpu, &track, &quiet);
     if (rc == 0)
@@ -200,8 +174,8 @@ static int run(struct trials *t, const struct kidnap_options *o)
         printf("%s\n%s: %u trials: found %u (%.0f %%), within 1 s %u (%.0f %%), after %.1f frames "
                "on average; wrong place called TRACKING in %u trials (%u frames); %.0f ms a lost "
                "frame\n",
-               gpu_description(t->gpu), o->track.source, t->n, t->n_found, 1e2 * t->n_found / t->n,
-               t->n_in_time, 1e2 * t->n_in_time / t->n,
+               gpu_description(t->gpu), o->map.track.source, t->n, t->n_found,
+               1e2 * t->n_found / t->n, t->n_in_time, 1e2 * t->n_in_time / t->n,
                t->n_found ? t->frames_to_find / t->n_found : 0.0, t->n_wrong, t->n_wrong_frames,
                t->n_looks ? 1e3 * t->look_s / t->n_looks : 0.0);
     map_destroy(&t->map);
@@ -215,23 +189,19 @@ static int run(struct trials *t, const struct kidnap_options *o)
 
 int bench_kidnap(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&map_options_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {.options = argp_options,
                                      .parser = parse,
+                                     .children = children,
                                      .doc =
                                          "A camera that is carried off and put back where it "
                                          "was: how often, how soon and how rightly it is found."};
-    struct model_settings model;
-    model_settings_default(&model);
-    struct kidnap_options options = {
-        .track = {.source = "synth:room", .n_frames = 300, .backend = GPU_BACKEND_AUTO},
-        .trials = 50,
-        .voxel_m = (double)model.voxel_m,
-        .seed = 1};
+    struct kidnap_options options = {.map = map_options_default(300), .trials = 50, .seed = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     struct recording *recording = calloc(1, sizeof *recording);
-    int rc = recording ? recording_load(&options.track, recording) : -ENOMEM;
+    int rc = recording ? recording_load(&options.map.track, recording) : -ENOMEM;
     if (rc < 0) {
-        fprintf(stderr, "posed-bench: %s: %s\n", options.track.source, strerror(-rc));
+        fprintf(stderr, "posed-bench: %s: %s\n", options.map.track.source, strerror(-rc));
         free(recording);
         return 4;
     }

@@ -2,66 +2,40 @@
 // posed-bench map: what a frame costs with a map, and what it costs with a keyframe, frame by frame
 // in turns on one device: until the pose is there, and until the frame is fused and the next view
 // made.
-#include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/model/map.h"
 #include "proto/clock.h"
-#include "tools/bench/track.h"
+#include "tools/bench/map_options.h"
 
 #define MAX_ROUNDS 1000
 
-struct map_options {
-    struct options track; // source, n_frames, backend
-    double voxel_m, threads, rounds;
+struct bench_options {
+    struct map_options map;
+    double rounds;
 };
 
-enum { OPTION_VOXEL = 1, OPTION_THREADS, OPTION_ROUNDS };
+enum { OPTION_ROUNDS = MAP_OPTIONS_KEY };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    struct map_options *o = state->input;
-    double n;
+    struct bench_options *o = state->input;
     switch (key) {
-    case 's':
-        o->track.source = arg;
-        return 0;
-    case 'n':
-        if (!bench_parse(arg, 2, MAX_FRAMES, &n))
-            argp_error(state, "--frames must be 2..%d", MAX_FRAMES);
-        o->track.n_frames = (size_t)n;
-        return 0;
-    case 'b':
-        if (strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
-            argp_error(state, "--backend must be cpu or cuda");
-        o->track.backend = arg[1] == 'p' ? GPU_BACKEND_CPU : GPU_BACKEND_CUDA;
-        return 0;
-    case OPTION_VOXEL:
-        if (!bench_parse(arg, 0.002, 0.1, &o->voxel_m))
-            argp_error(state, "--voxel must be 0.002..0.1 m");
-        return 0;
-    case OPTION_THREADS:
-        if (!bench_parse(arg, 0, 1024, &o->threads))
-            argp_error(state, "--threads must be 0..1024");
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->map;
         return 0;
     case OPTION_ROUNDS:
         if (!bench_parse(arg, 1, MAX_ROUNDS, &o->rounds))
             argp_error(state, "--rounds must be 1..%d", MAX_ROUNDS);
         return 0;
-    case ARGP_KEY_ARG:
+    default:
         return ARGP_ERR_UNKNOWN;
     }
-    return 0;
 }
 
 static const struct argp_option argp_options[] = {
-    {"source", 's', "SOURCE", 0, "Recording or scene (default synth:room)", 0},
-    {"frames", 'n', "N", 0, "Frames of it (default 60)", 0},
-    {"backend", 'b', "cpu|cuda", 0, "Default: CUDA where it works", 0},
-    {"voxel", OPTION_VOXEL, "M", 0, "Edge of a voxel (default: map.voxel_m)", 0},
-    {"threads", OPTION_THREADS, "N", 0, "CPU: threads, 0 = all cores", 0},
     {"rounds", OPTION_ROUNDS, "N", 0, "Forwards and backwards so many times (default 3)", 0},
     {0},
 };
@@ -108,7 +82,7 @@ static void print(const char *name, double *times_us, size_t n)
     printf("%-34s p50 %9.1f  p90 %9.1f  p99 %9.1f us\n", name, s.p50_us, s.p90_us, s.p99_us);
 }
 
-static int measure(struct player *p, const struct map_options *o)
+static int measure(struct player *p, const struct bench_options *o)
 {
     int rc = 0;
     int64_t time_ns = 0;
@@ -126,7 +100,7 @@ static int measure(struct player *p, const struct map_options *o)
         struct model_stats stats;
         rc = model_stats_get(map_model(p->map), &stats);
         printf("%s\n%zu frames, %zu tracking; voxel %.1f mm: %u blocks (%.1f MB), %u touched\n",
-               gpu_description(p->gpu), p->n, p->n_tracking, 1e3 * o->voxel_m, stats.n_blocks,
+               gpu_description(p->gpu), p->n, p->n_tracking, 1e3 * o->map.voxel_m, stats.n_blocks,
                1e-6 * (double)stats.used_bytes, stats.n_touched);
         print("pose, reference keyframe", p->keyframe_us, p->n);
         print("pose, reference model", p->model_us, p->n);
@@ -138,7 +112,7 @@ static int measure(struct player *p, const struct map_options *o)
     return rc;
 }
 
-static int player_open(struct player *p, const struct map_options *o, const struct recording *r)
+static int player_open(struct player *p, const struct bench_options *o, const struct recording *r)
 {
     struct gpu_settings settings;
     struct track_settings track;
@@ -147,13 +121,13 @@ static int player_open(struct player *p, const struct map_options *o, const stru
     gpu_settings_default(&settings);
     settings.camera = r->info.camera;
     settings.units_per_m = r->info.units_per_m;
-    settings.n_threads = (uint32_t)o->threads;
+    settings.n_threads = (uint32_t)o->map.threads;
     settings.log = log;
     track_settings_default(&track);
     track.reference = TRACK_REFERENCE_KEYFRAME;
     model_settings_default(&model);
-    model.voxel_m = (float)o->voxel_m;
-    int rc = gpu_open(&p->gpu, o->track.backend, &settings);
+    model.voxel_m = (float)o->map.voxel_m;
+    int rc = gpu_open(&p->gpu, o->map.track.backend, &settings);
     if (rc == 0)
         rc = track_create(&p->keyframe, p->gpu, &track, &log);
     track.reference = TRACK_REFERENCE_MODEL;
@@ -186,21 +160,18 @@ static void player_close(struct player *p, const struct recording *r)
 
 int bench_map(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&map_options_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {.options = argp_options,
                                      .parser = parse,
+                                     .children = children,
                                      .doc = "Time of the pose and of all work of a frame, with a "
                                             "keyframe and with the map as reference."};
-    struct model_settings model;
-    model_settings_default(&model);
-    struct map_options options = {
-        .track = {.source = "synth:room", .n_frames = 60, .backend = GPU_BACKEND_AUTO},
-        .voxel_m = (double)model.voxel_m,
-        .rounds = 3};
+    struct bench_options options = {.map = map_options_default(60), .rounds = 3};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     struct recording *recording = calloc(1, sizeof *recording);
-    int rc = recording ? recording_load(&options.track, recording) : -ENOMEM;
+    int rc = recording ? recording_load(&options.map.track, recording) : -ENOMEM;
     if (rc < 0) {
-        fprintf(stderr, "posed-bench: %s: %s\n", options.track.source, strerror(-rc));
+        fprintf(stderr, "posed-bench: %s: %s\n", options.map.track.source, strerror(-rc));
         free(recording);
         return 4;
     }

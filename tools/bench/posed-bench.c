@@ -18,6 +18,7 @@ static const struct command {
     {"kidnap", "how often and how soon a camera is found again in its map", bench_kidnap},
     {"latency", "what each kind of request adds to the time from a frame to its pose",
      bench_latency},
+    {"loops", "end error of synthetic walks that come back, many seeds at once", bench_loops},
     {"pairs", "registers the pairs of a folder whose truth is known", bench_pairs},
     {"map", "time of the pose and of all work of a frame with a map", bench_map},
     {"register", "time of a registration, or the errors over the trials of a folder",

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/track/track.h"
+#include "gpu/track/verdict.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 #include "tools/bench/track.h"
@@ -83,6 +85,16 @@ static int time_loop(struct stream *s, double *device_us, double *call_us, struc
     return 0;
 }
 
+static void agreement_add(struct agreement *agreement, const struct se3 *a, const struct se3 *b)
+{
+    const struct se3 d = se3_between(b, a);
+    agreement->m =
+        fmax(agreement->m, sqrt(d.t_m[0] * d.t_m[0] + d.t_m[1] * d.t_m[1] + d.t_m[2] * d.t_m[2]));
+    agreement->rad = fmax(agreement->rad, se3_angle(&d));
+}
+
+// Also of the part of each pose that lies in directions which the scene holds: in the others
+// rounding alone decides, and the tracker takes nothing of them (gpu/README.md).
 static int compare_with_cpu(struct stream *s, const struct options *o, struct report *out)
 {
     struct stream cpu;
@@ -91,7 +103,8 @@ static int compare_with_cpu(struct stream *s, const struct options *o, struct re
         return rc;
     s->position = 0;
     rc = gpu_prepare(s->gpu, s->depth[0], s->frames[0]);
-    out->agreement_m = out->agreement_rad = 0;
+    struct track_settings track;
+    track_settings_default(&track);
     for (size_t i = 1; i < s->recording->n_frames && rc == 0; i++) {
         struct gpu_alignment a, b;
         double us;
@@ -100,10 +113,15 @@ static int compare_with_cpu(struct stream *s, const struct options *o, struct re
             rc = stream_step(&cpu, &b, &us);
         if (rc < 0)
             break;
-        struct se3 d = se3_between(&b.T_reference_frame, &a.T_reference_frame);
-        double length_m = sqrt(d.t_m[0] * d.t_m[0] + d.t_m[1] * d.t_m[1] + d.t_m[2] * d.t_m[2]);
-        out->agreement_m = fmax(out->agreement_m, length_m);
-        out->agreement_rad = fmax(out->agreement_rad, se3_angle(&d));
+        struct verdict_conditioning held_a, held_b;
+        verdict_conditioning(&a, track.min_eigenvalue, &held_a);
+        verdict_conditioning(&b, track.min_eigenvalue, &held_b);
+        const struct se3 T_start = se3_identity();
+        struct se3 T_a = verdict_hold(&held_a, &T_start, &a.T_reference_frame);
+        struct se3 T_b = verdict_hold(&held_b, &T_start, &b.T_reference_frame);
+        agreement_add(&out->whole, &a.T_reference_frame, &b.T_reference_frame);
+        agreement_add(&out->held, &T_a, &T_b);
+        out->n_not_held += held_b.n_degenerate > 0;
     }
     stream_close(&cpu);
     return rc;

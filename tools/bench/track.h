@@ -65,12 +65,17 @@ void stream_close(struct stream *s);
 // The next frame, aligned to the one before; `out_us` is the wall time of the call.
 int stream_step(struct stream *s, struct gpu_alignment *out, double *out_us);
 
+struct agreement { // largest difference over the frames
+    double m, rad;
+};
+
 struct report {
     struct bench_stats frame, loop, loop_call, stages[GPU_N_STAGES];
     uint64_t pose_hash; // of the first pass over the recording: equal bits, equal hash
     double frames_per_s;
     double mean_iterations[GPU_LEVELS], mean_rms_m, mean_pairs;
-    double agreement_m, agreement_rad; // largest over the frames, where asked for
+    struct agreement whole, held; // with the CPU, where asked for
+    uint32_t n_not_held;          // frames that the scene does not hold in some direction
     struct gpu_limits limits;
 };
 

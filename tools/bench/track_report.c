@@ -189,8 +189,10 @@ void report_print(const struct options *o, const struct recording *r, const char
                (unsigned long long)report->pose_hash);
         json_work(o, r, report);
         if (o->agreement)
-            printf(",\"agreement_m\":%.3g,\"agreement_rad\":%.3g", report->agreement_m,
-                   report->agreement_rad);
+            printf(",\"agreement_m\":%.3g,\"agreement_rad\":%.3g,\"held_agreement_m\":%.3g,"
+                   "\"held_agreement_rad\":%.3g,\"not_held\":%u",
+                   report->whole.m, report->whole.rad, report->held.m, report->held.rad,
+                   report->n_not_held);
         printf("}\n");
         return;
     }
@@ -221,8 +223,10 @@ void report_print(const struct options *o, const struct recording *r, const char
     if (stages_timed(report))
         print_work(o, r, report);
     if (o->agreement)
-        printf("largest difference to the CPU backend: %.3g m, %.3g rad\n", report->agreement_m,
-               report->agreement_rad);
+        printf("largest difference to the CPU backend: %.3g m, %.3g rad; in directions that the "
+               "scene holds %.3g m, %.3g rad (%u frames are not held in all)\n",
+               report->whole.m, report->whole.rad, report->held.m, report->held.rad,
+               report->n_not_held);
 }
 
 void report_print_streams(const struct options *o, const struct recording *r,

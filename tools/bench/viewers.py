@@ -4,30 +4,43 @@
 
 The latency of a frame, from when it was there to its message, in windows without and with viewers
 that take turns (none, some, some, none, ...), so that whatever else the machine does falls on both
-alike. Each viewer subscribes to all that the page does and reads at once. The viewers are a process
-of their own, niced, that only takes bytes off its sockets: what is seen is the daemon's part. A
-browser on the same machine takes processors from the daemon as any program does.
+alike. The daemon plays a recording in real time, which posed-synth writes first: a scene would be
+rendered by the daemon itself, beside the frames that are timed. Each viewer subscribes to all that
+the page does and reads at once. The viewers are a process of their own, niced, that only takes
+bytes off its sockets: what is seen is the daemon's part. A browser on the same machine takes
+processors from the daemon as any program does; --daemon-cpus and --viewer-cpus keep them apart.
 
-Prints both 99th percentiles, their ratio with the 95 % interval of 2,000 resamplings of whole
-windows, and the load of the machine: with a load of more than one beside the daemon it says
-nothing."""
+Prints median and 99th percentile of each window, both of all windows of a kind, the ratio of the
+latter with the 95 % interval of 2,000 resamplings of whole pairs of windows (one without and the
+one with viewers beside it), and the load of the machine: with a load of more than one beside the
+daemon it says nothing. Needs Python and a build (in POSED_BINARY_DIR, else build/release); no
+ZeroMQ, protobuf, browser or network. Exit code: 0 when the whole interval is at most --limit, 1
+when all of it is more, 3 when the limit lies inside: then more --rounds decide."""
 import argparse
 import base64
 import json
 import os
 import random
 import select
+import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/scenario"))
+SOURCE = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+sys.path.insert(0, SOURCE + "/tests/scenario")
+import attacks  # noqa: E402
+import pose_stream  # noqa: E402
 
-CHANNELS = (1, 3, 4, 5, 6, 9, 14)  # of the page
+BINARY = os.environ.get("POSED_BINARY_DIR") or SOURCE + "/build/release"
+CHANNELS = (1, 3, 4, 5, 6, 9, 14, 15)  # of the page
 SETTLE_S = 1  # after viewers come or go
 WARM_POSES = 90
+PATIENCE_S = 120
 
 
 def connect(port):
@@ -53,8 +66,9 @@ def connect(port):
     return viewer
 
 
-def look(port, n_viewers):
+def look(port, n_viewers, cpus):
     """The process of the viewers: reads until its stdin ends, then tells the bytes of each."""
+    keep_to(cpus)
     os.nice(15)
     viewers = [connect(port) for _ in range(n_viewers)]
     counts, buffer = {v.fileno(): 0 for v in viewers}, bytearray(1 << 20)
@@ -71,25 +85,103 @@ def look(port, n_viewers):
             counts[viewer.fileno()] += n
 
 
-def window(daemon, port, n_viewers, seconds):
+class Daemon:
+    """posed with sockets of its own; collects the latency of each pose [ms]."""
+
+    def __init__(self, source, settings, cpus):
+        self.folder = tempfile.TemporaryDirectory()
+        self.log = os.path.join(self.folder.name, "log")
+        self.http = attacks.free_port()
+        if source is None:
+            source = "tum:" + self._record()
+        with open(self.log, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [BINARY + "/bin/posed", "--source", source, "--loop", "--speed", "real",
+                 "--backend", "cpu", "--run-dir", self.folder.name, "--no-tcp",
+                 "--set", f"http.port={self.http}", "--set", "log.rate_hz=0",
+                 "--set", "tracker.adapt=false",  # the same work on each frame
+                 *(part for setting in settings for part in ("--set", setting))],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                preexec_fn=lambda: keep_to(cpus))
+        self.latencies_ms = []
+        self.connection = self._connect()
+        self.reader = threading.Thread(target=pose_stream.read, daemon=True,
+                                       args=(self.connection, self._take))
+        self.reader.start()
+
+    def _record(self):
+        folder = os.path.join(self.folder.name, "recording")
+        subprocess.run([BINARY + "/bin/posed-synth", "room", folder],
+                       check=True, stdout=subprocess.DEVNULL)
+        return folder
+
+    def fail(self, text):
+        self.process.kill()
+        with open(self.log, encoding="utf-8") as log:
+            sys.exit(f"{log.read()}{text}")
+
+    def _connect(self):
+        made, end = socket.socket(socket.AF_UNIX), time.monotonic() + PATIENCE_S
+        while made.connect_ex(self.folder.name + "/pub") != 0:
+            if time.monotonic() > end or self.process.poll() is not None:
+                self.fail("the daemon does not listen")
+            time.sleep(0.05)
+        return made
+
+    def _take(self, _topic, fields):
+        self.latencies_ms.append(pose_stream.latency_ns(fields) * 1e-6)
+
+    def wait_poses(self, n):
+        end = time.monotonic() + PATIENCE_S
+        while len(self.latencies_ms) < n:
+            if time.monotonic() > end or self.process.poll() is not None:
+                self.fail(f"{len(self.latencies_ms)} poses within {PATIENCE_S} s")
+            time.sleep(0.05)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE_S)
+        self.connection.close()
+        self.folder.cleanup()
+
+
+def keep_to(cpus):
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+
+
+def cpu_list(text):
+    """0-3,8 as a set of numbers."""
+    cpus = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cpus.update(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+def window(daemon, options, n_viewers):
     """Latencies [ms] of a window, and bytes/s of the viewer that gets most."""
     viewers, rate = None, 0
     if n_viewers:
-        viewers = subprocess.Popen([sys.executable, __file__, "--look", str(port), "--viewers",
-                                    str(n_viewers)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        command = [sys.executable, __file__, "--look", str(daemon.http), "--viewers",
+                   str(n_viewers)]
+        if options.viewer_cpus:
+            command += ["--viewer-cpus", ",".join(map(str, options.viewer_cpus))]
+        viewers = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    text=True)
         assert viewers.stdout.readline() == "ready\n", "the viewers have not come"
     began = time.monotonic()
     time.sleep(SETTLE_S)
-    first = len(daemon.poses)
-    time.sleep(seconds)
-    last = len(daemon.poses)
+    first = len(daemon.latencies_ms)
+    time.sleep(options.seconds)
+    last = len(daemon.latencies_ms)
     if viewers:
         counts = json.loads(viewers.communicate("\n")[0])
         rate = max(counts) / (time.monotonic() - began)
         assert min(counts) > 0, "a viewer has seen nothing"
-    return [(p.publish_monotonic_ns - p.capture_monotonic_ns) * 1e-6
-            for p in daemon.poses[first:last]], rate
+    if first == last:
+        daemon.fail("no pose in a window")
+    return daemon.latencies_ms[first:last], rate
 
 
 def percentile(windows, share):
@@ -98,37 +190,52 @@ def percentile(windows, share):
 
 
 def ratio_interval(none, some, generator):
-    """Of the ratio of the 99th percentiles: whole windows are drawn, as frames of one hang
-    together."""
-    ratios = sorted(percentile(generator.choices(some, k=len(some)), .99) /
-                    percentile(generator.choices(none, k=len(none)), .99) for _ in range(2000))
+    """Of the ratio of the 99th percentiles: whole pairs of windows are drawn, as frames of one hang
+    together, and windows beside each other see the same machine."""
+    pairs, ratios = list(zip(none, some)), []
+    for _ in range(2000):
+        drawn = generator.choices(pairs, k=len(pairs))
+        ratios.append(percentile([s for _, s in drawn], .99) /
+                      percentile([n for n, _ in drawn], .99))
+    ratios.sort()
     return ratios[50], ratios[1949]
 
 
+def decide(low, high, limit):
+    """The exit code, and what it means."""
+    if high <= limit:
+        return 0, f"within {limit:g}"
+    if low > limit:
+        return 1, f"more than {limit:g}"
+    return 3, f"undecided: {limit:g} lies in the interval, more --rounds are needed"
+
+
 def measure(options):
-    import harness
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    daemon = harness.Daemon(options.source, "--loop", "--set", f"http.port={port}", speed=1)
-    daemon.wait_for(lambda: len(daemon.poses) > WARM_POSES, "poses")
+    """Prints the ratio of the 99th percentiles and what it comes from. Returns the exit code."""
+    daemon = Daemon(options.source, options.set, options.daemon_cpus)
+    daemon.wait_poses(WARM_POSES)
     none, some, rate = [], [], 0
     for i in range(2 * options.rounds):
-        with_viewers = i % 4 in (1, 2)
-        latencies, more = window(daemon, port, options.viewers if with_viewers else 0,
-                                 options.seconds)
-        harness.check(latencies, "no pose in a window")
-        (some if with_viewers else none).append(latencies)
+        n_viewers = options.viewers if i % 4 in (1, 2) else 0
+        latencies, more = window(daemon, options, n_viewers)
+        (some if n_viewers else none).append(latencies)
         rate = max(rate, more)
+        print(f"window {i:2}, {n_viewers:2} viewers: {len(latencies)} frames, median "
+              f"{percentile([latencies], .5):.3f} ms, p99 {percentile([latencies], .99):.3f} ms",
+              flush=True)
     for name, windows in (("none", none), (str(options.viewers), some)):
         print(f"{name:>5} viewers: {sum(map(len, windows))} frames, median "
               f"{percentile(windows, .5):.3f} ms, p99 {percentile(windows, .99):.3f} ms")
     low, high = ratio_interval(none, some, random.Random(1))
-    print(f"p99 with over without: {percentile(some, .99) / percentile(none, .99):.3f} "
-          f"(95 %: {low:.3f} to {high:.3f})")
+    ratio = percentile(some, .99) / percentile(none, .99)
+    print(f"median with over without: {percentile(some, .5) / percentile(none, .5):.3f}")
+    print(f"p99 with over without: {ratio:.3f} (95 %: {low:.3f} to {high:.3f})")
     print(f"{rate * 1e-3:.0f} kB/s to the viewer that got most; load {os.getloadavg()[0]:.1f} on "
           f"{os.cpu_count()} processors")
     daemon.stop()
+    code, meaning = decide(low, high, options.limit)
+    print(meaning)
+    return code
 
 
 def main():
@@ -136,15 +243,20 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--viewers", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=20, help="length of a window (default 20)")
-    parser.add_argument("--rounds", type=int, default=6, help="windows of each kind (default 6)")
-    parser.add_argument("--source", default="synth:room-slow", help="default synth:room-slow")
+    parser.add_argument("--rounds", type=int, default=10, help="windows of each kind (default 10)")
+    parser.add_argument("--source", help="default: the scene room, a full turn, written before")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                        help="of the daemon, such as map.folder=/tmp for the map's surface")
+    parser.add_argument("--limit", type=float, default=1.1, help="of the ratio (default 1.1)")
+    parser.add_argument("--daemon-cpus", type=cpu_list, metavar="LIST", help="such as 0-3,8")
+    parser.add_argument("--viewer-cpus", type=cpu_list, metavar="LIST")
     parser.add_argument("--look", type=int, metavar="PORT", help="be the viewers of this page")
     options = parser.parse_args()
     if options.look:
-        look(options.look, options.viewers)
-        return
-    import harness
-    harness.run(lambda: measure(options))
+        look(options.look, options.viewers, options.viewer_cpus)
+    else:
+        sys.exit(measure(options))
 
 
-main()
+if __name__ == "__main__":
+    main()
