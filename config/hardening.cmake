@@ -46,7 +46,8 @@ if(NOT CMAKE_C_FLAGS MATCHES "-fsanitize" AND NOT POSED_LIBFUZZER)
   endif()
 
   foreach(folder proto capture gpu daemon tools)
-    if(folder STREQUAL "daemon" AND NOT POSED_DAEMON)
+    if((folder STREQUAL "daemon" AND NOT POSED_DAEMON) OR
+        (folder STREQUAL "tools" AND NOT POSED_TOOLS))
       continue()
     endif()
     posed_targets_below(${PROJECT_SOURCE_DIR}/${folder} targets)

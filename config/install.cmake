@@ -2,6 +2,8 @@
 # cmake --install, and cpack -G DEB (tools/make-deb): programs, configuration, manual pages, and what
 # a client needs (message definitions, posed.pc, libposed). The other libraries stay inside: the
 # daemon's interface is its sockets. Components are the packages: daemon, tools, library, dev.
+# The unit names paths below the prefix of the installation, not of the build: cmake --install
+# --prefix and cpack (whose prefix is /usr) work on any build.
 if(TARGET posed)
   install(TARGETS posed COMPONENT daemon)
 endif()
@@ -23,10 +25,10 @@ if(TARGET posed_client)
   install(FILES tools/client/posed.h TYPE INCLUDE COMPONENT dev)
 endif()
 
-# Manual pages, where scdoc is and the programs run here.
+# Manual pages, where scdoc is and all programs are built and run here.
 find_program(POSED_SCDOC scdoc)
 find_program(POSED_PYTHON NAMES python3)
-if(POSED_SCDOC AND POSED_PYTHON AND NOT CMAKE_CROSSCOMPILING)
+if(POSED_SCDOC AND POSED_PYTHON AND POSED_TOOLS AND NOT CMAKE_CROSSCOMPILING)
   set(man ${PROJECT_BINARY_DIR}/man)
   foreach(program posed posectl posed-bench posed-eval posed-synth posed-align)
     if(TARGET ${program})
@@ -48,7 +50,7 @@ if(POSED_SCDOC AND POSED_PYTHON AND NOT CMAKE_CROSSCOMPILING)
     DEPENDS ${programs} tools/manpages config/posed.conf COMMENT "Manual pages" VERBATIM)
   add_custom_target(manpages ALL DEPENDS ${man}/posed-synth.1.gz)
 else()
-  message(STATUS "Manual pages: left out, no scdoc")
+  message(STATUS "Manual pages: left out, no scdoc or not all programs")
 endif()
 foreach(program posed posectl posed-bench posed-eval posed-synth posed-align)
   if(TARGET ${program})
@@ -62,13 +64,12 @@ foreach(program posed posectl posed-bench posed-eval posed-synth posed-align)
 endforeach()
 
 if(POSED_DAEMON)
-  install(FILES config/posed.conf DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/posed COMPONENT daemon)
-  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_SYSCONFDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}
-    OUTPUT_VARIABLE POSED_SYSCONFDIR)
-  string(APPEND POSED_SYSCONFDIR /posed)
-  configure_file(config/posed.service.in config/posed.service @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/config/posed.service DESTINATION lib/systemd/system
-    COMPONENT daemon)
+  install(CODE "set(POSED_SYSCONFDIR \"${CMAKE_INSTALL_SYSCONFDIR}\")
+    set(POSED_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
+    set(POSED_DOCDIR \"${CMAKE_INSTALL_DOCDIR}\")
+    set(POSED_CONFIG \"${PROJECT_SOURCE_DIR}/config\")
+    set(POSED_SCRATCH \"${PROJECT_BINARY_DIR}/config\")" COMPONENT daemon)
+  install(SCRIPT config/install_unit.cmake COMPONENT daemon)
   install(FILES config/60-posed-kinect.rules DESTINATION lib/udev/rules.d COMPONENT daemon)
   install(FILES config/posed.sysusers DESTINATION lib/sysusers.d RENAME posed.conf
     COMPONENT daemon)

@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-# Debian packages: posed, posed-tools, libposed0, libposed-dev. tools/make-deb builds them with the
-# prefix of a package; what depends on which library dpkg-shlibdeps finds out.
+# Debian packages: posed, posed-tools, libposed0, libposed-dev, from any build by `cpack -G DEB`; what
+# depends on which library dpkg-shlibdeps finds out. A build with CUDA gives posed-cuda and
+# posed-tools-cuda instead of the first two: they provide and replace them. The CUDA runtime is linked
+# in and looks for the driver when it starts, so they depend on no package of NVIDIA's.
 set(debian ${PROJECT_SOURCE_DIR}/config/debian)
+configure_file(${debian}/changelog config/changelog @ONLY)
 find_program(POSED_GZIP gzip)
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/config/changelog.gz
-  COMMAND ${POSED_GZIP} -9nc ${debian}/changelog > ${PROJECT_BINARY_DIR}/config/changelog.gz
-  DEPENDS ${debian}/changelog VERBATIM)
+  COMMAND ${POSED_GZIP} -9nc config/changelog > config/changelog.gz
+  WORKING_DIRECTORY ${PROJECT_BINARY_DIR} DEPENDS ${PROJECT_BINARY_DIR}/config/changelog VERBATIM)
 add_custom_target(changelog ALL DEPENDS ${PROJECT_BINARY_DIR}/config/changelog.gz)
 foreach(pair daemon:posed tools:posed-tools library:libposed0 dev:libposed-dev)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 component)
   list(GET pair 1 package)
   string(TOUPPER ${component} COMPONENT)
+  if(POSED_HAVE_CUDA AND component MATCHES "daemon|tools")
+    set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_PROVIDES "${package} (= ${PROJECT_VERSION})")
+    set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_CONFLICTS ${package})
+    set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_REPLACES ${package})
+    set(suggests_${component} "libcuda1, ")
+    set(title_${component} ", CUDA")
+    string(APPEND package -cuda)
+  endif()
   install(FILES ${debian}/copyright ${PROJECT_BINARY_DIR}/config/changelog.gz
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package} COMPONENT ${component})
   set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_NAME ${package})
@@ -32,15 +43,15 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(CPACK_DEBIAN_DAEMON_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_DAEMON_PACKAGE_DEPENDS adduser)
-set(CPACK_DEBIAN_DAEMON_PACKAGE_SUGGESTS posed-tools)
+set(CPACK_DEBIAN_DAEMON_PACKAGE_SUGGESTS "${suggests_daemon}posed-tools")
 set(CPACK_DEBIAN_DAEMON_PACKAGE_CONTROL_EXTRA
   "${debian}/postinst;${debian}/prerm;${debian}/postrm;${debian}/conffiles")
-set(CPACK_COMPONENT_DAEMON_DESCRIPTION "camera poses from a depth camera: the daemon
+set(CPACK_COMPONENT_DAEMON_DESCRIPTION "camera poses from a depth camera: the daemon${title_daemon}
  posed turns a depth camera or a recording into a stream of camera poses on
  ZeroMQ, with a page to look at. It also registers point sets and finds known
  objects.")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
-set(CPACK_COMPONENT_TOOLS_DESCRIPTION "camera poses from a depth camera: tools
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION "camera poses from a depth camera: tools${title_tools}
  posectl asks and watches a running posed; the others measure, compare
  trajectories, write synthetic recordings and align scans.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)

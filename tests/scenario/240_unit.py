@@ -20,7 +20,7 @@ from harness import check, messages, requests
 
 N_FRAMES = 90
 NOBODY = 65534  # the daemon's user where this test runs as root
-UNIT = os.environ.get("POSED_UNIT") or harness.BINARY + "/config/posed.service"
+UNIT = os.environ.get("POSED_UNIT") or harness.SOURCE + "/config/posed.service.in"
 HERE = os.path.dirname(os.path.abspath(__file__))
 LISTED = ("SystemCallFilter", "RestrictAddressFamilies", "DevicePolicy", "NoNewPrivileges",
           "MemoryDenyWriteExecute", "CapabilityBoundingSet", "ProtectSystem")
