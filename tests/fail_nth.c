@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preloaded before the C library: the n-th call of one kind fails, as the environment says.
-//   POSED_FAIL=malloc|open|write|thread   POSED_FAIL_AT=n (from 1)
+//   POSED_FAIL=malloc|open|write|fsync|rename|thread   POSED_FAIL_AT=n (from 1)
 // Calls count from main() on, which parses the command line first: what the CUDA runtime allocates
 // before, to register its kernels, it does not check.
-// A file named by POSED_FAIL_MARK is made when it did, so that a test knows how many there are.
+// A file named by POSED_FAIL_MARK is made when it did. With n = 0 none fails, and the file holds
+// how many there were of each, in this order.
 #include <argp.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,30 +18,41 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-enum kind { NONE, MALLOC, OPEN, WRITE, THREAD };
+enum kind { NONE, MALLOC, OPEN, WRITE, FSYNC, RENAME, THREAD, N_KINDS };
 
 static enum kind kind;
 static long at;
-static _Atomic long n_calls;
+static _Atomic long n_calls[N_KINDS];
 static const char *mark;
 static _Atomic bool counts;
 
 __attribute__((constructor)) static void begin(void)
 {
-    static const char *const names[] = {"", "malloc", "open", "write", "thread"};
+    static const char *const names[N_KINDS] = {"",      "malloc", "open",  "write",
+                                               "fsync", "rename", "thread"};
     const char *name = getenv("POSED_FAIL"), *number = getenv("POSED_FAIL_AT");
     mark = getenv("POSED_FAIL_MARK");
     at = number ? strtol(number, NULL, 10) : 0;
-    for (int i = 1; name && i < 5; i++)
+    for (int i = 1; name && i < N_KINDS; i++)
         if (strcmp(name, names[i]) == 0)
             kind = (enum kind)i;
 }
 
+__attribute__((destructor)) static void end(void)
+{
+    int fd = mark && at == 0
+                 ? (int)syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY | O_TRUNC, 0600)
+                 : -1;
+    for (int i = 1; fd >= 0 && i < N_KINDS; i++)
+        dprintf(fd, "%ld\n", n_calls[i]);
+}
+
 static bool fails(enum kind of)
 {
-    if (kind != of || !counts || atomic_fetch_add(&n_calls, 1) + 1 != at)
+    if (!counts || atomic_fetch_add(&n_calls[of], 1) + 1 != at || of != kind)
         return false;
     if (mark)
         close((int)syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0600));
@@ -59,6 +71,7 @@ error_t argp_parse(const struct argp *argp, int argc, char **argv, unsigned flag
 extern void *__libc_malloc(size_t n_bytes);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *old, size_t n_bytes);
+extern void *__libc_memalign(size_t alignment, size_t n_bytes);
 
 void *malloc(size_t n_bytes)
 {
@@ -82,6 +95,23 @@ void *realloc(void *old, size_t n_bytes)
         return __libc_realloc(old, n_bytes);
     errno = ENOMEM;
     return NULL;
+}
+
+void *aligned_alloc(size_t alignment, size_t n_bytes)
+{
+    if (!fails(MALLOC))
+        return __libc_memalign(alignment, n_bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+
+int posix_memalign(void **out, size_t alignment, size_t n_bytes)
+{
+    void *memory = fails(MALLOC) ? NULL : __libc_memalign(alignment, n_bytes);
+    if (!memory)
+        return ENOMEM;
+    *out = memory;
+    return 0;
 }
 
 // glibc's own streams call it under the name __open, which nobody can take the place of: fopen is
@@ -126,6 +156,89 @@ ssize_t write(int fd, const void *bytes, size_t n_bytes)
         return syscall(SYS_write, fd, bytes, n_bytes);
     errno = ENOSPC;
     return -1;
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t n_bytes, off_t at_byte)
+{
+    if (!fails(WRITE))
+        return syscall(SYS_pwrite64, fd, bytes, n_bytes, at_byte);
+    errno = ENOSPC;
+    return -1;
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int n)
+{
+    if (fd <= STDERR_FILENO || !fails(WRITE))
+        return syscall(SYS_writev, fd, parts, n);
+    errno = ENOSPC;
+    return -1;
+}
+
+// What a stream writes itself, it writes past this library: its ends are taken. Text in memory is
+// no file.
+static bool stream_fails(FILE *stream)
+{
+    return fileno(stream) > STDERR_FILENO && fails(WRITE);
+}
+
+size_t fwrite(const void *bytes, size_t size, size_t n, FILE *stream)
+{
+    size_t (*next)(const void *, size_t, size_t, FILE *);
+    *(void **)&next = dlsym(RTLD_NEXT, "fwrite");
+    if (!stream_fails(stream))
+        return next(bytes, size, n, stream);
+    errno = ENOSPC;
+    return 0;
+}
+
+int fflush(FILE *stream)
+{
+    int (*next)(FILE *);
+    *(void **)&next = dlsym(RTLD_NEXT, "fflush");
+    if (!stream || !stream_fails(stream))
+        return next(stream);
+    errno = ENOSPC;
+    return EOF;
+}
+
+int fclose(FILE *stream)
+{
+    int (*next)(FILE *);
+    *(void **)&next = dlsym(RTLD_NEXT, "fclose");
+    bool failed = stream_fails(stream);
+    int result = next(stream);
+    if (!failed)
+        return result;
+    errno = ENOSPC;
+    return EOF;
+}
+
+static int fail_or(enum kind of, int err, long call, long a, long b, long c, long d, long e)
+{
+    if (!fails(of))
+        return (int)syscall(call, a, b, c, d, e);
+    errno = err;
+    return -1;
+}
+
+int fsync(int fd)
+{
+    return fail_or(FSYNC, EIO, SYS_fsync, fd, 0, 0, 0, 0);
+}
+
+int fdatasync(int fd)
+{
+    return fail_or(FSYNC, EIO, SYS_fdatasync, fd, 0, 0, 0, 0);
+}
+
+int rename(const char *from, const char *to)
+{
+    return fail_or(RENAME, EIO, SYS_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0);
+}
+
+int renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags)
+{
+    return fail_or(RENAME, EIO, SYS_renameat2, from_folder, (long)from, to_folder, (long)to, flags);
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),

@@ -75,9 +75,21 @@ function(posed_test_program label prefix path timeout)
 endfunction()
 
 # cmocka marks no test program as skipped: a program whose every test needs recordings returns 77
-# from main() itself.
+# from main() itself. FAILS: the test has calls of the C library fail (tests/unit/fails.h).
 function(posed_test_unit path)
-  posed_test_program(unit test ${path} 600 ${ARGN} LIBRARIES PkgConfig::CMOCKA)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FAILS" "" "")
+  posed_test_program(unit test ${path} 600 ${arg_UNPARSED_ARGUMENTS}
+    LIBRARIES PkgConfig::CMOCKA)
+  if(arg_FAILS)
+    get_filename_component(name ${path} NAME)
+    target_sources(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit/fails.c)
+    foreach(call malloc calloc realloc aligned_alloc strdup open_memstream open fopen fdopen fwrite
+        fflush pwrite sendmsg fsync ftruncate rename lstat fstat chmod chown socket bind listen accept4
+        getsockname getpeername getsockopt getifaddrs getrlimit setrlimit epoll_create1 epoll_ctl
+        eventfd openat fdopendir syscall)
+      target_link_options(test_${name} PRIVATE -Wl,--wrap=${call})
+    endforeach()
+  endif()
 endfunction()
 
 # Under a sanitizer, which is slow, without the largest images and sets: the odd sizes find what
@@ -102,17 +114,26 @@ function(posed_test_scenario script)
 endfunction()
 
 # A fuzz target defines LLVMFuzzerTestOneInput. Any compiler replays the seeds through it (each
-# seed, each truncation, bit flips: tests/fuzz/replay.c). clang also links libFuzzer: the program
+# seed, each truncation, bit flips, failing calls: tests/fuzz/replay.c). clang also links libFuzzer: the program
 # fuzz_<stem> then takes libFuzzer's options, and ctest runs it for a few seconds; the first input
-# of some counts the drawing of an object, so that a hang is one only after a minute.
+# of some counts the drawing of an object, so that a hang is one only after a minute. SETUP: the
+# target makes something first without which it can do nothing: its calls do not fail.
 function(posed_test_fuzz stem)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SETUP" "" "SOURCES;LIBRARIES;LABELS")
   set(seeds ${CMAKE_CURRENT_SOURCE_DIR}/seeds/${stem})
   set(libraries posed_warnings ${arg_LIBRARIES} posed_capture posed_gpu posed_proto m)
   add_executable(replay_${stem} fuzz_${stem}.c replay.c ${arg_SOURCES})
   target_link_libraries(replay_${stem} PRIVATE ${libraries})
+  foreach(call malloc calloc realloc aligned_alloc strdup open_memstream open fopen fdopen)
+    target_link_options(replay_${stem} PRIVATE -Wl,--wrap=${call}) # replay.c makes them fail
+  endforeach()
   posed_test_group(fuzz replay_${stem})
-  posed_register_test(fuzz ${stem} 300 LABELS ${arg_LABELS} COMMAND replay_${stem} ${seeds})
+  set(failures)
+  if(arg_SETUP)
+    set(failures --no-failures)
+  endif()
+  posed_register_test(fuzz ${stem} 300 LABELS ${arg_LABELS}
+    COMMAND replay_${stem} ${seeds} ${failures})
   if(POSED_LIBFUZZER)
     add_executable(fuzz_${stem} fuzz_${stem}.c ${arg_SOURCES})
     target_link_libraries(fuzz_${stem} PRIVATE ${libraries})

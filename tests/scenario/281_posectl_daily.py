@@ -188,10 +188,13 @@ def check_deadline(daemon, command):
     check("DEADLINE_EXCEEDED" in said and "--timeout" in said, said)
     for _ in range(200):  # between two frames nothing is answered at once
         reply = daemon.request(deadline_ms=1, reset=requests.Reset(keep_pose=True))
-        if reply.code == requests.DEADLINE_EXCEEDED:
-            check("deadline_ms" in reply.message and "nothing was changed" in reply.message,
-                  reply.message)
+        if reply.code != requests.DEADLINE_EXCEEDED:
+            continue
+        check("deadline_ms" in reply.message, reply.message)
+        if "nothing was changed" in reply.message:
             return
+        # On a busy machine it is late before it comes to the frame loop.
+        check("nothing was done" in reply.message, reply.message)
     check(False, "no reset was ever late")
 
 

@@ -62,16 +62,16 @@ def depth_image(quaternion, translation):
     return struct.pack(f"<{WIDTH * HEIGHT}H", *out)
 
 
-def write_png(path, data):
+def write_png(path, data, width=WIDTH, height=HEIGHT):
     """A depth image as PNG of 16 bits, grey."""
     def chunk(kind, content):
         body = kind + content
         return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
 
-    values = struct.unpack(f"<{WIDTH * HEIGHT}H", data)
-    big = struct.pack(f">{WIDTH * HEIGHT}H", *values)
-    lines = b"".join(b"\0" + big[2 * WIDTH * v:2 * WIDTH * (v + 1)] for v in range(HEIGHT))
+    values = struct.unpack(f"<{width * height}H", data)
+    big = struct.pack(f">{width * height}H", *values)
+    lines = b"".join(b"\0" + big[2 * width * v:2 * width * (v + 1)] for v in range(height))
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n" +
-                   chunk(b"IHDR", struct.pack(">IIBBBBB", WIDTH, HEIGHT, 16, 0, 0, 0, 0)) +
+                   chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 16, 0, 0, 0, 0)) +
                    chunk(b"IDAT", zlib.compress(lines, 1)) + chunk(b"IEND", b""))

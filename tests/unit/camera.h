@@ -34,7 +34,7 @@ static inline void camera_push(struct buffers *camera, struct recorder *recorder
         memcpy(pixels, frame.image.depth, camera->frame_bytes);
     frame.image.depth = pixels;
     frame.buffers = camera;
-    recorder_push(recorder, &frame);
+    recorder_push(recorder, 0, &frame);
     buffers_give(camera, pixels);
 }
 

@@ -4,6 +4,7 @@
 #define POSED_TESTS_UNIT_SCRATCH_H
 
 #include <ftw.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,15 @@ static void scratch_remember(void *user, enum log_level level, const char *line)
 static inline struct log_sink scratch_log(struct scratch *scratch)
 {
     return (struct log_sink){scratch_remember, scratch};
+}
+
+// Whether that line has `wanted` in it; prints both if not.
+static inline bool scratch_said(const struct scratch *scratch, const char *wanted)
+{
+    if (strstr(scratch->line, wanted))
+        return true;
+    fprintf(stderr, "wanted '%s' in '%s'\n", wanted, scratch->line);
+    return false;
 }
 
 static inline void scratch_create(struct scratch *scratch)
