@@ -36,6 +36,8 @@
 
 #define SPARSE_NODE_PX 2
 
+#define PIECE 160 // pixels of a row that are worked on at once
+
 struct wave { // value = tone(phase + kx x + ...), phases in turns
     float phase, x_per_m, y_per_m, z_per_m, u_per_px, v_per_px;
 };
@@ -49,12 +51,13 @@ struct sensor_error {
 };
 
 // Standard normal, nearly: the sum of four uniform numbers.
-static float normal_of(uint32_t h)
+static inline __attribute__((always_inline)) float normal_of(uint32_t h)
 {
     return (float)random_bell(h) * (1 / RANDOM_BELL_SIGMA);
 }
 
-static float node_value(uint32_t key, int32_t i, int32_t j, int32_t k)
+static inline __attribute__((always_inline)) float node_value(uint32_t key, int32_t i, int32_t j,
+                                                              int32_t k)
 {
     return normal_of(random_mix(key ^ (uint32_t)i * 0x27d4eb2fu ^
                                 random_mix((uint32_t)j * 0x165667b1u + (uint32_t)k * 0x2545f491u)));
@@ -223,48 +226,75 @@ struct row {
     uint32_t key; // of what is fresh
 };
 
+// The waves along a piece of a row: adds to `surface` and `dark`. `first`: its column.
+static inline __attribute__((always_inline)) void add_waves(const struct row *row, uint32_t first,
+                                                            uint32_t n, const float *restrict z,
+                                                            float *restrict surface,
+                                                            float *restrict dark)
+{
+    const struct sensor_error *e = row->error;
+    const struct intrinsics *c = &e->camera;
+    const float *r = row->r, *t = row->t_m;
+    const float inv_fx = (float)(1 / c->fx_px), cx = (float)c->cx_px;
+    const float y = ((float)row->v - (float)c->cy_px) * (float)(1 / c->fy_px);
+    float px[PIECE], py[PIECE], pz[PIECE];
+    for (uint32_t i = 0; i < n; i++) {
+        float x = ((float)(int32_t)(first + i) - cx) * inv_fx;
+        px[i] = z[i] * (r[0] * x + r[1] * y + r[2]) + t[0];
+        py[i] = z[i] * (r[3] * x + r[4] * y + r[5]) + t[1];
+        pz[i] = z[i] * (r[6] * x + r[7] * y + r[8]) + t[2];
+        surface[i] = dark[i] = 0;
+    }
+    for (int wave = 0; wave < N_WAVES; wave++) {
+        const struct wave k = e->surface[wave];
+        for (uint32_t i = 0; i < n; i++)
+            surface[i] +=
+                tone(k.phase + k.x_per_m * px[i] + k.y_per_m * py[i] + k.z_per_m * pz[i] +
+                     k.u_per_px * (float)(int32_t)(first + i) + k.v_per_px * (float)row->v);
+    }
+    for (int wave = 0; wave < N_DARK; wave++) {
+        const struct wave k = e->dark[wave];
+        for (uint32_t i = 0; i < n; i++)
+            dark[i] += tone(k.phase + k.x_per_m * px[i] + k.y_per_m * py[i] + k.z_per_m * pz[i]);
+    }
+}
+
+// In pieces, each step of which is a loop that the compiler makes vectors of.
 CAPTURE_SIMD static void err_row(const struct row *row, const float *restrict exact_m,
                                  float *restrict z_m)
 {
     const struct sensor_error *e = row->error;
-    const struct intrinsics *c = &e->camera;
-    const float *r = row->r, *t = row->t_m, *field = e->field + (size_t)row->v * c->width_px;
-    const float inv_fx = (float)(1 / c->fx_px), cx = (float)c->cx_px;
-    const float y = ((float)row->v - (float)c->cy_px) * (float)(1 / c->fy_px);
+    const uint32_t width = e->camera.width_px;
+    const float *field = e->field + (size_t)row->v * width;
     const int32_t pattern_v = row->v / PATTERN_NODE_PX, patch_v = row->v / PATCH_NODE_PX;
     const float pattern_fv = (float)(row->v % PATTERN_NODE_PX) / PATTERN_NODE_PX;
     const float patch_fv = (float)(row->v % PATCH_NODE_PX) / PATCH_NODE_PX;
-    const uint32_t pattern_key = e->key + 2, width = c->width_px;
-    for (uint32_t u = 0; u < width; u++) {
-        float z = exact_m[u] < 100 ? exact_m[u] : 100;
-        float w = 1 / (z > 0.05f ? z : 0.05f), x = ((float)(int32_t)u - cx) * inv_fx;
-        float px = z * (r[0] * x + r[1] * y + r[2]) + t[0];
-        float py = z * (r[3] * x + r[4] * y + r[5]) + t[1];
-        float pz = z * (r[6] * x + r[7] * y + r[8]) + t[2];
-        float surface = 0, dark = 0;
-        for (int i = 0; i < N_WAVES; i++) {
-            const struct wave *k = &e->surface[i];
-            surface += tone(k->phase + k->x_per_m * px + k->y_per_m * py + k->z_per_m * pz +
-                            k->u_per_px * (float)(int32_t)u + k->v_per_px * (float)row->v);
+    const uint32_t pattern_key = e->key + 2, key = row->key;
+    float z[PIECE], surface[PIECE], dark[PIECE];
+    for (uint32_t first = 0; first < width; first += PIECE) {
+        const uint32_t n = width - first < PIECE ? width - first : PIECE;
+        for (uint32_t i = 0; i < n; i++)
+            z[i] = exact_m[first + i] < 100 ? exact_m[first + i] : 100;
+        add_waves(row, first, n, z, surface, dark);
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t u = first + i;
+            const float w = 1 / (z[i] > 0.05f ? z[i] : 0.05f);
+            float step = w * PATTERN_STEPS;
+            int32_t sheet0 = (int32_t)step, iu = (int32_t)u / PATTERN_NODE_PX;
+            float fu = (float)((int32_t)u % PATTERN_NODE_PX) * (1.0f / PATTERN_NODE_PX);
+            float near = sheet(pattern_key, iu, fu, pattern_v, pattern_fv, sheet0 + 1);
+            float far = sheet(pattern_key, iu, fu, pattern_v, pattern_fv, sheet0);
+            float pattern = far + (step - (float)sheet0) * (near - far);
+            iu = (int32_t)u / PATCH_NODE_PX;
+            fu = (float)((int32_t)u % PATCH_NODE_PX) * (1.0f / PATCH_NODE_PX);
+            float patch = sheet(key, iu, fu, patch_v, patch_fv, 0);
+            float wrong = w - field[u] + PATTERN_PER_M * 1.8371173f * pattern +
+                          SURFACE_PER_M / (TONE_SIGMA * 4) * surface[i] +
+                          PATCH_PER_M * 1.5f * patch;
+            z_m[u] = 1 / (wrong > 0.01f ? wrong : 0.01f);
         }
-        for (int i = 0; i < N_DARK; i++) {
-            const struct wave *k = &e->dark[i];
-            dark += tone(k->phase + k->x_per_m * px + k->y_per_m * py + k->z_per_m * pz);
-        }
-        float step = w * PATTERN_STEPS;
-        int32_t sheet0 = (int32_t)step, iu = (int32_t)u / PATTERN_NODE_PX;
-        float fu = (float)((int32_t)u % PATTERN_NODE_PX) * (1.0f / PATTERN_NODE_PX);
-        float near = sheet(pattern_key, iu, fu, pattern_v, pattern_fv, sheet0 + 1);
-        float far = sheet(pattern_key, iu, fu, pattern_v, pattern_fv, sheet0);
-        float pattern = far + (step - (float)sheet0) * (near - far);
-        iu = (int32_t)u / PATCH_NODE_PX;
-        fu = (float)((int32_t)u % PATCH_NODE_PX) * (1.0f / PATCH_NODE_PX);
-        float patch = sheet(row->key, iu, fu, patch_v, patch_fv, 0);
-        float wrong = w - field[u] + PATTERN_PER_M * 1.8371173f * pattern +
-                      SURFACE_PER_M / (TONE_SIGMA * 4) * surface + PATCH_PER_M * 1.5f * patch;
-        wrong = wrong > 0.01f ? wrong : 0.01f;
-        bool seen = (exact_m[u] < 100) & (dark < DARK_LIMIT);
-        z_m[u] = seen ? 1 / wrong : INFINITY;
+        for (uint32_t i = 0; i < n; i++)
+            z_m[first + i] = z[i] < 100 && dark[i] < DARK_LIMIT ? z_m[first + i] : INFINITY;
     }
 }
 
