@@ -213,7 +213,14 @@ static void fill_failed(const struct backend *backend, struct track_result *out)
 int backend_read_map(struct backend *backend, struct map_contents *out)
 {
     *out = (struct map_contents){0};
-    return backend->map ? map_read(backend->map, out) : -ENOTSUP;
+    int error = backend->map ? map_read(backend->map, out) : -ENOTSUP;
+    if (error || map_is_loaded(backend->map) || !backend->window)
+        return error;
+    out->T_map_odom = window_T_map_odom(backend->window);
+    error = window_correction(backend->window, &out->correction);
+    if (error)
+        map_contents_free(out);
+    return error;
 }
 
 static void restart(struct backend *backend, const struct se3 *T_odom_camera)

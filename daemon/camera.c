@@ -153,8 +153,12 @@ static int write_map(struct camera *camera)
                error == -EAGAIN ? "the camera was not found in the loaded one" : strerror(-error));
         return error;
     }
-    error =
-        map_export_write(path, map.blocks, map.n_blocks, camera->config.map.voxel_m, &camera->sink);
+    error = map_contents_correct(&map, &camera->config.map);
+    if (error)
+        log_to(&camera->sink, LOG_LEVEL_ERROR, "%s: no map: %s", path, strerror(-error));
+    else
+        error = map_export_write(path, map.blocks, map.n_blocks, camera->config.map.voxel_m,
+                                 &camera->sink);
     map_contents_free(&map);
     return error;
 }

@@ -31,6 +31,8 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
     if (!handlers_command(handlers, &command, call, &answer))
         return false;
     *out_camera = answer.camera;
+    if (!answer.error)
+        answer.error = map_contents_correct(out, &handlers->config->map);
     switch (answer.error) {
     case 0:
         return true;
@@ -47,6 +49,7 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
                       "the camera has not been found in the loaded map yet");
         return false;
     default:
+        map_contents_free(out);
         handlers_fail_work(call->reply, answer.error, NULL);
         return false;
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/model/deform.h"
 #include "proto/se3.h"
 
 // Two finds agree when they place the camera within this of each other. Recovery is good to some
@@ -174,7 +175,21 @@ void map_contents_free(struct map_contents *contents)
 {
     free(contents->blocks);
     free(contents->keyframes);
+    correction_free(&contents->correction);
     *contents = (struct map_contents){0};
+}
+
+int map_contents_correct(struct map_contents *contents, const struct model_settings *settings)
+{
+    struct correction *correction = &contents->correction;
+    int rc = deform_blocks(correction, settings->voxel_m, model_max_blocks(settings),
+                           &contents->blocks, &contents->n_blocks);
+    if (rc < 0)
+        return rc;
+    correction_of_places(correction, (double)settings->voxel_m, contents->keyframes,
+                         contents->n_keyframes);
+    correction_free(correction);
+    return 0;
 }
 
 int map_read(struct map *map, struct map_contents *out)

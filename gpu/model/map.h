@@ -19,6 +19,7 @@
 #ifndef POSED_GPU_MODEL_MAP_H
 #define POSED_GPU_MODEL_MAP_H
 
+#include "gpu/model/correction.h"
 #include "gpu/model/model.h"
 #include "gpu/model/recover.h"
 #include "gpu/track/track.h"
@@ -29,8 +30,10 @@ struct map; // opaque
 
 // What is saved of a map, and loaded.
 struct map_contents {
-    uint32_t epoch;             // in which it was made
-    struct se3 T_map_odom;      // of map_read: map_T_map_odom; not saved
+    uint32_t epoch; // in which it was made
+    // Where odom lies in it, and what takes it from odom to where its keyframes agree; not saved.
+    struct se3 T_map_odom;
+    struct correction correction;
     struct model_block *blocks; // ordered as model_read leaves them
     uint32_t n_blocks;
     struct recover_keyframe *keyframes;
@@ -53,9 +56,15 @@ __attribute__((warn_unused_result)) int map_follow(struct map *map, struct track
 
 struct model *map_model(struct map *map);
 
-// Copies the map, to be freed by map_contents_free. Returns 0, -ENODATA (nothing was taken in yet),
-// -EAGAIN (a loaded map is being searched: it is the file's still), -ENOMEM or -EIO.
+// Copies the map as it was fused, without a correction, to be freed by map_contents_free. Returns 0,
+// -ENODATA (nothing was taken in yet), -EAGAIN (a loaded map is being searched: it is the file's
+// still), -ENOMEM or -EIO.
 __attribute__((warn_unused_result)) int map_read(struct map *map, struct map_contents *out);
+
+// Moves a copy to where its keyframes agree; it has no correction any more. `settings`: the map's.
+// Any thread; 14,000 blocks take a second. Returns 0 or -ENOMEM (it stays as it was).
+__attribute__((warn_unused_result)) int map_contents_correct(struct map_contents *contents,
+                                                             const struct model_settings *settings);
 
 // Puts a saved map in place of what is there; the caller begins a new epoch of the tracker, whose
 // frames are looked for in it. Returns 0, -ENOSPC (more blocks or keyframes than there is room for:

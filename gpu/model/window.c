@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "gpu/model/link.h"
+#include "gpu/model/seen.h"
 #include "proto/se3.h"
 
 // Links of a quarter of the resolution are as good as full ones: what errs is systematic.
@@ -47,6 +48,7 @@ struct window {
     int64_t job_time_ns;
     struct graph_keyframe *keyframes; // as the newest result that entered has them
     uint32_t n_keyframes;
+    struct seen seen; // by them, and by those whose result has not entered
 
     pthread_t thread;
     pthread_mutex_t lock; // of what follows
@@ -166,8 +168,11 @@ int window_create(struct window **out, const struct intrinsics *camera,
     w->z_m = malloc(w->n_px * sizeof *w->z_m);
     w->keyframes = malloc((settings->max_keyframes + 1) * sizeof *w->keyframes);
     w->T_map_odom = se3_identity();
-    int rc =
-        w->map && w->z_m && w->keyframes ? graph_create(&w->graph, &level, settings, log) : -ENOMEM;
+    // Two that have not entered: the one under way, and one that it could not take.
+    int rc = seen_create(&w->seen, &level, settings->max_keyframes + 2);
+    if (rc == 0)
+        rc = w->map && w->z_m && w->keyframes ? graph_create(&w->graph, &level, settings, log)
+                                              : -ENOMEM;
     if (rc < 0)
         goto free_window;
     pthread_mutex_init(&w->lock, NULL);
@@ -194,6 +199,7 @@ free_window:
     free(w->map);
     free(w->z_m);
     free(w->keyframes);
+    seen_free(&w->seen);
     free(w);
     return rc;
 }
@@ -232,6 +238,7 @@ void window_destroy(struct window **window)
     free(w->map);
     free(w->z_m);
     free(w->keyframes);
+    seen_free(&w->seen);
     free(w);
     *window = NULL;
 }
@@ -261,6 +268,7 @@ void window_enter(struct window *w, uint32_t epoch)
     w->epoch = epoch;
     w->has_keyframe = false;
     w->n_keyframes = 0;
+    seen_forget_but(&w->seen, NULL, 0);
     w->T_map_odom = se3_identity();
 }
 
@@ -290,6 +298,7 @@ static double take_result(struct window *w, const struct se3 *T_odom_camera)
     const struct graph_keyframe *keyframes;
     w->n_keyframes = graph_keyframes(w->graph, &keyframes);
     memcpy(w->keyframes, keyframes, w->n_keyframes * sizeof *keyframes);
+    seen_forget_but(&w->seen, w->keyframes, w->n_keyframes);
     struct se3 after = se3_compose(&w->T_map_odom, T_odom_camera);
     struct se3 step = se3_between(&before, &after);
     return sqrt(step.t_m[0] * step.t_m[0] + step.t_m[1] * step.t_m[1] + step.t_m[2] * step.t_m[2]);
@@ -319,6 +328,7 @@ static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *
     w->job_seq = seq;
     w->job_time_ns = time_ns;
     w->T_odom_keyframe = w->T_job = *T_odom_camera;
+    seen_keep(&w->seen, seq, w->z_m);
     pthread_mutex_lock(&w->lock);
     w->job = JOB_ADD;
     pthread_cond_broadcast(&w->changed);
@@ -415,4 +425,9 @@ uint32_t window_keyframes(const struct window *window, const struct graph_keyfra
 {
     *out = window->keyframes;
     return window->n_keyframes;
+}
+
+int window_correction(const struct window *window, struct correction *out)
+{
+    return seen_correction(&window->seen, window->keyframes, window->n_keyframes, out);
 }

@@ -17,6 +17,7 @@
 #ifndef POSED_GPU_MODEL_WINDOW_H
 #define POSED_GPU_MODEL_WINDOW_H
 
+#include "gpu/model/correction.h"
 #include "gpu/model/graph.h"
 #include "gpu/model/optimise.h"
 #include "gpu/track/track.h"
@@ -69,5 +70,10 @@ struct se3 window_T_map_odom(const struct window *window);
 // The keyframes of this epoch as they were when T_map_odom moved last, in order of arrival; valid
 // until the next window_follow.
 uint32_t window_keyframes(const struct window *window, const struct graph_keyframe **out);
+
+// The same with what they saw, an eighth of the resolution, to be freed by correction_free. Returns
+// 0 or -ENOMEM (*out is empty).
+__attribute__((warn_unused_result)) int window_correction(const struct window *window,
+                                                          struct correction *out);
 
 #endif

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All keyframes are adjusted at once on request: map_from_odom moves and an event says how far,
-odom goes on as if nothing had been, and what cannot be optimised is refused with the reason."""
+odom goes on as if nothing had been, the map's surface follows, and what cannot be optimised is
+refused with the reason."""
 import json
 import subprocess
 
@@ -35,17 +36,29 @@ def check_refused():
     daemon.stop()
 
 
+def cloud_of(daemon):
+    """The map's surface, which lies where poses have odom; seq of the newest of them."""
+    reply = daemon.request(harness.PATIENCE_S, deadline_ms=harness.PATIENCE_S * 1000,
+                           get_map_cloud=requests.GetMapCloud(voxel_m=0.05))
+    cloud, newest = reply.get_map_cloud, daemon.poses[-1]
+    check(reply.code == requests.OK and cloud.n_points > 500, reply.message)
+    check(cloud.map_from_odom == newest.map_from_odom, f"odom among the points: {newest}")
+    return cloud.points
+
+
 def scenario():
     plain = harness.Daemon(SOURCE)
     plain.step(N_FRAMES + N_LATER)
     plain.stop()
-    daemon = harness.Daemon(SOURCE)
+    daemon = harness.Daemon(SOURCE, "--set", "map.folder=" + harness.SCRATCH)
     daemon.step(N_FRAMES)
+    before = cloud_of(daemon)
     said = json.loads(ctl(daemon, 0, "-o", "json").stdout)
     check(said["keyframes"] >= 5 and said["links"] >= 4, said)
     check(0 < said["residual_after_m"] < 0.02 and said["next_seq"] >= N_FRAMES, said)
     check("keyframes" in ctl(daemon, 0).stdout, "as text, and again")
     daemon.step(N_LATER)
+    check(cloud_of(daemon) != before, "the surface stayed where it was")
     told = [e.message for e in daemon.events
             if e.kind == messages.Event.MAP_MOVED and "map optimised" in e.message]
     check(len(told) == 2 and "moved by" in told[0], daemon.events)

@@ -493,6 +493,7 @@ static void the_found_frame_is_the_loaded_maps(void **state)
     const struct map_contents contents = {0};
     struct track_result result;
     struct graph_keyframe keyframe;
+    struct map_contents copy;
     struct se3 T;
     double moved_m;
     memset(&config, 0, sizeof config);
@@ -504,6 +505,9 @@ static void the_found_frame_is_the_loaded_maps(void **state)
     fake_window.keyframe.T_map_camera = se3_exp(later);
     assert_true(backend_T_map_odom(backend, &T));
     assert_same(&T, &fake_window.T_map_odom);
+    assert_int_equal(backend_read_map(backend, &copy), 0); // goes as its keyframes do
+    assert_int_equal(copy.correction.n, 1);
+    assert_same(&copy.T_map_odom, &fake_window.T_map_odom);
 
     assert_int_equal(backend_load_map(backend, &source.info.camera, &contents), 0);
     assert_true(backend_is_searching(backend) && !backend_T_map_odom(backend, &T));
@@ -513,6 +517,9 @@ static void the_found_frame_is_the_loaded_maps(void **state)
     assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
     assert_true(backend_T_map_odom(backend, &T));
     assert_same(&T, &fake_map.T_map_odom);
+    assert_int_equal(backend_read_map(backend, &copy), 0); // stays as it was saved
+    assert_int_equal(copy.correction.n, 0);
+    assert_same(&copy.T_map_odom, &fake_map.T_map_odom);
 
     const struct se3 T_odom_own = se3_inverse(&fake_window.T_map_odom);
     const struct se3 T_map_own = se3_compose(&fake_map.T_map_odom, &T_odom_own);
