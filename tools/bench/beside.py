@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What viewers of the page cost the pose: tools/bench/viewers.py [--viewers N] [--seconds S] ...
+"""What it costs the pose that the daemon does something else beside it:
+tools/bench/beside.py [viewers|optimise] [--seconds S] [--rounds N] ...
 
-The latency of a frame, from when it was there to its message, in windows without and with viewers
-that take turns (none, some, some, none, ...), so that whatever else the machine does falls on both
-alike. The daemon plays a recording in real time, which posed-synth writes first: a scene would be
-rendered by the daemon itself, beside the frames that are timed. Each viewer subscribes to all that
-the page does and reads at once. The viewers are a process of their own, niced, that only takes
-bytes off its sockets: what is seen is the daemon's part. A browser on the same machine takes
-processors from the daemon as any program does; --daemon-cpus and --viewer-cpus keep them apart.
+The latency of a frame, from when it was there to its message, in windows without and with the
+other work that take turns (without, with, with, without, ...), so that whatever else the machine
+does falls on both alike. The daemon plays a recording in real time, which posed-synth writes first:
+a scene would be rendered by the daemon itself, beside the frames that are timed.
+
+viewers: --viewers N (10) of the page. Each subscribes to all that the page does and reads at once.
+They are a process of their own, niced, that only takes bytes off its sockets: what is seen is the
+daemon's part. A browser on the same machine takes processors from the daemon as any program does;
+--daemon-cpus and --viewer-cpus keep them apart.
+optimise: all keyframes of the map are adjusted, again and again (posectl map optimise).
 
 Prints median and 99th percentile of each window, both of all windows of a kind, the ratio of the
 latter with the 95 % interval of 2,000 resamplings of whole pairs of windows (one without and the
-one with viewers beside it), and the load of the machine: with a load of more than one beside the
+one with the work beside it), and the load of the machine: with a load of more than one beside the
 daemon it says nothing. Needs Python and a build (in POSED_BINARY_DIR, else build/release); no
 ZeroMQ, protobuf, browser or network. Exit code: 0 when the whole interval is at most --limit, 1
 when all of it is more, 3 when the limit lies inside: then more --rounds decide."""
@@ -159,29 +163,63 @@ def cpu_list(text):
     return cpus
 
 
-def window(daemon, options, n_viewers):
-    """Latencies [ms] of a window, and bytes/s of the viewer that gets most."""
-    viewers, rate = None, 0
-    if n_viewers:
+class Viewers:
+    """Of the page, while the window lasts."""
+
+    def __init__(self, daemon, options):
         command = [sys.executable, __file__, "--look", str(daemon.http), "--viewers",
-                   str(n_viewers)]
+                   str(options.viewers)]
         if options.viewer_cpus:
             command += ["--viewer-cpus", ",".join(map(str, options.viewer_cpus))]
-        viewers = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   text=True)
-        assert viewers.stdout.readline() == "ready\n", "the viewers have not come"
-    began = time.monotonic()
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
+        self.began = time.monotonic()
+        assert self.process.stdout.readline() == "ready\n", "the viewers have not come"
+
+    def stop(self):
+        counts = json.loads(self.process.communicate("\n")[0])
+        assert min(counts) > 0, "a viewer has seen nothing"
+        return max(counts) * 1e-3 / (time.monotonic() - self.began)
+
+
+class Optimise:
+    """One adjustment of all keyframes after the other, while the window lasts."""
+
+    def __init__(self, daemon, _options):
+        self.command = [BINARY + "/bin/posectl", "map", "optimise", "--host", daemon.folder.name,
+                        "--timeout", str(PATIENCE_S)]
+        self.goes_on, self.n = True, 0
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self):
+        while self.goes_on:
+            self.done = subprocess.run(self.command, capture_output=True, text=True)
+            self.n += self.done.returncode == 0  # not where the recording began anew meanwhile
+
+    def stop(self):
+        self.goes_on = False
+        self.thread.join()
+        assert self.n > 0, self.done.stderr
+        return self.n
+
+
+# What --help calls it, and what stop() says.
+WORK = {"viewers": (Viewers, "kB/s to the viewer that got most"),
+        "optimise": (Optimise, "adjustments at most beside one")}
+
+
+def window(daemon, options, with_work):
+    """Latencies [ms] of a window, and what the work says of itself."""
+    work = WORK[options.work][0](daemon, options) if with_work else None
     time.sleep(SETTLE_S)
     first = len(daemon.latencies_ms)
     time.sleep(options.seconds)
     last = len(daemon.latencies_ms)
-    if viewers:
-        counts = json.loads(viewers.communicate("\n")[0])
-        rate = max(counts) / (time.monotonic() - began)
-        assert min(counts) > 0, "a viewer has seen nothing"
+    said = work.stop() if work else 0
     if first == last:
         daemon.fail("no pose in a window")
-    return daemon.latencies_ms[first:last], rate
+    return daemon.latencies_ms[first:last], said
 
 
 def percentile(windows, share):
@@ -214,23 +252,23 @@ def measure(options):
     """Prints the ratio of the 99th percentiles and what it comes from. Returns the exit code."""
     daemon = Daemon(options.source, options.set, options.daemon_cpus)
     daemon.wait_poses(WARM_POSES)
-    none, some, rate = [], [], 0
+    none, some, most = [], [], 0
     for i in range(2 * options.rounds):
-        n_viewers = options.viewers if i % 4 in (1, 2) else 0
-        latencies, more = window(daemon, options, n_viewers)
-        (some if n_viewers else none).append(latencies)
-        rate = max(rate, more)
-        print(f"window {i:2}, {n_viewers:2} viewers: {len(latencies)} frames, median "
-              f"{percentile([latencies], .5):.3f} ms, p99 {percentile([latencies], .99):.3f} ms",
-              flush=True)
-    for name, windows in (("none", none), (str(options.viewers), some)):
-        print(f"{name:>5} viewers: {sum(map(len, windows))} frames, median "
+        with_work = i % 4 in (1, 2)
+        latencies, said = window(daemon, options, with_work)
+        (some if with_work else none).append(latencies)
+        most = max(most, said)
+        print(f"window {i:2}, {'with' if with_work else 'without':>7}: {len(latencies)} frames, "
+              f"median {percentile([latencies], .5):.3f} ms, p99 "
+              f"{percentile([latencies], .99):.3f} ms", flush=True)
+    for name, windows in (("without", none), ("with", some)):
+        print(f"{name:>7}: {sum(map(len, windows))} frames, median "
               f"{percentile(windows, .5):.3f} ms, p99 {percentile(windows, .99):.3f} ms")
     low, high = ratio_interval(none, some, random.Random(1))
     ratio = percentile(some, .99) / percentile(none, .99)
     print(f"median with over without: {percentile(some, .5) / percentile(none, .5):.3f}")
     print(f"p99 with over without: {ratio:.3f} (95 %: {low:.3f} to {high:.3f})")
-    print(f"{rate * 1e-3:.0f} kB/s to the viewer that got most; load {os.getloadavg()[0]:.1f} on "
+    print(f"{most:.0f} {WORK[options.work][1]}; load {os.getloadavg()[0]:.1f} on "
           f"{os.cpu_count()} processors")
     daemon.stop()
     code, meaning = decide(low, high, options.limit)
@@ -241,6 +279,7 @@ def measure(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", nargs="?", choices=WORK, default="viewers")
     parser.add_argument("--viewers", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=20, help="length of a window (default 20)")
     parser.add_argument("--rounds", type=int, default=10, help="windows of each kind (default 10)")

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/bench/beside.py decides where it can, says so where it cannot, and runs."""
+import random
+import subprocess
+import sys
+
+import harness
+from harness import SOURCE, check
+
+PROGRAM = SOURCE + "/tools/bench/beside.py"
+
+
+def decide(beside, factor, spread):
+    """Windows of which each is slower than the quickest by up to the spread."""
+    generator = random.Random(5)
+    none, some = [], []
+    for i in range(20):
+        with_viewers = i % 4 in (1, 2)
+        level = generator.uniform(1, 1 + spread) * (factor if with_viewers else 1)
+        (some if with_viewers else none).append(
+            [level * (1 + generator.random() / 50) for _ in range(300)])
+    low, high = beside.ratio_interval(none, some, generator)
+    return beside.decide(low, high, 1.1)[0]
+
+
+def scenario():
+    sys.path.insert(0, SOURCE + "/tools/bench")
+    import beside
+    for factor, spread, code in ((1, .02, 0), (1.05, .02, 0), (1.2, .02, 1), (1.1, .1, 3)):
+        said = decide(beside, factor, spread)
+        check(said == code, f"factor {factor}, spread {spread}: {said}")
+    for work, unit in (("viewers", "kB/s"), ("optimise", "adjustments")):
+        run = subprocess.run([sys.executable, PROGRAM, work, "--viewers", "2", "--seconds", "3",
+                              "--rounds", "1", "--source", "synth:room", "--set",
+                              "tracker.iterations=2,1,1"], capture_output=True, text=True,
+                             timeout=harness.PATIENCE_S)
+        check(run.returncode in (0, 1, 3) and run.stdout.count("window ") == 2 and
+              "p99 with over without" in run.stdout and unit in run.stdout, f"{run}")
+
+
+harness.run(scenario)
