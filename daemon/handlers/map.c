@@ -31,8 +31,6 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
     if (!handlers_command(handlers, &command, call, &answer))
         return false;
     *out_camera = answer.camera;
-    if (!answer.error)
-        answer.error = map_contents_correct(out, &handlers->config->map);
     switch (answer.error) {
     case 0:
         return true;
@@ -49,7 +47,6 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
                       "the camera has not been found in the loaded map yet");
         return false;
     default:
-        map_contents_free(out);
         handlers_fail_work(call->reply, answer.error, NULL);
         return false;
     }
@@ -80,7 +77,9 @@ void handlers_save_map(struct handlers *handlers, const struct handlers_call *ca
     if (!find_path(handlers, reply, name, "save_map.name", path) ||
         !handlers_read_map(handlers, call, &map, &place.camera))
         return;
-    int error = map_saved_write(path, &place, &map, &n_bytes);
+    int error = map_contents_correct(&map, &place.model);
+    if (!error)
+        error = map_saved_write(path, &place, &map, &n_bytes);
     if (error == -EEXIST) {
         handlers_fail(reply, posed_Code_ALREADY_EXISTS, "save_map.name", "there is a map \"%s\"",
                       name);

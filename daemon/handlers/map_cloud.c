@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GetMapCloud: the map's surface as points with normals, thinned to what may be sent.
+// GetMapCloud: the map's surface as points with normals, thinned to what may be sent, then moved:
+// to move all blocks first takes seconds.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "daemon/handlers/handlers.h"
 #include "daemon/map_export.h"
 #include "daemon/map_saved.h"
+#include "proto/se3.h"
 
 #define CELL_MAX  1048576 // cells along an axis, either way
 #define COARSER   1.25    // from one try to the next
@@ -78,24 +80,37 @@ static size_t thin(const struct model_surface *s, uint32_t max_points, double *v
     return n;
 }
 
-static void pack(const struct model_surface *s, const uint32_t *chosen, size_t n, float *out)
+// The points and behind them the normals, each where the keyframes that saw it lie.
+static void pack(const struct model_surface *s, const uint32_t *chosen, size_t n,
+                 const struct correction *correction, double voxel_m, float *out)
 {
+    const bool moves = !correction_is_none(correction, voxel_m);
+    struct se3 T = se3_identity();
     for (size_t k = 0; k < n; k++) {
         const uint32_t i = chosen[k];
-        const float point[3] = {s->x_m[i], s->y_m[i], s->z_m[i]};
-        const float normal[3] = {s->nx[i], s->ny[i], s->nz[i]};
-        memcpy(out + 3 * k, point, sizeof point);
-        memcpy(out + 3 * (n + k), normal, sizeof normal);
+        const double p[3] = {(double)s->x_m[i], (double)s->y_m[i], (double)s->z_m[i]};
+        const double normal[3] = {(double)s->nx[i], (double)s->ny[i], (double)s->nz[i]};
+        double moved[3];
+        if (moves)
+            T = correction_at(correction, voxel_m, p);
+        se3_apply(&T, p, moved);
+        for (int j = 0; j < 3; j++) {
+            out[3 * k + (size_t)j] = (float)moved[j];
+            out[3 * (n + k) + (size_t)j] =
+                (float)(T.r[3 * j] * normal[0] + T.r[3 * j + 1] * normal[1] +
+                        T.r[3 * j + 2] * normal[2]);
+        }
     }
 }
 
 static void fill(struct handlers *handlers, const struct handlers_call *call,
-                 const struct model_surface *surface, uint32_t epoch, const struct se3 *T_map_odom)
+                 const struct model_surface *surface, const struct map_contents *map)
 {
     const uint32_t max_points = handlers->config->requests.max_points;
+    const double model_voxel_m = (double)handlers->config->map.voxel_m;
     double voxel_m = call->request->what.get_map_cloud.voxel_m;
     uint32_t *chosen;
-    size_t n = thin(surface, max_points, &voxel_m, (double)handlers->config->map.voxel_m, &chosen);
+    size_t n = thin(surface, max_points, &voxel_m, model_voxel_m, &chosen);
     if (chosen && n > max_points) {
         handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, "get_map_cloud.voxel_m",
                       "%zu points exceed requests.max_points = %u; a larger voxel helps", n,
@@ -109,14 +124,14 @@ static void fill(struct handlers *handlers, const struct handlers_call *call,
         free(chosen);
         return;
     }
-    pack(surface, chosen, n, points);
+    pack(surface, chosen, n, &map->correction, model_voxel_m, points);
     free(chosen);
     call->reply->what.get_map_cloud =
-        (posed_MapCloud){.map_epoch = epoch,
+        (posed_MapCloud){.map_epoch = map->epoch,
                          .n_points = (uint32_t)n,
                          .voxel_m = voxel_m,
                          .has_map_from_odom = true,
-                         .map_from_odom = wire_pose(T_map_odom, NULL)};
+                         .map_from_odom = wire_pose(&map->T_map_odom, NULL)};
     *call->pieces = (struct handlers_payload){
         .memory = points,
         .pieces = {{WIRE_CLOUD_POINTS, points, 3 * n * sizeof *points},
@@ -140,16 +155,14 @@ void handlers_get_map_cloud(struct handlers *handlers, const struct handlers_cal
         return;
     int error =
         map_export_surface(map.blocks, map.n_blocks, handlers->config->map.voxel_m, &surface);
-    const uint32_t epoch = map.epoch;
-    const struct se3 T_map_odom = map.T_map_odom;
-    map_contents_free(&map);
     if (error == -ENODATA)
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
                       "the map has seen nothing yet");
     else if (error)
         handlers_fail_work(call->reply, error, NULL);
     else
-        fill(handlers, call, &surface, epoch, &T_map_odom);
+        fill(handlers, call, &surface, &map);
     if (!error)
         model_surface_free(&surface);
+    map_contents_free(&map);
 }

@@ -15,7 +15,7 @@
 // In front of the points.
 struct head {
     uint32_t n, epoch;
-    float step_m, corner_m[3], t_m[3], q_xyzw[4];
+    float step_m, corner_m[3];
 };
 
 size_t surface_request(const struct surface *surface, const char *camera, uint64_t id,
@@ -96,12 +96,6 @@ struct payload *surface_make(struct surface *surface, const uint8_t *reply, size
         return NULL;
     memcpy(points_m, from_points, n_points); // any alignment
     memcpy(normals, from_normals, n_normals);
-    const posed_Pose *pose = &cloud->map_from_odom;
-    struct head head = {
-        .n = cloud->n_points,
-        .epoch = cloud->map_epoch,
-        .t_m = {(float)pose->position.x, (float)pose->position.y, (float)pose->position.z},
-        .q_xyzw = {(float)pose->orientation.x, (float)pose->orientation.y,
-                   (float)pose->orientation.z, (float)pose->orientation.w}};
+    struct head head = {.n = cloud->n_points, .epoch = cloud->map_epoch};
     return pack(&head, points_m, normals);
 }

@@ -3,7 +3,6 @@
 // page had asked, so thin that all fit a viewer's bytes. Little endian:
 //
 //   u32 n  u32 map epoch  f32 step [m]  f32 corner x y z [m]
-//   f32 x y z [m]  f32 x y z w: where odom lies in the map (T_map_odom)
 //   u16 x y z of each point, in steps from the corner; then i8 x y z of each normal, of 127ths
 #ifndef POSED_DAEMON_WEB_SURFACE_H
 #define POSED_DAEMON_WEB_SURFACE_H

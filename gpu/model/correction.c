@@ -49,8 +49,8 @@ static double off_surface(const struct intrinsics *camera, const uint16_t *z_mm,
     return nearest < 0 ? -1 : fabs(nearest - z_m);
 }
 
-// How much a point of odom is keyframe k's: 0 where it did not see it. *out_apart_m: of the point to
-// the camera, more where it is out of sight.
+// How much a point of odom is keyframe k's: 0 where it did not see it. *out_apart_m: of the point
+// to the camera, more where it is out of sight.
 static double share_of(const struct correction *c, uint32_t k, double voxel_m, const double p_m[3],
                        double *out_apart_m)
 {

@@ -10,8 +10,8 @@
 
 #define EDGE MODEL_BLOCK_EDGE
 
-// A voxel between two blocks that were moved apart is read from one of them, up to this far beyond its
-// edge, and a distance from eight corners of which so much is known.
+// A voxel between two blocks that were moved apart is read from one of them, up to this far beyond
+// its edge, and a distance from eight corners of which so much is known.
 #define GAP_VOXELS 1.0
 #define KNOWN      0.5
 
@@ -29,8 +29,8 @@ struct moves {
     struct se3 *T_odom_map; // of each block
 };
 
-// Where the surface goes through a block: the mean of the voxels next to it, else the nearest to it.
-// False: nothing in it was ever seen.
+// Where the surface goes through a block: the mean of the voxels next to it, else the nearest to
+// it. False: nothing in it was ever seen.
 static bool find_surface(const struct model_block *block, double voxel_m, double out_m[3])
 {
     const int32_t at[3] = {block->x, block->y, block->z};
@@ -156,7 +156,7 @@ static bool sample(struct around *around, const struct model_block *middle, cons
     int low[3], first = 0;
     double share[3], known = 0, distance = 0, weight = 0;
     for (int i = 0; i < 3; i++) {
-        low[i] = (int)floor(at[i]);
+        low[i] = (int)(at[i] + EDGE) - EDGE; // from -EDGE on: floor, which is a call
         share[i] = at[i] - low[i];
     }
     const struct model_block *one = all_in_one(middle, low, &first);
@@ -191,7 +191,8 @@ static bool sample(struct around *around, const struct model_block *middle, cons
 
 struct sums {
     double weight[MODEL_BLOCK_VOXELS], distance[MODEL_BLOCK_VOXELS];
-    uint32_t n; // voxels that have some
+    bool inside[MODEL_BLOCK_VOXELS]; // a block, which may have seen nothing there
+    uint32_t n_inside;
 };
 
 // Of a row of voxels, which lie in a block or the gap around it: from *out_first up to the number
@@ -212,8 +213,8 @@ static int row_inside(const double at[3], const double step[3], double gap, int 
     return (int)floor(high) + 1;
 }
 
-// What one block says of the voxels of another: of those inside it, or, in the gap around it, of those
-// that no block had anything for.
+// What one block says of the voxels of another: of those inside it, or, in the gap around it, of
+// those that are in no block.
 static void read_into(const struct moves *moves, const struct pair *pair, double gap,
                       struct sums *sums)
 {
@@ -237,9 +238,14 @@ static void read_into(const struct moves *moves, const struct pair *pair, double
             const double at[3] = {begin[0] + x * step[0], begin[1] + x * step[1],
                                   begin[2] + x * step[2]};
             double distance, weight;
-            if ((gap > 0 && sums->weight[i] > 0) || !sample(&around, from, at, &distance, &weight))
+            if (gap > 0 && (sums->inside[i] || sums->weight[i] > 0))
                 continue;
-            sums->n += sums->weight[i] > 0 ? 0 : 1;
+            if (gap == 0 && !sums->inside[i]) {
+                sums->inside[i] = true;
+                sums->n_inside++;
+            }
+            if (!sample(&around, from, at, &distance, &weight))
+                continue;
             sums->weight[i] += weight;
             sums->distance[i] += weight * distance;
         }
@@ -254,7 +260,7 @@ static uint32_t read_block(const struct moves *moves, const struct pair *pairs, 
     uint32_t n = 0;
     for (size_t k = 0; k < n_pairs; k++)
         read_into(moves, &pairs[k], 0, &sums);
-    for (size_t k = 0; k < n_pairs && sums.n < MODEL_BLOCK_VOXELS; k++)
+    for (size_t k = 0; k < n_pairs && sums.n_inside < MODEL_BLOCK_VOXELS; k++)
         read_into(moves, &pairs[k], GAP_VOXELS, &sums);
     *out = (struct model_block){.x = pairs->x, .y = pairs->y, .z = pairs->z};
     for (uint32_t i = 0; i < MODEL_BLOCK_VOXELS; i++) {

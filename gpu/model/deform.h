@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The blocks of the model where its keyframes came to lie. Frames are fused in odom, where the
-// tracker's view of the model must not jump; what leaves the daemon (points, surface, file) is moved
-// to the map: each block as the surface in it goes (correction.h). Its voxels are then read anew on
-// the map's lattice. Where two surfaces come to lie on each other, their distances are averaged by
-// weight.
+// tracker's view of the model must not jump; what leaves the daemon (points, surface, file) is
+// moved to the map: each block as the surface in it goes (correction.h). Its voxels are then read
+// anew on the map's lattice. Where two surfaces come to lie on each other, their distances are
+// averaged by weight.
 //
 // Plain data in, plain data out: any thread, the same bits each time.
 #ifndef POSED_GPU_MODEL_DEFORM_H
@@ -12,8 +12,8 @@
 #include "gpu/model/correction.h"
 #include "gpu/model/model.h"
 
-// Puts moved blocks in place of *blocks (which are freed), ordered as model_read leaves them. At most
-// max_blocks: beyond, those with the fewest voxels are left out. They stay as they are where
+// Puts moved blocks in place of *blocks (which are freed), ordered as model_read leaves them. At
+// most max_blocks: beyond, those with the fewest voxels are left out. They stay as they are where
 // correction_is_none. Returns 0 or -ENOMEM (nothing has changed).
 __attribute__((warn_unused_result)) int deform_blocks(const struct correction *correction,
                                                       float voxel_m, uint32_t max_blocks,

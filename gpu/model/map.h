@@ -56,8 +56,8 @@ __attribute__((warn_unused_result)) int map_follow(struct map *map, struct track
 
 struct model *map_model(struct map *map);
 
-// Copies the map as it was fused, without a correction, to be freed by map_contents_free. Returns 0,
-// -ENODATA (nothing was taken in yet), -EAGAIN (a loaded map is being searched: it is the file's
+// Copies the map as it was fused, without a correction, to be freed by map_contents_free. Returns
+// 0, -ENODATA (nothing was taken in yet), -EAGAIN (a loaded map is being searched: it is the file's
 // still), -ENOMEM or -EIO.
 __attribute__((warn_unused_result)) int map_read(struct map *map, struct map_contents *out);
 

@@ -77,18 +77,21 @@ def check_map(browser, daemon):
             pose.map_from_odom == reply.get_map_cloud.map_from_odom for pose in daemon.poses[-200:])
 
     daemon.wait_for(own_frame, "a map where odom lies as in the poses")
-    browser.execute_script("""
-        window.seen = []; const put = gl.bufferData.bind(gl);
-        gl.bufferData = (to, data, how) => { seen = [...data]; put(to, data, how); };
-        const bytes = new Uint8Array(52 + 9), v = new DataView(bytes.buffer);
-        v.setUint32(0, 1, true); v.setUint32(4, posed.pose.epoch, true);
-        [.5, 1, 2, 3, 10, 0, 0, 0, Math.SQRT1_2, 0, Math.SQRT1_2]
-            .forEach((x, i) => v.setFloat32(8 + 4 * i, x, true));
-        [2, 4, 6].forEach((x, i) => v.setUint16(52 + 2 * i, x, true));
-        onSurface(bytes); gl.bufferData = put;""")
-    # The point (2, 4, 6) of a map in which odom lies at (10, 0, 0), turned 90 degrees about y
-    at = browser.execute_script("return seen.slice(0, 3)")
-    check(all(abs(a - b) < 1e-5 for a, b in zip(at, (-6, 4, -8))), f"{at}")
+    # A pose at x of an odom that lies at (10, 0, 0), turned 90 degrees about y
+    at = browser.execute_script("""
+        return inMap({ p: [1, 2, 3], q: [0, 0, 0, 1] },
+                     { p: [10, 0, 0], q: [0, Math.SQRT1_2, 0, Math.SQRT1_2] })""")
+    check(all(abs(a - b) < 1e-9 for a, b in zip(at["p"] + at["q"], (
+        13, 2, -1, 0, .5**.5, 0, .5**.5))), f"{at}")
+    # The camera stands in the map where the wire has it.
+    shown = browser.execute_script("return posed.pose")
+    pose = next(p for p in daemon.poses if p.seq == shown["seq"])
+    f, q = pose.map_from_odom.position, pose.map_from_odom.orientation
+    turned = harness.rotation((q.x, q.y, q.z, q.w))
+    p = pose.pose.position
+    expected = [t + sum(r * x for r, x in zip(row, (p.x, p.y, p.z)))
+                for t, row in zip((f.x, f.y, f.z), turned)]
+    check(all(abs(a - b) < 1e-6 for a, b in zip(shown["map"]["p"], expected)), f"{shown}")
 
 
 def check_arrows(browser):
