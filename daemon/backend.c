@@ -17,6 +17,7 @@ struct backend {
     struct intrinsics field_camera; // as the source told of it
     bool has_field;
     float *field_per_m;
+    struct yield yield; // of long work beside the frames
     struct log_sink log;
     struct gpu *gpu;
     struct track *track;
@@ -148,7 +149,8 @@ static int open_window(struct backend *backend)
     struct graph_settings settings;
     graph_settings_default(&settings);
     settings.max_keyframes = backend->config->map_keyframes;
-    return window_create(&backend->window, &backend->gpu_settings.camera, &settings, &backend->log);
+    return window_create(&backend->window, &backend->gpu_settings.camera, &settings,
+                         &backend->yield, &backend->log);
 }
 
 const struct field *backend_field(const struct backend *backend)
@@ -157,7 +159,7 @@ const struct field *backend_field(const struct backend *backend)
 }
 
 int backend_open(struct backend **out, const struct config *config, struct capture *capture,
-                 const struct log_sink *log)
+                 const struct yield *yield, const struct log_sink *log)
 {
     *out = NULL;
     struct backend *backend = calloc(1, sizeof *backend);
@@ -165,6 +167,8 @@ int backend_open(struct backend **out, const struct config *config, struct captu
         return -ENOMEM;
     backend->config = config;
     backend->capture = capture;
+    if (yield)
+        backend->yield = *yield;
     backend->gpu_settings = config->gpu;
     take_camera(backend);
     backend->gpu_settings.log = backend->log = *log;
@@ -214,7 +218,7 @@ int backend_read_map(struct backend *backend, struct map_contents *out)
 {
     *out = (struct map_contents){0};
     int error = backend->map ? map_read(backend->map, out) : -ENOTSUP;
-    if (error || map_is_loaded(backend->map) || !backend->window)
+    if (error || out->is_loaded || !backend->window || window_epoch(backend->window) != out->epoch)
         return error;
     out->T_map_odom = window_T_map_odom(backend->window);
     error = window_correction(backend->window, &out->correction);

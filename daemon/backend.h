@@ -10,6 +10,7 @@
 
 #include "capture/capture.h"
 #include "daemon/config/config.h"
+#include "gpu/base/yield.h"
 #include "gpu/model/graph.h"
 #include "gpu/model/map.h"
 #include "gpu/model/optimise.h"
@@ -23,12 +24,12 @@
 
 struct backend; // opaque
 
-// Opens the device for this source's frames and a tracker on it; the source must outlive it.
-// Returns 0, or negative errno with the reason in the log (see gpu_open).
-__attribute__((warn_unused_result)) int backend_open(struct backend **out,
-                                                     const struct config *config,
-                                                     struct capture *capture,
-                                                     const struct log_sink *log);
+// Opens the device for this source's frames and a tracker on it; the source must outlive it. What
+// is long beside the frames asks `yield` (copied; NULL: nobody) between its pieces. Returns 0, or
+// negative errno with the reason in the log (see gpu_open).
+__attribute__((warn_unused_result)) int
+backend_open(struct backend **out, const struct config *config, struct capture *capture,
+             const struct yield *yield, const struct log_sink *log);
 // The own error of the camera that the source began with, which is taken out of that camera's
 // frames (camera.field), NULL = none. As long as the backend.
 const struct field *backend_field(const struct backend *backend);

@@ -77,9 +77,12 @@ void handlers_save_map(struct handlers *handlers, const struct handlers_call *ca
     if (!find_path(handlers, reply, name, "save_map.name", path) ||
         !handlers_read_map(handlers, call, &map, &place.camera))
         return;
-    int error = map_contents_correct(&map, &place.model);
-    if (!error)
-        error = map_saved_write(path, &place, &map, &n_bytes);
+    if (map_contents_correct(&map, &place.model) != 0) {
+        handlers_fail_work(reply, -ENOMEM, NULL);
+        map_contents_free(&map);
+        return;
+    }
+    int error = map_saved_write(path, &place, &map, &n_bytes);
     if (error == -EEXIST) {
         handlers_fail(reply, posed_Code_ALREADY_EXISTS, "save_map.name", "there is a map \"%s\"",
                       name);

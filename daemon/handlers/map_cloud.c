@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GetMapCloud: the map's surface as points with normals, thinned to what may be sent, then moved:
-// to move all blocks first takes seconds.
+// GetMapCloud: the map's surface as points with normals, thinned to what may be sent and
+// then moved: to move all blocks first takes seconds.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -80,31 +80,43 @@ static size_t thin(const struct model_surface *s, uint32_t max_points, double *v
     return n;
 }
 
-// The points and behind them the normals, each where the keyframes that saw it lie.
-static void pack(const struct model_surface *s, const uint32_t *chosen, size_t n,
-                 const struct correction *correction, double voxel_m, float *out)
+// Keeps the chosen points, each where the keyframes that saw it lie.
+static void keep_moved(struct model_surface *s, const uint32_t *chosen, size_t n,
+                       const struct correction *correction, double voxel_m)
 {
-    const bool moves = !correction_is_none(correction, voxel_m);
-    struct se3 T = se3_identity();
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < n; k++) { // to a place that has been read: k <= i
         const uint32_t i = chosen[k];
         const double p[3] = {(double)s->x_m[i], (double)s->y_m[i], (double)s->z_m[i]};
         const double normal[3] = {(double)s->nx[i], (double)s->ny[i], (double)s->nz[i]};
-        double moved[3];
-        if (moves)
-            T = correction_at(correction, voxel_m, p);
+        struct se3 T = correction_at(correction, voxel_m, p);
+        double moved[3], turned[3];
         se3_apply(&T, p, moved);
-        for (int j = 0; j < 3; j++) {
-            out[3 * k + (size_t)j] = (float)moved[j];
-            out[3 * (n + k) + (size_t)j] =
-                (float)(T.r[3 * j] * normal[0] + T.r[3 * j + 1] * normal[1] +
-                        T.r[3 * j + 2] * normal[2]);
-        }
+        memset(T.t_m, 0, sizeof T.t_m);
+        se3_apply(&T, normal, turned);
+        s->x_m[k] = (float)moved[0];
+        s->y_m[k] = (float)moved[1];
+        s->z_m[k] = (float)moved[2];
+        s->nx[k] = (float)turned[0];
+        s->ny[k] = (float)turned[1];
+        s->nz[k] = (float)turned[2];
+    }
+    s->n_points = n;
+}
+
+// The points and behind them the normals.
+static void pack(const struct model_surface *s, const uint32_t *chosen, size_t n, float *out)
+{
+    for (size_t k = 0; k < n; k++) {
+        const uint32_t i = chosen[k];
+        const float point[3] = {s->x_m[i], s->y_m[i], s->z_m[i]};
+        const float normal[3] = {s->nx[i], s->ny[i], s->nz[i]};
+        memcpy(out + 3 * k, point, sizeof point);
+        memcpy(out + 3 * (n + k), normal, sizeof normal);
     }
 }
 
 static void fill(struct handlers *handlers, const struct handlers_call *call,
-                 const struct model_surface *surface, const struct map_contents *map)
+                 struct model_surface *surface, const struct map_contents *map)
 {
     const uint32_t max_points = handlers->config->requests.max_points;
     const double model_voxel_m = (double)handlers->config->map.voxel_m;
@@ -118,13 +130,18 @@ static void fill(struct handlers *handlers, const struct handlers_call *call,
         free(chosen);
         return;
     }
+    if (chosen && !correction_is_none(&map->correction, model_voxel_m)) {
+        keep_moved(surface, chosen, n, &map->correction, model_voxel_m);
+        free(chosen);
+        n = thin(surface, max_points, &voxel_m, model_voxel_m, &chosen);
+    }
     float *points = chosen ? malloc((6 * n + 1) * sizeof *points) : NULL;
     if (!points) {
         handlers_fail_work(call->reply, -ENOMEM, NULL);
         free(chosen);
         return;
     }
-    pack(surface, chosen, n, &map->correction, model_voxel_m, points);
+    pack(surface, chosen, n, points);
     free(chosen);
     call->reply->what.get_map_cloud =
         (posed_MapCloud){.map_epoch = map->epoch,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/model/correction.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,6 +17,30 @@
 
 // A frame weighs (1 / z)^4 in a voxel, nearer ones all the same.
 #define NEAR_M 0.5
+
+int correction_create(struct correction *out, const struct intrinsics *camera, uint32_t max_n)
+{
+    const size_t n_px = (size_t)camera->width_px * camera->height_px;
+    *out = (struct correction){
+        .camera = *camera,
+        .keyframes = malloc((max_n + 1) * sizeof *out->keyframes),
+        .z_mm = malloc((max_n + 1) * n_px * sizeof *out->z_mm),
+    };
+    if (out->keyframes && out->z_mm)
+        return 0;
+    correction_free(out);
+    return -ENOMEM;
+}
+
+uint16_t *correction_add(struct correction *c, const struct se3 *T_odom_camera,
+                         const struct se3 *T_map_camera)
+{
+    struct correction_keyframe *k = &c->keyframes[c->n];
+    k->T_odom_camera = *T_odom_camera;
+    k->T_camera_odom = se3_inverse(T_odom_camera);
+    k->T_map_odom = se3_compose(T_map_camera, &k->T_camera_odom);
+    return c->z_mm + c->n++ * (size_t)c->camera.width_px * c->camera.height_px;
+}
 
 void correction_free(struct correction *c)
 {
@@ -56,9 +81,8 @@ static double share_of(const struct correction *c, uint32_t k, double voxel_m, c
 {
     const struct intrinsics *camera = &c->camera;
     const size_t n_px = (size_t)camera->width_px * camera->height_px;
-    const struct se3 T_camera_odom = se3_inverse(&c->keyframes[k].T_odom_camera);
     double q[3];
-    se3_apply(&T_camera_odom, p_m, q);
+    se3_apply(&c->keyframes[k].T_camera_odom, p_m, q);
     *out_apart_m = 2 * sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2]);
     if (q[2] <= 0)
         return 0;
@@ -83,14 +107,12 @@ struct blend {
     double sum, quaternion[4], moved_m[3];
 };
 
-static void add_keyframe(struct blend *blend, const struct graph_keyframe *k, double share,
-                         const double p_m[3])
+static void add_motion(struct blend *blend, const struct se3 *T_map_odom, double share,
+                       const double p_m[3])
 {
-    const struct se3 T_camera_odom = se3_inverse(&k->T_odom_camera);
-    const struct se3 T = se3_compose(&k->T_map_camera, &T_camera_odom);
     double q[4], p[3], along = 0;
-    se3_to_quaternion(&T, q);
-    se3_apply(&T, p_m, p);
+    se3_to_quaternion(T_map_odom, q);
+    se3_apply(T_map_odom, p_m, p);
     for (int i = 0; i < 4; i++)
         along += q[i] * blend->quaternion[i];
     for (int i = 0; i < 4; i++)
@@ -120,25 +142,27 @@ struct se3 correction_at(const struct correction *c, double voxel_m, const doubl
     for (uint32_t k = 0; k < c->n; k++) {
         double apart_m, share = share_of(c, k, voxel_m, p_m, &apart_m);
         if (share > 0)
-            add_keyframe(&blend, &c->keyframes[k], share, p_m);
+            add_motion(&blend, &c->keyframes[k].T_map_odom, share, p_m);
         if (apart_m < least_m) {
             least_m = apart_m;
             nearest = k;
         }
     }
     if (blend.sum <= 0) // keyframes that saw it have gone, or it is noise
-        add_keyframe(&blend, &c->keyframes[nearest], 1, p_m);
+        add_motion(&blend, &c->keyframes[nearest].T_map_odom, 1, p_m);
     return blended(&blend, p_m);
 }
 
 bool correction_is_none(const struct correction *c, double voxel_m)
 {
     for (uint32_t k = 0; k < c->n; k++) {
-        const struct graph_keyframe *key = &c->keyframes[k];
-        const struct se3 step = se3_between(&key->T_odom_camera, &key->T_map_camera);
-        const double *t = step.t_m;
+        const struct se3 *T = &c->keyframes[k].T_map_odom;
+        const double *from = c->keyframes[k].T_odom_camera.t_m;
+        double to[3];
+        se3_apply(T, from, to);
+        const double moved_m = hypot(hypot(to[0] - from[0], to[1] - from[1]), to[2] - from[2]);
         // What it saw lies some metres off: less than an eighth of a voxel is nothing.
-        if (sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2]) + 3 * se3_angle(&step) > voxel_m / 8)
+        if (moved_m + 3 * se3_angle(T) > voxel_m / 8)
             return false;
     }
     return true;
@@ -164,9 +188,8 @@ void correction_of_places(const struct correction *c, double voxel_m,
             if (isnan(z))
                 continue;
             se3_apply(&k->T_map_camera, ray, p);
-            const struct graph_keyframe at = {.T_odom_camera = se3_identity(),
-                                              .T_map_camera = correction_at(c, voxel_m, p)};
-            add_keyframe(&blend, &at, 1, k->T_map_camera.t_m);
+            const struct se3 T = correction_at(c, voxel_m, p);
+            add_motion(&blend, &T, 1, k->T_map_camera.t_m);
         }
         if (blend.sum > 0) {
             const struct se3 T = blended(&blend, k->T_map_camera.t_m);

@@ -12,15 +12,27 @@
 #include "gpu/model/graph.h"
 #include "gpu/model/recover.h"
 
+struct correction_keyframe {
+    struct se3 T_odom_camera, T_camera_odom;
+    struct se3 T_map_odom; // what became of it
+};
+
 // Keyframes and what they saw; n 0: nothing is moved.
 struct correction {
     struct intrinsics camera; // of the images
     uint32_t n;
-    struct graph_keyframe *keyframes;
+    struct correction_keyframe *keyframes;
     uint16_t *z_mm; // n images, row-major, 0 = none
 };
 
+// Room for max_n keyframes, none yet. Returns 0 or -ENOMEM (*out is empty).
+__attribute__((warn_unused_result)) int
+correction_create(struct correction *out, const struct intrinsics *camera, uint32_t max_n);
 void correction_free(struct correction *correction); // empties it
+
+// One more keyframe, as tracked and as adjusted. Returns its image, to be filled.
+uint16_t *correction_add(struct correction *correction, const struct se3 *T_odom_camera,
+                         const struct se3 *T_map_camera);
 
 // No keyframe has moved what it saw by an eighth of a voxel.
 bool correction_is_none(const struct correction *correction, double voxel_m);

@@ -209,8 +209,9 @@ static int row_inside(const double at[3], const double step[3], double gap, int 
         low = fmax(low, fmin(least / step[k], most / step[k]));
         high = fmin(high, fmax(least / step[k], most / step[k]));
     }
-    *out_first = (int)ceil(low);
-    return (int)floor(high) + 1;
+    // A step of nearly nothing leads as far away as one likes.
+    *out_first = (int)ceil(fmin(low, EDGE));
+    return (int)floor(fmax(high, -1)) + 1;
 }
 
 // What one block says of the voxels of another: of those inside it, or, in the gap around it, of
@@ -307,7 +308,7 @@ static size_t find_pairs(struct moves *moves, const struct correction *c, struct
     if (pairs)
         qsort(pairs, n, sizeof *pairs, compare_pairs);
     *out = pairs;
-    return n;
+    return pairs ? n : 0;
 }
 
 static size_t end_of_block(const struct pair *pairs, size_t n_pairs, size_t begin)

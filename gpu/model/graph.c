@@ -127,6 +127,7 @@ static int adjust_steps(struct graph *g, struct align_system *system, struct spa
 {
     int rc = 0;
     for (int step = 0; step < STEPS && rc == 0; step++) {
+        yield_now(&g->yield);
         for (uint32_t k = 0; k < g->n_edges; k++) {
             const struct edge *e = &g->edges[k];
             double x[6], *sums = g->sums + 2 * (size_t)k * PAIR_N_SUMS;
@@ -369,6 +370,7 @@ static void forget(struct graph *g, uint32_t at)
 static int make_image(const struct graph *g, const float *z_m, struct align_image **out)
 {
     const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
+    yield_now(&g->yield);
     if (!g->field_per_m)
         return link_image(out, z_m, &g->camera);
     float *mended_m = malloc(n_px * sizeof *mended_m);

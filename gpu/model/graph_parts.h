@@ -25,6 +25,7 @@ struct graph {
     struct intrinsics camera;
     struct log_sink log;
     struct link_maker *maker;
+    struct yield yield; // of what is long: images, steps of an adjustment
     uint32_t n;
     uint32_t n_ever;   // those that went included
     uint32_t *arrival; // of each, counted

@@ -31,6 +31,7 @@ struct link_maker {
     struct align_task tasks[2 * LINK_MAX];
     double sums[2 * LINK_MAX * PAIR_N_SUMS];
     double scale[LINK_MAX], gate_m[LINK_MAX];
+    struct yield yield;
 };
 
 int link_maker_create(struct link_maker **out, const struct log_sink *log)
@@ -51,6 +52,11 @@ void link_maker_destroy(struct link_maker **maker)
         align_device_close(&(*maker)->device);
     free(*maker);
     *maker = NULL;
+}
+
+void link_maker_set_yield(struct link_maker *maker, const struct yield *yield)
+{
+    maker->yield = yield ? *yield : (struct yield){0};
 }
 
 int link_image(struct align_image **out, const float *z_m, const struct intrinsics *camera)
@@ -287,6 +293,7 @@ int link_measure(struct link_maker *m, const struct align_image *image,
     }
     for (int level = ALIGN_LEVELS - 1; level >= 0 && rc == 0; level--)
         for (uint32_t it = 0; it < iterations[level] && rc == 0; it++) {
+            yield_now(&m->yield);
             rc = sum_all(m, n, inout, (uint32_t)level);
             for (uint32_t k = 0; k < n && rc == 0; k++)
                 step(m, k, image, others[k], (uint32_t)level, &inout[k]);

@@ -8,6 +8,7 @@
 #define POSED_GPU_MODEL_LINK_H
 
 #include "gpu/align/image.h"
+#include "gpu/base/yield.h"
 #include "proto/log.h"
 #include "proto/types.h"
 
@@ -28,6 +29,9 @@ struct link_maker; // opaque
 __attribute__((warn_unused_result)) int link_maker_create(struct link_maker **out,
                                                           const struct log_sink *log);
 void link_maker_destroy(struct link_maker **maker);
+
+// Who is asked between pieces of a measurement; NULL: nobody.
+void link_maker_set_yield(struct link_maker *maker, const struct yield *yield);
 
 // An image ready for links from depth [m]. Returns 0, -EINVAL (too little depth) or -ENOMEM.
 __attribute__((warn_unused_result)) int link_image(struct align_image **out, const float *z_m,

@@ -36,6 +36,7 @@ struct map {
     uint32_t n_taken;  // frames
 
     bool is_loaded, is_searching;
+    bool holds_loaded;      // is_loaded, or it was given up and is still there
     struct se3 T_map_odom;  // the identity unless it is loaded and found
     struct se3 T_candidate; // of T_map_odom, while searching
     uint32_t n_agreeing;    // finds that speak for it
@@ -90,7 +91,7 @@ static int begin_epoch(struct map *map, uint32_t epoch)
                "map: epoch %u begins; the map of epoch %u (%u blocks) is given up", epoch,
                map->epoch, stats.n_blocks);
     map->epoch = epoch;
-    map->has_any = map->told_is_full = map->is_loaded = false;
+    map->has_any = map->told_is_full = map->is_loaded = map->holds_loaded = false;
     map->T_map_odom = se3_identity();
     recover_forget(map->recover);
     return rc < 0 ? rc : model_clear(map->model);
@@ -195,7 +196,8 @@ int map_contents_correct(struct map_contents *contents, const struct model_setti
 int map_read(struct map *map, struct map_contents *out)
 {
     const struct recover_keyframe *keyframes;
-    *out = (struct map_contents){.epoch = map->epoch, .T_map_odom = map->T_map_odom};
+    *out = (struct map_contents){
+        .epoch = map->epoch, .is_loaded = map->holds_loaded, .T_map_odom = map->T_map_odom};
     if (map->is_searching)
         return -EAGAIN;
     if (!map->has_any)
@@ -222,7 +224,7 @@ int map_load(struct map *map, const struct map_contents *contents)
         return rc;
     if (rc == 0)
         rc = recover_set(map->recover, contents->keyframes, contents->n_keyframes);
-    map->is_loaded = map->is_searching = map->has_any = rc == 0;
+    map->is_loaded = map->is_searching = map->has_any = map->holds_loaded = rc == 0;
     map->told_is_full = false;
     map->T_map_odom = se3_identity();
     map->n_agreeing = map->n_searched = 0;

@@ -31,6 +31,7 @@ struct map; // opaque
 // What is saved of a map, and loaded.
 struct map_contents {
     uint32_t epoch; // in which it was made
+    bool is_loaded; // of map_read: or was, and nothing has taken its place yet
     // Where odom lies in it, and what takes it from odom to where its keyframes agree; not saved.
     struct se3 T_map_odom;
     struct correction correction;
@@ -62,7 +63,8 @@ struct model *map_model(struct map *map);
 __attribute__((warn_unused_result)) int map_read(struct map *map, struct map_contents *out);
 
 // Moves a copy to where its keyframes agree; it has no correction any more. `settings`: the map's.
-// Any thread; 14,000 blocks take a second. Returns 0 or -ENOMEM (it stays as it was).
+// Any thread; 12,000 blocks take a second with some 40 keyframes. Returns 0 or -ENOMEM (it stays
+// as it was).
 __attribute__((warn_unused_result)) int map_contents_correct(struct map_contents *contents,
                                                              const struct model_settings *settings);
 

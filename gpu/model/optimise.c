@@ -53,8 +53,9 @@ static int learn_field(struct graph *g, const atomic_bool *stop, struct optimise
     int rc = map && per_m ? calibrate_create(&calibrate, &camera, &quiet) : -ENOMEM;
     if (rc < 0)
         goto free_maps;
-    calibrate_set_limits(calibrate, MAP_LEVEL, CALIBRATE_MIN_KEYFRAMES, INFINITY, stop);
+    calibrate_set_limits(calibrate, MAP_LEVEL, CALIBRATE_MIN_KEYFRAMES, INFINITY, stop, &g->yield);
     for (uint32_t k = 0; k < g->n && rc == 0; k += step) {
+        yield_now(&g->yield);
         fill_map(g, k, map);
         rc = calibrate_add(calibrate, 0, g->keyframes[k].time_ns, map,
                            &g->keyframes[k].T_map_camera);
@@ -119,11 +120,14 @@ static int measure_again(struct graph *g, const atomic_bool *stop)
     return rc;
 }
 
-int optimise(struct graph *g, const atomic_bool *stop, struct optimise_report *out_report)
+int optimise(struct graph *g, const atomic_bool *stop, const struct yield *yield,
+             struct optimise_report *out_report)
 {
     *out_report = (struct optimise_report){.n_keyframes = g->n};
     if (g->n < 3)
         return -ENODATA;
+    g->yield = yield ? *yield : (struct yield){0};
+    link_maker_set_yield(g->maker, yield);
     struct se3 *before = malloc(g->n * sizeof *before);
     int rc = before ? 0 : -ENOMEM;
     for (uint32_t i = 0; i < g->n && rc == 0; i++)

@@ -80,23 +80,14 @@ void seen_forget_but(struct seen *seen, const struct graph_keyframe *keyframes,
 int seen_correction(const struct seen *seen, const struct graph_keyframe *keyframes,
                     uint32_t n_keyframes, struct correction *out)
 {
-    const size_t n = n_px(seen);
     uint32_t place;
-    *out = (struct correction){
-        .camera = seen->camera,
-        .keyframes = malloc((n_keyframes + 1) * sizeof *out->keyframes),
-        .z_mm = malloc((n_keyframes + 1) * n * sizeof *out->z_mm),
-    };
-    if (!out->keyframes || !out->z_mm) {
-        correction_free(out);
-        return -ENOMEM;
+    int rc = correction_create(out, &seen->camera, n_keyframes);
+    for (uint32_t i = 0; i < n_keyframes && rc == 0; i++) {
+        const struct graph_keyframe *k = &keyframes[i];
+        const uint16_t *z_mm = find(seen, k->seq, &place);
+        if (z_mm)
+            memcpy(correction_add(out, &k->T_odom_camera, &k->T_map_camera), z_mm,
+                   n_px(seen) * sizeof *z_mm);
     }
-    for (uint32_t i = 0; i < n_keyframes; i++) {
-        const uint16_t *z_mm = find(seen, keyframes[i].seq, &place);
-        if (!z_mm)
-            continue;
-        out->keyframes[out->n] = keyframes[i];
-        memcpy(out->z_mm + out->n++ * n, z_mm, n * sizeof *out->z_mm);
-    }
-    return 0;
+    return rc;
 }

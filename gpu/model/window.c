@@ -4,11 +4,10 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "gpu/model/link.h"
 #include "gpu/model/seen.h"
@@ -16,8 +15,6 @@
 
 // Links of a quarter of the resolution are as good as full ones: what errs is systematic.
 #define LEVEL (GPU_LEVELS - 1)
-
-#define OPTIMISER_NICE 10
 
 // The worker's: a keyframe, a copy for the optimiser, or taking over what that found.
 enum job { JOB_NONE, JOB_ADD, JOB_COPY, JOB_TAKE, JOB_DONE, JOB_END };
@@ -59,6 +56,7 @@ struct window {
 
     pthread_t optimiser;
     enum stage stage;
+    struct yield yield; // of the optimiser
     struct graph *copy; // the worker's during JOB_COPY and JOB_TAKE, the optimiser's when copied
     struct optimise_report report;
     int optimise_error; // of STAGE_FAILED
@@ -110,9 +108,9 @@ static void *work(void *user)
 static void *run_optimiser(void *user)
 {
     struct window *w = user;
-    // Behind the frame loop and the keyframes, but not so far that whoever waits for its end waits
-    // long; where the system does not allow it, it runs like any other.
-    (void)!setpriority(PRIO_PROCESS, (id_t)gettid(), OPTIMISER_NICE);
+    // What the frame loop and the keyframes leave of the processors; where the system does not
+    // allow it, it runs like any other.
+    (void)!sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
     pthread_mutex_lock(&w->lock);
     while (w->stage != STAGE_END) {
         if (w->stage != STAGE_COPIED) {
@@ -122,7 +120,7 @@ static void *run_optimiser(void *user)
         pthread_mutex_unlock(&w->lock);
         struct optimise_report report;
         struct graph *given_up = NULL;
-        int rc = optimise(w->copy, &w->stop, &report);
+        int rc = optimise(w->copy, &w->stop, &w->yield, &report);
         pthread_mutex_lock(&w->lock);
         if (rc < 0 || atomic_load(&w->stop)) {
             given_up = w->copy;
@@ -152,12 +150,15 @@ static void end_work(struct window *w)
 }
 
 int window_create(struct window **out, const struct intrinsics *camera,
-                  const struct graph_settings *settings, const struct log_sink *log)
+                  const struct graph_settings *settings, const struct yield *yield,
+                  const struct log_sink *log)
 {
     *out = NULL;
     struct window *w = calloc(1, sizeof *w);
     if (!w)
         return -ENOMEM;
+    if (yield)
+        w->yield = *yield;
     const double scale = 1.0 / (1u << LEVEL);
     const struct intrinsics level = {camera->fx_px * scale,     camera->fy_px * scale,
                                      camera->cx_px * scale,     camera->cy_px * scale,
@@ -414,6 +415,11 @@ int window_optimised(struct window *w, struct optimise_report *out)
                                          : -EAGAIN;
     pthread_mutex_unlock(&w->lock);
     return rc;
+}
+
+uint32_t window_epoch(const struct window *window)
+{
+    return window->epoch;
 }
 
 struct se3 window_T_map_odom(const struct window *window)

@@ -17,6 +17,7 @@
 #ifndef POSED_GPU_MODEL_WINDOW_H
 #define POSED_GPU_MODEL_WINDOW_H
 
+#include "gpu/base/yield.h"
 #include "gpu/model/correction.h"
 #include "gpu/model/graph.h"
 #include "gpu/model/optimise.h"
@@ -30,11 +31,13 @@
 
 struct window; // opaque
 
-// For frames of `camera`. Returns 0, -EINVAL (a setting out of range, in the log), -ENOMEM or
+// For frames of `camera`. `yield` (copied; NULL: nobody) is asked between the pieces of
+// window_optimise. Returns 0, -EINVAL (a setting out of range, in the log), -ENOMEM or
 // -EAGAIN (no thread).
 __attribute__((warn_unused_result)) int window_create(struct window **out,
                                                       const struct intrinsics *camera,
                                                       const struct graph_settings *settings,
+                                                      const struct yield *yield,
                                                       const struct log_sink *log);
 void window_destroy(struct window **window);
 
@@ -64,6 +67,8 @@ __attribute__((warn_unused_result)) int window_optimise(struct window *window);
 // new epoch began), -ENOMEM, or -ENODATA (none was asked for).
 __attribute__((warn_unused_result)) int window_optimised(struct window *window,
                                                          struct optimise_report *out);
+
+uint32_t window_epoch(const struct window *window); // that window_enter entered last
 
 struct se3 window_T_map_odom(const struct window *window);
 

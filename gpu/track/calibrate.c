@@ -33,7 +33,7 @@ int calibrate_create(struct calibrate **out, const struct intrinsics *camera,
     (*out)->eye.camera = *camera;
     (*out)->random = 88172645463325252u;
     calibrate_set_limits(*out, CALIBRATE_MAP_LEVEL, CALIBRATE_MIN_FRAMES, CALIBRATE_MAX_APART_S,
-                         NULL);
+                         NULL, NULL);
     if (log)
         (*out)->log = *log;
     return 0;
@@ -50,9 +50,11 @@ void calibrate_destroy(struct calibrate **calibrate)
 }
 
 void calibrate_set_limits(struct calibrate *c, uint32_t map_level, uint32_t min_frames,
-                          double max_apart_s, const atomic_bool *stop)
+                          double max_apart_s, const atomic_bool *stop, const struct yield *yield)
 {
     c->stop = stop;
+    if (yield)
+        c->yield = *yield;
     c->eye.map_level = map_level;
     c->eye.level = camera_level(&c->eye.camera, map_level);
     c->min_frames = min_frames;
@@ -162,8 +164,10 @@ static int step(struct calibrate *c, const struct calibrate_pair *pairs, uint32_
     double sum_abs = 0, n_samples = 0;
     memset(system->h, 0, n * n * sizeof *system->h);
     memset(system->g, 0, n * sizeof *system->g);
-    for (uint32_t k = 0; k < n_pairs; k++)
+    for (uint32_t k = 0; k < n_pairs; k++) {
+        yield_now(&c->yield);
         add_pair(c, field, pairs[k], *scale, system, &sum_abs, &n_samples);
+    }
     calibrate_add_prior(system, 0, field, &usual);
     for (uint32_t i = 0; i < c->n_frames; i++) {
         // The first of a group stands for the world; the others are held by next to nothing.
@@ -198,7 +202,7 @@ static void judge_pair(const struct calibrate *c, const struct field *field,
     struct se3 T_j_i = se3_between(&j->T, &i->T);
     double scale = cap, h[36], g[6];
     for (int t = 0; t <= POSE_STEPS; t++) {
-        struct dense system = {6, h, g};
+        struct dense system = {6, h, g, NULL};
         double sum_abs = 0, n = 0, capped2 = 0;
         memset(h, 0, sizeof h);
         memset(g, 0, sizeof g);
@@ -235,8 +239,10 @@ static double judge_pairs(const struct calibrate *c, const struct field *field,
                           const struct calibrate_pair *pairs, uint32_t n_pairs)
 {
     double sum2 = 0, n = 0;
-    for (uint32_t k = 0; k < n_pairs; k++)
+    for (uint32_t k = 0; k < n_pairs; k++) {
+        yield_now(&c->yield);
         judge_pair(c, field, pairs[k], CALIBRATE_GATE_PER_M / 2, &sum2, &n);
+    }
     return n > 0 ? sqrt(sum2 / n) : 0;
 }
 
@@ -314,7 +320,8 @@ int calibrate_solve(struct calibrate *c, struct field *out, struct calibrate_rep
     out->camera = c->eye.camera;
     out->n_frames = c->n_frames;
     const size_t n = FIELD_N_NODES + 6 * (size_t)c->n_frames;
-    struct dense system = {(int)n, malloc(n * n * sizeof *system.h), malloc(n * sizeof *system.g)};
+    struct dense system = {(int)n, malloc(n * n * sizeof *system.h), malloc(n * sizeof *system.g),
+                           &c->yield};
     struct calibrate_pair *pairs = malloc(MAX_PAIRS * sizeof *pairs),
                           *aside = malloc(MAX_ASIDE * sizeof *aside);
     double scale = 0.01;

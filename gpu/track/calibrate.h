@@ -15,6 +15,7 @@
 
 #include <stdatomic.h>
 
+#include "gpu/base/yield.h"
 #include "gpu/track/field.h"
 
 #define CALIBRATE_MAX_FRAMES    125
@@ -46,9 +47,9 @@ void calibrate_destroy(struct calibrate **calibrate);
 // Before the first frame, where maps are of another level than CALIBRATE_MAP_LEVEL, all poses to
 // begin with are good, those of frames far apart in time, too, and frames were chosen for what they
 // see: at least so many of them, and pairs so far apart. Where *stop (NULL: nobody) is set,
-// calibrate_solve ends with -ECANCELED.
+// calibrate_solve ends with -ECANCELED; it asks `yield` (copied; NULL: nobody) between its pieces.
 void calibrate_set_limits(struct calibrate *calibrate, uint32_t map_level, uint32_t min_frames,
-                          double max_apart_s, const atomic_bool *stop);
+                          double max_apart_s, const atomic_bool *stop, const struct yield *yield);
 
 // One more frame: its packed map of level CALIBRATE_MAP_LEVEL (gpu_frame_read), prepared without a
 // field, and its pose. Poses of one `group` belong together. Copies. Returns 0, -ENOSPC

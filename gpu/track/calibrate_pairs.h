@@ -39,6 +39,7 @@ struct calibrate {
     uint32_t n_frames, min_frames;
     double max_apart_s;
     const atomic_bool *stop;
+    struct yield yield;
     uint64_t random;
 };
 

@@ -17,11 +17,18 @@ void dense_add(struct dense *system, const int *index, const double *row, int n,
     }
 }
 
+static void ask(const struct dense *system)
+{
+    if (system->yield)
+        yield_now(system->yield);
+}
+
 bool dense_factor(struct dense *system)
 {
     const size_t n = (size_t)system->n;
     for (size_t i = 0; i < n; i++) {
         double *row = system->h + i * n;
+        ask(system);
         for (size_t j = 0; j <= i; j++) {
             const double *other = system->h + j * n;
             double sum = row[j];
@@ -41,6 +48,7 @@ bool dense_factor(struct dense *system)
 void dense_solve(const struct dense *system, double *x)
 {
     const size_t n = (size_t)system->n;
+    ask(system);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < i; k++)
             x[i] -= system->h[i * n + k] * x[k];

@@ -6,10 +6,13 @@
 
 #include <stdbool.h>
 
+#include "gpu/base/yield.h"
+
 // n unknowns: h is n x n, row-major, of which the lower triangle counts; g the right hand side.
 struct dense {
     int n;
     double *h, *g;
+    const struct yield *yield; // asked while it is factored and solved; NULL: nobody is waited for
 };
 
 // One residual r of that weight: its derivative by unknown index[k] is row[k]. An unknown that

@@ -37,7 +37,7 @@ struct solver {
 static bool invert(const double a[36], double out[36])
 {
     double h[36], scale[6];
-    struct dense system = {6, h, NULL};
+    struct dense system = {6, h, NULL, NULL};
     for (int i = 0; i < 6; i++) {
         if (!(a[7 * i] > 0))
             return false;
@@ -202,7 +202,7 @@ int overlap_solve(const struct intrinsics cameras[2], const struct overlap_pair 
     struct se3 T_b_a = se3_inverse(T_a_b);
     struct solver *solver = calloc(1, sizeof *solver);
     struct dense system = {N_UNKNOWNS, malloc(N_UNKNOWNS * N_UNKNOWNS * sizeof *system.h),
-                           malloc(N_UNKNOWNS * sizeof *system.g)};
+                           malloc(N_UNKNOWNS * sizeof *system.g), NULL};
     int status = solver && system.h && system.g ? 0 : -ENOMEM;
     if (status < 0)
         goto free_all;

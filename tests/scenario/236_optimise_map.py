@@ -37,13 +37,31 @@ def check_refused():
 
 
 def cloud_of(daemon):
-    """The map's surface, which lies where poses have odom; seq of the newest of them."""
+    """The map's surface."""
     reply = daemon.request(harness.PATIENCE_S, deadline_ms=harness.PATIENCE_S * 1000,
                            get_map_cloud=requests.GetMapCloud(voxel_m=0.05))
-    cloud, newest = reply.get_map_cloud, daemon.poses[-1]
+    cloud = reply.get_map_cloud
     check(reply.code == requests.OK and cloud.n_points > 500, reply.message)
-    check(cloud.map_from_odom == newest.map_from_odom, f"odom among the points: {newest}")
-    return cloud.points
+    return cloud
+
+
+def saved_of(daemon, name):
+    check(daemon.request(save_map=requests.SaveMap(name=name)).code == requests.OK, "not saved")
+    with open(f"{harness.SCRATCH}/{name}.map", "rb") as file:
+        return file.read()
+
+
+def check_export():
+    """What is written at the end follows the keyframes, too."""
+    written = []
+    for keyframes in (96, 0):
+        path = f"{harness.SCRATCH}/{keyframes}.ply"
+        daemon = harness.Daemon(SOURCE + f",frames={N_FRAMES}", "--map", path, "--set",
+                                f"map.keyframes={keyframes}", collect=False)
+        daemon.wait()
+        with open(path, "rb") as file:
+            written.append(file.read())
+    check(len(written[1]) > 100000 and written[0] != written[1], "the file is as it was fused")
 
 
 def scenario():
@@ -52,13 +70,18 @@ def scenario():
     plain.stop()
     daemon = harness.Daemon(SOURCE, "--set", "map.folder=" + harness.SCRATCH)
     daemon.step(N_FRAMES)
-    before = cloud_of(daemon)
+    before, saved = cloud_of(daemon), saved_of(daemon, "before")
+    check(cloud_of(daemon).points == before.points, "asked twice")
     said = json.loads(ctl(daemon, 0, "-o", "json").stdout)
     check(said["keyframes"] >= 5 and said["links"] >= 4, said)
     check(0 < said["residual_after_m"] < 0.02 and said["next_seq"] >= N_FRAMES, said)
     check("keyframes" in ctl(daemon, 0).stdout, "as text, and again")
+    # No frame in between: what moves is what follows the keyframes.
+    after = cloud_of(daemon)
+    check(after.points != before.points and after.map_from_odom != before.map_from_odom,
+          "the surface stayed where it was")
+    check(saved_of(daemon, "after") != saved, "what is saved stayed where it was")
     daemon.step(N_LATER)
-    check(cloud_of(daemon) != before, "the surface stayed where it was")
     told = [e.message for e in daemon.events
             if e.kind == messages.Event.MAP_MOVED and "map optimised" in e.message]
     check(len(told) == 2 and "moved by" in told[0], daemon.events)
@@ -69,6 +92,7 @@ def scenario():
     check(all(pose.HasField("map_from_odom") for pose in daemon.poses), "map_from_odom")
     daemon.stop()
     check_refused()
+    check_export()
 
 
 harness.run(scenario)

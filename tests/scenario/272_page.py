@@ -85,6 +85,7 @@ def check_map(browser, daemon):
         13, 2, -1, 0, .5**.5, 0, .5**.5))), f"{at}")
     # The camera stands in the map where the wire has it.
     shown = browser.execute_script("return posed.pose")
+    daemon.wait_for(lambda: daemon.poses[-1].seq >= shown["seq"], "the pose that the page has")
     pose = next(p for p in daemon.poses if p.seq == shown["seq"])
     f, q = pose.map_from_odom.position, pose.map_from_odom.orientation
     turned = harness.rotation((q.x, q.y, q.z, q.w))

@@ -66,7 +66,7 @@ static int learn(const struct images *m, const struct se3 *T_world_image, struct
     if (rc == 0)
         rc = calibrate_create(&calibrate, &m->camera, &to_reason);
     if (rc == 0) {
-        calibrate_set_limits(calibrate, MAP_LEVEL, CALIBRATE_MIN_KEYFRAMES, INFINITY, NULL);
+        calibrate_set_limits(calibrate, MAP_LEVEL, CALIBRATE_MIN_KEYFRAMES, INFINITY, NULL, NULL);
         rc = add_images(m, T_world_image, gpu, frame, calibrate);
     }
     if (rc == 0)

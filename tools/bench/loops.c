@@ -156,7 +156,7 @@ static int walk_open(struct walk *w, const struct loops_options *o, uint64_t see
     rc = gpu_open(&w->gpu, o->backend, &with);
     if (rc == 0)
         rc = track_create(&w->track, w->gpu, &tracking, &quiet);
-    return rc < 0 ? rc : window_create(&w->window, &with.camera, &graph, &quiet);
+    return rc < 0 ? rc : window_create(&w->window, &with.camera, &graph, NULL, &quiet);
 }
 
 static void walk_close(struct walk *w)

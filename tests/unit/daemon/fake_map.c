@@ -35,7 +35,7 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
 
 int map_read(struct map *map, struct map_contents *out)
 {
-    *out = (struct map_contents){.T_map_odom = map->T_map_odom};
+    *out = (struct map_contents){.is_loaded = map->is_loaded, .T_map_odom = map->T_map_odom};
     return 0;
 }
 
@@ -78,12 +78,14 @@ struct se3 map_T_map_odom(const struct map *map)
 }
 
 int window_create(struct window **out, const struct intrinsics *camera,
-                  const struct graph_settings *settings, const struct log_sink *log)
+                  const struct graph_settings *settings, const struct yield *yield,
+                  const struct log_sink *log)
 {
     (void)camera;
     (void)settings;
+    (void)yield;
     (void)log;
-    fake_window = (struct window){se3_identity(), {.T_map_camera = se3_identity()}};
+    fake_window = (struct window){se3_identity(), {.T_map_camera = se3_identity()}, 0};
     *out = &fake_window;
     return 0;
 }
@@ -118,6 +120,11 @@ int window_follow(struct window *window, struct gpu *gpu, const struct track *tr
     (void)time_ns;
     *out_moved_m = 0;
     return 0;
+}
+
+uint32_t window_epoch(const struct window *window)
+{
+    return window->epoch;
 }
 
 struct se3 window_T_map_odom(const struct window *window)

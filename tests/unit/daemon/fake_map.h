@@ -15,6 +15,7 @@ struct map {
 struct window {
     struct se3 T_map_odom;
     struct graph_keyframe keyframe;
+    uint32_t epoch;
 };
 
 // The one of each that is made.

@@ -267,7 +267,7 @@ static struct backend *open_configured(void)
     cuda_is_gone = cannot_lock = false;
     n_failures = 0;
     n_devices = n_trackers = n_open = 0;
-    assert_int_equal(backend_open(&backend, &config, &source, &silent), 0);
+    assert_int_equal(backend_open(&backend, &config, &source, NULL, &silent), 0);
     return backend;
 }
 
@@ -508,6 +508,10 @@ static void the_found_frame_is_the_loaded_maps(void **state)
     assert_int_equal(backend_read_map(backend, &copy), 0); // goes as its keyframes do
     assert_int_equal(copy.correction.n, 1);
     assert_same(&copy.T_map_odom, &fake_window.T_map_odom);
+    fake_window.epoch = 1; // the keyframes are another epoch's than the map, which is 0
+    assert_int_equal(backend_read_map(backend, &copy), 0);
+    assert_int_equal(copy.correction.n, 0);
+    fake_window.epoch = 0;
 
     assert_int_equal(backend_load_map(backend, &source.info.camera, &contents), 0);
     assert_true(backend_is_searching(backend) && !backend_T_map_odom(backend, &T));

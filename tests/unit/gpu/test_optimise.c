@@ -119,7 +119,7 @@ static void all_are_put_right(void **state)
     assert_int_equal(graph_copy(&copy, graph), 0);
     add(graph, N - LATER, N);
     double before_m = worst_m(graph);
-    assert_int_equal(optimise(copy, &go_on, &report), 0);
+    assert_int_equal(optimise(copy, &go_on, NULL, &report), 0);
     print_message("worst keyframe %.1f mm, then %.1f; residual %.2f mm, then %.2f; a field that "
                   "lowers that of pairs aside by %.0f %%\n",
                   before_m * 1e3, worst_m(copy) * 1e3, report.before * 1e3, report.after * 1e3,
@@ -149,9 +149,9 @@ static void it_can_be_stopped(void **state)
     struct optimise_report report;
     const atomic_bool stop = true;
     add(graph, 0, 2);
-    assert_int_equal(optimise(graph, &stop, &report), -ENODATA); // too few
+    assert_int_equal(optimise(graph, &stop, NULL, &report), -ENODATA); // too few
     add(graph, 2, 6);
-    assert_int_equal(optimise(graph, &stop, &report), -ECANCELED);
+    assert_int_equal(optimise(graph, &stop, NULL, &report), -ECANCELED);
     graph_destroy(&graph);
 }
 
