@@ -174,11 +174,13 @@ static void nothing_is_taken_where_there_is_none(void **state)
     struct images images;
     struct align_ranks one;
     struct camera_error *error = calloc(1, sizeof *error);
+#ifndef POSED_SANITIZED // how well alone
     open_room(&images, &one, N, 0);
     assert_int_equal(camera_error_learn(&images, T_start, &one, error), 0);
     assert_true(error->is_tried && error->is_learnt && !error->is_taken);
     assert_null(images.field_per_m);
     images_free(&images);
+#endif
     open_room(&images, &one, 12, 1); // too few
     assert_int_equal(camera_error_learn(&images, T_start, &one, error), 0);
     assert_true(error->is_tried && !error->is_learnt && !error->is_taken);
