@@ -81,7 +81,11 @@ bool check_wanted(const char *backend, size_t n)
 
 bool check_is_short(void)
 {
+#ifdef POSED_SANITIZED
+    return true;
+#else
     return check.most < SIZE_MAX;
+#endif
 }
 
 bool check_that(bool good, const char *format, ...)

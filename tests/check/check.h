@@ -29,7 +29,8 @@ struct check_limit {
 void check_begin(int argc, char **argv);
 bool check_bench_wanted(void);
 bool check_wanted(const char *backend, size_t n);
-bool check_is_short(void); // a largest size was given: one case of a kind is enough
+bool check_is_short(
+    void); // one case of a kind is enough: a largest size was given, or under a sanitizer
 
 // What the following checks are about; printed with each failure. printf-like.
 __attribute__((format(printf, 1, 2))) void check_case(const char *format, ...);
