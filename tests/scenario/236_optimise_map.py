@@ -56,8 +56,8 @@ def check_export():
     written = []
     for keyframes in (96, 0):
         path = f"{harness.SCRATCH}/{keyframes}.ply"
-        daemon = harness.Daemon(SOURCE + ",frames=40", "--map", path, "--set", "map.voxel_m=0.02", "--set",
-                                f"map.keyframes={keyframes}", collect=False)
+        daemon = harness.Daemon(SOURCE + ",frames=40", "--map", path, "--set", "map.voxel_m=0.02",
+                                "--set", f"map.keyframes={keyframes}", collect=False)
         daemon.wait()
         with open(path, "rb") as file:
             written.append(file.read())

@@ -27,8 +27,9 @@ static void explain_silence(const char *endpoint, const char *name)
     int error = address_probe(endpoint);
     if (error == 0)
         posectl_complain(
-            "something listens at %s but does not answer: a posed busy with an object, "
-            "a search or a registration (--timeout waits longer), or not the `%s` "
+            "something listens at %s but does not answer: a posed busy with an object, a map, "
+            "a search or a registration (--timeout waits longer; what was asked may be done all "
+            "the same), or not the `%s` "
             "socket of a posed (defaults: pub tcp://127.0.0.1:5570, req "
             "tcp://127.0.0.1:5573; a daemon with CURVE needs --server-key)",
             endpoint, name);

@@ -302,7 +302,7 @@ int posectl_map(struct posectl *ctl, int argc, char **argv)
                "`optimise` learns the camera's own error from them and has all of them measured "
                "and adjusted anew, beside the tracking."};
     posed_Request request = posed_Request_init_zero;
-    ctl->timeout_ms = 30000; // files of a hundred megabytes
+    ctl->timeout_ms = 120000; // files of hundreds of megabytes, on a busy machine
     posectl_parse(ctl, &argp, argc, argv);
     request.deadline_ms = ctl->timeout_ms;
     if (name && action[0] != 'e' && strlen(name) >= sizeof request.what.save_map.name) {
