@@ -107,9 +107,11 @@ static int take_in(struct map *map, const struct gpu_frame *frame, const struct 
     struct model_stats stats;
     rc = model_stats_get(map->model, &stats);
     if (rc == 0 && stats.n_refused > 0) {
-        log_to(&map->log, LOG_LEVEL_WARNING,
-               "map: full at %u blocks (map.memory_bytes): new places are no longer added",
-               stats.n_blocks);
+        log_to(
+            &map->log, LOG_LEVEL_WARNING,
+            "map: full at %u blocks: new places are no longer added (map.memory_bytes, or a larger "
+            "map.voxel_m)",
+            stats.n_blocks);
         map->told_is_full = true;
     }
     return rc;
