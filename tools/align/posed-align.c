@@ -297,6 +297,9 @@ static int write_all(const struct align_options *o, const struct images *images,
     if (rc == 0 && o->source)
         rc = keyframes_write_trajectory(images, T_world_image, path);
     if (rc == 0 && !o->no_pictures) {
+        if (!o->quiet)
+            fprintf(stderr, "the poses are written; drawing %u pictures (--no-pictures: not)\n",
+                    images->n);
         regions_m = malloc(REPORT_REGIONS * (size_t)images->n * sizeof *regions_m);
         rc = regions_m ? report_residuals(o->out, images, result, T_world_image, regions_m)
                        : -ENOMEM;
