@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See track_candidate.h.
+// See candidate.h.
 #include "gpu/track/candidate.h"
 
 #include <math.h>
@@ -8,6 +8,10 @@
 #include "gpu/track/restart.h"
 
 #define ANYWHERE_PAIR_RATIO 0.65 // of a frame after a loss or a gap, where there is a map
+
+// An alignment whose last step was at most this has nearly arrived: steps shrink from one to the
+// next, the noise of a pose is of this size, and none that is wrong moves so little.
+#define NEARLY_M 1e-4
 
 // A motion within this is never a jump, however short the time: what noise may do.
 #define JUMP_SLACK_M   0.03
@@ -79,6 +83,11 @@ static bool convinces(const struct track_candidate *c)
     return c->reason == TRACK_REASON_NONE && c->alignment.converged;
 }
 
+static bool nearly_arrived(const struct track_candidate *c)
+{
+    return c->reason == TRACK_REASON_NONE && c->alignment.step_norm <= NEARLY_M;
+}
+
 // Tries a further start and keeps what is better.
 static int try_further(struct track *track, const struct track_slot *reference,
                        const struct se3 *T_odom_start, double seconds, struct track_candidate *best)
@@ -104,6 +113,11 @@ int track_explain(struct track *track, const uint16_t *depth, double seconds,
     int rc = try_candidate(track, depth, reference, &T_predicted, seconds, out);
     if (rc < 0 || convinces(out) || out->reason == TRACK_REASON_NO_DEPTH)
         return rc;
+    // Other starts would end in the same place: it goes on where it is.
+    if (nearly_arrived(out)) {
+        const struct se3 T_odom_start = out->T_odom_camera;
+        return try_further(track, reference, &T_odom_start, seconds, out);
+    }
     rc = try_further(track, reference, &track->T_odom_camera, seconds, out);
     if (!rc && !convinces(out) && keyframe != reference)
         rc = try_further(track, keyframe, &T_predicted, seconds, out);

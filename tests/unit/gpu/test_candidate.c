@@ -312,6 +312,7 @@ static void the_better_one_is_kept(void **state)
     reset();
     for (int i = 0; i < 5; i++) {
         answers[i].converged = false;
+        answers[i].step_norm = 0.00011;
         answers[i].n_iterations[0] = (uint32_t)i;
     }
     struct track_candidate c = explain(0.1);
@@ -330,6 +331,39 @@ static void the_better_one_is_kept(void **state)
     c = explain(0.1);
     assert_int_equal(c.alignment.n_iterations[0], 0);
     assert_int_equal(c.reason, TRACK_REASON_NOT_CONVERGED);
+}
+
+// Used-up iterations whose last step was small: on from there, against the same reference, and
+// nothing else.
+static void what_nearly_arrived_goes_on(void **state)
+{
+    (void)state;
+    reset();
+    track.velocity[0] = 0.7;
+    struct se3 step = pose(0.01, 0.02, 0, 0.01, 0, 0);
+    struct se3 T = se3_compose(&track.T_odom_camera, &step);
+    answers[0].T_reference_frame = se3_between(&track.slots[0].T_odom_camera, &T);
+    answers[0].converged = false;
+    answers[0].step_norm = 0.000099;
+    answers[1].n_iterations[0] = 7;
+    struct track_candidate c = explain(0.1);
+    assert_int_equal(fake_n_calls, 2);
+    assert_call(1, 0, &T);
+    assert_int_equal(c.alignment.n_iterations[0], 7);
+    // Wherever it stands after that, it is not looked for; an objection to it leaves the first.
+    answers[1].converged = false;
+    explain(0.1);
+    assert_int_equal(fake_n_calls, 2);
+    answers[1].n_pairs = 0;
+    c = explain(0.1);
+    assert_int_equal(fake_n_calls, 2);
+    assert_int_equal(c.reason, TRACK_REASON_NONE);
+    assert_int_equal(c.alignment.n_iterations[0], 0);
+    // With an objection to it, it is elsewhere.
+    answers[0].residual_rms_m = 1;
+    explain(0.1);
+    assert_int_equal(fake_n_calls, 3);
+    assert_call(1, 0, &track.T_odom_camera);
 }
 
 static void a_failing_device_is_told(void **state)
@@ -366,6 +400,7 @@ int main(void)
         cmocka_unit_test(further_starts_are_tried_in_turn),
         cmocka_unit_test(without_depth_nothing_else_is_tried),
         cmocka_unit_test(the_better_one_is_kept),
+        cmocka_unit_test(what_nearly_arrived_goes_on),
         cmocka_unit_test(a_failing_device_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
