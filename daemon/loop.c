@@ -17,11 +17,12 @@
 #include "proto/se3.h"
 #include "proto/wire.h"
 
-#define ROUND_MS     100 // the longest that a round waits for a frame
-#define HEARTBEAT_NS 1000000000
-#define SILENT_NS    1000000000 // no frame for so long: NO_INPUT
-#define MAP_MOVED_M  0.01       // by the adjustment: worth an event
-#define WAITED_NS    2000000    // a frame that was waited for so long has a time of its own
+#define ROUND_MS            100 // the longest that a round waits for a frame
+#define HEARTBEAT_NS        1000000000
+#define SILENT_NS           1000000000 // no frame for so long: NO_INPUT
+#define MAP_MOVED_M         0.01       // by the adjustment: worth an event
+#define WAITED_NS           2000000    // a frame that was waited for so long has a time of its own
+#define SUBSCRIBER_PAUSE_NS 500000     // between two looks whether one that is slow has read
 
 // Encodes into the loop's buffer and sends. All our messages fit it.
 static void send(struct loop *loop, enum publish_topic topic, const pb_msgdesc_t *fields,
@@ -432,6 +433,10 @@ static enum loop_end run(struct loop *loop)
     const struct loop_settings *settings = loop->settings;
     struct capture_frame frame;
     while (do_chores(loop)) {
+        if (!publish_is_ready(settings->publish)) {
+            nanosleep(&(struct timespec){0, SUBSCRIBER_PAUSE_NS}, NULL);
+            continue;
+        }
         int64_t read_ns = clock_monotonic_ns();
         int error = capture_read(settings->capture, ROUND_MS, &frame);
         if (error == -EAGAIN) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/camera.h"
@@ -24,6 +25,9 @@
 #include "daemon/requests.h"
 #include "daemon/ros/place.h"
 #include "daemon/ros/ros.h"
+#include "proto/clock.h"
+
+#define FETCH_NS INT64_C(2000000000) // subscribers that take nothing for so long stay behind
 
 enum exit_code { EXIT_OK, EXIT_OTHER, EXIT_USAGE, EXIT_CONFIG, EXIT_DEVICE, EXIT_GPU };
 
@@ -364,7 +368,24 @@ static enum exit_code run_cameras(struct daemon *daemon)
     return code;
 }
 
-// Subscribers get 2 s to fetch the end of a recording, but a signal is obeyed within 500 ms.
+// Subscribers may fetch the end of a recording for as long as they go on, but a signal is obeyed
+// within 500 ms.
+static void wait_for_subscribers(const struct daemon *daemon)
+{
+    uint64_t n, fewest = UINT64_MAX;
+    int64_t until_ns = 0;
+    while (!stop_signal && daemon->publish && (n = publish_n_waiting(daemon->publish)) > 0) {
+        int64_t now_ns = clock_monotonic_ns();
+        if (n < fewest) {
+            fewest = n;
+            until_ns = now_ns + FETCH_NS;
+        }
+        if (now_ns >= until_ns)
+            return;
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+    }
+}
+
 static void close_all(struct daemon *daemon)
 {
     log_listen(daemon->log, NULL, NULL);
@@ -379,7 +400,8 @@ static void close_all(struct daemon *daemon)
     ros_destroy(&daemon->ros);
     for (uint32_t i = 0; i < daemon->n_cameras; i++)
         camera_close_frames(&daemon->cameras[i]);
-    publish_destroy(&daemon->publish, stop_signal ? 200 : 2000);
+    wait_for_subscribers(daemon);
+    publish_destroy(&daemon->publish, 200);
     endpoint_close(&daemon->endpoint);
     rig_pose_destroy(&daemon->rig);
     for (uint32_t i = 0; i < daemon->n_cameras; i++) {
@@ -408,6 +430,9 @@ static enum exit_code end_without_memory(void)
 int main(int argc, char **argv)
 {
     static struct daemon daemon; // too large for the stack
+    // A queue of the GPU's for each camera: of its eight by default, two cameras share one and wait
+    // for each other.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     const struct log_settings start = {LOG_LEVEL_INFO, CONFIG_LOG_AUTO, 0};
     // A wrong command line ends inside, with EXIT_USAGE.
     if (options_parse(&daemon.options, argc, argv, 0) != 0 || log_create(&daemon.log, &start) != 0)

@@ -13,9 +13,10 @@
 #include "proto/wire.h"
 
 #define N_RING          1024
-#define RING_IMAGES     4    // of the messages in the ring
-#define PEER_MAX_BYTES  4096 // of a subscription
-#define NO_DROP_WAIT_NS INT64_C(1000000000)
+#define RING_IMAGES     4            // of the messages in the ring
+#define PEER_MAX_BYTES  4096         // of a subscription
+#define RING_READY      (N_RING / 2) // up to here a frame finds room for all of its messages
+#define NO_DROP_WAIT_NS INT64_C(60000000000)
 
 // No name is a prefix of another: subscriptions are prefixes.
 static const char *const topic_names[PUBLISH_N_TOPICS] = {
@@ -29,6 +30,9 @@ static const char *const topic_names[PUBLISH_N_TOPICS] = {
 // Whatever else it subscribes to is nothing that we send, and is forgotten.
 struct subscriber {
     uint32_t prefixes[PUBLISH_MAX_CHANNELS][PUBLISH_N_TOPICS];
+    // With no_drop: since then there is no room for it; it is not waited for any more.
+    int64_t full_ns;
+    bool is_left;
 };
 _Static_assert(sizeof(struct subscriber) <= ZMTP_USER_BYTES, "enlarge ZMTP_USER_BYTES");
 
@@ -58,7 +62,6 @@ struct publish_channel {
 
     _Atomic uint32_t wanted;   // bit: somebody is subscribed to this topic
     _Atomic uint32_t listened; // the listener's topics
-    _Atomic bool may_wait;     // nobody has stood still for too long since
 
     // From its one sender to the publisher's thread, without a lock.
     struct item ring[N_RING];
@@ -72,7 +75,6 @@ struct publish_channel {
     // The publisher's thread's.
     struct zmtp_message *calib, *status; // the newest
     uint32_t n_wanting[PUBLISH_N_TOPICS];
-    int64_t stalled_ns; // since then somebody stands still
 };
 
 struct publish {
@@ -86,8 +88,9 @@ struct publish {
     uint32_t n_channels;
 
     _Atomic bool wants_latest;
-    _Atomic bool sleeps;    // the thread has to be woken
-    _Atomic int64_t end_ns; // 0: not yet
+    _Atomic uint64_t n_unsent; // messages that subscribers have not taken yet
+    _Atomic bool sleeps;       // the thread has to be woken
+    _Atomic int64_t end_ns;    // 0: not yet
 
     pthread_mutex_t mutex; // of the posts
     struct post posts[PUBLISH_POST_SLOTS];
@@ -175,36 +178,45 @@ static void on_leave(void *user, struct zmtp_peer *peer)
                 set_prefix(&publish->channels[i], peer, topic, n, false);
 }
 
-static bool all_have_room(const struct publish_channel *channel, enum publish_topic topic)
+// Whether there is no room for a subscriber that may still read. One for whom there was none for
+// NO_DROP_WAIT_NS is left behind until it has read.
+static bool waits_for(const struct publish *publish, struct zmtp_peer *peer, int64_t now_ns)
 {
-    const struct publish *publish = channel->publish;
-    struct zmtp_peer *peer = zmtp_server_first(publish->server, publish->pub);
-    for (; peer; peer = zmtp_server_next(peer)) {
-        const struct subscriber *subscriber = zmtp_peer_user(peer);
-        if (subscriber->prefixes[channel->index][topic] && !zmtp_peer_has_room(peer))
-            return false;
+    struct subscriber *subscriber = zmtp_peer_user(peer);
+    if (zmtp_peer_has_room(peer)) {
+        subscriber->full_ns = 0;
+        subscriber->is_left = false;
+        return false;
     }
-    return true;
+    if (!subscriber->full_ns)
+        subscriber->full_ns = now_ns;
+    if (subscriber->is_left)
+        return false;
+    if (now_ns - subscriber->full_ns < NO_DROP_WAIT_NS)
+        return true;
+    subscriber->is_left = true;
+    log_to(&publish->log, LOG_LEVEL_WARNING,
+           "pub: %s has read nothing for %d s: messages are dropped for it until it reads",
+           zmtp_peer_owner(peer), (int)(NO_DROP_WAIT_NS / 1000000000));
+    return false;
 }
 
 // Whether the message has to wait for somebody who is slow.
 static bool must_wait(struct publish_channel *channel, const struct item *item)
 {
     struct publish *publish = channel->publish;
-    if (!publish->no_drop || !channel->may_wait || item->is_latest || publish->end_ns ||
-        socket_of(publish, item->topic) != publish->pub || all_have_room(channel, item->topic)) {
-        channel->stalled_ns = 0;
+    if (!publish->no_drop || item->is_latest || publish->end_ns ||
+        socket_of(publish, item->topic) != publish->pub)
         return false;
-    }
+    bool waits = false;
     int64_t now_ns = clock_monotonic_ns();
-    if (!channel->stalled_ns)
-        channel->stalled_ns = now_ns;
-    if (now_ns - channel->stalled_ns < NO_DROP_WAIT_NS)
-        return true;
-    channel->may_wait = false;
-    log_to(&publish->log, LOG_LEVEL_WARNING,
-           "a subscriber has stood still for 1 s: from here on messages are dropped for it");
-    return false;
+    struct zmtp_peer *peer = zmtp_server_first(publish->server, publish->pub);
+    for (; peer; peer = zmtp_server_next(peer)) {
+        const struct subscriber *subscriber = zmtp_peer_user(peer);
+        if (subscriber->prefixes[channel->index][item->topic])
+            waits = waits_for(publish, peer, now_ns) || waits;
+    }
+    return waits;
 }
 
 static void tell_listener(struct publish_channel *channel, const struct item *item)
@@ -306,9 +318,9 @@ static void *run(void *user)
     for (;;) {
         bool is_empty = empty_rings(publish);
         send_posts(publish);
+        publish->n_unsent = zmtp_server_n_unsent(publish->server);
         int64_t end_ns = publish->end_ns;
-        if (end_ns && (clock_monotonic_ns() >= end_ns ||
-                       (is_empty && zmtp_server_is_flushed(publish->server))))
+        if (end_ns && (clock_monotonic_ns() >= end_ns || (is_empty && publish->n_unsent == 0)))
             return NULL;
         // Whoever puts something into a ring from here on sees that the thread sleeps.
         publish->sleeps = true;
@@ -335,25 +347,16 @@ static bool has_room(const struct publish_channel *channel, enum publish_topic t
 static bool put(struct publish_channel *channel, enum publish_topic topic, bool is_latest,
                 struct zmtp_message *message)
 {
-    const struct timespec pause = {0, 500000};
-    struct publish *publish = channel->publish;
-    int64_t until_ns = 0;
     if (!message)
         return false;
-    while (!has_room(channel, topic)) {
-        int64_t now_ns = clock_monotonic_ns();
-        until_ns = until_ns ? until_ns : now_ns + 2 * NO_DROP_WAIT_NS;
-        if (!publish->no_drop || topic >= PUBLISH_DEPTH || now_ns >= until_ns) {
-            zmtp_message_drop(message);
-            return false;
-        }
-        wake(publish);
-        nanosleep(&pause, NULL);
+    if (!has_room(channel, topic)) {
+        zmtp_message_drop(message);
+        return false;
     }
     channel->n_images += topic >= PUBLISH_DEPTH;
     channel->ring[channel->n_put % N_RING] = (struct item){topic, is_latest, message};
     channel->n_put++;
-    wake(publish);
+    wake(channel->publish);
     return true;
 }
 
@@ -375,6 +378,23 @@ bool publish_send(struct publish_channel *channel, enum publish_topic topic, con
         !put(channel, topic, true, make_message(channel, topic, true, bytes, n_bytes, NULL, 0)))
         return false;
     return sent;
+}
+
+bool publish_is_ready(const struct publish_channel *channel)
+{
+    const struct publish *publish = channel->publish;
+    bool ready = true;
+    for (uint32_t i = 0; i < publish->n_channels && publish->no_drop; i++)
+        ready = ready && publish->channels[i].n_put - publish->channels[i].n_taken < RING_READY;
+    return ready;
+}
+
+uint64_t publish_n_waiting(const struct publish *publish)
+{
+    uint64_t n = publish->n_unsent;
+    for (uint32_t i = 0; i < publish->n_channels; i++)
+        n += publish->channels[i].n_put - publish->channels[i].n_taken;
+    return n;
 }
 
 bool publish_wants(const struct publish_channel *channel, enum publish_topic topic)
@@ -435,7 +455,6 @@ static void open_channel(struct publish *publish, uint32_t index, const char *ca
     struct publish_channel *channel = &publish->channels[index];
     channel->publish = publish;
     channel->index = index;
-    channel->may_wait = publish->no_drop;
     pthread_mutex_init(&channel->listener_mutex, NULL);
     if (!camera)
         snprintf(channel->names[PUBLISH_POSE], TOPIC_BYTES, "rig");

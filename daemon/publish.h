@@ -4,9 +4,11 @@
 //
 // A thread of its own has the sockets: between it and the frame loop there is a bounded ring, so
 // that nothing that a subscriber sends or leaves unread takes the frame loop's time. What exceeds a
-// subscriber's queue is dropped for it, what exceeds the ring is dropped and counted, except with
-// no_drop (replay as fast as possible), where the sender waits for a slow subscriber, up to 1 s in
-// a row; one that stands still longer is left behind from then on.
+// subscriber's queue is dropped for it, what exceeds the ring is dropped and counted. With no_drop
+// (replay as fast as possible) messages wait in the ring for the slowest subscriber of `pub`, and
+// the frame loop waits for the ring between two frames. A subscriber that takes nothing for 60 s is
+// left behind until it reads again: libzmq's take half of their queue at a time, so that one with
+// 500 messages to work on stands still meanwhile.
 //
 // Each camera has a channel of its own: its topics, of which those of a camera with a name end in
 // "/NAME", and its ring. One thread alone sends on a channel, its frame loop's; publish_post and
@@ -71,6 +73,13 @@ bool publish_send(struct publish_channel *channel, enum publish_topic topic, con
 // The same with the message in two pieces (an image's header and its pixels), which saves a copy.
 bool publish_send_pieces(struct publish_channel *channel, enum publish_topic topic,
                          const void *head, size_t n_head, const void *tail, size_t n_tail);
+
+// Whether a frame's messages have room: false only with no_drop, while a subscriber is slow. What
+// is sent nevertheless is dropped once the ring is full.
+bool publish_is_ready(const struct publish_channel *channel);
+
+// Any thread: messages that wait, each counted once in the ring and then once a subscriber.
+uint64_t publish_n_waiting(const struct publish *publish);
 
 // Whether anybody is subscribed to it now.
 bool publish_wants(const struct publish_channel *channel, enum publish_topic topic);

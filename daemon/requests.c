@@ -356,7 +356,7 @@ static void *run_socket(void *user)
     zmtp_server_run(requests->server, 0); // what came meanwhile
     send_answers(requests);               // what the workers said last
     int64_t end_ns = clock_monotonic_ns() + LINGER_NS;
-    while (!zmtp_server_is_flushed(requests->server) && clock_monotonic_ns() < end_ns)
+    while (zmtp_server_n_unsent(requests->server) > 0 && clock_monotonic_ns() < end_ns)
         zmtp_server_run(requests->server, 2);
     return NULL;
 }

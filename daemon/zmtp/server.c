@@ -344,11 +344,11 @@ bool zmtp_peer_send(struct zmtp_peer *peer, struct zmtp_message *message)
     return true;
 }
 
-bool zmtp_server_is_flushed(const struct zmtp_server *server)
+uint64_t zmtp_server_n_unsent(const struct zmtp_server *server)
 {
+    uint64_t n = 0;
     for (int i = 0; i < server->n_sockets; i++)
         for (const struct zmtp_peer *peer = server->sockets[i].peers; peer; peer = peer->next)
-            if (peer->outbox.n_queue)
-                return false;
-    return true;
+            n += peer->outbox.n_queue;
+    return n;
 }

@@ -17,7 +17,7 @@
 
 #define ZMTP_MAX_SOCKETS 3
 #define ZMTP_OWNER_BYTES 56
-#define ZMTP_USER_BYTES  896
+#define ZMTP_USER_BYTES  912
 
 struct zmtp_server; // opaque
 struct zmtp_peer;   // opaque: a connection
@@ -75,7 +75,7 @@ bool zmtp_peer_has_room(const struct zmtp_peer *peer);
 // was dropped: no room, or no memory.
 bool zmtp_peer_send(struct zmtp_peer *peer, struct zmtp_message *message);
 
-// Whether nothing waits for any peer.
-bool zmtp_server_is_flushed(const struct zmtp_server *server);
+// Messages that wait for peers, those that wait for several counted for each.
+uint64_t zmtp_server_n_unsent(const struct zmtp_server *server);
 
 #endif

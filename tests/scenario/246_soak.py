@@ -3,12 +3,10 @@
 with requests, recordings, subscribers that come and go and reloads all the time. No message is
 lost; memory and descriptors stay what they were. The camera is a small one, recorded: the rate is
 the highest that the daemon around a frame reaches. `246_soak.py MESSAGES` takes as many (3000000:
-half an hour); without, 20,000."""
-import math
+ten minutes and more); without, 20,000."""
 import os
 import random
 import signal
-import struct
 import sys
 import threading
 import time
@@ -17,9 +15,8 @@ import zmq
 
 import harness
 from harness import MAGIC, check, messages, requests
-from stair import write_png
+from small_camera import OPTIONS, write_recording
 
-WIDTH, HEIGHT, N_FRAMES = 96, 72, 60
 N_MESSAGES = int(sys.argv[1]) if len(sys.argv) > 1 else 20000
 SETTLED = min(100000, N_MESSAGES // 2)
 # A short run still grows into its pools.
@@ -77,21 +74,6 @@ class Others(threading.Thread):
         socket.close()
 
 
-def write_recording(folder):
-    """A camera that goes to and fro before a bumpy wall."""
-    os.makedirs(folder + "/depth")
-    with open(folder + "/depth.txt", "w", encoding="ascii") as index:
-        for frame in range(N_FRAMES):
-            at = 0.05 * math.sin(2 * math.pi * frame / N_FRAMES)
-            depths = [round(1000 * (1.5 + at + 0.2 * math.sin(u / 9 + 8 * at) * math.cos(v / 7)))
-                      for v in range(HEIGHT) for u in range(WIDTH)]
-            write_png(f"{folder}/depth/{frame}.png", struct.pack(f"<{len(depths)}H", *depths),
-                      WIDTH, HEIGHT)
-            index.write(f"{frame / 30:.6f} depth/{frame}.png\n")
-    with open(folder + "/calibration.txt", "w", encoding="ascii") as file:
-        file.write(f"80 80 {WIDTH / 2} {HEIGHT / 2}\n")
-
-
 def descriptors(daemon):
     return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
 
@@ -99,7 +81,7 @@ def descriptors(daemon):
 def scenario():
     folder = harness.SCRATCH + "/small"
     write_recording(folder)
-    daemon = harness.Daemon("tum:" + folder, "--loop", "--set", "camera.depth_scale=1000", "--set",
+    daemon = harness.Daemon("tum:" + folder, *OPTIONS, "--loop", "--set",
                             "recorder.folder=" + harness.SCRATCH + "/recordings", "--set",
                             "recorder.keep_bytes=20000000", "--set",
                             "publish.wait_subscriber_s=30", collect=False)
