@@ -9,9 +9,9 @@ does falls on both alike. The daemon plays a recording in real time, which posed
 a scene would be rendered by the daemon itself, beside the frames that are timed.
 
 viewers: --viewers N (10) of the page. Each subscribes to all that the page does and reads at once.
-They are a process of their own, niced, that only takes bytes off its sockets: what is seen is the
-daemon's part. A browser on the same machine takes processors from the daemon as any program does;
---daemon-cpus and --viewer-cpus keep them apart.
+They are a process of their own, niced, that takes bytes off its sockets and answers pings: what is
+seen is the daemon's part. A browser on the same machine takes processors from the daemon as any
+program does; --daemon-cpus and --viewer-cpus keep them apart.
 optimise: all keyframes of the map are adjusted, again and again (posectl map optimise).
 
 Prints median and 99th percentile of each window, both of all windows of a kind, the ratio of the
@@ -70,23 +70,61 @@ def connect(port):
     return viewer
 
 
+class Viewer:
+    """A page's connection: counts what comes and answers the daemon's pings, as a browser does."""
+
+    def __init__(self, port):
+        self.connection, self.n_bytes = connect(port), 0
+        self.head, self.n_body, self.ping = b"", 0, None  # of the frame under way
+
+    def fileno(self):
+        return self.connection.fileno()
+
+    def read(self, buffer):
+        n = self.connection.recv_into(buffer)
+        if n == 0:
+            sys.exit("the daemon has hung up on a viewer")
+        self.n_bytes += n
+        at = 0
+        while at < n:
+            if self.n_body:
+                taken = min(self.n_body, n - at)
+                if self.ping is not None:
+                    self.ping += buffer[at:at + taken]
+                self.n_body -= taken
+                at += taken
+            else:
+                self.head += buffer[at:at + 1]
+                at += 1
+                self._begin()
+            if self.n_body == 0 and self.ping is not None:
+                answer = bytes((0x8A, 0x80 | len(self.ping), 0, 0, 0, 0)) + self.ping
+                self.connection.send(answer)  # masked with zeros
+                self.ping = None
+
+    def _begin(self):
+        """A frame, as soon as its head is whole."""
+        n_size = {126: 2, 127: 8}.get(self.head[1] & 127, 0) if len(self.head) > 1 else 0
+        if len(self.head) < 2 + n_size:
+            return
+        self.n_body = int.from_bytes(self.head[2:], "big") if n_size else self.head[1] & 127
+        self.ping = b"" if self.head[0] & 15 == 9 else None
+        self.head = b""
+
+
 def look(port, n_viewers, cpus):
     """The process of the viewers: reads until its stdin ends, then tells the bytes of each."""
     keep_to(cpus)
     os.nice(15)
-    viewers = [connect(port) for _ in range(n_viewers)]
-    counts, buffer = {v.fileno(): 0 for v in viewers}, bytearray(1 << 20)
+    viewers, buffer = [Viewer(port) for _ in range(n_viewers)], bytearray(1 << 20)
     print("ready", flush=True)
     while True:
         ready = select.select([sys.stdin, *viewers], [], [])[0]
         if sys.stdin in ready:
-            print(json.dumps(list(counts.values())), flush=True)
+            print(json.dumps([viewer.n_bytes for viewer in viewers]), flush=True)
             return
         for viewer in ready:
-            n = viewer.recv_into(buffer)
-            if n == 0:
-                sys.exit("the daemon has hung up on a viewer")
-            counts[viewer.fileno()] += n
+            viewer.read(buffer)
 
 
 class Daemon:

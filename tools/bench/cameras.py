@@ -7,9 +7,10 @@ recordings in real time (raw Kinect frames, written first: nothing is decoded or
 what is timed). All cameras begin at once and stay in step, which is the worst case: each frame
 finds the device taken by those of the others.
 
-Prints percentiles of all poses, by camera at worst, and by the order in which the poses of a burst
-came. Needs Python and a build (in POSED_BINARY_DIR, else build/release); no ZeroMQ, protobuf or
-network. Exit code: 0 when the 99th percentile is at most --limit, 1 when it is more."""
+Prints percentiles of all poses, by camera at worst, by the order in which the poses of a burst
+came, and where the slowest hundredth passes its time. Needs Python and a build (in
+POSED_BINARY_DIR, else build/release); no ZeroMQ, protobuf or network. Exit code: 0 when the 99th
+percentile is at most --limit, 1 when it is more."""
 import argparse
 import collections
 import os
@@ -40,6 +41,18 @@ def record(folder):
     return f"fakenect:{folder}/room"
 
 
+class Pose:
+    def __init__(self, camera, fields):
+        stages = pose_stream.fields_of(fields[pose_stream.STAGES])
+        self.camera = camera
+        self.captured_ns = fields[pose_stream.CAPTURE_NS]
+        self.tracks = fields.get(pose_stream.STATE, 0) == TRACKING
+        self.latency_ms = pose_stream.latency_ns(fields) * 1e-6
+        self.track_ms = stages.get(pose_stream.TRACK_US, 0) * 1e-3
+        self.added_ms = stages.get(pose_stream.ADDED_US, 0) * 1e-3
+        self.until_read_ms = self.latency_ms - self.track_ms - self.added_ms
+
+
 def percentile(values, share):
     values = sorted(values)
     return values[int((len(values) - 1) * share)]
@@ -64,11 +77,9 @@ def measure(options, folder):
             log.seek(0)
             sys.exit(log.read() + "the daemon does not listen")
         time.sleep(0.05)
-    poses = []  # camera, capture, publish, state
+    poses = []
     threading.Thread(target=pose_stream.read, daemon=True, args=(
-        connection, lambda topic, fields: poses.append((
-            topic, fields[pose_stream.CAPTURE_NS], fields[pose_stream.PUBLISH_NS],
-            fields.get(pose_stream.STATE, 0))))).start()
+        connection, lambda topic, fields: poses.append(Pose(topic, fields)))).start()
     while len(poses) < options.cameras:
         if daemon.poll() is not None:
             sys.exit("the daemon has ended")
@@ -83,13 +94,12 @@ def measure(options, folder):
 
 
 def report(poses, options):
-    all_ms = [(published - captured) * 1e-6 for _, captured, published, _ in poses]
+    all_ms = [pose.latency_ms for pose in poses]
     cameras = collections.defaultdict(list)
-    for (topic, *_), latency_ms in zip(poses, all_ms):
-        cameras[topic].append(latency_ms)
-    n_tracking = sum(state == TRACKING for *_, state in poses)
+    for pose in poses:
+        cameras[pose.camera].append(pose.latency_ms)
     print(f"{len(cameras)} cameras, {len(poses) / options.seconds:.0f} poses a second, "
-          f"{n_tracking} of {len(poses)} TRACKING")
+          f"{sum(pose.tracks for pose in poses)} of {len(poses)} TRACKING")
     print("all: " + ", ".join(f"{name} {percentile(all_ms, share):.3f}" for name, share in (
         ("median", .5), ("p90", .9), ("p99", .99), ("p99.9", .999), ("most", 1))) + " ms")
     print(f"p99 of the worst camera {max(percentile(v, .99) for v in cameras.values()):.3f} ms, "
@@ -97,14 +107,20 @@ def report(poses, options):
     # A burst: captures within half a period of its first.
     by_place = collections.defaultdict(list)
     begun_ns, place = 0, 0
-    for _, captured, published, _ in sorted(poses, key=lambda pose: pose[1]):
-        if captured - begun_ns > PERIOD_S * 0.5e9:
-            begun_ns, place = captured, 0
-        by_place[place].append((published - captured) * 1e-6)
+    for pose in sorted(poses, key=lambda pose: pose.captured_ns):
+        if pose.captured_ns - begun_ns > PERIOD_S * 0.5e9:
+            begun_ns, place = pose.captured_ns, 0
+        by_place[place].append(pose.latency_ms)
         place += 1
     print("median and p99 by place in a burst [ms]: " + ", ".join(
         f"{percentile(values, .5):.2f}/{percentile(values, .99):.2f}"
         for _, values in sorted(by_place.items())))
+    slowest = sorted(poses, key=lambda pose: pose.latency_ms)[-max(len(poses) // 100, 1):]
+    print("mean of the slowest hundredth, of all [ms]: " + ", ".join(
+        f"{name} {sum(map(value, slowest)) / len(slowest):.2f}, "
+        f"{sum(map(value, poses)) / len(poses):.2f}" for name, value in (
+            ("until the frame is read", lambda pose: pose.until_read_ms),
+            ("tracking", lambda pose: pose.track_ms), ("added", lambda pose: pose.added_ms))))
     return percentile(all_ms, .99)
 
 

@@ -10,11 +10,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
 import attacks  # noqa: E402: a client's half of ZMTP
 
 MORE, LONG, COMMAND, PING = 1, 2, 4, b"\x04PING"  # of a ZMTP frame
-CAPTURE_NS, PUBLISH_NS, STATE = 1003, 1004, 1005  # fields of Odometry
+CAPTURE_NS, PUBLISH_NS, STATE, STAGES = 1003, 1004, 1005, 1022  # fields of Odometry
+TRACK_US, ADDED_US = 5, 6  # of its stages
 
 
-def varints(message):
-    """The fields of a protobuf message that are numbers, by their own number."""
+def fields_of(message):
+    """The fields of a protobuf message by number: integers, floats and bytes."""
     found, at = {}, 0
 
     def varint():
@@ -35,9 +36,13 @@ def varints(message):
             found[key >> 3] = varint()
         elif kind == 2:
             size = varint()
+            found[key >> 3] = message[at:at + size]
             at += size
+        elif kind == 5:
+            found[key >> 3], = struct.unpack_from("<f", message, at)
+            at += 4
         else:
-            at += {1: 8, 5: 4}[kind]
+            at += {1: 8}[kind]
     return found
 
 
@@ -67,4 +72,4 @@ def read(connection, take):
         elif flags & MORE:
             topic = body
         else:
-            take(topic.decode(), varints(body))
+            take(topic.decode(), fields_of(body))
