@@ -41,6 +41,7 @@ struct window {
     uint32_t epoch;
     bool has_keyframe, failed;
     struct se3 T_odom_keyframe, T_map_odom;
+    double moved_m;   // by the newest result that entered
     uint64_t job_seq; // of the job's frame
     int64_t job_time_ns;
     struct graph_keyframe *keyframes; // as the newest result that entered has them
@@ -268,6 +269,7 @@ void window_enter(struct window *w, uint32_t epoch)
     graph_clear(w->graph);
     w->epoch = epoch;
     w->has_keyframe = false;
+    w->moved_m = 0;
     w->n_keyframes = 0;
     seen_forget_but(&w->seen, NULL, 0);
     w->T_map_odom = se3_identity();
@@ -302,7 +304,9 @@ static double take_result(struct window *w, const struct se3 *T_odom_camera)
     seen_forget_but(&w->seen, w->keyframes, w->n_keyframes);
     struct se3 after = se3_compose(&w->T_map_odom, T_odom_camera);
     struct se3 step = se3_between(&before, &after);
-    return sqrt(step.t_m[0] * step.t_m[0] + step.t_m[1] * step.t_m[1] + step.t_m[2] * step.t_m[2]);
+    w->moved_m =
+        sqrt(step.t_m[0] * step.t_m[0] + step.t_m[1] * step.t_m[1] + step.t_m[2] * step.t_m[2]);
+    return w->moved_m;
 }
 
 static bool is_keyframe(const struct window *w, const struct track_result *result)
@@ -312,9 +316,9 @@ static bool is_keyframe(const struct window *w, const struct track_result *resul
     if (result->state != TRACK_STATE_TRACKING)
         return false;
     struct se3 moved = se3_between(&w->T_odom_keyframe, &result->T_odom_camera);
-    double turn_rad = se3_angle(&moved);
-    return !w->has_keyframe || turn_rad > WINDOW_KEYFRAME_RAD ||
-           link_motion(&moved) - turn_rad > WINDOW_KEYFRAME_M;
+    double turn_rad = se3_angle(&moved), share = w->moved_m > WINDOW_MOVED_M ? 0.5 : 1;
+    return !w->has_keyframe || turn_rad > share * WINDOW_KEYFRAME_RAD ||
+           link_motion(&moved) - turn_rad > share * WINDOW_KEYFRAME_M;
 }
 
 static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *frame,

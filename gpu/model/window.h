@@ -28,6 +28,9 @@
 // Motion since the last keyframe that makes the next one, whichever comes first.
 #define WINDOW_KEYFRAME_M   0.06
 #define WINDOW_KEYFRAME_RAD 0.1
+// A result that moves the camera so far in the map says that odom drifts here: the next keyframe
+// comes at half the motion.
+#define WINDOW_MOVED_M      0.005
 
 struct window; // opaque
 
