@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/client/posed.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,36 +9,32 @@
 #include <zmq.h>
 
 #include "proto/wire.h"
-#include "tools/client/address.h"
+#include "tools/client/client.h"
 
-#define KEY_BYTES          (ADDRESS_KEY_CHARS + 1)
 #define DEFAULT_TIMEOUT_MS 3000
 #define RECONNECT_MS       100
-#define TOPIC_BYTES        32
 #define FIRST_IMAGE        10 // of the topics
+#define NEWEST_WAIT_MS     10 // between two looks for the first pose of a camera
 
-struct posed {
-    char where[ADDRESS_MAX], server_key[KEY_BYTES], public_key[KEY_BYTES], secret_key[KEY_BYTES];
-    unsigned timeout_ms;
-    void *context;
-    void *sockets[ADDRESS_REQ + 1]; // NULL until needed; PUB and IMG those of posed_subscribe
-    void *poses;                    // pub, of posed_next
-    zmq_msg_t message, reply;
-    char topic[TOPIC_BYTES];
-    struct posed_pose newest;
-    bool has_newest;
-    uint64_t next_id;
-    char error[400];
-};
+// Messages that may wait here for a program that is slow: half a minute of poses, of images the
+// next few (1 to 7 MB each).
+#define QUEUE_PUB 1000
+#define QUEUE_IMG 4
 
-__attribute__((format(printf, 3, 4))) static int fail(struct posed *client, int error,
-                                                      const char *format, ...)
+int client_fail(struct posed *client, int error, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(client->error, sizeof client->error, format, args);
     va_end(args);
     return error;
+}
+
+int64_t client_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
 static int read_keys(struct posed *client, const struct posed_options *options)
@@ -59,6 +53,12 @@ static int read_keys(struct posed *client, const struct posed_options *options)
     return read && zmq_curve_public(client->public_key, client->secret_key) == 0 ? 0 : -EINVAL;
 }
 
+// NULL is "". Returns whether it fits.
+static bool copy_text(char *out, size_t out_bytes, const char *text)
+{
+    return snprintf(out, out_bytes, "%s", text ? text : "") < (int)out_bytes;
+}
+
 int posed_connect(struct posed **out, const struct posed_options *options)
 {
     static const struct posed_options none;
@@ -68,12 +68,12 @@ int posed_connect(struct posed **out, const struct posed_options *options)
         return -ENOMEM;
     if (!options)
         options = &none;
-    if (options->where)
-        snprintf(client->where, sizeof client->where, "%s", options->where);
+    bool fits = copy_text(client->where, sizeof client->where, options->where) &&
+                copy_text(client->camera, sizeof client->camera, options->camera);
     client->timeout_ms = options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
     zmq_msg_init(&client->message);
     zmq_msg_init(&client->reply);
-    int error = read_keys(client, options);
+    int error = fits ? read_keys(client, options) : -EINVAL;
     if (!error && !(client->context = zmq_ctx_new()))
         error = -ENOMEM;
     if (error)
@@ -94,6 +94,8 @@ void posed_close(struct posed **client)
             zmq_close(c->sockets[i]);
     if (c->poses)
         zmq_close(c->poses);
+    if (c->watch)
+        zmq_close(c->watch);
     if (c->context)
         zmq_ctx_term(c->context);
     free(c);
@@ -105,33 +107,34 @@ const char *posed_error(const struct posed *client)
     return client->error;
 }
 
-// Opens *socket unless it is open already.
-static int open_socket(struct posed *client, void **socket, int type, enum address_socket which)
+int client_open(struct posed *client, void **socket, int type, enum address_socket which)
 {
     const int linger_ms = 0, reconnect_ms = RECONNECT_MS, conflate = which == ADDRESS_LATEST;
+    const int queue = which == ADDRESS_IMG ? QUEUE_IMG : QUEUE_PUB;
     char address[ADDRESS_MAX];
     if (*socket)
         return 0;
     address_find(client->where[0] ? client->where : NULL, which, address);
     void *s = zmq_socket(client->context, type);
     if (!s)
-        return fail(client, -ENOMEM, "no socket: %s", zmq_strerror(zmq_errno()));
+        return client_fail(client, -ENOMEM, "no socket: %s", zmq_strerror(zmq_errno()));
     zmq_setsockopt(s, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
     zmq_setsockopt(s, ZMQ_RECONNECT_IVL, &reconnect_ms, sizeof reconnect_ms);
+    zmq_setsockopt(s, ZMQ_RCVHWM, &queue, sizeof queue);
     if (conflate) {
         zmq_setsockopt(s, ZMQ_CONFLATE, &conflate, sizeof conflate);
         zmq_setsockopt(s, ZMQ_SUBSCRIBE, "", 0);
     }
     if (client->server_key[0] &&
-        (zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, client->server_key, KEY_BYTES) != 0 ||
-         zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, client->public_key, KEY_BYTES) != 0 ||
-         zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, client->secret_key, KEY_BYTES) != 0)) {
+        (zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, client->server_key, CLIENT_KEY_BYTES) != 0 ||
+         zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, client->public_key, CLIENT_KEY_BYTES) != 0 ||
+         zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, client->secret_key, CLIENT_KEY_BYTES) != 0)) {
         zmq_close(s);
-        return fail(client, -EINVAL, "CURVE: a key is not valid");
+        return client_fail(client, -EINVAL, "CURVE: a key is not valid");
     }
     if (zmq_connect(s, address) != 0) {
         zmq_close(s);
-        return fail(client, -EINVAL, "%s is no address", address);
+        return client_fail(client, -EINVAL, "%s is no address", address);
     }
     *socket = s;
     return 0;
@@ -143,7 +146,7 @@ static int read_pose(struct posed *client, const void *bytes, size_t n_bytes,
 {
     posed_Odometry message;
     if (wire_decode(posed_Odometry_fields, bytes, n_bytes, &message) != 0)
-        return fail(client, -EPROTO, "what came is no pose of posed");
+        return client_fail(client, -EPROTO, "what came is no pose of posed");
     const posed_Vector3 *p = &message.pose.position;
     const posed_Quaternion *q = &message.pose.orientation;
     *out = (struct posed_pose){
@@ -162,46 +165,157 @@ static int read_pose(struct posed *client, const void *bytes, size_t n_bytes,
     return 0;
 }
 
-// The message that waits at the socket, of as many parts as it has. Returns 0, -EAGAIN, -EINTR.
-static int receive(struct posed *client, void *socket, bool has_topic)
+// Reads the message that waits at the socket: its topic, unless out_topic is NULL, and its bytes,
+// into an initialised message. Returns 0, -EAGAIN, -EINTR, -EPROTO.
+static int receive(struct posed *client, void *socket, char *out_topic, zmq_msg_t *out)
 {
-    if (has_topic) {
-        memset(client->topic, 0, sizeof client->topic);
-        if (zmq_recv(socket, client->topic, sizeof client->topic - 1, ZMQ_DONTWAIT) < 0)
-            return fail(client, -zmq_errno(), "%s", zmq_strerror(zmq_errno()));
+    if (out_topic) {
+        memset(out_topic, 0, CLIENT_TOPIC_BYTES);
+        if (zmq_recv(socket, out_topic, CLIENT_TOPIC_BYTES - 1, ZMQ_DONTWAIT) < 0)
+            return client_fail(client, -zmq_errno(), "%s", zmq_strerror(zmq_errno()));
+        int more = 0;
+        size_t n = sizeof more;
+        if (zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &n) != 0 || !more)
+            return client_fail(client, -EPROTO, "what came is no message of posed");
     }
-    if (zmq_msg_recv(&client->message, socket, ZMQ_DONTWAIT) < 0)
-        return fail(client, -zmq_errno(), "%s", zmq_strerror(zmq_errno()));
+    if (zmq_msg_recv(out, socket, ZMQ_DONTWAIT) < 0)
+        return client_fail(client, -zmq_errno(), "%s", zmq_strerror(zmq_errno()));
     return 0;
 }
 
+static int fail_camera(struct posed *client, const char *name, const posed_Status *status)
+{
+    char names[300] = "";
+    for (pb_size_t i = 0; i < status->cameras_count; i++) {
+        size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", status->cameras[i]);
+    }
+    return names[0] ? client_fail(client, -ENODEV, "no camera \"%s\": there are %s", name, names)
+                    : client_fail(client, -ENODEV,
+                                  "no camera \"%s\": there is one, and it has no name", name);
+}
+
+// Whether the daemon has the cameras whose topics are waited for. Returns 0 or -ENODEV.
+static int check_cameras(struct posed *client)
+{
+    posed_Status status;
+    zmq_msg_t message;
+    char topic[CLIENT_TOPIC_BYTES];
+    int error = 0;
+    zmq_msg_init(&message);
+    if (receive(client, client->watch, topic, &message) == 0 &&
+        wire_decode(posed_Status_fields, zmq_msg_data(&message), zmq_msg_size(&message), &status) ==
+            0)
+        for (size_t i = 0; i < client->n_watched && !error; i++) {
+            pb_size_t at = 0;
+            while (at < status.cameras_count && strcmp(status.cameras[at], client->watched[i]) != 0)
+                at++;
+            if (at == status.cameras_count)
+                error = fail_camera(client, client->watched[i], &status);
+        }
+    zmq_msg_close(&message);
+    return error;
+}
+
+// From now on the daemon is asked, too, whether it has this camera.
+static int watch_camera(struct posed *client, const char *name)
+{
+    for (size_t i = 0; i < client->n_watched; i++)
+        if (strcmp(client->watched[i], name) == 0)
+            return 0;
+    if (client->n_watched == CLIENT_MAX_CAMERAS)
+        return client_fail(client, -EINVAL, "no daemon has more than %d cameras",
+                           CLIENT_MAX_CAMERAS);
+    bool opened = client->watch != NULL;
+    int error = client_open(client, &client->watch, ZMQ_SUB, ADDRESS_PUB);
+    if (error)
+        return error;
+    strcpy(client->watched[client->n_watched++], name);
+    if (!opened)
+        zmq_setsockopt(client->watch, ZMQ_SUBSCRIBE, "status", 6);
+    return 0;
+}
+
+// Which of one or two sockets has a message; two take turns. Returns 0, -EAGAIN, -EINTR, -ENODEV.
 static int wait_for(struct posed *client, void *const *sockets, int n_sockets, int timeout_ms,
                     void **out_ready)
 {
-    zmq_pollitem_t items[2] = {{.socket = sockets[0], .events = ZMQ_POLLIN}};
-    if (n_sockets == 2)
-        items[1] = (zmq_pollitem_t){.socket = sockets[1], .events = ZMQ_POLLIN};
-    int n = zmq_poll(items, n_sockets, timeout_ms);
-    if (n < 0)
-        return fail(client, -zmq_errno(), "%s", zmq_strerror(zmq_errno()));
-    if (n == 0)
-        return fail(client, -EAGAIN, "nothing came within %d ms", timeout_ms);
-    *out_ready = items[0].revents ? sockets[0] : sockets[1];
-    return 0;
+    const int64_t end_ms = client_now_ms() + timeout_ms;
+    for (;;) {
+        zmq_pollitem_t items[3] = {{.socket = sockets[0], .events = ZMQ_POLLIN}};
+        zmq_pollitem_t *watch = &items[n_sockets];
+        if (n_sockets == 2)
+            items[1] = (zmq_pollitem_t){.socket = sockets[1], .events = ZMQ_POLLIN};
+        if (client->watch)
+            *watch = (zmq_pollitem_t){.socket = client->watch, .events = ZMQ_POLLIN};
+        int64_t left_ms = end_ms - client_now_ms();
+        if (timeout_ms < 0)
+            left_ms = -1;
+        else if (left_ms < 0)
+            left_ms = 0;
+        int n = zmq_poll(items, n_sockets + (client->watch != NULL), left_ms);
+        if (n < 0)
+            return client_fail(client, -zmq_errno(), "%s", zmq_strerror(zmq_errno()));
+        if (n == 0)
+            return client_fail(client, -EAGAIN, "nothing came within %d ms", timeout_ms);
+        int error = client->watch && watch->revents ? check_cameras(client) : 0;
+        if (error)
+            return error;
+        if (items[0].revents || (n_sockets == 2 && items[1].revents)) {
+            bool second =
+                n_sockets == 2 && items[1].revents && (client->images_next || !items[0].revents);
+            client->images_next = !second;
+            *out_ready = sockets[second];
+            return 0;
+        }
+    }
+}
+
+// The topic of the client's camera, where one is named.
+static void name_topic(const struct posed *client, const char *topic,
+                       char out[CLIENT_TOPIC_BYTES * 2])
+{
+    bool named = client->camera[0] && !strchr(topic, '/') && strcmp(topic, "log") != 0 &&
+                 strcmp(topic, "rig") != 0;
+    snprintf(out, (size_t)CLIENT_TOPIC_BYTES * 2, "%s%s%s", topic, named ? "/" : "",
+             named ? client->camera : "");
+}
+
+// The pose that waits at the socket.
+static int receive_pose(struct posed *client, void *socket, bool has_topic, struct posed_pose *out)
+{
+    zmq_msg_t message;
+    char topic[CLIENT_TOPIC_BYTES];
+    zmq_msg_init(&message);
+    int error = receive(client, socket, has_topic ? topic : NULL, &message);
+    if (!error)
+        error = read_pose(client, zmq_msg_data(&message), zmq_msg_size(&message), out);
+    zmq_msg_close(&message);
+    return error;
+}
+
+// `latest` has the first camera's: the daemon is asked for another one's.
+static int newest_of_camera(struct posed *client, struct posed_pose *out)
+{
+    const struct timespec pause = {0, NEWEST_WAIT_MS * 1000000};
+    const int64_t end_ms = client_now_ms() + client->timeout_ms;
+    int error;
+    while ((error = client_get_pose(client, NULL, out)) == -ENOENT && client_now_ms() < end_ms)
+        nanosleep(&pause, NULL); // no frame yet
+    return error == -ENOENT ? -EAGAIN : error;
 }
 
 int posed_newest(struct posed *client, struct posed_pose *out)
 {
     void **socket = &client->sockets[ADDRESS_LATEST], *ready;
-    int error = open_socket(client, socket, ZMQ_SUB, ADDRESS_LATEST);
+    if (client->camera[0])
+        return newest_of_camera(client, out);
+    int error = client_open(client, socket, ZMQ_SUB, ADDRESS_LATEST);
     if (error)
         return error;
     error = wait_for(client, socket, 1, client->has_newest ? 0 : (int)client->timeout_ms, &ready);
     if (!error)
-        error = receive(client, ready, false);
-    if (!error)
-        error = read_pose(client, zmq_msg_data(&client->message), zmq_msg_size(&client->message),
-                          &client->newest);
+        error = receive_pose(client, ready, false, &client->newest);
     if (error && !(error == -EAGAIN && client->has_newest))
         return error;
     client->has_newest = true;
@@ -211,18 +325,19 @@ int posed_newest(struct posed *client, struct posed_pose *out)
 
 int posed_next(struct posed *client, int timeout_ms, struct posed_pose *out)
 {
+    char topic[CLIENT_TOPIC_BYTES * 2];
     void *ready;
     bool opened = client->poses != NULL;
-    int error = open_socket(client, &client->poses, ZMQ_SUB, ADDRESS_PUB);
-    if (!error && !opened)
-        zmq_setsockopt(client->poses, ZMQ_SUBSCRIBE, "pose", 4);
+    int error = client->camera[0] ? watch_camera(client, client->camera) : 0;
+    if (!error)
+        error = client_open(client, &client->poses, ZMQ_SUB, ADDRESS_PUB);
+    if (!error && !opened) {
+        name_topic(client, "pose", topic);
+        zmq_setsockopt(client->poses, ZMQ_SUBSCRIBE, topic, strlen(topic));
+    }
     if (!error)
         error = wait_for(client, &client->poses, 1, timeout_ms, &ready);
-    if (!error)
-        error = receive(client, ready, true);
-    return error ? error
-                 : read_pose(client, zmq_msg_data(&client->message), zmq_msg_size(&client->message),
-                             out);
+    return error ? error : receive_pose(client, ready, true, out);
 }
 
 int posed_subscribe(struct posed *client, const char *topic)
@@ -231,15 +346,20 @@ int posed_subscribe(struct posed *client, const char *topic)
                                         "event", "imu",     "log",      "object", "rig",
                                         "depth", "normals", "residual", "cloud"};
     const size_t n_names = sizeof names / sizeof names[0], n = strcspn(topic, "/");
+    char full[CLIENT_TOPIC_BYTES * 2];
     size_t i = 0;
     while (i < n_names && (strlen(names[i]) != n || memcmp(names[i], topic, n) != 0))
         i++;
-    if (i == n_names || strlen(topic) >= TOPIC_BYTES)
-        return fail(client, -EINVAL, "no topic \"%s\"", topic);
+    if (i == n_names || strlen(topic) >= CLIENT_TOPIC_BYTES)
+        return client_fail(client, -EINVAL, "no topic \"%s\"", topic);
+    name_topic(client, topic, full);
+    const char *name = strchr(full, '/');
     enum address_socket which = i < FIRST_IMAGE ? ADDRESS_PUB : ADDRESS_IMG;
-    int error = open_socket(client, &client->sockets[which], ZMQ_SUB, which);
+    int error = name && name[1] ? watch_camera(client, name + 1) : 0;
     if (!error)
-        zmq_setsockopt(client->sockets[which], ZMQ_SUBSCRIBE, topic, strlen(topic));
+        error = client_open(client, &client->sockets[which], ZMQ_SUB, which);
+    if (!error)
+        zmq_setsockopt(client->sockets[which], ZMQ_SUBSCRIBE, full, strlen(full));
     return error;
 }
 
@@ -252,131 +372,12 @@ int posed_receive(struct posed *client, int timeout_ms, struct posed_message *ou
     if (client->sockets[ADDRESS_IMG])
         open[n++] = client->sockets[ADDRESS_IMG];
     if (n == 0)
-        return fail(client, -EINVAL, "no topic is subscribed to");
+        return client_fail(client, -EINVAL, "no topic is subscribed to");
     int error = wait_for(client, open, n, timeout_ms, &ready);
     if (!error)
-        error = receive(client, ready, true);
+        error = receive(client, ready, client->topic, &client->message);
     if (!error)
         *out = (struct posed_message){client->topic, zmq_msg_data(&client->message),
                                       zmq_msg_size(&client->message)};
-    return error;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
-static int send_framed(struct posed *client, const void *request, size_t n_bytes)
-{
-    zmq_msg_t message;
-    if (zmq_msg_init_size(&message, WIRE_MAGIC_BYTES + n_bytes) != 0)
-        return fail(client, -ENOMEM, "out of memory");
-    memcpy(zmq_msg_data(&message), WIRE_MAGIC, WIRE_MAGIC_BYTES);
-    memcpy((char *)zmq_msg_data(&message) + WIRE_MAGIC_BYTES, request, n_bytes);
-    if (zmq_msg_send(&message, client->sockets[ADDRESS_REQ], 0) >= 0)
-        return 0;
-    zmq_msg_close(&message);
-    return fail(client, -EIO, "the request could not be sent: %s", zmq_strerror(zmq_errno()));
-}
-
-// After a request that nobody answered in time its answer may still come: with the socket it goes.
-static int give_up(struct posed *client, int error)
-{
-    char address[ADDRESS_MAX];
-    address_find(client->where[0] ? client->where : NULL, ADDRESS_REQ, address);
-    zmq_close(client->sockets[ADDRESS_REQ]);
-    client->sockets[ADDRESS_REQ] = NULL;
-    return error == -EAGAIN ? fail(client, -ETIMEDOUT, "no posed answered at %s within %u ms",
-                                   address, client->timeout_ms)
-                            : error;
-}
-
-int posed_request(struct posed *client, const void *request, size_t n_bytes, const void **out_reply,
-                  size_t *out_n_bytes)
-{
-    void **socket = &client->sockets[ADDRESS_REQ], *ready;
-    int error = open_socket(client, socket, ZMQ_DEALER, ADDRESS_REQ);
-    if (!error)
-        error = send_framed(client, request, n_bytes);
-    if (error)
-        return error;
-    int64_t end_ms = now_ms() + client->timeout_ms + 300; // a refusal may come at the deadline
-    do {
-        int64_t left_ms = end_ms - now_ms();
-        error = wait_for(client, socket, 1, left_ms > 0 ? (int)left_ms : 0, &ready);
-    } while (error == -EINTR);
-    if (error || zmq_msg_recv(&client->reply, *socket, 0) < 0)
-        return give_up(client, error ? error : -EAGAIN);
-    const uint8_t *bytes = zmq_msg_data(&client->reply);
-    size_t n = zmq_msg_size(&client->reply);
-    if (n < WIRE_MAGIC_BYTES || memcmp(bytes, WIRE_MAGIC, WIRE_MAGIC_BYTES) != 0)
-        return fail(client, -EPROTO, "what answered is no posed");
-    *out_reply = bytes + WIRE_MAGIC_BYTES;
-    *out_n_bytes = n - WIRE_MAGIC_BYTES;
-    return 0;
-}
-
-// Sends a request without large fields; *out must stand in memory of the caller's.
-static int ask(struct posed *client, posed_Request *request, posed_Reply *out)
-{
-    uint8_t bytes[512];
-    const void *reply;
-    size_t n;
-    request->id = ++client->next_id;
-    request->deadline_ms = client->timeout_ms;
-    int n_bytes = wire_encode(posed_Request_fields, request, bytes, sizeof bytes);
-    if (n_bytes < 0)
-        return fail(client, -EMSGSIZE, "the request is too long");
-    int error = posed_request(client, bytes, (size_t)n_bytes, &reply, &n);
-    if (error)
-        return error;
-    if (wire_decode(posed_Reply_fields, reply, n, out) != 0)
-        return fail(client, -EPROTO, "what answered is no posed");
-    if (out->code == posed_Code_OK)
-        return 0;
-    return fail(client, out->code == posed_Code_NOT_FOUND ? -ENOENT : -EIO, "%s: %s",
-                wire_code_name(out->code), out->message);
-}
-
-int posed_pose_at(struct posed *client, int64_t time_ns, struct posed_pose *out)
-{
-    posed_Request request = posed_Request_init_zero;
-    posed_Reply *reply = malloc(sizeof *reply); // large
-    if (!reply)
-        return fail(client, -ENOMEM, "out of memory");
-    request.which_what = posed_Request_get_pose_tag;
-    request.what.get_pose.has_time = true;
-    request.what.get_pose.time = wire_timestamp(time_ns);
-    int error = ask(client, &request, reply);
-    const posed_TrajectoryPose *pose = &reply->what.get_pose;
-    if (!error) {
-        const posed_Vector3 *p = &pose->pose.position;
-        const posed_Quaternion *q = &pose->pose.orientation;
-        *out = (struct posed_pose){
-            .seq = pose->seq,
-            .time_ns = pose->timestamp.seconds * INT64_C(1000000000) + pose->timestamp.nanos,
-            .state = (enum posed_state)pose->state,
-            .position_m = {p->x, p->y, p->z},
-            .orientation_xyzw = {q->x, q->y, q->z, q->w},
-            .map_epoch = pose->map_epoch,
-        };
-    }
-    free(reply);
-    return error;
-}
-
-int posed_reset(struct posed *client, bool keep_pose)
-{
-    posed_Request request = posed_Request_init_zero;
-    posed_Reply *reply = malloc(sizeof *reply);
-    if (!reply)
-        return fail(client, -ENOMEM, "out of memory");
-    request.which_what = posed_Request_reset_tag;
-    request.what.reset.keep_pose = keep_pose;
-    int error = ask(client, &request, reply);
-    free(reply);
     return error;
 }
