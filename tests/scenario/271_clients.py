@@ -12,6 +12,7 @@ from harness import BINARY, SOURCE, check, requests
 
 PYTHON = os.environ.get("POSED_CLIENT_PYTHON") or SOURCE + "/build/posed-python/bin/python3"
 FIRST_POSE_MAX_LINES = 5
+SLOW_S, SLOW_MAX_MB = 4, 80  # each frame has 7 MB
 
 FIRST_POSE = """
 import posed
@@ -36,8 +37,8 @@ with posed.connect() as client:
     assert newest.seq <= pose.seq and pose.state.usable and not pose.reason
     assert np.allclose(pose.matrix[:3, :3] @ pose.matrix[:3, :3].T, np.eye(3), atol=1e-12)
     assert pose.covariance.shape == (6, 6) and pose.covariance[0, 0] > 0
-    again = client.pose_at(pose.time_s)
-    assert np.allclose(again.position, pose.position), (again, pose)
+    again = client.pose_at(pose.time_ns)
+    assert again.seq == pose.seq and (again.position == pose.position).all(), (again, pose)
     depth, cloud = client.depth(), client.cloud(normals=True)
     assert depth.depth.shape == (480, 640) and not depth.depth.flags.owndata
     assert 0.3 < np.nanmedian(depth.metres) < 9 and cloud.normals.shape == cloud.points.shape
@@ -49,18 +50,23 @@ with posed.connect() as client:
     assert image_array(seen["depth"]).shape == (480, 640)
     assert image_array(seen["normals"]).shape == (480, 640, 3)
     assert cloud_array(seen["cloud"]).shape[1] == 6
-    for wrong, code in ((lambda: client.pose_at(1e6), "NOT_FOUND"),
+    for wrong, code in ((lambda: client.pose_at(10**15), "NOT_FOUND"),
                         (lambda: client.request("remove_object", name="a/b"), "NOT_FOUND")):
         try:
             wrong()
             raise SystemExit("no error")
-        except posed.Error as error:
-            assert error.code == code and error.field, error
+        except posed.RequestError as error:
+            assert error.code == code and error.field and error.message, error
+    try:
+        client.pose_at(pose.time_s)
+        raise SystemExit("seconds have lost the frame's time")
+    except TypeError as error:
+        assert "time_ns" in str(error)
 
 async def all_at_once():
     async with posed.aio.connect() as client:
         status, depth, pose = await asyncio.gather(client.status(), client.depth(),
-                                                   client.pose_at(few[-1].time_s))
+                                                   client.pose_at(few[-1].time_ns))
         assert status.captured_frames > 5 and depth.depth.size and pose.seq >= few[-1].seq - 1
         count = 0
         async for pose in client.poses():
@@ -69,12 +75,166 @@ async def all_at_once():
                 return
 
 asyncio.run(all_at_once())
-nobody = posed.connect("/nowhere", timeout_s=0.2)
-try:
-    nobody.status()
-except posed.NoAnswer as error:
-    assert "/nowhere" in str(error)
 print("well")
+"""
+
+# Before there is a daemon, then with one that has just started.
+UNANSWERED = """
+import asyncio
+import posed, posed.aio
+
+where = input()
+plain = posed.connect(where, timeout_s=0.1)
+client = posed.aio.connect(where, timeout_s=0.1)
+for ask in (lambda: plain.request("reset"), lambda: asyncio.run(client.request("reset"))):
+    try:
+        ask()
+    except TimeoutError as error:
+        assert isinstance(error, posed.NoAnswer) and error.endpoint in str(error), error
+        assert "othing listens there: start one" in str(error), error
+print("asked", flush=True)
+input()
+plain.timeout_s = 20
+status = plain.status()
+assert status.map_epoch == 0, "a reset that nobody had answered"
+print("well")
+"""
+
+# What a program may do while it waits, on a daemon with real time stamps.
+ENDS = """
+import asyncio, gc, sys
+import posed, posed.aio
+
+SLOW_S = 20
+where = sys.argv[1]
+
+def sockets(client):
+    gc.collect()
+    return sum(not socket.closed for socket in client._context._sockets)
+
+with posed.connect(where, timeout_s=SLOW_S) as client:
+    for i in range(30):
+        pose = client.latest()
+        if pose.state.usable:
+            again = client.pose_at(pose.time_ns)
+            assert pose.time_ns > 10**18 and again.seq == pose.seq, (pose, again)
+    poses = client.poses(timeout_s=1e-6)
+    try:
+        while True:
+            next(poses)
+    except TimeoutError as error:
+        assert isinstance(error, posed.NoAnswer)
+    poses._timeout_s = SLOW_S
+    assert next(poses).seq > 0
+    poses.close()
+    assert list(poses) == []
+    was = sockets(client)
+    for pose in client:
+        break
+    assert sockets(client) == was
+
+async def aio():
+    async with posed.aio.connect(where, timeout_s=SLOW_S) as client:
+        assert (await client.latest()).seq > 0
+        poses = client.poses()
+        for patience_s in (1e-4, 1e-3, 1e-2):  # given up at any moment
+            try:
+                await asyncio.wait_for(poses.__anext__(), patience_s)
+            except asyncio.TimeoutError:
+                pass
+        first, second = await asyncio.gather(poses.__anext__(), poses.__anext__())
+        assert first.seq != second.seq
+        task = asyncio.ensure_future(client.request("get_depth"))
+        await asyncio.sleep(0)
+        task.cancel()
+        assert await client.status()
+        poses.close()
+        was = sockets(client)
+        async for pose in client.poses():
+            break
+        async for topic, message in client.subscribe("pose", "depth"):
+            if topic == "depth":
+                break
+        assert sockets(client) == was == 0, (sockets(client), was)
+        try:
+            async for pose in client.poses(timeout_s=1e-6):
+                pass
+        except TimeoutError as error:
+            assert isinstance(error, posed.NoAnswer)
+        left = asyncio.ensure_future(client.poses().__anext__())
+        await asyncio.sleep(0.01)
+    try:  # closed under a task
+        await asyncio.wait_for(left, 5)
+        raise SystemExit("a pose without a client")
+    except (asyncio.CancelledError, StopAsyncIteration):
+        pass
+
+asyncio.run(aio())
+print("well")
+"""
+
+CAMERAS = """
+import asyncio, sys
+import posed, posed.aio
+
+where = sys.argv[1]
+
+def refused(what):
+    try:
+        what()
+    except posed.RequestError as error:
+        assert (error.code, error.field) == ("NOT_FOUND", "camera"), error
+        assert 'no camera "top": there are left, right' == error.message, error
+    else:
+        raise SystemExit("no error")
+
+async def first(items):
+    async for item in items:
+        return item
+
+with posed.connect(where, timeout_s=20, camera="right") as client:
+    assert client.status().camera == "right" and client.status(camera="left").camera == "left"
+    pose = client.latest()
+    assert client.pose_at(pose.time_ns).seq == pose.seq
+    topics = {next(client.subscribe("pose", "depth"))[0] for _ in range(5)}
+    assert topics <= {"pose/right", "depth/right"}, topics
+    assert next(client.poses()).message.frame_id == "right/odom"
+    assert next(client.poses("left")).message.frame_id == "left/odom"
+    assert client.depth().depth.size and client.cloud(camera="left").points.size
+    for what in (lambda: client.status(camera="top"), lambda: client.latest("top"),
+                 lambda: next(client.poses("top")), lambda: next(client.subscribe("depth/top"))):
+        refused(what)
+
+async def aio():
+    async with posed.aio.connect(where, timeout_s=20, camera="right") as client:
+        assert (await client.status()).camera == "right"
+        assert (await first(client.poses())).message.frame_id == "right/odom"
+        return await first(client.poses("top"))
+
+refused(lambda: asyncio.run(aio()))
+print("well")
+"""
+
+# A subscriber that does nothing: what waits for it is little.
+SLOW = """
+import asyncio, sys, time
+import posed, posed.aio
+
+def read_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+client = posed.connect(sys.argv[1])
+images = client.subscribe("depth", "normals", "cloud")
+next(images)
+async def first():
+    async for item in posed.aio.connect(sys.argv[1]).subscribe("depth", "normals", "cloud"):
+        was = read_bytes()
+        await asyncio.sleep(0)
+        time.sleep(float(sys.argv[2]))
+        return read_bytes() - was
+
+print(asyncio.run(first()))
 """
 
 
@@ -117,6 +277,72 @@ def check_python(daemon):
     check(done.returncode == 0 and done.stdout == "well\n", f"Python: {done.stdout}{done.stderr}")
 
 
+def run_python(program, *arguments):
+    done = subprocess.run([PYTHON, "-c", program, *arguments], capture_output=True, text=True,
+                          timeout=harness.PATIENCE_S)
+    check(done.returncode == 0, f"Python: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def check_unanswered():
+    """What nobody has answered is not carried out when a daemon comes."""
+    folder = harness.SCRATCH + "/late"
+    program = subprocess.Popen([PYTHON, "-c", UNANSWERED], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    program.stdin.write(folder + "\n")
+    program.stdin.flush()
+    check(program.stdout.readline() == "asked\n", "UNANSWERED")
+    daemon = harness.Daemon("synth:room", "--loop", "--run-dir", folder, speed=0.5, collect=False)
+    daemon.folder = folder
+    daemon.wait_for(lambda: os.path.exists(folder + "/req"), "the sockets")
+    daemon.wait_for(lambda: daemon.request(get_status=requests.GetStatus())
+                    .get_status.captured_frames > 10, "frames")
+    said, wrong = program.communicate("\n", timeout=harness.PATIENCE_S)
+    check(said == "well\n", f"Python: {said}{wrong}")
+    daemon.stop()
+
+
+def stamped_recording():
+    """A recording with the time stamps of a camera of today."""
+    folder = harness.SCRATCH + "/stamped"
+    subprocess.run([BINARY + "/bin/posed-synth", "room", folder, "--frames", "30"], check=True,
+                   stdout=subprocess.DEVNULL)
+    with open(folder + "/depth.txt") as file:
+        names = [line.split()[1] for line in file if not line.startswith("#")]
+    with open(folder + "/depth.txt", "w") as file:
+        for i, name in enumerate(names):
+            second, ns = divmod(1700000000100123457 + i * 33333333, 10**9)
+            file.write(f"{second}.{ns:09d} {name}\n")
+    return folder
+
+
+def check_ends():
+    daemon = harness.Daemon("tum:" + stamped_recording(), "--loop", speed=0.5)
+    daemon.wait_for(lambda: len(daemon.poses) > 3, "poses")
+    check(run_python(ENDS, daemon.folder) == "well\n", "ENDS")
+    daemon.stop()
+
+
+def check_cameras():
+    path = harness.SCRATCH + "/cameras.conf"
+    with open(path, "w") as file:
+        for i, name in enumerate(("left", "right")):
+            file.write(f"[camera {name}]\nsource = synth:room,seed={i + 1}\nloop = yes\n")
+    daemon = harness.Daemon(None, "-c", path, "--set", "gpu.threads=1", "--set",
+                            "tracker.iterations=3,3,3", speed=0.3, collect=False)
+    daemon.wait_for(lambda: os.path.exists(daemon.folder + "/req"), "the sockets")
+    daemon.wait_for(lambda: all(daemon.request(camera=camera, get_status=requests.GetStatus())
+                                .get_status.captured_frames > 3 for camera in ("left", "right")),
+                    "frames of both")
+    check(run_python(CAMERAS, daemon.folder) == "well\n", "CAMERAS")
+    daemon.stop()
+
+
+def check_slow(daemon):
+    grown = int(run_python(SLOW, daemon.folder, str(SLOW_S)))
+    harness.check_at_most(grown / 1e6, SLOW_MAX_MB, f"images that wait after {SLOW_S} s [MB]")
+
+
 def check_curve():
     """Both with the daemon's public key over tcp; without it nothing comes."""
     public, secret = zmq.curve_keypair()
@@ -145,6 +371,10 @@ def scenario():
     check_c(daemon, daemon.folder)
     if os.path.exists(PYTHON):
         check_python(daemon)
+        check_slow(daemon)
+        check_unanswered()
+        check_ends()
+        check_cameras()
     else:
         print(f"SKIP: no {PYTHON} with the package posed (tools/test installs it there)")
     check(daemon.request(get_status=requests.GetStatus()).get_status.lost_frames == 0, "lost")

@@ -8,16 +8,25 @@ from dataclasses import dataclass
 
 import zmq
 
+from .errors import NoAnswer
+
+KEY_CHARS = 40
 PORTS = {"pub": 5570, "latest": 5571, "img": 5572, "req": 5573}
 
 
-def _listens(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(path)
+def _listens(endpoint: str) -> bool:
+    """Whether somebody listens at tcp://HOST:PORT or ipc://PATH."""
+    scheme, _, rest = endpoint.partition("://")
+    host, _, port = rest.rpartition(":")
+    try:
+        if scheme == "tcp":
+            socket.create_connection((host.strip("[]"), int(port)), timeout=2).close()
             return True
-        except OSError:
-            return False
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(rest)
+            return True
+    except (OSError, ValueError):
+        return False
 
 
 def _run_directory() -> str | None:
@@ -25,7 +34,7 @@ def _run_directory() -> str | None:
     if os.environ.get("XDG_RUNTIME_DIR"):
         folders.append(os.environ["XDG_RUNTIME_DIR"] + "/posed")
     folders.append(f"/tmp/posed-{os.getuid()}")
-    return next((folder for folder in folders if _listens(folder + "/req")), None)
+    return next((folder for folder in folders if _listens(f"ipc://{folder}/req")), None)
 
 
 @dataclass(frozen=True)
@@ -58,14 +67,25 @@ class Address:
             return f"ipc://{where}/{name}"
         return f"tcp://{where}:{PORTS[name]}"
 
+    def no_answer(self, name: str, timeout_s: float) -> NoAnswer:
+        """The error for a socket from which nothing came."""
+        endpoint = self.of(name)
+        return NoAnswer(endpoint, timeout_s, _listens(endpoint))
+
     def protect(self, zmq_socket: zmq.Socket) -> None:
-        """Puts the keys on a socket that is not connected yet."""
+        """Puts the keys on a socket that is not connected yet. Raises ValueError for what is no
+        key."""
         if not self.server_key:
             return
+        if len(self.server_key) != KEY_CHARS:
+            raise ValueError(f"server_key: {KEY_CHARS} characters are wanted")
         if self.key_file:
-            with open(self.key_file, encoding="ascii") as file:
-                secret = file.read().split()[0].encode()
-            public = zmq.curve_public(secret)
+            with open(self.key_file, encoding="ascii", errors="replace") as file:
+                secret = file.read().strip().encode()
+            try:
+                public = zmq.curve_public(secret)
+            except (ValueError, zmq.ZMQError):
+                raise ValueError(f"{self.key_file} holds no CURVE secret key") from None
         else:
             public, secret = zmq.curve_keypair()
         zmq_socket.curve_serverkey = self.server_key.encode()

@@ -9,23 +9,78 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import Any, AsyncIterator
+from typing import Any, AsyncIterator, Generic
 
 import zmq
 import zmq.asyncio
 
 from .address import Address
-from .client import (RECONNECT_MS, Cloud, DepthImage, NoAnswer, as_cloud, as_depth, at_time,
-                     decode_reply, encode_request, reply_id)
-from .messages import TOPICS, kind_of
+from .client import (ANSWER_S, Cloud, DepthImage, as_cloud, as_depth, as_it_came, as_pose, at_time,
+                     decode_reply, encode_request, no_frame_yet, of_frame, open_socket)
+from .errors import RequestError
 from .pose import Pose
+from .subscription import Convert, Feeds, T
+
+
+class Subscription(Generic[T]):
+    """posed.Subscription, with `async for`. A task that is cancelled while it waits takes nothing
+    along, and several may wait at once: each message goes to one of them. `close()`, the end of an
+    `async with`, or nobody holding it any more closes its sockets."""
+
+    def __init__(self, feeds: Feeds, timeout_s: float | None, convert: Convert[T]):
+        self._feeds, self._timeout_s, self._convert = feeds, timeout_s, convert
+        self._ready: list[Any] = []
+        self._poller = zmq.asyncio.Poller()
+        for socket in feeds.sockets:
+            self._poller.register(socket, zmq.POLLIN)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        try:
+            return await asyncio.wait_for(self._next(), self._timeout_s)
+        except asyncio.TimeoutError:
+            raise self._feeds.no_answer(self._timeout_s or 0) from None
+
+    async def _next(self) -> T:
+        while self._feeds.are_open():
+            if not self._ready:
+                self._ready = [socket for socket, _ in await self._poller.poll()]
+                continue  # another task may have closed it, or taken what there was
+            socket = self._ready.pop()  # all that have something take turns
+            try:
+                # From here to the end nothing is waited for: no message is lost.
+                parts = socket.recv_multipart(zmq.NOBLOCK).result()
+                came = self._feeds.read(socket, parts)
+            except zmq.Again:
+                continue
+            except RequestError:
+                self.close()
+                raise
+            if came:
+                return self._convert(*came)
+        raise StopAsyncIteration
+
+    async def __aenter__(self) -> Subscription[T]:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._ready = []
+        self._feeds.close()
 
 
 class Client:
     """posed.Client, with `await`. Requests may run beside each other."""
 
-    def __init__(self, address: Address, timeout_s: float = 3.0):
-        self.address, self.timeout_s = address, timeout_s
+    def __init__(self, address: Address, timeout_s: float = 3.0, camera: str = ""):
+        self.address, self.timeout_s, self.camera = address, timeout_s, camera
         self._context = zmq.asyncio.Context()
         self._ids = itertools.count(1)
 
@@ -38,61 +93,60 @@ class Client:
     def close(self) -> None:
         self._context.destroy(linger=0)
 
-    def _connect(self, kind: int, name: str) -> zmq.asyncio.Socket:
-        socket = self._context.socket(kind)
-        socket.linger = 0
-        socket.reconnect_ivl = RECONNECT_MS
-        self.address.protect(socket)
-        socket.connect(self.address.of(name))
-        return socket
+    def _connect(self, kind: int, name: str, **options: int) -> zmq.asyncio.Socket:
+        return open_socket(self._context, self.address, kind, name, **options)
 
-    async def poses(self, camera: str = "") -> AsyncIterator[Pose]:
-        async for _, message in self.subscribe(f"pose/{camera}" if camera else "pose"):
-            yield Pose.from_message(message)
+    def _feeds(self, topics: tuple[str, ...], camera: str) -> Feeds:
+        return Feeds(self._connect, self.address, topics, camera or self.camera)
 
-    async def subscribe(self, *topics: str) -> AsyncIterator[tuple[str, Any]]:
-        """Topics of one socket: those of `pub`, or depth, normals, residual and cloud."""
-        names = {TOPICS[kind_of(topic)][0] for topic in topics}
-        if len(names) != 1:
-            raise ValueError("topics of one socket are wanted: pub's or img's")
-        socket = self._connect(zmq.SUB, names.pop())
-        for topic in topics:
-            socket.subscribe(topic)
-        try:
-            while True:
-                name, data = await socket.recv_multipart()
-                yield name.decode(), TOPICS[kind_of(name.decode())][1].FromString(data)
-        finally:
-            socket.close()
+    def poses(self, camera: str = "", timeout_s: float | None = None) -> Subscription[Pose]:
+        return Subscription(self._feeds(("pose", ), camera), timeout_s, as_pose)
 
-    async def request(self, kind: str, timeout_s: float | None = None, **fields: Any) -> Any:
+    def subscribe(self, *topics: str, camera: str = "",
+                  timeout_s: float | None = None) -> Subscription[tuple[str, Any]]:
+        return Subscription(self._feeds(topics, camera), timeout_s, as_it_came)
+
+    async def request(self, kind: str, timeout_s: float | None = None, camera: str = "",
+                      **fields: Any) -> Any:
         timeout_s = timeout_s or self.timeout_s
-        request_id = next(self._ids)
-        socket = self._connect(zmq.DEALER, "req")
+        data = encode_request(next(self._ids), kind, camera or self.camera, fields, timeout_s)
+        socket = self._connect(zmq.DEALER, "req")  # its own: what is given up goes with it
         try:
-            await socket.send(encode_request(request_id, kind, fields, timeout_s))
-            data = await asyncio.wait_for(socket.recv(), timeout_s + 0.3)
+            await socket.send(data)
+            answer = await asyncio.wait_for(socket.recv(), timeout_s + ANSWER_S)
         except asyncio.TimeoutError:
-            raise NoAnswer(self.address.of("req"), timeout_s) from None
+            raise self.address.no_answer("req", timeout_s) from None
         finally:
             socket.close()
-        assert reply_id(data) in (request_id, -1)
-        return decode_reply(data, kind)
+        return decode_reply(answer, kind)
 
-    async def pose_at(self, time_s: float) -> Pose:
-        return Pose.from_message(await self.request("get_pose", **at_time(time_s)))
+    async def latest(self, camera: str = "") -> Pose:
+        """The newest pose there is, without reason and covariance. Waits for the first."""
+        try:
+            return Pose.from_message(await self.request("get_pose", camera=camera))
+        except RequestError as error:
+            if not no_frame_yet(error):
+                raise
+        async with self.poses(camera, self.timeout_s) as poses:
+            return await poses.__anext__()
 
-    async def status(self) -> Any:
-        return await self.request("get_status")
+    async def pose_at(self, time_ns: int, camera: str = "") -> Pose:
+        return Pose.from_message(await self.request("get_pose", camera=camera, **at_time(time_ns)))
 
-    async def depth(self, seq: int | None = None) -> DepthImage:
-        return as_depth(await self.request("get_depth", **({} if seq is None else {"seq": seq})))
+    async def status(self, camera: str = "") -> Any:
+        return await self.request("get_status", camera=camera)
 
-    async def cloud(self, seq: int | None = None, normals: bool = False) -> Cloud:
-        fields = {} if seq is None else {"seq": seq}
-        return as_cloud(await self.request("get_cloud", normals=normals, **fields))
+    async def depth(self, seq: int | None = None, camera: str = "") -> DepthImage:
+        return as_depth(await self.request("get_depth", camera=camera, **of_frame(seq)))
+
+    async def cloud(self, seq: int | None = None, normals: bool = False, camera: str = "") -> Cloud:
+        return as_cloud(await self.request("get_cloud", camera=camera, normals=normals,
+                                           **of_frame(seq)))
+
+    async def stop_recording(self, timeout_s: float = 60.0) -> Any:
+        return await self.request("stop_recording", timeout_s=timeout_s)
 
 
-def connect(where: str | None = None, *, server_key: str | None = None,
-            key_file: str | None = None, timeout_s: float = 3.0) -> Client:
-    return Client(Address(where, server_key, key_file), timeout_s)
+def connect(where: str | None = None, *, server_key: str | None = None, key_file: str | None = None,
+            timeout_s: float = 3.0, camera: str = "") -> Client:
+    return Client(Address(where, server_key, key_file), timeout_s, camera)

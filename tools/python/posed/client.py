@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import time
 from dataclasses import dataclass
 from typing import Any, Iterator
@@ -12,36 +13,22 @@ import numpy.typing as npt
 import zmq
 
 from .address import Address
-from .messages import TOPICS, Message, Odometry, Reply, Request, enum_name, kind_of
-from .pose import Array, Pose, rotation_matrix, seconds
+from .errors import Error, RequestError, refused
+from .messages import Message, Odometry, Reply, Request, enum_name
+from .pose import Array, Pose, Stamped, nanoseconds, rotation_matrix
+from .subscription import Feeds, Subscription
 
 MAGIC = b"posed\x01"
 RECONNECT_MS = 100
-
-
-class Error(Exception):
-    """A refused request: `code` ("NOT_FOUND"), the sentence, and the path of the wrong field."""
-
-    def __init__(self, code: str, text: str, field: str = ""):
-        super().__init__(f"{code}{' ' + field if field else ''}: {text}")
-        self.code, self.text, self.field = code, text, field
-
-
-class NoAnswer(Error):
-    """Nobody answered in time."""
-
-    def __init__(self, endpoint: str, timeout_s: float):
-        super().__init__(
-            "NO_ANSWER", f"no posed answered at {endpoint} within {timeout_s:g} s. Start one "
-            "(posed --source synth:room --loop), or say with connect(WHERE) or POSED_HOST where "
-            "it is")
+ANSWER_S = 0.3  # longer than the deadline: the daemon's own refusal comes then
+KINDS = tuple(field.name for field in Request.DESCRIPTOR.oneofs_by_name["what"].fields)
 
 
 @dataclass(frozen=True)
-class DepthImage:
+class DepthImage(Stamped):
     """A frame's depth as captured."""
     seq: int
-    time_s: float
+    time_ns: int
     depth: npt.NDArray[np.uint16]
     """height x width, a view of the message; 0 and 65535 = no measurement."""
     units_per_m: float
@@ -57,10 +44,10 @@ class DepthImage:
 
 
 @dataclass(frozen=True)
-class Cloud:
+class Cloud(Stamped):
     """A frame's points in the camera frame [m]."""
     seq: int
-    time_s: float
+    time_ns: int
     points: npt.NDArray[np.float32]
     """n x 3, a view of the message."""
     normals: npt.NDArray[np.float32] | None
@@ -81,8 +68,11 @@ def cloud_array(message: Any) -> npt.NDArray[np.float32]:
     return np.frombuffer(message.data, "<f4").reshape(-1, message.point_stride // 4)
 
 
-def encode_request(request_id: int, kind: str, fields: dict[str, Any], timeout_s: float) -> bytes:
-    request = Request(id=request_id, deadline_ms=max(1, int(timeout_s * 1000)))
+def encode_request(request_id: int, kind: str, camera: str, fields: dict[str, Any],
+                   timeout_s: float) -> bytes:
+    if kind not in KINDS:
+        raise ValueError(f"no request {kind!r}: {', '.join(KINDS)}")
+    request = Request(id=request_id, camera=camera, deadline_ms=max(1, int(timeout_s * 1000)))
     part = getattr(request, kind)
     part.SetInParent()
     for name, value in fields.items():
@@ -101,7 +91,7 @@ def decode_reply(data: bytes, kind: str) -> Any:
         raise Error("UNKNOWN_ERROR", "what answered is no posed")
     reply = Reply.FromString(data[len(MAGIC):])
     if reply.code != 0:
-        raise Error(enum_name("Code", reply.code), reply.message, reply.field)
+        raise refused(enum_name("Code", reply.code), reply.message, reply.field)
     return getattr(reply, kind)
 
 
@@ -109,18 +99,25 @@ def reply_id(data: bytes) -> int:
     return int(Reply.FromString(data[len(MAGIC):]).id) if data.startswith(MAGIC) else -1
 
 
-def at_time(time_s: float) -> dict[str, Any]:
-    """The fields of get_pose for a time in seconds."""
-    time_ns = round(time_s * 1e9)
+def at_time(time_ns: int) -> dict[str, Any]:
+    """The fields of get_pose for a time. Raises TypeError for a number with a fraction: seconds."""
+    try:
+        time_ns = operator.index(time_ns)
+    except TypeError:
+        raise TypeError(f"{time_ns!r}: whole nanoseconds are wanted, as Pose.time_ns") from None
     stamp = Odometry().timestamp
     stamp.seconds, stamp.nanos = time_ns // 10**9, time_ns % 10**9
     return {"time": stamp}
 
 
+def of_frame(seq: int | None) -> dict[str, Any]:
+    return {} if seq is None else {"seq": seq}
+
+
 def as_depth(reply: Any) -> DepthImage:
     depth = np.frombuffer(reply.depth, "<u2").reshape(reply.height, reply.width)
     K = np.array([[reply.fx, 0, reply.cx], [0, reply.fy, reply.cy], [0, 0, 1]])
-    return DepthImage(reply.seq, seconds(reply.timestamp), depth, reply.units_per_m, K)
+    return DepthImage(reply.seq, nanoseconds(reply.timestamp), depth, reply.units_per_m, K)
 
 
 def as_cloud(reply: Any) -> Cloud:
@@ -130,14 +127,51 @@ def as_cloud(reply: Any) -> Cloud:
     if reply.HasField("pose"):
         p, q = reply.pose.position, reply.pose.orientation
         pose = (rotation_matrix(np.array((q.x, q.y, q.z, q.w))), np.array((p.x, p.y, p.z)))
-    return Cloud(reply.seq, seconds(reply.timestamp), points, normals, pose)
+    return Cloud(reply.seq, nanoseconds(reply.timestamp), points, normals, pose)
+
+
+def as_pose(_topic: str, message: Any) -> Pose:
+    return Pose.from_message(message)
+
+
+def as_it_came(topic: str, message: Any) -> tuple[str, Any]:
+    return topic, message
+
+
+def no_frame_yet(error: RequestError) -> bool:
+    """Of get_pose: not a camera that is not there."""
+    return error.code == "NOT_FOUND" and error.field != "camera"
+
+
+def open_socket(context: Any, address: Address, kind: int, name: str, **options: int) -> Any:
+    """A socket of either client, connected. Raises ValueError for what is no address or key."""
+    endpoint = address.of(name)
+    socket = context.socket(kind)
+    try:
+        socket.linger = 0
+        socket.reconnect_ivl = RECONNECT_MS
+        for option, value in options.items():
+            setattr(socket, option, value)
+        address.protect(socket)
+        socket.connect(endpoint)
+    except zmq.ZMQError as error:
+        socket.close()
+        raise ValueError(f"{endpoint}: {error}") from None
+    except BaseException:
+        socket.close()
+        raise
+    return socket
 
 
 class Client:
-    """One daemon. Not for several threads at once."""
+    """One daemon, or one camera of it. Not for several threads at once.
 
-    def __init__(self, address: Address, timeout_s: float = 3.0):
-        self.address, self.timeout_s = address, timeout_s
+    `camera` names one of a daemon's several, here and with each call (which then means that one
+    instead): poses, images, topics and requests are that camera's. Without a name requests mean the
+    first, subscriptions all. RequestError says which there are when it is not among them."""
+
+    def __init__(self, address: Address, timeout_s: float = 3.0, camera: str = ""):
+        self.address, self.timeout_s, self.camera = address, timeout_s, camera
         self._context = zmq.Context()
         self._requests: zmq.Socket | None = None
         self._newest: zmq.Socket | None = None
@@ -156,89 +190,95 @@ class Client:
         self._context.destroy(linger=0)
 
     def _connect(self, kind: int, name: str, **options: int) -> zmq.Socket:
-        socket = self._context.socket(kind)
-        socket.linger = 0
-        socket.reconnect_ivl = RECONNECT_MS
-        for option, value in options.items():
-            setattr(socket, option, value)
-        self.address.protect(socket)
-        socket.connect(self.address.of(name))
-        return socket
+        return open_socket(self._context, self.address, kind, name, **options)
 
-    def poses(self, camera: str = "") -> Iterator[Pose]:
-        """Each pose as it comes, without end; through a restart of the daemon, too. `camera`: of a
-        daemon with several; without it the poses of all of them."""
-        for _, message in self.subscribe(f"pose/{camera}" if camera else "pose"):
-            yield Pose.from_message(message)
+    def _feeds(self, topics: tuple[str, ...], camera: str) -> Feeds:
+        return Feeds(self._connect, self.address, topics, camera or self.camera)
 
-    def subscribe(self, *topics: str) -> Iterator[tuple[str, Any]]:
+    def poses(self, camera: str = "", timeout_s: float | None = None) -> Subscription[Pose]:
+        """Each pose as it comes, without end; through a restart of the daemon, too."""
+        return Subscription(self._feeds(("pose", ), camera), timeout_s, as_pose)
+
+    def subscribe(self, *topics: str, camera: str = "",
+                  timeout_s: float | None = None) -> Subscription[tuple[str, Any]]:
         """Topic and message as they come: pose, tf, calib, status, timing, event, imu, log, object;
         depth, normals, residual, cloud (see image_array, cloud_array). Of a daemon with several
-        cameras those of all of them, or of one: "pose/left"; "rig" is the pose of the rig."""
-        unknown = [topic for topic in topics if kind_of(topic) not in TOPICS]
-        if unknown or not topics:
-            raise ValueError(f"topics: {', '.join(TOPICS)}; not {', '.join(unknown) or 'none'}")
-        poller, sockets = zmq.Poller(), {}
-        for name in {TOPICS[kind_of(topic)][0] for topic in topics}:
-            sockets[name] = self._connect(zmq.SUB, name)
-            poller.register(sockets[name], zmq.POLLIN)
-        for topic in topics:
-            sockets[TOPICS[kind_of(topic)][0]].subscribe(topic)
-        try:
-            while True:
-                for socket, _ in poller.poll():
-                    name, data = socket.recv_multipart()
-                    topic = name.decode()
-                    yield topic, TOPICS[kind_of(topic)][1].FromString(data)
-        finally:
-            for socket in sockets.values():
-                socket.close()
+        cameras those of all of them, or of one ("pose/left", or with `camera`); "rig" is the pose
+        of the rig. A program that is slower than they come finds the oldest 1000 that wait, of
+        images and clouds the oldest 4, and what does not fit is left out."""
+        return Subscription(self._feeds(topics, camera), timeout_s, as_it_came)
 
-    def latest(self) -> Pose:
-        """The newest pose there is. The first call waits for the next one."""
+    def latest(self, camera: str = "") -> Pose:
+        """The newest pose there is. The first call waits for one; of a camera that is named, or
+        when there is no newer one, it comes without reason and covariance."""
+        camera = camera or self.camera
+        if camera:
+            try:
+                return Pose.from_message(self.request("get_pose", camera=camera))
+            except RequestError as error:
+                if not no_frame_yet(error):
+                    raise
+            with self.poses(camera, self.timeout_s) as poses:
+                return next(poses)
         if not self._newest:
             self._newest = self._connect(zmq.SUB, "latest", conflate=1)
             self._newest.subscribe("")
         elif not self._newest.poll(0):
             return Pose.from_message(self.request("get_pose"))
         if not self._newest.poll(int(self.timeout_s * 1000)):
-            raise NoAnswer(self.address.of("latest"), self.timeout_s)
+            raise self.address.no_answer("latest", self.timeout_s)
         return Pose.from_message(Odometry.FromString(self._newest.recv()))
 
-    def pose_at(self, time_s: float) -> Pose:
-        """The pose at a time of the frames' clock, between two frames interpolated."""
-        return Pose.from_message(self.request("get_pose", **at_time(time_s)))
+    def pose_at(self, time_ns: int, camera: str = "") -> Pose:
+        """The pose at a time of the frames' clock (Pose.time_ns), between two frames
+        interpolated."""
+        return Pose.from_message(self.request("get_pose", camera=camera, **at_time(time_ns)))
 
-    def request(self, kind: str, timeout_s: float | None = None, **fields: Any) -> Any:
+    def request(self, kind: str, timeout_s: float | None = None, camera: str = "",
+                **fields: Any) -> Any:
         """Any request of proto/requests.proto: request("reset", keep_pose=True). Returns the
-        message that it is answered with; raises Error."""
+        message that it is answered with; raises RequestError when the daemon refuses, NoAnswer
+        when nobody answers: then what has not been sent yet never will be."""
         timeout_s = timeout_s or self.timeout_s
+        request_id = next(self._ids)
+        data = encode_request(request_id, kind, camera or self.camera, fields, timeout_s)
         if not self._requests:
             self._requests = self._connect(zmq.DEALER, "req")
-        request_id = next(self._ids)
-        self._requests.send(encode_request(request_id, kind, fields, timeout_s))
-        end = time.monotonic() + timeout_s + 0.3  # its own refusal may come at the deadline
-        while self._requests.poll(max(0, int((end - time.monotonic()) * 1000))):
-            data = self._requests.recv()
-            if reply_id(data) in (request_id, -1):
-                return decode_reply(data, kind)  # else: the late answer of an earlier one
-        raise NoAnswer(self.address.of("req"), timeout_s)
+        answer = None
+        try:
+            self._requests.send(data)
+            end = time.monotonic() + timeout_s + ANSWER_S
+            while answer is None and self._requests.poll(
+                    max(0, int((end - time.monotonic()) * 1000))):
+                came = self._requests.recv()
+                answer = came if reply_id(came) in (request_id, -1) else None
+        finally:
+            if answer is None:  # with the socket goes what waits in it, and a late answer
+                self._requests.close()
+                self._requests = None
+        if answer is None:
+            raise self.address.no_answer("req", timeout_s)
+        return decode_reply(answer, kind)
 
-    def status(self) -> Any:
-        return self.request("get_status")
+    def status(self, camera: str = "") -> Any:
+        return self.request("get_status", camera=camera)
 
-    def depth(self, seq: int | None = None) -> DepthImage:
+    def depth(self, seq: int | None = None, camera: str = "") -> DepthImage:
         """The newest depth image that the daemon keeps, or that of a frame."""
-        return as_depth(self.request("get_depth", **({} if seq is None else {"seq": seq})))
+        return as_depth(self.request("get_depth", camera=camera, **of_frame(seq)))
 
-    def cloud(self, seq: int | None = None, normals: bool = False) -> Cloud:
+    def cloud(self, seq: int | None = None, normals: bool = False, camera: str = "") -> Cloud:
         """The same as points."""
-        fields = {} if seq is None else {"seq": seq}
-        return as_cloud(self.request("get_cloud", normals=normals, **fields))
+        return as_cloud(self.request("get_cloud", camera=camera, normals=normals, **of_frame(seq)))
+
+    def stop_recording(self, timeout_s: float = 60.0) -> Any:
+        """Ends the recording that the daemon writes; returns its Recording when its files are
+        complete and closed."""
+        return self.request("stop_recording", timeout_s=timeout_s)
 
 
-def connect(where: str | None = None, *, server_key: str | None = None,
-            key_file: str | None = None, timeout_s: float = 3.0) -> Client:
+def connect(where: str | None = None, *, server_key: str | None = None, key_file: str | None = None,
+            timeout_s: float = 3.0, camera: str = "") -> Client:
     """A client of the daemon at `where` (see Address). Connecting never fails: a daemon that
     starts later is found, too."""
-    return Client(Address(where, server_key, key_file), timeout_s)
+    return Client(Address(where, server_key, key_file), timeout_s, camera)

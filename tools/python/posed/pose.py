@@ -29,8 +29,8 @@ class State(enum.IntEnum):
         return self in (State.INIT, State.TRACKING, State.DEGRADED)
 
 
-def seconds(timestamp: Any) -> float:
-    return float(timestamp.seconds + timestamp.nanos * 1e-9)
+def nanoseconds(timestamp: Any) -> int:
+    return int(timestamp.seconds * 10**9 + timestamp.nanos)
 
 
 def rotation_matrix(quaternion: Array) -> Array:
@@ -41,11 +41,22 @@ def rotation_matrix(quaternion: Array) -> Array:
                      [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)]])
 
 
+class Stamped:
+    """What belongs to a frame, whose time is `time_ns` on the recording's or the camera's clock."""
+    time_ns: int
+
+    @property
+    def time_s(self) -> float:
+        """To show and to plot: today's time in seconds has no room for nanoseconds, so that no
+        frame is found by it."""
+        return self.time_ns * 1e-9
+
+
 @dataclass(frozen=True)
-class Pose:
+class Pose(Stamped):
     """T_odom_camera: takes points of the camera to the odom frame."""
     seq: int
-    time_s: float
+    time_ns: int
     """On the recording's or the camera's clock."""
     state: State
     reason: str
@@ -79,7 +90,7 @@ class Pose:
         reason = getattr(message, "reason_text", "")
         if not reason and getattr(message, "reason", 0):
             reason = enum_name("Reason", message.reason)
-        return Pose(seq=message.seq, time_s=seconds(message.timestamp), state=State(message.state),
-                    reason=reason, position=np.array((p.x, p.y, p.z)),
+        return Pose(seq=message.seq, time_ns=nanoseconds(message.timestamp),
+                    state=State(message.state), reason=reason, position=np.array((p.x, p.y, p.z)),
                     quaternion=np.array((q.x, q.y, q.z, q.w)), map_epoch=message.map_epoch,
                     message=message)
