@@ -6,15 +6,18 @@ import math
 import os
 import re
 import struct
+import signal
 import subprocess
+import time
 
 import harness
-from harness import SOURCE, check
+from harness import SOURCE, check, check_at_most, requests
 
 PYTHON = os.environ.get("POSED_PEERS_PYTHON") or SOURCE + "/build/peers-python/bin/python3"
 EXAMPLES = SOURCE + "/tools/examples/"
-MAX_LINES = 80  # short
+MAX_LINES = 90  # short
 N_FRAMES = 6
+STOP_MAX_S = 1.5  # follow_me.MAX_AGE_S is 0.5; this machine may be busy
 
 
 def has(module):
@@ -70,12 +73,77 @@ def check_foxglove(daemon):
         program.communicate()
 
 
+def read_command(line):
+    """Whether it moves, and why not."""
+    said = re.fullmatch(r"([+-]\d\.\d\d) m/s ([+-]\d\.\d\d) rad/s ?(.*)", line.strip())
+    check(said, f"follow_me.py: {line}")
+    return bool(float(said[1]) or float(said[2])), said[3]
+
+
+def check_stops(daemon):
+    """Who follows stands still soon after poses stop, the daemon hangs, or what the camera shows is
+    frozen; and goes on afterwards."""
+    program = subprocess.Popen([PYTHON, EXAMPLES + "follow_me.py", daemon.folder],
+                               stdout=subprocess.PIPE, text=True)
+
+    def await_move(moves, text, why=""):
+        for line in iter(program.stdout.readline, ""):
+            said = read_command(line)
+            if said[0] == moves and why in said[1]:
+                return
+        check(False, text)
+
+    def stands(why):
+        began = time.monotonic()
+        await_move(False, "stands still", why)
+        check_at_most(time.monotonic() - began, STOP_MAX_S, f"{why}: stands still after [s]")
+
+    def replay(action):
+        daemon.request(replay=requests.Replay(action=action))
+
+    try:
+        await_move(True, "moves")
+        replay(requests.Replay.PAUSE)
+        stands("poses or images stand still")
+        replay(requests.Replay.RESUME)
+        await_move(True, "moves again")
+        daemon.process.send_signal(signal.SIGSTOP)
+        stands("no answer")
+        daemon.process.send_signal(signal.SIGCONT)
+        await_move(True, "moves once more")
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+        program.kill()
+        program.communicate()
+
+
+def check_frozen():
+    """A camera that repeats its last image, and one that sees nothing."""
+    folder = harness.SCRATCH + "/frozen"
+    subprocess.run([harness.BINARY + "/bin/posed-synth", "room", folder, "--frames", "1"],
+                   check=True, stdout=subprocess.DEVNULL)
+    with open(folder + "/depth.txt", "w") as file:
+        file.writelines(f"{i / 30:.9f} depth/000000.png\n" for i in range(300))
+    daemon = harness.Daemon("tum:" + folder, "--loop", speed=0.5)
+    daemon.wait_for(lambda: len(daemon.poses) > 3, "poses")
+    lines = run("follow_me.py", daemon.folder, "--steps", "15").splitlines()[:-1]
+    check(not any(read_command(line)[0] for line in lines), f"frozen: {lines}")
+    check(any("poses or images stand still" in line for line in lines), f"frozen: {lines}")
+    daemon.stop()
+    daemon = harness.Daemon("synth:nothing", "--loop", speed=0.5)
+    daemon.wait_for(lambda: daemon.poses and harness.state_name(daemon.poses[-1]) == "LOST", "LOST")
+    lines = run("follow_me.py", daemon.folder, "--steps", "4").splitlines()[:-1]
+    check(not any(read_command(line)[0] for line in lines), f"LOST: {lines}")
+    check(any("LOST" in line for line in lines), f"LOST: {lines}")
+    daemon.stop()
+
+
 def check_follow(daemon):
     """What it decides follows from what it sees; without a daemon it stands still."""
     lines = run("follow_me.py", daemon.folder, "--steps", str(N_FRAMES)).splitlines()
-    commands = [re.fullmatch(r"([+-]\d\.\d\d) m/s ([+-]\d\.\d\d) rad/s", line) for line in lines]
-    check(all(commands) and len(commands) == N_FRAMES, f"{lines}")
-    check(any(float(c[1]) or float(c[2]) for c in commands), "it never moves")
+    check(len(lines) == N_FRAMES + 1 and not read_command(lines[0])[0], f"{lines}")
+    check(read_command(lines[-1]) == (False, "end"), f"{lines}")
+    check(any(read_command(line)[0] for line in lines), f"it never moves: {lines}")
     code = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -89,7 +157,7 @@ for target in ((3, .2), (1, 0), (.4, -.2), None):
     check(far == (0.5, 0.3) or math.dist(far, (0.5, 0.3)) < 1e-9, f"{far}")
     check(there == (0, 0) == none and near[0] < 0 and near[1] < 0, f"{there} {near} {none}")
     still = run("follow_me.py", "/nowhere", "--steps", "1").splitlines()
-    check(still[0] == "+0.00 m/s +0.00 rad/s" and "/nowhere" in still[1], f"{still}")
+    check(read_command(still[0])[0] is False and "/nowhere" in still[0], f"{still}")
 
 
 def check_sources():
@@ -111,6 +179,8 @@ def scenario():
     daemon = harness.Daemon("synth:room", "--loop", speed=0.5)
     daemon.wait_for(lambda: len(daemon.poses) > 3, "poses")
     check_follow(daemon)
+    check_stops(daemon)
+    check_frozen()
     if has("rerun"):
         check_rerun(daemon)
     else:

@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A robot's loop: turns towards what is nearest ahead and keeps its distance; stands still while
-the camera does not know where it is.  follow_me.py [WHERE] [--distance 1.0] [--steps N]
+the camera does not know where it is, and when poses or images stop or freeze.
+follow_me.py [WHERE] [--distance 1.0] [--steps N]
 
 Prints the commands; `drive` is where a robot's own go."""
 import argparse
+import asyncio
 import time
+import zlib
 
 import numpy as np
 import posed
+import posed.aio
 
 MAX_SPEED_M_S, MAX_TURN_RAD_S = 0.5, 1.0
 REACH_M = 4.0  # nothing beyond is followed
 PERIOD_S = 0.1
+MAX_AGE_S = 0.5  # of what it moves by; who drives faster wants less
 
 
 def nearest_ahead(image):
@@ -35,28 +40,50 @@ def command(target, distance_m):
     return float(speed), float(np.clip(1.5 * bearing_rad, -MAX_TURN_RAD_S, MAX_TURN_RAD_S))
 
 
-def drive(speed, turn):
-    print(f"{speed:+.2f} m/s {turn:+.2f} rad/s", flush=True)
+class Stream:
+    """Whether something goes on, by the clock of this machine."""
+    last, since_s = None, -MAX_AGE_S
+
+    def goes_on(self, what):
+        if self.last not in (None, what):
+            self.since_s = time.monotonic()
+        self.last = what
+        return time.monotonic() - self.since_s < MAX_AGE_S
 
 
-def main():
+async def look(camera, poses, images, distance_m):
+    """What to do by what is seen now: speed, turn, and why nothing is done."""
+    pose, image = await camera.latest(), await camera.depth()
+    on = [poses.goes_on(pose.seq), images.goes_on(zlib.crc32(image.depth))]  # a frozen image, too
+    if not pose.state.usable or not all(on):
+        return 0.0, 0.0, "poses or images stand still" if pose.state.usable else pose.state.name
+    return *command(nearest_ahead(image), distance_m), ""
+
+
+def drive(speed, turn, why):
+    print(f"{speed:+.2f} m/s {turn:+.2f} rad/s {why}".rstrip(), flush=True)
+
+
+async def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("where", nargs="?", help="a host or a run directory")
     parser.add_argument("--distance", type=float, default=1.0, help="to keep [m]")
     parser.add_argument("--steps", type=int, default=-1, help="end after so many")
     options = parser.parse_args()
-    with posed.connect(options.where) as camera:
-        while options.steps != 0:
-            options.steps -= 1
-            try:
-                known = camera.latest().state.usable
-                drive(*(command(nearest_ahead(camera.depth()), options.distance) if known else
-                        (0.0, 0.0)))
-            except posed.Error as error:  # no daemon, no frame: who cannot see stands still
-                drive(0.0, 0.0)
-                print(error, flush=True)
-            time.sleep(PERIOD_S)
+    streams = Stream(), Stream()
+    try:
+        async with posed.aio.connect(options.where) as camera:
+            while options.steps != 0:
+                options.steps -= 1
+                try:  # no answer is waited for longer than what was seen may be old
+                    step = look(camera, *streams, options.distance)
+                    drive(*await asyncio.wait_for(step, MAX_AGE_S))
+                except (posed.Error, asyncio.TimeoutError) as error:  # who cannot see stands still
+                    drive(0.0, 0.0, str(error) or "no answer from " + camera.address.of("req"))
+                await asyncio.sleep(PERIOD_S)
+    finally:
+        drive(0.0, 0.0, "end")
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

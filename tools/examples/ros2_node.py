@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A ROS 2 node that takes poses of posed without DDS in between: publishes PoseStamped on `pose`,
-and says on `usable` whether the robot may act on it. (`posed --set ros.publish=true`
-publishes odometry and tf by itself.)  ros2_node.py [WHERE]"""
+and says on `usable` whether the robot may act on it: not when it is LOST, nor when none has come
+for MAX_AGE_S. (`posed --set ros.publish=true` publishes odometry and tf by itself.)
+ros2_node.py [WHERE]"""
 import sys
 import threading
 
@@ -11,6 +12,8 @@ import rclpy
 from geometry_msgs.msg import PoseStamped
 from rclpy.node import Node
 from std_msgs.msg import Bool
+
+MAX_AGE_S = 0.5
 
 
 class PosedNode(Node):
@@ -22,14 +25,17 @@ class PosedNode(Node):
 
     def listen(self, where):
         with posed.connect(where) as camera:
-            for pose in camera:
-                self.publish(pose)
+            poses = camera.poses(timeout_s=MAX_AGE_S)
+            while True:
+                try:
+                    self.publish(next(poses))
+                except posed.NoAnswer:
+                    self.usable.publish(Bool(data=False))
 
     def publish(self, pose):
         message = PoseStamped()
         message.header.frame_id = "odom"  # axes of a camera: x right, y down, z forward
-        message.header.stamp.sec = int(pose.time_s)
-        message.header.stamp.nanosec = int(pose.time_s % 1 * 1e9)
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(pose.time_ns, 10**9)
         p, q = message.pose.position, message.pose.orientation
         p.x, p.y, p.z = map(float, pose.position)
         q.x, q.y, q.z, q.w = map(float, pose.quaternion)

@@ -11,6 +11,7 @@ import zmq
 from .errors import NoAnswer
 
 KEY_CHARS = 40
+PROBE_S = 0.5
 PORTS = {"pub": 5570, "latest": 5571, "img": 5572, "req": 5573}
 
 
@@ -20,7 +21,7 @@ def _listens(endpoint: str) -> bool:
     host, _, port = rest.rpartition(":")
     try:
         if scheme == "tcp":
-            socket.create_connection((host.strip("[]"), int(port)), timeout=2).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_S).close()
             return True
         with socket.socket(socket.AF_UNIX) as probe:
             probe.connect(rest)

@@ -41,7 +41,7 @@ class Subscription(Generic[T]):
         try:
             return await asyncio.wait_for(self._next(), self._timeout_s)
         except asyncio.TimeoutError:
-            raise self._feeds.no_answer(self._timeout_s or 0) from None
+            raise await asyncio.to_thread(self._feeds.no_answer, self._timeout_s) from None
 
     async def _next(self) -> T:
         while self._feeds.are_open():
@@ -115,7 +115,7 @@ class Client:
             await socket.send(data)
             answer = await asyncio.wait_for(socket.recv(), timeout_s + ANSWER_S)
         except asyncio.TimeoutError:
-            raise self.address.no_answer("req", timeout_s) from None
+            raise await asyncio.to_thread(self.address.no_answer, "req", timeout_s) from None
         finally:
             socket.close()
         return decode_reply(answer, kind)
