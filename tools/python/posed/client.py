@@ -272,8 +272,9 @@ class Client:
         return as_cloud(self.request("get_cloud", camera=camera, normals=normals, **of_frame(seq)))
 
     def stop_recording(self, timeout_s: float = 60.0) -> Any:
-        """Ends the recording that the daemon writes; returns its Recording when its files are
-        complete and closed."""
+        """Ends the recording that the daemon writes. Returns its Recording when its files are
+        complete and closed; raises DeadlineExceeded while they are not, RequestError with
+        DATA_LOSS when an error ended it."""
         return self.request("stop_recording", timeout_s=timeout_s)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a subscription consists of, in either client: a socket for each of `pub` and `img` that is
-needed, and, where a camera is named, one more that hears from the daemon which cameras there are."""
+needed, and, where a camera is named, one that hears from the daemon which cameras there are."""
 from __future__ import annotations
 
 import time
