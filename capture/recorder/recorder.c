@@ -115,7 +115,7 @@ static void finish(struct recorder *recorder, enum recorder_event event, const c
         event = RECORDER_EVENT_FAILED;
         reason = text_of(err);
     }
-    char name[RECORDER_NAME_BYTES], detail[256];
+    char name[RECORDER_NAME_BYTES], detail[sizeof status->ended];
     pthread_mutex_lock(&recorder->lock);
     recorder->writer = NULL;
     free_slots(recorder);
@@ -129,6 +129,8 @@ static void finish(struct recorder *recorder, enum recorder_event event, const c
     snprintf(detail, sizeof detail, "%s after %llu frames, %.1f MB, %llu frames dropped", reason,
              (unsigned long long)status->n_frames, (double)status->n_bytes * 1e-6,
              (unsigned long long)status->n_dropped);
+    status->failed = event == RECORDER_EVENT_FAILED;
+    memcpy(status->ended, detail, sizeof detail);
     pthread_mutex_unlock(&recorder->lock);
     tell(recorder, event, name, detail);
     // Last, so that whoever sees it idle has been told.

@@ -65,7 +65,9 @@ struct recorder_settings {
 struct recorder_status {
     bool active;      // frames are taken
     uint32_t cameras; // bit i: of camera number i
-    bool busy;        // not active any more, but still writing
+    bool busy;        // not active any more, but still writing: the files are not closed yet
+    bool failed;      // it ended with RECORDER_EVENT_FAILED, for the reason that `ended` has
+    char ended[256];  // how it ended, for people; "" until it has
     char name[RECORDER_NAME_BYTES];
     enum recorder_format format;
     uint64_t n_frames;  // on disk

@@ -3,8 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/handlers/handlers.h"
+#include "proto/clock.h"
+
+#define LOOK_NS 5000000 // between two looks whether the files are closed
 
 static void fill_active(struct recorder *recorder, posed_Recording *out)
 {
@@ -106,14 +110,44 @@ void handlers_start_recording(struct handlers *handlers, const struct handlers_c
     }
 }
 
+// Until the files are closed. Returns 0, -ECANCELED or -ETIME; it is written on all the same.
+static int wait_for_files(struct recorder *recorder, const struct handlers_call *call,
+                          struct recorder_status *out)
+{
+    const struct timespec pause = {0, LOOK_NS};
+    for (recorder_status(recorder, out); out->busy; recorder_status(recorder, out)) {
+        if (__atomic_load_n(&call->stop->requested, __ATOMIC_ACQUIRE))
+            return -ECANCELED;
+        if (clock_monotonic_ns() + LOOK_NS >= call->deadline_ns)
+            return -ETIME;
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
 void handlers_stop_recording(struct handlers *handlers, const struct handlers_call *call)
 {
     posed_Reply *reply = call->reply;
-    fill_active(handlers->recorder, &reply->what.stop_recording);
-    if (recorder_stop(handlers->recorder) != 0)
+    struct recorder_status status;
+    const bool stopped = recorder_stop(handlers->recorder) == 0;
+    recorder_status(handlers->recorder, &status);
+    if (!stopped && !status.busy) {
         handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL, "nothing is being recorded");
+        return;
+    }
+    int error = wait_for_files(handlers->recorder, call, &status);
+    if (error == -ETIME)
+        handlers_fail(reply, posed_Code_DEADLINE_EXCEEDED, NULL,
+                      "recording %s has ended, but is still being written: do not use it before "
+                      "list_recordings says that it is not active, or stop it again to wait",
+                      status.name);
+    else if (error)
+        handlers_fail_work(reply, error, NULL);
+    else if (status.failed)
+        handlers_fail(reply, posed_Code_DATA_LOSS, NULL, "recording %s: %s", status.name,
+                      status.ended);
     else
-        reply->what.stop_recording.active = false;
+        fill_active(handlers->recorder, &reply->what.stop_recording);
 }
 
 void handlers_list_recordings(struct handlers *handlers, const struct handlers_call *call)

@@ -17,6 +17,36 @@ def ctl(daemon, code, *arguments):
     return done
 
 
+def check_complete(folder):
+    """When `stop` ends nothing more is written, however much was queued; asked with too little
+    time, it says that it is not done, and may be asked again."""
+    daemon = harness.Daemon("synth:room", "--loop", "--set", "recorder.folder=" + folder, "--set",
+                            "tracker.iterations=1,1,1", "--set", "recorder.queue_frames=120",
+                            "--set", "tracker.adapt=false", speed="max")
+    daemon.wait_for(lambda: daemon.poses, "first pose")
+    for name, deadline_ms in (("whole", 0), ("hasty", 40)):
+        ctl(daemon, 0, "record", "start", name, "--format", "tum")
+        n = len(daemon.poses)
+        daemon.wait_for(lambda: len(daemon.poses) > n + 60, "frames")
+        if deadline_ms:
+            hasty = daemon.request(deadline_ms=deadline_ms,
+                                   stop_recording=requests.StopRecording())
+            print(f"after {deadline_ms} ms: {hasty.message or 'all is written'}")
+            check(hasty.code == requests.OK or hasty.code == requests.DEADLINE_EXCEEDED and
+                  "still being written" in hasty.message, f"{hasty}")
+            if hasty.code != requests.OK:
+                check("stopped hasty" in ctl(daemon, 0, "record", "stop").stdout, "asked again")
+        else:
+            said = json.loads(ctl(daemon, 0, "record", "stop", "-o", "json").stdout)
+        with open(f"{folder}/{name}/depth.txt") as file:
+            names = [line.split()[1] for line in file if not line.startswith("#")]
+        listed = json.loads(ctl(daemon, 0, "record", "list", "-o", "json").stdout)["recordings"]
+        check(not any(r["active"] for r in listed), f"{name} is being written")
+        check(len(names) == len(os.listdir(f"{folder}/{name}/depth")), f"{name}: {len(names)}")
+        check(deadline_ms or (said["frames"] == len(names) and not said["active"]), f"{said}")
+    daemon.stop()
+
+
 def scenario():
     folder = harness.SCRATCH + "/recordings"
     # From the first frame on, as fast as possible: the queue holds the whole of it.
@@ -68,6 +98,7 @@ def scenario():
     reply = live.request(start_recording=requests.StartRecording(name="x", format="avi"))
     check(reply.field == "start_recording.format", f"format: {reply}")
     live.stop()
+    check_complete(folder)
     replay = harness.Daemon("klg:" + folder + "/second.klg")
     replay.wait()
     check(len(replay.poses) >= 20, f"{len(replay.poses)} frames in the klg recording")

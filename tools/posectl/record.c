@@ -7,6 +7,8 @@
 #include "capture/recorder/repair.h"
 #include "tools/posectl/posectl.h"
 
+#define STOP_TIMEOUT_MS 60000
+
 static posed_Reply reply;
 static const char *action, *recording_name, *recording_format;
 
@@ -111,6 +113,18 @@ static enum posectl_exit repair(const struct posectl *ctl)
     return posectl_close(&(struct posectl){0}, stdout);
 }
 
+// What is queued may take its time to be written; that no daemon is there is known sooner.
+static enum posectl_exit wait_long(struct posectl *ctl)
+{
+    posed_Request ping = posed_Request_init_zero;
+    ping.which_what = posed_Request_ping_tag;
+    ping.deadline_ms = ctl->timeout_ms;
+    enum posectl_exit result = posectl_request(ctl, &ping, &reply);
+    if (ctl->timeout_ms < STOP_TIMEOUT_MS)
+        ctl->timeout_ms = STOP_TIMEOUT_MS;
+    return result;
+}
+
 int posectl_record(struct posectl *ctl, int argc, char **argv)
 {
     static const struct argp_option options[] = {
@@ -122,7 +136,8 @@ int posectl_record(struct posectl *ctl, int argc, char **argv)
                                      .args_doc = "start NAME\nstop\nlist\nrepair FILE",
                                      .children = posectl_common,
                                      .doc = "Records the frames of the running posed into its "
-                                            "recorder.folder. `repair` completes a .mcap or "
+                                            "recorder.folder. `stop` ends when the files are "
+                                            "complete, or fails. `repair` completes a .mcap or "
                                             ".klg whose recorder was killed, without a daemon: "
                                             "a whole copy, NAME.repaired.mcap or the -o FILE."};
     posed_Request request = posed_Request_init_zero;
@@ -138,6 +153,7 @@ int posectl_record(struct posectl *ctl, int argc, char **argv)
         enum posectl_exit listed = list(ctl, &request);
         return (int)(listed ? listed : posectl_close(ctl, stdout));
     }
+    enum posectl_exit result;
     bool start = strcmp(action, "start") == 0;
     posed_StartRecording *wanted = &request.what.start_recording;
     request.which_what =
@@ -151,7 +167,10 @@ int posectl_record(struct posectl *ctl, int argc, char **argv)
         strcpy(wanted->name, recording_name);
         strcpy(wanted->format, recording_format ? recording_format : "");
     }
-    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    if (!start && (result = wait_long(ctl)))
+        return (int)result;
+    request.deadline_ms = ctl->timeout_ms;
+    result = posectl_request(ctl, &request, &reply);
     if (result)
         return (int)result;
     const posed_Recording *r = start ? &reply.what.start_recording : &reply.what.stop_recording;
