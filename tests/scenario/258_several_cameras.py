@@ -120,6 +120,8 @@ def check_requests():
     check(run.stdout.count('"topic":"pose/right"') == 3, run.stdout + run.stderr)
     run = posectl(daemon, "status", "--camera", "top")
     check(run.returncode == 1 and "left, right" in run.stderr, run.stderr)
+    run = posectl(daemon, "watch", "--camera", "top")
+    check(run.returncode == 1 and "left, right" in run.stderr, run.stderr)
     late = daemon.socket(zmq.SUB, "pub", rcvtimeo=20000)
     late.subscribe("status/left")  # also of a camera that has ended
     status = messages.Status.FromString(late.recv_multipart()[1])

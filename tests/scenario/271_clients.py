@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client libraries: libposed from C, the package `posed` from Python as pip installed it, plain
 and with asyncio, and with CURVE. What they say is what is on the wire."""
+import fcntl
 import os
 import subprocess
 import textwrap
+import time
 
 import zmq
 
@@ -12,6 +14,7 @@ from harness import BINARY, SOURCE, check, requests
 
 PYTHON = os.environ.get("POSED_CLIENT_PYTHON") or SOURCE + "/build/posed-python/bin/python3"
 FIRST_POSE_MAX_LINES = 5
+F_SETPIPE_SZ = 1031  # of Linux; fcntl has it from Python 3.10 on
 SLOW_S, SLOW_MAX_MB = 4, 80  # each frame has 7 MB
 
 FIRST_POSE = """
@@ -338,6 +341,19 @@ def check_cameras():
     daemon.stop()
 
 
+def check_slow_watch(daemon):
+    """What `posectl watch` prints is not read: images do not pile up in it either."""
+    program = subprocess.Popen([BINARY + "/bin/posectl", "watch", "depth", "normals", "cloud",
+                                "--endpoint", daemon.folder], stdout=subprocess.PIPE)
+    fcntl.fcntl(program.stdout, F_SETPIPE_SZ, 4096)
+    time.sleep(2 * SLOW_S)
+    with open(f"/proc/{program.pid}/statm") as file:
+        used = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    program.kill()
+    program.communicate()
+    harness.check_at_most(used / 1e6, SLOW_MAX_MB, "posectl watch that nobody reads [MB]")
+
+
 def check_slow(daemon):
     grown = int(run_python(SLOW, daemon.folder, str(SLOW_S)))
     harness.check_at_most(grown / 1e6, SLOW_MAX_MB, f"images that wait after {SLOW_S} s [MB]")
@@ -369,6 +385,7 @@ def scenario():
     daemon = harness.Daemon("synth:room", "--loop", speed=0.5)  # any machine keeps pace
     daemon.wait_for(lambda: len(daemon.poses) > 5, "poses")
     check_c(daemon, daemon.folder)
+    check_slow_watch(daemon)
     if os.path.exists(PYTHON):
         check_python(daemon)
         check_slow(daemon)

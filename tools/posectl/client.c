@@ -18,6 +18,8 @@
 #define ENDPOINT_MAX ADDRESS_MAX
 #define KEY_BYTES    (POSECTL_KEY_CHARS + 1)
 
+#define QUEUE_IMG 4 // images that may wait while nobody reads what is printed; 1 to 7 MB each
+
 #define PROGRESS_AFTER_MS 500 // a quick answer needs none
 #define PROGRESS_EVERY_MS 200
 
@@ -281,11 +283,13 @@ struct posectl_subscription {
 static bool connect_images(struct posectl_subscription *s, const struct posectl *ctl,
                            const char *const *topics, size_t n_topics)
 {
+    const int queue = QUEUE_IMG; // of the connections to come
     char endpoint[ENDPOINT_MAX];
     bool wanted = false;
     for (size_t i = 0; i < n_topics; i++)
         wanted = wanted || show_is_image(topics[i]);
     address_find(ctl->endpoint, ADDRESS_IMG, endpoint);
+    zmq_setsockopt(s->socket, ZMQ_RCVHWM, &queue, sizeof queue);
     if (!wanted || strcmp(endpoint, s->endpoint) == 0 || zmq_connect(s->socket, endpoint) == 0)
         return true;
     explain_silence(endpoint, "img");

@@ -85,6 +85,19 @@ static bool is_watched(const char *topic)
     return false;
 }
 
+// Why not one message came: perhaps the daemon has no such camera.
+static enum posectl_exit why_nothing(const struct posectl *ctl,
+                                     const struct posectl_subscription *subscription)
+{
+    posed_Request request = posed_Request_init_zero;
+    request.which_what = posed_Request_get_status_tag;
+    enum posectl_exit result = ctl->camera[0] ? posectl_request(ctl, &request, &reply) : POSECTL_OK;
+    if (result)
+        return result; // and has been told
+    posectl_explain_silence(subscription);
+    return POSECTL_NO_ANSWER;
+}
+
 // Shows messages until --count of them or until the daemon falls silent. Its heartbeat comes every
 // second even without a camera.
 static enum posectl_exit watch(const struct posectl *ctl, struct posectl_subscription *subscription)
@@ -107,10 +120,8 @@ static enum posectl_exit watch(const struct posectl *ctl, struct posectl_subscri
     }
     if (ferror(stdout))
         return POSECTL_FAILED;
-    if (!any) {
-        posectl_explain_silence(subscription);
-        return POSECTL_NO_ANSWER;
-    }
+    if (!any)
+        return why_nothing(ctl, subscription);
     if (watch_count && n_shown < watch_count) {
         posectl_complain("%s has fallen silent after %lu messages", endpoint, n_shown);
         return POSECTL_NO_ANSWER;
