@@ -116,6 +116,7 @@ def sockets(client):
     return sum(not socket.closed for socket in client._context._sockets)
 
 with posed.connect(where, timeout_s=SLOW_S) as client:
+    client.request("start_recording", name="one", format="klg")
     for i in range(30):
         pose = client.latest()
         if pose.state.usable:
@@ -131,6 +132,16 @@ with posed.connect(where, timeout_s=SLOW_S) as client:
     assert next(poses).seq > 0
     poses.close()
     assert list(poses) == []
+    recording = client.stop_recording()
+    assert not recording.active and recording.frames > 0, recording
+    with open(sys.argv[2] + "/one.klg", "rb") as file:
+        n_frames = int.from_bytes(file.read(4), "little")
+        assert n_frames == recording.frames, (n_frames, recording)
+    try:
+        client.stop_recording()
+        raise SystemExit("nothing was recorded")
+    except posed.RequestError as error:
+        assert error.code == "FAILED_PRECONDITION", error
     was = sockets(client)
     for pose in client:
         break
@@ -320,9 +331,11 @@ def stamped_recording():
 
 
 def check_ends():
-    daemon = harness.Daemon("tum:" + stamped_recording(), "--loop", speed=0.5)
+    folder = harness.SCRATCH + "/recordings"
+    daemon = harness.Daemon("tum:" + stamped_recording(), "--loop", "--set",
+                            "recorder.folder=" + folder, speed=0.5)
     daemon.wait_for(lambda: len(daemon.poses) > 3, "poses")
-    check(run_python(ENDS, daemon.folder) == "well\n", "ENDS")
+    check(run_python(ENDS, daemon.folder, folder) == "well\n", "ENDS")
     daemon.stop()
 
 
