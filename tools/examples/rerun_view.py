@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Path, camera and depth live in rerun: rerun_view.py [WHERE] [--save FILE.rrd] [--frames N]"""
+"""Path, camera and depth live in rerun:
+rerun_view.py [WHERE] [--camera NAME] [--save FILE.rrd] [--frames N]"""
 import argparse
 
 import numpy as np
@@ -14,6 +15,7 @@ COLOURS = {"TRACKING": (60, 180, 75), "DEGRADED": (230, 160, 30), "LOST": (220, 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("where", nargs="?", help="a host or a run directory")
+    parser.add_argument("--camera", default="", help="of several, the one to show")
     parser.add_argument("--save", metavar="FILE.rrd", help="write a file instead of showing")
     parser.add_argument("--frames", type=int, default=0, help="end after so many poses")
     options = parser.parse_args()
@@ -22,8 +24,9 @@ def main():
         rr.save(options.save)
     rr.log("odom", rr.ViewCoordinates.RDF, static=True)  # x right, y down, z forward
     path, seen = [], 0
-    with posed.connect(options.where) as camera:
+    with posed.connect(options.where, camera=options.camera) as camera:
         for topic, message in camera.subscribe("pose", "calib", "depth"):
+            topic = topic.partition("/")[0]  # without the camera's name
             if topic != "calib":
                 rr.set_time("frame", sequence=message.seq)
             if topic == "calib":
