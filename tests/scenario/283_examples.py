@@ -17,7 +17,8 @@ PYTHON = os.environ.get("POSED_PEERS_PYTHON") or SOURCE + "/build/peers-python/b
 EXAMPLES = SOURCE + "/tools/examples/"
 MAX_LINES = 90  # short
 N_FRAMES = 6
-STOP_MAX_S = 1.5  # follow_me.MAX_AGE_S is 0.5; this machine may be busy
+STOP_MAX_S = 3  # follow_me.MAX_AGE_S is 0.5; this machine may be busy
+AWAIT_S = 60
 
 
 def has(module):
@@ -87,7 +88,9 @@ def check_stops(daemon):
                                stdout=subprocess.PIPE, text=True)
 
     def await_move(moves, text, why=""):
+        end = time.monotonic() + AWAIT_S
         for line in iter(program.stdout.readline, ""):
+            check(time.monotonic() < end, f"not within {AWAIT_S} s: {text} {why}")
             said = read_command(line)
             if said[0] == moves and why in said[1]:
                 return
