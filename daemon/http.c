@@ -271,14 +271,16 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
         *n_upload = 0;
         return MHD_YES;
     }
-    const char *wanted = header(connection, MHD_HTTP_HEADER_UPGRADE);
+    // Another protocol than a WebSocket's is an offer that may be left alone (RFC 9110, 7.8).
+    const char *offered = header(connection, MHD_HTTP_HEADER_UPGRADE);
+    const bool wants_socket = offered && strcasecmp(offered, "websocket") == 0;
     struct answer a = answer(user, connection, url, method);
     struct MHD_Response *response = NULL;
     if (a.status != MHD_HTTP_FORBIDDEN && a.status != MHD_HTTP_METHOD_NOT_ALLOWED &&
-        (strcmp(url, "/") == 0 || wanted)) {
+        (strcmp(url, "/") == 0 || wants_socket)) {
         free(a.text);
         a = (struct answer){MHD_HTTP_OK, NULL, NULL};
-        if (wanted && strcasecmp(wanted, "websocket") == 0) {
+        if (wants_socket) {
             response = upgrade(user, connection, &a);
             a.status = response ? MHD_HTTP_SWITCHING_PROTOCOLS : a.status;
         } else {

@@ -17,6 +17,8 @@
 #define PING_NS            10000000000
 #define SILENT_NS          30000000000
 #define TEXT_MAX_BYTES     (1 << 20) // waiting
+#define CONTROL_MAX        256       // frames that wait, answers to pings among them
+#define ROUND_MAX_BYTES    65536     // read before others have their turn
 
 struct queued {
     struct payload *payload;
@@ -30,6 +32,7 @@ struct viewer {
     const uint8_t *early;
     size_t n_early;
     uint8_t *early_copy;
+    size_t n_round; // bytes read since viewer_run began
     bool broken;
 
     struct queued queue[QUEUE_MAX_MESSAGES]; // a ring
@@ -67,8 +70,13 @@ static ssize_t on_recv(wslay_event_context_ptr wslay, uint8_t *out, size_t n, in
         v->n_early -= n;
         return (ssize_t)n;
     }
+    if (v->broken || v->n_round > ROUND_MAX_BYTES) {
+        wslay_event_set_error(wslay, v->broken ? WSLAY_ERR_CALLBACK_FAILURE : WSLAY_ERR_WOULDBLOCK);
+        return -1;
+    }
     ssize_t got = recv(v->settings.fd, out, n, MSG_DONTWAIT);
     if (got > 0) {
+        v->n_round += (size_t)got;
         v->heard_ns = clock_monotonic_ns();
         return got;
     }
@@ -96,7 +104,9 @@ static void on_message(wslay_event_context_ptr wslay, const struct wslay_event_o
                        void *user)
 {
     struct viewer *v = user;
-    (void)wslay;
+    // Whoever pings and reads no answer.
+    if (wslay_event_get_queued_msg_count(wslay) > CONTROL_MAX)
+        v->broken = true;
     if (m->opcode == WSLAY_TEXT_FRAME || m->opcode == WSLAY_BINARY_FRAME)
         v->settings.received(v->settings.user, v, m->opcode == WSLAY_TEXT_FRAME, m->msg,
                              m->msg_length);
@@ -249,6 +259,7 @@ short viewer_wants(const struct viewer *viewer)
 bool viewer_run(struct viewer *viewer, short events)
 {
     struct viewer *v = viewer;
+    v->n_round = 0;
     if ((events & (POLLIN | POLLHUP | POLLERR) || v->n_early) && wslay_event_recv(v->wslay) != 0)
         return false;
     while (!v->broken) {

@@ -22,9 +22,9 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def ask(port, path, method="GET", host=None):
+def ask(port, path, method="GET", **headers):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request(method, path, headers={"Host": host} if host else {})
+    connection.request(method, path, headers=headers)
     response = connection.getresponse()
     text = response.read().decode("utf-8")
     connection.close()
@@ -57,12 +57,16 @@ def read_metrics(port):
 
 def check_refusals(port):
     for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "x"):
-        response, text = ask(port, "/v1/pose", host=host)
+        response, text = ask(port, "/v1/pose", Host=host)
         check(response.status == 403 and "position" not in text, f"Host {host}: {response.status}")
     for host in ("localhost", f"LOCALHOST:{port}", "[::1]:8765"):
-        check(ask(port, "/v1/pose", host=host)[0].status == 200, f"Host {host}")
+        check(ask(port, "/v1/pose", Host=host)[0].status == 200, f"Host {host}")
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
         check(ask(port, "/v1/pose", method=method)[0].status == 405, method)
+    for offer in ("h2c", "TLS/1.0"):  # left alone
+        response, text = ask(port, "/healthz", Connection="Upgrade", Upgrade=offer)
+        check((response.status, text) == (200, ask(port, "/healthz")[1]), f"{offer}: {text[:40]}")
+        check(ask(port, "/nothing", Connection="Upgrade", Upgrade=offer)[0].status == 404, offer)
     response, text = ask(port, "/v1/pose", method="HEAD")
     check(response.status == 200 and text == "", "HEAD")
     for path in ("/v1", "/v1/pose/", "/../etc/passwd", "/" + "x" * 5000):

@@ -14,6 +14,7 @@ STALLED_S = 5
 GROWTH_MAX_BYTES = 100e6  # with a client that stalls on every image: its queue has 16 MB, images
 # that nobody wanted before 20, an inbox at most 32
 GROWTH_LATER_MAX_BYTES = 20e6  # in the second half of the time
+GROWTH_PINGS_MAX_BYTES = 4e6
 TOPICS = ["pose", "tf", "calib", "status", "timing", "event", "imu", "log", "object", "depth",
           "normals", "residual", "cloud"]
 
@@ -170,6 +171,23 @@ async def check_stalled(port, daemon):
     stalled.transport.abort()
 
 
+async def check_pings(port, daemon):
+    """Pings without an end from a client that reads no answer: it is hung up on."""
+    before = daemon.private_bytes()
+    client = await connect(port)
+    client.transport.pause_reading()
+    pings = (b"\x89\xfd" + bytes(4) + b"p" * 125) * 1000
+    for _ in range(1000):
+        if client.transport.is_closing():
+            break
+        client.transport.write(pings)
+        while client.transport.get_write_buffer_size() > 1 << 20:
+            await asyncio.sleep(0.01)
+    check(client.transport.is_closing(), "a million pings without an answer taken")
+    growth = daemon.private_bytes() - before
+    check(growth < GROWTH_PINGS_MAX_BYTES or harness.is_sanitized(), f"{growth} bytes more")
+
+
 def scenario():
     port = free_port()
     daemon = harness.Daemon("synth:room", "--loop", "--set", f"http.port={port}", "--set",
@@ -187,6 +205,7 @@ def scenario():
     asyncio.run(check_rubbish(port))
     asyncio.run(check_origins(port))
     asyncio.run(check_stalled(port, daemon))
+    asyncio.run(check_pings(port, daemon))
     daemon.stop()
 
 
