@@ -9,7 +9,7 @@
 #define ITERATIONS 60
 #define K          FIT_FEATURES_MAX
 
-int fit_add_choice(struct fit_data *data, uint32_t group)
+int fit_add_choice(struct fit_data *data, uint32_t group, double weight)
 {
     if (data->n_choices == data->choice_capacity) {
         const size_t grown = data->choice_capacity ? 2 * data->choice_capacity : 256;
@@ -19,7 +19,7 @@ int fit_add_choice(struct fit_data *data, uint32_t group)
         data->choices = more;
         data->choice_capacity = grown;
     }
-    data->choices[data->n_choices++] = (struct fit_choice){data->n_rows, 0, 0, group};
+    data->choices[data->n_choices++] = (struct fit_choice){data->n_rows, 0, 0, group, weight};
     return 0;
 }
 
@@ -76,27 +76,6 @@ static double probabilities(const struct fit_data *data, const struct fit_choice
     return taken - log(sum);
 }
 
-// Spread of each feature within its choices.
-static void spreads(const struct fit_data *data, double out[K])
-{
-    const uint32_t n = data->n_features;
-    memset(out, 0, K * sizeof *out);
-    for (size_t c = 0; c < data->n_choices; c++) {
-        const struct fit_choice *choice = &data->choices[c];
-        for (uint32_t k = 0; k < n; k++) {
-            double sum = 0, sum2 = 0;
-            for (uint32_t i = 0; i < choice->n; i++) {
-                const double x = data->rows[(choice->first + i) * n + k];
-                sum += x;
-                sum2 += x * x;
-            }
-            out[k] += sum2 - sum * sum / choice->n;
-        }
-    }
-    for (uint32_t k = 0; k < n; k++)
-        out[k] = sqrt(out[k] / (double)(data->n_rows ? data->n_rows : 1));
-}
-
 static uint32_t most_rows(const struct fit_data *data)
 {
     uint32_t most = 1;
@@ -106,26 +85,25 @@ static uint32_t most_rows(const struct fit_data *data)
 }
 
 // The penalised log-likelihood, and where wanted its gradient and minus its second derivatives.
-static double objective(const struct fit_data *data, uint32_t left_out, const double *penalty,
-                        const double *prior, const double *w, double *p, double *gradient,
-                        double *curvature)
+static double objective(const struct fit_data *data, uint32_t left_out, double ridge,
+                        const double *w, double *p, double *gradient, double *curvature)
 {
     const uint32_t n = data->n_features;
     double value = 0;
     for (uint32_t k = 0; k < n; k++)
-        value -= 0.5 * penalty[k] * (w[k] - prior[k]) * (w[k] - prior[k]);
+        value -= 0.5 * ridge * w[k] * w[k];
     if (gradient) {
         memset(curvature, 0, (size_t)n * n * sizeof *curvature);
         for (uint32_t k = 0; k < n; k++) {
-            gradient[k] = -penalty[k] * (w[k] - prior[k]);
-            curvature[k * n + k] = penalty[k];
+            gradient[k] = -ridge * w[k];
+            curvature[k * n + k] = ridge;
         }
     }
     for (size_t c = 0; c < data->n_choices; c++) {
         const struct fit_choice *choice = &data->choices[c];
         if (left_out < 2 && choice->group % 2 == left_out)
             continue;
-        value += probabilities(data, choice, w, p);
+        value += choice->weight * probabilities(data, choice, w, p);
         if (!gradient)
             continue;
         const double *rows = data->rows + choice->first * n;
@@ -134,11 +112,12 @@ static double objective(const struct fit_data *data, uint32_t left_out, const do
             for (uint32_t k = 0; k < n; k++)
                 mean[k] += p[i] * rows[(size_t)i * n + k];
         for (uint32_t k = 0; k < n; k++)
-            gradient[k] += rows[(size_t)choice->taken * n + k] - mean[k];
+            gradient[k] += choice->weight * (rows[(size_t)choice->taken * n + k] - mean[k]);
         for (uint32_t i = 0; i < choice->n; i++)
             for (uint32_t k = 0; k < n; k++)
                 for (uint32_t m = 0; m < n; m++)
-                    curvature[k * n + m] += p[i] * (rows[(size_t)i * n + k] - mean[k]) *
+                    curvature[k * n + m] += choice->weight * p[i] *
+                                            (rows[(size_t)i * n + k] - mean[k]) *
                                             (rows[(size_t)i * n + m] - mean[m]);
     }
     return value;
@@ -174,28 +153,23 @@ static void solve(double *a, double *b, uint32_t n, double *x)
     }
 }
 
-void fit_weights(const struct fit_data *data, uint32_t left_out, double ridge, const double *prior,
-                 double out[K])
+void fit_weights(const struct fit_data *data, uint32_t left_out, double ridge, double out[K])
 {
     const uint32_t n = data->n_features;
     double *p = malloc(most_rows(data) * sizeof *p);
-    double spread[K], penalty[K], gradient[K], curvature[K * K], step[K], trial[K];
+    double gradient[K], curvature[K * K], step[K], trial[K];
     memset(out, 0, K * sizeof *out);
-    memcpy(out, prior, n * sizeof *out);
     if (!p)
         return;
-    spreads(data, spread);
-    for (uint32_t k = 0; k < n; k++) // what never differs stays
-        penalty[k] = spread[k] > 1e-9 ? ridge * spread[k] * spread[k] : 1e12;
-    double value = objective(data, left_out, penalty, prior, out, p, NULL, NULL);
+    double value = objective(data, left_out, ridge, out, p, NULL, NULL);
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
-        objective(data, left_out, penalty, prior, out, p, gradient, curvature);
+        objective(data, left_out, ridge, out, p, gradient, curvature);
         solve(curvature, gradient, n, step);
         double scale = 1, better = -INFINITY;
         for (; scale > 1e-6 && !(better > value); scale /= 2) {
             for (uint32_t k = 0; k < n; k++)
                 trial[k] = out[k] + scale * step[k];
-            better = objective(data, left_out, penalty, prior, trial, p, NULL, NULL);
+            better = objective(data, left_out, ridge, trial, p, NULL, NULL);
         }
         if (!(better > value + 1e-9 * fabs(value)))
             break;

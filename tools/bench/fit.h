@@ -14,6 +14,7 @@ struct fit_choice {
     size_t first; // row
     uint32_t n, taken;
     uint32_t group; // choices of one group are fitted or held out together
+    double weight;  // so many alike
 };
 
 struct fit_data {
@@ -25,15 +26,16 @@ struct fit_data {
 };
 
 // A choice begins with its first row. Return 0 or -ENOMEM.
-__attribute__((warn_unused_result)) int fit_add_choice(struct fit_data *data, uint32_t group);
+__attribute__((warn_unused_result)) int fit_add_choice(struct fit_data *data, uint32_t group,
+                                                       double weight);
 __attribute__((warn_unused_result)) int fit_add_row(struct fit_data *data, const double *row);
 void fit_free(struct fit_data *data);
 
 // Newton's method on the likelihood of the choices whose group is not `left_out` modulo 2 (2: all),
-// less ridge / 2 times the squares of how far the weights are from `prior`, of features in units of
-// their spread: few choices change what many have taught only where they speak clearly. A feature
-// that never differs keeps its prior.
-void fit_weights(const struct fit_data *data, uint32_t left_out, double ridge, const double *prior,
+// less ridge / 2 times the squares of the weights, in the features' own units: one that hardly
+// differs in these choices gets little weight, however much it tells here, as other choices (a real
+// camera's images) may make common what is rare in these. A feature that never differs gets none.
+void fit_weights(const struct fit_data *data, uint32_t left_out, double ridge,
                  double out[FIT_FEATURES_MAX]);
 
 // Of the choices whose group is `only` modulo 2 (2: all): the mean logarithm of the likelihood and

@@ -25,11 +25,13 @@
 #include "tools/bench/search_metrics.h"
 
 #define N_SCORES     3
-#define N_CONFIDENCE 5
+#define N_CONFIDENCE 4
 #define N_ASKED      400 // of a scene's hypotheses are judged loosely: the best by the coarse pass,
 #define N_RANDOM     200 // and as many others
-#define N_DRAWN      48  // are drawn
-#define RIDGE        1.0
+#define N_DRAWN      96  // are drawn
+#define RIDGE        0.08
+#define WEIGHT_SEEN  3 // of scenes in which most of the object is seen: what is asked for most
+#define SEEN         0.6
 #define LOOSE_ADD    0.2 // of the diameter: three steps are no end yet
 #define RIGHT_ADD    0.1
 
@@ -62,6 +64,7 @@ struct fitting {
     struct metric_points points;
     double diameter;
     uint32_t group, n_scenes, n_found;
+    double weight; // of the scene
     uint64_t random;
 };
 
@@ -118,7 +121,7 @@ static int add_choice(struct fitting *f, struct fit_data *data, const struct sea
     }
     if (err || n < 2 || share[best] >= right_share)
         goto out;
-    err = fit_add_choice(data, f->group);
+    err = fit_add_choice(data, f->group, f->weight);
     for (uint32_t i = 0; i < n && !err; i++) {
         if (i == best)
             data->choices[data->n_choices - 1].taken = data->choices[data->n_choices - 1].n;
@@ -168,8 +171,8 @@ static int compare_scores(const void *a, const void *b)
     return (x->score < y->score) - (x->score > y->score);
 }
 
-// The three scores' candidates of one scene. all: room for SEARCH_HITS_MAX, some: for N_ASKED +
-// N_RANDOM.
+// The three scores' candidates of one scene; where the search has passed over the true pose, that
+// is what ought to be taken. all: room for SEARCH_HITS_MAX + 1, some: for N_ASKED + N_RANDOM + 1.
 static int add_candidates(struct fitting *f, struct search *search,
                           const struct search_scene *scene, const struct se3 *T_truth,
                           struct search_candidate *all, struct search_candidate *some)
@@ -186,6 +189,8 @@ static int add_candidates(struct fitting *f, struct search *search,
         some[n_loose] = all[i < N_ASKED ? i : next_random(f) % n];
         n_loose += search_judge_loosely(scene, f->object, &some[n_loose]);
     }
+    search_pose_inward(f->object, T_truth, &some[n_loose]);
+    n_loose += search_judge_loosely(scene, f->object, &some[n_loose]);
     err = add_choice(f, &f->scores[0], some, n_loose, LOOSE_ADD, T_truth);
     if (err)
         return err;
@@ -195,10 +200,14 @@ static int add_candidates(struct fitting *f, struct search *search,
             all[n_points++] = all[i];
     const struct search_nearness nearness = search_nearness_to_draw(f->object->info.radius_m);
     n_points = search_keep_distinct(f->object, &nearness, all, n_points, 4 * N_DRAWN);
-    err = add_choice(f, &f->scores[1], all, n_points, RIGHT_ADD, T_truth);
+    search_pose_inward(f->object, T_truth, &all[n_points]);
+    search_refine_points(scene, f->object, &all[n_points]);
+    err = add_choice(f, &f->scores[1], all, n_points + (all[n_points].score > SEARCH_GIVEN_UP),
+                     RIGHT_ADD, T_truth);
     if (err)
         return err;
     n = n_points < N_DRAWN ? n_points : N_DRAWN;
+    search_pose_inward(f->object, T_truth, &all[n++]);
     search_refine_all_drawn(search, scene, f->object, all, n, SEARCH_POLISHED_ROUNDS);
     return add_choice(f, &f->scores[2], all, n, RIGHT_ADD, T_truth);
 }
@@ -225,9 +234,8 @@ static int add_answer(struct fitting *f, struct search *search, const struct sea
     row[1] = (double)pose->score;
     row[2] = (double)(search_drawn_gate_m(info.radius_m, (float)centre[2]) / info.radius_m);
     row[3] = log1p(exp(fmin((double)pose->rival, 10)));
-    row[4] = 1 - (double)pose->visible;
     static const double zeros[N_CONFIDENCE] = {0};
-    err = fit_add_choice(&f->confidence, f->group);
+    err = fit_add_choice(&f->confidence, f->group, 1);
     err = err ? err : fit_add_row(&f->confidence, row);
     err = err ? err : fit_add_row(&f->confidence, zeros);
     if (!err)
@@ -239,8 +247,8 @@ static int add_answer(struct fitting *f, struct search *search, const struct sea
 static int add_scenes(struct fitting *f, struct search *search,
                       const struct bench_search_options *o, const struct bench_search_model *model)
 {
-    struct search_candidate *all = malloc(SEARCH_HITS_MAX * sizeof *all);
-    struct search_candidate *some = malloc((N_ASKED + N_RANDOM) * sizeof *some);
+    struct search_candidate *all = malloc((SEARCH_HITS_MAX + 1) * sizeof *all);
+    struct search_candidate *some = malloc((N_ASKED + N_RANDOM + 1) * sizeof *some);
     int err = all && some ? 0 : -ENOMEM;
     f->mesh = &model->mesh;
     f->object = model->object;
@@ -260,6 +268,7 @@ static int add_scenes(struct fitting *f, struct search *search,
         const bool wanted = settings.absent || (scene.visible >= settings.visible_min &&
                                                 scene.visible <= settings.visible_max);
         struct search_scene prepared;
+        f->weight = scene.visible >= SEEN ? WEIGHT_SEEN : 1;
         if (wanted)
             err = add_answer(f, search, &image, settings.absent, &scene.T_camera_model);
         if (wanted && !settings.absent && !o->curve && !err) {
@@ -310,10 +319,10 @@ static void fit_and_print(const char *name, const struct fit_data *data, const d
                           const char *const *names)
 {
     double all[FIT_FEATURES_MAX], half[2][FIT_FEATURES_MAX], mean_log[3] = {0}, first[3] = {0};
-    fit_weights(data, 2, RIDGE, present, all);
+    fit_weights(data, 2, RIDGE, all);
     for (uint32_t k = 0; k < 2; k++) {
         double one_log, one_first;
-        fit_weights(data, k, RIDGE, present, half[k]);
+        fit_weights(data, k, RIDGE, half[k]);
         fit_quality(data, k, half[k], &one_log, &one_first);
         mean_log[1] += one_log / 2;
         first[1] += one_first / 2;
@@ -346,13 +355,13 @@ static int compare_numbers(const void *a, const void *b)
 }
 
 // SEARCH_LOOSE_SCORE by the refitted weights: one right hypothesis in a hundred lies below.
-static void print_given_up(const struct fit_data *data, const double *present)
+static void print_given_up(const struct fit_data *data)
 {
     double weights[FIT_FEATURES_MAX], *right = malloc((data->n_choices + 1) * sizeof *right);
     size_t n_below = 0;
     if (!right)
         return;
-    fit_weights(data, 2, RIDGE, present, weights);
+    fit_weights(data, 2, RIDGE, weights);
     for (size_t c = 0; c < data->n_choices; c++) {
         const struct fit_choice *choice = &data->choices[c];
         right[c] = row_worth(data, choice->first + choice->taken, weights);
@@ -369,16 +378,15 @@ static void print_given_up(const struct fit_data *data, const double *present)
 static void print_all(const struct fitting *f)
 {
     // gpu/search/confidence.c
-    static const double curve[N_CONFIDENCE] = {-11.63, 0.78, -28.3, -0.39, 0};
-    static const char *const names[N_CONFIDENCE] = {"1", "score", "gate", "log(1 + e^rival)",
-                                                    "hidden"};
+    static const double curve[N_CONFIDENCE] = {-11.43, 0.66, -16.6, -2.61};
+    static const char *const names[N_CONFIDENCE] = {"1", "score", "gate", "log(1 + e^rival)"};
     printf("%u scenes, %u answers right\n", f->n_scenes, f->n_found);
     for (int i = 0; i < N_SCORES && f->scores[i].n_choices > 0; i++) {
         double weights[SEARCH_N_FEATURES];
         present_weights((enum search_evidence)i, weights);
         fit_and_print(score_names[i], &f->scores[i], weights, feature_names);
         if (i == SEARCH_SCORE_LOOSE)
-            print_given_up(&f->scores[i], weights);
+            print_given_up(&f->scores[i]);
     }
     fit_and_print("confidence (first: told right from wrong)", &f->confidence, curve, names);
 }

@@ -424,7 +424,7 @@ static void check_schedules(void)
                      "gate");
             close_to(LIMIT_FLOAT, (double)gates.cosine, 0.6, "cosine");
         }
-    close_to(LIMIT_FLOAT, (double)SEARCH_LOOSE_SCORE, 4.2, "less is given up");
+    close_to(LIMIT_FLOAT, (double)SEARCH_LOOSE_SCORE, 9.5, "less is given up");
     close_to(LIMIT_FLOAT, (double)SEARCH_DRAWN_SMALL * 1e5, 1, "a small step");
 }
 

@@ -104,7 +104,7 @@ void score_conclude(const struct score_counts *counts, double radius_m, double g
 void score_features(const struct score_shares *shares, double out[SCORE_N_FEATURES])
 {
     const struct score_shares *s = shares;
-    const double features[SCORE_N_FEATURES] = {sqrt(fmin(s->area, 1)),
+    const double features[SCORE_N_FEATURES] = {sqrt(s->area),
                                                s->tight,
                                                s->free,
                                                s->wrong,
@@ -133,11 +133,11 @@ double score_likelihood(int which, const struct score_shares *shares)
     static const double weights[3][SCORE_N_FEATURES] = {
         // area, tight, free, wrong, plane, continued, ended, smooth, gate, free and wrong over
         // match, root of ended, floor
-        {-2.3, 9.5, -31, -9.6, -18, -2.1, -1.2, -20, -12, 0.4, 1.1, 12.1, -7.4},
-        {-2.4, 12, -48, -14, -60, -1.8, 0.2, -35, -29, -5.5, 1.8, 7.6, -12, [19] = 2},
+        {2, 10.1, -16.1, -8.4, -6.9, -1.6, -0.9, -14.5, -7.3, 1.4, 0.6, 10.3, -8.5},
+        {10.1, 10.2, -18.3, 0.3, -9.6, -5.2, -0.4, -26.3, -2.6, -1.8, -4.3, 11, -8.8, [19] = -4.5},
         // and merged, sharp, its root, spread, root of volume, fourth root of area, match
-        {2.6, 9.1, -12.6, -18.5, -14.8, -7,   -12.3, -15.7, -10.3, 0,
-         0.6, 4.2, -19.8, -5.5,  6,     12.3, 1.2,   9.4,   7,     -5.6},
+        {1.9,  6.8, -11.3, -0.3, -4.3, -1.5, -11, -10.2, -6.7, 1.6,
+         -0.5, 5.8, -5.6,  -7.7, 3.7,  12.8, 3.4, 6.9,   10.7, -4.9},
     };
     double features[SCORE_N_FEATURES], sum = 0;
     score_features(shares, features);
@@ -148,6 +148,6 @@ double score_likelihood(int which, const struct score_shares *shares)
 
 double score_confidence(double score, double gate, double rival)
 {
-    const double logit = -11.63 + 0.78 * score - 28.3 * gate - 0.39 * log1p(exp(fmin(rival, 10)));
+    const double logit = -11.43 + 0.66 * score - 16.6 * gate - 2.61 * log1p(exp(fmin(rival, 10)));
     return 1 / (1 + exp(-logit));
 }
