@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Debian packages: posed, posed-tools, libposed0, libposed-dev, from any build by `cpack -G DEB`; what
 # depends on which library dpkg-shlibdeps finds out. A build with CUDA gives posed-cuda and
-# posed-tools-cuda instead of the first two: they provide and replace them. The CUDA runtime is linked
-# in and looks for the driver when it starts, so they depend on no package of NVIDIA's.
+# posed-tools-cuda instead of the first two: they provide them, and either takes the other's place
+# (debian/postinst). The CUDA runtime is linked in and looks for the driver when it starts, so they
+# depend on no package of NVIDIA's.
 set(debian ${PROJECT_SOURCE_DIR}/config/debian)
 configure_file(${debian}/changelog config/changelog @ONLY)
 find_program(POSED_GZIP gzip)
@@ -15,13 +16,17 @@ foreach(pair daemon:posed tools:posed-tools library:libposed0 dev:libposed-dev)
   list(GET pair 0 component)
   list(GET pair 1 package)
   string(TOUPPER ${component} COMPONENT)
-  if(POSED_HAVE_CUDA AND component MATCHES "daemon|tools")
-    set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_PROVIDES "${package} (= ${PROJECT_VERSION})")
-    set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_CONFLICTS ${package})
-    set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_REPLACES ${package})
-    set(suggests_${component} "libcuda1, ")
-    set(title_${component} ", CUDA")
-    string(APPEND package -cuda)
+  if(component MATCHES "daemon|tools")
+    set(other ${package}-cuda)
+    if(POSED_HAVE_CUDA)
+      set(other ${package})
+      string(APPEND package -cuda)
+      set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_PROVIDES "${other} (= ${PROJECT_VERSION})")
+      set(suggests_${component} "libcuda1, ")
+      set(title_${component} ", CUDA")
+    endif()
+    set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_CONFLICTS ${other})
+    set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_REPLACES ${other})
   endif()
   install(FILES ${debian}/copyright ${PROJECT_BINARY_DIR}/config/changelog.gz
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package} COMPONENT ${component})
