@@ -19,7 +19,15 @@ install(FILES ${PROJECT_BINARY_DIR}/config/posed.pc DESTINATION ${CMAKE_INSTALL_
 install(FILES proto/posed.proto proto/requests.proto
   DESTINATION ${CMAKE_INSTALL_DATADIR}/posed/proto COMPONENT dev)
 install(DIRECTORY config/cameras DESTINATION ${CMAKE_INSTALL_DATADIR}/posed COMPONENT daemon)
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT daemon)
+# The documents lie to each other as in the tree, so that their links hold (tests/check_install).
+foreach(document README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md capture/README.md
+    daemon/OPERATIONS.md daemon/web/page.png gpu/README.md proto/PROTOCOL.md proto/posed.proto
+    tests/README.md tools/bench/MEASURED.md tools/client/posed.h tools/plot/example.png)
+  get_filename_component(folder ${document} DIRECTORY)
+  install(FILES ${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT daemon)
+endforeach()
+install(DIRECTORY tools/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}/tools COMPONENT daemon
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.py")
 if(TARGET posed_client)
   install(TARGETS posed_client LIBRARY COMPONENT library NAMELINK_COMPONENT dev)
   install(FILES tools/client/posed.h TYPE INCLUDE COMPONENT dev)
@@ -64,14 +72,15 @@ foreach(program posed posectl posed-bench posed-eval posed-synth posed-align)
 endforeach()
 
 if(POSED_DAEMON)
+  install(FILES config/60-posed-kinect.rules DESTINATION lib/udev/rules.d COMPONENT daemon)
+  install(FILES config/posed.sysusers DESTINATION lib/sysusers.d RENAME posed.conf
+    COMPONENT daemon)
+  include(config/packages.cmake)
+  # Last: it ends with what is left to do by hand.
   install(CODE "set(POSED_SYSCONFDIR \"${CMAKE_INSTALL_SYSCONFDIR}\")
     set(POSED_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
     set(POSED_DOCDIR \"${CMAKE_INSTALL_DOCDIR}\")
     set(POSED_CONFIG \"${PROJECT_SOURCE_DIR}/config\")
     set(POSED_SCRATCH \"${PROJECT_BINARY_DIR}/config\")" COMPONENT daemon)
   install(SCRIPT config/install_unit.cmake COMPONENT daemon)
-  install(FILES config/60-posed-kinect.rules DESTINATION lib/udev/rules.d COMPONENT daemon)
-  install(FILES config/posed.sysusers DESTINATION lib/sysusers.d RENAME posed.conf
-    COMPONENT daemon)
-  include(config/packages.cmake)
 endif()
