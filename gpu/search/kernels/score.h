@@ -7,8 +7,8 @@
 // conditional logit (the right candidate among the others of its scene) and not chosen by hand:
 // over assembled objects in scenes as two kinds of sensors see them, in turn, one that loses pixels
 // along edges, and such as fill them from behind, shift and round them (tools/bench/testsensor.h).
-// Scenes in which most is seen count thrice. What is rare in generated scenes gets little weight, as
-// a real image may be full of it: tools/bench/search_weights.c fits them. What tells right from
+// Scenes in which most is seen count thrice. What is rare in generated scenes gets little weight,
+// as a real image may be full of it: tools/bench/search_weights.c fits them. What tells right from
 // wrong most when a third of the object is seen: that what hides the rest begins with a jump in
 // depth (where the surface runs on smoothly into it, the two are one thing and no part of the
 // object), and that the outline is where the image has edges.
