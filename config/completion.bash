@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# bash completion of posed's programs: commands and options are what --help says.
+# bash completion of posed's programs: commands, options and the words that an option takes are what
+# --help says.
 _posed_complete() {
-    local program=$1 word=$2 words command
+    local program=$1 word=$2 words command option help line
+    local choice='^ +((-[a-zA-Z]), )?(--[a-z-]+)=([A-Za-z0-9]+([|][A-Za-z0-9]+)+)( |$)'
     command=${COMP_WORDS[1]}
     COMPREPLY=()
     case ${program##*/} in
@@ -14,9 +16,26 @@ _posed_complete() {
         ;;
     *) command= ;;
     esac
-    if [[ $word == -* ]]; then
-        # shellcheck disable=SC2086 # no word when there is no command
-        words=$("$program" $command --help 2>/dev/null | grep -oE -- '--[a-z][a-z-]+' | sort -u)
+    # shellcheck disable=SC2086 # no word when there is no command
+    help=$("$program" $command --help 2>/dev/null)
+    # --option word, -o word; bash takes --option=word for three words.
+    option=${COMP_WORDS[COMP_CWORD - 1]}
+    if [ "$word" = = ]; then
+        word=
+    elif [ "$option" = = ]; then
+        option=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    # "  -b, --backend=auto|cpu|cuda   What computes"; capitals stand for what is no such word.
+    while IFS= read -r line; do
+        if [[ $line =~ $choice && " ${BASH_REMATCH[2]} ${BASH_REMATCH[3]} " == *" $option "* ]]; then
+            words=${BASH_REMATCH[4]//|/ }
+        fi
+    done <<<"$help"
+    if [ -n "$words" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$words" -X '[A-Z]*' -- "$word"
+            [[ $words != *FILE* ]] || compgen -f -- "$word")
+    elif [[ $word == -* ]]; then
+        words=$(grep -oE -- '--[a-z][a-z-]+' <<<"$help" | sort -u)
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
     else
         mapfile -t COMPREPLY < <(compgen -f -- "$word")

@@ -42,7 +42,7 @@ static const struct {
     {"latest", "ADDRESSES", "endpoints.latest", "Addresses of the socket of the newest pose alone"},
     {"img", "ADDRESSES", "endpoints.img", "Addresses of the socket of images"},
     {"req", "ADDRESSES", "endpoints.req", "Addresses of the socket of requests"},
-    {"log-level", "LEVEL", "log.level", "error, warning, notice, info, debug"},
+    {"log-level", "error|warning|notice|info|debug", "log.level", "The least that is logged"},
 };
 
 #define N_SETTINGS (sizeof settings / sizeof settings[0])

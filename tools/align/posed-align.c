@@ -46,7 +46,7 @@ static const struct argp_option argp_options[] = {
     {"units", KEY_UNITS, "N", 0, "Depth units a metre (default: the calibration's, else 1000)", 1},
     {"source", 's', "DRIVER:PLACE", 0, "A recording: its keyframes, as the tracker takes them", 1},
     {"every", KEY_EVERY, "N", 0, "With --source: every N-th frame instead of the keyframes", 1},
-    {"start", KEY_START, "NAME", 0,
+    {"start", KEY_START, "given|many", 0,
      "given (default): start poses as the input has them; many: none are known, neighbours are "
      "registered from everywhere",
      1},
@@ -75,7 +75,7 @@ static const struct argp_option argp_options[] = {
      3},
     {"most", KEY_MOST, "N", 0, "Pairs an image, at most (default 12)", 3},
     {"rounds", KEY_ROUNDS, "N", 0, "Choose the pairs anew and align again N - 1 times", 3},
-    {"backend", KEY_BACKEND, "NAME", 0, "auto, cpu or cuda (default auto)", 4},
+    {"backend", KEY_BACKEND, "auto|cpu|cuda", 0, "What computes (default auto)", 4},
     {"threads", KEY_THREADS, "N", 0, "CPU threads of a rank (default: cores / ranks)", 4},
     {"seed", KEY_SEED, "N", 0, "Of the partition (default 1)", 4},
     {0},

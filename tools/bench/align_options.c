@@ -39,7 +39,7 @@ static const struct argp_option argp_options[] = {
     {"relative", KEY_RELATIVE, "S", 0, "As posed-align", 0},
     {"min-overlap", KEY_OVERLAP, "S", 0, "As posed-align", 0},
     {"gate", KEY_GATE, "M", 0, "As posed-align", 0},
-    {"backend", KEY_BACKEND, "NAME", 0, "auto, cpu or cuda (default auto)", 0},
+    {"backend", KEY_BACKEND, "auto|cpu|cuda", 0, "What computes (default auto)", 0},
     {"threads", KEY_THREADS, "N", 0, "CPU threads (default all)", 0},
     {"json", 'j', NULL, 0, "Print JSON", 0},
     {"verbose", 'V', NULL, 0, "Each iteration, each seed", 0},

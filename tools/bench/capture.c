@@ -163,7 +163,7 @@ int bench_capture(int argc, char **argv)
     static const struct argp_option argp_options[] = {
         {"source", 's', "DRIVER:PLACE", 0, "Frames to read (required)", 0},
         {"frames", 'n', "N", 0, "At most this many (default 1000)", 0},
-        {"record", OPTION_RECORD, "FORMAT", 0, "Record them: tum, klg, fakenect, mcap, ros2mcap",
+        {"record", OPTION_RECORD, "tum|klg|fakenect|mcap|ros2mcap", 0, "Record them in this format",
          0},
         {"folder", OPTION_FOLDER, "FOLDER", 0, "Where to (the recording is named bench)", 0},
         {"speed", OPTION_SPEED, "N", 0, "With --record: times real time (default 1)", 0},

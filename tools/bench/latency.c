@@ -34,7 +34,7 @@ enum { KEY_RATE = 256, KEY_ROUNDS, KEY_WORK, KEY_JITTER };
 
 static const struct argp_option argp_options[] = {
     {"source", 's', "SRC", 0, "Recording or scene (default synth:room-slow)", 0},
-    {"backend", 'b', "NAME", 0, "auto (default), cpu or cuda", 0},
+    {"backend", 'b', "auto|cpu|cuda", 0, "What computes (default auto)", 0},
     {"rate", KEY_RATE, "HZ", 0,
      "Frames a second (default 30); 0: one after the other, and requests wait for none", 0},
     {"jitter", KEY_JITTER, "MS", 0, "Frames come up to so much early or late (default 0)", 0},

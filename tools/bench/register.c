@@ -283,11 +283,12 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    {"method", KEY_METHOD, "NAME", 0, "emicp (default), softassign, icp", 0},
-    {"form", KEY_FORM, "NAME", 0, "streaming (default), dense", 0},
-    {"preset", KEY_PRESET, "NAME", 0, "tamaki: the authors' schedule", 0},
-    {"start", KEY_START, "NAME", 0, "identity (default), many", 0},
-    {"backend", KEY_BACKEND, "NAME", 0, "auto (default), cpu, cuda", 0},
+    {"method", KEY_METHOD, "emicp|softassign|icp|gicp", 0, "default emicp", 0},
+    {"form", KEY_FORM, "streaming|dense", 0,
+     "streaming (default), or dense: the whole matrix of weights in memory", 0},
+    {"preset", KEY_PRESET, "default|tamaki", 0, "tamaki: the authors' schedule", 0},
+    {"start", KEY_START, "identity|many", 0, "where it starts (default identity)", 0},
+    {"backend", KEY_BACKEND, "auto|cpu|cuda", 0, "what computes (default auto)", 0},
     {"points", KEY_POINTS, "N", 0, "points of each synthetic set (default 5000)", 0},
     {"repeats", KEY_REPEATS, "N", 0, "timed runs (default 5)", 0},
     {"stops", KEY_STOPS, "N", 0, "then end N more by a deadline each, at N times (default 0)", 0},

@@ -337,9 +337,9 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    {"method", KEY_METHOD, "NAME", 0, "emicp (default), softassign, icp, gicp", 0},
-    {"start", KEY_START, "NAME", 0, "identity (default), many", 0},
-    {"backend", KEY_BACKEND, "NAME", 0, "auto (default), cpu, cuda", 0},
+    {"method", KEY_METHOD, "emicp|softassign|icp|gicp", 0, "default emicp", 0},
+    {"start", KEY_START, "identity|many", 0, "where it starts (default identity)", 0},
+    {"backend", KEY_BACKEND, "auto|cpu|cuda", 0, "what computes (default auto)", 0},
     {"threads", KEY_THREADS, "N", 0, "CPU threads (default: all cores)", 0},
     {"apart", KEY_APART, "N", 0, "of scans in a .conf: so many places apart (default 1)", 0},
     {"limit-deg", KEY_LIMIT_DEG, "DEG", 0, "right below this (default 5)", 0},

@@ -29,7 +29,7 @@ static const struct argp_option argp_options[] = {
     {"serial", KEY_SERIAL, "S", 0, "Serial number of the camera, where recordings tell none", 0},
     {"camera", KEY_CAMERA, "FX,FY,CX,CY", 0, "Intrinsics, where recordings tell none", 0},
     {"depth-scale", KEY_SCALE, "N", 0, "Depth units per metre, where recordings tell none", 0},
-    {"backend", KEY_BACKEND, "NAME", 0, "auto (default), cpu or cuda", 0},
+    {"backend", KEY_BACKEND, "auto|cpu|cuda", 0, "What computes (default auto)", 0},
     {0},
 };
 

@@ -211,7 +211,8 @@ int posectl_object(struct posectl *ctl, int argc, char **argv)
          0},
         {"views", OPTION_VIEWS, "N", 0, "Reference views (default 8192)", 0},
         {"greedy", OPTION_GREEDY, NULL, 0, "Choose the views by their error, as the paper does", 0},
-        {"backend", OPTION_BACKEND, "NAME", 0, "auto (default), cpu or cuda; with --local", 0},
+        {"backend", OPTION_BACKEND, "auto|cpu|cuda", 0,
+         "What computes (default auto); with --local", 0},
         {0}};
     static const struct argp argp = {.options = table,
                                      .parser = on_option,

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/closest.h"
 #include "proto/trajectory.h"
 #include "tools/client/address.h"
 #include "tools/posectl/calibrate.h"
@@ -446,6 +447,17 @@ static void put_command_first(int argc, char **argv)
     argv[1] = command;
 }
 
+// The command that name was meant to be, NULL: none is close.
+static const char *closest_command(const char *name)
+{
+    const char *closest = NULL;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (closest_is_better(name, strlen(name), commands[i].name, &best))
+            closest = commands[i].name;
+    return closest;
+}
+
 int main(int argc, char **argv)
 {
     struct posectl ctl = {.timeout_ms = 3000, .camera = ""};
@@ -463,8 +475,12 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(commands[i].name, name) == 0)
             return commands[i].run(&ctl, argc - 1, argv + 1);
-    if (name[0])
+    const char *meant = closest_command(name);
+    if (meant)
+        posectl_complain("no command \"%s\", did you mean %s?", name, meant);
+    else if (name[0])
         posectl_complain("no command \"%s\"", name);
-    print_help(stderr);
+    if (!meant)
+        print_help(stderr);
     return POSECTL_USAGE;
 }

@@ -32,7 +32,7 @@ static struct {
 enum { KEY_BACKEND = 1200 };
 
 static const struct argp_option argp_options[] = {
-    {"backend", KEY_BACKEND, "NAME", 0, "auto (default), cpu or cuda", 0},
+    {"backend", KEY_BACKEND, "auto|cpu|cuda", 0, "What computes (default auto)", 0},
     {0},
 };
 
