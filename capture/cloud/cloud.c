@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/ending.h"
+
 int cloud_alloc(struct cloud *out, size_t n_points, bool with_normals)
 {
     memset(out, 0, sizeof *out);
@@ -147,4 +149,10 @@ int cloud_write_pcd(const char *path, const struct point_set *points, const stru
         points->n_points);
     put_points(file, points, has_normals ? 6 : 3);
     return finish(file, path, log);
+}
+
+int cloud_write(const char *path, const struct point_set *points, const struct log_sink *log)
+{
+    return ending_is(path, ".pcd") ? cloud_write_pcd(path, points, log)
+                                   : cloud_write_ply(path, points, log);
 }

@@ -46,6 +46,10 @@ cloud_write_ply(const char *path, const struct point_set *points, const struct l
 __attribute__((warn_unused_result)) int
 cloud_write_pcd(const char *path, const struct point_set *points, const struct log_sink *log);
 
+// One of these two, as the ending of the name says: PCD where it is .pcd.
+__attribute__((warn_unused_result)) int
+cloud_write(const char *path, const struct point_set *points, const struct log_sink *log);
+
 // Writes points, normals and triangles as binary little-endian PLY into a new file. Returns 0,
 // -EEXIST (a file of that name is there and stays as it is) or another negative errno; a file that
 // could not be written completely is removed.

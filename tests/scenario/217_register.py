@@ -3,6 +3,7 @@
 running registration can be cancelled and disturbs no pose message."""
 import json
 import math
+import os
 import subprocess
 
 import zmq
@@ -83,6 +84,30 @@ def check_cancel(daemon, points):
     check(replies[7].code == requests.CANCELLED, f"the cancelled one: {replies[7].code}")
 
 
+def check_endings(files):
+    """A file is what its name says; a name that promises something else is refused at once."""
+    aligned = harness.SCRATCH + "/aligned"
+    starts = {".ply": b"ply\n", ".pcd": b"# .PCD", ".PCD": b"# .PCD", "": b"ply\n"}
+    for ending, first in starts.items():
+        command = [harness.BINARY + "/bin/posectl", "register", "--local", "--aligned",
+                   aligned + ending, *files]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        check(done.returncode == 0, f"aligned{ending}: {done.stderr}")
+        with open(aligned + ending, "rb") as file:
+            check(file.read(len(first)) == first, f"aligned{ending}")
+    for program, *arguments in (("posectl", "register", "--local", "--aligned", "x.obj"),
+                                ("posectl", "register", "--local", "--picture", "x.jpg"),
+                                ("posectl", "search", "--plot", "x.jpg"),
+                                ("posectl", "map", "export", "x.pcd"),
+                                ("posed", "--source", "synth:room", "--map", "x.pcd"),
+                                ("posed-eval", "--plot", "x.pdf")):
+        done = subprocess.run([f"{harness.BINARY}/bin/{program}", *arguments], text=True,
+                              capture_output=True, timeout=120, cwd=harness.SCRATCH)
+        check(done.returncode != 0 and f"{arguments[-1]}: " in done.stderr
+              and "written as ." in done.stderr, f"{program} {arguments}: {done}")
+        check(not os.path.exists(f"{harness.SCRATCH}/{arguments[-1]}"), f"{arguments}: a file")
+
+
 def scenario():
     points = shape(N_POINTS)
     half = math.radians(20) / 2
@@ -127,6 +152,7 @@ def scenario():
     # One went through a message, so that its last digit may differ.
     a, b = (sum(pose.values(), []) for pose in results)
     check(math.dist(a, b) < 1e-12, f"the daemon's result is the local one: {results}")
+    check_endings(files)
     daemon.stop()
     harness.check_poses(daemon.poses, len(daemon.poses))
 

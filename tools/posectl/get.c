@@ -7,6 +7,7 @@
 
 #include "capture/cloud/cloud.h"
 #include "capture/io/image.h"
+#include "proto/ending.h"
 #include "tools/posectl/posectl.h"
 
 static posed_Reply reply;
@@ -45,19 +46,10 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     return posectl_option(key, arg, state);
 }
 
-static bool ends_with(const char *path, const char *suffix)
-{
-    size_t n = strlen(path), n_suffix = strlen(suffix);
-    return n > n_suffix && strcasecmp(path + n - n_suffix, suffix) == 0;
-}
-
 // Whether the file's name promises a format that is written; else the reason is on stderr.
 static bool is_format_known(const char *path, bool is_depth)
 {
-    const char *const base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    const bool fits =
-        is_depth ? ends_with(path, ".png") : ends_with(path, ".ply") || ends_with(path, ".pcd");
-    if (fits || !strchr(base, '.')) // without an ending: the first format; also /dev/stdout
+    if (is_depth ? ending_fits(path, ".png") : ending_fits(path, ".ply") || ending_is(path, ".pcd"))
         return true;
     posectl_complain("%s: %s", path,
                      is_depth
@@ -121,8 +113,7 @@ static enum posectl_exit save_cloud(const struct posectl *ctl, const uint8_t *by
         set.ny = m + 4 * n;
         set.nz = m + 5 * n;
     }
-    int error = ends_with(ctl->file, ".pcd") ? cloud_write_pcd(ctl->file, &set, &posectl_log)
-                                             : cloud_write_ply(ctl->file, &set, &posectl_log);
+    int error = cloud_write(ctl->file, &set, &posectl_log);
     free(m);
     return error ? POSECTL_FAILED : POSECTL_OK;
 }

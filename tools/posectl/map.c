@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "capture/cloud/cloud.h"
+#include "proto/ending.h"
 #include "tools/posectl/posectl.h"
 
 static posed_Reply reply;
@@ -252,6 +253,10 @@ static enum posectl_exit export_surface(const struct posectl *ctl, posed_Request
     const uint8_t *points, *normals;
     size_t n_points, n_normals, n_bytes;
     uint8_t *bytes;
+    if (!ending_fits(name, ".ply")) {
+        posectl_complain("%s: the map's surface is written as .ply", name);
+        return POSECTL_USAGE;
+    }
     if (access(name, F_OK) == 0) {
         posectl_complain("%s: is there already: name a new file", name);
         return POSECTL_FAILED;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "capture/cloud/cloud.h"
+#include "proto/ending.h"
 #include "tools/posectl/posectl.h"
 
 #define SUFFIX ".object"
@@ -115,12 +116,6 @@ static int build(const struct objects *objects, struct search *search, const cha
     return err;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 int objects_open(const struct objects *objects, struct search *search, const char *name,
                  struct search_object **out)
 {
@@ -171,7 +166,7 @@ int objects_add(const struct objects *objects, struct search *search, const char
                 const char *file, struct search_object_info *out)
 {
     char path[4096], mesh[4096];
-    if (!ends_with(file, ".ply")) {
+    if (!ending_is(file, ".ply")) {
         posectl_complain("%s: a PLY mesh is wanted", file);
         return -EINVAL;
     }
@@ -205,7 +200,7 @@ int objects_list(const struct objects *objects, struct search *search,
     struct dirent *entry;
     while ((entry = readdir(directory))) {
         char name[300];
-        if (!ends_with(entry->d_name, SUFFIX))
+        if (!ending_is(entry->d_name, SUFFIX))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)(strlen(entry->d_name) - strlen(SUFFIX)),
                  entry->d_name);

@@ -10,6 +10,7 @@
 
 #include "capture/cloud/cloud.h"
 #include "gpu/register/register.h"
+#include "proto/ending.h"
 #include "proto/se3.h"
 #include "tools/plot/register.h"
 #include "tools/posectl/progress.h"
@@ -50,7 +51,7 @@ static const struct argp_option option_table[] = {
      "Where to start: a 4x4 transform of SOURCE into TARGET, as this command prints it", 0},
     {"backend", OPTION_BACKEND, "auto|cpu|cuda", 0, "What computes (default auto); with --local",
      0},
-    {"aligned", OPTION_ALIGNED, "FILE", 0, "Write the moved source as binary PLY", 0},
+    {"aligned", OPTION_ALIGNED, "FILE", 0, "Write the moved source, .ply or .pcd", 0},
     {"picture", OPTION_PICTURE, "FILE", 0, "Draw both clouds before and after (PNG)", 0},
     {"plot", OPTION_PICTURE, NULL, OPTION_ALIAS, NULL, 0},
     {0}};
@@ -86,9 +87,13 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
             (enum gpu_backend)argument_choose(state, "backend", arg, posectl_backends);
         return 0;
     case OPTION_ALIGNED:
+        if (!ending_fits(arg, ".ply") && !ending_is(arg, ".pcd"))
+            argp_error(state, "--aligned: %s: a cloud is written as .ply or .pcd", arg);
         options.aligned = arg;
         return 0;
     case OPTION_PICTURE:
+        if (!ending_fits(arg, ".png"))
+            argp_error(state, "--picture: %s: a picture is written as .png", arg);
         options.picture = arg;
         return 0;
     case ARGP_KEY_ARG:
@@ -235,7 +240,7 @@ static int write_aligned(const struct point_set *source, const struct se3 *T,
         }
     }
     struct point_set points = cloud_points(&moved);
-    rc = cloud_write_ply(options.aligned, &points, log);
+    rc = cloud_write(options.aligned, &points, log);
     cloud_free(&moved);
     return rc;
 }

@@ -11,6 +11,7 @@
 #include "capture/io/image.h"
 #include "capture/recording/sidecar.h"
 #include "gpu/search/search.h"
+#include "proto/ending.h"
 #include "proto/se3.h"
 #include "tools/plot/search.h"
 #include "tools/posectl/objects.h"
@@ -93,6 +94,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         options.query.top = (uint32_t)argument_count(state, "top", arg, 1, SEARCH_TOP_MAX);
         return 0;
     case OPTION_PLOT:
+        if (!ending_fits(arg, ".png"))
+            argp_error(state, "--plot: %s: a picture is written as .png", arg);
         options.plot = arg;
         return 0;
     case OPTION_VIEWS:
