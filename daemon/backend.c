@@ -216,15 +216,11 @@ static void fill_failed(const struct backend *backend, struct track_result *out)
 
 int backend_read_map(struct backend *backend, struct map_contents *out)
 {
-    *out = (struct map_contents){0};
     int error = backend->map ? map_read(backend->map, out) : -ENOTSUP;
     if (error || out->is_loaded || !backend->window || window_epoch(backend->window) != out->epoch)
         return error;
     out->T_map_odom = window_T_map_odom(backend->window);
-    error = window_correction(backend->window, &out->correction);
-    if (error)
-        map_contents_free(out);
-    return error;
+    return window_correction(backend->window, &out->correction);
 }
 
 static void restart(struct backend *backend, const struct se3 *T_odom_camera)

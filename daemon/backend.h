@@ -62,10 +62,9 @@ backend_fuse(struct backend *backend, const struct track_result *result, double 
 // loaded map is being searched (*out then is odom's place among its own keyframes).
 bool backend_T_map_odom(const struct backend *backend, struct se3 *out);
 
-// Copies the map, to be freed by map_contents_free, with what map_contents_correct needs; a loaded
-// one has no correction: it stays as it was saved, and what is fused into it lies where the camera
-// was found. Returns 0, -ENOTSUP (nobody wanted a map when the daemon started), or what map_read
-// does.
+// Copies the map, as map_read does, with what map_contents_correct needs; a loaded one has no
+// correction: it stays as it was saved, and what is fused into it lies where the camera was found.
+// Returns what map_read does, or -ENOTSUP (nobody wanted a map when the daemon started).
 __attribute__((warn_unused_result)) int backend_read_map(struct backend *backend,
                                                          struct map_contents *out);
 

@@ -146,15 +146,22 @@ void camera_close(struct camera *camera)
 static int write_map(struct camera *camera)
 {
     const char *path = camera->config.map_output;
-    struct map_contents map;
+    struct map_contents map = {0};
     if (!path[0])
         return 0;
     int error = backend_read_map(camera->backend, &map);
+    if (error == -ENOBUFS) {
+        error = map_contents_reserve(&map);
+        if (!error)
+            error = backend_read_map(camera->backend, &map);
+    }
     if (error) {
+        map_contents_free(&map);
         log_to(&camera->sink, LOG_LEVEL_ERROR, "%s: no map: %s", path,
                error == -EAGAIN ? "the camera was not found in the loaded one" : strerror(-error));
         return error;
     }
+    map_contents_order(&map);
     error = map_contents_correct(&map, &camera->config.map);
     if (error)
         log_to(&camera->sink, LOG_LEVEL_ERROR, "%s: no map: %s", path, strerror(-error));

@@ -28,11 +28,21 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
     const struct shared_command command = {.kind = SHARED_READ_MAP, .map = out};
     struct shared_answer answer;
     *out = (struct map_contents){0};
-    if (!handlers_command(handlers, &command, call, &answer))
-        return false;
+    do {
+        if (!handlers_command(handlers, &command, call, &answer)) {
+            map_contents_free(out);
+            return false;
+        }
+        if (answer.error != -ENOBUFS)
+            break;
+        answer.error = map_contents_reserve(out);
+    } while (!answer.error);
     *out_camera = answer.camera;
+    if (answer.error)
+        map_contents_free(out);
     switch (answer.error) {
     case 0:
+        map_contents_order(out);
         return true;
     case -ENOTSUP:
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,

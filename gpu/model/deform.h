@@ -12,7 +12,7 @@
 #include "gpu/model/correction.h"
 #include "gpu/model/model.h"
 
-// Puts moved blocks in place of *blocks (which are freed), ordered as model_read leaves them. At
+// Puts moved blocks in place of *blocks (which are freed), ordered as model_order does. At
 // most max_blocks: beyond, those with the fewest voxels are left out. They stay as they are where
 // correction_is_none. Returns 0 or -ENOMEM (nothing has changed).
 __attribute__((warn_unused_result)) int deform_blocks(const struct correction *correction,

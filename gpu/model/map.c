@@ -19,7 +19,8 @@
 #define FOLLOWS_RAD 0.15
 
 // Looking takes 0.3 s on a processor, when ten frames come: in between the tracker follows.
-#define SEARCH_EVERY 5
+#define JOINING_BLOCKS 256 // of a copy: what joins meanwhile, beside an eighth of what is there
+#define SEARCH_EVERY   5
 
 struct map {
     struct gpu *gpu;
@@ -182,6 +183,11 @@ void map_contents_free(struct map_contents *contents)
     *contents = (struct map_contents){0};
 }
 
+void map_contents_order(struct map_contents *contents)
+{
+    model_order(contents->blocks, contents->n_blocks);
+}
+
 int map_contents_correct(struct map_contents *contents, const struct model_settings *settings)
 {
     struct correction *correction = &contents->correction;
@@ -195,24 +201,36 @@ int map_contents_correct(struct map_contents *contents, const struct model_setti
     return 0;
 }
 
+int map_contents_reserve(struct map_contents *contents)
+{
+    const uint32_t room = contents->n_blocks + contents->n_blocks / 8 + JOINING_BLOCKS;
+    map_contents_free(contents);
+    contents->blocks = malloc(room * sizeof *contents->blocks);
+    if (!contents->blocks)
+        return -ENOMEM;
+    memset(contents->blocks, 0xff,
+           room * sizeof *contents->blocks); // calloc leaves pages untouched
+    contents->room = room;
+    return 0;
+}
+
 int map_read(struct map *map, struct map_contents *out)
 {
     const struct recover_keyframe *keyframes;
-    *out = (struct map_contents){
-        .epoch = map->epoch, .is_loaded = map->holds_loaded, .T_map_odom = map->T_map_odom};
+    out->epoch = map->epoch;
+    out->is_loaded = map->holds_loaded;
+    out->T_map_odom = map->T_map_odom;
     if (map->is_searching)
         return -EAGAIN;
     if (!map->has_any)
         return -ENODATA;
-    int rc = model_read(map->model, &out->blocks, &out->n_blocks);
+    int rc = model_read(map->model, out->blocks, out->room, &out->n_blocks);
     if (rc < 0)
         return rc;
     out->n_keyframes = recover_keyframes(map->recover, &keyframes);
     out->keyframes = malloc((out->n_keyframes + 1) * sizeof *keyframes);
-    if (!out->keyframes) {
-        map_contents_free(out);
+    if (!out->keyframes)
         return -ENOMEM;
-    }
     memcpy(out->keyframes, keyframes, out->n_keyframes * sizeof *keyframes);
     return 0;
 }

@@ -35,8 +35,8 @@ struct map_contents {
     // Where odom lies in it, and what takes it from odom to where its keyframes agree; not saved.
     struct se3 T_map_odom;
     struct correction correction;
-    struct model_block *blocks; // ordered as model_read leaves them
-    uint32_t n_blocks;
+    struct model_block *blocks; // ordered as model_order does, of map_read after map_contents_order
+    uint32_t n_blocks, room;    // room: of map_contents_reserve
     struct recover_keyframe *keyframes;
     uint32_t n_keyframes;
 };
@@ -57,10 +57,18 @@ __attribute__((warn_unused_result)) int map_follow(struct map *map, struct track
 
 struct model *map_model(struct map *map);
 
-// Copies the map as it was fused, without a correction, to be freed by map_contents_free. Returns
-// 0, -ENODATA (nothing was taken in yet), -EAGAIN (a loaded map is being searched: it is the file's
-// still), -ENOMEM or -EIO.
+// Makes room for a copy of n_blocks, and for what joins until it is made. Its memory is there then:
+// getting it takes longer than the copy. Any thread. Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int map_contents_reserve(struct map_contents *contents);
+
+// Copies the map as it was fused, without a correction: only the copy is made between two frames.
+// *out, from {0}, is freed by map_contents_free. Returns 0, -ENOBUFS (it has less room than
+// n_blocks, which is set: map_contents_reserve, and again), -ENODATA (nothing was taken in yet),
+// -EAGAIN (a loaded map is being searched: it is the file's still), -ENOMEM or -EIO.
 __attribute__((warn_unused_result)) int map_read(struct map *map, struct map_contents *out);
+
+// Puts the blocks of a copy in order, before anything else is done with it. Any thread.
+void map_contents_order(struct map_contents *contents);
 
 // Moves a copy to where its keyframes agree; it has no correction any more. `settings`: the map's.
 // Any thread; 12,000 blocks take a second with some 40 keyframes. Returns 0 or -ENOMEM (it stays

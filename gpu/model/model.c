@@ -120,26 +120,22 @@ static int by_place(const void *left, const void *right)
     return a->x < b->x ? -1 : a->x > b->x;
 }
 
-int model_read(struct model *model, struct model_block **out, uint32_t *out_n_blocks)
+int model_read(struct model *model, struct model_block *out, uint32_t room, uint32_t *out_n_blocks)
 {
     struct model_stats stats;
-    *out = NULL;
     *out_n_blocks = 0;
     int rc = model_stats_get(model, &stats);
     if (rc < 0)
         return rc;
-    struct model_block *blocks = malloc((stats.n_blocks + 1) * sizeof *blocks);
-    if (!blocks)
-        return -ENOMEM;
-    rc = model->ops->read(model, blocks, stats.n_blocks);
-    if (rc < 0) {
-        free(blocks);
-        return rc;
-    }
-    qsort(blocks, stats.n_blocks, sizeof *blocks, by_place);
-    *out = blocks;
     *out_n_blocks = stats.n_blocks;
-    return 0;
+    if (stats.n_blocks > room)
+        return -ENOBUFS;
+    return model->ops->read(model, out, stats.n_blocks);
+}
+
+void model_order(struct model_block *blocks, uint32_t n_blocks)
+{
+    qsort(blocks, n_blocks, sizeof *blocks, by_place);
 }
 
 static bool number_can_be(int32_t i)

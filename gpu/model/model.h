@@ -74,10 +74,13 @@ model_view(struct model *model, const struct se3 *T_map_camera, struct gpu_frame
 __attribute__((warn_unused_result)) int model_stats_get(struct model *model,
                                                         struct model_stats *out);
 
-// Copies all blocks to the host, ordered by their place, into memory that the caller frees.
-// Returns 0, -ENOMEM or -EIO.
-__attribute__((warn_unused_result)) int model_read(struct model *model, struct model_block **out,
-                                                   uint32_t *out_n_blocks);
+// Copies all blocks to the host, in whatever order they lie. Returns 0, -ENOBUFS (there is room for
+// fewer than *out_n_blocks) or -EIO.
+__attribute__((warn_unused_result)) int model_read(struct model *model, struct model_block *out,
+                                                   uint32_t room, uint32_t *out_n_blocks);
+
+// Orders them by their place: z, y, x. Any thread; of what the tracker's thread has read, another.
+void model_order(struct model_block *blocks, uint32_t n_blocks);
 
 // Puts blocks in place of what is there. Places come once each. Returns 0, -ENOSPC (they do not
 // fit: nothing has changed), -EINVAL (a place twice or beyond the numbers that can be, distances

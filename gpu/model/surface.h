@@ -15,7 +15,7 @@ struct model_surface {
     size_t n_triangles;
 };
 
-// `blocks` ordered as model_read leaves them. Voxels of less weight count as unseen (1: none do;
+// `blocks` ordered as model_order does. Voxels of less weight count as unseen (1: none do;
 // 256 is a near surface seen squarely once). Returns 0, -EFBIG (more than 2^31 vertices) or
 // -ENOMEM, then with *out empty.
 __attribute__((warn_unused_result)) int model_surface_create(const struct model_block *blocks,

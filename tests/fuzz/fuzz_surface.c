@@ -29,7 +29,7 @@ static int by_place(const void *left, const void *right)
     return a->x < b->x ? -1 : a->x > b->x;
 }
 
-// As model_read leaves them: ordered, each place once.
+// Ordered as model_order does, each place once.
 static uint32_t read_blocks(const uint8_t *data, size_t size, struct model_block *out)
 {
     uint32_t n = 0, n_unique = 0;

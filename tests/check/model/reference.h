@@ -18,7 +18,7 @@ struct reference_frame {
 bool reference_measure(const struct reference_frame *frame, double voxel_m, const double p_m[3],
                        double *out_distance_m, double *out_weight);
 
-// Blocks ordered as model_read leaves them, NULL if there is none.
+// Blocks ordered as model_order does, NULL if there is none.
 const struct model_block *reference_block(const struct model_block *blocks, uint32_t n_blocks,
                                           int64_t x, int64_t y, int64_t z);
 

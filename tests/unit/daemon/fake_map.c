@@ -35,7 +35,8 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
 
 int map_read(struct map *map, struct map_contents *out)
 {
-    *out = (struct map_contents){.is_loaded = map->is_loaded, .T_map_odom = map->T_map_odom};
+    out->is_loaded = map->is_loaded;
+    out->T_map_odom = map->T_map_odom;
     return 0;
 }
 

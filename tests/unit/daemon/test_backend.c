@@ -493,7 +493,7 @@ static void the_found_frame_is_the_loaded_maps(void **state)
     const struct map_contents contents = {0};
     struct track_result result;
     struct graph_keyframe keyframe;
-    struct map_contents copy;
+    struct map_contents copy = {0};
     struct se3 T;
     double moved_m;
     memset(&config, 0, sizeof config);
@@ -508,6 +508,7 @@ static void the_found_frame_is_the_loaded_maps(void **state)
     assert_int_equal(backend_read_map(backend, &copy), 0); // goes as its keyframes do
     assert_int_equal(copy.correction.n, 1);
     assert_same(&copy.T_map_odom, &fake_window.T_map_odom);
+    map_contents_free(&copy);
     fake_window.epoch = 1; // the keyframes are another epoch's than the map, which is 0
     assert_int_equal(backend_read_map(backend, &copy), 0);
     assert_int_equal(copy.correction.n, 0);
