@@ -12,11 +12,10 @@
 #define SPACING_QUERIES 256u
 #define SPACING_POINTS  8192u
 
-// The element that would stand at n / 2 if the values were sorted: Hoare's selection, ten times
-// faster than qsort. Reorders the values.
-static double median(double *values, size_t n)
+// Hoare's selection, ten times faster than qsort.
+double register_shape_nth(double *values, size_t n, size_t k)
 {
-    size_t low = 0, high = n - 1, middle = n / 2;
+    size_t low = 0, high = n - 1;
     while (low < high) {
         // cppcheck-suppress uninitvar; the caller filled n of them
         double pivot = values[low + (high - low) / 2];
@@ -33,12 +32,17 @@ static double median(double *values, size_t n)
             values[j--] = swap;
         }
         // Now low .. j are not above the pivot and j + 1 .. high not below it.
-        if (middle <= j)
+        if (k <= j)
             high = j;
         else
             low = j + 1;
     }
-    return values[middle];
+    return values[k];
+}
+
+static double median(double *values, size_t n)
+{
+    return register_shape_nth(values, n, n / 2);
 }
 
 static double distance(const struct register_set *set, size_t i, const double from[3])
@@ -94,8 +98,9 @@ static float other_distance2(const struct register_set *set, size_t i, size_t j)
 }
 
 // Distance of point i to its nearest other point among the first n; equal points do not count.
-// Sixteen minima side by side, so that the loop becomes vector instructions.
-static double nearest_distance(const struct register_set *set, size_t i, size_t n)
+// Sixteen minima side by side, so that the loop becomes vector instructions; the least is the same
+// with any of them.
+CPU_CLONES static double nearest_distance(const struct register_set *set, size_t i, size_t n)
 {
     float best[16];
     size_t whole = n / 16 * 16;

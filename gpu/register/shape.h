@@ -7,6 +7,9 @@
 #include "gpu/base/pool.h"
 #include "gpu/register/sets.h"
 
+// The element that would stand at k < n if the n values were sorted; reorders them. None is NaN.
+double register_shape_nth(double *values, size_t n, size_t k);
+
 // The median of the coordinates. Returns the median distance from it.
 double register_shape_centre(const struct register_set *set, double out_centre[3]);
 

@@ -13,27 +13,23 @@
 #define MOST_BLOCKS  (1 << 21)
 #define COARSE_CELLS 12.0 // along the largest edge, at the coarsest level
 
-static int compare_floats(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 // From the hundredth to the last hundredth of a sample, and the same length again on both sides,
 // but no farther than the sample goes: few far points are left outside.
 static void box_along(const float *values, size_t n, double *out_low, double *out_high,
                       double *out_middle, double *out_length)
 {
-    float sample[SAMPLE];
+    double sample[SAMPLE], least = values[0], most = values[0];
     const size_t n_sample = n < SAMPLE ? n : SAMPLE;
-    for (size_t i = 0; i < n_sample; i++)
+    for (size_t i = 0; i < n_sample; i++) {
         sample[i] = values[i * n / n_sample];
-    // cppcheck-suppress uninitvar; n_sample of them are
-    qsort(sample, n_sample, sizeof *sample, compare_floats);
-    const double first = sample[n_sample / 100], last = sample[n_sample - 1 - n_sample / 100];
+        least = fmin(least, sample[i]);
+        most = fmax(most, sample[i]);
+    }
+    const double first = register_shape_nth(sample, n_sample, n_sample / 100);
+    const double last = register_shape_nth(sample, n_sample, n_sample - 1 - n_sample / 100);
     const double length = last - first, margin = 0.05 * length;
-    *out_low = fmax(first - length, sample[0] - margin);
-    *out_high = fmin(last + length, sample[n_sample - 1] + margin);
+    *out_low = fmax(first - length, least - margin);
+    *out_high = fmin(last + length, most + margin);
     *out_middle = 0.5 * (first + last);
     *out_length = length;
 }

@@ -103,23 +103,36 @@ static __global__ void take_means(struct register_cells cells, uint32_t n_blocks
     }
 }
 
-static __global__ void fit_planes(struct register_cells cells,
-                                  const struct register_cell_point *points, const uint32_t *n,
-                                  struct register_cell_point *normals, uint32_t *bins)
+// The levels of both sets whose planes are fitted in one launch: each takes as long as its slowest
+// point, whatever the number of points.
+struct plane_level {
+    struct register_cells cells;
+    const struct register_cell_point *points;
+    const uint32_t *n; // on the device
+    struct register_cell_point *normals;
+    uint32_t *bins;
+};
+
+struct plane_levels {
+    struct plane_level level[2 * REGISTER_MOST_LEVELS];
+};
+
+static __global__ void fit_planes(struct plane_levels levels)
 {
     __shared__ uint32_t mine[REGISTER_NOISE_BINS];
-    const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
-    if (blockIdx.x * BLOCK >= *n)
+    const struct plane_level *l = &levels.level[blockIdx.y];
+    const uint32_t i = blockIdx.x * BLOCK + threadIdx.x, n = *l->n;
+    if (blockIdx.x * BLOCK >= n)
         return;
     for (uint32_t b = threadIdx.x; b < REGISTER_NOISE_BINS; b += BLOCK)
         mine[b] = 0;
     __syncthreads();
-    if (i < *n && register_plane_around(&cells, points, i, &normals[i]))
-        atomicAdd(&mine[register_noise_bin(&cells, normals[i].weight)], 1);
+    if (i < n && register_plane_around(&l->cells, l->points, i, &l->normals[i]))
+        atomicAdd(&mine[register_noise_bin(&l->cells, l->normals[i].weight)], 1);
     __syncthreads();
     for (uint32_t b = threadIdx.x; b < REGISTER_NOISE_BINS; b += BLOCK)
         if (mine[b])
-            atomicAdd(&bins[b], mine[b]);
+            atomicAdd(&l->bins[b], mine[b]);
 }
 
 // Of a level on the device, beside each other: number of points, noise bins.
@@ -142,7 +155,7 @@ static int grow_level(struct cuda_dev *dev, struct register_cuda_level *level,
     return rc;
 }
 
-// Queues all that makes a level. `most`: of its points.
+// Queues all that makes a level but its planes. `most`: of its points.
 static int queue_level(struct cuda_dev *dev, struct register_cuda_levels *s,
                        struct register_cuda_level *level, const struct input *in, uint32_t most,
                        uint32_t *counts)
@@ -173,9 +186,6 @@ static int queue_level(struct cuda_dev *dev, struct register_cuda_levels *s,
     take_means<<<over_blocks, BLOCK, 0, stream>>>(level->cells, n_blocks,
                                                   (const unsigned long long *)s->sums.at,
                                                   (struct register_cell_point *)level->points.at);
-    fit_planes<<<over_points, BLOCK, 0, stream>>>(
-        level->cells, (const struct register_cell_point *)level->points.at, counts,
-        (struct register_cell_point *)level->normals.at, counts + 1);
     return CUDA_TRY(dev, cudaGetLastError());
 }
 
@@ -215,6 +225,29 @@ static int queue_side(struct register_cuda *cuda, const struct register_surface_
     return 0;
 }
 
+// Queues the planes of all levels of both sets, once their points are queued. `most`: points of the
+// largest level.
+static int queue_planes(struct register_cuda *cuda, uint32_t n_levels, uint32_t most)
+{
+    struct register_cuda_levels *s = &cuda->surfaces;
+    struct plane_levels levels;
+    memset(&levels, 0, sizeof levels);
+    for (uint32_t i = 0; i < 2 * n_levels; i++) {
+        const uint32_t side = i / n_levels, l = i % n_levels;
+        struct register_cuda_level *level = &s->level[side][l];
+        uint32_t *counts = (uint32_t *)s->counts.at + (side * REGISTER_MOST_LEVELS + l) * COUNTS;
+        levels.level[i].cells = level->cells;
+        levels.level[i].points = (const struct register_cell_point *)level->points.at;
+        levels.level[i].n = counts;
+        levels.level[i].normals = (struct register_cell_point *)level->normals.at;
+        levels.level[i].bins = counts + 1;
+    }
+    yield_now(&cuda->dev.yield);
+    const dim3 grid((most + BLOCK - 1) / BLOCK, 2 * n_levels);
+    fit_planes<<<grid, BLOCK, 0, cuda->dev.stream>>>(levels);
+    return CUDA_TRY(&cuda->dev, cudaGetLastError());
+}
+
 int register_cuda_surfaces(void *device, const struct register_surface_load loads[2],
                            uint32_t n_levels, struct register_surface info[2][REGISTER_MOST_LEVELS])
 {
@@ -245,6 +278,8 @@ int register_cuda_surfaces(void *device, const struct register_surface_load load
     CUDA_OR_RETURN(dev, cudaMemsetAsync(s->counts.at, 0, counts_bytes, dev->stream));
     for (uint32_t side = 0; rc == 0 && side < 2; side++)
         rc = queue_side(cuda, &loads[side], side, n_levels, info[side]);
+    if (rc == 0)
+        rc = queue_planes(cuda, n_levels, (uint32_t)most);
     if (rc < 0)
         return rc;
     CUDA_OR_RETURN(dev, cudaMemcpyAsync(s->host.at, s->counts.at, counts_bytes,
