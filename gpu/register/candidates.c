@@ -12,8 +12,10 @@
 
 #define FEATURE_POINTS 6000u // of a set, at most
 #define FEATURE_REACH  5.0   // cells
-#define N_VOTES        24u
-#define N_FINISHED     3u
+#define N_VOTES        40u
+#define N_FINISHED     3u   // of the first look's poses
+#define N_LAST         5u   // of the second look's, at finer features
+#define HALF_SUPPORT   30.0 // correspondences that double what a score is worth
 
 static uint32_t feature_level(const struct register_surfaces *surfaces)
 {
@@ -81,18 +83,31 @@ static int vote(const struct register_local *local, struct pool *pool, uint32_t 
                                      1.5 * local->surfaces->cell_m * (1 << level), out, N_VOTES);
 }
 
-static uint32_t support(const struct matches *matches, const struct se3 *T, double within_m)
+// The correspondences' points, for poses that come later, too.
+static int keep_matches(const struct matches *matches, double within_m,
+                        struct register_matched *out)
+{
+    struct register_matched_pair *pairs = malloc((matches->n + 1) * sizeof *pairs);
+    if (!pairs)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < matches->n; i++) {
+        const struct register_match *match = &matches->match[i];
+        const struct register_cell_point *p = &matches->features[0].points[match->source];
+        const struct register_cell_point *q = &matches->features[1].points[match->target];
+        pairs[i] = (struct register_matched_pair){{p->x, p->y, p->z}, {q->x, q->y, q->z}};
+    }
+    *out = (struct register_matched){pairs, matches->n, within_m};
+    return 0;
+}
+
+static uint32_t support(const struct register_matched *matched, const struct se3 *T,
+                        double within_m)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < matches->n; i++) {
-        const struct register_cell_point *p =
-            &matches->features[0].points[matches->match[i].source];
-        const struct register_cell_point *q =
-            &matches->features[1].points[matches->match[i].target];
-        const double at[3] = {p->x, p->y, p->z};
+    for (uint32_t i = 0; i < matched->n; i++) {
+        const double *to = matched->pairs[i].target_m;
         double y[3], d2 = 0;
-        se3_apply(T, at, y);
-        const double to[3] = {q->x, q->y, q->z};
+        se3_apply(T, matched->pairs[i].source_m, y);
         for (int a = 0; a < 3; a++)
             d2 += (y[a] - to[a]) * (y[a] - to[a]);
         n += d2 < within_m * within_m;
@@ -100,10 +115,23 @@ static uint32_t support(const struct matches *matches, const struct se3 *T, doub
     return n;
 }
 
+void register_candidates_support(const struct register_candidates *from,
+                                 struct register_candidate *candidate)
+{
+    candidate->n_support =
+        from->matched.n ? support(&from->matched, &candidate->fit.T, from->matched.within_m) : 0;
+}
+
+double register_candidates_evidence(const struct register_candidate *candidate)
+{
+    const double n = candidate->n_support;
+    return candidate->worth.score * (1 + 2 * n / (n + HALF_SUPPORT));
+}
+
 static int compare_candidates(const void *a, const void *b)
 {
-    const struct register_candidate *x = a, *y = b;
-    return (x->worth.score < y->worth.score) - (x->worth.score > y->worth.score);
+    const double x = register_candidates_evidence(a), y = register_candidates_evidence(b);
+    return (x < y) - (x > y);
 }
 
 static bool is_same_pose(const struct se3 *a, const struct se3 *b, double apart_m)
@@ -114,9 +142,11 @@ static bool is_same_pose(const struct se3 *a, const struct se3 *b, double apart_
 }
 
 // Aligned from `first` to `last` and judged there; best first, repeated ones left out.
-static int finish(const struct register_local *local, uint32_t first, uint32_t last,
-                  struct register_candidate *candidates, uint32_t n)
+static int finish(const struct register_local *local, const struct register_matched *matched,
+                  uint32_t first, uint32_t last, struct register_candidate *candidates, uint32_t n)
 {
+    // A coarse pose is off by as much as a coarse cell.
+    const double within_m = fmax(matched->within_m, 1.5 * local->surfaces->cell_m * (1 << last));
     struct register_fit fits[N_VOTES + 1];
     struct register_worth worths[N_VOTES + 1];
     for (uint32_t i = 0; i < n; i++)
@@ -127,7 +157,8 @@ static int finish(const struct register_local *local, uint32_t first, uint32_t l
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < n; i++)
-        candidates[i] = (struct register_candidate){fits[i], worths[i], candidates[i].n_support};
+        candidates[i] =
+            (struct register_candidate){fits[i], worths[i], support(matched, &fits[i].T, within_m)};
     qsort(candidates, n, sizeof *candidates, compare_candidates);
     uint32_t n_kept = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -143,7 +174,7 @@ static int finish(const struct register_local *local, uint32_t first, uint32_t l
 
 // Features of one level: their poses, finished, into out->best.
 static int find_at(const struct register_local *local, struct pool *pool, uint32_t level,
-                   const struct se3 *given, struct register_candidates *out)
+                   uint32_t n_finished, const struct se3 *given, struct register_candidates *out)
 {
     struct register_vote votes[N_VOTES];
     struct register_candidate candidates[N_VOTES + 1];
@@ -151,25 +182,25 @@ static int find_at(const struct register_local *local, struct pool *pool, uint32
     const uint32_t coarse = level + 1 < local->surfaces->n_levels ? level + 1 : level;
     int n = vote(local, pool, level, &matches, votes);
     if (n >= 0) {
+        const int rc =
+            keep_matches(&matches, 1.5 * local->surfaces->cell_m * (1 << level), &out->matched);
+        n = rc < 0 ? rc : n;
+    }
+    free_matches(&matches);
+    if (n >= 0) {
         memset(candidates, 0, sizeof candidates);
         for (int i = 0; i < n; i++)
             candidates[i].fit.T = votes[i].T;
         if (given)
             candidates[n++].fit.T = *given;
-        n = n > 0 ? finish(local, coarse, coarse, candidates, (uint32_t)n) : 0;
+        n = n > 0 ? finish(local, &out->matched, coarse, coarse, candidates, (uint32_t)n) : 0;
     }
     if (n > 0)
-        n = finish(local, level, 0, candidates, n > (int)N_FINISHED ? N_FINISHED : (uint32_t)n);
-    for (int i = 0; i < n; i++) {
-        candidates[i].n_support =
-            support(&matches, &candidates[i].fit.T, 1.5 * local->surfaces->cell_m * (1 << level));
+        n = finish(local, &out->matched, level, 0, candidates,
+                   n > (int)n_finished ? n_finished : (uint32_t)n);
+    for (int i = 0; i < n; i++)
         out->best[i] = candidates[i];
-    }
-    if (n >= 0) {
-        out->n = (uint32_t)n;
-        out->n_matches = matches.n;
-    }
-    free_matches(&matches);
+    out->n = n < 0 ? 0 : (uint32_t)n;
     return n < 0 ? n : 0;
 }
 
@@ -178,15 +209,27 @@ int register_candidates_find(const struct register_local *local, struct pool *po
 {
     const uint32_t level = feature_level(local->surfaces);
     memset(out, 0, sizeof *out);
-    int rc = find_at(local, pool, level, given, out);
+    int rc = find_at(local, pool, level, N_FINISHED, given, out);
     // Where the sets hardly overlap, finer features and more of them tell what coarse ones do not.
     if (rc == 0 && level > 0 && register_candidates_trust(out) < REGISTER_SURE) {
         struct register_candidates finer = {.n = 0};
-        rc = find_at(local, pool, level - 1, out->n > 0 ? &out->best[0].fit.T : given, &finer);
-        if (rc == 0 && finer.n > 0)
+        rc = find_at(local, pool, level - 1, N_LAST, out->n > 0 ? &out->best[0].fit.T : given,
+                     &finer);
+        const bool better = rc == 0 && finer.n > 0;
+        register_candidates_free(better ? out : &finer);
+        if (better)
             *out = finer;
     }
+    // The given pose, finished without coarse cells, which may lead away from it.
+    if (rc == 0 && given && register_candidates_trust(out) < REGISTER_SURE)
+        rc = register_candidates_add(local, given, out);
     return rc;
+}
+
+void register_candidates_free(struct register_candidates *candidates)
+{
+    free(candidates->matched.pairs);
+    memset(candidates, 0, sizeof *candidates);
 }
 
 int register_candidates_add(const struct register_local *local, const struct se3 *T,
@@ -197,7 +240,7 @@ int register_candidates_add(const struct register_local *local, const struct se3
     memcpy(both, out->best, n * sizeof *both);
     memset(&both[n], 0, sizeof both[n]);
     both[n].fit.T = *T;
-    int rc = finish(local, 0, 0, both, n + 1);
+    int rc = finish(local, &out->matched, 0, 0, both, n + 1);
     if (rc > 0) {
         memcpy(out->best, both, (uint32_t)rc * sizeof *both);
         out->n = (uint32_t)rc;
@@ -210,9 +253,12 @@ double register_candidates_trust(const struct register_candidates *candidates)
     if (candidates->n == 0)
         return 0;
     const struct register_candidate *best = &candidates->best[0];
-    const double second = candidates->n > 1 ? candidates->best[1].worth.score : 0;
-    if (second > REGISTER_NEAR_SCORE * best->worth.score ||
-        best->worth.n_pairs < REGISTER_LEAST_PAIRS)
+    const double all = register_candidates_evidence(best);
+    const double second =
+        candidates->n > 1 ? register_candidates_evidence(&candidates->best[1]) / all : 0;
+    if (!(second <= REGISTER_NEAR_SCORE) || best->worth.n_pairs < REGISTER_LEAST_PAIRS)
         return 0;
-    return best->worth.score - 0.5 * second;
+    if (candidates->matched.n > 0 && best->n_support * (1 - second) < REGISTER_LEAST_SUPPORT)
+        return 0;
+    return best->worth.score * (1 - 0.5 * second);
 }

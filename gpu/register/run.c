@@ -216,26 +216,22 @@ static int from_everywhere(struct job *job)
         return on_points(job);
     register_report(&job->task, 0.1, "features");
     int rc = register_candidates_find(&job->local, job->registration->pool, &given, &candidates);
-    if (rc < 0)
-        return rc;
-    double trust = register_candidates_trust(&candidates);
-    if (trust < REGISTER_SURE) {
+    if (rc == 0 && register_candidates_trust(&candidates) < REGISTER_SURE) {
         rc = on_points(job);
-        if (rc < 0)
-            return rc;
         const struct se3 T = register_surfaces_local(surfaces, &job->out->T_target_source);
-        rc = register_candidates_add(&job->local, &T, &candidates);
-        if (rc < 0)
-            return rc;
-        trust = register_candidates_trust(&candidates);
+        if (rc == 0)
+            rc = register_candidates_add(&job->local, &T, &candidates);
     }
-    rc = trust >= REGISTER_TRUST ? polish(job, &candidates) : 0;
+    if (rc == 0 && register_candidates_trust(&candidates) >= REGISTER_TRUST)
+        rc = polish(job, &candidates);
     if (rc == 0)
         answer(job, &candidates);
+    register_candidates_free(&candidates);
     return rc;
 }
 
-// GICP from the given pose; a poor one is looked at from elsewhere.
+// GICP from the given pose, coarse to fine; where that fits poorly also at the finest level alone:
+// coarse cells may lead away from a pose that was nearly right.
 static int gicp_near(struct job *job, struct register_candidates *out)
 {
     const struct register_surfaces *surfaces = &job->registration->surfaces;
@@ -246,6 +242,15 @@ static int gicp_near(struct job *job, struct register_candidates *out)
     if (rc == 0)
         rc = register_local_judge(&job->local, 0, &best->fit, 1, &best->worth);
     out->n = 1;
+    if (rc < 0 || register_candidates_trust(out) >= REGISTER_SURE_NEAR)
+        return rc;
+    struct register_candidate fine = {
+        .fit.T = register_surfaces_local(surfaces, &job->settings->T_target_source)};
+    rc = register_local_align(&job->local, 0, 0, &fine.fit, 1);
+    if (rc == 0)
+        rc = register_local_judge(&job->local, 0, &fine.fit, 1, &fine.worth);
+    if (rc == 0 && fine.worth.score > best->worth.score)
+        *best = fine;
     return rc;
 }
 
@@ -258,10 +263,13 @@ static int look_elsewhere(struct job *job, struct register_candidates *candidate
     register_report(&job->task, 0.8, "elsewhere");
     int rc = register_candidates_find(&job->local, job->registration->pool,
                                       &candidates->best[0].fit.T, &others);
+    if (rc == 0)
+        register_candidates_support(&others, &candidates->best[0]);
     for (uint32_t i = 0; rc == 0 && i < others.n && candidates->n < REGISTER_MOST_CANDIDATES; i++)
         if (register_rotation_between(&others.best[i].fit.T, &candidates->best[0].fit.T) >
             REGISTER_ELSEWHERE_RAD)
             candidates->best[candidates->n++] = others.best[i];
+    register_candidates_free(&others);
     return rc;
 }
 
