@@ -105,8 +105,7 @@ static int write_parts(FILE *file, const struct header *header, const struct map
     return error;
 }
 
-// The new name itself survives a power failure, too. A file system that cannot say so is no error.
-static void sync_folder(const char *path)
+int map_saved_sync_name(const char *path)
 {
     char folder[PATH_BYTES];
     snprintf(folder, sizeof folder, "%s", path);
@@ -115,9 +114,11 @@ static void sync_folder(const char *path)
         slash[1] = 0;
     int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return;
-    (void)!fsync(fd);
+        return -errno;
+    // EINVAL: this file system has no such thing.
+    int error = fsync(fd) == 0 || errno == EINVAL ? 0 : -errno;
     close(fd);
+    return error;
 }
 
 int map_saved_write(const char *path, const struct map_saved_place *place,
@@ -141,8 +142,6 @@ int map_saved_write(const char *path, const struct map_saved_place *place,
         error = errno == EINVAL && rename(beside, path) == 0 ? 0 : -errno;
     if (error)
         unlink(beside);
-    else
-        sync_folder(path);
     return error;
 }
 

@@ -52,6 +52,10 @@ __attribute__((warn_unused_result)) int map_saved_write(const char *path,
                                                         const struct map_contents *contents,
                                                         uint64_t *out_bytes);
 
+// Of a file that has been written: its name is on the disk, too, and survives a power failure.
+// Blocks as long as that takes. Returns 0 or negative errno: the file is there all the same.
+__attribute__((warn_unused_result)) int map_saved_sync_name(const char *path);
+
 // Reads and checks all of a file. Returns 0 and *out, to be freed by map_contents_free; or with
 // *out empty and a sentence in out_error, which says what to do: -EBADMSG (no map, truncated,
 // damaged), -EPROTONOSUPPORT (another version), -EXDEV (another camera, voxel or truncation),

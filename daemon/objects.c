@@ -87,13 +87,14 @@ static void load_folder(struct objects *objects)
         free(files);
 }
 
-int objects_create(struct objects **out, const struct search_settings *settings, const char *folder)
+int objects_create(struct objects **out, const struct search_settings *settings, const char *folder,
+                   const struct log_sink *log)
 {
     *out = NULL;
     struct objects *objects = calloc(1, sizeof *objects);
     if (!objects)
         return -ENOMEM;
-    objects->log = settings->log;
+    objects->log = *log;
     snprintf(objects->folder, sizeof objects->folder, "%s", folder);
     int error = search_open(&objects->search, settings);
     if (error) {

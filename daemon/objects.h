@@ -15,10 +15,13 @@
 
 struct objects; // opaque
 
-// Opens the device and loads what `folder` holds (empty = nothing, and nothing is kept). Returns 0,
-// or negative errno as search_open.
-__attribute__((warn_unused_result)) int
-objects_create(struct objects **out, const struct search_settings *settings, const char *folder);
+// Opens the device and loads what `folder` holds (empty = nothing, and nothing is kept). What is
+// wrong with files goes to `log`, what is wrong with a mesh to the settings' own. Returns 0, or
+// negative errno as search_open.
+__attribute__((warn_unused_result)) int objects_create(struct objects **out,
+                                                       const struct search_settings *settings,
+                                                       const char *folder,
+                                                       const struct log_sink *log);
 void objects_destroy(struct objects **objects);
 
 // Draws the views and takes the object in. `name` is a plain name. Returns 0; -EEXIST; -ENOSPC

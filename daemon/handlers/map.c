@@ -108,6 +108,11 @@ void handlers_save_map(struct handlers *handlers, const struct handlers_call *ca
         out->keyframes = map.n_keyframes;
         log_to(&handlers->log, LOG_LEVEL_NOTICE, "%s: %u blocks, %u keyframes saved", path,
                map.n_blocks, map.n_keyframes);
+        error = map_saved_sync_name(path);
+        if (error)
+            log_to(&handlers->log, LOG_LEVEL_WARNING,
+                   "%s: its folder is not synced (%s): a power failure may lose the name", path,
+                   strerror(-error));
     }
     map_contents_free(&map);
 }

@@ -67,8 +67,8 @@ bool handlers_objects_open(struct handlers *handlers, posed_Reply *reply)
     settings.cuda_device = handlers->config->gpu.cuda_device;
     settings.yield = (struct yield){handlers_yield, handlers->common};
     settings.log = handlers_log(handlers);
-    int error =
-        objects_create(&handlers->common->objects, &settings, handlers->config->search.folder);
+    int error = objects_create(&handlers->common->objects, &settings,
+                               handlers->config->search.folder, &handlers->log);
     if (error)
         handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "the search cannot be opened: %s",
                       strerror(-error));

@@ -20,6 +20,7 @@ import zmq
 
 import harness
 from harness import MAGIC, check, messages, requests
+from small_camera import OPTIONS, write_recording
 
 # How many are tried without `all`, spread over what there are, and the error's name. A run takes
 # some 6 s of a processor.
@@ -28,7 +29,8 @@ KINDS = {"malloc": (5, "Cannot allocate memory"), "open": (2, "Too many open fil
          "rename": (2, "Input/output error"), "thread": (2, "Resource temporarily unavailable")}
 OUR_CODES = (0, 1, 2, 3, 4, 5)
 LIBRARY = harness.BINARY + "/tests/libfail_nth.so"
-N_FRAMES = 50
+N_FRAMES, RATE_HZ = 50, 120
+CAMERA = harness.SCRATCH + "/camera"  # a small one: nearly all of a run is what fails
 REPLY_S = 8  # a reply that could not be made does not come; before that, one of a busy machine may
 PATIENCE_S = 120
 
@@ -88,9 +90,9 @@ class Run:
             os.mkdir(f"{self.folder}/{name}")
         with open(self.folder + "/log", "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [harness.BINARY + "/bin/posed", "--source", "synth:room", "--loop", "--speed", "1",
+                [harness.BINARY + "/bin/posed", "--source", "tum:" + CAMERA, "--loop", "--speed", "1",
                  "--backend", "cpu", "--run-dir", self.folder + "/run", "--no-tcp", "--trajectory",
-                 self.folder + "/trajectory.txt", *options],
+                 self.folder + "/trajectory.txt", *OPTIONS, *options],
                 env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.context = zmq.Context()
         self.replies, self.unanswered = {}, []
@@ -130,14 +132,18 @@ class Run:
             if what[name]:
                 getattr(request, name).CopyFrom(what[name])
             client.send(MAGIC + request.SerializeToString())
+            asked = time.monotonic()
             while self.wait_readable(client):
                 reply = requests.Reply.FromString(client.recv()[len(MAGIC):])
                 if reply.id != i:
                     continue
-                if reply.code == requests.FAILED_PRECONDITION and self.may_wait(name, reply):
+                if (reply.code == requests.FAILED_PRECONDITION and
+                        time.monotonic() - asked < REPLY_S and self.may_wait(name, reply)):
                     client.send(MAGIC + request.SerializeToString())
                     continue
                 self.replies.setdefault(name, []).append(reply)
+                if name == "start_recording" and reply.code == requests.OK:
+                    time.sleep(8 / RATE_HZ)  # some frames for it
                 break
             else:
                 if self.process.poll() is not None:
@@ -145,8 +151,8 @@ class Run:
                 self.unanswered.append(name)
 
     def may_wait(self, name, reply):
-        """The recording before is still being written."""
-        time.sleep(0.02)
+        """The recording before is still being written, or the request to stop it was lost."""
+        time.sleep(0.1)
         return name == "start_recording" and "written already" in reply.message
 
     def go(self):
@@ -196,8 +202,8 @@ class Run:
         trajectory = f"{self.folder}/replayed-{source[:3]}.txt"
         subprocess.run([harness.BINARY + "/bin/posed", "--source", source, "--speed", "max",
                         "--backend", "cpu", "--run-dir", self.folder + "/again", "--no-tcp",
-                        "--trajectory", trajectory, "--set", "tracker.iterations=1,1,1", "--set",
-                        "http.port=0", "--set", "gpu.threads=1"],
+                        "--trajectory", trajectory, *OPTIONS, "--set",
+                        "tracker.iterations=1,1,1", "--set", "http.port=0", "--set", "gpu.threads=1"],
                        stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=False)
         if not os.path.exists(trajectory):
             return 0
@@ -205,21 +211,35 @@ class Run:
             return sum(not line.startswith("#") for line in file)
 
 
+    def says_why(self, kind):
+        """Whether the log, or a reply, says that the call failed."""
+        texts = [self.log()] + [r.message for rs in self.replies.values() for r in rs]
+        return any(reason in text for text in texts for reason in reasons(kind))
+
+
+def reasons(kind):
+    """With which words it is said. A thread that finds no memory is none (EAGAIN)."""
+    return (KINDS[kind][1], "memory", *([KINDS["thread"][1]] if kind == "malloc" else []))
+
+
 def try_one(kind, n):
-    """What was wrong, None if nothing; and whether the call was reached."""
+    """What was wrong, None if nothing; whether the call was reached, which requests had no answer,
+    the exit code, whether it was said."""
     run = Run(kind, n)
     wrong = run.go()
     code, log = run.process.returncode, run.log()
     if not wrong and code not in OUR_CODES:
         wrong = f"died, {code}"
-    if not wrong and code != 0 and KINDS[kind][1] not in log and "memory" not in log:
+    if not wrong and code != 0 and not any(reason in log for reason in reasons(kind)):
         wrong = f"ended with {code} and did not say why"
     wrong = wrong or run.wrong_files()
     wrong = f"{kind} {n}: {wrong}\n{log.strip()[-400:]}" if wrong else None
-    failed, unanswered = run.failed(), run.unanswered
-    if not wrong:
+    failed, unanswered, says = run.failed(), run.unanswered, run.says_why(kind)
+    if wrong or os.environ.get("POSED_FAIL_KEEP"):
+        print(f"{kind} {n}: {run.folder}", flush=True)
+    else:
         shutil.rmtree(run.folder, ignore_errors=True)
-    return wrong, failed, unanswered, code
+    return wrong, failed, unanswered, code, says
 
 
 def count():
@@ -241,6 +261,11 @@ def count():
     return counts
 
 
+def silent(done):
+    """It failed, and nothing was said of it, in the log or in a reply."""
+    return done[1] and not done[4]
+
+
 def choose(n_calls, n_tried):
     """So many of them, in the middle of parts of one length."""
     return sorted({n_calls * (2 * i + 1) // (2 * n_tried) + 1 for i in range(n_tried)})
@@ -249,6 +274,7 @@ def choose(n_calls, n_tried):
 def scenario():
     if harness.is_sanitized():
         harness.skip("the sanitizer has its own allocator")
+    write_recording(CAMERA, rate_hz=RATE_HZ)
     every = sys.argv[1:2] == ["all"]
     counts = count()
     tries = []
@@ -256,16 +282,19 @@ def scenario():
         first, last = (int(x) for x in (sys.argv[3:5] or (1, counts[kind])))
         tries += [(kind, n) for n in (range(first, min(last, counts[kind]) + 1) if every else
                                       choose(counts[kind], KINDS[kind][0]))]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() if every else 2) as pool:
+    # A run waits more than it computes.
+    with concurrent.futures.ThreadPoolExecutor(3 * os.cpu_count() if every else 3) as pool:
         results = list(pool.map(lambda one: (one[0], *try_one(*one)), tries))
     wrong = []
     for kind in dict(tries):
-        done = [r[1:] for r in results if r[0] == kind]
+        numbered = [(n, r[1:]) for (_, n), r in zip(tries, results) if r[0] == kind]
+        done = [d for _, d in numbered]
         bad = [d[0] for d in done if d[0]]
         ended = sum(d[3] != 0 for d in done)
         print(f"{kind}: {counts[kind]} calls, {len(done)} tried, {sum(d[1] for d in done)} failed; "
               f"{ended} ended it, {len(bad)} wrongly; requests without an answer: "
-              f"{sum(len(d[2]) for d in done)}", flush=True)
+              f"{sum(len(d[2]) for d in done)}; not said: {[n for n, d in numbered if silent(d)]}",
+              flush=True)
         check(any(d[1] for d in done), f"{kind}: none failed: the test itself is broken")
         wrong += bad
     check(not wrong, "\n".join(wrong))

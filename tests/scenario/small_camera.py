@@ -10,7 +10,7 @@ WIDTH, HEIGHT, N_IMAGES = 96, 72, 60
 OPTIONS = ("--set", "camera.depth_scale=1000")
 
 
-def write_recording(folder, n_frames=N_IMAGES):
+def write_recording(folder, n_frames=N_IMAGES, rate_hz=30):
     """A camera that goes to and fro before a bumpy wall, again and again."""
     os.makedirs(folder + "/depth")
     for image in range(N_IMAGES):
@@ -21,6 +21,6 @@ def write_recording(folder, n_frames=N_IMAGES):
                   HEIGHT)
     with open(folder + "/depth.txt", "w", encoding="ascii") as index:
         for frame in range(n_frames):
-            index.write(f"{frame / 30:.6f} depth/{frame % N_IMAGES}.png\n")
+            index.write(f"{frame / rate_hz:.6f} depth/{frame % N_IMAGES}.png\n")
     with open(folder + "/calibration.txt", "w", encoding="ascii") as file:
         file.write(f"80 80 {WIDTH / 2} {HEIGHT / 2}\n")

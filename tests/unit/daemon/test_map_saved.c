@@ -68,6 +68,7 @@ static void write_good(void)
     unlink(path);
     assert_int_equal(map_saved_write(path, &place, &contents, &n_bytes), 0);
     assert_int_equal(n_bytes, N_BYTES);
+    assert_int_equal(map_saved_sync_name(path), 0);
 }
 
 static void test_round_trip(void **state)
@@ -95,6 +96,7 @@ static void test_round_trip(void **state)
     assert_int_equal(map_saved_read(path, &place, &out, why), -ENOENT);
     snprintf(path, sizeof path, "%s/none/a.map", folder);
     assert_int_equal(map_saved_write(path, &place, &contents, &n_bytes), -ENOENT);
+    assert_int_equal(map_saved_sync_name(path), -ENOENT);
 }
 
 static void refused(int error, const char *what)

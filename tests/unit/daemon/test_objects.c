@@ -49,9 +49,9 @@ static struct objects *open_folder(struct folder *folder)
     struct objects *objects;
     search_settings_default(&settings);
     settings.backend = GPU_BACKEND_CPU;
-    settings.log = (struct log_sink){keep_line, folder};
+    const struct log_sink log = {keep_line, folder};
     folder->log[0] = '\0';
-    assert_int_equal(objects_create(&objects, &settings, folder->at), 0);
+    assert_int_equal(objects_create(&objects, &settings, folder->at, &log), 0);
     return objects;
 }
 
