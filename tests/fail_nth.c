@@ -3,7 +3,7 @@
 //   POSED_FAIL=malloc|open|write|fsync|rename|thread   POSED_FAIL_AT=n (from 1)
 // Calls count from main() on, which parses the command line first: what the CUDA runtime allocates
 // before, to register its kernels, it does not check.
-// A file named by POSED_FAIL_MARK is made when it did. With n = 0 none fails, and the file holds
+// A file named by POSED_FAIL_MARK is made when it did, and says of which file. With n = 0 none fails, and the file holds
 // how many there were of each, in this order.
 #include <argp.h>
 #include <dlfcn.h>
@@ -50,13 +50,21 @@ __attribute__((destructor)) static void end(void)
         dprintf(fd, "%ld\n", n_calls[i]);
 }
 
-static bool fails(enum kind of)
+static bool fails_for(enum kind of, const char *path)
 {
     if (!counts || atomic_fetch_add(&n_calls[of], 1) + 1 != at || of != kind)
         return false;
-    if (mark)
-        close((int)syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0600));
+    int fd = mark ? (int)syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0600) : -1;
+    if (fd >= 0) {
+        syscall(SYS_write, fd, path, strlen(path));
+        close(fd);
+    }
     return true;
+}
+
+static bool fails(enum kind of)
+{
+    return fails_for(of, "");
 }
 
 error_t argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags, int *at_index,
@@ -122,7 +130,7 @@ int open(const char *path, int flags, ...)
     va_start(args, flags);
     int mode = va_arg(args, int);
     va_end(args);
-    if (!fails(OPEN))
+    if (!fails_for(OPEN, path))
         return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
     errno = EMFILE;
     return -1;
@@ -134,7 +142,7 @@ int openat(int folder, const char *path, int flags, ...)
     va_start(args, flags);
     int mode = va_arg(args, int);
     va_end(args);
-    if (!fails(OPEN))
+    if (!fails_for(OPEN, path))
         return (int)syscall(SYS_openat, folder, path, flags, mode);
     errno = EMFILE;
     return -1;
@@ -144,7 +152,7 @@ FILE *fopen(const char *path, const char *mode)
 {
     FILE *(*next)(const char *, const char *);
     *(void **)&next = dlsym(RTLD_NEXT, "fopen");
-    if (!fails(OPEN))
+    if (!fails_for(OPEN, path))
         return next(path, mode);
     errno = EMFILE;
     return NULL;

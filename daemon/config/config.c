@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <ini.h>
 
@@ -114,14 +115,17 @@ int config_parse(struct config *config, const char *text, size_t n_bytes, const 
 static int read_file(struct config *config, const char *path, const struct log_sink *log)
 {
     FILE *file = fopen(path, "re");
+    int error = -errno;
     if (!file) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
-        return errno == ENOENT ? -ENOENT : -EIO;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(-error));
+        return error == -ENOENT ? -ENOENT : -EIO;
     }
-    int error = -EIO;
+    error = -EIO;
     char *text = malloc(FILE_MAX_BYTES);
-    if (!text)
+    if (!text) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(ENOMEM));
         goto close_file;
+    }
     size_t n = fread(text, 1, FILE_MAX_BYTES, file);
     if (ferror(file) || n == FILE_MAX_BYTES) {
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
@@ -150,8 +154,12 @@ static int read_conf_d(struct config *config, const char *file, const struct log
     snprintf(folder, sizeof folder, "%.*sconf.d", slash ? (int)(slash - file) + 1 : 0, file);
     struct dirent **entries;
     int n = scandir(folder, &entries, is_conf, alphasort);
-    if (n < 0)
-        return 0;
+    if (n < 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            return 0;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", folder, strerror(errno));
+        return -EIO;
+    }
     int error = 0;
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
@@ -228,11 +236,9 @@ int config_load(struct config *out, const char *file, const struct config_assign
                 size_t n_assignments, const struct log_sink *log)
 {
     config_default(out);
-    FILE *probe = file ? NULL : fopen(CONFIG_FILE, "re");
-    if (probe) {
-        fclose(probe);
+    // One that cannot be read is an error: without its keys the sockets would be open to others.
+    if (!file && (access(CONFIG_FILE, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)))
         file = CONFIG_FILE;
-    }
     // A mistake does not hide the ones after it.
     int error = file ? read_file(out, file, log) : 0;
     int status = file && error != -ENOENT ? read_conf_d(out, file, log) : 0;

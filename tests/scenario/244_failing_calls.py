@@ -211,6 +211,13 @@ class Run:
             return sum(not line.startswith("#") for line in file)
 
 
+    def what_failed(self):
+        """Of an open: the file."""
+        if not self.failed():
+            return ""
+        with open(self.mark, encoding="utf-8") as file:
+            return file.read().replace(self.folder, "...")
+
     def says_why(self, kind):
         """Whether the log, or a reply, says that the call failed."""
         texts = [self.log()] + [r.message for rs in self.replies.values() for r in rs]
@@ -224,7 +231,7 @@ def reasons(kind):
 
 def try_one(kind, n):
     """What was wrong, None if nothing; whether the call was reached, which requests had no answer,
-    the exit code, whether it was said."""
+    the exit code, whether it was said, and of which file."""
     run = Run(kind, n)
     wrong = run.go()
     code, log = run.process.returncode, run.log()
@@ -234,12 +241,12 @@ def try_one(kind, n):
         wrong = f"ended with {code} and did not say why"
     wrong = wrong or run.wrong_files()
     wrong = f"{kind} {n}: {wrong}\n{log.strip()[-400:]}" if wrong else None
-    failed, unanswered, says = run.failed(), run.unanswered, run.says_why(kind)
+    result = wrong, run.failed(), run.unanswered, code, run.says_why(kind), run.what_failed()
     if wrong or os.environ.get("POSED_FAIL_KEEP"):
         print(f"{kind} {n}: {run.folder}", flush=True)
     else:
         shutil.rmtree(run.folder, ignore_errors=True)
-    return wrong, failed, unanswered, code, says
+    return result
 
 
 def count():
@@ -293,7 +300,8 @@ def scenario():
         ended = sum(d[3] != 0 for d in done)
         print(f"{kind}: {counts[kind]} calls, {len(done)} tried, {sum(d[1] for d in done)} failed; "
               f"{ended} ended it, {len(bad)} wrongly; requests without an answer: "
-              f"{sum(len(d[2]) for d in done)}; not said: {[n for n, d in numbered if silent(d)]}",
+              f"{sum(len(d[2]) for d in done)}; not said: "
+              f"{[f'{n} {d[5]}'.strip() for n, d in numbered if silent(d)]}",
               flush=True)
         check(any(d[1] for d in done), f"{kind}: none failed: the test itself is broken")
         wrong += bad

@@ -340,6 +340,14 @@ static void files_that_are_none(void **state)
     assert_int_equal(config_load(&config, "large.conf", NULL, 0, &sink), -EIO);
     assert_non_null(strstr(said, "large.conf: larger than 1 MiB"));
 
+    // A conf.d that is there and cannot be read is not none.
+    write_text("posed.conf", "[camera]\nfx = 1\n");
+    assert_int_equal(symlink("conf.d", "conf.d"), 0);
+    said[0] = 0;
+    assert_int_equal(config_load(&config, "posed.conf", NULL, 0, &sink), -EIO);
+    assert_non_null(strstr(said, "conf.d: Too many levels of symbolic links"));
+    assert_int_equal(unlink("conf.d"), 0);
+
     // Of conf.d what is hidden or has another suffix is left out; a mistake is named with its file.
     static const char *const ignored[] = {"conf.d/.10.conf", "conf.d/.conf", "conf.d/10.conf~",
                                           "conf.d/a"};
