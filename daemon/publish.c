@@ -109,8 +109,12 @@ static struct zmtp_message *make_message(const struct publish_channel *channel,
     const char *name = channel->names[topic];
     struct zmtp_message *message =
         zmtp_message_create(!is_latest, name, is_latest ? 0 : strlen(name), n_head + n_tail, &body);
-    if (!message)
+    if (!message) {
+        if (topic != PUBLISH_LOG) // it would become one again
+            log_to(&channel->publish->log, LOG_LEVEL_WARNING, "%s: a message is lost: %s",
+                   is_latest ? "latest" : name, strerror(ENOMEM));
         return NULL;
+    }
     memcpy(body, head, n_head);
     if (n_tail)
         memcpy(body + n_head, tail, n_tail);

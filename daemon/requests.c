@@ -59,6 +59,9 @@ static void wake(void *user)
 static void send_message(struct requests *requests, const struct address *address,
                          struct zmtp_message *message)
 {
+    if (!message)
+        log_to(&requests->cameras[0].log, LOG_LEVEL_WARNING, "req: a reply is lost: %s",
+               strerror(ENOMEM));
     if (address->peer == INSIDE) {
         pthread_mutex_lock(&requests->inside_mutex);
         if (message && requests->answered)

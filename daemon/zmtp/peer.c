@@ -67,8 +67,11 @@ bool peer_begin(struct peers *all, struct zmtp_socket *socket, int fd, bool is_l
                 const char owner[ZMTP_OWNER_BYTES])
 {
     struct zmtp_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
+    if (!peer) {
+        log_to(&all->settings.log, LOG_LEVEL_WARNING, "%s: hung up on %s: %s", socket->name, owner,
+               strerror(ENOMEM));
         return false;
+    }
     *peer = (struct zmtp_peer){.kind = SOURCE_PEER,
                                .all = all,
                                .socket = socket,
@@ -108,8 +111,8 @@ void peer_hang_up(struct zmtp_peer *peer, int error)
         log_to(&settings->log, LOG_LEVEL_WARNING, "%s: a client at %s was refused: unknown key",
                peer->socket->name, peer->owner);
     else if (error && error != -ECONNRESET)
-        log_to(&settings->log, LOG_LEVEL_DEBUG, "%s: hung up on %s: %s", peer->socket->name,
-               peer->owner, strerror(-error));
+        log_to(&settings->log, error == -ENOMEM ? LOG_LEVEL_WARNING : LOG_LEVEL_DEBUG,
+               "%s: hung up on %s: %s", peer->socket->name, peer->owner, strerror(-error));
     epoll_ctl(all->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
     close(peer->fd);
     *peer->link = peer->next;
