@@ -303,6 +303,8 @@ static void send_answers(struct requests *requests)
         }
         if (job->answer)
             send_reply(requests, &memory->address, job->answer, job->n_answer);
+        else
+            send_message(requests, &memory->address, NULL);
         destroy_request(memory);
     }
 }

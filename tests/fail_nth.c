@@ -3,8 +3,8 @@
 //   POSED_FAIL=malloc|open|write|fsync|rename|thread   POSED_FAIL_AT=n (from 1)
 // Calls count from main() on, which parses the command line first: what the CUDA runtime allocates
 // before, to register its kernels, it does not check.
-// A file named by POSED_FAIL_MARK is made when it did, and says of which file. With n = 0 none fails, and the file holds
-// how many there were of each, in this order.
+// A file named by POSED_FAIL_MARK is made when it did, and says of which file, or who asked for the
+// memory. With n = 0 none fails, and the file holds how many there were of each, in this order.
 #include <argp.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -67,6 +67,26 @@ static bool fails(enum kind of)
     return fails_for(of, "");
 }
 
+static bool write_fails(int fd)
+{
+    char link[40], path[256] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (kind == WRITE && n_calls[WRITE] + 1 == at && readlink(link, path, sizeof path - 1) < 0)
+        path[0] = '\0';
+    return fd > STDERR_FILENO && fails_for(WRITE, path);
+}
+
+// Who asked for it: where in which file (addr2line).
+static bool malloc_fails(const void *caller)
+{
+    Dl_info info;
+    char text[256] = "";
+    if (kind == MALLOC && n_calls[MALLOC] + 1 == at && dladdr(caller, &info))
+        snprintf(text, sizeof text, "%s+%#lx", info.dli_fname,
+                 (unsigned long)((const char *)caller - (const char *)info.dli_fbase));
+    return fails_for(MALLOC, text);
+}
+
 error_t argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags, int *at_index,
                    void *input)
 {
@@ -83,7 +103,7 @@ extern void *__libc_memalign(size_t alignment, size_t n_bytes);
 
 void *malloc(size_t n_bytes)
 {
-    if (!fails(MALLOC))
+    if (!malloc_fails(__builtin_return_address(0)))
         return __libc_malloc(n_bytes);
     errno = ENOMEM;
     return NULL;
@@ -91,7 +111,7 @@ void *malloc(size_t n_bytes)
 
 void *calloc(size_t n, size_t size)
 {
-    if (!fails(MALLOC))
+    if (!malloc_fails(__builtin_return_address(0)))
         return __libc_calloc(n, size);
     errno = ENOMEM;
     return NULL;
@@ -99,7 +119,7 @@ void *calloc(size_t n, size_t size)
 
 void *realloc(void *old, size_t n_bytes)
 {
-    if (!fails(MALLOC))
+    if (!malloc_fails(__builtin_return_address(0)))
         return __libc_realloc(old, n_bytes);
     errno = ENOMEM;
     return NULL;
@@ -107,7 +127,7 @@ void *realloc(void *old, size_t n_bytes)
 
 void *aligned_alloc(size_t alignment, size_t n_bytes)
 {
-    if (!fails(MALLOC))
+    if (!malloc_fails(__builtin_return_address(0)))
         return __libc_memalign(alignment, n_bytes);
     errno = ENOMEM;
     return NULL;
@@ -115,7 +135,8 @@ void *aligned_alloc(size_t alignment, size_t n_bytes)
 
 int posix_memalign(void **out, size_t alignment, size_t n_bytes)
 {
-    void *memory = fails(MALLOC) ? NULL : __libc_memalign(alignment, n_bytes);
+    void *memory =
+        malloc_fails(__builtin_return_address(0)) ? NULL : __libc_memalign(alignment, n_bytes);
     if (!memory)
         return ENOMEM;
     *out = memory;
@@ -160,7 +181,7 @@ FILE *fopen(const char *path, const char *mode)
 
 ssize_t write(int fd, const void *bytes, size_t n_bytes)
 {
-    if (fd <= STDERR_FILENO || !fails(WRITE))
+    if (!write_fails(fd))
         return syscall(SYS_write, fd, bytes, n_bytes);
     errno = ENOSPC;
     return -1;
@@ -168,7 +189,7 @@ ssize_t write(int fd, const void *bytes, size_t n_bytes)
 
 ssize_t pwrite(int fd, const void *bytes, size_t n_bytes, off_t at_byte)
 {
-    if (!fails(WRITE))
+    if (!write_fails(fd))
         return syscall(SYS_pwrite64, fd, bytes, n_bytes, at_byte);
     errno = ENOSPC;
     return -1;
@@ -176,7 +197,7 @@ ssize_t pwrite(int fd, const void *bytes, size_t n_bytes, off_t at_byte)
 
 ssize_t writev(int fd, const struct iovec *parts, int n)
 {
-    if (fd <= STDERR_FILENO || !fails(WRITE))
+    if (!write_fails(fd))
         return syscall(SYS_writev, fd, parts, n);
     errno = ENOSPC;
     return -1;
@@ -186,7 +207,7 @@ ssize_t writev(int fd, const struct iovec *parts, int n)
 // no file.
 static bool stream_fails(FILE *stream)
 {
-    return fileno(stream) > STDERR_FILENO && fails(WRITE);
+    return write_fails(fileno(stream));
 }
 
 size_t fwrite(const void *bytes, size_t size, size_t n, FILE *stream)

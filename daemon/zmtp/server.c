@@ -337,8 +337,13 @@ bool zmtp_peer_has_room(const struct zmtp_peer *peer)
 
 bool zmtp_peer_send(struct zmtp_peer *peer, struct zmtp_message *message)
 {
-    if (peer->has_gone || !zmtp_peer_has_room(peer) || !outbox_put(&peer->outbox, message))
+    if (peer->has_gone || !zmtp_peer_has_room(peer))
         return false;
+    if (!outbox_put(&peer->outbox, message)) {
+        log_to(&peer->all->settings.log, LOG_LEVEL_WARNING, "%s: a message to %s is lost: %s",
+               peer->socket->name, peer->owner, strerror(ENOMEM));
+        return false;
+    }
     if (!peer->writes)
         peer_flush(peer);
     return true;

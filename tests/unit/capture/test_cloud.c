@@ -105,6 +105,11 @@ static void ply_both_byte_orders(void **state)
     }
 }
 
+#define PLY_ASCII "ply\nformat ascii 1.0\n"
+#define PLY_FACES "element face 1\nproperty list int float vertex_indices\nend_header\n"
+#define PLY_GRID  "obj_info num_cols 2\nobj_info num_rows 1\nelement vertex 1\n" HEAD_XYZ
+#define PLY_CELLS "property list uchar int vertex_indices\nend_header\n"
+
 static void ply_refuses(void **state)
 {
     (void)state;
@@ -139,6 +144,22 @@ static void ply_refuses(void **state)
         {"ply\nformat ascii 1.0\nelement vertex 1\n" HEAD_XYZ
          "element face 1\nproperty list uchar int vertex_indices\nend_header\n1 2 3\n9999 0\n",
          "a.ply:11: impossible number"},
+        {PLY_ASCII "element vertex 1\nproperty list float int x\n", "a.ply:4: the count of a list"},
+        {PLY_ASCII "element vertex 1\nelement vertex 1\n", "a.ply:4: element declared twice"},
+        {PLY_ASCII "element vertex 1x\n", "a.ply:3: element count"},
+        {PLY_ASCII "obj_info num_cols 0\n", "a.ply:3: side of the range grid"},
+        {PLY_ASCII "obj_info num_rows 65537\n", "a.ply:3: side of the range grid"},
+        {PLY_ASCII "obj_info num_rows -1\n", "a.ply:3: side of the range grid"},
+        {PLY_ASCII "element vertex 1\n" HEAD_XYZ PLY_FACES "1 2 3\n-3 0 0 0\n",
+         "impossible number"},
+        {PLY_ASCII "element vertex 1\n" HEAD_XYZ PLY_FACES "1 2 3\n2.5 0 0 0\n", "impossible"},
+        {PLY_ASCII "element vertex 1\n" HEAD_XYZ PLY_FACES "1 2 3\n3 0 0 -1\n", "face names"},
+        {PLY_ASCII "element vertex 1\n" HEAD_XYZ PLY_FACES "1 2 3\n3 0 0.5 0\n", "face names"},
+        {PLY_ASCII PLY_GRID "element range_grid 3\n" PLY_CELLS "1 2 3\n0\n0\n0\n",
+         "num_cols times"},
+        {PLY_ASCII PLY_GRID "element range_grid 2\n" PLY_CELLS "1 2 3\n2 0 0\n0\n",
+         "more than one"},
+        {PLY_ASCII PLY_GRID "element range_grid 2\n" PLY_CELLS "1 2 3\n1 1\n0\n", "face names"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct cloud cloud;
