@@ -101,6 +101,8 @@ def scenario():
         if n == 100:
             others.start()
             descriptors_before = descriptors(daemon)
+        if n % 250000 == 0:
+            print(f"{n} messages, none lost, {time.monotonic() - began:.0f} s", flush=True)
         if n == SETTLED:
             before = daemon.private_bytes()
     others.stop.set()
