@@ -413,6 +413,13 @@ int graph_set_field(struct graph *g, const float *per_m)
     return 0;
 }
 
+static int not_kept(const struct graph *g, uint64_t seq, int error)
+{
+    log_to(&g->log, LOG_LEVEL_WARNING, "the keyframe of frame %llu is not kept: %s",
+           (unsigned long long)seq, strerror(-error));
+    return error;
+}
+
 int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
               const struct se3 *T_odom_camera)
 {
@@ -422,11 +429,11 @@ int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
     if (rc == -EINVAL)
         return 0; // too little depth
     if (rc < 0)
-        return rc;
+        return not_kept(g, seq, rc);
     float *kept_m = malloc(n_bytes);
     if (!kept_m) {
         align_image_destroy(&image);
-        return -ENOMEM;
+        return not_kept(g, seq, -ENOMEM);
     }
     memcpy(kept_m, z_m, n_bytes);
     if (g->n == g->settings.max_keyframes)
