@@ -92,7 +92,9 @@ struct capture_frame {
     bool paced;               // the next one comes in its own time: a camera, a paced recording
     uint32_t n_waiting;       // newer ones that are there (paced: due) already; at most
                               // CAPTURE_MAX_WAIT + 1, 0 when not paced
-    float gravity_m_s2[3];    // live with accelerometer: in the optical frame; NaN = none
+    // Of sources with an accelerometer, in the optical frame, (0, 9.8, 0) in a level camera at
+    // rest; the opposite of the motion's acceleration is in it. NaN = none
+    float gravity_m_s2[3];
 };
 
 struct capture; // opaque

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "capture/io/images.h"
+#include "capture/recording/accelerometer.h"
 #include "capture/recording/tum.h"
 #include "proto/trajectory.h"
 
@@ -151,11 +152,61 @@ done:
     return err;
 }
 
+struct tum {
+    struct images images; // first: images_stamp takes the whole
+    struct accelerometer accelerometer;
+};
+
+// Depth plays without it, so only memory is a reason to fail.
+static int read_accelerometer(struct tum *tum)
+{
+    const struct images *images = &tum->images;
+    struct file_bytes bytes = {0};
+    char name[512];
+    snprintf(name, sizeof name, "%s/accelerometer.txt", images->path);
+    int err =
+        folder_read_text(images->folder, images->path, "accelerometer.txt", &images->log, &bytes);
+    if (!err)
+        err = accelerometer_parse((char *)bytes.data, name, &images->log, &tum->accelerometer);
+    file_bytes_free(&bytes);
+    return err == -ENOMEM ? err : 0;
+}
+
+static void tum_close(void *state)
+{
+    struct tum *tum = state;
+    accelerometer_free(&tum->accelerometer);
+    images_close_driver(&tum->images);
+}
+
 static int tum_open(void **out_state, const char *location, const struct capture_settings *settings,
                     struct capture_info *out_info)
 {
-    return images_open_driver(out_state, location, settings, &default_camera, DEFAULT_UNITS_PER_M,
-                              read_index, out_info);
+    void *images;
+    int err = images_open_driver(&images, location, settings, &default_camera, DEFAULT_UNITS_PER_M,
+                                 read_index, out_info);
+    if (err)
+        return err;
+    struct tum *tum = realloc(images, sizeof *tum);
+    if (!tum) {
+        images_close_driver(images);
+        return -ENOMEM;
+    }
+    tum->accelerometer = (struct accelerometer){0};
+    err = read_accelerometer(tum);
+    if (err) {
+        tum_close(tum);
+        return err;
+    }
+    *out_state = tum;
+    return 0;
+}
+
+static int tum_decode(void *state, uint64_t i, uint16_t *pixels, struct capture_frame *frame)
+{
+    struct tum *tum = state;
+    accelerometer_at(&tum->accelerometer, tum->images.entries[i].time_ns, frame->gravity_m_s2);
+    return images_decode(&tum->images, i, pixels, frame);
 }
 
 // The first name in the folder that ends in .gt.freiburg, as ICL-NUIM calls its ground truth.
@@ -210,7 +261,7 @@ const struct capture_driver capture_driver_tum = {
     .summary = "folder with depth.txt (TUM RGB-D, ICL-NUIM, Bonn, ETH3D, posed's recorder)",
     .open = tum_open,
     .stamp = images_stamp,
-    .decode = images_decode,
+    .decode = tum_decode,
     .ground_truth = tum_ground_truth,
-    .close = images_close_driver,
+    .close = tum_close,
 };

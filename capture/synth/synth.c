@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "capture/driver.h"
+#include "capture/synth/accelerometer.h"
 #include "capture/synth/random.h"
 #include "proto/se3.h"
 
@@ -173,6 +174,14 @@ static bool parse_option(const char *option, struct synth_request *request)
             request->sensor = (enum scene_sensor)i;
             return true;
         }
+    static const char *const accelerometers[] = {"accelerometer=off", "accelerometer=on",
+                                                 "accelerometer=dead", "accelerometer=turned",
+                                                 "accelerometer=bent"};
+    for (int i = 0; i < 5; i++)
+        if (!strcmp(option, accelerometers[i])) {
+            request->accelerometer = (enum synth_accelerometer)i;
+            return true;
+        }
     if (!strncmp(option, "mount=", 6))
         return parse_mount(option + 6, request);
     if (!strncmp(option, "cover=", 6))
@@ -210,6 +219,7 @@ int synth_parse(const char *location, const struct log_sink *log, struct synth_r
     request->recording = synth_find(name);
     request->noise = true;
     request->sensor = SCENE_SENSOR_KIND;
+    request->accelerometer = SYNTH_ACCELEROMETER_NONE;
     request->camera = CAMERA_IS_SEED;
     if (!request->recording) {
         char names[512] = "";
@@ -225,7 +235,8 @@ int synth_parse(const char *location, const struct log_sink *log, struct synth_r
             log_to(log, LOG_LEVEL_ERROR,
                    "synth:%s: bad option \"%s\"; there are noise=on|off, "
                    "sensor=kind|field|unkind|sparse, camera=N, seed=N, frames=1..%u, "
-                   "mount=X:Y:Z:RX:RY:RZ (m, degrees), cover=FROM:COUNT (frames)",
+                   "mount=X:Y:Z:RX:RY:RZ (m, degrees), cover=FROM:COUNT (frames), "
+                   "accelerometer=off|on|dead|turned|bent",
                    location, option, MAX_N_FRAMES);
             status = -EINVAL;
         }
@@ -328,8 +339,8 @@ static void synth_stamp(const void *opaque, uint64_t i, int64_t *out_time_ns, ui
 
 static int synth_decode(void *opaque, uint64_t i, uint16_t *pixels, struct capture_frame *frame)
 {
-    (void)frame;
     struct synth_state *state = opaque;
+    synth_gravity(&state->request, i, frame->gravity_m_s2);
     synth_render(&state->request, state->scene, i, pixels);
     return 0;
 }

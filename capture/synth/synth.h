@@ -39,12 +39,22 @@ struct se3 synth_pose(const struct synth_recording *recording, uint64_t frame);
 
 bool synth_is_covered(const struct synth_recording *recording, uint64_t frame);
 
-// What a driver location says:
-// NAME[,noise=on|off][,sensor=kind|field|unkind|sparse][,camera=N][,seed=N][,frames=N].
+// Off unless asked for: a recording's poses do not depend on what it is not meant to test.
+enum synth_accelerometer {
+    SYNTH_ACCELEROMETER_NONE,
+    SYNTH_ACCELEROMETER_GOOD,
+    SYNTH_ACCELEROMETER_DEAD,   // zeros
+    SYNTH_ACCELEROMETER_TURNED, // x and z the wrong way round
+    SYNTH_ACCELEROMETER_BENT,   // 5 degrees off
+};
+
+// What a driver location says: NAME[,noise=on|off][,sensor=kind|field|unkind|sparse][,camera=N]
+// [,seed=N][,frames=N][,accelerometer=off|on|dead|turned|bent].
 struct synth_request {
     const struct synth_recording *recording;
     bool noise; // false: no noise, edges and pixels all there; a field stays
     enum scene_sensor sensor;
+    enum synth_accelerometer accelerometer;
     uint64_t camera;   // which camera of that kind; without one in the location: the seed
     uint64_t seed;     // of what is new in each frame
     uint32_t n_frames; // 1..10,000,000
