@@ -395,6 +395,8 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     backend->n_calls++;
     backend->time_ns = frame->image.time_ns;
     if (tracked)
+        track_set_gravity(backend->track, frame->gravity_m_s2);
+    if (tracked)
         rc = track_or_replace(backend, &frame->image, out);
     else
         track_skip(backend->track, frame->image.time_ns, out);

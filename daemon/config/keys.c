@@ -121,6 +121,11 @@ const struct config_key config_keys[] = {
      "When a frame is DEGRADED. A direction with less than this share of the information is held\n"
      "to the prediction; it may move unseen by this (m) in a 30th of a second, for a second."},
     {"tracker", "hold_std_m", CONFIG_DOUBLE, AT(track.hold_std_m), 1e-9, 10, NULL, false, NULL},
+    {"tracker", "gravity", CONFIG_BOOL, AT(track.gravity), 0, 0, NULL, false,
+     "Where the source has an accelerometer (a Kinect, accelerometer.txt of a TUM folder): it "
+     "holds\n"
+     "roll and pitch where the scene does not. One that does not turn as the camera does is left "
+     "out."},
     {"tracker", "gap_s", CONFIG_DOUBLE, AT(track.gap_s), 1e-3, 1e6, NULL, false,
      "Longer without a frame: nothing is predicted."},
     {"tracker", "still_m", CONFIG_DOUBLE, AT(track.still_m), 0, 10, NULL, false,

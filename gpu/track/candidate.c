@@ -110,6 +110,7 @@ int track_explain(struct track *track, const uint16_t *depth, double seconds,
     const struct track_slot *reference = track->view.filled ? &track->view : keyframe;
     const struct track_slot *previous = &track->slots[track->previous];
     struct se3 T_predicted = track_predict(track, seconds);
+    tilt_hold(&track->tilt, seconds, &T_predicted);
     int rc = try_candidate(track, depth, reference, &T_predicted, seconds, out);
     if (rc < 0 || convinces(out) || out->reason == TRACK_REASON_NO_DEPTH)
         return rc;

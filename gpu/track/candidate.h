@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "gpu/track/tilt.h"
 #include "gpu/track/track.h"
 #include "gpu/track/verdict.h"
 #include "proto/se3.h"
@@ -43,6 +44,7 @@ struct track {
     uint64_t inherited_seq; // the reference whose own error is in error.walk
     double unheld_s;        // so long some direction has not been held
     double velocity[6];     // twist per second in the camera frame
+    struct tilt tilt;
     int64_t pose_time_ns;
     bool pose_known;  // there is a reference
     uint32_t n_still; // frames that a still camera has averaged

@@ -35,6 +35,7 @@ void track_settings_default(struct track_settings *out)
         .keyframe_distance = 0.04,
         .keyframe_turn_rad = 0.15,
         .keyframe_overlap = 0.75,
+        .gravity = true,
         .gap_s = 0.5,
         .restart_s = 1.0,
     };
@@ -101,6 +102,7 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     track->T_odom_camera = T_odom_camera ? se3_normalized(T_odom_camera) : se3_identity();
     memset(&track->error, 0, sizeof track->error);
     memset(track->velocity, 0, sizeof track->velocity);
+    tilt_reset(&track->tilt);
     track->lost = false;
     track->pose_known = false;
     track->period_s = track->unheld_s = 0;
@@ -197,6 +199,7 @@ static void result_pose(const struct track *track, struct track_result *out)
 static void result_lost(struct track *track, enum track_reason reason, struct track_result *out)
 {
     memset(track->velocity, 0, sizeof track->velocity);
+    tilt_rest(&track->tilt);
     track->lost = true;
     result_pose(track, out);
     track_lost_covariance(out->covariance);
@@ -326,6 +329,10 @@ static void accept(struct track *track, struct track_candidate *c, double second
     track->T_odom_camera = c->T_odom_camera;
     keep_newest(track);
     track->aligned_to = c->reference;
+    tilt_follow(&track->tilt, &c->T_odom_camera, &c->reference->T_odom_camera, &c->conditioning,
+                seconds, &track->log);
+    if (gap)
+        tilt_rest(&track->tilt);
     track->T_aligned_newest = se3_between(&c->reference->T_odom_camera, &c->T_odom_camera);
     out->new_keyframe = replaces_reference(track, c);
     out->reference_seq = c->reference->seq;
@@ -401,6 +408,7 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
            "track: lost for %.1f s (%s); starting anew at the last pose, map epoch %u",
            restart_s(track), track_reason_text(best.reason), track->map_epoch + 1);
     track->map_epoch++;
+    tilt_reset(&track->tilt);
     return start(track, NULL, time_ns, out);
 }
 
@@ -421,6 +429,12 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
         track->slots[track->newest].filled = false;
     }
     return rc;
+}
+
+void track_set_gravity(struct track *track, const float gravity_m_s2[3])
+{
+    if (track->settings.gravity)
+        tilt_read(&track->tilt, gravity_m_s2, &track->log);
 }
 
 void track_skip(struct track *track, int64_t time_ns, struct track_result *out)

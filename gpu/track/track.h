@@ -62,6 +62,7 @@ struct track_settings {
     double hold_std_m;  // default 0.02: how far such a direction may move unseen in a 30th of a
                         // second: as a speed that keeps for a second, so that its standard
                         // deviation grows with the time, then with its root
+    bool gravity;       // default true: an accelerometer holds roll and pitch then (tilt.h)
     double gap_s;       // default 0.5: longer without a frame: no velocity, TIME_GAP
 
     // When the newest frame becomes the reference.
@@ -118,6 +119,10 @@ void track_destroy(struct track **track);
 // -EIO when the device failed (then *out says LOST and the tracker needs a new gpu).
 __attribute__((warn_unused_result)) int track_frame(struct track *track, const uint16_t *depth,
                                                     int64_t time_ns, struct track_result *out);
+
+// Before track_frame: what the camera's accelerometer says of that frame, in the optical frame, as
+// capture_frame has it; NaN: nothing. Not called: there is none.
+void track_set_gravity(struct track *track, const float gravity_m_s2[3]);
 
 // A frame that was dropped before tracking: the last pose, predicted on to time_ns with a grown
 // covariance, reason DROPPED. The reference stays.

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An accelerometer holds the roll that a wall does not hold; one that is wrong is named in the log
+once and changes no pose by more than it says itself; without one, poses are what they were."""
+import math
+
+import harness
+from harness import check, check_at_most
+
+N_FRAMES = 200
+SHARE_LIMIT = 0.6   # of the roll's error without an accelerometer
+BENT_LIMIT = 1.2
+LINES = {"dead": "not gravity", "turned": "does not turn as the camera does"}
+
+
+def run(accelerometer, *options):
+    daemon = harness.Daemon(f"synth:wall,frames={N_FRAMES},accelerometer={accelerometer}", *options)
+    daemon.wait()
+    harness.check_poses(daemon.poses, N_FRAMES)
+    with open(daemon.log_path) as file:
+        lines = [line for line in file if "accelerometer" in line]
+    return daemon, lines
+
+
+def roll_rms_deg(daemon, truth):
+    """Of the camera's turn about its view, in each frame since the first."""
+    rows = harness.read_trajectory(daemon.trajectory)
+    check(len(rows) == len(truth), f"{len(rows)} poses")
+    total = 0.0
+    first = harness.rotation(truth[0][4:])
+    for row, true_row in zip(rows, truth):
+        seen = harness.multiply(first, harness.rotation(row[4:]))
+        true = harness.rotation(true_row[4:])
+        # Down in the camera, as the pose has it and as it is: row y of the rotation.
+        angle = math.atan2(seen[1][0], seen[1][1]) - math.atan2(true[1][0], true[1][1])
+        total += math.degrees(angle)**2
+    return math.sqrt(total / len(rows))
+
+
+def scenario():
+    truth = harness.read_trajectory(harness.truth_of("wall", N_FRAMES))
+    without, lines = run("off")
+    check(not lines, lines)
+    limit = roll_rms_deg(without, truth)
+    print(f"without: {limit:.2f} degrees")
+    held, lines = run("on")
+    check(not lines, lines)
+    check_at_most(roll_rms_deg(held, truth), SHARE_LIMIT * limit, "roll held by gravity [deg]")
+    off, _ = run("on", "--set", "tracker.gravity=false")
+    with open(off.trajectory) as a, open(without.trajectory) as b:
+        check(a.read() == b.read(), "tracker.gravity=false does not leave it out")
+    bent, _ = run("bent")
+    check_at_most(roll_rms_deg(bent, truth), BENT_LIMIT * limit, "roll, 5 degrees off [deg]")
+    for wrong, words in LINES.items():
+        daemon, lines = run(wrong)
+        check(len(lines) == 1 and words in lines[0], f"{wrong}: {lines}")
+        with open(daemon.trajectory) as a, open(without.trajectory) as b:
+            check(a.read() == b.read(), f"{wrong}: poses are others than without")
+
+
+harness.run(scenario)
