@@ -6,21 +6,23 @@
 
 #include "proto/se3.h"
 
-#define G_M_S2       9.80665
-#define OFF_SHARE    0.2 // of gravity: a Kinect's bias, and a hand's acceleration
-#define OFF_FRAMES   30
-#define DOWN_FIRST   30  // readings, held or not: a camera that begins before a wall
-#define DOWN_FRAMES  300 // ten seconds
+#define G_M_S2        9.80665
+#define OFF_SHARE     0.2 // of gravity: a Kinect's bias, and a hand's acceleration
+#define OFF_FRAMES    30
+#define DOWN_FIRST    30  // readings, held or not: a camera that begins before a wall
+#define DOWN_FRAMES   300 // ten seconds
 // rad/s, of the filter. A wall before a swaying camera (synth:wall, 200 frames), tilt RMS: 2.4
 // degrees at 3, 1.9 at 6, 1.0 at 10, 4.4 without; a faster one follows a shaking hand.
-#define BANDWIDTH    6.0
-#define FAR_RAD      0.5 // no shake, no drift
-#define DISAGREE_S   3.0 // that agreement is judged over
-#define DISAGREE_RAD 0.1
-#define AGREE_SHARE  0.25 // of what readings changed by: a turned axis has 4
-#define TURNED_RAD   0.02
-#define SEEN_FRAMES  90
-#define AXIS_LEAST   0.1 // share of a direction that is rotation
+#define BANDWIDTH     6.0
+#define FAR_RAD       0.5 // no shake, no drift
+#define DISAGREE_S    3.0 // that agreement is judged over
+#define DISAGREE_RAD  0.1
+#define AGREE_SHARE   0.25 // of what readings changed by: a turned axis has 4
+#define CONTRADICTS   0.7  // of the turns: one that stands still has 1, a turned axis 2
+#define JUDGED_FRAMES 90
+#define TURNED_RAD    0.02
+#define SEEN_FRAMES   90
+#define AXIS_LEAST    0.1 // share of a direction that is rotation
 
 static void rotate(const double r[9], const double v[3], double out[3])
 {
@@ -126,6 +128,9 @@ static void judge(struct tilt *tilt, const struct se3 *T_odom_camera, double sec
     const double turned = length_of(turn);
     tilt->disagree2 += (off * off - tilt->disagree2) * share;
     tilt->turned2 += (turned * turned - tilt->turned2) * share;
+    tilt->n_judged++;
+    tilt->contradict2 -= held[0] * turn[0] + held[1] * turn[1] + held[2] * turn[2];
+    tilt->all_turned2 += turned * turned;
     const bool agrees = tilt->disagree2 < AGREE_SHARE * tilt->turned2;
     tilt->trusted = tilt->disagree2 < DISAGREE_RAD * DISAGREE_RAD &&
                     (tilt->trusted || (agrees && tilt->turned2 > TURNED_RAD * TURNED_RAD));
@@ -197,12 +202,12 @@ void tilt_follow(struct tilt *tilt, const struct se3 *T_odom_camera,
         judge(tilt, T_odom_camera, seconds);
     if (tilt->n_axes == 0 || tilt->n_down < DOWN_FIRST)
         take_down(tilt, T_odom_camera);
-    if (tilt->told || tilt->disagree2 < DISAGREE_RAD * DISAGREE_RAD)
+    // A hand's shaking is off, too, but not in step with the turns.
+    if (tilt->told || tilt->n_judged < JUDGED_FRAMES ||
+        tilt->all_turned2 < TURNED_RAD * TURNED_RAD * tilt->n_judged ||
+        tilt->contradict2 < CONTRADICTS * tilt->all_turned2)
         return;
     tilt->told = true;
-    log_to(
-        log, LOG_LEVEL_WARNING,
-        "track: the accelerometer does not turn as the camera does (%.0f degrees off): it is left "
-        "out while that is so",
-        sqrt(tilt->disagree2) * 180 / M_PI);
+    log_to(log, LOG_LEVEL_WARNING,
+           "track: the accelerometer does not turn as the camera does: it is left out");
 }

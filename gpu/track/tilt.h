@@ -32,6 +32,9 @@ struct tilt {
     // Over some seconds, in directions that are held [rad^2]: by how much readings are off, and by
     // how much they should have changed.
     double disagree2, turned2;
+    // Over all frames with a reading: how both go together, and the latter alone.
+    double contradict2, all_turned2;
+    uint32_t n_judged;
     double seen[3]; // the mean of what they should have been, camera
     uint32_t n_seen;
     bool trusted;           // they have changed as they should

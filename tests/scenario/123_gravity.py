@@ -6,9 +6,8 @@ import math
 import harness
 from harness import check, check_at_most
 
-N_FRAMES = 200
-SHARE_LIMIT = 0.6   # of the roll's error without an accelerometer
-BENT_LIMIT = 1.2
+N_FRAMES = 150
+SHARE_LIMIT = 0.6  # of the roll's error without an accelerometer
 LINES = {"dead": "not gravity", "turned": "does not turn as the camera does"}
 
 
@@ -48,8 +47,6 @@ def scenario():
     off, _ = run("on", "--set", "tracker.gravity=false")
     with open(off.trajectory) as a, open(without.trajectory) as b:
         check(a.read() == b.read(), "tracker.gravity=false does not leave it out")
-    bent, _ = run("bent")
-    check_at_most(roll_rms_deg(bent, truth), BENT_LIMIT * limit, "roll, 5 degrees off [deg]")
     for wrong, words in LINES.items():
         daemon, lines = run(wrong)
         check(len(lines) == 1 and words in lines[0], f"{wrong}: {lines}")
