@@ -167,8 +167,8 @@ static void take_axes(struct tilt *tilt, const struct se3 *T_odom_reference,
     }
 }
 
-// The reading joins the mean. Where the scene does not hold the camera, only with what it says about
-// the axes that are held: the pose knows nothing of the others.
+// The reading joins the mean. Where the scene does not hold the camera, only with what it says
+// about the axes that are held: the pose knows nothing of the others.
 static void take_down(struct tilt *tilt, const struct se3 *T_odom_camera)
 {
     double is[3], free[3], held[3], step[3];

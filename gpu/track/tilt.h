@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Roll and pitch where the scene does not hold them (a wall that fills the view lets the camera
-// turn about its normal): held by an accelerometer instead of by the prediction alone, which goes on
-// turning as the camera last did.
+// turn about its normal): held by an accelerometer instead of by the prediction alone, which goes
+// on turning as the camera last did.
 //
 // What it reads is gravity less the camera's acceleration, in axes that are off by some degrees. So
 // only its change counts, against the mean direction of odom that it had while the scene held the
-// camera; and it is followed as a second-order filter follows (alpha-beta, critically damped), which
-// a hand's shaking hardly moves. It is believed once it has turned as the camera did in directions that
-// the scene holds, and left out where it does not agree with them.
+// camera; and it is followed as a second-order filter follows (alpha-beta, critically damped),
+// which a hand's shaking hardly moves. It is believed once it has turned as the camera did in
+// directions that the scene holds, and left out where it does not agree with them.
 //
 // Plain data; without a reading, or where everything is held, poses are what they are without it.
 #ifndef POSED_GPU_TRACK_TILT_H
@@ -49,8 +49,8 @@ void tilt_reset(struct tilt *tilt);
 // gravity.
 void tilt_read(struct tilt *tilt, const float gravity_m_s2[3], const struct log_sink *log);
 
-// Turns the predicted pose of the newest frame, `seconds` after the last, towards the reading, about
-// the axes that were not held in the last pose.
+// Turns the predicted pose of the newest frame, `seconds` after the last, towards the reading,
+// about the axes that were not held in the last pose.
 void tilt_hold(struct tilt *tilt, double seconds, struct se3 *T_odom_predicted);
 
 // The newest frame's pose and what its alignment to a reference held. A line in the log, once, when
