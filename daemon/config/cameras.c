@@ -272,6 +272,26 @@ static void set_frame(char frame[32], const char *name)
     snprintf(frame, 32, "%.31s", whole);
 }
 
+// Of a rig: the field that posectl rig calibrate has written beside the camera's place, of the
+// first camera beside any other's. Where a field is set, or set to none, that holds.
+static void find_field(const struct config *config, uint32_t index, struct config *out)
+{
+    char path[CONFIG_TEXT_MAX];
+    if (out->camera_field[0] || get(&config->cameras[index], "field"))
+        return;
+    for (uint32_t i = index ? index : 1; i < config->n_cameras; i++) {
+        const struct config_camera *placed = &config->cameras[i];
+        if (!has_place(placed) || (index && i > index))
+            return;
+        int n = snprintf(path, sizeof path, "%s%s", get(placed, "rig"),
+                         index ? CAMERAS_FIELD_B : CAMERAS_FIELD_A);
+        if (n < (int)sizeof path && access(path, F_OK) == 0) {
+            memcpy(out->camera_field, path, sizeof path);
+            return;
+        }
+    }
+}
+
 void cameras_config(const struct config *config, uint32_t index, struct config *out)
 {
     *out = *config;
@@ -291,6 +311,7 @@ void cameras_config(const struct config *config, uint32_t index, struct config *
     // Of many cameras' frames some come at the same moment: four side by side wait less. Measured
     // with 16 (tools/bench/cameras.py); fewer have the whole device in turns.
     out->gpu.n_sharing = n < 16 ? 1 : 4;
+    find_field(config, index, out);
     set_frame(out->publish.odom_frame, camera->name);
     set_frame(out->publish.camera_frame, camera->name);
     insert_name(out->trajectory, camera->name);

@@ -10,6 +10,11 @@
 // What files and frames of the pose of all cameras together are called; no camera is.
 #define CAMERAS_RIG "rig"
 
+// Behind the name of a place's file: the fields of the cameras A and B that it was made with, as
+// posectl rig calibrate names them.
+#define CAMERAS_FIELD_A ".A.field"
+#define CAMERAS_FIELD_B ".B.field"
+
 // Whether a key's name is one of a camera's own, "camera NAME.KEY".
 bool cameras_owns(const char *name);
 
@@ -39,7 +44,8 @@ __attribute__((warn_unused_result)) int cameras_check(const struct config *confi
 // The settings of camera `index`: the shared ones, with its own instead where it has some. Frames
 // of the messages are called NAME/odom and NAME/camera (publish.odom_frame, publish.camera_frame),
 // and NAME stands in the names of the files that the daemon writes, before their suffix. Of
-// gpu.threads = 0 each camera has its share of the cores. With config->n_cameras 0 a plain copy.
+// gpu.threads = 0 each camera has its share of the cores. A camera of a rig that names no field has
+// the one that lies beside the file of its place. With config->n_cameras 0 a plain copy.
 void cameras_config(const struct config *config, uint32_t index, struct config *out);
 
 // The same for the pose of all cameras: its file and its odom frame.

@@ -49,7 +49,8 @@ const struct config_key config_keys[] = {
      "frame. Refused for another camera. Empty = none."},
     {"camera", "rig", CONFIG_TEXT, AT(camera_rig), 0, 0, NULL, false,
      "In [camera NAME], of each camera but the first: where it sits beside the first, as posectl\n"
-     "rig calibrate FIRST THIS -o FILE writes it. One pose of all is then told: topic rig.\n"
+     "rig calibrate FIRST THIS -o FILE writes it. One pose of all is then told: topic rig. Fields\n"
+     "that it wrote beside it (FILE.A.field, FILE.B.field) are taken where none is set.\n"
      "A section [camera NAME] for each of several cameras has its source and whatever else of\n"
      "[capture], [camera] and [gpu] is its own; up to 16, NAME of A-Z a-z 0-9 _ -."},
 

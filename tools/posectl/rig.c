@@ -6,6 +6,7 @@
 #include "tools/posectl/rig.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,7 +212,17 @@ static void print_json(const struct result *r, const double q[4])
     posectl_print_json(stdout, out, false);
 }
 
-static void print_result(const struct posectl *ctl, const struct result *r)
+static void print_field(char name, const struct way *way)
+{
+    if (way->is_corrected)
+        printf("own error of %c   %.1f mm at 1 m RMS, learnt: %.0f %% less residual\n", name,
+               field_rms_per_m(&way->field) * 1e3, way->field.reduction * 100);
+    else
+        printf("own error of %c   not learnt: the recording does not tell of one\n", name);
+}
+
+static void print_result(const struct posectl *ctl, const struct way ways[2],
+                         const struct result *r)
 {
     double q[4];
     const double *t = r->all.T_a_b.t_m;
@@ -229,6 +240,8 @@ static void print_result(const struct posectl *ctl, const struct result *r)
            r->motion.sigma_rad * RAD_DEG);
     printf("common view      %.0f %% of the images%s\n", r->all.shared * 100,
            r->all.n_samples ? "" : ": the transform is from motions alone");
+    print_field('A', &ways[0]);
+    print_field('B', &ways[1]);
     if (r->clock_known)
         printf("clocks           B is %.1f ms ahead of A, +-%.1f: %s\n", r->clock.offset_s * 1e3,
                r->clock.std_s * 1e3, r->clock_differs ? "taken off" : "taken for one clock");
@@ -264,6 +277,27 @@ static int write_result(const char *path, const struct result *r)
     return status;
 }
 
+// Where the daemon looks for it (daemon/config/cameras.h).
+static int write_field(const struct way *way, const char *path, const char *suffix)
+{
+    char name[PATH_MAX];
+    if (!way->is_corrected)
+        return 0;
+    if (snprintf(name, sizeof name, "%s%s", path, suffix) >= (int)sizeof name)
+        return -ENAMETOOLONG;
+    return field_write(name, &way->field, &posectl_log);
+}
+
+static int write_all(const char *path, const struct way ways[2], const struct result *r)
+{
+    int status = write_result(path, r);
+    if (status == 0)
+        status = write_field(&ways[0], path, ".A.field");
+    if (status == 0)
+        status = write_field(&ways[1], path, ".B.field");
+    return status;
+}
+
 static int calibrate(const struct posectl *ctl)
 {
     static struct way ways[2];
@@ -273,12 +307,13 @@ static int calibrate(const struct posectl *ctl)
         status = way_find(options.recordings[1], options.backend, &ways[1]);
     if (status == 0)
         status = solve(ways, &result);
+    if (status == 0)
+        print_result(ctl, ways, &result);
+    if (status == 0 && ctl->file)
+        status = write_all(ctl->file, ways, &result);
     way_free(&ways[0]);
     way_free(&ways[1]);
-    if (status < 0)
-        return status;
-    print_result(ctl, &result);
-    return ctl->file ? write_result(ctl->file, &result) : 0;
+    return status;
 }
 
 int posectl_rig(struct posectl *ctl, int argc, char **argv)
@@ -288,7 +323,9 @@ int posectl_rig(struct posectl *ctl, int argc, char **argv)
         on_option,
         "calibrate A B [-o FILE]",
         "Finds where camera B of a rig sits beside camera A, with its covariance, from recordings "
-        "that both made at the same time (20 s or more), and writes it to a new FILE.\vA and B are "
+        "that both made at the same time (20 s or more), and writes it to a new FILE; each "
+        "camera's "
+        "own error, where it could be learnt, to FILE.A.field and FILE.B.field.\vA and B are "
         "sources as posed takes them (tum:DIR, mcap:FILE). The cameras need no common view, but "
         "one makes the result better; the rig must be turned about two axes. Their clocks may "
         "differ by 2 s: by how much is found from how fast both turn.",

@@ -145,27 +145,28 @@ static int track_all(struct pass *pass, struct way *way)
     return status == -ENODATA ? 0 : status;
 }
 
-// The camera's own error at each pixel, NULL where the recording does not tell of one.
-static int learn(struct pass *pass, float **out_per_m)
+// The camera's own error, and at each pixel; NULL where the recording does not tell of one.
+static int learn(struct pass *pass, struct field *out, float **out_per_m)
 {
-    static struct field field;
     struct calibrate_report report;
     *out_per_m = NULL;
-    int status = calibrate_solve(pass->calibrate, &field, &report);
+    int status = calibrate_solve(pass->calibrate, out, &report);
     if (status == -ENODATA || (status == 0 && report.reduction < FIELD_MIN_REDUCE))
         return 0;
     if (status < 0)
         return status;
-    *out_per_m = malloc(sizeof **out_per_m * field.camera.width_px * field.camera.height_px);
+    snprintf(out->serial, sizeof out->serial, "%s", capture_info(pass->capture)->serial);
+    *out_per_m = malloc(sizeof **out_per_m * out->camera.width_px * out->camera.height_px);
     if (!*out_per_m)
         return -ENOMEM;
-    field_fill(&field, *out_per_m);
+    field_fill(out, *out_per_m);
     return 0;
 }
 
 int way_find(const char *source, enum gpu_backend backend, struct way *out)
 {
     struct pass pass = {0};
+    struct field field;
     float *field_per_m = NULL;
     int status = open_pass(&pass, source, backend, NULL);
     if (status == 0)
@@ -173,7 +174,7 @@ int way_find(const char *source, enum gpu_backend backend, struct way *out)
     if (status == 0)
         status = track_all(&pass, out);
     if (status == 0)
-        status = learn(&pass, &field_per_m);
+        status = learn(&pass, &field, &field_per_m);
     close_pass(&pass);
     if (status == 0 && field_per_m) {
         forget(out);
@@ -181,6 +182,7 @@ int way_find(const char *source, enum gpu_backend backend, struct way *out)
         if (status == 0)
             status = track_all(&pass, out);
         out->is_corrected = true;
+        out->field = field;
         close_pass(&pass);
     }
     free(field_per_m);

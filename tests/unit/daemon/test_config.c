@@ -229,6 +229,61 @@ static void cameras_have_settings_of_their_own(void **state)
     assert_memory_equal(&config, &right, sizeof config);
 }
 
+static void touch(const char *folder, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fclose(file);
+}
+
+// What each of four cameras of a rig has as its field; `more`: of the second one's section.
+static void read_fields(const char *folder, const char *more, char out[4][CONFIG_TEXT_MAX])
+{
+    struct config config, camera;
+    char text[1024];
+    snprintf(text, sizeof text,
+             "[camera a]\nsource = s:a\n[camera b]\nsource = s:b\nrig = %s/ab\n%s"
+             "[camera c]\nsource = s:c\nrig = %s/ac\n[camera d]\nsource = s:d\nrig = %s/ad\n",
+             folder, more, folder, folder);
+    assert_int_equal(parse(&config, text), 0);
+    assert_int_equal(cameras_check(&config, &sink), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        cameras_config(&config, i, &camera);
+        memcpy(out[i], camera.camera_field, CONFIG_TEXT_MAX);
+    }
+}
+
+// The fields beside the files of a rig's places, unless the section says another, or none.
+static void rigs_have_fields(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/posed-test-XXXXXX", path[64], fields[4][CONFIG_TEXT_MAX];
+    static const char *const names[] = {"ac.A.field", "ad.A.field", "ab.B.field", "ad.B.field"};
+    assert_non_null(mkdtemp(folder));
+    read_fields(folder, "", fields);
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(fields[i], "");
+    for (int i = 0; i < 4; i++)
+        touch(folder, names[i]);
+    read_fields(folder, "", fields);
+    for (int i = 0; i < 4; i++) {
+        static const char *const of[] = {"ac.A.field", "ab.B.field", "", "ad.B.field"};
+        snprintf(path, sizeof path, "%s/%s", folder, of[i]);
+        assert_string_equal(fields[i], of[i][0] ? path : "");
+    }
+    read_fields(folder, "field = other\n", fields);
+    assert_string_equal(fields[1], "other");
+    read_fields(folder, "field =\n", fields);
+    assert_string_equal(fields[1], "");
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
 static void mistakes_are_named(void **state)
 {
     (void)state;
@@ -470,6 +525,7 @@ int main(void)
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(cameras_are_refused),
         cmocka_unit_test(cameras_have_settings_of_their_own),
+        cmocka_unit_test(rigs_have_fields),
         cmocka_unit_test(one_mistake_does_not_hide_the_next),
         cmocka_unit_test(long_lines_and_zero_bytes),
         cmocka_unit_test(later_sources_win),
