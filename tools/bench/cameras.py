@@ -8,7 +8,9 @@ what is timed). All cameras begin at once and stay in step, which is the worst c
 finds the device taken by those of the others.
 
 Prints percentiles of all poses, by camera at worst, by the order in which the poses of a burst
-came, and where the slowest hundredth passes its time. Needs Python and a build (in
+came, where the slowest hundredth passes its time, and how much of the processors' time the host of
+a virtual machine took for itself meanwhile: with more than some per cent of what the daemon used,
+the last per cent of the poses shows the host, not the daemon. Needs Python and a build (in
 POSED_BINARY_DIR, else build/release); no ZeroMQ, protobuf or network. Exit code: 0 when the 99th
 percentile is at most --limit, 1 when it is more."""
 import argparse
@@ -58,6 +60,14 @@ def percentile(values, share):
     return values[int((len(values) - 1) * share)]
 
 
+def processor_s():
+    """Of all processors together since the start: used, and wanted but taken by the host."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    tick_hz = os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + softirq) / tick_hz, steal / tick_hz
+
+
 def measure(options, folder):
     """The 99th percentile of all cameras together [ms]."""
     source = options.source or record(folder)
@@ -85,11 +95,14 @@ def measure(options, folder):
             sys.exit("the daemon has ended")
         time.sleep(0.05)
     time.sleep(WARM_S)
-    first = len(poses)
+    first, before_s = len(poses), processor_s()
     time.sleep(options.seconds)
     timed = poses[first:]
+    used_s, taken_s = (after - before for after, before in zip(processor_s(), before_s))
     daemon.send_signal(signal.SIGTERM)
     daemon.wait(PATIENCE_S)
+    print(f"processors: {used_s:.1f} s used, {taken_s:.1f} s taken by the host "
+          f"({100 * taken_s / max(used_s, 0.01):.1f} %)")
     return report(timed, options)
 
 
