@@ -49,8 +49,9 @@ int objects_mesh_save(const char *path, const struct search_mesh *mesh,
     FILE *file = fopen(beside, "wb");
     int error = file ? 0 : -errno;
     if (file) {
+        errno = 0;
         write_ply(file, mesh, settings);
-        error = ferror(file) ? -EIO : 0;
+        error = ferror(file) ? (errno ? -errno : -EIO) : 0;
         if (fclose(file) != 0 && !error)
             error = -errno;
         if (!error && rename(beside, path) != 0)

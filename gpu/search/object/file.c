@@ -117,11 +117,13 @@ int search_object_save(const struct search_object *object, const char *path,
     FILE *file = fopen(beside, "wb");
     int err = file ? 0 : -errno;
     if (file) {
+        errno = 0;
         bool good = fwrite(&header, sizeof header, 1, file) == 1;
         for (int i = 0; i < N_PARTS && good; i++)
             good = parts[i].n_bytes == 0 || fwrite(*parts[i].data, parts[i].n_bytes, 1, file) == 1;
-        good = fclose(file) == 0 && good;
-        err = good ? 0 : -EIO;
+        err = good ? 0 : errno ? -errno : -EIO;
+        if (fclose(file) != 0 && !err)
+            err = -errno;
         if (!err && rename(beside, path) != 0)
             err = -errno;
         if (err)

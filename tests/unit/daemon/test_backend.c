@@ -213,6 +213,12 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
     return 0;
 }
 
+void track_set_gravity(struct track *track, const float gravity_m_s2[3])
+{
+    (void)track;
+    (void)gravity_m_s2;
+}
+
 void track_set_effort(struct track *track, enum track_effort effort)
 {
     track->effort = effort;
