@@ -30,8 +30,8 @@ struct register_candidates {
     struct register_matched matched; // none before features were looked at
 };
 
-// From features and, when `given` is not NULL, that pose too. Returns 0 or a negative errno; *out is
-// freed by the caller in either case.
+// From features and, when `given` is not NULL, that pose too. Returns 0 or a negative errno; *out
+// is to be freed in either case.
 __attribute__((warn_unused_result)) int register_candidates_find(const struct register_local *local,
                                                                  struct pool *pool,
                                                                  const struct se3 *given,
