@@ -21,10 +21,15 @@ struct backend {
     struct log_sink log;
     struct gpu *gpu;
     struct track *track;
-    struct map *map;             // NULL: nobody wants one
-    struct window *window;       // NULL: map.keyframes is 0. Outlives a device
-    struct se3 T_own_found;      // window's T_map_odom when the camera was found in a loaded map
-    struct se3 T_odom_camera;    // of the newest frame
+    struct map *map;          // NULL: nobody wants one
+    struct window *window;    // NULL: map.keyframes is 0. Outlives a device
+    struct se3 T_own_found;   // window's T_map_odom when the camera was found in a loaded map
+    struct se3 T_odom_camera; // of the newest frame
+    // Of the epoch that ended last, kept when it did.
+    struct graph_keyframe *ended; // map.keyframes
+    uint32_t n_ended, ended_epoch;
+    bool has_ended;              // and nobody has asked since
+    bool is_ending;              // kept already: what is left of it is nothing
     struct capture_frame newest; // the last one that got a pose, kept; image.depth NULL: none
     uint64_t newest_call;        // of backend_track
     uint32_t epoch_base;         // of the trackers before this one
@@ -144,8 +149,13 @@ static int take_field(struct backend *backend, const char *path)
 
 static int open_window(struct backend *backend)
 {
-    if (backend->config->map_keyframes == 0)
+    const uint32_t max = backend->config->map_keyframes;
+    if (max == 0)
         return 0;
+    if (!backend->ended)
+        backend->ended = malloc((max + 1) * sizeof *backend->ended);
+    if (!backend->ended)
+        return -ENOMEM;
     struct graph_settings settings;
     graph_settings_default(&settings);
     settings.max_keyframes = backend->config->map_keyframes;
@@ -182,6 +192,7 @@ int backend_open(struct backend **out, const struct config *config, struct captu
     if (error) {
         window_destroy(&backend->window);
         free(backend->field_per_m);
+        free(backend->ended);
         free(backend);
         return error;
     }
@@ -197,6 +208,7 @@ void backend_close(struct backend **backend)
     window_destroy(&(*backend)->window);
     forget_newest(*backend);
     free((*backend)->field_per_m);
+    free((*backend)->ended);
     free(*backend);
     *backend = NULL;
 }
@@ -212,6 +224,28 @@ static void fill_failed(const struct backend *backend, struct track_result *out)
     };
     track_lost_covariance(out->covariance);
     track_lost_covariance(out->error.own);
+}
+
+// The map epoch is about to end: its keyframes are kept as they are. Nothing where they have been,
+// or where it has no frame.
+static void end_epoch(struct backend *backend)
+{
+    if (!backend->ended || backend->is_ending || backend->n_calls == 0)
+        return;
+    backend->n_ended = backend_keyframes(backend, backend->ended, backend->config->map_keyframes);
+    backend->ended_epoch = backend->epoch;
+    backend->has_ended = backend->is_ending = true;
+}
+
+bool backend_ended_epoch(struct backend *backend, uint32_t *out_epoch,
+                         const struct graph_keyframe **out, uint32_t *out_n)
+{
+    const bool has = backend->has_ended && backend->ended_epoch != backend->epoch;
+    *out_epoch = backend->ended_epoch;
+    *out = backend->ended;
+    *out_n = backend->n_ended;
+    backend->has_ended = backend->has_ended && !has;
+    return has;
 }
 
 int backend_read_map(struct backend *backend, struct map_contents *out)
@@ -236,9 +270,13 @@ int backend_load_map(struct backend *backend, const struct intrinsics *camera,
         return -ENOTSUP;
     if (memcmp(camera, &backend->gpu_settings.camera, sizeof *camera) != 0)
         return -EXDEV;
+    const bool was_ending = backend->is_ending;
+    end_epoch(backend);
     int error = map_load(backend->map, contents);
     if (error != -ENOSPC)
         restart(backend, &backend->T_odom_camera);
+    else
+        backend->is_ending = was_ending; // it goes on
     return error;
 }
 
@@ -278,6 +316,17 @@ int backend_optimise(struct backend *backend)
     if (!backend->window)
         return -ENOTSUP;
     return backend_is_searching(backend) ? -EAGAIN : window_optimise(backend->window);
+}
+
+int backend_finish(struct backend *backend, bool all, const atomic_bool *stop,
+                   const struct yield *yield, struct optimise_report *out)
+{
+    return backend->window ? window_finish(backend->window, all, stop, yield, out) : -ENOTSUP;
+}
+
+uint32_t backend_epoch(const struct backend *backend)
+{
+    return backend->epoch;
 }
 
 int backend_optimised(struct backend *backend, struct optimise_report *out)
@@ -407,7 +456,12 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     if (backend->is_new)
         backend->epoch_base = backend->epoch + 1 - out->map_epoch; // wraps where it must
     backend->is_new = false;
-    backend->epoch = out->map_epoch += backend->epoch_base;
+    out->map_epoch += backend->epoch_base;
+    if (out->map_epoch != backend->epoch) {
+        end_epoch(backend);
+        backend->is_ending = false;
+    }
+    backend->epoch = out->map_epoch;
     out->reference_seq += backend->seq_base;
     if (backend->window)
         window_enter(backend->window, out->map_epoch);
@@ -478,6 +532,7 @@ int backend_recalibrate(struct backend *backend)
     if (backend->has_field && !is_its)
         log_to(&backend->log, LOG_LEVEL_WARNING,
                "camera.field belongs to the camera before and is not applied to this one");
+    end_epoch(backend);
     window_destroy(&backend->window);
     if (open_window(backend) != 0)
         log_to(&backend->log, LOG_LEVEL_ERROR, "no keyframes of the map for this camera");
@@ -496,6 +551,7 @@ bool backend_T_map_odom(const struct backend *backend, struct se3 *out)
 
 void backend_reset(struct backend *backend, const struct se3 *T_odom_camera)
 {
+    end_epoch(backend);
     if (backend->map)
         map_give_up(backend->map);
     restart(backend, T_odom_camera);

@@ -89,6 +89,21 @@ __attribute__((warn_unused_result)) int backend_optimise(struct backend *backend
 __attribute__((warn_unused_result)) int backend_optimised(struct backend *backend,
                                                           struct optimise_report *out);
 
+// When no more frames come: window_finish (-ENOTSUP: map.keyframes is 0); backend_keyframes then
+// has what came of it.
+__attribute__((warn_unused_result)) int backend_finish(struct backend *backend, bool all,
+                                                       const atomic_bool *stop,
+                                                       const struct yield *yield,
+                                                       struct optimise_report *out);
+
+// The map epoch of the newest frame.
+uint32_t backend_epoch(const struct backend *backend);
+
+// Whether a map epoch ended since the last call, and its keyframes as they were then, valid until
+// the next backend_track. The epoch: of its frames. Keyframes' seq counts calls of backend_track.
+bool backend_ended_epoch(struct backend *backend, uint32_t *out_epoch,
+                         const struct graph_keyframe **out, uint32_t *out_n);
+
 // The source's camera is another one (CAPTURE_RECALIBRATED): a tracker for it, on the same kind of
 // device, that starts at the last pose. A field is applied to the camera that it is of.
 // Returns 0 or -EIO.

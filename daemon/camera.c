@@ -2,6 +2,8 @@
 #include "daemon/camera.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -123,7 +125,7 @@ int camera_open_trajectory(struct camera *camera)
         return 0;
     return trajectory_file_create(&camera->trajectory, config->trajectory,
                                   config->trajectory_format, camera_is_unpaced(camera),
-                                  &camera->sink);
+                                  config->trajectory_poses == CONFIG_POSES_ADJUSTED, &camera->sink);
 }
 
 int camera_close_trajectory(struct camera *camera)
@@ -204,8 +206,50 @@ static void run_loop(struct camera *camera, const struct camera_run *run)
     camera->end = loop_run(&settings);
 }
 
-static void end_loop(struct camera *camera)
+// Between pieces of what takes seconds.
+struct asked_stop {
+    const struct camera_run *run;
+    atomic_bool stop;
+};
+
+static void ask_stop(void *user, int64_t piece_ns)
 {
+    struct asked_stop *asked = user;
+    (void)piece_ns;
+    atomic_store(&asked->stop, asked->run->stop(asked->run->user));
+}
+
+// Where all frames were, as the keyframes lie in the end. At the end of a recording there is time
+// to adjust them all once more, until a signal comes.
+static void adjust_trajectory(struct camera *camera, const struct camera_run *run)
+{
+    const uint32_t max = camera->config.map_keyframes;
+    struct graph_keyframe *keyframes;
+    struct optimise_report report;
+    if (!camera->trajectory || !trajectory_file_is_adjusted(camera->trajectory) || max == 0)
+        return;
+    const int64_t begin_ns = clock_monotonic_ns();
+    const bool all = camera->end == LOOP_END_OF_RECORDING;
+    struct asked_stop asked = {.run = run};
+    const struct yield yield = {ask_stop, &asked};
+    int error = backend_finish(camera->backend, all, &asked.stop, &yield, &report);
+    if (all && error == 0)
+        log_to(&camera->sink, LOG_LEVEL_INFO,
+               "trajectory: %u keyframes adjusted at once in %.1f s, by %.1f mm at most%s",
+               report.n_keyframes, (double)(clock_monotonic_ns() - begin_ns) * 1e-9,
+               report.moved_m * 1e3,
+               report.has_field ? "; the camera's own error is learnt and taken out" : "");
+    keyframes = malloc(max * sizeof *keyframes);
+    if (keyframes)
+        trajectory_file_adjust(camera->trajectory, backend_epoch(camera->backend), keyframes,
+                               backend_keyframes(camera->backend, keyframes, max));
+    free(keyframes);
+}
+
+static void end_loop(struct camera *camera, const struct camera_run *run)
+{
+    if (camera->end != LOOP_NO_MEMORY)
+        adjust_trajectory(camera, run);
     if (camera->end == LOOP_END_OF_RECORDING || camera->end == LOOP_STOPPED)
         camera->failed = write_map(camera) != 0;
 }
@@ -215,7 +259,7 @@ void camera_run(struct camera *camera, const struct camera_run *run)
     notify_send("READY=1");
     run_loop(camera, run);
     notify_send("STOPPING=1");
-    end_loop(camera);
+    end_loop(camera, run);
 }
 
 // --- Several
@@ -283,7 +327,7 @@ static void *run_thread(void *user)
         if (camera->recorder)
             recorder_end_camera(camera->recorder, camera->index); // nothing comes any more
     }
-    end_loop(camera); // may write its map, which takes a while
+    end_loop(camera, all->run); // may write its map, which takes a while
     pthread_mutex_lock(&all->mutex);
     all->n_going--;
     pthread_cond_broadcast(&all->changed);

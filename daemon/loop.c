@@ -176,6 +176,18 @@ static void keep_frame(struct loop *loop, const struct capture_frame *frame,
                });
 }
 
+// The frame's line; before the first one of a map epoch, where the last epoch's frames were.
+static void put_trajectory(struct loop *loop, const struct capture_frame *frame,
+                           const struct track_result *result)
+{
+    struct trajectory_file *file = loop->settings->trajectory;
+    const struct graph_keyframe *keyframes;
+    uint32_t epoch, n;
+    if (backend_ended_epoch(loop->settings->backend, &epoch, &keyframes, &n))
+        trajectory_file_adjust(file, epoch, keyframes, n);
+    trajectory_file_push(file, frame->image.time_ns, &loop->T_map_odom, result);
+}
+
 // What the rest of the daemon sees of the frame, after its message has gone.
 static void remember(struct loop *loop, const struct capture_frame *frame,
                      const struct track_result *result, const posed_Odometry *odometry)
@@ -194,7 +206,7 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
         loop_send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
     }
     if (settings->trajectory)
-        trajectory_file_push(settings->trajectory, frame->image.time_ns, &loop->T_map_odom, result);
+        put_trajectory(loop, frame, result);
 }
 
 // A live camera that feels gravity says so (topic imu).

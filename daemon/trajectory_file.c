@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "daemon/trajectory_spool.h"
 #include "proto/se3.h"
 
 #define QUEUE_POSES 16384 // nine minutes at 30 Hz
@@ -20,14 +22,18 @@ struct trajectory_file {
     struct log_sink log;
     pthread_t thread;
     char path[256];
+    char *real_path; // links followed
 
     pthread_mutex_t lock; // of what follows; never held while writing
     pthread_cond_t changed;
     uint64_t n_pushed, n_written;
     bool end;
     int error; // negative errno of the first failure; then nothing more is written
-    struct stamped_pose queue[QUEUE_POSES];
+    struct trajectory_frame queue[QUEUE_POSES];
     struct pose_error *errors; // QUEUE_POSES, NULL: the format has none
+
+    struct trajectory_spool *spool; // NULL: the file is not completed
+    bool is_full;                   // of the spool, said once
 };
 
 static void fail(struct trajectory_file *file, int error, const char *why)
@@ -36,6 +42,18 @@ static void fail(struct trajectory_file *file, int error, const char *why)
         return;
     file->error = error;
     log_to(&file->log, LOG_LEVEL_ERROR, "%s: %s; the trajectory ends here", file->path, why);
+}
+
+// The line of a frame as it was published, and the frame for the end.
+static int write_frame(struct trajectory_file *file, const struct trajectory_frame *frame,
+                       const struct pose_error *error)
+{
+    struct stamped_pose pose = {frame->time_ns, frame->T_odom_camera};
+    if (!error)
+        pose.T_world_camera = se3_compose(&frame->T_map_odom, &frame->T_odom_camera);
+    if (trajectory_write(file->file, file->format, &pose, error) != 0)
+        return -errno;
+    return file->spool ? trajectory_spool_frame(file->spool, frame) : 0;
 }
 
 // Poses from n_written on, as far as they lie in one piece. The lock is held, but not while
@@ -49,9 +67,8 @@ static void write_some(struct trajectory_file *file)
     int error = file->error;
     pthread_mutex_unlock(&file->lock);
     for (uint64_t i = 0; i < n && !error; i++)
-        if (trajectory_write(file->file, file->format, &file->queue[at + i],
-                             file->errors ? &file->errors[at + i] : NULL) != 0)
-            error = -errno;
+        error =
+            write_frame(file, &file->queue[at + i], file->errors ? &file->errors[at + i] : NULL);
     if (!error && last && fflush(file->file) != 0)
         error = -errno;
     pthread_mutex_lock(&file->lock);
@@ -93,8 +110,19 @@ static int keep_old(const char *path, const struct log_sink *log)
     return error;
 }
 
+// Where the open file is one that another can take the name of.
+static int make_completable(struct trajectory_file *file, const char *path)
+{
+    struct stat info;
+    if (fstat(fileno(file->file), &info) != 0 || !S_ISREG(info.st_mode))
+        return 0;
+    file->real_path = realpath(path, NULL);
+    return file->real_path ? trajectory_spool_create(&file->spool, file->real_path) : -errno;
+}
+
 int trajectory_file_create(struct trajectory_file **out, const char *path,
-                           enum trajectory_format format, bool wait, const struct log_sink *log)
+                           enum trajectory_format format, bool wait, bool adjusted,
+                           const struct log_sink *log)
 {
     *out = NULL;
     struct trajectory_file *file = calloc(1, sizeof *file);
@@ -119,19 +147,26 @@ int trajectory_file_create(struct trajectory_file **out, const char *path,
     error = file->file ? 0 : -errno;
     if (error)
         goto free_file;
+    if (adjusted && format != TRAJECTORY_FORMAT_COVARIANCE)
+        error = make_completable(file, path);
+    if (error)
+        goto close_file;
     pthread_mutex_init(&file->lock, NULL);
     pthread_cond_init(&file->changed, NULL);
     error = -pthread_create(&file->thread, NULL, run, file);
     if (error)
-        goto close_file;
+        goto destroy_lock;
     *out = file;
     return 0;
-close_file:
+destroy_lock:
     pthread_cond_destroy(&file->changed);
     pthread_mutex_destroy(&file->lock);
+close_file:
+    trajectory_spool_destroy(&file->spool);
     fclose(file->file);
 free_file:
     log_to(log, LOG_LEVEL_ERROR, "%s: %s (output.trajectory)", path, strerror(-error));
+    free(file->real_path);
     free(file->errors);
     free(file);
     return error;
@@ -147,14 +182,94 @@ void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
         fail(file, -ENOBUFS, "the disk does not keep up");
     if (!file->error) {
         const uint64_t at = file->n_pushed++ % QUEUE_POSES;
-        file->queue[at] = (struct stamped_pose){time_ns, result->T_odom_camera};
+        file->queue[at] = (struct trajectory_frame){time_ns, result->map_epoch,
+                                                    result->T_odom_camera, *T_map_odom};
         if (file->errors)
             file->errors[at] = result->error;
-        else
-            file->queue[at].T_world_camera = se3_compose(T_map_odom, &result->T_odom_camera);
         pthread_cond_broadcast(&file->changed);
     }
     pthread_mutex_unlock(&file->lock);
+}
+
+bool trajectory_file_is_adjusted(const struct trajectory_file *file)
+{
+    return file->spool != NULL;
+}
+
+void trajectory_file_adjust(struct trajectory_file *file, uint32_t epoch,
+                            const struct graph_keyframe *keyframes, uint32_t n_keyframes)
+{
+    if (!file->spool)
+        return;
+    int error = trajectory_spool_keyframes(file->spool, epoch, keyframes, n_keyframes);
+    if (error && !file->is_full)
+        log_to(&file->log, LOG_LEVEL_WARNING,
+               "%s: no room for more keyframes: later map epochs stay as they were published",
+               file->path);
+    file->is_full = file->is_full || error;
+}
+
+// Whether the name still belongs to the open file: what somebody has moved away is left alone.
+static bool is_its_name(const struct trajectory_file *file)
+{
+    struct stat open_one, named;
+    return fstat(fileno(file->file), &open_one) == 0 && stat(file->real_path, &named) == 0 &&
+           open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
+}
+
+// A whole file of all poses, adjusted, under a name of its own. Returns 0, *out_name to be freed,
+// or negative errno with nothing left.
+static int write_adjusted(struct trajectory_file *file, char **out_name)
+{
+    struct stat info;
+    int fd = -1, error = asprintf(out_name, "%s.XXXXXX", file->real_path) < 0 ? -ENOMEM : 0;
+    if (error)
+        return error;
+    FILE *adjusted = NULL;
+    if ((fd = mkostemp(*out_name, O_CLOEXEC)) < 0)
+        error = -errno;
+    else if (fstat(fileno(file->file), &info) != 0 || fchmod(fd, info.st_mode & 0777) != 0 ||
+             !(adjusted = fdopen(fd, "w")))
+        error = -errno;
+    if (!error)
+        error = trajectory_spool_write(file->spool, adjusted, file->format);
+    if (!error && (fflush(adjusted) != 0 || fsync(fd) != 0))
+        error = -errno;
+    if (adjusted && fclose(adjusted) != 0 && !error)
+        error = -errno;
+    if (!adjusted && fd >= 0)
+        close(fd);
+    if (!error)
+        return 0;
+    if (fd >= 0)
+        unlink(*out_name);
+    free(*out_name);
+    return error;
+}
+
+// The whole session in place of what came frame by frame.
+static void complete(struct trajectory_file *file)
+{
+    char *name;
+    if (!file->spool || file->error || !trajectory_spool_has_keyframes(file->spool))
+        return;
+    if (!is_its_name(file)) {
+        log_to(&file->log, LOG_LEVEL_WARNING,
+               "%s: moved away meanwhile: it stays as it was published", file->path);
+        return;
+    }
+    int error = write_adjusted(file, &name);
+    if (!error && rename(name, file->real_path) != 0) {
+        error = -errno;
+        unlink(name);
+    }
+    if (!error) {
+        free(name);
+        return;
+    }
+    file->error = error;
+    log_to(&file->log, LOG_LEVEL_ERROR, "%s: %s; it stays as it was published", file->path,
+           strerror(-error));
 }
 
 int trajectory_file_destroy(struct trajectory_file **file)
@@ -167,11 +282,14 @@ int trajectory_file_destroy(struct trajectory_file **file)
     pthread_cond_broadcast(&f->changed);
     pthread_mutex_unlock(&f->lock);
     pthread_join(f->thread, NULL);
+    complete(f);
     if (fclose(f->file) != 0)
         fail(f, -errno, strerror(errno));
     const int error = f->error;
     pthread_cond_destroy(&f->changed);
     pthread_mutex_destroy(&f->lock);
+    trajectory_spool_destroy(&f->spool);
+    free(f->real_path);
     free(f->errors);
     free(f);
     *file = NULL;

@@ -30,6 +30,7 @@
 
 enum config_log_format { CONFIG_LOG_AUTO, CONFIG_LOG_TEXT, CONFIG_LOG_JOURNAL, CONFIG_LOG_JSON };
 enum config_gpu_error { CONFIG_GPU_ERROR_CPU, CONFIG_GPU_ERROR_REBUILD, CONFIG_GPU_ERROR_STOP };
+enum config_trajectory_poses { CONFIG_POSES_ADJUSTED, CONFIG_POSES_PUBLISHED };
 
 // A [camera NAME] section: what this camera has instead of the shared settings, as it was written.
 struct config_camera {
@@ -57,6 +58,7 @@ struct config {
     char camera_field[CONFIG_TEXT_MAX]; // file, empty = none
     char camera_rig[CONFIG_TEXT_MAX];   // file, empty = none
     enum trajectory_format trajectory_format;
+    enum config_trajectory_poses trajectory_poses;
     char map_output[CONFIG_TEXT_MAX]; // PLY to write at the end, empty = none
 
     struct {

@@ -9,6 +9,7 @@ static const char *const isa_names[] = {"auto", "baseline", "avx2", "avx512", NU
 static const char *const gpu_error_names[] = {"cpu", "rebuild", "stop", NULL};
 static const char *const reference_names[] = {"previous", "keyframe", "model", NULL};
 static const char *const trajectory_names[] = {"tum", "kitti", "covariance", NULL};
+static const char *const poses_names[] = {"adjusted", "published", NULL};
 static const char *const format_names[] = {"auto", "text", "journal", "json", NULL};
 static const char *const level_names[] = {"",       "",     "",      "error", "warning",
                                           "notice", "info", "debug", NULL};
@@ -162,6 +163,12 @@ const struct config_key config_keys[] = {
      false,
      "tum (time, position, quaternion), kitti (the 3x4 matrix, without time) or covariance (tum's\n"
      "columns and 64 more: what each pose of odom may be off by, for posed-eval --nees)."},
+
+    {"output", "trajectory_poses", CONFIG_ENUM, AT(trajectory_poses), 0, 0, poses_names, false,
+     "adjusted: when the daemon ends, the file is replaced by one with the poses of the whole\n"
+     "session as the map's keyframes finally lie; at the end of a recording they are all adjusted\n"
+     "once more for that (some seconds, see posectl map optimise). published: each pose stays as\n"
+     "it was known when it came. With covariances, which are of odom, it always does."},
 
     {"output", "map", CONFIG_TEXT, AT(map_output), 0, 0, NULL, false,
      "File for the map at the end, a new one: PLY, surface with normals; empty = none."},

@@ -275,6 +275,16 @@ void window_enter(struct window *w, uint32_t epoch)
     w->T_map_odom = se3_identity();
 }
 
+// Keyframes and T_map_odom as the graph has them.
+static void take_graph(struct window *w)
+{
+    const struct graph_keyframe *keyframes;
+    w->T_map_odom = graph_T_map_odom(w->graph);
+    w->n_keyframes = graph_keyframes(w->graph, &keyframes);
+    memcpy(w->keyframes, keyframes, w->n_keyframes * sizeof *keyframes);
+    seen_forget_but(&w->seen, w->keyframes, w->n_keyframes);
+}
+
 // What the worker has found enters. Returns by how much that moves the camera.
 static double take_result(struct window *w, const struct se3 *T_odom_camera)
 {
@@ -297,11 +307,7 @@ static double take_result(struct window *w, const struct se3 *T_odom_camera)
         w->stage = STAGE_ENTERED;
     pthread_mutex_unlock(&w->lock);
     struct se3 before = se3_compose(&w->T_map_odom, T_odom_camera);
-    w->T_map_odom = graph_T_map_odom(w->graph);
-    const struct graph_keyframe *keyframes;
-    w->n_keyframes = graph_keyframes(w->graph, &keyframes);
-    memcpy(w->keyframes, keyframes, w->n_keyframes * sizeof *keyframes);
-    seen_forget_but(&w->seen, w->keyframes, w->n_keyframes);
+    take_graph(w);
     struct se3 after = se3_compose(&w->T_map_odom, T_odom_camera);
     struct se3 step = se3_between(&before, &after);
     w->moved_m =
@@ -418,6 +424,29 @@ int window_optimised(struct window *w, struct optimise_report *out)
              : w->stage == STAGE_FAILED  ? w->optimise_error
                                          : -EAGAIN;
     pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+int window_finish(struct window *w, bool all, const atomic_bool *stop, const struct yield *yield,
+                  struct optimise_report *out)
+{
+    const struct se3 anywhere = se3_identity();
+    struct graph *copy = NULL;
+    *out = (struct optimise_report){0};
+    take_result(w, &anywhere);
+    if (!all)
+        return 0;
+    if (w->failed || w->n_keyframes < 3)
+        return -ENODATA;
+    cancel(w);
+    int rc = graph_copy(&copy, w->graph);
+    if (rc == 0)
+        rc = optimise(copy, stop, yield, out);
+    if (rc == 0)
+        rc = graph_take(w->graph, copy);
+    graph_destroy(&copy);
+    if (rc == 0)
+        take_graph(w);
     return rc;
 }
 

@@ -146,6 +146,17 @@ int window_correction(const struct window *window, struct correction *out)
     return 0;
 }
 
+int window_finish(struct window *window, bool all, const atomic_bool *stop,
+                  const struct yield *yield, struct optimise_report *out)
+{
+    (void)window;
+    (void)all;
+    (void)stop;
+    (void)yield;
+    *out = (struct optimise_report){0};
+    return 0;
+}
+
 int window_optimise(struct window *window)
 {
     (void)window;

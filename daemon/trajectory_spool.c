@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/trajectory_spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/se3.h"
+
+struct keyframe {
+    uint64_t seq;
+    uint32_t epoch;
+    struct se3 T_odom_camera, T_map_odom;
+};
+
+struct trajectory_spool {
+    FILE *file;
+    uint32_t n_keyframes, max_keyframes;
+    struct keyframe *keyframes; // by epoch, then seq
+};
+
+int trajectory_spool_create(struct trajectory_spool **out, const char *path)
+{
+    *out = NULL;
+    struct trajectory_spool *spool = calloc(1, sizeof *spool);
+    char *name = NULL;
+    int fd = -1, error = spool && asprintf(&name, "%s.XXXXXX", path) >= 0 ? 0 : -ENOMEM;
+    if (!error && (fd = mkostemp(name, O_CLOEXEC)) < 0)
+        error = -errno;
+    if (!error && unlink(name) != 0)
+        error = -errno;
+    if (!error && !(spool->file = fdopen(fd, "w+")))
+        error = -errno;
+    free(name);
+    if (!error) {
+        *out = spool;
+        return 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    free(spool);
+    return error;
+}
+
+void trajectory_spool_destroy(struct trajectory_spool **spool)
+{
+    if (!*spool)
+        return;
+    fclose((*spool)->file);
+    free((*spool)->keyframes);
+    free(*spool);
+    *spool = NULL;
+}
+
+int trajectory_spool_frame(struct trajectory_spool *spool, const struct trajectory_frame *frame)
+{
+    return fwrite(frame, sizeof *frame, 1, spool->file) == 1 ? 0 : errno ? -errno : -EIO;
+}
+
+static int make_room(struct trajectory_spool *spool, uint32_t n)
+{
+    if (n > TRAJECTORY_SPOOL_KEYFRAMES - spool->n_keyframes)
+        return -ENOSPC;
+    if (spool->n_keyframes + n <= spool->max_keyframes)
+        return 0;
+    const uint32_t max = 2 * (spool->n_keyframes + n);
+    struct keyframe *grown = realloc(spool->keyframes, max * sizeof *grown);
+    if (!grown)
+        return -ENOMEM;
+    spool->keyframes = grown;
+    spool->max_keyframes = max;
+    return 0;
+}
+
+int trajectory_spool_keyframes(struct trajectory_spool *spool, uint32_t epoch,
+                               const struct graph_keyframe *keyframes, uint32_t n_keyframes)
+{
+    int error = make_room(spool, n_keyframes);
+    for (uint32_t i = 0; i < n_keyframes && !error; i++) {
+        const struct graph_keyframe *k = &keyframes[i];
+        const struct se3 back = se3_inverse(&k->T_odom_camera);
+        spool->keyframes[spool->n_keyframes++] = (struct keyframe){
+            k->seq, epoch, k->T_odom_camera, se3_compose(&k->T_map_camera, &back)};
+    }
+    return error;
+}
+
+bool trajectory_spool_has_keyframes(const struct trajectory_spool *spool)
+{
+    return spool->n_keyframes > 0;
+}
+
+// The camera's motion between two poses: what a turn of a radian moves is about a metre off.
+static double motion(const struct se3 *a, const struct se3 *b)
+{
+    const struct se3 T = se3_between(a, b);
+    const double *t = T.t_m;
+    return sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2]) + se3_angle(&T);
+}
+
+// The frame in the map, between two keyframes' corrections: as they move the camera there, each by
+// its share.
+static struct se3 between(const struct keyframe *a, const struct keyframe *b, const struct se3 *T)
+{
+    const double from = motion(&a->T_odom_camera, T), to = motion(T, &b->T_odom_camera);
+    const struct se3 T_a = se3_compose(&a->T_map_odom, T), T_b = se3_compose(&b->T_map_odom, T);
+    if (!(from + to > 0))
+        return T_a;
+    const struct se3 step = se3_between(&T_a, &T_b);
+    double twist[6];
+    se3_log(&step, twist);
+    for (int i = 0; i < 6; i++)
+        twist[i] *= from / (from + to);
+    const struct se3 part = se3_exp(twist), moved = se3_compose(&T_a, &part);
+    return se3_normalized(&moved);
+}
+
+// Where frame `seq` was. *at: the last keyframe of its epoch that is not behind it, or the epoch's
+// first one; it goes on from frame to frame.
+static struct se3 adjusted(const struct trajectory_spool *spool, uint64_t seq, uint32_t *at,
+                           const struct trajectory_frame *frame)
+{
+    const struct keyframe *k = spool->keyframes;
+    const uint32_t n = spool->n_keyframes;
+    while (*at < n && k[*at].epoch < frame->epoch)
+        ++*at;
+    if (*at == n || k[*at].epoch != frame->epoch)
+        return se3_compose(&frame->T_map_odom, &frame->T_odom_camera);
+    while (*at + 1 < n && k[*at + 1].epoch == frame->epoch && k[*at + 1].seq <= seq)
+        ++*at;
+    const bool is_last = *at + 1 == n || k[*at + 1].epoch != frame->epoch;
+    if (is_last || k[*at].seq > seq)
+        return se3_compose(&k[*at].T_map_odom, &frame->T_odom_camera);
+    return between(&k[*at], &k[*at + 1], &frame->T_odom_camera);
+}
+
+int trajectory_spool_write(struct trajectory_spool *spool, FILE *file,
+                           enum trajectory_format format)
+{
+    struct trajectory_frame frame;
+    uint32_t at = 0;
+    int error = 0;
+    if (fflush(spool->file) != 0 || fseeko(spool->file, 0, SEEK_SET) != 0)
+        return -errno;
+    for (uint64_t seq = 0; !error && fread(&frame, sizeof frame, 1, spool->file) == 1; seq++) {
+        const struct stamped_pose pose = {frame.time_ns, adjusted(spool, seq, &at, &frame)};
+        if (trajectory_write(file, format, &pose, NULL) != 0)
+            error = errno ? -errno : -EIO;
+    }
+    return !error && ferror(spool->file) ? -EIO : error;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frames of a session as they were tracked, so that its trajectory can be written once more at
+// its end: each frame where the keyframes around it, as finally adjusted, say that it was.
+//
+// A keyframe's correction takes odom to the map; a frame between two of them has a share of each,
+// by how near it stands to either, so that there is no step. Frames before the first keyframe and
+// behind the last have that one's. A frame of an epoch without keyframes stays as it was published.
+//
+// Frames wait in a file without a name (208 bytes each), so memory does not grow with the session:
+// only keyframes of epochs that have ended are kept there, TRAJECTORY_SPOOL_KEYFRAMES at most.
+//
+// Frames come from one thread, keyframes from one; it is written when both have ended.
+#ifndef POSED_DAEMON_TRAJECTORY_SPOOL_H
+#define POSED_DAEMON_TRAJECTORY_SPOOL_H
+
+#include "gpu/model/graph.h"
+#include "proto/trajectory.h"
+
+// 15 MB. Epochs that end beyond it stay as they were published.
+#define TRAJECTORY_SPOOL_KEYFRAMES 65536
+
+struct trajectory_frame {
+    int64_t time_ns;
+    uint32_t epoch;
+    struct se3 T_odom_camera; // as tracked
+    struct se3 T_map_odom;    // as published
+};
+
+struct trajectory_spool; // opaque
+
+// The file that frames wait in is made beside `path` and loses its name at once. Returns 0 or
+// negative errno.
+__attribute__((warn_unused_result)) int trajectory_spool_create(struct trajectory_spool **out,
+                                                                const char *path);
+void trajectory_spool_destroy(struct trajectory_spool **spool);
+
+// The next frame, the first one is number 0. Returns 0 or negative errno.
+__attribute__((warn_unused_result)) int
+trajectory_spool_frame(struct trajectory_spool *spool, const struct trajectory_frame *frame);
+
+// The keyframes of an epoch as finally adjusted, in order; their seq are numbers of frames. Epochs
+// in order, each once. Returns 0, -ENOSPC (too many in all: none of these is taken) or -ENOMEM.
+__attribute__((warn_unused_result)) int
+trajectory_spool_keyframes(struct trajectory_spool *spool, uint32_t epoch,
+                           const struct graph_keyframe *keyframes, uint32_t n_keyframes);
+
+bool trajectory_spool_has_keyframes(const struct trajectory_spool *spool);
+
+// All frames, adjusted, a line each. Returns 0 or negative errno.
+__attribute__((warn_unused_result)) int
+trajectory_spool_write(struct trajectory_spool *spool, FILE *file, enum trajectory_format format);
+
+#endif
