@@ -40,8 +40,8 @@ bool trajectory_file_is_adjusted(const struct trajectory_file *file); // it can 
 void trajectory_file_adjust(struct trajectory_file *file, uint32_t epoch,
                             const struct graph_keyframe *keyframes, uint32_t n_keyframes);
 
-// Writes what is queued, completes the file where keyframes are known, and closes it. Returns 0, or the negative errno of the first failure
-// since create. Accepts NULL (then 0).
+// Writes what is queued, completes the file where keyframes are known, and closes it. Returns 0, or
+// the negative errno of the first failure since create. Accepts NULL (then 0).
 int trajectory_file_destroy(struct trajectory_file **file);
 
 #endif

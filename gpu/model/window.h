@@ -72,8 +72,9 @@ __attribute__((warn_unused_result)) int window_optimised(struct window *window,
                                                          struct optimise_report *out);
 
 // When no more frames come: the newest result enters, and where `all` is set, all keyframes are
-// adjusted at once, on this thread, which asks `yield` (NULL: nobody) between pieces. Returns 0, -ENODATA (fewer than 3 keyframes; `all` alone),
-// -ECANCELED (*stop was set) or -ENOMEM; the keyframes are then as the newest result has them.
+// adjusted at once, on this thread, which asks `yield` (NULL: nobody) between pieces. Returns 0,
+// -ENODATA (fewer than 3 keyframes; `all` alone), -ECANCELED (*stop was set) or -ENOMEM; the
+// keyframes are then as the newest result has them.
 __attribute__((warn_unused_result)) int window_finish(struct window *window, bool all,
                                                       const atomic_bool *stop,
                                                       const struct yield *yield,

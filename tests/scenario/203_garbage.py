@@ -13,6 +13,8 @@ from harness import MAGIC, check, messages, requests
 
 SEED = 20261120
 N_RANDOM = 300
+# What came first does not depend on what came later.
+PUBLISHED = ("--set", "output.trajectory_poses=published")
 
 
 def send_raw(daemon, data, answer_expected):
@@ -47,7 +49,7 @@ def scenario():
             ports[name] = probe.getsockname()[1]
     # As fast as possible, which drops no frame, round after round until the garbage is over.
     tcp = [f"--{name}=ipc tcp://127.0.0.1:{port}" for name, port in ports.items()]
-    daemon = harness.Daemon("synth:room-straight", "--loop", *tcp)
+    daemon = harness.Daemon("synth:room-straight", "--loop", *PUBLISHED, *tcp)
     daemon.wait_for(lambda: daemon.poses, "first pose")
 
     # Framing: no answer.
@@ -124,7 +126,7 @@ def scenario():
     lines = daemon.trajectory_bytes().splitlines()
     check(len(lines) == n_frames, f"{len(lines)} lines for {n_frames} frames")
 
-    quiet = harness.Daemon("synth:room-straight", "--loop")
+    quiet = harness.Daemon("synth:room-straight", "--loop", *PUBLISHED)
     quiet.wait_for(lambda: len(quiet.poses) >= n_frames, f"{n_frames} frames")
     quiet.stop()
     check(quiet.trajectory_bytes().splitlines()[:n_frames] == lines,
