@@ -37,7 +37,9 @@ struct track {
     uint64_t next_seq;
     int64_t newest_time_ns;
 
-    double level_px; // pixels of the finest level that is aligned
+    struct gaps *gaps;
+    bool told_sparse; // in the log
+    double level_px;  // pixels of the finest level that is aligned
 
     struct se3 T_odom_camera; // last valid pose
     struct pose_error error;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpu/track/candidate.h"
+#include "gpu/track/gaps.h"
 
 #define GAP_PERIODS      5.0
 #define RESTART_FRAMES   10
@@ -61,12 +62,12 @@ int track_create(struct track **out, struct gpu *gpu, const struct track_setting
     if (log)
         track->log = *log;
     track_set_effort(track, TRACK_EFFORT_FULL);
-    for (int i = 0; i < TRACK_N_SLOTS; i++) {
-        int rc = gpu_frame_create(gpu, &track->slots[i].frame);
-        if (rc < 0) {
-            track_destroy(&track);
-            return rc;
-        }
+    int rc = gaps_create(&track->gaps, gpu);
+    for (int i = 0; i < TRACK_N_SLOTS && rc == 0; i++)
+        rc = gpu_frame_create(gpu, &track->slots[i].frame);
+    if (rc < 0) {
+        track_destroy(&track);
+        return rc;
     }
     track_reset(track, NULL);
     track->map_epoch = 0;
@@ -80,6 +81,7 @@ void track_destroy(struct track **track)
         return;
     for (int i = 0; i < TRACK_N_SLOTS; i++)
         gpu_frame_destroy((*track)->gpu, &(*track)->slots[i].frame);
+    gaps_destroy(&(*track)->gaps);
     free(*track);
     *track = NULL;
 }
@@ -412,10 +414,23 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
     return start(track, NULL, time_ns, out);
 }
 
+// The frame, or what stands for one whose pixels lie too far apart.
+static const uint16_t *without_gaps(struct track *track, const uint16_t *depth)
+{
+    const uint16_t *filled = gaps_fill(track->gaps, depth);
+    if (filled != depth && !track->told_sparse)
+        log_to(&track->log, LOG_LEVEL_NOTICE,
+               "track: hardly a measured pixel has all of its neighbours: what lies between "
+               "measured pixels of one surface is filled in");
+    track->told_sparse = track->told_sparse || filled != depth;
+    return filled;
+}
+
 int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
                 struct track_result *out)
 {
     memset(out, 0, sizeof *out);
+    depth = without_gaps(track, depth);
     bool has_reference = track->pose_known;
     for (track->newest = 0;
          has_reference && (track->newest == track->reference || track->newest == track->previous);)

@@ -53,6 +53,20 @@ static __device__ __forceinline__ void touch(const struct cuda_volume *m, uint64
     note_new(m, key);
 }
 
+// In one instruction from compute capability 8.0 on.
+static __device__ int warp_max(int value)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(0xffffffffu, value);
+#else
+    for (int d = 16; d > 0; d >>= 1) {
+        const int other = __shfl_xor_sync(0xffffffffu, value, d);
+        value = other > value ? other : value;
+    }
+    return value;
+#endif
+}
+
 // A thread a pixel of half the resolution; a place that the neighbour to the left names is left to
 // it.
 __global__ void __launch_bounds__(BAND_THREADS)
@@ -66,7 +80,7 @@ __global__ void __launch_bounds__(BAND_THREADS)
     const float z_m = i < n_px ? p.half[i].z_m : 0.0f;
     const float truncation_m = voxel_truncation(m.volume.voxel_m, z_m);
     const int n_steps = z_m > 0.0f ? voxel_band_steps(m.volume.voxel_m, truncation_m) : 0;
-    const int most = (int)__reduce_max_sync(0xffffffffu, (unsigned)n_steps);
+    const int most = warp_max(n_steps);
     const float ray_x = camera_ray_x(camera, (float)u), ray_y = camera_ray_y(camera, (float)v);
     for (int step = 0; step < most; step++) {
         uint64_t key = VOXEL_NO_KEY;

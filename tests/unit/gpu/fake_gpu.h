@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/gpu.h"
+#include "gpu/track/gaps.h"
 #include "proto/se3.h"
 
 struct gpu_frame {
@@ -83,6 +84,25 @@ void gpu_frame_destroy(struct gpu *gpu, struct gpu_frame **frame)
 {
     (void)gpu;
     *frame = NULL;
+}
+
+// Frames have no pixels here, so none has gaps.
+int gaps_create(struct gaps **out, struct gpu *gpu)
+{
+    (void)gpu;
+    *out = NULL;
+    return 0;
+}
+
+void gaps_destroy(struct gaps **gaps)
+{
+    (void)gaps;
+}
+
+const uint16_t *gaps_fill(struct gaps *gaps, const uint16_t *depth)
+{
+    (void)gaps;
+    return depth;
 }
 
 const struct gpu_settings *gpu_settings_get(const struct gpu *gpu)

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames of a sensor with a sparse pattern: a third of the pixels is measured, hardly one with all
+// four neighbours, so that hardly one has a normal and the coarser levels, which take every second
+// pixel, are as empty. In such a frame a gap takes its depth from measured pixels on opposite sides
+// of it that belong to one surface. Inverse depth is linear in the image on a plane, so what lies
+// between two points of a plane lies on it; nothing is filled in beyond what was measured, nor
+// across an edge. Measured pixels stay what they are, and so does any other frame.
+//
+// On the host, before either twin: both see the same pixels. One thread.
+#ifndef POSED_GPU_TRACK_GAPS_H
+#define POSED_GPU_TRACK_GAPS_H
+
+#include "gpu/gpu.h"
+
+struct gaps; // opaque
+
+// For frames of the device's camera and depth range. Returns 0 or -ENOMEM with *out NULL.
+__attribute__((warn_unused_result)) int gaps_create(struct gaps **out, struct gpu *gpu);
+void gaps_destroy(struct gaps **gaps); // before the device; NULL is taken
+
+// Whether too few of the measured pixels have all four neighbours, judged on some of the rows.
+bool gaps_is_sparse(const struct gaps *gaps, const uint16_t *depth);
+
+// The frame itself, or where it is sparse a filled copy, valid until the next call.
+const uint16_t *gaps_fill(struct gaps *gaps, const uint16_t *depth);
+
+#endif

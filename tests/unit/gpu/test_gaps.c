@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames of a third of the pixels: what is filled in lies on the surface that the measured pixels
+// are of, on neither side of an edge, nowhere beyond what was measured; measured pixels and dense
+// frames stay what they are.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/track/gaps.h"
+#include "proto/clock.h"
+
+#define W     640
+#define H     480
+#define UNITS 5000.0
+
+static struct gpu *gpu;
+static struct gaps *gaps;
+static uint16_t full[W * H], thin[W * H];
+
+static int open_gpu(void **state)
+{
+    struct gpu_settings settings;
+    (void)state;
+    gpu_settings_default(&settings);
+    settings.camera = (struct intrinsics){525, 525, 319.5, 239.5, W, H};
+    settings.units_per_m = UNITS;
+    settings.n_threads = 1;
+    return gpu_open(&gpu, GPU_BACKEND_CPU, &settings) || gaps_create(&gaps, gpu);
+}
+
+static int close_gpu(void **state)
+{
+    (void)state;
+    gaps_destroy(&gaps);
+    gpu_close(&gpu);
+    return 0;
+}
+
+// A slanted plane, from column `edge` on another one behind it.
+static double depth_units(int u, int v, int edge)
+{
+    const double w = 1.6 + 4e-4 * u - 6e-4 * v;
+    return UNITS / (u < edge ? w : 0.7 * w);
+}
+
+static void draw(int edge)
+{
+    for (int v = 0; v < H; v++)
+        for (int u = 0; u < W; u++)
+            full[v * W + u] = (uint16_t)(depth_units(u, v, edge) + 0.5);
+}
+
+// Leaves a share of the pixels, and nothing in a border.
+static void thin_out(double share, int border)
+{
+    uint64_t random = 7;
+    for (int i = 0; i < W * H; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const int u = i % W, v = i / W;
+        const bool inside = u >= border && u < W - border && v >= border && v < H - border;
+        thin[i] = inside && (double)(random >> 40) < share * (1 << 24) ? full[i] : 0;
+    }
+}
+
+static void what_is_between_lies_on_the_plane(void **state)
+{
+    (void)state;
+    draw(W);
+    thin_out(0.34, 20);
+    const double start_ms = clock_monotonic_ms();
+    const uint16_t *filled = gaps_fill(gaps, thin);
+    const double ms = clock_monotonic_ms() - start_ms;
+    int n_before = 0, n_after = 0, n_inside = (W - 40) * (H - 40), n_wrong = 0;
+    assert_ptr_not_equal(filled, thin);
+    for (int i = 0; i < W * H; i++) {
+        const int u = i % W, v = i / W;
+        n_before += thin[i] > 0;
+        n_after += filled[i] > 0;
+        if (thin[i])
+            assert_int_equal(filled[i], thin[i]);
+        // Rounded twice: what was measured, and what is between.
+        if (filled[i] && !(fabs(filled[i] - depth_units(u, v, W)) <= 1.5))
+            n_wrong++;
+        if (u < 20 || u >= W - 20 || v < 20 || v >= H - 20)
+            assert_int_equal(filled[i], 0);
+    }
+    print_message("%.1f %% measured, %.1f %% with what is between, %.2f ms\n",
+                  100.0 * n_before / n_inside, 100.0 * n_after / n_inside, ms);
+    assert_int_equal(n_wrong, 0);
+    assert_true(n_after > 0.97 * n_inside);
+    assert_false(gaps_is_sparse(gaps, filled));
+}
+
+static void nothing_is_between_two_surfaces(void **state)
+{
+    (void)state;
+    draw(W / 2);
+    thin_out(0.34, 0);
+    const uint16_t *filled = gaps_fill(gaps, thin);
+    int n_near_edge = 0;
+    for (int i = 0; i < W * H; i++) {
+        const int u = i % W, v = i / W;
+        const double front = depth_units(u, v, W);
+        const double back = depth_units(u, v, 0);
+        if (!filled[i])
+            continue;
+        assert_true(fabs(filled[i] - front) <= 1.5 || fabs(filled[i] - back) <= 1.5);
+        n_near_edge += abs(u - W / 2) < 4;
+    }
+    assert_true(n_near_edge > 2 * H); // of 7 a row
+}
+
+static void other_frames_are_left_alone(void **state)
+{
+    (void)state;
+    draw(W);
+    assert_ptr_equal(gaps_fill(gaps, full), full);
+    thin_out(0.9, 0); // 59 % with four neighbours
+    assert_ptr_equal(gaps_fill(gaps, thin), thin);
+    thin_out(0.005, 0); // hardly anything: a covered lens
+    assert_ptr_equal(gaps_fill(gaps, thin), thin);
+    memset(thin, 0, sizeof thin);
+    assert_ptr_equal(gaps_fill(gaps, thin), thin);
+}
+
+// What is out of range is no measurement: it is a gap, and nothing is taken from it.
+static void out_of_range_is_a_gap(void **state)
+{
+    (void)state;
+    draw(W);
+    thin_out(0.34, 0);
+    for (int i = 0; i < W * H; i++)
+        if (thin[i] && i % 3 == 0)
+            thin[i] = i % 2 ? UINT16_MAX : 100; // 2 cm
+    const uint16_t *filled = gaps_fill(gaps, thin);
+    assert_ptr_not_equal(filled, thin);
+    for (int i = 0; i < W * H; i++)
+        assert_true(filled[i] == 0 || fabs(filled[i] - depth_units(i % W, i / W, W)) <= 1.5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_between_lies_on_the_plane),
+        cmocka_unit_test(nothing_is_between_two_surfaces),
+        cmocka_unit_test(other_frames_are_left_alone),
+        cmocka_unit_test(out_of_range_is_a_gap),
+    };
+    return cmocka_run_group_tests(tests, open_gpu, close_gpu);
+}
