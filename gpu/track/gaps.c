@@ -12,8 +12,8 @@
 #define N_ROWS   6 // that are looked at to tell whether a frame is sparse
 #define N_ROUNDS 2 // what the first one filled counts in the second
 
-// Of the measured pixels of a Kinect 97 to 99 % have all four neighbours, of a small object that was
-// cut out 84, of sparse sensors 3 to 10.
+// Of the measured pixels of a Kinect 97 to 99 % have all four neighbours, of a small object that
+// was cut out 84, of sparse sensors 3 to 10.
 #define SPARSE_SHARE 0.4
 // Frames with less are covered lenses, not sparse.
 #define LEAST_SHARE  0.01
