@@ -187,8 +187,8 @@ static int find_at(const struct register_local *local, struct pool *pool, uint32
         n = rc < 0 ? rc : n;
     }
     free_matches(&matches);
+    memset(candidates, 0, sizeof candidates);
     if (n >= 0) {
-        memset(candidates, 0, sizeof candidates);
         for (int i = 0; i < n; i++)
             candidates[i].fit.T = votes[i].T;
         if (given)

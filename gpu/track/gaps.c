@@ -124,8 +124,8 @@ static inline void add_pair(struct mean *mean, float a, float b)
     const bool good = (a > 0.0f) & (b > 0.0f) & (apart <= 0.5f * GATE_SHARE * twice);
     mean->sum += good ? twice : 0.0f;
     mean->n += good ? 2.0f : 0.0f;
-    mean->least = good & (twice < mean->least) ? twice : mean->least;
-    mean->most = good & (twice > mean->most) ? twice : mean->most;
+    mean->least = (good & (twice < mean->least)) ? twice : mean->least;
+    mean->most = (good & (twice > mean->most)) ? twice : mean->most;
 }
 
 // rows: REACH above to REACH below.
