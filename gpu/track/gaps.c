@@ -24,10 +24,10 @@
 struct gaps {
     struct gpu *gpu;
     int32_t width_px, height_px;
-    float min_raw, max_raw;
-    size_t stride;    // of a padded row
-    float *planes[2]; // inverse depth [1/unit], 0: none; REACH pixels around the image
-    uint16_t *filled; // of gpu_host_alloc
+    uint16_t least, span; // raw values in range: least .. least + span
+    size_t stride;        // of a padded row
+    float *planes[2];     // inverse depth [1/unit], 0: none; REACH pixels around the image
+    uint16_t *filled;     // of gpu_host_alloc
 };
 
 static size_t plane_floats(const struct gaps *gaps)
@@ -50,8 +50,10 @@ int gaps_create(struct gaps **out, struct gpu *gpu)
     gaps->gpu = gpu;
     gaps->width_px = (int32_t)s->camera.width_px;
     gaps->height_px = (int32_t)s->camera.height_px;
-    gaps->min_raw = (float)(s->depth_min_m * s->units_per_m);
-    gaps->max_raw = (float)(s->depth_max_m * s->units_per_m);
+    const double least = ceil((double)s->depth_min_m * s->units_per_m);
+    const double most = floor((double)s->depth_max_m * s->units_per_m);
+    gaps->least = (uint16_t)fmin(fmax(least, 1), DEPTH_INVALID_MAX - 1);
+    gaps->span = (uint16_t)(fmin(fmax(most, gaps->least), DEPTH_INVALID_MAX - 1) - gaps->least);
     gaps->stride = (size_t)gaps->width_px + 2 * REACH;
     for (int i = 0; i < 2; i++)
         gaps->planes[i] = calloc(plane_floats(gaps), sizeof(float));
@@ -76,10 +78,31 @@ void gaps_destroy(struct gaps **gaps)
     *gaps = NULL;
 }
 
-static inline bool is_measured(const struct gaps *gaps, uint16_t raw)
+// 1, or 0: both invalid values lie outside of the range.
+static inline uint16_t is_measured(const struct gaps *gaps, uint16_t raw)
 {
-    return (raw != DEPTH_INVALID_ZERO) & (raw != DEPTH_INVALID_MAX) &
-           ((float)raw >= gaps->min_raw) & ((float)raw <= gaps->max_raw);
+    return (uint16_t)(raw - gaps->least) <= gaps->span;
+}
+
+// Of a row but its first and last pixel: how many are measured, and how many of these have all
+// four neighbours. Rows are narrower than 65536.
+CPU_CLONES static void count_row(const struct gaps *gaps, const uint16_t *row,
+                                 uint32_t *io_measured, uint32_t *io_complete)
+{
+    const int32_t w = gaps->width_px;
+    const uint16_t *up = row - w, *down = row + w;
+    uint16_t n_measured = 0, n_complete = 0;
+#pragma omp simd reduction(+ : n_measured, n_complete)
+    for (int32_t x = 1; x < w - 1; x++) {
+        const uint16_t here = is_measured(gaps, row[x]);
+        n_measured = (uint16_t)(n_measured + here);
+        n_complete =
+            (uint16_t)(n_complete + (here & is_measured(gaps, row[x - 1]) &
+                                     is_measured(gaps, row[x + 1]) & is_measured(gaps, up[x]) &
+                                     is_measured(gaps, down[x])));
+    }
+    *io_measured += n_measured;
+    *io_complete += n_complete;
 }
 
 bool gaps_is_sparse(const struct gaps *gaps, const uint16_t *depth)
@@ -88,15 +111,9 @@ bool gaps_is_sparse(const struct gaps *gaps, const uint16_t *depth)
     uint32_t n_measured = 0, n_complete = 0, n_looked = 0;
     for (int32_t i = 0; i < N_ROWS; i++) {
         const int32_t y = (2 * i + 1) * h / (2 * N_ROWS);
-        const uint16_t *row = depth + (size_t)y * (size_t)w, *up = row - w, *down = row + w;
         if (y < 1 || y > h - 2)
             continue;
-        for (int32_t x = 1; x < w - 1; x++) {
-            const uint32_t here = is_measured(gaps, row[x]);
-            n_measured += here;
-            n_complete += here & is_measured(gaps, row[x - 1]) & is_measured(gaps, row[x + 1]) &
-                          is_measured(gaps, up[x]) & is_measured(gaps, down[x]);
-        }
+        count_row(gaps, depth + (size_t)y * (size_t)w, &n_measured, &n_complete);
         n_looked += (uint32_t)w;
     }
     return n_measured > LEAST_SHARE * n_looked && n_complete < SPARSE_SHARE * n_measured;
@@ -113,7 +130,7 @@ CPU_CLONES static void invert_row(const struct gaps *gaps, const uint16_t *raw, 
         out[x] = is_measured(gaps, raw[x]) ? 1.0f / (float)raw[x] : 0.0f;
 }
 
-// Two pixels on opposite sides of the gap.
+// Of pairs of pixels on opposite sides of the gap, each twice what lies between the two.
 struct mean {
     float sum, n, least, most;
 };
@@ -126,6 +143,15 @@ static inline void add_pair(struct mean *mean, float a, float b)
     mean->n += good ? 2.0f : 0.0f;
     mean->least = (good & (twice < mean->least)) ? twice : mean->least;
     mean->most = (good & (twice > mean->most)) ? twice : mean->most;
+}
+
+// A pair of which one is twice as far away as the other.
+static inline void add_uneven(struct mean *mean, float near, float far)
+{
+    const float apart = near > far ? near - far : far - near;
+    const bool good = (near > 0.0f) & (far > 0.0f) & (apart <= 0.5f * GATE_SHARE * (near + far));
+    const float between = (2.0f * near + far) * (1.0f / 3.0f);
+    add_pair(mean, good ? between : 0.0f, good ? between : 0.0f);
 }
 
 // rows: REACH above to REACH below.
@@ -149,6 +175,10 @@ CPU_CLONES static void fill_row(const float *const rows[2 * REACH + 1], int32_t 
         add_pair(&mean, a[x + 1], e[x - 1]);
         add_pair(&mean, a[x - 2], e[x + 2]);
         add_pair(&mean, a[x + 2], e[x - 2]);
+        add_uneven(&mean, c[x - 1], c[x + 2]);
+        add_uneven(&mean, c[x + 1], c[x - 2]);
+        add_uneven(&mean, b[x], e[x]);
+        add_uneven(&mean, d[x], a[x]);
         // Pairs of two surfaces: an edge, of which nobody knows where it is.
         const bool one = (mean.n > 0.0f) & (mean.most - mean.least <= GATE_SHARE * mean.most);
         const float between = one ? mean.sum / mean.n : 0.0f;
