@@ -220,9 +220,6 @@ int register_candidates_find(const struct register_local *local, struct pool *po
         if (better)
             *out = finer;
     }
-    // The given pose, finished without coarse cells, which may lead away from it.
-    if (rc == 0 && given && register_candidates_trust(out) < REGISTER_SURE)
-        rc = register_candidates_add(local, given, out);
     return rc;
 }
 
