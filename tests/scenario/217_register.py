@@ -130,8 +130,8 @@ def scenario():
     seq = daemon.poses[-1].seq
     daemon.wait_for(lambda: daemon.poses[-1].seq > seq, "the frame is kept")
     frame = requests.PointSet(frame_seq=seq, stride=16)
-    reply = daemon.request(register_sets=requests.Register(source=frame, target=frame,
-                                                           method=requests.Register.ICP))
+    reply = daemon.request(_timeout_s=120, deadline_ms=100000, register_sets=requests.Register(
+        source=frame, target=frame, method=requests.Register.ICP))
     check(reply.code in (requests.OK, requests.NOT_FOUND), f"a frame with itself: {reply}")
     if reply.code == requests.OK:  # a frame that was dropped is not kept
         check_pose(reply.register_sets.pose, (0, 0, 0, 1), (0, 0, 0))
