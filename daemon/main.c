@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/camera.h"
-#include "daemon/config/options.h"
+#include "daemon/config/command_line.h"
 #include "daemon/config/settings.h"
 #include "daemon/endpoint.h"
 #include "daemon/http.h"
@@ -22,7 +22,7 @@
 #include "daemon/notify.h"
 #include "daemon/publish.h"
 #include "daemon/recording.h"
-#include "daemon/requests.h"
+#include "daemon/request_socket.h"
 #include "daemon/ros/place.h"
 #include "daemon/ros/ros.h"
 #include "proto/clock.h"

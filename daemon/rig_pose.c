@@ -10,7 +10,7 @@
 
 #include "daemon/message.h"
 #include "proto/clock.h"
-#include "proto/rig.h"
+#include "proto/rig_fusion.h"
 #include "proto/se3.h"
 
 #define MAX_AHEAD_NS 1000000000 // of a patient rig; below RIG_MAX_AHEAD frames

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rig in the daemon: takes the poses of all cameras from their loops, and publishes one pose of
-// the body that carries them (topic `rig`; proto/rig.h has the method).
+// the body that carries them (topic `rig`; proto/rig_fusion.h has the method).
 #ifndef POSED_DAEMON_RIG_POSE_H
 #define POSED_DAEMON_RIG_POSE_H
 
@@ -16,7 +16,7 @@ struct rig_pose_settings {
     // Of each camera but the first: the file of posectl rig calibrate, which says where it sits.
     const char *places[CONFIG_MAX_CAMERAS];
     uint32_t n_cameras;
-    bool patient; // rig.h: a camera that runs ahead waits for the others
+    bool patient; // rig_fusion.h: a camera that runs ahead waits for the others
     bool replay;  // no camera is live
     uint64_t session;
     const char *odom_frame, *base_frame; // of the messages; copied

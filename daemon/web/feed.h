@@ -7,7 +7,7 @@
 #define POSED_DAEMON_WEB_FEED_H
 
 #include "daemon/web/foxglove.h"
-#include "daemon/web/preview.h"
+#include "daemon/web/preview_images.h"
 #include "daemon/web/surface.h"
 #include "daemon/web/web.h"
 

@@ -6,7 +6,7 @@
 #define POSED_DAEMON_WEB_WEB_H
 
 #include "daemon/publish.h"
-#include "daemon/requests.h"
+#include "daemon/request_socket.h"
 #include "daemon/shared.h"
 #include "daemon/web/handshake.h"
 

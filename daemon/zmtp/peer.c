@@ -89,7 +89,7 @@ bool peer_begin(struct peers *all, struct zmtp_socket *socket, int fd, bool is_l
     const int on = 1;
     if (!is_local)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    zmtp_connection_begin(&peer->connection, &socket->rules, is_local, peer);
+    zmtp_session_begin(&peer->session, &socket->rules, is_local, peer);
     peer->next = socket->peers;
     peer->link = &socket->peers;
     if (peer->next)
@@ -107,7 +107,7 @@ void peer_hang_up(struct zmtp_peer *peer, int error)
     if (peer->has_gone)
         return;
     peer->has_gone = true;
-    if (error == -EACCES && peer->connection.mechanism == ZMTP_CURVE)
+    if (error == -EACCES && peer->session.mechanism == ZMTP_CURVE)
         log_to(&settings->log, LOG_LEVEL_WARNING, "%s: a client at %s was refused: unknown key",
                peer->socket->name, peer->owner);
     else if (error && error != -ECONNRESET)
@@ -119,9 +119,9 @@ void peer_hang_up(struct zmtp_peer *peer, int error)
     if (peer->next)
         peer->next->link = peer->link;
     peer->socket->n_peers--;
-    if (peer->connection.state == ZMTP_TRAFFIC)
+    if (peer->session.state == ZMTP_TRAFFIC)
         settings->leave(settings->user, peer);
-    zmtp_connection_end(&peer->connection);
+    zmtp_session_end(&peer->session);
     outbox_end(&peer->outbox);
     free(peer->held);
     // Freed when no event of this round can point to it any more.
@@ -134,7 +134,7 @@ void peers_free_gone(struct peers *all)
     while (all->gone) {
         struct zmtp_peer *peer = all->gone;
         all->gone = peer->next;
-        zmtp_connection_end(&peer->connection); // it may have read on to the end of its bytes
+        zmtp_session_end(&peer->session); // it may have read on to the end of its bytes
         free(peer);
     }
 }
@@ -166,14 +166,14 @@ static void want_room(struct zmtp_peer *peer, bool wants)
 // What goes next: commands where no message has begun, then messages.
 static size_t gather(struct zmtp_peer *peer, struct iovec pieces[OUTBOX_PIECES], bool *out_commands)
 {
-    struct zmtp_connection *connection = &peer->connection;
-    *out_commands = !outbox_is_inside(&peer->outbox) && connection->n_commands > 0;
+    struct zmtp_session *session = &peer->session;
+    *out_commands = !outbox_is_inside(&peer->outbox) && session->n_commands > 0;
     if (*out_commands) {
-        pieces[0] = (struct iovec){connection->commands, connection->n_commands};
+        pieces[0] = (struct iovec){session->commands, session->n_commands};
         return 1;
     }
-    return outbox_gather(&peer->outbox,
-                         connection->mechanism == ZMTP_CURVE ? &connection->curve : NULL, pieces);
+    return outbox_gather(&peer->outbox, session->mechanism == ZMTP_CURVE ? &session->curve : NULL,
+                         pieces);
 }
 
 void peer_flush(struct zmtp_peer *peer)
@@ -195,9 +195,9 @@ void peer_flush(struct zmtp_peer *peer)
             return;
         }
         if (commands) {
-            struct zmtp_connection *connection = &peer->connection;
-            connection->n_commands -= (size_t)n;
-            memmove(connection->commands, connection->commands + n, connection->n_commands);
+            struct zmtp_session *session = &peer->session;
+            session->n_commands -= (size_t)n;
+            memmove(session->commands, session->commands + n, session->n_commands);
         } else {
             outbox_sent(&peer->outbox, (size_t)n);
         }
@@ -220,15 +220,15 @@ static void pause_peer(struct zmtp_peer *peer, bool pause)
 // Gives bytes to the connection. Returns false when the peer is to be hung up on, with the reason.
 static int feed(struct zmtp_peer *peer, const uint8_t *bytes, size_t n_bytes)
 {
-    bool was_in_frame = peer->connection.in_frame;
-    long n = zmtp_connection_read(&peer->connection, bytes, n_bytes);
+    bool was_in_frame = peer->session.in_frame;
+    long n = zmtp_session_read(&peer->session, bytes, n_bytes);
     if (n < 0)
         return (int)n;
     if (peer->has_gone)
         return 0;
-    if (!was_in_frame || !peer->connection.in_frame)
+    if (!was_in_frame || !peer->session.in_frame)
         peer->frame_ns = peer->all->now_ns;
-    struct zmtp_body *body = peer->connection.body;
+    struct zmtp_body *body = peer->session.body;
     if (body && !body->owner && body->n_bytes > ZMTP_SMALL_BODY_BYTES) {
         body->freed = on_body_freed;
         body->owner = peer->all;
@@ -256,7 +256,7 @@ static void read_peer(struct zmtp_peer *peer)
     bool talks = peer->socket->rules.kind == ZMTP_PUBLISHER;
     for (int i = 0; i < READS_A_ROUND && !peer->paused && !peer->has_gone; i++) {
         uint8_t buffer[READ_BYTES], *to = buffer;
-        size_t n_wanted = zmtp_connection_wants(&peer->connection, &to);
+        size_t n_wanted = zmtp_session_wants(&peer->session, &to);
         if (n_wanted == 0)
             to = buffer, n_wanted = sizeof buffer;
         ssize_t n = recv(peer->fd, to, n_wanted, MSG_DONTWAIT);
@@ -276,7 +276,7 @@ static void read_peer(struct zmtp_peer *peer)
             return;
         }
     }
-    if (!peer->has_gone && peer->connection.n_commands)
+    if (!peer->has_gone && peer->session.n_commands)
         peer_flush(peer);
 }
 
@@ -307,12 +307,12 @@ void peer_look_after(struct zmtp_peer *peer)
     int64_t now_ns = peer->all->now_ns;
     if (peer->talk_bytes < TALK_BYTES)
         peer->talk_bytes += TALK_BYTES_A_TICK;
-    if (peer->connection.state != ZMTP_TRAFFIC) {
+    if (peer->session.state != ZMTP_TRAFFIC) {
         if (now_ns - peer->since_ns > HANDSHAKE_NS)
             peer_hang_up(peer, -ETIMEDOUT);
         return;
     }
-    if (peer->connection.in_frame && now_ns - peer->frame_ns > UPLOAD_NS) {
+    if (peer->session.in_frame && now_ns - peer->frame_ns > UPLOAD_NS) {
         peer_hang_up(peer, -ETIMEDOUT);
         return;
     }
@@ -322,7 +322,7 @@ void peer_look_after(struct zmtp_peer *peer)
         peer_hang_up(peer, -ETIMEDOUT);
     } else if (now_ns - peer->heard_ns > HEARTBEAT_NS && !peer->asked_ns) {
         peer->asked_ns = now_ns;
-        zmtp_connection_ping(&peer->connection);
+        zmtp_session_ping(&peer->session);
         peer_flush(peer);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One connection of a server (server.h) and its descriptor: what the peer says is read and given to
-// the connection (connection.h), what waits for it (outbox.h) is sent as it takes it, and it is
+// the connection (session.h), what waits for it (outbox.h) is sent as it takes it, and it is
 // hung up on when it is silent, slow or rude. Private to daemon/zmtp; one thread.
 //
 // Any of these functions may hang up on the peer. It stays in memory with has_gone set until
@@ -51,7 +51,7 @@ struct zmtp_peer {
     char owner[ZMTP_OWNER_BYTES];
     int64_t since_ns, heard_ns, asked_ns, frame_ns;
     int64_t talk_bytes;
-    struct zmtp_connection connection;
+    struct zmtp_session session;
 
     uint8_t *held; // bytes that are not taken yet
     size_t n_held;

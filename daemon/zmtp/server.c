@@ -77,8 +77,7 @@ static bool has_place(struct zmtp_server *server, struct zmtp_socket *socket, co
     for (struct zmtp_peer *peer = socket->peers; peer; peer = peer->next) {
         bool is_own = strcmp(peer->owner, owner) == 0;
         n_own += is_own;
-        if (peer->connection.state == ZMTP_TRAFFIC ||
-            server->peers.now_ns - peer->since_ns < YOUNG_NS)
+        if (peer->session.state == ZMTP_TRAFFIC || server->peers.now_ns - peer->since_ns < YOUNG_NS)
             continue;
         if (!oldest || peer->since_ns < oldest->since_ns)
             oldest = peer;

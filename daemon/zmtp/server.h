@@ -12,8 +12,8 @@
 #ifndef POSED_DAEMON_ZMTP_SERVER_H
 #define POSED_DAEMON_ZMTP_SERVER_H
 
-#include "daemon/zmtp/connection.h"
 #include "daemon/zmtp/message.h"
+#include "daemon/zmtp/session.h"
 
 #define ZMTP_MAX_SOCKETS 3
 #define ZMTP_OWNER_BYTES 56
@@ -31,7 +31,7 @@ struct zmtp_server_settings {
     // A publisher's peer subscribes or (on false) no longer does. Returns 0 or -EPROTO.
     int (*subscribe)(void *user, struct zmtp_peer *peer, bool on, const uint8_t *prefix,
                      size_t n_prefix);
-    // A router's peer asks; see connection.h.
+    // A router's peer asks; see session.h.
     void (*request)(void *user, struct zmtp_peer *peer, struct zmtp_body *body, bool has_delimiter);
     // A peer has gone; its pointer is no longer valid afterwards.
     void (*leave)(void *user, struct zmtp_peer *peer);

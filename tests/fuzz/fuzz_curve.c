@@ -8,7 +8,7 @@
 
 #include <sodium.h>
 
-#include "daemon/zmtp/connection.h"
+#include "daemon/zmtp/session.h"
 
 #define KEY ZMTP_KEY_BYTES
 #define MAC CURVE_BOX_BYTES
@@ -47,28 +47,27 @@ static void put_nonce(struct client *client, const char *prefix, uint8_t nonce[2
 }
 
 // A frame of the client's; returns false when the daemon hangs up.
-static bool give(struct zmtp_connection *connection, const struct zmtp_frame *frame,
-                 const uint8_t *body)
+static bool give(struct zmtp_session *session, const struct zmtp_frame *frame, const uint8_t *body)
 {
     static uint8_t bytes[70000];
     size_t n = (size_t)zmtp_put_header(frame, bytes);
     memcpy(bytes + n, body, (size_t)frame->n_body);
     n += (size_t)frame->n_body;
-    long taken = zmtp_connection_read(connection, bytes, n);
-    if (taken > (long)n || connection->n_commands > sizeof connection->commands)
+    long taken = zmtp_session_read(session, bytes, n);
+    if (taken > (long)n || session->n_commands > sizeof session->commands)
         abort();
     return taken == (long)n;
 }
 
-static bool greet(struct zmtp_connection *connection)
+static bool greet(struct zmtp_session *session)
 {
     uint8_t greeting[ZMTP_GREETING_BYTES] = {0xff, [9] = 0x7f, [10] = 3};
     memcpy(greeting + 12, "CURVE", 5);
-    return zmtp_connection_read(connection, greeting, sizeof greeting) == sizeof greeting;
+    return zmtp_session_read(session, greeting, sizeof greeting) == sizeof greeting;
 }
 
 static bool hello(struct client *client, const struct curve_keys *keys, unsigned damage,
-                  struct zmtp_connection *connection)
+                  struct zmtp_session *session)
 {
     uint8_t body[6 + 194] = "\5HELLO", nonce[24];
     static const uint8_t zeros[64];
@@ -81,19 +80,18 @@ static bool hello(struct client *client, const struct curve_keys *keys, unsigned
         abort();
     if (damage & HELLO)
         body[150] ^= 1;
-    connection->n_commands = 0;
-    return give(connection, &(struct zmtp_frame){.command = true, .n_body = sizeof body}, body);
+    session->n_commands = 0;
+    return give(session, &(struct zmtp_frame){.command = true, .n_body = sizeof body}, body);
 }
 
 // Reads WELCOME, answers with INITIATE, whose metadata are the input's.
 static bool initiate(struct client *client, const struct curve_keys *keys, unsigned damage,
-                     const uint8_t *metadata, size_t n_metadata, struct zmtp_connection *connection)
+                     const uint8_t *metadata, size_t n_metadata, struct zmtp_session *session)
 {
     uint8_t welcome[KEY + CURVE_COOKIE_BYTES], nonce[24];
     static uint8_t body[4096], plain[4096];
-    const uint8_t *in = connection->commands + 2; // a short command
-    if (connection->n_commands < 2 + 8 + 16 + MAC + sizeof welcome ||
-        memcmp(in, "\7WELCOME", 8) != 0)
+    const uint8_t *in = session->commands + 2; // a short command
+    if (session->n_commands < 2 + 8 + 16 + MAC + sizeof welcome || memcmp(in, "\7WELCOME", 8) != 0)
         abort();
     memcpy(nonce, "WELCOME-", 8);
     memcpy(nonce + 8, in + 8, 16);
@@ -127,15 +125,15 @@ static bool initiate(struct client *client, const struct curve_keys *keys, unsig
     if (crypto_box_easy_afternm(body + 17 + CURVE_COOKIE_BYTES, plain, n_plain, nonce,
                                 client->shared) != 0)
         abort();
-    connection->n_commands = 0;
+    session->n_commands = 0;
     const struct zmtp_frame frame = {.command = true,
                                      .n_body = 17 + CURVE_COOKIE_BYTES + MAC + n_plain};
-    return give(connection, &frame, body);
+    return give(session, &frame, body);
 }
 
 // The rest of the input as messages: a byte of flags, two of length, the content.
 static void talk(struct client *client, unsigned damage, const uint8_t *data, size_t size,
-                 struct zmtp_connection *connection)
+                 struct zmtp_session *session)
 {
     static uint8_t body[70000], plain[66000];
     while (size >= 3) {
@@ -153,8 +151,8 @@ static void talk(struct client *client, unsigned damage, const uint8_t *data, si
         memcpy(body + 8, nonce + 16, 8);
         if (crypto_box_easy_afternm(body + 16, plain, n + 1, nonce, client->shared) != 0)
             abort();
-        connection->n_commands = 0;
-        if (!give(connection, &(struct zmtp_frame){.n_body = 16 + MAC + n + 1}, body))
+        session->n_commands = 0;
+        if (!give(session, &(struct zmtp_frame){.n_body = 16 + MAC + n + 1}, body))
             return;
     }
 }
@@ -162,7 +160,7 @@ static void talk(struct client *client, unsigned damage, const uint8_t *data, si
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct curve_keys keys;
-    static struct zmtp_connection connection;
+    static struct zmtp_session session;
     static struct client client;
     if (size < 3)
         return 0;
@@ -191,16 +189,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     keys.clients[0][0] ^= damage & NOT_LISTED ? 1 : 0;
     client.nonce = 0;
     data += 2, size -= 2;
-    zmtp_connection_begin(&connection, &rules, false, &n_calls);
-    if (!greet(&connection))
+    zmtp_session_begin(&session, &rules, false, &n_calls);
+    if (!greet(&session))
         abort();
-    if (hello(&client, &keys, damage, &connection) == !!(damage & HELLO))
+    if (hello(&client, &keys, damage, &session) == !!(damage & HELLO))
         abort(); // a good one is taken, a damaged one never
-    if (!(damage & HELLO) && initiate(&client, &keys, damage, data, n_metadata, &connection)) {
+    if (!(damage & HELLO) && initiate(&client, &keys, damage, data, n_metadata, &session)) {
         if (damage & (COOKIE | VOUCH | NOT_LISTED))
             abort();
-        talk(&client, damage, data + n_metadata, size - n_metadata, &connection);
+        talk(&client, damage, data + n_metadata, size - n_metadata, &session);
     }
-    zmtp_connection_end(&connection);
+    zmtp_session_end(&session);
     return 0;
 }

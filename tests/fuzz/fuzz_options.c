@@ -6,7 +6,7 @@
 
 #include <argp.h>
 
-#include "daemon/config/options.h"
+#include "daemon/config/command_line.h"
 
 #define MAX_WORDS 100
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/zmtp/connection.h"
+#include "daemon/zmtp/session.h"
 
 #define MAX_FRAME 100000
 
@@ -41,7 +41,7 @@ static bool admit(void *user, size_t n_bytes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct curve_keys keys = {.any_client = true, .secret = {1}, .public = {2}};
-    static struct zmtp_connection connection;
+    static struct zmtp_session session;
     struct zmtp_rules rules = {.socket_type = "XPUB",
                                .peer_types = "SUB XSUB ",
                                .max_frame_bytes = 4096,
@@ -59,14 +59,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     rules.keys = data[0] & 2 ? &keys : NULL;
     size_t n_piece = data[0] & 4 ? 1 : data[0] & 8 ? 7 : 4096;
-    zmtp_connection_begin(&connection, &rules, data[0] & 16, &n_calls);
+    zmtp_session_begin(&session, &rules, data[0] & 16, &n_calls);
     uint8_t held[8192];
     size_t n_held = 0;
     data++, size--;
     while (size + n_held > 0) {
         uint8_t *direct;
         size_t n = size < n_piece ? size : n_piece;
-        size_t n_wanted = n_held ? 0 : zmtp_connection_wants(&connection, &direct);
+        size_t n_wanted = n_held ? 0 : zmtp_session_wants(&session, &direct);
         const uint8_t *bytes = held;
         if (n_wanted) {
             n = n < n_wanted ? n : n_wanted;
@@ -78,20 +78,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         data += n, size -= n;
         size_t n_given = n + n_held;
-        long taken = zmtp_connection_read(&connection, bytes, n_given);
+        long taken = zmtp_session_read(&session, bytes, n_given);
         if (taken < 0 || (taken == 0 && (size == 0 || n == 0)))
             break;
-        if ((size_t)taken > n_given || connection.n_commands > sizeof connection.commands)
+        if ((size_t)taken > n_given || session.n_commands > sizeof session.commands)
             abort();
-        if (connection.body && connection.body->n_bytes > MAX_FRAME + CURVE_OVERHEAD_BYTES)
+        if (session.body && session.body->n_bytes > MAX_FRAME + CURVE_OVERHEAD_BYTES)
             abort();
         n_held = n_given - (size_t)taken;
         if (n_held)
             memmove(held, bytes + taken, n_held);
         if (data[-1] & 1)
-            connection.n_commands = 0; // the peer has read them
-        zmtp_connection_ping(&connection);
+            session.n_commands = 0; // the peer has read them
+        zmtp_session_ping(&session);
     }
-    zmtp_connection_end(&connection);
+    zmtp_session_end(&session);
     return 0;
 }

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <sodium.h>
 
-#include "daemon/zmtp/connection.h"
 #include "daemon/zmtp/outbox.h"
+#include "daemon/zmtp/session.h"
 #include "tests/unit/daemon/zmtp_client.h"
 #include "tests/unit/fails.h"
 
@@ -121,26 +121,26 @@ static const struct zmtp_rules req_rules = {.kind = ZMTP_ROUTER,
                                             .max_frame_bytes = 120000,
                                             .request = request_only};
 
-static long hear(struct zmtp_connection *connection, const void *bytes, size_t n)
+static long hear(struct zmtp_session *session, const void *bytes, size_t n)
 {
-    return zmtp_connection_read(connection, bytes, n);
+    return zmtp_session_read(session, bytes, n);
 }
 
 static void what_peers_may_say(void **state)
 {
     (void)state;
-    static struct zmtp_connection c;
+    static struct zmtp_session c;
     uint8_t bytes[1024];
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         const bool is_pub = strcmp(said[i].type, "SUB") == 0;
-        zmtp_connection_begin(&c, is_pub ? &pub_rules : &req_rules, true, NULL);
+        zmtp_session_begin(&c, is_pub ? &pub_rules : &req_rules, true, NULL);
         const size_t n = client_hello(said[i].type, bytes);
         assert_int_equal(hear(&c, bytes, n), n);
         const long got = hear(&c, said[i].bytes, said[i].n);
         if (got != (said[i].error ? said[i].error : (long)said[i].n))
             print_error("case %zu\n", i);
         assert_int_equal(got, said[i].error ? said[i].error : (long)said[i].n);
-        zmtp_connection_end(&c);
+        zmtp_session_end(&c);
     }
     assert_int_equal(seen.n_on, 2);
     assert_int_equal(seen.n_off, 1);
@@ -148,7 +148,7 @@ static void what_peers_may_say(void **state)
     assert_int_equal(seen.n_bad, 1);
 
     // Parts without end: a megabyte of them, then no more.
-    zmtp_connection_begin(&c, &req_rules, true, NULL);
+    zmtp_session_begin(&c, &req_rules, true, NULL);
     size_t n = client_hello("DEALER", bytes);
     assert_int_equal(hear(&c, bytes, n), n);
     long got = 0;
@@ -157,16 +157,16 @@ static void what_peers_may_say(void **state)
         got = hear(&c, bytes, 3);
     assert_int_equal(got, -EMSGSIZE);
     assert_in_range(n_parts, (1 << 20) / 17, (1 << 20) / 17 + 2);
-    zmtp_connection_end(&c);
+    zmtp_session_end(&c);
 
     // Pings that nobody reads the answers of: those that have no room are left out.
-    zmtp_connection_begin(&c, &pub_rules, true, NULL);
+    zmtp_session_begin(&c, &pub_rules, true, NULL);
     n = client_hello("SUB", bytes);
     assert_int_equal(hear(&c, bytes, n), n);
     for (int i = 0; i < 1000; i++)
         assert_int_equal(hear(&c, "\4\12\4PING\0\0abc", 12), 12);
     assert_true(c.n_commands <= ZMTP_COMMANDS_OUT_BYTES);
-    zmtp_connection_end(&c);
+    zmtp_session_end(&c);
 }
 
 // What a peer says that it is.
@@ -181,10 +181,10 @@ static void types_of_sockets(void **state)
                  {"EALER", 5, -EPROTO}, {"SUB", 3, -EPROTO},
                  {"", 0, -EPROTO},      {"REQ\0DEALER", 10, -EPROTO},
                  {"A B", 3, -EPROTO},   {"ABCDEFGHIJKLMNO", 15, -EPROTO}};
-    static struct zmtp_connection c;
+    static struct zmtp_session c;
     uint8_t bytes[512], command[300];
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        zmtp_connection_begin(&c, &req_rules, true, NULL);
+        zmtp_session_begin(&c, &req_rules, true, NULL);
         zmtp_put_greeting(ZMTP_NULL, bytes);
         assert_int_equal(hear(&c, bytes, 64), 64);
         memcpy(bytes, "\13Socket-Type\0\0\0", 15);
@@ -192,26 +192,26 @@ static void types_of_sockets(void **state)
         memcpy(bytes + 16, types[i].type, types[i].n);
         const size_t n = zmtp_put_command("READY", bytes, 16 + types[i].n, command);
         assert_int_equal(hear(&c, command, n), types[i].error ? types[i].error : (long)n);
-        zmtp_connection_end(&c);
+        zmtp_session_end(&c);
     }
     static const char *const wrong[] = {"\4\5\5WRONG", "\0\1a", "\4\7\5READY\377"};
     for (size_t i = 0; i < 3; i++) { // another command, no command, no metadata
-        zmtp_connection_begin(&c, &req_rules, true, NULL);
+        zmtp_session_begin(&c, &req_rules, true, NULL);
         zmtp_put_greeting(ZMTP_NULL, bytes);
         assert_int_equal(hear(&c, bytes, 64), 64);
         assert_int_equal(hear(&c, wrong[i], (size_t)wrong[i][1] + 2), -EPROTO);
-        zmtp_connection_end(&c);
+        zmtp_session_end(&c);
     }
     // A greeting for a mechanism that we have not: it gets the one that we have.
-    zmtp_connection_begin(&c, &req_rules, true, NULL);
+    zmtp_session_begin(&c, &req_rules, true, NULL);
     zmtp_put_greeting(ZMTP_CURVE, bytes);
     assert_int_equal(hear(&c, bytes, 64), -EACCES);
     assert_int_equal(c.n_commands, 64);
     assert_string_equal((const char *)c.commands + 12, "NULL");
-    zmtp_connection_begin(&c, &req_rules, true, NULL);
+    zmtp_session_begin(&c, &req_rules, true, NULL);
     memcpy(bytes + 12, "PLAIN", 5);
     assert_int_equal(hear(&c, bytes, 64), -EPROTO);
-    zmtp_connection_begin(&c, &req_rules, true, NULL);
+    zmtp_session_begin(&c, &req_rules, true, NULL);
     assert_int_equal(hear(&c, "GET / HTTP/1.1", 14), -EPROTO);
     assert_int_equal(zmtp_put_command("X", bytes, 300, command), 0);
 }

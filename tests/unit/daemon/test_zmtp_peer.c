@@ -95,7 +95,7 @@ static void the_silent_are_hung_up_on(void **state)
     struct zmtp_peer *before = begin_peer(&publisher, &other);
     peer = begin_peer(&publisher, &fd);
     tell(peer, fd, bytes, client_hello("SUB", bytes));
-    assert_int_equal(peer->connection.state, ZMTP_TRAFFIC);
+    assert_int_equal(peer->session.state, ZMTP_TRAFFIC);
     assert_true(recv(fd, bytes, sizeof bytes, 0) > 64);
     peer_hang_up(before, 0); // another leaves the list
     close(other);

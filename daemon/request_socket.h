@@ -2,8 +2,8 @@
 // The request socket (ROUTER). Its own thread reads, checks the framing and answers what needs no
 // waiting; the rest goes through bounded queues to two workers, one for commands and one for what
 // takes long. Nothing here touches the frame loop except through the shared.
-#ifndef POSED_DAEMON_REQUESTS_H
-#define POSED_DAEMON_REQUESTS_H
+#ifndef POSED_DAEMON_REQUEST_SOCKET_H
+#define POSED_DAEMON_REQUEST_SOCKET_H
 
 #include "daemon/endpoint.h"
 #include "daemon/handlers/handlers.h"

@@ -4,8 +4,8 @@
 // its own commands; what a peer may make it hold is known before the first byte comes.
 //
 //   greeting -> [CURVE: HELLO, WELCOME, INITIATE ->] READY -> messages, subscriptions, PING
-#ifndef POSED_DAEMON_ZMTP_CONNECTION_H
-#define POSED_DAEMON_ZMTP_CONNECTION_H
+#ifndef POSED_DAEMON_ZMTP_SESSION_H
+#define POSED_DAEMON_ZMTP_SESSION_H
 
 #include "daemon/zmtp/curve.h"
 
@@ -46,7 +46,7 @@ struct zmtp_rules {
 
 enum zmtp_state { ZMTP_GREETING, ZMTP_HELLO, ZMTP_INITIATE, ZMTP_READY, ZMTP_TRAFFIC };
 
-struct zmtp_connection {
+struct zmtp_session {
     const struct zmtp_rules *rules;
     void *user; // of the rules' functions
     enum zmtp_state state;
@@ -71,21 +71,21 @@ struct zmtp_connection {
 
 // allows_null: the connection may go without CURVE although there are keys (a local socket, whose
 // file says who may connect).
-void zmtp_connection_begin(struct zmtp_connection *connection, const struct zmtp_rules *rules,
-                           bool allows_null, void *user);
-void zmtp_connection_end(struct zmtp_connection *connection);
+void zmtp_session_begin(struct zmtp_session *session, const struct zmtp_rules *rules,
+                        bool allows_null, void *user);
+void zmtp_session_end(struct zmtp_session *session);
 
 // The peer's next bytes. Returns how many were taken, fewer than n_bytes only where `admit` says
 // no; or what the peer is hung up on for: -EPROTO (against the protocol), -EMSGSIZE (too long),
 // -EACCES (a key), -ENOMEM.
-__attribute__((warn_unused_result)) long zmtp_connection_read(struct zmtp_connection *connection,
-                                                              const uint8_t *bytes, size_t n_bytes);
+__attribute__((warn_unused_result)) long zmtp_session_read(struct zmtp_session *session,
+                                                           const uint8_t *bytes, size_t n_bytes);
 
 // How many bytes of a long frame may be put at *out_at directly, followed by a call of
-// zmtp_connection_read with them (it does not copy then); 0: read elsewhere.
-size_t zmtp_connection_wants(struct zmtp_connection *connection, uint8_t **out_at);
+// zmtp_session_read with them (it does not copy then); 0: read elsewhere.
+size_t zmtp_session_wants(struct zmtp_session *session, uint8_t **out_at);
 
 // Asks the peer for a sign of life, if there is room for it.
-void zmtp_connection_ping(struct zmtp_connection *connection);
+void zmtp_session_ping(struct zmtp_session *session);
 
 #endif

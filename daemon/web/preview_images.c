@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/web/preview.h"
+#include "daemon/web/preview_images.h"
 
 #include <math.h>
 #include <string.h>

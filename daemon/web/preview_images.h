@@ -6,8 +6,8 @@
 //   u16 what (1 depth, 2 normals, 4 residuals)
 //   depth u16 mm  0 = none; normals i8 x y z of 127ths, 0 0 0 = none; residuals i8 of 0.1 mm,
 //   -128 = none, cut off at +-12.7 mm. What is not there takes no room.
-#ifndef POSED_DAEMON_WEB_PREVIEW_H
-#define POSED_DAEMON_WEB_PREVIEW_H
+#ifndef POSED_DAEMON_WEB_PREVIEW_IMAGES_H
+#define POSED_DAEMON_WEB_PREVIEW_IMAGES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/requests.h"
+#include "daemon/request_socket.h"
 
 #include <errno.h>
 #include <pthread.h>

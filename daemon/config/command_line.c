@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/config/options.h"
+#include "daemon/config/command_line.h"
 
 #include <argp.h>
 #include <errno.h>

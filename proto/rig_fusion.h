@@ -20,8 +20,8 @@
 // that is not silent; the others' are interpolated. The caller brings all to one clock.
 //
 // One thread at a time.
-#ifndef POSED_PROTO_RIG_H
-#define POSED_PROTO_RIG_H
+#ifndef POSED_PROTO_RIG_FUSION_H
+#define POSED_PROTO_RIG_FUSION_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/rig.h"
+#include "proto/rig_fusion.h"
 
 #include <errno.h>
 #include <math.h>

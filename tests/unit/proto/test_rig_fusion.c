@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "proto/rig.h"
+#include "proto/rig_fusion.h"
 #include "proto/se3.h"
 
 #define PERIOD_NS INT64_C(33333333)
@@ -52,7 +52,7 @@ static void random_covariance(double out[36])
     }
 }
 
-// Errors as pose_error.h has them, by another way than rig.c: the rotation by its logarithm.
+// Errors as pose_error.h has them, by another way than rig_fusion.c: the rotation by its logarithm.
 static double cost(const struct se3 *poses, const double (*covariances)[36], int n,
                    const struct se3 *at)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line. Every option but -c, --check-config and --dump-config is a setting in short
 // form, and ends as an assignment that overrides all other sources.
-#ifndef POSED_DAEMON_CONFIG_OPTIONS_H
-#define POSED_DAEMON_CONFIG_OPTIONS_H
+#ifndef POSED_DAEMON_CONFIG_COMMAND_LINE_H
+#define POSED_DAEMON_CONFIG_COMMAND_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
