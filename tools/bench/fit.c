@@ -39,6 +39,20 @@ int fit_add_row(struct fit_data *data, const double *row)
     return 0;
 }
 
+int fit_append(struct fit_data *data, const struct fit_data *more)
+{
+    int err = 0;
+    for (size_t i = 0; i < more->n_choices && !err; i++) {
+        const struct fit_choice *choice = &more->choices[i];
+        err = fit_add_choice(data, choice->group, choice->weight);
+        for (size_t row = choice->first; row < choice->first + choice->n && !err; row++)
+            err = fit_add_row(data, more->rows + row * more->n_features);
+        if (!err)
+            data->choices[data->n_choices - 1].taken = choice->taken;
+    }
+    return err;
+}
+
 void fit_free(struct fit_data *data)
 {
     free(data->rows);

@@ -29,6 +29,9 @@ struct fit_data {
 __attribute__((warn_unused_result)) int fit_add_choice(struct fit_data *data, uint32_t group,
                                                        double weight);
 __attribute__((warn_unused_result)) int fit_add_row(struct fit_data *data, const double *row);
+// Adds all choices of `more`, which has the same features. Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int fit_append(struct fit_data *data,
+                                                   const struct fit_data *more);
 void fit_free(struct fit_data *data);
 
 // Newton's method on the likelihood of the choices whose group is not `left_out` modulo 2 (2: all),

@@ -8,6 +8,7 @@
 // tests/check/search/score.c holds against them.
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -391,30 +392,99 @@ static void print_all(const struct fitting *f)
     fit_and_print("confidence (first: told right from wrong)", &f->confidence, curve, names);
 }
 
+static void fitting_begin(struct fitting *f, uint64_t random)
+{
+    *f = (struct fitting){.confidence = {.n_features = N_CONFIDENCE}, .random = random};
+    for (int i = 0; i < N_SCORES; i++)
+        f->scores[i].n_features = SEARCH_N_FEATURES;
+}
+
+static void fitting_end(struct fitting *f)
+{
+    for (int i = 0; i < N_SCORES; i++)
+        fit_free(&f->scores[i]);
+    fit_free(&f->confidence);
+}
+
+static int fitting_append(struct fitting *all, const struct fitting *more)
+{
+    int err = fit_append(&all->confidence, &more->confidence);
+    for (int i = 0; i < N_SCORES && !err; i++)
+        err = fit_append(&all->scores[i], &more->scores[i]);
+    all->n_scenes += more->n_scenes;
+    all->n_found += more->n_found;
+    return err;
+}
+
+// Each object on its own, by as many threads as there are; then together in their order.
+struct objects_job {
+    const struct bench_search_options *o;
+    struct fitting *of;
+    _Atomic uint32_t next, n_done;
+    _Atomic int err;
+};
+
+static int fit_object(struct search *search, const struct bench_search_options *o, uint32_t number,
+                      struct fitting *out)
+{
+    char name[32];
+    struct bench_search_model model;
+    struct bench_search_options one = *o;
+    snprintf(name, sizeof name, "random:%u", number);
+    one.seed = o->seed + number;
+    fitting_begin(out, o->seed + number);
+    out->group = number;
+    int err = bench_search_open(search, name, o, &model) ? -EINVAL : 0;
+    err = err ? err : add_scenes(out, search, &one, &model);
+    bench_search_close(search, &model);
+    return err;
+}
+
+static void *fit_objects(void *user)
+{
+    struct objects_job *job = user;
+    struct search_settings settings;
+    struct search *search;
+    search_settings_default(&settings);
+    settings.backend = job->o->backend;
+    settings.n_threads = 1;
+    settings.log.write = bench_log_write;
+    int err = search_open(&search, &settings);
+    for (uint32_t i; !err && (i = job->next++) < job->o->n_fitted;) {
+        err = fit_object(search, job->o, i + 1, &job->of[i]);
+        fprintf(stderr, "%u of %u objects\n", ++job->n_done, job->o->n_fitted);
+    }
+    search_close(&search);
+    if (err)
+        job->err = err;
+    return NULL;
+}
+
 int bench_search_fit(struct search *search, const struct bench_search_options *o)
 {
-    struct fitting f = {.confidence = {.n_features = N_CONFIDENCE}, .random = o->seed};
-    for (int i = 0; i < N_SCORES; i++)
-        f.scores[i].n_features = SEARCH_N_FEATURES;
-    int err = 0;
-    for (uint32_t i = 1; i <= o->n_fitted && !err; i++) {
-        char name[32];
-        struct bench_search_model model;
-        struct bench_search_options one = *o;
-        snprintf(name, sizeof name, "random:%u", i);
-        one.seed = o->seed + i;
-        f.group = i;
-        err = bench_search_open(search, name, o, &model) ? -EINVAL : 0;
-        err = err ? err : add_scenes(&f, search, &one, &model);
-        bench_search_close(search, &model);
-        fprintf(stderr, "object %u of %u: %u scenes\n", i, o->n_fitted, f.n_scenes);
+    enum { THREADS_MAX = 256 };
+    pthread_t threads[THREADS_MAX];
+    uint32_t n_threads = 0;
+    struct fitting all;
+    struct objects_job job = {.o = o, .of = calloc(o->n_fitted, sizeof *job.of)};
+    int err = job.of ? 0 : -ENOMEM;
+    fitting_begin(&all, 0);
+    while (!err && n_threads < search->n_threads && n_threads < THREADS_MAX &&
+           n_threads < o->n_fitted &&
+           pthread_create(&threads[n_threads], NULL, fit_objects, &job) == 0)
+        n_threads++;
+    for (uint32_t i = 0; i < n_threads; i++)
+        pthread_join(threads[i], NULL);
+    err = err ? err : n_threads == 0 ? -EAGAIN : job.err;
+    for (uint32_t i = 0; job.of && i < o->n_fitted; i++) {
+        err = err ? err : fitting_append(&all, &job.of[i]);
+        fitting_end(&job.of[i]);
     }
     if (err)
         fprintf(stderr, "posed-bench: %s\n", strerror(-err));
     else
-        print_all(&f);
-    for (int i = 0; i < N_SCORES; i++)
-        fit_free(&f.scores[i]);
-    fit_free(&f.confidence);
+        print_all(&all);
+    fitting_end(&all);
+    free(job.of);
     return err ? 1 : 0;
 }
