@@ -12,9 +12,16 @@
 
 #define FEATURE_POINTS 6000u // of a set, at most
 #define FEATURE_REACH  5.0   // cells
-#define N_VOTES        40u
-#define N_FINISHED     3u   // of the first look's poses
-#define N_LAST         5u   // of the second look's, at finer features
+#define N_DRAWN        160u  // poses that correspondences vote for
+#define N_VOTES        40u   // of these, that are looked at further
+#define N_FINISHED     3u    // of the first look's poses
+#define N_LAST         5u    // of the second look's, at finer features
+#define N_BARE         6u    // poses that are finished from the vote itself, at fine cells only
+#define N_RIVALS       6u    // of poses that came near the best, at most
+#define RIVAL          0.6   // of the best one's evidence at coarse cells
+#define LEAST_BEHIND   0.02  // right poses with drift have so much behind the other's walls
+#define HALF_BEHIND    0.02  // and this much more halves what a pose is worth
+#define WALL_POINTS    1500u
 #define HALF_SUPPORT   30.0 // correspondences that double what a score is worth
 
 static uint32_t feature_level(const struct register_surfaces *surfaces)
@@ -80,32 +87,87 @@ static int vote(const struct register_local *local, struct pool *pool, uint32_t 
         return rc;
     return register_consistency_vote(pool, &matches->features[0], &matches->features[1],
                                      matches->match, matches->n,
-                                     1.5 * local->surfaces->cell_m * (1 << level), out, N_VOTES);
+                                     1.5 * local->surfaces->cell_m * (1 << level), out, N_DRAWN);
 }
 
-// The correspondences' points, for poses that come later, too.
-static int keep_matches(const struct matches *matches, double within_m,
-                        struct register_matched *out)
+// Both sets' walls, and points evenly taken from both.
+static int keep_walls(const struct register_local *local, const struct matches *matches,
+                      float cell_m, struct register_matched *out)
 {
-    struct register_matched_pair *pairs = malloc((matches->n + 1) * sizeof *pairs);
+    out->sights = malloc(2 * sizeof *out->sights);
+    out->walls = malloc(2 * sizeof *out->walls);
+    for (int side = 0; side < 2; side++) {
+        const struct register_features *f = &matches->features[side];
+        const uint32_t step = f->n / WALL_POINTS + 1;
+        out->points[side] = malloc((f->n / step + 1) * sizeof *out->points[side]);
+        const double *middle = local->surfaces->origin_m[side];
+        const double from[3] = {-middle[0], -middle[1], -middle[2]};
+        if (!out->walls || !out->sights || !out->points[side])
+            return -ENOMEM;
+        register_sight_make(f->points, f->n, cell_m, from, &out->sights[side]);
+        register_walls_find(f->points, f->normals, f->n, cell_m, &out->walls[side]);
+        for (uint32_t i = 0; i < f->n; i += step)
+            out->points[side][out->n_points[side]++] = f->points[i];
+    }
+    // One of them seen from elsewhere: the other is likely to be in such coordinates, too.
+    const bool valid = out->sights[0].valid && out->sights[1].valid;
+    out->sights[0].valid = out->sights[1].valid = valid;
+    return 0;
+}
+
+static double before(const struct register_matched *matched, const struct se3 *T)
+{
+    const struct se3 back = se3_inverse(T);
+    if (!matched->sights)
+        return 0;
+    return register_sight_before(&matched->sights[REGISTER_TARGET], T,
+                                 matched->points[REGISTER_SOURCE],
+                                 matched->n_points[REGISTER_SOURCE]) +
+           register_sight_before(&matched->sights[REGISTER_SOURCE], &back,
+                                 matched->points[REGISTER_TARGET],
+                                 matched->n_points[REGISTER_TARGET]);
+}
+
+static double behind(const struct register_matched *matched, const struct se3 *T)
+{
+    const struct se3 back = se3_inverse(T);
+    if (!matched->walls)
+        return 0;
+    return register_walls_behind(&matched->walls[REGISTER_TARGET], T,
+                                 matched->points[REGISTER_SOURCE],
+                                 matched->n_points[REGISTER_SOURCE]) +
+           register_walls_behind(&matched->walls[REGISTER_SOURCE], &back,
+                                 matched->points[REGISTER_TARGET],
+                                 matched->n_points[REGISTER_TARGET]);
+}
+
+// The correspondences' points, for poses that come later, too; behind those of coarser levels.
+static int keep_matches(const struct register_local *local, const struct matches *matches,
+                        double cell_m, struct register_matched *io)
+{
+    struct register_matched_pair *pairs =
+        realloc(io->pairs, ((size_t)io->n + matches->n + 1) * sizeof *pairs);
     if (!pairs)
         return -ENOMEM;
+    io->pairs = pairs;
     for (uint32_t i = 0; i < matches->n; i++) {
         const struct register_match *match = &matches->match[i];
         const struct register_cell_point *p = &matches->features[0].points[match->source];
         const struct register_cell_point *q = &matches->features[1].points[match->target];
-        pairs[i] = (struct register_matched_pair){{p->x, p->y, p->z}, {q->x, q->y, q->z}};
+        pairs[io->n++] =
+            (struct register_matched_pair){{p->x, p->y, p->z}, {q->x, q->y, q->z}, 1.5 * cell_m};
     }
-    *out = (struct register_matched){pairs, matches->n, within_m};
-    return 0;
+    io->n_looks++;
+    return io->walls ? 0 : keep_walls(local, matches, (float)cell_m, io);
 }
 
-static uint32_t support(const struct register_matched *matched, const struct se3 *T,
-                        double within_m)
+// least_m: a pair within so much is done whatever its level.
+static uint32_t support(const struct register_matched *matched, const struct se3 *T, double least_m)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < matched->n; i++) {
         const double *to = matched->pairs[i].target_m;
+        const double within_m = fmax(matched->pairs[i].within_m, least_m);
         double y[3], d2 = 0;
         se3_apply(T, matched->pairs[i].source_m, y);
         for (int a = 0; a < 3; a++)
@@ -118,14 +180,21 @@ static uint32_t support(const struct register_matched *matched, const struct se3
 void register_candidates_support(const struct register_candidates *from,
                                  struct register_candidate *candidate)
 {
-    candidate->n_support =
-        from->matched.n ? support(&from->matched, &candidate->fit.T, from->matched.within_m) : 0;
+    candidate->n_support = support(&from->matched, &candidate->fit.T, 0);
+    candidate->behind = behind(&from->matched, &candidate->fit.T);
+    candidate->before = before(&from->matched, &candidate->fit.T);
+}
+
+// 1: nothing speaks against the pose.
+static double blame(const struct register_candidate *candidate)
+{
+    return 1 + fmax(0, candidate->behind + candidate->before - LEAST_BEHIND) / HALF_BEHIND;
 }
 
 double register_candidates_evidence(const struct register_candidate *candidate)
 {
     const double n = candidate->n_support;
-    return candidate->worth.score * (1 + 2 * n / (n + HALF_SUPPORT));
+    return candidate->worth.score * (1 + 2 * n / (n + HALF_SUPPORT)) / blame(candidate);
 }
 
 static int compare_candidates(const void *a, const void *b)
@@ -141,12 +210,34 @@ static bool is_same_pose(const struct se3 *a, const struct se3 *b, double apart_
            sqrt(d.t_m[0] * d.t_m[0] + d.t_m[1] * d.t_m[1] + d.t_m[2] * d.t_m[2]) < apart_m;
 }
 
+// Poses nearer to each other are one pose that was not quite reached, not two answers.
+static double apart_m(const struct register_local *local, uint32_t level)
+{
+    const double *extent_m = local->surfaces->extent_m;
+    return fmax(2 * local->surfaces->cell_m * (1 << level), 0.05 * fmin(extent_m[0], extent_m[1]));
+}
+
+// Sorts, best first, and leaves out what is repeated. Returns how many remain.
+static uint32_t unlike(struct register_candidate *candidates, uint32_t n, double apart_m)
+{
+    uint32_t n_kept = 0;
+    qsort(candidates, n, sizeof *candidates, compare_candidates);
+    for (uint32_t i = 0; i < n; i++) {
+        bool repeated = false;
+        for (uint32_t k = 0; k < n_kept && !repeated; k++)
+            repeated = is_same_pose(&candidates[k].fit.T, &candidates[i].fit.T, apart_m);
+        if (!repeated)
+            candidates[n_kept++] = candidates[i];
+    }
+    return n_kept;
+}
+
 // Aligned from `first` to `last` and judged there; best first, repeated ones left out.
 static int finish(const struct register_local *local, const struct register_matched *matched,
                   uint32_t first, uint32_t last, struct register_candidate *candidates, uint32_t n)
 {
     // A coarse pose is off by as much as a coarse cell.
-    const double within_m = fmax(matched->within_m, 1.5 * local->surfaces->cell_m * (1 << last));
+    const double within_m = 1.5 * local->surfaces->cell_m * (1 << last);
     struct register_fit fits[N_VOTES + 1];
     struct register_worth worths[N_VOTES + 1];
     for (uint32_t i = 0; i < n; i++)
@@ -158,49 +249,88 @@ static int finish(const struct register_local *local, const struct register_matc
         return rc;
     for (uint32_t i = 0; i < n; i++)
         candidates[i] =
-            (struct register_candidate){fits[i], worths[i], support(matched, &fits[i].T, within_m)};
-    qsort(candidates, n, sizeof *candidates, compare_candidates);
-    uint32_t n_kept = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        bool repeated = false;
-        for (uint32_t k = 0; k < n_kept && !repeated; k++)
-            repeated = is_same_pose(&candidates[k].fit.T, &candidates[i].fit.T,
-                                    2 * local->surfaces->cell_m * (1 << last));
-        if (!repeated)
-            candidates[n_kept++] = candidates[i];
-    }
-    return (int)n_kept;
+            (struct register_candidate){fits[i], worths[i], support(matched, &fits[i].T, within_m),
+                                        behind(matched, &fits[i].T), before(matched, &fits[i].T)};
+    return (int)unlike(candidates, n, apart_m(local, last));
+}
+
+static int compare_votes(const void *a, const void *b)
+{
+    const struct register_candidate *x = a, *y = b;
+    const double u = x->n_support / blame(x);
+    const double v = y->n_support / blame(y);
+    return (u < v) - (u > v);
+}
+
+// The best poses as they were voted for, finished without coarse cells, on which walls and floor
+// pull a pose along a corridor; together with those in out->best.
+static int add_bare(const struct register_local *local, uint32_t level,
+                    struct register_candidate *votes, uint32_t n_votes,
+                    struct register_candidates *out)
+{
+    struct register_candidate all[REGISTER_MOST_CANDIDATES + N_BARE];
+    int n = finish(local, &out->matched, level, 0, votes, n_votes < N_BARE ? n_votes : N_BARE);
+    if (n <= 0)
+        return n;
+    memcpy(all, out->best, out->n * sizeof *all);
+    memcpy(all + out->n, votes, (uint32_t)n * sizeof *all);
+    const uint32_t n_all = unlike(all, out->n + (uint32_t)n, apart_m(local, 0));
+    out->n = n_all < REGISTER_MOST_CANDIDATES ? n_all : REGISTER_MOST_CANDIDATES;
+    memcpy(out->best, all, out->n * sizeof *all);
+    return 0;
 }
 
 // Features of one level: their poses, finished, into out->best.
 static int find_at(const struct register_local *local, struct pool *pool, uint32_t level,
                    uint32_t n_finished, const struct se3 *given, struct register_candidates *out)
 {
-    struct register_vote votes[N_VOTES];
-    struct register_candidate candidates[N_VOTES + 1];
+    struct register_vote votes[N_DRAWN];
+    struct register_candidate candidates[N_VOTES + 1], bare[N_DRAWN];
+    uint32_t n_bare = 0;
     struct matches matches = {.match = NULL};
+    const struct register_candidates coarser = *out;
     const uint32_t coarse = level + 1 < local->surfaces->n_levels ? level + 1 : level;
     int n = vote(local, pool, level, &matches, votes);
     if (n >= 0) {
         const int rc =
-            keep_matches(&matches, 1.5 * local->surfaces->cell_m * (1 << level), &out->matched);
+            keep_matches(local, &matches, local->surfaces->cell_m * (1 << level), &out->matched);
         n = rc < 0 ? rc : n;
     }
     free_matches(&matches);
     memset(candidates, 0, sizeof candidates);
     if (n >= 0) {
         for (int i = 0; i < n; i++)
-            candidates[i].fit.T = votes[i].T;
+            bare[n_bare++] = (struct register_candidate){
+                .fit.T = votes[i].T,
+                .n_support = votes[i].n_inliers,
+                .behind = behind(&out->matched, &votes[i].T),
+                .before = before(&out->matched, &votes[i].T),
+            };
+        qsort(bare, n_bare, sizeof *bare, compare_votes);
+        n = n < (int)N_VOTES ? n : (int)N_VOTES;
+        for (int i = 0; i < n; i++)
+            candidates[i].fit.T = bare[i].fit.T;
         if (given)
             candidates[n++].fit.T = *given;
         n = n > 0 ? finish(local, &out->matched, coarse, coarse, candidates, (uint32_t)n) : 0;
     }
+    while (n > (int)n_finished && n_finished < N_RIVALS &&
+           register_candidates_evidence(&candidates[n_finished]) >
+               RIVAL * register_candidates_evidence(&candidates[0]))
+        n_finished++;
     if (n > 0)
         n = finish(local, &out->matched, level, 0, candidates,
                    n > (int)n_finished ? n_finished : (uint32_t)n);
     for (int i = 0; i < n; i++)
         out->best[i] = candidates[i];
     out->n = n < 0 ? 0 : (uint32_t)n;
+    for (uint32_t i = 0; i < coarser.n && n >= 0 && out->n < REGISTER_MOST_CANDIDATES; i++) {
+        out->best[out->n] = coarser.best[i];
+        register_candidates_support(out, &out->best[out->n++]);
+    }
+    out->n = unlike(out->best, out->n, apart_m(local, 0));
+    if (n > 0 && register_candidates_trust(out) < REGISTER_SURE)
+        n = add_bare(local, level, bare, n_bare, out);
     return n < 0 ? n : 0;
 }
 
@@ -212,13 +342,7 @@ int register_candidates_find(const struct register_local *local, struct pool *po
     int rc = find_at(local, pool, level, N_FINISHED, given, out);
     // Where the sets hardly overlap, finer features and more of them tell what coarse ones do not.
     if (rc == 0 && level > 0 && register_candidates_trust(out) < REGISTER_SURE) {
-        struct register_candidates finer = {.n = 0};
-        rc = find_at(local, pool, level - 1, N_LAST, out->n > 0 ? &out->best[0].fit.T : given,
-                     &finer);
-        const bool better = rc == 0 && finer.n > 0;
-        register_candidates_free(better ? out : &finer);
-        if (better)
-            *out = finer;
+        rc = find_at(local, pool, level - 1, N_LAST, out->n > 0 ? &out->best[0].fit.T : given, out);
     }
     return rc;
 }
@@ -226,6 +350,10 @@ int register_candidates_find(const struct register_local *local, struct pool *po
 void register_candidates_free(struct register_candidates *candidates)
 {
     free(candidates->matched.pairs);
+    free(candidates->matched.walls);
+    free(candidates->matched.sights);
+    free(candidates->matched.points[0]);
+    free(candidates->matched.points[1]);
     memset(candidates, 0, sizeof *candidates);
 }
 
@@ -253,9 +381,16 @@ double register_candidates_trust(const struct register_candidates *candidates)
     const double all = register_candidates_evidence(best);
     const double second =
         candidates->n > 1 ? register_candidates_evidence(&candidates->best[1]) / all : 0;
+    for (uint32_t i = 1; i < candidates->n; i++)
+        if (candidates->best[i].n_support > best->n_support && blame(&candidates->best[i]) < 2)
+            return 0;
+    if (blame(best) > 2)
+        return 0;
     if (!(second <= REGISTER_NEAR_SCORE) || best->worth.n_pairs < REGISTER_LEAST_PAIRS)
         return 0;
-    if (candidates->matched.n > 0 && best->n_support * (1 - second) < REGISTER_LEAST_SUPPORT)
+    const struct register_matched *matched = &candidates->matched;
+    if (matched->n > 0 && (best->n_support * (1 - second) < REGISTER_LEAST_SUPPORT ||
+                           best->n_support < REGISTER_LEAST_PAIRED * matched->n_looks))
         return 0;
     return best->worth.score * (1 - 0.5 * second);
 }
