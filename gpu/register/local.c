@@ -39,6 +39,20 @@ int register_local_align(const struct register_local *local, uint32_t first, uin
     return 0;
 }
 
+int register_local_settle(const struct register_local *local, struct register_fit *io)
+{
+    const double cell = local->surfaces->cell_m;
+    const struct register_gicp gicp = {
+        .level = 0,
+        .reach_m = 1.5 * cell,
+        .cut_m = last_cut(local->surfaces, 0),
+        .epsilon = REGISTER_LOCAL_EPSILON,
+        .n_iterations = 120,
+        .tolerance_m = 0.01 * cell,
+    };
+    return io->converged ? 0 : local->ops->gicp(local->device, &gicp, false, io, 1, local->stop);
+}
+
 int register_local_judge(const struct register_local *local, uint32_t level,
                          const struct register_fit *fits, uint32_t n_fits,
                          struct register_worth *out)

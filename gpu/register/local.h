@@ -32,6 +32,10 @@ __attribute__((warn_unused_result)) int register_local_align(const struct regist
                                                              struct register_fit *fits,
                                                              uint32_t n_fits);
 
+// Goes on at level 0 where more iterations would still move the pose: one that is an answer.
+__attribute__((warn_unused_result)) int register_local_settle(const struct register_local *local,
+                                                              struct register_fit *io);
+
 // Level `level`; the cut is that of its last round.
 __attribute__((warn_unused_result)) int
 register_local_judge(const struct register_local *local, uint32_t level,

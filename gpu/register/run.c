@@ -226,6 +226,8 @@ static int from_everywhere(struct job *job)
             rc = register_candidates_add(&job->local, &T, &candidates);
     }
     if (rc == 0 && register_candidates_trust(&candidates) >= REGISTER_TRUST)
+        rc = register_local_settle(&job->local, &candidates.best[0].fit);
+    if (rc == 0 && register_candidates_trust(&candidates) >= REGISTER_TRUST)
         rc = polish(job, &candidates);
     if (rc == 0)
         answer(job, &candidates);
