@@ -390,7 +390,7 @@ double register_candidates_trust(const struct register_candidates *candidates)
         return 0;
     const struct register_matched *matched = &candidates->matched;
     if (matched->n > 0 && (best->n_support * (1 - second) < REGISTER_LEAST_SUPPORT ||
-                           best->n_support < REGISTER_LEAST_PAIRED * matched->n_looks))
+                           best->n_support < REGISTER_LEAST_PAIRED * (1 + matched->n_looks)))
         return 0;
     return best->worth.score * (1 - 0.5 * second);
 }

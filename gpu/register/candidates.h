@@ -73,7 +73,7 @@ double register_candidates_evidence(const struct register_candidate *candidate);
 #define REGISTER_NEAR_SCORE    0.8
 #define REGISTER_LEAST_PAIRS   150u
 #define REGISTER_LEAST_SUPPORT 9.0
-#define REGISTER_LEAST_PAIRED  18u // in each look
+#define REGISTER_LEAST_PAIRED  9u // and as many for each look
 double register_candidates_trust(const struct register_candidates *candidates);
 
 // Wrong winners reached 0.077, right ones 0.088 and more (scans_bunny all pairs, statue_scans all
