@@ -68,8 +68,8 @@ double register_candidates_evidence(const struct register_candidate *candidate);
 // Nothing for fewer pairs than any patch finds somewhere in a scene, nor where more features speak
 // for another pose, nor where the walls and the empty space speak against all. Where features were
 // looked at, nothing where the correspondences that speak for the best, or for it and not for the
-// next, are as few as for pieces of two different rooms (the seeds above: wrong answers had up
-// to 16 after one look and 22 after two, right ones 19 and 49 or more).
+// next, are as few as for pieces of two different rooms (the seeds above: wrong ones that
+// nothing else doubts had up to 16 after one look and 22 after two, right ones 19 and 49 or more).
 #define REGISTER_NEAR_SCORE    0.8
 #define REGISTER_LEAST_PAIRS   150u
 #define REGISTER_LEAST_SUPPORT 9.0
