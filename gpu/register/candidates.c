@@ -298,6 +298,7 @@ static int find_at(const struct register_local *local, struct pool *pool, uint32
     }
     free_matches(&matches);
     memset(candidates, 0, sizeof candidates);
+    memset(bare, 0, sizeof bare);
     if (n >= 0) {
         for (int i = 0; i < n; i++)
             bare[n_bare++] = (struct register_candidate){
