@@ -213,7 +213,8 @@ static int choose(struct running *r)
     if (out->n_pairs == 0) {
         log_to(&r->settings->log, LOG_LEVEL_ERROR,
                "no two of the %u images overlap at their start poses (%u pairs: %u with boxes "
-               "apart, %u seen from opposite sides, %u with too little overlap)",
+               "apart, %u seen from opposite sides, %u with too little overlap): are they right, "
+               "and in the images' unit?",
                n, out->counts.all, out->counts.by_box, out->counts.by_view, out->counts.by_overlap);
         return -EINVAL;
     }
@@ -395,8 +396,8 @@ int align_run(const struct align_source *source, const struct align_ranks *ranks
     double t[6] = {1e-3 * clock_monotonic_ms()};
     memset(out, 0, sizeof *out);
     if (source->n_images < 2) {
-        log_to(&settings->log, LOG_LEVEL_ERROR, "%u images: at least two are needed",
-               source->n_images);
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%u image%s: at least two are needed",
+               source->n_images, source->n_images == 1 ? "" : "s");
         return -EINVAL;
     }
     int rc = agree(ranks, take_memory(&r));

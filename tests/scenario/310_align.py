@@ -121,6 +121,25 @@ def check_bad(folder):
         file.write("\n".join([*lines, "bmesh nobody.ply 0 0 0 0 0 0 1"]) + "\n")
     result = run([*MPI, "-n", "2", ALIGN, "--conf", missing, "--out", f"{folder}/m"], 1)
     assert "nobody.ply" in result.stderr
+    check_refused(folder)
+
+
+# Said at once, before minutes of work; what would be ignored is refused.
+def check_refused(folder):
+    start = ["--conf", f"{folder}/start.conf", "--out", f"{folder}/r"]
+    for more, says in ((["--source", "synth:room"], "only one of"),
+                       (["--every", "5"], "--every is for --source"),
+                       (["--poses", "p.txt"], "--poses is for --depth"),
+                       (["--calibration", "c.txt"], "--calibration is for --depth"),
+                       (["--units", "5000"], "--units is for --depth")):
+        said = run([ALIGN, *start, *more], 2).stderr
+        assert says in said, said
+    with open(f"{folder}/few.conf", "w", encoding="utf-8") as file:
+        file.write("bmesh view000.ply 0 0 0 0 0 0 1\n")
+    for truth, says in (("gone.conf", "gone.conf"), ("few.conf", "1 poses for")):
+        result = run([ALIGN, *start, "--truth", f"{folder}/{truth}"], 1)
+        assert says in result.stderr, result.stderr
+        assert not os.path.exists(f"{folder}/r/aligned.conf"), "aligned before the truth was read"
 
 
 def sway(i):

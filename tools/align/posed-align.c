@@ -43,7 +43,7 @@ static const struct argp_option argp_options[] = {
     {"poses", 'p', "FILE", 0, "Start poses of depth images: TUM lines, or 4x4 matrices", 1},
     {"depth", 'd', "DIR", 0, "Depth images, in the order of their names", 1},
     {"calibration", 'C', "FILE", 0, "fx fy cx cy [width height [units]]", 1},
-    {"units", KEY_UNITS, "N", 0, "Depth units a metre (default: the calibration's, else 1000)", 1},
+    {"units", KEY_UNITS, "N", 0, "Depth units a metre, where the calibration does not say it", 1},
     {"source", 's', "DRIVER:PLACE", 0, "A recording: its keyframes, as the tracker takes them", 1},
     {"every", KEY_EVERY, "N", 0, "With --source: every N-th frame instead of the keyframes", 1},
     {"start", KEY_START, "given|many", 0,
@@ -91,7 +91,19 @@ static void check(struct argp_state *state, const struct align_options *o)
 {
     int n = (o->conf != NULL) + (o->depth != NULL) + (o->source != NULL);
     if (n != 1)
-        argp_error(state, "one of --conf, --depth and --source is expected");
+        argp_error(state, "%s of --conf, --depth and --source is expected",
+                   n == 0 ? "one" : "only one");
+    const struct {
+        const char *option;
+        bool is_said, is_meant;
+        const char *with;
+    } belongs[] = {{"poses", o->poses != NULL, o->depth != NULL, "depth"},
+                   {"calibration", o->calibration != NULL, o->depth != NULL, "depth"},
+                   {"units", o->units_per_m > 0, o->depth != NULL, "depth"},
+                   {"every", o->every > 0, o->source != NULL, "source"}};
+    for (size_t i = 0; i < sizeof belongs / sizeof *belongs; i++)
+        if (belongs[i].is_said && !belongs[i].is_meant)
+            argp_error(state, "--%s is for --%s alone", belongs[i].option, belongs[i].with);
     if (o->depth && !o->calibration)
         argp_error(state, "--depth needs --calibration");
     if (o->depth && !o->poses && !o->start_many)
@@ -259,29 +271,31 @@ static int open_images(const struct align_options *o, struct images *out)
     return keyframes_open(out, o->source, o->every, &log_sink);
 }
 
-static int compare_truth(const struct align_options *o, const struct images *images,
-                         const struct align_result *result, const struct se3 *T_world_image)
+// Before the work, so that a wrong name does not cost it.
+static int open_truth(const char *path, const struct images *images, struct images *out)
 {
-    struct images truth;
-    int rc = images_open_conf(&truth, o->truth, &log_sink);
+    int rc = images_open_conf(out, path, &log_sink);
     if (rc < 0)
         return rc;
-    if (truth.n != images->n) {
-        log_to(&log_sink, LOG_LEVEL_ERROR, "%s: %u poses for %u images", o->truth, truth.n,
-               images->n);
-        rc = -EINVAL;
-    } else {
-        struct pose_errors e =
-            views_errors(result->sketches, images->n, T_world_image, truth.T_world_image);
-        struct pose_errors s =
-            views_errors(result->sketches, images->n, images->T_world_image, truth.T_world_image);
-        fprintf(o->json ? stderr : stdout,
-                "truth      mean vertex error %.4f mm (start %.4f), worst image %.4f mm, %.4f "
-                "degrees\n",
-                1e3 * e.mean_m, 1e3 * s.mean_m, 1e3 * e.worst_m, e.worst_rad * 180 / M_PI);
-    }
-    images_free(&truth);
-    return rc;
+    if (out->n == images->n)
+        return 0;
+    log_to(&log_sink, LOG_LEVEL_ERROR, "%s: %u poses for %u images", path, out->n, images->n);
+    images_free(out);
+    return -EINVAL;
+}
+
+static void compare_truth(const struct align_options *o, const struct images *images,
+                          const struct align_result *result, const struct se3 *T_world_image,
+                          const struct images *truth)
+{
+    struct pose_errors e =
+        views_errors(result->sketches, images->n, T_world_image, truth->T_world_image);
+    struct pose_errors s =
+        views_errors(result->sketches, images->n, images->T_world_image, truth->T_world_image);
+    fprintf(
+        o->json ? stderr : stdout,
+        "truth      mean vertex error %.4f mm (start %.4f), worst image %.4f mm, %.4f degrees\n",
+        1e3 * e.mean_m, 1e3 * s.mean_m, 1e3 * e.worst_m, e.worst_rad * 180 / M_PI);
 }
 
 static int write_all(const struct align_options *o, const struct images *images,
@@ -342,7 +356,8 @@ static int find_camera_error(const struct align_options *o, struct images *image
     return camera_error_learn(images, poses, ranks, out);
 }
 
-static int run(const struct align_options *o, struct images *images,
+// truth: NULL where there is none.
+static int run(const struct align_options *o, struct images *images, const struct images *truth,
                const struct align_ranks *ranks)
 {
     struct align_result result;
@@ -375,8 +390,8 @@ static int run(const struct align_options *o, struct images *images,
         goto free_poses;
     if (ranks->id == 0) {
         rc = write_all(o, images, &result, &error, poses, ranks);
-        if (rc == 0 && o->truth)
-            rc = compare_truth(o, images, &result, poses);
+        if (rc == 0 && truth)
+            compare_truth(o, images, &result, poses, truth);
         if (rc == 0)
             checkpoint_remove(o->out);
     }
@@ -441,7 +456,14 @@ int main(int argc, char **argv)
     if (rc == 0)
         rc = open_images(&options, &images);
     if (rc == 0) {
-        rc = run(&options, &images, &ranks);
+        struct images truth;
+        bool has_truth = ranks.id == 0 && options.truth;
+        rc = has_truth ? open_truth(options.truth, &images, &truth) : 0;
+        if (rc == 0) {
+            rc = run(&options, &images, has_truth ? &truth : NULL, &ranks);
+            if (has_truth)
+                images_free(&truth);
+        }
         images_free(&images);
     }
     if (rc < 0 && ranks.n > 1)
