@@ -86,7 +86,26 @@ UNANSWERED = """
 import asyncio
 import posed, posed.aio
 
+import logging, threading
+said = []
+logging.getLogger("posed").addFilter(lambda record: said.append(record.getMessage()))
+
+async def listen():
+    async with posed.aio.connect(where) as client:
+        async for _ in client.poses():
+            pass
+
+def wait_for_all():
+    with posed.connect(where) as client:
+        next(client.poses())
+
 where = input()
+threading.Thread(target=wait_for_all, daemon=True).start()
+try:
+    asyncio.run(asyncio.wait_for(listen(), 8))
+except asyncio.TimeoutError:
+    pass
+assert len(said) == 2 and all("othing listens" in s and where in s for s in said), said
 plain = posed.connect(where, timeout_s=0.1)
 client = posed.aio.connect(where, timeout_s=0.1)
 for ask in (lambda: plain.request("reset"), lambda: asyncio.run(client.request("reset"))):

@@ -19,7 +19,7 @@ from .client import (ANSWER_S, Cloud, DepthImage, as_cloud, as_depth, as_it_came
                      decode_reply, encode_request, no_frame_yet, of_frame, open_socket)
 from .errors import RequestError
 from .pose import Pose
-from .subscription import Convert, Feeds, T
+from .subscription import SILENCE_S, Convert, Feeds, T
 
 
 class Subscription(Generic[T]):
@@ -29,6 +29,7 @@ class Subscription(Generic[T]):
 
     def __init__(self, feeds: Feeds, timeout_s: float | None, convert: Convert[T]):
         self._feeds, self._timeout_s, self._convert = feeds, timeout_s, convert
+        self._is_first_wait = timeout_s is None
         self._ready: list[Any] = []
         self._poller = zmq.asyncio.Poller()
         for socket in feeds.sockets:
@@ -45,6 +46,12 @@ class Subscription(Generic[T]):
 
     async def _next(self) -> T:
         while self._feeds.are_open():
+            if not self._ready and self._is_first_wait:
+                self._is_first_wait = False
+                self._ready = [socket for socket, _ in await self._poller.poll(1000 * SILENCE_S)]
+                if not self._ready:
+                    await asyncio.to_thread(self._feeds.warn_of_silence)
+                continue
             if not self._ready:
                 self._ready = [socket for socket, _ in await self._poller.poll()]
                 continue  # another task may have closed it, or taken what there was

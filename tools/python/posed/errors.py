@@ -32,7 +32,7 @@ class NoAnswer(Error, TimeoutError):
              "(connect(server_key=...)), or none" if listens else
              "Nothing listens there: start one (posed --source synth:room --loop), or say with "
              "connect(WHERE) or POSED_HOST where it is"))
-        self.endpoint, self.timeout_s = endpoint, timeout_s
+        self.endpoint, self.timeout_s, self.listens = endpoint, timeout_s, listens
 
 
 def refused(code: str, message: str, field: str) -> RequestError:

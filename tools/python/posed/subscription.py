@@ -3,6 +3,7 @@
 needed, and, where a camera is named, one that hears from the daemon which cameras there are."""
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any, Callable, Generic, Iterable, Iterator, TypeVar
 
@@ -18,6 +19,9 @@ Convert = Callable[[str, Any], T]
 # Messages that may wait here for a program that is slow: half a minute of poses, of images the next
 # few. What comes beyond that is left out.
 QUEUE = {"pub": 1000, "img": 4}
+
+# A first wait without end says after so long that there is no daemon, if there is none.
+SILENCE_S = 3.0
 
 _OF_THE_DAEMON = ("log", "rig")
 
@@ -83,6 +87,11 @@ class Feeds:
     def no_answer(self, timeout_s: float) -> NoAnswer:
         return self._address.no_answer(TOPICS[kind_of(self.topics[0])][0], timeout_s)
 
+    def warn_of_silence(self) -> None:
+        error = self.no_answer(SILENCE_S)
+        if not error.listens:
+            logging.getLogger("posed").warning("%s. Still waiting", error.message)
+
     def are_open(self) -> bool:
         """Not after `close`, or when the client has closed."""
         return bool(self.sockets) and not any(socket.closed for socket in self.sockets)
@@ -96,10 +105,12 @@ class Feeds:
 class Subscription(Generic[T]):
     """What comes, one after the other, without end and through restarts of the daemon: an iterator.
     With `timeout_s`, NoAnswer is raised when nothing comes for so long, and the next call goes on
-    waiting. `close()`, the end of a `with`, or nobody holding it any more closes its sockets."""
+    waiting; without it, a warning (logger `posed`) says once when there is no daemon to wait for.
+    `close()`, the end of a `with`, or nobody holding it any more closes its sockets."""
 
     def __init__(self, feeds: Feeds, timeout_s: float | None, convert: Convert[T]):
         self._feeds, self._timeout_s, self._convert = feeds, timeout_s, convert
+        self._is_first_wait = timeout_s is None
         self._ready: list[Any] = []
         self._poller = zmq.Poller()
         for socket in feeds.sockets:
@@ -111,6 +122,11 @@ class Subscription(Generic[T]):
     def __next__(self) -> T:
         end = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         while self._feeds.are_open():
+            if not self._ready and self._is_first_wait:
+                self._is_first_wait = False
+                self._ready = [socket for socket, _ in self._poller.poll(1000 * SILENCE_S)]
+                if not self._ready:
+                    self._feeds.warn_of_silence()
             if not self._ready:
                 left = None if end is None else max(0, 1000 * (end - time.monotonic()))
                 self._ready = [socket for socket, _ in self._poller.poll(left)]
