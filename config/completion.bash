@@ -14,6 +14,13 @@ _posed_complete() {
             return
         fi
         ;;
+    posed-align)
+        if [[ $COMP_CWORD = 1 && $word == [a-z]* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W generate -- "$word")
+            return
+        fi
+        [ "$command" = generate ] || command=
+        ;;
     *) command= ;;
     esac
     # shellcheck disable=SC2086 # no word when there is no command
@@ -31,6 +38,10 @@ _posed_complete() {
             words=${BASH_REMATCH[4]//|/ }
         fi
     done <<<"$help"
+    # "Usage: posectl map [OPTION...] save NAME", "  or:  posectl map [OPTION...] list"
+    if [[ -z $words && $COMP_CWORD = 2 && -n $command && $word != -* ]]; then
+        words=$(sed -n 's/^\(Usage:\|  or: \) .*\[OPTION\.\.\.\] \([a-z][a-z]*\).*/\2/p' <<<"$help")
+    fi
     if [ -n "$words" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$words" -X '[A-Z]*' -- "$word"
             [[ $words != *FILE* ]] || compgen -f -- "$word")

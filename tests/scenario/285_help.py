@@ -85,6 +85,10 @@ def check_completion():
     """bash offers each command, and each of its options."""
     for words, wanted in ((["posectl", ""], {"status", "watch", "calibration", "record"}),
                           (["posectl", "get", "--"], {"--stride", "--host"}),
+                          (["posectl", "map", ""], {"save", "load", "export", "optimise"}),
+                          (["posectl", "get", "c"], {"cloud"}),
+                          (["posed-align", "gen"], {"generate"}),
+                          (["posed-align", "generate", "--v"], {"--views", "--vertices"}),
                           (["posed-eval", "--"], {"--groundtruth"}),
                           (["posed", "--backend", ""], {"auto", "cpu", "cuda"}),
                           (["posed", "--reference", "=", "k"], {"keyframe"}),
