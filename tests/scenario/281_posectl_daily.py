@@ -67,6 +67,10 @@ def check_address(daemon):
     check("none at ipc:///nowhere/req" in doctor("/nowhere"), "doctor where none is")
     said = ctl(1, "view", "--host", "robot.example")
     check(said.stdout == "ssh -L 8765:127.0.0.1:8765 robot.example\n", said.stdout)
+    said = ctl(1, "view", host=daemon.folder)  # started with http.port=0
+    check("has no page" in said.stderr, said.stderr)
+    said = ctl(3, "view", host="/nowhere")
+    check("no posed at" in said.stderr, said.stderr)
 
 
 def doctor(where):

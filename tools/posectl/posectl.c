@@ -8,11 +8,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "proto/closest.h"
 #include "proto/trajectory.h"
-#include "tools/client/address.h"
 #include "tools/posectl/calibrate.h"
 #include "tools/posectl/doctor.h"
 #include "tools/posectl/keygen.h"
@@ -352,45 +350,6 @@ static int run_keyframe(struct posectl *ctl, int argc, char **argv)
     return (int)posectl_close(ctl, stdout);
 }
 
-static uint32_t view_port = 8765;
-
-static error_t on_view_option(int key, char *arg, struct argp_state *state)
-{
-    if (key != 'p')
-        return posectl_option(key, arg, state);
-    view_port = (uint32_t)argument_count(state, "port", arg, 1, 65535);
-    return 0;
-}
-
-// The page is on loopback: from another machine it takes `ssh -L`.
-static int run_view(struct posectl *ctl, int argc, char **argv)
-{
-    static const struct argp_option options[] = {
-        {"port", 'p', "PORT", 0, "The daemon's http.port (default 8765)", 0}, {0}};
-    static const struct argp argp = {.options = options,
-                                     .parser = on_view_option,
-                                     .children = posectl_common,
-                                     .doc = "Opens the daemon's page in the browser."};
-    char url[64], address[ADDRESS_MAX], host[256];
-    posectl_parse(ctl, &argp, argc, argv);
-    snprintf(url, sizeof url, "http://127.0.0.1:%u/", view_port);
-    address_find(ctl->endpoint, ADDRESS_REQ, address);
-    if (sscanf(address, "tcp://%255[^:]", host) == 1 && strcmp(host, "127.0.0.1") != 0 &&
-        strcmp(host, "localhost") != 0) {
-        printf("ssh -L %u:127.0.0.1:%u %s\n", view_port, view_port, host);
-        posectl_complain("the page is on %s's loopback alone: run this line, then posectl view "
-                         "--host 127.0.0.1",
-                         host);
-        return POSECTL_FAILED;
-    }
-    printf("%s\n", url);
-    if (fflush(stdout) != 0)
-        return POSECTL_FAILED;
-    execlp("xdg-open", "xdg-open", url, (char *)NULL);
-    posectl_complain("no xdg-open here (%s): open this address in a browser", strerror(errno));
-    return POSECTL_FAILED;
-}
-
 static const struct {
     const char *name;
     int (*run)(struct posectl *ctl, int argc, char **argv);
@@ -398,7 +357,7 @@ static const struct {
 } commands[] = {
     {"status", posectl_status, "what the daemon is doing"},
     {"watch", posectl_watch, "poses as they come"},
-    {"view", run_view, "the page in the browser"},
+    {"view", posectl_view, "the page in the browser"},
     {"trajectory", run_trajectory, "the trajectory so far, TUM format; -o FILE"},
     {"get", posectl_get, "depth -o FILE.png, cloud -o FILE.ply or .pcd: a frame that is kept"},
     {"replay", posectl_replay, "pause, resume, step, rate X, seek T: a recording like a tape"},

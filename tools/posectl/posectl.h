@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the commands of posectl share: options, the request socket, output. A command is one
 // function that parses its own arguments and returns an exit code; posectl.c holds their table,
-// posectl_client.c the way to the daemon.
+// client.c the way to the daemon.
 //
 // `-o` has two meanings that everybody expects: a format and a file. The words `json` and `text`
 // are formats, anything else is a file, for the commands that write one; both may be given. A file
@@ -102,7 +102,7 @@ __attribute__((format(printf, 1, 2))) void posectl_complain(const char *format, 
 // What libraries have to say: notices and worse, with posectl_complain.
 extern const struct log_sink posectl_log;
 
-// Commands that have a file of their own, posectl_<name>.c (status: posectl_watch.c).
+// Commands that have a file of their own, <name>.c (status: watch.c).
 int posectl_calibration(struct posectl *ctl, int argc, char **argv);
 int posectl_get(struct posectl *ctl, int argc, char **argv);
 int posectl_map(struct posectl *ctl, int argc, char **argv);
@@ -110,5 +110,6 @@ int posectl_record(struct posectl *ctl, int argc, char **argv);
 int posectl_replay(struct posectl *ctl, int argc, char **argv);
 int posectl_status(struct posectl *ctl, int argc, char **argv);
 int posectl_watch(struct posectl *ctl, int argc, char **argv);
+int posectl_view(struct posectl *ctl, int argc, char **argv);
 
 #endif
