@@ -11,7 +11,7 @@
 #include "gpu/register/result.h"
 
 #define FEATURE_POINTS 6000u // of a set, at most
-#define FEATURE_REACH  5.0   // cells
+#define FPFH_RADIUS    5.0   // cells
 #define N_DRAWN        160u  // poses that correspondences vote for
 #define N_VOTES        40u   // of these, that are looked at further
 #define N_FINISHED     3u    // of the first look's poses
@@ -49,7 +49,7 @@ static int make_features(const struct register_local *local, struct pool *pool, 
         if (rc == 0)
             rc = register_stopped(local->stop);
         if (rc == 0)
-            rc = register_features_make(&out[side], pool, surface, (float)(FEATURE_REACH * cell));
+            rc = register_features_make(&out[side], pool, surface, (float)(FPFH_RADIUS * cell));
         if (rc < 0)
             return rc;
     }

@@ -17,7 +17,7 @@
 struct making {
     struct register_features *out;
     struct register_cells cells;
-    float reach_m;
+    float radius_m;
     float *simple; // n rows of FPFH_SIZE, one point's pairs only
 };
 
@@ -32,7 +32,7 @@ static CPU_CLONES void simple_piece(void *user, uint32_t piece, uint32_t thread)
     (void)thread;
     const struct making *making = user;
     const struct register_features *f = making->out;
-    const float reach2 = making->reach_m * making->reach_m;
+    const float radius2 = making->radius_m * making->radius_m;
     for (uint32_t i = piece * PIECE; i < f->n && i < (piece + 1) * PIECE; i++) {
         float *out = making->simple + (size_t)i * FPFH_SIZE;
         memset(out, 0, FPFH_SIZE * sizeof *out);
@@ -41,11 +41,11 @@ static CPU_CLONES void simple_piece(void *user, uint32_t piece, uint32_t thread)
         struct register_cells_walk walk;
         uint32_t j, n_pairs = 0;
         if (!has_plane(&f->normals[i]) ||
-            !register_cells_begin(&making->cells, p, making->reach_m, &walk))
+            !register_cells_begin(&making->cells, p, making->radius_m, &walk))
             continue;
         while ((j = register_cells_next(&making->cells, &walk)) != REGISTER_CELLS_NONE) {
             const float d2 = register_cells_distance2(&f->points[j], p);
-            if (j == i || !(d2 <= reach2) || !(d2 > 0.0f) || !has_plane(&f->normals[j]))
+            if (j == i || !(d2 <= radius2) || !(d2 > 0.0f) || !has_plane(&f->normals[j]))
                 continue;
             const float line[3] = {f->points[j].x - p[0], f->points[j].y - p[1],
                                    f->points[j].z - p[2]};
@@ -68,7 +68,7 @@ static CPU_CLONES void full_piece(void *user, uint32_t piece, uint32_t thread)
     (void)thread;
     const struct making *making = user;
     struct register_features *f = making->out;
-    const float reach2 = making->reach_m * making->reach_m;
+    const float radius2 = making->radius_m * making->radius_m;
     for (uint32_t i = piece * PIECE; i < f->n && i < (piece + 1) * PIECE; i++) {
         const float p[3] = {f->points[i].x, f->points[i].y, f->points[i].z};
         float sum[FPFH_SIZE] = {0}, weights = 0;
@@ -76,11 +76,11 @@ static CPU_CLONES void full_piece(void *user, uint32_t piece, uint32_t thread)
         struct register_cells_walk walk;
         f->square[i] = FAR;
         if (!has_plane(&f->normals[i]) ||
-            !register_cells_begin(&making->cells, p, making->reach_m, &walk))
+            !register_cells_begin(&making->cells, p, making->radius_m, &walk))
             continue;
         while ((j = register_cells_next(&making->cells, &walk)) != REGISTER_CELLS_NONE) {
             const float d2 = register_cells_distance2(&f->points[j], p);
-            if (j == i || !(d2 <= reach2) || !(d2 > 0.0f) || !has_plane(&f->normals[j]))
+            if (j == i || !(d2 <= radius2) || !(d2 > 0.0f) || !has_plane(&f->normals[j]))
                 continue;
             const float *other = making->simple + (size_t)j * FPFH_SIZE;
             const float w = 1.0f / sqrtf(d2);
@@ -115,9 +115,9 @@ static CPU_CLONES void full_piece(void *user, uint32_t piece, uint32_t thread)
 }
 
 int register_features_make(struct register_features *f, struct pool *pool,
-                           const struct register_surface *surface, float reach_m)
+                           const struct register_surface *surface, float radius_m)
 {
-    struct making making = {f, surface->cells, reach_m, NULL};
+    struct making making = {f, surface->cells, radius_m, NULL};
     const uint32_t n_blocks = register_cells_count(&surface->cells);
     f->n_padded = (f->n + LANES - 1) / LANES * LANES;
     f->values = calloc((size_t)f->n_padded * FPFH_SIZE, sizeof(float));

@@ -19,11 +19,11 @@ struct register_match {
     float distance2; // of the descriptors
 };
 
-// Points and normals of a level on the host, and their descriptors over reach_m. The cells' masks
+// Points and normals of a level on the host, and their descriptors over radius_m. The cells' masks
 // are made again from the points. 0 or -ENOMEM; free in both cases.
 __attribute__((warn_unused_result)) int
 register_features_make(struct register_features *out, struct pool *pool,
-                       const struct register_surface *surface, float reach_m);
+                       const struct register_surface *surface, float radius_m);
 void register_features_free(struct register_features *features);
 
 // Pairs that are each other's nearest, in the order of the source's points. `out` has room for
