@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/config/keys.h"
+#include "daemon/config/settings_table.h"
 
 #define SECTION "camera "
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where settings come from: files, conf.d, the environment, the command line. keys.c knows
-// the keys. libinih splits the lines; this file counts them (the library's handler does not get the
-// number) and refuses lines that do not fit its buffer.
+// Where settings come from: files, conf.d, the environment, the command line. settings_table.c
+// knows the keys. libinih splits the lines; this file counts them (the library's handler does not
+// get the number) and refuses lines that do not fit its buffer.
 #include "daemon/config/config.h"
 
 #include <ctype.h>

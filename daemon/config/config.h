@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's settings: one table (keys.c) gives each key its section, type, range, help
+// The daemon's settings: one table (settings_table.c) gives each key its section, type, range, help
 // and place in struct config; reading, checking, dumping and config/posed.conf all come from it.
 //
 // A later source wins: built-in < file < conf.d/*.conf beside it, by name < environment

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of keys and their defaults.
-#include "daemon/config/keys.h"
+#include "daemon/config/settings_table.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of keys, for keys.c, which holds it, and values.c, which reads and prints
+// The table of keys, for settings_table.c, which holds it, and values.c, which reads and prints
 // what it describes. Nobody else needs it: config.h has the settings themselves.
-#ifndef POSED_DAEMON_CONFIG_KEYS_H
-#define POSED_DAEMON_CONFIG_KEYS_H
+#ifndef POSED_DAEMON_CONFIG_SETTINGS_TABLE_H
+#define POSED_DAEMON_CONFIG_SETTINGS_TABLE_H
 
 #include "daemon/config/config.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "daemon/config/cameras.h"
-#include "daemon/config/keys.h"
+#include "daemon/config/settings_table.h"
 #include "proto/closest.h"
 
 // A finite number and nothing after it.
