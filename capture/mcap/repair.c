@@ -235,12 +235,25 @@ static int copy_record(struct repair *r, unsigned opcode, uint64_t offset, uint6
     return err ? err : write_out(r);
 }
 
+// The magic, and a header where the file has lost its own: readers ask for both.
+static int put_head(struct repair *r)
+{
+    const unsigned char no_names[8] = {0}; // of profile and library
+    unsigned char opcode = 0;
+    int err = reserve(&r->out, MCAP_MAGIC_BYTES);
+    if (err)
+        return err;
+    mcap_put_bytes(&r->out, MCAP_MAGIC, MCAP_MAGIC_BYTES);
+    if (mcap_reader_read(r->reader, &opcode, 1, MCAP_MAGIC_BYTES) == 0 && opcode != MCAP_HEADER)
+        err = put_record(&r->out, MCAP_HEADER, no_names, sizeof no_names);
+    return err ? err : write_out(r); // a chunk that is left out takes back what waits
+}
+
 static int copy_records(struct repair *r)
 {
     const uint64_t n_file = mcap_reader_file_bytes(r->reader);
     uint64_t at = MCAP_MAGIC_BYTES;
-    int err = reserve(&r->out, MCAP_MAGIC_BYTES);
-    mcap_put_bytes(&r->out, MCAP_MAGIC, MCAP_MAGIC_BYTES);
+    int err = put_head(r);
     while (!err) {
         unsigned char head[MCAP_RECORD_BYTES];
         if (n_file - at < sizeof head || (err = mcap_reader_read(r->reader, head, sizeof head, at)))

@@ -138,12 +138,22 @@ static int read_messages(struct ros2db3 *db3)
     sqlite3_stmt *query;
     int err = 0, code;
     size_t n_bad = 0;
-    sqlite3_int64 first_bad = 0;
+    sqlite3_int64 first_bad = 0, last = 0;
+    bool begun = false;
     if (sqlite3_prepare_v2(db3->db, "SELECT id, topic_id, timestamp FROM messages ORDER BY id", -1,
                            &query, NULL) != SQLITE_OK)
         return fail(db3, "no recording of ROS 2");
     while (!err && (code = sqlite3_step(query)) == SQLITE_ROW) {
         sqlite3_int64 row = sqlite3_column_int64(query, 0), id = sqlite3_column_int64(query, 1);
+        if (begun && row <= last) { // a damaged tree may give the same row for ever
+            log_to(&db3->bag.log, LOG_LEVEL_WARNING,
+                   "%s: damaged, what follows message %lld is not read", db3->bag.path,
+                   (long long)last);
+            code = SQLITE_DONE;
+            break;
+        }
+        begun = true;
+        last = row;
         if (id < 0 || id > UINT32_MAX)
             continue;
         enum bag_interest interest = bag_interest(bag_topic(&db3->bag, (uint32_t)id));

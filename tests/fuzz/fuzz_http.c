@@ -37,8 +37,11 @@ static void probe(void)
     char answer[64] = "";
     int fd = connect_to(30000);
     if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) != (ssize_t)sizeof request - 1 ||
-        recv(fd, answer, sizeof answer - 1, MSG_WAITALL) <= 0 || strncmp(answer, "HTTP/1.", 7) != 0)
+        recv(fd, answer, sizeof answer - 1, MSG_WAITALL) <= 0 ||
+        strncmp(answer, "HTTP/1.", 7) != 0) {
+        fprintf(stderr, "the probe was answered with \"%s\": %s\n", answer, strerror(errno));
         abort();
+    }
     close(fd);
 }
 

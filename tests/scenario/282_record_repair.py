@@ -87,6 +87,14 @@ def check_mcap(folder, name, suffix, n_cuts):
     messages = read(folder + "/other.mcap")
     check(len(expected) // 4 < len(messages) < len(expected), f"{len(messages)} messages")
     os.remove(folder + "/other.mcap")
+    # A header that has become a chunk is left out, and another one stands there.
+    bad = bytearray(whole)
+    bad[8] = 0x06
+    with open(path, "wb") as file:
+        file.write(bad)
+    repair(0, path, "-o", folder + "/other.mcap")
+    check(read(folder + "/other.mcap") == expected, "all messages without the header")
+    os.remove(folder + "/other.mcap")
     print(f"{name}{suffix}: {len(expected)} messages, {len(messages)} without a chunk")
 
 
