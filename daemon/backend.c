@@ -7,6 +7,7 @@
 
 #include "gpu/model/window.h"
 #include "gpu/track/residual.h"
+#include "gpu/track/verdict.h"
 #include "proto/se3.h"
 
 struct backend {
@@ -222,8 +223,8 @@ static void fill_failed(const struct backend *backend, struct track_result *out)
         .T_odom_camera = backend->T_odom_camera,
         .map_epoch = backend->epoch,
     };
-    track_lost_covariance(out->covariance);
-    track_lost_covariance(out->error.own);
+    verdict_lost_covariance(out->covariance);
+    verdict_lost_covariance(out->error.own);
 }
 
 // The map epoch is about to end: its keyframes are kept as they are. Nothing where they have been,

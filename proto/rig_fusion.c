@@ -12,7 +12,7 @@
 #define GROWTH_S     20.0 // over which growth is averaged
 #define JUMP_S       0.5  // from an anchor older than this on growth is taken as it is
 #define MEAN_STEPS   20
-#define LOST_M2      1e6 // as TRACK_LOST_VARIANCE
+#define LOST_M2      1e6 // as VERDICT_LOST_VARIANCE
 // Growth is at least this a second: who says less (a camera at rest) would be believed for ever.
 #define FLOOR_M2_S   (0.0005 * 0.0005)
 #define FLOOR_RAD2_S (0.0002 * 0.0002)

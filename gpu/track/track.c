@@ -10,6 +10,7 @@
 
 #include "gpu/track/candidate.h"
 #include "gpu/track/gaps.h"
+#include "gpu/track/verdict.h"
 
 #define GAP_PERIODS      5.0
 #define RESTART_FRAMES   10
@@ -181,13 +182,6 @@ static bool is_gap(const struct track *track, double seconds)
            seconds > GAP_PERIODS * track->period_s;
 }
 
-void track_lost_covariance(double out[36])
-{
-    memset(out, 0, 36 * sizeof *out);
-    for (int i = 0; i < 6; i++)
-        out[7 * i] = TRACK_LOST_VARIANCE;
-}
-
 static void result_pose(const struct track *track, struct track_result *out)
 {
     out->T_odom_camera = track->T_odom_camera;
@@ -204,8 +198,8 @@ static void result_lost(struct track *track, enum track_reason reason, struct tr
     tilt_rest(&track->tilt);
     track->lost = true;
     result_pose(track, out);
-    track_lost_covariance(out->covariance);
-    track_lost_covariance(out->error.own);
+    verdict_lost_covariance(out->covariance);
+    verdict_lost_covariance(out->error.own);
     out->state = TRACK_STATE_LOST;
     out->reason = reason;
 }

@@ -38,10 +38,6 @@ enum track_reason {
     TRACK_REASON_DEVICE,     // LOST: the compute device failed; see the return code
 };
 
-// Variance of a LOST pose on each axis [m^2, rad^2]: "anywhere", finite and positive for whoever
-// inverts it. The only place that says so.
-#define TRACK_LOST_VARIANCE 1e6
-
 struct track_settings {
     enum track_reference reference; // default keyframe
     struct gpu_align_settings align;
@@ -98,9 +94,6 @@ struct track_result {
 };
 
 struct track; // opaque
-
-// The covariance of a LOST pose: TRACK_LOST_VARIANCE on the diagonal. Pure.
-void track_lost_covariance(double out[36]);
 
 void track_settings_default(struct track_settings *out);
 

@@ -149,6 +149,13 @@ void verdict_unheld(const struct verdict_conditioning *conditioning, double std_
         add_direction(conditioning, k, std_m * std_m, out);
 }
 
+void verdict_lost_covariance(double out[36])
+{
+    memset(out, 0, 36 * sizeof *out);
+    for (int i = 0; i < 6; i++)
+        out[7 * i] = VERDICT_LOST_VARIANCE;
+}
+
 void verdict_place(const struct se3 *T_odom_reference, const struct se3 *T_odom_camera,
                    const double twist_covariance[36], double out[36])
 {

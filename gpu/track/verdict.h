@@ -13,6 +13,10 @@
 
 #include "gpu/gpu.h"
 
+// Variance of a LOST pose on each axis [m^2, rad^2]: "anywhere", finite and positive for whoever
+// inverts it. The only place that says so.
+#define VERDICT_LOST_VARIANCE 1e6
+
 struct verdict_conditioning {
     double arm_m;            // RMS distance of the pairs: 1 rad counts as so many metres
     double eigenvalues[6];   // ascending
@@ -58,6 +62,9 @@ void verdict_covariance(const struct gpu_alignment *alignment,
 // The same for the directions that are not held: std_m, and as much at the arm's length in
 // rotation. Held ones: 0.
 void verdict_unheld(const struct verdict_conditioning *conditioning, double std_m, double out[36]);
+
+// The covariance of a LOST pose: VERDICT_LOST_VARIANCE on the diagonal.
+void verdict_lost_covariance(double out[36]);
 
 // out += the covariance of T_odom_camera = T_odom_reference exp(twist) T_reference_camera, as
 // errors of position and orientation along odom's axes (x y z, rotation x y z), from the twist's.
