@@ -34,8 +34,11 @@ def check_complete(folder):
             print(f"after {deadline_ms} ms: {hasty.message or 'all is written'}")
             check(hasty.code == requests.OK or hasty.code == requests.DEADLINE_EXCEEDED and
                   "still being written" in hasty.message, f"{hasty}")
-            if hasty.code != requests.OK:
-                check("stopped hasty" in ctl(daemon, 0, "record", "stop").stdout, "asked again")
+            if hasty.code != requests.OK:  # it waits, or all has been written meanwhile
+                again = daemon.request(stop_recording=requests.StopRecording())
+                check(again.code == requests.OK or
+                      again.code == requests.FAILED_PRECONDITION and
+                      "nothing is being recorded" in again.message, f"asked again: {again}")
         else:
             said = json.loads(ctl(daemon, 0, "record", "stop", "-o", "json").stdout)
         with open(f"{folder}/{name}/depth.txt") as file:
