@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tracker's inside: what it keeps, and the ways to explain a new frame (track_candidate.c) that
+// The tracker's inside: what it keeps, and the ways to explain a new frame (candidate.c) that
 // track.c chooses from and judges.
 #ifndef POSED_GPU_TRACK_CANDIDATE_H
 #define POSED_GPU_TRACK_CANDIDATE_H
