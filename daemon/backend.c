@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/model/window.h"
+#include "gpu/model/keyframe_window.h"
+#include "gpu/track/covariance.h"
 #include "gpu/track/residual.h"
-#include "gpu/track/verdict.h"
 #include "proto/se3.h"
 
 struct backend {
@@ -22,10 +22,10 @@ struct backend {
     struct log_sink log;
     struct gpu *gpu;
     struct track *track;
-    struct map *map;          // NULL: nobody wants one
-    struct window *window;    // NULL: map.keyframes is 0. Outlives a device
-    struct se3 T_own_found;   // window's T_map_odom when the camera was found in a loaded map
-    struct se3 T_odom_camera; // of the newest frame
+    struct map *map;                // NULL: nobody wants one
+    struct keyframe_window *window; // NULL: map.keyframes is 0. Outlives a device
+    struct se3 T_own_found;         // window's T_map_odom when the camera was found in a loaded map
+    struct se3 T_odom_camera;       // of the newest frame
     // Of the epoch that ended last, kept when it did.
     struct graph_keyframe *ended; // map.keyframes
     uint32_t n_ended, ended_epoch;
@@ -160,8 +160,8 @@ static int open_window(struct backend *backend)
     struct graph_settings settings;
     graph_settings_default(&settings);
     settings.max_keyframes = backend->config->map_keyframes;
-    return window_create(&backend->window, &backend->gpu_settings.camera, &settings,
-                         &backend->yield, &backend->log);
+    return keyframe_window_create(&backend->window, &backend->gpu_settings.camera, &settings,
+                                  &backend->yield, &backend->log);
 }
 
 const struct field *backend_field(const struct backend *backend)
@@ -191,7 +191,7 @@ int backend_open(struct backend **out, const struct config *config, struct captu
     if (!error)
         error = open_device(backend, config->backend);
     if (error) {
-        window_destroy(&backend->window);
+        keyframe_window_destroy(&backend->window);
         free(backend->field_per_m);
         free(backend->ended);
         free(backend);
@@ -206,7 +206,7 @@ void backend_close(struct backend **backend)
     if (!*backend)
         return;
     close_device(*backend);
-    window_destroy(&(*backend)->window);
+    keyframe_window_destroy(&(*backend)->window);
     forget_newest(*backend);
     free((*backend)->field_per_m);
     free((*backend)->ended);
@@ -223,8 +223,8 @@ static void fill_failed(const struct backend *backend, struct track_result *out)
         .T_odom_camera = backend->T_odom_camera,
         .map_epoch = backend->epoch,
     };
-    verdict_lost_covariance(out->covariance);
-    verdict_lost_covariance(out->error.own);
+    covariance_lost(out->covariance);
+    covariance_lost(out->error.own);
 }
 
 // The map epoch is about to end: its keyframes are kept as they are. Nothing where they have been,
@@ -252,10 +252,11 @@ bool backend_ended_epoch(struct backend *backend, uint32_t *out_epoch,
 int backend_read_map(struct backend *backend, struct map_contents *out)
 {
     int error = backend->map ? map_read(backend->map, out) : -ENOTSUP;
-    if (error || out->is_loaded || !backend->window || window_epoch(backend->window) != out->epoch)
+    if (error || out->is_loaded || !backend->window ||
+        keyframe_window_epoch(backend->window) != out->epoch)
         return error;
-    out->T_map_odom = window_T_map_odom(backend->window);
-    return window_correction(backend->window, &out->correction);
+    out->T_map_odom = keyframe_window_T_map_odom(backend->window);
+    return keyframe_window_correction(backend->window, &out->correction);
 }
 
 static void restart(struct backend *backend, const struct se3 *T_odom_camera)
@@ -303,7 +304,7 @@ uint32_t backend_keyframes(const struct backend *backend, struct graph_keyframe 
     if (!backend->window || backend_is_searching(backend))
         return 0;
     const struct se3 T = T_map_own(backend);
-    uint32_t n = window_keyframes(backend->window, &keyframes);
+    uint32_t n = keyframe_window_list(backend->window, &keyframes);
     n = n < max ? n : max;
     for (uint32_t i = 0; i < n; i++) {
         out[i] = keyframes[i];
@@ -316,13 +317,14 @@ int backend_optimise(struct backend *backend)
 {
     if (!backend->window)
         return -ENOTSUP;
-    return backend_is_searching(backend) ? -EAGAIN : window_optimise(backend->window);
+    return backend_is_searching(backend) ? -EAGAIN : keyframe_window_optimise(backend->window);
 }
 
 int backend_finish(struct backend *backend, bool all, const atomic_bool *stop,
                    const struct yield *yield, struct optimise_report *out)
 {
-    return backend->window ? window_finish(backend->window, all, stop, yield, out) : -ENOTSUP;
+    return backend->window ? keyframe_window_finish(backend->window, all, stop, yield, out)
+                           : -ENOTSUP;
 }
 
 uint32_t backend_epoch(const struct backend *backend)
@@ -332,7 +334,7 @@ uint32_t backend_epoch(const struct backend *backend)
 
 int backend_optimised(struct backend *backend, struct optimise_report *out)
 {
-    return backend->window ? window_optimised(backend->window, out) : -ENODATA;
+    return backend->window ? keyframe_window_optimised(backend->window, out) : -ENODATA;
 }
 
 // A device and a tracker in place of the present ones, on the CPU when it has to be.
@@ -465,7 +467,7 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     backend->epoch = out->map_epoch;
     out->reference_seq += backend->seq_base;
     if (backend->window)
-        window_enter(backend->window, out->map_epoch);
+        keyframe_window_enter(backend->window, out->map_epoch);
     if (backend->map)
         map_enter(backend->map, out->map_epoch);
     backend->T_odom_camera = out->T_odom_camera;
@@ -494,14 +496,14 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
     const bool searched = backend_is_searching(backend);
     int error = 0;
     if (backend->window && backend->effort < TRACK_EFFORT_LEAST &&
-        window_is_ready(backend->window, backend->until_ns))
-        error = window_follow(backend->window, backend->gpu, backend->track, result,
-                              backend->n_calls - 1, backend->time_ns, out_moved_m);
+        keyframe_window_is_ready(backend->window, backend->until_ns))
+        error = keyframe_window_follow(backend->window, backend->gpu, backend->track, result,
+                                       backend->n_calls - 1, backend->time_ns, out_moved_m);
     if (!error && backend->map && is_fused(backend, result))
         error = map_follow(backend->map, backend->track, result);
     if (searched && !backend_is_searching(backend))
         backend->T_own_found =
-            backend->window ? window_T_map_odom(backend->window) : se3_identity();
+            backend->window ? keyframe_window_T_map_odom(backend->window) : se3_identity();
     return error;
 }
 
@@ -534,7 +536,7 @@ int backend_recalibrate(struct backend *backend)
         log_to(&backend->log, LOG_LEVEL_WARNING,
                "camera.field belongs to the camera before and is not applied to this one");
     end_epoch(backend);
-    window_destroy(&backend->window);
+    keyframe_window_destroy(&backend->window);
     if (open_window(backend) != 0)
         log_to(&backend->log, LOG_LEVEL_ERROR, "no keyframes of the map for this camera");
     return open_again(backend, gpu_backend(backend->gpu));
@@ -542,7 +544,7 @@ int backend_recalibrate(struct backend *backend)
 
 bool backend_T_map_odom(const struct backend *backend, struct se3 *out)
 {
-    *out = backend->window ? window_T_map_odom(backend->window) : se3_identity();
+    *out = backend->window ? keyframe_window_T_map_odom(backend->window) : se3_identity();
     if (!backend->map || !map_is_loaded(backend->map))
         return backend->window != NULL;
     const struct se3 T_map = T_map_own(backend), T_own = *out;

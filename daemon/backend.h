@@ -53,7 +53,7 @@ __attribute__((warn_unused_result)) int backend_track(struct backend *backend,
 
 // After each backend_track, when the pose has left: takes the frame into the map and makes the view
 // that the next one is aligned to, where a map is wanted, and follows the adjustment of keyframes
-// (window_follow, which *out_moved_m is of). Returns as backend_track does.
+// (keyframe_window_follow, which *out_moved_m is of). Returns as backend_track does.
 __attribute__((warn_unused_result)) int
 backend_fuse(struct backend *backend, const struct track_result *result, double *out_moved_m);
 
@@ -78,19 +78,20 @@ __attribute__((warn_unused_result)) int backend_load_map(struct backend *backend
 // A loaded map is being searched for the camera: poses are in odom alone.
 bool backend_is_searching(const struct backend *backend);
 
-// The keyframes that are adjusted together, in the map: window_keyframes. Returns how many (0 also
-// while a loaded map is being searched), copied to `out` with room for `max`.
+// The keyframes that are adjusted together, in the map: keyframe_window_list. Returns how many (0
+// also while a loaded map is being searched), copied to `out` with room for `max`.
 uint32_t backend_keyframes(const struct backend *backend, struct graph_keyframe *out, uint32_t max);
 
 // Has all keyframes adjusted at once beside the tracking. Returns 0, -ENOTSUP (map.keyframes is 0),
-// -EAGAIN (a loaded map is being searched), or what window_optimise does. backend_optimised:
-// window_optimised; -ENODATA, too, when the camera became another one meanwhile.
+// -EAGAIN (a loaded map is being searched), or what keyframe_window_optimise does.
+// backend_optimised: keyframe_window_optimised; -ENODATA, too, when the camera became another one
+// meanwhile.
 __attribute__((warn_unused_result)) int backend_optimise(struct backend *backend);
 __attribute__((warn_unused_result)) int backend_optimised(struct backend *backend,
                                                           struct optimise_report *out);
 
-// When no more frames come: window_finish (-ENOTSUP: map.keyframes is 0); backend_keyframes then
-// has what came of it.
+// When no more frames come: keyframe_window_finish (-ENOTSUP: map.keyframes is 0);
+// backend_keyframes then has what came of it.
 __attribute__((warn_unused_result)) int backend_finish(struct backend *backend, bool all,
                                                        const atomic_bool *stop,
                                                        const struct yield *yield,

@@ -26,7 +26,7 @@
 #include "daemon/ros/place.h"
 #include "daemon/ros/ros.h"
 #include "proto/clock.h"
-#include "proto/ending.h"
+#include "proto/file_suffix.h"
 
 #define FETCH_NS INT64_C(2000000000) // subscribers that take nothing for so long stay behind
 
@@ -161,7 +161,7 @@ static int check_map_output(const struct daemon *daemon)
     for (uint32_t i = 0; i == 0 || i < daemon->config.n_cameras; i++) {
         cameras_config(&daemon->config, i, &config);
         const char *path = config.map_output;
-        if (!ending_fits(path, ".ply")) {
+        if (!file_suffix_fits(path, ".ply")) {
             log_to(&daemon->sink, LOG_LEVEL_ERROR,
                    "%s: the map's surface is written as .ply (output.map)", path);
             return -EINVAL;

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "proto/ending.h"
 #include "proto/evaluate.h"
+#include "proto/file_suffix.h"
 #include "proto/nees.h"
 #include "tools/argument.h"
 #include "tools/plot/trajectory.h"
@@ -83,7 +83,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         options->trajectory = arg;
         break;
     case 'p':
-        if (!ending_fits(arg, ".png"))
+        if (!file_suffix_fits(arg, ".png"))
             argp_error(state, "--plot: %s: a picture is written as .png", arg);
         options->plot = arg;
         break;

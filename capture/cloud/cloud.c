@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proto/ending.h"
+#include "proto/file_suffix.h"
 
 int cloud_alloc(struct cloud *out, size_t n_points, bool with_normals)
 {
@@ -153,6 +153,6 @@ int cloud_write_pcd(const char *path, const struct point_set *points, const stru
 
 int cloud_write(const char *path, const struct point_set *points, const struct log_sink *log)
 {
-    return ending_is(path, ".pcd") ? cloud_write_pcd(path, points, log)
-                                   : cloud_write_ply(path, points, log);
+    return file_suffix_is(path, ".pcd") ? cloud_write_pcd(path, points, log)
+                                        : cloud_write_ply(path, points, log);
 }

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/web/viewer.h"
+#include "daemon/web/viewer_queue.h"
 
 #define PREVIEW_MAX_WIDTH_PX 160
 #define PREVIEW_MAX_PX       (160 * 160)

@@ -7,7 +7,7 @@
 #ifndef POSED_DAEMON_WEB_SURFACE_H
 #define POSED_DAEMON_WEB_SURFACE_H
 
-#include "daemon/web/viewer.h"
+#include "daemon/web/viewer_queue.h"
 #include "proto/requests.pb.h"
 
 #define SURFACE_MAX_POINTS    16384

@@ -11,8 +11,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/web/feed.h"
 #include "daemon/web/page.h" // made by the build from page.html
+#include "daemon/web/subscriptions.h"
 #include "proto/clock.h"
 #include "proto/wire.h"
 
@@ -45,14 +45,14 @@ struct web {
 
     // From other threads: the publisher's messages and answers to requests.
     struct arrival {
-        struct feed *feed; // NULL: an answer
+        struct subscriptions *subscriptions; // NULL: an answer
         uint32_t channel;
         struct payload *payload;
     } inbox[INBOX_MESSAGES];
     size_t first_inbox, n_inbox, n_inbox_bytes;
 
     struct slot slots[WEB_MAX_VIEWERS];
-    struct feed feeds[CONFIG_MAX_CAMERAS];
+    struct subscriptions subscriptions[CONFIG_MAX_CAMERAS];
     const char *names[CONFIG_MAX_CAMERAS];
     int64_t tick_ns;
     char *advertise;
@@ -65,30 +65,31 @@ const char *web_page(size_t *out_n_bytes)
 }
 
 // The camera of a channel as it is on the wire, and its channel there; NULL: there is none.
-static struct feed *find_feed(struct web *web, uint32_t *channel)
+static struct subscriptions *find_feed(struct web *web, uint32_t *channel)
 {
     uint32_t n = *channel / FOXGLOVE_N_CHANNELS;
     *channel %= FOXGLOVE_N_CHANNELS;
-    return n < web->settings.n_cameras && *channel ? &web->feeds[n] : NULL;
+    return n < web->settings.n_cameras && *channel ? &web->subscriptions[n] : NULL;
 }
 
 static bool subscribe(struct web *web, struct viewer *viewer, const struct foxglove_op *op)
 {
     uint32_t channel = op->channel;
-    struct feed *feed = find_feed(web, &channel);
-    if (!feed || (channel > FOXGLOVE_N_TOPICS && viewer_protocol(viewer) != HANDSHAKE_VIEW) ||
+    struct subscriptions *subscriptions = find_feed(web, &channel);
+    if (!subscriptions ||
+        (channel > FOXGLOVE_N_TOPICS && viewer_protocol(viewer) != HANDSHAKE_VIEW) ||
         !viewer_subscribe(viewer, op->id, op->channel))
         return false;
-    feed_add_interest(feed, channel);
-    if (feed->kept[channel])
-        viewer_send_data(viewer, op->id, (uint64_t)clock_wall_ns(), feed->kept[channel]);
+    subscriptions_add(subscriptions, channel);
+    if (subscriptions->kept[channel])
+        viewer_send_data(viewer, op->id, (uint64_t)clock_wall_ns(), subscriptions->kept[channel]);
     return true;
 }
 
 static void drop_interest(struct web *web, uint32_t channel) // that was subscribed to
 {
-    struct feed *feed = find_feed(web, &channel);
-    feed_drop_interest(feed, channel);
+    struct subscriptions *subscriptions = find_feed(web, &channel);
+    subscriptions_drop(subscriptions, channel);
 }
 
 static void on_text(struct web *web, struct viewer *viewer, const char *text, size_t n)
@@ -181,8 +182,8 @@ static void close_slot(struct web *web, struct slot *slot)
 static void greet(struct web *web, struct slot *slot)
 {
     bool control = web->settings.control && slot->connection.may_control;
-    char *info = foxglove_server_info(shared_info(web->feeds[0].camera.shared)->session, control,
-                                      web->names, web->settings.n_cameras);
+    char *info = foxglove_server_info(shared_info(web->subscriptions[0].camera.shared)->session,
+                                      control, web->names, web->settings.n_cameras);
     if (info)
         viewer_send_text(slot->viewer, info);
     if (slot->connection.protocol != HANDSHAKE_VIEW && web->advertise) // the page knows them
@@ -238,12 +239,12 @@ static bool take_arrived(struct web *web)
     return !stopping;
 }
 
-static void deliver(struct web *web, const struct feed *feed, uint32_t channel,
+static void deliver(struct web *web, const struct subscriptions *subscriptions, uint32_t channel,
                     struct payload *payload)
 {
-    const uint32_t wire_channel = feed->index * FOXGLOVE_N_CHANNELS + channel;
+    const uint32_t wire_channel = subscriptions->index * FOXGLOVE_N_CHANNELS + channel;
     uint64_t now_ns = (uint64_t)clock_wall_ns();
-    for (size_t i = 0; i < WEB_MAX_VIEWERS && feed->n_wanting[channel]; i++) {
+    for (size_t i = 0; i < WEB_MAX_VIEWERS && subscriptions->n_wanting[channel]; i++) {
         size_t n;
         if (!web->slots[i].viewer)
             continue;
@@ -255,11 +256,12 @@ static void deliver(struct web *web, const struct feed *feed, uint32_t channel,
 }
 
 // Takes the payload over.
-static void on_topic(struct web *web, struct feed *feed, uint32_t channel, struct payload *payload)
+static void on_topic(struct web *web, struct subscriptions *subscriptions, uint32_t channel,
+                     struct payload *payload)
 {
-    feed_look_at(feed, channel, payload);
-    deliver(web, feed, channel, payload);
-    feed_keep(feed, channel, payload);
+    subscriptions_look_at(subscriptions, channel, payload);
+    deliver(web, subscriptions, channel, payload);
+    subscriptions_keep(subscriptions, channel, payload);
 }
 
 static void send_answer(struct web *web, struct payload *payload)
@@ -275,10 +277,11 @@ static void on_answer(struct web *web, struct payload *payload)
 {
     const uint64_t id = surface_reply_id(payload->bytes + 1, payload->n_bytes - 1);
     if (id >= SURFACE_ID && id - SURFACE_ID < web->settings.n_cameras) {
-        struct feed *feed = &web->feeds[id - SURFACE_ID];
-        struct payload *surface = feed_surface(feed, payload->bytes + 1, payload->n_bytes - 1);
+        struct subscriptions *subscriptions = &web->subscriptions[id - SURFACE_ID];
+        struct payload *surface =
+            subscriptions_surface(subscriptions, payload->bytes + 1, payload->n_bytes - 1);
         if (surface)
-            on_topic(web, feed, FOXGLOVE_CHANNEL_SURFACE, surface);
+            on_topic(web, subscriptions, FOXGLOVE_CHANNEL_SURFACE, surface);
     } else if (payload->n_bytes <= REPLY_MAX_BYTES) {
         send_answer(web, payload);
     }
@@ -298,7 +301,8 @@ static struct arrival take_oldest(struct web *web)
 }
 
 // Any thread: a message for the web thread, which loses the oldest where it does not keep up.
-static void put_inbox(struct web *web, struct feed *feed, uint32_t channel, struct payload *payload)
+static void put_inbox(struct web *web, struct subscriptions *subscriptions, uint32_t channel,
+                      struct payload *payload)
 {
     const uint64_t one = 1;
     pthread_mutex_lock(&web->mutex);
@@ -306,7 +310,7 @@ static void put_inbox(struct web *web, struct feed *feed, uint32_t channel, stru
            (web->n_inbox && web->n_inbox_bytes + payload->n_bytes > INBOX_BYTES))
         payload_release(take_oldest(web).payload); // nobody else has it
     web->inbox[(web->first_inbox + web->n_inbox++) % INBOX_MESSAGES] =
-        (struct arrival){feed, channel, payload};
+        (struct arrival){subscriptions, channel, payload};
     web->n_inbox_bytes += payload->n_bytes;
     bool wake = web->n_inbox == 1;
     pthread_mutex_unlock(&web->mutex);
@@ -316,12 +320,12 @@ static void put_inbox(struct web *web, struct feed *feed, uint32_t channel, stru
 
 static void on_published(void *user, enum publish_topic topic, const uint8_t *bytes, size_t n)
 {
-    struct feed *feed = user;
+    struct subscriptions *subscriptions = user;
     struct payload *payload = payload_create(n);
     if (!payload)
         return;
     memcpy(payload->bytes, bytes, n);
-    put_inbox(feed->web, feed, (uint32_t)topic + 1, payload);
+    put_inbox(subscriptions->web, subscriptions, (uint32_t)topic + 1, payload);
 }
 
 static void on_replied(void *user, const uint8_t *framed, size_t n)
@@ -344,8 +348,8 @@ static void empty_inbox(struct web *web)
         pthread_mutex_unlock(&web->mutex);
         if (!next.payload)
             return;
-        if (next.feed)
-            on_topic(web, next.feed, next.channel, next.payload);
+        if (next.subscriptions)
+            on_topic(web, next.subscriptions, next.channel, next.payload);
         else
             on_answer(web, next.payload);
     }
@@ -355,14 +359,14 @@ static void look_at_feeds(struct web *web, int64_t now_ns)
 {
     uint8_t request[SURFACE_REQUEST_BYTES];
     for (uint32_t i = 0; i < web->settings.n_cameras; i++) {
-        struct feed *feed = &web->feeds[i];
-        struct payload *payload = feed_preview(feed, now_ns);
+        struct subscriptions *subscriptions = &web->subscriptions[i];
+        struct payload *payload = subscriptions_preview(subscriptions, now_ns);
         if (payload)
-            deliver(web, feed, FOXGLOVE_CHANNEL_PREVIEW, payload);
+            deliver(web, subscriptions, FOXGLOVE_CHANNEL_PREVIEW, payload);
         payload_release(payload);
-        size_t n = feed_surface_request(feed, now_ns, SURFACE_ID + i, request);
+        size_t n = subscriptions_surface_request(subscriptions, now_ns, SURFACE_ID + i, request);
         if (n && requests_ask(web->settings.requests, request, n) != 0)
-            feed->surface_ns = now_ns; // too many wait: soon again
+            subscriptions->surface_ns = now_ns; // too many wait: soon again
     }
 }
 
@@ -418,7 +422,7 @@ static void *run(void *user)
 static void free_web(struct web *web)
 {
     for (size_t i = 0; i < web->settings.n_cameras; i++)
-        feed_free(&web->feeds[i]);
+        subscriptions_free(&web->subscriptions[i]);
     for (size_t i = 0; i < web->n_inbox; i++)
         payload_release(web->inbox[(web->first_inbox + i) % INBOX_MESSAGES].payload);
     if (web->wake_fd >= 0)
@@ -436,7 +440,8 @@ int web_create(struct web **out, const struct web_settings *settings)
         return -ENOMEM;
     web->settings = *settings;
     for (uint32_t i = 0; i < settings->n_cameras; i++) {
-        web->feeds[i] = (struct feed){.camera = settings->cameras[i], .index = i, .web = web};
+        web->subscriptions[i] =
+            (struct subscriptions){.camera = settings->cameras[i], .index = i, .web = web};
         web->names[i] = settings->cameras[i].name;
     }
     pthread_mutex_init(&web->mutex, NULL);
@@ -448,7 +453,7 @@ int web_create(struct web **out, const struct web_settings *settings)
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < settings->n_cameras; i++)
-        publish_listen(settings->cameras[i].publish, on_published, &web->feeds[i]);
+        publish_listen(settings->cameras[i].publish, on_published, &web->subscriptions[i]);
     requests_listen(settings->requests, on_replied, web);
     *out = web;
     return 0;
@@ -458,8 +463,8 @@ void web_stop(struct web *web)
 {
     const uint64_t one = 1;
     for (uint32_t i = 0; i < web->settings.n_cameras; i++) {
-        publish_listen_to(web->feeds[i].camera.publish, 0);
-        publish_listen(web->feeds[i].camera.publish, NULL, NULL);
+        publish_listen_to(web->subscriptions[i].camera.publish, 0);
+        publish_listen(web->subscriptions[i].camera.publish, NULL, NULL);
     }
     requests_listen(web->settings.requests, NULL, NULL);
     pthread_mutex_lock(&web->mutex);

@@ -32,7 +32,7 @@ void align_settings_default(struct align_settings *out)
 {
     *out = (struct align_settings){.backend = GPU_BACKEND_AUTO, .cuda_device = -1};
     align_pair_settings_default(&out->pairs);
-    align_solve_settings_default(&out->solve);
+    align_iterate_settings_default(&out->solve);
     partition_settings_default(&out->partition);
 }
 
@@ -341,7 +341,7 @@ static int solve(struct running *r, int (*progress)(void *, const struct align_p
                             .user = user,
                             .log = r->settings->log};
     job.settings.gate_m = out->gate_m;
-    int rc = agree(r->ranks, align_solve(&job, &out->solution));
+    int rc = agree(r->ranks, align_iterate(&job, &out->solution));
     if (rc == 0)
         r->ranks->broadcast(r->T_world_image, job.n_images * sizeof *job.T_world_image, 0);
     return rc;

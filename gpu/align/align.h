@@ -5,8 +5,8 @@
 #ifndef POSED_GPU_ALIGN_ALIGN_H
 #define POSED_GPU_ALIGN_ALIGN_H
 
+#include "gpu/align/iterate.h"
 #include "gpu/align/partition.h"
-#include "gpu/align/solve.h"
 
 struct align_settings {
     enum gpu_backend backend;            // default AUTO
@@ -14,7 +14,7 @@ struct align_settings {
     int cuda_device;                     // -1: ranks of a host take its devices in turn
     double gate_m;                       // default 0: 6 % of the images' median size
     struct align_pair_settings pairs;    // its gate is the one above
-    struct align_solve_settings solve;   // likewise
+    struct align_iterate_settings solve; // likewise
     struct partition_settings partition; // its number of parts is that of the ranks
     // Pairs that are used beside the chosen ones, whatever the rules say.
     const struct align_pair *extra;

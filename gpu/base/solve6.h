@@ -3,7 +3,7 @@
 // Matrix Computations, 4.1), which a positive definite A does not need. One formula for the rooms
 // and the twins; what differs is the precision and the reciprocal, hence SOLVE6_DEFINE:
 //
-//   solve6_double    the tracker's CPU twin and verdict, registration
+//   solve6_double    the tracker's CPU twin and covariance, registration
 //   solve6_float     search: every operation rounded, so that both twins give the same bits
 //   solve6_fast      the tracker on the device, where only a step's last digit depends on it
 //

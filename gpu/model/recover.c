@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/track/conditioning.h"
 #include "gpu/track/effort.h"
+#include "gpu/track/residual.h"
 #include "gpu/track/restart.h"
-#include "gpu/track/verdict.h"
 #include "proto/se3.h"
 
 #define LEVEL (GPU_LEVELS - 1)
@@ -299,13 +300,13 @@ static enum recover_trust trust_of(const struct recover *r, const struct gpu_ali
                                    const struct agreement *agreement)
 {
     const struct intrinsics *camera = &gpu_settings_get(r->gpu)->camera;
-    struct verdict_conditioning conditioning;
-    verdict_conditioning(a, FAIR_EIGENVALUE, &conditioning);
+    struct conditioning conditioning;
+    conditioning_of(a, FAIR_EIGENVALUE, &conditioning);
     // Valid are pixels of the finest level that is aligned.
     const uint32_t level = effort_finest_level(&r->align);
     const uint32_t n_px = (camera->width_px >> level) * (camera->height_px >> level);
     if (a->n_valid_px < MIN_VALID_SHARE * n_px || conditioning.n_degenerate > 0 ||
-        !(verdict_residual_sigmas(a) <= MAX_SIGMAS))
+        !(residual_sigmas(a) <= MAX_SIGMAS))
         return RECOVER_NOT_FOUND;
     if (agreement->agree >= SURE_AGREE && agreement->known >= SURE_KNOWN &&
         conditioning.eigenvalues[0] >= SURE_EIGENVALUE)

@@ -10,9 +10,9 @@
 #include "gpu/search/cpu/refine.h"
 #include "gpu/search/cpu/start.h"
 #include "gpu/search/device.h"
-#include "gpu/search/kernels/distinct.h"
 #include "gpu/search/kernels/error.h"
 #include "gpu/search/kernels/icp.h"
+#include "gpu/search/kernels/same_pose.h"
 #include "gpu/search/kernels/schedule.h"
 #include "gpu/search/object/views.h"
 

@@ -8,8 +8,8 @@
 #include <assert.h>
 
 #include "gpu/base/pool.h"
-#include "gpu/search/kernels/distinct.h"
 #include "gpu/search/kernels/frame.h"
+#include "gpu/search/kernels/same_pose.h"
 #include "gpu/search/kernels/schedule.h"
 #include "gpu/search/object/object.h"
 

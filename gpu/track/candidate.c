@@ -6,16 +6,11 @@
 #include <string.h>
 
 #include "gpu/track/restart.h"
-
-#define ANYWHERE_PAIR_RATIO 0.65 // of a frame after a loss or a gap, where there is a map
+#include "gpu/track/verdict.h"
 
 // An alignment whose last step was at most this has nearly arrived: steps shrink from one to the
 // next, the noise of a pose is of this size, and none that is wrong moves so little.
 #define NEARLY_M 1e-4
-
-// A motion within this is never a jump, however short the time: what noise may do.
-#define JUMP_SLACK_M   0.03
-#define JUMP_SLACK_RAD 0.03
 
 struct se3 track_predict(const struct track *track, double seconds)
 {
@@ -24,31 +19,6 @@ struct se3 track_predict(const struct track *track, double seconds)
         twist[i] = track->velocity[i] * seconds;
     struct se3 step = se3_exp(twist);
     return se3_compose(&track->T_odom_camera, &step);
-}
-
-// What speaks against believing an alignment, NONE if nothing.
-static enum track_reason objection(const struct track *track, const struct track_candidate *c,
-                                   double seconds)
-{
-    const struct track_settings *s = &track->settings;
-    const struct gpu_alignment *a = &c->alignment;
-    if (a->n_valid_px < s->min_valid_share * track->level_px)
-        return TRACK_REASON_NO_DEPTH;
-    // With a map, a camera that may be anywhere is believed to be where it was only on good
-    // grounds: otherwise it is looked for.
-    bool anywhere = track->view.filled && (track->lost || seconds > s->gap_s);
-    double min_ratio = anywhere ? fmax(s->min_pair_ratio, ANYWHERE_PAIR_RATIO) : s->min_pair_ratio;
-    if (!a->solvable || a->n_pairs < min_ratio * a->n_valid_px)
-        return TRACK_REASON_FEW_PAIRS;
-    if (!(a->step_norm <= s->max_step_m))
-        return TRACK_REASON_NOT_CONVERGED;
-    if (!(verdict_residual_sigmas(a) <= s->max_residual_sigmas))
-        return TRACK_REASON_HIGH_RESIDUAL;
-    struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
-    if (!(track_translation_m(&step) <= s->max_speed_m_s * seconds + JUMP_SLACK_M) ||
-        !(se3_angle(&step) <= s->max_turn_rad_s * seconds + JUMP_SLACK_RAD))
-        return TRACK_REASON_JUMP;
-    return TRACK_REASON_NONE;
 }
 
 // Aligns the newest frame to `reference`, starting at T_odom_start. With `depth` the frame is
@@ -67,12 +37,12 @@ static int try_candidate(struct track *track, const uint16_t *depth,
                  : gpu_align(track->gpu, frame, reference->frame, &T_start, align, &out->alignment);
     if (rc < 0)
         return rc;
-    verdict_conditioning(&out->alignment, track->settings.min_eigenvalue, &out->conditioning);
+    conditioning_of(&out->alignment, track->settings.min_eigenvalue, &out->conditioning);
     struct se3 T_held =
-        verdict_hold(&out->conditioning, &T_start, &out->alignment.T_reference_frame);
+        conditioning_hold(&out->conditioning, &T_start, &out->alignment.T_reference_frame);
     struct se3 T = se3_compose(&reference->T_odom_camera, &T_held);
     out->T_odom_camera = se3_normalized(&T);
-    out->reason = objection(track, out, seconds);
+    out->reason = verdict_objection(track, out, seconds);
     return 0;
 }
 

@@ -6,9 +6,9 @@
 
 #include <math.h>
 
+#include "gpu/track/conditioning.h"
 #include "gpu/track/tilt.h"
 #include "gpu/track/track.h"
-#include "gpu/track/verdict.h"
 #include "proto/se3.h"
 
 #define TRACK_N_SLOTS  3
@@ -61,7 +61,7 @@ struct track {
 struct track_candidate {
     const struct track_slot *reference;
     struct gpu_alignment alignment;
-    struct verdict_conditioning conditioning;
+    struct conditioning conditioning;
     struct se3 T_odom_camera;
     enum track_reason reason; // NONE: nothing to say against it
 };
@@ -82,7 +82,7 @@ int track_explain(struct track *track, const uint16_t *depth, double seconds,
                   struct track_candidate *out);
 
 // The error of c's pose, which is final, from that of the last one, `seconds` before it, and what
-// the alignment says (verdict.h). Of what was measured the pose took the share `gain`, 0..1.
+// the alignment says (covariance.h). Of what was measured the pose took the share `gain`, 0..1.
 void track_grow_error(struct track *track, const struct track_candidate *c,
                       const struct se3 *T_measured, double gain, double seconds);
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "gpu/track/candidate.h"
+#include "gpu/track/covariance.h"
 
 // 95 % of the steps that noise makes are within this (chi square of 6 over 6).
 #define LEAST_LAG_NEES 2.1
@@ -71,12 +72,12 @@ void track_grow_error(struct track *track, const struct track_candidate *c,
     const double since_rad = flow_rad(&since, c->conditioning.arm_m);
     error.flow_rad = track->error.flow_rad + step_rad;
 
-    verdict_covariance(a, &c->conditioning, verdict_own_variance(a), twist);
-    verdict_place(T_reference, T, twist, error.own);
+    covariance_of_twist(a, &c->conditioning, covariance_own_variance(a), twist);
+    covariance_add(T_reference, T, twist, error.own);
     pose_error_carry(from_last_m, track->error.walk, error.walk);
     if (gain < 1) {
-        verdict_covariance(a, &c->conditioning, gain * gain * verdict_own_variance(a), twist);
-        verdict_place(T_reference, T, twist, error.walk);
+        covariance_of_twist(a, &c->conditioning, gain * gain * covariance_own_variance(a), twist);
+        covariance_add(T_reference, T, twist, error.walk);
         change(T_last, T_measured, step);
         steady_own(step, gain, error.own);
     }
@@ -85,12 +86,13 @@ void track_grow_error(struct track *track, const struct track_candidate *c,
     track->inherited_seq = reference->seq;
     double unheld_s = c->conditioning.n_degenerate > 0 ? track->unheld_s + seconds : 0;
     double unseen = sqrt(fmax(0, unseen2(unheld_s) - unseen2(track->unheld_s)));
-    verdict_unheld(&c->conditioning, track->settings.hold_std_m * unseen, twist);
+    covariance_unheld(&c->conditioning, track->settings.hold_std_m * unseen, twist);
     track->unheld_s = unheld_s;
-    verdict_place(T_reference, T, twist, error.walk);
+    covariance_add(T_reference, T, twist, error.walk);
 
     pose_error_carry(from_last_m, track->error.drift, error.drift);
-    verdict_covariance(a, &c->conditioning, verdict_drift_variance(a, since_rad, step_rad), twist);
-    verdict_place(T_reference, T, twist, error.drift);
+    covariance_of_twist(a, &c->conditioning, covariance_drift_variance(a, since_rad, step_rad),
+                        twist);
+    covariance_add(T_reference, T, twist, error.drift);
     track->error = error;
 }

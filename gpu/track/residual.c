@@ -40,3 +40,11 @@ void residual_image(const struct intrinsics *camera, const struct gpu_align_sett
             out_m[i] = row.pair > 0 ? row.r_m : NAN;
         }
 }
+
+double residual_sigmas(const struct gpu_alignment *alignment)
+{
+    if (alignment->n_pairs == 0)
+        return 0;
+    double e_m = alignment->residual_rms_m * sqrt(alignment->weight_sum / alignment->n_pairs);
+    return e_m / (double)ICP_SIGMA0_M;
+}

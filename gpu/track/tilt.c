@@ -157,7 +157,7 @@ void tilt_hold(struct tilt *tilt, double seconds, struct se3 *T_odom_predicted)
 }
 
 static void take_axes(struct tilt *tilt, const struct se3 *T_odom_reference,
-                      const struct verdict_conditioning *conditioning)
+                      const struct conditioning *conditioning)
 {
     tilt->n_axes = 0;
     for (int k = 0; k < conditioning->n_degenerate; k++) {
@@ -186,9 +186,8 @@ static void take_down(struct tilt *tilt, const struct se3 *T_odom_camera)
 }
 
 void tilt_follow(struct tilt *tilt, const struct se3 *T_odom_camera,
-                 const struct se3 *T_odom_reference,
-                 const struct verdict_conditioning *conditioning, double seconds,
-                 const struct log_sink *log)
+                 const struct se3 *T_odom_reference, const struct conditioning *conditioning,
+                 double seconds, const struct log_sink *log)
 {
     const double forgets = exp(-BANDWIDTH * seconds);
     const double surplus = 1 - forgets * forgets - (1 - forgets) * (1 - forgets);

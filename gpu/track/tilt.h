@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gpu/track/verdict.h"
+#include "gpu/track/conditioning.h"
 #include "proto/log.h"
 #include "proto/types.h"
 
@@ -56,9 +56,8 @@ void tilt_hold(struct tilt *tilt, double seconds, struct se3 *T_odom_predicted);
 // The newest frame's pose and what its alignment to a reference held. A line in the log, once, when
 // the readings disagree.
 void tilt_follow(struct tilt *tilt, const struct se3 *T_odom_camera,
-                 const struct se3 *T_odom_reference,
-                 const struct verdict_conditioning *conditioning, double seconds,
-                 const struct log_sink *log);
+                 const struct se3 *T_odom_reference, const struct conditioning *conditioning,
+                 double seconds, const struct log_sink *log);
 
 // The newest frame has no pose, or it is known from elsewhere: the camera is thought to rest.
 void tilt_rest(struct tilt *tilt);

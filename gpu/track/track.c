@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpu/track/candidate.h"
+#include "gpu/track/covariance.h"
 #include "gpu/track/gaps.h"
 #include "gpu/track/verdict.h"
 
@@ -198,8 +199,8 @@ static void result_lost(struct track *track, enum track_reason reason, struct tr
     tilt_rest(&track->tilt);
     track->lost = true;
     result_pose(track, out);
-    verdict_lost_covariance(out->covariance);
-    verdict_lost_covariance(out->error.own);
+    covariance_lost(out->covariance);
+    covariance_lost(out->error.own);
     out->state = TRACK_STATE_LOST;
     out->reason = reason;
 }
@@ -342,14 +343,8 @@ static void accept(struct track *track, struct track_candidate *c, double second
     uint64_t aligned_to = out->reference_seq;
     result_pose(track, out);
     out->reference_seq = aligned_to;
-    out->state = TRACK_STATE_TRACKING;
-    out->reason = TRACK_REASON_NONE;
-    if (c->conditioning.n_degenerate > 0)
-        out->reason = TRACK_REASON_DEGENERATE;
-    else if (gap)
-        out->reason = TRACK_REASON_TIME_GAP;
-    if (out->reason != TRACK_REASON_NONE)
-        out->state = TRACK_STATE_DEGRADED;
+    out->reason = verdict_reservation(c, gap);
+    out->state = out->reason == TRACK_REASON_NONE ? TRACK_STATE_TRACKING : TRACK_STATE_DEGRADED;
 }
 
 static void result_alignment(const struct track_candidate *c, struct track_result *out)
@@ -472,33 +467,4 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     }
     out->state = TRACK_STATE_DEGRADED;
     out->reason = TRACK_REASON_DROPPED;
-}
-
-const char *track_reason_text(enum track_reason reason)
-{
-    switch (reason) {
-    case TRACK_REASON_NONE:
-        return "";
-    case TRACK_REASON_FIRST_FRAME:
-        return "first frame: nothing to align to yet";
-    case TRACK_REASON_DROPPED:
-        return "frame dropped before tracking: too late or damaged; the pose is predicted";
-    case TRACK_REASON_NO_DEPTH:
-        return "too few pixels with depth: lens covered, or everything out of range";
-    case TRACK_REASON_FEW_PAIRS:
-        return "too little of the frame fits the reference";
-    case TRACK_REASON_NOT_CONVERGED:
-        return "the alignment did not settle";
-    case TRACK_REASON_HIGH_RESIDUAL:
-        return "the aligned surfaces do not match within the sensor's noise";
-    case TRACK_REASON_JUMP:
-        return "the motion found is not believable for the time that passed";
-    case TRACK_REASON_DEGENERATE:
-        return "the scene does not hold some directions; they follow the prediction";
-    case TRACK_REASON_TIME_GAP:
-        return "no frame for so long that the start of the alignment was a guess";
-    case TRACK_REASON_DEVICE:
-        return "the compute device failed";
-    }
-    return "?";
 }

@@ -52,14 +52,13 @@ struct track_settings {
     double restart_s;           // default 1: lost for so long with depth: start anew, map epoch + 1
 
     // When it is DEGRADED.
-    double
-        min_eigenvalue; // default 0.002, 0..1: share of the information (gpu/track/verdict.h) below
-                        // which a direction is held to the prediction
-    double hold_std_m;  // default 0.02: how far such a direction may move unseen in a 30th of a
-                        // second: as a speed that keeps for a second, so that its standard
-                        // deviation grows with the time, then with its root
-    bool gravity;       // default true: an accelerometer holds roll and pitch then (tilt.h)
-    double gap_s;       // default 0.5: longer without a frame: no velocity, TIME_GAP
+    double min_eigenvalue; // default 0.002, 0..1: share of the information (conditioning.h) below
+                           // which a direction is held to the prediction
+    double hold_std_m;     // default 0.02: how far such a direction may move unseen in a 30th of a
+                           // second: as a speed that keeps for a second, so that its standard
+                           // deviation grows with the time, then with its root
+    bool gravity;          // default true: an accelerometer holds roll and pitch then (tilt.h)
+    double gap_s;          // default 0.5: longer without a frame: no velocity, TIME_GAP
 
     // When the newest frame becomes the reference.
     // default 0.002: motion (rotation at the scene's distance included) that noise alone may fake:

@@ -2,163 +2,72 @@
 #include "gpu/track/verdict.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "gpu/track/kernels/icp.h"
-#include "proto/eigen.h"
-#include "proto/pose_error.h"
+#include "gpu/track/residual.h"
 #include "proto/se3.h"
 
-// Pixels do not err independently: the filter spreads one error over its window (7x7), quantisation
-// errs for whole stripes, and what exceeds the sensor's noise for larger patches still. One pixel
-// in so many counts as independent: NEES of single frames 0.6 to 1 on synthetic rooms and ICL with
-// a Kinect's noise, and 1 to 1.7 where errors stay.
-#define OWN_CORRELATED_PX    30.0
-#define EXCESS_CORRELATED_PX 50.0
+#define ANYWHERE_PAIR_RATIO 0.65 // of a frame after a loss or a gap, where there is a map
 
-// Noise alone leaves this much of the sensor's sigma in the filtered image, whatever the motion
-// since the reference: 0.31 to 0.38 on synthetic rooms and on ICL. Recordings begin at 0.4 next to
-// their reference and have 0.8 to 1.3 after 50 to 80 px of flow: errors that stay with the camera.
-#define NOISE_SIGMAS 0.4
+// A motion within this is never a jump, however short the time: what noise may do.
+#define JUMP_SLACK_M   0.03
+#define JUMP_SLACK_RAD 0.03
 
-// A field that stays errs the same way over regions of some 230 px, of which an image has five or
-// six. The excess of the residual grows about with the flow since the reference, so that its
-// variance per flow is the rate of the drift.
-#define DRIFT_CORRELATED_PX 55000.0
-#define LEAST_FLOW_RAD      0.02 // 10 px: less flow measures no rate
-
-// A repeated frame and noise-free input leave no residual, yet the arithmetic and the image's
-// steps are not exact either.
-#define LEAST_SIGMAS 0.14
-
-void verdict_conditioning(const struct gpu_alignment *alignment, double min_eigenvalue,
-                          struct verdict_conditioning *out)
+enum track_reason verdict_objection(const struct track *track, const struct track_candidate *c,
+                                    double seconds)
 {
-    memset(out, 0, sizeof *out);
-    out->arm_m = 1;
-    if (!(alignment->information_weight > 0)) {
-        out->n_degenerate = 6;
-        out->degenerate_mask = 0x3f;
-        return;
+    const struct track_settings *s = &track->settings;
+    const struct gpu_alignment *a = &c->alignment;
+    if (a->n_valid_px < s->min_valid_share * track->level_px)
+        return TRACK_REASON_NO_DEPTH;
+    // With a map, a camera that may be anywhere is believed to be where it was only on good
+    // grounds: otherwise it is looked for.
+    bool anywhere = track->view.filled && (track->lost || seconds > s->gap_s);
+    double min_ratio = anywhere ? fmax(s->min_pair_ratio, ANYWHERE_PAIR_RATIO) : s->min_pair_ratio;
+    if (!a->solvable || a->n_pairs < min_ratio * a->n_valid_px)
+        return TRACK_REASON_FEW_PAIRS;
+    if (!(a->step_norm <= s->max_step_m))
+        return TRACK_REASON_NOT_CONVERGED;
+    if (!(residual_sigmas(a) <= s->max_residual_sigmas))
+        return TRACK_REASON_HIGH_RESIDUAL;
+    struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
+    if (!(track_translation_m(&step) <= s->max_speed_m_s * seconds + JUMP_SLACK_M) ||
+        !(se3_angle(&step) <= s->max_turn_rad_s * seconds + JUMP_SLACK_RAD))
+        return TRACK_REASON_JUMP;
+    return TRACK_REASON_NONE;
+}
+
+enum track_reason verdict_reservation(const struct track_candidate *c, bool gap)
+{
+    if (c->conditioning.n_degenerate > 0)
+        return TRACK_REASON_DEGENERATE;
+    return gap ? TRACK_REASON_TIME_GAP : TRACK_REASON_NONE;
+}
+
+const char *track_reason_text(enum track_reason reason)
+{
+    switch (reason) {
+    case TRACK_REASON_NONE:
+        return "";
+    case TRACK_REASON_FIRST_FRAME:
+        return "first frame: nothing to align to yet";
+    case TRACK_REASON_DROPPED:
+        return "frame dropped before tracking: too late or damaged; the pose is predicted";
+    case TRACK_REASON_NO_DEPTH:
+        return "too few pixels with depth: lens covered, or everything out of range";
+    case TRACK_REASON_FEW_PAIRS:
+        return "too little of the frame fits the reference";
+    case TRACK_REASON_NOT_CONVERGED:
+        return "the alignment did not settle";
+    case TRACK_REASON_HIGH_RESIDUAL:
+        return "the aligned surfaces do not match within the sensor's noise";
+    case TRACK_REASON_JUMP:
+        return "the motion found is not believable for the time that passed";
+    case TRACK_REASON_DEGENERATE:
+        return "the scene does not hold some directions; they follow the prediction";
+    case TRACK_REASON_TIME_GAP:
+        return "no frame for so long that the start of the alignment was a guess";
+    case TRACK_REASON_DEVICE:
+        return "the compute device failed";
     }
-    const double *h = alignment->information;
-    double arm2 = (h[21] + h[28] + h[35]) / alignment->information_weight;
-    out->arm_m = arm2 > 0 ? sqrt(arm2) : 1;
-    double scaled[36];
-    for (int i = 0; i < 6; i++)
-        for (int j = 0; j < 6; j++) {
-            double units = (i < 3 ? 1 : out->arm_m) * (j < 3 ? 1 : out->arm_m);
-            scaled[6 * i + j] = h[6 * i + j] / (units * alignment->information_weight);
-        }
-    eigen_symmetric(scaled, 6, out->eigenvalues, out->vectors);
-    while (out->n_degenerate < 6 && out->eigenvalues[out->n_degenerate] < min_eigenvalue)
-        out->n_degenerate++;
-    for (int axis = 0; axis < 6; axis++) {
-        double share = 0;
-        for (int k = 0; k < out->n_degenerate; k++)
-            share += out->vectors[6 * k + axis] * out->vectors[6 * k + axis];
-        if (share > 0.5)
-            out->degenerate_mask |= (uint8_t)(1u << axis);
-    }
-}
-
-double verdict_residual_sigmas(const struct gpu_alignment *alignment)
-{
-    if (alignment->n_pairs == 0)
-        return 0;
-    double e_m = alignment->residual_rms_m * sqrt(alignment->weight_sum / alignment->n_pairs);
-    return e_m / (double)ICP_SIGMA0_M;
-}
-
-struct se3 verdict_hold(const struct verdict_conditioning *conditioning,
-                        const struct se3 *T_reference_predicted,
-                        const struct se3 *T_reference_frame)
-{
-    if (conditioning->n_degenerate == 0)
-        return *T_reference_frame;
-    struct se3 back = se3_inverse(T_reference_predicted);
-    struct se3 step = se3_compose(T_reference_frame, &back);
-    double twist[6], held[6] = {0};
-    se3_log(&step, twist);
-    for (int i = 3; i < 6; i++)
-        twist[i] *= conditioning->arm_m;
-    for (int k = conditioning->n_degenerate; k < 6; k++) {
-        const double *direction = conditioning->vectors + 6 * k;
-        double along = 0;
-        for (int i = 0; i < 6; i++)
-            along += direction[i] * twist[i];
-        for (int i = 0; i < 6; i++)
-            held[i] += along * direction[i];
-    }
-    for (int i = 3; i < 6; i++)
-        held[i] /= conditioning->arm_m;
-    step = se3_exp(held);
-    return se3_compose(&step, T_reference_predicted);
-}
-
-// The residual's square in sigmas beyond that of the sensor's noise.
-static double excess_of(double sigmas2)
-{
-    return fmax(0, sigmas2 - NOISE_SIGMAS * NOISE_SIGMAS);
-}
-
-double verdict_own_variance(const struct gpu_alignment *alignment)
-{
-    double sigmas = verdict_residual_sigmas(alignment), sigmas2 = sigmas * sigmas;
-    double excess = excess_of(sigmas2);
-    double noise = fmax(sigmas2 - excess, LEAST_SIGMAS * LEAST_SIGMAS);
-    return OWN_CORRELATED_PX * noise + EXCESS_CORRELATED_PX * excess;
-}
-
-double verdict_drift_variance(const struct gpu_alignment *alignment, double flow_rad,
-                              double step_rad)
-{
-    double sigmas = verdict_residual_sigmas(alignment);
-    return DRIFT_CORRELATED_PX * excess_of(sigmas * sigmas) * step_rad /
-           fmax(flow_rad, LEAST_FLOW_RAD);
-}
-
-static void add_direction(const struct verdict_conditioning *conditioning, int k, double along,
-                          double out[36])
-{
-    const double *direction = conditioning->vectors + 6 * k;
-    for (int i = 0; i < 6; i++)
-        for (int j = 0; j < 6; j++) {
-            double units = (i < 3 ? 1 : conditioning->arm_m) * (j < 3 ? 1 : conditioning->arm_m);
-            out[6 * i + j] += along * direction[i] * direction[j] / units;
-        }
-}
-
-void verdict_covariance(const struct gpu_alignment *alignment,
-                        const struct verdict_conditioning *conditioning, double variance,
-                        double out[36])
-{
-    const double sigma0_m = (double)ICP_SIGMA0_M;
-    memset(out, 0, 36 * sizeof *out);
-    for (int k = conditioning->n_degenerate; k < 6; k++)
-        add_direction(conditioning, k,
-                      variance * sigma0_m * sigma0_m /
-                          (conditioning->eigenvalues[k] * alignment->weight_sum),
-                      out);
-}
-
-void verdict_unheld(const struct verdict_conditioning *conditioning, double std_m, double out[36])
-{
-    memset(out, 0, 36 * sizeof *out);
-    for (int k = 0; k < conditioning->n_degenerate; k++)
-        add_direction(conditioning, k, std_m * std_m, out);
-}
-
-void verdict_lost_covariance(double out[36])
-{
-    memset(out, 0, 36 * sizeof *out);
-    for (int i = 0; i < 6; i++)
-        out[7 * i] = VERDICT_LOST_VARIANCE;
-}
-
-void verdict_place(const struct se3 *T_odom_reference, const struct se3 *T_odom_camera,
-                   const double twist_covariance[36], double out[36])
-{
-    struct se3 T_reference_camera = se3_between(T_odom_reference, T_odom_camera);
-    pose_error_add(T_odom_reference->r, T_reference_camera.t_m, twist_covariance, out);
+    return "?";
 }

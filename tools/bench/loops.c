@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "capture/capture.h"
-#include "gpu/model/window.h"
+#include "gpu/model/keyframe_window.h"
 #include "proto/se3.h"
 #include "tools/bench/bench.h"
 
@@ -105,7 +105,7 @@ struct walk {
     struct capture *capture;
     struct gpu *gpu;
     struct track *track;
-    struct window *window;
+    struct keyframe_window *window;
     struct stamped_pose *truth;
     uint64_t n_frames;
     struct se3 T_odom_first, T_odom_newest;
@@ -124,7 +124,7 @@ static double error_m(const struct walk *w, const struct se3 *T_first, uint64_t 
 
 static double error_in_map_m(const struct walk *w, uint64_t frame)
 {
-    struct se3 T_map_odom = window_T_map_odom(w->window);
+    struct se3 T_map_odom = keyframe_window_T_map_odom(w->window);
     struct se3 T = se3_compose(&T_map_odom, &w->T_odom_newest);
     return error_m(w, &w->T_odom_first, 0, &T, frame); // the first keyframe stays where odom has it
 }
@@ -156,12 +156,12 @@ static int walk_open(struct walk *w, const struct loops_options *o, uint64_t see
     rc = gpu_open(&w->gpu, o->backend, &with);
     if (rc == 0)
         rc = track_create(&w->track, w->gpu, &tracking, &quiet);
-    return rc < 0 ? rc : window_create(&w->window, &with.camera, &graph, NULL, &quiet);
+    return rc < 0 ? rc : keyframe_window_create(&w->window, &with.camera, &graph, NULL, &quiet);
 }
 
 static void walk_close(struct walk *w)
 {
-    window_destroy(&w->window);
+    keyframe_window_destroy(&w->window);
     track_destroy(&w->track);
     gpu_close(&w->gpu);
     if (w->capture)
@@ -182,10 +182,10 @@ static int go(struct walk *w, struct trial *trial)
         w->T_odom_newest = result.T_odom_camera;
         if (w->n_frames == 0)
             w->T_odom_first = result.T_odom_camera;
-        window_enter(w->window, result.map_epoch);
+        keyframe_window_enter(w->window, result.map_epoch);
         double before_m = error_in_map_m(w, w->n_frames);
-        rc = window_follow(w->window, w->gpu, w->track, &result, w->n_frames, frame.image.time_ns,
-                           &moved_m);
+        rc = keyframe_window_follow(w->window, w->gpu, w->track, &result, w->n_frames,
+                                    frame.image.time_ns, &moved_m);
         if (rc < 0)
             return rc;
         trial->n_wrong += error_in_map_m(w, w->n_frames) > before_m + WRONG_M;
@@ -198,12 +198,12 @@ static int optimise_all(struct walk *w, struct trial *trial)
 {
     const struct timespec a_moment = {0, 10000000};
     const struct graph_keyframe *keyframes;
-    int rc = window_optimise(w->window);
+    int rc = keyframe_window_optimise(w->window);
     if (rc < 0)
         return rc;
-    while ((rc = window_optimised(w->window, &trial->report)) == -EAGAIN)
+    while ((rc = keyframe_window_optimised(w->window, &trial->report)) == -EAGAIN)
         nanosleep(&a_moment, NULL);
-    uint32_t n = rc == 0 ? window_keyframes(w->window, &keyframes) : 0;
+    uint32_t n = rc == 0 ? keyframe_window_list(w->window, &keyframes) : 0;
     for (uint32_t i = 0; i < n; i++)
         trial->worst_m =
             fmax(trial->worst_m, error_m(w, &keyframes[0].T_map_camera, keyframes[0].seq,

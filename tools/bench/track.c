@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/track/conditioning.h"
 #include "gpu/track/track.h"
-#include "gpu/track/verdict.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 #include "tools/bench/track.h"
@@ -113,12 +113,12 @@ static int compare_with_cpu(struct stream *s, const struct options *o, struct re
             rc = stream_step(&cpu, &b, &us);
         if (rc < 0)
             break;
-        struct verdict_conditioning held_a, held_b;
-        verdict_conditioning(&a, track.min_eigenvalue, &held_a);
-        verdict_conditioning(&b, track.min_eigenvalue, &held_b);
+        struct conditioning held_a, held_b;
+        conditioning_of(&a, track.min_eigenvalue, &held_a);
+        conditioning_of(&b, track.min_eigenvalue, &held_b);
         const struct se3 T_start = se3_identity();
-        struct se3 T_a = verdict_hold(&held_a, &T_start, &a.T_reference_frame);
-        struct se3 T_b = verdict_hold(&held_b, &T_start, &b.T_reference_frame);
+        struct se3 T_a = conditioning_hold(&held_a, &T_start, &a.T_reference_frame);
+        struct se3 T_b = conditioning_hold(&held_b, &T_start, &b.T_reference_frame);
         agreement_add(&out->whole, &a.T_reference_frame, &b.T_reference_frame);
         agreement_add(&out->held, &T_a, &T_b);
         out->n_not_held += held_b.n_degenerate > 0;

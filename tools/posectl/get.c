@@ -7,7 +7,7 @@
 
 #include "capture/cloud/cloud.h"
 #include "capture/io/image.h"
-#include "proto/ending.h"
+#include "proto/file_suffix.h"
 #include "tools/posectl/posectl.h"
 
 static posed_Reply reply;
@@ -49,7 +49,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
 // Whether the file's name promises a format that is written; else the reason is on stderr.
 static bool is_format_known(const char *path, bool is_depth)
 {
-    if (is_depth ? ending_fits(path, ".png") : ending_fits(path, ".ply") || ending_is(path, ".pcd"))
+    if (is_depth ? file_suffix_fits(path, ".png")
+                 : file_suffix_fits(path, ".ply") || file_suffix_is(path, ".pcd"))
         return true;
     posectl_complain("%s: %s", path,
                      is_depth

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "capture/cloud/cloud.h"
-#include "proto/ending.h"
+#include "proto/file_suffix.h"
 #include "tools/posectl/posectl.h"
 
 static posed_Reply reply;
@@ -253,7 +253,7 @@ static enum posectl_exit export_surface(const struct posectl *ctl, posed_Request
     const uint8_t *points, *normals;
     size_t n_points, n_normals, n_bytes;
     uint8_t *bytes;
-    if (!ending_fits(name, ".ply")) {
+    if (!file_suffix_fits(name, ".ply")) {
         posectl_complain("%s: the map's surface is written as .ply", name);
         return POSECTL_USAGE;
     }

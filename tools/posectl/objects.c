@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "capture/cloud/cloud.h"
-#include "proto/ending.h"
+#include "proto/file_suffix.h"
 #include "tools/posectl/posectl.h"
 
 #define SUFFIX ".object"
@@ -166,7 +166,7 @@ int objects_add(const struct objects *objects, struct search *search, const char
                 const char *file, struct search_object_info *out)
 {
     char path[4096], mesh[4096];
-    if (!ending_is(file, ".ply")) {
+    if (!file_suffix_is(file, ".ply")) {
         posectl_complain("%s: a PLY mesh is wanted", file);
         return -EINVAL;
     }
@@ -200,7 +200,7 @@ int objects_list(const struct objects *objects, struct search *search,
     struct dirent *entry;
     while ((entry = readdir(directory))) {
         char name[300];
-        if (!ending_is(entry->d_name, SUFFIX))
+        if (!file_suffix_is(entry->d_name, SUFFIX))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)(strlen(entry->d_name) - strlen(SUFFIX)),
                  entry->d_name);

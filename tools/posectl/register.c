@@ -10,7 +10,7 @@
 
 #include "capture/cloud/cloud.h"
 #include "gpu/register/register.h"
-#include "proto/ending.h"
+#include "proto/file_suffix.h"
 #include "proto/se3.h"
 #include "tools/plot/register.h"
 #include "tools/posectl/progress.h"
@@ -87,12 +87,12 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
             (enum gpu_backend)argument_choose(state, "backend", arg, posectl_backends);
         return 0;
     case OPTION_ALIGNED:
-        if (!ending_fits(arg, ".ply") && !ending_is(arg, ".pcd"))
+        if (!file_suffix_fits(arg, ".ply") && !file_suffix_is(arg, ".pcd"))
             argp_error(state, "--aligned: %s: a cloud is written as .ply or .pcd", arg);
         options.aligned = arg;
         return 0;
     case OPTION_PICTURE:
-        if (!ending_fits(arg, ".png"))
+        if (!file_suffix_fits(arg, ".png"))
             argp_error(state, "--picture: %s: a picture is written as .png", arg);
         options.picture = arg;
         return 0;

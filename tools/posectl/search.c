@@ -11,7 +11,7 @@
 #include "capture/io/image.h"
 #include "capture/recording/sidecar.h"
 #include "gpu/search/search.h"
-#include "proto/ending.h"
+#include "proto/file_suffix.h"
 #include "proto/se3.h"
 #include "tools/plot/search.h"
 #include "tools/posectl/objects.h"
@@ -94,7 +94,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         options.query.top = (uint32_t)argument_count(state, "top", arg, 1, SEARCH_TOP_MAX);
         return 0;
     case OPTION_PLOT:
-        if (!ending_fits(arg, ".png"))
+        if (!file_suffix_fits(arg, ".png"))
             argp_error(state, "--plot: %s: a picture is written as .png", arg);
         options.plot = arg;
         return 0;

@@ -5,7 +5,7 @@
 #define POSED_GPU_SEARCH_CUDA_FIND_CUH
 
 #include "gpu/search/cuda/device.cuh"
-#include "gpu/search/kernels/distinct.h"
+#include "gpu/search/kernels/same_pose.h"
 #include "gpu/search/kernels/score.h"
 
 struct search_cuda_region {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/kernels/distinct.h"
 #include "gpu/search/kernels/near_symmetry.h"
+#include "gpu/search/kernels/same_pose.h"
 #include "gpu/search/kernels/schedule.h"
 #include "gpu/search/kernels/start.h"
 #include "tests/check/check.h"

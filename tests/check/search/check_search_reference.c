@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "gpu/search/kernels/coarse.h"
-#include "gpu/search/kernels/distinct.h"
 #include "gpu/search/kernels/edge.h"
 #include "gpu/search/kernels/error.h"
 #include "gpu/search/kernels/near_symmetry.h"
 #include "gpu/search/kernels/raster.h"
+#include "gpu/search/kernels/same_pose.h"
 #include "gpu/search/kernels/schedule.h"
 #include "gpu/search/kernels/simplex.h"
 #include "gpu/search/kernels/start.h"

@@ -4,18 +4,18 @@
 // aligns them. In a direction that nothing holds, a step is the sum's rounding over almost nothing,
 // and no two processors agree. What is promised (gpu/README.md) is checked here:
 //
-//   of a frame that the verdict calls held, the whole pose agrees within 2e-5;
+//   of a frame whose directions are all held, the whole pose agrees within 2e-5;
 //   of every other frame what the tracker uses of it, the held directions of it, agrees so.
 //
-// The scale of a direction is its share of the information (gpu/track/verdict.h).
+// The scale of a direction is its share of the information (gpu/track/conditioning.h).
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/track/conditioning.h"
 #include "gpu/track/track.h"
-#include "gpu/track/verdict.h"
 #include "proto/se3.h"
 #include "tests/check/check.h"
 
@@ -123,7 +123,7 @@ static void draw(const struct scene *scene, const struct intrinsics *camera, dou
 // What the tracker keeps of a frame's alignment, and how it judges it.
 struct answer {
     struct se3 T, T_held;
-    struct verdict_conditioning conditioning;
+    struct conditioning conditioning;
 };
 
 static int align_all(const struct twin *twin, const struct gpu_settings *settings,
@@ -155,9 +155,9 @@ static int align_all(const struct twin *twin, const struct gpu_settings *setting
                                &a);
         if (rc < 0)
             break;
-        verdict_conditioning(&a, track.min_eigenvalue, &out[i].conditioning);
+        conditioning_of(&a, track.min_eigenvalue, &out[i].conditioning);
         out[i].T = a.T_reference_frame;
-        out[i].T_held = verdict_hold(&out[i].conditioning, &T_start, &a.T_reference_frame);
+        out[i].T_held = conditioning_hold(&out[i].conditioning, &T_start, &a.T_reference_frame);
     }
     gpu_frame_destroy(gpu, &frames[1]);
     gpu_frame_destroy(gpu, &frames[0]);

@@ -6,7 +6,7 @@
 #include "proto/se3.h"
 
 struct map fake_map;
-struct window fake_window;
+struct keyframe_window fake_window;
 
 int map_create(struct map **out, struct gpu *gpu, const struct model_settings *settings,
                const struct gpu_align_settings *align, const struct log_sink *log)
@@ -78,40 +78,40 @@ struct se3 map_T_map_odom(const struct map *map)
     return map->T_map_odom;
 }
 
-int window_create(struct window **out, const struct intrinsics *camera,
-                  const struct graph_settings *settings, const struct yield *yield,
-                  const struct log_sink *log)
+int keyframe_window_create(struct keyframe_window **out, const struct intrinsics *camera,
+                           const struct graph_settings *settings, const struct yield *yield,
+                           const struct log_sink *log)
 {
     (void)camera;
     (void)settings;
     (void)yield;
     (void)log;
-    fake_window = (struct window){se3_identity(), {.T_map_camera = se3_identity()}, 0};
+    fake_window = (struct keyframe_window){se3_identity(), {.T_map_camera = se3_identity()}, 0};
     *out = &fake_window;
     return 0;
 }
 
-void window_destroy(struct window **window)
+void keyframe_window_destroy(struct keyframe_window **window)
 {
     *window = NULL;
 }
 
-void window_enter(struct window *window, uint32_t epoch)
+void keyframe_window_enter(struct keyframe_window *window, uint32_t epoch)
 {
     (void)window;
     (void)epoch;
 }
 
-bool window_is_ready(struct window *window, int64_t until_ns)
+bool keyframe_window_is_ready(struct keyframe_window *window, int64_t until_ns)
 {
     (void)window;
     (void)until_ns;
     return false;
 }
 
-int window_follow(struct window *window, struct gpu *gpu, const struct track *track,
-                  const struct track_result *result, uint64_t seq, int64_t time_ns,
-                  double *out_moved_m)
+int keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu,
+                           const struct track *track, const struct track_result *result,
+                           uint64_t seq, int64_t time_ns, double *out_moved_m)
 {
     (void)window;
     (void)gpu;
@@ -123,31 +123,32 @@ int window_follow(struct window *window, struct gpu *gpu, const struct track *tr
     return 0;
 }
 
-uint32_t window_epoch(const struct window *window)
+uint32_t keyframe_window_epoch(const struct keyframe_window *window)
 {
     return window->epoch;
 }
 
-struct se3 window_T_map_odom(const struct window *window)
+struct se3 keyframe_window_T_map_odom(const struct keyframe_window *window)
 {
     return window->T_map_odom;
 }
 
-uint32_t window_keyframes(const struct window *window, const struct graph_keyframe **out)
+uint32_t keyframe_window_list(const struct keyframe_window *window,
+                              const struct graph_keyframe **out)
 {
     *out = &window->keyframe;
     return 1;
 }
 
-int window_correction(const struct window *window, struct correction *out)
+int keyframe_window_correction(const struct keyframe_window *window, struct correction *out)
 {
     (void)window;
     *out = (struct correction){.n = 1};
     return 0;
 }
 
-int window_finish(struct window *window, bool all, const atomic_bool *stop,
-                  const struct yield *yield, struct optimise_report *out)
+int keyframe_window_finish(struct keyframe_window *window, bool all, const atomic_bool *stop,
+                           const struct yield *yield, struct optimise_report *out)
 {
     (void)window;
     (void)all;
@@ -157,13 +158,13 @@ int window_finish(struct window *window, bool all, const atomic_bool *stop,
     return 0;
 }
 
-int window_optimise(struct window *window)
+int keyframe_window_optimise(struct keyframe_window *window)
 {
     (void)window;
     return -EIO;
 }
 
-int window_optimised(struct window *window, struct optimise_report *out)
+int keyframe_window_optimised(struct keyframe_window *window, struct optimise_report *out)
 {
     (void)window;
     (void)out;

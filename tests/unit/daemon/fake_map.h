@@ -4,15 +4,15 @@
 #ifndef POSED_TESTS_UNIT_DAEMON_FAKE_MAP_H
 #define POSED_TESTS_UNIT_DAEMON_FAKE_MAP_H
 
+#include "gpu/model/keyframe_window.h"
 #include "gpu/model/map.h"
-#include "gpu/model/window.h"
 
 struct map {
     bool is_loaded, is_searching;
     struct se3 T_map_odom;
 };
 
-struct window {
+struct keyframe_window {
     struct se3 T_map_odom;
     struct graph_keyframe keyframe;
     uint32_t epoch;
@@ -20,6 +20,6 @@ struct window {
 
 // The one of each that is made.
 extern struct map fake_map;
-extern struct window fake_window;
+extern struct keyframe_window fake_window;
 
 #endif

@@ -56,7 +56,7 @@ static void read_gravity(const struct se3 *T, double scale, double bias, bool tu
 static double follow(double scale, double bias, bool turned, bool felt, double first_rad_s)
 {
     struct tilt tilt = {.n_axes = 0};
-    struct verdict_conditioning conditioning = {.n_degenerate = 1};
+    struct conditioning conditioning = {.n_degenerate = 1};
     double speed_rad_s = first_rad_s, known_roll = 0, sum2 = 0;
     int n = 0;
     n_lines = 0;
@@ -116,7 +116,7 @@ static void nothing_is_touched_that_is_held(void **state)
 {
     (void)state;
     struct tilt tilt = {.n_axes = 0};
-    const struct verdict_conditioning held = {.n_degenerate = 0};
+    const struct conditioning held = {.n_degenerate = 0};
     const double turn[6] = {0.1, 0, 0, 0.2, 0.1, 0};
     const float gravity[3] = {1, 9.7f, 0.5f};
     const struct se3 pose = se3_exp(turn);

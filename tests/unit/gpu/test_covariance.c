@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verdict's formulas against answers that are known in closed form, to nine digits.
+// Conditioning and covariance: the formulas against answers that are known in closed form, to nine
+// digits.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,8 @@
 
 #include <cmocka.h>
 
-#include "gpu/track/verdict.h"
+#include "gpu/track/covariance.h"
+#include "gpu/track/residual.h"
 #include "proto/pose_error.h"
 #include "proto/se3.h"
 
@@ -50,8 +52,8 @@ static void eigenvalues_are_shares_of_the_weight(void **state)
     const double ascending[6] = {0.001, 0.1, 0.3, 0.35, 0.6, 0.649};
     const int axes[6] = {1, 3, 4, 0, 5, 2};
     struct gpu_alignment a = diagonal(shares);
-    struct verdict_conditioning c;
-    verdict_conditioning(&a, 0.002, &c);
+    struct conditioning c;
+    conditioning_of(&a, 0.002, &c);
     near(c.arm_m, 2);
     for (int k = 0; k < 6; k++) {
         near(c.eigenvalues[k], ascending[k]);
@@ -60,15 +62,15 @@ static void eigenvalues_are_shares_of_the_weight(void **state)
     }
     assert_int_equal(c.n_degenerate, 1);
     assert_int_equal(c.degenerate_mask, 1 << 1);
-    verdict_conditioning(&a, 0.00101, &c);
+    conditioning_of(&a, 0.00101, &c);
     assert_int_equal(c.n_degenerate, 1);
-    verdict_conditioning(&a, 0.00099, &c);
+    conditioning_of(&a, 0.00099, &c);
     assert_int_equal(c.n_degenerate, 0);
     assert_int_equal(c.degenerate_mask, 0);
-    verdict_conditioning(&a, 0.31, &c);
+    conditioning_of(&a, 0.31, &c);
     assert_int_equal(c.n_degenerate, 3);
     assert_int_equal(c.degenerate_mask, 1 << 1 | 1 << 3 | 1 << 4);
-    verdict_conditioning(&a, 2, &c);
+    conditioning_of(&a, 2, &c);
     assert_int_equal(c.n_degenerate, 6);
     assert_int_equal(c.degenerate_mask, 0x3f);
 }
@@ -78,13 +80,13 @@ static void a_share_at_the_limit_is_held(void **state)
 {
     (void)state;
     struct gpu_alignment a;
-    struct verdict_conditioning c;
+    struct conditioning c;
     memset(&a, 0, sizeof a);
     a.information_weight = 1;
     for (int i = 0; i < 6; i++)
         a.information[7 * i] = i < 3 ? 0.25 : 0.0625;
     a.information[21] = 0.125;
-    verdict_conditioning(&a, 0.25, &c);
+    conditioning_of(&a, 0.25, &c);
     near(c.arm_m, 0.5);
     assert_int_equal(c.n_degenerate, 0);
 }
@@ -97,8 +99,8 @@ static void coupling_counts_in_the_arms_units(void **state)
     struct gpu_alignment a = diagonal(shares);
     set(a.information, 0, 4, 50 * 0.28 * 2); // v_x and w_y: eigenvalues 0.3 -+ 0.28
     set(a.information, 1, 2, -50 * 0.2);     // v_y and v_z
-    struct verdict_conditioning c;
-    verdict_conditioning(&a, 0.03, &c);
+    struct conditioning c;
+    conditioning_of(&a, 0.03, &c);
     near(c.arm_m, 2);
     const double low = 0.35 - sqrt(0.15 * 0.15 + 0.04), high = 0.35 + sqrt(0.15 * 0.15 + 0.04);
     const double ascending[6] = {0.02, low, 0.3, 0.4, 0.58, high};
@@ -113,7 +115,7 @@ static void coupling_counts_in_the_arms_units(void **state)
     set(a.information, 0, 4, 50 * 0.24 * 2);
     a.information[7 * 4] = 50 * 4 * (0.3 + 0.14);
     a.information[7 * 3] -= 50 * 4 * 0.14;
-    verdict_conditioning(&a, 0.13, &c);
+    conditioning_of(&a, 0.13, &c);
     near(c.eigenvalues[0], 0.37 - 0.25);
     assert_int_equal(c.degenerate_mask, 1 << 0);
     near(c.vectors[0] * c.vectors[0], 0.64);
@@ -124,18 +126,18 @@ static void nothing_is_held_without_information(void **state)
 {
     (void)state;
     struct gpu_alignment a;
-    struct verdict_conditioning c;
+    struct conditioning c;
     memset(&a, 0, sizeof a);
     a.information[0] = 1;
     for (int i = 0; i < 2; i++) {
         a.information_weight = i ? NAN : 0;
-        verdict_conditioning(&a, 0.002, &c);
+        conditioning_of(&a, 0.002, &c);
         near(c.arm_m, 1);
         assert_int_equal(c.n_degenerate, 6);
         assert_int_equal(c.degenerate_mask, 0x3f);
     }
     a.information_weight = 1; // no lever: the arm is 1 m
-    verdict_conditioning(&a, 0.002, &c);
+    conditioning_of(&a, 0.002, &c);
     near(c.arm_m, 1);
     near(c.eigenvalues[5], 1);
     assert_int_equal(c.n_degenerate, 5);
@@ -151,11 +153,11 @@ static void residuals_count_in_sigmas(void **state)
     a.residual_rms_m = 0.006;
     a.weight_sum = 2500;
     a.n_pairs = 10000;
-    assert_true(fabs(verdict_residual_sigmas(&a) - 2.5) < 1e-6);
+    assert_true(fabs(residual_sigmas(&a) - 2.5) < 1e-6);
     a.weight_sum = 40000;
-    assert_true(fabs(verdict_residual_sigmas(&a) - 10) < 1e-6);
+    assert_true(fabs(residual_sigmas(&a) - 10) < 1e-6);
     a.n_pairs = 0;
-    assert_true(verdict_residual_sigmas(&a) == 0);
+    assert_true(residual_sigmas(&a) == 0);
 }
 
 static void directions_that_are_not_held_follow_the_prediction(void **state)
@@ -165,7 +167,7 @@ static void directions_that_are_not_held_follow_the_prediction(void **state)
     const double twist[6] = {0.01, 0.02, -0.03, 0.05, -0.04, 0.02};
     struct se3 T_predicted = se3_exp(predicted_twist), step = se3_exp(twist);
     struct se3 T_frame = se3_compose(&step, &T_predicted);
-    struct verdict_conditioning c;
+    struct conditioning c;
     memset(&c, 0, sizeof c);
     c.arm_m = 2.5;
     // Not held: 0.6 v_y + 0.8 arm w_x, and v_z.
@@ -177,16 +179,16 @@ static void directions_that_are_not_held_follow_the_prediction(void **state)
     v[24 + 4] = 1;
     v[30 + 5] = 1;
     c.n_degenerate = 2;
-    struct se3 got = verdict_hold(&c, &T_predicted, &T_frame);
+    struct se3 got = conditioning_hold(&c, &T_predicted, &T_frame);
     const double along = 0.8 * twist[1] - 0.6 * twist[3] * 2.5;
     const double held[6] = {twist[0], 0.8 * along, 0, -0.6 * along / 2.5, twist[4], twist[5]};
     struct se3 left = se3_exp(held), expected = se3_compose(&left, &T_predicted);
     near_pose(&got, &expected);
     c.n_degenerate = 6;
-    got = verdict_hold(&c, &T_predicted, &T_frame);
+    got = conditioning_hold(&c, &T_predicted, &T_frame);
     near_pose(&got, &T_predicted);
     c.n_degenerate = 0;
-    got = verdict_hold(&c, &T_predicted, &T_frame);
+    got = conditioning_hold(&c, &T_predicted, &T_frame);
     assert_memory_equal(&got, &T_frame, sizeof got);
 }
 
@@ -195,7 +197,7 @@ static void covariance_is_the_inverse_of_the_information(void **state)
 {
     (void)state;
     struct gpu_alignment a;
-    struct verdict_conditioning c;
+    struct conditioning c;
     double got[36];
     memset(&a, 0, sizeof a);
     for (int i = 0; i < 6; i++)
@@ -203,9 +205,9 @@ static void covariance_is_the_inverse_of_the_information(void **state)
             a.information[6 * i + j] = (i == j ? 900 + 100 * i : 60 * cos(i * j + 1));
     a.information_weight = 4000;
     a.weight_sum = 5000;
-    verdict_conditioning(&a, 0.001, &c);
+    conditioning_of(&a, 0.001, &c);
     assert_int_equal(c.n_degenerate, 0);
-    verdict_covariance(&a, &c, 40, got);
+    covariance_of_twist(&a, &c, 40, got);
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++) {
             double sum = 0;
@@ -220,7 +222,7 @@ static void what_is_not_held_has_its_own_covariance(void **state)
 {
     (void)state;
     struct gpu_alignment a;
-    struct verdict_conditioning c;
+    struct conditioning c;
     double held[36], unheld[36];
     memset(&a, 0, sizeof a);
     memset(&c, 0, sizeof c);
@@ -233,8 +235,8 @@ static void what_is_not_held_has_its_own_covariance(void **state)
     v[0] = 0.6, v[4] = 0.8; // not held
     v[6 + 1] = v[12 + 2] = v[18 + 3] = v[30 + 5] = 1;
     v[24 + 0] = 0.8, v[24 + 4] = -0.6;
-    verdict_covariance(&a, &c, 40, held);
-    verdict_unheld(&c, 0.02, unheld);
+    covariance_of_twist(&a, &c, 40, held);
+    covariance_unheld(&c, 0.02, unheld);
     const double one = 40 * 0.0012 * 0.0012 / (0.1 * 1000), free = 0.02 * 0.02;
     double expected[2][36] = {{0}, {0}};
     set(expected[0], 1, 1, one);
@@ -263,16 +265,16 @@ static void variances_follow_the_residual(void **state)
     a.n_pairs = 1000;
     a.weight_sum = 1000;
     a.residual_rms_m = 0.3 * 0.0012;
-    assert_true(fabs(verdict_own_variance(&a) - 30 * 0.09) < 1e-4);
-    assert_true(verdict_drift_variance(&a, 0.1, 0.01) == 0);
+    assert_true(fabs(covariance_own_variance(&a) - 30 * 0.09) < 1e-4);
+    assert_true(covariance_drift_variance(&a, 0.1, 0.01) == 0);
     a.residual_rms_m = 0;
-    assert_true(fabs(verdict_own_variance(&a) - 30 * 0.14 * 0.14) < 1e-6);
+    assert_true(fabs(covariance_own_variance(&a) - 30 * 0.14 * 0.14) < 1e-6);
     a.residual_rms_m = 0.0012;
-    assert_true(fabs(verdict_own_variance(&a) - 30 * 0.16 - 50 * 0.84) < 1e-4);
+    assert_true(fabs(covariance_own_variance(&a) - 30 * 0.16 - 50 * 0.84) < 1e-4);
     const double excess = 55000 * (1 - 0.4 * 0.4);
-    assert_true(fabs(verdict_drift_variance(&a, 0.1, 0.01) / (excess * 0.1) - 1) < 1e-4);
-    assert_true(fabs(verdict_drift_variance(&a, 0.001, 0.01) / (excess * 0.5) - 1) < 1e-4);
-    assert_true(verdict_drift_variance(&a, 0.1, 0) == 0);
+    assert_true(fabs(covariance_drift_variance(&a, 0.1, 0.01) / (excess * 0.1) - 1) < 1e-4);
+    assert_true(fabs(covariance_drift_variance(&a, 0.001, 0.01) / (excess * 0.5) - 1) < 1e-4);
+    assert_true(covariance_drift_variance(&a, 0.1, 0) == 0);
 }
 
 // The camera's pose when the reference errs by `error` (position, rotation, along odom's axes) and
@@ -333,7 +335,7 @@ static void covariance_is_carried_as_errors_are(void **state)
                              T_odom_camera.t_m[2] - T_odom_reference.t_m[2]};
     memset(got, 0, sizeof got);
     pose_error_carry(arm_m, reference, got);
-    verdict_place(&T_odom_reference, &T_odom_camera, own, got);
+    covariance_add(&T_odom_reference, &T_odom_camera, own, got);
     for (int i = 0; i < 36; i++)
         if (!(fabs(got[i] - expected[i]) < 1e-6))
             fail_msg("element %d: %.9g instead of %.9g", i, got[i], expected[i]);

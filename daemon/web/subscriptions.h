@@ -3,15 +3,15 @@
 // told which topics to hand over, and the map's surface is asked for only while somebody looks, so
 // that nothing is made for nobody. The web thread's alone. Channels are those of the camera
 // (foxglove.h).
-#ifndef POSED_DAEMON_WEB_FEED_H
-#define POSED_DAEMON_WEB_FEED_H
+#ifndef POSED_DAEMON_WEB_SUBSCRIPTIONS_H
+#define POSED_DAEMON_WEB_SUBSCRIPTIONS_H
 
 #include "daemon/web/foxglove.h"
 #include "daemon/web/preview_images.h"
 #include "daemon/web/surface.h"
 #include "daemon/web/web.h"
 
-struct feed {
+struct subscriptions {
     struct web_camera camera;
     uint32_t index;
     struct web *web;                         // whose it is
@@ -25,23 +25,26 @@ struct feed {
 };
 
 // A viewer more, or less, wants a channel.
-void feed_add_interest(struct feed *feed, uint32_t channel);
-void feed_drop_interest(struct feed *feed, uint32_t channel);
+void subscriptions_add(struct subscriptions *subscriptions, uint32_t channel);
+void subscriptions_drop(struct subscriptions *subscriptions, uint32_t channel);
 
 // A message came: the preview takes its part; then, taking the payload over, what is kept.
-void feed_look_at(struct feed *feed, uint32_t channel, const struct payload *payload);
-void feed_keep(struct feed *feed, uint32_t channel, struct payload *payload);
+void subscriptions_look_at(struct subscriptions *subscriptions, uint32_t channel,
+                           const struct payload *payload);
+void subscriptions_keep(struct subscriptions *subscriptions, uint32_t channel,
+                        struct payload *payload);
 
 // Five previews a second: NULL when it is not time, or nothing came; to release.
-struct payload *feed_preview(struct feed *feed, int64_t now_ns);
+struct payload *subscriptions_preview(struct subscriptions *subscriptions, int64_t now_ns);
 
 // A request of the map's surface where it is time for one, framed: its size in bytes, or 0.
-size_t feed_surface_request(struct feed *feed, int64_t now_ns, uint64_t id,
-                            uint8_t out[SURFACE_REQUEST_BYTES]);
+size_t subscriptions_surface_request(struct subscriptions *subscriptions, int64_t now_ns,
+                                     uint64_t id, uint8_t out[SURFACE_REQUEST_BYTES]);
 
 // Its answer: what to deliver and keep, or NULL.
-struct payload *feed_surface(struct feed *feed, const uint8_t *reply, size_t n_bytes);
+struct payload *subscriptions_surface(struct subscriptions *subscriptions, const uint8_t *reply,
+                                      size_t n_bytes);
 
-void feed_free(struct feed *feed);
+void subscriptions_free(struct subscriptions *subscriptions);
 
 #endif

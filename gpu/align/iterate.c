@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/align/solve.h"
+#include "gpu/align/iterate.h"
 
 #include <errno.h>
 #include <math.h>
@@ -40,14 +40,14 @@ struct solving {
     double rank_ms;
 };
 
-void align_solve_settings_default(struct align_solve_settings *out)
+void align_iterate_settings_default(struct align_iterate_settings *out)
 {
-    *out = (struct align_solve_settings){.iterations = {30, 20, 30},
-                                         .early_stop = true,
-                                         .gate_m = 0.05,
-                                         .max_angle_rad = M_PI / 4,
-                                         .stop_spacings = 2e-3,
-                                         .refuse_scales = 4};
+    *out = (struct align_iterate_settings){.iterations = {30, 20, 30},
+                                           .early_stop = true,
+                                           .gate_m = 0.05,
+                                           .max_angle_rad = M_PI / 4,
+                                           .stop_spacings = 2e-3,
+                                           .refuse_scales = 4};
 }
 
 static void solving_free(struct solving *s)
@@ -288,7 +288,7 @@ static int solve_once(struct solving *s, double *out_step_m)
 static int run_level(struct solving *s, uint32_t level, struct align_solution *out)
 {
     struct align_job *job = s->job;
-    const struct align_solve_settings *settings = &job->settings;
+    const struct align_iterate_settings *settings = &job->settings;
     double stop_m = settings->stop_spacings * spacing_of(job) * (level ? 10 : 1);
     out->converged = false;
     for (uint32_t it = 0; it < settings->iterations[level]; it++) {
@@ -403,7 +403,7 @@ static int serve(struct solving *s)
     }
 }
 
-int align_solve(struct align_job *job, struct align_solution *out)
+int align_iterate(struct align_job *job, struct align_solution *out)
 {
     struct solving s;
     memset(out, 0, sizeof *out);

@@ -5,14 +5,14 @@
 // Each pair has a robust scale of its own, from the residuals of both its directions: an image that
 // starts far off is not cut away by the others' small residuals, and a pair that never fits counts
 // little. A pair whose scale stays far above the others' is refused.
-#ifndef POSED_GPU_ALIGN_SOLVE_H
-#define POSED_GPU_ALIGN_SOLVE_H
+#ifndef POSED_GPU_ALIGN_ITERATE_H
+#define POSED_GPU_ALIGN_ITERATE_H
 
 #include "gpu/align/ops.h"
 #include "gpu/align/pairs.h"
 #include "gpu/align/ranks.h"
 
-struct align_solve_settings {
+struct align_iterate_settings {
     uint32_t iterations[ALIGN_LEVELS]; // most, fine to coarse; default 30, 20, 30; 0 skips a level
     bool early_stop;                   // default true: leave a level when the step is negligible
     double gate_m;                     // distance gate at the start; shrinks with the residuals
@@ -50,7 +50,7 @@ struct align_job {
     struct align_device *device;
     const uint32_t *slot; // of each image on this rank
     const struct align_ranks *ranks;
-    struct align_solve_settings settings;
+    struct align_iterate_settings settings;
     // Root, after each iteration; may be NULL. Non-zero stops: the poses so far are the result.
     int (*progress)(void *user, const struct align_progress *progress);
     void *user;
@@ -67,13 +67,13 @@ struct align_solution {              // on the root only
     double pairs_per_s;        // correspondences tried
 };
 
-void align_solve_settings_default(struct align_solve_settings *out);
+void align_iterate_settings_default(struct align_iterate_settings *out);
 
 // Collective. Returns 0, -ENOMEM, -EIO (device), -EDOM (the system has no solution: logged), the
 // same on all ranks as far as the root knows; *out is filled on the root and freed with
 // align_solution_free.
-__attribute__((warn_unused_result)) int align_solve(struct align_job *job,
-                                                    struct align_solution *out);
+__attribute__((warn_unused_result)) int align_iterate(struct align_job *job,
+                                                      struct align_solution *out);
 void align_solution_free(struct align_solution *solution);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/model/window.h"
+#include "gpu/model/keyframe_window.h"
 
 #include <errno.h>
 #include <math.h>
@@ -31,13 +31,13 @@ enum stage {
     STAGE_END,
 };
 
-struct window {
+struct keyframe_window {
     struct log_sink log;
     struct graph *graph; // the worker's during a job
     size_t n_px;
     float *map;                  // packed, as the device gives it
     float *z_m;                  // of the job
-    uint64_t n_frames, keyframe; // counted by window_follow; when the job began
+    uint64_t n_frames, keyframe; // counted by keyframe_window_follow; when the job began
     uint32_t epoch;
     bool has_keyframe, failed;
     struct se3 T_odom_keyframe, T_map_odom;
@@ -64,12 +64,12 @@ struct window {
     atomic_bool stop;   // optimising
 };
 
-static bool is_at_work(const struct window *w)
+static bool is_at_work(const struct keyframe_window *w)
 {
     return w->job == JOB_ADD || w->job == JOB_COPY || w->job == JOB_TAKE;
 }
 
-static int do_job(struct window *w, enum job job)
+static int do_job(struct keyframe_window *w, enum job job)
 {
     if (job == JOB_ADD)
         return graph_add(w->graph, w->job_seq, w->job_time_ns, w->z_m, &w->T_job);
@@ -82,7 +82,7 @@ static int do_job(struct window *w, enum job job)
 
 static void *work(void *user)
 {
-    struct window *w = user;
+    struct keyframe_window *w = user;
     pthread_mutex_lock(&w->lock);
     while (w->job != JOB_END) {
         if (!is_at_work(w)) {
@@ -108,7 +108,7 @@ static void *work(void *user)
 
 static void *run_optimiser(void *user)
 {
-    struct window *w = user;
+    struct keyframe_window *w = user;
     // What the frame loop and the keyframes leave of the processors; where the system does not
     // allow it, it runs like any other.
     (void)!sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
@@ -141,7 +141,7 @@ static void *run_optimiser(void *user)
     return NULL;
 }
 
-static void end_work(struct window *w)
+static void end_work(struct keyframe_window *w)
 {
     pthread_mutex_lock(&w->lock);
     w->job = JOB_END;
@@ -150,12 +150,12 @@ static void end_work(struct window *w)
     pthread_join(w->thread, NULL);
 }
 
-int window_create(struct window **out, const struct intrinsics *camera,
-                  const struct graph_settings *settings, const struct yield *yield,
-                  const struct log_sink *log)
+int keyframe_window_create(struct keyframe_window **out, const struct intrinsics *camera,
+                           const struct graph_settings *settings, const struct yield *yield,
+                           const struct log_sink *log)
 {
     *out = NULL;
-    struct window *w = calloc(1, sizeof *w);
+    struct keyframe_window *w = calloc(1, sizeof *w);
     if (!w)
         return -ENOMEM;
     if (yield)
@@ -207,7 +207,7 @@ free_window:
 }
 
 // The job that is under way, if any, is done when this returns. Returns whether there was one.
-static bool wait_for_job(struct window *w, int *out_error)
+static bool wait_for_job(struct keyframe_window *w, int *out_error)
 {
     pthread_mutex_lock(&w->lock);
     while (is_at_work(w))
@@ -219,9 +219,9 @@ static bool wait_for_job(struct window *w, int *out_error)
     return done;
 }
 
-void window_destroy(struct window **window)
+void keyframe_window_destroy(struct keyframe_window **window)
 {
-    struct window *w = *window;
+    struct keyframe_window *w = *window;
     int error;
     if (!w)
         return;
@@ -246,7 +246,7 @@ void window_destroy(struct window **window)
 }
 
 // What is being optimised belongs to an epoch that has ended.
-static void cancel(struct window *w)
+static void cancel(struct keyframe_window *w)
 {
     pthread_mutex_lock(&w->lock);
     if (w->stage == STAGE_COPIED)
@@ -259,7 +259,7 @@ static void cancel(struct window *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-void window_enter(struct window *w, uint32_t epoch)
+void keyframe_window_enter(struct keyframe_window *w, uint32_t epoch)
 {
     int error;
     if (epoch == w->epoch)
@@ -276,7 +276,7 @@ void window_enter(struct window *w, uint32_t epoch)
 }
 
 // Keyframes and T_map_odom as the graph has them.
-static void take_graph(struct window *w)
+static void take_graph(struct keyframe_window *w)
 {
     const struct graph_keyframe *keyframes;
     w->T_map_odom = graph_T_map_odom(w->graph);
@@ -286,7 +286,7 @@ static void take_graph(struct window *w)
 }
 
 // What the worker has found enters. Returns by how much that moves the camera.
-static double take_result(struct window *w, const struct se3 *T_odom_camera)
+static double take_result(struct keyframe_window *w, const struct se3 *T_odom_camera)
 {
     int error;
     if (!wait_for_job(w, &error))
@@ -315,19 +315,19 @@ static double take_result(struct window *w, const struct se3 *T_odom_camera)
     return w->moved_m;
 }
 
-static bool is_keyframe(const struct window *w, const struct track_result *result)
+static bool is_keyframe(const struct keyframe_window *w, const struct track_result *result)
 {
     if (result->state == TRACK_STATE_INIT)
         return !w->has_keyframe && result->reason == TRACK_REASON_FIRST_FRAME;
     if (result->state != TRACK_STATE_TRACKING)
         return false;
     struct se3 moved = se3_between(&w->T_odom_keyframe, &result->T_odom_camera);
-    double turn_rad = se3_angle(&moved), share = w->moved_m > WINDOW_MOVED_M ? 0.5 : 1;
-    return !w->has_keyframe || turn_rad > share * WINDOW_KEYFRAME_RAD ||
-           link_motion(&moved) - turn_rad > share * WINDOW_KEYFRAME_M;
+    double turn_rad = se3_angle(&moved), share = w->moved_m > KEYFRAME_WINDOW_MOVED_M ? 0.5 : 1;
+    return !w->has_keyframe || turn_rad > share * KEYFRAME_WINDOW_STEP_RAD ||
+           link_motion(&moved) - turn_rad > share * KEYFRAME_WINDOW_STEP_M;
 }
 
-static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *frame,
+static int begin_job(struct keyframe_window *w, struct gpu *gpu, const struct gpu_frame *frame,
                      const struct se3 *T_odom_camera, uint64_t seq, int64_t time_ns)
 {
     if (gpu_frame_read(gpu, frame, LEVEL, w->map) != 0)
@@ -347,10 +347,10 @@ static int begin_job(struct window *w, struct gpu *gpu, const struct gpu_frame *
     return 0;
 }
 
-bool window_is_ready(struct window *w, int64_t until_ns)
+bool keyframe_window_is_ready(struct keyframe_window *w, int64_t until_ns)
 {
     const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
-    if (until_ns == INT64_MAX || w->n_frames + 1 < w->keyframe + WINDOW_FRAMES)
+    if (until_ns == INT64_MAX || w->n_frames + 1 < w->keyframe + KEYFRAME_WINDOW_FRAMES)
         return true;
     int timed_out = 0;
     pthread_mutex_lock(&w->lock);
@@ -362,7 +362,7 @@ bool window_is_ready(struct window *w, int64_t until_ns)
 }
 
 // Has the worker do what the optimiser waits for, unless it is at work. Returns whether it does.
-static bool serve_optimiser(struct window *w)
+static bool serve_optimiser(struct keyframe_window *w)
 {
     pthread_mutex_lock(&w->lock);
     bool serves = !is_at_work(w) && (w->stage == STAGE_WANTED || w->stage == STAGE_FOUND);
@@ -374,14 +374,14 @@ static bool serve_optimiser(struct window *w)
     return serves;
 }
 
-int window_follow(struct window *w, struct gpu *gpu, const struct track *track,
-                  const struct track_result *result, uint64_t seq, int64_t time_ns,
-                  double *out_moved_m)
+int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const struct track *track,
+                           const struct track_result *result, uint64_t seq, int64_t time_ns,
+                           double *out_moved_m)
 {
     const struct gpu_frame *frame = track_newest_frame(track);
     *out_moved_m = 0;
     w->n_frames++;
-    bool busy = w->has_keyframe && w->n_frames < w->keyframe + WINDOW_FRAMES;
+    bool busy = w->has_keyframe && w->n_frames < w->keyframe + KEYFRAME_WINDOW_FRAMES;
     if (w->failed || busy)
         return 0;
     *out_moved_m = take_result(w, &result->T_odom_camera);
@@ -390,7 +390,7 @@ int window_follow(struct window *w, struct gpu *gpu, const struct track *track,
     return begin_job(w, gpu, frame, &result->T_odom_camera, seq, time_ns);
 }
 
-int window_optimise(struct window *w)
+int keyframe_window_optimise(struct keyframe_window *w)
 {
     int rc = 0;
     pthread_mutex_lock(&w->lock);
@@ -408,7 +408,7 @@ int window_optimise(struct window *w)
     return rc;
 }
 
-int window_optimised(struct window *w, struct optimise_report *out)
+int keyframe_window_optimised(struct keyframe_window *w, struct optimise_report *out)
 {
     const struct se3 anywhere = se3_identity();
     serve_optimiser(w);
@@ -427,8 +427,8 @@ int window_optimised(struct window *w, struct optimise_report *out)
     return rc;
 }
 
-int window_finish(struct window *w, bool all, const atomic_bool *stop, const struct yield *yield,
-                  struct optimise_report *out)
+int keyframe_window_finish(struct keyframe_window *w, bool all, const atomic_bool *stop,
+                           const struct yield *yield, struct optimise_report *out)
 {
     const struct se3 anywhere = se3_identity();
     struct graph *copy = NULL;
@@ -450,23 +450,24 @@ int window_finish(struct window *w, bool all, const atomic_bool *stop, const str
     return rc;
 }
 
-uint32_t window_epoch(const struct window *window)
+uint32_t keyframe_window_epoch(const struct keyframe_window *window)
 {
     return window->epoch;
 }
 
-struct se3 window_T_map_odom(const struct window *window)
+struct se3 keyframe_window_T_map_odom(const struct keyframe_window *window)
 {
     return window->T_map_odom;
 }
 
-uint32_t window_keyframes(const struct window *window, const struct graph_keyframe **out)
+uint32_t keyframe_window_list(const struct keyframe_window *window,
+                              const struct graph_keyframe **out)
 {
     *out = window->keyframes;
     return window->n_keyframes;
 }
 
-int window_correction(const struct window *window, struct correction *out)
+int keyframe_window_correction(const struct keyframe_window *window, struct correction *out)
 {
     return seen_correction(&window->seen, window->keyframes, window->n_keyframes, out);
 }

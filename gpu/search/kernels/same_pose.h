@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When two candidates are the same pose, the object's symmetry considered.
-#ifndef POSED_GPU_SEARCH_KERNELS_DISTINCT_H
-#define POSED_GPU_SEARCH_KERNELS_DISTINCT_H
+#ifndef POSED_GPU_SEARCH_KERNELS_SAME_POSE_H
+#define POSED_GPU_SEARCH_KERNELS_SAME_POSE_H
 
 #include "gpu/search/kernels/pose.h"
 

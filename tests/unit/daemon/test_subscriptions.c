@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/web/feed.h"
+#include "daemon/web/subscriptions.h"
 #include "tests/unit/scratch.h"
 
 #define CHANNEL(topic) ((uint32_t)(topic) + 1)
@@ -17,7 +17,7 @@
 static struct scratch scratch;
 static struct endpoint *endpoint;
 static struct publish *publish;
-static struct feed feed;
+static struct subscriptions subscriptions;
 
 static int setup(void **state)
 {
@@ -31,14 +31,15 @@ static int setup(void **state)
     const struct log_sink log = scratch_log(&scratch);
     assert_int_equal(endpoint_open(&endpoint, &config, &log), 0);
     assert_int_equal(publish_create(&publish, endpoint, &config, &settings, &log), 0);
-    feed = (struct feed){.camera = {.name = "", .publish = publish_channel(publish, 0)}};
+    subscriptions =
+        (struct subscriptions){.camera = {.name = "", .publish = publish_channel(publish, 0)}};
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    feed_free(&feed);
+    subscriptions_free(&subscriptions);
     publish_destroy(&publish, 0);
     endpoint_close(&endpoint);
     scratch_remove(&scratch);
@@ -50,7 +51,7 @@ static uint32_t made(void)
 {
     uint32_t topics = 0;
     for (int topic = 0; topic < PUBLISH_N_TOPICS; topic++)
-        topics |= (uint32_t)publish_wants(feed.camera.publish, topic) << topic;
+        topics |= (uint32_t)publish_wants(subscriptions.camera.publish, topic) << topic;
     return topics;
 }
 
@@ -58,15 +59,15 @@ static void a_topic_while_somebody_has_it(void **state)
 {
     (void)state;
     assert_int_equal(made(), 0);
-    feed_add_interest(&feed, CHANNEL(PUBLISH_CLOUD));
-    feed_add_interest(&feed, CHANNEL(PUBLISH_CLOUD));
-    feed_add_interest(&feed, CHANNEL(PUBLISH_POSE));
+    subscriptions_add(&subscriptions, CHANNEL(PUBLISH_CLOUD));
+    subscriptions_add(&subscriptions, CHANNEL(PUBLISH_CLOUD));
+    subscriptions_add(&subscriptions, CHANNEL(PUBLISH_POSE));
     assert_int_equal(made(), 1u << PUBLISH_CLOUD | 1u << PUBLISH_POSE);
-    feed_drop_interest(&feed, CHANNEL(PUBLISH_CLOUD));
+    subscriptions_drop(&subscriptions, CHANNEL(PUBLISH_CLOUD));
     assert_int_equal(made(), 1u << PUBLISH_CLOUD | 1u << PUBLISH_POSE); // the other still looks
-    feed_drop_interest(&feed, CHANNEL(PUBLISH_CLOUD));
+    subscriptions_drop(&subscriptions, CHANNEL(PUBLISH_CLOUD));
     assert_int_equal(made(), 1u << PUBLISH_POSE);
-    feed_drop_interest(&feed, CHANNEL(PUBLISH_POSE));
+    subscriptions_drop(&subscriptions, CHANNEL(PUBLISH_POSE));
     assert_int_equal(made(), 0);
 }
 
@@ -78,25 +79,25 @@ static void five_previews_a_second(void **state)
     (void)state;
     assert_non_null(image);
     image->bytes[0] = 0; // no image: what matters is that one came
-    assert_null(feed_preview(&feed, 0));
+    assert_null(subscriptions_preview(&subscriptions, 0));
     assert_int_equal(made(), 0);
-    feed_add_interest(&feed, FOXGLOVE_CHANNEL_PREVIEW);
+    subscriptions_add(&subscriptions, FOXGLOVE_CHANNEL_PREVIEW);
     for (int64_t frame = 0; frame < 300; frame++) { // 300 frames a second
-        payload_release(feed_preview(&feed, SECOND_NS + frame * SECOND_NS / 300));
+        payload_release(subscriptions_preview(&subscriptions, SECOND_NS + frame * SECOND_NS / 300));
         for (int topic = PUBLISH_DEPTH; topic <= PUBLISH_RESIDUAL; topic++)
             if (made() >> topic & 1) {
                 n_made[topic]++;
-                feed_look_at(&feed, CHANNEL(topic), image);
+                subscriptions_look_at(&subscriptions, CHANNEL(topic), image);
             }
     }
     assert_int_equal(n_made[PUBLISH_DEPTH], 5);
     assert_int_equal(n_made[PUBLISH_NORMALS], 5);
     assert_int_equal(n_made[PUBLISH_RESIDUAL], 5);
-    payload_release(feed_preview(&feed, 3 * SECOND_NS));
+    payload_release(subscriptions_preview(&subscriptions, 3 * SECOND_NS));
     assert_int_equal(made(), images);
-    feed_drop_interest(&feed, FOXGLOVE_CHANNEL_PREVIEW); // in the middle of one
+    subscriptions_drop(&subscriptions, FOXGLOVE_CHANNEL_PREVIEW); // in the middle of one
     assert_int_equal(made(), 0);
-    assert_null(feed_preview(&feed, 4 * SECOND_NS));
+    assert_null(subscriptions_preview(&subscriptions, 4 * SECOND_NS));
     assert_int_equal(made(), 0);
     payload_release(image);
 }
@@ -106,14 +107,15 @@ static void the_map_while_somebody_looks(void **state)
     uint8_t request[SURFACE_REQUEST_BYTES];
     uint32_t n_asked = 0;
     (void)state;
-    assert_int_equal(feed_surface_request(&feed, SECOND_NS, 1, request), 0);
-    feed_add_interest(&feed, FOXGLOVE_CHANNEL_SURFACE);
+    assert_int_equal(subscriptions_surface_request(&subscriptions, SECOND_NS, 1, request), 0);
+    subscriptions_add(&subscriptions, FOXGLOVE_CHANNEL_SURFACE);
     for (int64_t s = 1; s <= 100; s++)
-        n_asked += feed_surface_request(&feed, s * SECOND_NS, 1, request) > 0;
+        n_asked += subscriptions_surface_request(&subscriptions, s * SECOND_NS, 1, request) > 0;
     assert_int_equal(n_asked, 10);
     assert_int_equal(made(), 0); // no message of the frame loop's
-    feed_drop_interest(&feed, FOXGLOVE_CHANNEL_SURFACE);
-    assert_int_equal(feed_surface_request(&feed, 1000 * SECOND_NS, 1, request), 0);
+    subscriptions_drop(&subscriptions, FOXGLOVE_CHANNEL_SURFACE);
+    assert_int_equal(subscriptions_surface_request(&subscriptions, 1000 * SECOND_NS, 1, request),
+                     0);
 }
 
 int main(void)

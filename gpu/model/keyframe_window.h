@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keyframes of a tracker, adjusted together beside it (graph.h): poses in odom stay as they are
+// and continuous, and T_map_odom says where odom lies in the map that the keyframes agree on.
+//
+// A thread of its own measures and adjusts. What it finds enters KEYFRAME_WINDOW_FRAMES frames
+// after the keyframe, whenever it was ready: a recording gives the same bytes each time. Where it
+// is not ready by then, keyframe_window_follow waits, after the frame's pose has left.
+//
+// On request all keyframes are adjusted at once (optimise.h) by another thread, at the lowest
+// priority: it works on a copy, and keyframes go on coming meanwhile. What it finds enters between
+// two frames, whenever it is ready, as any result does.
+//
+// Only frames that are TRACKING become keyframes. A new map epoch starts with an empty window and
+// T_map_odom = identity.
+//
+// Threads: the tracker's calls; memory is bounded by graph_settings, twice while optimising.
+#ifndef POSED_GPU_MODEL_KEYFRAME_WINDOW_H
+#define POSED_GPU_MODEL_KEYFRAME_WINDOW_H
+
+#include "gpu/base/yield.h"
+#include "gpu/model/correction.h"
+#include "gpu/model/graph.h"
+#include "gpu/model/optimise.h"
+#include "gpu/track/track.h"
+
+#define KEYFRAME_WINDOW_FRAMES 4
+
+// Motion since the last keyframe that makes the next one, whichever comes first.
+#define KEYFRAME_WINDOW_STEP_M   0.06
+#define KEYFRAME_WINDOW_STEP_RAD 0.1
+// A result that moves the camera so far in the map says that odom drifts here: the next keyframe
+// comes at half the motion.
+#define KEYFRAME_WINDOW_MOVED_M  0.005
+
+struct keyframe_window; // opaque
+
+// For frames of `camera`. `yield` (copied; NULL: nobody) is asked between the pieces of
+// keyframe_window_optimise. Returns 0, -EINVAL (a setting out of range, in the log), -ENOMEM or
+// -EAGAIN (no thread).
+__attribute__((warn_unused_result)) int
+keyframe_window_create(struct keyframe_window **out, const struct intrinsics *camera,
+                       const struct graph_settings *settings, const struct yield *yield,
+                       const struct log_sink *log);
+void keyframe_window_destroy(struct keyframe_window **window);
+
+// The map epoch that frames from now on belong to: another one than before empties the window.
+void keyframe_window_enter(struct keyframe_window *window, uint32_t epoch);
+
+// Whether keyframe_window_follow would not wait for the other thread, at the latest at until_ns
+// (CLOCK_MONOTONIC; INT64_MAX: at any time, and true). Frames that it is not called for do not
+// count.
+bool keyframe_window_is_ready(struct keyframe_window *window, int64_t until_ns);
+
+// After each track_frame, with its result and its frame's number and time, when the pose has left.
+// *out_moved_m: how far the results that entered with this call moved the camera in the map, 0
+// where none did. Returns 0 or -EIO (the device could not give the frame).
+__attribute__((warn_unused_result)) int
+keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu, const struct track *track,
+                       const struct track_result *result, uint64_t seq, int64_t time_ns,
+                       double *out_moved_m);
+
+// Has all keyframes adjusted. Returns 0 (keyframe_window_optimised says when and how), -EALREADY
+// (one is under way) or -ENODATA (fewer than 3 keyframes).
+__attribute__((warn_unused_result)) int keyframe_window_optimise(struct keyframe_window *window);
+
+// Between two frames; also has the result enter, if frames have not done so. How the last
+// keyframe_window_optimise ended: 0 (*out: what entered), -EAGAIN (under way), -ECANCELED (a
+// new epoch began), -ENOMEM, or -ENODATA (none was asked for).
+__attribute__((warn_unused_result)) int keyframe_window_optimised(struct keyframe_window *window,
+                                                                  struct optimise_report *out);
+
+// When no more frames come: the newest result enters, and where `all` is set, all keyframes are
+// adjusted at once, on this thread, which asks `yield` (NULL: nobody) between pieces. Returns 0,
+// -ENODATA (fewer than 3 keyframes; `all` alone), -ECANCELED (*stop was set) or -ENOMEM; the
+// keyframes are then as the newest result has them.
+__attribute__((warn_unused_result)) int keyframe_window_finish(struct keyframe_window *window,
+                                                               bool all, const atomic_bool *stop,
+                                                               const struct yield *yield,
+                                                               struct optimise_report *out);
+
+uint32_t keyframe_window_epoch(
+    const struct keyframe_window *window); // that keyframe_window_enter entered last
+
+struct se3 keyframe_window_T_map_odom(const struct keyframe_window *window);
+
+// The keyframes of this epoch as they were when T_map_odom moved last, in order of arrival; valid
+// until the next keyframe_window_follow.
+uint32_t keyframe_window_list(const struct keyframe_window *window,
+                              const struct graph_keyframe **out);
+
+// The same with what they saw, an eighth of the resolution, to be freed by correction_free. Returns
+// 0 or -ENOMEM (*out is empty).
+__attribute__((warn_unused_result)) int
+keyframe_window_correction(const struct keyframe_window *window, struct correction *out);
+
+#endif

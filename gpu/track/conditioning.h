@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conditioning: which directions the scene holds. Plain functions of the normal equations; the
+// tracker draws the conclusions.
+//
+// The information matrix of gpu.h is normalised first: rotations in units of the pairs' mean
+// distance (the arm), everything divided by the sum of weights. Its eigenvalues are then shares
+// between 0 and 1 that add up to about 2: how much of the pairs' information falls on that
+// direction. Measured: 0.0001 and less where a wall or a corridor holds nothing, 0.005 and more in
+// rooms. Zhang, Kaess, Singh 2016 ("On degeneracy of optimization-based state estimation problems")
+// is the remapping.
+#ifndef POSED_GPU_TRACK_CONDITIONING_H
+#define POSED_GPU_TRACK_CONDITIONING_H
+
+#include "gpu/gpu.h"
+
+struct conditioning {
+    double arm_m;            // RMS distance of the pairs: 1 rad counts as so many metres
+    double eigenvalues[6];   // ascending
+    double vectors[36];      // row i: direction of eigenvalue i, scaled twist (v, arm * w)
+    int n_degenerate;        // the first so many directions are not held
+    uint8_t degenerate_mask; // bit i: axis i of (x y z, rotation x y z) is mostly not held
+};
+
+// `min_eigenvalue`: directions below it are not held.
+void conditioning_of(const struct gpu_alignment *alignment, double min_eigenvalue,
+                     struct conditioning *out);
+
+// Takes the part of T_reference_frame against the prediction that lies in directions which are not
+// held back to the prediction.
+struct se3 conditioning_hold(const struct conditioning *conditioning,
+                             const struct se3 *T_reference_predicted,
+                             const struct se3 *T_reference_frame);
+
+#endif
