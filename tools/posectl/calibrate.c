@@ -194,14 +194,16 @@ static int collect(struct camera *camera, struct calibrate **out)
     for (size_t i = 0; i < options.n_recordings && status == 0; i++) {
         struct pass pass = {0};
         status = open_pass(&pass, options.recordings[i], camera);
-        if (status == 0 && !*out)
+        const bool is_open = status == 0;
+        if (is_open && !*out)
             status = calibrate_create(out, &camera->info.camera, &posectl_log);
         if (status == 0) {
             uint64_t n_frames = capture_info(pass.capture)->n_frames;
             uint64_t step = (n_frames + n_most - 1) / n_most;
             status = take_frames(&pass, *out, &group, step > 0 ? step : 1, n_most);
         }
-        if (status < 0)
+        // Why a recording cannot be opened has been said by what found it.
+        if (status == -ENOMEM || (is_open && status < 0))
             posectl_complain("%s: %s", options.recordings[i], strerror(-status));
         close_pass(&pass);
     }
