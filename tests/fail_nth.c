@@ -204,10 +204,15 @@ ssize_t writev(int fd, const struct iovec *parts, int n)
 }
 
 // What a stream writes itself, it writes past this library: its ends are taken. Text in memory is
-// no file.
+// no file, and what is only read has nothing to write. ferror() knows of it, as of a write of the C
+// library's own.
 static bool stream_fails(FILE *stream)
 {
-    return write_fails(fileno(stream));
+    int fd = fileno(stream);
+    if (fd < 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY || !write_fails(fd))
+        return false;
+    stream->_flags |= _IO_ERR_SEEN;
+    return true;
 }
 
 size_t fwrite(const void *bytes, size_t size, size_t n, FILE *stream)
