@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/worker.h"
+#include "daemon/job_queue.h"
 #include "proto/clock.h"
 
 #define COMPUTE_QUEUE 8 // requests that may carry megabytes and take seconds
@@ -16,8 +16,8 @@ struct pending {
     struct handlers *handlers;
     void (*wake)(void *user);
     void *user;
-    struct worker *workers[HANDLERS_N_QUEUES]; // none for HANDLERS_NOW
-    posed_Reply *replies[HANDLERS_N_QUEUES];   // one for each worker
+    struct job_queue *workers[HANDLERS_N_QUEUES]; // none for HANDLERS_NOW
+    posed_Reply *replies[HANDLERS_N_QUEUES];      // one for each worker
     _Atomic bool ending;
 
     pthread_mutex_t mutex;
@@ -64,7 +64,7 @@ int pending_submit(struct pending *pending, enum handlers_queue lane, struct pen
     bool taken = has_place(pending, lane, job->owner);
     if (taken) {
         link_job(pending, job);
-        taken = worker_submit(pending->workers[lane], job->client, job);
+        taken = job_queue_submit(pending->workers[lane], job->client, job);
         if (!taken)
             unlink_job(job);
     }
@@ -208,11 +208,11 @@ int pending_create(struct pending **out, struct handlers *handlers, void (*wake)
         error = pending->replies[lane] ? 0 : -ENOMEM;
     }
     if (!error)
-        error = worker_create(&pending->workers[HANDLERS_COMMAND], handlers->config->requests.queue,
-                              false, run_job, NULL, pending);
+        error = job_queue_create(&pending->workers[HANDLERS_COMMAND],
+                                 handlers->config->requests.queue, false, run_job, NULL, pending);
     if (!error)
-        error = worker_create(&pending->workers[HANDLERS_COMPUTE], COMPUTE_QUEUE, true, run_job,
-                              be_idle, pending);
+        error = job_queue_create(&pending->workers[HANDLERS_COMPUTE], COMPUTE_QUEUE, true, run_job,
+                                 be_idle, pending);
     if (error) {
         pending_destroy(&pending);
         return error;
@@ -229,7 +229,7 @@ void pending_end(struct pending *pending)
         cancel(job);
     pthread_mutex_unlock(&pending->mutex);
     for (int lane = 0; lane < HANDLERS_N_QUEUES; lane++)
-        worker_stop(pending->workers[lane]);
+        job_queue_stop(pending->workers[lane]);
 }
 
 void pending_destroy(struct pending **pending)
@@ -238,7 +238,7 @@ void pending_destroy(struct pending **pending)
     if (!j)
         return;
     for (int lane = 0; lane < HANDLERS_N_QUEUES; lane++) {
-        worker_destroy(&j->workers[lane]);
+        job_queue_destroy(&j->workers[lane]);
         free(j->replies[lane]);
     }
     pthread_mutex_destroy(&j->mutex);

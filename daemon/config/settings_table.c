@@ -212,7 +212,9 @@ const struct config_key config_keys[] = {
     {"requests", "queue", CONFIG_UINT, AT(requests.queue), 1, 1024, NULL, false,
      "Commands that may wait; one more is answered RESOURCE_EXHAUSTED, and so is a client that "
      "has\n"
-     "as many waiting as places are free: one alone gets half of them."},
+     "as many waiting as places are free: one connection alone gets half of them, one user or "
+     "address\n"
+     "three quarters."},
     {"requests", "deadline_ms", CONFIG_UINT, AT(requests.deadline_ms), 1, 3600000, NULL, true,
      "Deadline of a request that names none [ms]."},
     {"requests", "max_deadline_ms", CONFIG_UINT, AT(requests.max_deadline_ms), 1, 86400000, NULL,

@@ -94,9 +94,9 @@ __attribute__((warn_unused_result)) int
 search_cpu_find(struct search *search, const struct search_object *object,
                 const struct search_image *image, uint32_t n_polished, struct search_found *out);
 
-// What search.c shares with the presets (default.c, germann.c) and with follow.c. Each check names
-// the field in out_field (may be NULL) and in the log, and returns -EINVAL; an image without valid
-// depth is -ENODATA.
+// What search.c shares with the presets (preset_default.c, preset_germann.c) and with follow.c.
+// Each check names the field in out_field (may be NULL) and in the log, and returns -EINVAL; an
+// image without valid depth is -ENODATA.
 __attribute__((warn_unused_result)) int
 search_check_image(struct search *search, const struct search_image *image, char *out_field);
 __attribute__((warn_unused_result)) int search_refuse_empty(struct search *search, char *out_field);

@@ -11,9 +11,9 @@
 #include "proto/clock.h"
 #include "proto/wire.h"
 #include "tools/client/address.h"
-#include "tools/posectl/message_lines.h"
 #include "tools/posectl/posectl.h"
 #include "tools/posectl/progress.h"
+#include "tools/posectl/watch_lines.h"
 
 #define ENDPOINT_MAX ADDRESS_MAX
 #define KEY_BYTES    (POSECTL_KEY_CHARS + 1)
@@ -287,7 +287,7 @@ static bool connect_images(struct posectl_subscription *s, const struct posectl 
     char endpoint[ENDPOINT_MAX];
     bool wanted = false;
     for (size_t i = 0; i < n_topics; i++)
-        wanted = wanted || message_lines_is_image(topics[i]);
+        wanted = wanted || watch_lines_is_image(topics[i]);
     address_find(ctl->endpoint, ADDRESS_IMG, endpoint);
     zmq_setsockopt(s->socket, ZMQ_RCVHWM, &queue, sizeof queue);
     if (!wanted || strcmp(endpoint, s->endpoint) == 0 || zmq_connect(s->socket, endpoint) == 0)
@@ -319,7 +319,7 @@ enum posectl_exit posectl_subscribe(struct posectl_subscription **out, const str
     }
     for (size_t i = 0; i < n_topics; i++) {
         char topic[2 * POSECTL_TOPIC_BYTES];
-        bool has_name = ctl->camera[0] && message_lines_is_of_camera(topics[i]);
+        bool has_name = ctl->camera[0] && watch_lines_is_of_camera(topics[i]);
         int n = snprintf(topic, sizeof topic, "%s%s%s", topics[i], has_name ? "/" : "",
                          has_name ? ctl->camera : "");
         zmq_setsockopt(s->socket, ZMQ_SUBSCRIBE, topic, (size_t)n);

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tools/posectl/message_lines.h"
 #include "tools/posectl/posectl.h"
+#include "tools/posectl/watch_lines.h"
 
 #define MAX_TOPICS 16
 
@@ -67,8 +67,8 @@ static error_t on_watch_option(int key, char *arg, struct argp_state *state)
         watch_count = argument_count(state, "count", arg, 1, UINT32_MAX);
         return 0;
     case ARGP_KEY_ARG:
-        if (!message_lines_is_topic(arg) || strchr(arg, '/'))
-            argp_error(state, "no topic \"%s\": " MESSAGE_LINES_TOPICS, arg);
+        if (!watch_lines_is_topic(arg) || strchr(arg, '/'))
+            argp_error(state, "no topic \"%s\": " WATCH_LINES_TOPICS, arg);
         if (n_watch_topics <= MAX_TOPICS)
             watch_topics[n_watch_topics++] = arg;
         return 0;
@@ -109,11 +109,11 @@ static enum posectl_exit watch(const struct posectl *ctl, struct posectl_subscri
     const uint8_t *bytes;
     size_t n_bytes;
     if (is_watched("pose") && n_watch_topics == 2 && !ctl->json)
-        message_lines_header();
+        watch_lines_header();
     while ((watch_count == 0 || n_shown < watch_count) &&
            posectl_receive(subscription, topic, &bytes, &n_bytes)) {
         any = true;
-        if (is_watched(topic) && message_lines_message(topic, bytes, n_bytes, ctl->json))
+        if (is_watched(topic) && watch_lines_print(topic, bytes, n_bytes, ctl->json))
             n_shown++;
         if (ferror(stdout) || fflush(stdout) != 0)
             break;
@@ -143,7 +143,7 @@ int posectl_watch(struct posectl *ctl, int argc, char **argv)
         .doc = "Shows messages as they come. pose (default): frame, time, state, position, "
                "quaternion x y z w, time of tracking, reason; object: one that search --track "
                "follows, in the camera's frame; of images and clouds their size. "
-               "TOPIC: " MESSAGE_LINES_TOPICS
+               "TOPIC: " WATCH_LINES_TOPICS
                ". On a terminal with a header, and with colours unless NO_COLOR is set."};
     struct posectl_subscription *subscription;
     posectl_parse(ctl, &argp, argc, argv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/worker.h"
+#include "daemon/job_queue.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@ struct waiting {
     uint64_t turn; // at most one job of a client has the same
 };
 
-struct worker {
+struct job_queue {
     void (*run)(void *user, void *job);
     bool (*idle)(void *user);
     void *user;
@@ -34,7 +34,7 @@ struct worker {
 };
 
 // With the mutex held: waits for a job or, where there is something to do meanwhile, for a moment.
-static void wait_idly(struct worker *worker)
+static void wait_idly(struct job_queue *worker)
 {
     bool busy = false;
     if (worker->idle) {
@@ -58,7 +58,7 @@ static void wait_idly(struct worker *worker)
 
 // With the mutex held and a job there: the one whose turn is next. Of several the first that came,
 // but another client's before that of the one who has just been served.
-static void *take_job(struct worker *worker)
+static void *take_job(struct job_queue *worker)
 {
     struct waiting *next = worker->jobs;
     for (struct waiting *w = next + 1; w < worker->jobs + worker->n_jobs; w++)
@@ -74,7 +74,7 @@ static void *take_job(struct worker *worker)
 
 static void *run_jobs(void *user)
 {
-    struct worker *worker = user;
+    struct job_queue *worker = user;
     // Niceness would not do: a thread that wakes up waits for the end of a nice one's time slice,
     // milliseconds, but never for an idle one. Refused where a service manager forbids it: then it
     // runs as everything else does.
@@ -95,11 +95,11 @@ static void *run_jobs(void *user)
     return NULL;
 }
 
-int worker_create(struct worker **out, size_t n_queue, bool background,
-                  void (*run)(void *user, void *job), bool (*idle)(void *user), void *user)
+int job_queue_create(struct job_queue **out, size_t n_queue, bool background,
+                     void (*run)(void *user, void *job), bool (*idle)(void *user), void *user)
 {
     *out = NULL;
-    struct worker *worker = calloc(1, sizeof *worker);
+    struct job_queue *worker = calloc(1, sizeof *worker);
     if (!worker)
         return -ENOMEM;
     worker->run = run;
@@ -128,7 +128,7 @@ int worker_create(struct worker **out, size_t n_queue, bool background,
     return 0;
 }
 
-bool worker_submit(struct worker *worker, const void *client, void *job)
+bool job_queue_submit(struct job_queue *worker, const void *client, void *job)
 {
     pthread_mutex_lock(&worker->mutex);
     // A client that has nothing waiting comes after what others have in this turn, as if it had
@@ -149,7 +149,7 @@ bool worker_submit(struct worker *worker, const void *client, void *job)
     return room;
 }
 
-void worker_stop(struct worker *worker)
+void job_queue_stop(struct job_queue *worker)
 {
     if (!worker || worker->end) // only this function sets it
         return;
@@ -160,12 +160,12 @@ void worker_stop(struct worker *worker)
     pthread_join(worker->thread, NULL);
 }
 
-void worker_destroy(struct worker **worker)
+void job_queue_destroy(struct job_queue **worker)
 {
-    struct worker *w = *worker;
+    struct job_queue *w = *worker;
     if (!w)
         return;
-    worker_stop(w);
+    job_queue_stop(w);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->mutex);
     free(w->jobs);

@@ -10,14 +10,14 @@
 #include <semaphore.h>
 #include <string.h>
 
-#include "daemon/worker.h"
+#include "daemon/job_queue.h"
 
 #define N_QUEUE 16
 
 // A job is its client's letter, and what ran is written down. The gate holds the worker in its
 // first job while the queue is filled.
 struct bench {
-    struct worker *worker;
+    struct job_queue *worker;
     sem_t started, gate, ended;
     const char *lively; // come again until N_QUEUE jobs have run
     char ran[N_QUEUE + 1];
@@ -30,7 +30,7 @@ static char gate_job = '*';
 static bool submit(struct bench *bench, char client)
 {
     char *name = names + (client - 'A');
-    return worker_submit(bench->worker, name, name);
+    return job_queue_submit(bench->worker, name, name);
 }
 
 static void run(void *user, void *job)
@@ -58,8 +58,8 @@ static void open_bench(struct bench *bench, size_t n_queue)
     sem_init(&bench->started, 0, 0);
     sem_init(&bench->gate, 0, 0);
     sem_init(&bench->ended, 0, 0);
-    assert_int_equal(worker_create(&bench->worker, n_queue, false, run, NULL, bench), 0);
-    assert_true(worker_submit(bench->worker, names, &gate_job)); // A's
+    assert_int_equal(job_queue_create(&bench->worker, n_queue, false, run, NULL, bench), 0);
+    assert_true(job_queue_submit(bench->worker, names, &gate_job)); // A's
     sem_wait(&bench->started);
 }
 
@@ -67,7 +67,7 @@ static void open_bench(struct bench *bench, size_t n_queue)
 static void close_bench(struct bench *bench)
 {
     sem_post(&bench->gate);
-    worker_destroy(&bench->worker);
+    job_queue_destroy(&bench->worker);
     sem_destroy(&bench->started);
     sem_destroy(&bench->gate);
     sem_destroy(&bench->ended);

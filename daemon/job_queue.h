@@ -4,34 +4,34 @@
 // waits for what runs and then for at most one job of each (fair queueing, Nagle 1987, RFC 970).
 // And a client may have as many waiting as there are free places, so that nobody fills the queue
 // alone (as client.h has it).
-#ifndef POSED_DAEMON_WORKER_H
-#define POSED_DAEMON_WORKER_H
+#ifndef POSED_DAEMON_JOB_QUEUE_H
+#define POSED_DAEMON_JOB_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-struct worker; // opaque
+struct job_queue; // opaque
 
 // `run` is called on the worker's thread for each job, also for those that still wait when the
 // worker is destroyed (the jobs themselves know that they are to end). With `background` the
 // thread, and those which its jobs start, run only where nobody else wants the processor: for work
 // that must not delay the tracking. `idle` (may be NULL) is called whenever no job waits, again
 // every few milliseconds as long as it returns true. Returns 0 or negative errno.
-__attribute__((warn_unused_result)) int worker_create(struct worker **out, size_t n_queue,
-                                                      bool background,
-                                                      void (*run)(void *user, void *job),
-                                                      bool (*idle)(void *user), void *user);
+__attribute__((warn_unused_result)) int job_queue_create(struct job_queue **out, size_t n_queue,
+                                                         bool background,
+                                                         void (*run)(void *user, void *job),
+                                                         bool (*idle)(void *user), void *user);
 
 // Any thread. Jobs of one client run in the order in which they came. Returns false when the queue
 // or the client's share of it is full, or the worker has been stopped; the job is then the caller's
 // still.
-__attribute__((warn_unused_result)) bool worker_submit(struct worker *worker, const void *client,
-                                                       void *job);
+__attribute__((warn_unused_result)) bool job_queue_submit(struct job_queue *worker,
+                                                          const void *client, void *job);
 
-// Runs what waits and ends the thread; from then on worker_submit returns false. Accepts NULL.
-void worker_stop(struct worker *worker);
+// Runs what waits and ends the thread; from then on job_queue_submit returns false. Accepts NULL.
+void job_queue_stop(struct job_queue *worker);
 
 // The same, and gives everything back. No other thread may use it any more.
-void worker_destroy(struct worker **worker);
+void job_queue_destroy(struct job_queue **worker);
 
 #endif

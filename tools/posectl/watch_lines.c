@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/posectl/message_lines.h"
+#include "tools/posectl/watch_lines.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ const char *show_state(const char *name, int width)
     return text;
 }
 
-void message_lines_header(void)
+void watch_lines_header(void)
 {
     if (isatty(STDOUT_FILENO))
         printf("%7s %15s %-8s %8s %8s %8s  %8s %8s %8s %8s  %9s %s\n", "frame", "time s", "state",
@@ -284,23 +284,23 @@ static const struct topic *find(const char *name)
     return NULL;
 }
 
-bool message_lines_is_topic(const char *name)
+bool watch_lines_is_topic(const char *name)
 {
     return find(name) != NULL;
 }
 
-bool message_lines_is_of_camera(const char *name)
+bool watch_lines_is_of_camera(const char *name)
 {
     return strcmp(name, "log") != 0 && strcmp(name, "rig") != 0;
 }
 
-bool message_lines_is_image(const char *name)
+bool watch_lines_is_image(const char *name)
 {
     const struct topic *topic = find(name);
     return topic && topic->is_image;
 }
 
-bool message_lines_message(const char *name, const uint8_t *bytes, size_t n_bytes, bool json)
+bool watch_lines_print(const char *name, const uint8_t *bytes, size_t n_bytes, bool json)
 {
     static const uint32_t cloud_data = 6; // PointCloud.data
     const uint8_t *data;
