@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/register/axes.h"
 #include "gpu/register/consistency.h"
 #include "gpu/register/features.h"
 #include "gpu/register/result.h"
@@ -17,12 +18,16 @@
 #define N_FINISHED     3u    // of the first look's poses
 #define N_LAST         5u    // of the second look's, at finer features
 #define N_BARE         6u    // poses that are finished from the vote itself, at fine cells only
+#define N_TURNED       6u    // poses that bring walls onto walls, finished at fine cells, too
 #define N_RIVALS       6u    // of poses that came near the best, at most
 #define RIVAL          0.6   // of the best one's evidence at coarse cells
-#define LEAST_BEHIND   0.02  // right poses with drift have so much behind the other's walls
-#define HALF_BEHIND    0.02  // and this much more halves what a pose is worth
+#define LEAST_BEHIND   0.008 // right poses with drift have so much behind the other's walls
+#define HALF_BEHIND    0.01  // and this much more halves what a pose is worth
 #define WALL_POINTS    1500u
-#define HALF_SUPPORT   30.0 // correspondences that double what a score is worth
+#define UNBLAMED       80u  // correspondences: walls and sensors are then not where they seem to be
+#define MOST_SUPPORT   20.0 // so much more a pose is worth with many correspondences than with none
+#define HALF_SUPPORT   200.0 // correspondences for half of that
+#define SHIFT_CELLS    3.0   // correspondences that agree on a shift lie so near to each other
 
 static uint32_t feature_level(const struct register_surfaces *surfaces)
 {
@@ -90,7 +95,7 @@ static int vote(const struct register_local *local, struct pool *pool, uint32_t 
                                      1.5 * local->surfaces->cell_m * (1 << level), out, N_DRAWN);
 }
 
-// Both sets' walls, and points evenly taken from both.
+// Both sets' walls and directions, and points evenly taken from both.
 static int keep_walls(const struct register_local *local, const struct matches *matches,
                       float cell_m, struct register_matched *out)
 {
@@ -105,13 +110,18 @@ static int keep_walls(const struct register_local *local, const struct matches *
         if (!out->walls || !out->sights || !out->points[side])
             return -ENOMEM;
         register_sight_make(f->points, f->n, cell_m, from, &out->sights[side]);
-        register_walls_find(f->points, f->normals, f->n, cell_m, &out->walls[side]);
+        register_axes_find(f->normals, f->n, &out->axes[side]);
         for (uint32_t i = 0; i < f->n; i += step)
             out->points[side][out->n_points[side]++] = f->points[i];
     }
     // One of them seen from elsewhere: the other is likely to be in such coordinates, too.
     const bool valid = out->sights[0].valid && out->sights[1].valid;
     out->sights[0].valid = out->sights[1].valid = valid;
+    for (int side = 0; side < 2; side++) {
+        const struct register_features *f = &matches->features[side];
+        register_walls_find(f->points, f->normals, f->n, cell_m,
+                            valid ? out->sights[side].from : NULL, &out->walls[side]);
+    }
     return 0;
 }
 
@@ -141,7 +151,9 @@ static double behind(const struct register_matched *matched, const struct se3 *T
                                  matched->n_points[REGISTER_TARGET]);
 }
 
-// The correspondences' points, for poses that come later, too; behind those of coarser levels.
+// The points of rare correspondences, for poses that come later, too; behind those of coarser
+// levels. Common ones are of walls and floors, whose pairs agree on many poses: 57 % of the right
+// ones are among the rarest two fifths.
 static int keep_matches(const struct register_local *local, const struct matches *matches,
                         double cell_m, struct register_matched *io)
 {
@@ -152,12 +164,13 @@ static int keep_matches(const struct register_local *local, const struct matches
     io->pairs = pairs;
     for (uint32_t i = 0; i < matches->n; i++) {
         const struct register_match *match = &matches->match[i];
+        if (!match->rare)
+            continue;
         const struct register_cell_point *p = &matches->features[0].points[match->source];
         const struct register_cell_point *q = &matches->features[1].points[match->target];
         pairs[io->n++] =
             (struct register_matched_pair){{p->x, p->y, p->z}, {q->x, q->y, q->z}, 1.5 * cell_m};
     }
-    io->n_looks++;
     return io->walls ? 0 : keep_walls(local, matches, (float)cell_m, io);
 }
 
@@ -185,16 +198,33 @@ void register_candidates_support(const struct register_candidates *from,
     candidate->before = before(&from->matched, &candidate->fit.T);
 }
 
-// 1: nothing speaks against the pose.
+// 1: nothing speaks against the pose. Where the coordinates do not begin at the sensor though it
+// looks so (an object turned before a scanner), the right pose is blamed, too; but no wrong one has
+// so many correspondences (53 in the rooms of candidates.h, of 120 and more in such scans).
 static double blame(const struct register_candidate *candidate)
 {
+    if (candidate->n_support >= UNBLAMED)
+        return 1;
     return 1 + fmax(0, candidate->behind + candidate->before - LEAST_BEHIND) / HALF_BEHIND;
 }
 
 double register_candidates_evidence(const struct register_candidate *candidate)
 {
     const double n = candidate->n_support;
-    return candidate->worth.score * (1 + 2 * n / (n + HALF_SUPPORT)) / blame(candidate);
+    return sqrt(candidate->worth.score) * (1 + MOST_SUPPORT * n / (n + HALF_SUPPORT)) /
+           blame(candidate);
+}
+
+// What features alone say of a pose.
+static double votes(const struct register_candidate *candidate)
+{
+    return candidate->n_support / blame(candidate);
+}
+
+static int compare_votes(const void *a, const void *b)
+{
+    const double x = votes(a), y = votes(b);
+    return (x < y) - (x > y);
 }
 
 static int compare_candidates(const void *a, const void *b)
@@ -218,10 +248,11 @@ static double apart_m(const struct register_local *local, uint32_t level)
 }
 
 // Sorts, best first, and leaves out what is repeated. Returns how many remain.
-static uint32_t unlike(struct register_candidate *candidates, uint32_t n, double apart_m)
+static uint32_t unlike(struct register_candidate *candidates, uint32_t n, double apart_m,
+                       int (*compare)(const void *, const void *))
 {
     uint32_t n_kept = 0;
-    qsort(candidates, n, sizeof *candidates, compare_candidates);
+    qsort(candidates, n, sizeof *candidates, compare);
     for (uint32_t i = 0; i < n; i++) {
         bool repeated = false;
         for (uint32_t k = 0; k < n_kept && !repeated; k++)
@@ -251,46 +282,69 @@ static int finish(const struct register_local *local, const struct register_matc
         candidates[i] =
             (struct register_candidate){fits[i], worths[i], support(matched, &fits[i].T, within_m),
                                         behind(matched, &fits[i].T), before(matched, &fits[i].T)};
-    return (int)unlike(candidates, n, apart_m(local, last));
+    return (int)unlike(candidates, n, apart_m(local, last), compare_candidates);
 }
 
-static int compare_votes(const void *a, const void *b)
+static struct register_candidate candidate_of(const struct register_matched *matched,
+                                              const struct se3 *T, uint32_t n_support)
 {
-    const struct register_candidate *x = a, *y = b;
-    const double u = x->n_support / blame(x);
-    const double v = y->n_support / blame(y);
-    return (u < v) - (u > v);
+    return (struct register_candidate){
+        .fit.T = *T,
+        .n_support = n_support,
+        .behind = behind(matched, T),
+        .before = before(matched, T),
+    };
 }
 
-// The best poses as they were voted for, finished without coarse cells, on which walls and floor
-// pull a pose along a corridor; together with those in out->best.
-static int add_bare(const struct register_local *local, uint32_t level,
-                    struct register_candidate *votes, uint32_t n_votes,
-                    struct register_candidates *out)
+// Finishes poses, n > 0, and puts them among those in out->best.
+static int add(const struct register_local *local, uint32_t first,
+               struct register_candidate *candidates, uint32_t n, struct register_candidates *out)
 {
-    struct register_candidate all[REGISTER_MOST_CANDIDATES + N_BARE];
-    int n = finish(local, &out->matched, level, 0, votes, n_votes < N_BARE ? n_votes : N_BARE);
-    if (n <= 0)
-        return n;
+    struct register_candidate all[REGISTER_MOST_CANDIDATES + N_VOTES];
+    const int rc = finish(local, &out->matched, first, 0, candidates, n);
+    if (rc < 0)
+        return rc;
     memcpy(all, out->best, out->n * sizeof *all);
-    memcpy(all + out->n, votes, (uint32_t)n * sizeof *all);
-    const uint32_t n_all = unlike(all, out->n + (uint32_t)n, apart_m(local, 0));
+    memcpy(all + out->n, candidates, (uint32_t)rc * sizeof *all);
+    const uint32_t n_all =
+        unlike(all, out->n + (uint32_t)rc, apart_m(local, 0), compare_candidates);
     out->n = n_all < REGISTER_MOST_CANDIDATES ? n_all : REGISTER_MOST_CANDIDATES;
     memcpy(out->best, all, out->n * sizeof *all);
     return 0;
+}
+
+// Poses that bring walls onto walls, those that most correspondences speak for. Without coarse
+// cells, on which they slide along wall and floor.
+static int add_turned(const struct register_local *local, uint32_t level,
+                      struct register_candidates *out)
+{
+    const struct register_matched *matched = &out->matched;
+    const double cell_m = local->surfaces->cell_m * (1 << level);
+    struct se3 poses[REGISTER_MOST_TURNED];
+    struct register_candidate turned[REGISTER_MOST_TURNED];
+    const int n =
+        register_axes_poses(&matched->axes[REGISTER_SOURCE], &matched->axes[REGISTER_TARGET],
+                            matched->pairs, matched->n, SHIFT_CELLS * cell_m, poses);
+    for (int i = 0; i < n; i++)
+        turned[i] =
+            candidate_of(matched, &poses[i], support(matched, &poses[i], SHIFT_CELLS * cell_m));
+    if (n <= 0)
+        return n;
+    const uint32_t n_unlike = unlike(turned, (uint32_t)n, 2 * cell_m, compare_votes);
+    return add(local, 0, turned, n_unlike < N_TURNED ? n_unlike : N_TURNED, out);
 }
 
 // Features of one level: their poses, finished, into out->best.
 static int find_at(const struct register_local *local, struct pool *pool, uint32_t level,
                    uint32_t n_finished, const struct se3 *given, struct register_candidates *out)
 {
-    struct register_vote votes[N_DRAWN];
+    struct register_vote drawn[N_DRAWN];
     struct register_candidate candidates[N_VOTES + 1], bare[N_DRAWN];
     uint32_t n_bare = 0;
     struct matches matches = {.match = NULL};
     const struct register_candidates coarser = *out;
     const uint32_t coarse = level + 1 < local->surfaces->n_levels ? level + 1 : level;
-    int n = vote(local, pool, level, &matches, votes);
+    int n = vote(local, pool, level, &matches, drawn);
     if (n >= 0) {
         const int rc =
             keep_matches(local, &matches, local->surfaces->cell_m * (1 << level), &out->matched);
@@ -301,12 +355,7 @@ static int find_at(const struct register_local *local, struct pool *pool, uint32
     memset(bare, 0, sizeof bare);
     if (n >= 0) {
         for (int i = 0; i < n; i++)
-            bare[n_bare++] = (struct register_candidate){
-                .fit.T = votes[i].T,
-                .n_support = votes[i].n_inliers,
-                .behind = behind(&out->matched, &votes[i].T),
-                .before = before(&out->matched, &votes[i].T),
-            };
+            bare[n_bare++] = candidate_of(&out->matched, &drawn[i].T, drawn[i].n_inliers);
         qsort(bare, n_bare, sizeof *bare, compare_votes);
         n = n < (int)N_VOTES ? n : (int)N_VOTES;
         for (int i = 0; i < n; i++)
@@ -329,9 +378,15 @@ static int find_at(const struct register_local *local, struct pool *pool, uint32
         out->best[out->n] = coarser.best[i];
         register_candidates_support(out, &out->best[out->n++]);
     }
-    out->n = unlike(out->best, out->n, apart_m(local, 0));
-    if (n > 0 && register_candidates_trust(out) < REGISTER_SURE)
-        n = add_bare(local, level, bare, n_bare, out);
+    out->n = unlike(out->best, out->n, apart_m(local, 0), compare_candidates);
+    // The best as they were voted for, without coarse cells, on which walls and floor pull a pose
+    // along a corridor.
+    if (n > 0 && n_bare > 0 &&
+        (register_candidates_trust(out) < REGISTER_SURE ||
+         support(&out->matched, &bare[0].fit.T, 0) > out->best[0].n_support))
+        n = add(local, level, bare, n_bare < N_BARE ? n_bare : N_BARE, out);
+    if (n >= 0 && register_candidates_trust(out) < REGISTER_SURE)
+        n = add_turned(local, level, out);
     return n < 0 ? n : 0;
 }
 
@@ -382,16 +437,15 @@ double register_candidates_trust(const struct register_candidates *candidates)
     const double all = register_candidates_evidence(best);
     const double second =
         candidates->n > 1 ? register_candidates_evidence(&candidates->best[1]) / all : 0;
+    double others = 0;
     for (uint32_t i = 1; i < candidates->n; i++)
-        if (candidates->best[i].n_support > best->n_support && blame(&candidates->best[i]) < 2)
-            return 0;
-    if (blame(best) > 2)
-        return 0;
-    if (!(second <= REGISTER_NEAR_SCORE) || best->worth.n_pairs < REGISTER_LEAST_PAIRS)
-        return 0;
-    const struct register_matched *matched = &candidates->matched;
-    if (matched->n > 0 && (best->n_support * (1 - second) < REGISTER_LEAST_SUPPORT ||
-                           best->n_support < REGISTER_LEAST_PAIRED * (1 + matched->n_looks)))
+        others = fmax(others, votes(&candidates->best[i]));
+    const double lead = votes(best) - others;
+    const bool leads =
+        candidates->matched.n > 0
+            ? lead * best->worth.score >= REGISTER_LEAST_LEAD && lead >= 0.5 * votes(best)
+            : second <= REGISTER_NEAR_SCORE;
+    if (!leads || best->worth.n_pairs < REGISTER_LEAST_PAIRS)
         return 0;
     return best->worth.score * (1 - 0.5 * second);
 }

@@ -5,6 +5,7 @@
 #define POSED_GPU_REGISTER_CANDIDATES_H
 
 #include "gpu/base/pool.h"
+#include "gpu/register/axes.h"
 #include "gpu/register/local.h"
 #include "gpu/register/sight.h"
 #include "gpu/register/walls.h"
@@ -25,7 +26,8 @@ struct register_matched {
         double source_m[3], target_m[3];
         double within_m; // a pose does the pair when it brings it so near
     } * pairs;           // of all levels that were looked at
-    uint32_t n, n_looks;
+    uint32_t n;
+    struct register_axes axes[2]; // of both sets
     struct register_walls *walls; // of both sets, or NULL
     struct register_sight *sights;
     struct register_cell_point *points[2]; // some of both, which may lie behind the other's
@@ -55,25 +57,25 @@ __attribute__((warn_unused_result)) int register_candidates_add(const struct reg
 void register_candidates_support(const struct register_candidates *from,
                                  struct register_candidate *candidate);
 
-// What a candidate is ranked by: its score, up to three times as much where features agree. Planes
-// of a room coincide in many poses, and in a wrong one often better than in the right one; then few
-// of the correspondences, which no plane has, lie on each other. The less, the more of a set it
-// brings behind the other's walls or into the space that the other shows to be empty: right poses
-// have 0.013 of that at most, most wrong ones 0.03 to 0.3 (posed-bench pairs --rooms 12 --seed 720,
-// --rooms 24 --seed 731).
+// What a candidate is ranked by: the root of its score, up to twenty times as much where
+// features agree. Planes of a room coincide in many poses, and in a wrong one often better than in
+// the right one; then few of the correspondences, which no plane has, lie on each other. The less,
+// the more of a set it brings behind the other's walls or into the space that the other shows to be
+// empty: of 118 right poses of rooms half have none of that, 97 % 0.0085 at most, most wrong ones
+// 0.01 to 0.3 (posed-bench pairs --rooms 10, seeds 1001 to 1032); of five of real rooms 0.0015.
 double register_candidates_evidence(const struct register_candidate *candidate);
 
 // What speaks for the best, 0..1: its score, the less the nearer the evidence for the next pose
-// elsewhere comes to its own, and nothing from REGISTER_NEAR_SCORE of it on (a symmetric object).
-// Nothing for fewer pairs than any patch finds somewhere in a scene, nor where more features speak
-// for another pose, nor where the walls and the empty space speak against all. Where features were
-// looked at, nothing where the correspondences that speak for the best, or for it and not for the
-// next, are as few as for pieces of two different rooms (the seeds above: wrong ones that
-// nothing else doubts had up to 16 after one look and 22 after two, right ones 19 and 49 or more).
-#define REGISTER_NEAR_SCORE    0.8
-#define REGISTER_LEAST_PAIRS   150u
-#define REGISTER_LEAST_SUPPORT 9.0
-#define REGISTER_LEAST_PAIRED  9u // and as many for each look
+// elsewhere comes to its own. Nothing for fewer pairs than any patch finds somewhere in a scene.
+// Where features were looked at, nothing unless the correspondences that speak for it, for what
+// walls and the empty space leave of them, are twice as many as for any other pose and so many more
+// that this times the score is REGISTER_LEAST_LEAD: wrong poses, of pieces of two different rooms,
+// too, reach 6.7 (960 pairs: seeds 901 to 932, 1001 to 1032, 1101 to 1132). Without features,
+// nothing where the evidence for another pose comes nearer than REGISTER_NEAR_SCORE of its own (a
+// symmetric object).
+#define REGISTER_NEAR_SCORE  0.8
+#define REGISTER_LEAST_PAIRS 150u
+#define REGISTER_LEAST_LEAD  7.0
 double register_candidates_trust(const struct register_candidates *candidates);
 
 // Wrong winners reached 0.077, right ones 0.088 and more (scans_bunny all pairs, statue_scans all

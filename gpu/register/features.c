@@ -114,6 +114,40 @@ static CPU_CLONES void full_piece(void *user, uint32_t piece, uint32_t thread)
     }
 }
 
+static int compare_floats(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// Which descriptors are rare: those farther from the mean than half of them. unlike: room for 2 n.
+static void find_rare(struct register_features *f, float *unlike)
+{
+    float mean[FPFH_SIZE] = {0}, *sorted = unlike + f->n;
+    uint32_t n_valid = 0, n_sorted = 0;
+    for (uint32_t i = 0; i < f->n; i++)
+        n_valid += f->square[i] < FAR;
+    for (int k = 0; k < FPFH_SIZE && n_valid > 0; k++) {
+        const float *row = f->values + (size_t)k * f->n_padded;
+        double sum = 0;
+        for (uint32_t i = 0; i < f->n; i++) // 0 where there is none
+            sum += (double)row[i];
+        mean[k] = (float)(sum / n_valid);
+    }
+    for (uint32_t i = 0; i < f->n; i++) {
+        unlike[i] = 0;
+        for (int k = 0; k < FPFH_SIZE; k++) {
+            const float d = f->values[(size_t)k * f->n_padded + i] - mean[k];
+            unlike[i] += d * d;
+        }
+        if (f->square[i] < FAR)
+            sorted[n_sorted++] = unlike[i];
+    }
+    qsort(sorted, n_sorted, sizeof *sorted, compare_floats);
+    for (uint32_t i = 0; i < f->n; i++)
+        f->rare[i] = f->square[i] < FAR && unlike[i] >= sorted[n_sorted / 2];
+}
+
 int register_features_make(struct register_features *f, struct pool *pool,
                            const struct register_surface *surface, float radius_m)
 {
@@ -122,10 +156,12 @@ int register_features_make(struct register_features *f, struct pool *pool,
     f->n_padded = (f->n + LANES - 1) / LANES * LANES;
     f->values = calloc((size_t)f->n_padded * FPFH_SIZE, sizeof(float));
     f->square = malloc((f->n_padded + 1) * sizeof(float));
+    f->rare = calloc(f->n + 1, sizeof *f->rare);
     making.simple = malloc(((size_t)f->n + 1) * FPFH_SIZE * sizeof(float));
     making.cells.mask = calloc(n_blocks, sizeof(uint64_t));
     making.cells.first = malloc(n_blocks * sizeof(uint32_t));
-    int rc = f->values && f->square && making.simple && making.cells.mask && making.cells.first
+    int rc = f->values && f->square && f->rare && making.simple && making.cells.mask &&
+                     making.cells.first
                  ? 0
                  : -ENOMEM;
     if (rc == 0) {
@@ -144,6 +180,7 @@ int register_features_make(struct register_features *f, struct pool *pool,
         const uint32_t n_pieces = (f->n + PIECE - 1) / PIECE;
         parallel_for(pool, n_pieces, simple_piece, &making);
         parallel_for(pool, n_pieces, full_piece, &making);
+        find_rare(f, making.simple); // FPFH_SIZE > 2 floats a point
     }
     free(making.simple);
     free(making.cells.mask);
@@ -157,6 +194,7 @@ void register_features_free(struct register_features *features)
     free(features->normals);
     free(features->values);
     free(features->square);
+    free(features->rare);
     memset(features, 0, sizeof *features);
 }
 
@@ -251,7 +289,8 @@ int register_features_match(struct pool *pool, const struct register_features *s
             }
         }
         if (who == i)
-            out[(*out_n)++] = (struct register_match){i, j, m.row_best[i]};
+            out[(*out_n)++] =
+                (struct register_match){i, j, m.row_best[i], source->rare[i] && target->rare[j]};
     }
     free(m.row_best);
     free(m.column_best);

@@ -12,11 +12,13 @@ struct register_features {
     struct register_cell_point *points, *normals; // n
     float *values;                                // FPFH_SIZE rows of n_padded
     float *square; // n_padded: of the descriptor's length; none: 1e30
+    bool *rare;    // n: unlike most of the set's
 };
 
 struct register_match {
     uint32_t source, target;
     float distance2; // of the descriptors
+    bool rare;       // both of them
 };
 
 // Points and normals of a level on the host, and their descriptors over radius_m. The cells' masks

@@ -10,6 +10,7 @@
 #define ON_CELLS    0.8f  // so near a plane is on it
 #define CLEAR_CELLS 3.0f  // so far from it is behind it: drift and a sensor's fixed error
 #define SAME_COSINE 0.94f
+#define NEAR_SHARE  0.45f // of the mean range: a face nearer to the sensor is a table's or a box's
 
 static float dot3(const float a[3], const float b[3])
 {
@@ -109,10 +110,23 @@ static bool is_known(const struct register_walls *walls, const struct register_w
     return false;
 }
 
+static float mean_range(const struct register_cell_point *points, uint32_t n, const float sensor[3])
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const float d[3] = {points[i].x - sensor[0], points[i].y - sensor[1],
+                            points[i].z - sensor[2]};
+        sum += (double)sqrtf(dot3(d, d));
+    }
+    return n > 0 ? (float)(sum / n) : 0;
+}
+
 void register_walls_find(const struct register_cell_point *points,
                          const struct register_cell_point *normals, uint32_t n, float cell_m,
-                         struct register_walls *out)
+                         const float *sensor, struct register_walls *out)
 {
+    const float nearest_m =
+        sensor ? fmaxf(CLEAR_CELLS * cell_m, NEAR_SHARE * mean_range(points, n, sensor)) : 0;
     memset(out, 0, sizeof *out);
     out->cell_m = cell_m;
     for (uint32_t tried = 0; tried < N_TRIED && tried < n; tried++) {
@@ -133,6 +147,8 @@ void register_walls_find(const struct register_cell_point *points,
         for (int k = 0; k < 3 && behind; k++)
             wall.normal[k] = -wall.normal[k];
         wall.offset = behind ? -wall.offset : wall.offset;
+        if (sensor && dot3(wall.normal, sensor) - wall.offset < nearest_m)
+            continue;
         draw(&wall, points, normals, n, cell_m);
         out->wall[out->n++] = wall;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planes that bound a set: walls, floors, the outer faces of what stands in a room. All points of
-// the set lie on one side of such a plane, because no sensor looks through it; what another set
-// has straight behind it speaks against the pose that brings it there. Two walls and the floor of
-// a rectangular room coincide in many poses, and this tells them apart without knowing where the
-// sensors stood. Private to gpu.
+// the set lie on one side of such a plane, the sensor's, because no sensor looks through it; what
+// another set has straight behind it speaks against the pose that brings it there. Two walls and
+// the floor of a rectangular room coincide in many poses, and this tells them apart. Private to
+// gpu.
 #ifndef POSED_GPU_REGISTER_WALLS_H
 #define POSED_GPU_REGISTER_WALLS_H
 
@@ -25,10 +25,12 @@ struct register_walls {
     struct register_wall wall[REGISTER_MOST_WALLS];
 };
 
-// Of n points with normals (none: 0, 0, 0), about one a cell; local coordinates.
+// Of n points with normals (none: 0, 0, 0), about one a cell; local coordinates. sensor: where it
+// stood, NULL where nobody knows. Where it is known, the nearest face of all is no wall, though all
+// else lies on one side of it: that is the side that the sensor does not stand on.
 void register_walls_find(const struct register_cell_point *points,
                          const struct register_cell_point *normals, uint32_t n, float cell_m,
-                         struct register_walls *out);
+                         const float *sensor, struct register_walls *out);
 
 // Share of n points, brought by T into the walls' coordinates, that lie behind a seen piece of one.
 double register_walls_behind(const struct register_walls *walls, const struct se3 *T,

@@ -161,7 +161,7 @@ static void check_votes(struct pool *pool)
         points[1][i] = (struct register_cell_point){(float)q[0], (float)q[1], (float)q[2], 1};
         normals[0][i] = (struct register_cell_point){(float)n[0], (float)n[1], (float)n[2], 0};
         normals[1][i] = (struct register_cell_point){(float)m[0], (float)m[1], (float)m[2], 0};
-        matches[i] = (struct register_match){i, i, 0};
+        matches[i] = (struct register_match){i, i, 0, true};
     }
     const struct register_features source = {
         .n = N_MATCHES, .points = points[0], .normals = normals[0]};

@@ -53,7 +53,7 @@ static double behind_at(double x_m, double y_m, double z_m)
 static void sides_of_a_corner(void **state)
 {
     (void)state;
-    register_walls_find(points, normals, corner(), CELL_M, walls);
+    register_walls_find(points, normals, corner(), CELL_M, NULL, walls);
     assert_int_equal(walls->n, 3);
     assert_true(behind_at(-1, 1.5, 1.5) == 1); // through each of the three
     assert_true(behind_at(1.5, -1, 1.5) == 1);
@@ -69,10 +69,29 @@ static void what_stands_inside_is_no_wall(void **state)
     (void)state;
     uint32_t n = corner();
     n = add_plane(n, 2, 1.5f, SIDE, SIDE / 3);
-    register_walls_find(points, normals, n, CELL_M, walls);
+    register_walls_find(points, normals, n, CELL_M, NULL, walls);
     assert_int_equal(walls->n, 3);
     assert_true(behind_at(0.5, 0.5, 1) == 0);
     assert_true(behind_at(0.5, 0.5, 2.5) == 0);
+}
+
+// The front of a box before the sensor has all else behind it, and a table's top below the sensor
+// all that stands on it: neither is a wall, though the set lies on one side of each.
+static void the_sensors_side(void **state)
+{
+    (void)state;
+    const float inside[3] = {2.5f, 2.5f, 2.5f}, outside[3] = {-1, 1.5f, 1.5f};
+    const float near[3] = {2.5f, 2.5f, 0.5f};
+    const uint32_t n = corner();
+    register_walls_find(points, normals, n, CELL_M, inside, walls);
+    assert_int_equal(walls->n, 3);
+    register_walls_find(points, normals, n, CELL_M, outside, walls);
+    assert_int_equal(walls->n, 2);
+    assert_true(behind_at(-1, 1.5, 1.5) == 0);
+    assert_true(behind_at(1.5, -1, 1.5) == 1);
+    register_walls_find(points, normals, n, CELL_M, near, walls);
+    assert_int_equal(walls->n, 2);
+    assert_true(behind_at(1.5, 1.5, -1) == 0);
 }
 
 // The corner on itself has nothing behind; slid along one wall, a third of another's points stand
@@ -82,7 +101,7 @@ static void poses_of_the_corner(void **state)
     (void)state;
     const uint32_t n = corner();
     struct se3 T = se3_identity();
-    register_walls_find(points, normals, n, CELL_M, walls);
+    register_walls_find(points, normals, n, CELL_M, NULL, walls);
     assert_true(register_walls_behind(walls, &T, points, n) == 0);
     T.t_m[0] = -1;
     const double slid = register_walls_behind(walls, &T, points, n);
@@ -103,23 +122,22 @@ static void no_walls(void **state)
         points[i] = (struct register_cell_point){r * m[0], r * m[1], r * m[2], 1};
         normals[i] = (struct register_cell_point){m[0], m[1], m[2], 0};
     }
-    register_walls_find(points, normals, n, CELL_M, walls);
+    register_walls_find(points, normals, n, CELL_M, NULL, walls);
     assert_int_equal(walls->n, 0);
     for (uint32_t i = 0; i < n; i++)
         normals[i] = (struct register_cell_point){0, 0, 0, 0};
-    register_walls_find(points, normals, n, CELL_M, walls);
+    register_walls_find(points, normals, n, CELL_M, NULL, walls);
     assert_int_equal(walls->n, 0);
     assert_true(behind_at(-1, 1, 1) == 0);
-    register_walls_find(points, normals, 0, CELL_M, walls);
+    register_walls_find(points, normals, 0, CELL_M, NULL, walls);
     assert_int_equal(walls->n, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sides_of_a_corner),
-        cmocka_unit_test(what_stands_inside_is_no_wall),
-        cmocka_unit_test(poses_of_the_corner),
+        cmocka_unit_test(sides_of_a_corner), cmocka_unit_test(what_stands_inside_is_no_wall),
+        cmocka_unit_test(the_sensors_side),  cmocka_unit_test(poses_of_the_corner),
         cmocka_unit_test(no_walls),
     };
     walls = malloc(sizeof *walls);
