@@ -79,14 +79,19 @@ char *foxglove_advertise(const char *const *cameras, size_t n_cameras)
     char *public_schema = encode_base64(schema_foxglove, sizeof schema_foxglove);
     char *own_schema = encode_base64(schema_posed, sizeof schema_posed);
     json_t *list = json_array();
-    for (size_t n = 0; public_schema && own_schema && n < n_cameras; n++)
-        for (int i = 0; i < FOXGLOVE_N_TOPICS; i++)
-            json_array_append_new(
-                list, describe(n, cameras[n], i,
-                               channels[i].schema[0] == 'f' ? public_schema : own_schema));
+    bool whole = list && public_schema && own_schema;
+    for (size_t n = 0; whole && n < n_cameras; n++)
+        for (int i = 0; whole && i < FOXGLOVE_N_TOPICS; i++)
+            whole =
+                json_array_append_new(
+                    list, describe(n, cameras[n], i,
+                                   channels[i].schema[0] == 'f' ? public_schema : own_schema)) == 0;
     free(public_schema);
     free(own_schema);
-    return dump(json_pack("{s:s, s:o}", "op", "advertise", "channels", list));
+    if (whole)
+        return dump(json_pack("{s:s, s:o}", "op", "advertise", "channels", list));
+    json_decref(list);
+    return NULL;
 }
 
 char *foxglove_status(const char *message)

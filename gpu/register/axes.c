@@ -10,13 +10,13 @@
 #include "gpu/register/kernels/solve.h"
 
 #define N_TRIED      256u  // normals that are tried
-#define SAME_COSINE  0.97  // of normals that belong to a direction
-#define RIGHT_COSINE 0.1   // of directions at right angles, at most
-#define LEAST_SHARE  0.015 // of the normals, for a direction
-#define LEAST_AGREED 3u    // correspondences, for a shift
-#define LEAST_FITTED 6u    // for a pose of its own
-#define N_SETTLED    3     // rounds
-#define NARROWER     0.8   // each of them
+#define SAME_COSINE  0.97  // 14 degrees: normals of noisy far walls are 4 to 6 off
+#define RIGHT_COSINE 0.1   // of directions at right angles, at most: a normal is 6 degrees off
+#define LEAST_SHARE  0.015 // of the points: the strip of floor below a wall that fills the view
+#define LEAST_AGREED 3u    // correspondences, for a shift; two agree by chance everywhere
+#define LEAST_FITTED 6u    // twice what a pose needs
+#define N_SETTLED    3     // rounds, each
+#define NARROWER     0.8   // of the one before: to half the distance
 
 static double dot(const double a[3], const double b[3])
 {
@@ -32,7 +32,7 @@ static uint32_t gather(const struct register_cell_point *normals, uint32_t n,
     for (uint32_t i = 0; i < n; i++) {
         const double m[3] = {(double)normals[i].x, (double)normals[i].y, (double)normals[i].z};
         const double cosine = dot(m, direction);
-        if (fabs(cosine) < SAME_COSINE)
+        if (!(fabs(cosine) >= SAME_COSINE))
             continue;
         n_along++;
         for (int a = 0; a < 3; a++)
@@ -55,7 +55,7 @@ static bool find_direction(const struct register_cell_point *normals, uint32_t n
         const uint32_t i = (uint32_t)((uint64_t)tried * n / n_tried);
         const double m[3] = {(double)normals[i].x, (double)normals[i].y, (double)normals[i].z};
         double mean[3];
-        if (dot(m, m) < 0.5 || (across && fabs(dot(m, across)) > RIGHT_COSINE))
+        if (!(dot(m, m) >= 0.5) || (across && fabs(dot(m, across)) > RIGHT_COSINE))
             continue;
         const uint32_t n_along = gather(normals, n, m, mean);
         if (n_along > most) {
@@ -176,7 +176,7 @@ int register_axes_poses(const struct register_axes *source, const struct registe
                         const struct register_matched_pair *pairs, uint32_t n, double within_m,
                         struct se3 out[REGISTER_MOST_TURNED])
 {
-    const uint32_t step = n / REGISTER_AXES_PAIRS + 1;
+    const uint32_t step = n > 0 ? (n - 1) / REGISTER_AXES_PAIRS + 1 : 1;
     double(*shift)[3] = malloc((n / step + 1) * sizeof *shift);
     uint32_t *n_near = malloc((n / step + 1) * sizeof *n_near);
     int n_out = shift && n_near ? 0 : -ENOMEM;

@@ -152,8 +152,7 @@ static double behind(const struct register_matched *matched, const struct se3 *T
 }
 
 // The points of rare correspondences, for poses that come later, too; behind those of coarser
-// levels. Common ones are of walls and floors, whose pairs agree on many poses: 57 % of the right
-// ones are among the rarest two fifths.
+// levels. Common ones are of walls and floors, whose pairs agree on many poses.
 static int keep_matches(const struct register_local *local, const struct matches *matches,
                         double cell_m, struct register_matched *io)
 {
@@ -198,9 +197,10 @@ void register_candidates_support(const struct register_candidates *from,
     candidate->before = before(&from->matched, &candidate->fit.T);
 }
 
-// 1: nothing speaks against the pose. Where the coordinates do not begin at the sensor though it
-// looks so (an object turned before a scanner), the right pose is blamed, too; but no wrong one has
-// so many correspondences (53 in the rooms of candidates.h, of 120 and more in such scans).
+// 1: nothing speaks against the pose. Coordinates may begin elsewhere than at the sensor though it
+// looks so (an object turned before a scanner); then the right pose is blamed, too. It has 120 and
+// more correspondences in such scans, where no wrong one that is blamed has more than 53 in the
+// rooms of candidates.h.
 static double blame(const struct register_candidate *candidate)
 {
     if (candidate->n_support >= UNBLAMED)
@@ -300,7 +300,7 @@ static struct register_candidate candidate_of(const struct register_matched *mat
 static int add(const struct register_local *local, uint32_t first,
                struct register_candidate *candidates, uint32_t n, struct register_candidates *out)
 {
-    struct register_candidate all[REGISTER_MOST_CANDIDATES + N_VOTES];
+    struct register_candidate all[REGISTER_MOST_CANDIDATES + N_VOTES + 1];
     const int rc = finish(local, &out->matched, first, 0, candidates, n);
     if (rc < 0)
         return rc;
@@ -435,16 +435,19 @@ double register_candidates_trust(const struct register_candidates *candidates)
         return 0;
     const struct register_candidate *best = &candidates->best[0];
     const double all = register_candidates_evidence(best);
-    const double second =
-        candidates->n > 1 ? register_candidates_evidence(&candidates->best[1]) / all : 0;
-    double others = 0;
-    for (uint32_t i = 1; i < candidates->n; i++)
-        others = fmax(others, votes(&candidates->best[i]));
+    double second = 0, others = 0;
+    bool outvoted = blame(best) > 2;
+    for (uint32_t i = 1; i < candidates->n; i++) {
+        const struct register_candidate *other = &candidates->best[i];
+        second = fmax(second, register_candidates_evidence(other) / all);
+        others = fmax(others, votes(other));
+        outvoted |= other->n_support > best->n_support && blame(other) < 2;
+    }
     const double lead = votes(best) - others;
     const bool leads =
-        candidates->matched.n > 0
+        candidates->matched.walls
             ? lead * best->worth.score >= REGISTER_LEAST_LEAD && lead >= 0.5 * votes(best)
-            : second <= REGISTER_NEAR_SCORE;
+            : second <= REGISTER_NEAR_SCORE && !outvoted;
     if (!leads || best->worth.n_pairs < REGISTER_LEAST_PAIRS)
         return 0;
     return best->worth.score * (1 - 0.5 * second);

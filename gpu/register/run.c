@@ -268,8 +268,8 @@ static int look_elsewhere(struct job *job, struct register_candidates *candidate
     register_report(&job->task, 0.8, "elsewhere");
     int rc = register_candidates_find(&job->local, job->registration->pool,
                                       &candidates->best[0].fit.T, &others);
-    if (rc == 0)
-        register_candidates_support(&others, &candidates->best[0]);
+    for (uint32_t i = 0; rc == 0 && i < candidates->n; i++)
+        register_candidates_support(&others, &candidates->best[i]);
     for (uint32_t i = 0; rc == 0 && i < others.n && candidates->n < REGISTER_MOST_CANDIDATES; i++)
         if (register_rotation_between(&others.best[i].fit.T, &candidates->best[0].fit.T) >
             REGISTER_ELSEWHERE_RAD)

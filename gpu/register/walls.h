@@ -26,8 +26,9 @@ struct register_walls {
 };
 
 // Of n points with normals (none: 0, 0, 0), about one a cell; local coordinates. sensor: where it
-// stood, NULL where nobody knows. Where it is known, the nearest face of all is no wall, though all
-// else lies on one side of it: that is the side that the sensor does not stand on.
+// stood, NULL where nobody knows. Where it is known, a wall has it on the set's side, which the
+// nearest face of all has not, and not too near: a plane close below the sensor is a table's top,
+// under which another set may well show something.
 void register_walls_find(const struct register_cell_point *points,
                          const struct register_cell_point *normals, uint32_t n, float cell_m,
                          const float *sensor, struct register_walls *out);
