@@ -16,7 +16,7 @@
 #define LEAST_AGREED 3u    // correspondences, for a shift; two agree by chance everywhere
 #define LEAST_FITTED 6u    // twice what a pose needs
 #define N_SETTLED    3     // rounds, each
-#define NARROWER     0.8   // of the one before: to half the distance
+#define NARROWER     0.8   // of the distance of the one before
 
 static double dot(const double a[3], const double b[3])
 {

@@ -2,7 +2,7 @@
 // Poses from the directions of rooms. Walls, floors and furniture stand at right angles, so that
 // only 24 rotations bring the directions of one set onto those of another. Which of them is right
 // the planes do not say, but the few right correspondences of sets that hardly overlap agree on a
-// shift under that one, and wrong ones agree on none. Found so, a pose needs no two or three right
+// shift under that one, and wrong ones hardly on any. Found so, a pose needs no two or three right
 // correspondences that lie well, as a vote does. Private to gpu.
 #ifndef POSED_GPU_REGISTER_AXES_H
 #define POSED_GPU_REGISTER_AXES_H
