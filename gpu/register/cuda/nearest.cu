@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Iterations over near pairs only, on CUDA. Weights cut off at 3 sigma look into the 27 cells of a
-// uniform grid around a point (sorted points, so that three cells in a row are one range); ICP
-// looks at all target points, whose nearest one is found with an ordered 64-bit minimum: integers,
-// and so the same result whatever the order of the blocks.
-#include "gpu/register/cuda/device.cuh"
+// uniform grid around a point (sorted points, so that three cells in a row are one range). ICP goes
+// down a tree of boxes (boxes.cuh), from the last iteration's nearest point, which is not far.
+#include "gpu/register/cuda/boxes.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
@@ -14,13 +13,9 @@
 #define BLOCK            256
 #define SOLVE_THREADS    832 // 16 for each of the sums
 #define MAX_CELLS        160 // along one axis
-// Target points that a thread looks at one after another, and pairs of a launch: a stop waits for
-// the launch, and so does a tracker on the same device, or at least for the blocks that are there:
-// 0.6 and 2 ms on an H200, where yield is shown 0.08 and 0.5.
+// Target points that a thread looks at one after another: a stop waits for the launch, and so does
+// a tracker on the same device, or at least for the blocks that are there.
 #define SLICE            8192u
-#define SLICE_SHARED     1024u
-#define LAUNCH_PAIRS     (1ull << 33)
-#define LAUNCH_SHARED    (1ull << 31)
 #define COUNT_STEP       64u // how exactly the points of the fullest cell are known
 #define ITERATIONS_AHEAD 8u  // what the host queues before it looks, unless it gives way to others
 
@@ -43,13 +38,13 @@ struct pace {
 
 struct near {
     struct register_nearest settings;
-    const float4 *source, *target, *normals;
-    uint32_t n_target;
+    const float4 *source; // ICP: in the order of register_boxes_order
     struct grid grid;
-    unsigned long long *nearest; // ICP: squared distance << 32 | index, by source point
-    double *partial;             // REGISTER_N_SUMS + 1 a block
-    struct soft *soft;           // by source point, between two slices
-    uint32_t slice, n_slices;    // of the pairs that a thread looks at: this one, of so many
+    struct register_boxes boxes;
+    uint32_t *nearest;        // ICP: among the points of `boxes`, by source point
+    double *partial;          // REGISTER_N_SUMS + 1 a block
+    struct soft *soft;        // by source point, between two slices
+    uint32_t slice, n_slices; // of the pairs that a thread looks at: this one, of so many
     uint32_t n_blocks;
     struct register_run *run;
     struct pace *pace;
@@ -225,41 +220,20 @@ static __global__ void __launch_bounds__(BLOCK) sum_truncated(struct near near)
     post_sums(&near, mine);
 }
 
-// Each block looks at a slice of the target for its 256 source points.
-static __global__ void __launch_bounds__(BLOCK)
-    find_nearest(struct near near, uint32_t first_slice, uint32_t n_slices)
+// Eight threads a source point.
+static __global__ void __launch_bounds__(BLOCK) find_nearest(struct near near)
 {
-    __shared__ float4 tile[BLOCK];
     if (near.pace->done)
         return;
-    const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
-    const uint64_t n = near.n_target, slice = first_slice + blockIdx.y;
-    const uint32_t first = (uint32_t)(n * slice / n_slices);
-    const uint32_t last = (uint32_t)(n * (slice + 1) / n_slices);
-    double y[3] = {0, 0, 0};
-    if (i < near.settings.n_source)
-        source_point(&near, i, y);
+    const uint32_t i = (blockIdx.x * BLOCK + threadIdx.x) / REGISTER_BOXES_FAN;
+    if (i >= near.settings.n_source)
+        return;
+    double y[3];
+    source_point(&near, i, y);
     const float p[3] = {(float)y[0], (float)y[1], (float)y[2]};
-    float best = INFINITY;
-    uint32_t index = 0;
-    for (uint32_t begin = first; begin < last; begin += BLOCK) {
-        const uint32_t n = min((uint32_t)BLOCK, last - begin);
-        __syncthreads();
-        if (threadIdx.x < n)
-            tile[threadIdx.x] = near.target[begin + threadIdx.x];
-        __syncthreads();
-        for (uint32_t j = 0; j < n; j++) {
-            float dx = tile[j].x - p[0], dy = tile[j].y - p[1], dz = tile[j].z - p[2];
-            float d2 = dx * dx + dy * dy + dz * dz;
-            if (d2 < best) {
-                best = d2;
-                index = begin + j;
-            }
-        }
-    }
-    if (i < near.settings.n_source && last > first)
-        atomicMin(&near.nearest[i],
-                  (unsigned long long)__float_as_uint(best) << 32 | (unsigned long long)index);
+    const uint32_t found = register_boxes_nearest(&near.boxes, p, near.nearest[i]);
+    if (threadIdx.x % REGISTER_BOXES_FAN == 0)
+        near.nearest[i] = found;
 }
 
 static __global__ void __launch_bounds__(BLOCK) sum_nearest(struct near near)
@@ -269,15 +243,14 @@ static __global__ void __launch_bounds__(BLOCK) sum_nearest(struct near near)
     const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     double mine[REGISTER_N_SUMS + 1] = {0};
     if (i < near.settings.n_source) {
-        const unsigned long long found = near.nearest[i];
-        near.nearest[i] = ~0ull; // for the next iteration
-        const float4 x4 = near.target[(uint32_t)found];
+        const uint32_t found = near.nearest[i];
+        const float4 x4 = near.boxes.points[found];
         const double x[3] = {x4.x, x4.y, x4.z};
         double y[3];
         source_point(&near, i, y);
         register_add_pair(mine, 1, x, y);
         if (near.settings.planes) {
-            const float4 n4 = near.normals[(uint32_t)found];
+            const float4 n4 = near.boxes.normals[found];
             const double n[3] = {n4.x, n4.y, n4.z};
             register_add_plane(mine, 1, x, y, n);
         }
@@ -405,37 +378,6 @@ static int build_grid(struct register_cuda *cuda, uint32_t n, double sigma2, boo
     return 0;
 }
 
-// Nearest points, in as many launches as their length asks for.
-static int search(struct register_cuda *cuda, const struct near *near,
-                  const struct register_stop *stop)
-{
-    // Enough slices of the target that every SM has blocks.
-    uint32_t n_slices = (uint32_t)cuda->dev.n_sms * 8 / near->n_blocks + 1;
-    const bool shared = cuda->dev.yield.wait;
-    const uint64_t launch_pairs = shared ? LAUNCH_SHARED : LAUNCH_PAIRS;
-    const uint32_t most = near->n_target / BLOCK + 1;
-    const uint32_t least = near->n_target / (shared ? SLICE_SHARED : SLICE) + 1;
-    n_slices = n_slices < most ? n_slices : most;
-    n_slices = n_slices > least ? n_slices : least;
-    const uint64_t pairs = (uint64_t)near->n_blocks * BLOCK * (near->n_target / n_slices + 1);
-    uint32_t at_once = pairs < launch_pairs ? (uint32_t)(launch_pairs / pairs) : 1;
-    at_once = at_once < 65535 ? at_once : 65535; // of a grid
-    for (uint32_t first = 0; first < n_slices; first += at_once) {
-        const uint32_t n = n_slices - first < at_once ? n_slices - first : at_once;
-        if (first > 0) {
-            CUDA_OR_RETURN(&cuda->dev, cudaStreamSynchronize(cuda->dev.stream));
-            int rc = register_stopped(stop);
-            if (rc < 0)
-                return rc;
-            yield_now(&cuda->dev.yield);
-        }
-        find_nearest<<<dim3(near->n_blocks, n), BLOCK, 0, cuda->dev.stream>>>(*near, first,
-                                                                              n_slices);
-        CUDA_OR_RETURN(&cuda->dev, cudaGetLastError());
-    }
-    return 0;
-}
-
 // Where cells are full, a launch a slice.
 static int sum_around(struct register_cuda *cuda, struct near near,
                       const struct register_stop *stop)
@@ -462,9 +404,9 @@ static int iterate(struct register_cuda *cuda, const struct near *near,
         if (rc < 0)
             return rc;
     } else {
-        int rc = search(cuda, near, stop);
-        if (rc < 0)
-            return rc;
+        const uint32_t n_threads = near->settings.n_source * REGISTER_BOXES_FAN;
+        find_nearest<<<(n_threads + BLOCK - 1) / BLOCK, BLOCK, 0, cuda->dev.stream>>>(*near);
+        CUDA_OR_RETURN(&cuda->dev, cudaGetLastError());
         sum_nearest<<<near->n_blocks, BLOCK, 0, cuda->dev.stream>>>(*near);
     }
     CUDA_OR_RETURN(&cuda->dev, cudaGetLastError());
@@ -507,27 +449,28 @@ int register_cuda_nearest(void *device, const struct register_nearest *settings,
     CUDA_OR_RETURN(&cuda->dev, cudaSetDevice(cuda->dev.index));
     near.settings = *settings;
     near.source = (const float4 *)cuda->points[REGISTER_SOURCE].at;
-    near.target = (const float4 *)cuda->points[REGISTER_TARGET].at;
-    near.normals = (const float4 *)cuda->normals[REGISTER_TARGET].at;
-    near.n_target = settings->n_target;
     near.n_blocks = (settings->n_source + BLOCK - 1) / BLOCK;
-    int rc = 0;
-    if (settings->kind == REGISTER_NEAREST_TRUNCATED)
-        rc = build_grid(cuda, settings->n_target, settings->sigma2, settings->planes, &near.grid,
-                        &near.n_slices);
+    const bool icp = settings->kind == REGISTER_NEAREST_ICP;
+    int rc = icp ? register_boxes_build(cuda, settings->n_target, settings->planes, &near.boxes)
+                 : build_grid(cuda, settings->n_target, settings->sigma2, settings->planes,
+                              &near.grid, &near.n_slices);
+    const size_t n_source = settings->n_source;
     const size_t partial_bytes = rounded(near.n_blocks * (REGISTER_N_SUMS + 1) * sizeof(double));
-    const size_t nearest_bytes = rounded(settings->n_source * sizeof *near.nearest);
-    const size_t soft_bytes = near.n_slices > 1 ? settings->n_source * sizeof *near.soft : 0;
+    const size_t source_bytes = icp ? rounded(n_source * sizeof *near.source) : 0;
+    const size_t nearest_bytes = icp ? rounded(n_source * sizeof *near.nearest) : 0;
+    const size_t soft_bytes = near.n_slices > 1 ? n_source * sizeof *near.soft : 0;
     const size_t run_bytes = rounded(sizeof *run);
     if (rc == 0)
-        rc = cuda_grow(&cuda->dev, &cuda->scratch, partial_bytes + nearest_bytes + soft_bytes);
+        rc = cuda_grow(&cuda->dev, &cuda->scratch,
+                       partial_bytes + source_bytes + nearest_bytes + soft_bytes);
     if (rc == 0)
         rc = cuda_grow(&cuda->dev, &cuda->runs, run_bytes + sizeof *near.pace);
     if (rc < 0)
         return rc;
-    near.partial = (double *)cuda->scratch.at;
-    near.nearest = (unsigned long long *)((char *)cuda->scratch.at + partial_bytes);
-    near.soft = (struct soft *)((char *)cuda->scratch.at + partial_bytes + nearest_bytes);
+    char *memory = (char *)cuda->scratch.at;
+    near.partial = (double *)memory;
+    near.nearest = (uint32_t *)(memory + partial_bytes + source_bytes);
+    near.soft = (struct soft *)(memory + partial_bytes + source_bytes + nearest_bytes);
     near.run = (struct register_run *)cuda->runs.at;
     near.pace = (struct pace *)((char *)cuda->runs.at + run_bytes);
     const struct pace begin = {register_pace_begin(), 0};
@@ -538,8 +481,15 @@ int register_cuda_nearest(void *device, const struct register_nearest *settings,
                                                cudaMemcpyHostToDevice, cuda->dev.stream));
     CUDA_OR_RETURN(&cuda->dev, cudaMemcpyAsync(near.pace, &begin, sizeof begin,
                                                cudaMemcpyHostToDevice, cuda->dev.stream));
-    CUDA_OR_RETURN(&cuda->dev,
-                   cudaMemsetAsync(near.nearest, 0xff, nearest_bytes, cuda->dev.stream));
+    if (icp) {
+        float4 *source = (float4 *)(memory + partial_bytes);
+        rc = register_boxes_order(cuda, settings->n_source, &run->T, source);
+        if (rc < 0)
+            return rc;
+        near.source = source;
+        CUDA_OR_RETURN(&cuda->dev, // REGISTER_BOXES_NONE
+                       cudaMemsetAsync(near.nearest, 0xff, nearest_bytes, cuda->dev.stream));
+    }
     rc = iterate_all(cuda, &near, run, stop);
     if (rc < 0) // whoever comes next may take the memory away from what is still under way
         CUDA_OR_RETURN(&cuda->dev, cudaStreamSynchronize(cuda->dev.stream));
