@@ -12,6 +12,9 @@ from harness import BINARY, check, requests
 
 MAX_BYTES_S = 1e6  # a viewer
 SURFACE_POINTS = 1000  # of the map, at least
+# Of panels, at least
+PANEL_PX = {"scene": 200, "depth": 80, "normals": 80, "residual": 80, "plot": 90, "residuals": 90,
+            "inliers": 90, "numbers": 100}
 
 
 def check_numbers(browser, daemon):
@@ -114,9 +117,36 @@ def check_arrows(browser):
     check(browser.execute_script("return gl.getError()") == 0, "WebGL complains")
 
 
+def check_layout(browser):
+    """Each panel is whole; below the others, and reached by scrolling, in a narrow window."""
+    for width, height in ((1400, 900), (1000, 700), (700, 1000), (390, 800)):
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        panels = browser.execute_script("""
+            return [...document.querySelectorAll('#banner, #scene, canvas, #side p, table')]
+                .filter(e => !e.hidden && (e.textContent || e.tagName === 'CANVAS')).map(e => {
+                    const r = e.getBoundingClientRect();
+                    return [e.id, r.left, r.right, r.top + scrollY, r.bottom + scrollY, r.height];
+                })""")
+        page = browser.execute_script("""
+            const d = document.documentElement, side = document.getElementById('side');
+            return [d.scrollWidth, d.scrollHeight, side.scrollHeight - side.clientHeight]""")
+        at = f"at {width} x {height}: {page}"
+        check(page[0] <= width, f"wider than the window {at}")
+        check(page[2] <= 1 or width > 800, f"the side is cut {at}")
+        for name, left, right, top, bottom, panel_height in panels:
+            least = PANEL_PX.get(name, 12)
+            check(panel_height >= least, f"{name} is {panel_height} px high {at}")
+            check(left >= 0 and right <= width and top >= 0, f"{name} is outside {at}")
+            check(bottom <= page[1] or width > 800, f"{name} cannot be reached {at}")
+        check(set(PANEL_PX) <= {p[0] for p in panels}, f"{panels}")
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def start(port, *options):
     return harness.Daemon("synth:room", "--loop", "--set", f"http.port={port}", "--set",
-                          f"map.folder={harness.SCRATCH}", *options, speed=0.5)
+                          f"map.folder={harness.SCRATCH}", "--set",
+                          "tracker.adapt=false", *options, speed=0.5)
 
 
 def scenario():
@@ -136,6 +166,7 @@ def scenario():
                                                                           begin_s)
         harness.check_at_most(rate, MAX_BYTES_S, "bytes/s of a viewer")
         check_arrows(browser)
+        check_layout(browser)
         check_map(browser, daemon)
         wait_js(browser, "surface.n > 1", "the map again")
         browser.save_screenshot(os.environ.get("POSED_BINARY_DIR", BINARY) + "/page.png")
