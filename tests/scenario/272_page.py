@@ -3,6 +3,7 @@
 may, it comes back after the daemon. The picture that it takes lies in <build>/page.png; the
 README shows one (daemon/web/page.png)."""
 import os
+import re
 import time
 
 import browser as chromium
@@ -117,6 +118,35 @@ def check_arrows(browser):
     check(browser.execute_script("return gl.getError()") == 0, "WebGL complains")
 
 
+def check_words(browser):
+    """What a figure is: the newest value and the largest; nothing where there is none."""
+    for name, unit in (("plot", "ms"), ("residuals", "mm"), ("inliers", "%")):
+        says = f"document.getElementById('{name}').previousElementSibling.textContent"
+        told = browser.execute_script(f"drawPlots(); return {says}")
+        found = re.fullmatch(rf"([\d.]+) {unit}, max ([\d.]+) {unit}", told)
+        check(found and float(found[1]) <= float(found[2]), f"{name}: {told}")
+        told = browser.execute_script(f"""const kept = history; history = []; drawPlots();
+            history = kept; return {says}""")
+        check(told == "", f"{name} without data: {told}")
+    legend = browser.execute_script("""showNumbers();
+        return document.getElementById('legend').textContent""")
+    for word in ("init", "tracking", "degraded", "lost", "searching", "path since"):
+        check(word in legend, f"{word} is not in the legend: {legend}")
+    for name in ("dropped", "damaged", "unsent messages", "missed here"):
+        title = browser.execute_script("""return document.querySelector(
+            `[data-name='${arguments[0]}']`).previousElementSibling.title""", name)
+        check(title, f"{name}: what is it?")
+    for effort, n, expected in ((0, 0, "hidden"), (0, 7, "not now; 7 frames"),
+                                (1, 7, "now at half"), (2, 7, "now at a quarter")):
+        said = browser.execute_script("""const kept = [posed.pose, posed.status];
+            posed.pose = { ...posed.pose, effort: arguments[0] };
+            posed.status = { ...posed.status, reduced: arguments[1] };
+            showNumbers(); [posed.pose, posed.status] = kept;
+            const less = document.getElementById('less');
+            return less.hidden ? 'hidden' : less.textContent""", effort, n)
+        check(expected in said, f"effort {effort}: {said}")
+
+
 def check_layout(browser):
     """Each panel is whole; below the others, and reached by scrolling, in a narrow window."""
     for width, height in ((1400, 900), (1000, 700), (700, 1000), (390, 800)):
@@ -166,6 +196,7 @@ def scenario():
                                                                           begin_s)
         harness.check_at_most(rate, MAX_BYTES_S, "bytes/s of a viewer")
         check_arrows(browser)
+        check_words(browser)
         check_layout(browser)
         check_map(browser, daemon)
         wait_js(browser, "surface.n > 1", "the map again")
