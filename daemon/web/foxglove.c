@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/web/foxglove.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,13 +113,15 @@ int foxglove_read(const char *text, size_t n_bytes, struct foxglove_op out[FOXGL
 {
     json_t *root = json_loadb(text, n_bytes, 0, NULL), *item;
     const char *op = json_string_value(json_object_get(root, "op"));
-    int n = op ? 0 : -1;
+    int n = op ? 0 : -EINVAL;
     size_t i;
     bool subscribe = op && strcmp(op, "subscribe") == 0;
     const json_t *list = subscribe ? json_object_get(root, "subscriptions")
                          : op && strcmp(op, "unsubscribe") == 0
                              ? json_object_get(root, "subscriptionIds")
                              : NULL;
+    if (op && !subscribe && strcmp(op, "unsubscribe") != 0)
+        n = -EOPNOTSUPP;
     json_array_foreach(list, i, item)
     {
         struct foxglove_op next = {.subscribe = subscribe};
@@ -126,7 +129,7 @@ int foxglove_read(const char *text, size_t n_bytes, struct foxglove_op out[FOXGL
                                     read_number(json_object_get(item, "channelId"), &next.channel)
                               : read_number(item, &next.id);
         if (!good) {
-            n = -1;
+            n = -EINVAL;
             break;
         }
         if (n < FOXGLOVE_MAX_OPS)

@@ -29,7 +29,8 @@ struct foxglove_op {
 };
 
 // Reads a client's text. Returns how many operations it has (those beyond FOXGLOVE_MAX_OPS are left
-// out), 0 for one that does not concern us, -1 when it is no message of the protocol.
+// out), -EOPNOTSUPP for an op that is not offered here, -EINVAL when it is no message of the
+// protocol.
 int foxglove_read(const char *text, size_t n_bytes, struct foxglove_op out[FOXGLOVE_MAX_OPS]);
 
 #endif

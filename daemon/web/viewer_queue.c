@@ -37,6 +37,7 @@ struct viewer {
 
     struct queued queue[QUEUE_MAX_MESSAGES]; // a ring
     size_t first, n, n_bytes;
+    size_t n_sending_bytes; // of the payload that libwslay has, or had last
     uint64_t n_dropped;
     double allowance_bytes; // of max_bytes_s
     int64_t allowance_ns, heard_ns, pinged_ns;
@@ -177,7 +178,8 @@ uint64_t viewer_dropped(const struct viewer *viewer)
 void viewer_send_text(struct viewer *viewer, const char *text)
 {
     const struct wslay_event_msg message = {WSLAY_TEXT_FRAME, (const uint8_t *)text, strlen(text)};
-    if (wslay_event_get_queued_msg_length(viewer->wslay) > TEXT_MAX_BYTES ||
+    size_t n_bytes = wslay_event_get_queued_msg_length(viewer->wslay);
+    if (n_bytes > TEXT_MAX_BYTES + viewer->n_sending_bytes ||
         wslay_event_queue_msg(viewer->wslay, &message) != 0)
         viewer->broken = true;
 }
@@ -243,6 +245,7 @@ static bool queue_next(struct viewer *v)
                                             next.has_head ? payload->room : payload->bytes,
                                             payload->n_bytes + (next.has_head ? HEAD_BYTES : 0)};
     v->n_bytes -= payload->n_bytes;
+    v->n_sending_bytes = message.msg_length;
     v->first = (v->first + 1) % QUEUE_MAX_MESSAGES;
     v->n--;
     bool queued = wslay_event_queue_msg(v->wslay, &message) == 0;

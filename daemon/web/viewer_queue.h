@@ -54,7 +54,8 @@ int viewer_fd(const struct viewer *viewer);
 enum handshake_protocol viewer_protocol(const struct viewer *viewer);
 uint64_t viewer_dropped(const struct viewer *viewer);
 
-// Sends text, which must fit, or ends the connection.
+// Sends text. Ends the connection where a megabyte of earlier text waits: without a word, which
+// would wait behind it.
 void viewer_send_text(struct viewer *viewer, const char *text);
 
 // Sends a payload behind 13 bytes of Foxglove's (01, subscription, time), or drops an older one.

@@ -92,22 +92,29 @@ static void drop_interest(struct web *web, uint32_t channel) // that was subscri
     subscriptions_drop(subscriptions, channel);
 }
 
+static void send_status(struct viewer *viewer, const char *wrong)
+{
+    char *answer = wrong ? foxglove_status(wrong) : NULL;
+    if (answer)
+        viewer_send_text(viewer, answer);
+    free(answer);
+}
+
 static void on_text(struct web *web, struct viewer *viewer, const char *text, size_t n)
 {
     struct foxglove_op ops[FOXGLOVE_MAX_OPS];
     int n_ops = foxglove_read(text, n, ops);
-    bool wrong = n_ops < 0;
+    bool all = true;
     for (int i = 0; i < n_ops; i++) {
         uint32_t channel;
         if (ops[i].subscribe)
-            wrong |= !subscribe(web, viewer, &ops[i]);
+            all &= subscribe(web, viewer, &ops[i]);
         else if (viewer_unsubscribe(viewer, ops[i].id, &channel))
             drop_interest(web, channel);
     }
-    char *answer = wrong ? foxglove_status("not understood, or no such channel") : NULL;
-    if (answer)
-        viewer_send_text(viewer, answer);
-    free(answer);
+    send_status(viewer, n_ops == -EOPNOTSUPP ? "not offered here: subscribe and unsubscribe are"
+                        : n_ops < 0 || !all  ? "not understood, or no such channel"
+                                             : NULL);
 }
 
 // What the page's buttons do; everything else stays with the request socket.
@@ -146,10 +153,7 @@ static void on_request(struct web *web, struct viewer *viewer, const uint8_t *by
         wrong = "no request that the page may send";
     else if (requests_ask(web->settings.requests, framed, WIRE_MAGIC_BYTES + n) != 0)
         wrong = "too many requests wait";
-    char *answer = wrong ? foxglove_status(wrong) : NULL;
-    if (answer)
-        viewer_send_text(viewer, answer);
-    free(answer);
+    send_status(viewer, wrong);
 }
 
 static void on_message(void *user, struct viewer *viewer, bool is_text, const uint8_t *bytes,
@@ -159,6 +163,8 @@ static void on_message(void *user, struct viewer *viewer, bool is_text, const ui
         on_text(user, viewer, (const char *)bytes, n);
     else if (n > 1 && n <= REPLY_MAX_BYTES && bytes[0] == REQUEST_BYTE)
         on_request(user, viewer, bytes + 1, n - 1);
+    else
+        send_status(viewer, "not offered here: such a binary message");
 }
 
 static void end_connection(struct web *web, const struct web_connection *connection)

@@ -10,6 +10,7 @@ import harness
 from harness import check
 
 ROUNDS = 100
+RUBBISH = 50
 STALLED_S = 5
 GROWTH_MAX_BYTES = 100e6  # with a client that stalls on every image: its queue has 16 MB, images
 # that nobody wanted before 20, an inbox at most 32
@@ -117,7 +118,10 @@ async def check_rubbish(port):
         await client.send(b"\x10\x08\x01")  # requests are our page's alone
         answer = json.loads(await asyncio.wait_for(client.recv(), harness.PATIENCE_S))
         check("http.control" in answer["message"], f"{answer}")
-        await client.send('{"op":"getParameters"}')  # of the protocol, but not offered
+        for text in ('{"op":"getParameters"}', '{"op":"nonsense"}', b"\x01\x02", b""):
+            await client.send(text)
+            answer = json.loads(await asyncio.wait_for(client.recv(), harness.PATIENCE_S))
+            check(answer["op"] == "status" and "not offered" in answer["message"], f"{answer}")
         await client.send(subscribe(*[(i, 1) for i in range(200)]))
         check((await data(client))[0] < 64, "64 subscriptions at most")
         await client.send("x" * 100000)  # too long: it hangs up
@@ -126,6 +130,19 @@ async def check_rubbish(port):
                 await asyncio.wait_for(client.recv(), harness.PATIENCE_S)
         except websockets.exceptions.ConnectionClosed:
             pass
+
+
+async def check_rubbish_among_images(port):
+    """Whoever has every topic and reads it gets an answer to each wrong message."""
+    async with connect(port) as client:
+        await greeting(client)
+        await client.send(subscribe(*[(i, i) for i in range(1, 14)]))
+        for i in range(RUBBISH):
+            await client.send("rubbish")
+            while isinstance(answer := await asyncio.wait_for(
+                    client.recv(), harness.PATIENCE_S), bytes):
+                pass
+            check(json.loads(answer)["op"] == "status", f"{i}: {answer}")
 
 
 async def check_origins(port):
@@ -203,6 +220,7 @@ def scenario():
     check(len(harness.os.listdir(f"/proc/{daemon.process.pid}/fd")) <= len(descriptors), "fds")
     check(daemon.private_bytes() < memory + 2e6 or harness.is_sanitized(), "memory grows")
     asyncio.run(check_rubbish(port))
+    asyncio.run(check_rubbish_among_images(port))
     asyncio.run(check_origins(port))
     asyncio.run(check_stalled(port, daemon))
     asyncio.run(check_pings(port, daemon))

@@ -227,6 +227,7 @@ static void topics_while_they_are_wanted(void **state)
         "{\"op\":\"subscribe\",\"subscriptions\":[{\"id\":9,\"channelId\":14}]}";
     static const char nowhere[] =
         "{\"op\":\"subscribe\",\"subscriptions\":[{\"id\":9,\"channelId\":16}]}";
+    static const char unknown[] = "{\"op\":\"nonsense\"}";
     assert_true(arrive(HANDSHAKE_FOXGLOVE_SDK, false, NULL));
     const int client = clients[0];
     expect_text(client, "\"serverInfo\"");
@@ -253,6 +254,8 @@ static void topics_while_they_are_wanted(void **state)
     expect_text(client, "no such channel");
     say(client, 1, "[", 1);
     expect_text(client, "not understood");
+    say(client, 1, unknown, strlen(unknown));
+    expect_text(client, "not offered");
 }
 
 // What came behind the handshake counts; whoever goes away wants nothing any more.
@@ -306,8 +309,10 @@ static void requests_of_the_page(void **state)
     size_t n = encode(5, posed_Request_ping_tag, request, sizeof request);
     say(clients[1], 2, bytes, n);
     expect_text(clients[1], "are off");
-    say(clients[0], 2, "\x10", 1);     // no request at all
+    say(clients[0], 2, "\x10", 1); // no request at all
+    expect_text(clients[0], "not offered");
     say(clients[0], 2, "\x11\x08", 2); // nor this
+    expect_text(clients[0], "not offered");
     say(clients[0], 2, bytes, n);
     wait_until(&n_asked, 1);
     say(clients[0], 2, "\x10\xff\xff", 3);
