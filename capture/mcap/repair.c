@@ -16,6 +16,9 @@
 #define MAX_ENTRY_BYTES    64 // of anything that is put at once, but copies
 #define INDEX_ENTRY_BYTES  16
 #define OFFSET_ENTRY_BYTES 10
+#define DATA_END_BYTES     (MCAP_RECORD_BYTES + 4)
+#define FOOTER_BYTES       20
+#define TAIL_BYTES         (MCAP_RECORD_BYTES + FOOTER_BYTES + MCAP_MAGIC_BYTES)
 
 struct place {
     uint16_t channel;
@@ -249,24 +252,51 @@ static int put_head(struct repair *r)
     return err ? err : write_out(r); // a chunk that is left out takes back what waits
 }
 
+// Whether from `start`, where the data ends, there is what readers ask for: a summary as its
+// checksum says (0: it was not calculated), the footer and the magic.
+static int check_summary(struct repair *r, uint64_t start, bool *out_whole)
+{
+    const uint64_t n_file = mcap_reader_file_bytes(r->reader);
+    const unsigned char *data;
+    *out_whole = false;
+    if (start > n_file || n_file - start <= TAIL_BYTES)
+        return 0;
+    int err = mcap_reader_load(r->reader, start, n_file - start, &data);
+    if (err)
+        return err == -EBADMSG ? 0 : err;
+    const unsigned char *tail = data + (n_file - start - TAIL_BYTES);
+    const unsigned char *end = tail + TAIL_BYTES - MCAP_MAGIC_BYTES, *crc = end - 4;
+    *out_whole =
+        tail[0] == MCAP_FOOTER && mcap_get(tail + 1, 8) == FOOTER_BYTES &&
+        mcap_get(tail + MCAP_RECORD_BYTES, 8) == start &&
+        memcmp(end, MCAP_MAGIC, MCAP_MAGIC_BYTES) == 0 &&
+        (mcap_get(crc, 4) == 0 || mcap_get(crc, 4) == crc32_z(0, data, (size_t)(crc - data)));
+    return 0;
+}
+
 static int copy_records(struct repair *r)
 {
     const uint64_t n_file = mcap_reader_file_bytes(r->reader);
     uint64_t at = MCAP_MAGIC_BYTES;
+    bool has_header = false, has_end = false, has_summary = false;
     int err = put_head(r);
     while (!err) {
         unsigned char head[MCAP_RECORD_BYTES];
         if (n_file - at < sizeof head || (err = mcap_reader_read(r->reader, head, sizeof head, at)))
             break;
         uint64_t n_bytes = mcap_get(head + 1, 8);
-        r->result->was_complete = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
-        if (r->result->was_complete || n_bytes > n_file - at - sizeof head)
+        has_header |= at == MCAP_MAGIC_BYTES && head[0] == MCAP_HEADER;
+        has_end = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
+        if (has_end || n_bytes > n_file - at - sizeof head)
             break;
         err = copy_record(r, head[0], at + sizeof head, n_bytes);
         at += sizeof head + n_bytes;
     }
-    if (!r->result->was_complete)
+    if (!has_end)
         r->result->n_lost_bytes += n_file - at;
+    else if (!err)
+        err = check_summary(r, at + DATA_END_BYTES, &has_summary);
+    r->result->was_complete = has_header && has_summary && r->result->n_lost_bytes == 0;
     return err;
 }
 

@@ -13,7 +13,7 @@
 struct mcap_repaired {
     uint64_t n_messages, n_chunks;
     uint64_t n_lost_bytes; // behind the last whole record, and of damaged chunks
-    bool was_complete;
+    bool was_complete;     // with a header, all of it whole, and a summary that says so
 };
 
 // Reads fd, writes the whole of it to out_fd (empty, not seekable will do). `name` is what the log

@@ -53,12 +53,13 @@ static int copy(int fd, int out_fd, uint64_t from, uint64_t end)
     return err;
 }
 
-static int repair_klg(int fd, int out_fd, const char *path, const struct log_sink *log)
+static int repair_klg(int fd, int out_fd, const char *path, const struct log_sink *log,
+                      bool *out_complete)
 {
     struct stat info;
     uint64_t end = 0;
     uint32_t n = 0;
-    unsigned char head[KLG_HEADER_BYTES];
+    unsigned char head[KLG_HEADER_BYTES] = {0};
     int err = fstat(fd, &info) == 0 ? 0 : -errno;
     if (!err && info.st_size < KLG_HEADER_BYTES)
         err = -EINVAL;
@@ -66,6 +67,9 @@ static int repair_klg(int fd, int out_fd, const char *path, const struct log_sin
         err = find_klg_end(fd, (uint64_t)info.st_size, &end, &n);
     if (!err && n == 0)
         err = -ENOENT;
+    if (!err)
+        err = file_read_at(fd, head, sizeof head, 0);
+    *out_complete = !err && little32(head) == n && end == (uint64_t)info.st_size;
     for (int i = 0; i < KLG_HEADER_BYTES && !err; i++)
         head[i] = (unsigned char)(n >> 8 * i);
     if (!err)
@@ -75,26 +79,34 @@ static int repair_klg(int fd, int out_fd, const char *path, const struct log_sin
     if (err)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
                err == -ENOENT ? "no whole frame in it" : strerror(-err));
+    else if (*out_complete)
+        log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, nothing to mend", path, n);
     else
         log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, %" PRIu64 " bytes behind them lost",
                path, n, (uint64_t)info.st_size - end);
     return err;
 }
 
-static int repair_mcap(int fd, int out_fd, const char *path, const struct log_sink *log)
+static int repair_mcap(int fd, int out_fd, const char *path, const struct log_sink *log,
+                       bool *out_complete)
 {
     struct mcap_repaired result;
     int err = mcap_repair(fd, out_fd, path, log, &result);
-    if (!err)
+    *out_complete = !err && result.was_complete;
+    if (*out_complete)
         log_to(log, LOG_LEVEL_NOTICE,
-               "%s: %s%" PRIu64 " messages in %" PRIu64 " chunks, %" PRIu64 " bytes lost", path,
-               result.was_complete ? "was complete: " : "", result.n_messages, result.n_chunks,
-               result.n_lost_bytes);
+               "%s: %" PRIu64 " messages in %" PRIu64 " chunks, nothing to mend", path,
+               result.n_messages, result.n_chunks);
+    else if (!err)
+        log_to(log, LOG_LEVEL_NOTICE,
+               "%s: %" PRIu64 " messages in %" PRIu64 " chunks, %" PRIu64 " bytes lost", path,
+               result.n_messages, result.n_chunks, result.n_lost_bytes);
     return err;
 }
 
-int recorder_repair(const char *path, const char *out_path, const struct log_sink *log)
+int recorder_repair(const char *path, const char *out_path, bool always, const struct log_sink *log)
 {
+    bool is_complete = false;
     const char *const suffix = strrchr(path, '.');
     const bool is_mcap = suffix && strcmp(suffix, ".mcap") == 0;
     if (!is_mcap && !(suffix && strcmp(suffix, ".klg") == 0)) {
@@ -112,12 +124,14 @@ int recorder_repair(const char *path, const char *out_path, const struct log_sin
         close(fd);
         return err;
     }
-    err = is_mcap ? repair_mcap(fd, out_fd, path, log) : repair_klg(fd, out_fd, path, log);
+    err = (is_mcap ? repair_mcap : repair_klg)(fd, out_fd, path, log, &is_complete);
     if (close(out_fd) != 0 && !err) {
         err = -errno;
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", out_path, strerror(-err));
     }
     close(fd);
+    if (!err && is_complete && !always)
+        err = 1;
     if (err)
         unlink(out_path);
     return err;

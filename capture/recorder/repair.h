@@ -3,13 +3,16 @@
 #ifndef POSED_CAPTURE_RECORDER_REPAIR_H
 #define POSED_CAPTURE_RECORDER_REPAIR_H
 
+#include <stdbool.h>
+
 #include "proto/log.h"
 
 // Writes a whole copy of the .mcap or .klg at `path` to the new file `out_path`, and tells in the
-// log what became of it. Returns 0, or after logging: -EEXIST (something of that name is there),
-// -ENOTSUP (another format: a folder needs no repair), -EINVAL (not what its name says), -ENOENT
-// (nothing whole in it), -ENOMEM or the errno of a file; no copy is then left.
+// log what became of it. Of a file that is complete a copy is left only where `always`. Returns 0,
+// 1 (nothing was to mend, and no copy is left), or after logging: -EEXIST (something of that name
+// is there), -ENOTSUP (another format: a folder needs no repair), -EINVAL (not what its name says),
+// -ENOENT (nothing whole in it), -ENOMEM or the errno of a file; no copy is then left.
 __attribute__((warn_unused_result)) int recorder_repair(const char *path, const char *out_path,
-                                                        const struct log_sink *log);
+                                                        bool always, const struct log_sink *log);
 
 #endif

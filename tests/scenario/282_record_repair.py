@@ -60,7 +60,7 @@ def check_mcap(folder, name, suffix, n_cuts):
     expected, before, path = read(f"{folder}/{name}{suffix}"), 0, f"{folder}/cut{suffix}"
     out = path[:-len(".mcap")] + ".repaired.mcap"
     cuts = [len(whole) * i // n_cuts for i in range(2, n_cuts)]
-    for n in cuts + [len(whole) - 1, len(whole)]:
+    for n in cuts + [len(whole) - 1]:
         with open(path, "wb") as file:
             file.write(whole[:n])
         done = subprocess.run([BINARY + "/bin/posectl", "record", "repair", path],
@@ -78,6 +78,19 @@ def check_mcap(folder, name, suffix, n_cuts):
         check("File exists" in repair(1, path).stderr, "the copy is not written over")
         os.remove(out)
     check(before == len(expected), f"{before} messages of {len(expected)}")
+    # Nothing is to mend: no copy, unless one is asked for. A summary that is damaged is to mend.
+    done = repair(0, f"{folder}/{name}{suffix}")
+    check(done.stdout == f"{folder}/{name}{suffix}\n" and "nothing to mend" in done.stderr, done)
+    check(not os.path.exists(f"{folder}/{name}{suffix[:-5]}.repaired.mcap"), "a copy of it")
+    done = repair(0, f"{folder}/{name}{suffix}", "-o", out)
+    check(done.stdout == out + "\n" and read(out) == expected, done)
+    os.remove(out)
+    bad = bytearray(whole)
+    bad[-60] ^= 0xff
+    with open(path, "wb") as file:
+        file.write(bad)
+    check("nothing to mend" not in repair(0, path).stderr and read(out) == expected, "the summary")
+    os.remove(out)
     # A damaged chunk is left out, the others stay.
     bad = bytearray(whole)
     bad[len(whole) // 2] ^= 0xff
@@ -103,6 +116,9 @@ def check_klg(folder):
     with open(folder + "/k.klg", "rb") as file:
         whole = file.read()
     check(int.from_bytes(whole[:4], "little") == N_FRAMES, "the number of frames")
+    done = repair(0, folder + "/k.klg")
+    check(done.stdout == folder + "/k.klg\n" and "nothing to mend" in done.stderr, done)
+    check(not os.path.exists(folder + "/k.repaired.klg"), "a copy of it")
     with open(folder + "/cut.klg", "wb") as file:
         file.write(bytes(4) + whole[4:-1000])  # as a daemon that was killed leaves it
     repair(0, folder + "/cut.klg")

@@ -93,7 +93,8 @@ static enum posectl_exit list(struct posectl *ctl, posed_Request *request)
     return result;
 }
 
-// Here, without a daemon: FILE.mcap becomes FILE.repaired.mcap, or what -o says.
+// Here, without a daemon: FILE.mcap becomes FILE.repaired.mcap, or what -o says. Prints the name of
+// the file that is whole.
 static enum posectl_exit repair(const struct posectl *ctl)
 {
     char out[4096];
@@ -107,9 +108,10 @@ static enum posectl_exit repair(const struct posectl *ctl)
         posectl_complain("the name is too long");
         return POSECTL_USAGE;
     }
-    if (recorder_repair(recording_name, out, &posectl_log) != 0)
+    int rc = recorder_repair(recording_name, out, ctl->file != NULL, &posectl_log);
+    if (rc < 0)
         return POSECTL_FAILED;
-    printf("%s\n", out);
+    printf("%s\n", rc ? recording_name : out);
     return posectl_close(&(struct posectl){0}, stdout);
 }
 
@@ -139,7 +141,9 @@ int posectl_record(struct posectl *ctl, int argc, char **argv)
                                             "recorder.folder. `stop` ends when the files are "
                                             "complete, or fails. `repair` completes a .mcap or "
                                             ".klg whose recorder was killed, without a daemon: "
-                                            "a whole copy, NAME.repaired.mcap or the -o FILE."};
+                                            "a whole copy, NAME.repaired.mcap or the -o FILE; "
+                                            "of one that is complete only with -o. It prints "
+                                            "the name of the file that is whole."};
     posed_Request request = posed_Request_init_zero;
     ctl->takes_file = true;
     posectl_parse(ctl, &argp, argc, argv);
