@@ -18,7 +18,8 @@ struct optimise_report {
     uint32_t n_keyframes, n_links; // links: the chain's not among them
     double reduction;              // of the residual of pairs kept aside, 0: no field was learnt
     bool has_field;                // it was worth to be taken out
-    double before, after;          // residual of the links [m], mean
+    double before, after;          // RMS of each link's pair where it alone lays it [m], mean; the
+                                   // links of `after` are measured anew, and others
     double moved_m, moved_rad;     // of the keyframe that moved most
 };
 
