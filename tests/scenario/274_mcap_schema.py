@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """An MCAP recording says what is in it: read by the official library with the schemas of the file
-alone, each pose has every field that the daemon published."""
+alone, each pose has every field that the daemon published; so does one that posectl asked for."""
 import json
 import os
 import subprocess
 
 import harness
-from harness import SOURCE, check, messages
+from harness import BINARY, SOURCE, check, messages
 
 N_FRAMES = 12
 PYTHON = os.environ.get("POSED_MCAP_PYTHON") or SOURCE + "/build/mcap-python/bin/python3"
@@ -30,9 +30,38 @@ with open(sys.argv[1], "rb") as file:
         one.DiscardUnknownFields()
         unknown = one.SerializeToString(deterministic=True) != again
         out.setdefault(channel.topic, []).append([unknown, again.hex(), {
-            field.name: [field.number, field.type] for field in descriptor.fields}])
+            field.name: [field.number, field.type] for field in descriptor.fields},
+            [getattr(one, name, None) for name in ("seq", "state", "residual_rms_m",
+                                                   "inlier_ratio")]])
 print(json.dumps(out))
 """
+
+
+def read(path):
+    done = subprocess.run([PYTHON, "-c", READER, path], capture_output=True, text=True,
+                          timeout=harness.PATIENCE_S)
+    check(done.returncode == 0, done.stderr)
+    return json.loads(done.stdout)
+
+
+def check_asked_for(folder):
+    daemon = harness.Daemon("synth:room", "--loop", "--set", "recorder.folder=" + folder,
+                            "--set", "recorder.queue_frames=64", speed=0.5)
+    for words in (["start", "m", "--format", "mcap"], ["stop"]):
+        n_before = len(daemon.poses)
+        daemon.wait_for(lambda: len(daemon.poses) > n_before + N_FRAMES, "poses")
+        done = subprocess.run([BINARY + "/bin/posectl", "record", *words, "--host", daemon.folder],
+                              capture_output=True, text=True, timeout=harness.PATIENCE_S)
+        check(done.returncode == 0, done.stderr)
+    daemon.stop()
+    published = {pose.seq: pose for pose in daemon.poses}
+    poses = read(folder + "/m.mcap")["pose"]
+    check(len(poses) > N_FRAMES / 2, f"{len(poses)} poses")
+    for unknown, _, _, (seq, state, residual_m, inliers) in poses:
+        own = published[seq]
+        check(not unknown and [state, residual_m, inliers] ==
+              [own.state, own.residual_rms_m, own.inlier_ratio], f"{seq}: {state} {residual_m}")
+    check(any(values[2] > 0 for _, _, _, values in poses), "no residual")
 
 
 def scenario():
@@ -44,15 +73,12 @@ def scenario():
                             "recorder.folder=" + folder, "--set", "recorder.format=mcap", "--set",
                             "recorder.start=r")
     daemon.wait()
-    done = subprocess.run([PYTHON, "-c", READER, folder + "/r.mcap"], capture_output=True,
-                          text=True, timeout=harness.PATIENCE_S)
-    check(done.returncode == 0, done.stderr)
-    topics = json.loads(done.stdout)
+    topics = read(folder + "/r.mcap")
     check(set(topics) == {"pose", "tf", "calib", "depth"}, f"{set(topics)}")
     for topic, list_of in topics.items():
-        check(not any(unknown for unknown, _, _ in list_of), f"{topic}: fields without a name")
+        check(not any(unknown for unknown, *_ in list_of), f"{topic}: fields without a name")
     check(len(topics["pose"]) == N_FRAMES == len(topics["depth"]), "one of each a frame")
-    for pose, (_, data, fields) in zip(daemon.poses, topics["pose"]):
+    for pose, (_, data, fields, _) in zip(daemon.poses, topics["pose"]):
         check(bytes.fromhex(data) == pose.SerializeToString(deterministic=True), f"{pose.seq}")
     for field in messages.Odometry.DESCRIPTOR.fields:
         if field.name == "metadata":
@@ -64,6 +90,7 @@ def scenario():
         check(name in SOURCE_TEXT, name)
         for value in messages.DESCRIPTOR.enum_types_by_name[name].values:
             check(f'"{value.name}"' in SOURCE_TEXT, value.name)
+    check_asked_for(folder)
 
 
 with open(SOURCE + "/capture/mcap/descriptors.c", encoding="utf-8") as source:
