@@ -81,6 +81,7 @@ struct search_ops {
                     uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,
                     struct search_fit *out);
     // Coarse pass: all seeds x anchors at each start; the `keep` best of each start, best first.
+    // -ECANCELED: stopped, and `out` holds nothing.
     int (*scan)(void *device, const struct search_object *object, const struct search_frame *starts,
                 uint32_t n_starts, uint32_t keep, struct search_hit *out);
 

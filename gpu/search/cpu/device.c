@@ -284,7 +284,7 @@ static int cpu_scan(void *device, const struct search_object *object,
 {
     const struct search_cpu *cpu = device;
     search_scan(cpu->pool, cpu->depth.z_m, &cpu->camera, object, starts, n_starts, keep, out);
-    return 0;
+    return pool_stopped(cpu->pool) ? -ECANCELED : 0;
 }
 
 const struct search_ops search_ops_cpu = {

@@ -65,6 +65,7 @@ coarse_score(const int16_t *window, const struct search_coarse *map, int anchor)
 #define SCAN_BLOCK 8
 
 struct scan_job {
+    const struct pool *pool;
     const float *z_m;
     struct search_camera camera;
     const struct search_object *object;
@@ -175,6 +176,8 @@ static void scan_starts(void *user, uint32_t item, uint32_t thread)
     const uint32_t first = item * SCAN_BLOCK;
     const struct search_frame *starts = job->starts + first;
     struct search_hit *best = job->out + (size_t)first * job->keep;
+    if (pool_stopped(job->pool))
+        return;
     struct scan_block block;
     block.n = job->n_starts - first < SCAN_BLOCK ? job->n_starts - first : SCAN_BLOCK;
     for (uint32_t i = 0; i < SCAN_BLOCK; i++)
@@ -204,6 +207,6 @@ void search_scan(struct pool *pool, const float *z_m, const struct search_camera
                  const struct search_object *object, const struct search_frame *starts,
                  uint32_t n_starts, uint32_t keep, struct search_hit *out)
 {
-    struct scan_job job = {z_m, *camera, object, starts, n_starts, keep, out};
+    struct scan_job job = {pool, z_m, *camera, object, starts, n_starts, keep, out};
     parallel_for(pool, (n_starts + SCAN_BLOCK - 1) / SCAN_BLOCK, scan_starts, &job);
 }
