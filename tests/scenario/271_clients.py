@@ -81,6 +81,94 @@ asyncio.run(all_at_once())
 print("well")
 """
 
+# What a program gives wrongly, and what it hears of a quiet topic; no daemon is at sys.argv[1].
+WRONG = """
+import asyncio, os, sys, tempfile
+import posed, posed.aio
+
+def refused(kind, words, what):
+    try:
+        what()
+    except kind as error:
+        assert all(word in str(error) for word in words.split()), error
+    else:
+        raise SystemExit(f"no {kind.__name__}: {words}")
+
+def asked(error, words, **fields):
+    refused(error, words, lambda: client.request(**fields))
+    refused(error, words, lambda: asyncio.run(aio_client.request(**fields)))
+
+with tempfile.NamedTemporaryFile("w", suffix=".secret") as key:
+    for connect in (posed.connect, posed.aio.connect):
+        for kind, words, where, given in (
+                (TypeError, "where 5", 5, {}), (ValueError, "where udp://a", "udp://a:1", {}),
+                (TypeError, "timeout_s 'a'", None, {"timeout_s": "a"}),
+                (ValueError, "timeout_s -1", None, {"timeout_s": -1}),
+                (ValueError, "timeout_s nan", None, {"timeout_s": float("nan")}),
+                (TypeError, "camera 5", None, {"camera": 5}),
+                (ValueError, "key_file server_key", None, {"key_file": key.name}),
+                (ValueError, "key_file no CURVE", None,
+                 {"key_file": key.name, "server_key": "k" * 40}),
+                (ValueError, "server_key 40", None, {"server_key": "short"})):
+            refused(kind, words, lambda: connect(where, **given))
+client, aio_client = posed.connect(sys.argv[1]), posed.aio.connect(sys.argv[1])
+asked(ValueError, "reset 'keep' keep_pose", kind="reset", keep=True)
+asked(ValueError, "set_keyframe it has none", kind="set_keyframe", a=1)
+asked(TypeError, "reset.keep_pose", kind="reset", keep_pose="yes")
+asked(ValueError, "get_depth.seq", kind="get_depth", seq=-1)
+asked(TypeError, "get_pose.time", kind="get_pose", time=5)
+asked(ValueError, "timeout_s -1", kind="ping", timeout_s=-1)
+asked(TypeError, "timeout_s", kind="ping", timeout_s="a")
+asked(ValueError, "no request 'pin'", kind="pin")
+refused(TypeError, "topic 5", lambda: client.subscribe(5))
+refused(ValueError, "timeout_s -1", lambda: client.poses(timeout_s=-1))
+client.close()
+aio_client.close()
+asked(ValueError, "closed", kind="ping")
+for what in (client.status, client.latest, client.poses, lambda: client.subscribe("log"),
+             lambda: asyncio.run(aio_client.latest())):
+    refused(ValueError, "closed", what)
+print("well")
+"""
+
+# Faster than poses come, the newest one comes again, whole; a quiet topic is told as such.
+AGAIN = """
+import asyncio, sys
+import numpy as np
+import posed, posed.aio
+
+N_CALLS = 500
+
+def compare(poses):
+    seen = {}
+    for pose in poses:
+        assert np.isfinite(pose.covariance).all() and pose.message.session, pose
+        assert seen.setdefault(pose.seq, pose).message == pose.message, pose
+    assert list(seen) == sorted(seen) and len(seen) < N_CALLS, seen.keys()
+
+def quiet(error):
+    assert isinstance(error, posed.NoAnswer) and error.listens, error
+    assert "no message of topic log, imu came in 0.2 s" in str(error), error
+
+async def aio():
+    async with posed.aio.connect(sys.argv[1], timeout_s=20) as client:
+        compare([await client.latest() for _ in range(N_CALLS)])
+        await asyncio.gather(client.latest(), client.latest())
+        try:
+            await client.subscribe("log", "imu", timeout_s=0.2).__anext__()
+        except posed.Error as error:
+            quiet(error)
+
+with posed.connect(sys.argv[1], timeout_s=20) as client:
+    compare([client.latest() for _ in range(N_CALLS)])
+    try:
+        next(client.subscribe("log", "imu", timeout_s=0.2))
+    except posed.Error as error:
+        quiet(error)
+asyncio.run(aio())
+print("well")
+"""
+
 # Before there is a daemon, then with one that has just started.
 UNANSWERED = """
 import asyncio
@@ -188,7 +276,7 @@ async def aio():
         async for topic, message in client.subscribe("pose", "depth"):
             if topic == "depth":
                 break
-        assert sockets(client) == was == 0, (sockets(client), was)
+        assert sockets(client) == was == 1, (sockets(client), was)  # that of latest()
         try:
             async for pose in client.poses(timeout_s=1e-6):
                 pass
@@ -358,6 +446,33 @@ def check_ends():
     daemon.stop()
 
 
+# WHERE, and the sockets `pub` and `req` that it means.
+ADDRESSES = (
+    ("127.0.0.1", "tcp://127.0.0.1:5570", "tcp://127.0.0.1:5573"),
+    ("tcp://[::1]", "tcp://[::1]:5570", "tcp://[::1]:5573"),
+    ("tcp://[::1]:5571", "tcp://[::1]:5570", "tcp://[::1]:5573"),
+    ("tcp://127.0.0.1:5572", "tcp://127.0.0.1:5570", "tcp://127.0.0.1:5573"),
+    ("tcp://127.0.0.1:9999", "tcp://127.0.0.1:9999", "tcp://127.0.0.1:9999"),
+    ("/no/where", "ipc:///no/where/pub", "ipc:///no/where/req"),
+    ("ipc:///no/where/img", "ipc:///no/where/pub", "ipc:///no/where/req"),
+    ("ipc:///no/where/other", "ipc:///no/where/other", "ipc:///no/where/other"),
+)
+
+
+def check_addresses():
+    """One rule for posectl (whose code libposed shares) and for Python."""
+    for where, *sockets in ADDRESSES:
+        program = f"import posed\na = posed.Address({where!r})\nprint(a.of('pub'), a.of('req'))"
+        if os.path.exists(PYTHON):
+            said = run_python(program).split()
+            check(said == sockets, f"Python, {where}: {said}")
+        for command, wanted in zip(("watch", "status"), sockets):
+            done = subprocess.run([BINARY + "/bin/posectl", command, "-e", where, "--timeout",
+                                   "0.05"], capture_output=True, text=True, check=False,
+                                  timeout=harness.PATIENCE_S)
+            check(f" at {wanted}" in done.stderr, f"posectl {command}, {where}: {done.stderr}")
+
+
 def check_cameras():
     path = harness.SCRATCH + "/cameras.conf"
     with open(path, "w") as file:
@@ -418,10 +533,13 @@ def scenario():
     daemon.wait_for(lambda: len(daemon.poses) > 5, "poses")
     check_c(daemon, daemon.folder)
     check_slow_watch(daemon)
+    check_addresses()
     if os.path.exists(PYTHON):
         check_python(daemon)
         check_slow(daemon)
         check_unanswered()
+        check(run_python(WRONG, harness.SCRATCH + "/none") == "well\n", "WRONG")
+        check(run_python(AGAIN, daemon.folder) == "well\n", "AGAIN")
         check_ends()
         check_cameras()
     else:

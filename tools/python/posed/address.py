@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
+from typing import Iterable
 
 import zmq
 
-from .errors import NoAnswer
+from .errors import NoAnswer, text
+from .messages import MAGIC, Request
 
 KEY_CHARS = 40
 PROBE_S = 0.5
@@ -41,12 +43,25 @@ def _run_directory() -> str | None:
 @dataclass(frozen=True)
 class Address:
     """`where`: a run directory, a host, the usual address of any of its sockets, or None for the
-    variable POSED_HOST and then this machine. With CURVE: the daemon's public key, and a file with
-    this client's secret key (else one is made up, which a daemon without a list of clients
-    accepts)."""
+    variable POSED_HOST and then this machine. Another address (tcp://HOST:PORT, ipc://PATH) is
+    taken as it stands, for all that is asked: a client of that one socket. With CURVE: the
+    daemon's public key, and a file with this client's secret key (else one is made up, which a
+    daemon without a list of clients accepts). Raises TypeError, ValueError, and OSError where the
+    file cannot be read."""
     where: str | None = None
     server_key: str | None = None
-    key_file: str | None = None
+    key_file: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        scheme = text("where", self.where).rpartition("://")[0] if self.where is not None else ""
+        if scheme not in ("", "tcp", "ipc"):
+            raise ValueError(f"where: {self.where}: a host, a run directory, tcp://HOST:PORT or "
+                             "ipc://PATH is wanted")
+        if self.server_key:
+            text("server_key", self.server_key)
+        elif self.key_file:
+            raise ValueError("key_file: needs server_key, without which nothing is encrypted")
+        self._keys()
 
     def of(self, name: str) -> str:
         """The address of the socket `name`."""
@@ -56,39 +71,49 @@ class Address:
         scheme, _, rest = where.rpartition("://")
         host, _, port = rest.rpartition(":")
         folder, _, socket_name = rest.rpartition("/")
-        if scheme == "tcp" and port in map(str, PORTS.values()):
-            where = host
+        if scheme == "tcp" and host and port in map(str, PORTS.values()):
+            rest = host
         elif scheme == "ipc" and folder and socket_name in PORTS:
-            where = folder
-        elif scheme == "tcp" and ("]" in port or not host):
-            where = rest
-        elif scheme:
-            raise ValueError(f"{where}: a host or a run directory is wanted, not one socket")
-        if "/" in where or os.path.isdir(where):
-            return f"ipc://{where}/{name}"
-        return f"tcp://{where}:{PORTS[name]}"
+            scheme, rest = "", folder
+        if scheme and (scheme != "tcp" or ":" in rest.rpartition("]")[2]):
+            return where
+        if not scheme and ("/" in rest or os.path.isdir(rest)):
+            return f"ipc://{rest}/{name}"
+        return f"tcp://{rest}:{PORTS[name]}"
 
-    def no_answer(self, name: str, timeout_s: float) -> NoAnswer:
-        """The error for a socket from which nothing came."""
-        endpoint = self.of(name)
-        return NoAnswer(endpoint, timeout_s, _listens(endpoint))
+    def no_answer(self, name: str, timeout_s: float, topics: Iterable[str] = ()) -> NoAnswer:
+        """The error for a socket from which nothing came, of these topics."""
+        endpoint, quiet = self.of(name), ", ".join(topics)
+        listens = _listens(endpoint)
+        return NoAnswer(endpoint, timeout_s, listens, quiet if listens and self._answers() else "")
 
-    def protect(self, zmq_socket: zmq.Socket) -> None:
-        """Puts the keys on a socket that is not connected yet. Raises ValueError for what is no
-        key."""
+    def _answers(self) -> bool:
+        """Whether a posed answers a ping."""
+        with zmq.Context() as context, context.socket(zmq.DEALER) as probe:
+            probe.linger = 0
+            self.protect(probe)
+            probe.connect(self.of("req"))
+            probe.send(MAGIC + Request(ping={}).SerializeToString())
+            return bool(probe.poll(int(1000 * PROBE_S)))
+
+    def _keys(self) -> tuple[bytes, bytes, bytes] | None:
+        """The daemon's public key, this client's public and secret key; None: no CURVE."""
         if not self.server_key:
-            return
+            return None
         if len(self.server_key) != KEY_CHARS:
             raise ValueError(f"server_key: {KEY_CHARS} characters are wanted")
-        if self.key_file:
-            with open(self.key_file, encoding="ascii", errors="replace") as file:
-                secret = file.read().strip().encode()
-            try:
-                public = zmq.curve_public(secret)
-            except (ValueError, zmq.ZMQError):
-                raise ValueError(f"{self.key_file} holds no CURVE secret key") from None
-        else:
-            public, secret = zmq.curve_keypair()
-        zmq_socket.curve_serverkey = self.server_key.encode()
-        zmq_socket.curve_publickey = public
-        zmq_socket.curve_secretkey = secret
+        if not self.key_file:
+            return self.server_key.encode(), *zmq.curve_keypair()
+        with open(self.key_file, encoding="ascii", errors="replace") as file:
+            secret = file.read().strip().encode()
+        try:
+            return self.server_key.encode(), zmq.curve_public(secret), secret
+        except (ValueError, zmq.ZMQError):
+            raise ValueError(f"key_file: {self.key_file} holds no CURVE secret key") from None
+
+    def protect(self, zmq_socket: zmq.Socket) -> None:
+        """Puts the keys on a socket that is not connected yet."""
+        keys = self._keys()
+        if keys:
+            (zmq_socket.curve_serverkey, zmq_socket.curve_publickey,
+             zmq_socket.curve_secretkey) = keys

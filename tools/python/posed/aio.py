@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from typing import Any, AsyncIterator, Generic
 
 import zmq
@@ -17,7 +18,8 @@ import zmq.asyncio
 from .address import Address
 from .client import (ANSWER_S, Cloud, DepthImage, as_cloud, as_depth, as_it_came, as_pose, at_time,
                      decode_reply, encode_request, no_frame_yet, of_frame, open_socket)
-from .errors import RequestError
+from .errors import RequestError, seconds, text
+from .messages import Odometry
 from .pose import Pose
 from .subscription import SILENCE_S, Convert, Feeds, T
 
@@ -28,9 +30,10 @@ class Subscription(Generic[T]):
     `async with`, or nobody holding it any more closes its sockets."""
 
     def __init__(self, feeds: Feeds, timeout_s: float | None, convert: Convert[T]):
-        self._feeds, self._timeout_s, self._convert = feeds, timeout_s, convert
-        self._is_first_wait = timeout_s is None
+        self._feeds, self._convert = feeds, convert
         self._ready: list[Any] = []
+        self._timeout_s = timeout_s if timeout_s is None else seconds("timeout_s", timeout_s, 0)
+        self._is_first_wait = timeout_s is None
         self._poller = zmq.asyncio.Poller()
         for socket in feeds.sockets:
             self._poller.register(socket, zmq.POLLIN)
@@ -87,8 +90,11 @@ class Client:
     """posed.Client, with `await`. Requests may run beside each other."""
 
     def __init__(self, address: Address, timeout_s: float = 3.0, camera: str = ""):
-        self.address, self.timeout_s, self.camera = address, timeout_s, camera
+        self.address, self.timeout_s = address, seconds("timeout_s", timeout_s)
+        self.camera = text("camera", camera)
         self._context = zmq.asyncio.Context()
+        self._newest: zmq.asyncio.Socket | None = None
+        self._newest_pose: Pose | None = None
         self._ids = itertools.count(1)
 
     async def __aenter__(self) -> Client:
@@ -98,6 +104,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        self._newest = None
         self._context.destroy(linger=0)
 
     def _connect(self, kind: int, name: str, **options: int) -> zmq.asyncio.Socket:
@@ -115,7 +122,7 @@ class Client:
 
     async def request(self, kind: str, timeout_s: float | None = None, camera: str = "",
                       **fields: Any) -> Any:
-        timeout_s = timeout_s or self.timeout_s
+        timeout_s = seconds("timeout_s", self.timeout_s if timeout_s is None else timeout_s)
         data = encode_request(next(self._ids), kind, camera or self.camera, fields, timeout_s)
         socket = self._connect(zmq.DEALER, "req")  # its own: what is given up goes with it
         try:
@@ -128,14 +135,27 @@ class Client:
         return decode_reply(answer, kind)
 
     async def latest(self, camera: str = "") -> Pose:
-        """The newest pose there is, without reason and covariance. Waits for the first."""
-        try:
-            return Pose.from_message(await self.request("get_pose", camera=camera))
-        except RequestError as error:
-            if not no_frame_yet(error):
-                raise
-        async with self.poses(camera, self.timeout_s) as poses:
-            return await poses.__anext__()
+        if camera or self.camera:
+            try:
+                return Pose.from_message(await self.request("get_pose", camera=camera))
+            except RequestError as error:
+                if not no_frame_yet(error):
+                    raise
+            async with self.poses(camera, self.timeout_s) as poses:
+                return await poses.__anext__()
+        if not self._newest:
+            self._newest = self._connect(zmq.SUB, "latest", conflate=1)
+            self._newest.subscribe("")
+        if await self._newest.poll(0 if self._newest_pose else int(self.timeout_s * 1000)):
+            try:
+                data = self._newest.recv(zmq.NOBLOCK).result()
+                self._newest_pose = Pose.from_message(Odometry.FromString(data))
+            except zmq.Again:
+                pass  # another task has taken it
+        if not self._newest_pose:
+            raise await asyncio.to_thread(self.address.no_answer, "latest", self.timeout_s,
+                                          ("pose", ))
+        return self._newest_pose
 
     async def pose_at(self, time_ns: int, camera: str = "") -> Pose:
         return Pose.from_message(await self.request("get_pose", camera=camera, **at_time(time_ns)))
@@ -154,6 +174,7 @@ class Client:
         return await self.request("stop_recording", timeout_s=timeout_s)
 
 
-def connect(where: str | None = None, *, server_key: str | None = None, key_file: str | None = None,
-            timeout_s: float = 3.0, camera: str = "") -> Client:
+def connect(where: str | None = None, *, server_key: str | None = None,
+            key_file: str | os.PathLike[str] | None = None, timeout_s: float = 3.0,
+            camera: str = "") -> Client:
     return Client(Address(where, server_key, key_file), timeout_s, camera)

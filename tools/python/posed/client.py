@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import os
 import time
 from dataclasses import dataclass
 from typing import Any, Iterator
@@ -13,12 +14,11 @@ import numpy.typing as npt
 import zmq
 
 from .address import Address
-from .errors import Error, RequestError, refused
-from .messages import Message, Odometry, Reply, Request, enum_name
+from .errors import Error, RequestError, refused, seconds, text
+from .messages import MAGIC, Message, Odometry, Reply, Request, enum_name
 from .pose import Array, Pose, Stamped, nanoseconds, rotation_matrix
 from .subscription import Feeds, Subscription
 
-MAGIC = b"posed\x01"
 RECONNECT_MS = 100
 ANSWER_S = 0.3  # longer than the deadline: the daemon's own refusal comes then
 KINDS = tuple(field.name for field in Request.DESCRIPTOR.oneofs_by_name["what"].fields)
@@ -70,18 +70,29 @@ def cloud_array(message: Any) -> npt.NDArray[np.float32]:
 
 def encode_request(request_id: int, kind: str, camera: str, fields: dict[str, Any],
                    timeout_s: float) -> bytes:
+    """Raises ValueError and TypeError for what is no such request."""
     if kind not in KINDS:
         raise ValueError(f"no request {kind!r}: {', '.join(KINDS)}")
-    request = Request(id=request_id, camera=camera, deadline_ms=max(1, int(timeout_s * 1000)))
+    request = Request(id=request_id, camera=text("camera", camera),
+                      deadline_ms=max(1, int(timeout_s * 1000)))
     part = getattr(request, kind)
     part.SetInParent()
     for name, value in fields.items():
-        if isinstance(value, Message):
-            getattr(part, name).CopyFrom(value)
-        elif isinstance(value, (list, tuple)):
-            getattr(part, name).extend(value)
-        else:
-            setattr(part, name, value)
+        known = part.DESCRIPTOR.fields_by_name
+        if name not in known:
+            raise ValueError(f"request {kind!r} has no field {name!r}: "
+                             f"{', '.join(known) or 'it has none'}")
+        try:
+            if isinstance(value, Message):
+                getattr(part, name).CopyFrom(value)
+            elif isinstance(value, (list, tuple)):
+                getattr(part, name).extend(value)
+            else:
+                setattr(part, name, value)
+        except ValueError as error:
+            raise ValueError(f"{kind}.{name}: {error}") from None
+        except (AttributeError, TypeError) as error:
+            raise TypeError(f"{kind}.{name}: {error}") from None
     return MAGIC + bytes(request.SerializeToString())
 
 
@@ -144,7 +155,10 @@ def no_frame_yet(error: RequestError) -> bool:
 
 
 def open_socket(context: Any, address: Address, kind: int, name: str, **options: int) -> Any:
-    """A socket of either client, connected. Raises ValueError for what is no address or key."""
+    """A socket of either client, connected. Raises ValueError for what is no address or key, and
+    for a client that is closed."""
+    if context.closed:
+        raise ValueError("this client is closed")
     endpoint = address.of(name)
     socket = context.socket(kind)
     try:
@@ -171,10 +185,12 @@ class Client:
     first, subscriptions all. RequestError says which there are when it is not among them."""
 
     def __init__(self, address: Address, timeout_s: float = 3.0, camera: str = ""):
-        self.address, self.timeout_s, self.camera = address, timeout_s, camera
+        self.address, self.timeout_s = address, seconds("timeout_s", timeout_s)
+        self.camera = text("camera", camera)
         self._context = zmq.Context()
         self._requests: zmq.Socket | None = None
         self._newest: zmq.Socket | None = None
+        self._newest_pose: Pose | None = None
         self._ids = itertools.count(1)
 
     def __enter__(self) -> Client:
@@ -187,6 +203,8 @@ class Client:
         return self.poses()
 
     def close(self) -> None:
+        """Ends subscriptions; what is called then raises ValueError."""
+        self._requests = self._newest = None
         self._context.destroy(linger=0)
 
     def _connect(self, kind: int, name: str, **options: int) -> zmq.Socket:
@@ -209,8 +227,8 @@ class Client:
         return Subscription(self._feeds(topics, camera), timeout_s, as_it_came)
 
     def latest(self, camera: str = "") -> Pose:
-        """The newest pose there is. The first call waits for one; of a camera that is named, or
-        when there is no newer one, it comes without reason and covariance."""
+        """The newest pose there is: the same again while there is no newer one. The first call
+        waits for one. Of a camera that is named it comes without reason and covariance."""
         camera = camera or self.camera
         if camera:
             try:
@@ -223,11 +241,11 @@ class Client:
         if not self._newest:
             self._newest = self._connect(zmq.SUB, "latest", conflate=1)
             self._newest.subscribe("")
-        elif not self._newest.poll(0):
-            return Pose.from_message(self.request("get_pose"))
-        if not self._newest.poll(int(self.timeout_s * 1000)):
-            raise self.address.no_answer("latest", self.timeout_s)
-        return Pose.from_message(Odometry.FromString(self._newest.recv()))
+        if self._newest.poll(0 if self._newest_pose else int(self.timeout_s * 1000)):
+            self._newest_pose = Pose.from_message(Odometry.FromString(self._newest.recv()))
+        if not self._newest_pose:
+            raise self.address.no_answer("latest", self.timeout_s, ("pose", ))
+        return self._newest_pose
 
     def pose_at(self, time_ns: int, camera: str = "") -> Pose:
         """The pose at a time of the frames' clock (Pose.time_ns), between two frames
@@ -239,7 +257,7 @@ class Client:
         """Any request of proto/requests.proto: request("reset", keep_pose=True). Returns the
         message that it is answered with; raises RequestError when the daemon refuses, NoAnswer
         when nobody answers: then what has not been sent yet never will be."""
-        timeout_s = timeout_s or self.timeout_s
+        timeout_s = seconds("timeout_s", self.timeout_s if timeout_s is None else timeout_s)
         request_id = next(self._ids)
         data = encode_request(request_id, kind, camera or self.camera, fields, timeout_s)
         if not self._requests:
@@ -278,8 +296,9 @@ class Client:
         return self.request("stop_recording", timeout_s=timeout_s)
 
 
-def connect(where: str | None = None, *, server_key: str | None = None, key_file: str | None = None,
-            timeout_s: float = 3.0, camera: str = "") -> Client:
-    """A client of the daemon at `where` (see Address). Connecting never fails: a daemon that
-    starts later is found, too."""
+def connect(where: str | None = None, *, server_key: str | None = None,
+            key_file: str | os.PathLike[str] | None = None, timeout_s: float = 3.0,
+            camera: str = "") -> Client:
+    """A client of the daemon at `where` (see Address), which may start later. Raises TypeError or
+    ValueError for arguments that cannot be meant, OSError for a key file that cannot be read."""
     return Client(Address(where, server_key, key_file), timeout_s, camera)

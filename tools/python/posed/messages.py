@@ -9,6 +9,8 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 
+MAGIC = b"posed\x01"  # in front of a Request and of a Reply
+
 _pool = descriptor_pool.DescriptorPool()
 
 
@@ -78,7 +80,7 @@ def kind_of(topic: str) -> str:
 
 
 __all__ = [
-    "CameraCalibration", "Event", "FrameTransform", "Imu", "Log", "Message", "ObjectPose",
+    "CameraCalibration", "Event", "FrameTransform", "Imu", "Log", "MAGIC", "Message", "ObjectPose",
     "Odometry", "PointCloud", "RawImage", "Reply", "Request", "Status", "TOPICS", "Timing",
     "enum_name", "kind_of", "message_class"
 ]

@@ -10,7 +10,7 @@ from typing import Any, Callable, Generic, Iterable, Iterator, TypeVar
 import zmq
 
 from .address import Address
-from .errors import NoAnswer, RequestError
+from .errors import NoAnswer, RequestError, seconds, text
 from .messages import TOPICS, Status, kind_of
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ def full_topics(topics: Iterable[str], camera: str) -> list[str]:
     """With the camera's name behind those that have none; "" = none. Raises ValueError."""
     out = []
     for topic in topics:
-        if kind_of(topic) not in TOPICS:
+        if kind_of(text("topic", topic)) not in TOPICS:
             raise ValueError(f"no topic {topic!r}: {', '.join(TOPICS)}")
         named = camera and "/" not in topic and topic not in _OF_THE_DAEMON
         out.append(f"{topic}/{camera}" if named else topic)
@@ -53,7 +53,8 @@ class Feeds:
 
     def __init__(self, connect: Callable[..., Any], address: Address, topics: Iterable[str],
                  camera: str):
-        self.topics, self._address, self._connect = full_topics(topics, camera), address, connect
+        self.topics = full_topics(topics, text("camera", camera))
+        self._address, self._connect = address, connect
         self._cameras = {name for _, _, name in (t.partition("/") for t in self.topics) if name}
         self._watch: Any = None
         self.sockets: list[Any] = []
@@ -85,7 +86,7 @@ class Feeds:
         return topic, TOPICS[kind_of(topic)][1].FromString(parts[1])
 
     def no_answer(self, timeout_s: float) -> NoAnswer:
-        return self._address.no_answer(TOPICS[kind_of(self.topics[0])][0], timeout_s)
+        return self._address.no_answer(TOPICS[kind_of(self.topics[0])][0], timeout_s, self.topics)
 
     def warn_of_silence(self) -> None:
         error = self.no_answer(SILENCE_S)
@@ -109,9 +110,10 @@ class Subscription(Generic[T]):
     `close()`, the end of a `with`, or nobody holding it any more closes its sockets."""
 
     def __init__(self, feeds: Feeds, timeout_s: float | None, convert: Convert[T]):
-        self._feeds, self._timeout_s, self._convert = feeds, timeout_s, convert
-        self._is_first_wait = timeout_s is None
+        self._feeds, self._convert = feeds, convert
         self._ready: list[Any] = []
+        self._timeout_s = timeout_s if timeout_s is None else seconds("timeout_s", timeout_s, 0)
+        self._is_first_wait = timeout_s is None
         self._poller = zmq.Poller()
         for socket in feeds.sockets:
             self._poller.register(socket, zmq.POLLIN)
