@@ -37,6 +37,9 @@ struct posed {
 __attribute__((format(printf, 3, 4))) int client_fail(struct posed *client, int error,
                                                       const char *format, ...);
 
+// Notes that nobody answers at a socket, and what to do; returns `error`. May block for 2 s.
+int client_fail_silence(struct posed *client, int error, enum address_socket which);
+
 // Opens and connects *socket unless it is open already. Returns 0, -ENOMEM, or -EINVAL (an address
 // or a key).
 __attribute__((warn_unused_result)) int client_open(struct posed *client, void **socket, int type,

@@ -40,7 +40,7 @@ int64_t client_now_ms(void)
 static int read_keys(struct posed *client, const struct posed_options *options)
 {
     if (!options->server_key)
-        return 0;
+        return options->key_file ? -EINVAL : 0; // or what is meant to be secret is not
     if (strlen(options->server_key) != ADDRESS_KEY_CHARS)
         return -EINVAL;
     strcpy(client->server_key, options->server_key);
@@ -316,7 +316,9 @@ int posed_newest(struct posed *client, struct posed_pose *out)
     error = wait_for(client, socket, 1, client->has_newest ? 0 : (int)client->timeout_ms, &ready);
     if (!error)
         error = receive_pose(client, ready, false, &client->newest);
-    if (error && !(error == -EAGAIN && client->has_newest))
+    if (error == -EAGAIN && !client->has_newest)
+        return client_fail_silence(client, error, ADDRESS_LATEST);
+    if (error && error != -EAGAIN)
         return error;
     client->has_newest = true;
     *out = client->newest;

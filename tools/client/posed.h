@@ -51,9 +51,12 @@ struct posed_message {
 };
 
 struct posed_options {
-    const char *where;      // a host or a run directory; NULL: POSED_HOST, else this machine
+    const char *where;      // a host or a run directory; NULL: POSED_HOST, else this machine. The
+                            // address of one socket (tcp://HOST:PORT, ipc://PATH) other than the
+                            // usual ones is that socket alone: for poses, or for requests
     const char *server_key; // CURVE: public key of the daemon, 40 characters; NULL: none
-    const char *key_file;   // CURVE: file with this client's secret key; NULL: one is made up
+    const char *key_file;   // CURVE: file with this client's secret key; NULL: one is made up.
+                            // Needs server_key
     unsigned timeout_ms;    // of requests, and of the first posed_newest; 0 = 3000
     const char *camera;     // of a daemon with several, the one that all is about; NULL: poses and
                             // topics of all of them, the newest pose and requests of the first
@@ -62,7 +65,8 @@ struct posed_options {
 struct posed; // opaque
 
 // Makes a client; `options` may be NULL. Needs no daemon: one that starts later is found, too.
-// -EINVAL (a key, or a text that is too long), -ENOMEM; *out is then NULL. The strings are copied.
+// -EINVAL (a key, key_file without server_key, or a text that is too long), -ENOMEM; *out is then
+// NULL. The strings are copied.
 __attribute__((warn_unused_result)) int posed_connect(struct posed **out,
                                                       const struct posed_options *options);
 
@@ -109,7 +113,8 @@ __attribute__((warn_unused_result)) int posed_request(struct posed *client, cons
 // Starts the tracking afresh, at the newest pose (keep_pose) or at the origin. As posed_pose_at.
 __attribute__((warn_unused_result)) int posed_reset(struct posed *client, bool keep_pose);
 
-// Why the last function of this client failed, a sentence. Never NULL.
+// Why the last function of this client that failed did so, a sentence; one that succeeds leaves it.
+// Never NULL, "" before the first failure.
 const char *posed_error(const struct posed *client);
 
 #ifdef __cplusplus

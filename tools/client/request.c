@@ -31,22 +31,26 @@ static int send_framed(struct posed *client, const void *request, size_t n_bytes
                        zmq_strerror(zmq_errno()));
 }
 
+int client_fail_silence(struct posed *client, int error, enum address_socket which)
+{
+    char address[ADDRESS_MAX];
+    address_find(client->where[0] ? client->where : NULL, which, address);
+    return client_fail(
+        client, error, "no posed answered at %s within %u ms: %s", address, client->timeout_ms,
+        address_probe(address) == 0
+            ? "something listens there, a posed without frames, that is busy or has CURVE keys, "
+              "another of its sockets, or none"
+            : "nothing listens there. Start one (posed --source synth:room --loop), or say "
+              "with posed_options.where or POSED_HOST where it is");
+}
+
 // After a request without an answer: what waits to be sent goes with the socket, and so does an
 // answer that comes late. Returns the error.
 static int give_up(struct posed *client, int error)
 {
-    char address[ADDRESS_MAX];
     zmq_close(client->sockets[ADDRESS_REQ]);
     client->sockets[ADDRESS_REQ] = NULL;
-    if (error != -EAGAIN)
-        return error;
-    address_find(client->where[0] ? client->where : NULL, ADDRESS_REQ, address);
-    return client_fail(
-        client, -ETIMEDOUT, "no posed answered at %s within %u ms: %s", address, client->timeout_ms,
-        address_probe(address) == 0
-            ? "something listens there, a posed that is busy or has CURVE keys, or none"
-            : "nothing listens there. Start one (posed --source synth:room --loop), or say "
-              "with posed_options.where or POSED_HOST where it is");
+    return error == -EAGAIN ? client_fail_silence(client, -ETIMEDOUT, ADDRESS_REQ) : error;
 }
 
 // Sends the request; its answer, framed, into an initialised message.

@@ -204,6 +204,28 @@ static void an_unanswered_request_goes(void **state)
     close_end(req);
 }
 
+static void no_pose_says_why(void **state)
+{
+    (void)state;
+    struct posed *client = connect_client(NULL, 20);
+    struct posed_pose pose;
+    assert_string_equal(posed_error(client), "");
+    assert_int_equal(posed_newest(client, &pose), -EAGAIN);
+    assert_non_null(strstr(posed_error(client), "/latest within 20 ms: nothing listens there"));
+    void *latest = open_end(ZMQ_XPUB, "latest");
+    assert_int_equal(posed_newest(client, &pose), -EAGAIN);
+    assert_non_null(strstr(posed_error(client), "something listens there"));
+    int error = -EAGAIN;
+    for (int i = 0; i < 200 && error; i++) { // until it has subscribed
+        publish_pose(latest, NULL, 8);
+        error = posed_newest(client, &pose);
+    }
+    assert_int_equal(error, 0);
+    assert_non_null(strstr(posed_error(client), "something listens there")); // the last failure's
+    posed_close(&client);
+    close_end(latest);
+}
+
 static void images_do_not_pile_up(void **state)
 {
     (void)state;
@@ -293,13 +315,13 @@ static void requests_name_the_camera(void **state)
     close_end(req);
 }
 
-static void long_texts_are_refused(void **state)
+static void wrong_options_are_refused(void **state)
 {
     (void)state;
     char text[1000] = "";
     memset(text, 'a', sizeof text - 1);
     const struct posed_options wrong[] = {
-        {.where = text}, {.camera = text}, {.server_key = "short"}};
+        {.where = text}, {.camera = text}, {.server_key = "short"}, {.key_file = "/dev/null"}};
     struct posed *client;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(posed_connect(&client, &wrong[i]), -EINVAL);
@@ -312,7 +334,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_stays),          cmocka_unit_test(an_unanswered_request_goes),
         cmocka_unit_test(images_do_not_pile_up),    cmocka_unit_test(cameras_have_names),
-        cmocka_unit_test(requests_name_the_camera), cmocka_unit_test(long_texts_are_refused),
+        cmocka_unit_test(requests_name_the_camera), cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(no_pose_says_why),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
