@@ -448,15 +448,16 @@ void capture_close(struct capture **capture)
 const struct capture_library *capture_libraries(void)
 {
     static const struct capture_library libraries[] = {
-        {"libfreenect", HAS_KINECT, "no live Kinect"},
-        {"libopenni2", HAS_OPENNI2, "no openni2: no PrimeSense, Xtion, Astra"},
-        {"libdeflate", HAS_DEFLATE, "PNG and klg are read at half the speed"},
-        {"libzstd", HAS_ZSTD, "MCAP recordings are not packed, those packed so cannot be read"},
-        {"liblz4", HAS_LZ4, "MCAP files and ROS 1 bags packed with it cannot be read"},
-        {"libbz2", HAS_BZ2, "ROS 1 bags packed with it cannot be read"},
-        {"cyclonedds", HAS_ROS2, "no ros2: no cameras and no poses over DDS"},
-        {"libsqlite3", HAS_SQLITE, "no ros2db3: the .db3 recordings of ROS 2"},
-        {NULL, false, NULL},
+        {"libfreenect", HAS_KINECT, "no live Kinect", NULL},
+        {"libopenni2", HAS_OPENNI2, "no openni2: no PrimeSense, Xtion, Astra", "POSED_OPENNI2"},
+        {"libdeflate", HAS_DEFLATE, "PNG and klg are read at half the speed", NULL},
+        {"libzstd", HAS_ZSTD, "MCAP recordings are not packed, those packed so cannot be read",
+         NULL},
+        {"liblz4", HAS_LZ4, "MCAP files and ROS 1 bags packed with it cannot be read", NULL},
+        {"libbz2", HAS_BZ2, "ROS 1 bags packed with it cannot be read", NULL},
+        {"cyclonedds", HAS_ROS2, "no ros2: no cameras and no poses over DDS", NULL},
+        {"libsqlite3", HAS_SQLITE, "no ros2db3: the .db3 recordings of ROS 2", NULL},
+        {NULL, false, NULL, NULL},
     };
     return libraries;
 }

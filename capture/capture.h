@@ -210,6 +210,7 @@ struct capture_library {
     const char *name;
     bool built_in;
     const char *without;
+    const char *option; // of CMake, which asks for it; NULL: taken where it is found
 };
 const struct capture_library *capture_libraries(void);
 

@@ -107,6 +107,11 @@ static int repair_mcap(int fd, int out_fd, const char *path, const struct log_si
 int recorder_repair(const char *path, const char *out_path, bool always, const struct log_sink *log)
 {
     bool is_complete = false;
+    if (access(path, F_OK) != 0) {
+        const int err = errno;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(err));
+        return -err;
+    }
     const char *const suffix = strrchr(path, '.');
     const bool is_mcap = suffix && strcmp(suffix, ".mcap") == 0;
     if (!is_mcap && !(suffix && strcmp(suffix, ".klg") == 0)) {

@@ -7,6 +7,9 @@ import pty
 import re
 import struct
 import subprocess
+import time
+
+import zmq
 
 import harness
 from harness import BINARY, check, requests
@@ -91,6 +94,11 @@ def check_files(daemon):
     ctl(0, "get", "depth", "-o", folder + "/x.PNG", host=folder)
     with open(folder + "/x.PNG", "rb") as file:
         check(file.read(8) == b"\x89PNG\r\n\x1a\n", "a PNG")
+    for _ in range(2):  # the second time a file is there
+        said = ctl(0, "get", "depth", "-o", folder + "/twice.png", host=folder).stdout
+        said += ctl(0, "calibration", "-o", folder + "/twice.txt", host=folder).stderr
+        replaced = "twice.png (replaced): frame" in said and "twice.txt was there" in said
+    check(replaced, said)
     ctl(0, "replay", "pause", host=folder)  # so that the newest frame stays
     for options in ((), ("--normals", )):
         for ending in ("ply", "pcd"):
@@ -130,7 +138,9 @@ def check_calibration(daemon):
         check(said[key] == value, f"{key}: {said[key]}")
     check("640 x 480" in ctl(0, "calibration", host=daemon.folder).stdout, "for a person")
     path = daemon.folder + "/calibration.txt"
-    ctl(0, "calibration", "-o", path, host=daemon.folder)
+    said = ctl(0, "calibration", "-o", path, host=daemon.folder)
+    check(said.stdout == f"{path}: 640 x 480 pixels, 5000 units per metre\n" and not said.stderr,
+          f"{said}")
     with open(path, encoding="ascii") as file:
         numbers = [float(word) for word in file.read().split()]
     check(numbers == [expected.K[0], expected.K[4], expected.K[2], expected.K[5], 640, 480,
@@ -202,6 +212,56 @@ def check_deadline(daemon, command):
     check(False, "no reset was ever late")
 
 
+def check_wait(daemon):
+    """The time that a person gives counts, also where more is usual."""
+    said = ctl(1, "watch", "--timeout", "0.2", "-n", "1", "imu", "log", host=daemon.folder).stderr
+    check("no message of topic imu, log came in 0.2 s" in said, said)
+    said = ctl(1, "watch", "--timeout", "1.5", "-n", "1", "imu", host=daemon.folder).stderr
+    check("no message of topic imu came in 1.5 s" in said, said)
+    ctl(0, "watch", "--timeout", "60", "-n", "2", host=daemon.folder)
+    router = daemon.context.socket(zmq.ROUTER)  # it answers nothing
+    silent = f"ipc://{daemon.folder}/silent"
+    router.bind(silent)
+    for command in (("search", "--object", "x"), ("record", "stop")):
+        began = time.monotonic()
+        said = ctl(3, *command, "--timeout", "0.01", host=silent).stderr
+        harness.check_at_most(time.monotonic() - began, 20, f"{command[0]} without an answer [s]")
+        check("does not answer" in said, said)
+    router.close(linger=0)
+
+
+def check_missing():
+    """What is missing is named."""
+    folder = harness.SCRATCH
+    for code, word, command in (
+            (1, f"{folder}/none: No such file", ("record", "repair", folder + "/none")),
+            (1, f"{folder}/none.klg: No such file", ("record", "repair", folder + "/none.klg")),
+            (2, "--object NAME", ("search", "--local")),
+            (2, "--depth FILE is missing", ("search", "--local", "--object", "a.ply")),
+            (2, "--calibration FILE is missing",
+             ("search", "--local", "--object", "a.ply", "--depth", "a.png")),
+            (2, "--key-file needs --server-key", ("status", "--key-file", "a")),
+            (2, "--key-file needs --server-key", ("watch", "--key-file", "a"))):
+        said = ctl(code, *command).stderr
+        check(word in said, f"{command}: {said}")
+
+
+def check_browser():
+    """Without one the address is there to be opened by hand, and nothing else is said."""
+    folder = harness.SCRATCH + "/browser"
+    os.mkdir(folder)
+    for code in (0, 3):
+        with open(folder + "/xdg-open", "w", opener=lambda path, flags: os.open(path, flags, 0o755),
+                  encoding="ascii") as file:
+            file.write(f"#!/bin/sh\necho noise; echo $1 >&2; exit {code}\n")
+        done = subprocess.run([BINARY + "/bin/posectl", "view", "--port", "8765", "-e",
+                               "127.0.0.1"], capture_output=True, text=True, check=False,
+                              timeout=harness.PATIENCE_S, env={**os.environ, "PATH": folder})
+        check(done.stdout == "http://127.0.0.1:8765/\n", f"{done}")
+        check(done.returncode == (1 if code else 0), f"{done}")
+        check(("by hand" in done.stderr) == bool(code) and "noise" not in done.stderr, f"{done}")
+
+
 def scenario():
     check_versions()
     daemon = harness.Daemon("synth:room", "--loop", speed=0.5)
@@ -210,6 +270,9 @@ def scenario():
     check_calibration(daemon)
     check_watch(daemon)
     check_files(daemon)
+    check_wait(daemon)
+    check_missing()
+    check_browser()
     command = long_registration(daemon)
     check_progress(daemon, command)
     check_deadline(daemon, command)

@@ -54,5 +54,9 @@ int posectl_calibration(struct posectl *ctl, int argc, char **argv)
         posectl_print_json(file, wire_json_calibration(c), false);
     else
         print(file, c, ctl->file != NULL);
-    return (int)posectl_close(ctl, file);
+    enum posectl_exit closed = posectl_close(ctl, file);
+    if (!closed && ctl->file && !ctl->json)
+        printf("%s: %u x %u pixels, %g units per metre\n", ctl->file, c->width, c->height,
+               c->units_per_m);
+    return (int)(closed ? closed : posectl_close(&(struct posectl){0}, stdout));
 }

@@ -144,7 +144,7 @@ static void look_for_cameras(struct doctor *doctor, const char *usb)
 
 static void look_at_build(struct doctor *doctor)
 {
-    char drivers[300] = "", formats[100] = "", libraries[100] = "";
+    char drivers[300] = "", formats[100] = "", libraries[100] = "", advice[100];
     for (const struct capture_driver_name *driver = capture_drivers(); driver->name; driver++) {
         size_t n = strlen(drivers);
         snprintf(drivers + n, sizeof drivers - n, " %s", driver->name);
@@ -162,9 +162,14 @@ static void look_at_build(struct doctor *doctor)
     find(doctor, FINE, "build", NULL, "sources:%s; recorder:%s; optional libraries:%s", drivers,
          formats, libraries[0] ? libraries : " none");
     for (const struct capture_library *library = capture_libraries(); library->name; library++)
-        if (!library->built_in)
-            find(doctor, NOTE, "build", "tools/packages install build, and build again",
-                 "built without %s: %s", library->name, library->without);
+        if (!library->built_in) {
+            snprintf(advice, sizeof advice,
+                     library->option ? "install the package %s-dev, and build with -D%s=ON"
+                                     : "tools/packages install build, and build again",
+                     library->name, library->option);
+            find(doctor, NOTE, "build", advice, "built without %s: %s", library->name,
+                 library->without);
+        }
 }
 
 // The first line: what comes after it only follows from it.

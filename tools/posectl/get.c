@@ -131,8 +131,8 @@ static void print_depth(const struct posectl *ctl)
                                      d->cx, "cy", d->cy),
                            false);
     else
-        printf("%s: frame %" PRIu64 ", %" PRIu32 "x%" PRIu32 ", %g units per metre\n", ctl->file,
-               d->seq, d->width, d->height, d->units_per_m);
+        printf("%s%s: frame %" PRIu64 ", %" PRIu32 "x%" PRIu32 ", %g units per metre\n", ctl->file,
+               ctl->replaces ? " (replaced)" : "", d->seq, d->width, d->height, d->units_per_m);
 }
 
 static void print_cloud(const struct posectl *ctl)
@@ -146,8 +146,8 @@ static void print_cloud(const struct posectl *ctl)
                                      c->has_pose ? wire_json_pose(&c->pose) : json_null()),
                            false);
     else
-        printf("%s: frame %" PRIu64 ", %" PRIu32 " points, stride %" PRIu32 "\n", ctl->file, c->seq,
-               c->n_points, c->stride);
+        printf("%s%s: frame %" PRIu64 ", %" PRIu32 " points, stride %" PRIu32 "\n", ctl->file,
+               ctl->replaces ? " (replaced)" : "", c->seq, c->n_points, c->stride);
 }
 
 int posectl_get(struct posectl *ctl, int argc, char **argv)

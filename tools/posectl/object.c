@@ -130,8 +130,7 @@ static enum posectl_exit ask_to_add(struct posectl *ctl)
     search_object_settings_default(&settings);
     settings.n_views = options.objects.n_views;
     settings.choice = options.objects.choice;
-    if (ctl->timeout_ms < BUILD_TIMEOUT_MS) // drawing takes seconds, more than the default
-        ctl->timeout_ms = BUILD_TIMEOUT_MS;
+    posectl_wait_at_least(ctl, BUILD_TIMEOUT_MS); // drawing takes seconds
     enum posectl_exit result = POSECTL_FAILED;
     if (objects_read_mesh(options.words[2], &mesh) == 0)
         result = posectl_send_object(ctl, options.words[1], &mesh, &settings, &reply);

@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "proto/closest.h"
 #include "proto/trajectory.h"
@@ -50,8 +52,13 @@ static const struct argp_option common_options[] = {
      "variable POSED_HOST, else this machine",
      0},
     {"endpoint", 0, NULL, OPTION_ALIAS, NULL, 0},
-    {"output", 'o', "json|text|FILE", 0, "Output format, or (trajectory) the file to write", 0},
-    {"timeout", OPTION_TIMEOUT, "SECONDS", 0, "How long to wait for an answer (default 3; map 120)",
+    {"output", 'o', "json|text|FILE", 0,
+     "Output format, or the file to write: get, calibration, trajectory and register replace it; "
+     "calibrate, rig and record repair want a new one",
+     0},
+    {"timeout", OPTION_TIMEOUT, "SECONDS", 0,
+     "How long to wait for an answer (default 3; object add 180, map 120, register and record stop "
+     "60, search 30); watch: for a message of its topics",
      0},
     {"camera", OPTION_CAMERA, "NAME", 0,
      "Of a daemon with several cameras: this one; left out: the first (watch: all)", 0},
@@ -63,6 +70,7 @@ static const struct argp_option common_options[] = {
 static error_t on_common_option(int key, char *arg, struct argp_state *state)
 {
     struct posectl *ctl = state->input;
+    struct stat info;
     char *end;
     double seconds;
     switch (key) {
@@ -72,16 +80,19 @@ static error_t on_common_option(int key, char *arg, struct argp_state *state)
     case 'o':
         if (strcmp(arg, "json") == 0 || strcmp(arg, "text") == 0)
             ctl->json = arg[0] == 'j';
-        else if (ctl->takes_file)
-            ctl->file = arg;
-        else
+        else if (!ctl->takes_file)
             argp_error(state, "-o %s: json or text is wanted (this command writes no file)", arg);
+        else {
+            ctl->file = arg;
+            ctl->replaces = stat(arg, &info) == 0 && S_ISREG(info.st_mode);
+        }
         return 0;
     case OPTION_TIMEOUT:
         seconds = strtod(arg, &end);
         if (end == arg || *end || !(seconds > 0 && seconds <= 3600))
             argp_error(state, "--timeout %s: seconds are wanted, above 0 and at most 3600", arg);
-        ctl->timeout_ms = (unsigned)(seconds * 1000 + 0.5);
+        ctl->timeout_ms = (unsigned)ceil(seconds * 1000);
+        ctl->has_timeout = true;
         return 0;
     case OPTION_CAMERA:
         if (strlen(arg) >= sizeof((posed_Request *)NULL)->camera)
@@ -97,6 +108,10 @@ static error_t on_common_option(int key, char *arg, struct argp_state *state)
     case OPTION_KEY_FILE:
         ctl->key_file = arg;
         return 0;
+    case ARGP_KEY_END:
+        if (ctl->key_file && !ctl->server_key)
+            argp_error(state, "--key-file needs --server-key, without which nothing is encrypted");
+        return 0;
     }
     return ARGP_ERR_UNKNOWN;
 }
@@ -111,6 +126,12 @@ void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char 
     argv[0] = name;
     argp_err_exit_status = POSECTL_USAGE;
     argp_parse(argp, argc, argv, 0, NULL, ctl);
+}
+
+void posectl_wait_at_least(struct posectl *ctl, unsigned timeout_ms)
+{
+    if (!ctl->has_timeout && ctl->timeout_ms < timeout_ms)
+        ctl->timeout_ms = timeout_ms;
 }
 
 error_t posectl_option(int key, char *arg, struct argp_state *state)
@@ -140,6 +161,8 @@ enum posectl_exit posectl_close(const struct posectl *ctl, FILE *file)
     }
     if (failed)
         posectl_complain("%s: %s", ctl->file ? ctl->file : "standard output", strerror(error));
+    else if (ctl->file && ctl->replaces)
+        posectl_complain("%s was there: it is replaced", ctl->file);
     return failed ? POSECTL_FAILED : POSECTL_OK;
 }
 

@@ -6,6 +6,10 @@
 // `-o` has two meanings that everybody expects: a format and a file. The words `json` and `text`
 // are formats, anything else is a file, for the commands that write one; both may be given. A file
 // of the name json is written as `-o ./json`.
+//
+// What can be asked for again (get, calibration, trajectory, register) replaces a file of that name
+// and says so; what was made once (calibrate, rig, record repair, map export, keygen) wants a name
+// that is free.
 #ifndef POSED_TOOLS_POSECTL_POSECTL_H
 #define POSED_TOOLS_POSECTL_POSECTL_H
 
@@ -32,8 +36,10 @@ struct posectl {
     const char *server_key, *key_file;
     const char *camera; // of several, "" = the first
     unsigned timeout_ms;
+    bool has_timeout; // --timeout was given
     bool json;
     const char *file; // -o FILE, NULL = none
+    bool replaces;    // a file of that name was there
     bool takes_file;  // set by a command before it parses: -o FILE is allowed
 };
 
@@ -45,6 +51,9 @@ error_t posectl_option(int key, char *arg, struct argp_state *state);
 // Parses a command's arguments (argv[0] is its name) with options of its own; `argp` gets
 // posectl_common as children. Wrong usage exits POSECTL_USAGE.
 void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char **argv);
+
+// For what takes long: so many ms at the least, unless --timeout says how many.
+void posectl_wait_at_least(struct posectl *ctl, unsigned timeout_ms);
 
 extern const char *const posectl_backends[]; // in the order of enum gpu_backend
 
@@ -88,7 +97,7 @@ const char *posectl_subscribed_to(const struct posectl_subscription *subscriptio
 void posectl_explain_silence(const struct posectl_subscription *subscription);
 
 // Opens what -o FILE names, or stdout. NULL: the reason is on stderr. Close with posectl_close,
-// which reports a failed write.
+// which reports a failed write, and that a file was replaced.
 FILE *posectl_open(const struct posectl *ctl);
 __attribute__((warn_unused_result)) enum posectl_exit posectl_close(const struct posectl *ctl,
                                                                     FILE *file);

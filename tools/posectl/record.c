@@ -122,8 +122,7 @@ static enum posectl_exit wait_long(struct posectl *ctl)
     ping.which_what = posed_Request_ping_tag;
     ping.deadline_ms = ctl->timeout_ms;
     enum posectl_exit result = posectl_request(ctl, &ping, &reply);
-    if (ctl->timeout_ms < STOP_TIMEOUT_MS)
-        ctl->timeout_ms = STOP_TIMEOUT_MS;
+    posectl_wait_at_least(ctl, STOP_TIMEOUT_MS);
     return result;
 }
 

@@ -274,8 +274,7 @@ static enum posectl_exit ask_search(struct posectl *ctl)
                          "give the mesh file as --object");
         return POSECTL_USAGE;
     }
-    if (ctl->timeout_ms < SEARCH_TIMEOUT_MS)
-        ctl->timeout_ms = SEARCH_TIMEOUT_MS;
+    posectl_wait_at_least(ctl, SEARCH_TIMEOUT_MS);
     int err = uploads ? read_calibration(options.calibration, &camera) : 0;
     if (!err && uploads)
         err = read_depth(options.depth, &camera, &image, &pixels);
@@ -350,9 +349,19 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
             options.query.preset == SEARCH_PRESET_GERMANN ? 2048 : SEARCH_VIEWS_DEFAULT;
     bool file = options.object && !objects_is_name(options.object);
     bool local = options.local || file;
-    if (!options.object || (local && !options.depth) || (options.depth && !options.calibration)) {
-        posectl_complain("--object is wanted, and --depth with --calibration%s",
-                         local ? "" : " or a daemon with a camera");
+    if (!options.object) {
+        posectl_complain("search: --object NAME or FILE.ply is missing: what to look for");
+        return POSECTL_USAGE;
+    }
+    if (local && !options.depth) {
+        posectl_complain("search %s: --depth FILE is missing: the image to look in",
+                         file ? options.object : "--local");
+        return POSECTL_USAGE;
+    }
+    if (options.depth && !options.calibration) {
+        posectl_complain("search --depth %s: --calibration FILE is missing: fx fy cx cy, or a 3x3 "
+                         "camera matrix",
+                         options.depth);
         return POSECTL_USAGE;
     }
     if (local && options.track) {

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "proto/clock.h"
+#include "tools/client/address.h"
 #include "tools/posectl/posectl.h"
 #include "tools/posectl/watch_lines.h"
 
@@ -85,26 +87,42 @@ static bool is_watched(const char *topic)
     return false;
 }
 
-// Why not one message came: perhaps the daemon has no such camera.
+// Why nothing came, or nothing in time: perhaps the daemon has no such camera, or nothing to say.
+// An address of `pub` alone cannot be asked.
 static enum posectl_exit why_nothing(const struct posectl *ctl,
                                      const struct posectl_subscription *subscription)
 {
+    char address[ADDRESS_MAX];
     posed_Request request = posed_Request_init_zero;
     request.which_what = posed_Request_get_status_tag;
-    enum posectl_exit result = ctl->camera[0] ? posectl_request(ctl, &request, &reply) : POSECTL_OK;
+    address_find(ctl->endpoint, ADDRESS_REQ, address);
+    const bool asks = (ctl->camera[0] || ctl->has_timeout) &&
+                      strcmp(address, posectl_subscribed_to(subscription)) != 0 &&
+                      address_probe(posectl_subscribed_to(subscription)) == 0;
+    enum posectl_exit result = asks ? posectl_request(ctl, &request, &reply) : POSECTL_OK;
     if (result)
         return result; // and has been told
-    posectl_explain_silence(subscription);
-    return POSECTL_NO_ANSWER;
+    if (!asks || !ctl->has_timeout) {
+        posectl_explain_silence(subscription);
+        return POSECTL_NO_ANSWER;
+    }
+    char topics[MAX_TOPICS * POSECTL_TOPIC_BYTES] = "";
+    for (size_t i = 1, n = 0; i < n_watch_topics && n < sizeof topics; i++)
+        n += (size_t)snprintf(topics + n, sizeof topics - n, "%s%s", i > 1 ? ", " : "",
+                              watch_topics[i]);
+    posectl_complain("no message of topic %s came in %g s (--timeout); the daemon answers", topics,
+                     ctl->timeout_ms * 1e-3);
+    return POSECTL_FAILED;
 }
 
-// Shows messages until --count of them or until the daemon falls silent. Its heartbeat comes every
-// second even without a camera.
+// Shows messages until --count of them, until none of the topics comes for as long as a --timeout
+// says, or until the daemon falls silent. Its heartbeat comes every second even without a camera.
 static enum posectl_exit watch(const struct posectl *ctl, struct posectl_subscription *subscription)
 {
     const char *endpoint = posectl_subscribed_to(subscription);
     unsigned long n_shown = 0;
     bool any = false;
+    int64_t shown_ns = clock_monotonic_ns();
     char topic[POSECTL_TOPIC_BYTES];
     const uint8_t *bytes;
     size_t n_bytes;
@@ -113,14 +131,19 @@ static enum posectl_exit watch(const struct posectl *ctl, struct posectl_subscri
     while ((watch_count == 0 || n_shown < watch_count) &&
            posectl_receive(subscription, topic, &bytes, &n_bytes)) {
         any = true;
-        if (is_watched(topic) && watch_lines_print(topic, bytes, n_bytes, ctl->json))
+        const int64_t now_ns = clock_monotonic_ns();
+        if (is_watched(topic) && watch_lines_print(topic, bytes, n_bytes, ctl->json)) {
             n_shown++;
+            shown_ns = now_ns;
+        }
         if (ferror(stdout) || fflush(stdout) != 0)
+            break;
+        if (ctl->has_timeout && now_ns - shown_ns >= (int64_t)ctl->timeout_ms * 1000000)
             break;
     }
     if (ferror(stdout))
         return POSECTL_FAILED;
-    if (!any)
+    if (!any || (ctl->has_timeout && (watch_count == 0 || n_shown < watch_count)))
         return why_nothing(ctl, subscription);
     if (watch_count && n_shown < watch_count) {
         posectl_complain("%s has fallen silent after %lu messages", endpoint, n_shown);
