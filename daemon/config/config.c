@@ -15,6 +15,7 @@
 #include <ini.h>
 
 #include "daemon/config/cameras.h"
+#include "proto/closest.h"
 
 #define FILE_MAX_BYTES (1 << 20)
 
@@ -171,15 +172,48 @@ static int read_conf_d(struct config *config, const char *file, const struct log
     return error;
 }
 
+// POSED_SECTION_KEY. Returns the length of POSED_SECTION_.
+static size_t variable_of(size_t key, char out[128])
+{
+    char name[96];
+    config_key_name(key, name, sizeof name);
+    snprintf(out, 128, "POSED_%s", name);
+    const size_t n_section = strcspn(out, ".") + 1;
+    for (char *c = out; *c; c++)
+        *c = *c == '.' ? '_' : (char)toupper((unsigned char)*c);
+    return n_section;
+}
+
+// A variable with a section's name that is no setting: mistyped. Others are other programs'.
+static void warn_of_unknown(const char *entry, const struct log_sink *log)
+{
+    const size_t n = strcspn(entry, "=");
+    char variable[128], meant[128] = "";
+    size_t best = SIZE_MAX;
+    bool has_section = false;
+    for (size_t i = 0; i < config_n_keys(); i++) {
+        const size_t n_section = variable_of(i, variable);
+        if (strlen(variable) == n && memcmp(variable, entry, n) == 0)
+            return;
+        has_section = has_section || strncmp(variable, entry, n_section) == 0;
+        if (closest_is_better(entry + 6, n - 6, variable + 6, &best))
+            memcpy(meant, variable, sizeof meant);
+    }
+    if (has_section)
+        log_to(log, LOG_LEVEL_WARNING, "environment %.*s: no setting, and ignored%s%s", (int)n,
+               entry, *meant ? "; did you mean " : "", meant);
+}
+
 static int read_environment(struct config *config, const struct log_sink *log)
 {
     int result = 0;
+    for (char **entry = environ; *entry; entry++)
+        if (strncmp(*entry, "POSED_", 6) == 0)
+            warn_of_unknown(*entry, log);
     for (size_t i = 0; i < config_n_keys(); i++) {
         char variable[128], name[96], error[300];
         config_key_name(i, name, sizeof name);
-        snprintf(variable, sizeof variable, "POSED_%s", name);
-        for (char *c = variable; *c; c++)
-            *c = *c == '.' ? '_' : (char)toupper((unsigned char)*c);
+        variable_of(i, variable);
         const char *value = getenv(variable);
         if (!value)
             continue;

@@ -317,6 +317,29 @@ static void one_mistake_does_not_hide_the_next(void **state)
     unsetenv("POSED_CAMERA_CX");
 }
 
+static void mistyped_variables_are_told(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"POSED_HOST",    "POSED_DATA",      "POSED_TEST_BACKEND",
+                                         "POSED_FOO_BAR", "POSED_CAMERA_CX", "POSED_LOG"};
+    struct config config;
+    said[0] = 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        setenv(others[i], "1", 1);
+    assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), 0);
+    assert_null(strstr(said, "environment"));
+    setenv("POSED_LOG_LEVLE", "1", 1);
+    setenv("POSED_HTTP_SOMETHING_ELSE", "1", 1);
+    assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), 0);
+    assert_non_null(strstr(said, "environment POSED_LOG_LEVLE: no setting, and ignored; did you "
+                                 "mean POSED_LOG_LEVEL"));
+    assert_non_null(strstr(said, "environment POSED_HTTP_SOMETHING_ELSE: no setting, and ignored"));
+    unsetenv("POSED_LOG_LEVLE");
+    unsetenv("POSED_HTTP_SOMETHING_ELSE");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        unsetenv(others[i]);
+}
+
 static void long_lines_and_zero_bytes(void **state)
 {
     (void)state;
@@ -527,6 +550,7 @@ int main(void)
         cmocka_unit_test(cameras_have_settings_of_their_own),
         cmocka_unit_test(rigs_have_fields),
         cmocka_unit_test(one_mistake_does_not_hide_the_next),
+        cmocka_unit_test(mistyped_variables_are_told),
         cmocka_unit_test(long_lines_and_zero_bytes),
         cmocka_unit_test(later_sources_win),
         cmocka_unit_test(files_that_are_none),
