@@ -3,8 +3,8 @@
 
 #include <argp.h>
 #include <math.h>
-#include <string.h>
 
+#include "tools/argument.h"
 #include "tools/bench/bench.h"
 
 enum {
@@ -46,69 +46,58 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
-static double number(struct argp_state *state, const char *arg, double low, double high)
-{
-    double value;
-    if (!bench_parse(arg, low, high, &value))
-        argp_error(state, "%s: a number from %g to %g is expected", arg, low, high);
-    return value;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct bench_align_options *o = state->input;
     switch (key) {
     case 'n':
-        o->views.n_views = (uint32_t)number(state, arg, 2, 10000);
+        o->views.n_views = (uint32_t)argument_count(state, "views", arg, 2, 10000);
         break;
     case 'v':
-        o->views.n_vertices = (uint32_t)number(state, arg, 500, 5e7);
+        o->views.n_vertices = (uint32_t)argument_count(state, "vertices", arg, 500, 50000000);
         break;
     case KEY_NOISE:
-        o->views.noise_m = number(state, arg, 0, 1e6);
+        o->views.noise_m = argument_number(state, "noise", arg, 0, 1e6);
         break;
     case KEY_SEED:
-        o->views.seed = (uint64_t)number(state, arg, 0, 1e15);
+        o->views.seed = argument_count(state, "seed", arg, 0, UINT64_MAX);
         break;
     case KEY_ITERATIONS:
-        o->iterations = (uint32_t)number(state, arg, 0, 1e6);
+        o->iterations = (uint32_t)argument_count(state, "iterations", arg, 0, 1000000);
         break;
     case KEY_CONF:
         o->conf = arg;
         break;
     case KEY_SEEDS:
-        o->n_seeds = (uint32_t)number(state, arg, 1, 1e6);
+        o->n_seeds = (uint32_t)argument_count(state, "seeds", arg, 1, 1000000);
         break;
     case KEY_DEGREES:
-        o->disturb_rad = number(state, arg, 0, 180) * M_PI / 180;
+        o->disturb_rad = argument_number(state, "degrees", arg, 0, 180) * M_PI / 180;
         break;
     case KEY_SHARE:
-        o->disturb_share = number(state, arg, 0, 1);
+        o->disturb_share = argument_number(state, "share", arg, 0, 1);
         break;
     case KEY_WRONG:
-        o->wrong_share = number(state, arg, 0, 1);
+        o->wrong_share = argument_number(state, "wrong", arg, 0, 1);
         break;
     case KEY_PARTS:
-        o->n_parts = (uint32_t)number(state, arg, 1, 10000);
+        o->n_parts = (uint32_t)argument_count(state, "parts", arg, 1, 10000);
         break;
     case KEY_RELATIVE:
-        o->settings.pairs.relative = number(state, arg, 0, 1);
+        o->settings.pairs.relative = argument_number(state, "relative", arg, 0, 1);
         break;
     case KEY_OVERLAP:
-        o->settings.pairs.min_overlap = number(state, arg, 0, 1);
+        o->settings.pairs.min_overlap = argument_number(state, "min-overlap", arg, 0, 1);
         break;
     case KEY_GATE:
-        o->settings.gate_m = number(state, arg, 1e-9, 1e9);
+        o->settings.gate_m = argument_number(state, "gate", arg, 1e-9, 1e9);
         break;
     case KEY_BACKEND:
-        if (strcmp(arg, "auto") && strcmp(arg, "cpu") && strcmp(arg, "cuda"))
-            argp_error(state, "--backend: auto, cpu or cuda is expected, not %s", arg);
-        o->settings.backend = !strcmp(arg, "cpu")    ? GPU_BACKEND_CPU
-                              : !strcmp(arg, "cuda") ? GPU_BACKEND_CUDA
-                                                     : GPU_BACKEND_AUTO;
+        o->settings.backend =
+            (enum gpu_backend)argument_choose(state, "backend", arg, bench_backends);
         break;
     case KEY_THREADS:
-        o->settings.n_threads = (uint32_t)number(state, arg, 1, 1024);
+        o->settings.n_threads = (uint32_t)argument_count(state, "threads", arg, 1, 1024);
         break;
     case 'j':
         o->json = true;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands of posed-bench share: clock, order statistics, numbers of options.
+// What the subcommands of posed-bench share: order statistics, log, words of options.
 #ifndef POSED_TOOLS_BENCH_BENCH_H
 #define POSED_TOOLS_BENCH_BENCH_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "proto/log.h"
 
@@ -20,8 +18,8 @@ struct bench_stats bench_stats(double *times_us, size_t n); // sorts times_us
 // Writes the library's lines of INFO and above to stderr; `user` is unused.
 void bench_log_write(void *user, enum log_level level, const char *line);
 
-// Parses a number within low .. high. False: not one.
-bool bench_parse(const char *text, double low, double high, double *out);
+// Words of options, for argument_choose: as enum gpu_backend, register_method, register_start.
+extern const char *const bench_backends[], *const bench_methods[], *const bench_starts[];
 
 // A subcommand: argv[0] is "posed-bench NAME", the rest are its options. Returns the exit status:
 // 0 done, 1 error, 2 usage, 4 source, 5 GPU.

@@ -11,11 +11,13 @@
 #include "capture/capture.h"
 #include "capture/recorder/recorder.h"
 #include "proto/clock.h"
+#include "tools/argument.h"
 #include "tools/bench/bench.h"
 
 struct options {
     const char *source, *record, *folder;
-    double n_frames, speed;
+    size_t n_frames;
+    double speed;
     bool json;
 };
 
@@ -29,17 +31,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         options->source = arg;
         return 0;
     case 'n':
-        if (!bench_parse(arg, 1, 1e6, &options->n_frames))
-            argp_error(state, "--frames must be 1..1e6");
+        options->n_frames = argument_count(state, "frames", arg, 1, 1000000);
         return 0;
     case OPTION_SPEED:
-        if (!bench_parse(arg, 0.001, 1000, &options->speed))
-            argp_error(state, "--speed must be 0.001..1000 times real time");
+        options->speed = argument_number(state, "speed", arg, 0.001, 1000);
         return 0;
     case OPTION_RECORD:
         options->record = arg;
         if (recorder_format_from_name(arg) < 0)
-            argp_error(state, "--record must be tum, klg, fakenect, mcap or ros2mcap");
+            argp_error(state, "--record %s: tum, klg, fakenect, mcap or ros2mcap is wanted", arg);
         return 0;
     case OPTION_FOLDER:
         options->folder = arg;
@@ -128,7 +128,7 @@ static int start_recorder(struct recorder **out, const struct options *options,
 static int measure(const struct options *options, struct capture *capture,
                    struct recorder *recorder, struct measured *out)
 {
-    size_t capacity = (size_t)options->n_frames;
+    size_t capacity = options->n_frames;
     double *push_us = malloc(capacity * sizeof *push_us),
            *cpu_us = malloc(capacity * sizeof *cpu_us);
     struct capture_frame frame;

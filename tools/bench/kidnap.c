@@ -11,6 +11,7 @@
 #include "gpu/model/map.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
+#include "tools/argument.h"
 #include "tools/bench/map_options.h"
 
 #define PERIOD_NS     33333333
@@ -24,7 +25,8 @@
 
 struct kidnap_options {
     struct map_options map;
-    double trials, seed;
+    unsigned n_trials;
+    uint64_t seed;
 };
 
 enum { OPTION_SEED = MAP_OPTIONS_KEY };
@@ -37,12 +39,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = &o->map;
         return 0;
     case 't':
-        if (!bench_parse(arg, 1, 10000, &o->trials))
-            argp_error(state, "--trials must be 1..10000");
+        o->n_trials = (unsigned)argument_count(state, "trials", arg, 1, 10000);
         return 0;
     case OPTION_SEED:
-        if (!bench_parse(arg, 1, 1e9, &o->seed))
-            argp_error(state, "--seed must be 1..1e9");
+        o->seed = argument_count(state, "seed", arg, 1, 1000000000);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -50,7 +50,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option argp_options[] = {
-    {"trials", 't', "N", 0, "Default 50", 0},
+    {"trials", 't', "N", 0, "Times that it is carried off (default 50)", 0},
     {"seed", OPTION_SEED, "N", 0, "Of the frames and times (default 1)", 0},
     {0},
 };
@@ -144,7 +144,7 @@ static int trials_open(struct trials *t, const struct kidnap_options *o)
     gpu_settings_default(&settings);
     settings.camera = t->recording->info.camera;
     settings.units_per_m = t->recording->info.units_per_m;
-    settings.n_threads = (uint32_t)o->map.threads;
+    settings.n_threads = o->map.n_threads;
     settings.log = log;
     track_settings_default(&track);
     track.reference = TRACK_REFERENCE_MODEL;
@@ -168,7 +168,7 @@ static int run(struct trials *t, const struct kidnap_options *o)
     int rc = trials_open(t, o);
     if (rc == 0)
         rc = first_pass(t);
-    for (unsigned i = 0; i < (unsigned)o->trials && rc == 0; i++)
+    for (unsigned i = 0; i < o->n_trials && rc == 0; i++)
         rc = trial(t);
     if (rc == 0)
         printf("%s\n%s: %u trials: found %u (%.0f %%), within 1 s %u (%.0f %%), after %.1f frames "
@@ -196,7 +196,7 @@ int bench_kidnap(int argc, char **argv)
                                      .doc =
                                          "A camera that is carried off and put back where it "
                                          "was: how often, how soon and how rightly it is found."};
-    struct kidnap_options options = {.map = map_options_default(300), .trials = 50, .seed = 1};
+    struct kidnap_options options = {.map = map_options_default(300), .n_trials = 50, .seed = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     struct recording *recording = calloc(1, sizeof *recording);
     int rc = recording ? recording_load(&options.map.track, recording) : -ENOMEM;
@@ -205,7 +205,7 @@ int bench_kidnap(int argc, char **argv)
         free(recording);
         return 4;
     }
-    struct trials trials = {.recording = recording, .random = (uint64_t)options.seed};
+    struct trials trials = {.recording = recording, .random = options.seed};
     rc = run(&trials, &options);
     if (rc < 0)
         fprintf(stderr, "posed-bench: %s\n", strerror(-rc));

@@ -15,6 +15,7 @@
 #include "gpu/base/yield.h"
 #include "gpu/track/track.h"
 #include "proto/clock.h"
+#include "tools/argument.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/latency.h"
 
@@ -26,7 +27,8 @@
 struct options {
     const char *source, *works;
     enum gpu_backend backend;
-    double rate_hz, seconds, rounds, jitter_ms;
+    double rate_hz, seconds, jitter_ms;
+    unsigned n_rounds;
     bool json;
 };
 
@@ -67,36 +69,31 @@ static bool are_known(const char *list)
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-    static const char *const backend_names[] = {"auto", "cpu", "cuda"};
     struct options *o = state->input;
-    bool good = true;
     switch (key) {
     case 's':
         o->source = arg;
         break;
     case 'b':
-        good = false;
-        for (int i = 0; i < 3; i++)
-            if (strcmp(arg, backend_names[i]) == 0) {
-                o->backend = (enum gpu_backend)i;
-                good = true;
-            }
+        o->backend = (enum gpu_backend)argument_choose(state, "backend", arg, bench_backends);
         break;
     case KEY_RATE:
-        good = bench_parse(arg, 0, 10000, &o->rate_hz);
+        o->rate_hz = argument_number(state, "rate", arg, 0, 10000);
         break;
     case KEY_JITTER:
-        good = bench_parse(arg, 0, 1000, &o->jitter_ms);
+        o->jitter_ms = argument_number(state, "jitter", arg, 0, 1000);
         break;
     case 't':
-        good = bench_parse(arg, 0.1, 3600, &o->seconds);
+        o->seconds = argument_number(state, "seconds", arg, 0.1, 3600);
         break;
     case KEY_ROUNDS:
-        good = bench_parse(arg, 1, 1000, &o->rounds);
+        o->n_rounds = (unsigned)argument_count(state, "rounds", arg, 1, 1000);
         break;
     case KEY_WORK:
         o->works = arg;
-        good = are_known(arg);
+        if (!are_known(arg))
+            argp_error(state, "--work %s: kinds of requests are wanted, each once, as in icp,box",
+                       arg);
         break;
     case 'J':
         o->json = true;
@@ -104,8 +101,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     default:
         return ARGP_ERR_UNKNOWN;
     }
-    if (!good)
-        argp_error(state, "bad value: %s", arg);
     return 0;
 }
 
@@ -278,7 +273,7 @@ static int run_windows(struct tracker *t, struct worker *w, const struct options
                        struct samples out[2])
 {
     int rc = 0;
-    for (int round = 0; rc == 0 && round < (int)o->rounds; round++)
+    for (unsigned round = 0; rc == 0 && round < o->n_rounds; round++)
         for (int busy = 0; rc == 0 && busy < 2; busy++) {
             int64_t now_ns = clock_monotonic_ns();
             set(&w->job.stop.requested, 0);
@@ -373,12 +368,11 @@ int bench_latency(int argc, char **argv)
         NULL,
         "What each kind of request adds to the time from a frame to its pose.\v"
         "Kinds: register, many, softassign, dense, icp, large, outlier, search, germann, box, "
-        "wide, "
-        "object, first-register, first-search.",
+        "wide, object, first-register, first-search.",
         NULL,
         NULL,
         NULL};
-    struct options o = {.source = "synth:room-slow", .rate_hz = 30, .seconds = 2, .rounds = 3};
+    struct options o = {.source = "synth:room-slow", .rate_hz = 30, .seconds = 2, .n_rounds = 3};
     if (argp_parse(&argp, argc, argv, 0, NULL, &o))
         return 2;
     const struct log_sink log = {bench_log_write, NULL};

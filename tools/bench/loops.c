@@ -20,6 +20,7 @@
 #include "capture/capture.h"
 #include "gpu/model/keyframe_window.h"
 #include "proto/se3.h"
+#include "tools/argument.h"
 #include "tools/bench/bench.h"
 
 #define MAX_SEEDS 10000
@@ -28,7 +29,8 @@
 
 struct loops_options {
     const char *source; // without seed, camera and frames
-    double seeds, first, frames, jobs;
+    unsigned n_seeds, n_frames, n_jobs;
+    uint64_t first;
     enum gpu_backend backend;
 };
 
@@ -56,16 +58,9 @@ static const struct argp_option argp_options[] = {
     {"seeds", OPTION_SEEDS, "N", 0, "How many walks (default 50)", 0},
     {"first", OPTION_FIRST, "S", 0, "The first one's seed (default 1)", 0},
     {"jobs", OPTION_JOBS, "N", 0, "So many beside each other (default: the processors)", 0},
-    {"backend", 'b', "cpu|cuda", 0, "Default cpu", 0},
+    {"backend", 'b', "auto|cpu|cuda", 0, "What computes (default cpu)", 0},
     {0},
 };
-
-static void parse_number(struct argp_state *state, const char *name, const char *arg, double low,
-                         double high, double *out)
-{
-    if (!bench_parse(arg, low, high, out))
-        argp_error(state, "--%s must be %.0f..%.0f", name, low, high);
-}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -73,25 +68,24 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 's':
         if (strncmp(arg, "synth:", 6) != 0)
-            argp_error(state, "--source: only of a synth: recording all is known");
+            argp_error(state, "--source %s: a synth: recording is wanted, of which all is known",
+                       arg);
         o->source = arg;
         return 0;
     case 'n':
-        parse_number(state, "frames", arg, 2, 100000, &o->frames);
+        o->n_frames = (unsigned)argument_count(state, "frames", arg, 2, 100000);
         return 0;
     case OPTION_SEEDS:
-        parse_number(state, "seeds", arg, 1, MAX_SEEDS, &o->seeds);
+        o->n_seeds = (unsigned)argument_count(state, "seeds", arg, 1, MAX_SEEDS);
         return 0;
     case OPTION_FIRST:
-        parse_number(state, "first", arg, 0, 1e9, &o->first);
+        o->first = argument_count(state, "first", arg, 0, 1000000000);
         return 0;
     case OPTION_JOBS:
-        parse_number(state, "jobs", arg, 1, 1024, &o->jobs);
+        o->n_jobs = (unsigned)argument_count(state, "jobs", arg, 1, 1024);
         return 0;
     case 'b':
-        if (strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
-            argp_error(state, "--backend must be cpu or cuda");
-        o->backend = arg[1] == 'p' ? GPU_BACKEND_CPU : GPU_BACKEND_CUDA;
+        o->backend = (enum gpu_backend)argument_choose(state, "backend", arg, bench_backends);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument %s", arg);
@@ -133,8 +127,8 @@ static int walk_open(struct walk *w, const struct loops_options *o, uint64_t see
 {
     static const struct log_sink log = {bench_log_write, NULL};
     char source[512];
-    snprintf(source, sizeof source, "%s,camera=%llu,seed=%llu,frames=%.0f", o->source,
-             (unsigned long long)seed, (unsigned long long)seed, o->frames);
+    snprintf(source, sizeof source, "%s,camera=%llu,seed=%llu,frames=%u", o->source,
+             (unsigned long long)seed, (unsigned long long)seed, o->n_frames);
     const struct capture_settings settings = {
         .source = source, .rate = CAPTURE_RATE_MAX, .log = log};
     static const struct log_sink quiet = {NULL, NULL};
@@ -144,7 +138,7 @@ static int walk_open(struct walk *w, const struct loops_options *o, uint64_t see
     int rc = capture_open(&w->capture, &settings);
     if (rc < 0)
         return rc;
-    if (capture_ground_truth(w->capture, &w->truth) < (long)o->frames)
+    if (capture_ground_truth(w->capture, &w->truth) < (long)o->n_frames)
         return -ENODATA;
     gpu_settings_default(&with);
     track_settings_default(&tracking);
@@ -242,9 +236,9 @@ static void *work(void *user)
 {
     struct loops *loops = user;
     unsigned k;
-    while ((k = atomic_fetch_add(&loops->next, 1)) < (unsigned)loops->options->seeds) {
+    while ((k = atomic_fetch_add(&loops->next, 1)) < loops->options->n_seeds) {
         struct trial *trial = &loops->trials[k];
-        trial->seed = (uint64_t)loops->options->first + k;
+        trial->seed = loops->options->first + k;
         run_trial(loops->options, trial);
         pthread_mutex_lock(&loops->print);
         print_trial(trial);
@@ -255,7 +249,7 @@ static void *work(void *user)
 
 static int print_sum(const struct loops *loops)
 {
-    const unsigned n = (unsigned)loops->options->seeds;
+    const unsigned n = loops->options->n_seeds;
     double worst_map_m = 0, worst_m = 0;
     unsigned n_failed = 0, n_wrong = 0, n_good_map = 0, n_good = 0;
     for (unsigned k = 0; k < n; k++) {
@@ -282,18 +276,22 @@ int bench_loops(int argc, char **argv)
         .doc = "End error of synthetic walks that come back, each with another camera, at the "
                "daemon's settings: tracked, with loops closed, with all keyframes adjusted."};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct loops_options o = {
-        "synth:room,sensor=field", 50, 1, 1800, cores > 0 ? (double)cores : 1, GPU_BACKEND_CPU};
+    struct loops_options o = {.source = "synth:room,sensor=field",
+                              .n_seeds = 50,
+                              .n_frames = 1800,
+                              .n_jobs = cores > 0 ? (unsigned)cores : 1,
+                              .first = 1,
+                              .backend = GPU_BACKEND_CPU};
     argp_parse(&argp, argc, argv, 0, NULL, &o);
-    const unsigned n_jobs = (unsigned)fmin(o.jobs, o.seeds);
+    const unsigned n_jobs = o.n_jobs < o.n_seeds ? o.n_jobs : o.n_seeds;
     struct loops loops = {.options = &o, .print = PTHREAD_MUTEX_INITIALIZER};
     pthread_t *threads = calloc(n_jobs, sizeof *threads);
-    loops.trials = calloc((size_t)o.seeds, sizeof *loops.trials);
+    loops.trials = calloc(o.n_seeds, sizeof *loops.trials);
     unsigned n_started = 0;
     int status = 1;
     if (threads && loops.trials) {
-        printf("%s, %.0f frames; errors at the end [mm]\n%6s %9s %9s %9s %9s %7s %7s %6s\n",
-               o.source, o.frames, "seed", "odom", "map", "adjusted", "worst kf", "wrong", "less %",
+        printf("%s, %u frames; errors at the end [mm]\n%6s %9s %9s %9s %9s %7s %7s %6s\n", o.source,
+               o.n_frames, "seed", "odom", "map", "adjusted", "worst kf", "wrong", "less %",
                "field");
         while (n_started < n_jobs && pthread_create(&threads[n_started], NULL, work, &loops) == 0)
             n_started++;

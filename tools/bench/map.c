@@ -8,13 +8,14 @@
 
 #include "gpu/model/map.h"
 #include "proto/clock.h"
+#include "tools/argument.h"
 #include "tools/bench/map_options.h"
 
 #define MAX_ROUNDS 1000
 
 struct bench_options {
     struct map_options map;
-    double rounds;
+    size_t n_rounds;
 };
 
 enum { OPTION_ROUNDS = MAP_OPTIONS_KEY };
@@ -27,8 +28,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = &o->map;
         return 0;
     case OPTION_ROUNDS:
-        if (!bench_parse(arg, 1, MAX_ROUNDS, &o->rounds))
-            argp_error(state, "--rounds must be 1..%d", MAX_ROUNDS);
+        o->n_rounds = argument_count(state, "rounds", arg, 1, MAX_ROUNDS);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -86,7 +86,7 @@ static int measure(struct player *p, const struct bench_options *o)
 {
     int rc = 0;
     int64_t time_ns = 0;
-    size_t n_all = (size_t)o->rounds * 2 * p->n_frames;
+    size_t n_all = o->n_rounds * 2 * p->n_frames;
     p->keyframe_us = calloc(n_all, sizeof(double));
     p->model_us = calloc(n_all, sizeof(double));
     p->all_us = calloc(n_all, sizeof(double));
@@ -121,7 +121,7 @@ static int player_open(struct player *p, const struct bench_options *o, const st
     gpu_settings_default(&settings);
     settings.camera = r->info.camera;
     settings.units_per_m = r->info.units_per_m;
-    settings.n_threads = (uint32_t)o->map.threads;
+    settings.n_threads = o->map.n_threads;
     settings.log = log;
     track_settings_default(&track);
     track.reference = TRACK_REFERENCE_KEYFRAME;
@@ -166,7 +166,7 @@ int bench_map(int argc, char **argv)
                                      .children = children,
                                      .doc = "Time of the pose and of all work of a frame, with a "
                                             "keyframe and with the map as reference."};
-    struct bench_options options = {.map = map_options_default(60), .rounds = 3};
+    struct bench_options options = {.map = map_options_default(60), .n_rounds = 3};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     struct recording *recording = calloc(1, sizeof *recording);
     int rc = recording ? recording_load(&options.map.track, recording) : -ENOMEM;

@@ -12,7 +12,8 @@
 
 struct map_options {
     struct options track; // source, n_frames, backend
-    double voxel_m, threads;
+    double voxel_m;
+    uint32_t n_threads;
 };
 
 extern const struct argp map_options_argp;

@@ -28,6 +28,10 @@ static const struct command {
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
+const char *const bench_backends[] = {"auto", "cpu", "cuda", NULL};
+const char *const bench_methods[] = {"emicp", "softassign", "icp", "gicp", NULL};
+const char *const bench_starts[] = {"identity", "many", NULL};
+
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -54,13 +58,6 @@ void bench_log_write(void *user, enum log_level level, const char *line)
     (void)user;
     if (level <= LOG_LEVEL_INFO)
         fprintf(stderr, "%s\n", line);
-}
-
-bool bench_parse(const char *text, double low, double high, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && *end == '\0' && *out >= low && *out <= high;
 }
 
 static void usage(FILE *to)

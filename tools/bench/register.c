@@ -15,6 +15,7 @@
 #include "gpu/register/register.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
+#include "tools/argument.h"
 #include "tools/bench/bench.h"
 
 struct options {
@@ -283,7 +284,8 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    {"method", KEY_METHOD, "emicp|softassign|icp|gicp", 0, "default emicp", 0},
+    {"method", KEY_METHOD, "emicp|softassign|icp|gicp", 0, "what registers them (default emicp)",
+     0},
     {"form", KEY_FORM, "streaming|dense", 0,
      "streaming (default), or dense: the whole matrix of weights in memory", 0},
     {"preset", KEY_PRESET, "default|tamaki", 0, "tamaki: the authors' schedule", 0},
@@ -302,54 +304,42 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
-static int choose(struct argp_state *state, const char *value, const char *const *names)
-{
-    for (int i = 0; names[i]; i++)
-        if (!strcmp(value, names[i]))
-            return i;
-    argp_error(state, "unknown value '%s'", value);
-    return 0;
-}
-
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
+    static const char *const forms[] = {"streaming", "dense", NULL};
+    static const char *const presets[] = {"default", "tamaki", NULL};
     struct options *options = state->input;
     switch (key) {
     case KEY_METHOD:
-        options->settings.method = (enum register_method)choose(
-            state, value, (const char *const[]){"emicp", "softassign", "icp", "gicp", NULL});
+        options->settings.method =
+            (enum register_method)argument_choose(state, "method", value, bench_methods);
         return 0;
     case KEY_FORM:
-        options->settings.form = (enum register_form)choose(
-            state, value, (const char *const[]){"streaming", "dense", NULL});
+        options->settings.form = (enum register_form)argument_choose(state, "form", value, forms);
         return 0;
     case KEY_PRESET:
-        options->settings.preset = (enum register_preset)choose(
-            state, value, (const char *const[]){"default", "tamaki", NULL});
+        options->settings.preset =
+            (enum register_preset)argument_choose(state, "preset", value, presets);
         return 0;
     case KEY_START:
-        options->settings.start = (enum register_start)choose(
-            state, value, (const char *const[]){"identity", "many", NULL});
+        options->settings.start =
+            (enum register_start)argument_choose(state, "start", value, bench_starts);
         return 0;
     case KEY_BACKEND:
-        options->config.backend = (enum gpu_backend)choose(
-            state, value, (const char *const[]){"auto", "cpu", "cuda", NULL});
+        options->config.backend =
+            (enum gpu_backend)argument_choose(state, "backend", value, bench_backends);
         return 0;
     case KEY_POINTS:
-        options->n_points = (unsigned)strtoul(value, NULL, 10);
-        if (options->n_points < 3)
-            argp_error(state, "--points must be at least 3");
+        options->n_points = (unsigned)argument_count(state, "points", value, 3, 100000000);
         return 0;
     case KEY_REPEATS:
-        options->n_repeats = (unsigned)strtoul(value, NULL, 10);
-        if (options->n_repeats < 1)
-            argp_error(state, "--repeats must be at least 1");
+        options->n_repeats = (unsigned)argument_count(state, "repeats", value, 1, 1000000);
         return 0;
     case KEY_STOPS:
-        options->n_stops = (unsigned)strtoul(value, NULL, 10);
+        options->n_stops = (unsigned)argument_count(state, "stops", value, 0, 1000000);
         return 0;
     case KEY_THREADS:
-        options->config.n_threads = (unsigned)strtoul(value, NULL, 10);
+        options->config.n_threads = (unsigned)argument_count(state, "threads", value, 0, 1024);
         return 0;
     case KEY_DATA:
         options->data = value;
@@ -358,10 +348,11 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         options->select = value;
         return 0;
     case KEY_STARTS:
-        options->settings.n_starts = (unsigned)strtoul(value, NULL, 10);
+        options->settings.n_starts = (unsigned)argument_count(state, "starts", value, 0, 100000);
         return 0;
     case KEY_MOST:
-        options->settings.n_points = (unsigned)strtoul(value, NULL, 10);
+        options->settings.n_points =
+            (unsigned)argument_count(state, "all-pairs", value, 0, 100000000);
         return 0;
     case KEY_JSON:
         options->json = true;

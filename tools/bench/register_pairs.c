@@ -20,6 +20,7 @@
 #include "gpu/register/register.h"
 #include "gpu/register/result.h"
 #include "proto/se3.h"
+#include "tools/argument.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/register_pairs.h"
 
@@ -337,7 +338,8 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    {"method", KEY_METHOD, "emicp|softassign|icp|gicp", 0, "default emicp", 0},
+    {"method", KEY_METHOD, "emicp|softassign|icp|gicp", 0, "what registers them (default emicp)",
+     0},
     {"start", KEY_START, "identity|many", 0, "where it starts (default identity)", 0},
     {"backend", KEY_BACKEND, "auto|cpu|cuda", 0, "what computes (default auto)", 0},
     {"threads", KEY_THREADS, "N", 0, "CPU threads (default: all cores)", 0},
@@ -354,62 +356,53 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
-static int choose(struct argp_state *state, const char *value, const char *const *names)
-{
-    for (int i = 0; names[i]; i++)
-        if (!strcmp(value, names[i]))
-            return i;
-    argp_error(state, "unknown value '%s'", value);
-    return 0;
-}
-
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct options *options = state->input;
     switch (key) {
     case KEY_METHOD:
-        options->settings.method = (enum register_method)choose(
-            state, value, (const char *const[]){"emicp", "softassign", "icp", "gicp", NULL});
+        options->settings.method =
+            (enum register_method)argument_choose(state, "method", value, bench_methods);
         return 0;
     case KEY_START:
-        options->settings.start = (enum register_start)choose(
-            state, value, (const char *const[]){"identity", "many", NULL});
+        options->settings.start =
+            (enum register_start)argument_choose(state, "start", value, bench_starts);
         return 0;
     case KEY_BACKEND:
-        options->config.backend = (enum gpu_backend)choose(
-            state, value, (const char *const[]){"auto", "cpu", "cuda", NULL});
+        options->config.backend =
+            (enum gpu_backend)argument_choose(state, "backend", value, bench_backends);
         return 0;
     case KEY_THREADS:
-        options->config.n_threads = (unsigned)strtoul(value, NULL, 10);
+        options->config.n_threads = (unsigned)argument_count(state, "threads", value, 0, 1024);
         return 0;
     case KEY_APART:
-        options->n_apart = (unsigned)strtoul(value, NULL, 10);
+        options->n_apart = (unsigned)argument_count(state, "apart", value, 1, MOST_CLOUDS);
         return 0;
     case KEY_LIMIT_DEG:
-        options->limit_deg = strtod(value, NULL);
+        options->limit_deg = argument_number(state, "limit-deg", value, 0, 180);
         return 0;
     case KEY_LIMIT_M:
-        options->limit_m = strtod(value, NULL);
+        options->limit_m = argument_number(state, "limit-m", value, 0, 1e6);
         return 0;
     case KEY_START_DEG:
-        options->start_deg = strtod(value, NULL);
+        options->start_deg = argument_number(state, "near-deg", value, 0, 180);
         options->from_truth = true;
         return 0;
     case KEY_START_M:
-        options->start_m = strtod(value, NULL);
+        options->start_m = argument_number(state, "near-m", value, 0, 1e6);
         options->from_truth = true;
         return 0;
     case KEY_OVERLAP:
-        options->least_overlap = strtod(value, NULL);
+        options->least_overlap = argument_number(state, "overlap", value, 0, 1);
         return 0;
     case KEY_ROOMS:
-        options->n_rooms = (unsigned)strtoul(value, NULL, 10);
-        return options->n_rooms > MOST_PAIRS ? EINVAL : 0;
+        options->n_rooms = (unsigned)argument_count(state, "rooms", value, 1, MOST_PAIRS);
+        return 0;
     case KEY_STATUES:
-        options->n_statues = (unsigned)strtoul(value, NULL, 10);
-        return options->n_statues > MOST_PAIRS ? EINVAL : 0;
+        options->n_statues = (unsigned)argument_count(state, "statues", value, 1, MOST_PAIRS);
+        return 0;
     case KEY_SEED:
-        options->seed = (unsigned)strtoul(value, NULL, 10);
+        options->seed = (unsigned)argument_count(state, "seed", value, 0, UINT32_MAX);
         return 0;
     case 'v':
         options->verbose = true;
@@ -432,7 +425,7 @@ int bench_pairs(int argc, char **argv)
 {
     static const struct argp argp = {.options = argp_options,
                                      .parser = parse_option,
-                                     .args_doc = "FOLDER",
+                                     .args_doc = "[FOLDER]",
                                      .doc = "Registers pairs whose truth is known."};
     static struct pairs pairs;
     struct options options = {.n_apart = 1, .seed = 1, .limit_deg = 5, .limit_m = 0.05};

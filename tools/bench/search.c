@@ -10,6 +10,7 @@
 
 #include "capture/cloud/cloud.h"
 #include "proto/clock.h"
+#include "tools/argument.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/search.h"
 
@@ -59,7 +60,7 @@ static const struct argp_option argp_options[] = {
      "each of random:1 to random:N, and print them beside the present ones",
      0},
     {"curve", OPTION_CURVE, NULL, 0, "with --fit: the curve of the confidence alone", 0},
-    {"sensor", OPTION_SENSOR, "kind|registered|tof|unkind|any", 0,
+    {"sensor", OPTION_SENSOR, "SENSOR", 0,
      "of the scenes: kind (default: a Kinect that loses pixels), registered, tof, unkind (one of "
      "these two by the scene's seed), any (kind and unkind in turn)",
      0},
@@ -75,25 +76,21 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
-static bool take_number(const char *text, double low, double high, uint32_t *out)
+static void take_sensor(struct argp_state *state, const char *text, struct bench_search_options *o)
 {
-    double value;
-    if (!bench_parse(text, low, high, &value))
-        return false;
-    *out = (uint32_t)value;
-    return true;
+    static const char *const names[] = {"kind", "registered", "tof", "unkind", "any", NULL};
+    const int chosen = argument_choose(state, "sensor", text, names);
+    o->any_sensor = chosen == TESTSCENE_N_SENSORS;
+    if (!o->any_sensor)
+        o->sensor = (enum testscene_sensor)chosen;
 }
 
-static bool take_sensor(const char *text, struct bench_search_options *o)
+static void take_visible(struct argp_state *state, const char *text, struct bench_search_options *o)
 {
-    static const char *const names[TESTSCENE_N_SENSORS] = {"kind", "registered", "tof", "unkind"};
-    o->any_sensor = strcmp(text, "any") == 0;
-    for (int i = 0; i < TESTSCENE_N_SENSORS; i++)
-        if (strcmp(text, names[i]) == 0) {
-            o->sensor = (enum testscene_sensor)i;
-            return true;
-        }
-    return o->any_sensor;
+    int end = 0;
+    if (sscanf(text, "%f:%f%n", &o->visible_min, &o->visible_max, &end) != 2 || text[end] ||
+        !(o->visible_min >= 0 && o->visible_max <= 1 && o->visible_min < o->visible_max))
+        argp_error(state, "--visible %s: A:B is wanted, shares from 0 to 1, A below B", text);
 }
 
 // The option that is on or off, NULL: another one.
@@ -125,8 +122,9 @@ static bool *flag_of(int key, struct bench_search_options *o)
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
+    static const char *const presets[] = {"default", "germann", NULL};
     struct bench_search_options *o = state->input;
-    bool good = true, *flag = flag_of(key, o);
+    bool *flag = flag_of(key, o);
     if (flag) {
         *flag = true;
         return 0;
@@ -134,59 +132,54 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'm':
         o->model = text;
+        if (strncmp(text, "random:", 7) == 0)
+            argument_count(state, "model random:SEED, SEED", text + 7, 0, UINT64_MAX);
         break;
     case 'v':
-        good = take_number(text, 64, SEARCH_VIEWS_MAX, &o->n_views);
+        o->n_views = (uint32_t)argument_count(state, "views", text, 64, SEARCH_VIEWS_MAX);
         break;
     case 'p':
-        o->preset = strcmp(text, "germann") == 0 ? SEARCH_PRESET_GERMANN : SEARCH_PRESET_DEFAULT;
-        good = strcmp(text, "germann") == 0 || strcmp(text, "default") == 0;
+        o->preset = (enum search_preset)argument_choose(state, "preset", text, presets);
         break;
     case 'i':
-        good = take_number(text, 1, 1000, &o->n_iterations);
+        o->n_iterations = (uint32_t)argument_count(state, "iterations", text, 1, 1000);
         break;
     case OPTION_COARSE:
-        good = take_number(text, 0, SEARCH_VIEWS_MAX, &o->n_coarse);
+        o->n_coarse = (uint32_t)argument_count(state, "coarse", text, 0, SEARCH_VIEWS_MAX);
         break;
     case 'b':
-        o->backend = strcmp(text, "cpu") == 0    ? GPU_BACKEND_CPU
-                     : strcmp(text, "cuda") == 0 ? GPU_BACKEND_CUDA
-                                                 : GPU_BACKEND_AUTO;
-        good = o->backend != GPU_BACKEND_AUTO || strcmp(text, "auto") == 0;
+        o->backend = (enum gpu_backend)argument_choose(state, "backend", text, bench_backends);
         break;
     case 't':
-        good = take_number(text, 0, 1024, &o->n_threads);
+        o->n_threads = (uint32_t)argument_count(state, "threads", text, 0, 1024);
         break;
     case 'r':
-        good = take_number(text, 1, 100000, &o->n_repeats);
+        o->n_repeats = (uint32_t)argument_count(state, "repeat", text, 1, 100000);
         break;
     case OPTION_SCENES:
-        good = take_number(text, 1, 1000000, &o->n_scenes);
+        o->n_scenes = (uint32_t)argument_count(state, "scenes", text, 1, 1000000);
         break;
     case OPTION_VISIBLE:
-        good = sscanf(text, "%f:%f", &o->visible_min, &o->visible_max) == 2 &&
-               o->visible_min >= 0 && o->visible_max <= 1 && o->visible_min < o->visible_max;
+        take_visible(state, text, o);
         break;
     case OPTION_REQUIREMENTS:
-        good = take_number(text, 1, 10000, &o->n_requirements);
+        o->n_requirements = (uint32_t)argument_count(state, "requirements", text, 1, 10000);
         break;
     case OPTION_FIT:
-        good = take_number(text, 2, 10000, &o->n_fitted);
+        o->n_fitted = (uint32_t)argument_count(state, "fit", text, 2, 10000);
         break;
     case OPTION_SENSOR:
-        good = take_sensor(text, o);
+        take_sensor(state, text, o);
         break;
     case OPTION_FRAME:
         o->frame = text;
         break;
     case 's':
-        good = take_number(text, 0, 4e9, &o->seed);
+        o->seed = (uint32_t)argument_count(state, "seed", text, 0, 4000000000);
         break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
-    if (!good)
-        argp_error(state, "bad value: %s", text);
     return 0;
 }
 

@@ -24,7 +24,7 @@ struct options {
     bool json, dirty, written, overlap, agreement;
     enum captured captured;
     struct gpu_align_settings align;
-    double bilateral_radius_px, threads;
+    uint32_t bilateral_radius_px, n_threads;
     enum gpu_isa isa;
     enum gpu_path path;
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What posed-bench track can be asked for.
 #include <argp.h>
-#include <string.h>
+#include <stdio.h>
 
+#include "tools/argument.h"
 #include "tools/bench/track.h"
 
-static const char *const backend_names[] = {"auto", "cpu", "cuda", NULL};
+static const char *const switch_names[] = {"off", "on", NULL};
 static const char *const isa_names[] = {"auto", "baseline", "avx2", "avx512", NULL};
 static const char *const path_names[] = {"auto", "fused", "plain", NULL};
 enum {
@@ -31,7 +32,7 @@ static const struct argp_option argp_options[] = {
     {"threads", 'j', "N", 0, "CPU backend: threads (default 0 = all cores)", 0},
     {"isa", KEY_ISA, "auto|baseline|avx2|avx512", 0,
      "CPU backend: vector instructions (default auto)", 0},
-    {"path", KEY_PATH, "auto|fused|plain", 0, "CUDA backend: kernels of a frame (default auto)", 0},
+    {"path", KEY_PATH, "auto|fused|plain", 0, "CUDA: kernels of a frame (default auto)", 0},
     {"streams", 'm', "N", 0, "Instead: frames a second of N independent cameras in total", 0},
     {"dirty", KEY_DIRTY, NULL, 0, "Write each frame anew before it is timed, as a camera does", 0},
     {"written", KEY_WRITTEN, NULL, 0, "Like --dirty, and as gpu_host_written leaves it", 0},
@@ -46,19 +47,6 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
-static int parse_name(struct argp_state *state, const char *name, const char *arg,
-                      const char *const names[])
-{
-    char known[64] = "";
-    for (int i = 0; names[i]; i++) {
-        if (strcmp(arg, names[i]) == 0)
-            return i;
-        snprintf(known + strlen(known), sizeof known - strlen(known), " %s", names[i]);
-    }
-    argp_error(state, "--%s %s: expected is one of%s", name, arg, known);
-    return 0;
-}
-
 static void parse_iterations(struct argp_state *state, const char *arg,
                              struct gpu_align_settings *align)
 {
@@ -66,28 +54,18 @@ static void parse_iterations(struct argp_state *state, const char *arg,
     int end = 0;
     if (sscanf(arg, "%3u,%3u,%3u%n", &n[0], &n[1], &n[2], &end) != GPU_LEVELS || arg[end] ||
         n[0] > 100 || n[1] > 100 || n[2] > 100)
-        argp_error(state, "--iterations %s: three numbers 0..100 are expected, as in 10,5,4", arg);
+        argp_error(state,
+                   "--iterations %s: three whole numbers from 0 to 100 are wanted, as in 10,5,4",
+                   arg);
     for (int i = 0; i < GPU_LEVELS; i++)
         align->iterations[i] = n[i];
 }
 
-static double parse_number(struct argp_state *state, const char *name, const char *arg, double low,
-                           double high)
-{
-    double value;
-    if (!bench_parse(arg, low, high, &value))
-        argp_error(state, "--%s %s: a number %g..%g is expected", name, arg, low, high);
-    return value;
-}
-
 static enum captured parse_captured(struct argp_state *state, const char *arg)
 {
-    for (int i = CAPTURED_COPIED; arg && i < N_CAPTURED; i++)
-        if (strcmp(arg, captured_names[i]) == 0)
-            return (enum captured)i;
-    if (arg)
-        argp_error(state, "--captured=%s: written, locked or copied is expected", arg);
-    return CAPTURED_WRITTEN;
+    static const char *const names[] = {"copied", "locked", "written", NULL};
+    return arg ? (enum captured)(CAPTURED_COPIED + argument_choose(state, "captured", arg, names))
+               : CAPTURED_WRITTEN;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -98,36 +76,34 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         o->source = arg;
         break;
     case 'b':
-        o->backend = (enum gpu_backend)parse_name(state, "backend", arg, backend_names);
+        o->backend = (enum gpu_backend)argument_choose(state, "backend", arg, bench_backends);
         break;
     case KEY_ISA:
-        o->isa = (enum gpu_isa)parse_name(state, "isa", arg, isa_names);
+        o->isa = (enum gpu_isa)argument_choose(state, "isa", arg, isa_names);
         break;
     case KEY_PATH:
-        o->path = (enum gpu_path)parse_name(state, "path", arg, path_names);
+        o->path = (enum gpu_path)argument_choose(state, "path", arg, path_names);
         break;
     case 'n':
-        o->n_frames = (size_t)parse_number(state, "frames", arg, 2, MAX_FRAMES);
+        o->n_frames = argument_count(state, "frames", arg, 2, MAX_FRAMES);
         break;
     case 't':
-        o->seconds = parse_number(state, "seconds", arg, 0.01, 3600);
+        o->seconds = argument_number(state, "seconds", arg, 0.01, 3600);
         break;
     case 'i':
         parse_iterations(state, arg, &o->align);
         break;
     case KEY_EARLY_STOP:
-        if (strcmp(arg, "on") != 0 && strcmp(arg, "off") != 0)
-            argp_error(state, "--early-stop %s: on or off is expected", arg);
-        o->align.early_stop = strcmp(arg, "on") == 0;
+        o->align.early_stop = argument_choose(state, "early-stop", arg, switch_names) == 1;
         break;
     case KEY_BILATERAL:
-        o->bilateral_radius_px = parse_number(state, "bilateral", arg, 0, 6);
+        o->bilateral_radius_px = (uint32_t)argument_count(state, "bilateral", arg, 0, 6);
         break;
     case 'j':
-        o->threads = parse_number(state, "threads", arg, 0, 1024);
+        o->n_threads = (uint32_t)argument_count(state, "threads", arg, 0, 1024);
         break;
     case 'm':
-        o->n_streams = (size_t)parse_number(state, "streams", arg, 1, MAX_STREAMS);
+        o->n_streams = argument_count(state, "streams", arg, 1, MAX_STREAMS);
         break;
     case KEY_DIRTY:
         o->dirty = true;
@@ -152,7 +128,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case ARGP_KEY_END:
         if (!o->source)
-            argp_error(state, "--source is expected");
+            argp_error(state, "--source is wanted");
         if (o->captured && (o->dirty || o->overlap || o->agreement || o->n_streams > 0))
             argp_error(state, "--captured goes alone: no --dirty, --written, --overlap, "
                               "--agreement, --streams");

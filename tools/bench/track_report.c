@@ -38,7 +38,7 @@ static void json_head(const struct options *o, const struct recording *r, const 
     printf(",\"device\":");
     json_string(description);
     printf(",\"width_px\":%u,\"height_px\":%u,\"iterations\":[%u,%u,%u],\"early_stop\":%s,"
-           "\"bilateral_radius_px\":%.0f,\"dirty\":%s,\"captured\":\"%s\",",
+           "\"bilateral_radius_px\":%u,\"dirty\":%s,\"captured\":\"%s\",",
            r->info.camera.width_px, r->info.camera.height_px, o->align.iterations[0],
            o->align.iterations[1], o->align.iterations[2], o->align.early_stop ? "true" : "false",
            o->bilateral_radius_px, o->dirty ? "true" : "false", captured_names[o->captured]);
@@ -197,10 +197,10 @@ void report_print(const struct options *o, const struct recording *r, const char
         return;
     }
     printf("%s\n%s\n", r->info.description, description);
-    printf("%zu frames, %ux%u, iterations %u,%u,%u, early stop %s, filter %dx%d", r->n_frames,
+    printf("%zu frames, %ux%u, iterations %u,%u,%u, early stop %s, filter %ux%u", r->n_frames,
            r->info.camera.width_px, r->info.camera.height_px, o->align.iterations[0],
            o->align.iterations[1], o->align.iterations[2], o->align.early_stop ? "on" : "off",
-           2 * (int)o->bilateral_radius_px + 1, 2 * (int)o->bilateral_radius_px + 1);
+           2 * o->bilateral_radius_px + 1, 2 * o->bilateral_radius_px + 1);
     if (o->captured)
         printf(", from the source's thread (%s)", captured_names[o->captured]);
     else

@@ -127,8 +127,8 @@ int stream_open(struct stream *s, const struct options *o, const struct recordin
     gpu_settings_default(&settings);
     settings.camera = r->info.camera;
     settings.units_per_m = r->info.units_per_m;
-    settings.bilateral_radius_px = (uint32_t)o->bilateral_radius_px;
-    settings.n_threads = (uint32_t)o->threads;
+    settings.bilateral_radius_px = o->bilateral_radius_px;
+    settings.n_threads = o->n_threads;
     settings.isa = o->isa;
     settings.path = o->path;
     settings.n_sharing = o->n_streams > 0 ? (uint32_t)o->n_streams : 1;
