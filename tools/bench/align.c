@@ -95,6 +95,8 @@ static int add_wrong(struct work *w, struct align_settings *settings,
         bool bad = i >= j;
         for (uint32_t k = 0; k < chosen->n_pairs && !bad; k++)
             bad = chosen->pairs[k].i == i && chosen->pairs[k].j == j;
+        for (uint32_t k = 0; k < settings->n_extra && !bad; k++)
+            bad = w->wrong[k].i == i && w->wrong[k].j == j;
         if (!bad)
             w->wrong[settings->n_extra++] = (struct align_pair){i, j, 0, 0};
     }
@@ -108,6 +110,35 @@ static double median_spacing(const struct align_result *result, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         sum += result->sketches[i].spacing_m;
     return sum / n;
+}
+
+// theirs: Zoltan's, NULL where this is built without it.
+static void print_partition(const struct bench_align_options *o,
+                            const struct partition_result *ours,
+                            const struct partition_result *theirs, double ms)
+{
+    const double share = (double)ours->largest_weight / (double)ours->all_weight;
+    const double paper = (double)ours->paper_largest_weight / (double)ours->all_weight;
+    const double zoltan = theirs ? (double)theirs->largest_weight / (double)theirs->all_weight : 0;
+    if (o->json) {
+        printf("{\"parts\": %u, \"largest_share\": %.4f, \"imbalance\": %.4f, \"ms\": %.1f, "
+               "\"paper_largest_share\": %.4f",
+               o->n_parts, share, ours->imbalance, ms, paper);
+        if (theirs)
+            printf(", \"zoltan_largest_share\": %.4f, \"zoltan_imbalance\": %.4f", zoltan,
+                   theirs->imbalance);
+        printf("}\n");
+        return;
+    }
+    printf("partition  %u ranks: largest memory %.4f of all, work within %.2f %%, %.1f ms (growth "
+           "and net moves alone %.4f)\n",
+           o->n_parts, share, 100 * ours->imbalance, ms, paper);
+    if (theirs)
+        printf("Zoltan PHG %u ranks: largest memory %.4f of all, work within %.2f %%; ours / "
+               "Zoltan %.4f\n",
+               o->n_parts, zoltan, 100 * theirs->imbalance, share / zoltan);
+    else
+        printf("SKIP: built without Zoltan: nothing to compare the partition with\n");
 }
 
 static int share_out(const struct bench_align_options *o, const struct align_result *result,
@@ -126,44 +157,36 @@ static int share_out(const struct bench_align_options *o, const struct align_res
     double ms = clock_monotonic_ms() - begin_ms;
     if (rc < 0)
         goto free_weight;
-    printf("partition  %u ranks: largest memory %.4f of all, work within %.2f %%, %.1f ms (growth "
-           "and net moves alone %.4f)\n",
-           o->n_parts, (double)ours.largest_weight / (double)ours.all_weight, 100 * ours.imbalance,
-           ms, (double)ours.paper_largest_weight / (double)ours.all_weight);
     int with = zoltan_partition(result->pairs, result->n_pairs, weight, n, &settings, part);
-    if (with == -ENOTSUP) {
-        printf("SKIP: built without Zoltan: nothing to compare the partition with\n");
-    } else if (with < 0) {
-        rc = with;
-    } else {
+    rc = with == -ENOTSUP ? 0 : with;
+    if (with == 0)
         rc =
             partition_measure(result->pairs, result->n_pairs, weight, n, o->n_parts, part, &theirs);
-        if (rc == 0)
-            printf("Zoltan PHG %u ranks: largest memory %.4f of all, work within %.2f %%; ours / "
-                   "Zoltan %.4f\n",
-                   o->n_parts, (double)theirs.largest_weight / (double)theirs.all_weight,
-                   100 * theirs.imbalance,
-                   (double)ours.largest_weight / (double)theirs.largest_weight);
-    }
+    if (rc == 0)
+        print_partition(o, &ours, with == 0 ? &theirs : NULL, ms);
 free_weight:
     free(weight);
     free(part);
     return rc;
 }
 
-static void print_accuracy(const struct work *w, const struct align_result *r, double start_mean_m)
+static void print_accuracy(const struct work *w, const struct align_result *r, double start_mean_m,
+                           uint32_t n_wrong)
 {
     uint32_t n = w->kept.source.n_images;
     struct pose_errors e = views_errors(r->sketches, n, w->poses, w->truth);
     const struct align_pair_counts *c = &r->counts;
     if (w->options->json) {
         printf(
-            "{\"images\": %u, \"device\": \"%s\", \"pairs\": %u, \"mean_error_m\": %.6g, "
+            "{\"images\": %u, \"device\": \"%s\", \"pairs\": %u, \"wrong_pairs\": %u, "
+            "\"mean_error_m\": %.6g, "
             "\"worst_error_m\": %.6g, \"worst_rad\": %.6g, \"iterations\": %u, \"rms_m\": %.6g}\n",
-            n, r->device, r->n_pairs, e.mean_m, e.worst_m, e.worst_rad, r->solution.n_iterations,
-            r->solution.rms_m);
+            n, r->device, r->n_pairs, n_wrong, e.mean_m, e.worst_m, e.worst_rad,
+            r->solution.n_iterations, r->solution.rms_m);
         return;
     }
+    if (n_wrong > 0)
+        printf("with %u wrong pairs:\n", n_wrong);
     printf("images     %u, spacing %.4g m (%s)\n", n, median_spacing(r, n), r->device);
     printf("pairs      %u of %u: %u boxes apart, %u seen from behind, %u little overlap, %u "
            "redundant; gate %.4g m\n",
@@ -209,20 +232,20 @@ static int bench_views(struct work *w)
     struct align_settings settings = o->settings;
     struct align_result r;
     int rc = run(w, &settings, &r);
-    if (rc == 0 && o->wrong_share > 0) {
-        print_accuracy(w, &r, 0);
+    if (rc < 0)
+        return rc;
+    const double start_m =
+        views_errors(r.sketches, w->kept.source.n_images, w->start, w->truth).mean_m;
+    print_accuracy(w, &r, start_m, 0);
+    if (o->wrong_share > 0) {
         rc = add_wrong(w, &settings, &r);
         align_result_free(&r);
         if (rc == 0)
             rc = run(w, &settings, &r);
-        if (rc == 0)
-            printf("with %u wrong pairs:\n", settings.n_extra);
+        if (rc < 0)
+            return rc;
+        print_accuracy(w, &r, start_m, settings.n_extra);
     }
-    if (rc < 0)
-        return rc;
-    struct pose_errors start =
-        views_errors(r.sketches, w->kept.source.n_images, w->start, w->truth);
-    print_accuracy(w, &r, start.mean_m);
     if (o->n_parts)
         rc = share_out(o, &r, w->kept.source.n_images);
     align_result_free(&r);
