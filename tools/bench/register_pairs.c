@@ -206,7 +206,7 @@ static int judge(struct registration *registration, const struct options *option
     const struct point_set target = cloud_points(pair->target);
     struct register_settings settings = options->settings;
     struct register_result result;
-    if (options->from_truth)
+    if (options->from_truth && !pair->strangers)
         settings.T_target_source = start_near(options, &pair->truth, io->n);
     const double start_ms = clock_ms(CLOCK_MONOTONIC);
     const double start_cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
@@ -216,9 +216,10 @@ static int judge(struct registration *registration, const struct options *option
     if (rc < 0)
         return rc;
     const struct se3 apart = se3_between(&pair->truth, &result.T_target_source);
-    const double deg = se3_angle(&apart) * 180 / M_PI;
-    const double m = error_m(pair->source, &result.T_target_source, &pair->truth);
-    const bool right = !pair->strangers && deg < options->limit_deg && m < options->limit_m;
+    const double deg = pair->strangers ? NAN : se3_angle(&apart) * 180 / M_PI;
+    const double m =
+        pair->strangers ? NAN : error_m(pair->source, &result.T_target_source, &pair->truth);
+    const bool right = deg < options->limit_deg && m < options->limit_m;
     const bool flagged = result.ambiguous || !result.converged;
     io->n++;
     if (right)
