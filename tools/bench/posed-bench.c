@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // posed-bench: times the parts of posed without the daemon. One subcommand per part; each lives in
-// its own bench_<name>.c.
+// its own <name>.c.
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>

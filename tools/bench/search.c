@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // posed-bench search: times the pose search on a synthetic scene, or counts over many scenes how
-// often and how well it finds the object (bench_search_score.c).
+// often and how well it finds the object (search_score.c).
 #include <argp.h>
 #include <errno.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bench_search.c (options, times) and bench_search_score.c (how often and how well) share.
+// What search.c (options, times) and search_score.c (how often and how well) share.
 #ifndef POSED_TOOLS_BENCH_SEARCH_H
 #define POSED_TOOLS_BENCH_SEARCH_H
 
@@ -52,7 +52,7 @@ __attribute__((warn_unused_result)) int bench_search_fit(struct search *search,
                                                          const struct bench_search_options *o);
 __attribute__((warn_unused_result)) int
 bench_search_requirements(struct search *search, const struct bench_search_options *o);
-// A folder's real frame (bench_search_frame.c): a line for each object.
+// A folder's real frame (search_frame.c): a line for each object.
 __attribute__((warn_unused_result)) int bench_search_frame(struct search *search,
                                                            const struct bench_search_options *o);
 

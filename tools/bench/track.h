@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of posed-bench track share: bench_track_options.c knows what can be asked for,
-// bench_track_stream.c plays the cameras, bench_track.c measures, bench_track_report.c prints.
+// What the parts of posed-bench track share: track_options.c knows what can be asked for,
+// track_stream.c plays the cameras, track.c measures, track_report.c prints.
 #ifndef POSED_TOOLS_BENCH_TRACK_H
 #define POSED_TOOLS_BENCH_TRACK_H
 
