@@ -176,7 +176,9 @@ static int open_search(struct latency_job *job)
         rc = testscene_create(&mesh, &settings, &scene);
     if (rc == 0) {
         job->camera = scene.camera;
-        job->depth = scene.depth;
+        job->depth = scene.depth; // ours now
+        scene.depth = NULL;
+        testscene_free(&scene);
         rc = make_object(job, &mesh);
     }
     testscene_mesh_free(&mesh);
