@@ -227,8 +227,9 @@ class Client:
         return Subscription(self._feeds(topics, camera), timeout_s, as_it_came)
 
     def latest(self, camera: str = "") -> Pose:
-        """The newest pose there is: the same again while there is no newer one. The first call
-        waits for one. Of a camera that is named it comes without reason and covariance."""
+        """The newest pose there is: the same again while there is no newer one, also when the
+        daemon has gone (its time_ns tells). The first call waits for one. Of a camera that is named
+        the daemon is asked, and it comes without reason and covariance."""
         camera = camera or self.camera
         if camera:
             try:
