@@ -15,6 +15,7 @@
 #define N_RING          1024
 #define RING_IMAGES     4            // of the messages in the ring
 #define PEER_MAX_BYTES  4096         // of a subscription
+#define LATEST_HWM      2            // `latest`: one is being sent, one waits
 #define RING_READY      (N_RING / 2) // up to here a frame finds room for all of its messages
 #define NO_DROP_WAIT_NS INT64_C(60000000000)
 
@@ -503,8 +504,8 @@ int publish_create(struct publish **out, struct endpoint *endpoint, const struct
     }
     publish->pub = zmtp_server_add(publish->server, "pub", ZMTP_PUBLISHER, "XPUB", PEER_MAX_BYTES,
                                    config->publish.pub_hwm);
-    publish->latest =
-        zmtp_server_add(publish->server, "latest", ZMTP_PUBLISHER, "PUB", PEER_MAX_BYTES, 2);
+    publish->latest = zmtp_server_add(publish->server, "latest", ZMTP_PUBLISHER, "PUB",
+                                      PEER_MAX_BYTES, LATEST_HWM);
     publish->img = zmtp_server_add(publish->server, "img", ZMTP_PUBLISHER, "XPUB", PEER_MAX_BYTES,
                                    config->publish.img_hwm);
     const struct endpoint_list {

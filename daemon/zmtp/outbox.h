@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What waits to be sent to one peer: messages in a ring, the first of them encrypted where the
-// connection is. Knows no socket: the caller asks for pieces, sends them and says how far it came.
-// One thread.
+// connection is. Knows no socket: the caller asks for pieces, sends them and says how far it came,
+// and how many may wait (zmtp_peer_has_room: the socket's hwm). One thread.
 #ifndef POSED_DAEMON_ZMTP_OUTBOX_H
 #define POSED_DAEMON_ZMTP_OUTBOX_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stages that a registration is made of: each hands a transform on, with more points and a
 // smaller sigma than the one before. All distances are in the unit of gpu/register/sets.h (the
-// smaller robust radius). Which stages follow each other: gpu/register/register.c. Private to gpu.
+// smaller robust radius). Which stages follow each other: gpu/register/run.c. Private to gpu.
 //
 // Where the numbers come from: chosen on trials 00, 04, 08, 12, 16 of bunny_robustness by what
 // still finds overlap 0.4 (the hardest level), then checked on the others. sigma^2 0.1 is the

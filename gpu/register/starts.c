@@ -7,13 +7,14 @@
 
 #include "gpu/register/result.h"
 
-#define START_SHIFT     0.7  // of the shifted starts, along the axes
-#define N_SHIFTS        7    // none, and both ways along three axes
-#define N_POLISHED      32u  // distinct basins that are polished ...
-#define N_FINISHED      3u   // ... and finished with all points
-#define BASIN_RAD       0.25 // nearer rotations are one basin while candidates are chosen
-#define FINISH_RAD      0.35 // 20 degrees: what is nearer runs into one basin when polished
-#define RIVAL_STARTS    3u   // a start at one place looks for others from every third start only
+#define N_STARTS        1344u // 192 rotations
+#define START_SHIFT     0.7   // of the shifted starts, along the axes
+#define N_SHIFTS        7     // none, and both ways along three axes
+#define N_POLISHED      32u   // distinct basins that are polished ...
+#define N_FINISHED      3u    // ... and finished with all points
+#define BASIN_RAD       0.25  // nearer rotations are one basin while candidates are chosen
+#define FINISH_RAD      0.35  // 20 degrees: what is nearer runs into one basin when polished
+#define RIVAL_STARTS    3u    // a start at one place looks for others from every third start only
 #define RIVALS_POLISHED 12u
 #define RIVAL_SHARE     0.6 // of the found pose's score: what comes nearer than that is finished
 
@@ -66,7 +67,7 @@ static int find_basins(const struct register_task *task, uint32_t n_starts, uint
 
 static uint32_t starts_wanted(const struct register_task *task)
 {
-    return task->settings->n_starts ? task->settings->n_starts : 1344;
+    return task->settings->n_starts ? task->settings->n_starts : N_STARTS;
 }
 
 int register_starts_many(const struct register_task *task, struct register_run **out,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registration on CUDA, streaming form: a whole anneal on the device, in launches of bounded
 // length. Here: how a batch of runs is laid out on the device, and the launches. What a block does
-// stands in register_steps.cuh, the sums over all pairs in register_pass.cuh and, for tensor cores,
-// register_tensor.cuh.
+// stands in steps.cuh, the sums over all pairs in pass.cuh and, for tensor cores, tensor.cuh.
 //
 // What did not pay, on an H200: all warps polling for all words (L2 then has no room for the stores
 // they wait for; one warp looks first); 768 threads a block (the tensor loop gains nothing, all

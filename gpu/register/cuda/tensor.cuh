@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass of register_pass.cuh on tensor cores.
+// The pass of pass.cuh on tensor cores.
 // A warp's product makes the exponents of 16 rows and 8 columns.
 // A column is stored as eight halves, X_h Y_h Z_h S X_l Y_l Z_l q_h, and a word (h and l: a number
 // split in two halves; S = 64, X = S x). Where columns have no weights (SUM_SQUARES) the word is

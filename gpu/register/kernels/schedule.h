@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When sigma falls and when a run ends: one set of rules for both twins, on the device too.
+// When sigma falls and when a run ends: one set of rules for both twins, on the device too. From
+// where to where and by which factor: gpu/register/stages.c.
 #ifndef POSED_GPU_REGISTER_KERNELS_SCHEDULE_H
 #define POSED_GPU_REGISTER_KERNELS_SCHEDULE_H
 

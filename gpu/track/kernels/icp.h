@@ -43,6 +43,7 @@ struct icp_pose { // T_reference_frame in single precision
     float r[9], t_m[3];
 };
 
+// From gpu_align_settings, whose defaults stand in gpu/settings.c.
 struct icp_gates {
     float distance2_m2;
     float cos_angle;
