@@ -23,9 +23,15 @@ static int connect_to(int patience_ms)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const struct timeval patience = {patience_ms / 1000, patience_ms % 1000 * 1000};
     const struct linger reset = {1, 0}; // no port waits for a connection that has gone
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) != 0)
-        abort();
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), n = 0;
+    while (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+        // The machine may have no port left for the moment: that says nothing of the server.
+        if (errno != EADDRNOTAVAIL || n++ == 600) {
+            fprintf(stderr, "no connection to the server: %s\n", strerror(errno));
+            abort();
+        }
+        usleep(100000);
+    }
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     return fd;

@@ -23,9 +23,9 @@ NO_SOURCE = 4  # exit code
 
 
 def python():
-    own = os.environ.get("POSED_ROS_PYTHON")
+    own = os.environ.get("POSED_PYTHON_ROS")
     if not own or not os.access(own, os.X_OK):
-        harness.skip("no rosbags from PyPI (POSED_ROS_PYTHON, see tools/test)")
+        harness.skip("no rosbags from PyPI (POSED_PYTHON_ROS, see tools/test)")
     return own
 
 

@@ -19,9 +19,9 @@ def record(source, folder, *options):
 
 
 def scenario():
-    python = os.environ.get("POSED_ROS_PYTHON")
+    python = os.environ.get("POSED_PYTHON_ROS")
     if not python or not os.access(python, os.X_OK):
-        harness.skip("no rosbags from PyPI (POSED_ROS_PYTHON, see tools/test)")
+        harness.skip("no rosbags from PyPI (POSED_PYTHON_ROS, see tools/test)")
     tum = harness.SCRATCH + "/tum"
     subprocess.run([harness.BINARY + "/bin/posed-synth", "room", tum, "--frames", str(N_FRAMES)],
                    check=True, stdout=subprocess.DEVNULL)

@@ -124,10 +124,10 @@ def check_lasting(python, seconds):
 
 
 def scenario():
-    python = os.environ.get("POSED_ROS_PYTHON")
+    python = os.environ.get("POSED_PYTHON_ROS")
     if not python or subprocess.run([python, "-c", "import cyclonedds"],
                                     stderr=subprocess.DEVNULL).returncode:
-        harness.skip("no cyclonedds from PyPI (POSED_ROS_PYTHON, see tools/test)")
+        harness.skip("no cyclonedds from PyPI (POSED_PYTHON_ROS, see tools/test)")
     if "ros2" not in subprocess.run([harness.BINARY + "/bin/posed", "--help"], text=True,
                                     stdout=subprocess.PIPE).stdout:
         harness.skip("built without Cyclone DDS")

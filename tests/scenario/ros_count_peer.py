@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ROS 2 subscriber, by the package `cyclonedds`, that counts. Runs under the interpreter that has
-it (POSED_ROS_PYTHON, see tools/test):
+it (POSED_PYTHON_ROS, see tools/test):
 
     ros_count_peer.py DOMAIN OUT.json
 

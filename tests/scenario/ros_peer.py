@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ROS 2 camera and a ROS 2 subscriber, as DDS sees them, by the package `cyclonedds`, which none
-of us wrote. Runs under the interpreter that has it (POSED_ROS_PYTHON, see tools/test):
+of us wrote. Runs under the interpreter that has it (POSED_PYTHON_ROS, see tools/test):
 
     ros_peer.py DOMAIN TUM-FOLDER ENCODING RATE-HZ N-FRAMES OUT.json
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads what our recorder wrote for ROS 2 with two libraries that none of us wrote, rosbags and
 mcap-ros2-support, and holds each message against the frames in TUM layout and the poses of the
-trajectory. Runs under the interpreter that has them (POSED_ROS_PYTHON, see tools/test):
+trajectory. Runs under the interpreter that has them (POSED_PYTHON_ROS, see tools/test):
 
     ros_read.py RECORDING.ros2.mcap TUM-FOLDER TRAJECTORY UNITS-PER-M"""
 import os

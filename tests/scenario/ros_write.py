@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the depth frames of a recording in TUM layout as ROS logs, by libraries that none of us
 wrote: rosbags, mcap-ros2-support, pyrealsense2. Runs under the interpreter that has them
-(POSED_ROS_PYTHON, see tools/test):
+(POSED_PYTHON_ROS, see tools/test):
 
     ros_write.py TUM-FOLDER OUT-FILE CONTAINER ENCODING
 
