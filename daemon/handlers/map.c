@@ -106,8 +106,9 @@ void handlers_save_map(struct handlers *handlers, const struct handlers_call *ca
         out->bytes = n_bytes;
         out->blocks = map.n_blocks;
         out->keyframes = map.n_keyframes;
-        log_to(&handlers->log, LOG_LEVEL_NOTICE, "%s: %u blocks, %u keyframes saved", path,
-               map.n_blocks, map.n_keyframes);
+        log_to(&handlers->log, LOG_LEVEL_NOTICE,
+               "%s: %u blocks, %u views to find a camera by saved", path, map.n_blocks,
+               map.n_keyframes);
         error = map_saved_sync_name(path);
         if (error)
             log_to(&handlers->log, LOG_LEVEL_WARNING,

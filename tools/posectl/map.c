@@ -75,8 +75,8 @@ static enum posectl_exit save(const struct posectl *ctl, posed_Request *request)
                                      "keyframes", (json_int_t)m->keyframes),
                            false);
     else
-        printf("saved %s: %" PRIu32 " blocks, %" PRIu32 " keyframes, %.1f MB\n", m->name, m->blocks,
-               m->keyframes, (double)m->bytes * 1e-6);
+        printf("saved %s: %" PRIu32 " blocks, %" PRIu32 " views to find a camera by, %.1f MB\n",
+               m->name, m->blocks, m->keyframes, (double)m->bytes * 1e-6);
     return POSECTL_OK;
 }
 
@@ -95,8 +95,8 @@ static enum posectl_exit load(const struct posectl *ctl, posed_Request *request)
                                      "keyframes", (json_int_t)m->keyframes),
                            false);
     else
-        printf("loaded %s: %" PRIu32 " blocks, %" PRIu32 " keyframes; from frame %" PRIu64
-               " on the camera is looked for in it\n",
+        printf("loaded %s: %" PRIu32 " blocks, %" PRIu32 " views to find the camera by; from frame "
+               "%" PRIu64 " on it is looked for there\n",
                name, m->blocks, m->keyframes, m->next_seq);
     return POSECTL_OK;
 }
