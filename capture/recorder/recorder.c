@@ -101,9 +101,7 @@ static const char *text_of(int error)
     return was_removed(error) ? "its files were removed" : strerror(-error);
 }
 
-// Closes the recording and tells why, and how much of it is in its files. One that was stopped
-// before its first frame goes: nobody can play it, and a folder would fill with them. The lock is
-// not held.
+// Closes the recording and tells why, and how much of it is in its files. The lock is not held.
 static void finish(struct recorder *recorder, enum recorder_event event, const char *reason)
 {
     struct recorder_status *status = &recorder->status;
@@ -127,21 +125,13 @@ static void finish(struct recorder *recorder, enum recorder_event event, const c
         status->n_frames -= n_held < status->n_frames ? n_held : status->n_frames;
     if (was_removed(err))
         status->n_frames = status->n_bytes = 0;
-    const bool none = status->n_frames == 0 && event == RECORDER_EVENT_STOPPED;
-    if (none)
-        status->n_bytes = 0;
     memcpy(name, status->name, sizeof name);
-    if (none)
-        snprintf(detail, sizeof detail, "%s after 0 frames: nothing is kept", reason);
-    else
-        snprintf(detail, sizeof detail, "%s after %llu frames, %.1f MB, %llu frames dropped",
-                 reason, (unsigned long long)status->n_frames, (double)status->n_bytes * 1e-6,
-                 (unsigned long long)status->n_dropped);
+    snprintf(detail, sizeof detail, "%s after %llu frames, %.1f MB, %llu frames dropped", reason,
+             (unsigned long long)status->n_frames, (double)status->n_bytes * 1e-6,
+             (unsigned long long)status->n_dropped);
     status->failed = event == RECORDER_EVENT_FAILED;
     memcpy(status->ended, detail, sizeof detail);
     pthread_mutex_unlock(&recorder->lock);
-    if (none)
-        recordings_delete(recorder->folder, name, status->format);
     tell(recorder, event, name, detail);
     // Last, so that whoever sees it idle has been told.
     pthread_mutex_lock(&recorder->lock);

@@ -49,29 +49,6 @@ static void limits_stop_the_recording(void **state)
     recorder_destroy(&recorder);
 }
 
-static void one_without_a_frame_leaves_nothing(void **state)
-{
-    (void)state;
-    struct recorder_settings settings = recording_settings();
-    struct recorder *recorder;
-    struct recorder_entry *entries;
-    struct recorder_status status;
-    assert_int_equal(recorder_create(&recorder, &settings), 0);
-    for (int f = 0; f < RECORDER_N_FORMATS; f++) {
-        assert_int_equal(
-            recorder_start_one(recorder, "a", (enum recorder_format)f, &recording_info), 0);
-        assert_int_equal(recorder_stop(recorder), 0);
-        recording_wait_until_idle(recorder);
-        assert_int_equal(recording.last_event, RECORDER_EVENT_STOPPED);
-        recorder_status(recorder, &status);
-        assert_int_equal(status.n_bytes, 0);
-        assert_string_equal(status.ended, "stopped after 0 frames: nothing is kept");
-        assert_int_equal(recorder_list(recorder, &entries), 0);
-        free(entries);
-    }
-    recorder_destroy(&recorder);
-}
-
 // Chunks are held back and shrink; messages take room, too.
 static void an_mcap_file_keeps_within_its_limit(void **state)
 {
@@ -287,7 +264,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(limits_stop_the_recording),
-        TEST(one_without_a_frame_leaves_nothing),
         TEST(an_mcap_file_keeps_within_its_limit),
         TEST(old_recordings_make_room),
         TEST(full_disk_stops_the_recording_only),
