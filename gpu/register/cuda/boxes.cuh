@@ -75,7 +75,8 @@ static __device__ __forceinline__ uint32_t register_boxes_choose(
     const float p[3], float best2, uint32_t left)
 {
     float d2 = register_boxes_distance2(group, team->lane, p);
-    const bool there = (left >> team->lane & 1) && d2 * REGISTER_BOXES_ROUNDING <= best2;
+    const bool there =
+        (left >> team->lane & 1) && d2 < INFINITY && d2 * REGISTER_BOXES_ROUNDING <= best2;
     uint32_t nearest = there ? team->lane : REGISTER_BOXES_FAN;
     d2 = there ? d2 : INFINITY;
     for (int d = REGISTER_BOXES_FAN / 2; d > 0; d >>= 1) {

@@ -483,14 +483,13 @@ int register_cuda_nearest(void *device, const struct register_nearest *settings,
                                                cudaMemcpyHostToDevice, cuda->dev.stream));
     if (icp) {
         float4 *source = (float4 *)(memory + partial_bytes);
-        rc = register_boxes_order(cuda, settings->n_source, &run->T, source);
-        if (rc < 0)
-            return rc;
         near.source = source;
         CUDA_OR_RETURN(&cuda->dev, // REGISTER_BOXES_NONE
                        cudaMemsetAsync(near.nearest, 0xff, nearest_bytes, cuda->dev.stream));
+        rc = register_boxes_order(cuda, settings->n_source, &run->T, source);
     }
-    rc = iterate_all(cuda, &near, run, stop);
+    if (rc == 0)
+        rc = iterate_all(cuda, &near, run, stop);
     if (rc < 0) // whoever comes next may take the memory away from what is still under way
         CUDA_OR_RETURN(&cuda->dev, cudaStreamSynchronize(cuda->dev.stream));
     return rc;

@@ -85,7 +85,9 @@ class Address:
         """The error for a socket from which nothing came, of these topics."""
         endpoint, quiet = self.of(name), ", ".join(topics)
         listens = _listens(endpoint)
-        return NoAnswer(endpoint, timeout_s, listens, quiet if listens and self._answers() else "")
+        # The address of one socket alone answers nothing else.
+        asks = bool(quiet) and listens and self.of("req") != endpoint
+        return NoAnswer(endpoint, timeout_s, listens, quiet if asks and self._answers() else "")
 
     def _answers(self) -> bool:
         """Whether a posed answers a ping."""

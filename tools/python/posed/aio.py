@@ -32,7 +32,7 @@ class Subscription(Generic[T]):
     def __init__(self, feeds: Feeds, timeout_s: float | None, convert: Convert[T]):
         self._feeds, self._convert = feeds, convert
         self._ready: list[Any] = []
-        self._timeout_s = timeout_s if timeout_s is None else seconds("timeout_s", timeout_s, 0)
+        self._timeout_s = timeout_s if timeout_s is None else seconds("timeout_s", timeout_s)
         self._is_first_wait = timeout_s is None
         self._poller = zmq.asyncio.Poller()
         for socket in feeds.sockets:
