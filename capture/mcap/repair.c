@@ -262,8 +262,8 @@ static int check_summary(struct repair *r, uint64_t start, bool *out_whole)
     if (start > n_file || n_file - start <= TAIL_BYTES)
         return 0;
     int err = mcap_reader_load(r->reader, start, n_file - start, &data);
-    if (err) // more than any summary has, or damaged
-        return err == -EIO ? err : 0;
+    if (err) // -EBADMSG: more than any summary has
+        return err == -EBADMSG ? 0 : err;
     const unsigned char *tail = data + (n_file - start - TAIL_BYTES);
     const unsigned char *end = tail + TAIL_BYTES - MCAP_MAGIC_BYTES, *crc = end - 4;
     *out_whole =
