@@ -57,7 +57,7 @@ static int reserve(struct mcap_bytes *bytes, size_t n)
 
 static int write_out(struct repair *r)
 {
-    for (size_t at = 0; at < r->out.n;) {
+    for (size_t at = 0; r->out_fd >= 0 && at < r->out.n;) {
         ssize_t n = write(r->out_fd, r->out.data + at, r->out.n - at);
         if (n < 0)
             return -errno;
@@ -252,6 +252,20 @@ static int put_head(struct repair *r)
     return err ? err : write_out(r); // a chunk that is left out takes back what waits
 }
 
+static bool is_data(unsigned char opcode)
+{
+    switch (opcode) {
+    case MCAP_HEADER:
+    case MCAP_MESSAGE:
+    case MCAP_CHUNK:
+    case MCAP_MESSAGE_INDEX:
+    case MCAP_ATTACHMENT:
+    case MCAP_METADATA:
+        return true;
+    }
+    return false;
+}
+
 // Whether from `start`, where the data ends, there is what readers ask for: a summary as its
 // checksum says (0: it was not calculated), the footer and the magic.
 static int check_summary(struct repair *r, uint64_t start, bool *out_whole)
@@ -271,6 +285,33 @@ static int check_summary(struct repair *r, uint64_t start, bool *out_whole)
         mcap_get(tail + MCAP_RECORD_BYTES, 8) == start &&
         memcmp(end, MCAP_MAGIC, MCAP_MAGIC_BYTES) == 0 &&
         (mcap_get(crc, 4) == 0 || mcap_get(crc, 4) == crc32_z(0, data, (size_t)(crc - data)));
+    return 0;
+}
+
+// What stands behind the end of the data and belongs to no summary (two files in one, a writer that
+// went on) is read by nobody. `at` is where the record that ends the data stands.
+static int count_behind_end(struct repair *r, uint64_t at)
+{
+    const uint64_t n_file = mcap_reader_file_bytes(r->reader);
+    unsigned char head[MCAP_RECORD_BYTES] = {0};
+    while (n_file - at >= sizeof head) {
+        int err = mcap_reader_read(r->reader, head, sizeof head, at);
+        if (err)
+            return err;
+        const uint64_t n_bytes = mcap_get(head + 1, 8);
+        if (is_data(head[0])) {
+            r->result->n_lost_bytes += n_file - at;
+            return 0;
+        }
+        if (n_bytes > n_file - at - sizeof head)
+            return 0; // a summary that breaks off
+        at += sizeof head + n_bytes;
+        if (head[0] == MCAP_FOOTER) {
+            const uint64_t n_left = n_file - at;
+            r->result->n_lost_bytes += n_left > MCAP_MAGIC_BYTES ? n_left - MCAP_MAGIC_BYTES : 0;
+            return 0;
+        }
+    }
     return 0;
 }
 
@@ -296,6 +337,8 @@ static int copy_records(struct repair *r)
         r->result->n_lost_bytes += n_file - at;
     else if (!err)
         err = check_summary(r, at + DATA_END_BYTES, &has_summary);
+    if (has_end && !err && !has_summary)
+        err = count_behind_end(r, at);
     r->result->was_complete = has_header && has_summary && r->result->n_lost_bytes == 0;
     return err;
 }

@@ -53,6 +53,7 @@ static int copy(int fd, int out_fd, uint64_t from, uint64_t end)
     return err;
 }
 
+// Both: out_fd < 0 only looks, and says something of a file that is complete or no recording.
 static int repair_klg(int fd, int out_fd, const char *path, const struct log_sink *log,
                       bool *out_complete)
 {
@@ -72,16 +73,16 @@ static int repair_klg(int fd, int out_fd, const char *path, const struct log_sin
     *out_complete = !err && little32(head) == n && end == (uint64_t)info.st_size;
     for (int i = 0; i < KLG_HEADER_BYTES && !err; i++)
         head[i] = (unsigned char)(n >> 8 * i);
-    if (!err)
+    if (!err && out_fd >= 0)
         err = writer_append(out_fd, head, sizeof head);
-    if (!err)
+    if (!err && out_fd >= 0)
         err = copy(fd, out_fd, KLG_HEADER_BYTES, end);
     if (err)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
                err == -ENOENT ? "no whole frame in it" : strerror(-err));
     else if (*out_complete)
         log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, nothing to mend", path, n);
-    else
+    else if (out_fd >= 0)
         log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, %" PRIu64 " bytes behind them lost",
                path, n, (uint64_t)info.st_size - end);
     return err;
@@ -97,7 +98,7 @@ static int repair_mcap(int fd, int out_fd, const char *path, const struct log_si
         log_to(log, LOG_LEVEL_NOTICE,
                "%s: %" PRIu64 " messages in %" PRIu64 " chunks, nothing to mend", path,
                result.n_messages, result.n_chunks);
-    else if (!err)
+    else if (!err && out_fd >= 0)
         log_to(log, LOG_LEVEL_NOTICE,
                "%s: %" PRIu64 " messages in %" PRIu64 " chunks, %" PRIu64 " bytes lost", path,
                result.n_messages, result.n_chunks, result.n_lost_bytes);
@@ -122,21 +123,26 @@ int recorder_repair(const char *path, const char *out_path, bool always, const s
     int fd = file_open(path, log);
     if (fd < 0)
         return fd;
+    int (*const repair)(int, int, const char *, const struct log_sink *, bool *) =
+        is_mcap ? repair_mcap : repair_klg;
+    int err = always ? 0 : repair(fd, -1, path, log, &is_complete);
+    if (err || is_complete) {
+        close(fd);
+        return err ? err : 1;
+    }
     int out_fd = open(out_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    int err = out_fd < 0 ? -errno : 0;
+    err = out_fd < 0 ? -errno : 0;
     if (err) {
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", out_path, strerror(-err));
         close(fd);
         return err;
     }
-    err = (is_mcap ? repair_mcap : repair_klg)(fd, out_fd, path, log, &is_complete);
+    err = repair(fd, out_fd, path, log, &is_complete);
     if (close(out_fd) != 0 && !err) {
         err = -errno;
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", out_path, strerror(-err));
     }
     close(fd);
-    if (!err && is_complete && !always)
-        err = 1;
     if (err)
         unlink(out_path);
     return err;

@@ -78,6 +78,12 @@ def check_mcap(folder, name, suffix, n_cuts):
         check("File exists" in repair(1, path).stderr, "the copy is not written over")
         os.remove(out)
     check(before == len(expected), f"{before} messages of {len(expected)}")
+    # Two files in one: what stands behind the first one's end is said to be lost.
+    with open(path, "wb") as file:
+        file.write(whole + whole[8:])
+    done = repair(0, path)
+    check(f"{len(whole) - 8} bytes lost" in done.stderr and read(out) == expected, done)
+    os.remove(out)
     # Nothing is to mend: no copy, unless one is asked for. A summary that is damaged is to mend.
     done = repair(0, f"{folder}/{name}{suffix}")
     check(done.stdout == f"{folder}/{name}{suffix}\n" and "nothing to mend" in done.stderr, done)
