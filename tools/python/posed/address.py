@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Iterable
 
 import zmq
@@ -51,6 +51,9 @@ class Address:
     where: str | None = None
     server_key: str | None = None
     key_file: str | os.PathLike[str] | None = None
+    # The daemon's public key, this client's public and secret key; None: no CURVE.
+    _keys: tuple[bytes, bytes, bytes] | None = field(init=False, repr=False,
+                                                       compare=False)
 
     def __post_init__(self) -> None:
         scheme = text("where", self.where).rpartition("://")[0] if self.where is not None else ""
@@ -61,7 +64,7 @@ class Address:
             text("server_key", self.server_key)
         elif self.key_file:
             raise ValueError("key_file: needs server_key, without which nothing is encrypted")
-        self._keys()
+        object.__setattr__(self, "_keys", self._read_keys())
 
     def of(self, name: str) -> str:
         """The address of the socket `name`."""
@@ -98,8 +101,7 @@ class Address:
             probe.send(MAGIC + Request(ping={}).SerializeToString())
             return bool(probe.poll(int(1000 * PROBE_S)))
 
-    def _keys(self) -> tuple[bytes, bytes, bytes] | None:
-        """The daemon's public key, this client's public and secret key; None: no CURVE."""
+    def _read_keys(self) -> tuple[bytes, bytes, bytes] | None:
         if not self.server_key:
             return None
         if len(self.server_key) != KEY_CHARS:
@@ -115,7 +117,6 @@ class Address:
 
     def protect(self, zmq_socket: zmq.Socket) -> None:
         """Puts the keys on a socket that is not connected yet."""
-        keys = self._keys()
-        if keys:
+        if self._keys:
             (zmq_socket.curve_serverkey, zmq_socket.curve_publickey,
-             zmq_socket.curve_secretkey) = keys
+             zmq_socket.curve_secretkey) = self._keys
