@@ -14,7 +14,7 @@ struct backend {
     const struct config *config;
     struct capture *capture;
     struct gpu_settings gpu_settings;
-    struct field field;             // of the camera that the source began with
+    struct depth_error field;       // of the camera that the source began with
     struct intrinsics field_camera; // as the source told of it
     bool has_field;
     float *field_per_m;
@@ -125,24 +125,24 @@ static int take_field(struct backend *backend, const char *path)
     const struct capture_info *info = capture_info(backend->capture);
     if (!path[0])
         return 0;
-    int error = field_read(path, &backend->log, &backend->field);
+    int error = depth_error_read(path, &backend->log, &backend->field);
     if (!error)
-        error =
-            field_check_camera(&backend->field, &info->camera, info->serial, path, &backend->log);
+        error = depth_error_check_camera(&backend->field, &info->camera, info->serial, path,
+                                         &backend->log);
     if (error)
         return error;
     size_t n = (size_t)info->camera.width_px * info->camera.height_px;
     backend->field_per_m = malloc(n * sizeof *backend->field_per_m);
     if (!backend->field_per_m)
         return -ENOMEM;
-    field_fill(&backend->field, backend->field_per_m);
+    depth_error_fill(&backend->field, backend->field_per_m);
     backend->field_camera = info->camera;
     backend->has_field = true;
     backend->gpu_settings.field_per_m = backend->field_per_m;
     log_to(&backend->log, LOG_LEVEL_INFO,
            "%s: the camera's own error is taken out: %.1f mm RMS at 1 m, learnt from %u frames of "
            "%s%s",
-           path, field_rms_per_m(&backend->field) * 1e3, backend->field.n_frames,
+           path, depth_error_rms_per_m(&backend->field) * 1e3, backend->field.n_frames,
            backend->field.serial[0] ? "camera " : "a camera without serial number",
            backend->field.serial);
     return 0;
@@ -164,7 +164,7 @@ static int open_window(struct backend *backend)
                                   &backend->yield, &backend->log);
 }
 
-const struct field *backend_field(const struct backend *backend)
+const struct depth_error *backend_field(const struct backend *backend)
 {
     return backend->has_field ? &backend->field : NULL;
 }

@@ -14,7 +14,7 @@
 #include "gpu/model/graph.h"
 #include "gpu/model/map.h"
 #include "gpu/model/optimise.h"
-#include "gpu/track/field.h"
+#include "gpu/track/depth_error.h"
 #include "proto/log.h"
 
 #define BACKEND_MAX_REBUILDS 5 // without a good frame in between; then it stops
@@ -32,7 +32,7 @@ backend_open(struct backend **out, const struct config *config, struct capture *
              const struct yield *yield, const struct log_sink *log);
 // The own error of the camera that the source began with, which is taken out of that camera's
 // frames (camera.field), NULL = none. As long as the backend.
-const struct field *backend_field(const struct backend *backend);
+const struct depth_error *backend_field(const struct backend *backend);
 
 void backend_close(struct backend **backend);
 

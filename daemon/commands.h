@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What requests want of the frame loop (shared.h: shared_command): reset, keyframe, the recording's
-// playback, the map. Runs on the loop's thread between two frames; the request's thread waits for
-// the answer.
+// What requests want of the frame loop (shared_state.h: shared_command): reset, keyframe, the
+// recording's playback, the map. Runs on the loop's thread between two frames; the request's thread
+// waits for the answer.
 #ifndef POSED_DAEMON_COMMANDS_H
 #define POSED_DAEMON_COMMANDS_H
 

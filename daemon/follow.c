@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/message.h"
+#include "daemon/fill_messages.h"
 #include "proto/se3.h"
 #include "proto/wire.h"
 

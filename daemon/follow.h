@@ -9,7 +9,7 @@
 #include "daemon/frames.h"
 #include "daemon/objects.h"
 #include "daemon/publish.h"
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 
 #define FOLLOW_MAX_LOST_NS 2000000000 // by the frames' time stamps; then it is given up
 

@@ -7,7 +7,7 @@
 
 #include "daemon/log.h"
 #include "daemon/ros/ros.h"
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 
 // What to do against frames that are dropped.
 #define HEALTH_TOO_SLOW                                                                        \

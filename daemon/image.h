@@ -9,7 +9,7 @@
 
 #include "daemon/backend.h"
 #include "daemon/publish.h"
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 
 struct image_sender; // opaque: the buffers, taken when the first subscriber comes
 

@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "daemon/commands.h"
+#include "daemon/fill_messages.h"
 #include "daemon/histogram.h"
 #include "daemon/loop_state.h"
-#include "daemon/message.h"
 #include "daemon/notify.h"
 #include "daemon/summary.h"
 #include "proto/clock.h"
@@ -137,7 +137,7 @@ static void count(struct loop *loop, const struct capture_frame *frame, bool tra
     shared_add(shared, SHARED_LOST_PACKETS, frame->n_lost_packets);
     if (!tracked && !(frame->flags & CAPTURE_DAMAGED))
         shared_count(shared, SHARED_DROPPED);
-    if (tracked && loop->pace.effort != TRACK_EFFORT_FULL)
+    if (tracked && loop->adapt.effort != TRACK_EFFORT_FULL)
         shared_count(shared, SHARED_REDUCED);
     if (tracked)
         shared_count(shared, result->state == TRACK_STATE_LOST       ? SHARED_LOST
@@ -255,25 +255,25 @@ static int fuse(struct loop *loop, const struct track_result *result)
 static void set_pace(struct loop *loop, const struct capture_frame *frame)
 {
     const struct loop_settings *settings = loop->settings;
-    pace_frame(&loop->pace, frame);
-    capture_set_patience(settings->capture, loop->pace.n_patience);
-    backend_set_effort(settings->backend, loop->pace.effort, pace_until_ns(&loop->pace));
+    adapt_frame(&loop->adapt, frame);
+    capture_set_patience(settings->capture, loop->adapt.n_patience);
+    backend_set_effort(settings->backend, loop->adapt.effort, adapt_until_ns(&loop->adapt));
 }
 
 // All work on a frame that was tracked is done.
-static void pace_worked(struct loop *loop, int64_t took_ns)
+static void adapt_worked(struct loop *loop, int64_t took_ns)
 {
     char text[160];
-    enum pace_news news = pace_done(&loop->pace, took_ns);
-    if (news == PACE_BEGINS) {
+    enum adapt_news news = adapt_done(&loop->adapt, took_ns);
+    if (news == ADAPT_BEGINS) {
         snprintf(text, sizeof text,
                  "work takes longer than the %.1f ms between two frames: less is done on each "
                  "(tracker.adapt)",
-                 (double)loop->pace.period_ns * 1e-6);
+                 (double)loop->adapt.period_ns * 1e-6);
         log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: %s",
                (unsigned long long)(loop->next_seq - 1), text);
         loop_send_event(loop, posed_Event_Kind_WORK_REDUCED, text);
-    } else if (news == PACE_ENDS) {
+    } else if (news == ADAPT_ENDS) {
         log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: all work is done again",
                (unsigned long long)(loop->next_seq - 1));
         loop_send_event(loop, posed_Event_Kind_WORK_FULL, "all work is done again");
@@ -306,7 +306,7 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     }
     if (backend_is_searching(loop->settings->backend) && result.state != TRACK_STATE_LOST)
         odometry.state = posed_State_STATE_SEARCHING;
-    odometry.effort = message_effort(tracked ? loop->pace.effort : TRACK_EFFORT_FULL);
+    odometry.effort = message_effort(tracked ? loop->adapt.effort : TRACK_EFFORT_FULL);
     odometry.damaged_frames = shared_counter(loop->settings->shared, SHARED_DAMAGED);
     odometry.dropped_frames = shared_counter(loop->settings->shared, SHARED_DROPPED);
     keep_frame(loop, frame, &odometry);
@@ -396,7 +396,7 @@ static int take_frame(struct loop *loop, const struct capture_frame *frame, int6
     int64_t got_ns = clock_monotonic_ns();
     int error = on_frame(loop, frame, read_ns);
     if (loop->settings->adapt && is_tracked(frame))
-        pace_worked(loop, clock_monotonic_ns() - got_ns);
+        adapt_worked(loop, clock_monotonic_ns() - got_ns);
     yield_frames_end(yield_frames, waited ? loop->capture_ns + period_ns : 0);
     return error;
 }
@@ -480,7 +480,7 @@ enum loop_end loop_run(const struct loop_settings *settings)
     loop->settings = settings;
     loop->info = shared_info(settings->shared);
     loop->evaluated_end = UINT64_MAX;
-    pace_init(&loop->pace);
+    adapt_init(&loop->adapt);
     loop->state = posed_State_STATE_NO_INPUT;
     loop->heartbeat_ns = loop->last_frame_ns = clock_monotonic_ns();
     loop->watchdog_period_ns = settings->poll ? notify_watchdog_ns() : 0;

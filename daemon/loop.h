@@ -14,7 +14,7 @@
 #include "daemon/publish.h"
 #include "daemon/rig_pose.h"
 #include "daemon/ros/ros.h"
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 #include "daemon/trajectory_file.h"
 #include "gpu/base/yield.h"
 
@@ -30,7 +30,7 @@ struct loop_settings {
     struct yield_frames *yield_frames;
     struct trajectory_file *trajectory; // NULL = none
     double wait_subscriber_s;
-    bool adapt;           // less work on each frame before one is dropped (daemon/pace.h)
+    bool adapt;           // less work on each frame before one is dropped (daemon/adapt.h)
     struct rig_pose *rig; // NULL = none
     // Asked every round (at most 100 ms apart). `stop`: end now. `poll`: called when it is time to
     // read the configuration again; NULL where others see to that, and to the service manager.

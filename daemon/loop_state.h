@@ -4,10 +4,10 @@
 #ifndef POSED_DAEMON_LOOP_STATE_H
 #define POSED_DAEMON_LOOP_STATE_H
 
+#include "daemon/adapt.h"
 #include "daemon/health.h"
 #include "daemon/image.h"
 #include "daemon/loop.h"
-#include "daemon/pace.h"
 #include "daemon/timing.h"
 
 #define MAX_MESSAGE_BYTES \
@@ -19,7 +19,7 @@ struct loop {
     struct image_sender *images;
     struct timing timing;
     struct health health;
-    struct pace pace;
+    struct adapt adapt;
     uint64_t next_seq;
     uint64_t evaluated_end; // first frame whose time stamp is no longer that of the recording
     int64_t capture_ns;     // of the newest frame, CLOCK_MONOTONIC

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 
 void metrics_print(struct shared *const *cameras, uint32_t n_cameras, FILE *file);
 

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "daemon/message.h"
+#include "daemon/fill_messages.h"
 #include "daemon/publish.h"
 
 int recording_check(const struct config *config, const struct log_sink *log)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/message.h"
+#include "daemon/fill_messages.h"
 #include "proto/clock.h"
 #include "proto/rig_fusion.h"
 #include "proto/se3.h"

@@ -4,7 +4,7 @@
 #define POSED_DAEMON_SUMMARY_H
 
 #include "capture/capture.h"
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 
 // Logs the counts and, where the source knows its trajectory, the absolute and relative error of
 // all frames before evaluated_end that the shared keeps, lost and dropped ones included: where a

@@ -55,8 +55,8 @@ struct gpu_settings {
                                   // nothing
 
     // The sensor's own error in inverse depth [1/m], row-major, of the image's size, added to 1/z
-    // before anything else (gpu/track/field.h). NULL: none. Read during gpu_open only, and NULL in
-    // gpu_settings_get. Refused where times depth_max_m it comes to a half or more.
+    // before anything else (gpu/track/depth_error.h). NULL: none. Read during gpu_open only, and
+    // NULL in gpu_settings_get. Refused where times depth_max_m it comes to a half or more.
     const float *field_per_m;
 
     uint32_t n_threads; // CPU backend: 0 = all cores

@@ -15,7 +15,7 @@
 #include "capture/kinect/deviceclock.h"
 #include "capture/kinect/disparity.h"
 #include "capture/kinect/kinect.h"
-#include "capture/live.h"
+#include "capture/live_queue.h"
 #include "proto/clock.h"
 
 #define W KINECT_WIDTH_PX

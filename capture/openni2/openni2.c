@@ -20,7 +20,7 @@ typedef struct _OniRecorder _OniRecorder;
 #include <OniCAPI.h>
 
 #include "capture/driver.h"
-#include "capture/live.h"
+#include "capture/live_queue.h"
 #include "capture/supervise.h"
 #include "proto/clock.h"
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "capture/driver.h"
-#include "capture/live.h"
+#include "capture/live_queue.h"
 #include "capture/ros/choose.h"
 #include "capture/ros/dds.h"
 #include "capture/ros/discover.h"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "capture/driver.h"
-#include "capture/live.h"
+#include "capture/live_queue.h"
 #include "capture/supervise.h"
 #include "proto/clock.h"
 

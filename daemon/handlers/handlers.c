@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "daemon/message.h"
+#include "daemon/fill_messages.h"
 
 void handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const char *format, ...)
 {

@@ -12,7 +12,7 @@
 #include "daemon/frames.h"
 #include "daemon/objects.h"
 #include "daemon/publish.h"
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 #include "gpu/base/yield.h"
 #include "gpu/register/register.h"
 #include "proto/wire.h"

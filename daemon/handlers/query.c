@@ -2,8 +2,8 @@
 // What is only looked up: status, versions, calibration, poses of the past. Never waits.
 #include <errno.h>
 
+#include "daemon/fill_messages.h"
 #include "daemon/handlers/handlers.h"
-#include "daemon/message.h"
 #include "proto/clock.h"
 
 void handlers_ping(struct handlers *handlers, const struct handlers_call *call)

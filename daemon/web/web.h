@@ -7,7 +7,7 @@
 
 #include "daemon/publish.h"
 #include "daemon/request_socket.h"
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 #include "daemon/web/handshake.h"
 
 #define WEB_MAX_VIEWERS 32

@@ -9,7 +9,7 @@
 #include "gpu/align/sparse.h"
 #include "gpu/align/system.h"
 #include "gpu/model/graph_parts.h"
-#include "gpu/track/field.h"
+#include "gpu/track/depth_error.h"
 #include "proto/se3.h"
 
 #define CHAIN_LONG  16   // keyframes: the chain's errors add up as they are, not as variances do
@@ -377,7 +377,7 @@ static int make_image(const struct graph *g, const float *z_m, struct align_imag
     if (!mended_m)
         return -ENOMEM;
     for (size_t i = 0; i < n_px; i++)
-        mended_m[i] = field_mended_m(z_m[i], g->field_per_m[i]);
+        mended_m[i] = depth_error_mended_m(z_m[i], g->field_per_m[i]);
     int rc = link_image(out, mended_m, &g->camera);
     free(mended_m);
     return rc;

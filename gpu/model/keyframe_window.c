@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "gpu/model/keyframe_images.h"
 #include "gpu/model/link.h"
-#include "gpu/model/seen.h"
 #include "proto/se3.h"
 
 // Links of a quarter of the resolution are as good as full ones: what errs is systematic.
@@ -46,7 +46,7 @@ struct keyframe_window {
     int64_t job_time_ns;
     struct graph_keyframe *keyframes; // as the newest result that entered has them
     uint32_t n_keyframes;
-    struct seen seen; // by them, and by those whose result has not entered
+    struct keyframe_images seen; // by them, and by those whose result has not entered
 
     pthread_t thread;
     pthread_mutex_t lock; // of what follows
@@ -171,7 +171,7 @@ int keyframe_window_create(struct keyframe_window **out, const struct intrinsics
     w->keyframes = malloc((settings->max_keyframes + 1) * sizeof *w->keyframes);
     w->T_map_odom = se3_identity();
     // Two that have not entered: the one under way, and one that it could not take.
-    int rc = seen_create(&w->seen, &level, settings->max_keyframes + 2);
+    int rc = keyframe_images_create(&w->seen, &level, settings->max_keyframes + 2);
     if (rc == 0)
         rc = w->map && w->z_m && w->keyframes ? graph_create(&w->graph, &level, settings, log)
                                               : -ENOMEM;
@@ -201,7 +201,7 @@ free_window:
     free(w->map);
     free(w->z_m);
     free(w->keyframes);
-    seen_free(&w->seen);
+    keyframe_images_free(&w->seen);
     free(w);
     return rc;
 }
@@ -240,7 +240,7 @@ void keyframe_window_destroy(struct keyframe_window **window)
     free(w->map);
     free(w->z_m);
     free(w->keyframes);
-    seen_free(&w->seen);
+    keyframe_images_free(&w->seen);
     free(w);
     *window = NULL;
 }
@@ -271,7 +271,7 @@ void keyframe_window_enter(struct keyframe_window *w, uint32_t epoch)
     w->has_keyframe = false;
     w->moved_m = 0;
     w->n_keyframes = 0;
-    seen_forget_but(&w->seen, NULL, 0);
+    keyframe_images_forget_but(&w->seen, NULL, 0);
     w->T_map_odom = se3_identity();
 }
 
@@ -282,7 +282,7 @@ static void take_graph(struct keyframe_window *w)
     w->T_map_odom = graph_T_map_odom(w->graph);
     w->n_keyframes = graph_keyframes(w->graph, &keyframes);
     memcpy(w->keyframes, keyframes, w->n_keyframes * sizeof *keyframes);
-    seen_forget_but(&w->seen, w->keyframes, w->n_keyframes);
+    keyframe_images_forget_but(&w->seen, w->keyframes, w->n_keyframes);
 }
 
 // What the worker has found enters. Returns by how much that moves the camera.
@@ -339,7 +339,7 @@ static int begin_job(struct keyframe_window *w, struct gpu *gpu, const struct gp
     w->job_seq = seq;
     w->job_time_ns = time_ns;
     w->T_odom_keyframe = w->T_job = *T_odom_camera;
-    seen_keep(&w->seen, seq, w->z_m);
+    keyframe_images_keep(&w->seen, seq, w->z_m);
     pthread_mutex_lock(&w->lock);
     w->job = JOB_ADD;
     pthread_cond_broadcast(&w->changed);
@@ -469,5 +469,5 @@ uint32_t keyframe_window_list(const struct keyframe_window *window,
 
 int keyframe_window_correction(const struct keyframe_window *window, struct correction *out)
 {
-    return seen_correction(&window->seen, window->keyframes, window->n_keyframes, out);
+    return keyframe_images_correction(&window->seen, window->keyframes, window->n_keyframes, out);
 }

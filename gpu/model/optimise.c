@@ -48,7 +48,7 @@ static int learn_field(struct graph *g, const atomic_bool *stop, struct optimise
     const uint32_t step = g->n / CALIBRATE_MAX_FRAMES + 1;
     struct calibrate *calibrate;
     struct calibrate_report learnt;
-    struct field field;
+    struct depth_error field;
     float *map = malloc(4 * n_px * sizeof *map), *per_m = malloc(n_px * sizeof *per_m);
     int rc = map && per_m ? calibrate_create(&calibrate, &camera, &quiet) : -ENOMEM;
     if (rc < 0)
@@ -67,8 +67,8 @@ static int learn_field(struct graph *g, const atomic_bool *stop, struct optimise
         report->reduction = learnt.reduction;
         report->has_field = learnt.reduction >= FIELD_MIN_REDUCE;
         for (size_t px = 0; px < n_px && report->has_field; px++)
-            per_m[px] = (float)field_at(&field, MAP_SCALE * (double)(px % g->camera.width_px),
-                                        MAP_SCALE * (double)(px / g->camera.width_px));
+            per_m[px] = (float)depth_error_at(&field, MAP_SCALE * (double)(px % g->camera.width_px),
+                                              MAP_SCALE * (double)(px / g->camera.width_px));
     }
     if (report->has_field)
         rc = graph_set_field(g, per_m);

@@ -46,7 +46,7 @@ struct register_anneal {
     // sigma, sigma stays (a smaller one would only silence good pairs). 0 = no such bound.
     double residual_ratio;
     double tolerance; // of what is left of the way, in standard deviations of the pose: see
-                      // register_pace_take in gpu/register/kernels/pace.h
+                      // register_pace_take in gpu/register/kernels/m_step.h
 
     double outlier_d2;    // PAPER: d_0^2
     uint32_t n_sweeps;    // SINKHORN: row and column normalisations before an M-step

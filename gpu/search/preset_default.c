@@ -9,7 +9,7 @@
 #include "gpu/search/confidence.h"
 #include "gpu/search/cpu/start.h"
 #include "gpu/search/device.h"
-#include "gpu/search/kernels/error.h"
+#include "gpu/search/kernels/germann_error.h"
 #include "gpu/search/kernels/icp.h"
 #include "gpu/search/kernels/same_pose.h"
 #include "gpu/search/kernels/schedule.h"

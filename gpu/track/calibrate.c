@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "gpu/track/calibrate_pairs.h"
-#include "gpu/track/dense.h"
+#include "gpu/track/normal_equations.h"
 
 #define STRIDE_PX  4   // of the samples of a frame, in pixels of the maps' level
 #define MAX_PAIRS  600 // adjusted
@@ -77,8 +77,9 @@ int calibrate_add(struct calibrate *c, uint32_t group, int64_t time_ns, const fl
     return 0;
 }
 
-static void add_prior_row(struct dense *system, int first, const struct field *field,
-                          const int *index, const double *row, int n, double std)
+static void add_prior_row(struct normal_equations *system, int first,
+                          const struct depth_error *field, const int *index, const double *row,
+                          int n, double std)
 {
     int shifted[FIELD_N_NODES];
     double r = 0;
@@ -86,11 +87,11 @@ static void add_prior_row(struct dense *system, int first, const struct field *f
         shifted[k] = first + index[k];
         r += row[k] * (double)field->node_per_m[index[k]];
     }
-    dense_add(system, shifted, row, n, 1 / (std * std), r);
+    normal_equations_add(system, shifted, row, n, 1 / (std * std), r);
 }
 
-void calibrate_add_prior(struct dense *system, int first, const struct field *field,
-                         const struct calibrate_prior *prior)
+void calibrate_add_prior(struct normal_equations *system, int first,
+                         const struct depth_error *field, const struct calibrate_prior *prior)
 {
     static const double bend[3] = {1, -2, 1}, twist[4] = {1, -1, -1, 1}, one[1] = {1};
     const double twist_per_m = prior->bend_per_m / 1.4142135623730951;
@@ -120,8 +121,8 @@ void calibrate_add_prior(struct dense *system, int first, const struct field *fi
 }
 
 // Adds all samples of a pair. Returns the sum of winsorised |r| and their number.
-static void add_pair(const struct calibrate *c, const struct field *field,
-                     struct calibrate_pair pair, double scale, struct dense *system,
+static void add_pair(const struct calibrate *c, const struct depth_error *field,
+                     struct calibrate_pair pair, double scale, struct normal_equations *system,
                      double *sum_abs, double *n_samples)
 {
     const struct calibrate_frame *i = &c->frames[pair.i], *j = &c->frames[pair.j];
@@ -152,13 +153,13 @@ static void add_pair(const struct calibrate *c, const struct field *field,
                 index[n] = FIELD_N_NODES + 6 * (int)pair.j + k;
                 row[n++] = s.by_j[k];
             }
-            dense_add(system, index, row, n, w, s.r);
+            normal_equations_add(system, index, row, n, w, s.r);
         }
 }
 
 // One Gauss-Newton step of field and poses; *scale is the robust one for this and the next.
 static int step(struct calibrate *c, const struct calibrate_pair *pairs, uint32_t n_pairs,
-                struct dense *system, struct field *field, double *scale)
+                struct normal_equations *system, struct depth_error *field, double *scale)
 {
     const size_t n = (size_t)system->n;
     double sum_abs = 0, n_samples = 0;
@@ -177,9 +178,9 @@ static int step(struct calibrate *c, const struct calibrate_pair *pairs, uint32_
             system->h[at * n + at] += first ? 1e18 : 1 / (POSE_STD * POSE_STD);
         }
     }
-    if (!dense_factor(system) || !(n_samples > 0))
+    if (!normal_equations_factor(system) || !(n_samples > 0))
         return -ENODATA;
-    dense_solve(system, system->g);
+    normal_equations_solve(system, system->g);
     for (int i = 0; i < FIELD_N_NODES; i++)
         field->node_per_m[i] -= (float)system->g[i];
     for (uint32_t i = 0; i < c->n_frames; i++) {
@@ -194,7 +195,7 @@ static int step(struct calibrate *c, const struct calibrate_pair *pairs, uint32_
 }
 
 // The residual of one pair after its own pose has been refined: sum of r^2, each at most cap^2.
-static void judge_pair(const struct calibrate *c, const struct field *field,
+static void judge_pair(const struct calibrate *c, const struct depth_error *field,
                        struct calibrate_pair pair, double cap, double *sum2, double *n_samples)
 {
     const struct calibrate_frame *i = &c->frames[pair.i], *j = &c->frames[pair.j];
@@ -202,7 +203,7 @@ static void judge_pair(const struct calibrate *c, const struct field *field,
     struct se3 T_j_i = se3_between(&j->T, &i->T);
     double scale = cap, h[36], g[6];
     for (int t = 0; t <= POSE_STEPS; t++) {
-        struct dense system = {6, h, g, NULL};
+        struct normal_equations system = {6, h, g, NULL};
         double sum_abs = 0, n = 0, capped2 = 0;
         memset(h, 0, sizeof h);
         memset(g, 0, sizeof g);
@@ -215,7 +216,7 @@ static void judge_pair(const struct calibrate *c, const struct field *field,
                 sum_abs += fmin(fabs(s.r), 3 * scale);
                 capped2 += fmin(s.r * s.r, cap * cap);
                 n++;
-                dense_add(&system, index, s.by_i, 6, calibrate_weight(s.r, scale), s.r);
+                normal_equations_add(&system, index, s.by_i, 6, calibrate_weight(s.r, scale), s.r);
             }
         if (t == POSE_STEPS) {
             *sum2 += capped2;
@@ -224,9 +225,9 @@ static void judge_pair(const struct calibrate *c, const struct field *field,
         }
         for (int k = 0; k < 6; k++)
             h[7 * k] += 1e-9;
-        if (!(n > 0) || !dense_factor(&system))
+        if (!(n > 0) || !normal_equations_factor(&system))
             return;
-        dense_solve(&system, g);
+        normal_equations_solve(&system, g);
         for (int k = 0; k < 6; k++)
             g[k] = -g[k];
         struct se3 turn = se3_exp(g);
@@ -235,7 +236,7 @@ static void judge_pair(const struct calibrate *c, const struct field *field,
     }
 }
 
-static double judge_pairs(const struct calibrate *c, const struct field *field,
+static double judge_pairs(const struct calibrate *c, const struct depth_error *field,
                           const struct calibrate_pair *pairs, uint32_t n_pairs)
 {
     double sum2 = 0, n = 0;
@@ -246,7 +247,7 @@ static double judge_pairs(const struct calibrate *c, const struct field *field,
     return n > 0 ? sqrt(sum2 / n) : 0;
 }
 
-static void judge_both(const struct calibrate *c, const struct field *field,
+static void judge_both(const struct calibrate *c, const struct depth_error *field,
                        const struct calibrate_pair *pairs, uint32_t n_pairs,
                        struct calibrate_report *report)
 {
@@ -255,7 +256,7 @@ static void judge_both(const struct calibrate *c, const struct field *field,
     report->after_per_m = judge_pairs(c, field, pairs, n_pairs);
     report->reduction =
         report->before_per_m > 0 ? 1 - report->after_per_m / report->before_per_m : 0;
-    report->rms_per_m = field_rms_per_m(field);
+    report->rms_per_m = depth_error_rms_per_m(field);
 }
 
 // How long, how many.
@@ -292,7 +293,7 @@ static int too_still(const struct calibrate *c, uint32_t n, uint32_t wanted)
 }
 
 // Standard deviations of the nodes from the factored system of the last step.
-static int doubts(const struct dense *system, struct calibrate_report *report)
+static int doubts(const struct normal_equations *system, struct calibrate_report *report)
 {
     double *x = malloc((size_t)system->n * sizeof *x);
     if (!x)
@@ -301,7 +302,7 @@ static int doubts(const struct dense *system, struct calibrate_report *report)
     for (int i = 0; i < FIELD_N_NODES; i++) {
         memset(x, 0, (size_t)system->n * sizeof *x);
         x[i] = 1;
-        dense_solve(system, x);
+        normal_equations_solve(system, x);
         double std = sqrt(x[i]);
         report->std_per_m += std / FIELD_N_NODES;
         n_unseen += std > UNSEEN_STD * usual.bend_per_m;
@@ -311,7 +312,8 @@ static int doubts(const struct dense *system, struct calibrate_report *report)
     return 0;
 }
 
-int calibrate_solve(struct calibrate *c, struct field *out, struct calibrate_report *out_report)
+int calibrate_solve(struct calibrate *c, struct depth_error *out,
+                    struct calibrate_report *out_report)
 {
     int status = check_frames(c, out_report);
     if (status < 0)
@@ -320,8 +322,8 @@ int calibrate_solve(struct calibrate *c, struct field *out, struct calibrate_rep
     out->camera = c->eye.camera;
     out->n_frames = c->n_frames;
     const size_t n = FIELD_N_NODES + 6 * (size_t)c->n_frames;
-    struct dense system = {(int)n, malloc(n * n * sizeof *system.h), malloc(n * sizeof *system.g),
-                           &c->yield};
+    struct normal_equations system = {(int)n, malloc(n * n * sizeof *system.h),
+                                      malloc(n * sizeof *system.g), &c->yield};
     struct calibrate_pair *pairs = malloc(MAX_PAIRS * sizeof *pairs),
                           *aside = malloc(MAX_ASIDE * sizeof *aside);
     double scale = 0.01;
@@ -353,7 +355,7 @@ free_all:
     return status;
 }
 
-int calibrate_judge(struct calibrate *c, const struct field *field,
+int calibrate_judge(struct calibrate *c, const struct depth_error *field,
                     struct calibrate_report *out_report)
 {
     int status = check_frames(c, out_report);

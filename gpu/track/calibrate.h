@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learns a depth camera's own error (field.h) from a recording that it made, without ground truth:
-// what one frame says of a surface and what another says of it from elsewhere in the image must
-// agree. Unknowns are the nodes of the field and the poses of all frames, in one adjustment. The
-// residual is the inverse depth that frame i predicts at a pixel of frame j minus the one that j
-// has there (by j's tangent plane), over random pairs of frames with 25 px of flow or more, by
+// Learns a depth camera's own error (depth_error.h) from a recording that it made, without ground
+// truth: what one frame says of a surface and what another says of it from elsewhere in the image
+// must agree. Unknowns are the nodes of the field and the poses of all frames, in one adjustment.
+// The residual is the inverse depth that frame i predicts at a pixel of frame j minus the one that
+// j has there (by j's tangent plane), over random pairs of frames with 25 px of flow or more, by
 // Tukey's biweight, in Gauss-Newton steps with the whole normal matrix (about 900 unknowns).
 //
 // Accepted is a field only by frames that had no part in it: their pairs, each pose refined anew
@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 
 #include "gpu/base/yield.h"
-#include "gpu/track/field.h"
+#include "gpu/track/depth_error.h"
 
 #define CALIBRATE_MAX_FRAMES    125
 #define CALIBRATE_MIN_FRAMES    80  // usable ones; fewer have not seen enough
@@ -63,12 +63,12 @@ __attribute__((warn_unused_result)) int calibrate_add(struct calibrate *calibrat
 // short a time, too little motion: the reason in the log, *out_report as far as it is known) or
 // -ENOMEM.
 __attribute__((warn_unused_result)) int calibrate_solve(struct calibrate *calibrate,
-                                                        struct field *out,
+                                                        struct depth_error *out,
                                                         struct calibrate_report *out_report);
 
 // Judges a field by all frames: the report's residuals. Returns as calibrate_solve.
 __attribute__((warn_unused_result)) int calibrate_judge(struct calibrate *calibrate,
-                                                        const struct field *field,
+                                                        const struct depth_error *field,
                                                         struct calibrate_report *out_report);
 
 #endif

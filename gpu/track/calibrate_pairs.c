@@ -43,7 +43,7 @@ double calibrate_weight(double r, double scale)
 }
 
 // Inverse depth at a pixel, its field added.
-static double inverse_depth(const struct calibrate_side *side, const struct field_cell *cell,
+static double inverse_depth(const struct calibrate_side *side, const struct depth_error_cell *cell,
                             float z_m)
 {
     double w = 1 / (double)z_m;
@@ -62,7 +62,7 @@ bool calibrate_sample(const struct calibrate_side *i, const struct calibrate_sid
         return false;
     double ray[3] = {(x - (double)l->cx_px) / (double)l->fx_px,
                      (y - (double)l->cy_px) / (double)l->fy_px, 1};
-    out->from = field_cell(&i->eye->camera, scale * x, scale * y);
+    out->from = depth_error_cell(&i->eye->camera, scale * x, scale * y);
     const double w = inverse_depth(i, &out->from, p[3]);
     double P[3] = {ray[0] / w, ray[1] / w, 1 / w}, X[3], turned[3];
     se3_apply(T_j_i, P, X);
@@ -84,7 +84,7 @@ bool calibrate_sample(const struct calibrate_side *i, const struct calibrate_sid
     if (dot(turned, n) < COS_NORMALS || dot(n, to) > -COS_INCIDENCE * sqrt(dot(to, to)) ||
         dot(n_i, ray) > -COS_INCIDENCE * sqrt(dot(ray, ray)))
         return false;
-    out->to = field_cell(&j->eye->camera, scale_j * ui, scale_j * vi);
+    out->to = depth_error_cell(&j->eye->camera, scale_j * ui, scale_j * vi);
     const double w_j = inverse_depth(j, &out->to, q[3]);
     // j's tangent plane is n . Y = d; along the ray of X it has the inverse depth
     // n . (X / X_z) / d, X has 1 / X_z.

@@ -7,7 +7,7 @@
 
 #include "gpu/base/camera.h"
 #include "gpu/track/calibrate.h"
-#include "gpu/track/dense.h"
+#include "gpu/track/normal_equations.h"
 #include "proto/se3.h"
 
 #define CALIBRATE_GATE_PER_M 0.04 // residuals beyond are another surface
@@ -46,7 +46,7 @@ struct calibrate {
 // One sample of a pair: residual and its derivatives.
 struct calibrate_sample {
     double r;
-    struct field_cell from, to;
+    struct depth_error_cell from, to;
     double by_from, by_to;   // derivative by the field at the pixel of i, of j
     double by_i[6], by_j[6]; // by right twists of T_i, T_j
     double flow_px;
@@ -55,7 +55,7 @@ struct calibrate_sample {
 // A frame as one side of a pair. `field` NULL: none.
 struct calibrate_side {
     const struct calibrate_eye *eye;
-    const struct field *field;
+    const struct depth_error *field;
     const float *map;
 };
 
@@ -73,8 +73,8 @@ struct calibrate_prior {
 };
 
 // Adds it to a system whose unknowns `first` and on are the field's nodes.
-void calibrate_add_prior(struct dense *system, int first, const struct field *field,
-                         const struct calibrate_prior *prior);
+void calibrate_add_prior(struct normal_equations *system, int first,
+                         const struct depth_error *field, const struct calibrate_prior *prior);
 
 // Of the frames that the field is fitted to, of those kept aside (one in five), or of all.
 enum calibrate_choice { CALIBRATE_FIT, CALIBRATE_ASIDE, CALIBRATE_ALL };

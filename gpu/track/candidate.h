@@ -37,7 +37,7 @@ struct track {
     uint64_t next_seq;
     int64_t newest_time_ns;
 
-    struct gaps *gaps;
+    struct sparse_depth *gaps;
     bool told_sparse; // in the log
     double level_px;  // pixels of the finest level that is aligned
 

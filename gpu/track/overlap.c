@@ -29,7 +29,7 @@ struct solver {
     const struct calibrate_prior *prior;
     struct se3 T_known, T_a_b;
     double information[36]; // of T_known, for a twist from the right
-    struct field fields[2];
+    struct depth_error fields[2];
     double scale, counted;
     double blocks[N_BLOCKS][N_UNKNOWNS]; // what each adds to the gradient
     // Of one step.
@@ -41,7 +41,7 @@ struct solver {
 static bool invert(const double a[36], double out[36])
 {
     double h[36], scale[6];
-    struct dense system = {6, h, NULL, NULL};
+    struct normal_equations system = {6, h, NULL, NULL};
     for (int i = 0; i < 6; i++) {
         if (!(a[7 * i] > 0))
             return false;
@@ -49,12 +49,12 @@ static bool invert(const double a[36], double out[36])
     }
     for (int i = 0; i < 36; i++)
         h[i] = a[i] * scale[i / 6] * scale[i % 6];
-    if (!dense_factor(&system))
+    if (!normal_equations_factor(&system))
         return false;
     for (int i = 0; i < 6; i++) {
         double x[6] = {0};
         x[i] = 1;
-        dense_solve(&system, x);
+        normal_equations_solve(&system, x);
         for (int k = 0; k < 6; k++)
             out[6 * k + i] = x[k] * scale[i] * scale[k];
     }
@@ -74,7 +74,7 @@ static void change_side(const struct se3 *T, const double covariance[36], double
 
 // All pixels of camera `from` (0: A, 1: B) in the other's image.
 static void add_pair(struct solver *solver, const struct overlap_pair *pair, int from,
-                     struct dense *system)
+                     struct normal_equations *system)
 {
     const int to = 1 - from;
     const struct calibrate_side sides[2] = {
@@ -109,11 +109,11 @@ static void add_pair(struct solver *solver, const struct overlap_pair *pair, int
                 index[n] = 6 + to * FIELD_N_NODES + s.to.node[k];
                 row[n++] = s.by_to * s.to.weight[k];
             }
-            dense_add(system, index, row, n, w, s.r);
+            normal_equations_add(system, index, row, n, w, s.r);
         }
 }
 
-static void add_known(const struct solver *solver, struct dense *system)
+static void add_known(const struct solver *solver, struct normal_equations *system)
 {
     double e[6];
     struct se3 away = se3_between(&solver->T_known, &solver->T_a_b);
@@ -126,7 +126,7 @@ static void add_known(const struct solver *solver, struct dense *system)
 }
 
 // The normal equations at the present estimate, factored.
-static int assemble(struct solver *solver, struct dense *system)
+static int assemble(struct solver *solver, struct normal_equations *system)
 {
     memset(system->h, 0, N_UNKNOWNS * N_UNKNOWNS * sizeof *system->h);
     memset(system->g, 0, N_UNKNOWNS * sizeof *system->g);
@@ -145,15 +145,15 @@ static int assemble(struct solver *solver, struct dense *system)
     add_known(solver, system);
     for (int i = 0; i < 2; i++)
         calibrate_add_prior(system, 6 + i * FIELD_N_NODES, &solver->fields[i], solver->prior);
-    return dense_factor(system) ? 0 : -EDOM;
+    return normal_equations_factor(system) ? 0 : -EDOM;
 }
 
-static int step(struct solver *solver, struct dense *system)
+static int step(struct solver *solver, struct normal_equations *system)
 {
     int status = assemble(solver, system);
     if (status < 0)
         return status;
-    dense_solve(system, system->g);
+    normal_equations_solve(system, system->g);
     double twist[6];
     for (int k = 0; k < 6; k++)
         twist[k] = -system->g[k];
@@ -187,13 +187,13 @@ static double inflation(const struct solver *solver, const double columns[6][N_U
     return fmax(sum / 6, 1);
 }
 
-static void fill_result(const struct solver *solver, const struct dense *system,
+static void fill_result(const struct solver *solver, const struct normal_equations *system,
                         struct overlap_result *out)
 {
     double columns[6][N_UNKNOWNS] = {{0}}, covariance[36]; // of the inverse of the normal matrix
     for (int i = 0; i < 6; i++) {
         columns[i][i] = 1;
-        dense_solve(system, columns[i]);
+        normal_equations_solve(system, columns[i]);
     }
     const double more = inflation(solver, (const double(*)[N_UNKNOWNS])columns);
     for (int i = 0; i < 36; i++)
@@ -212,8 +212,9 @@ int overlap_solve(const struct intrinsics cameras[2], const struct overlap_pair 
     double right[36];
     struct se3 T_b_a = se3_inverse(T_a_b);
     struct solver *solver = calloc(1, sizeof *solver);
-    struct dense system = {N_UNKNOWNS, malloc(N_UNKNOWNS * N_UNKNOWNS * sizeof *system.h),
-                           malloc(N_UNKNOWNS * sizeof *system.g), NULL};
+    struct normal_equations system = {N_UNKNOWNS,
+                                      malloc(N_UNKNOWNS * N_UNKNOWNS * sizeof *system.h),
+                                      malloc(N_UNKNOWNS * sizeof *system.g), NULL};
     int status = solver && system.h && system.g ? 0 : -ENOMEM;
     if (status < 0)
         goto free_all;

@@ -2,13 +2,13 @@
 // Where camera B of a rig sits beside camera A, from what both see of the same surfaces at nearly
 // the same time, together with what is known of it already (their motions: proto/handeye.h).
 //
-// Unknown are the transform and what is left of either camera's own error (field.h), a smooth field
-// of inverse depth over its image: a transform that is fitted to two cameras that err by 4 mm at
-// 1 m would be off by centimetres, and sure of itself. The residual is calibrate.h's, at the pixels
-// of each image seen from the other, by Tukey's biweight, in Gauss-Newton steps. What the fields
-// may be is in the normal equations, so that the covariance has it, too. What of a camera's error
-// stays and is not smooth is not: for that the covariance counts a fifth of what the samples say
-// (RMS of the error in standard deviations: 0.9 to 1.2 with such cameras).
+// Unknown are the transform and what is left of either camera's own error (depth_error.h), a smooth
+// field of inverse depth over its image: a transform that is fitted to two cameras that err by 4 mm
+// at 1 m would be off by centimetres, and sure of itself. The residual is calibrate.h's, at the
+// pixels of each image seen from the other, by Tukey's biweight, in Gauss-Newton steps. What the
+// fields may be is in the normal equations, so that the covariance has it, too. What of a camera's
+// error stays and is not smooth is not: for that the covariance counts a fifth of what the samples
+// say (RMS of the error in standard deviations: 0.9 to 1.2 with such cameras).
 //
 // Host only, one thread; the same bits each time.
 #ifndef POSED_GPU_TRACK_OVERLAP_H

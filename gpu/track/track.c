@@ -10,7 +10,7 @@
 
 #include "gpu/track/candidate.h"
 #include "gpu/track/covariance.h"
-#include "gpu/track/gaps.h"
+#include "gpu/track/sparse_depth.h"
 #include "gpu/track/verdict.h"
 
 #define GAP_PERIODS      5.0
@@ -64,7 +64,7 @@ int track_create(struct track **out, struct gpu *gpu, const struct track_setting
     if (log)
         track->log = *log;
     track_set_effort(track, TRACK_EFFORT_FULL);
-    int rc = gaps_create(&track->gaps, gpu);
+    int rc = sparse_depth_create(&track->gaps, gpu);
     for (int i = 0; i < TRACK_N_SLOTS && rc == 0; i++)
         rc = gpu_frame_create(gpu, &track->slots[i].frame);
     if (rc < 0) {
@@ -83,7 +83,7 @@ void track_destroy(struct track **track)
         return;
     for (int i = 0; i < TRACK_N_SLOTS; i++)
         gpu_frame_destroy((*track)->gpu, &(*track)->slots[i].frame);
-    gaps_destroy(&(*track)->gaps);
+    sparse_depth_destroy(&(*track)->gaps);
     free(*track);
     *track = NULL;
 }
@@ -406,7 +406,7 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
 // The frame, or what stands for one whose pixels lie too far apart.
 static const uint16_t *without_gaps(struct track *track, const uint16_t *depth)
 {
-    const uint16_t *filled = gaps_fill(track->gaps, depth);
+    const uint16_t *filled = sparse_depth_fill(track->gaps, depth);
     if (filled != depth && !track->told_sparse)
         log_to(&track->log, LOG_LEVEL_NOTICE,
                "track: hardly a measured pixel has all of its neighbours: what lies between "

@@ -17,7 +17,7 @@ N_FRAMES = 90
 PERIOD_S = 1 / 30
 ATE_SHARE_LIMIT = 1.5
 N_TRIES, N_LEAST_LIMIT = 6, 5
-# test_pace has the count with a clock of its own: none. Here another process may hold the machine
+# test_adapt has the count with a clock of its own: none. Here another process may hold the machine
 # for longer than CAPTURE_MAX_WAIT frames.
 DROPPED_SHARE_LIMIT = 0.05
 DROPPED_SHARE_WITHOUT = 0.25

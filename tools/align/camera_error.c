@@ -92,6 +92,6 @@ int camera_error_learn(struct images *m, const struct se3 *T_world_image,
     m->field_per_m = malloc((size_t)m->camera.width_px * m->camera.height_px * sizeof(float));
     if (!m->field_per_m)
         return -ENOMEM;
-    field_fill(&out->field, m->field_per_m);
+    depth_error_fill(&out->field, m->field_per_m);
     return 0;
 }

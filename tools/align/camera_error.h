@@ -16,7 +16,7 @@ struct camera_error {
     bool is_taken;  // it was worth to be taken out
     char reason[256];
     struct calibrate_report report;
-    struct field field; // where it is learnt
+    struct depth_error field; // where it is learnt
 };
 
 // Depth images with poses that are good to some millimetres: learns the field on the root from

@@ -12,7 +12,7 @@
 #include "capture/io/folder.h"
 #include "capture/io/image.h"
 #include "capture/recording/sidecar.h"
-#include "gpu/track/field.h"
+#include "gpu/track/depth_error.h"
 #include "proto/se3.h"
 #include "proto/trajectory.h"
 
@@ -131,7 +131,7 @@ static int load_depth(void *user, uint32_t image, struct align_image **out)
         bool valid = raw[k] != DEPTH_INVALID_ZERO && raw[k] != DEPTH_INVALID_MAX;
         z_m[k] = valid ? (float)(raw[k] / m->units_per_m) : 0;
         if (m->field_per_m)
-            z_m[k] = field_mended_m(z_m[k], m->field_per_m[k]);
+            z_m[k] = depth_error_mended_m(z_m[k], m->field_per_m[k]);
     }
     if (rc == 0)
         rc = align_image_create_depth(out, z_m, &m->camera, &m->settings, m->names[image], &m->log);

@@ -238,17 +238,17 @@ static void print_report(const struct posectl *ctl, const char *serial,
 
 static int run(const struct posectl *ctl)
 {
-    static struct field field;
+    static struct depth_error field;
     struct camera camera = {0};
     struct calibrate *calibrate = NULL;
     struct calibrate_report report;
-    int status = options.check ? field_read(options.check, &posectl_log, &field) : 0;
+    int status = options.check ? depth_error_read(options.check, &posectl_log, &field) : 0;
     if (status == 0)
         status = collect(&camera, &calibrate);
     const char *serial = options.serial ? options.serial : camera.info.serial;
     if (status == 0 && options.check) {
-        status =
-            field_check_camera(&field, &camera.info.camera, serial, options.check, &posectl_log);
+        status = depth_error_check_camera(&field, &camera.info.camera, serial, options.check,
+                                          &posectl_log);
         if (status == 0)
             status = calibrate_judge(calibrate, &field, &report);
     } else if (status == 0) {
@@ -269,7 +269,7 @@ static int run(const struct posectl *ctl)
     if (!ctl->file || options.check)
         return 0;
     snprintf(field.serial, sizeof field.serial, "%s", serial);
-    status = field_write(ctl->file, &field, &posectl_log);
+    status = depth_error_write(ctl->file, &field, &posectl_log);
     if (status == 0 && !ctl->json)
         printf("written          %s (serial %s); posed --set camera.field=%s\n", ctl->file,
                serial[0] ? serial : "unknown: --serial", ctl->file);

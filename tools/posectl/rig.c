@@ -216,7 +216,7 @@ static void print_field(char name, const struct way *way)
 {
     if (way->is_corrected)
         printf("own error of %c   %.1f mm at 1 m RMS, learnt: %.0f %% less residual\n", name,
-               field_rms_per_m(&way->field) * 1e3, way->field.reduction * 100);
+               depth_error_rms_per_m(&way->field) * 1e3, way->field.reduction * 100);
     else
         printf("own error of %c   not learnt: the recording does not tell of one\n", name);
 }
@@ -285,7 +285,7 @@ static int write_field(const struct way *way, const char *path, const char *suff
         return 0;
     if (snprintf(name, sizeof name, "%s%s", path, suffix) >= (int)sizeof name)
         return -ENAMETOOLONG;
-    return field_write(name, &way->field, &posectl_log);
+    return depth_error_write(name, &way->field, &posectl_log);
 }
 
 static int write_all(const char *path, const struct way ways[2], const struct result *r)

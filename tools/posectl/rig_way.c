@@ -146,7 +146,7 @@ static int track_all(struct pass *pass, struct way *way)
 }
 
 // The camera's own error, and at each pixel; NULL where the recording does not tell of one.
-static int learn(struct pass *pass, struct field *out, float **out_per_m)
+static int learn(struct pass *pass, struct depth_error *out, float **out_per_m)
 {
     struct calibrate_report report;
     *out_per_m = NULL;
@@ -159,14 +159,14 @@ static int learn(struct pass *pass, struct field *out, float **out_per_m)
     *out_per_m = malloc(sizeof **out_per_m * out->camera.width_px * out->camera.height_px);
     if (!*out_per_m)
         return -ENOMEM;
-    field_fill(out, *out_per_m);
+    depth_error_fill(out, *out_per_m);
     return 0;
 }
 
 int way_find(const char *source, enum gpu_backend backend, struct way *out)
 {
     struct pass pass = {0};
-    struct field field;
+    struct depth_error field;
     float *field_per_m = NULL;
     int status = open_pass(&pass, source, backend, NULL);
     if (status == 0)

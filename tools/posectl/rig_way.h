@@ -6,7 +6,7 @@
 #define POSED_TOOLS_POSECTL_RIG_WAY_H
 
 #include "gpu/gpu.h"
-#include "gpu/track/field.h"
+#include "gpu/track/depth_error.h"
 #include "gpu/track/overlap.h"
 #include "proto/clock_offset.h"
 
@@ -32,8 +32,8 @@ struct way {
     size_t n;
     struct way_view views[WAY_MAX_VIEWS];
     size_t n_views;
-    bool is_corrected;  // the camera's own error has been taken out
-    struct field field; // it, where that is so
+    bool is_corrected;        // the camera's own error has been taken out
+    struct depth_error field; // it, where that is so
 };
 
 // Tracks a whole recording. Returns 0, or a negative errno with the reason told to the user;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/register/kernels/pace.h"
+#include "gpu/register/kernels/m_step.h"
 #include "gpu/register/kernels/solve.h"
 
 #define BLOCK 512u

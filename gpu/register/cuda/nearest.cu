@@ -8,7 +8,7 @@
 #include <cub/device/device_scan.cuh>
 #include <string.h>
 
-#include "gpu/register/kernels/pace.h"
+#include "gpu/register/kernels/m_step.h"
 
 #define BLOCK            256
 #define SOLVE_THREADS    832 // 16 for each of the sums

@@ -4,7 +4,7 @@
 #ifndef POSED_GPU_REGISTER_KERNELS_SCHEDULE_H
 #define POSED_GPU_REGISTER_KERNELS_SCHEDULE_H
 
-#include "gpu/register/kernels/pace.h"
+#include "gpu/register/kernels/m_step.h"
 
 struct register_schedule {
     double sigma2;

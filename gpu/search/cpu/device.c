@@ -11,8 +11,8 @@
 #include "gpu/search/cpu/scan.h"
 #include "gpu/search/device.h"
 #include "gpu/search/kernels/edge.h"
-#include "gpu/search/kernels/error.h"
 #include "gpu/search/kernels/frame.h"
+#include "gpu/search/kernels/germann_error.h"
 #include "gpu/search/kernels/simplex.h"
 #include "gpu/search/ops.h"
 

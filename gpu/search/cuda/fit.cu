@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "gpu/search/cuda/find.cuh"
-#include "gpu/search/kernels/error.h"
+#include "gpu/search/kernels/germann_error.h"
 #include "gpu/search/kernels/simplex.h"
 
 #define FIT_WARPS    16

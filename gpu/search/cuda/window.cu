@@ -3,7 +3,7 @@
 // pixels, its halo computed again: one launch, no exchange between blocks.
 #include "gpu/search/cuda/device.cuh"
 #include "gpu/search/cuda/edt.cuh"
-#include "gpu/search/kernels/error.h"
+#include "gpu/search/kernels/germann_error.h"
 
 #define TILE_PX   16
 #define HALO_PX   (SEARCH_EDT_MAX_PX + 1) // distances reach 8 px, kinds one more

@@ -8,7 +8,7 @@
 #ifndef POSED_GPU_SEARCH_KERNELS_SIMPLEX_H
 #define POSED_GPU_SEARCH_KERNELS_SIMPLEX_H
 
-#include "gpu/search/kernels/error.h"
+#include "gpu/search/kernels/germann_error.h"
 
 #define SIMPLEX_STEP_PX (0.05f * SEARCH_MAP_PX) // the paper: 5 % of the image width
 

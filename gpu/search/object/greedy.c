@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/kernels/error.h"
+#include "gpu/search/kernels/germann_error.h"
 #include "gpu/search/object/views.h"
 
 #define THIN   2 // every second pixel each way: a choice needs no more

@@ -11,7 +11,7 @@
 
 #include "gpu/search/kernels/coarse.h"
 #include "gpu/search/kernels/edge.h"
-#include "gpu/search/kernels/error.h"
+#include "gpu/search/kernels/germann_error.h"
 #include "gpu/search/kernels/near_symmetry.h"
 #include "gpu/search/kernels/raster.h"
 #include "gpu/search/kernels/same_pose.h"

@@ -6,8 +6,8 @@
 
 #include "gpu/search/kernels/coarse.h"
 #include "gpu/search/kernels/edge.h"
-#include "gpu/search/kernels/error.h"
 #include "gpu/search/kernels/frame.h"
+#include "gpu/search/kernels/germann_error.h"
 #include "gpu/search/kernels/simplex.h"
 
 void plain_window(const float *z_m, const struct search_camera *camera,

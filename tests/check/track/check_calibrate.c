@@ -77,12 +77,13 @@ static bool give(struct machine *m, const struct synth_request *request, int n_f
 }
 
 // Correlation with the truth, and how large the field is beside it (1: as large).
-static double correlation(const struct field *field, const float *truth, double *out_gain)
+static double correlation(const struct depth_error *field, const float *truth, double *out_gain)
 {
     double sa = 0, sb = 0, saa = 0, sbb = 0, sab = 0, n = 0;
     for (uint32_t v = 0; v < field->camera.height_px; v += 4)
         for (uint32_t u = 0; u < field->camera.width_px; u += 4, n++) {
-            double a = field_at(field, u, v), b = (double)truth[v * field->camera.width_px + u];
+            double a = depth_error_at(field, u, v),
+                   b = (double)truth[v * field->camera.width_px + u];
             sa += a, sb += b, saa += a * a, sbb += b * b, sab += a * b;
         }
     *out_gain = (sab - sa * sb / n) / (sbb - sb * sb / n);
@@ -91,7 +92,7 @@ static double correlation(const struct field *field, const float *truth, double 
 
 static void check_learns(const char *location, double correlation_min, double reduction_min)
 {
-    static struct field field, other;
+    static struct depth_error field, other;
     struct synth_request request = {0};
     struct machine m = {0};
     struct calibrate *calibrate = NULL;
@@ -128,7 +129,7 @@ static void check_learns(const char *location, double correlation_min, double re
 // Frames that saw too little say nothing, and that is said.
 static void check_refuses(void)
 {
-    static struct field field;
+    static struct depth_error field;
     struct synth_request request = {0};
     struct machine m = {0};
     struct calibrate *calibrate = NULL;

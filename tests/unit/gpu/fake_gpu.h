@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "gpu/gpu.h"
-#include "gpu/track/gaps.h"
+#include "gpu/track/sparse_depth.h"
 #include "proto/se3.h"
 
 struct gpu_frame {
@@ -87,19 +87,19 @@ void gpu_frame_destroy(struct gpu *gpu, struct gpu_frame **frame)
 }
 
 // Frames have no pixels here, so none has gaps.
-int gaps_create(struct gaps **out, struct gpu *gpu)
+int sparse_depth_create(struct sparse_depth **out, struct gpu *gpu)
 {
     (void)gpu;
     *out = NULL;
     return 0;
 }
 
-void gaps_destroy(struct gaps **gaps)
+void sparse_depth_destroy(struct sparse_depth **gaps)
 {
     (void)gaps;
 }
 
-const uint16_t *gaps_fill(struct gaps *gaps, const uint16_t *depth)
+const uint16_t *sparse_depth_fill(struct sparse_depth *gaps, const uint16_t *depth)
 {
     (void)gaps;
     return depth;

@@ -16,7 +16,7 @@
 #include "capture/synth/motion.h"
 #include "capture/synth/scene.h"
 #include "gpu/model/deform.h"
-#include "gpu/model/seen.h"
+#include "gpu/model/keyframe_images.h"
 #include "gpu/model/surface.h"
 #include "proto/se3.h"
 
@@ -41,7 +41,7 @@ struct blocks {
 
 static struct se3 T_true[N], T_odom[N];
 static struct graph_keyframe keyframes[N];
-static struct seen seen;
+static struct keyframe_images seen;
 static struct correction correction;
 static struct blocks fused_true, fused_odom;
 
@@ -61,7 +61,7 @@ static void keep_seen(uint32_t k, const uint16_t *depth)
     static float z_m[WIDTH * HEIGHT];
     for (uint32_t i = 0; i < WIDTH * HEIGHT; i++)
         z_m[i] = (float)(depth[i] / SCENE_UNITS_PER_M);
-    seen_keep(&seen, k, z_m);
+    keyframe_images_keep(&seen, k, z_m);
 }
 
 static int load(void **state)
@@ -81,7 +81,7 @@ static int load(void **state)
     gpu_settings.camera = (struct intrinsics){whole.fx_px / 4, whole.fy_px / 4, whole.cx_px / 4,
                                               whole.cy_px / 4, WIDTH,           HEIGHT};
     gpu_settings.units_per_m = SCENE_UNITS_PER_M;
-    assert_int_equal(seen_create(&seen, &gpu_settings.camera, N), 0);
+    assert_int_equal(keyframe_images_create(&seen, &gpu_settings.camera, N), 0);
     assert_int_equal(scene_create(&scene, "room", &gpu_settings.camera), 0);
     assert_int_equal(gpu_open(&gpu, GPU_BACKEND_CPU, &gpu_settings), 0);
     assert_int_equal(gpu_frame_create(gpu, &frame), 0);
@@ -102,7 +102,7 @@ static int load(void **state)
         assert_int_equal(model_integrate(exact, frame, &T_true[k]), 0);
         assert_int_equal(model_integrate(drifted, frame, &T_odom[k]), 0);
     }
-    assert_int_equal(seen_correction(&seen, keyframes, N, &correction), 0);
+    assert_int_equal(keyframe_images_correction(&seen, keyframes, N, &correction), 0);
     assert_int_equal(correction.n, N);
     fused_true = read_blocks(exact);
     fused_odom = read_blocks(drifted);
@@ -120,7 +120,7 @@ static int unload(void **state)
     free(fused_true.blocks);
     free(fused_odom.blocks);
     correction_free(&correction);
-    seen_free(&seen);
+    keyframe_images_free(&seen);
     return 0;
 }
 
@@ -229,7 +229,7 @@ static void nothing_moves_without_a_reason(void **state)
         still[k] = keyframes[k];
         still[k].T_map_camera = still[k].T_odom_camera;
     }
-    assert_int_equal(seen_correction(&seen, still, N, &none), 0);
+    assert_int_equal(keyframe_images_correction(&seen, still, N, &none), 0);
     assert_true(correction_is_none(&none, (double)VOXEL_M));
     assert_int_equal(deform_blocks(&none, VOXEL_M, UINT32_MAX, &same.blocks, &same.n), 0);
     correction_free(&none); // no keyframe at all

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/track/dense.h"
+#include "gpu/track/normal_equations.h"
 
 #include <math.h>
 #include <stddef.h>
 
-void dense_add(struct dense *system, const int *index, const double *row, int n, double weight,
-               double r)
+void normal_equations_add(struct normal_equations *system, const int *index, const double *row,
+                          int n, double weight, double r)
 {
     for (int a = 0; a < n; a++) {
         double wa = weight * row[a];
@@ -17,13 +17,13 @@ void dense_add(struct dense *system, const int *index, const double *row, int n,
     }
 }
 
-static void ask(const struct dense *system)
+static void ask(const struct normal_equations *system)
 {
     if (system->yield)
         yield_now(system->yield);
 }
 
-bool dense_factor(struct dense *system)
+bool normal_equations_factor(struct normal_equations *system)
 {
     const size_t n = (size_t)system->n;
     for (size_t i = 0; i < n; i++) {
@@ -45,7 +45,7 @@ bool dense_factor(struct dense *system)
     return true;
 }
 
-void dense_solve(const struct dense *system, double *x)
+void normal_equations_solve(const struct normal_equations *system, double *x)
 {
     const size_t n = (size_t)system->n;
     ask(system);

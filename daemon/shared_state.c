@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 
 #include <errno.h>
 #include <pthread.h>

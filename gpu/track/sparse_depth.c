@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/track/gaps.h"
+#include "gpu/track/sparse_depth.h"
 
 #include <errno.h>
 #include <math.h>
@@ -21,7 +21,7 @@
 // tracker's gate between neighbours, which are up to four pixels apart here.
 #define GATE_SHARE   0.06f
 
-struct gaps {
+struct sparse_depth {
     struct gpu *gpu;
     int32_t width_px, height_px;
     uint16_t least, span; // raw values in range: least .. least + span
@@ -30,20 +30,20 @@ struct gaps {
     uint16_t *filled;     // of gpu_host_alloc
 };
 
-static size_t plane_floats(const struct gaps *gaps)
+static size_t plane_floats(const struct sparse_depth *gaps)
 {
     return gaps->stride * (size_t)(gaps->height_px + 2 * REACH);
 }
 
-static size_t image_bytes(const struct gaps *gaps)
+static size_t image_bytes(const struct sparse_depth *gaps)
 {
     return sizeof(uint16_t) * (size_t)gaps->width_px * (size_t)gaps->height_px;
 }
 
-int gaps_create(struct gaps **out, struct gpu *gpu)
+int sparse_depth_create(struct sparse_depth **out, struct gpu *gpu)
 {
     const struct gpu_settings *s = gpu_settings_get(gpu);
-    struct gaps *gaps = calloc(1, sizeof *gaps);
+    struct sparse_depth *gaps = calloc(1, sizeof *gaps);
     *out = NULL;
     if (!gaps)
         return -ENOMEM;
@@ -59,14 +59,14 @@ int gaps_create(struct gaps **out, struct gpu *gpu)
         gaps->planes[i] = calloc(plane_floats(gaps), sizeof(float));
     gaps->filled = gpu_host_alloc(gpu, image_bytes(gaps));
     if (!gaps->planes[0] || !gaps->planes[1] || !gaps->filled) {
-        gaps_destroy(&gaps);
+        sparse_depth_destroy(&gaps);
         return -ENOMEM;
     }
     *out = gaps;
     return 0;
 }
 
-void gaps_destroy(struct gaps **gaps)
+void sparse_depth_destroy(struct sparse_depth **gaps)
 {
     if (!gaps || !*gaps)
         return;
@@ -79,14 +79,14 @@ void gaps_destroy(struct gaps **gaps)
 }
 
 // 1, or 0: both invalid values lie outside of the range.
-static inline uint16_t is_measured(const struct gaps *gaps, uint16_t raw)
+static inline uint16_t is_measured(const struct sparse_depth *gaps, uint16_t raw)
 {
     return (uint16_t)(raw - gaps->least) <= gaps->span;
 }
 
 // Of a row but its first and last pixel: how many are measured, and how many of these have all
 // four neighbours. Rows are narrower than 65536.
-CPU_CLONES static void count_row(const struct gaps *gaps, const uint16_t *row,
+CPU_CLONES static void count_row(const struct sparse_depth *gaps, const uint16_t *row,
                                  uint32_t *io_measured, uint32_t *io_complete)
 {
     const int32_t w = gaps->width_px;
@@ -105,7 +105,7 @@ CPU_CLONES static void count_row(const struct gaps *gaps, const uint16_t *row,
     *io_complete += n_complete;
 }
 
-bool gaps_is_sparse(const struct gaps *gaps, const uint16_t *depth)
+bool sparse_depth_is_sparse(const struct sparse_depth *gaps, const uint16_t *depth)
 {
     const int32_t w = gaps->width_px, h = gaps->height_px;
     uint32_t n_measured = 0, n_complete = 0, n_looked = 0;
@@ -119,12 +119,12 @@ bool gaps_is_sparse(const struct gaps *gaps, const uint16_t *depth)
     return n_measured > LEAST_SHARE * n_looked && n_complete < SPARSE_SHARE * n_measured;
 }
 
-static float *padded(const struct gaps *gaps, int plane, int32_t y)
+static float *padded(const struct sparse_depth *gaps, int plane, int32_t y)
 {
     return gaps->planes[plane] + gaps->stride * (size_t)(y + REACH) + REACH;
 }
 
-CPU_CLONES static void invert_row(const struct gaps *gaps, const uint16_t *raw, float *out)
+CPU_CLONES static void invert_row(const struct sparse_depth *gaps, const uint16_t *raw, float *out)
 {
     for (int32_t x = 0; x < gaps->width_px; x++)
         out[x] = is_measured(gaps, raw[x]) ? 1.0f / (float)raw[x] : 0.0f;
@@ -187,7 +187,7 @@ CPU_CLONES static void fill_row(const float *const rows[2 * REACH + 1], int32_t 
 }
 
 CPU_CLONES static void write_row(const float *inverse, const uint16_t *raw, int32_t width_px,
-                                 const struct gaps *gaps, uint16_t *restrict out)
+                                 const struct sparse_depth *gaps, uint16_t *restrict out)
 {
     for (int32_t x = 0; x < width_px; x++) {
         const float unit = inverse[x] > 0.0f ? 1.0f / inverse[x] + 0.5f : 0.0f;
@@ -195,10 +195,10 @@ CPU_CLONES static void write_row(const float *inverse, const uint16_t *raw, int3
     }
 }
 
-const uint16_t *gaps_fill(struct gaps *gaps, const uint16_t *depth)
+const uint16_t *sparse_depth_fill(struct sparse_depth *gaps, const uint16_t *depth)
 {
     const int32_t w = gaps->width_px, h = gaps->height_px;
-    if (!gaps_is_sparse(gaps, depth))
+    if (!sparse_depth_is_sparse(gaps, depth))
         return depth;
     for (int32_t y = 0; y < h; y++)
         invert_row(gaps, depth + (size_t)y * (size_t)w, padded(gaps, 0, y));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/track/field.h"
+#include "gpu/track/depth_error.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 
 static const char head[] = "posed camera field 1";
 
-struct field_cell field_cell(const struct intrinsics *camera, double u_px, double v_px)
+struct depth_error_cell depth_error_cell(const struct intrinsics *camera, double u_px, double v_px)
 {
     double x = u_px * (FIELD_COLUMNS - 1) / (camera->width_px - 1);
     double y = v_px * (FIELD_ROWS - 1) / (camera->height_px - 1);
@@ -25,20 +25,21 @@ struct field_cell field_cell(const struct intrinsics *camera, double u_px, doubl
     int k = y < FIELD_ROWS - 2 ? (int)y : FIELD_ROWS - 2;
     double fx = x - i, fy = y - k;
     int first = k * FIELD_COLUMNS + i;
-    return (struct field_cell){{first, first + 1, first + FIELD_COLUMNS, first + FIELD_COLUMNS + 1},
-                               {(1 - fx) * (1 - fy), fx * (1 - fy), (1 - fx) * fy, fx * fy}};
+    return (struct depth_error_cell){
+        {first, first + 1, first + FIELD_COLUMNS, first + FIELD_COLUMNS + 1},
+        {(1 - fx) * (1 - fy), fx * (1 - fy), (1 - fx) * fy, fx * fy}};
 }
 
-double field_at(const struct field *field, double u_px, double v_px)
+double depth_error_at(const struct depth_error *field, double u_px, double v_px)
 {
-    struct field_cell cell = field_cell(&field->camera, u_px, v_px);
+    struct depth_error_cell cell = depth_error_cell(&field->camera, u_px, v_px);
     double sum = 0;
     for (int i = 0; i < 4; i++)
         sum += cell.weight[i] * (double)field->node_per_m[cell.node[i]];
     return sum;
 }
 
-double field_rms_per_m(const struct field *field)
+double depth_error_rms_per_m(const struct depth_error *field)
 {
     double sum2 = 0;
     for (int i = 0; i < FIELD_N_NODES; i++)
@@ -46,15 +47,15 @@ double field_rms_per_m(const struct field *field)
     return sqrt(sum2 / FIELD_N_NODES);
 }
 
-void field_fill(const struct field *field, float *out_per_m)
+void depth_error_fill(const struct depth_error *field, float *out_per_m)
 {
     const uint32_t width = field->camera.width_px;
     for (uint32_t v = 0; v < field->camera.height_px; v++)
         for (uint32_t u = 0; u < width; u++)
-            out_per_m[(size_t)v * width + u] = (float)field_at(field, u, v);
+            out_per_m[(size_t)v * width + u] = (float)depth_error_at(field, u, v);
 }
 
-float field_mended_m(float z_m, float per_m)
+float depth_error_mended_m(float z_m, float per_m)
 {
     return fabsf(per_m * z_m) < 0.5f ? camera_corrected_m(z_m, per_m) : 0;
 }
@@ -64,8 +65,8 @@ static bool differs(double a, double b, double scale)
     return !(fabs(a - b) <= SAME_CAMERA * fabs(scale));
 }
 
-int field_check_camera(const struct field *field, const struct intrinsics *camera,
-                       const char *serial, const char *path, const struct log_sink *log)
+int depth_error_check_camera(const struct depth_error *field, const struct intrinsics *camera,
+                             const char *serial, const char *path, const struct log_sink *log)
 {
     const struct intrinsics *a = &field->camera, *b = camera;
     if (field->serial[0] && serial[0] && strcmp(field->serial, serial) != 0) {
@@ -89,7 +90,7 @@ int field_check_camera(const struct field *field, const struct intrinsics *camer
     return 0;
 }
 
-int field_write(const char *path, const struct field *field, const struct log_sink *log)
+int depth_error_write(const char *path, const struct depth_error *field, const struct log_sink *log)
 {
     const struct intrinsics *c = &field->camera;
     FILE *file = fopen(path, "wxe");
@@ -145,7 +146,7 @@ static bool next_line(struct words *words, char *out, size_t size)
     return true;
 }
 
-static int parse_nodes(struct words *words, struct field *out)
+static int parse_nodes(struct words *words, struct depth_error *out)
 {
     char line[1024];
     for (int k = 0; k < FIELD_ROWS; k++) {
@@ -168,8 +169,8 @@ static int parse_nodes(struct words *words, struct field *out)
     return 0;
 }
 
-int field_parse(const char *text, size_t n_bytes, const char *name, const struct log_sink *log,
-                struct field *out)
+int depth_error_parse(const char *text, size_t n_bytes, const char *name,
+                      const struct log_sink *log, struct depth_error *out)
 {
     struct words words = {text, text + n_bytes, name, log, 0};
     struct intrinsics *c = &out->camera;
@@ -209,7 +210,7 @@ int field_parse(const char *text, size_t n_bytes, const char *name, const struct
     return next_line(&words, line, sizeof line) ? refuse(&words, "more text after \"end\"") : 0;
 }
 
-int field_read(const char *path, const struct log_sink *log, struct field *out)
+int depth_error_read(const char *path, const struct log_sink *log, struct depth_error *out)
 {
     char *text = malloc(MAX_BYTES);
     FILE *file = text ? fopen(path, "re") : NULL;
@@ -225,7 +226,7 @@ int field_read(const char *path, const struct log_sink *log, struct field *out)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
                status == -EIO ? strerror(EIO) : "too long for a camera's field");
     else
-        status = field_parse(text, n, path, log, out);
+        status = depth_error_parse(text, n, path, log, out);
     fclose(file);
     free(text);
     return status;

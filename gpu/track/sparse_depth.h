@@ -7,21 +7,22 @@
 // across an edge. Measured pixels stay what they are, and so does any other frame.
 //
 // On the host, before either twin: both see the same pixels. One thread.
-#ifndef POSED_GPU_TRACK_GAPS_H
-#define POSED_GPU_TRACK_GAPS_H
+#ifndef POSED_GPU_TRACK_SPARSE_DEPTH_H
+#define POSED_GPU_TRACK_SPARSE_DEPTH_H
 
 #include "gpu/gpu.h"
 
-struct gaps; // opaque
+struct sparse_depth; // opaque
 
 // For frames of the device's camera and depth range. Returns 0 or -ENOMEM with *out NULL.
-__attribute__((warn_unused_result)) int gaps_create(struct gaps **out, struct gpu *gpu);
-void gaps_destroy(struct gaps **gaps); // before the device; NULL is taken
+__attribute__((warn_unused_result)) int sparse_depth_create(struct sparse_depth **out,
+                                                            struct gpu *gpu);
+void sparse_depth_destroy(struct sparse_depth **gaps); // before the device; NULL is taken
 
 // Whether too few of the measured pixels have all four neighbours, judged on some of the rows.
-bool gaps_is_sparse(const struct gaps *gaps, const uint16_t *depth);
+bool sparse_depth_is_sparse(const struct sparse_depth *gaps, const uint16_t *depth);
 
 // The frame itself, or where it is sparse a filled copy, valid until the next call.
-const uint16_t *gaps_fill(struct gaps *gaps, const uint16_t *depth);
+const uint16_t *sparse_depth_fill(struct sparse_depth *gaps, const uint16_t *depth);
 
 #endif

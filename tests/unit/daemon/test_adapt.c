@@ -8,12 +8,12 @@
 
 #include <cmocka.h>
 
-#include "daemon/pace.h"
+#include "daemon/adapt.h"
 
 #define MS INT64_C(1000000)
 
 struct machine {
-    struct pace pace;
+    struct adapt adapt;
     int64_t now_ns, due_ns, period_ns;
     int64_t work_ns[TRACK_EFFORT_LEAST + 1];
     bool paced;
@@ -28,7 +28,7 @@ static struct machine start(double period_ms, double full, double half, double l
     m.work_ns[TRACK_EFFORT_FULL] = (int64_t)(full * period_ms * 1e6);
     m.work_ns[TRACK_EFFORT_HALF] = (int64_t)(half * period_ms * 1e6);
     m.work_ns[TRACK_EFFORT_LEAST] = (int64_t)(least * period_ms * 1e6);
-    pace_init(&m.pace);
+    adapt_init(&m.adapt);
     return m;
 }
 
@@ -37,7 +37,7 @@ static void frame(struct machine *m, int64_t extra_ns)
 {
     m->now_ns = m->now_ns < m->due_ns ? m->due_ns : m->now_ns;
     struct capture_frame f = {.capture_mono_ns = m->due_ns, .paced = m->paced};
-    uint32_t patience = m->n_frames ? m->pace.n_patience : 0;
+    uint32_t patience = m->n_frames ? m->adapt.n_patience : 0;
     uint32_t n_newer = (uint32_t)((m->now_ns - m->due_ns) / m->period_ns);
     m->due_ns += m->period_ns;
     m->n_frames++;
@@ -46,17 +46,17 @@ static void frame(struct machine *m, int64_t extra_ns)
         f.flags = n_newer > patience ? CAPTURE_LATE : 0;
     }
     m->most_waiting = f.n_waiting > m->most_waiting ? f.n_waiting : m->most_waiting;
-    pace_frame(&m->pace, &f);
+    adapt_frame(&m->adapt, &f);
     if (f.flags & CAPTURE_LATE) {
         m->n_dropped++;
         return;
     }
-    m->n_at[m->pace.effort]++;
-    int64_t took_ns = m->work_ns[m->pace.effort] + extra_ns;
+    m->n_at[m->adapt.effort]++;
+    int64_t took_ns = m->work_ns[m->adapt.effort] + extra_ns;
     m->now_ns += took_ns;
-    enum pace_news news = pace_done(&m->pace, took_ns);
-    m->n_begun += news == PACE_BEGINS;
-    m->n_ended += news == PACE_ENDS;
+    enum adapt_news news = adapt_done(&m->adapt, took_ns);
+    m->n_begun += news == ADAPT_BEGINS;
+    m->n_ended += news == ADAPT_ENDS;
 }
 
 static void frames(struct machine *m, int n)
@@ -113,18 +113,18 @@ static void full_work_comes_back(void **state)
     assert_int_equal(m.n_ended, 0);
     m.work_ns[TRACK_EFFORT_FULL] = 20 * MS; // the machine is free again
     m.work_ns[TRACK_EFFORT_HALF] = 10 * MS;
-    frames(&m, PACE_HOLD_MAX + PACE_TRIAL + PACE_CALM + 5);
+    frames(&m, ADAPT_HOLD_MAX + ADAPT_TRIAL + ADAPT_CALM + 5);
     assert_int_equal(m.n_ended, 1);
-    assert_int_equal(m.pace.effort, TRACK_EFFORT_FULL);
+    assert_int_equal(m.adapt.effort, TRACK_EFFORT_FULL);
     assert_int_equal(m.n_dropped, 0);
     // A recording that is played more slowly: what failed is known to fit.
     for (int slower = 2; slower <= 16; slower *= 2) {
         m = start(33.3, 1.4, 0.6, 0.5);
         frames(&m, 3000);
         m.period_ns *= slower;
-        frames(&m, 4 * PACE_HOLD + PACE_TRIAL + PACE_CALM);
+        frames(&m, 4 * ADAPT_HOLD + ADAPT_TRIAL + ADAPT_CALM);
         assert_int_equal(m.n_ended, 1);
-        assert_true(m.pace.period_ns > m.period_ns / 2);
+        assert_true(m.adapt.period_ns > m.period_ns / 2);
     }
 }
 
@@ -152,12 +152,12 @@ static void where_nothing_helps_frames_are_dropped(void **state)
     m.most_waiting = 0;
     unsigned n_dropped = m.n_dropped;
     frames(&m, 1000);
-    assert_int_equal(m.pace.n_patience, 0);
-    assert_int_equal(m.pace.effort, TRACK_EFFORT_LEAST);
+    assert_int_equal(m.adapt.n_patience, 0);
+    assert_int_equal(m.adapt.effort, TRACK_EFFORT_LEAST);
     assert_true(m.n_dropped - n_dropped <= 650);
     m.work_ns[TRACK_EFFORT_LEAST] = 20 * MS;
-    frames(&m, 2 * PACE_HOLD);
-    assert_int_equal(m.pace.n_patience, CAPTURE_MAX_WAIT);
+    frames(&m, 2 * ADAPT_HOLD);
+    assert_int_equal(m.adapt.n_patience, CAPTURE_MAX_WAIT);
     n_dropped = m.n_dropped;
     frames(&m, 1000);
     assert_int_equal(m.n_dropped, n_dropped);
@@ -170,14 +170,14 @@ static void as_fast_as_possible_all_is_done(void **state)
     m.paced = false;
     frames(&m, 1000);
     assert_int_equal(m.n_at[TRACK_EFFORT_FULL], 1000);
-    assert_true(pace_until_ns(&m.pace) == INT64_MAX);
+    assert_true(adapt_until_ns(&m.adapt) == INT64_MAX);
     m.paced = true; // at another speed now, and back again
     m.due_ns = m.now_ns;
     frames(&m, 100);
     assert_true(m.n_at[TRACK_EFFORT_FULL] < 1100);
     m.paced = false;
     frames(&m, 100);
-    assert_int_equal(m.pace.effort, TRACK_EFFORT_FULL);
+    assert_int_equal(m.adapt.effort, TRACK_EFFORT_FULL);
     assert_int_equal(m.n_begun, m.n_ended);
 }
 

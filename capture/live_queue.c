@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/live.h"
+#include "capture/live_queue.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,30 +7,30 @@
 // frames' period or two frames wait, so that what has gathered is worked off. The source is asked
 // to let CAPTURE_MAX_WAIT frames wait (capture_set_patience).
 //
-// Up: one step, on trial, after `hold` frames that were done in PACE_SPARE of their period. What
+// Up: one step, on trial, after `hold` frames that were done in ADAPT_SPARE of their period. What
 // fuller work would take is not guessed, as it depends on settings, machine and scene: it is tried
 // with one frame, which may delay the next but drops none. A trial that fails doubles `hold`, which
 // is ignored when that work would fit into the period as it is by then; time that full work stands
 // halves it again.
 //
 // Where even the least work is too slow, waiting would make every pose late for nothing: after
-// PACE_HOPELESS dropped frames none may wait any more, until the work fits again.
+// ADAPT_HOPELESS dropped frames none may wait any more, until the work fits again.
 //
 // Plain data; the frame loop's.
-#ifndef POSED_DAEMON_PACE_H
-#define POSED_DAEMON_PACE_H
+#ifndef POSED_DAEMON_ADAPT_H
+#define POSED_DAEMON_ADAPT_H
 
 #include "capture/capture.h"
 #include "gpu/track/effort.h"
 
-#define PACE_HOLD     10  // frames: a third of a second, so that one stall costs no more
-#define PACE_HOLD_MAX 480 // 16 s
-#define PACE_TRIAL    10  // frames: longer work shows at once, noise takes some
-#define PACE_SPARE    0.8
-#define PACE_HOPELESS 10
-#define PACE_CALM     30 // frames with full work before it is said that less work has ended
+#define ADAPT_HOLD     10  // frames: a third of a second, so that one stall costs no more
+#define ADAPT_HOLD_MAX 480 // 16 s
+#define ADAPT_TRIAL    10  // frames: longer work shows at once, noise takes some
+#define ADAPT_SPARE    0.8
+#define ADAPT_HOPELESS 10
+#define ADAPT_CALM     30 // frames with full work before it is said that less work has ended
 
-struct pace {
+struct adapt {
     enum track_effort effort;
     int64_t capture_ns; // of the newest frame, 0 = none yet
     int64_t period_ns;  // running mean, 0 = not known
@@ -46,19 +46,19 @@ struct pace {
     bool is_said;        // that less work is done
 };
 
-enum pace_news { PACE_NOTHING, PACE_BEGINS, PACE_ENDS };
+enum adapt_news { ADAPT_NOTHING, ADAPT_BEGINS, ADAPT_ENDS };
 
-void pace_init(struct pace *pace);
+void adapt_init(struct adapt *adapt);
 
 // A frame has come, dropped or not: `effort` and `n_patience` hold from now on.
-void pace_frame(struct pace *pace, const struct capture_frame *frame);
+void adapt_frame(struct adapt *adapt, const struct capture_frame *frame);
 
 // All work on that frame, which was not dropped, took so long. Returns what is to be said: that
-// less work has begun, or has ended PACE_CALM frames ago.
-enum pace_news pace_done(struct pace *pace, int64_t took_ns);
+// less work has begun, or has ended ADAPT_CALM frames ago.
+enum adapt_news adapt_done(struct adapt *adapt, int64_t took_ns);
 
 // When the frame after the newest would be dropped if none could wait, CLOCK_MONOTONIC; INT64_MAX:
 // never, or not known.
-int64_t pace_until_ns(const struct pace *pace);
+int64_t adapt_until_ns(const struct adapt *adapt);
 
 #endif

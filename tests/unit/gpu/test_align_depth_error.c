@@ -69,12 +69,12 @@ static void open_room(struct images *out, struct align_ranks *out_one, uint32_t 
     free(z_m);
 }
 
-static double correlation(const struct field *field, double *out_gain)
+static double correlation(const struct depth_error *field, double *out_gain)
 {
     double sa = 0, sb = 0, saa = 0, sbb = 0, sab = 0, n = 0;
     for (uint32_t v = 0; v < HEIGHT; v += 4)
         for (uint32_t u = 0; u < WIDTH; u += 4, n++) {
-            double a = field_at(field, u, v), b = field_per_m(u, v);
+            double a = depth_error_at(field, u, v), b = field_per_m(u, v);
             sa += a, sb += b, saa += a * a, sbb += b * b, sab += a * b;
         }
     *out_gain = (sab - sa * sb / n) / (sbb - sb * sb / n);
@@ -163,7 +163,7 @@ static void field_is_found(void **state)
     assert_true(after_m < before_m / 3);
     for (uint32_t px = 0; px < N_PX; px += 997) // what load takes out is the field
         assert_true(fabs((double)images.field_per_m[px] -
-                         field_at(&error->field, px % WIDTH, px / WIDTH)) < 1e-7);
+                         depth_error_at(&error->field, px % WIDTH, px / WIDTH)) < 1e-7);
     images_free(&images);
     free(error);
 }

@@ -5,8 +5,8 @@
 // The frame loop never waits here: counters are atomics, and a pose of the past is stored as atomic
 // words that a reader checks afterwards (a seqlock after Boehm 2012, "Can seqlocks get along with
 // programming language memory models?", with the frame number as sequence).
-#ifndef POSED_DAEMON_SHARED_H
-#define POSED_DAEMON_SHARED_H
+#ifndef POSED_DAEMON_SHARED_STATE_H
+#define POSED_DAEMON_SHARED_STATE_H
 
 #include "capture/capture.h"
 #include "daemon/config/config.h"
@@ -25,8 +25,8 @@ struct shared_info {
     struct capture_info capture;
     char odom_frame[32], camera_frame[32];
     posed_Reference reference;
-    const struct field *field; // the camera's own error that is taken out, NULL = none
-    uint32_t n_history;        // frames to keep
+    const struct depth_error *field; // the camera's own error that is taken out, NULL = none
+    uint32_t n_history;              // frames to keep
 };
 
 struct shared_pose {

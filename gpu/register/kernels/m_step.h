@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run's steps: the M-step that moves it, how far it still has to go, and leaps that get it there
 // in fewer steps. One set of rules for both twins, on the device too.
-#ifndef POSED_GPU_REGISTER_KERNELS_PACE_H
-#define POSED_GPU_REGISTER_KERNELS_PACE_H
+#ifndef POSED_GPU_REGISTER_KERNELS_M_STEP_H
+#define POSED_GPU_REGISTER_KERNELS_M_STEP_H
 
 #include "gpu/register/kernels/solve.h"
 #include "gpu/register/ops.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fills the messages of the wire from what capture and tracker hand over. Pure functions; the
 // quaternion's sign is the only memory, kept by the caller.
-#ifndef POSED_DAEMON_MESSAGE_H
-#define POSED_DAEMON_MESSAGE_H
+#ifndef POSED_DAEMON_FILL_MESSAGES_H
+#define POSED_DAEMON_FILL_MESSAGES_H
 
 #include "capture/capture.h"
-#include "daemon/shared.h"
+#include "daemon/shared_state.h"
 #include "gpu/track/track.h"
 #include "proto/wire.h"
 

@@ -2,8 +2,8 @@
 // Inside capture/ only: the way from the thread of a live source to the reader. The source takes
 // pixels, fills them and puts them; the reader gets the oldest frame, without pixels when newer
 // ones wait already, more than may (it is late). Neither waits for the other.
-#ifndef POSED_CAPTURE_LIVE_H
-#define POSED_CAPTURE_LIVE_H
+#ifndef POSED_CAPTURE_LIVE_QUEUE_H
+#define POSED_CAPTURE_LIVE_QUEUE_H
 
 #include "capture/buffers.h"
 

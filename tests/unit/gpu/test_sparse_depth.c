@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/track/gaps.h"
+#include "gpu/track/sparse_depth.h"
 #include "proto/clock.h"
 
 #define W     640
@@ -20,7 +20,7 @@
 #define UNITS 5000.0
 
 static struct gpu *gpu;
-static struct gaps *gaps;
+static struct sparse_depth *gaps;
 static uint16_t full[W * H], thin[W * H];
 
 static int open_gpu(void **state)
@@ -31,13 +31,13 @@ static int open_gpu(void **state)
     settings.camera = (struct intrinsics){525, 525, 319.5, 239.5, W, H};
     settings.units_per_m = UNITS;
     settings.n_threads = 1;
-    return gpu_open(&gpu, GPU_BACKEND_CPU, &settings) || gaps_create(&gaps, gpu);
+    return gpu_open(&gpu, GPU_BACKEND_CPU, &settings) || sparse_depth_create(&gaps, gpu);
 }
 
 static int close_gpu(void **state)
 {
     (void)state;
-    gaps_destroy(&gaps);
+    sparse_depth_destroy(&gaps);
     gpu_close(&gpu);
     return 0;
 }
@@ -74,7 +74,7 @@ static void what_is_between_lies_on_the_plane(void **state)
     draw(W);
     thin_out(0.34, 20);
     const double start_ms = clock_monotonic_ms();
-    const uint16_t *filled = gaps_fill(gaps, thin);
+    const uint16_t *filled = sparse_depth_fill(gaps, thin);
     const double ms = clock_monotonic_ms() - start_ms;
     int n_before = 0, n_after = 0, n_inside = (W - 40) * (H - 40), n_wrong = 0;
     assert_ptr_not_equal(filled, thin);
@@ -92,13 +92,13 @@ static void what_is_between_lies_on_the_plane(void **state)
     }
     double looked_ms = clock_monotonic_ms();
     for (int i = 0; i < 1000; i++)
-        assert_true(gaps_is_sparse(gaps, thin));
+        assert_true(sparse_depth_is_sparse(gaps, thin));
     looked_ms = clock_monotonic_ms() - looked_ms;
     print_message("%.1f %% measured, %.1f %% with what is between, %.2f ms; to tell %.1f us\n",
                   100.0 * n_before / n_inside, 100.0 * n_after / n_inside, ms, looked_ms);
     assert_int_equal(n_wrong, 0);
     assert_true(n_after > 0.97 * n_inside);
-    assert_false(gaps_is_sparse(gaps, filled));
+    assert_false(sparse_depth_is_sparse(gaps, filled));
 }
 
 // Every third pixel of every third row: no gap in the middle of two measured ones.
@@ -110,7 +110,7 @@ static void a_thin_lattice_is_filled(void **state)
     for (int v = 1; v < H; v += 3)
         for (int u = 1; u < W; u += 3)
             thin[v * W + u] = full[v * W + u];
-    const uint16_t *filled = gaps_fill(gaps, thin);
+    const uint16_t *filled = sparse_depth_fill(gaps, thin);
     int n_empty = 0;
     for (int i = 0; i < W * H; i++) {
         n_empty += filled[i] == 0;
@@ -124,7 +124,7 @@ static void nothing_is_between_two_surfaces(void **state)
     (void)state;
     draw(W / 2);
     thin_out(0.34, 0);
-    const uint16_t *filled = gaps_fill(gaps, thin);
+    const uint16_t *filled = sparse_depth_fill(gaps, thin);
     int n_near_edge = 0;
     for (int i = 0; i < W * H; i++) {
         const int u = i % W, v = i / W;
@@ -142,13 +142,13 @@ static void other_frames_are_left_alone(void **state)
 {
     (void)state;
     draw(W);
-    assert_ptr_equal(gaps_fill(gaps, full), full);
+    assert_ptr_equal(sparse_depth_fill(gaps, full), full);
     thin_out(0.9, 0); // 59 % with four neighbours
-    assert_ptr_equal(gaps_fill(gaps, thin), thin);
+    assert_ptr_equal(sparse_depth_fill(gaps, thin), thin);
     thin_out(0.005, 0); // hardly anything: a covered lens
-    assert_ptr_equal(gaps_fill(gaps, thin), thin);
+    assert_ptr_equal(sparse_depth_fill(gaps, thin), thin);
     memset(thin, 0, sizeof thin);
-    assert_ptr_equal(gaps_fill(gaps, thin), thin);
+    assert_ptr_equal(sparse_depth_fill(gaps, thin), thin);
 }
 
 // What is out of range is no measurement: it is a gap, and nothing is taken from it.
@@ -160,7 +160,7 @@ static void out_of_range_is_a_gap(void **state)
     for (int i = 0; i < W * H; i++)
         if (thin[i] && i % 3 == 0)
             thin[i] = i % 2 ? UINT16_MAX : 100; // 2 cm
-    const uint16_t *filled = gaps_fill(gaps, thin);
+    const uint16_t *filled = sparse_depth_fill(gaps, thin);
     assert_ptr_not_equal(filled, thin);
     for (int i = 0; i < W * H; i++)
         assert_true(filled[i] == 0 || fabs(filled[i] - depth_units(i % W, i / W, W)) <= 1.5);

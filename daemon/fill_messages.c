@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/message.h"
+#include "daemon/fill_messages.h"
 
 #include <string.h>
 
-#include "gpu/track/field.h"
+#include "gpu/track/depth_error.h"
 #include "proto/clock.h"
 
 posed_State message_state(enum track_state state)
@@ -150,7 +150,7 @@ void message_calibration(const struct shared_info *info, int64_t time_ns,
     };
     wire_copy_text(out->frame_id, sizeof out->frame_id, info->camera_frame);
     if (info->field) {
-        out->field_rms_per_m = field_rms_per_m(info->field);
+        out->field_rms_per_m = depth_error_rms_per_m(info->field);
         out->field_reduction = info->field->reduction;
         wire_copy_text(out->field_serial, sizeof out->field_serial, info->field->serial);
     }

@@ -7,8 +7,8 @@
 // hardly overlaps anything beats the right one (its depth term is over a handful of pixels): 2 of 6
 // real views found. With image widths silhouettes alone decide: none found. The unit taken is the
 // simplex step, 5 % of the width, so that lambda is 10 / 3.2 a pixel: 5 of 6.
-#ifndef POSED_GPU_SEARCH_KERNELS_ERROR_H
-#define POSED_GPU_SEARCH_KERNELS_ERROR_H
+#ifndef POSED_GPU_SEARCH_KERNELS_GERMANN_ERROR_H
+#define POSED_GPU_SEARCH_KERNELS_GERMANN_ERROR_H
 
 #include "gpu/search/kernels/map.h"
 
