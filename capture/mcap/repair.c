@@ -7,18 +7,13 @@
 #include <zlib.h>
 
 #include "capture/mcap/chunk.h"
+#include "capture/mcap/end.h"
 #include "capture/mcap/records.h"
 
 #define N_CHANNELS         65536
-#define CHUNK_FIXED_BYTES  40 // of a chunk's content without the name of the compression
-#define MCAP_ATTACHMENT    0x09
-#define MCAP_METADATA      0x0C
 #define MAX_ENTRY_BYTES    64 // of anything that is put at once, but copies
 #define INDEX_ENTRY_BYTES  16
 #define OFFSET_ENTRY_BYTES 10
-#define DATA_END_BYTES     (MCAP_RECORD_BYTES + 4)
-#define FOOTER_BYTES       20
-#define TAIL_BYTES         (MCAP_RECORD_BYTES + FOOTER_BYTES + MCAP_MAGIC_BYTES)
 
 struct place {
     uint16_t channel;
@@ -30,8 +25,9 @@ struct repair {
     struct mcap_reader *reader;
     int out_fd;
     uint64_t n_written;
-    struct mcap_bytes out;                              // what goes out next
-    struct mcap_bytes schemas, channels, chunk_indexes; // for the summary
+    struct mcap_bytes out; // what goes out next
+    // For the summary.
+    struct mcap_bytes schemas, channels, chunk_indexes, attachment_indexes, metadata_indexes;
     uint64_t n_schemas, n_channels, n_attachments, n_metadata;
     bool has_schema[N_CHANNELS], has_channel[N_CHANNELS];
     uint64_t counts[N_CHANNELS]; // messages
@@ -180,6 +176,14 @@ static int put_indexes(struct repair *r, const unsigned char *content, size_t n_
     return 0;
 }
 
+// Whether it is a compression that files have: another build may read what this one cannot.
+static bool is_known_compression(const unsigned char *content)
+{
+    const size_t n = (size_t)mcap_get(content + 28, 4);
+    const char *const name = (const char *)content + 32;
+    return mcap_is_text(name, n, "zstd") || mcap_is_text(name, n, "lz4");
+}
+
 // Returns -EBADMSG for a chunk that is to be left out.
 static int copy_chunk(struct repair *r, uint64_t offset, uint64_t n_bytes)
 {
@@ -187,14 +191,10 @@ static int copy_chunk(struct repair *r, uint64_t offset, uint64_t n_bytes)
     const unsigned char *raw, *content;
     const uint64_t start = r->n_written;
     size_t n;
-    int err = mcap_reader_load(r->reader, offset, n_bytes, &content);
-    if (!err &&
-        (n_bytes < CHUNK_FIXED_BYTES || mcap_get(content + 28, 4) > n_bytes - CHUNK_FIXED_BYTES))
-        err = -EBADMSG;
-    if (!err)
-        err = mcap_reader_unpack(r->reader, &chunk, offset, &raw, &n);
+    const int unpacked = mcap_reader_unpack(r->reader, &chunk, offset, &raw, &n);
+    int err = unpacked == -ENOTSUP ? 0 : unpacked;
     r->n_places = 0;
-    for (size_t at = 0; !err && n - at >= MCAP_RECORD_BYTES;) {
+    for (size_t at = 0; !unpacked && !err && n - at >= MCAP_RECORD_BYTES;) {
         uint64_t n_record = mcap_get(raw + at + 1, 8);
         if (n_record > n - at - MCAP_RECORD_BYTES)
             break;
@@ -203,38 +203,83 @@ static int copy_chunk(struct repair *r, uint64_t offset, uint64_t n_bytes)
     }
     if (!err)
         err = mcap_reader_load(r->reader, offset, n_bytes, &content);
+    if (!err && unpacked)
+        err = is_known_compression(content) ? unpacked : -EBADMSG;
     if (!err)
         err = put_record(&r->out, MCAP_CHUNK, content, (size_t)n_bytes);
     return err ? err : put_indexes(r, content, (size_t)n_bytes, start);
 }
 
-// One record of the file. What says where things are is made anew.
+// Of an attachment or of metadata, which has been put at `start`: where it is, for the summary. One
+// that is malformed gets none.
+static int put_place(struct repair *r, unsigned opcode, const unsigned char *data, size_t n,
+                     uint64_t start)
+{
+    const bool is_attachment = opcode == MCAP_ATTACHMENT;
+    const char *name, *media_type;
+    size_t n_name, n_media_type, at = is_attachment ? 16 : 0; // behind the two times
+    if (!mcap_take_string(data, n, &at, &name, &n_name) ||
+        (is_attachment &&
+         (!mcap_take_string(data, n, &at, &media_type, &n_media_type) || n - at < 8)))
+        return 0;
+    struct mcap_bytes *index = is_attachment ? &r->attachment_indexes : &r->metadata_indexes;
+    int err = reserve(index, at + 2 * MAX_ENTRY_BYTES);
+    if (err)
+        return err;
+    size_t begin =
+        mcap_begin_record(index, is_attachment ? MCAP_ATTACHMENT_INDEX : MCAP_METADATA_INDEX);
+    mcap_put_number(index, start, 8);
+    mcap_put_number(index, MCAP_RECORD_BYTES + n, 8);
+    if (is_attachment) {
+        mcap_put_bytes(index, data, 16);     // log time, creation time
+        mcap_put_bytes(index, data + at, 8); // bytes of data
+        mcap_put_bytes(index, data + 16, at - 16);
+    } else {
+        mcap_put_bytes(index, data, at);
+    }
+    mcap_end_record(index, begin);
+    *(is_attachment ? &r->n_attachments : &r->n_metadata) += 1;
+    return 0;
+}
+
+// What says where things are, which is made anew, or what they are, which the summary repeats.
+static bool is_made_anew(unsigned opcode)
+{
+    switch (opcode) {
+    case MCAP_MESSAGE_INDEX:
+    case MCAP_CHUNK_INDEX:
+    case MCAP_ATTACHMENT_INDEX:
+    case MCAP_STATISTICS:
+    case MCAP_METADATA_INDEX:
+    case MCAP_SUMMARY_OFFSET:
+        return true;
+    }
+    return false;
+}
+
 static int copy_record(struct repair *r, unsigned opcode, uint64_t offset, uint64_t n_bytes)
 {
     const unsigned char *data;
-    if (opcode == MCAP_CHUNK) {
-        int err = copy_chunk(r, offset, n_bytes);
-        if (err == -EBADMSG) {
-            r->result->n_lost_bytes += n_bytes + MCAP_RECORD_BYTES;
-            r->out.n = 0;
-            return 0;
-        }
-        return err ? err : write_out(r);
-    }
-    if (opcode == MCAP_MESSAGE_INDEX)
+    const uint64_t start = r->n_written;
+    if (is_made_anew(opcode))
         return 0;
-    if (n_bytes > MCAP_MAX_CHUNK_BYTES) {
+    int err = opcode == MCAP_CHUNK ? copy_chunk(r, offset, n_bytes) : 0;
+    // An end of the data of another length is a record whose opcode is damaged.
+    if (err == -EBADMSG || opcode == MCAP_DATA_END || opcode == MCAP_FOOTER ||
+        (opcode != MCAP_CHUNK && n_bytes > MCAP_MAX_CHUNK_BYTES)) {
         r->result->n_lost_bytes += n_bytes + MCAP_RECORD_BYTES;
+        r->out.n = 0;
         return 0;
     }
-    int err = mcap_reader_load(r->reader, offset, n_bytes, &data);
-    if (err)
-        return err;
-    r->n_attachments += opcode == MCAP_ATTACHMENT;
-    r->n_metadata += opcode == MCAP_METADATA;
-    err = take(r, opcode, data, (size_t)n_bytes, 0);
-    if (!err)
-        err = put_record(&r->out, opcode, data, (size_t)n_bytes);
+    if (!err && opcode != MCAP_CHUNK) {
+        err = mcap_reader_load(r->reader, offset, n_bytes, &data);
+        if (!err)
+            err = take(r, opcode, data, (size_t)n_bytes, 0);
+        if (!err && (opcode == MCAP_ATTACHMENT || opcode == MCAP_METADATA))
+            err = put_place(r, opcode, data, (size_t)n_bytes, start);
+        if (!err)
+            err = put_record(&r->out, opcode, data, (size_t)n_bytes);
+    }
     return err ? err : write_out(r);
 }
 
@@ -252,94 +297,34 @@ static int put_head(struct repair *r)
     return err ? err : write_out(r); // a chunk that is left out takes back what waits
 }
 
-static bool is_data(unsigned char opcode)
-{
-    switch (opcode) {
-    case MCAP_HEADER:
-    case MCAP_MESSAGE:
-    case MCAP_CHUNK:
-    case MCAP_MESSAGE_INDEX:
-    case MCAP_ATTACHMENT:
-    case MCAP_METADATA:
-        return true;
-    }
-    return false;
-}
-
-// Whether from `start`, where the data ends, there is what readers ask for: a summary as its
-// checksum says (0: it was not calculated), the footer and the magic.
-static int check_summary(struct repair *r, uint64_t start, bool *out_whole)
-{
-    const uint64_t n_file = mcap_reader_file_bytes(r->reader);
-    const unsigned char *data;
-    *out_whole = false;
-    if (start > n_file || n_file - start <= TAIL_BYTES)
-        return 0;
-    int err = mcap_reader_load(r->reader, start, n_file - start, &data);
-    if (err) // -EBADMSG: more than any summary has
-        return err == -EBADMSG ? 0 : err;
-    const unsigned char *tail = data + (n_file - start - TAIL_BYTES);
-    const unsigned char *end = tail + TAIL_BYTES - MCAP_MAGIC_BYTES, *crc = end - 4;
-    *out_whole =
-        tail[0] == MCAP_FOOTER && mcap_get(tail + 1, 8) == FOOTER_BYTES &&
-        mcap_get(tail + MCAP_RECORD_BYTES, 8) == start &&
-        memcmp(end, MCAP_MAGIC, MCAP_MAGIC_BYTES) == 0 &&
-        (mcap_get(crc, 4) == 0 || mcap_get(crc, 4) == crc32_z(0, data, (size_t)(crc - data)));
-    return 0;
-}
-
-// What stands behind the end of the data and belongs to no summary (two files in one, a writer that
-// went on) is read by nobody. `at` is where the record that ends the data stands.
-static int count_behind_end(struct repair *r, uint64_t at)
-{
-    const uint64_t n_file = mcap_reader_file_bytes(r->reader);
-    unsigned char head[MCAP_RECORD_BYTES] = {0};
-    while (n_file - at >= sizeof head) {
-        int err = mcap_reader_read(r->reader, head, sizeof head, at);
-        if (err)
-            return err;
-        const uint64_t n_bytes = mcap_get(head + 1, 8);
-        if (is_data(head[0])) {
-            r->result->n_lost_bytes += n_file - at;
-            return 0;
-        }
-        if (n_bytes > n_file - at - sizeof head)
-            return 0; // a summary that breaks off
-        at += sizeof head + n_bytes;
-        if (head[0] == MCAP_FOOTER) {
-            const uint64_t n_left = n_file - at;
-            r->result->n_lost_bytes += n_left > MCAP_MAGIC_BYTES ? n_left - MCAP_MAGIC_BYTES : 0;
-            return 0;
-        }
-    }
-    return 0;
-}
-
 static int copy_records(struct repair *r)
 {
     const uint64_t n_file = mcap_reader_file_bytes(r->reader);
+    struct mcap_repaired *const result = r->result;
+    struct mcap_end end = {0};
     uint64_t at = MCAP_MAGIC_BYTES;
-    bool has_header = false, has_end = false, has_summary = false;
+    bool has_header = false, has_end = false;
     int err = put_head(r);
-    while (!err) {
+    while (!err && n_file - at >= MCAP_RECORD_BYTES) {
         unsigned char head[MCAP_RECORD_BYTES];
-        if (n_file - at < sizeof head || (err = mcap_reader_read(r->reader, head, sizeof head, at)))
+        err = mcap_reader_read(r->reader, head, sizeof head, at);
+        if (err)
             break;
         uint64_t n_bytes = mcap_get(head + 1, 8);
         has_header |= at == MCAP_MAGIC_BYTES && head[0] == MCAP_HEADER;
-        has_end = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
-        if (has_end || n_bytes > n_file - at - sizeof head)
+        has_end = mcap_ends_data(head[0], n_bytes);
+        // Opcode 0 is none: disks leave zeros where power went.
+        if (has_end || head[0] == 0 || n_bytes > n_file - at - sizeof head)
             break;
         err = copy_record(r, head[0], at + sizeof head, n_bytes);
         at += sizeof head + n_bytes;
     }
-    if (!has_end)
-        r->result->n_lost_bytes += n_file - at;
-    else if (!err)
-        err = check_summary(r, at + DATA_END_BYTES, &has_summary);
-    if (has_end && !err && !has_summary)
-        err = count_behind_end(r, at);
-    r->result->was_complete = has_header && has_summary && r->result->n_lost_bytes == 0;
+    if (!err && has_end)
+        err = mcap_check_end(r->reader, at, &end);
+    result->n_lost_bytes += has_end ? end.n_lost_bytes : n_file - at;
+    result->was_complete = has_header && end.is_whole && result->n_lost_bytes == 0 &&
+                           (!end.has_statistics || (end.n_messages == result->n_messages &&
+                                                    end.n_chunks == result->n_chunks));
     return err;
 }
 
@@ -378,21 +363,25 @@ static int put_tail(struct repair *r)
         err = write_out(r);
     const uint64_t start = r->n_written;
     if (!err)
-        err = reserve(out, r->schemas.n + r->channels.n + r->chunk_indexes.n);
+        err = reserve(out, r->schemas.n + r->channels.n);
     if (err)
         return err;
     mcap_put_bytes(out, r->schemas.data, r->schemas.n);
     mcap_put_bytes(out, r->channels.data, r->channels.n);
     err = put_statistics(r);
     if (!err)
-        err = reserve(out, r->chunk_indexes.n + 2 * MAX_ENTRY_BYTES);
+        err = reserve(out, r->chunk_indexes.n + r->attachment_indexes.n + r->metadata_indexes.n +
+                               2 * MAX_ENTRY_BYTES);
     if (err)
         return err;
     mcap_put_bytes(out, r->chunk_indexes.data, r->chunk_indexes.n);
+    mcap_put_bytes(out, r->attachment_indexes.data, r->attachment_indexes.n);
+    mcap_put_bytes(out, r->metadata_indexes.data, r->metadata_indexes.n);
     size_t begin = mcap_begin_record(out, MCAP_FOOTER);
     mcap_put_number(out, start, 8);
-    mcap_put_number(out, 0, 8);             // no offsets of groups
-    mcap_put(out->data + begin - 8, 20, 8); // the checksum covers the footer's length, too
+    mcap_put_number(out, 0, 8); // no offsets of groups
+    // The checksum covers the footer's length, too.
+    mcap_put(out->data + begin - 8, MCAP_FOOTER_BYTES, 8);
     mcap_put_number(out, crc32(0, out->data, (uInt)out->n), 4);
     mcap_put_bytes(out, MCAP_MAGIC, MCAP_MAGIC_BYTES);
     return write_out(r);
@@ -415,22 +404,29 @@ int mcap_repair(int fd, int out_fd, const char *name, const struct log_sink *log
             reason = "not an MCAP file";
         }
     }
+    if (!err && out_fd < 0 && !mcap_has_last_magic(r->reader)) // there is no need to look further
+        goto out;
     if (!err)
         err = copy_records(r);
     if (!err && out->n_messages == 0) {
         err = -ENOENT;
         reason = "no whole message in it";
     }
-    if (!err)
+    if (!err && out_fd >= 0)
         err = put_tail(r);
+    if (err == -ENOTSUP)
+        reason = mcap_reader_reason(r->reader);
     if (err)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reason ? reason : strerror(-err));
+out:
     if (r) {
         mcap_reader_destroy(&r->reader);
         free(r->out.data);
         free(r->schemas.data);
         free(r->channels.data);
         free(r->chunk_indexes.data);
+        free(r->attachment_indexes.data);
+        free(r->metadata_indexes.data);
         free(r->places);
     }
     free(r);

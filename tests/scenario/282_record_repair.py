@@ -9,6 +9,7 @@ import subprocess
 import harness
 from harness import BINARY, SOURCE, check
 
+CHUNK, DATA_END = 0x06, 0x0F
 N_FRAMES = 60  # two seconds: several chunks
 PYTHON = os.environ.get("POSED_MCAP_PYTHON") or SOURCE + "/build/mcap-python/bin/python3"
 
@@ -54,6 +55,89 @@ def record(folder, name, kind):
     daemon.wait()
 
 
+def check_damages(path, out, whole, expected):
+    """What is lost is said, to the byte, and never that nothing is to mend."""
+    at, chunks, end = 8, [], 0  # records: where, and how long with their heads
+    while not end:
+        n = 9 + int.from_bytes(whole[at + 1:at + 9], "little")
+        if whole[at] == CHUNK:
+            chunks.append((at, n))
+        end = at if whole[at] == DATA_END else 0
+        at += n
+    (second, n_second), after = chunks[1], end + 13
+
+    def put(where, *what):
+        return whole[:where] + bytes(what) + whole[where + len(what):]
+
+    long = (1 << 62).to_bytes(8, "little")
+    for case, data, n_lost, n_whole in (
+            ("two files in one", whole + whole[8:], len(whole) - 8, 0),
+            ("one that lacks its summary, and another", whole[:after] + whole, len(whole), 0),
+            ("zeros behind the data", whole[:end] + bytes(900), 900, 0),
+            ("a summary that lacks its end", whole[:-20], 0, 0),
+            ("a damaged record of the summary", put(after, 0x06), 0, 0),
+            ("a chunk as index", put(second, 0x07), 0, 1),
+            ("a chunk as footer", put(second, 0x02), n_second, 1),
+            ("a chunk as end of the data", put(second, 0x0F), n_second, 1),
+            ("a length beyond the file", put(second, 0x0F, *long), len(whole) - second, None),
+            ("a compression that nobody knows", put(second + 9 + 32, 0x7A ^ 2), n_second, 1)):
+        if case == "a compression that nobody knows" and whole[second + 9 + 28] != 4:
+            continue  # not compressed
+        with open(path, "wb") as file:
+            file.write(data)
+        done = repair(0, path)
+        check("nothing to mend" not in done.stderr, f"{case}: {done.stderr}")
+        check(f"{n_lost} bytes lost" in done.stderr, f"{case}: {n_lost} of {done.stderr}")
+        messages = read(out)
+        missing = len(expected) - len(messages)
+        check(missing == 0 if n_whole == 0 else missing > 0, f"{case}: {missing} are missing")
+        check(n_whole is None or missing < len(expected) // 2, f"{case}: {missing} are missing")
+        os.remove(out)
+
+
+def check_attachments(folder):
+    """Attachments and metadata are found by the new summary."""
+    path, out = folder + "/attached.mcap", folder + "/attached.repaired.mcap"
+    program = """
+import sys
+from mcap.reader import make_reader
+from mcap.writer import Writer
+if len(sys.argv) > 2:
+    with open(sys.argv[1], "wb") as file:
+        writer = Writer(file)
+        writer.start()
+        schema = writer.register_schema("s", "text", b"")
+        channel = writer.register_channel("t", "json", schema)
+        writer.add_message(channel, 5, b"{}", 5)
+        writer.add_attachment(1, 2, "name", "text/plain", b"data of it")
+        writer.add_metadata("about", {"a": "b"})
+        writer.finish()
+else:
+    with open(sys.argv[1], "rb") as file:
+        reader = make_reader(file, validate_crcs=True)
+        summary = reader.get_summary()
+        index, = summary.attachment_indexes
+        print(index.name, index.media_type, index.data_size, index.log_time, index.create_time,
+              len(summary.metadata_indexes), summary.statistics.attachment_count,
+              [(a.name, a.data) for a in reader.iter_attachments()],
+              [(m.name, m.metadata) for m in reader.iter_metadata()])
+"""
+
+    def run(*arguments):
+        done = subprocess.run([PYTHON, "-c", program, *arguments], capture_output=True, text=True,
+                              timeout=harness.PATIENCE_S)
+        check(done.returncode == 0, done.stderr)
+        return done.stdout
+
+    run(path, "write")
+    expected = run(path)
+    check("nothing to mend" in repair(0, path).stderr, "a complete file of another writer")
+    with open(path, "r+b") as file:
+        file.truncate(os.path.getsize(path) - 12)
+    repair(0, path)
+    check(run(out) == expected and "data of it" in expected, f"{run(out)} for {expected}")
+
+
 def check_mcap(folder, name, suffix, n_cuts):
     with open(f"{folder}/{name}{suffix}", "rb") as file:
         whole = file.read()
@@ -78,12 +162,6 @@ def check_mcap(folder, name, suffix, n_cuts):
         check("File exists" in repair(1, path).stderr, "the copy is not written over")
         os.remove(out)
     check(before == len(expected), f"{before} messages of {len(expected)}")
-    # Two files in one: what stands behind the first one's end is said to be lost.
-    with open(path, "wb") as file:
-        file.write(whole + whole[8:])
-    done = repair(0, path)
-    check(f"{len(whole) - 8} bytes lost" in done.stderr and read(out) == expected, done)
-    os.remove(out)
     # Nothing is to mend: no copy, unless one is asked for. A summary that is damaged is to mend.
     done = repair(0, f"{folder}/{name}{suffix}")
     check(done.stdout == f"{folder}/{name}{suffix}\n" and "nothing to mend" in done.stderr, done)
@@ -106,6 +184,7 @@ def check_mcap(folder, name, suffix, n_cuts):
     messages = read(folder + "/other.mcap")
     check(len(expected) // 4 < len(messages) < len(expected), f"{len(messages)} messages")
     os.remove(folder + "/other.mcap")
+    check_damages(path, out, whole, expected)
     # A header that has become a chunk is left out, and another one stands there.
     bad = bytearray(whole)
     bad[8] = 0x06
@@ -150,6 +229,7 @@ def scenario():
     record(folder, "r", "ros2mcap")
     check_mcap(folder, "m", ".mcap", 12)
     check_mcap(folder, "r", ".ros2.mcap", 4)
+    check_attachments(folder)
 
 
 harness.run(scenario)
