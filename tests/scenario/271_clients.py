@@ -520,8 +520,12 @@ def check_curve():
                           capture_output=True, text=True, timeout=harness.PATIENCE_S)
     check(done.stdout.endswith("done\n"), f"C with CURVE: {done.stdout}{done.stderr}")
     if os.path.exists(PYTHON):
-        program = (f"import posed\nclient = posed.connect({daemon.folder!r}, timeout_s=30, "
-                   f"server_key={public.decode()!r})\nprint(client.status().captured_frames > 0)")
+        mine = harness.SCRATCH + "/mine"  # is gone when the sockets are made
+        with open(mine, "w", encoding="ascii") as file:
+            file.write(zmq.curve_keypair()[1].decode() + "\n")
+        program = (f"import os, posed\nclient = posed.connect({daemon.folder!r}, timeout_s=30, "
+                   f"server_key={public.decode()!r}, key_file={mine!r})\nos.remove({mine!r})\n"
+                   "print(client.status().captured_frames > 0)")
         done = subprocess.run([PYTHON, "-c", program], capture_output=True, text=True,
                               timeout=harness.PATIENCE_S)
         check(done.stdout == "True\n", f"Python with CURVE: {done.stdout}{done.stderr}")

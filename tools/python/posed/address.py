@@ -46,14 +46,14 @@ class Address:
     variable POSED_HOST and then this machine. Another address (tcp://HOST:PORT, ipc://PATH) is
     taken as it stands, for all that is asked: a client of that one socket. With CURVE: the
     daemon's public key, and a file with this client's secret key (else one is made up, which a
-    daemon without a list of clients accepts). Raises TypeError, ValueError, and OSError where the
-    file cannot be read."""
+    daemon without a list of clients accepts); it is read once, here. Raises TypeError, ValueError,
+    and OSError where the file cannot be read."""
     where: str | None = None
     server_key: str | None = None
     key_file: str | os.PathLike[str] | None = None
     # The daemon's public key, this client's public and secret key; None: no CURVE.
-    _keys: tuple[bytes, bytes, bytes] | None = field(init=False, repr=False,
-                                                       compare=False)
+    _keys: tuple[bytes, bytes, bytes] | None = field(
+        init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         scheme = text("where", self.where).rpartition("://")[0] if self.where is not None else ""
