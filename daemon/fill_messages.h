@@ -15,7 +15,7 @@ posed_Effort message_effort(enum track_effort effort);
 
 // The pose message of one frame; the caller adds stages and publish_monotonic_ns when they are
 // known. `map_epoch` is the daemon's (the tracker's may start again). A LOST pose gets the diagonal
-// covariance COVARIANCE_LOST (gpu/track/covariance.h). previous_xyzw as for wire_pose.
+// covariance POSE_ERROR_LOST (proto/pose_error.h). previous_xyzw as for wire_pose.
 void message_odometry(const struct shared_info *info, uint64_t seq,
                       const struct capture_frame *frame, const struct track_result *result,
                       uint32_t map_epoch, double previous_xyzw[4], posed_Odometry *out);

@@ -6,7 +6,8 @@
 
 #include "proto/se3.h"
 
-#define SPEED_NS 10000000 // the truth's speed is that over so much to either side
+#define LOST_M2  (0.5 * POSE_ERROR_LOST) // from here on a pose was LOST, however it was written
+#define SPEED_NS 10000000                // the truth's speed is that over so much to either side
 
 // The difference of two motions that begin at the same pose, turned by r_odom_i: of position, and
 // the rotation that takes the true orientation to the estimated one.
@@ -84,7 +85,7 @@ static double pair_nees(const struct trajectory *truth, const struct trajectory 
     const struct pose_error *error_i = &estimate->errors[i], *error_j = &estimate->errors[j];
     struct se3 T_true_i, T_true_j;
     double q[36], error[6], at_i[36], arm_m[3];
-    if (error_i->own[0] >= POSE_ERROR_LOST_M2 || error_j->own[0] >= POSE_ERROR_LOST_M2 ||
+    if (error_i->own[0] >= LOST_M2 || error_j->own[0] >= LOST_M2 ||
         error_j->flow_rad < error_i->flow_rad || // another epoch: nothing ties the two
         trajectory_at(truth, from_ns, max_gap_ns, &T_true_i) < 0 ||
         trajectory_at(truth, to_ns, max_gap_ns, &T_true_j) < 0)

@@ -34,8 +34,9 @@
 // smooth field fixed to a camera changes over as much.
 #define POSE_ERROR_COHERENCE_RAD 0.3
 
-// own of a frame without a pose is at least this [m^2]: what it says is nothing.
-#define POSE_ERROR_LOST_M2 1e5
+// Variance of a LOST pose on each axis [m^2, rad^2]: "anywhere", finite and positive for whoever
+// inverts it. The only place that says so.
+#define POSE_ERROR_LOST 1e6
 
 struct pose_error {
     double flow_rad;

@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "proto/eigen.h"
+#include "proto/pose_error.h"
 #include "proto/se3.h"
 
 #define GROWTH_S     20.0 // over which growth is averaged
 #define JUMP_S       0.5  // from an anchor older than this on growth is taken as it is
 #define MEAN_STEPS   20
-#define LOST_M2      1e6 // as VERDICT_LOST_VARIANCE
 // Growth is at least this a second: who says less (a camera at rest) would be believed for ever.
 #define FLOOR_M2_S   (0.0005 * 0.0005)
 #define FLOOR_RAD2_S (0.0002 * 0.0002)
@@ -467,7 +467,7 @@ bool rig_next(struct rig *rig, struct rig_result *out)
         if (views[i].is_there && views[i].sight.quality == RIG_TRACKED)
             anchor(&rig->cameras[i], &views[i], &last->T_odom_base);
     for (int i = 0; i < 36 && last->quality == RIG_LOST; i++)
-        last->covariance[i] = i % 7 == 0 ? LOST_M2 : 0;
+        last->covariance[i] = i % 7 == 0 ? POSE_ERROR_LOST : 0;
     *out = *last;
     return true;
 }

@@ -13,7 +13,7 @@
 //
 // Growth is averaged over 20 s: weights that jump from frame to frame would turn the noise of
 // single poses, which a constant weight averages out, into drift; and how directions hang together
-// is believed by half only, as drift is known to a factor of three (gpu/track/uncertainty.c).
+// is believed by half only, as drift is known to a factor of three (gpu/track/error_propagation.c).
 // Both were chosen on four pairs of cameras with errors of their own (tools/bench/MEASURED.md).
 //
 // The body's frame is the first camera's. Poses are told at the time stamps of the first camera

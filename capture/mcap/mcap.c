@@ -13,7 +13,7 @@
 #include "capture/mcap/foxglove.h"
 #include "capture/mcap/index.h"
 #include "capture/mcap/ros2.h"
-#include "capture/ros/choose.h"
+#include "capture/ros/select_topic.h"
 
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
 #define DEFAULT_UNITS_PER_M 1000

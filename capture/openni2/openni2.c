@@ -21,7 +21,7 @@ typedef struct _OniRecorder _OniRecorder;
 
 #include "capture/driver.h"
 #include "capture/live_queue.h"
-#include "capture/supervise.h"
+#include "capture/reconnect.h"
 #include "proto/clock.h"
 
 #define WAIT_MS         100

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ROS recording, whatever file it is in: which topics there are, where the images of each are,
-// and what the others say (choose.h: which of them is depth). A container (MCAP, .db3, ROS 1 .bag)
-// walks its file once and tells of every topic and message; then it answers for the bytes of one
-// message.
+// and what the others say (select_topic.h: which of them is depth). A container (MCAP, .db3, ROS 1
+// .bag) walks its file once and tells of every topic and message; then it answers for the bytes of
+// one message.
 //
 // A frame's time is the stamp of its header, when the camera took it; what the container says is
 // when the recorder got it, and serves for images without a stamp.

@@ -20,7 +20,7 @@
 #endif
 
 #include "capture/io/folder.h"
-#include "capture/ros/choose.h"
+#include "capture/ros/select_topic.h"
 
 #define MAGIC           "#ROSBAG V2.0\n"
 #define MAGIC_BYTES     13

@@ -15,9 +15,9 @@
 
 #include "capture/driver.h"
 #include "capture/live_queue.h"
-#include "capture/ros/choose.h"
 #include "capture/ros/dds.h"
 #include "capture/ros/discover.h"
+#include "capture/ros/select_topic.h"
 #include "proto/clock.h"
 
 #define MS              INT64_C(1000000)

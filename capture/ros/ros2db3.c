@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "capture/io/folder.h"
-#include "capture/ros/choose.h"
+#include "capture/ros/select_topic.h"
 
 #define MAX_MESSAGE_BYTES (256 << 20)
 

@@ -18,7 +18,7 @@
 
 #include "capture/driver.h"
 #include "capture/live_queue.h"
-#include "capture/supervise.h"
+#include "capture/reconnect.h"
 #include "proto/clock.h"
 
 #define N_MAPPED         4 // buffers of the kernel's

@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "gpu/align/projection.h"
-#include "gpu/align/scatter.h"
+#include "gpu/align/resample.h"
 #include "gpu/base/noise.h"
 
 #define MIN_VERTICES      100
 #define MAX_PROJECTION_PX 4.0 // a projection that errs by more is none
-#define OWN_GRID_PX       0.1 // one that errs by more needs a grid of its own, see scatter.h
+#define OWN_GRID_PX       0.1 // one that errs by more needs a grid of its own, see resample.h
 
 void align_image_settings_default(struct align_image_settings *out)
 {

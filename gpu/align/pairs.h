@@ -5,7 +5,7 @@
 #ifndef POSED_GPU_ALIGN_PAIRS_H
 #define POSED_GPU_ALIGN_PAIRS_H
 
-#include "gpu/align/sketch.h"
+#include "gpu/align/image_summary.h"
 #include "gpu/base/pool.h"
 
 struct align_pair_settings {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph of keyframes: each is chained to its predecessor as the tracker went, measured against
-// older ones that see the same surface (link.h), and all poses are adjusted at once. The adjustment
-// is that of a pose graph (Grisetti et al., "A tutorial on graph-based SLAM", 2010) on gpu/align's
-// sparse system, links across time under a robust weight (Geman, McClure), so that a wrong one
-// counts nothing.
+// older ones that see the same surface (keyframe_constraint.h), and all poses are adjusted at once.
+// The adjustment is that of a pose graph (Grisetti et al., "A tutorial on graph-based SLAM", 2010)
+// on gpu/align's sparse system, links across time under a robust weight (Geman, McClure), so that a
+// wrong one counts nothing.
 //
 // Host only, one thread; the same bits each time.
 #ifndef POSED_GPU_MODEL_GRAPH_H

@@ -6,8 +6,8 @@
 
 #include "gpu/align/pairs.h"
 #include "gpu/model/graph.h"
-#include "gpu/model/link.h"
-#include "gpu/model/revisit.h"
+#include "gpu/model/keyframe_constraint.h"
+#include "gpu/model/loop_closure.h"
 
 #define GRAPH_LOOP_LINKS 2 // a revisit and the one that confirms it, beside a keyframe's links
 

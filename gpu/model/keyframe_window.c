@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "gpu/model/keyframe_constraint.h"
 #include "gpu/model/keyframe_images.h"
-#include "gpu/model/link.h"
 #include "proto/se3.h"
 
 // Links of a quarter of the resolution are as good as full ones: what errs is systematic.

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/register/axes.h"
 #include "gpu/register/consistency.h"
 #include "gpu/register/features.h"
-#include "gpu/register/result.h"
+#include "gpu/register/manhattan.h"
+#include "gpu/register/verdict.h"
 
 #define FEATURE_POINTS 6000u // of a set, at most
 #define FPFH_RADIUS    5.0   // cells
@@ -21,13 +21,8 @@
 #define N_TURNED       6u    // poses that bring walls onto walls, finished at fine cells, too
 #define N_RIVALS       6u    // of poses that came near the best, at most
 #define RIVAL          0.6   // of the best one's evidence at coarse cells
-#define LEAST_BEHIND   0.008 // right poses with drift have so much behind the other's walls
-#define HALF_BEHIND    0.01  // and this much more halves what a pose is worth
 #define WALL_POINTS    1500u
-#define UNBLAMED       80u  // correspondences: then the sensor did not stand where it seems to
-#define MOST_SUPPORT   20.0 // so much more a pose is worth with many correspondences than with none
-#define HALF_SUPPORT   200.0 // correspondences for half of that
-#define SHIFT_CELLS    3.0   // correspondences that agree on a shift lie so near to each other
+#define SHIFT_CELLS    3.0 // correspondences that agree on a shift lie so near to each other
 
 static uint32_t feature_level(const struct register_surfaces *surfaces)
 {
@@ -197,33 +192,9 @@ void register_candidates_support(const struct register_candidates *from,
     candidate->before = before(&from->matched, &candidate->fit.T);
 }
 
-// 1: nothing speaks against the pose. Coordinates may begin elsewhere than at the sensor though it
-// looks so (an object turned before a scanner); then the right pose is blamed, too. In three such
-// pairs of scans_bunny 266 to 384 correspondences, common ones too, speak for it; of wrong poses
-// that are blamed, in the rooms of candidates.h, 53 rare ones at most.
-static double blame(const struct register_candidate *candidate)
-{
-    if (candidate->n_support >= UNBLAMED)
-        return 1;
-    return 1 + fmax(0, candidate->behind + candidate->before - LEAST_BEHIND) / HALF_BEHIND;
-}
-
-double register_candidates_evidence(const struct register_candidate *candidate)
-{
-    const double n = candidate->n_support;
-    return sqrt(candidate->worth.score) * (1 + MOST_SUPPORT * n / (n + HALF_SUPPORT)) /
-           blame(candidate);
-}
-
-// What features alone say of a pose.
-static double votes(const struct register_candidate *candidate)
-{
-    return candidate->n_support / blame(candidate);
-}
-
 static int compare_votes(const void *a, const void *b)
 {
-    const double x = votes(a), y = votes(b);
+    const double x = register_candidates_votes(a), y = register_candidates_votes(b);
     return (x < y) - (x > y);
 }
 
@@ -427,28 +398,4 @@ int register_candidates_add(const struct register_local *local, const struct se3
         out->n = (uint32_t)rc;
     }
     return rc < 0 ? rc : 0;
-}
-
-double register_candidates_trust(const struct register_candidates *candidates)
-{
-    if (candidates->n == 0)
-        return 0;
-    const struct register_candidate *best = &candidates->best[0];
-    const double all = register_candidates_evidence(best);
-    double second = 0, others = 0;
-    bool outvoted = blame(best) > 2;
-    for (uint32_t i = 1; i < candidates->n; i++) {
-        const struct register_candidate *other = &candidates->best[i];
-        second = fmax(second, register_candidates_evidence(other) / all);
-        others = fmax(others, votes(other));
-        outvoted |= other->n_support > best->n_support && blame(other) < 2;
-    }
-    const double lead = votes(best) - others;
-    const bool leads =
-        candidates->matched.walls
-            ? lead * best->worth.score >= REGISTER_LEAST_LEAD && lead >= 0.5 * votes(best)
-            : second <= REGISTER_NEAR_SCORE && !outvoted;
-    if (!leads || best->worth.n_pairs < REGISTER_LEAST_PAIRS)
-        return 0;
-    return best->worth.score * (1 - 0.5 * second);
 }

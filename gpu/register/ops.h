@@ -4,8 +4,8 @@
 // to gpu; callers use gpu/register/register.h.
 //
 // All coordinates are normalised: each set is moved to its own centre and divided by the common
-// radius (gpu/register/sets.h). The points of a set stand in random order, so that the first n of
-// them are a subsample.
+// radius (gpu/register/normalise.h). The points of a set stand in random order, so that the first n
+// of them are a subsample.
 #ifndef POSED_GPU_REGISTER_OPS_H
 #define POSED_GPU_REGISTER_OPS_H
 
@@ -76,8 +76,8 @@ struct register_nearest {
     bool planes;
 };
 
-// A set at one resolution (gpu/register/surface.h); what stands there with `points` and `normals`
-// is the device's, NULL where the device is no processor.
+// A set at one resolution (gpu/register/surface_levels.h); what stands there with `points` and
+// `normals` is the device's, NULL where the device is no processor.
 #define REGISTER_MOST_LEVELS 8u
 struct register_surface {
     struct register_cells cells;

@@ -112,12 +112,7 @@ struct register_result {
     double anneal_ms;  // of it, the stages on the device, sets loaded
 };
 
-// Wrong winners on pairs of scans that hardly overlap scored 0.04 to 0.148, right ones 0.163 and
-// more (all 45 pairs of scans_bunny; 0.27 at overlap 0.4 of bunny_robustness, below 0.09 between
-// shapes that have nothing in common); a second basin came to 0.62 of a right winner's score at
-// most.
-#define REGISTER_AMBIGUOUS    0.85
-#define REGISTER_CHANCE_SCORE 0.132
+#define REGISTER_AMBIGUOUS 0.85
 
 #define REGISTER_MAX_POINTS 50000000u
 

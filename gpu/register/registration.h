@@ -4,7 +4,7 @@
 #define POSED_GPU_REGISTER_REGISTRATION_H
 
 #include "gpu/register/candidates.h"
-#include "gpu/register/sets.h"
+#include "gpu/register/normalise.h"
 
 struct registration {
     const struct register_ops *ops;

@@ -5,16 +5,10 @@
 #define POSED_GPU_REGISTER_RESULT_H
 
 #include "gpu/register/candidates.h"
+#include "gpu/register/normalise.h"
 #include "gpu/register/ops.h"
-#include "gpu/register/sets.h"
 
 #define REGISTER_ELSEWHERE_RAD 0.175 // 10 degrees: another basin, for the ambiguity figure
-
-// Share of the points that have a counterpart, of both sets: 0..1; 0 when not determined.
-double register_score(const struct register_run *run);
-
-// Whether a wrong pose would score as much: then no rival is needed to doubt it.
-bool register_by_chance(const struct register_run *run);
 
 // For qsort: the better score first.
 int register_compare_scores(const void *run, const void *other);
@@ -31,12 +25,5 @@ void register_result_fill(const struct register_sets *sets, const struct registe
 void register_result_candidates(const struct register_surfaces *surfaces,
                                 const struct register_candidates *candidates,
                                 struct register_result *out);
-
-// out->doubt: why a result is not to be trusted and what would help, in the sets' own sizes.
-void register_result_doubt(const struct register_surfaces *surfaces,
-                           const struct register_settings *settings, struct register_result *out);
-
-// The same of what was judged by its points alone: no surfaces were built.
-void register_result_doubt_points(struct register_result *out);
 
 #endif

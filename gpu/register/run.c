@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/register/points.h"
 #include "gpu/register/registration.h"
 #include "gpu/register/result.h"
 #include "gpu/register/settings.h"
 #include "gpu/register/stages.h"
 #include "gpu/register/starts.h"
+#include "gpu/register/validate_points.h"
+#include "gpu/register/verdict.h"
 #include "proto/clock.h"
 
 // One registration under way.
@@ -339,7 +340,7 @@ int registration_run(struct registration *registration, const struct point_set *
         (settings->preset == REGISTER_PRESET_TAMAKI || settings->form == REGISTER_FORM_DENSE)) {
         rc = on_points(&job);
         if (rc == 0)
-            register_result_doubt_points(out);
+            register_doubt_points(out);
     } else if (rc == 0) {
         rc = check_points(&job);
         if (rc == 0)
@@ -355,7 +356,7 @@ int registration_run(struct registration *registration, const struct point_set *
             rc = doubt_icp(&job);
         if (rc == 0) {
             out->anneal_ms = clock_monotonic_ms() - built_ms;
-            register_result_doubt(&registration->surfaces, settings, out);
+            register_doubt(&registration->surfaces, settings, out);
         }
     }
     if (rc == -EINVAL)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stages that a registration is made of: each hands a transform on, with more points and a
-// smaller sigma than the one before. All distances are in the unit of gpu/register/sets.h (the
+// smaller sigma than the one before. All distances are in the unit of gpu/register/normalise.h (the
 // smaller robust radius). Which stages follow each other: gpu/register/run.c. Private to gpu.
 //
 // Where the numbers come from: chosen on trials 00, 04, 08, 12, 16 of bunny_robustness by what
@@ -9,8 +9,8 @@
 #ifndef POSED_GPU_REGISTER_STAGES_H
 #define POSED_GPU_REGISTER_STAGES_H
 
+#include "gpu/register/normalise.h"
 #include "gpu/register/ops.h"
-#include "gpu/register/sets.h"
 
 // One registration under way.
 struct register_task {

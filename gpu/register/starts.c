@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "gpu/register/result.h"
+#include "gpu/register/verdict.h"
 
 #define N_STARTS        1344u // 192 rotations
 #define START_SHIFT     0.7   // of the shifted starts, along the axes

@@ -87,7 +87,7 @@ void covariance_lost(double out[36])
 {
     memset(out, 0, 36 * sizeof *out);
     for (int i = 0; i < 6; i++)
-        out[7 * i] = COVARIANCE_LOST;
+        out[7 * i] = POSE_ERROR_LOST;
 }
 
 void covariance_add(const struct se3 *T_odom_reference, const struct se3 *T_odom_camera,

@@ -5,10 +5,7 @@
 #define POSED_GPU_TRACK_COVARIANCE_H
 
 #include "gpu/track/conditioning.h"
-
-// Variance of a LOST pose on each axis [m^2, rad^2]: "anywhere", finite and positive for whoever
-// inverts it. The only place that says so.
-#define COVARIANCE_LOST 1e6
+#include "proto/pose_error.h"
 
 // How sure, in two variances, each in units of the sensor's sigma^2 and of one pixel's weight. The
 // residual in sigmas is what tells: a sensor whose errors are noise leaves the same share of its
@@ -34,7 +31,7 @@ void covariance_of_twist(const struct gpu_alignment *alignment,
 // rotation. Held ones: 0.
 void covariance_unheld(const struct conditioning *conditioning, double std_m, double out[36]);
 
-// The covariance of a LOST pose: COVARIANCE_LOST on the diagonal.
+// The covariance of a LOST pose: POSE_ERROR_LOST on the diagonal.
 void covariance_lost(double out[36]);
 
 // out += the covariance of T_odom_camera = T_odom_reference exp(twist) T_reference_camera, as

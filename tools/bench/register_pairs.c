@@ -16,9 +16,8 @@
 #include <time.h>
 
 #include "capture/cloud/cloud.h"
-#include "gpu/register/candidates.h"
 #include "gpu/register/register.h"
-#include "gpu/register/result.h"
+#include "gpu/register/verdict.h"
 #include "proto/se3.h"
 #include "tools/argument.h"
 #include "tools/bench/bench.h"

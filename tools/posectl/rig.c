@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// posectl rig calibrate: tracks both recordings (rig_way.h), finds by how much their clocks differ
-// (proto/clock_offset), cuts their trajectories into motions over the same times and hands these to
-// proto/handeye: for that the cameras need no common view. Where they have one, gpu/track/overlap
-// makes it better.
+// posectl rig calibrate: tracks both recordings (rig_trajectory.h), finds by how much their clocks
+// differ (proto/clock_offset), cuts their trajectories into motions over the same times and hands
+// these to proto/handeye: for that the cameras need no common view. Where they have one,
+// gpu/track/overlap makes it better.
 #include "tools/posectl/rig.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "proto/clock_offset.h"
 #include "proto/handeye.h"
 #include "proto/se3.h"
-#include "tools/posectl/rig_way.h"
+#include "tools/posectl/rig_trajectory.h"
 
 #define LAG_NS    1500000000LL // of a motion: long enough to turn, short enough not to drift
 #define STRIDE_NS 250000000LL

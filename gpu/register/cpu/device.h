@@ -6,7 +6,7 @@
 #include "gpu/base/pool.h"
 #include "gpu/register/cpu/kdtree.h"
 #include "gpu/register/cpu/pass.h"
-#include "gpu/register/cpu/surface.h"
+#include "gpu/register/cpu/surface_levels.h"
 #include "gpu/register/ops.h"
 
 struct register_cpu {

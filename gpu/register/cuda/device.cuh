@@ -11,7 +11,7 @@
 extern "C" {
 #include "gpu/register/ops.h"
 }
-#include "gpu/register/cuda/surface.cuh"
+#include "gpu/register/cuda/surface_levels.cuh"
 
 #define REGISTER_CUDA_MAX_RUNS 2112u // of a launch: eight times what an H200 holds, about 5 ms
 

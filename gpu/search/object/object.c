@@ -7,8 +7,8 @@
 
 #include "gpu/search/device.h"
 #include "gpu/search/kernels/edge.h"
-#include "gpu/search/object/greedy.h"
 #include "gpu/search/object/near_symmetry.h"
+#include "gpu/search/object/view_selection.h"
 #include "gpu/search/object/views.h"
 
 #define BATCH_VIEWS     256

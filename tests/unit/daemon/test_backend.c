@@ -123,7 +123,7 @@ void covariance_lost(double out[36])
 {
     memset(out, 0, 36 * sizeof *out);
     for (int i = 0; i < 6; i++)
-        out[7 * i] = COVARIANCE_LOST;
+        out[7 * i] = POSE_ERROR_LOST;
 }
 
 static struct gpu *woken;
@@ -384,7 +384,7 @@ static void stops_where_it_is_told_to(void **state)
     assert_int_equal(result.state, TRACK_STATE_LOST);
     assert_int_equal(result.reason, TRACK_REASON_DEVICE);
     assert_true(result.T_odom_camera.t_m[0] == 0.02 && result.T_odom_camera.r[0] == 1);
-    assert_true(result.covariance[0] == COVARIANCE_LOST);
+    assert_true(result.covariance[0] == POSE_ERROR_LOST);
     assert_int_equal(result.map_epoch, 0);
     backend_close(&backend);
 }

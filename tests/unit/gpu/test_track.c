@@ -141,7 +141,7 @@ static void the_first_frame_must_see_enough(void **state)
     struct track_result out = frame_after(0.1);
     assert_int_equal(out.state, TRACK_STATE_LOST);
     near(out.covariance[0], 1e6, 0);
-    near(out.covariance[35], COVARIANCE_LOST, 0);
+    near(out.covariance[35], POSE_ERROR_LOST, 0);
     near(out.covariance[1], 0, 0);
     like.solvable = true;
     out = frame_after(0.1); // nothing was known: the next one starts
@@ -442,7 +442,7 @@ static void a_lost_frame_keeps_the_last_pose(void **state)
     assert_int_equal(out.reason, TRACK_REASON_FEW_PAIRS);
     assert_at(&out, &last);
     for (int i = 0; i < 36; i++)
-        near(out.covariance[i], i % 7 ? 0 : COVARIANCE_LOST, 0);
+        near(out.covariance[i], i % 7 ? 0 : POSE_ERROR_LOST, 0);
     for (int i = 0; i < 6; i++)
         near(out.velocity[i], 0, 0);
     near(out.inlier_ratio, 0, 0);

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/ros/select_topic.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
+#define DEFAULT_UNITS_PER_M 1000
+
+#define REALSENSE_UNITS "/option/Depth_Units/value"
+
+static bool contains(const char *text, const char *part)
+{
+    for (; *text; text++) {
+        size_t n = 0;
+        while (part[n] && text[n] && (text[n] | 0x20) == part[n])
+            n++;
+        if (!part[n])
+            return true;
+    }
+    return false;
+}
+
+// A name with `depth` in it counts most, then a format that is made for depth (mono16 may be
+// infrared), then images as they are.
+static int rank(const struct bag_topic *topic)
+{
+    return 4 * contains(topic->name, "depth") +
+           2 * (strncmp(topic->image_encoding, "mono16", 6) != 0) + (topic->kind == ROS_IMAGE);
+}
+
+// What there is in place of depth: "/a (sensor_msgs/msg/Image, rgb8), ..."
+static void list_topics(const struct bag *bag, char *out, size_t n_out_bytes)
+{
+    size_t n = 0;
+    *out = 0;
+    for (size_t i = 0; i < bag->n_topics && n < n_out_bytes; i++) {
+        const struct bag_topic *topic = &bag->topics[i];
+        n += (size_t)snprintf(out + n, n_out_bytes - n, "%s%s (%s%s%s)", i ? ", " : "", topic->name,
+                              topic->type, *topic->image_encoding ? ", " : "",
+                              topic->image_encoding);
+    }
+    if (n >= n_out_bytes)
+        memcpy(out + n_out_bytes - 4, "...", 4);
+}
+
+// The topic stands in the camera's namespace: "/NAME/...".
+static bool is_of_camera(const struct bag_topic *topic, const char *camera)
+{
+    const size_t n = strlen(camera);
+    return topic->name[0] == '/' && strncmp(topic->name + 1, camera, n) == 0 &&
+           topic->name[1 + n] == '/';
+}
+
+// Of a recording of several cameras the one that is meant: as the topic that was asked for, or by
+// its name. Where no depth topic is of it, bag->wanted stays as it is.
+static int find_camera(struct bag *bag, const char *camera)
+{
+    const char *name = bag->wanted && bag->wanted[0] != '/' ? bag->wanted : camera;
+    if (!name || (bag->wanted && name == camera))
+        return 0;
+    for (size_t i = 0; i < bag->n_topics; i++) {
+        const struct bag_topic *topic = &bag->topics[i];
+        if (!topic->is_depth || topic->n_frames == 0 || !is_of_camera(topic, name))
+            continue;
+        char *wanted = strdup(topic->name);
+        if (!wanted)
+            return -ENOMEM;
+        free(bag->wanted);
+        bag->wanted = wanted;
+        return 0;
+    }
+    return 0;
+}
+
+static int choose_topic(struct bag *bag)
+{
+    size_t n_equal = 0;
+    char list[800];
+    bag->depth = NULL;
+    for (size_t i = 0; i < bag->n_topics; i++) {
+        struct bag_topic *topic = &bag->topics[i];
+        if (bag->wanted ? strcmp(topic->name, bag->wanted) != 0
+                        : !topic->is_depth || topic->n_frames == 0)
+            continue;
+        int better = bag->depth ? rank(topic) - rank(bag->depth) : 1;
+        if (better == 0)
+            better = strcmp(bag->depth->name, topic->name);
+        n_equal++;
+        if (better > 0)
+            bag->depth = topic;
+    }
+    struct bag_topic *depth = bag->depth;
+    if (depth && !depth->is_depth) {
+        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: topic %s is not depth: %s%s%s, %llu messages",
+               bag->path, depth->name, depth->type, *depth->image_encoding ? " of " : "",
+               depth->image_encoding, (unsigned long long)depth->n_messages);
+        return depth->n_messages ? -EINVAL : -ENOENT;
+    }
+    if (!depth) {
+        list_topics(bag, list, sizeof list);
+        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s%s; its topics: %s", bag->path,
+               bag->wanted ? "there is no topic " : "no topic with depth images",
+               bag->wanted ? bag->wanted : "", *list ? list : "none");
+        return bag->wanted ? -EINVAL : -ENOENT;
+    }
+    if (n_equal > 1)
+        log_to(&bag->log, LOG_LEVEL_NOTICE,
+               "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another)", bag->path, n_equal,
+               depth->name);
+    return 0;
+}
+
+// Folders that two topics have in common, from the front.
+static size_t common_folders(const char *a, const char *b)
+{
+    size_t n = 0;
+    for (; *a && *a == *b; a++, b++)
+        n += *a == '/';
+    return n;
+}
+
+// The camera info of the depth topic: the one that shares most of its name; of the same size before
+// others.
+static const struct bag_topic *find_info(const struct bag *bag)
+{
+    const struct bag_topic *best = NULL;
+    size_t best_score = 0;
+    for (size_t i = 0; i < bag->n_topics; i++) {
+        const struct bag_topic *topic = &bag->topics[i];
+        if (!topic->has_info || topic->info.camera.fx_px == 0)
+            continue;
+        bool same_size = topic->info.camera.width_px == bag->depth->width_px &&
+                         topic->info.camera.height_px == bag->depth->height_px;
+        size_t score = 2 * common_folders(topic->name, bag->depth->name) + same_size + 1;
+        if (score > best_score) {
+            best = topic;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+bool bag_is_rectified(const struct bag *bag)
+{
+    const struct bag_topic *info = find_info(bag);
+    return info && contains(bag->depth->name, "rect") && info->info.rectified.fx_px != 0;
+}
+
+static int take_camera(const struct bag *bag, const struct capture_settings *settings,
+                       struct capture_info *out_info)
+{
+    const struct bag_topic *depth = bag->depth, *info = find_info(bag);
+    bool overridden = settings->fx_px != 0 && settings->fy_px != 0 && settings->cx_px != 0 &&
+                      settings->cy_px != 0;
+    bool is_rectified = bag_is_rectified(bag);
+    struct intrinsics camera = !info          ? default_camera
+                               : is_rectified ? info->info.rectified
+                                              : info->info.camera;
+    if (!info && !overridden)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: no camera info for %s, taken for the usual camera of 640x480", bag->path,
+               depth->name);
+    if (info && info->info.distortion != 0 && !is_rectified)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: %s tells of distortion (up to %g), which stays in the images of %s", bag->path,
+               info->name, info->info.distortion, depth->name);
+    if (info && info->info_changes)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: %s changes on the way, its first calibration is taken for all images",
+               bag->path, info->name);
+    if (!isfinite(camera.fx_px) || !(camera.fx_px > 0) || !isfinite(camera.fy_px) ||
+        camera.fy_px == 0 || !isfinite(camera.cx_px) || !isfinite(camera.cy_px)) {
+        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s is no calibration of a camera", bag->path,
+               info ? info->name : "");
+        return -EINVAL;
+    }
+    if (!overridden &&
+        (camera.width_px != depth->width_px || camera.height_px != depth->height_px)) {
+        log_to(&bag->log, settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
+               "%s: images of %s are %ux%u, but %s is for %ux%u", bag->path, depth->name,
+               depth->width_px, depth->height_px, info ? info->name : "the usual camera",
+               camera.width_px, camera.height_px);
+        if (!settings->allow_implausible)
+            return -ERANGE;
+    }
+    camera.width_px = depth->width_px;
+    camera.height_px = depth->height_px;
+    out_info->camera = camera;
+    return 0;
+}
+
+// RealSense says beside its images how many metres one unit is.
+static double take_units(const struct bag *bag, const struct capture_settings *settings)
+{
+    const struct bag_topic *depth = bag->depth;
+    if (depth->format.is_float)
+        return settings->depth_scale != 0 ? settings->depth_scale
+               : depth->units_per_m != 0  ? depth->units_per_m
+                                          : ROS_FLOAT_UNITS_PER_M;
+    double units_per_m = DEFAULT_UNITS_PER_M;
+    size_t best = 0;
+    for (size_t i = 0; i < bag->n_topics; i++) {
+        const struct bag_topic *topic = &bag->topics[i];
+        size_t score = common_folders(topic->name, depth->name) + 1;
+        if (bag_topic_ends_with(topic, REALSENSE_UNITS) && score > best && topic->number >= 1e-6 &&
+            topic->number <= 1) {
+            units_per_m = 1 / topic->number;
+            best = score;
+        }
+    }
+    return units_per_m;
+}
+
+static int compare_frames(const void *a, const void *b)
+{
+    const struct bag_frame *x = a, *y = b;
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    if (x->log_time_ns != y->log_time_ns)
+        return x->log_time_ns < y->log_time_ns ? -1 : 1;
+    if (x->place.block != y->place.block)
+        return x->place.block < y->place.block ? -1 : 1;
+    return (x->place.offset > y->place.offset) - (x->place.offset < y->place.offset);
+}
+
+static int compare_log_times(const void *a, const void *b)
+{
+    const struct bag_frame *x = a, *y = b;
+    return (x->log_time_ns > y->log_time_ns) - (x->log_time_ns < y->log_time_ns);
+}
+
+// The camera's own times in place of the stamps, when the recording has them for all images.
+static void take_realsense_times(struct bag *bag, struct bag_topic *depth)
+{
+    const char *image = strstr(depth->name, "/image/");
+    size_t n = image ? (size_t)(image - depth->name) : 0;
+    struct bag_topic *metadata = NULL;
+    for (size_t i = 0; image && i < bag->n_topics; i++)
+        if (!strncmp(bag->topics[i].name, depth->name, n) &&
+            !strcmp(bag->topics[i].name + n, BAG_REALSENSE_METADATA) && bag->topics[i].n_frames)
+            metadata = &bag->topics[i];
+    if (!metadata)
+        return;
+    qsort(metadata->frames, metadata->n_frames, sizeof *metadata->frames, compare_log_times);
+    for (int pass = 0; pass < 2; pass++) // all or none
+        for (size_t i = 0; i < depth->n_frames; i++) {
+            const struct bag_frame *found =
+                bsearch(&depth->frames[i], metadata->frames, metadata->n_frames,
+                        sizeof *metadata->frames, compare_log_times);
+            if (!found)
+                return;
+            if (pass == 1)
+                depth->frames[i].time_ns = found->time_ns;
+        }
+}
+
+static void put_in_order(struct bag *bag, struct bag_topic *topic)
+{
+    struct bag_frame *frames = topic->frames;
+    size_t n_kept = 0;
+    if (!topic->has_stamps)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: images of %s have no time stamps, the recorder's are taken", bag->path,
+               topic->name);
+    for (size_t i = 0; !topic->has_stamps && i < topic->n_frames; i++)
+        frames[i].time_ns = frames[i].log_time_ns;
+    take_realsense_times(bag, topic);
+    qsort(frames, topic->n_frames, sizeof *frames, compare_frames);
+    for (size_t i = 0; i < topic->n_frames; i++)
+        if (frames[i].time_ns >= 0 && frames[i].time_ns < INT64_C(1) << 62 &&
+            (n_kept == 0 || frames[i].time_ns != frames[n_kept - 1].time_ns))
+            frames[n_kept++] = frames[i];
+    bag->n_skipped = topic->n_frames - n_kept;
+    topic->n_frames = n_kept;
+}
+
+int bag_choose(struct bag *bag, const struct capture_settings *settings,
+               struct capture_info *out_info)
+{
+    int err = find_camera(bag, settings->camera);
+    if (!err)
+        err = choose_topic(bag);
+    if (err)
+        return err;
+    struct bag_topic *depth = bag->depth;
+    if (depth->width_px < 1 || depth->width_px > CAPTURE_MAX_SIDE_PX || depth->height_px < 1 ||
+        depth->height_px > CAPTURE_MAX_SIDE_PX) {
+        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: images of %s are %ux%u, which no camera has",
+               bag->path, depth->name, depth->width_px, depth->height_px);
+        return -EINVAL;
+    }
+    err = take_camera(bag, settings, out_info);
+    if (err)
+        return err;
+    put_in_order(bag, depth);
+    if (bag->n_malformed)
+        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %zu messages are not what their topic says",
+               bag->path, bag->n_malformed);
+    if (bag->n_skipped)
+        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %zu images of %s skipped, their time repeats",
+               bag->path, bag->n_skipped, depth->name);
+    bag->units_per_m = out_info->units_per_m = take_units(bag, settings);
+    out_info->n_frames = depth->n_frames;
+    snprintf(out_info->description, sizeof out_info->description, "%s:%s#%s", out_info->driver,
+             bag->path, depth->name);
+    return depth->n_frames ? 0 : -ENOENT;
+}

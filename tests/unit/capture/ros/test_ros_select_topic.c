@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which topic of a ROS recording is depth, and what is said where none is, several are, their
+// camera info does not fit or their times repeat: messages made here, told to a bag as a container
+// does.
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "capture/ros/select_topic.h"
+#include "tests/unit/fails.h"
+#include "tests/unit/scratch.h"
+
+#define W 8u
+#define H 6u
+#define T INT64_C(100000000000)
+
+static struct scratch scratch;
+static struct bag bag;
+static struct capture_info info;
+static char said[4000];
+
+static void hear(void *user, enum log_level level, const char *line)
+{
+    (void)user, (void)level;
+    const size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+
+static const struct log_sink sink = {hear, NULL};
+
+static int setup(void **state)
+{
+    (void)state;
+    scratch_create(&scratch);
+    said[0] = 0;
+    assert_int_equal(bag_begin_live(&bag, "the.bag", &sink), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    bag_close(&bag);
+    scratch_remove(&scratch);
+    return 0;
+}
+
+static void assert_said(const char *wanted)
+{
+    if (!strstr(said, wanted))
+        print_error("%s\nwanted: %s\n", said, wanted);
+    assert_non_null(strstr(said, wanted));
+    said[0] = 0;
+}
+
+// --- Topics and messages
+
+static uint32_t add_topic(const char *name, const char *type)
+{
+    static uint32_t id;
+    assert_int_equal(
+        bag_add_topic(&bag, ++id, name, strlen(name), type, strlen(type), ROS_ENCODING_CDR), 0);
+    return id;
+}
+
+static void add(uint32_t id, int64_t log_time_ns, const void *message, size_t n)
+{
+    assert_int_equal(bag_add_message(&bag, id, log_time_ns, (struct bag_place){0, id}, message, n),
+                     0);
+}
+
+static void add_image_of(uint32_t id, int64_t time_ns, const char *encoding, uint32_t w, uint32_t h)
+{
+    unsigned char bytes[256];
+    struct cdr_out out;
+    cdr_out_begin(&out, bytes, sizeof bytes);
+    cdr_put_u32(&out, (uint32_t)(time_ns / 1000000000));
+    cdr_put_u32(&out, (uint32_t)(time_ns % 1000000000));
+    cdr_put_string(&out, "frame");
+    cdr_put_u32(&out, h);
+    cdr_put_u32(&out, w);
+    cdr_put_string(&out, encoding);
+    cdr_put_u8(&out, 0);
+    cdr_put_u32(&out, 2 * w);
+    cdr_put_u32(&out, 2 * w * h);
+    add(id, time_ns + 1000, bytes, out.n);
+}
+
+static uint32_t image(const char *name, const char *encoding)
+{
+    const uint32_t id = add_topic(name, "sensor_msgs/msg/Image");
+    add_image_of(id, T, encoding, W, H);
+    return id;
+}
+
+static uint32_t camera_info(const char *name, double fx, uint32_t w)
+{
+    const struct intrinsics camera = {fx, 60, 3.5, 2.5, w, H};
+    unsigned char bytes[ROS_MAX_CAMERA_INFO_BYTES];
+    const uint32_t id = add_topic(name, "sensor_msgs/msg/CameraInfo");
+    add(id, T, bytes, ros_put_camera_info(&camera, T, "frame", bytes));
+    return id;
+}
+
+static void text(const char *name, int64_t log_time_ns, const char *content)
+{
+    unsigned char bytes[256];
+    struct cdr_out out;
+    uint32_t id = 0;
+    for (size_t i = 0; i < bag.n_topics; i++)
+        if (strcmp(bag.topics[i].name, name) == 0)
+            id = bag.topics[i].id;
+    if (!id)
+        id = add_topic(name, "std_msgs/msg/String");
+    cdr_out_begin(&out, bytes, sizeof bytes);
+    cdr_put_string(&out, content);
+    add(id, log_time_ns, bytes, out.n);
+}
+
+static int choose(const char *wanted, const char *camera)
+{
+    const struct capture_settings settings = {.camera = camera};
+    free(bag.wanted);
+    bag.wanted = wanted ? strdup(wanted) : NULL;
+    info = (struct capture_info){.driver = "bag"};
+    return bag_choose(&bag, &settings, &info);
+}
+
+// --- The file
+
+static void folders_and_topics_of_a_path(void **state)
+{
+    (void)state;
+    char location[300];
+    bag_close(&bag);
+    scratch_make_folder(&scratch, "empty");
+    scratch_write_text(&scratch, "empty/.db3", "");
+    scratch_name(&scratch, "empty", location);
+    assert_int_equal(bag_begin(&bag, location, ".db3", &sink), -ENOENT);
+    assert_said("/empty: a folder with 0 files *.db3");
+    bag_close(&bag);
+    scratch_make_folder(&scratch, "two");
+    scratch_write_text(&scratch, "two/a_0.db3", "");
+    scratch_write_text(&scratch, "two/metadata.yaml", "");
+    scratch_name(&scratch, "two#/depth", location);
+    assert_int_equal(bag_begin(&bag, location, ".db3", &sink), 0);
+    assert_non_null(strstr(bag.path, "/two/a_0.db3"));
+    assert_string_equal(bag.wanted, "/depth");
+    bag_close(&bag);
+    scratch_write_text(&scratch, "two/b_0.db3", "");
+    assert_int_equal(bag_begin(&bag, location, ".db3", &sink), -EINVAL);
+    assert_said("/two: a folder with 2 files *.db3, name one of them");
+    bag_close(&bag);
+    scratch_write_text(&scratch, "a#b.db3", ""); // a file that is named so
+    scratch_name(&scratch, "a#b.db3", location);
+    assert_int_equal(bag_begin(&bag, location, ".db3", &sink), 0);
+    assert_string_equal(bag.path, location);
+    assert_null(bag.wanted);
+    for (long n = 1; n <= 2; n++) { // the path, then what decodes
+        bag_close(&bag);
+        fails_at("memory", n, ENOMEM);
+        assert_int_equal(bag_begin(&bag, location, ".db3", &sink), -ENOMEM);
+        bag_close(&bag);
+        fails_at("memory", n, ENOMEM);
+        assert_int_equal(bag_begin_live(&bag, "x", &sink), -ENOMEM);
+    }
+    fails_end();
+}
+
+static void memory_for_topics_and_messages(void **state)
+{
+    (void)state;
+    fails_at("memory", 1, ENOMEM);
+    assert_int_equal(bag_add_topic(&bag, 1, "/a", 2, "x", 1, ROS_ENCODING_CDR), -ENOMEM);
+    fails_end();
+    const uint32_t id = add_topic("/depth", "sensor_msgs/msg/Image");
+    unsigned char bytes[256];
+    const struct depth_frame frame = {NULL, W, H, 1000, T};
+    const size_t n = ros_put_image_head(&frame, false, "f", bytes);
+    fails_at("memory", 1, ENOMEM);
+    assert_int_equal(bag_add_message(&bag, id, T, (struct bag_place){0, 0}, bytes, n), -ENOMEM);
+    fails_end();
+    add(id, T, bytes, n);
+    add(999, T, bytes, n); // of no topic
+    add(id, T, bytes, 7);  // no image
+    assert_int_equal(bag_add_topic(&bag, id, "/again", 6, "x", 1, ROS_ENCODING_CDR), 0);
+    assert_int_equal(bag.n_topics, 1);
+    bag_set_units(&bag, 999, 5000);
+    bag_set_units(&bag, id, 0.5);
+    bag_set_units(&bag, id, 1e7);
+    assert_true(bag_topic(&bag, id)->units_per_m == 0);
+    assert_int_equal(bag_interest(NULL), BAG_NOTHING);
+    assert_int_equal(bag_interest(bag_topic(&bag, id)), BAG_HEAD);
+    const uint32_t other = add_topic("/tf", "tf2_msgs/msg/TFMessage");
+    assert_int_equal(bag_interest(bag_topic(&bag, other)), BAG_NOTHING);
+    add(other, T, bytes, n);
+    const uint32_t number = add_topic("/number", "std_msgs/msg/Float32");
+    assert_int_equal(bag_interest(bag_topic(&bag, number)), BAG_ALL);
+    add(number, T, "\0\1\0\0\0\0\0\77", 8);
+    assert_true(bag_topic(&bag, number)->number == 0.5);
+    assert_int_equal(choose(NULL, NULL), -ERANGE); // 8x6 without a camera info
+    assert_said("the.bag: images of /depth are 8x6, but the usual camera is for 640x480");
+    const uint32_t bad_info = add_topic("/camera_info", "sensor_msgs/msg/CameraInfo");
+    add(bad_info, T, bytes, 9);
+    assert_false(bag_topic(&bag, bad_info)->has_info);
+}
+
+// --- The topic
+
+static void where_no_depth_is(void **state)
+{
+    (void)state;
+    assert_int_equal(choose(NULL, NULL), -ENOENT);
+    assert_said("the.bag: no topic with depth images; its topics: none");
+    image("/rgb/image", "rgb8");
+    add_topic("/silent/depth", "sensor_msgs/msg/Image");
+    assert_int_equal(choose(NULL, NULL), -ENOENT);
+    assert_said(
+        "its topics: /rgb/image (sensor_msgs/msg/Image, rgb8), /silent/depth (sensor_msgs/");
+    assert_int_equal(choose("/rgb/image", NULL), -EINVAL);
+    assert_said("topic /rgb/image is not depth: sensor_msgs/msg/Image of rgb8, 1 messages");
+    assert_int_equal(choose("/silent/depth", NULL), -ENOENT);
+    assert_said("topic /silent/depth is not depth: sensor_msgs/msg/Image, 0 messages");
+    assert_int_equal(choose("/none", NULL), -EINVAL);
+    assert_said("there is no topic /none; its topics: /rgb/image");
+    for (int i = 0; i < 40; i++)
+        add_topic("/a/topic/among/many", "a_package/msg/Type");
+    assert_int_equal(choose("/none", NULL), -EINVAL);
+    assert_said("...\n");
+}
+
+static void the_best_of_several(void **state)
+{
+    (void)state;
+    camera_info("/a/depth/camera_info", 50, W);
+    image("/ir/image", "mono16");
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_string_equal(info.description, "bag:the.bag#/ir/image");
+    image("/b/depth/image", "16UC1");
+    image("/a/depth/image", "16UC1");
+    image("/other/image", "16UC1");
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("the.bag: 4 depth topics, /a/depth/image is taken (FILE#TOPIC chooses another)");
+    assert_int_equal(choose("/b/depth/image", NULL), 0);
+    assert_string_equal(info.description, "bag:the.bag#/b/depth/image");
+    // by the camera's name, which the path or the section tells
+    assert_int_equal(choose("b", NULL), 0);
+    assert_string_equal(info.description, "bag:the.bag#/b/depth/image");
+    assert_int_equal(choose(NULL, "b"), 0);
+    assert_string_equal(info.description, "bag:the.bag#/b/depth/image");
+    assert_int_equal(choose("/a/depth/image", "b"), 0); // a whole name counts
+    assert_string_equal(info.description, "bag:the.bag#/a/depth/image");
+    assert_int_equal(choose(NULL, "nobody"), 0);
+    assert_string_equal(info.description, "bag:the.bag#/a/depth/image");
+    free(bag.wanted);
+    bag.wanted = NULL;
+    const struct capture_settings settings = {.camera = "b"};
+    fails_at("memory", 1, ENOMEM);
+    assert_int_equal(bag_choose(&bag, &settings, &info), -ENOMEM);
+    fails_end();
+}
+
+static void sizes_that_no_camera_has(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{0, H}, {W, 0}, {100000, H}, {W, 100000}};
+    for (size_t i = 0; i < 4; i++) {
+        char name[32], wanted[128];
+        snprintf(name, sizeof name, "/depth_%zu", i);
+        const uint32_t id = add_topic(name, "sensor_msgs/msg/Image");
+        add_image_of(id, T, "16UC1", sizes[i][0], sizes[i][1]);
+        if (!bag_topic(&bag, id)->is_depth)
+            continue; // noticed before
+        assert_int_equal(choose(name, NULL), -EINVAL);
+        snprintf(wanted, sizeof wanted, "images of %s are %ux%u, which no camera has", name,
+                 sizes[i][0], sizes[i][1]);
+        assert_said(wanted);
+    }
+}
+
+// --- The camera and its units
+
+static void calibrations(void **state)
+{
+    (void)state;
+    const uint32_t far = camera_info("/camera_info", 40, W);
+    image("/a/depth/image", "16UC1");
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_true(info.camera.fx_px == 40); // the only one there is
+    const uint32_t near = camera_info("/a/depth/camera_info", 50, 2 * W);
+    assert_int_equal(choose(NULL, NULL), -ERANGE);
+    assert_said("images of /a/depth/image are 8x6, but /a/depth/camera_info is for 16x6");
+    const struct capture_settings lenient = {.allow_implausible = true};
+    assert_int_equal(bag_choose(&bag, &lenient, &info), 0);
+    assert_true(info.camera.fx_px == 50 && info.camera.width_px == W);
+    struct capture_settings told = {0};
+    double *const numbers[] = {&told.fx_px, &told.fy_px, &told.cx_px, &told.cy_px};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(bag_choose(&bag, &told, &info), -ERANGE);
+        *numbers[i] = i + 1;
+    }
+    said[0] = 0;
+    assert_int_equal(bag_choose(&bag, &told, &info), 0);
+    assert_string_equal(said, ""); // who gives all four is believed
+    struct bag_topic *topic = (struct bag_topic *)(uintptr_t)bag_topic(&bag, near);
+    topic->info.camera.width_px = W;
+    topic->info.distortion = 0.25;
+    topic->info_changes = true;
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_non_null(strstr(said, "/a/depth/camera_info tells of distortion (up to 0.25)"));
+    assert_said("/a/depth/camera_info changes on the way, its first calibration is taken");
+    static const struct intrinsics bad[] = {{NAN, 1, 1, 1, W, H},     {INFINITY, 1, 1, 1, W, H},
+                                            {-1, 1, 1, 1, W, H},      {1, NAN, 1, 1, W, H},
+                                            {1, 0, 1, 1, W, H},       {1, 1, NAN, 1, W, H},
+                                            {1, 1, 1, INFINITY, W, H}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        topic->info.camera = bad[i];
+        assert_int_equal(choose(NULL, NULL), -EINVAL);
+        assert_said("/a/depth/camera_info is no calibration of a camera");
+    }
+    assert_non_null(bag_topic(&bag, far));
+    // rectified images have the other matrix
+    topic->info.camera = (struct intrinsics){50, 50, 4, 3, W, H};
+    topic->info.rectified = (struct intrinsics){45, 45, 4, 3, W, H};
+    image("/a/depth/image_rect", "16UC1");
+    assert_int_equal(choose("/a/depth/image_rect", NULL), 0);
+    assert_true(info.camera.fx_px == 45);
+}
+
+static void units(void **state)
+{
+    (void)state;
+    camera_info("/device_0/camera_info", 50, W);
+    const uint32_t id = image("/device_0/sensor_0/Depth_0/image/data", "16UC1");
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_true(info.units_per_m == 1000);
+    text("/other/option/Depth_Units/value", T, "0.01");
+    text("/device_0/sensor_0/option/Depth_Units/value", T, "0.0002");
+    text("/device_0/sensor_0/option/Depth_Units/value", T, "0.5"); // the first counts
+    text("/device_1/option/Depth_Units/value", T, "7");            // none
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_true(fabs(info.units_per_m - 5000) < 1e-9);
+    // floats are metres: as the recorder had them, as the user says, or as fine as may be
+    struct bag_topic *topic = (struct bag_topic *)(uintptr_t)bag_topic(&bag, id);
+    topic->format.is_float = true;
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_true(info.units_per_m == ROS_FLOAT_UNITS_PER_M);
+    bag_set_units(&bag, id, 2000);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_true(info.units_per_m == 2000);
+    const struct capture_settings settings = {.depth_scale = 250};
+    assert_int_equal(bag_choose(&bag, &settings, &info), 0);
+    assert_true(info.units_per_m == 250);
+}
+
+// --- Times
+
+static void times(void **state)
+{
+    (void)state;
+    camera_info("/camera_info", 50, W);
+    uint32_t id = add_topic("/depth", "sensor_msgs/msg/Image");
+    for (int i = 3; i >= 0; i--)
+        add_image_of(id, 0, "16UC1", W, H); // no stamps; one time of the recorder
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_non_null(strstr(said, "images of /depth have no time stamps, the recorder's are taken"));
+    assert_said("the.bag: 3 images of /depth skipped, their time repeats");
+    assert_int_equal(info.n_frames, 1);
+    add(id, T, "\0\1\0\0", 4); // no image
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("the.bag: 1 messages are not what their topic says");
+    // all of one stamp: the recorder's time and then the place decide which is kept
+    id = add_topic("/z/depth", "sensor_msgs/msg/Image");
+    struct bag_place places[] = {{2, 0}, {1, 9}, {1, 5}};
+    unsigned char bytes[256];
+    const struct depth_frame frame = {NULL, W, H, 1000, T};
+    const size_t n = ros_put_image_head(&frame, false, "f", bytes);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bag_add_message(&bag, id, T, places[i], bytes, n), 0);
+    assert_int_equal(bag_add_message(&bag, id, T + 1, (struct bag_place){0, 0}, bytes, n), 0);
+    assert_int_equal(choose("/z/depth", NULL), 0);
+    assert_int_equal(info.n_frames, 1);
+    assert_int_equal(bag_place(&bag, 0).block, 1);
+    assert_int_equal(bag_place(&bag, 0).offset, 5);
+}
+
+// RealSense's own times serve when every image has one.
+static void times_of_realsense(void **state)
+{
+    (void)state;
+    int64_t time_ns;
+    uint64_t index;
+    camera_info("/s/camera_info", 50, W);
+    const uint32_t id = image("/s/image/data", "16UC1");
+    add_image_of(id, T + 50, "16UC1", W, H);
+    text("/s/image/metadata", T + 1000, "a=1;timestamp=1033.333333;b=2");
+    text("/s/image/metadata", T + 9999, "nothing that is a time");
+    text("/t/image/metadata", T + 1050, ";timestamp=5");
+    assert_int_equal(choose(NULL, NULL), 0);
+    bag_stamp(&bag, 0, &time_ns, &index);
+    assert_int_equal(time_ns, T); // one image has none
+    text("/s/image/metadata", T + 1050, "a=1;timestamp=1066.5x");
+    assert_int_equal(choose(NULL, NULL), 0);
+    bag_stamp(&bag, 0, &time_ns, &index);
+    assert_int_equal(time_ns, 1033333333);
+    bag_stamp(&bag, 1, &time_ns, &index);
+    assert_int_equal(time_ns, 1066500000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(folders_and_topics_of_a_path, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_for_topics_and_messages, setup, teardown),
+        cmocka_unit_test_setup_teardown(where_no_depth_is, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_best_of_several, setup, teardown),
+        cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(calibrations, setup, teardown),
+        cmocka_unit_test_setup_teardown(units, setup, teardown),
+        cmocka_unit_test_setup_teardown(times, setup, teardown),
+        cmocka_unit_test_setup_teardown(times_of_realsense, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
