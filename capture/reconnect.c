@@ -11,8 +11,6 @@
 #include "proto/clock.h"
 
 #define MS            INT64_C(1000000)
-#define RETRY_MIN_NS  (20 * MS)
-#define RETRY_MAX_NS  (500 * MS)
 #define FIRST_OPEN_NS (10000 * MS)
 #define SILENCE_NS    (1500 * MS) // a streaming camera sends 30 frames/s
 #define HANG_NS       (3000 * MS)
@@ -23,45 +21,45 @@ static struct timespec at(int64_t ns)
 }
 
 // Sleeps until then, or until told to quit.
-static void doze(struct supervise *supervise, int64_t until_ns)
+static void doze(struct reconnect *reconnect, int64_t until_ns)
 {
     const struct timespec until = at(until_ns);
-    pthread_mutex_lock(&supervise->lock);
-    while (!atomic_load(&supervise->quit) &&
-           pthread_cond_timedwait(&supervise->news, &supervise->lock, &until) == 0)
+    pthread_mutex_lock(&reconnect->lock);
+    while (!atomic_load(&reconnect->quit) &&
+           pthread_cond_timedwait(&reconnect->news, &reconnect->lock, &until) == 0)
         ;
-    pthread_mutex_unlock(&supervise->lock);
+    pthread_mutex_unlock(&reconnect->lock);
 }
 
-static void tell_missing(struct supervise *supervise, const char *reason)
+static void tell_missing(struct reconnect *reconnect, const char *reason)
 {
-    if (!strcmp(supervise->told, reason))
+    if (!strcmp(reconnect->told, reason))
         return;
-    snprintf(supervise->told, sizeof supervise->told, "%s", reason);
-    log_to(&supervise->log, LOG_LEVEL_WARNING, "%s: %s; waiting for it", supervise->name, reason);
+    snprintf(reconnect->told, sizeof reconnect->told, "%s", reason);
+    log_to(&reconnect->log, LOG_LEVEL_WARNING, "%s: %s; waiting for it", reconnect->name, reason);
 }
 
-static bool try_open(struct supervise *supervise)
+static bool try_open(struct reconnect *reconnect)
 {
-    char reason[SUPERVISE_REASON_BYTES] = "it cannot be opened";
-    if (supervise->camera->open(supervise->user, reason)) {
-        supervise->told[0] = 0;
+    char reason[RECONNECT_REASON_BYTES] = "it cannot be opened";
+    if (reconnect->camera->open(reconnect->user, reason)) {
+        reconnect->told[0] = 0;
         return true;
     }
-    tell_missing(supervise, reason);
+    tell_missing(reconnect, reason);
     return false;
 }
 
 // Until the camera is gone, silent, or no longer wanted. Returns why.
-static const char *serve(struct supervise *supervise)
+static const char *serve(struct reconnect *reconnect)
 {
     int64_t last_ns = clock_monotonic_ns();
-    while (!atomic_load(&supervise->quit)) {
-        enum supervise_served served = supervise->camera->serve(supervise->user);
+    while (!atomic_load(&reconnect->quit)) {
+        enum reconnect_served served = reconnect->camera->serve(reconnect->user);
         int64_t now_ns = clock_monotonic_ns();
-        if (served == SUPERVISE_GONE)
+        if (served == RECONNECT_GONE)
             return "the camera is gone";
-        if (served == SUPERVISE_FRAME)
+        if (served == RECONNECT_FRAME)
             last_ns = now_ns;
         else if (now_ns - last_ns > SILENCE_NS)
             return "the camera is silent";
@@ -69,100 +67,100 @@ static const char *serve(struct supervise *supervise)
     return NULL;
 }
 
-static void watch(struct supervise *supervise)
+static void watch(struct reconnect *reconnect)
 {
     for (;;) {
-        const char *ended = serve(supervise);
-        supervise->camera->close(supervise->user);
+        const char *ended = serve(reconnect);
+        reconnect->camera->close(reconnect->user);
         if (!ended)
             return;
-        tell_missing(supervise, ended);
-        int64_t pause_ns = RETRY_MIN_NS;
+        tell_missing(reconnect, ended);
+        int64_t pause_ns = RECONNECT_MIN_NS;
         do {
-            doze(supervise, clock_monotonic_ns() + pause_ns);
-            pause_ns = 2 * pause_ns < RETRY_MAX_NS ? 2 * pause_ns : RETRY_MAX_NS;
-            if (atomic_load(&supervise->quit))
+            doze(reconnect, clock_monotonic_ns() + pause_ns);
+            pause_ns = 2 * pause_ns < RECONNECT_MAX_NS ? 2 * pause_ns : RECONNECT_MAX_NS;
+            if (atomic_load(&reconnect->quit))
                 return;
-        } while (!try_open(supervise));
-        log_to(&supervise->log, LOG_LEVEL_NOTICE, "%s: the camera is back", supervise->name);
+        } while (!try_open(reconnect));
+        log_to(&reconnect->log, LOG_LEVEL_NOTICE, "%s: the camera is back", reconnect->name);
     }
 }
 
 static void *run(void *argument)
 {
-    struct supervise *supervise = argument;
-    watch(supervise);
-    atomic_store(&supervise->ended, true);
+    struct reconnect *reconnect = argument;
+    watch(reconnect);
+    atomic_store(&reconnect->ended, true);
     return NULL;
 }
 
-int supervise_open(struct supervise *supervise, const struct supervise_camera *camera, void *user,
+int reconnect_open(struct reconnect *reconnect, const struct reconnect_camera *camera, void *user,
                    const char *name, const struct log_sink *log)
 {
-    *supervise = (struct supervise){.camera = camera, .user = user, .log = *log};
-    snprintf(supervise->name, sizeof supervise->name, "%s", name);
+    *reconnect = (struct reconnect){.camera = camera, .user = user, .log = *log};
+    snprintf(reconnect->name, sizeof reconnect->name, "%s", name);
     int64_t until_ns = clock_monotonic_ns() + FIRST_OPEN_NS;
-    while (!try_open(supervise)) {
+    while (!try_open(reconnect)) {
         if (clock_monotonic_ns() > until_ns) {
-            log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, supervise->told);
-            supervise->camera = NULL;
+            log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reconnect->told);
+            reconnect->camera = NULL;
             return -ENODEV;
         }
-        const struct timespec pause = at(RETRY_MAX_NS);
+        const struct timespec pause = at(RECONNECT_MAX_NS);
         nanosleep(&pause, NULL);
     }
     return 0;
 }
 
-int supervise_start(struct supervise *supervise)
+int reconnect_start(struct reconnect *reconnect)
 {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&supervise->lock, NULL);
-    pthread_cond_init(&supervise->news, &monotonic);
+    pthread_mutex_init(&reconnect->lock, NULL);
+    pthread_cond_init(&reconnect->news, &monotonic);
     pthread_condattr_destroy(&monotonic);
     sigset_t all, old; // signals are the process's business
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int err = pthread_create(&supervise->thread, NULL, run, supervise);
+    int err = pthread_create(&reconnect->thread, NULL, run, reconnect);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    supervise->runs = !err;
+    reconnect->runs = !err;
     if (err) {
-        pthread_cond_destroy(&supervise->news);
-        pthread_mutex_destroy(&supervise->lock);
+        pthread_cond_destroy(&reconnect->news);
+        pthread_mutex_destroy(&reconnect->lock);
     }
     return -err;
 }
 
-bool supervise_stop(struct supervise *supervise)
+bool reconnect_stop(struct reconnect *reconnect)
 {
-    if (!supervise->runs) {
-        if (supervise->camera)
-            supervise->camera->close(supervise->user);
+    if (!reconnect->runs) {
+        if (reconnect->camera)
+            reconnect->camera->close(reconnect->user);
         return true;
     }
-    pthread_mutex_lock(&supervise->lock);
-    atomic_store(&supervise->quit, true);
-    pthread_cond_signal(&supervise->news);
-    pthread_mutex_unlock(&supervise->lock);
+    pthread_mutex_lock(&reconnect->lock);
+    atomic_store(&reconnect->quit, true);
+    pthread_cond_signal(&reconnect->news);
+    pthread_mutex_unlock(&reconnect->lock);
     const struct timespec until = at(clock_monotonic_ns() + HANG_NS);
-    if (pthread_clockjoin_np(supervise->thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
-        log_to(&supervise->log, LOG_LEVEL_WARNING, "%s: the camera hangs, it is left behind",
-               supervise->name);
-        pthread_detach(supervise->thread);
+    if (pthread_clockjoin_np(reconnect->thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
+        log_to(&reconnect->log, LOG_LEVEL_WARNING, "%s: the camera hangs, it is left behind",
+               reconnect->name);
+        pthread_detach(reconnect->thread);
         return false;
     }
-    (void)atomic_load(&supervise->ended); // ThreadSanitizer does not know pthread_clockjoin_np
-    pthread_cond_destroy(&supervise->news);
-    pthread_mutex_destroy(&supervise->lock);
+    (void)atomic_load(&reconnect->ended); // ThreadSanitizer does not know pthread_clockjoin_np
+    pthread_cond_destroy(&reconnect->news);
+    pthread_mutex_destroy(&reconnect->lock);
     return true;
 }
 
-int supervise_parse(const char *driver, const char *location, const struct log_sink *log,
-                    struct supervise_place *out)
+int reconnect_parse(const char *driver, const char *location, const struct log_sink *log,
+                    struct reconnect_place *out)
 {
-    *out = (struct supervise_place){.width_px = 0};
+    *out = (struct reconnect_place){.width_px = 0};
     size_t n = strcspn(location, ",");
     const char *option = location + n;
     char end = 0;

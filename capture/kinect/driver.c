@@ -16,14 +16,13 @@
 #include "capture/kinect/disparity.h"
 #include "capture/kinect/kinect.h"
 #include "capture/live_queue.h"
+#include "capture/reconnect.h"
 #include "proto/clock.h"
 
 #define W KINECT_WIDTH_PX
 #define H KINECT_HEIGHT_PX
 
 #define MS            INT64_C(1000000)
-#define RETRY_MIN_NS  (20 * MS)
-#define RETRY_MAX_NS  (500 * MS)
 #define FIRST_OPEN_NS (3000 * MS) // how long capture_open waits for the camera's own parameters
 
 struct kinect {
@@ -168,7 +167,7 @@ static void attend(struct kinect *kinect, struct kinect_session *session)
     }
 }
 
-static void *supervise(void *argument)
+static void *reconnect(void *argument)
 {
     struct kinect *kinect = argument;
     const struct kinect_listener listener = {.opened = on_opened,
@@ -178,7 +177,7 @@ static void *supervise(void *argument)
                                              .ended = on_ended,
                                              .user = kinect,
                                              .log = kinect->log};
-    int64_t retry_ns = RETRY_MIN_NS;
+    int64_t retry_ns = RECONNECT_MIN_NS;
     pthread_mutex_lock(&kinect->lock);
     while (!kinect->quit) {
         kinect->streamed = false;
@@ -191,12 +190,12 @@ static void *supervise(void *argument)
         pthread_mutex_lock(&kinect->lock);
         if (kinect->streamed && !kinect->quit) {
             log_to(&kinect->log, LOG_LEVEL_WARNING, "kinect %s: camera gone", kinect->which);
-            retry_ns = RETRY_MIN_NS;
+            retry_ns = RECONNECT_MIN_NS;
         }
         int64_t until_ns = clock_monotonic_ns() + retry_ns;
         while (!kinect->quit && clock_monotonic_ns() < until_ns)
             doze(kinect, until_ns);
-        retry_ns = 2 * retry_ns < RETRY_MAX_NS ? 2 * retry_ns : RETRY_MAX_NS;
+        retry_ns = 2 * retry_ns < RECONNECT_MAX_NS ? 2 * retry_ns : RECONNECT_MAX_NS;
     }
     pthread_mutex_unlock(&kinect->lock);
     return NULL;
@@ -238,7 +237,7 @@ static int start_supervisor(struct kinect *kinect)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int err = pthread_create(&kinect->supervisor, NULL, supervise, kinect);
+    int err = pthread_create(&kinect->supervisor, NULL, reconnect, kinect);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return -err;
 }

@@ -32,9 +32,9 @@ typedef struct _OniRecorder _OniRecorder;
 
 struct openni2 {
     struct log_sink log;
-    struct supervise supervise;
+    struct reconnect reconnect;
     struct live live;
-    struct supervise_place place;
+    struct reconnect_place place;
     struct intrinsics camera;  // of the open camera; all must have the first one's size
     double device_units_per_m; // of the first camera; all others must have it
     double units_per_m;        // of the frames: what the settings say, else the camera's
@@ -76,7 +76,7 @@ static bool fail(char *reason, const char *what)
 {
     char said[120];
     bool has_words = last_words(said, sizeof said);
-    snprintf(reason, SUPERVISE_REASON_BYTES, "%s%s%s%s", what, has_words ? " (" : "",
+    snprintf(reason, RECONNECT_REASON_BYTES, "%s%s%s%s", what, has_words ? " (" : "",
              has_words ? said : "", has_words ? ")" : "");
     return false;
 }
@@ -188,7 +188,7 @@ static bool choose_mode(struct openni2 *openni2, OniVideoMode *out, char *reason
         is_depth_in_bounds(out))
         best = 0;
     if (best < 0)
-        snprintf(reason, SUPERVISE_REASON_BYTES, "%.100s: no depth of %ux%u", openni2->uri,
+        snprintf(reason, RECONNECT_REASON_BYTES, "%.100s: no depth of %ux%u", openni2->uri,
                  width_px, height_px);
     return best >= 0;
 }
@@ -293,7 +293,7 @@ static void close_camera(void *user)
     openni2->device = NULL;
 }
 
-static bool open_camera(void *user, char reason[SUPERVISE_REASON_BYTES])
+static bool open_camera(void *user, char reason[RECONNECT_REASON_BYTES])
 {
     struct openni2 *openni2 = user;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -339,7 +339,7 @@ static int64_t time_of(struct openni2 *openni2, uint64_t camera_us)
     return camera_ns + openni2->offset_ns;
 }
 
-static enum supervise_served put(struct openni2 *openni2, const OniFrame *depth)
+static enum reconnect_served put(struct openni2 *openni2, const OniFrame *depth)
 {
     size_t row_bytes = sizeof(uint16_t) * openni2->camera.width_px;
     bool is_damaged =
@@ -354,7 +354,7 @@ static enum supervise_served put(struct openni2 *openni2, const OniFrame *depth)
                                   .capture_mono_ns = clock_monotonic_ns(),
                                   .gravity_m_s2 = {NAN, NAN, NAN}};
     if (frame.image.time_ns <= openni2->last_time_ns) // the same frame again, or of before
-        return SUPERVISE_NOTHING;
+        return RECONNECT_NOTHING;
     openni2->last_time_ns = frame.image.time_ns;
     openni2->n_frames++;
     uint16_t *pixels = is_damaged ? NULL : live_take(&openni2->live);
@@ -363,26 +363,26 @@ static enum supervise_served put(struct openni2 *openni2, const OniFrame *depth)
     if (is_damaged) {
         frame.flags |= CAPTURE_DAMAGED;
         log_to(&openni2->log, LOG_LEVEL_WARNING, "%s: frame %llu: %dx%d, %d bytes came",
-               openni2->supervise.name, (unsigned long long)frame.index, depth->width,
+               openni2->reconnect.name, (unsigned long long)frame.index, depth->width,
                depth->height, depth->dataSize);
     }
     live_put(&openni2->live, &frame, pixels, &(struct live_camera){.intrinsics = openni2->camera});
-    return SUPERVISE_FRAME;
+    return RECONNECT_FRAME;
 }
 
-static enum supervise_served serve(void *user)
+static enum reconnect_served serve(void *user)
 {
     struct openni2 *openni2 = user;
     OniFrame *frame;
     int which;
     OniStatus status = oniWaitForAnyStream(&openni2->stream, 1, &which, WAIT_MS);
     if (atomic_load(&openni2->is_gone))
-        return SUPERVISE_GONE;
+        return RECONNECT_GONE;
     if (status == ONI_STATUS_TIME_OUT)
-        return SUPERVISE_NOTHING;
+        return RECONNECT_NOTHING;
     if (status != ONI_STATUS_OK || oniStreamReadFrame(openni2->stream, &frame) != ONI_STATUS_OK)
-        return SUPERVISE_GONE;
-    enum supervise_served served = put(openni2, frame);
+        return RECONNECT_GONE;
+    enum reconnect_served served = put(openni2, frame);
     oniFrameRelease(frame);
     return served;
 }
@@ -392,7 +392,7 @@ static enum supervise_served serve(void *user)
 static void close_openni2(void *state)
 {
     struct openni2 *openni2 = state;
-    if (!supervise_stop(&openni2->supervise))
+    if (!reconnect_stop(&openni2->reconnect))
         return; // its thread has it
     if (openni2->has_live)
         live_destroy(&openni2->live);
@@ -402,16 +402,16 @@ static void close_openni2(void *state)
 static int open_openni2(void **out_state, const char *location,
                         const struct capture_settings *settings, struct capture_info *out_info)
 {
-    char name[SUPERVISE_PLACE_BYTES + 16];
+    char name[RECONNECT_PLACE_BYTES + 16];
     struct openni2 *openni2 = calloc(1, sizeof *openni2);
     if (!openni2)
         return -ENOMEM;
     openni2->log = settings->log;
-    int err = supervise_parse("openni2", location, &settings->log, &openni2->place);
+    int err = reconnect_parse("openni2", location, &settings->log, &openni2->place);
     snprintf(name, sizeof name, "openni2:%s", openni2->place.place);
-    static const struct supervise_camera camera = {open_camera, serve, close_camera};
+    static const struct reconnect_camera camera = {open_camera, serve, close_camera};
     if (!err)
-        err = supervise_open(&openni2->supervise, &camera, openni2, name, &settings->log);
+        err = reconnect_open(&openni2->reconnect, &camera, openni2, name, &settings->log);
     if (!err)
         err = live_create(&openni2->live, &(struct live_camera){.intrinsics = openni2->camera},
                           settings->n_kept);
@@ -427,7 +427,7 @@ static int open_openni2(void **out_state, const char *location,
              openni2->uri, openni2->camera.width_px, openni2->camera.height_px);
     openni2->units_per_m =
         settings->depth_scale != 0 ? settings->depth_scale : openni2->device_units_per_m;
-    err = supervise_start(&openni2->supervise);
+    err = reconnect_start(&openni2->reconnect);
     if (err)
         goto fail;
     *out_state = openni2;

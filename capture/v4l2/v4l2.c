@@ -30,9 +30,9 @@
 
 struct v4l2 {
     struct log_sink log;
-    struct supervise supervise;
+    struct reconnect reconnect;
     struct live live;
-    struct supervise_place place;
+    struct reconnect_place place;
     struct intrinsics camera; // of the first camera; all others must have its size
     double units_per_m;
     int64_t realtime_offset_ns; // CLOCK_REALTIME - CLOCK_MONOTONIC at open: time never goes back
@@ -40,7 +40,7 @@ struct v4l2 {
 
     // Of the open camera; of the supervisor's thread.
     int fd; // -1 = none
-    char node[SUPERVISE_PLACE_BYTES];
+    char node[RECONNECT_PLACE_BYTES];
     uint32_t stride_bytes, n_mapped, next_sequence;
     bool is_first;
     struct {
@@ -87,7 +87,7 @@ static int open_node(const char *node, char *reason)
     char formats[80];
     int fd = open(node, O_RDWR | O_NONBLOCK | O_CLOEXEC), err = fd < 0 ? -errno : 0;
     if (err) {
-        snprintf(reason, SUPERVISE_REASON_BYTES, "%s", strerror(-err));
+        snprintf(reason, RECONNECT_REASON_BYTES, "%s", strerror(-err));
         return err;
     }
     err = control(fd, VIDIOC_QUERYCAP, &capability);
@@ -95,11 +95,11 @@ static int open_node(const char *node, char *reason)
                                                                   : capability.capabilities;
     uint32_t needs = V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING;
     if (err)
-        snprintf(reason, SUPERVISE_REASON_BYTES, "no video device (%s)", strerror(-err));
+        snprintf(reason, RECONNECT_REASON_BYTES, "no video device (%s)", strerror(-err));
     else if ((has & needs) != needs)
-        snprintf(reason, SUPERVISE_REASON_BYTES, "a video device that captures nothing");
+        snprintf(reason, RECONNECT_REASON_BYTES, "a video device that captures nothing");
     else if (!has_depth(fd, formats, sizeof formats))
-        snprintf(reason, SUPERVISE_REASON_BYTES, "no depth (Z16), its formats are: %s",
+        snprintf(reason, RECONNECT_REASON_BYTES, "no depth (Z16), its formats are: %s",
                  formats[0] ? formats : "none");
     else
         return fd;
@@ -110,15 +110,15 @@ static int open_node(const char *node, char *reason)
 // The first node with depth. The reason names one that may not be opened.
 static int find_node(struct v4l2 *v4l2, char *reason)
 {
-    char why[SUPERVISE_REASON_BYTES];
-    snprintf(reason, SUPERVISE_REASON_BYTES, "no video device has depth (Z16)");
+    char why[RECONNECT_REASON_BYTES];
+    snprintf(reason, RECONNECT_REASON_BYTES, "no video device has depth (Z16)");
     for (int i = 0; i < N_NODES; i++) {
         snprintf(v4l2->node, sizeof v4l2->node, "/dev/video%d", i);
         int fd = open_node(v4l2->node, why);
         if (fd >= 0)
             return fd;
         if (fd == -EACCES || fd == -EBUSY)
-            snprintf(reason, SUPERVISE_REASON_BYTES, "%s: %.100s", v4l2->node, why);
+            snprintf(reason, RECONNECT_REASON_BYTES, "%s: %.100s", v4l2->node, why);
     }
     return -ENODEV;
 }
@@ -139,7 +139,7 @@ static int open_place(struct v4l2 *v4l2, char *reason)
 // Asks for the size; what the driver makes of it must be what was asked for, or was had before.
 static bool set_format(struct v4l2 *v4l2, char *reason)
 {
-    const struct supervise_place *place = &v4l2->place;
+    const struct reconnect_place *place = &v4l2->place;
     bool is_again = v4l2->camera.width_px != 0;
     uint32_t width_px = is_again ? v4l2->camera.width_px : place->width_px;
     uint32_t height_px = is_again ? v4l2->camera.height_px : place->height_px;
@@ -152,14 +152,14 @@ static bool set_format(struct v4l2 *v4l2, char *reason)
     pixels->field = V4L2_FIELD_NONE;
     int err = control(v4l2->fd, VIDIOC_S_FMT, &format);
     if (err) {
-        snprintf(reason, SUPERVISE_REASON_BYTES, "%s: depth (Z16) is refused: %s", v4l2->node,
+        snprintf(reason, RECONNECT_REASON_BYTES, "%s: depth (Z16) is refused: %s", v4l2->node,
                  err == -EBUSY ? "another program uses the camera" : strerror(-err));
         return false;
     }
     if (pixels->pixelformat != V4L2_PIX_FMT_Z16 || !pixels->width || !pixels->height ||
         pixels->width > CAPTURE_MAX_SIDE_PX || pixels->height > CAPTURE_MAX_SIDE_PX ||
         (!is_free && (pixels->width != width_px || pixels->height != height_px))) {
-        snprintf(reason, SUPERVISE_REASON_BYTES, "%s: depth of %ux%u is not offered, but %ux%u",
+        snprintf(reason, RECONNECT_REASON_BYTES, "%s: depth of %ux%u is not offered, but %ux%u",
                  v4l2->node, width_px, height_px, pixels->width, pixels->height);
         return false;
     }
@@ -211,7 +211,7 @@ static bool stream(struct v4l2 *v4l2, char *reason)
     if (!err)
         err = control(v4l2->fd, VIDIOC_STREAMON, &type);
     if (err)
-        snprintf(reason, SUPERVISE_REASON_BYTES, "%s: streaming does not start: %s", v4l2->node,
+        snprintf(reason, RECONNECT_REASON_BYTES, "%s: streaming does not start: %s", v4l2->node,
                  err == -EBUSY ? "another program uses the camera" : strerror(-err));
     return !err;
 }
@@ -229,7 +229,7 @@ static void close_camera(void *user)
     v4l2->fd = -1;
 }
 
-static bool open_camera(void *user, char reason[SUPERVISE_REASON_BYTES])
+static bool open_camera(void *user, char reason[RECONNECT_REASON_BYTES])
 {
     struct v4l2 *v4l2 = user;
     v4l2->fd = open_place(v4l2, reason);
@@ -256,7 +256,7 @@ static void count_missed(struct v4l2 *v4l2, uint32_t sequence)
         log_to(&v4l2->log, LOG_LEVEL_WARNING,
                "%s: the kernel has lost %u frames: the machine is "
                "too slow, or the USB bus too full",
-               v4l2->supervise.name, n_missed);
+               v4l2->reconnect.name, n_missed);
     v4l2->n_missed += n_missed;
 }
 
@@ -267,7 +267,7 @@ static void copy_rows(const struct v4l2 *v4l2, const char *rows, uint16_t *out)
         memcpy(out + y * width, rows + (size_t)y * v4l2->stride_bytes, width * sizeof *out);
 }
 
-static enum supervise_served put(struct v4l2 *v4l2, const struct v4l2_buffer *buffer)
+static enum reconnect_served put(struct v4l2 *v4l2, const struct v4l2_buffer *buffer)
 {
     int64_t now_ns = clock_monotonic_ns();
     bool is_monotonic =
@@ -286,7 +286,7 @@ static enum supervise_served put(struct v4l2 *v4l2, const struct v4l2_buffer *bu
                                   .capture_mono_ns = now_ns,
                                   .gravity_m_s2 = {NAN, NAN, NAN}};
     if (frame.image.time_ns <= v4l2->last_time_ns) // the same moment twice is no frame
-        return SUPERVISE_NOTHING;
+        return RECONNECT_NOTHING;
     v4l2->last_time_ns = frame.image.time_ns;
     v4l2->n_frames++;
     count_missed(v4l2, buffer->sequence);
@@ -296,26 +296,26 @@ static enum supervise_served put(struct v4l2 *v4l2, const struct v4l2_buffer *bu
     if (is_damaged) {
         frame.flags |= CAPTURE_DAMAGED;
         log_to(&v4l2->log, LOG_LEVEL_WARNING, "%s: frame %llu: %u of %zu bytes came",
-               v4l2->supervise.name, (unsigned long long)frame.index, buffer->bytesused, needs);
+               v4l2->reconnect.name, (unsigned long long)frame.index, buffer->bytesused, needs);
     }
     live_put(&v4l2->live, &frame, pixels, &(struct live_camera){.intrinsics = v4l2->camera});
-    return SUPERVISE_FRAME;
+    return RECONNECT_FRAME;
 }
 
-static enum supervise_served serve(void *user)
+static enum reconnect_served serve(void *user)
 {
     struct v4l2 *v4l2 = user;
     struct pollfd waits = {.fd = v4l2->fd, .events = POLLIN};
     if (poll(&waits, 1, WAIT_MS) == 0)
-        return SUPERVISE_NOTHING;
+        return RECONNECT_NOTHING;
     struct v4l2_buffer buffer = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .memory = V4L2_MEMORY_MMAP};
     int err = control(v4l2->fd, VIDIOC_DQBUF, &buffer);
     if (err == -EAGAIN)
-        return SUPERVISE_NOTHING;
+        return RECONNECT_NOTHING;
     if (err || buffer.index >= v4l2->n_mapped)
-        return SUPERVISE_GONE;
-    enum supervise_served served = put(v4l2, &buffer);
-    return queue(v4l2, buffer.index) ? SUPERVISE_GONE : served;
+        return RECONNECT_GONE;
+    enum reconnect_served served = put(v4l2, &buffer);
+    return queue(v4l2, buffer.index) ? RECONNECT_GONE : served;
 }
 
 // ---- the driver ----
@@ -323,11 +323,11 @@ static enum supervise_served serve(void *user)
 static void close_v4l2(void *state)
 {
     struct v4l2 *v4l2 = state;
-    if (!supervise_stop(&v4l2->supervise))
+    if (!reconnect_stop(&v4l2->reconnect))
         return; // its thread has it
     if (v4l2->n_missed)
         log_to(&v4l2->log, LOG_LEVEL_NOTICE, "%s: the kernel lost %llu frames in all",
-               v4l2->supervise.name, (unsigned long long)v4l2->n_missed);
+               v4l2->reconnect.name, (unsigned long long)v4l2->n_missed);
     if (v4l2->has_live)
         live_destroy(&v4l2->live);
     free(v4l2);
@@ -347,7 +347,7 @@ static int check_intrinsics(const struct capture_settings *settings, const char 
 static int open_v4l2(void **out_state, const char *location,
                      const struct capture_settings *settings, struct capture_info *out_info)
 {
-    char name[SUPERVISE_PLACE_BYTES + 16];
+    char name[RECONNECT_PLACE_BYTES + 16];
     struct v4l2 *v4l2 = calloc(1, sizeof *v4l2);
     if (!v4l2)
         return -ENOMEM;
@@ -355,13 +355,13 @@ static int open_v4l2(void **out_state, const char *location,
     v4l2->fd = -1;
     v4l2->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : REALSENSE_UNIT_M;
     v4l2->realtime_offset_ns = clock_wall_ns() - clock_monotonic_ns();
-    int err = supervise_parse("v4l2", location, &settings->log, &v4l2->place);
+    int err = reconnect_parse("v4l2", location, &settings->log, &v4l2->place);
     if (!err)
         err = check_intrinsics(settings, location);
     snprintf(name, sizeof name, "v4l2:%s", v4l2->place.place);
-    static const struct supervise_camera camera = {open_camera, serve, close_camera};
+    static const struct reconnect_camera camera = {open_camera, serve, close_camera};
     if (!err)
-        err = supervise_open(&v4l2->supervise, &camera, v4l2, name, &settings->log);
+        err = reconnect_open(&v4l2->reconnect, &camera, v4l2, name, &settings->log);
     if (err)
         goto fail;
     v4l2->camera.fx_px = settings->fx_px;
@@ -379,7 +379,7 @@ static int open_v4l2(void **out_state, const char *location,
     out_info->period_ns = 1000000000 / 30;
     snprintf(out_info->description, sizeof out_info->description, "v4l2:%s (%ux%u)", v4l2->node,
              v4l2->camera.width_px, v4l2->camera.height_px);
-    err = supervise_start(&v4l2->supervise);
+    err = reconnect_start(&v4l2->reconnect);
     if (err)
         goto fail;
     *out_state = v4l2;

@@ -21,6 +21,11 @@ static bool grow_queue(struct outbox *outbox)
     return true;
 }
 
+bool outbox_has_room(const struct outbox *outbox, uint32_t hwm)
+{
+    return outbox->n_queue < hwm;
+}
+
 bool outbox_put(struct outbox *outbox, struct zmtp_message *message)
 {
     if (outbox->n_queue == outbox->capacity && !grow_queue(outbox))

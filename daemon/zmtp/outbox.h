@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What waits to be sent to one peer: messages in a ring, the first of them encrypted where the
-// connection is. Knows no socket: the caller asks for pieces, sends them and says how far it came,
-// and how many may wait (zmtp_peer_has_room: the socket's hwm). One thread.
+// connection is. Knows no socket: the caller asks for pieces, sends them and says how far it came.
+// How many messages may wait is the socket's hwm. One thread.
 #ifndef POSED_DAEMON_ZMTP_OUTBOX_H
 #define POSED_DAEMON_ZMTP_OUTBOX_H
 
@@ -20,7 +20,10 @@ struct outbox { // begins as zeros
     size_t n_cipher, cipher_capacity;
 };
 
-// Holds the message until it is sent. False: no memory.
+// Whether another message may wait where `hwm` may.
+bool outbox_has_room(const struct outbox *outbox, uint32_t hwm);
+
+// Holds the message until it is sent; the caller has asked for room. False: no memory.
 bool outbox_put(struct outbox *outbox, struct zmtp_message *message);
 
 // Whether a message has begun: nothing else may come between its bytes.

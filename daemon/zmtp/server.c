@@ -331,7 +331,7 @@ struct zmtp_peer *zmtp_server_find(struct zmtp_server *server, uint64_t id)
 
 bool zmtp_peer_has_room(const struct zmtp_peer *peer)
 {
-    return peer->outbox.n_queue < peer->socket->hwm;
+    return outbox_has_room(&peer->outbox, peer->socket->hwm);
 }
 
 bool zmtp_peer_send(struct zmtp_peer *peer, struct zmtp_message *message)

@@ -30,7 +30,8 @@ void search_object_settings_default(struct search_object_settings *out)
 
 void search_query_default(struct search_query *out)
 {
-    *out = (struct search_query){.top = 1, .n_iterations = 15, .refine = true, .threshold = 0.9f};
+    *out = (struct search_query){
+        .top = 1, .n_iterations = 15, .refine = true, .threshold = SEARCH_ACCEPTED};
 }
 
 struct opening {
