@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE seam: per-pixel and per-point work, in two versions (gpu/cpu, gpu/cuda) of the same
+// THE seam: per-pixel and per-point work, in two versions (cpu/ and cuda/ of each room) of the same
 // operations. An operation is a whole stage (prepare a frame, align a frame to a reference with all
 // its iterations), never one kernel, so that a backend is free to fuse and to stay on its device.
 //
-// The formulas stand once, in gpu/kernels/*.h; both twins compile them. tests/check holds the twins
+// The formulas stand once, in gpu/*/kernels; both twins compile them. tests/check holds the twins
 // against each other and against a plain double-precision reference.
 //
 // Threads: one gpu is used by one thread at a time. Frames belong to the gpu that made them.

@@ -24,11 +24,9 @@ bool mcap_has_last_magic(const struct mcap_reader *reader)
            memcmp(magic, MCAP_MAGIC, sizeof magic) == 0;
 }
 
-static bool is_summary(unsigned opcode)
+bool mcap_is_index(unsigned opcode)
 {
     switch (opcode) {
-    case MCAP_SCHEMA:
-    case MCAP_CHANNEL:
     case MCAP_CHUNK_INDEX:
     case MCAP_ATTACHMENT_INDEX:
     case MCAP_STATISTICS:
@@ -37,6 +35,11 @@ static bool is_summary(unsigned opcode)
         return true;
     }
     return false;
+}
+
+static bool is_summary(unsigned opcode)
+{
+    return opcode == MCAP_SCHEMA || opcode == MCAP_CHANNEL || mcap_is_index(opcode);
 }
 
 // The file's last record is a footer that says that the summary begins at `start`.

@@ -16,6 +16,9 @@ struct mcap_end {
     uint64_t n_messages, n_chunks; // as the statistics have them
 };
 
+// Whether it is a record of the summary that says where things are, or how many.
+bool mcap_is_index(unsigned opcode);
+
 // Whether the record with that opcode and content ends the data.
 bool mcap_ends_data(unsigned opcode, uint64_t n_bytes);
 

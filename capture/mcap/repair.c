@@ -242,26 +242,12 @@ static int put_place(struct repair *r, unsigned opcode, const unsigned char *dat
     return 0;
 }
 
-// What says where things are, which is made anew, or what they are, which the summary repeats.
-static bool is_made_anew(unsigned opcode)
-{
-    switch (opcode) {
-    case MCAP_MESSAGE_INDEX:
-    case MCAP_CHUNK_INDEX:
-    case MCAP_ATTACHMENT_INDEX:
-    case MCAP_STATISTICS:
-    case MCAP_METADATA_INDEX:
-    case MCAP_SUMMARY_OFFSET:
-        return true;
-    }
-    return false;
-}
-
+// One record of the file. What says where things are is made anew.
 static int copy_record(struct repair *r, unsigned opcode, uint64_t offset, uint64_t n_bytes)
 {
     const unsigned char *data;
     const uint64_t start = r->n_written;
-    if (is_made_anew(opcode))
+    if (opcode == MCAP_MESSAGE_INDEX || mcap_is_index(opcode))
         return 0;
     int err = opcode == MCAP_CHUNK ? copy_chunk(r, offset, n_bytes) : 0;
     // An end of the data of another length is a record whose opcode is damaged.

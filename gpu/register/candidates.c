@@ -13,8 +13,7 @@
 
 #define FEATURE_POINTS 6000u // of a set, at most
 #define FPFH_RADIUS    5.0   // cells
-#define N_DRAWN        160u  // poses that correspondences vote for
-#define N_VOTES        40u   // of these, that are looked at further
+#define N_VOTES        40u   // of the poses that are voted for, which are looked at further
 #define N_FINISHED     3u    // of the first look's poses
 #define N_LAST         5u    // of the second look's, at finer features
 #define N_BARE         6u    // poses that are finished from the vote itself, at fine cells only
@@ -85,9 +84,9 @@ static int vote(const struct register_local *local, struct pool *pool, uint32_t 
         rc = register_stopped(local->stop);
     if (rc < 0)
         return rc;
-    return register_consistency_vote(pool, &matches->features[0], &matches->features[1],
-                                     matches->match, matches->n,
-                                     1.5 * local->surfaces->cell_m * (1 << level), out, N_DRAWN);
+    return register_consistency_vote(
+        pool, &matches->features[0], &matches->features[1], matches->match, matches->n,
+        1.5 * local->surfaces->cell_m * (1 << level), out, REGISTER_MOST_SEEDS);
 }
 
 // Both sets' walls and directions, and points evenly taken from both.
@@ -309,8 +308,8 @@ static int add_turned(const struct register_local *local, uint32_t level,
 static int find_at(const struct register_local *local, struct pool *pool, uint32_t level,
                    uint32_t n_finished, const struct se3 *given, struct register_candidates *out)
 {
-    struct register_vote drawn[N_DRAWN];
-    struct register_candidate candidates[N_VOTES + 1], bare[N_DRAWN];
+    struct register_vote drawn[REGISTER_MOST_SEEDS];
+    struct register_candidate candidates[N_VOTES + 1], bare[REGISTER_MOST_SEEDS];
     uint32_t n_bare = 0;
     struct matches matches = {.match = NULL};
     const struct register_candidates coarser = *out;

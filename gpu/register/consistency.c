@@ -10,7 +10,6 @@
 #include "gpu/register/kernels/solve.h"
 #include "gpu/register/result.h"
 
-#define MOST_SEEDS   160u
 #define LEAST_VOTES  3u
 #define CLIQUE       24u // correspondences that a seed's first pose is taken from
 #define SAME_RAD     0.15
@@ -189,7 +188,7 @@ static int gather(struct voting *v, const struct register_features *source,
 static uint32_t choose_seeds(const struct voting *v, uint32_t *out)
 {
     uint32_t n_seeds = 0;
-    while (n_seeds < MOST_SEEDS && n_seeds < v->n) {
+    while (n_seeds < REGISTER_MOST_SEEDS && n_seeds < v->n) {
         uint32_t best = v->n;
         for (uint32_t i = 0; i < v->n; i++)
             if (v->score[i] > 0 && (best == v->n || v->score[i] > v->score[best]))
@@ -210,8 +209,8 @@ int register_consistency_vote(struct pool *pool, const struct register_features 
                               const struct register_match *matches, uint32_t n_matches,
                               double tolerance_m, struct register_vote *out, uint32_t most)
 {
-    uint32_t seeds[MOST_SEEDS], n_kept = 0;
-    struct register_vote votes[MOST_SEEDS];
+    uint32_t seeds[REGISTER_MOST_SEEDS], n_kept = 0;
+    struct register_vote votes[REGISTER_MOST_SEEDS];
     struct voting v = {.matches = matches,
                        .n = n_matches < REGISTER_MOST_MATCHES ? n_matches : REGISTER_MOST_MATCHES,
                        .tolerance_m = (float)tolerance_m,

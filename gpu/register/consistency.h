@@ -11,6 +11,7 @@
 #include "gpu/register/features.h"
 
 #define REGISTER_MOST_MATCHES 4096u
+#define REGISTER_MOST_SEEDS   160u // and so many poses that are voted for
 
 struct register_vote {
     struct se3 T;       // local coordinates, source onto target

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the pose search's CUDA backend share. The formulas are those of gpu/kernels,
-// compiled without contraction, and all sums are of integers: every result equals the CPU twin's to
-// the bit.
+// What the files of the pose search's CUDA backend share. The formulas are those of
+// gpu/search/kernels, compiled without contraction, and all sums are of integers: every result
+// equals the CPU twin's to the bit.
 #ifndef POSED_GPU_SEARCH_CUDA_DEVICE_CUH
 #define POSED_GPU_SEARCH_CUDA_DEVICE_CUH
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The paper's search: one downhill simplex a view, a warp each.
 //
-//   error     sum |EDT_I - EDT_R| / n + lambda sum |z_I - z_R - z| / n_both (search_error.h)
+//   error     sum |EDT_I - EDT_R| / n + lambda sum |z_I - z_R - z| / n_both (germann_error.h)
 //   work      a view of 1,095 px: 35 rows of 32 pixels, 31 evaluations in 15 iterations
 //   a row     one 8-byte load a lane from shared memory (3 wavefronts), 9 instructions
 //   limit     instructions issued: 31 x (35 x 9 + 280 of sums, divisions, simplex) a warp

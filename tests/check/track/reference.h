@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tracker's stages once more: straightforward loops, double precision, nothing shared with
-// gpu/kernels but the named constants and struct map_px. Written from the formulas' sources, so
-// that a slip in a shared formula shows too.
+// gpu/track/kernels but the named constants and struct map_px. Written from the formulas' sources,
+// so that a slip in a shared formula shows too.
 //
 // Where rounding alone decides (a depth on the limit, a point on the border of two pixels) either
 // outcome is right; the reference says where that is instead of guessing.
