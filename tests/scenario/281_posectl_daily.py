@@ -174,11 +174,11 @@ DOUBTFUL = 6  # the exit code
 
 
 def long_registration(daemon):
-    """The authors' program takes all pairs of points sixty times and more: seconds on any machine,
-    and from where these clouds lie its answer is one to doubt."""
+    """The authors' program takes all pairs of points sixty times and more: over a second on any
+    machine, and from where these clouds lie its answer is one to doubt."""
     folder = daemon.folder
     for name in ("a", "b"):
-        ctl(0, "get", "cloud", "-s", "5", "-o", f"{folder}/{name}.ply", host=folder)
+        ctl(0, "get", "cloud", "-s", "4", "-o", f"{folder}/{name}.ply", host=folder)
         seen = len(daemon.poses)
         daemon.wait_for(lambda n=seen: len(daemon.poses) > n + 20, "other frames")
     return ("register", "--preset", "tamaki", folder + "/a.ply", folder + "/b.ply")
@@ -198,7 +198,7 @@ def check_progress(daemon, command):
 
 def check_deadline(daemon, command):
     """What is refused at its deadline says what to do: work that is too long, and a wait."""
-    said = ctl(1, *command, "--timeout", "1", "--host", daemon.folder).stderr
+    said = ctl(1, *command, "--timeout", "0.5", "--host", daemon.folder).stderr
     check("DEADLINE_EXCEEDED" in said and "--timeout" in said, said)
     for _ in range(200):  # between two frames nothing is answered at once
         reply = daemon.request(deadline_ms=1, reset=requests.Reset(keep_pose=True))
