@@ -21,7 +21,7 @@ enum field_type {
     ENUM = 14
 };
 
-struct depth_error {
+struct field {
     const char *name;
     uint32_t number;
     enum field_type type;
@@ -33,7 +33,7 @@ struct depth_error {
 
 struct message {
     const char *name;
-    struct depth_error fields[MAX_FIELDS];
+    struct field fields[MAX_FIELDS];
 };
 
 // Values by number.
@@ -147,7 +147,7 @@ static void put_message_type(struct protobuf_out *file, const struct message *me
     unsigned char type_bytes[2048], field_bytes[256];
     struct protobuf_out type = {type_bytes, 0, sizeof type_bytes};
     protobuf_put_text(&type, 1, message->name);
-    for (const struct depth_error *f = message->fields; f < message->fields + MAX_FIELDS && f->name;
+    for (const struct field *f = message->fields; f < message->fields + MAX_FIELDS && f->name;
          f++) {
         struct protobuf_out field = {field_bytes, 0, sizeof field_bytes};
         protobuf_put_text(&field, 1, f->name);

@@ -29,7 +29,7 @@ double register_ambiguity(double best, double second)
 // 1: nothing speaks against the pose. Coordinates may begin elsewhere than at the sensor though it
 // looks so (an object turned before a scanner); then the right pose is blamed, too. In three such
 // pairs of scans_bunny 266 to 384 correspondences, common ones too, speak for it; of wrong poses
-// that are blamed, in the rooms of candidates.h, 53 rare ones at most.
+// that are blamed, in the rooms of verdict.h, 53 rare ones at most.
 static double blame(const struct register_candidate *candidate)
 {
     if (candidate->n_support >= UNBLAMED)

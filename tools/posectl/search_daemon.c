@@ -5,7 +5,7 @@
 #include <string.h>
 
 // A length-delimited field that is written after others: its head, and where its data lie.
-struct depth_error {
+struct field {
     uint32_t number;
     const void *data;
     size_t n_bytes;
@@ -20,7 +20,7 @@ static size_t put_varint(uint8_t *out, uint64_t value)
     return n;
 }
 
-static size_t put_field(uint8_t *out, const struct depth_error *field)
+static size_t put_field(uint8_t *out, const struct field *field)
 {
     size_t n = put_varint(out, (uint64_t)field->number << 3 | 2);
     n += put_varint(out + n, field->n_bytes);
@@ -29,8 +29,8 @@ static size_t put_field(uint8_t *out, const struct depth_error *field)
 }
 
 // The encoded fields of a message, then `n` more fields. NULL: no memory.
-static uint8_t *put_message(const uint8_t *encoded, size_t n_encoded,
-                            const struct depth_error *fields, size_t n, size_t *out_n)
+static uint8_t *put_message(const uint8_t *encoded, size_t n_encoded, const struct field *fields,
+                            size_t n, size_t *out_n)
 {
     size_t room = n_encoded;
     for (size_t i = 0; i < n; i++)
@@ -57,7 +57,7 @@ static enum posectl_exit send_body(const struct posectl *ctl, uint32_t number, c
     n += put_varint(head + n, posectl_request_id());
     n += put_varint(head + n, posed_Request_deadline_ms_tag << 3);
     n += put_varint(head + n, ctl->timeout_ms);
-    const struct depth_error field = {number, body, n_body};
+    const struct field field = {number, body, n_body};
     uint8_t *all = put_message(head, n, &field, 1, &n_all);
     if (!all) {
         posectl_complain("out of memory");
@@ -70,7 +70,7 @@ static enum posectl_exit send_body(const struct posectl *ctl, uint32_t number, c
 
 static enum posectl_exit send_parts(const struct posectl *ctl, uint32_t kind,
                                     const uint8_t *encoded, int n_encoded,
-                                    const struct depth_error *fields, size_t n, posed_Reply *out)
+                                    const struct field *fields, size_t n, posed_Reply *out)
 {
     size_t n_body;
     uint8_t *body =
@@ -95,7 +95,7 @@ enum posectl_exit posectl_send_object(const struct posectl *ctl, const char *nam
     message.n_views = settings->n_views;
     message.greedy = settings->choice == SEARCH_CHOICE_GREEDY;
     int n = wire_encode(posed_AddObject_fields, &message, encoded, sizeof encoded);
-    const struct depth_error fields[2] = {
+    const struct field fields[2] = {
         {WIRE_ADD_OBJECT_VERTICES, mesh->vertices_m, 12 * mesh->n_vertices},
         {WIRE_ADD_OBJECT_TRIANGLES, mesh->triangles, 12 * mesh->n_triangles}};
     return send_parts(ctl, posed_Request_add_object_tag, encoded, n, fields, 2, out);
@@ -134,8 +134,8 @@ enum posectl_exit posectl_send_search(const struct posectl *ctl, const char *obj
                              .cx = c->cx_px,
                              .cy = c->cy_px};
     int n_head = wire_encode(posed_DepthImage_fields, &head, encoded_image, sizeof encoded_image);
-    const struct depth_error pixels = {WIRE_DEPTH_IMAGE_DEPTH, image->frame.depth,
-                                       (size_t)head.width * head.height * sizeof(uint16_t)};
+    const struct field pixels = {WIRE_DEPTH_IMAGE_DEPTH, image->frame.depth,
+                                 (size_t)head.width * head.height * sizeof(uint16_t)};
     size_t n_image;
     uint8_t *body =
         n_head < 0 ? NULL : put_message(encoded_image, (size_t)n_head, &pixels, 1, &n_image);
@@ -143,7 +143,7 @@ enum posectl_exit posectl_send_search(const struct posectl *ctl, const char *obj
         posectl_complain("out of memory");
         return POSECTL_FAILED;
     }
-    const struct depth_error field = {posed_SearchPose_image_tag, body, n_image};
+    const struct field field = {posed_SearchPose_image_tag, body, n_image};
     enum posectl_exit result =
         send_parts(ctl, posed_Request_search_pose_tag, encoded, n, &field, 1, out);
     free(body);
