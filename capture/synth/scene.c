@@ -103,22 +103,17 @@ struct intrinsics scene_default_camera(void)
     return (struct intrinsics){525, 525, 319.5, 239.5, 640, 480};
 }
 
-int scene_create(struct scene **out, const char *name, const struct intrinsics *camera)
+static int create(struct scene **out, size_t n_shapes, const struct intrinsics *camera)
 {
-    *out = NULL;
-    size_t s = 0;
-    while (s < sizeof scenes / sizeof *scenes && strcmp(scenes[s].name, name) != 0)
-        s++;
-    if (s == sizeof scenes / sizeof *scenes)
-        return -ENOENT;
     const uint32_t width = camera->width_px, height = camera->height_px;
+    *out = NULL;
     if (width - 1 >= MAX_SIDE_PX || height - 1 >= MAX_SIDE_PX)
         return -EINVAL;
     struct scene *scene = calloc(1, sizeof *scene);
     if (!scene)
         return -ENOMEM;
     scene->camera = *camera;
-    scene->n_shapes = scenes[s].n_shapes;
+    scene->n_shapes = n_shapes;
     scene->shapes = calloc(scene->n_shapes + 1, sizeof *scene->shapes);
     scene->x_norm = malloc((width + ROW_SLACK) * sizeof *scene->x_norm);
     scene->z_m = malloc((size_t)width * height * sizeof *scene->z_m);
@@ -129,16 +124,37 @@ int scene_create(struct scene **out, const char *name, const struct intrinsics *
     }
     for (uint32_t u = 0; u < width + ROW_SLACK; u++)
         scene->x_norm[u] = (float)((u - camera->cx_px) / camera->fx_px);
-    for (size_t i = 0; i < scene->n_shapes; i++) {
+    *out = scene;
+    return 0;
+}
+
+int scene_create(struct scene **out, const char *name, const struct intrinsics *camera)
+{
+    *out = NULL;
+    size_t s = 0;
+    while (s < sizeof scenes / sizeof *scenes && strcmp(scenes[s].name, name) != 0)
+        s++;
+    if (s == sizeof scenes / sizeof *scenes)
+        return -ENOENT;
+    int status = create(out, scenes[s].n_shapes, camera);
+    for (size_t i = 0; status == 0 && i < scenes[s].n_shapes; i++) {
         const struct placed *p = &scenes[s].shapes[i];
-        struct shape *shape = &scene->shapes[i];
+        struct shape *shape = &(*out)->shapes[i];
         shape->kind = p->kind;
         memcpy(shape->half_m, p->half_m, sizeof shape->half_m);
         shape->T_world_shape =
             motion_pose(p->at_m[0], p->at_m[1], p->at_m[2], p->yaw_deg, p->pitch_deg, 0);
     }
-    *out = scene;
-    return 0;
+    return status;
+}
+
+int scene_create_of(struct scene **out, const struct shape *shapes, size_t n_shapes,
+                    const struct intrinsics *camera)
+{
+    int status = create(out, n_shapes, camera);
+    if (status == 0)
+        memcpy((*out)->shapes, shapes, n_shapes * sizeof *shapes);
+    return status;
 }
 
 void scene_destroy(struct scene **scene)

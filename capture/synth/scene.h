@@ -3,14 +3,15 @@
 // where the camera starts out, 1.3 m above the floor), and its depth image from any pose. Exact
 // depth is that of the ray through the pixel's centre, along the optical axis, to float precision.
 //
-//   scene       what                                                      holds
-//   room        furnished room of 4.8 x 2.6 x 5.6 m                       all six degrees of
-//   freedom corridor    two walls, floor and ceiling along z, without an end      all but the way
-//   along z wall        one plane across the view at 1.6 m                        3: two turns and
-//   the way to it nothing     nothing at all                                            none
+//   scene     what                                                  holds
+//   room      furnished room of 4.8 x 2.6 x 5.6 m                   all six degrees of freedom
+//   corridor  two walls, floor and ceiling along z, without an end  all but the way along z
+//   wall      one plane across the view at 1.6 m                    two turns and the way to it
+//   nothing   nothing at all                                        none
 #ifndef POSED_CAPTURE_SYNTH_SCENE_H
 #define POSED_CAPTURE_SYNTH_SCENE_H
 
+#include "capture/synth/shapes.h"
 #include "proto/types.h"
 
 #define SCENE_UNITS_PER_M 5000.0 // of the depth images, as in TUM recordings
@@ -32,6 +33,10 @@ struct scene; // holds scratch memory of its own: one thread at a time
 // for an image side of 0 or beyond 4096, -ENOMEM; *out is then NULL.
 __attribute__((warn_unused_result)) int scene_create(struct scene **out, const char *name,
                                                      const struct intrinsics *camera);
+// The same of shapes that are given, copied.
+__attribute__((warn_unused_result)) int scene_create_of(struct scene **out,
+                                                        const struct shape *shapes, size_t n_shapes,
+                                                        const struct intrinsics *camera);
 void scene_destroy(struct scene **scene);
 
 // From now on a camera of that kind looks, the one that camera_seed draws. Returns 0 or -ENOMEM (it

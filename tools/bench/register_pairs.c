@@ -21,6 +21,7 @@
 #include "proto/se3.h"
 #include "tools/argument.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/register_clutter.h"
 #include "tools/bench/register_pairs.h"
 
 #define MOST_PAIRS  512u
@@ -45,7 +46,7 @@ struct options {
     const char *folder;
     unsigned n_apart, n_rooms, n_statues, seed;
     double limit_deg, limit_m, start_deg, start_m, least_overlap;
-    bool verbose, from_truth;
+    bool verbose, from_truth, clutter;
 };
 
 static void print_log(void *user, enum log_level level, const char *line)
@@ -198,9 +199,26 @@ static double trust_of(const struct register_result *result)
     return REGISTER_AMBIGUOUS * REGISTER_TRUST / fmax(result->ambiguity, 1e-9);
 }
 
+// --clutter: what stands in the pieces, instead of registering them.
+static int print_clutter(const struct bench_pair *pair)
+{
+    struct bench_clutter of[2];
+    int rc = bench_clutter_of(pair->target, &of[0]);
+    rc = rc < 0 ? rc : bench_clutter_of(pair->source, &of[1]);
+    for (int k = 0; k < 2 && rc == 0; k++)
+        printf("%-28s %zu points, %.0f surfaces, %.0f %% in three planes, %.0f %% bent\n",
+               k ? pair->source_name : pair->target_name,
+               k ? pair->source->n_points : pair->target->n_points, of[k].n_surfaces,
+               1e2 * of[k].walls, 1e2 * of[k].bent);
+    fflush(stdout);
+    return rc;
+}
+
 static int judge(struct registration *registration, const struct options *options,
                  const struct bench_pair *pair, struct outcome *io)
 {
+    if (options->clutter)
+        return print_clutter(pair);
     const struct point_set source = cloud_points(pair->source);
     const struct point_set target = cloud_points(pair->target);
     struct register_settings settings = options->settings;
@@ -283,7 +301,7 @@ static int run(struct registration *registration, const struct options *options,
         if (!(pair->overlap < options->least_overlap))
             rc = judge(registration, options, &named, &outcome);
     }
-    if (rc == 0)
+    if (rc == 0 && !options->clutter)
         print_outcome("", &outcome);
     return rc;
 }
@@ -308,7 +326,7 @@ static int run_generated(struct registration *registration, const struct options
         rc = judge(registration, options, &pair, outcome);
         bench_generated_free(&made);
     }
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 3 && !options->clutter; k++) {
         print_outcome(names[k], &outcomes[k]);
         memcpy(all.right_trust + all.n_right, outcomes[k].right_trust,
                outcomes[k].n_right * sizeof *all.right_trust);
@@ -317,7 +335,8 @@ static int run_generated(struct registration *registration, const struct options
         all.n_right += outcomes[k].n_right;
         all.n_wrong += outcomes[k].n_wrong;
     }
-    print_thresholds(&all);
+    if (!options->clutter)
+        print_thresholds(&all);
     return rc;
 }
 
@@ -335,6 +354,7 @@ enum {
     KEY_ROOMS,
     KEY_STATUES,
     KEY_SEED,
+    KEY_CLUTTER,
 };
 
 static const struct argp_option argp_options[] = {
@@ -352,6 +372,8 @@ static const struct argp_option argp_options[] = {
     {"rooms", KEY_ROOMS, "N", 0, "N generated pairs of pieces of rooms instead of FOLDER", 0},
     {"statues", KEY_STATUES, "N", 0, "N generated pairs of scans of objects", 0},
     {"seed", KEY_SEED, "N", 0, "of what is generated (default 1)", 0},
+    {"clutter", KEY_CLUTTER, NULL, 0,
+     "how much stands in the pieces (register_clutter.h), instead of registering them", 0},
     {"verbose", 'v', NULL, 0, "a line for each pair", 0},
     {0},
 };
@@ -394,6 +416,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         return 0;
     case KEY_OVERLAP:
         options->least_overlap = argument_number(state, "overlap", value, 0, 1);
+        return 0;
+    case KEY_CLUTTER:
+        options->clutter = true;
         return 0;
     case KEY_ROOMS:
         options->n_rooms = (unsigned)argument_count(state, "rooms", value, 1, MOST_PAIRS);
