@@ -31,9 +31,9 @@ struct buffers {
     size_t n_free, n_left, n_keepable; // free; that the source may take; that may yet be kept
     struct capture_hooks hooks;
     void (*_Atomic written)(const void *pixels, size_t bytes);
-    atomic_uint patience; // capture_set_patience
-    atomic_bool polls;    // the reader wants to know of `writing`
-    atomic_int writing;   // enum buffers_writing
+    atomic_uint max_waiting; // capture_set_max_waiting
+    atomic_bool polls;       // the reader wants to know of `writing`
+    atomic_int writing;      // enum buffers_writing
 };
 
 // How far the frame is that the writer has in hand; the writer says so and posts `wake`.

@@ -331,10 +331,10 @@ int capture_read(struct capture *capture, int timeout_ms, struct capture_frame *
     return 0;
 }
 
-void capture_set_patience(struct capture *capture, uint32_t n_frames)
+void capture_set_max_waiting(struct capture *capture, uint32_t n_frames)
 {
-    uint32_t n = n_frames < CAPTURE_MAX_WAIT ? n_frames : CAPTURE_MAX_WAIT;
-    atomic_store(&buffers_of(capture)->patience, n);
+    uint32_t n = n_frames < CAPTURE_MAX_WAITING ? n_frames : CAPTURE_MAX_WAITING;
+    atomic_store(&buffers_of(capture)->max_waiting, n);
 }
 
 bool capture_keep(const struct capture_frame *frame)

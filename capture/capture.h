@@ -15,10 +15,10 @@
 #include "proto/log.h"
 #include "proto/types.h"
 
-#define CAPTURE_RATE_MAX  0.0 // as fast as possible: nothing is ever late
-#define CAPTURE_RATE_REAL 1.0
-#define CAPTURE_MAX_KEPT  1600
-#define CAPTURE_MAX_WAIT  3 // a tenth of a second at 30 Hz, and what every source has room for
+#define CAPTURE_RATE_MAX    0.0 // as fast as possible: nothing is ever late
+#define CAPTURE_RATE_REAL   1.0
+#define CAPTURE_MAX_KEPT    1600
+#define CAPTURE_MAX_WAITING 3 // a tenth of a second at 30 Hz, and what every source has room for
 
 struct capture_settings {
     // "driver:location", e.g. "tum:/data/fr1_xyz", "synth:room"; or the path of a recording, whose
@@ -70,7 +70,7 @@ struct capture_info {
 
 enum capture_flag {
     CAPTURE_LATE = 1,      // camera, paced replay: newer frames are there already, more than may
-                           // wait (capture_set_patience), so this one cannot be processed in
+                           // wait (capture_set_max_waiting), so this one cannot be processed in
                            // time. It was passed over: depth is NULL
     CAPTURE_DAMAGED = 2,   // unreadable or incomplete; depth is NULL, or usable when
                            // n_lost_packets > 0. The reason went to the log
@@ -91,7 +91,7 @@ struct capture_frame {
     uint32_t n_lost_packets;  // live
     bool paced;               // the next one comes in its own time: a camera, a paced recording
     uint32_t n_waiting;       // newer ones that are there (paced: due) already; at most
-                              // CAPTURE_MAX_WAIT + 1, 0 when not paced
+                              // CAPTURE_MAX_WAITING + 1, 0 when not paced
     // Of sources with an accelerometer, in the optical frame, (0, 9.8, 0) in a level camera at
     // rest; the opposite of the motion's acceleration is in it. NaN = none
     float gravity_m_s2[3];
@@ -131,9 +131,9 @@ __attribute__((warn_unused_result)) bool capture_keep(const struct capture_frame
 // Ends what one capture_keep began. Any thread, before capture_close.
 void capture_release(const struct capture_frame *frame);
 
-// So many newer frames, 0 (at open) .. CAPTURE_MAX_WAIT, may wait before one is late: for who works
-// off what has gathered instead of losing it. For the thread that reads.
-void capture_set_patience(struct capture *capture, uint32_t n_frames);
+// So many newer frames, 0 (at open) .. CAPTURE_MAX_WAITING, may wait before one is late: for who
+// works off what has gathered instead of losing it. For the thread that reads.
+void capture_set_max_waiting(struct capture *capture, uint32_t n_frames);
 
 // A recording under way, like a tape: paused, stepped, at another speed, wound. Called by the
 // thread that reads; the next capture_read obeys.

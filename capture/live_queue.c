@@ -8,7 +8,7 @@
 #include "proto/clock.h"
 
 #define N_BUFFERS 6 // one with the reader, one being filled, four waiting
-_Static_assert(N_BUFFERS >= CAPTURE_MAX_WAIT + 3,
+_Static_assert(N_BUFFERS >= CAPTURE_MAX_WAITING + 3,
                "a frame, those that may wait behind it, and two");
 
 int live_create(struct live *live, const struct live_camera *camera, uint32_t n_kept)
@@ -73,8 +73,9 @@ static bool take_frame(struct live *live, struct capture_frame *out)
     }
     const uint64_t n_newer = live->n_in - live->n_out;
     out->paced = true;
-    out->n_waiting = (uint32_t)(n_newer < CAPTURE_MAX_WAIT + 1 ? n_newer : CAPTURE_MAX_WAIT + 1);
-    if (!waiting->pixels || n_newer > atomic_load(&live->buffers.patience)) {
+    out->n_waiting =
+        (uint32_t)(n_newer < CAPTURE_MAX_WAITING + 1 ? n_newer : CAPTURE_MAX_WAITING + 1);
+    if (!waiting->pixels || n_newer > atomic_load(&live->buffers.max_waiting)) {
         buffers_give(&live->buffers, waiting->pixels);
         if (waiting->pixels || !(out->flags & CAPTURE_DAMAGED))
             out->flags |= CAPTURE_LATE;

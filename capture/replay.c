@@ -87,7 +87,7 @@ static void anchor(struct replay *replay)
 // The frame that makes q late as soon as it is due.
 static uint64_t late_when(const struct replay *replay, uint64_t q)
 {
-    return q + 1 + atomic_load(&replay->buffers.patience);
+    return q + 1 + atomic_load(&replay->buffers.max_waiting);
 }
 
 // Decoding what is late by the time it is decoded would make everything late for ever.
@@ -248,7 +248,7 @@ static void hand_out(struct replay *replay, uint64_t q, struct capture_frame *ou
     out->capture_mono_ns = is_paced(replay) ? due_ns(replay, q) : now_ns;
     out->flags = round > 0 && q % replay->times.n_round == 0 ? CAPTURE_LOOPED : 0;
     out->paced = is_paced(replay);
-    while (out->paced && out->n_waiting <= CAPTURE_MAX_WAIT &&
+    while (out->paced && out->n_waiting <= CAPTURE_MAX_WAITING &&
            now_ns >= due_ns(replay, q + 1 + out->n_waiting))
         out->n_waiting++;
     if (!slot->pixels || (out->paced && now_ns >= due_ns(replay, late_when(replay, q)))) {

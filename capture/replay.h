@@ -4,9 +4,9 @@
 //
 // Pacing. The clock starts with the first replay_read; frame q is due (t_q - t_0) / rate after it.
 // A pause of the recording longer than REPLAY_LONGEST_PAUSE_NS is shortened to that much (a broken
-// clock must not stop the replay for years); time stamps are reported as recorded all the same.
-// A frame is late when its successor is due already, or, with patience, when as many more are; it
-// is then handed out without pixels, and the decoder passes over it.
+// clock must not stop the replay for years); time stamps are reported as recorded all the same. A
+// frame is late when its successor is due already, or, where newer ones may wait, when as many more
+// are; it is then handed out without pixels, and the decoder passes over it.
 #ifndef POSED_CAPTURE_REPLAY_H
 #define POSED_CAPTURE_REPLAY_H
 

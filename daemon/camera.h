@@ -8,9 +8,9 @@
 #include <pthread.h>
 
 #include "daemon/config/cameras.h"
+#include "daemon/frame_loop.h"
 #include "daemon/frames.h"
 #include "daemon/log.h"
-#include "daemon/loop.h"
 
 struct camera {
     const char *name;     // "" = the only one, without a name

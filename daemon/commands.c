@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "daemon/loop_state.h"
+#include "daemon/frame_loop_state.h"
 #include "proto/clock.h"
 
 static void reset(struct loop *loop, const struct se3 *T_odom_camera, const char *why)

@@ -7,9 +7,9 @@
 #ifndef POSED_DAEMON_IMAGE_H
 #define POSED_DAEMON_IMAGE_H
 
-#include "daemon/backend.h"
 #include "daemon/publish.h"
 #include "daemon/shared_state.h"
+#include "daemon/tracking_backend.h"
 
 struct image_sender; // opaque: the buffers, taken when the first subscriber comes
 

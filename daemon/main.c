@@ -23,7 +23,7 @@
 #include "daemon/publish.h"
 #include "daemon/recording.h"
 #include "daemon/request_socket.h"
-#include "daemon/ros/place.h"
+#include "daemon/ros/base_to_camera.h"
 #include "daemon/ros/ros.h"
 #include "proto/clock.h"
 #include "proto/file_suffix.h"

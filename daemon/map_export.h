@@ -3,7 +3,7 @@
 #ifndef POSED_DAEMON_MAP_EXPORT_H
 #define POSED_DAEMON_MAP_EXPORT_H
 
-#include "gpu/model/surface.h"
+#include "gpu/model/surface_nets.h"
 #include "proto/log.h"
 
 // The surface of the blocks as it is shown to others, without the fringe of edges. Returns 0, or

@@ -34,7 +34,7 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == 128 && offsetof(struct header, header_crc) == 124,
                "as map_saved.h has it");
-_Static_assert(sizeof(struct recover_keyframe) == 864 && sizeof(struct model_block) == 2060,
+_Static_assert(sizeof(struct relocalise_keyframe) == 864 && sizeof(struct model_block) == 2060,
                "as map_saved.h has it");
 
 static const char magic[8] = {'p', 'o', 's', 'e', 'd', 'm', 'a', 'p'};
@@ -46,7 +46,7 @@ static uint32_t header_crc(const struct header *header)
 
 static uint64_t keyframes_bytes(uint32_t n)
 {
-    return (uint64_t)n * sizeof(struct recover_keyframe);
+    return (uint64_t)n * sizeof(struct relocalise_keyframe);
 }
 
 static uint64_t blocks_bytes(uint32_t n)
@@ -76,7 +76,7 @@ static struct header make_header(const struct map_saved_place *place,
         .voxel_m = (double)place->model.voxel_m,
         .truncation_m = model_truncation_m(&place->model),
         .unit_m = MODEL_UNIT_M,
-        .n_cells = RECOVER_CELLS,
+        .n_cells = RELOCALISE_CELLS,
         .keyframes_crc =
             unzip_crc32(contents->keyframes, (size_t)keyframes_bytes(contents->n_keyframes)),
         .blocks_crc = unzip_crc32(contents->blocks, (size_t)blocks_bytes(contents->n_blocks)),
@@ -176,8 +176,8 @@ static int check_header(const struct header *h, uint64_t n_bytes, char *out_erro
                       "another copy");
     const uint64_t n_wanted =
         sizeof *h + keyframes_bytes(h->n_keyframes) + blocks_bytes(h->n_blocks);
-    if (h->n_keyframes > RECOVER_MAX_KEYFRAMES || h->n_bytes != n_wanted ||
-        h->block_edge != MODEL_BLOCK_EDGE || h->n_cells != RECOVER_CELLS ||
+    if (h->n_keyframes > RELOCALISE_MAX_KEYFRAMES || h->n_bytes != n_wanted ||
+        h->block_edge != MODEL_BLOCK_EDGE || h->n_cells != RELOCALISE_CELLS ||
         h->unit_m != MODEL_UNIT_M)
         return refuse(out_error, -EBADMSG, "damaged: its counts contradict each other");
     if (h->n_bytes != n_bytes)
@@ -240,10 +240,10 @@ static bool comes_before(const struct model_block *a, const struct model_block *
 static bool contents_hold(const struct map_contents *contents)
 {
     for (uint32_t i = 0; i < contents->n_keyframes; i++) {
-        const struct recover_keyframe *keyframe = &contents->keyframes[i];
+        const struct relocalise_keyframe *keyframe = &contents->keyframes[i];
         if (!is_pose(&keyframe->T_map_camera))
             return false;
-        for (int k = 0; k < RECOVER_CELLS; k++)
+        for (int k = 0; k < RELOCALISE_CELLS; k++)
             if (isinf(keyframe->log_z[k]))
                 return false;
     }

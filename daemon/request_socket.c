@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/pending.h"
+#include "daemon/queued_requests.h"
 #include "daemon/zmtp/server.h"
 #include "proto/clock.h"
 
@@ -24,7 +24,7 @@ struct address {
 
 // A request that is not answered at once.
 struct request_memory {
-    struct pending_request job; // the first member: a job is its memory
+    struct queued_request job; // the first member: a job is its memory
     struct address address;
     struct zmtp_body *body; // framed; the points of a Register stay in it
 };
@@ -33,7 +33,7 @@ struct requests {
     struct zmtp_server *server;
     struct handlers cameras[CONFIG_MAX_CAMERAS];
     struct handlers_common common;
-    struct pending *pending;
+    struct queued_requests *queued;
     _Atomic bool stop; // the jobs have ended: the socket thread, too
     pthread_t socket_thread;
     bool has_socket_thread;
@@ -89,7 +89,7 @@ static void send_reply(struct requests *requests, const struct address *address,
 
 static void destroy_request(struct request_memory *memory)
 {
-    struct pending_request *job = &memory->job;
+    struct queued_request *job = &memory->job;
     if (job->is_large)
         client_remove_unread(job->client, job->n_answer);
     client_leave(job->client);
@@ -106,7 +106,7 @@ static void on_sent(void *memory)
 // Hands the answer over, without a copy; the memory stays until it has been sent.
 static void send_large(struct requests *requests, struct request_memory *memory)
 {
-    const struct pending_request *job = &memory->job;
+    const struct queued_request *job = &memory->job;
     const struct address address = memory->address;
     struct zmtp_message *message = zmtp_message_wrap(address.has_delimiter, NULL, 0, job->answer,
                                                      job->n_answer, on_sent, memory);
@@ -133,14 +133,14 @@ static int submit(struct requests *requests, enum handlers_queue lane, struct zm
         return -ENOMEM;
     memory->address = *address;
     memory->body = body;
-    struct pending_request *job = &memory->job;
+    struct queued_request *job = &memory->job;
     job->id = request->id;
     job->deadline_ns = deadline_ns;
     job->bytes = body->bytes;
     job->n_bytes = body->n_bytes;
     snprintf(job->owner, sizeof job->owner, "%s", peer ? zmtp_peer_owner(peer) : "page");
     job->client = client_enter(&address->peer, sizeof address->peer);
-    int error = job->client ? pending_submit(requests->pending, lane, job) : -ENOMEM;
+    int error = job->client ? queued_requests_submit(requests->queued, lane, job) : -ENOMEM;
     if (!error)
         return 0;
     if (job->client)
@@ -166,7 +166,7 @@ static void cancel(struct requests *requests, const struct address *address, uin
 {
     posed_Reply *reply = &requests->reply;
     struct client *client = client_enter(&address->peer, sizeof address->peer);
-    bool found = client && pending_cancel(requests->pending, client, id);
+    bool found = client && queued_requests_cancel(requests->queued, client, id);
     if (client)
         client_leave(client);
     reply->which_what = posed_Reply_cancel_tag;
@@ -285,16 +285,16 @@ static void on_leave(void *user, struct zmtp_peer *peer)
 {
     struct requests *requests = user;
     uint64_t id = zmtp_peer_id(peer);
-    struct client *client = requests->pending ? client_enter(&id, sizeof id) : NULL;
+    struct client *client = requests->queued ? client_enter(&id, sizeof id) : NULL;
     if (!client)
         return;
-    pending_cancel_all(requests->pending, client);
+    queued_requests_cancel_all(requests->queued, client);
     client_leave(client);
 }
 
 static void send_answers(struct requests *requests)
 {
-    for (struct pending_request *job; (job = pending_take_done(requests->pending));) {
+    for (struct queued_request *job; (job = queued_requests_take_done(requests->queued));) {
         struct request_memory *memory = (struct request_memory *)job;
         zmtp_body_free(memory->body);
         if (job->is_large) {
@@ -392,7 +392,7 @@ int requests_create(struct requests **out, struct endpoint *endpoint,
         error = endpoint_bind(endpoint, requests->server, socket, "req", config->endpoints.req);
     }
     if (!error)
-        error = pending_create(&requests->pending, requests->cameras, wake, requests);
+        error = queued_requests_create(&requests->queued, requests->cameras, wake, requests);
     if (!error) {
         // From here on the server belongs to its thread.
         error = -pthread_create(&requests->socket_thread, NULL, run_socket, requests);
@@ -412,15 +412,15 @@ void requests_destroy(struct requests **requests)
     if (!r)
         return;
     // The socket thread goes on until the jobs have said their last.
-    if (r->pending)
-        pending_end(r->pending);
+    if (r->queued)
+        queued_requests_end(r->queued);
     r->stop = true;
     if (r->has_socket_thread) {
         wake(r);
         pthread_join(r->socket_thread, NULL);
     }
     zmtp_server_destroy(&r->server); // gives back what was not sent
-    pending_destroy(&r->pending);
+    queued_requests_destroy(&r->queued);
     handlers_close(&r->common);
     for (size_t i = 0; i < r->n_inside; i++)
         zmtp_body_free(r->inside[i]);

@@ -9,7 +9,7 @@
 #ifndef POSED_DAEMON_TRAJECTORY_FILE_H
 #define POSED_DAEMON_TRAJECTORY_FILE_H
 
-#include "gpu/model/graph.h"
+#include "gpu/model/pose_graph.h"
 #include "gpu/track/track.h"
 #include "proto/log.h"
 #include "proto/trajectory.h"

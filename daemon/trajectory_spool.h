@@ -13,7 +13,7 @@
 #ifndef POSED_DAEMON_TRAJECTORY_SPOOL_H
 #define POSED_DAEMON_TRAJECTORY_SPOOL_H
 
-#include "gpu/model/graph.h"
+#include "gpu/model/pose_graph.h"
 #include "proto/trajectory.h"
 
 // 15 MB. Epochs that end beyond it stay as they were published.

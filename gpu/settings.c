@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of the seam: defaults, and whether each lies in its range (gpu.h).
+#include "gpu/settings.h"
+
 #include <errno.h>
 #include <math.h>
-
-#include "gpu/gpu.h"
 
 void gpu_settings_default(struct gpu_settings *out)
 {

@@ -4,7 +4,7 @@
 #   posed_test_unit(proto/se3)              tests/unit/proto/test_se3.c, cmocka
 #   posed_test_check(track/steps)           tests/check/track/check_steps.c, twins against each other
 #   posed_test_scenario(standing_still.py)  tests/scenario/standing_still.py, the real daemon
-#   posed_test_fuzz(png)                    tests/fuzz/fuzz_png.c over tests/fuzz/seeds/png/*
+#   posed_test_fuzz(image)                  tests/fuzz/fuzz_image.c over tests/fuzz/seeds/image/*
 #
 # All take SOURCES (further files), LIBRARIES (further targets), LABELS, TIMEOUT (seconds), SERIAL
 # (nothing else runs beside it: for tests that measure time), PROCESSORS (how many it keeps busy,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture/io/words.h"
+#include "capture/io/tokenizer.h"
 
 #define MAX_FIELDS 64
 
@@ -17,7 +17,7 @@ struct pcd_field {
 };
 
 struct pcd_reader {
-    struct words in;
+    struct tokenizer in;
     struct pcd_field fields[MAX_FIELDS];
     size_t n_fields, n_points, width, height;
     bool binary, has_points;
@@ -25,14 +25,14 @@ struct pcd_reader {
 
 static int fail(const struct pcd_reader *r, const char *what)
 {
-    return words_fail(&r->in, what);
+    return tokenizer_fail(&r->in, what);
 }
 
 static int parse_fields(struct pcd_reader *r)
 {
     static const char *const names[] = {"x", "y", "z", "normal_x", "normal_y", "normal_z"};
     char word[64];
-    for (r->n_fields = 0; words_next(&r->in, word, sizeof word); r->n_fields++) {
+    for (r->n_fields = 0; tokenizer_next(&r->in, word, sizeof word); r->n_fields++) {
         if (r->n_fields == MAX_FIELDS)
             return fail(r, "more than 64 fields");
         struct pcd_field *field = &r->fields[r->n_fields];
@@ -50,7 +50,7 @@ static int parse_fields(struct pcd_reader *r)
 static int parse_count(struct pcd_reader *r, size_t most, size_t *out)
 {
     char word[64], *end;
-    if (!words_next(&r->in, word, sizeof word))
+    if (!tokenizer_next(&r->in, word, sizeof word))
         return fail(r, "a number is missing");
     errno = 0;
     unsigned long long value = strtoull(word, &end, 10);
@@ -76,7 +76,7 @@ static int parse_per_field(struct pcd_reader *r, const char *key)
                 rc = fail(r, "COUNT of a coordinate is not 1");
         } else {
             char word[8];
-            if (!words_next(&r->in, word, sizeof word) || word[1] || !strchr("IUF", word[0]))
+            if (!tokenizer_next(&r->in, word, sizeof word) || word[1] || !strchr("IUF", word[0]))
                 rc = fail(r, "TYPE is not I, U or F");
             field->type = word[0];
         }
@@ -89,7 +89,7 @@ static int parse_per_field(struct pcd_reader *r, const char *key)
 static int parse_data_kind(struct pcd_reader *r)
 {
     char word[64];
-    if (!words_next(&r->in, word, sizeof word))
+    if (!tokenizer_next(&r->in, word, sizeof word))
         return fail(r, "DATA without a kind");
     r->binary = !strcmp(word, "binary");
     if (!r->binary && strcmp(word, "ascii") != 0)
@@ -120,10 +120,10 @@ static int parse_header(struct pcd_reader *r)
 {
     char word[64];
     r->height = 1;
-    for (; r->in.at < r->in.n_bytes; words_skip_line(&r->in)) {
+    for (; r->in.at < r->in.n_bytes; tokenizer_skip_line(&r->in)) {
         int rc = 0;
-        if (!words_next(&r->in, word, sizeof word) || word[0] == '#' || !strcmp(word, "VERSION") ||
-            !strcmp(word, "VIEWPOINT"))
+        if (!tokenizer_next(&r->in, word, sizeof word) || word[0] == '#' ||
+            !strcmp(word, "VERSION") || !strcmp(word, "VIEWPOINT"))
             continue;
         if (!strcmp(word, "FIELDS"))
             rc = parse_fields(r);
@@ -139,7 +139,7 @@ static int parse_header(struct pcd_reader *r)
         } else if (!strcmp(word, "DATA")) {
             if ((rc = parse_data_kind(r)) < 0 || (rc = check_header(r)) < 0)
                 return rc;
-            words_skip_line(&r->in);
+            tokenizer_skip_line(&r->in);
             return 0;
         } else
             rc = fail(r, "unknown word in the header");
@@ -172,14 +172,14 @@ static double decode(const struct pcd_field *field, const uint8_t *bytes)
 static int read_value(struct pcd_reader *r, const struct pcd_field *field, double *out)
 {
     if (r->binary) {
-        if (words_left_bytes(&r->in) < field->n_bytes)
+        if (tokenizer_left_bytes(&r->in) < field->n_bytes)
             return fail(r, "the file ends before all points are read");
         *out = decode(field, (const uint8_t *)r->in.data + r->in.at);
         r->in.at += field->n_bytes;
         return 0;
     }
     char word[64], *end;
-    if (!words_next(&r->in, word, sizeof word))
+    if (!tokenizer_next(&r->in, word, sizeof word))
         return fail(r, "a point has too few numbers, or the file ends too early");
     *out = strtod(word, &end);
     return end != word && !*end ? 0 : fail(r, "not a number");
@@ -198,7 +198,7 @@ static int read_point(struct pcd_reader *r, double values[6])
                 values[r->fields[i].column] = value;
         }
     if (!r->binary)
-        words_skip_line(&r->in);
+        tokenizer_skip_line(&r->in);
     return 0;
 }
 
@@ -211,7 +211,7 @@ static int read_points(struct pcd_reader *r, struct cloud *out)
     }
     bool with_normals = n_normals == 3;
     // cppcheck-suppress zerodiv; x, y and z are there, each counts
-    if (r->n_points > words_left_bytes(&r->in) / least)
+    if (r->n_points > tokenizer_left_bytes(&r->in) / least)
         return fail(r, "POINTS is larger than the rest of the file");
     int rc = cloud_alloc(out, r->n_points, with_normals);
     if (rc < 0)
@@ -243,7 +243,8 @@ int pcd_parse(const void *data, size_t n_bytes, const char *name, const struct l
     struct pcd_reader *r = calloc(1, sizeof *r);
     if (!r)
         return -ENOMEM;
-    r->in = (struct words){.data = data, .n_bytes = n_bytes, .line = 1, .name = name, .log = log};
+    r->in =
+        (struct tokenizer){.data = data, .n_bytes = n_bytes, .line = 1, .name = name, .log = log};
     int rc = parse_header(r);
     if (rc == 0)
         rc = read_points(r, out);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture/io/words.h"
+#include "capture/io/tokenizer.h"
 
 #define MAX_ELEMENTS   16
 #define MAX_PROPERTIES 64
@@ -51,7 +51,7 @@ struct ply_element {
 };
 
 struct ply_reader {
-    struct words in;
+    struct tokenizer in;
     bool in_header;
     enum ply_format format;
     struct ply_element elements[MAX_ELEMENTS];
@@ -62,7 +62,7 @@ struct ply_reader {
 static int fail(const struct ply_reader *r, const char *what)
 {
     bool text = r->in_header || r->format == PLY_ASCII;
-    return text ? words_fail(&r->in, what) : words_fail_binary(&r->in, what);
+    return text ? tokenizer_fail(&r->in, what) : tokenizer_fail_binary(&r->in, what);
 }
 
 static int parse_type(const struct ply_reader *r, const char *word, enum ply_type *out)
@@ -100,22 +100,22 @@ static int parse_property(struct ply_reader *r)
     struct ply_property *property = &element->properties[element->n_properties];
     char word[64];
     int rc;
-    if (!words_next(&r->in, word, sizeof word))
+    if (!tokenizer_next(&r->in, word, sizeof word))
         return fail(r, "property without a type");
     property->list = !strcmp(word, "list");
     if (property->list) {
-        if (!words_next(&r->in, word, sizeof word))
+        if (!tokenizer_next(&r->in, word, sizeof word))
             return fail(r, "list without a count type");
         if ((rc = parse_type(r, word, &property->count_type)) < 0)
             return rc;
         if (property->count_type >= PLY_F32)
             return fail(r, "the count of a list must be an integer type");
-        if (!words_next(&r->in, word, sizeof word))
+        if (!tokenizer_next(&r->in, word, sizeof word))
             return fail(r, "list without an item type");
     }
     if ((rc = parse_type(r, word, &property->type)) < 0)
         return rc;
-    if (!words_next(&r->in, word, sizeof word))
+    if (!tokenizer_next(&r->in, word, sizeof word))
         return fail(r, "property without a name");
     property->role = property_role(element, property->list, word);
     for (size_t i = 0; i < element->n_properties; i++)
@@ -131,8 +131,8 @@ static int parse_element(struct ply_reader *r)
         return fail(r, "more than 16 elements");
     struct ply_element *element = &r->elements[r->n_elements];
     char word[64];
-    if (!words_next(&r->in, element->name, sizeof element->name) ||
-        !words_next(&r->in, word, sizeof word))
+    if (!tokenizer_next(&r->in, element->name, sizeof element->name) ||
+        !tokenizer_next(&r->in, word, sizeof word))
         return fail(r, "element without name and count");
     char *end;
     errno = 0;
@@ -151,12 +151,12 @@ static int parse_format(struct ply_reader *r)
 {
     static const char *const names[] = {"ascii", "binary_little_endian", "binary_big_endian"};
     char word[64];
-    if (!words_next(&r->in, word, sizeof word))
+    if (!tokenizer_next(&r->in, word, sizeof word))
         return fail(r, "format without a name");
     for (int i = 0; i < 3; i++)
         if (!strcmp(word, names[i])) {
             r->format = (enum ply_format)i;
-            if (!words_next(&r->in, word, sizeof word) || strcmp(word, "1.0") != 0)
+            if (!tokenizer_next(&r->in, word, sizeof word) || strcmp(word, "1.0") != 0)
                 return fail(r, "PLY version is not 1.0");
             return 0;
         }
@@ -167,7 +167,7 @@ static int parse_format(struct ply_reader *r)
 static int parse_info(struct ply_reader *r)
 {
     char name[64], word[64], *end;
-    if (!words_next(&r->in, name, sizeof name) || !words_next(&r->in, word, sizeof word))
+    if (!tokenizer_next(&r->in, name, sizeof name) || !tokenizer_next(&r->in, word, sizeof word))
         return 0;
     bool columns = !strcmp(name, "num_cols"), rows = !strcmp(name, "num_rows");
     if (!columns && !rows)
@@ -185,13 +185,13 @@ static int parse_header(struct ply_reader *r)
     char word[64];
     bool has_format = false;
     r->in_header = true;
-    if (!words_next(&r->in, word, sizeof word) || strcmp(word, "ply") != 0)
+    if (!tokenizer_next(&r->in, word, sizeof word) || strcmp(word, "ply") != 0)
         return fail(r, "not a PLY file (the first line is not 'ply')");
     for (;;) {
-        words_skip_line(&r->in);
+        tokenizer_skip_line(&r->in);
         if (r->in.at >= r->in.n_bytes)
             return fail(r, "the file ends inside the header");
-        if (!words_next(&r->in, word, sizeof word) || !strcmp(word, "comment"))
+        if (!tokenizer_next(&r->in, word, sizeof word) || !strcmp(word, "comment"))
             continue;
         int rc = 0;
         if (!strcmp(word, "end_header"))
@@ -212,7 +212,7 @@ static int parse_header(struct ply_reader *r)
     }
     if (!has_format)
         return fail(r, "header without a format line");
-    words_skip_line(&r->in);
+    tokenizer_skip_line(&r->in);
     r->in_header = false;
     return 0;
 }
@@ -221,7 +221,7 @@ static int parse_header(struct ply_reader *r)
 static int read_ascii(struct ply_reader *r, double *out)
 {
     char word[64], *end;
-    while (!words_next(&r->in, word, sizeof word)) {
+    while (!tokenizer_next(&r->in, word, sizeof word)) {
         if (r->in.at >= r->in.n_bytes)
             return fail(r, "the file ends before all elements are read");
         r->in.at++;
@@ -264,7 +264,7 @@ static int read_scalar(struct ply_reader *r, enum ply_type type, double *out)
 {
     if (r->format == PLY_ASCII)
         return read_ascii(r, out);
-    if (words_left_bytes(&r->in) < types[type].n_bytes)
+    if (tokenizer_left_bytes(&r->in) < types[type].n_bytes)
         return fail(r, "the file ends before all elements are read");
     *out = decode((const uint8_t *)r->in.data + r->in.at, type, r->format == PLY_BIG);
     r->in.at += types[type].n_bytes;
@@ -278,7 +278,7 @@ static int read_list_count(struct ply_reader *r, const struct ply_property *prop
     if (rc < 0)
         return rc;
     // A list of more items than bytes left cannot be there, whatever the format.
-    if (!(count >= 0 && count <= (double)words_left_bytes(&r->in)) || count != floor(count))
+    if (!(count >= 0 && count <= (double)tokenizer_left_bytes(&r->in)) || count != floor(count))
         return fail(r, "impossible number of items in a list");
     *out = (size_t)count;
     return 0;
@@ -449,7 +449,7 @@ static int read_body(struct ply_reader *r, struct cloud *cloud)
         if (least == 0 && element != vertex)
             continue;
         // Before anything is taken for it: the rest of the file must be able to hold the count.
-        if (least && element->count > words_left_bytes(&r->in) / least)
+        if (least && element->count > tokenizer_left_bytes(&r->in) / least)
             return fail(r, "element count is larger than the rest of the file");
         int rc = 0;
         if (element == vertex)
@@ -475,7 +475,8 @@ int ply_parse(const void *data, size_t n_bytes, const char *name, const struct l
     struct ply_reader *r = calloc(1, sizeof *r);
     if (!r)
         return -ENOMEM;
-    r->in = (struct words){.data = data, .n_bytes = n_bytes, .line = 1, .name = name, .log = log};
+    r->in =
+        (struct tokenizer){.data = data, .n_bytes = n_bytes, .line = 1, .name = name, .log = log};
     int rc = parse_header(r);
     if (rc == 0)
         rc = read_body(r, out);

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "capture/driver.h"
-#include "capture/kinect/deviceclock.h"
+#include "capture/kinect/device_clock.h"
 #include "capture/kinect/disparity.h"
 #include "capture/kinect/kinect.h"
 #include "capture/live_queue.h"
@@ -41,7 +41,7 @@ struct kinect {
 
     double zero_plane[4]; // of the present camera, 0 = the usual ones; and its table
     struct disparity_table table;
-    struct deviceclock clock;
+    struct device_clock clock;
     float gravity_m_s2[3];
     uint64_t n_frames;
 
@@ -64,8 +64,8 @@ static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_los
                                   .flags = n_lost ? CAPTURE_DAMAGED : 0,
                                   .capture_mono_ns = now_ns,
                                   .n_lost_packets = n_lost};
-    if (!deviceclock_update(&kinect->clock, ticks, now_ns + kinect->realtime_offset_ns,
-                            &frame.device_ticks, &frame.image.time_ns))
+    if (!device_clock_update(&kinect->clock, ticks, now_ns + kinect->realtime_offset_ns,
+                             &frame.device_ticks, &frame.image.time_ns))
         return; // the same frame again
     uint16_t *pixels = live_take(&kinect->live);
     if (pixels) { // fakenect's images begin at odd addresses

@@ -7,7 +7,7 @@
 #include <zlib.h>
 
 #include "capture/mcap/chunk.h"
-#include "capture/mcap/end.h"
+#include "capture/mcap/footer.h"
 #include "capture/mcap/records.h"
 
 #define N_CHANNELS         65536

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "capture/io/images.h"
-#include "capture/kinect/deviceclock.h"
+#include "capture/kinect/device_clock.h"
 #include "capture/kinect/gravity.h"
 #include "capture/recording/sidecar.h"
 #include "capture/recording/tum.h"
@@ -49,7 +49,7 @@ bool fakenect_parse_name(const char *name, struct fakenect_name *out)
     return true;
 }
 
-static const char *take_line(char *line, const char **accelerometer, struct deviceclock *clock,
+static const char *take_line(char *line, const char **accelerometer, struct device_clock *clock,
                              struct fakenect_index *index)
 {
     struct fakenect_name name;
@@ -67,7 +67,7 @@ static const char *take_line(char *line, const char **accelerometer, struct devi
     frame->name = line;
     frame->accelerometer = *accelerometer;
     bool is_new =
-        deviceclock_update(clock, name.ticks, name.host_ns, &frame->ticks, &frame->time_ns);
+        device_clock_update(clock, name.ticks, name.host_ns, &frame->ticks, &frame->time_ns);
     if (name.exact)
         frame->time_ns = name.host_ns;
     if (!is_new || (index->n_frames && frame->time_ns <= frame[-1].time_ns)) {
@@ -87,7 +87,7 @@ int fakenect_index_parse(char *text, const char *name, const struct log_sink *lo
     *out = (struct fakenect_index){.frames = malloc(n_lines * sizeof *out->frames)};
     if (!out->frames)
         return -ENOMEM;
-    struct deviceclock clock = {0};
+    struct device_clock clock = {0};
     const char *reason = NULL, *accelerometer = NULL;
     for (char *line = text, *next; line && !reason; line = next) {
         line_number++;

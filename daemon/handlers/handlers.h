@@ -8,7 +8,7 @@
 #include "capture/recorder/recorder.h"
 #include "daemon/config/config.h"
 #include "daemon/config/settings.h"
-#include "daemon/follow.h"
+#include "daemon/follow_object.h"
 #include "daemon/frames.h"
 #include "daemon/objects.h"
 #include "daemon/publish.h"

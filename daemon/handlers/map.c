@@ -9,7 +9,7 @@
 
 #include "daemon/handlers/handlers.h"
 #include "daemon/map_saved.h"
-#include "gpu/model/graph.h"
+#include "gpu/model/pose_graph.h"
 
 #define MAX_KEYFRAMES 1024 // map.keyframes
 

@@ -82,13 +82,13 @@ static size_t thin(const struct model_surface *s, uint32_t max_points, double *v
 
 // Keeps the chosen points, each where the keyframes that saw it lie.
 static void keep_moved(struct model_surface *s, const uint32_t *chosen, size_t n,
-                       const struct correction *correction, double voxel_m)
+                       const struct deformation_field *correction, double voxel_m)
 {
     for (size_t k = 0; k < n; k++) { // to a place that has been read: k <= i
         const uint32_t i = chosen[k];
         const double p[3] = {(double)s->x_m[i], (double)s->y_m[i], (double)s->z_m[i]};
         const double normal[3] = {(double)s->nx[i], (double)s->ny[i], (double)s->nz[i]};
-        struct se3 T = correction_at(correction, voxel_m, p);
+        struct se3 T = deformation_field_at(correction, voxel_m, p);
         double moved[3], turned[3];
         se3_apply(&T, p, moved);
         memset(T.t_m, 0, sizeof T.t_m);
@@ -130,7 +130,7 @@ static void fill(struct handlers *handlers, const struct handlers_call *call,
         free(chosen);
         return;
     }
-    if (chosen && !correction_is_none(&map->correction, model_voxel_m)) {
+    if (chosen && !deformation_field_is_none(&map->correction, model_voxel_m)) {
         keep_moved(surface, chosen, n, &map->correction, model_voxel_m);
         free(chosen);
         n = thin(surface, max_points, &voxel_m, model_voxel_m, &chosen);

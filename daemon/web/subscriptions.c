@@ -74,19 +74,19 @@ struct payload *subscriptions_preview(struct subscriptions *subscriptions, int64
 }
 
 size_t subscriptions_surface_request(struct subscriptions *subscriptions, int64_t now_ns,
-                                     uint64_t id, uint8_t out[SURFACE_REQUEST_BYTES])
+                                     uint64_t id, uint8_t out[MAP_PREVIEW_REQUEST_BYTES])
 {
     if (now_ns < subscriptions->surface_ns || !subscriptions->n_wanting[FOXGLOVE_CHANNEL_SURFACE])
         return 0;
     subscriptions->surface_ns = now_ns + SURFACE_NS;
-    return surface_request(&subscriptions->surface, subscriptions->camera.name, id, out);
+    return map_preview_request(&subscriptions->map_preview, subscriptions->camera.name, id, out);
 }
 
 struct payload *subscriptions_surface(struct subscriptions *subscriptions, const uint8_t *reply,
                                       size_t n_bytes)
 {
     bool again;
-    struct payload *payload = surface_make(&subscriptions->surface, reply, n_bytes, &again);
+    struct payload *payload = map_preview_make(&subscriptions->map_preview, reply, n_bytes, &again);
     if (again)
         subscriptions->surface_ns = 0;
     return payload;

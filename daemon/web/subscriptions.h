@@ -7,8 +7,8 @@
 #define POSED_DAEMON_WEB_SUBSCRIPTIONS_H
 
 #include "daemon/web/foxglove.h"
+#include "daemon/web/map_preview.h"
 #include "daemon/web/preview_images.h"
-#include "daemon/web/surface.h"
 #include "daemon/web/web.h"
 
 struct subscriptions {
@@ -20,7 +20,7 @@ struct subscriptions {
     struct payload *kept[FOXGLOVE_N_CHANNELS]; // the last calib, status and surface
     struct preview preview;
     int64_t preview_ns;
-    struct surface surface;
+    struct map_preview map_preview;
     int64_t surface_ns; // of the next request
 };
 
@@ -39,7 +39,7 @@ struct payload *subscriptions_preview(struct subscriptions *subscriptions, int64
 
 // A request of the map's surface where it is time for one, framed: its size in bytes, or 0.
 size_t subscriptions_surface_request(struct subscriptions *subscriptions, int64_t now_ns,
-                                     uint64_t id, uint8_t out[SURFACE_REQUEST_BYTES]);
+                                     uint64_t id, uint8_t out[MAP_PREVIEW_REQUEST_BYTES]);
 
 // Its answer: what to deliver and keep, or NULL.
 struct payload *subscriptions_surface(struct subscriptions *subscriptions, const uint8_t *reply,

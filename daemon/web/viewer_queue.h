@@ -27,7 +27,7 @@ void payload_release(struct payload *payload);
 
 struct viewer_subscription {
     uint32_t id;      // the client's
-    uint32_t channel; // channels.h
+    uint32_t channel; // foxglove.h
 };
 
 struct viewer;

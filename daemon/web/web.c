@@ -281,7 +281,7 @@ static void send_answer(struct web *web, struct payload *payload)
 // requests: each knows its own ids.
 static void on_answer(struct web *web, struct payload *payload)
 {
-    const uint64_t id = surface_reply_id(payload->bytes + 1, payload->n_bytes - 1);
+    const uint64_t id = map_preview_reply_id(payload->bytes + 1, payload->n_bytes - 1);
     if (id >= SURFACE_ID && id - SURFACE_ID < web->settings.n_cameras) {
         struct subscriptions *subscriptions = &web->subscriptions[id - SURFACE_ID];
         struct payload *surface =
@@ -363,7 +363,7 @@ static void empty_inbox(struct web *web)
 
 static void look_at_feeds(struct web *web, int64_t now_ns)
 {
-    uint8_t request[SURFACE_REQUEST_BYTES];
+    uint8_t request[MAP_PREVIEW_REQUEST_BYTES];
     for (uint32_t i = 0; i < web->settings.n_cameras; i++) {
         struct subscriptions *subscriptions = &web->subscriptions[i];
         struct payload *payload = subscriptions_preview(subscriptions, now_ns);

@@ -80,15 +80,15 @@ void keyframe_images_forget_but(struct keyframe_images *images,
 
 int keyframe_images_correction(const struct keyframe_images *images,
                                const struct graph_keyframe *keyframes, uint32_t n_keyframes,
-                               struct correction *out)
+                               struct deformation_field *out)
 {
     uint32_t place;
-    int rc = correction_create(out, &images->camera, n_keyframes);
+    int rc = deformation_field_create(out, &images->camera, n_keyframes);
     for (uint32_t i = 0; i < n_keyframes && rc == 0; i++) {
         const struct graph_keyframe *k = &keyframes[i];
         const uint16_t *z_mm = find(images, k->seq, &place);
         if (z_mm)
-            memcpy(correction_add(out, &k->T_odom_camera, &k->T_map_camera), z_mm,
+            memcpy(deformation_field_add(out, &k->T_odom_camera, &k->T_map_camera), z_mm,
                    n_px(images) * sizeof *z_mm);
     }
     return rc;

@@ -4,7 +4,7 @@
 #ifndef POSED_GPU_MODEL_KEYFRAME_IMAGES_H
 #define POSED_GPU_MODEL_KEYFRAME_IMAGES_H
 
-#include "gpu/model/correction.h"
+#include "gpu/model/deformation_field.h"
 
 struct keyframe_images {
     struct intrinsics camera; // of the small images
@@ -27,11 +27,11 @@ void keyframe_images_keep(struct keyframe_images *images, uint64_t seq, const fl
 void keyframe_images_forget_but(struct keyframe_images *images,
                                 const struct graph_keyframe *keyframes, uint32_t n_keyframes);
 
-// Copies those of the keyframes, with them, to be freed by correction_free. Returns 0 or -ENOMEM
-// (*out is empty).
+// Copies those of the keyframes, with them, to be freed by deformation_field_free. Returns 0 or
+// -ENOMEM (*out is empty).
 __attribute__((warn_unused_result)) int
 keyframe_images_correction(const struct keyframe_images *images,
                            const struct graph_keyframe *keyframes, uint32_t n_keyframes,
-                           struct correction *out);
+                           struct deformation_field *out);
 
 #endif

@@ -467,7 +467,7 @@ uint32_t keyframe_window_list(const struct keyframe_window *window,
     return window->n_keyframes;
 }
 
-int keyframe_window_correction(const struct keyframe_window *window, struct correction *out)
+int keyframe_window_correction(const struct keyframe_window *window, struct deformation_field *out)
 {
     return keyframe_images_correction(&window->seen, window->keyframes, window->n_keyframes, out);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keyframes of a tracker, adjusted together beside it (graph.h): poses in odom stay as they are
-// and continuous, and T_map_odom says where odom lies in the map that the keyframes agree on.
+// The keyframes of a tracker, adjusted together beside it (pose_graph.h): poses in odom stay as
+// they are and continuous, and T_map_odom says where odom lies in the map that the keyframes agree
+// on.
 //
 // A thread of its own measures and adjusts. What it finds enters KEYFRAME_WINDOW_FRAMES frames
 // after the keyframe, whenever it was ready: a recording gives the same bytes each time. Where it
@@ -18,9 +19,9 @@
 #define POSED_GPU_MODEL_KEYFRAME_WINDOW_H
 
 #include "gpu/base/yield.h"
-#include "gpu/model/correction.h"
-#include "gpu/model/graph.h"
+#include "gpu/model/deformation_field.h"
 #include "gpu/model/optimise.h"
+#include "gpu/model/pose_graph.h"
 #include "gpu/track/track.h"
 
 #define KEYFRAME_WINDOW_FRAMES 4
@@ -88,9 +89,9 @@ struct se3 keyframe_window_T_map_odom(const struct keyframe_window *window);
 uint32_t keyframe_window_list(const struct keyframe_window *window,
                               const struct graph_keyframe **out);
 
-// The same with what they saw, an eighth of the resolution, to be freed by correction_free. Returns
-// 0 or -ENOMEM (*out is empty).
+// The same with what they saw, an eighth of the resolution, to be freed by deformation_field_free.
+// Returns 0 or -ENOMEM (*out is empty).
 __attribute__((warn_unused_result)) int
-keyframe_window_correction(const struct keyframe_window *window, struct correction *out);
+keyframe_window_correction(const struct keyframe_window *window, struct deformation_field *out);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/model/deform.h"
+#include "gpu/model/deform_blocks.h"
 #include "proto/se3.h"
 
 // Two finds agree when they place the camera within this of each other. Recovery is good to some
@@ -25,7 +25,7 @@
 struct map {
     struct gpu *gpu;
     struct model *model;
-    struct recover *recover;
+    struct relocaliser *relocaliser;
     struct gpu_frame *view;
     uint32_t n_lost;   // frames in a row with depth
     struct se3 T_fair; // where the last of them was found, not surely
@@ -56,7 +56,7 @@ int map_create(struct map **out, struct gpu *gpu, const struct model_settings *s
     map->log = *log;
     int rc = model_create(&map->model, gpu, settings);
     if (rc == 0)
-        rc = recover_create(&map->recover, gpu, align);
+        rc = relocalise_create(&map->relocaliser, gpu, align);
     if (rc == 0)
         rc = gpu_frame_create(gpu, &map->view);
     if (rc < 0) {
@@ -72,7 +72,7 @@ void map_destroy(struct map **map)
     if (!map || !*map)
         return;
     gpu_frame_destroy((*map)->gpu, &(*map)->view);
-    recover_destroy(&(*map)->recover);
+    relocalise_destroy(&(*map)->relocaliser);
     model_destroy(&(*map)->model);
     free(*map);
     *map = NULL;
@@ -94,7 +94,7 @@ static int begin_epoch(struct map *map, uint32_t epoch)
     map->epoch = epoch;
     map->has_any = map->told_is_full = map->is_loaded = map->holds_loaded = false;
     map->T_map_odom = se3_identity();
-    recover_forget(map->recover);
+    relocalise_forget(map->relocaliser);
     return rc < 0 ? rc : model_clear(map->model);
 }
 
@@ -131,15 +131,15 @@ static bool is_within(const struct se3 *a, const struct se3 *b, double limit_m, 
 static int look_for(struct map *map, struct track *track, const struct gpu_frame *frame)
 {
     struct se3 T = se3_identity();
-    enum recover_trust trust;
-    int rc = recover_find(map->recover, map->model, frame, map->n_lost++,
-                          map->n_fair > 0 ? &map->T_fair : NULL, &trust, &T);
+    enum relocalise_trust trust;
+    int rc = relocalise_find(map->relocaliser, map->model, frame, map->n_lost++,
+                             map->n_fair > 0 ? &map->T_fair : NULL, &trust, &T);
     if (rc < 0)
         return rc;
     bool goes_on = map->n_fair > 0 && is_within(&map->T_fair, &T, FOLLOWS_M, FOLLOWS_RAD);
-    map->n_fair = trust == RECOVER_NOT_FOUND ? 0 : goes_on ? map->n_fair + 1 : 1;
+    map->n_fair = trust == RELOCALISE_NOT_FOUND ? 0 : goes_on ? map->n_fair + 1 : 1;
     map->T_fair = T;
-    if (trust != RECOVER_SURE && map->n_fair < MAP_AGREEING)
+    if (trust != RELOCALISE_SURE && map->n_fair < MAP_AGREEING)
         return 0;
     const struct se3 T_odom_camera = map->is_loaded ? se3_between(&map->T_map_odom, &T) : T;
     if (track_relocate(track, &T_odom_camera) != 0)
@@ -153,12 +153,12 @@ static int look_for(struct map *map, struct track *track, const struct gpu_frame
 static int search(struct map *map, const struct gpu_frame *frame, const struct se3 *T_odom_camera)
 {
     struct se3 T;
-    enum recover_trust trust;
+    enum relocalise_trust trust;
     if (map->n_searched++ % SEARCH_EVERY != 0)
         return 0;
-    int rc = recover_find(map->recover, map->model, frame, map->n_searched / SEARCH_EVERY, NULL,
-                          &trust, &T);
-    if (rc < 0 || trust != RECOVER_SURE)
+    int rc = relocalise_find(map->relocaliser, map->model, frame, map->n_searched / SEARCH_EVERY,
+                             NULL, &trust, &T);
+    if (rc < 0 || trust != RELOCALISE_SURE)
         return rc;
     const struct se3 expected = se3_compose(&map->T_candidate, T_odom_camera);
     bool confirmed = map->n_agreeing > 0 && is_within(&expected, &T, AGREE_M, AGREE_RAD);
@@ -179,7 +179,7 @@ void map_contents_free(struct map_contents *contents)
 {
     free(contents->blocks);
     free(contents->keyframes);
-    correction_free(&contents->correction);
+    deformation_field_free(&contents->correction);
     *contents = (struct map_contents){0};
 }
 
@@ -190,14 +190,14 @@ void map_contents_order(struct map_contents *contents)
 
 int map_contents_correct(struct map_contents *contents, const struct model_settings *settings)
 {
-    struct correction *correction = &contents->correction;
+    struct deformation_field *correction = &contents->correction;
     int rc = deform_blocks(correction, settings->voxel_m, model_max_blocks(settings),
                            &contents->blocks, &contents->n_blocks);
     if (rc < 0)
         return rc;
-    correction_of_places(correction, (double)settings->voxel_m, contents->keyframes,
-                         contents->n_keyframes);
-    correction_free(correction);
+    deformation_field_of_places(correction, (double)settings->voxel_m, contents->keyframes,
+                                contents->n_keyframes);
+    deformation_field_free(correction);
     return 0;
 }
 
@@ -216,7 +216,7 @@ int map_contents_reserve(struct map_contents *contents)
 
 int map_read(struct map *map, struct map_contents *out)
 {
-    const struct recover_keyframe *keyframes;
+    const struct relocalise_keyframe *keyframes;
     out->epoch = map->epoch;
     out->is_loaded = map->holds_loaded;
     out->T_map_odom = map->T_map_odom;
@@ -227,7 +227,7 @@ int map_read(struct map *map, struct map_contents *out)
     int rc = model_read(map->model, out->blocks, out->room, &out->n_blocks);
     if (rc < 0)
         return rc;
-    out->n_keyframes = recover_keyframes(map->recover, &keyframes);
+    out->n_keyframes = relocalise_keyframes(map->relocaliser, &keyframes);
     out->keyframes = malloc((out->n_keyframes + 1) * sizeof *keyframes);
     if (!out->keyframes)
         return -ENOMEM;
@@ -237,19 +237,19 @@ int map_read(struct map *map, struct map_contents *out)
 
 int map_load(struct map *map, const struct map_contents *contents)
 {
-    if (contents->n_keyframes > RECOVER_MAX_KEYFRAMES)
+    if (contents->n_keyframes > RELOCALISE_MAX_KEYFRAMES)
         return -ENOSPC;
     int rc = model_write(map->model, contents->blocks, contents->n_blocks);
     if (rc == -ENOSPC)
         return rc;
     if (rc == 0)
-        rc = recover_set(map->recover, contents->keyframes, contents->n_keyframes);
+        rc = relocalise_set(map->relocaliser, contents->keyframes, contents->n_keyframes);
     map->is_loaded = map->is_searching = map->has_any = map->holds_loaded = rc == 0;
     map->told_is_full = false;
     map->T_map_odom = se3_identity();
     map->n_agreeing = map->n_searched = 0;
     if (rc < 0)
-        recover_forget(map->recover);
+        relocalise_forget(map->relocaliser);
     return rc;
 }
 
@@ -292,7 +292,7 @@ static int fuse(struct map *map, const struct gpu_frame *frame, const struct tra
                                         : result->T_odom_camera;
     int rc = take_in(map, frame, &T);
     if (rc == 0 && result->new_keyframe)
-        rc = recover_add(map->recover, frame, &T);
+        rc = relocalise_add(map->relocaliser, frame, &T);
     return rc;
 }
 

@@ -4,11 +4,11 @@
 // left; the pose never waits for it.
 //
 // Only frames that are TRACKING, and the first one, are taken in: what a DEGRADED or LOST frame saw
-// may be elsewhere. With the reference `model` a lost camera is looked for (recover.h), some places
-// with each lost frame. A find that is only FAIR is believed when MAP_AGREEING lost frames in a row
-// agree, each within what a hand moves from the one before. The frame after one that was found is
-// judged like any other. A new map epoch of the tracker is a new map: the old one is given up with
-// a line in the log.
+// may be elsewhere. With the reference `model` a lost camera is looked for (relocalise.h), some
+// places with each lost frame. A find that is only FAIR is believed when MAP_AGREEING lost frames
+// in a row agree, each within what a hand moves from the one before. The frame after one that was
+// found is judged like any other. A new map epoch of the tracker is a new map: the old one is given
+// up with a line in the log.
 //
 // A map that was loaded has frames of its own: T_map_odom takes odom to it, and until the camera
 // has been found in it nothing is fused and nothing is seen of it: the map is searched. The tracker
@@ -19,9 +19,9 @@
 #ifndef POSED_GPU_MODEL_MAP_H
 #define POSED_GPU_MODEL_MAP_H
 
-#include "gpu/model/correction.h"
+#include "gpu/model/deformation_field.h"
 #include "gpu/model/model.h"
-#include "gpu/model/recover.h"
+#include "gpu/model/relocalise.h"
 #include "gpu/track/track.h"
 
 #define MAP_AGREEING 3
@@ -34,10 +34,10 @@ struct map_contents {
     bool is_loaded; // of map_read: or was, and nothing has taken its place yet
     // Where odom lies in it, and what takes it from odom to where its keyframes agree; not saved.
     struct se3 T_map_odom;
-    struct correction correction;
+    struct deformation_field correction;
     struct model_block *blocks; // ordered as model_order does, of map_read after map_contents_order
     uint32_t n_blocks, room;    // room: of map_contents_reserve
-    struct recover_keyframe *keyframes;
+    struct relocalise_keyframe *keyframes;
     uint32_t n_keyframes;
 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "gpu/gpu.h"
-#include "gpu/model/graph_parts.h"
+#include "gpu/model/pose_graph_private.h"
 #include "gpu/track/calibrate.h"
 #include "proto/se3.h"
 

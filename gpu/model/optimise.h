@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "gpu/base/yield.h"
-#include "gpu/model/graph.h"
+#include "gpu/model/pose_graph.h"
 
 struct optimise_report {
     uint32_t n_keyframes, n_links; // links: the chain's not among them

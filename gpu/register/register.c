@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "gpu/backend.h"
-#include "gpu/register/registration.h"
+#include "gpu/register/register_context.h"
 #include "proto/clock.h"
 
 // What the host does for a GPU is moving points about: more threads than this gain nothing.

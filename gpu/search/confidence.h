@@ -7,7 +7,6 @@
 #include "gpu/search/object/object.h"
 
 #define SEARCH_NO_RIVAL (-20.f)
-#define SEARCH_ACCEPTED 0.9f // confidence of an accepted answer, unless the query says otherwise
 
 // How much better (in score, so negative when worse) the best other candidate is that would put
 // another surface where candidate k has the object: two of them cannot both be right. Poses that

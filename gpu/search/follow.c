@@ -7,14 +7,14 @@
 #include <time.h>
 
 #include "gpu/search/confidence.h"
-#include "gpu/search/cpu/refine.h"
-#include "gpu/search/cpu/start.h"
-#include "gpu/search/device.h"
+#include "gpu/search/cpu/refine_drawn.h"
+#include "gpu/search/cpu/refine_points.h"
+#include "gpu/search/cpu/start_points.h"
 #include "gpu/search/kernels/germann_error.h"
+#include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/icp.h"
 #include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/kernels/schedule.h"
-#include "gpu/search/object/views.h"
+#include "gpu/search/search_private.h"
 
 #define FOLLOW_HYPOTHESES 33
 #define FOLLOW_SURE       0.7f // then nothing else is tried

@@ -9,8 +9,8 @@
 
 #include "gpu/base/pool.h"
 #include "gpu/search/kernels/frame.h"
+#include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/kernels/schedule.h"
 #include "gpu/search/object/object.h"
 
 // One reference view at full detail, as it comes from the rasteriser.

@@ -7,13 +7,12 @@
 #include <time.h>
 
 #include "gpu/search/confidence.h"
-#include "gpu/search/cpu/start.h"
-#include "gpu/search/device.h"
+#include "gpu/search/cpu/start_points.h"
 #include "gpu/search/kernels/germann_error.h"
+#include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/icp.h"
 #include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/kernels/schedule.h"
-#include "gpu/search/object/views.h"
+#include "gpu/search/search_private.h"
 
 int search_run_default(struct search *search, const struct search_object *object,
                        const struct search_image *image, const struct search_query *query,

@@ -7,14 +7,13 @@
 #include <time.h>
 
 #include "gpu/search/confidence.h"
-#include "gpu/search/cpu/refine.h"
-#include "gpu/search/cpu/start.h"
-#include "gpu/search/device.h"
+#include "gpu/search/cpu/refine_drawn.h"
+#include "gpu/search/cpu/start_points.h"
 #include "gpu/search/kernels/germann_error.h"
+#include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/icp.h"
 #include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/kernels/schedule.h"
-#include "gpu/search/object/views.h"
+#include "gpu/search/search_private.h"
 
 // The views worth fitting when not all of them are: the children of the seeds that the coarse pass
 // likes best at this start point. Returns their number or a negative errno.

@@ -9,30 +9,13 @@
 
 #include "gpu/backend.h"
 #include "gpu/search/confidence.h"
-#include "gpu/search/cpu/start.h"
-#include "gpu/search/device.h"
+#include "gpu/search/cpu/start_points.h"
 #include "gpu/search/kernels/germann_error.h"
+#include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/icp.h"
 #include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/kernels/schedule.h"
-#include "gpu/search/object/views.h"
+#include "gpu/search/search_private.h"
 #include "proto/se3.h"
-
-void search_settings_default(struct search_settings *out)
-{
-    *out = (struct search_settings){.backend = GPU_BACKEND_AUTO, .cuda_device = -1};
-}
-
-void search_object_settings_default(struct search_object_settings *out)
-{
-    *out = (struct search_object_settings){.n_views = SEARCH_VIEWS_DEFAULT};
-}
-
-void search_query_default(struct search_query *out)
-{
-    *out = (struct search_query){
-        .top = 1, .n_iterations = 15, .refine = true, .threshold = SEARCH_ACCEPTED};
-}
 
 struct opening {
     struct search *search;
@@ -222,10 +205,9 @@ int search_run(struct search *search, const struct search_object *object,
                struct search_answer *out, char *out_field)
 {
     memset(out, 0, sizeof *out);
-    if (query->top < 1 || query->top > SEARCH_TOP_MAX)
-        return refuse(search, out_field, "top", "outside 1 .. 16");
-    if (query->n_iterations < 1 || query->n_iterations > 1000)
-        return refuse(search, out_field, "n_iterations", "outside 1 .. 1000");
+    const char *why, *wrong = search_query_check(query, &why);
+    if (wrong)
+        return refuse(search, out_field, wrong, why);
     pool_set_stop(search->pool, query->stopped, query->user);
     int err;
     if (pool_stopped(search->pool))

@@ -18,60 +18,20 @@
 #ifndef POSED_GPU_SEARCH_SEARCH_H
 #define POSED_GPU_SEARCH_SEARCH_H
 
-#include "gpu/base/yield.h"
-#include "gpu/gpu.h"
+#include "gpu/search/settings.h"
 #include "proto/log.h"
 #include "proto/types.h"
 
-#define SEARCH_TOP_MAX       16
-#define SEARCH_VIEWS_DEFAULT 8192
-#define SEARCH_VIEWS_MAX     200000
-#define SEARCH_RADIUS_ODD_M  5 // a mesh larger than that is probably in millimetres: a warning
+#define SEARCH_RADIUS_ODD_M 5 // a mesh larger than that is probably in millimetres: a warning
 
 struct search;        // opaque: a device and its working memory
 struct search_object; // opaque: mesh, reference views, symmetry
-
-struct search_settings {
-    enum gpu_backend backend; // default AUTO: CUDA when a device answers, else CPU
-    uint32_t n_threads;       // CPU work: 0 = all cores
-    int cuda_device;          // -1 = the first that answers
-    struct yield yield;       // towards a tracker beside it; default: none
-    struct log_sink log;
-};
 
 // Triangles over vertices, metres. Borrowed for the call.
 struct search_mesh {
     const float *vertices_m;   // x y z of each vertex
     const uint32_t *triangles; // three vertex indices each
     size_t n_vertices, n_triangles;
-};
-
-enum search_choice {
-    SEARCH_CHOICE_EVEN, // rotations spread evenly over SO(3) (Alexa 2022, super-Fibonacci spirals)
-    SEARCH_CHOICE_GREEDY, // the paper's: a view is kept when its error to all kept ones is large
-};
-
-struct search_object_settings {
-    uint32_t n_views;          // default 8192; 64 .. SEARCH_VIEWS_MAX
-    enum search_choice choice; // default EVEN
-    // Called every few tenths of a second, may be NULL; a return other than 0 abandons the build.
-    int (*progress)(void *user, uint32_t n_done, uint32_t n_views);
-    void *user;
-};
-
-enum search_preset { SEARCH_PRESET_DEFAULT, SEARCH_PRESET_GERMANN };
-
-struct search_query {
-    enum search_preset preset;
-    uint32_t top; // answers wanted, 1 .. SEARCH_TOP_MAX; default 1. germann fits 12 at most
-    uint32_t n_iterations; // simplex iterations of the germann preset; default 15
-    bool refine;           // germann: fit the best views to the image; default true
-    float threshold;       // an answer with less confidence is not `accepted`; default 0.9
-    uint32_t n_coarse; // germann: 0 = fit all views; else the coarse pass picks so many; default 0
-    // Ends a search: asked by any thread of the search, the longest pieces in between take some
-    // tens of milliseconds; once true it must stay so. NULL (default): nobody is asked.
-    bool (*stopped)(void *user);
-    void *user;
 };
 
 // The depth image. Pixels are borrowed for the call.
@@ -138,10 +98,6 @@ struct search_object_info {
     uint32_t fold;  // of SEARCH_SYMMETRY_FOLD
     double axis[3]; // unit vector in the model frame, 0 0 0 without an axis
 };
-
-void search_settings_default(struct search_settings *out);
-void search_object_settings_default(struct search_object_settings *out);
-void search_query_default(struct search_query *out);
 
 // Returns 0, or with *out NULL: -ENODEV (CUDA asked for, no device), -ENOTSUP (not built in),
 // -ENOMEM, -EIO; the reason is in the log.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What two frames say of the same surface: which pairs of frames of a recording are asked
-// (calibrate.h), and the residual at one pixel of a pair, of one camera or of two (overlap.h).
-// Private to gpu/track.
+// (calibrate.h), and the residual at one pixel of a pair, of one camera or of two
+// (rig_extrinsics.h). Private to gpu/track.
 #ifndef POSED_GPU_TRACK_CALIBRATE_PAIRS_H
 #define POSED_GPU_TRACK_CALIBRATE_PAIRS_H
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gpu/base/camera.h"
+#include "gpu/base/raw_depth.h"
 
 #define MAX_BYTES   65536
 #define SAME_CAMERA 0.002
@@ -57,7 +57,7 @@ void depth_error_fill(const struct depth_error *field, float *out_per_m)
 
 float depth_error_mended_m(float z_m, float per_m)
 {
-    return fabsf(per_m * z_m) < 0.5f ? camera_corrected_m(z_m, per_m) : 0;
+    return fabsf(per_m * z_m) < 0.5f ? raw_depth_corrected_m(z_m, per_m) : 0;
 }
 
 static bool differs(double a, double b, double scale)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How sure a pose is, grown from that of the last one (proto/pose_error.h has the parts).
+#include "gpu/track/error_propagation.h"
+
 #include <math.h>
 
-#include "gpu/track/candidate.h"
 #include "gpu/track/covariance.h"
 
 // 95 % of the steps that noise makes are within this (chi square of 6 over 6).

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/track/candidate.h"
 #include "gpu/track/covariance.h"
+#include "gpu/track/error_propagation.h"
+#include "gpu/track/motion_prediction.h"
+#include "gpu/track/pose_candidates.h"
 #include "gpu/track/sparse_depth.h"
 #include "gpu/track/verdict.h"
 
@@ -17,38 +19,6 @@
 #define RESTART_FRAMES   10
 #define RESTART_WITH_MAP 5.0 // times as long, while there is a model to be found in
 #define STILL_FRAMES     50  // a still camera averages over at most so many
-
-// A predicted pose errs by what a hand can accelerate in the time.
-#define PREDICTED_ACCELERATION_M_S2 3.0
-#define PREDICTED_ARM_M             0.5
-
-void track_settings_default(struct track_settings *out)
-{
-    *out = (struct track_settings){
-        .reference = TRACK_REFERENCE_KEYFRAME,
-        .min_valid_share = 0.02,
-        .min_pair_ratio = 0.25,
-        .max_residual_sigmas = 6.0,
-        .max_step_m = 0.005,
-        .max_speed_m_s = 6.0,
-        .max_turn_rad_s = 8.0,
-        .min_eigenvalue = 0.002,
-        .hold_std_m = 0.02,
-        .still_m = 0.002,
-        .keyframe_distance = 0.04,
-        .keyframe_turn_rad = 0.15,
-        .keyframe_overlap = 0.75,
-        .gravity = true,
-        .gap_s = 0.5,
-        .restart_s = 1.0,
-    };
-    gpu_align_settings_default(&out->align);
-}
-
-int track_settings_check(const struct track_settings *settings, const struct log_sink *log)
-{
-    return gpu_align_settings_check(&settings->align, log);
-}
 
 int track_create(struct track **out, struct gpu *gpu, const struct track_settings *settings,
                  const struct log_sink *log)
@@ -106,7 +76,7 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     track->T_odom_camera = T_odom_camera ? se3_normalized(T_odom_camera) : se3_identity();
     memset(&track->error, 0, sizeof track->error);
     memset(track->velocity, 0, sizeof track->velocity);
-    tilt_reset(&track->tilt);
+    gravity_prior_reset(&track->gravity);
     track->lost = false;
     track->pose_known = false;
     track->period_s = track->unheld_s = 0;
@@ -196,7 +166,7 @@ static void result_pose(const struct track *track, struct track_result *out)
 static void result_lost(struct track *track, enum track_reason reason, struct track_result *out)
 {
     memset(track->velocity, 0, sizeof track->velocity);
-    tilt_rest(&track->tilt);
+    gravity_prior_rest(&track->gravity);
     track->lost = true;
     result_pose(track, out);
     covariance_lost(out->covariance);
@@ -326,10 +296,10 @@ static void accept(struct track *track, struct track_candidate *c, double second
     track->T_odom_camera = c->T_odom_camera;
     keep_newest(track);
     track->aligned_to = c->reference;
-    tilt_follow(&track->tilt, &c->T_odom_camera, &c->reference->T_odom_camera, &c->conditioning,
-                seconds, &track->log);
+    gravity_prior_follow(&track->gravity, &c->T_odom_camera, &c->reference->T_odom_camera,
+                         &c->conditioning, seconds, &track->log);
     if (gap)
-        tilt_rest(&track->tilt);
+        gravity_prior_rest(&track->gravity);
     track->T_aligned_newest = se3_between(&c->reference->T_odom_camera, &c->T_odom_camera);
     out->new_keyframe = replaces_reference(track, c);
     out->reference_seq = c->reference->seq;
@@ -399,7 +369,7 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
            "track: lost for %.1f s (%s); starting anew at the last pose, map epoch %u",
            restart_s(track), track_reason_text(best.reason), track->map_epoch + 1);
     track->map_epoch++;
-    tilt_reset(&track->tilt);
+    gravity_prior_reset(&track->gravity);
     return start(track, NULL, time_ns, out);
 }
 
@@ -438,7 +408,7 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
 void track_set_gravity(struct track *track, const float gravity_m_s2[3])
 {
     if (track->settings.gravity)
-        tilt_read(&track->tilt, gravity_m_s2, &track->log);
+        gravity_prior_read(&track->gravity, gravity_m_s2, &track->log);
 }
 
 void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
@@ -459,12 +429,8 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     result_pose(track, out);
     if (!is_gap(track, seconds))
         out->T_odom_camera = track_predict(track, seconds);
-    for (int i = 0; i < 6; i++) {
-        double arm_m = i < 3 ? 1 : PREDICTED_ARM_M;
-        double std = 0.5 * PREDICTED_ACCELERATION_M_S2 * seconds * seconds / arm_m;
-        out->covariance[7 * i] += std * std;
-        out->error.own[7 * i] += std * std;
-    }
+    track_predict_error(seconds, out->covariance);
+    track_predict_error(seconds, out->error.own);
     out->state = TRACK_STATE_DEGRADED;
     out->reason = TRACK_REASON_DROPPED;
 }

@@ -10,17 +10,10 @@
 #define POSED_GPU_TRACK_TRACK_H
 
 #include "gpu/gpu.h"
-#include "gpu/track/effort.h"
+#include "gpu/track/alignment_effort.h"
+#include "gpu/track/settings.h"
 #include "proto/pose_error.h"
 #include "proto/types.h"
-
-// MODEL: a view of the fused model, which the caller sets after each frame (track_set_view); where
-// it covers too little, the keyframe, within the same frame.
-enum track_reference {
-    TRACK_REFERENCE_PREVIOUS,
-    TRACK_REFERENCE_KEYFRAME,
-    TRACK_REFERENCE_MODEL,
-};
 
 enum track_state { TRACK_STATE_INIT, TRACK_STATE_TRACKING, TRACK_STATE_DEGRADED, TRACK_STATE_LOST };
 
@@ -36,40 +29,6 @@ enum track_reason {
     TRACK_REASON_DEGENERATE, // DEGRADED: some directions are held to the prediction
     TRACK_REASON_TIME_GAP,   // DEGRADED: so much time passed that the prediction is a guess
     TRACK_REASON_DEVICE,     // LOST: the compute device failed; see the return code
-};
-
-struct track_settings {
-    enum track_reference reference; // default keyframe
-    struct gpu_align_settings align;
-
-    // When a frame is LOST. Shares are of the finest aligned level's pixels.
-    double min_valid_share;     // default 0.02, 0..1: fewer pixels with a normal: NO_DEPTH
-    double min_pair_ratio;      // default 0.25, 0..1: fewer pairs per valid pixel: FEW_PAIRS
-    double max_step_m;          // default 0.005: a larger last step: NOT_CONVERGED
-    double max_residual_sigmas; // default 6: residual in units of the sensor's noise: HIGH_RESIDUAL
-    double max_speed_m_s;       // default 6: faster: JUMP
-    double max_turn_rad_s;      // default 8
-    double restart_s;           // default 1: lost for so long with depth: start anew, map epoch + 1
-
-    // When it is DEGRADED.
-    double min_eigenvalue; // default 0.002, 0..1: share of the information (conditioning.h) below
-                           // which a direction is held to the prediction
-    double hold_std_m;     // default 0.02: how far such a direction may move unseen in a 30th of a
-                           // second: as a speed that keeps for a second, so that its standard
-                           // deviation grows with the time, then with its root
-    bool gravity;          // default true: an accelerometer holds roll and pitch then (tilt.h)
-    double gap_s;          // default 0.5: longer without a frame: no velocity, TIME_GAP
-
-    // When the newest frame becomes the reference.
-    // default 0.002: motion (rotation at the scene's distance included) that noise alone may fake:
-    // since the reference, it stays the reference (previous); since the last pose, it is averaged
-    double still_m;
-    double
-        keyframe_distance; // default 0.04, keyframe: translation in units of the scene's distance
-    double keyframe_turn_rad; // default 0.15
-    // default 0.75: pairs per valid pixel, as a share of the most that this keyframe had: noise
-    // alone may cost a quarter of the pairs
-    double keyframe_overlap;
 };
 
 struct track_result {
@@ -93,13 +52,6 @@ struct track_result {
 };
 
 struct track; // opaque
-
-void track_settings_default(struct track_settings *out);
-
-// Whether the alignment's settings are in their ranges (gpu.h); what is not is named in the log.
-// Returns 0 or -EINVAL.
-__attribute__((warn_unused_result)) int track_settings_check(const struct track_settings *settings,
-                                                             const struct log_sink *log);
 
 // `gpu` must outlive the tracker. Returns 0, -EINVAL, -ENOMEM or -EIO.
 __attribute__((warn_unused_result)) int track_create(struct track **out, struct gpu *gpu,

@@ -4,7 +4,7 @@
 #ifndef POSED_GPU_TRACK_VERDICT_H
 #define POSED_GPU_TRACK_VERDICT_H
 
-#include "gpu/track/candidate.h"
+#include "gpu/track/pose_candidates.h"
 
 // What speaks against believing an alignment, so that the frame is LOST unless another way explains
 // it; NONE: nothing. seconds: since the last valid pose.

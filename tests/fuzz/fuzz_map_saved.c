@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 #define N_GOOD       2
 #define N_FILE               \
     (sizeof(struct header) + \
-     N_GOOD * (sizeof(struct recover_keyframe) + sizeof(struct model_block)))
+     N_GOOD * (sizeof(struct relocalise_keyframe) + sizeof(struct model_block)))
 
 static const struct map_saved_place place = {.camera = {525, 525, 319.5, 239.5, 640, 480},
                                              .model = {.voxel_m = 0.008f, .memory_bytes = 1 << 20}};
@@ -24,7 +24,7 @@ static int fd = -1;
 static void build(void)
 {
     static struct model_block blocks[N_GOOD] = {{.x = 1}, {.x = 2}};
-    static struct recover_keyframe keyframes[N_GOOD];
+    static struct relocalise_keyframe keyframes[N_GOOD];
     const struct map_contents contents = {.epoch = 3,
                                           .blocks = blocks,
                                           .n_blocks = N_GOOD,

@@ -18,7 +18,7 @@ PERIOD_S = 1 / 30
 ATE_SHARE_LIMIT = 1.5
 N_TRIES, N_LEAST_LIMIT = 6, 5
 # test_adapt has the count with a clock of its own: none. Here another process may hold the machine
-# for longer than CAPTURE_MAX_WAIT frames.
+# for longer than CAPTURE_MAX_WAITING frames.
 DROPPED_SHARE_LIMIT = 0.05
 DROPPED_SHARE_WITHOUT = 0.25
 

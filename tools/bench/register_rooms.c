@@ -9,7 +9,7 @@
 
 #include "capture/synth/motion.h"
 #include "capture/synth/scene.h"
-#include "gpu/model/surface.h"
+#include "gpu/model/surface_nets.h"
 #include "proto/se3.h"
 #include "tools/bench/register_furniture.h"
 #include "tools/bench/register_pairs.h"

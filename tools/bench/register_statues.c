@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/cpu/map.h"
+#include "gpu/search/cpu/raster.h"
 #include "gpu/search/kernels/raster.h"
 #include "proto/se3.h"
 #include "tools/bench/register_pairs.h"

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "gpu/base/solve6.h"
-#include "gpu/search/cpu/map.h"
-#include "gpu/search/device.h"
+#include "gpu/search/cpu/raster.h"
 #include "gpu/search/kernels/icp.h"
 #include "gpu/search/kernels/raster.h"
+#include "gpu/search/search_private.h"
 #include "proto/se3.h"
 
 #define STEP_DEG   5

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "gpu/search/kernels/pose.h"
-#include "gpu/search/object/views.h"
+#include "gpu/search/object/view_rotations.h"
 #include "proto/se3.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/search.h"

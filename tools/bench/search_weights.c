@@ -14,11 +14,11 @@
 #include <string.h>
 
 #include "gpu/search/confidence.h"
-#include "gpu/search/cpu/refine.h"
-#include "gpu/search/cpu/start.h"
-#include "gpu/search/device.h"
+#include "gpu/search/cpu/refine_points.h"
+#include "gpu/search/cpu/start_points.h"
 #include "gpu/search/kernels/icp.h"
 #include "gpu/search/kernels/score.h"
+#include "gpu/search/search_private.h"
 #include "proto/se3.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/fit.h"

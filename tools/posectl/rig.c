@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/track/overlap.h"
+#include "gpu/track/rig_extrinsics.h"
 #include "proto/clock_offset.h"
 #include "proto/handeye.h"
 #include "proto/se3.h"
@@ -76,7 +76,7 @@ static bool motion_at(const struct way *way, int64_t time_ns, struct se3 *out)
 struct result {
     struct handeye_result motion;
     size_t n_motions;
-    struct overlap_result all; // the answer
+    struct rig_extrinsics_result all; // the answer
     struct clock_offset clock;
     bool clock_known, clock_differs;
 };
@@ -138,7 +138,7 @@ static int solve_motion(const struct way ways[2], struct handeye_result *out, si
 }
 
 // Images of both, each of B with that of A which is nearest in time.
-static size_t find_pairs(const struct way ways[2], struct overlap_pair out[WAY_MAX_VIEWS])
+static size_t find_pairs(const struct way ways[2], struct rig_extrinsics_pair out[WAY_MAX_VIEWS])
 {
     size_t n = 0;
     for (size_t i = 0; i < ways[1].n_views; i++) {
@@ -155,7 +155,7 @@ static size_t find_pairs(const struct way ways[2], struct overlap_pair out[WAY_M
         }
         if (nearest && way_pose_at(&ways[0], b->sight.time_ns, &at_b) &&
             nearest->sight.epoch == at_b.epoch)
-            out[n++] = (struct overlap_pair){
+            out[n++] = (struct rig_extrinsics_pair){
                 nearest->map, b->map,
                 se3_between(&nearest->sight.T_odom_camera, &at_b.T_odom_camera)};
     }
@@ -164,7 +164,7 @@ static size_t find_pairs(const struct way ways[2], struct overlap_pair out[WAY_M
 
 static int solve(struct way ways[2], struct result *out)
 {
-    static struct overlap_pair pairs[WAY_MAX_VIEWS];
+    static struct rig_extrinsics_pair pairs[WAY_MAX_VIEWS];
     const struct intrinsics cameras[2] = {ways[0].camera, ways[1].camera};
     int status = set_clocks(ways, NULL, out);
     if (status == 0)
@@ -174,9 +174,9 @@ static int solve(struct way ways[2], struct result *out)
     if (status == 0)
         status = solve_motion(ways, &out->motion, &out->n_motions);
     if (status == 0)
-        status = overlap_solve(cameras, pairs, find_pairs(ways, pairs),
-                               ways[0].is_corrected && ways[1].is_corrected, &out->motion.T_a_b,
-                               out->motion.covariance, &out->all);
+        status = rig_extrinsics_solve(cameras, pairs, find_pairs(ways, pairs),
+                                      ways[0].is_corrected && ways[1].is_corrected,
+                                      &out->motion.T_a_b, out->motion.covariance, &out->all);
     return status;
 }
 

@@ -89,8 +89,8 @@ static int learn_from(struct pass *pass, const struct way_sight *sight)
 
 static int keep_view(struct pass *pass, struct way *way, const struct way_sight *sight)
 {
-    const size_t n_pixels = (size_t)(way->camera.width_px >> OVERLAP_MAP_LEVEL) *
-                            (way->camera.height_px >> OVERLAP_MAP_LEVEL);
+    const size_t n_pixels = (size_t)(way->camera.width_px >> RIG_EXTRINSICS_MAP_LEVEL) *
+                            (way->camera.height_px >> RIG_EXTRINSICS_MAP_LEVEL);
     const struct way_view *last = way->n_views ? &way->views[way->n_views - 1] : NULL;
     if (way->n_views == WAY_MAX_VIEWS ||
         (last && last->sight.time_ns / pass->view_ns == sight->time_ns / pass->view_ns))
@@ -100,7 +100,8 @@ static int keep_view(struct pass *pass, struct way *way, const struct way_sight 
     if (!view->map)
         return -ENOMEM;
     way->n_views++;
-    return gpu_frame_read(pass->gpu, track_newest_frame(pass->track), OVERLAP_MAP_LEVEL, view->map);
+    return gpu_frame_read(pass->gpu, track_newest_frame(pass->track), RIG_EXTRINSICS_MAP_LEVEL,
+                          view->map);
 }
 
 static void forget(struct way *way)

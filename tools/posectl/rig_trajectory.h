@@ -7,7 +7,7 @@
 
 #include "gpu/gpu.h"
 #include "gpu/track/depth_error.h"
-#include "gpu/track/overlap.h"
+#include "gpu/track/rig_extrinsics.h"
 #include "proto/clock_offset.h"
 
 // An image is kept each time that so much has passed, by the time stamps; twice, four times ... as
@@ -23,7 +23,7 @@ struct way_sight {
 
 struct way_view {
     struct way_sight sight;
-    float *map; // of OVERLAP_MAP_LEVEL
+    float *map; // of RIG_EXTRINSICS_MAP_LEVEL
 };
 
 struct way {

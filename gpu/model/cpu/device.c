@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/model/cpu/loops.h"
+#include "gpu/model/cpu/voxel_loops.h"
 #include "gpu/model/ops.h"
 #include "gpu/track/cpu/device.h"
 #include "proto/se3.h"

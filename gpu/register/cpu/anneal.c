@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu/register/kernels/schedule.h"
+#include "gpu/register/kernels/annealing_step.h"
 #include "gpu/register/kernels/solve.h"
 #include "gpu/register/kernels/weights.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/register/kernels/schedule.h"
+#include "gpu/register/kernels/annealing_step.h"
 #include "gpu/register/kernels/solve.h"
 #include "gpu/register/kernels/weights.h"
 

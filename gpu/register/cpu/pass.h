@@ -3,7 +3,7 @@
 // points x_j of e_ij = w_j exp2(-|p_i - x_j|^2), in coordinates that were scaled beforehand by
 // sqrt(log2(e) / (2 sigma^2)), so that a pair costs no multiplication by 1 / sigma^2.
 //
-// register_pass.c is compiled once for each instruction set; register_pass_choose takes the best
+// pass.c is compiled once for each instruction set; register_pass_choose takes the best
 // that the machine has. One lane of a vector is one row, so that a row's sums are added in the
 // order of the columns: the result depends neither on the number of threads nor on where a row
 // stands. No thread of its own: the caller shares out rows in blocks.

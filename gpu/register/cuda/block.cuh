@@ -17,7 +17,7 @@
 #define POSED_GPU_REGISTER_CUDA_BLOCK_CUH
 
 #include "gpu/register/cuda/device.cuh"
-#include "gpu/register/kernels/schedule.h"
+#include "gpu/register/kernels/annealing_step.h"
 #include "gpu/register/kernels/weights.h"
 
 #define BIG_BLOCK      512 // threads

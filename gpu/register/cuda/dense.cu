@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "gpu/register/kernels/schedule.h"
+#include "gpu/register/kernels/annealing_step.h"
 #include "gpu/register/kernels/weights.h"
 
 #include "gpu/register/cuda/blas.cuh" // last: it declares a global `half`, a name that others use

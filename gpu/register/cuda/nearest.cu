@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Iterations over near pairs only, on CUDA. Weights cut off at 3 sigma look into the 27 cells of a
 // uniform grid around a point (sorted points, so that three cells in a row are one range). ICP goes
-// down a tree of boxes (boxes.cuh), from the last iteration's nearest point, which is not far.
-#include "gpu/register/cuda/boxes.cuh"
+// down a tree of boxes (box_tree.cuh), from the last iteration's nearest point, which is not far.
+#include "gpu/register/cuda/box_tree.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a block of the registration's anneal does from pass to pass: the E-step in one or several
 // passes, the exchange of the sums, the M-step; how it leaves at the end of a launch and goes on in
-// the next. Blocks, teams and tags: register_block.cuh.
+// the next. Blocks, teams and tags: block.cuh.
 #ifndef POSED_GPU_REGISTER_CUDA_STEPS_CUH
 #define POSED_GPU_REGISTER_CUDA_STEPS_CUH
 

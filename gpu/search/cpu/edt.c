@@ -2,9 +2,11 @@
 // Edges and the signed Euclidean distance transform on the CPU. Exact: down and up each column for
 // the distance to the column's nearest edge, then along each row the nearest of all columns in
 // reach (Saito and Toriwaki 1994, with a reach of 8 px).
+#include "gpu/search/cpu/edt.h"
+
+#include <math.h>
 #include <string.h>
 
-#include "gpu/search/cpu/map.h"
 #include "gpu/search/kernels/edge.h"
 
 #define REACH       SEARCH_EDT_MAX_PX

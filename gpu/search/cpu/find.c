@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "gpu/base/parallel.h"
-#include "gpu/search/cpu/refine.h"
-#include "gpu/search/cpu/start.h"
-#include "gpu/search/device.h"
+#include "gpu/search/cpu/refine_drawn.h"
+#include "gpu/search/cpu/refine_points.h"
+#include "gpu/search/cpu/start_points.h"
 #include "gpu/search/kernels/icp.h"
+#include "gpu/search/search_private.h"
 
 struct refine_job {
     struct search *search;

@@ -5,8 +5,8 @@
 
 #include "gpu/base/parallel.h"
 #include "gpu/search/cpu/plane.h"
-#include "gpu/search/device.h"
 #include "gpu/search/kernels/normal.h"
+#include "gpu/search/search_private.h"
 
 static int ensure_pixels(struct search *search, size_t n)
 {

@@ -3,8 +3,8 @@
 // so on. One block; a round is one largest key over the block and one comparison a candidate:
 // latency. Measured on an H200 at 1.5 GHz: 64 of some hundred 145 us.
 #include "gpu/search/cuda/find.cuh"
+#include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/icp.h"
-#include "gpu/search/kernels/schedule.h"
 
 #define THREADS 1024
 #define WARPS   (THREADS / 32)

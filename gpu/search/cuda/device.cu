@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gpu/search/kernels/map.h"
+#include "gpu/search/kernels/range_map.h"
 
 #define COPY_BYTES (2u << 20) // of memory that is not page-locked, at once: 0.3 ms
 

@@ -8,8 +8,8 @@
 #include "gpu/base/cuda.cuh"
 
 extern "C" {
-#include "gpu/search/device.h"
 #include "gpu/search/ops.h"
+#include "gpu/search/search_private.h"
 }
 #include "gpu/search/kernels/frame.h"
 
@@ -21,7 +21,7 @@ struct search_cuda_starts {
     uint32_t n_starts, keep; // hits kept of each
 };
 
-// What a whole request works on (search_find.cu).
+// What a whole request works on (find.cu).
 struct search_find {
     struct cuda_memory counts; // struct search_cuda_counts
     struct cuda_memory raw;    // depth as it came, then the mask

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "gpu/search/cuda/find.cuh"
-#include "gpu/search/kernels/schedule.h"
-#include "gpu/search/kernels/start.h"
+#include "gpu/search/kernels/hypothesis_counts.h"
+#include "gpu/search/kernels/start_points.h"
 
 #define N_EVENTS (SEARCH_N_STAGES + 1)
 

@@ -10,10 +10,10 @@
 // Measured on an H200 at 1.5 GHz, 640 x 480: depth 5, normals 7, fits 25, marks 53, starts 82 us
 // (34,000 pixels by one block: divisions), their normals 7 us.
 #include "gpu/search/cuda/find.cuh"
+#include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/normal.h"
 #include "gpu/search/kernels/plane.h"
-#include "gpu/search/kernels/schedule.h"
-#include "gpu/search/kernels/start.h"
+#include "gpu/search/kernels/start_points.h"
 
 #define THREADS        256
 #define STARTS_THREADS 1024

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The refinement of the best candidates with the model drawn at the image's full resolution
-// (search_draw.cu). A tracker on the same device waits for the blocks that are there when its frame
+// (draw.cu). A tracker on the same device waits for the blocks that are there when its frame
 // comes: none takes longer than a tenth of a millisecond.
 //
 //   count    blocks over slices of the rectangle: drawn pixels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Candidates drawn at the image's full resolution: what search_draw.cu draws and search_drawn.cu
+// Candidates drawn at the image's full resolution: what draw.cu draws and refine_drawn.cu
 // reads. All kernels have the candidate as blockIdx.y and slices of its work as blockIdx.x.
 #ifndef POSED_GPU_SEARCH_CUDA_REFINE_DRAWN_CUH
 #define POSED_GPU_SEARCH_CUDA_REFINE_DRAWN_CUH

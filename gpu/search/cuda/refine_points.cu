@@ -12,8 +12,8 @@
 //
 // Measured on an H200 at 1.5 GHz: first 180, rest 337 us.
 #include "gpu/search/cuda/find.cuh"
+#include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/icp.h"
-#include "gpu/search/kernels/schedule.h"
 #include "gpu/search/kernels/score.h"
 
 #define THREADS         128

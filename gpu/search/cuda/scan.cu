@@ -2,7 +2,7 @@
 // The coarse pass: every seed view with each of its anchors that faces the surface, on every start
 // point.
 //
-//   score     search_coarse.h; two cells in a 32-bit word, biased so that nothing borrows
+//   score     kernels/coarse.h; two cells in a 32-bit word, biased so that nothing borrows
 //   work      725 start points: 1.5 million seeds, 1.6 anchors each, 12 rows of 16 cells
 //   a row     8 loads of the window and 4 of the map from shared memory, 76 instructions
 //   limit     instructions issued
@@ -33,7 +33,7 @@
 #define SCORE_BIAS   32768 // scores are cut at -32,767; the best have 4,096
 
 // d = scene - model + anchor becomes (scene + BIAS) - (model + BIAS_MODEL) + anchor, which holds
-// d + GATE + 32768 and lies in 0 .. 65535 for all values of search_map.h: its highest bit says
+// d + GATE + 32768 and lies in 0 .. 65535 for all values of range_map.h: its highest bit says
 // d >= -GATE, and that of itself less 2 GATE + 1 says d > GATE.
 #define BIAS_MODEL       4096
 #define BIAS_SCENE(gate) (32768 + BIAS_MODEL + (gate))

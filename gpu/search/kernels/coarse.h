@@ -8,11 +8,11 @@
 //             would end there; counts against it
 //
 // All values are 1/64 px; differences stay inside 16 bits because of the values that stand for
-// unknown, far and none (search_map.h): none - anything is "hidden".
+// unknown, far and none (range_map.h): none - anything is "hidden".
 #ifndef POSED_GPU_SEARCH_KERNELS_COARSE_H
 #define POSED_GPU_SEARCH_KERNELS_COARSE_H
 
-#include "gpu/search/kernels/map.h"
+#include "gpu/search/kernels/range_map.h"
 
 // Gates in 1/64 px. A seed view is off by up to 20 degrees, which moves the rim of the model by a
 // third of its radius (29 px); 4 px keep most of a view's cells and still tell a wall from a bowl.

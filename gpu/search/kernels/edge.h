@@ -4,13 +4,13 @@
 // A pixel is an edge when a direct neighbour is background or lies farther behind it than 4 % of
 // the image width: the near side of a step, so that every edge pixel has a depth. The transform is
 // exact, cut at SEARCH_EDT_MAX_PX; the paper's seven sweeps approximate it and stop at the same
-// value (compared in tests/unit/test_search_edt.c).
+// value (compared in tests/unit/gpu/test_search_range_map.c).
 #ifndef POSED_GPU_SEARCH_KERNELS_EDGE_H
 #define POSED_GPU_SEARCH_KERNELS_EDGE_H
 
 #include <math.h>
 
-#include "gpu/search/kernels/map.h"
+#include "gpu/search/kernels/range_map.h"
 
 #define SEARCH_EDGE_STEP ((int)(0.04f * SEARCH_MAP_PX * SEARCH_UNIT)) // 1/64 px
 #define SEARCH_Z_NONE    32767                                        // background

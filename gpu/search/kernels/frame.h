@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "gpu/search/kernels/map.h"
+#include "gpu/search/kernels/range_map.h"
 
 #define SEARCH_FRAME_ROUNDS 3
 
@@ -85,7 +85,7 @@ SEARCH_FN float search_frame_z(const struct search_camera *c, const float rotati
 
 // z of the frame's cell at (x, y) metres from its start point, in metres from the start point.
 // Returns 0 when there is no measurement, 2 when the surface is larger than the object
-// (search_plane.h: a negative depth), else 1.
+// (plane.h: a negative depth), else 1.
 SEARCH_FN int search_frame_sample(const float *z_m, const struct search_camera *c,
                                   const float rotation[9], const float start_m[3], float x_m,
                                   float y_m, float *out_z)

@@ -10,7 +10,7 @@
 #ifndef POSED_GPU_SEARCH_KERNELS_GERMANN_ERROR_H
 #define POSED_GPU_SEARCH_KERNELS_GERMANN_ERROR_H
 
-#include "gpu/search/kernels/map.h"
+#include "gpu/search/kernels/range_map.h"
 
 #define SEARCH_LAMBDA     (10.f / (0.05f * SEARCH_MAP_PX)) // a pixel of depth
 #define SEARCH_ERROR_NONE 1e9f // no pixel of the object lies over a measured one

@@ -25,7 +25,7 @@ struct search_candidate {
     float t_m[3];      // the model's centre in the camera's frame
     float score;       // of the last judgement: what ranks candidates
     uint32_t view;
-    // Judgement (search_score.h): shares of the pixels (or points) of the model's visible side ...
+    // Judgement (score.h): shares of the pixels (or points) of the model's visible side ...
     float match;        // the image's surface is where the model's is,
     float tight;        // of these: well inside the gate
     float free;         // the camera looks through the model

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "gpu/search/kernels/map.h"
+#include "gpu/search/kernels/range_map.h"
 
 #define RASTER_SUB   256
 #define RASTER_LIMIT (1 << 22) // corners farther out than 16,384 px are not drawn

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/device.h"
 #include "gpu/search/kernels/edge.h"
 #include "gpu/search/object/near_symmetry.h"
+#include "gpu/search/object/view_packing.h"
+#include "gpu/search/object/view_rotations.h"
 #include "gpu/search/object/view_selection.h"
-#include "gpu/search/object/views.h"
+#include "gpu/search/search_private.h"
 
 #define BATCH_VIEWS     256
 #define BATCH_TRIANGLES 30000000 // drawn in a batch at most; about 10 ns each on a CPU
@@ -296,9 +297,9 @@ int search_object_create(struct search *search, const struct search_mesh *mesh,
                          const struct search_object_settings *settings, struct search_object **out)
 {
     *out = NULL;
-    if (settings->n_views < 64 || settings->n_views > SEARCH_VIEWS_MAX) {
-        log_to(&search->log, LOG_LEVEL_ERROR, "n_views: %u is outside 64 .. %d", settings->n_views,
-               SEARCH_VIEWS_MAX);
+    const char *why, *wrong = search_object_settings_check(settings, &why);
+    if (wrong) {
+        log_to(&search->log, LOG_LEVEL_ERROR, "%s: %s", wrong, why);
         return -EINVAL;
     }
     struct search_object *object = calloc(1, sizeof *object);

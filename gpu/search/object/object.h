@@ -4,8 +4,8 @@
 #ifndef POSED_GPU_SEARCH_OBJECT_OBJECT_H
 #define POSED_GPU_SEARCH_OBJECT_OBJECT_H
 
-#include "gpu/search/kernels/map.h"
 #include "gpu/search/kernels/near_symmetry.h"
+#include "gpu/search/kernels/range_map.h"
 #include "gpu/search/search.h"
 
 // One reference view. Its pixels are `n_chunks` chunks from `first_chunk` on.

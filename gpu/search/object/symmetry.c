@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/device.h"
 #include "gpu/search/kernels/edge.h"
-#include "gpu/search/object/views.h"
+#include "gpu/search/object/view_rotations.h"
+#include "gpu/search/search_private.h"
 #include "proto/eigen.h"
 
 #define N_SIDES  6

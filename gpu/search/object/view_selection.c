@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "gpu/search/kernels/germann_error.h"
-#include "gpu/search/object/views.h"
+#include "gpu/search/object/view_packing.h"
+#include "gpu/search/object/view_rotations.h"
 
 #define THIN   2 // every second pixel each way: a choice needs no more
 #define SIDE   (SEARCH_MAP_PX / THIN)

@@ -7,19 +7,21 @@
 
 #include <string.h>
 
+#include "gpu/base/raw_depth.h"
+
 static void row_depth(const uint16_t *raw, uint32_t width_px, float m_per_unit, float depth_min_m,
                       float depth_max_m, float *out_z_m)
 {
 #pragma omp simd
     for (uint32_t x = 0; x < width_px; x++)
-        out_z_m[x] = camera_depth_m(raw[x], m_per_unit, depth_min_m, depth_max_m);
+        out_z_m[x] = raw_depth_m(raw[x], m_per_unit, depth_min_m, depth_max_m);
 }
 
 static void row_correct(const float *restrict field_per_m, uint32_t width_px, float *restrict z_m)
 {
 #pragma omp simd
     for (uint32_t x = 0; x < width_px; x++)
-        z_m[x] = camera_corrected_m(z_m[x], field_per_m[x]);
+        z_m[x] = raw_depth_corrected_m(z_m[x], field_per_m[x]);
 }
 
 // The window's rows outside, the taps of a row unrolled inside: the two running sums of a pixel

@@ -74,9 +74,9 @@ struct cuda_device {
     struct cuda_plain *plain;
 };
 
-// Two ways to run the operations: one cooperative kernel (frame.cu), many small ones (plain.cu).
-// `depth` NULL: align only. `align` NULL: prepare only. Both: nothing. `depth` is pinned and
-// 16-byte aligned.
+// Two ways to run the operations: one cooperative kernel (fused_frame.cu), many small ones
+// (plain.cu). `depth` NULL: align only. `align` NULL: prepare only. Both: nothing. `depth` is
+// pinned and 16-byte aligned.
 struct cuda_path {
     const char *name;
     int (*open)(struct cuda_device *device);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the fused kernel (frame.cu) share: the parameters of a launch, what a block
-// keeps in shared memory, the layout of the result, and where a thread's pixels lie.
+// What the parts of the fused kernel (fused_frame.cu) share: the parameters of a launch, what a
+// block keeps in shared memory, the layout of the result, and where a thread's pixels lie.
 #ifndef POSED_GPU_TRACK_CUDA_FUSED_CUH
 #define POSED_GPU_TRACK_CUDA_FUSED_CUH
 

@@ -312,7 +312,7 @@ static void scales_fill(const struct cuda_device *device, const struct cuda_alig
     double n_px = (double)c->width_px * c->height_px, gate_m = sqrt((double)widest.distance2_m2);
     double x = fmax(c->cx_px, c->width_px - c->cx_px) * fabs((double)c->inv_fx);
     double y = fmax(c->cy_px, c->height_px - c->cy_px) * fabs((double)c->inv_fy);
-    // A field takes depth at most to twice its range (gpu.h).
+    // A field takes depth at most to twice its range (gpu/settings.h).
     double far_m = (double)device->filter.depth_max_m * (device->filter.field_per_m ? 2 : 1);
     double arm_m = far_m * sqrt(1 + x * x + y * y) + gate_m;
     for (int i = 0, k = ICP_SUM_H; i < 6; i++) {

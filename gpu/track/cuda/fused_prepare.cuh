@@ -67,7 +67,8 @@ static __device__ __forceinline__ unsigned chunks_before(const struct fused_para
 }
 
 // Waits for what n pieces from round `first` on need: their own row of pieces and its neighbours. A
-// chunk that begins a row of pieces earlier ends before any filter's halo (gpu.h: 32 px at least).
+// chunk that begins a row of pieces earlier ends before any filter's halo (gpu/settings.h: 32 px at
+// least).
 static __device__ __forceinline__ void await_pieces(const struct fused_params *p,
                                                     const struct upload *u, int first, int n)
 {

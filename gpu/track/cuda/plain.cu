@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/raw_depth.h"
 #include "gpu/track/kernels/maps.h"
 extern "C" {
 #include "proto/se3.h"
@@ -60,9 +61,9 @@ __global__ void plain_depth(const __grid_constant__ struct cuda_filter filter, i
     if (x >= w || y >= h)
         return;
     float z_m =
-        camera_depth_m(raw[y * w + x], filter.m_per_unit, filter.depth_min_m, filter.depth_max_m);
+        raw_depth_m(raw[y * w + x], filter.m_per_unit, filter.depth_min_m, filter.depth_max_m);
     if (filter.field_per_m)
-        z_m = camera_corrected_m(z_m, filter.field_per_m[y * w + x]);
+        z_m = raw_depth_corrected_m(z_m, filter.field_per_m[y * w + x]);
     out_z_m[y * w + x] = z_m;
 }
 

@@ -9,6 +9,7 @@
 #ifndef POSED_GPU_TRACK_CUDA_TILE_CUH
 #define POSED_GPU_TRACK_CUDA_TILE_CUH
 
+#include "gpu/base/raw_depth.h"
 #include "gpu/track/cuda/device.cuh"
 #include "gpu/track/kernels/maps.h"
 
@@ -97,12 +98,12 @@ tiles_load_finish(struct tile *tiles, int n, const struct piece_corner *corners,
         for (int pass = 0; pass < TILE_PASSES; pass++) {
             int y = y0 + pass * TILE_ROWS;
             if (t < n && x < w && y < h) {
-                float z_m = camera_depth_m(load->raw[t][pass], filter->m_per_unit,
-                                           filter->depth_min_m, filter->depth_max_m);
+                float z_m = raw_depth_m(load->raw[t][pass], filter->m_per_unit, filter->depth_min_m,
+                                        filter->depth_max_m);
                 if (FIELD && z_m > 0.0f) { // inside the image, then
                     const int u = corners[t].x - before + x, v = corners[t].y - before + y;
-                    z_m = camera_corrected_m(z_m,
-                                             __ldg(filter->field_per_m + v * image->width_px + u));
+                    z_m = raw_depth_corrected_m(
+                        z_m, __ldg(filter->field_per_m + v * image->width_px + u));
                 }
                 tiles[t].z_m[y * TILE_STRIDE + x] = z_m;
             }

@@ -31,7 +31,7 @@ KERNEL_FN float bilateral_range_factor(float z_m, float cut_sigmas)
 }
 
 // Adds one neighbour. A neighbour without depth is 0 m, i.e. farther than any cut from a valid
-// centre (cut(z) < z for all z that camera_depth_m lets through and cut_sigmas <= 20).
+// centre (cut(z) < z for all z that raw_depth_m lets through and cut_sigmas <= 20).
 // root_factor: spatial_root * range_factor; both weights are squares, so that six operations do.
 KERNEL_FN void bilateral_tap(float z_m, float neighbour_m, float spatial_root, float root_factor,
                              float *sum_w, float *sum_wd)

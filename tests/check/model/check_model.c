@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/model/surface.h"
+#include "gpu/model/surface_nets.h"
 #include "proto/se3.h"
 #include "tests/check/check.h"
 #include "tests/check/model/reference.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A room with a ball in it: exact depths and distances, and frames, for model and recover.
+// A room with a ball in it: exact depths and distances, and frames, for model and relocalise.
 #ifndef POSED_TESTS_CHECK_MODEL_ROOM_H
 #define POSED_TESTS_CHECK_MODEL_ROOM_H
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/register/kernels/schedule.h"
+#include "gpu/register/kernels/annealing_step.h"
 #include "gpu/register/kernels/weights.h"
 #include "tests/check/check.h"
 #include "tests/check/register/reference.h"

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/near_symmetry.h"
 #include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/kernels/schedule.h"
-#include "gpu/search/kernels/start.h"
+#include "gpu/search/kernels/start_points.h"
 #include "tests/check/check.h"
 #include "tests/check/search/reference.h"
 

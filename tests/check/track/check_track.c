@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tracker's stages on every backend that runs here, against the reference in double precision
 // and against each other: prepare (depth, filter, maps of three levels) and align (one iteration of
-// each level: the sums; all iterations: the pose). track_input.h says of what, track_expect.h what
+// each level: the sums; all iterations: the pose). input.h says of what, expect.h what
 // must come out.
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See track_expect.h.
+// See expect.h.
 #include "tests/check/track/expect.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See track_input.h.
+// See input.h.
 #include "tests/check/track/input.h"
 
 #include <math.h>

@@ -17,7 +17,7 @@
 
 #include "capture/capture.h"
 #include "capture/io/image.h"
-#include "capture/kinect/deviceclock.h"
+#include "capture/kinect/device_clock.h"
 #include "capture/kinect/disparity.h"
 #include "capture/kinect/gravity.h"
 #include "capture/recording/fakenect.h"
@@ -114,14 +114,14 @@ static void disparity_inverse_is_exact_on_its_own_depths(void **state)
 static void clock_unwraps(void **state)
 {
     (void)state;
-    struct deviceclock clock = {0};
+    struct device_clock clock = {0};
     uint64_t ticks;
     int64_t time_ns, before_ns = 0;
     uint64_t true_ticks = 4000000000u;
     // 10 minutes at 30 Hz, host stamps up to 20 ms late
     for (int i = 0; i < 18000; i++, true_ticks += 2000000) {
         int64_t host_ns = 1000000000000 + (int64_t)i * 1000000000 / 30 + (i * 7919 % 20) * 1000000;
-        assert_true(deviceclock_update(&clock, (uint32_t)true_ticks, host_ns, &ticks, &time_ns));
+        assert_true(device_clock_update(&clock, (uint32_t)true_ticks, host_ns, &ticks, &time_ns));
         assert_int_equal(ticks, true_ticks);
         assert_true(time_ns > before_ns);
         assert_true(i == 0 || llabs(time_ns - before_ns - 33333333) <= 1);
@@ -129,26 +129,26 @@ static void clock_unwraps(void **state)
     }
     uint32_t last = (uint32_t)(true_ticks - 2000000);
     int64_t host_ns = 1000000000000 + 600000000000;
-    assert_false(deviceclock_update(&clock, last, host_ns, &ticks, &time_ns));
-    assert_false(deviceclock_update(&clock, last - 5, host_ns - 1000000000, &ticks, &time_ns));
+    assert_false(device_clock_update(&clock, last, host_ns, &ticks, &time_ns));
+    assert_false(device_clock_update(&clock, last - 5, host_ns - 1000000000, &ticks, &time_ns));
     // silent for five wraps and a bit
     true_ticks += 5 * (UINT64_C(1) << 32);
     host_ns += INT64_C(71582788266) * 5;
-    assert_true(deviceclock_update(&clock, (uint32_t)true_ticks, host_ns, &ticks, &time_ns));
+    assert_true(device_clock_update(&clock, (uint32_t)true_ticks, host_ns, &ticks, &time_ns));
     assert_int_equal(ticks, true_ticks);
     // restarted device: the counter begins anew, time goes on
-    assert_true(deviceclock_update(&clock, 17, host_ns + 30000000000, &ticks, &time_ns));
+    assert_true(device_clock_update(&clock, 17, host_ns + 30000000000, &ticks, &time_ns));
     assert_true(time_ns == host_ns + 30000000000);
-    assert_true(deviceclock_update(&clock, 2000017, host_ns + 30033000000, &ticks, &time_ns));
+    assert_true(device_clock_update(&clock, 2000017, host_ns + 30033000000, &ticks, &time_ns));
     assert_true(time_ns == host_ns + 30033333333);
     // restarted, and at the very count where it ended: later all the same
     uint64_t before = ticks;
-    assert_true(deviceclock_update(&clock, 2000017, host_ns + 40000000000, &ticks, &time_ns));
+    assert_true(device_clock_update(&clock, 2000017, host_ns + 40000000000, &ticks, &time_ns));
     assert_true(ticks > before && time_ns == host_ns + 40000000000);
     host_ns += 10000000000;
     // the same by less than the two seconds: only the host goes forward
     before_ns = time_ns;
-    assert_true(deviceclock_update(&clock, 5, host_ns + 30100000000, &ticks, &time_ns));
+    assert_true(device_clock_update(&clock, 5, host_ns + 30100000000, &ticks, &time_ns));
     assert_true(time_ns > before_ns);
 }
 

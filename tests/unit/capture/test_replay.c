@@ -213,14 +213,14 @@ static void who_is_patient_gets_them_all_the_same(void **state)
     struct replay *replay = start(&numbers, (struct capture_settings){.rate = 1}, 8, &info);
     assert_int_equal(replay_read(replay, -1, &frame), 0);
     assert_true(frame.paced && frame.n_waiting == 0);
-    atomic_store(&replay_buffers(replay)->patience, 3);
+    atomic_store(&replay_buffers(replay)->max_waiting, 3);
     nanosleep(&(struct timespec){1, 0}, NULL); // frame 2 has been due for a half of its time
     assert_int_equal(replay_read(replay, -1, &frame), 0);
     assert_int_equal(frame.index, 101);
     assert_int_equal(frame.flags, 0);
     assert_int_equal(frame.image.depth[0], 1001);
     assert_true(frame.n_waiting >= 1 && frame.n_waiting <= 3);
-    atomic_store(&replay_buffers(replay)->patience, 1);
+    atomic_store(&replay_buffers(replay)->max_waiting, 1);
     nanosleep(&(struct timespec){1, 0}, NULL); // and now frame 5 is
     assert_int_equal(replay_read(replay, -1, &frame), 0);
     assert_int_equal(frame.index, 102);

@@ -140,10 +140,10 @@ uint32_t keyframe_window_list(const struct keyframe_window *window,
     return 1;
 }
 
-int keyframe_window_correction(const struct keyframe_window *window, struct correction *out)
+int keyframe_window_correction(const struct keyframe_window *window, struct deformation_field *out)
 {
     (void)window;
-    *out = (struct correction){.n = 1};
+    *out = (struct deformation_field){.n = 1};
     return 0;
 }
 

@@ -104,7 +104,7 @@ static void five_previews_a_second(void **state)
 
 static void the_map_while_somebody_looks(void **state)
 {
-    uint8_t request[SURFACE_REQUEST_BYTES];
+    uint8_t request[MAP_PREVIEW_REQUEST_BYTES];
     uint32_t n_asked = 0;
     (void)state;
     assert_int_equal(subscriptions_surface_request(&subscriptions, SECOND_NS, 1, request), 0);

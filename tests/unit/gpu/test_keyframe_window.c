@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "capture/capture.h"
-#include "gpu/model/graph.h"
+#include "gpu/model/pose_graph.h"
 #include "proto/se3.h"
 
 #define SIDE      4u // every so many pixels

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/model/graph.h"
+#include "gpu/model/pose_graph.h"
 #include "proto/se3.h"
 
 #define WIDTH    160u

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the image says about a pose, rule by rule (gpu/search/kernels/score.h, search_normal.h).
+// What the image says about a pose, rule by rule (gpu/search/kernels/score.h, normal.h).
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "gpu/track/candidate.h"
 #include "gpu/track/covariance.h"
-#include "gpu/track/restart.h"
+#include "gpu/track/multistart.h"
+#include "gpu/track/pose_candidates.h"
 #include "tests/unit/gpu/fake_gpu.h"
 
 // Where the camera "is"; an alignment says so whatever its start.
@@ -34,9 +34,10 @@ static int fake_answer(int i, const struct fake_call *call, struct gpu_alignment
     return answer_rc;
 }
 
-int starts_find(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_frame *reference,
-                const struct gpu_align_settings *settings, const struct se3 *T_reference_guess,
-                int n_guesses, struct se3 out_T_reference_start[STARTS_MAX], int *out_n_starts)
+int multistart_find(struct gpu *gpu, const struct gpu_frame *frame,
+                    const struct gpu_frame *reference, const struct gpu_align_settings *settings,
+                    const struct se3 *T_reference_guess, int n_guesses,
+                    struct se3 out_T_reference_start[MULTISTART_MAX], int *out_n_starts)
 {
     (void)gpu, (void)frame, (void)reference, (void)settings, (void)T_reference_guess;
     (void)n_guesses, (void)out_T_reference_start;

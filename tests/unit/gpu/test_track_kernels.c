@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "gpu/base/raw_depth.h"
 #include "gpu/track/kernels/bilateral.h"
 #include "gpu/track/kernels/icp.h"
 #include "gpu/track/kernels/maps.h"
@@ -62,14 +63,14 @@ static void levels_sample_every_second_pixel(void **state)
 static void depth_is_valid_within_its_limits(void **state)
 {
     (void)state;
-    assert_true(camera_depth_m(0, 1e-3f, 0, 9) == 0);
-    assert_true(camera_depth_m(65535, 1e-5f, 0, 9) == 0);
-    assert_true(camera_depth_m(65534, 1e-4f, 0, 9) == 65534 * 1e-4f);
-    assert_true(camera_depth_m(1, 1e-3f, 0, 9) == 1e-3f);
-    assert_true(camera_depth_m(500, 1e-3f, 500 * 1e-3f, 9) == 500 * 1e-3f);
-    assert_true(camera_depth_m(499, 1e-3f, 500 * 1e-3f, 9) == 0);
-    assert_true(camera_depth_m(900, 1e-3f, 0.1f, 900 * 1e-3f) == 900 * 1e-3f);
-    assert_true(camera_depth_m(901, 1e-3f, 0.1f, 900 * 1e-3f) == 0);
+    assert_true(raw_depth_m(0, 1e-3f, 0, 9) == 0);
+    assert_true(raw_depth_m(65535, 1e-5f, 0, 9) == 0);
+    assert_true(raw_depth_m(65534, 1e-4f, 0, 9) == 65534 * 1e-4f);
+    assert_true(raw_depth_m(1, 1e-3f, 0, 9) == 1e-3f);
+    assert_true(raw_depth_m(500, 1e-3f, 500 * 1e-3f, 9) == 500 * 1e-3f);
+    assert_true(raw_depth_m(499, 1e-3f, 500 * 1e-3f, 9) == 0);
+    assert_true(raw_depth_m(900, 1e-3f, 0.1f, 900 * 1e-3f) == 900 * 1e-3f);
+    assert_true(raw_depth_m(901, 1e-3f, 0.1f, 900 * 1e-3f) == 0);
     for (int i = 0; i < 50; i++)
         near((double)noise_sigma_m((float)(0.3 + 0.1 * i)) * 1e3, sigma(0.3 + 0.1 * i) * 1e3, 1e-6);
 }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an MCAP file ends: behind the data a summary, the footer and the magic. Most readers refuse a
+// file without them.
+#ifndef POSED_CAPTURE_MCAP_FOOTER_H
+#define POSED_CAPTURE_MCAP_FOOTER_H
+
+#include "capture/mcap/chunk.h"
+
+#define MCAP_DATA_END_BYTES 4 // of their contents
+#define MCAP_FOOTER_BYTES   20
+
+struct mcap_end {
+    bool is_whole; // a summary as its checksum says (0: it was not calculated), and the rest
+    uint64_t n_lost_bytes; // behind it, that belong to no summary: two files in one, or damage
+    bool has_statistics;
+    uint64_t n_messages, n_chunks; // as the statistics have them
+};
+
+// Whether it is a record of the summary that says where things are, or how many.
+bool mcap_is_index(unsigned opcode);
+
+// Whether the record with that opcode and content ends the data.
+bool mcap_ends_data(unsigned opcode, uint64_t n_bytes);
+
+// Whether the file's last bytes are the magic: without them it is not complete.
+bool mcap_has_last_magic(const struct mcap_reader *reader);
+
+// Looks at what begins at `at`, where the record that ends the data stands. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int mcap_check_end(const struct mcap_reader *reader,
+                                                       uint64_t at, struct mcap_end *out);
+
+#endif

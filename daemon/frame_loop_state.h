@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the frame loop keeps between two frames, for itself (frame_loop.c) and for what runs between
+// its frames (commands.c). One thread, the loop's.
+#ifndef POSED_DAEMON_FRAME_LOOP_STATE_H
+#define POSED_DAEMON_FRAME_LOOP_STATE_H
+
+#include "daemon/adapt_effort.h"
+#include "daemon/frame_loop.h"
+#include "daemon/health.h"
+#include "daemon/image.h"
+#include "daemon/timing.h"
+
+#define MAX_MESSAGE_BYTES \
+    (posed_Status_size > posed_Odometry_size ? posed_Status_size : posed_Odometry_size)
+
+struct loop {
+    const struct loop_settings *settings;
+    const struct shared_info *info;
+    struct image_sender *images;
+    struct timing timing;
+    struct health health;
+    struct adapt adapt;
+    uint64_t next_seq;
+    uint64_t evaluated_end; // first frame whose time stamp is no longer that of the recording
+    int64_t capture_ns;     // of the newest frame, CLOCK_MONOTONIC
+    double previous_xyzw[4];
+    struct se3 T_map_odom; // of the newest frame
+    posed_State state;     // of the newest message, or NO_INPUT
+    uint32_t map_epoch;
+    bool paused; // the recording
+
+    int64_t heartbeat_ns, last_frame_ns, watchdog_ns, watchdog_period_ns;
+    uint64_t heartbeat_seq; // next_seq at the last heartbeat
+    uint8_t bytes[MAX_MESSAGE_BYTES];
+};
+
+// To all subscribers of events. text: copied.
+void loop_send_event(struct loop *loop, posed_Event_Kind kind, const char *text);
+// From frame `seq` on a pose has no known truth: the recording was wound or begins again.
+void loop_end_evaluated(struct loop *loop, uint64_t seq);
+
+#endif

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/model/pose_graph.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/align/sparse.h"
+#include "gpu/align/system.h"
+#include "gpu/model/pose_graph_private.h"
+#include "gpu/track/depth_error.h"
+#include "proto/se3.h"
+
+#define CHAIN_LONG  16   // keyframes: the chain's errors add up as they are, not as variances do
+#define LOOP_STRAIN 18.0 // of a loop's chain, a step: (three sigmas)^2 of two degrees of freedom
+#define LOOP_CHI2   25.0 // of its link
+#define HEIR_FROM   4    // keyframes apart: what a link across time is
+#define STEPS_FAR   4    // pulled by what is far off, too: a loop's first link
+#define STEPS       8
+#define CHI2_LOOSE  12.6 // 95 % of 6 degrees of freedom: there a link has a quarter of its weight
+
+void graph_settings_default(struct graph_settings *out)
+{
+    *out = (struct graph_settings){.max_keyframes = 96, .max_links = 5};
+}
+
+int graph_create(struct graph **out, const struct intrinsics *camera,
+                 const struct graph_settings *settings, const struct log_sink *log)
+{
+    *out = NULL;
+    if (settings->max_keyframes < 4 || settings->max_keyframes > 1024 || settings->max_links < 1 ||
+        settings->max_links > LINK_MAX) {
+        log_to(log, LOG_LEVEL_ERROR, "keyframes of the map: 4 .. 1024, links of one: 1 .. %d",
+               LINK_MAX);
+        return -EINVAL;
+    }
+    struct graph *g = calloc(1, sizeof *g);
+    if (!g)
+        return -ENOMEM;
+    g->settings = *settings;
+    g->camera = *camera;
+    g->log = *log;
+    const size_t n = settings->max_keyframes + 1;
+    g->keyframes = calloc(n, sizeof *g->keyframes);
+    g->arrival = calloc(n, sizeof *g->arrival);
+    g->images = calloc(n, sizeof(struct align_image *));
+    g->z_m = calloc(n, sizeof(float *));
+    g->fixed = calloc(n, sizeof *g->fixed);
+    g->poses = calloc(n, sizeof *g->poses);
+    g->before = calloc(n, sizeof *g->before);
+    g->way = calloc(n, sizeof *g->way);
+    g->reached = calloc(n, sizeof *g->reached);
+    const size_t n_edges = n * (settings->max_links + 1 + GRAPH_LOOP_LINKS);
+    g->max_edges = (uint32_t)n_edges;
+    g->edges = calloc(n_edges, sizeof *g->edges);
+    g->pairs = calloc(n_edges, sizeof *g->pairs);
+    g->weight = calloc(n_edges, sizeof *g->weight);
+    g->sums = calloc(2 * n_edges * PAIR_N_SUMS, sizeof *g->sums);
+    if (!g->keyframes || !g->arrival || !g->images || !g->z_m || !g->fixed || !g->poses ||
+        !g->before || !g->way || !g->reached || !g->edges || !g->pairs || !g->weight || !g->sums ||
+        link_maker_create(&g->maker, log) != 0) {
+        graph_destroy(&g);
+        return -ENOMEM;
+    }
+    graph_clear(g);
+    *out = g;
+    return 0;
+}
+
+void graph_destroy(struct graph **graph)
+{
+    struct graph *g = *graph;
+    if (!g)
+        return;
+    if (g->images && g->z_m)
+        graph_clear(g);
+    link_maker_destroy(&g->maker);
+    free(g->keyframes);
+    free(g->arrival);
+    free(g->images);
+    free(g->z_m);
+    free(g->field_per_m);
+    free(g->fixed);
+    free(g->poses);
+    free(g->before);
+    free(g->way);
+    free(g->reached);
+    free(g->edges);
+    free(g->pairs);
+    free(g->weight);
+    free(g->sums);
+    free(g);
+    *graph = NULL;
+}
+
+void graph_clear(struct graph *graph)
+{
+    for (uint32_t i = 0; i < graph->n; i++) {
+        align_image_destroy(&graph->images[i]);
+        free(graph->z_m[i]);
+    }
+    graph->n = graph->n_edges = graph->n_ever = 0;
+    graph->pending.at = UINT32_MAX;
+    graph->T_map_odom = se3_identity();
+}
+
+// The link's residual: the twist that the poses lack to it, in j's frame.
+static void residual_of(const struct graph *g, const struct edge *e, double out[6])
+{
+    struct se3 T_j_i = se3_between(&g->poses[e->j], &g->poses[e->i]), back = se3_inverse(&T_j_i);
+    struct se3 lack = se3_compose(&e->link.T_j_i, &back);
+    se3_log(&lack, out);
+}
+
+static double chi2_of(const double h[36], const double x[6])
+{
+    double sum = 0;
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++)
+            sum += x[i] * h[6 * i + j] * x[j];
+    return sum;
+}
+
+// Gauss-Newton over all poses but the first. Returns 0, -EDOM or -ENOMEM.
+static int adjust_steps(struct graph *g, struct align_system *system, struct sparse *sparse)
+{
+    int rc = 0;
+    for (int step = 0; step < STEPS && rc == 0; step++) {
+        yield_now(&g->yield);
+        for (uint32_t k = 0; k < g->n_edges; k++) {
+            const struct edge *e = &g->edges[k];
+            double x[6], *sums = g->sums + 2 * (size_t)k * PAIR_N_SUMS;
+            residual_of(g, e, x);
+            double chi2 = chi2_of(e->link.information, x), loose = CHI2_LOOSE / (CHI2_LOOSE + chi2);
+            double longer = e->loop ? e->span : fmax(1, (double)e->span / CHAIN_LONG);
+            double pull = e->loop ? 1 : fmin(1, sqrt(CHI2_LOOSE / chi2));
+            g->weight[k] = e->chain ? 1 : step < STEPS_FAR ? longer * pull : longer * loose * loose;
+            for (int i = 0, at = 0; i < 6; i++) {
+                double sum = 0;
+                for (int j = i; j < 6; j++)
+                    sums[PAIR_SUM_H + at++] = e->link.information[6 * i + j];
+                for (int j = 0; j < 6; j++)
+                    sum += e->link.information[6 * i + j] * x[j];
+                sums[PAIR_SUM_G + i] = -sum;
+            }
+        }
+        align_system_fill(system, g->pairs, g->sums, g->weight, g->poses, g->fixed);
+        rc = sparse_factor(sparse, system->diagonal, system->beside);
+        if (rc == 0)
+            sparse_solve(sparse, system->gradient, 1);
+        for (uint32_t i = 1; i < g->n && rc == 0; i++) {
+            double twist[6];
+            for (int k = 0; k < 6; k++)
+                twist[k] = -system->gradient[6 * (size_t)i + (size_t)k];
+            struct se3 turn = se3_exp(twist), T = se3_compose(&g->poses[i], &turn);
+            g->poses[i] = se3_normalized(&T);
+        }
+    }
+    return rc;
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    if (x->i != y->i)
+        return x->i < y->i ? -1 : 1;
+    return (x->j > y->j) - (x->j < y->j);
+}
+
+int graph_adjust(struct graph *g)
+{
+    struct align_system system = {0};
+    struct sparse *sparse = NULL;
+    qsort(g->edges, g->n_edges, sizeof *g->edges, compare_edges);
+    for (uint32_t k = 0; k < g->n_edges; k++)
+        g->pairs[k] = (struct align_pair){g->edges[k].i, g->edges[k].j, 1, 0};
+    for (uint32_t i = 0; i < g->n; i++)
+        g->poses[i] = g->keyframes[i].T_map_camera;
+    memset(g->fixed, 0, g->n * sizeof *g->fixed);
+    g->fixed[0] = true;
+    int rc = align_system_create(&system, g->n, g->n_edges);
+    if (rc == 0)
+        rc = sparse_create(&sparse, g->n, g->pairs, g->n_edges);
+    if (rc == 0)
+        rc = adjust_steps(g, &system, sparse);
+    sparse_destroy(&sparse);
+    align_system_free(&system);
+    for (uint32_t i = 0; i < g->n && rc == 0; i++)
+        g->keyframes[i].T_map_camera = g->poses[i];
+    return rc;
+}
+
+// The chain's chi2, a step in the mean, between the ends of a loop, each step as well known as the
+// tracker's own, also where it was measured.
+static double strain(struct graph *g, uint32_t i, uint32_t j)
+{
+    double sum = 0, x[6];
+    for (uint32_t k = 0; k < g->n_edges; k++) {
+        const struct edge *e = &g->edges[k];
+        if (!e->chain || e->i < i || e->j > j)
+            continue;
+        struct link usual;
+        link_chain(&usual, &e->link.T_j_i);
+        residual_of(g, e, x);
+        sum += chi2_of(usual.information, x);
+    }
+    return sum / fmax(1, (double)j - i);
+}
+
+// Adjusts. A loop that bends the chain more than the tracker errs, or that the others do not let
+// close, is a wrong one: it is taken out, and the poses are as they were.
+static int adjust_and_judge(struct graph *g)
+{
+    uint32_t n = 0;
+    bool wrong = false;
+    for (uint32_t i = 0; i < g->n; i++)
+        g->before[i] = g->keyframes[i].T_map_camera;
+    int rc = graph_adjust(g);
+    for (uint32_t k = 0; k < g->n_edges && (rc == 0 || rc == -EDOM); k++) {
+        struct edge *e = &g->edges[k];
+        double x[6];
+        if (!e->fresh)
+            continue;
+        wrong = wrong || rc == -EDOM;
+        residual_of(g, e, x);
+        wrong = wrong || strain(g, e->i, e->j) > LOOP_STRAIN ||
+                chi2_of(e->link.information, x) > LOOP_CHI2;
+    }
+    for (uint32_t k = 0; k < g->n_edges; k++)
+        if (!g->edges[k].fresh || !wrong) {
+            g->edges[n] = g->edges[k];
+            g->edges[n++].fresh = false;
+        }
+    g->n_edges = n;
+    for (uint32_t i = 0; i < g->n && wrong; i++)
+        g->keyframes[i].T_map_camera = g->before[i];
+    return wrong ? graph_adjust(g) : rc;
+}
+
+void graph_set_T_map_odom(struct graph *g)
+{
+    const struct graph_keyframe *k = &g->keyframes[g->n - 1];
+    struct se3 back = se3_inverse(&k->T_odom_camera);
+    struct se3 T = se3_compose(&k->T_map_camera, &back);
+    g->T_map_odom = se3_normalized(&T);
+}
+
+// The keyframe that is missed least: the one whose neighbours in time stand nearest to each other.
+// The first and the newest half stay.
+static uint32_t least_missed(const struct graph *g)
+{
+    uint32_t at = 1;
+    double least = INFINITY;
+    for (uint32_t i = 1; i < g->n / 2; i++) {
+        struct se3 T =
+            se3_between(&g->keyframes[i - 1].T_map_camera, &g->keyframes[i + 1].T_map_camera);
+        if (link_motion(&T) < least) {
+            least = link_motion(&T);
+            at = i;
+        }
+    }
+    return at;
+}
+
+const struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j)
+{
+    for (uint32_t k = 0; k < n_edges; k++)
+        if (g->edges[k].i == i && g->edges[k].j == j)
+            return &g->edges[k];
+    return NULL;
+}
+
+// A link of a keyframe that goes, given to the one beside it in time: what was measured, and from
+// there to the other as the map has it.
+static struct edge given_to(const struct graph *g, const struct edge *e, uint32_t from, uint32_t to)
+{
+    struct edge out = *e;
+    struct se3 T_from_to =
+        se3_between(&g->keyframes[from].T_map_camera, &g->keyframes[to].T_map_camera);
+    if (e->i == from) {
+        out.i = to;
+        out.link.T_j_i = se3_compose(&e->link.T_j_i, &T_from_to);
+        return out;
+    }
+    // T_to_i = T_to_from T_from_i: the twist's frame is another one, too.
+    double ad[36], half[36];
+    struct se3 T_to_from = se3_inverse(&T_from_to);
+    out.j = to;
+    out.link.T_j_i = se3_compose(&T_to_from, &e->link.T_j_i);
+    se3_adjoint(&T_from_to, ad);
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 6; c++) {
+            half[6 * r + c] = 0;
+            for (int k = 0; k < 6; k++)
+                half[6 * r + c] += e->link.information[6 * r + k] * ad[6 * k + c];
+        }
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 6; c++) {
+            out.link.information[6 * r + c] = 0;
+            for (int k = 0; k < 6; k++)
+                out.link.information[6 * r + c] += ad[6 * k + r] * half[6 * k + c];
+        }
+    return out;
+}
+
+// Chains the neighbours of a keyframe that goes, as well as the two steps were known, each
+// direction by itself; what was measured between them says less.
+static struct edge chain_over(struct graph *g, uint32_t at)
+{
+    struct edge out = {.i = at - 1, .j = at + 1, .chain = true};
+    const struct edge *to = graph_find_edge(g, g->n_edges, at - 1, at);
+    const struct edge *on = graph_find_edge(g, g->n_edges, at, at + 1);
+    out.link = on->link;
+    out.span = to->span + on->span;
+    out.link.T_j_i = se3_compose(&on->link.T_j_i, &to->link.T_j_i);
+    memset(out.link.information, 0, sizeof out.link.information);
+    for (int k = 0; k < 36; k += 7)
+        out.link.information[k] = 1 / (1 / to->link.information[k] + 1 / on->link.information[k]);
+    return out;
+}
+
+// Takes a keyframe out; its neighbours are chained, and the one that stands nearer takes over its
+// links across time, without which a loop would open again, as long as there is room for those of
+// the next two keyframes.
+static void forget(struct graph *g, uint32_t at)
+{
+    uint32_t n = 0, n_edges = g->n_edges;
+    const bool full = n_edges + 2 * (g->settings.max_links + 1 + GRAPH_LOOP_LINKS) > g->max_edges;
+    const struct edge over = chain_over(g, at);
+    struct se3 back =
+        se3_between(&g->keyframes[at].T_map_camera, &g->keyframes[at - 1].T_map_camera);
+    struct se3 on = se3_between(&g->keyframes[at].T_map_camera, &g->keyframes[at + 1].T_map_camera);
+    const uint32_t heir = link_motion(&back) < link_motion(&on) ? at - 1 : at + 1;
+    for (uint32_t k = 0; k < n_edges; k++) {
+        struct edge e = g->edges[k];
+        if (e.i == over.i && e.j == over.j)
+            continue;
+        if (e.i == at || e.j == at) {
+            uint32_t other = e.i == at ? e.j : e.i;
+            uint32_t low = other < heir ? other : heir, high = other < heir ? heir : other;
+            if (full || e.chain || high - low < HEIR_FROM || graph_find_edge(g, n_edges, low, high))
+                continue;
+            e = g->edges[k] = given_to(g, &e, at, heir);
+        }
+        g->edges[n++] = e;
+    }
+    g->edges[n++] = over;
+    g->n_edges = n;
+    for (uint32_t k = 0; k < n; k++) {
+        g->edges[k].i -= g->edges[k].i > at;
+        g->edges[k].j -= g->edges[k].j > at;
+    }
+    align_image_destroy(&g->images[at]);
+    free(g->z_m[at]);
+    g->n--;
+    memmove(g->images + at, g->images + at + 1, (g->n - at) * sizeof *g->images);
+    memmove(g->z_m + at, g->z_m + at + 1, (g->n - at) * sizeof *g->z_m);
+    memmove(g->arrival + at, g->arrival + at + 1, (g->n - at) * sizeof *g->arrival);
+    memmove(g->keyframes + at, g->keyframes + at + 1, (g->n - at) * sizeof *g->keyframes);
+    g->images[g->n] = NULL;
+    if (g->pending.at == at || g->pending_newest == at)
+        g->pending.at = UINT32_MAX;
+    if (g->pending.at != UINT32_MAX)
+        g->pending.at -= g->pending.at > at;
+    g->pending_newest -= g->pending_newest > at;
+}
+
+// An image ready for links, the camera's own error taken out.
+static int make_image(const struct graph *g, const float *z_m, struct align_image **out)
+{
+    const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
+    yield_now(&g->yield);
+    if (!g->field_per_m)
+        return link_image(out, z_m, &g->camera);
+    float *mended_m = malloc(n_px * sizeof *mended_m);
+    if (!mended_m)
+        return -ENOMEM;
+    for (size_t i = 0; i < n_px; i++)
+        mended_m[i] = depth_error_mended_m(z_m[i], g->field_per_m[i]);
+    int rc = link_image(out, mended_m, &g->camera);
+    free(mended_m);
+    return rc;
+}
+
+int graph_make_images(struct graph *g)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < g->n && rc == 0; i++)
+        if (!g->images[i])
+            rc = make_image(g, g->z_m[i], &g->images[i]);
+    return rc == -EINVAL ? -ENOMEM : rc; // each was made once
+}
+
+int graph_set_field(struct graph *g, const float *per_m)
+{
+    const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
+    if (!g->field_per_m)
+        g->field_per_m = malloc(n_px * sizeof *g->field_per_m);
+    if (!g->field_per_m)
+        return -ENOMEM;
+    memcpy(g->field_per_m, per_m, n_px * sizeof *per_m);
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct align_image *image;
+        int rc = make_image(g, g->z_m[i], &image);
+        if (rc == -EINVAL)
+            continue; // it stays as it was
+        if (rc < 0)
+            return rc;
+        align_image_destroy(&g->images[i]);
+        g->images[i] = image;
+    }
+    return 0;
+}
+
+static int not_kept(const struct graph *g, uint64_t seq, int error)
+{
+    log_to(&g->log, LOG_LEVEL_WARNING, "the keyframe of frame %llu is not kept: %s",
+           (unsigned long long)seq, strerror(-error));
+    return error;
+}
+
+int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
+              const struct se3 *T_odom_camera)
+{
+    const size_t n_bytes = (size_t)g->camera.width_px * g->camera.height_px * sizeof *z_m;
+    struct align_image *image;
+    int rc = make_image(g, z_m, &image);
+    if (rc == -EINVAL)
+        return 0; // too little depth
+    if (rc < 0)
+        return not_kept(g, seq, rc);
+    float *kept_m = malloc(n_bytes);
+    if (!kept_m) {
+        align_image_destroy(&image);
+        return not_kept(g, seq, -ENOMEM);
+    }
+    memcpy(kept_m, z_m, n_bytes);
+    if (g->n == g->settings.max_keyframes)
+        forget(g, least_missed(g));
+    const uint32_t newest = g->n++;
+    struct se3 T = se3_compose(&g->T_map_odom, T_odom_camera);
+    g->images[newest] = image;
+    g->z_m[newest] = kept_m;
+    g->arrival[newest] = g->n_ever++;
+    g->keyframes[newest] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, T, 0};
+    if (newest == 0)
+        return 0;
+    rc = graph_link_newest(g);
+    if (rc < 0)
+        return rc; // nothing more can be added
+    rc = adjust_and_judge(g);
+    if (rc == 0)
+        graph_set_T_map_odom(g);
+    return rc == -EDOM ? 0 : rc; // the poses stay as they were
+}
+
+uint32_t graph_keyframes(const struct graph *graph, const struct graph_keyframe **out)
+{
+    *out = graph->keyframes;
+    return graph->n;
+}
+
+struct se3 graph_T_map_odom(const struct graph *graph)
+{
+    return graph->T_map_odom;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph of keyframes: each is chained to its predecessor as the tracker went, measured against
+// older ones that see the same surface (keyframe_constraint.h), and all poses are adjusted at once.
+// The adjustment is that of a pose graph (Grisetti et al., "A tutorial on graph-based SLAM", 2010)
+// on gpu/align's sparse system, links across time under a robust weight (Geman, McClure), so that a
+// wrong one counts nothing.
+//
+// Host only, one thread; the same bits each time.
+#ifndef POSED_GPU_MODEL_POSE_GRAPH_H
+#define POSED_GPU_MODEL_POSE_GRAPH_H
+
+#include "proto/log.h"
+#include "proto/types.h"
+
+struct graph_settings {
+    uint32_t max_keyframes; // default 96, 4 .. 1024, each with its depth (1 MB at 160 x 120)
+    uint32_t max_links;     // default 5, 1 .. 16: of a new keyframe to older ones
+};
+
+struct graph_keyframe {
+    uint64_t seq;             // of its frame
+    int64_t time_ns;          // of its frame
+    struct se3 T_odom_camera; // as tracked
+    struct se3 T_map_camera;  // as adjusted
+    uint32_t n_links;         // that it was measured by when it came
+};
+
+struct graph; // opaque
+
+void graph_settings_default(struct graph_settings *out);
+
+// Depth images will be of `camera`. Returns 0, -EINVAL (a setting out of range, in the log) or
+// -ENOMEM.
+__attribute__((warn_unused_result)) int graph_create(struct graph **out,
+                                                     const struct intrinsics *camera,
+                                                     const struct graph_settings *settings,
+                                                     const struct log_sink *log);
+void graph_destroy(struct graph **graph);
+
+// No keyframe.
+void graph_clear(struct graph *graph);
+
+// One more keyframe: its frame, its depth [m], row-major, 0 = none, and the pose that it was
+// tracked at. It is linked to the others and all poses are adjusted. A frame with too little depth
+// is left out. Beyond max_keyframes one of the older half goes, whose neighbours stand nearest to
+// each other. Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_add(struct graph *graph, uint64_t seq,
+                                                  int64_t time_ns, const float *z_m,
+                                                  const struct se3 *T_odom_camera);
+
+// A second graph of the same keyframes, with memory of its own, for optimise.h beside the first.
+// Returns as graph_create.
+__attribute__((warn_unused_result)) int graph_copy(struct graph **out, const struct graph *graph);
+
+// Takes over what a copy found since: the poses, links and the camera's own error. Keyframes that
+// came meanwhile follow as they were tracked. Returns 0, or -ENOMEM with the poses as they were.
+__attribute__((warn_unused_result)) int graph_take(struct graph *graph, struct graph *copy);
+
+// All keyframes, in order of arrival; valid until the graph changes.
+uint32_t graph_keyframes(const struct graph *graph, const struct graph_keyframe **out);
+
+// By how much poses of odom are moved in the map, as the newest keyframe has it.
+struct se3 graph_T_map_odom(const struct graph *graph);
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What pose_graph.c (keyframes and their adjustment), pose_graph_links.c (what is measured against
+// what), pose_graph_copy.c (a second graph beside the first) and optimise.c share; for them alone.
+#ifndef POSED_GPU_MODEL_POSE_GRAPH_PRIVATE_H
+#define POSED_GPU_MODEL_POSE_GRAPH_PRIVATE_H
+
+#include "gpu/align/pairs.h"
+#include "gpu/model/keyframe_constraint.h"
+#include "gpu/model/loop_closure.h"
+#include "gpu/model/pose_graph.h"
+
+#define GRAPH_LOOP_LINKS 2 // a revisit and the one that confirms it, beside a keyframe's links
+
+struct edge {
+    uint32_t i, j; // i < j
+    uint32_t span; // keyframes from i to j, those that went included
+    struct link link;
+    bool chain; // of a keyframe to the one before it: never doubted
+    bool loop;  // closes one: two keyframes found it
+    bool fresh; // a loop's, and what it does to the chain is yet to be judged
+};
+
+struct graph {
+    struct graph_settings settings;
+    struct intrinsics camera;
+    struct log_sink log;
+    struct link_maker *maker;
+    struct yield yield; // of what is long: images, steps of an adjustment
+    uint32_t n;
+    uint32_t n_ever;   // those that went included
+    uint32_t *arrival; // of each, counted
+    struct graph_keyframe *keyframes;
+    struct align_image **images; // with the field taken out, where there is one
+    float **z_m;                 // as they came
+    float *field_per_m;          // of the camera's own error at each pixel, NULL: none is known
+    uint32_t n_edges, max_edges; // of them one place is kept for the next chain
+    struct edge *edges;
+    // A revisit that one keyframe found and no other has confirmed; at UINT32_MAX: none.
+    struct revisit pending;
+    uint32_t pending_newest; // its keyframe
+    double *way;             // from each keyframe to the newest, over edges [m + rad]
+    bool *reached;
+    // Of an adjustment.
+    struct align_pair *pairs;
+    double *sums, *weight;
+    bool *fixed;
+    struct se3 *poses, *before;
+    struct se3 T_map_odom;
+};
+
+// The edge between two keyframes among the first n_edges, or NULL.
+const struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j);
+
+void graph_set_T_map_odom(struct graph *g); // as the newest keyframe has it
+
+// Links the newest keyframe to the one before it and to others; what closes a loop is fresh.
+// Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_link_newest(struct graph *g);
+
+// The same where the newest keyframe's pose is no longer in doubt.
+__attribute__((warn_unused_result)) int graph_link_again(struct graph *g);
+
+// Solves for all poses. Returns 0, -EDOM (they stay as they were) or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_adjust(struct graph *g);
+
+// Makes the images of all keyframes that have none yet. Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_make_images(struct graph *g);
+
+// Takes the camera's own error f [1/m] (of each pixel; copied) out of all images, now and later.
+// Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_set_field(struct graph *g, const float *per_m);
+
+#endif

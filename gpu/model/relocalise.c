@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/model/relocalise.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/track/alignment_effort.h"
+#include "gpu/track/conditioning.h"
+#include "gpu/track/multistart.h"
+#include "gpu/track/residual.h"
+#include "proto/se3.h"
+
+#define LEVEL (GPU_LEVELS - 1)
+
+// Keyframes nearer than this to one that is there say nothing new.
+#define APART_M   0.12
+#define APART_RAD 0.15
+
+#define MIN_SHARED_CELLS 0.5 // of the cells with depth in either
+#define N_RANKED         8   // the most like ones that are tried at all
+#define N_A_FRAME        2   // of them with one frame
+
+// Before a place is looked at closely: agreement in the keyframe's own view.
+#define MIN_START_AGREE 0.75
+#define MIN_START_KNOWN 0.2
+
+// What makes a found pose believed. The tracker itself is content with a quarter of the pairs,
+// because it knows where it was.
+#define MIN_VALID_SHARE   0.1
+#define MAX_SIGMAS        3.0
+#define SURE_AGREE        0.95
+#define SURE_KNOWN        0.75
+#define SURE_EIGENVALUE   0.002
+#define FAIR_AGREE        0.92
+#define FAIR_KNOWN        0.45
+#define FAIR_EIGENVALUE   0.001
+#define SETTLED_M         0.02 // aligning once more from there changes no more than this
+#define SETTLED_RAD       0.01
+#define MAX_VIEWS         3   // each from where the one before led: the last has to be settled
+#define AMBIGUOUS_SHARE   0.9 // another place that explains so much of it makes both doubtful
+#define ANOTHER_PLACE_M   0.15
+#define ANOTHER_PLACE_RAD 0.15
+
+// A keyframe this near to a place that was found says nothing of another one.
+#define SAME_VIEW_M   0.3
+#define SAME_VIEW_RAD 0.3
+
+// Depths agree within this: the sensor's noise and field, the pose, and the voxels.
+#define AGREE_M     0.03
+#define AGREE_PER_M 0.03
+
+struct relocaliser {
+    struct gpu *gpu;
+    struct gpu_align_settings align;
+    struct gpu_frame *view;
+    float *map, *view_map; // of LEVEL, read back: the frame that is looked for, and a view
+    uint32_t width_px, height_px;
+    struct relocalise_keyframe *keyframes;
+    uint32_t n_keyframes;
+};
+
+// Of the frame's pixels that have a normal, the share that falls on the view's surface, and the
+// share of these that lie there.
+struct agreement {
+    double known, agree;
+};
+
+struct found {
+    struct se3 T_map_camera;
+    enum relocalise_trust trust;
+    double explained; // share of the frame's pixels that agree
+};
+
+int relocalise_create(struct relocaliser **out, struct gpu *gpu,
+                      const struct gpu_align_settings *align)
+{
+    *out = NULL;
+    struct relocaliser *r = calloc(1, sizeof *r);
+    if (!r)
+        return -ENOMEM;
+    const struct intrinsics *camera = &gpu_settings_get(gpu)->camera;
+    r->gpu = gpu;
+    r->align = *align;
+    r->width_px = camera->width_px >> LEVEL;
+    r->height_px = camera->height_px >> LEVEL;
+    const size_t n_bytes = (size_t)r->width_px * r->height_px * 4 * sizeof *r->map;
+    r->map = malloc(n_bytes);
+    r->view_map = malloc(n_bytes);
+    r->keyframes = malloc(RELOCALISE_MAX_KEYFRAMES * sizeof *r->keyframes);
+    int rc = r->map && r->view_map && r->keyframes ? gpu_frame_create(gpu, &r->view) : -ENOMEM;
+    if (rc < 0) {
+        relocalise_destroy(&r);
+        return rc;
+    }
+    *out = r;
+    return 0;
+}
+
+void relocalise_destroy(struct relocaliser **relocaliser)
+{
+    if (!relocaliser || !*relocaliser)
+        return;
+    gpu_frame_destroy((*relocaliser)->gpu, &(*relocaliser)->view);
+    free((*relocaliser)->map);
+    free((*relocaliser)->view_map);
+    free((*relocaliser)->keyframes);
+    free(*relocaliser);
+    *relocaliser = NULL;
+}
+
+void relocalise_forget(struct relocaliser *relocaliser)
+{
+    relocaliser->n_keyframes = 0;
+}
+
+uint32_t relocalise_keyframes(const struct relocaliser *relocaliser,
+                              const struct relocalise_keyframe **out)
+{
+    *out = relocaliser->keyframes;
+    return relocaliser->n_keyframes;
+}
+
+int relocalise_set(struct relocaliser *relocaliser, const struct relocalise_keyframe *keyframes,
+                   uint32_t n_keyframes)
+{
+    if (n_keyframes > RELOCALISE_MAX_KEYFRAMES)
+        return -EINVAL;
+    if (n_keyframes > 0)
+        memcpy(relocaliser->keyframes, keyframes, n_keyframes * sizeof *keyframes);
+    relocaliser->n_keyframes = n_keyframes;
+    return 0;
+}
+
+// Mean depth of each cell where a quarter of its pixels have one.
+static int describe(struct relocaliser *r, const struct gpu_frame *frame,
+                    float out_log_z[RELOCALISE_CELLS])
+{
+    int rc = gpu_frame_read(r->gpu, frame, LEVEL, r->map);
+    if (rc < 0)
+        return rc;
+    for (uint32_t cell = 0; cell < RELOCALISE_CELLS; cell++) {
+        uint32_t i = cell % RELOCALISE_CELLS_X, j = cell / RELOCALISE_CELLS_X, n = 0;
+        uint32_t u0 = i * r->width_px / RELOCALISE_CELLS_X,
+                 u1 = (i + 1) * r->width_px / RELOCALISE_CELLS_X;
+        uint32_t v0 = j * r->height_px / RELOCALISE_CELLS_Y,
+                 v1 = (j + 1) * r->height_px / RELOCALISE_CELLS_Y;
+        double sum = 0;
+        for (uint32_t v = v0; v < v1; v++)
+            for (uint32_t u = u0; u < u1; u++) {
+                float z_m = r->map[4 * ((size_t)v * r->width_px + u) + 3];
+                sum += (double)z_m;
+                n += z_m > 0;
+            }
+        out_log_z[cell] = n > 0 && 4 * n >= (u1 - u0) * (v1 - v0) ? (float)log(sum / n) : NAN;
+    }
+    return 0;
+}
+
+// Mean difference of the logarithms of depth; INFINITY where too little is shared.
+static double unlikeness(const float *a, const float *b)
+{
+    double sum = 0;
+    int n_shared = 0, n_any = 0;
+    for (int i = 0; i < RELOCALISE_CELLS; i++) {
+        bool in_a = !isnan(a[i]), in_b = !isnan(b[i]);
+        n_any += in_a || in_b;
+        if (!in_a || !in_b)
+            continue;
+        n_shared++;
+        sum += fmin(fabs((double)a[i] - (double)b[i]), 0.5);
+    }
+    return n_shared > 0 && n_shared >= MIN_SHARED_CELLS * n_any ? sum / n_shared : INFINITY;
+}
+
+static double translation_m(const struct se3 *T)
+{
+    return sqrt(T->t_m[0] * T->t_m[0] + T->t_m[1] * T->t_m[1] + T->t_m[2] * T->t_m[2]);
+}
+
+static bool is_near(const struct se3 *a, const struct se3 *b, double limit_m, double limit_rad)
+{
+    struct se3 between = se3_between(a, b);
+    return translation_m(&between) < limit_m && se3_angle(&between) < limit_rad;
+}
+
+int relocalise_add(struct relocaliser *r, const struct gpu_frame *frame,
+                   const struct se3 *T_map_camera)
+{
+    if (r->n_keyframes == RELOCALISE_MAX_KEYFRAMES)
+        return 0;
+    for (uint32_t i = 0; i < r->n_keyframes; i++)
+        if (is_near(&r->keyframes[i].T_map_camera, T_map_camera, APART_M, APART_RAD))
+            return 0;
+    struct relocalise_keyframe *keyframe = &r->keyframes[r->n_keyframes];
+    int rc = describe(r, frame, keyframe->log_z);
+    if (rc < 0)
+        return rc;
+    keyframe->T_map_camera = *T_map_camera;
+    r->n_keyframes++;
+    return 0;
+}
+
+// The keyframes most like the frame, the best first. Returns how many.
+static uint32_t rank(const struct relocaliser *r, const float *log_z, uint32_t out[N_RANKED])
+{
+    double best[N_RANKED];
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < r->n_keyframes; k++) {
+        double value = unlikeness(log_z, r->keyframes[k].log_z);
+        uint32_t at = n;
+        if (isinf(value))
+            continue;
+        while (at > 0 && value < best[at - 1])
+            at--;
+        if (at == N_RANKED)
+            continue;
+        n += n < N_RANKED;
+        for (uint32_t i = n - 1; i > at; i--) {
+            best[i] = best[i - 1];
+            out[i] = out[i - 1];
+        }
+        best[at] = value;
+        out[at] = k;
+    }
+    return n;
+}
+
+// Whether a point at (u, v) of the view and at z_m lies on its surface; NAN: there is none. The
+// neighbours' depths count, as an edge lies between pixels.
+static double lies_on(const struct relocaliser *r, int u, int v, double z_m)
+{
+    const int width = (int)r->width_px, height = (int)r->height_px;
+    float nearest_m = INFINITY, farthest_m = 0;
+    if (u < 1 || v < 1 || u >= width - 1 || v >= height - 1 ||
+        !(r->view_map[4 * ((size_t)v * r->width_px + (size_t)u) + 3] > 0))
+        return NAN;
+    for (int y = v - 1; y <= v + 1; y++)
+        for (int x = u - 1; x <= u + 1; x++) {
+            float view_m = r->view_map[4 * ((size_t)y * r->width_px + (size_t)x) + 3];
+            if (!(view_m > 0))
+                continue;
+            nearest_m = fminf(nearest_m, view_m);
+            farthest_m = fmaxf(farthest_m, view_m);
+        }
+    const double gate_m = fmax(AGREE_M, AGREE_PER_M * z_m);
+    return z_m > (double)nearest_m - gate_m && z_m < (double)farthest_m + gate_m;
+}
+
+// The frame, whose map is in r->map, against r->view. Returns 0 or -EIO.
+static int compare(struct relocaliser *r, const struct se3 *T_view_frame, struct agreement *out)
+{
+    const struct intrinsics *camera = &gpu_settings_get(r->gpu)->camera;
+    const double scale = 1.0 / (1u << LEVEL), fx = camera->fx_px * scale,
+                 fy = camera->fy_px * scale, cx = camera->cx_px * scale, cy = camera->cy_px * scale;
+    uint32_t n = 0, n_known = 0, n_agree = 0;
+    int rc = gpu_frame_read(r->gpu, r->view, LEVEL, r->view_map);
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < r->width_px * r->height_px; i++) {
+        const float *pixel = &r->map[4 * (size_t)i];
+        if (pixel[0] == 0 && pixel[1] == 0 && pixel[2] == 0)
+            continue;
+        const double z_m = (double)pixel[3];
+        const double p[3] = {(i % r->width_px - cx) / fx * z_m, (i / r->width_px - cy) / fy * z_m,
+                             z_m};
+        double q[3];
+        se3_apply(T_view_frame, p, q);
+        n++;
+        if (!(q[2] > 0))
+            continue;
+        double lies = lies_on(r, (int)floor(q[0] / q[2] * fx + cx + 0.5),
+                              (int)floor(q[1] / q[2] * fy + cy + 0.5), q[2]);
+        n_known += isnan(lies) ? 0 : 1;
+        n_agree += lies > 0 ? 1 : 0;
+    }
+    out->known = n > 0 ? (double)n_known / n : 0;
+    out->agree = n_known > 0 ? (double)n_agree / n_known : 0;
+    return 0;
+}
+
+// Aligns the frame to the model as it is seen from T, and moves T there. *out_settled: by next to
+// nothing.
+static int settle(struct relocaliser *r, struct model *model, const struct gpu_frame *frame,
+                  struct se3 *T_map_camera, struct gpu_alignment *out, bool *out_settled)
+{
+    const struct se3 identity = se3_identity();
+    *out_settled = false;
+    memset(out, 0, sizeof *out);
+    int rc = model_view(model, T_map_camera, r->view);
+    if (rc == 0)
+        rc = gpu_align(r->gpu, frame, r->view, &identity, &r->align, out);
+    if (rc < 0 || !out->solvable || !out->converged)
+        return rc;
+    struct se3 T = se3_compose(T_map_camera, &out->T_reference_frame);
+    *T_map_camera = se3_normalized(&T);
+    *out_settled = is_near(&identity, &out->T_reference_frame, SETTLED_M, SETTLED_RAD);
+    return 0;
+}
+
+static enum relocalise_trust trust_of(const struct relocaliser *r, const struct gpu_alignment *a,
+                                      const struct agreement *agreement)
+{
+    const struct intrinsics *camera = &gpu_settings_get(r->gpu)->camera;
+    struct conditioning conditioning;
+    conditioning_of(a, FAIR_EIGENVALUE, &conditioning);
+    // Valid are pixels of the finest level that is aligned.
+    const uint32_t level = effort_finest_level(&r->align);
+    const uint32_t n_px = (camera->width_px >> level) * (camera->height_px >> level);
+    if (a->n_valid_px < MIN_VALID_SHARE * n_px || conditioning.n_degenerate > 0 ||
+        !(residual_sigmas(a) <= MAX_SIGMAS))
+        return RELOCALISE_NOT_FOUND;
+    if (agreement->agree >= SURE_AGREE && agreement->known >= SURE_KNOWN &&
+        conditioning.eigenvalues[0] >= SURE_EIGENVALUE)
+        return RELOCALISE_SURE;
+    return agreement->agree >= FAIR_AGREE && agreement->known >= FAIR_KNOWN ? RELOCALISE_FAIR
+                                                                            : RELOCALISE_NOT_FOUND;
+}
+
+// Does the model, seen from found->T_map_camera, explain the frame? That is settled on the way.
+static int verify(struct relocaliser *r, struct model *model, const struct gpu_frame *frame,
+                  struct found *found)
+{
+    struct gpu_alignment a;
+    struct agreement agreement;
+    bool settled = false;
+    int rc = 0;
+    found->trust = RELOCALISE_NOT_FOUND;
+    for (int i = 0; i < MAX_VIEWS && rc == 0 && !settled && (i == 0 || a.converged); i++)
+        rc = settle(r, model, frame, &found->T_map_camera, &a, &settled);
+    if (rc < 0 || !settled)
+        return rc;
+    rc = compare(r, &a.T_reference_frame, &agreement);
+    if (rc < 0)
+        return rc;
+    found->trust = trust_of(r, &a, &agreement);
+    found->explained = agreement.known * agreement.agree;
+    return 0;
+}
+
+static void keep_better(struct found *best, struct found *second, const struct found *new_one)
+{
+    bool is_better = new_one->explained > best->explained;
+    if (best->trust &&
+        !is_near(&best->T_map_camera, &new_one->T_map_camera, ANOTHER_PLACE_M, ANOTHER_PLACE_RAD)) {
+        const struct found *other = is_better ? best : new_one;
+        if (other->explained > second->explained)
+            *second = *other;
+    }
+    if (is_better)
+        *best = *new_one;
+}
+
+// Of starts that lead to one place the one that explains most.
+static void keep_start(const struct found *start, struct found starts[MULTISTART_MAX],
+                       int *n_starts)
+{
+    for (int i = 0; i < *n_starts; i++)
+        if (is_near(&starts[i].T_map_camera, &start->T_map_camera, ANOTHER_PLACE_M,
+                    ANOTHER_PLACE_RAD)) {
+            if (start->explained > starts[i].explained)
+                starts[i] = *start;
+            return;
+        }
+    starts[(*n_starts)++] = *start;
+}
+
+// Coarse starts against the model's view from a place, each aligned at half the resolution;
+// those that agree there. Returns 0 or -EIO.
+static int find_starts(struct relocaliser *r, struct model *model, const struct gpu_frame *frame,
+                       const struct se3 *T_map_place, struct found out[MULTISTART_MAX], int *out_n)
+{
+    const struct se3 identity = se3_identity();
+    struct gpu_align_settings half;
+    struct se3 starts[MULTISTART_MAX];
+    int n_starts = 0;
+    effort_align(&r->align, TRACK_EFFORT_HALF, &half);
+    *out_n = 0;
+    int rc = model_view(model, T_map_place, r->view);
+    if (rc == 0)
+        rc = multistart_find(r->gpu, frame, r->view, &r->align, &identity, 1, starts, &n_starts);
+    for (int i = 0; rc == 0 && i < n_starts; i++) {
+        struct gpu_alignment a;
+        struct agreement agreement;
+        rc = gpu_align(r->gpu, frame, r->view, &starts[i], &half, &a);
+        if (rc < 0 || !a.solvable)
+            continue;
+        rc = compare(r, &a.T_reference_frame, &agreement);
+        if (rc < 0)
+            break;
+        if (agreement.agree < MIN_START_AGREE || agreement.known < MIN_START_KNOWN)
+            continue;
+        struct found found = {se3_compose(T_map_place, &a.T_reference_frame), 0,
+                              agreement.agree * agreement.known};
+        keep_start(&found, out, out_n);
+    }
+    return rc;
+}
+
+static int try_place(struct relocaliser *r, struct model *model, const struct gpu_frame *frame,
+                     const struct se3 *T_map_place, struct found *best, struct found *second)
+{
+    struct found starts[MULTISTART_MAX];
+    int n_starts;
+    int rc = find_starts(r, model, frame, T_map_place, starts, &n_starts);
+    for (int i = 0; rc == 0 && i < n_starts; i++) {
+        rc = verify(r, model, frame, &starts[i]);
+        if (rc == 0 && starts[i].trust)
+            keep_better(best, second, &starts[i]);
+    }
+    return rc;
+}
+
+int relocalise_find(struct relocaliser *r, struct model *model, const struct gpu_frame *frame,
+                    uint32_t attempt, const struct se3 *T_map_guess,
+                    enum relocalise_trust *out_trust, struct se3 *out_T_map_camera)
+{
+    float log_z[RELOCALISE_CELLS];
+    uint32_t ranked[N_RANKED];
+    struct found best = {.trust = RELOCALISE_NOT_FOUND}, second = best;
+    *out_trust = RELOCALISE_NOT_FOUND;
+    if (r->n_keyframes == 0)
+        return 0;
+    int rc = describe(r, frame, log_z);
+    if (rc == 0 && T_map_guess)
+        rc = try_place(r, model, frame, T_map_guess, &best, &second);
+    if (rc == 0 && !best.trust) {
+        uint32_t n = rank(r, log_z, ranked);
+        for (uint32_t i = 0; i < N_A_FRAME && i < n && rc == 0; i++) {
+            const struct se3 *T =
+                &r->keyframes[ranked[i == 0 ? 0 : 1 + attempt % (n - 1)]].T_map_camera;
+            if (!best.trust || !is_near(&best.T_map_camera, T, SAME_VIEW_M, SAME_VIEW_RAD))
+                rc = try_place(r, model, frame, T, &best, &second);
+        }
+    }
+    if (rc == 0 && second.explained < AMBIGUOUS_SHARE * best.explained)
+        *out_trust = best.trust;
+    *out_T_map_camera = best.T_map_camera;
+    return rc;
+}

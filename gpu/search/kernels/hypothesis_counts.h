@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many hypotheses each stage of the default search hands on to the next: the same on both
+// twins.
+//
+//   scan      the best views at each start point, so many of them that SEARCH_HITS_MAX are reached:
+//             the right one is among the first five of its start, but with an occluder in front it
+//             is far behind the clutter's, so that starts do not compete with each other
+//   points    all hits are refined with a view's stored points; nine in ten are given up early
+//   screened  the SEARCH_SCREENED best distinct ones are drawn where they are and judged by every
+//             pixel. By its points a right pose of which a third is seen may rank anywhere among
+//             the first hundred; by its pixels it was the first in 714 of 764 scenes, among the
+//             first 20 in 762. 64: what the CUDA twin draws at once
+//   drawn     the best of these, some more than are polished, for a few rounds
+//   polished  of these the best, for several rounds
+//   turned    the best one as it would look turned (near_symmetry.h): the scan may have passed over
+//             the true one of two poses that differ by a knob
+#ifndef POSED_GPU_SEARCH_KERNELS_HYPOTHESIS_COUNTS_H
+#define POSED_GPU_SEARCH_KERNELS_HYPOTHESIS_COUNTS_H
+
+#include <stdint.h>
+
+#include "gpu/base/kernel.h"
+
+#define SEARCH_HITS_MAX   16384
+#define SEARCH_KEEP_LEAST 8 // of a start
+#define SEARCH_KEEP_MOST  48
+#define SEARCH_SCREENED   64
+#define SEARCH_DRAWN_MORE 8  // than are polished
+#define SEARCH_POLISHED   12 // at least; with more answers wanted 11 more than those
+
+#define SEARCH_DRAWN_ROUNDS    2
+#define SEARCH_POLISHED_ROUNDS 3
+#define SEARCH_TURNED_ROUNDS   5
+
+KERNEL_FN uint32_t search_keep_per_start(uint32_t n_starts)
+{
+    uint32_t keep = SEARCH_HITS_MAX / (n_starts ? n_starts : 1);
+    keep = keep < SEARCH_KEEP_MOST ? keep : SEARCH_KEEP_MOST;
+    return keep > SEARCH_KEEP_LEAST ? keep : SEARCH_KEEP_LEAST;
+}
+
+#endif
