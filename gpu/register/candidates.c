@@ -22,6 +22,7 @@
 #define RIVAL          0.6   // of the best one's evidence at coarse cells
 #define WALL_POINTS    1500u
 #define SHIFT_CELLS    3.0 // correspondences that agree on a shift lie so near to each other
+#define SHARED_WITHIN  4.0 // of what bounds a correspondence: the best pose does it nearly
 
 static uint32_t feature_level(const struct register_surfaces *surfaces)
 {
@@ -167,18 +168,31 @@ static int keep_matches(const struct register_local *local, const struct matches
     return io->walls ? 0 : keep_walls(local, matches, (float)cell_m, io);
 }
 
+static bool does(const struct register_matched_pair *pair, const struct se3 *T, double within_m)
+{
+    double y[3], d2 = 0;
+    se3_apply(T, pair->source_m, y);
+    for (int a = 0; a < 3; a++)
+        d2 += (y[a] - pair->target_m[a]) * (y[a] - pair->target_m[a]);
+    return d2 < within_m * within_m;
+}
+
 // least_m: a pair within so much is done whatever its level.
 static uint32_t support(const struct register_matched *matched, const struct se3 *T, double least_m)
 {
     uint32_t n = 0;
+    for (uint32_t i = 0; i < matched->n; i++)
+        n += does(&matched->pairs[i], T, fmax(matched->pairs[i].within_m, least_m));
+    return n;
+}
+
+uint32_t register_candidates_shared(const struct register_matched *matched, const struct se3 *T,
+                                    const struct se3 *T_best)
+{
+    uint32_t n = 0;
     for (uint32_t i = 0; i < matched->n; i++) {
-        const double *to = matched->pairs[i].target_m;
-        const double within_m = fmax(matched->pairs[i].within_m, least_m);
-        double y[3], d2 = 0;
-        se3_apply(T, matched->pairs[i].source_m, y);
-        for (int a = 0; a < 3; a++)
-            d2 += (y[a] - to[a]) * (y[a] - to[a]);
-        n += d2 < within_m * within_m;
+        const struct register_matched_pair *pair = &matched->pairs[i];
+        n += does(pair, T, pair->within_m) && does(pair, T_best, SHARED_WITHIN * pair->within_m);
     }
     return n;
 }

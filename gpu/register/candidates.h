@@ -53,6 +53,11 @@ __attribute__((warn_unused_result)) int register_candidates_add(const struct reg
                                                                 const struct se3 *T,
                                                                 struct register_candidates *out);
 
+// Correspondences that a pose does and the best one, too, or nearly so: a neighbour's are no other
+// pose's.
+uint32_t register_candidates_shared(const struct register_matched *matched, const struct se3 *T,
+                                    const struct se3 *T_best);
+
 // Counts n_support of a pose that was judged without features.
 void register_candidates_support(const struct register_candidates *from,
                                  struct register_candidate *candidate);

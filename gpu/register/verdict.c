@@ -49,6 +49,16 @@ double register_candidates_votes(const struct register_candidate *candidate)
     return candidate->n_support / blame(candidate);
 }
 
+// What speaks for another pose alone: a neighbour of the best one does most of its correspondences.
+static struct register_candidate rival_of(const struct register_candidates *candidates, uint32_t i)
+{
+    struct register_candidate rival = candidates->best[i];
+    const uint32_t n_shared =
+        register_candidates_shared(&candidates->matched, &rival.fit.T, &candidates->best[0].fit.T);
+    rival.n_support -= n_shared < rival.n_support ? n_shared : rival.n_support;
+    return rival;
+}
+
 double register_candidates_trust(const struct register_candidates *candidates)
 {
     if (candidates->n == 0)
@@ -58,10 +68,10 @@ double register_candidates_trust(const struct register_candidates *candidates)
     double second = 0, others = 0;
     bool outvoted = blame(best) > 2;
     for (uint32_t i = 1; i < candidates->n; i++) {
-        const struct register_candidate *other = &candidates->best[i];
-        second = fmax(second, register_candidates_evidence(other) / all);
-        others = fmax(others, register_candidates_votes(other));
-        outvoted |= other->n_support > best->n_support && blame(other) < 2;
+        const struct register_candidate rival = rival_of(candidates, i);
+        second = fmax(second, register_candidates_evidence(&rival) / all);
+        others = fmax(others, register_candidates_votes(&rival));
+        outvoted |= rival.n_support > best->n_support && blame(&candidates->best[i]) < 2;
     }
     const double lead = register_candidates_votes(best) - others;
     const bool leads = candidates->matched.walls

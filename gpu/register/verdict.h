@@ -44,7 +44,7 @@ double register_candidates_votes(const struct register_candidate *candidate);
 // object), where more correspondences speak for another, or walls and empty space against it.
 #define REGISTER_NEAR_SCORE  0.8
 #define REGISTER_LEAST_PAIRS 150u
-#define REGISTER_LEAST_LEAD  7.0
+#define REGISTER_LEAST_LEAD  2.0
 double register_candidates_trust(const struct register_candidates *candidates);
 
 // Wrong winners reached 0.077, right ones 0.088 and more (scans_bunny all pairs, statue_scans all

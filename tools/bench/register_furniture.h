@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random furnished rooms out of the solids of the synthetic scenes. How much stands in them, and how
-// small, was set until pieces of them have what pieces of a real one have (register_clutter.h,
+// Random furnished rooms out of the solids of the synthetic scenes. How much stands in them, and
+// how small, was set until pieces of them have what pieces of a real one have (register_clutter.h,
 // MEASURED.md), before anything was registered.
 #ifndef POSED_TOOLS_BENCH_REGISTER_FURNITURE_H
 #define POSED_TOOLS_BENCH_REGISTER_FURNITURE_H
