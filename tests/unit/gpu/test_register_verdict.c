@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "gpu/register/verdict.h"
+#include "proto/se3.h"
 
 #define LITTLE_BEHIND 0.008 // what right poses with drift have
 #define MUCH_BEHIND   0.1   // a corridor's end on the wrong side of a wall
@@ -78,14 +79,34 @@ static void poses_of_features_have_to_lead(void **state)
     (void)state;
     const struct register_candidate none = pose(0.1, 0, 0);
     assert_true(trust(true, pose(0.5, 40, 0), none) > REGISTER_TRUST);
-    assert_true(trust(true, pose(0.5, 13, 0), none) == 0); // 6.5: less than LEAST_LEAD
-    assert_true(trust(true, pose(0.5, 15, 0), none) > 0);
+    assert_true(trust(true, pose(0.5, 3, 0), none) == 0); // 1.5: less than LEAST_LEAD
+    assert_true(trust(true, pose(0.5, 5, 0), none) > 0);
     // Half as many speak for another one, which is all the same behind a wall.
     assert_true(trust(true, pose(0.5, 60, 0), pose(0.2, 31, 0)) == 0);
     assert_true(trust(true, pose(0.5, 60, 0), pose(0.2, 29, 0)) > 0);
     assert_true(trust(true, pose(0.5, 60, 0), pose(0.2, 31, MUCH_BEHIND)) > 0);
     // Its own votes go, too.
-    assert_true(trust(true, pose(0.5, 60, MUCH_BEHIND), none) == 0);
+    assert_true(trust(true, pose(0.5, 30, MUCH_BEHIND), none) == 0);
+}
+
+// A pose a few degrees from the right one does most of its correspondences: that is no rival.
+static void a_neighbour_is_no_rival(void **state)
+{
+    (void)state;
+    struct register_matched_pair pairs[40];
+    struct register_candidate best = pose(0.5, 40, 0), other = pose(0.4, 30, 0);
+    struct register_candidates both = pair(true, best, other);
+    memset(pairs, 0, sizeof pairs);
+    for (int i = 0; i < 40; i++)
+        pairs[i].within_m = 0.03;
+    both.best[0].fit.T = both.best[1].fit.T = se3_identity();
+    both.best[1].fit.T.t_m[0] = 0.02; // the other does all of them
+    assert_true(register_candidates_trust(&both) == 0);
+    both.matched.pairs = pairs;
+    both.matched.n = 25; // of its 30 it shares 25 with the best
+    assert_true(register_candidates_trust(&both) > REGISTER_TRUST);
+    both.best[0].fit.T.t_m[0] = -0.2; // which is nowhere near them now
+    assert_true(register_candidates_trust(&both) == 0);
 }
 
 // A pose that was given, say in a corridor: planes agree all along it.
@@ -117,6 +138,7 @@ int main(void)
         cmocka_unit_test(evidence_grows_with_score_and_features),
         cmocka_unit_test(what_lies_behind_walls_is_blamed),
         cmocka_unit_test(poses_of_features_have_to_lead),
+        cmocka_unit_test(a_neighbour_is_no_rival),
         cmocka_unit_test(a_given_pose_is_doubted),
         cmocka_unit_test(few_pairs_say_nothing),
     };
