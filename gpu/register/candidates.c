@@ -366,10 +366,10 @@ static int find_at(const struct register_local *local, struct pool *pool, uint32
     // The best as they were voted for, without coarse cells, on which walls and floor pull a pose
     // along a corridor.
     if (n > 0 && n_bare > 0 &&
-        (register_candidates_trust(out) < REGISTER_SURE ||
+        (!register_candidates_convince(out) ||
          support(&out->matched, &bare[0].fit.T, 0) > out->best[0].n_support))
         n = add(local, level, bare, n_bare < N_BARE ? n_bare : N_BARE, out);
-    if (n >= 0 && register_candidates_trust(out) < REGISTER_SURE)
+    if (n >= 0 && !register_candidates_convince(out))
         n = add_turned(local, level, out);
     return n < 0 ? n : 0;
 }
@@ -381,7 +381,7 @@ int register_candidates_find(const struct register_local *local, struct pool *po
     memset(out, 0, sizeof *out);
     int rc = find_at(local, pool, level, N_FINISHED, given, out);
     // Where the sets hardly overlap, finer features and more of them tell what coarse ones do not.
-    if (rc == 0 && level > 0 && register_candidates_trust(out) < REGISTER_SURE) {
+    if (rc == 0 && level > 0 && !register_candidates_convince(out)) {
         rc = find_at(local, pool, level - 1, N_LAST, out->n > 0 ? &out->best[0].fit.T : given, out);
     }
     return rc;

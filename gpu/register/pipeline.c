@@ -218,9 +218,9 @@ static int from_everywhere(struct job *job)
     register_report(&job->task, 0.1, "features");
     int rc = register_candidates_find(&job->local, job->registration->pool, &given, &candidates);
     // The given pose, finished without coarse cells, which may lead away from it; and the anneal.
-    if (rc == 0 && register_candidates_trust(&candidates) < REGISTER_SURE)
+    if (rc == 0 && !register_candidates_convince(&candidates))
         rc = register_candidates_add(&job->local, &given, &candidates);
-    if (rc == 0 && register_candidates_trust(&candidates) < REGISTER_SURE) {
+    if (rc == 0 && !register_candidates_convince(&candidates)) {
         rc = on_points(job);
         const struct se3 T = register_surfaces_local(surfaces, &job->out->T_target_source);
         if (rc == 0)

@@ -59,28 +59,57 @@ static struct register_candidate rival_of(const struct register_candidates *cand
     return rival;
 }
 
+// Of the best candidate, against the others.
+struct lead {
+    double votes, score; // correspondences more than any other has; the share that fits
+    double second;       // evidence for the next pose, of its own
+    bool twice;          // as many correspondences as any other
+    bool outvoted;
+};
+
+static struct lead lead_of(const struct register_candidates *candidates)
+{
+    const struct register_candidate *best = &candidates->best[0];
+    const double all = register_candidates_evidence(best), votes = register_candidates_votes(best);
+    struct lead lead = {.score = best->worth.score, .outvoted = blame(best) > 2};
+    double others = 0;
+    for (uint32_t i = 1; i < candidates->n; i++) {
+        const struct register_candidate rival = rival_of(candidates, i);
+        lead.second = fmax(lead.second, register_candidates_evidence(&rival) / all);
+        others = fmax(others, register_candidates_votes(&rival));
+        lead.outvoted |= rival.n_support > best->n_support && blame(&candidates->best[i]) < 2;
+    }
+    lead.votes = votes - others;
+    lead.twice = lead.votes >= 0.5 * votes;
+    return lead;
+}
+
+static double trust_of(const struct register_candidates *candidates, const struct lead *lead)
+{
+    const bool leads = candidates->matched.walls
+                           ? lead->votes * lead->score >= REGISTER_LEAST_LEAD && lead->twice
+                           : lead->second <= REGISTER_NEAR_SCORE && !lead->outvoted;
+    if (!leads || candidates->best[0].worth.n_pairs < REGISTER_LEAST_PAIRS)
+        return 0;
+    return lead->score * (1 - 0.5 * lead->second);
+}
+
 double register_candidates_trust(const struct register_candidates *candidates)
 {
     if (candidates->n == 0)
         return 0;
-    const struct register_candidate *best = &candidates->best[0];
-    const double all = register_candidates_evidence(best);
-    double second = 0, others = 0;
-    bool outvoted = blame(best) > 2;
-    for (uint32_t i = 1; i < candidates->n; i++) {
-        const struct register_candidate rival = rival_of(candidates, i);
-        second = fmax(second, register_candidates_evidence(&rival) / all);
-        others = fmax(others, register_candidates_votes(&rival));
-        outvoted |= rival.n_support > best->n_support && blame(&candidates->best[i]) < 2;
-    }
-    const double lead = register_candidates_votes(best) - others;
-    const bool leads = candidates->matched.walls
-                           ? lead * best->worth.score >= REGISTER_LEAST_LEAD &&
-                                 lead >= 0.5 * register_candidates_votes(best)
-                           : second <= REGISTER_NEAR_SCORE && !outvoted;
-    if (!leads || best->worth.n_pairs < REGISTER_LEAST_PAIRS)
-        return 0;
-    return best->worth.score * (1 - 0.5 * second);
+    const struct lead lead = lead_of(candidates);
+    return trust_of(candidates, &lead);
+}
+
+bool register_candidates_convince(const struct register_candidates *candidates)
+{
+    if (candidates->n == 0)
+        return false;
+    const struct lead lead = lead_of(candidates);
+    const double trust = trust_of(candidates, &lead);
+    return trust >= REGISTER_SURE || (candidates->matched.walls && trust >= REGISTER_TRUST &&
+                                      lead.votes * lead.score >= REGISTER_SURE_LEAD);
 }
 
 double register_ambiguity_of_trust(double trust)
