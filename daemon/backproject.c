@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backproject.h"
 
-#include "gpu/track/kernels/maps.h"
+#include "gpu/track/kernels/normal_maps.h"
 
 static bool is_depth(uint16_t raw)
 {

@@ -22,7 +22,8 @@ void backproject_points(const struct depth_frame *frame, const struct intrinsics
                         uint32_t stride, size_t point_step, size_t axis_step, float *out);
 
 // Unit normals towards the camera of the same points, x y z in turn; 0 0 0 at the edge of a
-// surface. By the formula of the tracker (gpu/track/kernels/maps.h), from unfiltered depth: noisy.
+// surface. By the formula of the tracker (gpu/track/kernels/normal_maps.h), from unfiltered depth:
+// noisy.
 void backproject_normals(const struct depth_frame *frame, const struct intrinsics *camera,
                          uint32_t stride, float *out);
 

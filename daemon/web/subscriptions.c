@@ -50,7 +50,7 @@ void subscriptions_look_at(struct subscriptions *subscriptions, uint32_t channel
         return;
     subscriptions->preview_wants[channel] = false;
     update_topics(subscriptions);
-    preview_take(&subscriptions->preview, payload->bytes, payload->n_bytes);
+    shrink_images_take(&subscriptions->preview, payload->bytes, payload->n_bytes);
 }
 
 void subscriptions_keep(struct subscriptions *subscriptions, uint32_t channel,
@@ -67,7 +67,7 @@ struct payload *subscriptions_preview(struct subscriptions *subscriptions, int64
 {
     if (now_ns < subscriptions->preview_ns || !subscriptions->n_wanting[FOXGLOVE_CHANNEL_PREVIEW])
         return NULL;
-    struct payload *payload = preview_make(&subscriptions->preview);
+    struct payload *payload = shrink_images_make(&subscriptions->preview);
     want_preview(subscriptions, true);
     subscriptions->preview_ns = now_ns + PREVIEW_NS;
     return payload;

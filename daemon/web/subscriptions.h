@@ -8,7 +8,7 @@
 
 #include "daemon/web/foxglove.h"
 #include "daemon/web/map_preview.h"
-#include "daemon/web/preview_images.h"
+#include "daemon/web/shrink_images.h"
 #include "daemon/web/web.h"
 
 struct subscriptions {
@@ -18,7 +18,7 @@ struct subscriptions {
     uint32_t n_wanting[FOXGLOVE_N_CHANNELS]; // viewers
     bool preview_wants[FOXGLOVE_N_CHANNELS];
     struct payload *kept[FOXGLOVE_N_CHANNELS]; // the last calib, status and surface
-    struct preview preview;
+    struct shrink_images preview;
     int64_t preview_ns;
     struct map_preview map_preview;
     int64_t surface_ns; // of the next request

@@ -9,7 +9,7 @@
 
 #include "gpu/align/projection.h"
 #include "gpu/align/resample.h"
-#include "gpu/base/noise.h"
+#include "gpu/base/depth_noise.h"
 
 #define MIN_VERTICES      100
 #define MAX_PROJECTION_PX 4.0 // a projection that errs by more is none

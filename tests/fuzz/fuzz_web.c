@@ -8,7 +8,7 @@
 
 #include "daemon/web/foxglove.h"
 #include "daemon/web/handshake.h"
-#include "daemon/web/preview_images.h"
+#include "daemon/web/shrink_images.h"
 #include "daemon/web/viewer_queue.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -33,7 +33,7 @@ static void try_headers(const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct preview preview;
+    static struct shrink_images preview;
     if (size == 0)
         return 0;
     unsigned what = data[0] % 3;
@@ -48,10 +48,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct foxglove_op ops[FOXGLOVE_MAX_OPS];
         if (foxglove_read(text, size - 1, ops) > FOXGLOVE_MAX_OPS)
             abort();
-    } else if (preview_take(&preview, data + 1, size - 1)) {
-        struct payload *payload = preview_make(&preview);
-        if (!payload || preview.width_px > PREVIEW_MAX_WIDTH_PX ||
-            (size_t)preview.width_px * preview.height_px > PREVIEW_MAX_PX)
+    } else if (shrink_images_take(&preview, data + 1, size - 1)) {
+        struct payload *payload = shrink_images_make(&preview);
+        if (!payload || preview.width_px > SHRINK_IMAGES_MAX_WIDTH_PX ||
+            (size_t)preview.width_px * preview.height_px > SHRINK_IMAGES_MAX_PX)
             abort();
         payload_release(payload);
     }

@@ -9,9 +9,9 @@
 
 #include "proto/clock.h"
 #include "proto/se3.h"
+#include "tools/align/compare_zoltan.h"
 #include "tools/align/images.h"
 #include "tools/align/views.h"
-#include "tools/align/zoltan.h"
 #include "tools/bench/align_options.h"
 #include "tools/bench/bench.h"
 

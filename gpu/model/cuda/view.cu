@@ -3,7 +3,7 @@
 // surface on the rays of half the resolution, the pixels between, and maps as a frame has them.
 #include "gpu/model/cuda/device.cuh"
 
-#include "gpu/track/kernels/maps.h"
+#include "gpu/track/kernels/normal_maps.h"
 
 #define LIST_THREADS 256
 #define DRAW_THREADS 128 // of a block of voxels: four voxels each

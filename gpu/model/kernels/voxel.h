@@ -12,7 +12,7 @@
 #define POSED_GPU_MODEL_KERNELS_VOXEL_H
 
 #include "gpu/base/camera.h"
-#include "gpu/base/noise.h"
+#include "gpu/base/depth_noise.h"
 #include "gpu/track/kernels/icp.h"
 
 #define VOXEL_BLOCK_EDGE  8

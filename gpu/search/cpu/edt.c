@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 
 #define REACH       SEARCH_EDT_MAX_PX
 #define FAR         (REACH + 1)

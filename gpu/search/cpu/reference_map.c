@@ -7,7 +7,7 @@
 #include "gpu/base/parallel.h"
 #include "gpu/search/cpu/edt.h"
 #include "gpu/search/cpu/raster.h"
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 
 CPU_CLONES static void turn_and_snap(const struct search_object *object, const float r[9],
                                      struct raster_point *restrict out, float *restrict out_z)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/kernels/start_points.h"
 
 struct search_frame search_frame_at(const float point_m[3], float px_m)

@@ -2,7 +2,7 @@
 // The input window: sampled, filtered, its edges and their distances.
 #include "gpu/search/cpu/device.h"
 #include "gpu/search/cpu/edt.h"
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/kernels/germann_error.h"
 
 // Depths beyond two map widths are background: they belong to something else.

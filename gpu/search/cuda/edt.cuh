@@ -3,7 +3,7 @@
 #ifndef POSED_GPU_SEARCH_CUDA_EDT_CUH
 #define POSED_GPU_SEARCH_CUDA_EDT_CUH
 
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 
 // Signed EDT of a SIZE x SIZE grid in shared memory; column and squared are scratch. All threads of
 // the block take part; the result goes through `put(pixel, value)`.

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "gpu/base/depth_noise.h"
 #include "gpu/base/kernel.h"
-#include "gpu/base/noise.h"
 #include "gpu/search/kernels/frame.h"
 
 // The image as the refinement reads it.

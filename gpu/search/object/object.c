@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/object/near_symmetry.h"
 #include "gpu/search/object/view_packing.h"
 #include "gpu/search/object/view_rotations.h"

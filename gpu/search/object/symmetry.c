@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/object/view_rotations.h"
 #include "gpu/search/search_private.h"
 #include "proto/eigen.h"

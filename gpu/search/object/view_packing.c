@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 
 // First foreground pixel of row v from u on, SEARCH_MAP_PX if none.
 static int next_foreground(const struct search_map *map, int v, int u)

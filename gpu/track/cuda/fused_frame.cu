@@ -31,7 +31,7 @@
 //           on the quarter: exchange 0.7, solve 0.5, the rest pixels and their sum over the block
 //   launch and result                          8 us: 2.8 the call, 2.4 until the kernel runs, the
 //           rest for the result's way back
-// The formulas are those of gpu/track/kernels: bilateral.h, maps.h, icp.h, solve.h.
+// The formulas are those of gpu/track/kernels: bilateral.h, normal_maps.h, icp.h, solve.h.
 //
 // By clocks inside the kernel, us: blocks begin the loop from 18 on, the last (three full pieces,
 // the second of which came at 13) at 22.5; the first iteration of a level takes 1 to 2 longer than

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "gpu/base/raw_depth.h"
-#include "gpu/track/kernels/maps.h"
+#include "gpu/track/kernels/normal_maps.h"
 extern "C" {
 #include "proto/se3.h"
 }

@@ -11,7 +11,7 @@
 
 #include "gpu/base/raw_depth.h"
 #include "gpu/track/cuda/device.cuh"
-#include "gpu/track/kernels/maps.h"
+#include "gpu/track/kernels/normal_maps.h"
 
 #define PIECE_W      40
 #define PIECE_H      20

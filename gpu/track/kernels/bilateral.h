@@ -10,7 +10,7 @@
 #ifndef POSED_GPU_TRACK_KERNELS_BILATERAL_H
 #define POSED_GPU_TRACK_KERNELS_BILATERAL_H
 
-#include "gpu/base/noise.h"
+#include "gpu/base/depth_noise.h"
 
 #define BILATERAL_MAX_RADIUS_PX 6
 #define BILATERAL_WINDOW        (2 * BILATERAL_MAX_RADIUS_PX + 1)

@@ -15,8 +15,8 @@
 #define POSED_GPU_TRACK_KERNELS_ICP_H
 
 #include "gpu/base/camera.h"
-#include "gpu/base/noise.h"
-#include "gpu/track/kernels/maps.h"
+#include "gpu/base/depth_noise.h"
+#include "gpu/track/kernels/normal_maps.h"
 
 #define ICP_SIGMA0_M NOISE_SIGMA_LEAST_M // weights are at most 1
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "gpu/search/kernels/coarse.h"
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/kernels/germann_error.h"
 #include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/near_symmetry.h"

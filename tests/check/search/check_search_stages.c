@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/kernels/start_points.h"
 #include "gpu/search/search_private.h"
 #include "tests/check/check.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "gpu/search/kernels/coarse.h"
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/kernels/frame.h"
 #include "gpu/search/kernels/germann_error.h"
 #include "gpu/search/kernels/simplex.h"

@@ -13,7 +13,7 @@
 
 #include "gpu/search/cpu/edt.h"
 #include "gpu/search/cpu/raster.h"
-#include "gpu/search/kernels/edge.h"
+#include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/kernels/raster.h"
 #include "gpu/search/object/view_rotations.h"
 #include "gpu/search/search_private.h"

@@ -14,7 +14,7 @@
 #include "gpu/base/raw_depth.h"
 #include "gpu/track/kernels/bilateral.h"
 #include "gpu/track/kernels/icp.h"
-#include "gpu/track/kernels/maps.h"
+#include "gpu/track/kernels/normal_maps.h"
 #include "gpu/track/kernels/solve.h"
 
 SOLVE_DEFINE(double, solve6_double)

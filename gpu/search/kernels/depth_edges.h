@@ -5,8 +5,8 @@
 // the image width: the near side of a step, so that every edge pixel has a depth. The transform is
 // exact, cut at SEARCH_EDT_MAX_PX; the paper's seven sweeps approximate it and stop at the same
 // value (compared in tests/unit/gpu/test_search_range_map.c).
-#ifndef POSED_GPU_SEARCH_KERNELS_EDGE_H
-#define POSED_GPU_SEARCH_KERNELS_EDGE_H
+#ifndef POSED_GPU_SEARCH_KERNELS_DEPTH_EDGES_H
+#define POSED_GPU_SEARCH_KERNELS_DEPTH_EDGES_H
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pairs shared out by Zoltan's parallel hypergraph partitioner, to compare ours with.
-#ifndef POSED_TOOLS_ALIGN_ZOLTAN_H
-#define POSED_TOOLS_ALIGN_ZOLTAN_H
+#ifndef POSED_TOOLS_ALIGN_COMPARE_ZOLTAN_H
+#define POSED_TOOLS_ALIGN_COMPARE_ZOLTAN_H
 
 #include "gpu/align/partition.h"
 

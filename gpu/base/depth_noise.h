@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much a depth sensor's measurement is off.
-#ifndef POSED_GPU_BASE_NOISE_H
-#define POSED_GPU_BASE_NOISE_H
+#ifndef POSED_GPU_BASE_DEPTH_NOISE_H
+#define POSED_GPU_BASE_DEPTH_NOISE_H
 
 #include "gpu/base/kernel.h"
 

@@ -5,8 +5,8 @@
 // P(u, v) = z ((u - cx) / fx, (v - cy) / fy, 1) the cross product of dP/du and dP/dv is, up to a
 // factor, N = (-fx zu, -fy zv, z + (u - cx) zu + (v - cy) zv), and N . P = z^2 > 0: N points away
 // from the camera for either sign of fy, so -N / |N| is the normal without any test.
-#ifndef POSED_GPU_TRACK_KERNELS_MAPS_H
-#define POSED_GPU_TRACK_KERNELS_MAPS_H
+#ifndef POSED_GPU_TRACK_KERNELS_NORMAL_MAPS_H
+#define POSED_GPU_TRACK_KERNELS_NORMAL_MAPS_H
 
 #include "gpu/base/camera.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/web/preview_images.h"
+#include "daemon/web/shrink_images.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static float float_at(const uint8_t *data, size_t i)
 }
 
 // Every step-th pixel; `image` is of that encoding and has as many bytes as it should.
-static void reduce(struct preview *p, const posed_RawImage *image, const uint8_t *data)
+static void reduce(struct shrink_images *p, const posed_RawImage *image, const uint8_t *data)
 {
     size_t to = 0;
     for (uint32_t v = 0; v < p->height_px; v++)
@@ -38,7 +38,7 @@ static void reduce(struct preview *p, const posed_RawImage *image, const uint8_t
         }
 }
 
-bool preview_take(struct preview *preview, const uint8_t *message, size_t n_bytes)
+bool shrink_images_take(struct shrink_images *preview, const uint8_t *message, size_t n_bytes)
 {
     const uint32_t path[] = {DATA_FIELD};
     const uint8_t *data;
@@ -54,7 +54,7 @@ bool preview_take(struct preview *preview, const uint8_t *message, size_t n_byte
     size_t px_bytes = depth ? 2 : normals ? 12 : residual ? 4 : 0;
     if (!px_bytes || n_data != px_bytes * image.width * image.height)
         return false;
-    uint32_t step_px = (image.width + PREVIEW_MAX_WIDTH_PX - 1) / PREVIEW_MAX_WIDTH_PX;
+    uint32_t step_px = (image.width + SHRINK_IMAGES_MAX_WIDTH_PX - 1) / SHRINK_IMAGES_MAX_WIDTH_PX;
     preview->step_px = (uint16_t)step_px;
     preview->width_px = (uint16_t)((image.width + step_px - 1) / step_px);
     preview->height_px = (uint16_t)((image.height + step_px - 1) / step_px);
@@ -72,9 +72,9 @@ static uint8_t *put(uint8_t *to, const void *bytes, size_t n)
     return to + n;
 }
 
-struct payload *preview_make(struct preview *preview)
+struct payload *shrink_images_make(struct shrink_images *preview)
 {
-    struct preview *p = preview;
+    struct shrink_images *p = preview;
     size_t n_px = (size_t)p->width_px * p->height_px;
     uint16_t what = (uint16_t)(p->has_depth | p->has_normals << 1 | p->has_residual << 2);
     if (!what)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/align/zoltan.h"
+#include "tools/align/compare_zoltan.h"
 
 #include <errno.h>
 
