@@ -13,12 +13,12 @@
 #include "gpu/track/motion_prediction.h"
 #include "gpu/track/pose_candidates.h"
 #include "gpu/track/sparse_depth.h"
+#include "gpu/track/still_camera.h"
 #include "gpu/track/verdict.h"
 
 #define GAP_PERIODS      5.0
 #define RESTART_FRAMES   10
 #define RESTART_WITH_MAP 5.0 // times as long, while there is a model to be found in
-#define STILL_FRAMES     50  // a still camera averages over at most so many
 
 int track_create(struct track **out, struct gpu *gpu, const struct track_settings *settings,
                  const struct log_sink *log)
@@ -80,7 +80,8 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     track->lost = false;
     track->pose_known = false;
     track->period_s = track->unheld_s = 0;
-    track->n_lost = track->n_still = 0;
+    track->n_lost = 0;
+    still_camera_reset(&track->still);
     track->map_epoch++;
 }
 
@@ -194,7 +195,8 @@ int track_relocate(struct track *track, const struct se3 *T_odom_camera)
     track->reference = track->previous = track->newest;
     track->overlap_most = 0;
     track->pose_time_ns = track->newest_time_ns;
-    track->n_lost = track->n_still = 0;
+    track->n_lost = 0;
+    still_camera_reset(&track->still);
     return 0;
 }
 
@@ -257,37 +259,14 @@ static bool replaces_reference(struct track *track, const struct track_candidate
     return distance_m + turn_rad * c->conditioning.arm_m > s->still_m;
 }
 
-// A motion that noise alone may fake is taken only in part: a camera that stands still averages its
-// poses, one that moves is followed at once, and in between the share grows with the cube of the
-// motion, so that slow motion lags by less than still_m.
-// *out_gain: the share, 0..1.
-static struct se3 steadied(struct track *track, const struct track_candidate *c, double *out_gain)
-{
-    *out_gain = 1;
-    struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
-    double size = (track_translation_m(&step) + se3_angle(&step) * c->conditioning.arm_m) /
-                  track->settings.still_m;
-    if (!(size < 1)) {
-        track->n_still = 0;
-        return c->T_odom_camera;
-    }
-    track->n_still += track->n_still < STILL_FRAMES;
-    double twist[6];
-    *out_gain = fmax(1.0 / (track->n_still + 1), size * size * size);
-    se3_log(&step, twist);
-    for (int i = 0; i < 6; i++)
-        twist[i] *= *out_gain;
-    step = se3_exp(twist);
-    return se3_compose(&track->T_odom_camera, &step);
-}
-
 static void accept(struct track *track, struct track_candidate *c, double seconds,
                    struct track_result *out)
 {
     bool gap = is_gap(track, seconds);
     const struct se3 T_measured = c->T_odom_camera;
     double gain;
-    c->T_odom_camera = steadied(track, c, &gain);
+    c->T_odom_camera = still_camera_average(&track->still, &track->T_odom_camera, &T_measured,
+                                            c->conditioning.arm_m, track->settings.still_m, &gain);
     track_grow_error(track, c, &T_measured, gain, seconds);
     struct se3 step = se3_between(&track->T_odom_camera, &c->T_odom_camera);
     se3_log(&step, track->velocity);

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "gpu/track/gravity_prior.h"
+#include "gpu/track/still_camera.h"
 #include "gpu/track/track.h"
 #include "proto/pose_error.h"
 #include "proto/se3.h"
@@ -48,8 +49,8 @@ struct track {
     double velocity[6];     // twist per second in the camera frame
     struct gravity_prior gravity;
     int64_t pose_time_ns;
-    bool pose_known;  // there is a reference
-    uint32_t n_still; // frames that a still camera has averaged
+    bool pose_known; // there is a reference
+    struct still_camera still;
     bool lost;
     int64_t lost_since_ns; // first frame of this loss that had depth
     double period_s;       // last time between two poses, 0 = none yet

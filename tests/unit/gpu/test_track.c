@@ -405,10 +405,10 @@ static void a_pose_that_averages_says_how_far_it_may_be_behind(void **state)
     like.residual_rms_m = 1e-4;
     move(0.01, 0, 0, 0, 0, 0);
     out = frame_after(0.03);
-    assert_true(track->n_still == 0 && out.error.walk[0] == 0 && out.error.own[0] > 0);
+    assert_true(track->still.n_frames == 0 && out.error.walk[0] == 0 && out.error.own[0] > 0);
     memcpy(full, out.error.own, sizeof full);
     out = frame_after(0.03); // the same place
-    assert_int_equal(track->n_still, 1);
+    assert_int_equal(track->still.n_frames, 1);
     near(out.error.own[0] / full[0], 0.25, 1e-6);
     near(out.error.walk[0] / full[0], 0.25, 1e-6);
     near(out.error.drift[0], 0, 0); // the residual is noise
