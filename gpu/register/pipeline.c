@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpu/register/annealing_schedule.h"
+#include "gpu/register/choose_method.h"
 #include "gpu/register/multistart.h"
 #include "gpu/register/register_context.h"
 #include "gpu/register/result.h"
@@ -34,7 +35,7 @@ struct job {
 // How many points of a set the all-pairs stages use.
 static uint32_t all_pairs_points(const struct register_settings *settings, size_t n)
 {
-    bool all = settings->preset == REGISTER_PRESET_TAMAKI || settings->form == REGISTER_FORM_DENSE;
+    bool all = register_only_on_points(settings);
     size_t most = settings->n_points ? settings->n_points : all ? REGISTER_MAX_POINTS : 4096;
     return (uint32_t)(n < most ? n : most);
 }
@@ -195,26 +196,12 @@ static int polish(struct job *job, struct register_candidates *candidates)
     return rc;
 }
 
-// Few points, or points far noisier than their spacing, have no surface in the cells: what is
-// judged there says little, and all pairs of them are cheap. (Noise in cells: sets with 70 %
-// outliers 0.37 and more, with 50 % 0.30; rooms 0.19 to 0.27, scans 0.1.)
-#define LEAST_CELLS 1500u
-#define MOST_NOISE  0.34
-static bool have_surfaces(const struct register_surfaces *surfaces)
-{
-    const struct register_surface *s = &surfaces->info[0][0], *t = &surfaces->info[1][0];
-    return s->n >= LEAST_CELLS && t->n >= LEAST_CELLS &&
-           fmin(s->noise_m, t->noise_m) < MOST_NOISE * surfaces->cell_m;
-}
-
 // From everywhere: features; where they do not convince, the anneal too.
 static int from_everywhere(struct job *job)
 {
     struct register_candidates candidates;
     struct register_surfaces *surfaces = &job->registration->surfaces;
     const struct se3 given = register_surfaces_local(surfaces, &job->settings->T_target_source);
-    if (!have_surfaces(surfaces) && job->settings->method != REGISTER_METHOD_GICP)
-        return on_points(job);
     register_report(&job->task, 0.1, "features");
     int rc = register_candidates_find(&job->local, job->registration->pool, &given, &candidates);
     // The given pose, finished without coarse cells, which may lead away from it; and the anneal.
@@ -286,9 +273,6 @@ static int from_given(struct job *job)
     struct register_candidates candidates;
     const struct register_surfaces *surfaces = &job->registration->surfaces;
     const enum register_method method = job->settings->method;
-    if (method == REGISTER_METHOD_ICP ||
-        (method != REGISTER_METHOD_GICP && !have_surfaces(surfaces)))
-        return on_points(job);
     int rc = gicp_near(job, &candidates);
     if (rc == 0 && method != REGISTER_METHOD_GICP &&
         register_candidates_trust(&candidates) < REGISTER_SURE_NEAR) {
@@ -306,6 +290,11 @@ static int from_given(struct job *job)
     return rc;
 }
 
+static int on_surfaces(struct job *job)
+{
+    return job->settings->start == REGISTER_START_MANY ? from_everywhere(job) : from_given(job);
+}
+
 // ICP converges wherever it stands: what the surfaces say of its answer counts.
 static int doubt_icp(struct job *job)
 {
@@ -313,7 +302,7 @@ static int doubt_icp(struct job *job)
     struct register_fit fit = {.T = register_surfaces_local(surfaces, &job->out->T_target_source)};
     struct register_worth worth;
     int rc = register_local_judge(&job->local, 0, &fit, 1, &worth);
-    if (rc == 0 && have_surfaces(surfaces) && worth.score < REGISTER_SURE) {
+    if (rc == 0 && register_has_surfaces(surfaces) && worth.score < REGISTER_SURE) {
         job->out->ambiguous = true;
         job->out->ambiguity = 1;
     }
@@ -336,8 +325,7 @@ int registration_run(struct registration *registration, const struct point_set *
     memset(out, 0, sizeof *out);
     job.field = register_settings_check(settings, &registration->why);
     int rc = job.field ? -EINVAL : 0;
-    if (rc == 0 &&
-        (settings->preset == REGISTER_PRESET_TAMAKI || settings->form == REGISTER_FORM_DENSE)) {
+    if (rc == 0 && register_only_on_points(settings)) {
         rc = on_points(&job);
         if (rc == 0)
             register_doubt_points(out);
@@ -351,7 +339,8 @@ int registration_run(struct registration *registration, const struct point_set *
                                             &registration->surfaces, stop};
         const double built_ms = clock_monotonic_ms();
         if (rc == 0)
-            rc = settings->start == REGISTER_START_MANY ? from_everywhere(&job) : from_given(&job);
+            rc = register_on_surfaces(settings, &registration->surfaces) ? on_surfaces(&job)
+                                                                         : on_points(&job);
         if (rc == 0 && settings->method == REGISTER_METHOD_ICP)
             rc = doubt_icp(&job);
         if (rc == 0) {
