@@ -38,7 +38,7 @@ static bool read_next(struct follow *follow, const struct follow_world *world,
                       struct search_image *out)
 {
     uint64_t oldest, next;
-    shared_range(world->shared, &oldest, &next);
+    pose_history_range(shared_history(world->shared), &oldest, &next);
     uint64_t step = next > follow->seq + FAR_BEHIND ? 2 : 1;
     for (uint64_t seq = follow->seq + step; seq < next; seq++)
         if (frames_get(world->frames, seq, follow->depth, &out->frame, &out->camera) == 0) {
@@ -52,7 +52,7 @@ static void publish_pose(const struct follow *follow, const struct follow_world 
                          const struct depth_frame *frame, bool lost)
 {
     const struct shared_info *info = shared_info(world->shared);
-    struct shared_pose camera;
+    struct past_pose camera;
     posed_ObjectPose out = {
         .has_timestamp = true,
         .timestamp = wire_timestamp(frame->time_ns),
@@ -67,7 +67,7 @@ static void publish_pose(const struct follow *follow, const struct follow_world 
     };
     wire_copy_text(out.frame_id, sizeof out.frame_id, info->camera_frame);
     wire_copy_text(out.object, sizeof out.object, follow->object);
-    if (shared_get(world->shared, follow->seq, &camera) == 0 &&
+    if (pose_history_get(shared_history(world->shared), follow->seq, &camera) == 0 &&
         camera.state != posed_State_STATE_LOST) {
         struct se3 T_odom_camera = se3_from_quaternion(camera.q_xyzw, camera.t_m);
         struct se3 T_odom_object = se3_compose(&T_odom_camera, &follow->pose.T_camera_model);

@@ -164,16 +164,16 @@ static void keep_frame(struct loop *loop, const struct capture_frame *frame,
     const posed_Pose *pose = &odometry->pose;
     if (frame->image.depth)
         frames_put(loop->settings->frames, odometry->seq, frame, &loop->info->capture.camera);
-    shared_put(loop->settings->shared,
-               &(struct shared_pose){
-                   .seq = odometry->seq,
-                   .time_ns = frame->image.time_ns,
-                   .q_xyzw = {pose->orientation.x, pose->orientation.y, pose->orientation.z,
-                              pose->orientation.w},
-                   .t_m = {pose->position.x, pose->position.y, pose->position.z},
-                   .state = odometry->state,
-                   .map_epoch = odometry->map_epoch,
-               });
+    pose_history_put(shared_history(loop->settings->shared),
+                     &(struct past_pose){
+                         .seq = odometry->seq,
+                         .time_ns = frame->image.time_ns,
+                         .q_xyzw = {pose->orientation.x, pose->orientation.y, pose->orientation.z,
+                                    pose->orientation.w},
+                         .t_m = {pose->position.x, pose->position.y, pose->position.z},
+                         .state = odometry->state,
+                         .map_epoch = odometry->map_epoch,
+                     });
 }
 
 // The frame's line; before the first one of a map epoch, where the last epoch's frames were.

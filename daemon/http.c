@@ -119,11 +119,11 @@ static struct answer get_status(const struct http *http, const struct web_camera
 
 static struct answer get_pose(const struct http *http, const struct web_camera *camera)
 {
-    struct shared_pose pose;
+    struct past_pose pose;
     uint64_t oldest, next;
     (void)http;
-    shared_range(camera->shared, &oldest, &next);
-    if (next == 0 || shared_get(camera->shared, next - 1, &pose) != 0)
+    pose_history_range(shared_history(camera->shared), &oldest, &next);
+    if (next == 0 || pose_history_get(shared_history(camera->shared), next - 1, &pose) != 0)
         return plain(MHD_HTTP_SERVICE_UNAVAILABLE, "no frame has arrived yet\n");
     const double *q = pose.q_xyzw, *t = pose.t_m;
     return json(json_pack("{s:I, s:f, s:s, s:I, s:[fff], s:[ffff]}", "seq", (json_int_t)pose.seq,

@@ -10,16 +10,9 @@
 
 #include "daemon/histogram.h"
 #include "proto/clock.h"
-#include "proto/se3.h"
 #include "proto/wire.h"
 
-#define MAX_GAP_NS  1000000000 // between two frames that GetPose may interpolate
 #define MAX_BEAT_NS 3000000000 // between two rounds of the frame loop
-#define N_WORDS     9          // of one stored pose: time, q, t, state and epoch
-
-struct slot {
-    _Atomic uint64_t words[N_WORDS];
-};
 
 enum command_step { COMMAND_NONE, COMMAND_WAITING, COMMAND_TAKEN, COMMAND_DONE };
 
@@ -44,10 +37,7 @@ struct shared {
     pthread_mutex_t text_mutex;
     char backend[128], recording[64];
 
-    struct slot *slots; // frame seq stands in slots[seq % n_history]
-    _Atomic uint64_t next_seq;
-    _Atomic uint64_t
-        writing_seq; // frames before writing_seq - n_history + 1 may be overwritten now
+    struct pose_history *history;
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -63,8 +53,7 @@ int shared_create(struct shared **out, const struct shared_info *info)
     struct shared *shared = calloc(1, sizeof *shared);
     if (!shared)
         return -ENOMEM;
-    shared->slots = calloc(info->n_history, sizeof *shared->slots);
-    if (!shared->slots) {
+    if (pose_history_create(&shared->history, info->n_history) != 0) {
         free(shared);
         return -ENOMEM;
     }
@@ -96,7 +85,7 @@ void shared_destroy(struct shared **shared)
         next = camera->next;
         free(camera);
     }
-    free((*shared)->slots);
+    pose_history_destroy(&(*shared)->history);
     free(*shared);
     *shared = NULL;
 }
@@ -137,6 +126,11 @@ void shared_add(struct shared *shared, enum shared_counter counter, uint64_t n)
 struct histogram *shared_latency(struct shared *shared)
 {
     return &shared->latency;
+}
+
+struct pose_history *shared_history(const struct shared *shared)
+{
+    return shared->history;
 }
 
 uint64_t shared_counter(const struct shared *shared, enum shared_counter counter)
@@ -256,125 +250,6 @@ void shared_status(struct shared *shared, posed_Status *out)
     memcpy(out->backend, shared->backend, sizeof out->backend);
     memcpy(out->recording, shared->recording, sizeof out->recording);
     pthread_mutex_unlock(&shared->text_mutex);
-}
-
-static uint64_t to_word(double value)
-{
-    uint64_t word;
-    memcpy(&word, &value, sizeof word);
-    return word;
-}
-
-static double from_word(uint64_t word)
-{
-    double value;
-    memcpy(&value, &word, sizeof value);
-    return value;
-}
-
-void shared_put(struct shared *shared, const struct shared_pose *pose)
-{
-    struct slot *slot = &shared->slots[pose->seq % shared->first.info.n_history];
-    uint64_t words[N_WORDS] = {(uint64_t)pose->time_ns};
-    for (int i = 0; i < 4; i++)
-        words[1 + i] = to_word(pose->q_xyzw[i]);
-    for (int i = 0; i < 3; i++)
-        words[5 + i] = to_word(pose->t_m[i]);
-    words[8] = (uint64_t)pose->map_epoch << 32 | (uint64_t)pose->state;
-    // A reader that sees any of the new words also sees writing_seq.
-    atomic_store_explicit(&shared->writing_seq, pose->seq, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    for (int i = 0; i < N_WORDS; i++)
-        atomic_store_explicit(&slot->words[i], words[i], memory_order_relaxed);
-    atomic_store_explicit(&shared->next_seq, pose->seq + 1, memory_order_release);
-}
-
-void shared_range(const struct shared *shared, uint64_t *out_oldest, uint64_t *out_next)
-{
-    *out_next = atomic_load_explicit(&shared->next_seq, memory_order_acquire);
-    *out_oldest =
-        *out_next > shared->first.info.n_history ? *out_next - shared->first.info.n_history : 0;
-}
-
-int shared_get(const struct shared *shared, uint64_t seq, struct shared_pose *out)
-{
-    if (seq >= atomic_load_explicit(&shared->next_seq, memory_order_acquire))
-        return -ENOENT;
-    const struct slot *slot = &shared->slots[seq % shared->first.info.n_history];
-    uint64_t words[N_WORDS];
-    for (int i = 0; i < N_WORDS; i++)
-        words[i] = atomic_load_explicit(&slot->words[i], memory_order_relaxed);
-    atomic_thread_fence(memory_order_acquire);
-    uint64_t writing = atomic_load_explicit(&shared->writing_seq, memory_order_relaxed);
-    if (writing >= seq + shared->first.info.n_history)
-        return -ENOENT;
-    out->seq = seq;
-    out->time_ns = (int64_t)words[0];
-    for (int i = 0; i < 4; i++)
-        out->q_xyzw[i] = from_word(words[1 + i]);
-    for (int i = 0; i < 3; i++)
-        out->t_m[i] = from_word(words[5 + i]);
-    out->state = (posed_State)(words[8] & 0xff);
-    out->map_epoch = (uint32_t)(words[8] >> 32);
-    return 0;
-}
-
-static bool has_pose(const struct shared_pose *pose)
-{
-    return pose->state == posed_State_STATE_INIT || pose->state == posed_State_STATE_TRACKING ||
-           pose->state == posed_State_STATE_DEGRADED || pose->state == posed_State_STATE_SEARCHING;
-}
-
-// Between a and b at share s in 0..1: linear in translation, and along the twist in rotation.
-static void interpolate(const struct shared_pose *a, const struct shared_pose *b, double s,
-                        struct shared_pose *out)
-{
-    struct se3 T_a = se3_from_quaternion(a->q_xyzw, a->t_m);
-    struct se3 T_b = se3_from_quaternion(b->q_xyzw, b->t_m);
-    struct se3 T_a_b = se3_between(&T_a, &T_b);
-    double twist[6] = {0};
-    se3_rotation_vector(&T_a_b, twist + 3);
-    for (int i = 3; i < 6; i++)
-        twist[i] *= s;
-    struct se3 step = se3_exp(twist), T = se3_compose(&T_a, &step);
-    *out = *a;
-    se3_to_quaternion(&T, out->q_xyzw);
-    for (int i = 0; i < 3; i++)
-        out->t_m[i] = a->t_m[i] + s * (b->t_m[i] - a->t_m[i]);
-}
-
-int shared_pose_at(const struct shared *shared, int64_t time_ns, struct shared_pose *out)
-{
-    uint64_t low, high;
-    struct shared_pose a, b;
-    shared_range(shared, &low, &high);
-    if (low == high)
-        return -ENOENT;
-    if (shared_get(shared, high - 1, &a) != 0 || time_ns > a.time_ns)
-        return -ENOENT;
-    // The last frame with time <= time_ns. A frame that vanished meanwhile was too old.
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        if (shared_get(shared, middle, &a) != 0 || a.time_ns <= time_ns)
-            low = middle;
-        else
-            high = middle;
-    }
-    if (shared_get(shared, low, &a) != 0 || a.time_ns > time_ns)
-        return -ENOENT;
-    if (!has_pose(&a))
-        return -ENODATA;
-    *out = a;
-    if (a.time_ns == time_ns)
-        return 0;
-    if (shared_get(shared, low + 1, &b) != 0)
-        return -ENOENT;
-    if (!has_pose(&b) || b.map_epoch != a.map_epoch || b.time_ns - a.time_ns > MAX_GAP_NS ||
-        b.time_ns <= a.time_ns)
-        return -ENODATA;
-    interpolate(&a, &b, (double)(time_ns - a.time_ns) / (double)(b.time_ns - a.time_ns), out);
-    out->time_ns = time_ns;
-    return 0;
 }
 
 int shared_command(struct shared *shared, const struct shared_command *command, int64_t deadline_ns,

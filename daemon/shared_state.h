@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The notice shared between the frame loop, which writes, and the request threads, which read: what
-// the daemon is, counters, the poses of the past, and a slot for commands in the other direction.
-//
-// The frame loop never waits here: counters are atomics, and a pose of the past is stored as atomic
-// words that a reader checks afterwards (a seqlock after Boehm 2012, "Can seqlocks get along with
-// programming language memory models?", with the frame number as sequence).
+// the daemon is, counters, the poses of the past (pose_history.h), and a slot for commands in the
+// other direction. The frame loop never waits here: counters are atomics.
 #ifndef POSED_DAEMON_SHARED_STATE_H
 #define POSED_DAEMON_SHARED_STATE_H
 
 #include "capture/capture.h"
 #include "daemon/config/config.h"
+#include "daemon/pose_history.h"
 #include "proto/posed.pb.h"
 #include "proto/types.h"
 
@@ -27,14 +25,6 @@ struct shared_info {
     posed_Reference reference;
     const struct depth_error *field; // the camera's own error that is taken out, NULL = none
     uint32_t n_history;              // frames to keep
-};
-
-struct shared_pose {
-    uint64_t seq;
-    int64_t time_ns;
-    double q_xyzw[4], t_m[3]; // T_odom_camera
-    posed_State state;
-    uint32_t map_epoch;
 };
 
 enum shared_counter {
@@ -141,24 +131,11 @@ uint64_t shared_resident_bytes(void);
 // From the arrival of frames to their poses on the sockets. The frame loop adds; any thread prints.
 struct histogram *shared_latency(struct shared *shared);
 
+// The last n_history frames. The frame loop puts; any thread reads.
+struct pose_history *shared_history(const struct shared *shared);
+
 // Composes the status from all of the above. Any thread.
 void shared_status(struct shared *shared, posed_Status *out);
-
-// The frame loop: appends a frame. seq must be the one before plus 1, from 0.
-void shared_put(struct shared *shared, const struct shared_pose *pose);
-
-// Any thread. Frames kept are oldest <= seq < next.
-void shared_range(const struct shared *shared, uint64_t *out_oldest, uint64_t *out_next);
-
-// Copies one frame. Returns 0, or -ENOENT when it is not there or no longer there.
-__attribute__((warn_unused_result)) int shared_get(const struct shared *shared, uint64_t seq,
-                                                   struct shared_pose *out);
-
-// The pose at a time: interpolated between the two frames around it when both have a pose of the
-// same map epoch and are at most 1 s apart. out->seq and state are those of the frame before.
-// Returns 0, -ENOENT (outside of what is kept) or -ENODATA (no valid pose there).
-__attribute__((warn_unused_result)) int shared_pose_at(const struct shared *shared, int64_t time_ns,
-                                                       struct shared_pose *out);
 
 // A request thread: hands a command to the frame loop and waits until it has answered. Returns 0,
 // -ETIMEDOUT (deadline_ns, CLOCK_MONOTONIC; the command is withdrawn) or -ECANCELED (the loop has

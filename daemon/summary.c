@@ -10,19 +10,19 @@
 #include "proto/se3.h"
 
 // The frames before `end` that the shared keeps, as a trajectory to free with trajectory_free.
-static struct trajectory read_board(const struct shared *shared, uint64_t end)
+static struct trajectory read_history(const struct shared *shared, uint64_t end)
 {
     struct trajectory out = {0};
     uint64_t seq, next;
-    shared_range(shared, &seq, &next);
+    pose_history_range(shared_history(shared), &seq, &next);
     if (next > end)
         next = end;
     if (seq >= next)
         return out;
     out.poses = calloc((size_t)(next - seq), sizeof *out.poses);
     for (; seq < next && out.poses; seq++) {
-        struct shared_pose pose;
-        if (shared_get(shared, seq, &pose) == 0)
+        struct past_pose pose;
+        if (pose_history_get(shared_history(shared), seq, &pose) == 0)
             out.poses[out.n_poses++] =
                 (struct stamped_pose){pose.time_ns, se3_from_quaternion(pose.q_xyzw, pose.t_m)};
     }
@@ -43,7 +43,7 @@ static void log_error(const struct shared *shared, const struct capture *capture
         snprintf(part, sizeof part,
                  " before frame %llu, where the recording began anew or was wound",
                  (unsigned long long)end);
-    estimate = read_board(shared, end);
+    estimate = read_history(shared, end);
     if (part[0] && estimate.n_poses == 0)
         log_to(log, LOG_LEVEL_INFO,
                "no error against the known trajectory: no frame is kept%s (requests.history)",

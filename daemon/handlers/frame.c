@@ -13,10 +13,10 @@ static void await_pose(const struct shared *shared, uint64_t seq)
 {
     const struct timespec pause = {0, 1000000};
     uint64_t oldest, next;
-    shared_range(shared, &oldest, &next);
+    pose_history_range(shared_history(shared), &oldest, &next);
     for (int i = 0; i < 50 && seq == next; i++) {
         nanosleep(&pause, NULL);
-        shared_range(shared, &oldest, &next);
+        pose_history_range(shared_history(shared), &oldest, &next);
     }
 }
 
@@ -87,8 +87,9 @@ void handlers_get_depth(struct handlers *handlers, const struct handlers_call *c
 
 static void fill_pose(const struct handlers *handlers, uint64_t seq, posed_Cloud *out)
 {
-    struct shared_pose pose;
-    if (shared_get(handlers->shared, seq, &pose) != 0 || pose.state == posed_State_STATE_LOST)
+    struct past_pose pose;
+    if (pose_history_get(shared_history(handlers->shared), seq, &pose) != 0 ||
+        pose.state == posed_State_STATE_LOST)
         return;
     const double *q = pose.q_xyzw, *t = pose.t_m;
     out->has_pose = true;

@@ -20,10 +20,11 @@ void handlers_get_status(struct handlers *handlers, const struct handlers_call *
 
 void handlers_get_calibration(struct handlers *handlers, const struct handlers_call *call)
 {
-    struct shared_pose newest = {0};
+    const struct pose_history *history = shared_history(handlers->shared);
+    struct past_pose newest = {0};
     uint64_t oldest, next;
-    shared_range(handlers->shared, &oldest, &next);
-    if (next && shared_get(handlers->shared, next - 1, &newest) != 0)
+    pose_history_range(history, &oldest, &next);
+    if (next && pose_history_get(history, next - 1, &newest) != 0)
         newest.time_ns = 0; // it has left meanwhile: time is not known
     message_calibration(shared_info(handlers->shared), newest.time_ns,
                         &call->reply->what.get_calibration);
@@ -38,7 +39,7 @@ void handlers_get_version(struct handlers *handlers, const struct handlers_call 
     version->session = shared_info(handlers->shared)->session;
 }
 
-static void fill_pose(const struct shared_pose *from, posed_TrajectoryPose *to)
+static void fill_pose(const struct past_pose *from, posed_TrajectoryPose *to)
 {
     const double *q = from->q_xyzw, *t = from->t_m;
     *to = (posed_TrajectoryPose){
@@ -55,8 +56,9 @@ static void fill_pose(const struct shared_pose *from, posed_TrajectoryPose *to)
 void handlers_get_pose(struct handlers *handlers, const struct handlers_call *call)
 {
     const posed_GetPose *request = &call->request->what.get_pose;
+    const struct pose_history *history = shared_history(handlers->shared);
     posed_Reply *reply = call->reply;
-    struct shared_pose pose;
+    struct past_pose pose;
     uint64_t oldest, next;
     int64_t time_ns;
     int error;
@@ -66,10 +68,10 @@ void handlers_get_pose(struct handlers *handlers, const struct handlers_call *ca
                           "nanos must be 0..999999999 and the time must fit 64 bit");
             return;
         }
-        error = shared_pose_at(handlers->shared, time_ns, &pose);
+        error = pose_history_at(history, time_ns, &pose);
     } else {
-        shared_range(handlers->shared, &oldest, &next);
-        error = next ? shared_get(handlers->shared, next - 1, &pose) : -ENOENT;
+        pose_history_range(history, &oldest, &next);
+        error = next ? pose_history_get(history, next - 1, &pose) : -ENOENT;
     }
     if (error == -ENODATA)
         handlers_fail(reply, posed_Code_NOT_FOUND, "get_pose.time",
@@ -86,16 +88,17 @@ void handlers_get_pose(struct handlers *handlers, const struct handlers_call *ca
 void handlers_get_trajectory(struct handlers *handlers, const struct handlers_call *call)
 {
     const posed_GetTrajectory *request = &call->request->what.get_trajectory;
+    const struct pose_history *history = shared_history(handlers->shared);
     posed_Trajectory *page = &call->reply->what.get_trajectory;
     uint64_t oldest, next, seq;
     uint32_t limit =
         request->limit && request->limit < SHARED_PAGE_MAX ? request->limit : SHARED_PAGE_MAX;
-    shared_range(handlers->shared, &oldest, &next);
+    pose_history_range(history, &oldest, &next);
     seq = request->from_seq > oldest ? request->from_seq : oldest;
     for (; seq < next && page->poses_count < limit; seq++) {
-        struct shared_pose pose;
+        struct past_pose pose;
         // A frame that has left meanwhile is skipped; the page then starts later.
-        if (shared_get(handlers->shared, seq, &pose) == 0)
+        if (pose_history_get(history, seq, &pose) == 0)
             fill_pose(&pose, &page->poses[page->poses_count++]);
     }
     page->next_seq = seq;

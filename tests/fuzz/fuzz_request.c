@@ -19,11 +19,11 @@ static struct shared *create_shared(void)
     if (shared_create(&shared, &info) != 0)
         abort();
     for (uint64_t seq = 0; seq < 500; seq++) {
-        const struct shared_pose pose = {.seq = seq,
-                                         .time_ns = (int64_t)seq * 33333333,
-                                         .q_xyzw = {0, 0, 0, 1},
-                                         .state = posed_State_STATE_TRACKING};
-        shared_put(shared, &pose);
+        const struct past_pose pose = {.seq = seq,
+                                       .time_ns = (int64_t)seq * 33333333,
+                                       .q_xyzw = {0, 0, 0, 1},
+                                       .state = posed_State_STATE_TRACKING};
+        pose_history_put(shared_history(shared), &pose);
     }
     shared_end_commands(shared); // no frame loop runs here: commands are refused at once
     return shared;
