@@ -13,8 +13,6 @@
 #define READ_BYTES    4096 // at a time
 #define READS_A_ROUND 16   // of a peer, before others have their turn
 #define HANDSHAKE_NS  INT64_C(5000000000)
-#define HEARTBEAT_NS  INT64_C(5000000000)
-#define SILENCE_NS    INT64_C(15000000000)
 #define UPLOAD_NS     INT64_C(30000000000)
 
 // What a subscriber may send: subscriptions and signs of life. Ten thousand subscriptions at once
@@ -78,7 +76,7 @@ bool peer_begin(struct peers *all, struct zmtp_socket *socket, int fd, bool is_l
                                .fd = fd,
                                .id = ++all->next_id,
                                .since_ns = all->now_ns,
-                               .heard_ns = all->now_ns,
+                               .heartbeat = {.heard_ns = all->now_ns},
                                .talk_bytes = TALK_BYTES};
     memcpy(peer->owner, owner, sizeof peer->owner);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
@@ -266,8 +264,7 @@ static void read_peer(struct zmtp_peer *peer)
             peer_hang_up(peer, -ECONNRESET);
             return;
         }
-        peer->heard_ns = all->now_ns;
-        peer->asked_ns = 0;
+        heartbeat_heard(&peer->heartbeat, all->now_ns);
         peer->talk_bytes -= n;
         int error = talks && peer->talk_bytes < 0 ? -EMSGSIZE : feed(peer, to, (size_t)n);
         if (error) {
@@ -318,10 +315,10 @@ void peer_look_after(struct zmtp_peer *peer)
     }
     if (peer->paused)
         return; // it is we who do not listen
-    if (now_ns - peer->heard_ns > SILENCE_NS && peer->asked_ns) {
+    const enum heartbeat_due due = heartbeat_due(&peer->heartbeat, now_ns);
+    if (due == HEARTBEAT_GIVE_UP) {
         peer_hang_up(peer, -ETIMEDOUT);
-    } else if (now_ns - peer->heard_ns > HEARTBEAT_NS && !peer->asked_ns) {
-        peer->asked_ns = now_ns;
+    } else if (due == HEARTBEAT_ASK) {
         zmtp_session_ping(&peer->session);
         peer_flush(peer);
     }

@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 
+#include "daemon/zmtp/heartbeat.h"
 #include "daemon/zmtp/outbox.h"
 #include "daemon/zmtp/server.h"
 
@@ -49,7 +50,8 @@ struct zmtp_peer {
     bool has_gone; // to be freed at the end of the round
     uint64_t id;
     char owner[ZMTP_OWNER_BYTES];
-    int64_t since_ns, heard_ns, asked_ns, frame_ns;
+    int64_t since_ns, frame_ns;
+    struct heartbeat heartbeat;
     int64_t talk_bytes;
     struct zmtp_session session;
 
@@ -85,8 +87,8 @@ void peer_flush(struct zmtp_peer *peer);
 // Asks again for room for a paused peer's upload.
 void peer_resume(struct zmtp_peer *peer);
 
-// Every 100 ms: gives up handshakes, uploads and silences that last too long; asks for signs of
-// life.
+// Every 100 ms: gives up handshakes and uploads that last too long, and silences (heartbeat.h);
+// asks for signs of life.
 void peer_look_after(struct zmtp_peer *peer);
 
 #endif
