@@ -4,7 +4,7 @@
 #ifndef POSED_CAPTURE_MCAP_FOOTER_H
 #define POSED_CAPTURE_MCAP_FOOTER_H
 
-#include "capture/mcap/chunk.h"
+#include "capture/mcap/read_chunk.h"
 
 #define MCAP_DATA_END_BYTES 4 // of their contents
 #define MCAP_FOOTER_BYTES   20

@@ -3,7 +3,7 @@
 #ifndef POSED_CAPTURE_MCAP_INDEX_H
 #define POSED_CAPTURE_MCAP_INDEX_H
 
-#include "capture/mcap/chunk.h"
+#include "capture/mcap/read_chunk.h"
 #include "proto/log.h"
 
 // One depth image of the file.

@@ -6,8 +6,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "capture/mcap/chunk.h"
 #include "capture/mcap/footer.h"
+#include "capture/mcap/read_chunk.h"
 #include "capture/mcap/records.h"
 
 #define N_CHANNELS         65536

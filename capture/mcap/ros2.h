@@ -4,7 +4,7 @@
 #ifndef POSED_CAPTURE_MCAP_ROS2_H
 #define POSED_CAPTURE_MCAP_ROS2_H
 
-#include "capture/mcap/chunk.h"
+#include "capture/mcap/read_chunk.h"
 #include "capture/ros/bag.h"
 
 // Walks through the file, unpacks every chunk, and tells `bag` of its topics and messages. A file

@@ -4,14 +4,14 @@
 // calibration, and the daemon's own pose and tf messages as they are. ros2mcap: what `ros2 bag
 // play` takes, depth as Image (16UC1 when the source's unit is the millimetre, else 32FC1),
 // CameraInfo, Odometry and tf of base_link. Of several cameras each has its channels, with its name
-// in topics and frames. mcap_file.h has the file.
+// in topics and frames. mcap_chunk_writer.h has the file.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capture/mcap/foxglove.h"
-#include "capture/recorder/mcap_file.h"
+#include "capture/recorder/mcap_chunk_writer.h"
 #include "capture/recorder/recorder.h"
 #include "capture/recorder/writer.h"
 #include "capture/ros/frames.h"

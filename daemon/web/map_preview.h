@@ -7,7 +7,7 @@
 #ifndef POSED_DAEMON_WEB_MAP_PREVIEW_H
 #define POSED_DAEMON_WEB_MAP_PREVIEW_H
 
-#include "daemon/web/viewer_queue.h"
+#include "daemon/web/viewer_connection.h"
 #include "proto/requests.pb.h"
 
 #define MAP_PREVIEW_MAX_POINTS    16384

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/web/viewer_queue.h"
+#include "daemon/web/viewer_connection.h"
 
 #define SHRINK_IMAGES_MAX_WIDTH_PX 160
 #define SHRINK_IMAGES_MAX_PX       (160 * 160)

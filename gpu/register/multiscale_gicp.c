@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/register/kernels/gicp.h"
+
 // Planes of a pair may be so far apart in a level's last round: three times the noise, and what the
 // curvature within a cell makes of a plane.
 static double last_cut(const struct register_surfaces *surfaces, uint32_t level)
@@ -27,7 +29,7 @@ int register_local_align(const struct register_local *local, uint32_t first, uin
                 .level = l,
                 .reach_m = round * cell * 1.5,
                 .cut_m = round > 1 ? fmax(cut, 0.75 * cell * (round - 1)) : cut,
-                .epsilon = REGISTER_LOCAL_EPSILON,
+                .epsilon = GICP_EPSILON,
                 .n_iterations = round > 1 ? 12 : 30,
                 .tolerance_m = (l == last ? 0.01 : 0.02) * cell,
             };
@@ -46,7 +48,7 @@ int register_local_settle(const struct register_local *local, struct register_fi
         .level = 0,
         .reach_m = 1.5 * cell,
         .cut_m = last_cut(local->surfaces, 0),
-        .epsilon = REGISTER_LOCAL_EPSILON,
+        .epsilon = GICP_EPSILON,
         .n_iterations = 120,
         .tolerance_m = 0.01 * cell,
     };
@@ -62,7 +64,7 @@ int register_local_judge(const struct register_local *local, uint32_t level,
     const struct register_gicp gicp = {.level = level,
                                        .reach_m = 1.5 * cell,
                                        .cut_m = last_cut(surfaces, level),
-                                       .epsilon = REGISTER_LOCAL_EPSILON};
+                                       .epsilon = GICP_EPSILON};
     struct register_fit *both = malloc(n_fits * sizeof *both);
     if (!both)
         return -ENOMEM;

@@ -7,9 +7,6 @@
 #include "gpu/register/ops.h"
 #include "gpu/register/surface_levels.h"
 
-// Variance across a plane, in units of that along it.
-#define REGISTER_LOCAL_EPSILON 0.01
-
 struct register_local {
     const struct register_ops *ops;
     void *device;

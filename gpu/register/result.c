@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "gpu/register/kernels/gicp.h"
 #include "gpu/register/kernels/solve.h"
 #include "gpu/register/verdict.h"
 
@@ -96,7 +97,7 @@ void register_result_candidates(const struct register_surfaces *surfaces,
     out->n_iterations = best->fit.n_iterations;
     out->converged = best->fit.converged && best->fit.determined;
     // A plane's information is 1 / (2 epsilon) of its points' variance.
-    fill_covariance(best->fit.information, best->fit.residual2_m2 / (2 * REGISTER_LOCAL_EPSILON), 1,
+    fill_covariance(best->fit.information, best->fit.residual2_m2 / (2 * GICP_EPSILON), 1,
                     surfaces->origin_m[REGISTER_TARGET], out->covariance);
     register_judge(register_ambiguity_of_trust(register_candidates_trust(candidates)), out);
     for (uint32_t i = 1; i < candidates->n && !out->has_second; i++)

@@ -9,7 +9,7 @@
 #include "daemon/web/foxglove.h"
 #include "daemon/web/handshake.h"
 #include "daemon/web/shrink_images.h"
-#include "daemon/web/viewer_queue.h"
+#include "daemon/web/viewer_connection.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,6 +10,8 @@
 
 #include "gpu/base/kernel.h"
 
+#define GICP_EPSILON 0.01 // variance across a plane, in units of that along it
+
 // Layout of the sums.
 enum {
     GICP_SUM_H = 0,     // upper triangle of sum w J^T M J, J = [I, -[y]x], 21

@@ -2,8 +2,8 @@
 // An MCAP file that is being written: messages are gathered in chunks, chunks are packed and
 // appended with their index, the summary with the index of all comes at the end. Chunks span half a
 // second at most, so that a process that is killed loses less than a second. One thread at a time.
-#ifndef POSED_CAPTURE_RECORDER_MCAP_FILE_H
-#define POSED_CAPTURE_RECORDER_MCAP_FILE_H
+#ifndef POSED_CAPTURE_RECORDER_MCAP_CHUNK_WRITER_H
+#define POSED_CAPTURE_RECORDER_MCAP_CHUNK_WRITER_H
 
 #include "capture/mcap/records.h"
 

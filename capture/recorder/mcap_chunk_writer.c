@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/recorder/mcap_file.h"
+#include "capture/recorder/mcap_chunk_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>

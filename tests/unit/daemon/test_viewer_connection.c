@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/web/viewer_queue.h"
+#include "daemon/web/viewer_connection.h"
 #include "proto/clock.h"
 #include "tests/unit/fails.h"
 

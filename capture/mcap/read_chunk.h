@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of an MCAP file: its records, and its chunks unpacked. Nothing in it is trusted: sizes
 // are checked against the file and against MCAP_MAX_CHUNK_BYTES before memory is taken.
-#ifndef POSED_CAPTURE_MCAP_CHUNK_H
-#define POSED_CAPTURE_MCAP_CHUNK_H
+#ifndef POSED_CAPTURE_MCAP_READ_CHUNK_H
+#define POSED_CAPTURE_MCAP_READ_CHUNK_H
 
 #include "capture/mcap/format.h"
 

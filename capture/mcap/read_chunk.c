@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/mcap/chunk.h"
+#include "capture/mcap/read_chunk.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 //
 // A client that reads too slowly loses its oldest messages, so that what it sees is as new as can
 // be; its queue is bounded in messages and bytes. Frames, masks, pings and closing are libwslay's.
-#ifndef POSED_DAEMON_WEB_VIEWER_QUEUE_H
-#define POSED_DAEMON_WEB_VIEWER_QUEUE_H
+#ifndef POSED_DAEMON_WEB_VIEWER_CONNECTION_H
+#define POSED_DAEMON_WEB_VIEWER_CONNECTION_H
 
 #include <stdint.h>
 

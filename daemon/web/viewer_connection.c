@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/web/viewer_queue.h"
+#include "daemon/web/viewer_connection.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/model/keyframe_eviction.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/model/keyframe_constraint.h"
+#include "gpu/model/pose_graph_private.h"
+#include "proto/se3.h"
+
+#define HEIR_FROM 4 // keyframes apart: what a link across time is
+
+// The keyframe that is missed least: the one whose neighbours in time stand nearest to each other.
+// The first and the newest half stay.
+static uint32_t least_missed(const struct graph *g)
+{
+    uint32_t at = 1;
+    double least = INFINITY;
+    for (uint32_t i = 1; i < g->n / 2; i++) {
+        struct se3 T =
+            se3_between(&g->keyframes[i - 1].T_map_camera, &g->keyframes[i + 1].T_map_camera);
+        if (link_motion(&T) < least) {
+            least = link_motion(&T);
+            at = i;
+        }
+    }
+    return at;
+}
+
+// A link of a keyframe that goes, given to the one beside it in time: what was measured, and from
+// there to the other as the map has it.
+static struct edge given_to(const struct graph *g, const struct edge *e, uint32_t from, uint32_t to)
+{
+    struct edge out = *e;
+    struct se3 T_from_to =
+        se3_between(&g->keyframes[from].T_map_camera, &g->keyframes[to].T_map_camera);
+    if (e->i == from) {
+        out.i = to;
+        out.link.T_j_i = se3_compose(&e->link.T_j_i, &T_from_to);
+        return out;
+    }
+    // T_to_i = T_to_from T_from_i: the twist's frame is another one, too.
+    double ad[36], half[36];
+    struct se3 T_to_from = se3_inverse(&T_from_to);
+    out.j = to;
+    out.link.T_j_i = se3_compose(&T_to_from, &e->link.T_j_i);
+    se3_adjoint(&T_from_to, ad);
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 6; c++) {
+            half[6 * r + c] = 0;
+            for (int k = 0; k < 6; k++)
+                half[6 * r + c] += e->link.information[6 * r + k] * ad[6 * k + c];
+        }
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 6; c++) {
+            out.link.information[6 * r + c] = 0;
+            for (int k = 0; k < 6; k++)
+                out.link.information[6 * r + c] += ad[6 * k + r] * half[6 * k + c];
+        }
+    return out;
+}
+
+// Chains the neighbours of a keyframe that goes, as well as the two steps were known, each
+// direction by itself; what was measured between them says less.
+static struct edge chain_over(struct graph *g, uint32_t at)
+{
+    struct edge out = {.i = at - 1, .j = at + 1, .chain = true};
+    const struct edge *to = graph_find_edge(g, g->n_edges, at - 1, at);
+    const struct edge *on = graph_find_edge(g, g->n_edges, at, at + 1);
+    out.link = on->link;
+    out.span = to->span + on->span;
+    out.link.T_j_i = se3_compose(&on->link.T_j_i, &to->link.T_j_i);
+    memset(out.link.information, 0, sizeof out.link.information);
+    for (int k = 0; k < 36; k += 7)
+        out.link.information[k] = 1 / (1 / to->link.information[k] + 1 / on->link.information[k]);
+    return out;
+}
+
+// Takes a keyframe out; its neighbours are chained, and the one that stands nearer takes over its
+// links across time, without which a loop would open again, as long as there is room for those of
+// the next two keyframes.
+static void forget(struct graph *g, uint32_t at)
+{
+    uint32_t n = 0, n_edges = g->n_edges;
+    const bool full = n_edges + 2 * (g->settings.max_links + 1 + GRAPH_LOOP_LINKS) > g->max_edges;
+    const struct edge over = chain_over(g, at);
+    struct se3 back =
+        se3_between(&g->keyframes[at].T_map_camera, &g->keyframes[at - 1].T_map_camera);
+    struct se3 on = se3_between(&g->keyframes[at].T_map_camera, &g->keyframes[at + 1].T_map_camera);
+    const uint32_t heir = link_motion(&back) < link_motion(&on) ? at - 1 : at + 1;
+    for (uint32_t k = 0; k < n_edges; k++) {
+        struct edge e = g->edges[k];
+        if (e.i == over.i && e.j == over.j)
+            continue;
+        if (e.i == at || e.j == at) {
+            uint32_t other = e.i == at ? e.j : e.i;
+            uint32_t low = other < heir ? other : heir, high = other < heir ? heir : other;
+            if (full || e.chain || high - low < HEIR_FROM || graph_find_edge(g, n_edges, low, high))
+                continue;
+            e = g->edges[k] = given_to(g, &e, at, heir);
+        }
+        g->edges[n++] = e;
+    }
+    g->edges[n++] = over;
+    g->n_edges = n;
+    for (uint32_t k = 0; k < n; k++) {
+        g->edges[k].i -= g->edges[k].i > at;
+        g->edges[k].j -= g->edges[k].j > at;
+    }
+    align_image_destroy(&g->images[at]);
+    free(g->z_m[at]);
+    g->n--;
+    memmove(g->images + at, g->images + at + 1, (g->n - at) * sizeof *g->images);
+    memmove(g->z_m + at, g->z_m + at + 1, (g->n - at) * sizeof *g->z_m);
+    memmove(g->arrival + at, g->arrival + at + 1, (g->n - at) * sizeof *g->arrival);
+    memmove(g->keyframes + at, g->keyframes + at + 1, (g->n - at) * sizeof *g->keyframes);
+    g->images[g->n] = NULL;
+    if (g->pending.at == at || g->pending_newest == at)
+        g->pending.at = UINT32_MAX;
+    if (g->pending.at != UINT32_MAX)
+        g->pending.at -= g->pending.at > at;
+    g->pending_newest -= g->pending_newest > at;
+}
+
+void graph_make_room(struct graph *g)
+{
+    forget(g, least_missed(g));
+}
