@@ -142,7 +142,7 @@ def ask_without_reading(daemon):
                                get_cloud=requests.GetCloud(stride=1, normals=True))
     for _ in range(100):
         client.send(MAGIC + request.SerializeToString())
-        time.sleep(0.02)
+        time.sleep(0.1 if harness.is_sanitized() else 0.02)  # each is answered before the next
     return client, request
 
 

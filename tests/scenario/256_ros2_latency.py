@@ -50,10 +50,12 @@ def scenario():
     way = statistics.median(way_ms.values())
     print(f"{n} images, none lost; image to odometry p50 {way:.3f} ms, of which DDS adds p50 "
           f"{added[49]:.3f} ms, p99 {added[98]:.3f} ms")
-    if os.getloadavg()[0] < 1.5 and not harness.is_sanitized():
+    if os.getloadavg()[0] < 1.5:
         harness.check_at_most(added[49], ADDED_P50_MS, "DDS adds, p50 [ms]")
     else:
         print(f"load {os.getloadavg()[0]:.1f}: the limit of {ADDED_P50_MS} ms is not held to")
 
 
+if harness.is_sanitized():
+    harness.skip("a sanitizer's build says nothing of latency")
 harness.run(scenario)
