@@ -129,7 +129,8 @@ def check_refused(daemon):
         reply = daemon.request(load_map=requests.LoadMap(name=name))
         check(reply.code == requests.FAILED_PRECONDITION and says in reply.message and
               reply.field == "load_map.name", f"{name}: {reply}")
-        check(before.n_points > 200 and read_cloud(daemon) == before, f"{name}: the map has changed")
+        check(before.n_points > 200 and read_cloud(daemon) == before,
+              f"{name}: the map has changed")
         os.remove(f"{FOLDER}/{name}.map")
     epoch = daemon.poses[-1].map_epoch
     daemon.step(1)
