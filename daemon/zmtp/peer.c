@@ -26,6 +26,8 @@ static int on_subscribe(void *user, bool on, const uint8_t *prefix, size_t n_pre
 {
     struct zmtp_peer *peer = user;
     const struct zmtp_server_settings *settings = &peer->all->settings;
+    if (peer->is_doomed)
+        return -ECONNRESET;
     return settings->subscribe(settings->user, peer, on, prefix, n_prefix);
 }
 
@@ -39,6 +41,10 @@ static void on_request(void *user, struct zmtp_body *body, bool has_delimiter)
 {
     struct zmtp_peer *peer = user;
     const struct zmtp_server_settings *settings = &peer->all->settings;
+    if (peer->is_doomed) {
+        zmtp_body_free(body);
+        return;
+    }
     settings->request(settings->user, peer, body, has_delimiter);
 }
 
@@ -102,8 +108,13 @@ void peer_hang_up(struct zmtp_peer *peer, int error)
 {
     struct peers *all = peer->all;
     const struct zmtp_server_settings *settings = &all->settings;
-    if (peer->has_gone)
+    if (peer->has_gone || peer->is_doomed)
         return;
+    if (peer->is_read) {
+        peer->is_doomed = true;
+        peer->doom = error;
+        return;
+    }
     peer->has_gone = true;
     if (error == -EACCES && peer->session.mechanism == ZMTP_CURVE)
         log_to(&settings->log, LOG_LEVEL_WARNING, "%s: a client at %s was refused: unknown key",
@@ -132,7 +143,6 @@ void peers_free_gone(struct peers *all)
     while (all->gone) {
         struct zmtp_peer *peer = all->gone;
         all->gone = peer->next;
-        zmtp_session_end(&peer->session); // it may have read on to the end of its bytes
         free(peer);
     }
 }
@@ -219,11 +229,16 @@ static void pause_peer(struct zmtp_peer *peer, bool pause)
 static int feed(struct zmtp_peer *peer, const uint8_t *bytes, size_t n_bytes)
 {
     bool was_in_frame = peer->session.in_frame;
+    peer->is_read = true;
     long n = zmtp_session_read(&peer->session, bytes, n_bytes);
+    peer->is_read = false;
+    if (peer->is_doomed) {
+        peer->is_doomed = false;
+        peer_hang_up(peer, peer->doom);
+        return 0;
+    }
     if (n < 0)
         return (int)n;
-    if (peer->has_gone)
-        return 0;
     if (!was_in_frame || !peer->session.in_frame)
         peer->frame_ns = peer->all->now_ns;
     struct zmtp_body *body = peer->session.body;

@@ -4,7 +4,9 @@
 // hung up on when it is silent, slow or rude. Private to daemon/zmtp; one thread.
 //
 // Any of these functions may hang up on the peer. It stays in memory with has_gone set until
-// peers_free_gone: events of the same round may point to it.
+// peers_free_gone: events of the same round may point to it. While its bytes are read, whose
+// callbacks may send to it, a hang-up waits: what is read stands in the connection's memory, and
+// what was subscribed must not outlive the word that the peer has left.
 #ifndef POSED_DAEMON_ZMTP_PEER_H
 #define POSED_DAEMON_ZMTP_PEER_H
 
@@ -45,9 +47,12 @@ struct zmtp_peer {
     struct zmtp_socket *socket;
     struct zmtp_peer *next, **link; // of its socket
     int fd;
-    bool writes;   // epoll waits for room, too
-    bool paused;   // waits for room for an upload
-    bool has_gone; // to be freed at the end of the round
+    bool writes;    // epoll waits for room, too
+    bool paused;    // waits for room for an upload
+    bool has_gone;  // to be freed at the end of the round
+    bool is_read;   // its bytes are being read
+    bool is_doomed; // hung up on when they have been, for `doom`
+    int doom;
     uint64_t id;
     char owner[ZMTP_OWNER_BYTES];
     int64_t since_ns, frame_ns;

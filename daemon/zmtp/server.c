@@ -336,7 +336,7 @@ bool zmtp_peer_has_room(const struct zmtp_peer *peer)
 
 bool zmtp_peer_send(struct zmtp_peer *peer, struct zmtp_message *message)
 {
-    if (peer->has_gone || !zmtp_peer_has_room(peer))
+    if (peer->has_gone || peer->is_doomed || !zmtp_peer_has_room(peer))
         return false;
     if (!outbox_put(&peer->outbox, message)) {
         log_to(&peer->all->settings.log, LOG_LEVEL_WARNING, "%s: a message to %s is lost: %s",

@@ -15,6 +15,7 @@
 #include "proto/se3.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/search.h"
+#include "tools/bench/search_features.h"
 #include "tools/bench/search_metrics.h"
 #include "tools/bench/search_outline.h"
 
@@ -69,6 +70,21 @@ static int read_pose(const char *path, struct se3 *out)
     return n == 16 ? 0 : -EINVAL;
 }
 
+static int print_features(struct search *search, const struct bench_search_model *model,
+                          const char *name, const struct search_image *image,
+                          const struct se3 *truth)
+{
+    float features[SEARCH_N_FEATURES];
+    const int err = search_features_at(search, model->object, image, truth, features);
+    if (err)
+        return err;
+    printf("%-12s", name);
+    for (int k = 0; k < SEARCH_N_FEATURES; k++)
+        printf(" %s %.3f%s", search_feature_names[k], (double)features[k],
+               k == SEARCH_N_FEATURES - 1 ? "\n" : ",");
+    return 0;
+}
+
 // One object: its line, or what it adds to the statistics.
 static int judge(struct search *search, const struct bench_search_model *model, const char *name,
                  const struct search_image *image, const struct se3 *truth,
@@ -82,7 +98,7 @@ static int judge(struct search *search, const struct bench_search_model *model, 
         int err = z ? search_draw(model->object, &image->camera, truth, z) : -ENOMEM;
         err = err ? err : outline_add(z, &image->frame, statistics);
         free(z);
-        return err;
+        return err ? err : print_features(search, model, name, image, truth);
     }
     search_query_default(&query);
     query.top = SEARCH_TOP_MAX / 2;

@@ -23,6 +23,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/fit.h"
 #include "tools/bench/search.h"
+#include "tools/bench/search_features.h"
 #include "tools/bench/search_metrics.h"
 
 #define N_SCORES     3
@@ -37,27 +38,6 @@
 #define RIGHT_ADD    0.1
 
 static const char *const score_names[N_SCORES] = {"loose", "points", "drawn"};
-static const char *const feature_names[SEARCH_N_FEATURES] = {"root of area",
-                                                             "tight",
-                                                             "free",
-                                                             "wrong",
-                                                             "plane",
-                                                             "continued",
-                                                             "ended",
-                                                             "smooth",
-                                                             "gate",
-                                                             "free/match",
-                                                             "wrong/match",
-                                                             "root of ended",
-                                                             "floor",
-                                                             "merged",
-                                                             "sharp",
-                                                             "root of sharp",
-                                                             "spread",
-                                                             "root of volume",
-                                                             "4th root of area",
-                                                             "match"};
-
 struct fitting {
     struct fit_data scores[N_SCORES], confidence;
     const struct testscene_mesh *mesh;
@@ -315,6 +295,31 @@ static void present_weights(enum search_evidence which, double out[SEARCH_N_FEAT
     free(worth);
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// 5 %, half and 95 % of a feature among what was taken where most of the object is seen.
+static void quantiles_taken(const struct fit_data *data, uint32_t feature, double out[3])
+{
+    double *taken = malloc((data->n_choices + 1) * sizeof *taken);
+    size_t n = 0;
+    out[0] = out[1] = out[2] = 0;
+    for (size_t c = 0; taken && c < data->n_choices; c++) {
+        const struct fit_choice *choice = &data->choices[c];
+        if (choice->weight >= WEIGHT_SEEN)
+            taken[n++] = data->rows[(choice->first + choice->taken) * data->n_features + feature];
+    }
+    if (n > 0) {
+        qsort(taken, n, sizeof *taken, compare_numbers);
+        for (size_t k = 0; k < 3; k++)
+            out[k] = taken[(size_t)((double)(n - 1) * (0.05 + 0.45 * (double)k))];
+    }
+    free(taken);
+}
+
 // Fitted on all; the quality of what was fitted on one half of the objects is the other's.
 static void fit_and_print(const char *name, const struct fit_data *data, const double *present,
                           const char *const *names)
@@ -335,10 +340,14 @@ static void fit_and_print(const char *name, const struct fit_data *data, const d
         "objects: %.1f %%, %.3f; correlation of the two %.3f\n",
         100 * first[0], mean_log[0], 100 * first[1], mean_log[1],
         fit_correlation(data, present, all));
-    printf("%-18s %9s %9s %9s %9s\n", "", "present", "refitted", "half", "other half");
-    for (uint32_t k = 0; k < data->n_features; k++)
-        printf("%-18s %9.2f %9.2f %9.2f %9.2f\n", names[k], present[k], all[k], half[1][k],
-               half[0][k]);
+    printf("%-18s %9s %9s %9s %9s   %s\n", "", "present", "refitted", "half", "other half",
+           "right and mostly seen: 5, 50, 95 %");
+    for (uint32_t k = 0; k < data->n_features; k++) {
+        double quantiles[3];
+        quantiles_taken(data, k, quantiles);
+        printf("%-18s %9.2f %9.2f %9.2f %9.2f   %9.3f %9.3f %9.3f\n", names[k], present[k], all[k],
+               half[1][k], half[0][k], quantiles[0], quantiles[1], quantiles[2]);
+    }
 }
 
 static double row_worth(const struct fit_data *data, size_t row, const double *weights)
@@ -347,12 +356,6 @@ static double row_worth(const struct fit_data *data, size_t row, const double *w
     for (uint32_t k = 0; k < data->n_features; k++)
         sum += weights[k] * data->rows[row * data->n_features + k];
     return sum;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 // SEARCH_LOOSE_SCORE by the refitted weights: one right hypothesis in a hundred lies below.
@@ -385,7 +388,7 @@ static void print_all(const struct fitting *f)
     for (int i = 0; i < N_SCORES && f->scores[i].n_choices > 0; i++) {
         double weights[SEARCH_N_FEATURES];
         present_weights((enum search_evidence)i, weights);
-        fit_and_print(score_names[i], &f->scores[i], weights, feature_names);
+        fit_and_print(score_names[i], &f->scores[i], weights, search_feature_names);
         if (i == SEARCH_SCORE_LOOSE)
             print_given_up(&f->scores[i]);
     }

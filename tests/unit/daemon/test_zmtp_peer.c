@@ -196,11 +196,39 @@ static void slow_uploads_and_talk(void **state)
     end_all();
 }
 
+// A subscriber asks for three topics and closes at once. What is sent to it for the first finds
+// nobody, while the server still reads what it asked for.
+static void who_leaves_while_it_is_read(void **state)
+{
+    (void)state;
+    int fd;
+    uint8_t bytes[512], *body;
+    begin_all();
+    struct zmtp_peer *peer = begin_peer(&publisher, &fd);
+    tell(peer, fd, bytes, client_hello("SUB", bytes));
+    seen.greeting = zmtp_message_create(true, "calib", 5, 3, &body);
+    assert_non_null(seen.greeting);
+    memset(body, 1, 3);
+    size_t n = 0;
+    for (int i = 0; i < 3; i++)
+        n += client_frame(false, false, "\1xyz", 4, bytes + n);
+    assert_int_equal(send(fd, bytes, n, MSG_NOSIGNAL), n);
+    close(fd);
+    peer_on_events(peer, EPOLLIN);
+    assert_true(peer->has_gone);
+    assert_int_equal(seen.n_on, 1);    // nothing is subscribed to by one who has left
+    assert_int_equal(seen.first, 'x'); // what it said was there until it was read
+    assert_int_equal(seen.n_left, 1);
+    zmtp_message_drop(seen.greeting);
+    end_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_silent_are_hung_up_on, setup, teardown),
         cmocka_unit_test_setup_teardown(slow_uploads_and_talk, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_leaves_while_it_is_read, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,15 +23,20 @@ static struct {
     size_t n_bytes; // of the last request or prefix
     bool has_delimiter, keeps, refuses;
     struct zmtp_body *kept;
+    struct zmtp_message *greeting; // sent to whoever subscribes
+    char first;                    // of the last prefix, after that
 } seen;
 
 static inline int on_subscribe(void *user, struct zmtp_peer *peer, bool on, const uint8_t *prefix,
                                size_t n_prefix)
 {
-    (void)user, (void)peer, (void)prefix;
+    (void)user;
     seen.n_on += on;
     seen.n_off += !on;
     seen.n_bytes = n_prefix;
+    if (seen.greeting)
+        zmtp_peer_send(peer, seen.greeting);
+    seen.first = n_prefix > 0 ? (char)prefix[0] : 0;
     return seen.refuses ? -EPROTO : 0;
 }
 

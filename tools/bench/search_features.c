@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/search_features.h"
+
+#include "gpu/search/kernels/icp.h"
+#include "gpu/search/search_private.h"
+
+const char *const search_feature_names[SEARCH_N_FEATURES] = {"root of area",
+                                                             "tight",
+                                                             "free",
+                                                             "wrong",
+                                                             "plane",
+                                                             "continued",
+                                                             "ended",
+                                                             "smooth",
+                                                             "gate",
+                                                             "free/match",
+                                                             "wrong/match",
+                                                             "root of ended",
+                                                             "floor",
+                                                             "merged",
+                                                             "sharp",
+                                                             "root of sharp",
+                                                             "spread",
+                                                             "root of volume",
+                                                             "4th root of area",
+                                                             "match"};
+
+int search_features_at(struct search *search, const struct search_object *object,
+                       const struct search_image *image, const struct se3 *T_camera_model,
+                       float out[SEARCH_N_FEATURES])
+{
+    struct search_scene scene;
+    struct search_candidate candidate;
+    const uint32_t n_pixels = image->camera.width_px * image->camera.height_px;
+    int err = search_prepare(search, image, object, &scene);
+    err = err ? err : search_ensure_drawings(search, object, n_pixels);
+    if (err)
+        return err;
+    search_pose_inward(object, T_camera_model, &candidate);
+    search_refine_all_drawn(search, &scene, object, &candidate, 1, SEARCH_POLISHED_ROUNDS);
+    search_features(&candidate, out);
+    return 0;
+}
