@@ -12,9 +12,10 @@ extern const char *const search_feature_names[SEARCH_N_FEATURES];
 
 // The drawn model at a pose, refined as the best candidates of a search are. Returns 0, or as
 // search_run does.
-__attribute__((warn_unused_result)) int
-search_features_at(struct search *search, const struct search_object *object,
-                   const struct search_image *image, const struct se3 *T_camera_model,
-                   float out[SEARCH_N_FEATURES]);
+__attribute__((warn_unused_result)) int search_features_at(struct search *search,
+                                                           const struct search_object *object,
+                                                           const struct search_image *image,
+                                                           const struct se3 *T_camera_model,
+                                                           float out[SEARCH_N_FEATURES]);
 
 #endif
