@@ -208,8 +208,10 @@ static int check_place(const struct header *h, const struct map_saved_place *pla
     const uint32_t max_blocks = model_max_blocks(&place->model);
     if (h->n_blocks > max_blocks)
         return refuse(out_error, -ENOSPC,
-                      "%u blocks do not fit, map.memory_bytes = %llu holds %u: give it more",
-                      h->n_blocks, (unsigned long long)place->model.memory_bytes, max_blocks);
+                      "%u blocks do not fit, map.memory_bytes = %llu and map.far_bytes = %llu hold "
+                      "%u: give them more",
+                      h->n_blocks, (unsigned long long)place->model.memory_bytes,
+                      (unsigned long long)place->model.far_bytes, max_blocks);
     return 0;
 }
 

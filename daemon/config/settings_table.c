@@ -145,7 +145,12 @@ const struct config_key config_keys[] = {
      "Edge of a voxel of the map [m]."},
     {"map", "memory_bytes", CONFIG_UINT64, AT(map.memory_bytes), 1 << 20, 68719476736.0, NULL,
      false,
-     "Memory of the map's voxels on the device; where it is full, new places are no longer added."},
+     "Memory of the map's voxels on the device. Where it is full, blocks out of sight wait in the\n"
+     "host's memory."},
+    {"map", "far_bytes", CONFIG_UINT64, AT(map.far_bytes), 0, 1099511627776.0, NULL, false,
+     "The host's memory for them, taken as it is needed; where that is full, too, new places are "
+     "no\n"
+     "longer added. 0 = no block goes to the host."},
     {"map", "keyframes", CONFIG_UINT, AT(map_keyframes), 0, 1024, NULL, false,
      "So many keyframes (each with its depth image, 1 MB) are aligned to each other and "
      "adjusted\n"

@@ -34,6 +34,8 @@ struct map {
     uint32_t epoch;    // of the tracker, that the model belongs to
     bool has_any;      // frames were taken in
     bool told_is_full; // once an epoch
+    bool told_is_far;  // likewise
+    bool was_refused;  // new places, when it was asked last
     uint32_t n_taken;  // frames
 
     bool is_loaded, is_searching;
@@ -90,8 +92,9 @@ static int begin_epoch(struct map *map, uint32_t epoch)
     if (rc == 0 && map->has_any)
         log_to(&map->log, LOG_LEVEL_NOTICE,
                "map: epoch %u begins; the map of epoch %u (%u blocks) is given up", epoch,
-               map->epoch, stats.n_blocks);
+               map->epoch, stats.n_blocks + stats.n_far);
     map->epoch = epoch;
+    map->was_refused = map->told_is_far = false;
     map->has_any = map->told_is_full = map->is_loaded = map->holds_loaded = false;
     map->T_map_odom = se3_identity();
     relocalise_forget(map->relocaliser);
@@ -107,15 +110,25 @@ static int take_in(struct map *map, const struct gpu_frame *frame, const struct 
         return rc;
     struct model_stats stats;
     rc = model_stats_get(map->model, &stats);
-    if (rc == 0 && stats.n_refused > 0) {
-        log_to(
-            &map->log, LOG_LEVEL_WARNING,
-            "map: full at %u blocks: new places are no longer added (map.memory_bytes, or a larger "
-            "map.voxel_m)",
-            stats.n_blocks);
+    if (rc < 0)
+        return rc;
+    if (stats.n_far > 0 && !map->told_is_far) {
+        log_to(&map->log, LOG_LEVEL_NOTICE,
+               "map: more than the %u blocks of map.memory_bytes: those out of sight wait in the "
+               "host's memory (map.far_bytes)",
+               stats.max_blocks);
+        map->told_is_far = true;
+    }
+    // Where blocks can go to the host a frame may still come before they have.
+    if (stats.n_refused > 0 && (map->was_refused || stats.max_far == 0)) {
+        log_to(&map->log, LOG_LEVEL_WARNING,
+               "map: full at %u blocks, %u more of the newest frame do not fit: new places are no "
+               "longer added (more map.memory_bytes or map.far_bytes, or a larger map.voxel_m)",
+               stats.n_blocks + stats.n_far, stats.n_refused);
         map->told_is_full = true;
     }
-    return rc;
+    map->was_refused = stats.n_refused > 0;
+    return 0;
 }
 
 static bool is_within(const struct se3 *a, const struct se3 *b, double limit_m, double limit_rad)
@@ -245,7 +258,7 @@ int map_load(struct map *map, const struct map_contents *contents)
     if (rc == 0)
         rc = relocalise_set(map->relocaliser, contents->keyframes, contents->n_keyframes);
     map->is_loaded = map->is_searching = map->has_any = map->holds_loaded = rc == 0;
-    map->told_is_full = false;
+    map->told_is_full = map->told_is_far = map->was_refused = false;
     map->T_map_odom = se3_identity();
     map->n_agreeing = map->n_searched = 0;
     if (rc < 0)

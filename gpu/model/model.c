@@ -16,17 +16,29 @@
 #define TABLE_ENTRY  (2 * (sizeof(uint64_t) + sizeof(uint32_t))) // half full at most
 #define PLACE_BYTES  (sizeof(uint64_t) + sizeof(uint32_t))       // key and frame of a slot
 #define MEMORY_BLOCK (BLOCK_BYTES + 2 * TABLE_ENTRY + PLACE_BYTES)
+#define FAR_MAX      ((uint64_t)1 << 40)
 
 _Static_assert(MODEL_BLOCK_VOXELS == VOXEL_BLOCK_COUNT, "one size of block");
 
 void model_settings_default(struct model_settings *out)
 {
-    *out = (struct model_settings){.voxel_m = 0.008f, .memory_bytes = (uint64_t)512 << 20};
+    *out = (struct model_settings){
+        .voxel_m = 0.008f, .memory_bytes = (uint64_t)512 << 20, .far_bytes = (uint64_t)2 << 30};
+}
+
+static uint32_t max_near(const struct model_settings *settings)
+{
+    return (uint32_t)(settings->memory_bytes / MEMORY_BLOCK);
+}
+
+static uint32_t max_far(const struct model_settings *settings)
+{
+    return (uint32_t)(settings->far_bytes / sizeof(struct model_block));
 }
 
 uint32_t model_max_blocks(const struct model_settings *settings)
 {
-    return (uint32_t)(settings->memory_bytes / MEMORY_BLOCK);
+    return max_near(settings) + max_far(settings);
 }
 
 double model_truncation_m(const struct model_settings *settings)
@@ -47,6 +59,11 @@ static int settings_check(const struct log_sink *log, const struct model_setting
                (unsigned long long)MEMORY_MAX);
         return -EINVAL;
     }
+    if (s->far_bytes > FAR_MAX) {
+        log_to(log, LOG_LEVEL_ERROR, "model: far [bytes] = %llu is outside 0 .. %llu",
+               (unsigned long long)s->far_bytes, (unsigned long long)FAR_MAX);
+        return -EINVAL;
+    }
     return 0;
 }
 
@@ -62,7 +79,7 @@ int model_create(struct model **out, struct gpu *gpu, const struct model_setting
     if (gpu->backend == GPU_BACKEND_CUDA)
         ops = &model_cuda_ops;
 #endif
-    uint32_t max_blocks = model_max_blocks(settings);
+    const uint32_t max_blocks = max_near(settings);
     rc = ops->open(out, gpu, settings, max_blocks);
     if (rc < 0) {
         log_to(log, LOG_LEVEL_ERROR, "model: no room for %llu bytes of voxels: %s",
@@ -74,12 +91,14 @@ int model_create(struct model **out, struct gpu *gpu, const struct model_setting
     (*out)->gpu = gpu;
     (*out)->settings = *settings;
     (*out)->max_blocks = max_blocks;
+    (*out)->far.max_blocks = max_far(settings);
     return 0;
 }
 
 void model_destroy(struct model **model)
 {
     if (model && *model) {
+        far_blocks_clear(&(*model)->far);
         (*model)->ops->close(*model);
         *model = NULL;
     }
@@ -87,18 +106,23 @@ void model_destroy(struct model **model)
 
 int model_clear(struct model *model)
 {
+    far_blocks_clear(&model->far);
     return model->ops->clear(model);
 }
 
 int model_integrate(struct model *model, const struct gpu_frame *frame,
                     const struct se3 *T_map_camera)
 {
-    return model->ops->integrate(model, frame, T_map_camera);
+    bool adds;
+    const int rc = far_blocks_follow(model, T_map_camera, true, &adds);
+    return rc < 0 ? rc : model->ops->integrate(model, frame, T_map_camera, adds);
 }
 
 int model_view(struct model *model, const struct se3 *T_map_camera, struct gpu_frame *out_frame)
 {
-    return model->ops->view(model, T_map_camera, out_frame);
+    bool all_here;
+    const int rc = far_blocks_follow(model, T_map_camera, false, &all_here);
+    return rc < 0 ? rc : model->ops->view(model, T_map_camera, out_frame);
 }
 
 int model_stats_get(struct model *model, struct model_stats *out)
@@ -106,6 +130,8 @@ int model_stats_get(struct model *model, struct model_stats *out)
     memset(out, 0, sizeof *out);
     int rc = model->ops->stats(model, out);
     out->max_blocks = model->max_blocks;
+    out->n_far = model->far.n_blocks;
+    out->max_far = model->far.max_blocks;
     out->used_bytes = out->n_blocks * BLOCK_BYTES;
     return rc;
 }
@@ -127,9 +153,11 @@ int model_read(struct model *model, struct model_block *out, uint32_t room, uint
     int rc = model_stats_get(model, &stats);
     if (rc < 0)
         return rc;
-    *out_n_blocks = stats.n_blocks;
-    if (stats.n_blocks > room)
+    *out_n_blocks = stats.n_blocks + stats.n_far;
+    if (*out_n_blocks > room)
         return -ENOBUFS;
+    if (stats.n_far > 0)
+        far_blocks_read(&model->far, out + stats.n_blocks);
     return model->ops->read(model, out, stats.n_blocks);
 }
 
@@ -150,17 +178,32 @@ bool model_place_can_be(const struct model_block *block)
 
 int model_write(struct model *model, const struct model_block *blocks, uint32_t n_blocks)
 {
-    if (n_blocks > model->max_blocks)
+    if (n_blocks > model->max_blocks + model->far.max_blocks)
         return -ENOSPC;
     int rc = model_clear(model);
     for (uint32_t i = 0; i < n_blocks && rc == 0; i++)
         if (!model_place_can_be(&blocks[i]))
             return -EINVAL;
     if (rc == 0)
-        rc = model->ops->write(model, blocks, n_blocks);
-    if (rc == -EINVAL)
+        rc = far_blocks_write(model, blocks, n_blocks);
+    if (rc < 0)
         (void)!model_clear(model);
     return rc;
+}
+
+uint32_t model_moving(const uint32_t *slots, uint32_t n, uint32_t n_blocks, uint32_t *out)
+{
+    const uint32_t n_left = n_blocks - n;
+    uint32_t n_gaps = 0, n_moving = 0;
+    while (n_gaps < n && slots[n_gaps] < n_left)
+        n_gaps++;
+    for (uint32_t slot = n_left, k = n_gaps; n_moving < n_gaps; slot++) {
+        if (k < n && slots[k] == slot)
+            k++;
+        else
+            out[n_moving++] = slot;
+    }
+    return n_moving;
 }
 
 const struct model_settings *model_settings_get(const struct model *model)

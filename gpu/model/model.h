@@ -4,11 +4,12 @@
 // 8 x 8 x 8 voxels (Niessner et al. 2013); the formulas stand in kernels/, both twins compile them.
 //
 // Which blocks exist and what is in them depends on the frames and poses alone, not on threads or
-// on the order in which blocks were met. A frame whose new places do not all fit into the memory
-// adds none of them (model_stats_get); what is there goes on being refined.
+// on the order in which blocks were met. Where the device is nearly full, blocks out of sight wait
+// on the host (far_blocks.h). A frame whose new places do not all fit even so adds none of them
+// (model_stats_get); what is there goes on being refined.
 //
-// Threads: like the gpu that it was made for, one thread at a time. Nothing is allocated after
-// model_create.
+// Threads: like the gpu that it was made for, one thread at a time. Nothing but far blocks is
+// allocated after model_create.
 #ifndef POSED_GPU_MODEL_MODEL_H
 #define POSED_GPU_MODEL_MODEL_H
 
@@ -21,6 +22,7 @@
 struct model_settings {
     float voxel_m;         // default 0.008, 0.002 .. 0.1: edge of a voxel
     uint64_t memory_bytes; // default 512 MiB, 1 MiB .. 64 GiB: of voxels on the device
+    uint64_t far_bytes;    // default 2 GiB, 0 .. 1 TiB: of the host, for blocks that do not fit
 };
 
 // One block as it is stored and saved. Voxel (i, j, k) of it, x fastest, is the lattice point
@@ -32,8 +34,9 @@ struct model_block {
 };
 
 struct model_stats {
-    uint32_t n_blocks, max_blocks;
-    uint32_t n_touched; // blocks that the newest frame lies in
+    uint32_t n_blocks, max_blocks; // on the device
+    uint32_t n_far, max_far;       // on the host
+    uint32_t n_touched;            // blocks that the newest frame lies in
     uint32_t n_refused; // not 0: so many blocks of the newest frame, or more, found no room
     uint64_t used_bytes;
 };
@@ -42,8 +45,8 @@ struct model; // opaque
 
 void model_settings_default(struct model_settings *out);
 
-// Blocks that memory_bytes has room for, and half the width of the band of distances that is kept
-// around a surface at 1 m [m]. Pure.
+// Blocks that memory_bytes and far_bytes have room for together, and half the width of the band of
+// distances that is kept around a surface at 1 m [m]. Pure.
 uint32_t model_max_blocks(const struct model_settings *settings);
 double model_truncation_m(const struct model_settings *settings);
 

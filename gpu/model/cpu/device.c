@@ -36,16 +36,6 @@ struct cpu_model {
     struct gpu_frame *view;
 };
 
-static struct icp_pose pose_single(const struct se3 *T)
-{
-    struct icp_pose out;
-    for (int i = 0; i < 9; i++)
-        out.r[i] = (float)T->r[i];
-    for (int i = 0; i < 3; i++)
-        out.t_m[i] = (float)T->t_m[i];
-    return out;
-}
-
 const struct loops *loops_choose(const struct rows *rows)
 {
 #if defined(__x86_64__)
@@ -136,8 +126,8 @@ static void camera_fill(struct cpu_model *m, const struct se3 *T_map_camera)
     struct se3 T_camera_map = se3_inverse(T_map_camera);
     m->camera = (struct loops_camera){
         .camera = m->device->cameras[0],
-        .T_camera_map = pose_single(&T_camera_map),
-        .T_map_camera = pose_single(T_map_camera),
+        .T_camera_map = view_pose_of(&T_camera_map),
+        .T_map_camera = view_pose_of(T_map_camera),
         .depth_min_m = s->depth_min_m,
         .depth_max_m = s->depth_max_m,
     };
@@ -182,14 +172,14 @@ static uint32_t enter(struct cpu_model *m, uint64_t key)
 
 // All new places of the frame, or none. The newest entries of a table with linear probing can be
 // taken out again in reverse order.
-static void enter_all(struct cpu_model *m)
+static void enter_all(struct cpu_model *m, bool adds)
 {
     const uint32_t n_before = m->n_blocks;
     bool fits = true;
     for (uint32_t chunk = 0; chunk < n_band_chunks(m) && fits; chunk++)
         for (uint32_t i = 0; i < m->n_band_keys[chunk] && fits; i++) {
             uint32_t slot = enter(m, m->band_keys[chunk * band_room(m) + i]);
-            fits = slot != VOXEL_NO_SLOT && m->n_blocks - n_before <= MODEL_MAX_NEW;
+            fits = adds && slot != VOXEL_NO_SLOT && m->n_blocks - n_before <= MODEL_MAX_NEW;
             if (fits)
                 m->slot_frame[slot] = m->frame;
         }
@@ -221,7 +211,7 @@ static uint32_t n_chunks_of(uint32_t n)
 }
 
 static int cpu_integrate(struct model *model, const struct gpu_frame *frame,
-                         const struct se3 *T_map_camera)
+                         const struct se3 *T_map_camera, bool adds)
 {
     struct cpu_model *m = (struct cpu_model *)model;
     m->frame++;
@@ -230,7 +220,7 @@ static int cpu_integrate(struct model *model, const struct gpu_frame *frame,
     m->camera.camera = m->device->cameras[BAND_LEVEL];
     m->camera.map = frame->maps[BAND_LEVEL];
     pool_run(m->device->pool, chunk_band, m, n_band_chunks(m));
-    enter_all(m);
+    enter_all(m, adds);
     m->n_work = 0;
     for (uint32_t slot = 0; slot < m->n_blocks; slot++)
         if (m->slot_frame[slot] == m->frame)
@@ -310,32 +300,70 @@ static int cpu_stats(struct model *model, struct model_stats *out)
     return 0;
 }
 
+static struct model_voxel *voxels_of(const struct cpu_model *m, uint32_t slot)
+{
+    return m->volume.voxels + (size_t)slot * VOXEL_BLOCK_COUNT;
+}
+
+static void block_read(const struct cpu_model *m, uint32_t slot, struct model_block *out)
+{
+    const struct model_voxel *voxels = voxels_of(m, slot);
+    const struct voxel_place place = voxel_place_of(m->slot_keys[slot]);
+    out->x = place.x;
+    out->y = place.y;
+    out->z = place.z;
+    for (int i = 0; i < VOXEL_BLOCK_COUNT; i++) {
+        out->distance[i] = voxels[i].distance;
+        out->weight[i] = voxels[i].weight;
+    }
+}
+
 static int cpu_read(struct model *model, struct model_block *out, uint32_t n_blocks)
 {
     const struct cpu_model *m = (const struct cpu_model *)model;
-    for (uint32_t slot = 0; slot < n_blocks; slot++) {
-        const struct model_voxel *voxels = m->volume.voxels + (size_t)slot * VOXEL_BLOCK_COUNT;
-        struct voxel_place place = voxel_place_of(m->slot_keys[slot]);
-        out[slot].x = place.x;
-        out[slot].y = place.y;
-        out[slot].z = place.z;
-        for (int i = 0; i < VOXEL_BLOCK_COUNT; i++) {
-            out[slot].distance[i] = voxels[i].distance;
-            out[slot].weight[i] = voxels[i].weight;
-        }
-    }
+    for (uint32_t slot = 0; slot < n_blocks; slot++)
+        block_read(m, slot, &out[slot]);
     return 0;
 }
 
-static int cpu_write(struct model *model, const struct model_block *blocks, uint32_t n_blocks)
+static int cpu_keys(struct model *model, uint64_t *out, uint32_t n_blocks)
+{
+    const struct cpu_model *m = (const struct cpu_model *)model;
+    memcpy(out, m->slot_keys, n_blocks * sizeof *out);
+    return 0;
+}
+
+// A table with linear probing loses no entry from its middle: it is made anew.
+static int cpu_take(struct model *model, const uint32_t *slots, uint32_t n, struct model_block *out)
 {
     struct cpu_model *m = (struct cpu_model *)model;
+    const uint32_t n_moving = model_moving(slots, n, m->n_blocks, m->work);
+    for (uint32_t i = 0; i < n; i++)
+        block_read(m, slots[i], &out[i]);
+    for (uint32_t i = 0; i < n_moving; i++) {
+        memcpy(voxels_of(m, slots[i]), voxels_of(m, m->work[i]),
+               VOXEL_BLOCK_COUNT * sizeof *m->volume.voxels);
+        m->slot_keys[slots[i]] = m->slot_keys[m->work[i]];
+        m->slot_frame[slots[i]] = m->slot_frame[m->work[i]];
+    }
+    const uint32_t n_left = m->n_blocks - n;
+    memset(voxels_of(m, n_left), 0, (size_t)n * VOXEL_BLOCK_COUNT * sizeof *m->volume.voxels);
+    memset(m->volume.keys, 0xff, ((size_t)m->volume.mask + 1) * sizeof *m->volume.keys);
+    for (m->n_blocks = 0; m->n_blocks < n_left;)
+        (void)enter(m, m->slot_keys[m->n_blocks]);
+    return 0;
+}
+
+static int cpu_add(struct model *model, const struct model_block *blocks, uint32_t n_blocks)
+{
+    struct cpu_model *m = (struct cpu_model *)model;
+    const uint32_t n_before = m->n_blocks;
     for (uint32_t b = 0; b < n_blocks; b++) {
         uint32_t slot = enter(m, voxel_key(blocks[b].x, blocks[b].y, blocks[b].z));
-        if (slot != b) // this place was there before
+        if (slot != n_before + b) // this place was there before
             return -EINVAL;
-        m->slot_frame[slot] = m->frame;
-        struct model_voxel *voxels = m->volume.voxels + (size_t)slot * VOXEL_BLOCK_COUNT;
+        m->slot_frame[slot] = 0;
+        struct model_voxel *voxels = voxels_of(m, slot);
         for (int i = 0; i < VOXEL_BLOCK_COUNT; i++) {
             uint16_t weight = blocks[b].weight[i];
             voxels[i].distance = weight ? blocks[b].distance[i] : 0;
@@ -353,5 +381,7 @@ const struct model_ops model_cpu_ops = {
     .view = cpu_view,
     .stats = cpu_stats,
     .read = cpu_read,
-    .write = cpu_write,
+    .add = cpu_add,
+    .keys = cpu_keys,
+    .take = cpu_take,
 };

@@ -12,7 +12,8 @@ extern "C" {
 }
 #include "gpu/model/kernels/view.h"
 
-#define MODEL_PENDING_MASK (4 * MODEL_MAX_NEW - 1) // of the table of a frame's new places
+#define MODEL_STAGING_BLOCKS 1024                    // of voxels: 2 MB
+#define MODEL_PENDING_MASK   (4 * MODEL_MAX_NEW - 1) // of the table of a frame's new places
 
 struct cuda_counters {
     uint32_t n_blocks;
@@ -36,6 +37,8 @@ struct cuda_volume {
     uint32_t max_blocks;
     uint32_t *image; // of half the resolution: bits of depths
     float *half_m, *full_m;
+    uint64_t *staging_keys; // MODEL_STAGING_BLOCKS on their way to the host
+    struct model_voxel *staging;
 };
 
 struct cuda_pass {
@@ -44,6 +47,7 @@ struct cuda_pass {
     const struct map_px *full, *half; // of the frame to be added
     uint32_t frame;
     float depth_min_m, depth_max_m;
+    bool adds; // new places
 };
 
 struct cuda_model {
@@ -51,14 +55,21 @@ struct cuda_model {
     struct cuda_device *device;
     struct cuda_volume at;
     struct cuda_memory keys, slots, voxels, slot_keys, entry_frame, work, visible, pending,
-        pending_at, counters, image, half_m, full_m;
+        pending_at, counters, image, half_m, full_m, staging_keys, staging;
     uint32_t frame;
 };
 
 int cuda_model_integrate(struct cuda_model *m, const struct cuda_pass *pass);
 int cuda_model_view(struct cuda_model *m, const struct cuda_pass *pass, struct gpu_frame *out);
 
-// Enters slot_keys[0 .. n_blocks) into the table.
-int cuda_model_enter(struct cuda_model *m, uint32_t n_blocks);
+// Enters slot_keys[first .. first + n) into the table, and counts them.
+int cuda_model_enter(struct cuda_model *m, uint32_t first, uint32_t n);
+
+// Copies keys and voxels of n slots, which the list of work names from `first` on, to the staging
+// memory.
+int cuda_model_gather(struct cuda_model *m, uint32_t first, uint32_t n);
+
+// The blocks in the slots that `visible` names go into those that the list of work names.
+int cuda_model_move(struct cuda_model *m, uint32_t n);
 
 #endif

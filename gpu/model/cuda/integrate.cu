@@ -96,10 +96,10 @@ __global__ void __launch_bounds__(BAND_THREADS)
     }
 }
 
-static __device__ __forceinline__ bool new_places_fit(const struct cuda_volume *m)
+static __device__ __forceinline__ bool new_places_fit(const struct cuda_volume *m, bool adds)
 {
     uint32_t n_new = m->counters->n_new;
-    return n_new <= MODEL_MAX_NEW && n_new <= m->max_blocks - m->counters->n_blocks;
+    return adds && n_new <= MODEL_MAX_NEW && n_new <= m->max_blocks - m->counters->n_blocks;
 }
 
 // Returns the entry, VOXEL_NO_SLOT when the key is there already.
@@ -119,10 +119,10 @@ static __device__ __forceinline__ uint32_t enter(const struct cuda_volume *m, ui
 }
 
 __global__ void __launch_bounds__(ENTER_THREADS)
-    model_enter(const __grid_constant__ struct cuda_volume m, uint32_t frame)
+    model_enter(const __grid_constant__ struct cuda_volume m, uint32_t frame, bool adds)
 {
     const uint32_t n_new = min(m.counters->n_new, MODEL_PENDING_MASK), n = m.counters->n_blocks;
-    const bool fits = new_places_fit(&m);
+    const bool fits = new_places_fit(&m, adds);
     for (uint32_t i = blockIdx.x * ENTER_THREADS + threadIdx.x; i < n_new;
          i += gridDim.x * ENTER_THREADS) {
         uint64_t key = m.pending[m.pending_at[i]];
@@ -136,9 +136,9 @@ __global__ void __launch_bounds__(ENTER_THREADS)
 }
 
 // The counters, after everybody has read them.
-__global__ void model_entered(const __grid_constant__ struct cuda_volume m)
+__global__ void model_entered(const __grid_constant__ struct cuda_volume m, bool adds)
 {
-    bool fits = new_places_fit(&m);
+    bool fits = new_places_fit(&m, adds);
     m.counters->n_refused = fits ? 0 : m.counters->n_new;
     m.counters->n_blocks += fits ? m.counters->n_new : 0;
     m.counters->n_new = 0;
@@ -186,27 +186,68 @@ int cuda_model_integrate(struct cuda_model *m, const struct cuda_pass *pass)
     model_begin<<<1, 1, 0, dev->stream>>>(m->at);
     model_band<<<(n_px + BAND_THREADS - 1) / BAND_THREADS, BAND_THREADS, 0, dev->stream>>>(m->at,
                                                                                            *pass);
-    model_enter<<<64, ENTER_THREADS, 0, dev->stream>>>(m->at, pass->frame);
-    model_entered<<<1, 1, 0, dev->stream>>>(m->at);
+    model_enter<<<64, ENTER_THREADS, 0, dev->stream>>>(m->at, pass->frame, pass->adds);
+    model_entered<<<1, 1, 0, dev->stream>>>(m->at, pass->adds);
     model_fuse<<<(unsigned)(FUSE_BLOCKS * dev->n_sms), FUSE_THREADS, 0, dev->stream>>>(m->at,
                                                                                        *pass);
     return CUDA_TRY(dev, cudaGetLastError());
 }
 
 __global__ void __launch_bounds__(ENTER_THREADS)
-    model_enter_written(const __grid_constant__ struct cuda_volume m, uint32_t n_blocks)
+    model_enter_written(const __grid_constant__ struct cuda_volume m, uint32_t first, uint32_t n)
 {
-    for (uint32_t i = blockIdx.x * ENTER_THREADS + threadIdx.x; i < n_blocks;
+    for (uint32_t i = blockIdx.x * ENTER_THREADS + threadIdx.x; i < n;
          i += gridDim.x * ENTER_THREADS)
-        if (enter(&m, m.slot_keys[i], i) == VOXEL_NO_SLOT)
+        if (enter(&m, m.slot_keys[first + i], first + i) == VOXEL_NO_SLOT)
             m.counters->twice = 1;
     if (blockIdx.x == 0 && threadIdx.x == 0)
-        m.counters->n_blocks = n_blocks;
+        m.counters->n_blocks = first + n;
 }
 
-int cuda_model_enter(struct cuda_model *m, uint32_t n_blocks)
+int cuda_model_enter(struct cuda_model *m, uint32_t first, uint32_t n)
 {
     struct cuda_dev *dev = &m->device->dev;
-    model_enter_written<<<64, ENTER_THREADS, 0, dev->stream>>>(m->at, n_blocks);
+    model_enter_written<<<64, ENTER_THREADS, 0, dev->stream>>>(m->at, first, n);
+    return CUDA_TRY(dev, cudaGetLastError());
+}
+
+static __device__ __forceinline__ void copy_block(struct model_voxel *out,
+                                                  const struct model_voxel *in)
+{
+    for (uint32_t i = threadIdx.x; i < VOXEL_BLOCK_COUNT; i += blockDim.x)
+        out[i] = in[i];
+}
+
+__global__ void __launch_bounds__(FUSE_THREADS)
+    model_gather(const __grid_constant__ struct cuda_volume m, uint32_t first)
+{
+    const uint32_t slot = m.work[first + blockIdx.x];
+    copy_block(m.staging + (size_t)blockIdx.x * VOXEL_BLOCK_COUNT,
+               m.volume.voxels + (size_t)slot * VOXEL_BLOCK_COUNT);
+    if (threadIdx.x == 0)
+        m.staging_keys[blockIdx.x] = m.slot_keys[slot];
+}
+
+int cuda_model_gather(struct cuda_model *m, uint32_t first, uint32_t n)
+{
+    struct cuda_dev *dev = &m->device->dev;
+    model_gather<<<n, FUSE_THREADS, 0, dev->stream>>>(m->at, first);
+    return CUDA_TRY(dev, cudaGetLastError());
+}
+
+__global__ void __launch_bounds__(FUSE_THREADS)
+    model_move(const __grid_constant__ struct cuda_volume m)
+{
+    const uint32_t from = m.visible[blockIdx.x], to = m.work[blockIdx.x];
+    copy_block(m.volume.voxels + (size_t)to * VOXEL_BLOCK_COUNT,
+               m.volume.voxels + (size_t)from * VOXEL_BLOCK_COUNT);
+    if (threadIdx.x == 0)
+        m.slot_keys[to] = m.slot_keys[from];
+}
+
+int cuda_model_move(struct cuda_model *m, uint32_t n)
+{
+    struct cuda_dev *dev = &m->device->dev;
+    model_move<<<n, FUSE_THREADS, 0, dev->stream>>>(m->at);
     return CUDA_TRY(dev, cudaGetLastError());
 }

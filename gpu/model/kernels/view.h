@@ -14,6 +14,8 @@
 
 #define VIEW_NOTHING 0x7f800000u // bits of +infinity: nothing drawn yet
 
+#define VIEW_CUBE_RADIUS 0.8661f // of the sphere around a cube, in its edges
+
 // Half the edge of a drawn square in voxels: crossings of a surface lie up to sqrt(3) voxels apart.
 #define VIEW_SPLAT_VOXELS 0.9f
 #define VIEW_MAX_SPLAT_PX 24
@@ -28,6 +30,17 @@
 // to 69 degrees off the ray at f = 525 px. The mean of depths errs on a plane by a quarter of its
 // square, 50 um at 2 m, where the mean of 1/z would not, at five divisions a pixel.
 #define VIEW_ONE_SURFACE 0.01f
+
+// In single precision.
+KERNEL_FN struct icp_pose view_pose_of(const struct se3 *T)
+{
+    struct icp_pose out;
+    for (int i = 0; i < 9; i++)
+        out.r[i] = (float)T->r[i];
+    for (int i = 0; i < 3; i++)
+        out.t_m[i] = (float)T->t_m[i];
+    return out;
+}
 
 struct view_px_box {
     int32_t u0, u1, v0, v1; // u0 > u1: nothing
@@ -55,15 +68,11 @@ KERNEL_FN float view_depth(uint32_t bits_of)
     return bits.f;
 }
 
-// Whether a block may be in the image: the sphere around it against the image's four planes.
-KERNEL_FN bool view_block_visible(const struct level_camera *camera, const struct icp_pose *T_c_map,
-                                  float voxel_m, struct voxel_place place, float depth_min_m,
-                                  float depth_max_m)
+// Whether something in a sphere may be in the image: against the image's four planes.
+KERNEL_FN bool view_sphere_visible(const struct level_camera *camera,
+                                   const struct icp_pose *T_c_map, struct icp_vec3 centre,
+                                   float radius_m, float depth_min_m, float depth_max_m)
 {
-    const float edge_m = VOXEL_BLOCK_EDGE * voxel_m;
-    const float radius_m = 0.8661f * edge_m;
-    struct icp_vec3 centre = {((float)place.x + 0.5f) * edge_m, ((float)place.y + 0.5f) * edge_m,
-                              ((float)place.z + 0.5f) * edge_m};
     struct icp_vec3 q = icp_transform(T_c_map, centre);
     float near_z = q.z + radius_m;
     if (!(near_z > depth_min_m) || !(q.z - radius_m < depth_max_m))
@@ -75,6 +84,18 @@ KERNEL_FN bool view_block_visible(const struct level_camera *camera, const struc
     float room_u = radius_m * (1.0f + half_u), room_v = radius_m * (1.0f + half_v);
     return kernel_abs(q.x) <= kernel_fma(half_u, near_z, room_u) &&
            kernel_abs(q.y) <= kernel_fma(half_v, near_z, room_v);
+}
+
+KERNEL_FN bool view_block_visible(const struct level_camera *camera, const struct icp_pose *T_c_map,
+                                  float voxel_m, struct voxel_place place, float depth_min_m,
+                                  float depth_max_m)
+{
+    const float edge_m = VOXEL_BLOCK_EDGE * voxel_m;
+    const struct icp_vec3 centre = {((float)place.x + 0.5f) * edge_m,
+                                    ((float)place.y + 0.5f) * edge_m,
+                                    ((float)place.z + 0.5f) * edge_m};
+    return view_sphere_visible(camera, T_c_map, centre, VIEW_CUBE_RADIUS * edge_m, depth_min_m,
+                               depth_max_m);
 }
 
 // Does the surface lie between two neighbouring voxels?

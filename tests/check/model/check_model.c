@@ -395,6 +395,7 @@ static void check_full(enum gpu_backend backend, const char *name)
     uint32_t n_first = ok ? blocks_of(gpu, &in, frame) : 0;
     check_that(n_first > 300, "%u blocks of the first frame", n_first);
     in.model.memory_bytes = (uint64_t)(n_first + 3) * 2200;
+    in.model.far_bytes = 0;
     const double turn[6] = {0, 0, 0, 0, 0.3, 0};
     const struct se3 T_turned = se3_exp(turn);
     ok = ok && model_create(&model, gpu, &in.model) == 0 &&
