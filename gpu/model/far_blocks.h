@@ -29,8 +29,8 @@ struct far_blocks {
 void far_blocks_clear(struct far_blocks *far); // gives its memory back
 
 // Brings back what a camera there may see, and sends others away where there is no room for it or,
-// with a new frame (is_new), little room for new places. *out_all_here: nothing in sight is far. What the host has
-// no memory for stays where it is. Returns 0 or -EIO.
+// with a new frame (is_new), little room for new places. *out_all_here: nothing in sight is far.
+// What the host has no memory for stays where it is. Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int far_blocks_follow(struct model *model,
                                                           const struct se3 *T_map_camera,
                                                           bool is_new, bool *out_all_here);
