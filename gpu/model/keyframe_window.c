@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "gpu/model/keyframe_choice.h"
 #include "gpu/model/keyframe_constraint.h"
 #include "gpu/model/keyframe_images.h"
 #include "proto/se3.h"
@@ -315,18 +316,6 @@ static double take_result(struct keyframe_window *w, const struct se3 *T_odom_ca
     return w->moved_m;
 }
 
-static bool is_keyframe(const struct keyframe_window *w, const struct track_result *result)
-{
-    if (result->state == TRACK_STATE_INIT)
-        return !w->has_keyframe && result->reason == TRACK_REASON_FIRST_FRAME;
-    if (result->state != TRACK_STATE_TRACKING)
-        return false;
-    struct se3 moved = se3_between(&w->T_odom_keyframe, &result->T_odom_camera);
-    double turn_rad = se3_angle(&moved), share = w->moved_m > KEYFRAME_WINDOW_MOVED_M ? 0.5 : 1;
-    return !w->has_keyframe || turn_rad > share * KEYFRAME_WINDOW_STEP_RAD ||
-           link_motion(&moved) - turn_rad > share * KEYFRAME_WINDOW_STEP_M;
-}
-
 static int begin_job(struct keyframe_window *w, struct gpu *gpu, const struct gpu_frame *frame,
                      const struct se3 *T_odom_camera, uint64_t seq, int64_t time_ns)
 {
@@ -385,7 +374,8 @@ int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const str
     if (w->failed || busy)
         return 0;
     *out_moved_m = take_result(w, &result->T_odom_camera);
-    if (w->failed || serve_optimiser(w) || !frame || !is_keyframe(w, result))
+    if (w->failed || serve_optimiser(w) || !frame ||
+        !keyframe_choice(result, w->has_keyframe ? &w->T_odom_keyframe : NULL, w->moved_m))
         return 0;
     return begin_job(w, gpu, frame, &result->T_odom_camera, seq, time_ns);
 }

@@ -26,13 +26,6 @@
 
 #define KEYFRAME_WINDOW_FRAMES 4
 
-// Motion since the last keyframe that makes the next one, whichever comes first.
-#define KEYFRAME_WINDOW_STEP_M   0.06
-#define KEYFRAME_WINDOW_STEP_RAD 0.1
-// A result that moves the camera so far in the map says that odom drifts here: the next keyframe
-// comes at half the motion.
-#define KEYFRAME_WINDOW_MOVED_M  0.005
-
 struct keyframe_window; // opaque
 
 // For frames of `camera`. `yield` (copied; NULL: nobody) is asked between the pieces of
