@@ -10,16 +10,12 @@
 #include <unistd.h>
 
 #include "capture/io/folder.h"
+#include "capture/io/little_endian.h"
 #include "capture/mcap/repair.h"
 #include "capture/recorder/writer.h"
 #include "capture/recording/klg.h"
 
 #define COPY_BYTES ((size_t)1 << 20)
-
-static uint32_t little32(const unsigned char *in)
-{
-    return in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
-}
 
 // Where the last whole frame of a klg ends, and how many there are.
 static int find_klg_end(int fd, uint64_t n_file, uint64_t *out_end, uint32_t *out_n)
@@ -30,8 +26,8 @@ static int find_klg_end(int fd, uint64_t n_file, uint64_t *out_end, uint32_t *ou
         int err = file_read_at(fd, head, sizeof head, *out_end);
         if (err)
             return err;
-        uint64_t n = (uint64_t)little32(head + 8) + little32(head + 12);
-        if (n > n_file - *out_end - sizeof head || little32(head + 8) > INT32_MAX)
+        uint64_t n = (uint64_t)little_u32(head + 8) + little_u32(head + 12);
+        if (n > n_file - *out_end - sizeof head || little_u32(head + 8) > INT32_MAX)
             return 0;
         *out_end += sizeof head + n;
     }
@@ -70,7 +66,7 @@ static int repair_klg(int fd, int out_fd, const char *path, const struct log_sin
         err = -ENOENT;
     if (!err)
         err = file_read_at(fd, head, sizeof head, 0);
-    *out_complete = !err && little32(head) == n && end == (uint64_t)info.st_size;
+    *out_complete = !err && little_u32(head) == n && end == (uint64_t)info.st_size;
     for (int i = 0; i < KLG_HEADER_BYTES && !err; i++)
         head[i] = (unsigned char)(n >> 8 * i);
     if (!err && out_fd >= 0)

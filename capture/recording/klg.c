@@ -14,6 +14,7 @@
 
 #include "capture/driver.h"
 #include "capture/io/folder.h"
+#include "capture/io/little_endian.h"
 #include "capture/recording/sidecar.h"
 
 static const struct intrinsics default_camera = {528, 528, 320, 240, 640, 480};
@@ -28,11 +29,6 @@ struct klg {
     char *path;
     struct log_sink log;
 };
-
-static uint32_t little32(const unsigned char *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
 
 static int append(struct klg_index *index, size_t *capacity, const struct klg_frame *frame)
 {
@@ -90,10 +86,10 @@ static int walk(int fd, int64_t file_bytes, const char *name, const struct log_s
                       : file_read_at(fd, header, sizeof header, (uint64_t)at);
         if (err && err != -EBADMSG)
             return err;
-        uint32_t n_depth = err ? 0 : little32(header + 8),
-                 n_image = err ? 0 : little32(header + 12);
+        uint32_t n_depth = err ? 0 : little_u32(header + 8),
+                 n_image = err ? 0 : little_u32(header + 12);
         struct klg_frame frame = {
-            .stamp = (int64_t)((uint64_t)little32(header + 4) << 32 | little32(header)),
+            .stamp = (int64_t)((uint64_t)little_u32(header + 4) << 32 | little_u32(header)),
             .offset = at + KLG_FRAME_HEADER_BYTES,
             .n_depth_bytes = n_depth};
         if (err || n_depth > INT32_MAX || n_image > INT32_MAX ||
@@ -140,7 +136,7 @@ int klg_scan(int fd, const char *name, const struct log_sink *log, struct klg_in
         err = -EBADMSG;
     if (!err)
         err = file_read_at(fd, head, sizeof head, 0);
-    if (err || little32(head) > INT32_MAX) {
+    if (err || little_u32(head) > INT32_MAX) {
         log_to(log, LOG_LEVEL_ERROR, "%s: not a klg log", name);
         return err && err != -EBADMSG ? err : -EINVAL;
     }
@@ -159,7 +155,7 @@ int klg_scan(int fd, const char *name, const struct log_sink *log, struct klg_in
         log_to(log, LOG_LEVEL_WARNING,
                "%s: %zu frames skipped, their time stamps repeat or go backwards", name,
                out->n_skipped);
-    uint32_t n_said = little32(head);
+    uint32_t n_said = little_u32(head);
     if (n_said && n_said != out->n_frames + out->n_skipped)
         log_to(log, LOG_LEVEL_WARNING, "%s: says %u frames, has %zu", name, n_said,
                out->n_frames + out->n_skipped);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "capture/io/image.h"
+#include "capture/io/little_endian.h"
 #include "capture/ros/rvl.h"
 
 #define COMPRESSION_BYTES 12u // format, A, B
@@ -15,12 +16,6 @@
 struct ros_depth {
     struct image_codec *codec;
 };
-
-static uint32_t little_u32(const unsigned char *bytes)
-{
-    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-           (uint32_t)bytes[3] << 24;
-}
 
 static float little_f32(const unsigned char *bytes)
 {

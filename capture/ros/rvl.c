@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "capture/io/little_endian.h"
+
 // Where numbers are read from: groups of three bits and one that says whether another follows,
 // eight groups a word of 32 bits, the first one on top.
 struct rvl {
@@ -12,12 +14,6 @@ struct rvl {
     int n_groups; // left in it
     bool failed;
 };
-
-static uint32_t little_u32(const unsigned char *bytes)
-{
-    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-           (uint32_t)bytes[3] << 24;
-}
 
 static uint32_t number(struct rvl *rvl)
 {
