@@ -7,6 +7,9 @@
 #include "proto/eigen.h"
 #include "proto/se3.h"
 
+// Three shares below this part of the fourth: one surface (conditioning.h).
+#define ONE_SURFACE 0.05
+
 void conditioning_of(const struct gpu_alignment *alignment, double min_eigenvalue,
                      struct conditioning *out)
 {
@@ -29,6 +32,9 @@ void conditioning_of(const struct gpu_alignment *alignment, double min_eigenvalu
     eigen_symmetric(scaled, 6, out->eigenvalues, out->vectors);
     while (out->n_degenerate < 6 && out->eigenvalues[out->n_degenerate] < min_eigenvalue)
         out->n_degenerate++;
+    if (min_eigenvalue > 0 && out->n_degenerate < 3 &&
+        out->eigenvalues[2] < ONE_SURFACE * out->eigenvalues[3])
+        out->n_degenerate = 3;
     for (int axis = 0; axis < 6; axis++) {
         double share = 0;
         for (int k = 0; k < out->n_degenerate; k++)

@@ -28,7 +28,7 @@ struct track_settings {
     double restart_s;           // default 1: lost for so long with depth: start anew, map epoch + 1
 
     // When it is DEGRADED.
-    double min_eigenvalue; // default 0.002, 0..1: share of the information (conditioning.h) below
+    double min_eigenvalue; // default 0.0024, 0..1: share of the information (conditioning.h) below
                            // which a direction is held to the prediction
     double hold_std_m;     // default 0.02: how far such a direction may move unseen in a 30th of a
                            // second: as a speed that keeps for a second, so that its standard

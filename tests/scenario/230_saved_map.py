@@ -139,14 +139,18 @@ def check_refused(daemon):
 
 
 def check_other_settings():
-    for option, code, says in (("map.voxel_m=0.01", requests.FAILED_PRECONDITION, "map.voxel_m"),
-                               ("camera.fx=500", requests.FAILED_PRECONDITION, "another camera"),
-                               ("map.memory_bytes=2000000", requests.RESOURCE_EXHAUSTED,
-                                "map.memory_bytes")):
-        daemon = start("synth:room", "--set", option)
+    small = "map.memory_bytes=2000000"  # the rest may go to the host
+    for settings, code, says in ((["map.voxel_m=0.01"], requests.FAILED_PRECONDITION,
+                                  "map.voxel_m"),
+                                 (["camera.fx=500"], requests.FAILED_PRECONDITION,
+                                  "another camera"),
+                                 ([small, "map.far_bytes=0"], requests.RESOURCE_EXHAUSTED,
+                                  "map.memory_bytes"),
+                                 ([small], requests.OK, "")):
+        daemon = start("synth:room", *[word for text in settings for word in ("--set", text)])
         daemon.step(2)
         reply = daemon.request(load_map=requests.LoadMap(name="room"))
-        check(reply.code == code and says in reply.message, f"{option}: {reply}")
+        check(reply.code == code and says in reply.message, f"{settings}: {reply}")
         daemon.stop()
     daemon = harness.Daemon("synth:room")
     daemon.step(2)

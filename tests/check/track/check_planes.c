@@ -24,7 +24,7 @@
 
 static const struct check_limit limit_held = {
     "held directions, twin against twin", 2e-5, 0,
-    "m and rad; rounding of r, 1 um, over the root of the least share that counts as held, 0.002"};
+    "m and rad; rounding of r, 1 um, over the root of the least share that counts as held, 0.0024"};
 // Two twins judge a share that lies within this of the threshold as rounding falls.
 #define UNDECIDED 1e-4
 

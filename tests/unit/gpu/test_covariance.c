@@ -75,6 +75,26 @@ static void eigenvalues_are_shares_of_the_weight(void **state)
     assert_int_equal(c.degenerate_mask, 0x3f);
 }
 
+// A wall whose error is fixed to it: three shares above the limit, all far below the fourth.
+static void one_surface_holds_three_directions(void **state)
+{
+    (void)state;
+    const double wall[6] = {0.006, 0.004, 0.99, 0.31, 0.684, 0.0092};
+    const double room[6] = {0.006, 0.004, 0.99, 0.18, 0.811, 0.0092};
+    struct conditioning c;
+    struct gpu_alignment a = diagonal(wall);
+    conditioning_of(&a, 0.0024, &c);
+    assert_int_equal(c.n_degenerate, 3);
+    assert_int_equal(c.degenerate_mask, 1 << 0 | 1 << 1 | 1 << 5);
+    conditioning_of(&a, 0, &c); // nothing is asked for
+    assert_int_equal(c.n_degenerate, 0);
+    a = diagonal(room); // 0.051 of the fourth
+    conditioning_of(&a, 0.0024, &c);
+    assert_int_equal(c.n_degenerate, 0);
+    conditioning_of(&a, 0.005, &c);
+    assert_int_equal(c.n_degenerate, 1);
+}
+
 // Below the limit, not at it; and an arm below a metre is one.
 static void a_share_at_the_limit_is_held(void **state)
 {
@@ -345,6 +365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eigenvalues_are_shares_of_the_weight),
+        cmocka_unit_test(one_surface_holds_three_directions),
         cmocka_unit_test(a_share_at_the_limit_is_held),
         cmocka_unit_test(coupling_counts_in_the_arms_units),
         cmocka_unit_test(nothing_is_held_without_information),

@@ -110,8 +110,8 @@ static void defaults_are_as_documented(void **state)
         s.max_speed_m_s,     s.max_turn_rad_s,  s.restart_s,  s.min_eigenvalue,
         s.hold_std_m,        s.gap_s,           s.still_m,    s.keyframe_distance,
         s.keyframe_turn_rad, s.keyframe_overlap};
-    const double expected[] = {0.02,  0.25, 0.005, 6,     6,    8,    1,
-                               0.002, 0.02, 0.5,   0.002, 0.04, 0.15, 0.75};
+    const double expected[] = {0.02,   0.25, 0.005, 6,     6,    8,    1,
+                               0.0024, 0.02, 0.5,   0.002, 0.04, 0.15, 0.75};
     for (size_t i = 0; i < sizeof got / sizeof *got; i++)
         near(got[i], expected[i], 1e-12);
 }
