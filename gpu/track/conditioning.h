@@ -5,14 +5,14 @@
 // The information matrix of gpu.h is normalised first: rotations in units of the pairs' mean
 // distance (the arm), everything divided by the sum of weights. Its eigenvalues are then shares
 // between 0 and 1 that add up to about 2: how much of the pairs' information falls on that
-// direction. Measured: 0.0001 and less where a wall or a corridor holds nothing and only fresh noise
-// is on the depths, 0.003 and more in rooms.
+// direction. Measured: 0.0001 and less where a wall or a corridor holds nothing and the noise is
+// fresh in each frame, 0.003 and more in rooms. Zhang, Kaess, Singh 2016 ("On degeneracy of
+// optimization-based state estimation problems") is the remapping.
 //
 // What is fixed to a camera or to a surface looks the same in both frames, as structure does. A
-// corridor seen so has a share of up to 0.0022 along it. A wall has three from 0.002 to 0.009, which
-// in a room would be held; but all three are less than 0.03 of the fourth, where real rooms, seen by
-// Kinects, have 0.09 and more: one flat surface holds three directions, whatever is on it. Zhang, Kaess, Singh 2016 ("On degeneracy of optimization-based state estimation problems")
-// is the remapping.
+// corridor seen so has a share of up to 0.0022 along it. A wall has three of 0.002 to 0.009, which
+// in a room would be held; but they are less than 0.03 of the fourth, where real rooms, seen by
+// Kinects, have 0.09 and more: one flat surface holds three directions, whatever is on it.
 #ifndef POSED_GPU_TRACK_CONDITIONING_H
 #define POSED_GPU_TRACK_CONDITIONING_H
 
