@@ -59,7 +59,8 @@ __attribute__((warn_unused_result)) int map_saved_sync_name(const char *path);
 // Reads and checks all of a file. Returns 0 and *out, to be freed by map_contents_free; or with
 // *out empty and a sentence in out_error, which says what to do: -EBADMSG (no map, truncated,
 // damaged), -EPROTONOSUPPORT (another version), -EXDEV (another camera, voxel or truncation),
-// -ENOSPC (more blocks than map.memory_bytes holds), -ENOMEM, -ENOENT or another errno.
+// -ENOSPC (more blocks than map.memory_bytes and map.far_bytes hold), -ENOMEM, -ENOENT or another
+// errno.
 __attribute__((warn_unused_result)) int map_saved_read(const char *path,
                                                        const struct map_saved_place *place,
                                                        struct map_contents *out,

@@ -120,7 +120,8 @@ const struct config_key config_keys[] = {
     {"tracker", "restart_s", CONFIG_DOUBLE, AT(track.restart_s), 0, 1e6, NULL, false,
      "Lost for so long although there is depth: start anew at the last pose, map epoch + 1."},
     {"tracker", "min_eigenvalue", CONFIG_DOUBLE, AT(track.min_eigenvalue), 0, 1, NULL, false,
-     "When a frame is DEGRADED. A direction with less than this share of the information is held\n"
+     "When a frame is DEGRADED. A direction with less than this share of the information, and the\n"
+     "three that one flat surface leaves free (none with 0), is held\n"
      "to the prediction; it may move unseen by this (m) in a 30th of a second, for a second."},
     {"tracker", "hold_std_m", CONFIG_DOUBLE, AT(track.hold_std_m), 1e-9, 10, NULL, false, NULL},
     {"tracker", "gravity", CONFIG_BOOL, AT(track.gravity), 0, 0, NULL, false,
@@ -147,7 +148,7 @@ const struct config_key config_keys[] = {
      false,
      "Memory of the map's voxels on the device. Where it is full, blocks out of sight wait in the\n"
      "host's memory."},
-    {"map", "far_bytes", CONFIG_UINT64, AT(map.far_bytes), 0, 1099511627776.0, NULL, false,
+    {"map", "far_bytes", CONFIG_UINT64, AT(map.far_bytes), 0, 68719476736.0, NULL, false,
      "The host's memory for them, taken as it is needed; where that is full, too, new places are "
      "no\n"
      "longer added. 0 = no block goes to the host."},

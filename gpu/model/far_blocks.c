@@ -11,9 +11,10 @@
 
 #define REGION_SHIFT 3 // a region is so many blocks' edge, as a power of two
 #define REGION_EDGE  (1 << REGION_SHIFT)
-#define RESERVE      8  // one part in so many of the device is kept free for new places
-#define LOOK_EVERY   16 // frames at most
-#define GROWTH       4  // a frame may add so many times as many blocks as the ones before it did
+#define RESERVE      8    // one part in so many of the device is kept free for new places
+#define LOOK_EVERY   16   // frames at most
+#define GROWTH       4    // a frame may add so many times as many blocks as the ones before it did
+#define SEND_MOST    8192 // with one frame, where nothing waits for the room: 16 MB
 
 // What a frame or a view touches beside what is in sight: the band behind a surface, and a block's
 // neighbours.
@@ -179,6 +180,7 @@ static void groups_free(struct groups *groups)
 {
     free(groups->group);
     free(groups->of);
+    *groups = (struct groups){0};
 }
 
 static int groups_of(const struct sight *sight, const uint64_t *block_keys, uint32_t n_blocks,
@@ -262,6 +264,8 @@ static int send_away(struct model *model, const struct sight *sight, uint32_t n_
     struct groups groups = {0};
     struct model_block *blocks = NULL;
     uint32_t *slots = NULL, n = 0;
+    if (n_wanted == 0 && far->n_blocks >= far->max_blocks)
+        return 0;
     uint64_t *keys = malloc(n_here * sizeof *keys + 1);
     int rc = keys ? model->ops->keys(model, keys, n_here) : 0;
     if (!keys || rc < 0 || groups_of(sight, keys, n_here, &groups) < 0) {
@@ -352,6 +356,7 @@ int far_blocks_follow(struct model *model, const struct se3 *T_map_camera, bool 
     struct sight sight;
     struct model_stats stats = {0};
     uint32_t n_wanted = 0;
+    bool is_whole = true;
     *out_all_here = true;
     if (far->max_blocks == 0)
         return 0;
@@ -360,6 +365,9 @@ int far_blocks_follow(struct model *model, const struct se3 *T_map_camera, bool 
         n_wanted += is_in_sight(&sight, far->regions[i].key) ? far->regions[i].n : 0;
     const bool is_due = is_new && far->n_frames >= far->look_at;
     far->n_frames += is_new;
+    // Both full: an exchange leaves no room that could be filled.
+    if ((uint64_t)far->n_here + far->n_blocks >= (uint64_t)max_blocks + far->max_blocks)
+        *out_all_here = false;
     if (n_wanted == 0 && !is_due)
         return 0;
     int rc = model->ops->stats(model, &stats);
@@ -367,9 +375,13 @@ int far_blocks_follow(struct model *model, const struct se3 *T_map_camera, bool 
         far->look_at = far->n_frames + look_after(far, stats.n_blocks, spare);
     const uint64_t wanted = (uint64_t)stats.n_blocks + n_wanted + spare;
     if (rc == 0 && wanted > max_blocks) {
-        // Twice as much as is needed goes: it is seldom then.
-        rc = send_away(model, &sight, stats.n_blocks, (uint32_t)(wanted - max_blocks) + spare,
-                       n_wanted);
+        // Twice as much as is needed goes, so that it is seldom, but not all of it with one frame.
+        uint32_t n_needed = (uint32_t)(wanted - max_blocks) + spare;
+        if (n_wanted == 0 && n_needed > SEND_MOST) {
+            n_needed = SEND_MOST;
+            far->look_at = far->n_frames;
+        }
+        rc = send_away(model, &sight, stats.n_blocks, n_needed, n_wanted);
         if (rc == 0)
             rc = model->ops->stats(model, &stats);
     }
@@ -377,7 +389,8 @@ int far_blocks_follow(struct model *model, const struct se3 *T_map_camera, bool 
         rc = bring_back(model, &sight,
                         n_wanted < max_blocks - stats.n_blocks ? n_wanted
                                                                : max_blocks - stats.n_blocks,
-                        out_all_here);
+                        &is_whole);
+    *out_all_here &= is_whole;
     far->n_here = rc == 0 ? stats.n_blocks + n_wanted : far->n_here;
     return rc;
 }
@@ -401,7 +414,9 @@ static bool come_once(uint64_t *keys, uint32_t n)
 static int split(struct model *model, const struct model_block *blocks, struct groups *groups,
                  struct model_block *out_here, uint32_t *out_n_here, uint32_t n_blocks)
 {
-    const uint32_t room = model->max_blocks - model->max_blocks / RESERVE;
+    const uint32_t spare = model->max_blocks / RESERVE;
+    const bool is_tight = n_blocks > model->max_blocks - spare + model->far.max_blocks;
+    const uint32_t room = model->max_blocks - (is_tight ? 0 : spare);
     struct group **nearest = nearest_first(groups);
     int rc = nearest ? 0 : -ENOMEM;
     uint32_t n = 0;
@@ -424,12 +439,10 @@ static int split(struct model *model, const struct model_block *blocks, struct g
 
 int far_blocks_write(struct model *model, const struct model_block *blocks, uint32_t n_blocks)
 {
-    if (n_blocks <= model->max_blocks)
-        return model->ops->add(model, blocks, n_blocks);
     const struct se3 T = se3_identity();
     struct sight sight;
     struct groups groups = {0};
-    uint64_t *keys = malloc(n_blocks * sizeof *keys);
+    uint64_t *keys = calloc(n_blocks, sizeof *keys);
     struct model_block *here = malloc(model->max_blocks * sizeof *here);
     uint32_t n_here = 0;
     sight_of(model, &T, &sight);
@@ -441,11 +454,12 @@ int far_blocks_write(struct model *model, const struct model_block *blocks, uint
     if (rc == 0 && !come_once(keys, n_blocks))
         rc = -EINVAL;
     if (rc == 0)
+        rc = model_clear(model); // there is memory, or nearly
+    if (rc == 0)
         rc = split(model, blocks, &groups, here, &n_here, n_blocks);
     if (rc == 0)
         rc = model->ops->add(model, here, n_here);
-    if (groups.group)
-        groups_free(&groups);
+    groups_free(&groups);
     free(keys);
     free(here);
     return rc;

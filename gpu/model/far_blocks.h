@@ -35,9 +35,8 @@ __attribute__((warn_unused_result)) int far_blocks_follow(struct model *model,
                                                           const struct se3 *T_map_camera,
                                                           bool is_new, bool *out_all_here);
 
-// Puts blocks into an empty model, those that do not fit on the device here: of the regions the
-// ones farthest from the map's origin. Places come once each. Returns 0, -EINVAL (a place twice),
-// -ENOMEM or -EIO.
+// Puts more blocks than the device holds in place of what is there: those of the regions nearest to
+// the map's origin on the device. Returns what model_write does.
 __attribute__((warn_unused_result)) int
 far_blocks_write(struct model *model, const struct model_block *blocks, uint32_t n_blocks);
 

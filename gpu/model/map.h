@@ -78,7 +78,8 @@ __attribute__((warn_unused_result)) int map_contents_correct(struct map_contents
 
 // Puts a saved map in place of what is there; the caller begins a new epoch of the tracker, whose
 // frames are looked for in it. Returns 0, -ENOSPC (more blocks or keyframes than there is room for:
-// nothing has changed), -EINVAL (a place twice or out of range: the map is then empty) or -EIO.
+// nothing has changed), -EINVAL (a place twice or out of range: the map is then empty), -ENOMEM or
+// -EIO.
 __attribute__((warn_unused_result)) int map_load(struct map *map,
                                                  const struct map_contents *contents);
 

@@ -16,14 +16,13 @@
 #define TABLE_ENTRY  (2 * (sizeof(uint64_t) + sizeof(uint32_t))) // half full at most
 #define PLACE_BYTES  (sizeof(uint64_t) + sizeof(uint32_t))       // key and frame of a slot
 #define MEMORY_BLOCK (BLOCK_BYTES + 2 * TABLE_ENTRY + PLACE_BYTES)
-#define FAR_MAX      ((uint64_t)1 << 40)
 
 _Static_assert(MODEL_BLOCK_VOXELS == VOXEL_BLOCK_COUNT, "one size of block");
 
 void model_settings_default(struct model_settings *out)
 {
     *out = (struct model_settings){
-        .voxel_m = 0.008f, .memory_bytes = (uint64_t)512 << 20, .far_bytes = (uint64_t)2 << 30};
+        .voxel_m = 0.008f, .memory_bytes = (uint64_t)512 << 20, .far_bytes = (uint64_t)512 << 20};
 }
 
 static uint32_t max_near(const struct model_settings *settings)
@@ -59,9 +58,9 @@ static int settings_check(const struct log_sink *log, const struct model_setting
                (unsigned long long)MEMORY_MAX);
         return -EINVAL;
     }
-    if (s->far_bytes > FAR_MAX) {
+    if (s->far_bytes > MEMORY_MAX) {
         log_to(log, LOG_LEVEL_ERROR, "model: far [bytes] = %llu is outside 0 .. %llu",
-               (unsigned long long)s->far_bytes, (unsigned long long)FAR_MAX);
+               (unsigned long long)s->far_bytes, (unsigned long long)MEMORY_MAX);
         return -EINVAL;
     }
     return 0;
@@ -180,13 +179,16 @@ int model_write(struct model *model, const struct model_block *blocks, uint32_t 
 {
     if (n_blocks > model->max_blocks + model->far.max_blocks)
         return -ENOSPC;
-    int rc = model_clear(model);
+    int rc = 0;
     for (uint32_t i = 0; i < n_blocks && rc == 0; i++)
-        if (!model_place_can_be(&blocks[i]))
-            return -EINVAL;
-    if (rc == 0)
+        rc = model_place_can_be(&blocks[i]) ? 0 : -EINVAL;
+    if (rc == 0 && n_blocks > model->max_blocks) {
         rc = far_blocks_write(model, blocks, n_blocks);
-    if (rc < 0)
+    } else if (rc == 0) {
+        rc = model_clear(model);
+        rc = rc < 0 ? rc : model->ops->add(model, blocks, n_blocks);
+    }
+    if (rc == -EINVAL)
         (void)!model_clear(model);
     return rc;
 }

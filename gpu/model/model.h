@@ -22,7 +22,7 @@
 struct model_settings {
     float voxel_m;         // default 0.008, 0.002 .. 0.1: edge of a voxel
     uint64_t memory_bytes; // default 512 MiB, 1 MiB .. 64 GiB: of voxels on the device
-    uint64_t far_bytes;    // default 2 GiB, 0 .. 1 TiB: of the host, for blocks that do not fit
+    uint64_t far_bytes;    // default 512 MiB, 0 .. 64 GiB: of the host, for what does not fit
 };
 
 // One block as it is stored and saved. Voxel (i, j, k) of it, x fastest, is the lattice point
@@ -86,8 +86,9 @@ __attribute__((warn_unused_result)) int model_read(struct model *model, struct m
 void model_order(struct model_block *blocks, uint32_t n_blocks);
 
 // Puts blocks in place of what is there. Places come once each. Returns 0, -ENOSPC (they do not
-// fit: nothing has changed), -EINVAL (a place twice or beyond the numbers that can be, distances
-// without weight are ignored; the model is then empty) or -EIO.
+// fit: nothing has changed), -ENOMEM (of more than the device holds; what is there is incomplete),
+// -EINVAL (a place twice or beyond the numbers that can be, distances without weight are ignored;
+// the model is then empty) or -EIO.
 __attribute__((warn_unused_result)) int
 model_write(struct model *model, const struct model_block *blocks, uint32_t n_blocks);
 

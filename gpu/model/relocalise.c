@@ -32,7 +32,7 @@
 #define MAX_SIGMAS        3.0
 #define SURE_AGREE        0.95
 #define SURE_KNOWN        0.75
-#define SURE_EIGENVALUE   0.002
+#define SURE_EIGENVALUE   0.0024 // as the tracker: tracker.min_eigenvalue
 #define FAIR_AGREE        0.92
 #define FAIR_KNOWN        0.45
 #define FAIR_EIGENVALUE   0.001

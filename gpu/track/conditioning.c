@@ -8,7 +8,7 @@
 #include "proto/se3.h"
 
 // Three shares below this part of the fourth: one surface (conditioning.h).
-#define ONE_SURFACE 0.05
+#define ONE_SURFACE 0.04
 
 void conditioning_of(const struct gpu_alignment *alignment, double min_eigenvalue,
                      struct conditioning *out)

@@ -6,7 +6,7 @@
 // distance (the arm), everything divided by the sum of weights. Its eigenvalues are then shares
 // between 0 and 1 that add up to about 2: how much of the pairs' information falls on that
 // direction. Measured: 0.0001 and less where a wall or a corridor holds nothing and the noise is
-// fresh in each frame, 0.003 and more in rooms. Zhang, Kaess, Singh 2016 ("On degeneracy of
+// fresh in each frame, 0.0028 and more in real rooms. Zhang, Kaess, Singh 2016 ("On degeneracy of
 // optimization-based state estimation problems") is the remapping.
 //
 // What is fixed to a camera or to a surface looks the same in both frames, as structure does. A

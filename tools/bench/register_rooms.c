@@ -85,9 +85,10 @@ static int read_model(struct model *model, struct cloud *out)
     struct model_block *blocks = NULL;
     uint32_t n = 0;
     int err = model_stats_get(model, &stats);
-    if (!err && !(blocks = malloc((stats.n_blocks + 1) * sizeof *blocks)))
+    const uint32_t room = err ? 0 : stats.n_blocks + stats.n_far;
+    if (!err && !(blocks = malloc((room + 1) * sizeof *blocks)))
         err = -ENOMEM;
-    err = err ? err : model_read(model, blocks, stats.n_blocks, &n);
+    err = err ? err : model_read(model, blocks, room, &n);
     if (!err) {
         model_order(blocks, n);
         err = model_surface_create(blocks, n, VOXEL_M, LEAST_WEIGHT, &surface);

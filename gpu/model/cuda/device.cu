@@ -333,13 +333,14 @@ static int model_take(struct model *model, const uint32_t *slots, uint32_t n,
         n_moving = model_moving(slots, n, counters.n_blocks, moving);
         rc = numbers_put(m, moving, n_moving, m->at.visible);
     }
-    if (rc == 0 && n_moving > 0)
+    const bool begins = rc == 0;
+    if (begins && n_moving > 0)
         rc = cuda_model_move(m, n_moving);
     if (rc == 0)
         rc = table_renew(m, counters.n_blocks, n);
     copy_close(&copy);
     free(moving);
-    return rc;
+    return begins && rc < 0 ? -EIO : rc; // nothing is as it was
 }
 
 static int model_add(struct model *model, const struct model_block *blocks, uint32_t n_blocks)
@@ -352,7 +353,8 @@ static int model_add(struct model *model, const struct model_block *blocks, uint
         rc = cuda_enter(&m->device->dev);
     if (rc == 0)
         rc = counters_read(m, &counters);
-    const uint32_t n_before = rc == 0 ? counters.n_blocks : 0;
+    const bool begins = rc == 0;
+    const uint32_t n_before = begins ? counters.n_blocks : 0;
     for (uint32_t first = 0; first < n_blocks && rc == 0; first += COPY_BLOCKS) {
         uint32_t n = n_blocks - first < COPY_BLOCKS ? n_blocks - first : COPY_BLOCKS;
         for (uint32_t i = 0; i < n; i++) {
@@ -369,7 +371,9 @@ static int model_add(struct model *model, const struct model_block *blocks, uint
         rc = cuda_model_enter(m, n_before, n_blocks);
     if (rc == 0)
         rc = counters_read(m, &counters);
-    return rc < 0 ? rc : counters.twice ? -EINVAL : 0;
+    if (rc < 0)
+        return begins ? -EIO : rc;
+    return counters.twice ? -EINVAL : 0;
 }
 
 extern "C" const struct model_ops model_cuda_ops = {
