@@ -377,13 +377,14 @@ int far_blocks_follow(struct model *model, const struct se3 *T_map_camera, bool 
     if (rc == 0 && wanted > max_blocks) {
         // Twice as much as is needed goes, so that it is seldom, but not all of it with one frame.
         uint32_t n_needed = (uint32_t)(wanted - max_blocks) + spare;
-        if (n_wanted == 0 && n_needed > SEND_MOST) {
-            n_needed = SEND_MOST;
-            far->look_at = far->n_frames;
-        }
-        rc = send_away(model, &sight, stats.n_blocks, n_needed, n_wanted);
+        const uint32_t n_before = stats.n_blocks;
+        const bool goes_on = n_wanted == 0 && n_needed > SEND_MOST;
+        n_needed = goes_on ? SEND_MOST : n_needed;
+        rc = send_away(model, &sight, n_before, n_needed, n_wanted);
         if (rc == 0)
             rc = model->ops->stats(model, &stats);
+        if (goes_on && stats.n_blocks < n_before) // not where nothing can go
+            far->look_at = far->n_frames;
     }
     if (rc == 0 && n_wanted > 0)
         rc = bring_back(model, &sight,
