@@ -193,6 +193,27 @@ int model_write(struct model *model, const struct model_block *blocks, uint32_t 
     return rc;
 }
 
+void model_block_of(uint64_t key, const struct model_voxel *voxels, struct model_block *out)
+{
+    const struct voxel_place place = voxel_place_of(key);
+    out->x = place.x;
+    out->y = place.y;
+    out->z = place.z;
+    for (int i = 0; i < VOXEL_BLOCK_COUNT; i++) {
+        out->distance[i] = voxels[i].distance;
+        out->weight[i] = voxels[i].weight;
+    }
+}
+
+void model_voxels_of(const struct model_block *block, struct model_voxel *out)
+{
+    for (int i = 0; i < VOXEL_BLOCK_COUNT; i++) {
+        const uint16_t weight = block->weight[i];
+        out[i].distance = weight ? block->distance[i] : 0;
+        out[i].weight = weight < VOXEL_WEIGHT_MAX ? weight : VOXEL_WEIGHT_MAX;
+    }
+}
+
 uint32_t model_moving(const uint32_t *slots, uint32_t n, uint32_t n_blocks, uint32_t *out)
 {
     const uint32_t n_left = n_blocks - n;

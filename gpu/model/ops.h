@@ -43,6 +43,11 @@ struct model_ops {
     int (*take)(struct model *model, const uint32_t *slots, uint32_t n, struct model_block *out);
 };
 
+// Between a block as the twins keep it and as it is read and written.
+struct model_voxel;
+void model_block_of(uint64_t key, const struct model_voxel *voxels, struct model_block *out);
+void model_voxels_of(const struct model_block *block, struct model_voxel *out);
+
 // Of n_blocks slots, n (rising) are taken out: which of the rest move into the gaps below, out[i]
 // into slots[i]; out has room for n. Returns how many move.
 uint32_t model_moving(const uint32_t *slots, uint32_t n, uint32_t n_blocks, uint32_t *out);

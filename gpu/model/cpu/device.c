@@ -307,15 +307,7 @@ static struct model_voxel *voxels_of(const struct cpu_model *m, uint32_t slot)
 
 static void block_read(const struct cpu_model *m, uint32_t slot, struct model_block *out)
 {
-    const struct model_voxel *voxels = voxels_of(m, slot);
-    const struct voxel_place place = voxel_place_of(m->slot_keys[slot]);
-    out->x = place.x;
-    out->y = place.y;
-    out->z = place.z;
-    for (int i = 0; i < VOXEL_BLOCK_COUNT; i++) {
-        out->distance[i] = voxels[i].distance;
-        out->weight[i] = voxels[i].weight;
-    }
+    model_block_of(m->slot_keys[slot], voxels_of(m, slot), out);
 }
 
 static int cpu_read(struct model *model, struct model_block *out, uint32_t n_blocks)
@@ -363,12 +355,7 @@ static int cpu_add(struct model *model, const struct model_block *blocks, uint32
         if (slot != n_before + b) // this place was there before
             return -EINVAL;
         m->slot_frame[slot] = 0;
-        struct model_voxel *voxels = voxels_of(m, slot);
-        for (int i = 0; i < VOXEL_BLOCK_COUNT; i++) {
-            uint16_t weight = blocks[b].weight[i];
-            voxels[i].distance = weight ? blocks[b].distance[i] : 0;
-            voxels[i].weight = weight < VOXEL_WEIGHT_MAX ? weight : VOXEL_WEIGHT_MAX;
-        }
+        model_voxels_of(&blocks[b], voxels_of(m, slot));
     }
     return 0;
 }

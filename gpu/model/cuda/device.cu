@@ -189,27 +189,6 @@ static int model_count(struct model *model, struct model_stats *out)
     return 0;
 }
 
-static void block_unpack(uint64_t key, const struct model_voxel *voxels, struct model_block *out)
-{
-    struct voxel_place place = voxel_place_of(key);
-    out->x = place.x;
-    out->y = place.y;
-    out->z = place.z;
-    for (int i = 0; i < VOXEL_BLOCK_COUNT; i++) {
-        out->distance[i] = voxels[i].distance;
-        out->weight[i] = voxels[i].weight;
-    }
-}
-
-static void block_pack(const struct model_block *block, struct model_voxel *out)
-{
-    for (int i = 0; i < VOXEL_BLOCK_COUNT; i++) {
-        uint16_t weight = block->weight[i];
-        out[i].distance = weight ? block->distance[i] : 0;
-        out[i].weight = weight < VOXEL_WEIGHT_MAX ? weight : VOXEL_WEIGHT_MAX;
-    }
-}
-
 // Through a piece of host memory at a time: keys and voxels of COPY_BLOCKS slots.
 struct copy {
     uint64_t *keys;
@@ -253,7 +232,7 @@ static int copy_piece(struct cuda_model *m, struct copy *copy, uint64_t *keys,
 static void copy_unpack(const struct copy *copy, uint32_t n, struct model_block *out)
 {
     for (uint32_t i = 0; i < n; i++)
-        block_unpack(copy->keys[i], copy->voxels + (size_t)i * VOXEL_BLOCK_COUNT, &out[i]);
+        model_block_of(copy->keys[i], copy->voxels + (size_t)i * VOXEL_BLOCK_COUNT, &out[i]);
 }
 
 static int model_get(struct model *model, struct model_block *out, uint32_t n_blocks)
@@ -360,7 +339,7 @@ static int model_add(struct model *model, const struct model_block *blocks, uint
         for (uint32_t i = 0; i < n; i++) {
             const struct model_block *block = &blocks[first + i];
             copy.keys[i] = voxel_key(block->x, block->y, block->z);
-            block_pack(block, copy.voxels + (size_t)i * VOXEL_BLOCK_COUNT);
+            model_voxels_of(block, copy.voxels + (size_t)i * VOXEL_BLOCK_COUNT);
         }
         const size_t to = n_before + first;
         rc = copy_piece(m, &copy, m->at.slot_keys + to,
