@@ -49,6 +49,14 @@ static bool nearly_arrived(const struct track_candidate *c)
     return c->reason == TRACK_REASON_NONE && c->alignment.step_norm <= NEARLY_M;
 }
 
+// A scene that does not hold some directions lets every start slide along them, the best one, too:
+// it never arrives. Where that is new, others are tried all the same.
+static bool goes_on_sliding(const struct track *track, const struct track_candidate *c)
+{
+    return c->reason == TRACK_REASON_NONE && c->conditioning.n_degenerate > 0 &&
+           track->unheld_s > 0;
+}
+
 // Tries a further start and keeps what is better.
 static int try_further(struct track *track, const struct track_slot *reference,
                        const struct se3 *T_odom_start, double seconds, struct track_candidate *best)
@@ -73,7 +81,8 @@ int track_explain(struct track *track, const uint16_t *depth, double seconds,
     struct se3 T_predicted = track_predict(track, seconds);
     gravity_prior_hold(&track->gravity, seconds, &T_predicted);
     int rc = try_candidate(track, depth, reference, &T_predicted, seconds, out);
-    if (rc < 0 || convinces(out) || out->reason == TRACK_REASON_NO_DEPTH)
+    if (rc < 0 || convinces(out) || out->reason == TRACK_REASON_NO_DEPTH ||
+        goes_on_sliding(track, out))
         return rc;
     // Other starts would end in the same place: it goes on where it is.
     if (nearly_arrived(out)) {

@@ -6,7 +6,7 @@ import math
 import harness
 from harness import check, check_at_most
 
-N_FRAMES = 150
+N_FRAMES = 300
 SHARE_LIMIT = 0.6  # of the roll's error without an accelerometer
 LINES = {"dead": "not gravity", "turned": "does not turn as the camera does"}
 

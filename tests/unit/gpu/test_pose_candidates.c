@@ -307,6 +307,37 @@ static void without_depth_nothing_else_is_tried(void **state)
     assert_int_equal(fake_n_calls, 1);
 }
 
+// A wall lets each start slide: all are tried when the directions begin to be unheld, one from then
+// on. Where something speaks against that one, all are again.
+static void a_wall_that_goes_on_is_tried_once(void **state)
+{
+    (void)state;
+    reset();
+    for (int i = 0; i < FAKE_CALLS_MAX; i++) {
+        answers[i].information[0] = 0; // x
+        answers[i].converged = false;
+        answers[i].step_norm = 0.002;
+    }
+    assert_int_equal(explain(0.1).conditioning.n_degenerate, 1);
+    assert_int_equal(fake_n_calls, 3);
+    assert_int_equal(n_finds, 1);
+    track.unheld_s = 0.1;
+    assert_int_equal(explain(0.1).reason, TRACK_REASON_NONE);
+    assert_int_equal(fake_n_calls, 1);
+    assert_int_equal(n_finds, 0);
+    for (int i = 0; i < FAKE_CALLS_MAX; i++)
+        answers[i].step_norm = 1;
+    assert_int_equal(explain(0.1).reason, TRACK_REASON_NOT_CONVERGED);
+    assert_int_equal(n_finds, 1);
+    // All is held again, but the alignment did not arrive: others are tried.
+    for (int i = 0; i < FAKE_CALLS_MAX; i++) {
+        answers[i].information[0] = answers[i].information[7];
+        answers[i].step_norm = 0.002;
+    }
+    assert_int_equal(explain(0.1).conditioning.n_degenerate, 0);
+    assert_int_equal(n_finds, 1);
+}
+
 // Used-up iterations convince nobody, but are better than an objection.
 static void the_better_one_is_kept(void **state)
 {
@@ -401,6 +432,7 @@ int main(void)
         cmocka_unit_test(what_is_not_held_follows_the_prediction),
         cmocka_unit_test(further_starts_are_tried_in_turn),
         cmocka_unit_test(without_depth_nothing_else_is_tried),
+        cmocka_unit_test(a_wall_that_goes_on_is_tried_once),
         cmocka_unit_test(the_better_one_is_kept),
         cmocka_unit_test(what_nearly_arrived_goes_on),
         cmocka_unit_test(a_failing_device_is_told),
