@@ -142,7 +142,7 @@ function(posed_test_fuzz stem)
     set(corpus ${CMAKE_CURRENT_BINARY_DIR}/corpus/${stem})
     file(MAKE_DIRECTORY ${corpus})
     posed_register_test(fuzz libfuzzer_${stem} 120 LABELS ${arg_LABELS}
-      COMMAND fuzz_${stem} -max_total_time=6 -timeout=60 -print_final_stats=1
+      COMMAND fuzz_${stem} -max_total_time=3 -timeout=60 -print_final_stats=1
         -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/${stem}- ${corpus} ${seeds})
   endif()
 endfunction()

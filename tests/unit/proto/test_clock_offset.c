@@ -16,7 +16,11 @@
 
 #define N     600  // 20 s
 #define NOISE 0.05 // rad/s of one turn, as 0.1 degree a frame
+#ifdef POSED_SANITIZED
+#define SEEDS 4
+#else
 #define SEEDS 20
+#endif
 
 static uint64_t seed;
 
