@@ -23,7 +23,7 @@
 
 // A sanitizer makes all of this twenty times slower: then it is run for its findings alone.
 #ifdef POSED_SANITIZED
-#define N_VIEWS  64
+#define N_VIEWS  128
 #define N_SCENES 1
 #define N_FOUND  0
 #define N_FITTED 1 // scenes of the paper's search
