@@ -120,6 +120,39 @@ void calibrate_add_prior(struct normal_equations *system, int first,
         }
 }
 
+// Eight nodes of the field and the poses of two frames. The poses' unknowns stand behind the nodes',
+// and theirs are in the order of the frames: no place is looked for among them.
+static void add_sample(struct normal_equations *system, struct calibrate_pair pair,
+                       const struct calibrate_sample *s, double weight)
+{
+    const bool i_first = pair.i < pair.j;
+    const size_t first = FIELD_N_NODES + 6 * (size_t)(i_first ? pair.i : pair.j);
+    const size_t second = FIELD_N_NODES + 6 * (size_t)(i_first ? pair.j : pair.i);
+    int node[8];
+    double by_node[8], by_pose[12];
+    for (int k = 0; k < 4; k++) {
+        node[2 * k] = s->from.node[k];
+        by_node[2 * k] = s->by_from * s->from.weight[k];
+        node[2 * k + 1] = s->to.node[k];
+        by_node[2 * k + 1] = s->by_to * s->to.weight[k];
+    }
+    memcpy(by_pose, i_first ? s->by_i : s->by_j, 6 * sizeof *by_pose);
+    memcpy(by_pose + 6, i_first ? s->by_j : s->by_i, 6 * sizeof *by_pose);
+    normal_equations_add(system, node, by_node, 8, weight, s->r);
+    for (int a = 0; a < 12; a++) {
+        const size_t at = a < 6 ? first + (size_t)a : second + (size_t)a - 6;
+        const double wa = weight * by_pose[a];
+        double *h = system->h + at * (size_t)system->n;
+        system->g[at] += wa * s->r;
+        for (int k = 0; k < 8; k++)
+            h[node[k]] += wa * by_node[k];
+        for (int k = 0; k < 6 && k <= a; k++)
+            h[first + (size_t)k] += wa * by_pose[k];
+        for (int k = 6; k <= a; k++)
+            h[second + (size_t)k - 6] += wa * by_pose[k];
+    }
+}
+
 // Adds all samples of a pair. Returns the sum of winsorised |r| and their number.
 static void add_pair(const struct calibrate *c, const struct depth_error *field,
                      struct calibrate_pair pair, double scale, struct normal_equations *system,
@@ -139,21 +172,7 @@ static void add_pair(const struct calibrate *c, const struct depth_error *field,
             double w = weight * calibrate_weight(s.r, scale);
             if (!(w > 0))
                 continue;
-            int index[20], n = 0;
-            double row[20];
-            for (int k = 0; k < 4; k++) {
-                index[n] = s.from.node[k];
-                row[n++] = s.by_from * s.from.weight[k];
-                index[n] = s.to.node[k];
-                row[n++] = s.by_to * s.to.weight[k];
-            }
-            for (int k = 0; k < 6; k++) {
-                index[n] = FIELD_N_NODES + 6 * (int)pair.i + k;
-                row[n++] = s.by_i[k];
-                index[n] = FIELD_N_NODES + 6 * (int)pair.j + k;
-                row[n++] = s.by_j[k];
-            }
-            normal_equations_add(system, index, row, n, w, s.r);
+            add_sample(system, pair, &s, w);
         }
 }
 
