@@ -120,8 +120,8 @@ void calibrate_add_prior(struct normal_equations *system, int first,
         }
 }
 
-// Eight nodes of the field and the poses of two frames. The poses' unknowns stand behind the nodes',
-// and theirs are in the order of the frames: no place is looked for among them.
+// Eight nodes of the field and the poses of two frames. The poses' unknowns stand behind those of
+// the nodes and are in the order of the frames: no place is looked for among them.
 static void add_sample(struct normal_equations *system, struct calibrate_pair pair,
                        const struct calibrate_sample *s, double weight)
 {
