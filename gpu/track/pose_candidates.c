@@ -50,11 +50,12 @@ static bool nearly_arrived(const struct track_candidate *c)
 }
 
 // A scene that does not hold some directions lets every start slide along them, the best one, too:
-// it never arrives. Where that is new, others are tried all the same.
-static bool goes_on_sliding(const struct track *track, const struct track_candidate *c)
+// it never arrives. Where that is new, or the camera may be anywhere, others are tried, too.
+static bool goes_on_sliding(const struct track *track, const struct track_candidate *c,
+                            double seconds)
 {
     return c->reason == TRACK_REASON_NONE && c->conditioning.n_degenerate > 0 &&
-           track->unheld_s > 0;
+           track->unheld_s > 0 && !track->lost && seconds <= track->settings.gap_s;
 }
 
 // Tries a further start and keeps what is better.
@@ -82,7 +83,7 @@ int track_explain(struct track *track, const uint16_t *depth, double seconds,
     gravity_prior_hold(&track->gravity, seconds, &T_predicted);
     int rc = try_candidate(track, depth, reference, &T_predicted, seconds, out);
     if (rc < 0 || convinces(out) || out->reason == TRACK_REASON_NO_DEPTH ||
-        goes_on_sliding(track, out))
+        goes_on_sliding(track, out, seconds))
         return rc;
     // Other starts would end in the same place: it goes on where it is.
     if (nearly_arrived(out)) {

@@ -68,6 +68,7 @@ static void reset(void)
                                              .max_step_m = 0.005,
                                              .max_speed_m_s = 6,
                                              .max_turn_rad_s = 8,
+                                             .gap_s = 0.5,
                                              .min_eigenvalue = 0.002};
     for (int i = 0; i < 3; i++)
         track.slots[i] = (struct track_slot){.frame = &frames[i], .filled = true};
@@ -308,7 +309,7 @@ static void without_depth_nothing_else_is_tried(void **state)
 }
 
 // A wall lets each start slide: all are tried when the directions begin to be unheld, one from then
-// on. Where something speaks against that one, all are again.
+// on. Where something speaks against that one, or the camera may be anywhere, all are again.
 static void a_wall_that_goes_on_is_tried_once(void **state)
 {
     (void)state;
@@ -325,6 +326,12 @@ static void a_wall_that_goes_on_is_tried_once(void **state)
     assert_int_equal(explain(0.1).reason, TRACK_REASON_NONE);
     assert_int_equal(fake_n_calls, 1);
     assert_int_equal(n_finds, 0);
+    track.lost = true;
+    explain(0.1);
+    assert_int_equal(n_finds, 1);
+    track.lost = false;
+    explain(0.51); // a gap
+    assert_int_equal(n_finds, 1);
     for (int i = 0; i < FAKE_CALLS_MAX; i++)
         answers[i].step_norm = 1;
     assert_int_equal(explain(0.1).reason, TRACK_REASON_NOT_CONVERGED);
