@@ -30,7 +30,7 @@ struct track_settings {
     // When it is DEGRADED.
     double min_eigenvalue; // default 0.0024, 0..1: share of the information (conditioning.h) below
                            // which a direction is held to the prediction
-    double hold_std_m;     // default 0.02: how far such a direction may move unseen in a 30th of a
+    double hold_std_m;     // default 0.03: how far such a direction may move unseen in a 30th of a
                            // second: as a speed that keeps for a second, so that its standard
                            // deviation grows with the time, then with its root
     bool gravity; // default true: an accelerometer holds roll and pitch then (gravity_prior.h)
