@@ -577,7 +577,7 @@ int main(void)
         cmocka_unit_test(the_object_is_found),
         cmocka_unit_test(germann_answers_with_view_and_fit),
     };
-    const struct CMUnitTest on_one_thread[] = {
+    const struct CMUnitTest of_objects[] = {
         cmocka_unit_test(bad_meshes_are_refused),
         cmocka_unit_test(a_greedy_build_is_soon_abandoned),
         cmocka_unit_test(symmetries_are_recognised),
@@ -586,10 +586,10 @@ int main(void)
         cmocka_unit_test(objects_survive_a_file),
     };
     int n_failed = cmocka_run_group_tests(tests, set_up, tear_down);
-#ifdef __SANITIZE_THREAD__ // has nothing to watch there
-    (void)on_one_thread;
+#ifdef __SANITIZE_THREAD__ // set_up builds an object with the same threads
+    (void)of_objects;
 #else
-    n_failed += cmocka_run_group_tests(on_one_thread, set_up, tear_down);
+    n_failed += cmocka_run_group_tests(of_objects, set_up, tear_down);
 #endif
     return n_failed;
 }
