@@ -90,16 +90,16 @@ static const struct capture_driver *driver_of_name(const char *name)
     return NULL;
 }
 
-// The library that a driver needs, when this program has neither.
+// The library that a driver needs, when this program has neither, and how it gets it.
 static const char *left_out_library(const char *source)
 {
     static const struct {
         const char *driver, *library;
-    } optional[] = {{"kinect", "libfreenect"},
-                    {"openni2", "OpenNI 2 (libopenni2)"},
-                    {"v4l2", "Video4Linux2"},
-                    {"ros2", "Cyclone DDS"},
-                    {"ros2db3", "libsqlite3"}};
+    } optional[] = {{"kinect", "libfreenect (build it with -DPOSED_KINECT=ON)"},
+                    {"openni2", "OpenNI 2 (build it with -DPOSED_OPENNI2=ON)"},
+                    {"v4l2", "Video4Linux (build it with -DPOSED_V4L2=ON)"},
+                    {"ros2", "Cyclone DDS (build it with -DPOSED_ROS2=ON)"},
+                    {"ros2db3", "libsqlite3 (build it where libsqlite3-dev is)"}};
     size_t n = strcspn(source, ":");
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
         if (strlen(optional[i].driver) == n && !memcmp(optional[i].driver, source, n))
@@ -118,7 +118,12 @@ static void log_unknown(const char *source, const struct log_sink *log)
     if (meant)
         log_to(log, LOG_LEVEL_ERROR, "source '%s': unknown driver, did you mean %s:%s?", source,
                meant, source + n + 1);
-    else if (!source[n] && access(source, F_OK) == 0)
+    else if (source[0] && !source[n] && access(source, F_OK) != 0)
+        log_to(log, LOG_LEVEL_ERROR,
+               "source '%s': no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER or "
+               "synth:room",
+               source);
+    else if (source[0] && !source[n])
         log_to(log, LOG_LEVEL_ERROR,
                "source '%s': no recording that is known, expected DRIVER:PLACE, e.g. tum:FOLDER",
                source);
@@ -127,6 +132,16 @@ static void log_unknown(const char *source, const struct log_sink *log)
             log, LOG_LEVEL_ERROR,
             "source '%s': unknown driver, expected DRIVER:PLACE, e.g. tum:FOLDER or synth:room%s",
             source, source[n] ? "" : ", or the path of a recording");
+}
+
+// What a driver cannot open may be another one's; why it cannot is in the log already.
+static void log_meant(const struct capture_driver *driver, const char *location,
+                      const struct log_sink *log)
+{
+    const char *meant = recognise(location);
+    if (meant && strcmp(meant, driver->name) != 0 && driver_of_name(meant))
+        log_to(log, LOG_LEVEL_ERROR, "source '%s:%s': did you mean %s:%s?", driver->name, location,
+               meant, location);
 }
 
 static void apply_overrides(struct capture_info *info, const struct capture_settings *settings)
@@ -284,6 +299,8 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     struct capture_info *info = &capture->info;
     snprintf(info->driver, sizeof info->driver, "%s", driver->name);
     int err = driver->open(&capture->state, location, settings, info);
+    if (err && driver->decode)
+        log_meant(driver, location, log);
     if (err)
         goto fail;
     if (!info->description[0])

@@ -11,7 +11,7 @@
 #include "proto/clock.h"
 
 #define MS            INT64_C(1000000)
-#define FIRST_OPEN_NS (10000 * MS)
+#define FIRST_OPEN_S  10
 #define SILENCE_NS    (1500 * MS) // a streaming camera sends 30 frames/s
 #define HANG_NS       (3000 * MS)
 
@@ -31,22 +31,23 @@ static void doze(struct reconnect *reconnect, int64_t until_ns)
     pthread_mutex_unlock(&reconnect->lock);
 }
 
-static void tell_missing(struct reconnect *reconnect, const char *reason)
+static void tell_missing(struct reconnect *reconnect, const char *reason, const char *until)
 {
     if (!strcmp(reconnect->told, reason))
         return;
     snprintf(reconnect->told, sizeof reconnect->told, "%s", reason);
-    log_to(&reconnect->log, LOG_LEVEL_WARNING, "%s: %s; waiting for it", reconnect->name, reason);
+    log_to(&reconnect->log, LOG_LEVEL_WARNING, "%s: %s; waiting for it%s", reconnect->name, reason,
+           until);
 }
 
-static bool try_open(struct reconnect *reconnect)
+static bool try_open(struct reconnect *reconnect, const char *until)
 {
     char reason[RECONNECT_REASON_BYTES] = "it cannot be opened";
     if (reconnect->camera->open(reconnect->user, reason)) {
         reconnect->told[0] = 0;
         return true;
     }
-    tell_missing(reconnect, reason);
+    tell_missing(reconnect, reason, until);
     return false;
 }
 
@@ -74,14 +75,14 @@ static void watch(struct reconnect *reconnect)
         reconnect->camera->close(reconnect->user);
         if (!ended)
             return;
-        tell_missing(reconnect, ended);
+        tell_missing(reconnect, ended, "");
         int64_t pause_ns = RECONNECT_MIN_NS;
         do {
             doze(reconnect, clock_monotonic_ns() + pause_ns);
             pause_ns = 2 * pause_ns < RECONNECT_MAX_NS ? 2 * pause_ns : RECONNECT_MAX_NS;
             if (atomic_load(&reconnect->quit))
                 return;
-        } while (!try_open(reconnect));
+        } while (!try_open(reconnect, ""));
         log_to(&reconnect->log, LOG_LEVEL_NOTICE, "%s: the camera is back", reconnect->name);
     }
 }
@@ -95,14 +96,16 @@ static void *run(void *argument)
 }
 
 int reconnect_open(struct reconnect *reconnect, const struct reconnect_camera *camera, void *user,
-                   const char *name, const struct log_sink *log)
+                   const char *driver, const char *place, const struct log_sink *log)
 {
+    char until[40];
+    snprintf(until, sizeof until, ", %d s; see posectl doctor", FIRST_OPEN_S);
     *reconnect = (struct reconnect){.camera = camera, .user = user, .log = *log};
-    snprintf(reconnect->name, sizeof reconnect->name, "%s", name);
-    int64_t until_ns = clock_monotonic_ns() + FIRST_OPEN_NS;
-    while (!try_open(reconnect)) {
+    snprintf(reconnect->name, sizeof reconnect->name, *place ? "%s:%s" : "%s", driver, place);
+    int64_t until_ns = clock_monotonic_ns() + FIRST_OPEN_S * 1000 * MS;
+    while (!try_open(reconnect, until)) {
         if (clock_monotonic_ns() > until_ns) {
-            log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reconnect->told);
+            log_to(log, LOG_LEVEL_ERROR, "%s: %s", reconnect->name, reconnect->told);
             reconnect->camera = NULL;
             return -ENODEV;
         }

@@ -114,8 +114,9 @@ static void on_opened(void *user, const char *failed)
     if (!failed)
         log_to(&kinect->log, LOG_LEVEL_NOTICE, "kinect %s: camera open", kinect->which);
     else if (first)
-        log_to(&kinect->log, LOG_LEVEL_WARNING, "kinect %s: %s; waiting for it", kinect->which,
-               failed);
+        log_to(&kinect->log, LOG_LEVEL_WARNING,
+               "kinect %s: %s; waiting for it as long as posed runs; see posectl doctor",
+               kinect->which, failed);
 }
 
 static void on_gravity(void *user, const float gravity_m_s2[3])

@@ -402,16 +402,15 @@ static void close_openni2(void *state)
 static int open_openni2(void **out_state, const char *location,
                         const struct capture_settings *settings, struct capture_info *out_info)
 {
-    char name[RECONNECT_PLACE_BYTES + 16];
     struct openni2 *openni2 = calloc(1, sizeof *openni2);
     if (!openni2)
         return -ENOMEM;
     openni2->log = settings->log;
     int err = reconnect_parse("openni2", location, &settings->log, &openni2->place);
-    snprintf(name, sizeof name, "openni2:%s", openni2->place.place);
     static const struct reconnect_camera camera = {open_camera, serve, close_camera};
     if (!err)
-        err = reconnect_open(&openni2->reconnect, &camera, openni2, name, &settings->log);
+        err = reconnect_open(&openni2->reconnect, &camera, openni2, "openni2",
+                             openni2->place.place, &settings->log);
     if (!err)
         err = live_create(&openni2->live, &(struct live_camera){.intrinsics = openni2->camera},
                           settings->n_kept);

@@ -17,6 +17,8 @@
 #include "capture/io/little_endian.h"
 #include "capture/recording/sidecar.h"
 
+#define MAX_DEPTH_BYTES (3 * CAPTURE_MAX_SIDE_PX * CAPTURE_MAX_SIDE_PX) // raw takes 2 a pixel
+
 static const struct intrinsics default_camera = {528, 528, 320, 240, 640, 480};
 
 struct klg {
@@ -73,7 +75,14 @@ static int64_t find_unit_ns(const struct klg_index *index)
     return best_unit_ns;
 }
 
+// Whether these can be the first frame's: other files begin with numbers that no image has.
+static bool is_plausible(const struct klg_frame *frame)
+{
+    return frame->stamp >= 0 && frame->n_depth_bytes <= MAX_DEPTH_BYTES;
+}
+
 // Reads the frame headers one by one; a frame is kept when its stamp is later than the last one.
+// Returns -EBADMSG when the first is none.
 static int walk(int fd, int64_t file_bytes, const char *name, const struct log_sink *log,
                 struct klg_index *out)
 {
@@ -94,6 +103,8 @@ static int walk(int fd, int64_t file_bytes, const char *name, const struct log_s
             .n_depth_bytes = n_depth};
         if (err || n_depth > INT32_MAX || n_image > INT32_MAX ||
             (int64_t)n_depth + n_image > file_bytes - frame.offset) {
+            if (!err && at == KLG_HEADER_BYTES && !is_plausible(&frame))
+                return -EBADMSG;
             log_to(log, LOG_LEVEL_WARNING,
                    "%s: incomplete after %zu frames (byte %lld), the rest is left out", name,
                    out->n_frames, (long long)at);
@@ -136,11 +147,14 @@ int klg_scan(int fd, const char *name, const struct log_sink *log, struct klg_in
         err = -EBADMSG;
     if (!err)
         err = file_read_at(fd, head, sizeof head, 0);
-    if (err || little_u32(head) > INT32_MAX) {
+    if (!err && little_u32(head) > INT32_MAX)
+        err = -EBADMSG;
+    if (!err)
+        err = walk(fd, st.st_size, name, log, out);
+    if (err == -EBADMSG) {
         log_to(log, LOG_LEVEL_ERROR, "%s: not a klg log", name);
-        return err && err != -EBADMSG ? err : -EINVAL;
+        return -EINVAL;
     }
-    err = walk(fd, st.st_size, name, log, out);
     if (!err)
         take_times(out);
     if (!err && !out->n_frames)

@@ -123,6 +123,10 @@ int sidecar_intrinsics(int folder, const char *path, const struct intrinsics *fa
     } else if (err) {
         return err;
     }
+    if (!err && settings->fy_px * found.fy_px < 0)
+        log_to(&settings->log, LOG_LEVEL_WARNING,
+               "%s: camera.fy is %g, but %g in %s: of another sign it turns the images upside down",
+               path, settings->fy_px, found.fy_px, name);
     if (units_per_m != 0)
         out_info->units_per_m = units_per_m;
     bool overridden = settings->fx_px != 0 && settings->fy_px != 0 && settings->cx_px != 0 &&

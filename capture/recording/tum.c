@@ -132,10 +132,8 @@ static int read_index(struct images *images)
     snprintf(name, sizeof name, "%s/depth.txt", images->path);
     int err = folder_read_text(images->folder, images->path, "depth.txt", &images->log, &bytes);
     if (err == -ENOENT)
-        log_to(
-            &images->log, LOG_LEVEL_ERROR,
-            "%s: no such file, this is not a TUM recording (a folder of images alone is png:DIR)",
-            name);
+        log_to(&images->log, LOG_LEVEL_ERROR, "%s: no such file, this is not a TUM recording",
+               name);
     if (!err)
         err = tum_index_parse((char *)bytes.data, name, &images->log, &index);
     if (err)

@@ -333,21 +333,20 @@ static void close_v4l2(void *state)
     free(v4l2);
 }
 
-static int check_intrinsics(const struct capture_settings *settings, const char *location)
+static int check_intrinsics(const struct capture_settings *settings, const char *name)
 {
     if (settings->fx_px > 0 && settings->fy_px != 0)
         return 0;
     log_to(&settings->log, LOG_LEVEL_ERROR,
-           "v4l2:%s: Video4Linux tells no intrinsics: set camera.fx and camera.fy (and camera.cx, "
+           "%s: Video4Linux tells no intrinsics: set camera.fx and camera.fy (and camera.cx, "
            "camera.cy where they are not the middle of the image), or -c FILE of config/cameras",
-           location);
+           name);
     return -EINVAL;
 }
 
 static int open_v4l2(void **out_state, const char *location,
                      const struct capture_settings *settings, struct capture_info *out_info)
 {
-    char name[RECONNECT_PLACE_BYTES + 16];
     struct v4l2 *v4l2 = calloc(1, sizeof *v4l2);
     if (!v4l2)
         return -ENOMEM;
@@ -356,12 +355,12 @@ static int open_v4l2(void **out_state, const char *location,
     v4l2->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : REALSENSE_UNIT_M;
     v4l2->realtime_offset_ns = clock_wall_ns() - clock_monotonic_ns();
     int err = reconnect_parse("v4l2", location, &settings->log, &v4l2->place);
-    if (!err)
-        err = check_intrinsics(settings, location);
-    snprintf(name, sizeof name, "v4l2:%s", v4l2->place.place);
     static const struct reconnect_camera camera = {open_camera, serve, close_camera};
     if (!err)
-        err = reconnect_open(&v4l2->reconnect, &camera, v4l2, name, &settings->log);
+        err = reconnect_open(&v4l2->reconnect, &camera, v4l2, "v4l2", v4l2->place.place,
+                             &settings->log);
+    if (!err) // only now: where no camera is, that is said first
+        err = check_intrinsics(settings, v4l2->reconnect.name);
     if (err)
         goto fail;
     v4l2->camera.fx_px = settings->fx_px;

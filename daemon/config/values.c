@@ -85,7 +85,9 @@ static int set_levels(const struct config_key *key, const char *value, uint32_t 
         bool is_number = isdigit((unsigned char)*s);
         unsigned long n = is_number ? strtoul(s, &end, 10) : 0;
         if (!is_number || *(end += strspn(end, " \t")) != (i + 1 < GPU_LEVELS ? ',' : 0)) {
-            snprintf(out_error, error_bytes, "\"%s\" is not %d whole numbers with commas between",
+            snprintf(out_error, error_bytes,
+                     "\"%s\" is not %d whole numbers with commas between, one a level from "
+                     "fine to coarse, e.g. 10,5,4",
                      value, GPU_LEVELS);
             return -EINVAL;
         }

@@ -87,7 +87,7 @@ def v4l2():
     daemon.stop()
     check_messages(daemon, "v4l2")
     check(camera.n_wrong == 0 and camera.n_open == 0, "what is open at the end")
-    check("v4l2:: the camera is gone; waiting for it" in daemon.log(), daemon.log())
+    check("v4l2: the camera is gone; waiting for it" in daemon.log(), daemon.log())
     without = harness.Daemon("v4l2:", collect=False, environment=environment)
     without.wait(4)
     check("Video4Linux tells no intrinsics: set camera.fx" in without.log(), without.log())

@@ -194,7 +194,7 @@ static void look_at_device(struct doctor *doctor)
         find(doctor, FINE, "compute", NULL, "%s", gpu_description(gpu));
     else if (err == -ENOTSUP)
         find(doctor, NOTE, "compute",
-             "the CPU keeps camera rate; for CUDA build with POSED_CUDA=ON", "built without CUDA");
+             "the CPU keeps camera rate; for CUDA build with -DPOSED_CUDA=ON", "built without CUDA");
     else
         find(doctor, access("/dev/nvidia0", F_OK) ? NOTE : PROBLEM, "compute",
              access("/dev/nvidia0", F_OK) ? "no NVIDIA driver is loaded; the CPU keeps camera rate"

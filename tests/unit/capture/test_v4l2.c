@@ -171,8 +171,8 @@ static void unplugged_it_comes_back_under_another_number(void **state)
     }
     capture_close(&capture);
     assert_int_equal(fake_v4l2->n_opened, 21);
-    assert_non_null(strstr(said, "v4l2:: the camera is gone; waiting for it"));
-    assert_non_null(strstr(said, "v4l2:: the camera is back"));
+    assert_non_null(strstr(said, "v4l2: the camera is gone; waiting for it"));
+    assert_non_null(strstr(said, "v4l2: the camera is back"));
     assert_all_closed();
 }
 
