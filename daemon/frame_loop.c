@@ -143,6 +143,10 @@ static void count(struct loop *loop, const struct capture_frame *frame, bool tra
         shared_count(shared, result->state == TRACK_STATE_LOST       ? SHARED_LOST
                              : result->state == TRACK_STATE_DEGRADED ? SHARED_DEGRADED
                                                                      : SHARED_TRACKED);
+    if (tracked && result->state == TRACK_STATE_DEGRADED)
+        shared_count(shared, SHARED_DEGRADED_BY + message_reason(result->reason));
+    if (tracked && result->state == TRACK_STATE_LOST)
+        shared_count(shared, SHARED_LOST_BY + message_reason(result->reason));
 }
 
 static bool is_tracked(const struct capture_frame *frame)

@@ -41,7 +41,9 @@ enum shared_counter {
     SHARED_REJECTED_REQUESTS,
     SHARED_UNSENT,
     SHARED_LOST_PACKETS,
-    SHARED_N_COUNTERS,
+    SHARED_DEGRADED_BY, // + posed_Reason: of the DEGRADED frames those of this reason
+    SHARED_LOST_BY = SHARED_DEGRADED_BY + _posed_Reason_ARRAYSIZE, // likewise
+    SHARED_N_COUNTERS = SHARED_LOST_BY + _posed_Reason_ARRAYSIZE,
 };
 
 // What a request wants of the frame loop, and what it says.

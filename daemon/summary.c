@@ -66,16 +66,49 @@ static void log_error(const struct shared *shared, const struct capture *capture
     trajectory_free(&truth);
 }
 
+// " (DEGENERATE 8, TIME_GAP 2)" of the counters from `first` on, as the protocol names reasons;
+// empty where nothing was counted.
+static void list_reasons(const struct shared *shared, enum shared_counter first, char *out,
+                         size_t out_bytes)
+{
+    static const char *const names[_posed_Reason_ARRAYSIZE] = {
+        [posed_Reason_REASON_NONE] = "NONE",
+        [posed_Reason_REASON_FIRST_FRAME] = "FIRST_FRAME",
+        [posed_Reason_REASON_DROPPED] = "DROPPED",
+        [posed_Reason_REASON_NO_DEPTH] = "NO_DEPTH",
+        [posed_Reason_REASON_FEW_PAIRS] = "FEW_PAIRS",
+        [posed_Reason_REASON_NOT_CONVERGED] = "NOT_CONVERGED",
+        [posed_Reason_REASON_HIGH_RESIDUAL] = "HIGH_RESIDUAL",
+        [posed_Reason_REASON_JUMP] = "JUMP",
+        [posed_Reason_REASON_DEGENERATE] = "DEGENERATE",
+        [posed_Reason_REASON_TIME_GAP] = "TIME_GAP",
+        [posed_Reason_REASON_DEVICE] = "DEVICE",
+        [posed_Reason_REASON_OTHER] = "OTHER"};
+    size_t n = 0;
+    out[0] = 0;
+    for (unsigned i = 0; i < _posed_Reason_ARRAYSIZE; i++) {
+        const uint64_t count = shared_counter(shared, first + i);
+        if (count && names[i] && n < out_bytes)
+            n += (size_t)snprintf(out + n, out_bytes - n, "%s%s %llu", n ? ", " : " (", names[i],
+                                  (unsigned long long)count);
+    }
+    if (n && n + 1 < out_bytes)
+        snprintf(out + n, out_bytes - n, ")");
+}
+
 void summary_log(const struct shared *shared, const struct capture *capture, uint64_t evaluated_end,
                  const struct log_sink *log)
 {
+    char degraded_by[400], lost_by[400];
+    list_reasons(shared, SHARED_DEGRADED_BY, degraded_by, sizeof degraded_by);
+    list_reasons(shared, SHARED_LOST_BY, lost_by, sizeof lost_by);
     log_to(log, LOG_LEVEL_INFO,
-           "%llu frames: %llu tracked, %llu degraded, %llu lost, %llu dropped, %llu damaged, "
+           "%llu frames: %llu tracked, %llu degraded%s, %llu lost%s, %llu dropped, %llu damaged, "
            "%llu duplicates",
            (unsigned long long)shared_counter(shared, SHARED_CAPTURED),
            (unsigned long long)shared_counter(shared, SHARED_TRACKED),
-           (unsigned long long)shared_counter(shared, SHARED_DEGRADED),
-           (unsigned long long)shared_counter(shared, SHARED_LOST),
+           (unsigned long long)shared_counter(shared, SHARED_DEGRADED), degraded_by,
+           (unsigned long long)shared_counter(shared, SHARED_LOST), lost_by,
            (unsigned long long)shared_counter(shared, SHARED_DROPPED),
            (unsigned long long)shared_counter(shared, SHARED_DAMAGED),
            (unsigned long long)shared_counter(shared, SHARED_DUPLICATE));

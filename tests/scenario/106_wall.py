@@ -47,6 +47,7 @@ def scenario():
     still = harness.Daemon("synth:wall-still")
     still.wait()
     check_degraded(still, 300)
+    check("299 degraded (DEGENERATE 299), 0 lost, " in still.log(), still.log())
     check_at_most(harness.largest_way_m(still.poses), STILL_LIMIT_M, "still: way [m]")
     check_at_most(harness.largest_turn_deg(still.poses), STILL_LIMIT_DEG, "still: turn [deg]")
 

@@ -209,6 +209,9 @@ static void rawpgm_reads(void **state)
     unlink(scratch_name(&scratch, "calib.txt", path));
     assert_int_equal(open_result(&settings), -ENOENT);
     assert_true(scratch_said(&scratch, "calib.txt: no such file"));
+    settings = settings_of("fakenect", "");
+    assert_int_equal(open_result(&settings), -ENOENT);
+    assert_true(scratch_said(&scratch, "did you mean rawpgm:/"));
 }
 
 static void png_takes_times_from_names(void **state)
@@ -486,6 +489,10 @@ static void klg_with_hostile_sizes(void **state)
     struct capture_settings settings = settings_of("klg", "a.klg");
     assert_int_equal(open_result(&settings), -EINVAL);
     assert_true(scratch_said(&scratch, "not a klg log"));
+    scratch_write_text(&scratch, "a.klg", "# depth maps\n# file: a.bag\n# timestamp filename\n");
+    assert_int_equal(open_result(&settings), -EINVAL);
+    assert_true(scratch_said(&scratch, "not a klg log"));
+    assert_false(scratch_said(&scratch, "incomplete"));
     settings = settings_of("klg", "missing.klg");
     assert_int_equal(open_result(&settings), -ENOENT);
     settings = settings_of("klg", "");

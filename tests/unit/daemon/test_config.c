@@ -127,6 +127,7 @@ static const char *const mistakes[][2] = {
     {"[gpu]\nbackend = fpga\n", "\"fpga\" is none of: auto cpu cuda"},
     {"[log]\nlevel =\n", "is none of: error warning notice info debug"},
     {"[tracker]\niterations = 1,2\n", "is not 3 whole numbers"},
+    {"[tracker]\niterations = 10\n", "fine to coarse, e.g. 10,5,4"},
     {"[tracker]\niterations = 1,2,3,4\n", "is not 3 whole numbers"},
     {"[tracker]\niterations = 1,,3\n", "is not 3 whole numbers"},
     {"[tracker]\niterations = 1,2,101\n", "101 is outside 0..100"},
