@@ -10,10 +10,10 @@
 #include "capture/driver.h"
 #include "proto/clock.h"
 
-#define MS            INT64_C(1000000)
-#define FIRST_OPEN_S  10
-#define SILENCE_NS    (1500 * MS) // a streaming camera sends 30 frames/s
-#define HANG_NS       (3000 * MS)
+#define MS           INT64_C(1000000)
+#define FIRST_OPEN_S 10
+#define SILENCE_NS   (1500 * MS) // a streaming camera sends 30 frames/s
+#define HANG_NS      (3000 * MS)
 
 static struct timespec at(int64_t ns)
 {

@@ -51,11 +51,9 @@ struct reconnect {
 // Opens the camera, for which it waits up to 10 s. Returns 0, or -ENODEV with the reason in the
 // log, which knows it as DRIVER:PLACE, or DRIVER alone where the place is empty. The first frame is
 // served only after reconnect_start.
-__attribute__((warn_unused_result)) int reconnect_open(struct reconnect *reconnect,
-                                                       const struct reconnect_camera *camera,
-                                                       void *user, const char *driver,
-                                                       const char *place,
-                                                       const struct log_sink *log);
+__attribute__((warn_unused_result)) int
+reconnect_open(struct reconnect *reconnect, const struct reconnect_camera *camera, void *user,
+               const char *driver, const char *place, const struct log_sink *log);
 
 // Starts the thread. Returns 0 or a negative errno; the camera stays open in either case.
 __attribute__((warn_unused_result)) int reconnect_start(struct reconnect *reconnect);

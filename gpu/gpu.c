@@ -20,7 +20,7 @@ int gpu_open_twin(const char *room, enum gpu_backend asked, int (*open_cuda)(voi
         const int rc = open_cuda ? open_cuda(user) : -ENOTSUP;
         if (rc == 0)
             return 0;
-        const char *why = rc == -ENOTSUP  ? "this program was built without CUDA (build it with -DPOSED_CUDA=ON)"
+        const char *why = rc == -ENOTSUP  ? "built without CUDA (build it with -DPOSED_CUDA=ON)"
                           : rc == -ENODEV ? "no CUDA device can run it"
                                           : strerror(-rc);
         if (asked == GPU_BACKEND_CUDA) {

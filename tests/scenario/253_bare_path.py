@@ -36,7 +36,7 @@ def scenario():
     for arguments, code, words in (
             (("tmu:" + tum,), 4, "did you mean tum:"),
             (("mcpa:x",), 4, "did you mean mcap:x?"),
-            ((tum + "/nothing",), 4, "or the path of a recording"),
+            ((tum + "/nothing",), 4, "no such file or folder"),
             (("/usr/bin/env",), 4, "no recording that is known"),
             ((tum, tum), 2, "there is a source already"),
             (("--sped", "max"), 2, "did you mean --speed?"),

@@ -193,8 +193,8 @@ static void look_at_device(struct doctor *doctor)
     if (err == 0)
         find(doctor, FINE, "compute", NULL, "%s", gpu_description(gpu));
     else if (err == -ENOTSUP)
-        find(doctor, NOTE, "compute",
-             "the CPU keeps camera rate; for CUDA build with -DPOSED_CUDA=ON", "built without CUDA");
+        find(doctor, NOTE, "compute", "the CPU keeps camera rate; for CUDA: -DPOSED_CUDA=ON",
+             "built without CUDA");
     else
         find(doctor, access("/dev/nvidia0", F_OK) ? NOTE : PROBLEM, "compute",
              access("/dev/nvidia0", F_OK) ? "no NVIDIA driver is loaded; the CPU keeps camera rate"
