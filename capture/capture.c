@@ -90,6 +90,12 @@ static const struct capture_driver *driver_of_name(const char *name)
     return NULL;
 }
 
+int capture_look(const char *name, const struct log_sink *log)
+{
+    const struct capture_driver *driver = driver_of_name(name);
+    return driver && driver->look ? driver->look(log) : -ENOTSUP;
+}
+
 // The library that a driver needs, when this program has neither, and how it gets it.
 static const char *left_out_library(const char *source)
 {

@@ -220,4 +220,10 @@ struct capture_driver_name {
 };
 const struct capture_driver_name *capture_drivers(void);
 
+// Looks which cameras a live driver finds on this machine, without starting one. Tells `log` of
+// each: LOG_LEVEL_INFO how it is named as a source, LOG_LEVEL_ERROR why it cannot be opened.
+// Returns how many can be; -ENOTSUP where this program lacks the driver, or the driver cannot look.
+// Any thread.
+int capture_look(const char *driver, const struct log_sink *log);
+
 #endif

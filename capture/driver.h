@@ -55,6 +55,9 @@ struct capture_driver {
     // Live: makes `wait` return -EINTR, now and ever after. Async-signal-safe.
     void (*interrupt)(void *state);
 
+    // Live, optional (NULL: cannot look): capture_look's contract.
+    int (*look)(const struct log_sink *log);
+
     // Optional (NULL: none), capture_ground_truth's contract. Times are those of `stamp`'s clock.
     long (*ground_truth)(const void *state, struct stamped_pose **out);
 

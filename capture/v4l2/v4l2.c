@@ -123,6 +123,25 @@ static int find_node(struct v4l2 *v4l2, char *reason)
     return -ENODEV;
 }
 
+// A node that captures something else is not told of: every machine with a webcam has some.
+static int look(const struct log_sink *log)
+{
+    int n = 0;
+    for (int i = 0; i < N_NODES; i++) {
+        char node[32], why[RECONNECT_REASON_BYTES];
+        snprintf(node, sizeof node, "/dev/video%d", i);
+        int fd = open_node(node, why);
+        if (fd >= 0) {
+            log_to(log, LOG_LEVEL_INFO, "%s has depth: source v4l2:%d", node, i);
+            close(fd);
+            n++;
+        } else if (fd == -EACCES || fd == -EPERM || fd == -EBUSY) {
+            log_to(log, LOG_LEVEL_ERROR, "%s: %s", node, why);
+        }
+    }
+    return n;
+}
+
 static int open_place(struct v4l2 *v4l2, char *reason)
 {
     const char *place = v4l2->place.place;
@@ -410,5 +429,6 @@ const struct capture_driver capture_driver_v4l2 = {
     .wait = wait_v4l2,
     .buffers = buffers_of,
     .interrupt = interrupt,
+    .look = look,
     .close = close_v4l2,
 };

@@ -2,9 +2,11 @@
 """Cameras of the kernel's drivers and of OpenNI 2: the daemon tracks a V4L2 camera of our own
 making (tests/fake_v4l2.h) and takes what OpenNI's Dummy device delivers (tests/fake_openni2.h);
 each is unplugged and comes back in the same session, with one pose for each frame."""
+import json
 import mmap
 import os
 import struct
+import subprocess
 import time
 
 import harness
@@ -81,6 +83,11 @@ def v4l2():
                             environment=environment)
     daemon.wait_for(lambda: sum(harness.state_name(p) == "TRACKING" for p in daemon.poses) > 20,
                     "tracking")
+    seen = subprocess.run([harness.BINARY + "/bin/posectl", "doctor", "-o", "json"],
+                          env={**os.environ, **environment}, capture_output=True, text=True)
+    seen = [f for f in json.loads(seen.stdout)["findings"] if "v4l2" in f["finding"]]
+    check(any(f["verdict"] == "ok" and "/dev/video2 has depth: source v4l2:2" in f["finding"]
+              for f in seen), f"doctor: {seen}")
     for node in (4, 2):
         replug(daemon, camera, lambda c: c.n_open == 0, node=node)
     daemon.wait_for(lambda: harness.state_name(daemon.poses[-1]) == "TRACKING", "tracking again")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A finding is fine, a note (posed runs, but you may miss something) or a problem, and a problem
-// comes with what to do. Cameras are looked for in sysfs, not through libfreenect: that works
-// without permissions, which is what is most often missing.
+// comes with what to do. A Kinect is looked for in sysfs, not through libfreenect: that works
+// without permissions, which is what is most often missing. A video device has to be opened.
 #include "tools/posectl/doctor.h"
 
 #include <dirent.h>
@@ -104,8 +104,21 @@ static void look_at_camera(struct doctor *doctor, const char *folder, const char
              "%s, serial %s: %s: %s", name, serial, node, strerror(errno));
 }
 
+// What has no permission may be a webcam: that is no problem yet.
+static void keep_video(void *user, enum log_level level, const char *line)
+{
+    if (level == LOG_LEVEL_INFO)
+        find(user, FINE, "camera", NULL, "%s", line);
+    else
+        find(user, NOTE, "camera",
+             "if this is the depth camera: sudo usermod -aG video $USER, log in again; no other "
+             "program may use it",
+             "%s", line);
+}
+
 static void look_for_cameras(struct doctor *doctor, const char *usb)
 {
+    const int n_video = capture_look("v4l2", &(struct log_sink){keep_video, doctor});
     int n_cameras = 0, n_parts = 0;
     DIR *dir = opendir(usb);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
@@ -129,9 +142,9 @@ static void look_for_cameras(struct doctor *doctor, const char *usb)
     else if (n_parts && !n_cameras)
         find(doctor, PROBLEM, "camera", "plug the power supply of the Kinect in; USB is not enough",
              "a Kinect's motor or hub answers, its camera does not");
-    else if (!n_cameras)
+    else if (!n_cameras && n_video <= 0)
         find(doctor, NOTE, "camera", "recordings work without one: posed --source synth:room",
-             "no Kinect v1 is plugged in");
+             "no Kinect v1 is plugged in, and no video device has depth (Z16)");
     if (dir)
         closedir(dir);
     if (!access("/sys/module/gspca_kinect", F_OK))

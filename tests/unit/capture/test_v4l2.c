@@ -84,6 +84,11 @@ static void first_camera_with_depth_is_found(void **state)
     (void)state;
     struct capture *capture;
     struct capture_frame frame;
+    said[0] = 0;
+    assert_int_equal(capture_look("v4l2", &(struct log_sink){.write = hear}), 1);
+    assert_string_equal(said, "/dev/video2 has depth: source v4l2:2\n");
+    assert_int_equal(capture_look("tum", NULL), -ENOTSUP);
+    assert_all_closed();
     assert_int_equal(open_source("v4l2:", &capture), 0);
     const struct capture_info *info = capture_info(capture);
     assert_true(info->live);
