@@ -122,9 +122,11 @@ static int take_in(struct map *map, const struct gpu_frame *frame, const struct 
     // Where blocks can go to the host a frame may still come before they have.
     if (stats.n_refused > 0 && (map->was_refused || stats.max_far == 0)) {
         log_to(&map->log, LOG_LEVEL_WARNING,
-               "map: full at %u blocks: new places are no longer added (give it more "
-               "map.memory_bytes or map.far_bytes, or a larger map.voxel_m)",
-               stats.n_blocks + stats.n_far);
+               "map: full: at least %u new blocks of a frame find no room beside the %u that are "
+               "kept, so none of them is added (give it more map.memory_bytes, which must hold "
+               "what is "
+               "in sight, or map.far_bytes, or a larger map.voxel_m)",
+               stats.n_refused, stats.n_blocks + stats.n_far);
         map->told_is_full = true;
     }
     map->was_refused = stats.n_refused > 0;

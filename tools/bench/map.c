@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // posed-bench map: what a frame costs with a map, and what it costs with a keyframe, frame by frame
 // in turns on one device: until the pose is there, and until the frame is fused and the next view
-// made.
+// made. With little memory for the map, also what a frame costs in which blocks go to the host or
+// come back.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,16 @@
 #include "tools/argument.h"
 #include "tools/bench/map_options.h"
 
-#define MAX_ROUNDS 1000
+#define MAX_ROUNDS     1000
+#define MAX_MEMORY_MIB 65536
 
 struct bench_options {
     struct map_options map;
     size_t n_rounds;
+    size_t memory_mib; // of voxels on the device
 };
 
-enum { OPTION_ROUNDS = MAP_OPTIONS_KEY };
+enum { OPTION_ROUNDS = MAP_OPTIONS_KEY, OPTION_MEMORY };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -30,6 +33,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPTION_ROUNDS:
         o->n_rounds = argument_count(state, "rounds", arg, 1, MAX_ROUNDS);
         return 0;
+    case OPTION_MEMORY:
+        o->memory_mib = argument_count(state, "memory", arg, 1, MAX_MEMORY_MIB);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -37,6 +43,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"rounds", OPTION_ROUNDS, "N", 0, "Forwards and backwards so many times (default 3)", 0},
+    {"memory", OPTION_MEMORY, "MIB", 0,
+     "For voxels on the device (default 512); what does not fit waits on the host", 0},
     {0},
 };
 
@@ -47,7 +55,9 @@ struct player {
     uint16_t **depth; // pinned
     size_t n_frames;
     double *keyframe_us, *model_us, *all_us;
-    size_t n, n_tracking;
+    double *exchange_us; // of all_us: frames in which blocks went to the host or came back
+    size_t n, n_tracking, n_exchange, n_moved;
+    uint32_t n_far;
 };
 
 static double us_since(int64_t start_ns)
@@ -72,6 +82,11 @@ static int play(struct player *p, size_t frame, int64_t time_ns)
     if (rc == 0)
         rc = model_stats_get(map_model(p->map), &stats); // waits
     p->all_us[p->n++] = us_since(start_ns);
+    if (rc == 0 && stats.n_far != p->n_far) {
+        p->exchange_us[p->n_exchange++] = p->all_us[p->n - 1];
+        p->n_moved += stats.n_far > p->n_far ? stats.n_far - p->n_far : p->n_far - stats.n_far;
+        p->n_far = stats.n_far;
+    }
     p->n_tracking += result.state == TRACK_STATE_TRACKING;
     return rc;
 }
@@ -90,7 +105,8 @@ static int measure(struct player *p, const struct bench_options *o)
     p->keyframe_us = calloc(n_all, sizeof(double));
     p->model_us = calloc(n_all, sizeof(double));
     p->all_us = calloc(n_all, sizeof(double));
-    if (!p->keyframe_us || !p->model_us || !p->all_us)
+    p->exchange_us = calloc(n_all, sizeof(double));
+    if (!p->keyframe_us || !p->model_us || !p->all_us || !p->exchange_us)
         rc = -ENOMEM;
     for (size_t i = 0; i < n_all && rc == 0; i++, time_ns += 33333333) {
         size_t at = i % (2 * p->n_frames);
@@ -105,10 +121,17 @@ static int measure(struct player *p, const struct bench_options *o)
         print("pose, reference keyframe", p->keyframe_us, p->n);
         print("pose, reference model", p->model_us, p->n);
         print("all work of a frame with the map", p->all_us, p->n);
+        if (p->n_exchange) {
+            printf(
+                "%zu frames with more or fewer blocks on the host (%u now), by %.0f on average\n",
+                p->n_exchange, p->n_far, (double)p->n_moved / (double)p->n_exchange);
+            print("all work of such a frame", p->exchange_us, p->n_exchange);
+        }
     }
     free(p->keyframe_us);
     free(p->model_us);
     free(p->all_us);
+    free(p->exchange_us);
     return rc;
 }
 
@@ -127,6 +150,7 @@ static int player_open(struct player *p, const struct bench_options *o, const st
     track.reference = TRACK_REFERENCE_KEYFRAME;
     model_settings_default(&model);
     model.voxel_m = (float)o->map.voxel_m;
+    model.memory_bytes = (uint64_t)o->memory_mib << 20;
     int rc = gpu_open(&p->gpu, o->map.track.backend, &settings);
     if (rc == 0)
         rc = track_create(&p->keyframe, p->gpu, &track, &log);
@@ -166,7 +190,8 @@ int bench_map(int argc, char **argv)
                                      .children = children,
                                      .doc = "Time of the pose and of all work of a frame, with a "
                                             "keyframe and with the map as reference."};
-    struct bench_options options = {.map = map_options_default(60), .n_rounds = 3};
+    struct bench_options options = {
+        .map = map_options_default(60), .n_rounds = 3, .memory_mib = 512};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     struct recording *recording = calloc(1, sizeof *recording);
     int rc = recording ? recording_load(&options.map.track, recording) : -ENOMEM;
