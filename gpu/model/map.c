@@ -124,8 +124,7 @@ static int take_in(struct map *map, const struct gpu_frame *frame, const struct 
         log_to(&map->log, LOG_LEVEL_WARNING,
                "map: full: at least %u new blocks of a frame find no room beside the %u that are "
                "kept, so none of them is added (give it more map.memory_bytes, which must hold "
-               "what is "
-               "in sight, or map.far_bytes, or a larger map.voxel_m)",
+               "what is in sight, or map.far_bytes, or a larger map.voxel_m)",
                stats.n_refused, stats.n_blocks + stats.n_far);
         map->told_is_full = true;
     }
