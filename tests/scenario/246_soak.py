@@ -106,12 +106,14 @@ def scenario():
             print(f"{n} messages, none lost, {time.monotonic() - began:.0f} s", flush=True)
         if n == SETTLED:
             before = daemon.private_bytes()
+    # As `before`: with a reader that reads. One that stops gets a queue, which is bounded.
+    growth = daemon.private_bytes() - before
+    rate = n / (time.monotonic() - began)
     others.stop.set()
     others.join(60)
     time.sleep(0.5)
-    growth = daemon.private_bytes() - before
-    rate = n / (time.monotonic() - began)
     print(f"{n} messages, {rate:.0f} a second, none lost; beside them {others.counts}")
+    print(f"{growth / 1e6:.2f} MB more than at {SETTLED}")
     if not harness.is_sanitized():
         harness.check_at_most(growth, GROWTH_LIMIT_BYTES, "growth [bytes]")
     harness.check_at_most(descriptors(daemon) - descriptors_before, 4, "descriptors more")
