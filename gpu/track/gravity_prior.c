@@ -6,23 +6,23 @@
 
 #include "proto/se3.h"
 
-#define G_M_S2        9.80665
-#define OFF_SHARE     0.2 // of gravity: a Kinect's bias, and a hand's acceleration
-#define OFF_FRAMES    30
-#define DOWN_FIRST    30  // readings, held or not: a camera that begins before a wall
-#define DOWN_FRAMES   300 // ten seconds
+#define G_M_S2          9.80665
+#define OFF_SHARE       0.2 // of gravity: a Kinect's bias, and a hand's acceleration
+#define OFF_FRAMES      30
+#define DOWN_FIRST      30  // readings, held or not: a camera that begins before a wall
+#define DOWN_FRAMES     300 // ten seconds
 // rad/s, of the filter. A wall before a swaying camera (synth:wall, 200 frames), tilt RMS: 2.4
 // degrees at 3, 1.9 at 6, 1.0 at 10, 4.4 without; a faster one follows a shaking hand.
-#define BANDWIDTH     6.0
-#define FAR_RAD       0.5 // no shake, no drift
-#define DISAGREE_S    3.0 // that agreement is judged over
-#define DISAGREE_RAD  0.1
-#define AGREE_SHARE   0.25 // of what readings changed by: a turned axis has 4
-#define CONTRADICTS   0.7  // of the turns: one that stands still has 1, a turned axis 2
-#define JUDGED_FRAMES 90
-#define TURNED_RAD    0.02
-#define SEEN_FRAMES   90
-#define AXIS_LEAST    0.1 // share of a direction that is rotation
+#define BANDWIDTH       6.0
+#define FAR_RAD         0.5 // no shake, no drift
+#define DISAGREE_S      3.0 // that agreement is a mean over
+#define DISAGREE_RAD    0.1
+#define AGREE_SHARE     0.25 // of what readings changed by: a turned axis has 4
+#define CONTRADICTS     0.7  // of the turns: one that stands still has 1, a turned axis 2
+#define COMPARED_FRAMES 90
+#define TURNED_RAD      0.02
+#define SEEN_FRAMES     90
+#define AXIS_LEAST      0.1 // share of a direction that is rotation
 
 static void rotate(const double r[9], const double v[3], double out[3])
 {
@@ -113,7 +113,8 @@ static void lacking(const struct gravity_prior *prior, const struct se3 *T_odom_
 }
 
 // Whether the readings turn as the camera does.
-static void judge(struct gravity_prior *prior, const struct se3 *T_odom_camera, double seconds)
+static void update_trust(struct gravity_prior *prior, const struct se3 *T_odom_camera,
+                         double seconds)
 {
     double free[3], held[3], expected[3], turn_camera[3], turn[3];
     const double share = fmin(1, seconds / DISAGREE_S);
@@ -129,7 +130,7 @@ static void judge(struct gravity_prior *prior, const struct se3 *T_odom_camera, 
     const double turned = length_of(turn);
     prior->disagree2 += (off * off - prior->disagree2) * share;
     prior->turned2 += (turned * turned - prior->turned2) * share;
-    prior->n_judged++;
+    prior->n_compared++;
     prior->contradict2 -= held[0] * turn[0] + held[1] * turn[1] + held[2] * turn[2];
     prior->all_turned2 += turned * turned;
     const bool agrees = prior->disagree2 < AGREE_SHARE * prior->turned2;
@@ -200,12 +201,12 @@ void gravity_prior_follow(struct gravity_prior *prior, const struct se3 *T_odom_
         return;
     prior->has_reading = false; // it was of this frame
     if (prior->n_down > 0)
-        judge(prior, T_odom_camera, seconds);
+        update_trust(prior, T_odom_camera, seconds);
     if (prior->n_axes == 0 || prior->n_down < DOWN_FIRST)
         take_down(prior, T_odom_camera);
     // A hand's shaking is off, too, but not in step with the turns.
-    if (prior->told || prior->n_judged < JUDGED_FRAMES ||
-        prior->all_turned2 < TURNED_RAD * TURNED_RAD * prior->n_judged ||
+    if (prior->told || prior->n_compared < COMPARED_FRAMES ||
+        prior->all_turned2 < TURNED_RAD * TURNED_RAD * prior->n_compared ||
         prior->contradict2 < CONTRADICTS * prior->all_turned2)
         return;
     prior->told = true;

@@ -34,7 +34,7 @@ struct gravity_prior {
     double disagree2, turned2;
     // Over all frames with a reading: how both go together, and the latter alone.
     double contradict2, all_turned2;
-    uint32_t n_judged;
+    uint32_t n_compared;
     double seen[3]; // the mean of what they should have been, camera
     uint32_t n_seen;
     bool trusted;           // they have changed as they should

@@ -10,10 +10,7 @@
 // information pass, which block 0 alone reads, before it adds to the next iteration's sums. Two
 // copies, by parity of the block, halve the queue at one address. Four words lie side by side,
 // because an access costs by its 32-byte sectors, and such groups 2 KB apart, so that they fall on
-// different slices of the L2 cache. Measured on an H200, us a loop of 19 iterations: in a prototype
-// single words 8 B apart 61.8, 32 B 89, 128 B 55, 512 B 52, 2 KB 48.4, with two copies 46.8; grid
-// barriers 68 to 75, clusters 73. In the finished kernel single words 1 KB to 8 KB apart 52.7 to
-// 53.5, one copy 53.1, four 54.1; later groups of 1, 2, 4, 8 words 54.3, 52.8, 52.0, 52.1.
+// different slices of the L2 cache.
 #ifndef POSED_GPU_TRACK_CUDA_EXCHANGE_CUH
 #define POSED_GPU_TRACK_CUDA_EXCHANGE_CUH
 

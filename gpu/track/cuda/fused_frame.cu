@@ -15,42 +15,19 @@
 // leave the block; a reference pixel is one 16-byte read. What an iteration takes is latency:
 // exchange, reduction and solve, beside the pixels.
 //
-// What it must do at 640 x 480, 7x7, 10/5/4 iterations, what an H200 takes for it (132
-// multiprocessors, 1.98 GHz: 33.5 million million operations a second; bus 63 GB/s, memory 4.8
-// TB/s), and the share of the nearest of these limits; posed-bench track prints them.
-//   upload  0.61 MB                            the last rows are there after 15.5 us: 3.5 until the
-//           first come, then 46 to 51 GB/s, 73 to 81 % of the bus
-//   filter  49 taps x 6 operations a pixel     6.2 us for all pieces one after another (seen in the
-//           next frame's): 43 % of the operations, 52 % with the halos. Here a piece takes 2.2 to
-//           2.7 us, one of three behind the upload
-//   maps    6.5 MB, 40 operations a map pixel  2.3 us for all, 1.2 a piece: 58 % of the memory's
-//           rate (into the L2 cache), 21 % of the operations
-//   loop    3.5 million pixels x 105           49.2 us: 22 % of the operations; the 113 MB that
-//           operations, 32 bytes each          they touch come from registers and caches, at 48 %
-//           of the memory's rate. 3.0 us an iteration on the full resolution, 2.0 on the half, 1.75
-//           on the quarter: exchange 0.7, solve 0.5, the rest pixels and their sum over the block
-//   launch and result                          8 us: 2.8 the call, 2.4 until the kernel runs, the
-//           rest for the result's way back
+// The work at 640 x 480, 7x7, 10/5/4 iterations (posed-bench track prints each stage's share of
+// what the device can do; tools/bench/MEASURED.md has the times and what limits them):
+//   upload  0.61 MB over the bus
+//   filter  49 taps x 6 operations a pixel
+//   maps    6.5 MB, 40 operations a map pixel
+//   loop    3.5 million pixels x 105 operations, 32 bytes each, most of them in registers
 // The formulas are those of gpu/track/kernels: bilateral.h, normal_maps.h, icp.h, solve.h.
 //
-// By clocks inside the kernel, us: blocks begin the loop from 18 on, the last (three full pieces,
-// the second of which came at 13) at 22.5; the first iteration of a level takes 1 to 2 longer than
-// the others, because its code is fetched for the first time (that its targets are read for the
-// first time does not show: bringing them into the cache beforehand changed nothing).
-//
-// With the next frame named, 66.9 us a frame: 52.4 loop (with its source from memory), 8.5 the next
-// one's filter and maps, 5 until the next kernel runs (3 between two kernels, 2 the host).
-//
-// Tried without gain: skipping a warp's pixels where none is valid and leaving out the last pixel
-// of warps that have none (the branches cost more than they save), 224 or 512 threads on the half
-// resolution, 96 on the quarter, an ordinary launch instead of the cooperative one (0.4 us), a
-// programmatic dependent launch (the same 5 us between two frames), the next frame's upload with a
-// quarter of the loads on their way (the loop beside it takes as long), LDL^T by blocks of two
-// (three reciprocals in a row instead of six, but in front of a wall the step is wrong by metres in
-// single precision), reduction and step once in the code for all levels (fewer instructions to
-// fetch, but 0.2 us more an iteration: the level is no constant there). Several cameras: at most 2,
-// 3 or 4 on the device at a time, the others waiting, with their source in shared memory (12,900,
-// 15,300 and 15,500 frames a second of 16, against 21,500 with eight blocks each at once).
+// What looks like a gain and is none: branches that skip a warp's invalid pixels cost more than
+// they save. LDL^T by blocks of two has three reciprocals in a row instead of six, but in front of
+// a wall its step is wrong by metres in single precision. A loop that is one code for all levels
+// is shorter and slower: the level is no constant there. Cameras that wait for each other share a
+// device worse than cameras whose blocks run beside each other.
 #include "gpu/track/cuda/fused_loop.cuh"
 #include "proto/clock.h"
 

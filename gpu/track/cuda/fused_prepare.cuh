@@ -6,7 +6,7 @@
 
 #include "gpu/track/cuda/fused.cuh"
 
-// 16-byte loads of a thread on their way at once. Of 2, 4, 8: with 2 a frame takes 4 us longer.
+// 16-byte loads of a thread on their way at once: fewer leave the bus idle.
 #define UPLOAD_AHEAD 4
 
 static __device__ __forceinline__ unsigned load_acquire(const unsigned *address)
@@ -22,11 +22,10 @@ static __device__ __forceinline__ void add_release(unsigned *address)
 }
 
 // The chunks of an image that are warp number `warp`'s of n_warps, in the order of their rows:
-// straight from the host's memory to the device's, from where tiles with halos are read (from the
-// host with halos, a frame took 51 us instead of 14). Four blocks fill the bus, and it serves them
-// in the order of asking: therefore what a warp asks for at a time lies side by side (a row of
-// chunks apart: 2.5 us later). Rejected: all blocks upload bands one after another. The bus serves
-// so many so unevenly that the first band is complete no earlier than the last.
+// straight from the host's memory to the device's, from where tiles with halos are read (the bus
+// carries each byte once). Four blocks fill the bus, and it serves them in the order of asking:
+// therefore what a warp asks for at a time lies side by side. Bands of all blocks one after another
+// would not come sooner: the bus serves so many so unevenly that the first is complete last.
 static __device__ __forceinline__ void
 upload_chunks(const struct fused_params *p, const struct upload *u, unsigned warp, unsigned n_warps)
 {

@@ -93,6 +93,14 @@ static void one_surface_holds_three_directions(void **state)
     assert_int_equal(c.n_degenerate, 0);
     conditioning_of(&a, 0.005, &c);
     assert_int_equal(c.n_degenerate, 1);
+    // A 25th of the fourth is where it ends.
+    for (int above = 0; above < 2; above++) {
+        const double third = above ? 0.00804 : 0.00796;
+        const double shares[6] = {0.006, 0.004, 0.99, 0.2, 0.8 - third, third};
+        a = diagonal(shares);
+        conditioning_of(&a, 0.0024, &c);
+        assert_int_equal(c.n_degenerate, above ? 0 : 3);
+    }
 }
 
 // Below the limit, not at it; and an arm below a metre is one.

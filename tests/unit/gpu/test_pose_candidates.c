@@ -13,6 +13,7 @@
 #include "gpu/track/motion_prediction.h"
 #include "gpu/track/multistart.h"
 #include "gpu/track/pose_candidates.h"
+#include "gpu/track/verdict.h"
 #include "tests/unit/gpu/fake_gpu.h"
 
 static struct track track;
@@ -157,6 +158,27 @@ static void each_limit_is_where_it_is_said(void **state)
     }
     all_answers(set_unsolvable, 0);
     assert_int_equal(reason(), TRACK_REASON_FEW_PAIRS);
+}
+
+// Lost, or after a gap, with a map: the place is taken where 0.65 of the pixels fit.
+static void a_camera_that_may_be_anywhere_needs_more_pairs(void **state)
+{
+    (void)state;
+    reset();
+    struct track_candidate c = {.alignment = answers[0], .T_odom_camera = track.T_odom_camera};
+    c.alignment.n_valid_px = 10000;
+    for (int lost = 0; lost < 2; lost++)
+        for (int map = 0; map < 2; map++)
+            for (int gap = 0; gap < 2; gap++) {
+                track.lost = lost;
+                track.view.filled = map;
+                c.alignment.n_pairs = 6510;
+                const double seconds = gap ? 0.51 : 0.49;
+                assert_int_equal(verdict_objection(&track, &c, seconds), TRACK_REASON_NONE);
+                c.alignment.n_pairs = 6490;
+                assert_int_equal(verdict_objection(&track, &c, seconds),
+                                 map && (lost || gap) ? TRACK_REASON_FEW_PAIRS : TRACK_REASON_NONE);
+            }
 }
 
 // 6 m/s and 8 rad/s, and 0.03 m and rad that noise may do.
@@ -434,6 +456,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_limit_is_where_it_is_said),
+        cmocka_unit_test(a_camera_that_may_be_anywhere_needs_more_pairs),
         cmocka_unit_test(a_jump_is_what_the_time_does_not_allow),
         cmocka_unit_test(the_prediction_goes_on_as_the_camera_did),
         cmocka_unit_test(what_is_not_held_follows_the_prediction),

@@ -166,6 +166,68 @@ static void out_of_range_is_a_gap(void **state)
         assert_true(filled[i] == 0 || fabs(filled[i] - depth_units(i % W, i / W, W)) <= 1.5);
 }
 
+// What is looked at: the middle row of each sixth.
+static int looked_row(int i)
+{
+    return (2 * i + 1) * H / 12;
+}
+
+// Rows of which `n` pixels are measured, `n_complete` of them with all four neighbours.
+static void draw_rows(int n, int n_complete)
+{
+    memset(thin, 0, sizeof thin);
+    for (int i = 0; i < 6; i++) {
+        uint16_t *row = thin + looked_row(i) * W;
+        for (int x = 2; x < n_complete + 4; x++)
+            row[x - W] = row[x] = row[x + W] = 5000;
+        for (int x = 0; x < n - n_complete - 2; x++)
+            row[W - 2 - x] = 5000; // nothing above
+    }
+}
+
+// Fewer than four in ten of the measured pixels.
+static void where_sparse_begins(void **state)
+{
+    (void)state;
+    draw_rows(500, 199);
+    assert_true(sparse_depth_is_sparse(gaps, thin));
+    draw_rows(500, 201);
+    assert_false(sparse_depth_is_sparse(gaps, thin));
+}
+
+// Two pixels with a gap between them are one surface within 6 % of inverse depth.
+static void where_an_edge_begins(void **state)
+{
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        draw_rows(500, 100);
+        uint16_t *row = thin + 240 * W;
+        row[300] = 10000;
+        row[302] = apart ? 10620 : 10618; // 0.0601 and 0.0599 of their mean
+        assert_int_equal(sparse_depth_fill(gaps, thin)[240 * W + 301], apart ? 0 : 10300);
+    }
+}
+
+// Both ends of the range are measurements.
+static void the_range_includes_its_ends(void **state)
+{
+    (void)state;
+    const struct gpu_settings *s = gpu_settings_get(gpu);
+    const uint16_t least = (uint16_t)lround(ceil((double)s->depth_min_m * UNITS));
+    const uint16_t most = (uint16_t)lround(floor((double)s->depth_max_m * UNITS));
+    draw_rows(500, 100);
+    uint16_t *row = thin + 240 * W;
+    row[100] = least;
+    row[200] = (uint16_t)(least - 1);
+    row[300] = most;
+    row[400] = (uint16_t)(most + 1);
+    const uint16_t *filled = sparse_depth_fill(gaps, thin) + 240 * W;
+    assert_int_equal(filled[100], least);
+    assert_int_equal(filled[200], 0);
+    assert_int_equal(filled[300], most);
+    assert_int_equal(filled[400], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +236,9 @@ int main(void)
         cmocka_unit_test(nothing_is_between_two_surfaces),
         cmocka_unit_test(other_frames_are_left_alone),
         cmocka_unit_test(out_of_range_is_a_gap),
+        cmocka_unit_test(where_sparse_begins),
+        cmocka_unit_test(where_an_edge_begins),
+        cmocka_unit_test(the_range_includes_its_ends),
     };
     return cmocka_run_group_tests(tests, open_gpu, close_gpu);
 }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// A camera's field: what lies between its nodes, what it does to a depth, and whose it is.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gpu/track/depth_error.h"
+
+static const struct intrinsics camera = {525, 520, 319.5, 239.5, 640, 480};
+
+static int n_lines;
+
+static void count_line(void *user, enum log_level level, const char *text)
+{
+    (void)user;
+    (void)level;
+    (void)text;
+    n_lines++;
+}
+
+static const struct log_sink sink = {count_line, NULL};
+
+// 1e-3 + 2e-4 column - 3e-4 row + 1e-5 column row, which bilinear interpolation gives back.
+static double plane(double column, double row)
+{
+    return 1e-3 + 2e-4 * column - 3e-4 * row + 1e-5 * column * row;
+}
+
+static struct depth_error field_of(void)
+{
+    struct depth_error field = {.camera = camera};
+    for (int k = 0; k < FIELD_ROWS; k++)
+        for (int i = 0; i < FIELD_COLUMNS; i++)
+            field.node_per_m[k * FIELD_COLUMNS + i] = (float)plane(i, k);
+    return field;
+}
+
+static void between_its_nodes_it_is_bilinear(void **state)
+{
+    (void)state;
+    static float all[640 * 480];
+    const struct depth_error field = field_of();
+    const double u_px[] = {0, 0.5, 33.6, 100, 319.5, 605, 606, 638.9, 639};
+    const double v_px[] = {0, 0.5, 34.2, 100, 239.5, 444, 445, 478.9, 479};
+    for (int a = 0; a < 9; a++)
+        for (int b = 0; b < 9; b++) {
+            const struct depth_error_cell cell = depth_error_cell(&camera, u_px[a], v_px[b]);
+            double sum = 0;
+            for (int i = 0; i < 4; i++) {
+                assert_true(cell.node[i] >= 0 && cell.node[i] < FIELD_N_NODES);
+                assert_true(cell.weight[i] >= 0 && cell.weight[i] <= 1);
+                sum += cell.weight[i];
+            }
+            assert_true(fabs(sum - 1) < 1e-12);
+            const double expected = plane(u_px[a] * 19 / 639, v_px[b] * 14 / 479);
+            assert_true(fabs(depth_error_at(&field, u_px[a], v_px[b]) - expected) < 1e-9);
+        }
+    // Beyond the image it goes on as at its rim.
+    assert_true(depth_error_at(&field, -5, 700) == depth_error_at(&field, 0, 479));
+    depth_error_fill(&field, all);
+    for (int i = 0; i < 640 * 480; i += 997)
+        assert_true((double)all[i] == (double)(float)depth_error_at(&field, i % 640, i / 640));
+}
+
+static void its_size_is_the_root_mean_square(void **state)
+{
+    (void)state;
+    struct depth_error field = {.camera = camera};
+    for (int i = 0; i < FIELD_N_NODES; i++)
+        field.node_per_m[i] = i % 3 == 0 ? 0.003f : 0;
+    assert_true(fabs(depth_error_rms_per_m(&field) - 0.003 / sqrt(3)) < 1e-9);
+}
+
+// 1 / z + f; where half of it would be error, there is no depth.
+static void a_depth_is_mended_in_disparity(void **state)
+{
+    (void)state;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        const float per_m = 0.004f * (float)sign;
+        const double mended = (double)depth_error_mended_m(2, per_m);
+        assert_true(fabs(1 / mended - 0.5 - (double)per_m) < 1e-6);
+    }
+    assert_true(depth_error_mended_m(10, 0.0498f) > 0);
+    assert_true(depth_error_mended_m(10, 0.0502f) == 0);
+}
+
+static void it_belongs_to_one_camera(void **state)
+{
+    (void)state;
+    struct depth_error field = {.camera = camera, .serial = "a"};
+    static const struct {
+        double fx, fy, cx, cy;
+        uint32_t width, height;
+        const char *serial;
+        bool good;
+    } cases[] = {
+        {0, 0, 0, 0, 640, 480, "a", true},
+        {0, 0, 0, 0, 640, 480, "", true}, // a recording does not say
+        {0, 0, 0, 0, 640, 480, "b", false},
+        {0, 0, 0, 0, 320, 480, "a", false},
+        {0, 0, 0, 0, 640, 240, "a", false},
+        {1.045, 0, 0, 0, 640, 480, "a", true}, // within 0.2 %
+        {1.055, 0, 0, 0, 640, 480, "a", false},
+        {0, -1.035, 0, 0, 640, 480, "a", true},
+        {0, -1.045, 0, 0, 640, 480, "a", false},
+        {0, 0, 1.045, 0, 640, 480, "a", true}, // of the focal length
+        {0, 0, 1.055, 0, 640, 480, "a", false},
+        {0, 0, 0, -1.035, 640, 480, "a", true},
+        {0, 0, 0, -1.045, 640, 480, "a", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct intrinsics other = {camera.fx_px + cases[i].fx,
+                                         camera.fy_px + cases[i].fy,
+                                         camera.cx_px + cases[i].cx,
+                                         camera.cy_px + cases[i].cy,
+                                         cases[i].width,
+                                         cases[i].height};
+        n_lines = 0;
+        const int rc = depth_error_check_camera(&field, &other, cases[i].serial, "file", &sink);
+        assert_int_equal(rc == 0, cases[i].good);
+        assert_int_equal(n_lines, cases[i].good ? 0 : 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(between_its_nodes_it_is_bilinear),
+        cmocka_unit_test(its_size_is_the_root_mean_square),
+        cmocka_unit_test(a_depth_is_mended_in_disparity),
+        cmocka_unit_test(it_belongs_to_one_camera),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
