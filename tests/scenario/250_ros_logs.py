@@ -13,6 +13,7 @@ LOGS = [
     ("mcap", "{0}/{1}.mcap", "mcap", ("16UC1-rvl",), 4),
     ("mcap-zstd", "{0}/{1}.mcap", "mcap", ("16UC1",), 6),
     ("mcap-ros2", "{0}", "mcap", ("32FC1", "16UC1-png"), 6),
+    ("mcap-plain", "{0}", "mcap", ("16UC1", "16UC1-png"), 6),
     ("bag", "{0}", "ros1bag", ("16UC1", "32FC1", "16UC1-png"), 6),
     ("bag-bz2", "{0}", "ros1bag", ("16UC1",), 6),
     ("bag-lz4", "{0}", "ros1bag", ("mono16",), 6),

@@ -5,10 +5,11 @@ wrote: rosbags, mcap-ros2-support, pyrealsense2. Runs under the interpreter that
 
     ros_write.py TUM-FOLDER OUT-FILE CONTAINER ENCODING
 
-CONTAINER: mcap, mcap-zstd (rosbags), mcap-ros2 (mcap-ros2-support), db3, bag, bag-bz2, bag-lz4,
-realsense (.bag or .db3, as the library of POSED_REALSENSE writes it).
+CONTAINER: mcap, mcap-zstd (rosbags), mcap-ros2, mcap-plain (mcap-ros2-support), db3, bag,
+bag-bz2, bag-lz4, realsense (.bag or .db3, as the library of POSED_REALSENSE writes it).
 ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 16UC1-png, 16UC1-rvl, 32FC1-png. Options after it:
 no-info, color, no-depth."""
+import functools
 import os
 import sys
 import time
@@ -99,12 +100,15 @@ def write_rosbags(folder, out, container, encoding, options):
             writer.write(connections[topic], time_ns + 1700000, data)
 
 
-def write_mcap_ros2(folder, out, encoding, options):
-    from mcap_ros2.writer import Writer
+def write_mcap_ros2(folder, out, encoding, options, plain):
+    """plain: without chunks, as rosbag2's preset `fastwrite` records."""
+    import mcap_ros2.writer as ros2
     from rosbags.typesys import Stores, get_typestore
+    if plain:
+        ros2.McapWriter = functools.partial(ros2.McapWriter, use_chunking=False)
     store = get_typestore(Stores.ROS2_HUMBLE)
     with open(out, "wb") as file:
-        writer = Writer(file, chunk_size=2 << 20)
+        writer = ros2.Writer(file, chunk_size=2 << 20)
         schemas = {}
         for time_ns, topic, kind, values in fields(folder, encoding, options):
             if kind not in schemas:
@@ -155,8 +159,8 @@ def main():
     folder, out, container, encoding, *options = sys.argv[1:]
     if container == "realsense":
         write_realsense(folder, out)
-    elif container == "mcap-ros2":
-        write_mcap_ros2(folder, out, encoding, options)
+    elif container in ("mcap-ros2", "mcap-plain"):
+        write_mcap_ros2(folder, out, encoding, options, container == "mcap-plain")
     else:
         write_rosbags(folder, Path(out), container, encoding, options)
 
