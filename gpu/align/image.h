@@ -62,7 +62,7 @@ align_image_create(struct align_image **out, const struct align_grid *grid,
                    const struct log_sink *log);
 
 // From a depth image in metres (0: nothing there). Noise a_m = 0 stands for that of a
-// structured-light camera (gpu/base/camera.h). Returns as above.
+// structured-light camera (gpu/base/depth_noise.h). Returns as above.
 __attribute__((warn_unused_result)) int align_image_create_depth(
     struct align_image **out, const float *z_m, const struct intrinsics *camera,
     const struct align_image_settings *settings, const char *name, const struct log_sink *log);

@@ -10,11 +10,17 @@
 #define NOISE_SIGMA_LEAST_M 0.0012f
 #define NOISE_SIGMA_PER_M   0.0019f
 
+// The same law with a sensor's own two numbers (gpu/align; a laser scanner has per_m = 0).
 // fused: see kernel_fma.
+KERNEL_FN float noise_sigma_of(float least_m, float per_m, float z_m, bool fused)
+{
+    float d_m = z_m - 0.4f, slope = per_m * d_m;
+    return fused ? kernel_fma(slope, d_m, least_m) : slope * d_m + least_m;
+}
+
 KERNEL_FN float noise_sigma(float z_m, bool fused)
 {
-    float d_m = z_m - 0.4f, slope = NOISE_SIGMA_PER_M * d_m;
-    return fused ? kernel_fma(slope, d_m, NOISE_SIGMA_LEAST_M) : slope * d_m + NOISE_SIGMA_LEAST_M;
+    return noise_sigma_of(NOISE_SIGMA_LEAST_M, NOISE_SIGMA_PER_M, z_m, fused);
 }
 
 KERNEL_FN float noise_sigma_m(float z_m)

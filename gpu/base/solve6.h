@@ -61,4 +61,22 @@ SOLVE6_DEFINE(solve6_float, float, kernel_mul_add, solve6_inverse_float)
 // cppcheck-suppress uninitvar; column j reads the columns before it
 SOLVE6_DEFINE(solve6_fast, float, kernel_fma_float, kernel_reciprocal_float)
 
+// The inverse of a symmetric A (upper triangle read), in double: rows and columns may have units of
+// their own, as LDL^T does not mind them. False: a pivot does not exceed `least`; out is garbage.
+KERNEL_FN bool solve6_invert(const double a[36], double least, double out[36])
+{
+    bool positive = true;
+    for (int j = 0; j < 6; j++) {
+        double lower[6][6], unit[6] = {0, 0, 0, 0, 0, 0}, column[6];
+        for (int i = 0; i < 6; i++)
+            for (int k = 0; k <= i; k++)
+                lower[i][k] = a[6 * k + i];
+        unit[j] = 1;
+        positive = solve6_double(lower, unit, least, column);
+        for (int i = 0; i < 6; i++)
+            out[6 * i + j] = column[i];
+    }
+    return positive;
+}
+
 #endif

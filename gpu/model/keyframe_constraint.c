@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpu/align/ops.h"
+#include "gpu/base/solve6.h"
 #include "proto/se3.h"
 
 #define MEAN_TO_SIGMA 1.2533 // of |e| of a Gaussian
@@ -156,38 +157,6 @@ static void add_both(const double *sums, const struct se3 *T_j_i, double h[36], 
     }
 }
 
-// Inverts a symmetric positive definite 6x6. False: it is not.
-static bool invert6(const double a[36], double out[36])
-{
-    double l[36] = {0};
-    for (int j = 0; j < 6; j++)
-        for (int i = j; i < 6; i++) {
-            double sum = a[6 * i + j];
-            for (int k = 0; k < j; k++)
-                sum -= l[6 * i + k] * l[6 * j + k];
-            if (i == j && !(sum > 0))
-                return false;
-            l[6 * i + j] = i == j ? sqrt(sum) : sum / l[7 * j];
-        }
-    for (int c = 0; c < 6; c++) {
-        double x[6] = {0};
-        x[c] = 1;
-        for (int i = 0; i < 6; i++) {
-            for (int k = 0; k < i; k++)
-                x[i] -= l[6 * i + k] * x[k];
-            x[i] /= l[7 * i];
-        }
-        for (int i = 6; i-- > 0;) {
-            for (int k = i + 1; k < 6; k++)
-                x[i] -= l[6 * k + i] * x[k];
-            x[i] /= l[7 * i];
-        }
-        for (int i = 0; i < 6; i++)
-            out[6 * i + c] = x[i];
-    }
-    return true;
-}
-
 double link_motion(const struct se3 *T)
 {
     const double *t = T->t_m;
@@ -206,7 +175,7 @@ static void systematic(double motion, double *out_m2, double *out_rad2)
 static bool inform(struct link *link, const double h[36], double scale)
 {
     double covariance[36], m2, rad2;
-    if (!invert6(h, covariance))
+    if (!solve6_invert(h, 0, covariance))
         return false;
     systematic(link_motion(&link->T_j_i), &m2, &rad2);
     for (int i = 0; i < 36; i++)
@@ -215,7 +184,7 @@ static bool inform(struct link *link, const double h[36], double scale)
         covariance[7 * i] += m2;
         covariance[7 * (i + 3)] += rad2;
     }
-    return invert6(covariance, link->information);
+    return solve6_invert(covariance, 0, link->information);
 }
 
 void link_chain(struct link *link, const struct se3 *T_j_i)
@@ -265,7 +234,7 @@ static void step(struct link_maker *m, uint32_t k, const struct align_image *ima
     m->gate_m[k] = fmin(m->gate_m[k], fmax(10 * scale * noise_m, 0.02));
     link->rms_m = sqrt(both(sums, PAIR_SUM_RR) / tw);
     add_both(sums, &link->T_j_i, h, g);
-    if (!invert6(h, covariance)) {
+    if (!solve6_invert(h, 0, covariance)) {
         link->good = false;
         return;
     }

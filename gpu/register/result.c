@@ -20,15 +20,13 @@ double register_rotation_between(const struct se3 *a, const struct se3 *b)
     return se3_angle(&d);
 }
 
-static void invert6(const double a[36], double out[36])
+// What no pair holds is as good as unknown: 1000 units.
+static void covariance_of(const double information[36], double out[36])
 {
-    for (int j = 0; j < 6; j++) {
-        double unit[6] = {0}, column[6];
-        unit[j] = 1;
-        bool solved = register_solve6(a, unit, column);
-        for (int i = 0; i < 6; i++)
-            out[6 * i + j] = solved ? column[i] : (i == j ? 1e6 : 0);
-    }
+    if (solve6_invert(information, register_least_pivot(information), out))
+        return;
+    for (int i = 0; i < 36; i++)
+        out[i] = i % 7 == 0 ? 1e6 : 0;
 }
 
 // Covariance in metres about the target's origin: of the normalised twist, scaled, then moved by
@@ -37,7 +35,7 @@ static void fill_covariance(const double information[36], double variance, doubl
                             const double centre_m[3], double out[36])
 {
     double c[36], ad[36];
-    invert6(information, c);
+    covariance_of(information, c);
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++)
             c[6 * i + j] *= variance * (i < 3 ? unit : 1) * (j < 3 ? unit : 1);
@@ -75,7 +73,8 @@ void register_result_fill(const struct register_sets *sets, const struct registe
             out->T_second = register_sets_metric(sets, &runs[i].T);
             break;
         }
-    register_judge(register_ambiguity(out->overlap_source * out->overlap_target, second), out);
+    register_verdict_set(register_ambiguity(out->overlap_source * out->overlap_target, second),
+                         out);
 }
 
 void register_result_candidates(const struct register_surfaces *surfaces,
@@ -87,7 +86,7 @@ void register_result_candidates(const struct register_surfaces *surfaces,
     out->T_second = se3_identity();
     if (candidates->n == 0) { // no features and no pose: nothing is known
         out->T_target_source = se3_identity();
-        register_judge(1, out);
+        register_verdict_set(1, out);
         return;
     }
     out->T_target_source = register_surfaces_metric(surfaces, &best->fit.T);
@@ -99,7 +98,7 @@ void register_result_candidates(const struct register_surfaces *surfaces,
     // A plane's information is 1 / (2 epsilon) of its points' variance.
     fill_covariance(best->fit.information, best->fit.residual2_m2 / (2 * GICP_EPSILON), 1,
                     surfaces->origin_m[REGISTER_TARGET], out->covariance);
-    register_judge(register_ambiguity_of_trust(register_candidates_trust(candidates)), out);
+    register_verdict_set(register_ambiguity_of_trust(register_candidates_trust(candidates)), out);
     for (uint32_t i = 1; i < candidates->n && !out->has_second; i++)
         if (register_rotation_between(&candidates->best[i].fit.T, &best->fit.T) >
             REGISTER_ELSEWHERE_RAD) {

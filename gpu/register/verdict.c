@@ -117,7 +117,7 @@ double register_ambiguity_of_trust(double trust)
     return fmin(1, REGISTER_AMBIGUOUS * REGISTER_TRUST / fmax(trust, 1e-9));
 }
 
-void register_judge(double ambiguity, struct register_result *out)
+void register_verdict_set(double ambiguity, struct register_result *out)
 {
     out->ambiguity = ambiguity;
     out->ambiguous = ambiguity > REGISTER_AMBIGUOUS;
@@ -136,7 +136,7 @@ void register_doubt(const struct register_surfaces *surfaces,
     const double target_m = surfaces->extent_m[REGISTER_TARGET];
     const bool larger = source_m > target_m;
     if (unlike_units(larger ? source_m / target_m : target_m / source_m)) {
-        register_judge(1, out);
+        register_verdict_set(1, out);
         snprintf(out->doubt, sizeof out->doubt,
                  "the source is %.3g m long, the target %.3g m: is the %s in millimetres? "
                  "Coordinates are metres",

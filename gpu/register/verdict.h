@@ -64,7 +64,7 @@ bool register_candidates_convince(const struct register_candidates *candidates);
 double register_ambiguity_of_trust(double trust);
 
 // Sets ambiguity and ambiguous.
-void register_judge(double ambiguity, struct register_result *out);
+void register_verdict_set(double ambiguity, struct register_result *out);
 
 // out->doubt: why a result is not to be trusted and what would help, in the sets' own sizes.
 void register_doubt(const struct register_surfaces *surfaces,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/solve6.h"
 #include "gpu/track/calibrate_pairs.h"
 
 #define STRIDE_PX   4 // of the samples of an image, in pixels of the maps' level
@@ -36,30 +37,6 @@ struct solver {
     double sum_abs;
     uint64_t n_samples, n_asked;
 };
-
-// The inverse of a 6x6, rows and columns of which have units of their own. False: not definite.
-static bool invert(const double a[36], double out[36])
-{
-    double h[36], scale[6];
-    struct normal_equations system = {6, h, NULL, NULL};
-    for (int i = 0; i < 6; i++) {
-        if (!(a[7 * i] > 0))
-            return false;
-        scale[i] = 1 / sqrt(a[7 * i]);
-    }
-    for (int i = 0; i < 36; i++)
-        h[i] = a[i] * scale[i / 6] * scale[i % 6];
-    if (!normal_equations_factor(&system))
-        return false;
-    for (int i = 0; i < 6; i++) {
-        double x[6] = {0};
-        x[i] = 1;
-        normal_equations_solve(&system, x);
-        for (int k = 0; k < 6; k++)
-            out[6 * k + i] = x[k] * scale[i] * scale[k];
-    }
-    return true;
-}
 
 // Covariance of a twist from one side as of a twist from the other: Ad C Ad^T.
 static void change_side(const struct se3 *T, const double covariance[36], double out[36])
@@ -231,7 +208,7 @@ int rig_extrinsics_solve(const struct intrinsics cameras[2],
             (struct calibrate_eye){cameras[i], camera_level(&cameras[i], RIG_EXTRINSICS_MAP_LEVEL),
                                    RIG_EXTRINSICS_MAP_LEVEL};
     change_side(&T_b_a, covariance, right);
-    if (!invert(right, solver->information))
+    if (!solve6_invert(right, 0, solver->information))
         status = -EDOM;
     for (int i = 0; i < STEPS && status == 0; i++)
         status = step(solver, &system);

@@ -13,6 +13,7 @@
 #ifndef POSED_GPU_ALIGN_KERNELS_PAIR_H
 #define POSED_GPU_ALIGN_KERNELS_PAIR_H
 
+#include "gpu/base/depth_noise.h"
 #include "gpu/base/kernel.h"
 
 // Tukey's constant in units of the scale (95 % efficiency on Gaussian residuals).
@@ -44,8 +45,8 @@ struct pair_gates {
     float inv_cut2;   // 1 / (PAIR_TUKEY_CUT * scale)^2, of e; 0: all weights the sensor's alone
 };
 
-// The sensor's noise at depth z: a + b (z - 0.4 m)^2 (structured light: gpu/base/camera.h); a
-// laser scanner's b is 0.
+// The sensor's noise at depth z: a + b (z - 0.4 m)^2 (gpu/base/depth_noise.h, which has a and b of
+// structured light); a laser scanner's b is 0.
 struct pair_noise {
     float a_m, b_per_m;
 };
@@ -104,8 +105,7 @@ KERNEL_FN struct pair_cell pair_project(const float m[12], int32_t width, int32_
 // 1 / sigma of a vertex at depth z of its own image.
 KERNEL_FN float pair_precision(struct pair_noise noise, float z_m)
 {
-    float d_m = z_m - 0.4f;
-    return 1.0f / kernel_fma(noise.b_per_m * d_m, d_m, noise.a_m);
+    return 1.0f / noise_sigma_of(noise.a_m, noise.b_per_m, z_m, true);
 }
 
 // q, n_source: the vertex in the target's frame; `inside`, `plane`: of the cell it fell on.

@@ -198,18 +198,25 @@ KERNEL_FN bool register_solve_points(const double *sums, struct se3 *out_step)
     return true;
 }
 
+// The pivot of a normal matrix that is a rounding of 0.
+KERNEL_FN double register_least_pivot(const double a[36])
+{
+    double scale = 0;
+    for (int i = 0; i < 6; i++)
+        // cppcheck-suppress uninitvar; a caller's loops fill it
+        scale = a[7 * i] > scale ? a[7 * i] : scale;
+    return 1e-13 * scale;
+}
+
 // Solves A x = b for a symmetric 6x6 (row-major, upper triangle read). False: not positive definite
 // to within rounding; *out_x is garbage.
 KERNEL_FN bool register_solve6(const double a[36], const double b[6], double out_x[6])
 {
-    double lower[6][6], scale = 0;
-    for (int i = 0; i < 6; i++) {
-        // cppcheck-suppress uninitvar; a caller's loops fill it
-        scale = a[7 * i] > scale ? a[7 * i] : scale;
+    double lower[6][6];
+    for (int i = 0; i < 6; i++)
         for (int j = 0; j <= i; j++)
             lower[i][j] = a[6 * j + i];
-    }
-    return solve6_double(lower, b, 1e-13 * scale, out_x);
+    return solve6_double(lower, b, register_least_pivot(a), out_x);
 }
 
 // Point-to-plane step; where the planes do not hold all six directions (a flat scene) the
