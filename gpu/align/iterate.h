@@ -64,7 +64,6 @@ struct align_solution {              // on the root only
     bool converged;
     double rms_m, step_m;
     double pairs_ms, solve_ms; // sums
-    double pairs_per_s;        // correspondences tried
 };
 
 void align_iterate_settings_default(struct align_iterate_settings *out);

@@ -228,8 +228,3 @@ uint32_t model_moving(const uint32_t *slots, uint32_t n, uint32_t n_blocks, uint
     }
     return n_moving;
 }
-
-const struct model_settings *model_settings_get(const struct model *model)
-{
-    return &model->settings;
-}

@@ -92,6 +92,4 @@ void model_order(struct model_block *blocks, uint32_t n_blocks);
 __attribute__((warn_unused_result)) int
 model_write(struct model *model, const struct model_block *blocks, uint32_t n_blocks);
 
-const struct model_settings *model_settings_get(const struct model *model);
-
 #endif

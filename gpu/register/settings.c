@@ -2,7 +2,6 @@
 #include "gpu/register/settings.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "proto/se3.h"
 
@@ -22,14 +21,6 @@ static const char *const method_names[] = {"emicp", "softassign", "icp", "gicp"}
 const char *register_method_name(enum register_method method)
 {
     return (unsigned)method < 4 ? method_names[method] : NULL;
-}
-
-int register_method_parse(const char *name)
-{
-    for (int i = 0; i < 4; i++)
-        if (!strcmp(name, method_names[i]))
-            return i;
-    return -1;
 }
 
 // The negative of a rounding: what may not be negative, NaN or too large.

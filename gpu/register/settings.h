@@ -66,10 +66,9 @@ struct register_settings {
 void register_config_default(struct register_config *out);
 void register_settings_default(struct register_settings *out);
 
-// Names as the command line and the wire have them: "emicp", "softassign", "icp". NULL or -1 for
-// what is none.
+// As the command line and the wire have it: "emicp", "softassign", "icp", "gicp". NULL for what is
+// none.
 const char *register_method_name(enum register_method method);
-int register_method_parse(const char *name);
 
 // NULL, or the name of the field that is wrong and, in *out_why, what is wanted of it.
 const char *register_settings_check(const struct register_settings *settings, const char **out_why);

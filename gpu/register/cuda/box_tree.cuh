@@ -36,14 +36,13 @@ int register_boxes_order(struct register_cuda *cuda, uint32_t n, const struct se
 
 // The lanes that look for the nearest point of one p together: a box each, then a point each.
 struct register_boxes_lanes {
-    uint32_t lane, shift, mask; // of the eight; where they begin in the warp, and which they are
+    uint32_t lane, mask; // of the eight, and which of the warp they are
 };
 
 static __device__ __forceinline__ struct register_boxes_lanes register_boxes_team(void)
 {
     const uint32_t lane = threadIdx.x % REGISTER_BOXES_FAN;
-    const uint32_t shift = threadIdx.x % 32 - lane;
-    return {lane, shift, 0xffu << shift};
+    return {lane, 0xffu << (threadIdx.x % 32 - lane)};
 }
 
 struct register_boxes_best {
