@@ -2,11 +2,6 @@
 // The registration on CUDA, streaming form: a whole anneal on the device, in launches of bounded
 // length. Here: how a batch of runs is laid out on the device, and the launches. What a block does
 // stands in steps.cuh, the sums over all pairs in pass.cuh and, for tensor cores, tensor.cuh.
-//
-// What did not pay, on an H200: all warps polling for all words (L2 then has no room for the stores
-// they wait for; one warp looks first); 768 threads a block (the tensor loop gains nothing, all
-// else is slower); two or three groups of rows a warp (4 % slower at 5,000 points, 10 % at 40,000,
-// 4 % faster at 100,000); reading operands a step earlier (nothing).
 #include "gpu/register/cuda/steps.cuh"
 
 #include <string.h>
