@@ -44,10 +44,10 @@ extern const struct gpu_ops gpu_cpu_ops;
 extern const struct gpu_ops gpu_cuda_ops;
 #endif
 
-// Which twin runs a room: one rule for tracking, registration and search. CUDA where it is asked
-// for or, with AUTO, where it opens; else the CPU. `open_cuda` NULL: not built in. The log says
-// which and why. Returns 0, or what the asked one's `open` returned; -ENOTSUP without CUDA built
-// in.
+// Which twin runs a room: one rule for tracking, registration, search and alignment. CUDA where it
+// is asked for or, with AUTO, where it opens; else the CPU. `open_cuda` NULL: not built in. The log
+// says which and why. Returns 0, or what the asked one's `open` returned; -ENOTSUP without CUDA
+// built in.
 __attribute__((warn_unused_result)) int gpu_open_twin(const char *room, enum gpu_backend asked,
                                                       int (*open_cuda)(void *user),
                                                       int (*open_cpu)(void *user), void *user,

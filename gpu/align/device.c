@@ -1,30 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <errno.h>
-
 #include "gpu/align/ops.h"
+#include "gpu/backend.h"
 
 static const struct align_ops *ops_of(const struct align_device *device)
 {
     return *(const struct align_ops *const *)(const void *)device;
 }
 
+struct opening {
+    struct align_device **out;
+    const struct align_device_settings *settings;
+};
+
+#ifdef POSED_HAVE_CUDA
+static int open_cuda(void *user)
+{
+    const struct opening *opening = user;
+    return align_cuda_open(opening->out, opening->settings);
+}
+#define OPEN_CUDA open_cuda
+#else
+#define OPEN_CUDA NULL
+#endif
+
+static int open_cpu(void *user)
+{
+    const struct opening *opening = user;
+    return align_cpu_open(opening->out, opening->settings);
+}
+
 int align_device_open(struct align_device **out, enum gpu_backend backend,
                       const struct align_device_settings *settings)
 {
+    struct opening opening = {out, settings};
+    enum gpu_backend chosen;
     *out = NULL;
-#ifdef POSED_HAVE_CUDA
-    if (backend != GPU_BACKEND_CPU) {
-        int rc = align_cuda_open(out, settings);
-        if (rc == 0 || backend == GPU_BACKEND_CUDA)
-            return rc;
-    }
-#else
-    if (backend == GPU_BACKEND_CUDA) {
-        log_to(&settings->log, LOG_LEVEL_ERROR, "CUDA is not part of this build");
-        return -ENOTSUP;
-    }
-#endif
-    return align_cpu_open(out, settings);
+    return gpu_open_twin("alignment", backend, OPEN_CUDA, open_cpu, &opening, &settings->log,
+                         &chosen);
 }
 
 void align_device_close(struct align_device **device)

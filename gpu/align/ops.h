@@ -20,7 +20,7 @@ struct align_device_settings {
     uint32_t n_slots;   // images that may be kept
     uint32_t n_tasks;   // most tasks of a call
     uint32_t n_threads; // CPU: 0 = all cores
-    int cuda_device;    // -1 = the first that answers
+    int cuda_device;    // -1 = the first that answers, -2 - k = the k-th in turn
     struct log_sink log;
 };
 
@@ -38,8 +38,8 @@ struct align_ops {
 extern "C" {
 #endif
 
-// AUTO takes CUDA where a device answers. Returns 0, -ENODEV, -ENOTSUP (CUDA not built in), -ENOMEM
-// or -EIO, with *out NULL and the reason in the log.
+// Which twin: gpu_open_twin. Returns 0, -ENODEV, -ENOTSUP (CUDA not built in), -ENOMEM or -EIO,
+// with *out NULL and the reason in the log.
 __attribute__((warn_unused_result)) int
 align_device_open(struct align_device **out, enum gpu_backend backend,
                   const struct align_device_settings *settings);

@@ -52,14 +52,16 @@ static int choose_device(const struct cuda_settings *settings,
                error == cudaSuccess ? "there is none" : cudaGetErrorString(error));
         return -ENODEV;
     }
-    if (settings->device >= n_devices) {
+    const int wanted =
+        settings->device < -1 ? (-2 - settings->device) % n_devices : settings->device;
+    if (wanted >= n_devices) {
         log_to(&settings->log, LOG_LEVEL_INFO,
                "cuda, %s: there is no device %d among the %d of this machine", settings->room,
-               settings->device, n_devices);
+               wanted, n_devices);
         return -ENODEV;
     }
-    const int first = settings->device < 0 ? 0 : settings->device;
-    const int end = settings->device < 0 ? n_devices : first + 1;
+    const int first = wanted < 0 ? 0 : wanted;
+    const int end = wanted < 0 ? n_devices : first + 1;
     for (int i = first; i < end; i++) {
         const char *why = try_device(settings, i, out_properties);
         if (!why) {

@@ -32,7 +32,9 @@ enum cuda_priority {
 
 struct cuda_settings {
     const char *room;
-    int device; // -1: the first that answers and that `refuse` takes
+    // -1: the first that answers and that `refuse` takes; -2 - k: the k-th, and again the first
+    // after the last
+    int device;
     enum cuda_priority priority;
     // Why a device cannot run this room, or NULL when it can. May itself be NULL.
     const char *(*refuse)(const struct cudaDeviceProp *properties);

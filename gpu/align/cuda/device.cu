@@ -325,17 +325,6 @@ static void cuda_close_device(struct align_device *device)
 static const struct align_ops cuda_ops = {"cuda",   cuda_close_device, cuda_load,
                                           cuda_sum, cuda_bytes,        cuda_description};
 
-// -2 - k: the k-th rank of this host takes the devices in turn.
-static int device_index(int wanted)
-{
-    int n = 0;
-    if (wanted >= -1)
-        return wanted;
-    if (cudaGetDeviceCount(&n) != cudaSuccess || n < 1)
-        return -1;
-    return (-2 - wanted) % n;
-}
-
 int align_cuda_open(struct align_device **out, const struct align_device_settings *settings)
 {
     struct align_cuda *c = (struct align_cuda *)calloc(1, sizeof *c);
@@ -346,7 +335,7 @@ int align_cuda_open(struct align_device **out, const struct align_device_setting
     if (!c)
         return -ENOMEM;
     with.room = "alignment";
-    with.device = device_index(settings->cuda_device);
+    with.device = settings->cuda_device;
     with.priority = CUDA_PRIORITY_REQUESTS;
     with.log = settings->log;
     int rc = cuda_open(&c->dev, &with);
