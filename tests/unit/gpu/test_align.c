@@ -32,6 +32,14 @@ static void keep_line(void *user, enum log_level level, const char *line)
 
 static const struct log_sink log_sink = {keep_line, NULL};
 
+#ifndef POSED_HAVE_CUDA
+static void keep_any_line(void *user, enum log_level level, const char *line)
+{
+    (void)level;
+    snprintf(user, 256, "%s", line);
+}
+#endif
+
 static void make_views(struct views *views)
 {
     struct views_settings settings = {N_VIEWS, 2500, 0.005, 0.1, 0.03, 7};
@@ -271,12 +279,32 @@ static void test_bad_files(void **state)
     rmdir(folder);
 }
 
+// The one rule of which twin runs (gpu_open_twin), and its reason in the log.
+static void test_device(void **state)
+{
+    (void)state;
+#ifndef POSED_HAVE_CUDA
+    static char line[256];
+    const struct log_sink keep = {keep_any_line, line};
+    const struct align_device_settings settings = {1, 1, 1, -1, keep};
+    struct align_device *device;
+    assert_int_equal(align_device_open(&device, GPU_BACKEND_CUDA, &settings), -ENOTSUP);
+    assert_null(device);
+    assert_non_null(strstr(line, "alignment: CUDA was asked for: built without CUDA"));
+    assert_int_equal(align_device_open(&device, GPU_BACKEND_AUTO, &settings), 0);
+    assert_non_null(strstr(line, "alignment: on the CPU: built without CUDA"));
+    assert_string_equal(align_device_name(device), "cpu");
+    align_device_close(&device);
+    assert_null(device);
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_comes_back), cmocka_unit_test(test_no_overlap),
         cmocka_unit_test(test_partition),  cmocka_unit_test(test_sparse),
-        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_bad_files),  cmocka_unit_test(test_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
