@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/settings.h"
 
-#include <errno.h>
 #include <math.h>
+
+#include "gpu/base/range.h"
 
 void gpu_settings_default(struct gpu_settings *out)
 {
@@ -29,49 +30,31 @@ void gpu_align_settings_default(struct gpu_align_settings *out)
     };
 }
 
-struct range {
-    const char *name;
-    double value, low, high;
-};
-
-static int ranges_check(const struct log_sink *log, const struct range *ranges, size_t n_ranges)
-{
-    for (size_t i = 0; i < n_ranges; i++) {
-        const struct range *r = &ranges[i];
-        if (!(r->value >= r->low && r->value <= r->high)) {
-            log_to(log, LOG_LEVEL_ERROR, "%s = %g is outside %g .. %g", r->name, r->value, r->low,
-                   r->high);
-            return -EINVAL;
-        }
-    }
-    return 0;
-}
-
 int gpu_settings_check(const struct gpu_settings *s)
 {
     const struct intrinsics *c = &s->camera;
     double w = c->width_px, h = c->height_px;
     const struct range ranges[] = {
-        {"camera width [px]", w, GPU_IMAGE_PX_RANGE},
-        {"camera height [px]", h, GPU_IMAGE_PX_RANGE},
-        {"|camera.fx| [px]", fabs(c->fx_px), GPU_FOCAL_LENGTH_PX_RANGE},
-        {"|camera.fy| [px]", fabs(c->fy_px), GPU_FOCAL_LENGTH_PX_RANGE},
-        {"camera.cx [px]", c->cx_px, 0, w},
-        {"camera.cy [px]", c->cy_px, 0, h},
-        {"depth scale [units/m]", s->units_per_m, GPU_UNITS_PER_M_RANGE},
-        {"gpu.depth_min_m", s->depth_min_m, GPU_DEPTH_MIN_M_RANGE},
-        {"gpu.depth_max_m", s->depth_max_m, GPU_DEPTH_MAX_M_RANGE},
-        {"gpu.depth_max_m - gpu.depth_min_m", s->depth_max_m - s->depth_min_m, 0, 20},
-        {"gpu.bilateral_radius_px", s->bilateral_radius_px, GPU_BILATERAL_RADIUS_PX_RANGE},
-        {"gpu.bilateral_sigma_px", s->bilateral_sigma_px, GPU_BILATERAL_SIGMA_PX_RANGE},
-        {"gpu.bilateral_cut_sigmas", s->bilateral_cut_sigmas, GPU_BILATERAL_CUT_SIGMAS_RANGE},
-        {"gpu.threads", s->n_threads, GPU_THREADS_RANGE},
-        {"gpus on one device", s->n_sharing, GPU_SHARING_RANGE},
+        {"camera width [px]", w, GPU_IMAGE_PX_RANGE, false},
+        {"camera height [px]", h, GPU_IMAGE_PX_RANGE, false},
+        {"|camera.fx| [px]", fabs(c->fx_px), GPU_FOCAL_LENGTH_PX_RANGE, false},
+        {"|camera.fy| [px]", fabs(c->fy_px), GPU_FOCAL_LENGTH_PX_RANGE, false},
+        {"camera.cx [px]", c->cx_px, 0, w, false},
+        {"camera.cy [px]", c->cy_px, 0, h, false},
+        {"depth scale [units/m]", s->units_per_m, GPU_UNITS_PER_M_RANGE, false},
+        {"gpu.depth_min_m", s->depth_min_m, GPU_DEPTH_MIN_M_RANGE, true},
+        {"gpu.depth_max_m", s->depth_max_m, GPU_DEPTH_MAX_M_RANGE, true},
+        {"gpu.depth_max_m - gpu.depth_min_m", s->depth_max_m - s->depth_min_m, 0, 20, false},
+        {"gpu.bilateral_radius_px", s->bilateral_radius_px, GPU_BILATERAL_RADIUS_PX_RANGE, false},
+        {"gpu.bilateral_sigma_px", s->bilateral_sigma_px, GPU_BILATERAL_SIGMA_PX_RANGE, true},
+        {"gpu.bilateral_cut_sigmas", s->bilateral_cut_sigmas, GPU_BILATERAL_CUT_SIGMAS_RANGE, true},
+        {"gpu.threads", s->n_threads, GPU_THREADS_RANGE, false},
+        {"gpus on one device", s->n_sharing, GPU_SHARING_RANGE, false},
     };
     int rc = ranges_check(&s->log, ranges, sizeof ranges / sizeof *ranges);
     for (size_t i = 0; !rc && s->field_per_m && i < (size_t)c->width_px * c->height_px; i++) {
         double share = (double)s->field_per_m[i] * (double)s->depth_max_m;
-        const struct range range = {"field [1/m] times depth_max [m]", share, -0.499, 0.499};
+        const struct range range = {"field [1/m] times depth_max [m]", share, -0.499, 0.499, false};
         rc = ranges_check(&s->log, &range, 1);
     }
     return rc;
@@ -83,12 +66,12 @@ int gpu_align_settings_check(const struct gpu_align_settings *s, const struct lo
     for (int level = 0; level < GPU_LEVELS; level++)
         n_iterations += s->iterations[level];
     const struct range ranges[] = {
-        {"tracker.iterations, finest level", s->iterations[0], GPU_ITERATIONS_RANGE},
-        {"tracker.iterations, middle level", s->iterations[1], GPU_ITERATIONS_RANGE},
-        {"tracker.iterations, coarsest level", s->iterations[2], GPU_ITERATIONS_RANGE},
-        {"tracker.iterations, all levels", n_iterations, 1, GPU_LEVELS * GPU_MAX_ITERATIONS},
-        {"tracker.gate_distance_m", s->gate_distance_m, GPU_GATE_DISTANCE_M_RANGE},
-        {"tracker.gate_angle_rad", s->gate_angle_rad, GPU_GATE_ANGLE_RAD_RANGE},
+        {"tracker.iterations, finest level", s->iterations[0], GPU_ITERATIONS_RANGE, false},
+        {"tracker.iterations, middle level", s->iterations[1], GPU_ITERATIONS_RANGE, false},
+        {"tracker.iterations, coarsest level", s->iterations[2], GPU_ITERATIONS_RANGE, false},
+        {"tracker.iterations, all levels", n_iterations, 1, GPU_LEVELS * GPU_MAX_ITERATIONS, false},
+        {"tracker.gate_distance_m", s->gate_distance_m, GPU_GATE_DISTANCE_M_RANGE, true},
+        {"tracker.gate_angle_rad", s->gate_angle_rad, GPU_GATE_ANGLE_RAD_RANGE, true},
     };
     return ranges_check(log, ranges, sizeof ranges / sizeof *ranges);
 }

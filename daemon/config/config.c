@@ -15,6 +15,7 @@
 #include <ini.h>
 
 #include "daemon/config/cameras.h"
+#include "gpu/model/pose_graph.h"
 #include "proto/closest.h"
 
 #define FILE_MAX_BYTES (1 << 20)
@@ -241,7 +242,10 @@ static int check_together(const struct config *config, const struct log_sink *lo
     const struct capture_settings *c = &config->capture;
     const double least_px[] = {GPU_FOCAL_LENGTH_PX_RANGE}, least_units[] = {GPU_UNITS_PER_M_RANGE};
     struct gpu_settings gpu = config->gpu;
+    struct graph_settings graph;
     gpu.log = *log;
+    graph_settings_default(&graph);
+    graph.max_keyframes = config->map_keyframes;
     int error = check_or_zero("camera.fx", c->fx_px, least_px[0], log);
     if (!error)
         error = check_or_zero("camera.fy", c->fy_px, least_px[0], log);
@@ -249,7 +253,13 @@ static int check_together(const struct config *config, const struct log_sink *lo
         error = check_or_zero("camera.depth_scale", c->depth_scale, least_units[0], log);
     if (!error)
         error = gpu_settings_check(&gpu);
-    return error ? error : track_settings_check(&config->track, log);
+    if (!error)
+        error = track_settings_check(&config->track, log);
+    if (!error)
+        error = model_settings_check(&config->map, log);
+    if (!error && config->map_keyframes > 0)
+        error = graph_settings_check(&graph, log);
+    return error;
 }
 
 static int check_cameras(const struct config *config, const struct log_sink *log)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "gpu/model/pose_graph.h"
+
 static const char *const backend_names[] = {"auto", "cpu", "cuda", NULL};
 static const char *const isa_names[] = {"auto", "baseline", "avx2", "avx512", NULL};
 static const char *const gpu_error_names[] = {"cpu", "rebuild", "stop", NULL};
@@ -105,54 +107,58 @@ const struct config_key config_keys[] = {
     {"tracker", "gate_angle_rad", CONFIG_FLOAT, AT(track.align.gate_angle_rad),
      GPU_GATE_ANGLE_RAD_RANGE, NULL, false, NULL},
 
-    {"tracker", "min_valid_share", CONFIG_DOUBLE, AT(track.min_valid_share), 0, 1, NULL, false,
+    {"tracker", "min_valid_share", CONFIG_DOUBLE, AT(track.min_valid_share),
+     TRACK_MIN_VALID_SHARE_RANGE, NULL, false,
      "When a frame is LOST. Fewer pixels with a normal than this share of all: no depth."},
-    {"tracker", "min_pair_ratio", CONFIG_DOUBLE, AT(track.min_pair_ratio), 0, 1, NULL, false,
-     "Fewer pairs per valid pixel: too little overlap."},
-    {"tracker", "max_step_m", CONFIG_DOUBLE, AT(track.max_step_m), 1e-9, 10, NULL, false,
-     "A larger last step: not converged."},
-    {"tracker", "max_residual_sigmas", CONFIG_DOUBLE, AT(track.max_residual_sigmas), 0.1, 1e6, NULL,
-     false, "A larger residual, in units of the sensor's noise: it does not fit."},
-    {"tracker", "max_speed_m_s", CONFIG_DOUBLE, AT(track.max_speed_m_s), 1e-3, 1e6, NULL, false,
-     "A faster motion is not believed."},
-    {"tracker", "max_turn_rad_s", CONFIG_DOUBLE, AT(track.max_turn_rad_s), 1e-3, 1e6, NULL, false,
-     NULL},
-    {"tracker", "restart_s", CONFIG_DOUBLE, AT(track.restart_s), 0, 1e6, NULL, false,
+    {"tracker", "min_pair_ratio", CONFIG_DOUBLE, AT(track.min_pair_ratio),
+     TRACK_MIN_PAIR_RATIO_RANGE, NULL, false, "Fewer pairs per valid pixel: too little overlap."},
+    {"tracker", "max_step_m", CONFIG_DOUBLE, AT(track.max_step_m), TRACK_MAX_STEP_M_RANGE, NULL,
+     false, "A larger last step: not converged."},
+    {"tracker", "max_residual_sigmas", CONFIG_DOUBLE, AT(track.max_residual_sigmas),
+     TRACK_MAX_RESIDUAL_SIGMAS_RANGE, NULL, false,
+     "A larger residual, in units of the sensor's noise: it does not fit."},
+    {"tracker", "max_speed_m_s", CONFIG_DOUBLE, AT(track.max_speed_m_s), TRACK_MAX_SPEED_M_S_RANGE,
+     NULL, false, "A faster motion is not believed."},
+    {"tracker", "max_turn_rad_s", CONFIG_DOUBLE, AT(track.max_turn_rad_s),
+     TRACK_MAX_TURN_RAD_S_RANGE, NULL, false, NULL},
+    {"tracker", "restart_s", CONFIG_DOUBLE, AT(track.restart_s), TRACK_RESTART_S_RANGE, NULL, false,
      "Lost for so long although there is depth: start anew at the last pose, map epoch + 1."},
-    {"tracker", "min_eigenvalue", CONFIG_DOUBLE, AT(track.min_eigenvalue), 0, 1, NULL, false,
+    {"tracker", "min_eigenvalue", CONFIG_DOUBLE, AT(track.min_eigenvalue),
+     TRACK_MIN_EIGENVALUE_RANGE, NULL, false,
      "When a frame is DEGRADED. A direction with less than this share of the information, and the\n"
      "three that one flat surface leaves free (none with 0), is held\n"
      "to the prediction; it may move unseen by this (m) in a 30th of a second, for a second."},
-    {"tracker", "hold_std_m", CONFIG_DOUBLE, AT(track.hold_std_m), 1e-9, 10, NULL, false, NULL},
+    {"tracker", "hold_std_m", CONFIG_DOUBLE, AT(track.hold_std_m), TRACK_HOLD_STD_M_RANGE, NULL,
+     false, NULL},
     {"tracker", "gravity", CONFIG_BOOL, AT(track.gravity), 0, 0, NULL, false,
      "Where the source has an accelerometer (a Kinect, accelerometer.txt of a TUM folder): it "
      "holds\n"
      "roll and pitch where the scene does not. One that does not turn as the camera does is left "
      "out."},
-    {"tracker", "gap_s", CONFIG_DOUBLE, AT(track.gap_s), 1e-3, 1e6, NULL, false,
+    {"tracker", "gap_s", CONFIG_DOUBLE, AT(track.gap_s), TRACK_GAP_S_RANGE, NULL, false,
      "Longer without a frame: nothing is predicted."},
-    {"tracker", "still_m", CONFIG_DOUBLE, AT(track.still_m), 0, 10, NULL, false,
+    {"tracker", "still_m", CONFIG_DOUBLE, AT(track.still_m), TRACK_STILL_M_RANGE, NULL, false,
      "When the newest frame becomes the reference. Reference previous: motion since the reference\n"
      "that noise alone may fake."},
-    {"tracker", "keyframe_distance", CONFIG_DOUBLE, AT(track.keyframe_distance), 1e-6, 100, NULL,
-     false,
+    {"tracker", "keyframe_distance", CONFIG_DOUBLE, AT(track.keyframe_distance),
+     TRACK_KEYFRAME_DISTANCE_RANGE, NULL, false,
      "Reference keyframe: translation by the scene's distance, turn, share of its best overlap."},
-    {"tracker", "keyframe_turn_rad", CONFIG_DOUBLE, AT(track.keyframe_turn_rad), 1e-6, 3.1415927,
-     NULL, false, NULL},
-    {"tracker", "keyframe_overlap", CONFIG_DOUBLE, AT(track.keyframe_overlap), 0, 1, NULL, false,
-     NULL},
+    {"tracker", "keyframe_turn_rad", CONFIG_DOUBLE, AT(track.keyframe_turn_rad),
+     TRACK_KEYFRAME_TURN_RAD_RANGE, NULL, false, NULL},
+    {"tracker", "keyframe_overlap", CONFIG_DOUBLE, AT(track.keyframe_overlap),
+     TRACK_KEYFRAME_OVERLAP_RANGE, NULL, false, NULL},
 
-    {"map", "voxel_m", CONFIG_FLOAT, AT(map.voxel_m), 0.002, 0.1, NULL, false,
+    {"map", "voxel_m", CONFIG_FLOAT, AT(map.voxel_m), MODEL_VOXEL_M_RANGE, NULL, false,
      "Edge of a voxel of the map [m]."},
-    {"map", "memory_bytes", CONFIG_UINT64, AT(map.memory_bytes), 1 << 20, 68719476736.0, NULL,
+    {"map", "memory_bytes", CONFIG_UINT64, AT(map.memory_bytes), MODEL_MEMORY_BYTES_RANGE, NULL,
      false,
      "Memory of the map's voxels on the device. Where it is full, blocks out of sight wait in the\n"
      "host's memory."},
-    {"map", "far_bytes", CONFIG_UINT64, AT(map.far_bytes), 0, 68719476736.0, NULL, false,
+    {"map", "far_bytes", CONFIG_UINT64, AT(map.far_bytes), MODEL_FAR_BYTES_RANGE, NULL, false,
      "The host's memory for them, taken as it is needed; where that is full, too, new places are "
      "no\n"
      "longer added. 0 = no block goes to the host."},
-    {"map", "keyframes", CONFIG_UINT, AT(map_keyframes), 0, 1024, NULL, false,
+    {"map", "keyframes", CONFIG_UINT, AT(map_keyframes), 0, GRAPH_MOST_KEYFRAMES, NULL, false,
      "So many keyframes (each with its depth image, 1 MB) are aligned to each other and "
      "adjusted\n"
      "beside the tracking, which takes most of the drift out where the camera returns: map -> "

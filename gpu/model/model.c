@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/range.h"
 #include "gpu/model/kernels/voxel.h"
 #include "gpu/model/ops.h"
 
-#define VOXEL_MIN_M  0.002
-#define VOXEL_MAX_M  0.1
-#define MEMORY_MIN   ((uint64_t)1 << 20)
-#define MEMORY_MAX   ((uint64_t)64 << 30)
 #define BLOCK_BYTES  (VOXEL_BLOCK_COUNT * sizeof(struct model_voxel))
 #define TABLE_ENTRY  (2 * (sizeof(uint64_t) + sizeof(uint32_t))) // half full at most
 #define PLACE_BYTES  (sizeof(uint64_t) + sizeof(uint32_t))       // key and frame of a slot
@@ -45,32 +42,21 @@ double model_truncation_m(const struct model_settings *settings)
     return (double)voxel_truncation(settings->voxel_m, 1.0f);
 }
 
-static int settings_check(const struct log_sink *log, const struct model_settings *s)
+int model_settings_check(const struct model_settings *s, const struct log_sink *log)
 {
-    if (!((double)s->voxel_m >= VOXEL_MIN_M && (double)s->voxel_m <= VOXEL_MAX_M)) {
-        log_to(log, LOG_LEVEL_ERROR, "model: voxel [m] = %g is outside %g .. %g",
-               (double)s->voxel_m, VOXEL_MIN_M, VOXEL_MAX_M);
-        return -EINVAL;
-    }
-    if (s->memory_bytes < MEMORY_MIN || s->memory_bytes > MEMORY_MAX) {
-        log_to(log, LOG_LEVEL_ERROR, "model: memory [bytes] = %llu is outside %llu .. %llu",
-               (unsigned long long)s->memory_bytes, (unsigned long long)MEMORY_MIN,
-               (unsigned long long)MEMORY_MAX);
-        return -EINVAL;
-    }
-    if (s->far_bytes > MEMORY_MAX) {
-        log_to(log, LOG_LEVEL_ERROR, "model: far [bytes] = %llu is outside 0 .. %llu",
-               (unsigned long long)s->far_bytes, (unsigned long long)MEMORY_MAX);
-        return -EINVAL;
-    }
-    return 0;
+    const struct range ranges[] = {
+        {"map.voxel_m", (double)s->voxel_m, MODEL_VOXEL_M_RANGE, true},
+        {"map.memory_bytes", (double)s->memory_bytes, MODEL_MEMORY_BYTES_RANGE, false},
+        {"map.far_bytes", (double)s->far_bytes, MODEL_FAR_BYTES_RANGE, false},
+    };
+    return ranges_check(log, ranges, sizeof ranges / sizeof *ranges);
 }
 
 int model_create(struct model **out, struct gpu *gpu, const struct model_settings *settings)
 {
     *out = NULL;
     const struct log_sink *log = &gpu->settings.log;
-    int rc = settings_check(log, settings);
+    int rc = model_settings_check(settings, log);
     if (rc < 0)
         return rc;
     const struct model_ops *ops = &model_cpu_ops;

@@ -19,10 +19,15 @@
 #define MODEL_BLOCK_VOXELS 512
 #define MODEL_UNIT_M       4e-6 // of a stored distance
 
+// Least and most of each setting.
+#define MODEL_VOXEL_M_RANGE      0.002, 0.1
+#define MODEL_MEMORY_BYTES_RANGE 1048576, 68719476736.0 // 1 MiB .. 64 GiB
+#define MODEL_FAR_BYTES_RANGE    0, 68719476736.0
+
 struct model_settings {
-    float voxel_m;         // default 0.008, 0.002 .. 0.1: edge of a voxel
-    uint64_t memory_bytes; // default 512 MiB, 1 MiB .. 64 GiB: of voxels on the device
-    uint64_t far_bytes;    // default 512 MiB, 0 .. 64 GiB: of the host, for what does not fit
+    float voxel_m;         // default 0.008: edge of a voxel
+    uint64_t memory_bytes; // default 512 MiB: of voxels on the device
+    uint64_t far_bytes;    // default 512 MiB: of the host, for what does not fit
 };
 
 // One block as it is stored and saved. Voxel (i, j, k) of it, x fastest, is the lattice point
@@ -44,6 +49,10 @@ struct model_stats {
 struct model; // opaque
 
 void model_settings_default(struct model_settings *out);
+
+// Whether each is in its range; what is not is named in the log. Any thread. Returns 0 or -EINVAL.
+__attribute__((warn_unused_result)) int model_settings_check(const struct model_settings *settings,
+                                                             const struct log_sink *log);
 
 // Blocks that memory_bytes and far_bytes have room for together, and half the width of the band of
 // distances that is kept around a surface at 1 m [m]. Pure.

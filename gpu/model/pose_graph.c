@@ -8,10 +8,13 @@
 
 #include "gpu/align/sparse.h"
 #include "gpu/align/system.h"
+#include "gpu/base/range.h"
 #include "gpu/model/keyframe_eviction.h"
 #include "gpu/model/pose_graph_private.h"
 #include "gpu/track/depth_error.h"
 #include "proto/se3.h"
+
+_Static_assert(LINK_MAX == 16, "GRAPH_LINKS_RANGE");
 
 #define CHAIN_LONG  16   // keyframes: the chain's errors add up as they are, not as variances do
 #define LOOP_STRAIN 18.0 // of a loop's chain, a step: (three sigmas)^2 of two degrees of freedom
@@ -25,16 +28,21 @@ void graph_settings_default(struct graph_settings *out)
     *out = (struct graph_settings){.max_keyframes = 96, .max_links = 5};
 }
 
+int graph_settings_check(const struct graph_settings *settings, const struct log_sink *log)
+{
+    const struct range ranges[] = {
+        {"map.keyframes", settings->max_keyframes, GRAPH_KEYFRAMES_RANGE, false},
+        {"links of a keyframe", settings->max_links, GRAPH_LINKS_RANGE, false},
+    };
+    return ranges_check(log, ranges, sizeof ranges / sizeof *ranges);
+}
+
 int graph_create(struct graph **out, const struct intrinsics *camera,
                  const struct graph_settings *settings, const struct log_sink *log)
 {
     *out = NULL;
-    if (settings->max_keyframes < 4 || settings->max_keyframes > 1024 || settings->max_links < 1 ||
-        settings->max_links > LINK_MAX) {
-        log_to(log, LOG_LEVEL_ERROR, "keyframes of the map: 4 .. 1024, links of one: 1 .. %d",
-               LINK_MAX);
+    if (graph_settings_check(settings, log) != 0)
         return -EINVAL;
-    }
     struct graph *g = calloc(1, sizeof *g);
     if (!g)
         return -ENOMEM;

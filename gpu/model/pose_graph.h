@@ -12,9 +12,14 @@
 #include "proto/log.h"
 #include "proto/types.h"
 
+// Least and most of each setting.
+#define GRAPH_MOST_KEYFRAMES  1024
+#define GRAPH_KEYFRAMES_RANGE 4, GRAPH_MOST_KEYFRAMES
+#define GRAPH_LINKS_RANGE     1, 16
+
 struct graph_settings {
-    uint32_t max_keyframes; // default 96, 4 .. 1024, each with its depth (1 MB at 160 x 120)
-    uint32_t max_links;     // default 5, 1 .. 16: of a new keyframe to older ones
+    uint32_t max_keyframes; // default 96, each with its depth (1 MB at 160 x 120)
+    uint32_t max_links;     // default 5: of a new keyframe to older ones
 };
 
 struct graph_keyframe {
@@ -28,6 +33,10 @@ struct graph_keyframe {
 struct graph; // opaque
 
 void graph_settings_default(struct graph_settings *out);
+
+// Whether each is in its range; what is not is named in the log. Any thread. Returns 0 or -EINVAL.
+__attribute__((warn_unused_result)) int graph_settings_check(const struct graph_settings *settings,
+                                                             const struct log_sink *log);
 
 // Depth images will be of `camera`. Returns 0, -EINVAL (a setting out of range, in the log) or
 // -ENOMEM.

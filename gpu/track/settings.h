@@ -14,6 +14,22 @@ enum track_reference {
     TRACK_REFERENCE_MODEL,
 };
 
+// Least and most of each setting; of `align` in gpu/settings.h.
+#define TRACK_MIN_VALID_SHARE_RANGE     0, 1
+#define TRACK_MIN_PAIR_RATIO_RANGE      0, 1
+#define TRACK_MAX_STEP_M_RANGE          1e-9, 10
+#define TRACK_MAX_RESIDUAL_SIGMAS_RANGE 0.1, 1e6
+#define TRACK_MAX_SPEED_M_S_RANGE       1e-3, 1e6
+#define TRACK_MAX_TURN_RAD_S_RANGE      1e-3, 1e6
+#define TRACK_RESTART_S_RANGE           0, 1e6
+#define TRACK_MIN_EIGENVALUE_RANGE      0, 1
+#define TRACK_HOLD_STD_M_RANGE          1e-9, 10
+#define TRACK_GAP_S_RANGE               1e-3, 1e6
+#define TRACK_STILL_M_RANGE             0, 10
+#define TRACK_KEYFRAME_DISTANCE_RANGE   1e-6, 100
+#define TRACK_KEYFRAME_TURN_RAD_RANGE   1e-6, 3.1415927
+#define TRACK_KEYFRAME_OVERLAP_RANGE    0, 1
+
 struct track_settings {
     enum track_reference reference; // default keyframe
     struct gpu_align_settings align;
@@ -50,8 +66,8 @@ struct track_settings {
 
 void track_settings_default(struct track_settings *out);
 
-// Whether the alignment's settings are in their ranges (gpu/settings.h); what is not is named in
-// the log. Returns 0 or -EINVAL.
+// Whether each is in its range, those of the alignment, too (gpu/settings.h); what is not is named
+// in the log. Any thread. Returns 0 or -EINVAL.
 __attribute__((warn_unused_result)) int track_settings_check(const struct track_settings *settings,
                                                              const struct log_sink *log);
 

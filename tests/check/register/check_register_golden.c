@@ -58,6 +58,7 @@ static struct register_settings settings_of(enum register_method method, enum re
     register_settings_default(&settings);
     settings.method = method;
     settings.start = start;
+    settings.n_starts = 84; // of a search from everywhere, or for a rival
     return settings;
 }
 
@@ -75,14 +76,12 @@ static void few_points(void)
     struct register_settings s = settings_of(REGISTER_METHOD_EMICP, REGISTER_START_IDENTITY);
     golden_seed(1);
     bumpy(400, 0.002, 0.15, &T);
-    s.n_starts = 120; // of the search for a rival
     answer("few/emicp", &s);
     s.slack = 0.1;
     s.sigma_last = 0.5;
     s.n_iterations = 20;
     answer("few/emicp/settings", &s);
     s = settings_of(REGISTER_METHOD_EMICP, REGISTER_START_IDENTITY);
-    s.n_starts = 120;
     s.n_points = 100;
     answer("few/emicp/refined", &s);
     s.point_to_plane = false;
@@ -117,7 +116,7 @@ static void few_points_many_starts(void)
     struct register_settings s = settings_of(REGISTER_METHOD_EMICP, REGISTER_START_MANY);
     golden_seed(2);
     bumpy(300, 0.002, 0.15, &T);
-    s.n_starts = 336;
+    s.n_starts = 280;
     answer("many/emicp", &s);
     s.method = REGISTER_METHOD_ICP;
     answer("many/icp", &s);
@@ -237,11 +236,11 @@ static void rooms(void)
     candidates_of("room/candidates", &register_cpu_ops);
     s.start = REGISTER_START_IDENTITY; // far from it
     answer("room/far/gicp", &s);
-    s.n_points = 800;
-    s.n_starts = 70;
+    s.n_points = 400;
+    s.n_starts = 49;
     s.start = REGISTER_START_MANY;
     s.method = REGISTER_METHOD_EMICP;
-    scans(5000, 1);
+    scans(3200, 1);
     answer("wrong/many/emicp", &s);
     candidates_of("wrong/candidates", &register_cpu_ops);
 }
