@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MOST_PRINTED 40u
-#define MOST_NUMBERS 64u
+#define MOST_NUMBERS 128u
 
 static struct {
     FILE *file;
@@ -60,7 +60,7 @@ static void wrong(const char *format, ...)
 // The table's next row. Returns how many numbers it has, -1 where it is another row.
 static int read_row(const char *name, double out[MOST_NUMBERS])
 {
-    char line[2048], expected[160];
+    char line[4096], expected[160];
     do {
         if (!fgets(line, sizeof line, golden.file))
             return -1;
@@ -145,7 +145,7 @@ void golden_covariance(const char *name, const double covariance[36], double rel
 
 int golden_end(void)
 {
-    char line[2048];
+    char line[4096];
     while (!golden.writes && fgets(line, sizeof line, golden.file))
         if (line[0] != '#')
             wrong("the table has one row more: %s", line);

@@ -172,6 +172,69 @@ static void grid(void)
     align_image_destroy(&image);
 }
 
+// When levels end: a threshold that moves moves the end of some of so many.
+static void ends(void)
+{
+    double iterations[12], rms_m[12];
+    golden_case("ends");
+    for (int k = 0; k < 12; k++) {
+        struct align_settings settings;
+        struct se3 poses[N_VIEWS];
+        struct align_source source = {views.settings.n_views, (const char *const *)views.names,
+                                      views_load, &views};
+        struct align_ranks one;
+        struct align_result result;
+        align_ranks_one(&one);
+        align_settings_default(&settings);
+        settings.backend = GPU_BACKEND_CPU;
+        settings.n_threads = 1;
+        settings.solve.iterations[0] = k % 3 ? 0 : 5;
+        settings.solve.stop_spacings = 2e-3 * pow(1.13, k);
+        memcpy(poses, views.T_world_start, sizeof poses);
+        if (align_run(&source, &one, &settings, poses, NULL, NULL, &result) != 0)
+            exit(2);
+        iterations[k] = result.solution.n_iterations;
+        rms_m[k] = result.solution.rms_m;
+        align_result_free(&result);
+    }
+    golden_numbers("iterations", iterations, 12, 0);
+    golden_numbers("rms_m", rms_m, 12, SHARE);
+}
+
+// Pairs without order among images of unlike size, and where the single moves lead.
+static void many_parts(void)
+{
+    struct align_pair pairs[160];
+    uint32_t weight[50], part[160], n = 0;
+    struct partition_settings settings;
+    struct partition_result result;
+    golden_seed(8);
+    for (uint32_t i = 0; i < 50; i++) {
+        weight[i] = (uint32_t)golden_uniform(2e4, 2e5);
+        for (uint32_t k = 0; k < 3 && i > 0; k++) {
+            const uint32_t j = (uint32_t)golden_uniform(i > 9 ? i - 9 : 0, i);
+            bool known = false;
+            for (uint32_t m = 0; m < n; m++)
+                known |= pairs[m].i == j && pairs[m].j == i;
+            if (!known)
+                pairs[n++] = (struct align_pair){j, i, 1, 1};
+        }
+    }
+    golden_case("partition/many");
+    golden_count("pairs", n);
+    for (uint32_t parts = 3; parts <= 9; parts += 2) {
+        double row[2] = {0};
+        partition_settings_default(&settings);
+        settings.n_parts = parts;
+        golden_count("rc", partition_pairs(pairs, n, weight, 50, &settings, part, &result));
+        for (uint32_t k = 0; k < n; k++)
+            row[k % 2] += part[k] * (k * 37 % 101);
+        golden_numbers("part", row, 2, 0);
+        golden_count("largest", (int64_t)result.largest_weight);
+        golden_number("imbalance", result.imbalance, SHARE);
+    }
+}
+
 static void parts(void)
 {
     struct align_pair pairs[60];
@@ -227,7 +290,9 @@ int main(int argc, char **argv)
     settings.pairs.relative = 0;
     settings.solve.refuse_scales = 1.1;
     ring("ring/wrong_pairs", settings, false);
+    ends();
     parts();
+    many_parts();
     views_free(&views);
     return golden_end();
 }

@@ -13,8 +13,10 @@
 #include "gpu/model/deform_blocks.h"
 #include "gpu/model/keyframe_constraint.h"
 #include "gpu/model/keyframe_images.h"
+#include "gpu/model/loop_closure.h"
 #include "gpu/model/map.h"
 #include "gpu/model/optimise.h"
+#include "gpu/model/relocalise.h"
 #include "gpu/model/surface_nets.h"
 #include "proto/se3.h"
 #include "tests/check/golden_values.h"
@@ -189,6 +191,33 @@ static void fused(void)
     model_destroy(&model);
 }
 
+// What keyframes say of a point between them: near and far ones, at a step, beside the image.
+static void field(void)
+{
+    static const double z[3] = {0.42, 0.9, 2};
+    static const double points_m[8][3] = {{0, 0, 0.42},    {0.05, 0.02, 0.43}, {0.3, -0.2, 0.9},
+                                          {0.01, 0, 2.02}, {-0.4, 0.3, 2},     {0.2, 0.1, 1.1},
+                                          {0.31, 0, 0.8},  {5, 5, -1}};
+    struct deformation_field of;
+    must(deformation_field_create(&of, &settings.camera, 3));
+    for (int k = 0; k < 3; k++) {
+        const double odom[6] = {0.02 * k, 0, 0, 0, 0.01 * k, 0};
+        const double map[6] = {0.03 * k, 0.01, -0.02 * k, 0.01, 0.02 * k, 0.03};
+        const struct se3 T_odom_camera = se3_exp(odom), T_map_camera = se3_exp(map);
+        uint16_t *z_mm = deformation_field_add(&of, &T_odom_camera, &T_map_camera);
+        for (uint32_t i = 0; i < WIDTH * HEIGHT; i++) {
+            const double step = i % 7 == 3 ? 1.1005 : 1; // one part in ten is one surface
+            z_mm[i] = (uint16_t)lrint(1000 * z[k] * step);
+        }
+    }
+    golden_case("field");
+    for (int i = 0; i < 8; i++) {
+        const struct se3 T = deformation_field_at(&of, 0.008 + 0.01 * (i % 3), points_m[i]);
+        golden_pose("T", &T, SHARE);
+    }
+    deformation_field_free(&of);
+}
+
 // The tracker on the model.
 static void followed(void)
 {
@@ -263,6 +292,124 @@ static void links(void)
     link_maker_destroy(&maker);
 }
 
+// A place that a keyframe saw before, in ever less favourable light: where it is no longer believed
+// is where a threshold of loop_closure.c stands, to a half of a hundredth.
+struct sight {
+    struct link_maker *maker;
+    float clean[2][WIDTH * HEIGHT];
+    struct se3 T[2];
+    struct align_image *images[2];
+};
+
+static bool is_found(struct sight *s, const float *z, const struct revisit_place *other,
+                     double usual_rms_m, struct revisit *out)
+{
+    const struct revisit_place places[2] = {{s->images[0], 7, s->T[0], 0.3, 0.3},
+                                            other ? *other : (struct revisit_place){.at = 0}};
+    struct align_image *image;
+    bool found = false;
+    if (link_image(&image, z, &settings.camera) != 0)
+        return false;
+    must(revisit_find(s->maker, image, &s->T[1], places, other ? 2 : 1, usual_rms_m, out, &found));
+    align_image_destroy(&image);
+    return found;
+}
+
+static void revisits(void)
+{
+    static struct sight s;
+    static float z[WIDTH * HEIGHT];
+    struct revisit found;
+    double row[41];
+    must(link_maker_create(&s.maker, &quiet));
+    for (int k = 0; k < 2; k++) {
+        s.T[k] = motion_at(MOTION_LOOP, 0.1 * k);
+        scene_render_exact(scene, &s.T[k], s.clean[k]);
+        must(link_image(&s.images[k], s.clean[k], &settings.camera));
+    }
+    golden_case("revisits");
+    golden_count("found", is_found(&s, s.clean[1], NULL, 1, &found));
+    golden_count("at", found.at);
+    golden_number("overlap", found.link.overlap, COUNT_SHARE);
+    golden_number("rms_m", found.link.rms_m, COUNT_SHARE);
+    golden_pose("T", &found.T_map_camera, SHARE);
+    const double rms_m = found.link.rms_m;
+    for (int k = -10; k <= 10; k++)
+        row[k + 10] =
+            is_found(&s, s.clean[1], NULL, rms_m / (1.25 * (1 + 0.002 * (k + 0.5))), &found);
+    golden_numbers("worse", row, 21, 0);
+    for (int turns = 0; turns < 2; turns++) {
+        for (int k = -10; k <= 10; k++) {
+            const double apart = 0.15 * (1 + 0.002 * (k + 0.5));
+            const double twist[6] = {turns ? 0 : apart, 0, 0, 0, turns ? apart : 0, 0};
+            const struct se3 T = se3_exp(twist);
+            const struct revisit_place other = {s.images[0], 9, se3_compose(&T, &s.T[0]), 1, 1};
+            row[k + 10] = is_found(&s, s.clean[1], &other, 1, &found);
+        }
+        golden_numbers(turns ? "turned" : "beside", row, 21, 0);
+    }
+    for (uint32_t part = 0; part < 41; part++) { // ever fewer rows
+        memcpy(z, s.clean[1], sizeof z);
+        memset(z, 0, (88 * WIDTH + part * WIDTH / 4) * sizeof *z);
+        row[part] = is_found(&s, z, NULL, 1, &found);
+    }
+    golden_numbers("overlaps", row, 41, 0);
+    for (uint32_t part = 0; part < 41; part++) { // something stands before ever more of it
+        memcpy(z, s.clean[1], sizeof z);
+        for (uint32_t i = 0; i < WIDTH * HEIGHT * part / 100; i++)
+            z[i] *= 0.6f;
+        row[part] = is_found(&s, z, NULL, 1, &found);
+    }
+    golden_numbers("conflicts", row, 41, 0);
+    for (int k = 0; k < 2; k++)
+        align_image_destroy(&s.images[k]);
+    link_maker_destroy(&s.maker);
+}
+
+// A camera looked for: in ever more that was not there, and ever farther beside the map.
+static void relocalised(void)
+{
+    const struct model_settings of = {.voxel_m = 0.02f, .memory_bytes = 64 << 20};
+    const struct relocalise_keyframe *kept;
+    struct gpu_align_settings align;
+    struct relocaliser *relocaliser;
+    struct model *model;
+    double trust[41];
+    struct se3 T;
+    gpu_align_settings_default(&align);
+    must(model_create(&model, gpu, &of));
+    must(relocalise_create(&relocaliser, gpu, &align));
+    golden_case("relocalise");
+    for (uint32_t k = 0; k < 12; k++) {
+        T = motion_at(MOTION_LOOP, 0.06 * k);
+        scene_render_clean(scene, &T, depth);
+        must(gpu_prepare(gpu, depth, frame));
+        must(model_integrate(model, frame, &T));
+        must(relocalise_add(relocaliser, frame, &T));
+    }
+    golden_count("keyframes", relocalise_keyframes(relocaliser, &kept));
+    for (int beside = 0; beside < 2; beside++) {
+        double x_m[41];
+        for (uint32_t k = 0; k < 41; k++) {
+            const double twist[6] = {0.02, -0.01, 0.02, 0, beside ? 0.012 * k : 0.02, 0.02};
+            const struct se3 step = se3_exp(twist), from = motion_at(MOTION_LOOP, 0.3);
+            const struct se3 truth = se3_compose(&from, &step);
+            enum relocalise_trust found;
+            scene_render_clean(scene, &truth, depth);
+            for (uint32_t i = 0; i < WIDTH * HEIGHT * k / 350 && !beside; i++)
+                depth[i] = (uint16_t)(depth[i] * 0.8);
+            must(gpu_prepare(gpu, depth, frame));
+            must(relocalise_find(relocaliser, model, frame, k, &from, &found, &T));
+            trust[k] = found;
+            x_m[k] = found ? T.t_m[0] : 0;
+        }
+        golden_numbers(beside ? "beside" : "changed", trust, 41, 0);
+        golden_numbers("x_m", x_m, 41, COUNT_SHARE);
+    }
+    relocalise_destroy(&relocaliser);
+    model_destroy(&model);
+}
+
 static void graph_of(const struct graph *graph)
 {
     const struct graph_keyframe *keyframes;
@@ -308,14 +455,52 @@ static void graphs(void)
     }
 }
 
+// A whole turn with a drift that only a loop takes out.
+static void loop(void)
+{
+    const double twist[6] = {0.003, 0, 0, 0, 0.003, 0};
+    const struct se3 drift = se3_exp(twist);
+    struct graph_settings of;
+    struct graph *graph;
+    struct se3 before = se3_identity(), T = se3_identity();
+    const struct graph_keyframe *keyframes;
+    graph_settings_default(&of);
+    of.max_keyframes = 60; // some go
+    must(graph_create(&graph, &settings.camera, &of, &quiet));
+    golden_case("loop");
+    golden_seed(7);
+    for (uint32_t k = 0; k < 92; k++) {
+        const struct se3 truth = motion_at(MOTION_LOOP, 0.25 * k);
+        const struct se3 step = se3_between(&before, &truth), on = se3_compose(&T, &step);
+        T = k > 0 ? se3_compose(&on, &drift) : truth;
+        before = truth;
+        scene_render_exact(scene, &truth, z_m[0]);
+        for (uint32_t i = 0; i < WIDTH * HEIGHT; i++)
+            z_m[0][i] += z_m[0][i] > 0 ? (float)(0.002 * golden_noise()) : 0;
+        must(graph_add(graph, k, 0, z_m[0], &T));
+        if (k < 76)
+            continue;
+        const uint32_t n = graph_keyframes(graph, &keyframes);
+        const struct se3 T_map_odom = graph_T_map_odom(graph);
+        golden_count("links", keyframes[n - 1].n_links);
+        golden_pose("T_map_odom", &T_map_odom, 1e-4); // what drifts swings with what holds it
+    }
+    graph_of(graph);
+    graph_destroy(&graph);
+}
+
 int main(int argc, char **argv)
 {
     golden_begin(argc, argv);
     load();
     fused();
+    field();
     followed();
     links();
+    revisits();
+    relocalised();
     graphs();
+    loop();
     scene_destroy(&scene);
     gpu_frame_destroy(gpu, &frame);
     gpu_close(&gpu);

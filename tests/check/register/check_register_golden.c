@@ -109,6 +109,32 @@ static void few_points(void)
     answer("few/gicp", &s);
 }
 
+// When runs end: a threshold that moves by a hundredth moves the end of some of so many.
+static void crowd(void)
+{
+    static const enum register_method methods[] = {REGISTER_METHOD_ICP, REGISTER_METHOD_EMICP};
+    struct register_result result;
+    golden_seed(6);
+    for (int m = 0; m < 2; m++) {
+        struct register_settings s = settings_of(methods[m], REGISTER_START_IDENTITY);
+        double iterations[60], ambiguity[60];
+        s.n_starts = 21;
+        for (int k = 0; k < 60; k++) {
+            const struct se3 T = motion(0.05, 0.03, -0.04, 0.1, 0.003 * k, -0.1);
+            bumpy(80, 0.004, 0.15, &T);
+            s.point_to_plane = k % 2;
+            if (registration_run(registration, &source.points, &target.points, &s, NULL, &result,
+                                 NULL) != 0)
+                exit(2);
+            iterations[k] = result.n_iterations;
+            ambiguity[k] = result.ambiguity;
+        }
+        golden_case("crowd/%s", register_method_name(methods[m]));
+        golden_numbers("iterations", iterations, 60, 0);
+        golden_numbers("ambiguity", ambiguity, 60, SHARE);
+    }
+}
+
 // From everywhere, on points.
 static void few_points_many_starts(void)
 {
@@ -151,6 +177,9 @@ static void surfaces(void)
     answer("surface/emicp", &s);
     s.method = REGISTER_METHOD_ICP;
     answer("surface/icp", &s);
+    bumpy(17000, 0.002, 0.15, &near); // so many that a part of them goes first
+    s.n_points = 300;
+    answer("surface/icp/large", &s);
     parts(-0.12, 0.12, &near);
     s.method = REGISTER_METHOD_GICP;
     answer("part/gicp", &s);
@@ -255,6 +284,7 @@ int main(int argc, char **argv)
     if (registration_open(&registration, &config) != 0)
         return 2;
     few_points();
+    crowd();
     few_points_many_starts();
     surfaces();
     rooms();

@@ -7,7 +7,7 @@
 
 #include "proto/types.h"
 
-#define SCENE_MOST_POINTS 12000
+#define SCENE_MOST_POINTS 17000
 
 // Memory of a set, and the set over it.
 struct scene_set {

@@ -279,6 +279,66 @@ static void test_bad_files(void **state)
     rmdir(folder);
 }
 
+// Defaults, as the headers have them.
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct align_pair_settings pairs;
+    struct align_iterate_settings solve;
+    struct align_image_settings image;
+    struct partition_settings partition;
+    align_pair_settings_default(&pairs);
+    align_iterate_settings_default(&solve);
+    align_image_settings_default(&image);
+    partition_settings_default(&partition);
+    assert_true(pairs.gate_m == 0.05 && pairs.min_overlap == 0.04 && pairs.relative == 0.8);
+    assert_true(fabs(pairs.max_view_rad - 1.5707963267948966) < 1e-12);
+    assert_int_equal(pairs.max_an_image, 12);
+    assert_true(solve.iterations[0] == 30 && solve.iterations[1] == 20);
+    assert_true(solve.iterations[2] == 30 && solve.early_stop);
+    assert_true(solve.gate_m == 0.05 && solve.stop_spacings == 2e-3 && solve.refuse_scales == 4);
+    assert_true(fabs(solve.max_angle_rad - 0.7853981633974483) < 1e-12);
+    assert_int_equal(image.normal_radius_px, 2);
+    assert_true(fabs(image.max_slope_rad - 78 * 0.017453292519943295) < 1e-12 && image.jump == 4);
+    assert_true(image.noise.a_m == 0);
+    assert_true(partition.max_imbalance == 0.03 && partition.n_starts == 16);
+    assert_int_equal(partition.n_moves, 2000);
+}
+
+#define GRID 24
+
+// A plate of w x h cells of parallel rays, the middle one empty or not. The corners have no plane.
+static int make_plate(uint32_t w, uint32_t h, bool hole, struct align_image **out)
+{
+    static float m[3][GRID * GRID];
+    static uint32_t index[GRID * GRID];
+    struct align_image_settings settings;
+    for (uint32_t i = 0; i < w * h; i++) {
+        const uint32_t row = i / w;
+        const double u = i % w, v = row;
+        m[0][i] = (float)(0.01 * u);
+        m[1][i] = (float)(0.01 * v);
+        m[2][i] = (float)(0.02 * sin(0.3 * u) + 0.02 * cos(0.25 * v));
+        index[i] = hole && i == h / 2 * w + w / 2 ? ALIGN_GRID_EMPTY : i;
+    }
+    const struct align_grid grid = {m[0], m[1], m[2], (size_t)w * h, index, w, h};
+    align_image_settings_default(&settings);
+    settings.jump = 100;
+    return align_image_create(out, &grid, &settings, "plate", &log_sink);
+}
+
+static void test_least_vertices(void **state)
+{
+    (void)state;
+    struct align_image *image;
+    assert_int_equal(make_plate(8, 13, false, &image), 0);
+    assert_int_equal(image->n_level[0], 100);
+    align_image_destroy(&image);
+    assert_int_equal(make_plate(8, 13, true, &image), -EINVAL);
+    assert_non_null(strstr(last_line, "99 vertices"));
+    assert_null(image);
+}
+
 // The one rule of which twin runs (gpu_open_twin), and its reason in the log.
 static void test_device(void **state)
 {
@@ -305,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_comes_back), cmocka_unit_test(test_no_overlap),
         cmocka_unit_test(test_partition),  cmocka_unit_test(test_sparse),
         cmocka_unit_test(test_bad_files),  cmocka_unit_test(test_device),
+        cmocka_unit_test(test_defaults),   cmocka_unit_test(test_least_vertices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
