@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Least and most of settings. A room's header has them as macros (`0.002, 0.1`), which its own check
-// and the daemon's table of keys both take.
+// Least and most of settings. A room's header has them as macros (`0.002, 0.1`), which its own
+// check and the daemon's table of keys both take.
 #ifndef POSED_GPU_BASE_RANGE_H
 #define POSED_GPU_BASE_RANGE_H
 
