@@ -72,7 +72,8 @@ static void what_is_behind(void **state)
     assert_false(is_behind(0.3012));
 }
 
-// Where the plane comes to lie with a fifth of its points at height_m, their normals off by so much.
+// Where the plane comes to lie with a fifth of its points at height_m, their normals off by so
+// much.
 static double plane_at(double height_m, double cosine)
 {
     for (uint32_t i = 0; i < N; i++) {
