@@ -455,6 +455,59 @@ static void graphs(void)
     }
 }
 
+// Keyframes that go way_m away in odom and come back turn_rad and x_m beside where they began. The
+// newest ones' links say whether that is near, is in reach, or is not looked at.
+static void come_back(double way_m, double x_m, double turn_rad, double out[3])
+{
+    static const double at_s[7] = {0, 0.1, 0.2, 10, 0.05, 0.15, 0.25};
+    const double away[6] = {way_m / 2, 0, 0, 0, 0, 0}, beside[6] = {x_m, 0, 0, 0, turn_rad, 0};
+    const struct se3 far = se3_exp(away), off = se3_exp(beside);
+    const struct graph_keyframe *keyframes;
+    struct graph_settings of;
+    struct graph *graph;
+    graph_settings_default(&of);
+    must(graph_create(&graph, &settings.camera, &of, &quiet));
+    for (uint32_t k = 0; k < 7; k++) {
+        const struct se3 truth = motion_at(MOTION_LOOP, at_s[k]), first = motion_at(MOTION_LOOP, 0);
+        const struct se3 T = k < 3    ? truth
+                             : k == 3 ? se3_compose(&far, &first)
+                                      : se3_compose(&truth, &off);
+        scene_render_exact(scene, &truth, z_m[0]);
+        for (uint32_t i = 0; i < WIDTH * HEIGHT; i++)
+            z_m[0][i] += z_m[0][i] > 0 ? (float)(0.002 * golden_noise()) : 0;
+        must(graph_add(graph, k, 0, z_m[0], &T));
+    }
+    const uint32_t n = graph_keyframes(graph, &keyframes);
+    for (uint32_t k = 0; k < 3; k++)
+        out[k] = n == 7 ? (double)keyframes[4 + k].n_links : -1;
+    graph_destroy(&graph);
+}
+
+static void returns(void)
+{
+    static const struct {
+        const char *name;
+        double way_m, x_m, turn_rad; // each but 1 is swept
+        bool ways, steps, turns;
+    } sweeps[] = {
+        {"way", 3.21, 0, 0, true, false, false},
+        {"beside", 6, 0.348, 0, false, true, false},
+        {"turned", 6, 0, 0.395, false, false, true},
+    };
+    golden_seed(9);
+    golden_case("returns");
+    for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
+        double links[33];
+        for (int k = 0; k < 11; k++) {
+            const double more = 1 + 0.008 * (k - 5);
+            come_back(sweeps[i].way_m * (sweeps[i].ways ? more : 1),
+                      sweeps[i].x_m * (sweeps[i].steps ? more : 1),
+                      sweeps[i].turn_rad * (sweeps[i].turns ? more : 1), links + 3 * k);
+        }
+        golden_numbers(sweeps[i].name, links, 33, 0);
+    }
+}
+
 // A whole turn with a drift that only a loop takes out.
 static void loop(void)
 {
@@ -500,6 +553,7 @@ int main(int argc, char **argv)
     revisits();
     relocalised();
     graphs();
+    returns();
     loop();
     scene_destroy(&scene);
     gpu_frame_destroy(gpu, &frame);

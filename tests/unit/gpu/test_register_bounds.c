@@ -14,7 +14,7 @@
 #include "gpu/register/candidates.h"
 #include "proto/se3.h"
 
-#define N      10000u
+#define N      12000u
 #define CELL_M 0.1f
 
 static struct register_cell_point points[N], normals[N];
@@ -50,10 +50,10 @@ static uint32_t n_walls(uint32_t n_on, uint32_t n_behind)
 static void what_is_a_wall(void **state)
 {
     (void)state;
-    assert_int_equal(n_walls(603, 0), 1); // of 600 points
-    assert_int_equal(n_walls(597, 0), 0);
-    assert_int_equal(n_walls(2000, 99), 1); // of 100 behind it
-    assert_int_equal(n_walls(2000, 101), 0);
+    assert_int_equal(n_walls(723, 0), 1); // of 720 points
+    assert_int_equal(n_walls(717, 0), 0);
+    assert_int_equal(n_walls(2000, 119), 1); // of 120 behind it
+    assert_int_equal(n_walls(2000, 121), 0);
 }
 
 static bool is_behind(double x_m)
@@ -225,7 +225,6 @@ static void what_directions_a_room_has(void **state)
 {
     (void)state;
     double y;
-    // Of the normals 150 is not enough.
     assert_true(axes_of(400, 1, 0, &y));
     assert_true(axes_of(400, 1, 0.0997, &y)); // nearly at right angles
     assert_false(axes_of(400, 1, 0.1003, &y));
@@ -239,15 +238,41 @@ static void how_many_make_a_direction(void **state)
 {
     (void)state;
     double y;
-    // Each normal is tried: 200 of them.
-    struct register_axes axes;
-    for (uint32_t n_across = 2; n_across < 6; n_across++) {
-        axes_of(0, 1, 0, &y);
-        for (uint32_t i = 0; i < 200; i++)
-            put(i, 0, 0, 0, i < n_across ? 0 : 1, i < n_across ? 1 : 0);
-        register_axes_find(normals, 200, &axes); // more than 3 of 200
-        assert_int_equal(axes.valid, n_across > 3);
+    assert_true(axes_of(181, 1, 0, &y)); // of 180
+    assert_false(axes_of(179, 1, 0, &y));
+}
+
+// Poses of n correspondences that a turn by 2 degrees off the axes takes onto each other; the angle
+// that the best of them is off.
+static int poses_of(uint32_t n, double *out_off_rad)
+{
+    static struct register_matched_pair pairs[8];
+    struct register_axes axes = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, true};
+    struct se3 found[REGISTER_MOST_TURNED];
+    const double twist[6] = {0.3, -0.2, 0.1, 0.02, -0.02, 0.02};
+    const struct se3 T = se3_exp(twist);
+    for (uint32_t i = 0; i < n; i++) {
+        const double p[3] = {i % 2 ? 1 : -1.3, i % 3 - 0.8, 0.7 * (i % 5) - 1};
+        memcpy(pairs[i].source_m, p, sizeof p);
+        se3_apply(&T, p, pairs[i].target_m);
     }
+    const int n_found = register_axes_poses(&axes, &axes, pairs, n, 0.25, found);
+    *out_off_rad = 1;
+    for (int i = 0; i < n_found; i++) {
+        const struct se3 d = se3_between(&T, &found[i]);
+        *out_off_rad = fmin(*out_off_rad, se3_angle(&d));
+    }
+    return n_found;
+}
+
+static void how_many_make_a_pose(void **state)
+{
+    (void)state;
+    double off_rad;
+    assert_int_equal(poses_of(2, &off_rad), 0); // two agree by chance
+    assert_true(poses_of(3, &off_rad) > 0 && off_rad > 0.03);
+    assert_true(poses_of(5, &off_rad) > 0 && off_rad > 0.03); // as the axes lie
+    assert_true(poses_of(6, &off_rad) > 0 && off_rad < 1e-6); // as the correspondences say
 }
 
 static uint32_t n_shared(double best_off_m)
@@ -281,6 +306,7 @@ int main(void)
         cmocka_unit_test(what_lies_around),
         cmocka_unit_test(what_directions_a_room_has),
         cmocka_unit_test(how_many_make_a_direction),
+        cmocka_unit_test(how_many_make_a_pose),
         cmocka_unit_test(what_the_best_nearly_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
