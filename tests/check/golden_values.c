@@ -40,6 +40,20 @@ void golden_begin(int argc, char **argv)
                 strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0]);
 }
 
+void golden_needs_fma(void)
+{
+    bool has = true;
+#if defined(__x86_64__)
+    has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#elif !defined(__ARM_FEATURE_FMA)
+    has = false;
+#endif
+    if (!has) {
+        printf("SKIP: this processor has no fused multiply and add\n");
+        exit(77);
+    }
+}
+
 void golden_case(const char *format, ...)
 {
     va_list list;

@@ -17,6 +17,9 @@
 // Reads the table, or gets ready to write it. Exits with 2 where it cannot.
 void golden_begin(int argc, char **argv);
 
+// Where answers hang on a fused multiply and add: exits with 77, a skip, on a processor without.
+void golden_needs_fma(void);
+
 // What the following rows are of; no space in it. printf-like.
 __attribute__((format(printf, 1, 2))) void golden_case(const char *format, ...);
 

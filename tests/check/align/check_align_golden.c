@@ -267,6 +267,7 @@ int main(int argc, char **argv)
     struct cloud none = {0};
     struct align_settings settings;
     struct align_image *image;
+    golden_needs_fma();
     golden_begin(argc, argv);
     if (views_create(&views, &none, &of, &quiet) != 0 || views_load(&views, 3, &image) != 0)
         return 2;

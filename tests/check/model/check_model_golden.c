@@ -544,6 +544,7 @@ static void loop(void)
 
 int main(int argc, char **argv)
 {
+    golden_needs_fma();
     golden_begin(argc, argv);
     load();
     fused();
