@@ -25,7 +25,7 @@ static struct register_candidate pose(double score, uint32_t n_support, double b
     struct register_candidate out;
     memset(&out, 0, sizeof out);
     out.worth.score = score;
-    out.worth.n_pairs = REGISTER_LEAST_PAIRS;
+    out.worth.n_pairs = 150; // the least
     out.n_support = n_support;
     out.behind = behind;
     return out;
@@ -129,7 +129,7 @@ static void few_pairs_say_nothing(void **state)
     (void)state;
     struct register_candidate few = pose(0.9, 200, 0);
     const struct register_candidates nobody = {.n = 0};
-    few.worth.n_pairs = REGISTER_LEAST_PAIRS - 1;
+    few.worth.n_pairs = 149;
     assert_true(trust(true, few, pose(0.1, 0, 0)) == 0);
     assert_true(register_candidates_trust(&nobody) == 0);
 }
