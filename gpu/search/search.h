@@ -89,7 +89,9 @@ enum search_symmetry {
 
 struct search_object_info {
     uint32_t n_views, n_triangles, n_vertices;
-    float radius_m; // of the sphere about the centre of the bounding box
+    // The smallest sphere about all used vertices, its centre in the frame of the mesh: to within
+    // 0.5 % of its radius, but no vertex lies outside.
+    float radius_m;
     double centre_m[3];
     float map_px_m;    // size of a map pixel
     float mean_pixels; // foreground pixels of a map

@@ -123,6 +123,37 @@ static void bad_meshes_are_refused(void **unused)
     search_object_destroy(search, &object);
 }
 
+// A triangle with an obtuse angle: the smallest sphere has its longest side as diameter. The centre
+// of its bounding box lies 4 cm beside that; a vertex that no triangle uses counts for nothing.
+static void the_sphere_about_an_object_is_the_smallest(void **unused)
+{
+    (void)unused;
+    static const float vertices[12] = {0.9f, 2, -3, 1.1f, 2, -3, 1.03f, 2.08f, -2.97f, 5, 5, 5};
+    static const uint32_t triangle[3] = {0, 1, 2};
+    const struct search_mesh mesh = {vertices, triangle, 4, 1};
+    struct search_object *object;
+    struct search_object_info info;
+    struct search_object_settings settings;
+    search_object_settings_default(&settings);
+    settings.n_views = 64;
+    assert_int_equal(search_object_create(search, &mesh, &settings, &object), 0);
+    search_object_describe(object, &info);
+    const double centre_m[3] = {1, 2, -3};
+    double farthest_m = 0;
+    for (int i = 0; i < 3; i++) {
+        double d2 = 0;
+        for (int k = 0; k < 3; k++)
+            d2 += pow((double)vertices[3 * i + k] - info.centre_m[k], 2);
+        farthest_m = fmax(farthest_m, sqrt(d2));
+    }
+    for (int k = 0; k < 3; k++)
+        assert_true(fabs(info.centre_m[k] - centre_m[k]) <= 0.0005);
+    assert_true(info.radius_m >= 0.1f - 1e-6f && info.radius_m <= 0.1005f);
+    assert_true(fabs((double)info.radius_m - farthest_m) < 1e-7);
+    assert_int_equal(info.n_vertices, 3);
+    search_object_destroy(search, &object);
+}
+
 static int stop_at_once(void *user, uint32_t n_done, uint32_t n_views)
 {
     assert_true(n_done <= n_views);
@@ -579,6 +610,7 @@ int main(void)
     };
     const struct CMUnitTest of_objects[] = {
         cmocka_unit_test(bad_meshes_are_refused),
+        cmocka_unit_test(the_sphere_about_an_object_is_the_smallest),
         cmocka_unit_test(a_greedy_build_is_soon_abandoned),
         cmocka_unit_test(symmetries_are_recognised),
         cmocka_unit_test(the_measures_are_those_of_bop),
