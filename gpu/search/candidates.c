@@ -2,7 +2,7 @@
 // Lists of candidates: the best one, and those that are different poses.
 #include <string.h>
 
-#include "gpu/search/search_private.h"
+#include "gpu/search/context.h"
 
 // Equal scores do happen: they are made of counts.
 uint32_t search_best(const struct search_candidate *c, uint32_t n, uint32_t from)

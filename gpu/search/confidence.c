@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "gpu/search/search_private.h"
+#include "gpu/search/context.h"
 
 #define N_ASKED   64
 #define N_ANSWERS 512

@@ -4,7 +4,7 @@
 #define POSED_GPU_SEARCH_CONFIDENCE_H
 
 #include "gpu/search/kernels/pose.h"
-#include "gpu/search/object/object.h"
+#include "gpu/search/object.h"
 
 #define SEARCH_NO_RIVAL (-20.f)
 

@@ -2,19 +2,10 @@
 // Following an object from image to image: the pose of the last one is the guess, and what fast
 // motion leaves of it.
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "gpu/search/confidence.h"
-#include "gpu/search/cpu/refine_drawn.h"
-#include "gpu/search/cpu/refine_points.h"
-#include "gpu/search/cpu/start_points.h"
-#include "gpu/search/kernels/germann_error.h"
-#include "gpu/search/kernels/hypothesis_counts.h"
+#include "gpu/search/host.h"
 #include "gpu/search/kernels/icp.h"
-#include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/search_private.h"
 
 #define FOLLOW_HYPOTHESES 33
 #define FOLLOW_SURE       0.7f // then nothing else is tried
@@ -50,7 +41,7 @@ static void follow_to_edges(struct search *search, const struct search_scene *sc
                             const struct search_object *object, float threshold,
                             struct search_candidate *c, struct search_pose *out)
 {
-    search_refine_edges(scene, object, c, SEARCH_POLISHED_ROUNDS, &search->drawings[0]);
+    search_refine_to_edges(search, scene, object, c, SEARCH_POLISHED_ROUNDS);
     search_report(object, c, SEARCH_NO_RIVAL, threshold, out);
 }
 

@@ -11,7 +11,7 @@
 #include "gpu/search/kernels/frame.h"
 #include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/object/object.h"
+#include "gpu/search/object.h"
 
 // One reference view at full detail, as it comes from the rasteriser.
 struct search_map {

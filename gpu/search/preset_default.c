@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The default search: start points all over the image, a coarse pass over all views, refinement of
 // what it finds (ops.find), and the last choice.
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include "gpu/search/confidence.h"
-#include "gpu/search/cpu/start_points.h"
-#include "gpu/search/kernels/germann_error.h"
-#include "gpu/search/kernels/hypothesis_counts.h"
-#include "gpu/search/kernels/icp.h"
-#include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/search_private.h"
+#include "gpu/search/context.h"
 
 int search_run_default(struct search *search, const struct search_object *object,
                        const struct search_image *image, const struct search_query *query,

@@ -4,16 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "gpu/search/confidence.h"
-#include "gpu/search/cpu/refine_drawn.h"
-#include "gpu/search/cpu/start_points.h"
+#include "gpu/search/host.h"
 #include "gpu/search/kernels/germann_error.h"
-#include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/icp.h"
-#include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/search_private.h"
 
 // The views worth fitting when not all of them are: the children of the seeds that the coarse pass
 // likes best at this start point. Returns their number or a negative errno.
@@ -110,7 +105,7 @@ static int run_views(struct search *search, const struct search_object *object,
     for (uint32_t k = 0; k < query->top && k < n_best && (k < n_refined || !query->refine); k++) {
         struct search_pose *pose = &out->poses[out->n_poses++];
         if (!query->refine) // judged, for its confidence
-            search_refine_drawn(scene, object, &refined[k], 0, &search->drawings[0]);
+            search_judge_drawn(search, scene, object, &refined[k]);
         search_report(object, &refined[k],
                       query->refine ? search_rival(object, refined, n_refined, k) : SEARCH_NO_RIVAL,
                       query->threshold, pose);

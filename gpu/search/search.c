@@ -5,16 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "gpu/backend.h"
 #include "gpu/search/confidence.h"
-#include "gpu/search/cpu/start_points.h"
-#include "gpu/search/kernels/germann_error.h"
-#include "gpu/search/kernels/hypothesis_counts.h"
-#include "gpu/search/kernels/icp.h"
-#include "gpu/search/kernels/same_pose.h"
-#include "gpu/search/search_private.h"
+#include "gpu/search/host.h"
 #include "proto/se3.h"
 
 struct opening {
@@ -63,11 +57,14 @@ int search_open(struct search **out, const struct search_settings *settings)
     if (err)
         goto destroy_pool;
     search->ops->describe(search->device, search->description, sizeof search->description);
-    search->drawings = calloc(search->n_threads, sizeof *search->drawings);
-    if (!search->drawings) {
-        err = -ENOMEM;
+    err = search_create_drawings(search);
+    if (err)
         goto close_device;
-    }
+    if (backend != GPU_BACKEND_CPU)
+        log_to(
+            &search->log, LOG_LEVEL_NOTICE,
+            "pose search: following an object, and start point and fit of the preset germann, run "
+            "on the CPU: the other twin has none of them");
     *out = search;
     return 0;
 close_device:
@@ -85,9 +82,7 @@ void search_close(struct search **search)
         return;
     struct search *s = *search;
     s->ops->close(s->device);
-    for (uint32_t i = 0; i < s->n_threads; i++)
-        search_drawing_destroy(&s->drawings[i]);
-    free(s->drawings);
+    search_destroy_drawings(s);
     free(s->z_m);
     free(s->normal_z);
     free(s->planes);
@@ -218,30 +213,4 @@ int search_run(struct search *search, const struct search_object *object,
         err = search_run_default(search, object, image, query, out, out_field);
     pool_set_stop(search->pool, NULL, NULL);
     return err;
-}
-
-int search_draw(const struct search_object *object, const struct intrinsics *camera,
-                const struct se3 *T_camera_model, float *out_z)
-{
-    struct search_drawing drawing;
-    struct search_candidate c;
-    struct search_camera cam = {(float)camera->fx_px,  (float)camera->fy_px,
-                                (float)camera->cx_px,  (float)camera->cy_px,
-                                (int)camera->width_px, (int)camera->height_px};
-    int err =
-        search_drawing_create(&drawing, object->n_vertices, camera->width_px * camera->height_px);
-    if (err)
-        return err;
-    memset(out_z, 0, (size_t)camera->width_px * camera->height_px * sizeof *out_z);
-    search_pose_inward(object, T_camera_model, &c);
-    if (search_draw_candidate(object, &cam, &c, &drawing) > 0)
-        for (int v = 0; v < drawing.at.height; v++)
-            for (int u = 0; u < drawing.at.width; u++) {
-                float depth = drawing.depth[v * drawing.at.width + u];
-                if (depth < INFINITY)
-                    out_z[(size_t)(v + drawing.at.v0) * camera->width_px +
-                          (size_t)(u + drawing.at.u0)] = -1 / depth;
-            }
-    search_drawing_destroy(&drawing);
-    return 0;
 }

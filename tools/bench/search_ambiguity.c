@@ -12,7 +12,7 @@
 #include "gpu/search/cpu/raster.h"
 #include "gpu/search/kernels/icp.h"
 #include "gpu/search/kernels/raster.h"
-#include "gpu/search/search_private.h"
+#include "gpu/search/object/build.h"
 #include "proto/se3.h"
 
 #define STEP_DEG   5

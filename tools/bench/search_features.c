@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/search_features.h"
 
+#include "gpu/search/host.h"
 #include "gpu/search/kernels/icp.h"
-#include "gpu/search/search_private.h"
 
 const char *const search_feature_names[SEARCH_N_FEATURES] = {"root of area",
                                                              "tight",

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 #include "gpu/base/parallel.h"
+#include "gpu/search/context.h"
 #include "gpu/search/cpu/reference_map.h"
 #include "gpu/search/cpu/scan.h"
-#include "gpu/search/search_private.h"
 
 static int cpu_open(void **out_device, const struct search_settings *settings, struct pool *pool)
 {

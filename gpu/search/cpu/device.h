@@ -26,4 +26,9 @@ int search_cpu_fit_best(void *device, const struct search_object *object,
                         uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,
                         struct search_fit *out);
 
+// ops.find of the CPU twin.
+__attribute__((warn_unused_result)) int
+search_cpu_find(struct search *search, const struct search_object *object,
+                const struct search_image *image, uint32_t n_polished, struct search_found *out);
+
 #endif

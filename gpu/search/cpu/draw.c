@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpu/base/parallel.h"
+#include "gpu/search/context.h"
 #include "gpu/search/cpu/raster.h"
 
 int search_drawing_create(struct search_drawing *drawing, uint32_t n_vertices, uint32_t n_pixels)
@@ -69,4 +70,30 @@ uint32_t search_draw_candidate(const struct search_object *object, const struct 
     for (int i = 0; i < n; i++)
         n_drawn += drawing->depth[i] < INFINITY;
     return n_drawn;
+}
+
+int search_draw(const struct search_object *object, const struct intrinsics *camera,
+                const struct se3 *T_camera_model, float *out_z)
+{
+    struct search_drawing drawing;
+    struct search_candidate c;
+    struct search_camera cam = {(float)camera->fx_px,  (float)camera->fy_px,
+                                (float)camera->cx_px,  (float)camera->cy_px,
+                                (int)camera->width_px, (int)camera->height_px};
+    int err =
+        search_drawing_create(&drawing, object->n_vertices, camera->width_px * camera->height_px);
+    if (err)
+        return err;
+    memset(out_z, 0, (size_t)camera->width_px * camera->height_px * sizeof *out_z);
+    search_pose_inward(object, T_camera_model, &c);
+    if (search_draw_candidate(object, &cam, &c, &drawing) > 0)
+        for (int v = 0; v < drawing.at.height; v++)
+            for (int u = 0; u < drawing.at.width; u++) {
+                float depth = drawing.depth[v * drawing.at.width + u];
+                if (depth < INFINITY)
+                    out_z[(size_t)(v + drawing.at.v0) * camera->width_px +
+                          (size_t)(u + drawing.at.u0)] = -1 / depth;
+            }
+    search_drawing_destroy(&drawing);
+    return 0;
 }

@@ -6,7 +6,7 @@
 
 #include "gpu/search/kernels/draw.h"
 #include "gpu/search/kernels/pose.h"
-#include "gpu/search/object/object.h"
+#include "gpu/search/object.h"
 
 // Working memory of one thread for drawing at full resolution.
 struct search_drawing {

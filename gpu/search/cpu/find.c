@@ -4,52 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/base/parallel.h"
-#include "gpu/search/cpu/refine_drawn.h"
-#include "gpu/search/cpu/refine_points.h"
+#include "gpu/search/cpu/device.h"
 #include "gpu/search/cpu/start_points.h"
+#include "gpu/search/host.h"
 #include "gpu/search/kernels/icp.h"
-#include "gpu/search/search_private.h"
-
-struct refine_job {
-    struct search *search;
-    const struct search_scene *scene;
-    const struct search_object *object;
-    struct search_candidate *candidates;
-    uint32_t n_rounds;
-};
-
-static void refine_points(void *user, uint32_t item, uint32_t thread)
-{
-    (void)thread;
-    struct refine_job *job = user;
-    if (!pool_stopped(job->search->pool))
-        search_refine_points(job->scene, job->object, &job->candidates[item]);
-}
-
-static void refine_drawn(void *user, uint32_t item, uint32_t thread)
-{
-    struct refine_job *job = user;
-    if (!pool_stopped(job->search->pool))
-        search_refine_drawn(job->scene, job->object, &job->candidates[item], job->n_rounds,
-                            &job->search->drawings[thread]);
-}
-
-void search_refine_all_points(struct search *search, const struct search_scene *scene,
-                              const struct search_object *object,
-                              struct search_candidate *candidates, uint32_t n)
-{
-    struct refine_job job = {search, scene, object, candidates, 0};
-    parallel_for(search->pool, n, refine_points, &job);
-}
-
-void search_refine_all_drawn(struct search *search, const struct search_scene *scene,
-                             const struct search_object *object,
-                             struct search_candidate *candidates, uint32_t n, uint32_t n_rounds)
-{
-    struct refine_job job = {search, scene, object, candidates, n_rounds};
-    parallel_for(search->pool, n, refine_drawn, &job);
-}
 
 static void from_hit(const struct search_object *object, const struct search_frame *frames,
                      const struct search_hit *hit, struct search_candidate *out)

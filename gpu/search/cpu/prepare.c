@@ -5,8 +5,8 @@
 
 #include "gpu/base/parallel.h"
 #include "gpu/search/cpu/plane.h"
+#include "gpu/search/host.h"
 #include "gpu/search/kernels/normal.h"
-#include "gpu/search/search_private.h"
 
 static int ensure_pixels(struct search *search, size_t n)
 {
@@ -20,26 +20,6 @@ static int ensure_pixels(struct search *search, size_t n)
     search->planes = malloc(n / 4 * sizeof *search->planes + 64);
     search->n_pixels = search->z_m && search->normal_z && search->planes ? n : 0;
     return search->n_pixels ? 0 : -ENOMEM;
-}
-
-int search_ensure_drawings(struct search *search, const struct search_object *object,
-                           uint32_t n_pixels)
-{
-    if (object->n_vertices <= search->drawing_vertices && n_pixels <= search->drawing_pixels)
-        return 0;
-    uint32_t n_vertices = object->n_vertices > search->drawing_vertices ? object->n_vertices
-                                                                        : search->drawing_vertices;
-    n_pixels = n_pixels > search->drawing_pixels ? n_pixels : search->drawing_pixels;
-    search->drawing_vertices = search->drawing_pixels = 0;
-    for (uint32_t i = 0; i < search->n_threads; i++) {
-        search_drawing_destroy(&search->drawings[i]);
-        int err = search_drawing_create(&search->drawings[i], n_vertices, n_pixels);
-        if (err)
-            return err;
-    }
-    search->drawing_vertices = n_vertices;
-    search->drawing_pixels = n_pixels;
-    return 0;
 }
 
 struct prepare_job {

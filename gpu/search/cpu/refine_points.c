@@ -5,6 +5,7 @@
 
 #include "gpu/base/parallel.h"
 #include "gpu/search/cpu/icp.h"
+#include "gpu/search/host.h"
 #include "gpu/search/kernels/icp.h"
 #include "gpu/search/kernels/score.h"
 

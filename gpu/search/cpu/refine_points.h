@@ -6,13 +6,11 @@
 #define POSED_GPU_SEARCH_CPU_REFINE_POINTS_H
 
 #include "gpu/search/kernels/pose.h"
-#include "gpu/search/object/object.h"
+#include "gpu/search/object.h"
 
-void search_refine_points(const struct search_scene *scene, const struct search_object *object,
-                          struct search_candidate *candidate);
-
-// Its first steps and the judgement by which most candidates are given up, for who fits the weights
-// of the score (tools/bench/search_weights.c). False: a step had no solution.
+// The first steps of search_refine_points (host.h) and the verdict by which most candidates are
+// given up, for who fits the weights of the score (tools/bench/search_weights.c). False: a step had
+// no solution.
 bool search_judge_loosely(const struct search_scene *scene, const struct search_object *object,
                           struct search_candidate *candidate);
 

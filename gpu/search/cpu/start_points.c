@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/search/host.h"
 #include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/kernels/start_points.h"
 

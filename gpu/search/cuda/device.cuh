@@ -8,8 +8,8 @@
 #include "gpu/base/cuda.cuh"
 
 extern "C" {
+#include "gpu/search/context.h"
 #include "gpu/search/ops.h"
-#include "gpu/search/search_private.h"
 }
 #include "gpu/search/kernels/frame.h"
 

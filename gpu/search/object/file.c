@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gpu/search/search_private.h"
+#include "gpu/search/object/build.h"
 
 #define FILE_VERSION 3
 

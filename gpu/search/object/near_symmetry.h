@@ -3,7 +3,7 @@
 #ifndef POSED_GPU_SEARCH_OBJECT_NEAR_SYMMETRY_H
 #define POSED_GPU_SEARCH_OBJECT_NEAR_SYMMETRY_H
 
-#include "gpu/search/search_private.h"
+#include "gpu/search/object/build.h"
 
 // Fills object->near_symmetries from its views' points; info.symmetry must be there: exact
 // symmetries are not among them. Returns 0, or -ENOMEM.

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "gpu/search/kernels/depth_edges.h"
+#include "gpu/search/object/build.h"
 #include "gpu/search/object/near_symmetry.h"
 #include "gpu/search/object/view_packing.h"
 #include "gpu/search/object/view_rotations.h"
 #include "gpu/search/object/view_selection.h"
-#include "gpu/search/search_private.h"
 
 #define BATCH_VIEWS     256
 #define BATCH_TRIANGLES 30000000 // drawn in a batch at most; about 10 ns each on a CPU

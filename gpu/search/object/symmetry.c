@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "gpu/search/kernels/depth_edges.h"
+#include "gpu/search/object/build.h"
 #include "gpu/search/object/view_rotations.h"
-#include "gpu/search/search_private.h"
 #include "proto/eigen.h"
 
 #define N_SIDES  6

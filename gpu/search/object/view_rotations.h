@@ -4,7 +4,7 @@
 #ifndef POSED_GPU_SEARCH_OBJECT_VIEW_ROTATIONS_H
 #define POSED_GPU_SEARCH_OBJECT_VIEW_ROTATIONS_H
 
-#include "gpu/search/object/object.h"
+#include "gpu/search/object.h"
 
 // Rotation i of n, spread evenly over SO(3): super-Fibonacci spirals (Alexa, CVPR 2022). Row-major.
 void search_rotation(uint32_t i, uint32_t n, float out[9]);

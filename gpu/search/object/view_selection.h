@@ -5,7 +5,7 @@
 #ifndef POSED_GPU_SEARCH_OBJECT_VIEW_SELECTION_H
 #define POSED_GPU_SEARCH_OBJECT_VIEW_SELECTION_H
 
-#include "gpu/search/search_private.h"
+#include "gpu/search/object/build.h"
 
 // Fills n rotations (9 floats each) for a mesh whose views are not built yet; candidates are twice
 // as many even ones. When too few differ enough the rest is filled up evenly. Returns 0, -ENOMEM,

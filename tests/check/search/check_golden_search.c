@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/search/search_private.h"
+#include "gpu/search/host.h"
 #include "proto/se3.h"
 #include "tools/bench/testscene.h"
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/search/context.h"
 #include "gpu/search/cpu/start_points.h"
-#include "gpu/search/search_private.h"
 #include "proto/se3.h"
 #include "tests/check/check.h"
 #include "tests/check/search/plain.h"

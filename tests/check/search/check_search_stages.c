@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/search/context.h"
 #include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/kernels/start_points.h"
-#include "gpu/search/search_private.h"
 #include "tests/check/check.h"
 #include "tests/check/search/reference.h"
 #include "tools/bench/testscene.h"

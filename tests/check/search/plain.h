@@ -4,7 +4,7 @@
 #ifndef POSED_TESTS_CHECK_SEARCH_PLAIN_H
 #define POSED_TESTS_CHECK_SEARCH_PLAIN_H
 
-#include "gpu/search/search_private.h"
+#include "gpu/search/context.h"
 
 #define PLAIN_WINDOW_PIXELS (SEARCH_WINDOW_PX * SEARCH_WINDOW_PX)
 #define PLAIN_N_KEEP        6 // hits of a start

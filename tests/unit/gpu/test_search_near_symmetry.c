@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/search/search_private.h"
+#include "gpu/search/context.h"
 #include "proto/se3.h"
 #include "tools/bench/testscene.h"
 

@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
+#include "gpu/search/context.h"
 #include "gpu/search/cpu/edt.h"
 #include "gpu/search/cpu/raster.h"
 #include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/kernels/raster.h"
 #include "gpu/search/object/view_rotations.h"
-#include "gpu/search/search_private.h"
 #include "tools/bench/testscene.h"
 
 static uint64_t state = 1;

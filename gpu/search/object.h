@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a searchable object consists of: plain arrays, the same for both twins and in the view file.
 // Private to gpu.
-#ifndef POSED_GPU_SEARCH_OBJECT_OBJECT_H
-#define POSED_GPU_SEARCH_OBJECT_OBJECT_H
+#ifndef POSED_GPU_SEARCH_OBJECT_H
+#define POSED_GPU_SEARCH_OBJECT_H
 
 #include "gpu/search/kernels/near_symmetry.h"
 #include "gpu/search/kernels/range_map.h"

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's steps that work on candidates: on all threads, or one with the first thread's drawing.
+#include "gpu/search/host.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gpu/base/parallel.h"
+#include "gpu/search/cpu/refine_drawn.h"
+
+int search_create_drawings(struct search *search)
+{
+    search->drawings = calloc(search->n_threads, sizeof *search->drawings);
+    return search->drawings ? 0 : -ENOMEM;
+}
+
+void search_destroy_drawings(struct search *search)
+{
+    for (uint32_t i = 0; i < search->n_threads; i++)
+        search_drawing_destroy(&search->drawings[i]);
+    free(search->drawings);
+}
+
+int search_ensure_drawings(struct search *search, const struct search_object *object,
+                           uint32_t n_pixels)
+{
+    if (object->n_vertices <= search->drawing_vertices && n_pixels <= search->drawing_pixels)
+        return 0;
+    uint32_t n_vertices = object->n_vertices > search->drawing_vertices ? object->n_vertices
+                                                                        : search->drawing_vertices;
+    n_pixels = n_pixels > search->drawing_pixels ? n_pixels : search->drawing_pixels;
+    search->drawing_vertices = search->drawing_pixels = 0;
+    for (uint32_t i = 0; i < search->n_threads; i++) {
+        search_drawing_destroy(&search->drawings[i]);
+        int err = search_drawing_create(&search->drawings[i], n_vertices, n_pixels);
+        if (err)
+            return err;
+    }
+    search->drawing_vertices = n_vertices;
+    search->drawing_pixels = n_pixels;
+    return 0;
+}
+
+struct refine_job {
+    struct search *search;
+    const struct search_scene *scene;
+    const struct search_object *object;
+    struct search_candidate *candidates;
+    uint32_t n_rounds;
+};
+
+static void refine_points(void *user, uint32_t item, uint32_t thread)
+{
+    (void)thread;
+    struct refine_job *job = user;
+    if (!pool_stopped(job->search->pool))
+        search_refine_points(job->scene, job->object, &job->candidates[item]);
+}
+
+static void refine_drawn(void *user, uint32_t item, uint32_t thread)
+{
+    struct refine_job *job = user;
+    if (!pool_stopped(job->search->pool))
+        search_refine_drawn(job->scene, job->object, &job->candidates[item], job->n_rounds,
+                            &job->search->drawings[thread]);
+}
+
+void search_refine_all_points(struct search *search, const struct search_scene *scene,
+                              const struct search_object *object,
+                              struct search_candidate *candidates, uint32_t n)
+{
+    struct refine_job job = {search, scene, object, candidates, 0};
+    parallel_for(search->pool, n, refine_points, &job);
+}
+
+void search_refine_all_drawn(struct search *search, const struct search_scene *scene,
+                             const struct search_object *object,
+                             struct search_candidate *candidates, uint32_t n, uint32_t n_rounds)
+{
+    struct refine_job job = {search, scene, object, candidates, n_rounds};
+    parallel_for(search->pool, n, refine_drawn, &job);
+}
+
+void search_judge_drawn(struct search *search, const struct search_scene *scene,
+                        const struct search_object *object, struct search_candidate *candidate)
+{
+    search_refine_drawn(scene, object, candidate, 0, &search->drawings[0]);
+}
+
+void search_refine_to_edges(struct search *search, const struct search_scene *scene,
+                            const struct search_object *object, struct search_candidate *candidate,
+                            uint32_t n_rounds)
+{
+    search_refine_edges(scene, object, candidate, n_rounds, &search->drawings[0]);
+}
