@@ -68,14 +68,9 @@ struct search_ops {
 
     // The image of the requests that follow.
     int (*image)(void *device, const struct search_depth *depth);
-    // The input window of a frame: median, edges, signed EDT. out: SEARCH_WINDOW_PX^2 pairs.
-    int (*window)(void *device, const struct search_frame *frame, uint32_t *out);
-    // Lays views over the window of `frame`: one simplex each. views NULL: all of them. -ECANCELED
-    // by the pool's stop, where it takes long (CPU).
-    int (*fit)(void *device, const struct search_object *object, const struct search_frame *frame,
-               const uint32_t *views, uint32_t n, uint32_t n_iterations, struct search_fit *out);
-    // The same, but only the n_best smallest errors, best first (equal ones by their place in the
-    // list); n_best <= n. out_place: places in the list.
+    // Lays views over the window of `frame`: one simplex each, and of these the n_best smallest
+    // errors, best first (equal ones by their place in the list); n_best <= n. views NULL: all of
+    // them. out_place: places in the list. -ECANCELED by the pool's stop, where it takes long (CPU).
     int (*fit_best)(void *device, const struct search_object *object,
                     const struct search_frame *frame, const uint32_t *views, uint32_t n,
                     uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,
@@ -93,5 +88,10 @@ struct search_ops {
 
 extern const struct search_ops search_ops_cpu;
 extern const struct search_ops search_ops_cuda;
+
+// The window that fit_best of each twin begins with, for those who compare them: median, edges,
+// signed EDT of a frame of the last image. out: SEARCH_WINDOW_PX^2 pairs.
+int search_cpu_window(void *device, const struct search_frame *frame, uint32_t *out);
+int search_cuda_window(void *device, const struct search_frame *frame, uint32_t *out);
 
 #endif

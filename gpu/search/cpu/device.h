@@ -14,13 +14,7 @@ struct search_cpu {
     struct search_camera camera;
 };
 
-// ops.window
-int search_cpu_window(void *device, const struct search_frame *frame, uint32_t *out);
-
-// ops.fit and ops.fit_best
-int search_cpu_fit(void *device, const struct search_object *object,
-                   const struct search_frame *frame, const uint32_t *views, uint32_t n,
-                   uint32_t n_iterations, struct search_fit *out);
+// ops.fit_best
 int search_cpu_fit_best(void *device, const struct search_object *object,
                         const struct search_frame *frame, const uint32_t *views, uint32_t n,
                         uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,

@@ -87,11 +87,10 @@ static void fit_some(void *user, uint32_t item, uint32_t thread)
     }
 }
 
-int search_cpu_fit(void *device, const struct search_object *object,
+static int fit_all(struct search_cpu *cpu, const struct search_object *object,
                    const struct search_frame *frame, const uint32_t *views, uint32_t n,
                    uint32_t n_iterations, struct search_fit *out)
 {
-    struct search_cpu *cpu = device;
     // A chunk may reach past the last pixel; what it reads there is masked.
     uint32_t window[SEARCH_WINDOW_PX * SEARCH_WINDOW_PX + SEARCH_CHUNK] = {0};
     int err = search_cpu_window(cpu, frame, window);
@@ -108,7 +107,7 @@ int search_cpu_fit_best(void *device, const struct search_object *object,
                         struct search_fit *out)
 {
     struct search_fit *fits = malloc(n * sizeof *fits);
-    int err = fits ? search_cpu_fit(device, object, frame, views, n, n_iterations, fits) : -ENOMEM;
+    int err = fits ? fit_all(device, object, frame, views, n, n_iterations, fits) : -ENOMEM;
     for (uint32_t k = 0; !err && k < n_best; k++) {
         uint32_t best = n;
         for (uint32_t i = 0; i < n; i++) {

@@ -329,9 +329,6 @@ static int cuda_image(void *device, const struct search_depth *depth)
 }
 
 extern "C" const struct search_ops search_ops_cuda = {
-    "cuda",           open_device,          close_device,
-    cuda_describe,    search_cuda_maps,     cuda_attach,
-    cuda_detach,      cuda_image,           search_cuda_window,
-    search_cuda_fit,  search_cuda_fit_best, search_cuda_scan,
-    search_cuda_find,
+    "cuda",      open_device, close_device,         cuda_describe,    search_cuda_maps, cuda_attach,
+    cuda_detach, cuda_image,  search_cuda_fit_best, search_cuda_scan, search_cuda_find,
 };

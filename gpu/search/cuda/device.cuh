@@ -111,10 +111,6 @@ int search_cuda_grow_image(struct search_cuda *cuda, size_t n_pixels);
 // The operations of gpu/search/ops.h.
 int search_cuda_maps(void *device, const struct search_object *object, const float *rotations,
                      uint32_t n, struct search_map *out);
-int search_cuda_window(void *device, const struct search_frame *frame, uint32_t *out);
-int search_cuda_fit(void *device, const struct search_object *object,
-                    const struct search_frame *frame, const uint32_t *views, uint32_t n,
-                    uint32_t n_iterations, struct search_fit *out);
 int search_cuda_fit_best(void *device, const struct search_object *object,
                          const struct search_frame *frame, const uint32_t *views, uint32_t n,
                          uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,

@@ -274,22 +274,6 @@ static int enqueue_fit(struct search_cuda *cuda, const struct search_object *obj
     return 0;
 }
 
-int search_cuda_fit(void *device, const struct search_object *object,
-                    const struct search_frame *frame, const uint32_t *views, uint32_t n,
-                    uint32_t n_iterations, struct search_fit *out)
-{
-    struct search_cuda *cuda = (struct search_cuda *)device;
-    int err = enqueue_fit(cuda, object, frame, views, n, n_iterations);
-    if (err)
-        return err;
-    CUDA_OR_RETURN(&cuda->dev,
-                   cudaMemcpyAsync(cuda->result_host.at, cuda->result.at, n * sizeof *out,
-                                   cudaMemcpyDeviceToHost, cuda->dev.stream));
-    CUDA_OR_RETURN(&cuda->dev, cudaStreamSynchronize(cuda->dev.stream));
-    memcpy(out, cuda->result_host.at, n * sizeof *out);
-    return 0;
-}
-
 int search_cuda_fit_best(void *device, const struct search_object *object,
                          const struct search_frame *frame, const uint32_t *views, uint32_t n,
                          uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,

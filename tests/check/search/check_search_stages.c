@@ -11,6 +11,7 @@
 #include "gpu/search/kernels/start_points.h"
 #include "tests/check/check.h"
 #include "tests/check/search/reference.h"
+#include "tests/check/search/stages.h"
 #include "tools/bench/testscene.h"
 
 static const struct check_limit limits[] = {
@@ -118,7 +119,7 @@ static void check_window(const struct table *t, const float *z_m, const struct s
         }
         z[i] = sorted[4];
     }
-    check_that(t->search->ops->window(t->search->device, frame, window) == 0, "window");
+    check_that(stage_window(t->search, frame, window) == 0, "window");
     for (int i = 0; i < N; i++) {
         const double here = search_pair_z(window[i]) / 64.0;
         const int edt_i = search_pair_edt(window[i]);
@@ -163,9 +164,7 @@ static void check_fits(const struct table *t, const struct search_frame *frame,
     struct laid *l = malloc(sizeof *l);
     struct search_fit *fits = malloc(object->n_views * sizeof *fits);
     int n_same = 0, n = 0;
-    check_that(
-        t->search->ops->fit(t->search->device, object, frame, NULL, object->n_views, 15, fits) == 0,
-        "fit");
+    check_that(stage_fit(t->search, object, frame, NULL, object->n_views, 15, fits) == 0, "fit");
     for (int i = 0; i < 128 * 128; i++) {
         l->window_z[i] = search_pair_z(window[i]) / 64.0;
         l->window_edt[i] = search_pair_edt(window[i]) / 64.0;
