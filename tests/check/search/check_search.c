@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pose search: the operations of both twins against a plain version of each (plain.h), pixel by
-// pixel, and against each other. All results are integers, or floats made of the same operations in
-// the same order, so that every comparison is of bits.
+// Pose search: the loops of both twins against the same formulas one pixel after the other
+// (scalar.h), and the twins against each other. All results are integers, or floats made of the same
+// operations in the same order, so that every comparison is of bits. Whether the formulas are right
+// is asked elsewhere: check_search_stages, check_*_reference.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "gpu/search/cpu/start_points.h"
 #include "proto/se3.h"
 #include "tests/check/check.h"
-#include "tests/check/search/plain.h"
+#include "tests/check/search/scalar.h"
 #include "tests/check/search/stages.h"
 #include "tools/bench/testscene.h"
 
@@ -104,22 +105,22 @@ static void check_twin(const struct twin *twin, const float *z_m, const struct i
     struct search_depth depth = {z_m, *camera};
     uint32_t n = twin->object->n_views;
     // The plain evaluation reads no further than the last chunk's masked end.
-    uint32_t *expected = calloc(PLAIN_WINDOW_PIXELS + SEARCH_CHUNK, sizeof *expected);
+    uint32_t *expected = calloc(SCALAR_WINDOW_PIXELS + SEARCH_CHUNK, sizeof *expected);
     struct search_fit *fits = malloc(n * sizeof *fits);
-    struct search_hit *hits = malloc(n_starts * PLAIN_N_KEEP * sizeof *hits);
+    struct search_hit *hits = malloc(n_starts * SCALAR_N_KEEP * sizeof *hits);
     check_that(ops->image(twin->search->device, &depth) == 0, "%s image", name);
     for (int run = 0; run < 2; run++) { // the second run must give the same bits
-        uint32_t *window = check_alloc(PLAIN_WINDOW_PIXELS * sizeof *window);
+        uint32_t *window = check_alloc(SCALAR_WINDOW_PIXELS * sizeof *window);
         check_that(stage_window(twin->search, &starts[0], window) == 0, "%s window", name);
-        plain_window(z_m, &cam, &starts[0], expected);
-        check_that(same(window, expected, PLAIN_WINDOW_PIXELS * sizeof *window),
+        scalar_window(z_m, &cam, &starts[0], expected);
+        check_that(same(window, expected, SCALAR_WINDOW_PIXELS * sizeof *window),
                    "%s window differs", name);
         check_free(window);
 
         struct search_fit *got = check_alloc(n * sizeof *got);
         check_that(stage_fit(twin->search, twin->object, &starts[0], NULL, n, 15, got) == 0,
                    "%s fit", name);
-        plain_fit(twin->object, expected, 15, fits);
+        scalar_fit(twin->object, expected, 15, fits);
         check_that(same(got, fits, n * sizeof *got), "%s fit differs", name);
         check_free(got);
         uint32_t few[3] = {n - 1, 0, n / 2};
@@ -150,12 +151,12 @@ static void check_twin(const struct twin *twin, const float *z_m, const struct i
                        i);
         }
 
-        struct search_hit *found = check_alloc(n_starts * PLAIN_N_KEEP * sizeof *found);
-        check_that(ops->scan(twin->search->device, twin->object, starts, n_starts, PLAIN_N_KEEP,
+        struct search_hit *found = check_alloc(n_starts * SCALAR_N_KEEP * sizeof *found);
+        check_that(ops->scan(twin->search->device, twin->object, starts, n_starts, SCALAR_N_KEEP,
                              found) == 0,
                    "%s scan", name);
-        plain_scan(z_m, &cam, twin->object, starts, n_starts, hits);
-        check_that(same(found, hits, n_starts * PLAIN_N_KEEP * sizeof *found), "%s scan differs",
+        scalar_scan(z_m, &cam, twin->object, starts, n_starts, hits);
+        check_that(same(found, hits, n_starts * SCALAR_N_KEEP * sizeof *found), "%s scan differs",
                    name);
         check_free(found);
     }

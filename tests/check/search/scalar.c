@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/check/search/plain.h"
+#include "tests/check/search/scalar.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 #include "gpu/search/kernels/germann_error.h"
 #include "gpu/search/kernels/simplex.h"
 
-void plain_window(const float *z_m, const struct search_camera *camera,
-                  const struct search_frame *frame, uint32_t *out)
+void scalar_window(const float *z_m, const struct search_camera *camera,
+                   const struct search_frame *frame, uint32_t *out)
 {
     enum { N = SEARCH_WINDOW_PX };
-    int16_t *raw = malloc(PLAIN_WINDOW_PIXELS * sizeof *raw),
-            *z = malloc(PLAIN_WINDOW_PIXELS * sizeof *z);
-    int *kind = malloc(PLAIN_WINDOW_PIXELS * sizeof *kind);
-    for (int i = 0; i < PLAIN_WINDOW_PIXELS; i++) {
+    int16_t *raw = malloc(SCALAR_WINDOW_PIXELS * sizeof *raw),
+            *z = malloc(SCALAR_WINDOW_PIXELS * sizeof *z);
+    int *kind = malloc(SCALAR_WINDOW_PIXELS * sizeof *kind);
+    for (int i = 0; i < SCALAR_WINDOW_PIXELS; i++) {
         float depth = 0, limit = 2 * SEARCH_MAP_PX * frame->px_m;
         int seen = search_frame_sample(z_m, camera, frame->rotation, frame->start_m,
                                        (float)(i % N - N / 2) * frame->px_m,
@@ -26,7 +26,7 @@ void plain_window(const float *z_m, const struct search_camera *camera,
                      ? (int16_t)search_depth_shift(depth / frame->px_m)
                      : SEARCH_Z_NONE;
     }
-    for (int i = 0; i < PLAIN_WINDOW_PIXELS; i++) {
+    for (int i = 0; i < SCALAR_WINDOW_PIXELS; i++) {
         int16_t around[9];
         for (int k = 0; k < 9; k++) {
             int u = i % N + k % 3 - 1, v = i / N + k / 3 - 1;
@@ -43,13 +43,13 @@ void plain_window(const float *z_m, const struct search_camera *camera,
                 z[i] = around[k];
         }
     }
-    for (int i = 0; i < PLAIN_WINDOW_PIXELS; i++) {
+    for (int i = 0; i < SCALAR_WINDOW_PIXELS; i++) {
         int u = i % N, v = i / N;
         kind[i] = search_kind(
             z[i], u > 0 ? z[i - 1] : SEARCH_Z_NONE, u < N - 1 ? z[i + 1] : SEARCH_Z_NONE,
             v > 0 ? z[i - N] : SEARCH_Z_NONE, v < N - 1 ? z[i + N] : SEARCH_Z_NONE);
     }
-    for (int i = 0; i < PLAIN_WINDOW_PIXELS; i++) {
+    for (int i = 0; i < SCALAR_WINDOW_PIXELS; i++) {
         double nearest = SEARCH_EDT_MAX_PX;
         for (int y = -SEARCH_EDT_MAX_PX; y <= SEARCH_EDT_MAX_PX; y++)
             for (int x = -SEARCH_EDT_MAX_PX; x <= SEARCH_EDT_MAX_PX; x++) {
@@ -66,46 +66,45 @@ void plain_window(const float *z_m, const struct search_camera *camera,
     free(kind);
 }
 
-struct plain_view {
+struct scalar_view {
     const uint32_t *window;
     const struct search_object *object;
     const struct search_view *view;
 };
 
-static float plain_evaluate(const struct plain_view *plain, float x, float y, float z)
+static float scalar_evaluate(const struct scalar_view *on, float x, float y, float z)
 {
     struct search_sums sums = {0, 0, 0};
     int base = search_shift(y) * SEARCH_WINDOW_PX + search_shift(x);
-    for (uint32_t i = 0; i < plain->view->n_chunks; i++)
+    for (uint32_t i = 0; i < on->view->n_chunks; i++)
         for (int k = 0; k < SEARCH_CHUNK; k++) {
-            size_t chunk = plain->view->first_chunk + i;
-            uint32_t pair = plain->object->chunk_pairs[chunk * SEARCH_CHUNK + (size_t)k];
+            size_t chunk = on->view->first_chunk + i;
+            uint32_t pair = on->object->chunk_pairs[chunk * SEARCH_CHUNK + (size_t)k];
             if (search_pair_edt(pair) >= 0)
-                search_error_pixel(plain->window[base + plain->object->chunk_offset[chunk] + k],
-                                   pair, search_depth_shift(z), &sums);
+                search_error_pixel(on->window[base + on->object->chunk_offset[chunk] + k], pair,
+                                   search_depth_shift(z), &sums);
         }
-    return search_error_value(&sums, (int)plain->view->n_cover);
+    return search_error_value(&sums, (int)on->view->n_cover);
 }
 
-void plain_fit(const struct search_object *object, const uint32_t *window, int n_iterations,
-               struct search_fit *out)
+void scalar_fit(const struct search_object *object, const uint32_t *window, int n_iterations,
+                struct search_fit *out)
 {
     for (uint32_t i = 0; i < object->n_views; i++) {
-        struct plain_view plain = {window, object, &object->views[i]};
+        struct scalar_view on = {window, object, &object->views[i]};
         const float half = SEARCH_WINDOW_PX / 2;
         struct simplex simplex;
-        simplex_begin(&simplex, half - (float)plain.view->start_u,
-                      half - (float)plain.view->start_v, -(float)plain.view->start_z / SEARCH_UNIT,
-                      n_iterations);
+        simplex_begin(&simplex, half - (float)on.view->start_u, half - (float)on.view->start_v,
+                      -(float)on.view->start_z / SEARCH_UNIT, n_iterations);
         while (simplex.phase != SIMPLEX_PHASE_DONE) {
             const struct simplex_vertex *at = &simplex.trial;
-            simplex_tell(&simplex, plain_evaluate(&plain, at->x, at->y, at->z));
+            simplex_tell(&simplex, scalar_evaluate(&on, at->x, at->y, at->z));
         }
         out[i] = (struct search_fit){simplex.v0.error, simplex.v0.x, simplex.v0.y, simplex.v0.z};
     }
 }
 
-static int plain_coarse(const int16_t *window, const struct search_coarse *map, int a)
+static int scalar_coarse(const int16_t *window, const struct search_coarse *map, int a)
 {
     int sum = 0, n_seen = 0;
     for (int v = 0; v < SEARCH_COARSE_CELLS; v++)
@@ -119,9 +118,9 @@ static int plain_coarse(const int16_t *window, const struct search_coarse *map, 
     return search_coarse_score(sum, n_seen, map->n_cells);
 }
 
-void plain_scan(const float *z_m, const struct search_camera *camera,
-                const struct search_object *object, const struct search_frame *starts,
-                uint32_t n_starts, struct search_hit *out)
+void scalar_scan(const float *z_m, const struct search_camera *camera,
+                 const struct search_object *object, const struct search_frame *starts,
+                 uint32_t n_starts, struct search_hit *out)
 {
     for (uint32_t i = 0; i < n_starts; i++) {
         int16_t window[SEARCH_COARSE_WINDOW * SEARCH_COARSE_WINDOW];
@@ -139,7 +138,7 @@ void plain_scan(const float *z_m, const struct search_camera *camera,
             const struct search_coarse *map = &object->coarse[object->seeds[s]];
             all[s] = (struct search_hit){INT32_MIN, object->seeds[s], i, 0};
             for (int a = 0; a < map->n_anchors; a++) {
-                int score = plain_coarse(window, map, a);
+                int score = scalar_coarse(window, map, a);
                 if (search_coarse_facing(starts[i].normal[0], starts[i].normal[1],
                                          starts[i].normal[2], map->anchor_normal[a]) &&
                     score > all[s].score) {
@@ -148,8 +147,8 @@ void plain_scan(const float *z_m, const struct search_camera *camera,
                 }
             }
         }
-        for (uint32_t k = 0; k < PLAIN_N_KEEP; k++) {
-            struct search_hit *hit = &out[i * PLAIN_N_KEEP + k];
+        for (uint32_t k = 0; k < SCALAR_N_KEEP; k++) {
+            struct search_hit *hit = &out[i * SCALAR_N_KEEP + k];
             uint32_t best = 0;
             for (uint32_t s = 1; s < object->n_seeds; s++)
                 best = all[s].score > all[best].score ? s : best;
