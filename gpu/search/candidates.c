@@ -13,7 +13,7 @@ uint32_t search_best(const struct search_candidate *c, uint32_t n, uint32_t from
     return best;
 }
 
-uint32_t search_keep_one(const struct search_rotations *turns,
+uint32_t search_keep_one(const struct search_rotations *rotations,
                          const struct search_nearness *nearness, struct search_candidate *c,
                          uint32_t n, uint32_t place, uint32_t which)
 {
@@ -22,7 +22,7 @@ uint32_t search_keep_one(const struct search_rotations *turns,
     memmove(c + place + 1, c + place, (which - place) * sizeof *c);
     c[place] = kept;
     for (uint32_t i = place + 1; i < n; i++)
-        if (!search_same_pose(turns, nearness, &c[i], &kept))
+        if (!search_same_pose(rotations, nearness, &c[i], &kept))
             c[n_left++] = c[i];
     return n_left;
 }
@@ -32,10 +32,10 @@ uint32_t search_keep_distinct(const struct search_object *object,
                               const struct search_nearness *nearness, struct search_candidate *c,
                               uint32_t n, uint32_t n_most)
 {
-    struct search_rotations turns;
-    search_rotations_of(&object->info, &turns);
+    struct search_rotations rotations;
+    search_rotations_of(&object->info, &rotations);
     uint32_t n_kept = 0;
     for (; n_kept < n_most && n_kept < n; n_kept++)
-        n = search_keep_one(&turns, nearness, c, n, n_kept, search_best(c, n, n_kept));
+        n = search_keep_one(&rotations, nearness, c, n, n_kept, search_best(c, n, n_kept));
     return n_kept;
 }

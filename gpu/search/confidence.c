@@ -43,12 +43,12 @@ static float distance_between(const struct search_object *object, const struct s
 
 // Radii of the object; of a few vertices in each pose, so that some of it is the vertices' spacing.
 #define CONTRADICTS 0.16f // poses farther apart cannot both be right,
-#define SAME_ANSWER 0.25f // ones farther apart are not both right by ADD-S, either (README),
+#define SAME_ANSWER 0.25f // ones farther apart not by ADD-S either (tools/bench/MEASURED.md),
 #define SAME_PLACE  0.5f  // ones farther apart have little to do with each other
 
-// Of scores. The true ones of turned poses were up to 2 below. Where little is seen a pose that
-// reaches over what hides the object agrees with more pixels, so that other surfaces compete at
-// nearly the same score only.
+// Of scores. True poses were up to 2 below those that differ by a near symmetry. Where little is
+// seen a pose that reaches over what hides the object agrees with more pixels, so that other
+// surfaces compete at nearly the same score only.
 #define AS_GOOD_TURNED 2.5f
 #define AS_GOOD_THERE  1.f
 
@@ -66,8 +66,8 @@ uint32_t search_keep_answers(const struct search_object *object, struct search_c
                              uint32_t n, uint32_t top)
 {
     const struct search_nearness nearness = search_nearness_of_answers(object->info.radius_m);
-    struct search_rotations turns;
-    search_rotations_of(&object->info, &turns);
+    struct search_rotations rotations;
+    search_rotations_of(&object->info, &rotations);
     uint32_t n_kept = 0;
     for (; n_kept < n; n_kept++) {
         const uint32_t best = search_best(c, n, n_kept);
@@ -76,7 +76,7 @@ uint32_t search_keep_answers(const struct search_object *object, struct search_c
             if (c[i].agree > c[chosen].agree && is_as_good(object, &c[best], &c[i]))
                 chosen = i;
         c[chosen].score = c[best].score;
-        n = search_keep_one(&turns, &nearness, c, n, n_kept, chosen);
+        n = search_keep_one(&rotations, &nearness, c, n, n_kept, chosen);
     }
     return n_kept;
 }

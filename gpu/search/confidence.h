@@ -22,7 +22,7 @@ float search_rival(const struct search_object *object, const struct search_candi
 uint32_t search_keep_answers(const struct search_object *object,
                              struct search_candidate *candidates, uint32_t n, uint32_t top);
 
-// Probability that a judged candidate is right, calibrated on synthetic scenes.
+// Probability that a scored candidate is right, calibrated on synthetic scenes.
 float search_confidence(const struct search_candidate *c, float rival);
 
 #endif

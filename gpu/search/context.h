@@ -36,7 +36,7 @@ uint32_t search_best(const struct search_candidate *c, uint32_t n, uint32_t from
 
 // Moves candidate `which` to `place` and drops those behind it that are the same pose. Returns how
 // many of the n there still are.
-uint32_t search_keep_one(const struct search_rotations *turns,
+uint32_t search_keep_one(const struct search_rotations *rotations,
                          const struct search_nearness *nearness, struct search_candidate *c,
                          uint32_t n, uint32_t place, uint32_t which);
 

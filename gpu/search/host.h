@@ -38,10 +38,10 @@ void search_refine_all_drawn(struct search *search, const struct search_scene *s
 void search_refine_points(const struct search_scene *scene, const struct search_object *object,
                           struct search_candidate *candidate);
 
-// Judges a candidate where it is, by the pixels of the drawn model; and refines one that is known
-// to be nearly right with its silhouette drawn to the image's edges, then judges it.
-void search_judge_drawn(struct search *search, const struct search_scene *scene,
-                        const struct search_object *object, struct search_candidate *candidate);
+// Scores a candidate where it is, by the pixels of the drawn model; and refines one that is known
+// to be nearly right with its silhouette drawn to the image's edges, then scores it.
+void search_score_drawing(struct search *search, const struct search_scene *scene,
+                          const struct search_object *object, struct search_candidate *candidate);
 void search_refine_to_edges(struct search *search, const struct search_scene *scene,
                             const struct search_object *object, struct search_candidate *candidate,
                             uint32_t n_rounds);

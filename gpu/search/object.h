@@ -42,7 +42,7 @@ struct search_point {
 
 struct search_object {
     struct search_object_info info;
-    struct search_near_symmetries near_symmetries; // turns that show it nearly alike
+    struct search_near_symmetries near_symmetries; // moves that show it nearly as it is
 
     // Mesh about its centre, in map pixels (so that maps and mesh share their unit).
     float *x, *y, *z;

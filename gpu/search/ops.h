@@ -70,7 +70,8 @@ struct search_ops {
     int (*image)(void *device, const struct search_depth *depth);
     // Lays views over the window of `frame`: one simplex each, and of these the n_best smallest
     // errors, best first (equal ones by their place in the list); n_best <= n. views NULL: all of
-    // them. out_place: places in the list. -ECANCELED by the pool's stop, where it takes long (CPU).
+    // them. out_place: places in the list. -ECANCELED by the pool's stop, where it takes long
+    // (CPU).
     int (*fit_best)(void *device, const struct search_object *object,
                     const struct search_frame *frame, const uint32_t *views, uint32_t n,
                     uint32_t n_iterations, uint32_t n_best, uint32_t *out_place,

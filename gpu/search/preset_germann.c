@@ -104,8 +104,8 @@ static int run_views(struct search *search, const struct search_object *object,
     }
     for (uint32_t k = 0; k < query->top && k < n_best && (k < n_refined || !query->refine); k++) {
         struct search_pose *pose = &out->poses[out->n_poses++];
-        if (!query->refine) // judged, for its confidence
-            search_judge_drawn(search, scene, object, &refined[k]);
+        if (!query->refine) // scored, for its confidence
+            search_score_drawing(search, scene, object, &refined[k]);
         search_report(object, &refined[k],
                       query->refine ? search_rival(object, refined, n_refined, k) : SEARCH_NO_RIVAL,
                       query->threshold, pose);

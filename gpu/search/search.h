@@ -5,13 +5,13 @@
 // GPU", 3DIM 2007: the object is drawn once from many directions; a search lays all of these
 // reference maps over the depth image at once and keeps the best. SEARCH_PRESET_GERMANN is that,
 // and then what the paper's section 7 asks for: the best views are rendered and fitted, because of
-// 2,048 views the nearest is 9 degrees from the truth on average. Measured (README): median error
-// of the bare view 15 to 104 degrees, of the fitted pose 0.1 to 0.4, and 18 % and 6 % of the scenes
-// fail (ADD-S above a tenth of the diameter); the answer holds both. The default goes on where the
-// paper stops: start points from the image itself, a coarse pass over all of them, free space that
-// contradicts the model, refinement by point-to-plane ICP against a full-resolution rendering, a
-// look at the turns under which the object is nearly the same, several distinct answers, a
-// confidence.
+// 2,048 views the nearest is 9 degrees from the truth on average. Measured
+// (tools/bench/MEASURED.md): median error of the bare view 15 to 104 degrees, of the fitted pose
+// 0.1 to 0.4, and 18 % and 6 % of the scenes fail (ADD-S above a tenth of the diameter); the answer
+// holds both. The default goes on where the paper stops: start points from the image itself, a
+// coarse pass over all of them, free space that contradicts the model, refinement by point-to-plane
+// ICP against a full-resolution rendering, a look at the rotations under which the object is nearly
+// the same, several distinct answers, a confidence.
 //
 // Threads: one struct search is used by one thread at a time. Objects are read-only once made, and
 // belong to the search that made them.

@@ -45,15 +45,15 @@ static const struct argp_option argp_options[] = {
     {"backend", 'b', "auto|cpu|cuda", 0, "what computes", 0},
     {"threads", 't', "N", 0, "CPU threads (0 = all)", 0},
     {"repeat", 'r', "N", 0, "timed requests (default 20)", 0},
-    {"scenes", OPTION_SCENES, "N", 0, "judge N scenes instead of timing one", 0},
+    {"scenes", OPTION_SCENES, "N", 0, "score N scenes instead of timing one", 0},
     {"visible", OPTION_VISIBLE, "A:B", 0, "share of the object that is seen (default 0.6:1)", 0},
     {"absent", OPTION_ABSENT, NULL, 0, "scenes without the object: false accepts", 0},
     {"mixed", OPTION_MIXED, NULL, 0,
      "scenes in turn: 60 % and more, 40 to 60, 25 to 40 visible, absent: how far confidence holds",
      0},
     {"requirements", OPTION_REQUIREMENTS, "N", 0,
-     "the table of what is demanded: --scenes of each kind for the model (if given), else for the "
-     "four built in and random:1001 to random:1000+N",
+     "the table of requirements: --scenes of each kind for the model (if given), else for the four "
+     "built in and random:1001 to random:1000+N",
      0},
     {"fit", OPTION_FIT, "N", 0,
      "fit the weights of the score and the curve of the confidence over --scenes (default 8) of "
@@ -340,7 +340,7 @@ void bench_search_close(struct search *search, struct bench_search_model *model)
 int bench_search(int argc, char **argv)
 {
     static const struct argp argp = {
-        argp_options, parse_option, NULL, "Times the pose search, or judges it over many scenes.",
+        argp_options, parse_option, NULL, "Times the pose search, or scores it over many scenes.",
         NULL,         NULL,         NULL};
     struct bench_search_options o = {
         .n_iterations = 15, .n_repeats = 20, .seed = 1, .visible_min = 0.6f, .visible_max = 1};

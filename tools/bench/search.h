@@ -9,7 +9,7 @@ struct bench_search_options {
     const char *model; // file, or one of the built-in names; NULL: duck
     uint32_t n_views, n_iterations, n_coarse, n_threads, n_repeats, n_scenes, seed;
     uint32_t n_fitted;       // assembled objects to fit the weights of the score over; 0: not
-    uint32_t n_requirements; // assembled objects in the table of what is demanded; 0: no table
+    uint32_t n_requirements; // assembled objects in the table of requirements; 0: no table
     enum search_preset preset;
     enum gpu_backend backend;
     float visible_min, visible_max;
@@ -43,7 +43,7 @@ __attribute__((warn_unused_result)) int bench_search_run(struct search *search,
                                                          struct search_answer *out);
 struct testscene_settings bench_search_scene(const struct bench_search_options *o, uint32_t index);
 
-// Judges o->n_scenes scenes of one model; the table of what is demanded. Return an exit status.
+// Scores o->n_scenes scenes of one model; the table of requirements. Return an exit status.
 __attribute__((warn_unused_result)) int bench_search_score(struct search *search,
                                                            const struct bench_search_model *model,
                                                            const struct bench_search_options *o);

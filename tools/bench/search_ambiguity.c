@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fit and the comparison are its own, not the search's: a judge that asked the search's own
+// The fit and the comparison are its own, not the search's: a verdict that asked the search's own
 // score would find every one of its mistakes allowed.
 #include "tools/bench/search_ambiguity.h"
 

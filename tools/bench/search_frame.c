@@ -86,9 +86,9 @@ static int print_features(struct search *search, const struct bench_search_model
 }
 
 // One object: its line, or what it adds to the statistics.
-static int judge(struct search *search, const struct bench_search_model *model, const char *name,
-                 const struct search_image *image, const struct se3 *truth,
-                 const struct bench_search_options *o, struct outline_statistics *statistics)
+static int score_object(struct search *search, const struct bench_search_model *model,
+                        const char *name, const struct search_image *image, const struct se3 *truth,
+                        const struct bench_search_options *o, struct outline_statistics *statistics)
 {
     const struct metric_points points = {model->mesh.vertices_m, model->mesh.n_vertices};
     struct search_query query;
@@ -152,7 +152,7 @@ int bench_search_frame(struct search *search, const struct bench_search_options 
         if (err)
             break;
         snprintf(path, sizeof path, "%.*s", (int)(strlen(name) - strlen(".pose.txt")), name);
-        err = judge(search, &model, path, &image, &truth, o, &statistics);
+        err = score_object(search, &model, path, &image, &truth, o, &statistics);
         bench_search_close(search, &model);
     }
     if (err)

@@ -32,7 +32,7 @@ struct tally {
     struct outline_statistics outline;
 };
 
-struct judge_job {
+struct score_job {
     const struct testscene_mesh *mesh;
     const struct search_object *object;
     const struct bench_search_options *o;
@@ -92,7 +92,7 @@ static double nearest_view_degrees(const struct search_object_info *info, const 
     return best * 180 / M_PI;
 }
 
-static bool is_right(const struct judge_job *job, const struct se3 *T_estimate,
+static bool is_right(const struct score_job *job, const struct se3 *T_estimate,
                      const struct se3 *T_truth, double *out_add_s)
 {
     const struct testscene_mesh *mesh = job->mesh;
@@ -102,7 +102,7 @@ static bool is_right(const struct judge_job *job, const struct se3 *T_estimate,
 }
 
 // Angle to the nearest pose that the image allows [degrees], `deg` being that to the true one.
-static int image_degrees(const struct judge_job *job, const struct testscene *scene,
+static int image_degrees(const struct score_job *job, const struct testscene *scene,
                          const struct search_object_info *info, const struct se3 *T_estimate,
                          double deg, double *out_deg)
 {
@@ -116,7 +116,7 @@ static int image_degrees(const struct judge_job *job, const struct testscene *sc
     return err;
 }
 
-static int judge_right(const struct judge_job *job, const struct testscene *scene,
+static int score_right(const struct score_job *job, const struct testscene *scene,
                        const struct search_object_info *info, const struct se3 *T_estimate,
                        double deg, double add, struct tally *tally)
 {
@@ -143,8 +143,8 @@ static int judge_right(const struct judge_job *job, const struct testscene *scen
     return 0;
 }
 
-static int judge(const struct judge_job *job, bool absent, const struct testscene *scene,
-                 const struct search_answer *answer, struct tally *tally)
+static int score_scene(const struct score_job *job, bool absent, const struct testscene *scene,
+                       const struct search_answer *answer, struct tally *tally)
 {
     const struct se3 *truth = &scene->T_camera_model;
     const struct metric_points points = {job->mesh->vertices_m, job->mesh->n_vertices};
@@ -181,7 +181,7 @@ static int judge(const struct judge_job *job, bool absent, const struct testscen
                (double)pose->contradicted, (double)pose->ended, (double)pose->continued,
                (double)pose->score, (double)pose->rival, (double)pose->residual_rms_m,
                pose->n_pixels);
-    return right ? judge_right(job, scene, &info, &pose->T_camera_model, deg, add, tally) : 0;
+    return right ? score_right(job, scene, &info, &pose->T_camera_model, deg, add, tally) : 0;
 }
 
 static int tally_reserve(struct tally *tally, uint32_t n_more)
@@ -265,12 +265,12 @@ static int add_outline(const struct bench_search_model *model, const struct test
 }
 
 // Adds o->n_scenes scenes; those in which no arrangement showed so much of the object are left out.
-static int judge_scenes(struct search *search, const struct bench_search_model *model,
+static int score_scenes(struct search *search, const struct bench_search_model *model,
                         const struct bench_search_options *o, struct tally *tally)
 {
     const struct testscene_mesh *mesh = &model->mesh;
     const struct metric_points points = {mesh->vertices_m, mesh->n_vertices};
-    struct judge_job job = {mesh, model->object, o, metric_diameter(&points), {{0}, {{0}}}};
+    struct score_job job = {mesh, model->object, o, metric_diameter(&points), {{0}, {{0}}}};
     ambiguity_axes_of(model->object, &job.axes);
     int err = tally_reserve(tally, o->n_scenes);
     for (uint32_t i = 0; i < o->n_scenes && !err; i++) {
@@ -287,7 +287,7 @@ static int judge_scenes(struct search *search, const struct bench_search_model *
         else if (wanted)
             err = bench_search_run(search, model->object, &scene, o, &answer);
         if (!err && wanted && !o->outline)
-            err = judge(&job, settings.absent, &scene, &answer, tally);
+            err = score_scene(&job, settings.absent, &scene, &answer, tally);
         testscene_free(&scene);
     }
     if (err)
@@ -299,7 +299,7 @@ int bench_search_score(struct search *search, const struct bench_search_model *m
                        const struct bench_search_options *o)
 {
     struct tally tally = {0};
-    int status = judge_scenes(search, model, o, &tally);
+    int status = score_scenes(search, model, o, &tally);
     if (!status && o->outline)
         outline_print(&tally.outline);
     else if (!status)
@@ -308,15 +308,15 @@ int bench_search_score(struct search *search, const struct bench_search_model *m
     return status;
 }
 
-// ---- The table of what is demanded
+// ---- The table of requirements
 
-struct must {
+struct requirement {
     const char *what, *name;
     float visible_min, visible_max;
     bool absent;
 };
 
-static const struct must requirements[] = {
+static const struct requirement requirements[] = {
     {"60 % and more visible", "visible_60", 0.6f, 1, false},
     {"40 to 60 % visible", "visible_40", 0.4f, 0.6f, false},
     {"30 % visible", "visible_30", 0.27f, 0.33f, false},
@@ -370,7 +370,7 @@ int bench_search_requirements(struct search *search, const struct bench_search_o
             one.visible_max = requirements[k].visible_max;
             one.absent = requirements[k].absent;
             one.seed = o->seed + (uint32_t)k;
-            status = judge_scenes(search, &model, &one, &tallies[k]);
+            status = score_scenes(search, &model, &one, &tallies[k]);
         }
         bench_search_close(search, &model);
     }

@@ -28,7 +28,7 @@
 
 #define N_SCORES     3
 #define N_CONFIDENCE 4
-#define N_ASKED      400 // of a scene's hypotheses are judged loosely: the best by the coarse pass,
+#define N_ASKED      400 // of a scene's hypotheses are scored loosely: the best by the coarse pass,
 #define N_RANDOM     200 // and as many others
 #define N_DRAWN      96  // are drawn
 #define RIDGE        0.08
@@ -168,10 +168,10 @@ static int add_candidates(struct fitting *f, struct search *search,
     qsort(all, n, sizeof *all, compare_scores);
     for (uint32_t i = 0; i < N_ASKED + N_RANDOM && i < n; i++) {
         some[n_loose] = all[i < N_ASKED ? i : next_random(f) % n];
-        n_loose += search_judge_loosely(scene, f->object, &some[n_loose]);
+        n_loose += search_score_loosely(scene, f->object, &some[n_loose]);
     }
     search_pose_inward(f->object, T_truth, &some[n_loose]);
-    n_loose += search_judge_loosely(scene, f->object, &some[n_loose]);
+    n_loose += search_score_loosely(scene, f->object, &some[n_loose]);
     err = add_choice(f, &f->scores[0], some, n_loose, LOOSE_ADD, T_truth);
     if (err)
         return err;

@@ -81,8 +81,8 @@ void search_refine_all_drawn(struct search *search, const struct search_scene *s
     parallel_for(search->pool, n, refine_drawn, &job);
 }
 
-void search_judge_drawn(struct search *search, const struct search_scene *scene,
-                        const struct search_object *object, struct search_candidate *candidate)
+void search_score_drawing(struct search *search, const struct search_scene *scene,
+                          const struct search_object *object, struct search_candidate *candidate)
 {
     search_refine_drawn(scene, object, candidate, 0, &search->drawings[0]);
 }

@@ -46,7 +46,7 @@ static void drawn_points(const struct search_object *object, const struct search
     model_points_pad(out);
 }
 
-static void judge_outline(const struct search_scene *scene, const struct search_drawing *drawing,
+static void score_outline(const struct search_scene *scene, const struct search_drawing *drawing,
                           float radius_m, struct search_outline *out)
 {
     enum { OUT = SEARCH_OUTSIDE_PX };
@@ -69,7 +69,7 @@ static void judge_outline(const struct search_scene *scene, const struct search_
         }
 }
 
-static void judge_drawn(const struct search_scene *scene, const struct search_object *object,
+static void score_drawn(const struct search_scene *scene, const struct search_object *object,
                         const struct search_drawing *drawing, struct search_candidate *c)
 {
     const struct search_camera *cam = &scene->camera;
@@ -97,7 +97,7 @@ static void judge_drawn(const struct search_scene *scene, const struct search_ob
                                        -1 / depth, -1 / depth2, radius_m, &tally);
             }
         }
-    judge_outline(scene, drawing, radius_m, &outline);
+    score_outline(scene, drawing, radius_m, &outline);
     search_conclude_drawn(cam, &tally, &outline, radius_m, c);
 }
 
@@ -182,7 +182,7 @@ void search_refine_edges(const struct search_scene *scene, const struct search_o
         }
     }
     search_draw_candidate(object, &scene->camera, c, drawing);
-    judge_drawn(scene, object, drawing, c);
+    score_drawn(scene, object, drawing, c);
 }
 
 void search_refine_drawn(const struct search_scene *scene, const struct search_object *object,
@@ -200,5 +200,5 @@ void search_refine_drawn(const struct search_scene *scene, const struct search_o
                 break;
     }
     search_draw_candidate(object, &scene->camera, c, drawing);
-    judge_drawn(scene, object, drawing, c);
+    score_drawn(scene, object, drawing, c);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best candidates refined (as refine_points.h does) and judged with the model drawn at the
+// The best candidates refined (as refine_points.h does) and scored with the model drawn at the
 // image's full resolution. The formulas stand in kernels/ (icp.h, score.h, draw.h). Private to gpu.
 #ifndef POSED_GPU_SEARCH_CPU_REFINE_DRAWN_H
 #define POSED_GPU_SEARCH_CPU_REFINE_DRAWN_H

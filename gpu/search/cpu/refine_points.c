@@ -73,11 +73,11 @@ static void view_points(const struct search_object *object, uint32_t view, uint3
     model_points_pad(out);
 }
 
-static void judge_points(const struct search_scene *scene, const struct search_object *object,
-                         const struct model_points *points, enum search_evidence judgement,
+static void score_points(const struct search_scene *scene, const struct search_object *object,
+                         const struct model_points *points, enum search_evidence evidence,
                          struct search_candidate *c)
 {
-    const bool loose = judgement == SEARCH_SCORE_LOOSE;
+    const bool loose = evidence == SEARCH_SCORE_LOOSE;
     const uint32_t n_points =
         least(object->n_points[c->view], loose ? SEARCH_POINTS_FIRST : SEARCH_POINTS);
     const uint32_t n_ring =
@@ -88,7 +88,7 @@ static void judge_points(const struct search_scene *scene, const struct search_o
     for (uint32_t i = 0; i < n_points; i++) {
         float p[3] = {points->p[0][i], points->p[1][i], points->p[2][i]};
         float m[3] = {points->n_[0][i], points->n_[1][i], points->n_[2][i]};
-        search_score_point(scene, c, p, m, judgement, radius_m, &tally);
+        search_score_point(scene, c, p, m, evidence, radius_m, &tally);
     }
     const float *r = object->views[c->view].rotation;
     const struct search_point *ring = view_list(object, c->view) + SEARCH_POINTS;
@@ -97,9 +97,9 @@ static void judge_points(const struct search_scene *scene, const struct search_o
         search_view_point(r, ring[i].u, ring[i].v, ring[i].z, px_m, out);
         search_view_point(r, ring[i].u + ring[i].normal[0], ring[i].v + ring[i].normal[1],
                           ring[i].z, px_m, in);
-        search_score_ring(scene, c, out, in, judgement, radius_m, &outline);
+        search_score_ring(scene, c, out, in, evidence, radius_m, &outline);
     }
-    search_conclude_points(judgement, &tally, &outline, radius_m, px_m,
+    search_conclude_points(evidence, &tally, &outline, radius_m, px_m,
                            object->views[c->view].n_cover, c);
 }
 
@@ -122,7 +122,7 @@ void search_refine_points(const struct search_scene *scene, const struct search_
     struct model_points points;
     for (int i = 0; i < SEARCH_POINTS_STEPS; i++) {
         if (search_points_give_up_here(i)) {
-            judge_points(scene, object, &points, SEARCH_SCORE_LOOSE, c);
+            score_points(scene, object, &points, SEARCH_SCORE_LOOSE, c);
             if (c->score < SEARCH_LOOSE_SCORE) {
                 c->score = SEARCH_GIVEN_UP;
                 return;
@@ -133,16 +133,16 @@ void search_refine_points(const struct search_scene *scene, const struct search_
             return;
         }
     }
-    judge_points(scene, object, &points, SEARCH_SCORE_POINTS, c);
+    score_points(scene, object, &points, SEARCH_SCORE_POINTS, c);
 }
 
-bool search_judge_loosely(const struct search_scene *scene, const struct search_object *object,
+bool search_score_loosely(const struct search_scene *scene, const struct search_object *object,
                           struct search_candidate *c)
 {
     struct model_points points;
     for (int i = 0; !search_points_give_up_here(i); i++)
         if (!points_step(scene, object, i, &points, c))
             return false;
-    judge_points(scene, object, &points, SEARCH_SCORE_LOOSE, c);
+    score_points(scene, object, &points, SEARCH_SCORE_LOOSE, c);
     return true;
 }

@@ -11,7 +11,7 @@
 // The first steps of search_refine_points (host.h) and the verdict by which most candidates are
 // given up, for who fits the weights of the score (tools/bench/search_weights.c). False: a step had
 // no solution.
-bool search_judge_loosely(const struct search_scene *scene, const struct search_object *object,
+bool search_score_loosely(const struct search_scene *scene, const struct search_object *object,
                           struct search_candidate *candidate);
 
 #endif

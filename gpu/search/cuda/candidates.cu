@@ -49,7 +49,7 @@ __device__ static unsigned long long warp_max(unsigned long long value)
 
 // A thread's first candidate stays in its registers; that is all there are, as a rule.
 __global__ void __launch_bounds__(THREADS)
-    distinct_kernel(struct search_rotations turns, struct search_nearness nearness,
+    distinct_kernel(struct search_rotations rotations, struct search_nearness nearness,
                     const struct search_candidate *candidates, const uint32_t *list,
                     const uint32_t *n_candidates, uint32_t n_most, struct search_candidate *out,
                     uint32_t *out_n)
@@ -92,12 +92,12 @@ __global__ void __launch_bounds__(THREADS)
         if (threadIdx.x == 0)
             chosen[n_kept] = 0xffffffffu - (uint32_t)best;
         __syncthreads();
-        if (key == best || (key != 0 && search_same_pose(&turns, &nearness, &own, &kept)))
+        if (key == best || (key != 0 && search_same_pose(&rotations, &nearness, &own, &kept)))
             key = 0;
         for (uint32_t i = threadIdx.x + THREADS; i < n; i += THREADS) {
             const unsigned long long other = keys[i - THREADS];
             if (other == best ||
-                (other != 0 && search_same_pose(&turns, &nearness,
+                (other != 0 && search_same_pose(&rotations, &nearness,
                                                 &candidates[0xffffffffu - (uint32_t)other], &kept)))
                 keys[i - THREADS] = 0;
         }
@@ -109,15 +109,15 @@ __global__ void __launch_bounds__(THREADS)
         *out_n = n_kept;
 }
 
-int search_cuda_enqueue_distinct(struct search_cuda *cuda, const struct search_rotations *turns,
+int search_cuda_enqueue_distinct(struct search_cuda *cuda, const struct search_rotations *rotations,
                                  const struct search_nearness *nearness,
                                  const struct search_candidate *candidates, const uint32_t *list,
                                  const uint32_t *n, uint32_t n_most, struct search_candidate *out,
                                  uint32_t *out_n)
 {
     const size_t shared_bytes = SEARCH_HITS_MAX * sizeof(unsigned long long);
-    distinct_kernel<<<1, THREADS, shared_bytes, cuda->dev.stream>>>(*turns, *nearness, candidates,
-                                                                    list, n, n_most, out, out_n);
+    distinct_kernel<<<1, THREADS, shared_bytes, cuda->dev.stream>>>(
+        *rotations, *nearness, candidates, list, n, n_most, out, out_n);
     CUDA_OR_RETURN(&cuda->dev, cudaGetLastError());
     return 0;
 }

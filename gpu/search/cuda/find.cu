@@ -155,7 +155,7 @@ static int enqueue_turned(struct search_cuda *cuda, const struct search_object *
 }
 
 static int enqueue_refine(struct search_cuda *cuda, const struct search_object *object,
-                          const struct search_rotations *turns, uint32_t n_polished)
+                          const struct search_rotations *rotations, uint32_t n_polished)
 {
     struct search_find *find = &cuda->find;
     struct search_cuda_counts *counts = (struct search_cuda_counts *)find->counts.at;
@@ -164,7 +164,7 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
     struct search_candidate *polished = (struct search_candidate *)find->polished.at;
     const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
     const uint32_t n_drawn = n_polished + SEARCH_DRAWN_MORE;
-    int err = search_cuda_enqueue_distinct(cuda, turns, &nearness,
+    int err = search_cuda_enqueue_distinct(cuda, rotations, &nearness,
                                            (const struct search_candidate *)find->candidates.at,
                                            (const uint32_t *)find->left.at, &counts->n_left,
                                            SEARCH_SCREENED, screened, &counts->n_screened);
@@ -174,7 +174,7 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
         err = search_cuda_enqueue_drawn(cuda, object, screened, &counts->n_screened,
                                         SEARCH_SCREENED, 0);
     if (!err)
-        err = search_cuda_enqueue_distinct(cuda, turns, &nearness, screened, NULL,
+        err = search_cuda_enqueue_distinct(cuda, rotations, &nearness, screened, NULL,
                                            &counts->n_screened, n_drawn, drawn, &counts->n_drawn);
     if (!err)
         err = search_cuda_yield(cuda);
@@ -182,8 +182,9 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
         err = search_cuda_enqueue_drawn(cuda, object, drawn, &counts->n_drawn, n_drawn,
                                         SEARCH_DRAWN_ROUNDS);
     if (!err)
-        err = search_cuda_enqueue_distinct(cuda, turns, &nearness, drawn, NULL, &counts->n_drawn,
-                                           n_polished, polished, &counts->n_polished);
+        err =
+            search_cuda_enqueue_distinct(cuda, rotations, &nearness, drawn, NULL, &counts->n_drawn,
+                                         n_polished, polished, &counts->n_polished);
     if (!err)
         err = search_cuda_yield(cuda);
     if (!err)

@@ -23,7 +23,7 @@ struct search_cuda_input {
 struct search_cuda_counts {
     uint32_t n_valid;               // pixels
     struct search_cuda_starts scan; // start points
-    uint32_t n_left;                // candidates that the loose judgement left
+    uint32_t n_left;                // candidates that the loose verdict left
     uint32_t n_screened, n_drawn, n_polished, n_turned;
 };
 
@@ -106,12 +106,12 @@ int search_cuda_enqueue_prepare(struct search_cuda *cuda, const struct search_cu
 // Hits -> candidates; the indices of those that were not given up go to find->left.
 int search_cuda_enqueue_points(struct search_cuda *cuda, const struct search_object *object);
 // The n_most best of the candidates `list` (NULL: the first *n) that are distinct, best first.
-int search_cuda_enqueue_distinct(struct search_cuda *cuda, const struct search_rotations *turns,
+int search_cuda_enqueue_distinct(struct search_cuda *cuda, const struct search_rotations *rotations,
                                  const struct search_nearness *nearness,
                                  const struct search_candidate *candidates, const uint32_t *list,
                                  const uint32_t *n, uint32_t n_most, struct search_candidate *out,
                                  uint32_t *out_n);
-// Draws, refines and judges the first *n candidates, of which there are at most n_most.
+// Draws, refines and scores the first *n candidates, of which there are at most n_most.
 int search_cuda_enqueue_drawn(struct search_cuda *cuda, const struct search_object *object,
                               struct search_candidate *candidates, const uint32_t *n,
                               uint32_t n_most, uint32_t n_rounds);

@@ -145,7 +145,7 @@ __device__ static bool drawn_at(const unsigned long long *key)
     return *key != RASTER_NOTHING;
 }
 
-__global__ void __launch_bounds__(DRAWN_THREADS) judge_kernel(struct drawn_work work)
+__global__ void __launch_bounds__(DRAWN_THREADS) score_kernel(struct drawn_work work)
 {
     enum { OUT = SEARCH_OUTSIDE_PX };
     struct drawn_place *place = drawn_place_here(&work);
@@ -221,9 +221,9 @@ static int enqueue_align(struct search_cuda *cuda, const struct drawn_work *work
     return 0;
 }
 
-static int enqueue_judge(struct search_cuda *cuda, const struct drawn_work *work, uint32_t n_most)
+static int enqueue_score(struct search_cuda *cuda, const struct drawn_work *work, uint32_t n_most)
 {
-    judge_kernel<<<dim3(drawn_slices(work), n_most), DRAWN_THREADS, 0, cuda->dev.stream>>>(*work);
+    score_kernel<<<dim3(drawn_slices(work), n_most), DRAWN_THREADS, 0, cuda->dev.stream>>>(*work);
     CUDA_OR_RETURN(&cuda->dev, cudaGetLastError());
     return 0;
 }
@@ -258,7 +258,7 @@ int search_cuda_enqueue_drawn(struct search_cuda *cuda, const struct search_obje
             err = search_cuda_enqueue_draw(cuda, &work, n_most);
             if (!err)
                 err = round < n_rounds ? enqueue_align(cuda, &work, n_most, round, n_rounds)
-                                       : enqueue_judge(cuda, &work, n_most);
+                                       : enqueue_score(cuda, &work, n_most);
             if (!err && n_batches > 1)
                 err = search_cuda_yield(cuda);
         }

@@ -3,8 +3,8 @@
 // point a lane. All lanes keep the candidate and take the same step, so that nothing has to be
 // handed round but the sums.
 //
-//   first    up to 16,384 candidates, 3 steps with 96 points each and the loose judgement
-//   rest     the few per cent that are left: 12 steps with 256 points, the final judgement; the
+//   first    up to 16,384 candidates, 3 steps with 96 points each and the loose verdict
+//   rest     the few per cent that are left: 12 steps with 256 points, the final verdict; the
 //            seeds' rotations lie in shared memory. Four launches, each from one choice of the view
 //            to the next: a tracker on the same device waits for the blocks that are there
 //   a step   16 bytes of the image a point, 27 sums over the warp, a 6x6 solve in every lane
@@ -136,7 +136,7 @@ __device__ static bool take_step(const struct search_scene *scene, const struct 
 template <int N>
 __device__ static void score_candidate(const struct search_scene *scene, const struct views_of *of,
                                        const struct lane_points<N> *at,
-                                       enum search_evidence judgement, uint32_t n_ring_most,
+                                       enum search_evidence evidence, uint32_t n_ring_most,
                                        uint32_t lane, struct search_candidate *c)
 {
     struct search_tally tally = {};
@@ -146,7 +146,7 @@ __device__ static void score_candidate(const struct search_scene *scene, const s
         const float p[3] = {at->p[k].x, at->p[k].y, at->p[k].z};
         const float m[3] = {at->n[k].x, at->n[k].y, at->n[k].z};
         if ((uint32_t)k * LANES + lane < at->count)
-            search_score_point(scene, c, p, m, judgement, of->radius_m, &tally);
+            search_score_point(scene, c, p, m, evidence, of->radius_m, &tally);
     }
     const float *r = of->views[c->view].rotation;
     const struct search_point *ring =
@@ -157,10 +157,10 @@ __device__ static void score_candidate(const struct search_scene *scene, const s
         search_view_point(r, ring[i].u, ring[i].v, ring[i].z, of->px_m, out);
         search_view_point(r, ring[i].u + ring[i].normal[0], ring[i].v + ring[i].normal[1],
                           ring[i].z, of->px_m, in);
-        search_score_ring(scene, c, out, in, judgement, of->radius_m, &outline);
+        search_score_ring(scene, c, out, in, evidence, of->radius_m, &outline);
     }
     search_cuda_warp_tally(&tally, &outline);
-    search_conclude_points(judgement, &tally, &outline, of->radius_m, of->px_m,
+    search_conclude_points(evidence, &tally, &outline, of->radius_m, of->px_m,
                            of->views[c->view].n_cover, c);
 }
 

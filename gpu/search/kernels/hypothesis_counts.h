@@ -6,7 +6,7 @@
 //             the right one is among the first five of its start, but with an occluder in front it
 //             is far behind the clutter's, so that starts do not compete with each other
 //   points    all hits are refined with a view's stored points; nine in ten are given up early
-//   screened  the SEARCH_SCREENED best distinct ones are drawn where they are and judged by every
+//   screened  the SEARCH_SCREENED best distinct ones are drawn where they are and scored by every
 //             pixel. By its points a right pose of which a third is seen may rank anywhere among
 //             the first hundred; by its pixels it was the first in 714 of 764 scenes, among the
 //             first 20 in 762. 64: what the CUDA twin draws at once

@@ -224,7 +224,7 @@ KERNEL_FN float search_icp_step(const int64_t sums[SEARCH_ICP_SUMS], float radiu
 // be twenty degrees off, and another side of the model becomes visible on the way.
 
 #define SEARCH_POINTS_STEPS 15
-#define SEARCH_POINTS_FIRST 96   // of a view's points take part before the loose judgement
+#define SEARCH_POINTS_FIRST 96   // of a view's points take part before the loose verdict
 #define SEARCH_RING_FIRST   32   // and of its ring
 #define SEARCH_LOOSE_SCORE  9.5f // less is given up: a tenth of the right, four fifths of all
 #define SEARCH_GIVEN_UP     (-1000.f)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns under which a model looks nearly the same: a mug about its axis but for the handle, a box
-// with a knob end for end. What fits in one such pose nearly fits in the others.
+// Rotations under which a model looks nearly the same: a mug about its axis but for the handle, a
+// box with a knob end for end. What fits in one such pose nearly fits in the others.
 #ifndef POSED_GPU_SEARCH_KERNELS_NEAR_SYMMETRY_H
 #define POSED_GPU_SEARCH_KERNELS_NEAR_SYMMETRY_H
 
@@ -19,7 +19,7 @@ struct search_near_symmetries {
     struct search_near_symmetry of[SEARCH_NEAR_SYMMETRIES_MAX];
 };
 
-// The candidate with its model moved so; not judged.
+// The candidate with its model moved so; not scored.
 KERNEL_FN void search_near_symmetry_pose(const struct search_near_symmetry *symmetry,
                                          const struct search_candidate *c,
                                          struct search_candidate *out)

@@ -23,9 +23,9 @@ struct search_scene {
 struct search_candidate {
     float rotation[9]; // camera from model (about its centre)
     float t_m[3];      // the model's centre in the camera's frame
-    float score;       // of the last judgement: what ranks candidates
+    float score;       // of the last verdict: what ranks candidates
     uint32_t view;
-    // Judgement (score.h): shares of the pixels (or points) of the model's visible side ...
+    // Evidence (score.h): shares of the pixels (or points) of the model's visible side ...
     float match;        // the image's surface is where the model's is,
     float tight;        // of these: well inside the gate
     float free;         // the camera looks through the model

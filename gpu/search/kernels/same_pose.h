@@ -7,12 +7,12 @@
 
 #define SEARCH_ROTATIONS_MAX 8
 
-// The rotations of the model that show it alike.
+// The rotations of the model that show it as it is.
 struct search_rotations {
     bool sphere, revolution;
     float axis[3]; // of the revolution
-    uint32_t n;    // turns beside the one by nothing
-    float turn[SEARCH_ROTATIONS_MAX][9];
+    uint32_t n;    // of them beside the one by nothing
+    float of[SEARCH_ROTATIONS_MAX][9];
 };
 
 // Candidates nearer than this to a better one are dropped.
@@ -33,19 +33,19 @@ KERNEL_FN struct search_nearness search_nearness_of_answers(float radius_m)
     return out;
 }
 
-KERNEL_FN bool search_same_turn(const struct search_rotations *turns, const float a[9],
-                                const float b[9], float trace)
+KERNEL_FN bool search_same_rotation(const struct search_rotations *rotations, const float a[9],
+                                    const float b[9], float trace)
 {
-    if (turns->sphere || search_trace(a, b) > trace)
+    if (rotations->sphere || search_trace(a, b) > trace)
         return true;
-    if (turns->revolution) {
+    if (rotations->revolution) {
         float ua[3], ub[3];
-        search_turn(a, turns->axis, ua);
-        search_turn(b, turns->axis, ub);
+        search_turn(a, rotations->axis, ua);
+        search_turn(b, rotations->axis, ub);
         return 1 + 2 * (ua[0] * ub[0] + ua[1] * ub[1] + ua[2] * ub[2]) > trace;
     }
-    for (uint32_t k = 0; k < turns->n; k++) {
-        const float *t = turns->turn[k];
+    for (uint32_t k = 0; k < rotations->n; k++) {
+        const float *t = rotations->of[k];
         float turned[9];
         for (int i = 0; i < 3; i++)
             for (int j = 0; j < 3; j++)
@@ -57,7 +57,7 @@ KERNEL_FN bool search_same_turn(const struct search_rotations *turns, const floa
     return false;
 }
 
-KERNEL_FN bool search_same_pose(const struct search_rotations *turns,
+KERNEL_FN bool search_same_pose(const struct search_rotations *rotations,
                                 const struct search_nearness *nearness,
                                 const struct search_candidate *a, const struct search_candidate *b)
 {
@@ -65,7 +65,7 @@ KERNEL_FN bool search_same_pose(const struct search_rotations *turns,
     for (int k = 0; k < 3; k++)
         d2 += (a->t_m[k] - b->t_m[k]) * (a->t_m[k] - b->t_m[k]);
     return d2 < nearness->distance_m * nearness->distance_m &&
-           search_same_turn(turns, a->rotation, b->rotation, nearness->trace);
+           search_same_rotation(rotations, a->rotation, b->rotation, nearness->trace);
 }
 
 #endif

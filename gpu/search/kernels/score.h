@@ -156,7 +156,7 @@ KERNEL_FN void search_features(const struct search_candidate *c, float out[SEARC
     out[19] = c->match;
 }
 
-KERNEL_FN float search_likelihood(enum search_evidence judgement, const struct search_candidate *c)
+KERNEL_FN float search_likelihood(enum search_evidence evidence, const struct search_candidate *c)
 {
     // clang-format off
     //  area tight free wrong plane contin. ended smooth gate free/m wrong/m ended floor
@@ -170,9 +170,9 @@ KERNEL_FN float search_likelihood(enum search_evidence judgement, const struct s
         {1.9f, 6.8f, -11.3f, -0.3f, -4.3f, -1.5f, -11.f, -10.2f, -6.7f, 1.6f, -0.5f, 5.8f, -5.6f,
          -7.7f, 3.7f, 12.8f, 3.4f, 6.9f, 10.7f, -4.9f};
     // clang-format on
-    const float *weights = judgement == SEARCH_SCORE_LOOSE    ? loose
-                           : judgement == SEARCH_SCORE_POINTS ? points
-                                                              : drawn;
+    const float *weights = evidence == SEARCH_SCORE_LOOSE    ? loose
+                           : evidence == SEARCH_SCORE_POINTS ? points
+                                                             : drawn;
     float features[SEARCH_N_FEATURES], sum = 0;
     search_features(c, features);
     for (int k = 0; k < SEARCH_N_FEATURES; k++)
@@ -196,7 +196,7 @@ KERNEL_FN void search_normals_spread(const struct search_tally *tally, float *ou
 // Fills the candidate's shares and score. gate_m: of a pixel at the candidate's depth; unit: the
 // area that a match stands for. Where little of the outline can be told little is concluded from
 // how it goes on.
-KERNEL_FN void search_conclude(enum search_evidence judgement, const struct search_tally *tally,
+KERNEL_FN void search_conclude(enum search_evidence evidence, const struct search_tally *tally,
                                const struct search_outline *outline, float radius_m, float gate_m,
                                float unit, struct search_candidate *c)
 {
@@ -224,21 +224,21 @@ KERNEL_FN void search_conclude(enum search_evidence judgement, const struct sear
     c->agree = (float)tally->agree / SEARCH_AGREE_UNIT;
     c->area = n_match * unit;
     c->gate = gate_m / radius_m;
-    c->score = search_likelihood(judgement, c);
+    c->score = search_likelihood(evidence, c);
 }
 
 // ---- A view's stored points
 
-// Gate of a point at depth z: that of the judgement and the sensor's.
-KERNEL_FN float search_points_gate_m(enum search_evidence judgement, float radius_m, float z_m)
+// Gate of a point at depth z: that of the evidence and the sensor's.
+KERNEL_FN float search_points_gate_m(enum search_evidence evidence, float radius_m, float z_m)
 {
-    float share = judgement == SEARCH_SCORE_LOOSE ? 0.15f : 0.03f;
+    float share = evidence == SEARCH_SCORE_LOOSE ? 0.15f : 0.03f;
     return share * radius_m + 3 * search_sigma(z_m);
 }
 
 KERNEL_FN void search_score_point(const struct search_scene *scene,
                                   const struct search_candidate *c, const float p[3],
-                                  const float m[3], enum search_evidence judgement, float radius_m,
+                                  const float m[3], enum search_evidence evidence, float radius_m,
                                   struct search_tally *tally)
 {
     const float nothing[4] = {0, 0, 0, 0};
@@ -249,13 +249,13 @@ KERNEL_FN void search_score_point(const struct search_scene *scene,
         q[k] += c->t_m[k];
     int32_t at = search_pixel_at(&scene->camera, q);
     search_score_pixel(at < 0 ? nothing : scene->normal_z + 4 * (size_t)at, q[2], n,
-                       search_points_gate_m(judgement, radius_m, q[2]), tally);
+                       search_points_gate_m(evidence, radius_m, q[2]), tally);
 }
 
 // A point just outside of the view's silhouette and one just inside, in the model's frame.
 KERNEL_FN void search_score_ring(const struct search_scene *scene, const struct search_candidate *c,
                                  const float p_out[3], const float p_in[3],
-                                 enum search_evidence judgement, float radius_m,
+                                 enum search_evidence evidence, float radius_m,
                                  struct search_outline *outline)
 {
     const struct search_camera *cam = &scene->camera;
@@ -276,18 +276,18 @@ KERNEL_FN void search_score_ring(const struct search_scene *scene, const struct 
     search_pixel_ray(cam, at_in % cam->width, at_in / cam->width, ray_in);
     search_score_outline(scene->normal_z + 4 * (size_t)at_in, scene->normal_z + 4 * (size_t)at_out,
                          ray_in, ray_out, in[2], in[2],
-                         1.5f * search_points_gate_m(judgement, radius_m, in[2]), outline);
+                         1.5f * search_points_gate_m(evidence, radius_m, in[2]), outline);
 }
 
 // n_cover: foreground pixels of the view's map, whose pixels are px_m wide.
-KERNEL_FN void search_conclude_points(enum search_evidence judgement,
+KERNEL_FN void search_conclude_points(enum search_evidence evidence,
                                       const struct search_tally *tally,
                                       const struct search_outline *outline, float radius_m,
                                       float px_m, uint32_t n_cover, struct search_candidate *c)
 {
     const float px = px_m / radius_m;
-    search_conclude(judgement, tally, outline, radius_m,
-                    search_points_gate_m(judgement, radius_m, c->t_m[2]),
+    search_conclude(evidence, tally, outline, radius_m,
+                    search_points_gate_m(evidence, radius_m, c->t_m[2]),
                     px * px * (float)n_cover / (float)(tally->n ? tally->n : 1), c);
 }
 

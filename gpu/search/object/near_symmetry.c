@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Near symmetries, by fitting the object to itself: from turns in steps of 30 degrees about the
+// Near symmetries, by fitting the object to itself: from rotations in steps of 30 degrees about the
 // principal axes of its surface and the axes of its model, with and without a half turn across, its
 // visible points are laid on themselves by ICP (the axis of a mug is neither an axis of the model
 // nor a principal one: the handle pulls it aside). What is left between the two surfaces is the
@@ -14,12 +14,12 @@
 #include "gpu/base/parallel.h"
 #include "gpu/search/kernels/icp.h"
 
-#define N_VIEWS  128
-#define EACH     8 // points of a view
-#define N_POINTS (N_VIEWS * EACH)
-#define N_STEPS  12 // of 30 degrees
-#define N_TURNS  (2 * 3 * 2 * N_STEPS)
-#define N_ICP    10
+#define N_VIEWS     128
+#define EACH        8 // points of a view
+#define N_POINTS    (N_VIEWS * EACH)
+#define N_STEPS     12 // of 30 degrees
+#define N_ROTATIONS (2 * 3 * 2 * N_STEPS)
+#define N_ICP       10
 
 #define STRIDE_FIT     8 // of the points that are laid
 #define STRIDE_MEASURE 2
@@ -44,7 +44,7 @@ struct surface {
 
 struct near_symmetry_job {
     const struct surface *surface;
-    struct search_candidate *turns; // t_m in radii; score: minus the mean distance
+    struct search_candidate *rotations; // t_m in radii; score: minus the mean distance
 };
 
 static void take_surface(const struct search_object *object, struct surface *out)
@@ -125,11 +125,11 @@ static float lay(const struct surface *s, const struct search_candidate *c, uint
     return n ? sum / (float)n : 1;
 }
 
-static void fit_turn(void *user, uint32_t item, uint32_t thread)
+static void fit_rotation(void *user, uint32_t item, uint32_t thread)
 {
     (void)thread;
     const struct near_symmetry_job *job = user;
-    struct search_candidate *c = &job->turns[item];
+    struct search_candidate *c = &job->rotations[item];
     c->score = -lay(job->surface, c, STRIDE_FIT, 0, NULL);
     if (!(c->score > -START_MOST))
         return;
@@ -143,8 +143,8 @@ static void fit_turn(void *user, uint32_t item, uint32_t thread)
     c->score = -lay(job->surface, c, STRIDE_MEASURE, 0, NULL);
 }
 
-// Turns about the rows of `axes`, with and without a half turn about the next one before.
-static void list_turns(const double axes[3][3], struct search_candidate *out)
+// Rotations about the rows of `axes`, with and without a half turn about the next one before.
+static void list_rotations(const double axes[3][3], struct search_candidate *out)
 {
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < 2 * N_STEPS; i++, out++) {
@@ -159,8 +159,8 @@ static void list_turns(const double axes[3][3], struct search_candidate *out)
 int search_find_near_symmetries(struct search *search, struct search_object *object)
 {
     struct surface *surface = malloc(sizeof *surface);
-    struct search_candidate *turns = calloc(1 + N_TURNS, sizeof *turns);
-    int err = surface && turns ? 0 : -ENOMEM;
+    struct search_candidate *rotations = calloc(1 + N_ROTATIONS, sizeof *rotations);
+    int err = surface && rotations ? 0 : -ENOMEM;
     if (err)
         goto out;
     static const double model_axes[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
@@ -168,32 +168,32 @@ int search_find_near_symmetries(struct search *search, struct search_object *obj
     take_surface(object, surface);
     search_principal_axes(object, principal_axes);
     // First the model as it is: nothing is more like it, and what is the same is no alternative.
-    turns[0] = (struct search_candidate){.rotation = {1, 0, 0, 0, 1, 0, 0, 0, 1}, .score = 1};
-    list_turns(model_axes, turns + 1);
-    list_turns(principal_axes, turns + 1 + N_TURNS / 2);
-    struct near_symmetry_job job = {surface, turns + 1};
-    parallel_for(search->pool, N_TURNS, fit_turn, &job);
+    rotations[0] = (struct search_candidate){.rotation = {1, 0, 0, 0, 1, 0, 0, 0, 1}, .score = 1};
+    list_rotations(model_axes, rotations + 1);
+    list_rotations(principal_axes, rotations + 1 + N_ROTATIONS / 2);
+    struct near_symmetry_job job = {surface, rotations + 1};
+    parallel_for(search->pool, N_ROTATIONS, fit_rotation, &job);
     uint32_t n = 1;
-    for (uint32_t i = 1; i <= N_TURNS; i++) {
-        if (!(turns[i].score > -LOOSE_MOST))
+    for (uint32_t i = 1; i <= N_ROTATIONS; i++) {
+        if (!(rotations[i].score > -LOOSE_MOST))
             continue;
-        turns[n] = turns[i];
+        rotations[n] = rotations[i];
         for (int k = 0; k < 3; k++)
-            turns[n].t_m[k] *= object->info.radius_m;
+            rotations[n].t_m[k] *= object->info.radius_m;
         n++;
     }
     const struct search_nearness nearness = search_nearness_of_answers(object->info.radius_m);
-    n = search_keep_distinct(object, &nearness, turns, n, 1 + SEARCH_NEAR_SYMMETRIES_MAX);
-    while (n > 1 + N_LOOSE && turns[n - 1].score < -NEAR_SYMMETRY_MOST)
+    n = search_keep_distinct(object, &nearness, rotations, n, 1 + SEARCH_NEAR_SYMMETRIES_MAX);
+    while (n > 1 + N_LOOSE && rotations[n - 1].score < -NEAR_SYMMETRY_MOST)
         n--;
     object->near_symmetries.n = n - 1;
     for (uint32_t i = 0; i < n - 1; i++) {
-        memcpy(object->near_symmetries.of[i].rotation, turns[1 + i].rotation,
-               sizeof turns->rotation);
-        memcpy(object->near_symmetries.of[i].shift_m, turns[1 + i].t_m, sizeof turns->t_m);
+        memcpy(object->near_symmetries.of[i].rotation, rotations[1 + i].rotation,
+               sizeof rotations->rotation);
+        memcpy(object->near_symmetries.of[i].shift_m, rotations[1 + i].t_m, sizeof rotations->t_m);
     }
 out:
     free(surface);
-    free(turns);
+    free(rotations);
     return err;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the turns under which an object looks nearly the same. Private to gpu.
+// Finds the rotations under which an object looks nearly the same. Private to gpu.
 #ifndef POSED_GPU_SEARCH_OBJECT_NEAR_SYMMETRY_H
 #define POSED_GPU_SEARCH_OBJECT_NEAR_SYMMETRY_H
 

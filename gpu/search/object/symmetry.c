@@ -172,5 +172,5 @@ void search_rotations_of(const struct search_object_info *info, struct search_ro
     for (int k = 0; k < 3; k++)
         out->axis[k] = (float)info->axis[k];
     for (uint32_t k = 1; info->symmetry == SEARCH_SYMMETRY_FOLD && k < info->fold; k++)
-        search_about_axis(info->axis, 2 * M_PI * k / info->fold, out->turn[out->n++]);
+        search_about_axis(info->axis, 2 * M_PI * k / info->fold, out->of[out->n++]);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packing of reference views. Foreground pixels are stored in chunks of 16 along a row: a chunk is
 // one vector load on a CPU and one coalesced half-warp load on a GPU, and the input under it is
-// contiguous too; a prototype with a list of single pixels needed a gather for each.
+// contiguous too; a list of single pixels would need a gather for each.
 #include "gpu/search/object/view_packing.h"
 
 #include <errno.h>

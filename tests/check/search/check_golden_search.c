@@ -8,9 +8,9 @@
 //   check_golden_search FILE write  writes the table anew: for a change that means to change
 //                                   answers, with the reason in the commit
 //
-// A number may be off by 1e-5 of itself (golden_rows.h). The search rounds every operation alike on all
-// processors, but the logf and expf of the confidence and the sin, cos and acos of the views are
-// the C library's, and float sums carry the last digit on in which two libraries differ. Counts
+// A number may be off by 1e-5 of itself (golden_rows.h). The search rounds every operation alike on
+// all processors, but the logf and expf of the confidence and the sin, cos and acos of the views
+// are the C library's, and float sums carry the last digit on in which two libraries differ. Counts
 // below 100,000 are exact.
 #include <math.h>
 #include <stdio.h>

@@ -74,7 +74,7 @@ static void check_poses(void)
             close_to(LIMIT_METRES, (double)out.t_m[k], q[k], "place");
         for (int k = 0; k < 9; k++)
             close_to(LIMIT_FLOAT, (double)out.rotation[k], expected[k], "rotation");
-        check_that(out.score == 0 && out.view == 0, "not judged");
+        check_that(out.score == 0 && out.view == 0, "not scored");
 
         // A hit: cell (au, av), 4 px wide, on the start point; a map's middle is at 31.5 px.
         struct search_candidate hit;
@@ -126,9 +126,9 @@ static void check_near_symmetry(void)
         reference_random_rotation(c.rotation, da);
         reference_random_rotation(b, db);
         reference_widen(c.t_m, 3, t);
-        struct search_near_symmetry alike = {.shift_m = {0.01f, -0.02f, 0.005f}};
-        memcpy(alike.rotation, b, sizeof b);
-        search_near_symmetry_pose(&alike, &c, &out);
+        struct search_near_symmetry symmetry = {.shift_m = {0.01f, -0.02f, 0.005f}};
+        memcpy(symmetry.rotation, b, sizeof b);
+        search_near_symmetry_pose(&symmetry, &c, &out);
         const double moved[3] = {0.01, -0.02, 0.005};
         reference_turn(da, moved, p);
         reference_product(da, db, expected);
@@ -139,7 +139,7 @@ static void check_near_symmetry(void)
     }
 }
 
-// Poses nearer than an angle and a distance are the same, also by the object's turns.
+// Poses nearer than an angle and a distance are the same, also by the object's rotations.
 static void check_distinct(void)
 {
     check_case("distinct poses");
@@ -152,7 +152,7 @@ static void check_distinct(void)
     close_to(LIMIT_FLOAT, (double)answers.distance_m, 0.3 * radius, "distance of answers");
     int n_same = 0;
     for (int i = 0; i < 1200; i++) {
-        struct search_rotations turns = {0};
+        struct search_rotations rotations = {0};
         struct search_candidate a = {.t_m = {0.1f, 0.2f, 0.9f}}, b = a;
         double da[9], db[9], axis[3] = {check_gaussian(), check_gaussian(), check_gaussian()};
         double step[9], off[3], distance2 = 0, angle = check_uniform(0.1, 0.35), turn[9];
@@ -168,16 +168,16 @@ static void check_distinct(void)
             reference_about(symmetry, kind == 1 ? check_uniform(0.5, 6) : 2.0943951023931953, turn);
             reference_product(db, turn, db);
         }
-        turns.revolution = kind == 1;
-        turns.sphere = kind == 3;
+        rotations.revolution = kind == 1;
+        rotations.sphere = kind == 3;
         for (int k = 0; k < 3; k++)
-            turns.axis[k] = (float)symmetry[k];
+            rotations.axis[k] = (float)symmetry[k];
         if (kind == 2)
             for (int n = 1; n < 3; n++) {
                 reference_about(symmetry, 2.0943951023931953 * n, turn);
                 for (int k = 0; k < 9; k++)
-                    turns.turn[n - 1][k] = (float)turn[k];
-                turns.n++;
+                    rotations.of[n - 1][k] = (float)turn[k];
+                rotations.n++;
             }
         for (int k = 0; k < 9; k++)
             b.rotation[k] = (float)db[k];
@@ -199,7 +199,7 @@ static void check_distinct(void)
         if (fabs(apart - 0.26) < 1e-4 || fabs(sqrt(distance2) - 0.3 * radius) < 1e-6)
             continue;
         n_same += same;
-        check_that(search_same_pose(&turns, &answers, &a, &b) == same, "kind %d, %g rad, %g m",
+        check_that(search_same_pose(&rotations, &answers, &a, &b) == same, "kind %d, %g rad, %g m",
                    kind, apart, sqrt(distance2));
     }
     check_that(n_same > 200 && n_same < 1000, "%d the same", n_same);

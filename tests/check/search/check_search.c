@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pose search: the loops of both twins against the same formulas one pixel after the other
-// (scalar.h), and the twins against each other. All results are integers, or floats made of the same
-// operations in the same order, so that every comparison is of bits. Whether the formulas are right
-// is asked elsewhere: check_search_stages, check_*_reference.
+// (scalar.h), and the twins against each other. All results are integers, or floats made of the
+// same operations in the same order, so that every comparison is of bits. Whether the formulas are
+// right is asked elsewhere: check_search_stages, check_*_reference.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -327,7 +327,7 @@ static void close_twins(struct twin *twins, size_t n_twins)
     }
 }
 
-// A mug looks nearly the same in many turns, and the best pose is tried in each.
+// A mug has many near symmetries, and the best pose is tried with each.
 static void check_turned(void)
 {
     struct testscene_mesh mug;
@@ -340,10 +340,10 @@ static void check_turned(void)
     const size_t n_twins = open_twins(&borrowed, N_VIEWS, twins);
     for (size_t i = 0; i < n_twins; i++) {
         const struct search_near_symmetries *near_symmetries = &twins[i].object->near_symmetries;
-        check_that(near_symmetries->n >= 6, "%u turns", near_symmetries->n);
+        check_that(near_symmetries->n >= 6, "%u near symmetries", near_symmetries->n);
         check_that(memcmp(near_symmetries, &twins[0].object->near_symmetries,
                           sizeof *near_symmetries) == 0,
-                   "same turns");
+                   "same near symmetries");
     }
     check_requests(twins, n_twins, "mug", &mug, 1);
     close_twins(twins, n_twins);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of the pose search in their plainest form: the formulas of gpu/search/kernels, one
-// pixel after the other, without vectors, threads or chunks, so that results are the same bits. What
-// is held against them are the twins' loops. They say nothing about the formulas themselves: those
-// stand against reference.h, which shares none (check_search_stages and check_*_reference).
+// pixel after the other, without vectors, threads or chunks, so that results are the same bits.
+// What is held against them are the twins' loops. They say nothing about the formulas themselves:
+// those stand against reference.h, which shares none (check_search_stages and check_*_reference).
 #ifndef POSED_TESTS_CHECK_SEARCH_SCALAR_H
 #define POSED_TESTS_CHECK_SEARCH_SCALAR_H
 

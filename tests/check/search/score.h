@@ -28,7 +28,7 @@ enum score_beyond {
     SCORE_BEYOND_CONTINUED,
 };
 
-// Counts of a judgement.
+// Counts of a verdict.
 struct score_counts {
     double n, match, tight, free, wrong, plane, hidden, square_m2, crossed, merged;
     double normals[6]; // sum n n^T of what matches, upper triangle

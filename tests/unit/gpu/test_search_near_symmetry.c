@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns under which an object looks nearly the same: which they are, and that an answer is not one
-// of them.
+// Rotations under which an object looks nearly the same: which they are, and that an answer is not
+// one of them.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,20 +56,20 @@ static struct search_object *build(const struct testscene_mesh *mesh, uint32_t n
     return object;
 }
 
-// Where a turn puts a point of the model [m].
-static void turned(const struct search_object *object, const struct search_near_symmetry *alike,
-                   const double p[3], double out[3])
+// Where a near symmetry puts a point of the model [m].
+static void move_by(const struct search_object *object, const struct search_near_symmetry *symmetry,
+                    const double p[3], double out[3])
 {
     for (int i = 0; i < 3; i++) {
-        out[i] = object->info.centre_m[i] + (double)alike->shift_m[i];
+        out[i] = object->info.centre_m[i] + (double)symmetry->shift_m[i];
         for (int k = 0; k < 3; k++)
-            out[i] += (double)alike->rotation[3 * i + k] * (p[k] - object->info.centre_m[k]);
+            out[i] += (double)symmetry->rotation[3 * i + k] * (p[k] - object->info.centre_m[k]);
     }
 }
 
-static double degrees(const struct search_near_symmetry *alike)
+static double degrees(const struct search_near_symmetry *symmetry)
 {
-    const float *r = alike->rotation;
+    const float *r = symmetry->rotation;
     return acos(fmin(1, fmax(-1, (double)(r[0] + r[4] + r[8] - 1) / 2))) * 180 / M_PI;
 }
 
@@ -84,11 +84,11 @@ static void a_mug_turns_about_its_axis(void **unused)
     const double low[3] = {0, 0, 0.02}, high[3] = {0, 0, 0.08};
     uint32_t n_upright = 0;
     for (uint32_t i = 0; i < object->near_symmetries.n; i++) {
-        const struct search_near_symmetry *alike = &object->near_symmetries.of[i];
+        const struct search_near_symmetry *symmetry = &object->near_symmetries.of[i];
         double a[3], b[3];
-        turned(object, alike, low, a);
-        turned(object, alike, high, b);
-        assert_true(degrees(alike) > 14);
+        move_by(object, symmetry, low, a);
+        move_by(object, symmetry, high, b);
+        assert_true(degrees(symmetry) > 14);
         if (b[2] > a[2]) {
             n_upright++;
             assert_true(hypot(a[0], a[1]) < 0.004 && hypot(b[0], b[1]) < 0.004);
@@ -111,16 +111,16 @@ static void exact_symmetries_are_not_among_them(void **unused)
     const double low[3] = {0, 0, 0.02}, high[3] = {0, 0, 0.08};
     for (uint32_t i = 0; i < object->near_symmetries.n; i++) {
         double a[3], b[3];
-        turned(object, &object->near_symmetries.of[i], low, a);
-        turned(object, &object->near_symmetries.of[i], high, b);
+        move_by(object, &object->near_symmetries.of[i], low, a);
+        move_by(object, &object->near_symmetries.of[i], high, b);
         assert_true(b[2] - a[2] < 0.06 * cos(0.25)); // the axis itself has moved
     }
     search_object_destroy(search, &object);
     testscene_mesh_free(&mug);
 }
 
-// A body that shows nearly the same end for end, with little beside it: three of these five were
-// answered by a half turn before turned poses were tried.
+// A body that shows nearly the same end for end, with little beside it: without a look at the near
+// symmetries three of these five scenes are answered by a half turn.
 static void the_answer_is_not_the_turned_one(void **unused)
 {
     (void)unused;
