@@ -226,6 +226,35 @@ static void add_prepared(const char *name, const struct search_object *object,
     golden_add_sums(row, &normals);
 }
 
+// The paper's start point of surfaces with steps, holes and specks: where the median, the edges and
+// the distances decide.
+static void add_starts(void)
+{
+    enum { W = 92, H = 70, N = 12 };
+    const struct search_camera camera = {80, -80, 45.5f, 34.5f, W, H};
+    float z_m[W * H];
+    uint32_t random = 1;
+    for (int n = 0; n < N; n++) {
+        for (int i = 0; i < W * H; i++) {
+            random = random * 1664525 + 1013904223;
+            const int u = i % W, v = i / W, step = u / (7 + n) + v / (5 + n);
+            z_m[i] = 0.6f + 0.05f * (float)(step % 5) + 1e-9f * (float)(random >> 8);
+            if (random >> 28 == 0 || (u - 40) * (u - 40) + (v - 20) * (v - 20) < 3 * n)
+                z_m[i] = 0;
+            else if (random >> 28 == 1)
+                z_m[i] = 0.4f;
+        }
+        char part[16];
+        struct search_frame frame;
+        snprintf(part, sizeof part, "%d", n);
+        if (search_start_nearest(z_m, &camera, 0.002f, &frame) != 0)
+            golden_die("no start", part);
+        struct golden_row *row = golden_add_row("start", part);
+        golden_add_floats(row, frame.rotation, 9);
+        golden_add_floats(row, frame.start_m, 3);
+    }
+}
+
 static void follow(const char *name, const struct search_object *object,
                    const struct search_image *image, const struct se3 *T_camera_model)
 {
@@ -532,6 +561,7 @@ int main(int argc, char **argv)
     settings.n_threads = 1;
     if (search_open(&search, &settings) != 0)
         golden_die("no search", argv[0]);
+    add_starts();
     run_duck();
     run_mugs();
     run_pyramid();
