@@ -194,14 +194,15 @@ static void fused(void)
 // What keyframes say of a point between them: near and far ones, at a step, beside the image.
 static void field(void)
 {
-    static const double z[3] = {0.42, 0.9, 2};
+    // The first two see one wall, from unlike distances.
+    static const double z[3] = {0.42, 0.62, 2}, back_m[3] = {0, -0.2, 0};
     static const double points_m[8][3] = {{0, 0, 0.42},    {0.05, 0.02, 0.43}, {0.3, -0.2, 0.9},
                                           {0.01, 0, 2.02}, {-0.4, 0.3, 2},     {0.2, 0.1, 1.1},
                                           {0.31, 0, 0.8},  {5, 5, -1}};
     struct deformation_field of;
     must(deformation_field_create(&of, &settings.camera, 3));
     for (int k = 0; k < 3; k++) {
-        const double odom[6] = {0.02 * k, 0, 0, 0, 0.01 * k, 0};
+        const double odom[6] = {0.02 * k, 0, back_m[k], 0, 0.01 * k, 0};
         const double map[6] = {0.03 * k, 0.01, -0.02 * k, 0.01, 0.02 * k, 0.03};
         const struct se3 T_odom_camera = se3_exp(odom), T_map_camera = se3_exp(map);
         uint16_t *z_mm = deformation_field_add(&of, &T_odom_camera, &T_map_camera);

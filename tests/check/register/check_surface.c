@@ -49,8 +49,13 @@ static void check_gicp(void)
             b[i] = k % 7 == 0 ? 0 : k % 3 == 0 ? -a[i] : b[i];
         }
         check_case("gicp %d", k);
-        gicp_add(sums, 1, y, a, q, b, epsilon);
+        const double w = k % 4 ? check_uniform(0.1, 3) : 1;
+        gicp_add(sums, w, y, a, q, b, epsilon);
         surface_reference_gicp(y, a, q, b, epsilon, h, g);
+        for (int i = 0; i < 36; i++)
+            h[i] *= w;
+        for (int i = 0; i < 6; i++)
+            g[i] *= w;
         for (int i = 0, at = GICP_SUM_H; i < 6; i++) {
             check_close(&limits[LIMIT_FORMULA], sums[GICP_SUM_G + i], g[i], 100, "gradient");
             for (int j = i; j < 6; j++)
@@ -58,6 +63,19 @@ static void check_gicp(void)
                             "normal matrix");
         }
     }
+}
+
+// Across the planes of both the larger of two distances; between points without planes their own.
+static void check_apart(void)
+{
+    const double x[3] = {1, 0, 0}, oblique[3] = {0.6, 0.8, 0}, none[3] = {0, 0, 0};
+    const double e[3] = {0.3, 0.4, 0.5};
+    check_case("distances between planes");
+    check_close(&limits[LIMIT_FORMULA], gicp_apart2(e, x, oblique), 0.25, 1, "larger: second");
+    check_close(&limits[LIMIT_FORMULA], gicp_apart2(e, oblique, x), 0.25, 1, "larger: first");
+    check_close(&limits[LIMIT_FORMULA], gicp_apart2(e, x, none), 0.09, 1, "first alone");
+    check_close(&limits[LIMIT_FORMULA], gicp_apart2(e, none, x), 0.09, 1, "second alone");
+    check_close(&limits[LIMIT_FORMULA], gicp_apart2(e, none, none), 0.5, 1, "of points");
 }
 
 static void check_planes(void)
@@ -352,6 +370,7 @@ int main(int argc, char **argv)
     struct pool *pool = NULL;
     check_begin(argc, argv);
     check_gicp();
+    check_apart();
     check_planes();
     check_features();
     check_case("pool");
