@@ -4,8 +4,6 @@
 // 2 usage, 3 configuration, 4 device or recording, 5 GPU.
 #include <argp.h>
 #include <errno.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -25,6 +23,7 @@
 #include "daemon/request_socket.h"
 #include "daemon/ros/base_to_camera.h"
 #include "daemon/ros/ros.h"
+#include "daemon/signals.h"
 #include "proto/clock.h"
 #include "proto/file_suffix.h"
 
@@ -51,36 +50,10 @@ struct daemon {
     bool opened; // all of it
 };
 
-static atomic_int stop_signal, reload_signal;
-static struct capture *_Atomic signal_captures[CONFIG_MAX_CAMERAS]; // to wake reads that wait
-
-static void on_signal(int number)
-{
-    if (number == SIGHUP) {
-        reload_signal = 1;
-        return;
-    }
-    stop_signal = number;
-    for (int i = 0; i < CONFIG_MAX_CAMERAS; i++)
-        if (signal_captures[i])
-            capture_interrupt(signal_captures[i]);
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); // a limit of file sizes ends a recording like a full disk
-}
-
 static bool must_stop(void *user)
 {
     (void)user;
-    return stop_signal != 0;
+    return signals_stop();
 }
 
 static int create_ros(struct daemon *daemon)
@@ -129,9 +102,8 @@ static void reload(void *user)
     struct daemon *daemon = user;
     static struct config fresh; // large, and the loop's thread alone comes here
     posed_Event event;
-    if (!reload_signal)
+    if (!signals_take_reload())
         return;
-    reload_signal = 0;
     notify_send("RELOADING=1");
     bool ok = load_config(&daemon->options, &fresh, &daemon->sink) == 0;
     if (ok) {
@@ -239,11 +211,11 @@ static enum exit_code open_cameras(struct daemon *daemon)
         return EXIT_OTHER;
     }
     // One there always is, for all that comes behind.
-    for (uint32_t i = 0; i < n && error == CAMERA_OK && (i == 0 || !stop_signal); i++) {
+    for (uint32_t i = 0; i < n && error == CAMERA_OK && (i == 0 || !signals_stop()); i++) {
         struct camera *camera = &daemon->cameras[i];
         daemon->n_cameras++;
         error = camera_open(camera, &daemon->config, i, session, &daemon->sink);
-        signal_captures[i] = camera->capture;
+        signals_wake(i, camera->capture);
     }
     return codes[error];
 }
@@ -381,7 +353,7 @@ static void wait_for_subscribers(const struct daemon *daemon)
 {
     uint64_t n, fewest = UINT64_MAX;
     int64_t until_ns = 0;
-    while (!stop_signal && daemon->publish && (n = publish_n_waiting(daemon->publish)) > 0) {
+    while (!signals_stop() && daemon->publish && (n = publish_n_waiting(daemon->publish)) > 0) {
         int64_t now_ns = clock_monotonic_ns();
         if (n < fewest) {
             fewest = n;
@@ -412,7 +384,7 @@ static void close_all(struct daemon *daemon)
     endpoint_close(&daemon->endpoint);
     rig_pose_destroy(&daemon->rig);
     for (uint32_t i = 0; i < daemon->n_cameras; i++) {
-        signal_captures[i] = NULL;
+        signals_wake(i, NULL);
         camera_close(&daemon->cameras[i]);
     }
 }
@@ -452,7 +424,7 @@ int main(int argc, char **argv)
         log_destroy(&daemon.log);
         return error ? EXIT_CONFIG : EXIT_OK;
     }
-    catch_signals();
+    signals_catch();
     enum exit_code code = EXIT_OTHER;
     if (settings_create(&daemon.settings, &daemon.config, daemon.log) == 0)
         code = open_all(&daemon);
