@@ -154,7 +154,7 @@ static bool has_passed(int64_t until_ns)
 
 void buffers_wait(sem_t *wake, int64_t until_ns, bool soon)
 {
-    const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    const struct timespec until = clock_timespec(until_ns);
     if (soon) {
         while (sem_trywait(wake) != 0 && !has_passed(until_ns)) {
 #if defined(__SSE2__)

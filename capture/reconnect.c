@@ -15,15 +15,10 @@
 #define SILENCE_NS   (1500 * MS) // a streaming camera sends 30 frames/s
 #define HANG_NS      (3000 * MS)
 
-static struct timespec at(int64_t ns)
-{
-    return (struct timespec){ns / 1000000000, ns % 1000000000};
-}
-
 // Sleeps until then, or until told to quit.
 static void doze(struct reconnect *reconnect, int64_t until_ns)
 {
-    const struct timespec until = at(until_ns);
+    const struct timespec until = clock_timespec(until_ns);
     pthread_mutex_lock(&reconnect->lock);
     while (!atomic_load(&reconnect->quit) &&
            pthread_cond_timedwait(&reconnect->news, &reconnect->lock, &until) == 0)
@@ -109,7 +104,7 @@ int reconnect_open(struct reconnect *reconnect, const struct reconnect_camera *c
             reconnect->camera = NULL;
             return -ENODEV;
         }
-        const struct timespec pause = at(RECONNECT_MAX_NS);
+        const struct timespec pause = clock_timespec(RECONNECT_MAX_NS);
         nanosleep(&pause, NULL);
     }
     return 0;
@@ -147,7 +142,7 @@ bool reconnect_stop(struct reconnect *reconnect)
     atomic_store(&reconnect->quit, true);
     pthread_cond_signal(&reconnect->news);
     pthread_mutex_unlock(&reconnect->lock);
-    const struct timespec until = at(clock_monotonic_ns() + HANG_NS);
+    const struct timespec until = clock_timespec(clock_monotonic_ns() + HANG_NS);
     if (pthread_clockjoin_np(reconnect->thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
         log_to(&reconnect->log, LOG_LEVEL_WARNING, "%s: the camera hangs, it is left behind",
                reconnect->name);

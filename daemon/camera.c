@@ -267,7 +267,7 @@ void camera_run(struct camera *camera, const struct camera_run *run)
 static void wait_for_change(struct camera_all *all, int64_t wait_ns)
 {
     int64_t until_ns = clock_monotonic_ns() + wait_ns;
-    const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    const struct timespec until = clock_timespec(until_ns);
     pthread_cond_timedwait(&all->changed, &all->mutex, &until);
 }
 

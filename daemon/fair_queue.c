@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "proto/clock.h"
 
 #define IDLE_NS 4000000 // between two calls of an idle that has something to do
 
@@ -48,11 +49,7 @@ static void wait_idly(struct fair_queue *worker)
         pthread_cond_wait(&worker->changed, &worker->mutex);
         return;
     }
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += IDLE_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = clock_until(IDLE_NS);
     pthread_cond_timedwait(&worker->changed, &worker->mutex, &until);
 }
 

@@ -95,10 +95,9 @@ static size_t make_line(char line[LINE_BYTES], enum config_log_format format, en
                         const char *text)
 {
     size_t n = 0;
-    struct timespec now;
     if (format == CONFIG_LOG_JSON) {
         struct tm utc;
-        clock_gettime(CLOCK_REALTIME, &now);
+        const struct timespec now = clock_timespec(clock_wall_ns());
         gmtime_r(&now.tv_sec, &utc);
         n = strftime(line, LINE_BYTES, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
         n += (size_t)snprintf(line + n, LINE_BYTES - n, ".%03ldZ\",\"level\":\"%s\",\"message\":\"",

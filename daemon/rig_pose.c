@@ -250,7 +250,7 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
     while (rig->settings.patient && rig_ahead_ns(rig->rig, camera) > MAX_AHEAD_NS &&
            until_ns < end_ns && !rig->settings.stop(rig->settings.user)) {
         until_ns = clock_monotonic_ns() + WAIT_NS;
-        const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+        const struct timespec until = clock_timespec(until_ns);
         pthread_cond_timedwait(&rig->changed, &rig->mutex, &until);
     }
     pthread_mutex_unlock(&rig->mutex);

@@ -255,7 +255,7 @@ void shared_status(struct shared *shared, posed_Status *out)
 int shared_command(struct shared *shared, const struct shared_command *command, int64_t deadline_ns,
                    struct shared_answer *out)
 {
-    struct timespec deadline = {deadline_ns / 1000000000, deadline_ns % 1000000000};
+    const struct timespec deadline = clock_timespec(deadline_ns);
     int result = 0;
     pthread_mutex_lock(&shared->mutex);
     while (shared->step != COMMAND_NONE && !shared->ended && result == 0)

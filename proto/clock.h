@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clocks of the house, in nanoseconds: the only place that reads them.
+// The clocks of the house, in nanoseconds. All but the client library, which stands alone
+// (tools/client), read them here.
 #ifndef POSED_PROTO_CLOCK_H
 #define POSED_PROTO_CLOCK_H
 
@@ -26,6 +27,18 @@ static inline double clock_monotonic_ms(void)
 static inline int64_t clock_wall_ns(void)
 {
     return clock_read_ns(CLOCK_REALTIME);
+}
+
+// The same as the C library's functions want it; time_ns from 0 on.
+static inline struct timespec clock_timespec(int64_t time_ns)
+{
+    return (struct timespec){time_ns / 1000000000, time_ns % 1000000000};
+}
+
+// CLOCK_MONOTONIC from_now_ns from now: until when one of these functions waits.
+static inline struct timespec clock_until(int64_t from_now_ns)
+{
+    return clock_timespec(clock_monotonic_ns() + from_now_ns);
 }
 
 // Milliseconds since *since_ns (CLOCK_MONOTONIC), which becomes now: the time of one stage after

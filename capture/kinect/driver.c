@@ -138,7 +138,7 @@ static void on_ended(void *user)
 // Waits on the supervisor's condition, at most until_ns. Lock held.
 static void doze(struct kinect *kinect, int64_t until_ns)
 {
-    struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    const struct timespec until = clock_timespec(until_ns);
     pthread_cond_timedwait(&kinect->news, &kinect->lock, &until);
 }
 
@@ -257,7 +257,6 @@ static int kinect_open(void **out_state, const char *location,
     struct kinect *kinect = calloc(1, sizeof *kinect);
     if (!kinect)
         return -ENOMEM;
-    struct timespec realtime;
     struct disparity_model model = disparity_default();
     kinect->log = settings->log;
     init_locks(kinect);
@@ -277,9 +276,7 @@ static int kinect_open(void **out_state, const char *location,
         kinect->gravity_m_s2[i] = NAN;
     kinect->units_per_m =
         settings->depth_scale != 0 ? settings->depth_scale : DISPARITY_UNITS_PER_M;
-    clock_gettime(CLOCK_REALTIME, &realtime);
-    kinect->realtime_offset_ns =
-        (int64_t)realtime.tv_sec * 1000000000 + realtime.tv_nsec - clock_monotonic_ns();
+    kinect->realtime_offset_ns = clock_wall_ns() - clock_monotonic_ns();
     struct live_camera camera = camera_of(kinect->zero_plane);
     err = live_create(&kinect->live, &camera, settings->n_kept);
     if (err)

@@ -19,6 +19,7 @@
 #include "capture/io/folder.h"
 #include "capture/recorder/recordings.h"
 #include "capture/recorder/writer.h"
+#include "proto/clock.h"
 
 #define SLOTS_PER_FRAME 3        // itself, pose and tf
 #define LOOK_NS         10000000 // between two looks of the thread into an empty queue
@@ -249,15 +250,11 @@ static void end_recording(struct recorder *recorder, enum recorder_event event, 
 // Frames come without a word, everything else with a signal. The lock is held on entry and return.
 static void wait_for_news(struct recorder *recorder)
 {
-    struct timespec until;
     if (!recorder->writer) {
         pthread_cond_wait(&recorder->news, &recorder->lock);
         return;
     }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOOK_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = clock_until(LOOK_NS);
     pthread_cond_clockwait(&recorder->news, &recorder->lock, CLOCK_MONOTONIC, &until);
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "capture/recorder/writer.h"
+#include "proto/clock.h"
 
 static const struct writer_format *const formats[RECORDER_N_FORMATS] = {
     [RECORDER_FORMAT_TUM] = &writer_tum,           [RECORDER_FORMAT_KLG] = &writer_klg,
@@ -186,9 +187,7 @@ void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
     uint64_t n_bytes = 0;
     for (long i = 0; i < n; i++)
         n_bytes += entries[i].n_bytes;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    const int64_t now_ns = clock_wall_ns();
     for (long i = 0; i < n; i++) {
         double age_s = (double)(now_ns - entries[i].modified_unix_ns) * 1e-9;
         bool too_old = keep_age_s > 0 && age_s > keep_age_s;

@@ -57,16 +57,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static double thread_cpu_us(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+    return (double)clock_read_ns(CLOCK_THREAD_CPUTIME_ID) * 1e-3;
 }
 
 static double process_cpu_s(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return (double)clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-9;
 }
 
 struct measured {

@@ -191,7 +191,7 @@ static int tracker_step(struct tracker *t, double *out_us)
         int64_t shift_ns = (int64_t)((double)(t->random >> 11) * 0x1p-52 * (double)t->jitter_ns);
         came_ns = t->due_ns + shift_ns - t->jitter_ns;
         const int64_t wake_ns = came_ns - WAKE_NS;
-        const struct timespec until = {wake_ns / 1000000000, wake_ns % 1000000000};
+        const struct timespec until = clock_timespec(wake_ns);
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
             ;
         gpu_wake(t->gpu);

@@ -19,6 +19,7 @@
 #include "capture/capture.h"
 #include "capture/recorder/recorder.h"
 #include "gpu/gpu.h"
+#include "proto/clock.h"
 #include "tools/client/address.h"
 
 enum verdict { FINE, NOTE, PROBLEM };
@@ -228,11 +229,10 @@ static void look_at_device(struct doctor *doctor)
 
 static void look_at_clock(struct doctor *doctor)
 {
-    struct timespec now;
+    const struct timespec now = clock_timespec(clock_wall_ns());
     struct timex state = {0};
     struct tm utc;
     char text[64];
-    clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
     if (utc.tm_year + 1900 < 2024)
