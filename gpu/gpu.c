@@ -10,6 +10,11 @@
 
 #include "gpu/backend.h"
 
+enum gpu_backend gpu_backend_beside(enum gpu_backend tracking)
+{
+    return tracking == GPU_BACKEND_CPU ? GPU_BACKEND_CPU : GPU_BACKEND_AUTO;
+}
+
 struct opening {
     struct gpu *gpu;
     const struct gpu_settings *settings;

@@ -63,6 +63,11 @@ __attribute__((warn_unused_result)) int gpu_open(struct gpu **out, enum gpu_back
                                                  const struct gpu_settings *settings);
 void gpu_close(struct gpu **gpu); // frames must be destroyed before
 
+// What registration and search ask for beside a tracker that was asked for `tracking`: the CPU
+// where that is, else AUTO. A GPU that tracks may have too little shared memory to search, or not
+// answer any more: then the processor does it.
+enum gpu_backend gpu_backend_beside(enum gpu_backend tracking);
+
 enum gpu_backend gpu_backend(const struct gpu *gpu);                // CPU or CUDA, never AUTO
 const struct gpu_settings *gpu_settings_get(const struct gpu *gpu); // as given to gpu_open
 const char *gpu_description(const struct gpu *gpu); // "cpu: 2 threads, AVX-512", "cuda: ..."

@@ -59,10 +59,7 @@ bool handlers_objects_open(struct handlers *handlers, posed_Reply *reply)
     if (handlers->common->objects)
         return true;
     search_settings_default(&settings);
-    // A GPU that tracks may have too little shared memory to search, or not answer any more: then
-    // the processor does it.
-    settings.backend =
-        handlers->config->backend == GPU_BACKEND_CPU ? GPU_BACKEND_CPU : GPU_BACKEND_AUTO;
+    settings.backend = gpu_backend_beside(handlers->config->backend);
     settings.n_threads = handlers->config->gpu.n_threads;
     settings.cuda_device = handlers->config->gpu.cuda_device;
     settings.yield = (struct yield){handlers_yield, handlers->common};

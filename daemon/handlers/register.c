@@ -165,9 +165,7 @@ static bool open_registration(struct handlers *handlers, posed_Reply *reply)
     if (handlers->common->registration)
         return true;
     register_config_default(&config);
-    // Where the GPU does not answer any more, the processor does it.
-    config.backend =
-        handlers->config->backend == GPU_BACKEND_CPU ? GPU_BACKEND_CPU : GPU_BACKEND_AUTO;
+    config.backend = gpu_backend_beside(handlers->config->backend);
     config.n_threads = handlers->config->gpu.n_threads;
     config.cuda_device = handlers->config->gpu.cuda_device;
     config.yield = (struct yield){handlers_yield, handlers->common};
