@@ -2,7 +2,7 @@
 // Follows an object that SearchPose has found: refines its pose against the kept frames that came
 // since, one after the other, and says on the topic `object` where it is.
 //
-// The compute lane's thread owns it.
+// The compute queue's thread owns it.
 #ifndef POSED_DAEMON_FOLLOW_OBJECT_H
 #define POSED_DAEMON_FOLLOW_OBJECT_H
 

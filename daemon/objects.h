@@ -3,7 +3,7 @@
 // one: views in <name>.object, the mesh in <name>.ply. Views that are damaged or of another version
 // are drawn again, with a warning.
 //
-// One thread at a time (the compute lane).
+// One thread at a time (the compute queue).
 #ifndef POSED_DAEMON_OBJECTS_H
 #define POSED_DAEMON_OBJECTS_H
 

@@ -43,30 +43,30 @@ static void unlink_job(struct queued_request *job)
 
 // With the mutex held: whether this owner, with however many connections, leaves others some of the
 // places, one of which is the worker itself.
-static bool has_place(const struct queued_requests *queued, enum handlers_queue lane,
+static bool has_place(const struct queued_requests *queued, enum handlers_queue queue,
                       const char *owner)
 {
     size_t n_places =
-        lane == HANDLERS_COMPUTE ? COMPUTE_QUEUE : queued->handlers->config->requests.queue;
+        queue == HANDLERS_COMPUTE ? COMPUTE_QUEUE : queued->handlers->config->requests.queue;
     size_t n_own = 0;
     for (const struct queued_request *job = queued->under_way; job; job = job->next)
-        n_own += job->lane == lane && !job->is_done && strcmp(job->owner, owner) == 0;
+        n_own += job->queue == queue && !job->is_done && strcmp(job->owner, owner) == 0;
     return n_own < n_places - n_places / 4 + 1;
 }
 
-int queued_requests_submit(struct queued_requests *queued, enum handlers_queue lane,
+int queued_requests_submit(struct queued_requests *queued, enum handlers_queue queue,
                            struct queued_request *job)
 {
     if (queued->ending)
         return -ESHUTDOWN;
     job->queued = queued;
-    job->lane = lane;
+    job->queue = queue;
     job->stop = (struct register_stop){.deadline_mono_ns = job->deadline_ns};
     pthread_mutex_lock(&queued->mutex);
-    bool taken = has_place(queued, lane, job->owner);
+    bool taken = has_place(queued, queue, job->owner);
     if (taken) {
         link_job(queued, job);
-        taken = fair_queue_submit(queued->workers[lane], job->client, job);
+        taken = fair_queue_submit(queued->workers[queue], job->client, job);
         if (!taken)
             unlink_job(job);
     }
@@ -173,7 +173,7 @@ static void run_job(void *user, void *data)
 {
     struct queued_requests *queued = user;
     struct queued_request *job = data;
-    posed_Reply *reply = queued->replies[job->lane];
+    posed_Reply *reply = queued->replies[job->queue];
     struct handlers_payload pieces = {.memory = NULL};
     fill_reply(job, reply, &pieces);
     encode_answer(job, reply, &pieces);
@@ -206,9 +206,9 @@ int queued_requests_create(struct queued_requests **out, struct handlers *handle
     queued->user = user;
     queued->done_end = &queued->done;
     int error = 0;
-    for (int lane = HANDLERS_NOW + 1; lane < HANDLERS_N_QUEUES && !error; lane++) {
-        queued->replies[lane] = malloc(sizeof *queued->replies[lane]);
-        error = queued->replies[lane] ? 0 : -ENOMEM;
+    for (int queue = HANDLERS_NOW + 1; queue < HANDLERS_N_QUEUES && !error; queue++) {
+        queued->replies[queue] = malloc(sizeof *queued->replies[queue]);
+        error = queued->replies[queue] ? 0 : -ENOMEM;
     }
     if (!error)
         error = fair_queue_create(&queued->workers[HANDLERS_COMMAND],
@@ -231,8 +231,8 @@ void queued_requests_end(struct queued_requests *queued)
     for (struct queued_request *job = queued->under_way; job; job = job->next)
         cancel(job);
     pthread_mutex_unlock(&queued->mutex);
-    for (int lane = 0; lane < HANDLERS_N_QUEUES; lane++)
-        fair_queue_stop(queued->workers[lane]);
+    for (int queue = 0; queue < HANDLERS_N_QUEUES; queue++)
+        fair_queue_stop(queued->workers[queue]);
 }
 
 void queued_requests_destroy(struct queued_requests **queued)
@@ -240,9 +240,9 @@ void queued_requests_destroy(struct queued_requests **queued)
     struct queued_requests *j = *queued;
     if (!j)
         return;
-    for (int lane = 0; lane < HANDLERS_N_QUEUES; lane++) {
-        fair_queue_destroy(&j->workers[lane]);
-        free(j->replies[lane]);
+    for (int queue = 0; queue < HANDLERS_N_QUEUES; queue++) {
+        fair_queue_destroy(&j->workers[queue]);
+        free(j->replies[queue]);
     }
     pthread_mutex_destroy(&j->mutex);
     free(j);

@@ -27,7 +27,7 @@ struct queued_request {
 
     // Of queued_requests.c.
     struct queued_requests *queued;
-    enum handlers_queue lane;
+    enum handlers_queue queue;
     struct register_stop stop;
     struct queued_request *next, **link; // of all that are under way
     struct queued_request *next_done;
@@ -44,7 +44,7 @@ __attribute__((warn_unused_result)) int queued_requests_create(struct queued_req
 // Returns 0; -EBUSY when there is no room for a job of this client or owner, -ESHUTDOWN after
 // queued_requests_end: the job is then the caller's still.
 __attribute__((warn_unused_result)) int queued_requests_submit(struct queued_requests *queued,
-                                                               enum handlers_queue lane,
+                                                               enum handlers_queue queue,
                                                                struct queued_request *job);
 
 // Cancels what this client has under way with that id: it will be answered CANCELLED, unless it is

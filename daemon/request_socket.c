@@ -124,7 +124,7 @@ static void send_own_reply(struct requests *requests, const struct address *addr
 }
 
 // Takes the body over, unless the returned errno is not 0.
-static int submit(struct requests *requests, enum handlers_queue lane, struct zmtp_peer *peer,
+static int submit(struct requests *requests, enum handlers_queue queue, struct zmtp_peer *peer,
                   const struct address *address, const posed_Request *request, int64_t deadline_ns,
                   struct zmtp_body *body)
 {
@@ -140,7 +140,7 @@ static int submit(struct requests *requests, enum handlers_queue lane, struct zm
     job->n_bytes = body->n_bytes;
     snprintf(job->owner, sizeof job->owner, "%s", peer ? zmtp_peer_owner(peer) : "page");
     job->client = client_enter(&address->peer, sizeof address->peer);
-    int error = job->client ? queued_requests_submit(requests->queued, lane, job) : -ENOMEM;
+    int error = job->client ? queued_requests_submit(requests->queued, queue, job) : -ENOMEM;
     if (!error)
         return 0;
     if (job->client)
@@ -175,34 +175,10 @@ static void cancel(struct requests *requests, const struct address *address, uin
                       "no request %llu of this client waits or runs", (unsigned long long)id);
 }
 
-// Where the texts of a request stand.
-static const char *text_field(uint32_t kind)
-{
-    switch (kind) {
-    case posed_Request_add_object_tag:
-        return "add_object.name";
-    case posed_Request_remove_object_tag:
-        return "remove_object.name";
-    case posed_Request_search_pose_tag:
-        return "search_pose.objects";
-    case posed_Request_save_map_tag:
-        return "save_map.name";
-    case posed_Request_load_map_tag:
-        return "load_map.name";
-    case posed_Request_start_recording_tag:
-        return "start_recording.name";
-    case posed_Request_get_params_tag:
-        return "get_params.prefix";
-    case posed_Request_set_params_tag:
-        return "set_params.params";
-    default:
-        return "what";
-    }
-}
-
 // Says what is wrong with a frame that wire_decode_request refused.
 static void fail_decode(posed_Reply *reply, int error, uint32_t kind)
 {
+    char field[sizeof reply->field];
     switch (error) {
     case -EPROTONOSUPPORT:
         handlers_fail(reply, posed_Code_UNIMPLEMENTED, NULL,
@@ -217,8 +193,8 @@ static void fail_decode(posed_Reply *reply, int error, uint32_t kind)
                       "this daemon does not know request kind %u", kind);
         return;
     case -EILSEQ:
-        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, text_field(kind),
-                      "a text of it holds a zero byte");
+        handlers_text_field(kind, field, sizeof field);
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, field, "a text of it holds a zero byte");
         return;
     case -EINVAL:
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "what", "the request has no kind");
@@ -255,13 +231,13 @@ static void on_request(void *user, struct zmtp_peer *peer, struct zmtp_body *bod
         request.deadline_ms ? request.deadline_ms : settings_deadline_ms(requests->common.settings);
     deadline_ms = deadline_ms < max_ms ? deadline_ms : max_ms;
     int64_t deadline_ns = clock_monotonic_ns() + (int64_t)deadline_ms * 1000000;
-    enum handlers_queue lane =
+    enum handlers_queue queue =
         error ? HANDLERS_NOW : handlers_queue(requests->cameras, request.which_what);
     if (error) {
         fail_decode(reply, error, kind);
     } else if (request.which_what == posed_Request_cancel_tag) {
         cancel(requests, &address, request.what.cancel.id);
-    } else if (lane == HANDLERS_NOW) {
+    } else if (queue == HANDLERS_NOW) {
         const struct handlers_call call = {&request,
                                            body->bytes + WIRE_MAGIC_BYTES,
                                            body->n_bytes - WIRE_MAGIC_BYTES,
@@ -271,7 +247,7 @@ static void on_request(void *user, struct zmtp_peer *peer, struct zmtp_body *bod
                                            NULL};
         handlers_run(requests->cameras, &call);
     } else {
-        error = submit(requests, lane, peer, &address, &request, deadline_ns, body);
+        error = submit(requests, queue, peer, &address, &request, deadline_ns, body);
         if (!error)
             return;
         fail_submit(requests, error);

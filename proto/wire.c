@@ -156,10 +156,22 @@ int wire_decode_request(const uint8_t *bytes, size_t n_bytes, posed_Request *out
     return *out_kind ? -ENOSYS : -EINVAL;
 }
 
+// Kinds of requests that are larger than nanopb's structs, or whose answers are.
+static const struct {
+    uint32_t kind;
+    bool is_upload, is_download;
+} large_kinds[] = {
+    {posed_Request_register_sets_tag, true, false}, {posed_Request_search_pose_tag, true, false},
+    {posed_Request_add_object_tag, true, false},    {posed_Request_get_depth_tag, false, true},
+    {posed_Request_get_cloud_tag, false, true},     {posed_Request_get_map_cloud_tag, false, true},
+};
+
 bool wire_is_upload(uint32_t kind)
 {
-    return kind == posed_Request_register_sets_tag || kind == posed_Request_search_pose_tag ||
-           kind == posed_Request_add_object_tag;
+    for (size_t i = 0; i < sizeof large_kinds / sizeof *large_kinds; i++)
+        if (large_kinds[i].kind == kind)
+            return large_kinds[i].is_upload;
+    return false;
 }
 
 bool wire_find_bytes(const uint8_t *message, size_t n_bytes, const uint32_t *path, size_t n_path,
@@ -223,8 +235,10 @@ size_t wire_reply_size(const posed_Reply *reply)
 
 bool wire_is_download(uint32_t kind)
 {
-    return kind == posed_Request_get_depth_tag || kind == posed_Request_get_cloud_tag ||
-           kind == posed_Request_get_map_cloud_tag;
+    for (size_t i = 0; i < sizeof large_kinds / sizeof *large_kinds; i++)
+        if (large_kinds[i].kind == kind)
+            return large_kinds[i].is_download;
+    return false;
 }
 
 int wire_decode_reply(const uint8_t *bytes, size_t n_bytes, posed_Reply *out)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <pb_common.h>
 #include <pb_encode.h>
 
 #include "proto/wire.h"
@@ -103,19 +104,18 @@ int wire_encode_register(const posed_Request *request, const struct point_set *s
 static void put_large_reply(pb_ostream_t *stream, const posed_Reply *reply,
                             const struct wire_piece *pieces, size_t n_pieces)
 {
-    const void *message = &reply->what; // all of them begin there, and hold numbers only
-    const pb_msgdesc_t *fields =
-        reply->which_what == posed_Reply_get_depth_tag       ? posed_DepthFrame_fields
-        : reply->which_what == posed_Reply_get_map_cloud_tag ? posed_MapCloud_fields
-                                                             : posed_Cloud_fields;
+    pb_field_iter_t what; // the message of the reply's kind; those that are large hold numbers only
+    if (!pb_field_iter_begin_const(&what, posed_Reply_fields, reply) ||
+        !pb_field_iter_find(&what, reply->which_what))
+        return;
     pb_ostream_t inner = PB_OSTREAM_SIZING;
-    pb_encode(&inner, fields, message);
+    pb_encode(&inner, what.submsg_desc, what.pData);
     size_t n_inner = inner.bytes_written;
     for (size_t i = 0; i < n_pieces; i++)
         n_inner += delimited_size(pieces[i].field, pieces[i].n_bytes);
     put_varint(stream, posed_Reply_id_tag, reply->id);
     put_head(stream, reply->which_what, n_inner);
-    pb_encode(stream, fields, message);
+    pb_encode(stream, what.submsg_desc, what.pData);
     for (size_t i = 0; i < n_pieces; i++) {
         put_head(stream, pieces[i].field, pieces[i].n_bytes);
         pb_write(stream, pieces[i].bytes, pieces[i].n_bytes);

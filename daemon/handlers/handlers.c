@@ -71,50 +71,20 @@ struct log_sink handlers_log(struct handlers *handlers)
     return (struct log_sink){log_remark, handlers};
 }
 
-// A kind of request: where it runs, what it needs to be there, what it does. Adding one is a
-// function in a file of its capability and a row here (and its messages in proto/requests.proto).
+// Of each kind what it takes to run it (kinds.h).
 struct handler {
     uint32_t kind;
     enum handlers_queue queue;
     void (*run)(struct handlers *handlers, const struct handlers_call *call);
-    bool (*needs)(struct handlers *handlers, posed_Reply *reply); // false: the reply says why
-    bool (*at_once)(struct handlers *handlers);                   // true: NOW instead of `queue`
+    bool (*needs)(struct handlers *handlers, posed_Reply *reply);
+    bool (*at_once)(struct handlers *handlers);
 };
 
-#define KIND(name)         posed_Request_##name##_tag, HANDLERS_NOW, handlers_##name
-#define KIND_COMMAND(name) posed_Request_##name##_tag, HANDLERS_COMMAND, handlers_##name
-#define KIND_COMPUTE(name) posed_Request_##name##_tag, HANDLERS_COMPUTE, handlers_##name
-
 static const struct handler table[] = {
-    {KIND(ping), NULL, NULL},
-    {KIND(get_version), NULL, NULL},
-    {KIND(get_status), NULL, NULL},
-    {KIND(get_calibration), NULL, NULL},
-    {KIND(get_pose), NULL, NULL},
-    {KIND(get_trajectory), NULL, NULL},
-    {KIND(get_params), NULL, NULL},
-    {KIND(set_params), NULL, NULL},
-    {KIND_COMMAND(reset), NULL, NULL},
-    {KIND_COMMAND(set_pose), NULL, NULL},
-    {KIND_COMMAND(set_keyframe), NULL, NULL},
-    {KIND_COMMAND(replay), NULL, NULL},
-    {KIND_COMMAND(get_depth), NULL, NULL},
-    {KIND_COMMAND(get_cloud), NULL, NULL},
-    {KIND_COMMAND(start_recording), handlers_records, NULL},
-    {KIND_COMMAND(stop_recording), handlers_records, NULL},
-    {KIND_COMMAND(list_recordings), handlers_records, NULL},
-    {KIND_COMPUTE(register_sets), NULL, NULL},
-    {KIND_COMPUTE(add_object), handlers_objects_open, NULL},
-    {KIND_COMPUTE(remove_object), handlers_objects_open, NULL},
-    {KIND_COMPUTE(list_objects), NULL, handlers_objects_can_list},
-    {KIND_COMPUTE(search_pose), handlers_objects_open, NULL},
-    {KIND_COMPUTE(stop_tracking), handlers_objects_open, NULL},
-    {KIND_COMPUTE(save_map), handlers_keeps_maps, NULL},
-    {KIND_COMPUTE(load_map), handlers_keeps_maps, NULL},
-    {KIND_COMMAND(list_maps), handlers_keeps_maps, NULL},
-    {KIND_COMMAND(get_keyframes), NULL, NULL},
-    {KIND_COMPUTE(get_map_cloud), NULL, NULL},
-    {KIND_COMPUTE(optimise_map), NULL, NULL},
+#define ROW(field, queue, needs, text, button, at_once) \
+    {posed_Request_##field##_tag, HANDLERS_##queue, handlers_##field, needs, at_once},
+    HANDLERS_KINDS(ROW)
+#undef ROW
 };
 
 static const struct handler *find_handler(uint32_t kind)

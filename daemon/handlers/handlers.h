@@ -10,6 +10,7 @@
 #include "daemon/config/settings.h"
 #include "daemon/follow_object.h"
 #include "daemon/frames.h"
+#include "daemon/handlers/kinds.h"
 #include "daemon/objects.h"
 #include "daemon/publish.h"
 #include "daemon/shared_state.h"
@@ -43,7 +44,7 @@ struct handlers_common {
     uint32_t n_cameras;
     struct settings *settings; // as they are now
     struct listed_objects listed;
-    // The compute lane's own, opened by the first request that needs them.
+    // The compute queue's own, opened by the first request that needs them.
     struct registration *registration;
     struct objects *objects;
     bool objects_failed; // their device did: the next request opens them again
@@ -77,10 +78,10 @@ enum handlers_queue { HANDLERS_NOW, HANDLERS_COMMAND, HANDLERS_COMPUTE, HANDLERS
 enum handlers_queue handlers_queue(struct handlers *handlers, uint32_t kind);
 
 // Answers a request of the camera that it names, the first one where it names none; `handlers` are
-// any camera's. One thread per lane at a time.
+// any camera's. One thread per queue at a time.
 void handlers_run(struct handlers *handlers, const struct handlers_call *call);
 
-// The compute lane with nothing to do: follows an object. Returns whether it wants to be called
+// The compute queue with nothing to do: follows an object. Returns whether it wants to be called
 // again soon.
 bool handlers_idle(struct handlers *handlers);
 
@@ -120,38 +121,12 @@ __attribute__((warn_unused_result)) int
 handlers_kept_frame(const struct handlers *handlers, bool has_seq, uint64_t *seq,
                     uint16_t *out_depth, struct depth_frame *out, struct intrinsics *out_camera);
 
-// One function for each kind, named after its field in Request (query, command, params, frame,
-// record, register, objects, search, map, map_cloud, map_optimise). The table of handlers.c says
-// where each runs.
-void handlers_ping(struct handlers *handlers, const struct handlers_call *call);
-void handlers_get_version(struct handlers *handlers, const struct handlers_call *call);
-void handlers_get_status(struct handlers *handlers, const struct handlers_call *call);
-void handlers_get_calibration(struct handlers *handlers, const struct handlers_call *call);
-void handlers_get_pose(struct handlers *handlers, const struct handlers_call *call);
-void handlers_get_trajectory(struct handlers *handlers, const struct handlers_call *call);
-void handlers_get_params(struct handlers *handlers, const struct handlers_call *call);
-void handlers_set_params(struct handlers *handlers, const struct handlers_call *call);
-void handlers_reset(struct handlers *handlers, const struct handlers_call *call);
-void handlers_set_pose(struct handlers *handlers, const struct handlers_call *call);
-void handlers_set_keyframe(struct handlers *handlers, const struct handlers_call *call);
-void handlers_replay(struct handlers *handlers, const struct handlers_call *call);
-void handlers_get_depth(struct handlers *handlers, const struct handlers_call *call);
-void handlers_get_cloud(struct handlers *handlers, const struct handlers_call *call);
-void handlers_start_recording(struct handlers *handlers, const struct handlers_call *call);
-void handlers_stop_recording(struct handlers *handlers, const struct handlers_call *call);
-void handlers_list_recordings(struct handlers *handlers, const struct handlers_call *call);
-void handlers_register_sets(struct handlers *handlers, const struct handlers_call *call);
-void handlers_add_object(struct handlers *handlers, const struct handlers_call *call);
-void handlers_remove_object(struct handlers *handlers, const struct handlers_call *call);
-void handlers_list_objects(struct handlers *handlers, const struct handlers_call *call);
-void handlers_search_pose(struct handlers *handlers, const struct handlers_call *call);
-void handlers_stop_tracking(struct handlers *handlers, const struct handlers_call *call);
-void handlers_save_map(struct handlers *handlers, const struct handlers_call *call);
-void handlers_load_map(struct handlers *handlers, const struct handlers_call *call);
-void handlers_list_maps(struct handlers *handlers, const struct handlers_call *call);
-void handlers_get_keyframes(struct handlers *handlers, const struct handlers_call *call);
-void handlers_get_map_cloud(struct handlers *handlers, const struct handlers_call *call);
-void handlers_optimise_map(struct handlers *handlers, const struct handlers_call *call);
+// One function for each kind (in query, command, params, frame, record, register, objects, search,
+// map, map_cloud, map_optimise).
+#define DECLARE(field, queue, needs, text, button, at_once) \
+    void handlers_##field(struct handlers *handlers, const struct handlers_call *call);
+HANDLERS_KINDS(DECLARE)
+#undef DECLARE
 
 // Has the frame loop do it. False: the reply says that it did not.
 __attribute__((warn_unused_result)) bool handlers_command(const struct handlers *handlers,

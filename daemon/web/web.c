@@ -118,23 +118,6 @@ static void on_text(struct web *web, struct viewer *viewer, const char *text, si
 }
 
 // What the page's buttons do; everything else stays with the request socket.
-static bool is_button(uint32_t kind)
-{
-    switch (kind) {
-    case posed_Request_ping_tag:
-    case posed_Request_reset_tag:
-    case posed_Request_set_keyframe_tag:
-    case posed_Request_replay_tag:
-    case posed_Request_list_objects_tag:
-    case posed_Request_search_pose_tag:
-    case posed_Request_stop_tracking_tag:
-    case posed_Request_start_recording_tag:
-    case posed_Request_stop_recording_tag:
-        return true;
-    }
-    return false;
-}
-
 static void on_request(struct web *web, struct viewer *viewer, const uint8_t *bytes, size_t n)
 {
     static posed_Request request; // large; the web thread alone comes here
@@ -149,7 +132,7 @@ static void on_request(struct web *web, struct viewer *viewer, const uint8_t *by
     if (!may || !web->settings.control)
         wrong = "requests from the page are off (http.control = true)";
     else if (wire_decode_request(framed, WIRE_MAGIC_BYTES + n, &request, &kind) != 0 ||
-             !is_button(request.which_what))
+             !handlers_is_button(request.which_what))
         wrong = "no request that the page may send";
     else if (requests_ask(web->settings.requests, framed, WIRE_MAGIC_BYTES + n) != 0)
         wrong = "too many requests wait";
