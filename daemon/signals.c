@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A handler counts itself in before it takes a pointer and out after its use; who replaces a pointer
+// A handler counts itself in before it takes a pointer and out after its use; who replaces one
 // waits until nobody is inside. All of it in one total order (seq_cst): a handler that is not
 // counted yet finds the new pointer. A lock would not do, as a handler may stand on its owner.
 #include "daemon/signals.h"

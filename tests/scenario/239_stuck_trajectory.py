@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trajectory that nobody takes: it goes into a pipe that is full. The frames go on, as their
-thread never writes the file; what was queued is there when the reader comes, and nothing is lost."""
+thread never writes the file; what was queued is there when the reader comes, and none is lost."""
 import fcntl
 import os
 import sys

@@ -60,6 +60,24 @@ static void frames_get_means(void **state)
     accelerometer_free(&a);
 }
 
+// Between two samples by how near each is, where both are 0.1 s away at most.
+static void between_two_samples(void **state)
+{
+    (void)state;
+    struct accelerometer a;
+    float g[3];
+    char text[] = "1.000 0 9 0\n1.200 4 9 0\n1.301 8 9 0\n";
+    assert_int_equal(accelerometer_parse(text, "f", &sink, &a), 0);
+    assert_gravity(&a, 1100000000, 2, 9, 0); // 0.1 s from both
+    accelerometer_at(&a, 1099999999, g);     // a nanosecond more from the one behind
+    assert_true(isnan(g[0]));
+    accelerometer_at(&a, 1100000001, g); // and from the one before
+    assert_true(isnan(g[0]));
+    assert_gravity(&a, 1220200000, 4.8, 9, 0); // a fifth of the way
+    assert_gravity(&a, 1280800000, 7.2, 9, 0);
+    accelerometer_free(&a);
+}
+
 static void bad_lines_are_named_and_left_out(void **state)
 {
     (void)state;
@@ -123,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_get_means),
+        cmocka_unit_test(between_two_samples),
         cmocka_unit_test(bad_lines_are_named_and_left_out),
         cmocka_unit_test(synth_feels_gravity_and_motion),
     };

@@ -16,6 +16,7 @@
 #include <zlib.h>
 
 #include "capture/capture.h"
+#include "capture/driver.h"
 #include "capture/io/image.h"
 #include "capture/kinect/device_clock.h"
 #include "capture/kinect/disparity.h"
@@ -493,6 +494,14 @@ static void klg_with_hostile_sizes(void **state)
     assert_int_equal(open_result(&settings), -EINVAL);
     assert_true(scratch_said(&scratch, "not a klg log"));
     assert_false(scratch_said(&scratch, "incomplete"));
+    // A first frame that breaks off: of a log as long as its depth bytes can be an image's.
+    const uint32_t most = 3 * CAPTURE_MAX_SIDE_PX * CAPTURE_MAX_SIDE_PX;
+    for (uint32_t more = 0; more < 2; more++) {
+        uint32_t frame[5] = {1, 1000, 0, most + more, 0};
+        scratch_write(&scratch, "a.klg", frame, sizeof frame);
+        assert_int_equal(open_result(&settings), more ? -EINVAL : -ENOENT);
+        assert_true(scratch_said(&scratch, more ? "not a klg log" : "no complete frame"));
+    }
     settings = settings_of("klg", "missing.klg");
     assert_int_equal(open_result(&settings), -ENOENT);
     settings = settings_of("klg", "");

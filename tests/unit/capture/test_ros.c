@@ -177,6 +177,39 @@ static void metres_that_16_bits_do_not_hold(void **state)
     ros_depth_destroy(&depth);
 }
 
+// Rows may be longer than their pixels, but the last one need not be: the shortest message, and one
+// byte less.
+static void messages_that_break_off(void **state)
+{
+    (void)state;
+    enum { WIDTH = 3, HEIGHT = 2, STEP = 10 };
+    unsigned char data[STEP * HEIGHT] = {[0] = 1, [STEP + 4] = 2};
+    struct ros_depth *depth;
+    uint16_t pixels[WIDTH * HEIGHT];
+    const char *reason;
+    assert_int_equal(ros_depth_create(&depth), 0);
+    for (size_t less = 0; less < 2; less++) {
+        struct ros_image image = {.width_px = WIDTH,
+                                  .height_px = HEIGHT,
+                                  .step_bytes = STEP,
+                                  .encoding = "16UC1",
+                                  .data = data,
+                                  .n_data_bytes = STEP + 2 * WIDTH - less};
+        assert_int_equal(ros_depth_decode(depth, &image, WIDTH, HEIGHT, 1000, pixels, &reason),
+                         less ? -EBADMSG : 0);
+    }
+    assert_true(pixels[0] == 1 && pixels[5] == 2);
+    struct ros_image narrow = {.width_px = WIDTH,
+                               .height_px = HEIGHT,
+                               .step_bytes = 2 * WIDTH - 1,
+                               .encoding = "16UC1",
+                               .data = data,
+                               .n_data_bytes = sizeof data};
+    assert_int_equal(ros_depth_decode(depth, &narrow, WIDTH, HEIGHT, 1000, pixels, &reason),
+                     -EBADMSG);
+    ros_depth_destroy(&depth);
+}
+
 static void what_is_no_depth(void **state)
 {
     (void)state;
@@ -233,6 +266,7 @@ int main(void)
         cmocka_unit_test(image_head_byte_for_byte),
         cmocka_unit_test(cdr_aligns_from_behind_its_header),
         cmocka_unit_test(metres_that_16_bits_do_not_hold),
+        cmocka_unit_test(messages_that_break_off),
         cmocka_unit_test(what_is_no_depth),
         cmocka_unit_test(types_by_their_three_names),
     };

@@ -287,6 +287,99 @@ static void cameras_have_names(void **state)
     close_end(pub);
 }
 
+static void poses_have_their_numbers(void **state)
+{
+    (void)state;
+    void *pub = open_end(ZMQ_XPUB, "pub");
+    struct posed *client = connect_client(NULL, WAIT_MS);
+    struct posed_pose pose;
+    posed_Odometry sent = posed_Odometry_init_zero;
+    sent.session = UINT64_MAX;
+    sent.seq = 3;
+    sent.timestamp = (posed_Timestamp){1700000000, 123456789};
+    sent.has_timestamp = sent.has_pose = sent.pose.has_position = sent.pose.has_orientation = true;
+    sent.pose.position = (posed_Vector3){1, 2, 3};
+    sent.pose.orientation = (posed_Quaternion){0.1, 0.2, 0.3, 0.9};
+    sent.state = posed_State_STATE_DEGRADED;
+    sent.map_epoch = 5;
+    sent.capture_monotonic_ns = 99;
+    sent.pose_covariance_count = 36;
+    for (int i = 0; i < 36; i++)
+        sent.pose_covariance[i] = i;
+    assert_int_equal(posed_next(client, 0, &pose), -EAGAIN); // subscribes
+    await_subscription(pub, "pose");
+    publish(pub, "pose", posed_Odometry_fields, &sent);
+    assert_int_equal(posed_next(client, WAIT_MS, &pose), 0);
+    assert_true(pose.session == UINT64_MAX && pose.seq == 3 && pose.map_epoch == 5);
+    assert_true(pose.time_ns == INT64_C(1700000000123456789));
+    assert_true(pose.captured_ns == 99);
+    assert_int_equal(pose.state, posed_State_STATE_DEGRADED);
+    for (int i = 0; i < 3; i++)
+        assert_true(pose.position_m[i] == i + 1);
+    assert_true(pose.orientation_xyzw[0] == 0.1 && pose.orientation_xyzw[3] == 0.9);
+    for (int i = 0; i < 36; i++)
+        assert_true(pose.covariance[i] == i);
+    posed_close(&client);
+    close_end(pub);
+}
+
+static void topics_have_names(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"", "pos", "poses", "pose left", "everything", "/pose"};
+    static const char *const topics[][2] = {
+        {"rig", "rig"}, {"log", "log"}, {"tf", "tf/left"}, {"event/right", "event/right"}};
+    void *pub = open_end(ZMQ_XPUB, "pub");
+    struct posed *client = connect_client("left", WAIT_MS);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(posed_subscribe(client, wrong[i]), -EINVAL);
+        assert_non_null(strstr(posed_error(client), "no topic"));
+    }
+    for (int i = 0; i < 2; i++) { // of the daemon, not of a camera
+        assert_int_equal(posed_subscribe(client, topics[i][0]), 0);
+        await_subscription(pub, topics[i][1]);
+    }
+    for (int i = 2; i < 4; i++) {
+        assert_int_equal(posed_subscribe(client, topics[i][0]), 0);
+        if (i == 2)
+            await_subscriptions(pub, "status", topics[i][1]);
+        else
+            await_subscription(pub, topics[i][1]);
+    }
+    posed_close(&client);
+    close_end(pub);
+}
+
+// A client of both sockets gets from each in turn, however many wait at one.
+static void two_sockets_take_turns(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {"status", "depth", "status", "depth", "status", "status"};
+    void *pub = open_end(ZMQ_XPUB, "pub"), *img = open_end(ZMQ_XPUB, "img");
+    struct posed *client = connect_client(NULL, WAIT_MS);
+    struct posed_message message;
+    assert_int_equal(posed_subscribe(client, "status"), 0);
+    assert_int_equal(posed_subscribe(client, "depth"), 0);
+    await_subscription(pub, "status");
+    await_subscription(img, "depth");
+    for (int i = 0; i < 4; i++) {
+        assert_true(zmq_send(pub, "status", 6, ZMQ_SNDMORE) >= 0);
+        assert_true(zmq_send(pub, "", 0, 0) >= 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_true(zmq_send(img, "depth", 5, ZMQ_SNDMORE) >= 0);
+        assert_true(zmq_send(img, "", 0, 0) >= 0);
+        usleep(50000); // both are there
+    }
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        assert_int_equal(posed_receive(client, WAIT_MS, &message), 0);
+        assert_string_equal(message.topic, wanted[i]);
+    }
+    posed_close(&client);
+    close_end(pub);
+    close_end(img);
+}
+
 static void requests_name_the_camera(void **state)
 {
     (void)state;
@@ -332,10 +425,11 @@ static void wrong_options_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_stays),          cmocka_unit_test(an_unanswered_request_goes),
-        cmocka_unit_test(images_do_not_pile_up),    cmocka_unit_test(cameras_have_names),
-        cmocka_unit_test(requests_name_the_camera), cmocka_unit_test(wrong_options_are_refused),
-        cmocka_unit_test(no_pose_says_why),
+        cmocka_unit_test(a_message_stays),           cmocka_unit_test(an_unanswered_request_goes),
+        cmocka_unit_test(images_do_not_pile_up),     cmocka_unit_test(cameras_have_names),
+        cmocka_unit_test(poses_have_their_numbers),  cmocka_unit_test(topics_have_names),
+        cmocka_unit_test(two_sockets_take_turns),    cmocka_unit_test(requests_name_the_camera),
+        cmocka_unit_test(wrong_options_are_refused), cmocka_unit_test(no_pose_says_why),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

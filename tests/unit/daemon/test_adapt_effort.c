@@ -181,6 +181,112 @@ static void as_fast_as_possible_all_is_done(void **state)
     assert_int_equal(m.n_begun, m.n_ended);
 }
 
+// ---- Frame by frame
+
+#define PERIOD_MS 40
+
+static struct capture_frame paced_frame(int64_t i, uint32_t n_waiting, unsigned flags)
+{
+    return (struct capture_frame){.capture_mono_ns = 1000 * MS + i * PERIOD_MS * MS,
+                                  .paced = true,
+                                  .n_waiting = n_waiting,
+                                  .flags = flags};
+}
+
+static enum adapt_news step(struct adapt *adapt, int64_t i, uint32_t n_waiting, int64_t took_ms)
+{
+    const struct capture_frame f = paced_frame(i, n_waiting, 0);
+    adapt_frame(adapt, &f);
+    return adapt_done(adapt, took_ms * MS);
+}
+
+static void the_period_is_a_mean_of_eight(void **state)
+{
+    (void)state;
+    struct adapt adapt;
+    adapt_init(&adapt);
+    step(&adapt, 0, 0, 1);
+    assert_true(adapt_until_ns(&adapt) == INT64_MAX);
+    step(&adapt, 1, 0, 1);
+    assert_true(adapt.period_ns == PERIOD_MS * MS);
+    assert_true(adapt_until_ns(&adapt) == 1000 * MS + 3 * PERIOD_MS * MS); // two periods on
+    struct capture_frame f = paced_frame(1, 0, 0);
+    f.capture_mono_ns += 72 * MS; // 1.8 periods count as they are
+    adapt_frame(&adapt, &f);
+    assert_true(adapt.period_ns == PERIOD_MS * MS + 4 * MS);
+    adapt.period_ns = PERIOD_MS * MS;
+    f.capture_mono_ns += 100000 * MS; // a silence: as two periods
+    adapt_frame(&adapt, &f);
+    assert_true(adapt.period_ns == PERIOD_MS * MS + 5 * MS);
+}
+
+static void how_far_down(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t n_waiting;
+        enum track_effort effort;
+    } cases[] = {{0, TRACK_EFFORT_FULL}, {1, TRACK_EFFORT_HALF}, {2, TRACK_EFFORT_LEAST}};
+    for (size_t k = 0; k < 3; k++) {
+        struct adapt adapt;
+        adapt_init(&adapt);
+        for (int i = 0; i < 5; i++)
+            step(&adapt, i, 0, 10);
+        step(&adapt, 5, cases[k].n_waiting, 10);
+        assert_int_equal(adapt.effort, cases[k].effort);
+    }
+}
+
+// Good is less than ADAPT_SPARE of the period; one that is not takes four away.
+static void good_frames_are_counted(void **state)
+{
+    (void)state;
+    struct adapt adapt;
+    adapt_init(&adapt);
+    step(&adapt, 0, 0, 10);
+    for (int i = 1; i < 8; i++)
+        step(&adapt, i, 0, 31);
+    assert_int_equal(adapt.n_good, 7);
+    step(&adapt, 8, 0, 32);
+    assert_int_equal(adapt.n_good, 3);
+    step(&adapt, 9, 0, 32);
+    assert_int_equal(adapt.n_good, 0);
+}
+
+static void calm_is_said_after_so_many(void **state)
+{
+    (void)state;
+    struct adapt adapt;
+    int64_t i = 0;
+    adapt_init(&adapt);
+    for (; i < 5; i++)
+        step(&adapt, i, 0, 10);
+    assert_int_equal(step(&adapt, i++, 1, 10), ADAPT_BEGINS);
+    while (adapt.effort != TRACK_EFFORT_FULL || adapt.n_full == 0) {
+        assert_int_equal(step(&adapt, i++, 0, 10), ADAPT_NOTHING);
+        assert_true(i < 1000);
+    }
+    for (int n = 2; n < ADAPT_CALM; n++)
+        assert_int_equal(step(&adapt, i++, 0, 10), ADAPT_NOTHING);
+    assert_int_equal(step(&adapt, i, 0, 10), ADAPT_ENDS);
+}
+
+static void hopeless_after_so_many(void **state)
+{
+    (void)state;
+    struct adapt adapt;
+    adapt_init(&adapt);
+    step(&adapt, 0, 0, 10);
+    for (int i = 1; i < ADAPT_HOPELESS; i++) {
+        const struct capture_frame f = paced_frame(i, 4, CAPTURE_LATE);
+        adapt_frame(&adapt, &f);
+        assert_int_equal(adapt.n_max_waiting, CAPTURE_MAX_WAITING);
+    }
+    const struct capture_frame f = paced_frame(ADAPT_HOPELESS, 4, CAPTURE_LATE);
+    adapt_frame(&adapt, &f);
+    assert_int_equal(adapt.n_max_waiting, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +297,11 @@ int main(void)
         cmocka_unit_test(a_stall_costs_a_moment),
         cmocka_unit_test(where_nothing_helps_frames_are_dropped),
         cmocka_unit_test(as_fast_as_possible_all_is_done),
+        cmocka_unit_test(the_period_is_a_mean_of_eight),
+        cmocka_unit_test(how_far_down),
+        cmocka_unit_test(good_frames_are_counted),
+        cmocka_unit_test(calm_is_said_after_so_many),
+        cmocka_unit_test(hopeless_after_so_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

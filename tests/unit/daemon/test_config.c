@@ -110,6 +110,54 @@ static void values_arrive(void **state)
     assert_int_equal(parse(&config, ""), 0);
 }
 
+// A range has its ends, a text its last byte, and a number comes back to the last bit.
+static void ends_of_ranges_are_inside(void **state)
+{
+    (void)state;
+    static const double numbers[] = {0.1,  1.0 / 3,           2.0 / 3, 1234567.0 / 1000003,
+                                     5e-5, 99999.999999999985};
+    struct config config;
+    char error[300], text[CONFIG_TEXT_MAX + 1], value[CONFIG_TEXT_MAX];
+    config_default(&config);
+    static const struct {
+        const char *name, *value;
+        int error;
+    } cases[] = {
+        {"camera.fx", "100000", 0},
+        {"camera.fx", "-100000", 0},
+        {"camera.fx", "100000.1", -ERANGE},
+        {"camera.fx", "-100000.1", -ERANGE},
+        {"capture.step", "1", 0},
+        {"capture.step", "1000000", 0},
+        {"capture.step", "0", -ERANGE},
+        {"capture.step", "1000001", -ERANGE},
+        {"capture.speed", "1000", 0},
+        {"capture.speed", "1000.1", -EINVAL},
+        {"tracker.iterations", "100,0,0", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(
+            config_set(&config, cases[i].name, cases[i].value, "test", error, sizeof error),
+            cases[i].error);
+    memset(text, 'x', sizeof text);
+    text[CONFIG_TEXT_MAX] = 0;
+    assert_int_equal(config_set(&config, "capture.source", text, "test", error, sizeof error),
+                     -ERANGE);
+    text[CONFIG_TEXT_MAX - 1] = 0;
+    assert_int_equal(config_set(&config, "capture.source", text, "test", error, sizeof error), 0);
+    assert_int_equal(strlen(config.source), CONFIG_TEXT_MAX - 1);
+    text[31] = 0;
+    assert_int_equal(config_set(&config, "publish.odom_frame", text, "test", error, sizeof error),
+                     0);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const size_t key = config_find_key("camera.fx");
+        config.capture.fx_px = numbers[i];
+        config_key_value(&config, key, value, sizeof value);
+        assert_int_equal(config_set(&config, "camera.fx", value, "test", error, sizeof error), 0);
+        assert_true(config.capture.fx_px == numbers[i]);
+    }
+}
+
 // Text, and what the log must contain.
 static const char *const mistakes[][2] = {
     {"[camera]\nfoo = 1\n", "test.conf:2: unknown key \"camera.foo\""},
@@ -602,6 +650,7 @@ int main(void)
         cmocka_unit_test(file_in_tree_equals_the_defaults),
         cmocka_unit_test(defaults_are_valid),
         cmocka_unit_test(values_arrive),
+        cmocka_unit_test(ends_of_ranges_are_inside),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(bounds_are_those_of_the_rooms),
         cmocka_unit_test(rooms_refuse_before_the_start),

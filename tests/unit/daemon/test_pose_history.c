@@ -97,6 +97,30 @@ static void pose_at_a_time(void **state)
     pose_history_destroy(&history);
 }
 
+// Two frames a second apart are interpolated, and one nanosecond more is a gap; whoever searches
+// the map has a pose.
+static void the_longest_gap(void **state)
+{
+    (void)state;
+    struct past_pose pose;
+    for (int more = 0; more < 2; more++) {
+        struct pose_history *history = create();
+        for (uint64_t seq = 0; seq < 2; seq++) {
+            struct past_pose put = pose_of(seq);
+            put.time_ns = (int64_t)seq * (1000000000 + more);
+            put.map_epoch = 0;
+            put.state = seq ? posed_State_STATE_SEARCHING : posed_State_STATE_DEGRADED;
+            pose_history_put(history, &put);
+        }
+        assert_int_equal(pose_history_at(history, 250000000, &pose), more ? -ENODATA : 0);
+        if (!more)
+            assert_true(fabs(pose.t_m[0] - 0.25) < 1e-12 && fabs(pose.t_m[2] - 0.75) < 1e-12);
+        assert_int_equal(pose_history_at(history, 1000000000 + more, &pose), 0);
+        assert_int_equal(pose.state, posed_State_STATE_SEARCHING);
+        pose_history_destroy(&history);
+    }
+}
+
 static _Atomic bool writer_done;
 
 static void *write_many(void *user)
@@ -140,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_keeps_the_newest),
         cmocka_unit_test(pose_at_a_time),
+        cmocka_unit_test(the_longest_gap),
         cmocka_unit_test(reads_are_never_torn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,6 +75,30 @@ static void sealed_messages(void **state)
     zmtp_message_drop(large);
 }
 
+// A number that was used is none of a later message's, whoever sealed it.
+static void numbers_count_up(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t number;
+        bool is_taken;
+    } cases[] = {{1, true}, {1, false}, {3, true}, {2, false}, {3, false}, {4, true}, {0, false}};
+    struct curve curve = {.shared = {4, 5, 6}};
+    assert_true(sodium_init() >= 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t bytes[8 + 16 + 4] = {[7] = cases[i].number}, nonce[24] = "CurveZMQMESSAGEC", *body;
+        struct zmtp_frame frame;
+        memcpy(nonce + 16, bytes, 8);
+        assert_int_equal(
+            crypto_box_easy_afternm(bytes + 8, (const uint8_t *)"\0abc", 4, nonce, curve.shared),
+            0);
+        const int error = curve_open(&curve, bytes, sizeof bytes, &frame, &body);
+        assert_int_equal(error, cases[i].is_taken ? 0 : -EPROTO);
+        if (!error)
+            assert_memory_equal(body, "abc", 3);
+    }
+}
+
 // Bytes after the greeting and READY; what comes of them.
 static const struct {
     const char *bytes;
@@ -82,22 +106,26 @@ static const struct {
     int error; // 0: none
     const char *type;
 } said[] = {
-    {"\0\1\1", 3, 0, "SUB"},                         // subscribes to everything
-    {"\0\1\2", 3, -EPROTO, "SUB"},                   // neither on nor off
-    {"\1\1\1", 3, -EPROTO, "SUB"},                   // more than one part
-    {"\0\0", 2, -EPROTO, "SUB"},                     // nothing
-    {"\4\15\11SUBSCRIBEabc", 15, 0, "SUB"},          // as ZMTP 3.1 has it
-    {"\4\12\6CANCELabc", 12, 0, "SUB"},              //
-    {"\4\7\5ERROR\0", 9, -EPROTO, "SUB"},            // it gives up
-    {"\4\4\3FOO", 6, 0, "SUB"},                      // not known: passed over
-    {"\4\6\4PING\0", 8, -EPROTO, "SUB"},             // without its time to live
-    {"\4\7\4PING\0\0", 9, 0, "SUB"},                 //
-    {"\5\1\1", 3, -EPROTO, "SUB"},                   // a command with parts
-    {"\10\1\1", 3, -EPROTO, "SUB"},                  // flags of tomorrow
-    {"\2\0\0\0\0\0\1\0\0", 9, -EMSGSIZE, "SUB"},     // 64 KiB of subscription
-    {"\6\0\0\0\0\0\0\40\0", 9, -EMSGSIZE, "DEALER"}, // 8 KiB of command
-    {"\1\0\0\3abc", 7, 0, "REQ"},                    //
-    {"\1\1a\1\1b\0\1c", 9, 0, "DEALER"},             // three parts: counted, not read
+    {"\0\1\1", 3, 0, "SUB"},                                  // subscribes to everything
+    {"\0\1\2", 3, -EPROTO, "SUB"},                            // neither on nor off
+    {"\1\1\1", 3, -EPROTO, "SUB"},                            // more than one part
+    {"\0\0", 2, -EPROTO, "SUB"},                              // nothing
+    {"\4\15\11SUBSCRIBEabc", 15, 0, "SUB"},                   // as ZMTP 3.1 has it
+    {"\4\12\6CANCELabc", 12, 0, "SUB"},                       //
+    {"\4\7\5ERROR\0", 9, -EPROTO, "SUB"},                     // it gives up
+    {"\4\4\3FOO", 6, 0, "SUB"},                               // not known: passed over
+    {"\4\6\4PING\0", 8, -EPROTO, "SUB"},                      // without its time to live
+    {"\4\7\4PING\0\0", 9, 0, "SUB"},                          //
+    {"\4\27\4PING\0\0abcdefghijklmnop", 25, 0, "SUB"},        // with a context
+    {"\4\30\4PING\0\0abcdefghijklmnopq", 26, -EPROTO, "SUB"}, // longer than RFC 37 has it
+    {"\5\1\1", 3, -EPROTO, "SUB"},                            // a command with parts
+    {"\10\1\1", 3, -EPROTO, "SUB"},                           // flags of tomorrow
+    {"\2\0\0\0\0\0\1\0\0", 9, -EMSGSIZE, "SUB"},              // 64 KiB of subscription
+    {"\6\0\0\0\0\0\0\40\0", 9, -EMSGSIZE, "DEALER"},          // 8 KiB of command
+    {"\2\0\0\0\0\0\1\xd4\xc0", 9, 0, "DEALER"},               // the longest that may come
+    {"\2\0\0\0\0\0\1\xd4\xc1", 9, -EMSGSIZE, "DEALER"},
+    {"\1\0\0\3abc", 7, 0, "REQ"},        //
+    {"\1\1a\1\1b\0\1c", 9, 0, "DEALER"}, // three parts: counted, not read
 };
 
 static int subscribe_only(void *user, bool on, const uint8_t *prefix, size_t n_prefix)
@@ -157,6 +185,28 @@ static void what_peers_may_say(void **state)
         got = hear(&c, bytes, 3);
     assert_int_equal(got, -EMSGSIZE);
     assert_in_range(n_parts, (1 << 20) / 17, (1 << 20) / 17 + 2);
+    zmtp_session_end(&c);
+
+    // Only the first part may be the empty one of a REQ socket.
+    zmtp_session_begin(&c, &req_rules, true, NULL);
+    n = client_hello("DEALER", bytes);
+    assert_int_equal(hear(&c, bytes, n), n);
+    memset(&seen, 0, sizeof seen);
+    assert_int_equal(hear(&c, "\1\1a\1\0\0\1c", 8), 8);
+    assert_int_equal(hear(&c, "\1\0\1\0\0\1c", 7), 7);
+    assert_int_equal(seen.n_bad, 2);
+    assert_int_equal(hear(&c, "\1\0\0\1c", 5), 5); // and the next is a good one again
+    assert_true(seen.n_requests == 1 && seen.has_delimiter && seen.n_bytes == 1);
+    zmtp_session_end(&c);
+
+    // A PONG has the PING's context alone.
+    zmtp_session_begin(&c, &pub_rules, true, NULL);
+    n = client_hello("SUB", bytes);
+    assert_int_equal(hear(&c, bytes, n), n);
+    c.n_commands = 0;
+    assert_int_equal(hear(&c, "\4\12\4PING\0\7abc", 12), 12);
+    assert_int_equal(c.n_commands, 10);
+    assert_memory_equal(c.commands, "\4\10\4PONGabc", 10);
     zmtp_session_end(&c);
 
     // Pings that nobody reads the answers of: those that have no room are left out.
@@ -220,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sealed_messages, setup, teardown),
+        cmocka_unit_test_setup_teardown(numbers_count_up, setup, teardown),
         cmocka_unit_test_setup_teardown(what_peers_may_say, setup, teardown),
         cmocka_unit_test_setup_teardown(types_of_sockets, setup, teardown),
     };

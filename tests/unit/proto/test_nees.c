@@ -205,6 +205,16 @@ static void what_has_no_pose_is_left_out(void **state)
     assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 10, 0, &s), 0);
     assert_int_equal(s.n_pairs, N_FRAMES - 11);
     assert_int_equal(s.n_excluded, 1);
+    // Flow begins anew with an epoch: no pair from before it to behind.
+    draw_trajectory(&d, exact);
+    d.errors[5].own[0] = 1e6;
+    for (int i = 25; i < N_FRAMES; i++)
+        d.errors[i].flow_rad = STEP_RAD * (i - 25);
+    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 10, 0, &s), 0);
+    assert_int_equal(s.n_pairs, N_FRAMES - 11 - 10);
+    assert_int_equal(s.n_excluded, 1 + 10);
+    draw_trajectory(&d, exact);
+    d.errors[5].own[0] = 1e6;
     truth.n_poses = 20;
     assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 10, 0, &s), 0);
     assert_int_equal(s.n_pairs, 9);
