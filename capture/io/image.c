@@ -16,6 +16,7 @@
 
 #include "capture/driver.h"
 #include "capture/io/folder.h"
+#include "capture/io/image_libpng.h"
 #include "capture/io/png_plain.h"
 
 // Inflate takes 50 KiB, deflate 270 KiB, rows of CAPTURE_MAX_SIDE_PX another 60 KiB.

@@ -34,12 +34,6 @@ image_decode(struct image_codec *codec, const void *data, size_t n_bytes, const 
              enum image_pgm_order pgm_order, uint32_t width_px, uint32_t height_px,
              const struct log_sink *log, uint16_t *out_pixels);
 
-// For tests: the same of a PNG, through libpng alone.
-__attribute__((warn_unused_result)) int image_decode_libpng(struct image_codec *codec,
-                                                            const void *data, size_t n_bytes,
-                                                            uint32_t width_px, uint32_t height_px,
-                                                            uint16_t *out_pixels);
-
 // Encodes a 16-bit grey PNG with zlib's `level` (1 fast .. 9 small). *out_data belongs to the codec
 // and is valid until its next call. Returns 0, -EINVAL (size), -ENOMEM or -EIO.
 __attribute__((warn_unused_result)) int

@@ -182,11 +182,6 @@ int scene_set_sensor(struct scene *scene, enum scene_sensor sensor, uint64_t cam
     return status;
 }
 
-const float *scene_field(const struct scene *scene)
-{
-    return scene->error ? sensor_error_field(scene->error) : NULL;
-}
-
 struct pixel_rect {
     uint32_t u0, u1, v0, v1; // half open
 };

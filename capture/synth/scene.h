@@ -44,9 +44,6 @@ void scene_destroy(struct scene **scene);
 __attribute__((warn_unused_result)) int
 scene_set_sensor(struct scene *scene, enum scene_sensor sensor, uint64_t camera_seed);
 
-// Its field as sensor_error_field has it; NULL for the kind sensor.
-const float *scene_field(const struct scene *scene);
-
 // Exact depth image [m], row-major, INFINITY where there is nothing.
 void scene_render_exact(struct scene *scene, const struct se3 *T_world_camera, float *out_z_m);
 

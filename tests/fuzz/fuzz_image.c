@@ -6,7 +6,7 @@
 
 #include <zlib.h>
 
-#include "capture/io/image.h"
+#include "capture/io/image_libpng.h"
 #include "capture/io/png_plain.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);

@@ -15,6 +15,7 @@ SEED = 20261120
 N_RANDOM = 300
 # What came first does not depend on what came later.
 PUBLISHED = ("--set", "output.trajectory_poses=published")
+BAD_FRAMES = (b"", b"\0", b"posed", b"posed\x01"[:5], b"POSED\x01" + b"\x0a\x00", b"\xff" * 65536)
 
 
 def send_raw(daemon, data, answer_expected):
@@ -41,20 +42,9 @@ def pose(x=0.0, w=1.0, **rotation):
                          orientation=messages.Quaternion(w=w, **rotation))
 
 
-def scenario():
-    ports = {}
-    for name in ("pub", "latest", "img", "req"):
-        with plain.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            ports[name] = probe.getsockname()[1]
-    # As fast as possible, which drops no frame, round after round until the garbage is over.
-    tcp = [f"--{name}=ipc tcp://127.0.0.1:{port}" for name, port in ports.items()]
-    daemon = harness.Daemon("synth:room-straight", "--loop", *PUBLISHED, *tcp)
-    daemon.wait_for(lambda: daemon.poses, "first pose")
-
-    # Framing: no answer.
-    bad = [b"", b"\0", b"posed", b"posed\x01"[:5], b"POSED\x01" + b"\x0a\x00", b"\xff" * 65536]
-    for data in bad:
+def send_bad_frames(daemon):
+    """Framing: no answer."""
+    for data in BAD_FRAMES:
         send_raw(daemon, data, False)
     # Too long by one byte: without the magic silence, with it a reply that says so.
     send_raw(daemon, b"\0" * 65537, False)
@@ -66,7 +56,9 @@ def scenario():
     check(not client.poll(200), "a request of three parts is not answered")
     client.close()
 
-    # The right magic, but ...
+
+def send_bad_messages(daemon):
+    """The right magic, but ..."""
     other_version = reply_of(send_raw(daemon, b"posed\x07", True))
     check(other_version.code == requests.UNIMPLEMENTED, "another version is UNIMPLEMENTED")
     for data in (b"\xff\xff\xff\xff", b"\x52\x05\x08", b"\x8a\x01\xff\xff\xff\xff\x7f"):
@@ -78,7 +70,9 @@ def scenario():
     reply = reply_of(send_raw(daemon, unknown, True))
     check(reply.code == requests.UNIMPLEMENTED and reply.id == 5, "an unknown kind")
 
-    # Content: the code and the field.
+
+def send_bad_content(daemon):
+    """The code and the field."""
     nan, infinite = float("nan"), float("inf")
     for wrong, field in ((pose(x=nan), "position"), (pose(x=infinite), "position"),
                          (pose(w=nan), "orientation"), (pose(w=0.0), "orientation"),
@@ -95,7 +89,9 @@ def scenario():
                                                                  limit=2**32 - 1))
     check(reply.code in (requests.OK, requests.NOT_FOUND), "an absurd page")
 
-    # Random bytes: through libzmq, and into the bare TCP ports.
+
+def send_random(daemon, ports):
+    """Through libzmq, and into the bare TCP ports. Returns connections that never hang up."""
     generator = random.Random(SEED)
     print("seed", SEED)
     for _ in range(N_RANDOM):
@@ -112,11 +108,28 @@ def scenario():
             except OSError:
                 pass  # it may hang up on us
             held.append(connection)  # and some never hang up
+    return held
 
+
+def scenario():
+    ports = {}
+    for name in ("pub", "latest", "img", "req"):
+        with plain.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            ports[name] = probe.getsockname()[1]
+    # As fast as possible, which drops no frame, round after round until the garbage is over.
+    tcp = [f"--{name}=ipc tcp://127.0.0.1:{port}" for name, port in ports.items()]
+    daemon = harness.Daemon("synth:room-straight", "--loop", *PUBLISHED, *tcp)
+    daemon.wait_for(lambda: daemon.poses, "first pose")
+
+    send_bad_frames(daemon)
+    send_bad_messages(daemon)
+    send_bad_content(daemon)
+    held = send_random(daemon, ports)
     reply = daemon.request(ping=requests.Ping(payload=77))
     check(reply.code == requests.OK and reply.ping.payload == 77, "Ping after all that")
     status = daemon.request(get_status=requests.GetStatus()).get_status
-    check(status.bad_requests >= len(bad), f"bad_requests is {status.bad_requests}")
+    check(status.bad_requests >= len(BAD_FRAMES), f"bad_requests is {status.bad_requests}")
     check(status.dropped_frames == 0, f"{status.dropped_frames} frames dropped")
     daemon.stop()
     for connection in held:

@@ -85,8 +85,7 @@ def check_loops():
     tool("posed-bench", "loops", "--source", "tum:/tmp", code=2, says="synth:")
 
 
-def scenario():
-    folder = harness.SCRATCH + "/recording"
+def check_synth(folder):
     tool("posed-synth", "room", folder, "--frames", str(N_FRAMES), "--seed", "7")
     for name in ("depth.txt", "groundtruth.txt", "calibration.txt"):
         check(os.path.getsize(f"{folder}/{name}") > 10, f"{name} is there")
@@ -107,10 +106,11 @@ def scenario():
     tool("posed-synth", "room", again + "2", "--frames", "-3", code=2, says="--frames -3")
     check("wall-still" in tool("posed-synth", "--list"), "--list")
 
-    # A noisy estimate in another world: turned by 90 degrees about z and moved.
+
+def write_estimate(truth, path):
+    """A noisy estimate in another world: turned by 90 degrees about z and moved. Returns it."""
     print("seed", SEED)
     generator = random.Random(SEED)
-    truth = harness.read_trajectory(folder + "/groundtruth.txt")
     estimate = []
     half = math.sqrt(0.5)
     for t, x, y, z, qx, qy, qz, qw in truth:
@@ -118,10 +118,13 @@ def scenario():
         estimate.append([t, 3 - y + noise[0], x - 1 + noise[1], z + noise[2],
                          half * qx - half * qy, half * qy + half * qx,
                          half * qz + half * qw, half * qw - half * qz])
-    path = harness.SCRATCH + "/estimate.txt"
     with open(path, "w") as file:
         file.write("# comment\n")
         file.writelines(" ".join(f"{v:.12g}" for v in row) + "\n" for row in estimate)
+    return estimate
+
+
+def check_eval(folder, path, truth, estimate):
     plot = harness.SCRATCH + "/plot.png"
     result = json.loads(tool("posed-eval", "--groundtruth", folder, "--trajectory", path, "--json",
                              "--delta", str(DELTA), "--plot", plot))
@@ -142,7 +145,9 @@ def scenario():
     text = tool("posed-eval", "--groundtruth", folder + "/groundtruth.txt", "--trajectory", path)
     check(f"{expected['rmse'] * 1000:.4f}" in text, f"the text says the same: {text}")
 
-    # The same trajectory by a clock that is 40 ms fast: found, and taken out. As given: the same.
+
+def check_offsets(folder, truth):
+    """By a clock that is 40 ms fast: found, and taken out. As given: the same."""
     moved = harness.SCRATCH + "/moved.txt"
     with open(moved, "w") as file:
         file.writelines(" ".join(f"{v:.12g}" for v in [row[0] + 0.04, *row[1:]]) + "\n"
@@ -153,6 +158,8 @@ def scenario():
         check(result["ate_m"]["rmse"] < 1e-4, f"--time-offset {offset}: {result}")
     tool("posed-eval", "-g", folder, "-t", moved, "-o", "soon", code=2, says="--time-offset soon")
 
+
+def check_eval_errors(folder, path):
     late = harness.SCRATCH + "/late.txt"
     with open(late, "w") as file:
         file.write("1000 0 0 0 0 0 0 1\n")
@@ -172,12 +179,26 @@ def scenario():
     tool("posed-eval", "-g", folder, "-t", path, "--plot", "/nowhere/p.png", code=1,
          says="/nowhere/p")
 
+
+def check_latency():
     rows = json.loads(tool("posed-bench", "latency", "--backend", "cpu", "--seconds", "0.5",
                            "--rounds", "1", "--work", "first-search,icp", "--json"))
     check([row["work"] for row in rows] == ["icp", "first-search"], f"kinds: {rows}")
     for row in rows:
         check(row["frames"] > 0 and 0 < row["busy_us"]["p50"] <= row["busy_us"]["max"], f"{row}")
     tool("posed-bench", "latency", "--work", "register,tea", code=2, says="register,tea")
+
+
+def scenario():
+    folder, path = harness.SCRATCH + "/recording", harness.SCRATCH + "/estimate.txt"
+    check_synth(folder)
+    truth = harness.read_trajectory(folder + "/groundtruth.txt")
+    estimate = write_estimate(truth, path)
+    check_eval(folder, path, truth, estimate)
+    check_offsets(folder, truth)
+    check_eval_errors(folder, path)
+    check_latency()
     check_loops()
+
 
 harness.run(scenario)

@@ -31,6 +31,7 @@ RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.
 LATCHED = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.KeepLast(1),
               Policy.Durability.TransientLocal)
 FRAME = "camera_depth_optical_frame"
+BASE_NS = 1700000000 * 10**9  # of the stamps
 
 
 class Collector:
@@ -65,6 +66,87 @@ def camera_info(folder, header, shape):
                                            do_rectify=False))
 
 
+def read_images(folder, encoding, n_most):
+    images = []
+    for time_ns, pixels in frames(folder):
+        images.append((time_ns, pixels.shape, encode(pixels, encoding)))
+        if len(images) == n_most:
+            break
+    return images
+
+
+class Camera:
+    """Its image and its camera info, once somebody reads them."""
+
+    def __init__(self, participant, folder, compressed):
+        name = "camera/depth/image_rect_raw" + ("/compressedDepth" if compressed else "")
+        kind = CompressedImage if compressed else Image
+        self.folder, self.compressed = folder, compressed
+        self.writer = DataWriter(participant, Topic(participant, "rt/" + name, kind, qos=RELIABLE),
+                                 qos=RELIABLE)
+        self.info = DataWriter(participant, Topic(participant, "rt/camera/depth/camera_info",
+                                                  CameraInfo, qos=RELIABLE), qos=RELIABLE)
+
+    def wait_for_reader(self, end):
+        while not self.writer.get_matched_subscriptions() and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.3)
+
+    def write(self, time_ns, shape, packed):
+        """Returns when the image was handed to DDS."""
+        header = Header(stamp=stamp(time_ns), frame_id=FRAME)
+        if self.compressed:
+            message = CompressedImage(header=header, format=packed[0], data=packed[1])
+        else:
+            message = Image(header=header, height=shape[0], width=shape[1], encoding=packed[0],
+                            is_bigendian=packed[1], step=packed[2], data=packed[3])
+        self.info.write(camera_info(self.folder, header, shape))
+        now = time.monotonic_ns()
+        self.writer.write(message)
+        return now
+
+
+def send_frames(source, images, n_frames, period_s, odom, end):
+    """Returns when each was handed to DDS, by its stamp. The first is sent until the daemon
+    publishes poses: it opens on it."""
+    span_ns = images[-1][0] - images[0][0] + 33333333
+    sent, next_s = {}, time.monotonic()
+    first = BASE_NS - 10**9
+    i = -1
+    while i < n_frames:
+        k = max(i, 0)
+        time_ns, shape, packed = images[k % len(images)]
+        time_ns = first if i < 0 else time_ns + BASE_NS + k // len(images) * span_ns
+        wait_s = next_s - time.monotonic()
+        if wait_s > 0:
+            time.sleep(wait_s)
+        sent[time_ns] = source.write(time_ns, shape, packed)
+        next_s = max(next_s + period_s, time.monotonic())
+        if i >= 0:
+            i += 1
+        elif odom.samples:
+            i = 0
+        else:
+            first += 10**6
+            if time.monotonic() > end:
+                break
+    return sent
+
+
+def vector(v):
+    return [v.x, v.y, v.z]
+
+
+def quaternion(q):
+    return [q.x, q.y, q.z, q.w]
+
+
+def transforms(collector):
+    return [[ns(t.header), t.header.frame_id, t.child_frame_id,
+             vector(t.transform.translation), quaternion(t.transform.rotation)]
+            for _, s in collector.samples for t in s.transforms]
+
+
 def main():
     domain, folder, encoding, rate_hz, n_frames, out = sys.argv[1:]
     n_frames, period_s = int(n_frames), 1 / float(rate_hz)
@@ -76,73 +158,17 @@ def main():
     depth = Collector(participant, "posed/depth/image_raw", Image, RELIABLE)
     info = Collector(participant, "posed/depth/camera_info", CameraInfo, RELIABLE)
 
-    images = []
-    for time_ns, pixels in frames(folder):
-        images.append((time_ns, pixels.shape, encode(pixels, encoding)))
-        if len(images) == n_frames:
-            break
-    compressed = len(images[0][2]) == 2
-    name = "camera/depth/image_rect_raw" + ("/compressedDepth" if compressed else "")
-    kind = CompressedImage if compressed else Image
-    writer = DataWriter(participant, Topic(participant, "rt/" + name, kind, qos=RELIABLE),
-                        qos=RELIABLE)
-    info_writer = DataWriter(participant, Topic(participant, "rt/camera/depth/camera_info",
-                                                CameraInfo, qos=RELIABLE), qos=RELIABLE)
+    images = read_images(folder, encoding, n_frames)
+    source = Camera(participant, folder, len(images[0][2]) == 2)
     print("ready", flush=True)
     end = time.monotonic() + 60
-    while not writer.get_matched_subscriptions() and time.monotonic() < end:
-        time.sleep(0.01)
-    time.sleep(0.3)
-    span_ns = images[-1][0] - images[0][0] + 33333333
-    base_ns = 1700000000 * 10**9
-    sent, next_s = {}, time.monotonic()
-    # the first is sent until the daemon publishes poses: it opens on it
-    first = base_ns - 10**9
-    i = -1
-    while i < n_frames:
-        k = max(i, 0)
-        time_ns, shape, packed = images[k % len(images)]
-        time_ns += base_ns + k // len(images) * span_ns
-        if i < 0:
-            time_ns = first
-        header = Header(stamp=stamp(time_ns), frame_id=FRAME)
-        if compressed:
-            message = CompressedImage(header=header, format=packed[0], data=packed[1])
-        else:
-            message = Image(header=header, height=shape[0], width=shape[1], encoding=packed[0],
-                            is_bigendian=packed[1], step=packed[2], data=packed[3])
-        wait_s = next_s - time.monotonic()
-        if wait_s > 0:
-            time.sleep(wait_s)
-        info_writer.write(camera_info(folder, header, shape))
-        sent[time_ns] = time.monotonic_ns()
-        writer.write(message)
-        next_s = max(next_s + period_s, time.monotonic())
-        if i >= 0:
-            i += 1
-        elif odom.samples:
-            i = 0
-        else:
-            first += 10**6
-            if time.monotonic() > end:
-                break
+    source.wait_for_reader(end)
+    sent = send_frames(source, images, n_frames, period_s, odom, end)
     time.sleep(1.5)
     way_ms = [(at - sent[ns(s.header)]) * 1e-6 for at, s in odom.samples if ns(s.header) in sent]
-
-    def vector(v):
-        return [v.x, v.y, v.z]
-
-    def quaternion(q):
-        return [q.x, q.y, q.z, q.w]
-
-    def transforms(collector):
-        return [[ns(t.header), t.header.frame_id, t.child_frame_id,
-                 vector(t.transform.translation), quaternion(t.transform.rotation)]
-                for _, s in collector.samples for t in s.transforms]
-
     with open(out, "w") as file:
         json.dump({
-            "sent": sorted(t for t in sent if t >= base_ns), "way_ms": way_ms,
+            "sent": sorted(t for t in sent if t >= BASE_NS), "way_ms": way_ms,
             "odom": [[ns(s.header), s.header.frame_id, s.child_frame_id,
                       vector(s.pose.pose.position), quaternion(s.pose.pose.orientation),
                       list(s.pose.covariance)] for _, s in odom.samples],

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "capture/synth/sensor_error.h"
 #include "capture/synth/synth.h"
 #include "gpu/track/calibrate.h"
 #include "gpu/track/track.h"
@@ -123,15 +124,17 @@ static void check_learns(const char *location, double correlation_min, double re
     struct machine m = {0};
     struct calibrate *calibrate = NULL;
     struct calibrate_report report;
+    struct sensor_error *truth = NULL; // the same camera once more
     const struct intrinsics camera = scene_default_camera();
     struct log_sink log = check_log();
     check_case("%s", location);
     if (check_that(synth_parse(location, &log, &request) == 0 && open_machine(&m, &request) == 0 &&
+                       sensor_error_create(&truth, &camera, request.camera) == 0 &&
                        calibrate_create(&calibrate, &camera, &log) == 0,
                    "create") &&
         give(&m, &request, N_FRAMES, calibrate) &&
         check_that(calibrate_solve(calibrate, &field, &report) == 0, "solve")) {
-        double gain, found = correlation(&field, scene_field(m.scene), &gain);
+        double gain, found = correlation(&field, sensor_error_field(truth), &gain);
         printf("%s: %u pairs, field %.2e /m, correlation %.3f, gain %.3f, kept aside %.1f %% less "
                "(%u pairs), "
                "node %.1e, unseen %.2f\n",
@@ -151,6 +154,7 @@ static void check_learns(const char *location, double correlation_min, double re
                    "another camera's field lowers the residual by %.3f", report.reduction);
     }
     calibrate_destroy(&calibrate);
+    sensor_error_destroy(&truth);
     close_machine(&m);
 }
 

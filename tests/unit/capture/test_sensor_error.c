@@ -154,7 +154,8 @@ static void test_images(void **state)
     assert_in(sparse, 0.25, 0.38, "valid pixels of the sparse sensor");
     assert_in(whole, 0.005, 0.05, "with four neighbours");
     assert_int_equal(scene_set_sensor(scene, SCENE_SENSOR_KIND, 0), 0);
-    assert_null(scene_field(scene));
+    scene_render_noisy(scene, &T, 1, 37, depth);
+    assert_true(share_valid(depth, &whole) == kind && whole == kind_whole);
     scene_destroy(&scene);
 }
 

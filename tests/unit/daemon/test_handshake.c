@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The opening handshake: the RFC's own example and others by openssl, protocols, and which hosts and
-// origins are this machine's.
+// The opening handshake: the RFC's own example and others by openssl, protocols, and which hosts
+// and origins are this machine's.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

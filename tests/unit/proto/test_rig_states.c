@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rig frame by frame, with numbers that can be told beforehand: which cameras a pose is made of,
-// and its covariance, of cameras that stand still or go along one axis.
+// The rig frame by frame, with numbers that can be told beforehand: which cameras a pose is made
+// of, and its covariance, of cameras that stand still or go along one axis.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
