@@ -297,7 +297,7 @@ static const char *bad_setting(const struct recorder_settings *settings)
         return "no folder for recordings";
     if (settings->queue_frames &&
         (settings->queue_frames < 2 || settings->queue_frames > CAPTURE_MAX_KEPT))
-        return "queue_frames must be 2..300";
+        return "queue_frames must be 2..1600"; // CAPTURE_MAX_KEPT
     if (!(settings->max_duration_s >= 0) || !(settings->keep_age_s >= 0))
         return "limits must not be negative";
     return NULL;

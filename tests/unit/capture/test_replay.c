@@ -23,7 +23,7 @@
 struct numbers {
     int64_t period_ns, jump_ns; // frame i at i * period, from frame 5 on jump later
     uint64_t damaged_from, damaged_to, broken_at;
-    bool all_equal;
+    bool all_equal, last_differs; // pixels of all frames; but for the last one
     int decode_ms;
     atomic_int n_decoded;
 };
@@ -44,6 +44,8 @@ static int numbers_decode(void *state, uint64_t i, uint16_t *pixels, struct capt
         nanosleep(&(struct timespec){0, numbers->decode_ms * 1000000}, NULL);
     for (size_t k = 0; k < W * H; k++)
         pixels[k] = numbers->all_equal ? 7 : (uint16_t)(1000 + i);
+    if (numbers->last_differs)
+        pixels[W * H - 1] = (uint16_t)(1000 + i);
     if (numbers->broken_at && i == numbers->broken_at)
         return -EIO;
     return i >= numbers->damaged_from && i < numbers->damaged_to ? -EBADMSG : 0;
@@ -277,6 +279,20 @@ static void repeated_pixels_are_flagged(void **state)
         assert_int_equal(frame.flags, expected);
         assert_true((frame.image.depth == NULL) == (expected == CAPTURE_DAMAGED));
         assert_int_equal(frame.image.width_px, W);
+    }
+    replay_destroy(&replay);
+}
+
+static void one_pixel_makes_another_image(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 1, .all_equal = true, .last_differs = true};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){0}, 5, &info);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(replay_read(replay, -1, &frame), 0);
+        assert_int_equal(frame.flags, 0);
     }
     replay_destroy(&replay);
 }
@@ -591,6 +607,7 @@ int main(void)
         cmocka_unit_test(slow_decoding_still_gets_frames_through),
         cmocka_unit_test(far_too_fast_replay_still_gets_frames_through),
         cmocka_unit_test(repeated_pixels_are_flagged),
+        cmocka_unit_test(one_pixel_makes_another_image),
         cmocka_unit_test(broken_source_ends_the_replay),
         cmocka_unit_test(timeout_leaves_the_frame_alone),
         cmocka_unit_test(interrupt_wakes_the_reader),
