@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 
 import harness
 from harness import check, requests
@@ -101,6 +102,26 @@ def check_trickle(port):
         client.close()
 
 
+def check_one_trickles(port):
+    """A request has 2 s (daemon/http.c); who takes longer is hung up on when the next one comes."""
+    client = socket.create_connection(("127.0.0.1", port), timeout=20)
+    client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ")
+    begin = time.monotonic()
+    client.settimeout(0.2)
+    while time.monotonic() - begin < 8:
+        try:
+            client.sendall(b"x")
+            if client.recv(1) == b"":
+                break
+        except TimeoutError:
+            check(ask(port, "/healthz")[0].status == 200, "a probe beside one that trickles")
+        except OSError:
+            break
+    took = time.monotonic() - begin
+    client.close()
+    check(1.9 < took < 8, f"hung up on after {took:.1f} s")
+
+
 def check_latency(metrics, poses):
     """The histogram is that of the stamps in the pose messages."""
     took_s = [(pose.publish_monotonic_ns - pose.capture_monotonic_ns) * 1e-9 for pose in poses]
@@ -177,6 +198,7 @@ def scenario():
 
     check_refusals(port)
     check_trickle(port)
+    check_one_trickles(port)
     # A second daemon on the same port says so and ends.
     again = subprocess.run([harness.BINARY + "/bin/posed", "--source", "synth:room", "--no-tcp",
                             "--run-dir", harness.SCRATCH, "--set", f"http.port={port}"],

@@ -88,6 +88,93 @@ static void steps_are_those_of_the_camera(void **state)
     assert_true(isnan(plausible_steps(&frame)));
 }
 
+// Exactly a Kinect's steps, each on four pixels or on three: fewer than four are no level.
+static void levels_have_four_pixels(void **state)
+{
+    (void)state;
+    static uint16_t depth[W * H];
+    const double steps = 580 * 0.075 * 8;
+    struct depth_frame frame = {
+        .depth = depth, .width_px = W, .height_px = H, .units_per_m = 20000};
+    for (int n = 3; n <= 4; n++) {
+        memset(depth, 0, sizeof depth);
+        for (int i = 0; i < 200; i++)
+            for (int k = 0; k < n; k++)
+                depth[4 * i + k] = (uint16_t)lround(20000 * steps / (150 + i));
+        const double found = plausible_steps(&frame);
+        // 150 to 349 steps of 1/z: 2.3 to 1.0 m; units are rounding of 0.2 %.
+        assert_true(n == 3 ? isnan(found) : fabs(found - 1) < 0.003);
+    }
+}
+
+static void intrinsics_at_their_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        struct intrinsics camera;
+        int error;
+    } cases[] = {
+        {{525, 525, 319.5, 239.5, W, H}, 0},
+        {{525, -525, 319.5, 239.5, W, H}, 0}, // fy may be negative
+        {{-525, 525, 319.5, 239.5, W, H}, -ERANGE},
+        {{525, 0, 319.5, 239.5, W, H}, -ERANGE},
+        {{INFINITY, 525, 319.5, 239.5, W, H}, -ERANGE},
+        {{525, 525, NAN, 239.5, W, H}, -ERANGE},
+        // Twice as long one way as the other, and a little more.
+        {{600, 300.1, 319.5, 239.5, W, H}, 0},
+        {{600, 299.9, 319.5, 239.5, W, H}, -ERANGE},
+        {{300.1, 600, 319.5, 239.5, W, H}, 0},
+        {{299.9, 600, 319.5, 239.5, W, H}, -ERANGE},
+        // 10 degrees: 320 / tan(5 deg) = 3657.6 px, and 150: 240 / tan(75 deg) = 64.3.
+        {{2740, 2740, 319.5, 239.5, W, H}, 0},
+        {{2745, 2745, 319.5, 239.5, W, H}, -ERANGE}, // 240 / tan(5 deg) = 2743.2
+        {{86, 86, 319.5, 239.5, W, H}, 0},           // 320 / tan(75 deg) = 85.7
+        {{85, 85, 319.5, 239.5, W, H}, -ERANGE},
+        // The middle three fifths.
+        {{525, 525, 127.5, 239.5, W, H}, 0},
+        {{525, 525, 127.4, 239.5, W, H}, -ERANGE},
+        {{525, 525, 511.5, 239.5, W, H}, 0},
+        {{525, 525, 511.6, 239.5, W, H}, -ERANGE},
+        {{525, 525, 319.5, 383.6, W, H}, -ERANGE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (plausible_intrinsics(&cases[i].camera, &sink, LOG_LEVEL_ERROR) != cases[i].error)
+            fail_msg("case %zu", i);
+}
+
+// Of the valid pixels alone; of fewer than a hundredth none.
+static void medians(void **state)
+{
+    (void)state;
+    static uint16_t depth[W * H];
+    const struct depth_frame frame = {
+        .depth = depth, .width_px = W, .height_px = H, .units_per_m = 1000};
+    memset(depth, 0, sizeof depth);
+    for (int i = 0; i < W * H / 3; i++)
+        depth[i] = i < W * H / 9 ? 1000 : 2500; // a third of them
+    for (int i = W * H / 3; i < W * H / 2; i++)
+        depth[i] = 65535;
+    assert_true(plausible_median_m(&frame) == 2.5);
+    for (int i = 0; i < W * H / 4; i++)
+        depth[i] = 1000; // three quarters
+    assert_true(plausible_median_m(&frame) == 1);
+    memset(depth, 0, sizeof depth);
+    for (int i = 0; i < W * H / 100; i++)
+        depth[i] = 3000;
+    assert_true(plausible_median_m(&frame) == 3);
+    depth[0] = 0;
+    assert_true(isnan(plausible_median_m(&frame)));
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(plausible_depth(k ? PLAUSIBLE_MEDIAN_MAX_M : PLAUSIBLE_MEDIAN_MIN_M, 1000,
+                                         &sink, LOG_LEVEL_ERROR),
+                         0);
+        assert_int_equal(
+            plausible_depth(k ? PLAUSIBLE_MEDIAN_MAX_M * 1.01 : PLAUSIBLE_MEDIAN_MIN_M * 0.99, 1000,
+                            &sink, LOG_LEVEL_ERROR),
+            -ERANGE);
+    }
+}
+
 static void a_wrong_scale_is_said(void **state)
 {
     (void)state;
@@ -189,6 +276,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_those_of_the_camera),
+        cmocka_unit_test(levels_have_four_pixels),
+        cmocka_unit_test(intrinsics_at_their_limits),
+        cmocka_unit_test(medians),
         cmocka_unit_test(a_wrong_scale_is_said),
         cmocka_unit_test(a_wrong_focal_length_is_said),
         cmocka_unit_test(other_cameras_are_left_alone),

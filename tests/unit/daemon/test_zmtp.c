@@ -187,6 +187,16 @@ static void what_peers_may_say(void **state)
     assert_in_range(n_parts, (1 << 20) / 17, (1 << 20) / 17 + 2);
     zmtp_session_end(&c);
 
+    // Empty ones, too.
+    zmtp_session_begin(&c, &req_rules, true, NULL);
+    n = client_hello("DEALER", bytes);
+    assert_int_equal(hear(&c, bytes, n), n);
+    for (got = 0, n_parts = 0; got >= 0 && n_parts < 200000; n_parts++)
+        got = hear(&c, "\1\0", 2);
+    assert_int_equal(got, -EMSGSIZE);
+    assert_in_range(n_parts, (1 << 20) / 16, (1 << 20) / 16 + 3);
+    zmtp_session_end(&c);
+
     // Only the first part may be the empty one of a REQ socket.
     zmtp_session_begin(&c, &req_rules, true, NULL);
     n = client_hello("DEALER", bytes);

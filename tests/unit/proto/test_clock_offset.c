@@ -91,6 +91,28 @@ static void test_found(void **state)
     }
 }
 
+// The same turns at another time, whatever the rest beside whole steps of the grid: to the
+// microsecond.
+static void test_rests(void **state)
+{
+    static struct clock_offset_turn a[N], b[N];
+    (void)state;
+    seed = 3;
+    make(a, 1 / 30.0, 0, true);
+    for (int64_t ahead_ns = 100000000; ahead_ns < 105000000; ahead_ns += 600000) {
+        struct clock_offset found;
+        for (int i = 0; i < N; i++) {
+            b[i] = a[i];
+            b[i].begin_ns += ahead_ns;
+            b[i].end_ns += ahead_ns;
+        }
+        assert_int_equal(clock_offset_find(a, N, b, N, &found), 0);
+        assert_true(fabs(found.offset_s - (double)ahead_ns * 1e-9) < 1e-6);
+        assert_int_equal(clock_offset_find(b, N, a, N, &found), 0);
+        assert_true(fabs(found.offset_s + (double)ahead_ns * 1e-9) < 1e-6);
+    }
+}
+
 static void test_refused(void **state)
 {
     static struct clock_offset_turn a[N], b[N];
@@ -120,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found),
+        cmocka_unit_test(test_rests),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

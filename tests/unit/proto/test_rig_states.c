@@ -151,7 +151,7 @@ static void the_oldest_is_forgotten(void **state)
 {
     (void)state;
     assert_int_equal(begin(2, true, 0), 0);
-    const int n = RIG_MAX_AHEAD + 12;
+    const int n = RIG_MAX_AHEAD + 13;
     for (int i = 0; i < n; i++) {
         struct rig_sight s = sight(i * FRAME, 0.01 * i);
         put(0, &s);
@@ -159,9 +159,9 @@ static void the_oldest_is_forgotten(void **state)
     assert_false(rig_next(rig, &result));
     assert_true(rig_ahead_ns(rig, 0) == (RIG_MAX_AHEAD - 1) * FRAME);
     rig_end(rig, 1);
-    for (int i = 12; i < n; i++) {
+    for (int i = 13; i < n; i++) {
         next_at(i * FRAME, 1);
-        assert_true(fabs(result.T_odom_base.t_m[0] - 0.01 * (i - 12)) < 1e-9);
+        assert_true(fabs(result.T_odom_base.t_m[0] - 0.01 * (i - 13)) < 1e-9);
     }
     assert_false(rig_next(rig, &result));
     rig_destroy(&rig);
