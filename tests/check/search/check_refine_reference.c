@@ -69,19 +69,23 @@ static int check_rectangle(const double t[3], double radius)
     return n_inside;
 }
 
-// A corner, to 1/256 px; what is behind the camera is not drawn.
-static void check_corner(const double r[9], const double t[3])
+// A corner, to 1/256 px; what is behind the camera is not drawn. `near_m` not 0: moved to the
+// camera's axis, so far behind the plane that divides what is drawn from what is not.
+static void check_corner(const double r[9], const double translation[3], double near_m)
 {
-    const float t_m[3] = {(float)t[0], (float)t[1], (float)t[2]};
     float scaled[9], value;
     int32_t x, y;
     const double px = 0.004, p[3] = {check_uniform(-25, 25), check_uniform(-25, 25), 3};
+    double t[3] = {translation[0], translation[1], translation[2]};
     for (int k = 0; k < 9; k++)
         scaled[k] = (float)(r[k] * px);
     double q[3];
     reference_turn(r, p, q);
+    for (int k = 0; k < 3 && near_m != 0; k++)
+        t[k] = (k == 2 ? 0.05 + near_m : 0.002) - q[k] * px;
     for (int k = 0; k < 3; k++)
         q[k] = q[k] * px + t[k];
+    const float t_m[3] = {(float)t[0], (float)t[1], (float)t[2]};
     search_draw_corner(&camera, 40, 30, scaled, t_m, (float)p[0], (float)p[1], (float)p[2], &x, &y,
                        &value);
     if (fabs(q[2] - 0.05) < 1e-4)
@@ -141,7 +145,8 @@ static void check_drawing(void)
         n_inside += check_rectangle(t, radius);
         check_direction(axis);
         reference_about(axis, check_uniform(0, 3), r);
-        check_corner(r, t);
+        check_corner(r, t, 0);
+        check_corner(r, t, (i % 2 ? 1 : -1) * check_uniform(1.5e-4, 4e-4));
         check_drawn_point(r, t);
     }
     check_that(n_inside > 1000, "%d inside", n_inside);
