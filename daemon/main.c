@@ -126,6 +126,16 @@ static void publish_log_line(void *user, enum log_level level, const char *line)
     publish_post(user, PUBLISH_LOG, posed_Log_fields, &message);
 }
 
+// Whether a file can be made where `path` is. Returns 0 or the error.
+static int check_folder_of(const char *path)
+{
+    char folder[sizeof((struct config *)NULL)->map_output];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
+             slash ? path : ".");
+    return access(folder, W_OK | X_OK) == 0 ? 0 : -errno;
+}
+
 // Told at the start, not after the recording; written at the end, and never over what is there.
 static int check_map_output(const struct daemon *daemon)
 {
@@ -138,11 +148,16 @@ static int check_map_output(const struct daemon *daemon)
                    "%s: the map's surface is written as .ply (output.map)", path);
             return -EINVAL;
         }
-        if (!path[0] || access(path, F_OK) != 0)
-            continue;
-        log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: is there already (output.map): name a new file",
-               path);
-        return -EEXIST;
+        if (path[0] && access(path, F_OK) == 0) {
+            log_to(&daemon->sink, LOG_LEVEL_ERROR,
+                   "%s: is there already (output.map): name a new file", path);
+            return -EEXIST;
+        }
+        const int error = path[0] ? check_folder_of(path) : 0;
+        if (error) {
+            log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: %s (output.map)", path, strerror(-error));
+            return error;
+        }
     }
     return 0;
 }

@@ -8,6 +8,8 @@
 
 #include <sodium.h>
 
+#include "proto/file_suffix.h"
+
 #define KEY           ZMTP_KEY_BYTES
 #define MAC           CURVE_BOX_BYTES
 #define SHORT_NONCE   8
@@ -66,7 +68,20 @@ int curve_read_keys(struct curve_keys *out, const char *secret_file, const char 
         log_to(log, LOG_LEVEL_ERROR, "CURVE: no random numbers");
         return -EIO;
     }
-    if (stat(secret_file, &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) && !allow_readable) {
+    const bool is_there = stat(secret_file, &info) == 0;
+    if (!is_there || !S_ISREG(info.st_mode)) {
+        log_to(log, LOG_LEVEL_ERROR, "endpoints.curve_secret_key_file: %s: %s", secret_file,
+               is_there ? "is not a file" : strerror(errno));
+        return -EINVAL;
+    }
+    if (file_suffix_is(secret_file, ".public")) {
+        log_to(log, LOG_LEVEL_ERROR,
+               "endpoints.curve_secret_key_file: %s holds the public key, which everybody knows: "
+               "the secret one is in the .secret beside it",
+               secret_file);
+        return -EINVAL;
+    }
+    if ((info.st_mode & (S_IRWXG | S_IRWXO)) && !allow_readable) {
         log_to(log, LOG_LEVEL_ERROR,
                "endpoints.curve_secret_key_file: others can read %s: chmod 600, or "
                "endpoints.insecure = true",

@@ -106,6 +106,13 @@ def check_endings(files):
         check(done.returncode != 0 and f"{arguments[-1]}: " in done.stderr
               and "written as ." in done.stderr, f"{program} {arguments}: {done}")
         check(not os.path.exists(f"{harness.SCRATCH}/{arguments[-1]}"), f"{arguments}: a file")
+    nowhere = harness.SCRATCH + "/nowhere/map.ply"  # said before the session, not after it
+    done = subprocess.run([f"{harness.BINARY}/bin/posed", "--source", "synth:room", "--loop",
+                           "--no-tcp", "--run-dir", harness.SCRATCH + "/map-run", "--map",
+                           nowhere, "--set", "http.port=0"], text=True, capture_output=True,
+                          timeout=120)
+    check(done.returncode != 0 and
+          f"{nowhere}: No such file or directory (output.map)" in done.stderr, f"{done}")
 
 
 def scenario():

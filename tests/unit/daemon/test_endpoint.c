@@ -183,6 +183,13 @@ static void key_files(void **state)
     char path[256];
     scratch_name(&scratch, "secret", config.endpoints.curve_secret_key_file);
     assert_refused(-EINVAL, "secret: No such file or directory");
+    scratch_name(&scratch, "", config.endpoints.curve_secret_key_file);
+    assert_refused(-EINVAL, "curve_secret_key_file: ");
+    assert_true(scratch_said(&scratch, "is not a file"));
+    scratch_write_text(&scratch, "ours.public", SECRET "\n");
+    scratch_name(&scratch, "ours.public", config.endpoints.curve_secret_key_file);
+    assert_refused(-EINVAL, "ours.public holds the public key");
+    scratch_name(&scratch, "secret", config.endpoints.curve_secret_key_file);
     for (size_t i = 0; i < sizeof bad_keys / sizeof *bad_keys; i++) {
         scratch_write_text(&scratch, "secret", bad_keys[i][0]);
         chmod(scratch_name(&scratch, "secret", path), 0600);
