@@ -129,7 +129,7 @@ static void publish_log_line(void *user, enum log_level level, const char *line)
 // Whether a file can be made where `path` is. Returns 0 or the error.
 static int check_folder_of(const char *path)
 {
-    char folder[sizeof((struct config *)NULL)->map_output];
+    char folder[CONFIG_TEXT_MAX];
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
              slash ? path : ".");

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranges of the configuration: their ends are inside, and what a room would refuse at the start
+// is refused with the configuration.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/config/config.h"
+#include "daemon/config/settings_table.h"
+
+static char said[4096]; // everything logged
+
+static void keep_line(void *user, enum log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+
+static const struct log_sink sink = {keep_line, NULL};
+
+// A range has its ends, a text its last byte, and a number comes back to the last bit.
+static void ends_of_ranges_are_inside(void **state)
+{
+    (void)state;
+    static const double numbers[] = {0.1, 1.0 / 3, 0.1 + 0.2, 0.7 + 0.1, 5e-5};
+    struct config config;
+    char error[300], text[CONFIG_TEXT_MAX + 1], value[CONFIG_TEXT_MAX];
+    config_default(&config);
+    static const struct {
+        const char *name, *value;
+        int error;
+    } cases[] = {
+        {"camera.fx", "100000", 0},
+        {"camera.fx", "-100000", 0},
+        {"camera.fx", "100000.1", -ERANGE},
+        {"camera.fx", "-100000.1", -ERANGE},
+        {"capture.step", "1", 0},
+        {"capture.step", "1000000", 0},
+        {"capture.step", "0", -ERANGE},
+        {"capture.step", "1000001", -ERANGE},
+        {"capture.speed", "1000", 0},
+        {"capture.speed", "1000.1", -EINVAL},
+        {"tracker.iterations", "100,0,0", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(
+            config_set(&config, cases[i].name, cases[i].value, "test", error, sizeof error),
+            cases[i].error);
+    memset(text, 'x', sizeof text);
+    text[CONFIG_TEXT_MAX] = 0;
+    assert_int_equal(config_set(&config, "capture.source", text, "test", error, sizeof error),
+                     -ERANGE);
+    text[CONFIG_TEXT_MAX - 1] = 0;
+    assert_int_equal(config_set(&config, "capture.source", text, "test", error, sizeof error), 0);
+    assert_int_equal(strlen(config.source), CONFIG_TEXT_MAX - 1);
+    text[31] = 0;
+    assert_int_equal(config_set(&config, "publish.odom_frame", text, "test", error, sizeof error),
+                     0);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const size_t key = config_find_key("camera.fx");
+        config.capture.fx_px = numbers[i];
+        config_key_value(&config, key, value, sizeof value);
+        assert_int_equal(config_set(&config, "camera.fx", value, "test", error, sizeof error), 0);
+        assert_true(config.capture.fx_px == numbers[i]);
+    }
+}
+
+// What a room would refuse at the start is refused here, and both bounds of each key are taken.
+static void bounds_are_those_of_the_rooms(void **state)
+{
+    (void)state;
+    struct config config;
+    for (size_t i = 0; i < config_n_keys(); i++)
+        for (int upper = 0; upper < 2; upper++) {
+            const struct config_key *key = &config_keys[i];
+            char name[96], bound[64];
+            if (key->min == key->max || key->type == CONFIG_SPEED || key->type == CONFIG_LEVELS)
+                continue;
+            config_key_name(i, name, sizeof name);
+            snprintf(bound, sizeof bound, "%.17g", upper ? key->max : key->min);
+            // The image's depth range may not turn around.
+            const struct config_assignment set[] = {{"gpu.depth_min_m", "0.05", "--set"},
+                                                    {"gpu.depth_max_m", "20", "--set"},
+                                                    {name, bound, "--set"}};
+            said[0] = 0;
+            if (config_load(&config, NULL, set, 3, &sink) != 0)
+                fail_msg("%s = %s: %s", name, bound, said);
+        }
+}
+
+static void rooms_refuse_before_the_start(void **state)
+{
+    (void)state;
+    static const char *const rows[][3] = {
+        {"map.keyframes", "1", "map.keyframes = 1 is outside 4 .. 1024"},
+        {"map.keyframes", "3", "map.keyframes = 3 is outside 4 .. 1024"},
+        {"map.keyframes", "1025", "map.keyframes: 1025 is outside"},
+        {"map.voxel_m", "0.1001", "map.voxel_m: 0.1001 is outside"},
+        {"tracker.iterations", "0,0,0", "tracker.iterations, all levels = 0 is outside 1 .. 300"},
+        {"tracker.gate_distance_m", "0.00009", "tracker.gate_distance_m: 0.00009 is outside"},
+    };
+    static const char *const good[][2] = {{"map.keyframes", "0"},
+                                          {"map.keyframes", "4"},
+                                          {"map.voxel_m", "0.1"},
+                                          {"tracker.iterations", "0,0,1"},
+                                          {"tracker.gate_distance_m", "0.0001"}};
+    struct config config;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct config_assignment set = {rows[i][0], rows[i][1], "--set"};
+        said[0] = 0;
+        assert_int_equal(config_load(&config, NULL, &set, 1, &sink), -EINVAL);
+        if (!strstr(said, rows[i][2]))
+            fail_msg("%s, wanted: %s", said, rows[i][2]);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        const struct config_assignment set = {good[i][0], good[i][1], "--set"};
+        said[0] = 0;
+        if (config_load(&config, NULL, &set, 1, &sink) != 0)
+            fail_msg("%s = %s: %s", good[i][0], good[i][1], said);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_of_ranges_are_inside),
+        cmocka_unit_test(bounds_are_those_of_the_rooms),
+        cmocka_unit_test(rooms_refuse_before_the_start),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
