@@ -7,8 +7,9 @@
 #   posed_test_fuzz(image)                  tests/fuzz/fuzz_image.c over tests/fuzz/seeds/image/*
 #
 # All take SOURCES (further files), LIBRARIES (further targets), LABELS, TIMEOUT (seconds), SERIAL
-# (nothing else runs beside it: for tests that measure time), PROCESSORS (how many it keeps busy,
-# default 1) and ARGS (of the test's command line).
+# (nothing else runs beside it: for tests that measure time), LONG (half a minute and more, perhaps
+# under a sanitizer only: begins first), PROCESSORS (how many it keeps busy, default 1) and ARGS (of
+# the test's command line).
 # The label is the folder's name; add `data` to a test that reads recordings from POSED_DATA.
 #
 # Skipping: a test that cannot run here (no recordings, no CUDA device) prints one line
@@ -20,15 +21,19 @@
 # tests/races.txt).
 
 function(posed_register_test label name timeout)
-  cmake_parse_arguments(PARSE_ARGV 3 arg "SERIAL" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 3 arg "SERIAL;LONG" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;ARGS")
   if(arg_TIMEOUT)
     set(timeout ${arg_TIMEOUT})
+  endif()
+  set(cost ${timeout}) # what may take longest begins first: nothing is waited for at the end
+  if(arg_LONG)
+    set(cost 10000)
   endif()
   add_test(NAME ${label}/${name} COMMAND ${arg_COMMAND} ${arg_ARGS})
   set_tests_properties(${label}/${name} PROPERTIES
     SKIP_RETURN_CODE 77
     TIMEOUT ${timeout}
-    COST ${timeout} # what may take longest begins first: nothing is waited for at the end
+    COST ${cost}
     LABELS "${label};${arg_LABELS}"
     ENVIRONMENT "POSED_SOURCE_DIR=${PROJECT_SOURCE_DIR};POSED_BINARY_DIR=${PROJECT_BINARY_DIR};\
 LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/leaks.txt:print_suppressions=0;\
@@ -52,7 +57,7 @@ endfunction()
 # A C test program <prefix>_<name> from <folder>/<prefix>_<name>.c, linked with all that has no
 # dependency; `path` is <folder>/<name>.
 function(posed_test_program label prefix path timeout)
-  cmake_parse_arguments(PARSE_ARGV 4 arg "SERIAL" "TIMEOUT;PROCESSORS"
+  cmake_parse_arguments(PARSE_ARGV 4 arg "SERIAL;LONG" "TIMEOUT;PROCESSORS"
     "SOURCES;LIBRARIES;LABELS;ARGS")
   get_filename_component(folder ${path} DIRECTORY)
   get_filename_component(name ${path} NAME)
@@ -68,9 +73,11 @@ function(posed_test_program label prefix path timeout)
   if(arg_PROCESSORS)
     list(APPEND options PROCESSORS ${arg_PROCESSORS})
   endif()
-  if(arg_SERIAL)
-    list(APPEND options SERIAL)
-  endif()
+  foreach(option SERIAL LONG)
+    if(arg_${option})
+      list(APPEND options ${option})
+    endif()
+  endforeach()
   posed_register_test(${label} ${path} ${timeout} COMMAND ${target} ${options})
 endfunction()
 
@@ -119,7 +126,7 @@ endfunction()
 # of some counts the drawing of an object, so that a hang is one only after a minute. SETUP: the
 # target makes something first without which it can do nothing: its calls do not fail.
 function(posed_test_fuzz stem)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SETUP" "" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SETUP;LONG" "" "SOURCES;LIBRARIES;LABELS")
   set(seeds ${CMAKE_CURRENT_SOURCE_DIR}/seeds/${stem})
   set(libraries posed_warnings ${arg_LIBRARIES} posed_capture posed_gpu posed_proto m)
   add_executable(replay_${stem} fuzz_${stem}.c replay.c ${arg_SOURCES})
@@ -132,7 +139,11 @@ function(posed_test_fuzz stem)
   if(arg_SETUP)
     set(failures --no-failures)
   endif()
-  posed_register_test(fuzz ${stem} 300 LABELS ${arg_LABELS}
+  set(long)
+  if(arg_LONG)
+    set(long LONG)
+  endif()
+  posed_register_test(fuzz ${stem} 300 ${long} LABELS ${arg_LABELS}
     COMMAND replay_${stem} ${seeds} ${failures})
   if(POSED_LIBFUZZER)
     add_executable(fuzz_${stem} fuzz_${stem}.c ${arg_SOURCES})

@@ -9,7 +9,7 @@ import zmq
 import harness
 from harness import check, check_at_most
 
-N_FRAMES = 1500
+N_FRAMES = 1000
 SPEED = 4
 HWM = 200  # reached by the stalled ones within two seconds
 GROWTH_LIMIT_BYTES = 30e6
