@@ -7,16 +7,16 @@
 #include "capture/recorder/recorder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "capture/driver.h"
-#include "capture/io/folder.h"
+#include "capture/recorder/ending.h"
 #include "capture/recorder/recordings.h"
 #include "capture/recorder/writer.h"
 #include "proto/clock.h"
@@ -43,7 +43,7 @@ struct recorded {
 struct recorder {
     struct recorder_settings settings;
     char *path;
-    int folder;
+    int folder; // of the recording, as long as there is one
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -92,18 +92,9 @@ static void free_slots(struct recorder *recorder)
     recorder->n_pushed = recorder->n_written = 0;
 }
 
-static bool was_removed(int error)
-{
-    return error == -ESTALE || error == -ENOENT; // of a file, of its folder
-}
-
-static const char *text_of(int error)
-{
-    return was_removed(error) ? "its files were removed" : strerror(-error);
-}
-
-// Closes the recording and tells why, and how much of it is in its files. The lock is not held.
-static void finish(struct recorder *recorder, enum recorder_event event, const char *reason)
+// Closes the recording and tells why it ended (an error, or 0 and `event`), and how much of it is
+// in its files. After an error one without a frame is taken back. The lock is not held.
+static void finish(struct recorder *recorder, enum recorder_event event, int error)
 {
     struct recorder_status *status = &recorder->status;
     const struct writer_format *format = recordings_format(status->format);
@@ -112,11 +103,9 @@ static void finish(struct recorder *recorder, enum recorder_event event, const c
     uint64_t n_held = recorder->writer && format->held ? format->held(recorder->writer) : 0;
     int close_err = recorder->writer ? format->close(recorder->writer) : 0;
     err = err ? err : close_err;
-    if (err) {
-        event = RECORDER_EVENT_FAILED;
-        reason = text_of(err);
-    }
-    char name[RECORDER_NAME_BYTES], detail[sizeof status->ended];
+    // What was removed is gone, whatever came first.
+    error = error && !ending_is_removal(err) ? error : err;
+    char name[RECORDER_NAME_BYTES], file[RECORDER_NAME_BYTES + 16], detail[sizeof status->ended];
     pthread_mutex_lock(&recorder->lock);
     recorder->writer = NULL;
     free_slots(recorder);
@@ -124,16 +113,31 @@ static void finish(struct recorder *recorder, enum recorder_event event, const c
     status->n_bytes = n_bytes;
     if (close_err)
         status->n_frames -= n_held < status->n_frames ? n_held : status->n_frames;
-    if (was_removed(err))
-        status->n_frames = status->n_bytes = 0;
+    if (ending_is_removal(error))
+        status->n_frames = 0;
+    const bool is_empty = error && status->n_frames == 0;
+    if (is_empty)
+        status->n_bytes = 0;
     memcpy(name, status->name, sizeof name);
-    snprintf(detail, sizeof detail, "%s after %llu frames, %.1f MB, %llu frames dropped", reason,
-             (unsigned long long)status->n_frames, (double)status->n_bytes * 1e-6,
-             (unsigned long long)status->n_dropped);
-    status->failed = event == RECORDER_EVENT_FAILED;
+    snprintf(file, sizeof file, "%s%s", name, format->suffix);
+    const struct ending ending = {.error = error,
+                                  .reason = event == RECORDER_EVENT_LIMIT ? "stopped at its limit"
+                                                                          : recorder->stop_reason,
+                                  .is_torn = close_err != 0,
+                                  .is_folder = !format->suffix[0],
+                                  .file = file,
+                                  .n_frames = status->n_frames,
+                                  .n_bytes = status->n_bytes,
+                                  .n_dropped = status->n_dropped};
+    ending_describe(&ending, detail);
+    status->failed = error != 0;
+    status->ended_unix_ns = clock_wall_ns();
     memcpy(status->ended, detail, sizeof detail);
     pthread_mutex_unlock(&recorder->lock);
-    tell(recorder, event, name, detail);
+    if (is_empty && !ending_is_removal(error))
+        recordings_delete(recorder->folder, name, status->format);
+    close(recorder->folder);
+    tell(recorder, error ? RECORDER_EVENT_FAILED : event, name, detail);
     // Last, so that whoever sees it idle has been told.
     pthread_mutex_lock(&recorder->lock);
     status->busy = false;
@@ -238,12 +242,12 @@ static int begin_anew(struct recorder *recorder)
 }
 
 // Ends the recording. The lock is held on entry and on return, but not in between.
-static void end_recording(struct recorder *recorder, enum recorder_event event, const char *reason)
+static void end_recording(struct recorder *recorder, enum recorder_event event, int error)
 {
     recorder->status.active = false; // pushes stop here; what is in the queue is given up
     recorder->status.busy = true;
     pthread_mutex_unlock(&recorder->lock);
-    finish(recorder, event, reason);
+    finish(recorder, event, error);
     pthread_mutex_lock(&recorder->lock);
 }
 
@@ -271,16 +275,15 @@ static void *write_frames(void *argument)
         if (recorder->writer && recorder->anew) {
             int err = begin_anew(recorder);
             if (err)
-                end_recording(recorder, RECORDER_EVENT_FAILED, strerror(-err));
+                end_recording(recorder, RECORDER_EVENT_FAILED, err);
         } else if (recorder->writer && waiting) {
             int result = write_one(recorder);
-            if (was_removed(result))
-                status->n_frames = status->n_bytes = 0;
-            if (result)
-                end_recording(recorder, result > 0 ? RECORDER_EVENT_LIMIT : RECORDER_EVENT_FAILED,
-                              result > 0 ? "stopped at its limit" : text_of(result));
+            if (result > 0)
+                end_recording(recorder, RECORDER_EVENT_LIMIT, 0);
+            else if (result)
+                end_recording(recorder, RECORDER_EVENT_FAILED, result);
         } else if (recorder->writer && (!status->active || recorder->quit)) {
-            end_recording(recorder, RECORDER_EVENT_STOPPED, recorder->stop_reason);
+            end_recording(recorder, RECORDER_EVENT_STOPPED, 0);
         } else if (recorder->quit) {
             break;
         } else {
@@ -303,6 +306,26 @@ static const char *bad_setting(const struct recorder_settings *settings)
     return NULL;
 }
 
+// Whether recordings can be made in the folder now, for those who would learn it at the first one.
+// It may yet be mounted, so that only a file in its place is an error.
+static int look_at_folder(const struct recorder *recorder)
+{
+    const struct log_sink *log = &recorder->settings.log;
+    const int folder = recordings_open(recorder->path, log);
+    const int err = folder < 0 ? folder : faccessat(folder, ".", W_OK | X_OK, 0) ? -errno : 0;
+    if (folder >= 0)
+        close(folder);
+    if (err == -ENOTDIR)
+        log_to(log, LOG_LEVEL_ERROR, "recorder.folder %s cannot hold recordings: %s",
+               recorder->path, strerror(-err));
+    else if (err)
+        log_to(log, LOG_LEVEL_WARNING,
+               "recorder.folder %s: %s: nothing can be recorded before it is there and may be "
+               "written to; each start of a recording looks again",
+               recorder->path, strerror(-err));
+    return err == -ENOTDIR ? err : 0;
+}
+
 int recorder_create(struct recorder **out, const struct recorder_settings *settings)
 {
     *out = NULL;
@@ -320,31 +343,13 @@ int recorder_create(struct recorder **out, const struct recorder_settings *setti
     pthread_cond_init(&recorder->news, NULL);
     recorder->path = strdup(settings->folder);
     recorder->settings.folder = recorder->path;
-    int err = recorder->path ? 0 : -ENOMEM;
+    int err = recorder->path ? look_at_folder(recorder) : -ENOMEM;
+    if (!err)
+        err = -pthread_create(&recorder->thread, NULL, write_frames, recorder);
     if (err)
         goto fail;
-    if (mkdir(recorder->path, 0755) == 0) {
-        log_to(&settings->log, LOG_LEVEL_NOTICE, "recorder.folder %s did not exist: created",
-               recorder->path);
-    } else if (errno != EEXIST) {
-        err = -errno;
-        log_to(&settings->log, LOG_LEVEL_ERROR, "recorder.folder %s cannot be created: %s",
-               recorder->path, strerror(errno));
-        goto fail;
-    }
-    err = recorder->folder = folder_open(recorder->path, &settings->log);
-    if (err < 0) {
-        log_to(&settings->log, LOG_LEVEL_ERROR, "recorder.folder %s cannot hold recordings",
-               recorder->path);
-        goto fail;
-    }
-    err = -pthread_create(&recorder->thread, NULL, write_frames, recorder);
-    if (err)
-        goto fail_folder;
     *out = recorder;
     return 0;
-fail_folder:
-    close(recorder->folder);
 fail:
     pthread_cond_destroy(&recorder->news);
     pthread_mutex_destroy(&recorder->lock);
@@ -363,7 +368,6 @@ void recorder_destroy(struct recorder **recorder_in)
     pthread_cond_signal(&recorder->news);
     pthread_mutex_unlock(&recorder->lock);
     pthread_join(recorder->thread, NULL);
-    close(recorder->folder);
     pthread_cond_destroy(&recorder->news);
     pthread_mutex_destroy(&recorder->lock);
     free(recorder->path);
@@ -382,13 +386,16 @@ static int take_slots(struct recorder *recorder)
     return 0;
 }
 
-// Reserves the recorder for this recording, so that no second start can come between.
-static int reserve(struct recorder *recorder, const char *name, enum recorder_format format)
+// Reserves the recorder for this recording, so that no second start can come between; *previous is
+// what is told again if it cannot begin.
+static int reserve(struct recorder *recorder, const char *name, enum recorder_format format,
+                   struct recorder_status *previous)
 {
     struct recorder_status *status = &recorder->status;
     pthread_mutex_lock(&recorder->lock);
     bool taken = recorder->writer || status->busy || recorder->quit;
     if (!taken) {
+        *previous = *status;
         *status = (struct recorder_status){.busy = true, .format = format};
         snprintf(status->name, sizeof status->name, "%s", name);
     }
@@ -438,27 +445,44 @@ static void set_cameras(struct recorder *recorder, const struct recorder_camera 
     pthread_mutex_unlock(&recorder->lock);
 }
 
+// The folder anew, as another one may stand in its place now, and the recording's files in it.
+static int open_files(struct recorder *recorder, const char *name, enum recorder_format format,
+                      uint32_t n_cameras, void **out_writer)
+{
+    const struct recorder_settings *settings = &recorder->settings;
+    const int folder = recordings_open(recorder->path, &settings->log);
+    if (folder < 0)
+        return folder;
+    recordings_keep_limits(folder, settings->keep_bytes, settings->keep_age_s, &settings->log);
+    recorder->folder = folder;
+    const int err = open_writer(recorder, name, format, recorder->cameras, n_cameras, out_writer);
+    if (err)
+        close(folder);
+    return err;
+}
+
 int recorder_start(struct recorder *recorder, const char *name, enum recorder_format format,
                    const struct recorder_camera *cameras, uint32_t n_cameras)
 {
     const char *reason = bad_start(name, format, cameras, n_cameras), *in = "", *where = "";
+    struct recorder_status previous;
     void *writer = NULL;
     int err = -EINVAL;
-    if (!reason && (err = reserve(recorder, name, format)))
+    if (!reason && (err = reserve(recorder, name, format, &previous)))
         reason = "another recording is running";
     if (!reason) {
         set_cameras(recorder, cameras, n_cameras);
-        recordings_keep_limits(recorder->folder, recorder->settings.keep_bytes,
-                               recorder->settings.keep_age_s, &recorder->settings.log);
         err = take_slots(recorder);
         if (!err) {
-            err = open_writer(recorder, name, format, recorder->cameras, n_cameras, &writer);
+            err = open_files(recorder, name, format, n_cameras, &writer);
             in = " in recorder.folder ";
             where = recorder->path;
         }
         pthread_mutex_lock(&recorder->lock);
-        if (err)
+        if (err) {
             free_slots(recorder);
+            recorder->status = previous;
+        }
         recorder->writer = writer;
         recorder->anew = false;
         recorder->stop_reason = "stopped";
@@ -608,5 +632,10 @@ void recorder_status(struct recorder *recorder, struct recorder_status *out)
 
 long recorder_list(struct recorder *recorder, struct recorder_entry **out)
 {
-    return recordings_list(recorder->folder, out);
+    *out = NULL;
+    const int folder = open(recorder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const long n = folder < 0 ? -errno : recordings_list(folder, out);
+    if (folder >= 0)
+        close(folder);
+    return n;
 }

@@ -30,7 +30,8 @@ enum recorder_event {
     RECORDER_EVENT_STARTED,
     RECORDER_EVENT_STOPPED, // as asked for; all frames are on disk
     RECORDER_EVENT_LIMIT,   // stopped by max_bytes or max_duration_s
-    RECORDER_EVENT_FAILED,  // stopped by an error, e.g. a full disk; what was written is usable
+    RECORDER_EVENT_FAILED,  // stopped by an error, e.g. a full disk; what was written is usable,
+                            // and where that is no frame nothing is left
 };
 
 // Messages that a recording may carry beside the frames.
@@ -42,7 +43,8 @@ enum recorder_topic {
 #define RECORDER_MAX_MESSAGE_BYTES 2048
 
 struct recorder_settings {
-    const char *folder;    // where recordings go; created (one level) when missing
+    const char *folder; // where recordings go; looked for whenever one starts, and created (one
+        // level) when missing
     uint32_t queue_frames; // of a camera; 0 = 30, one second; range 2..CAPTURE_MAX_KEPT; the source
         // must let as many be kept (capture_settings.n_kept), else frames are dropped
 
@@ -67,7 +69,8 @@ struct recorder_status {
     uint32_t cameras; // bit i: of camera number i
     bool busy;        // not active any more, but still writing: the files are not closed yet
     bool failed;      // it ended with RECORDER_EVENT_FAILED, for the reason that `ended` has
-    char ended[256];  // how it ended, for people; "" until it has
+    char ended[320];  // how it ended, for people; "" until it has
+    int64_t ended_unix_ns;
     char name[RECORDER_NAME_BYTES];
     enum recorder_format format;
     uint64_t n_frames;  // on disk
@@ -86,8 +89,9 @@ struct recorder_entry {
 
 struct recorder; // opaque
 
-// Settings and strings are copied. Returns 0, -EINVAL (a value out of range), -ENOMEM, or the errno
-// of opening the folder; the reason is in the log and *out NULL.
+// Settings and strings are copied. A folder that cannot be made or written to yet is a warning.
+// Returns 0, -EINVAL (a value out of range), -ENOTDIR (a file is in the folder's place) or -ENOMEM;
+// the reason is in the log and *out NULL.
 __attribute__((warn_unused_result)) int recorder_create(struct recorder **out,
                                                         const struct recorder_settings *settings);
 

@@ -26,6 +26,16 @@ const struct writer_format *recordings_format(enum recorder_format format)
     return formats[format];
 }
 
+int recordings_open(const char *path, const struct log_sink *log)
+{
+    if (mkdir(path, 0755) == 0)
+        log_to(log, LOG_LEVEL_NOTICE, "recorder.folder %s did not exist: created", path);
+    else if (errno != EEXIST)
+        return -errno;
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
 int recorder_format_from_name(const char *name)
 {
     for (int i = 0; i < RECORDER_N_FORMATS; i++)

@@ -9,6 +9,12 @@
 
 const struct writer_format *recordings_format(enum recorder_format format);
 
+// Opens the folder, as it is now; one that is missing is made (one level), which the log tells.
+// Returns a file descriptor to close, or -ENOTDIR (a file is in its place) or another negative
+// errno, which is not logged.
+__attribute__((warn_unused_result)) int recordings_open(const char *path,
+                                                        const struct log_sink *log);
+
 // recorder_list for an open folder.
 __attribute__((warn_unused_result)) long recordings_list(int folder, struct recorder_entry **out);
 

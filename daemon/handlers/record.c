@@ -100,13 +100,13 @@ void handlers_start_recording(struct handlers *handlers, const struct handlers_c
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "start_recording",
                       "this source cannot be recorded so; the log says why");
         return;
-    case -ENOSPC:
     case -ENOMEM:
         handlers_fail(reply, posed_Code_RESOURCE_EXHAUSTED, NULL, "%s", strerror(-error));
         return;
     default:
-        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "%s: %s",
-                      handlers->config->recorder.folder, strerror(-error));
+        handlers_fail(
+            reply, error == -ENOSPC ? posed_Code_RESOURCE_EXHAUSTED : posed_Code_UNAVAILABLE, NULL,
+            "recorder.folder %s: %s", handlers->config->recorder.folder, strerror(-error));
     }
 }
 
@@ -159,13 +159,13 @@ void handlers_list_recordings(struct handlers *handlers, const struct handlers_c
     struct recorder_entry *entries = NULL;
     struct recorder_status status;
     long n = recorder_list(handlers->recorder, &entries);
-    if (n < 0 && n != -ENOENT) {
-        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "%s: %s",
+    if (n < 0) {
+        handlers_fail(reply, posed_Code_UNAVAILABLE, NULL, "recorder.folder %s: %s",
                       handlers->config->recorder.folder, strerror((int)-n));
         return;
     }
     recorder_status(handlers->recorder, &status);
-    page->total = n > 0 ? (uint32_t)n : 0;
+    page->total = (uint32_t)n;
     for (long i = request->skip; i < n && page->recordings_count < page_max; i++) {
         posed_Recording *out = &page->recordings[page->recordings_count++];
         wire_copy_text(out->name, sizeof out->name, entries[i].name);

@@ -187,8 +187,6 @@ static void names_and_settings_are_checked(void **state)
     settings.queue_frames = 1;
     assert_int_equal(recorder_create(&recorder, &settings), -EINVAL);
     settings = recording_settings();
-    settings.folder = "/nonexistent/a/b";
-    assert_int_equal(recorder_create(&recorder, &settings), -ENOENT);
     settings.folder = "/etc/passwd";
     assert_int_equal(recorder_create(&recorder, &settings), -ENOTDIR);
     assert_int_equal(recorder_format_from_name("avi"), -EINVAL);
@@ -202,11 +200,12 @@ static void keep_lines(void *user, enum log_level level, const char *line)
     snprintf(lines + strlen(lines), 1024 - strlen(lines), "%s\n", line);
 }
 
-// A folder that is made is told of, one that cannot be names its setting and place.
+// A folder that is made is told of, one that cannot be names its setting and place: a warning, as
+// it may come later.
 static void log_names_the_folder(void **state)
 {
     (void)state;
-    char lines[1024] = "", path[300];
+    char lines[1024] = "", path[300], inside[300];
     struct recorder_settings settings = recording_settings();
     struct recorder *recorder;
     settings.log = (struct log_sink){keep_lines, lines};
@@ -218,19 +217,57 @@ static void log_names_the_folder(void **state)
     lines[0] = '\0';
     assert_int_equal(recorder_create(&recorder, &settings), 0);
     assert_string_equal(lines, "");
-    assert_int_equal(rmdir(path), 0); // nothing can be made in it any more, whoever one is
+    recorder_destroy(&recorder);
+    assert_int_equal(rmdir(path), 0);
+    settings.folder = scratch_name(&recording.scratch, "new/inside", inside);
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    assert_non_null(strstr(lines, inside));
+    assert_non_null(strstr(lines, ": No such file or directory: nothing can be recorded before"));
+    lines[0] = '\0';
     assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_TUM, &recording_info),
                      -ENOENT);
-    recorder_destroy(&recorder);
     assert_non_null(strstr(lines, "'a' not started in recorder.folder "));
-    assert_non_null(strstr(lines, path));
-    lines[0] = '\0';
-    settings.folder = "/nonexistent/a/b";
-    assert_int_equal(recorder_create(&recorder, &settings), -ENOENT);
-    assert_non_null(strstr(lines, "recorder.folder /nonexistent/a/b cannot be created: No such"));
+    assert_non_null(strstr(lines, inside));
+    scratch_make_folder(&recording.scratch, "new");
+    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_TUM, &recording_info), 0);
+    recording_push(recorder, 0, 2);
+    recorder_destroy(&recorder);
+    assert_int_equal(assert_recording_replays("tum", "new/inside/a", 0), 2);
     settings.folder = "/etc/passwd";
     assert_int_equal(recorder_create(&recorder, &settings), -ENOTDIR);
     assert_non_null(strstr(lines, "recorder.folder /etc/passwd cannot hold"));
+}
+
+// Where the folder is removed and another one stands in its place, that one has the recordings;
+// where none does, it is made.
+static void the_folder_is_looked_for_anew(void **state)
+{
+    (void)state;
+    struct recorder_settings settings = recording_settings();
+    struct recorder *recorder;
+    struct recorder_entry *entries;
+    char path[256];
+    settings.folder = scratch_name(&recording.scratch, "f", path);
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rmdir(path), 0);
+        assert_int_equal(recorder_list(recorder, &entries), -ENOENT);
+        assert_null(entries);
+        if (i == 0)
+            scratch_make_folder(&recording.scratch, "f");
+        assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_KLG, &recording_info),
+                         0);
+        recording_push(recorder, 0, 3);
+        assert_int_equal(recorder_stop(recorder), 0);
+        recording_wait_until_idle(recorder);
+        assert_int_equal(assert_recording_replays("klg", "f/a", 0), 3);
+        assert_int_equal(recorder_list(recorder, &entries), 1);
+        free(entries);
+        unlink(scratch_name(&recording.scratch, "f/a.klg", path));
+        unlink(scratch_name(&recording.scratch, "f/a.klg.calibration.txt", path));
+        scratch_name(&recording.scratch, "f", path);
+    }
+    recorder_destroy(&recorder);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, recording_setup, recording_teardown)
@@ -245,6 +282,7 @@ int main(void)
         TEST(frames_that_cannot_be_kept_are_counted),
         TEST(names_and_settings_are_checked),
         TEST(log_names_the_folder),
+        TEST(the_folder_is_looked_for_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,15 @@
 
 #include "tests/unit/capture/recording.h"
 
+#define MINUTE_NS INT64_C(60000000000)
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 static void limits_stop_the_recording(void **state)
 {
     (void)state;
@@ -152,11 +161,50 @@ static void full_disk_stops_the_recording_only(void **state)
     recorder_status(recorder, &status);
     assert_true(status.n_frames >= 2);
     assert_int_equal(assert_recording_replays("klg", "a", 0), status.n_frames);
-    // and the next one works
+    assert_true(status.failed &&
+                llabs(clock_ns(CLOCK_REALTIME) - status.ended_unix_ns) < MINUTE_NS);
+    assert_string_equal(status.ended, recording.last_detail);
+    assert_non_null(strstr(status.ended, "; kept as a.klg"));
+    // It is told until the next one begins, which works.
+    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_KLG, &recording_info),
+                     -EEXIST);
+    recorder_status(recorder, &status);
+    assert_true(status.failed && strcmp(status.name, "a") == 0);
     assert_int_equal(recorder_start_one(recorder, "b", RECORDER_FORMAT_TUM, &recording_info), 0);
     recording_push(recorder, 0, 3);
     recorder_destroy(&recorder);
     assert_int_equal(assert_recording_replays("tum", "b", 0), 3);
+}
+
+// Of which not one frame could be written, in each format.
+static void an_empty_recording_is_taken_back(void **state)
+{
+    (void)state;
+    struct rlimit old, small = {1500, 1500}; // an MCAP file's head takes more
+    struct recorder_settings settings = recording_settings();
+    struct recorder *recorder;
+    struct recorder_entry *entries;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    for (int format = 0; format < RECORDER_N_FORMATS; format++) {
+        const char *name = recorder_format_name((enum recorder_format)format);
+        assert_int_equal(
+            recorder_start_one(recorder, name, (enum recorder_format)format, &recording_info), 0);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        recording_push(recorder, 0, 1);
+        recorder_end_camera(recorder, 0);
+        recording_wait_until_idle(recorder);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+        print_message("%s: %s\n", name, recording.last_detail);
+        assert_int_equal(recording.last_event, RECORDER_EVENT_FAILED);
+        assert_non_null(strstr(recording.last_detail, "after 0 frames, 0.0 MB"));
+        assert_non_null(strstr(recording.last_detail, "; nothing of it is kept"));
+        assert_int_equal(recorder_list(recorder, &entries), 0);
+    }
+    recorder_destroy(&recorder);
+    assert_int_equal(rmdir(recording.scratch.path), 0); // no sidecar is left, either
 }
 
 static void killed_recorder_leaves_a_good_recording(void **state)
@@ -211,13 +259,6 @@ static int compare_ns(const void *a, const void *b)
 #define PUSH_LIMIT_NS 200000
 #endif
 
-static int64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void push_is_quick(void **state)
 {
     (void)state;
@@ -267,6 +308,7 @@ int main(void)
         TEST(an_mcap_file_keeps_within_its_limit),
         TEST(old_recordings_make_room),
         TEST(full_disk_stops_the_recording_only),
+        TEST(an_empty_recording_is_taken_back),
         TEST(killed_recorder_leaves_a_good_recording),
         TEST(push_is_quick),
     };
