@@ -135,6 +135,9 @@ static void print_latency(FILE *file, const struct cameras *cameras)
 VALUE(rate_hz, s->rate_hz)
 VALUE(paused, s->paused)
 VALUE(recording, s->recording[0] != 0)
+VALUE(failed_recordings, s->failed_recordings)
+VALUE(has_failed, s->has_last_recording && s->last_recording.failed)
+VALUE(ended_s, s->has_last_recording ? (double)s->last_recording.timestamp.seconds : 0)
 VALUE(map_epoch, s->map_epoch)
 VALUE(captured, s->captured_frames)
 VALUE(duplicates, s->duplicate_frames)
@@ -158,6 +161,12 @@ void metrics_print(struct shared *const *shared, uint32_t n_cameras, FILE *file)
     of_each(file, &cameras, "frame_rate_hertz", "gauge", "Frames in the last second.", rate_hz);
     of_each(file, &cameras, "paused", "gauge", "1 while the recording is paused.", paused);
     of_each(file, &cameras, "recording", "gauge", "1 while a recording is written.", recording);
+    of_each(file, &cameras, "last_recording_failed", "gauge",
+            "1 when an error ended the last recording; posectl status says which.", has_failed);
+    of_each(file, &cameras, "last_recording_end_timestamp_seconds", "gauge",
+            "When the last recording ended, Unix time; 0: none has.", ended_s);
+    of_each(file, &cameras, "failed_recordings_total", "counter", "Recordings that an error ended.",
+            failed_recordings);
     of_each(file, &cameras, "map_epoch", "gauge",
             "Grows when a pose is not connected to the one before.", map_epoch);
     gauge(file, "resident_memory_bytes", "Resident memory.", (double)s->resident_bytes);

@@ -2,9 +2,11 @@
 #include "daemon/recording.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "daemon/fill_messages.h"
 #include "daemon/publish.h"
+#include "proto/wire.h"
 
 int recording_check(const struct config *config, const struct log_sink *log)
 {
@@ -31,6 +33,19 @@ int recording_check(const struct config *config, const struct log_sink *log)
     return -EINVAL;
 }
 
+static void fill_ended(const struct recorder_status *status, posed_EndedRecording *out)
+{
+    *out = (posed_EndedRecording){.has_timestamp = true,
+                                  .timestamp = wire_timestamp(status->ended_unix_ns),
+                                  .failed = status->failed,
+                                  .frames = status->n_frames,
+                                  .dropped_frames = status->n_dropped,
+                                  .bytes = status->n_bytes};
+    wire_copy_text(out->name, sizeof out->name, status->name);
+    wire_copy_text(out->format, sizeof out->format, recorder_format_name(status->format));
+    wire_copy_text(out->detail, sizeof out->detail, status->ended);
+}
+
 // Called by the recorder's thread, and by whoever starts a recording. Each camera that is in it
 // tells of it.
 static void on_recorder_event(void *user, enum recorder_event event, const char *name,
@@ -38,18 +53,25 @@ static void on_recorder_event(void *user, enum recorder_event event, const char 
 {
     const struct recording *recording = user;
     struct recorder_status status;
+    posed_EndedRecording ended;
     posed_Event message;
+    char text[sizeof message.message];
     const bool started = event == RECORDER_EVENT_STARTED;
     recorder_status(recording->recorder, &status);
+    fill_ended(&status, &ended);
+    snprintf(text, sizeof text, "recording %s: %s", name, detail);
     for (uint32_t i = 0; i < recording->n_cameras; i++) {
         const struct camera *camera = &recording->cameras[i];
         if (!(status.cameras >> i & 1))
             continue;
-        shared_set_recording(camera->shared, started ? name : "");
+        if (started)
+            shared_begin_recording(camera->shared, name);
+        else
+            shared_end_recording(camera->shared, &ended);
         message_event(shared_info(camera->shared), 0,
                       started ? posed_Event_Kind_RECORDING_STARTED
                               : posed_Event_Kind_RECORDING_STOPPED,
-                      detail, &message);
+                      text, &message);
         publish_post(camera->publish, PUBLISH_EVENT, posed_Event_fields, &message);
     }
 }

@@ -36,6 +36,8 @@ struct shared {
     _Atomic bool has_ended;  // this camera, not the daemon
     pthread_mutex_t text_mutex;
     char backend[128], recording[64];
+    bool has_ended_recording;
+    posed_EndedRecording ended_recording;
 
     struct pose_history *history;
 
@@ -189,10 +191,21 @@ void shared_set_backend(struct shared *shared, const char *description)
     pthread_mutex_unlock(&shared->text_mutex);
 }
 
-void shared_set_recording(struct shared *shared, const char *name)
+void shared_begin_recording(struct shared *shared, const char *name)
 {
     pthread_mutex_lock(&shared->text_mutex);
     wire_copy_text(shared->recording, sizeof shared->recording, name);
+    pthread_mutex_unlock(&shared->text_mutex);
+}
+
+void shared_end_recording(struct shared *shared, const posed_EndedRecording *ended)
+{
+    if (ended->failed)
+        shared_count(shared, SHARED_FAILED_RECORDINGS);
+    pthread_mutex_lock(&shared->text_mutex);
+    shared->recording[0] = 0;
+    shared->has_ended_recording = true;
+    shared->ended_recording = *ended;
     pthread_mutex_unlock(&shared->text_mutex);
 }
 
@@ -242,6 +255,7 @@ void shared_status(struct shared *shared, posed_Status *out)
     out->bad_requests = shared_counter(shared, SHARED_BAD_REQUESTS);
     out->rejected_requests = shared_counter(shared, SHARED_REJECTED_REQUESTS);
     out->unsent_messages = shared_counter(shared, SHARED_UNSENT);
+    out->failed_recordings = shared_counter(shared, SHARED_FAILED_RECORDINGS);
     out->resident_bytes = shared_resident_bytes();
     memcpy(out->camera, shared->first.info.camera, sizeof out->camera);
     out->cameras_count = (pb_size_t)shared->first.info.n_cameras;
@@ -249,6 +263,8 @@ void shared_status(struct shared *shared, posed_Status *out)
     pthread_mutex_lock(&shared->text_mutex);
     memcpy(out->backend, shared->backend, sizeof out->backend);
     memcpy(out->recording, shared->recording, sizeof out->recording);
+    out->has_last_recording = shared->has_ended_recording;
+    out->last_recording = shared->ended_recording;
     pthread_mutex_unlock(&shared->text_mutex);
 }
 

@@ -41,6 +41,7 @@ enum shared_counter {
     SHARED_REJECTED_REQUESTS,
     SHARED_UNSENT,
     SHARED_LOST_PACKETS,
+    SHARED_FAILED_RECORDINGS,
     SHARED_DEGRADED_BY, // + posed_Reason: of the DEGRADED frames those of this reason
     SHARED_LOST_BY = SHARED_DEGRADED_BY + _posed_Reason_ARRAYSIZE, // likewise
     SHARED_N_COUNTERS = SHARED_LOST_BY + _posed_Reason_ARRAYSIZE,
@@ -111,9 +112,13 @@ void shared_set_state(struct shared *shared, posed_State state, posed_Reason rea
                       const char *reason_text, uint32_t map_epoch);
 void shared_set_rate(struct shared *shared, double rate_hz);
 
-// Any thread: what computes now ("" at first), and the recording being written, empty = none.
+// Any thread: what computes now, "" at first.
 void shared_set_backend(struct shared *shared, const char *description);
-void shared_set_recording(struct shared *shared, const char *name);
+
+// Any thread: a recording of this camera is being written from now on; it has ended, so that none
+// is.
+void shared_begin_recording(struct shared *shared, const char *name);
+void shared_end_recording(struct shared *shared, const posed_EndedRecording *ended);
 
 // The frame loop, at least every second: it goes round. Any thread: it has done so in the last 3 s,
 // or the camera has ended while others go on.

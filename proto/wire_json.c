@@ -9,6 +9,14 @@ double wire_seconds(const posed_Timestamp *timestamp)
     return (double)timestamp->seconds + timestamp->nanos * 1e-9;
 }
 
+static json_t *json_ended(const posed_EndedRecording *r)
+{
+    return json_pack("{s:s, s:s, s:f, s:b, s:s, s:I, s:I, s:I}", "name", r->name, "format",
+                     r->format, "time_s", wire_seconds(&r->timestamp), "failed", r->failed,
+                     "detail", r->detail, "frames", (json_int_t)r->frames, "dropped_frames",
+                     (json_int_t)r->dropped_frames, "bytes", (json_int_t)r->bytes);
+}
+
 json_t *wire_json_status(const posed_Status *s)
 {
 #define COUNT(name) #name, (json_int_t)s->name
@@ -19,7 +27,8 @@ json_t *wire_json_status(const posed_Status *s)
         json_array_append_new(cameras, json_string(s->cameras[i]));
     return json_pack(
         "{s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s, s:f,"
-        " s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:s*, "
+        " s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, "
+        "s:o*, s:s*, "
         "s:o*}",
         "session", session, "version", s->version, "uptime_s", s->uptime_s, "time_s",
         wire_seconds(&s->timestamp), "state", wire_state_name(s->state), "reason", s->reason_text,
@@ -29,7 +38,8 @@ json_t *wire_json_status(const posed_Status *s)
         COUNT(lost_frames), COUNT(dropped_frames), COUNT(damaged_frames), COUNT(duplicate_frames),
         COUNT(reduced_frames), COUNT(expected_frames), COUNT(requests), COUNT(bad_requests),
         COUNT(rejected_requests), COUNT(unsent_messages), COUNT(resident_bytes), COUNT(map_epoch),
-        "recording", s->recording[0] ? s->recording : NULL, "camera",
+        COUNT(failed_recordings), "recording", s->recording[0] ? s->recording : NULL,
+        "last_recording", s->has_last_recording ? json_ended(&s->last_recording) : NULL, "camera",
         s->camera[0] ? s->camera : NULL, "cameras", cameras);
 #undef COUNT
 }

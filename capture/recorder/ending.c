@@ -16,7 +16,7 @@ static const char *what_to_do(int error)
     switch (-error) {
     case ENOSPC:
     case EDQUOT:
-        return "; free space, or let the oldest be deleted (recorder.keep_bytes)";
+        return "; free space, or set recorder.keep_bytes";
     case EFBIG:
         return "; recorder.max_bytes ends one in time";
     case EIO:
@@ -34,7 +34,7 @@ void ending_describe(const struct ending *ending, char out[ENDING_BYTES])
     else if (error)
         snprintf(kept, sizeof kept, "; kept as %.80s%s", ending->file,
                  ending->is_torn && !ending->is_folder
-                     ? " (other programs need it repaired: posectl record repair)"
+                     ? " (for other programs: posectl record repair)"
                      : "");
     snprintf(out, ENDING_BYTES, "%s after %llu frames, %.1f MB, %llu frames dropped%s%s",
              ending_is_removal(error) ? "its files were removed"

@@ -106,6 +106,9 @@ static void finish(struct recorder *recorder, enum recorder_event event, int err
     // What was removed is gone, whatever came first.
     error = error && !ending_is_removal(err) ? error : err;
     char name[RECORDER_NAME_BYTES], file[RECORDER_NAME_BYTES + 16], detail[sizeof status->ended];
+    snprintf(file, sizeof file, "%s%s", status->name, format->suffix);
+    if (error) // not what was about to be written
+        n_bytes = recordings_bytes(recorder->folder, file);
     pthread_mutex_lock(&recorder->lock);
     recorder->writer = NULL;
     free_slots(recorder);
@@ -119,7 +122,6 @@ static void finish(struct recorder *recorder, enum recorder_event event, int err
     if (is_empty)
         status->n_bytes = 0;
     memcpy(name, status->name, sizeof name);
-    snprintf(file, sizeof file, "%s%s", name, format->suffix);
     const struct ending ending = {.error = error,
                                   .reason = event == RECORDER_EVENT_LIMIT ? "stopped at its limit"
                                                                           : recorder->stop_reason,
@@ -461,6 +463,14 @@ static int open_files(struct recorder *recorder, const char *name, enum recorder
     return err;
 }
 
+static void tell_start(struct recorder *recorder, const char *name, enum recorder_format format)
+{
+    char detail[512];
+    snprintf(detail, sizeof detail, "started as %s in %s", recordings_format(format)->name,
+             recorder->path);
+    tell(recorder, RECORDER_EVENT_STARTED, name, detail);
+}
+
 int recorder_start(struct recorder *recorder, const char *name, enum recorder_format format,
                    const struct recorder_camera *cameras, uint32_t n_cameras)
 {
@@ -478,6 +488,8 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
             in = " in recorder.folder ";
             where = recorder->path;
         }
+        if (!err) // before it can end
+            tell_start(recorder, name, format);
         pthread_mutex_lock(&recorder->lock);
         if (err) {
             free_slots(recorder);
@@ -496,8 +508,6 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
     if (reason)
         log_to(&recorder->settings.log, LOG_LEVEL_ERROR, "recording '%.80s' not started%s%s: %s",
                name, in, where, reason);
-    else
-        tell(recorder, RECORDER_EVENT_STARTED, name, recordings_format(format)->name);
     return err;
 }
 

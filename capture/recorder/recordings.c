@@ -115,6 +115,12 @@ static bool recognise(int folder, const char *name, struct recorder_entry *out)
     return false;
 }
 
+uint64_t recordings_bytes(int folder, const char *file)
+{
+    struct recorder_entry entry;
+    return recognise(folder, file, &entry) ? entry.n_bytes : 0;
+}
+
 static int compare_entries(const void *a, const void *b)
 {
     const struct recorder_entry *x = a, *y = b;

@@ -23,6 +23,9 @@ __attribute__((warn_unused_result)) long recordings_list(int folder, struct reco
 void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
                             const struct log_sink *log);
 
+// What the recording of this file's or folder's name takes on disk; 0 where there is none.
+uint64_t recordings_bytes(int folder, const char *file);
+
 // Deletes one, if it is there.
 void recordings_delete(int folder, const char *name, enum recorder_format format);
 

@@ -125,6 +125,25 @@ static int wait_for_files(struct recorder *recorder, const struct handlers_call 
     return 0;
 }
 
+// There is none to stop: what became of the last one.
+static void tell_last(const struct recorder_status *status, posed_Reply *reply)
+{
+    char when[32] = "";
+    const time_t seconds = (time_t)(status->ended_unix_ns / 1000000000);
+    struct tm local;
+    if (localtime_r(&seconds, &local))
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    if (!status->ended[0])
+        handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL, "nothing is being recorded");
+    else if (status->failed)
+        handlers_fail(reply, posed_Code_DATA_LOSS, NULL, "recording %s failed %s: %s", status->name,
+                      when, status->ended);
+    else
+        handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL,
+                      "nothing is being recorded; %s ended %s: %s", status->name, when,
+                      status->ended);
+}
+
 void handlers_stop_recording(struct handlers *handlers, const struct handlers_call *call)
 {
     posed_Reply *reply = call->reply;
@@ -132,7 +151,7 @@ void handlers_stop_recording(struct handlers *handlers, const struct handlers_ca
     const bool stopped = recorder_stop(handlers->recorder) == 0;
     recorder_status(handlers->recorder, &status);
     if (!stopped && !status.busy) {
-        handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL, "nothing is being recorded");
+        tell_last(&status, reply);
         return;
     }
     int error = wait_for_files(handlers->recorder, call, &status);
@@ -144,8 +163,7 @@ void handlers_stop_recording(struct handlers *handlers, const struct handlers_ca
     else if (error)
         handlers_fail_work(reply, error, NULL);
     else if (status.failed)
-        handlers_fail(reply, posed_Code_DATA_LOSS, NULL, "recording %s: %s", status.name,
-                      status.ended);
+        tell_last(&status, reply);
     else
         fill_active(handlers->recorder, &reply->what.stop_recording);
 }

@@ -90,7 +90,7 @@ def scenario():
     assert "second" in ctl(live, 0, "record", "stop").stdout
     live.wait_for(lambda: any(e.kind == messages.Event.RECORDING_STOPPED for e in live.events),
                   "the recording is on disk")
-    assert "nothing" in ctl(live, 1, "record", "stop").stderr
+    assert "nothing is being recorded; second ended 20" in ctl(live, 1, "record", "stop").stderr
     assert "ALREADY_EXISTS" in ctl(live, 1, "record", "start", "first").stderr
     listed = json.loads(ctl(live, 0, "record", "list", "-o", "json").stdout)["recordings"]
     check({r["name"] for r in listed} == {"first", "second"}, f"list: {listed}")

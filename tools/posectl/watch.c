@@ -2,6 +2,7 @@
 // posectl status, posectl watch: what the daemon says of itself, once and as it comes.
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "proto/clock.h"
 #include "tools/client/address.h"
@@ -11,6 +12,23 @@
 #define MAX_TOPICS 16
 
 static posed_Reply reply; // large
+
+// The one that is written, and how the last one ended.
+static void print_recording(const posed_Status *s)
+{
+    const posed_EndedRecording *last = &s->last_recording;
+    const time_t seconds = (time_t)last->timestamp.seconds;
+    char when[32] = "";
+    struct tm local;
+    if (s->recording[0])
+        printf("%-11s %s\n", "recording", s->recording);
+    if (!s->has_last_recording)
+        return;
+    if (localtime_r(&seconds, &local))
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    printf("%-11s %s %s %s: %s\n", s->recording[0] ? "" : "recording", last->name,
+           last->failed ? "FAILED" : "ended", when, last->detail);
+}
 
 static void print_status(const posed_Status *s)
 {
@@ -33,8 +51,7 @@ static void print_status(const posed_Status *s)
         printf("%-11s less work on %" PRIu64 " frames (tracker.adapt)\n", "", s->reduced_frames);
     printf("%-11s %" PRIu64 " answered, %" PRIu64 " malformed, %" PRIu64 " rejected\n", "requests",
            s->requests, s->bad_requests, s->rejected_requests);
-    if (s->recording[0])
-        printf("%-11s %s\n", "recording", s->recording);
+    print_recording(s);
     printf("%-11s %s, up %.1f s, %.1f MB resident\n", "daemon", s->version, s->uptime_s,
            (double)s->resident_bytes * 1e-6);
 }

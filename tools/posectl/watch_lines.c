@@ -155,8 +155,13 @@ static json_t *json_status(void)
 static void print_status(void)
 {
     const posed_Status *s = &message.status;
-    printf("status: %s, %" PRIu64 " frames, %.1f frames/s\n",
+    printf("status: %s, %" PRIu64 " frames, %.1f frames/s",
            show_state(wire_state_name(s->state), 0), s->captured_frames, s->rate_hz);
+    if (s->recording[0])
+        printf(", recording %s", s->recording);
+    else if (s->has_last_recording && s->last_recording.failed)
+        printf(", recording %s failed", s->last_recording.name);
+    printf("\n");
 }
 
 static json_t *json_timing(void)

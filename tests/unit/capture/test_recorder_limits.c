@@ -165,6 +165,10 @@ static void full_disk_stops_the_recording_only(void **state)
                 llabs(clock_ns(CLOCK_REALTIME) - status.ended_unix_ns) < MINUTE_NS);
     assert_string_equal(status.ended, recording.last_detail);
     assert_non_null(strstr(status.ended, "; kept as a.klg"));
+    struct stat st;
+    char path[256];
+    assert_int_equal(stat(scratch_name(&recording.scratch, "a.klg", path), &st), 0);
+    assert_int_equal(status.n_bytes, st.st_size);
     // It is told until the next one begins, which works.
     assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_KLG, &recording_info),
                      -EEXIST);

@@ -85,11 +85,38 @@ static void status_counts(void **state)
     shared_destroy(&shared);
 }
 
+// One that failed is told until another has ended.
+static void recordings(void **state)
+{
+    (void)state;
+    struct shared *shared = create();
+    posed_Status status;
+    posed_EndedRecording ended = {.name = "a", .failed = true, .detail = "disk full", .frames = 7};
+    shared_begin_recording(shared, "a");
+    shared_status(shared, &status);
+    assert_string_equal(status.recording, "a");
+    assert_false(status.has_last_recording);
+    shared_end_recording(shared, &ended);
+    shared_begin_recording(shared, "b");
+    shared_status(shared, &status);
+    assert_string_equal(status.recording, "b");
+    assert_true(status.has_last_recording && status.last_recording.failed);
+    assert_string_equal(status.last_recording.detail, "disk full");
+    ended.failed = false;
+    shared_end_recording(shared, &ended);
+    shared_status(shared, &status);
+    assert_string_equal(status.recording, "");
+    assert_false(status.last_recording.failed);
+    assert_int_equal(status.failed_recordings, 1);
+    shared_destroy(&shared);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_are_done_timed_out_or_refused),
         cmocka_unit_test(status_counts),
+        cmocka_unit_test(recordings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
