@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <zlib.h>
 
+#include "capture/io/folder.h"
 #include "capture/mcap/footer.h"
 #include "capture/mcap/read_chunk.h"
 #include "capture/mcap/records.h"
@@ -53,12 +53,10 @@ static int reserve(struct mcap_bytes *bytes, size_t n)
 
 static int write_out(struct repair *r)
 {
-    for (size_t at = 0; r->out_fd >= 0 && at < r->out.n;) {
-        ssize_t n = write(r->out_fd, r->out.data + at, r->out.n - at);
-        if (n < 0)
-            return -errno;
-        at += (size_t)n;
-    }
+    const int err = r->out_fd < 0 ? 0 : file_write(r->out_fd, r->out.data, r->out.n);
+    r->result->write_failed = err != 0;
+    if (err)
+        return err;
     r->n_written += r->out.n;
     r->out.n = 0;
     return 0;
@@ -402,7 +400,7 @@ int mcap_repair(int fd, int out_fd, const char *name, const struct log_sink *log
         err = put_tail(r);
     if (err == -ENOTSUP)
         reason = mcap_reader_reason(r->reader);
-    if (err)
+    if (err && !out->write_failed)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reason ? reason : strerror(-err));
 out:
     if (r) {

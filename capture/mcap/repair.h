@@ -14,12 +14,14 @@ struct mcap_repaired {
     uint64_t n_messages, n_chunks;
     uint64_t n_lost_bytes; // of what is damaged, torn, too large, or behind the end
     bool was_complete;     // with a header, all of it whole, and a summary that says so
+    bool write_failed;     // what was returned is an error of out_fd
 };
 
 // Reads fd, writes the whole of it to out_fd (empty, not seekable will do; < 0: only looks whether
 // it is complete, and no further than it must to know). `name` is what the log calls the file.
 // Returns 0, or after logging -EINVAL (no MCAP file), -ENOENT (no message in it), -ENOTSUP (a
-// compression that was not built in), -ENOMEM, -EIO or the errno of a failed write.
+// compression that was not built in), -ENOMEM or -EIO; or the errno of a failed write, which is not
+// logged: the caller knows what out_fd is called.
 __attribute__((warn_unused_result)) int mcap_repair(int fd, int out_fd, const char *name,
                                                     const struct log_sink *log,
                                                     struct mcap_repaired *out);

@@ -34,7 +34,19 @@ static int find_klg_end(int fd, uint64_t n_file, uint64_t *out_end, uint32_t *ou
     return 0;
 }
 
-static int copy(int fd, int out_fd, uint64_t from, uint64_t end)
+struct outcome {
+    bool is_complete;  // nothing is to mend
+    bool write_failed; // what was returned is an error of out_fd, which is not logged yet
+};
+
+static int put(int out_fd, const void *data, size_t n_bytes, struct outcome *out)
+{
+    const int err = writer_append(out_fd, data, n_bytes);
+    out->write_failed = err != 0;
+    return err;
+}
+
+static int copy(int fd, int out_fd, uint64_t from, uint64_t end, struct outcome *out)
 {
     unsigned char *data = malloc(COPY_BYTES);
     int err = data ? 0 : -ENOMEM;
@@ -42,7 +54,7 @@ static int copy(int fd, int out_fd, uint64_t from, uint64_t end)
         size_t n = end - from < COPY_BYTES ? (size_t)(end - from) : COPY_BYTES;
         err = file_read_at(fd, data, n, from);
         if (!err)
-            err = writer_append(out_fd, data, n);
+            err = put(out_fd, data, n, out);
         from += n;
     }
     free(data);
@@ -51,7 +63,7 @@ static int copy(int fd, int out_fd, uint64_t from, uint64_t end)
 
 // Both: out_fd < 0 only looks, and says something of a file that is complete or no recording.
 static int repair_klg(int fd, int out_fd, const char *path, const struct log_sink *log,
-                      bool *out_complete)
+                      struct outcome *out)
 {
     struct stat info;
     uint64_t end = 0;
@@ -66,31 +78,31 @@ static int repair_klg(int fd, int out_fd, const char *path, const struct log_sin
         err = -ENOENT;
     if (!err)
         err = file_read_at(fd, head, sizeof head, 0);
-    *out_complete = !err && little_u32(head) == n && end == (uint64_t)info.st_size;
+    *out = (struct outcome){!err && little_u32(head) == n && end == (uint64_t)info.st_size, false};
     for (int i = 0; i < KLG_HEADER_BYTES && !err; i++)
         head[i] = (unsigned char)(n >> 8 * i);
     if (!err && out_fd >= 0)
-        err = writer_append(out_fd, head, sizeof head);
+        err = put(out_fd, head, sizeof head, out);
     if (!err && out_fd >= 0)
-        err = copy(fd, out_fd, KLG_HEADER_BYTES, end);
-    if (err)
+        err = copy(fd, out_fd, KLG_HEADER_BYTES, end, out);
+    if (err && !out->write_failed)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
                err == -ENOENT ? "no whole frame in it" : strerror(-err));
-    else if (*out_complete)
+    else if (!err && out->is_complete)
         log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, nothing to mend", path, n);
-    else if (out_fd >= 0)
+    else if (!err && out_fd >= 0)
         log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, %" PRIu64 " bytes behind them lost",
                path, n, (uint64_t)info.st_size - end);
     return err;
 }
 
 static int repair_mcap(int fd, int out_fd, const char *path, const struct log_sink *log,
-                       bool *out_complete)
+                       struct outcome *out)
 {
     struct mcap_repaired result;
     int err = mcap_repair(fd, out_fd, path, log, &result);
-    *out_complete = !err && result.was_complete;
-    if (*out_complete)
+    *out = (struct outcome){!err && result.was_complete, result.write_failed};
+    if (out->is_complete)
         log_to(log, LOG_LEVEL_NOTICE,
                "%s: %" PRIu64 " messages in %" PRIu64 " chunks, nothing to mend", path,
                result.n_messages, result.n_chunks);
@@ -103,7 +115,7 @@ static int repair_mcap(int fd, int out_fd, const char *path, const struct log_si
 
 int recorder_repair(const char *path, const char *out_path, bool always, const struct log_sink *log)
 {
-    bool is_complete = false;
+    struct outcome outcome = {false, false};
     if (access(path, F_OK) != 0) {
         const int err = errno;
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(err));
@@ -119,10 +131,10 @@ int recorder_repair(const char *path, const char *out_path, bool always, const s
     int fd = file_open(path, log);
     if (fd < 0)
         return fd;
-    int (*const repair)(int, int, const char *, const struct log_sink *, bool *) =
+    int (*const repair)(int, int, const char *, const struct log_sink *, struct outcome *) =
         is_mcap ? repair_mcap : repair_klg;
-    int err = always ? 0 : repair(fd, -1, path, log, &is_complete);
-    if (err || is_complete) {
+    int err = always ? 0 : repair(fd, -1, path, log, &outcome);
+    if (err || outcome.is_complete) {
         close(fd);
         return err ? err : 1;
     }
@@ -133,11 +145,15 @@ int recorder_repair(const char *path, const char *out_path, bool always, const s
         close(fd);
         return err;
     }
-    err = repair(fd, out_fd, path, log, &is_complete);
+    err = repair(fd, out_fd, path, log, &outcome);
     if (close(out_fd) != 0 && !err) {
         err = -errno;
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", out_path, strerror(-err));
+        outcome.write_failed = true;
     }
+    if (outcome.write_failed)
+        log_to(log, LOG_LEVEL_ERROR,
+               "%s: %s: nothing is left of this copy, and %s is as it was; -o names another place",
+               out_path, strerror(-err), path);
     close(fd);
     if (err)
         unlink(out_path);

@@ -12,7 +12,7 @@
 // written before that is known. Returns 0, 1 (nothing was to mend, and there is no copy), or after
 // logging: -EEXIST (something of that name is there), -ENOTSUP (another format: a folder needs no
 // repair), -EINVAL (not what its name says), -ENOENT (nothing whole in it), -ENOMEM or the errno of
-// a file; no copy is then left.
+// a file, which is named; no copy is then left.
 __attribute__((warn_unused_result)) int recorder_repair(const char *path, const char *out_path,
                                                         bool always, const struct log_sink *log);
 

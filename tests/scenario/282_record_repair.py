@@ -4,6 +4,7 @@ the official library reads by its summary, with the messages that were whole; wh
 written over."""
 import json
 import os
+import resource
 import subprocess
 
 import harness
@@ -162,6 +163,7 @@ def check_mcap(folder, name, suffix, n_cuts):
         check("File exists" in repair(1, path).stderr, "the copy is not written over")
         os.remove(out)
     check(before == len(expected), f"{before} messages of {len(expected)}")
+    check_no_room(path, out)
     # Nothing is to mend: no copy, unless one is asked for. A summary that is damaged is to mend.
     done = repair(0, f"{folder}/{name}{suffix}")
     check(done.stdout == f"{folder}/{name}{suffix}\n" and "nothing to mend" in done.stderr, done)
@@ -196,6 +198,20 @@ def check_mcap(folder, name, suffix, n_cuts):
     print(f"{name}{suffix}: {len(expected)} messages, {len(messages)} without a chunk")
 
 
+def check_no_room(path, out):
+    """The copy is named, not the recording; what there is of it is taken away again."""
+    limit = os.path.getsize(path) // 2  # of a file's size: fails the write as a full disk does
+    done = subprocess.run([BINARY + "/bin/posectl", "record", "repair", path, "-o", out],
+                          capture_output=True, text=True, timeout=harness.PATIENCE_S,
+                          restore_signals=False,  # Python ignores SIGXFSZ
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE,
+                                                                (limit, limit)))
+    check(done.returncode == 1 and not done.stdout and
+          done.stderr == f"posectl: {out}: File too large: nothing is left of this copy, and "
+          f"{path} is as it was; -o names another place\n", f"{done}")
+    check(not os.path.exists(out), "half a copy")
+
+
 def check_klg(folder):
     record(folder, "k", "klg")
     with open(folder + "/k.klg", "rb") as file:
@@ -211,6 +227,7 @@ def check_klg(folder):
         repaired = file.read()
     check(int.from_bytes(repaired[:4], "little") == N_FRAMES - 1, "all but the torn frame")
     check(whole[4:].startswith(repaired[4:]), "the frames as they were")
+    check_no_room(folder + "/cut.klg", folder + "/none.klg")
 
 
 def scenario():
