@@ -18,6 +18,7 @@
 #include "daemon/http.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
+#include "daemon/outputs.h"
 #include "daemon/publish.h"
 #include "daemon/recording.h"
 #include "daemon/request_socket.h"
@@ -25,7 +26,6 @@
 #include "daemon/ros/ros.h"
 #include "daemon/signals.h"
 #include "proto/clock.h"
-#include "proto/file_suffix.h"
 
 #define FETCH_NS INT64_C(2000000000) // subscribers that take nothing for so long stay behind
 
@@ -124,42 +124,6 @@ static void publish_log_line(void *user, enum log_level level, const char *line)
     posed_Log message;
     message_log(level, line, &message);
     publish_post(user, PUBLISH_LOG, posed_Log_fields, &message);
-}
-
-// Whether a file can be made where `path` is. Returns 0 or the error.
-static int check_folder_of(const char *path)
-{
-    char folder[CONFIG_TEXT_MAX];
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
-             slash ? path : ".");
-    return access(folder, W_OK | X_OK) == 0 ? 0 : -errno;
-}
-
-// Told at the start, not after the recording; written at the end, and never over what is there.
-static int check_map_output(const struct daemon *daemon)
-{
-    static struct config config; // large
-    for (uint32_t i = 0; i == 0 || i < daemon->config.n_cameras; i++) {
-        cameras_config(&daemon->config, i, &config);
-        const char *path = config.map_output;
-        if (!file_suffix_fits(path, ".ply")) {
-            log_to(&daemon->sink, LOG_LEVEL_ERROR,
-                   "%s: the map's surface is written as .ply (output.map)", path);
-            return -EINVAL;
-        }
-        if (path[0] && access(path, F_OK) == 0) {
-            log_to(&daemon->sink, LOG_LEVEL_ERROR,
-                   "%s: is there already (output.map): name a new file", path);
-            return -EEXIST;
-        }
-        const int error = path[0] ? check_folder_of(path) : 0;
-        if (error) {
-            log_to(&daemon->sink, LOG_LEVEL_ERROR, "%s: %s (output.map)", path, strerror(-error));
-            return error;
-        }
-    }
-    return 0;
 }
 
 static int create_requests(struct daemon *daemon)
@@ -303,7 +267,7 @@ static int open_trajectories(struct daemon *daemon)
 static enum exit_code open_all(struct daemon *daemon)
 {
     struct camera *first = &daemon->cameras[0];
-    if (check_map_output(daemon) != 0)
+    if (outputs_check(&daemon->config, &daemon->sink) != 0)
         return EXIT_OTHER;
     enum exit_code code = open_cameras(daemon);
     if (code != EXIT_OK)

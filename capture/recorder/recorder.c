@@ -323,7 +323,7 @@ static int look_at_folder(const struct recorder *recorder)
     else if (err)
         log_to(log, LOG_LEVEL_WARNING,
                "recorder.folder %s: %s: nothing can be recorded before it is there and may be "
-               "written to; each start of a recording looks again",
+               "written to (mkdir, mount, chown); each start of a recording looks again",
                recorder->path, strerror(-err));
     return err == -ENOTDIR ? err : 0;
 }

@@ -99,7 +99,7 @@ void handlers_save_map(struct handlers *handlers, const struct handlers_call *ca
     } else if (error) {
         handlers_fail(reply,
                       error == -ENOSPC ? posed_Code_RESOURCE_EXHAUSTED : posed_Code_UNAVAILABLE,
-                      "save_map.name", "%s: %s", path, strerror(-error));
+                      "save_map.name", "%s: %s (map.folder)", path, strerror(-error));
     } else {
         posed_SavedMap *out = &reply->what.save_map;
         wire_copy_text(out->name, sizeof out->name, name);

@@ -78,6 +78,20 @@ static inline void scratch_make_folder(const struct scratch *scratch, const char
         abort();
 }
 
+// To root every folder is writable: until scratch_be_root_again the test is nobody, if it was root.
+static inline void scratch_be_nobody(void)
+{
+    if (geteuid() == 0 && setresuid(65534, 65534, 0) != 0)
+        abort();
+}
+
+static inline void scratch_be_root_again(void)
+{
+    uid_t real, effective, saved;
+    if (getresuid(&real, &effective, &saved) != 0 || setresuid(saved, saved, saved) != 0)
+        abort();
+}
+
 static int scratch_unlink(const char *path, const struct stat *st, int type, struct FTW *walk)
 {
     (void)st;

@@ -233,6 +233,15 @@ static void log_names_the_folder(void **state)
     recording_push(recorder, 0, 2);
     recorder_destroy(&recorder);
     assert_int_equal(assert_recording_replays("tum", "new/inside/a", 0), 2);
+    settings.folder = recording.scratch.path;
+    assert_int_equal(chmod(settings.folder, 0555), 0);
+    lines[0] = '\0';
+    scratch_be_nobody();
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    scratch_be_root_again();
+    recorder_destroy(&recorder);
+    assert_int_equal(chmod(settings.folder, 0700), 0);
+    assert_non_null(strstr(lines, ": Permission denied: nothing can be recorded before"));
     settings.folder = "/etc/passwd";
     assert_int_equal(recorder_create(&recorder, &settings), -ENOTDIR);
     assert_non_null(strstr(lines, "recorder.folder /etc/passwd cannot hold"));

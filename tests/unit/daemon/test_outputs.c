@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where maps are to be written, looked at before the first frame.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/config/cameras.h"
+#include "daemon/outputs.h"
+#include "tests/unit/scratch.h"
+
+static struct scratch scratch;
+static struct config config;
+
+static int setup(void **state)
+{
+    (void)state;
+    scratch_create(&scratch);
+    config_default(&config);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    scratch_remove(&scratch);
+    return 0;
+}
+
+static int check(void)
+{
+    const struct log_sink log = scratch_log(&scratch);
+    scratch.line[0] = 0;
+    scratch.worst = LOG_LEVEL_DEBUG;
+    return outputs_check(&config, &log);
+}
+
+// It may be mounted later, but not over a file.
+static void folder_of_maps(void **state)
+{
+    (void)state;
+    assert_int_equal(check(), 0);
+    assert_string_equal(scratch.line, "");
+    scratch_name(&scratch, "maps", config.map_folder);
+    assert_int_equal(check(), 0);
+    assert_int_equal(scratch.worst, LOG_LEVEL_WARNING);
+    assert_true(scratch_said(&scratch, "map.folder /tmp/"));
+    assert_true(scratch_said(&scratch, "/maps: No such file or directory: no map can be saved"));
+    scratch_make_folder(&scratch, "maps");
+    assert_int_equal(check(), 0);
+    assert_string_equal(scratch.line, "");
+    assert_int_equal(chmod(scratch.path, 0755), 0);
+    assert_int_equal(chmod(config.map_folder, 0555), 0);
+    scratch_be_nobody();
+    assert_int_equal(check(), 0);
+    scratch_be_root_again();
+    assert_int_equal(scratch.worst, LOG_LEVEL_WARNING);
+    assert_true(scratch_said(&scratch, "/maps: Permission denied: no map can be saved"));
+    scratch_write_text(&scratch, "file", "");
+    scratch_name(&scratch, "file", config.map_folder);
+    assert_int_equal(check(), -ENOTDIR);
+    assert_true(scratch_said(&scratch, "/file cannot hold maps: Not a directory"));
+}
+
+// One that is written at the end is refused, also the second camera's.
+static void map_at_the_end(void **state)
+{
+    (void)state;
+    char error[256];
+    scratch_name(&scratch, "map.pcd", config.map_output);
+    assert_int_equal(check(), -EINVAL);
+    scratch_name(&scratch, "none/map.ply", config.map_output);
+    assert_int_equal(check(), -ENOENT);
+    assert_true(scratch_said(&scratch, "none/map.ply: No such file or directory (output.map)"));
+    scratch_name(&scratch, "map.ply", config.map_output);
+    assert_int_equal(check(), 0);
+    assert_int_equal(cameras_add(&config, "left", "", error, sizeof error), 0);
+    assert_int_equal(cameras_add(&config, "right", "", error, sizeof error), 1);
+    assert_int_equal(check(), 0);
+    scratch_write_text(&scratch, "map-right.ply", "");
+    assert_int_equal(check(), -EEXIST);
+    assert_true(scratch_said(&scratch, "map-right.ply: is there already (output.map)"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(folder_of_maps, setup, teardown),
+        cmocka_unit_test_setup_teardown(map_at_the_end, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
