@@ -503,7 +503,9 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
         recorder->status.active = !err;
         pthread_cond_signal(&recorder->news);
         pthread_mutex_unlock(&recorder->lock);
-        reason = err ? strerror(-err) : NULL;
+        reason = err == -EEXIST ? "one of that name is there already: take another"
+                 : err          ? strerror(-err)
+                                : NULL;
     }
     if (reason)
         log_to(&recorder->settings.log, LOG_LEVEL_ERROR, "recording '%.80s' not started%s%s: %s",

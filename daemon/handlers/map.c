@@ -118,7 +118,8 @@ void handlers_save_map(struct handlers *handlers, const struct handlers_call *ca
     map_contents_free(&map);
 }
 
-static void fail_read(posed_Reply *reply, int error, const char *name, const char *text)
+static void fail_read(const struct handlers *handlers, posed_Reply *reply, int error,
+                      const char *name, const char *text)
 {
     posed_Code code = error == -ENOENT   ? posed_Code_NOT_FOUND
                       : error == -ENOSPC ? posed_Code_RESOURCE_EXHAUSTED
@@ -127,7 +128,8 @@ static void fail_read(posed_Reply *reply, int error, const char *name, const cha
                           ? posed_Code_FAILED_PRECONDITION
                           : posed_Code_UNAVAILABLE;
     if (error == -ENOENT)
-        handlers_fail(reply, code, "load_map.name", "there is no map \"%s\"", name);
+        handlers_fail(reply, code, "load_map.name", "there is no map \"%s\" in map.folder %s", name,
+                      handlers->config->map_folder);
     else
         handlers_fail(reply, code, "load_map.name", "%s" MAP_SAVED_SUFFIX ": %s", name, text);
 }
@@ -145,11 +147,11 @@ void handlers_load_map(struct handlers *handlers, const struct handlers_call *ca
         return;
     int error = map_saved_read(path, &place, &map, why);
     if (error) {
-        fail_read(reply, error, name, why);
+        fail_read(handlers, reply, error, name, why);
         return;
     }
     if (map.n_keyframes == 0 || map.n_blocks == 0) {
-        fail_read(reply, -EBADMSG, name, "empty: no camera could be found in it");
+        fail_read(handlers, reply, -EBADMSG, name, "empty: no camera could be found in it");
         map_contents_free(&map);
         return;
     }
@@ -202,19 +204,18 @@ void handlers_list_maps(struct handlers *handlers, const struct handlers_call *c
     const size_t page_max = sizeof page->maps / sizeof page->maps[0];
     struct dirent **files;
     int n = scandir(folder, &files, is_map, alphasort);
-    if (n < 0 && errno != ENOENT) {
-        handlers_fail(call->reply, posed_Code_UNAVAILABLE, NULL, "%s: %s (map.folder)", folder,
+    if (n < 0) {
+        handlers_fail(call->reply, posed_Code_UNAVAILABLE, NULL, "map.folder %s: %s", folder,
                       strerror(errno));
         return;
     }
-    page->total = n > 0 ? (uint32_t)n : 0;
+    page->total = (uint32_t)n;
     for (uint32_t i = call->request->what.list_maps.skip;
          i < page->total && page->maps_count < page_max; i++)
         fill_listed(folder, files[i]->d_name, &page->maps[page->maps_count++]);
     for (int i = 0; i < n; i++)
         free(files[i]);
-    if (n >= 0)
-        free(files);
+    free(files);
 }
 
 void handlers_get_keyframes(struct handlers *handlers, const struct handlers_call *call)

@@ -54,6 +54,7 @@ void handlers_start_recording(struct handlers *handlers, const struct handlers_c
     const posed_StartRecording *request = &call->request->what.start_recording;
     posed_Reply *reply = call->reply;
     struct recorder_camera cameras[RECORDER_MAX_CAMERAS];
+    struct recorder_status status;
     const char *name = request->format[0] ? request->format : handlers->config->recorder.format;
     const uint32_t n_cameras = list_cameras(handlers, call->request->camera, cameras);
     int format = recorder_format_from_name(name);
@@ -84,6 +85,7 @@ void handlers_start_recording(struct handlers *handlers, const struct handlers_c
                                cameras, n_cameras);
     if (!error)
         recalibrate(handlers, cameras, n_cameras);
+    recorder_status(handlers->recorder, &status);
     switch (error) {
     case 0:
         fill_active(handlers->recorder, &reply->what.start_recording);
@@ -94,7 +96,8 @@ void handlers_start_recording(struct handlers *handlers, const struct handlers_c
         return;
     case -EBUSY:
         handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL,
-                      "a recording is being written already");
+                      "recording %s is being written already: posectl record stop ends it",
+                      status.name);
         return;
     case -EINVAL:
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "start_recording",

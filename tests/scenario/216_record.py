@@ -82,7 +82,7 @@ def scenario():
     live.wait_for(lambda: any(e.kind == messages.Event.RECORDING_STARTED for e in live.events),
                   "an event says that it starts")
     check(live.request(get_status=requests.GetStatus()).get_status.recording == "second", "status")
-    assert "already" in ctl(live, 1, "record", "start", "third").stderr
+    assert "second is being written already" in ctl(live, 1, "record", "start", "third").stderr
     n = len(live.poses)
     # A slow machine drops frames, before tracking and before recording.
     live.wait_for(lambda: sum(p.reason != messages.REASON_DROPPED for p in live.poses[n:]) > 20,

@@ -94,7 +94,15 @@ def check_names(daemon):
                   f"{name}: {reply}")
     reply = daemon.request(save_map=requests.SaveMap(name="a\0b"))
     check(reply.code == requests.INVALID_ARGUMENT and reply.field == "save_map.name", reply)
-    check(daemon.request(load_map=requests.LoadMap(name="none")).code == requests.NOT_FOUND, "none")
+    reply = daemon.request(load_map=requests.LoadMap(name="none"))
+    check(reply.code == requests.NOT_FOUND and FOLDER in reply.message, reply)
+    listed = daemon.request(list_maps=requests.ListMaps())
+    os.rename(FOLDER, FOLDER + ".elsewhere")  # a disk that is not mounted holds no empty folder
+    for what in ({"list_maps": requests.ListMaps()}, {"save_map": requests.SaveMap(name="a")}):
+        reply = daemon.request(**what)
+        check(reply.code == requests.UNAVAILABLE and "map.folder" in reply.message, reply)
+    os.rename(FOLDER + ".elsewhere", FOLDER)
+    check(daemon.request(list_maps=requests.ListMaps()).list_maps == listed.list_maps, listed)
 
 
 def check_saved(daemon, truth):

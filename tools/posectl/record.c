@@ -29,7 +29,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!action || (strcmp(action, "start") && strcmp(action, "stop") &&
                         strcmp(action, "list") && strcmp(action, "repair")))
-            argp_error(state, "start NAME, stop, list or repair FILE is wanted");
+            argp_error(state, "start NAME, stop, list or repair FILE is wanted (posectl status "
+                              "tells what is being recorded, and how the last one ended)");
         if ((strcmp(action, "start") == 0 || strcmp(action, "repair") == 0) !=
             (recording_name != NULL))
             argp_error(state, recording_name ? "%s takes no name" : "%s needs a name", action);
@@ -138,7 +139,8 @@ int posectl_record(struct posectl *ctl, int argc, char **argv)
                                      .children = posectl_common,
                                      .doc = "Records the frames of the running posed into its "
                                             "recorder.folder. `stop` ends when the files are "
-                                            "complete, or fails. `repair` completes a .mcap or "
+                                            "complete, or fails; how the last one ended says "
+                                            "posectl status. `repair` completes a .mcap or "
                                             ".klg whose recorder was killed, without a daemon: "
                                             "a whole copy, NAME.repaired.mcap or the -o FILE; "
                                             "of one that is complete only with -o. It prints "

@@ -20,6 +20,7 @@ static void each_format_replays_exactly(void **state)
     struct recorder_settings settings = recording_settings();
     struct recorder *recorder;
     struct recorder_status status;
+    settings.log = scratch_log(&recording.scratch);
     assert_int_equal(recorder_create(&recorder, &settings), 0);
     for (int format = 0; format < RECORDER_N_FORMATS; format++) {
         const char *name = recorder_format_name((enum recorder_format)format);
@@ -41,6 +42,7 @@ static void each_format_replays_exactly(void **state)
         assert_int_equal(
             recorder_start_one(recorder, name, (enum recorder_format)format, &recording_info),
             -EEXIST);
+        assert_true(scratch_said(&recording.scratch, "is there already: take another"));
     }
     struct recorder_entry *entries;
     assert_int_equal(recorder_list(recorder, &entries), RECORDER_N_FORMATS);
