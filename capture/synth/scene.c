@@ -103,6 +103,13 @@ struct intrinsics scene_default_camera(void)
     return (struct intrinsics){525, 525, 319.5, 239.5, 640, 480};
 }
 
+void scene_set_lens(struct scene *scene, const struct intrinsics *lens)
+{
+    scene->camera = *lens;
+    for (uint32_t u = 0; u < lens->width_px + ROW_SLACK; u++)
+        scene->x_norm[u] = (float)((u - lens->cx_px) / lens->fx_px);
+}
+
 static int create(struct scene **out, size_t n_shapes, const struct intrinsics *camera)
 {
     const uint32_t width = camera->width_px, height = camera->height_px;
@@ -112,7 +119,6 @@ static int create(struct scene **out, size_t n_shapes, const struct intrinsics *
     struct scene *scene = calloc(1, sizeof *scene);
     if (!scene)
         return -ENOMEM;
-    scene->camera = *camera;
     scene->n_shapes = n_shapes;
     scene->shapes = calloc(scene->n_shapes + 1, sizeof *scene->shapes);
     scene->x_norm = malloc((width + ROW_SLACK) * sizeof *scene->x_norm);
@@ -122,8 +128,7 @@ static int create(struct scene **out, size_t n_shapes, const struct intrinsics *
         scene_destroy(&scene);
         return -ENOMEM;
     }
-    for (uint32_t u = 0; u < width + ROW_SLACK; u++)
-        scene->x_norm[u] = (float)((u - camera->cx_px) / camera->fx_px);
+    scene_set_lens(scene, camera);
     *out = scene;
     return 0;
 }

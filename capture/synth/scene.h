@@ -39,6 +39,10 @@ __attribute__((warn_unused_result)) int scene_create_of(struct scene **out,
                                                         const struct intrinsics *camera);
 void scene_destroy(struct scene **scene);
 
+// From now on the camera looks through that lens, of the camera's size; before
+// scene_set_sensor.
+void scene_set_lens(struct scene *scene, const struct intrinsics *lens);
+
 // From now on a camera of that kind looks, the one that camera_seed draws. Returns 0 or -ENOMEM (it
 // is then the kind one).
 __attribute__((warn_unused_result)) int

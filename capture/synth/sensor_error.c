@@ -27,6 +27,9 @@
 #define PATCH_PER_M   0.8e-3f
 #define PATCH_NODE_PX 12
 
+#define LENS_SHARE 0.026 // of the focal length, uniform: 1.5 % RMS
+#define LENS_PX    14.0  // of the centre: 8 px RMS
+
 #define EDGE_REACH_PX 3
 #define EDGE_PER_M    0.025f // 1 px of disparity
 #define BITE_NODE_PX  8
@@ -149,6 +152,24 @@ static struct wave draw_wave(uint32_t key, double length_m, double length_px)
     return (struct wave){(float)(h[0] >> 8) / 16777216, per_m * normal_of(h[1]),
                          per_m * normal_of(h[2]),       per_m * normal_of(h[3]),
                          per_px * normal_of(h[4]),      per_px * normal_of(h[5])};
+}
+
+// -1 .. 1
+static double uniform_of(uint32_t h)
+{
+    return (double)(random_mix(h) >> 8) / (1 << 23) - 1;
+}
+
+struct intrinsics sensor_error_lens(const struct intrinsics *said, uint64_t camera_seed)
+{
+    const uint32_t key = random_row_key(camera_seed, 0x1e25, 0);
+    const double scale = 1 + LENS_SHARE * uniform_of(key);
+    struct intrinsics lens = *said;
+    lens.fx_px *= scale;
+    lens.fy_px *= scale;
+    lens.cx_px += LENS_PX * uniform_of(key + 1);
+    lens.cy_px += LENS_PX * uniform_of(key + 2);
+    return lens;
 }
 
 int sensor_error_create(struct sensor_error **out, const struct intrinsics *camera,

@@ -12,6 +12,7 @@
 #include "capture/driver.h"
 #include "capture/synth/accelerometer.h"
 #include "capture/synth/random.h"
+#include "capture/synth/sensor_error.h"
 #include "proto/se3.h"
 
 #define FRAME_HZ       30
@@ -167,6 +168,10 @@ static bool parse_option(const char *option, struct synth_request *request)
         request->noise = option[7] == 'n';
         return true;
     }
+    if (!strcmp(option, "lens=own") || !strcmp(option, "lens=said")) {
+        request->own_lens = option[5] == 'o';
+        return true;
+    }
     static const char *const sensors[] = {"sensor=kind", "sensor=field", "sensor=unkind",
                                           "sensor=sparse"};
     for (int i = 0; i < 4; i++)
@@ -234,9 +239,9 @@ int synth_parse(const char *location, const struct log_sink *log, struct synth_r
         if (!parse_option(option, request)) {
             log_to(log, LOG_LEVEL_ERROR,
                    "synth:%s: bad option \"%s\"; there are noise=on|off, "
-                   "sensor=kind|field|unkind|sparse, camera=N, seed=N, frames=1..%u, "
-                   "mount=X:Y:Z:RX:RY:RZ (m, degrees), cover=FROM:COUNT (frames), "
-                   "accelerometer=off|on|dead|turned|bent",
+                   "sensor=kind|field|unkind|sparse, lens=said|own, camera=N, seed=N, "
+                   "frames=1..%u, mount=X:Y:Z:RX:RY:RZ (m, degrees), "
+                   "cover=FROM:COUNT (frames), accelerometer=off|on|dead|turned|bent",
                    location, option, MAX_N_FRAMES);
             status = -EINVAL;
         }
@@ -255,6 +260,11 @@ int synth_parse(const char *location, const struct log_sink *log, struct synth_r
 
 int synth_set_sensor(const struct synth_request *request, struct scene *scene)
 {
+    if (request->own_lens) {
+        const struct intrinsics said = scene_default_camera();
+        const struct intrinsics lens = sensor_error_lens(&said, request->camera);
+        scene_set_lens(scene, &lens);
+    }
     return scene_set_sensor(scene, request->sensor, request->camera);
 }
 
@@ -318,9 +328,11 @@ static int synth_open(void **out_state, const char *location,
                  (unsigned long long)state->request.camera);
     out_info->n_frames = state->request.n_frames;
     out_info->live = false;
-    snprintf(out_info->description, sizeof out_info->description, "synth:%s (%s; %s, seed %llu%s)",
-             recording->name, recording->summary, state->request.noise ? "noisy" : "noise off",
-             (unsigned long long)state->request.seed, sensor_words[state->request.sensor]);
+    snprintf(out_info->description, sizeof out_info->description,
+             "synth:%s (%s; %s, seed %llu%s%s)", recording->name, recording->summary,
+             state->request.noise ? "noisy" : "noise off", (unsigned long long)state->request.seed,
+             sensor_words[state->request.sensor],
+             state->request.own_lens ? ", a lens of its own" : "");
     *out_state = state;
     return 0;
 free_scene:

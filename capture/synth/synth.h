@@ -48,12 +48,13 @@ enum synth_accelerometer {
     SYNTH_ACCELEROMETER_BENT,   // 5 degrees off
 };
 
-// What a driver location says: NAME[,noise=on|off][,sensor=kind|field|unkind|sparse][,camera=N]
-// [,seed=N][,frames=N][,accelerometer=off|on|dead|turned|bent].
+// What a driver location says: NAME[,noise=on|off][,sensor=kind|field|unkind|sparse]
+// [,lens=said|own][,camera=N][,seed=N][,frames=N][,accelerometer=off|on|dead|turned|bent].
 struct synth_request {
     const struct synth_recording *recording;
     bool noise; // false: no noise, edges and pixels all there; a field stays
     enum scene_sensor sensor;
+    bool own_lens; // of the camera's own (sensor_error_lens); else what its intrinsics say
     enum synth_accelerometer accelerometer;
     uint64_t camera;   // which camera of that kind; without one in the location: the seed
     uint64_t seed;     // of what is new in each frame
@@ -67,7 +68,7 @@ struct synth_request {
 // The exact pose of a frame's camera in the scene.
 struct se3 synth_camera_pose(const struct synth_request *request, uint64_t frame);
 
-// The camera of a request: takes the scene's. Returns 0 or -ENOMEM.
+// The camera of a request, lens and sensor: takes the scene's. Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int synth_set_sensor(const struct synth_request *request,
                                                          struct scene *scene);
 

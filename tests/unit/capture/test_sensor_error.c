@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "capture/synth/scene.h"
@@ -115,6 +116,62 @@ static void test_what_stays(void **state)
     sensor_error_destroy(&error);
 }
 
+// Each camera's is another one, within the spread of real ones; the same camera's is the same.
+static void test_lens(void **state)
+{
+    (void)state;
+    const struct intrinsics said = scene_default_camera();
+    double sum2 = 0, sum2_px = 0;
+    const int n = 400;
+    for (int seed = 0; seed < n; seed++) {
+        const struct intrinsics lens = sensor_error_lens(&said, (uint64_t)seed);
+        const struct intrinsics same = sensor_error_lens(&said, (uint64_t)seed);
+        assert_memory_equal(&lens, &same, sizeof lens);
+        const double share = lens.fx_px / said.fx_px - 1;
+        assert_true(fabs(share) <= 0.026 && fabs(lens.cx_px - said.cx_px) <= 14);
+        assert_true(fabs(lens.cy_px - said.cy_px) <= 14);
+        assert_true(fabs(lens.fy_px / said.fy_px - 1 - share) < 1e-12);
+        sum2 += share * share;
+        sum2_px += (lens.cx_px - said.cx_px) * (lens.cy_px - said.cy_px);
+    }
+    assert_in(sqrt(sum2 / n), 0.014, 0.016, "focal length, RMS");
+    assert_in(sum2_px / n, -10, 10, "columns and rows are drawn apart [px^2]");
+}
+
+// Things are seen where the lens puts them, and without the option where the intrinsics say.
+static void test_own_lens(void **state)
+{
+    (void)state;
+    const struct intrinsics said = scene_default_camera();
+    const struct log_sink quiet = {NULL, NULL};
+    const char *places[] = {"room,noise=off,camera=4", "room,noise=off,camera=4,lens=said",
+                            "room,noise=off,camera=4,lens=own"};
+    static uint16_t images[3][N_PX];
+    for (int i = 0; i < 3; i++) {
+        struct synth_request request = {0};
+        struct scene *scene;
+        assert_int_equal(synth_parse(places[i], &quiet, &request), 0);
+        assert_int_equal(scene_create(&scene, "room", &said), 0);
+        assert_int_equal(synth_set_sensor(&request, scene), 0);
+        synth_render(&request, scene, 0, images[i]);
+        scene_destroy(&scene);
+    }
+    assert_memory_equal(images[0], images[1], sizeof images[0]);
+    // What the lens sees in a pixel, the camera as it is said to be sees elsewhere.
+    const struct intrinsics lens = sensor_error_lens(&said, 4);
+    int n = 0, n_same = 0;
+    for (int v = 60; v < HEIGHT - 60; v += 7)
+        for (int u = 60; u < WIDTH - 60; u += 7) {
+            double x = (u - lens.cx_px) / lens.fx_px, y = (v - lens.cy_px) / lens.fy_px;
+            int u0 = (int)lrint(x * said.fx_px + said.cx_px);
+            int v0 = (int)lrint(y * said.fy_px + said.cy_px);
+            int d = images[2][v * WIDTH + u], d0 = images[0][v0 * WIDTH + u0];
+            n++;
+            n_same += abs(d - d0) < 50; // 10 mm, at 1 to 5 m
+        }
+    assert_in((double)n_same / n, 0.95, 1, "pixels that are where the lens puts them");
+}
+
 static double share_valid(const uint16_t *image, double *out_whole)
 {
     long n = 0, whole = 0;
@@ -187,10 +244,9 @@ static void test_locations_and_stamps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_field),
-        cmocka_unit_test(test_what_stays),
-        cmocka_unit_test(test_images),
-        cmocka_unit_test(test_locations_and_stamps),
+        cmocka_unit_test(test_field),  cmocka_unit_test(test_what_stays),
+        cmocka_unit_test(test_lens),   cmocka_unit_test(test_own_lens),
+        cmocka_unit_test(test_images), cmocka_unit_test(test_locations_and_stamps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
