@@ -9,7 +9,6 @@
 // How far the newest keyframe may be off, seen from an older one: a share of the way to it
 // [m + rad], as the unkind synthetic sensor drifts.
 #define DOUBT_SHARE 0.06
-#define DOUBT_MAX_M 0.6
 #define LINK_WAY    0.02 // what a measured link adds to its motion
 #define NEAR_M      0.2  // of doubt: beyond, a link alone is not believed
 
@@ -48,7 +47,7 @@ static void set_ways(struct graph *g)
 
 static double doubt_m(const struct graph *g, uint32_t i)
 {
-    return fmin(DOUBT_MAX_M, DOUBT_SHARE * g->way[i]);
+    return DOUBT_SHARE * g->way[i];
 }
 
 static double motion_to_newest(const struct graph *g, uint32_t i, struct se3 *out_T_i_new)
@@ -70,7 +69,7 @@ static uint32_t choose(const struct graph *g, uint32_t *out)
         for (uint32_t i = begin; i < end; i++) {
             struct se3 T_i_new;
             double motion = motion_to_newest(g, i, &T_i_new);
-            if (motion < nearest && DOUBT_SHARE * g->way[i] <= NEAR_M &&
+            if (motion < nearest && doubt_m(g, i) <= NEAR_M &&
                 link_overlap(g->images[newest], g->images[i], &T_i_new, doubt_m(g, i)) >
                     LINK_MIN_OVERLAP) {
                 nearest = motion;
@@ -136,7 +135,7 @@ static uint32_t reachable(const struct graph *g, struct revisit_place out[REVISI
         for (uint32_t i = 0; i < newest; i++) {
             struct se3 T_i_new;
             double motion = motion_to_newest(g, i, &T_i_new), turn = se3_angle(&T_i_new);
-            double doubt = DOUBT_SHARE * g->way[i];
+            double doubt = doubt_m(g, i);
             if (motion <= least || motion >= nearest || doubt <= NEAR_M ||
                 turn > REACH_RAD + doubt || motion - turn > REACH_M + doubt)
                 continue;
@@ -151,7 +150,7 @@ static uint32_t reachable(const struct graph *g, struct revisit_place out[REVISI
             beside = beside || abs((int)out[k].at - (int)at) < APART;
         if (!beside)
             out[n++] = (struct revisit_place){g->images[at], at, g->keyframes[at].T_map_camera,
-                                              DOUBT_SHARE * g->way[at], DOUBT_SHARE * g->way[at]};
+                                              doubt_m(g, at), doubt_m(g, at)};
     }
     return n;
 }

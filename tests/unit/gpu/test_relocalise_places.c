@@ -32,6 +32,17 @@ static void keyframes_stand_apart(void **state)
     assert_int_equal(kept_with(OUTSIDE * 0.12, 0), 2);
     assert_int_equal(kept_with(0, INSIDE * 0.15), 1);
     assert_int_equal(kept_with(0, OUTSIDE * 0.15), 2);
+    const struct relocalise_keyframe *kept;
+    struct se3 T = se3_identity();
+    for (int axis = 0; axis < 3; axis++)
+        for (int outside = 0; outside < 2; outside++) {
+            relocalise_forget(relocaliser);
+            T.t_m[axis] = 1;
+            assert_int_equal(relocalise_add(relocaliser, &lost, &T), 0);
+            T.t_m[axis] += 0.12 * (outside ? OUTSIDE : INSIDE);
+            assert_int_equal(relocalise_add(relocaliser, &lost, &T), 0);
+            assert_int_equal(relocalise_keyframes(relocaliser, &kept), outside ? 2 : 1);
+        }
 }
 
 static void as_many_as_may_be(void **state)
@@ -162,6 +173,13 @@ static void too_little_is_shared(void **state)
             find();
             assert_int_equal(n_views, n == 96);
         }
+    // A frame without depth is like nothing, not even like a keyframe without.
+    memset(frame_map_m, 0, sizeof frame_map_m);
+    for (int cell = 0; cell < RELOCALISE_CELLS; cell++)
+        one.log_z[cell] = NAN;
+    assert_int_equal(relocalise_set(relocaliser, &one, 1), 0);
+    find();
+    assert_int_equal(n_views, 0);
 }
 
 static void a_failing_device_is_told(void **state)

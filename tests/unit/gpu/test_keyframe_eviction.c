@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which keyframe goes, how its neighbours are chained, and what the heir of its links gets: a link
+// says the same of the poses as before, in another frame.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gpu/model/keyframe_eviction.h"
+#include "tests/unit/gpu/fake_links.h"
+
+#define N 12u
+
+// Twelve keyframes, chained; the neighbours of number `gone` stand nearest to each other of all
+// that may go, and it stands nearer to the one that came before it, or after.
+static struct graph *chained(uint32_t gone, bool nearer_after)
+{
+    struct graph *g = fake_graph(32, 5);
+    double x_m = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        const bool short_step = i == gone || i == gone + 1;
+        const double step_m = 0.3 + 0.01 * i;
+        x_m += !short_step ? step_m : (i == gone) == nearer_after ? 0.15 : 0.1;
+        const struct se3 T = fake_pose(x_m, 0.02 * i, 0.01 * (i % 3), 0.02 * i);
+        fake_keyframe(g, &T, &T);
+        if (i > 0)
+            fake_edge(g, i - 1, i, true);
+    }
+    return g;
+}
+
+static void the_least_missed_goes(void **state)
+{
+    (void)state;
+    for (uint32_t gone = 0; gone < N; gone++) {
+        struct graph *g = chained(gone, false);
+        // The first and the newest half stay.
+        const uint32_t goes = gone == 0 ? 1 : gone < N / 2 ? gone : gone == 6 ? 5 : 1;
+        graph_make_room(g);
+        assert_int_equal(g->n, N - 1);
+        for (uint32_t i = 0; i < g->n; i++) {
+            const uint32_t was = i + (i >= goes);
+            assert_int_equal(g->keyframes[i].seq, was);
+            assert_int_equal(g->arrival[i], was);
+            assert_int_equal(fake_id(g->images[i]), was);
+            assert_true(g->z_m[i][0] == (float)was);
+        }
+        assert_null(g->images[g->n]);
+        for (uint32_t i = 0; i + 1 < g->n; i++)
+            assert_true(graph_find_edge(g, g->n_edges, i, i + 1)->chain);
+        assert_int_equal(g->n_edges, N - 2);
+        graph_destroy(&g);
+    }
+}
+
+static void set_worth(struct edge *e, double first)
+{
+    for (int i = 0; i < 36; i++)
+        e->link.information[i] = i % 7 == 0 ? first + i : 3;
+}
+
+static void neighbours_are_chained(void **state)
+{
+    (void)state;
+    struct graph *g = chained(3, false);
+    set_worth(&g->edges[2], 100);
+    set_worth(&g->edges[3], 40);
+    g->edges[2].span = 4;
+    g->edges[3].span = 2;
+    g->edges[2].link.T_j_i = fake_pose(0.1, 0.2, 0.3, 0.4);
+    g->edges[3].link.T_j_i = fake_pose(0.5, -0.2, 0.1, -0.1);
+    fake_edge(g, 2, 4, false); // says less
+    const struct se3 T = se3_compose(&g->edges[3].link.T_j_i, &g->edges[2].link.T_j_i);
+    graph_make_room(g);
+    const struct edge *over = graph_find_edge(g, g->n_edges, 2, 3);
+    assert_true(over->chain && !over->loop && !over->fresh);
+    assert_int_equal(over->span, 6);
+    assert_same_pose(&over->link.T_j_i, &T);
+    for (int i = 0; i < 36; i++) {
+        const double both = 1 / (1 / (100.0 + i) + 1 / (40.0 + i));
+        assert_true(fabs(over->link.information[i] - (i % 7 == 0 ? both : 0)) < 1e-12);
+    }
+    assert_int_equal(g->n_edges, N - 2);
+    graph_destroy(&g);
+}
+
+// What a link says against the poses as they are.
+static double chi2_of(const struct graph *g, const struct edge *e)
+{
+    const struct se3 T_j_i =
+        se3_between(&g->keyframes[e->j].T_map_camera, &g->keyframes[e->i].T_map_camera);
+    const struct se3 back = se3_inverse(&T_j_i), lack = se3_compose(&e->link.T_j_i, &back);
+    double x[6], sum = 0;
+    se3_log(&lack, x);
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++)
+            sum += x[i] * e->link.information[6 * i + j] * x[j];
+    return sum;
+}
+
+// A link from the keyframe that goes to a newer one, or from an older one to it, whatever the
+// poses of the other are then.
+static void the_nearer_inherits_its_links(void **state)
+{
+    (void)state;
+    for (int after = 0; after < 2; after++)
+        for (int newer = 0; newer < 2; newer++)
+            for (int axis = 0; axis < 3; axis++) {
+                const uint32_t at = newer ? 3 : 5, i = newer ? at : 0, j = newer ? 10 : at;
+                struct graph *g = chained(at, after);
+                struct edge *e = fake_edge(g, i, j, false);
+                e->loop = true;
+                for (int k = 0; k < 36; k++) // symmetrical, and none is like another
+                    e->link.information[k] = k % 7 == 0 ? 50 + k : (k / 6 + 1) * (k % 6 + 1);
+                e->link.T_j_i.t_m[axis] += 0.05;
+                struct se3 *other = &g->keyframes[newer ? j : i].T_map_camera;
+                const struct se3 away = fake_pose(0.03, 0.2, -0.1, 0.1);
+                *other = se3_compose(other, &away);
+                const double chi2 = chi2_of(g, e);
+                const uint32_t span = e->span, heir = after ? at : at - 1; // at + 1 is at then
+                graph_make_room(g);
+                const struct edge *given = newer ? graph_find_edge(g, g->n_edges, heir, j - 1)
+                                                 : graph_find_edge(g, g->n_edges, i, heir);
+                assert_non_null(given);
+                assert_true(given->loop && !given->chain && given->span == span);
+                assert_true(fabs(chi2_of(g, given) - chi2) < 1e-9 * chi2);
+                assert_int_equal(g->n_edges, N - 1);
+                graph_destroy(&g);
+            }
+}
+
+// Across four keyframes at least, and not where there is such a link already.
+static void what_is_not_inherited(void **state)
+{
+    (void)state;
+    struct graph *g = chained(5, false);
+    fake_edge(g, 1, 5, false); // three from the heir, 4
+    fake_edge(g, 0, 5, false); // four
+    graph_make_room(g);
+    assert_null(graph_find_edge(g, g->n_edges, 1, 4));
+    assert_non_null(graph_find_edge(g, g->n_edges, 0, 4));
+    assert_int_equal(g->n_edges, N - 1);
+    graph_destroy(&g);
+    g = chained(5, false);
+    fake_edge(g, 5, 10, false);
+    fake_edge(g, 4, 10, false)->link.rms_m = 7;
+    graph_make_room(g);
+    assert_true(graph_find_edge(g, g->n_edges, 4, 9)->link.rms_m == 7);
+    assert_int_equal(g->n_edges, N - 1);
+    graph_destroy(&g);
+}
+
+// As long as the next two keyframes find room for theirs: eight each.
+static void only_where_there_is_room(void **state)
+{
+    (void)state;
+    for (uint32_t more = 0; more < 2; more++) {
+        struct graph *g = chained(5, false);
+        fake_edge(g, 5, 10, false);
+        while (g->n_edges < g->max_edges - 16 + more)
+            fake_edge(g, 7, 11, false);
+        const uint32_t n = g->n_edges;
+        graph_make_room(g);
+        assert_true(!graph_find_edge(g, g->n_edges, 4, 9) == (more == 1));
+        assert_int_equal(g->n_edges, n - 1 - more);
+        graph_destroy(&g);
+    }
+}
+
+static void a_find_that_waits_moves_along(void **state)
+{
+    (void)state;
+    static const uint32_t cases[5][4] = {// at, newest: before and after
+                                         {2, 9, 2, 8},
+                                         {4, 9, 3, 8},
+                                         {3, 9, UINT32_MAX, 8},
+                                         {1, 3, UINT32_MAX, 3},
+                                         {1, 2, 1, 2}};
+    for (int k = 0; k < 5; k++) {
+        struct graph *g = chained(3, false);
+        g->pending.at = cases[k][0];
+        g->pending_newest = cases[k][1];
+        graph_make_room(g);
+        assert_int_equal(g->pending.at, cases[k][2]);
+        assert_int_equal(g->pending_newest, cases[k][3]);
+        graph_destroy(&g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_least_missed_goes),
+        cmocka_unit_test(neighbours_are_chained),
+        cmocka_unit_test(the_nearer_inherits_its_links),
+        cmocka_unit_test(what_is_not_inherited),
+        cmocka_unit_test(only_where_there_is_room),
+        cmocka_unit_test(a_find_that_waits_moves_along),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

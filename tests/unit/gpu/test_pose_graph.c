@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Poses of keyframes on a line, adjusted to links that pull at them: where they come to lie by the
+// weights as they are said to be, which loops are taken out again, and what a graph takes over from
+// its copy.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/gpu/fake_links.h"
+
+#define INSIDE  0.996
+#define OUTSIDE 1.004
+
+static double pulled_m, pull_worth; // what a link says more than the chain does, and its worth
+
+static void set_worth(struct link *link, double worth)
+{
+    memset(link->information, 0, sizeof link->information);
+    for (int i = 0; i < 36; i += 7)
+        link->information[i] = worth;
+}
+
+static void pull(uint32_t image, uint32_t other, struct link *inout)
+{
+    (void)image;
+    (void)other;
+    inout->T_j_i.t_m[0] -= pulled_m; // the newest stands farther on
+    set_worth(inout, pull_worth);
+}
+
+static void add(struct graph *g, double x_m)
+{
+    const float z_m = (float)g->n_ever;
+    const struct se3 T = fake_pose(x_m, 0, 0, 0);
+    assert_int_equal(graph_add(g, g->n_ever, 0, &z_m, &T), 0);
+}
+
+static double newest_m(const struct graph *g)
+{
+    return g->keyframes[g->n - 1].T_map_camera.t_m[0];
+}
+
+// So many steps of 5 cm, and a link from the first to the newest.
+static double pulled(uint32_t n_steps)
+{
+    struct graph *g = fake_graph(64, 5);
+    for (int i = 0; i < FAKE_KEYFRAMES; i++)
+        fake_overlaps[i] = 0;
+    for (uint32_t i = 0; i < n_steps; i++)
+        add(g, 0.05 * i);
+    fake_overlaps[0] = 1;
+    fake_measure = pull;
+    add(g, 0.05 * n_steps);
+    assert_int_equal(fake_n_asked, 1);
+    const double moved_m = newest_m(g) - 0.05 * n_steps;
+    for (uint32_t i = 0; i <= n_steps; i++) { // each step its part
+        const double at_m = g->keyframes[i].T_map_camera.t_m[0] - 0.05 * i;
+        assert_true(fabs(at_m - moved_m * i / n_steps) < 1e-4 * pulled_m);
+    }
+    const struct se3 T = graph_T_map_odom(g);
+    assert_true(fabs(T.t_m[0] - moved_m) < 1e-12);
+    graph_destroy(&g);
+    return moved_m;
+}
+
+// Four steps under a pull that is cut, four under Geman and McClure's, each from where the one
+// before led. A link across more than 16 keyframes counts more.
+static double expected_m(uint32_t n_steps)
+{
+    const double chain = 1e4 / n_steps, longer = fmax(1, n_steps / 16.0);
+    double x_m = 0;
+    for (int step = 0; step < 8; step++) {
+        const double chi2 = pull_worth * (pulled_m - x_m) * (pulled_m - x_m);
+        const double loose = 12.6 / (12.6 + chi2), cut = fmin(1, sqrt(12.6 / chi2));
+        const double pull = pull_worth * longer * (step < 4 ? cut : loose * loose);
+        x_m = pull * pulled_m / (pull + chain);
+    }
+    return x_m;
+}
+
+static void links_pull_as_their_weights_say(void **state)
+{
+    (void)state;
+    static const uint32_t n_steps[] = {3, 15, 16, 17, 24};
+    static const double off_m[] = {0.01, 0.05, 0.1, 0.2}, worth[] = {300, 3000};
+    for (int i = 0; i < 5; i++)
+        for (int k = 0; k < 4; k++)
+            for (int w = 0; w < 2; w++) {
+                pulled_m = off_m[k];
+                pull_worth = worth[w];
+                assert_true(fabs(pulled(n_steps[i]) - expected_m(n_steps[i])) < 1e-4 * off_m[k]);
+            }
+}
+
+// Twelve steps of half a metre; the newest two find themselves off_m farther on, seen from the
+// first. Returns whether the loop stays, and where the newest lies then.
+static bool loop_stays(double off_m, double worth, double *out_moved_m)
+{
+    struct graph *g = fake_graph(64, 5);
+    for (int i = 0; i < FAKE_KEYFRAMES; i++)
+        fake_overlaps[i] = 0;
+    for (uint32_t i = 0; i <= 12; i++) {
+        fake_is_found = i >= 11;
+        fake_agrees = true;
+        fake_revisit = (struct revisit){.at = 0};
+        fake_revisit.link.T_j_i = fake_pose(-0.5 * i - off_m * i / 12, 0, 0, 0);
+        set_worth(&fake_revisit.link, i == 11 ? 1e-9 : worth);
+        add(g, 0.5 * i);
+    }
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < g->n_edges; k++) {
+        n += g->edges[k].loop;
+        assert_false(g->edges[k].fresh);
+    }
+    assert_true(n == 0 || n == 2);
+    *out_moved_m = newest_m(g) - 6;
+    graph_destroy(&g);
+    return n == 2;
+}
+
+// Three sigmas of two degrees of freedom a step: what is surer of itself than the chain bends it
+// as far as that.
+static void a_loop_may_strain_the_chain(void **state)
+{
+    (void)state;
+    const double limit_m = 12 * sqrt(18 / 1e4);
+    double moved_m;
+    for (int side = -1; side <= 1; side += 2) {
+        assert_true(loop_stays(side * INSIDE * limit_m, 1e12, &moved_m));
+        assert_true(fabs(moved_m - side * INSIDE * limit_m) < 1e-6);
+        assert_false(loop_stays(side * OUTSIDE * limit_m, 1e12, &moved_m));
+        assert_true(fabs(moved_m) < 1e-6); // as it was
+    }
+}
+
+// What the loop's link says against the poses in the end: it counts as many times as it spans
+// keyframes, and less in the last four steps.
+static double loop_chi2(double off_m, double worth)
+{
+    const double chain = 1e4 / 12;
+    double x_m = 0;
+    for (int step = 0; step < 8; step++) {
+        const double chi2 = worth * (off_m - x_m) * (off_m - x_m), loose = 12.6 / (12.6 + chi2);
+        const double pull = worth * 12 * (step < 4 ? 1 : loose * loose);
+        x_m = pull * off_m / (pull + chain);
+    }
+    return worth * (off_m - x_m) * (off_m - x_m);
+}
+
+// Where the chain does not follow it by more than five sigmas, it is a wrong one.
+static void a_loop_that_does_not_close_is_wrong(void **state)
+{
+    (void)state;
+    const double worth = 20;
+    double low_m = 0, high_m = 2, moved_m;
+    while (high_m - low_m > 1e-9) {
+        const double middle_m = (low_m + high_m) / 2;
+        if (loop_chi2(middle_m, worth) < 25)
+            low_m = middle_m;
+        else
+            high_m = middle_m;
+    }
+    assert_true(loop_stays(INSIDE * low_m, worth, &moved_m));
+    assert_true(moved_m > 0.02);
+    assert_false(loop_stays(OUTSIDE * low_m, worth, &moved_m));
+    assert_true(fabs(moved_m) < 1e-6);
+}
+
+// Equations without a solution leave the poses as they are, and take a loop out.
+static void what_cannot_be_solved_changes_nothing(void **state)
+{
+    (void)state;
+    struct graph *g = fake_graph(8, 5);
+    for (int i = 0; i < FAKE_KEYFRAMES; i++)
+        fake_overlaps[i] = 0;
+    add(g, 0);
+    fake_chain_worth = -1;
+    add(g, 0.3);
+    assert_int_equal(g->n, 2);
+    assert_true(newest_m(g) == 0.3);
+    fake_is_found = fake_agrees = true;
+    fake_revisit = (struct revisit){.at = 0};
+    add(g, 0.5);
+    add(g, 0.6);
+    assert_int_equal(g->n_edges, 3);
+    assert_true(newest_m(g) == 0.6);
+    graph_destroy(&g);
+}
+
+static void too_little_depth_is_left_out(void **state)
+{
+    (void)state;
+    const float none = -1;
+    const struct se3 T = fake_pose(9, 0, 0, 0);
+    struct graph *g = fake_graph(4, 5);
+    for (int i = 0; i < 6; i++) {
+        add(g, 0.1 * i);
+        assert_int_equal(graph_add(g, 99, 0, &none, &T), 0);
+        assert_int_equal(g->n, i < 4 ? i + 1 : 4);
+    }
+    assert_int_equal(g->n_ever, 6);
+    graph_clear(g);
+    assert_true(g->n == 0 && g->n_ever == 0 && g->n_edges == 0);
+    graph_destroy(&g);
+}
+
+// Six keyframes, and a copy of the first four, whose poses another adjustment has moved by 1 m and
+// whose links it has measured anew.
+static struct graph *six(struct graph **out_copy)
+{
+    struct graph *g = fake_graph(32, 5);
+    for (uint32_t i = 0; i < 6; i++) {
+        const struct se3 T = fake_pose(0.1 * i, 0, 0.01 * i * i, 0.05 * i);
+        fake_keyframe(g, &T, &T);
+        if (i > 0)
+            fake_edge(g, i - 1, i, true);
+        if (i == 3) {
+            fake_edge(g, 0, 3, false);
+            g->pending.at = 1;
+            assert_int_equal(graph_copy(out_copy, g), 0);
+        }
+    }
+    struct graph *copy = *out_copy;
+    assert_true(copy->n == 4 && copy->n_edges == 4 && copy->n_ever == 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(copy->z_m[i][0] == (float)i);
+        copy->keyframes[i].T_map_camera.t_m[1] = 1 + i;
+        copy->keyframes[i].n_links = 10 + i;
+    }
+    for (uint32_t k = 0; k < copy->n_edges; k++)
+        copy->edges[k].link.rms_m = 7;
+    return g;
+}
+
+static void what_a_copy_found_is_taken_over(void **state)
+{
+    (void)state;
+    struct graph *copy, *g = six(&copy);
+    fake_edge(g, 0, 5, false);
+    fake_edge(copy, 1, 3, false);
+    const struct se3 T5 = g->keyframes[5].T_odom_camera;
+    const struct se3 step = se3_between(&g->keyframes[3].T_odom_camera, &T5);
+    assert_int_equal(graph_take(g, copy), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(g->keyframes[i].T_map_camera.t_m[1] == 1 + i);
+        assert_int_equal(g->keyframes[i].n_links, 10 + i);
+    }
+    // The others follow as they were tracked.
+    const struct se3 newest = se3_compose(&g->keyframes[3].T_map_camera, &step);
+    assert_same_pose(&g->keyframes[5].T_map_camera, &newest);
+    const struct se3 T_map_odom = graph_T_map_odom(g), T = se3_compose(&T_map_odom, &T5);
+    assert_same_pose(&T, &newest);
+    assert_int_equal(g->pending.at, UINT32_MAX);
+    // Of what both know the copy's edges, and the others'.
+    assert_int_equal(g->n_edges, 8);
+    for (uint32_t i = 0; i < 5; i++) {
+        const struct edge *e = graph_find_edge(g, g->n_edges, i, i + 1);
+        assert_true(e->chain && e->link.rms_m == (i < 3 ? 7 : 0.002));
+    }
+    assert_true(graph_find_edge(g, g->n_edges, 0, 3)->link.rms_m == 7);
+    assert_non_null(graph_find_edge(g, g->n_edges, 0, 5));
+    assert_non_null(graph_find_edge(g, g->n_edges, 1, 3));
+    graph_destroy(&copy);
+    graph_destroy(&g);
+}
+
+// A keyframe that has gone here and is known there: its neighbours stay chained, as they were
+// measured there, if they were.
+static void a_keyframe_has_gone_meanwhile(void **state)
+{
+    (void)state;
+    for (int measured = 0; measured < 2; measured++) {
+        struct graph *copy, *g = six(&copy);
+        if (measured)
+            fake_edge(copy, 1, 3, false)->link.rms_m = 8;
+        // As eviction leaves it: 2 goes, 1 and 3 are chained.
+        for (uint32_t k = 0; k < g->n_edges; k++) {
+            struct edge *e = &g->edges[k];
+            if (e->j == 2)
+                e->j = 3;
+            else if (e->i == 2)
+                *e = g->edges[--g->n_edges], k--;
+        }
+        for (uint32_t k = 0; k < g->n_edges; k++) {
+            g->edges[k].i -= g->edges[k].i > 2;
+            g->edges[k].j -= g->edges[k].j > 2;
+        }
+        align_image_destroy(&g->images[2]);
+        free(g->z_m[2]);
+        g->n--;
+        for (uint32_t i = 2; i < 5; i++) {
+            g->images[i] = g->images[i + 1];
+            g->z_m[i] = g->z_m[i + 1];
+            g->keyframes[i] = g->keyframes[i + 1];
+            g->arrival[i] = g->arrival[i + 1];
+        }
+        assert_int_equal(graph_take(g, copy), 0);
+        const double y_m[3] = {1, 2, 4};
+        for (uint32_t i = 0; i < 3; i++)
+            assert_true(g->keyframes[i].T_map_camera.t_m[1] == y_m[i]);
+        const struct edge *e = graph_find_edge(g, g->n_edges, 1, 2);
+        assert_true(e->chain && e->link.rms_m == (measured ? 8 : 0.002));
+        assert_true(graph_find_edge(g, g->n_edges, 0, 2)->link.rms_m == 7);
+        assert_int_equal(g->n_edges, 5);
+        graph_destroy(&copy);
+        graph_destroy(&g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_pull_as_their_weights_say),
+        cmocka_unit_test(a_loop_may_strain_the_chain),
+        cmocka_unit_test(a_loop_that_does_not_close_is_wrong),
+        cmocka_unit_test(what_cannot_be_solved_changes_nothing),
+        cmocka_unit_test(too_little_depth_is_left_out),
+        cmocka_unit_test(what_a_copy_found_is_taken_over),
+        cmocka_unit_test(a_keyframe_has_gone_meanwhile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
