@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+// The window of keyframes: what the graph gets of a frame, when its results enter and by how much
+// that moves the camera, and what becomes of an adjustment of all of them. The graph and that
+// adjustment are what the test says.
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gpu/model/keyframe_window.h"
+#include "tests/unit/gpu/fake_gpu.h"
+
+#define WIDTH  8 // of the graph's images
+#define HEIGHT 6
+#define N_PX   (WIDTH * HEIGHT)
+#define MOST   16
+
+struct graph {
+    int unused;
+};
+
+struct track {
+    int unused;
+};
+
+static struct graph graph, copied;
+static struct track track;
+static struct gpu_frame newest;
+static struct keyframe_window *window;
+
+static struct graph_keyframe added[MOST];
+static float added_z_m[MOST][N_PX];
+static uint32_t n_added, n_listed, n_cleared, n_taken, n_said;
+static struct se3 T_graph;
+static int add_rc, read_rc, copy_rc, optimise_rc, take_rc;
+static float first_z_m;
+static atomic_bool waits; // graph_add and optimise, for the test
+static sem_t go_on;
+
+int graph_create(struct graph **out, const struct intrinsics *camera,
+                 const struct graph_settings *settings, const struct log_sink *log)
+{
+    (void)settings;
+    (void)log;
+    assert_true(camera->width_px == WIDTH && camera->height_px == HEIGHT);
+    assert_true(camera->fx_px == 7 && camera->fy_px == 6 && camera->cx_px == 3.5 &&
+                camera->cy_px == 2.5);
+    *out = &graph;
+    return 0;
+}
+
+void graph_destroy(struct graph **g)
+{
+    *g = NULL;
+}
+
+void graph_clear(struct graph *g)
+{
+    assert_true(g == &graph);
+    n_cleared++;
+    n_added = n_listed = 0;
+    T_graph = se3_identity();
+}
+
+int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
+              const struct se3 *T_odom_camera)
+{
+    if (waits)
+        sem_wait(&go_on);
+    if (add_rc < 0 || g != &graph || n_added >= MOST)
+        return -ENOMEM;
+    memcpy(added_z_m[n_added], z_m, sizeof *added_z_m);
+    added[n_added++] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, *T_odom_camera, 1};
+    n_listed = n_added;
+    return 0;
+}
+
+uint32_t graph_keyframes(const struct graph *g, const struct graph_keyframe **out)
+{
+    (void)g;
+    *out = added;
+    return n_listed;
+}
+
+struct se3 graph_T_map_odom(const struct graph *g)
+{
+    (void)g;
+    return T_graph;
+}
+
+int graph_copy(struct graph **out, const struct graph *g)
+{
+    *out = copy_rc < 0 || g != &graph ? NULL : &copied;
+    return copy_rc;
+}
+
+int graph_take(struct graph *g, struct graph *copy)
+{
+    if (g != &graph || copy != &copied)
+        return -EINVAL;
+    n_taken++;
+    T_graph.t_m[1] = 0.25;
+    return take_rc;
+}
+
+int optimise(struct graph *g, const atomic_bool *stop, const struct yield *yield,
+             struct optimise_report *out_report)
+{
+    (void)yield;
+    *out_report = (struct optimise_report){.n_links = 77};
+    if (waits)
+        sem_wait(&go_on);
+    return g != &copied ? -EINVAL : atomic_load(stop) ? -ECANCELED : optimise_rc;
+}
+
+// Depth of pixel i: first_z_m + i.
+int gpu_frame_read(struct gpu *gpu, const struct gpu_frame *frame, uint32_t level, float *out)
+{
+    assert_true(gpu == &fake_device && frame == &newest && level == GPU_LEVELS - 1);
+    for (int i = 0; i < N_PX; i++) {
+        const float map[4] = {-1, -2, -3, first_z_m + (float)i};
+        memcpy(out + 4 * i, map, sizeof map);
+    }
+    return read_rc;
+}
+
+const struct gpu_frame *track_newest_frame(const struct track *t)
+{
+    assert_true(t == &track);
+    return &newest;
+}
+
+static int fake_answer(int i, const struct fake_call *call, struct gpu_alignment *out)
+{
+    (void)i;
+    (void)call;
+    (void)out;
+    return 0;
+}
+
+static void say(void *user, enum log_level level, const char *text)
+{
+    (void)user;
+    (void)level;
+    (void)text;
+    n_said++;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    const struct intrinsics camera = {28, 24, 14, 10, 4 * WIDTH, 4 * HEIGHT};
+    const struct graph_settings settings = {MOST, 5};
+    const struct log_sink log = {say, NULL};
+    n_added = n_listed = n_cleared = n_taken = n_said = 0;
+    add_rc = read_rc = copy_rc = optimise_rc = take_rc = 0;
+    waits = false;
+    first_z_m = 1;
+    T_graph = se3_identity();
+    sem_init(&go_on, 0, 0);
+    return keyframe_window_create(&window, &camera, &settings, NULL, &log);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        sem_post(&go_on); // whoever waits when a test has failed
+    keyframe_window_destroy(&window);
+    sem_destroy(&go_on);
+    return window != NULL;
+}
+
+static int follow_rc(double x_m, uint64_t seq, double *out_moved_m)
+{
+    struct track_result result;
+    memset(&result, 0, sizeof result);
+    result.state = TRACK_STATE_TRACKING;
+    result.T_odom_camera = se3_identity();
+    result.T_odom_camera.t_m[0] = x_m;
+    return keyframe_window_follow(window, &fake_device, &track, &result, seq, (int64_t)seq * 1000,
+                                  out_moved_m);
+}
+
+static double follow(double x_m, uint64_t seq)
+{
+    double moved_m = -1;
+    assert_int_equal(follow_rc(x_m, seq, &moved_m), 0);
+    return moved_m;
+}
+
+static double lies_at_m(void)
+{
+    const struct se3 T = keyframe_window_T_map_odom(window);
+    return T.t_m[0];
+}
+
+// The whole frames, a metre apart: each is a keyframe when its turn comes.
+static void follow_many(uint32_t n, uint64_t from)
+{
+    for (uint32_t i = 0; i < n; i++)
+        follow((double)(from + i), from + i);
+}
+
+// The worker has done what they gave it.
+static void follow_many_and_wait(uint32_t n)
+{
+    follow_many(n, 0);
+    assert_true(keyframe_window_is_ready(window, INT64_MAX - 1));
+}
+
+static void results_enter_four_frames_later(void **state)
+{
+    (void)state;
+    const struct graph_keyframe *listed;
+    assert_true(follow(0, 7) == 0);
+    T_graph.t_m[0] = 0.04;
+    T_graph.t_m[1] = 0.03;
+    for (uint64_t seq = 8; seq < 11; seq++) {
+        assert_true(follow(1, seq) == 0);
+        assert_true(lies_at_m() == 0);
+        assert_int_equal(keyframe_window_list(window, &listed), 0);
+    }
+    assert_true(fabs(follow(2, 11) - 0.05) < 1e-12);
+    assert_true(lies_at_m() == 0.04);
+    assert_int_equal(keyframe_window_list(window, &listed), 1);
+    assert_int_equal(listed[0].seq, 7);
+    assert_int_equal(listed[0].time_ns, 7000);
+    assert_true(listed[0].T_odom_camera.t_m[0] == 0);
+    for (int i = 0; i < N_PX; i++)
+        assert_true(added_z_m[0][i] == (float)(1 + i));
+    // Frame 11 is the next, and its result moves nothing more.
+    for (uint64_t seq = 12; seq < 16; seq++)
+        assert_true(follow(2, seq) == 0);
+    assert_int_equal(keyframe_window_list(window, &listed), 2);
+    assert_int_equal(listed[1].seq, 11);
+    assert_true(listed[1].T_odom_camera.t_m[0] == 2);
+}
+
+// Where the map moved the next keyframe comes at half the motion.
+static void a_map_that_moves_wants_them_sooner(void **state)
+{
+    (void)state;
+    const struct graph_keyframe *listed;
+    for (int moves = 0; moves < 2; moves++) {
+        follow(10 * moves, 1);
+        T_graph.t_m[0] += moves ? 0.01 : 0;
+        for (int i = 0; i < 4; i++)
+            follow(10 * moves + 0.04, 2); // of 0.06
+        const uint32_t n = keyframe_window_list(window, &listed);
+        for (int i = 0; i < 4; i++)
+            follow(10 * moves + 0.04, 3);
+        assert_int_equal(keyframe_window_list(window, &listed) - n, moves);
+    }
+}
+
+static void another_epoch_begins_empty(void **state)
+{
+    (void)state;
+    const struct graph_keyframe *listed;
+    keyframe_window_enter(window, 0); // the same
+    assert_int_equal(n_cleared, 0);
+    T_graph.t_m[0] = 0.5;
+    follow_many(5, 0);
+    assert_true(lies_at_m() == 0.5);
+    keyframe_window_enter(window, 3);
+    assert_int_equal(keyframe_window_epoch(window), 3);
+    assert_int_equal(n_cleared, 1);
+    assert_true(lies_at_m() == 0);
+    assert_int_equal(keyframe_window_list(window, &listed), 0);
+    follow(4, 9); // the first is a keyframe wherever it is
+    follow_many(4, 10);
+    assert_int_equal(keyframe_window_list(window, &listed), 1);
+    assert_int_equal(listed[0].seq, 9);
+}
+
+static void a_failing_device_is_told(void **state)
+{
+    (void)state;
+    double moved_m;
+    read_rc = -EIO;
+    assert_int_equal(follow_rc(0, 1, &moved_m), -EIO);
+    read_rc = 0;
+    const struct graph_keyframe *listed;
+    follow_many(5, 0);
+    assert_int_equal(keyframe_window_list(window, &listed), 1);
+}
+
+static void without_memory_keyframes_end(void **state)
+{
+    (void)state;
+    struct optimise_report report;
+    follow_many_and_wait(16);
+    add_rc = -ENOMEM;
+    follow_many(5, 16); // 20 learns what became of 16
+    assert_int_equal(n_said, 1);
+    add_rc = 0;
+    follow_many(9, 21);
+    assert_int_equal(n_added, 4);
+    assert_int_equal(n_said, 1);
+    assert_int_equal(keyframe_window_optimise(window), -ENODATA);
+    assert_int_equal(keyframe_window_finish(window, true, &(atomic_bool){false}, NULL, &report),
+                     -ENODATA);
+}
+
+static void who_waits_says_until_when(void **state)
+{
+    (void)state;
+    waits = true;
+    follow(0, 0);
+    assert_true(keyframe_window_is_ready(window, 1)); // nothing would be waited for yet
+    follow(0, 1);
+    follow(0, 2);
+    assert_true(keyframe_window_is_ready(window, 1));
+    follow(0, 3);
+    assert_false(keyframe_window_is_ready(window, 1)); // the next would
+    assert_true(keyframe_window_is_ready(window, INT64_MAX));
+    sem_post(&go_on);
+    waits = false;
+    assert_true(keyframe_window_is_ready(window, INT64_MAX - 1));
+    follow(0, 4);
+}
+
+// Asks until it is no longer under way.
+static int optimised(struct optimise_report *report)
+{
+    int rc;
+    while ((rc = keyframe_window_optimised(window, report)) == -EAGAIN)
+        sched_yield();
+    return rc;
+}
+
+static void all_are_adjusted_when_asked(void **state)
+{
+    (void)state;
+    struct optimise_report report;
+    assert_int_equal(keyframe_window_optimised(window, &report), -ENODATA);
+    follow_many(12, 0);
+    assert_int_equal(keyframe_window_optimise(window), -ENODATA); // two have entered
+    follow_many(1, 12);
+    waits = true;
+    assert_int_equal(keyframe_window_optimise(window), 0);
+    assert_int_equal(keyframe_window_optimise(window), -EALREADY);
+    assert_int_equal(keyframe_window_optimised(window, &report), -EAGAIN);
+    waits = false;
+    for (int i = 0; i < 4; i++)
+        sem_post(&go_on);
+    assert_int_equal(optimised(&report), 0);
+    assert_int_equal(report.n_links, 77);
+    assert_int_equal(n_taken, 1);
+    const struct se3 T = keyframe_window_T_map_odom(window);
+    assert_true(T.t_m[1] == 0.25);
+    assert_int_equal(keyframe_window_optimise(window), 0); // once more
+    assert_int_equal(optimised(&report), 0);
+    assert_int_equal(n_taken, 2);
+}
+
+static void what_fails_is_told(void **state)
+{
+    (void)state;
+    struct optimise_report report;
+    int *const fails[] = {&copy_rc, &optimise_rc, &take_rc};
+    follow_many(13, 0);
+    for (int i = 0; i < 3; i++) {
+        *fails[i] = -ENOMEM;
+        assert_int_equal(keyframe_window_optimise(window), 0);
+        assert_int_equal(optimised(&report), -ENOMEM);
+        *fails[i] = 0;
+        assert_int_equal(keyframe_window_finish(window, false, NULL, NULL, &report), 0);
+    }
+    assert_int_equal(keyframe_window_optimise(window), 0);
+    assert_int_equal(optimised(&report), 0);
+}
+
+static void an_epoch_ends_it(void **state)
+{
+    (void)state;
+    struct optimise_report report;
+    follow_many(14, 0); // and a job under way
+    waits = true;
+    sem_post(&go_on);
+    assert_int_equal(keyframe_window_optimise(window), 0);
+    keyframe_window_enter(window, 2);
+    for (int i = 0; i < 4; i++)
+        sem_post(&go_on);
+    assert_int_equal(optimised(&report), -ECANCELED);
+    assert_int_equal(n_taken, 0);
+}
+
+static void the_end_of_a_recording(void **state)
+{
+    (void)state;
+    struct optimise_report report;
+    const struct graph_keyframe *listed;
+    atomic_bool stop = false;
+    T_graph.t_m[0] = 0.5;
+    follow_many(9, 0);
+    assert_int_equal(keyframe_window_list(window, &listed), 2);
+    assert_int_equal(keyframe_window_finish(window, false, &stop, NULL, &report), 0);
+    assert_int_equal(keyframe_window_list(window, &listed), 3); // the newest result
+    assert_int_equal(report.n_links, 0);
+    stop = true;
+    assert_int_equal(keyframe_window_finish(window, true, &stop, NULL, &report), -ECANCELED);
+    assert_int_equal(n_taken, 0);
+    stop = false;
+    assert_int_equal(keyframe_window_finish(window, true, &stop, NULL, &report), 0);
+    assert_int_equal(report.n_links, 77);
+    assert_int_equal(n_taken, 1);
+    const struct se3 T = keyframe_window_T_map_odom(window);
+    assert_true(T.t_m[1] == 0.25);
+}
+
+// What keyframes saw stays as long as they do: every second pixel, in millimetres.
+static void what_they_saw_is_kept(void **state)
+{
+    (void)state;
+    struct deformation_field field;
+    for (int i = 0; i < 12; i++) {
+        first_z_m = (float)(1 + i);
+        follow(i, (uint64_t)i);
+    }
+    assert_true(keyframe_window_is_ready(window, INT64_MAX - 1));
+    n_listed = 2;
+    added[1] = added[2]; // the second goes
+    follow(12, 12);
+    assert_int_equal(keyframe_window_correction(window, &field), 0);
+    assert_int_equal(field.n, 2);
+    assert_int_equal(field.camera.width_px, WIDTH / 2);
+    assert_int_equal(field.camera.height_px, HEIGHT / 2);
+    assert_true(field.camera.fx_px == 3.5 && field.camera.cy_px == 1.25);
+    for (uint32_t k = 0; k < 2; k++)
+        for (uint32_t i = 0; i < N_PX / 4; i++) {
+            const uint32_t px = 2 * (i / (WIDTH / 2)) * WIDTH + 2 * (i % (WIDTH / 2));
+            assert_int_equal(field.z_mm[k * N_PX / 4 + i], 1000 * (1 + 8 * k + px));
+            assert_true(field.keyframes[k].T_odom_camera.t_m[0] == 8 * k);
+        }
+    deformation_field_free(&field);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(results_enter_four_frames_later),
+        TEST(a_map_that_moves_wants_them_sooner),
+        TEST(another_epoch_begins_empty),
+        TEST(a_failing_device_is_told),
+        TEST(without_memory_keyframes_end),
+        TEST(who_waits_says_until_when),
+        TEST(all_are_adjusted_when_asked),
+        TEST(what_fails_is_told),
+        TEST(an_epoch_ends_it),
+        TEST(the_end_of_a_recording),
+        TEST(what_they_saw_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
