@@ -26,7 +26,9 @@ static struct graph *chained(uint32_t gone, bool nearer_after)
         const bool short_step = i == gone || i == gone + 1;
         const double step_m = 0.3 + 0.01 * i;
         x_m += !short_step ? step_m : (i == gone) == nearer_after ? 0.15 : 0.1;
-        const struct se3 T = fake_pose(x_m, 0.02 * i, 0.01 * (i % 3), 0.02 * i);
+        const double roll[6] = {0, 0, 0, 0.015 * i, 0, -0.01 * i};
+        const struct se3 upright = fake_pose(x_m, 0.02 * i, 0.01 * (i % 3), 0.02 * i);
+        const struct se3 turn = se3_exp(roll), T = se3_compose(&upright, &turn);
         fake_keyframe(g, &T, &T);
         if (i > 0)
             fake_edge(g, i - 1, i, true);
@@ -119,7 +121,8 @@ static void the_nearer_inherits_its_links(void **state)
                     e->link.information[k] = k % 7 == 0 ? 50 + k : (k / 6 + 1) * (k % 6 + 1);
                 e->link.T_j_i.t_m[axis] += 0.05;
                 struct se3 *other = &g->keyframes[newer ? j : i].T_map_camera;
-                const struct se3 away = fake_pose(0.03, 0.2, -0.1, 0.1);
+                static const double twist[6] = {0.03, 0.2, -0.1, 0.05, 0.1, -0.07};
+                const struct se3 away = se3_exp(twist);
                 *other = se3_compose(other, &away);
                 const double chi2 = chi2_of(g, e);
                 const uint32_t span = e->span, heir = after ? at : at - 1; // at + 1 is at then
