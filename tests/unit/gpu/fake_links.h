@@ -14,14 +14,17 @@
 #include "proto/se3.h"
 
 #define FAKE_KEYFRAMES 128
+#define FAKE_PX        6
 
-static const struct intrinsics fake_camera = {10, 10, 0, 0, 1, 1};
+static const struct intrinsics fake_camera = {10, 10, 0, 0, 3, 2};
 static const struct log_sink fake_quiet = {NULL, NULL};
 
 static uint32_t fake_id(const struct align_image *image)
 {
-    return image->left;
+    return (uint32_t)image->n_bytes;
 }
+
+static float fake_image_m[FAKE_PX]; // that an image was made from last
 
 // What was measured last, and what that says: a link is as it was asked for unless a test has
 // fake_measure change it.
@@ -72,7 +75,8 @@ int link_image(struct align_image **out, const float *z_m, const struct intrinsi
     if (z_m[0] < 0)
         return -EINVAL;
     *out = calloc(1, sizeof **out);
-    (*out)->left = (uint32_t)z_m[0];
+    (*out)->n_bytes = (size_t)z_m[0];
+    memcpy(fake_image_m, z_m, sizeof fake_image_m);
     return 0;
 }
 
@@ -192,10 +196,10 @@ static inline struct graph *fake_graph(uint32_t max_keyframes, uint32_t max_link
 static inline void fake_keyframe(struct graph *g, const struct se3 *T_odom_camera,
                                  const struct se3 *T_map_camera)
 {
-    const float z_m = (float)g->n_ever;
-    assert_int_equal(link_image(&g->images[g->n], &z_m, &fake_camera), 0);
-    g->z_m[g->n] = calloc(1, sizeof(float));
-    g->z_m[g->n][0] = z_m;
+    float *z_m = g->z_m[g->n] = calloc(FAKE_PX, sizeof *z_m);
+    for (uint32_t px = 0; px < FAKE_PX; px++)
+        z_m[px] = (float)(g->n_ever + px);
+    assert_int_equal(link_image(&g->images[g->n], z_m, &fake_camera), 0);
     g->arrival[g->n] = g->n_ever++;
     g->keyframes[g->n] =
         (struct graph_keyframe){g->arrival[g->n], 0, *T_odom_camera, *T_map_camera, 0};

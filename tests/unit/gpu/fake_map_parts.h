@@ -46,7 +46,7 @@ static const struct gpu_frame *view_set;
 static enum relocalise_trust answer;
 static struct se3 T_answer;
 static int write_rc, set_rc, relocate_rc, deform_rc;
-static uint32_t n_blocks_deformed, n_places_moved;
+static uint32_t n_blocks_deformed, n_places_moved, n_freed;
 static struct relocalise_keyframe kept[2];
 static char said[512];
 
@@ -247,6 +247,7 @@ void deformation_field_of_places(const struct deformation_field *c, double voxel
 
 void deformation_field_free(struct deformation_field *c)
 {
+    n_freed++;
     *c = (struct deformation_field){0};
 }
 

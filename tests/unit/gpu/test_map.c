@@ -136,6 +136,19 @@ static void fair_finds_are_believed_when_three_agree(void **state)
             lost_at(RELOCALISE_FAIR, 1 + 2 * x_m, 0.1 + 2 * rad);
             assert_int_equal(n_relocated, outside ? 0 : 1);
         }
+    for (int axis = 0; axis < 3; axis++)
+        for (int outside = 0; outside < 2; outside++) {
+            tracked(0);
+            n_relocated = 0;
+            for (int k = 0; k < 3; k++) {
+                const struct se3 T = se3_identity();
+                answer = RELOCALISE_FAIR;
+                T_answer = se3_identity();
+                T_answer.t_m[axis] = k * 0.15 * (outside ? OUTSIDE : INSIDE);
+                follow(TRACK_STATE_LOST, TRACK_REASON_FEW_PAIRS, &T, 1);
+            }
+            assert_int_equal(n_relocated, outside ? 0 : 1);
+        }
     tracked(0);
     n_relocated = 0;
     lost_at(RELOCALISE_FAIR, 1, 0);
@@ -174,7 +187,9 @@ static void a_copy(void **state)
     assert_int_equal(contents.correction.n, 0);
     assert_int_equal(n_blocks_deformed, 2);
     assert_int_equal(n_places_moved, 2);
+    n_freed = 0;
     map_contents_free(&contents);
+    assert_int_equal(n_freed, 1);
     assert_null(contents.blocks);
 }
 

@@ -36,9 +36,9 @@ static void pull(uint32_t image, uint32_t other, struct link *inout)
 
 static void add(struct graph *g, double x_m)
 {
-    const float z_m = (float)g->n_ever;
+    const float z_m[FAKE_PX] = {(float)g->n_ever};
     const struct se3 T = fake_pose(x_m, 0, 0, 0);
-    assert_int_equal(graph_add(g, g->n_ever, 0, &z_m, &T), 0);
+    assert_int_equal(graph_add(g, g->n_ever, 0, z_m, &T), 0);
 }
 
 static double newest_m(const struct graph *g)
@@ -196,12 +196,12 @@ static void what_cannot_be_solved_changes_nothing(void **state)
 static void too_little_depth_is_left_out(void **state)
 {
     (void)state;
-    const float none = -1;
+    const float none[FAKE_PX] = {-1};
     const struct se3 T = fake_pose(9, 0, 0, 0);
     struct graph *g = fake_graph(4, 5);
     for (int i = 0; i < 6; i++) {
         add(g, 0.1 * i);
-        assert_int_equal(graph_add(g, 99, 0, &none, &T), 0);
+        assert_int_equal(graph_add(g, 99, 0, none, &T), 0);
         assert_int_equal(g->n, i < 4 ? i + 1 : 4);
     }
     assert_int_equal(g->n_ever, 6);
@@ -230,7 +230,7 @@ static struct graph *six(struct graph **out_copy)
     struct graph *copy = *out_copy;
     assert_true(copy->n == 5 && copy->n_edges == 5 && copy->n_ever == 5);
     for (uint32_t i = 0; i < 5; i++) {
-        assert_true(copy->z_m[i][0] == (float)i);
+        assert_true(copy->z_m[i][0] == (float)i && copy->z_m[i][5] == (float)(i + 5));
         copy->keyframes[i].T_map_camera.t_m[1] = 1 + i;
         copy->keyframes[i].n_links = 10 + i;
     }

@@ -323,9 +323,9 @@ static void the_chain_is_measured_without_that_error(void **state)
     const struct se3 T_j_i = fake_pose(-0.2, 0, 0, 0); // as the map has it
     for (int well = 0; well < 3; well++) {
         struct graph *g = row(x_m, 4, 1);
-        const float none = 0;
+        const float none[FAKE_PX] = {0};
         if (well < 2)
-            assert_int_equal(graph_set_field(g, &none), 0);
+            assert_int_equal(graph_set_field(g, none), 0);
         for (int i = 0; i < 4; i++)
             fake_overlaps[i] = 0;
         fake_measure = as_measured;

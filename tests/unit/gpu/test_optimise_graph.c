@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// All keyframes adjusted at once: what is measured anew and what is kept, what is reported, and how
+// the camera's own error is learnt and taken out. Links and that error are what the test says.
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gpu/model/optimise.h"
+#include "gpu/track/calibrate.h"
+#include "tests/unit/gpu/fake_links.h"
+
+#define N 6u
+
+static const atomic_bool go_on = false, stop = true;
+
+// What was asked of the calibration, and what it finds.
+static uint32_t n_learnt_from;
+static float learnt_map[FAKE_KEYFRAMES][4 * FAKE_PX];
+static struct se3 T_learnt[FAKE_KEYFRAMES];
+static int64_t time_learnt_ns[FAKE_KEYFRAMES];
+static double reduction;
+static int solve_rc;
+
+int calibrate_create(struct calibrate **out, const struct intrinsics *camera,
+                     const struct log_sink *log)
+{
+    (void)log;
+    assert_true(camera->fx_px == 40 && camera->width_px == 12 && camera->height_px == 8);
+    assert_true(camera->fy_px == 40 && camera->cx_px == 0 && camera->cy_px == 0);
+    *out = NULL;
+    return 0;
+}
+
+void calibrate_destroy(struct calibrate **calibrate)
+{
+    *calibrate = NULL;
+}
+
+void calibrate_set_limits(struct calibrate *calibrate, uint32_t map_level, uint32_t min_frames,
+                          double max_apart_s, const atomic_bool *stopped, const struct yield *yield)
+{
+    (void)calibrate;
+    (void)stopped;
+    (void)yield;
+    assert_true(map_level == 2 && min_frames == 40 && isinf(max_apart_s));
+}
+
+int calibrate_add(struct calibrate *calibrate, uint32_t group, int64_t time_ns, const float *map,
+                  const struct se3 *T_world_camera)
+{
+    (void)calibrate;
+    assert_int_equal(group, 0);
+    memcpy(learnt_map[n_learnt_from], map, sizeof *learnt_map);
+    time_learnt_ns[n_learnt_from] = time_ns;
+    T_learnt[n_learnt_from++] = *T_world_camera;
+    return 0;
+}
+
+int calibrate_solve(struct calibrate *calibrate, struct depth_error *out,
+                    struct calibrate_report *out_report)
+{
+    (void)calibrate;
+    (void)out;
+    *out_report = (struct calibrate_report){.reduction = reduction};
+    return solve_rc;
+}
+
+double depth_error_at(const struct depth_error *field, double u_px, double v_px)
+{
+    (void)field;
+    return u_px + 100 * v_px;
+}
+
+float depth_error_mended_m(float z_m, float per_m)
+{
+    return z_m + per_m;
+}
+
+static uint32_t n_measured[N + 1][N + 1];
+static double pulled_m;
+
+static void count(uint32_t image, uint32_t other, struct link *inout)
+{
+    n_measured[image][other]++;
+    inout->T_j_i.t_m[0] -= pulled_m * (image - other);
+    inout->rms_m = 0.003;
+}
+
+// Keyframes 0.1 m apart, chained.
+static struct graph *line(uint32_t n)
+{
+    struct graph *g = fake_graph(200, 5);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct se3 T = fake_pose(0.1 * i, 0, 0, 0);
+        fake_keyframe(g, &T, &T);
+        g->keyframes[i].time_ns = 1000 * i;
+        if (i > 0)
+            fake_edge(g, i - 1, i, true);
+    }
+    memset(n_measured, 0, sizeof n_measured);
+    fake_measure = count;
+    n_learnt_from = 0;
+    pulled_m = 0;
+    reduction = 0;
+    solve_rc = -ENODATA;
+    return g;
+}
+
+static void every_keyframe_is_measured_twice(void **state)
+{
+    (void)state;
+    struct graph *g = line(N);
+    struct optimise_report report;
+    fake_edge(g, 0, 2, false)->link.rms_m = 0.005;
+    fake_edge(g, 1, 4, false)->link.rms_m = 0.007;
+    pulled_m = 0.01; // a step
+    assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
+    for (uint32_t j = 0; j < N; j++)
+        for (uint32_t i = 0; i < N; i++)
+            assert_int_equal(n_measured[j][i], i + 1 < j ? 2 : 0);
+    assert_int_equal(report.n_keyframes, N);
+    assert_int_equal(report.n_links, 10);
+    assert_true(fabs(report.before - 0.006) < 1e-12 && fabs(report.after - 0.003) < 1e-12);
+    assert_false(report.has_field);
+    assert_true(report.reduction == 0);
+    assert_int_equal(g->n, N);
+    double moved_m = g->keyframes[N - 1].T_map_camera.t_m[0] - 0.1 * (N - 1);
+    assert_true(moved_m > 0.02);
+    assert_true(fabs(report.moved_m - moved_m) < 1e-12);
+    assert_true(report.moved_rad < 1e-9);
+    graph_destroy(&g);
+}
+
+static void turn_last(uint32_t image, uint32_t other, struct link *inout)
+{
+    (void)other;
+    const struct se3 turn = fake_pose(0, 0.02, 0, image == N - 1 ? 0.02 : 0);
+    inout->T_j_i = image == N - 1 ? se3_compose(&turn, &inout->T_j_i) : inout->T_j_i;
+}
+
+static void the_one_that_moved_most_is_told(void **state)
+{
+    (void)state;
+    struct graph *g = line(N);
+    struct optimise_report report;
+    double most_m = 0, most_rad = 0;
+    fake_measure = turn_last;
+    assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
+    for (uint32_t i = 0; i < N; i++) {
+        const struct se3 before = fake_pose(0.1 * i, 0, 0, 0);
+        const struct se3 moved = se3_between(&before, &g->keyframes[i].T_map_camera);
+        most_m = fmax(most_m, hypot(hypot(moved.t_m[0], moved.t_m[1]), moved.t_m[2]));
+        most_rad = fmax(most_rad, se3_angle(&moved));
+    }
+    assert_true(most_m > 0.005 && most_rad > 0.005);
+    assert_true(fabs(report.moved_m - most_m) < 1e-12);
+    assert_true(fabs(report.moved_rad - most_rad) < 1e-9);
+    graph_destroy(&g);
+}
+
+// A loop's links and those that were taken over from a keyframe that went, unless measured anew.
+static void what_holds_a_loop_is_kept(void **state)
+{
+    (void)state;
+    struct graph *g = line(N);
+    struct optimise_report report;
+    for (int i = 0; i < FAKE_KEYFRAMES; i++)
+        fake_overlaps[i] = i == 1;
+    fake_edge(g, 0, 4, false);
+    fake_edge(g, 0, 5, false)->loop = true;
+    fake_edge(g, 2, 5, false)->span = 7;
+    struct edge *anew = fake_edge(g, 1, 5, false);
+    anew->loop = true;
+    anew->link.rms_m = 0.1;
+    assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
+    assert_null(graph_find_edge(g, g->n_edges, 0, 4));
+    assert_true(graph_find_edge(g, g->n_edges, 0, 5)->loop);
+    assert_int_equal(graph_find_edge(g, g->n_edges, 2, 5)->span, 7);
+    assert_true(graph_find_edge(g, g->n_edges, 1, 5)->link.rms_m == 0.003);
+    assert_false(graph_find_edge(g, g->n_edges, 1, 5)->loop);
+    // 1 with 3, 4 and 5, and the two.
+    assert_int_equal(report.n_links, 5);
+    assert_int_equal(g->n_edges, N - 1 + 5);
+    graph_destroy(&g);
+}
+
+static void it_ends_early(void **state)
+{
+    (void)state;
+    struct optimise_report report;
+    for (uint32_t n = 2; n <= 3; n++) {
+        struct graph *g = line(n);
+        assert_int_equal(optimise(g, &stop, NULL, &report), n == 2 ? -ENODATA : -ECANCELED);
+        assert_int_equal(report.n_keyframes, n);
+        assert_int_equal(g->n, n);
+        graph_destroy(&g);
+    }
+    struct graph *g = line(3);
+    solve_rc = -ENOMEM;
+    assert_int_equal(optimise(g, &go_on, NULL, &report), -ENOMEM);
+    graph_destroy(&g);
+}
+
+// Two vertices of an image whose cropped grid begins one pixel to the right and below.
+static void give_vertices(struct align_image *image)
+{
+    float *const n[3] = {calloc(2, sizeof(float)), calloc(2, sizeof(float)),
+                         calloc(2, sizeof(float))};
+    for (int i = 0; i < 6; i++)
+        n[i / 2][i % 2] = 0.1f * (float)(1 + i);
+    image->nx = n[0];
+    image->ny = n[1];
+    image->nz = n[2];
+    image->cell = calloc(2, sizeof *image->cell);
+    image->cell[1] = 1;
+    image->width = 2;
+    image->height = image->left = image->top = 1;
+    image->n_level[0] = 2;
+}
+
+static void the_cameras_error_is_learnt_from_all(void **state)
+{
+    (void)state;
+    struct graph *g = line(4);
+    struct optimise_report report;
+    give_vertices(g->images[2]);
+    solve_rc = 0;
+    reduction = 0.15;
+    assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
+    assert_int_equal(n_learnt_from, 4);
+    for (uint32_t k = 0; k < 4; k++) {
+        const struct se3 T = fake_pose(0.1 * k, 0, 0, 0);
+        assert_same_pose(&T_learnt[k], &T);
+        assert_int_equal(time_learnt_ns[k], 1000 * k);
+        for (uint32_t i = 0; i < 4 * FAKE_PX; i++) {
+            const uint32_t px = i / 4; // of 3 x 2
+            float expected = 0;
+            if (k == 2 && px >= 4)
+                expected = i % 4 == 3 ? (float)(2 + px) : 0.1f * (float)(1 + 2 * (i % 4) + px - 4);
+            assert_true(fabsf(learnt_map[k][i] - expected) < 1e-6f);
+        }
+    }
+    // Taken out of all images, at each pixel what is there in the whole one.
+    assert_true(report.has_field && report.reduction == 0.15);
+    for (uint32_t px = 0; px < FAKE_PX; px++) {
+        const float per_m = (float)(4 * (px % 3) + 400 * (px / 3));
+        assert_true(g->field_per_m[px] == per_m);
+        assert_true(fake_image_m[px] == (float)(3 + px) + per_m);
+    }
+    graph_destroy(&g);
+    g = line(4);
+    solve_rc = 0;
+    reduction = 0.996 * 0.15;
+    assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
+    assert_true(!report.has_field && report.reduction == reduction);
+    assert_null(g->field_per_m);
+    graph_destroy(&g);
+}
+
+// Of more keyframes than the calibration takes, every second.
+static void of_many_some_are_enough(void **state)
+{
+    (void)state;
+    struct optimise_report report;
+    for (uint32_t n = CALIBRATE_MAX_FRAMES - 1; n <= CALIBRATE_MAX_FRAMES + 1; n++) {
+        struct graph *g = line(n);
+        fake_measure = NULL;
+        for (int i = 0; i < FAKE_KEYFRAMES; i++)
+            fake_overlaps[i] = 0;
+        assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
+        assert_int_equal(n_learnt_from, n < CALIBRATE_MAX_FRAMES ? n : (n + 1) / 2);
+        graph_destroy(&g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_keyframe_is_measured_twice),
+        cmocka_unit_test(the_one_that_moved_most_is_told),
+        cmocka_unit_test(what_holds_a_loop_is_kept),
+        cmocka_unit_test(it_ends_early),
+        cmocka_unit_test(the_cameras_error_is_learnt_from_all),
+        cmocka_unit_test(of_many_some_are_enough),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
