@@ -16,13 +16,13 @@
 
 #define LEVEL  2
 #define WIDTH  112 // of that level
-#define HEIGHT 108
+#define HEIGHT 96
 #define N_PX   (WIDTH * HEIGHT)
 #define PITCH  5 // pixels between two with a normal: the view's patch around each is its own
 #define N      400
 #define VIEWS  32
 
-static const double fx = 60.5, fy = 58, cx = 54.3, cy = 51.8; // of that level
+static const double fx = 60.5, fy = 58, cx = 54.3, cy = 45.8; // of that level
 
 static struct relocaliser *relocaliser;
 static struct gpu_align_settings align;

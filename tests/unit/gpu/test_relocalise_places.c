@@ -60,7 +60,7 @@ static void as_many_as_may_be(void **state)
     free(many);
 }
 
-// Cells of 7 x 9 pixels: the mean of those with depth, where these are 16 at least.
+// Cells of 7 x 8 pixels: the mean of those with depth, where these are a quarter at least.
 static void a_cell_is_the_mean_of_its_depths(void **state)
 {
     (void)state;
@@ -70,10 +70,10 @@ static void a_cell_is_the_mean_of_its_depths(void **state)
     has_own = true;
     memset(frame_map_m, 0, sizeof frame_map_m);
     for (int cell = 0; cell < RELOCALISE_CELLS; cell++)
-        for (int k = 0; k < 15 + cell % 2; k++) {
-            const int at = 63 - 16 + k; // the last but one
+        for (int k = 0; k < 13 + cell % 2; k++) {
+            const int at = 56 - 14 + k; // the last ones
             const int u = 7 * (cell % RELOCALISE_CELLS_X) + at % 7;
-            const int v = 9 * (cell / RELOCALISE_CELLS_X) + at / 7;
+            const int v = 8 * (cell / RELOCALISE_CELLS_X) + at / 7;
             frame_map_m[v * WIDTH + u] = (float)(1 + 0.01 * cell + (k % 2 ? 0.5 : 0));
         }
     relocalise_forget(relocaliser);
@@ -163,7 +163,7 @@ static void too_little_is_shared(void **state)
             n_starts = 0;
             has_own = true;
             for (int i = 0; i < N_PX; i++) {
-                const int cell = i / WIDTH / 9 * RELOCALISE_CELLS_X + i % WIDTH / 7;
+                const int cell = i / WIDTH / 8 * RELOCALISE_CELLS_X + i % WIDTH / 7;
                 frame_map_m[i] = !sides || cell < n ? 2 : 0;
             }
             one.T_map_camera = moved(0, 0);
