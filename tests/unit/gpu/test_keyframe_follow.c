@@ -297,6 +297,7 @@ static void a_failing_device_is_told(void **state)
 static void without_memory_keyframes_end(void **state)
 {
     (void)state;
+    const atomic_bool stop = false;
     struct optimise_report report;
     follow_many_and_wait(16);
     add_rc = -ENOMEM;
@@ -307,8 +308,7 @@ static void without_memory_keyframes_end(void **state)
     assert_int_equal(n_added, 4);
     assert_int_equal(n_said, 1);
     assert_int_equal(keyframe_window_optimise(window), -ENODATA);
-    assert_int_equal(keyframe_window_finish(window, true, &(atomic_bool){false}, NULL, &report),
-                     -ENODATA);
+    assert_int_equal(keyframe_window_finish(window, true, &stop, NULL, &report), -ENODATA);
 }
 
 static void who_waits_says_until_when(void **state)
