@@ -136,6 +136,26 @@ static void less_at_the_images_edge(void **state)
     assert_true(fabs(T.t_m[0] - 0.5 / 1.5) < 1e-9);
 }
 
+// Beyond the last column and row there is nothing: not the first ones of what comes next.
+static void the_image_ends_with_its_last_pixel(void **state)
+{
+    (void)state;
+    const double off = 0.02 / 0.03, at_m = 1.02;
+    for (int rows = 0; rows < 2; rows++) {
+        const double from_edge = 0.01, half = rows ? HEIGHT * 0.5 : WIDTH * 0.5;
+        const double a_m = at_m * half * (1 - 2 * from_edge) / 30;
+        const double p_m[3] = {rows ? 0 : a_m, rows ? a_m : 0, at_m};
+        field.n = 0;
+        uint16_t *z = keyframe(0, 0, 1000, 1);
+        for (int i = 0; i < WIDTH * HEIGHT; i++)
+            z[i] = i % WIDTH == 0 && !rows ? 1050 : 1000;
+        keyframe(0, 0, 1020, 0);
+        field.keyframes[1].T_camera_odom.t_m[rows] = -a_m;
+        const struct se3 T = deformation_field_at(&field, 0.01, p_m);
+        assert_share(T.t_m[0], 10 * from_edge * (1 - off * off), 1);
+    }
+}
+
 // Between pixels a tenth apart there is one surface, beyond there are two.
 static void between_pixels_there_is_a_surface(void **state)
 {
@@ -245,6 +265,7 @@ int main(void)
         TEST(far_off_it_may_err_more),
         TEST(the_nearer_counts_more),
         TEST(less_at_the_images_edge),
+        TEST(the_image_ends_with_its_last_pixel),
         TEST(between_pixels_there_is_a_surface),
         TEST(what_none_saw_goes_with_the_nearest),
         TEST(so_little_is_no_motion),
