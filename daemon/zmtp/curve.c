@@ -96,6 +96,7 @@ int curve_read_keys(struct curve_keys *out, const char *secret_file, const char 
         return -EINVAL;
     }
     out->any_client = !clients_file[0];
+    snprintf(out->clients_file, sizeof out->clients_file, "%s", clients_file);
     n = clients_file[0] ? read_keys(clients_file, log, out->clients, CURVE_MAX_CLIENTS) : 0;
     if (n < 0)
         return (int)n;

@@ -11,13 +11,15 @@
 #define CURVE_COOKIE_BYTES   96
 #define CURVE_OVERHEAD_BYTES 33 // "MESSAGE" with its length, nonce, authenticator, flags
 #define CURVE_BOX_BYTES      16
+#define CURVE_PATH_BYTES     256
 
 // The daemon's keys, and whom it lets in.
 struct curve_keys {
     uint8_t secret[ZMTP_KEY_BYTES], public[ZMTP_KEY_BYTES];
     uint8_t clients[CURVE_MAX_CLIENTS][ZMTP_KEY_BYTES];
     size_t n_clients;
-    bool any_client; // no list: whoever knows the public key
+    bool any_client;                     // no list: whoever knows the public key
+    char clients_file[CURVE_PATH_BYTES]; // of the list, for the log
 };
 
 // Reads the files: one key a line (40 characters Z85; what follows it on the line is ignored), '#'

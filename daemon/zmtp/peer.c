@@ -116,9 +116,9 @@ void peer_hang_up(struct zmtp_peer *peer, int error)
         return;
     }
     peer->has_gone = true;
-    if (error == -EACCES && peer->session.mechanism == ZMTP_CURVE)
-        log_to(&settings->log, LOG_LEVEL_WARNING, "%s: a client at %s was refused: unknown key",
-               peer->socket->name, peer->owner);
+    if (error == -EACCES)
+        refusals_tell(&all->refusals, &peer->session, peer->socket->name, peer->owner, all->now_ns,
+                      &settings->log);
     else if (error && error != -ECONNRESET)
         log_to(&settings->log, error == -ENOMEM ? LOG_LEVEL_WARNING : LOG_LEVEL_DEBUG,
                "%s: hung up on %s: %s", peer->socket->name, peer->owner, strerror(-error));

@@ -14,6 +14,7 @@
 
 #include "daemon/zmtp/heartbeat.h"
 #include "daemon/zmtp/outbox.h"
+#include "daemon/zmtp/refusals.h"
 #include "daemon/zmtp/server.h"
 
 // The first member of what epoll points to.
@@ -28,6 +29,7 @@ struct peers {
     size_t n_upload_bytes;
     bool any_paused;
     struct zmtp_peer *gone;
+    struct refusals refusals;
 };
 
 // One of the server's sockets, and its peers.

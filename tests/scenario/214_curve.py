@@ -116,18 +116,29 @@ def scenario():
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
-    # A stranger, and one who does not encrypt at all.
+    # A stranger, one who takes the daemon for another, and one who does not encrypt at all. Their
+    # libraries connect again and again; the log says of each once what is to be done.
     wrong_server = zmq.curve_keypair()[0]
-    for refused in (connect(daemon, zmq.DEALER, "req", server_public, stranger),
-                    connect(daemon, zmq.DEALER, "req", server_public, stranger, ports["req"]),
-                    connect(daemon, zmq.DEALER, "req", wrong_server, friend, ports["req"]),
-                    connect(daemon, zmq.DEALER, "req", port=ports["req"])):
+    unlisted = f"its public key {stranger[0].decode()} is not in {clients_file}"
+    needs = f"it needs --server-key '{server_public.decode()}'"
+    refusals = ((connect(daemon, zmq.DEALER, "req", server_public, stranger),
+                 f"a client at uid {os.getuid()} was refused: {unlisted}"),
+                (connect(daemon, zmq.DEALER, "req", server_public, stranger, ports["req"]),
+                 f"a client at 127.0.0.1 was refused: {unlisted}"),
+                (connect(daemon, zmq.DEALER, "req", wrong_server, friend, ports["req"]),
+                 "it takes this posed for one with another key: " + needs),
+                (connect(daemon, zmq.DEALER, "req", port=ports["req"]),
+                 "it does not encrypt: " + needs))
+    for refused, why in refusals:
         try:
             refused.send(ping, zmq.DONTWAIT)
         except zmq.Again:
             pass  # refused already: nobody to send to
-        assert not refused.poll(1500), "a stranger was answered"
-    assert "was refused: unknown key" in daemon.log(), daemon.log()
+        daemon.wait_for(lambda said=why: said in daemon.log(), why)
+    for refused, why in refusals:
+        assert not refused.poll(200), "a stranger was answered"
+        assert daemon.log().count(why) == 1, daemon.log()
+        refused.close()
     daemon.stop()
 
     check_keygen()
