@@ -63,6 +63,14 @@ static int put_command(struct zmtp_session *session, const char *name, const uin
     return n && put_bytes(session, bytes, n) ? 0 : -EPROTO;
 }
 
+// The reason of a refusal; a client that is hung up on without one takes its keys for wrong.
+static void put_error(struct zmtp_session *session, const char *reason)
+{
+    uint8_t bytes[ZMTP_COMMAND_MAX], counted[64] = {(uint8_t)strlen(reason)};
+    memcpy(counted + 1, reason, counted[0]);
+    put_bytes(session, bytes, zmtp_put_command("ERROR", counted, 1 + (size_t)counted[0], bytes));
+}
+
 // One afterwards, left out when the peer does not read what was sent before.
 static void put_traffic_command(struct zmtp_session *session, const char *name, const uint8_t *rest,
                                 size_t n_rest)
@@ -147,15 +155,15 @@ static int on_handshake(struct zmtp_session *session, uint8_t *bytes, size_t n_b
         if (!zmtp_is_command(bytes, n_bytes, "INITIATE", &rest, &n_rest))
             return -EPROTO;
         n = curve_initiate(&session->curve, rest, n_rest, plain);
-        if (n < 0) {
-            static const uint8_t refused[] = "\003400";
-            if (n == -EACCES && put_command(session, "ERROR", refused, 4) != 0)
-                return -EPROTO;
+        if (n == -EACCES)
+            put_error(session, "400");
+        if (n < 0)
             return n;
-        }
         int error = check_metadata(session, plain, (size_t)n);
-        if (error)
+        if (error) {
+            put_error(session, "Invalid socket type");
             return error;
+        }
         size_t n_metadata = zmtp_put_metadata(session->rules->socket_type, metadata);
         size_t n_ready = curve_put_ready(&session->curve, metadata, n_metadata, answer);
         session->state = ZMTP_TRAFFIC;

@@ -27,47 +27,60 @@ const char *address_name(enum address_socket socket)
     return sockets[socket].name;
 }
 
-static int probe_ipc(const char *path)
+static int connect_ipc(const char *path, int *out_fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path)
         return -1;
     strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int error = connect(fd, (void *)&address, sizeof address) == 0 ? 0 : errno;
-    if (fd >= 0)
-        close(fd);
-    return error;
+    *out_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return connect(*out_fd, (void *)&address, sizeof address) == 0 ? 0 : errno;
 }
 
-static int probe_tcp(const char *start)
+// As libzmq connects: IPv6 only to an address in brackets.
+static int connect_tcp(const char *start, unsigned timeout_ms, int *out_fd)
 {
     char host[ADDRESS_MAX];
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    const struct timeval patience = {2, 0};
-    struct addrinfo *found = NULL;
     const char *colon = strrchr(start, ':');
     if (!colon)
         return -1;
-    bool bracket = *start == '[' && colon > start + 1 && colon[-1] == ']';
+    const bool bracket = *start == '[' && colon > start + 1 && colon[-1] == ']';
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_family = bracket ? AF_INET6 : AF_INET};
+    const struct timeval patience = {timeout_ms / 1000, timeout_ms % 1000 * 1000 + 1};
+    struct addrinfo *found = NULL;
     snprintf(host, sizeof host, "%.*s", (int)(colon - start) - (bracket ? 2 : 0),
              start + (bracket ? 1 : 0));
     if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
         return -1;
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    int error = connect(fd, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
+    *out_fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(*out_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    int error = connect(*out_fd, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
     freeaddrinfo(found);
-    if (fd >= 0)
-        close(fd);
+    return error == EINPROGRESS ? ETIMEDOUT : error; // what SO_SNDTIMEO calls it
+}
+
+int address_connect(const char *address, unsigned timeout_ms, int *out_fd)
+{
+    int error = -1;
+    *out_fd = -1;
+    if (strncmp(address, "ipc://", 6) == 0)
+        error = connect_ipc(address + 6, out_fd);
+    else if (strncmp(address, "tcp://", 6) == 0)
+        error = connect_tcp(address + 6, timeout_ms, out_fd);
+    if (error && *out_fd >= 0) {
+        close(*out_fd);
+        *out_fd = -1;
+    }
     return error;
 }
 
 int address_probe(const char *address)
 {
-    if (strncmp(address, "ipc://", 6) == 0)
-        return probe_ipc(address + 6);
-    return strncmp(address, "tcp://", 6) == 0 ? probe_tcp(address + 6) : -1;
+    int fd, error = address_connect(address, 2000, &fd);
+    if (!error)
+        close(fd);
+    return error;
 }
 
 // The run directory of this machine whose daemon answers; empty when there is none.

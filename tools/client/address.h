@@ -22,8 +22,11 @@ void address_find(const char *where, enum address_socket socket, char out[ADDRES
 // "pub", "latest", "img", "req".
 const char *address_name(enum address_socket socket);
 
-// Connects plainly. Returns 0 when somebody listens there, else errno, -1 when the address cannot
-// be understood. Blocks for at most 2 s.
+// Connects plainly, within the time that is given (without that of looking a name up). Returns 0
+// with a descriptor of the caller's, else errno, -1 when the address cannot be understood.
+int address_connect(const char *address, unsigned timeout_ms, int *out_fd);
+
+// The same, only to see: 0 when somebody listens there. Blocks for at most 2 s.
 int address_probe(const char *address);
 
 #endif

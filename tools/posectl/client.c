@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // posectl's way to the daemon: where it is, the sockets, one request and its answer, a
-// subscription; and why nothing came, as far as can be told from here.
+// subscription. Nobody waits for an answer that cannot come (connection.h).
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,13 @@
 #include <zmq.h>
 
 #include "proto/clock.h"
+#include "proto/file_suffix.h"
 #include "proto/wire.h"
 #include "tools/client/address.h"
+#include "tools/posectl/connection.h"
 #include "tools/posectl/posectl.h"
 #include "tools/posectl/progress.h"
+#include "tools/posectl/silence.h"
 #include "tools/posectl/watch_lines.h"
 
 #define ENDPOINT_MAX ADDRESS_MAX
@@ -20,90 +23,134 @@
 
 #define QUEUE_IMG 4 // images that may wait while nobody reads what is printed; 1 to 7 MB each
 
+#define ANSWER_MS         300 // for an answer to come that the daemon gives at the deadline
 #define PROGRESS_AFTER_MS 500 // a quick answer needs none
 #define PROGRESS_EVERY_MS 200
 
-// Why nothing came from there, as far as a plain connection can tell.
-static void explain_silence(const char *endpoint, const char *name)
+// A socket of the daemon, and ours to it.
+struct link {
+    const struct posectl *ctl;
+    const char *name; // "req"
+    char endpoint[ENDPOINT_MAX];
+    char public_key[KEY_BYTES], secret_key[KEY_BYTES]; // "" without --server-key
+    void *context, *socket;
+    struct connection connection;
+};
+
+static void explain_silence(const struct link *link)
 {
-    int error = address_probe(endpoint);
-    if (error == 0)
-        posectl_complain(
-            "something listens at %s but does not answer: a posed busy with an object, a map, "
-            "a search or a registration (--timeout waits longer; what was asked may be done all "
-            "the same), or not the `%s` "
-            "socket of a posed (defaults: pub tcp://127.0.0.1:5570, req "
-            "tcp://127.0.0.1:5573; a daemon with CURVE needs --server-key)",
-            endpoint, name);
-    else if (error == ECONNREFUSED || error == ENOENT)
-        posectl_complain("no posed at %s: %s. Start one (posed --source synth:room --loop), or say "
-                         "with --host or POSED_HOST where it is",
-                         endpoint, strerror(error));
-    else if (error == EACCES)
-        posectl_complain("%s: %s. Its group may connect: see endpoints.group in posed.conf",
-                         endpoint, strerror(error));
-    else if (error > 0)
-        posectl_complain("%s: %s", endpoint, strerror(error));
-    else
-        posectl_complain("%s is no address that can be reached: tcp://HOST:PORT, ipc://PATH, a run "
-                         "directory or a host is wanted",
-                         endpoint);
+    silence_explain(link->ctl, &link->connection, link->endpoint, link->name, link->public_key);
 }
 
-// CURVE keys on a client socket: a key pair of its own unless --key-file gives one.
-static bool set_keys(const struct posectl *ctl, void *socket)
+static bool read_secret_key(const char *path, char out[KEY_BYTES])
 {
-    char public_key[KEY_BYTES], secret_key[KEY_BYTES] = "";
+    if (file_suffix_is(path, ".public")) {
+        posectl_complain("--key-file %s: that is the public key, which everybody knows: the secret "
+                         "one is in the .secret beside it",
+                         path);
+        return false;
+    }
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        posectl_complain("--key-file %s: %s", path, strerror(errno));
+        return false;
+    }
+    char key[KEY_BYTES + 1] = ""; // one more letter than a key has
+    bool is_key = fscanf(file, "%41s", key) == 1 && strlen(key) == POSECTL_KEY_CHARS;
+    fclose(file);
+    if (is_key)
+        memcpy(out, key, KEY_BYTES);
+    else
+        posectl_complain("--key-file %s: holds no CURVE secret key (40 characters Z85; posectl "
+                         "keygen NAME makes one)",
+                         path);
+    explicit_bzero(key, sizeof key);
+    return is_key;
+}
+
+// CURVE keys of this client: a pair of its own unless --key-file gives one.
+static bool make_keys(struct link *link)
+{
+    const struct posectl *ctl = link->ctl;
     if (!ctl->server_key)
         return true;
-    if (ctl->key_file) {
-        FILE *file = fopen(ctl->key_file, "re");
-        bool read = file && fscanf(file, "%40s", secret_key) == 1;
-        if (file)
-            fclose(file);
-        if (!read || zmq_curve_public(public_key, secret_key) != 0) {
-            posectl_complain("%s: %s", ctl->key_file,
-                             file ? "holds no CURVE secret key" : strerror(errno));
-            return false;
-        }
-    } else if (zmq_curve_keypair(public_key, secret_key) != 0) {
+    if (!ctl->key_file) {
+        if (zmq_curve_keypair(link->public_key, link->secret_key) == 0)
+            return true;
         posectl_complain("CURVE: %s", zmq_strerror(zmq_errno()));
         return false;
     }
-    return zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, ctl->server_key, KEY_BYTES) == 0 &&
-           zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public_key, KEY_BYTES) == 0 &&
-           zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret_key, KEY_BYTES) == 0;
+    if (!read_secret_key(ctl->key_file, link->secret_key))
+        return false;
+    if (zmq_curve_public(link->public_key, link->secret_key) == 0)
+        return true;
+    posectl_complain("--key-file %s: holds no CURVE secret key", ctl->key_file);
+    return false;
 }
 
-static void *open_socket(const struct posectl *ctl, void *context, int type, const char *endpoint)
+static bool set_keys(const struct link *link, void *socket)
 {
-    // A little longer than the deadline that goes with a request, so that its answer arrives.
-    const int linger_ms = 0, timeout_ms = (int)ctl->timeout_ms + 300;
-    void *socket = zmq_socket(context, type);
-    if (!socket)
-        return NULL;
-    zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
-    zmq_setsockopt(socket, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
-    if (set_keys(ctl, socket)) {
-        if (zmq_connect(socket, endpoint) == 0)
-            return socket;
-        explain_silence(endpoint, type == ZMQ_SUB ? "pub" : "req");
+    const char *server_key = link->ctl->server_key;
+    if (!server_key ||
+        (zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server_key, KEY_BYTES) == 0 &&
+         zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, link->public_key, KEY_BYTES) == 0 &&
+         zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, link->secret_key, KEY_BYTES) == 0))
+        return true;
+    posectl_complain("--server-key %s: not a CURVE key (40 characters Z85)", server_key);
+    return false;
+}
+
+static bool set_up(const struct link *link, void *socket)
+{
+    // Not for names: libzmq would take their IPv6 addresses alone, and a posed is on 127.0.0.1.
+    const int linger_ms = 0, is_ipv6 = strchr(link->endpoint, '[') ? 1 : 0;
+    return zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms) == 0 &&
+           zmq_setsockopt(socket, ZMQ_IPV6, &is_ipv6, sizeof is_ipv6) == 0 &&
+           set_keys(link, socket);
+}
+
+static void close_link(struct link *link)
+{
+    connection_end(&link->connection);
+    if (link->socket)
+        zmq_close(link->socket);
+    if (link->context)
+        zmq_ctx_term(link->context);
+    explicit_bzero(link->secret_key, sizeof link->secret_key);
+    *link = (struct link){0};
+}
+
+// Returns POSECTL_OK, or the exit code with the reason on stderr; to be closed in any case.
+static enum posectl_exit open_link(struct link *link, const struct posectl *ctl, int type,
+                                   enum address_socket which)
+{
+    *link = (struct link){.ctl = ctl, .name = address_name(which)};
+    address_find(ctl->endpoint, which, link->endpoint);
+    if (!make_keys(link))
+        return POSECTL_USAGE;
+    link->context = zmq_ctx_new();
+    link->socket = link->context ? zmq_socket(link->context, type) : NULL;
+    if (!link->socket || !connection_begin(&link->connection, link->context, link->socket)) {
+        posectl_complain("no socket: %s", zmq_strerror(zmq_errno()));
+        return POSECTL_FAILED;
     }
-    zmq_close(socket);
-    return NULL;
+    if (!set_up(link, link->socket))
+        return POSECTL_USAGE;
+    if (zmq_connect(link->socket, link->endpoint) == 0)
+        return POSECTL_OK;
+    explain_silence(link);
+    return POSECTL_NO_ANSWER;
 }
 
 // What the daemon says of how far it is with a request of posectl's; NULL where nobody looks.
-static void *open_events(const struct posectl *ctl, void *context, const char *endpoint)
+static void *open_events(const struct link *link)
 {
-    const int linger_ms = 0;
     char pub[ENDPOINT_MAX];
-    address_find(ctl->endpoint, ADDRESS_PUB, pub);
-    if (!progress_is_shown() || strcmp(pub, endpoint) == 0)
+    address_find(link->ctl->endpoint, ADDRESS_PUB, pub);
+    if (!progress_is_shown() || strcmp(pub, link->endpoint) == 0)
         return NULL;
-    void *events = zmq_socket(context, ZMQ_SUB);
-    if (events && (zmq_setsockopt(events, ZMQ_LINGER, &linger_ms, sizeof linger_ms) != 0 ||
-                   !set_keys(ctl, events) || zmq_connect(events, pub) != 0 ||
+    void *events = zmq_socket(link->context, ZMQ_SUB);
+    if (events && (!set_up(link, events) || zmq_connect(events, pub) != 0 ||
                    zmq_setsockopt(events, ZMQ_SUBSCRIBE, "event", 5) != 0)) {
         zmq_close(events);
         return NULL;
@@ -131,19 +178,24 @@ static void show_event(void *events)
     progress_show(share, stage);
 }
 
-// Until the answer is there or the time is over.
-static void show_progress(const struct posectl *ctl, void *socket, void *events)
+// Until the answer is there, the time is over, or none can come any more. Returns whether it is.
+static bool await_answer(struct link *link, void *events)
 {
-    int left_ms = (int)ctl->timeout_ms;
-    zmq_pollitem_t item = {.socket = socket, .events = ZMQ_POLLIN};
-    if (!progress_is_shown() || zmq_poll(&item, 1, PROGRESS_AFTER_MS) != 0)
-        return;
-    for (left_ms -= PROGRESS_AFTER_MS; left_ms > 0; left_ms -= PROGRESS_EVERY_MS) {
-        show_event(events);
-        if (zmq_poll(&item, 1, PROGRESS_EVERY_MS) != 0)
+    const int64_t start_ns = clock_monotonic_ns(), wait_ms = (int64_t)link->ctl->timeout_ms;
+    bool is_there = false;
+    for (int64_t left_ms; !is_there && !connection_is_over(&link->connection);) {
+        const int64_t passed_ms = (clock_monotonic_ns() - start_ns) / 1000000;
+        left_ms = wait_ms + ANSWER_MS - passed_ms;
+        if (left_ms <= 0)
             break;
+        if (progress_is_shown() && passed_ms >= PROGRESS_AFTER_MS)
+            show_event(events);
+        is_there = connection_wait(&link->connection,
+                                   left_ms < PROGRESS_EVERY_MS ? left_ms : PROGRESS_EVERY_MS);
     }
-    progress_end();
+    if (progress_is_shown())
+        progress_end();
+    return is_there;
 }
 
 uint64_t posectl_request_id(void)
@@ -155,24 +207,23 @@ uint64_t posectl_request_id(void)
 }
 
 // out_bytes may be NULL.
-static enum posectl_exit exchange(const struct posectl *ctl, void *context, void *socket,
-                                  const char *endpoint, const uint8_t *request, size_t n_bytes,
+static enum posectl_exit exchange(struct link *link, const uint8_t *request, size_t n_bytes,
                                   posed_Reply *out, uint8_t **out_bytes, size_t *out_n)
 {
-    void *events = open_events(ctl, context, endpoint);
-    const bool sent = zmq_send(socket, request, n_bytes, 0) >= 0;
-    if (sent)
-        show_progress(ctl, socket, events);
-    if (events)
-        zmq_close(events);
-    if (!sent) {
-        posectl_complain("the request could not be sent");
+    // Nobody to send to: the handshake has failed already.
+    const bool sent = zmq_send(link->socket, request, n_bytes, ZMQ_DONTWAIT) >= 0;
+    if (!sent && zmq_errno() != EAGAIN) {
+        posectl_complain("the request could not be sent: %s", zmq_strerror(zmq_errno()));
         return POSECTL_FAILED;
     }
+    void *events = open_events(link);
+    const bool is_there = await_answer(link, events);
+    if (events)
+        zmq_close(events);
     zmq_msg_t message;
     zmq_msg_init(&message);
-    if (zmq_msg_recv(&message, socket, 0) < 0) {
-        explain_silence(endpoint, "req");
+    if (!is_there || zmq_msg_recv(&message, link->socket, ZMQ_DONTWAIT) < 0) {
+        explain_silence(link);
         return POSECTL_NO_ANSWER;
     }
     int error = wire_decode_reply(zmq_msg_data(&message), zmq_msg_size(&message), out);
@@ -184,7 +235,7 @@ static enum posectl_exit exchange(const struct posectl *ctl, void *context, void
     }
     zmq_msg_close(&message);
     if (error) {
-        posectl_complain("the answer of %s is not one of posed", endpoint);
+        posectl_complain("the answer of %s is not one of posed", link->endpoint);
         return POSECTL_FAILED;
     }
     if (out->code == posed_Code_OK)
@@ -214,8 +265,7 @@ static enum posectl_exit connect_and_exchange(const struct posectl *ctl, const u
                                               size_t n_bytes, posed_Reply *out, uint8_t **out_bytes,
                                               size_t *out_n)
 {
-    char endpoint[ENDPOINT_MAX];
-    enum posectl_exit result = POSECTL_NO_ANSWER;
+    struct link link;
     uint8_t *named = NULL;
     if (ctl->camera[0]) {
         request = named = name_camera(ctl, request, n_bytes, &n_bytes);
@@ -224,15 +274,10 @@ static enum posectl_exit connect_and_exchange(const struct posectl *ctl, const u
             return POSECTL_FAILED;
         }
     }
-    address_find(ctl->endpoint, ADDRESS_REQ, endpoint);
-    void *context = zmq_ctx_new();
-    void *socket = context ? open_socket(ctl, context, ZMQ_DEALER, endpoint) : NULL;
-    if (socket) {
-        result = exchange(ctl, context, socket, endpoint, request, n_bytes, out, out_bytes, out_n);
-        zmq_close(socket);
-    }
-    if (context)
-        zmq_ctx_term(context);
+    enum posectl_exit result = open_link(&link, ctl, ZMQ_DEALER, ADDRESS_REQ);
+    if (!result)
+        result = exchange(&link, request, n_bytes, out, out_bytes, out_n);
+    close_link(&link);
     free(named);
     return result;
 }
@@ -274,26 +319,23 @@ enum posectl_exit posectl_request_large(const struct posectl *ctl, const posed_R
 }
 
 struct posectl_subscription {
-    char endpoint[ENDPOINT_MAX];
-    void *context, *socket;
+    struct link link;
+    bool any; // a message has come
     zmq_msg_t message;
 };
 
 // The same socket also hears `img` when a topic is there; a socket's own address is all there is.
-static bool connect_images(struct posectl_subscription *s, const struct posectl *ctl,
-                           const char *const *topics, size_t n_topics)
+static bool connect_images(const struct link *link, const char *const *topics, size_t n_topics)
 {
     const int queue = QUEUE_IMG; // of the connections to come
     char endpoint[ENDPOINT_MAX];
     bool wanted = false;
     for (size_t i = 0; i < n_topics; i++)
         wanted = wanted || watch_lines_is_image(topics[i]);
-    address_find(ctl->endpoint, ADDRESS_IMG, endpoint);
-    zmq_setsockopt(s->socket, ZMQ_RCVHWM, &queue, sizeof queue);
-    if (!wanted || strcmp(endpoint, s->endpoint) == 0 || zmq_connect(s->socket, endpoint) == 0)
-        return true;
-    explain_silence(endpoint, "img");
-    return false;
+    address_find(link->ctl->endpoint, ADDRESS_IMG, endpoint);
+    zmq_setsockopt(link->socket, ZMQ_RCVHWM, &queue, sizeof queue);
+    return !wanted || strcmp(endpoint, link->endpoint) == 0 ||
+           zmq_connect(link->socket, endpoint) == 0;
 }
 
 enum posectl_exit posectl_subscribe(struct posectl_subscription **out, const struct posectl *ctl,
@@ -306,14 +348,13 @@ enum posectl_exit posectl_subscribe(struct posectl_subscription **out, const str
         return POSECTL_FAILED;
     }
     zmq_msg_init(&s->message);
-    address_find(ctl->endpoint, ADDRESS_PUB, s->endpoint);
-    s->context = zmq_ctx_new();
-    s->socket = s->context ? open_socket(ctl, s->context, ZMQ_SUB, s->endpoint) : NULL;
-    if (!s->socket) {
+    enum posectl_exit result = open_link(&s->link, ctl, ZMQ_SUB, ADDRESS_PUB);
+    if (result) {
         posectl_unsubscribe(out);
-        return POSECTL_NO_ANSWER;
+        return result;
     }
-    if (!connect_images(s, ctl, topics, n_topics)) {
+    if (!connect_images(&s->link, topics, n_topics)) {
+        explain_silence(&s->link);
         posectl_unsubscribe(out);
         return POSECTL_NO_ANSWER;
     }
@@ -322,7 +363,7 @@ enum posectl_exit posectl_subscribe(struct posectl_subscription **out, const str
         bool has_name = ctl->camera[0] && watch_lines_is_of_camera(topics[i]);
         int n = snprintf(topic, sizeof topic, "%s%s%s", topics[i], has_name ? "/" : "",
                          has_name ? ctl->camera : "");
-        zmq_setsockopt(s->socket, ZMQ_SUBSCRIBE, topic, (size_t)n);
+        zmq_setsockopt(s->link.socket, ZMQ_SUBSCRIBE, topic, (size_t)n);
     }
     return POSECTL_OK;
 }
@@ -333,10 +374,7 @@ void posectl_unsubscribe(struct posectl_subscription **subscription)
     if (!s)
         return;
     zmq_msg_close(&s->message);
-    if (s->socket)
-        zmq_close(s->socket);
-    if (s->context)
-        zmq_ctx_term(s->context);
+    close_link(&s->link);
     free(s);
     *subscription = NULL;
 }
@@ -345,10 +383,21 @@ bool posectl_receive(struct posectl_subscription *subscription, char out_topic[P
                      const uint8_t **out_bytes, size_t *out_n)
 {
     struct posectl_subscription *s = subscription;
+    const int64_t start_ns = clock_monotonic_ns(), wait_ms = (int64_t)s->link.ctl->timeout_ms;
+    bool is_there = false;
     memset(out_topic, 0, POSECTL_TOPIC_BYTES);
-    if (zmq_recv(s->socket, out_topic, POSECTL_TOPIC_BYTES - 1, 0) < 0 ||
-        zmq_msg_recv(&s->message, s->socket, 0) < 0)
+    // A daemon that has spoken may come back.
+    while (!is_there && (s->any || !connection_is_over(&s->link.connection))) {
+        const int64_t left_ms = wait_ms + ANSWER_MS - (clock_monotonic_ns() - start_ns) / 1000000;
+        if (left_ms <= 0)
+            return false;
+        is_there = connection_wait(&s->link.connection,
+                                   left_ms < PROGRESS_EVERY_MS ? left_ms : PROGRESS_EVERY_MS);
+    }
+    if (!is_there || zmq_recv(s->link.socket, out_topic, POSECTL_TOPIC_BYTES - 1, 0) < 0 ||
+        zmq_msg_recv(&s->message, s->link.socket, 0) < 0)
         return false;
+    s->any = true;
     *out_bytes = zmq_msg_data(&s->message);
     *out_n = zmq_msg_size(&s->message);
     return true;
@@ -356,10 +405,15 @@ bool posectl_receive(struct posectl_subscription *subscription, char out_topic[P
 
 const char *posectl_subscribed_to(const struct posectl_subscription *subscription)
 {
-    return subscription->endpoint;
+    return subscription->link.endpoint;
+}
+
+bool posectl_is_connected(const struct posectl_subscription *subscription)
+{
+    return subscription->link.connection.state == CONNECTION_READY;
 }
 
 void posectl_explain_silence(const struct posectl_subscription *subscription)
 {
-    explain_silence(subscription->endpoint, "pub");
+    explain_silence(&subscription->link);
 }

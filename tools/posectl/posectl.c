@@ -58,7 +58,7 @@ static const struct argp_option common_options[] = {
      0},
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0,
      "How long to wait for an answer (default 3; object add 180, map 120, register and record stop "
-     "60, search 30); watch: for a message of its topics",
+     "60, search 30); watch: for a message of its topics. Where nobody listens, 3 at most",
      0},
     {"camera", OPTION_CAMERA, "NAME", 0,
      "Of a daemon with several cameras: this one; left out: the first (watch: all)", 0},
@@ -102,7 +102,8 @@ static error_t on_common_option(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_SERVER_KEY:
         if (strlen(arg) != POSECTL_KEY_CHARS)
-            argp_error(state, "--server-key: 40 characters Z85 are wanted");
+            argp_error(state, "--server-key %s: the key itself is wanted, 40 characters in quotes",
+                       arg);
         ctl->server_key = arg;
         return 0;
     case OPTION_KEY_FILE:

@@ -10,6 +10,7 @@
 #include "tools/posectl/watch_lines.h"
 
 #define MAX_TOPICS 16
+#define ASK_MS     1000
 
 static posed_Reply reply; // large
 
@@ -115,8 +116,10 @@ static enum posectl_exit why_nothing(const struct posectl *ctl,
     address_find(ctl->endpoint, ADDRESS_REQ, address);
     const bool asks = (ctl->camera[0] || ctl->has_timeout) &&
                       strcmp(address, posectl_subscribed_to(subscription)) != 0 &&
-                      address_probe(posectl_subscribed_to(subscription)) == 0;
-    enum posectl_exit result = asks ? posectl_request(ctl, &request, &reply) : POSECTL_OK;
+                      posectl_is_connected(subscription);
+    struct posectl brief = *ctl; // the time that was given is over
+    brief.timeout_ms = ctl->timeout_ms < ASK_MS ? ctl->timeout_ms : ASK_MS;
+    enum posectl_exit result = asks ? posectl_request(&brief, &request, &reply) : POSECTL_OK;
     if (result)
         return result; // and has been told
     if (!asks || !ctl->has_timeout) {
