@@ -119,6 +119,15 @@ static bool cut_socket(char *where)
     return false;
 }
 
+// HOST:PORT without "tcp://"; an IPv6 address stands in brackets.
+static bool is_host_and_port(const char *where)
+{
+    const char *bracket = where[0] == '[' ? strchr(where, ']') : NULL;
+    const char *colon = strchr(bracket ? bracket : where, ':');
+    return colon && colon > where && colon[1] && !strchr(where, '/') &&
+           colon[1 + strspn(colon + 1, "0123456789")] == 0;
+}
+
 void address_find(const char *where, enum address_socket socket, char out[ADDRESS_MAX])
 {
     char run_dir[ADDRESS_MAX], daemon[ADDRESS_MAX];
@@ -130,8 +139,9 @@ void address_find(const char *where, enum address_socket socket, char out[ADDRES
         find_run_dir(run_dir);
         where = run_dir[0] ? run_dir : "127.0.0.1";
     }
-    snprintf(daemon, sizeof daemon, "%s", where);
-    if (cut_socket(daemon))
+    const bool has_port = is_host_and_port(where);
+    snprintf(daemon, sizeof daemon, "%s%s", has_port ? "tcp://" : "", where);
+    if (cut_socket(daemon) || has_port)
         where = daemon;
     bool is_tcp = strncmp(where, "tcp://", 6) == 0;
     const char *host = where + (is_tcp ? 6 : 0), *bracket = strrchr(host, ']');

@@ -7,7 +7,8 @@
 // answers (/run/posed, $XDG_RUNTIME_DIR/posed, /tmp/posed-UID), else 127.0.0.1. The usual address
 // of any socket (tcp://HOST:5570 to 5573, ipc://FOLDER/pub ...) means that daemon, whichever socket
 // is wanted; the address of another one (tcp://HOST:PORT, ipc://PATH) is taken as it stands, for
-// every socket: a client of that one alone. OPERATIONS.md: how to reach a daemon on other ports.
+// every socket: a client of that one alone. "tcp://" may be left out. OPERATIONS.md: how to reach a
+// daemon on other ports.
 #ifndef POSED_TOOLS_CLIENT_ADDRESS_H
 #define POSED_TOOLS_CLIENT_ADDRESS_H
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from dataclasses import dataclass, field
 from typing import Iterable
@@ -43,11 +44,11 @@ def _run_directory() -> str | None:
 @dataclass(frozen=True)
 class Address:
     """`where`: a run directory, a host, the usual address of any of its sockets, or None for the
-    variable POSED_HOST and then this machine. Another address (tcp://HOST:PORT, ipc://PATH) is
-    taken as it stands, for all that is asked: a client of that one socket. With CURVE: the
-    daemon's public key, and a file with this client's secret key (else one is made up, which a
-    daemon without a list of clients accepts); it is read once, here. Raises TypeError, ValueError,
-    and OSError where the file cannot be read."""
+    variable POSED_HOST and then this machine. Another address (tcp://HOST:PORT, HOST:PORT,
+    ipc://PATH) is taken as it stands, for all that is asked: a client of that one socket. With
+    CURVE: the daemon's public key, and a file with this client's secret key (else one is made up,
+    which a daemon without a list of clients accepts); it is read once, here. Raises TypeError,
+    ValueError, and OSError where the file cannot be read."""
     where: str | None = None
     server_key: str | None = None
     key_file: str | os.PathLike[str] | None = None
@@ -71,6 +72,8 @@ class Address:
         where = self.where or os.environ.get("POSED_HOST") or _run_directory()
         if not where:
             return f"tcp://127.0.0.1:{PORTS[name]}"
+        if re.fullmatch(r"(\[[^]/]+\]|[^:/]+):[0-9]+", where):
+            where = "tcp://" + where
         scheme, _, rest = where.rpartition("://")
         host, _, port = rest.rpartition(":")
         folder, _, socket_name = rest.rpartition("/")
