@@ -18,6 +18,13 @@ struct keygen {
     const char *name;
 };
 
+// Whether files of that name are no hidden ones of a folder.
+static bool is_name(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return name[strspn(name, ".")] != 0;
+}
+
 static error_t on_option(int key, char *arg, struct argp_state *state)
 {
     struct keygen *keygen = state->input;
@@ -28,6 +35,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_ARG:
         if (keygen->name)
             argp_error(state, "one NAME is wanted");
+        if (!is_name(arg))
+            argp_error(state, "'%s': a NAME for the files is wanted, NAME.secret and NAME.public",
+                       arg);
         keygen->name = arg;
         return 0;
     case ARGP_KEY_END:

@@ -73,6 +73,11 @@ static error_t on_common_option(int key, char *arg, struct argp_state *state)
     struct stat info;
     char *end;
     double seconds;
+    // An empty value is what a script makes of a variable that is not set.
+    for (const struct argp_option *o = common_options; arg && !arg[0] && key > 0 && o->name; o++)
+        if (o->key == key)
+            argp_error(state, "--%s: its value is empty; leave the option out where there is none",
+                       o->name);
     switch (key) {
     case 'e':
         ctl->endpoint = arg;
