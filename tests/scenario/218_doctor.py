@@ -29,6 +29,33 @@ def of(findings, subject):
     return [f for f in findings if f["subject"] == subject]
 
 
+def check_settings(folder, *usb):
+    """What it looks at are the daemon's own folder and ports: of a file, and of one that runs."""
+    config, recordings = folder + "/posed.conf", folder + "/recordings"
+    os.mkdir(recordings)
+    with socket.create_server(("127.0.0.1", 0)) as taken, open(config, "w") as file:
+        port = taken.getsockname()[1]
+        print(f"[http]\nport = {port}\n[recorder]\nfolder = {recordings}\n[endpoints]\npub = ipc",
+              file=file, flush=True)
+        findings = doctor(1, *usb, "-c", config)
+        page = of(findings, "ports")[-1]
+        assert page["verdict"] == "problem" and f"127.0.0.1:{port} (page)" in page["finding"], page
+        assert not any("(pub)" in p["finding"] for p in of(findings, "ports")), findings
+        assert recordings in of(findings, "disk")[0]["finding"], findings
+    with open(config, "a") as file:
+        file.write("[http]\nport = 99999\n")
+    settings = of(doctor(1, *usb, "-c", config), "settings")[0]
+    assert config + ":8: http.port" in settings["finding"], settings
+    daemon = harness.Daemon("synth:room", "--loop", f"--set=recorder.folder={recordings}",
+                            f"--set=http.port={port}", speed=0.2, collect=False)
+    daemon.wait_for(lambda: str(port) in daemon.log(), "the page")
+    findings = doctor(0, *usb, "--host", daemon.folder)
+    assert recordings in of(findings, "disk")[0]["finding"], findings
+    ports = of(findings, "ports")
+    assert len(ports) == 1 and f"127.0.0.1:{port} (page) answers" in ports[0]["finding"], ports
+    daemon.stop()
+
+
 def scenario():
     with tempfile.TemporaryDirectory() as folder:
         usb = folder + "/usb"
@@ -41,7 +68,8 @@ def scenario():
             option = "POSED_OPENNI2=ON" if "libopenni2" in lacking["finding"] else "install build"
             assert option in lacking["advice"], lacking
         assert any("cpu" in f["finding"] for f in of(findings, "compute"))
-        assert len(of(findings, "ports")) == 4
+        assert len(of(findings, "ports")) == 5
+        check_settings(folder, *where[:2])
 
         # Only the motor answers: the camera has a power supply of its own.
         plug(usb, "1-1.1", "02b0")
@@ -74,7 +102,7 @@ def scenario():
         context = harness.zmq.Context()
         router = context.socket(harness.zmq.ROUTER)
         router.bind("tcp://127.0.0.1:5573")
-        ports = of(doctor(1, *where), "ports")
+        ports = of(doctor(1, *where, "--timeout", "0.2"), "ports")
         assert ports[3]["verdict"] == "ok" and "posed is running" in ports[3]["finding"], ports
         context.destroy(0)
 

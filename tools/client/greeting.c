@@ -54,6 +54,22 @@ static void greet(int fd, bool encrypts, int64_t end_ns, struct heard *heard)
         hear(fd, N_GREETING, end_ns, heard);
 }
 
+static bool is_signature(const struct heard *heard)
+{
+    return heard->n >= N_SIGNATURE && heard->bytes[0] == 0xff && heard->bytes[N_SIGNATURE - 1] & 1;
+}
+
+bool greeting_is_zeromq(const char *address, unsigned timeout_ms)
+{
+    struct heard heard = {0};
+    int fd;
+    if (address_connect(address, timeout_ms, &fd) != 0)
+        return false;
+    hear(fd, N_SIGNATURE, clock_monotonic_ns() + (int64_t)timeout_ms * 1000000, &heard);
+    close(fd);
+    return is_signature(&heard);
+}
+
 void greeting_look(const char *address, bool encrypts, unsigned timeout_ms, struct greeting *out)
 {
     struct heard heard = {0};
@@ -66,7 +82,7 @@ void greeting_look(const char *address, bool encrypts, unsigned timeout_ms, stru
     const unsigned char *theirs = heard.bytes;
     const size_t n = heard.n;
     out->has_closed = heard.has_closed;
-    out->is_zeromq = n >= N_SIGNATURE && theirs[0] == 0xff && theirs[N_SIGNATURE - 1] & 1;
+    out->is_zeromq = is_signature(&heard);
     if (out->is_zeromq && n >= AT_MECHANISM + GREETING_MECHANISM_BYTES - 1)
         memcpy(out->mechanism, theirs + AT_MECHANISM, GREETING_MECHANISM_BYTES - 1);
     for (size_t i = 0; !out->is_zeromq && i < n && i < sizeof out->said - 1; i++) {

@@ -23,4 +23,8 @@ struct greeting {
 // name up.
 void greeting_look(const char *address, bool encrypts, unsigned timeout_ms, struct greeting *out);
 
+// Only whether a ZeroMQ socket is there, whatever its keys: it says nothing, and no daemon's log
+// tells of a client that was refused.
+bool greeting_is_zeromq(const char *address, unsigned timeout_ms);
+
 #endif

@@ -21,6 +21,12 @@
 #include "gpu/gpu.h"
 #include "proto/clock.h"
 #include "tools/client/address.h"
+#include "tools/client/greeting.h"
+#include "tools/posectl/daemon_settings.h"
+
+#define USUAL_PAGE_PORT 8765 // of http.port
+#define LISTEN_MS       500  // for who listens to say so
+#define ASK_MS          1000 // for a daemon to answer
 
 enum verdict { FINE, NOTE, PROBLEM };
 
@@ -34,7 +40,7 @@ struct doctor {
 
 struct doctor_options {
     struct posectl *ctl;
-    const char *usb, *recordings;
+    const char *usb, *recordings, *config;
 };
 
 // One finding; `advice` is NULL when there is nothing to do.
@@ -245,62 +251,98 @@ static void look_at_clock(struct doctor *doctor)
         find(doctor, FINE, "clock", NULL, "%s, synchronised", text);
 }
 
-// Who listens there: ZeroMQ greets whoever connects with FF, eight bytes, 7F (ZMTP 3.1).
-static bool is_zeromq(const struct sockaddr_in *address)
+// The port of the first tcp address among these; 0: none, or any.
+static uint16_t port_of(const char *addresses)
 {
-    unsigned char greeting[10];
-    const struct timeval limit = {1, 0};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool greeted = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
-                   connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 &&
-                   recv(fd, greeting, sizeof greeting, MSG_WAITALL) == sizeof greeting &&
-                   greeting[0] == 0xFF && greeting[9] == 0x7F;
+    const char *tcp = strstr(addresses, "tcp://"), *colon = NULL;
+    for (const char *c = tcp; c && *c && *c != ' ' && *c != ','; c++)
+        colon = *c == ':' ? c : colon;
+    return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
+}
+
+static int try_port(uint16_t port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    int err = fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) ? errno : 0;
     if (fd >= 0)
         close(fd);
-    return greeted;
+    return err;
 }
 
-static void look_at_ports(struct doctor *doctor)
+static void look_at_port(struct doctor *doctor, const char *name, uint16_t port, bool is_running)
 {
-    static const struct {
-        uint16_t port;
-        const char *what;
-    } ports[] = {{5570, "pub"}, {5571, "latest"}, {5572, "img"}, {5573, "req"}};
-    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++) {
-        struct sockaddr_in address = {.sin_family = AF_INET,
-                                      .sin_port = htons(ports[i].port),
-                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
-        if (fd >= 0)
-            setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-        int err = fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) ? errno : 0;
-        if (fd >= 0)
-            close(fd);
-        if (!err)
-            find(doctor, FINE, "ports", NULL, "127.0.0.1:%u (%s) is free", ports[i].port,
-                 ports[i].what);
-        else if (err == EADDRINUSE && is_zeromq(&address))
-            find(doctor, FINE, "ports", NULL,
-                 "127.0.0.1:%u (%s) answers: posed is running (posectl status)", ports[i].port,
-                 ports[i].what);
-        else
-            find(doctor, PROBLEM, "ports",
-                 "`sudo ss -ltnp` shows by which program; end it, or choose another port in "
-                 "posed.conf, [endpoints]",
-                 "127.0.0.1:%u (%s): %s, and not by posed", ports[i].port, ports[i].what,
-                 strerror(err));
-    }
+    char address[64];
+    const int err = port ? try_port(port) : 0;
+    const bool is_page = strcmp(name, "page") == 0;
+    snprintf(address, sizeof address, "tcp://127.0.0.1:%u", port);
+    if (!port)
+        return;
+    if (!err)
+        find(doctor, FINE, "ports", NULL, "127.0.0.1:%u (%s) is free", port, name);
+    else if (err == EADDRINUSE && (is_page ? is_running : greeting_is_zeromq(address, LISTEN_MS)))
+        find(doctor, FINE, "ports", NULL,
+             "127.0.0.1:%u (%s) answers: posed is running (posectl %s)", port, name,
+             is_page ? "view" : "status");
+    else if (is_page)
+        find(doctor, port == USUAL_PAGE_PORT ? NOTE : PROBLEM, "ports",
+             "`sudo ss -ltnp` shows by which program; end it, or choose another http.port. Without "
+             "its page posed starts at the usual port alone",
+             "127.0.0.1:%u (page): %s, by another program or another posed", port, strerror(err));
+    else
+        find(doctor, PROBLEM, "ports",
+             "`sudo ss -ltnp` shows by which program; end it, or choose another port in "
+             "posed.conf, [endpoints]",
+             "127.0.0.1:%u (%s): %s, and not by posed", port, name, strerror(err));
 }
 
-// The daemon that every command would ask: --host, POSED_HOST, or the one of this machine.
-static void look_at_daemon(struct doctor *doctor, const struct posectl *ctl)
+static void look_at_ports(struct doctor *doctor, const struct daemon_settings *settings,
+                          bool is_running)
+{
+    const struct {
+        const char *name;
+        uint16_t port;
+    } ports[] = {{"pub", port_of(settings->pub)},
+                 {"latest", port_of(settings->latest)},
+                 {"img", port_of(settings->img)},
+                 {"req", port_of(settings->req)},
+                 {"page", (uint16_t)strtoul(settings->http_port, NULL, 10)}};
+    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++)
+        look_at_port(doctor, ports[i].name, ports[i].port, is_running);
+}
+
+static bool is_here(const char *address)
+{
+    return strncmp(address, "ipc://", 6) == 0 || strncmp(address, "tcp://127.", 10) == 0 ||
+           strncmp(address, "tcp://localhost:", 16) == 0;
+}
+
+// The daemon that every command would ask: --host, POSED_HOST, or the one of this machine. Returns
+// whether it is on this machine and has told its settings.
+static bool look_at_daemon(struct doctor *doctor, const struct posectl *ctl,
+                           struct daemon_settings *out)
 {
     char address[ADDRESS_MAX];
     address_find(ctl->endpoint, ADDRESS_REQ, address);
     const char *named = ctl->endpoint ? "--host" : getenv("POSED_HOST");
     int error = address_probe(address);
-    if (error == 0)
+    const bool is_zeromq = error == 0 && greeting_is_zeromq(address, LISTEN_MS);
+    struct posectl brief = *ctl;
+    if (!ctl->has_timeout)
+        brief.timeout_ms = ASK_MS;
+    if (is_zeromq && daemon_settings_ask(&brief, out) == POSECTL_OK) {
         find(doctor, FINE, "daemon", NULL, "answers at %s", address);
+        return is_here(address);
+    }
+    if (error == 0)
+        find(doctor, PROBLEM, "daemon",
+             is_zeromq ? "what posectl said on standard error"
+                       : "`sudo ss -ltnp` shows which program that is",
+             is_zeromq ? "%s does not answer" : "another program than posed listens at %s",
+             address);
     else if (named && named[0])
         find(doctor, PROBLEM, "daemon",
              "start it there, or mend --host or POSED_HOST; over a network it needs CURVE keys or "
@@ -310,12 +352,37 @@ static void look_at_daemon(struct doctor *doctor, const struct posectl *ctl)
     else
         find(doctor, NOTE, "daemon", "posed --source synth:room --loop starts one",
              "none is running here (%s)", address);
+    return false;
 }
 
-static void look_at_disk(struct doctor *doctor, const char *folder)
+// Those of the daemon here, else those with which it would start, else the usual ports.
+static void find_settings(struct doctor *doctor, const char *config, struct daemon_settings *out)
+{
+    char why[DAEMON_SETTINGS_TEXT];
+    if (daemon_settings_read(config, out, why))
+        return;
+    find(doctor, why[0] ? PROBLEM : NOTE, "settings",
+         why[0] ? "posed --check-config says all that is wrong" : "put the program posed on PATH",
+         "%s", why[0] ? why : "no posed is here to say which they are: the usual ports are tried");
+    *out = (struct daemon_settings){"tcp://127.0.0.1:5570",
+                                    "tcp://127.0.0.1:5571",
+                                    "tcp://127.0.0.1:5572",
+                                    "tcp://127.0.0.1:5573",
+                                    "8765",
+                                    ""};
+}
+
+// is_running: the folder is a daemon's, who may write where we may not.
+static void look_at_disk(struct doctor *doctor, const char *folder, bool is_running)
 {
     struct statvfs disk;
     struct stat entry;
+    if (!folder[0]) {
+        find(doctor, NOTE, "disk",
+             "to record, set recorder.folder in posed.conf; --recordings FOLDER looks at one",
+             "recorder.folder is not set: no recording can be made");
+        return;
+    }
     if (stat(folder, &entry) || statvfs(folder, &disk)) {
         find(doctor, PROBLEM, "disk", "create the folder (mkdir -p), or name another", "%s: %s",
              folder, strerror(errno));
@@ -328,7 +395,7 @@ static void look_at_disk(struct doctor *doctor, const char *folder)
     double free_gb = (double)disk.f_bavail * (double)disk.f_frsize * 1e-9;
     // 30 frames/s of 113 kB: what the recorder writes of a Kinect as a TUM folder
     double minutes = free_gb * 1e9 / (30 * 113e3 * 60);
-    if (access(folder, W_OK))
+    if (access(folder, W_OK) && !is_running)
         find(doctor, PROBLEM, "disk", "change its owner, or name another folder",
              "%s cannot be written: %s", folder, strerror(errno));
     else
@@ -346,6 +413,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = options->ctl;
         return 0;
+    case 'c':
+        options->config = arg;
+        return 0;
     case OPTION_USB:
         options->usb = arg;
         return 0;
@@ -359,7 +429,12 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
 int posectl_doctor(struct posectl *ctl, int argc, char **argv)
 {
     static const struct argp_option argp_options[] = {
-        {"recordings", OPTION_RECORDINGS, "FOLDER", 0, "Where recordings are to go (default .)", 0},
+        {"config", 'c', "FILE", 0,
+         "The settings that a posed is to have, as its own -c (default: those of the one that runs "
+         "here, else of /etc/posed/posed.conf)",
+         0},
+        {"recordings", OPTION_RECORDINGS, "FOLDER", 0,
+         "Where recordings are to go (default: recorder.folder)", 0},
         {"usb", OPTION_USB, "FOLDER", 0, "Look for cameras here (default /sys/bus/usb/devices)", 0},
         {0}};
     static const struct argp argp = {
@@ -368,9 +443,10 @@ int posectl_doctor(struct posectl *ctl, int argc, char **argv)
         .children = posectl_common,
         .doc =
             "Looks at this machine: cameras and permissions, what was built in, compute devices, "
-            "clock, ports, the daemon, disk. Says what to do about each problem. Exits 1 when "
+            "clock, the daemon, its ports and the disk of its recordings. Says what to do about "
+            "each problem. Exits 1 when "
             "there is one."};
-    struct doctor_options options = {ctl, "/sys/bus/usb/devices", "."};
+    struct doctor_options options = {ctl, "/sys/bus/usb/devices", NULL, NULL};
     static char name[] = "posectl doctor";
     argv[0] = name;
     argp_err_exit_status = POSECTL_USAGE;
@@ -380,9 +456,13 @@ int posectl_doctor(struct posectl *ctl, int argc, char **argv)
     look_at_build(&doctor);
     look_at_device(&doctor);
     look_at_clock(&doctor);
-    look_at_ports(&doctor);
-    look_at_daemon(&doctor, ctl);
-    look_at_disk(&doctor, options.recordings);
+    struct daemon_settings settings;
+    bool is_running = look_at_daemon(&doctor, ctl, &settings) && !options.config;
+    if (!is_running)
+        find_settings(&doctor, options.config, &settings);
+    look_at_ports(&doctor, &settings, is_running);
+    look_at_disk(&doctor, options.recordings ? options.recordings : settings.recorder_folder,
+                 is_running && !options.recordings);
     if (doctor.json)
         posectl_print_json(
             stdout,
