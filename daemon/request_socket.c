@@ -10,6 +10,7 @@
 #include "daemon/queued_requests.h"
 #include "daemon/zmtp/server.h"
 #include "proto/clock.h"
+#include "proto/wire_misfit.h"
 
 #define MAX_REPLIES 64                 // that wait for a client
 #define MAX_INSIDE  8                  // requests of the client inside that wait to be taken
@@ -176,9 +177,10 @@ static void cancel(struct requests *requests, const struct address *address, uin
 }
 
 // Says what is wrong with a frame that wire_decode_request refused.
-static void fail_decode(posed_Reply *reply, int error, uint32_t kind)
+static void fail_decode(posed_Reply *reply, int error, uint32_t kind, const struct zmtp_body *body)
 {
     char field[sizeof reply->field];
+    struct wire_misfit misfit;
     switch (error) {
     case -EPROTONOSUPPORT:
         handlers_fail(reply, posed_Code_UNIMPLEMENTED, NULL,
@@ -200,8 +202,16 @@ static void fail_decode(posed_Reply *reply, int error, uint32_t kind)
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "what", "the request has no kind");
         return;
     default:
-        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, NULL,
-                      "not a Request in protobuf encoding");
+        if (!wire_find_misfit(body->bytes, body->n_bytes, &misfit)) {
+            handlers_fail(reply, posed_Code_INVALID_ARGUMENT, NULL,
+                          "not a Request in protobuf encoding");
+            return;
+        }
+        snprintf(field, sizeof field, "%s%s%s", handlers_kind_name(misfit.kind),
+                 misfit.kind ? "." : "", misfit.field);
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, field,
+                      misfit.is_list ? "has more than %zu entries" : "is longer than %zu bytes",
+                      misfit.limit);
     }
 }
 
@@ -234,7 +244,7 @@ static void on_request(void *user, struct zmtp_peer *peer, struct zmtp_body *bod
     enum handlers_queue queue =
         error ? HANDLERS_NOW : handlers_queue(requests->cameras, request.which_what);
     if (error) {
-        fail_decode(reply, error, kind);
+        fail_decode(reply, error, kind, body);
     } else if (request.which_what == posed_Request_cancel_tag) {
         cancel(requests, &address, request.what.cancel.id);
     } else if (queue == HANDLERS_NOW) {

@@ -10,6 +10,7 @@
 #include <pb_encode.h>
 
 #include "proto/se3.h"
+#include "proto/wire_walk.h"
 
 #define NS_PER_S 1000000000
 
@@ -58,47 +59,14 @@ static int check_magic(const uint8_t *bytes, size_t n_bytes)
     return bytes[WIRE_MAGIC_BYTES - 1] == WIRE_VERSION ? 0 : -EPROTONOSUPPORT;
 }
 
-// Walks the fields of a message without decoding them.
-struct walk {
-    pb_istream_t stream;
-    const uint8_t *end;
-    uint32_t field;
-    pb_wire_type_t type;
-    uint64_t value;       // of a varint
-    const uint8_t *bytes; // of what has a length
-    uint32_t n_bytes;
-};
-
-static struct walk begin_walk(const uint8_t *bytes, size_t n_bytes)
-{
-    return (struct walk){.stream = pb_istream_from_buffer(bytes, n_bytes), .end = bytes + n_bytes};
-}
-
-// The next field; false at the end, or where the bytes stop making sense: `field` is then the one
-// that was begun, or 0.
-static bool next_field(struct walk *walk)
-{
-    bool end;
-    if (!pb_decode_tag(&walk->stream, &walk->type, &walk->field, &end))
-        return false;
-    if (walk->type == PB_WT_VARINT)
-        return pb_decode_varint(&walk->stream, &walk->value);
-    if (walk->type != PB_WT_STRING)
-        return pb_skip_field(&walk->stream, walk->type);
-    if (!pb_decode_varint32(&walk->stream, &walk->n_bytes))
-        return false;
-    walk->bytes = walk->end - walk->stream.bytes_left;
-    return pb_read(&walk->stream, NULL, walk->n_bytes);
-}
-
 // The id of a Request, and the first field that is none of the envelope's.
 static void scan_request(const uint8_t *bytes, size_t n_bytes, uint64_t *out_id, uint32_t *out_kind)
 {
-    struct walk walk = begin_walk(bytes, n_bytes);
+    struct walk walk = walk_begin(bytes, n_bytes);
     *out_id = 0;
     *out_kind = 0;
     for (bool more = true; more;) {
-        more = next_field(&walk);
+        more = walk_next(&walk);
         if (walk.field == posed_Request_id_tag && walk.type == PB_WT_VARINT)
             *out_id = walk.value;
         else if (walk.field > posed_Request_camera_tag && *out_kind == 0)
@@ -111,8 +79,8 @@ static void scan_request(const uint8_t *bytes, size_t n_bytes, uint64_t *out_id,
 static bool has_zero(const pb_msgdesc_t *fields, void *message, const uint8_t *bytes,
                      size_t n_bytes)
 {
-    struct walk walk = begin_walk(bytes, n_bytes);
-    while (next_field(&walk)) {
+    struct walk walk = walk_begin(bytes, n_bytes);
+    while (walk_next(&walk)) {
         pb_field_iter_t iterator;
         if (walk.type != PB_WT_STRING || !pb_field_iter_begin(&iterator, fields, message) ||
             !pb_field_iter_find(&iterator, walk.field))
@@ -177,10 +145,10 @@ bool wire_is_upload(uint32_t kind)
 bool wire_find_bytes(const uint8_t *message, size_t n_bytes, const uint32_t *path, size_t n_path,
                      const uint8_t **out, size_t *out_n)
 {
-    struct walk walk = begin_walk(message, n_bytes);
+    struct walk walk = walk_begin(message, n_bytes);
     const uint8_t *found = NULL;
     size_t n_found = 0;
-    while (next_field(&walk))
+    while (walk_next(&walk))
         if (walk.field == path[0] && walk.type == PB_WT_STRING) {
             found = walk.bytes;
             n_found = walk.n_bytes;

@@ -49,7 +49,8 @@ __attribute__((warn_unused_result)) int wire_encode_cloud_header(const posed_Poi
 //   -EPROTONOSUPPORT  magic of another version: answered UNIMPLEMENTED
 //   -EMSGSIZE    longer than WIRE_REQUEST_MAX_BYTES, and not of a kind that carries points or
 //                images: answered RESOURCE_EXHAUSTED
-//   -EBADMSG     not a Request: answered INVALID_ARGUMENT
+//   -EBADMSG     not a Request, or one with a text or list that is too long (wire_misfit.h):
+//                answered INVALID_ARGUMENT
 //   -EILSEQ      a text of it holds a zero byte, kind in *out_kind: answered INVALID_ARGUMENT
 //   -EINVAL      a Request of no kind: answered INVALID_ARGUMENT
 //   -ENOSYS      a Request of an unknown kind, field number in *out_kind: answered UNIMPLEMENTED

@@ -27,6 +27,14 @@ bool handlers_is_button(uint32_t kind)
     return false;
 }
 
+const char *handlers_kind_name(uint32_t kind)
+{
+    for (size_t i = 0; i < N_KINDS; i++)
+        if (kinds[i].kind == kind)
+            return kinds[i].name;
+    return "";
+}
+
 void handlers_text_field(uint32_t kind, char *out, size_t size_bytes)
 {
     snprintf(out, size_bytes, "what");

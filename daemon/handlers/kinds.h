@@ -53,6 +53,9 @@
 // Whether the page's buttons send requests of this kind; all others the page may not.
 bool handlers_is_button(uint32_t kind);
 
+// Its name in Request, "add_object"; "" of a kind that has no row.
+const char *handlers_kind_name(uint32_t kind);
+
 // The path of the texts in a request of this kind, "add_object.name"; "what" where it has none or
 // is not known.
 void handlers_text_field(uint32_t kind, char *out, size_t size_bytes);

@@ -7,6 +7,7 @@
 
 #include "capture/buffers.h"
 #include "daemon/handlers/handlers.h"
+#include "proto/wire_misfit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -89,7 +90,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (n < 0)
             abort();
     }
-    if (wire_decode_request(data, size, &request, &kind) != 0)
+    struct wire_misfit misfit;
+    const int error = wire_decode_request(data, size, &request, &kind);
+    const bool is_misfit = wire_find_misfit(data, size, &misfit);
+    if (error == 0 && is_misfit)
+        abort();
+    if (error)
         return 0;
     struct handlers_payload pieces = {.memory = NULL};
     struct register_stop stop = {.deadline_mono_ns = 1}; // long past: nothing takes its time

@@ -75,6 +75,7 @@ def refused(daemon, field, **what):
     reply = daemon.request(**what)
     check(reply.code == requests.INVALID_ARGUMENT and reply.field == field,
           f"{field}: {reply.code} {reply.field} {reply.message}")
+    return reply.message
 
 
 def check_refusals(daemon):
@@ -104,6 +105,17 @@ def check_refusals(daemon):
             search_pose=requests.SearchPose(objects=["one", "one\0"]))
     refused(daemon, "set_params.params", set_params=requests.SetParams(
         params=[requests.SetParams.Assignment(name="log.level\0", value="info")]))
+    # What its structs do not hold, with the limit.
+    for field, limit, what in (
+            ("start_recording.name", "79 bytes",
+             {"start_recording": requests.StartRecording(name=5000 * "x")}),
+            ("set_params.params[1].value", "255 bytes", {"set_params": requests.SetParams(
+                params=[requests.SetParams.Assignment(name="log.level", value=value)
+                        for value in ("info", 300 * "x")])}),
+            ("search_pose.objects", "8 entries",
+             {"search_pose": requests.SearchPose(objects=9 * ["one"])}),
+            ("camera", "16 bytes", {"camera": 17 * "x", "ping": requests.Ping()})):
+        check(limit in refused(daemon, field, **what), f"{field}: {limit}")
     names = [o.name for o in daemon.request(
         list_objects=requests.ListObjects()).list_objects.objects]
     check(names == ["one"], f"objects: {names}")

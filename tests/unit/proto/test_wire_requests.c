@@ -16,6 +16,7 @@
 #include <pb_encode.h>
 
 #include "proto/wire.h"
+#include "proto/wire_misfit.h"
 
 #define UNKNOWN 99 // no field of Request has this number
 
@@ -88,6 +89,63 @@ static void zero_bytes_inside(void **state)
         if (!is_bad)
             assert_string_equal(got.what.get_params.prefix, "axb");
     }
+}
+
+// Texts one byte too long, and lists with an entry too many, are named; what just fits is decoded.
+static void what_does_not_fit(void **state)
+{
+    (void)state;
+    static const uint8_t filling[200] = {[0 ... 199] = 'x'};
+    static const struct {
+        uint32_t kind, field;
+        size_t limit;
+        bool is_list;
+        const char *name;
+    } cases[] = {{0, posed_Request_camera_tag, 16, false, "camera"},
+                 {posed_Request_get_params_tag, 1, 63, false, "prefix"},
+                 {posed_Request_start_recording_tag, 1, 79, false, "name"},
+                 {posed_Request_start_recording_tag, 2, 15, false, "format"},
+                 {posed_Request_add_object_tag, 1, 79, false, "name"},
+                 {posed_Request_remove_object_tag, 1, 79, false, "name"},
+                 {posed_Request_save_map_tag, 1, 79, false, "name"},
+                 {posed_Request_load_map_tag, 1, 79, false, "name"},
+                 {posed_Request_search_pose_tag, 1, 79, false, "objects[1]"},
+                 {posed_Request_search_pose_tag, 1, 8, true, "objects"},
+                 {posed_Request_set_params_tag, 1, 47, false, "params[1].name"},
+                 {posed_Request_set_params_tag, 1, 16, true, "params"}};
+    posed_Request got;
+    struct wire_misfit misfit;
+    uint32_t kind;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t more = 0; more < 2; more++) {
+            uint8_t content[512], entry[256];
+            pb_ostream_t inner = pb_ostream_from_buffer(content, sizeof content);
+            pb_ostream_t stream = begin();
+            const bool is_entry = cases[i].kind == posed_Request_set_params_tag;
+            const size_t n = cases[i].limit + more, n_text = cases[i].is_list ? 1 : n;
+            pb_ostream_t innermost = pb_ostream_from_buffer(entry, sizeof entry);
+            put(&innermost, 1, filling, n_text);
+            if (cases[i].is_list || strchr(cases[i].name, '['))
+                for (size_t k = cases[i].is_list ? n - 1 : 1; k > 0; k--)
+                    put(&inner, cases[i].field, is_entry ? "\n\1x" : "x", is_entry ? 3 : 1);
+            put(&inner, cases[i].field, is_entry ? entry : filling,
+                is_entry ? innermost.bytes_written : n_text);
+            if (cases[i].kind)
+                put(&stream, cases[i].kind, content, inner.bytes_written);
+            else
+                put(&stream, cases[i].field, filling, n), put(&stream, UNKNOWN, "", 0);
+            const int wanted = more ? -EBADMSG : cases[i].kind ? 0 : -ENOSYS;
+            assert_int_equal(decode(&stream, &got, &kind), wanted);
+            const bool is_found =
+                wire_find_misfit(bytes, WIRE_MAGIC_BYTES + stream.bytes_written, &misfit);
+            assert_int_equal(is_found, more);
+            if (!more)
+                continue;
+            assert_string_equal(misfit.field, cases[i].name);
+            assert_int_equal(misfit.kind, cases[i].kind);
+            assert_int_equal(misfit.limit, cases[i].limit);
+            assert_int_equal(misfit.is_list, cases[i].is_list);
+        }
 }
 
 static void bytes_that_come_twice(void **state)
@@ -183,7 +241,7 @@ int main(void)
         cmocka_unit_test(the_longest_request),       cmocka_unit_test(kinds_of_tomorrow),
         cmocka_unit_test(zero_bytes_inside),         cmocka_unit_test(bytes_that_come_twice),
         cmocka_unit_test(poses_that_are_just_good),  cmocka_unit_test(sets_that_are_too_large),
-        cmocka_unit_test(large_replies_are_replies),
+        cmocka_unit_test(large_replies_are_replies), cmocka_unit_test(what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
