@@ -144,8 +144,9 @@ static void log_unknown(const char *source, const struct log_sink *log)
 static void log_meant(const struct capture_driver *driver, const char *location,
                       const struct log_sink *log)
 {
-    const char *meant = recognise(location);
-    if (meant && strcmp(meant, driver->name) != 0 && driver_of_name(meant))
+    bool is_mixed;
+    const char *meant = recognise(location, &is_mixed);
+    if (meant && !is_mixed && strcmp(meant, driver->name) != 0 && driver_of_name(meant))
         log_to(log, LOG_LEVEL_ERROR, "source '%s:%s': did you mean %s:%s?", driver->name, location,
                meant, location);
 }
@@ -274,7 +275,8 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     const char *source = settings->source ? settings->source : "", *location;
     const struct capture_driver *driver = find_driver(source, &location);
     if (!driver) { // a bare path
-        driver = driver_of_name(recognise(source));
+        bool is_mixed;
+        driver = driver_of_name(recognise(source, &is_mixed));
         location = source;
     }
     const char *left_out = driver ? NULL : left_out_library(source);

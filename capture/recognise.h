@@ -3,8 +3,11 @@
 #ifndef POSED_CAPTURE_RECOGNISE_H
 #define POSED_CAPTURE_RECOGNISE_H
 
+#include <stdbool.h>
+
 // The driver's name for the file or folder at `path` (or PATH#TOPIC), by what stands in it. NULL:
-// nothing there, or nothing that is known.
-const char *recognise(const char *path);
+// nothing there, or nothing that is known. out_is_mixed: less than a quarter of the folder belongs
+// to that; it may be something else, with such a file in it.
+const char *recognise(const char *path, bool *out_is_mixed);
 
 #endif

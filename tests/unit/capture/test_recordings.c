@@ -290,6 +290,12 @@ static void folder_missing_or_empty(void **state)
     settings = settings_of("tum");
     assert_int_equal(open_result(&settings), -ENOENT);
     assert_true(scratch_said(&scratch, "did you mean sevenscenes:/"));
+    // a folder of all kinds of files is no recording for the one that looks like it
+    static const char *const others[] = {"a.txt", "b.txt", "c.txt", "d.txt"};
+    for (size_t i = 0; i < 4; i++)
+        scratch_write_text(&scratch, others[i], "");
+    assert_int_equal(open_result(&settings), -ENOENT);
+    assert_false(scratch_said(&scratch, "did you mean"));
     settings.source = "tum:/nonexistent/folder";
     assert_int_equal(open_result(&settings), -ENOENT);
     assert_true(scratch_said(&scratch, "/nonexistent/folder: No such file"));
