@@ -240,9 +240,9 @@ def check_missing():
             (2, "--depth FILE is missing", ("search", "--local", "--object", "a.ply")),
             (2, "--calibration FILE is missing",
              ("search", "--local", "--object", "a.ply", "--depth", "a.png")),
-            (2, "--host: its value is empty", ("status", "-e", "")),
+            (2, "--host: its value is empty", ("status", "--host=")),
             (2, "--camera: its value is empty", ("watch", "--camera=")),
-            (2, "NAME.secret and NAME.public", ("keygen", "")),
+            (2, "NAME.secret and NAME.public", ("keygen", "..")),
             (2, "NAME.secret and NAME.public", ("keygen", folder + "/")),
             (2, "--key-file needs --server-key", ("status", "--key-file", "a")),
             (2, "--key-file needs --server-key", ("watch", "--key-file", "a"))):

@@ -31,7 +31,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (what)
-            argp_error(state, "too many arguments");
+            argp_error(state, "\"%s\" is one word too many", arg);
         if (strcmp(arg, "depth") != 0 && strcmp(arg, "cloud") != 0)
             argp_error(state, "depth or cloud is wanted, not \"%s\"", arg);
         what = arg;

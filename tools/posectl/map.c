@@ -44,11 +44,12 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         else if (state->arg_num == 1)
             name = arg;
         else
-            argp_error(state, "too many arguments");
+            argp_error(state, "\"%s\" is one word too many", arg);
         return 0;
     case ARGP_KEY_END:
         if (action_takes_name(&known) != (name != NULL) && known)
-            argp_error(state, name ? "%s takes no name" : "%s needs a name", action);
+            argp_error(state, "%s %s %s", action, name ? "takes no" : "needs a",
+                       strcmp(action, "export") ? "name" : "file, OUT.ply");
         if (!known)
             argp_error(state,
                        "save NAME, load NAME, list, export OUT.ply, keyframes or optimise is "

@@ -226,7 +226,7 @@ int posectl_object(struct posectl *ctl, int argc, char **argv)
     bool list = strcmp(action, "list") == 0 && options.n_words == 1;
     bool drop = strcmp(action, "remove") == 0 && options.n_words == 2;
     if (!add && !list && !drop) {
-        posectl_complain("add NAME MODEL.ply, list or remove NAME is wanted");
+        posectl_complain("object: add NAME MODEL.ply, list or remove NAME is wanted");
         return POSECTL_USAGE;
     }
     if (!list && !objects_is_name(options.words[1])) {

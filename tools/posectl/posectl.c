@@ -3,6 +3,7 @@
 // commands that are a request and a line of text.
 #include "tools/posectl/posectl.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -113,6 +114,9 @@ static error_t on_common_option(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_KEY_FILE:
         ctl->key_file = arg;
+        return 0;
+    case ARGP_KEY_ARG: // the command has not taken it
+        argp_error(state, "\"%s\" is one word too many", arg);
         return 0;
     case ARGP_KEY_END:
         if (ctl->key_file && !ctl->server_key)
@@ -281,83 +285,6 @@ static int run_trajectory(struct posectl *ctl, int argc, char **argv)
     return (int)(result ? result : closed);
 }
 
-static void print_params(const struct posectl *ctl, const posed_Params *params)
-{
-    json_t *all = ctl->json ? json_object() : NULL;
-    for (pb_size_t i = 0; i < params->params_count; i++) {
-        const posed_Params_Param *p = &params->params[i];
-        if (all)
-            json_object_set_new(all, p->name,
-                                json_pack("{s:s, s:s, s:s}", "value", p->value, "default",
-                                          p->default_value, "origin", p->origin));
-        else
-            printf("%-32s %-28s %s\n", p->name, p->value[0] ? p->value : "(empty)", p->origin);
-    }
-    if (all)
-        posectl_print_json(stdout, all, false);
-}
-
-static int run_params(struct posectl *ctl, int argc, char **argv)
-{
-    static const struct argp argp = {.parser = posectl_option,
-                                     .children = posectl_common,
-                                     .doc =
-                                         "Shows the settings in force and where they come from."};
-    posed_Request request = posed_Request_init_zero;
-    posectl_parse(ctl, &argp, argc, argv);
-    request.which_what = posed_Request_get_params_tag;
-    enum posectl_exit result = posectl_request(ctl, &request, &reply);
-    if (result)
-        return (int)result;
-    print_params(ctl, &reply.what.get_params);
-    return (int)posectl_close(ctl, stdout);
-}
-
-static posed_SetParams assignments;
-
-static error_t on_set_option(int key, char *arg, struct argp_state *state)
-{
-    const size_t max = sizeof assignments.params / sizeof assignments.params[0];
-    posed_SetParams_Assignment *a = &assignments.params[assignments.params_count % max];
-    const char *equal = arg ? strchr(arg, '=') : NULL;
-    switch (key) {
-    case ARGP_KEY_ARG:
-        if (!equal || equal == arg || (size_t)(equal - arg) >= sizeof a->name ||
-            strlen(equal + 1) >= sizeof a->value)
-            argp_error(state, "%s: SECTION.KEY=VALUE is wanted", arg);
-        if (assignments.params_count == max)
-            argp_error(state, "more than %zu settings", max);
-        snprintf(a->name, sizeof a->name, "%.*s", (int)(equal - arg), arg);
-        snprintf(a->value, sizeof a->value, "%s", equal + 1);
-        assignments.params_count++;
-        return 0;
-    case ARGP_KEY_END:
-        if (assignments.params_count == 0)
-            argp_error(state, "SECTION.KEY=VALUE is wanted");
-        return 0;
-    }
-    return posectl_option(key, arg, state);
-}
-
-static int run_set(struct posectl *ctl, int argc, char **argv)
-{
-    static const struct argp argp = {
-        .parser = on_set_option,
-        .args_doc = "SECTION.KEY=VALUE...",
-        .children = posectl_common,
-        .doc = "Changes settings of the running posed, all of these or none. Few may change while "
-               "it runs (log.*, requests.deadline_ms), and a restart goes back to the files."};
-    posed_Request request = posed_Request_init_zero;
-    posectl_parse(ctl, &argp, argc, argv);
-    request.which_what = posed_Request_set_params_tag;
-    request.what.set_params = assignments;
-    enum posectl_exit result = posectl_request(ctl, &request, &reply);
-    if (result)
-        return (int)result;
-    print_params(ctl, &reply.what.set_params);
-    return (int)posectl_close(ctl, stdout);
-}
-
 static int run_keyframe(struct posectl *ctl, int argc, char **argv)
 {
     static const struct argp argp = {.parser = posectl_option,
@@ -392,8 +319,8 @@ static const struct {
     {"replay", posectl_replay, "pause, resume, step, rate X, seek T: a recording like a tape"},
     {"reset", run_reset, "start the tracking afresh"},
     {"keyframe", run_keyframe, "make the newest frame the keyframe"},
-    {"params", run_params, "the settings in force"},
-    {"set", run_set, "SECTION.KEY=VALUE: change a setting while it runs"},
+    {"params", posectl_params, "[PREFIX]: the settings in force"},
+    {"set", posectl_set, "SECTION.KEY=VALUE: change a setting while it runs"},
     {"map", posectl_map,
      "save NAME, load NAME, list, export OUT.ply, keyframes, optimise: the map of what was "
      "seen"},
@@ -439,24 +366,44 @@ static void put_command_first(int argc, char **argv)
 static const char *closest_command(const char *name)
 {
     const char *closest = NULL;
-    size_t best = SIZE_MAX;
+    char small[32];
+    size_t best = SIZE_MAX, n = 0;
+    for (; name[n] && n < sizeof small; n++)
+        small[n] = (char)tolower((unsigned char)name[n]);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        if (closest_is_better(name, strlen(name), commands[i].name, &best))
+        if (closest_is_better(small, n, commands[i].name, &best))
             closest = commands[i].name;
     return closest;
+}
+
+// Words that a script makes of variables that are not set would be taken for something.
+static bool has_empty_word(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (!argv[i][0])
+            return true;
+    return false;
 }
 
 int main(int argc, char **argv)
 {
     struct posectl ctl = {.timeout_ms = 3000, .camera = ""};
     const char *name = argc > 1 ? argv[1] : "";
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    if (strcmp(name, "help") == 0 && argc > 2) { // help COMMAND
+        argv[1] = argv[2];
+        argv[2] = (char *)(uintptr_t) "--help";
+    } else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
+               strcmp(name, "help") == 0) {
         print_help(stdout);
         return POSECTL_OK;
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
         puts(argp_program_version);
         return POSECTL_OK;
+    }
+    if (has_empty_word(argc, argv)) {
+        posectl_complain("a word of the command is empty (\"\"): a variable that is not set?");
+        return POSECTL_USAGE;
     }
     put_command_first(argc, argv);
     name = argc > 1 ? argv[1] : "";
@@ -466,6 +413,8 @@ int main(int argc, char **argv)
     const char *meant = closest_command(name);
     if (meant)
         posectl_complain("no command \"%s\", did you mean %s?", name, meant);
+    else if (name[0] == '-')
+        posectl_complain("no command but options: posectl COMMAND %s ...", name);
     else if (name[0])
         posectl_complain("no command \"%s\"", name);
     if (!meant)

@@ -24,7 +24,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         else if (state->arg_num == 1)
             recording_name = arg;
         else
-            argp_error(state, "too many arguments");
+            argp_error(state, "\"%s\" is one word too many", arg);
         return 0;
     case ARGP_KEY_END:
         if (!action || (strcmp(action, "start") && strcmp(action, "stop") &&
@@ -33,7 +33,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
                               "tells what is being recorded, and how the last one ended)");
         if ((strcmp(action, "start") == 0 || strcmp(action, "repair") == 0) !=
             (recording_name != NULL))
-            argp_error(state, recording_name ? "%s takes no name" : "%s needs a name", action);
+            argp_error(state, "%s %s %s", action, recording_name ? "takes no" : "needs a",
+                       strcmp(action, "repair") ? "name" : "file");
         return 0;
     }
     return posectl_option(key, arg, state);
