@@ -55,6 +55,9 @@ def check_running(daemon):
     assert "FAILED_PRECONDITION" in ctl(1, "keyframe", *where).stderr
     params = json.loads(ctl(0, "params", "-o", "json", *where).stdout)
     assert params["capture.loop"]["value"] == "true", params["capture.loop"]
+    some = json.loads(ctl(0, "params", "capture.", "-o", "json", *where).stdout)
+    assert some == {k: v for k, v in params.items() if k.startswith("capture.")}, some
+    assert 'no key begins with "captrue"' in ctl(1, "params", "captrue", *where).stderr
 
     # Any of its addresses names the daemon; a socket at an unusual place is taken as it stands.
     for name in ("pub", "img", "latest"):
@@ -88,6 +91,17 @@ def check_usage():
     ctl(2, "status", "--timeout", "soon")
     ctl(2, "watch", "--count", "0")
     assert "no topic" in ctl(2, "watch", "weather").stderr
+    assert '"now" is one word too many' in ctl(2, "status", "now").stderr
+    assert "did you mean status?" in ctl(2, "STATUS").stderr
+    assert "posectl COMMAND --timeout" in ctl(2, "--timeout", "3").stderr
+    assert ctl(0, "help", "status").stdout == ctl(0, "status", "--help").stdout
+    for empty in (("map", "save", ""), ("register", "", ""), ("status", "-e", "")):
+        assert 'is empty ("")' in ctl(2, *empty).stderr
+    assert "export needs a file" in ctl(2, "map", "export").stderr
+    assert "repair needs a file" in ctl(2, "record", "repair").stderr
+    assert "less than 48 letters" in ctl(2, "set", 50 * "x" + "=1").stderr
+    for where in ("127.0.0.1:99999", "tcp://127.0.0.1:0", "ipc://", "http://127.0.0.1:8765"):
+        assert "or no address" in ctl(3, "status", "-e", where, "--timeout", "60").stderr
 
 
 def check_times():

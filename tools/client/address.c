@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/client/address.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
-#include <stdbool.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "tools/client/lookup.h"
 
 static const struct {
     const char *name;
@@ -27,6 +29,18 @@ const char *address_name(enum address_socket socket)
     return sockets[socket].name;
 }
 
+bool address_is_valid(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    if (strncmp(address, "ipc://", 6) == 0)
+        return address[6] != 0;
+    if (strncmp(address, "tcp://", 6) != 0 || colon <= address + 6)
+        return false;
+    const size_t n = strspn(colon + 1, "0123456789");
+    const unsigned long port = strtoul(colon + 1, NULL, 10);
+    return n > 0 && colon[1 + n] == 0 && port > 0 && port < 65536;
+}
+
 static int connect_ipc(const char *path, int *out_fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -37,26 +51,52 @@ static int connect_ipc(const char *path, int *out_fd)
     return connect(*out_fd, (void *)&address, sizeof address) == 0 ? 0 : errno;
 }
 
-// As libzmq connects: IPv6 only to an address in brackets.
-static int connect_tcp(const char *start, unsigned timeout_ms, int *out_fd)
+// As libzmq takes it: IPv6 only in brackets. Returns as lookup_host does.
+static int look_up(const char *start, unsigned timeout_ms, struct sockaddr_storage *out,
+                   socklen_t *out_n)
 {
     char host[ADDRESS_MAX];
     const char *colon = strrchr(start, ':');
-    if (!colon)
-        return -1;
     const bool bracket = *start == '[' && colon > start + 1 && colon[-1] == ']';
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                                   .ai_family = bracket ? AF_INET6 : AF_INET};
-    const struct timeval patience = {timeout_ms / 1000, timeout_ms % 1000 * 1000 + 1};
-    struct addrinfo *found = NULL;
     snprintf(host, sizeof host, "%.*s", (int)(colon - start) - (bracket ? 2 : 0),
              start + (bracket ? 1 : 0));
-    if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
+    return lookup_host(host, colon + 1, bracket ? AF_INET6 : AF_INET, timeout_ms, out, out_n);
+}
+
+int address_resolve(const char *address, unsigned timeout_ms, char out[ADDRESS_MAX])
+{
+    struct sockaddr_storage found;
+    socklen_t n;
+    char host[INET6_ADDRSTRLEN];
+    if (!address_is_valid(address))
         return -1;
-    *out_fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(out, ADDRESS_MAX, "%s", address);
+    if (address[0] == 'i')
+        return 0;
+    const int error = look_up(address + 6, timeout_ms, &found, &n);
+    if (error)
+        return error == ENOENT ? -1 : error;
+    const struct sockaddr_in *v4 = (void *)&found;
+    const struct sockaddr_in6 *v6 = (void *)&found;
+    const bool is_v6 = found.ss_family == AF_INET6;
+    inet_ntop(found.ss_family, is_v6 ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr,
+              host, sizeof host);
+    snprintf(out, ADDRESS_MAX, is_v6 ? "tcp://[%s]:%u" : "tcp://%s:%u", host,
+             ntohs(is_v6 ? v6->sin6_port : v4->sin_port));
+    return 0;
+}
+
+static int connect_tcp(const char *start, unsigned timeout_ms, int *out_fd)
+{
+    struct sockaddr_storage found;
+    socklen_t n;
+    const struct timeval patience = {timeout_ms / 1000, timeout_ms % 1000 * 1000 + 1};
+    int error = look_up(start, timeout_ms, &found, &n);
+    if (error)
+        return error == ENOENT ? -1 : error;
+    *out_fd = socket(found.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(*out_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    int error = connect(*out_fd, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
-    freeaddrinfo(found);
+    error = connect(*out_fd, (void *)&found, n) == 0 ? 0 : errno;
     return error == EINPROGRESS ? ETIMEDOUT : error; // what SO_SNDTIMEO calls it
 }
 
@@ -64,9 +104,11 @@ int address_connect(const char *address, unsigned timeout_ms, int *out_fd)
 {
     int error = -1;
     *out_fd = -1;
-    if (strncmp(address, "ipc://", 6) == 0)
+    if (!address_is_valid(address))
+        return -1;
+    if (address[0] == 'i')
         error = connect_ipc(address + 6, out_fd);
-    else if (strncmp(address, "tcp://", 6) == 0)
+    else
         error = connect_tcp(address + 6, timeout_ms, out_fd);
     if (error && *out_fd >= 0) {
         close(*out_fd);

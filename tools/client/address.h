@@ -12,6 +12,8 @@
 #ifndef POSED_TOOLS_CLIENT_ADDRESS_H
 #define POSED_TOOLS_CLIENT_ADDRESS_H
 
+#include <stdbool.h>
+
 #define ADDRESS_MAX       300 // bytes of an address
 #define ADDRESS_KEY_CHARS 40  // of a CURVE key in Z85
 
@@ -23,11 +25,19 @@ void address_find(const char *where, enum address_socket socket, char out[ADDRES
 // "pub", "latest", "img", "req".
 const char *address_name(enum address_socket socket);
 
-// Connects plainly, within the time that is given (without that of looking a name up). Returns 0
-// with a descriptor of the caller's, else errno, -1 when the address cannot be understood.
+// Whether it has the form of a socket's address: tcp://HOST:PORT or ipc://PATH.
+bool address_is_valid(const char *address);
+
+// The same address with the host's name looked up, so that libzmq need not, which has no limit for
+// it. Returns 0, -1 (no such host, or no address), ETIMEDOUT, ENOMEM.
+int address_resolve(const char *address, unsigned timeout_ms, char out[ADDRESS_MAX]);
+
+// Connects plainly, within the time that is given, and as long for looking a name up. Returns 0
+// with a descriptor of the caller's, else errno, -1 (no such host, or no address).
 int address_connect(const char *address, unsigned timeout_ms, int *out_fd);
 
-// The same, only to see: 0 when somebody listens there. Blocks for at most 2 s.
+// The same, only to see: 0 when somebody listens there. Blocks for at most 2 s,
+// and as long for looking a name up.
 int address_probe(const char *address);
 
 #endif

@@ -19,8 +19,8 @@ struct greeting {
 };
 
 // Greets as a socket with CURVE (encrypts) or without does, since a posed on ipc has both, and
-// reads the answer. Blocks for at most timeout_ms, twice where the host is far, beside looking its
-// name up.
+// reads the answer. Blocks for at most three times timeout_ms: to look a name up, to connect, to
+// hear.
 void greeting_look(const char *address, bool encrypts, unsigned timeout_ms, struct greeting *out);
 
 // Only whether a ZeroMQ socket is there, whatever its keys: it says nothing, and no daemon's log

@@ -120,6 +120,16 @@ static void close_link(struct link *link)
     *link = (struct link){0};
 }
 
+// Returns 0, -1 (no such host, or no address), or ETIMEDOUT: its name could not be looked up.
+static int connect_to(const struct posectl *ctl, void *socket, const char *address)
+{
+    char numeric[ENDPOINT_MAX];
+    int error = address_resolve(address, ctl->timeout_ms, numeric);
+    if (!error && zmq_connect(socket, numeric) != 0)
+        error = -1;
+    return error;
+}
+
 // Returns POSECTL_OK, or the exit code with the reason on stderr; to be closed in any case.
 static enum posectl_exit open_link(struct link *link, const struct posectl *ctl, int type,
                                    enum address_socket which)
@@ -136,9 +146,14 @@ static enum posectl_exit open_link(struct link *link, const struct posectl *ctl,
     }
     if (!set_up(link, link->socket))
         return POSECTL_USAGE;
-    if (zmq_connect(link->socket, link->endpoint) == 0)
+    const int error = connect_to(ctl, link->socket, link->endpoint);
+    if (!error)
         return POSECTL_OK;
-    explain_silence(link);
+    if (error == ETIMEDOUT)
+        posectl_complain("%s: no name server has told in %g s where that is (--timeout)",
+                         link->endpoint, ctl->timeout_ms * 1e-3);
+    else
+        silence_explain_nobody(link->endpoint, error);
     return POSECTL_NO_ANSWER;
 }
 
@@ -150,7 +165,7 @@ static void *open_events(const struct link *link)
     if (!progress_is_shown() || strcmp(pub, link->endpoint) == 0)
         return NULL;
     void *events = zmq_socket(link->context, ZMQ_SUB);
-    if (events && (!set_up(link, events) || zmq_connect(events, pub) != 0 ||
+    if (events && (!set_up(link, events) || connect_to(link->ctl, events, pub) != 0 ||
                    zmq_setsockopt(events, ZMQ_SUBSCRIBE, "event", 5) != 0)) {
         zmq_close(events);
         return NULL;
@@ -335,7 +350,7 @@ static bool connect_images(const struct link *link, const char *const *topics, s
     address_find(link->ctl->endpoint, ADDRESS_IMG, endpoint);
     zmq_setsockopt(link->socket, ZMQ_RCVHWM, &queue, sizeof queue);
     return !wanted || strcmp(endpoint, link->endpoint) == 0 ||
-           zmq_connect(link->socket, endpoint) == 0;
+           connect_to(link->ctl, link->socket, endpoint) == 0;
 }
 
 enum posectl_exit posectl_subscribe(struct posectl_subscription **out, const struct posectl *ctl,

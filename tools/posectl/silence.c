@@ -11,7 +11,7 @@
 
 #define LOOK_MS 500
 
-static void explain_nobody(const char *address, int error)
+void silence_explain_nobody(const char *address, int error)
 {
     if (error == ECONNREFUSED || error == ENOENT)
         posectl_complain("no posed at %s: %s. Start one (posed --source synth:room --loop), or say "
@@ -94,7 +94,7 @@ void silence_explain(const struct posectl *ctl, const struct connection *connect
     if (connection->state == CONNECTION_LOST || connection->state == CONNECTION_REFUSED)
         explain_handshake(ctl, connection, address, name, public_key);
     else if (greeting.error)
-        explain_nobody(address, greeting.error);
+        silence_explain_nobody(address, greeting.error);
     else if (!greeting.is_zeromq)
         explain_stranger(&greeting, address);
     else if (has_curve && !has_key)

@@ -11,4 +11,7 @@
 void silence_explain(const struct posectl *ctl, const struct connection *connection,
                      const char *address, const char *name, const char *public_key);
 
+// The same of an address that cannot be connected to, for the reason of address_connect.
+void silence_explain_nobody(const char *address, int error);
+
 #endif
