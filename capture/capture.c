@@ -55,21 +55,33 @@ static bool is_within(double value, double low, double high)
     return value >= low && value <= high; // false for NaN
 }
 
-static const char *bad_setting(const struct capture_settings *s)
+int capture_settings_check(const struct capture_settings *s)
 {
-    if (s->rate != 0 && !is_within(s->rate, 0.001, 1000))
-        return "rate must be 0 (as fast as possible) or 0.001..1000";
-    if (!is_within(s->start_s, 0, 1e9) || !is_within(s->duration_s, 0, 1e9))
-        return "start and duration must be 0..1e9 s";
-    if (!is_within(s->fx_px, 0, 1e6) || !is_within(s->fy_px, -1e6, 1e6))
-        return "fx must be 0..1e6 px, fy -1e6..1e6 px";
-    if (!is_within(s->cx_px, -1e6, 1e6) || !is_within(s->cy_px, -1e6, 1e6))
-        return "cx and cy must be -1e6..1e6 px";
-    if (s->n_kept > CAPTURE_MAX_KEPT)
-        return "n_kept must be 0..1600";
-    if (s->depth_scale != 0 && !is_within(s->depth_scale, 1, 1e6))
-        return "depth_scale must be 1..1e6 units per metre";
-    return NULL;
+    const struct {
+        const char *name;
+        double value, low, high;
+        bool or_zero;
+    } ranges[] = {
+        {"capture.speed", s->rate, CAPTURE_RATE_RANGE, true},
+        {"capture.start_s", s->start_s, CAPTURE_PART_S_RANGE, false},
+        {"capture.duration_s", s->duration_s, CAPTURE_PART_S_RANGE, false},
+        {"camera.fx", s->fx_px, INTRINSICS_FOCAL_LENGTH_PX_RANGE, true},
+        {"|camera.fy|", fabs(s->fy_px), INTRINSICS_FOCAL_LENGTH_PX_RANGE, true},
+        {"camera.cx", s->cx_px, INTRINSICS_CENTRE_PX_RANGE, false},
+        {"camera.cy", s->cy_px, INTRINSICS_CENTRE_PX_RANGE, false},
+        {"camera.depth_scale", s->depth_scale, DEPTH_UNITS_PER_M_RANGE, true},
+        {"frames that are kept", s->n_kept, 0, CAPTURE_MAX_KEPT, false},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (is_within(ranges[i].value, ranges[i].low, ranges[i].high) ||
+            (ranges[i].or_zero && ranges[i].value == 0))
+            continue;
+        log_to(&s->log, LOG_LEVEL_ERROR, "%s = %.9g must be %sin %g..%g", ranges[i].name,
+               ranges[i].value, ranges[i].or_zero ? "0 or " : "", ranges[i].low, ranges[i].high);
+        return -EINVAL;
+    }
+    const struct intrinsics given = {s->fx_px, s->fy_px, s->cx_px, s->cy_px, 0, 0};
+    return s->allow_implausible ? 0 : plausible_for_any_image(&given, &s->log);
 }
 
 static const struct capture_driver *find_driver(const char *source, const char **out_location)
@@ -268,17 +280,16 @@ static int open_recording(struct capture *capture, const struct capture_settings
     return replay_start(capture->replay);
 }
 
-int capture_open(struct capture **out, const struct capture_settings *settings)
+static int choose_driver(const char *source, const struct capture_driver **out_driver,
+                         const char **out_location, const struct log_sink *log)
 {
-    const struct log_sink *log = &settings->log;
-    *out = NULL;
-    const char *source = settings->source ? settings->source : "", *location;
-    const struct capture_driver *driver = find_driver(source, &location);
+    const struct capture_driver *driver = find_driver(source, out_location);
     if (!driver) { // a bare path
         bool is_mixed;
         driver = driver_of_name(recognise(source, &is_mixed));
-        location = source;
+        *out_location = source;
     }
+    *out_driver = driver;
     const char *left_out = driver ? NULL : left_out_library(source);
     if (left_out) {
         log_to(log, LOG_LEVEL_ERROR, "source '%s': this program was built without %s", source,
@@ -289,14 +300,34 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
         log_unknown(source, log);
         return -EINVAL;
     }
-    bool has_no_place = driver->decode && !location[0];
-    const char *reason = has_no_place ? "a place is missing, expected DRIVER:PLACE, e.g. "
-                                        "tum:FOLDER or synth:room"
-                                      : bad_setting(settings);
-    if (reason) {
-        log_to(log, LOG_LEVEL_ERROR, "source '%s': %s", source, reason);
+    if (driver->decode && !(*out_location)[0]) {
+        log_to(log, LOG_LEVEL_ERROR,
+               "source '%s': a place is missing, expected DRIVER:PLACE, e.g. tum:FOLDER or "
+               "synth:room",
+               source);
         return -EINVAL;
     }
+    return 0;
+}
+
+int capture_source_check(const char *source, const struct log_sink *log)
+{
+    const struct capture_driver *driver;
+    const char *location;
+    return source[0] && !strchr(source, ':') ? 0 : choose_driver(source, &driver, &location, log);
+}
+
+int capture_open(struct capture **out, const struct capture_settings *settings)
+{
+    const struct log_sink *log = &settings->log;
+    const struct capture_driver *driver;
+    const char *location;
+    *out = NULL;
+    int err = choose_driver(settings->source ? settings->source : "", &driver, &location, log);
+    if (!err)
+        err = capture_settings_check(settings);
+    if (err)
+        return err;
     struct capture *capture = calloc(1, sizeof *capture);
     if (!capture)
         return -ENOMEM;
@@ -306,7 +337,7 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     capture->settings.source = capture->settings.ros_interface = NULL; // the caller's
     struct capture_info *info = &capture->info;
     snprintf(info->driver, sizeof info->driver, "%s", driver->name);
-    int err = driver->open(&capture->state, location, settings, info);
+    err = driver->open(&capture->state, location, settings, info);
     if (err && driver->decode)
         log_meant(driver, location, log);
     if (err)

@@ -15,9 +15,14 @@
 #include "proto/log.h"
 #include "proto/types.h"
 
-#define CAPTURE_RATE_MAX    0.0 // as fast as possible: nothing is ever late
-#define CAPTURE_RATE_REAL   1.0
-#define CAPTURE_MAX_KEPT    1600
+#define CAPTURE_RATE_MAX  0.0 // as fast as possible: nothing is ever late
+#define CAPTURE_RATE_REAL 1.0
+#define CAPTURE_MAX_KEPT  1600
+
+// Least and most of settings; those of the camera are in proto/types.h.
+#define CAPTURE_RATE_RANGE   0.001, 1000
+#define CAPTURE_PART_S_RANGE 0, 1e9 // start_s and duration_s
+
 #define CAPTURE_MAX_WAITING 3 // a tenth of a second at 30 Hz, and what every source has room for
 
 struct capture_settings {
@@ -29,14 +34,14 @@ struct capture_settings {
     const char *camera;
 
     // Replay; ignored by live drivers.
-    double rate;       // 1 = real time, N = N times real time, CAPTURE_RATE_MAX. 0.001..1000.
+    double rate;       // 1 = real time, N = N times real time, CAPTURE_RATE_MAX
     bool loop;         // start again at the end; time stamps go on growing
-    double start_s;    // skip this much of the recording. >= 0
+    double start_s;    // skip this much of the recording
     double duration_s; // then stop after this much; 0 = to the end
     uint32_t step;     // every step-th frame; 0 and 1 = all
 
     // Overrides of what the recording says of itself (sidecar calibration.txt, format default);
-    // 0 = not given. fy may be negative.
+    // 0 = not given. fy alone may be negative.
     double fx_px, fy_px, cx_px, cy_px;
     double depth_scale;     // units per metre, 0 = not given
     bool allow_implausible; // open in spite of a failed sanity check (it warns instead)
@@ -98,6 +103,18 @@ struct capture_frame {
 };
 
 struct capture; // opaque
+
+// What capture_open would refuse whatever the source holds: a setting out of its range, intrinsics
+// that no image could have (allow_implausible takes these). Returns 0, or -EINVAL or -ERANGE with
+// the reason in the settings' log.
+__attribute__((warn_unused_result)) int
+capture_settings_check(const struct capture_settings *settings);
+
+// Whether there is a driver of the name in "driver:location", and a location where it needs one;
+// nothing is opened, and a path without a driver's name is not looked at. Returns 0, -EINVAL or
+// -ENOTSUP (not built in), with the reason in the log.
+__attribute__((warn_unused_result)) int capture_source_check(const char *source,
+                                                             const struct log_sink *log);
 
 // Opens a source, reads its index and calibration, checks one frame for plausibility and starts
 // the reader thread. `settings` and its strings are only read during the call, the log sink is

@@ -37,6 +37,40 @@ static bool is_central(double c_px, uint32_t side_px)
     return c >= 0.2 && c <= 0.8;
 }
 
+// Sides are of INTRINSICS_IMAGE_PX_RANGE; what fits neither end of it fits none between.
+int plausible_for_any_image(const struct intrinsics *given, const struct log_sink *log)
+{
+    static const double sides_px[] = {INTRINSICS_IMAGE_PX_RANGE};
+    const double f_px[] = {given->fx_px, given->fy_px}, c_px[] = {given->cx_px, given->cy_px};
+    const double least_px = 0.5 * sides_px[0] / tan(75 * M_PI / 180);
+    const double most_px = 0.5 * sides_px[1] / tan(5 * M_PI / 180);
+    for (int i = 0; i < 2; i++) {
+        const double f = fabs(f_px[i]), c = c_px[i] + 0.5;
+        if (f > 0 && (f < least_px || f > most_px)) {
+            log_to(log, LOG_LEVEL_ERROR,
+                   "camera.%s = %g is implausible: no image of %g to %g pixels a side has a field "
+                   "of view of 10 to 150 degrees with it (capture.allow_implausible takes it)",
+                   i ? "fy" : "fx", f_px[i], sides_px[0], sides_px[1]);
+            return -ERANGE;
+        }
+        if (c_px[i] != 0 && (c < 0.2 * sides_px[0] || c > 0.8 * sides_px[1])) {
+            log_to(log, LOG_LEVEL_ERROR,
+                   "camera.%s = %g is implausible: it is near the centre of no image of %g to %g "
+                   "pixels a side (capture.allow_implausible takes it)",
+                   i ? "cy" : "cx", c_px[i], sides_px[0], sides_px[1]);
+            return -ERANGE;
+        }
+    }
+    const double fx = fabs(f_px[0]), fy = fabs(f_px[1]);
+    if (fx == 0 || fy == 0 || (fx <= 2 * fy && fy <= 2 * fx))
+        return 0;
+    log_to(log, LOG_LEVEL_ERROR,
+           "camera.fx = %g and camera.fy = %g are implausible: they differ by more than a factor 2 "
+           "(capture.allow_implausible takes them)",
+           f_px[0], f_px[1]);
+    return -ERANGE;
+}
+
 int plausible_intrinsics(const struct intrinsics *camera, const struct log_sink *log,
                          enum log_level level)
 {

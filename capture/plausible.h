@@ -18,6 +18,11 @@ __attribute__((warn_unused_result)) int plausible_intrinsics(const struct intrin
                                                              const struct log_sink *log,
                                                              enum log_level level);
 
+// The same of what is given of them, 0 = not: whether an image of any size could have it. Returns
+// 0, or -ERANGE after logging the reason.
+__attribute__((warn_unused_result)) int plausible_for_any_image(const struct intrinsics *given,
+                                                                const struct log_sink *log);
+
 // Median of the valid depths [m]; NaN when less than 1 % of the pixels are valid.
 double plausible_median_m(const struct depth_frame *frame);
 

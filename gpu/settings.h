@@ -12,10 +12,8 @@
 #define GPU_LEVELS         3   // full, half, quarter resolution
 #define GPU_MAX_ITERATIONS 100 // of one level
 
-// Least and most of each setting, for gpu_open, gpu_align and whoever shows or checks them before.
-#define GPU_IMAGE_PX_RANGE             32, 4096
-#define GPU_FOCAL_LENGTH_PX_RANGE      1, 1e5 // of |fx| and |fy|
-#define GPU_UNITS_PER_M_RANGE          1, 1e6
+// Least and most of each setting, for gpu_open, gpu_align and whoever shows or checks them before;
+// the camera's are in proto/types.h.
 #define GPU_DEPTH_MIN_M_RANGE          0.05, 20
 #define GPU_DEPTH_MAX_M_RANGE          0.05, 20 // and not below depth_min_m
 #define GPU_BILATERAL_RADIUS_PX_RANGE  0, 6

@@ -24,6 +24,13 @@ struct intrinsics {
     uint32_t width_px, height_px;
 };
 
+// Least and most that is taken, of an image's sides, of |fx| and |fy|, of cx and cy in an image of
+// any size, of depth units.
+#define INTRINSICS_IMAGE_PX_RANGE        32, 4096
+#define INTRINSICS_FOCAL_LENGTH_PX_RANGE 1, 1e5
+#define INTRINSICS_CENTRE_PX_RANGE       0, 4096
+#define DEPTH_UNITS_PER_M_RANGE          1, 1e6
+
 // Rigid transform. r is the row-major 3x3 rotation. T_a_b in a name says what it maps.
 struct se3 {
     double r[9];

@@ -31,17 +31,23 @@ static size_t find_key(const char *name)
     return i;
 }
 
-// --- The settings of one camera: pairs of texts
+// --- The settings of one camera: three texts each
 
 static const char *value_of(const char *key)
 {
     return key + strlen(key) + 1;
 }
 
-static const char *next_of(const char *key)
+static const char *origin_of(const char *key)
 {
     const char *value = value_of(key);
     return value + strlen(value) + 1;
+}
+
+static const char *next_of(const char *key)
+{
+    const char *origin = origin_of(key);
+    return origin + strlen(origin) + 1;
 }
 
 static const char *end_of(const struct config_camera *camera)
@@ -49,35 +55,44 @@ static const char *end_of(const struct config_camera *camera)
     return camera->settings + camera->n_bytes;
 }
 
-static const char *get(const struct config_camera *camera, const char *name)
+static const char *find_own(const struct config_camera *camera, const char *name)
 {
     for (const char *key = camera->settings; key < end_of(camera); key = next_of(key))
         if (strcmp(key, name) == 0)
-            return value_of(key);
+            return key;
     return NULL;
+}
+
+static const char *get(const struct config_camera *camera, const char *name)
+{
+    const char *key = find_own(camera, name);
+    return key ? value_of(key) : NULL;
 }
 
 static void remove_key(struct config_camera *camera, const char *name)
 {
-    const char *value = get(camera, name);
-    if (!value)
+    const char *found = find_own(camera, name);
+    if (!found)
         return;
-    char *key = camera->settings + (value - camera->settings) - strlen(name) - 1;
+    char *key = camera->settings + (found - camera->settings);
     const char *next = next_of(key);
     camera->n_bytes -= (uint32_t)(next - key);
     memmove(key, next, (size_t)(camera->settings + camera->n_bytes - key));
 }
 
-static int put(struct config_camera *camera, const char *name, const char *value)
+static int put(struct config_camera *camera, const char *name, const char *value,
+               const char *origin)
 {
+    const char *const texts[] = {name, value, origin};
     struct config_camera changed = *camera;
     remove_key(&changed, name);
-    size_t n_name = strlen(name) + 1, n_value = strlen(value) + 1;
-    if (n_name + n_value > sizeof changed.settings - changed.n_bytes)
-        return -ENOSPC;
-    memcpy(changed.settings + changed.n_bytes, name, n_name);
-    memcpy(changed.settings + changed.n_bytes + n_name, value, n_value);
-    changed.n_bytes += (uint32_t)(n_name + n_value);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const size_t n = strlen(texts[i]) + 1;
+        if (n > sizeof changed.settings - changed.n_bytes)
+            return -ENOSPC;
+        memcpy(changed.settings + changed.n_bytes, texts[i], n);
+        changed.n_bytes += (uint32_t)n;
+    }
     *camera = changed;
     return 0;
 }
@@ -175,7 +190,7 @@ int cameras_set(struct config *config, const char *name, const char *value, cons
         index = cameras_add(config, camera, origin, out_error, error_bytes);
     if (index < 0)
         return index;
-    if (put(&config->cameras[index], key, value) != 0) {
+    if (put(&config->cameras[index], key, value, origin) != 0) {
         snprintf(out_error, error_bytes, "%.60s: the settings of a camera have %d bytes at most",
                  name, CONFIG_CAMERA_BYTES);
         return -ERANGE;
@@ -227,7 +242,7 @@ int cameras_check(const struct config *config, const struct log_sink *log)
         log_to(log, LOG_LEVEL_ERROR, "%s: [camera %s] has no source", camera->origin, camera->name);
         error = -EINVAL;
     }
-    if (config->n_cameras && strcmp(source_origin, "built-in") != 0) {
+    if (config->n_cameras && strcmp(source_origin, CONFIG_BUILT_IN) != 0) {
         log_to(log, LOG_LEVEL_ERROR,
                "%s: capture.source beside [camera %s] (%s): each camera has its own source, and "
                "there is none besides",
@@ -305,6 +320,7 @@ void cameras_config(const struct config *config, uint32_t index, struct config *
         if (config_set_field(&config_keys[k], value_of(key), (char *)out + config_keys[k].offset,
                              ignored, sizeof ignored) != 0)
             return;
+        snprintf(out->origin[k], sizeof out->origin[k], "%s", origin_of(key));
     }
     if (out->gpu.n_threads == 0)
         out->gpu.n_threads = n_cores > n ? (uint32_t)((n_cores + n - 1) / n) : 1;
@@ -330,8 +346,12 @@ bool cameras_are_same(const struct config *a, const struct config *b)
     bool same = a->n_cameras == b->n_cameras;
     for (uint32_t i = 0; same && i < a->n_cameras; i++) {
         const struct config_camera *x = &a->cameras[i], *y = &b->cameras[i];
-        same = strcmp(x->name, y->name) == 0 && x->n_bytes == y->n_bytes &&
-               memcmp(x->settings, y->settings, x->n_bytes) == 0;
+        const char *key = x->settings, *other = y->settings;
+        same = strcmp(x->name, y->name) == 0;
+        for (; same && key < end_of(x) && other < end_of(y);
+             key = next_of(key), other = next_of(other))
+            same = strcmp(key, other) == 0 && strcmp(value_of(key), value_of(other)) == 0;
+        same = same && key == end_of(x) && other == end_of(y);
     }
     return same;
 }

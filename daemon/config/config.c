@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <ini.h>
 
 #include "daemon/config/cameras.h"
+#include "daemon/config/origins.h"
 #include "gpu/model/pose_graph.h"
 #include "proto/closest.h"
 
@@ -226,52 +226,36 @@ static int read_environment(struct config *config, const struct log_sink *log)
     return result;
 }
 
-// A key of its own range that is 0 (what the source says) or at least `least` in size.
-static int check_or_zero(const char *name, double value, double least, const struct log_sink *log)
+// What no key can say alone, by the rules of the libraries that take the settings; of one camera
+// where `camera` is its name.
+static int check_together(const struct config *config, const char *camera,
+                          const struct log_sink *log)
 {
-    if (value == 0 || fabs(value) >= least)
-        return 0;
-    log_to(log, LOG_LEVEL_ERROR, "%s: %g is neither 0 (what the source says) nor at least %g", name,
-           value, least);
-    return -EINVAL;
-}
-
-// What no key can say alone, by the rules of the libraries that take the settings.
-static int check_together(const struct config *config, const struct log_sink *log)
-{
-    const struct capture_settings *c = &config->capture;
-    const double least_px[] = {GPU_FOCAL_LENGTH_PX_RANGE}, least_units[] = {GPU_UNITS_PER_M_RANGE};
+    struct origins origins = {config, camera, *log};
+    const struct log_sink sink = origins_log(&origins);
+    struct capture_settings capture = config->capture;
     struct gpu_settings gpu = config->gpu;
     struct graph_settings graph;
-    gpu.log = *log;
+    capture.log = gpu.log = sink;
     graph_settings_default(&graph);
     graph.max_keyframes = config->map_keyframes;
-    int error = check_or_zero("camera.fx", c->fx_px, least_px[0], log);
-    if (!error)
-        error = check_or_zero("camera.fy", c->fy_px, least_px[0], log);
-    if (!error)
-        error = check_or_zero("camera.depth_scale", c->depth_scale, least_units[0], log);
-    if (!error)
-        error = gpu_settings_check(&gpu);
-    if (!error)
-        error = track_settings_check(&config->track, log);
-    if (!error)
-        error = model_settings_check(&config->map, log);
-    if (!error && config->map_keyframes > 0)
-        error = graph_settings_check(&graph, log);
-    return error;
+    bool good = capture_settings_check(&capture) == 0;
+    good = gpu_settings_check(&gpu) == 0 && good;
+    good = track_settings_check(&config->track, &sink) == 0 && good;
+    good = model_settings_check(&config->map, &sink) == 0 && good;
+    if (config->map_keyframes > 0)
+        good = graph_settings_check(&graph, &sink) == 0 && good;
+    return good ? 0 : -EINVAL;
 }
 
 static int check_cameras(const struct config *config, const struct log_sink *log)
 {
     struct config laid;
     int error = cameras_check(config, log);
-    for (uint32_t i = 0; i < config->n_cameras && !error; i++) {
+    for (uint32_t i = 0; i < config->n_cameras; i++) {
         cameras_config(config, i, &laid);
-        error = check_together(&laid, log);
-        if (error)
-            log_to(log, LOG_LEVEL_ERROR, "%s: so it stands in [camera %s]",
-                   config->cameras[i].origin, config->cameras[i].name);
+        if (check_together(&laid, config->cameras[i].name, log) != 0)
+            error = -EINVAL;
     }
     return error;
 }
@@ -298,6 +282,6 @@ int config_load(struct config *out, const char *file, const struct config_assign
         }
     }
     if (!error)
-        error = check_together(out, log);
+        error = check_together(out, NULL, log);
     return error ? error : check_cameras(out, log);
 }

@@ -25,7 +25,8 @@
 #define CONFIG_HTTP_PORT         8765
 #define CONFIG_MAX_CAMERAS       16
 #define CONFIG_CAMERA_NAME_BYTES 17   // its end included
-#define CONFIG_CAMERA_BYTES      1536 // of the settings of one camera's own
+#define CONFIG_CAMERA_BYTES      3072 // of the settings of one camera's own, with their origins
+#define CONFIG_BUILT_IN          "built-in" // the origin of what nobody set
 #define CONFIG_FILE              "/etc/posed/posed.conf"
 
 enum config_log_format { CONFIG_LOG_AUTO, CONFIG_LOG_TEXT, CONFIG_LOG_JOURNAL, CONFIG_LOG_JSON };
@@ -36,7 +37,7 @@ enum config_trajectory_poses { CONFIG_POSES_ADJUSTED, CONFIG_POSES_PUBLISHED };
 struct config_camera {
     char name[CONFIG_CAMERA_NAME_BYTES];
     char origin[CONFIG_ORIGIN_MAX];     // of the section
-    char settings[CONFIG_CAMERA_BYTES]; // key, value, key, value ... each ended by a zero
+    char settings[CONFIG_CAMERA_BYTES]; // key, value, origin, key ... each ended by a zero
     uint32_t n_bytes;                   // of them
 };
 

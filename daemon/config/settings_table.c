@@ -16,21 +16,25 @@ static const char *const format_names[] = {"auto", "text", "journal", "json", NU
 static const char *const level_names[] = {"",       "",     "",      "error", "warning",
                                           "notice", "info", "debug", NULL};
 
+// What 0 means, where it is outside the range of a number.
+static const char *const zero_is_none[] = {"none", NULL};
+static const char *const zero_is_the_sources[] = {"what the source says of itself", NULL};
+
 #define AT(field) offsetof(struct config, field)
 
 const struct config_key config_keys[] = {
     {"capture", "source", CONFIG_TEXT, AT(source), 0, 0, NULL, false,
      "Where frames come from, driver:location: tum:DIR, sevenscenes:DIR, synth:NAME, ...\n"
      "(posed --help lists the drivers)."},
-    {"capture", "speed", CONFIG_SPEED, AT(capture.rate), 0, 1000, NULL, false,
+    {"capture", "speed", CONFIG_SPEED, AT(capture.rate), CAPTURE_RATE_RANGE, NULL, false,
      "Replay: real (as recorded; a frame that comes too late is dropped and counted), a number of\n"
      "times that, or max (as fast as possible; nothing is dropped)."},
     {"capture", "loop", CONFIG_BOOL, AT(capture.loop), 0, 0, NULL, false,
      "Replay: start again at the end."},
-    {"capture", "start_s", CONFIG_DOUBLE, AT(capture.start_s), 0, 1e9, NULL, false,
+    {"capture", "start_s", CONFIG_DOUBLE, AT(capture.start_s), CAPTURE_PART_S_RANGE, NULL, false,
      "Replay: skip this much of the recording [s]."},
-    {"capture", "duration_s", CONFIG_DOUBLE, AT(capture.duration_s), 0, 1e9, NULL, false,
-     "Replay: stop after this much [s]; 0 = to the end."},
+    {"capture", "duration_s", CONFIG_DOUBLE, AT(capture.duration_s), CAPTURE_PART_S_RANGE, NULL,
+     false, "Replay: stop after this much [s]; 0 = to the end."},
     {"capture", "step", CONFIG_UINT, AT(capture.step), 1, 1000000, NULL, false,
      "Replay: every step-th frame."},
     {"capture", "frames", CONFIG_UINT, AT(capture.n_frames), 0, 100000000, NULL, false,
@@ -40,12 +44,17 @@ const struct config_key config_keys[] = {
     {"capture", "allow_implausible", CONFIG_BOOL, AT(capture.allow_implausible), 0, 0, NULL, false,
      "Open a recording although its size, depth scale or intrinsics cannot be right."},
 
-    {"camera", "fx", CONFIG_DOUBLE, AT(capture.fx_px), -1e5, 1e5, NULL, false,
+    {"camera", "fx", CONFIG_DOUBLE, AT(capture.fx_px), INTRINSICS_FOCAL_LENGTH_PX_RANGE,
+     zero_is_the_sources, false,
      "Intrinsics [px]; 0 = what the source says of itself. fy may be negative (ICL-NUIM)."},
-    {"camera", "fy", CONFIG_DOUBLE, AT(capture.fy_px), -1e5, 1e5, NULL, false, NULL},
-    {"camera", "cx", CONFIG_DOUBLE, AT(capture.cx_px), -1e5, 1e5, NULL, false, NULL},
-    {"camera", "cy", CONFIG_DOUBLE, AT(capture.cy_px), -1e5, 1e5, NULL, false, NULL},
-    {"camera", "depth_scale", CONFIG_DOUBLE, AT(capture.depth_scale), 0, 1e6, NULL, false,
+    {"camera", "fy", CONFIG_SIGNED, AT(capture.fy_px), INTRINSICS_FOCAL_LENGTH_PX_RANGE,
+     zero_is_the_sources, false, NULL},
+    {"camera", "cx", CONFIG_DOUBLE, AT(capture.cx_px), INTRINSICS_CENTRE_PX_RANGE, NULL, false,
+     NULL},
+    {"camera", "cy", CONFIG_DOUBLE, AT(capture.cy_px), INTRINSICS_CENTRE_PX_RANGE, NULL, false,
+     NULL},
+    {"camera", "depth_scale", CONFIG_DOUBLE, AT(capture.depth_scale), DEPTH_UNITS_PER_M_RANGE,
+     zero_is_the_sources, false,
      "Depth units per metre (TUM 5000, millimetres 1000); 0 = what the source says of itself."},
     {"camera", "field", CONFIG_TEXT, AT(camera_field), 0, 0, NULL, false,
      "File with the camera's own depth error, as posectl calibrate writes it; taken out of every\n"
@@ -158,12 +167,12 @@ const struct config_key config_keys[] = {
      "The host's memory for them, taken as it is needed; where that is full, too, new places are "
      "no\n"
      "longer added. 0 = no block goes to the host."},
-    {"map", "keyframes", CONFIG_UINT, AT(map_keyframes), 0, GRAPH_MOST_KEYFRAMES, NULL, false,
+    {"map", "keyframes", CONFIG_UINT, AT(map_keyframes), GRAPH_KEYFRAMES_RANGE, zero_is_none, false,
      "So many keyframes (each with its depth image, 1 MB) are aligned to each other and "
      "adjusted\n"
      "beside the tracking, which takes most of the drift out where the camera returns: map -> "
      "odom\n"
-     "moves, odom does not. The trajectory file has poses of the map then. 0 = none; at least 4."},
+     "moves, odom does not. The trajectory file has poses of the map then. 0 = none."},
     {"map", "folder", CONFIG_TEXT, AT(map_folder), 0, 0, NULL, false,
      "Folder of saved maps, NAME.map (posectl map); the daemon then keeps a map. Empty = none are\n"
      "saved or loaded."},
@@ -338,7 +347,7 @@ void config_default(struct config *out)
     model_settings_default(&out->map);
     out->map_keyframes = 96;
     for (size_t i = 0; i < N_KEYS; i++)
-        snprintf(out->origin[i], sizeof out->origin[i], "built-in");
+        snprintf(out->origin[i], sizeof out->origin[i], CONFIG_BUILT_IN);
 }
 
 size_t config_find_key(const char *full_name)

@@ -15,6 +15,7 @@ enum config_type {
     CONFIG_INT,    // int
     CONFIG_FLOAT,  // float
     CONFIG_DOUBLE, // double
+    CONFIG_SIGNED, // double, whose size has the range: it may be negative
     CONFIG_ENUM,   // an enum; `names` by value, NULL at values that have no name
     CONFIG_SPEED,  // double: "real", "max" or a number
     CONFIG_LEVELS, // uint32_t[GPU_LEVELS]
@@ -25,8 +26,8 @@ struct config_key {
     enum config_type type;
     size_t offset;
     double min, max;
-    const char *const *names;
-    bool live; // may change while the daemon runs
+    const char *const *names; // of an enum; of a number what 0 means where it is outside the range
+    bool live;                // may change while the daemon runs
     const char *help;
 };
 

@@ -44,6 +44,23 @@ static void print_number(double number, bool is_float, char *out, size_t size_by
     }
 }
 
+static bool is_in_range(const struct config_key *key, double number)
+{
+    const double size = key->type == CONFIG_SIGNED ? fabs(number) : number;
+    return (number == 0 && key->names) || (size >= key->min && size <= key->max);
+}
+
+// "0 .. 100"; of each sign, "1 .. 100 or -100 .. -1".
+static void print_range(const struct config_key *key, char *out, size_t size_bytes)
+{
+    char min[32], max[32];
+    print_number(key->min, false, min, sizeof min);
+    print_number(key->max, false, max, sizeof max);
+    int n = snprintf(out, size_bytes, "%s .. %s", min, max);
+    if (key->type == CONFIG_SIGNED)
+        snprintf(out + n, size_bytes - (size_t)n, " or -%s .. -%s", max, min);
+}
+
 static int set_number(const struct config_key *key, const char *value, void *field, char *out_error,
                       size_t error_bytes)
 {
@@ -54,11 +71,14 @@ static int set_number(const struct config_key *key, const char *value, void *fie
                  whole ? "whole number" : "number");
         return -EINVAL;
     }
-    if (number < key->min || number > key->max) {
-        char min[32], max[32];
-        print_number(key->min, false, min, sizeof min);
-        print_number(key->max, false, max, sizeof max);
-        snprintf(out_error, error_bytes, "%s is outside %s..%s", value, min, max);
+    if (!is_in_range(key, number)) {
+        char range[128];
+        print_range(key, range, sizeof range);
+        if (key->names)
+            snprintf(out_error, error_bytes, "%s is neither 0 (%s) nor in %s", value, key->names[0],
+                     range);
+        else
+            snprintf(out_error, error_bytes, "%s is outside %s", value, range);
         return -ERANGE;
     }
     if (key->type == CONFIG_UINT)
@@ -92,7 +112,7 @@ static int set_levels(const struct config_key *key, const char *value, uint32_t 
             return -EINVAL;
         }
         if ((double)n > key->max) {
-            snprintf(out_error, error_bytes, "%lu is outside 0..%g", n, key->max);
+            snprintf(out_error, error_bytes, "%lu is outside 0 .. %g", n, key->max);
             return -ERANGE;
         }
         levels[i] = (uint32_t)n;
@@ -122,6 +142,7 @@ int config_set_field(const struct config_key *key, const char *value, void *fiel
                      size_t error_bytes)
 {
     double speed;
+    char range[128];
     size_t n_text =
         key->type == CONFIG_NAME ? sizeof((struct config *)0)->publish.odom_frame : CONFIG_TEXT_MAX;
     switch (key->type) {
@@ -147,12 +168,13 @@ int config_set_field(const struct config_key *key, const char *value, void *fiel
             *(double *)field = value[0] == 'r' ? CAPTURE_RATE_REAL : CAPTURE_RATE_MAX;
             return 0;
         }
-        if (set_number(key, value, &speed, out_error, error_bytes) == 0 && speed > 0) {
+        if (set_number(key, value, &speed, out_error, error_bytes) == 0) {
             *(double *)field = speed;
             return 0;
         }
-        snprintf(out_error, error_bytes, "\"%s\" is neither real, max nor a number in 0..1000",
-                 value);
+        print_range(key, range, sizeof range);
+        snprintf(out_error, error_bytes, "\"%s\" is neither real, max nor a number in %s", value,
+                 range);
         return -EINVAL;
     default:
         return set_number(key, value, field, out_error, error_bytes);
@@ -204,6 +226,7 @@ static size_t key_size(const struct config_key *key)
         return sizeof(bool);
     case CONFIG_UINT64:
     case CONFIG_DOUBLE:
+    case CONFIG_SIGNED:
     case CONFIG_SPEED:
         return sizeof(double);
     case CONFIG_LEVELS:
@@ -281,6 +304,7 @@ void config_key_value(const struct config *config, size_t index, char *out, size
             print_number(*(const double *)field, false, out, size_bytes);
         return;
     case CONFIG_DOUBLE:
+    case CONFIG_SIGNED:
         print_number(*(const double *)field, false, out, size_bytes);
         return;
     }
@@ -312,10 +336,11 @@ void config_dump(const struct config *config, FILE *file)
             fprintf(file, "\n");
         dump_help(config_keys[i].help, file);
         if (config_keys[i].min < config_keys[i].max) {
-            char min[32], max[32];
-            print_number(config_keys[i].min, false, min, sizeof min);
-            print_number(config_keys[i].max, false, max, sizeof max);
-            fprintf(file, "# Range of %s: %s .. %s\n", config_keys[i].name, min, max);
+            char range[128];
+            print_range(&config_keys[i], range, sizeof range);
+            fprintf(file, "# Range of %s: %s%s%s\n", config_keys[i].name, range,
+                    config_keys[i].names ? ", or 0" : "",
+                    config_keys[i].type == CONFIG_SPEED ? ", real or max" : "");
         }
         config_key_value(config, i, value, sizeof value);
         fprintf(file, "%s =%s%s\n", config_keys[i].name, value[0] ? " " : "", value);

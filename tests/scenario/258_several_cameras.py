@@ -141,7 +141,7 @@ BAD = (
     ("[camera a]\nspeed = max\n", (":1: [camera a] has no source",)),
     ("[camera a]\nsource = synth:room\nhistory = 3\n", (":3: camera a.history: a camera's own",)),
     ("[camera a]\nsource = synth:room\nstep = 0\n", (":3: camera a.step: 0 is outside",)),
-    ("[camera a]\nsource = synth:room\nfx = 0.1\n", ("camera.fx: 0.1 is neither", "in [camera a]")),
+    ("[camera a]\nsource = synth:room\nfx = 0.1\n", (":3: camera a.fx: 0.1 is neither 0",)),
     ("[capture]\nsource = synth:room\n[camera a]\nsource = synth:room\n",
      (".conf:2: capture.source beside [camera a]",)),
     ("".join(f"[camera c{i:02}]\nsource = synth:room\n" for i in range(17)),

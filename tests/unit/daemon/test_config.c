@@ -114,7 +114,7 @@ static const char *const mistakes[][2] = {
     {"[camera]\nfoo = 1\n", "test.conf:2: unknown key \"camera.foo\""},
     {"fx = 1\n", "test.conf:1: fx stands before the first [section]"},
     {"[camera]\n\nfx = abc\n", "test.conf:3: camera.fx: \"abc\" is not a number"},
-    {"[camera]\nfx = 1e9\n", "test.conf:2: camera.fx: 1e9 is outside"},
+    {"[camera]\nfx = 1e9\n", "test.conf:2: camera.fx: 1e9 is neither 0"},
     {"[camera]\nfx = nan\n", "\"nan\" is not a number"},
     {"[camera]\nfx = inf\n", "\"inf\" is not a number"},
     {"[camera]\nfx =\n", "\"\" is not a number"},
@@ -130,9 +130,9 @@ static const char *const mistakes[][2] = {
     {"[tracker]\niterations = 10\n", "fine to coarse, e.g. 10,5,4"},
     {"[tracker]\niterations = 1,2,3,4\n", "is not 3 whole numbers"},
     {"[tracker]\niterations = 1,,3\n", "is not 3 whole numbers"},
-    {"[tracker]\niterations = 1,2,101\n", "101 is outside 0..100"},
+    {"[tracker]\niterations = 1,2,101\n", "101 is outside 0 .. 100"},
     {"[tracker]\niterations = 1,2,-3\n", "is not 3 whole numbers"},
-    {"[tracker]\niterations = 1,2,99999999999999999999\n", "is outside 0..100"},
+    {"[tracker]\niterations = 1,2,99999999999999999999\n", "is outside 0 .. 100"},
     {"[camera\nfx = 1\n", "test.conf:1: neither [section]"},
     {"[camera]\nfx = 1\njunk\n", "test.conf:3: neither [section]"},
     {"[publish]\nodom_frame = 0123456789012345678901234567890123456789\n", "longer than 31 bytes"},
@@ -149,7 +149,7 @@ static const char *const wrong_cameras[][2] = {
     {"[camera abcdefghijklmnopq]\n", "a name of 1 to 16"},
     {"[camera rig]\n", "another name is wanted"},
     {"[camera a]\npub = ipc\n", "test.conf:2: camera a.pub: a camera's own keys"},
-    {"[camera a]\nfx = 1e9\n", "test.conf:2: camera a.fx: 1e9 is outside"},
+    {"[camera a]\nfx = 1e9\n", "test.conf:2: camera a.fx: 1e9 is neither 0"},
     {"[camera a]\nspeed = fast\n", "\"fast\" is neither real, max nor a number"},
 };
 
@@ -326,7 +326,7 @@ static void mistyped_variables_are_told(void **state)
     struct config config;
     said[0] = 0;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        setenv(others[i], "1", 1);
+        setenv(others[i], "100", 1);
     assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), 0);
     assert_null(strstr(said, "environment"));
     setenv("POSED_LOG_LEVLE", "1", 1);
@@ -374,16 +374,16 @@ static void later_sources_win(void **state)
     snprintf(one, sizeof one, "%s/10-one.conf", drop_in);
     snprintf(two, sizeof two, "%s/20-two.conf", drop_in);
     assert_int_equal(mkdir(drop_in, 0700), 0);
-    write_text(path, "[camera]\nfx = 1\nfy = 1\ncx = 1\ncy = 1\ndepth_scale = 1\n");
-    write_text(one, "[camera]\nfy = 2\ncx = 2\ncy = 2\ndepth_scale = 2\n");
-    write_text(two, "[camera]\ncx = 3\ncy = 3\ndepth_scale = 3\n");
-    setenv("POSED_CAMERA_CY", "4", 1);
-    setenv("POSED_CAMERA_DEPTH_SCALE", "4", 1);
-    const struct config_assignment set[] = {{"camera.depth_scale", "5", "--set"}};
+    write_text(path, "[camera]\nfx = 100\nfy = 100\ncx = 100\ncy = 100\ndepth_scale = 100\n");
+    write_text(one, "[camera]\nfy = 200\ncx = 200\ncy = 200\ndepth_scale = 200\n");
+    write_text(two, "[camera]\ncx = 300\ncy = 300\ndepth_scale = 300\n");
+    setenv("POSED_CAMERA_CY", "400", 1);
+    setenv("POSED_CAMERA_DEPTH_SCALE", "400", 1);
+    const struct config_assignment set[] = {{"camera.depth_scale", "500", "--set"}};
     assert_int_equal(config_load(&config, path, set, 1, &sink), 0);
-    assert_true(config.capture.fx_px == 1 && config.capture.fy_px == 2);
-    assert_true(config.capture.cx_px == 3 && config.capture.cy_px == 4);
-    assert_true(config.capture.depth_scale == 5);
+    assert_true(config.capture.fx_px == 100 && config.capture.fy_px == 200);
+    assert_true(config.capture.cx_px == 300 && config.capture.cy_px == 400);
+    assert_true(config.capture.depth_scale == 500);
 
     setenv("POSED_CAMERA_CY", "four", 1);
     said[0] = 0;
@@ -420,7 +420,7 @@ static void files_that_are_none(void **state)
     assert_non_null(strstr(said, "large.conf: larger than 1 MiB"));
 
     // A conf.d that is there and cannot be read is not none.
-    write_text("posed.conf", "[camera]\nfx = 1\n");
+    write_text("posed.conf", "[camera]\nfx = 100\n");
     assert_int_equal(symlink("conf.d", "conf.d"), 0);
     said[0] = 0;
     assert_int_equal(config_load(&config, "posed.conf", NULL, 0, &sink), -EIO);
@@ -433,15 +433,15 @@ static void files_that_are_none(void **state)
     assert_int_equal(mkdir("conf.d", 0700), 0);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         write_text(ignored[i], "junk\n");
-    write_text("posed.conf", "[camera]\nfx = 1\n");
+    write_text("posed.conf", "[camera]\nfx = 100\n");
     said[0] = 0;
     assert_int_equal(config_load(&config, "posed.conf", NULL, 0, &sink), 0);
-    assert_true(config.capture.fx_px == 1);
+    assert_true(config.capture.fx_px == 100);
     write_text("conf.d/10.conf", "[camera]\nfx = x\n");
-    write_text("conf.d/20.conf", "[camera]\nfx = 2\n");
+    write_text("conf.d/20.conf", "[camera]\nfx = 200\n");
     assert_int_equal(config_load(&config, "posed.conf", NULL, 0, &sink), -EINVAL);
     assert_non_null(strstr(said, "conf.d/10.conf:2: camera.fx: \"x\""));
-    assert_true(config.capture.fx_px == 2);
+    assert_true(config.capture.fx_px == 200);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         unlink(ignored[i]);
     unlink("conf.d/10.conf");

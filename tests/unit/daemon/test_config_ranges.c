@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -39,9 +41,22 @@ static void ends_of_ranges_are_inside(void **state)
         int error;
     } cases[] = {
         {"camera.fx", "100000", 0},
-        {"camera.fx", "-100000", 0},
+        {"camera.fx", "1", 0},
+        {"camera.fx", "0", 0},
         {"camera.fx", "100000.1", -ERANGE},
-        {"camera.fx", "-100000.1", -ERANGE},
+        {"camera.fx", "0.99", -ERANGE},
+        {"camera.fx", "-500", -ERANGE},
+        {"camera.fy", "-100000", 0},
+        {"camera.fy", "-1", 0},
+        {"camera.fy", "0", 0},
+        {"camera.fy", "-100000.1", -ERANGE},
+        {"camera.fy", "-0.99", -ERANGE},
+        {"camera.cx", "-0.1", -ERANGE},
+        {"camera.cy", "4096.1", -ERANGE},
+        {"camera.depth_scale", "0", 0},
+        {"camera.depth_scale", "0.5", -ERANGE},
+        {"capture.speed", "0.001", 0},
+        {"capture.speed", "0.0009", -EINVAL},
         {"capture.step", "1", 0},
         {"capture.step", "1000000", 0},
         {"capture.step", "0", -ERANGE},
@@ -65,11 +80,11 @@ static void ends_of_ranges_are_inside(void **state)
     assert_int_equal(config_set(&config, "publish.odom_frame", text, "test", error, sizeof error),
                      0);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        const size_t key = config_find_key("camera.fx");
-        config.capture.fx_px = numbers[i];
+        const size_t key = config_find_key("camera.cx");
+        config.capture.cx_px = numbers[i];
         config_key_value(&config, key, value, sizeof value);
-        assert_int_equal(config_set(&config, "camera.fx", value, "test", error, sizeof error), 0);
-        assert_true(config.capture.fx_px == numbers[i]);
+        assert_int_equal(config_set(&config, "camera.cx", value, "test", error, sizeof error), 0);
+        assert_true(config.capture.cx_px == numbers[i]);
     }
 }
 
@@ -89,9 +104,10 @@ static void bounds_are_those_of_the_rooms(void **state)
             // The image's depth range may not turn around.
             const struct config_assignment set[] = {{"gpu.depth_min_m", "0.05", "--set"},
                                                     {"gpu.depth_max_m", "20", "--set"},
+                                                    {"capture.allow_implausible", "true", "--set"},
                                                     {name, bound, "--set"}};
             said[0] = 0;
-            if (config_load(&config, NULL, set, 3, &sink) != 0)
+            if (config_load(&config, NULL, set, 4, &sink) != 0)
                 fail_msg("%s = %s: %s", name, bound, said);
         }
 }
@@ -100,15 +116,31 @@ static void rooms_refuse_before_the_start(void **state)
 {
     (void)state;
     static const char *const rows[][3] = {
-        {"map.keyframes", "1", "map.keyframes = 1 is outside 4 .. 1024"},
-        {"map.keyframes", "3", "map.keyframes = 3 is outside 4 .. 1024"},
-        {"map.keyframes", "1025", "map.keyframes: 1025 is outside"},
+        {"map.keyframes", "1", "map.keyframes: 1 is neither 0 (none) nor in 4 .. 1024"},
+        {"map.keyframes", "3", "map.keyframes: 3 is neither 0 (none) nor in 4 .. 1024"},
+        {"map.keyframes", "1025", "map.keyframes: 1025 is neither"},
+        {"camera.fx", "-500",
+         "camera.fx: -500 is neither 0 (what the source says of itself) nor in 1 .. 100000"},
+        {"camera.fy", "0.5", "nor in 1 .. 100000 or -100000 .. -1"},
+        {"camera.depth_scale", "0.5",
+         "neither 0 (what the source says of itself) nor in 1 .. 1000000"},
+        {"capture.speed", "0.0009", "neither real, max nor a number in 0.001 .. 1000"},
+        {"camera.fx", "4", "--set: camera.fx = 4 is implausible: no image of 32 to 4096 pixels"},
+        {"camera.fy", "-24000", "--set: camera.fy = -24000 is implausible"},
+        {"camera.cx", "5",
+         "--set: camera.cx = 5 is implausible: it is near the centre of no image"},
+        {"camera.cy", "3400", "--set: camera.cy = 3400 is implausible"},
         {"map.voxel_m", "0.1001", "map.voxel_m: 0.1001 is outside"},
-        {"tracker.iterations", "0,0,0", "tracker.iterations, all levels = 0 is outside 1 .. 300"},
+        {"tracker.iterations", "0,0,0",
+         "--set: tracker.iterations, sum of the levels = 0 is outside 1 .. 300"},
         {"tracker.gate_distance_m", "0.00009", "tracker.gate_distance_m: 0.00009 is outside"},
     };
     static const char *const good[][2] = {{"map.keyframes", "0"},
                                           {"map.keyframes", "4"},
+                                          {"camera.fx", "4.3"},
+                                          {"camera.fy", "-23000"},
+                                          {"camera.cx", "6"},
+                                          {"camera.cy", "3276"},
                                           {"map.voxel_m", "0.1"},
                                           {"tracker.iterations", "0,0,1"},
                                           {"tracker.gate_distance_m", "0.0001"}};
@@ -128,12 +160,48 @@ static void rooms_refuse_before_the_start(void **state)
     }
 }
 
+// A rule between settings names them, and where each was set: the shared ones, and a camera's own.
+static void rules_name_places(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/posed-rules-XXXXXX";
+    static const char *const rows[][4] = {
+        {"gpu.depth_max_m", "2", "[gpu]\ndepth_min_m = 3\n",
+         ":2: gpu.depth_min_m = 3 is above gpu.depth_max_m = 2 (gpu.depth_max_m: --set)\n"},
+        {"gpu.depth_min_m", "9", "", "--set: gpu.depth_min_m = 9 is above gpu.depth_max_m = 8\n"},
+        {"camera.fx", "500", "[camera]\n\nfy = 200\n",
+         "--set: camera.fx = 500 and camera.fy = 200 are implausible: they differ by more than a "
+         "factor 2 (capture.allow_implausible takes them) (camera.fy: /tmp/posed-rules-"},
+        {"camera left.fx", "500", "[camera]\nfy = 200\n[camera left]\nsource = synth:room\n",
+         "--set: [camera left]: camera.fx = 500 and camera.fy = 200 are implausible"},
+        {"log.level", "debug", "[camera left]\nsource = synth:room\ndepth_min_m = 9\n",
+         ":3: [camera left]: gpu.depth_min_m = 9 is above gpu.depth_max_m = 8\n"},
+    };
+    struct config config;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct config_assignment set = {rows[i][0], rows[i][1], "--set"};
+        FILE *file = fopen(path, "we");
+        assert_non_null(file);
+        fputs(rows[i][2], file);
+        fclose(file);
+        said[0] = 0;
+        assert_int_equal(config_load(&config, path, &set, 1, &sink), -EINVAL);
+        if (!strstr(said, rows[i][3]))
+            fail_msg("%s, wanted: %s", said, rows[i][3]);
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_of_ranges_are_inside),
         cmocka_unit_test(bounds_are_those_of_the_rooms),
         cmocka_unit_test(rooms_refuse_before_the_start),
+        cmocka_unit_test(rules_name_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

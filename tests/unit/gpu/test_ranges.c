@@ -56,7 +56,7 @@ static const struct row {
 } rows[] = {
     {"|camera.fx| [px]", GPU, DOUBLE, &gpu.camera.fx_px, 1, 1e5},
     {"|camera.fy| [px]", GPU, DOUBLE, &gpu.camera.fy_px, 1, 1e5},
-    {"depth scale [units/m]", GPU, DOUBLE, &gpu.units_per_m, 1, 1e6},
+    {"camera.depth_scale [units/m]", GPU, DOUBLE, &gpu.units_per_m, 1, 1e6},
     {"gpu.depth_min_m", GPU, FLOAT, &gpu.depth_min_m, 0.05, 20},
     {"gpu.depth_max_m", GPU, FLOAT, &gpu.depth_max_m, 0.05, 20},
     {"gpu.bilateral_radius_px", GPU, UINT, &gpu.bilateral_radius_px, 0, 6},
@@ -161,12 +161,13 @@ static void what_depends_on_another(void **state)
     set_defaults();
     memset(track.align.iterations, 0, sizeof track.align.iterations);
     assert_int_equal(check(TRACK), -EINVAL);
-    assert_non_null(strstr(said, "tracker.iterations, all levels"));
+    assert_non_null(strstr(said, "tracker.iterations, sum of the levels"));
     track.align.iterations[2] = 1;
     assert_int_equal(check(TRACK), 0);
     gpu.depth_min_m = 2;
     gpu.depth_max_m = 1.99f;
     assert_int_equal(check(GPU), -EINVAL);
+    assert_string_equal(said, "gpu.depth_min_m = 2 is above gpu.depth_max_m = 1.99000001");
     gpu.depth_max_m = 2;
     assert_int_equal(check(GPU), 0);
     gpu.camera.cx_px = -0.1;
