@@ -17,7 +17,9 @@
 
 #define BOUND_BYTES       (CONFIG_TEXT_MAX + 80) // of an address
 #define N_SOCKETS         4
-#define OTHER_DESCRIPTORS 256 // of the camera, files, HTTP
+#define SOCKET_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
+#define MAX_ADDRESSES     (N_SOCKETS * CONFIG_TEXT_MAX / 4) // "ipc" and a space
+#define OTHER_DESCRIPTORS 256                               // of the camera, files, HTTP
 
 struct endpoint {
     struct log_sink log;
@@ -69,7 +71,24 @@ static const char *check_address(const char *address, size_t n, bool is_protecte
     return NULL;
 }
 
-int endpoint_check(const struct config *config, const struct log_sink *log)
+static int find_group(const char *name, const struct log_sink *log, gid_t *out)
+{
+    const struct group *group = getgrnam(name);
+    if (!group) {
+        log_to(log, LOG_LEVEL_ERROR, "endpoints.group: no group \"%s\" here", name);
+        return -EINVAL;
+    }
+    *out = group->gr_gid;
+    return 0;
+}
+
+struct address {
+    const char *socket, *text;
+    size_t n;
+};
+
+// All addresses of all sockets, well formed or not. Returns their number, at most MAX_ADDRESSES.
+static size_t list_addresses(const struct config *config, struct address out[MAX_ADDRESSES])
 {
     const struct {
         const char *name, *addresses;
@@ -77,23 +96,85 @@ int endpoint_check(const struct config *config, const struct log_sink *log)
                    {"latest", config->endpoints.latest},
                    {"img", config->endpoints.img},
                    {"req", config->endpoints.req}};
-    bool is_protected =
-        config->endpoints.insecure || config->endpoints.curve_secret_key_file[0] != 0;
-    int error = 0;
-    for (size_t i = 0; i < sizeof sockets / sizeof sockets[0]; i++) {
-        const char *s = sockets[i].addresses;
-        while (*(s += strspn(s, " ,"))) {
-            size_t n = strcspn(s, " ,");
-            const char *wrong = check_address(s, n, is_protected);
-            if (wrong) {
-                log_to(log, LOG_LEVEL_ERROR, "endpoints.%s: %.*s %s", sockets[i].name, (int)n, s,
-                       wrong);
-                error = -EINVAL;
-            }
+    size_t n_addresses = 0;
+    for (size_t i = 0; i < sizeof sockets / sizeof sockets[0]; i++)
+        for (const char *s = sockets[i].addresses; *(s += strspn(s, " ,"));) {
+            const size_t n = strcspn(s, " ,");
+            if (n_addresses < MAX_ADDRESSES)
+                out[n_addresses++] = (struct address){sockets[i].name, s, n};
             s += n;
         }
+    return n_addresses;
+}
+
+static bool is_same_port(const struct address *a, const struct address *b)
+{
+    return a->n == b->n && memcmp(a->text, b->text, a->n) == 0 && a->text[a->n - 1] != '*' &&
+           (a->n > 3 || a->socket == b->socket); // ipc has a file for each socket
+}
+
+static int check_addresses(const struct config *config, const struct log_sink *log)
+{
+    const bool is_protected =
+        config->endpoints.insecure || config->endpoints.curve_secret_key_file[0] != 0;
+    struct address addresses[MAX_ADDRESSES];
+    char run_dir[CONFIG_TEXT_MAX];
+    endpoint_run_dir(config->endpoints.run_dir, run_dir, sizeof run_dir);
+    const size_t n = list_addresses(config, addresses);
+    int error = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct address *a = &addresses[i];
+        const char *wrong = check_address(a->text, a->n, is_protected);
+        if (!wrong && a->n == 3 && strlen(run_dir) + 1 + strlen(a->socket) >= SOCKET_PATH_BYTES)
+            wrong = "would have a path that is too long for a socket: shorten endpoints.run_dir";
+        if (wrong)
+            log_to(log, LOG_LEVEL_ERROR, "endpoints.%s: %.*s %s", a->socket, (int)a->n, a->text,
+                   wrong);
+        for (size_t k = 0; k < i && !wrong; k++)
+            if (is_same_port(a, &addresses[k])) {
+                wrong = addresses[k].socket;
+                log_to(log, LOG_LEVEL_ERROR, "endpoints.%s: %.*s is there already, in endpoints.%s",
+                       a->socket, (int)a->n, a->text, wrong);
+            }
+        error = wrong ? -EINVAL : error;
     }
     return error;
+}
+
+// Reads the keys as endpoint_open does, and forgets them.
+static int check_keys(const struct config *config, const struct log_sink *log)
+{
+    const char *clients_file = config->endpoints.curve_clients_file;
+    struct curve_keys keys;
+    if (!config->endpoints.curve_secret_key_file[0]) {
+        if (!clients_file[0])
+            return 0;
+        log_to(log, LOG_LEVEL_ERROR,
+               "endpoints.curve_clients_file: %s keeps nobody out without "
+               "endpoints.curve_secret_key_file: set both, or neither",
+               clients_file);
+        return -EINVAL;
+    }
+    const int error = curve_read_keys(&keys, config->endpoints.curve_secret_key_file, clients_file,
+                                      config->endpoints.insecure, log);
+    if (!error && !keys.any_client && keys.n_clients == 0)
+        log_to(
+            log, LOG_LEVEL_WARNING,
+            "endpoints.curve_clients_file: %s lists no key: a daemon that starts with it lets "
+            "nobody in over tcp. Add one a line (posectl keygen), or leave the setting empty for "
+            "any client that knows the daemon's public key",
+            clients_file);
+    explicit_bzero(&keys, sizeof keys);
+    return error;
+}
+
+int endpoint_check(const struct config *config, const struct log_sink *log)
+{
+    gid_t ignored;
+    int error = check_addresses(config, log);
+    if (config->endpoints.group[0] && find_group(config->endpoints.group, log, &ignored) != 0)
+        error = -EINVAL;
+    return check_keys(config, log) == 0 ? error : -EINVAL;
 }
 
 void endpoint_run_dir(const char *configured, char *out, size_t size_bytes)
@@ -157,20 +238,6 @@ static int open_run_dir(struct endpoint *endpoint)
     return 0;
 }
 
-static int find_group(struct endpoint *endpoint, const char *name)
-{
-    if (!name[0])
-        return 0;
-    const struct group *group = getgrnam(name);
-    if (!group) {
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "endpoints.group: no group \"%s\" here", name);
-        return -EINVAL;
-    }
-    endpoint->group = group->gr_gid;
-    endpoint->has_group = true;
-    return 0;
-}
-
 // A connection is a descriptor: as many as are configured must be far from what the process may
 // have.
 static void make_room(struct endpoint *endpoint)
@@ -192,6 +259,14 @@ static void make_room(struct endpoint *endpoint)
            endpoint->max_connections, (unsigned long long)limit.rlim_cur);
 }
 
+static void tell_key(const struct curve_keys *keys, const struct log_sink *log)
+{
+    char text[ZMTP_KEY_CHARS + 1];
+    zmtp_key_to_text(keys->public, text);
+    log_to(log, LOG_LEVEL_INFO, "CURVE: public key %s, %s", text,
+           keys->any_client ? "any client that knows it" : "listed clients only");
+}
+
 int endpoint_open(struct endpoint **out, const struct config *config, const struct log_sink *log)
 {
     *out = NULL;
@@ -207,13 +282,16 @@ int endpoint_open(struct endpoint **out, const struct config *config, const stru
                "endpoints.insecure = true: addresses beyond loopback need no key, and a secret key "
                "may be readable; who reaches a socket may read and command");
     int error = open_run_dir(endpoint);
-    if (!error)
-        error = find_group(endpoint, config->endpoints.group);
+    endpoint->has_group = config->endpoints.group[0] != 0;
+    if (!error && endpoint->has_group)
+        error = find_group(config->endpoints.group, log, &endpoint->group);
     if (!error && config->endpoints.curve_secret_key_file[0]) {
         error =
             curve_read_keys(&endpoint->keys, config->endpoints.curve_secret_key_file,
                             config->endpoints.curve_clients_file, config->endpoints.insecure, log);
         endpoint->has_keys = true;
+        if (!error)
+            tell_key(&endpoint->keys, log);
     }
     if (error) {
         endpoint_close(&endpoint);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/camera.h"
+#include "daemon/check_settings.h"
 #include "daemon/config/command_line.h"
 #include "daemon/config/settings.h"
 #include "daemon/endpoint.h"
@@ -77,23 +78,32 @@ static int create_ros(struct daemon *daemon)
                  : ros_create(&daemon->ros, &settings, capture_info(daemon->cameras[0].capture));
 }
 
+static int read_config(const struct options *options, struct config *out,
+                       const struct log_sink *sink)
+{
+    return config_load(out, options->config_file, options->assignments, options->n_assignments,
+                       sink);
+}
+
 static int load_config(const struct options *options, struct config *out,
                        const struct log_sink *sink)
 {
-    int error =
-        config_load(out, options->config_file, options->assignments, options->n_assignments, sink);
-    if (!error)
-        error = recording_check(out, sink);
-    struct se3 ignored;
-    if (!error)
-        error = ros_place_of_camera(out, &ignored, sink);
-#ifndef POSED_HAVE_HTTP
-    if (!error && out->http.port && out->http.port != CONFIG_HTTP_PORT) {
-        log_to(sink, LOG_LEVEL_ERROR, "http.port: this program was built without libmicrohttpd");
-        error = -EINVAL;
-    }
-#endif
-    return error ? error : endpoint_check(out, sink);
+    const int error = read_config(options, out, sink);
+    return error ? error : check_settings(out, sink);
+}
+
+// What can be told before anything is opened; --check-config ends with the start's exit code.
+static enum exit_code look_at_config(struct daemon *daemon)
+{
+    struct config *config = &daemon->config;
+    // What is dumped may name files that whoever looks cannot read.
+    if (daemon->options.dump)
+        return read_config(&daemon->options, config, &daemon->sink) ? EXIT_CONFIG : EXIT_OK;
+    if (load_config(&daemon->options, config, &daemon->sink) != 0)
+        return EXIT_CONFIG;
+    if (check_sources(config, &daemon->sink) != 0)
+        return EXIT_DEVICE;
+    return outputs_check(config, &daemon->sink) ? EXIT_OTHER : EXIT_OK;
 }
 
 // SIGHUP: a bad file keeps the old settings and says why.
@@ -267,15 +277,15 @@ static int open_trajectories(struct daemon *daemon)
 static enum exit_code open_all(struct daemon *daemon)
 {
     struct camera *first = &daemon->cameras[0];
-    if (outputs_check(&daemon->config, &daemon->sink) != 0)
-        return EXIT_OTHER;
     enum exit_code code = open_cameras(daemon);
     if (code != EXIT_OK)
         return code;
     // The trajectories last: a second daemon started by mistake ends before them, at the endpoints,
     // and does not empty the files of the first one.
-    if (endpoint_open(&daemon->endpoint, &daemon->config, &daemon->sink) != 0 ||
-        create_publish(daemon) != 0 || create_rig(daemon) != 0 ||
+    const int error = endpoint_open(&daemon->endpoint, &daemon->config, &daemon->sink);
+    if (error)
+        return error == -EINVAL ? EXIT_CONFIG : EXIT_OTHER;
+    if (create_publish(daemon) != 0 || create_rig(daemon) != 0 ||
         recording_create(&daemon->recording, &daemon->config, daemon->cameras, daemon->n_cameras,
                          &daemon->sink) != 0 ||
         create_ros(daemon) != 0)
@@ -396,15 +406,15 @@ int main(int argc, char **argv)
     if (options_parse(&daemon.options, argc, argv, 0) != 0 || log_create(&daemon.log, &start) != 0)
         return end_without_memory();
     daemon.sink = log_sink(daemon.log);
-    int error = load_config(&daemon.options, &daemon.config, &daemon.sink);
-    if (error || daemon.options.check || daemon.options.dump) {
-        if (!error && daemon.options.dump)
+    enum exit_code code = look_at_config(&daemon);
+    if (code != EXIT_OK || daemon.options.check || daemon.options.dump) {
+        if (code == EXIT_OK && daemon.options.dump)
             config_dump(&daemon.config, stdout);
         log_destroy(&daemon.log);
-        return error ? EXIT_CONFIG : EXIT_OK;
+        return code;
     }
     signals_catch();
-    enum exit_code code = EXIT_OTHER;
+    code = EXIT_OTHER;
     if (settings_create(&daemon.settings, &daemon.config, daemon.log) == 0)
         code = open_all(&daemon);
     else

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/config/cameras.h"
+#include "daemon/config/origins.h"
 #include "proto/file_suffix.h"
 
 // Whether files can be made in this folder. Returns 0 or a negative errno.
@@ -21,29 +22,41 @@ static int check_folder(const char *folder)
     return access(folder, W_OK | X_OK) == 0 ? 0 : -errno;
 }
 
-static int check_folder_of(const char *path)
+// Whether a file can be made at `path`, or a pipe or a device is there. Returns 0 or a negative
+// errno.
+static int check_writable(const char *path)
 {
     char folder[CONFIG_TEXT_MAX];
+    struct stat info;
     const char *slash = strrchr(path, '/');
+    const bool is_there = stat(path, &info) == 0;
+    if (is_there && S_ISDIR(info.st_mode))
+        return -EISDIR;
+    if (is_there && !S_ISREG(info.st_mode))
+        return 0;
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
              slash ? path : ".");
-    return check_folder(folder);
+    return access(folder, W_OK | X_OK) == 0 ? 0 : -errno;
 }
 
-static int check_map_output(const char *path, const struct log_sink *log)
+static int check_output(const char *key, const char *path, const struct log_sink *log)
 {
-    if (!file_suffix_fits(path, ".ply")) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: the map's surface is written as .ply (output.map)", path);
-        return -EINVAL;
-    }
-    if (path[0] && access(path, F_OK) == 0) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: is there already (output.map): name a new file", path);
-        return -EEXIST;
-    }
-    const int error = path[0] ? check_folder_of(path) : 0;
+    const int error = path[0] ? check_writable(path) : 0;
     if (error)
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s (output.map)", path, strerror(-error));
-    return error;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s (%s)", path, strerror(-error), key);
+    return error ? -EINVAL : 0;
+}
+
+// The map is written at the end, and never over what is there.
+static int check_map(const char *path, const struct log_sink *log)
+{
+    if (!file_suffix_fits(path, ".ply"))
+        log_to(log, LOG_LEVEL_ERROR, "%s: the map's surface is written as .ply (output.map)", path);
+    else if (path[0] && access(path, F_OK) == 0)
+        log_to(log, LOG_LEVEL_ERROR, "%s: is there already (output.map): name a new file", path);
+    else
+        return check_output("output.map", path, log);
+    return -EINVAL;
 }
 
 static int check_map_folder(const char *folder, const struct log_sink *log)
@@ -62,11 +75,14 @@ static int check_map_folder(const char *folder, const struct log_sink *log)
 
 int outputs_check(const struct config *config, const struct log_sink *log)
 {
-    static struct config one; // large
-    int error = 0;
-    for (uint32_t i = 0; (i == 0 || i < config->n_cameras) && !error; i++) {
-        cameras_config(config, i, &one);
-        error = check_map_output(one.map_output, log);
+    static struct config own; // large
+    struct origins origins = {&own, NULL, *log};
+    const struct log_sink sink = origins_log(&origins);
+    bool good = true;
+    for (uint32_t i = 0; i == 0 || i < config->n_cameras; i++) {
+        cameras_config(config, i, &own);
+        good = check_map(own.map_output, &sink) == 0 && good;
+        good = check_output("output.trajectory", own.trajectory, &sink) == 0 && good;
     }
-    return error ? error : check_map_folder(config->map_folder, log);
+    return check_map_folder(config->map_folder, &sink) == 0 && good ? 0 : -EINVAL;
 }

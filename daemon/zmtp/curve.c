@@ -22,16 +22,29 @@ _Static_assert(crypto_box_PUBLICKEYBYTES == KEY && crypto_box_MACBYTES == MAC &&
                    crypto_box_NONCEBYTES == 24 && crypto_box_BEFORENMBYTES == KEY,
                "the sizes of RFC 26");
 
+// A file that is there and is one.
+static int check_file(const char *setting, const char *path, const struct log_sink *log,
+                      struct stat *out)
+{
+    const bool is_there = stat(path, out) == 0;
+    if (is_there && S_ISREG(out->st_mode))
+        return 0;
+    log_to(log, LOG_LEVEL_ERROR, "%s: %s: %s", setting, path,
+           is_there ? "is not a file" : strerror(errno));
+    return -EINVAL;
+}
+
 // Reads keys, at most n_max. Returns their number, or -EINVAL with the reason in the log.
-static long read_keys(const char *path, const struct log_sink *log, uint8_t (*out)[KEY],
-                      size_t n_max)
+static long read_keys(const char *setting, const char *path, const struct log_sink *log,
+                      uint8_t (*out)[KEY], size_t n_max)
 {
     char line[256];
     unsigned n_line = 0;
     long n = 0;
     FILE *file = fopen(path, "re");
     if (!file) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s: %s%s", setting, path, strerror(errno),
+               errno == EACCES ? ": who checks or runs posed must be able to read it" : "");
         return -EINVAL;
     }
     setvbuf(file, NULL, _IONBF, 0); // no second copy of a key
@@ -43,11 +56,12 @@ static long read_keys(const char *path, const struct log_sink *log, uint8_t (*ou
         if (key[0] == 0 || (key[0] == '#' && strlen(key) != ZMTP_KEY_CHARS))
             continue;
         if ((size_t)n == n_max) {
-            log_to(log, LOG_LEVEL_ERROR, "%s:%u: more than %zu keys", path, n_line, n_max);
+            log_to(log, LOG_LEVEL_ERROR, "%s: %s:%u: more than %zu keys", setting, path, n_line,
+                   n_max);
             n = -EINVAL;
         } else if (!zmtp_key_from_text(key, out[n])) {
-            log_to(log, LOG_LEVEL_ERROR, "%s:%u: not a CURVE key (40 characters Z85)", path,
-                   n_line);
+            log_to(log, LOG_LEVEL_ERROR, "%s: %s:%u: not a CURVE key (40 characters Z85)", setting,
+                   path, n_line);
             n = -EINVAL;
         } else {
             n++;
@@ -61,49 +75,46 @@ static long read_keys(const char *path, const struct log_sink *log, uint8_t (*ou
 int curve_read_keys(struct curve_keys *out, const char *secret_file, const char *clients_file,
                     bool allow_readable, const struct log_sink *log)
 {
+    static const char secret[] = "endpoints.curve_secret_key_file";
+    static const char clients[] = "endpoints.curve_clients_file";
     struct stat info;
-    char text[ZMTP_KEY_CHARS + 1];
     memset(out, 0, sizeof *out);
     if (sodium_init() < 0) {
         log_to(log, LOG_LEVEL_ERROR, "CURVE: no random numbers");
         return -EIO;
     }
-    const bool is_there = stat(secret_file, &info) == 0;
-    if (!is_there || !S_ISREG(info.st_mode)) {
-        log_to(log, LOG_LEVEL_ERROR, "endpoints.curve_secret_key_file: %s: %s", secret_file,
-               is_there ? "is not a file" : strerror(errno));
+    if (check_file(secret, secret_file, log, &info) != 0)
         return -EINVAL;
-    }
     if (file_suffix_is(secret_file, ".public")) {
         log_to(log, LOG_LEVEL_ERROR,
-               "endpoints.curve_secret_key_file: %s holds the public key, which everybody knows: "
-               "the secret one is in the .secret beside it",
-               secret_file);
+               "%s: %s holds the public key, which everybody knows: the secret one is in the "
+               ".secret beside it",
+               secret, secret_file);
         return -EINVAL;
     }
     if ((info.st_mode & (S_IRWXG | S_IRWXO)) && !allow_readable) {
         log_to(log, LOG_LEVEL_ERROR,
-               "endpoints.curve_secret_key_file: others can read %s: chmod 600, or "
-               "endpoints.insecure = true",
+               "%s: others can read %s: chmod 600, or endpoints.insecure = true", secret,
                secret_file);
         return -EINVAL;
     }
-    long n = read_keys(secret_file, log, &out->secret, 1);
+    long n = read_keys(secret, secret_file, log, &out->secret, 1);
     if (n < 0)
         return (int)n;
     if (n != 1 || crypto_scalarmult_base(out->public, out->secret) != 0) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: holds no CURVE secret key", secret_file);
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s: holds no CURVE secret key", secret, secret_file);
         return -EINVAL;
     }
     out->any_client = !clients_file[0];
     snprintf(out->clients_file, sizeof out->clients_file, "%s", clients_file);
-    n = clients_file[0] ? read_keys(clients_file, log, out->clients, CURVE_MAX_CLIENTS) : 0;
+    if (out->any_client)
+        return 0;
+    if (check_file(clients, clients_file, log, &info) != 0)
+        return -EINVAL;
+    n = read_keys(clients, clients_file, log, out->clients, CURVE_MAX_CLIENTS);
     if (n < 0)
         return (int)n;
     out->n_clients = (size_t)n;
-    zmtp_key_to_text(out->public, text);
-    log_to(log, LOG_LEVEL_INFO, "CURVE: public key %s, %s", text,
-           out->any_client ? "any client that knows it" : "listed clients only");
     return 0;
 }
 

@@ -56,6 +56,41 @@ def check_sources_of_settings():
         assert done.returncode == 3 and said in done.stderr, done
 
 
+def check_start_agrees():
+    """What --check-config refuses the start refuses, with the same code, words and place."""
+    scratch, place = harness.SCRATCH, harness.SCRATCH + "/agrees.conf:3: "
+    nowhere = scratch + "/nowhere/"
+    write(scratch + "/clients", "# nobody\n")
+    write(scratch + "/there.ply", "")
+    for section, setting, said, code in (
+            ("camera", "fx = -500", "camera.fx: -500 is neither 0 (what the source says", 3),
+            ("camera", f"field = {nowhere}x", f"camera.field = {nowhere}x cannot be taken", 3),
+            ("camera a", f"source = synth:room\nfield = {nowhere}x",
+             "[camera a]: camera.field = ", 3),
+            ("endpoints", f"curve_secret_key_file = {nowhere}x",
+             f"endpoints.curve_secret_key_file: {nowhere}x: No such file or directory", 3),
+            ("endpoints", f"curve_clients_file = {scratch}/clients",
+             "keeps nobody out without endpoints.curve_secret_key_file", 3),
+            ("endpoints", "group = no such group", "endpoints.group: no group", 3),
+            ("endpoints", "img = tcp://127.0.0.1:5570", "5570 is there already, in endpoints.pub",
+             3),
+            ("capture", "source = tmu:/x", "capture.source: posed --help lists the drivers", 4),
+            ("output", f"trajectory = {nowhere}x.txt",
+             f"{nowhere}x.txt: No such file or directory (output.trajectory)", 1),
+            ("output", f"trajectory = {scratch}", f"{scratch}: Is a directory (output.trajectory)",
+             1),
+            ("output", f"map = {scratch}/there.ply", "is there already (output.map)", 1),
+            ("ros", "camera_in_base = 1 2 3", "is not x y z roll pitch yaw", 3)):
+        write(scratch + "/agrees.conf", f"\n[{section}]\n{setting}\n")
+        wanted = place.replace(":3:", ":4:") if "\n" in setting else place
+        for more in (["--check-config"], ["--frames", "1", "--run-dir", scratch + "/agrees"]):
+            done = posed("-c", scratch + "/agrees.conf", *more)
+            assert done.returncode == code, (setting, more, done)
+            assert any(wanted in line and said in line for line in done.stderr.splitlines()), done
+    write(scratch + "/agrees.conf", "[output]\ntrajectory = /dev/null\n")
+    assert posed("-c", scratch + "/agrees.conf", "--check-config").returncode == 0
+
+
 def check_one_per_run_dir():
     first = harness.Daemon("synth:room", *LIVE, speed=1)
     first.wait_for(lambda: first.poses, "first pose")
@@ -168,6 +203,7 @@ def check_json_log():
 
 def scenario():
     check_sources_of_settings()
+    check_start_agrees()
     check_one_per_run_dir()
     check_reload()
     check_set_params()

@@ -4,6 +4,7 @@ answers over TCP and ipc, any other gets nothing; ipc without encryption is for 
 in. A key that others can read is refused unless the configuration says otherwise, and then the log
 says so."""
 import os
+import signal
 import socket
 import subprocess
 
@@ -62,6 +63,11 @@ def check_keygen():
         f"endpoints.curve_secret_key_file={harness.SCRATCH}/daemon.secret", "--set",
         f"endpoints.curve_clients_file={harness.SCRATCH}/client.public", speed=1, collect=False)
     daemon.wait_for(lambda: "req: tcp" in daemon.log(), "the daemon listens")
+    # Nobody listed: said again when the files are read again.
+    with open(harness.SCRATCH + "/client.public", "r+", encoding="ascii") as file:
+        file.truncate(0)
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.wait_for(lambda: "client.public lists no key" in daemon.log(), "the warning")
     for key_file, code in ((["--key-file", harness.SCRATCH + "/client.secret"], 0), ([], 3)):
         done = subprocess.run([harness.BINARY + "/bin/posectl", "status", "-e",
                                f"tcp://127.0.0.1:{port}", "--timeout", "3", "--server-key",
@@ -151,7 +157,7 @@ def scenario():
         os.chmod(path, mode)
         daemon = harness.Daemon("synth:room", "--frames", "2", "--set",
                                 "endpoints.curve_secret_key_file=" + path, *options, collect=False)
-        daemon.wait(expected_code=1 if said else 0)
+        daemon.wait(expected_code=3 if said else 0)
         log = daemon.log()
         assert (said or "endpoints.insecure = true: ") in log, log
 

@@ -495,7 +495,9 @@ static const struct {
 } addresses[] = {
     {"ipc", true},
     {"", true},
-    {"ipc tcp://127.0.0.1:5570", true},
+    {"ipc tcp://127.0.0.1:5579", true},
+    {"ipc tcp://127.0.0.1:5570", false}, // of endpoints.pub
+    {"ipc ipc", false},
     {"tcp://localhost:1", true},
     {"tcp://[::1]:5570", true},
     {"tcp://127.1.2.3:*", true},

@@ -219,6 +219,66 @@ static void key_files(void **state)
     endpoint_close(&endpoint);
 }
 
+// What the start would refuse is refused before it, and who is let in by nobody's key is told of.
+static void keys_are_checked(void **state)
+{
+    (void)state;
+    const struct log_sink log = scratch_log(&scratch);
+    struct endpoint *endpoint;
+    char path[256];
+    assert_int_equal(endpoint_check(&config, &log), 0);
+    scratch_name(&scratch, "secret", config.endpoints.curve_secret_key_file);
+    assert_int_equal(endpoint_check(&config, &log), -EINVAL);
+    assert_true(scratch_said(&scratch, "endpoints.curve_secret_key_file: /tmp"));
+    assert_true(scratch_said(&scratch, "secret: No such file or directory"));
+    scratch_write_text(&scratch, "secret", SECRET "\n");
+    assert_int_equal(chmod(scratch_name(&scratch, "secret", path), 0600), 0);
+    assert_int_equal(endpoint_check(&config, &log), 0);
+    scratch_name(&scratch, "", config.endpoints.curve_clients_file);
+    assert_int_equal(endpoint_check(&config, &log), -EINVAL);
+    assert_true(scratch_said(&scratch, "endpoints.curve_clients_file: /tmp"));
+    assert_true(scratch_said(&scratch, "is not a file"));
+    scratch_name(&scratch, "clients", config.endpoints.curve_clients_file);
+    scratch_write_text(&scratch, "clients", "# nobody yet\n\n");
+    scratch.worst = LOG_LEVEL_DEBUG;
+    assert_int_equal(endpoint_check(&config, &log), 0);
+    assert_int_equal(scratch.worst, LOG_LEVEL_WARNING);
+    assert_true(scratch_said(&scratch, "/clients lists no key: a daemon that starts with it lets"));
+    assert_int_equal(open_endpoint(&endpoint), 0);
+    endpoint_close(&endpoint);
+    config.endpoints.curve_secret_key_file[0] = 0;
+    assert_int_equal(endpoint_check(&config, &log), -EINVAL);
+    assert_true(scratch_said(&scratch, "keeps nobody out without endpoints.curve_secret_key_file"));
+    config.endpoints.curve_clients_file[0] = 0;
+    snprintf(config.endpoints.group, sizeof config.endpoints.group, "no such group");
+    assert_int_equal(endpoint_check(&config, &log), -EINVAL);
+    assert_true(scratch_said(&scratch, "endpoints.group: no group \"no such group\" here"));
+}
+
+static void addresses_are_checked(void **state)
+{
+    (void)state;
+    const struct log_sink log = scratch_log(&scratch);
+    const size_t n = strlen(config.endpoints.run_dir);
+    snprintf(config.endpoints.img, sizeof config.endpoints.img, "tcp://lo:7 tcp://127.0.0.1:5570");
+    assert_int_equal(endpoint_check(&config, &log), -EINVAL);
+    assert_true(scratch_said(
+        &scratch, "endpoints.img: tcp://127.0.0.1:5570 is there already, in endpoints.pub"));
+    snprintf(config.endpoints.img, sizeof config.endpoints.img, "tcp://lo:* tcp://lo:* ipc");
+    assert_int_equal(endpoint_check(&config, &log), 0);
+    config.endpoints.pub[0] = config.endpoints.latest[0] = config.endpoints.img[0] = 0;
+    memset(config.endpoints.run_dir + n, 'x', 103 - n); // and "/req": what a path has room for
+    config.endpoints.run_dir[103] = 0;
+    assert_int_equal(endpoint_check(&config, &log), 0);
+    memcpy(config.endpoints.run_dir + 103, "x", 2);
+    assert_int_equal(endpoint_check(&config, &log), -EINVAL);
+    assert_true(scratch_said(&scratch,
+                             "endpoints.req: ipc would have a path that is too long for a "
+                             "socket: shorten endpoints.run_dir"));
+    snprintf(config.endpoints.req, sizeof config.endpoints.req, "tcp://lo:*");
+    assert_int_equal(endpoint_check(&config, &log), 0);
+}
+
 // What must be said when the process may have few descriptors.
 static void descriptors(void **state)
 {
@@ -372,6 +432,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(run_directory_is_ours_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(groups, setup, teardown),
         cmocka_unit_test_setup_teardown(key_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(keys_are_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(addresses_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(descriptors, setup, teardown),
         cmocka_unit_test_setup_teardown(addresses_are_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(socket_paths, setup, teardown),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where maps are to be written, looked at before the first frame.
+// What is written, looked at before the first frame.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +62,7 @@ static void folder_of_maps(void **state)
     assert_true(scratch_said(&scratch, "/maps: Permission denied: no map can be saved"));
     scratch_write_text(&scratch, "file", "");
     scratch_name(&scratch, "file", config.map_folder);
-    assert_int_equal(check(), -ENOTDIR);
+    assert_int_equal(check(), -EINVAL);
     assert_true(scratch_said(&scratch, "/file cannot hold maps: Not a directory"));
 }
 
@@ -74,7 +74,7 @@ static void map_at_the_end(void **state)
     scratch_name(&scratch, "map.pcd", config.map_output);
     assert_int_equal(check(), -EINVAL);
     scratch_name(&scratch, "none/map.ply", config.map_output);
-    assert_int_equal(check(), -ENOENT);
+    assert_int_equal(check(), -EINVAL);
     assert_true(scratch_said(&scratch, "none/map.ply: No such file or directory (output.map)"));
     scratch_name(&scratch, "map.ply", config.map_output);
     assert_int_equal(check(), 0);
@@ -82,8 +82,21 @@ static void map_at_the_end(void **state)
     assert_int_equal(cameras_add(&config, "right", "", error, sizeof error), 1);
     assert_int_equal(check(), 0);
     scratch_write_text(&scratch, "map-right.ply", "");
-    assert_int_equal(check(), -EEXIST);
+    assert_int_equal(check(), -EINVAL);
     assert_true(scratch_said(&scratch, "map-right.ply: is there already (output.map)"));
+}
+
+// So is a trajectory in a folder that is not there, and both are told of.
+static void trajectory(void **state)
+{
+    (void)state;
+    scratch_name(&scratch, "track.txt", config.trajectory);
+    assert_int_equal(check(), 0);
+    assert_string_equal(scratch.line, "");
+    scratch_name(&scratch, "none/track.txt", config.trajectory);
+    assert_int_equal(check(), -EINVAL);
+    assert_true(scratch_said(&scratch, "none/track.txt: No such file or directory"));
+    assert_true(scratch_said(&scratch, "(output.trajectory)"));
 }
 
 int main(void)
@@ -91,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(folder_of_maps, setup, teardown),
         cmocka_unit_test_setup_teardown(map_at_the_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(trajectory, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/check_settings.h"
+
+#include <errno.h>
+
+#include "daemon/config/cameras.h"
+#include "daemon/config/origins.h"
+#include "daemon/endpoint.h"
+#include "daemon/recording.h"
+#include "daemon/rig_pose.h"
+#include "daemon/ros/base_to_camera.h"
+#include "gpu/track/depth_error.h"
+
+// What needs a library that this program was built without.
+static int check_build(const struct config *config, const struct log_sink *log)
+{
+    int error = 0;
+    (void)config, (void)log;
+#ifndef POSED_HAVE_HTTP
+    if (config->http.port && config->http.port != CONFIG_HTTP_PORT) {
+        log_to(log, LOG_LEVEL_ERROR, "http.port: this program was built without libmicrohttpd");
+        error = -EINVAL;
+    }
+#endif
+#ifndef POSED_HAVE_ROS2
+    if (config->ros.publish) {
+        log_to(log, LOG_LEVEL_ERROR, "ros.publish: this program was built without Cyclone DDS");
+        error = -EINVAL;
+    }
+#endif
+    return error;
+}
+
+// What a camera's settings need: the backend, and files, which say why they cannot be taken.
+static int check_camera(const struct config *config, const struct log_sink *log)
+{
+    struct depth_error field;
+    struct rig_place place;
+    int error = 0;
+#ifndef POSED_HAVE_CUDA
+    if (config->backend == GPU_BACKEND_CUDA) {
+        log_to(log, LOG_LEVEL_ERROR,
+               "gpu.backend = cuda: this program was built without CUDA (build it with "
+               "-DPOSED_CUDA=ON)");
+        error = -EINVAL;
+    }
+#endif
+    if (config->camera_field[0] && depth_error_read(config->camera_field, log, &field) != 0) {
+        log_to(log, LOG_LEVEL_ERROR,
+               "camera.field = %s cannot be taken: posectl calibrate makes such a file",
+               config->camera_field);
+        error = -EINVAL;
+    }
+    if (config->camera_rig[0] && rig_pose_read_place(config->camera_rig, &place, log) != 0) {
+        log_to(log, LOG_LEVEL_ERROR,
+               "camera.rig = %s cannot be taken: posectl rig calibrate makes such a file",
+               config->camera_rig);
+        error = -EINVAL;
+    }
+    return error;
+}
+
+int check_settings(const struct config *config, const struct log_sink *log)
+{
+    static struct config own; // large, and the loop's thread or the start alone comes here
+    struct origins origins = {config, NULL, *log};
+    const struct log_sink sink = origins_log(&origins);
+    struct se3 ignored;
+    bool good = recording_check(config, &sink) == 0;
+    good = ros_place_of_camera(config, &ignored, &sink) == 0 && good;
+    good = check_build(config, &sink) == 0 && good;
+    good = endpoint_check(config, &sink) == 0 && good;
+    for (uint32_t i = 0; i == 0 || i < config->n_cameras; i++) {
+        cameras_config(config, i, &own);
+        struct origins its = {&own, config->n_cameras ? config->cameras[i].name : NULL, *log};
+        const struct log_sink its_sink = origins_log(&its);
+        good = check_camera(&own, &its_sink) == 0 && good;
+    }
+    return good ? 0 : -EINVAL;
+}
+
+int check_sources(const struct config *config, const struct log_sink *log)
+{
+    static struct config own; // large
+    bool good = true;
+    for (uint32_t i = 0; i == 0 || i < config->n_cameras; i++) {
+        cameras_config(config, i, &own);
+        struct origins its = {&own, config->n_cameras ? config->cameras[i].name : NULL, *log};
+        const struct log_sink sink = origins_log(&its);
+        if (capture_source_check(own.source, &sink) == 0)
+            continue;
+        log_to(&sink, LOG_LEVEL_ERROR, "capture.source: posed --help lists the drivers");
+        good = false;
+    }
+    return good ? 0 : -EINVAL;
+}
