@@ -92,6 +92,17 @@ static int load_config(const struct options *options, struct config *out,
     return error ? error : check_settings(out, sink);
 }
 
+// The log speaks as the configuration says also where the configuration is wrong: whoever reads it
+// by program would lose just these lines. What is right in it is taken.
+static void set_log_format(struct daemon *daemon)
+{
+    static const struct log_sink silent = {NULL, NULL};
+    const int ignored = read_config(&daemon->options, &daemon->config, &silent);
+    (void)ignored;
+    const struct log_settings settings = {LOG_LEVEL_INFO, daemon->config.log.format, 0};
+    log_configure(daemon->log, &settings);
+}
+
 // What can be told before anything is opened; --check-config ends with the start's exit code.
 static enum exit_code look_at_config(struct daemon *daemon)
 {
@@ -406,6 +417,7 @@ int main(int argc, char **argv)
     if (options_parse(&daemon.options, argc, argv, 0) != 0 || log_create(&daemon.log, &start) != 0)
         return end_without_memory();
     daemon.sink = log_sink(daemon.log);
+    set_log_format(&daemon);
     enum exit_code code = look_at_config(&daemon);
     if (code != EXIT_OK || daemon.options.check || daemon.options.dump) {
         if (code == EXIT_OK && daemon.options.dump)

@@ -110,7 +110,7 @@ static bool is_plain(const char *name)
     for (const char *c = name; *c; c++)
         if (!isalnum((unsigned char)*c) && *c != '_' && *c != '-')
             return false;
-    return n > 0 && n < CONFIG_CAMERA_NAME_BYTES;
+    return n > 0 && n < CONFIG_CAMERA_NAME_BYTES && name[0] != '-';
 }
 
 static int find(const struct config *config, const char *name)
@@ -125,9 +125,11 @@ int cameras_add(struct config *config, const char *name, const char *origin, cha
                 size_t error_bytes)
 {
     if (!is_plain(name)) {
-        snprintf(out_error, error_bytes,
-                 "[camera %.40s]: a name of 1 to %d of A-Z a-z 0-9 _ - is wanted", name,
-                 CONFIG_CAMERA_NAME_BYTES - 1);
+        snprintf(
+            out_error, error_bytes,
+            "[camera %.40s]: a name of 1 to %d of A-Z a-z 0-9 _ - is wanted, without a dash in "
+            "front",
+            name, CONFIG_CAMERA_NAME_BYTES - 1);
         return -EINVAL;
     }
     for (uint32_t i = 0; i < config->n_cameras; i++) {
@@ -164,6 +166,23 @@ int cameras_add(struct config *config, const char *name, const char *origin, cha
     return (int)config->n_cameras++;
 }
 
+// "camera NAME.KEY". Returns KEY.
+static const char *split_name(const char *name, char out_camera[64])
+{
+    const char *from = name + strlen(SECTION), *dot = strrchr(from, '.');
+    snprintf(out_camera, 64, "%.*s", dot ? (int)(dot - from) : (int)strlen(from), from);
+    return dot ? dot + 1 : "";
+}
+
+const char *cameras_origin(const struct config *config, const char *name)
+{
+    char camera[64];
+    const char *key = split_name(name, camera);
+    const int index = find(config, camera);
+    const char *own = index < 0 ? NULL : find_own(&config->cameras[index], key);
+    return own ? origin_of(own) : NULL;
+}
+
 int cameras_set(struct config *config, const char *name, const char *value, const char *origin,
                 char *out_error, size_t error_bytes)
 {
@@ -172,8 +191,7 @@ int cameras_set(struct config *config, const char *name, const char *value, cons
         char text[CONFIG_TEXT_MAX];
         double number;
     } field;
-    const char *from = name + strlen(SECTION), *dot = strrchr(from, '.'), *key = dot ? dot + 1 : "";
-    snprintf(camera, sizeof camera, "%.*s", dot ? (int)(dot - from) : (int)strlen(from), from);
+    const char *key = split_name(name, camera);
     size_t k = find_key(key);
     if (k == config_n_keys()) {
         snprintf(out_error, error_bytes,

@@ -19,9 +19,9 @@
 bool cameras_owns(const char *name);
 
 // A section begins. Returns its index, or with the reason in out_error -EINVAL (the name is not of
-// A-Z a-z 0-9 _ - or too long), -EEXIST (there is one of that name, or one whose name is the
-// beginning of the other: subscribers to its topics would be sent both) or -ENOSPC
-// (CONFIG_MAX_CAMERAS).
+// A-Z a-z 0-9 _ -, begins with a dash or is too long), -EEXIST (there is one of that name, or one
+// whose name is the beginning of the other: subscribers to its topics would be sent both) or
+// -ENOSPC (CONFIG_MAX_CAMERAS).
 __attribute__((warn_unused_result)) int cameras_add(struct config *config, const char *name,
                                                     const char *origin, char *out_error,
                                                     size_t error_bytes);
@@ -31,6 +31,9 @@ __attribute__((warn_unused_result)) int cameras_add(struct config *config, const
 __attribute__((warn_unused_result)) int cameras_set(struct config *config, const char *name,
                                                     const char *value, const char *origin,
                                                     char *out_error, size_t error_bytes);
+
+// config_origin of "camera NAME.KEY".
+const char *cameras_origin(const struct config *config, const char *name);
 
 // Whether any camera says where it sits beside the first (camera.rig).
 bool cameras_have_rig(const struct config *config);

@@ -15,6 +15,7 @@
 
 #include "daemon/config/cameras.h"
 #include "daemon/config/origins.h"
+#include "daemon/config/settings_table.h"
 #include "gpu/model/pose_graph.h"
 #include "proto/closest.h"
 
@@ -25,6 +26,7 @@ struct parser {
     const struct log_sink *log;
     const char *text, *end, *name;
     unsigned line, first_wrong; // 0 = none
+    char section[64];           // "" = none yet
     bool skips;                 // the keys of a section whose head is wrong
 };
 
@@ -35,33 +37,73 @@ static void complain(struct parser *parser, const char *reason)
         parser->first_wrong = parser->line;
 }
 
-// The head of a camera's section, which inih tells nobody of.
-static void begin_section(struct parser *parser, const char *line)
+static void origin_here(const struct parser *parser, char out[CONFIG_ORIGIN_MAX])
 {
-    char name[160], origin[CONFIG_ORIGIN_MAX], error[300];
-    const char *end = strchr(line, ']'), *from = line + strlen("[camera");
-    parser->skips = false;
-    if (!end || strncmp(line, "[camera", strlen("[camera")) != 0 || !isspace((unsigned char)*from))
-        return;
-    from += strspn(from, " \t");
-    while (end > from && isspace((unsigned char)end[-1]))
-        end--;
-    snprintf(name, sizeof name, "%.*s", (int)(end - from), from);
-    snprintf(origin, sizeof origin, "%.100s:%u", parser->name, parser->line);
-    if (cameras_add(parser->config, name, origin, error, sizeof error) < 0) {
-        complain(parser, error);
-        parser->skips = true;
-    }
+    snprintf(out, CONFIG_ORIGIN_MAX, "%.100s:%u", parser->name, parser->line);
 }
 
-// inih's fgets over memory.
+// Returns the reason why there is no section of that name, in `out`, or NULL.
+static const char *explain_section(const char *name, char *out, size_t size_bytes)
+{
+    const char *meant = NULL;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < config_n_keys(); i++) {
+        if (strcmp(config_keys[i].section, name) == 0)
+            return NULL;
+        if (closest_is_better(name, strlen(name), config_keys[i].section, &best))
+            meant = config_keys[i].section;
+    }
+    snprintf(out, size_bytes, "unknown section [%s]%s%s%s (posed --dump-config lists them)", name,
+             meant ? ", did you mean [" : "", meant ? meant : "", meant ? "]" : "");
+    return out;
+}
+
+// The head of a section, which inih tells nobody of. Where it is wrong, so would its keys be.
+static void begin_section(struct parser *parser, const char *line)
+{
+    static const char camera[] = "camera";
+    char origin[CONFIG_ORIGIN_MAX], error[300];
+    const char *end = strchr(line, ']'), *from = line + 1 + strspn(line + 1, " \t"), *wrong = NULL;
+    parser->skips = true;
+    if (!end)
+        return; // inih says so
+    const char *behind = end + 1 + strspn(end + 1, " \t\r\n");
+    const bool is_camera =
+        strncmp(from, camera, strlen(camera)) == 0 && isspace((unsigned char)from[strlen(camera)]);
+    if (is_camera)
+        from += strlen(camera) + strspn(from + strlen(camera), " \t");
+    while (end > from && isspace((unsigned char)end[-1]))
+        end--;
+    snprintf(parser->section, sizeof parser->section, "%s%.*s", is_camera ? "camera " : "",
+             (int)(end - from), from);
+    origin_here(parser, origin);
+    if (*behind && *behind != ';' && *behind != '#') {
+        snprintf(error, sizeof error, "nothing but a comment may stand behind [%s]",
+                 parser->section);
+        wrong = error;
+    } else if (!is_camera) {
+        wrong = explain_section(parser->section, error, sizeof error);
+    } else if (cameras_add(parser->config, parser->section + strlen("camera "), origin, error,
+                           sizeof error) < 0) {
+        wrong = error;
+    }
+    parser->skips = wrong != NULL;
+    if (wrong)
+        complain(parser, wrong);
+}
+
+// inih's fgets over memory. Lines come without what they are indented by: inih would take such a
+// line as more of the value before it.
 static char *next_line(char *out, int size_bytes, void *stream)
 {
     struct parser *parser = stream;
     if (parser->text >= parser->end)
         return NULL;
     const char *newline = memchr(parser->text, '\n', (size_t)(parser->end - parser->text));
-    size_t n = (size_t)((newline ? newline + 1 : parser->end) - parser->text);
+    const char *end = newline ? newline + 1 : parser->end;
+    while (parser->text < end - 1 && (*parser->text == ' ' || *parser->text == '\t'))
+        parser->text++;
+    size_t n = (size_t)(end - parser->text);
     parser->line++;
     const char *zero = memchr(parser->text, 0, n);
     if (n >= (size_t)size_bytes || zero) {
@@ -74,24 +116,55 @@ static char *next_line(char *out, int size_bytes, void *stream)
     }
     memcpy(out, parser->text, n);
     out[n] = 0;
-    parser->text += n;
+    parser->text = end;
     if (out[0] == '[')
         begin_section(parser, out);
     return out;
 }
 
+// What other formats have and this has not: it is part of the value.
+static void warn_of_habits(const struct parser *parser, const char *value)
+{
+    const size_t n = strlen(value);
+    const char *habit = NULL;
+    if (strstr(value, " #"))
+        habit = "a comment behind a value begins with ;";
+    else if (n > 1 && (value[0] == '"' || value[0] == '\'') && value[n - 1] == value[0])
+        habit = "values stand without quotes";
+    if (habit)
+        log_to(parser->log, LOG_LEVEL_WARNING, "%s:%u: the value is %s: %s", parser->name,
+               parser->line, value, habit);
+}
+
+// The last one holds; that it is said twice is a slip as a rule.
+static void warn_of_second(const struct parser *parser, const char *key, const char *first)
+{
+    char file[CONFIG_ORIGIN_MAX];
+    snprintf(file, sizeof file, "%.100s:", parser->name);
+    if (strncmp(first, file, strlen(file)) == 0)
+        log_to(parser->log, LOG_LEVEL_WARNING,
+               "%s:%u: %s is set a second time, and this one holds, not that of %s", parser->name,
+               parser->line, key, first);
+}
+
 static int on_key(void *user, const char *section, const char *name, const char *value)
 {
     struct parser *parser = user;
+    (void)section; // begin_section has read it
     if (parser->skips)
         return 1;
-    char full[160], origin[CONFIG_ORIGIN_MAX], error[300];
-    snprintf(full, sizeof full, "%s.%s", section, name);
-    snprintf(origin, sizeof origin, "%.100s:%u", parser->name, parser->line);
-    if (section[0] &&
-        config_set(parser->config, full, value ? value : "", origin, error, sizeof error) == 0)
+    char full[160], origin[CONFIG_ORIGIN_MAX], first[CONFIG_ORIGIN_MAX] = "", error[300];
+    snprintf(full, sizeof full, "%s.%s", parser->section, name);
+    origin_here(parser, origin);
+    const char *before = config_origin(parser->config, full);
+    snprintf(first, sizeof first, "%s", before ? before : "");
+    warn_of_habits(parser, value ? value : "");
+    if (parser->section[0] &&
+        config_set(parser->config, full, value ? value : "", origin, error, sizeof error) == 0) {
+        warn_of_second(parser, full, first);
         return 1;
-    if (!section[0])
+    }
+    if (!parser->section[0])
         snprintf(error, sizeof error, "%.100s stands before the first [section]", name);
     complain(parser, error);
     return 0;
@@ -100,8 +173,11 @@ static int on_key(void *user, const char *section, const char *name, const char 
 int config_parse(struct config *config, const char *text, size_t n_bytes, const char *name,
                  const struct log_sink *log)
 {
+    static const char mark[] = "\xef\xbb\xbf"; // that editors put before UTF-8
+    const size_t n_mark =
+        n_bytes >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0 ? strlen(mark) : 0;
     struct parser parser = {
-        .config = config, .log = log, .text = text, .end = text + n_bytes, .name = name};
+        .config = config, .log = log, .text = text + n_mark, .end = text + n_bytes, .name = name};
     int line = ini_parse_stream(next_line, &parser, on_key, &parser);
     if (line == 0 && !parser.first_wrong)
         return 0;

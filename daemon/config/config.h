@@ -146,9 +146,13 @@ __attribute__((warn_unused_result)) int config_set(struct config *config, const 
                                                    const char *value, const char *origin,
                                                    char *out_error, size_t error_bytes);
 
+// Where the key, or "camera NAME.KEY", was set; NULL: nowhere yet.
+const char *config_origin(const struct config *config, const char *name);
+
 // Applies INI text, as from a file `name`. Each wrong key is logged as "name:line: reason", and a
 // line that is no INI when nothing before it is wrong; the others are taken, up to a line that is
-// too long or has a zero byte. Returns 0 or -EINVAL.
+// too long or has a zero byte. A key that is set twice is warned about; the last holds. Returns 0
+// or -EINVAL.
 __attribute__((warn_unused_result)) int config_parse(struct config *config, const char *text,
                                                      size_t n_bytes, const char *name,
                                                      const struct log_sink *log);

@@ -305,7 +305,8 @@ const struct config_key config_keys[] = {
     {"log", "level", CONFIG_ENUM, AT(log.level), 0, 0, level_names, true,
      "error, warning, notice, info, debug."},
     {"log", "format", CONFIG_ENUM, AT(log.format), 0, 0, format_names, true,
-     "auto (journal under systemd, else text), text, journal (<level> prefixes), json."},
+     "auto (journal under systemd, else text), text, journal (<level> prefixes), json. It holds\n"
+     "for lines of a wrong configuration, too; a wrong command line is told as text."},
     {"log", "rate_hz", CONFIG_UINT, AT(log.rate_hz), 0, 100000, NULL, true,
      "Lines a second and level; what exceeds it is counted and left out. 0 = no limit."},
 };

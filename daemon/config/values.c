@@ -215,6 +215,15 @@ int config_set(struct config *config, const char *name, const char *value, const
     return 0;
 }
 
+const char *config_origin(const struct config *config, const char *name)
+{
+    if (cameras_owns(name))
+        return cameras_origin(config, name);
+    const size_t i = config_find_key(name);
+    const bool is_set = i < config_n_keys() && strcmp(config->origin[i], CONFIG_BUILT_IN) != 0;
+    return is_set ? config->origin[i] : NULL;
+}
+
 static size_t key_size(const struct config_key *key)
 {
     switch (key->type) {
@@ -327,7 +336,8 @@ void config_dump(const struct config *config, FILE *file)
         "# Settings of posed: every key, with its built-in default in config/posed.conf.\n"
         "# A later source wins: built-in, this file, conf.d/*.conf beside it (by name),\n"
         "# the environment (POSED_SECTION_KEY), the command line. `posed --check-config` checks,\n"
-        "# `posed --dump-config` prints what is in force. Lines have at most 198 bytes.\n");
+        "# `posed --dump-config` prints what is in force. Lines have at most 198 bytes; a comment\n"
+        "# behind a value begins with a blank and ;.\n");
     for (size_t i = 0; i < config_n_keys(); i++) {
         char value[CONFIG_TEXT_MAX];
         if (i == 0 || strcmp(config_keys[i].section, config_keys[i - 1].section) != 0)

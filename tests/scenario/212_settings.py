@@ -193,6 +193,13 @@ def check_json_log():
     daemon.wait()
     lines = [json.loads(line) for line in daemon.log().splitlines()]
     assert len(lines) > 5 and all({"time", "level", "message"} <= set(line) for line in lines)
+    # Also of a configuration that is wrong, as far as it says so.
+    path = harness.SCRATCH + "/json.conf"
+    write(path, "[camera]\nfx = x\nfx = y\n[log]\nformat = json\n[gpu]\nthreads = 2\nthreads = 1\n")
+    done = posed("-c", path, "--set", "tracker.gap_s=-1")
+    assert done.returncode == 3, done
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["level"] for line in lines] == ["error", "error", "warning", "error"], lines
     # A folder's name may be no text at all.
     done = subprocess.run([harness.BINARY + "/bin/posed", "--source", b"tum:/nowhere/\xff\xfe",
                            "--set", "log.format=json"], capture_output=True, timeout=60)

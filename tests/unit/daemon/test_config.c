@@ -134,6 +134,12 @@ static const char *const mistakes[][2] = {
     {"[tracker]\niterations = 1,2,-3\n", "is not 3 whole numbers"},
     {"[tracker]\niterations = 1,2,99999999999999999999\n", "is outside 0 .. 100"},
     {"[camera\nfx = 1\n", "test.conf:1: neither [section]"},
+    {"[camera] fx = 1\n", "test.conf:1: nothing but a comment may stand behind [camera]"},
+    {"[recoder]\n", "test.conf:1: unknown section [recoder], did you mean [recorder]"},
+    {"[]\n", "test.conf:1: unknown section []"},
+    {"[Camera]\nfx = 500\n", "test.conf:1: unknown section [Camera], did you mean [camera]"},
+    {"[camera]\nfx = 500 # wide\n", "test.conf:2: the value is 500 # wide: a comment behind"},
+    {"[camera]\nfx = \"500\"\n", "test.conf:2: the value is \"500\": values stand without"},
     {"[camera]\nfx = 1\njunk\n", "test.conf:3: neither [section]"},
     {"[publish]\nodom_frame = 0123456789012345678901234567890123456789\n", "longer than 31 bytes"},
 };
@@ -146,6 +152,7 @@ static const char *const wrong_cameras[][2] = {
     {"[camera front2]\n[camera front]\n", "one name is the beginning of the other"},
     {"[camera a b]\nfoo = 1\n", "test.conf:1: [camera a b]: a name of 1 to 16"},
     {"[camera  ]\n", "test.conf:1: [camera ]: a name of 1 to 16"},
+    {"[camera -a]\n", "test.conf:1: [camera -a]: a name of 1 to 16"},
     {"[camera abcdefghijklmnopq]\n", "a name of 1 to 16"},
     {"[camera rig]\n", "another name is wanted"},
     {"[camera a]\npub = ipc\n", "test.conf:2: camera a.pub: a camera's own keys"},
@@ -297,6 +304,41 @@ static void mistakes_are_named(void **state)
     }
 }
 
+// An indented line is a line of its own, also where inih would add it to the value before.
+static void lines_may_be_indented(void **state)
+{
+    (void)state;
+    struct config config;
+    assert_int_equal(parse(&config, "[capture] ; of all\n  source = synth:room\n  speed = max\n"
+                                    "\t[camera  left ]\n\tsource = tum:/a\n\tfx = 500\n \n"),
+                     0);
+    assert_string_equal(config.source, "synth:room");
+    assert_true(config.capture.rate == CAPTURE_RATE_MAX);
+    assert_string_equal(config.cameras[0].name, "left");
+    assert_string_equal(config_origin(&config, "camera left.fx"), "test.conf:6");
+    assert_null(config_origin(&config, "camera left.fy"));
+    assert_null(config_origin(&config, "camera.fy"));
+    assert_string_equal(said, "");
+}
+
+static void second_values_are_told(void **state)
+{
+    (void)state;
+    struct config config;
+    assert_int_equal(parse(&config, "[camera]\nfx = 400\n[gpu]\nthreads = 2\n[camera]\nfx = 500\n"
+                                    "[camera a]\nstep = 2\nstep = 3\n"),
+                     0);
+    assert_string_equal(said,
+                        "test.conf:6: camera.fx is set a second time, and this one holds, not that "
+                        "of test.conf:2\n"
+                        "test.conf:9: camera a.step is set a second time, and this one holds, not "
+                        "that of test.conf:8\n");
+    assert_true(config.capture.fx_px == 500);
+    said[0] = 0; // a later file is meant to say it again
+    assert_int_equal(config_parse(&config, "[camera]\nfx = 600\n", 18, "a.conf", &sink), 0);
+    assert_string_equal(said, "");
+}
+
 static void one_mistake_does_not_hide_the_next(void **state)
 {
     (void)state;
@@ -306,7 +348,8 @@ static void one_mistake_does_not_hide_the_next(void **state)
         -EINVAL);
     assert_non_null(strstr(said, "test.conf:1: neither [section]"));
     assert_non_null(strstr(said, "test.conf:3: unknown key \"camera.foo\""));
-    assert_non_null(strstr(said, "test.conf:6: unknown key \"bar.x\""));
+    assert_non_null(strstr(said, "test.conf:5: unknown section [bar]"));
+    assert_null(strstr(said, "bar.x")); // said of the head
     assert_non_null(strstr(said, "test.conf:8: camera.fy: \"y\" is not a number"));
     said[0] = 0;
     setenv("POSED_CAMERA_CX", "x", 1);
@@ -552,6 +595,8 @@ int main(void)
         cmocka_unit_test(cameras_are_refused),
         cmocka_unit_test(cameras_have_settings_of_their_own),
         cmocka_unit_test(rigs_have_fields),
+        cmocka_unit_test(lines_may_be_indented),
+        cmocka_unit_test(second_values_are_told),
         cmocka_unit_test(one_mistake_does_not_hide_the_next),
         cmocka_unit_test(mistyped_variables_are_told),
         cmocka_unit_test(long_lines_and_zero_bytes),
