@@ -99,7 +99,7 @@ int timetable_make(struct timetable *out, const struct capture_driver *driver, c
     int err = choose_entries(out, settings, n_entries);
     if (err)
         log_to(&settings->log, LOG_LEVEL_ERROR,
-               "no frame of the recording lies within start and duration");
+               "no frame of the recording lies within capture.start_s and capture.duration_s");
     else
         find_jumps(out, &settings->log);
     return err;

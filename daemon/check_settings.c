@@ -2,6 +2,7 @@
 #include "daemon/check_settings.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "daemon/config/cameras.h"
 #include "daemon/config/origins.h"
@@ -28,6 +29,61 @@ static int check_build(const struct config *config, const struct log_sink *log)
         error = -EINVAL;
     }
 #endif
+    return error;
+}
+
+// What is taken as it stands, and would be of no use so. Returns 0 or -EINVAL.
+static int check_words(const struct config *config, const struct log_sink *log)
+{
+    int error = 0;
+    for (const char *s = config->http.origins; *(s += strspn(s, " ,"));) {
+        const size_t n = strcspn(s, " ,");
+        const char *host = strstr(s, "://");
+        if (!host || host == s || host + 3 >= s + n ||
+            memchr(host + 3, '/', (size_t)(s + n - host - 3))) {
+            log_to(log, LOG_LEVEL_ERROR,
+                   "http.origins: %.*s is no origin: https://HOST or http://HOST:PORT is wanted, "
+                   "without a path or a / at the end",
+                   (int)n, s);
+            error = -EINVAL;
+        }
+        s += n;
+    }
+    if (strcmp(config->publish.odom_frame, config->publish.camera_frame) == 0) {
+        log_to(log, LOG_LEVEL_ERROR,
+               "publish.odom_frame and publish.camera_frame are both \"%s\": two frames have two "
+               "names",
+               config->publish.odom_frame);
+        error = -EINVAL;
+    }
+    if (config->requests.deadline_ms > config->requests.max_deadline_ms)
+        log_to(log, LOG_LEVEL_WARNING,
+               "requests.deadline_ms = %u is above requests.max_deadline_ms = %u, which holds",
+               config->requests.deadline_ms, config->requests.max_deadline_ms);
+    return error;
+}
+
+// The frames of tf are a tree.
+static int check_ros_frames(const struct config *config, const struct log_sink *log)
+{
+    const struct {
+        const char *key, *frame;
+    } frames[] = {{"ros.odom_frame", config->ros.odom_frame},
+                  {"ros.base_frame", config->ros.base_frame},
+                  {"ros.optical_frame", config->ros.optical_frame}};
+    int error = 0;
+    for (size_t i = 0; i < 3; i++) {
+        if (!frames[i].frame[0]) {
+            log_to(log, LOG_LEVEL_ERROR, "%s: a frame has a name", frames[i].key);
+            error = -EINVAL;
+        }
+        for (size_t k = 0; k < i; k++)
+            if (frames[i].frame[0] && strcmp(frames[i].frame, frames[k].frame) == 0) {
+                log_to(log, LOG_LEVEL_ERROR, "%s and %s are both \"%s\": two frames have two names",
+                       frames[k].key, frames[i].key, frames[i].frame);
+                error = -EINVAL;
+            }
+    }
     return error;
 }
 
@@ -69,6 +125,9 @@ int check_settings(const struct config *config, const struct log_sink *log)
     bool good = recording_check(config, &sink) == 0;
     good = ros_place_of_camera(config, &ignored, &sink) == 0 && good;
     good = check_build(config, &sink) == 0 && good;
+    good = check_words(config, &sink) == 0 && good;
+    if (config->ros.publish)
+        good = check_ros_frames(config, &sink) == 0 && good;
     good = endpoint_check(config, &sink) == 0 && good;
     for (uint32_t i = 0; i == 0 || i < config->n_cameras; i++) {
         cameras_config(config, i, &own);

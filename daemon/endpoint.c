@@ -448,7 +448,10 @@ static int bind_address(struct endpoint *endpoint, struct zmtp_server *server, i
         close(fd);
     log_to(&endpoint->log, LOG_LEVEL_ERROR, "endpoints.%s: cannot bind %s: %s%s", name, out_bound,
            strerror(-error),
-           error == -EADDRINUSE ? " (is another posed running? endpoints.* sets other ports)" : "");
+           error == -EADDRINUSE ? " (is another posed running? endpoints.* sets other ports)"
+           : error == -ENODEV   ? " (tcp://ADDRESS:PORT wants an address of this machine in "
+                                  "numbers, or the name of a network interface)"
+                                : "");
     return error;
 }
 

@@ -83,6 +83,12 @@ int outputs_check(const struct config *config, const struct log_sink *log)
         cameras_config(config, i, &own);
         good = check_map(own.map_output, &sink) == 0 && good;
         good = check_output("output.trajectory", own.trajectory, &sink) == 0 && good;
+        if (own.map_output[0] && strcmp(own.map_output, own.trajectory) == 0) {
+            log_to(&sink, LOG_LEVEL_ERROR,
+                   "output.map and output.trajectory are both %s: two files have two names",
+                   own.map_output);
+            good = false;
+        }
     }
     return check_map_folder(config->map_folder, &sink) == 0 && good ? 0 : -EINVAL;
 }

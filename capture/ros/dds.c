@@ -30,8 +30,11 @@ dds_entity_t ros_dds_participant(uint32_t domain, const char *interface, const s
                  interface);
         dds_entity_t made = dds_create_domain(domain, config);
         if (made < 0 && made != DDS_RETCODE_PRECONDITION_NOT_MET) { // that: there is one already
-            log_to(log, LOG_LEVEL_ERROR, "ROS 2: domain %u on interface %s: %s", domain, interface,
-                   dds_strretcode(made));
+            log_to(
+                log, LOG_LEVEL_ERROR,
+                "ROS 2: no domain %u on the network interface %s: %s: is there one of that name, "
+                "and is it up (ros.interface)?",
+                domain, interface, dds_strretcode(made));
             return -EIO;
         }
     }

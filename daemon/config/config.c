@@ -53,6 +53,8 @@ static const char *explain_section(const char *name, char *out, size_t size_byte
         if (closest_is_better(name, strlen(name), config_keys[i].section, &best))
             meant = config_keys[i].section;
     }
+    if (strncmp(name, "camera", strlen("camera")) == 0)
+        meant = "camera] or [camera NAME";
     snprintf(out, size_bytes, "unknown section [%s]%s%s%s (posed --dump-config lists them)", name,
              meant ? ", did you mean [" : "", meant ? meant : "", meant ? "]" : "");
     return out;
@@ -109,7 +111,8 @@ static char *next_line(char *out, int size_bytes, void *stream)
     if (n >= (size_t)size_bytes || zero) {
         char reason[64];
         snprintf(reason, sizeof reason,
-                 zero ? "a zero byte in the line" : "the line is longer than %d bytes",
+                 zero ? "a zero byte in the line: text in UTF-8 is wanted"
+                      : "the line is longer than %d bytes",
                  size_bytes - 2);
         complain(parser, reason);
         return NULL;
@@ -127,7 +130,9 @@ static void warn_of_habits(const struct parser *parser, const char *value)
 {
     const size_t n = strlen(value);
     const char *habit = NULL;
-    if (strstr(value, " #"))
+    if (strstr(value, "~/") || strchr(value, '$'))
+        habit = "~ and $ stand for themselves";
+    else if (strstr(value, " #"))
         habit = "a comment behind a value begins with ;";
     else if (n > 1 && (value[0] == '"' || value[0] == '\'') && value[n - 1] == value[0])
         habit = "values stand without quotes";

@@ -67,8 +67,11 @@ static int set_number(const struct config_key *key, const char *value, void *fie
     double number;
     bool whole = key->type == CONFIG_UINT || key->type == CONFIG_UINT64 || key->type == CONFIG_INT;
     if (!parse_number(value, &number) || (whole && number != floor(number))) {
-        snprintf(out_error, error_bytes, "\"%s\" is not a %s", value,
-                 whole ? "whole number" : "number");
+        char *end;
+        const bool is_begun = isfinite(strtod(value, &end)) && end != value && *end;
+        snprintf(out_error, error_bytes, "\"%s\" is not a %s%s", value,
+                 whole ? "whole number" : "number",
+                 is_begun ? ": nothing follows it, no unit either; decimals have a point" : "");
         return -EINVAL;
     }
     if (!is_in_range(key, number)) {
@@ -190,8 +193,12 @@ static void explain_unknown(const char *name, char *out_error, size_t error_byte
         if (closest_is_better(name, strlen(name), candidate, &best))
             memcpy(meant, candidate, sizeof meant);
     }
-    snprintf(out_error, error_bytes, "unknown key \"%s\"%s%s (posed --dump-config lists them)",
-             name, *meant ? ", did you mean " : "", *meant ? meant : "");
+    if (strncmp(name, "camera.", 7) == 0 && strchr(name + 7, '.'))
+        snprintf(out_error, error_bytes,
+                 "unknown key \"%s\"; one of a camera's own is written \"camera NAME.KEY\"", name);
+    else
+        snprintf(out_error, error_bytes, "unknown key \"%s\"%s%s (posed --dump-config lists them)",
+                 name, *meant ? ", did you mean " : "", *meant ? meant : "");
 }
 
 int config_set(struct config *config, const char *name, const char *value, const char *origin,

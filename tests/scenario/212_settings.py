@@ -80,6 +80,9 @@ def check_start_agrees():
             ("output", f"trajectory = {scratch}", f"{scratch}: Is a directory (output.trajectory)",
              1),
             ("output", f"map = {scratch}/there.ply", "is there already (output.map)", 1),
+            ("http", "origins = https://app.foxglove.dev https://a.org/",
+             "http.origins: https://a.org/ is no origin", 3),
+            ("publish", "camera_frame = odom", "are both \"odom\"", 3),
             ("ros", "camera_in_base = 1 2 3", "is not x y z roll pitch yaw", 3)):
         write(scratch + "/agrees.conf", f"\n[{section}]\n{setting}\n")
         wanted = place.replace(":3:", ":4:") if "\n" in setting else place
@@ -87,8 +90,13 @@ def check_start_agrees():
             done = posed("-c", scratch + "/agrees.conf", *more)
             assert done.returncode == code, (setting, more, done)
             assert any(wanted in line and said in line for line in done.stderr.splitlines()), done
-    write(scratch + "/agrees.conf", "[output]\ntrajectory = /dev/null\n")
-    assert posed("-c", scratch + "/agrees.conf", "--check-config").returncode == 0
+    write(scratch + "/agrees.conf", "[output]\ntrajectory = /dev/null\n[requests]\n"
+          "deadline_ms = 10\nmax_deadline_ms = 5\n[http]\norigins = https://app.foxglove.dev\n")
+    done = posed("-c", scratch + "/agrees.conf", "--check-config")
+    assert done.returncode == 0 and done.stderr.count("\n") == 1, done
+    assert "agrees.conf:4: requests.deadline_ms = 10 is above" in done.stderr, done
+    done = posed("--check-config", f"--trajectory={scratch}/x.ply", f"--map={scratch}/x.ply")
+    assert done.returncode == 1 and "--map: output.map and output.trajectory" in done.stderr, done
 
 
 def check_one_per_run_dir():

@@ -138,6 +138,9 @@ static const char *const mistakes[][2] = {
     {"[recoder]\n", "test.conf:1: unknown section [recoder], did you mean [recorder]"},
     {"[]\n", "test.conf:1: unknown section []"},
     {"[Camera]\nfx = 500\n", "test.conf:1: unknown section [Camera], did you mean [camera]"},
+    {"[camera.left]\nfx = 500\n", "section [camera.left], did you mean [camera] or [camera NAME]"},
+    {"[recorder]\nmax_bytes = 10G\n", "\"10G\" is not a whole number: nothing follows it, no unit"},
+    {"[capture]\nsource = tum:~/x\nstep = 0\n", "test.conf:2: the value is tum:~/x: ~ and $ stand"},
     {"[camera]\nfx = 500 # wide\n", "test.conf:2: the value is 500 # wide: a comment behind"},
     {"[camera]\nfx = \"500\"\n", "test.conf:2: the value is \"500\": values stand without"},
     {"[camera]\nfx = 1\njunk\n", "test.conf:3: neither [section]"},
@@ -353,8 +356,10 @@ static void one_mistake_does_not_hide_the_next(void **state)
     assert_non_null(strstr(said, "test.conf:8: camera.fy: \"y\" is not a number"));
     said[0] = 0;
     setenv("POSED_CAMERA_CX", "x", 1);
-    const struct config_assignment set[] = {{"camera.cy", "y", "--set"}, {"foo", "1", "--set"}};
-    assert_int_equal(config_load(&config, NULL, set, 2, &sink), -EINVAL);
+    const struct config_assignment set[] = {
+        {"camera.cy", "y", "--set"}, {"foo", "1", "--set"}, {"camera.left.fx", "500", "--set"}};
+    assert_int_equal(config_load(&config, NULL, set, 3, &sink), -EINVAL);
+    assert_non_null(strstr(said, "\"camera.left.fx\"; one of a camera's own is written \"camera "));
     assert_non_null(strstr(said, "environment POSED_CAMERA_CX: camera.cx: \"x\""));
     assert_non_null(strstr(said, "--set: camera.cy: \"y\""));
     assert_non_null(strstr(said, "--set: unknown key \"foo\""));
