@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written to disk, tried before the first frame: whoever is told at the end has lost it. (The
-// folder of recordings the recorder tries.)
+// What is written to disk, tried before the first frame: whoever is told at the end has lost it.
+// (The folder of recordings the recorder tries.)
 #ifndef POSED_DAEMON_OUTPUTS_H
 #define POSED_DAEMON_OUTPUTS_H
 
@@ -9,8 +9,8 @@
 
 // output.trajectory and output.map of every camera must be files that can be made, the map's a new
 // .ply: it is made without another question. map.folder may come later (a disk that is mounted): a
-// warning, but for a file in its place. Returns 0, or -EINVAL with every reason in the log, each with
-// the setting and where it was set.
+// warning, but for a file in its place. Returns 0, or -EINVAL with every reason in the log, each
+// with the setting and where it was set.
 __attribute__((warn_unused_result)) int outputs_check(const struct config *config,
                                                       const struct log_sink *log);
 
