@@ -114,6 +114,8 @@ static enum exit_code look_at_config(struct daemon *daemon)
         return EXIT_CONFIG;
     if (check_sources(config, &daemon->sink) != 0)
         return EXIT_DEVICE;
+    if (daemon->options.check)
+        outputs_warn(config, &daemon->sink);
     return outputs_check(config, &daemon->sink) ? EXIT_OTHER : EXIT_OK;
 }
 

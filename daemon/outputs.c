@@ -59,18 +59,48 @@ static int check_map(const char *path, const struct log_sink *log)
     return -EINVAL;
 }
 
+// Whether a file is in a folder's place. Returns 0 or -ENOTDIR.
+static int check_place(const char *key, const char *folder, const char *what,
+                       const struct log_sink *log)
+{
+    if (!folder[0] || check_folder(folder) != -ENOTDIR)
+        return 0;
+    log_to(log, LOG_LEVEL_ERROR, "%s %s cannot hold %s: %s", key, folder, what, strerror(ENOTDIR));
+    return -ENOTDIR;
+}
+
 static int check_map_folder(const char *folder, const struct log_sink *log)
 {
+    if (check_place("map.folder", folder, "maps", log) != 0)
+        return -ENOTDIR;
     const int error = folder[0] ? check_folder(folder) : 0;
-    if (error == -ENOTDIR)
-        log_to(log, LOG_LEVEL_ERROR, "map.folder %s cannot hold maps: %s", folder,
-               strerror(-error));
-    else if (error)
+    if (error)
         log_to(log, LOG_LEVEL_WARNING,
                "map.folder %s: %s: no map can be saved before it is there and may be written to "
                "(mkdir, mount, chown); each save looks again",
                folder, strerror(-error));
-    return error == -ENOTDIR ? error : 0;
+    return 0;
+}
+
+// One that the start makes where the folder around it is there.
+static void warn_of_folder(const char *key, const char *folder, const char *what,
+                           const struct log_sink *log)
+{
+    int error = folder[0] ? check_folder(folder) : 0;
+    if (error == -ENOENT)
+        error = check_writable(folder);
+    if (error && error != -ENOTDIR)
+        log_to(log, LOG_LEVEL_WARNING,
+               "%s %s: %s: %s before it is there and may be written to (mkdir, mount, chown)", key,
+               folder, strerror(-error), what);
+}
+
+void outputs_warn(const struct config *config, const struct log_sink *log)
+{
+    struct origins origins = {config, NULL, *log};
+    const struct log_sink sink = origins_log(&origins);
+    warn_of_folder("recorder.folder", config->recorder.folder, "nothing can be recorded", &sink);
+    warn_of_folder("search.folder", config->search.folder, "no object is kept", &sink);
 }
 
 int outputs_check(const struct config *config, const struct log_sink *log)
@@ -90,5 +120,9 @@ int outputs_check(const struct config *config, const struct log_sink *log)
             good = false;
         }
     }
-    return check_map_folder(config->map_folder, &sink) == 0 && good ? 0 : -EINVAL;
+    good = check_map_folder(config->map_folder, &sink) == 0 && good;
+    good =
+        check_place("recorder.folder", config->recorder.folder, "recordings", &sink) == 0 && good;
+    good = check_place("search.folder", config->search.folder, "objects", &sink) == 0 && good;
+    return good ? 0 : -EINVAL;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is written to disk, tried before the first frame: whoever is told at the end has lost it.
-// (The folder of recordings the recorder tries.)
+// (The folders of recordings and of objects are made by those who write there, which warn.)
 #ifndef POSED_DAEMON_OUTPUTS_H
 #define POSED_DAEMON_OUTPUTS_H
 
@@ -9,9 +9,13 @@
 
 // output.trajectory and output.map of every camera must be files that can be made, the map's a new
 // .ply: it is made without another question. map.folder may come later (a disk that is mounted): a
-// warning, but for a file in its place. Returns 0, or -EINVAL with every reason in the log, each
-// with the setting and where it was set.
+// warning. A file may be in no folder's place. Returns 0, or -EINVAL with every reason in the log,
+// each with the setting and where it was set.
 __attribute__((warn_unused_result)) int outputs_check(const struct config *config,
                                                       const struct log_sink *log);
+
+// For who looks only (--check-config): warns of the folders of recordings and of objects as the
+// start will when it cannot make them.
+void outputs_warn(const struct config *config, const struct log_sink *log);
 
 #endif

@@ -80,6 +80,8 @@ def check_start_agrees():
             ("output", f"trajectory = {scratch}", f"{scratch}: Is a directory (output.trajectory)",
              1),
             ("output", f"map = {scratch}/there.ply", "is there already (output.map)", 1),
+            ("recorder", f"folder = {scratch}/clients", "cannot hold recordings", 1),
+            ("search", f"folder = {scratch}/clients", "cannot hold objects", 1),
             ("http", "origins = https://app.foxglove.dev https://a.org/",
              "http.origins: https://a.org/ is no origin", 3),
             ("publish", "camera_frame = odom", "are both \"odom\"", 3),

@@ -66,6 +66,36 @@ static void folder_of_maps(void **state)
     assert_true(scratch_said(&scratch, "/file cannot hold maps: Not a directory"));
 }
 
+// Folders that the start makes: a file in their place is refused, one that cannot be made warned
+// about by who looks only.
+static void folders_that_are_made(void **state)
+{
+    (void)state;
+    const struct log_sink log = scratch_log(&scratch);
+    char *const folders[] = {config.recorder.folder, config.search.folder};
+    static const char *const words[][2] = {
+        {"recorder.folder /tmp/", "No such file or directory: nothing can be recorded before"},
+        {"search.folder /tmp/", "No such file or directory: no object is kept before"}};
+    scratch_write_text(&scratch, "file", "");
+    for (size_t i = 0; i < 2; i++) {
+        scratch_name(&scratch, "file", folders[i]);
+        assert_int_equal(check(), -EINVAL);
+        assert_true(scratch_said(&scratch, words[i][0]));
+        assert_true(scratch_said(&scratch, "/file cannot hold "));
+        scratch_name(&scratch, "none/folder", folders[i]);
+        assert_int_equal(check(), 0);
+        assert_string_equal(scratch.line, "");
+        outputs_warn(&config, &log);
+        assert_int_equal(scratch.worst, LOG_LEVEL_WARNING);
+        assert_true(scratch_said(&scratch, words[i][0]));
+        assert_true(scratch_said(&scratch, words[i][1]));
+        scratch_name(&scratch, "new", folders[i]);
+        scratch.line[0] = 0;
+        outputs_warn(&config, &log);
+        assert_string_equal(scratch.line, "");
+    }
+}
+
 // One that is written at the end is refused, also the second camera's.
 static void map_at_the_end(void **state)
 {
@@ -103,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(folder_of_maps, setup, teardown),
+        cmocka_unit_test_setup_teardown(folders_that_are_made, setup, teardown),
         cmocka_unit_test_setup_teardown(map_at_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(trajectory, setup, teardown),
     };
