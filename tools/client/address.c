@@ -182,7 +182,7 @@ void address_find(const char *where, enum address_socket socket, char out[ADDRES
         where = run_dir[0] ? run_dir : "127.0.0.1";
     }
     const bool has_port = is_host_and_port(where);
-    snprintf(daemon, sizeof daemon, "%s%s", has_port ? "tcp://" : "", where);
+    snprintf(daemon, sizeof daemon, "%s%.280s", has_port ? "tcp://" : "", where);
     if (cut_socket(daemon) || has_port)
         where = daemon;
     bool is_tcp = strncmp(where, "tcp://", 6) == 0;
