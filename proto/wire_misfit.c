@@ -17,6 +17,7 @@ static const struct {
 } names[] = {
 #define ROW(message, allocation, rule, type, name, tag) {message##_fields, tag, #name},
     // clang-format off
+    // cppcheck-suppress unknownMacro; the generated header has it
     posed_GetParams_FIELDLIST(ROW, posed_GetParams)
     posed_SetParams_FIELDLIST(ROW, posed_SetParams)
     posed_SetParams_Assignment_FIELDLIST(ROW, posed_SetParams_Assignment)

@@ -68,7 +68,9 @@ static void put_error(struct zmtp_session *session, const char *reason)
 {
     uint8_t bytes[ZMTP_COMMAND_MAX], counted[64] = {(uint8_t)strlen(reason)};
     memcpy(counted + 1, reason, counted[0]);
-    put_bytes(session, bytes, zmtp_put_command("ERROR", counted, 1 + (size_t)counted[0], bytes));
+    const size_t n = zmtp_put_command("ERROR", counted, 1 + (size_t)counted[0], bytes);
+    if (n)
+        put_bytes(session, bytes, n);
 }
 
 // One afterwards, left out when the peer does not read what was sent before.
