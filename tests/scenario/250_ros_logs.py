@@ -17,6 +17,7 @@ LOGS = [
     ("bag", "{0}", "ros1bag", ("16UC1", "32FC1", "16UC1-png"), 6),
     ("bag-bz2", "{0}", "ros1bag", ("16UC1",), 6),
     ("bag-lz4", "{0}", "ros1bag", ("mono16",), 6),
+    ("bag-plain", "{0}", "ros1bag", ("16UC1",), 6),
     ("db3", "{0}/{1}.db3", "ros2db3", ("16UC1", "32FC1", "16UC1-png"), 6),
 ]
 LIBRARY_S = 200

@@ -6,7 +6,8 @@ wrote: rosbags, mcap-ros2-support, pyrealsense2. Runs under the interpreter that
     ros_write.py TUM-FOLDER OUT-FILE CONTAINER ENCODING
 
 CONTAINER: mcap, mcap-zstd (rosbags), mcap-ros2, mcap-plain (mcap-ros2-support), db3, bag,
-bag-bz2, bag-lz4, realsense (.bag or .db3, as the library of POSED_REALSENSE writes it).
+bag-bz2, bag-lz4, bag-plain (rosbags; the last without chunks), realsense (.bag or .db3, as the
+library of POSED_REALSENSE writes it).
 ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 16UC1-png, 16UC1-rvl, 32FC1-png. Options after it:
 no-info, color, no-depth."""
 import functools
@@ -81,7 +82,7 @@ def write_rosbags(folder, out, container, encoding, options):
 
     if is_ros1:
         writer = rosbag1.Writer(out)
-        if container != "bag":
+        if container in ("bag-bz2", "bag-lz4"):
             writer.set_compression(getattr(rosbag1.Writer.CompressionFormat,
                                            container[4:].upper()))
     else:
@@ -98,6 +99,30 @@ def write_rosbags(folder, out, container, encoding, options):
             data = (store.serialize_ros1 if is_ros1 else store.serialize_cdr)(message, kind)
             # as a recorder does: somewhat later than the stamp
             writer.write(connections[topic], time_ns + 1700000, data)
+    if container == "bag-plain":
+        leave_chunks_out(out)
+
+
+def leave_chunks_out(path):
+    """Connections and messages as records of the file itself, which the format allows."""
+    old = path.read_bytes()
+    at = old.index(b"\n") + 1
+    new = bytearray(old[:at])
+    while at < len(old):
+        begin, fields = at, {}
+        n_header = int.from_bytes(old[at:at + 4], "little")
+        at, end = at + 4, at + 4 + n_header
+        while at < end:
+            n = int.from_bytes(old[at:at + 4], "little")
+            name, _, value = old[at + 4:at + 4 + n].partition(b"=")
+            fields[name], at = value, at + 4 + n
+        n_data = int.from_bytes(old[at:at + 4], "little")
+        data, at = old[at + 4:at + 4 + n_data], at + 4 + n_data
+        if fields[b"op"] == b"\x05":  # a chunk
+            new += data
+        elif fields[b"op"] not in b"\x04\x06":  # what indexes them
+            new += old[begin:at]
+    path.write_bytes(new)
 
 
 def write_mcap_ros2(folder, out, encoding, options, plain):
