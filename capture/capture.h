@@ -56,6 +56,9 @@ struct capture_settings {
     uint32_t n_frames; // end after so many (of each round with `loop`); synth: the length of the
                        // scene, of which start, duration and step choose. 0 = all
 
+    // Asked while a camera is waited for: does the caller not want it any more? NULL = never
+    bool (*is_stopped)(void);
+
     struct log_sink log;
 };
 
@@ -125,6 +128,7 @@ __attribute__((warn_unused_result)) int capture_source_check(const char *source,
 //   -ERANGE     implausible: median depth outside 0.2..12 m, principal point outside the image,
 //               image size unlike the calibration's (see allow_implausible)
 //   -ENOTSUP    driver not built in
+//   -EINTR      settings->is_stopped, while a camera was waited for; nothing went to the log
 //   -EIO, -ENOMEM, other negative errno.
 __attribute__((warn_unused_result)) int capture_open(struct capture **out,
                                                      const struct capture_settings *settings);

@@ -14,6 +14,7 @@
 #define FIRST_OPEN_S 10
 #define SILENCE_NS   (1500 * MS) // a streaming camera sends 30 frames/s
 #define HANG_NS      (3000 * MS)
+#define STEP_NS      (20 * MS) // of a pause that may be cut short
 
 // Sleeps until then, or until told to quit.
 static void doze(struct reconnect *reconnect, int64_t until_ns)
@@ -90,9 +91,22 @@ static void *run(void *argument)
     return NULL;
 }
 
-int reconnect_open(struct reconnect *reconnect, const struct reconnect_camera *camera, void *user,
-                   const char *driver, const char *place, const struct log_sink *log)
+// Between two attempts of the first opening. Returns whether to go on.
+static bool pause_unless_stopped(const struct capture_settings *settings)
 {
+    const struct timespec pause = clock_timespec(STEP_NS);
+    for (int64_t slept_ns = 0; slept_ns < RECONNECT_MAX_NS; slept_ns += STEP_NS) {
+        if (settings->is_stopped && settings->is_stopped())
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+int reconnect_open(struct reconnect *reconnect, const struct reconnect_camera *camera, void *user,
+                   const char *driver, const char *place, const struct capture_settings *settings)
+{
+    const struct log_sink *log = &settings->log;
     char until[40];
     snprintf(until, sizeof until, ", %d s; see posectl doctor", FIRST_OPEN_S);
     *reconnect = (struct reconnect){.camera = camera, .user = user, .log = *log};
@@ -104,8 +118,10 @@ int reconnect_open(struct reconnect *reconnect, const struct reconnect_camera *c
             reconnect->camera = NULL;
             return -ENODEV;
         }
-        const struct timespec pause = clock_timespec(RECONNECT_MAX_NS);
-        nanosleep(&pause, NULL);
+        if (!pause_unless_stopped(settings)) {
+            reconnect->camera = NULL;
+            return -EINTR;
+        }
     }
     return 0;
 }

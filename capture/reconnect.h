@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "capture/capture.h"
 #include "proto/log.h"
 
 #define RECONNECT_REASON_BYTES 400
@@ -48,12 +49,12 @@ struct reconnect {
     char told[RECONNECT_REASON_BYTES]; // why the camera cannot be opened, once
 };
 
-// Opens the camera, for which it waits up to 10 s. Returns 0, or -ENODEV with the reason in the
-// log, which knows it as DRIVER:PLACE, or DRIVER alone where the place is empty. The first frame is
-// served only after reconnect_start.
+// Opens the camera, for which it waits up to 10 s. Returns 0, -EINTR (settings->is_stopped), or
+// -ENODEV with the reason in the log, which knows it as DRIVER:PLACE, or DRIVER alone where the
+// place is empty. The first frame is served only after reconnect_start.
 __attribute__((warn_unused_result)) int
 reconnect_open(struct reconnect *reconnect, const struct reconnect_camera *camera, void *user,
-               const char *driver, const char *place, const struct log_sink *log);
+               const char *driver, const char *place, const struct capture_settings *settings);
 
 // Starts the thread. Returns 0 or a negative errno; the camera stays open in either case.
 __attribute__((warn_unused_result)) int reconnect_start(struct reconnect *reconnect);

@@ -10,6 +10,7 @@
 
 #include "daemon/map_export.h"
 #include "daemon/notify.h"
+#include "daemon/signals.h"
 #include "proto/clock.h"
 #include "proto/wire.h"
 
@@ -54,6 +55,7 @@ static int open_capture(struct camera *camera)
         settings.n_kept += config->recorder.queue_frames;
     settings.ros_domain = config->ros.domain;
     settings.ros_interface = config->ros.interface;
+    settings.is_stopped = signals_stop;
     settings.log = camera->sink;
     return capture_open(&camera->capture, &settings);
 }
@@ -96,8 +98,9 @@ enum camera_error camera_open(struct camera *camera, const struct config *config
     camera->all = *log;
     camera->sink = camera->name[0] ? (struct log_sink){say_with_name, camera} : *log;
     cameras_config(config, index, &camera->config);
-    if (open_capture(camera) != 0)
-        return CAMERA_NO_SOURCE;
+    const int error = open_capture(camera);
+    if (error)
+        return error == -EINTR ? CAMERA_STOPPED : CAMERA_NO_SOURCE;
     log_camera(capture_info(camera->capture), &camera->sink);
     const struct yield yield = {yield_frames_wait, &camera->yield_frames};
     if (backend_open(&camera->backend, &camera->config, camera->capture, &yield, &camera->sink) !=

@@ -36,7 +36,13 @@ struct camera {
     bool failed; // the map could not be written
 };
 
-enum camera_error { CAMERA_OK, CAMERA_NO_SOURCE, CAMERA_NO_BACKEND, CAMERA_NO_MEMORY };
+enum camera_error {
+    CAMERA_OK,
+    CAMERA_STOPPED, // by a signal, while its source was waited for
+    CAMERA_NO_SOURCE,
+    CAMERA_NO_BACKEND,
+    CAMERA_NO_MEMORY,
+};
 
 // Opens source, device and what is known of camera `index` of the configuration, which must outlive
 // it. The reason of a failure is in the log; camera_close is to be called all the same.

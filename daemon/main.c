@@ -202,6 +202,7 @@ static int create_http(struct daemon *daemon)
 static enum exit_code open_cameras(struct daemon *daemon)
 {
     static const enum exit_code codes[] = {[CAMERA_OK] = EXIT_OK,
+                                           [CAMERA_STOPPED] = EXIT_OK,
                                            [CAMERA_NO_SOURCE] = EXIT_DEVICE,
                                            [CAMERA_NO_BACKEND] = EXIT_GPU,
                                            [CAMERA_NO_MEMORY] = EXIT_OTHER};
@@ -291,7 +292,7 @@ static enum exit_code open_all(struct daemon *daemon)
 {
     struct camera *first = &daemon->cameras[0];
     enum exit_code code = open_cameras(daemon);
-    if (code != EXIT_OK)
+    if (code != EXIT_OK || signals_stop())
         return code;
     // The trajectories last: a second daemon started by mistake ends before them, at the endpoints,
     // and does not empty the files of the first one.
@@ -433,7 +434,7 @@ int main(int argc, char **argv)
         code = open_all(&daemon);
     else
         log_to(&daemon.sink, LOG_LEVEL_ERROR, "out of memory");
-    if (code == EXIT_OK)
+    if (code == EXIT_OK && daemon.opened)
         code = run_cameras(&daemon);
     if (close_trajectories(&daemon) != 0 && code == EXIT_OK)
         code = EXIT_OTHER;

@@ -410,7 +410,7 @@ static int open_openni2(void **out_state, const char *location,
     static const struct reconnect_camera camera = {open_camera, serve, close_camera};
     if (!err)
         err = reconnect_open(&openni2->reconnect, &camera, openni2, "openni2", openni2->place.place,
-                             &settings->log);
+                             settings);
     if (!err)
         err = live_create(&openni2->live, &(struct live_camera){.intrinsics = openni2->camera},
                           settings->n_kept);

@@ -23,6 +23,7 @@
 #define MS              INT64_C(1000000)
 #define PUBLISHER_NS    (10000 * MS) // how long capture_open waits for the first image,
 #define INFO_NS         (3000 * MS)  // and then for its camera info
+#define TELL_NS         (1000 * MS)  // after which it is said that there is none yet
 #define POLL_NS         (20 * MS)
 #define HISTORY         16
 #define MAX_TOPIC_BYTES 200
@@ -31,6 +32,7 @@ enum topic_id { IMAGE_ID, INFO_ID };
 
 struct ros2 {
     struct log_sink log;
+    bool (*is_stopped)(void); // of capture_settings
     struct live live;
     struct bag bag; // of the first image and camera info: what is to be known of the camera
     dds_entity_t participant, publications, images, infos, waitset, guard, arrived;
@@ -293,17 +295,31 @@ static int add_topics(struct ros2 *ros2, const char *image_type)
                                strlen(info_type), ROS_ENCODING_CDR);
 }
 
+static bool is_stopped(const struct ros2 *ros2)
+{
+    return ros2->is_stopped && ros2->is_stopped();
+}
+
 // Waits for someone who publishes the topic, and subscribes as he offers it.
 static int subscribe(struct ros2 *ros2, int64_t until_ns)
 {
     struct ros_offer offer;
     char list[700];
+    bool told = false;
     while (!ros_find_publisher(ros2->publications, ros2->image_topic, &offer)) {
         if (clock_monotonic_ns() > until_ns) {
             ros_list_image_topics(ros2->publications, list, sizeof list);
             log_to(&ros2->log, LOG_LEVEL_ERROR, "ros2: nobody publishes %s; topics with images: %s",
                    ros2->image_topic + 2, list[0] ? list : "none");
             return -ENOENT;
+        }
+        if (is_stopped(ros2))
+            return -EINTR;
+        if (!told && clock_monotonic_ns() > until_ns - PUBLISHER_NS + TELL_NS) {
+            log_to(&ros2->log, LOG_LEVEL_WARNING,
+                   "ros2: nobody publishes %s yet; waiting for it, %d s", ros2->image_topic + 2,
+                   (int)(PUBLISHER_NS / 1000 / MS));
+            told = true;
         }
         dds_sleepfor(POLL_NS);
     }
@@ -346,6 +362,8 @@ static int wait_for_first(struct ros2 *ros2, int64_t until_ns)
             give_back(&message);
             has_info = true;
         }
+        if (!err && is_stopped(ros2))
+            return -EINTR;
         if (!has_image || !has_info)
             dds_sleepfor(MS);
     }
@@ -381,6 +399,7 @@ static int open_ros2(void **out_state, const char *location,
     if (!ros2)
         return -ENOMEM;
     ros2->log = settings->log;
+    ros2->is_stopped = settings->is_stopped;
     int64_t until_ns = clock_monotonic_ns() + PUBLISHER_NS;
     int err = bag_begin_live(&ros2->bag, "ros2", &settings->log);
     if (!err && (!*location || !name_topics(ros2, location))) {

@@ -376,8 +376,7 @@ static int open_v4l2(void **out_state, const char *location,
     int err = reconnect_parse("v4l2", location, &settings->log, &v4l2->place);
     static const struct reconnect_camera camera = {open_camera, serve, close_camera};
     if (!err)
-        err = reconnect_open(&v4l2->reconnect, &camera, v4l2, "v4l2", v4l2->place.place,
-                             &settings->log);
+        err = reconnect_open(&v4l2->reconnect, &camera, v4l2, "v4l2", v4l2->place.place, settings);
     if (!err) // only now: where no camera is, that is said first
         err = check_intrinsics(settings, v4l2->reconnect.name);
     if (err)

@@ -22,6 +22,24 @@ def refused(code, word, *options):
     check(word in text, f"{options}: \"{word}\" is not in: {text}")
 
 
+def check_ends_waiting(source, word):
+    """While a source is waited for."""
+    run = subprocess.Popen([BINARY + "/bin/posed", "--source", source, "--run-dir",
+                            harness.SCRATCH, "--no-tcp", "--set", "http.port=0"],
+                           stderr=subprocess.PIPE, text=True)
+    said = run.stderr.readline()
+    if "without" in said or "posed --help" in said:
+        run.wait()
+        print(f"SKIP: {source}: not in this build")
+        return
+    check(word in said, f"{source}: {said}")
+    start = time.monotonic()
+    run.terminate()
+    said += run.communicate(timeout=60)[1]
+    check_at_most(time.monotonic() - start, STOP_LIMIT_S, f"end while {source} is waited for [s]")
+    check(run.returncode == 0 and "error" not in said, f"{source}: {run.returncode}, {said}")
+
+
 def scenario():
     for name in ("SIGTERM", "SIGINT"):
         daemon = harness.Daemon("synth:room", "--loop", speed=1)
@@ -33,6 +51,9 @@ def scenario():
         lines = [line for line in daemon.trajectory_bytes().splitlines() if line[:1] != b"#"]
         check(len(lines) == len(daemon.poses), "the trajectory is complete")
         check(daemon.events[-1].kind == harness.messages.Event.STOPPING, "event STOPPING")
+
+    check_ends_waiting("v4l2:/dev/null", "waiting for it")
+    check_ends_waiting("ros2:/nowhere", "waiting for it")
 
     scratch = harness.SCRATCH
     here = ("--run-dir", scratch, "--no-tcp", "--speed", "max")
