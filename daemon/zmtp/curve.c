@@ -114,6 +114,14 @@ int curve_read_keys(struct curve_keys *out, const char *secret_file, const char 
     n = read_keys(clients, clients_file, log, out->clients, CURVE_MAX_CLIENTS);
     if (n < 0)
         return (int)n;
+    for (long i = 0; i < n; i++)
+        if (sodium_memcmp(out->clients[i], out->secret, KEY) == 0) {
+            log_to(log, LOG_LEVEL_ERROR,
+                   "%s: %s holds this daemon's secret key: the clients' public keys belong there "
+                   "(.public)",
+                   clients, clients_file);
+            return -EINVAL;
+        }
     out->n_clients = (size_t)n;
     return 0;
 }

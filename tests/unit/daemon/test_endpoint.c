@@ -208,6 +208,8 @@ static void key_files(void **state)
     assert_refused(-EINVAL, "clients: No such file or directory");
     scratch_write_text(&scratch, "clients", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID\nx\n");
     assert_refused(-EINVAL, "clients:2: not a CURVE key");
+    scratch_write_text(&scratch, "clients", SECRET "\n");
+    assert_refused(-EINVAL, "clients holds this daemon's secret key");
     scratch_write_text(&scratch, "clients", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID\n");
     assert_int_equal(open_endpoint(&endpoint), 0);
     // the public key that the specification has with this secret one
