@@ -46,6 +46,17 @@ def check_settings(folder, *usb):
         file.write("[http]\nport = 99999\n")
     settings = of(doctor(1, *usb, "-c", config), "settings")[0]
     assert config + ":8: http.port" in settings["finding"], settings
+    # What only --check-config sees, behind a warning and in a file that asks for JSON.
+    for section, setting, said in (
+            ("endpoints", "pub = tcp://0.0.0.0:5570", f"{config}:6: endpoints.pub"),
+            ("camera", "field = /nope", "/nope: No such file"),
+            ("output", "trajectory = /nope/x", f"{config}:6: /nope/x: No such file")):
+        with open(config, "w") as file:
+            file.write("[log]\nrate_hz = 1\nrate_hz = 2\nformat = json\n"
+                       f"[{section}]\n{setting}\n")
+        findings = of(doctor(1, *usb, "-c", config), "settings")
+        assert len(findings) == 1 and findings[0]["verdict"] == "problem", (setting, findings)
+        assert said in findings[0]["finding"], (setting, findings)
     daemon = harness.Daemon("synth:room", "--loop", f"--set=recorder.folder={recordings}",
                             f"--set=http.port={port}", speed=0.2, collect=False)
     daemon.wait_for(lambda: str(port) in daemon.log(), "the page")

@@ -54,12 +54,17 @@ static void find_posed(char out[DAEMON_SETTINGS_TEXT])
     strcpy(out, "posed");
 }
 
-// Its output and errors, in one stream; NULL: it cannot be run.
-static FILE *run_posed(const char *config, pid_t *out_pid)
+// Its output and errors, in one stream, and as text whatever the file's log.format; NULL: it cannot
+// be run.
+static FILE *run_posed(const char *option, const char *config, pid_t *out_pid)
 {
     char program[DAEMON_SETTINGS_TEXT];
-    char *const arguments[] = {program, (char *)"--dump-config", config ? (char *)"-c" : NULL,
-                               (char *)(uintptr_t)config, NULL};
+    char *const arguments[] = {program,
+                               (char *)(uintptr_t)option,
+                               (char *)"--set=log.format=text",
+                               config ? (char *)"-c" : NULL,
+                               (char *)(uintptr_t)config,
+                               NULL};
     posix_spawn_file_actions_t actions;
     int ends[2];
     find_posed(program);
@@ -96,6 +101,25 @@ static void take_line(struct daemon_settings *settings, char *line, char section
     }
 }
 
+bool daemon_settings_check(const char *config, char out_why[DAEMON_SETTINGS_TEXT])
+{
+    static const char warning[] = "posed: warning: ";
+    char line[1024];
+    int status = -1;
+    pid_t pid = -1;
+    out_why[0] = 0;
+    FILE *file = run_posed("--check-config", config, &pid);
+    if (!file)
+        return true;
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        if (!out_why[0] && strncmp(line, warning, sizeof warning - 1) != 0)
+            wire_copy_text(out_why, DAEMON_SETTINGS_TEXT, line);
+    }
+    fclose(file);
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 bool daemon_settings_read(const char *config, struct daemon_settings *out,
                           char out_why[DAEMON_SETTINGS_TEXT])
 {
@@ -104,7 +128,7 @@ bool daemon_settings_read(const char *config, struct daemon_settings *out,
     pid_t pid = -1;
     *out = (struct daemon_settings){0};
     out_why[0] = 0;
-    FILE *file = run_posed(config, &pid);
+    FILE *file = run_posed("--dump-config", config, &pid);
     if (!file)
         return false;
     while (fgets(line, sizeof line, file))

@@ -18,6 +18,11 @@ struct daemon_settings {
 __attribute__((warn_unused_result)) enum posectl_exit
 daemon_settings_ask(const struct posectl *ctl, struct daemon_settings *out);
 
+// Runs `posed --check-config -c FILE` (the program as below). Returns false where it refuses the
+// file, with the first line of what it says that is no warning; true also where there is no posed.
+__attribute__((warn_unused_result)) bool daemon_settings_check(const char *config,
+                                                               char out_why[DAEMON_SETTINGS_TEXT]);
+
 // Runs the `posed` beside this program, else the one on PATH; with its -c FILE unless that is NULL.
 // Returns whether it printed its settings; else what it said instead, "" where there is none.
 __attribute__((warn_unused_result)) bool daemon_settings_read(const char *config,

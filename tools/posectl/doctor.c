@@ -355,15 +355,24 @@ static bool look_at_daemon(struct doctor *doctor, const struct posectl *ctl,
     return false;
 }
 
-// Those of the daemon here, else those with which it would start, else the usual ports.
+// Those of the daemon here, else those with which it would start, else the usual ports. A file that
+// is named has to be one that posed takes; the usual one may name keys that the daemon alone reads.
 static void find_settings(struct doctor *doctor, const char *config, struct daemon_settings *out)
 {
     char why[DAEMON_SETTINGS_TEXT];
+    const bool is_refused = config && !daemon_settings_check(config, why);
+    if (is_refused)
+        find(doctor, PROBLEM, "settings",
+             "posed --check-config -c FILE, as the user of the daemon, says all that is wrong",
+             "%s", why[0] ? why : "posed --check-config refuses the file");
     if (daemon_settings_read(config, out, why))
         return;
-    find(doctor, why[0] ? PROBLEM : NOTE, "settings",
-         why[0] ? "posed --check-config says all that is wrong" : "put the program posed on PATH",
-         "%s", why[0] ? why : "no posed is here to say which they are: the usual ports are tried");
+    if (!is_refused)
+        find(doctor, why[0] ? PROBLEM : NOTE, "settings",
+             why[0] ? "posed --check-config says all that is wrong"
+                    : "put the program posed on PATH",
+             "%s",
+             why[0] ? why : "no posed is here to say which they are: the usual ports are tried");
     *out = (struct daemon_settings){"tcp://127.0.0.1:5570",
                                     "tcp://127.0.0.1:5571",
                                     "tcp://127.0.0.1:5572",
