@@ -116,7 +116,8 @@ static enum exit_code look_at_config(struct daemon *daemon)
         return EXIT_DEVICE;
     if (daemon->options.check)
         outputs_warn(config, &daemon->sink);
-    return outputs_check(config, &daemon->sink) ? EXIT_OTHER : EXIT_OK;
+    const int error = outputs_check(config, &daemon->sink);
+    return error == -EINVAL ? EXIT_CONFIG : error ? EXIT_OTHER : EXIT_OK;
 }
 
 // SIGHUP: a bad file keeps the old settings and says why.

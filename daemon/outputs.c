@@ -39,40 +39,49 @@ static int check_writable(const char *path)
     return access(folder, W_OK | X_OK) == 0 ? 0 : -errno;
 }
 
+// Of two results the one to be told: -EINVAL before what may be mended on the disk.
+static int worse(int a, int b)
+{
+    return a == -EINVAL || b == 0 ? a : b;
+}
+
 static int check_output(const char *key, const char *path, const struct log_sink *log)
 {
     const int error = path[0] ? check_writable(path) : 0;
     if (error)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s (%s)", path, strerror(-error), key);
-    return error ? -EINVAL : 0;
+    return error == -EISDIR ? -EINVAL : error;
 }
 
 // The map is written at the end, and never over what is there.
 static int check_map(const char *path, const struct log_sink *log)
 {
-    if (!file_suffix_fits(path, ".ply"))
+    struct stat info;
+    if (!file_suffix_fits(path, ".ply")) {
         log_to(log, LOG_LEVEL_ERROR, "%s: the map's surface is written as .ply (output.map)", path);
-    else if (path[0] && access(path, F_OK) == 0)
+        return -EINVAL;
+    }
+    if (path[0] && stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) {
         log_to(log, LOG_LEVEL_ERROR, "%s: is there already (output.map): name a new file", path);
-    else
-        return check_output("output.map", path, log);
-    return -EINVAL;
+        return -EEXIST;
+    }
+    return check_output("output.map", path, log);
 }
 
-// Whether a file is in a folder's place. Returns 0 or -ENOTDIR.
+// Whether a file is in a folder's place. Returns 0 or -EINVAL.
 static int check_place(const char *key, const char *folder, const char *what,
                        const struct log_sink *log)
 {
     if (!folder[0] || check_folder(folder) != -ENOTDIR)
         return 0;
     log_to(log, LOG_LEVEL_ERROR, "%s %s cannot hold %s: %s", key, folder, what, strerror(ENOTDIR));
-    return -ENOTDIR;
+    return -EINVAL;
 }
 
 static int check_map_folder(const char *folder, const struct log_sink *log)
 {
     if (check_place("map.folder", folder, "maps", log) != 0)
-        return -ENOTDIR;
+        return -EINVAL;
     const int error = folder[0] ? check_folder(folder) : 0;
     if (error)
         log_to(log, LOG_LEVEL_WARNING,
@@ -108,21 +117,20 @@ int outputs_check(const struct config *config, const struct log_sink *log)
     static struct config own; // large
     struct origins origins = {&own, NULL, *log};
     const struct log_sink sink = origins_log(&origins);
-    bool good = true;
+    int error = 0;
     for (uint32_t i = 0; i == 0 || i < config->n_cameras; i++) {
         cameras_config(config, i, &own);
-        good = check_map(own.map_output, &sink) == 0 && good;
-        good = check_output("output.trajectory", own.trajectory, &sink) == 0 && good;
+        error = worse(error, check_map(own.map_output, &sink));
+        error = worse(error, check_output("output.trajectory", own.trajectory, &sink));
         if (own.map_output[0] && strcmp(own.map_output, own.trajectory) == 0) {
             log_to(&sink, LOG_LEVEL_ERROR,
                    "output.map and output.trajectory are both %s: two files have two names",
                    own.map_output);
-            good = false;
+            error = -EINVAL;
         }
     }
-    good = check_map_folder(config->map_folder, &sink) == 0 && good;
-    good =
-        check_place("recorder.folder", config->recorder.folder, "recordings", &sink) == 0 && good;
-    good = check_place("search.folder", config->search.folder, "objects", &sink) == 0 && good;
-    return good ? 0 : -EINVAL;
+    error = worse(error, check_map_folder(config->map_folder, &sink));
+    error =
+        worse(error, check_place("recorder.folder", config->recorder.folder, "recordings", &sink));
+    return worse(error, check_place("search.folder", config->search.folder, "objects", &sink));
 }

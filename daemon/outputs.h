@@ -9,8 +9,11 @@
 
 // output.trajectory and output.map of every camera must be files that can be made, the map's a new
 // .ply: it is made without another question. map.folder may come later (a disk that is mounted): a
-// warning. A file may be in no folder's place. Returns 0, or -EINVAL with every reason in the log,
-// each with the setting and where it was set.
+// warning. A file may be in no folder's place, and no folder in a file's. With every reason in the
+// log, each with the setting and where it was set, returns 0; -EINVAL, where a setting is wrong
+// itself (another suffix than .ply, one name for two files, a file for a folder, a folder for a
+// file); else another negative errno: what may be mended on the disk (a folder that is not there,
+// rights, a map that is there already).
 __attribute__((warn_unused_result)) int outputs_check(const struct config *config,
                                                       const struct log_sink *log);
 

@@ -78,10 +78,12 @@ def check_start_agrees():
             ("output", f"trajectory = {nowhere}x.txt",
              f"{nowhere}x.txt: No such file or directory (output.trajectory)", 1),
             ("output", f"trajectory = {scratch}", f"{scratch}: Is a directory (output.trajectory)",
-             1),
+             3),
+            ("output", f"map = {scratch}/x.pcd", "surface is written as .ply (output.map)", 3),
             ("output", f"map = {scratch}/there.ply", "is there already (output.map)", 1),
-            ("recorder", f"folder = {scratch}/clients", "cannot hold recordings", 1),
-            ("search", f"folder = {scratch}/clients", "cannot hold objects", 1),
+            ("recorder", f"folder = {scratch}/clients", "cannot hold recordings", 3),
+            ("map", f"folder = {scratch}/clients", "cannot hold maps", 3),
+            ("search", f"folder = {scratch}/clients", "cannot hold objects", 3),
             ("http", "origins = https://app.foxglove.dev https://a.org/",
              "http.origins: https://a.org/ is no origin", 3),
             ("publish", "camera_frame = odom", "are both \"odom\"", 3),
@@ -98,7 +100,7 @@ def check_start_agrees():
     assert done.returncode == 0 and done.stderr.count("\n") == 1, done
     assert "agrees.conf:4: requests.deadline_ms = 10 is above" in done.stderr, done
     done = posed("--check-config", f"--trajectory={scratch}/x.ply", f"--map={scratch}/x.ply")
-    assert done.returncode == 1 and "--map: output.map and output.trajectory" in done.stderr, done
+    assert done.returncode == 3 and "--map: output.map and output.trajectory" in done.stderr, done
 
 
 def check_one_per_run_dir():

@@ -103,8 +103,9 @@ static void map_at_the_end(void **state)
     char error[256];
     scratch_name(&scratch, "map.pcd", config.map_output);
     assert_int_equal(check(), -EINVAL);
+    assert_true(scratch_said(&scratch, "map.pcd: the map's surface is written as .ply"));
     scratch_name(&scratch, "none/map.ply", config.map_output);
-    assert_int_equal(check(), -EINVAL);
+    assert_int_equal(check(), -ENOENT);
     assert_true(scratch_said(&scratch, "none/map.ply: No such file or directory (output.map)"));
     scratch_name(&scratch, "map.ply", config.map_output);
     assert_int_equal(check(), 0);
@@ -112,11 +113,12 @@ static void map_at_the_end(void **state)
     assert_int_equal(cameras_add(&config, "right", "", error, sizeof error), 1);
     assert_int_equal(check(), 0);
     scratch_write_text(&scratch, "map-right.ply", "");
-    assert_int_equal(check(), -EINVAL);
+    assert_int_equal(check(), -EEXIST);
     assert_true(scratch_said(&scratch, "map-right.ply: is there already (output.map)"));
 }
 
-// So is a trajectory in a folder that is not there, and both are told of.
+// So is a trajectory in a folder that is not there, and both are told of. What is wrong itself
+// comes before what may be mended on the disk.
 static void trajectory(void **state)
 {
     (void)state;
@@ -124,9 +126,18 @@ static void trajectory(void **state)
     assert_int_equal(check(), 0);
     assert_string_equal(scratch.line, "");
     scratch_name(&scratch, "none/track.txt", config.trajectory);
-    assert_int_equal(check(), -EINVAL);
+    assert_int_equal(check(), -ENOENT);
     assert_true(scratch_said(&scratch, "none/track.txt: No such file or directory"));
     assert_true(scratch_said(&scratch, "(output.trajectory)"));
+    scratch_name(&scratch, "map.pcd", config.map_output);
+    assert_int_equal(check(), -EINVAL);
+    scratch_name(&scratch, "one.ply", config.map_output);
+    strcpy(config.trajectory, config.map_output);
+    assert_int_equal(check(), -EINVAL);
+    assert_true(scratch_said(&scratch, "two files have two names"));
+    config.map_output[0] = 0;
+    strcpy(config.trajectory, scratch.path);
+    assert_int_equal(check(), -EINVAL);
 }
 
 int main(void)
