@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "daemon/config/origins.h"
 #include "daemon/fill_messages.h"
 #include "daemon/publish.h"
 #include "proto/wire.h"
@@ -76,16 +77,25 @@ static void on_recorder_event(void *user, enum recorder_event event, const char 
     }
 }
 
-static int start_recording(const struct recording *recording, const struct config *config)
+static int start_recording(const struct recording *recording, const struct config *config,
+                           const struct log_sink *log)
 {
+    struct origins origins = {config, NULL, *log};
+    const struct log_sink sink = origins_log(&origins);
     struct recorder_camera cameras[CONFIG_MAX_CAMERAS];
     int format = recorder_format_from_name(config->recorder.format); // checked with the settings
     for (uint32_t i = 0; i < recording->n_cameras; i++)
         cameras[i] =
             (struct recorder_camera){i, recording->n_cameras > 1 ? recording->cameras[i].name : "",
                                      capture_info(recording->cameras[i].capture)};
-    return recorder_start(recording->recorder, config->recorder.start, (enum recorder_format)format,
-                          cameras, recording->n_cameras);
+    const int error = recorder_start(recording->recorder, config->recorder.start,
+                                     (enum recorder_format)format, cameras, recording->n_cameras);
+    if (error == -EEXIST)
+        log_to(&sink, LOG_LEVEL_ERROR,
+               "recorder.start: a name serves one recording, and \"%s\" is taken: set another, or "
+               "move that one away",
+               config->recorder.start);
+    return error;
 }
 
 int recording_create(struct recording *out, const struct config *config, struct camera *cameras,
@@ -108,7 +118,7 @@ int recording_create(struct recording *out, const struct config *config, struct 
     int error = recorder_create(&out->recorder, &settings);
     for (uint32_t i = 0; i < n_cameras && !error; i++)
         cameras[i].recorder = out->recorder;
-    return error || !config->recorder.start[0] ? error : start_recording(out, config);
+    return error || !config->recorder.start[0] ? error : start_recording(out, config, log);
 }
 
 void recording_destroy(struct recording *recording)

@@ -57,6 +57,13 @@ def scenario():
                             "recorder.folder=" + folder, "--set", "recorder.start=first", "--set",
                             f"recorder.queue_frames={N_RECORDED}")
     daemon.wait()
+    # A name serves one recording.
+    done = subprocess.run([harness.BINARY + "/bin/posed", "--source", "synth:room", "--no-tcp",
+                           "--run-dir", harness.SCRATCH + "/taken", "--set", "http.port=0", "--set",
+                           "recorder.folder=" + folder, "--set", "recorder.start=first"],
+                          capture_output=True, text=True, timeout=60)
+    check(done.returncode == 1 and
+          "--set: recorder.start: a name serves one recording, and \"first\"" in done.stderr, done)
     again = harness.Daemon("tum:" + folder + "/first")
     again.wait()
     harness.check_poses(again.poses, N_RECORDED)
