@@ -2,6 +2,7 @@
 #include "capture/ros/dds.h"
 
 #include <dds/dds.h>
+#include <dds/ddsrt/log.h>
 #include <errno.h>
 #include <string.h>
 
@@ -16,6 +17,28 @@ static bool is_interface_name(const char *name)
     return n < 64 && strspn(name, letters) == n;
 }
 
+static void drop(void *user, const dds_log_data_t *data)
+{
+    (void)user, (void)data;
+}
+
+static void say(void *user, const dds_log_data_t *data)
+{
+    const enum log_level level = data->priority & (DDS_LC_FATAL | DDS_LC_ERROR) ? LOG_LEVEL_ERROR
+                                 : data->priority & DDS_LC_WARNING              ? LOG_LEVEL_WARNING
+                                                                                : LOG_LEVEL_INFO;
+    log_to(user, level, "Cyclone DDS: %.*s", (int)strcspn(data->message, "\n"), data->message);
+}
+
+// What the library would write to stderr goes to the log of who opened a participant last.
+static void redirect_log(const struct log_sink *log)
+{
+    static struct log_sink sink;
+    dds_set_log_sink(drop, NULL); // returns when no thread of the library uses the old one
+    sink = *log;
+    dds_set_log_sink(say, &sink);
+}
+
 dds_entity_t ros_dds_participant(uint32_t domain, const char *interface, const struct log_sink *log)
 {
     char config[256];
@@ -24,17 +47,17 @@ dds_entity_t ros_dds_participant(uint32_t domain, const char *interface, const s
                domain, interface ? interface : "");
         return -EINVAL;
     }
+    redirect_log(log);
     if (interface && *interface) {
         snprintf(config, sizeof config,
                  "<General><Interfaces><NetworkInterface name=\"%s\"/></Interfaces></General>",
                  interface);
         dds_entity_t made = dds_create_domain(domain, config);
         if (made < 0 && made != DDS_RETCODE_PRECONDITION_NOT_MET) { // that: there is one already
-            log_to(
-                log, LOG_LEVEL_ERROR,
-                "ROS 2: no domain %u on the network interface %s: %s: is there one of that name, "
-                "and is it up (ros.interface)?",
-                domain, interface, dds_strretcode(made));
+            log_to(log, LOG_LEVEL_ERROR,
+                   "ROS 2: no domain %u on the network interface %s: is there one of that name, "
+                   "and is it up (ros.interface)?",
+                   domain, interface);
             return -EIO;
         }
     }

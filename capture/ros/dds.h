@@ -15,7 +15,9 @@ struct dds_qos;
 
 // A participant of the domain (0..232), on the network interface of that name, or with NULL or ""
 // on those that CYCLONEDDS_URI or the library chooses. Returns it, or a negative errno after
-// logging the reason. A dds_entity_t, which dds_delete ends with all that was made with it.
+// logging the reason. A dds_entity_t, which dds_delete ends with all that was made with it. What
+// the library says, also later, goes to the log of the newest participant, which must outlive it.
+// One thread at a time.
 __attribute__((warn_unused_result)) int32_t
 ros_dds_participant(uint32_t domain, const char *interface, const struct log_sink *log);
 

@@ -141,9 +141,20 @@ def scenario():
         daemon, got = exchange(python, tum, encoding, N_FRAMES)
         check_exchange(daemon, got, encoding, N_FRAMES)
     check_lasting(python, LASTING_S)
+    check_log()
     nobody = start("/nowhere")
     nobody.wait(4)
     check("nobody publishes /nowhere; topics with images: none" in nobody.log(), nobody.log())
+
+
+def check_log():
+    """What the DDS library says is in the log, in the log's form."""
+    run = subprocess.run([harness.BINARY + "/bin/posed", "--source", "synth:room,frames=3",
+                          "--run-dir", harness.SCRATCH, "--no-tcp", "--set", "http.port=0", "--set",
+                          "log.format=json", "--set", "ros.publish=true", "--set",
+                          "ros.interface=nosuch0"], stderr=subprocess.PIPE, text=True)
+    said = [json.loads(line)["message"] for line in run.stderr.splitlines()]
+    check(run.returncode == 1 and any(text.startswith("Cyclone DDS: ") for text in said), said)
 
 
 harness.run(scenario)
