@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/eigen.h"
 #include "proto/pose_error.h"
+#include "proto/pose_mean.h"
 #include "proto/se3.h"
 
 #define GROWTH_S     20.0 // over which growth is averaged
 #define JUMP_S       0.5  // from an anchor older than this on growth is taken as it is
-#define MEAN_STEPS   20
 // Growth is at least this a second: who says less (a camera at rest) would be believed for ever.
 #define FLOOR_M2_S   (0.0005 * 0.0005)
 #define FLOOR_RAD2_S (0.0002 * 0.0002)
@@ -29,6 +28,10 @@ struct camera {
     struct rig_sight anchor;
     double growth_s[36]; // a second, averaged; along the rig's axes, of the body
     double averaged_s;   // over so long
+
+    bool is_mapped; // its map has a place in the rig's
+    uint32_t map_epoch;
+    struct se3 T_rigmap_map;
 };
 
 struct rig {
@@ -59,7 +62,7 @@ int rig_create(struct rig **out, const struct se3 *T_base_camera, uint32_t n, bo
         return -ENOMEM;
     rig->n = n;
     rig->patient = patient;
-    rig->last.T_odom_base = rig->T_agreed = se3_identity();
+    rig->last.T_odom_base = rig->last.T_map_odom = rig->T_agreed = se3_identity();
     rig->last.time_ns = INT64_MIN;
     for (uint32_t i = 0; i < n; i++) {
         rig->cameras[i].T_base_camera = T_base_camera[i];
@@ -192,52 +195,6 @@ static void interpolate(const struct rig_sight *a, const struct rig_sight *b, do
     mix(a->error.drift, b->error.drift, share, out->error.drift);
 }
 
-// Eigenvalues and -vectors of a matrix whose metres and radians are brought to one size; false: a
-// diagonal element is not above 0.
-static bool decompose(const double a[36], double scale[6], double values[6], double vectors[36])
-{
-    double scaled[36];
-    for (int i = 0; i < 6; i++) {
-        if (!(a[7 * i] > 0))
-            return false;
-        scale[i] = sqrt(a[7 * i]);
-    }
-    for (int i = 0; i < 36; i++)
-        scaled[i] = a[i] / (scale[i / 6] * scale[i % 6]);
-    eigen_symmetric(scaled, 6, values, vectors);
-    return true;
-}
-
-static bool invert(const double a[36], double out[36])
-{
-    double scale[6], values[6], vectors[36];
-    if (!decompose(a, scale, values, vectors) || !(values[0] > 1e-12))
-        return false;
-    for (int i = 0; i < 36; i++) {
-        out[i] = 0;
-        for (int k = 0; k < 6; k++)
-            out[i] += vectors[6 * k + i / 6] * vectors[6 * k + i % 6] / values[k];
-        out[i] /= scale[i / 6] * scale[i % 6];
-    }
-    return true;
-}
-
-// What two covariances differ by need be none: made one, of at least the floor.
-static void make_definite(double a[36], double passed_s)
-{
-    double scale[6], values[6], vectors[36];
-    for (int i = 0; i < 6; i++)
-        a[7 * i] = fmax(a[7 * i], 0) + passed_s * (i < 3 ? FLOOR_M2_S : FLOOR_RAD2_S);
-    if (!decompose(a, scale, values, vectors))
-        return;
-    for (int i = 0; i < 36; i++) {
-        double sum = 0;
-        for (int k = 0; k < 6; k++)
-            sum += vectors[6 * k + i / 6] * vectors[6 * k + i % 6] * fmax(values[k], MIN_SHARE);
-        a[i] = sum * scale[i / 6] * scale[i % 6];
-    }
-}
-
 // What the camera says at a time; false: nothing. Forgets what is no longer needed.
 static bool look(struct camera *camera, int64_t time_ns, struct rig_sight *out)
 {
@@ -306,59 +263,10 @@ static void find_view(struct camera *camera, int64_t time_ns, struct view *out)
             camera->growth_s[i] += (grown[i] - camera->growth_s[i] * passed_s) / camera->averaged_s;
         out->grown[i] = passed_s < JUMP_S ? camera->growth_s[i] * passed_s : grown[i];
     }
-    make_definite(out->grown, passed_s);
-}
-
-// Position and rotation of a from b's, along the axes in which both stand.
-static void difference(const struct se3 *a, const struct se3 *b, double out[6])
-{
-    struct se3 turned = *a, inverse = *b;
-    for (int i = 0; i < 3; i++) {
-        out[i] = a->t_m[i] - b->t_m[i];
-        turned.t_m[i] = inverse.t_m[i] = 0;
-    }
-    inverse = se3_inverse(&inverse);
-    turned = se3_compose(&turned, &inverse);
-    se3_rotation_vector(&turned, out + 3);
-}
-
-int rig_mean(const struct se3 *poses, const double (*covariances)[36], uint32_t n, struct se3 *out,
-             double out_covariance[36])
-{
-    double information[36] = {0}, weights[RIG_MAX_CAMERAS][36];
-    for (uint32_t k = 0; k < n; k++) {
-        if (!invert(covariances[k], weights[k]))
-            return -EDOM;
-        for (int i = 0; i < 36; i++)
-            information[i] += weights[k][i];
-    }
-    if (n == 0 || !invert(information, out_covariance))
-        return -EDOM;
-    *out = poses[0];
-    for (int step = 0; step < MEAN_STEPS; step++) {
-        double sum[6] = {0}, twist[6] = {0}, moved[6], size = 0;
-        for (uint32_t k = 0; k < n; k++) {
-            double d[6];
-            difference(&poses[k], out, d);
-            for (int i = 0; i < 36; i++)
-                sum[i / 6] += weights[k][i] * d[i % 6];
-        }
-        for (int i = 0; i < 6; i++) {
-            moved[i] = 0;
-            for (int j = 0; j < 6; j++)
-                moved[i] += out_covariance[6 * i + j] * sum[j];
-            size += moved[i] * moved[i];
-        }
-        memcpy(twist + 3, moved + 3, 3 * sizeof *twist);
-        struct se3 turn = se3_exp(twist), turned = se3_compose(&turn, out);
-        memcpy(out->r, turned.r, sizeof out->r);
-        for (int i = 0; i < 3; i++)
-            out->t_m[i] += moved[i];
-        if (size < 1e-26)
-            break;
-    }
-    *out = se3_normalized(out);
-    return 0;
+    for (int i = 0; i < 6; i++)
+        out->grown[7 * i] =
+            fmax(out->grown[7 * i], 0) + passed_s * (i < 3 ? FLOOR_M2_S : FLOOR_RAD2_S);
+    pose_mean_make_definite(out->grown, MIN_SHARE);
 }
 
 // --- The rig
@@ -391,7 +299,7 @@ static uint32_t fuse(struct rig *rig, const struct view *views, enum rig_quality
         poses[n] = se3_compose(&rig->cameras[i].T_rig_odom, &view->T_odom_base);
         memcpy(covariances[n++], view->grown, sizeof view->grown);
     }
-    if (n == 0 || rig_mean(poses, (const double(*)[36])covariances, n, &mean, grown) != 0)
+    if (n == 0 || pose_mean(poses, (const double(*)[36])covariances, n, &mean, grown) != 0)
         return 0;
     for (int i = 0; i < 3; i++)
         arm_m[i] = mean.t_m[i] - rig->T_agreed.t_m[i];
@@ -411,15 +319,61 @@ static void tell_covariance(struct rig *rig, const struct view *views, const dou
     memcpy(rig->last.covariance, covariance, sizeof rig->last.covariance);
     for (uint32_t i = 0; i < rig->n; i++) {
         if (!views[i].is_anchored || views[i].sight.quality != rig->last.quality ||
-            !invert(views[i].own, one))
+            !pose_mean_invert(views[i].own, one))
             continue;
         any = true;
         for (int k = 0; k < 36; k++)
             information[k] += one[k];
     }
-    if (any && invert(information, one))
+    if (any && pose_mean_invert(information, one))
         for (int k = 0; k < 36; k++)
             rig->last.covariance[k] += one[k];
+}
+
+static bool has_map(const struct view *view)
+{
+    return view->is_there && view->sight.quality == RIG_TRACKED && view->sight.has_map;
+}
+
+static bool is_laid(const struct camera *camera, const struct view *view)
+{
+    return camera->is_mapped && camera->map_epoch == view->sight.epoch;
+}
+
+// The mean of where the cameras' maps have the body, after all are anchored; then maps that are new
+// are laid so that they have it there, too.
+static void follow_maps(struct rig *rig, const struct view *views)
+{
+    struct rig_result *last = &rig->last;
+    struct se3 poses[RIG_MAX_CAMERAS], T_map_base, back, body;
+    double same[RIG_MAX_CAMERAS][36] = {{0}}, unused[36];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < rig->n; i++) {
+        if (!has_map(&views[i]) || !is_laid(&rig->cameras[i], &views[i]))
+            continue;
+        T_map_base = se3_compose(&views[i].sight.T_map_odom, &views[i].T_odom_base);
+        poses[n] = se3_compose(&rig->cameras[i].T_rigmap_map, &T_map_base);
+        for (int k = 0; k < 36; k += 7)
+            same[n][k] = 1;
+        n++;
+    }
+    if (n > 0 && pose_mean(poses, (const double(*)[36])same, n, &body, unused) == 0) {
+        back = se3_inverse(&last->T_odom_base);
+        last->T_map_odom = se3_compose(&body, &back);
+        last->T_map_odom = se3_normalized(&last->T_map_odom);
+    }
+    body = se3_compose(&last->T_map_odom, &last->T_odom_base);
+    last->has_map = n > 0;
+    for (uint32_t i = 0; i < rig->n; i++) {
+        struct camera *camera = &rig->cameras[i];
+        if (!has_map(&views[i]) || is_laid(camera, &views[i]))
+            continue;
+        T_map_base = se3_compose(&views[i].sight.T_map_odom, &views[i].T_odom_base);
+        back = se3_inverse(&T_map_base);
+        camera->T_rigmap_map = se3_compose(&body, &back);
+        camera->map_epoch = views[i].sight.epoch;
+        camera->is_mapped = last->has_map = true;
+    }
 }
 
 static void begin_epoch(struct rig *rig)
@@ -428,8 +382,9 @@ static void begin_epoch(struct rig *rig)
         rig->last.epoch++;
     rig->has_begun = true;
     memset(rig->covariance, 0, sizeof rig->covariance);
+    rig->last.T_map_odom = se3_identity();
     for (uint32_t i = 0; i < rig->n; i++)
-        rig->cameras[i].is_anchored = false;
+        rig->cameras[i].is_anchored = rig->cameras[i].is_mapped = false;
 }
 
 bool rig_next(struct rig *rig, struct rig_result *out)
@@ -466,6 +421,7 @@ bool rig_next(struct rig *rig, struct rig_result *out)
     for (uint32_t i = 0; i < rig->n && last->quality == RIG_TRACKED; i++)
         if (views[i].is_there && views[i].sight.quality == RIG_TRACKED)
             anchor(&rig->cameras[i], &views[i], &last->T_odom_base);
+    follow_maps(rig, views);
     for (int i = 0; i < 36 && last->quality == RIG_LOST; i++)
         last->covariance[i] = i % 7 == 0 ? POSE_ERROR_LOST : 0;
     *out = *last;

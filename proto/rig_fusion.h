@@ -4,8 +4,7 @@
 // Each camera has an anchor: where its odom lies in the rig's, as agreed when it was last part of a
 // pose. From its anchor on a camera tells where the body is, with an error that has grown since:
 // the walk and drift of its pose (pose_error.h). Where all are has the least squared error in units
-// of those covariances (the information-weighted mean; on SE(3) by Gauss-Newton: Barfoot and
-// Furgale, "Associating uncertainty with three-dimensional poses", 2014, V). Then all are anchored
+// of those covariances (the information-weighted mean, pose_mean.h). Then all are anchored
 // anew. So the rig's way is a mean of the cameras' motions and no camera's odom matters: one that
 // is covered is left out, and one that is back goes on from where the others have come to, without
 // a jump. While no camera is tracked the rig is lost; the first one that is back in its old epoch
@@ -15,6 +14,10 @@
 // single poses, which a constant weight averages out, into drift; and how directions hang together
 // is believed by half only, as drift is known to a factor of three (gpu/track/error_propagation.c).
 // Both were chosen on four pairs of cameras with errors of their own (tools/bench/MEASURED.md).
+//
+// Cameras with a map of their own say where odom lies in it (T_map_odom), and the rig has a map,
+// too: each camera's is laid where the rig's had the camera when it was first there, and the rig is
+// where they have it in the mean, all alike. The rig's odom does not move by it.
 //
 // The body's frame is the first camera's. Poses are told at the time stamps of the first camera
 // that is not silent; the others' are interpolated. The caller brings all to one clock.
@@ -45,6 +48,8 @@ struct rig_sight {
     int64_t time_ns;
     struct se3 T_odom_camera;
     struct pose_error error;
+    struct se3 T_map_odom; // of the camera's own map
+    bool has_map;
     uint32_t epoch;
     enum rig_quality quality;
 };
@@ -53,6 +58,8 @@ struct rig_result {
     int64_t time_ns;
     struct se3 T_odom_base; // LOST: the last one
     double covariance[36];  // since the epoch began; order and axes as in pose_error.h
+    struct se3 T_map_odom;  // of the rig's map; identity until a camera has one
+    bool has_map;           // a camera that the pose is made of has one
     enum rig_quality quality;
     uint32_t epoch;
     uint32_t n_used; // cameras that it is made of
@@ -79,11 +86,5 @@ int64_t rig_ahead_ns(const struct rig *rig, uint32_t camera);
 
 // The next pose, after each rig_put as often as it returns true.
 bool rig_next(struct rig *rig, struct rig_result *out);
-
-// The mean of n poses with covariances (pose_error.h) in *out, and its covariance. Returns 0, or
-// -EDOM when the covariances are not positive definite.
-__attribute__((warn_unused_result)) int rig_mean(const struct se3 *poses,
-                                                 const double (*covariances)[36], uint32_t n,
-                                                 struct se3 *out, double out_covariance[36]);
 
 #endif

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "proto/pose_mean.h"
 #include "proto/rig_fusion.h"
 #include "proto/se3.h"
 
@@ -108,7 +109,7 @@ static void mean_is_the_least(void **state)
             random_covariance(covariances[i]);
         }
         const double(*c)[36] = (const double(*)[36])covariances;
-        assert_int_equal(rig_mean(poses, c, (uint32_t)n, &mean, covariance), 0);
+        assert_int_equal(pose_mean(poses, c, (uint32_t)n, &mean, covariance), 0);
         const double least = cost(poses, c, n, &mean);
         for (int i = 0; i < 6; i++)
             for (int j = 0; j < 6; j++)
@@ -133,13 +134,13 @@ static void mean_is_the_least(void **state)
         memcpy(same[i], same[0], sizeof same[i]);
         there[i] = se3_identity();
     }
-    assert_int_equal(rig_mean(there, (const double(*)[36])same, 4, &middle, part), 0);
+    assert_int_equal(pose_mean(there, (const double(*)[36])same, 4, &middle, part), 0);
     for (int i = 0; i < 36; i++)
         assert_true(fabs(part[i] - same[0][i] / 4) < 1e-9);
     double bad[1][36] = {{0}}, out[36];
     struct se3 T = se3_identity(), mean;
-    assert_int_equal(rig_mean(&T, (const double(*)[36])bad, 1, &mean, out), -EDOM);
-    assert_int_equal(rig_mean(&T, (const double(*)[36])bad, 0, &mean, out), -EDOM);
+    assert_int_equal(pose_mean(&T, (const double(*)[36])bad, 1, &mean, out), -EDOM);
+    assert_int_equal(pose_mean(&T, (const double(*)[36])bad, 0, &mean, out), -EDOM);
 }
 
 // --- Cameras that walk
@@ -309,6 +310,59 @@ static void check_at(const struct pair *pair, int64_t frame, enum rig_quality qu
     assert_true(off_m(&start, &pair->result.T_odom_base, pair->result.time_ns) < 1e-6);
 }
 
+// Two cameras whose odometries drift apart and whose maps know better: the rig's odom drifts and
+// its map does not, however the maps lie; a map that is new is laid where the rig's has the body; a
+// camera without one is left out; half of what one map is moved by.
+static void maps_agree(void **state)
+{
+    (void)state;
+    struct se3 places[2] = {se3_identity(), random_pose(0.5, 2)};
+    struct walker w[2] = {walker(0.01, &places[0]), walker(0.01, &places[1])};
+    struct se3 lies[3], pushed = se3_identity();
+    struct rig *rig;
+    struct rig_result result = {0};
+    seed = 5;
+    for (int k = 0; k < 3; k++)
+        lies[k] = random_pose(1, 2);
+    pushed.t_m[2] = 0.1;
+    assert_int_equal(rig_create(&rig, places, 2, true), 0);
+    const struct se3 first = truth_at(0), back = se3_inverse(&first);
+    struct se3 drifted = se3_identity(); // by when there is a map
+    for (int64_t i = 0; i < 100; i++) {
+        const struct se3 truth = truth_at(i * PERIOD_NS);
+        const bool alone = i >= 60 && i < 70;
+        w[1].epoch = i >= 70;
+        for (uint32_t c = 0; c < 2; c++) {
+            struct rig_sight s =
+                sight_of(&w[c], i ? (i - 1) * PERIOD_NS : 0, i * PERIOD_NS, RIG_TRACKED);
+            const struct se3 odom_back = se3_inverse(&w[c].T_odom_base);
+            s.T_map_odom = se3_compose(&truth, &odom_back);
+            if (c == 0 && i == 99)
+                s.T_map_odom = se3_compose(&pushed, &s.T_map_odom);
+            s.T_map_odom = se3_compose(&lies[c + w[c].epoch], &s.T_map_odom);
+            s.has_map = c == 0 ? i >= 10 : i >= 20 && !alone;
+            rig_put(rig, c, &s);
+        }
+        assert_true(rig_next(rig, &result));
+        assert_int_equal(result.has_map, i >= 10);
+        const struct se3 T_map_body = se3_compose(&result.T_map_odom, &result.T_odom_base);
+        const struct se3 wanted = se3_compose(&back, &truth);
+        const struct se3 none = se3_identity(), from = se3_inverse(&wanted);
+        if (i < 10)
+            assert_memory_equal(&none, &result.T_map_odom, sizeof none);
+        else if (i == 10)
+            drifted = se3_compose(&T_map_body, &from);
+        const struct se3 there = se3_compose(&drifted, &wanted);
+        const struct se3 off = se3_between(&there, &T_map_body);
+        const double off_by_m = hypot(hypot(off.t_m[0], off.t_m[1]), off.t_m[2]);
+        if (i >= 10 && i < 99)
+            assert_true(off_by_m < 1e-6 && se3_angle(&off) < 1e-6);
+        else if (i == 99)
+            assert_true(fabs(off_by_m - 0.05) < 1e-3);
+    }
+    rig_destroy(&rig);
+}
+
 // Covered in turn, for 3 s and back in another epoch; never lost, and never a jump.
 static void covered_cameras_are_left_out(void **state)
 {
@@ -414,6 +468,7 @@ int main(void)
         cmocka_unit_test(mean_is_the_least),
         cmocka_unit_test(means_are_better_than_each),
         cmocka_unit_test(errors_are_carried_to_the_body),
+        cmocka_unit_test(maps_agree),
         cmocka_unit_test(covered_cameras_are_left_out),
         cmocka_unit_test(lost_rigs_come_back),
         cmocka_unit_test(clocks_need_no_common_beat),
