@@ -236,6 +236,7 @@ static void adjust_trajectory(struct camera *camera, const struct camera_run *ru
     struct asked_stop asked = {.run = run};
     const struct yield yield = {ask_stop, &asked};
     int error = backend_finish(camera->backend, all, &asked.stop, &yield, &report);
+    camera->is_finished = true;
     if (all && error == 0)
         log_to(&camera->sink, LOG_LEVEL_INFO,
                "trajectory: %u keyframes adjusted at once in %.1f s, by %.1f mm at most%s",
@@ -247,6 +248,18 @@ static void adjust_trajectory(struct camera *camera, const struct camera_run *ru
         trajectory_file_adjust(camera->trajectory, backend_epoch(camera->backend), keyframes,
                                backend_keyframes(camera->backend, keyframes, max));
     free(keyframes);
+}
+
+// The same for the rig's, when all cameras have done so.
+static void adjust_rig(const struct camera *cameras, uint32_t n)
+{
+    const struct graph *graphs[CONFIG_MAX_CAMERAS] = {0};
+    if (!cameras[0].rig)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        if (cameras[i].is_finished)
+            graphs[i] = backend_graph(cameras[i].backend);
+    rig_pose_adjust(cameras[0].rig, graphs);
 }
 
 static void end_loop(struct camera *camera, const struct camera_run *run)
@@ -405,6 +418,8 @@ int camera_run_all(struct camera *cameras, uint32_t n_cameras, const struct came
     pthread_mutex_unlock(&all.mutex);
     for (uint32_t i = 0; i < n_started; i++)
         pthread_join(cameras[i].thread, NULL);
+    if (!error)
+        adjust_rig(cameras, n_cameras);
     pthread_cond_destroy(&all.changed);
     pthread_mutex_destroy(&all.mutex);
     return error;

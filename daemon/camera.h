@@ -33,7 +33,8 @@ struct camera {
     struct camera_all *running; // of camera_run_all
     pthread_t thread;
     enum loop_end end;
-    bool failed; // the map could not be written
+    bool failed;      // the map could not be written
+    bool is_finished; // its keyframes are as they finally lie (backend_finish)
 };
 
 enum camera_error {

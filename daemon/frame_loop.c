@@ -348,7 +348,8 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
         record(loop, RECORDER_TOPIC_TF, frame, posed_FrameTransform_fields, &transform);
     }
     if (loop->settings->rig)
-        rig_pose_put(loop->settings->rig, loop->settings->camera, frame, &result);
+        rig_pose_put(loop->settings->rig, loop->settings->camera, frame, &result,
+                     odometry.has_map_from_odom ? &loop->T_map_odom : NULL);
     remember(loop, frame, &result, &odometry);
     if (frame->image.depth)
         image_send(loop->images, loop->settings->publish,

@@ -281,9 +281,9 @@ static int open_trajectories(struct daemon *daemon)
     cameras_rig_config(&daemon->config, &config);
     if (error || !daemon->rig || !config.trajectory[0])
         return error;
-    error =
-        trajectory_file_create(&daemon->rig_trajectory, config.trajectory, config.trajectory_format,
-                               all_unpaced(daemon), false, &daemon->sink);
+    error = trajectory_file_create(&daemon->rig_trajectory, config.trajectory,
+                                   config.trajectory_format, all_unpaced(daemon),
+                                   config.trajectory_poses == CONFIG_POSES_ADJUSTED, &daemon->sink);
     rig_pose_write_to(daemon->rig, daemon->rig_trajectory);
     return error;
 }

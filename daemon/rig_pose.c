@@ -13,12 +13,14 @@
 #include "proto/rig_fusion.h"
 #include "proto/se3.h"
 
-#define MAX_AHEAD_NS 1000000000 // of a patient rig; below RIG_MAX_AHEAD frames
-#define WAIT_NS      20000000
-#define MAX_WAIT_NS  1000000000 // somebody has paused the other camera; the loop must stay alive
-#define GAP_S        0.5        // no velocity over more than that, as of a camera
-#define MAX_PLACE_M  100.0
-#define MAX_CLOCK_S  10.0
+#define MAX_AHEAD_NS   1000000000 // of a patient rig; below RIG_MAX_AHEAD frames
+#define WAIT_NS        20000000
+#define MAX_WAIT_NS    1000000000 // somebody has paused the other camera; the loop must stay alive
+#define GAP_S          0.5        // no velocity over more than that, as of a camera
+#define MAX_PLACE_M    100.0
+// Frames of the rig around a keyframe: a camera that falls silent leaves it so long without any.
+#define MAX_BETWEEN_NS 1000000000
+#define MAX_CLOCK_S    10.0
 
 _Static_assert(CONFIG_MAX_CAMERAS <= RIG_MAX_CAMERAS, "enlarge RIG_MAX_CAMERAS");
 
@@ -26,6 +28,7 @@ struct rig_pose {
     struct rig_pose_settings settings;
     char odom_frame[32], base_frame[32];
     int64_t ahead_ns[CONFIG_MAX_CAMERAS]; // each camera's clock, of the first one's
+    struct se3 T_base_camera[CONFIG_MAX_CAMERAS];
     struct trajectory_file *file;
     pthread_mutex_t mutex; // of all that follows
     pthread_cond_t changed;
@@ -104,6 +107,7 @@ int rig_pose_create(struct rig_pose **out, const struct rig_pose_settings *setti
     if (!rig)
         return -ENOMEM;
     memcpy(rig->ahead_ns, ahead_ns, sizeof ahead_ns);
+    memcpy(rig->T_base_camera, T_base_camera, sizeof T_base_camera);
     if (rig_create(&rig->rig, T_base_camera, settings->n_cameras, settings->patient) != 0) {
         free(rig);
         return -ENOMEM;
@@ -138,10 +142,9 @@ void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file)
 
 static void write_pose(struct rig_pose *rig, const struct rig_result *result)
 {
-    const struct se3 identity = se3_identity();
-    struct track_result pose = {.T_odom_camera = result->T_odom_base};
+    struct track_result pose = {.T_odom_camera = result->T_odom_base, .map_epoch = result->epoch};
     memcpy(pose.error.walk, result->covariance, sizeof result->covariance);
-    trajectory_file_push(rig->file, result->time_ns, &identity, &pose);
+    trajectory_file_push(rig->file, result->time_ns, &result->T_map_odom, &pose);
 }
 
 static void set_state(const struct rig_pose *rig, const struct rig_result *result,
@@ -196,6 +199,8 @@ static void send_pose(struct rig_pose *rig, const struct rig_result *result)
     wire_copy_text(odometry.body_frame_id, sizeof odometry.body_frame_id, rig->base_frame);
     odometry.has_pose = true;
     odometry.pose = wire_pose(&result->T_odom_base, rig->previous_xyzw);
+    odometry.has_map_from_odom = result->has_map;
+    odometry.map_from_odom = wire_pose(&result->T_map_odom, NULL);
     odometry.pose_covariance_count = 36;
     memcpy(odometry.pose_covariance, result->covariance, sizeof result->covariance);
     odometry.session = rig->settings.session;
@@ -233,12 +238,14 @@ static enum rig_quality quality_of(const struct track_result *result)
 }
 
 void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_frame *frame,
-                  const struct track_result *result)
+                  const struct track_result *result, const struct se3 *T_map_odom)
 {
     const struct rig_sight sight = {
         .time_ns = frame->image.time_ns - rig->ahead_ns[camera],
         .T_odom_camera = result->T_odom_camera,
         .error = result->error,
+        .T_map_odom = T_map_odom ? *T_map_odom : se3_identity(),
+        .has_map = T_map_odom != NULL,
         .epoch = result->map_epoch,
         .quality = quality_of(result),
     };
@@ -262,4 +269,101 @@ void rig_pose_end(struct rig_pose *rig, uint32_t camera)
     rig_end(rig->rig, camera);
     send_poses(rig);
     pthread_mutex_unlock(&rig->mutex);
+}
+
+// --- At the end
+
+// Where the body was at a camera's keyframes, which are in order of time. Returns whether it is
+// known of all, and all are of the rig's last epoch.
+static bool find_bodies(struct rig_pose *rig, uint32_t camera, const struct graph *graph,
+                        struct se3 *out)
+{
+    const struct graph_keyframe *keyframes;
+    const uint32_t n = graph_keyframes(graph, &keyframes);
+    struct trajectory_find *found = calloc(n + 1, sizeof *found);
+    bool good = found != NULL && n > 0;
+    for (uint32_t i = 0; i < n && good; i++)
+        found[i].time_ns = keyframes[i].time_ns - rig->ahead_ns[camera];
+    good = good && trajectory_file_find(rig->file, found, n, MAX_BETWEEN_NS) == 0;
+    for (uint32_t i = 0; i < n && good; i++) {
+        good = found[i].is_known && found[i].epoch == rig->last.epoch;
+        out[i] = found[i].T_odom_camera;
+    }
+    free(found);
+    return good;
+}
+
+// The body's poses of a joined graph, numbered as the file's lines are.
+static int give_to_file(struct rig_pose *rig, const struct graph *joined, double *out_moved_m)
+{
+    const struct graph_keyframe *unused;
+    uint32_t n = graph_keyframes(joined, &unused);
+    struct graph_keyframe *bodies = malloc(n * sizeof *bodies);
+    struct trajectory_find *found = calloc(n, sizeof *found);
+    int error = bodies && found ? 0 : -ENOMEM;
+    if (!error)
+        n = graph_bodies(joined, bodies);
+    for (uint32_t i = 0; i < n && !error; i++)
+        found[i].time_ns = bodies[i].time_ns;
+    if (!error)
+        error = trajectory_file_find(rig->file, found, n, MAX_BETWEEN_NS);
+    for (uint32_t i = 0; i < n && !error; i++) {
+        const double *a = bodies[i].T_odom_camera.t_m, *b = bodies[i].T_map_camera.t_m;
+        bodies[i].seq = found[i].seq;
+        *out_moved_m = fmax(*out_moved_m, hypot(hypot(a[0] - b[0], a[1] - b[1]), a[2] - b[2]));
+    }
+    if (!error)
+        trajectory_file_adjust(rig->file, rig->last.epoch, bodies, n);
+    free(bodies);
+    free(found);
+    return error;
+}
+
+static int adjust(struct rig_pose *rig, const struct graph *const *graphs)
+{
+    struct graph_part parts[CONFIG_MAX_CAMERAS];
+    struct se3 *bodies[CONFIG_MAX_CAMERAS];
+    struct graph *joined = NULL;
+    uint32_t n = 0, n_keyframes = 0;
+    double moved_m = 0;
+    int error = 0;
+    for (uint32_t i = 0; i < rig->settings.n_cameras && !error; i++) {
+        const struct graph_keyframe *unused;
+        const uint32_t n_of = graphs[i] ? graph_keyframes(graphs[i], &unused) : 0;
+        bodies[n] = n_of ? malloc(n_of * sizeof *bodies[n]) : NULL;
+        if (!bodies[n]) {
+            error = n_of ? -ENOMEM : 0;
+        } else if (find_bodies(rig, i, graphs[i], bodies[n])) {
+            parts[n] =
+                (struct graph_part){graphs[i], rig->T_base_camera[i], bodies[n], rig->ahead_ns[i]};
+            n_keyframes += n_of;
+            n++;
+        } else {
+            free(bodies[n]);
+        }
+    }
+    if (!error)
+        error = n ? graph_join(&joined, parts, n, &rig->settings.log) : -ENODATA;
+    if (!error)
+        error = give_to_file(rig, joined, &moved_m);
+    if (!error)
+        log_to(&rig->settings.log, LOG_LEVEL_INFO,
+               "rig: %u keyframes of %u cameras adjusted together, by %.1f mm at most", n_keyframes,
+               n, moved_m * 1e3);
+    graph_destroy(&joined);
+    for (uint32_t i = 0; i < n; i++)
+        free(bodies[i]);
+    return error;
+}
+
+void rig_pose_adjust(struct rig_pose *rig, const struct graph *const *graphs)
+{
+    if (!rig->file || !trajectory_file_is_adjusted(rig->file))
+        return;
+    const int error = adjust(rig, graphs);
+    if (error && error != -ENODATA)
+        log_to(&rig->settings.log, LOG_LEVEL_WARNING,
+               "rig: the keyframes of its cameras cannot be adjusted together: %s; its trajectory "
+               "stays as it was published",
+               error == -E2BIG ? "there are too many (map.keyframes)" : strerror(-error));
 }

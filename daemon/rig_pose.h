@@ -8,6 +8,7 @@
 #include "daemon/config/config.h"
 #include "daemon/publish.h"
 #include "daemon/trajectory_file.h"
+#include "gpu/model/pose_graph_join.h"
 #include "gpu/track/track.h"
 
 struct rig_pose; // opaque
@@ -34,12 +35,19 @@ void rig_pose_destroy(struct rig_pose **rig);
 // Poses go to this file, too; NULL = none. Before the first put; it must outlive the last.
 void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file);
 
-// The loop of camera `camera`, each frame.
+// The loop of camera `camera`, each frame. T_map_odom: of its map; NULL: it has none.
 void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_frame *frame,
-                  const struct track_result *result);
+                  const struct track_result *result, const struct se3 *T_map_odom);
 
 // Its loop has ended.
 void rig_pose_end(struct rig_pose *rig, uint32_t camera);
+
+// When no more poses come: the keyframes of all cameras, NULL for one without, are joined
+// (gpu/model/pose_graph_join.h), and the file is written anew at its end with the body's poses as
+// they agree. A camera that has keyframes of an older epoch of the rig is left out. Nothing where
+// the file cannot be completed; where it fails the file stays as it was published, with the reason
+// in the log.
+void rig_pose_adjust(struct rig_pose *rig, const struct graph *const *graphs);
 
 struct rig_place {
     struct se3 T_a_b;

@@ -327,6 +327,13 @@ int backend_finish(struct backend *backend, bool all, const atomic_bool *stop,
                            : -ENOTSUP;
 }
 
+const struct graph *backend_graph(const struct backend *backend)
+{
+    return backend->window && !backend_is_searching(backend)
+               ? keyframe_window_graph(backend->window)
+               : NULL;
+}
+
 uint32_t backend_epoch(const struct backend *backend)
 {
     return backend->epoch;

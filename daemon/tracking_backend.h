@@ -97,6 +97,10 @@ __attribute__((warn_unused_result)) int backend_finish(struct backend *backend, 
                                                        const struct yield *yield,
                                                        struct optimise_report *out);
 
+// After backend_finish: the keyframes of the newest epoch with what they saw, as long as the
+// backend; NULL: there are none (map.keyframes is 0, or a loaded map is being searched).
+const struct graph *backend_graph(const struct backend *backend);
+
 // The map epoch of the newest frame.
 uint32_t backend_epoch(const struct backend *backend);
 

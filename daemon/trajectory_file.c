@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/trajectory_spool.h"
 #include "proto/se3.h"
 
 #define QUEUE_POSES 16384 // nine minutes at 30 Hz
@@ -207,6 +206,19 @@ void trajectory_file_adjust(struct trajectory_file *file, uint32_t epoch,
                "%s: no room for more keyframes: later map epochs stay as they were published",
                file->path);
     file->is_full = file->is_full || error;
+}
+
+int trajectory_file_find(struct trajectory_file *file, struct trajectory_find *inout, uint32_t n,
+                         int64_t max_gap_ns)
+{
+    if (!file->spool)
+        return -ENODATA;
+    pthread_mutex_lock(&file->lock);
+    while (!file->error && file->n_written < file->n_pushed)
+        pthread_cond_wait(&file->changed, &file->lock);
+    const int error = file->error;
+    pthread_mutex_unlock(&file->lock);
+    return error ? error : trajectory_spool_find(file->spool, inout, n, max_gap_ns);
 }
 
 // Whether the name still belongs to the open file: what somebody has moved away is left alone.

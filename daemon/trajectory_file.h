@@ -9,6 +9,7 @@
 #ifndef POSED_DAEMON_TRAJECTORY_FILE_H
 #define POSED_DAEMON_TRAJECTORY_FILE_H
 
+#include "daemon/trajectory_spool.h"
 #include "gpu/model/pose_graph.h"
 #include "gpu/track/track.h"
 #include "proto/log.h"
@@ -39,6 +40,12 @@ bool trajectory_file_is_adjusted(const struct trajectory_file *file); // it can 
 // thread, or when it has ended. Nothing where the file cannot be completed.
 void trajectory_file_adjust(struct trajectory_file *file, uint32_t epoch,
                             const struct graph_keyframe *keyframes, uint32_t n_keyframes);
+
+// trajectory_spool_find, of all frames that were pushed; -ENODATA where the file is not completed.
+// The pushing thread, or when it has ended.
+__attribute__((warn_unused_result)) int trajectory_file_find(struct trajectory_file *file,
+                                                             struct trajectory_find *inout,
+                                                             uint32_t n, int64_t max_gap_ns);
 
 // Writes what is queued, completes the file where keyframes are known, and closes it. Returns 0, or
 // the negative errno of the first failure since create. Accepts NULL (then 0).

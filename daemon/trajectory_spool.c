@@ -101,6 +101,17 @@ static double motion(const struct se3 *a, const struct se3 *b)
     return sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2]) + se3_angle(&T);
 }
 
+static struct se3 part_of_way(const struct se3 *a, const struct se3 *b, double share)
+{
+    const struct se3 step = se3_between(a, b);
+    double twist[6];
+    se3_log(&step, twist);
+    for (int i = 0; i < 6; i++)
+        twist[i] *= share;
+    const struct se3 part = se3_exp(twist), out = se3_compose(a, &part);
+    return se3_normalized(&out);
+}
+
 // The frame in the map, between two keyframes' corrections: as they move the camera there, each by
 // its share.
 static struct se3 between(const struct keyframe *a, const struct keyframe *b, const struct se3 *T)
@@ -109,13 +120,7 @@ static struct se3 between(const struct keyframe *a, const struct keyframe *b, co
     const struct se3 T_a = se3_compose(&a->T_map_odom, T), T_b = se3_compose(&b->T_map_odom, T);
     if (!(from + to > 0))
         return T_a;
-    const struct se3 step = se3_between(&T_a, &T_b);
-    double twist[6];
-    se3_log(&step, twist);
-    for (int i = 0; i < 6; i++)
-        twist[i] *= from / (from + to);
-    const struct se3 part = se3_exp(twist), moved = se3_compose(&T_a, &part);
-    return se3_normalized(&moved);
+    return part_of_way(&T_a, &T_b, from / (from + to));
 }
 
 // Where frame `seq` was. *at: the last keyframe of its epoch that is not behind it, or the epoch's
@@ -135,6 +140,47 @@ static struct se3 adjusted(const struct trajectory_spool *spool, uint64_t seq, u
     if (is_last || k[*at].seq > seq)
         return se3_compose(&k[*at].T_map_odom, &frame->T_odom_camera);
     return between(&k[*at], &k[*at + 1], &frame->T_odom_camera);
+}
+
+// For a time at b, frame `seq`, or between it and the frame before; a: NULL where b is the first.
+static void find_between(const struct trajectory_frame *a, const struct trajectory_frame *b,
+                         uint64_t seq, int64_t max_gap_ns, struct trajectory_find *out)
+{
+    const int64_t before_ns = b->time_ns - out->time_ns;
+    out->epoch = b->epoch;
+    if (!a || before_ns == 0) {
+        out->is_known = before_ns <= max_gap_ns;
+        out->seq = seq;
+        out->T_odom_camera = b->T_odom_camera;
+        return;
+    }
+    const int64_t gap_ns = b->time_ns - a->time_ns;
+    out->is_known = gap_ns <= max_gap_ns && a->epoch == b->epoch;
+    out->seq = seq - 1;
+    out->T_odom_camera =
+        part_of_way(&a->T_odom_camera, &b->T_odom_camera, 1 - (double)before_ns / (double)gap_ns);
+}
+
+int trajectory_spool_find(struct trajectory_spool *spool, struct trajectory_find *inout, uint32_t n,
+                          int64_t max_gap_ns)
+{
+    struct trajectory_frame last = {0}, frame;
+    uint64_t seq = 0;
+    uint32_t k = 0;
+    if (fflush(spool->file) != 0 || fseeko(spool->file, 0, SEEK_SET) != 0)
+        return -errno;
+    for (; k < n && fread(&frame, sizeof frame, 1, spool->file) == 1; seq++, last = frame)
+        for (; k < n && inout[k].time_ns <= frame.time_ns; k++)
+            find_between(seq > 0 ? &last : NULL, &frame, seq, max_gap_ns, &inout[k]);
+    if (ferror(spool->file) || fseeko(spool->file, 0, SEEK_END) != 0)
+        return -EIO;
+    for (; k < n; k++) { // behind the last one
+        inout[k].is_known = seq > 0 && inout[k].time_ns - last.time_ns <= max_gap_ns;
+        inout[k].T_odom_camera = last.T_odom_camera;
+        inout[k].seq = seq > 0 ? seq - 1 : 0;
+        inout[k].epoch = last.epoch;
+    }
+    return 0;
 }
 
 int trajectory_spool_write(struct trajectory_spool *spool, FILE *file,

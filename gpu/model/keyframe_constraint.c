@@ -24,6 +24,9 @@
 #define SHARE_M        0.1
 #define SHARE_RAD      0.07
 #define CHAIN_BELIEVED 4.0
+// A camera's place on its body.
+#define TIE_M          0.0025
+#define TIE_RAD        0.0016
 
 static const uint32_t iterations[ALIGN_LEVELS] = {3, 4, 8}; // fine to coarse
 
@@ -195,6 +198,18 @@ void link_chain(struct link *link, const struct se3 *T_j_i)
     for (int i = 0; i < 3; i++) {
         link->information[7 * i] = CHAIN_BELIEVED * CHAIN_BELIEVED / m2;
         link->information[7 * (i + 3)] = CHAIN_BELIEVED * CHAIN_BELIEVED / rad2;
+    }
+}
+
+void link_tie(struct link *link, const struct se3 *T_j_i, double motion)
+{
+    double m2, rad2;
+    systematic(motion, &m2, &rad2);
+    *link = (struct link){.T_j_i = *T_j_i, .overlap = 1, .good = true};
+    for (int i = 0; i < 3; i++) {
+        link->information[7 * i] = 1 / (m2 / (CHAIN_BELIEVED * CHAIN_BELIEVED) + TIE_M * TIE_M);
+        link->information[7 * (i + 3)] =
+            1 / (rad2 / (CHAIN_BELIEVED * CHAIN_BELIEVED) + TIE_RAD * TIE_RAD);
     }
 }
 

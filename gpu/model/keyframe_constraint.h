@@ -61,4 +61,9 @@ __attribute__((warn_unused_result)) int link_measure(struct link_maker *maker,
 // well as a measured link of that motion.
 void link_chain(struct link *link, const struct se3 *T_j_i);
 
+// The link of two cameras on one body, by where they sit and how the body moved between the two
+// images: `motion` (link_motion), believed as a chain's is, beside what posectl rig calibrate errs
+// by.
+void link_tie(struct link *link, const struct se3 *T_j_i, double motion);
+
 #endif

@@ -440,6 +440,11 @@ int keyframe_window_finish(struct keyframe_window *w, bool all, const atomic_boo
     return rc;
 }
 
+const struct graph *keyframe_window_graph(const struct keyframe_window *window)
+{
+    return window->graph;
+}
+
 uint32_t keyframe_window_epoch(const struct keyframe_window *window)
 {
     return window->epoch;

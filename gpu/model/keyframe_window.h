@@ -72,6 +72,9 @@ __attribute__((warn_unused_result)) int keyframe_window_finish(struct keyframe_w
                                                                const struct yield *yield,
                                                                struct optimise_report *out);
 
+// After keyframe_window_finish: the keyframes with what they saw; as long as the window.
+const struct graph *keyframe_window_graph(const struct keyframe_window *window);
+
 uint32_t keyframe_window_epoch(
     const struct keyframe_window *window); // that keyframe_window_enter entered last
 

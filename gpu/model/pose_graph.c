@@ -87,6 +87,7 @@ void graph_destroy(struct graph **graph)
     free(g->keyframes);
     free(g->arrival);
     free(g->images);
+    free(g->body);
     free(g->z_m);
     free(g->field_per_m);
     free(g->fixed);
@@ -105,7 +106,8 @@ void graph_destroy(struct graph **graph)
 void graph_clear(struct graph *graph)
 {
     for (uint32_t i = 0; i < graph->n; i++) {
-        align_image_destroy(&graph->images[i]);
+        if (!graph->body)
+            align_image_destroy(&graph->images[i]);
         free(graph->z_m[i]);
     }
     graph->n = graph->n_edges = graph->n_ever = 0;
@@ -113,12 +115,19 @@ void graph_clear(struct graph *graph)
     graph->T_map_odom = se3_identity();
 }
 
-// The link's residual: the twist that the poses lack to it, in j's frame.
-static void residual_of(const struct graph *g, const struct edge *e, double out[6])
+// A link's residual: the twist that two poses lack to it, in j's frame.
+static void lack_of(const struct se3 *T_i, const struct se3 *T_j, const struct edge *e,
+                    double out[6])
 {
-    struct se3 T_j_i = se3_between(&g->poses[e->j], &g->poses[e->i]), back = se3_inverse(&T_j_i);
+    struct se3 T_j_i = se3_between(T_j, T_i), back = se3_inverse(&T_j_i);
     struct se3 lack = se3_compose(&e->link.T_j_i, &back);
     se3_log(&lack, out);
+}
+
+// The same of the poses that are being adjusted.
+static void residual_of(const struct graph *g, const struct edge *e, double out[6])
+{
+    lack_of(&g->poses[e->i], &g->poses[e->j], e, out);
 }
 
 static double chi2_of(const double h[36], const double x[6])
@@ -197,6 +206,21 @@ int graph_adjust(struct graph *g)
     for (uint32_t i = 0; i < g->n && rc == 0; i++)
         g->keyframes[i].T_map_camera = g->poses[i];
     return rc;
+}
+
+double graph_mean_chi2(const struct graph *g, uint32_t least)
+{
+    double sum = 0, x[6];
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < g->n_edges; k++) {
+        const struct edge *e = &g->edges[k];
+        if (e->chain)
+            continue;
+        lack_of(&g->keyframes[e->i].T_map_camera, &g->keyframes[e->j].T_map_camera, e, x);
+        sum += chi2_of(e->link.information, x);
+        n++;
+    }
+    return n >= least ? sum / n : 0;
 }
 
 // The chain's chi2, a step in the mean, between the ends of a loop, each step as well known as the

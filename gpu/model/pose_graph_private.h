@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What pose_graph.c (keyframes and their adjustment), pose_graph_links.c (what is measured against
-// what), pose_graph_copy.c (a second graph beside the first) and optimise.c share; for them alone.
+// what), pose_graph_copy.c (a second graph beside the first), pose_graph_join.c (several cameras'
+// in one) and optimise.c share; for them alone.
 #ifndef POSED_GPU_MODEL_POSE_GRAPH_PRIVATE_H
 #define POSED_GPU_MODEL_POSE_GRAPH_PRIVATE_H
 
@@ -20,6 +21,12 @@ struct edge {
     bool fresh; // a loop's, and what it does to the chain is yet to be judged
 };
 
+// Which camera a keyframe is of, and where that sits.
+struct graph_mount {
+    uint32_t camera;
+    struct se3 T_body_camera;
+};
+
 struct graph {
     struct graph_settings settings;
     struct intrinsics camera;
@@ -31,6 +38,7 @@ struct graph {
     uint32_t *arrival; // of each, counted
     struct graph_keyframe *keyframes;
     struct align_image **images; // with the field taken out, where there is one
+    struct graph_mount *body;    // of each, NULL: all of one camera. Else the images are others'
     float **z_m;                 // as they came
     float *field_per_m;          // of the camera's own error at each pixel, NULL: none is known
     uint32_t n_edges, max_edges; // of them one place is kept for the next chain
@@ -59,6 +67,9 @@ __attribute__((warn_unused_result)) int graph_link_newest(struct graph *g);
 
 // The same where the newest keyframe's pose is no longer in doubt.
 __attribute__((warn_unused_result)) int graph_link_again(struct graph *g);
+
+// The mean chi2 of the links across time, where the keyframes are; 0: there are fewer than `least`.
+double graph_mean_chi2(const struct graph *g, uint32_t least);
 
 // Solves for all poses. Returns 0, -EDOM (they stay as they were) or -ENOMEM.
 __attribute__((warn_unused_result)) int graph_adjust(struct graph *g);

@@ -123,6 +123,11 @@ int keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu,
     return 0;
 }
 
+const struct graph *keyframe_window_graph(const struct keyframe_window *window)
+{
+    return (const struct graph *)window;
+}
+
 uint32_t keyframe_window_epoch(const struct keyframe_window *window)
 {
     return window->epoch;

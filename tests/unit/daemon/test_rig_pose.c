@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file that says where a camera sits: what is read of it, and what is refused.
+// The file that says where a camera sits: what is read of it, and what is refused; the rig's poses,
+// and its trajectory as the keyframes of its cameras agree.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "daemon/rig_pose.h"
 #include "proto/se3.h"
@@ -102,14 +104,17 @@ static bool never(void *user)
     return false;
 }
 
+static uint32_t map_epoch;           // of the cameras
+static const struct se3 *T_map_odom; // of theirs, NULL: none
+
 static void put(struct rig_pose *rig, uint32_t camera, int64_t time_ns, double x_m,
                 enum track_state state, enum track_reason reason)
 {
     const struct capture_frame frame = {.image = {.time_ns = time_ns}, .capture_mono_ns = 4711};
     struct track_result result = {
-        .state = state, .reason = reason, .T_odom_camera = se3_identity()};
+        .state = state, .reason = reason, .T_odom_camera = se3_identity(), .map_epoch = map_epoch};
     result.T_odom_camera.t_m[0] = x_m;
-    rig_pose_put(rig, camera, &frame, &result);
+    rig_pose_put(rig, camera, &frame, &result, T_map_odom);
 }
 
 // The second camera's clock is 8 ms ahead; both move by 1 cm in 40 ms.
@@ -153,6 +158,7 @@ static void test_poses(void **state)
         // In metres a second, and none from or to a lost pose.
         const double speed = i == 1 || i == 2 ? 0.25 : 0;
         assert_true(fabs(sent.linear_velocity.x - speed) < 1e-9);
+        assert_false(sent.has_map_from_odom);
     }
     // Nothing but a prediction.
     for (uint32_t c = 0; c < 2; c++)
@@ -175,10 +181,156 @@ static void test_poses(void **state)
     rig_pose_destroy(&rig);
 }
 
+// --- The trajectory at the end
+
+// The graphs of two cameras and the joined one: they are but names.
+static char graph_names[3];
+static struct graph *const graph_of[3] = {(struct graph *)&graph_names[0],
+                                          (struct graph *)&graph_names[1],
+                                          (struct graph *)&graph_names[2]};
+static struct graph_keyframe keyframes[3][2];
+static uint32_t n_keyframes[3];
+static struct graph_part joined_of[2];
+static struct se3 bodies[2][2];
+static uint32_t n_joined;
+static int join_rc;
+
+uint32_t __wrap_graph_keyframes(const struct graph *graph, const struct graph_keyframe **out);
+uint32_t __wrap_graph_keyframes(const struct graph *graph, const struct graph_keyframe **out)
+{
+    const int i = graph == graph_of[0] ? 0 : graph == graph_of[1] ? 1 : 2;
+    *out = keyframes[i];
+    return n_keyframes[i];
+}
+
+int __wrap_graph_join(struct graph **out, const struct graph_part *parts, uint32_t n_parts,
+                      const struct log_sink *log);
+int __wrap_graph_join(struct graph **out, const struct graph_part *parts, uint32_t n_parts,
+                      const struct log_sink *log)
+{
+    (void)log;
+    n_joined = n_parts;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        joined_of[i] = parts[i];
+        for (uint32_t k = 0; k < 2; k++)
+            bodies[i][k] = parts[i].T_odom_body[k];
+    }
+    *out = join_rc ? NULL : graph_of[2];
+    return join_rc;
+}
+
+uint32_t __wrap_graph_bodies(const struct graph *joined, struct graph_keyframe *out);
+uint32_t __wrap_graph_bodies(const struct graph *joined, struct graph_keyframe *out)
+{
+    assert_ptr_equal(joined, graph_of[2]);
+    memcpy(out, keyframes[2], sizeof keyframes[2]);
+    return 2;
+}
+
+void __wrap_graph_destroy(struct graph **graph);
+void __wrap_graph_destroy(struct graph **graph)
+{
+    *graph = NULL;
+}
+
+static struct graph_keyframe keyframe_at(int64_t time_ns)
+{
+    return (struct graph_keyframe){
+        .time_ns = time_ns, .T_odom_camera = se3_identity(), .T_map_camera = se3_identity()};
+}
+
+// Ten frames of both, the first three in an epoch of their own; then what was found of them.
+static void write_trajectory(const char *path, struct trajectory *out)
+{
+    char place[256];
+    struct rig_pose *rig;
+    struct trajectory_file *file;
+    const struct log_sink log = scratch_log(&scratch);
+    const struct se3 moved = {{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0.02}};
+    struct rig_pose_settings settings = {.n_cameras = 2,
+                                         .patient = true,
+                                         .odom_frame = "o",
+                                         .base_frame = "b",
+                                         .stop = never,
+                                         .log = log};
+    settings.places[1] = scratch_name(&scratch, "second.txt", place);
+    assert_int_equal(rig_pose_create(&rig, &settings), 0);
+    assert_int_equal(trajectory_file_create(&file, path, TRAJECTORY_FORMAT_TUM, true, true, &log),
+                     0);
+    rig_pose_write_to(rig, file);
+    for (int i = 0; i < 10; i++) {
+        const enum track_state state = i == 3 ? TRACK_STATE_LOST : TRACK_STATE_TRACKING;
+        map_epoch = i > 3;
+        T_map_odom = i > 7 ? &moved : NULL;
+        put(rig, 0, i * 40 * MS, 0.01 * i, state, TRACK_REASON_NONE);
+        put(rig, 1, i * 40 * MS + 8 * MS, 0.5 + 0.01 * i, state, TRACK_REASON_NONE);
+        assert_int_equal(sent.has_map_from_odom, i > 7);
+    }
+    assert_true(sent.map_from_odom.position.z == 0); // both came with it
+    map_epoch = 0;
+    T_map_odom = NULL;
+    const struct graph *const graphs[2] = {graph_of[0], graph_of[1]};
+    rig_pose_adjust(rig, graphs);
+    rig_pose_destroy(&rig);
+    assert_int_equal(trajectory_file_destroy(&file), 0);
+    assert_int_equal(trajectory_read_tum(path, &log, out), 0);
+    assert_int_equal(out->n_poses, 10);
+}
+
+static void test_adjusted(void **state)
+{
+    (void)state;
+    char path[256];
+    struct trajectory t;
+    scratch_write_text(&scratch, "second.txt", "0.5 0 0 0 0 0 1\nclock 0.008\n");
+    scratch_name(&scratch, "rig.txt", path);
+    for (int k = 0; k < 2; k++) {
+        keyframes[0][k] = keyframe_at((5 + 2 * k) * 40 * MS);
+        keyframes[1][k] = keyframe_at((6 + k) * 40 * MS + 8 * MS + 10 * MS); // a quarter further
+        keyframes[2][k] = keyframe_at((5 + 2 * k) * 40 * MS);
+        keyframes[2][k].T_odom_camera.t_m[0] = 0.03 + 0.02 * k;
+        keyframes[2][k].T_map_camera.t_m[0] = 0.03 + 0.02 * k;
+        keyframes[2][k].T_map_camera.t_m[1] = 0.1 * k;
+    }
+    n_keyframes[0] = n_keyframes[1] = n_keyframes[2] = 2;
+    write_trajectory(path, &t);
+    assert_int_equal(n_joined, 2);
+    assert_true(joined_of[0].graph == graph_of[0] && joined_of[0].ahead_ns == 0);
+    assert_true(joined_of[1].graph == graph_of[1] && joined_of[1].ahead_ns == 8 * MS);
+    assert_true(joined_of[0].T_body_camera.t_m[0] == 0 && joined_of[1].T_body_camera.t_m[0] == 0.5);
+    const double x_0 = -0.02; // an epoch begins where the last one's poses ended
+    for (int k = 0; k < 2; k++) {
+        assert_true(fabs(bodies[0][k].t_m[0] - x_0 - 0.05 - 0.02 * k) < 1e-8);
+        assert_true(fabs(bodies[1][k].t_m[0] - x_0 - 0.0625 - 0.01 * k) < 1e-8);
+    }
+    // As they came, then by their share of the way, and behind the last keyframe as that.
+    static const double moved_m[10] = {0, 0, 0, 0, 0, 0, 0.05, 0.1, 0.1, 0.1};
+    for (int i = 0; i < 10; i++)
+        assert_true(fabs(t.poses[i].T_world_camera.t_m[1] - moved_m[i]) < 1e-8);
+    trajectory_free(&t);
+    assert_true(scratch_said(&scratch, "4 keyframes of 2 cameras"));
+    assert_true(scratch_said(&scratch, "by 100.0 mm"));
+
+    // A keyframe of the epoch before: its camera is left out.
+    keyframes[1][0].time_ns = 40 * MS;
+    write_trajectory(path, &t);
+    trajectory_free(&t);
+    assert_int_equal(n_joined, 1);
+    assert_true(joined_of[0].graph == graph_of[0]);
+
+    join_rc = -E2BIG;
+    write_trajectory(path, &t);
+    for (int i = 0; i < 10; i++)
+        assert_true(t.poses[i].T_world_camera.t_m[1] == 0);
+    trajectory_free(&t);
+    assert_true(scratch_said(&scratch, "there are too many (map.keyframes)"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_bad),
-                                       cmocka_unit_test(test_poses)};
+                                       cmocka_unit_test(test_poses),
+                                       cmocka_unit_test(test_adjusted)};
     scratch_create(&scratch);
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove(&scratch);

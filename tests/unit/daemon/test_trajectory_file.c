@@ -306,6 +306,55 @@ static void test_own_frame(void **state)
     trajectory_spool_destroy(&spool);
 }
 
+// Frames 1, 2, 3 and 6 s, all at x = their time, the last one of another epoch.
+static void test_find(void **state)
+{
+    (void)state;
+    static const struct {
+        double time_s, wanted_m;
+        uint64_t seq;
+        bool is_known;
+    } wanted[] = {
+        {-0.1, 1, 0, false}, {0.1, 1, 0, true},  {1, 1, 0, true},  {1.25, 1.25, 0, true},
+        {2, 2, 1, true},     {3, 3, 2, true},    {4, 4, 2, false}, {6, 6, 3, true},
+        {7, 6, 3, true},     {7.1, 6, 3, false},
+    };
+    const uint32_t n = sizeof wanted / sizeof *wanted;
+    const double times_s[] = {1, 2, 3, 6};
+    struct trajectory_find found[sizeof wanted / sizeof *wanted] = {{0}};
+    char path[256];
+    struct trajectory_file *file =
+        open_file(scratch_name(&scratch, "f.txt", path), TRAJECTORY_FORMAT_TUM, true);
+    for (int i = 0; i < 4; i++) {
+        const struct se3 none = se3_identity();
+        struct track_result result = {.T_odom_camera = none, .map_epoch = i == 3};
+        result.T_odom_camera.t_m[0] = times_s[i];
+        trajectory_file_push(file, llround(times_s[i] * 1e9), &none, &result);
+    }
+    for (int twice = 0; twice < 2; twice++) {
+        for (uint32_t i = 0; i < n; i++)
+            found[i] = (struct trajectory_find){.time_ns = llround(wanted[i].time_s * 1e9)};
+        assert_int_equal(trajectory_file_find(file, found, n, 1000000000), 0);
+        for (uint32_t i = 0; i < n; i++) {
+            assert_int_equal(found[i].is_known, wanted[i].is_known);
+            assert_int_equal(found[i].seq, wanted[i].seq);
+            assert_int_equal(found[i].epoch, wanted[i].time_s > 3);
+            assert_true(fabs(found[i].T_odom_camera.t_m[0] - wanted[i].wanted_m) < 1e-12);
+        }
+    }
+    // Frames that come later are written behind the others.
+    const struct se3 none = se3_identity();
+    const struct track_result last = {.T_odom_camera = none, .map_epoch = 1};
+    trajectory_file_push(file, 8000000000, &none, &last);
+    struct trajectory_find one = {.time_ns = 8000000000};
+    assert_int_equal(trajectory_file_find(file, &one, 1, 0), 0);
+    assert_true(one.is_known && one.seq == 4);
+    assert_int_equal(trajectory_file_destroy(&file), 0);
+    file = open_file(path, TRAJECTORY_FORMAT_TUM, false);
+    assert_int_equal(trajectory_file_find(file, &one, 1, 0), -ENODATA);
+    assert_int_equal(trajectory_file_destroy(&file), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +363,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_shares, make, clean),
         cmocka_unit_test_setup_teardown(test_turns_are_way, make, clean),
         cmocka_unit_test_setup_teardown(test_own_frame, make, clean),
+        cmocka_unit_test_setup_teardown(test_find, make, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

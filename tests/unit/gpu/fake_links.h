@@ -40,6 +40,7 @@ static double fake_overlap_doubt_m[FAKE_KEYFRAMES]; // as asked for
 static uint32_t fake_overlap_image;
 static struct se3 fake_overlap_T[FAKE_KEYFRAMES];
 static double fake_chain_worth; // information of each direction of a step
+static double fake_tie_motion;  // of the last tie
 
 // What was looked for again, and what is found.
 static struct revisit_place fake_places[REVISIT_PLACES];
@@ -108,6 +109,14 @@ void link_chain(struct link *link, const struct se3 *T_j_i)
     *link = (struct link){.T_j_i = *T_j_i, .overlap = 1, .good = true};
     for (int i = 0; i < 36; i += 7)
         link->information[i] = fake_chain_worth;
+}
+
+void link_tie(struct link *link, const struct se3 *T_j_i, double motion)
+{
+    fake_tie_motion = motion;
+    *link = (struct link){.T_j_i = *T_j_i, .overlap = 1, .good = true};
+    for (int i = 0; i < 36; i += 7)
+        link->information[i] = 1e9;
 }
 
 int link_measure(struct link_maker *maker, const struct align_image *image,

@@ -238,8 +238,15 @@ static void what_a_link_is_worth(void **state)
             struct link chain;
             link_chain(&chain, &T);
             assert_true(chain.good && chain.overlap == 1 && chain.T_j_i.t_m[0] == T.t_m[0]);
+            struct link tie;
+            link_tie(&tie, &chain.T_j_i, 0.04 + motion);
+            assert_true(tie.good && tie.overlap == 1 && tie.T_j_i.t_m[0] == T.t_m[0]);
             for (int k = 0; k < 36; k++) {
                 const int axis = k / 7;
+                const double tied = axis < 3
+                                        ? pow((0.005 + 0.1 * motion) / 4, 2) + 0.0025 * 0.0025
+                                        : pow((0.0035 + 0.07 * motion) / 4, 2) + 0.0016 * 0.0016;
+                near(tie.information[k], k % 7 == 0 ? 1 / tied : 0);
                 const double systematic = axis < 3 ? std_m * std_m : std_rad * std_rad;
                 const double variance = 40 * scale * scale / (1e6 * (1 + axis)) + systematic;
                 if (k % 7 == 0) {

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/model/pose_graph_join.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/model/pose_graph_private.h"
+#include "proto/se3.h"
+
+// By so much (m + rad), and of the way, a camera's odometry may differ from the body's.
+#define JUMP       0.03
+#define JUMP_SHARE 0.12
+
+#define MIN_LINKS 10  // of a camera, to tell how well it fits
+#define MOST      4.0 // times the mean of all cameras, or a part of it, that its edges count
+
+// A keyframe of a part.
+struct member {
+    int64_t time_ns; // the body's clock
+    uint32_t part, at;
+};
+
+static int compare_members(const void *a, const void *b)
+{
+    const struct member *x = a, *y = b;
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    return (x->part > y->part) - (x->part < y->part);
+}
+
+static struct member *order(const struct graph_part *parts, uint32_t n_parts, uint32_t n)
+{
+    struct member *members = malloc(n * sizeof *members);
+    uint32_t k = 0;
+    for (uint32_t part = 0; part < n_parts && members; part++)
+        for (uint32_t i = 0; i < parts[part].graph->n; i++)
+            members[k++] = (struct member){
+                parts[part].graph->keyframes[i].time_ns - parts[part].ahead_ns, part, i};
+    if (members)
+        qsort(members, n, sizeof *members, compare_members);
+    return members;
+}
+
+// Each keyframe where its camera has it, the camera's first one where the body's odometry has it.
+static void take_keyframe(struct graph *g, const struct graph_part *part, const struct member *m)
+{
+    const struct graph_keyframe *from = part->graph->keyframes;
+    const struct se3 T_odom_first = se3_compose(&part->T_odom_body[0], &part->T_body_camera);
+    const struct se3 T_first_k = se3_between(&from[0].T_map_camera, &from[m->at].T_map_camera);
+    const uint32_t k = g->n++;
+    g->keyframes[k] = (struct graph_keyframe){
+        from[m->at].seq, m->time_ns, se3_compose(&part->T_odom_body[m->at], &part->T_body_camera),
+        se3_compose(&T_odom_first, &T_first_k), from[m->at].n_links};
+    g->images[k] = part->graph->images[m->at];
+    g->arrival[k] = k;
+    g->body[k] = (struct graph_mount){m->part, part->T_body_camera};
+}
+
+// Whether a camera's own odometry holds between two of its keyframes: not where it was lost in
+// between and came back elsewhere.
+static bool holds(const struct graph_part *part, uint32_t i, uint32_t j)
+{
+    const struct graph_keyframe *k = part->graph->keyframes;
+    const struct se3 moved = se3_between(&part->T_odom_body[i], &part->T_odom_body[j]);
+    const struct se3 at_i = se3_compose(&part->T_odom_body[i], &part->T_body_camera);
+    const struct se3 at_j = se3_compose(&part->T_odom_body[j], &part->T_body_camera);
+    const struct se3 by_body = se3_between(&at_i, &at_j);
+    const struct se3 by_camera = se3_between(&k[i].T_odom_camera, &k[j].T_odom_camera);
+    const struct se3 apart = se3_between(&by_body, &by_camera);
+    return link_motion(&apart) <= JUMP + JUMP_SHARE * link_motion(&moved);
+}
+
+// A part's edges, worth `times` what they say; index: where its keyframes stand.
+static void take_edges(struct graph *g, const struct graph_part *from, double times,
+                       const uint32_t *index)
+{
+    const struct graph *part = from->graph;
+    for (uint32_t k = 0; k < part->n_edges && g->n_edges + 1 < g->max_edges; k++) {
+        struct edge e = part->edges[k];
+        if (e.chain && !holds(from, e.i, e.j))
+            continue;
+        e.i = index[e.i];
+        e.j = index[e.j];
+        for (int i = 0; i < 36; i++)
+            e.link.information[i] *= times;
+        g->edges[g->n_edges++] = e;
+    }
+}
+
+// What each camera's edges are worth beside the others': the mean chi2 of its links, where it has
+// its keyframes, is what it errs by in units of what is expected of any.
+static void weigh(const struct graph_part *parts, uint32_t n_parts, double *out)
+{
+    double sum = 0;
+    uint32_t n = 0;
+    for (uint32_t part = 0; part < n_parts; part++) {
+        out[part] = graph_mean_chi2(parts[part].graph, MIN_LINKS);
+        sum += out[part];
+        n += out[part] > 0;
+    }
+    for (uint32_t part = 0; part < n_parts; part++)
+        out[part] = out[part] > 0 ? fmin(MOST, fmax(1 / MOST, sum / n / out[part])) : 1;
+}
+
+static struct se3 body_at(const struct graph *g, uint32_t k)
+{
+    const struct se3 T_camera_body = se3_inverse(&g->body[k].T_body_camera);
+    return se3_compose(&g->keyframes[k].T_odom_camera, &T_camera_body);
+}
+
+// The way of the body between two keyframes, by its own odometry.
+static double way(const struct graph *g, uint32_t i, uint32_t j)
+{
+    const struct se3 body_i = body_at(g, i), body_j = body_at(g, j);
+    const struct se3 moved = se3_between(&body_i, &body_j);
+    return link_motion(&moved);
+}
+
+// The keyframe of a camera that was taken nearest to keyframe k; UINT32_MAX: it has none.
+static uint32_t nearest(const struct graph *g, uint32_t k, uint32_t camera)
+{
+    uint32_t at = UINT32_MAX;
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->body[i].camera == camera && (at == UINT32_MAX || way(g, i, k) < way(g, at, k)))
+            at = i;
+    return at;
+}
+
+// Ties two cameras where each one's keyframe is the nearest of the other's. Not more: a way from
+// keyframe to keyframe over ties would believe the body's odometry more than what was measured.
+static void tie(struct graph *g, uint32_t camera, uint32_t other)
+{
+    for (uint32_t i = 0; i < g->n && g->n_edges + 1 < g->max_edges; i++) {
+        const uint32_t j = g->body[i].camera == camera ? nearest(g, i, other) : UINT32_MAX;
+        if (j == UINT32_MAX || nearest(g, j, camera) != i)
+            continue;
+        struct edge *e = &g->edges[g->n_edges++];
+        *e = (struct edge){.i = i < j ? i : j, .j = i < j ? j : i, .span = 1, .chain = true};
+        const struct se3 T_j_i =
+            se3_between(&g->keyframes[e->j].T_odom_camera, &g->keyframes[e->i].T_odom_camera);
+        link_tie(&e->link, &T_j_i, way(g, i, j));
+    }
+}
+
+static int fill(struct graph *g, const struct graph_part *parts, uint32_t n_parts, uint32_t n)
+{
+    struct member *members = order(parts, n_parts, n);
+    uint32_t *index = malloc(n * sizeof *index);
+    double *times = malloc(n_parts * sizeof *times);
+    int rc = members && index && times ? 0 : -ENOMEM;
+    if (rc == 0)
+        weigh(parts, n_parts, times);
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        take_keyframe(g, &parts[members[k].part], &members[k]);
+    for (uint32_t part = 0; part < n_parts && rc == 0; part++) {
+        for (uint32_t k = 0; k < n; k++)
+            if (members[k].part == part)
+                index[members[k].at] = k;
+        take_edges(g, &parts[part], times[part], index);
+    }
+    for (uint32_t part = 1; part < n_parts && rc == 0; part++)
+        tie(g, part, 0);
+    free(members);
+    free(index);
+    free(times);
+    return rc;
+}
+
+int graph_join(struct graph **out, const struct graph_part *parts, uint32_t n_parts,
+               const struct log_sink *log)
+{
+    const struct graph *first = NULL;
+    uint32_t n = 0, max_links = 1;
+    *out = NULL;
+    for (uint32_t part = 0; part < n_parts; part++) {
+        const uint32_t links = parts[part].graph->settings.max_links + 1; // and a tie
+        n += parts[part].graph->n;
+        max_links = links > max_links ? links : max_links;
+        if (!first && parts[part].graph->n > 0)
+            first = parts[part].graph;
+    }
+    if (!first)
+        return -ENODATA;
+    if (n > GRAPH_MOST_KEYFRAMES)
+        return -E2BIG;
+    const struct graph_settings settings = {n > 4 ? n : 4,
+                                            max_links < LINK_MAX ? max_links : LINK_MAX};
+    int rc = graph_create(out, &first->camera, &settings, log);
+    if (rc < 0)
+        return -ENOMEM;
+    struct graph *g = *out;
+    g->body = calloc(n, sizeof *g->body);
+    rc = g->body ? fill(g, parts, n_parts, n) : -ENOMEM;
+    if (rc == 0)
+        rc = graph_adjust(g);
+    if (rc < 0)
+        graph_destroy(out);
+    return rc;
+}
+
+uint32_t graph_bodies(const struct graph *g, struct graph_keyframe *out)
+{
+    for (uint32_t k = 0; k < g->n; k++) {
+        const struct se3 T_camera_body = se3_inverse(&g->body[k].T_body_camera);
+        out[k] = g->keyframes[k];
+        out[k].T_odom_camera = body_at(g, k);
+        out[k].T_map_camera = se3_compose(&g->keyframes[k].T_map_camera, &T_camera_body);
+    }
+    return g->n;
+}

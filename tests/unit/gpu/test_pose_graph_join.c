@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keyframes of several cameras on one body in one graph: their order, where the body was, which are
+// tied, and how far each camera is believed. Links are what the test says.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gpu/model/pose_graph_join.h"
+#include "tests/unit/gpu/fake_links.h"
+
+#define N 12u
+
+// A camera on the body: its keyframes, which see its chain alone, and where the body was.
+struct camera {
+    struct graph *graph;
+    struct se3 T_body_camera;
+    struct se3 T_odom_body[N];
+};
+
+static struct se3 body_at(double s)
+{
+    return fake_pose(0.1 * s, 0.02 * s * s, 0, 0.1 * s);
+}
+
+// Its odom and its map lie as they like; each chained step is `off_m` longer along the camera's x.
+static void make(struct camera *camera, const struct se3 *T_body_camera, double first_s,
+                 double off_m)
+{
+    const struct se3 T_own_odom = fake_pose(3, -1, 2, 0.7);
+    camera->graph = fake_graph(64, 5);
+    camera->T_body_camera = *T_body_camera;
+    struct se3 T_map_camera = fake_pose(1, 2, 3, -0.4);
+    for (uint32_t i = 0; i < N; i++) {
+        camera->T_odom_body[i] = body_at(first_s + i);
+        const struct se3 T = se3_compose(&camera->T_odom_body[i], T_body_camera);
+        const struct se3 T_odom_camera = se3_compose(&T_own_odom, &T);
+        fake_keyframe(camera->graph, &T_odom_camera, &T_map_camera);
+        camera->graph->keyframes[i].time_ns = llround((first_s + i) * 1e9);
+        if (i == 0)
+            continue;
+        struct edge *e = fake_edge(camera->graph, i - 1, i, true);
+        struct se3 T_i_last = e->link.T_j_i;
+        T_i_last.t_m[0] -= off_m;
+        e->link.T_j_i = T_i_last;
+        const struct se3 step = se3_inverse(&T_i_last);
+        T_map_camera = se3_compose(&camera->graph->keyframes[i - 1].T_map_camera, &step);
+        camera->graph->keyframes[i].T_map_camera = T_map_camera;
+    }
+}
+
+static struct graph_part part_of(const struct camera *camera, int64_t ahead_ns)
+{
+    return (struct graph_part){camera->graph, camera->T_body_camera, camera->T_odom_body, ahead_ns};
+}
+
+static void in_order_and_where_the_body_was(void **state)
+{
+    (void)state;
+    const struct se3 front = se3_identity(), side = fake_pose(0.2, 0.1, -0.1, 0.5);
+    struct camera a, b;
+    struct graph *joined;
+    struct graph_keyframe bodies[2 * N];
+    make(&a, &front, 0, 0);
+    make(&b, &side, 0.4, 0);
+    for (uint32_t i = 0; i < N; i++) // the side's clock
+        b.graph->keyframes[i].time_ns += 250000000;
+    const struct graph_part parts[2] = {part_of(&a, 0), part_of(&b, 250000000)};
+    const struct graph_keyframe before = b.graph->keyframes[N - 1];
+    assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
+    assert_int_equal(graph_bodies(joined, bodies), 2 * N);
+    for (uint32_t k = 0; k < 2 * N; k++) {
+        const double s = k / 2 + (k % 2 ? 0.4 : 0);
+        const struct se3 T = body_at(s);
+        assert_true(bodies[k].time_ns == llround(s * 1e9));
+        assert_int_equal(bodies[k].seq, k / 2);
+        assert_same_pose(&bodies[k].T_odom_camera, &T);
+        assert_same_pose(&bodies[k].T_map_camera, &T); // nothing errs
+    }
+    // Each step of both chains, and a tie of each keyframe to the other camera's beside it.
+    uint32_t n_ties = 0, n_chained = 0;
+    for (uint32_t k = 0; k < joined->n_edges; k++) {
+        const struct edge *e = &joined->edges[k];
+        const bool is_tie = e->j - e->i == 1;
+        assert_true(e->chain && (is_tie || e->j - e->i == 2));
+        assert_true(!is_tie || e->i % 2 == 0);
+        n_ties += is_tie;
+        n_chained += !is_tie;
+    }
+    assert_int_equal(n_ties, N);
+    assert_int_equal(n_chained, 2 * (N - 1));
+    const struct se3 from = body_at(N - 1), to = body_at(N - 0.6), moved = se3_between(&from, &to);
+    assert_true(fabs(fake_tie_motion - link_motion(&moved)) < 1e-9);
+    // The parts stay.
+    graph_destroy(&joined);
+    assert_memory_equal(&before, &b.graph->keyframes[N - 1], sizeof before);
+    assert_int_equal(fake_id(b.graph->images[3]), 3);
+    graph_destroy(&a.graph);
+    graph_destroy(&b.graph);
+}
+
+// Where three keyframes of one camera stand beside one of the other's, one of them is tied.
+static void ties_are_mutual(void **state)
+{
+    (void)state;
+    const struct se3 front = se3_identity();
+    struct camera a, b;
+    struct graph *joined;
+    make(&a, &front, 0, 0);
+    make(&b, &front, 0, 0);
+    a.graph->n = 2;
+    a.graph->n_edges = 1;
+    for (uint32_t i = 0; i < N; i++) {
+        b.T_odom_body[i] = body_at(0.1 * i + 0.01);
+        b.graph->keyframes[i].time_ns = 100000000 * i + 10000000;
+    }
+    const struct graph_part parts[2] = {part_of(&a, 0), part_of(&b, 0)};
+    assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
+    uint32_t n_ties = 0;
+    for (uint32_t k = 0; k < joined->n_edges; k++)
+        n_ties +=
+            joined->body[joined->edges[k].i].camera != joined->body[joined->edges[k].j].camera;
+    assert_int_equal(n_ties, 2);
+    graph_destroy(&joined);
+    a.graph->n = N;
+    graph_destroy(&a.graph);
+    graph_destroy(&b.graph);
+}
+
+// Links across time that lack lack_m, worth next to nothing: they tell how well a camera fits.
+static void add_links(struct camera *camera, uint32_t n, double lack_m)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct edge *e = fake_edge(camera->graph, i, i + 2, false);
+        const struct graph_keyframe *k = camera->graph->keyframes;
+        e->link.T_j_i = se3_between(&k[i + 2].T_map_camera, &k[i].T_map_camera);
+        e->link.T_j_i.t_m[1] += i % 2 ? lack_m : -lack_m;
+        for (int d = 0; d < 36; d += 7)
+            e->link.information[d] = 1e-3;
+    }
+}
+
+// The first camera errs by nothing and the second by 1 cm a step. Returns the second's share in the
+// length of the way.
+static double share(uint32_t n_links, double lack_m, double lack_of_second_m)
+{
+    const struct se3 place = se3_identity();
+    struct camera a, b;
+    struct graph *joined;
+    struct graph_keyframe bodies[2 * N];
+    make(&a, &place, 0, 0);
+    make(&b, &place, 0, 0.01);
+    add_links(&a, n_links, lack_m);
+    add_links(&b, n_links, lack_of_second_m);
+    const struct graph_part parts[2] = {part_of(&a, 0), part_of(&b, 0)};
+    assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
+    graph_bodies(joined, bodies);
+    const struct se3 T_0 = body_at(0), T_1 = body_at(1);
+    const struct se3 wanted = se3_between(&T_0, &T_1);
+    const struct se3 got = se3_between(&bodies[0].T_map_camera, &bodies[2].T_map_camera);
+    const struct se3 longer = se3_between(&wanted, &got);
+    graph_destroy(&joined);
+    graph_destroy(&a.graph);
+    graph_destroy(&b.graph);
+    return link_motion(&longer) / 0.01;
+}
+
+static void each_is_believed_as_it_fits(void **state)
+{
+    (void)state;
+    const double even = share(0, 0, 0), few = share(9, 0.1, 0.2), twice = share(10, 0.1, 0.2),
+                 most = share(10, 0.01, 1);
+    print_message("shares %.4f %.4f %.4f %.4f\n", even, few, twice, most);
+    assert_true(fabs(even - 0.5) < 1e-3);
+    assert_true(fabs(few - 0.5) < 1e-3); // too few links to tell
+    // A fourth of the chi2; the links themselves pull a little.
+    assert_true(fabs(twice - 0.2) < 3e-3);
+    // At most 4 times; the mean, of the worse one's, is a half.
+    assert_true(fabs(most - 0.5 / (0.5 + 4)) < 1e-3);
+}
+
+// A camera that was lost between two keyframes came back elsewhere in its own odometry, and chains
+// across that: the other one tells. What jumps less than a camera may drift is believed.
+static void a_jump_is_no_chain(void **state)
+{
+    (void)state;
+    const struct se3 place = se3_identity();
+    for (int far = 0; far < 2; far++) {
+        struct camera a, b;
+        struct graph *joined;
+        make(&a, &place, 0, 0);
+        make(&b, &place, 0, 0);
+        const struct se3 from = body_at(5), to = body_at(6), step = se3_between(&from, &to);
+        const double limit = 0.03 + 0.12 * link_motion(&step);
+        struct se3 jump = se3_identity();
+        jump.t_m[2] = limit + (far ? 1e-6 : -1e-6);
+        struct graph_keyframe *k = b.graph->keyframes;
+        k[6].T_odom_camera = se3_compose(&k[6].T_odom_camera, &jump);
+        k[6].T_map_camera = se3_compose(&k[6].T_map_camera, &jump);
+        b.graph->edges[5].link.T_j_i = se3_between(&k[6].T_odom_camera, &k[5].T_odom_camera);
+        b.graph->n = 7;
+        b.graph->n_edges = 6;
+        const struct graph_part parts[2] = {part_of(&a, 0), part_of(&b, 0)};
+        assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
+        uint32_t n = 0;
+        for (uint32_t e = 0; e < joined->n_edges; e++)
+            n += joined->body[joined->edges[e].i].camera == 1 &&
+                 joined->body[joined->edges[e].j].camera == 1;
+        assert_int_equal(n, far ? 5 : 6);
+        struct graph_keyframe bodies[2 * N];
+        const uint32_t n_bodies = graph_bodies(joined, bodies);
+        assert_int_equal(n_bodies, N + 7);
+        const struct se3 wanted = body_at(N - 1);
+        const struct se3 off = se3_between(&wanted, &bodies[n_bodies - 1].T_map_camera);
+        assert_true(far == (link_motion(&off) < 1e-6));
+        graph_destroy(&joined);
+        b.graph->n = N;
+        graph_destroy(&a.graph);
+        graph_destroy(&b.graph);
+    }
+}
+
+static void what_cannot_be_joined(void **state)
+{
+    (void)state;
+    const struct se3 place = se3_identity();
+    struct camera a, b;
+    struct graph *joined;
+    make(&a, &place, 0, 0);
+    make(&b, &place, 0, 0);
+    struct graph_part parts[2] = {part_of(&a, 0), part_of(&b, 0)};
+    b.graph->n = GRAPH_MOST_KEYFRAMES - N + 1;
+    assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), -E2BIG);
+    assert_null(joined);
+    a.graph->n = b.graph->n = 0;
+    assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), -ENODATA);
+    // One camera that has keyframes: as it is, wherever its map lies.
+    a.graph->n = N;
+    struct graph_keyframe bodies[N];
+    assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
+    assert_int_equal(graph_bodies(joined, bodies), N);
+    for (uint32_t k = 0; k < N; k++)
+        assert_same_pose(&bodies[k].T_map_camera, &a.T_odom_body[k]);
+    graph_destroy(&joined);
+    b.graph->n = N;
+    graph_destroy(&a.graph);
+    graph_destroy(&b.graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_order_and_where_the_body_was), cmocka_unit_test(ties_are_mutual),
+        cmocka_unit_test(each_is_believed_as_it_fits),     cmocka_unit_test(a_jump_is_no_chain),
+        cmocka_unit_test(what_cannot_be_joined),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
