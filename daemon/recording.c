@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/config/origins.h"
 #include "daemon/fill_messages.h"
@@ -88,13 +89,16 @@ static int start_recording(const struct recording *recording, const struct confi
         cameras[i] =
             (struct recorder_camera){i, recording->n_cameras > 1 ? recording->cameras[i].name : "",
                                      capture_info(recording->cameras[i].capture)};
-    const int error = recorder_start(recording->recorder, config->recorder.start,
-                                     (enum recorder_format)format, cameras, recording->n_cameras);
-    if (error == -EEXIST)
-        log_to(&sink, LOG_LEVEL_ERROR,
-               "recorder.start: a name serves one recording, and \"%s\" is taken: set another, or "
-               "move that one away",
-               config->recorder.start);
+    const char *wanted = config->recorder.start;
+    struct recorder_status status;
+    // A service that starts again comes back, and nothing is written over.
+    const int error = recorder_start_numbered(
+        recording->recorder, wanted, (enum recorder_format)format, cameras, recording->n_cameras);
+    recorder_status(recording->recorder, &status);
+    if (!error && strcmp(status.name, wanted) != 0)
+        log_to(&sink, LOG_LEVEL_NOTICE,
+               "recorder.start: a recording \"%s\" is there already: this one is \"%s\"", wanted,
+               status.name);
     return error;
 }
 

@@ -22,6 +22,7 @@
 #include "proto/clock.h"
 
 #define SLOTS_PER_FRAME 3        // itself, pose and tf
+#define MAX_NUMBER      9999     // behind a name that is taken
 #define LOOK_NS         10000000 // between two looks of the thread into an empty queue
 
 struct slot {
@@ -447,9 +448,18 @@ static void set_cameras(struct recorder *recorder, const struct recorder_camera 
     pthread_mutex_unlock(&recorder->lock);
 }
 
-// The folder anew, as another one may stand in its place now, and the recording's files in it.
-static int open_files(struct recorder *recorder, const char *name, enum recorder_format format,
-                      uint32_t n_cameras, void **out_writer)
+static void number_name(const char *name, unsigned number, char out[RECORDER_NAME_BYTES])
+{
+    char suffix[16];
+    const int n = snprintf(suffix, sizeof suffix, "-%u", number);
+    snprintf(out, RECORDER_NAME_BYTES, "%.*s%s", RECORDER_NAME_BYTES - 1 - n, name, suffix);
+}
+
+// The folder anew, as another one may stand in its place now, and the recording's files in it:
+// files that are there already are found out by making them, as other programs may write there.
+static int open_files(struct recorder *recorder, const char *name, bool numbered,
+                      enum recorder_format format, uint32_t n_cameras,
+                      char out_name[RECORDER_NAME_BYTES], void **out_writer)
 {
     const struct recorder_settings *settings = &recorder->settings;
     const int folder = recordings_open(recorder->path, &settings->log);
@@ -457,7 +467,12 @@ static int open_files(struct recorder *recorder, const char *name, enum recorder
         return folder;
     recordings_keep_limits(folder, settings->keep_bytes, settings->keep_age_s, &settings->log);
     recorder->folder = folder;
-    const int err = open_writer(recorder, name, format, recorder->cameras, n_cameras, out_writer);
+    snprintf(out_name, RECORDER_NAME_BYTES, "%s", name);
+    int err = open_writer(recorder, name, format, recorder->cameras, n_cameras, out_writer);
+    for (unsigned i = 2; numbered && err == -EEXIST && i <= MAX_NUMBER; i++) {
+        number_name(name, i, out_name);
+        err = open_writer(recorder, out_name, format, recorder->cameras, n_cameras, out_writer);
+    }
     if (err)
         close(folder);
     return err;
@@ -471,9 +486,11 @@ static void tell_start(struct recorder *recorder, const char *name, enum recorde
     tell(recorder, RECORDER_EVENT_STARTED, name, detail);
 }
 
-int recorder_start(struct recorder *recorder, const char *name, enum recorder_format format,
-                   const struct recorder_camera *cameras, uint32_t n_cameras)
+static int start(struct recorder *recorder, const char *name, bool numbered,
+                 enum recorder_format format, const struct recorder_camera *cameras,
+                 uint32_t n_cameras)
 {
+    char taken_name[RECORDER_NAME_BYTES];
     const char *reason = bad_start(name, format, cameras, n_cameras), *in = "", *where = "";
     struct recorder_status previous;
     void *writer = NULL;
@@ -484,12 +501,16 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
         set_cameras(recorder, cameras, n_cameras);
         err = take_slots(recorder);
         if (!err) {
-            err = open_files(recorder, name, format, n_cameras, &writer);
+            err = open_files(recorder, name, numbered, format, n_cameras, taken_name, &writer);
             in = " in recorder.folder ";
             where = recorder->path;
         }
+        pthread_mutex_lock(&recorder->lock);
+        if (!err)
+            memcpy(recorder->status.name, taken_name, sizeof taken_name);
+        pthread_mutex_unlock(&recorder->lock);
         if (!err) // before it can end
-            tell_start(recorder, name, format);
+            tell_start(recorder, taken_name, format);
         pthread_mutex_lock(&recorder->lock);
         if (err) {
             free_slots(recorder);
@@ -511,6 +532,19 @@ int recorder_start(struct recorder *recorder, const char *name, enum recorder_fo
         log_to(&recorder->settings.log, LOG_LEVEL_ERROR, "recording '%.80s' not started%s%s: %s",
                name, in, where, reason);
     return err;
+}
+
+int recorder_start(struct recorder *recorder, const char *name, enum recorder_format format,
+                   const struct recorder_camera *cameras, uint32_t n_cameras)
+{
+    return start(recorder, name, false, format, cameras, n_cameras);
+}
+
+int recorder_start_numbered(struct recorder *recorder, const char *name,
+                            enum recorder_format format, const struct recorder_camera *cameras,
+                            uint32_t n_cameras)
+{
+    return start(recorder, name, true, format, cameras, n_cameras);
 }
 
 int recorder_start_one(struct recorder *recorder, const char *name, enum recorder_format format,

@@ -273,8 +273,9 @@ const struct config_key config_keys[] = {
     {"recorder", "format", CONFIG_NAME, AT(recorder.format), 0, 0, NULL, false,
      "Format of a recording that names none: tum, klg, fakenect, mcap, ros2mcap."},
     {"recorder", "start", CONFIG_TEXT, AT(recorder.start), 0, 0, NULL, false,
-     "Name of a recording that begins with the daemon; empty = none. A name serves one recording:\n"
-     "where it is taken the daemon does not start."},
+     "Name of a recording that begins with the daemon; empty = none. Nothing is written over: "
+     "where\n"
+     "NAME is taken, at the second start, it is NAME-2, then NAME-3 and so on."},
     {"recorder", "queue_frames", CONFIG_UINT, AT(recorder.queue_frames), 2, 300, NULL, false,
      "Frames that may wait for the disk; more are dropped from the recording and counted.\n"
      "Memory for them is taken at the start, when there is a folder."},

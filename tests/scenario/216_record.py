@@ -57,13 +57,14 @@ def scenario():
                             "recorder.folder=" + folder, "--set", "recorder.start=first", "--set",
                             f"recorder.queue_frames={N_RECORDED}")
     daemon.wait()
-    # A name serves one recording.
-    done = subprocess.run([harness.BINARY + "/bin/posed", "--source", "synth:room", "--no-tcp",
-                           "--run-dir", harness.SCRATCH + "/taken", "--set", "http.port=0", "--set",
-                           "recorder.folder=" + folder, "--set", "recorder.start=first"],
-                          capture_output=True, text=True, timeout=60)
-    check(done.returncode == 1 and
-          "--set: recorder.start: a name serves one recording, and \"first\"" in done.stderr, done)
+    # A service that starts again comes back, and what is there stays.
+    for number in (2, 3):
+        restarted = harness.Daemon("synth:room", "--frames", "3", "--set",
+                                   "recorder.folder=" + folder, "--set", "recorder.start=first")
+        restarted.wait()
+        check(f'--set: recorder.start: a recording "first" is there already: this one is '
+              f'"first-{number}"' in restarted.log(), "the log does not say the recording's name")
+        check(os.path.exists(f"{folder}/first-{number}/depth.txt"), f"{os.listdir(folder)}")
     again = harness.Daemon("tum:" + folder + "/first")
     again.wait()
     harness.check_poses(again.poses, N_RECORDED)
@@ -100,7 +101,8 @@ def scenario():
     assert "nothing is being recorded; second ended 20" in ctl(live, 1, "record", "stop").stderr
     assert "ALREADY_EXISTS" in ctl(live, 1, "record", "start", "first").stderr
     listed = json.loads(ctl(live, 0, "record", "list", "-o", "json").stdout)["recordings"]
-    check({r["name"] for r in listed} == {"first", "second"}, f"list: {listed}")
+    check({r["name"] for r in listed} == {"first", "first-2", "first-3", "second"},
+          f"list: {listed}")
     for name in ("../x", "a/b", ".hidden", "", "x" * 65, "a b"):
         reply = live.request(start_recording=requests.StartRecording(name=name))
         check(reply.code == requests.INVALID_ARGUMENT and

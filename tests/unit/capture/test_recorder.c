@@ -55,6 +55,37 @@ static void each_format_replays_exactly(void **state)
     recorder_destroy(&recorder);
 }
 
+// A name that is taken is numbered, of a long one the end gives way; what is there stays.
+static void taken_names_are_numbered(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {"y", "-2", "-3"};
+    struct recorder_settings settings = recording_settings();
+    const struct recorder_camera camera = {0, "", &recording_info};
+    struct recorder *recorder;
+    struct recorder_status status;
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    for (int i = 0; i < 3 * RECORDER_N_FORMATS; i++) {
+        const enum recorder_format format = (enum recorder_format)(i / 3);
+        const char *kind = recorder_format_name(format), *end = ends[i % 3];
+        char name[RECORDER_NAME_BYTES] = "", expected[RECORDER_NAME_BYTES];
+        memset(name, 'y', sizeof name - 1);
+        memcpy(name, kind, strlen(kind));
+        snprintf(expected, sizeof expected, "%.*s%s", (int)(64 - strlen(end)), name, end);
+        assert_int_equal(recorder_start_numbered(recorder, name, format, &camera, 1), 0);
+        recorder_status(recorder, &status);
+        assert_string_equal(status.name, expected);
+        const uint64_t n = (uint64_t)(i % 3) + 2;
+        recording_push(recorder, 0, n);
+        assert_int_equal(recorder_stop(recorder), 0);
+        recording_wait_until_idle(recorder);
+        assert_int_equal(assert_recording_replays(kind, expected, 0), n);
+        if (i % 3 == 2) // the first one stayed
+            assert_int_equal(assert_recording_replays(kind, name, 0), 2);
+    }
+    recorder_destroy(&recorder);
+}
+
 // Times that no rate explains: one frame; a pause of minutes; a clock that begins anew.
 static void odd_times_come_back(void **state)
 {
@@ -287,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_format_replays_exactly),
+        TEST(taken_names_are_numbered),
         TEST(odd_times_come_back),
         TEST(destroy_finishes_the_recording),
         TEST(damaged_frame_leaves_its_mark),
