@@ -29,10 +29,16 @@ def seconds(pose):
 
 
 def check_standing(daemon):
-    """Paused, no frame comes, the heartbeat goes on, and nobody calls it silence."""
+    """Paused, no frame comes, the heartbeat goes on, and nobody calls it silence; who watches is
+    told once, and what to do."""
     state = replay(daemon, Action.PAUSE)
     check(state.paused and state.rate == 1, f"pause: {state}")
     n, n_statuses = state.next_seq, len(daemon.statuses)
+    watcher = subprocess.Popen([harness.BINARY + "/bin/posectl", "watch", "-n", "5", "-e",
+                                daemon.folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    check("posectl: no message of topic pose comes: the recording is paused: posectl replay resume"
+          in watcher.stderr.readline(), "watch does not say that the recording is paused")
     daemon.wait_for(lambda: len(daemon.statuses) > n_statuses + 2, "heartbeats")
     check(len(daemon.poses) == n, f"{len(daemon.poses)} poses, {n} when it was paused")
     status = daemon.request(get_status=requests.GetStatus()).get_status
@@ -40,6 +46,8 @@ def check_standing(daemon):
     check("no frame for" not in daemon.log(), "a pause is no silence")
     state = replay(daemon, Action.STEP, frames=5)
     daemon.wait_for(lambda: len(daemon.poses) == n + 5, "five steps")
+    lines, more = watcher.communicate(timeout=harness.PATIENCE_S)
+    check(watcher.returncode == 0 and len(lines.splitlines()) == 5 and not more, (lines, more))
     time.sleep(0.3)
     check(len(daemon.poses) == n + 5, "five steps and no more")
     steps = [seconds(p) for p in daemon.poses[n - 1:]]

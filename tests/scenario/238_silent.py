@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A source that is silent: the status says NO_INPUT and still which map epoch the poses are in, so
-that nobody takes the next pose for one of an older epoch."""
+that nobody takes the next pose for one of an older epoch; posectl watch says once what it waits
+for."""
+import subprocess
+
 import harness
 from harness import check, messages, requests
 
@@ -22,12 +25,18 @@ def wait_silent(daemon, epoch):
 
 def scenario():
     daemon = harness.Daemon("synth:room", speed=SPEED)
+    watcher = subprocess.Popen([harness.BINARY + "/bin/posectl", "watch", "-n", "3", "-e",
+                                daemon.folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
     for epoch in range(3):
         daemon.wait_for(lambda: daemon.poses and daemon.poses[-1].map_epoch == epoch,
                         f"a pose of epoch {epoch}")
         wait_silent(daemon, epoch)
         reply = daemon.request(reset=requests.Reset())
         check(reply.code == requests.OK, f"Reset: {reply.message}")
+    lines, said = watcher.communicate(timeout=harness.PATIENCE_S)
+    check(len(lines.splitlines()) == 3 and said == "posectl: no message of topic pose comes: the "
+          "daemon waits for frames of synth:room (no frame arrives)\n", (lines, said))
     daemon.stop()
 
 

@@ -193,12 +193,23 @@ static void show_event(void *events)
     progress_show(share, stage);
 }
 
+// A request goes to a daemon that is there. (A subscription may come before its daemon: then it
+// misses nothing.)
+static bool nobody_listens(const struct link *link)
+{
+    if (link->connection.state != CONNECTION_NONE || link->connection.n_failures == 0)
+        return false;
+    const int error = address_probe(link->endpoint);
+    return error == ENOENT || error == ECONNREFUSED;
+}
+
 // Until the answer is there, the time is over, or none can come any more. Returns whether it is.
 static bool await_answer(struct link *link, void *events)
 {
     const int64_t start_ns = clock_monotonic_ns(), wait_ms = (int64_t)link->ctl->timeout_ms;
     bool is_there = false;
-    for (int64_t left_ms; !is_there && !connection_is_over(&link->connection);) {
+    for (int64_t left_ms;
+         !is_there && !connection_is_over(&link->connection) && !nobody_listens(link);) {
         const int64_t passed_ms = (clock_monotonic_ns() - start_ns) / 1000000;
         left_ms = wait_ms + ANSWER_MS - passed_ms;
         if (left_ms <= 0)

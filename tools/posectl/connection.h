@@ -35,7 +35,8 @@ void connection_end(struct connection *connection);
 bool connection_wait(struct connection *connection, int64_t timeout_ms);
 
 // Whether no message can come any more by waiting: what was sent is lost, the handshake fails each
-// time, or nobody has listened for 3 s (a daemon that is being started has so long).
+// time, or nobody has listened for 3 s (a daemon that is being started has so long; who need not
+// wait for one looks whether anybody listens when n_failures says that nobody may).
 bool connection_is_over(const struct connection *connection);
 
 #endif

@@ -11,6 +11,7 @@
 
 #define MAX_TOPICS 16
 #define ASK_MS     1000
+#define QUIET_NS   INT64_C(2000000000) // two heartbeats: what comes at all has come as a rule
 
 static posed_Reply reply; // large
 
@@ -105,6 +106,50 @@ static bool is_watched(const char *topic)
     return false;
 }
 
+static void name_topics(char *out, size_t size_bytes)
+{
+    out[0] = 0;
+    for (size_t i = 1, n = 0; i < n_watch_topics && n < size_bytes; i++)
+        n += (size_t)snprintf(out + n, size_bytes - n, "%s%s", i > 1 ? ", " : "", watch_topics[i]);
+}
+
+// What a daemon does that sends nothing of what is watched, and what to do.
+static void describe_quiet(const posed_Status *s, char *out, size_t size_bytes)
+{
+    if (s->paused)
+        snprintf(out, size_bytes,
+                 "the recording is paused: posectl replay resume goes on, replay step shows a "
+                 "frame");
+    else if (s->state == posed_State_STATE_NO_INPUT)
+        snprintf(out, size_bytes, "the daemon waits for frames of %s (%s)", s->source,
+                 s->reason_text[0] ? s->reason_text : "NO_INPUT");
+    else if (is_watched("object"))
+        snprintf(out, size_bytes,
+                 "the daemon follows no object: posectl search --track has it follow one");
+    else
+        snprintf(out, size_bytes, "the daemon is %s at %.1f frames/s", wire_state_name(s->state),
+                 s->rate_hz);
+}
+
+// Without a word a quiet daemon looks like a hung program. A pause is told of each time, anything
+// else once.
+static void tell_quiet(const uint8_t *bytes, size_t n_bytes, int64_t shown_ns)
+{
+    static bool told_pause, told;
+    posed_Status *s = &reply.what.get_status;
+    char topics[MAX_TOPICS * POSECTL_TOPIC_BYTES], why[800];
+    if (wire_decode(posed_Status_fields, bytes, n_bytes, s) != 0)
+        return;
+    told_pause = told_pause && s->paused;
+    if (s->paused ? told_pause : told || clock_monotonic_ns() - shown_ns < QUIET_NS)
+        return;
+    told_pause = s->paused;
+    told = told || !s->paused;
+    name_topics(topics, sizeof topics);
+    describe_quiet(s, why, sizeof why);
+    posectl_complain("no message of topic %s comes: %s", topics, why);
+}
+
 // Why nothing came, or nothing in time: perhaps the daemon has no such camera, or nothing to say.
 // An address of `pub` alone cannot be asked.
 static enum posectl_exit why_nothing(const struct posectl *ctl,
@@ -126,12 +171,11 @@ static enum posectl_exit why_nothing(const struct posectl *ctl,
         posectl_explain_silence(subscription);
         return POSECTL_NO_ANSWER;
     }
-    char topics[MAX_TOPICS * POSECTL_TOPIC_BYTES] = "";
-    for (size_t i = 1, n = 0; i < n_watch_topics && n < sizeof topics; i++)
-        n += (size_t)snprintf(topics + n, sizeof topics - n, "%s%s", i > 1 ? ", " : "",
-                              watch_topics[i]);
-    posectl_complain("no message of topic %s came in %g s (--timeout); the daemon answers", topics,
-                     ctl->timeout_ms * 1e-3);
+    char topics[MAX_TOPICS * POSECTL_TOPIC_BYTES], why[800];
+    name_topics(topics, sizeof topics);
+    describe_quiet(&reply.what.get_status, why, sizeof why);
+    posectl_complain("no message of topic %s came in %g s (--timeout): %s", topics,
+                     ctl->timeout_ms * 1e-3, why);
     return POSECTL_FAILED;
 }
 
@@ -155,6 +199,8 @@ static enum posectl_exit watch(const struct posectl *ctl, struct posectl_subscri
         if (is_watched(topic) && watch_lines_print(topic, bytes, n_bytes, ctl->json)) {
             n_shown++;
             shown_ns = now_ns;
+        } else if (strncmp(topic, "status", strlen("status")) == 0 && !is_watched(topic)) {
+            tell_quiet(bytes, n_bytes, shown_ns);
         }
         if (ferror(stdout) || fflush(stdout) != 0)
             break;
