@@ -32,11 +32,17 @@ void endpoint_run_dir(const char *configured, char *out, size_t size_bytes);
 __attribute__((warn_unused_result)) int
 endpoint_open(struct endpoint **out, const struct config *config, const struct log_sink *log);
 
+// Reads the key files of endpoint_open again, of the same configuration: clients that are new in
+// the list may connect, those that are gone are refused, and hung up on where they are connected. A
+// file that is wrong changes nothing, and the log says why; another secret key needs a restart,
+// which it says, too. Any one thread.
+void endpoint_reload(struct endpoint *endpoint, const struct config *config);
+
 // All servers must be destroyed before. Removes the ipc sockets.
 void endpoint_close(struct endpoint **endpoint);
 
 // What a server is to be made with: keys, connections, log. The rest is zero.
-struct zmtp_server_settings endpoint_server_settings(const struct endpoint *endpoint);
+struct zmtp_server_settings endpoint_server_settings(struct endpoint *endpoint);
 
 // Listens with a socket of a server on all addresses of `addresses` (endpoints.pub, ...); `name` is
 // the file name of its ipc socket. Returns 0, or a negative errno with the reason in the log

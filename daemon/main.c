@@ -132,6 +132,7 @@ static void reload(void *user)
     bool ok = load_config(&daemon->options, &fresh, &daemon->sink) == 0;
     if (ok) {
         unsigned n = settings_reload(daemon->settings, &fresh, &daemon->sink);
+        endpoint_reload(daemon->endpoint, &daemon->config);
         log_to(&daemon->sink, LOG_LEVEL_NOTICE, "configuration read again: %u settings changed", n);
     } else {
         log_to(&daemon->sink, LOG_LEVEL_ERROR, "configuration not taken; the old one stays");

@@ -214,8 +214,8 @@ const struct config_key config_keys[] = {
      "tcp is then encrypted; ipc needs no key, there the file says who may connect."},
     {"endpoints", "curve_clients_file", CONFIG_TEXT, AT(endpoints.curve_clients_file), 0, 0, NULL,
      false,
-     "Public keys of the clients that may connect, one a line, read at the start; empty = any\n"
-     "that knows the daemon's public key."},
+     "Public keys of the clients that may connect, one a line; SIGHUP reads them again, and hangs\n"
+     "up on who is no longer there. Empty = any that knows the daemon's public key."},
     {"endpoints", "max_connections", CONFIG_UINT, AT(endpoints.max_connections), 8, 10000, NULL,
      false,
      "Connections that each socket takes; three quarters of them from one user (ipc) or address\n"

@@ -79,6 +79,7 @@ int curve_read_keys(struct curve_keys *out, const char *secret_file, const char 
     static const char clients[] = "endpoints.curve_clients_file";
     struct stat info;
     memset(out, 0, sizeof *out);
+    pthread_mutex_init(&out->lock, NULL);
     if (sodium_init() < 0) {
         log_to(log, LOG_LEVEL_ERROR, "CURVE: no random numbers");
         return -EIO;
@@ -126,12 +127,59 @@ int curve_read_keys(struct curve_keys *out, const char *secret_file, const char 
     return 0;
 }
 
-static bool may_connect(const struct curve_keys *keys, const uint8_t client[KEY])
+static bool is_listed(const struct curve_keys *keys, const uint8_t client[KEY])
 {
-    bool found = keys->any_client;
+    bool found = false;
     for (size_t i = 0; i < keys->n_clients; i++)
         found |= sodium_memcmp(keys->clients[i], client, KEY) == 0;
     return found;
+}
+
+bool curve_may_connect(struct curve_keys *keys, const uint8_t client[KEY])
+{
+    if (keys->any_client)
+        return true;
+    pthread_mutex_lock(&keys->lock);
+    const bool found = is_listed(keys, client);
+    pthread_mutex_unlock(&keys->lock);
+    return found;
+}
+
+unsigned curve_n_lists(struct curve_keys *keys)
+{
+    pthread_mutex_lock(&keys->lock);
+    const unsigned n = keys->n_lists;
+    pthread_mutex_unlock(&keys->lock);
+    return n;
+}
+
+// How many of the clients of `a` are not in the list of `b`.
+static size_t count_others(const struct curve_keys *a, const struct curve_keys *b)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->n_clients; i++)
+        n += !is_listed(b, a->clients[i]);
+    return n;
+}
+
+bool curve_take_clients(struct curve_keys *keys, const struct curve_keys *fresh,
+                        const struct log_sink *log)
+{
+    pthread_mutex_lock(&keys->lock);
+    const size_t n_new = count_others(fresh, keys), n_gone = count_others(keys, fresh);
+    if (n_new || n_gone) {
+        memcpy(keys->clients, fresh->clients, sizeof keys->clients);
+        keys->n_clients = fresh->n_clients;
+        keys->n_lists++;
+    }
+    pthread_mutex_unlock(&keys->lock);
+    if (!n_new && !n_gone)
+        return false;
+    log_to(log, LOG_LEVEL_NOTICE,
+           "endpoints.curve_clients_file: %s read again: %zu client%s may connect, %zu new; %zu no "
+           "longer",
+           keys->clients_file, fresh->n_clients, fresh->n_clients == 1 ? "" : "s", n_new, n_gone);
+    return true;
 }
 
 static void make_nonce(const char *prefix, const uint8_t *rest, uint8_t out[24])
@@ -159,8 +207,8 @@ static bool take_number(struct curve *curve, const uint8_t bytes[SHORT_NONCE])
     return true;
 }
 
-int curve_hello(struct curve *curve, const struct curve_keys *keys, const uint8_t *hello,
-                size_t n_hello, uint8_t out[ZMTP_COMMAND_MAX])
+int curve_hello(struct curve *curve, struct curve_keys *keys, const uint8_t *hello, size_t n_hello,
+                uint8_t out[ZMTP_COMMAND_MAX])
 {
     uint8_t nonce[24], zeros[64], cookie_key[KEY], cookie_plain[2 * KEY];
     if (n_hello != HELLO_BYTES || hello[0] != 1 || hello[1] != 0)
@@ -219,7 +267,7 @@ int curve_initiate(struct curve *curve, const uint8_t *initiate, size_t n_initia
         sodium_memcmp(vouch, curve->client_short, KEY) != 0 ||
         sodium_memcmp(vouch + KEY, curve->keys->public, KEY) != 0)
         return -EPROTO;
-    if (!may_connect(curve->keys, curve->client))
+    if (!curve_may_connect(curve->keys, curve->client))
         return -EACCES;
     if (crypto_box_beforenm(curve->shared, curve->client_short, curve->short_secret) != 0)
         return -EPROTO;

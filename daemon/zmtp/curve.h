@@ -4,6 +4,8 @@
 #ifndef POSED_DAEMON_ZMTP_CURVE_H
 #define POSED_DAEMON_ZMTP_CURVE_H
 
+#include <pthread.h>
+
 #include "daemon/zmtp/zmtp.h"
 #include "proto/log.h"
 
@@ -13,11 +15,13 @@
 #define CURVE_BOX_BYTES      16
 #define CURVE_PATH_BYTES     256
 
-// The daemon's keys, and whom it lets in.
+// The daemon's keys, and whom it lets in. The list changes while the servers' threads look at it.
 struct curve_keys {
     uint8_t secret[ZMTP_KEY_BYTES], public[ZMTP_KEY_BYTES];
+    pthread_mutex_t lock; // of the three below; zero is unlocked
     uint8_t clients[CURVE_MAX_CLIENTS][ZMTP_KEY_BYTES];
     size_t n_clients;
+    unsigned n_lists;                    // how often the list was another one
     bool any_client;                     // no list: whoever knows the public key
     char clients_file[CURVE_PATH_BYTES]; // of the list, for the log
 };
@@ -30,9 +34,19 @@ __attribute__((warn_unused_result)) int
 curve_read_keys(struct curve_keys *out, const char *secret_file, const char *clients_file,
                 bool allow_readable, const struct log_sink *log);
 
+// Takes the list of clients of `fresh`, which curve_read_keys has read of the same files, in place
+// of the one in force. Returns whether it is another one, which the log is told. Any thread.
+bool curve_take_clients(struct curve_keys *keys, const struct curve_keys *fresh,
+                        const struct log_sink *log);
+
+// Whether the client is in the list in force (or there is none); how often that was another one:
+// then who is connected is to be looked up again. Any thread.
+bool curve_may_connect(struct curve_keys *keys, const uint8_t client[ZMTP_KEY_BYTES]);
+unsigned curve_n_lists(struct curve_keys *keys);
+
 // One connection.
 struct curve {
-    const struct curve_keys *keys;
+    struct curve_keys *keys;
     uint8_t client[ZMTP_KEY_BYTES]; // who it is, after curve_read_initiate
     uint8_t short_public[ZMTP_KEY_BYTES], short_secret[ZMTP_KEY_BYTES]; // ours, S' and s'
     uint8_t client_short[ZMTP_KEY_BYTES];                               // C'
@@ -43,8 +57,7 @@ struct curve {
 
 // HELLO (the body of the command) comes in, the body of WELCOME goes out. Returns its bytes, or
 // -EPROTO, -EACCES (encrypted for another key).
-__attribute__((warn_unused_result)) int curve_hello(struct curve *curve,
-                                                    const struct curve_keys *keys,
+__attribute__((warn_unused_result)) int curve_hello(struct curve *curve, struct curve_keys *keys,
                                                     const uint8_t *hello, size_t n_hello,
                                                     uint8_t out[ZMTP_COMMAND_MAX]);
 

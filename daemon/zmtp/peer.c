@@ -324,6 +324,11 @@ void peer_look_after(struct zmtp_peer *peer)
             peer_hang_up(peer, -ETIMEDOUT);
         return;
     }
+    if (peer->all->looks_up && peer->session.mechanism == ZMTP_CURVE &&
+        !curve_may_connect(peer->all->settings.keys, peer->session.curve.client)) {
+        peer_hang_up(peer, -EACCES);
+        return;
+    }
     if (peer->session.in_frame && now_ns - peer->frame_ns > UPLOAD_NS) {
         peer_hang_up(peer, -ETIMEDOUT);
         return;

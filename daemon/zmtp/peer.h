@@ -28,6 +28,8 @@ struct peers {
     uint64_t next_id;
     size_t n_upload_bytes;
     bool any_paused;
+    unsigned n_lists; // of clients, curve_n_lists of the round before
+    bool looks_up;    // the list is another one: whether all who are connected are in it
     struct zmtp_peer *gone;
     struct refusals refusals;
 };

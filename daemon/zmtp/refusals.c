@@ -42,8 +42,14 @@ static void explain(const struct zmtp_session *session, char *out, size_t size_b
         zmtp_key_to_text(session->curve.client, theirs);
         snprintf(out, size_bytes,
                  "its public key %s is not in %s (endpoints.curve_clients_file). To let it in, add "
-                 "the key there as a line of its own and restart posed",
+                 "the key there as a line of its own and have posed read it (SIGHUP, systemctl "
+                 "reload posed)",
                  theirs, keys->clients_file);
+    } else if (session->state == ZMTP_TRAFFIC) {
+        zmtp_key_to_text(session->curve.client, theirs);
+        snprintf(out, size_bytes,
+                 "its public key %s is no longer in %s (endpoints.curve_clients_file)", theirs,
+                 keys->clients_file);
     } else {
         snprintf(out, size_bytes, "%s: it needs --server-key '%s'",
                  session->state == ZMTP_HELLO ? "it takes this posed for one with another key"
@@ -59,7 +65,7 @@ void refusals_tell(struct refusals *refusals, const struct zmtp_session *session
     struct refusal refusal = {.socket = socket, .state = session->state, .told_ns = now_ns};
     char why[512];
     snprintf(refusal.owner, sizeof refusal.owner, "%s", owner);
-    if (session->state == ZMTP_INITIATE)
+    if (session->state == ZMTP_INITIATE || session->state == ZMTP_TRAFFIC)
         memcpy(refusal.key, session->curve.client, sizeof refusal.key);
     struct refusal *place = find_place(refusals, &refusal);
     if (!place)

@@ -20,7 +20,8 @@ struct refusals {
     } told[REFUSALS_KEPT];
 };
 
-// zmtp_session_read has returned -EACCES: says so in the log, unless it has just been said.
+// zmtp_session_read has returned -EACCES, or the key was taken out of the list of clients: says so
+// in the log, unless it has just been said.
 // `socket` must outlive the refusals.
 void refusals_tell(struct refusals *refusals, const struct zmtp_session *session,
                    const char *socket, const char *owner, int64_t now_ns,

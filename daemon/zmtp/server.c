@@ -162,6 +162,10 @@ static void tick(struct zmtp_server *server)
     server->tick_ns = server->peers.now_ns + TICK_NS;
     if (!server->listens && server->peers.now_ns >= server->listen_ns)
         set_listening(server, true);
+    struct peers *peers = &server->peers;
+    const unsigned n_lists = peers->settings.keys ? curve_n_lists(peers->settings.keys) : 0;
+    peers->looks_up = n_lists != peers->n_lists;
+    peers->n_lists = n_lists;
     for (int i = 0; i < server->n_sockets; i++)
         for (struct zmtp_peer *peer = server->sockets[i].peers, *next; peer; peer = next) {
             next = peer->next;

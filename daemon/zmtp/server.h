@@ -23,9 +23,10 @@ struct zmtp_server; // opaque
 struct zmtp_peer;   // opaque: a connection
 
 struct zmtp_server_settings {
-    uint32_t max_connections;      // of a socket
-    size_t max_upload_bytes;       // of requests that are unfinished or not answered yet, in all
-    const struct curve_keys *keys; // NULL: no CURVE. Must outlive the server
+    uint32_t max_connections; // of a socket
+    size_t max_upload_bytes;  // of requests that are unfinished or not answered yet, in all
+    struct curve_keys *keys;  // NULL: no CURVE. Must outlive the server; who is taken out of its
+                              // list is hung up on within 100 ms
     struct log_sink log;
     void *user; // of the functions below
     // A publisher's peer subscribes or (on false) no longer does. Returns 0 or -EPROTO.

@@ -29,10 +29,10 @@ void zmtp_body_free(struct zmtp_body *body); // accepts NULL
 // What is the same for all connections of a socket.
 struct zmtp_rules {
     enum zmtp_kind kind;
-    const char *socket_type;       // ours: "XPUB"
-    const char *peer_types;        // theirs, each with a space behind: "SUB XSUB "
-    uint64_t max_frame_bytes;      // of the peer's frames
-    const struct curve_keys *keys; // NULL: CURVE is not offered
+    const char *socket_type;  // ours: "XPUB"
+    const char *peer_types;   // theirs, each with a space behind: "SUB XSUB "
+    uint64_t max_frame_bytes; // of the peer's frames
+    struct curve_keys *keys;  // NULL: CURVE is not offered
 
     // ZMTP_PUBLISHER: a subscription (on) or its end. Returns 0 or -EPROTO.
     int (*subscribe)(void *user, bool on, const uint8_t *prefix, size_t n_prefix);

@@ -66,7 +66,7 @@ static bool greet(struct zmtp_session *session)
     return zmtp_session_read(session, greeting, sizeof greeting) == sizeof greeting;
 }
 
-static bool hello(struct client *client, const struct curve_keys *keys, unsigned damage,
+static bool hello(struct client *client, struct curve_keys *keys, unsigned damage,
                   struct zmtp_session *session)
 {
     uint8_t body[6 + 194] = "\5HELLO", nonce[24];
@@ -85,7 +85,7 @@ static bool hello(struct client *client, const struct curve_keys *keys, unsigned
 }
 
 // Reads WELCOME, answers with INITIATE, whose metadata are the input's.
-static bool initiate(struct client *client, const struct curve_keys *keys, unsigned damage,
+static bool initiate(struct client *client, struct curve_keys *keys, unsigned damage,
                      const uint8_t *metadata, size_t n_metadata, struct zmtp_session *session)
 {
     uint8_t welcome[KEY + CURVE_COOKIE_BYTES], nonce[24];

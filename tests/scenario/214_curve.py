@@ -4,6 +4,7 @@ answers over TCP and ipc, any other gets nothing; ipc without encryption is for 
 in. A key that others can read is refused unless the configuration says otherwise, and then the log
 says so."""
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -63,17 +64,50 @@ def check_keygen():
         f"endpoints.curve_secret_key_file={harness.SCRATCH}/daemon.secret", "--set",
         f"endpoints.curve_clients_file={harness.SCRATCH}/client.public", speed=1, collect=False)
     daemon.wait_for(lambda: "req: tcp" in daemon.log(), "the daemon listens")
-    # Nobody listed: said again when the files are read again.
-    with open(harness.SCRATCH + "/client.public", "r+", encoding="ascii") as file:
-        file.truncate(0)
-    daemon.process.send_signal(signal.SIGHUP)
-    daemon.wait_for(lambda: "client.public lists no key" in daemon.log(), "the warning")
-    for key_file, code in ((["--key-file", harness.SCRATCH + "/client.secret"], 0), ([], 3)):
+    # The list is read again: who is new may connect, a broken one changes nothing, and who is taken
+    # out is hung up on.
+    listed = harness.SCRATCH + "/client.public"
+    stranger = zmq.curve_keypair()
+    write("stranger.secret", stranger[1].decode())
+
+    def reload(text, said):
+        with open(listed, "w", encoding="ascii") as file:
+            file.write(text)
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_for(lambda: said in daemon.log(), said)
+
+    def asks(code, name):
+        key_file = ["--key-file", f"{harness.SCRATCH}/{name}.secret"] if name else []
         done = subprocess.run([harness.BINARY + "/bin/posectl", "status", "-e",
                                f"tcp://127.0.0.1:{port}", "--timeout", "3", "--server-key",
                                keys["daemon"], *key_file],
                               capture_output=True, text=True, timeout=60)
-        assert done.returncode == code, done
+        assert done.returncode == code, (name, done)
+
+    asks(0, "client")
+    asks(3, None)
+    both = keys["client"] + "\n" + stranger[0].decode() + "\n"
+    reload(both, "client.public read again: 2 clients may connect, 1 new; 0 no longer")
+    asks(0, "client")
+    asks(0, "stranger")
+    reload(both + "nonsense\n", "client.public:3: not a CURVE key")
+    asks(0, "stranger")
+    held = connect(daemon, zmq.DEALER, "req", keys["daemon"].encode(), stranger, port)
+    ping = MAGIC + requests.Request(id=1, ping=requests.Ping()).SerializeToString()
+    held.send(ping)
+    assert held.poll(20000), "a client of the list is not answered"
+    held.recv()
+    reload(keys["client"], "1 client may connect, 0 new; 1 no longer")
+    gone = f"its public key {stranger[0].decode()} is no longer in "
+    daemon.wait_for(lambda: gone in daemon.log(), "who was taken out is hung up on")
+    asks(3, "stranger")
+    asks(0, "client")
+    # Nobody listed, and another key of its own.
+    reload("", "client.public lists no key")
+    asks(3, "client")
+    shutil.copy(harness.SCRATCH + "/client.secret", harness.SCRATCH + "/daemon.secret")
+    reload(both, "daemon.secret holds another key: it needs a restart")
+    asks(3, "client")
     daemon.stop()
 
 

@@ -52,7 +52,7 @@ static void explain_handshake(const struct posectl *ctl, const struct connection
     switch (connection->state) {
     case CONNECTION_REFUSED:
         posectl_complain("the posed at %s does not know this client's key: add %s to its "
-                         "endpoints.curve_clients_file and restart it%s",
+                         "endpoints.curve_clients_file and reload it (SIGHUP)%s",
                          address, public_key,
                          ctl->key_file ? ""
                                        : "; without --key-file FILE the key is another one each "

@@ -49,7 +49,7 @@ static void what_to_do(void **state)
              "/etc/posed/clients (endpoints.curve_clients_file)",
              theirs);
     assert_true(scratch_said(&said, wanted));
-    assert_true(scratch_said(&said, "restart posed"));
+    assert_true(scratch_said(&said, "systemctl reload posed"));
 
     snprintf(wanted, sizeof wanted, "needs --server-key '%s'", ours);
     session = refused(&rules, ZMTP_HELLO, 0);
@@ -65,7 +65,12 @@ static void what_to_do(void **state)
     session = refused(&plain_rules, ZMTP_GREETING, 0);
     refusals_tell(&refusals, &session, "req", "10.0.0.8", S, &log_sink);
     assert_true(scratch_said(&said, "this posed has no key (endpoints.curve_secret_key_file)"));
-    assert_int_equal(said.n_lines, 4);
+
+    session = refused(&rules, ZMTP_TRAFFIC, 9);
+    refusals_tell(&refusals, &session, "req", "10.0.0.7", S, &log_sink);
+    snprintf(wanted, sizeof wanted, "its public key %s is no longer in /etc/posed/clients", theirs);
+    assert_true(scratch_said(&said, wanted));
+    assert_int_equal(said.n_lines, 5);
     assert_int_equal(said.worst, LOG_LEVEL_WARNING);
 }
 
