@@ -49,7 +49,11 @@ static int check_words(const struct config *config, const struct log_sink *log)
         }
         s += n;
     }
-    if (strcmp(config->publish.odom_frame, config->publish.camera_frame) == 0) {
+    if (!config->publish.odom_frame[0] || !config->publish.camera_frame[0]) {
+        log_to(log, LOG_LEVEL_ERROR, "publish.%s_frame: a frame has a name",
+               config->publish.odom_frame[0] ? "camera" : "odom");
+        error = -EINVAL;
+    } else if (strcmp(config->publish.odom_frame, config->publish.camera_frame) == 0) {
         log_to(log, LOG_LEVEL_ERROR,
                "publish.odom_frame and publish.camera_frame are both \"%s\": two frames have two "
                "names",

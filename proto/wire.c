@@ -308,6 +308,17 @@ static size_t utf8_length(const unsigned char *s)
     return n;
 }
 
+const char *wire_not_text(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    for (size_t n; *s; s += n) {
+        n = utf8_length(s);
+        if (n == 0 || *s < 0x20 || *s == 0x7f)
+            return (const char *)s;
+    }
+    return NULL;
+}
+
 void wire_copy_text(char *out, size_t size_bytes, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;

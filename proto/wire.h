@@ -136,6 +136,9 @@ posed_Pose wire_pose(const struct se3 *T, double previous_xyzw[4]);
 __attribute__((warn_unused_result)) int wire_read_pose(const posed_Pose *pose, struct se3 *out_T,
                                                        const char **out_field);
 
+// The first byte that is no UTF-8, a control character among it; NULL: all of it is text.
+const char *wire_not_text(const char *text);
+
 // Copies text into a fixed field: cut at a whole character, bytes that are no UTF-8 become '?'
 // (protobuf decoders refuse a string that is not UTF-8, and a path may be anything).
 void wire_copy_text(char *out, size_t size_bytes, const char *text);

@@ -9,6 +9,7 @@
 #include "daemon/config/cameras.h"
 #include "daemon/config/settings_table.h"
 #include "proto/closest.h"
+#include "proto/wire.h"
 
 // A finite number and nothing after it.
 static bool parse_number(const char *text, double *out)
@@ -141,22 +142,40 @@ static int set_enum(const struct config_key *key, const char *value, void *field
     return -EINVAL;
 }
 
+// A path may be anything. A name stands in messages, whose strings are UTF-8: of another one a
+// client's library takes none of the message.
+static int set_text(const struct config_key *key, const char *value, void *field, char *out_error,
+                    size_t error_bytes)
+{
+    const bool is_name = key->type == CONFIG_NAME;
+    const size_t n_text =
+        is_name ? sizeof((struct config *)0)->publish.odom_frame : CONFIG_TEXT_MAX;
+    const char *wrong = is_name ? wire_not_text(value) : NULL;
+    if (strlen(value) >= n_text) {
+        snprintf(out_error, error_bytes, "longer than %zu bytes", n_text - 1);
+        return -ERANGE;
+    }
+    if (wrong) {
+        snprintf(
+            out_error, error_bytes,
+            "its byte %zu (0x%02x) is no part of a text in UTF-8: names stand in messages, which "
+            "take no other",
+            (size_t)(wrong - value) + 1, (unsigned char)*wrong);
+        return -EINVAL;
+    }
+    snprintf(field, n_text, "%s", value);
+    return 0;
+}
+
 int config_set_field(const struct config_key *key, const char *value, void *field, char *out_error,
                      size_t error_bytes)
 {
     double speed;
     char range[128];
-    size_t n_text =
-        key->type == CONFIG_NAME ? sizeof((struct config *)0)->publish.odom_frame : CONFIG_TEXT_MAX;
     switch (key->type) {
     case CONFIG_TEXT:
     case CONFIG_NAME:
-        if (strlen(value) >= n_text) {
-            snprintf(out_error, error_bytes, "longer than %zu bytes", n_text - 1);
-            return -ERANGE;
-        }
-        snprintf(field, n_text, "%s", value);
-        return 0;
+        return set_text(key, value, field, out_error, error_bytes);
     case CONFIG_BOOL:
         if (parse_bool(value, field))
             return 0;

@@ -87,6 +87,7 @@ def check_start_agrees():
             ("http", "origins = https://app.foxglove.dev https://a.org/",
              "http.origins: https://a.org/ is no origin", 3),
             ("publish", "camera_frame = odom", "are both \"odom\"", 3),
+            ("publish", "odom_frame =", "publish.odom_frame: a frame has a name", 3),
             ("ros", "camera_in_base = 1 2 3", "is not x y z roll pitch yaw", 3)):
         write(scratch + "/agrees.conf", f"\n[{section}]\n{setting}\n")
         wanted = place.replace(":3:", ":4:") if "\n" in setting else place

@@ -195,6 +195,31 @@ static void rules_name_places(void **state)
     unlink(path);
 }
 
+// What stands in messages is text; a path may be anything.
+static void names_are_text(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"publish.odom_frame", "publish.camera_frame",
+                                        "ros.odom_frame",     "ros.base_frame",
+                                        "ros.optical_frame",  "recorder.format"};
+    struct config config;
+    char text[128], wanted[128];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *point = strchr(names[i], '.');
+        snprintf(text, sizeof text, "[%.*s]\n%s = caf\xe9\n", (int)(point - names[i]), names[i],
+                 point + 1);
+        snprintf(wanted, sizeof wanted, "test.conf:2: %s: its byte 4 (0xe9)", names[i]);
+        said[0] = 0;
+        config_default(&config);
+        assert_int_equal(config_parse(&config, text, strlen(text), "test.conf", &sink), -EINVAL);
+        assert_non_null(strstr(said, wanted));
+    }
+    snprintf(text, sizeof text,
+             "[publish]\nodom_frame = caf\xc3\xa9\n[output]\nmap = caf\xe9.ply\n");
+    assert_int_equal(config_parse(&config, text, strlen(text), "test.conf", &sink), 0);
+    assert_string_equal(config.publish.odom_frame, "caf\xc3\xa9");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +227,7 @@ int main(void)
         cmocka_unit_test(bounds_are_those_of_the_rooms),
         cmocka_unit_test(rooms_refuse_before_the_start),
         cmocka_unit_test(rules_name_places),
+        cmocka_unit_test(names_are_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

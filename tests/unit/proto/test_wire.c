@@ -339,7 +339,11 @@ static void text(void **state)
         assert_int_equal(out[0] == '?', !ends[i].is_good);
         if (ends[i].is_good)
             assert_string_equal(out, ends[i].text);
+        assert_int_equal(wire_not_text(ends[i].text) == NULL, ends[i].is_good);
     }
+    static const char line[] = "a\xc3\xa9\tb";
+    assert_ptr_equal(wire_not_text(line), line + 3);
+    assert_null(wire_not_text(""));
 }
 
 static void points_are_split_by_axis(void **state)
