@@ -99,6 +99,10 @@ def check_usage():
         assert 'is empty ("")' in ctl(2, *empty).stderr
     assert "export needs a file" in ctl(2, "map", "export").stderr
     assert "repair needs a file" in ctl(2, "record", "repair").stderr
+    for source, said in (("/nowhere", "no such file or folder, and no DRIVER:PLACE"),
+                         ("tum:/nowhere", "/nowhere: No such file or directory")):
+        told = ctl(1, "rig", "calibrate", source, source).stderr
+        assert said in told and told.count("\n") == 1, told
     assert "less than 48 letters" in ctl(2, "set", 50 * "x" + "=1").stderr
     for where in ("127.0.0.1:99999", "tcp://127.0.0.1:0", "ipc://", "http://127.0.0.1:8765"):
         assert "or no address" in ctl(3, "status", "-e", where, "--timeout", "60").stderr

@@ -170,7 +170,8 @@ int way_find(const char *source, enum gpu_backend backend, struct way *out)
     struct depth_error field;
     float *field_per_m = NULL;
     int status = open_pass(&pass, source, backend, NULL);
-    if (status == 0)
+    const bool is_open = status == 0;
+    if (is_open)
         status = begin_learning(&pass);
     if (status == 0)
         status = track_all(&pass, out);
@@ -190,7 +191,8 @@ int way_find(const char *source, enum gpu_backend backend, struct way *out)
     if (status == 0 && out->n < 2) {
         posectl_complain("%s: no two frames of it were tracked", source);
         status = -ENODATA;
-    } else if (status < 0) {
+    } else if (status == -ENOMEM || (is_open && status < 0)) {
+        // Why a recording cannot be opened has been said by what found it.
         posectl_complain("%s: %s", source, strerror(-status));
     }
     return status;
