@@ -181,15 +181,22 @@ static int is_map(const struct dirent *entry)
     return recorder_name_is_plain(name);
 }
 
+// What could be loaded: a file, or a link to one.
+static bool find_file(const char *folder, const char *file, struct stat *out)
+{
+    char path[CONFIG_TEXT_MAX + 260];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    return stat(path, out) == 0 && S_ISREG(out->st_mode);
+}
+
 // A map of the folder; one that has gone meanwhile is listed with 0 bytes.
 static void fill_listed(const char *folder, const char *file, posed_SavedMap *out)
 {
-    char path[CONFIG_TEXT_MAX + 260], name[RECORDER_NAME_BYTES];
+    char name[RECORDER_NAME_BYTES];
     struct stat status;
     snprintf(name, sizeof name, "%.*s", (int)(strlen(file) - strlen(MAP_SAVED_SUFFIX)), file);
-    snprintf(path, sizeof path, "%s/%s", folder, file);
     wire_copy_text(out->name, sizeof out->name, name);
-    if (stat(path, &status) != 0)
+    if (!find_file(folder, file, &status))
         return;
     out->bytes = (uint64_t)status.st_size;
     out->has_modified = true;
@@ -203,17 +210,23 @@ void handlers_list_maps(struct handlers *handlers, const struct handlers_call *c
     posed_SavedMaps *page = &call->reply->what.list_maps;
     const size_t page_max = sizeof page->maps / sizeof page->maps[0];
     struct dirent **files;
+    struct stat status;
     int n = scandir(folder, &files, is_map, alphasort);
     if (n < 0) {
         handlers_fail(call->reply, posed_Code_UNAVAILABLE, NULL, "map.folder %s: %s", folder,
                       strerror(errno));
         return;
     }
-    page->total = (uint32_t)n;
+    for (int i = 0; i < n; i++) {
+        if (find_file(folder, files[i]->d_name, &status))
+            files[page->total++] = files[i];
+        else
+            free(files[i]);
+    }
     for (uint32_t i = call->request->what.list_maps.skip;
          i < page->total && page->maps_count < page_max; i++)
         fill_listed(folder, files[i]->d_name, &page->maps[page->maps_count++]);
-    for (int i = 0; i < n; i++)
+    for (uint32_t i = 0; i < page->total; i++)
         free(files[i]);
     free(files);
 }

@@ -109,9 +109,16 @@ def check_saved(daemon, truth):
     said = ctl(daemon, 0, "save", "room").stdout
     check(said.startswith("saved room: "), said)
     check("ALREADY_EXISTS" in ctl(daemon, 1, "save", "room").stderr, "saved twice")
+    check(os.listdir(FOLDER) == ["room.map"], os.listdir(FOLDER))
+    os.mkdir(FOLDER + "/folder.map")
+    os.symlink("nowhere", FOLDER + "/lost.map")
+    os.symlink("room.map", FOLDER + "/same.map")
     listed = json.loads(ctl(daemon, 0, "list", "-o", "json").stdout)["maps"]
-    check([m["name"] for m in listed] == ["room"] and os.listdir(FOLDER) == ["room.map"] and
-          listed[0]["bytes"] == os.path.getsize(FOLDER + "/room.map"), listed)
+    check([m["name"] for m in listed] == ["room", "same"] and
+          all(m["bytes"] == os.path.getsize(FOLDER + "/room.map") for m in listed), listed)
+    os.rmdir(FOLDER + "/folder.map")
+    for link in ("lost", "same"):
+        os.remove(f"{FOLDER}/{link}.map")
     check_keyframes(daemon, truth)
     check_export(daemon)
     check_names(daemon)
