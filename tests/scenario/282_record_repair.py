@@ -143,7 +143,7 @@ def check_mcap(folder, name, suffix, n_cuts):
     with open(f"{folder}/{name}{suffix}", "rb") as file:
         whole = file.read()
     expected, before, path = read(f"{folder}/{name}{suffix}"), 0, f"{folder}/cut{suffix}"
-    out = path[:-len(".mcap")] + ".repaired.mcap"
+    out = f"{folder}/cut.repaired{suffix}"  # the name of its format still
     cuts = [len(whole) * i // n_cuts for i in range(2, n_cuts)]
     for n in cuts + [len(whole) - 1]:
         with open(path, "wb") as file:
@@ -167,7 +167,7 @@ def check_mcap(folder, name, suffix, n_cuts):
     # Nothing is to mend: no copy, unless one is asked for. A summary that is damaged is to mend.
     done = repair(0, f"{folder}/{name}{suffix}")
     check(done.stdout == f"{folder}/{name}{suffix}\n" and "nothing to mend" in done.stderr, done)
-    check(not os.path.exists(f"{folder}/{name}{suffix[:-5]}.repaired.mcap"), "a copy of it")
+    check(not os.path.exists(f"{folder}/{name}.repaired{suffix}"), "a copy of it")
     done = repair(0, f"{folder}/{name}{suffix}", "-o", out)
     check(done.stdout == out + "\n" and read(out) == expected, done)
     os.remove(out)

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "capture/recorder/repair.h"
+#include "proto/file_suffix.h"
 #include "tools/posectl/posectl.h"
 
 #define STOP_TIMEOUT_MS 60000
@@ -95,17 +96,28 @@ static enum posectl_exit list(struct posectl *ctl, posed_Request *request)
     return result;
 }
 
+// The name in front of what says the format: `posectl record list` goes by that, too.
+static size_t stem_bytes(const char *name)
+{
+    static const char ros2[] = ".ros2.mcap";
+    const char *slash = strrchr(name, '/'), *point = strrchr(slash ? slash : name, '.');
+    if (file_suffix_is(name, ros2))
+        return strlen(name) - strlen(ros2);
+    return point ? (size_t)(point - name) : strlen(name);
+}
+
 // Here, without a daemon: FILE.mcap becomes FILE.repaired.mcap, or what -o says. Prints the name of
 // the file that is whole.
 static enum posectl_exit repair(const struct posectl *ctl)
 {
     char out[4096];
-    const char *suffix = strrchr(recording_name, '.');
-    int n = suffix ? (int)(suffix - recording_name) : (int)strlen(recording_name);
+    const size_t n_stem = stem_bytes(recording_name);
+    int n;
     if (ctl->file)
         n = snprintf(out, sizeof out, "%s", ctl->file);
     else
-        n = snprintf(out, sizeof out, "%.*s.repaired%s", n, recording_name, suffix ? suffix : "");
+        n = snprintf(out, sizeof out, "%.*s.repaired%s", (int)n_stem, recording_name,
+                     recording_name + n_stem);
     if (n < 0 || n >= (int)sizeof out) {
         posectl_complain("the name is too long");
         return POSECTL_USAGE;
