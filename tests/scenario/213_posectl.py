@@ -34,9 +34,11 @@ def check_running(daemon):
     assert seqs == list(range(seqs[0], seqs[0] + 3)), seqs
 
     path = daemon.folder + "/out.txt"
-    ctl(0, "trajectory", "-o", path, *where)
+    said = ctl(0, "trajectory", "-o", path, *where).stdout
     with open(path, encoding="ascii") as file:
         rows = [line.split() for line in file if not line.startswith("#")]
+    assert said == f"{path}: {len(rows)} poses\n", said
+    assert "poses" not in ctl(0, "trajectory", "-o", "/dev/stdout", *where).stdout
     assert len(rows) > 3 and all(len(row) == 8 for row in rows)
     times = [float(row[0]) for row in rows]
     assert times == sorted(times)

@@ -227,10 +227,10 @@ static json_t *json_trajectory_pose(const posed_TrajectoryPose *pose)
                      "map_epoch", (json_int_t)pose->map_epoch, "pose", wire_json_pose(&pose->pose));
 }
 
-// One page, as TUM lines to `file` or as values to `poses`.
-static bool take_page(const posed_Trajectory *page, FILE *file, json_t *poses)
+// One page, as TUM lines to `file` or as values to `poses`. Counts them.
+static bool take_page(const posed_Trajectory *page, FILE *file, json_t *poses, uint64_t *n)
 {
-    for (pb_size_t i = 0; i < page->poses_count; i++) {
+    for (pb_size_t i = 0; i < page->poses_count; i++, ++*n) {
         const posed_TrajectoryPose *from = &page->poses[i];
         struct stamped_pose pose;
         const char *field;
@@ -272,8 +272,9 @@ static int run_trajectory(struct posectl *ctl, int argc, char **argv)
         posectl_complain("the daemon no longer keeps the frames before %" PRIu64
                          " (requests.history)",
                          page->oldest_seq);
-    uint64_t asked = 0;
-    while (take_page(page, file, poses) && !page->end && page->next_seq > asked) {
+    struct stat info;
+    uint64_t asked = 0, n = 0;
+    while (take_page(page, file, poses, &n) && !page->end && page->next_seq > asked) {
         asked = request.what.get_trajectory.from_seq = page->next_seq;
         result = posectl_request(ctl, &request, &reply);
         if (result)
@@ -281,8 +282,13 @@ static int run_trajectory(struct posectl *ctl, int argc, char **argv)
     }
     if (poses)
         posectl_print_json(file, json_pack("{s:o}", "poses", poses), false);
+    // Not behind the poses, where -o names the standard output.
+    const bool is_file = fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode);
     enum posectl_exit closed = posectl_close(ctl, file);
-    return (int)(result ? result : closed);
+    if (!result && !closed && ctl->file && is_file && !ctl->json)
+        printf("%s: %" PRIu64 " pose%s\n", ctl->file, n, n == 1 ? "" : "s");
+    result = result ? result : closed;
+    return (int)(result ? result : posectl_close(&(struct posectl){0}, stdout));
 }
 
 static int run_keyframe(struct posectl *ctl, int argc, char **argv)
