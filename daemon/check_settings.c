@@ -91,9 +91,24 @@ static int check_ros_frames(const struct config *config, const struct log_sink *
     return error;
 }
 
+// A log that says of each line which setting it is about: who reads its file does not know.
+struct setting_log {
+    const char *key;
+    struct log_sink log;
+};
+
+static void say_setting(void *user, enum log_level level, const char *line)
+{
+    const struct setting_log *setting = user;
+    log_to(&setting->log, level, "%s: %s", setting->key, line);
+}
+
 // What a camera's settings need: the backend, and files, which say why they cannot be taken.
 static int check_camera(const struct config *config, const struct log_sink *log)
 {
+    struct setting_log field_setting = {"camera.field", *log}, rig_setting = {"camera.rig", *log};
+    const struct log_sink field_log = {say_setting, &field_setting};
+    const struct log_sink rig_log = {say_setting, &rig_setting};
     struct depth_error field;
     struct rig_place place;
     int error = 0;
@@ -105,13 +120,14 @@ static int check_camera(const struct config *config, const struct log_sink *log)
         error = -EINVAL;
     }
 #endif
-    if (config->camera_field[0] && depth_error_read(config->camera_field, log, &field) != 0) {
+    if (config->camera_field[0] &&
+        depth_error_read(config->camera_field, &field_log, &field) != 0) {
         log_to(log, LOG_LEVEL_ERROR,
                "camera.field = %s cannot be taken: posectl calibrate makes such a file",
                config->camera_field);
         error = -EINVAL;
     }
-    if (config->camera_rig[0] && rig_pose_read_place(config->camera_rig, &place, log) != 0) {
+    if (config->camera_rig[0] && rig_pose_read_place(config->camera_rig, &place, &rig_log) != 0) {
         log_to(log, LOG_LEVEL_ERROR,
                "camera.rig = %s cannot be taken: posectl rig calibrate makes such a file",
                config->camera_rig);

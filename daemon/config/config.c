@@ -348,6 +348,7 @@ int config_load(struct config *out, const char *file, const struct config_assign
     // One that cannot be read is an error: without its keys the sockets would be open to others.
     if (!file && (access(CONFIG_FILE, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)))
         file = CONFIG_FILE;
+    snprintf(out->file, sizeof out->file, "%s", file ? file : "");
     // A mistake does not hide the ones after it.
     int error = file ? read_file(out, file, log) : 0;
     int status = file && error != -ENOENT ? read_conf_d(out, file, log) : 0;

@@ -124,6 +124,7 @@ struct config {
         uint32_t rate_hz; // lines a second and level; 0 = no limit
     } log;
 
+    char file[CONFIG_TEXT_MAX]; // that config_load has read, empty = none
     char origin[CONFIG_MAX_KEYS][CONFIG_ORIGIN_MAX];
 
     struct config_camera cameras[CONFIG_MAX_CAMERAS]; // cameras.h

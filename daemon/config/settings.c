@@ -68,6 +68,25 @@ unsigned settings_reload(struct settings *settings, const struct config *fresh,
     return n_taken;
 }
 
+// Of a key that needs a restart: where it is to be changed for that.
+static void refuse_change(const struct config *config, const char *name, char *out_error,
+                          size_t error_bytes)
+{
+    const char *origin = config_origin(config, name);
+    size_t n =
+        (size_t)snprintf(out_error, error_bytes, "%s cannot change while the daemon runs: ", name);
+    if (n >= error_bytes)
+        return;
+    if (origin)
+        snprintf(out_error + n, error_bytes - n,
+                 "change it where it was set, %s, and restart posed", origin);
+    else if (config->file[0])
+        snprintf(out_error + n, error_bytes - n, "set it in %.100s and restart posed",
+                 config->file);
+    else
+        snprintf(out_error + n, error_bytes - n, "start posed with --set %s=VALUE", name);
+}
+
 int settings_change(struct settings *settings, const struct config_assignment *assignments,
                     size_t n, size_t *out_wrong, char *out_error, size_t error_bytes)
 {
@@ -80,7 +99,7 @@ int settings_change(struct settings *settings, const struct config_assignment *a
         error =
             config_set(&settings->changed, a->name, a->value, a->origin, out_error, error_bytes);
         if (!error && !config_is_live(a->name)) {
-            snprintf(out_error, error_bytes, "%s cannot change while the daemon runs", a->name);
+            refuse_change(&settings->config, a->name, out_error, error_bytes);
             error = -EPERM;
         }
     }

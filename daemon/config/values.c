@@ -271,6 +271,11 @@ static size_t key_size(const struct config_key *key)
     }
 }
 
+static const char *or_empty(const char *value)
+{
+    return value[0] ? value : "nothing";
+}
+
 unsigned config_reload(struct config *config, const struct config *fresh,
                        const struct log_sink *log)
 {
@@ -284,8 +289,8 @@ unsigned config_reload(struct config *config, const struct config *fresh,
         if (strcmp(before, after) == 0)
             continue;
         if (!config_keys[i].live) {
-            log_to(log, LOG_LEVEL_WARNING, "%s = %s needs a restart; %s stays in force", name,
-                   after, before[0] ? before : "(empty)");
+            log_to(log, LOG_LEVEL_WARNING, "%s = %s (%s) needs a restart; %s (%s) stays in force",
+                   name, or_empty(after), fresh->origin[i], or_empty(before), config->origin[i]);
             continue;
         }
         memcpy(to, (const char *)fresh + config_keys[i].offset, key_size(&config_keys[i]));

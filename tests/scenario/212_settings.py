@@ -65,6 +65,9 @@ def check_start_agrees():
     for section, setting, said, code in (
             ("camera", "fx = -500", "camera.fx: -500 is neither 0 (what the source says", 3),
             ("camera", f"field = {nowhere}x", f"camera.field = {nowhere}x cannot be taken", 3),
+            ("camera", f"field = {nowhere}x", f"camera.field: {nowhere}x: No such file", 3),
+            ("camera a", f"source = synth:room\n[camera b]\nsource = synth:room\nrig = {nowhere}x",
+             f"[camera b]: camera.rig: {nowhere}x: No such file", 3),
             ("camera a", f"source = synth:room\nfield = {nowhere}x",
              "[camera a]: camera.field = ", 3),
             ("endpoints", f"curve_secret_key_file = {nowhere}x",
@@ -90,7 +93,7 @@ def check_start_agrees():
             ("publish", "odom_frame =", "publish.odom_frame: a frame has a name", 3),
             ("ros", "camera_in_base = 1 2 3", "is not x y z roll pitch yaw", 3)):
         write(scratch + "/agrees.conf", f"\n[{section}]\n{setting}\n")
-        wanted = place.replace(":3:", ":4:") if "\n" in setting else place
+        wanted = place.replace(":3:", f":{3 + setting.count(chr(10))}:")
         for more in (["--check-config"], ["--frames", "1", "--run-dir", scratch + "/agrees"]):
             done = posed("-c", scratch + "/agrees.conf", *more)
             assert done.returncode == code, (setting, more, done)
@@ -133,7 +136,7 @@ def check_reload():
     write(path, "[log]\nlevel = debug\n[camera]\nfx = 500\n")
     daemon.process.send_signal(signal.SIGHUP)
     daemon.wait_for(lambda: "1 settings changed" in daemon.log(), "the new level")
-    assert "camera.fx = 500 needs a restart" in daemon.log()
+    assert f"camera.fx = 500 ({path}:4) needs a restart; 0 (built-in) stays" in daemon.log()
     write(path, "[log]\nlevel = deafening\n")
     daemon.process.send_signal(signal.SIGHUP)
     daemon.wait_for(lambda: "the old one stays" in daemon.log(), "the refusal")
@@ -152,7 +155,7 @@ def set_params(daemon, *pairs):
 def check_set_params():
     """What SIGHUP may change, on request: all of it or none, until the files are read again."""
     path = harness.SCRATCH + "/set.conf"
-    write(path, "[log]\nlevel = warning\n")
+    write(path, "[log]\nlevel = warning\n[map]\nvoxel_m = 0.01\n")
     daemon = harness.Daemon("synth:room", "-c", path, *LIVE, speed=1)
     daemon.wait_for(lambda: daemon.poses, "first pose")
     reply = set_params(daemon, ("log.level", "notice"), ("requests.deadline_ms", "1234"))
@@ -183,8 +186,12 @@ def check_set_params():
     assert posectl(daemon, "set", "log.format=json").returncode == 0
     assert daemon.log() == said, "a notice at level error"
     assert posectl(daemon, "set", "log.level").returncode == 2
-    done = posectl(daemon, "set", "gpu.threads=1")
-    assert done.returncode == 1 and "FAILED_PRECONDITION" in done.stderr, done
+    for key, remedy in (("gpu.threads=1", f"set it in {path} and restart posed"),
+                        ("http.port=1", "change it where it was set, --set, and restart posed"),
+                        ("map.voxel_m=0.02", f"change it where it was set, {path}:4, and")):
+        done = posectl(daemon, "set", key)
+        assert done.returncode == 1 and "FAILED_PRECONDITION" in done.stderr, done
+        assert f"cannot change while the daemon runs: {remedy}" in done.stderr, done
     daemon.process.send_signal(signal.SIGHUP)
     daemon.wait_for(lambda: in_force("log.level") == "warning", "the file's level")
     assert in_force("requests.deadline_ms") == "5000"

@@ -527,13 +527,21 @@ static void reload_takes_what_may_change(void **state)
 {
     (void)state;
     struct config config, fresh;
-    assert_int_equal(parse(&fresh, "[log]\nlevel = debug\n[camera]\nfx = 500\n"), 0);
-    config_default(&config);
+    assert_int_equal(parse(&config, "[recorder]\nfolder = /a\n[search]\nfolder = /b\n"), 0);
+    assert_int_equal(parse(&fresh, "[log]\nlevel = debug\n[camera]\nfx = 500\n[map]\n"
+                                   "folder = /c\n[search]\nfolder =\n"),
+                     0);
     said[0] = 0;
     assert_int_equal(config_reload(&config, &fresh, &sink), 1);
     assert_int_equal(config.log.level, LOG_LEVEL_DEBUG);
     assert_true(config.capture.fx_px == 0);
-    assert_non_null(strstr(said, "camera.fx = 500 needs a restart"));
+    static const char *const told[] = {
+        "camera.fx = 500 (test.conf:4) needs a restart; 0 (built-in) stays in force",
+        "map.folder = /c (test.conf:6) needs a restart; nothing (built-in) stays in force",
+        "recorder.folder = nothing (built-in) needs a restart; /a (test.conf:2) stays in force",
+        "search.folder = nothing (test.conf:8) needs a restart; /b (test.conf:4) stays in force"};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        assert_non_null(strstr(said, told[i]));
 }
 
 // Addresses, and whether they are allowed without a key.
