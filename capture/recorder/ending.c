@@ -29,7 +29,7 @@ void ending_describe(const struct ending *ending, char out[ENDING_BYTES])
 {
     const int error = ending->error;
     char kept[160] = "";
-    if (error && ending->n_frames == 0)
+    if (error && (ending->n_frames == 0 || ending_is_removal(error)))
         snprintf(kept, sizeof kept, "; nothing of it is kept");
     else if (error)
         snprintf(kept, sizeof kept, "; kept as %.80s%s", ending->file,
@@ -37,7 +37,7 @@ void ending_describe(const struct ending *ending, char out[ENDING_BYTES])
                      ? " (for other programs: posectl record repair)"
                      : "");
     snprintf(out, ENDING_BYTES, "%s after %llu frames, %.1f MB, %llu frames dropped%s%s",
-             ending_is_removal(error) ? "its files were removed"
+             ending_is_removal(error) ? "its files were removed while it was recorded,"
              : error                  ? strerror(-error)
                                       : ending->reason,
              (unsigned long long)ending->n_frames, (double)ending->n_bytes * 1e-6,

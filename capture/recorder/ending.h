@@ -11,12 +11,12 @@
 #define ENDING_BYTES 320
 
 struct ending {
-    int error;          // the negative errno that ended it, 0 = none did
-    const char *reason; // where none did: "stopped"
-    bool is_torn;       // its files could not be completed
-    bool is_folder;     // of images
-    const char *file;   // its name in the folder of recordings
-    uint64_t n_frames, n_bytes, n_dropped;
+    int error;                             // the negative errno that ended it, 0 = none did
+    const char *reason;                    // where none did: "stopped"
+    bool is_torn;                          // its files could not be completed
+    bool is_folder;                        // of images
+    const char *file;                      // its name in the folder of recordings
+    uint64_t n_frames, n_bytes, n_dropped; // in its files; of removed ones, in them before
 };
 
 // Whether this error says that the recording's files have been removed, so that nothing is kept.

@@ -114,10 +114,12 @@ static void finish(struct recorder *recorder, enum recorder_event event, int err
     recorder->writer = NULL;
     free_slots(recorder);
     status->active = false;
+    const bool is_removed = ending_is_removal(error);
+    const uint64_t n_removed_frames = status->n_frames, n_removed_bytes = status->n_bytes;
     status->n_bytes = n_bytes;
     if (close_err)
         status->n_frames -= n_held < status->n_frames ? n_held : status->n_frames;
-    if (ending_is_removal(error))
+    if (is_removed)
         status->n_frames = 0;
     const bool is_empty = error && status->n_frames == 0;
     if (is_empty)
@@ -129,15 +131,15 @@ static void finish(struct recorder *recorder, enum recorder_event event, int err
                                   .is_torn = close_err != 0,
                                   .is_folder = !format->suffix[0],
                                   .file = file,
-                                  .n_frames = status->n_frames,
-                                  .n_bytes = status->n_bytes,
+                                  .n_frames = is_removed ? n_removed_frames : status->n_frames,
+                                  .n_bytes = is_removed ? n_removed_bytes : status->n_bytes,
                                   .n_dropped = status->n_dropped};
     ending_describe(&ending, detail);
     status->failed = error != 0;
     status->ended_unix_ns = clock_wall_ns();
     memcpy(status->ended, detail, sizeof detail);
     pthread_mutex_unlock(&recorder->lock);
-    if (is_empty && !ending_is_removal(error))
+    if (is_empty && !is_removed)
         recordings_delete(recorder->folder, name, status->format);
     close(recorder->folder);
     tell(recorder, error ? RECORDER_EVENT_FAILED : event, name, detail);
