@@ -39,6 +39,14 @@ void handlers_fail_work(posed_Reply *reply, int error, const char *field)
     }
 }
 
+void handlers_fail_searching(posed_Reply *reply)
+{
+    handlers_fail(
+        reply, posed_Code_FAILED_PRECONDITION, NULL,
+        "the camera has not been found in the loaded map yet (SEARCHING): move it to where "
+        "that was made, or begin a new one (posectl reset); the loaded one's file stays");
+}
+
 void handlers_progress(struct handlers *handlers, uint64_t request_id, double share,
                        const char *stage)
 {

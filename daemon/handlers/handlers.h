@@ -104,6 +104,9 @@ handlers_fail(posed_Reply *reply, posed_Code code, const char *field, const char
 // any other errno is the device's.
 void handlers_fail_work(posed_Reply *reply, int error, const char *field);
 
+// The same for what needs the map, while the camera is searched for in a loaded one.
+void handlers_fail_searching(posed_Reply *reply);
+
 // Tells the topic `event` how far a long request is, 0..1.
 void handlers_progress(struct handlers *handlers, uint64_t request_id, double share,
                        const char *stage);

@@ -50,11 +50,11 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
         return false;
     case -ENODATA:
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
-                      "the map has seen nothing yet");
+                      "the map has seen nothing yet: it begins with the first frame (posectl "
+                      "status: whether any come)");
         return false;
     case -EAGAIN:
-        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
-                      "the camera has not been found in the loaded map yet");
+        handlers_fail_searching(call->reply);
         return false;
     default:
         handlers_fail_work(call->reply, answer.error, NULL);
@@ -252,8 +252,7 @@ void handlers_get_keyframes(struct handlers *handlers, const struct handlers_cal
     if (!handlers_command(handlers, &command, call, &answer))
         goto free_keyframes;
     if (answer.error) {
-        handlers_fail(reply, posed_Code_FAILED_PRECONDITION, NULL,
-                      "the camera has not been found in the loaded map yet");
+        handlers_fail_searching(reply);
         goto free_keyframes;
     }
     page->total = answer.n_keyframes;

@@ -24,8 +24,8 @@ static bool begin(struct handlers *handlers, const struct handlers_call *call)
         why = "no keyframes are kept: map.keyframes is 0";
         break;
     case -EAGAIN:
-        why = "the camera has not been found in the loaded map yet";
-        break;
+        handlers_fail_searching(call->reply);
+        return false;
     case -EALREADY:
         why = "the map is being optimised already: wait for it";
         break;

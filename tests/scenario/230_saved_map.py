@@ -181,7 +181,11 @@ def check_found(truth):
     daemon = start("synth:room", "--start", str(NEAR_S), "--seed", "7")
     daemon.step(3)
     loaded = json.loads(ctl(daemon, 0, "load", "room", "-o", "json").stdout)
-    check("not been found" in ctl(daemon, 1, "save", "b").stderr, "saved while it is searched")
+    for words in (("save", "b"), ("export", daemon.folder + "/b.ply"), ("keyframes", ),
+                  ("optimise", )):
+        said = ctl(daemon, 1, *words).stderr
+        check("(SEARCHING): move it to where that was made, or begin a new one (posectl reset); "
+              "the loaded one's file stays\n" in said, f"{words} while it is searched: {said}")
     daemon.step(60)
     check(any(e.kind == messages.Event.MAP_LOADED for e in daemon.events), "no event of loading")
     check(any(e.kind == messages.Event.MAP_FOUND for e in daemon.events), "it is not found")
