@@ -79,7 +79,7 @@ static void refuse_change(const struct config *config, const char *name, char *o
         return;
     if (origin)
         snprintf(out_error + n, error_bytes - n,
-                 "change it where it was set, %s, and restart posed", origin);
+                 "change it where it was set (%s) and restart posed", origin);
     else if (config->file[0])
         snprintf(out_error + n, error_bytes - n, "set it in %.100s and restart posed",
                  config->file);

@@ -187,8 +187,8 @@ def check_set_params():
     assert daemon.log() == said, "a notice at level error"
     assert posectl(daemon, "set", "log.level").returncode == 2
     for key, remedy in (("gpu.threads=1", f"set it in {path} and restart posed"),
-                        ("http.port=1", "change it where it was set, --set, and restart posed"),
-                        ("map.voxel_m=0.02", f"change it where it was set, {path}:4, and")):
+                        ("http.port=1", "change it where it was set (--set) and restart posed"),
+                        ("map.voxel_m=0.02", f"change it where it was set ({path}:4) and")):
         done = posectl(daemon, "set", key)
         assert done.returncode == 1 and "FAILED_PRECONDITION" in done.stderr, done
         assert f"cannot change while the daemon runs: {remedy}" in done.stderr, done

@@ -39,6 +39,9 @@ def check_standing(daemon):
                                text=True)
     check("posectl: no message of topic pose comes: the recording is paused: posectl replay resume"
           in watcher.stderr.readline(), "watch does not say that the recording is paused")
+    status = subprocess.run([harness.BINARY + "/bin/posectl", "watch", "status", "-n", "1", "-e",
+                             daemon.folder], capture_output=True, text=True, timeout=60)
+    check(status.stdout.startswith("status: paused, TRACKING, ") and not status.stderr, status)
     daemon.wait_for(lambda: len(daemon.statuses) > n_statuses + 2, "heartbeats")
     check(len(daemon.poses) == n, f"{len(daemon.poses)} poses, {n} when it was paused")
     status = daemon.request(get_status=requests.GetStatus()).get_status

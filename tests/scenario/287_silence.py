@@ -13,7 +13,7 @@ import zmq
 import harness
 from harness import BINARY, check
 
-AT_ONCE_S = 2.5  # three in turn, 0.1 s on an idle machine
+AT_ONCE_S = 2.5  # four in turn, 0.1 s on an idle machine
 QUICKLY_S = 20  # what a person has set to 500 s, on a busy machine
 
 
@@ -125,6 +125,21 @@ def check_others():
     check(asking.returncode == 3 and "hung up before it answered" in said, said)
 
 
+def fill():
+    """The path of a socket whose program takes nobody, and whose queue is full."""
+    path, held = harness.SCRATCH + "/full", [socket.socket(socket.AF_UNIX)]
+    held[0].bind(path)
+    held[0].listen(0)
+    try:
+        while len(held) < 100:
+            held.append(socket.socket(socket.AF_UNIX))
+            held[-1].setblocking(False)
+            held[-1].connect(path)
+    except BlockingIOError:
+        pass
+    return path, held
+
+
 def check_nobody():
     """A request is told at once that nobody listens; a subscription may come before its daemon, and
     has 3 s, not what an answer may take."""
@@ -138,16 +153,22 @@ def check_nobody():
                           (harness.SCRATCH + "/nobody", "No such file")):
         said = ctl(3, "object", "list", "-e", where, "--timeout", "500")
         check("no posed at" in said and reason in said and "Start one" in said, said)
+    check("Not a directory" in ctl(3, "status", "-e", left + "/req"), "a file for a run directory")
     harness.check_at_most(time.monotonic() - began, AT_ONCE_S, "nobody listens [s]")
     return waiting, began
 
 
 def scenario():
     waiting, began = check_nobody()
+    full, _held = fill()
+    hung = subprocess.Popen([BINARY + "/bin/posectl", "status", "-e", "ipc://" + full, "--timeout",
+                             "0.3"], stderr=subprocess.PIPE, text=True)
     check_keys()
     check_others()
     said = waiting.communicate(timeout=harness.PATIENCE_S)[1]
     check(waiting.returncode == 3 and "no posed at" in said and "refused" in said, said)
+    said = hung.communicate(timeout=harness.PATIENCE_S)[1]
+    check(hung.returncode == 3 and "/full takes no more connections" in said, said)
     harness.check_at_most(time.monotonic() - began, 60, "nobody listens [s]")
 
 

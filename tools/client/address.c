@@ -41,14 +41,27 @@ bool address_is_valid(const char *address)
     return n > 0 && colon[1 + n] == 0 && port > 0 && port < 65536;
 }
 
-static int connect_ipc(const char *path, int *out_fd)
+// What a connect that lasts longer than SO_SNDTIMEO says of it, by the family.
+static int name_timeout(int error)
+{
+    return error == EINPROGRESS || error == EAGAIN ? ETIMEDOUT : error;
+}
+
+static void limit_connect(int fd, unsigned timeout_ms)
+{
+    const struct timeval patience = {timeout_ms / 1000, timeout_ms % 1000 * 1000 + 1};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+}
+
+static int connect_ipc(const char *path, unsigned timeout_ms, int *out_fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path)
         return -1;
     strcpy(address.sun_path, path);
     *out_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return connect(*out_fd, (void *)&address, sizeof address) == 0 ? 0 : errno;
+    limit_connect(*out_fd, timeout_ms);
+    return connect(*out_fd, (void *)&address, sizeof address) == 0 ? 0 : name_timeout(errno);
 }
 
 // As libzmq takes it: IPv6 only in brackets. Returns as lookup_host does.
@@ -90,14 +103,12 @@ static int connect_tcp(const char *start, unsigned timeout_ms, int *out_fd)
 {
     struct sockaddr_storage found;
     socklen_t n;
-    const struct timeval patience = {timeout_ms / 1000, timeout_ms % 1000 * 1000 + 1};
     int error = look_up(start, timeout_ms, &found, &n);
     if (error)
         return error == ENOENT ? -1 : error;
     *out_fd = socket(found.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(*out_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    error = connect(*out_fd, (void *)&found, n) == 0 ? 0 : errno;
-    return error == EINPROGRESS ? ETIMEDOUT : error; // what SO_SNDTIMEO calls it
+    limit_connect(*out_fd, timeout_ms);
+    return connect(*out_fd, (void *)&found, n) == 0 ? 0 : name_timeout(errno);
 }
 
 int address_connect(const char *address, unsigned timeout_ms, int *out_fd)
@@ -107,7 +118,7 @@ int address_connect(const char *address, unsigned timeout_ms, int *out_fd)
     if (!address_is_valid(address))
         return -1;
     if (address[0] == 'i')
-        error = connect_ipc(address + 6, out_fd);
+        error = connect_ipc(address + 6, timeout_ms, out_fd);
     else
         error = connect_tcp(address + 6, timeout_ms, out_fd);
     if (error && *out_fd >= 0) {

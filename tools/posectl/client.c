@@ -200,7 +200,9 @@ static bool nobody_listens(const struct link *link)
     if (link->connection.state != CONNECTION_NONE || link->connection.n_failures == 0)
         return false;
     const int error = address_probe(link->endpoint);
-    return error == ENOENT || error == ECONNREFUSED;
+    // A daemon that is too busy to take one more is there; the way to another machine may come.
+    return strncmp(link->endpoint, "ipc:", 4) == 0 ? error && error != ETIMEDOUT
+                                                   : error == ECONNREFUSED;
 }
 
 // Until the answer is there, the time is over, or none can come any more. Returns whether it is.

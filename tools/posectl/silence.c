@@ -20,6 +20,9 @@ void silence_explain_nobody(const char *address, int error)
     else if (error == EACCES)
         posectl_complain("%s: %s. Its group may connect: see endpoints.group in posed.conf",
                          address, strerror(error));
+    else if (error == ETIMEDOUT && strncmp(address, "ipc:", 4) == 0)
+        posectl_complain("%s takes no more connections: a posed that hangs, or another program",
+                         address);
     else if (error > 0)
         posectl_complain("%s: %s", address, strerror(error));
     else

@@ -155,7 +155,7 @@ static json_t *json_status(void)
 static void print_status(void)
 {
     const posed_Status *s = &message.status;
-    printf("status: %s, %" PRIu64 " frames, %.1f frames/s",
+    printf("status: %s%s, %" PRIu64 " frames, %.1f frames/s", s->paused ? "paused, " : "",
            show_state(wire_state_name(s->state), 0), s->captured_frames, s->rate_hz);
     if (s->recording[0])
         printf(", recording %s", s->recording);
