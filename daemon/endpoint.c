@@ -158,12 +158,11 @@ static int check_keys(const struct config *config, const struct log_sink *log)
     const int error = curve_read_keys(&keys, config->endpoints.curve_secret_key_file, clients_file,
                                       config->endpoints.insecure, log);
     if (!error && !keys.any_client && keys.n_clients == 0)
-        log_to(
-            log, LOG_LEVEL_WARNING,
-            "endpoints.curve_clients_file: %s lists no key: a daemon that starts with it lets "
-            "nobody in over tcp. Add one a line (posectl keygen), or leave the setting empty for "
-            "any client that knows the daemon's public key",
-            clients_file);
+        log_to(log, LOG_LEVEL_WARNING,
+               "endpoints.curve_clients_file: %s lists no key: it lets nobody in over tcp. Add one "
+               "a line (posectl keygen), or leave the setting empty for "
+               "any client that knows the daemon's public key",
+               clients_file);
     explicit_bzero(&keys, sizeof keys);
     return error;
 }

@@ -94,7 +94,8 @@ void handlers_save_map(struct handlers *handlers, const struct handlers_call *ca
     }
     int error = map_saved_write(path, &place, &map, &n_bytes);
     if (error == -EEXIST) {
-        handlers_fail(reply, posed_Code_ALREADY_EXISTS, "save_map.name", "there is a map \"%s\"",
+        handlers_fail(reply, posed_Code_ALREADY_EXISTS, "save_map.name",
+                      "%s" MAP_SAVED_SUFFIX " is there already, in map.folder: take another name",
                       name);
     } else if (error) {
         handlers_fail(reply,

@@ -108,7 +108,8 @@ def check_names(daemon):
 def check_saved(daemon, truth):
     said = ctl(daemon, 0, "save", "room").stdout
     check(said.startswith("saved room: "), said)
-    check("ALREADY_EXISTS" in ctl(daemon, 1, "save", "room").stderr, "saved twice")
+    check("room.map is there already, in map.folder" in ctl(daemon, 1, "save", "room").stderr,
+          "saved twice")
     check(os.listdir(FOLDER) == ["room.map"], os.listdir(FOLDER))
     os.mkdir(FOLDER + "/folder.map")
     os.symlink("nowhere", FOLDER + "/lost.map")

@@ -217,7 +217,28 @@ static void key_files(void **state)
         &scratch,
         "CURVE: public key rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7, listed clients only"));
     assert_non_null(endpoint_server_settings(endpoint).keys);
-    assert_int_equal(endpoint_server_settings(endpoint).keys->n_clients, 1);
+    struct curve_keys *keys = endpoint_server_settings(endpoint).keys;
+    assert_int_equal(keys->n_clients, 1);
+    // read again: another list, a wrong one, none
+    const unsigned n_lists = curve_n_lists(keys);
+    endpoint_reload(endpoint, &config);
+    assert_int_equal(curve_n_lists(keys), n_lists);
+    scratch_write_text(&scratch, "clients", "");
+    endpoint_reload(endpoint, &config);
+    assert_true(scratch_said(&scratch, "clients read again: 0 clients may connect, 0 new; 1 no"));
+    assert_int_equal(curve_n_lists(keys), n_lists + 1);
+    scratch_write_text(&scratch, "clients",
+                       "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID\n"
+                       "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7\n");
+    endpoint_reload(endpoint, &config);
+    assert_int_equal(keys->n_clients, 2);
+    scratch_write_text(&scratch, "clients", "x\n");
+    endpoint_reload(endpoint, &config);
+    unlink(config.endpoints.curve_clients_file);
+    endpoint_reload(endpoint, &config);
+    assert_true(scratch_said(&scratch, "the clients that may connect stay the old ones"));
+    assert_int_equal(keys->n_clients, 2);
+    assert_int_equal(curve_n_lists(keys), n_lists + 2);
     endpoint_close(&endpoint);
 }
 
@@ -245,7 +266,7 @@ static void keys_are_checked(void **state)
     scratch.worst = LOG_LEVEL_DEBUG;
     assert_int_equal(endpoint_check(&config, &log), 0);
     assert_int_equal(scratch.worst, LOG_LEVEL_WARNING);
-    assert_true(scratch_said(&scratch, "/clients lists no key: a daemon that starts with it lets"));
+    assert_true(scratch_said(&scratch, "/clients lists no key: it lets nobody in"));
     assert_int_equal(open_endpoint(&endpoint), 0);
     endpoint_close(&endpoint);
     config.endpoints.curve_secret_key_file[0] = 0;
