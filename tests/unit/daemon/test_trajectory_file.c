@@ -306,7 +306,7 @@ static void test_own_frame(void **state)
     trajectory_spool_destroy(&spool);
 }
 
-// Frames 1, 2, 3 and 6 s, all at x = their time, the last one of another epoch.
+// Frames at 1, 2, 3, 6 and 6.5 s, all at x = their time, the last one of another epoch.
 static void test_find(void **state)
 {
     (void)state;
@@ -315,19 +315,19 @@ static void test_find(void **state)
         uint64_t seq;
         bool is_known;
     } wanted[] = {
-        {-0.1, 1, 0, false}, {0.1, 1, 0, true},  {1, 1, 0, true},  {1.25, 1.25, 0, true},
-        {2, 2, 1, true},     {3, 3, 2, true},    {4, 4, 2, false}, {6, 6, 3, true},
-        {7, 6, 3, true},     {7.1, 6, 3, false},
+        {-0.1, 1, 0, false},  {0.1, 1, 0, true},   {1, 1, 0, true},   {1.25, 1.25, 0, true},
+        {2, 2, 1, true},      {3, 3, 2, true},     {4, 4, 2, false},  {6, 6, 3, true},
+        {6.1, 6.1, 3, false}, {6.5, 6.5, 4, true}, {7, 6.5, 4, true}, {7.6, 6.5, 4, false},
     };
     const uint32_t n = sizeof wanted / sizeof *wanted;
-    const double times_s[] = {1, 2, 3, 6};
+    const double times_s[] = {1, 2, 3, 6, 6.5};
     struct trajectory_find found[sizeof wanted / sizeof *wanted] = {{0}};
     char path[256];
     struct trajectory_file *file =
         open_file(scratch_name(&scratch, "f.txt", path), TRAJECTORY_FORMAT_TUM, true);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         const struct se3 none = se3_identity();
-        struct track_result result = {.T_odom_camera = none, .map_epoch = i == 3};
+        struct track_result result = {.T_odom_camera = none, .map_epoch = i == 4};
         result.T_odom_camera.t_m[0] = times_s[i];
         trajectory_file_push(file, llround(times_s[i] * 1e9), &none, &result);
     }
@@ -338,7 +338,7 @@ static void test_find(void **state)
         for (uint32_t i = 0; i < n; i++) {
             assert_int_equal(found[i].is_known, wanted[i].is_known);
             assert_int_equal(found[i].seq, wanted[i].seq);
-            assert_int_equal(found[i].epoch, wanted[i].time_s > 3);
+            assert_int_equal(found[i].epoch, wanted[i].time_s > 6);
             assert_true(fabs(found[i].T_odom_camera.t_m[0] - wanted[i].wanted_m) < 1e-12);
         }
     }
@@ -348,7 +348,7 @@ static void test_find(void **state)
     trajectory_file_push(file, 8000000000, &none, &last);
     struct trajectory_find one = {.time_ns = 8000000000};
     assert_int_equal(trajectory_file_find(file, &one, 1, 0), 0);
-    assert_true(one.is_known && one.seq == 4);
+    assert_true(one.is_known && one.seq == 5);
     assert_int_equal(trajectory_file_destroy(&file), 0);
     file = open_file(path, TRAJECTORY_FORMAT_TUM, false);
     assert_int_equal(trajectory_file_find(file, &one, 1, 0), -ENODATA);
