@@ -118,14 +118,18 @@ static double way(const struct graph *g, uint32_t i, uint32_t j)
     return link_motion(&moved);
 }
 
-// The keyframe of a camera that was taken nearest to keyframe k; UINT32_MAX: it has none.
+// Of the keyframes that a camera took just before and just after keyframe k the nearer one;
+// UINT32_MAX: there is none.
 static uint32_t nearest(const struct graph *g, uint32_t k, uint32_t camera)
 {
-    uint32_t at = UINT32_MAX;
-    for (uint32_t i = 0; i < g->n; i++)
-        if (g->body[i].camera == camera && (at == UINT32_MAX || way(g, i, k) < way(g, at, k)))
-            at = i;
-    return at;
+    uint32_t before = k, after = k;
+    while (before-- > 0 && g->body[before].camera != camera)
+        ;
+    while (++after < g->n && g->body[after].camera != camera)
+        ;
+    if (after == g->n)
+        return before; // UINT32_MAX where there is none
+    return before == UINT32_MAX || way(g, k, after) < way(g, before, k) ? after : before;
 }
 
 // Ties two cameras where each one's keyframe is the nearest of the other's. Not more: a way from

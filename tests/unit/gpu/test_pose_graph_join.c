@@ -132,6 +132,30 @@ static void ties_are_mutual(void **state)
     graph_destroy(&b.graph);
 }
 
+// A camera that comes by again is not tied to what the other one took then.
+static void ties_are_of_a_moment(void **state)
+{
+    (void)state;
+    const struct se3 front = se3_identity();
+    struct camera a, b;
+    struct graph *joined;
+    make(&a, &front, 0, 0);
+    make(&b, &front, 0, 0);
+    for (uint32_t i = 0; i < N; i++) { // the second camera begins when the first one has ended
+        b.T_odom_body[i] = body_at(N - 1 - i);
+        b.graph->keyframes[i].time_ns = (int64_t)(N + i) * 1000000000;
+    }
+    b.graph->n_edges = 0;
+    b.graph->n = 1;
+    const struct graph_part parts[2] = {part_of(&a, 0), part_of(&b, 0)};
+    assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
+    assert_int_equal(joined->n_edges, N);
+    graph_destroy(&joined);
+    b.graph->n = N;
+    graph_destroy(&a.graph);
+    graph_destroy(&b.graph);
+}
+
 // Links across time that lack lack_m, worth next to nothing: they tell how well a camera fits.
 static void add_links(struct camera *camera, uint32_t n, double lack_m)
 {
@@ -255,8 +279,11 @@ static void what_cannot_be_joined(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order_and_where_the_body_was), cmocka_unit_test(ties_are_mutual),
-        cmocka_unit_test(each_is_believed_as_it_fits),     cmocka_unit_test(a_jump_is_no_chain),
+        cmocka_unit_test(in_order_and_where_the_body_was),
+        cmocka_unit_test(ties_are_mutual),
+        cmocka_unit_test(ties_are_of_a_moment),
+        cmocka_unit_test(each_is_believed_as_it_fits),
+        cmocka_unit_test(a_jump_is_no_chain),
         cmocka_unit_test(what_cannot_be_joined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
