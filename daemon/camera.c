@@ -255,12 +255,15 @@ static void adjust_trajectory(struct camera *camera, const struct camera_run *ru
 static void adjust_rig(const struct camera *cameras, uint32_t n)
 {
     const struct graph *graphs[CONFIG_MAX_CAMERAS] = {0};
+    bool is_stopped = false;
     if (!cameras[0].rig)
         return;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        is_stopped = is_stopped || cameras[i].end == LOOP_STOPPED;
         if (cameras[i].is_finished)
             graphs[i] = backend_graph(cameras[i].backend);
-    rig_pose_adjust(cameras[0].rig, graphs);
+    }
+    rig_pose_adjust(cameras[0].rig, graphs, is_stopped);
 }
 
 static void end_loop(struct camera *camera, const struct camera_run *run)

@@ -319,7 +319,7 @@ static int give_to_file(struct rig_pose *rig, const struct graph *joined, double
     return error;
 }
 
-static int adjust(struct rig_pose *rig, const struct graph *const *graphs)
+static int adjust(struct rig_pose *rig, const struct graph *const *graphs, bool in_time)
 {
     struct graph_part parts[CONFIG_MAX_CAMERAS];
     struct se3 *bodies[CONFIG_MAX_CAMERAS];
@@ -342,6 +342,8 @@ static int adjust(struct rig_pose *rig, const struct graph *const *graphs)
             free(bodies[n]);
         }
     }
+    if (!error && in_time && n_keyframes > RIG_POSE_IN_TIME)
+        error = -ETIME;
     if (!error)
         error = n ? graph_join(&joined, parts, n, &rig->settings.log) : -ENODATA;
     if (!error)
@@ -356,14 +358,16 @@ static int adjust(struct rig_pose *rig, const struct graph *const *graphs)
     return error;
 }
 
-void rig_pose_adjust(struct rig_pose *rig, const struct graph *const *graphs)
+void rig_pose_adjust(struct rig_pose *rig, const struct graph *const *graphs, bool in_time)
 {
     if (!rig->file || !trajectory_file_is_adjusted(rig->file))
         return;
-    const int error = adjust(rig, graphs);
+    const int error = adjust(rig, graphs, in_time);
     if (error && error != -ENODATA)
         log_to(&rig->settings.log, LOG_LEVEL_WARNING,
                "rig: the keyframes of its cameras cannot be adjusted together: %s; its trajectory "
                "stays as it was published",
-               error == -E2BIG ? "there are too many (map.keyframes)" : strerror(-error));
+               error == -E2BIG   ? "there are too many (map.keyframes)"
+               : error == -ETIME ? "there are too many for a daemon that is told to stop"
+                                 : strerror(-error));
 }

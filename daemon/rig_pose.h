@@ -11,6 +11,8 @@
 #include "gpu/model/pose_graph_join.h"
 #include "gpu/track/track.h"
 
+#define RIG_POSE_IN_TIME 256 // a tenth of a second of one core
+
 struct rig_pose; // opaque
 
 struct rig_pose_settings {
@@ -46,8 +48,9 @@ void rig_pose_end(struct rig_pose *rig, uint32_t camera);
 // (gpu/model/pose_graph_join.h), and the file is written anew at its end with the body's poses as
 // they agree. A camera that has keyframes of an older epoch of the rig is left out. Nothing where
 // the file cannot be completed; where it fails the file stays as it was published, with the reason
-// in the log.
-void rig_pose_adjust(struct rig_pose *rig, const struct graph *const *graphs);
+// in the log. `in_time`: the daemon was told to stop, and more than RIG_POSE_IN_TIME keyframes take
+// too long.
+void rig_pose_adjust(struct rig_pose *rig, const struct graph *const *graphs, bool in_time);
 
 struct rig_place {
     struct se3 T_a_b;

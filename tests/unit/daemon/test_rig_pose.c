@@ -188,12 +188,13 @@ static char graph_names[3];
 static struct graph *const graph_of[3] = {(struct graph *)&graph_names[0],
                                           (struct graph *)&graph_names[1],
                                           (struct graph *)&graph_names[2]};
-static struct graph_keyframe keyframes[3][2];
+static struct graph_keyframe keyframes[3][RIG_POSE_IN_TIME];
 static uint32_t n_keyframes[3];
 static struct graph_part joined_of[2];
 static struct se3 bodies[2][2];
 static uint32_t n_joined;
 static int join_rc;
+static bool in_time;
 
 uint32_t __wrap_graph_keyframes(const struct graph *graph, const struct graph_keyframe **out);
 uint32_t __wrap_graph_keyframes(const struct graph *graph, const struct graph_keyframe **out)
@@ -212,7 +213,8 @@ int __wrap_graph_join(struct graph **out, const struct graph_part *parts, uint32
     n_joined = n_parts;
     for (uint32_t i = 0; i < n_parts; i++) {
         joined_of[i] = parts[i];
-        for (uint32_t k = 0; k < 2; k++)
+        const uint32_t n = n_keyframes[parts[i].graph == graph_of[0] ? 0 : 1];
+        for (uint32_t k = 0; k < 2 && k < n; k++)
             bodies[i][k] = parts[i].T_odom_body[k];
     }
     *out = join_rc ? NULL : graph_of[2];
@@ -223,7 +225,7 @@ uint32_t __wrap_graph_bodies(const struct graph *joined, struct graph_keyframe *
 uint32_t __wrap_graph_bodies(const struct graph *joined, struct graph_keyframe *out)
 {
     assert_ptr_equal(joined, graph_of[2]);
-    memcpy(out, keyframes[2], sizeof keyframes[2]);
+    memcpy(out, keyframes[2], 2 * sizeof *out);
     return 2;
 }
 
@@ -270,7 +272,7 @@ static void write_trajectory(const char *path, struct trajectory *out)
     map_epoch = 0;
     T_map_odom = NULL;
     const struct graph *const graphs[2] = {graph_of[0], graph_of[1]};
-    rig_pose_adjust(rig, graphs);
+    rig_pose_adjust(rig, graphs, in_time);
     rig_pose_destroy(&rig);
     assert_int_equal(trajectory_file_destroy(&file), 0);
     assert_int_equal(trajectory_read_tum(path, &log, out), 0);
@@ -324,6 +326,22 @@ static void test_adjusted(void **state)
         assert_true(t.poses[i].T_world_camera.t_m[1] == 0);
     trajectory_free(&t);
     assert_true(scratch_said(&scratch, "there are too many (map.keyframes)"));
+
+    // Told to stop: as many as take no time.
+    join_rc = 0;
+    in_time = true;
+    for (uint32_t k = 1; k < RIG_POSE_IN_TIME; k++)
+        keyframes[0][k] = keyframe_at(9 * 40 * MS);
+    for (int more = 0; more < 2; more++) {
+        n_keyframes[0] = RIG_POSE_IN_TIME - 1;
+        n_keyframes[1] = 1u + (unsigned)more;
+        keyframes[1][0] = keyframes[1][1] = keyframe_at(6 * 40 * MS + 8 * MS);
+        n_joined = 0;
+        write_trajectory(path, &t);
+        trajectory_free(&t);
+        assert_int_equal(n_joined, more ? 0 : 2);
+    }
+    assert_true(scratch_said(&scratch, "too many for a daemon that is told to stop"));
 }
 
 int main(void)
