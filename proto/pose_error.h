@@ -5,11 +5,12 @@
 //
 //   own    of this frame alone: noise of its measurement. Independent of other frames'
 //   walk   grown since the start out of independent steps: the own errors of the references that
-//          the pose stands on, and what moved unseen along directions that the scene does not hold
+//          the pose stands on, and where a direction that nothing held is held again
 //   drift  grown since the start with the motion: the sensor's errors that stay, and so do not
-//          average out. Over a motion that is short against POSE_ERROR_COHERENCE_RAD they pull the
-//          same way (the error grows with the motion, a gain that is wrong by per cents), over a
-//          long one they are independent (it grows with the root)
+//          average out, and the speed that nobody sees along directions that nothing holds. Over a
+//          motion that is short against POSE_ERROR_COHERENCE_RAD they pull the same way (the error
+//          grows with the motion, a gain that is wrong by per cents), over a long one they are
+//          independent (it grows with the root)
 //
 // Their sum is the covariance of the pose itself. Of the motion from frame i to frame j, as errors
 // of j's position and orientation along odom's axes when i is taken as exact:
@@ -19,8 +20,9 @@
 //
 // A carries an error of i's pose to j's: a wrong orientation swings the camera around i. flow is
 // the image motion travelled since the start: rotation plus half the translation over the scene's
-// distance. k is the variance of an integrated Gauss-Markov process as a share of what independent
-// steps of the same long-run variance would have (Gelb, "Applied Optimal Estimation", 1974, 3.8).
+// distance, seen or not. k is the variance of an integrated Gauss-Markov process as a share of what
+// independent steps of the same long-run variance would have (Gelb, "Applied Optimal Estimation",
+// 1974, 3.8).
 //
 // All 6x6: row-major, x y z [m] then rotation about x y z [rad], along odom's axes.
 #ifndef POSED_PROTO_POSE_ERROR_H

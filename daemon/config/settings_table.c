@@ -136,7 +136,7 @@ const struct config_key config_keys[] = {
      TRACK_MIN_EIGENVALUE_RANGE, NULL, false,
      "When a frame is DEGRADED. A direction with less than this share of the information, and the\n"
      "three that one flat surface leaves free (none with 0), is held\n"
-     "to the prediction; it may move unseen by this (m) in a 30th of a second, for a second."},
+     "to the prediction; it may move unseen by this (m) in a 30th of a second."},
     {"tracker", "hold_std_m", CONFIG_DOUBLE, AT(track.hold_std_m), TRACK_HOLD_STD_M_RANGE, NULL,
      false, NULL},
     {"tracker", "gravity", CONFIG_BOOL, AT(track.gravity), 0, 0, NULL, false,

@@ -13,6 +13,10 @@
 // corridor seen so has a share of up to 0.0022 along it. A wall has three of 0.002 to 0.009, which
 // in a room would be held; but they are less than 0.03 of the fourth, where real rooms, seen by
 // Kinects, have 0.09 and more: one flat surface holds three directions, whatever is on it.
+// The eigenvectors mix what is free with what is hardly held: along a corridor they lean 0.02 into
+// turns. A surface that a shift leaves as it is has that shift among its translations alone, which
+// the normals' noise turns by 0.0003; and a turn that a shift comes with is about the shift (a
+// tube) or across two (a wall).
 #ifndef POSED_GPU_TRACK_CONDITIONING_H
 #define POSED_GPU_TRACK_CONDITIONING_H
 
@@ -23,6 +27,7 @@ struct conditioning {
     double eigenvalues[6];   // ascending
     double vectors[36];      // row i: direction of eigenvalue i, scaled twist (v, arm * w)
     int n_degenerate;        // the first so many directions are not held
+    double free[36];         // so many rows: what the camera may do unseen, as scaled twists
     uint8_t degenerate_mask; // bit i: axis i of (x y z, rotation x y z) is mostly not held
 };
 

@@ -2,6 +2,7 @@
 #include "gpu/track/covariance.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "gpu/track/kernels/icp.h"
@@ -53,10 +54,13 @@ double covariance_drift_variance(const struct gpu_alignment *alignment, double f
            fmax(flow_rad, LEAST_FLOW_RAD);
 }
 
-static void add_direction(const struct conditioning *conditioning, int k, double along,
-                          double out[36])
+// A shift along the view is seen so far off its direction: errors that grow with the depth tilt
+// surfaces that recede. On corridors 1.8 mrad to either axis, always the same way.
+#define RECEDING_TILT_RAD 5e-3
+
+static void add_direction(const struct conditioning *conditioning, const double direction[6],
+                          double along, double out[36])
 {
-    const double *direction = conditioning->vectors + 6 * k;
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++) {
             double units = (i < 3 ? 1 : conditioning->arm_m) * (j < 3 ? 1 : conditioning->arm_m);
@@ -70,7 +74,7 @@ void covariance_of_twist(const struct gpu_alignment *alignment,
     const double sigma0_m = (double)ICP_SIGMA0_M;
     memset(out, 0, 36 * sizeof *out);
     for (int k = conditioning->n_degenerate; k < 6; k++)
-        add_direction(conditioning, k,
+        add_direction(conditioning, conditioning->vectors + (ptrdiff_t)6 * k,
                       variance * sigma0_m * sigma0_m /
                           (conditioning->eigenvalues[k] * alignment->weight_sum),
                       out);
@@ -79,8 +83,13 @@ void covariance_of_twist(const struct gpu_alignment *alignment,
 void covariance_unheld(const struct conditioning *conditioning, double std_m, double out[36])
 {
     memset(out, 0, 36 * sizeof *out);
-    for (int k = 0; k < conditioning->n_degenerate; k++)
-        add_direction(conditioning, k, std_m * std_m, out);
+    for (int k = 0; k < conditioning->n_degenerate; k++) {
+        const double *motion = conditioning->free + (ptrdiff_t)6 * k;
+        add_direction(conditioning, motion, std_m * std_m, out);
+        const double tilt_m = std_m * RECEDING_TILT_RAD * motion[2];
+        for (int i = 0; i < 3; i++)
+            out[7 * i] += tilt_m * tilt_m;
+    }
 }
 
 void covariance_lost(double out[36])

@@ -27,8 +27,9 @@ double covariance_drift_variance(const struct gpu_alignment *alignment, double f
 void covariance_of_twist(const struct gpu_alignment *alignment,
                          const struct conditioning *conditioning, double variance, double out[36]);
 
-// The same for the directions that are not held: std_m, and as much at the arm's length in
-// rotation. Held ones: 0.
+// The same for what nothing holds (conditioning's free motions): std_m, and as much at the arm's
+// length in rotation. Surfaces that recede from the camera are seen tilted, so that a shift along
+// the view is uncertain across it, too.
 void covariance_unheld(const struct conditioning *conditioning, double std_m, double out[36]);
 
 // The covariance of a LOST pose: POSE_ERROR_LOST on the diagonal.

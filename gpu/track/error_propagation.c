@@ -2,6 +2,7 @@
 #include "gpu/track/error_propagation.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "gpu/track/covariance.h"
 
@@ -15,17 +16,6 @@
 static double flow_rad(const struct se3 *T, double arm_m)
 {
     return se3_angle(T) + TRANSLATION_FLOW * track_translation_m(T) / arm_m;
-}
-
-// What a direction that nothing holds may have moved after so long, squared, in units of
-// hold_std_m: a speed that nobody sees keeps for about a second, then it is another one.
-#define SPEED_KEEPS_S 1.0
-
-static double unseen2(double seconds)
-{
-    double periods = fmin(seconds, SPEED_KEEPS_S) / TRACK_PERIOD_S;
-    double more = fmax(seconds - SPEED_KEEPS_S, 0) / SPEED_KEEPS_S;
-    return periods * periods * (1 + 2 * more);
 }
 
 // The change from one pose to another along odom's axes: position, then rotation.
@@ -54,6 +44,38 @@ static void steady_own(const double step[6], double gain, double own[36])
                 gain * gain * own[6 * i + j] + lag * (1 - gain) * (1 - gain) * step[i] * step[j];
 }
 
+// What the reference holds again goes back to where it was: by all that it has moved unseen.
+static void hold_again(struct track_since *since, int n_unheld, double walk[36])
+{
+    if (n_unheld < since->n_unheld) {
+        for (int i = 0; i < 36; i++)
+            walk[i] += since->unseen[i];
+        memset(since->unseen, 0, sizeof since->unseen);
+        since->unseen_m = 0;
+    }
+    since->n_unheld = n_unheld;
+}
+
+// Directions that nothing holds: the camera has a speed along them that nobody sees, which keeps
+// as errors of a drift do, over as much image motion. step_rad: with what it adds itself.
+static void grow_unheld(const struct track_candidate *c, const double from_last_m[3],
+                        double unseen_m, double step_rad, struct track_since *since,
+                        double drift[36])
+{
+    const struct se3 *T_reference = &c->reference->T_odom_camera;
+    const double last_m = since->unseen_m;
+    double twist[36], unseen[36] = {0};
+    since->unseen_m += unseen_m;
+    covariance_unheld(&c->conditioning, sqrt(since->unseen_m * since->unseen_m - last_m * last_m),
+                      twist);
+    pose_error_carry(from_last_m, since->unseen, unseen);
+    covariance_add(T_reference, &c->T_odom_camera, twist, unseen);
+    memcpy(since->unseen, unseen, sizeof unseen);
+    covariance_unheld(&c->conditioning, unseen_m * sqrt(2 * POSE_ERROR_COHERENCE_RAD / step_rad),
+                      twist);
+    covariance_add(T_reference, &c->T_odom_camera, twist, drift);
+}
+
 void track_grow_error(struct track *track, const struct track_candidate *c,
                       const struct se3 *T_measured, double gain, double seconds)
 {
@@ -61,15 +83,20 @@ void track_grow_error(struct track *track, const struct track_candidate *c,
     const struct gpu_alignment *a = &c->alignment;
     const struct se3 *T_last = &track->T_odom_camera, *T = &c->T_odom_camera;
     const struct se3 *T_reference = &reference->T_odom_camera;
+    struct track_since *since = &track->since;
     struct pose_error error = {0};
-    struct se3 last_now = se3_between(T_last, T), since = se3_between(T_reference, T);
+    struct se3 last_now = se3_between(T_last, T), reference_now = se3_between(T_reference, T);
     double from_last_m[3], from_reference_m[3], twist[36], step[6];
     for (int i = 0; i < 3; i++) {
         from_last_m[i] = T->t_m[i] - T_last->t_m[i];
         from_reference_m[i] = T->t_m[i] - T_reference->t_m[i];
     }
-    const double step_rad = flow_rad(&last_now, c->conditioning.arm_m);
-    const double since_rad = flow_rad(&since, c->conditioning.arm_m);
+    const int n_unheld = c->conditioning.n_degenerate;
+    const double arm_m = c->conditioning.arm_m;
+    const double unseen_m =
+        n_unheld > 0 ? track->settings.hold_std_m * seconds / TRACK_PERIOD_S : 0;
+    const double step_rad = flow_rad(&last_now, arm_m) + TRANSLATION_FLOW * unseen_m / arm_m;
+    const double since_rad = flow_rad(&reference_now, arm_m);
     error.flow_rad = track->error.flow_rad + step_rad;
 
     covariance_of_twist(a, &c->conditioning, covariance_own_variance(a), twist);
@@ -81,16 +108,16 @@ void track_grow_error(struct track *track, const struct track_candidate *c,
         change(T_last, T_measured, step);
         steady_own(step, gain, error.own);
     }
-    if (reference->seq != track->inherited_seq)
+    if (reference->seq != since->seq) {
         pose_error_carry(from_reference_m, reference->own, error.walk);
-    track->inherited_seq = reference->seq;
-    double unheld_s = c->conditioning.n_degenerate > 0 ? track->unheld_s + seconds : 0;
-    double unseen = sqrt(fmax(0, unseen2(unheld_s) - unseen2(track->unheld_s)));
-    covariance_unheld(&c->conditioning, track->settings.hold_std_m * unseen, twist);
-    track->unheld_s = unheld_s;
-    covariance_add(T_reference, T, twist, error.walk);
+        *since = (struct track_since){.seq = reference->seq};
+    }
+    hold_again(since, n_unheld, error.walk);
+    track->unheld_s = n_unheld > 0 ? track->unheld_s + seconds : 0;
 
     pose_error_carry(from_last_m, track->error.drift, error.drift);
+    if (n_unheld > 0)
+        grow_unheld(c, from_last_m, unseen_m, step_rad, since, error.drift);
     covariance_of_twist(a, &c->conditioning, covariance_drift_variance(a, since_rad, step_rad),
                         twist);
     covariance_add(T_reference, T, twist, error.drift);

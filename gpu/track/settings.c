@@ -14,7 +14,7 @@ void track_settings_default(struct track_settings *out)
         .max_speed_m_s = 6.0,
         .max_turn_rad_s = 8.0,
         .min_eigenvalue = 0.0024,
-        .hold_std_m = 0.03,
+        .hold_std_m = 0.0055,
         .still_m = 0.002,
         .keyframe_distance = 0.04,
         .keyframe_turn_rad = 0.15,

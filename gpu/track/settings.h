@@ -46,9 +46,9 @@ struct track_settings {
     // When it is DEGRADED.
     double min_eigenvalue; // default 0.0024, 0..1: share of the information (conditioning.h) below
                            // which a direction is held to the prediction
-    double hold_std_m;     // default 0.03: how far such a direction may move unseen in a 30th of a
-                           // second: as a speed that keeps for a second, so that its standard
-                           // deviation grows with the time, then with its root
+    double hold_std_m;     // default 0.0055: how far the camera may move unseen along such a
+                           // direction in a 30th of a second: of a hand's 0.3 m/s what falls on one
+                           // of three axes
     bool gravity; // default true: an accelerometer holds roll and pitch then (gravity_prior.h)
     double gap_s; // default 0.5: longer without a frame: no velocity, TIME_GAP
 

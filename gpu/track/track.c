@@ -227,7 +227,7 @@ static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
     track->reference = track->previous = track->newest;
     track->overlap_most = 0;
     track->pose_known = true;
-    track->inherited_seq = slot->seq;
+    track->since = (struct track_since){.seq = slot->seq};
     track->pose_time_ns = time_ns;
     track->lost = false;
     track->n_lost = 0;

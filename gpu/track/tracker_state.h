@@ -24,6 +24,14 @@ struct track_slot {
     bool filled;
 };
 
+// What the error needs to know of the time since one reference serves.
+struct track_since {
+    uint64_t seq;      // of the reference: its own error is in the walk
+    int n_unheld;      // directions, of the last pose
+    double unseen_m;   // as far as that may have moved along them
+    double unseen[36]; // its covariance
+};
+
 struct track {
     struct gpu *gpu;
     struct track_settings settings;
@@ -44,9 +52,9 @@ struct track {
 
     struct se3 T_odom_camera; // last valid pose
     struct pose_error error;
-    uint64_t inherited_seq; // the reference whose own error is in error.walk
-    double unheld_s;        // so long some direction has not been held
-    double velocity[6];     // twist per second in the camera frame
+    struct track_since since;
+    double unheld_s;    // so long some direction has not been held
+    double velocity[6]; // twist per second in the camera frame
     struct gravity_prior gravity;
     int64_t pose_time_ns;
     bool pose_known; // there is a reference

@@ -103,6 +103,63 @@ static void one_surface_holds_three_directions(void **state)
     }
 }
 
+// A corridor along x whose eigenvector leans into the turns that it hardly holds: the camera may be
+// shifted along it, not turned.
+static void a_shift_is_free_without_the_turns_it_leans_to(void **state)
+{
+    (void)state;
+    const double shares[6] = {2e-5, 0.4, 0.6, 0.3, 0.69, 0.01};
+    struct gpu_alignment a = diagonal(shares);
+    struct conditioning c;
+    set(a.information, 0, 5, 50 * 2e-4 * 2); // 0.02 of the turn about z
+    set(a.information, 0, 1, 50 * 4e-4);     // and 0.001 across, which is the shift's
+    conditioning_of(&a, 0.0024, &c);
+    assert_int_equal(c.n_degenerate, 1);
+    assert_true(fabs(c.vectors[5]) > 0.019);
+    near(fabs(c.free[0]), 1 / sqrt(1 + 1e-6));
+    assert_true(fabs(c.free[1] / c.free[0] + 0.001) < 1e-6);
+    for (int i = 2; i < 6; i++)
+        near(c.free[i], 0);
+    set(a.information, 0, 5, 0); // hardly held is no symmetry: two eigenvectors
+    a.information[35] = 50 * 0.002 * 4;
+    conditioning_of(&a, 0.0024, &c);
+    assert_int_equal(c.n_degenerate, 2);
+    for (int i = 0; i < 36; i++)
+        near(c.free[i], c.vectors[i]);
+}
+
+// A wall z = const beside which the camera turns about an axis that noise has tilted: it is the
+// wall's own. And a tube along x whose axis is 0.5 m above the camera.
+static void a_turn_is_about_its_shift_or_across_two(void **state)
+{
+    (void)state;
+    const double wall[6] = {1e-4, 1e-4, 0.99, 0.31, 0.69, 1e-4};
+    const double tube[6] = {1e-4, 0.5, 0.5, 1e-4, 0.5, 0.5};
+    struct conditioning c;
+    struct gpu_alignment a = diagonal(wall);
+    set(a.information, 3, 5, 50 * 4 * 3e-3);
+    set(a.information, 0, 2, 50 * 1e-3);
+    conditioning_of(&a, 0.0024, &c);
+    assert_int_equal(c.n_degenerate, 3);
+    double across[3] = {0}, most = 0;
+    for (int k = 0; k < 3; k++)
+        for (int i = 3; i < 6; i++)
+            across[i - 3] += c.free[6 * k + i] * c.free[6 * k + i];
+    for (int k = 0; k < 3; k++)
+        most = fmax(most, fabs(c.vectors[6 * k + 3]));
+    assert_true(most > 9e-3 && across[0] < 2e-6 && across[1] < 1e-12);
+    assert_true(fabs(across[2] - 1) < 1e-5);
+    a = diagonal(tube);
+    set(a.information, 2, 3, -50 * 0.5 * 0.5); // z moves by y times the turn, y = 0.5
+    a.information[21] = 50 * (4e-4 + 0.5 * 0.25);
+    conditioning_of(&a, 0.0024, &c);
+    assert_int_equal(c.n_degenerate, 2);
+    near(fabs(c.free[0]), 1);
+    near(c.free[8] / c.free[9], 0.5 / c.arm_m);
+    near(c.free[6], 0);
+    near(c.free[7], 0);
+}
+
 // Below the limit, not at it; and an arm below a metre is one.
 static void a_share_at_the_limit_is_held(void **state)
 {
@@ -263,6 +320,7 @@ static void what_is_not_held_has_its_own_covariance(void **state)
     v[0] = 0.6, v[4] = 0.8; // not held
     v[6 + 1] = v[12 + 2] = v[18 + 3] = v[30 + 5] = 1;
     v[24 + 0] = 0.8, v[24 + 4] = -0.6;
+    c.free[0] = 0.6, c.free[4] = 0.8;
     covariance_of_twist(&a, &c, 40, held);
     covariance_unheld(&c, 0.02, unheld);
     const double one = 40 * 0.0012 * 0.0012 / (0.1 * 1000), free = 0.02 * 0.02;
@@ -281,6 +339,13 @@ static void what_is_not_held_has_its_own_covariance(void **state)
         assert_true(fabs(held[i] - expected[0][i]) <= 1e-6 * fabs(expected[0][i]) + 1e-18);
         assert_true(fabs(unheld[i] - expected[1][i]) <= 1e-6 * fabs(expected[1][i]) + 1e-18);
     }
+    // What recedes is seen tilted by 5 mrad: a shift along the view is uncertain across it.
+    c.free[4] = 0, c.free[2] = 0.8;
+    covariance_unheld(&c, 0.02, unheld);
+    near(unheld[7], free * 0.64 * 25e-6);
+    near(unheld[0], free * (0.36 + 0.64 * 25e-6));
+    near(unheld[2], free * 0.48);
+    near(unheld[28], 0);
 }
 
 // Residuals of the sensor's noise make no drift, however far the camera has moved; above it the
@@ -374,6 +439,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eigenvalues_are_shares_of_the_weight),
         cmocka_unit_test(one_surface_holds_three_directions),
+        cmocka_unit_test(a_shift_is_free_without_the_turns_it_leans_to),
+        cmocka_unit_test(a_turn_is_about_its_shift_or_across_two),
         cmocka_unit_test(a_share_at_the_limit_is_held),
         cmocka_unit_test(coupling_counts_in_the_arms_units),
         cmocka_unit_test(nothing_is_held_without_information),
