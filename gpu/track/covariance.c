@@ -13,9 +13,9 @@
 // Pixels do not err independently: the filter spreads one error over its window (7x7), quantisation
 // errs for whole stripes, and what exceeds the sensor's noise for larger patches still. One pixel
 // in so many counts as independent: NEES of single frames 0.6 to 1 on synthetic rooms and ICL with
-// a Kinect's noise, and 1 to 1.7 where errors stay.
+// a Kinect's noise, and 0.6 to 1.9 where errors stay (most where the camera stands still).
 #define OWN_CORRELATED_PX    30.0
-#define EXCESS_CORRELATED_PX 50.0
+#define EXCESS_CORRELATED_PX 60.0
 
 // Noise alone leaves this much of the sensor's sigma in the filtered image, whatever the motion
 // since the reference: 0.31 to 0.38 on synthetic rooms and on ICL. Recordings begin at 0.4 next to

@@ -9,6 +9,10 @@
 // 95 % of the steps that noise makes are within this (chi square of 6 over 6).
 #define LEAST_LAG_NEES 2.1
 
+// Steps up to here (a chi square over 6) may be noise of the two frames, which makes 2 on average:
+// also where noise is half as large again as it is said to be.
+#define MOST_JITTER_NEES 12
+
 // A rotation moves the whole image; a translation over the scene's distance moves it as far when it
 // goes across the view, and hardly when it goes along it.
 #define TRANSLATION_FLOW 0.5
@@ -32,16 +36,17 @@ static void change(const struct se3 *from, const struct se3 *to, double out[6])
 }
 
 // The own error of a pose that takes only the share `gain` of its measurement, whose covariance is
-// in *own: that share of it. What the pose stays behind is noise left out, as long as noise
-// explains the step; of a larger step the part that it does not explain is lag.
+// in *own: that share of it, of which the share `gain` is gone in the next frame and the rest is in
+// the walk. What the pose stays behind is noise left out, as long as noise explains the step; of a
+// larger step the part that it does not explain is lag.
 static void steady_own(const double step[6], double gain, double own[36])
 {
     double nees = pose_error_normalised2(step, own) / 6;
     double lag = nees < 0 ? 1 : fmax(0, 1 - LEAST_LAG_NEES / nees);
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++)
-            own[6 * i + j] =
-                gain * gain * own[6 * i + j] + lag * (1 - gain) * (1 - gain) * step[i] * step[j];
+            own[6 * i + j] = gain * gain * gain * own[6 * i + j] +
+                             lag * (1 - gain) * (1 - gain) * step[i] * step[j];
 }
 
 // What the reference holds again goes back to where it was: by all that it has moved unseen.
@@ -101,6 +106,8 @@ void track_grow_error(struct track *track, const struct track_candidate *c,
 
     covariance_of_twist(a, &c->conditioning, covariance_own_variance(a), twist);
     covariance_add(T_reference, T, twist, error.own);
+    change(T_last, T, step);
+    const bool jitter = pose_error_normalised2(step, error.own) <= 6 * MOST_JITTER_NEES;
     pose_error_carry(from_last_m, track->error.walk, error.walk);
     if (gain < 1) {
         covariance_of_twist(a, &c->conditioning, gain * gain * covariance_own_variance(a), twist);
@@ -118,7 +125,11 @@ void track_grow_error(struct track *track, const struct track_candidate *c,
     pose_error_carry(from_last_m, track->error.drift, error.drift);
     if (n_unheld > 0)
         grow_unheld(c, from_last_m, unseen_m, step_rad, since, error.drift);
-    covariance_of_twist(a, &c->conditioning, covariance_drift_variance(a, since_rad, step_rad),
+    // A camera that stands still does not drift, however often noise moves its pose: steps that
+    // noise may make count as far as they lead on from the reference.
+    const double new_rad = jitter ? fmax(0, since_rad - since->farthest_rad) : step_rad;
+    since->farthest_rad = fmax(since->farthest_rad, since_rad);
+    covariance_of_twist(a, &c->conditioning, covariance_drift_variance(a, since_rad, new_rad),
                         twist);
     covariance_add(T_reference, T, twist, error.drift);
     track->error = error;

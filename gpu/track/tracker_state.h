@@ -26,10 +26,11 @@ struct track_slot {
 
 // What the error needs to know of the time since one reference serves.
 struct track_since {
-    uint64_t seq;      // of the reference: its own error is in the walk
-    int n_unheld;      // directions, of the last pose
-    double unseen_m;   // as far as that may have moved along them
-    double unseen[36]; // its covariance
+    uint64_t seq;        // of the reference: its own error is in the walk
+    double farthest_rad; // image motion from it, the most so far
+    int n_unheld;        // directions, of the last pose
+    double unseen_m;     // as far as that may have moved along them
+    double unseen[36];   // its covariance
 };
 
 struct track {
