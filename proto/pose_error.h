@@ -3,7 +3,8 @@
 // hang together, so that the covariance of the motion between any two frames follows from what is
 // said of each of them:
 //
-//   own    of this frame alone: noise of its measurement. Independent of other frames'
+//   own    of this frame alone: noise of its measurement, and what the camera moves while an image
+//          is read out. Independent of other frames'
 //   walk   grown since the start out of independent steps: the own errors of the references that
 //          the pose stands on, and where a direction that nothing held is held again
 //   drift  grown since the start with the motion: the sensor's errors that stay, and so do not

@@ -13,19 +13,19 @@
 // Pixels do not err independently: the filter spreads one error over its window (7x7), quantisation
 // errs for whole stripes, and what exceeds the sensor's noise for larger patches still. One pixel
 // in so many counts as independent: NEES of single frames 0.6 to 1 on synthetic rooms and ICL with
-// a Kinect's noise, and 0.6 to 1.9 where errors stay (most where the camera stands still).
+// a Kinect's noise, and 0.6 to 1.1 where errors stay.
 #define OWN_CORRELATED_PX    30.0
-#define EXCESS_CORRELATED_PX 60.0
+#define EXCESS_CORRELATED_PX 50.0
 
 // Noise alone leaves this much of the sensor's sigma in the filtered image, whatever the motion
 // since the reference: 0.31 to 0.38 on synthetic rooms and on ICL. Recordings begin at 0.4 next to
 // their reference and have 0.8 to 1.3 after 50 to 80 px of flow: errors that stay with the camera.
 #define NOISE_SIGMAS 0.4
 
-// A field that stays errs the same way over regions of some 230 px, of which an image has five or
-// six. The excess of the residual grows about with the flow since the reference, so that its
+// A field that stays errs the same way over regions of some 190 px, of which an image has eight
+// or nine. The excess of the residual grows about with the flow since the reference, so that its
 // variance per flow is the rate of the drift.
-#define DRIFT_CORRELATED_PX 55000.0
+#define DRIFT_CORRELATED_PX 36000.0
 #define LEAST_FLOW_RAD      0.02 // 10 px: less flow measures no rate
 
 // A repeated frame and noise-free input leave no residual, yet the arithmetic and the image's
@@ -57,6 +57,12 @@ double covariance_drift_variance(const struct gpu_alignment *alignment, double f
 // A shift along the view is seen so far off its direction: errors that grow with the depth tilt
 // surfaces that recede. On corridors 1.8 mrad to either axis, always the same way.
 #define RECEDING_TILT_RAD 5e-3
+
+double covariance_excess_share(const struct gpu_alignment *alignment)
+{
+    double sigmas = residual_sigmas(alignment), sigmas2 = sigmas * sigmas;
+    return sigmas2 > 0 ? excess_of(sigmas2) / sigmas2 : 0;
+}
 
 static void add_direction(const struct conditioning *conditioning, const double direction[6],
                           double along, double out[36])

@@ -21,6 +21,9 @@ double covariance_own_variance(const struct gpu_alignment *alignment);
 double covariance_drift_variance(const struct gpu_alignment *alignment, double flow_rad,
                                  double step_rad);
 
+// The share of the residual's variance that is not the sensor's noise, 0..1.
+double covariance_excess_share(const struct gpu_alignment *alignment);
+
 // Covariance of the left twist (v, w) of T_reference_frame, in the reference's camera frame, for
 // such a variance: variance sigma0^2 over the information of each direction. Directions that are
 // not held: 0.

@@ -13,6 +13,10 @@
 // also where noise is half as large again as it is said to be.
 #define MOST_JITTER_NEES 12
 
+// A camera reads its image out row by row in up to a period, and its pose is of the moment of the
+// rows that tell most: anywhere in it.
+#define READOUT_S (TRACK_PERIOD_S / 3.4641016)
+
 // A rotation moves the whole image; a translation over the scene's distance moves it as far when it
 // goes across the view, and hardly when it goes along it.
 #define TRANSLATION_FLOW 0.5
@@ -47,6 +51,18 @@ static void steady_own(const double step[6], double gain, double own[36])
         for (int j = 0; j < 6; j++)
             own[6 * i + j] = gain * gain * gain * own[6 * i + j] +
                              lag * (1 - gain) * (1 - gain) * step[i] * step[j];
+}
+
+// What the camera moves while an image is read out, step after step of `seconds`. Images that are
+// warped otherwise than their reference do not fit: what fits but for noise was read at once.
+static void add_readout(const struct gpu_alignment *alignment, const double step[6], double seconds,
+                        double own[36])
+{
+    const double share = READOUT_S / seconds;
+    const double variance = covariance_excess_share(alignment) * share * share;
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++)
+            own[6 * i + j] += variance * step[i] * step[j];
 }
 
 // What the reference holds again goes back to where it was: by all that it has moved unseen.
@@ -91,7 +107,7 @@ void track_grow_error(struct track *track, const struct track_candidate *c,
     struct track_since *since = &track->since;
     struct pose_error error = {0};
     struct se3 last_now = se3_between(T_last, T), reference_now = se3_between(T_reference, T);
-    double from_last_m[3], from_reference_m[3], twist[36], step[6];
+    double from_last_m[3], from_reference_m[3], twist[36], step[6], measured[6];
     for (int i = 0; i < 3; i++) {
         from_last_m[i] = T->t_m[i] - T_last->t_m[i];
         from_reference_m[i] = T->t_m[i] - T_reference->t_m[i];
@@ -112,9 +128,11 @@ void track_grow_error(struct track *track, const struct track_candidate *c,
     if (gain < 1) {
         covariance_of_twist(a, &c->conditioning, gain * gain * covariance_own_variance(a), twist);
         covariance_add(T_reference, T, twist, error.walk);
-        change(T_last, T_measured, step);
-        steady_own(step, gain, error.own);
+        change(T_last, T_measured, measured);
+        steady_own(measured, gain, error.own);
     }
+    memcpy(track->own, error.own, sizeof track->own);
+    add_readout(a, step, seconds, error.own);
     if (reference->seq != since->seq) {
         pose_error_carry(from_reference_m, reference->own, error.walk);
         *since = (struct track_since){.seq = reference->seq};

@@ -75,6 +75,7 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     track->view.filled = false;
     track->T_odom_camera = T_odom_camera ? se3_normalized(T_odom_camera) : se3_identity();
     memset(&track->error, 0, sizeof track->error);
+    memset(track->own, 0, sizeof track->own);
     memset(track->velocity, 0, sizeof track->velocity);
     gravity_prior_reset(&track->gravity);
     track->lost = false;
@@ -181,7 +182,7 @@ static void keep_newest(struct track *track)
 {
     struct track_slot *slot = &track->slots[track->newest];
     slot->T_odom_camera = track->T_odom_camera;
-    memcpy(slot->own, track->error.own, sizeof slot->own);
+    memcpy(slot->own, track->own, sizeof slot->own);
     slot->filled = true;
 }
 

@@ -19,7 +19,7 @@
 struct track_slot {
     struct gpu_frame *frame;
     struct se3 T_odom_camera;
-    double own[36]; // its own error (proto/pose_error.h): what all that is aligned to it inherits
+    double own[36]; // of its own error what all that is aligned to it inherits
     uint64_t seq;
     bool filled;
 };
@@ -53,6 +53,7 @@ struct track {
 
     struct se3 T_odom_camera; // last valid pose
     struct pose_error error;
+    double own[36]; // error.own without the readout, which ends with the frame
     struct track_since since;
     double unheld_s;    // so long some direction has not been held
     double velocity[6]; // twist per second in the camera frame

@@ -404,6 +404,31 @@ static void a_camera_that_stands_still_does_not_drift(void **state)
     }
 }
 
+// 1/30 s over the root of 12 of its speed, where the residual is not noise alone; no other frame
+// errs by it, so that its followers do not inherit it.
+static void a_camera_that_moves_errs_by_its_readout(void **state)
+{
+    (void)state;
+    double own[2][2];
+    for (int noise = 0; noise < 2; noise++) {
+        begin(TRACK_REFERENCE_PREVIOUS);
+        like.residual_rms_m = noise ? 1e-4 : 0.003;
+        const double share = covariance_excess_share(&like);
+        assert_true(noise ? share == 0 : share > 0.5);
+        for (int fast = 0; fast < 2; fast++) {
+            const double walk = track->error.walk[0], unread = track->own[0];
+            move(fast ? 0.04 : 0.02, 0, 0, 0, 0, 0);
+            const struct track_result out = frame_after(0.05);
+            own[noise][fast] = out.error.own[0];
+            const double readout_m = (fast ? 0.8 : 0.4) / (30 * sqrt(12));
+            near(out.error.own[0] - track->own[0], share * readout_m * readout_m, 1e-12);
+            near(out.error.own[7] - track->own[7], 0, 1e-12);
+            near(out.error.walk[0] - walk, unread, 1e-12);
+        }
+    }
+    assert_true(own[0][1] > 3 * own[0][0] && own[1][1] < 1.1 * own[1][0]);
+}
+
 // What is aligned to a frame errs by that frame's own error too, once as long as it serves.
 static void references_hand_on_their_own_error(void **state)
 {
@@ -411,6 +436,7 @@ static void references_hand_on_their_own_error(void **state)
     struct track_result first, second, third;
     for (int keyframe = 0; keyframe < 2; keyframe++) {
         begin(keyframe ? TRACK_REFERENCE_KEYFRAME : TRACK_REFERENCE_PREVIOUS);
+        like.residual_rms_m = 1e-4;
         move(0.01, 0, 0, 0, 0, 0);
         first = frame_after(0.03);
         move(0.01, 0, 0, 0, 0, 0);
@@ -602,6 +628,7 @@ int main(void)
         cmocka_unit_test(what_is_not_held_degrades),
         cmocka_unit_test(what_moved_unseen_is_gone_when_it_is_held_again),
         cmocka_unit_test(a_camera_that_stands_still_does_not_drift),
+        cmocka_unit_test(a_camera_that_moves_errs_by_its_readout),
         cmocka_unit_test(references_hand_on_their_own_error),
         cmocka_unit_test(a_pose_that_averages_says_how_far_it_may_be_behind),
         cmocka_unit_test(a_lost_frame_keeps_the_last_pose),
