@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FIT_FEATURES_MAX 20
+#define FIT_FEATURES_MAX 22
 
 struct fit_choice {
     size_t first; // row

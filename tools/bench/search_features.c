@@ -23,7 +23,9 @@ const char *const search_feature_names[SEARCH_N_FEATURES] = {"root of area",
                                                              "spread",
                                                              "root of volume",
                                                              "4th root of area",
-                                                             "match"};
+                                                             "match",
+                                                             "root of shown",
+                                                             "root of edged"};
 
 int search_features_at(struct search *search, const struct search_object *object,
                        const struct search_image *image, const struct se3 *T_camera_model,

@@ -27,15 +27,18 @@
 #include "tools/bench/search_metrics.h"
 
 #define N_SCORES     3
-#define N_CONFIDENCE 4
+#define N_CONFIDENCE 5
 #define N_ASKED      400 // of a scene's hypotheses are scored loosely: the best by the coarse pass,
 #define N_RANDOM     200 // and as many others
 #define N_DRAWN      96  // are drawn
 #define RIDGE        0.08
-#define WEIGHT_SEEN  3 // of scenes in which most of the object is seen: what is asked for most
+#define WEIGHT_SEEN  2 // of scenes in which most of the object is seen: what is asked for most
 #define SEEN         0.6
 #define LOOSE_ADD    0.2 // of the diameter: three steps are no end yet
 #define RIGHT_ADD    0.1
+
+// Of scenes without the object, in the confidence: an answer there is not to be accepted.
+#define WEIGHT_ABSENT 6
 
 static const char *const score_names[N_SCORES] = {"loose", "points", "drawn"};
 struct fitting {
@@ -215,8 +218,9 @@ static int add_answer(struct fitting *f, struct search *search, const struct sea
     row[1] = (double)pose->score;
     row[2] = (double)(search_drawn_gate_m(info.radius_m, (float)centre[2]) / info.radius_m);
     row[3] = log1p(exp(fmin((double)pose->rival, 10)));
+    row[4] = (double)pose->continued;
     static const double zeros[N_CONFIDENCE] = {0};
-    err = fit_add_choice(&f->confidence, f->group, 1);
+    err = fit_add_choice(&f->confidence, f->group, absent ? WEIGHT_ABSENT : 1);
     err = err ? err : fit_add_row(&f->confidence, row);
     err = err ? err : fit_add_row(&f->confidence, zeros);
     if (!err)
@@ -276,9 +280,9 @@ static void present_weights(enum search_evidence which, double out[SEARCH_N_FEAT
     struct fitting f = {.random = 1};
     for (int i = 0; i < N && rows && worth; i++) {
         struct search_candidate c = {.score = 0};
-        float *const shares[] = {&c.match, &c.tight,  &c.free,      &c.wrong,  &c.plane,
-                                 &c.ended, &c.smooth, &c.continued, &c.floor,  &c.sharp,
-                                 &c.gate,  &c.merged, &c.spread,    &c.volume, &c.area};
+        float *const shares[] = {&c.match,  &c.tight,     &c.free,  &c.wrong, &c.plane, &c.ended,
+                                 &c.smooth, &c.continued, &c.floor, &c.sharp, &c.gate,  &c.merged,
+                                 &c.spread, &c.volume,    &c.area,  &c.shown, &c.edged};
         float features[SEARCH_N_FEATURES];
         for (size_t k = 0; k < sizeof shares / sizeof *shares; k++)
             *shares[k] = (float)(next_random(&f) % 10000) / 10000;
@@ -382,8 +386,9 @@ static void print_given_up(const struct fit_data *data)
 static void print_all(const struct fitting *f)
 {
     // gpu/search/confidence.c
-    static const double curve[N_CONFIDENCE] = {-11.43, 0.66, -16.6, -2.61};
-    static const char *const names[N_CONFIDENCE] = {"1", "score", "gate", "log(1 + e^rival)"};
+    static const double curve[N_CONFIDENCE] = {-10.64, 0.71, -18.9, -1.95, -5.1};
+    static const char *const names[N_CONFIDENCE] = {"1", "score", "gate", "log(1 + e^rival)",
+                                                    "continued"};
     printf("%u scenes, %u answers right\n", f->n_scenes, f->n_found);
     for (int i = 0; i < N_SCORES && f->scores[i].n_choices > 0; i++) {
         double weights[SEARCH_N_FEATURES];

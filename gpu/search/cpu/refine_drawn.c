@@ -69,6 +69,54 @@ static void score_outline(const struct search_scene *scene, const struct search_
         }
 }
 
+// Beside pixel (u, v) of the rectangle, which matches.
+static void score_jumps(const struct search_scene *scene, const struct search_drawing *drawing,
+                        int u, int v, float gate_m, struct search_tally *tally)
+{
+    static const int du[4] = {1, -1, 0, 0}, dv[4] = {0, 0, 1, -1};
+    const struct search_rectangle *at = &drawing->at;
+    for (int k = 0; k < 4; k++) {
+        const int u2 = u + SEARCH_JUMP_PX * du[k], v2 = v + SEARCH_JUMP_PX * dv[k];
+        if (u2 < 0 || v2 < 0 || u2 >= at->width || v2 >= at->height)
+            continue;
+        const float depth = drawing->depth[v2 * at->width + u2];
+        if (!(depth < INFINITY))
+            continue;
+        const size_t pixel =
+            (size_t)(v2 + at->v0) * (size_t)scene->camera.width + (size_t)(u2 + at->u0);
+        search_score_jump(scene->normal_z + 4 * pixel, -1 / drawing->depth[v * at->width + u],
+                          -1 / depth, gate_m, tally);
+    }
+}
+
+// Between pixel (u, v) of the rectangle, where the model is drawn with this normal, and the one to
+// the right or below.
+static void score_border(const struct search_scene *scene, const struct search_object *object,
+                         const struct search_drawing *drawing, const struct search_candidate *c,
+                         int u, int v, bool below, const float normal[3],
+                         struct search_tally *tally)
+{
+    const struct search_rectangle *at = &drawing->at;
+    const int u2 = u + (below ? 0 : SEARCH_CROSS_PX), v2 = v + (below ? SEARCH_CROSS_PX : 0);
+    if (u2 >= at->width || v2 >= at->height)
+        return;
+    const float depth = drawing->depth[v * at->width + u];
+    const float depth2 = drawing->depth[v2 * at->width + u2];
+    if (!(depth2 < INFINITY))
+        return;
+    const int way = search_score_cross(scene, u + at->u0, v + at->v0, below, -1 / depth,
+                                       -1 / depth2, object->info.radius_m);
+    float ray[3], normal2[3];
+    if (way > 0) {
+        search_score_border(scene, u + at->u0, v + at->v0, u2 + at->u0, v2 + at->v0, -1 / depth,
+                            normal, tally);
+    } else if (way < 0) {
+        drawn_normal(object, &scene->camera, c, drawing, u2, v2, ray, normal2);
+        search_score_border(scene, u2 + at->u0, v2 + at->v0, u + at->u0, v + at->v0, -1 / depth2,
+                            normal2, tally);
+    }
+}
+
 static void score_drawn(const struct search_scene *scene, const struct search_object *object,
                         const struct search_drawing *drawing, struct search_candidate *c)
 {
@@ -84,18 +132,12 @@ static void score_drawn(const struct search_scene *scene, const struct search_ob
             size_t pixel =
                 (size_t)(v + drawing->at.v0) * (size_t)cam->width + (size_t)(u + drawing->at.u0);
             drawn_normal(object, cam, c, drawing, u, v, ray, normal);
-            search_score_drawn(scene->normal_z + 4 * pixel, -1 / depth, normal, ray, radius_m,
-                               &tally);
-            for (int k = 0; k < 2; k++) {
-                const int u2 = u + (k == 0 ? SEARCH_CROSS_PX : 0);
-                const int v2 = v + (k == 1 ? SEARCH_CROSS_PX : 0);
-                if (u2 >= drawing->at.width || v2 >= drawing->at.height)
-                    continue;
-                const float depth2 = drawing->depth[v2 * drawing->at.width + u2];
-                if (depth2 < INFINITY)
-                    search_score_cross(scene, u + drawing->at.u0, v + drawing->at.v0, k == 1,
-                                       -1 / depth, -1 / depth2, radius_m, &tally);
-            }
+            const float gate_m = search_score_drawn(scene->normal_z + 4 * pixel, -1 / depth, normal,
+                                                    ray, radius_m, &tally);
+            if (gate_m > 0)
+                score_jumps(scene, drawing, u, v, gate_m, &tally);
+            for (int k = 0; k < 2; k++)
+                score_border(scene, object, drawing, c, u, v, k == 1, normal, &tally);
         }
     score_outline(scene, drawing, radius_m, &outline);
     search_conclude_drawn(cam, &tally, &outline, radius_m, c);

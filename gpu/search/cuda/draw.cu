@@ -4,7 +4,7 @@
 //
 //   place    one block: rectangles and their memory; candidates that it does not hold wait
 //   project  blocks over slices of pixels (emptied) and vertices: 12 bytes in, 16 out
-//   draw     a thread a triangle: 70,000 triangles of one or two pixels, 64 candidates: 4.5 million
+//   draw     a thread a triangle: 70,000 triangles of one or two pixels, 128 candidates: 9 million
 //            triangles, 60 bytes and some 300 instructions each. A large one would hold its block,
 //            and with it a tracker that waits for the multiprocessor, for milliseconds (a box of 12
 //            triangles near the camera): it is cut into units
@@ -16,7 +16,7 @@
 #define UNIT_PX      1024 // of a unit, at least
 #define UNITS_EACH   64   // of a triangle, at most
 #define UNITS_MOST   32768
-// Memory of a batch: 64 candidates in a VGA image, in a mesh of 130,000 vertices.
+// Memory of a batch: all candidates in a VGA image, in a mesh of 130,000 vertices.
 #define KEYS_MOST    (DRAWN_MOST * 640u * 480u)
 #define CORNERS_MOST (DRAWN_MOST << 17)
 

@@ -145,6 +145,50 @@ __device__ static bool drawn_at(const unsigned long long *key)
     return *key != RASTER_NOTHING;
 }
 
+// Beside pixel (u, v) of the rectangle, which matches.
+__device__ static void score_jumps(const struct drawn_work *work, const struct search_rectangle *at,
+                                   const unsigned long long *keys, int u, int v, float gate_m,
+                                   struct search_tally *tally)
+{
+    const float z = -1 / raster_key_value(keys[v * at->width + u]);
+    for (int k = 0; k < 4; k++) {
+        const int u2 = u + (k == 0 ? SEARCH_JUMP_PX : k == 1 ? -SEARCH_JUMP_PX : 0);
+        const int v2 = v + (k == 2 ? SEARCH_JUMP_PX : k == 3 ? -SEARCH_JUMP_PX : 0);
+        if (u2 < 0 || v2 < 0 || u2 >= at->width || v2 >= at->height ||
+            !drawn_at(keys + v2 * at->width + u2))
+            continue;
+        search_score_jump(work->scene.normal_z +
+                              4 * ((v2 + at->v0) * work->scene.camera.width + u2 + at->u0),
+                          z, -1 / raster_key_value(keys[v2 * at->width + u2]), gate_m, tally);
+    }
+}
+
+// Between pixel (u, v) of the rectangle, where the model is drawn with this normal, and the one to
+// the right or below.
+__device__ static void score_border(const struct drawn_work *work, const float rotation[9],
+                                    const struct search_rectangle *at,
+                                    const unsigned long long *keys, int u, int v, bool below,
+                                    const float normal[3], struct search_tally *tally)
+{
+    const int u2 = u + (below ? 0 : SEARCH_CROSS_PX), v2 = v + (below ? SEARCH_CROSS_PX : 0);
+    if (u2 >= at->width || v2 >= at->height || !drawn_at(keys + v2 * at->width + u2))
+        return;
+    const unsigned long long key2 = keys[v2 * at->width + u2];
+    const float z = -1 / raster_key_value(keys[v * at->width + u]),
+                z2 = -1 / raster_key_value(key2);
+    const int way =
+        search_score_cross(&work->scene, u + at->u0, v + at->v0, below, z, z2, work->radius_m);
+    float ray[3], normal2[3];
+    if (way > 0) {
+        search_score_border(&work->scene, u + at->u0, v + at->v0, u2 + at->u0, v2 + at->v0, z,
+                            normal, tally);
+    } else if (way < 0) {
+        pixel_normal(work, rotation, at, (uint32_t)key2, u2, v2, ray, normal2);
+        search_score_border(&work->scene, u2 + at->u0, v2 + at->v0, u + at->u0, v + at->v0, z2,
+                            normal2, tally);
+    }
+}
+
 __global__ void __launch_bounds__(DRAWN_THREADS) score_kernel(struct drawn_work work)
 {
     enum { OUT = SEARCH_OUTSIDE_PX };
@@ -169,16 +213,11 @@ __global__ void __launch_bounds__(DRAWN_THREADS) score_kernel(struct drawn_work 
         const float scene[4] = {pixel.x, pixel.y, pixel.z, pixel.w};
         float ray[3], normal[3];
         pixel_normal(&work, c->rotation, &at, (uint32_t)*key, u, v, ray, normal);
-        search_score_drawn(scene, z, normal, ray, work.radius_m, &tally);
-        for (int k = 0; k < 2; k++) {
-            const int u2 = u + (k == 0 ? SEARCH_CROSS_PX : 0);
-            const int v2 = v + (k == 1 ? SEARCH_CROSS_PX : 0);
-            if (u2 >= at.width || v2 >= at.height || !drawn_at(keys + v2 * at.width + u2))
-                continue;
-            search_score_cross(&work.scene, u + at.u0, v + at.v0, k == 1, z,
-                               -1 / raster_key_value(keys[v2 * at.width + u2]), work.radius_m,
-                               &tally);
-        }
+        const float gate_m = search_score_drawn(scene, z, normal, ray, work.radius_m, &tally);
+        if (gate_m > 0)
+            score_jumps(&work, &at, keys, u, v, gate_m, &tally);
+        for (int k = 0; k < 2; k++)
+            score_border(&work, c->rotation, &at, keys, u, v, k == 1, normal, &tally);
         if (u < OUT || v < OUT || u >= at.width - OUT || v >= at.height - OUT)
             continue;
         for (int k = 0; k < 4; k++) {

@@ -35,6 +35,8 @@ struct search_candidate {
     float ended, continued, smooth, floor;
     float sharp;          // of the outline: where the image has an edge two pixels on
     float merged;         // of the borders of what hides it: where the surface goes on into that
+    float shown;          // of where one part hides another: the image has it, too
+    float edged;          // length of the outline where it ended, in object radii
     float spread, volume; // of the normals of what matches: 0 for a plane, for a cylinder
     float area; // of what matches, seen from the camera, in squares of the object's radius
     float gate; // of a pixel, in object radii

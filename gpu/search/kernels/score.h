@@ -7,11 +7,12 @@
 // conditional logit (the right candidate among the others of its scene) and not chosen by hand:
 // over assembled objects in scenes as two kinds of sensors see them, in turn, one that loses pixels
 // along edges, and such as fill them from behind, shift and round them (tools/bench/testsensor.h).
-// Scenes in which most is seen count thrice. What is rare in generated scenes gets little weight,
-// as a real image may be full of it: tools/bench/search_weights.c fits them. What tells right from
-// wrong most when a third of the object is seen: that what hides the rest begins with a jump in
-// depth (where the surface runs on smoothly into it, the two are one thing and no part of the
-// object), and that the outline is where the image has edges.
+// Scenes in which most is seen count twice (of a view's points: thrice). What is rare in generated
+// scenes gets little weight, as a real image may be full of it: tools/bench/search_weights.c fits
+// them. What tells right from wrong most when a third of the object is seen: that what hides the
+// rest begins with a jump in depth (where the surface runs on smoothly into it, the two are one
+// thing and no part of the object), that much of the outline is where the image has edges, and that
+// the image jumps where one part of the model hides another, which a wrong pose meets by chance.
 #ifndef POSED_GPU_SEARCH_KERNELS_SCORE_H
 #define POSED_GPU_SEARCH_KERNELS_SCORE_H
 
@@ -27,6 +28,7 @@ struct search_tally {
     int64_t square; // of residuals, (m / SEARCH_SQUARE_UNIT)^2
     // Of the drawn model only.
     uint32_t n_crossed, n_merged; // pairs of pixels, one matching, the other hidden
+    uint32_t n_jumps, n_shown;    // where one part hides another; of these: the image has it
     int64_t normals[6];           // n n^T of what matches, upper triangle, 1 / SEARCH_NORMALS_UNIT
     int64_t agree;                // 1 / SEARCH_AGREE_UNIT
 };
@@ -125,12 +127,13 @@ enum search_evidence {
     SEARCH_SCORE_DRAWN,  // every pixel of the drawn model
 };
 
-#define SEARCH_N_FEATURES 20
+#define SEARCH_N_FEATURES 22
 
 // Shares of the model's visible side and of its outline; the area, because an object seen end on
 // fits by chance; the gate, because far away everything fits; of the drawn model (13 to 18) how
-// many ways the matching surface faces, because one plane fits anywhere on another; and how much of
-// the pose is seen to match at all, because little is seen at the image's edge and behind others.
+// many ways the matching surface faces, because one plane fits anywhere on another; how much of the
+// pose is seen to match at all, because little is seen at the image's edge and behind others; the
+// model's own jumps that the image shows; and how long the outline is at which it has an edge.
 KERNEL_FN void search_features(const struct search_candidate *c, float out[SEARCH_N_FEATURES])
 {
     const float least = 0.05f;
@@ -154,6 +157,8 @@ KERNEL_FN void search_features(const struct search_candidate *c, float out[SEARC
     out[17] = sqrtf(c->volume);
     out[18] = sqrtf(sqrtf(c->area));
     out[19] = c->match;
+    out[20] = sqrtf(c->shown);
+    out[21] = sqrtf(c->edged);
 }
 
 KERNEL_FN float search_likelihood(enum search_evidence evidence, const struct search_candidate *c)
@@ -165,10 +170,10 @@ KERNEL_FN float search_likelihood(enum search_evidence evidence, const struct se
     const float points[SEARCH_N_FEATURES] =
         {10.1f, 10.2f, -18.3f, 0.3f, -9.6f, -5.2f, -0.4f, -26.3f, -2.6f, -1.8f, -4.3f, 11.f, -8.8f,
          0, 0, 0, 0, 0, 0, -4.5f};
-    //  and: merged sharp sharp spread volume area match
+    //  and: merged sharp sharp spread volume area match shown edged
     const float drawn[SEARCH_N_FEATURES] =
-        {1.9f, 6.8f, -11.3f, -0.3f, -4.3f, -1.5f, -11.f, -10.2f, -6.7f, 1.6f, -0.5f, 5.8f, -5.6f,
-         -7.7f, 3.7f, 12.8f, 3.4f, 6.9f, 10.7f, -4.9f};
+        {-4.2f, 7.7f, -10.8f, -10.8f, 1.3f, -2.7f, -8.7f, -15.6f, -15.3f, -0.9f, 5.1f, -14.8f,
+         -9.1f, -8.3f, 6.7f, 6.6f, 0.9f, 8.5f, 9.3f, 1.9f, 5.8f, 8.3f};
     // clang-format on
     const float *weights = evidence == SEARCH_SCORE_LOOSE    ? loose
                            : evidence == SEARCH_SCORE_POINTS ? points
@@ -220,6 +225,8 @@ KERNEL_FN void search_conclude(enum search_evidence evidence, const struct searc
     c->floor = (float)outline->n_floor / told;
     c->sharp = (float)outline->n_sharp / (float)(outline->n + 1);
     c->merged = (float)tally->n_merged / (float)(tally->n_crossed + 20);
+    c->shown = (float)tally->n_shown / (float)(tally->n_jumps + 20);
+    c->edged = (float)outline->n_ended * sqrtf(unit);
     search_normals_spread(tally, &c->spread, &c->volume);
     c->agree = (float)tally->agree / SEARCH_AGREE_UNIT;
     c->area = n_match * unit;
@@ -293,10 +300,15 @@ KERNEL_FN void search_conclude_points(enum search_evidence evidence,
 
 // ---- The drawn model
 
-#define SEARCH_OUTSIDE_PX 4 // how far outside of the outline is looked
-#define SEARCH_SHARP_PX   2 // where an edge that fits well is
-#define SEARCH_INSIDE_PX  3 // and how far inside at most: sensors lose the pixels along an edge
-#define SEARCH_CROSS_PX   4 // to the right and below, for the border of what hides the model
+#define SEARCH_OUTSIDE_PX 4     // how far outside of the outline is looked
+#define SEARCH_SHARP_PX   2     // where an edge that fits well is
+#define SEARCH_INSIDE_PX  3     // and how far inside at most: sensors lose the pixels along an edge
+#define SEARCH_FACES      0.85f // cosine: the image's surface faces as the model's
+#define SEARCH_JUMP_PX    4     // in all four directions, for one part of the model behind another
+#define SEARCH_JUMP_GATES 6     // at least so far behind
+// To the right and below, for the border of what hides the model: a sensor may round a step into a
+// slope of so many pixels.
+#define SEARCH_CROSS_PX   8
 
 KERNEL_FN float search_drawn_gate_m(float radius_m, float z_m)
 {
@@ -317,26 +329,38 @@ KERNEL_FN float search_score_agrees(const float scene[4], float z, float slant, 
 }
 
 // A surface seen at a slant moves more in z for the same misplacement. ray: the pixel's, z 1.
-KERNEL_FN void search_score_drawn(const float scene[4], float z, const float n[3],
-                                  const float ray[3], float radius_m, struct search_tally *tally)
+// Returns the pixel's gate where it matches, else 0.
+KERNEL_FN float search_score_drawn(const float scene[4], float z, const float n[3],
+                                   const float ray[3], float radius_m, struct search_tally *tally)
 {
     float slant = -(n[0] * ray[0] + n[1] * ray[1] + n[2] * ray[2]);
     slant = slant > 0.3f ? slant : 0.3f;
     const float gate_m = search_drawn_gate_m(radius_m, z) / slant;
     tally->agree += (int32_t)(search_score_agrees(scene, z, slant, gate_m) * SEARCH_AGREE_UNIT);
     if (!search_score_pixel(scene, z, n, gate_m, tally))
-        return;
+        return 0;
     for (int i = 0, k = 0; i < 3; i++)
         for (int j = i; j < 3; j++, k++)
             tally->normals[k] += (int32_t)(n[i] * n[j] * SEARCH_NORMALS_UNIT);
+    return gate_m;
+}
+
+// Beside a pixel that matches at z (gate_m: its gate) the model is drawn at z_far: where that lies
+// behind, the scene must show it there. far: normal and z of the image.
+KERNEL_FN void search_score_jump(const float far[4], float z, float z_far, float gate_m,
+                                 struct search_tally *tally)
+{
+    if (z_far - z < SEARCH_JUMP_GATES * gate_m)
+        return;
+    tally->n_jumps++;
+    tally->n_shown += kernel_abs(kernel_abs(far[3]) - z_far) < 2 * gate_m;
 }
 
 // Pixel (u, v) of the image, where the model is drawn at z, and the one SEARCH_CROSS_PX to the
-// right or below, where it is at z_next. Where one matches and the other is hidden, the scene must
-// jump.
-KERNEL_FN void search_score_cross(const struct search_scene *scene, int32_t u, int32_t v,
-                                  bool below, float z, float z_next, float radius_m,
-                                  struct search_tally *tally)
+// right or below, where it is at z_next. 1: the first one matches and the other is hidden, -1: the
+// other way round, 0: neither.
+KERNEL_FN int search_score_cross(const struct search_scene *scene, int32_t u, int32_t v, bool below,
+                                 float z, float z_next, float radius_m)
 {
     const int32_t u_next = u + (below ? 0 : SEARCH_CROSS_PX);
     const int32_t v_next = v + (below ? SEARCH_CROSS_PX : 0);
@@ -347,15 +371,29 @@ KERNEL_FN void search_score_cross(const struct search_scene *scene, int32_t u, i
     const float d = kernel_abs(here[3]) - z, d_next = kernel_abs(next[3]) - z_next;
     const bool into = (kernel_abs(d) < gate_m) & (d_next < -2 * gate_m);
     const bool out_of = (kernel_abs(d_next) < gate_m) & (d < -2 * gate_m);
-    if (here[3] == 0.f || next[3] == 0.f || !(into | out_of))
+    if (here[3] == 0.f || next[3] == 0.f)
+        return 0;
+    return into ? 1 : out_of ? -1 : 0;
+}
+
+// Pixel (u, v) of the image matches the model, drawn there at z with normal n, and (u_hidden,
+// v_hidden) is hidden: the scene must jump in between. Not asked where the surface faces otherwise:
+// it is a step that the sensor has rounded.
+KERNEL_FN void search_score_border(const struct search_scene *scene, int32_t u, int32_t v,
+                                   int32_t u_hidden, int32_t v_hidden, float z, const float n[3],
+                                   struct search_tally *tally)
+{
+    const size_t width = (size_t)scene->camera.width;
+    const float *match = scene->normal_z + 4 * ((size_t)v * width + (size_t)u);
+    const float *hidden = scene->normal_z + 4 * ((size_t)v_hidden * width + (size_t)u_hidden);
+    if (match[0] * n[0] + match[1] * n[1] + match[2] * n[2] < SEARCH_FACES)
         return;
-    float ray[3], ray_next[3];
+    float ray[3], ray_hidden[3];
     search_pixel_ray(&scene->camera, u, v, ray);
-    search_pixel_ray(&scene->camera, u_next, v_next, ray_next);
+    search_pixel_ray(&scene->camera, u_hidden, v_hidden, ray_hidden);
     tally->n_crossed++;
     tally->n_merged +=
-        into ? search_is_smooth(here, next, ray, ray_next, 0.85f, 2 * search_sigma(z))
-             : search_is_smooth(next, here, ray_next, ray, 0.85f, 2 * search_sigma(z));
+        search_is_smooth(match, hidden, ray, ray_hidden, SEARCH_FACES, 2 * search_sigma(z));
 }
 
 // The first pixel that is measured on the way from (u, v) against (du, dv): 1 to SEARCH_INSIDE_PX.

@@ -60,10 +60,9 @@ static void check_smooth(void)
                        "%d", i);
             check_that(score_smooth(a, b, ray_a, ray_b, least, 2 * reference_sigma(z)) == smooth,
                        "reference %d", i);
-            // The same as the border of what hides: d of the first matches, the other is hidden.
+            // The same as the border of what hides.
             struct search_tally tally = {0};
-            const float z_next = pb[3] + 0.2f;
-            search_score_cross(&score_scene, 10, 12, false, (float)z, z_next, 0.1f, &tally);
+            search_score_border(&score_scene, 10, 12, 14, 12, (float)z, pa, &tally);
             check_that(tally.n_crossed == 1, "crossed");
             if (limit)
                 check_that(tally.n_merged == (smooth ? 1 : 0), "merged");
@@ -124,42 +123,92 @@ static void check_outline(void)
                all.sharp);
 }
 
+// The first pixel matches and the one 8 px to the right or below is hidden, or the other way round;
+// where the surface that matches faces as the model does it is asked whether it goes on.
 static void check_crossings(void)
 {
     check_case("crossings");
     struct score_counts all = {0};
-    for (int i = 0; i < 3000; i++) {
+    uint32_t n_turned_away = 0;
+    for (int i = 0; i < 4000; i++) {
         const double z = check_uniform(0.5, 1.2), radius = check_uniform(0.05, 0.2);
         const double gate = 0.012 * radius + 2.5 * reference_sigma(z), like[3] = {0.2, -0.1, -0.97};
-        const double z_next = z + check_uniform(-0.3, 0.3) * gate;
         const bool below = i % 2;
-        const int u = 5 + i % 20, v = 5 + i % 15, u2 = u + (below ? 0 : 4),
-                  v2 = v + (below ? 4 : 0);
-        double here[4], next[4], ray[3], ray_next[3];
+        const int u = 5 + i % 16, v = 5 + i % 11, u2 = u + (below ? 0 : 8),
+                  v2 = v + (below ? 8 : 0);
+        double here[4], next[4], ray[3], ray_next[3], n[3];
         score_scene_fill(z, gate, like);
         if (i % 3 == 0)
             make_surface(u, v, u2, v2, z, check_uniform(-3, 3) * reference_sigma(z),
                          check_uniform(0.75, 1));
-        struct search_tally tally = {0};
-        search_score_cross(&score_scene, u, v, below, (float)z, (float)z_next, (float)radius,
-                           &tally);
         score_scene_at(u, v, here, ray);
         score_scene_at(u2, v2, next, ray_next);
+        const double z_next = i % 6 ? z + check_uniform(-0.3, 0.3) * gate
+                                    : fabs(next[3]) + check_uniform(1, 4) * gate;
         const double d = fabs(here[3]) - z, d_next = fabs(next[3]) - z_next;
         const bool into = fabs(d) < gate && d_next < -2 * gate;
         const bool out_of = fabs(d_next) < gate && d < -2 * gate;
         const bool crossed = here[3] != 0 && next[3] != 0 && (into || out_of);
-        const bool merged =
-            crossed &&
-            (into ? score_smooth(here, next, ray, ray_next, 0.85, 2 * reference_sigma(z))
-                  : score_smooth(next, here, ray_next, ray, 0.85, 2 * reference_sigma(z)));
         if (fabs(fabs(d_next) - gate) < 1e-6 || fabs(d_next + 2 * gate) < 1e-6)
             continue;
-        check_that(tally.n_crossed == crossed && tally.n_merged == merged, "crossed %u, merged %u",
+        check_that(search_score_cross(&score_scene, u, v, below, (float)z, (float)z_next,
+                                      (float)radius) == (!crossed ? 0
+                                                         : into   ? 1
+                                                                  : -1),
+                   "crossed");
+        if (!crossed)
+            continue;
+        // The model's normal there: as the surface's, but for up to an angle of 0.9.
+        const double *match = into ? here : next;
+        double axis[3], turn[9];
+        check_direction(axis);
+        reference_about(axis, check_uniform(0, 0.9), turn);
+        reference_turn(turn, match, n);
+        const double cosine = reference_dot(n, match);
+        if (fabs(cosine - 0.85) < 1e-5)
+            continue;
+        const bool asked = cosine > 0.85;
+        const bool merged =
+            asked &&
+            (into ? score_smooth(here, next, ray, ray_next, 0.85, 2 * reference_sigma(z))
+                  : score_smooth(next, here, ray_next, ray, 0.85, 2 * reference_sigma(z_next)));
+        struct search_tally tally = {0};
+        const float narrow[3] = {(float)n[0], (float)n[1], (float)n[2]};
+        search_score_border(&score_scene, into ? u : u2, into ? v : v2, into ? u2 : u,
+                            into ? v2 : v, into ? (float)z : (float)z_next, narrow, &tally);
+        check_that(tally.n_crossed == asked && tally.n_merged == merged, "crossed %u, merged %u",
                    tally.n_crossed, tally.n_merged);
-        all.crossed += crossed;
+        all.crossed += asked;
+        all.merged += merged;
+        n_turned_away += !asked;
     }
-    check_that(all.crossed > 150, "%g crossings", all.crossed);
+    check_that(all.crossed > 150 && all.merged > 10 && n_turned_away > 50,
+               "%g crossings, %g merged, %u turned away", all.crossed, all.merged, n_turned_away);
+}
+
+// One part of the model six gates or more behind another: the image has it within two.
+static void check_jumps(void)
+{
+    check_case("jumps");
+    uint32_t n_of[3] = {0};
+    for (int i = 0; i < 4000; i++) {
+        const double z = check_uniform(0.5, 1.2), gate = check_uniform(0.003, 0.02);
+        const double z_far = z + check_uniform(4, 9) * gate;
+        const double off = check_uniform(-4, 4), far_m = i % 9 == 0 ? 0 : z_far + off * gate;
+        const double far[4] = {0, 0, -1, i % 2 ? far_m : -far_m};
+        float narrow[4];
+        reference_narrow(far, 4, narrow);
+        if (fabs(z_far - z - 6 * gate) < 1e-6 || fabs(fabs(off) - 2) * gate < 1e-6)
+            continue;
+        struct search_tally tally = {0};
+        const int expected = score_jump(far[3], z, z_far, gate);
+        search_score_jump(narrow, (float)z, (float)z_far, (float)gate, &tally);
+        check_that(tally.n_jumps == (expected > 0) && tally.n_shown == (expected > 1),
+                   "%u jumps, %u shown, for %d", tally.n_jumps, tally.n_shown, expected);
+        n_of[expected]++;
+    }
+    check_that(n_of[0] > 500 && n_of[1] > 500 && n_of[2] > 500, "%u %u %u", n_of[0], n_of[1],
+               n_of[2]);
 }
 
 int main(int argc, char **argv)
@@ -168,5 +217,6 @@ int main(int argc, char **argv)
     check_smooth();
     check_outline();
     check_crossings();
+    check_jumps();
     return check_end();
 }

@@ -15,7 +15,7 @@
 static const struct check_limit limits[] = {
     {"float", 1e-5, 1e-5, "a dozen float operations"},
     {"share", 3e-6, 3e-6, "a ratio of counts in float"},
-    {"score", 3e-4, 1e-5, "20 products of up to 60"},
+    {"score", 3e-4, 1e-5, "22 products of up to 60"},
     {"sum", 1e-4, 0, "integers of 1/65536"},
     {"agreement", 0.02, 1e-4, "cut to 1/64"},
 };
@@ -54,6 +54,13 @@ static void count_pixel(const float s[4], double z, const double n[3], double ga
         c->square_m2 += d * d;
         break;
     }
+}
+
+static bool counts_match(const float s[4], double z, const double n[3], double gate_m)
+{
+    double wide[4];
+    reference_widen(s, 4, wide);
+    return score_pixel(wide, z, n, gate_m) == SCORE_PIXEL_MATCH;
 }
 
 static bool normal_decides(const float s[4], const double n[3])
@@ -146,7 +153,8 @@ static void check_drawn_pixels(void)
         struct score_counts counts = {0};
         double wide[4];
         reference_widen(s, 4, wide);
-        search_score_drawn(s, (float)z, fn, fray, (float)radius, &tally);
+        const float match_gate = search_score_drawn(s, (float)z, fn, fray, (float)radius, &tally);
+        close_to(LIMIT_FLOAT, (double)match_gate, counts_match(s, z, n, gate) ? gate : 0, "gate");
         count_pixel(s, z, n, gate, &counts);
         compare_counts(&tally, &counts);
         check_close(&limits[LIMIT_AGREE], (double)tally.agree / 64,
@@ -227,13 +235,13 @@ static void compare_shares(const struct search_candidate *c, const struct score_
 {
     const float got[] = {c->match, c->tight,  c->free,   c->wrong,     c->plane, c->hidden,
                          c->ended, c->smooth, c->floor,  c->continued, c->sharp, c->merged,
-                         c->area,  c->gate,   c->spread, c->volume};
+                         c->area,  c->gate,   c->spread, c->volume,    c->shown, c->edged};
     const double expected[] = {s->match, s->tight,  s->free,   s->wrong,     s->plane, s->hidden,
                                s->ended, s->smooth, s->floor,  s->continued, s->sharp, s->merged,
-                               s->area,  s->gate,   s->spread, s->volume};
+                               s->area,  s->gate,   s->spread, s->volume,    s->shown, s->edged};
     static const char *const names[] = {"match", "tight",  "free",   "wrong",     "plane", "hidden",
                                         "ended", "smooth", "floor",  "continued", "sharp", "merged",
-                                        "area",  "gate",   "spread", "volume"};
+                                        "area",  "gate",   "spread", "volume",    "shown", "edged"};
     for (size_t k = 0; k < sizeof got / sizeof *got; k++)
         close_to(LIMIT_SHARE, (double)got[k], expected[k], names[k]);
 }
@@ -256,6 +264,8 @@ static void check_scores(void)
         o.n_sharp = check_random() % (o.n + 1);
         t.n_crossed = check_random() % 50;
         t.n_merged = check_random() % (t.n_crossed + 1);
+        t.n_jumps = check_random() % 200;
+        t.n_shown = check_random() % (t.n_jumps + 1);
         for (uint32_t k = 0; k < t.n_match; k++) {
             double n[3];
             check_direction(n);
@@ -276,6 +286,8 @@ static void check_scores(void)
         c.hidden = t.n_hidden;
         c.crossed = t.n_crossed;
         c.merged = t.n_merged;
+        c.jumps = t.n_jumps;
+        c.shown = t.n_shown;
         c.ended = o.n_ended;
         c.floor = o.n_floor;
         c.smooth = o.n_smooth;

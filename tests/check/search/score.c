@@ -62,6 +62,13 @@ double score_agrees(const double scene[4], double z, double slant, double gate_m
     return scene[3] == 0 || d < -2 * gate_m || table ? 0 : fmax(6 - sigmas * sigmas, -6);
 }
 
+int score_jump(double far_m, double z, double z_far, double gate_m)
+{
+    if ((z_far - z) / gate_m < 6)
+        return 0;
+    return fabs(far_m) > z_far - 2 * gate_m && fabs(far_m) < z_far + 2 * gate_m ? 2 : 1;
+}
+
 static double determinant(const double m[6])
 {
     const double rows[3][3] = {{m[0], m[1], m[2]}, {m[1], m[3], m[4]}, {m[2], m[4], m[5]}};
@@ -94,6 +101,8 @@ void score_conclude(const struct score_counts *counts, double radius_m, double g
     out->smooth = c->smooth / told;
     out->floor = c->floor / told;
     out->merged = c->merged / (c->crossed + 20);
+    out->shown = c->shown / (c->jumps + 20);
+    out->edged = c->ended * sqrt(unit); // unit: a pixel's area
     // The sum of the principal minors, and the determinant.
     out->spread = m[0] * m[3] - m[1] * m[1] + m[0] * m[5] - m[2] * m[2] + m[3] * m[5] - m[4] * m[4];
     out->volume = fmax(determinant(m), 0);
@@ -123,7 +132,9 @@ void score_features(const struct score_shares *shares, double out[SCORE_N_FEATUR
                                                s->spread,
                                                sqrt(s->volume),
                                                pow(s->area, 0.25),
-                                               s->match};
+                                               s->match,
+                                               sqrt(s->shown),
+                                               sqrt(s->edged)};
     for (int k = 0; k < SCORE_N_FEATURES; k++)
         out[k] = features[k];
 }
@@ -135,9 +146,10 @@ double score_likelihood(int which, const struct score_shares *shares)
         // match, root of ended, floor
         {2, 10.1, -16.1, -8.4, -6.9, -1.6, -0.9, -14.5, -7.3, 1.4, 0.6, 10.3, -8.5},
         {10.1, 10.2, -18.3, 0.3, -9.6, -5.2, -0.4, -26.3, -2.6, -1.8, -4.3, 11, -8.8, [19] = -4.5},
-        // and merged, sharp, its root, spread, root of volume, fourth root of area, match
-        {1.9,  6.8, -11.3, -0.3, -4.3, -1.5, -11, -10.2, -6.7, 1.6,
-         -0.5, 5.8, -5.6,  -7.7, 3.7,  12.8, 3.4, 6.9,   10.7, -4.9},
+        // and merged, sharp, its root, spread, root of volume, fourth root of area, match, roots of
+        // shown and edged
+        {-4.2,  7.7,  -10.8, -10.8, 1.3, -2.7, -8.7, -15.6, -15.3, -0.9, 5.1,
+         -14.8, -9.1, -8.3,  6.7,   6.6, 0.9,  8.5,  9.3,   1.9,   5.8,  8.3},
     };
     double features[SCORE_N_FEATURES], sum = 0;
     score_features(shares, features);
@@ -146,8 +158,9 @@ double score_likelihood(int which, const struct score_shares *shares)
     return sum;
 }
 
-double score_confidence(double score, double gate, double rival)
+double score_confidence(double score, double gate, double rival, double goes_on)
 {
-    const double logit = -11.43 + 0.66 * score - 16.6 * gate - 2.61 * log1p(exp(fmin(rival, 10)));
+    const double logit =
+        -10.64 + 0.71 * score - 18.9 * gate - 1.95 * log1p(exp(fmin(rival, 10))) - 5.1 * goes_on;
     return 1 / (1 + exp(-logit));
 }

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#define SCORE_N_FEATURES 20
+#define SCORE_N_FEATURES 22
 
 enum score_pixel {
     SCORE_PIXEL_HIDDEN, // no measurement, or something more than two gates in front
@@ -31,6 +31,7 @@ enum score_beyond {
 // Counts of a verdict.
 struct score_counts {
     double n, match, tight, free, wrong, plane, hidden, square_m2, crossed, merged;
+    double jumps, shown;
     double normals[6]; // sum n n^T of what matches, upper triangle
     double outline, ended, floor, smooth, continued, sharp;
 };
@@ -38,7 +39,7 @@ struct score_counts {
 // The candidate's shares.
 struct score_shares {
     double match, tight, free, wrong, plane, hidden, ended, continued, smooth, floor, sharp, merged;
-    double spread, volume, area, gate, rms_m;
+    double spread, volume, area, gate, rms_m, shown, edged;
 };
 
 // scene: normal and depth (negative: on a plane larger than the object; 0: none).
@@ -55,6 +56,10 @@ enum score_beyond score_beyond(const double inside[4], const double outside[4],
 // sigmas it is off, no less than -6; 0 where it says nothing.
 double score_agrees(const double scene[4], double z, double slant, double gate_m);
 
+// A pixel that matches the model at z, and the image beside it, where the model is drawn at z_far:
+// 0 nothing is asked, 1 one part hides another, 2 and the image shows the far one.
+int score_jump(double far_m, double z, double z_far, double gate_m);
+
 void score_conclude(const struct score_counts *counts, double radius_m, double gate_m, double unit,
                     struct score_shares *out);
 void score_features(const struct score_shares *shares, double out[SCORE_N_FEATURES]);
@@ -62,6 +67,7 @@ void score_features(const struct score_shares *shares, double out[SCORE_N_FEATUR
 // which: 0 loose, 1 points, 2 drawn.
 double score_likelihood(int which, const struct score_shares *shares);
 
-double score_confidence(double score, double gate, double rival);
+// goes_on: of what can be told of the outline, where the surface does.
+double score_confidence(double score, double gate, double rival, double goes_on);
 
 #endif
