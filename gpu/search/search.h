@@ -47,7 +47,7 @@ struct search_pose {
     // germann: of the view that the paper's search has in this place, as `view` and error_px; the
     // fit may have come from another one. Else as T_camera_model.
     struct se3 T_camera_view;
-    float confidence;   // 0..1: how often an answer that looks like this is right
+    float confidence;   // 0..1: how often, at least, an answer that looks like this is right
     bool accepted;      // confidence >= threshold
     float visible;      // share of the model's visible side that the image shows, 0..1
     float contradicted; // share where the image looks through the model or shows another surface
