@@ -340,6 +340,10 @@ static int adjust(struct rig_pose *rig, const struct graph *const *graphs, bool 
             n++;
         } else {
             free(bodies[n]);
+            log_to(&rig->settings.log, LOG_LEVEL_NOTICE,
+                   "rig: the keyframes of camera %u are not adjusted with the others': some are "
+                   "from before the rig's last map epoch",
+                   i + 1);
         }
     }
     if (!error && in_time && n_keyframes > RIG_POSE_IN_TIME)
@@ -350,8 +354,8 @@ static int adjust(struct rig_pose *rig, const struct graph *const *graphs, bool 
         error = give_to_file(rig, joined, &moved_m);
     if (!error)
         log_to(&rig->settings.log, LOG_LEVEL_INFO,
-               "rig: %u keyframes of %u cameras adjusted together, by %.1f mm at most", n_keyframes,
-               n, moved_m * 1e3);
+               "rig: %u keyframes of %u camera%s adjusted together, by %.1f mm at most",
+               n_keyframes, n, n == 1 ? "" : "s", moved_m * 1e3);
     graph_destroy(&joined);
     for (uint32_t i = 0; i < n; i++)
         free(bodies[i]);
@@ -368,6 +372,7 @@ void rig_pose_adjust(struct rig_pose *rig, const struct graph *const *graphs, bo
                "rig: the keyframes of its cameras cannot be adjusted together: %s; its trajectory "
                "stays as it was published",
                error == -E2BIG   ? "there are too many (map.keyframes)"
+               : error == -EDOM  ? "they contradict each other"
                : error == -ETIME ? "there are too many for a daemon that is told to stop"
                                  : strerror(-error));
 }

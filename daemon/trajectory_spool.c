@@ -142,7 +142,8 @@ static struct se3 adjusted(const struct trajectory_spool *spool, uint64_t seq, u
     return between(&k[*at], &k[*at + 1], &frame->T_odom_camera);
 }
 
-// For a time at b, frame `seq`, or between it and the frame before; a: NULL where b is the first.
+// For a time at b, frame `seq`, or between it and the frame before; a: NULL where b is the first of
+// its epoch.
 static void find_between(const struct trajectory_frame *a, const struct trajectory_frame *b,
                          uint64_t seq, int64_t max_gap_ns, struct trajectory_find *out)
 {
@@ -155,7 +156,7 @@ static void find_between(const struct trajectory_frame *a, const struct trajecto
         return;
     }
     const int64_t gap_ns = b->time_ns - a->time_ns;
-    out->is_known = gap_ns <= max_gap_ns && a->epoch == b->epoch;
+    out->is_known = gap_ns <= max_gap_ns;
     out->seq = seq - 1;
     out->T_odom_camera =
         part_of_way(&a->T_odom_camera, &b->T_odom_camera, 1 - (double)before_ns / (double)gap_ns);
@@ -171,7 +172,8 @@ int trajectory_spool_find(struct trajectory_spool *spool, struct trajectory_find
         return -errno;
     for (; k < n && fread(&frame, sizeof frame, 1, spool->file) == 1; seq++, last = frame)
         for (; k < n && inout[k].time_ns <= frame.time_ns; k++)
-            find_between(seq > 0 ? &last : NULL, &frame, seq, max_gap_ns, &inout[k]);
+            find_between(seq > 0 && last.epoch == frame.epoch ? &last : NULL, &frame, seq,
+                         max_gap_ns, &inout[k]);
     if (ferror(spool->file) || fseeko(spool->file, 0, SEEK_END) != 0)
         return -EIO;
     for (; k < n; k++) { // behind the last one

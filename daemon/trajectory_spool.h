@@ -49,14 +49,14 @@ bool trajectory_spool_has_keyframes(const struct trajectory_spool *spool);
 struct trajectory_find {
     int64_t time_ns; // in
     struct se3 T_odom_camera;
-    uint64_t seq; // of the last frame that is not behind that time; 0 where all are
+    uint64_t seq; // of the frame before, or at, that time; where none of its epoch is, of the next
     uint32_t epoch;
     bool is_known;
 };
 
 // Where the camera was tracked at n times, which do not fall: between the frames around each.
-// Unknown where those are further than max_gap_ns apart or of two epochs; before the first frame
-// and behind the last that one counts, as near as that. Returns 0 or negative errno.
+// Unknown where those are further than max_gap_ns apart; before the first frame of an epoch and
+// behind the last of all that one counts, as near as that. Returns 0 or negative errno.
 __attribute__((warn_unused_result)) int trajectory_spool_find(struct trajectory_spool *spool,
                                                               struct trajectory_find *inout,
                                                               uint32_t n, int64_t max_gap_ns);

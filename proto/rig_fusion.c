@@ -17,6 +17,8 @@
 #define FLOOR_RAD2_S (0.0002 * 0.0002)
 #define MIN_SHARE    0.5
 
+_Static_assert(RIG_MAX_CAMERAS <= POSE_MEAN_MAX, "enlarge POSE_MEAN_MAX");
+
 struct camera {
     struct se3 T_base_camera, T_camera_base;
     struct rig_sight sights[RIG_MAX_AHEAD];
@@ -363,7 +365,6 @@ static void follow_maps(struct rig *rig, const struct view *views)
         last->T_map_odom = se3_normalized(&last->T_map_odom);
     }
     body = se3_compose(&last->T_map_odom, &last->T_odom_base);
-    last->has_map = n > 0;
     for (uint32_t i = 0; i < rig->n; i++) {
         struct camera *camera = &rig->cameras[i];
         if (!has_map(&views[i]) || is_laid(camera, &views[i]))
@@ -383,6 +384,7 @@ static void begin_epoch(struct rig *rig)
     rig->has_begun = true;
     memset(rig->covariance, 0, sizeof rig->covariance);
     rig->last.T_map_odom = se3_identity();
+    rig->last.has_map = false;
     for (uint32_t i = 0; i < rig->n; i++)
         rig->cameras[i].is_anchored = rig->cameras[i].is_mapped = false;
 }

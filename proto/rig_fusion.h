@@ -59,7 +59,7 @@ struct rig_result {
     struct se3 T_odom_base; // LOST: the last one
     double covariance[36];  // since the epoch began; order and axes as in pose_error.h
     struct se3 T_map_odom;  // of the rig's map; identity until a camera has one
-    bool has_map;           // a camera that the pose is made of has one
+    bool has_map;           // since a camera of the epoch has one
     enum rig_quality quality;
     uint32_t epoch;
     uint32_t n_used; // cameras that it is made of

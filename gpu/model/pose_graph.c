@@ -106,8 +106,7 @@ void graph_destroy(struct graph **graph)
 void graph_clear(struct graph *graph)
 {
     for (uint32_t i = 0; i < graph->n; i++) {
-        if (!graph->body)
-            align_image_destroy(&graph->images[i]);
+        align_image_destroy(&graph->images[i]);
         free(graph->z_m[i]);
     }
     graph->n = graph->n_edges = graph->n_ever = 0;

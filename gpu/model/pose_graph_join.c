@@ -12,6 +12,7 @@
 // By so much (m + rad), and of the way, a camera's odometry may differ from the body's.
 #define JUMP       0.03
 #define JUMP_SHARE 0.12
+#define BESIDE     0.2 // m + rad; a keyframe comes after 0.16 at most
 
 #define MIN_LINKS 10  // of a camera, to tell how well it fits
 #define MOST      4.0 // times the mean of all cameras, or a part of it, that its edges count
@@ -53,23 +54,29 @@ static void take_keyframe(struct graph *g, const struct graph_part *part, const 
     g->keyframes[k] = (struct graph_keyframe){
         from[m->at].seq, m->time_ns, se3_compose(&part->T_odom_body[m->at], &part->T_body_camera),
         se3_compose(&T_odom_first, &T_first_k), from[m->at].n_links};
-    g->images[k] = part->graph->images[m->at];
     g->arrival[k] = k;
     g->body[k] = (struct graph_mount){m->part, part->T_body_camera};
 }
 
-// Whether a camera's own odometry holds between two of its keyframes: not where it was lost in
-// between and came back elsewhere.
-static bool holds(const struct graph_part *part, uint32_t i, uint32_t j)
+// From a camera's keyframe i to j as the body's odometry has it.
+static struct se3 by_body(const struct graph_part *part, uint32_t i, uint32_t j)
 {
-    const struct graph_keyframe *k = part->graph->keyframes;
-    const struct se3 moved = se3_between(&part->T_odom_body[i], &part->T_odom_body[j]);
     const struct se3 at_i = se3_compose(&part->T_odom_body[i], &part->T_body_camera);
     const struct se3 at_j = se3_compose(&part->T_odom_body[j], &part->T_body_camera);
-    const struct se3 by_body = se3_between(&at_i, &at_j);
-    const struct se3 by_camera = se3_between(&k[i].T_odom_camera, &k[j].T_odom_camera);
-    const struct se3 apart = se3_between(&by_body, &by_camera);
-    return link_motion(&apart) <= JUMP + JUMP_SHARE * link_motion(&moved);
+    return se3_between(&at_j, &at_i);
+}
+
+// A chain over which the camera was lost and came back elsewhere in its own odometry: the body's
+// takes its place.
+static void mend_chain(const struct graph_part *part, struct edge *e)
+{
+    const struct graph_keyframe *k = part->graph->keyframes;
+    const struct se3 moved = se3_between(&part->T_odom_body[e->i], &part->T_odom_body[e->j]);
+    const struct se3 T_j_i = by_body(part, e->i, e->j);
+    const struct se3 own = se3_between(&k[e->j].T_odom_camera, &k[e->i].T_odom_camera);
+    const struct se3 apart = se3_between(&T_j_i, &own);
+    if (link_motion(&apart) > JUMP + JUMP_SHARE * link_motion(&moved))
+        link_chain(&e->link, &T_j_i);
 }
 
 // A part's edges, worth `times` what they say; index: where its keyframes stand.
@@ -79,8 +86,8 @@ static void take_edges(struct graph *g, const struct graph_part *from, double ti
     const struct graph *part = from->graph;
     for (uint32_t k = 0; k < part->n_edges && g->n_edges + 1 < g->max_edges; k++) {
         struct edge e = part->edges[k];
-        if (e.chain && !holds(from, e.i, e.j))
-            continue;
+        if (e.chain)
+            mend_chain(from, &e);
         e.i = index[e.i];
         e.j = index[e.j];
         for (int i = 0; i < 36; i++)
@@ -132,20 +139,44 @@ static uint32_t nearest(const struct graph *g, uint32_t k, uint32_t camera)
     return before == UINT32_MAX || way(g, k, after) < way(g, before, k) ? after : before;
 }
 
-// Ties two cameras where each one's keyframe is the nearest of the other's. Not more: a way from
-// keyframe to keyframe over ties would believe the body's odometry more than what was measured.
-static void tie(struct graph *g, uint32_t camera, uint32_t other)
+// Keyframes of two cameras, tied.
+static void tie(struct graph *g, uint32_t a, uint32_t b)
 {
-    for (uint32_t i = 0; i < g->n && g->n_edges + 1 < g->max_edges; i++) {
-        const uint32_t j = g->body[i].camera == camera ? nearest(g, i, other) : UINT32_MAX;
-        if (j == UINT32_MAX || nearest(g, j, camera) != i)
-            continue;
-        struct edge *e = &g->edges[g->n_edges++];
-        *e = (struct edge){.i = i < j ? i : j, .j = i < j ? j : i, .span = 1, .chain = true};
-        const struct se3 T_j_i =
-            se3_between(&g->keyframes[e->j].T_odom_camera, &g->keyframes[e->i].T_odom_camera);
-        link_tie(&e->link, &T_j_i, way(g, i, j));
+    const uint32_t i = a < b ? a : b, j = a < b ? b : a;
+    if (g->n_edges + 1 >= g->max_edges)
+        return;
+    struct edge *e = &g->edges[g->n_edges++];
+    *e = (struct edge){.i = i, .j = j, .span = 1, .chain = true};
+    const struct se3 T_j_i =
+        se3_between(&g->keyframes[j].T_odom_camera, &g->keyframes[i].T_odom_camera);
+    link_tie(&e->link, &T_j_i, way(g, i, j));
+}
+
+// Ties a camera's keyframes to the first of the cameras before it that has one beside, where each
+// is the nearest of the other. Not more: a way from keyframe to keyframe over ties would believe
+// the body's odometry more than what was measured. A camera that is beside none is tied once.
+static void tie_camera(struct graph *g, uint32_t camera)
+{
+    uint32_t from = UINT32_MAX, to = 0;
+    bool is_tied = false;
+    for (uint32_t i = 0; i < g->n; i++) {
+        bool done = g->body[i].camera != camera;
+        for (uint32_t other = 0; other < camera && !done; other++) {
+            const uint32_t j = nearest(g, i, other);
+            if (j == UINT32_MAX)
+                continue;
+            if (from == UINT32_MAX || way(g, i, j) < way(g, from, to)) {
+                from = i;
+                to = j;
+            }
+            done = way(g, i, j) <= BESIDE && nearest(g, j, camera) == i;
+            is_tied = is_tied || done;
+            if (done)
+                tie(g, i, j);
+        }
     }
+    if (!is_tied && from != UINT32_MAX)
+        tie(g, from, to);
 }
 
 static int fill(struct graph *g, const struct graph_part *parts, uint32_t n_parts, uint32_t n)
@@ -165,7 +196,7 @@ static int fill(struct graph *g, const struct graph_part *parts, uint32_t n_part
         take_edges(g, &parts[part], times[part], index);
     }
     for (uint32_t part = 1; part < n_parts && rc == 0; part++)
-        tie(g, part, 0);
+        tie_camera(g, part);
     free(members);
     free(index);
     free(times);

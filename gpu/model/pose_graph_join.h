@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keyframes of several cameras on one body in one graph, so that what one camera saw again
 // holds the others, too. Each camera's chain and links are as they are, worth more the better they
-// agree among themselves (a variance component for each camera: Foerstner, 1979), but for chains
-// over which a camera was lost; keyframes of two cameras that were taken beside each other are tied
-// by where the cameras sit and how the body moved in between.
+// agree among themselves (a variance component for each camera: Foerstner, 1979), but that the
+// body's odometry takes the place of a chain over which the camera was lost; keyframes of two
+// cameras that were taken beside each other are tied by where the cameras sit and how the body moved
+// in between.
 //
 // Keyframes of different cameras are not measured against each other: what is left of each camera's
 // own error looks like another place of the camera, by 4 to 43 mm and 0.1 to 1.1 degrees in seven
@@ -17,7 +18,7 @@
 
 // One camera's keyframes.
 struct graph_part {
-    const struct graph *graph; // stays as it is; the joined one looks at its images and ends first
+    const struct graph *graph; // stays as it is
     struct se3 T_body_camera;
     const struct se3 *T_odom_body; // when each of its keyframes was taken; the body's own odometry
     int64_t ahead_ns;              // the camera's clock, of the body's

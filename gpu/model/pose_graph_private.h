@@ -38,7 +38,7 @@ struct graph {
     uint32_t *arrival; // of each, counted
     struct graph_keyframe *keyframes;
     struct align_image **images; // with the field taken out, where there is one
-    struct graph_mount *body;    // of each, NULL: all of one camera. Else the images are others'
+    struct graph_mount *body;    // of each, NULL: all of one camera. Else there are no images
     float **z_m;                 // as they came
     float *field_per_m;          // of the camera's own error at each pixel, NULL: none is known
     uint32_t n_edges, max_edges; // of them one place is kept for the next chain

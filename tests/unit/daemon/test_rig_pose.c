@@ -315,10 +315,18 @@ static void test_adjusted(void **state)
 
     // A keyframe of the epoch before: its camera is left out.
     keyframes[1][0].time_ns = 40 * MS;
+    join_rc = -ENODATA; // which says nothing
     write_trajectory(path, &t);
     trajectory_free(&t);
     assert_int_equal(n_joined, 1);
     assert_true(joined_of[0].graph == graph_of[0]);
+    assert_true(scratch_said(&scratch, "keyframes of camera 2 are not adjusted"));
+    // Between the lost frame and the first one of the epoch is of the epoch.
+    keyframes[1][0].time_ns = 4 * 40 * MS;
+    join_rc = 0;
+    write_trajectory(path, &t);
+    trajectory_free(&t);
+    assert_int_equal(n_joined, 2);
 
     join_rc = -E2BIG;
     write_trajectory(path, &t);

@@ -315,9 +315,9 @@ static void test_find(void **state)
         uint64_t seq;
         bool is_known;
     } wanted[] = {
-        {-0.1, 1, 0, false},  {0.1, 1, 0, true},   {1, 1, 0, true},   {1.25, 1.25, 0, true},
-        {2, 2, 1, true},      {3, 3, 2, true},     {4, 4, 2, false},  {6, 6, 3, true},
-        {6.1, 6.1, 3, false}, {6.5, 6.5, 4, true}, {7, 6.5, 4, true}, {7.6, 6.5, 4, false},
+        {-0.1, 1, 0, false}, {0.1, 1, 0, true},   {1, 1, 0, true},   {1.25, 1.25, 0, true},
+        {2, 2, 1, true},     {3, 3, 2, true},     {4, 4, 2, false},  {6, 6, 3, true},
+        {6.1, 6.5, 4, true}, {6.5, 6.5, 4, true}, {7, 6.5, 4, true}, {7.6, 6.5, 4, false},
     };
     const uint32_t n = sizeof wanted / sizeof *wanted;
     const double times_s[] = {1, 2, 3, 6, 6.5};

@@ -25,7 +25,7 @@ struct camera {
 
 static struct se3 body_at(double s)
 {
-    return fake_pose(0.1 * s, 0.02 * s * s, 0, 0.1 * s);
+    return fake_pose(0.1 * s, 0.002 * s * s, 0, 0.1 * s);
 }
 
 // Its odom and its map lie as they like; each chained step is `off_m` longer along the camera's x.
@@ -208,45 +208,105 @@ static void each_is_believed_as_it_fits(void **state)
     assert_true(fabs(most - 0.5 / (0.5 + 4)) < 1e-3);
 }
 
-// A camera that was lost between two keyframes came back elsewhere in its own odometry, and chains
-// across that: the other one tells. What jumps less than a camera may drift is believed.
+// The first `n` keyframes of a camera alone.
+static void cut(struct camera *camera, uint32_t n)
+{
+    camera->graph->n = n;
+    camera->graph->n_edges = n - 1;
+}
+
+static double off_m(const struct graph_keyframe *body, double s)
+{
+    const struct se3 wanted = body_at(s), off = se3_between(&wanted, &body->T_map_camera);
+    return link_motion(&off);
+}
+
+// A camera that was lost between two keyframes and came back elsewhere in its own odometry: the
+// body's takes the chain's place, also where no other camera was there. What jumps less than a
+// camera may drift is believed.
 static void a_jump_is_no_chain(void **state)
 {
     (void)state;
     const struct se3 place = se3_identity();
-    for (int far = 0; far < 2; far++) {
-        struct camera a, b;
-        struct graph *joined;
-        make(&a, &place, 0, 0);
-        make(&b, &place, 0, 0);
-        const struct se3 from = body_at(5), to = body_at(6), step = se3_between(&from, &to);
-        const double limit = 0.03 + 0.12 * link_motion(&step);
-        struct se3 jump = se3_identity();
-        jump.t_m[2] = limit + (far ? 1e-6 : -1e-6);
-        struct graph_keyframe *k = b.graph->keyframes;
-        k[6].T_odom_camera = se3_compose(&k[6].T_odom_camera, &jump);
-        k[6].T_map_camera = se3_compose(&k[6].T_map_camera, &jump);
-        b.graph->edges[5].link.T_j_i = se3_between(&k[6].T_odom_camera, &k[5].T_odom_camera);
-        b.graph->n = 7;
-        b.graph->n_edges = 6;
-        const struct graph_part parts[2] = {part_of(&a, 0), part_of(&b, 0)};
-        assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
-        uint32_t n = 0;
-        for (uint32_t e = 0; e < joined->n_edges; e++)
-            n += joined->body[joined->edges[e].i].camera == 1 &&
-                 joined->body[joined->edges[e].j].camera == 1;
-        assert_int_equal(n, far ? 5 : 6);
-        struct graph_keyframe bodies[2 * N];
-        const uint32_t n_bodies = graph_bodies(joined, bodies);
-        assert_int_equal(n_bodies, N + 7);
-        const struct se3 wanted = body_at(N - 1);
-        const struct se3 off = se3_between(&wanted, &bodies[n_bodies - 1].T_map_camera);
-        assert_true(far == (link_motion(&off) < 1e-6));
-        graph_destroy(&joined);
-        b.graph->n = N;
-        graph_destroy(&a.graph);
-        graph_destroy(&b.graph);
+    const struct se3 from = body_at(5), to = body_at(6), step = se3_between(&from, &to);
+    const double limit = 0.03 + 0.12 * link_motion(&step);
+    for (uint32_t n_parts = 1; n_parts <= 2; n_parts++)
+        for (int far = 0; far < 2; far++) {
+            struct camera a, b;
+            struct graph *joined;
+            struct graph_keyframe bodies[2 * N];
+            make(&a, &place, 0, 0);
+            make(&b, &place, 0, 0);
+            struct se3 jump = se3_identity();
+            jump.t_m[2] = limit + (far ? 1e-6 : -1e-6);
+            struct graph_keyframe *k = b.graph->keyframes;
+            k[6].T_odom_camera = se3_compose(&k[6].T_odom_camera, &jump);
+            k[6].T_map_camera = se3_compose(&k[6].T_map_camera, &jump);
+            b.graph->edges[5].link.T_j_i = se3_between(&k[6].T_odom_camera, &k[5].T_odom_camera);
+            cut(&b, 7);
+            cut(&a, 5);
+            const struct graph_part parts[2] = {part_of(&b, 0), part_of(&a, 0)};
+            assert_int_equal(graph_join(&joined, parts, n_parts, &fake_quiet), 0);
+            const uint32_t n = graph_bodies(joined, bodies);
+            assert_int_equal(n, n_parts == 1 ? 7 : 12);
+            assert_true(far == (off_m(&bodies[n - 1], 6) < 1e-6));
+            graph_destroy(&joined);
+            cut(&a, N);
+            cut(&b, N);
+            graph_destroy(&a.graph);
+            graph_destroy(&b.graph);
+        }
+}
+
+// Three cameras, the first of which saw the end alone: the others are tied to each other, and where
+// the third errs by 1 cm a step no keyframe of it stands beside its neighbours by more than that.
+static void cameras_are_tied_without_the_first(void **state)
+{
+    (void)state;
+    const struct se3 front = se3_identity(), side = fake_pose(0.2, 0.1, -0.1, 0.5);
+    struct camera a, b, c;
+    struct graph *joined;
+    struct graph_keyframe bodies[3 * N];
+    make(&a, &front, N - 2, 0);
+    make(&b, &side, 0, 0);
+    make(&c, &front, 0.4, 0.01);
+    cut(&a, 2);
+    const struct graph_part parts[3] = {part_of(&a, 0), part_of(&b, 0), part_of(&c, 0)};
+    assert_int_equal(graph_join(&joined, parts, 3, &fake_quiet), 0);
+    const uint32_t n = graph_bodies(joined, bodies);
+    assert_int_equal(n, 2 * N + 2);
+    for (uint32_t k = 1; k < n; k++) {
+        const double s = (double)bodies[k].time_ns * 1e-9,
+                     last_s = (double)bodies[k - 1].time_ns * 1e-9;
+        const struct se3 to = body_at(s), from = body_at(last_s);
+        const struct se3 wanted = se3_between(&from, &to);
+        const struct se3 got = se3_between(&bodies[k - 1].T_map_camera, &bodies[k].T_map_camera);
+        const struct se3 off = se3_between(&wanted, &got);
+        assert_true(link_motion(&off) < 0.01);
     }
+    graph_destroy(&joined);
+    cut(&a, N);
+    graph_destroy(&a.graph);
+    graph_destroy(&b.graph);
+    graph_destroy(&c.graph);
+}
+
+// What no keyframe stands beside is tied once, to the nearest.
+static void nothing_beside_is_tied_once(void **state)
+{
+    (void)state;
+    const struct se3 place = se3_identity();
+    struct camera a, b;
+    struct graph *joined;
+    make(&a, &place, 0, 0);
+    make(&b, &place, 13, 0);
+    const struct graph_part parts[2] = {part_of(&a, 0), part_of(&b, 0)};
+    assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
+    assert_int_equal(joined->n_edges, 2 * (N - 1) + 1);
+    assert_non_null(graph_find_edge(joined, joined->n_edges, N - 1, N));
+    graph_destroy(&joined);
+    graph_destroy(&a.graph);
+    graph_destroy(&b.graph);
 }
 
 static void what_cannot_be_joined(void **state)
@@ -284,6 +344,8 @@ int main(void)
         cmocka_unit_test(ties_are_of_a_moment),
         cmocka_unit_test(each_is_believed_as_it_fits),
         cmocka_unit_test(a_jump_is_no_chain),
+        cmocka_unit_test(cameras_are_tied_without_the_first),
+        cmocka_unit_test(nothing_beside_is_tied_once),
         cmocka_unit_test(what_cannot_be_joined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
