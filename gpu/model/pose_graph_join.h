@@ -3,8 +3,8 @@
 // holds the others, too. Each camera's chain and links are as they are, worth more the better they
 // agree among themselves (a variance component for each camera: Foerstner, 1979), but that the
 // body's odometry takes the place of a chain over which the camera was lost; keyframes of two
-// cameras that were taken beside each other are tied by where the cameras sit and how the body moved
-// in between.
+// cameras that were taken beside each other are tied by where the cameras sit and how the body
+// moved in between.
 //
 // Keyframes of different cameras are not measured against each other: what is left of each camera's
 // own error looks like another place of the camera, by 4 to 43 mm and 0.1 to 1.1 degrees in seven
