@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/output_file.h"
 #include "proto/se3.h"
 
 #define QUEUE_POSES 16384 // nine minutes at 30 Hz
@@ -91,21 +93,26 @@ static void *run(void *user)
     return NULL;
 }
 
-// What an earlier run has written is nobody's to lose: a service starts again by itself. Pipes and
-// devices are written to. Returns 0 or negative errno.
+// What an earlier run has written is nobody's to lose: a service starts again by itself. Pipes,
+// devices and descriptors are written to, and of a link it is the file that is renamed. Returns 0
+// or negative errno.
 static int keep_old(const char *path, const struct log_sink *log)
 {
-    char kept[320];
+    char old[PATH_MAX], kept[PATH_MAX + 16];
     struct stat info;
     int error = -EEXIST;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0)
+    if (output_file_descriptor(path) >= 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode) ||
+        info.st_size == 0)
         return 0;
+    snprintf(old, sizeof old, "%s", path);
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode) && !realpath(path, old))
+        return -errno;
     for (int i = 1; i <= MAX_KEPT && error == -EEXIST; i++) {
-        snprintf(kept, sizeof kept, "%s.%d", path, i);
-        error = renameat2(AT_FDCWD, path, AT_FDCWD, kept, RENAME_NOREPLACE) == 0 ? 0 : -errno;
+        snprintf(kept, sizeof kept, "%s.%d", old, i);
+        error = renameat2(AT_FDCWD, old, AT_FDCWD, kept, RENAME_NOREPLACE) == 0 ? 0 : -errno;
     }
     if (!error)
-        log_to(log, LOG_LEVEL_NOTICE, "%s was there: it is now %s", path, kept);
+        log_to(log, LOG_LEVEL_NOTICE, "%s was there: it is now %s", old, kept);
     return error;
 }
 
@@ -113,7 +120,8 @@ static int keep_old(const char *path, const struct log_sink *log)
 static int make_completable(struct trajectory_file *file, const char *path)
 {
     struct stat info;
-    if (fstat(fileno(file->file), &info) != 0 || !S_ISREG(info.st_mode))
+    if (output_file_descriptor(path) >= 0 || fstat(fileno(file->file), &info) != 0 ||
+        !S_ISREG(info.st_mode))
         return 0;
     file->real_path = realpath(path, NULL);
     return file->real_path ? trajectory_spool_create(&file->spool, file->real_path) : -errno;
@@ -142,8 +150,11 @@ int trajectory_file_create(struct trajectory_file **out, const char *path,
         error = keep_old(path, log);
     if (error)
         goto free_file;
-    file->file = fopen(path, "we");
-    error = file->file ? 0 : -errno;
+    const int fd = output_file_open(path);
+    file->file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    error = file->file ? 0 : fd < 0 ? fd : -errno;
+    if (error && fd >= 0)
+        close(fd);
     if (error)
         goto free_file;
     if (adjusted && format != TRAJECTORY_FORMAT_COVARIANCE)

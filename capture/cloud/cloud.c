@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/file_suffix.h"
+#include "proto/output_file.h"
 
 int cloud_alloc(struct cloud *out, size_t n_points, bool with_normals)
 {
@@ -65,25 +65,26 @@ static void put_float_le(FILE *file, float value)
 // Closes the file; one that could not be written completely is removed.
 static int finish(FILE *file, const char *path, const struct log_sink *log)
 {
-    struct stat st;
-    bool is_file = fstat(fileno(file), &st) == 0 && S_ISREG(st.st_mode); // not /dev/full
     int rc = ferror(file) ? -EIO : 0;
     if (fclose(file) != 0)
         rc = -errno;
     if (rc) {
         log_to(log, LOG_LEVEL_ERROR, "%s: could not write: %s", path, strerror(-rc));
-        if (is_file)
-            unlink(path);
+        output_file_discard(path);
     }
     return rc;
 }
 
 static FILE *open_new(const char *path, const char *mode, const struct log_sink *log, int *out_rc)
 {
-    FILE *file = fopen(path, mode);
-    *out_rc = file ? 0 : -errno;
+    const bool is_new = strchr(mode, 'x') != NULL;
+    const int fd = is_new ? -1 : output_file_open(path);
+    FILE *file = is_new ? fopen(path, mode) : fd >= 0 ? fdopen(fd, mode) : NULL;
+    *out_rc = file ? 0 : is_new || fd >= 0 ? -errno : fd;
+    if (!file && fd >= 0)
+        close(fd);
     if (!file)
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(errno));
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path, strerror(-*out_rc));
     return file;
 }
 

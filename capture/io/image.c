@@ -11,13 +11,13 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "capture/driver.h"
 #include "capture/io/folder.h"
 #include "capture/io/image_libpng.h"
 #include "capture/io/png_plain.h"
+#include "proto/output_file.h"
 
 // Inflate takes 50 KiB, deflate 270 KiB, rows of CAPTURE_MAX_SIDE_PX another 60 KiB.
 #define ARENA_BYTES ((size_t)1 << 20)
@@ -398,15 +398,13 @@ int image_write_png(struct image_codec *codec, const char *path, const uint16_t 
     int err = image_encode_png(codec, pixels, width_px, height_px, level, &data, &n_bytes);
     if (err)
         return err;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = output_file_open(path);
     if (fd < 0)
-        return -errno;
+        return fd;
     err = file_write(fd, data, n_bytes);
-    struct stat st;
-    bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode); // not /dev/full
     if (close(fd) && !err)
         err = -errno;
-    if (err && is_file)
-        unlink(path);
+    if (err)
+        output_file_discard(path);
     return err;
 }

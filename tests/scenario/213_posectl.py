@@ -14,6 +14,22 @@ def ctl(code, *arguments):
     return done
 
 
+def check_standard_output(path, where):
+    """-o /dev/stdout writes where the shell has led it, behind what is there, and nothing else."""
+    for what in (("trajectory",), ("get", "depth")):
+        with open(path, "wb") as file:
+            file.write(b"before\n")
+            file.flush()
+            done = subprocess.run([harness.BINARY + "/bin/posectl", *what, "-o", "/dev/stdout",
+                                   *where], stdout=file, stderr=subprocess.PIPE, timeout=60)
+        with open(path, "rb") as file:
+            text = file.read()
+        assert done.returncode == 0 and b"/dev/stdout: " in done.stderr, done
+        assert b"/dev/stdout: " not in text, what
+        begin = b"before\n" + (b"0.000000000 " if what[0] == "trajectory" else b"\x89PNG\r\n")
+        assert text.startswith(begin), (what, text[:80])
+
+
 def check_running(daemon):
     where = ("--endpoint", daemon.folder)
     daemon.wait_for(lambda: len(daemon.poses) > 5, "five poses")
@@ -34,11 +50,11 @@ def check_running(daemon):
     assert seqs == list(range(seqs[0], seqs[0] + 3)), seqs
 
     path = daemon.folder + "/out.txt"
-    said = ctl(0, "trajectory", "-o", path, *where).stdout
+    said = ctl(0, "trajectory", "-o", path, *where).stderr
     with open(path, encoding="ascii") as file:
         rows = [line.split() for line in file if not line.startswith("#")]
-    assert said == f"{path}: {len(rows)} poses\n", said
-    assert "poses" not in ctl(0, "trajectory", "-o", "/dev/stdout", *where).stdout
+    assert said == f"posectl: {path}: {len(rows)} poses\n", said
+    check_standard_output(path, where)
     assert len(rows) > 3 and all(len(row) == 8 for row in rows)
     times = [float(row[0]) for row in rows]
     assert times == sorted(times)

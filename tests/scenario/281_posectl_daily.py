@@ -139,8 +139,8 @@ def check_calibration(daemon):
     check("640 x 480" in ctl(0, "calibration", host=daemon.folder).stdout, "for a person")
     path = daemon.folder + "/calibration.txt"
     said = ctl(0, "calibration", "-o", path, host=daemon.folder)
-    check(said.stdout == f"{path}: 640 x 480 pixels, 5000 units per metre\n" and not said.stderr,
-          f"{said}")
+    check(said.stderr == f"posectl: {path}: 640 x 480 pixels, 5000 units per metre\n"
+          and not said.stdout, f"{said}")
     with open(path, encoding="ascii") as file:
         numbers = [float(word) for word in file.read().split()]
     check(numbers == [expected.K[0], expected.K[4], expected.K[2], expected.K[5], 640, 480,

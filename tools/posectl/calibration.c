@@ -56,7 +56,7 @@ int posectl_calibration(struct posectl *ctl, int argc, char **argv)
         print(file, c, ctl->file != NULL);
     enum posectl_exit closed = posectl_close(ctl, file);
     if (!closed && ctl->file && !ctl->json)
-        printf("%s: %u x %u pixels, %g units per metre\n", ctl->file, c->width, c->height,
-               c->units_per_m);
-    return (int)(closed ? closed : posectl_close(&(struct posectl){0}, stdout));
+        posectl_complain("%s: %u x %u pixels, %g units per metre", ctl->file, c->width, c->height,
+                         c->units_per_m);
+    return (int)closed;
 }

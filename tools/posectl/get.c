@@ -8,6 +8,7 @@
 #include "capture/cloud/cloud.h"
 #include "capture/io/image.h"
 #include "proto/file_suffix.h"
+#include "proto/output_file.h"
 #include "tools/posectl/posectl.h"
 
 static posed_Reply reply;
@@ -119,11 +120,11 @@ static enum posectl_exit save_cloud(const struct posectl *ctl, const uint8_t *by
     return error ? POSECTL_FAILED : POSECTL_OK;
 }
 
-static void print_depth(const struct posectl *ctl)
+static void print_depth(const struct posectl *ctl, FILE *said)
 {
     const posed_DepthFrame *d = &reply.what.get_depth;
     if (ctl->json)
-        posectl_print_json(stdout,
+        posectl_print_json(said,
                            json_pack("{s:I, s:f, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "seq",
                                      (json_int_t)d->seq, "time_s", wire_seconds(&d->timestamp),
                                      "width", (int)d->width, "height", (int)d->height,
@@ -131,23 +132,24 @@ static void print_depth(const struct posectl *ctl)
                                      d->cx, "cy", d->cy),
                            false);
     else
-        printf("%s%s: frame %" PRIu64 ", %" PRIu32 "x%" PRIu32 ", %g units per metre\n", ctl->file,
-               ctl->replaces ? " (replaced)" : "", d->seq, d->width, d->height, d->units_per_m);
+        fprintf(said, "%s%s: frame %" PRIu64 ", %" PRIu32 "x%" PRIu32 ", %g units per metre\n",
+                ctl->file, ctl->replaces ? " (replaced)" : "", d->seq, d->width, d->height,
+                d->units_per_m);
 }
 
-static void print_cloud(const struct posectl *ctl)
+static void print_cloud(const struct posectl *ctl, FILE *said)
 {
     const posed_Cloud *c = &reply.what.get_cloud;
     if (ctl->json)
-        posectl_print_json(stdout,
+        posectl_print_json(said,
                            json_pack("{s:I, s:f, s:i, s:i, s:o}", "seq", (json_int_t)c->seq,
                                      "time_s", wire_seconds(&c->timestamp), "points",
                                      (int)c->n_points, "stride", (int)c->stride, "T_odom_camera",
                                      c->has_pose ? wire_json_pose(&c->pose) : json_null()),
                            false);
     else
-        printf("%s%s: frame %" PRIu64 ", %" PRIu32 " points, stride %" PRIu32 "\n", ctl->file,
-               ctl->replaces ? " (replaced)" : "", c->seq, c->n_points, c->stride);
+        fprintf(said, "%s%s: frame %" PRIu64 ", %" PRIu32 " points, stride %" PRIu32 "\n",
+                ctl->file, ctl->replaces ? " (replaced)" : "", c->seq, c->n_points, c->stride);
 }
 
 int posectl_get(struct posectl *ctl, int argc, char **argv)
@@ -191,9 +193,11 @@ int posectl_get(struct posectl *ctl, int argc, char **argv)
     free(bytes);
     if (result)
         return (int)result;
+    // Not among the bytes of a file that is standard output.
+    FILE *said = output_file_descriptor(ctl->file) < 0 ? stdout : stderr;
     if (is_depth)
-        print_depth(ctl);
+        print_depth(ctl, said);
     else
-        print_cloud(ctl);
-    return fflush(stdout) == 0 ? POSECTL_OK : POSECTL_FAILED;
+        print_cloud(ctl, said);
+    return fflush(said) == 0 ? POSECTL_OK : POSECTL_FAILED;
 }

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "proto/closest.h"
+#include "proto/output_file.h"
 #include "proto/trajectory.h"
 #include "tools/posectl/calibrate.h"
 #include "tools/posectl/doctor.h"
@@ -90,7 +91,8 @@ static error_t on_common_option(int key, char *arg, struct argp_state *state)
             argp_error(state, "-o %s: json or text is wanted (this command writes no file)", arg);
         else {
             ctl->file = arg;
-            ctl->replaces = stat(arg, &info) == 0 && S_ISREG(info.st_mode);
+            ctl->replaces =
+                output_file_descriptor(arg) < 0 && stat(arg, &info) == 0 && S_ISREG(info.st_mode);
         }
         return 0;
     case OPTION_TIMEOUT:
@@ -155,9 +157,14 @@ error_t posectl_option(int key, char *arg, struct argp_state *state)
 
 FILE *posectl_open(const struct posectl *ctl)
 {
-    FILE *file = ctl->file ? fopen(ctl->file, "we") : stdout;
+    if (!ctl->file)
+        return stdout;
+    const int fd = output_file_open(ctl->file);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!file)
-        posectl_complain("%s: %s", ctl->file, strerror(errno));
+        posectl_complain("%s: %s", ctl->file, strerror(fd < 0 ? -fd : errno));
+    if (!file && fd >= 0)
+        close(fd);
     return file;
 }
 
@@ -272,7 +279,6 @@ static int run_trajectory(struct posectl *ctl, int argc, char **argv)
         posectl_complain("the daemon no longer keeps the frames before %" PRIu64
                          " (requests.history)",
                          page->oldest_seq);
-    struct stat info;
     uint64_t asked = 0, n = 0;
     while (take_page(page, file, poses, &n) && !page->end && page->next_seq > asked) {
         asked = request.what.get_trajectory.from_seq = page->next_seq;
@@ -282,13 +288,11 @@ static int run_trajectory(struct posectl *ctl, int argc, char **argv)
     }
     if (poses)
         posectl_print_json(file, json_pack("{s:o}", "poses", poses), false);
-    // Not behind the poses, where -o names the standard output.
-    const bool is_file = fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode);
     enum posectl_exit closed = posectl_close(ctl, file);
-    if (!result && !closed && ctl->file && is_file && !ctl->json)
-        printf("%s: %" PRIu64 " pose%s\n", ctl->file, n, n == 1 ? "" : "s");
-    result = result ? result : closed;
-    return (int)(result ? result : posectl_close(&(struct posectl){0}, stdout));
+    // Never to standard output: -o may name it, by whatever name.
+    if (!result && !closed && ctl->file && !ctl->json)
+        posectl_complain("%s: %" PRIu64 " pose%s", ctl->file, n, n == 1 ? "" : "s");
+    return (int)(result ? result : closed);
 }
 
 static int run_keyframe(struct posectl *ctl, int argc, char **argv)

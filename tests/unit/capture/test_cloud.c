@@ -290,6 +290,11 @@ static void full_disk_leaves_no_half_a_file(void **state)
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small = (struct rlimit){10000, old.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    char link[] = "/tmp/posed_cloud_XXXXXX.link"; // as /dev/stdout is
+    memcpy(link, path, sizeof path - 5);
+    assert_int_equal(symlink(path, link), 0);
+    assert_true(cloud_write_ply(link, &points, &sink) < 0);
+    assert_int_equal(unlink(link), 0); // it has stayed
     int rc = cloud_write_ply(path, &points, &sink);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_true(rc < 0);

@@ -9,7 +9,9 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <sys/stat.h>
 
 #include "daemon/trajectory_file.h"
 #include "daemon/trajectory_spool.h"
@@ -186,6 +188,50 @@ static void test_not_adjusted(void **state)
     assert_int_equal(trajectory_file_destroy(&file), 0);
 }
 
+// As /dev/stdout does where the shell leads it to a file that has text: the link stays, and so does
+// the text.
+static void test_descriptor(void **state)
+{
+    (void)state;
+    const struct graph_keyframe only = keyframe(20);
+    char path[256], link[256], target[64];
+    struct stat info;
+    struct trajectory t;
+    scratch_name(&scratch, "d.txt", path);
+    scratch_name(&scratch, "d.link", link);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "# before\n", 9), 9);
+    snprintf(target, sizeof target, "/proc/self/fd/%d", fd);
+    assert_int_equal(symlink(target, link), 0);
+    struct trajectory_file *file = open_file(link, TRAJECTORY_FORMAT_TUM, true);
+    assert_false(trajectory_file_is_adjusted(file));
+    for (uint64_t seq = 0; seq < N_FRAMES; seq++)
+        push(file, seq, 1);
+    trajectory_file_adjust(file, 1, &only, 1);
+    assert_int_equal(trajectory_file_destroy(&file), 0);
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    read_poses(path, &t);
+    trajectory_free(&t);
+    char head[10] = "";
+    const int in = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(in, head, 9), 9);
+    assert_string_equal(head, "# before\n");
+    close(in);
+    close(fd);
+    // Of another link it is the file behind it that gets another name.
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(symlink(path, link), 0);
+    file = open_file(link, TRAJECTORY_FORMAT_TUM, false);
+    assert_int_equal(trajectory_file_destroy(&file), 0);
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    strcat(path, ".1");
+    read_poses(path, &t);
+    trajectory_free(&t);
+}
+
 static struct graph_keyframe keyframe_at(uint64_t seq, double x_m, double turn_rad, double moved_m)
 {
     const double twist[6] = {x_m, 0, 0, 0, 0, turn_rad};
@@ -360,6 +406,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_adjusted, make, clean),
         cmocka_unit_test_setup_teardown(test_not_adjusted, make, clean),
+        cmocka_unit_test_setup_teardown(test_descriptor, make, clean),
         cmocka_unit_test_setup_teardown(test_shares, make, clean),
         cmocka_unit_test_setup_teardown(test_turns_are_way, make, clean),
         cmocka_unit_test_setup_teardown(test_own_frame, make, clean),
