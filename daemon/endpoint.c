@@ -301,23 +301,26 @@ int endpoint_open(struct endpoint **out, const struct config *config, const stru
     return 0;
 }
 
-void endpoint_reload(struct endpoint *endpoint, const struct config *config)
+int endpoint_reload(struct endpoint *endpoint, const struct config *config)
 {
     const char *secret_file = config->endpoints.curve_secret_key_file;
     struct curve_keys fresh;
     if (!endpoint->has_keys)
-        return;
-    if (curve_read_keys(&fresh, secret_file, config->endpoints.curve_clients_file,
-                        config->endpoints.insecure, &endpoint->log) != 0)
+        return 0;
+    const int error = curve_read_keys(&fresh, secret_file, config->endpoints.curve_clients_file,
+                                      config->endpoints.insecure, &endpoint->log);
+    if (error)
         log_to(&endpoint->log, LOG_LEVEL_ERROR, "the clients that may connect stay the old ones");
-    else if (memcmp(fresh.secret, endpoint->keys.secret, sizeof fresh.secret) != 0)
-        log_to(&endpoint->log, LOG_LEVEL_WARNING,
-               "endpoints.curve_secret_key_file: %s holds another key: it needs a restart; the old "
-               "one and its clients stay in force",
-               secret_file);
-    else
+    else {
         curve_take_clients(&endpoint->keys, &fresh, &endpoint->log);
+        if (memcmp(fresh.secret, endpoint->keys.secret, sizeof fresh.secret) != 0)
+            log_to(&endpoint->log, LOG_LEVEL_WARNING,
+                   "endpoints.curve_secret_key_file: %s holds another key: it needs a restart; "
+                   "the old one stays in force",
+                   secret_file);
+    }
     explicit_bzero(&fresh, sizeof fresh);
+    return error;
 }
 
 void endpoint_close(struct endpoint **endpoint)

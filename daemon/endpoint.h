@@ -33,10 +33,11 @@ __attribute__((warn_unused_result)) int
 endpoint_open(struct endpoint **out, const struct config *config, const struct log_sink *log);
 
 // Reads the key files of endpoint_open again, of the same configuration: clients that are new in
-// the list may connect, those that are gone are refused, and hung up on where they are connected. A
-// file that is wrong changes nothing, and the log says why; another secret key needs a restart,
-// which it says, too. Any one thread.
-void endpoint_reload(struct endpoint *endpoint, const struct config *config);
+// the list may connect, those that are gone are refused, and hung up on where they are connected.
+// Another secret key needs a restart, which the log says; the list is taken all the same. Returns
+// 0, or with nothing changed and the reason in the log what curve_read_keys does. Any one thread.
+__attribute__((warn_unused_result)) int endpoint_reload(struct endpoint *endpoint,
+                                                        const struct config *config);
 
 // All servers must be destroyed before. Removes the ipc sockets.
 void endpoint_close(struct endpoint **endpoint);

@@ -129,17 +129,22 @@ static void reload(void *user)
     if (!signals_take_reload())
         return;
     notify_send("RELOADING=1");
-    bool ok = load_config(&daemon->options, &fresh, &daemon->sink) == 0;
+    bool ok = load_config(&daemon->options, &fresh, &daemon->sink) == 0, has_clients = true;
     if (ok) {
         unsigned n = settings_reload(daemon->settings, &fresh, &daemon->sink);
-        endpoint_reload(daemon->endpoint, &daemon->config);
+        has_clients = endpoint_reload(daemon->endpoint, &daemon->config) == 0;
         log_to(&daemon->sink, LOG_LEVEL_NOTICE, "configuration read again: %u settings changed", n);
     } else {
         log_to(&daemon->sink, LOG_LEVEL_ERROR, "configuration not taken; the old one stays");
     }
-    message_event(shared_info(daemon->cameras[0].shared), 0,
-                  ok ? posed_Event_Kind_CONFIG_RELOADED : posed_Event_Kind_CONFIG_REJECTED,
-                  ok ? "configuration read again" : "configuration refused, see the log", &event);
+    message_event(
+        shared_info(daemon->cameras[0].shared), 0,
+        ok && has_clients ? posed_Event_Kind_CONFIG_RELOADED : posed_Event_Kind_CONFIG_REJECTED,
+        !ok           ? "configuration refused, see the log"
+        : has_clients ? "configuration read again"
+                      : "settings read again, but not the list of clients: the old one stays in "
+                        "force, see the log",
+        &event);
     publish_post(daemon->cameras[0].publish, PUBLISH_EVENT, posed_Event_fields, &event);
     notify_send("READY=1");
 }

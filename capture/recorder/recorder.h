@@ -126,7 +126,8 @@ __attribute__((warn_unused_result)) int recorder_start(struct recorder *recorder
                                                        uint32_t n_cameras);
 
 // The same, but a name that is taken is numbered: `name`-2, `name`-3 and so on is what
-// recorder_status has (of a long name the end is cut to make room). -EEXIST: as for 10,000 of them.
+// recorder_status has (of a long name the end is cut to make room). -EEXIST: up to `name`-9999 all
+// are taken.
 __attribute__((warn_unused_result)) int
 recorder_start_numbered(struct recorder *recorder, const char *name, enum recorder_format format,
                         const struct recorder_camera *cameras, uint32_t n_cameras);

@@ -156,11 +156,12 @@ static int set_text(const struct config_key *key, const char *value, void *field
         return -ERANGE;
     }
     if (wrong) {
-        snprintf(
-            out_error, error_bytes,
-            "its byte %zu (0x%02x) is no part of a text in UTF-8: names stand in messages, which "
-            "take no other",
-            (size_t)(wrong - value) + 1, (unsigned char)*wrong);
+        const unsigned char byte = (unsigned char)*wrong;
+        snprintf(out_error, error_bytes,
+                 "its byte %zu (0x%02x) is %s: names stand in messages, which take no other",
+                 (size_t)(wrong - value) + 1, byte,
+                 byte < 0x80 ? "a control character, no part of a name"
+                             : "no part of a text in UTF-8");
         return -EINVAL;
     }
     snprintf(field, n_text, "%s", value);

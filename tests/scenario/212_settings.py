@@ -130,10 +130,16 @@ def check_one_per_run_dir():
 
 def check_reload():
     path = harness.SCRATCH + "/reload.conf"
-    write(path, "[log]\nlevel = info\n")
+    secret, old, new = (f"{harness.SCRATCH}/{name}" for name in ("reload.secret", "old", "new"))
+    write(secret, "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6\n")
+    os.chmod(secret, 0o600)
+    for clients in (old, new):
+        write(clients, "# nobody\n")
+    keys = f"[endpoints]\ncurve_secret_key_file = {secret}\ncurve_clients_file = "
+    write(path, "[log]\nlevel = info\n" + keys + old + "\n")
     daemon = harness.Daemon("synth:room", "-c", path, *LIVE, speed=1)
     daemon.wait_for(lambda: daemon.poses, "first pose")
-    write(path, "[log]\nlevel = debug\n[camera]\nfx = 500\n")
+    write(path, "[log]\nlevel = debug\n[camera]\nfx = 500\n" + keys + old + "\n")
     daemon.process.send_signal(signal.SIGHUP)
     daemon.wait_for(lambda: "1 settings changed" in daemon.log(), "the new level")
     assert f"camera.fx = 500 ({path}:4) needs a restart; 0 (built-in) stays" in daemon.log()
@@ -144,6 +150,14 @@ def check_reload():
     kinds = (messages.Event.CONFIG_RELOADED, messages.Event.CONFIG_REJECTED)
     daemon.wait_for(lambda: all(any(e.kind == kind for e in daemon.events) for kind in kinds),
                     "both events")
+    # The list in force is read again, which is gone as the file names another one.
+    write(path, "[log]\nlevel = debug\n" + keys + new + "\n")
+    os.unlink(old)
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.wait_for(lambda: "the clients that may connect stay the old ones" in daemon.log(), old)
+    daemon.wait_for(lambda: any(e.kind == messages.Event.CONFIG_REJECTED
+                                and "not the list of clients" in e.message
+                                for e in daemon.events), "an event of the list")
     daemon.stop()
 
 

@@ -107,7 +107,9 @@ def check_keygen():
     asks(3, "client")
     shutil.copy(harness.SCRATCH + "/client.secret", harness.SCRATCH + "/daemon.secret")
     reload(both, "daemon.secret holds another key: it needs a restart")
-    asks(3, "client")
+    daemon.wait_for(lambda: "2 clients may connect, 2 new" in daemon.log(), "the list all the same")
+    asks(0, "client")
+    asks(0, "stranger")
     daemon.stop()
 
 

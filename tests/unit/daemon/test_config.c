@@ -145,6 +145,9 @@ static const char *const mistakes[][2] = {
     {"[camera]\nfx = \"500\"\n", "test.conf:2: the value is \"500\": values stand without"},
     {"[camera]\nfx = 1\njunk\n", "test.conf:3: neither [section]"},
     {"[publish]\nodom_frame = 0123456789012345678901234567890123456789\n", "longer than 31 bytes"},
+    {"[publish]\nodom_frame = a\tb\n",
+     "its byte 2 (0x09) is a control character, no part of a name"},
+    {"[publish]\nodom_frame = a\377\n", "its byte 2 (0xff) is no part of a text in UTF-8"},
 };
 
 // What is wrong with cameras: text, and what the log must contain.

@@ -221,24 +221,30 @@ static void key_files(void **state)
     assert_int_equal(keys->n_clients, 1);
     // read again: another list, a wrong one, none
     const unsigned n_lists = curve_n_lists(keys);
-    endpoint_reload(endpoint, &config);
+    assert_int_equal(endpoint_reload(endpoint, &config), 0);
     assert_int_equal(curve_n_lists(keys), n_lists);
     scratch_write_text(&scratch, "clients", "");
-    endpoint_reload(endpoint, &config);
+    assert_int_equal(endpoint_reload(endpoint, &config), 0);
     assert_true(scratch_said(&scratch, "clients read again: 0 clients may connect, 0 new; 1 no"));
     assert_int_equal(curve_n_lists(keys), n_lists + 1);
     scratch_write_text(&scratch, "clients",
                        "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID\n"
                        "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7\n");
-    endpoint_reload(endpoint, &config);
+    assert_int_equal(endpoint_reload(endpoint, &config), 0);
     assert_int_equal(keys->n_clients, 2);
     scratch_write_text(&scratch, "clients", "x\n");
-    endpoint_reload(endpoint, &config);
+    assert_int_equal(endpoint_reload(endpoint, &config), -EINVAL);
     unlink(config.endpoints.curve_clients_file);
-    endpoint_reload(endpoint, &config);
+    assert_int_equal(endpoint_reload(endpoint, &config), -EINVAL);
     assert_true(scratch_said(&scratch, "the clients that may connect stay the old ones"));
     assert_int_equal(keys->n_clients, 2);
     assert_int_equal(curve_n_lists(keys), n_lists + 2);
+    // with a secret key that is there for a later restart
+    scratch_write_text(&scratch, "secret", "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs\n");
+    scratch_write_text(&scratch, "clients", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID\n");
+    assert_int_equal(endpoint_reload(endpoint, &config), 0);
+    assert_true(scratch_said(&scratch, "holds another key: it needs a restart; the old one stays"));
+    assert_int_equal(keys->n_clients, 1);
     endpoint_close(&endpoint);
 }
 
