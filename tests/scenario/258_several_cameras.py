@@ -89,6 +89,22 @@ def posectl(daemon, *arguments):
                           capture_output=True, text=True)
 
 
+def check_quiet(daemon):
+    """Why nothing comes is said once of each camera, and not of topics that are rare."""
+    run = posectl(daemon, "replay", "pause", "--camera", "right")
+    check(run.returncode == 0, run.stderr)
+    poses_, rare = (subprocess.Popen([BINARY + "/bin/posectl", "watch", *topics, "--timeout", "4",
+                                      "--host", daemon.folder], stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, text=True)
+                    for topics in (("pose",), ("event", "log")))
+    said = poses_.communicate(timeout=harness.PATIENCE_S)[1]
+    for wanted in ("no message of topic pose of camera right comes: the recording is paused",
+                   "no message of topic pose of camera left comes: "):
+        check(said.count(wanted) == 1, said)
+    said = rare.communicate(timeout=harness.PATIENCE_S)[1]
+    check(" comes: " not in said and "came in 4 s" in said, said)
+
+
 def check_requests():
     """The first ends, the second goes on; each answers for itself."""
     text = sections({"left": SOURCES["left"], "right": "synth:room,seed=4"})
@@ -126,6 +142,7 @@ def check_requests():
     late.subscribe("status/left")  # also of a camera that has ended
     status = messages.Status.FromString(late.recv_multipart()[1])
     check(status.state == messages.STATE_NO_INPUT, f"{status}")
+    check_quiet(daemon)
     begin = time.monotonic()
     daemon.stop()
     if not harness.is_sanitized():

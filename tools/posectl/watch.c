@@ -9,9 +9,10 @@
 #include "tools/posectl/posectl.h"
 #include "tools/posectl/watch_lines.h"
 
-#define MAX_TOPICS 16
-#define ASK_MS     1000
-#define QUIET_NS   INT64_C(2000000000) // two heartbeats: what comes at all has come as a rule
+#define MAX_TOPICS  16
+#define MAX_CAMERAS 16
+#define ASK_MS      1000
+#define QUIET_NS    INT64_C(2000000000) // two heartbeats: what comes at all has come as a rule
 
 static posed_Reply reply; // large
 
@@ -106,11 +107,24 @@ static bool is_watched(const char *topic)
     return false;
 }
 
-static void name_topics(char *out, size_t size_bytes)
+// A healthy daemon may have none of them for hours, or but one.
+static bool is_rare(const char *topic)
+{
+    static const char *const rare[] = {"event", "log", "calib"};
+    const size_t n = strcspn(topic, "/");
+    for (size_t i = 0; i < sizeof rare / sizeof rare[0]; i++)
+        if (strlen(rare[i]) == n && memcmp(rare[i], topic, n) == 0)
+            return true;
+    return false;
+}
+
+static void name_topics(bool with_rare, char *out, size_t size_bytes)
 {
     out[0] = 0;
     for (size_t i = 1, n = 0; i < n_watch_topics && n < size_bytes; i++)
-        n += (size_t)snprintf(out + n, size_bytes - n, "%s%s", i > 1 ? ", " : "", watch_topics[i]);
+        if (with_rare || !is_rare(watch_topics[i]))
+            n += (size_t)snprintf(out + n, size_bytes - n, "%s%s", n > 0 ? ", " : "",
+                                  watch_topics[i]);
 }
 
 // What a daemon does that sends nothing of what is watched, and what to do.
@@ -131,23 +145,59 @@ static void describe_quiet(const posed_Status *s, char *out, size_t size_bytes)
                  s->rate_hz);
 }
 
-// Without a word a quiet daemon looks like a hung program. A pause is told of each time, anything
-// else once.
-static void tell_quiet(const uint8_t *bytes, size_t n_bytes, int64_t shown_ns)
+struct watched_camera {
+    char name[POSECTL_TOPIC_BYTES]; // as it stands behind a topic; empty: the only one
+    int64_t heard_ns;               // its newest message that is watched, at first any
+    bool told_pause, told;
+};
+
+static struct watched_camera cameras[MAX_CAMERAS];
+static size_t n_cameras;
+
+// Of the camera that a topic names, from its first message on. NULL: one too many.
+static struct watched_camera *find_camera(const char *topic, int64_t now_ns)
 {
-    static bool told_pause, told;
+    const char *name = topic + strcspn(topic, "/");
+    for (size_t i = 0; i < n_cameras; i++)
+        if (strcmp(cameras[i].name, name) == 0)
+            return &cameras[i];
+    if (n_cameras == MAX_CAMERAS)
+        return NULL;
+    struct watched_camera *fresh = &cameras[n_cameras++];
+    snprintf(fresh->name, sizeof fresh->name, "%s", name);
+    fresh->heard_ns = now_ns;
+    return fresh;
+}
+
+// What has no camera's name, as `rig`, comes from all of them.
+static void hear(const char *topic, int64_t now_ns)
+{
+    const char *name = topic + strcspn(topic, "/");
+    for (size_t i = 0; i < n_cameras && !is_rare(topic); i++)
+        if (!name[0] || strcmp(cameras[i].name, name) == 0) {
+            cameras[i].heard_ns = now_ns;
+            cameras[i].told_pause = false;
+        }
+}
+
+// Without a word a quiet daemon looks like a hung program. Of each camera a pause is told of once
+// until a message comes, anything else once.
+static void tell_quiet(struct watched_camera *camera, const uint8_t *bytes, size_t n_bytes,
+                       int64_t now_ns)
+{
     posed_Status *s = &reply.what.get_status;
     char topics[MAX_TOPICS * POSECTL_TOPIC_BYTES], why[800];
-    if (wire_decode(posed_Status_fields, bytes, n_bytes, s) != 0)
+    name_topics(false, topics, sizeof topics);
+    if (!topics[0] || now_ns - camera->heard_ns < QUIET_NS ||
+        wire_decode(posed_Status_fields, bytes, n_bytes, s) != 0)
         return;
-    told_pause = told_pause && s->paused;
-    if (s->paused ? told_pause : told || clock_monotonic_ns() - shown_ns < QUIET_NS)
+    if (s->paused ? camera->told_pause : camera->told)
         return;
-    told_pause = s->paused;
-    told = told || !s->paused;
-    name_topics(topics, sizeof topics);
+    *(s->paused ? &camera->told_pause : &camera->told) = true;
     describe_quiet(s, why, sizeof why);
-    posectl_complain("no message of topic %s comes: %s", topics, why);
+    posectl_complain("no message of topic %s%s%s comes: %s", topics,
+                     camera->name[0] ? " of camera " : "", camera->name + (camera->name[0] == '/'),
+                     why);
 }
 
 // Why nothing came, or nothing in time: perhaps the daemon has no such camera, or nothing to say.
@@ -172,7 +222,7 @@ static enum posectl_exit why_nothing(const struct posectl *ctl,
         return POSECTL_NO_ANSWER;
     }
     char topics[MAX_TOPICS * POSECTL_TOPIC_BYTES], why[800];
-    name_topics(topics, sizeof topics);
+    name_topics(true, topics, sizeof topics);
     describe_quiet(&reply.what.get_status, why, sizeof why);
     posectl_complain("no message of topic %s came in %g s (--timeout): %s", topics,
                      ctl->timeout_ms * 1e-3, why);
@@ -196,11 +246,15 @@ static enum posectl_exit watch(const struct posectl *ctl, struct posectl_subscri
            posectl_receive(subscription, topic, &bytes, &n_bytes)) {
         any = true;
         const int64_t now_ns = clock_monotonic_ns();
+        struct watched_camera *camera = find_camera(topic, now_ns);
+        if (is_watched(topic))
+            hear(topic, now_ns);
         if (is_watched(topic) && watch_lines_print(topic, bytes, n_bytes, ctl->json)) {
             n_shown++;
             shown_ns = now_ns;
-        } else if (strncmp(topic, "status", strlen("status")) == 0 && !is_watched(topic)) {
-            tell_quiet(bytes, n_bytes, shown_ns);
+        } else if (camera && strncmp(topic, "status", strlen("status")) == 0 &&
+                   !is_watched(topic)) {
+            tell_quiet(camera, bytes, n_bytes, now_ns);
         }
         if (ferror(stdout) || fflush(stdout) != 0)
             break;
