@@ -14,6 +14,9 @@
 
 #include "tools/client/lookup.h"
 
+#define PROBE_MS 2000
+#define FIND_MS  100 // a socket of this machine is taken at once, or its queue is full
+
 static const struct {
     const char *name;
     int tcp_port;
@@ -128,15 +131,16 @@ int address_connect(const char *address, unsigned timeout_ms, int *out_fd)
     return error;
 }
 
-int address_probe(const char *address)
+int address_probe(const char *address, unsigned timeout_ms)
 {
-    int fd, error = address_connect(address, 2000, &fd);
+    int fd, error = address_connect(address, timeout_ms < PROBE_MS ? timeout_ms : PROBE_MS, &fd);
     if (!error)
         close(fd);
     return error;
 }
 
-// The run directory of this machine whose daemon answers; empty when there is none.
+// The run directory of this machine in which somebody listens, be it a daemon that hangs; empty
+// when there is none.
 static void find_run_dir(char out[ADDRESS_MAX])
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR");
@@ -147,7 +151,10 @@ static void find_run_dir(char out[ADDRESS_MAX])
     out[0] = 0;
     for (size_t i = 0; i < 3 && !out[0]; i++) {
         int n = snprintf(address, sizeof address, "ipc://%s/req", folders[i]);
-        if (folders[i][0] && n < ADDRESS_MAX && address_probe(address) == 0)
+        if (!folders[i][0] || n >= ADDRESS_MAX)
+            continue;
+        const int error = address_probe(address, FIND_MS);
+        if (!error || error == ETIMEDOUT)
             strcpy(out, folders[i]);
     }
 }

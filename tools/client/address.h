@@ -36,8 +36,9 @@ int address_resolve(const char *address, unsigned timeout_ms, char out[ADDRESS_M
 // with a descriptor of the caller's, else errno, -1 (no such host, or no address).
 int address_connect(const char *address, unsigned timeout_ms, int *out_fd);
 
-// The same, only to see: 0 when somebody listens there. Blocks for at most 2 s,
-// and as long for looking a name up.
-int address_probe(const char *address);
+// The same, only to see: 0 when somebody listens there; ETIMEDOUT of an ipc socket: somebody does,
+// who takes no more connections. Blocks for at most 2 s and for no longer than `timeout_ms`, and as
+// long for looking a name up.
+int address_probe(const char *address, unsigned timeout_ms);
 
 #endif

@@ -35,9 +35,12 @@ int client_fail_silence(struct posed *client, int error, enum address_socket whi
 {
     char address[ADDRESS_MAX];
     address_find(client->where[0] ? client->where : NULL, which, address);
+    const int probed = address_probe(address, client->timeout_ms);
+    const bool is_full = probed == ETIMEDOUT && strncmp(address, "ipc:", 4) == 0;
     return client_fail(
         client, error, "no posed answered at %s within %u ms: %s", address, client->timeout_ms,
-        address_probe(address) == 0
+        is_full ? "it takes no more connections: a posed that hangs, or another program"
+        : probed == 0
             ? "something listens there, a posed without frames, that is busy or has CURVE keys, "
               "another of its sockets, or none"
             : "nothing listens there. Start one (posed --source synth:room --loop), or say "

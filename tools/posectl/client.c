@@ -195,11 +195,12 @@ static void show_event(void *events)
 
 // A request goes to a daemon that is there. (A subscription may come before its daemon: then it
 // misses nothing.)
-static bool nobody_listens(const struct link *link)
+static bool nobody_listens(const struct link *link, int64_t left_ms)
 {
-    if (link->connection.state != CONNECTION_NONE || link->connection.n_failures == 0)
+    if (link->connection.state != CONNECTION_NONE || link->connection.n_failures == 0 ||
+        left_ms <= 0)
         return false;
-    const int error = address_probe(link->endpoint);
+    const int error = address_probe(link->endpoint, (unsigned)left_ms);
     // A daemon that is too busy to take one more is there; the way to another machine may come.
     return strncmp(link->endpoint, "ipc:", 4) == 0 ? error && error != ETIMEDOUT
                                                    : error == ECONNREFUSED;
@@ -210,11 +211,10 @@ static bool await_answer(struct link *link, void *events)
 {
     const int64_t start_ns = clock_monotonic_ns(), wait_ms = (int64_t)link->ctl->timeout_ms;
     bool is_there = false;
-    for (int64_t left_ms;
-         !is_there && !connection_is_over(&link->connection) && !nobody_listens(link);) {
+    while (!is_there && !connection_is_over(&link->connection)) {
         const int64_t passed_ms = (clock_monotonic_ns() - start_ns) / 1000000;
-        left_ms = wait_ms + ANSWER_MS - passed_ms;
-        if (left_ms <= 0)
+        const int64_t left_ms = wait_ms + ANSWER_MS - passed_ms;
+        if (left_ms <= 0 || nobody_listens(link, left_ms))
             break;
         if (progress_is_shown() && passed_ms >= PROGRESS_AFTER_MS)
             show_event(events);

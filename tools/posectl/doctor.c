@@ -328,7 +328,7 @@ static bool look_at_daemon(struct doctor *doctor, const struct posectl *ctl,
     char address[ADDRESS_MAX];
     address_find(ctl->endpoint, ADDRESS_REQ, address);
     const char *named = ctl->endpoint ? "--host" : getenv("POSED_HOST");
-    int error = address_probe(address);
+    int error = address_probe(address, ctl->timeout_ms);
     const bool is_zeromq = error == 0 && greeting_is_zeromq(address, LISTEN_MS);
     struct posectl brief = *ctl;
     if (!ctl->has_timeout)

@@ -27,8 +27,13 @@ def _listens(endpoint: str) -> bool:
             socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_S).close()
             return True
         with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(PROBE_S)
             probe.connect(rest)
             return True
+    except BlockingIOError:  # its queue is full: somebody is there
+        return True
+    except TimeoutError:
+        return scheme == "ipc"
     except (OSError, ValueError):
         return False
 
