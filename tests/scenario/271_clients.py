@@ -3,6 +3,7 @@
 and with asyncio, and with CURVE. What they say is what is on the wire."""
 import fcntl
 import os
+import socket
 import subprocess
 import textwrap
 import time
@@ -426,6 +427,22 @@ def check_unanswered():
     daemon.stop()
 
 
+def check_full():
+    """Of a daemon that hangs, its queue full, the search says at once that it is there."""
+    folder = harness.SCRATCH + "/hangs"
+    os.makedirs(folder + "/posed")
+    held = [socket.socket(socket.AF_UNIX) for _ in range(8)]
+    held[0].bind(folder + "/posed/req")
+    held[0].listen(0)
+    for one in held[1:]:
+        one.setblocking(False)
+        one.connect_ex(folder + "/posed/req")
+    program = "from posed.address import Address; print(Address().of('pub'))"
+    done = subprocess.run([PYTHON, "-c", program], capture_output=True, text=True, timeout=20,
+                          env={**os.environ, "XDG_RUNTIME_DIR": folder})
+    check(done.stdout == f"ipc://{folder}/posed/pub\n", done)
+
+
 def stamped_recording():
     """A recording with the time stamps of a camera of today."""
     folder = harness.SCRATCH + "/stamped"
@@ -548,6 +565,7 @@ def scenario():
         check_python(daemon)
         check_slow(daemon)
         check_unanswered()
+        check_full()
         check(run_python(WRONG, harness.SCRATCH + "/none") == "well\n", "WRONG")
         check(run_python(AGAIN, daemon.folder) == "well\n", "AGAIN")
         check_ends()

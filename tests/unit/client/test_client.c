@@ -10,6 +10,11 @@
 #include <cmocka.h>
 #include <zmq.h>
 
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include "proto/wire.h"
 #include "tests/unit/scratch.h"
 #include "tools/client/posed.h"
@@ -175,6 +180,32 @@ static void answer(void *end, const uint8_t *who, int n_who, const char *payload
     int n = snprintf(bytes, sizeof bytes, "%s%s", WIRE_MAGIC, payload);
     assert_true(zmq_send(end, who, (size_t)n_who, ZMQ_SNDMORE) >= 0);
     assert_true(zmq_send(end, bytes, (size_t)n, 0) >= 0);
+}
+
+// As of a daemon that hangs: its queue is full.
+static void what_is_full_is_there(void **state)
+{
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct posed *client = connect_client(NULL, 1);
+    int fds[8];
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/req", scratch.path);
+    unlink(address.sun_path); // of another test
+    for (int i = 0; i < 8; i++) {
+        fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        assert_true(fds[i] >= 0);
+        const int error = i == 0 ? bind(fds[i], (void *)&address, sizeof address)
+                                 : connect(fds[i], (void *)&address, sizeof address);
+        assert_true(error == 0 || (i > 0 && errno == EAGAIN));
+        if (i == 0)
+            assert_int_equal(listen(fds[i], 0), 0);
+    }
+    assert_int_equal(posed_reset(client, true), -ETIMEDOUT);
+    assert_non_null(strstr(posed_error(client), "it takes no more connections: a posed that"));
+    posed_close(&client);
+    for (int i = 0; i < 8; i++)
+        close(fds[i]);
+    unlink(address.sun_path);
 }
 
 static void an_unanswered_request_goes(void **state)
@@ -425,11 +456,12 @@ static void wrong_options_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_stays),           cmocka_unit_test(an_unanswered_request_goes),
-        cmocka_unit_test(images_do_not_pile_up),     cmocka_unit_test(cameras_have_names),
-        cmocka_unit_test(poses_have_their_numbers),  cmocka_unit_test(topics_have_names),
-        cmocka_unit_test(two_sockets_take_turns),    cmocka_unit_test(requests_name_the_camera),
-        cmocka_unit_test(wrong_options_are_refused), cmocka_unit_test(no_pose_says_why),
+        cmocka_unit_test(a_message_stays),          cmocka_unit_test(an_unanswered_request_goes),
+        cmocka_unit_test(what_is_full_is_there),    cmocka_unit_test(images_do_not_pile_up),
+        cmocka_unit_test(cameras_have_names),       cmocka_unit_test(poses_have_their_numbers),
+        cmocka_unit_test(topics_have_names),        cmocka_unit_test(two_sockets_take_turns),
+        cmocka_unit_test(requests_name_the_camera), cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(no_pose_says_why),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
