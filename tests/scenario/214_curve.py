@@ -97,9 +97,16 @@ def check_keygen():
     held.send(ping)
     assert held.poll(20000), "a client of the list is not answered"
     held.recv()
+    watching = subprocess.Popen([harness.BINARY + "/bin/posectl", "watch", "-e", daemon.folder,
+                                 "--server-key", keys["daemon"], "--key-file",
+                                 harness.SCRATCH + "/stranger.secret"],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert watching.stdout.readline(), "a client of the list sees no pose"
     reload(keys["client"], "1 client may connect, 0 new; 1 no longer")
     gone = f"its public key {stranger[0].decode()} is no longer in "
     daemon.wait_for(lambda: gone in daemon.log(), "who was taken out is hung up on")
+    said = watching.communicate(timeout=60)[1]
+    assert watching.returncode == 3 and "does not know this client's key" in said, said
     asks(3, "stranger")
     asks(0, "client")
     # Nobody listed, and another key of its own.

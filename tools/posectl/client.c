@@ -407,6 +407,11 @@ void posectl_unsubscribe(struct posectl_subscription **subscription)
     *subscription = NULL;
 }
 
+bool posectl_is_refused(const struct posectl_subscription *subscription)
+{
+    return subscription->link.connection.state == CONNECTION_REFUSED;
+}
+
 bool posectl_receive(struct posectl_subscription *subscription, char out_topic[POSECTL_TOPIC_BYTES],
                      const uint8_t **out_bytes, size_t *out_n)
 {
@@ -414,8 +419,9 @@ bool posectl_receive(struct posectl_subscription *subscription, char out_topic[P
     const int64_t start_ns = clock_monotonic_ns(), wait_ms = (int64_t)s->link.ctl->timeout_ms;
     bool is_there = false;
     memset(out_topic, 0, POSECTL_TOPIC_BYTES);
-    // A daemon that has spoken may come back.
-    while (!is_there && (s->any || !connection_is_over(&s->link.connection))) {
+    // A daemon that has spoken may come back; one that no longer knows the key stays so.
+    while (!is_there && !posectl_is_refused(s) &&
+           (s->any || !connection_is_over(&s->link.connection))) {
         const int64_t left_ms = wait_ms + ANSWER_MS - (clock_monotonic_ns() - start_ns) / 1000000;
         if (left_ms <= 0)
             return false;

@@ -87,14 +87,17 @@ posectl_subscribe(struct posectl_subscription **out, const struct posectl *ctl,
 void posectl_unsubscribe(struct posectl_subscription **subscription);
 
 // Waits for the next message; its bytes are valid until the next call. Returns false when none came
-// for as long as --timeout says, or when the first cannot come.
+// for as long as --timeout says, when the first cannot come, or when the daemon no longer knows
+// this client's key.
 __attribute__((warn_unused_result)) bool posectl_receive(struct posectl_subscription *subscription,
                                                          char out_topic[POSECTL_TOPIC_BYTES],
                                                          const uint8_t **out_bytes, size_t *out_n);
 
-// Its address; whether somebody is connected there; and, on stderr, why nothing at all comes.
+// Its address; whether somebody is connected there, or does not know this client's key; and, on
+// stderr, why nothing at all comes.
 const char *posectl_subscribed_to(const struct posectl_subscription *subscription);
 bool posectl_is_connected(const struct posectl_subscription *subscription);
+bool posectl_is_refused(const struct posectl_subscription *subscription);
 void posectl_explain_silence(const struct posectl_subscription *subscription);
 
 // Opens what -o FILE names, or stdout. NULL: the reason is on stderr. Close with posectl_close,

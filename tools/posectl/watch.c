@@ -263,6 +263,10 @@ static enum posectl_exit watch(const struct posectl *ctl, struct posectl_subscri
     }
     if (ferror(stdout))
         return POSECTL_FAILED;
+    if (posectl_is_refused(subscription)) { // its key was taken off the list meanwhile, perhaps
+        posectl_explain_silence(subscription);
+        return POSECTL_NO_ANSWER;
+    }
     if (!any || (ctl->has_timeout && (watch_count == 0 || n_shown < watch_count)))
         return why_nothing(ctl, subscription);
     if (watch_count && n_shown < watch_count) {
