@@ -103,9 +103,10 @@ enum camera_error camera_open(struct camera *camera, const struct config *config
         return error == -EINTR ? CAMERA_STOPPED : CAMERA_NO_SOURCE;
     log_camera(capture_info(camera->capture), &camera->sink);
     const struct yield yield = {yield_frames_wait, &camera->yield_frames};
-    if (backend_open(&camera->backend, &camera->config, camera->capture, &yield, &camera->sink) !=
-        0)
-        return CAMERA_NO_BACKEND;
+    const int refused =
+        backend_open(&camera->backend, &camera->config, camera->capture, &yield, &camera->sink);
+    if (refused)
+        return refused == -EXDEV ? CAMERA_OTHER_FIELD : CAMERA_NO_BACKEND;
     log_to(&camera->sink, LOG_LEVEL_INFO, "%s", backend_description(camera->backend));
     if (create_shared(camera, config, session) != 0)
         return CAMERA_NO_MEMORY;

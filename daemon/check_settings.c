@@ -125,6 +125,7 @@ static int check_camera(const struct config *config, const struct log_sink *log)
         log_to(log, LOG_LEVEL_ERROR,
                "camera.field = %s cannot be taken: posectl calibrate makes such a file",
                config->camera_field);
+        cameras_explain_field(config, log);
         error = -EINVAL;
     }
     if (config->camera_rig[0] && rig_pose_read_place(config->camera_rig, &place, &rig_log) != 0) {

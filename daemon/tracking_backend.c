@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/config/cameras.h"
 #include "gpu/model/keyframe_window.h"
 #include "gpu/track/covariance.h"
 #include "gpu/track/residual.h"
@@ -119,7 +120,7 @@ static void take_camera(struct backend *backend)
     backend->gpu_settings.units_per_m = info->units_per_m;
 }
 
-// camera.field: of this camera, or it is refused.
+// camera.field: of this camera, or it is refused. Returns 0, -EXDEV or -ENOMEM.
 static int take_field(struct backend *backend, const char *path)
 {
     const struct capture_info *info = capture_info(backend->capture);
@@ -129,8 +130,10 @@ static int take_field(struct backend *backend, const char *path)
     if (!error)
         error = depth_error_check_camera(&backend->field, &info->camera, info->serial, path,
                                          &backend->log);
-    if (error)
-        return error;
+    if (error) {
+        cameras_explain_field(backend->config, &backend->log);
+        return -EXDEV;
+    }
     size_t n = (size_t)info->camera.width_px * info->camera.height_px;
     backend->field_per_m = malloc(n * sizeof *backend->field_per_m);
     if (!backend->field_per_m)

@@ -26,7 +26,8 @@ struct backend; // opaque
 
 // Opens the device for this source's frames and a tracker on it; the source must outlive it. What
 // is long beside the frames asks `yield` (copied; NULL: nobody) between its pieces. Returns 0, or
-// negative errno with the reason in the log (see gpu_open).
+// with the reason in the log -EXDEV (camera.field is not this camera's, or no longer to be read),
+// or another negative errno (see gpu_open).
 __attribute__((warn_unused_result)) int
 backend_open(struct backend **out, const struct config *config, struct capture *capture,
              const struct yield *yield, const struct log_sink *log);

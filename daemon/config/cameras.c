@@ -352,6 +352,17 @@ void cameras_config(const struct config *config, uint32_t index, struct config *
     insert_name(out->map_output, camera->name);
 }
 
+void cameras_explain_field(const struct config *own, const struct log_sink *log)
+{
+    const int n = (int)strlen(own->camera_field) - (int)strlen(CAMERAS_FIELD_A);
+    const bool is_set = strcmp(own->origin[config_find_key("camera.field")], CONFIG_BUILT_IN) != 0;
+    if (!is_set && n > 0)
+        log_to(log, LOG_LEVEL_ERROR,
+               "%s is taken because it lies beside %.*s (rig = %.*s): \"field =\" in the camera's "
+               "section turns it off, \"field = FILE\" takes another",
+               own->camera_field, n, own->camera_field, n, own->camera_field);
+}
+
 void cameras_rig_config(const struct config *config, struct config *out)
 {
     *out = *config;

@@ -51,7 +51,11 @@ __attribute__((warn_unused_result)) int cameras_check(const struct config *confi
 // the one that lies beside the file of its place. With config->n_cameras 0 a plain copy.
 void cameras_config(const struct config *config, uint32_t index, struct config *out);
 
-// The same for the pose of all cameras: its file and its odom frame.
+// After the field of a camera's settings (cameras_config) was refused: where it comes from a rig,
+// says so to the log, as nobody has named the file, and how to do without.
+void cameras_explain_field(const struct config *own, const struct log_sink *log);
+
+// cameras_config for the pose of all cameras: its file and its odom frame.
 void cameras_rig_config(const struct config *config, struct config *out);
 
 bool cameras_are_same(const struct config *a, const struct config *b);

@@ -91,6 +91,11 @@ def check_fields():
     for name, suffix, serial in (("a", "A", "synth-1"), ("b", "B", "synth-2")):
         check(re.search(rf"{name}: {rig}.{suffix}.field: the camera's own error is taken out: .* "
                         rf"camera {serial}\b", daemon.log()), daemon.log())
+    shutil.copy(f"{rig}.A.field", f"{rig}.B.field")
+    stale = harness.Daemon(None, "-c", conf, collect=False)
+    stale.wait(expected_code=3)
+    check(f"(rig = {rig}): \"field =\" in the camera's section turns it off" in stale.log(),
+          stale.log())
 
 
 def error_deg(xyzw):
