@@ -115,8 +115,10 @@ static enum exit_code look_at_config(struct daemon *daemon)
     if (check_sources(config, &daemon->sink) != 0)
         return EXIT_DEVICE;
     if (daemon->options.check)
-        outputs_warn(config, &daemon->sink);
+        outputs_look_at_folders(config, &daemon->sink);
     const int error = outputs_check(config, &daemon->sink);
+    if (!error && !daemon->options.check)
+        outputs_make_folders(config, &daemon->sink);
     return error == -EINVAL ? EXIT_CONFIG : error ? EXIT_OTHER : EXIT_OK;
 }
 

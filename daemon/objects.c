@@ -101,8 +101,6 @@ int objects_create(struct objects **out, const struct search_settings *settings,
         free(objects);
         return error;
     }
-    if (folder[0] && mkdir(folder, 0750) != 0 && errno != EEXIST)
-        log_to(&objects->log, LOG_LEVEL_WARNING, "%s: %s (search.folder)", folder, strerror(errno));
     if (folder[0])
         load_folder(objects);
     *out = objects;
@@ -138,9 +136,11 @@ int objects_add(struct objects *objects, const char *name, const struct search_m
     make_path(objects, name, SUFFIX, path, sizeof path);
     make_path(objects, name, MESH_SUFFIX, mesh_path, sizeof mesh_path);
     if (objects->folder[0] && (search_object_save(entry->object, path, &objects->log) != 0 ||
-                               objects_mesh_save(mesh_path, mesh, settings, &objects->log) != 0))
+                               objects_mesh_save(mesh_path, mesh, settings, &objects->log) != 0)) {
         log_to(&objects->log, LOG_LEVEL_WARNING, "%s is known, but could not be kept in %s", name,
                objects->folder);
+        return OBJECTS_NOT_KEPT;
+    }
     return 0;
 }
 

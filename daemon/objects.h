@@ -12,6 +12,7 @@
 
 #define OBJECTS_MAX        32
 #define OBJECTS_NAME_BYTES 80
+#define OBJECTS_NOT_KEPT   1
 
 struct objects; // opaque
 
@@ -24,7 +25,8 @@ __attribute__((warn_unused_result)) int objects_create(struct objects **out,
                                                        const struct log_sink *log);
 void objects_destroy(struct objects **objects);
 
-// Draws the views and takes the object in. `name` is a plain name. Returns 0; -EEXIST; -ENOSPC
+// Draws the views and takes the object in. `name` is a plain name. Returns 0; OBJECTS_NOT_KEPT
+// (it is known, but could not be written to the folder; the log says why); -EEXIST; -ENOSPC
 // (OBJECTS_MAX are known); else as search_object_create.
 __attribute__((warn_unused_result)) int objects_add(struct objects *objects, const char *name,
                                                     const struct search_mesh *mesh,

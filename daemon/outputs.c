@@ -78,38 +78,63 @@ static int check_place(const char *key, const char *folder, const char *what,
     return -EINVAL;
 }
 
-static int check_map_folder(const char *folder, const struct log_sink *log)
+// The folders and what does not work before each is there. Whoever records makes and looks at
+// theirs, too, at the start and at each recording.
+struct folder {
+    const char *key, *path, *what;
+};
+
+static void warn_of_folder(const struct folder *folder, int error, const struct log_sink *log)
 {
-    if (check_place("map.folder", folder, "maps", log) != 0)
-        return -EINVAL;
-    const int error = folder[0] ? check_folder(folder) : 0;
     if (error)
         log_to(log, LOG_LEVEL_WARNING,
-               "map.folder %s: %s: no map can be saved before it is there and may be written to "
-               "(mkdir, mount, chown); each save looks again",
-               folder, strerror(-error));
-    return 0;
+               "%s %s: %s: %s before it is there and may be written to (mkdir, mount, chown)",
+               folder->key, folder->path, strerror(-error), folder->what);
+}
+
+static struct folder map_folder(const struct config *config)
+{
+    return (struct folder){"map.folder", config->map_folder, "no map can be saved"};
+}
+
+static struct folder search_folder(const struct config *config)
+{
+    return (struct folder){"search.folder", config->search.folder, "no object is kept"};
 }
 
 // One that the start makes where the folder around it is there.
-static void warn_of_folder(const char *key, const char *folder, const char *what,
-                           const struct log_sink *log)
+static void look_at(struct folder folder, const struct log_sink *log)
 {
-    int error = folder[0] ? check_folder(folder) : 0;
-    if (error == -ENOENT)
-        error = check_writable(folder);
-    if (error && error != -ENOTDIR)
-        log_to(log, LOG_LEVEL_WARNING,
-               "%s %s: %s: %s before it is there and may be written to (mkdir, mount, chown)", key,
-               folder, strerror(-error), what);
+    const int error = folder.path[0] ? check_folder(folder.path) : 0;
+    warn_of_folder(&folder, error == -ENOENT ? check_writable(folder.path) : error, log);
 }
 
-void outputs_warn(const struct config *config, const struct log_sink *log)
+static void make(struct folder folder, const struct log_sink *log)
+{
+    if (!folder.path[0])
+        return;
+    if (mkdir(folder.path, 0750) == 0)
+        log_to(log, LOG_LEVEL_NOTICE, "%s %s did not exist: created", folder.key, folder.path);
+    else
+        warn_of_folder(&folder, errno == EEXIST ? check_folder(folder.path) : -errno, log);
+}
+
+void outputs_look_at_folders(const struct config *config, const struct log_sink *log)
 {
     struct origins origins = {config, NULL, *log};
     const struct log_sink sink = origins_log(&origins);
-    warn_of_folder("recorder.folder", config->recorder.folder, "nothing can be recorded", &sink);
-    warn_of_folder("search.folder", config->search.folder, "no object is kept", &sink);
+    look_at((struct folder){"recorder.folder", config->recorder.folder, "nothing can be recorded"},
+            &sink);
+    look_at(map_folder(config), &sink);
+    look_at(search_folder(config), &sink);
+}
+
+void outputs_make_folders(const struct config *config, const struct log_sink *log)
+{
+    struct origins origins = {config, NULL, *log};
+    const struct log_sink sink = origins_log(&origins);
+    make(map_folder(config), &sink);
+    make(search_folder(config), &sink);
 }
 
 int outputs_check(const struct config *config, const struct log_sink *log)
@@ -129,7 +154,7 @@ int outputs_check(const struct config *config, const struct log_sink *log)
             error = -EINVAL;
         }
     }
-    error = worse(error, check_map_folder(config->map_folder, &sink));
+    error = worse(error, check_place("map.folder", config->map_folder, "maps", &sink));
     error =
         worse(error, check_place("recorder.folder", config->recorder.folder, "recordings", &sink));
     return worse(error, check_place("search.folder", config->search.folder, "objects", &sink));

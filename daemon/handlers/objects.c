@@ -183,7 +183,12 @@ void handlers_add_object(struct handlers *handlers, const struct handlers_call *
     settings.user = &progress;
     int error = objects_add(handlers->common->objects, request->name, &mesh, &settings);
     free(copy);
-    if (error) {
+    if (error == OBJECTS_NOT_KEPT) {
+        snprintf(call->reply->message, sizeof call->reply->message,
+                 "%s will be gone when the daemon ends: it could not be kept in search.folder (the "
+                 "daemon's log says why)",
+                 request->name);
+    } else if (error) {
         handlers->common->objects_failed = error == -EIO;
         fail_add(call->reply, error, progress.late);
         return;

@@ -66,6 +66,7 @@ def check_start_agrees():
             ("camera", "fx = -500", "camera.fx: -500 is neither 0 (what the source says", 3),
             ("camera", f"field = {nowhere}x", f"camera.field = {nowhere}x cannot be taken", 3),
             ("camera", f"field = {nowhere}x", f"camera.field: {nowhere}x: No such file", 3),
+            ("camera", f"field = {scratch}", f"camera.field: {scratch}: Is a directory", 3),
             ("camera a", f"source = synth:room\n[camera b]\nsource = synth:room\nrig = {nowhere}x",
              f"[camera b]: camera.rig: {nowhere}x: No such file", 3),
             ("camera a", f"source = synth:room\nfield = {nowhere}x",
@@ -98,6 +99,13 @@ def check_start_agrees():
             done = posed("-c", scratch + "/agrees.conf", *more)
             assert done.returncode == code, (setting, more, done)
             assert any(wanted in line and said in line for line in done.stderr.splitlines()), done
+    for section in ("recorder", "map", "search"):  # may be mounted later
+        write(scratch + "/agrees.conf", f"[{section}]\nfolder = {nowhere}x\n")
+        for more in (["--check-config"], ["--frames", "1", "--run-dir", scratch + "/agrees",
+                                          "--no-tcp", "--source", "synth:room"]):
+            done = posed("-c", scratch + "/agrees.conf", *more)
+            said = f"{section}.folder {nowhere}x: No such file or directory: no"
+            assert done.returncode == 0 and said in done.stderr, done
     write(scratch + "/agrees.conf", "[output]\ntrajectory = /dev/null\n[requests]\n"
           "deadline_ms = 10\nmax_deadline_ms = 5\n[http]\norigins = https://app.foxglove.dev\n")
     done = posed("-c", scratch + "/agrees.conf", "--check-config")

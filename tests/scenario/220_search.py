@@ -5,6 +5,7 @@ are damaged."""
 import math
 import os
 import struct
+import subprocess
 import time
 
 import zmq
@@ -109,6 +110,19 @@ def check_cancel(daemon, vertices, triangles):
     check(codes == {3: requests.CANCELLED, 4: requests.OK}, f"{codes}")
 
 
+def check_not_kept(daemon, folder):
+    """A folder that went away: the object is known, and whoever added it is told that it is not
+    kept."""
+    os.rename(folder, folder + ".elsewhere")
+    done = subprocess.run([harness.BINARY + "/bin/posectl", "object", "add", "lost",
+                           folder + ".elsewhere/stair.ply", "--views", "64", "-e", daemon.folder],
+                          capture_output=True, text=True, timeout=harness.PATIENCE_S)
+    os.rename(folder + ".elsewhere", folder)
+    check(done.returncode == 0 and done.stdout.startswith("lost"), done)
+    check("lost will be gone when the daemon ends: it could not be kept in search.folder" in
+          done.stderr, done.stderr)
+
+
 def check_damaged(options, folder, data, quaternion, translation):
     """The views of a damaged file are drawn again from the mesh beside it."""
     path = folder + "/stair.object"
@@ -153,6 +167,7 @@ def scenario():
     check(search(daemon).code == requests.OK, "the newest frame")
     check_bad_input(daemon, data, vertices, triangles)
     check_cancel(daemon, vertices, triangles)
+    check_not_kept(daemon, folder)
     daemon.stop()
     harness.check_poses(daemon.poses, len(daemon.poses))
 

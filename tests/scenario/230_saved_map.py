@@ -232,7 +232,6 @@ def check_not_found(source, *options):
 
 
 def scenario():
-    os.mkdir(FOLDER)
     rows = harness.read_trajectory(harness.truth_of("room"))
     world = [(harness.rotation(row[4:8]), row[1:4]) for row in rows]
     origin = inverse(world[0])

@@ -266,6 +266,8 @@ static enum posectl_exit exchange(struct link *link, const uint8_t *request, siz
         posectl_complain("the answer of %s is not one of posed", link->endpoint);
         return POSECTL_FAILED;
     }
+    if (out->code == posed_Code_OK && out->message[0])
+        posectl_complain("%s", out->message);
     if (out->code == posed_Code_OK)
         return POSECTL_OK;
     posectl_complain("%s%s%s: %s", wire_code_name(out->code), out->field[0] ? " " : "", out->field,

@@ -39,60 +39,58 @@ static int check(void)
     return outputs_check(&config, &log);
 }
 
-// It may be mounted later, but not over a file.
-static void folder_of_maps(void **state)
-{
-    (void)state;
-    assert_int_equal(check(), 0);
-    assert_string_equal(scratch.line, "");
-    scratch_name(&scratch, "maps", config.map_folder);
-    assert_int_equal(check(), 0);
-    assert_int_equal(scratch.worst, LOG_LEVEL_WARNING);
-    assert_true(scratch_said(&scratch, "map.folder /tmp/"));
-    assert_true(scratch_said(&scratch, "/maps: No such file or directory: no map can be saved"));
-    scratch_make_folder(&scratch, "maps");
-    assert_int_equal(check(), 0);
-    assert_string_equal(scratch.line, "");
-    assert_int_equal(chmod(scratch.path, 0755), 0);
-    assert_int_equal(chmod(config.map_folder, 0555), 0);
-    scratch_be_nobody();
-    assert_int_equal(check(), 0);
-    scratch_be_root_again();
-    assert_int_equal(scratch.worst, LOG_LEVEL_WARNING);
-    assert_true(scratch_said(&scratch, "/maps: Permission denied: no map can be saved"));
-    scratch_write_text(&scratch, "file", "");
-    scratch_name(&scratch, "file", config.map_folder);
-    assert_int_equal(check(), -EINVAL);
-    assert_true(scratch_said(&scratch, "/file cannot hold maps: Not a directory"));
-}
-
-// Folders that the start makes: a file in their place is refused, one that cannot be made warned
-// about by who looks only.
+// Folders that the start makes: a file in their place is refused; one that cannot be made is warned
+// about, by who looks only and by the start.
 static void folders_that_are_made(void **state)
 {
     (void)state;
     const struct log_sink log = scratch_log(&scratch);
-    char *const folders[] = {config.recorder.folder, config.search.folder};
-    static const char *const words[][2] = {
-        {"recorder.folder /tmp/", "No such file or directory: nothing can be recorded before"},
-        {"search.folder /tmp/", "No such file or directory: no object is kept before"}};
+    static void (*const warns[])(const struct config *, const struct log_sink *) = {
+        outputs_look_at_folders, outputs_make_folders};
+    const struct {
+        char *path;
+        const char *key, *says;
+        bool is_recorders; // which makes its own
+    } folders[] = {{config.recorder.folder, "recorder.folder", "nothing can be recorded", true},
+                   {config.search.folder, "search.folder", "no object is kept before", false},
+                   {config.map_folder, "map.folder", "no map can be saved", false}};
+    char wanted[128];
+    assert_int_equal(check(), 0);
     scratch_write_text(&scratch, "file", "");
-    for (size_t i = 0; i < 2; i++) {
-        scratch_name(&scratch, "file", folders[i]);
+    scratch_make_folder(&scratch, "closed");
+    for (size_t i = 0; i < 3; i++) {
+        config_default(&config);
+        scratch_name(&scratch, "file", folders[i].path);
         assert_int_equal(check(), -EINVAL);
-        assert_true(scratch_said(&scratch, words[i][0]));
+        assert_true(scratch_said(&scratch, folders[i].key));
         assert_true(scratch_said(&scratch, "/file cannot hold "));
-        scratch_name(&scratch, "none/folder", folders[i]);
-        assert_int_equal(check(), 0);
-        assert_string_equal(scratch.line, "");
-        outputs_warn(&config, &log);
-        assert_int_equal(scratch.worst, LOG_LEVEL_WARNING);
-        assert_true(scratch_said(&scratch, words[i][0]));
-        assert_true(scratch_said(&scratch, words[i][1]));
-        scratch_name(&scratch, "new", folders[i]);
+        for (size_t k = 0; k < (folders[i].is_recorders ? 1 : 2); k++) {
+            scratch_name(&scratch, "none/folder", folders[i].path);
+            assert_int_equal(check(), 0);
+            assert_string_equal(scratch.line, "");
+            warns[k](&config, &log);
+            assert_int_equal(scratch.worst, LOG_LEVEL_WARNING);
+            assert_true(scratch_said(&scratch, folders[i].key));
+            snprintf(wanted, sizeof wanted, "/none/folder: No such file or directory: %s",
+                     folders[i].says);
+            assert_true(scratch_said(&scratch, wanted));
+            scratch_name(&scratch, "closed", folders[i].path);
+            assert_int_equal(chmod(scratch.path, 0755), 0);
+            assert_int_equal(chmod(folders[i].path, 0555), 0);
+            scratch_be_nobody();
+            warns[k](&config, &log);
+            scratch_be_root_again();
+            snprintf(wanted, sizeof wanted, "/closed: Permission denied: %s", folders[i].says);
+            assert_true(scratch_said(&scratch, wanted));
+        }
+        snprintf(wanted, sizeof wanted, "new%zu", i);
+        scratch_name(&scratch, wanted, folders[i].path);
         scratch.line[0] = 0;
-        outputs_warn(&config, &log);
+        outputs_look_at_folders(&config, &log);
         assert_string_equal(scratch.line, "");
+        assert_int_equal(access(folders[i].path, F_OK), -1);
+        outputs_make_folders(&config, &log);
+        assert_int_equal(access(folders[i].path, F_OK), folders[i].is_recorders ? -1 : 0);
     }
 }
 
@@ -143,7 +141,6 @@ static void trajectory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(folder_of_maps, setup, teardown),
         cmocka_unit_test_setup_teardown(folders_that_are_made, setup, teardown),
         cmocka_unit_test_setup_teardown(map_at_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(trajectory, setup, teardown),
