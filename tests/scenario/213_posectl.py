@@ -121,6 +121,22 @@ def check_usage():
                          ("tum:/nowhere", "/nowhere: No such file or directory")):
         told = ctl(1, "rig", "calibrate", source, source).stderr
         assert said in told and told.count("\n") == 1, told
+    # What is to be written is looked at before the work.
+    made = harness.SCRATCH + "/made"
+    for name in ("made", "rig.A.field", "other.B.field"):
+        with open(f"{harness.SCRATCH}/{name}", "w", encoding="ascii"):
+            pass
+    for command in (("calibrate", "synth:room"), ("rig", "calibrate", "synth:room", "synth:room")):
+        assert f"{made}: is there already" in ctl(1, *command, "-o", made).stderr
+        assert "/nowhere/x: No such file" in ctl(1, *command, "-o", "/nowhere/x").stderr
+    for name, field in (("rig", "rig.A.field"), ("other", "other.B.field")):
+        told = ctl(1, *command, "-o", f"{harness.SCRATCH}/{name}").stderr
+        assert f"/{field}: is there already" in told and told.count("\n") == 1, told
+    told = ctl(1, "register", made, made, "--plot", "/nowhere/x.png").stderr
+    assert told == "posectl: /nowhere/x.png: No such file or directory\n", told
+    assert "(--plot): x.foo: a picture" in ctl(2, "register", made, made, "--plot", "x.foo").stderr
+    told = ctl(1, "calibrate", "synth:room", "--check", harness.SCRATCH).stderr
+    assert told == f"posectl: {harness.SCRATCH}: Is a directory\n", told
     assert "less than 48 letters" in ctl(2, "set", 50 * "x" + "=1").stderr
     for where in ("127.0.0.1:99999", "tcp://127.0.0.1:0", "ipc://", "http://127.0.0.1:8765"):
         assert "or no address" in ctl(3, "status", "-e", where, "--timeout", "60").stderr

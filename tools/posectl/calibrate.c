@@ -10,6 +10,7 @@
 #include "capture/capture.h"
 #include "gpu/track/calibrate.h"
 #include "gpu/track/track.h"
+#include "tools/posectl/output_look.h"
 
 #define MAX_RECORDINGS 16
 #define FRAMES_WANTED  110 // of all recordings together
@@ -294,5 +295,7 @@ int posectl_calibrate(struct posectl *ctl, int argc, char **argv)
     posectl_parse(ctl, &argp, argc, argv);
     if (!options.check && !ctl->file)
         posectl_complain("no -o FILE: the field is learnt and judged, but not kept");
+    if (!options.check && !output_look_new(ctl->file))
+        return POSECTL_FAILED;
     return run(ctl) < 0 ? POSECTL_FAILED : POSECTL_OK;
 }

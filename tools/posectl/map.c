@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "capture/cloud/cloud.h"
 #include "proto/file_suffix.h"
+#include "tools/posectl/output_look.h"
 #include "tools/posectl/posectl.h"
 
 static posed_Reply reply;
@@ -260,10 +260,8 @@ static enum posectl_exit export_surface(const struct posectl *ctl, posed_Request
         posectl_complain("%s: the map's surface is written as .ply", name);
         return POSECTL_USAGE;
     }
-    if (access(name, F_OK) == 0) {
-        posectl_complain("%s: is there already: name a new file", name);
+    if (!output_look_new(name))
         return POSECTL_FAILED;
-    }
     request->which_what = posed_Request_get_map_cloud_tag;
     request->what.get_map_cloud.voxel_m = voxel_m;
     enum posectl_exit result = posectl_request_large(ctl, request, &reply, &bytes, &n_bytes);

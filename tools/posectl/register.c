@@ -13,6 +13,7 @@
 #include "proto/file_suffix.h"
 #include "proto/se3.h"
 #include "tools/plot/register.h"
+#include "tools/posectl/output_look.h"
 #include "tools/posectl/progress.h"
 
 static struct {
@@ -93,7 +94,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_PICTURE:
         if (!file_suffix_fits(arg, ".png"))
-            argp_error(state, "--picture: %s: a picture is written as .png", arg);
+            argp_error(state, "--picture (--plot): %s: a picture is written as .png", arg);
         options.picture = arg;
         return 0;
     case ARGP_KEY_ARG:
@@ -367,6 +368,8 @@ int posectl_register(struct posectl *ctl, int argc, char **argv)
     ctl->takes_file = true;
     ctl->timeout_ms = 60000;
     posectl_parse(ctl, &argp, argc, argv);
+    if (!output_look(ctl->file) || !output_look(options.aligned) || !output_look(options.picture))
+        return POSECTL_FAILED;
     struct cloud clouds[2] = {{0}, {0}};
     struct point_set points[2];
     if (options.initial && !read_initial(options.initial, &options.settings.T_target_source))

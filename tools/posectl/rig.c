@@ -15,6 +15,7 @@
 #include "proto/clock_offset.h"
 #include "proto/handeye.h"
 #include "proto/se3.h"
+#include "tools/posectl/output_look.h"
 #include "tools/posectl/rig_trajectory.h"
 
 #define LAG_NS    1500000000LL // of a motion: long enough to turn, short enough not to drift
@@ -23,6 +24,9 @@
 #define APART_NS  100000000LL // at most, of two images that are compared
 #define CLOCK_STD 4.0         // a difference of less than so many of its own is taken for none
 #define RAD_DEG   (180 / 3.14159265358979323846)
+
+// Behind the name of the result: where the daemon looks for the fields (daemon/config/cameras.h).
+static const char *const field_suffixes[2] = {".A.field", ".B.field"};
 
 static struct {
     const char *recordings[2];
@@ -277,25 +281,33 @@ static int write_result(const char *path, const struct result *r)
     return status;
 }
 
-// Where the daemon looks for it (daemon/config/cameras.h).
-static int write_field(const struct way *way, const char *path, const char *suffix)
+static int name_field(const char *path, int camera, char out[PATH_MAX])
 {
-    char name[PATH_MAX];
-    if (!way->is_corrected)
-        return 0;
-    if (snprintf(name, sizeof name, "%s%s", path, suffix) >= (int)sizeof name)
-        return -ENAMETOOLONG;
-    return depth_error_write(name, &way->field, &posectl_log);
+    const int n = snprintf(out, PATH_MAX, "%s%s", path, field_suffixes[camera]);
+    return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
 static int write_all(const char *path, const struct way ways[2], const struct result *r)
 {
+    char name[PATH_MAX];
     int status = write_result(path, r);
-    if (status == 0)
-        status = write_field(&ways[0], path, ".A.field");
-    if (status == 0)
-        status = write_field(&ways[1], path, ".B.field");
+    for (int i = 0; i < 2 && status == 0; i++) {
+        status = ways[i].is_corrected ? name_field(path, i, name) : 0;
+        if (status == 0 && ways[i].is_corrected)
+            status = depth_error_write(name, &ways[i].field, &posectl_log);
+    }
     return status;
+}
+
+// Before the recordings are tracked. A field of an earlier run would be taken for this rig's where
+// this one learns none.
+static bool look_at_outputs(const char *path)
+{
+    char name[PATH_MAX];
+    bool good = !path || output_look_new(path);
+    for (int i = 0; i < 2 && good && path; i++)
+        good = name_field(path, i, name) == 0 && output_look_new(name);
+    return good;
 }
 
 static int calibrate(const struct posectl *ctl)
@@ -334,5 +346,5 @@ int posectl_rig(struct posectl *ctl, int argc, char **argv)
         NULL};
     ctl->takes_file = true;
     posectl_parse(ctl, &argp, argc, argv);
-    return calibrate(ctl) < 0 ? POSECTL_FAILED : POSECTL_OK;
+    return !look_at_outputs(ctl->file) || calibrate(ctl) < 0 ? POSECTL_FAILED : POSECTL_OK;
 }
