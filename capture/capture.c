@@ -133,7 +133,12 @@ static void log_unknown(const char *source, const struct log_sink *log)
     for (size_t i = 0; source[n] && i < N_DRIVERS; i++)
         if (closest_is_better(source, n, drivers[i]->name, &best))
             meant = drivers[i]->name;
-    if (meant)
+    if (source[0] == '"' || source[0] == '\'')
+        log_to(log, LOG_LEVEL_ERROR,
+               "source %s: values stand without quotes: DRIVER:PLACE as it is, e.g. tum:FOLDER or "
+               "synth:room",
+               source);
+    else if (meant)
         log_to(log, LOG_LEVEL_ERROR, "source '%s': unknown driver, did you mean %s:%s?", source,
                meant, source + n + 1);
     else if (source[0] && !source[n] && access(source, F_OK) != 0)

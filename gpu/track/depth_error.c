@@ -220,11 +220,13 @@ int depth_error_read(const char *path, const struct log_sink *log, struct depth_
         free(text);
         return -error;
     }
+    errno = EIO; // where the library says no more
     size_t n = fread(text, 1, MAX_BYTES, file);
+    const int error = errno;
     int status = ferror(file) ? -EIO : n == MAX_BYTES ? -EINVAL : 0;
     if (status < 0)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
-               status == -EIO ? strerror(EIO) : "too long for a camera's field");
+               status == -EIO ? strerror(error) : "too long for a camera's field");
     else
         status = depth_error_parse(text, n, path, log, out);
     fclose(file);

@@ -330,6 +330,9 @@ static void settings_out_of_range(void **state)
         assert_true(scratch_said(&scratch, "unknown driver"));
     }
     struct capture_settings settings = settings_of("tum");
+    settings.source = "\"synth:room\"";
+    assert_int_equal(open_result(&settings), -EINVAL);
+    assert_true(scratch_said(&scratch, "source \"synth:room\": values stand without quotes"));
     settings.source = "room.klg";
     assert_int_equal(open_result(&settings), -EINVAL);
     assert_true(scratch_said(&scratch, "source 'room.klg': no such file or folder"));
