@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "capture/recorder/writer.h"
+#include "capture/recording/klg.h"
 #include "proto/clock.h"
 
 static const struct writer_format *const formats[RECORDER_N_FORMATS] = {
@@ -18,8 +19,6 @@ static const struct writer_format *const formats[RECORDER_N_FORMATS] = {
     [RECORDER_FORMAT_FAKENECT] = &writer_fakenect, [RECORDER_FORMAT_MCAP] = &writer_mcap,
     [RECORDER_FORMAT_ROS2MCAP] = &writer_ros2mcap,
 };
-
-#define CALIBRATION_SUFFIX ".calibration.txt"
 
 const struct writer_format *recordings_format(enum recorder_format format)
 {
@@ -66,7 +65,7 @@ bool recorder_name_is_plain(const char *name)
     for (int i = 0; i < RECORDER_N_FORMATS; i++)
         if (*formats[i]->suffix && ends_with(name, formats[i]->suffix))
             return false;
-    return !ends_with(name, CALIBRATION_SUFFIX);
+    return !ends_with(name, KLG_CALIBRATION_SUFFIX);
 }
 
 // Bytes of a folder and, one level down, of its folders.
@@ -184,7 +183,7 @@ void recordings_delete(int folder, const char *name, enum recorder_format format
     char file[128], sidecar[160];
     const char *suffix = formats[format]->suffix;
     snprintf(file, sizeof file, "%s%s", name, suffix);
-    snprintf(sidecar, sizeof sidecar, "%s" CALIBRATION_SUFFIX, file);
+    snprintf(sidecar, sizeof sidecar, "%s" KLG_CALIBRATION_SUFFIX, file);
     if (*suffix) {
         unlinkat(folder, file, 0);
         unlinkat(folder, sidecar, 0);

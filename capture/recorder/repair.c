@@ -113,6 +113,57 @@ static int repair_mcap(int fd, int out_fd, const char *path, const struct log_si
     return err;
 }
 
+// A new file. Returns its descriptor, or a negative errno after logging it.
+static int make(const char *path, const struct log_sink *log)
+{
+    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    const int err = fd < 0 ? errno : 0;
+    if (err)
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s%s", path, strerror(err),
+               err == EEXIST ? ", and is not written over: name the copy with -o" : "");
+    return err ? -err : fd;
+}
+
+// The sidecar of the klg at `path`, for the copy at `out_path`; there may be none. Not through a
+// link: no reader takes that.
+static int copy_sidecar(const char *path, const char *out_path, const struct log_sink *log)
+{
+    char from[4200], to[4200];
+    struct stat info;
+    struct outcome outcome = {false, false};
+    if (snprintf(from, sizeof from, "%s" KLG_CALIBRATION_SUFFIX, path) >= (int)sizeof from ||
+        snprintf(to, sizeof to, "%s" KLG_CALIBRATION_SUFFIX, out_path) >= (int)sizeof to) {
+        log_to(log, LOG_LEVEL_ERROR, "%.80s...: path too long", path);
+        return -ENAMETOOLONG;
+    }
+    const int fd = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        log_to(
+            log, LOG_LEVEL_ERROR,
+            "%s: a link, no regular file, or unreadable: without it the copy has other intrinsics",
+            from);
+        if (fd >= 0)
+            close(fd);
+        return -EINVAL;
+    }
+    const int out_fd = make(to, log);
+    int err = out_fd < 0 ? out_fd : 0;
+    if (!err) {
+        err = copy(fd, out_fd, 0, (uint64_t)info.st_size, &outcome);
+        if (close(out_fd) != 0 && !err)
+            err = -errno;
+        if (err) {
+            log_to(log, LOG_LEVEL_ERROR, "%s: %s: nothing is left of this copy", to,
+                   strerror(-err));
+            unlink(to);
+        }
+    }
+    close(fd);
+    return err;
+}
+
 int recorder_repair(const char *path, const char *out_path, bool always, const struct log_sink *log)
 {
     struct outcome outcome = {false, false};
@@ -138,12 +189,10 @@ int recorder_repair(const char *path, const char *out_path, bool always, const s
         close(fd);
         return err ? err : 1;
     }
-    int out_fd = open(out_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    err = out_fd < 0 ? -errno : 0;
-    if (err) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", out_path, strerror(-err));
+    int out_fd = make(out_path, log);
+    if (out_fd < 0) {
         close(fd);
-        return err;
+        return out_fd;
     }
     err = repair(fd, out_fd, path, log, &outcome);
     if (close(out_fd) != 0 && !err) {
@@ -155,6 +204,8 @@ int recorder_repair(const char *path, const char *out_path, bool always, const s
                "%s: %s: nothing is left of this copy, and %s is as it was; -o names another place",
                out_path, strerror(-err), path);
     close(fd);
+    if (!err && !is_mcap)
+        err = copy_sidecar(path, out_path, log);
     if (err)
         unlink(out_path);
     return err;

@@ -35,7 +35,7 @@ static int klg_open(void **out_state, int folder, const char *name,
     const struct capture_info *info = cameras[0].info;
     char file[128], sidecar[160];
     snprintf(file, sizeof file, "%s.klg", name);
-    snprintf(sidecar, sizeof sidecar, "%s.calibration.txt", file);
+    snprintf(sidecar, sizeof sidecar, "%s" KLG_CALIBRATION_SUFFIX, file);
     struct klg_writer *klg = calloc(1, sizeof *klg);
     if (!klg)
         return -ENOMEM;

@@ -197,23 +197,31 @@ int klg_decode(struct unzip *unzip, const void *data, size_t n_bytes, size_t n_p
     return 0;
 }
 
-// <file>.calibration.txt, or the default when there is none. Not through a link: the user named the
-// log, whoever made the log named this.
+// <file>.calibration.txt, or the default when there is none, which a notice tells. Not through a
+// link: the user named the log, whoever made the log named this.
 static int read_camera(const char *path, const struct capture_settings *settings,
                        struct capture_info *out_info)
 {
     char name[4096];
-    if (snprintf(name, sizeof name, "%s.calibration.txt", path) >= (int)sizeof name) {
+    if (snprintf(name, sizeof name, "%s" KLG_CALIBRATION_SUFFIX, path) >= (int)sizeof name) {
         log_to(&settings->log, LOG_LEVEL_ERROR, "%.80s...: path too long", path);
         return -ENAMETOOLONG;
     }
+    const char *const slash = strrchr(name, '/');
     out_info->camera = default_camera;
     char text[4096];
     double units_per_m = 0;
     struct stat st;
     int fd = open(name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 && errno == ENOENT)
+    if (fd < 0 && errno == ENOENT) {
+        if (settings->fx_px == 0 || settings->fy_px == 0 || settings->cx_px == 0 ||
+            settings->cy_px == 0)
+            log_to(&settings->log, LOG_LEVEL_NOTICE,
+                   "%s: no %s: the intrinsics are the format's default, as are 640x480 pixels and "
+                   "millimetres",
+                   path, slash ? slash + 1 : name);
         return 0;
+    }
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     bool good = n >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     if (fd >= 0)

@@ -15,6 +15,9 @@
 #define KLG_FRAME_HEADER_BYTES 16
 #define KLG_UNITS_PER_M        1000.0
 
+// Behind the log's name: the sidecar with intrinsics, image size and units, which only we write.
+#define KLG_CALIBRATION_SUFFIX ".calibration.txt"
+
 struct klg_frame {
     int64_t stamp;   // as written, unit unknown
     int64_t time_ns; // by the unit that klg_scan found

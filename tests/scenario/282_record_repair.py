@@ -160,7 +160,8 @@ def check_mcap(folder, name, suffix, n_cuts):
               sorted(map(str, expected[:len(messages)])), f"{n}: other messages")
         check(len(messages) >= before, f"{n}: fewer messages than of a shorter file")
         before = len(messages)
-        check("File exists" in repair(1, path).stderr, "the copy is not written over")
+        check(f"{out}: File exists, and is not written over: name the copy with -o" in
+              repair(1, path).stderr, "the copy is not written over")
         os.remove(out)
     check(before == len(expected), f"{before} messages of {len(expected)}")
     check_no_room(path, out)
@@ -228,6 +229,37 @@ def check_klg(folder):
     check(int.from_bytes(repaired[:4], "little") == N_FRAMES - 1, "all but the torn frame")
     check(whole[4:].startswith(repaired[4:]), "the frames as they were")
     check_no_room(folder + "/cut.klg", folder + "/none.klg")
+    check_sidecar(folder)
+
+
+def check_sidecar(folder):
+    """Intrinsics and units of a klg stand beside it: a copy without them is another camera's."""
+    sidecar, mine = ".calibration.txt", folder + "/mine.klg"
+    os.remove(folder + "/cut.repaired.klg")
+    os.rename(folder + "/k.klg" + sidecar, folder + "/cut.klg" + sidecar)
+    with open(folder + "/cut.klg" + sidecar, "rb") as file:
+        text = file.read()
+    for arguments, out in (([], folder + "/cut.repaired.klg"), (["-o", mine], mine)):
+        repair(0, folder + "/cut.klg", *arguments)
+        with open(out + sidecar, "rb") as file:
+            check(file.read() == text, out)
+        os.remove(out)
+        done = repair(1, folder + "/cut.klg", *arguments)  # the sidecar's name is taken
+        check(f"{out}{sidecar}: File exists, and is not written over: name the copy with -o" in
+              done.stderr and not os.path.exists(out), done)
+        os.remove(out + sidecar)
+    os.rename(folder + "/cut.klg" + sidecar, folder + "/elsewhere")
+    os.symlink("elsewhere", folder + "/cut.klg" + sidecar)
+    done = repair(1, folder + "/cut.klg", "-o", mine)
+    check(f"cut.klg{sidecar}: a link" in done.stderr and not os.path.exists(mine), done)
+    os.remove(folder + "/cut.klg" + sidecar)
+    repair(0, folder + "/cut.klg", "-o", mine)
+    check(not os.path.exists(mine + sidecar), "there was none")
+    daemon = harness.Daemon("klg:" + mine, "--set", "camera.depth_scale=5000")
+    daemon.wait()
+    check("no mine.klg.calibration.txt: the intrinsics are the format's default" in
+          daemon.log(), daemon.log())
+    os.remove(mine)
 
 
 def scenario():

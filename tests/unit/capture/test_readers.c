@@ -396,6 +396,28 @@ static void klg_reads(void **state)
     }
 }
 
+static void klg_says_that_intrinsics_are_a_default(void **state)
+{
+    (void)state;
+    enum { WIDTH = 640, HEIGHT = 480, HEAD = 20 };
+    static unsigned char file[HEAD + 2 * WIDTH * HEIGHT] = {1}; // one frame, raw
+    const int32_t n_depth = sizeof file - HEAD;
+    memcpy(file + 12, &n_depth, sizeof n_depth);
+    for (size_t i = HEAD; i < sizeof file; i += 2)
+        file[i + 1] = 1500 >> 8;
+    scratch_write(&scratch, "b.klg", file, sizeof file);
+    struct capture_settings settings = settings_of("klg", "b.klg");
+    assert_int_equal(open_result(&settings), 0);
+    assert_true(scratch_said(&scratch,
+                             "no b.klg.calibration.txt: the intrinsics are the format's default"));
+    settings = settings_of("klg", "b.klg");
+    settings.fx_px = settings.fy_px = 525;
+    settings.cx_px = 319.5;
+    settings.cy_px = 239.5;
+    assert_int_equal(open_result(&settings), 0);
+    assert_int_equal(scratch.n_lines, 0);
+}
+
 // One frame has no step that would tell the unit: a stamp of today in nanoseconds is one, what is
 // smaller counts microseconds.
 static void klg_of_one_frame(void **state)
@@ -548,6 +570,7 @@ int main(void)
         TEST(png_says_that_intrinsics_are_a_default),
         TEST(fakenect_reads),
         TEST(klg_reads),
+        TEST(klg_says_that_intrinsics_are_a_default),
         TEST(klg_of_one_frame),
         TEST(klg_truncated_anywhere),
         TEST(klg_with_hostile_sizes),
