@@ -52,8 +52,9 @@ struct recorder_settings {
     uint64_t max_bytes;
     double max_duration_s; // by the frames' time stamps
 
-    // Limits of the folder, applied whenever a recording starts: the oldest recordings are deleted.
-    // 0 = never delete.
+    // Limits of the folder, applied whenever a recording starts: the oldest recordings are deleted,
+    // but no folder with anything in it that the recorder does not write, which does not count,
+    // either. 0 = never delete.
     uint64_t keep_bytes;
     double keep_age_s;
 

@@ -192,16 +192,51 @@ void recordings_delete(int folder, const char *name, enum recorder_format format
     }
 }
 
+// Whether the format wrote all that is in the folder, as far as names tell: what it did not may be
+// all that there is of somebody's data. `inside` is where `name` stands in the recording. A folder
+// that cannot be read is nobody's.
+static bool is_all_own(int folder, const char *name, const struct writer_format *format,
+                       const char *inside)
+{
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    bool all_own = dir != NULL;
+    for (struct dirent *entry; all_own && (entry = readdir(dir));) {
+        const char *const file = entry->d_name;
+        struct stat st;
+        char path[512];
+        if (!strcmp(file, ".") || !strcmp(file, ".."))
+            continue;
+        all_own = fstatat(fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                  (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)) &&
+                  snprintf(path, sizeof path, "%s%s%s", inside, file,
+                           S_ISDIR(st.st_mode) ? "/" : "") < (int)sizeof path &&
+                  format->is_own(path) &&
+                  (!S_ISDIR(st.st_mode) || is_all_own(fd, file, format, path));
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    return all_own;
+}
+
 void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
                             const struct log_sink *log)
 {
     struct recorder_entry *entries;
     if (!keep_bytes && keep_age_s == 0)
         return;
-    long n = recordings_list(folder, &entries);
+    const long n_all = recordings_list(folder, &entries);
+    long n = 0;
     uint64_t n_bytes = 0;
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n_all; i++) {
+        const struct writer_format *format = formats[entries[i].format];
+        if (format->is_own && !is_all_own(folder, entries[i].name, format, ""))
+            continue;
+        entries[n++] = entries[i];
         n_bytes += entries[i].n_bytes;
+    }
     const int64_t now_ns = clock_wall_ns();
     for (long i = 0; i < n; i++) {
         double age_s = (double)(now_ns - entries[i].modified_unix_ns) * 1e-9;
@@ -213,6 +248,6 @@ void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
                entries[i].name);
         n_bytes -= entries[i].n_bytes;
     }
-    if (n > 0)
+    if (n_all > 0)
         free(entries);
 }

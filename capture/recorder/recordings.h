@@ -19,7 +19,8 @@ __attribute__((warn_unused_result)) int recordings_open(const char *path,
 __attribute__((warn_unused_result)) long recordings_list(int folder, struct recorder_entry **out);
 
 // Deletes the oldest recordings until the others take no more than keep_bytes and none is older
-// than keep_age_s; 0 = no such limit. Logs each one.
+// than keep_age_s; 0 = no such limit. Logs each one. A folder with anything in it that its format
+// does not write is neither deleted nor counted; of a file its name decides.
 void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
                             const struct log_sink *log);
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,6 +43,20 @@ static void take_back(int folder, const char *name)
     unlinkat(inside, "disparity.txt", 0);
     close(inside);
     unlinkat(folder, name, AT_REMOVEDIR);
+}
+
+static bool fakenect_is_own(const char *path)
+{
+    const bool is_image = !strncmp(path, "d-", 2);
+    if (!is_image && strncmp(path, "a-", 2) != 0)
+        return !strcmp(path, "INDEX.txt") || !strcmp(path, "calibration.txt") ||
+               !strcmp(path, "disparity.txt");
+    const size_t n = writer_stamp_bytes(path + 2);
+    const char *const ticks = path + 2 + n + 1;
+    if (!n || ticks[-1] != '-')
+        return false;
+    const size_t n_ticks = strspn(ticks, "0123456789");
+    return n_ticks && !strcmp(ticks + n_ticks, is_image ? ".pgm" : ".dump");
 }
 
 // Depth of the source's units to raw: the inverse of a table in these units.
@@ -183,6 +198,7 @@ const struct writer_format writer_fakenect = {
     .name = "fakenect",
     .suffix = "",
     .marker = "INDEX.txt",
+    .is_own = fakenect_is_own,
     .open = fakenect_open,
     .write = fakenect_write,
     .close = fakenect_close,

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,6 +42,16 @@ static void take_back(int folder, const char *name)
     unlinkat(inside, "depth", AT_REMOVEDIR);
     close(inside);
     unlinkat(folder, name, AT_REMOVEDIR);
+}
+
+static bool tum_is_own(const char *path)
+{
+    static const char folder[] = "depth/";
+    const size_t n_folder = sizeof folder - 1;
+    if (strncmp(path, folder, n_folder) != 0)
+        return !strcmp(path, "depth.txt") || !strcmp(path, "calibration.txt");
+    const size_t n = writer_stamp_bytes(path + n_folder);
+    return path[n_folder] == '\0' || (n && !strcmp(path + n_folder + n, ".png"));
 }
 
 static int tum_open(void **out_state, int folder, const char *name,
@@ -117,6 +128,7 @@ const struct writer_format writer_tum = {
     .name = "tum",
     .suffix = "",
     .marker = "depth.txt",
+    .is_own = tum_is_own,
     .open = tum_open,
     .write = tum_write,
     .close = tum_close,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,6 +38,13 @@ int writer_make_file(int folder, const char *name, const void *data, size_t n_by
     if (err)
         unlinkat(folder, name, 0);
     return err;
+}
+
+size_t writer_stamp_bytes(const char *text)
+{
+    static const char digits[] = "0123456789";
+    const size_t n = strspn(text, digits);
+    return n && text[n] == '.' && strspn(text + n + 1, digits) == 9 ? n + 10 : 0;
 }
 
 int writer_make_calibration(int folder, const char *name, const struct capture_info *info)

@@ -21,6 +21,11 @@ struct writer_format {
     const char *suffix; // of the file, "" = the recording is a folder
     const char *marker; // folders: the file inside by which it is recognised
 
+    // Folders: whether the format writes a file of this name, as it stands below the recording's
+    // folder, or, with a slash at its end, makes such a folder. What holds another one is not only
+    // a recording of ours, and nobody but its owner deletes it.
+    bool (*is_own)(const char *path);
+
     // Makes <name><suffix> in the folder and all that stands before the first frame. Returns 0, or
     // a negative errno with nothing left behind (-EEXIST: something of that name is there).
     // `cameras` are read during the call only.
@@ -62,6 +67,10 @@ __attribute__((warn_unused_result)) int writer_check(int fd);
 // Makes a new file with this content in the folder; when that fails, it is removed again.
 __attribute__((warn_unused_result)) int writer_make_file(int folder, const char *name,
                                                          const void *data, size_t n_bytes);
+
+// How many bytes of the text are a frame's time as file names have it: seconds, nine decimals. 0
+// where it begins with none; other programs' names have six decimals or none.
+__attribute__((warn_unused_result)) size_t writer_stamp_bytes(const char *text);
 
 // calibration.txt (or another name) with intrinsics, image size and units of the source.
 __attribute__((warn_unused_result)) int writer_make_calibration(int folder, const char *name,

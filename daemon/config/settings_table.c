@@ -286,7 +286,9 @@ const struct config_key config_keys[] = {
     {"recorder", "keep_bytes", CONFIG_UINT64, AT(recorder.keep_bytes), 0, 9007199254740992.0, NULL,
      false,
      "When one starts, the oldest recordings beyond this size of the folder and beyond this\n"
-     "age are deleted; 0 = never."},
+     "age are deleted; 0 = never. A folder with anything in it that the recorder does not write\n"
+     "(rgb/, groundtruth.txt, other names) stays and does not count. A file counts by its name:\n"
+     "a .klg or .mcap from elsewhere does not belong in this folder."},
     {"recorder", "keep_age_s", CONFIG_DOUBLE, AT(recorder.keep_age_s), 0, 1e12, NULL, false, NULL},
 
     {"ros", "publish", CONFIG_BOOL, AT(ros.publish), 0, 0, NULL, false,

@@ -123,7 +123,7 @@ static void limits_of_the_folder(void **state)
     write_at("c.klg", "12345", 100);
     scratch_make_folder(&scratch, "t");
     scratch_make_folder(&scratch, "t/depth");
-    write_at("t/depth/1.png", "12", 1);
+    write_at("t/depth/1.000000002.png", "12", 1);
     write_at("t/depth.txt", "123", 50);
     recordings_keep_limits(folder, 0, 0, &log);
     recordings_keep_limits(folder, 20, 1000, &log);
@@ -142,6 +142,81 @@ static void limits_of_the_folder(void **state)
     fails_at("fdopendir", 1, ENOMEM);
     recordings_delete(folder, "kept", RECORDER_FORMAT_TUM);
     fails_end();
+}
+
+// A data set that somebody put there looks like a recording, but for what else is in it.
+static void others_folders_stay(void **state)
+{
+    (void)state;
+    static const char *const foreign[] = {"t/groundtruth.txt",
+                                          "t/.git",
+                                          "t/rgb/",
+                                          "t/depth/1.png",
+                                          "t/depth/1.160407.png",
+                                          "t/depth/1.000000002.png.bak",
+                                          "t/depth/deeper/",
+                                          "t/depth/1.000000003.png/",
+                                          "f/r-1.000000002-3.ppm",
+                                          "f/d-1.160407-3.pgm",
+                                          "f/d-1.000000002-3.dump",
+                                          "f/d-1.000000002.pgm",
+                                          "f/a-1.000000002-3.dump.bak",
+                                          "f/a-1.000000002-.dump",
+                                          "f/depth/"};
+    const struct log_sink log = scratch_log(&scratch);
+    scratch_make_folder(&scratch, "t");
+    scratch_make_folder(&scratch, "t/depth");
+    scratch_make_folder(&scratch, "f");
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        const bool is_tum = foreign[i][0] == 't';
+        const size_t n = strlen(foreign[i]);
+        char name[64], path[256];
+        strcpy(name, foreign[i]);
+        write_at("t/depth/1.000000002.png", "12", 200);
+        write_at("t/calibration.txt", "12", 200);
+        write_at("t/depth.txt", "1", 200);
+        write_at("f/a-1.000000002-3.dump", "1", 200);
+        write_at("f/d-1.000000002-3.pgm", "1", 200);
+        write_at("f/calibration.txt", "1", 200);
+        write_at("f/disparity.txt", "1", 200);
+        write_at("f/INDEX.txt", "1", 200);
+        write_at("a.klg", "12345", 100);
+        if (name[n - 1] == '/') {
+            name[n - 1] = 0;
+            scratch_make_folder(&scratch, name);
+        } else {
+            write_at(name, "123456789", 200);
+        }
+        scratch.n_lines = 0;
+        recordings_keep_limits(folder, 5, 100000, &log); // room for a, and one of the two goes
+        print_message("%s: %s\n", foreign[i], scratch.line);
+        assert_int_equal(scratch.n_lines, 1);
+        assert_int_equal(faccessat(folder, "a.klg", F_OK, 0), 0);
+        assert_int_equal(faccessat(folder, is_tum ? "t/depth.txt" : "f/INDEX.txt", F_OK, 0), 0);
+        assert_int_equal(faccessat(folder, is_tum ? "f" : "t", F_OK, 0), -1);
+        assert_int_equal(remove(scratch_name(&scratch, name, path)), 0);
+        scratch_make_folder(&scratch, is_tum ? "f" : "t");
+        if (!is_tum)
+            scratch_make_folder(&scratch, "t/depth");
+    }
+}
+
+// What cannot be read is not known to be ours.
+static void an_unreadable_folder_stays(void **state)
+{
+    (void)state;
+    const struct log_sink log = scratch_log(&scratch);
+    scratch_make_folder(&scratch, "t");
+    scratch_make_folder(&scratch, "t/depth");
+    write_at("t/depth.txt", "1", 200);
+    fails_at("fdopendir", 4, EMFILE); // behind the list's three
+    recordings_keep_limits(folder, 0, 100, &log);
+    fails_at("openat", 5, EMFILE); // of the folder inside
+    recordings_keep_limits(folder, 0, 100, &log);
+    fails_end();
+    assert_listed("t:1");
+    recordings_keep_limits(folder, 0, 100, &log);
+    assert_listed("");
 }
 
 static void names(void **state)
@@ -167,6 +242,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_oldest_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(limits_of_the_folder, setup, teardown),
+        cmocka_unit_test_setup_teardown(others_folders_stay, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_unreadable_folder_stays, setup, teardown),
         cmocka_unit_test(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
