@@ -61,6 +61,18 @@ static int copy(int fd, int out_fd, uint64_t from, uint64_t end, struct outcome 
     return err;
 }
 
+// Whether the file begins as a log does; less than one frame's header is no reason to doubt it.
+static int check_klg(int fd, uint64_t n_file)
+{
+    unsigned char start[KLG_HEADER_BYTES + KLG_FRAME_HEADER_BYTES];
+    if (n_file < KLG_HEADER_BYTES)
+        return -EINVAL;
+    if (n_file < sizeof start)
+        return 0;
+    const int err = file_read_at(fd, start, sizeof start, 0);
+    return err ? err : klg_is_plausible(start) ? 0 : -EINVAL;
+}
+
 // Both: out_fd < 0 only looks, and says something of a file that is complete or no recording.
 static int repair_klg(int fd, int out_fd, const char *path, const struct log_sink *log,
                       struct outcome *out)
@@ -70,8 +82,8 @@ static int repair_klg(int fd, int out_fd, const char *path, const struct log_sin
     uint32_t n = 0;
     unsigned char head[KLG_HEADER_BYTES] = {0};
     int err = fstat(fd, &info) == 0 ? 0 : -errno;
-    if (!err && info.st_size < KLG_HEADER_BYTES)
-        err = -EINVAL;
+    if (!err)
+        err = check_klg(fd, (uint64_t)info.st_size);
     if (!err)
         err = find_klg_end(fd, (uint64_t)info.st_size, &end, &n);
     if (!err && n == 0)
@@ -87,7 +99,9 @@ static int repair_klg(int fd, int out_fd, const char *path, const struct log_sin
         err = copy(fd, out_fd, KLG_HEADER_BYTES, end, out);
     if (err && !out->write_failed)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
-               err == -ENOENT ? "no whole frame in it" : strerror(-err));
+               err == -ENOENT   ? "no whole frame in it"
+               : err == -EINVAL ? "not a klg log, whatever its name says"
+                                : strerror(-err));
     else if (!err && out->is_complete)
         log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, nothing to mend", path, n);
     else if (!err && out_fd >= 0)
@@ -182,6 +196,12 @@ int recorder_repair(const char *path, const char *out_path, bool always, const s
     int fd = file_open(path, log);
     if (fd < 0)
         return fd;
+    struct stat info;
+    if (fstat(fd, &info) == 0 && info.st_size == 0) {
+        log_to(log, LOG_LEVEL_ERROR, "%s: the file is empty", path);
+        close(fd);
+        return -EINVAL;
+    }
     int (*const repair)(int, int, const char *, const struct log_sink *, struct outcome *) =
         is_mcap ? repair_mcap : repair_klg;
     int err = always ? 0 : repair(fd, -1, path, log, &outcome);

@@ -17,6 +17,7 @@
 #include "capture/io/little_endian.h"
 #include "capture/recording/sidecar.h"
 
+#define MAX_FRAMES      50000000 // 19 days at 30 frames/s; four letters, or "PK\3\4", are more
 #define MAX_DEPTH_BYTES (3 * CAPTURE_MAX_SIDE_PX * CAPTURE_MAX_SIDE_PX) // raw takes 2 a pixel
 
 static const struct intrinsics default_camera = {528, 528, 320, 240, 640, 480};
@@ -76,9 +77,15 @@ static int64_t find_unit_ns(const struct klg_index *index)
 }
 
 // Whether these can be the first frame's: other files begin with numbers that no image has.
-static bool is_plausible(const struct klg_frame *frame)
+static bool is_first_frame(const unsigned char header[KLG_FRAME_HEADER_BYTES])
 {
-    return frame->stamp >= 0 && frame->n_depth_bytes <= MAX_DEPTH_BYTES;
+    const uint32_t n_depth = little_u32(header + 8);
+    return little_u32(header + 4) <= INT32_MAX && n_depth > 0 && n_depth <= MAX_DEPTH_BYTES;
+}
+
+bool klg_is_plausible(const unsigned char start[KLG_HEADER_BYTES + KLG_FRAME_HEADER_BYTES])
+{
+    return little_u32(start) <= MAX_FRAMES && is_first_frame(start + KLG_HEADER_BYTES);
 }
 
 // Reads the frame headers one by one; a frame is kept when its stamp is later than the last one.
@@ -103,7 +110,7 @@ static int walk(int fd, int64_t file_bytes, const char *name, const struct log_s
             .n_depth_bytes = n_depth};
         if (err || n_depth > INT32_MAX || n_image > INT32_MAX ||
             (int64_t)n_depth + n_image > file_bytes - frame.offset) {
-            if (!err && at == KLG_HEADER_BYTES && !is_plausible(&frame))
+            if (!err && at == KLG_HEADER_BYTES && !is_first_frame(header))
                 return -EBADMSG;
             log_to(log, LOG_LEVEL_WARNING,
                    "%s: incomplete after %zu frames (byte %lld), the rest is left out", name,
@@ -147,7 +154,7 @@ int klg_scan(int fd, const char *name, const struct log_sink *log, struct klg_in
         err = -EBADMSG;
     if (!err)
         err = file_read_at(fd, head, sizeof head, 0);
-    if (!err && little_u32(head) > INT32_MAX)
+    if (!err && little_u32(head) > MAX_FRAMES)
         err = -EBADMSG;
     if (!err)
         err = walk(fd, st.st_size, name, log, out);

@@ -7,6 +7,8 @@
 #ifndef POSED_CAPTURE_RECORDING_KLG_H
 #define POSED_CAPTURE_RECORDING_KLG_H
 
+#include <stdbool.h>
+
 #include "capture/io/unzip.h"
 #include "proto/log.h"
 #include "proto/types.h"
@@ -39,6 +41,11 @@ struct klg_index {
 // then empty.
 __attribute__((warn_unused_result)) int klg_scan(int fd, const char *name,
                                                  const struct log_sink *log, struct klg_index *out);
+// Whether a file that starts so can be a log: other formats begin with text or a magic, which read
+// as numbers that no log has.
+__attribute__((warn_unused_result)) bool
+klg_is_plausible(const unsigned char start[KLG_HEADER_BYTES + KLG_FRAME_HEADER_BYTES]);
+
 void klg_index_free(struct klg_index *index);
 
 // One image of n_pixels values. Returns 0, or -EBADMSG (not zlib, checksum, too short or too long;

@@ -230,6 +230,27 @@ def check_klg(folder):
     check(whole[4:].startswith(repaired[4:]), "the frames as they were")
     check_no_room(folder + "/cut.klg", folder + "/none.klg")
     check_sidecar(folder)
+    check_no_klg(folder, whole)
+
+
+def check_no_klg(folder, whole):
+    """What is no log is not repaired into one, though a frame can be read of its first bytes."""
+    path, out = folder + "/no.klg", folder + "/no.repaired.klg"
+    mcap = b"\x89MCAP0\r\n\x01" + (16).to_bytes(8, "little") + bytes(16)
+    bag = b"#ROSBAG V2.0\nE\0\0\0\x0d\0\0\0chunk_count=" + bytes(20000)
+    torn = (N_FRAMES).to_bytes(4, "little") + whole[4:1000]
+    other = "not a klg log, whatever its name says"
+    for data, words in ((b"", "the file is empty"), (b"abc", other), (mcap + bytes(4000), other),
+                        (bag, other), (bytes(4000), other), (whole[:4] + whole[100:], other),
+                        (torn[:4], "no whole frame"), (torn[:15], "no whole frame"),
+                        (torn, "no whole frame")):
+        with open(path, "wb") as file:
+            file.write(data)
+        for arguments in ([], ["-o", out]):
+            done = repair(1, path, *arguments)
+            check(done.stderr.startswith(f"posectl: {path}: {words}"), f"{data[:30]}: {done}")
+            check(not done.stdout and not os.path.exists(out), f"{data[:30]}: {done}")
+    os.remove(path)
 
 
 def check_sidecar(folder):
@@ -270,6 +291,8 @@ def scenario():
     with open(folder + "/text.mcap", "w", encoding="ascii") as file:
         file.write("hello")
     check("not an MCAP file" in repair(1, folder + "/text.mcap").stderr, "no MCAP file")
+    os.truncate(folder + "/text.mcap", 0)
+    check("the file is empty" in repair(1, folder + "/text.mcap").stderr, "an empty file")
     repair(2)
     if not os.path.exists(PYTHON):
         print("SKIP: no MCAP library (tools/test installs it from PyPI)")
