@@ -15,6 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/ipc_socket.h"
+
 #define BOUND_BYTES       (CONFIG_TEXT_MAX + 80) // of an address
 #define N_SOCKETS         4
 #define SOCKET_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
@@ -24,8 +26,8 @@
 struct endpoint {
     struct log_sink log;
     uint32_t max_connections;
-    char paths[N_SOCKETS][CONFIG_TEXT_MAX + 64]; // ipc sockets that were made
-    size_t n_paths;
+    struct ipc_socket ipc[N_SOCKETS]; // that were made
+    size_t n_ipc;
     char run_dir[CONFIG_TEXT_MAX];
     gid_t group;
     bool has_group;
@@ -328,8 +330,8 @@ void endpoint_close(struct endpoint **endpoint)
     struct endpoint *e = *endpoint;
     if (!e)
         return;
-    for (size_t i = 0; i < e->n_paths; i++)
-        unlink(e->paths[i]);
+    for (size_t i = 0; i < e->n_ipc; i++)
+        ipc_socket_remove(&e->ipc[i]);
     if (e->lock_fd >= 0)
         close(e->lock_fd); // the file stays: removing it would race with the next daemon
     explicit_bzero(&e->keys, sizeof e->keys);
@@ -350,22 +352,10 @@ struct zmtp_server_settings endpoint_server_settings(struct endpoint *endpoint)
 // negative errno.
 static int bind_ipc(struct endpoint *endpoint, const char *path)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path)
-        return -ENAMETOOLONG;
-    strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    unlink(path);
-    if (bind(fd, (void *)&address, sizeof address) != 0 || chmod(path, 0660) != 0 ||
-        (endpoint->has_group && chown(path, (uid_t)-1, endpoint->group) != 0)) {
-        int error = -errno;
-        close(fd);
-        return error;
-    }
-    if (endpoint->n_paths < N_SOCKETS)
-        snprintf(endpoint->paths[endpoint->n_paths++], sizeof endpoint->paths[0], "%s", path);
+    struct ipc_socket made;
+    int fd = ipc_socket_bind(&made, path, endpoint->has_group ? &endpoint->group : NULL);
+    if (fd >= 0 && endpoint->n_ipc < N_SOCKETS)
+        endpoint->ipc[endpoint->n_ipc++] = made;
     return fd;
 }
 

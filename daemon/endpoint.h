@@ -39,7 +39,7 @@ endpoint_open(struct endpoint **out, const struct config *config, const struct l
 __attribute__((warn_unused_result)) int endpoint_reload(struct endpoint *endpoint,
                                                         const struct config *config);
 
-// All servers must be destroyed before. Removes the ipc sockets.
+// All servers must be destroyed before. Removes the ipc sockets that are its own still.
 void endpoint_close(struct endpoint **endpoint);
 
 // What a server is to be made with: keys, connections, log. The rest is zero.

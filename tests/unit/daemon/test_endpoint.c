@@ -454,6 +454,33 @@ static void socket_paths(void **state)
     endpoint_close(&endpoint);
 }
 
+// Somebody removes the run directory of one that runs, and another starts there: its socket stays
+// when the first one ends.
+static void sockets_of_another(void **state)
+{
+    (void)state;
+    struct endpoint *endpoints[2];
+    struct zmtp_server *servers[2];
+    char path[256], lock[256];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(open_endpoint(&endpoints[i]), 0);
+        const struct zmtp_server_settings settings = endpoint_server_settings(endpoints[i]);
+        assert_int_equal(zmtp_server_create(&servers[i], &settings), 0);
+        zmtp_server_add(servers[i], "pub", ZMTP_PUBLISHER, "XPUB", 4096, 10);
+        assert_int_equal(bind_to(endpoints[i], servers[i], "ipc"), 0);
+        if (i == 0) {
+            assert_int_equal(unlink(scratch_name(&scratch, "run/pub", path)), 0);
+            assert_int_equal(unlink(scratch_name(&scratch, "run/lock", lock)), 0);
+            assert_int_equal(rmdir(config.endpoints.run_dir), 0);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        zmtp_server_destroy(&servers[i]);
+        endpoint_close(&endpoints[i]);
+        assert_int_equal(access(path, F_OK), i == 0 ? 0 : -1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -467,6 +494,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(descriptors, setup, teardown),
         cmocka_unit_test_setup_teardown(addresses_are_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(socket_paths, setup, teardown),
+        cmocka_unit_test_setup_teardown(sockets_of_another, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
