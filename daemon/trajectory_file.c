@@ -7,14 +7,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proto/output_file.h"
+#include "daemon/output_name.h"
 #include "proto/se3.h"
 
 #define QUEUE_POSES 16384 // nine minutes at 30 Hz
-#define MAX_KEPT    9999
 
 struct trajectory_file {
     FILE *file;
@@ -23,7 +23,7 @@ struct trajectory_file {
     struct log_sink log;
     pthread_t thread;
     char path[256];
-    char *real_path; // links followed
+    char *real_path; // links followed; NULL: a stream
 
     pthread_mutex_t lock; // of what follows; never held while writing
     pthread_cond_t changed;
@@ -93,38 +93,54 @@ static void *run(void *user)
     return NULL;
 }
 
-// What an earlier run has written is nobody's to lose: a service starts again by itself. Pipes,
-// devices and descriptors are written to, and of a link it is the file that is renamed. Returns 0
-// or negative errno.
+// What an earlier run has written is nobody's to lose: a service starts again by itself. Of a link
+// it is the file behind it that is renamed. Returns 0 or negative errno.
 static int keep_old(const char *path, const struct log_sink *log)
 {
     char old[PATH_MAX], kept[PATH_MAX + 16];
     struct stat info;
-    int error = -EEXIST;
-    if (output_file_descriptor(path) >= 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode) ||
-        info.st_size == 0)
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0)
         return 0;
     snprintf(old, sizeof old, "%s", path);
     if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode) && !realpath(path, old))
         return -errno;
-    for (int i = 1; i <= MAX_KEPT && error == -EEXIST; i++) {
-        snprintf(kept, sizeof kept, "%s.%d", old, i);
-        error = renameat2(AT_FDCWD, old, AT_FDCWD, kept, RENAME_NOREPLACE) == 0 ? 0 : -errno;
-    }
+    const int error = output_name_move_aside(old, old, kept, sizeof kept);
     if (!error)
         log_to(log, LOG_LEVEL_NOTICE, "%s was there: it is now %s", old, kept);
     return error;
 }
 
-// Where the open file is one that another can take the name of.
-static int make_completable(struct trajectory_file *file, const char *path)
+static int open_stream(struct trajectory_file *file, const char *path)
+{
+    const int fd = output_name_open_stream(path);
+    if (fd < 0)
+        return fd;
+    file->file = fdopen(fd, "w");
+    if (file->file)
+        return 0;
+    close(fd);
+    return -ENOMEM;
+}
+
+// real_path and, where the file can be completed, the spool. Returns 0 or negative errno, with
+// file->file to be closed where it is open.
+static int open_file(struct trajectory_file *file, const char *path, bool adjusted)
 {
     struct stat info;
-    if (output_file_descriptor(path) >= 0 || fstat(fileno(file->file), &info) != 0 ||
-        !S_ISREG(info.st_mode))
+    if (output_name_is_stream(path))
+        return open_stream(file, path);
+    const int error = keep_old(path, &file->log);
+    if (error)
+        return error;
+    file->file = fopen(path, "we");
+    if (!file->file)
+        return -errno;
+    if (fstat(fileno(file->file), &info) != 0 || !S_ISREG(info.st_mode))
         return 0;
     file->real_path = realpath(path, NULL);
-    return file->real_path ? trajectory_spool_create(&file->spool, file->real_path) : -errno;
+    if (!file->real_path)
+        return -errno;
+    return adjusted ? trajectory_spool_create(&file->spool, file->real_path) : 0;
 }
 
 int trajectory_file_create(struct trajectory_file **out, const char *path,
@@ -147,18 +163,7 @@ int trajectory_file_create(struct trajectory_file **out, const char *path,
         error = file->errors ? 0 : -ENOMEM;
     }
     if (!error)
-        error = keep_old(path, log);
-    if (error)
-        goto free_file;
-    const int fd = output_file_open(path);
-    file->file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    error = file->file ? 0 : fd < 0 ? fd : -errno;
-    if (error && fd >= 0)
-        close(fd);
-    if (error)
-        goto free_file;
-    if (adjusted && format != TRAJECTORY_FORMAT_COVARIANCE)
-        error = make_completable(file, path);
+        error = open_file(file, path, adjusted && format != TRAJECTORY_FORMAT_COVARIANCE);
     if (error)
         goto close_file;
     pthread_mutex_init(&file->lock, NULL);
@@ -173,8 +178,8 @@ destroy_lock:
     pthread_mutex_destroy(&file->lock);
 close_file:
     trajectory_spool_destroy(&file->spool);
-    fclose(file->file);
-free_file:
+    if (file->file)
+        fclose(file->file);
     log_to(log, LOG_LEVEL_ERROR, "%s: %s (output.trajectory)", path, strerror(-error));
     free(file->real_path);
     free(file->errors);
@@ -240,27 +245,43 @@ static bool is_its_name(const struct trajectory_file *file)
            open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
 }
 
-// A whole file of all poses, adjusted, under a name of its own. Returns 0, *out_name to be freed,
-// or negative errno with nothing left.
-static int write_adjusted(struct trajectory_file *file, char **out_name)
+// What was published, of a file that has no name any more. Returns 0 or negative errno.
+static int copy_published(struct trajectory_file *file, int to)
+{
+    char name[64];
+    struct stat info;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fileno(file->file));
+    const int from = open(name, O_RDONLY | O_CLOEXEC);
+    if (from < 0)
+        return -errno;
+    int error = fstat(from, &info) == 0 ? 0 : -errno;
+    ssize_t n = 0;
+    for (off_t at = 0; !error && at < info.st_size; at += n)
+        if ((n = sendfile(to, from, NULL, (size_t)(info.st_size - at))) <= 0)
+            error = n < 0 ? -errno : -EIO;
+    close(from);
+    return error;
+}
+
+// A whole file of all poses, adjusted where keyframes are known, under a name of its own. Returns
+// 0, *out_name to be freed, or negative errno with nothing left.
+static int write_whole(struct trajectory_file *file, char **out_name)
 {
     struct stat info;
-    int fd = -1, error = asprintf(out_name, "%s.XXXXXX", file->real_path) < 0 ? -ENOMEM : 0;
-    if (error)
-        return error;
-    FILE *adjusted = NULL;
-    if ((fd = mkostemp(*out_name, O_CLOEXEC)) < 0)
-        error = -errno;
-    else if (fstat(fileno(file->file), &info) != 0 || fchmod(fd, info.st_mode & 0777) != 0 ||
-             !(adjusted = fdopen(fd, "w")))
+    const int fd = output_name_make_beside(file->real_path, out_name);
+    int error = fd < 0 ? fd : 0;
+    FILE *whole = NULL;
+    if (!error && (fstat(fileno(file->file), &info) != 0 || fchmod(fd, info.st_mode & 0777) != 0 ||
+                   !(whole = fdopen(fd, "w"))))
         error = -errno;
     if (!error)
-        error = trajectory_spool_write(file->spool, adjusted, file->format);
-    if (!error && (fflush(adjusted) != 0 || fsync(fd) != 0))
+        error = file->spool ? trajectory_spool_write(file->spool, whole, file->format)
+                            : copy_published(file, fd);
+    if (!error && (fflush(whole) != 0 || fsync(fd) != 0))
         error = -errno;
-    if (adjusted && fclose(adjusted) != 0 && !error)
+    if (whole && fclose(whole) != 0 && !error)
         error = -errno;
-    if (!adjusted && fd >= 0)
+    if (!whole && fd >= 0)
         close(fd);
     if (!error)
         return 0;
@@ -270,29 +291,65 @@ static int write_adjusted(struct trajectory_file *file, char **out_name)
     return error;
 }
 
-// The whole session in place of what came frame by frame.
-static void complete(struct trajectory_file *file)
+// Somebody has removed the file: there is another, and whatever has its name now stays. Returns 0
+// or negative errno.
+static int write_again(struct trajectory_file *file)
+{
+    char *name, taken[4096];
+    const char *path = file->real_path;
+    int error = write_whole(file, &name);
+    if (error)
+        return error;
+    if (renameat2(AT_FDCWD, name, AT_FDCWD, path, RENAME_NOREPLACE) != 0)
+        error = -errno;
+    if (error == -EEXIST) {
+        error = output_name_move_aside(name, path, taken, sizeof taken);
+        path = taken;
+    }
+    if (error)
+        unlink(name);
+    else
+        log_to(&file->log, LOG_LEVEL_WARNING, "%s: removed meanwhile: written once more, as %s",
+               file->path, path);
+    free(name);
+    return error;
+}
+
+// The whole session in place of what came frame by frame. Returns 0 or negative errno.
+static int replace(struct trajectory_file *file)
 {
     char *name;
-    if (!file->spool || file->error || !trajectory_spool_has_keyframes(file->spool))
+    int error = write_whole(file, &name);
+    if (error)
+        return error;
+    if (rename(name, file->real_path) != 0) {
+        error = -errno;
+        unlink(name);
+    }
+    free(name);
+    return error;
+}
+
+static void complete(struct trajectory_file *file)
+{
+    struct stat info;
+    if (!file->real_path || file->error)
         return;
-    if (!is_its_name(file)) {
+    const bool is_removed = fstat(fileno(file->file), &info) == 0 && info.st_nlink == 0;
+    const bool is_known = file->spool && trajectory_spool_has_keyframes(file->spool);
+    if (!is_removed && is_known && !is_its_name(file)) {
         log_to(&file->log, LOG_LEVEL_WARNING,
                "%s: moved away meanwhile: it stays as it was published", file->path);
         return;
     }
-    int error = write_adjusted(file, &name);
-    if (!error && rename(name, file->real_path) != 0) {
-        error = -errno;
-        unlink(name);
-    }
-    if (!error) {
-        free(name);
-        return;
-    }
-    file->error = error;
-    log_to(&file->log, LOG_LEVEL_ERROR, "%s: %s; it stays as it was published", file->path,
-           strerror(-error));
+    if (is_removed)
+        file->error = write_again(file);
+    else if (is_known)
+        file->error = replace(file);
+    if (file->error)
+        log_to(&file->log, LOG_LEVEL_ERROR, "%s: %s; %s", file->path, strerror(-file->error),
+               is_removed ? "removed meanwhile, the trajectory is lost"
+                          : "it stays as it was published");
 }
 
 int trajectory_file_destroy(struct trajectory_file **file)

@@ -5,7 +5,8 @@
 //
 // At the end the file can be completed: another one with the poses of the whole session as the
 // keyframes were finally adjusted (trajectory_spool.h) takes its name, at once and only when it is
-// whole. Until then, and after a crash, it holds the poses as they came.
+// whole. Until then, and after a crash, it holds the poses as they came. A file that somebody has
+// removed meanwhile is written once more at the end.
 #ifndef POSED_DAEMON_TRAJECTORY_FILE_H
 #define POSED_DAEMON_TRAJECTORY_FILE_H
 
@@ -20,8 +21,8 @@ struct trajectory_file; // opaque
 // Creates the file and starts the thread. A file of that name that is not empty is kept: it becomes
 // PATH.1 (or .2, ...), with a notice. With `wait` a push waits for room in the queue
 // (a replay that drops nothing); without, a full queue ends the trajectory. `adjusted`: it can be
-// completed; a pipe, and a file with covariances, whose poses are of odom, never is. Returns 0, or
-// negative errno with the reason in the log.
+// completed; a pipe, a stream (output_name.h) and a file with covariances, whose poses are of odom,
+// never is. Returns 0, or negative errno with the reason in the log.
 __attribute__((warn_unused_result)) int trajectory_file_create(struct trajectory_file **out,
                                                                const char *path,
                                                                enum trajectory_format format,
@@ -47,8 +48,10 @@ __attribute__((warn_unused_result)) int trajectory_file_find(struct trajectory_f
                                                              struct trajectory_find *inout,
                                                              uint32_t n, int64_t max_gap_ns);
 
-// Writes what is queued, completes the file where keyframes are known, and closes it. Returns 0, or
-// the negative errno of the first failure since create. Accepts NULL (then 0).
+// Writes what is queued, completes the file where keyframes are known, and closes it. One without a
+// name any more is written again under that name, or PATH.1, ... where that is taken; one that was
+// moved away stays as it was published. Returns 0, or the negative errno of the first failure since
+// create. Accepts NULL (then 0).
 int trajectory_file_destroy(struct trajectory_file **file);
 
 #endif

@@ -2,12 +2,12 @@
 #include "daemon/trajectory_spool.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/output_name.h"
 #include "proto/se3.h"
 
 struct keyframe {
@@ -27,9 +27,8 @@ int trajectory_spool_create(struct trajectory_spool **out, const char *path)
     *out = NULL;
     struct trajectory_spool *spool = calloc(1, sizeof *spool);
     char *name = NULL;
-    int fd = -1, error = spool && asprintf(&name, "%s.XXXXXX", path) >= 0 ? 0 : -ENOMEM;
-    if (!error && (fd = mkostemp(name, O_CLOEXEC)) < 0)
-        error = -errno;
+    const int fd = spool ? output_name_make_beside(path, &name) : -ENOMEM;
+    int error = fd < 0 ? fd : 0;
     if (!error && unlink(name) != 0)
         error = -errno;
     if (!error && !(spool->file = fdopen(fd, "w+")))

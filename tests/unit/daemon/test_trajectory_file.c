@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <sys/stat.h>
 
@@ -232,6 +233,120 @@ static void test_descriptor(void **state)
     trajectory_free(&t);
 }
 
+// A name that is a stream: written behind what is there, neither renamed nor replaced.
+static void test_streams(void **state)
+{
+    (void)state;
+    const struct graph_keyframe only = keyframe(20);
+    char path[256], link[256], through[64];
+    const int standard = dup(STDOUT_FILENO);
+    assert_true(standard >= 0);
+    scratch_name(&scratch, "out.txt", path);
+    assert_int_equal(symlink("/dev/stdout", scratch_name(&scratch, "link", link)), 0);
+    const int other = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    snprintf(through, sizeof through, "/proc/self/fd/%d", other);
+    const char *const names[] = {link, path, through};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        scratch_write_text(&scratch, "out.txt", "# what was there\n");
+        const int out = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        fflush(stdout);
+        if (names[i] != through)
+            assert_int_equal(dup2(out, STDOUT_FILENO), STDOUT_FILENO);
+        struct trajectory_file *file = open_file(names[i], TRAJECTORY_FORMAT_TUM, true);
+        const bool is_adjusted = trajectory_file_is_adjusted(file);
+        for (uint64_t seq = 0; seq < N_FRAMES; seq++)
+            push(file, seq, 1);
+        trajectory_file_adjust(file, 1, &only, 1);
+        const int error = trajectory_file_destroy(&file);
+        dup2(standard, STDOUT_FILENO);
+        close(out);
+        assert_int_equal(error, 0);
+        assert_false(is_adjusted);
+        char text[32];
+        struct trajectory t;
+        FILE *written = fopen(path, "r");
+        assert_non_null(written);
+        assert_non_null(fgets(text, sizeof text, written));
+        fclose(written);
+        assert_string_equal(text, "# what was there\n");
+        read_poses(path, &t);
+        trajectory_free(&t);
+        assert_int_equal(readlink(link, text, sizeof text), strlen("/dev/stdout"));
+        assert_string_equal(scratch.line, "");
+    }
+    close(other);
+    close(standard);
+    const struct log_sink log = scratch_log(&scratch);
+    struct trajectory_file *file;
+    assert_int_equal(
+        trajectory_file_create(&file, "/proc/none.txt", TRAJECTORY_FORMAT_TUM, true, true, &log),
+        -ENOENT);
+}
+
+// Somebody removes the file: it is there again at the end, beside what has its name meanwhile, and
+// an error where its folder is gone.
+static void test_removed(void **state)
+{
+    (void)state;
+    const struct graph_keyframe only = keyframe(20);
+    const struct se3 none = se3_identity(), of_20 = moved(20);
+    char folder[256], path[256], beside[256];
+    struct trajectory t;
+    scratch_make_folder(&scratch, "folder");
+    scratch_name(&scratch, "folder", folder);
+    scratch_name(&scratch, "folder/r.txt", path);
+    scratch_name(&scratch, "folder/r.txt.1", beside);
+    // Adjusted; without keyframes; as published; its name taken; its folder gone.
+    for (int which = 0; which < 5; which++) {
+        struct trajectory_file *file = open_file(path, TRAJECTORY_FORMAT_TUM, which != 2);
+        for (uint64_t seq = 0; seq < N_FRAMES; seq++)
+            push(file, seq, 1);
+        if (which != 1)
+            trajectory_file_adjust(file, 1, &only, 1);
+        assert_int_equal(unlink(path), 0);
+        if (which == 3)
+            scratch_write_text(&scratch, "folder/r.txt", "another's\n");
+        if (which == 4)
+            assert_int_equal(rmdir(folder), 0);
+        assert_int_equal(trajectory_file_destroy(&file), which == 4 ? -ENOENT : 0);
+        assert_true(scratch_said(&scratch, "removed meanwhile"));
+        if (which == 4)
+            continue;
+        read_poses(which == 3 ? beside : path, &t);
+        for (uint64_t seq = 0; seq < N_FRAMES; seq++)
+            assert_pose(&t, seq, which == 1 || which == 2 ? &none : &of_20);
+        trajectory_free(&t);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(unlink(beside), which == 3 ? 0 : -1);
+    }
+    assert_int_equal(scratch.worst, LOG_LEVEL_ERROR);
+}
+
+// A name as long as a folder has room for is completed, too.
+static void test_long_name(void **state)
+{
+    (void)state;
+    const struct graph_keyframe only = keyframe(20);
+    const struct se3 of_20 = moved(20);
+    char path[300], *name = path + sprintf(path, "long-");
+    struct trajectory t;
+    memset(name, 'n', NAME_MAX - 5);
+    name[NAME_MAX - 5] = 0;
+    const int here = open(".", O_PATH | O_CLOEXEC);
+    assert_int_equal(chdir(scratch.path), 0);
+    struct trajectory_file *file = open_file(path, TRAJECTORY_FORMAT_TUM, true);
+    for (uint64_t seq = 0; seq < N_FRAMES; seq++)
+        push(file, seq, 1);
+    trajectory_file_adjust(file, 1, &only, 1);
+    assert_int_equal(trajectory_file_destroy(&file), 0);
+    assert_alone();
+    read_poses(path, &t);
+    assert_int_equal(fchdir(here), 0);
+    close(here);
+    assert_pose(&t, 0, &of_20);
+    trajectory_free(&t);
+}
+
 static struct graph_keyframe keyframe_at(uint64_t seq, double x_m, double turn_rad, double moved_m)
 {
     const double twist[6] = {x_m, 0, 0, 0, 0, turn_rad};
@@ -407,6 +522,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_adjusted, make, clean),
         cmocka_unit_test_setup_teardown(test_not_adjusted, make, clean),
         cmocka_unit_test_setup_teardown(test_descriptor, make, clean),
+        cmocka_unit_test_setup_teardown(test_streams, make, clean),
+        cmocka_unit_test_setup_teardown(test_removed, make, clean),
+        cmocka_unit_test_setup_teardown(test_long_name, make, clean),
         cmocka_unit_test_setup_teardown(test_shares, make, clean),
         cmocka_unit_test_setup_teardown(test_turns_are_way, make, clean),
         cmocka_unit_test_setup_teardown(test_own_frame, make, clean),
