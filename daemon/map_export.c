@@ -2,13 +2,20 @@
 #include "daemon/map_export.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "capture/cloud/cloud.h"
+#include "daemon/config/config.h"
+#include "daemon/output_name.h"
+#include "proto/file_suffix.h"
 
 // What a single look from two metres weighs, or several from farther off; less is mostly the fringe
 // of edges.
 #define EXPORT_MIN_WEIGHT 8
+#define NAME_BYTES        (CONFIG_TEXT_MAX + 8)
 
 int map_export_surface(const struct model_block *blocks, uint32_t n_blocks, float voxel_m,
                        struct model_surface *out)
@@ -25,6 +32,25 @@ int map_export_surface(const struct model_block *blocks, uint32_t n_blocks, floa
     return rc;
 }
 
+// Writes under the first of NAME.ply, NAME.1.ply, ... that is free: what has come meanwhile stays,
+// and the session's map is not lost.
+static int write_new(const char *path, const struct point_set *points,
+                     const struct model_surface *surface, char name[NAME_BYTES],
+                     const struct log_sink *log)
+{
+    const size_t n_ending = file_suffix_is(path, ".ply") ? strlen(".ply") : 0;
+    const int n_stem = (int)(strlen(path) - n_ending);
+    int rc = -EEXIST;
+    snprintf(name, NAME_BYTES, "%s", path);
+    for (int i = 1; rc == -EEXIST && i <= OUTPUT_NAME_MAX_KEPT; i++) {
+        if (faccessat(AT_FDCWD, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+            rc = cloud_write_mesh(name, points, surface->triangles, surface->n_triangles, log);
+        if (rc == -EEXIST)
+            snprintf(name, NAME_BYTES, "%.*s.%d%s", n_stem, path, i, path + n_stem);
+    }
+    return rc;
+}
+
 int map_export_write(const char *path, const struct model_block *blocks, uint32_t n_blocks,
                      float voxel_m, const struct log_sink *log)
 {
@@ -37,10 +63,17 @@ int map_export_write(const char *path, const struct model_block *blocks, uint32_
     }
     const struct point_set points = {surface.x_m, surface.y_m, surface.z_m,     surface.nx,
                                      surface.ny,  surface.nz,  surface.n_points};
-    rc = cloud_write_mesh(path, &points, surface.triangles, surface.n_triangles, log);
+    char name[NAME_BYTES];
+    rc = write_new(path, &points, &surface, name, log);
+    if (rc == 0 && strcmp(name, path) != 0)
+        log_to(log, LOG_LEVEL_WARNING, "%s: has come meanwhile and stays; the map is in %s", path,
+               name);
     if (rc == 0)
-        log_to(log, LOG_LEVEL_NOTICE, "%s: %zu points with normals, %zu triangles", path,
+        log_to(log, LOG_LEVEL_NOTICE, "%s: %zu points with normals, %zu triangles", name,
                surface.n_points, surface.n_triangles);
+    else if (rc == -EEXIST)
+        log_to(log, LOG_LEVEL_ERROR, "%s: no map: this name and all behind it to %s are taken",
+               path, name);
     model_surface_free(&surface);
     return rc;
 }

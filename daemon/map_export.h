@@ -12,9 +12,9 @@ __attribute__((warn_unused_result)) int map_export_surface(const struct model_bl
                                                            uint32_t n_blocks, float voxel_m,
                                                            struct model_surface *out);
 
-// Writes the surface of the blocks into a new file. Returns 0, -EEXIST (a file of that name is
-// there and stays as it is), -ENODATA (nothing has been seen) or another negative errno, in the
-// log.
+// Writes the surface of the blocks into a new file: NAME.ply, which `path` is, or where that is
+// there NAME.1.ply, NAME.2.ply, ..., with a warning; what is there stays. Returns 0, -EEXIST (all
+// are there), -ENODATA (nothing has been seen) or another negative errno, in the log.
 __attribute__((warn_unused_result)) int map_export_write(const char *path,
                                                          const struct model_block *blocks,
                                                          uint32_t n_blocks, float voxel_m,

@@ -2,13 +2,14 @@
 #include "daemon/outputs.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/config/cameras.h"
 #include "daemon/config/origins.h"
+#include "daemon/output_name.h"
 #include "proto/file_suffix.h"
 
 // Whether files can be made in this folder. Returns 0 or a negative errno.
@@ -22,21 +23,27 @@ static int check_folder(const char *folder)
     return access(folder, W_OK | X_OK) == 0 ? 0 : -errno;
 }
 
-// Whether a file can be made at `path`, or a pipe or a device is there. Returns 0 or a negative
-// errno.
+// Whether a file can be made where `path` leads, or a stream, a pipe or a device is there. Returns
+// 0 or a negative errno.
 static int check_writable(const char *path)
 {
-    char folder[CONFIG_TEXT_MAX];
+    char *real;
     struct stat info;
-    const char *slash = strrchr(path, '/');
+    bool is_stream;
+    int error = output_name_resolve(path, &real, &is_stream);
+    if (error)
+        return error;
     const bool is_there = stat(path, &info) == 0;
     if (is_there && S_ISDIR(info.st_mode))
-        return -EISDIR;
-    if (is_there && !S_ISREG(info.st_mode))
-        return 0;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
-             slash ? path : ".");
-    return access(folder, W_OK | X_OK) == 0 ? 0 : -errno;
+        error = -EISDIR;
+    else if (is_stream && !is_there)
+        error = -ENOENT;
+    else if (!is_stream && (!is_there || S_ISREG(info.st_mode))) {
+        real[strrchr(real, '/') - real + 1] = 0;
+        error = access(real, W_OK | X_OK) == 0 ? 0 : -errno;
+    }
+    free(real);
+    return error;
 }
 
 // Of two results the one to be told: -EINVAL before what may be mended on the disk.
@@ -45,8 +52,22 @@ static int worse(int a, int b)
     return a == -EINVAL || b == 0 ? a : b;
 }
 
+// A file that is not written over needs the name with .1 behind it, or in it, some day.
+static int check_length(const char *key, const char *path, const struct log_sink *log)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (strlen(name) <= OUTPUT_NAME_MAX_BYTES)
+        return 0;
+    log_to(log, LOG_LEVEL_ERROR,
+           "%s: the name has %zu bytes, and at most %d leave room for NAME.1 beside it (%s)", path,
+           strlen(name), OUTPUT_NAME_MAX_BYTES, key);
+    return -EINVAL;
+}
+
 static int check_output(const char *key, const char *path, const struct log_sink *log)
 {
+    if (check_length(key, path, log) != 0)
+        return -EINVAL;
     const int error = path[0] ? check_writable(path) : 0;
     if (error)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s (%s)", path, strerror(-error), key);
@@ -61,7 +82,7 @@ static int check_map(const char *path, const struct log_sink *log)
         log_to(log, LOG_LEVEL_ERROR, "%s: the map's surface is written as .ply (output.map)", path);
         return -EINVAL;
     }
-    if (path[0] && stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) {
+    if (path[0] && lstat(path, &info) == 0 && !S_ISDIR(info.st_mode)) {
         log_to(log, LOG_LEVEL_ERROR, "%s: is there already (output.map): name a new file", path);
         return -EEXIST;
     }
@@ -147,7 +168,8 @@ int outputs_check(const struct config *config, const struct log_sink *log)
         cameras_config(config, i, &own);
         error = worse(error, check_map(own.map_output, &sink));
         error = worse(error, check_output("output.trajectory", own.trajectory, &sink));
-        if (own.map_output[0] && strcmp(own.map_output, own.trajectory) == 0) {
+        if (own.map_output[0] && own.trajectory[0] &&
+            output_name_is_same(own.map_output, own.trajectory)) {
             log_to(&sink, LOG_LEVEL_ERROR,
                    "output.map and output.trajectory are both %s: two files have two names",
                    own.map_output);

@@ -10,9 +10,9 @@
 // .ply: it is made without another question. A file may be in no folder's place (map.folder,
 // recorder.folder, search.folder), and no folder in a file's. With every reason in the log, each
 // with the setting and where it was set, returns 0; -EINVAL, where a setting is wrong itself
-// (another suffix than .ply, one name for two files, a file for a folder, a folder for a file);
-// else another negative errno: what may be mended on the disk (a folder that is not there, rights,
-// a map that is there already).
+// (another suffix than .ply, one file for both however it is spelled, a name without room for
+// NAME.1 beside it, a file for a folder, a folder for a file); else another negative errno: what
+// may be mended on the disk (a folder that is not there, rights, a map that is there already).
 __attribute__((warn_unused_result)) int outputs_check(const struct config *config,
                                                       const struct log_sink *log);
 

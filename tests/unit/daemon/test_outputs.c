@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "daemon/config/cameras.h"
+#include "daemon/map_export.h"
+#include "daemon/output_name.h"
 #include "daemon/outputs.h"
 #include "tests/unit/scratch.h"
 
@@ -138,12 +140,102 @@ static void trajectory(void **state)
     assert_int_equal(check(), -EINVAL);
 }
 
+// One file is one file, however it is spelled, and though it is not there yet.
+static void one_file_twice(void **state)
+{
+    (void)state;
+    char link[256], folder[256];
+    scratch_make_folder(&scratch, "sub");
+    scratch_name(&scratch, "one.ply", config.map_output);
+    assert_int_equal(symlink(scratch.path, scratch_name(&scratch, "sub/up", folder)), 0);
+    assert_int_equal(symlink("sub/../one.ply", scratch_name(&scratch, "link", link)), 0);
+    static const char *const same[] = {"one.ply", "sub/../one.ply", "sub/up//one.ply", "link"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        scratch_name(&scratch, same[i], config.trajectory);
+        assert_int_equal(check(), -EINVAL);
+        assert_true(scratch_said(&scratch, "two files have two names"));
+    }
+    scratch_name(&scratch, "sub/one.ply", config.trajectory);
+    assert_int_equal(check(), 0);
+    scratch_name(&scratch, "loop", config.trajectory);
+    assert_int_equal(symlink("loop", config.trajectory), 0);
+    assert_int_equal(check(), -ELOOP);
+    // A map is a new file: a link is there, though it lead nowhere.
+    config.trajectory[0] = 0;
+    strcpy(config.map_output, link);
+    assert_int_equal(check(), -EEXIST);
+}
+
+// Below /dev and /proc nothing is made, and what is there is a stream; /dev/shm is a folder.
+static void streams(void **state)
+{
+    (void)state;
+    strcpy(config.trajectory, "/dev/stdout");
+    assert_int_equal(check(), 0);
+    scratch_name(&scratch, "out", config.trajectory);
+    assert_int_equal(symlink("/dev/null", config.trajectory), 0);
+    assert_true(output_name_is_stream(config.trajectory));
+    assert_int_equal(check(), 0);
+    strcpy(config.trajectory, "/dev/none.txt");
+    assert_int_equal(check(), -ENOENT);
+    strcpy(config.trajectory, "/dev/../dev/none.txt");
+    assert_int_equal(check(), -ENOENT);
+    assert_true(output_name_is_stream("/proc/self/none"));
+    assert_false(output_name_is_stream("/dev/shm/none.txt"));
+    assert_false(output_name_is_stream("/tmp/dev/none.txt"));
+    assert_false(output_name_is_stream("none.txt"));
+}
+
+static void long_names(void **state)
+{
+    (void)state;
+    memset(config.trajectory, 'n', 255);
+    assert_int_equal(check(), -EINVAL);
+    assert_true(scratch_said(&scratch, "the name has 255 bytes, and at most 250 leave room"));
+    config.trajectory[250] = 0;
+    assert_int_equal(check(), 0);
+}
+
+// The map of a session is written beside what has taken its name meanwhile.
+static void map_has_come(void **state)
+{
+    (void)state;
+    static struct model_block block; // a wall
+    const struct log_sink log = scratch_log(&scratch);
+    static const char *const names[] = {"m.PLY", "m.1.PLY", "m.2.PLY"};
+    char path[256], name[256];
+    for (int i = 0; i < MODEL_BLOCK_VOXELS; i++) {
+        block.distance[i] = (int16_t)(1000 * (i / 64) - 3500);
+        block.weight[i] = 256;
+    }
+    scratch_name(&scratch, names[0], path);
+    scratch_write_text(&scratch, names[1], "another's");
+    for (int i = 0; i < 3; i += 2) {
+        assert_int_equal(map_export_write(path, &block, 1, 0.008F, &log), 0);
+        assert_true(scratch_said(&scratch, " triangles"));
+        assert_true(scratch_said(&scratch, names[i]));
+        assert_int_equal(scratch.worst, i == 0 ? LOG_LEVEL_NOTICE : LOG_LEVEL_WARNING);
+    }
+    for (int i = 0; i < 3; i++) {
+        char start[4] = "";
+        FILE *file = fopen(scratch_name(&scratch, names[i], name), "r");
+        assert_non_null(file);
+        assert_int_equal(fread(start, 1, 3, file), 3);
+        fclose(file);
+        assert_string_equal(start, i == 1 ? "ano" : "ply");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(folders_that_are_made, setup, teardown),
         cmocka_unit_test_setup_teardown(map_at_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(trajectory, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_file_twice, setup, teardown),
+        cmocka_unit_test_setup_teardown(streams, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(map_has_come, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
