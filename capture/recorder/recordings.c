@@ -224,10 +224,12 @@ static bool is_all_own(int folder, const char *name, const struct writer_format 
 void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
                             const struct log_sink *log)
 {
-    struct recorder_entry *entries;
+    struct recorder_entry *entries = NULL;
     if (!keep_bytes && keep_age_s == 0)
         return;
     const long n_all = recordings_list(folder, &entries);
+    if (n_all <= 0 || !entries)
+        return;
     long n = 0;
     uint64_t n_bytes = 0;
     for (long i = 0; i < n_all; i++) {
@@ -248,6 +250,5 @@ void recordings_keep_limits(int folder, uint64_t keep_bytes, double keep_age_s,
                entries[i].name);
         n_bytes -= entries[i].n_bytes;
     }
-    if (n_all > 0)
-        free(entries);
+    free(entries);
 }
