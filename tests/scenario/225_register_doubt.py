@@ -66,6 +66,7 @@ def check_initial(points, source):
     three = write_matrix("three", about_y(2 * half - 10, (0.32, -0.19, 0.09)))
     check_pose(posectl("--initial", three, *arguments), half, translation)
     daemon = harness.Daemon("synth:nothing", "--loop", speed=1)
+    daemon.wait_for(lambda: daemon.poses, "a pose")  # posectl does not wait for a daemon
     check_pose(posectl("--initial", near, *arguments, where=("--timeout", "100", "--endpoint",
                                                           daemon.folder)), half,
                translation)
