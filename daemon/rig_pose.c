@@ -341,8 +341,9 @@ static int adjust(struct rig_pose *rig, const struct graph *const *graphs, bool 
         } else {
             free(bodies[n]);
             log_to(&rig->settings.log, LOG_LEVEL_NOTICE,
-                   "rig: the keyframes of camera %u are not adjusted with the others': some are "
-                   "from before the rig's last map epoch",
+                   "rig: the keyframes of camera %u are not adjusted with the others': where the "
+                   "rig was is not known of all of them, or some are from before its last map "
+                   "epoch",
                    i + 1);
         }
     }
