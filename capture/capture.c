@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "capture/driver.h"
 #include "capture/plausible.h"
@@ -125,8 +124,9 @@ static const char *left_out_library(const char *source)
     return NULL;
 }
 
-// Why a source has no driver: a name mistyped, or a path that is not there or nothing known.
-static void log_unknown(const char *source, const struct log_sink *log)
+// Why a source has no driver: a name mistyped, or a path that is nothing known, is not there or may
+// not be read. `error`: of recognise.
+static void log_unknown(const char *source, int error, const struct log_sink *log)
 {
     size_t n = strcspn(source, ":"), best = SIZE_MAX;
     const char *meant = NULL;
@@ -141,15 +141,20 @@ static void log_unknown(const char *source, const struct log_sink *log)
     else if (meant)
         log_to(log, LOG_LEVEL_ERROR, "source '%s': unknown driver, did you mean %s:%s?", source,
                meant, source + n + 1);
-    else if (source[0] && !source[n] && access(source, F_OK) != 0)
+    else if (source[0] && !source[n] && (error == -ENOENT || error == -ENOTDIR))
         log_to(log, LOG_LEVEL_ERROR,
                "source '%s': no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER or "
                "synth:room",
                source);
-    else if (source[0] && !source[n])
+    else if (source[0] && !source[n] && error == -EINVAL)
         log_to(log, LOG_LEVEL_ERROR,
                "source '%s': no recording that is known, expected DRIVER:PLACE, e.g. tum:FOLDER",
                source);
+    else if (source[0] && error != -ENOENT && error != -ENOTDIR && error != -EINVAL)
+        log_to(log, LOG_LEVEL_ERROR, "source '%s': %s%s", source, strerror(-error),
+               error == -EACCES ? ": who runs this program must be able to read it, and to enter "
+                                  "the folders above it"
+                                : "");
     else
         log_to(
             log, LOG_LEVEL_ERROR,
@@ -162,8 +167,9 @@ static void log_meant(const struct capture_driver *driver, const char *location,
                       const struct log_sink *log)
 {
     bool is_mixed;
-    const char *meant = recognise(location, &is_mixed);
-    if (meant && !is_mixed && strcmp(meant, driver->name) != 0 && driver_of_name(meant))
+    const char *meant;
+    if (recognise(location, &meant, &is_mixed) == 0 && !is_mixed &&
+        strcmp(meant, driver->name) != 0 && driver_of_name(meant))
         log_to(log, LOG_LEVEL_ERROR, "source '%s:%s': did you mean %s:%s?", driver->name, location,
                meant, location);
 }
@@ -289,20 +295,23 @@ static int choose_driver(const char *source, const struct capture_driver **out_d
                          const char **out_location, const struct log_sink *log)
 {
     const struct capture_driver *driver = find_driver(source, out_location);
+    const char *name = NULL;
+    int error = 0;
     if (!driver) { // a bare path
         bool is_mixed;
-        driver = driver_of_name(recognise(source, &is_mixed));
+        error = recognise(source, &name, &is_mixed);
+        driver = driver_of_name(name);
         *out_location = source;
     }
     *out_driver = driver;
-    const char *left_out = driver ? NULL : left_out_library(source);
+    const char *left_out = driver ? NULL : left_out_library(name ? name : source);
     if (left_out) {
         log_to(log, LOG_LEVEL_ERROR, "source '%s': this program was built without %s", source,
                left_out);
         return -ENOTSUP;
     }
     if (!driver) {
-        log_unknown(source, log);
+        log_unknown(source, error, log);
         return -EINVAL;
     }
     if (driver->decode && !(*out_location)[0]) {

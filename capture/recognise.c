@@ -3,6 +3,7 @@
 #include "capture/recognise.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static bool ends_with(const char *name, const char *end)
     return n > n_end && !strcmp(name + n - n_end, end);
 }
 
-static const char *recognise_file(const char *path)
+static int recognise_file(const char *path, const char **out_driver)
 {
     static const struct {
         const char *driver, *begin;
@@ -27,13 +28,14 @@ static const char *recognise_file(const char *path)
     char begin[16] = {0};
     FILE *file = fopen(path, "rbe");
     if (!file)
-        return NULL;
+        return -errno;
     size_t n = fread(begin, 1, sizeof begin, file);
     fclose(file);
+    *out_driver = ends_with(path, ".klg") ? "klg" : NULL; // its first bytes are a count
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (n >= files[i].n && !memcmp(begin, files[i].begin, files[i].n))
-            return files[i].driver;
-    return ends_with(path, ".klg") ? "klg" : NULL; // its first bytes are a count
+            *out_driver = files[i].driver;
+    return *out_driver ? 0 : -EINVAL;
 }
 
 // 7-Scenes has a colour image and a pose beside each depth image.
@@ -46,7 +48,7 @@ static bool has(const char *folder, const char *name)
     return n < (int)sizeof path && access(path, F_OK) == 0;
 }
 
-static const char *recognise_folder(const char *path, bool *out_is_mixed)
+static int recognise_folder(const char *path, const char **out_driver, bool *out_is_mixed)
 {
     // the first that is there decides; a folder of PNG alone is the last resort
     static const struct {
@@ -55,12 +57,14 @@ static const char *recognise_folder(const char *path, bool *out_is_mixed)
                 {"ros1bag", ".bag"},           {"rawpgm", ".pgm"}, {"png", ".png"}};
     enum { N = sizeof ends / sizeof *ends };
     size_t found = N, n_of[N] = {0}, n_entries = 0;
-    if (has(path, "depth.txt"))
-        return "tum";
-    if (has(path, "INDEX.txt"))
-        return "fakenect";
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+    if (has(path, "depth.txt") || has(path, "INDEX.txt")) {
+        *out_driver = has(path, "depth.txt") ? "tum" : "fakenect";
+        return 0;
+    }
+    DIR *dir = access(path, X_OK) == 0 ? opendir(path) : NULL;
+    if (!dir)
+        return -errno;
+    for (struct dirent *entry; (entry = readdir(dir));) {
         n_entries += entry->d_name[0] != '.';
         for (size_t i = 0; i < N; i++)
             if (ends_with(entry->d_name, ends[i].end)) {
@@ -68,31 +72,32 @@ static const char *recognise_folder(const char *path, bool *out_is_mixed)
                 found = i < found ? i : found;
             }
     }
-    if (dir)
-        closedir(dir);
+    closedir(dir);
     *out_is_mixed = found < N && n_of[found] * MIXED < n_entries;
-    if (found == N && has(path, "depth"))
-        return "png";
-    return found < N ? ends[found].driver : NULL;
+    *out_driver = found < N ? ends[found].driver : has(path, "depth") ? "png" : NULL;
+    return *out_driver ? 0 : -EINVAL;
 }
 
-const char *recognise(const char *path, bool *out_is_mixed)
+static int recognise_path(const char *path, const char **out_driver, bool *out_is_mixed)
 {
     struct stat st;
+    if (stat(path, &st) != 0)
+        return -errno;
+    return S_ISDIR(st.st_mode)   ? recognise_folder(path, out_driver, out_is_mixed)
+           : S_ISREG(st.st_mode) ? recognise_file(path, out_driver)
+                                 : -EINVAL;
+}
+
+int recognise(const char *path, const char **out_driver, bool *out_is_mixed)
+{
     const char *hash = strrchr(path, '#');
-    char *file = NULL;
+    *out_driver = NULL;
     *out_is_mixed = false;
-    if (stat(path, &st) != 0) {
-        file = hash ? strndup(path, (size_t)(hash - path)) : NULL;
-        if (!file || stat(file, &st) != 0) {
-            free(file);
-            return NULL;
-        }
-        path = file;
-    }
-    const char *driver = S_ISDIR(st.st_mode)   ? recognise_folder(path, out_is_mixed)
-                         : S_ISREG(st.st_mode) ? recognise_file(path)
-                                               : NULL;
+    int error = recognise_path(path, out_driver, out_is_mixed);
+    if (error != -ENOENT || !hash)
+        return error;
+    char *file = strndup(path, (size_t)(hash - path));
+    error = file ? recognise_path(file, out_driver, out_is_mixed) : -ENOMEM;
     free(file);
-    return driver;
+    return error;
 }

@@ -340,6 +340,32 @@ static void settings_out_of_range(void **state)
     assert_int_equal(open_result(&settings), -EINVAL);
 }
 
+// A recording that is there, as a folder or a file, by its path alone.
+static void recording_that_may_not_be_read(void **state)
+{
+    (void)state;
+    struct capture_settings settings = settings_of("tum");
+    char path[256], topic[300], wanted[600];
+    scratch_make_folder(&scratch, "closed");
+    scratch_write_text(&scratch, "closed.mcap", "\x89MCAP0\r\n");
+    static const char *const names[] = {"closed", "closed.mcap", "closed/room.klg"};
+    chmod(scratch.path, 0755);
+    chmod(scratch_name(&scratch, "closed", path), 0);
+    chmod(scratch_name(&scratch, "closed.mcap", path), 0);
+    snprintf(topic, sizeof topic, "%s#/depth", path);
+    scratch_be_nobody();
+    for (size_t i = 0; i <= sizeof names / sizeof *names; i++) {
+        const bool is_named = i < sizeof names / sizeof *names;
+        settings.source = is_named ? scratch_name(&scratch, names[i], path) : topic;
+        assert_int_equal(open_result(&settings), -EINVAL);
+        snprintf(wanted, sizeof wanted, "source '%s': Permission denied: who runs",
+                 settings.source);
+        assert_true(scratch_said(&scratch, wanted));
+    }
+    scratch_be_root_again();
+    chmod(scratch_name(&scratch, "closed", path), 0700);
+}
+
 static void implausible_is_refused_or_warned_about(void **state)
 {
     (void)state;
@@ -542,6 +568,7 @@ int main(void)
         TEST(tum_refuses),
         TEST(folder_missing_or_empty),
         TEST(settings_out_of_range),
+        TEST(recording_that_may_not_be_read),
         TEST(implausible_is_refused_or_warned_about),
         TEST(overrides_replace_the_calibration),
         TEST(covered_lens_at_the_start_is_no_reason_to_refuse),
