@@ -3,19 +3,17 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/ipc_socket.h"
+#include "daemon/run_dir.h"
 
 #define BOUND_BYTES       (CONFIG_TEXT_MAX + 80) // of an address
 #define N_SOCKETS         4
@@ -121,7 +119,7 @@ static int check_addresses(const struct config *config, const struct log_sink *l
         config->endpoints.insecure || config->endpoints.curve_secret_key_file[0] != 0;
     struct address addresses[MAX_ADDRESSES];
     char run_dir[CONFIG_TEXT_MAX];
-    endpoint_run_dir(config->endpoints.run_dir, run_dir, sizeof run_dir);
+    run_dir_find(config->endpoints.run_dir, run_dir, sizeof run_dir);
     const size_t n = list_addresses(config, addresses);
     int error = 0;
     for (size_t i = 0; i < n; i++) {
@@ -178,67 +176,6 @@ int endpoint_check(const struct config *config, const struct log_sink *log)
     return check_keys(config, log) == 0 ? error : -EINVAL;
 }
 
-void endpoint_run_dir(const char *configured, char *out, size_t size_bytes)
-{
-    const char *systemd = getenv("RUNTIME_DIRECTORY"), *xdg = getenv("XDG_RUNTIME_DIR");
-    if (configured[0])
-        snprintf(out, size_bytes, "%s", configured);
-    else if (systemd && systemd[0] == '/')
-        snprintf(out, size_bytes, "%.*s", (int)strcspn(systemd, ":"), systemd);
-    else if (access("/run/posed", W_OK) == 0 || access("/run", W_OK) == 0)
-        snprintf(out, size_bytes, "/run/posed");
-    else if (xdg && xdg[0] == '/')
-        snprintf(out, size_bytes, "%s/posed", xdg);
-    else
-        snprintf(out, size_bytes, "/tmp/posed-%u", (unsigned)getuid());
-}
-
-// The run directory is ours alone: a folder somebody else prepared in /tmp is refused.
-static int open_run_dir(struct endpoint *endpoint)
-{
-    char path[CONFIG_TEXT_MAX + 8], text[32] = "";
-    struct stat info;
-    if (mkdir(endpoint->run_dir, 0750) != 0 && errno != EEXIST) {
-        int error = -errno;
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s: %s (endpoints.run_dir)", endpoint->run_dir,
-               strerror(errno));
-        return error;
-    }
-    const char *wrong = NULL;
-    if (lstat(endpoint->run_dir, &info) != 0 || !S_ISDIR(info.st_mode))
-        wrong = "not a folder";
-    else if (info.st_uid != geteuid() && info.st_uid != 0)
-        wrong = "belongs to another user";
-    else if (info.st_mode & S_IWOTH)
-        wrong = "everybody can write there";
-    if (wrong) {
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s: %s (endpoints.run_dir)", endpoint->run_dir,
-               wrong);
-        return -EPERM;
-    }
-    snprintf(path, sizeof path, "%s/lock", endpoint->run_dir);
-    endpoint->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
-    if (endpoint->lock_fd < 0) {
-        int error = -errno;
-        log_to(&endpoint->log, LOG_LEVEL_ERROR, "%s: %s (endpoints.run_dir)", path,
-               strerror(errno));
-        return error;
-    }
-    if (flock(endpoint->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        ssize_t n = pread(endpoint->lock_fd, text, sizeof text - 1, 0);
-        long pid = n > 0 ? strtol(text, NULL, 10) : 0;
-        log_to(&endpoint->log, LOG_LEVEL_ERROR,
-               "another posed (process %ld) is running with %s: stop it, or give this one its own "
-               "--run-dir and ports",
-               pid, endpoint->run_dir);
-        return -EBUSY;
-    }
-    int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (ftruncate(endpoint->lock_fd, 0) != 0 || pwrite(endpoint->lock_fd, text, (size_t)n, 0) != n)
-        log_to(&endpoint->log, LOG_LEVEL_WARNING, "%s: %s", path, strerror(errno));
-    return 0;
-}
-
 // A connection is a descriptor: as many as are configured must be far from what the process may
 // have.
 static void make_room(struct endpoint *endpoint)
@@ -275,14 +212,14 @@ int endpoint_open(struct endpoint **out, const struct config *config, const stru
     if (!endpoint)
         return -ENOMEM;
     endpoint->log = *log;
-    endpoint->lock_fd = -1;
     endpoint->max_connections = config->endpoints.max_connections;
-    endpoint_run_dir(config->endpoints.run_dir, endpoint->run_dir, sizeof endpoint->run_dir);
+    run_dir_find(config->endpoints.run_dir, endpoint->run_dir, sizeof endpoint->run_dir);
     if (config->endpoints.insecure)
         log_to(log, LOG_LEVEL_WARNING,
                "endpoints.insecure = true: addresses beyond loopback need no key, and a secret key "
                "may be readable; who reaches a socket may read and command");
-    int error = open_run_dir(endpoint);
+    endpoint->lock_fd = run_dir_lock(endpoint->run_dir, log);
+    int error = endpoint->lock_fd < 0 ? endpoint->lock_fd : 0;
     endpoint->has_group = config->endpoints.group[0] != 0;
     if (!error && endpoint->has_group)
         error = find_group(config->endpoints.group, log, &endpoint->group);

@@ -5,9 +5,6 @@
 // address beyond loopback is refused unless a CURVE key is given or endpoints.insecure says it in
 // words, which the log repeats at every start. With a CURVE key tcp is encrypted, and ipc for
 // whoever wants it: there the file says who may connect.
-//
-// One daemon per run directory: it is locked, so that nobody takes over the ipc sockets of a
-// running daemon.
 #ifndef POSED_DAEMON_ENDPOINT_H
 #define POSED_DAEMON_ENDPOINT_H
 
@@ -22,13 +19,9 @@ struct endpoint; // opaque: the run directory, the keys
 __attribute__((warn_unused_result)) int endpoint_check(const struct config *config,
                                                        const struct log_sink *log);
 
-// Where the run directory is: the configured one, else $RUNTIME_DIRECTORY, else /run/posed where it
-// can be written, else $XDG_RUNTIME_DIR/posed, else /tmp/posed-UID.
-void endpoint_run_dir(const char *configured, char *out, size_t size_bytes);
-
-// Creates the run directory (0750), locks it, reads the keys, makes room for the descriptors of all
-// connections. Returns 0; with *out NULL and the reason in the log: -EBUSY (another daemon is
-// running there), -EINVAL (a key file), -ENOMEM, other negative errno.
+// Locks the run directory (run_dir.h), reads the keys, makes room for the descriptors of all
+// connections. Returns 0; with *out NULL and the reason in the log: -EINVAL (a key file), -ENOMEM,
+// what run_dir_lock does, other negative errno.
 __attribute__((warn_unused_result)) int
 endpoint_open(struct endpoint **out, const struct config *config, const struct log_sink *log);
 

@@ -63,7 +63,7 @@ struct config {
     char map_output[CONFIG_TEXT_MAX]; // PLY to write at the end, empty = none
 
     struct {
-        char run_dir[CONFIG_TEXT_MAX]; // empty = found by endpoint_run_dir
+        char run_dir[CONFIG_TEXT_MAX]; // empty = found by run_dir_find
         char group[CONFIG_TEXT_MAX];   // owner group of the ipc sockets, empty = the process's
         char pub[CONFIG_TEXT_MAX], latest[CONFIG_TEXT_MAX], img[CONFIG_TEXT_MAX],
             req[CONFIG_TEXT_MAX];

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/endpoint.h"
+#include "daemon/run_dir.h"
 #include "tests/unit/fails.h"
 #include "tests/unit/scratch.h"
 
@@ -59,14 +60,14 @@ static void run_directory_is_found(void **state)
 {
     (void)state;
     char out[CONFIG_TEXT_MAX];
-    endpoint_run_dir("/a/b", out, sizeof out);
+    run_dir_find("/a/b", out, sizeof out);
     assert_string_equal(out, "/a/b");
     setenv("RUNTIME_DIRECTORY", "/run/one:/run/two", 1);
-    endpoint_run_dir("", out, sizeof out);
+    run_dir_find("", out, sizeof out);
     assert_string_equal(out, "/run/one");
     setenv("RUNTIME_DIRECTORY", "relative", 1);
     setenv("XDG_RUNTIME_DIR", "/tmp/xdg", 1);
-    endpoint_run_dir("", out, sizeof out);
+    run_dir_find("", out, sizeof out);
     const bool is_root = access("/run", W_OK) == 0 || access("/run/posed", W_OK) == 0;
     assert_string_equal(out, is_root ? "/run/posed" : "/tmp/xdg/posed");
     unsetenv("RUNTIME_DIRECTORY");
@@ -86,9 +87,9 @@ static void run_directory_of_a_user(void **state)
         if (setgid(65534) != 0 || setuid(65534) != 0)
             exit(1);
         setenv("XDG_RUNTIME_DIR", "/tmp/xdg", 1);
-        endpoint_run_dir("", xdg, sizeof xdg);
+        run_dir_find("", xdg, sizeof xdg);
         unsetenv("XDG_RUNTIME_DIR");
-        endpoint_run_dir("", none, sizeof none);
+        run_dir_find("", none, sizeof none);
         exit(strcmp(xdg, "/tmp/xdg/posed") || strcmp(none, "/tmp/posed-65534") ? 2 : 0);
     }
     int status;
@@ -119,7 +120,7 @@ static void run_directory_is_ours_alone(void **state)
     assert_refused(-ELOOP, "run/lock: Too many levels of symbolic links (endpoints.run_dir)");
     unlink(lock);
     fails_at("lstat", 1, EIO);
-    assert_refused(-EPERM, "run: not a folder");
+    assert_refused(-EPERM, "run: Input/output error (endpoints.run_dir)");
     fails_at("memory", 1, ENOMEM);
     assert_int_equal(open_endpoint(&endpoint), -ENOMEM);
     // A lock without a number is one, too; a number that cannot be written is no reason to stop.
@@ -142,6 +143,39 @@ static void run_directory_is_ours_alone(void **state)
     snprintf(config.endpoints.run_dir, sizeof config.endpoints.run_dir, "%s/none/run",
              scratch.path);
     assert_refused(-ENOENT, "none/run: No such file or directory (endpoints.run_dir)");
+}
+
+static void run_directory_may_be_a_link(void **state)
+{
+    (void)state;
+    struct endpoint *endpoint;
+    const char *run_dir = config.endpoints.run_dir;
+    char target[256], wanted[512];
+    assert_int_equal(symlink(scratch_name(&scratch, "target", target), run_dir), 0);
+    snprintf(wanted, sizeof wanted, "run, a symbolic link to %s: No such file", target);
+    assert_refused(-EPERM, wanted);
+    scratch_write_text(&scratch, "target", "");
+    snprintf(wanted, sizeof wanted, "run, a symbolic link to %s: not a folder", target);
+    assert_refused(-EPERM, wanted);
+    unlink(target);
+    scratch_make_folder(&scratch, "target");
+    chmod(target, 01777);
+    snprintf(wanted, sizeof wanted, "run, a symbolic link to %s: everybody can write", target);
+    assert_refused(-EPERM, wanted);
+    chmod(target, 0700);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(target, 12345, 12345), 0);
+        snprintf(wanted, sizeof wanted, "link to %s: belongs to another user", target);
+        assert_refused(-EPERM, wanted);
+        assert_int_equal(chown(target, 0, 0), 0);
+        assert_int_equal(lchown(run_dir, 12345, 12345), 0);
+        snprintf(wanted, sizeof wanted, "link to %s: the link belongs to another user", target);
+        assert_refused(-EPERM, wanted);
+        assert_int_equal(lchown(run_dir, 0, 0), 0);
+    }
+    assert_int_equal(open_endpoint(&endpoint), 0);
+    assert_int_equal(access(scratch_name(&scratch, "target/lock", wanted), F_OK), 0);
+    endpoint_close(&endpoint);
 }
 
 static void groups(void **state)
@@ -487,6 +521,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(run_directory_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(run_directory_of_a_user, setup, teardown),
         cmocka_unit_test_setup_teardown(run_directory_is_ours_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(run_directory_may_be_a_link, setup, teardown),
         cmocka_unit_test_setup_teardown(groups, setup, teardown),
         cmocka_unit_test_setup_teardown(key_files, setup, teardown),
         cmocka_unit_test_setup_teardown(keys_are_checked, setup, teardown),
