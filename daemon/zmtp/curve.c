@@ -34,9 +34,10 @@ static int check_file(const char *setting, const char *path, const struct log_si
     return -EINVAL;
 }
 
-// Reads keys, at most n_max. Returns their number, or -EINVAL with the reason in the log.
+// Reads keys, at most n_max, and their lines, unless out_lines is NULL. Returns their number, or
+// -EINVAL with the reason in the log.
 static long read_keys(const char *setting, const char *path, const struct log_sink *log,
-                      uint8_t (*out)[KEY], size_t n_max)
+                      uint8_t (*out)[KEY], unsigned *out_lines, size_t n_max)
 {
     char line[256];
     unsigned n_line = 0;
@@ -64,6 +65,8 @@ static long read_keys(const char *setting, const char *path, const struct log_si
                    path, n_line);
             n = -EINVAL;
         } else {
+            if (out_lines)
+                out_lines[n] = n_line;
             n++;
         }
     }
@@ -72,11 +75,56 @@ static long read_keys(const char *setting, const char *path, const struct log_si
     return n;
 }
 
+static bool is_listed(const struct curve_keys *keys, const uint8_t client[KEY])
+{
+    bool found = false;
+    for (size_t i = 0; i < keys->n_clients; i++)
+        found |= sodium_memcmp(keys->clients[i], client, KEY) == 0;
+    return found;
+}
+
+// Whether a key of the list is certainly a secret one: a public key is a number below 2^255 - 19,
+// so that its last bit is never set, as it is in every other secret key; and the public key of the
+// pair may be here, too. Any other secret key looks like a public one.
+static bool is_secret(const struct curve_keys *keys, const uint8_t key[KEY])
+{
+    uint8_t public[KEY];
+    return key[KEY - 1] & 0x80 ||
+           (crypto_scalarmult_base(public, key) == 0 &&
+            (is_listed(keys, public) || sodium_memcmp(keys->public, public, KEY) == 0));
+}
+
+// Reads the list, each client once. Returns 0, or -EINVAL with the reason in the log.
+static int read_clients(struct curve_keys *out, const char *path, const struct log_sink *log)
+{
+    static const char clients[] = "endpoints.curve_clients_file";
+    uint8_t keys[CURVE_MAX_CLIENTS][KEY];
+    unsigned lines[CURVE_MAX_CLIENTS];
+    struct stat info;
+    if (check_file(clients, path, log, &info) != 0)
+        return -EINVAL;
+    const long n = read_keys(clients, path, log, keys, lines, CURVE_MAX_CLIENTS);
+    int error = n < 0 ? (int)n : 0;
+    for (long i = 0; i < n; i++)
+        if (!is_listed(out, keys[i]))
+            memcpy(out->clients[out->n_clients++], keys[i], KEY);
+    for (long i = 0; i < n && !error; i++)
+        if (is_secret(out, keys[i])) {
+            log_to(log, LOG_LEVEL_ERROR,
+                   "%s: %s:%u: a secret key, which nobody but its owner may have: the clients' "
+                   "public keys belong there (.public). Make a new pair (posectl keygen) if others "
+                   "could read this one",
+                   clients, path, lines[i]);
+            error = -EINVAL;
+        }
+    sodium_memzero(keys, sizeof keys);
+    return error;
+}
+
 int curve_read_keys(struct curve_keys *out, const char *secret_file, const char *clients_file,
                     bool allow_readable, const struct log_sink *log)
 {
     static const char secret[] = "endpoints.curve_secret_key_file";
-    static const char clients[] = "endpoints.curve_clients_file";
     struct stat info;
     memset(out, 0, sizeof *out);
     pthread_mutex_init(&out->lock, NULL);
@@ -99,7 +147,7 @@ int curve_read_keys(struct curve_keys *out, const char *secret_file, const char 
                secret_file);
         return -EINVAL;
     }
-    long n = read_keys(secret, secret_file, log, &out->secret, 1);
+    long n = read_keys(secret, secret_file, log, &out->secret, NULL, 1);
     if (n < 0)
         return (int)n;
     if (n != 1 || crypto_scalarmult_base(out->public, out->secret) != 0) {
@@ -108,31 +156,7 @@ int curve_read_keys(struct curve_keys *out, const char *secret_file, const char 
     }
     out->any_client = !clients_file[0];
     snprintf(out->clients_file, sizeof out->clients_file, "%s", clients_file);
-    if (out->any_client)
-        return 0;
-    if (check_file(clients, clients_file, log, &info) != 0)
-        return -EINVAL;
-    n = read_keys(clients, clients_file, log, out->clients, CURVE_MAX_CLIENTS);
-    if (n < 0)
-        return (int)n;
-    for (long i = 0; i < n; i++)
-        if (sodium_memcmp(out->clients[i], out->secret, KEY) == 0) {
-            log_to(log, LOG_LEVEL_ERROR,
-                   "%s: %s holds this daemon's secret key: the clients' public keys belong there "
-                   "(.public)",
-                   clients, clients_file);
-            return -EINVAL;
-        }
-    out->n_clients = (size_t)n;
-    return 0;
-}
-
-static bool is_listed(const struct curve_keys *keys, const uint8_t client[KEY])
-{
-    bool found = false;
-    for (size_t i = 0; i < keys->n_clients; i++)
-        found |= sodium_memcmp(keys->clients[i], client, KEY) == 0;
-    return found;
+    return out->any_client ? 0 : read_clients(out, clients_file, log);
 }
 
 bool curve_may_connect(struct curve_keys *keys, const uint8_t client[KEY])

@@ -27,9 +27,11 @@ struct curve_keys {
 };
 
 // Reads the files: one key a line (40 characters Z85; what follows it on the line is ignored), '#'
-// starts a comment. clients_file empty: any client. A secret key that others can read is refused
-// unless allow_readable. Returns 0; with the reason and the setting (endpoints.curve_*) in the log
-// -EINVAL (a key file), -EIO (no random numbers).
+// starts a comment. clients_file empty: any client; one that is listed twice counts once. A secret
+// key that others can read is refused unless allow_readable, and one in the list as far as it can
+// be told from a public one: always with its public key beside it, else every other one. Returns 0;
+// with the reason and the setting (endpoints.curve_*) in the log -EINVAL (a key file), -EIO (no
+// random numbers).
 __attribute__((warn_unused_result)) int
 curve_read_keys(struct curve_keys *out, const char *secret_file, const char *clients_file,
                 bool allow_readable, const struct log_sink *log);

@@ -21,6 +21,7 @@
 #include "tests/unit/scratch.h"
 
 #define SECRET "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6" // of the ZMTP CURVE specification
+#define CLIENT "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"
 
 static struct scratch scratch;
 static struct config config;
@@ -210,6 +211,21 @@ static const char *const bad_keys[][2] = {
     {SECRET "\n" SECRET "\n", "secret:2: more than 1 keys"},
 };
 
+// In the list of clients: the daemon's own, a client's beside its public one, and one that is too
+// large a number for a public key. To all others the list lets nobody in, as a public one.
+static void refuse_secret_keys(void)
+{
+    static const char *const lists[] = {
+        SECRET "\n",
+        "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs\n" CLIENT "\n",
+        "000000000000000000000000000000000000001H\n",
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        scratch_write_text(&scratch, "clients", lists[i]);
+        assert_refused(-EINVAL, "clients:1: a secret key, which nobody but its owner may have");
+    }
+}
+
 static void key_files(void **state)
 {
     (void)state;
@@ -240,11 +256,10 @@ static void key_files(void **state)
     chmod(path, 0600);
     scratch_name(&scratch, "clients", config.endpoints.curve_clients_file);
     assert_refused(-EINVAL, "clients: No such file or directory");
-    scratch_write_text(&scratch, "clients", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID\nx\n");
+    scratch_write_text(&scratch, "clients", CLIENT "\nx\n");
     assert_refused(-EINVAL, "clients:2: not a CURVE key");
-    scratch_write_text(&scratch, "clients", SECRET "\n");
-    assert_refused(-EINVAL, "clients holds this daemon's secret key");
-    scratch_write_text(&scratch, "clients", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID\n");
+    refuse_secret_keys();
+    scratch_write_text(&scratch, "clients", CLIENT "\n" CLIENT " again\n");
     assert_int_equal(open_endpoint(&endpoint), 0);
     // the public key that the specification has with this secret one
     assert_true(scratch_said(
@@ -262,8 +277,8 @@ static void key_files(void **state)
     assert_true(scratch_said(&scratch, "clients read again: 0 clients may connect, 0 new; 1 no"));
     assert_int_equal(curve_n_lists(keys), n_lists + 1);
     scratch_write_text(&scratch, "clients",
-                       "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID\n"
-                       "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7\n");
+                       CLIENT "\n"
+                              "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7\n");
     assert_int_equal(endpoint_reload(endpoint, &config), 0);
     assert_int_equal(keys->n_clients, 2);
     scratch_write_text(&scratch, "clients", "x\n");
@@ -275,7 +290,7 @@ static void key_files(void **state)
     assert_int_equal(curve_n_lists(keys), n_lists + 2);
     // with a secret key that is there for a later restart
     scratch_write_text(&scratch, "secret", "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs\n");
-    scratch_write_text(&scratch, "clients", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID\n");
+    scratch_write_text(&scratch, "clients", CLIENT "\n");
     assert_int_equal(endpoint_reload(endpoint, &config), 0);
     assert_true(scratch_said(&scratch, "holds another key: it needs a restart; the old one stays"));
     assert_int_equal(keys->n_clients, 1);
