@@ -17,21 +17,14 @@
 
 #define COPY_BYTES ((size_t)1 << 20)
 
-// Where the last whole frame of a klg ends, and how many there are.
-static int find_klg_end(int fd, uint64_t n_file, uint64_t *out_end, uint32_t *out_n)
+// Walks behind the last whole frame of a klg. Returns 0 or a negative errno.
+static int find_klg_end(struct klg_walk *walk, uint32_t *out_n)
 {
-    unsigned char head[KLG_FRAME_HEADER_BYTES];
-    *out_end = KLG_HEADER_BYTES;
-    for (*out_n = 0; n_file - *out_end >= sizeof head; ++*out_n) {
-        int err = file_read_at(fd, head, sizeof head, *out_end);
-        if (err)
-            return err;
-        uint64_t n = (uint64_t)little_u32(head + 8) + little_u32(head + 12);
-        if (n > n_file - *out_end - sizeof head || little_u32(head + 8) > INT32_MAX)
-            return 0;
-        *out_end += sizeof head + n;
-    }
-    return 0;
+    struct klg_frame frame;
+    int err;
+    for (*out_n = 0; (err = klg_walk_next(walk, &frame)) == 0;)
+        ++*out_n;
+    return err == -ENODATA || err == -EBADMSG ? 0 : err;
 }
 
 struct outcome {
@@ -61,53 +54,40 @@ static int copy(int fd, int out_fd, uint64_t from, uint64_t end, struct outcome 
     return err;
 }
 
-// Whether the file begins as a log does; less than one frame's header is no reason to doubt it.
-static int check_klg(int fd, uint64_t n_file)
-{
-    unsigned char start[KLG_HEADER_BYTES + KLG_FRAME_HEADER_BYTES];
-    if (n_file < KLG_HEADER_BYTES)
-        return -EINVAL;
-    if (n_file < sizeof start)
-        return 0;
-    const int err = file_read_at(fd, start, sizeof start, 0);
-    return err ? err : klg_is_plausible(start) ? 0 : -EINVAL;
-}
-
 // Both: out_fd < 0 only looks, and says something of a file that is complete or no recording.
 static int repair_klg(int fd, int out_fd, const char *path, const struct log_sink *log,
                       struct outcome *out)
 {
-    struct stat info;
-    uint64_t end = 0;
+    struct klg_walk walk;
     uint32_t n = 0;
     unsigned char head[KLG_HEADER_BYTES] = {0};
-    int err = fstat(fd, &info) == 0 ? 0 : -errno;
+    int err = klg_walk_begin(&walk, fd);
     if (!err)
-        err = check_klg(fd, (uint64_t)info.st_size);
+        err = klg_walk_check(&walk);
     if (!err)
-        err = find_klg_end(fd, (uint64_t)info.st_size, &end, &n);
+        err = find_klg_end(&walk, &n);
     if (!err && n == 0)
         err = -ENOENT;
     if (!err)
         err = file_read_at(fd, head, sizeof head, 0);
-    *out = (struct outcome){!err && little_u32(head) == n && end == (uint64_t)info.st_size, false};
+    *out = (struct outcome){!err && little_u32(head) == n && walk.at == walk.n_bytes, false};
     for (int i = 0; i < KLG_HEADER_BYTES && !err; i++)
         head[i] = (unsigned char)(n >> 8 * i);
     if (!err && out_fd >= 0)
         err = put(out_fd, head, sizeof head, out);
     if (!err && out_fd >= 0)
-        err = copy(fd, out_fd, KLG_HEADER_BYTES, end, out);
+        err = copy(fd, out_fd, KLG_HEADER_BYTES, (uint64_t)walk.at, out);
     if (err && !out->write_failed)
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
-               err == -ENOENT   ? "no whole frame in it"
-               : err == -EINVAL ? "not a klg log, whatever its name says"
-                                : strerror(-err));
+               err == -ENOENT    ? "no whole frame in it"
+               : err == -EBADMSG ? "not a klg log, whatever its name says"
+                                 : strerror(-err));
     else if (!err && out->is_complete)
         log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, nothing to mend", path, n);
     else if (!err && out_fd >= 0)
-        log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, %" PRIu64 " bytes behind them lost",
-               path, n, (uint64_t)info.st_size - end);
-    return err;
+        log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, %" PRId64 " bytes behind them lost",
+               path, n, walk.n_bytes - walk.at);
+    return err == -EBADMSG ? -EINVAL : err;
 }
 
 static int repair_mcap(int fd, int out_fd, const char *path, const struct log_sink *log,

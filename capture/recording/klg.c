@@ -88,35 +88,132 @@ bool klg_is_plausible(const unsigned char start[KLG_HEADER_BYTES + KLG_FRAME_HEA
     return little_u32(start) <= MAX_FRAMES && is_first_frame(start + KLG_HEADER_BYTES);
 }
 
+// How long the file is without the zeros at its end.
+static int find_written(int fd, int64_t n_bytes, int64_t *out)
+{
+    unsigned char block[65536];
+    while (n_bytes > 0) {
+        const size_t n = n_bytes < (int64_t)sizeof block ? (size_t)n_bytes : sizeof block;
+        const int err = file_read_at(fd, block, n, (uint64_t)n_bytes - n);
+        if (err)
+            return err;
+        size_t n_left = n;
+        while (n_left > 0 && block[n_left - 1] == 0)
+            n_left--;
+        n_bytes -= (int64_t)(n - n_left);
+        if (n_left > 0)
+            break;
+    }
+    *out = n_bytes;
+    return 0;
+}
+
+int klg_walk_begin(struct klg_walk *out, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return -errno;
+    *out = (struct klg_walk){.fd = fd, .n_bytes = st.st_size, .at = KLG_HEADER_BYTES};
+    if (!S_ISREG(st.st_mode) || st.st_size < KLG_HEADER_BYTES)
+        return -EBADMSG;
+    return find_written(fd, st.st_size, &out->n_written_bytes);
+}
+
+int klg_walk_check(const struct klg_walk *walk)
+{
+    unsigned char start[KLG_HEADER_BYTES + KLG_FRAME_HEADER_BYTES];
+    if (walk->n_bytes < (int64_t)sizeof start)
+        return 0;
+    const int err = file_read_at(walk->fd, start, sizeof start, 0);
+    return err ? err : klg_is_plausible(start) ? 0 : -EBADMSG;
+}
+
+// Whether the zlib stream ends with its checksum. Raw depth has none: any that is long enough is
+// whole.
+static bool is_whole(const unsigned char *depth, size_t n_bytes)
+{
+    unsigned char out[16384];
+    z_stream stream = {.next_in = (z_const Bytef *)depth, .avail_in = (uInt)n_bytes};
+    if (n_bytes < 2 || (depth[0] & 15) != Z_DEFLATED || (depth[0] * 256 + depth[1]) % 31 != 0)
+        return true;
+    if (inflateInit(&stream) != Z_OK)
+        return true;
+    int result = Z_OK;
+    while (result == Z_OK) {
+        stream.next_out = out;
+        stream.avail_out = sizeof out;
+        result = inflate(&stream, Z_NO_FLUSH);
+    }
+    inflateEnd(&stream);
+    return result == Z_STREAM_END;
+}
+
+// The same of a frame whose depth may end in zeros that nobody wrote.
+static int check_end(const struct klg_walk *walk, const struct klg_frame *frame)
+{
+    if (frame->offset + 1 >= walk->n_written_bytes)
+        return -EBADMSG; // not even two bytes of depth
+    if (frame->offset + frame->n_depth_bytes <= walk->n_written_bytes ||
+        frame->n_depth_bytes > MAX_DEPTH_BYTES)
+        return 0;
+    unsigned char *depth = malloc(frame->n_depth_bytes);
+    if (!depth)
+        return -ENOMEM;
+    int err = file_read_at(walk->fd, depth, frame->n_depth_bytes, (uint64_t)frame->offset);
+    if (!err && !is_whole(depth, frame->n_depth_bytes))
+        err = -EBADMSG;
+    free(depth);
+    return err;
+}
+
+int klg_walk_next(struct klg_walk *walk, struct klg_frame *out)
+{
+    unsigned char header[KLG_FRAME_HEADER_BYTES];
+    const int64_t offset = walk->at + KLG_FRAME_HEADER_BYTES;
+    if (walk->at == walk->n_bytes)
+        return -ENODATA;
+    int err = offset > walk->n_bytes
+                  ? -EBADMSG
+                  : file_read_at(walk->fd, header, sizeof header, (uint64_t)walk->at);
+    if (err)
+        return err;
+    const uint32_t n_depth = little_u32(header + 8), n_image = little_u32(header + 12);
+    if (n_depth > INT32_MAX || n_image > INT32_MAX ||
+        (int64_t)n_depth + n_image > walk->n_bytes - offset)
+        return -EBADMSG;
+    *out = (struct klg_frame){
+        .stamp = (int64_t)((uint64_t)little_u32(header + 4) << 32 | little_u32(header)),
+        .offset = offset,
+        .n_depth_bytes = n_depth};
+    err = check_end(walk, out);
+    if (!err)
+        walk->at = offset + n_depth + n_image;
+    return err;
+}
+
+static void log_incomplete(const struct klg_walk *walk, size_t n_frames, const char *name,
+                           const struct log_sink *log)
+{
+    if (walk->n_bytes - walk->n_written_bytes < KLG_FRAME_HEADER_BYTES)
+        log_to(log, LOG_LEVEL_WARNING,
+               "%s: incomplete after %zu frames (byte %lld), the rest is left out", name, n_frames,
+               (long long)walk->at);
+    else
+        log_to(log, LOG_LEVEL_WARNING,
+               "%s: incomplete after %zu frames (byte %lld), zeros from byte %lld to the end: "
+               "the rest is left out",
+               name, n_frames, (long long)walk->at, (long long)walk->n_written_bytes);
+}
+
 // Reads the frame headers one by one; a frame is kept when its stamp is later than the last one.
 // Returns -EBADMSG when the first is none.
-static int walk(int fd, int64_t file_bytes, const char *name, const struct log_sink *log,
-                struct klg_index *out)
+static int walk_frames(struct klg_walk *walk, const char *name, const struct log_sink *log,
+                       struct klg_index *out)
 {
     size_t capacity = 0;
-    int64_t at = KLG_HEADER_BYTES;
-    while (at < file_bytes) {
-        unsigned char header[KLG_FRAME_HEADER_BYTES];
-        int err = file_bytes - at < (int64_t)sizeof header
-                      ? -EBADMSG
-                      : file_read_at(fd, header, sizeof header, (uint64_t)at);
-        if (err && err != -EBADMSG)
-            return err;
-        uint32_t n_depth = err ? 0 : little_u32(header + 8),
-                 n_image = err ? 0 : little_u32(header + 12);
-        struct klg_frame frame = {
-            .stamp = (int64_t)((uint64_t)little_u32(header + 4) << 32 | little_u32(header)),
-            .offset = at + KLG_FRAME_HEADER_BYTES,
-            .n_depth_bytes = n_depth};
-        if (err || n_depth > INT32_MAX || n_image > INT32_MAX ||
-            (int64_t)n_depth + n_image > file_bytes - frame.offset) {
-            if (!err && at == KLG_HEADER_BYTES && !is_first_frame(header))
-                return -EBADMSG;
-            log_to(log, LOG_LEVEL_WARNING,
-                   "%s: incomplete after %zu frames (byte %lld), the rest is left out", name,
-                   out->n_frames, (long long)at);
-            return 0;
-        }
+    struct klg_frame frame;
+    int err;
+    while ((err = klg_walk_next(walk, &frame)) == 0) {
         // beyond 2^62 differences would overflow
         bool sane = frame.stamp >= 0 && frame.stamp < INT64_C(1) << 62;
         if (sane && (!out->n_frames || frame.stamp > out->frames[out->n_frames - 1].stamp))
@@ -125,9 +222,14 @@ static int walk(int fd, int64_t file_bytes, const char *name, const struct log_s
             out->n_skipped++;
         if (err)
             return err;
-        at = frame.offset + n_depth + n_image;
     }
-    return 0;
+    if (err == -EBADMSG && walk->at == KLG_HEADER_BYTES)
+        err = klg_walk_check(walk);
+    else if (err == -EBADMSG)
+        err = 0;
+    if (!err)
+        log_incomplete(walk, out->n_frames, name, log);
+    return err == -ENODATA ? 0 : err;
 }
 
 // Times must fit into int64 ns; what does not is cut off the end.
@@ -147,17 +249,15 @@ static void take_times(struct klg_index *index)
 int klg_scan(int fd, const char *name, const struct log_sink *log, struct klg_index *out)
 {
     *out = (struct klg_index){0};
-    struct stat st;
+    struct klg_walk walk;
     unsigned char head[KLG_HEADER_BYTES];
-    int err = fstat(fd, &st) ? -errno : 0;
-    if (!err && (st.st_size < KLG_HEADER_BYTES || !S_ISREG(st.st_mode)))
-        err = -EBADMSG;
+    int err = klg_walk_begin(&walk, fd);
     if (!err)
         err = file_read_at(fd, head, sizeof head, 0);
     if (!err && little_u32(head) > MAX_FRAMES)
         err = -EBADMSG;
     if (!err)
-        err = walk(fd, st.st_size, name, log, out);
+        err = walk_frames(&walk, name, log, out);
     if (err == -EBADMSG) {
         log_to(log, LOG_LEVEL_ERROR, "%s: not a klg log", name);
         return -EINVAL;

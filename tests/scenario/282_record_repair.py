@@ -221,13 +221,20 @@ def check_klg(folder):
     done = repair(0, folder + "/k.klg")
     check(done.stdout == folder + "/k.klg\n" and "nothing to mend" in done.stderr, done)
     check(not os.path.exists(folder + "/k.repaired.klg"), "a copy of it")
-    with open(folder + "/cut.klg", "wb") as file:
-        file.write(bytes(4) + whole[4:-1000])  # as a daemon that was killed leaves it
-    repair(0, folder + "/cut.klg")
-    with open(folder + "/cut.repaired.klg", "rb") as file:
-        repaired = file.read()
-    check(int.from_bytes(repaired[:4], "little") == N_FRAMES - 1, "all but the torn frame")
-    check(whole[4:].startswith(repaired[4:]), "the frames as they were")
+    # As a machine without power leaves it, whose file is longer than what was written, and a daemon
+    # that was killed.
+    for n_zeros in (8000, 0):
+        with open(folder + "/cut.klg", "wb") as file:
+            file.write(bytes(4) + whole[4:-1000] + bytes(n_zeros))
+        done = repair(0, folder + "/cut.klg")
+        with open(folder + "/cut.repaired.klg", "rb") as file:
+            repaired = file.read()
+        check(int.from_bytes(repaired[:4], "little") == N_FRAMES - 1, "all but the torn frame")
+        check(whole[4:].startswith(repaired[4:]), "the frames as they were")
+        n_lost = len(whole) - 1000 + n_zeros - len(repaired)
+        check(f"{N_FRAMES - 1} frames, {n_lost} bytes behind them lost" in done.stderr, done)
+        if n_zeros:
+            os.remove(folder + "/cut.repaired.klg")
     check_no_room(folder + "/cut.klg", folder + "/none.klg")
     check_sidecar(folder)
     check_no_klg(folder, whole)

@@ -473,6 +473,58 @@ static void klg_truncated_anywhere(void **state)
     close(fd);
 }
 
+// Cut anywhere, and as long as before or longer, in zeros: the last frame is whole, but for raw
+// depth and colour, which nobody can tell.
+static void klg_ends_in_zeros(void **state)
+{
+    (void)state;
+    static const int64_t stamps[3] = {1000000, 1033333, 1066666};
+    static const size_t n_more[] = {0, 7, 16, 70000}; // more than is read at once
+    unsigned char file[8 * N], zeroed[8 * N];
+    char path[256];
+    const struct log_sink log = scratch_log(&scratch);
+    const size_t n = make_klg(file, stamps, 0);
+    size_t sizes_at[3], told_at[3], ends[3], at = 4; // who is cut behind told_at looks whole
+    for (int i = 0; i < 3; i++) {
+        int32_t sizes[2];
+        memcpy(sizes, file + at + 8, 8);
+        sizes_at[i] = at + 8;
+        at += 16;
+        told_at[i] = i == 1 ? at + 2 : at + (size_t)sizes[0];
+        ends[i] = at += (size_t)sizes[0] + (size_t)sizes[1];
+    }
+    memcpy(zeroed, file, n);
+    scratch_write(&scratch, "a.klg", file, n);
+    const int fd = open(scratch_name(&scratch, "a.klg", path), O_RDWR | O_CLOEXEC);
+    for (size_t length = n; length > 4;) {
+        // raw depth looks alike wherever it is cut
+        length -= length > told_at[1] + 300 && length < ends[1] - 50 ? 211 : 1;
+        memset(zeroed + length, 0, n - length);
+        assert_int_equal(pwrite(fd, zeroed, n, 0), n);
+        for (size_t k = 0; k < sizeof n_more / sizeof *n_more; k++) {
+            struct klg_index index;
+            size_t n_whole = 0;
+            while (n_whole < 3 && memcmp(zeroed, file, told_at[n_whole]) == 0)
+                n_whole++;
+            assert_int_equal(ftruncate(fd, (off_t)(n + n_more[k])), 0);
+            const int err = klg_scan(fd, "a.klg", &log, &index);
+            assert_int_equal(err, n_whole > 0 ? 0 : length > sizes_at[0] ? -ENOENT : -EINVAL);
+            if (!err)
+                assert_int_equal(index.n_frames + index.n_skipped, n_whole);
+            klg_index_free(&index);
+            if (length == ends[1] + 30) {
+                char wanted[128];
+                snprintf(wanted, sizeof wanted,
+                         "incomplete after 2 frames (byte %zu), zeros from "
+                         "byte %zu to the end: the rest is left out",
+                         ends[1], length);
+                assert_true(scratch_said(&scratch, wanted));
+            }
+        }
+    }
+    close(fd);
+}
+
 static void klg_with_hostile_sizes(void **state)
 {
     (void)state;
@@ -573,6 +625,7 @@ int main(void)
         TEST(klg_says_that_intrinsics_are_a_default),
         TEST(klg_of_one_frame),
         TEST(klg_truncated_anywhere),
+        TEST(klg_ends_in_zeros),
         TEST(klg_with_hostile_sizes),
         TEST(real_raw_recording),
     };
