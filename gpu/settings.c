@@ -52,9 +52,10 @@ int gpu_settings_check(const struct gpu_settings *s)
         {"gpus on one device", s->n_sharing, GPU_SHARING_RANGE, false},
     };
     int rc = ranges_check(&s->log, ranges, sizeof ranges / sizeof *ranges);
-    if (!rc && s->depth_min_m > s->depth_max_m) {
-        log_to(&s->log, LOG_LEVEL_ERROR, "gpu.depth_min_m = %.9g is above gpu.depth_max_m = %.9g",
-               (double)s->depth_min_m, (double)s->depth_max_m);
+    if (!rc && s->depth_min_m >= s->depth_max_m) {
+        log_to(&s->log, LOG_LEVEL_ERROR,
+               "gpu.depth_min_m = %.9g is not below gpu.depth_max_m = %.9g", (double)s->depth_min_m,
+               (double)s->depth_max_m);
         rc = -EINVAL;
     }
     for (size_t i = 0; !rc && s->field_per_m && i < (size_t)c->width_px * c->height_px; i++) {

@@ -14,8 +14,8 @@
 
 // Least and most of each setting, for gpu_open, gpu_align and whoever shows or checks them before;
 // the camera's are in proto/types.h.
-#define GPU_DEPTH_MIN_M_RANGE          0.05, 20
-#define GPU_DEPTH_MAX_M_RANGE          0.05, 20 // and not below depth_min_m
+#define GPU_DEPTH_MIN_M_RANGE          0.05, 19.9
+#define GPU_DEPTH_MAX_M_RANGE          0.1, 20 // and above depth_min_m
 #define GPU_BILATERAL_RADIUS_PX_RANGE  0, 6
 #define GPU_BILATERAL_SIGMA_PX_RANGE   0.1, 100
 #define GPU_BILATERAL_CUT_SIGMAS_RANGE 0.1, 20

@@ -167,15 +167,18 @@ static void rules_name_places(void **state)
     char path[] = "/tmp/posed-rules-XXXXXX";
     static const char *const rows[][4] = {
         {"gpu.depth_max_m", "2", "[gpu]\ndepth_min_m = 3\n",
-         ":2: gpu.depth_min_m = 3 is above gpu.depth_max_m = 2 (gpu.depth_max_m: --set)\n"},
-        {"gpu.depth_min_m", "9", "", "--set: gpu.depth_min_m = 9 is above gpu.depth_max_m = 8\n"},
+         ":2: gpu.depth_min_m = 3 is not below gpu.depth_max_m = 2 (gpu.depth_max_m: --set)\n"},
+        {"gpu.depth_max_m", "3", "[gpu]\ndepth_min_m = 3\n",
+         ":2: gpu.depth_min_m = 3 is not below gpu.depth_max_m = 3 (gpu.depth_max_m: --set)\n"},
+        {"gpu.depth_min_m", "9", "",
+         "--set: gpu.depth_min_m = 9 is not below gpu.depth_max_m = 8\n"},
         {"camera.fx", "500", "[camera]\n\nfy = 200\n",
          "--set: camera.fx = 500 and camera.fy = 200 are implausible: they differ by more than a "
          "factor 2 (capture.allow_implausible takes them) (camera.fy: /tmp/posed-rules-"},
         {"camera left.fx", "500", "[camera]\nfy = 200\n[camera left]\nsource = synth:room\n",
          "--set: [camera left]: camera.fx = 500 and camera.fy = 200 are implausible"},
         {"log.level", "debug", "[camera left]\nsource = synth:room\ndepth_min_m = 9\n",
-         ":3: [camera left]: gpu.depth_min_m = 9 is above gpu.depth_max_m = 8\n"},
+         ":3: [camera left]: gpu.depth_min_m = 9 is not below gpu.depth_max_m = 8\n"},
     };
     struct config config;
     const int fd = mkstemp(path);

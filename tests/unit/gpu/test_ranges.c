@@ -57,8 +57,8 @@ static const struct row {
     {"|camera.fx| [px]", GPU, DOUBLE, &gpu.camera.fx_px, 1, 1e5},
     {"|camera.fy| [px]", GPU, DOUBLE, &gpu.camera.fy_px, 1, 1e5},
     {"camera.depth_scale [units/m]", GPU, DOUBLE, &gpu.units_per_m, 1, 1e6},
-    {"gpu.depth_min_m", GPU, FLOAT, &gpu.depth_min_m, 0.05, 20},
-    {"gpu.depth_max_m", GPU, FLOAT, &gpu.depth_max_m, 0.05, 20},
+    {"gpu.depth_min_m", GPU, FLOAT, &gpu.depth_min_m, 0.05, 19.9},
+    {"gpu.depth_max_m", GPU, FLOAT, &gpu.depth_max_m, 0.1, 20},
     {"gpu.bilateral_radius_px", GPU, UINT, &gpu.bilateral_radius_px, 0, 6},
     {"gpu.bilateral_sigma_px", GPU, FLOAT, &gpu.bilateral_sigma_px, 0.1, 100},
     {"gpu.bilateral_cut_sigmas", GPU, FLOAT, &gpu.bilateral_cut_sigmas, 0.1, 20},
@@ -167,8 +167,10 @@ static void what_depends_on_another(void **state)
     gpu.depth_min_m = 2;
     gpu.depth_max_m = 1.99f;
     assert_int_equal(check(GPU), -EINVAL);
-    assert_string_equal(said, "gpu.depth_min_m = 2 is above gpu.depth_max_m = 1.99000001");
+    assert_string_equal(said, "gpu.depth_min_m = 2 is not below gpu.depth_max_m = 1.99000001");
     gpu.depth_max_m = 2;
+    assert_int_equal(check(GPU), -EINVAL);
+    gpu.depth_max_m = 2.01f;
     assert_int_equal(check(GPU), 0);
     gpu.camera.cx_px = -0.1;
     assert_int_equal(check(GPU), -EINVAL);
