@@ -77,6 +77,11 @@ int calibrate_add(struct calibrate *c, uint32_t group, int64_t time_ns, const fl
     return 0;
 }
 
+void calibrate_leave_out(struct calibrate *c, enum track_reason reason)
+{
+    c->n_left_out[reason]++;
+}
+
 static void add_prior_row(struct normal_equations *system, int first,
                           const struct depth_error *field, const int *index, const double *row,
                           int n, double std)
@@ -278,6 +283,25 @@ static void judge_both(const struct calibrate *c, const struct depth_error *fiel
     report->rms_per_m = depth_error_rms_per_m(field);
 }
 
+static int too_few(const struct calibrate *c)
+{
+    uint32_t n_left_out = 0, most = TRACK_REASON_NONE;
+    for (uint32_t i = 0; i <= TRACK_REASON_DEVICE; i++) {
+        n_left_out += c->n_left_out[i];
+        most = c->n_left_out[i] > c->n_left_out[most] ? i : most;
+    }
+    if (c->n_frames + n_left_out < c->min_frames)
+        log_to(&c->log, LOG_LEVEL_ERROR,
+               "%u frames that could be tracked, %u are needed: record 10 s or more", c->n_frames,
+               c->min_frames);
+    else
+        log_to(&c->log, LOG_LEVEL_ERROR,
+               "%u frames that could be tracked, %u are needed; %u could not (most: %s): "
+               "record things at several distances, not a wall alone, and move slowly",
+               c->n_frames, c->min_frames, n_left_out, track_reason_text((enum track_reason)most));
+    return -ENODATA;
+}
+
 // How long, how many.
 static int check_frames(const struct calibrate *c, struct calibrate_report *report)
 {
@@ -285,12 +309,8 @@ static int check_frames(const struct calibrate *c, struct calibrate_report *repo
     for (uint32_t i = 1; i < c->n_frames; i++)
         if (c->frames[i].group == c->frames[i - 1].group)
             report->seconds += (double)(c->frames[i].time_ns - c->frames[i - 1].time_ns) * 1e-9;
-    if (c->n_frames < c->min_frames) {
-        log_to(&c->log, LOG_LEVEL_ERROR,
-               "%u frames that could be tracked, %u are needed: record 10 s or more", c->n_frames,
-               c->min_frames);
-        return -ENODATA;
-    }
+    if (c->n_frames < c->min_frames)
+        return too_few(c);
     if (report->seconds < CALIBRATE_MIN_S) {
         log_to(&c->log, LOG_LEVEL_ERROR,
                "the recordings cover %.1f s, %.0f s are needed: what a camera sees within a moment "

@@ -17,6 +17,7 @@
 
 #include "gpu/base/yield.h"
 #include "gpu/track/depth_error.h"
+#include "gpu/track/track.h"
 
 #define CALIBRATE_MAX_FRAMES    125
 #define CALIBRATE_MIN_FRAMES    80  // usable ones; fewer have not seen enough
@@ -57,6 +58,10 @@ void calibrate_set_limits(struct calibrate *calibrate, uint32_t map_level, uint3
 __attribute__((warn_unused_result)) int calibrate_add(struct calibrate *calibrate, uint32_t group,
                                                       int64_t time_ns, const float *map,
                                                       const struct se3 *T_world_camera);
+
+// A frame that would have been added, had it been tracked well: where too few are left, the log
+// says what most of these lacked.
+void calibrate_leave_out(struct calibrate *calibrate, enum track_reason reason);
 
 // Learns. *out gets camera, nodes, reduction and n_frames (serial: the caller's). Returns 0 (also
 // where the field is not worth accepting: the report's reduction), -ENODATA (too few frames, too

@@ -37,6 +37,7 @@ struct calibrate {
     struct log_sink log;
     struct calibrate_frame frames[CALIBRATE_MAX_FRAMES];
     uint32_t n_frames, min_frames;
+    uint32_t n_left_out[TRACK_REASON_DEVICE + 1];
     double max_apart_s;
     const atomic_bool *stop;
     struct yield yield;

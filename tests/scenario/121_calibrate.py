@@ -45,6 +45,8 @@ def scenario():
     check(report["accepted"] and report["reduction"] > 0.5, "the field holds on what was aside")
     calibrate(LEARN.replace("frames=300", "frames=20"), "-o", path + "2", code=1,
               says="frames that could be tracked, 80 are needed")
+    calibrate("synth:wall", "-o", path + "2", code=1,
+              says="could not (most: the scene does not hold some directions;")
     calibrate(LEARN, LEARN.replace("camera=1", "camera=2"), "-o", path + "2", code=1,
               says="another camera than in")
     calibrate("tum:/nowhere", "-o", path + "2", code=1, says="/nowhere")

@@ -123,8 +123,12 @@ static int take_frames(struct pass *pass, struct calibrate *calibrate, uint32_t 
         *group += result.map_epoch != epoch;
         epoch = result.map_epoch;
         bool good = result.state == TRACK_STATE_TRACKING || result.state == TRACK_STATE_INIT;
-        if (n % step != 0 || !good || n_taken >= n_most)
+        if (n % step != 0 || n_taken >= n_most)
             continue;
+        if (!good) {
+            calibrate_leave_out(calibrate, result.reason);
+            continue;
+        }
         status = gpu_frame_read(pass->gpu, track_newest_frame(pass->track), CALIBRATE_MAP_LEVEL,
                                 pass->map);
         if (status == 0)
