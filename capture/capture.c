@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract's front: finds the driver, applies overrides, checks plausibility, and hands reading
-// to the replay (recordings) or to the driver itself (cameras).
+// The contract's front: finds the driver, applies overrides, has the source looked at, and hands
+// reading to the replay (recordings) or to the driver itself (cameras).
 #include "capture/capture.h"
 
 #include <errno.h>
@@ -10,6 +10,7 @@
 
 #include "capture/driver.h"
 #include "capture/plausible.h"
+#include "capture/probe.h"
 #include "capture/recognise.h"
 #include "capture/replay.h"
 #include "proto/closest.h"
@@ -35,10 +36,6 @@ static const struct capture_driver *const drivers[] = {
 #endif
 };
 #define N_DRIVERS (sizeof drivers / sizeof *drivers)
-
-// How many frames, spread over the recording, are tried for a look at the depth.
-#define N_PROBES      16
-#define N_STEP_PROBES 5 // frames whose steps of depth are looked at
 
 struct capture {
     const struct capture_driver *driver;
@@ -184,111 +181,15 @@ static void apply_overrides(struct capture_info *info, const struct capture_sett
     info->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : info->units_per_m;
 }
 
-// Median depth of the first usable one of a few frames. A recording may begin with a covered lens
-// or a broken file; a recording without any readable frame is an error of its own.
-static int probe_depth(struct capture *capture, const struct log_sink *log, double *out_median_m)
-{
-    const struct capture_info *info = &capture->info;
-    struct depth_frame image = {.width_px = info->camera.width_px,
-                                .height_px = info->camera.height_px,
-                                .units_per_m = info->units_per_m};
-    uint16_t *pixels = malloc((size_t)image.width_px * image.height_px * sizeof *pixels);
-    if (!pixels)
-        return -ENOMEM;
-    image.depth = pixels;
-    uint64_t n_frames = replay_round_frames(capture->replay);
-    uint64_t n_probes = n_frames < N_PROBES ? n_frames : N_PROBES;
-    bool readable = false;
-    int err = 0;
-    *out_median_m = NAN;
-    for (uint64_t i = 0; i < n_probes && isnan(*out_median_m); i++) {
-        struct capture_frame frame = {0};
-        err = capture->driver->decode(
-            capture->state, replay_entry(capture->replay, i * n_frames / n_probes), pixels, &frame);
-        if (err && err != -EBADMSG)
-            break;
-        readable = readable || !err;
-        if (!err)
-            *out_median_m = plausible_median_m(&image);
-    }
-    free(pixels);
-    if (err && err != -EBADMSG)
-        return err;
-    if (readable)
-        return 0;
-    log_to(log, LOG_LEVEL_ERROR, "%s: none of %llu frames looked at is readable (it has %llu)",
-           info->description, (unsigned long long)n_probes, (unsigned long long)n_frames);
-    return -EINVAL;
-}
-
-// Only warns: what contradicts the calibration here may still be wanted.
-static int check_steps(struct capture *capture, const struct log_sink *log)
-{
-    const struct capture_info *info = &capture->info;
-    struct depth_frame image = {.width_px = info->camera.width_px,
-                                .height_px = info->camera.height_px,
-                                .units_per_m = info->units_per_m};
-    const uint64_t n_frames = replay_round_frames(capture->replay);
-    if (n_frames < N_STEP_PROBES)
-        return 0;
-    uint16_t *pixels = malloc((size_t)image.width_px * image.height_px * sizeof *pixels);
-    if (!pixels)
-        return -ENOMEM;
-    image.depth = pixels;
-    double steps[N_STEP_PROBES];
-    for (uint64_t i = 0; i < N_STEP_PROBES; i++) {
-        struct capture_frame frame = {0};
-        const uint64_t entry = replay_entry(capture->replay, i * n_frames / N_STEP_PROBES);
-        steps[i] = capture->driver->decode(capture->state, entry, pixels, &frame) == 0
-                       ? plausible_steps(&image)
-                       : NAN;
-    }
-    free(pixels);
-    int implausible = plausible_scale(steps, N_STEP_PROBES, &info->camera, info->units_per_m, log);
-    (void)implausible;
-    return 0;
-}
-
-static int check_intrinsics(const struct capture_info *info,
-                            const struct capture_settings *settings)
-{
-    enum log_level level = settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR;
-    int err = plausible_intrinsics(&info->camera, &settings->log, level);
-    return settings->allow_implausible ? 0 : err;
-}
-
-static int check_plausible(struct capture *capture, const struct capture_settings *settings)
-{
-    enum log_level level = settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR;
-    int err = check_intrinsics(&capture->info, settings);
-    if (err)
-        return err;
-    double median_m;
-    err = probe_depth(capture, &settings->log, &median_m);
-    if (err)
-        return err;
-    if (isnan(median_m)) {
-        log_to(&settings->log, LOG_LEVEL_WARNING,
-               "%s: the frames looked at are (almost) empty, the depth scale was not checked",
-               capture->info.description);
-        return 0;
-    }
-    err = plausible_depth(median_m, capture->info.units_per_m, &settings->log, level);
-    if (err && !settings->allow_implausible)
-        return err;
-    return check_steps(capture, &settings->log);
-}
-
 static int open_recording(struct capture *capture, const struct capture_settings *settings)
 {
     int err =
         replay_create(&capture->replay, capture->driver, capture->state, settings, &capture->info);
     if (err)
         return err;
-    err = check_plausible(capture, settings);
-    if (err)
-        return err;
-    return replay_start(capture->replay);
+    err =
+        probe_recording(capture->driver, capture->state, capture->replay, &capture->info, settings);
+    return err ? err : replay_start(capture->replay);
 }
 
 static int choose_driver(const char *source, const struct capture_driver **out_driver,
@@ -359,7 +260,7 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     if (!info->description[0])
         snprintf(info->description, sizeof info->description, "%s:%s", driver->name, location);
     apply_overrides(info, settings);
-    err = info->live ? check_intrinsics(info, settings) : open_recording(capture, settings);
+    err = info->live ? probe_intrinsics(info, settings) : open_recording(capture, settings);
     if (err)
         goto fail;
     *out = capture;

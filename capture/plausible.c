@@ -206,9 +206,11 @@ int plausible_depth(double median_m, double units_per_m, const struct log_sink *
 {
     if (median_m >= PLAUSIBLE_MEDIAN_MIN_M && median_m <= PLAUSIBLE_MEDIAN_MAX_M)
         return 0;
-    log_to(log, level,
-           "implausible depth: with %g units per metre half of the scene is nearer than %.3g m, "
-           "expected %g..%g m: check the depth scale (TUM 5000, millimetres 1000)",
-           units_per_m, median_m, PLAUSIBLE_MEDIAN_MIN_M, PLAUSIBLE_MEDIAN_MAX_M);
+    log_to(
+        log, level,
+        "implausible depth: with %g units per metre half of the scene is nearer than %.3g m, "
+        "expected %g..%g m: check the depth scale, camera.depth_scale (TUM 5000, millimetres 1000; "
+        "capture.allow_implausible takes it)",
+        units_per_m, median_m, PLAUSIBLE_MEDIAN_MIN_M, PLAUSIBLE_MEDIAN_MAX_M);
     return -ERANGE;
 }

@@ -377,7 +377,7 @@ static void implausible_is_refused_or_warned_about(void **state)
         const char *reason;
     } cases[] = {
         {"52.5 52.5 31.5 23.5", 0, 0, 0, ""},
-        {"52.5 52.5 31.5 23.5", 500, 0, -ERANGE, "check the depth scale"},
+        {"52.5 52.5 31.5 23.5", 500, 0, -ERANGE, ": frame 0: implausible depth: with 500 units"},
         {"52.5 52.5 31.5 23.5", 100000, 0, -ERANGE, "check the depth scale"},
         {"52.5 52.5 31.5 23.5", 0, 70, -ERANGE, "outside the image"},
         {"525 525 319.5 239.5", 0, 0, -ERANGE, "outside the image"},
@@ -397,6 +397,7 @@ static void implausible_is_refused_or_warned_about(void **state)
         settings.cx_px = cases[i].cx_px;
         assert_int_equal(open_result(&settings), cases[i].err);
         assert_true(scratch_said(&scratch, cases[i].reason));
+        assert_true(!cases[i].err || scratch_said(&scratch, scratch.path));
         settings.allow_implausible = true;
         scratch.n_lines = 0;
         assert_int_equal(open_result(&settings), 0);
