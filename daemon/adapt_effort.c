@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/adapt_effort.h"
 
+#include <stdio.h>
+
 #define SLOW_COSTS    4 // good frames
 #define PERIOD_FRAMES 8 // that the mean period weighs
 #define LONGEST       2 // periods: longer ones count as so long, as a source may be silent
@@ -98,6 +100,8 @@ enum adapt_news adapt_done(struct adapt *adapt, int64_t took_ns)
 {
     adapt->took_ns = took_ns;
     adapt->took_effort = adapt->effort;
+    if (adapt->effort == TRACK_EFFORT_FULL)
+        adapt->full_ns = took_ns;
     if ((double)took_ns < ADAPT_SPARE * (double)adapt->period_ns)
         adapt->n_good++;
     else
@@ -113,6 +117,26 @@ enum adapt_news adapt_done(struct adapt *adapt, int64_t took_ns)
         adapt->n_good = 0;
     }
     return news(adapt);
+}
+
+void adapt_explain(const struct adapt *adapt, char *out, size_t size_bytes)
+{
+    const double full_ms = (double)adapt->full_ns * 1e-6;
+    const double period_ms = (double)adapt->period_ns * 1e-6;
+    if (adapt->full_ns == 0)
+        snprintf(out, size_bytes,
+                 "frames wait from the first on: less is done on each (tracker.adapt)");
+    else if (adapt->full_ns > adapt->period_ns)
+        snprintf(out, size_bytes,
+                 "frames wait, as work on one took %.1f ms and the mean between two is %.1f: less "
+                 "is done on each (tracker.adapt)",
+                 full_ms, period_ms);
+    else
+        snprintf(out, size_bytes,
+                 "frames wait, though work on one took %.1f ms and the mean between two is %.1f: "
+                 "they came late together, or another program had the processor; less is done on "
+                 "each (tracker.adapt)",
+                 full_ms, period_ms);
 }
 
 int64_t adapt_until_ns(const struct adapt *adapt)

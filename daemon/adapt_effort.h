@@ -36,6 +36,7 @@ struct adapt {
     int64_t period_ns;  // running mean, 0 = not known
     int64_t took_ns;    // work on the frame before
     enum track_effort took_effort;
+    int64_t full_ns;        // full work on the last frame that had it, 0 = none had
     int64_t failed_ns;      // what took too long in the last trial
     uint32_t hold;          // good frames before a trial
     uint32_t n_good;        // frames with time to spare; a slow one takes some away
@@ -56,6 +57,10 @@ void adapt_frame(struct adapt *adapt, const struct capture_frame *frame);
 // All work on that frame, which was not dropped, took so long. Returns what is to be said: that
 // less work has begun, or has ended ADAPT_CALM frames ago.
 enum adapt_news adapt_done(struct adapt *adapt, int64_t took_ns);
+
+// Why less work has begun, as a line: work takes longer than frames are apart, or it does not and
+// something else held this process up.
+void adapt_explain(const struct adapt *adapt, char *out, size_t size_bytes);
 
 // When the frame after the newest would be dropped if none could wait, CLOCK_MONOTONIC; INT64_MAX:
 // never, or not known.

@@ -267,14 +267,10 @@ static void set_pace(struct loop *loop, const struct capture_frame *frame)
 // All work on a frame that was tracked is done.
 static void adapt_worked(struct loop *loop, int64_t took_ns)
 {
-    char text[160];
+    char text[240];
     enum adapt_news news = adapt_done(&loop->adapt, took_ns);
     if (news == ADAPT_BEGINS) {
-        // Frames may come late together, or quicker since a replay's rate was changed.
-        snprintf(text, sizeof text,
-                 "the next frame waits, work on this one took %.1f ms, the mean between two is "
-                 "%.1f: less is done on each (tracker.adapt)",
-                 (double)took_ns * 1e-6, (double)loop->adapt.period_ns * 1e-6);
+        adapt_explain(&loop->adapt, text, sizeof text);
         log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: %s",
                (unsigned long long)(loop->next_seq - 1), text);
         loop_send_event(loop, posed_Event_Kind_WORK_REDUCED, text);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -237,6 +238,30 @@ static void how_far_down(void **state)
     }
 }
 
+// The reason holds for the numbers that stand in it: those of full work, before there was less.
+static void why_less_is_done(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t work_ms;
+        const char *text;
+    } cases[] = {{0, "frames wait from the first on: less is done"},
+                 {50, "frames wait, as work on one took 50.0 ms and the mean between two is 40.0:"},
+                 {12, "frames wait, though work on one took 12.0 ms and the mean between two is "
+                      "40.0: they came late together, or another program had the processor;"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct adapt adapt;
+        char text[240];
+        adapt_init(&adapt);
+        for (int i = 0; i < 5 && cases[k].work_ms; i++)
+            step(&adapt, i, 0, cases[k].work_ms);
+        assert_int_equal(step(&adapt, 5, 1, cases[k].work_ms ? 7 : 90), ADAPT_BEGINS);
+        adapt_explain(&adapt, text, sizeof text);
+        assert_memory_equal(text, cases[k].text, strlen(cases[k].text));
+        assert_non_null(strstr(text, "less is done on each (tracker.adapt)"));
+    }
+}
+
 // Good is less than ADAPT_SPARE of the period; one that is not takes four away.
 static void good_frames_are_counted(void **state)
 {
@@ -300,6 +325,7 @@ int main(void)
         cmocka_unit_test(the_period_is_a_mean_of_eight),
         cmocka_unit_test(how_far_down),
         cmocka_unit_test(good_frames_are_counted),
+        cmocka_unit_test(why_less_is_done),
         cmocka_unit_test(calm_is_said_after_so_many),
         cmocka_unit_test(hopeless_after_so_many),
     };
