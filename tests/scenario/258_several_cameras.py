@@ -93,16 +93,21 @@ def check_quiet(daemon):
     """Why nothing comes is said once of each camera, and not of topics that are rare."""
     run = posectl(daemon, "replay", "pause", "--camera", "right")
     check(run.returncode == 0, run.stderr)
-    poses_, rare = (subprocess.Popen([BINARY + "/bin/posectl", "watch", *topics, "--timeout", "4",
-                                      "--host", daemon.folder], stdout=subprocess.PIPE,
-                                     stderr=subprocess.PIPE, text=True)
-                    for topics in (("pose",), ("event", "log")))
+    topics = (("pose",), ("event", "log"), ("rig",), ("imu",))
+    poses_, rare, rig, imu = (subprocess.Popen([BINARY + "/bin/posectl", "watch", *names,
+                                                "--timeout", "4", "--host", daemon.folder],
+                                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                               text=True) for names in topics)
     said = poses_.communicate(timeout=harness.PATIENCE_S)[1]
     for wanted in ("no message of topic pose of camera right comes: the recording is paused",
                    "no message of topic pose of camera left comes: "):
         check(said.count(wanted) == 1, said)
     said = rare.communicate(timeout=harness.PATIENCE_S)[1]
     check(" comes: " not in said and "came in 4 s" in said, said)
+    said = rig.communicate(timeout=harness.PATIENCE_S)[1]
+    check(said.count("no message of topic rig comes: a rig has rig = FILE") == 1, said)
+    said = imu.communicate(timeout=harness.PATIENCE_S)[1]
+    check(said.count("of topic imu of camera left comes: imu is of a live camera") == 1, said)
 
 
 def check_requests():

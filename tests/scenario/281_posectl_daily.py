@@ -217,7 +217,9 @@ def check_wait(daemon):
     said = ctl(1, "watch", "--timeout", "0.2", "-n", "1", "imu", "log", host=daemon.folder).stderr
     check("no message of topic imu, log came in 0.2 s" in said, said)
     said = ctl(1, "watch", "--timeout", "1.5", "-n", "1", "imu", host=daemon.folder).stderr
-    check("no message of topic imu came in 1.5 s (--timeout): the daemon is " in said, said)
+    check("topic imu came in 1.5 s (--timeout): imu is of a live camera" in said, said)
+    said = ctl(1, "watch", "--timeout", "0.1", "-n", "1", "rig", host=daemon.folder).stderr
+    check("topic rig came in 0.1 s (--timeout): a rig is several cameras, and this" in said, said)
     ctl(0, "watch", "--timeout", "60", "-n", "2", host=daemon.folder)
     router = daemon.context.socket(zmq.ROUTER)  # it answers nothing
     silent = f"ipc://{daemon.folder}/silent"

@@ -107,15 +107,20 @@ static bool is_watched(const char *topic)
     return false;
 }
 
+static bool is_one_of(const char *topic, const char *const *names)
+{
+    const size_t n = strcspn(topic, "/");
+    for (; *names; names++)
+        if (strlen(*names) == n && memcmp(*names, topic, n) == 0)
+            return true;
+    return false;
+}
+
 // A healthy daemon may have none of them for hours, or but one.
 static bool is_rare(const char *topic)
 {
-    static const char *const rare[] = {"event", "log", "calib"};
-    const size_t n = strcspn(topic, "/");
-    for (size_t i = 0; i < sizeof rare / sizeof rare[0]; i++)
-        if (strlen(rare[i]) == n && memcmp(rare[i], topic, n) == 0)
-            return true;
-    return false;
+    static const char *const rare[] = {"event", "log", "calib", NULL};
+    return is_one_of(topic, rare);
 }
 
 static void name_topics(bool with_rare, char *out, size_t size_bytes)
@@ -127,22 +132,52 @@ static void name_topics(bool with_rare, char *out, size_t size_bytes)
                                   watch_topics[i]);
 }
 
-// What a daemon does that sends nothing of what is watched, and what to do.
-static void describe_quiet(const posed_Status *s, char *out, size_t size_bytes)
+// The topic that is watched alone, of those that not every daemon has; else "".
+static const char *special_topic(void)
 {
-    if (s->paused)
+    static const char *const special[] = {"object", "imu", "rig", NULL};
+    const char *found = "";
+    for (size_t i = 1; i < n_watch_topics; i++)
+        if (is_one_of(watch_topics[i], special))
+            found = watch_topics[i];
+        else if (!is_rare(watch_topics[i]))
+            return "";
+    return found;
+}
+
+// What a daemon does that sends nothing of what is watched, and what to do. Returns whether that is
+// a pause.
+static bool describe_quiet(const posed_Status *s, char *out, size_t size_bytes)
+{
+    const char *special = special_topic();
+    const bool is_imu = strcmp(special, "imu") == 0, is_rig = strcmp(special, "rig") == 0;
+    const bool is_paused = s->paused && !is_imu && !is_rig;
+    if (is_rig) // any one of the cameras would do
+        snprintf(out, size_bytes, "%s",
+                 s->cameras_count > 1 ? "a rig has rig = FILE (posectl rig calibrate) in the "
+                                        "section of each camera but the first"
+                                      : "a rig is several cameras, and this daemon has one "
+                                        "(OPERATIONS.md, Several cameras)");
+    else if (is_imu && !s->live)
+        snprintf(out, size_bytes,
+                 "imu is of a live camera with an accelerometer, and this source is a recording or "
+                 "synthetic");
+    else if (is_paused)
         snprintf(out, size_bytes,
                  "the recording is paused: posectl replay resume goes on, replay step shows a "
                  "frame");
     else if (s->state == posed_State_STATE_NO_INPUT)
         snprintf(out, size_bytes, "the daemon waits for frames of %s (%s)", s->source,
                  s->reason_text[0] ? s->reason_text : "NO_INPUT");
-    else if (is_watched("object"))
+    else if (strcmp(special, "object") == 0)
         snprintf(out, size_bytes,
                  "the daemon follows no object: posectl search --track has it follow one");
+    else if (is_imu)
+        snprintf(out, size_bytes, "the camera tells nothing of an accelerometer");
     else
         snprintf(out, size_bytes, "the daemon is %s at %.1f frames/s", wire_state_name(s->state),
                  s->rate_hz);
+    return is_paused;
 }
 
 struct watched_camera {
@@ -180,24 +215,34 @@ static void hear(const char *topic, int64_t now_ns)
         }
 }
 
+// Whether a topic is watched that each camera has by itself.
+static bool is_of_cameras(void)
+{
+    for (size_t i = 1; i < n_watch_topics; i++)
+        if (!is_rare(watch_topics[i]) && watch_lines_is_of_camera(watch_topics[i]))
+            return true;
+    return false;
+}
+
 // Without a word a quiet daemon looks like a hung program. Of each camera a pause is told of once
-// until a message comes, anything else once.
+// until a message comes, anything else once; of what all cameras have together the first one tells.
 static void tell_quiet(struct watched_camera *camera, const uint8_t *bytes, size_t n_bytes,
                        int64_t now_ns)
 {
     posed_Status *s = &reply.what.get_status;
+    const bool names_camera = is_of_cameras() && camera->name[0];
+    camera = is_of_cameras() ? camera : &cameras[0];
     char topics[MAX_TOPICS * POSECTL_TOPIC_BYTES], why[800];
     name_topics(false, topics, sizeof topics);
     if (!topics[0] || now_ns - camera->heard_ns < QUIET_NS ||
         wire_decode(posed_Status_fields, bytes, n_bytes, s) != 0)
         return;
-    if (s->paused ? camera->told_pause : camera->told)
+    bool *told = describe_quiet(s, why, sizeof why) ? &camera->told_pause : &camera->told;
+    if (*told)
         return;
-    *(s->paused ? &camera->told_pause : &camera->told) = true;
-    describe_quiet(s, why, sizeof why);
+    *told = true;
     posectl_complain("no message of topic %s%s%s comes: %s", topics,
-                     camera->name[0] ? " of camera " : "", camera->name + (camera->name[0] == '/'),
-                     why);
+                     names_camera ? " of camera " : "", names_camera ? camera->name + 1 : "", why);
 }
 
 // Why nothing came, or nothing in time: perhaps the daemon has no such camera, or nothing to say.
@@ -223,7 +268,7 @@ static enum posectl_exit why_nothing(const struct posectl *ctl,
     }
     char topics[MAX_TOPICS * POSECTL_TOPIC_BYTES], why[800];
     name_topics(true, topics, sizeof topics);
-    describe_quiet(&reply.what.get_status, why, sizeof why);
+    (void)describe_quiet(&reply.what.get_status, why, sizeof why);
     posectl_complain("no message of topic %s came in %g s (--timeout): %s", topics,
                      ctl->timeout_ms * 1e-3, why);
     return POSECTL_FAILED;
