@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/output_file.h"
+
 #define MAX_LINKS 40 // as the kernel has it
 
 static bool is_below(const char *folder, const char *parent)
@@ -76,10 +78,14 @@ int output_name_resolve(const char *path, char **out, bool *out_is_stream)
     return error;
 }
 
-// Standard output or error, where they are written to and the name leads to one; else -1.
-static int find_standard(const char *path)
+// The descriptor that the name has, or standard output or error where they are written to and it is
+// their file; else -1.
+static int find_open(const char *path)
 {
     struct stat named, open_one;
+    const int descriptor = output_file_descriptor(path);
+    if (descriptor >= 0)
+        return descriptor;
     if (stat(path, &named) != 0)
         return -1;
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
@@ -93,7 +99,7 @@ bool output_name_is_stream(const char *path)
 {
     bool is_stream = false;
     char *real;
-    if (find_standard(path) >= 0)
+    if (find_open(path) >= 0)
         return true;
     if (output_name_resolve(path, &real, &is_stream) == 0)
         free(real);
@@ -102,9 +108,10 @@ bool output_name_is_stream(const char *path)
 
 int output_name_open_stream(const char *path)
 {
-    const int standard = find_standard(path);
-    const int fd = standard >= 0 ? fcntl(standard, F_DUPFD_CLOEXEC, 0)
-                                 : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    const int given = find_open(path);
+    if (given >= 0)
+        return output_file_duplicate(given);
+    const int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     return fd >= 0 ? fd : -errno;
 }
 

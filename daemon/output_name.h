@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The name of a file that is written: where it leads, and which names beside it are free.
 //
-// A name that leads to this process's standard output or error, or to anything below /dev or /proc,
-// is a stream, also where a regular file is behind it (`--trajectory /dev/stdout > FILE`): it is
-// written to, and never renamed, replaced or emptied. /dev/shm is a folder like others.
+// A name that leads to a descriptor of this process (proto/output_file.h), to the file of its
+// standard output or error, or to anything below /dev or /proc, is a stream, also where a regular
+// file is behind it (`--trajectory /dev/stdout > FILE`): it is written to, and never renamed,
+// replaced or emptied. /dev/shm is a folder like others.
 #ifndef POSED_DAEMON_OUTPUT_NAME_H
 #define POSED_DAEMON_OUTPUT_NAME_H
 
@@ -22,7 +23,8 @@ __attribute__((warn_unused_result)) int output_name_resolve(const char *path, ch
 
 bool output_name_is_stream(const char *path);
 
-// Opens a stream to append to: standard output and error as they are, else what is there already.
+// Opens a stream to append to: a descriptor that the process was given as it is, else what is there
+// already.
 // Returns a descriptor, or a negative errno.
 __attribute__((warn_unused_result)) int output_name_open_stream(const char *path);
 

@@ -37,13 +37,26 @@ static inline int output_file_descriptor(const char *path)
     return -1;
 }
 
+// A descriptor of the caller's for one that the process was given, or negative errno: -EBADF where
+// it was given none of that number that can be written, be one of its own there (all of which are
+// closed on exec).
+static inline int output_file_duplicate(int given)
+{
+    const int flags = fcntl(given, F_GETFD), mode = fcntl(given, F_GETFL);
+    if (flags < 0 || flags & FD_CLOEXEC || mode < 0 || (mode & O_ACCMODE) == O_RDONLY)
+        return -EBADF;
+    const int fd = fcntl(given, F_DUPFD_CLOEXEC, 3);
+    return fd >= 0 ? fd : -errno;
+}
+
 // Opens it for writing, emptied unless it is a descriptor's. Returns a descriptor of the caller's,
 // or negative errno.
 static inline int output_file_open(const char *path)
 {
     const int named = output_file_descriptor(path);
-    const int fd = named >= 0 ? fcntl(named, F_DUPFD_CLOEXEC, 3)
-                              : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (named >= 0)
+        return output_file_duplicate(named);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     return fd >= 0 ? fd : -errno;
 }
 

@@ -200,7 +200,7 @@ static void test_descriptor(void **state)
     struct trajectory t;
     scratch_name(&scratch, "d.txt", path);
     scratch_name(&scratch, "d.link", link);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const int fd = open(path, O_WRONLY | O_CREAT, 0600); // as a shell gives it
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "# before\n", 9), 9);
     snprintf(target, sizeof target, "/proc/self/fd/%d", fd);
@@ -243,7 +243,7 @@ static void test_streams(void **state)
     assert_true(standard >= 0);
     scratch_name(&scratch, "out.txt", path);
     assert_int_equal(symlink("/dev/stdout", scratch_name(&scratch, "link", link)), 0);
-    const int other = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    const int other = open(path, O_CREAT | O_WRONLY | O_APPEND, 0644);
     snprintf(through, sizeof through, "/proc/self/fd/%d", other);
     const char *const names[] = {link, path, through};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -274,13 +274,24 @@ static void test_streams(void **state)
         assert_int_equal(readlink(link, text, sizeof text), strlen("/dev/stdout"));
         assert_string_equal(scratch.line, "");
     }
-    close(other);
     close(standard);
     const struct log_sink log = scratch_log(&scratch);
     struct trajectory_file *file;
     assert_int_equal(
         trajectory_file_create(&file, "/proc/none.txt", TRAJECTORY_FORMAT_TUM, true, true, &log),
         -ENOENT);
+    // A descriptor that can be written and was given from outside: none of our own.
+    const int flags[] = {FD_CLOEXEC, 0};
+    for (int i = 0; i < 2; i++) {
+        const int given = open(path, (i ? O_RDONLY : O_WRONLY));
+        assert_int_equal(fcntl(given, F_SETFD, flags[i]), 0);
+        snprintf(through, sizeof through, "/dev/fd/%d", given);
+        assert_int_equal(
+            trajectory_file_create(&file, through, TRAJECTORY_FORMAT_TUM, true, true, &log),
+            -EBADF);
+        close(given);
+    }
+    close(other);
 }
 
 // Somebody removes the file: it is there again at the end, beside what has its name meanwhile, and
