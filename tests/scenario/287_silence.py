@@ -40,6 +40,21 @@ def free_ports(n):
     return [f"tcp://127.0.0.1:{port}" for port in ports]
 
 
+def check_wait():
+    """A script that starts a daemon and asks it in the next line; and where none comes."""
+    folder = harness.SCRATCH + "/later"
+    asks = [subprocess.Popen([BINARY + "/bin/posectl", *what, "--wait", "60", "-e", folder],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for what in (["status"], ["watch", "-n", "1"])]
+    ctl(3, "status", "--wait", "0.1", "-e", folder)
+    daemon = harness.Daemon("synth:room", "--loop", f"--run-dir={folder}", speed=1, collect=False)
+    for ask in asks:
+        out, said = ask.communicate(timeout=harness.PATIENCE_S)
+        check(ask.returncode == 0 and out, (out, said))
+    check("above 0" in ctl(2, "status", "--wait", "0"), "0 s")
+    daemon.stop()
+
+
 def serve(said, closes):
     """The address of a program that is no ZeroMQ; it answers what it hears."""
     listener = socket.create_server(("127.0.0.1", 0))
@@ -170,6 +185,7 @@ def scenario():
                               env={**os.environ, "XDG_RUNTIME_DIR": harness.SCRATCH})
         check(hung.returncode == 3 and "/posed/req takes no more connections" in hung.stderr, hung)
     harness.check_at_most(time.monotonic() - began_hung, 4, "two daemons that hang [s]")
+    check_wait()
     check_keys()
     check_others()
     said = waiting.communicate(timeout=harness.PATIENCE_S)[1]

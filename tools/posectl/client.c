@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <zmq.h>
@@ -26,6 +27,7 @@
 #define ANSWER_MS         300 // for an answer to come that the daemon gives at the deadline
 #define PROGRESS_AFTER_MS 500 // a quick answer needs none
 #define PROGRESS_EVERY_MS 200
+#define WAIT_EVERY_NS     20000000
 
 // A socket of the daemon, and ours to it.
 struct link {
@@ -130,14 +132,30 @@ static int connect_to(const struct posectl *ctl, void *socket, const char *addre
     return error;
 }
 
+// The address of the daemon's socket; with --wait, once somebody listens there.
+static void find_daemon(const struct posectl *ctl, enum address_socket which,
+                        char out[ENDPOINT_MAX])
+{
+    const struct timespec pause = {.tv_nsec = WAIT_EVERY_NS};
+    const int64_t end_ns = clock_monotonic_ns() + (int64_t)ctl->wait_ms * 1000000;
+    for (;;) {
+        address_find(ctl->endpoint, which, out);
+        const int64_t left_ms = (end_ns - clock_monotonic_ns()) / 1000000;
+        const int error = left_ms > 0 ? address_probe(out, (unsigned)left_ms) : 0;
+        if (error != ENOENT && error != ECONNREFUSED && error != EHOSTUNREACH)
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
 // Returns POSECTL_OK, or the exit code with the reason on stderr; to be closed in any case.
 static enum posectl_exit open_link(struct link *link, const struct posectl *ctl, int type,
                                    enum address_socket which)
 {
     *link = (struct link){.ctl = ctl, .name = address_name(which)};
-    address_find(ctl->endpoint, which, link->endpoint);
     if (!make_keys(link))
         return POSECTL_USAGE;
+    find_daemon(ctl, which, link->endpoint);
     link->context = zmq_ctx_new();
     link->socket = link->context ? zmq_socket(link->context, type) : NULL;
     if (!link->socket || !connection_begin(&link->connection, link->context, link->socket)) {

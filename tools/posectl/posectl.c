@@ -46,7 +46,7 @@ const struct log_sink posectl_log = {pass_on, NULL};
 
 const char *const posectl_backends[] = {"auto", "cpu", "cuda", NULL};
 
-enum { OPTION_SERVER_KEY = 1000, OPTION_KEY_FILE, OPTION_TIMEOUT, OPTION_CAMERA };
+enum { OPTION_SERVER_KEY = 1000, OPTION_KEY_FILE, OPTION_TIMEOUT, OPTION_WAIT, OPTION_CAMERA };
 
 static const struct argp_option common_options[] = {
     {"host", 'e', "WHERE", 0,
@@ -62,6 +62,9 @@ static const struct argp_option common_options[] = {
      "How long to wait for an answer (default 3; object add 180, map 120, register and record stop "
      "60, search 30); watch: for a message of its topics. Where nobody listens, 3 at most",
      0},
+    {"wait", OPTION_WAIT, "SECONDS", 0,
+     "Where no daemon listens yet, wait so long for one that is being started (default 0; watch 3)",
+     0},
     {"camera", OPTION_CAMERA, "NAME", 0,
      "Of a daemon with several cameras: this one; left out: the first (watch: all)", 0},
     {"server-key", OPTION_SERVER_KEY, "KEY", 0, "CURVE: public key of the daemon", 0},
@@ -69,12 +72,19 @@ static const struct argp_option common_options[] = {
     {0},
 };
 
+static unsigned milliseconds(struct argp_state *state, const char *option, const char *arg)
+{
+    char *end;
+    const double seconds = strtod(arg, &end);
+    if (end == arg || *end || !(seconds > 0 && seconds <= 3600))
+        argp_error(state, "--%s %s: seconds are wanted, above 0 and at most 3600", option, arg);
+    return (unsigned)ceil(seconds * 1000);
+}
+
 static error_t on_common_option(int key, char *arg, struct argp_state *state)
 {
     struct posectl *ctl = state->input;
     struct stat info;
-    char *end;
-    double seconds;
     // An empty value is what a script makes of a variable that is not set.
     for (const struct argp_option *o = common_options; arg && !arg[0] && key > 0 && o->name; o++)
         if (o->key == key)
@@ -96,11 +106,11 @@ static error_t on_common_option(int key, char *arg, struct argp_state *state)
         }
         return 0;
     case OPTION_TIMEOUT:
-        seconds = strtod(arg, &end);
-        if (end == arg || *end || !(seconds > 0 && seconds <= 3600))
-            argp_error(state, "--timeout %s: seconds are wanted, above 0 and at most 3600", arg);
-        ctl->timeout_ms = (unsigned)ceil(seconds * 1000);
+        ctl->timeout_ms = milliseconds(state, "timeout", arg);
         ctl->has_timeout = true;
+        return 0;
+    case OPTION_WAIT:
+        ctl->wait_ms = milliseconds(state, "wait", arg);
         return 0;
     case OPTION_CAMERA:
         if (strlen(arg) >= sizeof((posed_Request *)NULL)->camera)

@@ -34,9 +34,9 @@ enum posectl_exit {
 struct posectl {
     const char *endpoint; // as given, NULL = found
     const char *server_key, *key_file;
-    const char *camera; // of several, "" = the first
-    unsigned timeout_ms;
-    bool has_timeout; // --timeout was given
+    const char *camera;           // of several, "" = the first
+    unsigned timeout_ms, wait_ms; // for an answer; before, for a daemon to be there
+    bool has_timeout;             // --timeout was given
     bool json;
     const char *file; // -o FILE, NULL = none
     bool replaces;    // a file of that name was there

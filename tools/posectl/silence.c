@@ -14,9 +14,11 @@
 void silence_explain_nobody(const char *address, int error)
 {
     if (error == ECONNREFUSED || error == ENOENT)
-        posectl_complain("no posed at %s: %s. Start one (posed --source synth:room --loop), or say "
-                         "with --host or POSED_HOST where it is",
-                         address, strerror(error));
+        posectl_complain(
+            "no posed at %s: %s. Start one (posed --source synth:room --loop), wait for "
+            "one that is starting (--wait 20), or say with --host or POSED_HOST where "
+            "it is",
+            address, strerror(error));
     else if (error == EACCES)
         posectl_complain("%s: %s. Its group may connect: see endpoints.group in posed.conf",
                          address, strerror(error));
