@@ -121,10 +121,43 @@ static const char *left_out_library(const char *source)
     return NULL;
 }
 
-// Why a source has no driver: a name mistyped, or a path that is nothing known, is not there or may
-// not be read. `error`: of recognise.
+// Why a path is no recording. `error`: of recognise.
+static void log_no_recording(const char *path, int error, const struct log_sink *log)
+{
+    const char *slash = strrchr(path, '/'), *meant = NULL;
+    char *folder = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+    bool is_mixed = true;
+    // Others are one file each, or images that may be any folder's.
+    const bool is_part =
+        error == -EINVAL && folder && recognise(folder, &meant, &is_mixed) == 0 && !is_mixed &&
+        (!strcmp(meant, "tum") || !strcmp(meant, "fakenect") || !strcmp(meant, "sevenscenes"));
+    if (is_part)
+        log_to(log, LOG_LEVEL_ERROR,
+               "source '%s': no recording by itself, did you mean the one it is in, %s:%s?", path,
+               meant, folder);
+    else if (error == -EINVAL)
+        log_to(log, LOG_LEVEL_ERROR,
+               "source '%s': no recording that is known, expected DRIVER:PLACE, e.g. tum:FOLDER",
+               path);
+    else if (error == -ENOENT || error == -ENOTDIR)
+        log_to(log, LOG_LEVEL_ERROR,
+               "source '%s': no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER or "
+               "synth:room",
+               path);
+    else
+        log_to(log, LOG_LEVEL_ERROR, "source '%s': %s%s", path,
+               error == -ENODATA ? "the file is empty" : strerror(-error),
+               error == -EACCES ? ": who runs this program must be able to read it, and to enter "
+                                  "the folders above it"
+                                : "");
+    free(folder);
+}
+
+// Why a source has no driver: a name mistyped, or a path that is none of a recording. `error`: of
+// recognise.
 static void log_unknown(const char *source, int error, const struct log_sink *log)
 {
+    const bool is_there = error != -ENOENT && error != -ENOTDIR;
     size_t n = strcspn(source, ":"), best = SIZE_MAX;
     const char *meant = NULL;
     for (size_t i = 0; source[n] && i < N_DRIVERS; i++)
@@ -135,23 +168,11 @@ static void log_unknown(const char *source, int error, const struct log_sink *lo
                "source %s: values stand without quotes: DRIVER:PLACE as it is, e.g. tum:FOLDER or "
                "synth:room",
                source);
-    else if (meant)
+    else if (meant && !is_there)
         log_to(log, LOG_LEVEL_ERROR, "source '%s': unknown driver, did you mean %s:%s?", source,
                meant, source + n + 1);
-    else if (source[0] && !source[n] && (error == -ENOENT || error == -ENOTDIR))
-        log_to(log, LOG_LEVEL_ERROR,
-               "source '%s': no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER or "
-               "synth:room",
-               source);
-    else if (source[0] && !source[n] && error == -EINVAL)
-        log_to(log, LOG_LEVEL_ERROR,
-               "source '%s': no recording that is known, expected DRIVER:PLACE, e.g. tum:FOLDER",
-               source);
-    else if (source[0] && error != -ENOENT && error != -ENOTDIR && error != -EINVAL)
-        log_to(log, LOG_LEVEL_ERROR, "source '%s': %s%s", source, strerror(-error),
-               error == -EACCES ? ": who runs this program must be able to read it, and to enter "
-                                  "the folders above it"
-                                : "");
+    else if (source[0] && (is_there || !source[n]))
+        log_no_recording(source, error, log);
     else
         log_to(
             log, LOG_LEVEL_ERROR,

@@ -31,6 +31,8 @@ static int recognise_file(const char *path, const char **out_driver)
         return -errno;
     size_t n = fread(begin, 1, sizeof begin, file);
     fclose(file);
+    if (n == 0)
+        return -ENODATA;
     *out_driver = ends_with(path, ".klg") ? "klg" : NULL; // its first bytes are a count
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (n >= files[i].n && !memcmp(begin, files[i].begin, files[i].n))

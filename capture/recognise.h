@@ -7,8 +7,9 @@
 
 // The driver's name for the file or folder at `path` (or PATH#TOPIC), by what stands in it.
 // out_is_mixed: less than a quarter of the folder belongs to that; it may be something else, with
-// such a file in it. Returns 0; with *out_driver NULL -EINVAL (nothing that is known), -ENOENT or
-// -ENOTDIR (nothing there), -EACCES (it may not be read), another negative errno.
+// such a file in it. Returns 0; with *out_driver NULL -EINVAL (nothing that is known), -ENODATA (an
+// empty file), -ENOENT or -ENOTDIR (nothing there), -EACCES (it may not be read), another negative
+// errno.
 __attribute__((warn_unused_result)) int recognise(const char *path, const char **out_driver,
                                                   bool *out_is_mixed);
 

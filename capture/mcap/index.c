@@ -380,9 +380,9 @@ static const char *wrong_choice(const struct walk *walk)
 {
     const bool is_named = walk->choice.topic || walk->choice.camera;
     if (walk->choice.topic && walk->n_topics && !walk->index->has_channel)
-        return "no such depth topic; there are";
+        return "no depth topic of that name; it has";
     return is_named && walk->n_topics > 1 && walk->depth_rank < 3
-               ? "no depth topic of that camera's name; there are"
+               ? "no depth topic of that camera's name; it has"
                : NULL;
 }
 

@@ -38,6 +38,7 @@ def scenario():
             (("mcpa:x",), 4, "did you mean mcap:x?"),
             ((tum + "/nothing",), 4, "no such file or folder"),
             (("/usr/bin/env",), 4, "no recording that is known"),
+            ((tum + "/depth.txt",), 4, f"did you mean the one it is in, tum:{tum}?"),
             ((tum, tum), 2, "there is a source already"),
             (("--sped", "max"), 2, "did you mean --speed?"),
             (("--set", "camera.depth_scal=1"), 3, "did you mean camera.depth_scale"),

@@ -215,9 +215,9 @@ static void a_camera_is_chosen(void **state)
     assert_int_equal(open_as("", "b", false, &value), 0);
     assert_int_equal(value, 500);
     assert_int_equal(open_as("#/nothing", NULL, false, NULL), -EINVAL);
-    assert_said("a.mcap: no such depth topic; there are /other/depth, depth/a, depth/b");
+    assert_said("a.mcap: no depth topic of that name; it has /other/depth, depth/a, depth/b");
     assert_int_equal(open_as("", "c", false, NULL), -EINVAL);
-    assert_said("no depth topic of that camera's name; there are /other/depth, depth/a");
+    assert_said("no depth topic of that camera's name; it has /other/depth, depth/a");
     // a channel that is there without an image
     begin("");
     channel(1, IMAGE, "depth/a", "protobuf", "", "");
@@ -241,7 +241,7 @@ static void a_camera_is_chosen(void **state)
         channel(i, IMAGE, topic, "protobuf", "", "");
     }
     assert_int_equal(open_as("#none", NULL, false, NULL), -EINVAL);
-    assert_said("there are /a/topic/with/a/long/name/1, ");
+    assert_said("it has /a/topic/with/a/long/name/1, ");
 }
 
 // Of our own name before others, however late it comes; images of one time are one.

@@ -336,6 +336,11 @@ static void settings_out_of_range(void **state)
     settings.source = "room.klg";
     assert_int_equal(open_result(&settings), -EINVAL);
     assert_true(scratch_said(&scratch, "source 'room.klg': no such file or folder"));
+    char path[256];
+    scratch_write_text(&scratch, "room.klg", "");
+    settings.source = scratch_name(&scratch, "room.klg", path);
+    assert_int_equal(open_result(&settings), -EINVAL);
+    assert_true(scratch_said(&scratch, "room.klg': the file is empty"));
     settings.source = NULL;
     assert_int_equal(open_result(&settings), -EINVAL);
 }
