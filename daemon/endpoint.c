@@ -121,7 +121,7 @@ static int check_addresses(const struct config *config, const struct log_sink *l
     char run_dir[CONFIG_TEXT_MAX];
     run_dir_find(config->endpoints.run_dir, run_dir, sizeof run_dir);
     const size_t n = list_addresses(config, addresses);
-    int error = 0;
+    int error = run_dir_check(run_dir, log) ? 0 : -EINVAL;
     for (size_t i = 0; i < n; i++) {
         const struct address *a = &addresses[i];
         const char *wrong = check_address(a->text, a->n, is_protected);

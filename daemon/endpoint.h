@@ -14,8 +14,9 @@
 
 struct endpoint; // opaque: the run directory, the keys
 
-// Checks the addresses of all sockets, the group and the key files without opening a socket; warns
-// of a list of clients that lets nobody in. Returns 0, or -EINVAL with every reason in the log.
+// Checks the run directory (as far as anybody can), the addresses of all sockets, the group and the
+// key files without opening a socket; warns of a list of clients that lets nobody in. Returns 0, or
+// -EINVAL with every reason in the log.
 __attribute__((warn_unused_result)) int endpoint_check(const struct config *config,
                                                        const struct log_sink *log);
 

@@ -62,6 +62,15 @@ static bool is_ours_alone(const char *path, const struct log_sink *log)
     return !wrong;
 }
 
+bool run_dir_check(const char *run_dir, const struct log_sink *log)
+{
+    struct stat info;
+    if (stat(run_dir, &info) != 0 || S_ISDIR(info.st_mode))
+        return true;
+    log_to(log, LOG_LEVEL_ERROR, "endpoints.run_dir: %s: not a folder", run_dir);
+    return false;
+}
+
 int run_dir_lock(const char *run_dir, const struct log_sink *log)
 {
     char path[CONFIG_TEXT_MAX + 8], text[32] = "";

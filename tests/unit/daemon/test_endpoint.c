@@ -338,6 +338,11 @@ static void addresses_are_checked(void **state)
     (void)state;
     const struct log_sink log = scratch_log(&scratch);
     const size_t n = strlen(config.endpoints.run_dir);
+    scratch_write_text(&scratch, "run", "");
+    assert_int_equal(endpoint_check(&config, &log), -EINVAL);
+    assert_true(scratch_said(&scratch, "endpoints.run_dir: "));
+    assert_true(scratch_said(&scratch, "/run: not a folder"));
+    unlink(config.endpoints.run_dir);
     snprintf(config.endpoints.img, sizeof config.endpoints.img, "tcp://lo:7 tcp://127.0.0.1:5570");
     assert_int_equal(endpoint_check(&config, &log), -EINVAL);
     assert_true(scratch_said(
