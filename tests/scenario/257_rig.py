@@ -125,6 +125,8 @@ def scenario():
     calibrate(camera("room-straight", 1, "frames=110"),
               camera("room-straight", 2, "frames=110", mount), code=1,
               says="the rig turns about one axis only")
+    calibrate("synth:wall,frames=3", "synth:wall,frames=3", code=1,
+              says="no two frames of it were tracked: the scene does not hold some directions")
 
 
 harness.run(scenario)

@@ -218,6 +218,8 @@ def check_wait(daemon):
     check("no message of topic imu, log came in 0.2 s" in said, said)
     said = ctl(1, "watch", "--timeout", "1.5", "-n", "1", "imu", host=daemon.folder).stderr
     check("topic imu came in 1.5 s (--timeout): imu is of a live camera" in said, said)
+    said = ctl(2, "watch", "pose/left", host=daemon.folder).stderr
+    check("pose --camera left watches it" in said, said)
     said = ctl(1, "watch", "--timeout", "0.1", "-n", "1", "rig", host=daemon.folder).stderr
     check("topic rig came in 0.1 s (--timeout): a rig is several cameras, and this" in said, said)
     ctl(0, "watch", "--timeout", "60", "-n", "2", host=daemon.folder)

@@ -8,7 +8,6 @@
 
 #include "capture/capture.h"
 #include "gpu/track/calibrate.h"
-#include "gpu/track/track.h"
 #include "proto/se3.h"
 #include "tools/posectl/posectl.h"
 
@@ -131,6 +130,7 @@ static int track_all(struct pass *pass, struct way *way)
             continue;
         status = track_frame(pass->track, frame.image.depth, frame.image.time_ns, &result);
         bool good = result.state == TRACK_STATE_TRACKING || result.state == TRACK_STATE_INIT;
+        way->lack = good ? way->lack : result.reason;
         if (status == 0 && (!good || way->n == pass->n_frames))
             continue;
         const struct way_sight sight = {frame.image.time_ns, result.T_odom_camera,
@@ -189,7 +189,8 @@ int way_find(const char *source, enum gpu_backend backend, struct way *out)
     }
     free(field_per_m);
     if (status == 0 && out->n < 2) {
-        posectl_complain("%s: no two frames of it were tracked", source);
+        posectl_complain("%s: no two frames of it were tracked%s%s", source, out->lack ? ": " : "",
+                         track_reason_text(out->lack));
         status = -ENODATA;
     } else if (status == -ENOMEM || (is_open && status < 0)) {
         // Why a recording cannot be opened has been said by what found it.

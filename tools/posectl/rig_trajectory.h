@@ -8,6 +8,7 @@
 #include "gpu/gpu.h"
 #include "gpu/track/depth_error.h"
 #include "gpu/track/rig_extrinsics.h"
+#include "gpu/track/track.h"
 #include "proto/clock_offset.h"
 
 // An image is kept each time that so much has passed, by the time stamps; twice, four times ... as
@@ -30,6 +31,7 @@ struct way {
     struct intrinsics camera;
     struct way_sight *sights; // of frames that were tracked well
     size_t n;
+    enum track_reason lack; // of the last frame that was not; NONE: all were
     struct way_view views[WAY_MAX_VIEWS];
     size_t n_views;
     bool is_corrected;        // the camera's own error has been taken out

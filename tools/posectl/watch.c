@@ -89,6 +89,9 @@ static error_t on_watch_option(int key, char *arg, struct argp_state *state)
         watch_count = argument_count(state, "count", arg, 1, UINT32_MAX);
         return 0;
     case ARGP_KEY_ARG:
+        if (watch_lines_is_topic(arg) && strchr(arg, '/') && strchr(arg, '/')[1])
+            argp_error(state, "\"%s\" is a topic of one camera: %.*s --camera %s watches it", arg,
+                       (int)strcspn(arg, "/"), arg, strchr(arg, '/') + 1);
         if (!watch_lines_is_topic(arg) || strchr(arg, '/'))
             argp_error(state, "no topic \"%s\": " WATCH_LINES_TOPICS, arg);
         if (n_watch_topics <= MAX_TOPICS)
