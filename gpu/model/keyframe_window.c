@@ -47,7 +47,8 @@ struct keyframe_window {
     int64_t job_time_ns;
     struct graph_keyframe *keyframes; // as the newest result that entered has them
     uint32_t n_keyframes;
-    struct keyframe_images seen; // by them, and by those whose result has not entered
+    struct between_frames between; // the worker's, too, during JOB_COPY
+    struct keyframe_images seen;   // by them, and by those whose result has not entered
 
     pthread_t thread;
     pthread_mutex_t lock; // of what follows
@@ -75,7 +76,7 @@ static int do_job(struct keyframe_window *w, enum job job)
     if (job == JOB_ADD)
         return graph_add(w->graph, w->job_seq, w->job_time_ns, w->z_m, &w->T_job);
     if (job == JOB_COPY)
-        return graph_copy(&w->copy, w->graph);
+        return graph_copy(&w->copy, w->graph, &w->between);
     int rc = graph_take(w->graph, w->copy);
     graph_destroy(&w->copy);
     return rc;
@@ -174,6 +175,8 @@ int keyframe_window_create(struct keyframe_window **out, const struct intrinsics
     // Two that have not entered: the one under way, and one that it could not take.
     int rc = keyframe_images_create(&w->seen, &level, settings->max_keyframes + 2);
     if (rc == 0)
+        rc = between_frames_create(&w->between, w->n_px);
+    if (rc == 0)
         rc = w->map && w->z_m && w->keyframes ? graph_create(&w->graph, &level, settings, log)
                                               : -ENOMEM;
     if (rc < 0)
@@ -202,6 +205,7 @@ free_window:
     free(w->map);
     free(w->z_m);
     free(w->keyframes);
+    between_frames_free(&w->between);
     keyframe_images_free(&w->seen);
     free(w);
     return rc;
@@ -241,6 +245,7 @@ void keyframe_window_destroy(struct keyframe_window **window)
     free(w->map);
     free(w->z_m);
     free(w->keyframes);
+    between_frames_free(&w->between);
     keyframe_images_free(&w->seen);
     free(w);
     *window = NULL;
@@ -273,6 +278,7 @@ void keyframe_window_enter(struct keyframe_window *w, uint32_t epoch)
     w->moved_m = 0;
     w->n_keyframes = 0;
     keyframe_images_forget_but(&w->seen, NULL, 0);
+    between_frames_clear(&w->between);
     w->T_map_odom = se3_identity();
 }
 
@@ -316,13 +322,35 @@ static double take_result(struct keyframe_window *w, const struct se3 *T_odom_ca
     return w->moved_m;
 }
 
-static int begin_job(struct keyframe_window *w, struct gpu *gpu, const struct gpu_frame *frame,
-                     const struct se3 *T_odom_camera, uint64_t seq, int64_t time_ns)
+// The depth of a frame.
+static int read_depth(struct keyframe_window *w, struct gpu *gpu, const struct gpu_frame *frame,
+                      float *out_m)
 {
     if (gpu_frame_read(gpu, frame, LEVEL, w->map) != 0)
         return -EIO;
     for (size_t i = 0; i < w->n_px; i++)
-        w->z_m[i] = w->map[4 * i + 3];
+        out_m[i] = w->map[4 * i + 3];
+    return 0;
+}
+
+// Keeps a frame to learn the camera's own error from. What is being copied is left alone.
+static int keep_between(struct keyframe_window *w, struct gpu *gpu, const struct gpu_frame *frame,
+                        const struct track_result *result, int64_t time_ns)
+{
+    pthread_mutex_lock(&w->lock);
+    const bool is_copied = w->job == JOB_COPY;
+    pthread_mutex_unlock(&w->lock);
+    if (w->failed || is_copied || !frame || result->state != TRACK_STATE_TRACKING)
+        return 0;
+    float *z_m = between_frames_offer(&w->between, time_ns, &result->T_odom_camera);
+    return z_m ? read_depth(w, gpu, frame, z_m) : 0;
+}
+
+static int begin_job(struct keyframe_window *w, struct gpu *gpu, const struct gpu_frame *frame,
+                     const struct se3 *T_odom_camera, uint64_t seq, int64_t time_ns)
+{
+    if (read_depth(w, gpu, frame, w->z_m) != 0)
+        return -EIO;
     w->has_keyframe = true;
     w->keyframe = w->n_frames;
     w->job_seq = seq;
@@ -370,6 +398,8 @@ int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const str
     const struct gpu_frame *frame = track_newest_frame(track);
     *out_moved_m = 0;
     w->n_frames++;
+    if (keep_between(w, gpu, frame, result, time_ns) != 0)
+        return -EIO;
     bool busy = w->has_keyframe && w->n_frames < w->keyframe + KEYFRAME_WINDOW_FRAMES;
     if (w->failed || busy)
         return 0;
@@ -429,7 +459,7 @@ int keyframe_window_finish(struct keyframe_window *w, bool all, const atomic_boo
     if (w->failed || w->n_keyframes < 3)
         return -ENODATA;
     cancel(w);
-    int rc = graph_copy(&copy, w->graph);
+    int rc = graph_copy(&copy, w->graph, &w->between);
     if (rc == 0)
         rc = optimise(copy, stop, yield, out);
     if (rc == 0)

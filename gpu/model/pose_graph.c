@@ -90,6 +90,7 @@ void graph_destroy(struct graph **graph)
     free(g->body);
     free(g->z_m);
     free(g->field_per_m);
+    between_frames_free(&g->between);
     free(g->fixed);
     free(g->poses);
     free(g->before);

@@ -9,6 +9,7 @@
 #ifndef POSED_GPU_MODEL_POSE_GRAPH_H
 #define POSED_GPU_MODEL_POSE_GRAPH_H
 
+#include "gpu/model/between_frames.h"
 #include "proto/log.h"
 #include "proto/types.h"
 
@@ -57,9 +58,10 @@ __attribute__((warn_unused_result)) int graph_add(struct graph *graph, uint64_t 
                                                   int64_t time_ns, const float *z_m,
                                                   const struct se3 *T_odom_camera);
 
-// A second graph of the same keyframes, with memory of its own, for optimise.h beside the first.
-// Returns as graph_create.
-__attribute__((warn_unused_result)) int graph_copy(struct graph **out, const struct graph *graph);
+// A second graph of the same keyframes, with memory of its own, for optimise.h beside the first;
+// `between` (NULL: none) is copied, too. Returns as graph_create.
+__attribute__((warn_unused_result)) int graph_copy(struct graph **out, const struct graph *graph,
+                                                   const struct between_frames *between);
 
 // Takes over what a copy found since: the poses, links and the camera's own error. Keyframes that
 // came meanwhile follow as they were tracked. Returns 0, or -ENOMEM with the poses as they were.

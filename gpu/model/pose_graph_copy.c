@@ -8,7 +8,7 @@
 
 #define NOWHERE UINT32_MAX
 
-int graph_copy(struct graph **out, const struct graph *g)
+int graph_copy(struct graph **out, const struct graph *g, const struct between_frames *between)
 {
     const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
     struct graph *copy;
@@ -22,7 +22,9 @@ int graph_copy(struct graph **out, const struct graph *g)
     copy->n_edges = g->n_edges;
     copy->n_ever = g->n_ever;
     copy->T_map_odom = g->T_map_odom;
-    if (g->field_per_m)
+    if (between)
+        rc = between_frames_copy(&copy->between, between);
+    if (g->field_per_m && rc == 0)
         rc = graph_set_field(copy, g->field_per_m);
     for (; copy->n < g->n && rc == 0; copy->n++) {
         float *z_m = copy->z_m[copy->n] = malloc(n_px * sizeof *z_m);

@@ -40,6 +40,7 @@ struct graph {
     struct align_image **images; // with the field taken out, where there is one
     struct graph_mount *body;    // of each, NULL: all of one camera. Else there are no images
     float **z_m;                 // as they came
+    struct between_frames between; // a copy's: to learn that error from, beside the keyframes
     float *field_per_m;          // of the camera's own error at each pixel, NULL: none is known
     uint32_t n_edges, max_edges; // of them one place is kept for the next chain
     struct edge *edges;

@@ -164,7 +164,7 @@ static void add_pair(const struct calibrate *c, const struct depth_error *field,
                      double *sum_abs, double *n_samples)
 {
     const struct calibrate_frame *i = &c->frames[pair.i], *j = &c->frames[pair.j];
-    const double weight = 1 / (scale * scale * CALIBRATE_CORRELATED);
+    const double weight = calibrate_worth(&c->eye, STRIDE_PX) / (scale * scale);
     const struct calibrate_side from = {&c->eye, field, i->map}, to = {&c->eye, field, j->map};
     struct se3 T_j_i = se3_between(&j->T, &i->T);
     for (int y = STRIDE_PX / 2; y < c->eye.level.height_px; y += STRIDE_PX)

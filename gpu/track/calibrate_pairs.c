@@ -3,12 +3,14 @@
 
 #include <math.h>
 
-#define ASIDE_ONE_IN  5  // frames
-#define TRIES         40 // random pairs looked at for one that is taken
-#define MIN_OVERLAP   0.4
-#define COS_NORMALS   0.8
-#define COS_INCIDENCE 0.3
-#define TUKEY         4.685 // 95 % efficiency under Gaussian noise
+#define ASIDE_ONE_IN   5  // frames
+#define TRIES          40 // random pairs looked at for one that is taken
+#define MIN_OVERLAP    0.4
+#define COS_NORMALS    0.8
+#define COS_INCIDENCE  0.3
+// Of a full image as many square pixels err alike: 44 x 44.
+#define CORRELATED_PX2 1920.0
+#define TUKEY          4.685 // 95 % efficiency under Gaussian noise
 
 static uint32_t draw(struct calibrate *c, uint32_t n) // xorshift64
 {
@@ -34,6 +36,12 @@ static void cross(const double a[3], const double b[3], double out[3])
     out[0] = a[1] * b[2] - a[2] * b[1];
     out[1] = a[2] * b[0] - a[0] * b[2];
     out[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+double calibrate_worth(const struct calibrate_eye *eye, int stride_px)
+{
+    const double apart_px = (double)(stride_px << eye->map_level);
+    return apart_px * apart_px / CORRELATED_PX2;
 }
 
 double calibrate_weight(double r, double scale)

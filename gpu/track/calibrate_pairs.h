@@ -11,9 +11,6 @@
 #include "proto/se3.h"
 
 #define CALIBRATE_GATE_PER_M 0.04 // residuals beyond are another surface
-// Samples of a frame do not err independently: one in so many counts.
-#define CALIBRATE_CORRELATED 30.0
-
 struct calibrate_frame {
     uint32_t group;
     int64_t time_ns;
@@ -63,6 +60,10 @@ struct calibrate_side {
 // The sample of pixel (x, y) of side i, seen from side j. False where there is none.
 bool calibrate_sample(const struct calibrate_side *i, const struct calibrate_side *j,
                       const struct se3 *T_j_i, int x, int y, struct calibrate_sample *out);
+
+// How much a sample counts, one of each stride_px x stride_px pixels of the eye's level: neighbours do
+// not err independently.
+double calibrate_worth(const struct calibrate_eye *eye, int stride_px);
 
 // Tukey's biweight of a residual.
 double calibrate_weight(double r, double scale);

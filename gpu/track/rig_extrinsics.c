@@ -58,7 +58,8 @@ static void add_pair(struct solver *solver, const struct rig_extrinsics_pair *pa
         {&solver->eyes[0], &solver->fields[0], pair->map_a},
         {&solver->eyes[1], &solver->fields[1], pair->map_b},
     };
-    const double weight = solver->counted / (solver->scale * solver->scale * CALIBRATE_CORRELATED);
+    const double weight = solver->counted * calibrate_worth(&solver->eyes[from], STRIDE_PX) /
+                          (solver->scale * solver->scale);
     struct se3 T_a_b = se3_compose(&pair->T_a_at_b, &solver->T_a_b);
     struct se3 T_to_from = from == 1 ? T_a_b : se3_inverse(&T_a_b);
     const struct level_camera *level = &solver->eyes[from].level;

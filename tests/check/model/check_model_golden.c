@@ -441,7 +441,7 @@ static void graphs(void)
         graph_of(graph);
         if (most == N) {
             golden_case("optimised");
-            must(graph_copy(&copy, graph));
+            must(graph_copy(&copy, graph, NULL));
             golden_count("rc", optimise(copy, &go_on, NULL, &report));
             const double row[] = {report.before * 100, report.after * 100, report.moved_m,
                                   report.moved_rad, report.reduction};

@@ -41,7 +41,9 @@ static float added_z_m[MOST][N_PX];
 static uint32_t n_added, n_listed, n_cleared, n_taken, n_said;
 static struct se3 T_graph;
 static int add_rc, read_rc, copy_rc, optimise_rc, take_rc;
-static float first_z_m;
+static struct between_frames between; // as the copy was given them last
+static float first_z_m, first_between_m[BETWEEN_FRAMES_MAX];
+static enum track_state tracked = TRACK_STATE_TRACKING;
 static atomic_bool waits; // graph_add and optimise, for the test
 static sem_t go_on;
 
@@ -96,8 +98,12 @@ struct se3 graph_T_map_odom(const struct graph *g)
     return T_graph;
 }
 
-int graph_copy(struct graph **out, const struct graph *g)
+int graph_copy(struct graph **out, const struct graph *g, const struct between_frames *given)
 {
+    between = *given;
+    between.z_m = NULL;
+    for (uint32_t i = 0; i < given->n; i++)
+        first_between_m[i] = between_frames_depth(given, i)[0];
     *out = copy_rc < 0 || g != &graph ? NULL : &copied;
     return copy_rc;
 }
@@ -183,7 +189,7 @@ static int follow_rc(double x_m, uint64_t seq, double *out_moved_m)
 {
     struct track_result result;
     memset(&result, 0, sizeof result);
-    result.state = TRACK_STATE_TRACKING;
+    result.state = tracked;
     result.T_odom_camera = se3_identity();
     result.T_odom_camera.t_m[0] = x_m;
     return keyframe_window_follow(window, &fake_device, &track, &result, seq, (int64_t)seq * 1000,
@@ -280,6 +286,31 @@ static void another_epoch_begins_empty(void **state)
     follow_many(4, 10);
     assert_int_equal(keyframe_window_list(window, &listed), 1);
     assert_int_equal(listed[0].seq, 9);
+}
+
+// What the camera's own error is learnt from: frames of this epoch that were tracked, keyframes or
+// not.
+static void frames_between_are_kept(void **state)
+{
+    (void)state;
+    const atomic_bool stop = false;
+    struct optimise_report report;
+    follow_many(4, 0); // of another epoch
+    keyframe_window_enter(window, 1);
+    tracked = TRACK_STATE_DEGRADED;
+    follow_many(5, 10);
+    tracked = TRACK_STATE_TRACKING;
+    for (uint32_t i = 0; i < 20; i++) {
+        first_z_m = (float)i;
+        follow(0.1 * i, 100 + i);
+    }
+    assert_int_equal(keyframe_window_finish(window, true, &stop, NULL, &report), 0);
+    assert_int_equal(between.n, 7);
+    for (uint32_t i = 0; i < 7; i++) {
+        assert_int_equal(between.frames[i].time_ns, 1000 * (100 + 3 * i));
+        assert_true(fabs(between.frames[i].T_odom_camera.t_m[0] - 0.3 * i) < 1e-12);
+        assert_true(first_between_m[i] == (float)(3 * i));
+    }
 }
 
 static void a_failing_device_is_told(void **state)
@@ -452,6 +483,7 @@ int main(void)
         TEST(results_enter_four_frames_later),
         TEST(a_map_that_moves_wants_them_sooner),
         TEST(another_epoch_begins_empty),
+        TEST(frames_between_are_kept),
         TEST(a_failing_device_is_told),
         TEST(without_memory_keyframes_end),
         TEST(who_waits_says_until_when),

@@ -116,7 +116,7 @@ static void all_are_put_right(void **state)
     struct optimise_report report;
     const atomic_bool go_on = false;
     add(graph, 0, N - LATER);
-    assert_int_equal(graph_copy(&copy, graph), 0);
+    assert_int_equal(graph_copy(&copy, graph, NULL), 0);
     add(graph, N - LATER, N);
     double before_m = worst_m(graph);
     assert_int_equal(optimise(copy, &go_on, NULL, &report), 0);

@@ -224,7 +224,7 @@ static struct graph *six(struct graph **out_copy)
             fake_edge(g, 0, 3, false);
         if (i == 4) {
             g->pending.at = 1;
-            assert_int_equal(graph_copy(out_copy, g), 0);
+            assert_int_equal(graph_copy(out_copy, g, NULL), 0);
         }
     }
     struct graph *copy = *out_copy;
