@@ -24,6 +24,10 @@
 #define SHARE_M        0.1
 #define SHARE_RAD      0.07
 #define CHAIN_BELIEVED 4.0
+// Share of its variance that lies as white noise would lead it: what stays in patches of the images
+// moves a pose most along what their surfaces hold least. The rest is the same in all directions,
+// which bounds how far a direction is believed.
+#define SHAPED         0.8
 // A camera's place on its body.
 #define TIE_M          0.0025
 #define TIE_RAD        0.0016
@@ -177,16 +181,19 @@ static void systematic(double motion, double *out_m2, double *out_rad2)
 // What the last sums are worth. False: some direction is not held at all.
 static bool inform(struct link *link, const double h[36], double scale)
 {
-    double covariance[36], m2, rad2;
+    double covariance[36], variance[6], log_times = 0;
     if (!solve6_invert(h, 0, covariance))
         return false;
-    systematic(link_motion(&link->T_j_i), &m2, &rad2);
-    for (int i = 0; i < 36; i++)
-        covariance[i] *= CORRELATED_PX * scale * scale;
-    for (int i = 0; i < 3; i++) {
-        covariance[7 * i] += m2;
-        covariance[7 * (i + 3)] += rad2;
+    systematic(link_motion(&link->T_j_i), &variance[0], &variance[3]);
+    for (int i = 0; i < 6; i++) {
+        variance[i] = variance[i / 3 * 3];
+        log_times += log(variance[i] / covariance[7 * i]) / 6;
     }
+    const double times = CORRELATED_PX * scale * scale + SHAPED * exp(log_times);
+    for (int i = 0; i < 36; i++)
+        covariance[i] *= times;
+    for (int i = 0; i < 6; i++)
+        covariance[7 * i] += (1 - SHAPED) * variance[i];
     return solve6_invert(covariance, 0, link->information);
 }
 

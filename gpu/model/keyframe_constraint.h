@@ -3,7 +3,8 @@
 // (point to plane, robust), coarse to fine; and what such a measurement is worth: the pixels' white
 // noise, and beside it what no number of pixels averages, the sensor's systematic error. That grows
 // with the motion between the views: 10 % of it on real sensors without a field (links of
-// consecutive keyframes against motion capture: 8.5 mm and 0.6 degrees over 6 cm and 0.1 rad).
+// consecutive keyframes against motion capture: 8.5 mm and 0.6 degrees over 6 cm and 0.1 rad),
+// most of it along what the two surfaces hold least.
 #ifndef POSED_GPU_MODEL_KEYFRAME_CONSTRAINT_H
 #define POSED_GPU_MODEL_KEYFRAME_CONSTRAINT_H
 

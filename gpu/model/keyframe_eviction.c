@@ -83,7 +83,8 @@ static struct edge chain_over(struct graph *g, uint32_t at)
 static void forget(struct graph *g, uint32_t at)
 {
     uint32_t n = 0, n_edges = g->n_edges;
-    const bool full = n_edges + 2 * (g->settings.max_links + 1 + GRAPH_LOOP_LINKS) > g->max_edges;
+    const bool full =
+        n_edges + 2 * (g->settings.max_links + 1 + GRAPH_LOOP_LINKS) > g->enough_edges;
     const struct edge over = chain_over(g, at);
     struct se3 back =
         se3_between(&g->keyframes[at].T_map_camera, &g->keyframes[at - 1].T_map_camera);

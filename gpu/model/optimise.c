@@ -134,8 +134,12 @@ static int learn_field(struct graph *g, const atomic_bool *stop, struct optimise
             per_m[px] = (float)depth_error_at(&field, MAP_SCALE * (double)(px % g->camera.width_px),
                                               MAP_SCALE * (double)(px / g->camera.width_px));
     }
-    if (report->has_field)
+    if (report->has_field) {
+        // What is left is the surfaces' and the views', and the more of them are asked the better;
+        // with the camera's own error in the images all links would be wrong alike.
+        g->max_links = LINK_MAX;
         rc = graph_set_field(g, per_m);
+    }
     rc = rc == -ENODATA ? 0 : rc;
 free_maps:
     free(lessons);

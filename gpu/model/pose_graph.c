@@ -47,6 +47,7 @@ int graph_create(struct graph **out, const struct intrinsics *camera,
     if (!g)
         return -ENOMEM;
     g->settings = *settings;
+    g->max_links = settings->max_links;
     g->camera = *camera;
     g->log = *log;
     const size_t n = settings->max_keyframes + 1;
@@ -59,8 +60,9 @@ int graph_create(struct graph **out, const struct intrinsics *camera,
     g->before = calloc(n, sizeof *g->before);
     g->way = calloc(n, sizeof *g->way);
     g->reached = calloc(n, sizeof *g->reached);
-    const size_t n_edges = n * (settings->max_links + 1 + GRAPH_LOOP_LINKS);
+    const size_t n_edges = n * (LINK_MAX + GRAPH_LOOP_LINKS + 2); // the chain, a tie
     g->max_edges = (uint32_t)n_edges;
+    g->enough_edges = (uint32_t)n * (settings->max_links + 1 + GRAPH_LOOP_LINKS);
     g->edges = calloc(n_edges, sizeof *g->edges);
     g->pairs = calloc(n_edges, sizeof *g->pairs);
     g->weight = calloc(n_edges, sizeof *g->weight);

@@ -16,6 +16,7 @@ int graph_copy(struct graph **out, const struct graph *g, const struct between_f
     if (rc < 0)
         return rc;
     copy = *out;
+    copy->max_links = g->max_links;
     memcpy(copy->keyframes, g->keyframes, g->n * sizeof *g->keyframes);
     memcpy(copy->arrival, g->arrival, g->n * sizeof *g->arrival);
     memcpy(copy->edges, g->edges, g->n_edges * sizeof *g->edges);

@@ -207,12 +207,10 @@ int graph_join(struct graph **out, const struct graph_part *parts, uint32_t n_pa
                const struct log_sink *log)
 {
     const struct graph *first = NULL;
-    uint32_t n = 0, max_links = 1;
+    uint32_t n = 0;
     *out = NULL;
     for (uint32_t part = 0; part < n_parts; part++) {
-        const uint32_t links = parts[part].graph->settings.max_links + 1; // and a tie
         n += parts[part].graph->n;
-        max_links = links > max_links ? links : max_links;
         if (!first && parts[part].graph->n > 0)
             first = parts[part].graph;
     }
@@ -220,8 +218,7 @@ int graph_join(struct graph **out, const struct graph_part *parts, uint32_t n_pa
         return -ENODATA;
     if (n > GRAPH_MOST_KEYFRAMES)
         return -E2BIG;
-    const struct graph_settings settings = {n > 4 ? n : 4,
-                                            max_links < LINK_MAX ? max_links : LINK_MAX};
+    const struct graph_settings settings = {n > 4 ? n : 4, first->settings.max_links};
     int rc = graph_create(out, &first->camera, &settings, log);
     if (rc < 0)
         return -ENOMEM;

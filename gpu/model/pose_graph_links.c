@@ -61,7 +61,7 @@ static double motion_to_newest(const struct graph *g, uint32_t i, struct se3 *ou
 static uint32_t choose(const struct graph *g, uint32_t *out)
 {
     const uint32_t newest = g->n - 1;
-    uint32_t n = 0, n_older = newest - 1, n_ages = g->settings.max_links;
+    uint32_t n = 0, n_older = newest - 1, n_ages = g->max_links;
     for (uint32_t age = 0; age < n_ages; age++) {
         uint32_t begin = n_older * age / n_ages, end = n_older * (age + 1) / n_ages;
         double nearest = INFINITY;

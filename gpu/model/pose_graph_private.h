@@ -31,18 +31,20 @@ struct graph {
     struct graph_settings settings;
     struct intrinsics camera;
     struct log_sink log;
+    uint32_t max_links; // of a new keyframe: settings', or LINK_MAX (optimise.c)
     struct link_maker *maker;
     struct yield yield; // of what is long: images, steps of an adjustment
     uint32_t n;
     uint32_t n_ever;   // those that went included
     uint32_t *arrival; // of each, counted
     struct graph_keyframe *keyframes;
-    struct align_image **images; // with the field taken out, where there is one
-    struct graph_mount *body;    // of each, NULL: all of one camera. Else there are no images
-    float **z_m;                 // as they came
+    struct align_image **images;   // with the field taken out, where there is one
+    struct graph_mount *body;      // of each, NULL: all of one camera. Else there are no images
+    float **z_m;                   // as they came
     struct between_frames between; // a copy's: to learn that error from, beside the keyframes
-    float *field_per_m;          // of the camera's own error at each pixel, NULL: none is known
-    uint32_t n_edges, max_edges; // of them one place is kept for the next chain
+    float *field_per_m;            // of the camera's own error at each pixel, NULL: none is known
+    uint32_t n_edges, max_edges;   // of them one place is kept for the next chain
+    uint32_t enough_edges;         // beyond, a keyframe that goes leaves no links to others
     struct edge *edges;
     // A revisit that one keyframe found and no other has confirmed; at UINT32_MAX: none.
     struct revisit pending;

@@ -219,11 +219,13 @@ static void what_makes_a_link_good(void **state)
     assert_false(measured_here().good);
 }
 
-// Forty vertices count as one; beside their noise what the sensor errs with the motion.
+// Forty vertices count as one; beside their noise what the sensor errs with the motion, most of it
+// along what is held least.
 static void what_a_link_is_worth(void **state)
 {
     (void)state;
     static const double motions[][2] = {{0, 0}, {0.3, 0}, {0.3, 0.2}};
+    static const double held[6] = {1e6, 2e6, 3e6, 4e6, 5e6, 6e6}; // both directions' sums
     for (int i = 0; i < 3; i++)
         for (double scale = 1; scale < 4; scale += 2) {
             const double motion = motions[i][0] + motions[i][1];
@@ -241,6 +243,9 @@ static void what_a_link_is_worth(void **state)
             struct link tie;
             link_tie(&tie, &chain.T_j_i, 0.04 + motion);
             assert_true(tie.good && tie.overlap == 1 && tie.T_j_i.t_m[0] == T.t_m[0]);
+            double times = 1; // the systematic variances, of what is held: geometric mean
+            for (int axis = 0; axis < 6; axis++)
+                times *= pow((axis < 3 ? std_m * std_m : std_rad * std_rad) * held[axis], 1.0 / 6);
             for (int k = 0; k < 36; k++) {
                 const int axis = k / 7;
                 const double tied = axis < 3
@@ -248,8 +253,9 @@ static void what_a_link_is_worth(void **state)
                                         : pow((0.0035 + 0.07 * motion) / 4, 2) + 0.0016 * 0.0016;
                 near(tie.information[k], k % 7 == 0 ? 1 / tied : 0);
                 const double systematic = axis < 3 ? std_m * std_m : std_rad * std_rad;
-                const double variance = 40 * scale * scale / (1e6 * (1 + axis)) + systematic;
                 if (k % 7 == 0) {
+                    const double variance =
+                        (40 * scale * scale + 0.8 * times) / held[axis] + 0.2 * systematic;
                     near(link.information[k], 1 / variance);
                     near(chain.information[k], 16 / systematic);
                 } else {

@@ -165,7 +165,7 @@ static void only_where_there_is_room(void **state)
     for (uint32_t more = 0; more < 2; more++) {
         struct graph *g = chained(5, false);
         fake_edge(g, 5, 10, false);
-        while (g->n_edges < g->max_edges - 16 + more)
+        while (g->n_edges < g->enough_edges - 16 + more)
             fake_edge(g, 7, 11, false);
         const uint32_t n = g->n_edges;
         graph_make_room(g);

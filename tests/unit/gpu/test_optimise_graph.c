@@ -267,6 +267,23 @@ static void the_cameras_error_is_learnt_from_all(void **state)
     graph_destroy(&g);
 }
 
+// With the camera's own error taken out each keyframe is measured against all before it.
+static void without_that_error_more_is_measured(void **state)
+{
+    (void)state;
+    struct optimise_report report;
+    for (int has_field = 0; has_field < 2; has_field++) {
+        struct graph *g = line(N);
+        g->max_links = 2;
+        solve_rc = 0;
+        reduction = has_field ? 0.3 : 0;
+        assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
+        assert_int_equal(report.n_links, has_field ? 10 : 7);
+        assert_int_equal(g->n_edges, N - 1 + report.n_links);
+        graph_destroy(&g);
+    }
+}
+
 // Frames between the keyframes: in order of time, where the camera was in the map, each once, and
 // none with too little depth.
 static void and_from_frames_between(void **state)
@@ -327,6 +344,7 @@ int main(void)
         cmocka_unit_test(what_holds_a_loop_is_kept),
         cmocka_unit_test(it_ends_early),
         cmocka_unit_test(the_cameras_error_is_learnt_from_all),
+        cmocka_unit_test(without_that_error_more_is_measured),
         cmocka_unit_test(and_from_frames_between),
         cmocka_unit_test(of_many_some_are_enough),
     };
