@@ -365,9 +365,12 @@ int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
     g->images[newest] = image;
     g->z_m[newest] = kept_m;
     g->arrival[newest] = g->n_ever++;
-    g->keyframes[newest] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, T, 0};
+    g->keyframes[newest] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, T, 0, 0};
     if (newest == 0)
         return 0;
+    const struct graph_keyframe *last = &g->keyframes[newest - 1];
+    const struct se3 step = se3_between(&last->T_odom_camera, T_odom_camera);
+    g->keyframes[newest].walked = last->walked + link_motion(&step);
     rc = graph_link_newest(g);
     if (rc < 0)
         return rc; // nothing more can be added

@@ -29,6 +29,7 @@ struct graph_keyframe {
     struct se3 T_odom_camera; // as tracked
     struct se3 T_map_camera;  // as adjusted
     uint32_t n_links;         // that it was measured by when it came
+    double walked;            // from the first one over all that came [m + rad], as tracked
 };
 
 struct graph; // opaque

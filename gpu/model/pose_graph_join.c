@@ -51,9 +51,13 @@ static void take_keyframe(struct graph *g, const struct graph_part *part, const 
     const struct se3 T_odom_first = se3_compose(&part->T_odom_body[0], &part->T_body_camera);
     const struct se3 T_first_k = se3_between(&from[0].T_map_camera, &from[m->at].T_map_camera);
     const uint32_t k = g->n++;
-    g->keyframes[k] = (struct graph_keyframe){
-        from[m->at].seq, m->time_ns, se3_compose(&part->T_odom_body[m->at], &part->T_body_camera),
-        se3_compose(&T_odom_first, &T_first_k), from[m->at].n_links};
+    g->keyframes[k] =
+        (struct graph_keyframe){from[m->at].seq,
+                                m->time_ns,
+                                se3_compose(&part->T_odom_body[m->at], &part->T_body_camera),
+                                se3_compose(&T_odom_first, &T_first_k),
+                                from[m->at].n_links,
+                                from[m->at].walked};
     g->arrival[k] = k;
     g->body[k] = (struct graph_mount){m->part, part->T_body_camera};
 }

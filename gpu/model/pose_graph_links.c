@@ -91,6 +91,25 @@ static void add_edge(struct graph *g, uint32_t i, uint32_t j, const struct link 
     g->keyframes[j].n_links++;
 }
 
+// What a link across time is worth beside the chain, of what it says. As long as the camera's own
+// error is in the images, both err alike by it over the same motion, so that of a straight way a
+// link tells nothing new; what else the chain errs by adds up over the rest of its way, as it is.
+// Against motion capture links err by 26 mm and 22 mrad where the way was straight, the chain by 20
+// and 17; where it went to and fro by 18 and 29, the chain by 51 and 90 (fr1_rpy).
+static double news(const struct graph *g, uint32_t i, const struct link *link)
+{
+    const double walked = g->keyframes[g->n - 1].walked - g->keyframes[i].walked;
+    const double detour = fmax(0, 1 - link_motion(&link->T_j_i) / walked);
+    return g->field_per_m ? 1 : detour * detour;
+}
+
+// Whether a link across time is worth having. What two images with the camera's own error share of
+// the rims alone, where that is largest, says less than the chain: 30 to 53 mm off for 1 to 9.
+static bool is_link(const struct graph *g, const struct link *link)
+{
+    return link->good && (g->field_per_m || link->overlap > LINK_MIN_OVERLAP);
+}
+
 static int link_near(struct graph *g)
 {
     const uint32_t newest = g->n - 1;
@@ -105,9 +124,14 @@ static int link_near(struct graph *g)
             se3_between(&g->keyframes[newest].T_map_camera, &g->keyframes[with[k]].T_map_camera);
     }
     int rc = n > 0 ? link_measure(g->maker, g->images[newest], images, n, links) : 0;
-    for (uint32_t k = 0; k < n && rc == 0; k++)
-        if (links[k].good)
-            add_edge(g, with[k], newest, &links[k], false);
+    for (uint32_t k = 0; k < n && rc == 0; k++) {
+        if (!is_link(g, &links[k]))
+            continue;
+        const double worth = news(g, with[k], &links[k]);
+        for (int c = 0; c < 36; c++)
+            links[k].information[c] *= worth;
+        add_edge(g, with[k], newest, &links[k], false);
+    }
     return rc;
 }
 

@@ -8,8 +8,8 @@ import subprocess
 import harness
 from harness import check, messages, requests
 
-N_FRAMES, N_LATER = 60, 8
-SOURCE = "synth:room,sensor=unkind"
+N_FRAMES, N_LATER = 100, 8
+SOURCE = "synth:room-rotation,sensor=unkind"  # to and fro
 
 
 def ctl(daemon, code, *options):
@@ -56,7 +56,7 @@ def check_export():
     written = []
     for keyframes in (96, 0):
         path = f"{harness.SCRATCH}/{keyframes}.ply"
-        daemon = harness.Daemon(SOURCE + ",frames=40", "--map", path, "--set", "map.voxel_m=0.02",
+        daemon = harness.Daemon(SOURCE + ",frames=100", "--map", path, "--set", "map.voxel_m=0.02",
                                 "--set", f"map.keyframes={keyframes}", collect=False)
         daemon.wait()
         with open(path, "rb") as file:

@@ -130,6 +130,7 @@ int link_measure(struct link_maker *maker, const struct align_image *image,
         fake_asked[k].link = inout[k];
         inout[k].good = true;
         inout[k].rms_m = 0.002;
+        inout[k].overlap = 1;
         memset(inout[k].information, 0, sizeof inout[k].information);
         for (int i = 0; i < 36; i += 7)
             inout[k].information[i] = 1e4;
@@ -211,7 +212,12 @@ static inline void fake_keyframe(struct graph *g, const struct se3 *T_odom_camer
     assert_int_equal(link_image(&g->images[g->n], z_m, &fake_camera), 0);
     g->arrival[g->n] = g->n_ever++;
     g->keyframes[g->n] =
-        (struct graph_keyframe){g->arrival[g->n], 0, *T_odom_camera, *T_map_camera, 0};
+        (struct graph_keyframe){g->arrival[g->n], 0, *T_odom_camera, *T_map_camera, 0, 0};
+    if (g->n > 0) {
+        const struct graph_keyframe *last = &g->keyframes[g->n - 1];
+        const struct se3 step = se3_between(&last->T_odom_camera, T_odom_camera);
+        g->keyframes[g->n].walked = last->walked + link_motion(&step);
+    }
     g->n++;
 }
 

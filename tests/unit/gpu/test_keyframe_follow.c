@@ -80,7 +80,7 @@ int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
     if (add_rc < 0 || g != &graph || n_added >= MOST)
         return -ENOMEM;
     memcpy(added_z_m[n_added], z_m, sizeof *added_z_m);
-    added[n_added++] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, *T_odom_camera, 1};
+    added[n_added++] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, *T_odom_camera, 1, 0};
     n_listed = n_added;
     return 0;
 }

@@ -93,7 +93,7 @@ static void count(uint32_t image, uint32_t other, struct link *inout)
     inout->rms_m = 0.003;
 }
 
-// Keyframes 0.1 m apart, chained.
+// Keyframes 0.1 m apart, chained, each far on by ways of its own: links are all news.
 static struct graph *line(uint32_t n)
 {
     struct graph *g = fake_graph(200, 5);
@@ -101,6 +101,7 @@ static struct graph *line(uint32_t n)
         const struct se3 T = fake_pose(0.1 * i, 0, 0, 0);
         fake_keyframe(g, &T, &T);
         g->keyframes[i].time_ns = 1000 * i;
+        g->keyframes[i].walked = 1e9 * i;
         if (i > 0)
             fake_edge(g, i - 1, i, true);
     }

@@ -46,7 +46,7 @@ static double newest_m(const struct graph *g)
     return g->keyframes[g->n - 1].T_map_camera.t_m[0];
 }
 
-// So many steps of 5 cm, and a link from the first to the newest.
+// So many steps of 5 cm on such a detour that the link from the first to the newest is all news.
 static double pulled(uint32_t n_steps)
 {
     struct graph *g = fake_graph(64, 5);
@@ -56,8 +56,10 @@ static double pulled(uint32_t n_steps)
         add(g, 0.05 * i);
     fake_overlaps[0] = 1;
     fake_measure = pull;
+    g->keyframes[0].walked = -1e9;
     add(g, 0.05 * n_steps);
     assert_int_equal(fake_n_asked, 1);
+    assert_true(fabs(g->keyframes[n_steps].walked - 0.05 * n_steps) < 1e-12);
     const double moved_m = newest_m(g) - 0.05 * n_steps;
     for (uint32_t i = 0; i <= n_steps; i++) { // each step its part
         const double at_m = g->keyframes[i].T_map_camera.t_m[0] - 0.05 * i;

@@ -95,6 +95,60 @@ static void enough_of_the_same_surface(void **state)
     graph_destroy(&g);
 }
 
+static double measured_overlap;
+
+static void overlaps_so(uint32_t image, uint32_t other, struct link *inout)
+{
+    (void)image;
+    (void)other;
+    inout->overlap = measured_overlap;
+}
+
+// The worth of the link from keyframe i to the newest, of what was measured; NAN: there is none.
+static double worth_of(struct graph *g, uint32_t i, double overlap, bool has_field)
+{
+    const float none[FAKE_PX] = {0};
+    if (has_field)
+        assert_int_equal(graph_set_field(g, none), 0);
+    measured_overlap = overlap;
+    fake_measure = overlaps_so;
+    assert_int_equal(graph_link_newest(g), 0);
+    const struct edge *e = graph_find_edge(g, g->n_edges, i, g->n - 1);
+    const double worth = e ? e->link.information[0] / 1e4 : NAN;
+    for (int c = 7; e && c < 36; c += 7)
+        assert_true(e->link.information[c] == e->link.information[0]);
+    graph_destroy(&g);
+    return worth;
+}
+
+// Where the chain went straight a link errs as it does, and tells as much less as the way was no
+// detour, also where keyframes went meanwhile. Without the camera's own error it tells all.
+static void what_the_chain_says_is_no_news(void **state)
+{
+    (void)state;
+    static const double straight[4] = {0, 0.2, 0.4, 0.6}, back[5] = {0, 0.4, 0.8, 0.5, 0.2};
+    static const double over[4] = {0, 0.4, 0.5, 0.2};
+    for (int has_field = 0; has_field < 2; has_field++) {
+        // In the map, as far as the links say, all is twice as far.
+        assert_true(worth_of(row(straight, 4, 5), 0, 1, has_field) == has_field);
+        double detour = 1 - 0.4 / 1.4, expected = has_field ? 1 : detour * detour;
+        assert_true(fabs(worth_of(row(back, 5, 5), 0, 1, has_field) - expected) < 1e-12);
+        struct graph *g = row(over, 4, 5);
+        for (int k = 2; k < 4; k++)
+            g->keyframes[k].walked += 0.6; // over one at 0.8
+        assert_true(fabs(worth_of(g, 0, 1, has_field) - expected) < 1e-12);
+    }
+}
+
+static void the_rims_alone_are_no_link(void **state)
+{
+    (void)state;
+    static const double back[5] = {0, 0.4, 0.8, 0.5, 0.2};
+    assert_true(isnan(worth_of(row(back, 5, 5), 0, INSIDE * 0.4, false)));
+    assert_true(worth_of(row(back, 5, 5), 0, OUTSIDE * 0.4, false) > 0);
+    assert_true(worth_of(row(back, 5, 5), 0, INSIDE * 0.4, true) == 1);
+}
+
 // Up to 0.2 m of doubt a keyframe is linked; beyond, it is a place to look at again.
 static void what_is_in_doubt_is_no_link(void **state)
 {
@@ -362,6 +416,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_nearest_of_each_age),
         cmocka_unit_test(enough_of_the_same_surface),
+        cmocka_unit_test(what_the_chain_says_is_no_news),
+        cmocka_unit_test(the_rims_alone_are_no_link),
         cmocka_unit_test(what_is_in_doubt_is_no_link),
         cmocka_unit_test(a_link_is_a_short_cut),
         cmocka_unit_test(the_usual_residual),
