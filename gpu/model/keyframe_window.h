@@ -14,7 +14,8 @@
 // Only frames that are TRACKING become keyframes. A new map epoch starts with an empty window and
 // T_map_odom = identity.
 //
-// Threads: the tracker's calls; memory is bounded by graph_settings, twice while optimising.
+// Threads: the tracker's calls; memory is bounded by graph_settings, and 10 MB of between_frames.h,
+// twice while optimising.
 #ifndef POSED_GPU_MODEL_KEYFRAME_WINDOW_H
 #define POSED_GPU_MODEL_KEYFRAME_WINDOW_H
 

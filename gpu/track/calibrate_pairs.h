@@ -61,8 +61,8 @@ struct calibrate_side {
 bool calibrate_sample(const struct calibrate_side *i, const struct calibrate_side *j,
                       const struct se3 *T_j_i, int x, int y, struct calibrate_sample *out);
 
-// How much a sample counts, one of each stride_px x stride_px pixels of the eye's level: neighbours do
-// not err independently.
+// How much a sample counts, one of each stride_px x stride_px pixels of the eye's level: neighbours
+// do not err independently.
 double calibrate_worth(const struct calibrate_eye *eye, int stride_px);
 
 // Tukey's biweight of a residual.

@@ -292,8 +292,8 @@ static void and_from_frames_between(void **state)
     (void)state;
     struct graph *g = line(4);
     struct optimise_report report;
-    // A step before the first keyframe, between, a keyframe itself, beside one, without depth, after
-    // the last.
+    // A step before the first keyframe, between, a keyframe itself, beside one, without depth,
+    // after the last.
     static const int64_t at_ns[] = {-500, 1500, 2000, 2001, 2500, 3500};
     static const double x_m[] = {-0.05, 0.15, 0.2, 0.2, 0.25, 0.35};
     static const int64_t expected_ns[] = {-500, 0, 1000, 1500, 2000, 2001, 3000, 3500};
