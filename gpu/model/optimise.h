@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // All keyframes of a session adjusted at once, from their depth images: the camera's own error is
 // learnt as further unknowns (gpu/track/calibrate.h) from the keyframes and the frames between them
-// (between_frames.h) and, where pairs kept aside say so, taken out of all images; then all keyframes
-// that see the same surface are measured against each other from the poses that they have, each
-// against more of them where that error is out, and all poses solved for, twice.
+// (between_frames.h) and, where pairs kept aside say so, taken out of all images; then all
+// keyframes that see the same surface are measured against each other from the poses that they
+// have, each against more of them where that error is out, and all poses solved for, twice.
 //
 // Touches nothing but what it is given, so that it runs beside the tracker. 96 keyframes take some
 // seconds of one core. Any thread; the same bits each time.
