@@ -26,7 +26,6 @@
 // or nine. The excess of the residual grows about with the flow since the reference, so that its
 // variance per flow is the rate of the drift.
 #define DRIFT_CORRELATED_PX 36000.0
-#define LEAST_FLOW_RAD      0.02 // 10 px: less flow measures no rate
 
 // A repeated frame and noise-free input leave no residual, yet the arithmetic and the image's
 // steps are not exact either.
@@ -50,8 +49,7 @@ double covariance_drift_variance(const struct gpu_alignment *alignment, double f
                                  double step_rad)
 {
     double sigmas = residual_sigmas(alignment);
-    return DRIFT_CORRELATED_PX * excess_of(sigmas * sigmas) * step_rad /
-           fmax(flow_rad, LEAST_FLOW_RAD);
+    return DRIFT_CORRELATED_PX * excess_of(sigmas * sigmas) * step_rad / flow_rad;
 }
 
 // A shift along the view is seen so far off its direction: errors that grow with the depth tilt

@@ -16,7 +16,7 @@
 //   drift  of the motion in the newest step: what the residual has above noise, over the flow
 //          since the reference that it grew in, over the (larger) regions that err together
 //
-// flow_rad: image motion from the reference to the frame; step_rad: since the last pose.
+// flow_rad: image motion from the reference to the frame, above 0; step_rad: since the last pose.
 double covariance_own_variance(const struct gpu_alignment *alignment);
 double covariance_drift_variance(const struct gpu_alignment *alignment, double flow_rad,
                                  double step_rad);

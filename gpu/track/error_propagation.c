@@ -21,6 +21,22 @@
 // goes across the view, and hardly when it goes along it.
 #define TRANSLATION_FLOW 0.5
 
+// The image motion that a residual's excess has grown over is that since the reference, but for
+// little motion (10 px), which measures no rate of a keyframe. A previous frame is never farther
+// than a step; the frames that a model is made of are around its view, not there: sizes by the NEES
+// of synthetic rooms.
+static const double least_flow_rad[] = {[TRACK_REFERENCE_PREVIOUS] = 0.01,
+                                        [TRACK_REFERENCE_KEYFRAME] = 0.02,
+                                        [TRACK_REFERENCE_MODEL] = 0.06};
+
+static double grown_over_rad(const struct track *track, const struct track_slot *reference,
+                             double since_rad)
+{
+    const enum track_reference kind = track->settings.reference;
+    const bool is_keyframe = kind == TRACK_REFERENCE_MODEL && reference != &track->view;
+    return fmax(since_rad, least_flow_rad[is_keyframe ? TRACK_REFERENCE_KEYFRAME : kind]);
+}
+
 static double flow_rad(const struct se3 *T, double arm_m)
 {
     return se3_angle(T) + TRANSLATION_FLOW * track_translation_m(T) / arm_m;
@@ -147,7 +163,8 @@ void track_grow_error(struct track *track, const struct track_candidate *c,
     // noise may make count as far as they lead on from the reference.
     const double new_rad = jitter ? fmax(0, since_rad - since->farthest_rad) : step_rad;
     since->farthest_rad = fmax(since->farthest_rad, since_rad);
-    covariance_of_twist(a, &c->conditioning, covariance_drift_variance(a, since_rad, new_rad),
+    const double grown_rad = grown_over_rad(track, reference, since_rad);
+    covariance_of_twist(a, &c->conditioning, covariance_drift_variance(a, grown_rad, new_rad),
                         twist);
     covariance_add(T_reference, T, twist, error.drift);
     track->error = error;

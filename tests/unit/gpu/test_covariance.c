@@ -366,7 +366,7 @@ static void variances_follow_the_residual(void **state)
     assert_true(fabs(covariance_own_variance(&a) - 30 * 0.16 - 50 * 0.84) < 1e-4);
     const double excess = 36000 * (1 - 0.4 * 0.4);
     assert_true(fabs(covariance_drift_variance(&a, 0.1, 0.01) / (excess * 0.1) - 1) < 1e-4);
-    assert_true(fabs(covariance_drift_variance(&a, 0.001, 0.01) / (excess * 0.5) - 1) < 1e-4);
+    assert_true(fabs(covariance_drift_variance(&a, 0.02, 0.01) / (excess * 0.5) - 1) < 1e-4);
     assert_true(covariance_drift_variance(&a, 0.1, 0) == 0);
     assert_true(fabs(covariance_excess_share(&a) - 0.84) < 1e-6);
     a.residual_rms_m = 0.3 * 0.0012;
