@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FIT_FEATURES_MAX 22
+#define FIT_FEATURES_MAX 31
 
 struct fit_choice {
     size_t first; // row

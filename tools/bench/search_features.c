@@ -25,7 +25,16 @@ const char *const search_feature_names[SEARCH_N_FEATURES] = {"root of area",
                                                              "4th root of area",
                                                              "match",
                                                              "root of shown",
-                                                             "root of edged"};
+                                                             "root of edged",
+                                                             "one",
+                                                             "hidden",
+                                                             "rough",
+                                                             "agreed",
+                                                             "told",
+                                                             "root of crossed",
+                                                             "root of jumps",
+                                                             "root of deep",
+                                                             "root of just"};
 
 int search_features_at(struct search *search, const struct search_object *object,
                        const struct search_image *image, const struct se3 *T_camera_model,

@@ -75,6 +75,7 @@ static void score_jumps(const struct search_scene *scene, const struct search_dr
 {
     static const int du[4] = {1, -1, 0, 0}, dv[4] = {0, 0, 1, -1};
     const struct search_rectangle *at = &drawing->at;
+    uint32_t n_beside = 0;
     for (int k = 0; k < 4; k++) {
         const int u2 = u + SEARCH_JUMP_PX * du[k], v2 = v + SEARCH_JUMP_PX * dv[k];
         if (u2 < 0 || v2 < 0 || u2 >= at->width || v2 >= at->height)
@@ -82,11 +83,13 @@ static void score_jumps(const struct search_scene *scene, const struct search_dr
         const float depth = drawing->depth[v2 * at->width + u2];
         if (!(depth < INFINITY))
             continue;
+        n_beside++;
         const size_t pixel =
             (size_t)(v2 + at->v0) * (size_t)scene->camera.width + (size_t)(u2 + at->u0);
         search_score_jump(scene->normal_z + 4 * pixel, -1 / drawing->depth[v * at->width + u],
                           -1 / depth, gate_m, tally);
     }
+    tally->n_deep += n_beside == 4;
 }
 
 // Between pixel (u, v) of the rectangle, where the model is drawn with this normal, and the one to

@@ -57,12 +57,12 @@ struct search_cuda_found {
 __device__ __forceinline__ void search_cuda_warp_tally(struct search_tally *tally,
                                                        struct search_outline *outline)
 {
-    uint32_t *const counts[] = {&tally->n,         &tally->n_match,    &tally->n_tight,
-                                &tally->n_free,    &tally->n_wrong,    &tally->n_plane,
-                                &tally->n_hidden,  &outline->n,        &outline->n_ended,
-                                &outline->n_floor, &outline->n_smooth, &outline->n_continued,
-                                &outline->n_sharp, &tally->n_crossed,  &tally->n_merged,
-                                &tally->n_jumps,   &tally->n_shown};
+    uint32_t *const counts[] = {
+        &tally->n,         &tally->n_match,   &tally->n_tight,    &tally->n_free,
+        &tally->n_wrong,   &tally->n_plane,   &tally->n_hidden,   &outline->n,
+        &outline->n_ended, &outline->n_floor, &outline->n_smooth, &outline->n_continued,
+        &outline->n_sharp, &tally->n_crossed, &tally->n_merged,   &tally->n_jumps,
+        &tally->n_shown,   &tally->n_deep,    &tally->n_just};
 #pragma unroll
     for (uint32_t k = 0; k < sizeof counts / sizeof *counts; k++)
         *counts[k] = (uint32_t)search_cuda_warp_sum((int32_t)*counts[k]);
@@ -84,14 +84,15 @@ __device__ __forceinline__ void search_cuda_add_tally(const struct search_tally 
     const uint32_t counts[] = {t->n,        t->n_match,     t->n_tight, t->n_free,    t->n_wrong,
                                t->n_plane,  t->n_hidden,    o->n,       o->n_ended,   o->n_floor,
                                o->n_smooth, o->n_continued, o->n_sharp, t->n_crossed, t->n_merged,
-                               t->n_jumps,  t->n_shown};
+                               t->n_jumps,  t->n_shown,     t->n_deep,  t->n_just};
     uint32_t *const to[] = {
         &out_tally->n,         &out_tally->n_match,    &out_tally->n_tight,
         &out_tally->n_free,    &out_tally->n_wrong,    &out_tally->n_plane,
         &out_tally->n_hidden,  &out_outline->n,        &out_outline->n_ended,
         &out_outline->n_floor, &out_outline->n_smooth, &out_outline->n_continued,
         &out_outline->n_sharp, &out_tally->n_crossed,  &out_tally->n_merged,
-        &out_tally->n_jumps,   &out_tally->n_shown};
+        &out_tally->n_jumps,   &out_tally->n_shown,    &out_tally->n_deep,
+        &out_tally->n_just};
 #pragma unroll
     for (uint32_t k = 0; k < sizeof counts / sizeof *counts; k++)
         if (counts[k] > 0)

@@ -151,16 +151,19 @@ __device__ static void score_jumps(const struct drawn_work *work, const struct s
                                    struct search_tally *tally)
 {
     const float z = -1 / raster_key_value(keys[v * at->width + u]);
+    uint32_t n_beside = 0;
     for (int k = 0; k < 4; k++) {
         const int u2 = u + (k == 0 ? SEARCH_JUMP_PX : k == 1 ? -SEARCH_JUMP_PX : 0);
         const int v2 = v + (k == 2 ? SEARCH_JUMP_PX : k == 3 ? -SEARCH_JUMP_PX : 0);
         if (u2 < 0 || v2 < 0 || u2 >= at->width || v2 >= at->height ||
             !drawn_at(keys + v2 * at->width + u2))
             continue;
+        n_beside++;
         search_score_jump(work->scene.normal_z +
                               4 * ((v2 + at->v0) * work->scene.camera.width + u2 + at->u0),
                           z, -1 / raster_key_value(keys[v2 * at->width + u2]), gate_m, tally);
     }
+    tally->n_deep += n_beside == 4;
 }
 
 // Between pixel (u, v) of the rectangle, where the model is drawn with this normal, and the one to

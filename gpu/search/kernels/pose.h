@@ -31,18 +31,23 @@ struct search_candidate {
     float free;         // the camera looks through the model
     float wrong, plane; // a surface that runs otherwise; a plane larger than the object
     float hidden;       // something in front, or no measurement
+    float just;         // of these: in front by no more than two further gates
     // ... and of its outline (struct search_outline).
-    float ended, continued, smooth, floor;
+    float ended, continued, smooth, floor, told; // told: which of these four
     float sharp;          // of the outline: where the image has an edge two pixels on
     float merged;         // of the borders of what hides it: where the surface goes on into that
     float shown;          // of where one part hides another: the image has it, too
     float edged;          // length of the outline where it ended, in object radii
     float spread, volume; // of the normals of what matches: 0 for a plane, for a cylinder
     float area; // of what matches, seen from the camera, in squares of the object's radius
+    float deep; // the same of what matches away from the outline
     float gate; // of a pixel, in object radii
     float rms_m;
+    float rough; // rms, in gates
     uint32_t n_match;
-    float agree; // of the drawn model: sum of search_score_agrees over its pixels
+    // Of the drawn model, over its pixels: sum and mean of search_score_agrees, pairs of pixels at
+    // the border of what hides it and where one part hides another.
+    float agree, agreed, crossed, jumps;
 };
 
 // A model point with its normal, in the model's centred frame [m].

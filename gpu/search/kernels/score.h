@@ -2,21 +2,23 @@
 // What the image says about a pose: the verdict on one model pixel, on one pixel of its outline,
 // and on all of them. Counts and sums are integers, so that they do not depend on the order.
 //
-// Candidates are ranked by the logarithm of a likelihood ratio, linear in what was counted: how
-// much more often right poses look like this than wrong ones. Its weights were fitted as a
-// conditional logit (the right candidate among the others of its scene) and not chosen by hand:
-// over assembled objects in scenes as two kinds of sensors see them, in turn, one that loses pixels
-// along edges, and such as fill them from behind, shift and round them (tools/bench/testsensor.h).
-// Scenes in which most is seen count twice (of a view's points: thrice). What is rare in generated
+// Candidates are ranked by the logarithm of a likelihood ratio: how much more often right poses
+// look like this than wrong ones. Its weights were fitted as a conditional logit (the right
+// candidate among the others of its scene) and not chosen by hand: over assembled objects in
+// scenes as two kinds of sensors see them, one that loses pixels along edges, and such as fill
+// them from behind, shift and round them (tools/bench/testsensor.h). What is rare in generated
 // scenes gets little weight, as a real image may be full of it: tools/bench/search_weights.c fits
-// them. What tells right from wrong most when a third of the object is seen: that what hides the
-// rest begins with a jump in depth (where the surface runs on smoothly into it, the two are one
-// thing and no part of the object), that much of the outline is where the image has edges, and that
-// the image jumps where one part of the model hides another, which a wrong pose meets by chance.
+// them. Of the drawn model trees stand on top of the weights (score_trees.h), and no pose at all
+// is one of the choices, worth 0, so that its score says how sure it is that the object is there.
+// What tells right from wrong most when a third of the object is seen: that what hides the rest
+// begins with a jump in depth (where the surface runs on smoothly into it, the two are one thing
+// and no part of the object), that much of the outline is where the image has edges, and that the
+// image jumps where one part of the model hides another, which a wrong pose meets by chance.
 #ifndef POSED_GPU_SEARCH_KERNELS_SCORE_H
 #define POSED_GPU_SEARCH_KERNELS_SCORE_H
 
 #include "gpu/search/kernels/pose.h"
+#include "gpu/search/kernels/score_trees.h"
 
 #define SEARCH_SQUARE_UNIT  1048576 // steps in a metre of residual
 #define SEARCH_NORMALS_UNIT 65536.f
@@ -25,10 +27,12 @@
 
 struct search_tally {
     uint32_t n, n_match, n_tight, n_free, n_wrong, n_plane, n_hidden;
-    int64_t square; // of residuals, (m / SEARCH_SQUARE_UNIT)^2
+    uint32_t n_just; // of the hidden: by something close in front
+    int64_t square;  // of residuals, (m / SEARCH_SQUARE_UNIT)^2
     // Of the drawn model only.
     uint32_t n_crossed, n_merged; // pairs of pixels, one matching, the other hidden
     uint32_t n_jumps, n_shown;    // where one part hides another; of these: the image has it
+    uint32_t n_deep;              // of what matches: away from the outline
     int64_t normals[6];           // n n^T of what matches, upper triangle, 1 / SEARCH_NORMALS_UNIT
     int64_t agree;                // 1 / SEARCH_AGREE_UNIT
 };
@@ -42,6 +46,7 @@ KERNEL_FN bool search_score_pixel(const float scene[4], float z, const float n[3
     tally->n++;
     if (scene[3] == 0.f || d < -2 * gate_m) {
         tally->n_hidden++;
+        tally->n_just += (scene[3] != 0.f) & (d > -4 * gate_m);
         return false;
     }
     if (d > gate_m) {
@@ -127,13 +132,18 @@ enum search_evidence {
     SEARCH_SCORE_DRAWN,  // every pixel of the drawn model
 };
 
-#define SEARCH_N_FEATURES 22
+#define SEARCH_N_FEATURES  31
+#define SEARCH_FEATURE_ONE 22 // 1 of every pose: a score of 0 is that of no pose at all
 
 // Shares of the model's visible side and of its outline; the area, because an object seen end on
 // fits by chance; the gate, because far away everything fits; of the drawn model (13 to 18) how
 // many ways the matching surface faces, because one plane fits anywhere on another; how much of the
 // pose is seen to match at all, because little is seen at the image's edge and behind others; the
-// model's own jumps that the image shows; and how long the outline is at which it has an edge.
+// model's own jumps that the image shows; and how long the outline is at which it has an edge. From
+// 23 on: how much is hidden, and hidden by something so close in front that it may be the surface
+// itself; how rough the match is and how well it agrees pixel by pixel; how much can be told at all
+// of outline, borders and jumps; and the area that matches away from the outline, where sensors
+// make fewer errors.
 KERNEL_FN void search_features(const struct search_candidate *c, float out[SEARCH_N_FEATURES])
 {
     const float least = 0.05f;
@@ -159,6 +169,15 @@ KERNEL_FN void search_features(const struct search_candidate *c, float out[SEARC
     out[19] = c->match;
     out[20] = sqrtf(c->shown);
     out[21] = sqrtf(c->edged);
+    out[SEARCH_FEATURE_ONE] = 1;
+    out[23] = c->hidden;
+    out[24] = c->rough;
+    out[25] = c->agreed;
+    out[26] = c->told;
+    out[27] = sqrtf(c->crossed);
+    out[28] = sqrtf(c->jumps);
+    out[29] = sqrtf(c->deep);
+    out[30] = sqrtf(c->just);
 }
 
 KERNEL_FN float search_likelihood(enum search_evidence evidence, const struct search_candidate *c)
@@ -172,8 +191,9 @@ KERNEL_FN float search_likelihood(enum search_evidence evidence, const struct se
          0, 0, 0, 0, 0, 0, -4.5f};
     //  and: merged sharp sharp spread volume area match shown edged
     const float drawn[SEARCH_N_FEATURES] =
-        {-4.2f, 7.7f, -10.8f, -10.8f, 1.3f, -2.7f, -8.7f, -15.6f, -15.3f, -0.9f, 5.1f, -14.8f,
-         -9.1f, -8.3f, 6.7f, 6.6f, 0.9f, 8.5f, 9.3f, 1.9f, 5.8f, 8.3f};
+        {-2.1f, 3.1f, -3.2f, 0.8f, -0.8f, 0.2f, -3.7f, -6.9f, -5.7f, 0.2f, -1.3f, -5.f, -2.8f,
+         -8.1f, 5.4f, 6.6f, 2.6f, 3.5f, -0.5f, -5.5f, 4.6f, 5.2f, -7.6f, 1.f, 0.6f, 1.4f, -6.6f,
+         1.6f, 0.f, 4.f, -1.5f};
     // clang-format on
     const float *weights = evidence == SEARCH_SCORE_LOOSE    ? loose
                            : evidence == SEARCH_SCORE_POINTS ? points
@@ -182,7 +202,7 @@ KERNEL_FN float search_likelihood(enum search_evidence evidence, const struct se
     search_features(c, features);
     for (int k = 0; k < SEARCH_N_FEATURES; k++)
         sum += weights[k] * features[k];
-    return sum;
+    return evidence == SEARCH_SCORE_DRAWN ? sum + search_trees_worth(features) : sum;
 }
 
 // Second and third invariant of the normals' scatter: how far they fill a plane, and space.
@@ -217,6 +237,7 @@ KERNEL_FN void search_conclude(enum search_evidence evidence, const struct searc
     c->plane = (float)tally->n_plane / n;
     c->hidden = (float)tally->n_hidden / n;
     c->n_match = tally->n_match;
+    c->just = (float)tally->n_just / n;
     c->rms_m =
         tally->n_match ? sqrtf((float)tally->square / n_match) / (float)SEARCH_SQUARE_UNIT : 0;
     c->ended = (float)outline->n_ended / (float)(outline->n + 1);
@@ -227,8 +248,14 @@ KERNEL_FN void search_conclude(enum search_evidence evidence, const struct searc
     c->merged = (float)tally->n_merged / (float)(tally->n_crossed + 20);
     c->shown = (float)tally->n_shown / (float)(tally->n_jumps + 20);
     c->edged = (float)outline->n_ended * sqrtf(unit);
+    c->rough = c->rms_m / gate_m;
+    c->told = (float)n_told / (float)(outline->n + 1);
+    c->crossed = (float)tally->n_crossed / n;
+    c->jumps = (float)tally->n_jumps / n;
+    c->deep = (float)tally->n_deep * unit;
     search_normals_spread(tally, &c->spread, &c->volume);
     c->agree = (float)tally->agree / SEARCH_AGREE_UNIT;
+    c->agreed = c->agree / n;
     c->area = n_match * unit;
     c->gate = gate_m / radius_m;
     c->score = search_likelihood(evidence, c);

@@ -15,7 +15,7 @@
 static const struct check_limit limits[] = {
     {"float", 1e-5, 1e-5, "a dozen float operations"},
     {"share", 3e-6, 3e-6, "a ratio of counts in float"},
-    {"score", 3e-4, 1e-5, "22 products of up to 60"},
+    {"score", 3e-4, 1e-5, "31 products of up to 60, sums of hundredths"},
     {"sum", 1e-4, 0, "integers of 1/65536"},
     {"agreement", 0.02, 1e-4, "cut to 1/64"},
 };
@@ -38,6 +38,7 @@ static void count_pixel(const float s[4], double z, const double n[3], double ga
     switch (score_pixel(wide, z, n, gate_m)) {
     case SCORE_PIXEL_HIDDEN:
         c->hidden++;
+        c->just += wide[3] != 0 && d > -4 * gate_m;
         break;
     case SCORE_PIXEL_FREE:
         c->free++;
@@ -74,9 +75,9 @@ static void compare_counts(const struct search_tally *t, const struct score_coun
 {
     check_that(t->n == c->n && t->n_match == c->match && t->n_tight == c->tight &&
                    t->n_free == c->free && t->n_wrong == c->wrong && t->n_plane == c->plane &&
-                   t->n_hidden == c->hidden,
-               "%u: %u match %u tight %u free %u wrong %u plane %u hidden", t->n, t->n_match,
-               t->n_tight, t->n_free, t->n_wrong, t->n_plane, t->n_hidden);
+                   t->n_hidden == c->hidden && t->n_just == c->just,
+               "%u: %u match %u tight %u free %u wrong %u plane %u hidden %u just", t->n,
+               t->n_match, t->n_tight, t->n_free, t->n_wrong, t->n_plane, t->n_hidden, t->n_just);
 }
 
 static void check_pixels(void)
@@ -233,15 +234,20 @@ static void check_points(void)
 
 static void compare_shares(const struct search_candidate *c, const struct score_shares *s)
 {
-    const float got[] = {c->match, c->tight,  c->free,   c->wrong,     c->plane, c->hidden,
-                         c->ended, c->smooth, c->floor,  c->continued, c->sharp, c->merged,
-                         c->area,  c->gate,   c->spread, c->volume,    c->shown, c->edged};
-    const double expected[] = {s->match, s->tight,  s->free,   s->wrong,     s->plane, s->hidden,
-                               s->ended, s->smooth, s->floor,  s->continued, s->sharp, s->merged,
-                               s->area,  s->gate,   s->spread, s->volume,    s->shown, s->edged};
-    static const char *const names[] = {"match", "tight",  "free",   "wrong",     "plane", "hidden",
-                                        "ended", "smooth", "floor",  "continued", "sharp", "merged",
-                                        "area",  "gate",   "spread", "volume",    "shown", "edged"};
+    const float got[] = {c->match,  c->tight,  c->free,    c->wrong, c->plane,
+                         c->hidden, c->ended,  c->smooth,  c->floor, c->continued,
+                         c->sharp,  c->merged, c->area,    c->gate,  c->spread,
+                         c->volume, c->shown,  c->edged,   c->just,  c->rough,
+                         c->agreed, c->told,   c->crossed, c->jumps, c->deep};
+    const double expected[] = {s->match,  s->tight,  s->free,    s->wrong, s->plane,
+                               s->hidden, s->ended,  s->smooth,  s->floor, s->continued,
+                               s->sharp,  s->merged, s->area,    s->gate,  s->spread,
+                               s->volume, s->shown,  s->edged,   s->just,  s->rough,
+                               s->agreed, s->told,   s->crossed, s->jumps, s->deep};
+    static const char *const names[] = {
+        "match",     "tight", "free",   "wrong", "plane",   "hidden", "ended",  "smooth", "floor",
+        "continued", "sharp", "merged", "area",  "gate",    "spread", "volume", "shown",  "edged",
+        "just",      "rough", "agreed", "told",  "crossed", "jumps",  "deep"};
     for (size_t k = 0; k < sizeof got / sizeof *got; k++)
         close_to(LIMIT_SHARE, (double)got[k], expected[k], names[k]);
 }
@@ -266,6 +272,8 @@ static void check_scores(void)
         t.n_merged = check_random() % (t.n_crossed + 1);
         t.n_jumps = check_random() % 200;
         t.n_shown = check_random() % (t.n_jumps + 1);
+        t.n_deep = check_random() % (t.n_match + 1);
+        t.n_just = check_random() % (t.n_hidden + 1);
         for (uint32_t k = 0; k < t.n_match; k++) {
             double n[3];
             check_direction(n);
@@ -288,6 +296,9 @@ static void check_scores(void)
         c.merged = t.n_merged;
         c.jumps = t.n_jumps;
         c.shown = t.n_shown;
+        c.deep = t.n_deep;
+        c.just = t.n_just;
+        c.agree = (double)t.agree / 64;
         c.ended = o.n_ended;
         c.floor = o.n_floor;
         c.smooth = o.n_smooth;
@@ -318,8 +329,9 @@ static void check_scores(void)
             check_that(got.n_match == t.n_match, "matches");
             close_to(LIMIT_SHARE, (double)got.rms_m, shares.rms_m, "rms");
             close_to(LIMIT_SHARE, (double)got.agree, (double)t.agree / 64, "agreement");
-            close_to(LIMIT_SCORE, (double)got.score, score_likelihood(which, &shares), "score");
             search_features(&got, features);
+            close_to(LIMIT_SCORE, (double)got.score, score_likelihood(which, &shares, features),
+                     "score");
             score_features(&shares, expected);
             for (int k = 0; k < SCORE_N_FEATURES; k++)
                 check_close(&limits[LIMIT_SHARE], (double)features[k], expected[k],

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "gpu/search/kernels/score_trees.h"
 #include "tests/check/search/reference.h"
 
 enum score_pixel score_pixel(const double scene[4], double z, const double n[3], double gate_m)
@@ -107,7 +108,14 @@ void score_conclude(const struct score_counts *counts, double radius_m, double g
     out->spread = m[0] * m[3] - m[1] * m[1] + m[0] * m[5] - m[2] * m[2] + m[3] * m[5] - m[4] * m[4];
     out->volume = fmax(determinant(m), 0);
     out->area = c->match * unit;
+    out->deep = c->deep * unit;
     out->gate = gate_m / radius_m;
+    out->rough = out->rms_m / gate_m;
+    out->just = c->just / n;
+    out->agreed = c->agree / n;
+    out->told = (c->ended + c->floor + c->smooth + c->continued) / (c->outline + 1);
+    out->crossed = c->crossed / n;
+    out->jumps = c->jumps / n;
 }
 
 void score_features(const struct score_shares *shares, double out[SCORE_N_FEATURES])
@@ -134,12 +142,34 @@ void score_features(const struct score_shares *shares, double out[SCORE_N_FEATUR
                                                pow(s->area, 0.25),
                                                s->match,
                                                sqrt(s->shown),
-                                               sqrt(s->edged)};
+                                               sqrt(s->edged),
+                                               1,
+                                               s->hidden,
+                                               s->rough,
+                                               s->agreed,
+                                               s->told,
+                                               sqrt(s->crossed),
+                                               sqrt(s->jumps),
+                                               sqrt(s->deep),
+                                               sqrt(s->just)};
     for (int k = 0; k < SCORE_N_FEATURES; k++)
         out[k] = features[k];
 }
 
-double score_likelihood(int which, const struct score_shares *shares)
+// A question is answered yes above its number; the first one weighs most in the leaf's number.
+static double trees_worth(const float *single)
+{
+    double hundredths = 0;
+    for (uint32_t k = 0; k < SEARCH_N_TREES; k++) {
+        const struct search_tree *t = search_tree_at(k);
+        const bool a = single[t->feature[0]] > t->above[0], b = single[t->feature[1]] > t->above[1];
+        const bool c = single[t->feature[2]] > t->above[2];
+        hundredths += t->worth[(a ? 4 : 0) + (b ? 2 : 0) + (c ? 1 : 0)];
+    }
+    return hundredths / 100;
+}
+
+double score_likelihood(int which, const struct score_shares *shares, const float *single)
 {
     static const double weights[3][SCORE_N_FEATURES] = {
         // area, tight, free, wrong, plane, continued, ended, smooth, gate, free and wrong over
@@ -147,20 +177,18 @@ double score_likelihood(int which, const struct score_shares *shares)
         {2, 10.1, -16.1, -8.4, -6.9, -1.6, -0.9, -14.5, -7.3, 1.4, 0.6, 10.3, -8.5},
         {10.1, 10.2, -18.3, 0.3, -9.6, -5.2, -0.4, -26.3, -2.6, -1.8, -4.3, 11, -8.8, [19] = -4.5},
         // and merged, sharp, its root, spread, root of volume, fourth root of area, match, roots of
-        // shown and edged
-        {-4.2,  7.7,  -10.8, -10.8, 1.3, -2.7, -8.7, -15.6, -15.3, -0.9, 5.1,
-         -14.8, -9.1, -8.3,  6.7,   6.6, 0.9,  8.5,  9.3,   1.9,   5.8,  8.3},
+        // shown and edged, 1, hidden, rough, agreed, told, roots of crossed, jumps, deep and just
+        {-2.1, 3.1, -3.2, 0.8,  -0.8, 0.2, -3.7, -6.9, -5.7, 0.2, -1.3, -5,  -2.8, -8.1, 5.4, 6.6,
+         2.6,  3.5, -0.5, -5.5, 4.6,  5.2, -7.6, 1,    0.6,  1.4, -6.6, 1.6, 0,    4,    -1.5},
     };
     double features[SCORE_N_FEATURES], sum = 0;
     score_features(shares, features);
     for (int k = 0; k < SCORE_N_FEATURES; k++)
         sum += weights[which][k] * features[k];
-    return sum;
+    return which == 2 ? sum + trees_worth(single) : sum;
 }
 
-double score_confidence(double score, double gate, double rival, double goes_on)
+double score_confidence(double score, double rival)
 {
-    const double logit =
-        -10.64 + 0.71 * score - 18.9 * gate - 1.95 * log1p(exp(fmin(rival, 10))) - 5.1 * goes_on;
-    return 1 / (1 + exp(-logit));
+    return 1 / (1 + exp(1.85 - 0.68 * score + 2.06 * log1p(exp(fmin(rival, 10)))));
 }

@@ -3,14 +3,14 @@
 // what an image's pixel says about a pose, the shares of them, the features, the weights. Includes
 // no formula of it.
 //
-// The weights stand here a second time, as they were fitted (tools/search-weights): who refits
-// changes both, and the logistic curve.
+// The weights stand here a second time, as they were fitted (posed-bench search --fit): who refits
+// changes both, and the logistic curve. The trees' numbers are read from the table itself.
 #ifndef POSED_TESTS_CHECK_SEARCH_SCORE_H
 #define POSED_TESTS_CHECK_SEARCH_SCORE_H
 
 #include <stdbool.h>
 
-#define SCORE_N_FEATURES 22
+#define SCORE_N_FEATURES 31
 
 enum score_pixel {
     SCORE_PIXEL_HIDDEN, // no measurement, or something more than two gates in front
@@ -31,7 +31,7 @@ enum score_beyond {
 // Counts of a verdict.
 struct score_counts {
     double n, match, tight, free, wrong, plane, hidden, square_m2, crossed, merged;
-    double jumps, shown;
+    double jumps, shown, deep, just, agree;
     double normals[6]; // sum n n^T of what matches, upper triangle
     double outline, ended, floor, smooth, continued, sharp;
 };
@@ -40,6 +40,7 @@ struct score_counts {
 struct score_shares {
     double match, tight, free, wrong, plane, hidden, ended, continued, smooth, floor, sharp, merged;
     double spread, volume, area, gate, rms_m, shown, edged;
+    double just, rough, agreed, told, crossed, jumps, deep;
 };
 
 // scene: normal and depth (negative: on a plane larger than the object; 0: none).
@@ -64,10 +65,10 @@ void score_conclude(const struct score_counts *counts, double radius_m, double g
                     struct score_shares *out);
 void score_features(const struct score_shares *shares, double out[SCORE_N_FEATURES]);
 
-// which: 0 loose, 1 points, 2 drawn.
-double score_likelihood(int which, const struct score_shares *shares);
+// which: 0 loose, 1 points, 2 drawn. single: the features as the program has them, for the trees'
+// questions, which are decided by a hair's breadth.
+double score_likelihood(int which, const struct score_shares *shares, const float *single);
 
-// goes_on: of what can be told of the outline, where the surface does.
-double score_confidence(double score, double gate, double rival, double goes_on);
+double score_confidence(double score, double rival);
 
 #endif

@@ -12,7 +12,7 @@ const struct reference_camera score_camera = {570, -560, 19.5, 14.25, SCORE_WIDT
 
 void score_scene_pixel(double z, double gate_m, const double like[3], float out[4])
 {
-    static const double limits_at[] = {0, 0.4, -0.4, 1, -1, -2, 3, -5};
+    static const double limits_at[] = {0, 0.4, -0.4, 1, -1, -2, 3, -4};
     const double off = limits_at[check_random() % 8] + (check_random() % 2 ? 0.004 : -0.004);
     const double depth = z + off * gate_m;
     double n[3];
