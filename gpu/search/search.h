@@ -53,7 +53,8 @@ struct search_pose {
     float contradicted; // share where the image looks through the model or shows another surface
     float ended;        // share of the outline where the image has an edge, 0..1
     float continued;    // of what can be told of the outline: where the surface goes on, 0..1
-    // Logarithm of a likelihood ratio: what ranks the answers. Of poses at one place that are
+    // Logarithm of a likelihood ratio, against the object not being there at all: what ranks the
+    // answers. Of poses at one place that are
     // nearly as good (a box with a knob, end for end) the first is the one that fits the image
     // best, pixel by pixel, and the score is the best one's.
     float score;

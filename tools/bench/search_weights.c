@@ -25,13 +25,14 @@
 #include "tools/bench/search_features.h"
 #include "tools/bench/testrandom.h"
 
-#define N_CONFIDENCE 3
-#define RIDGE        1
+#define N_CONFIDENCE 4
+#define RIDGE        0.08
+#define RIDGE_DRAWN  1 // thrice the choices, and trees say the rest
 #define WEIGHT_SEEN  3 // of scenes in which most of the object is seen: what is asked for most
 #define SEEN         0.6
 
 // Of scenes without the object, in the confidence: an answer there is not to be accepted.
-#define WEIGHT_ABSENT 4
+#define WEIGHT_ABSENT 5
 
 // What a tree makes of more of each feature: all else alike a pose is no worse for matching more
 // and no better for being hidden, whatever generated scenes are like. Of the gate, spread, what can
@@ -67,6 +68,7 @@ static int add_answer(struct fitting *f, struct search *search, const struct sea
     row[0] = 1;
     row[1] = (double)pose->score;
     row[2] = log1p(exp(fmin((double)pose->rival, 10)));
+    row[3] = (double)pose->continued;
     static const double zeros[N_CONFIDENCE] = {0};
     err = fit_add_choice(&f->confidence, choices->group, absent ? WEIGHT_ABSENT : 1);
     err = err ? err : fit_add_row(&f->confidence, row);
@@ -165,14 +167,14 @@ static void quantiles_taken(const struct fit_data *data, uint32_t feature, doubl
 }
 
 // Fitted on all; the quality of what was fitted on one half of the objects is the other's.
-static void fit_and_print(const char *name, const struct fit_data *data, const double *present,
-                          const char *const *names)
+static void fit_and_print(const char *name, const struct fit_data *data, double ridge,
+                          const double *present, const char *const *names)
 {
     double all[FIT_FEATURES_MAX], half[2][FIT_FEATURES_MAX], mean_log[3] = {0}, first[3] = {0};
-    fit_weights(data, 2, RIDGE, all);
+    fit_weights(data, 2, ridge, all);
     for (uint32_t k = 0; k < 2; k++) {
         double one_log, one_first;
-        fit_weights(data, k, RIDGE, half[k]);
+        fit_weights(data, k, ridge, half[k]);
         fit_quality(data, k, half[k], &one_log, &one_first);
         mean_log[1] += one_log / 2;
         first[1] += one_first / 2;
@@ -203,7 +205,7 @@ static int fit_and_print_trees(const struct fit_data *data)
     double weights[FIT_FEATURES_MAX], mean_log[2] = {0}, first[2] = {0};
     int err = 0;
     for (uint32_t k = 0; k < 2 && !err; k++) {
-        fit_weights(data, k, RIDGE, weights);
+        fit_weights(data, k, RIDGE_DRAWN, weights);
         err = fit_trees(data, k, weights, &how, trees);
         for (uint32_t with = 0; with < 2 && !err; with++) {
             double one_log, one_first;
@@ -212,7 +214,7 @@ static int fit_and_print_trees(const struct fit_data *data)
             first[with] += one_first / 2;
         }
     }
-    fit_weights(data, 2, RIDGE, weights);
+    fit_weights(data, 2, RIDGE_DRAWN, weights);
     err = err ? err : fit_trees(data, 2, weights, &how, trees);
     if (err)
         return err;
@@ -225,7 +227,7 @@ static int fit_and_print_trees(const struct fit_data *data)
             printf("%s%u", q ? ", " : "", trees[t].feature[q]);
         printf("}, {");
         for (int q = 0; q < FIT_TREE_DEPTH; q++)
-            printf("%s%.4ef", q ? ", " : "", trees[t].above[q]);
+            printf("%s%#.4gf", q ? ", " : "", trees[t].above[q]);
         printf("}, {");
         for (int leaf = 0; leaf < 1 << FIT_TREE_DEPTH; leaf++)
             printf("%s%ld", leaf ? ", " : "", lround(SEARCH_TREE_UNIT * trees[t].worth[leaf]));
@@ -266,20 +268,21 @@ static void print_given_up(const struct fit_data *data)
 static void print_all(const struct fitting *f)
 {
     // gpu/search/confidence.c
-    static const double curve[N_CONFIDENCE] = {-1.85, 0.68, -2.06};
-    static const char *const names[N_CONFIDENCE] = {"1", "score", "log(1 + e^rival)"};
+    static const double curve[N_CONFIDENCE] = {-1.76, 0.67, -2.01, -1.94};
+    static const char *const names[N_CONFIDENCE] = {"1", "score", "log(1 + e^rival)", "continued"};
     printf("%u scenes, %u answers right\n", f->n_scenes, f->n_found);
     for (int i = 0; i < SEARCH_N_SCORES && f->choices.scores[i].n_choices > 0; i++) {
         const struct fit_data *data = &f->choices.scores[i];
         double weights[SEARCH_N_FEATURES];
         present_weights((enum search_evidence)i, weights);
-        fit_and_print(score_names[i], data, weights, search_feature_names);
+        fit_and_print(score_names[i], data, i == SEARCH_SCORE_DRAWN ? RIDGE_DRAWN : RIDGE, weights,
+                      search_feature_names);
         if (i == SEARCH_SCORE_LOOSE)
             print_given_up(data);
         if (i == SEARCH_SCORE_DRAWN && fit_and_print_trees(data))
             fprintf(stderr, "posed-bench: no memory for the trees\n");
     }
-    fit_and_print("confidence (first: told right from wrong)", &f->confidence, curve, names);
+    fit_and_print("confidence (first: told right from wrong)", &f->confidence, RIDGE, curve, names);
 }
 
 static void fitting_begin(struct fitting *f, uint32_t group, uint64_t random)

@@ -98,10 +98,13 @@ static void check_rivals(void)
     }
     check_that(n_rivals > 200 && n_rivals < 796, "%d with a rival", n_rivals);
     for (int i = 0; i < 500; i++) {
-        const struct search_candidate c = {.score = (float)check_uniform(-10, 20)};
+        const struct search_candidate c = {.score = (float)check_uniform(-10, 20),
+                                           .continued = (float)check_uniform(0, 0.6),
+                                           .smooth = (float)check_uniform(0, 0.4)};
         const double rival = check_uniform(-20, 15);
         close_to(LIMIT_FLOAT, (double)search_confidence(&c, (float)rival),
-                 score_confidence((double)c.score, rival), "confidence");
+                 score_confidence((double)c.score, rival, (double)c.continued + (double)c.smooth),
+                 "confidence");
     }
 }
 

@@ -188,7 +188,8 @@ double score_likelihood(int which, const struct score_shares *shares, const floa
     return which == 2 ? sum + trees_worth(single) : sum;
 }
 
-double score_confidence(double score, double rival)
+double score_confidence(double score, double rival, double goes_on)
 {
-    return 1 / (1 + exp(1.85 - 0.68 * score + 2.06 * log1p(exp(fmin(rival, 10)))));
+    const double logit = -1.76 + 0.67 * score - 2.01 * log1p(exp(fmin(rival, 10))) - 1.94 * goes_on;
+    return 1 / (1 + exp(-logit));
 }

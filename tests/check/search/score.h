@@ -69,6 +69,7 @@ void score_features(const struct score_shares *shares, double out[SCORE_N_FEATUR
 // questions, which are decided by a hair's breadth.
 double score_likelihood(int which, const struct score_shares *shares, const float *single);
 
-double score_confidence(double score, double rival);
+// goes_on: of what can be told of the outline, where the surface does.
+double score_confidence(double score, double rival, double goes_on);
 
 #endif
