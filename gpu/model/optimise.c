@@ -134,12 +134,8 @@ static int learn_field(struct graph *g, const atomic_bool *stop, struct optimise
             per_m[px] = (float)depth_error_at(&field, MAP_SCALE * (double)(px % g->camera.width_px),
                                               MAP_SCALE * (double)(px / g->camera.width_px));
     }
-    if (report->has_field) {
-        // What is left is the surfaces' and the views', and the more of them are asked the better;
-        // with the camera's own error in the images all links would be wrong alike.
-        g->max_links = LINK_MAX;
+    if (report->has_field)
         rc = graph_set_field(g, per_m);
-    }
     rc = rc == -ENODATA ? 0 : rc;
 free_maps:
     free(lessons);
@@ -206,6 +202,10 @@ int optimise(struct graph *g, const atomic_bool *stop, const struct yield *yield
     out_report->before = residual_m(g, &out_report->n_links);
     if (rc == 0)
         rc = learn_field(g, stop, out_report);
+    // Without the camera's own error, learnt now or before, what is left is the surfaces' and the
+    // views', and the more of them are asked the better; with it all links are wrong alike.
+    if (g->field_per_m)
+        g->max_links = LINK_MAX;
     for (int round = 0; round < ROUNDS && rc == 0; round++) {
         rc = measure_again(g, stop);
         if (rc == 0)

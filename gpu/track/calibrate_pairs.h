@@ -11,6 +11,7 @@
 #include "proto/se3.h"
 
 #define CALIBRATE_GATE_PER_M 0.04 // residuals beyond are another surface
+
 struct calibrate_frame {
     uint32_t group;
     int64_t time_ns;
