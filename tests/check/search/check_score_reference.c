@@ -252,91 +252,110 @@ static void compare_shares(const struct search_candidate *c, const struct score_
         close_to(LIMIT_SHARE, (double)got[k], expected[k], names[k]);
 }
 
+// Counts as an image may give them, drawn at random; every 50th model is not there at all.
+static struct score_counts draw_counts(int i, struct search_tally *out_tally,
+                                       struct search_outline *out_outline)
+{
+    struct search_tally t = {.n = i % 50 ? 200 + check_random() % 300 : 0};
+    struct search_outline o = {.n = check_random() % 90};
+    struct score_counts c = {.n = t.n, .outline = o.n};
+    uint32_t left = t.n, rim = o.n;
+    uint32_t *const parts[] = {&t.n_match, &t.n_free, &t.n_wrong, &t.n_plane, &t.n_hidden};
+    uint32_t *const rims[] = {&o.n_ended, &o.n_floor, &o.n_smooth, &o.n_continued};
+    for (int k = 0; k < 5; k++, left -= *parts[k - 1])
+        *parts[k] = check_random() % (left + 1);
+    for (int k = 0; k < 4; k++, rim -= *rims[k - 1])
+        *rims[k] = check_random() % (i % 2 ? rim + 1 : rim / 6 + 1);
+    t.n_tight = check_random() % (t.n_match + 1);
+    o.n_sharp = check_random() % (o.n + 1);
+    t.n_crossed = check_random() % 50;
+    t.n_merged = check_random() % (t.n_crossed + 1);
+    t.n_jumps = check_random() % 200;
+    t.n_shown = check_random() % (t.n_jumps + 1);
+    t.n_deep = check_random() % (t.n_match + 1);
+    t.n_just = check_random() % (t.n_hidden + 1);
+    for (uint32_t k = 0; k < t.n_match; k++) {
+        double n[3];
+        check_direction(n);
+        n[2] = i % 3 ? -fabs(n[2]) - 0.5 : n[2];
+        const double length = sqrt(reference_dot(n, n));
+        for (int a = 0, m = 0; a < 3; a++)
+            for (int b = a; b < 3; b++, m++)
+                t.normals[m] += llround(65536 * n[a] * n[b] / length / length);
+    }
+    const double rms = check_uniform(0.0005, 0.01);
+    t.square = llround(rms * rms * t.n_match * 1048576.0 * 1048576.0);
+    t.agree = (int64_t)(check_random() % 100000) - 50000;
+    c.match = t.n_match;
+    c.tight = t.n_tight;
+    c.free = t.n_free;
+    c.wrong = t.n_wrong;
+    c.plane = t.n_plane;
+    c.hidden = t.n_hidden;
+    c.crossed = t.n_crossed;
+    c.merged = t.n_merged;
+    c.jumps = t.n_jumps;
+    c.shown = t.n_shown;
+    c.deep = t.n_deep;
+    c.just = t.n_just;
+    c.agree = (double)t.agree / 64;
+    c.ended = o.n_ended;
+    c.floor = o.n_floor;
+    c.smooth = o.n_smooth;
+    c.continued = o.n_continued;
+    c.sharp = o.n_sharp;
+    c.square_m2 = rms * rms * t.n_match;
+    for (int k = 0; k < 6; k++)
+        c.normals[k] = (double)t.normals[k] / 65536;
+    *out_tally = t;
+    *out_outline = o;
+    return c;
+}
+
+// A model of this radius [m] and distance, judged as search_evidence `which`.
+static void check_score(int which, const struct score_counts *c, const struct search_tally *t,
+                        const struct search_outline *o, double radius, double depth,
+                        uint32_t n_cover)
+{
+    const double px = 0.004;
+    struct search_candidate got = {.t_m = {0, 0, (float)depth}};
+    struct score_shares shares;
+    float features[SEARCH_N_FEATURES];
+    double expected[SCORE_N_FEATURES], unit, gate;
+    if (which < 2) { // squares of the radius that a point stands for
+        unit = px / radius * px / radius * n_cover / fmax(t->n, 1);
+        gate = (which ? 0.03 : 0.15) * radius + 3 * reference_sigma(depth);
+        search_conclude_points(which ? SEARCH_SCORE_POINTS : SEARCH_SCORE_LOOSE, t, o,
+                               (float)radius, (float)px, n_cover, &got);
+    } else {
+        unit = depth / 570 / radius * depth / 560 / radius;
+        gate = 0.012 * radius + 2.5 * reference_sigma(depth);
+        search_conclude_drawn(&score_scene.camera, t, o, (float)radius, &got);
+    }
+    score_conclude(c, radius, gate, unit, &shares);
+    compare_shares(&got, &shares);
+    check_that(got.n_match == t->n_match, "matches");
+    close_to(LIMIT_SHARE, (double)got.rms_m, shares.rms_m, "rms");
+    close_to(LIMIT_SHARE, (double)got.agree, (double)t->agree / 64, "agreement");
+    search_features(&got, features);
+    close_to(LIMIT_SCORE, (double)got.score, score_likelihood(which, &shares, features), "score");
+    score_features(&shares, expected);
+    for (int k = 0; k < SCORE_N_FEATURES; k++)
+        check_close(&limits[LIMIT_SHARE], (double)features[k], expected[k],
+                    k == 11 || k >= 15 ? 100 : fabs(expected[k]), "feature");
+}
+
 static void check_scores(void)
 {
     check_case("scores");
     for (int i = 0; i < 1000; i++) {
-        struct search_tally t = {.n = i % 50 ? 200 + check_random() % 300 : 0};
-        struct search_outline o = {.n = check_random() % 90};
-        struct score_counts c = {.n = t.n, .outline = o.n};
-        uint32_t left = t.n, rim = o.n;
-        uint32_t *const parts[] = {&t.n_match, &t.n_free, &t.n_wrong, &t.n_plane, &t.n_hidden};
-        uint32_t *const rims[] = {&o.n_ended, &o.n_floor, &o.n_smooth, &o.n_continued};
-        for (int k = 0; k < 5; k++, left -= *parts[k - 1])
-            *parts[k] = check_random() % (left + 1);
-        for (int k = 0; k < 4; k++, rim -= *rims[k - 1])
-            *rims[k] = check_random() % (i % 2 ? rim + 1 : rim / 6 + 1);
-        t.n_tight = check_random() % (t.n_match + 1);
-        o.n_sharp = check_random() % (o.n + 1);
-        t.n_crossed = check_random() % 50;
-        t.n_merged = check_random() % (t.n_crossed + 1);
-        t.n_jumps = check_random() % 200;
-        t.n_shown = check_random() % (t.n_jumps + 1);
-        t.n_deep = check_random() % (t.n_match + 1);
-        t.n_just = check_random() % (t.n_hidden + 1);
-        for (uint32_t k = 0; k < t.n_match; k++) {
-            double n[3];
-            check_direction(n);
-            n[2] = i % 3 ? -fabs(n[2]) - 0.5 : n[2];
-            const double length = sqrt(reference_dot(n, n));
-            for (int a = 0, m = 0; a < 3; a++)
-                for (int b = a; b < 3; b++, m++)
-                    t.normals[m] += llround(65536 * n[a] * n[b] / length / length);
-        }
-        const double rms = check_uniform(0.0005, 0.01);
-        t.square = llround(rms * rms * t.n_match * 1048576.0 * 1048576.0);
-        t.agree = (int64_t)(check_random() % 100000) - 50000;
-        c.match = t.n_match;
-        c.tight = t.n_tight;
-        c.free = t.n_free;
-        c.wrong = t.n_wrong;
-        c.plane = t.n_plane;
-        c.hidden = t.n_hidden;
-        c.crossed = t.n_crossed;
-        c.merged = t.n_merged;
-        c.jumps = t.n_jumps;
-        c.shown = t.n_shown;
-        c.deep = t.n_deep;
-        c.just = t.n_just;
-        c.agree = (double)t.agree / 64;
-        c.ended = o.n_ended;
-        c.floor = o.n_floor;
-        c.smooth = o.n_smooth;
-        c.continued = o.n_continued;
-        c.sharp = o.n_sharp;
-        c.square_m2 = rms * rms * t.n_match;
-        for (int k = 0; k < 6; k++)
-            c.normals[k] = (double)t.normals[k] / 65536;
-        const double radius = check_uniform(0.05, 0.2), px = 0.004, depth = check_uniform(0.5, 1.5);
+        struct search_tally t;
+        struct search_outline o;
+        const struct score_counts c = draw_counts(i, &t, &o);
+        const double radius = check_uniform(0.05, 0.2), depth = check_uniform(0.5, 1.5);
         const uint32_t n_cover = 500 + check_random() % 1000;
-        for (int which = 0; which < 3; which++) {
-            struct search_candidate got = {.t_m = {0, 0, (float)depth}};
-            struct score_shares shares;
-            float features[SEARCH_N_FEATURES];
-            double expected[SCORE_N_FEATURES], unit, gate;
-            if (which < 2) { // squares of the radius that a point stands for
-                unit = px / radius * px / radius * n_cover / fmax(t.n, 1);
-                gate = (which ? 0.03 : 0.15) * radius + 3 * reference_sigma(depth);
-                search_conclude_points(which ? SEARCH_SCORE_POINTS : SEARCH_SCORE_LOOSE, &t, &o,
-                                       (float)radius, (float)px, n_cover, &got);
-            } else {
-                unit = depth / 570 / radius * depth / 560 / radius;
-                gate = 0.012 * radius + 2.5 * reference_sigma(depth);
-                search_conclude_drawn(&score_scene.camera, &t, &o, (float)radius, &got);
-            }
-            score_conclude(&c, radius, gate, unit, &shares);
-            compare_shares(&got, &shares);
-            check_that(got.n_match == t.n_match, "matches");
-            close_to(LIMIT_SHARE, (double)got.rms_m, shares.rms_m, "rms");
-            close_to(LIMIT_SHARE, (double)got.agree, (double)t.agree / 64, "agreement");
-            search_features(&got, features);
-            close_to(LIMIT_SCORE, (double)got.score, score_likelihood(which, &shares, features),
-                     "score");
-            score_features(&shares, expected);
-            for (int k = 0; k < SCORE_N_FEATURES; k++)
-                check_close(&limits[LIMIT_SHARE], (double)features[k], expected[k],
-                            k == 11 || k >= 15 ? 100 : fabs(expected[k]), "feature");
-        }
+        for (int which = 0; which < 3; which++)
+            check_score(which, &c, &t, &o, radius, depth, n_cover);
     }
 }
 
