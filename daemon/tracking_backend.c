@@ -38,6 +38,7 @@ struct backend {
     uint32_t epoch;              // newest, base included
     enum track_effort effort;
     int64_t until_ns;    // of backend_set_effort
+    bool is_repeated;    // the newest frame's image is that of the one before
     bool is_new;         // nothing ties the next pose to the last one: a new epoch
     unsigned n_rebuilds; // since the last good frame
     uint64_t n_frames;   // tracked
@@ -456,12 +457,14 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     int rc = 0;
     backend->n_calls++;
     backend->time_ns = frame->image.time_ns;
-    if (tracked)
+    backend->is_repeated = tracked && frame->flags & CAPTURE_DUPLICATE &&
+                           track_repeat(backend->track, frame->image.time_ns, out) == 0;
+    if (tracked && !backend->is_repeated) {
         track_set_gravity(backend->track, frame->gravity_m_s2);
-    if (tracked)
         rc = track_or_replace(backend, &frame->image, out);
-    else
+    } else if (!tracked) {
         track_skip(backend->track, frame->image.time_ns, out);
+    }
     if (rc < 0) {
         fill_failed(backend, out);
         return rc;
@@ -520,6 +523,8 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
 int backend_fuse(struct backend *backend, const struct track_result *result, double *out_moved_m)
 {
     *out_moved_m = 0;
+    if (backend->is_repeated) // keyframes and map have it already
+        return 0;
     int error = fuse(backend, result, out_moved_m);
     if (!error)
         return 0;

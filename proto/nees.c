@@ -75,7 +75,7 @@ static void summarize(double *values, struct nees_summary *out)
     out->share_95 = (double)n_within / (double)n;
 }
 
-// NEES of one pair, negative when it has none.
+// NEES of one pair, not of one image; negative when it has none.
 static double pair_nees(const struct trajectory *truth, const struct trajectory *estimate,
                         int64_t max_gap_ns, const struct nees_reference *reference,
                         int64_t offset_ns, size_t i, size_t j)
@@ -115,7 +115,13 @@ int nees_evaluate(const struct trajectory *truth, const struct trajectory *estim
     if (!values)
         return -ENOMEM;
     for (size_t i = 0; i + window < estimate->n_poses; i++) {
-        double nees = pair_nees(truth, estimate, max_gap_ns, reference, offset_ns, i, i + window);
+        const size_t j = i + window;
+        if (pose_error_is_repeated(&estimate->poses[i].T_world_camera, &estimate->errors[i],
+                                   &estimate->poses[j].T_world_camera, &estimate->errors[j])) {
+            out->n_repeated++;
+            continue;
+        }
+        double nees = pair_nees(truth, estimate, max_gap_ns, reference, offset_ns, i, j);
         if (nees >= 0)
             values[out->n_pairs++] = nees;
         else

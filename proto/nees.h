@@ -7,8 +7,9 @@
 // the two frames claim for it (proto/pose_error.h) plus that of the reference's own error at both
 // ends. NEES = e^T Q^-1 e / 6. Right claims have a mean of 1, and 95 % of the pairs at 2.10 (chi
 // square of six degrees of freedom, 12.59, over 6) or less; more: too sure, less: not sure enough.
-// Pairs overlap and errors that stay are one draw a recording: one recording's mean scatters by a
-// factor of two and more.
+// A pair of one image (pose_error_is_repeated) is left out: the pose is the image's, whatever stamp
+// it came with the second time. Pairs overlap and errors that stay are one draw a recording: one
+// recording's mean scatters by a factor of two and more.
 #ifndef POSED_PROTO_NEES_H
 #define POSED_PROTO_NEES_H
 
@@ -26,6 +27,7 @@ struct nees_reference {
 
 struct nees_summary {
     size_t n_pairs;    // 0: the rest is 0 and means nothing
+    size_t n_repeated; // pairs of one image
     size_t n_excluded; // without a pose at either end, of two epochs, or Q_ij not positive definite
     double mean, median, share_95;
 };

@@ -49,11 +49,22 @@ static double coherence(double flow_rad)
     return x > 1e-4 ? 1 - (1 - exp(-x)) / x : fmax(x, 0) / 2;
 }
 
+bool pose_error_is_repeated(const struct se3 *T_odom_i, const struct pose_error *i,
+                            const struct se3 *T_odom_j, const struct pose_error *j)
+{
+    return i->own[0] < POSE_ERROR_LOST && !memcmp(i, j, sizeof *i) &&
+           !memcmp(T_odom_i, T_odom_j, sizeof *T_odom_i);
+}
+
 void pose_error_between(const struct se3 *T_odom_i, const struct pose_error *i,
                         const struct se3 *T_odom_j, const struct pose_error *j, double out[36])
 {
     const double k = coherence(j->flow_rad - i->flow_rad);
     double arm_m[3], of_i[36], carried[36] = {0};
+    if (pose_error_is_repeated(T_odom_i, i, T_odom_j, j)) {
+        memset(out, 0, sizeof carried);
+        return;
+    }
     for (int n = 0; n < 3; n++)
         arm_m[n] = T_odom_j->t_m[n] - T_odom_i->t_m[n];
     for (int n = 0; n < 36; n++)

@@ -19,6 +19,9 @@
 //   Q_ij = own_j + A own_i A^T + (walk_j - A walk_i A^T) + k (drift_j - A drift_i A^T)
 //   k    = 1 - (1 - exp(-x)) / x,  x = (flow_j - flow_i) / POSE_ERROR_COHERENCE_RAD
 //
+// A frame whose image is that of the one before, bit for bit, has its pose and its error, bit for
+// bit: nothing was measured twice, so their own errors are one, and Q_ij is 0.
+//
 // A carries an error of i's pose to j's: a wrong orientation swings the camera around i. flow is
 // the image motion travelled since the start: rotation plus half the translation over the scene's
 // distance, seen or not. k is the variance of an integrated Gauss-Markov process as a share of what
@@ -29,6 +32,7 @@
 #ifndef POSED_PROTO_POSE_ERROR_H
 #define POSED_PROTO_POSE_ERROR_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "proto/types.h"
@@ -57,6 +61,10 @@ void pose_error_carry(const double arm_m[3], const double covariance[36], double
 
 // The pose's covariance: the sum of the three.
 void pose_error_total(const struct pose_error *error, double out[36]);
+
+// Whether j has the image of i once more, of frames that were not lost.
+bool pose_error_is_repeated(const struct se3 *T_odom_i, const struct pose_error *i,
+                            const struct se3 *T_odom_j, const struct pose_error *j);
 
 // Q_ij above. Both of one epoch; i before j.
 void pose_error_between(const struct se3 *T_odom_i, const struct pose_error *i,

@@ -180,9 +180,9 @@ static void print_nees(const struct options *options, const struct nees_summary 
         const struct nees_summary *s = &nees[i];
         if (s->n_pairs)
             printf("  %2zu frames      mean %9.4f  median %9.4f  within 95 %% %6.1f %%  %zu pairs, "
-                   "%zu left out\n",
+                   "%zu of one image, %zu left out\n",
                    nees_windows[i], s->mean, s->median, 100 * s->share_95, s->n_pairs,
-                   s->n_excluded);
+                   s->n_repeated, s->n_excluded);
         else
             printf("  %2zu frames      too few poses\n", nees_windows[i]);
     }
@@ -194,9 +194,10 @@ static json_t *nees_to_json(const struct options *options, const struct nees_sum
     json_t *windows = json_array();
     for (size_t i = 0; i < N_NEES; i++) {
         const struct nees_summary *s = &nees[i];
-        json_array_append_new(windows, json_pack("{s:I, s:I, s:I, s:f, s:f, s:f}", "frames",
+        json_array_append_new(windows, json_pack("{s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "frames",
                                                  (json_int_t)nees_windows[i], "n_pairs",
-                                                 (json_int_t)s->n_pairs, "n_excluded",
+                                                 (json_int_t)s->n_pairs, "n_repeated",
+                                                 (json_int_t)s->n_repeated, "n_excluded",
                                                  (json_int_t)s->n_excluded, "mean", s->mean,
                                                  "median", s->median, "share_95", s->share_95));
     }
@@ -359,7 +360,10 @@ int main(int argc, char **argv)
         "independent steps; of errors that go with the motion); flow: image motion travelled "
         "[rad]; "
         "all columns of the trajectory file: TUM's eight, flow, then the upper triangles of own, "
-        "walk and drift. A carries an error of pose i to pose j. The reference's clock offset is "
+        "walk and drift. A carries an error of pose i to pose j. Where an image came twice, bit "
+        "for "
+        "bit, its frames have one pose and one error, and no motion between them is claimed: that "
+        "pair is not judged. The reference's clock offset is "
         "taken out by --time-offset auto, here by the one that makes the mean over 10 frames "
         "least.",
         NULL,

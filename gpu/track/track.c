@@ -72,6 +72,7 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
         track->slots[i].filled = false;
     track->newest = track->reference = track->previous = 0;
     track->aligned_to = NULL;
+    track->is_aligned = false;
     track->view.filled = false;
     track->T_odom_camera = T_odom_camera ? se3_normalized(T_odom_camera) : se3_identity();
     memset(&track->error, 0, sizeof track->error);
@@ -191,6 +192,7 @@ int track_relocate(struct track *track, const struct se3 *T_odom_camera)
     if (!track->pose_known || !track->lost || !track->slots[track->newest].filled)
         return -ENODATA;
     track->T_odom_camera = se3_normalized(T_odom_camera);
+    track->is_aligned = false;
     memset(track->velocity, 0, sizeof track->velocity);
     keep_newest(track);
     track->reference = track->previous = track->newest;
@@ -382,7 +384,25 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
         result_lost(track, TRACK_REASON_DEVICE, out);
         track->slots[track->newest].filled = false;
     }
+    track->last = *out;
+    track->is_aligned = out->state == TRACK_STATE_TRACKING || out->state == TRACK_STATE_DEGRADED;
     return rc;
+}
+
+int track_repeat(struct track *track, int64_t time_ns, struct track_result *out)
+{
+    if (!track->is_aligned)
+        return -ENODATA;
+    track->next_seq++;
+    *out = track->last;
+    out->n_iterations = 0;
+    out->new_keyframe = false;
+    memset(out->stage_us, 0, sizeof out->stage_us);
+    if (is_gap(track, elapsed_s(track, time_ns))) {
+        out->state = TRACK_STATE_DEGRADED;
+        out->reason = TRACK_REASON_TIME_GAP;
+    }
+    return 0;
 }
 
 void track_set_gravity(struct track *track, const float gravity_m_s2[3])

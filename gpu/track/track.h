@@ -27,7 +27,7 @@ enum track_reason {
     TRACK_REASON_HIGH_RESIDUAL,
     TRACK_REASON_JUMP,       // the motion is not believable for the time that passed
     TRACK_REASON_DEGENERATE, // DEGRADED: some directions are held to the prediction
-    TRACK_REASON_TIME_GAP,   // DEGRADED: so much time passed that the prediction is a guess
+    TRACK_REASON_TIME_GAP,   // DEGRADED: no new image for so long that the prediction is a guess
     TRACK_REASON_DEVICE,     // LOST: the compute device failed; see the return code
 };
 
@@ -67,6 +67,13 @@ __attribute__((warn_unused_result)) int track_frame(struct track *track, const u
 // Before track_frame: what the camera's accelerometer says of that frame, in the optical frame, as
 // capture_frame has it; NaN: nothing. Not called: there is none.
 void track_set_gravity(struct track *track, const float gravity_m_s2[3]);
+
+// A frame whose image is the newest one's, bit for bit: its pose, error and velocity once more, as
+// nothing new was measured; an image that stays for longer than gap_s is DEGRADED (TIME_GAP). Time
+// goes on: the next motion is since the image came. Returns 0, or -ENODATA when the newest frame
+// was not aligned to anything (the first one, lost; *out is untouched): it is for track_frame then.
+__attribute__((warn_unused_result)) int track_repeat(struct track *track, int64_t time_ns,
+                                                     struct track_result *out);
 
 // A frame that was dropped before tracking: the last pose, predicted on to time_ns with a grown
 // covariance, reason DROPPED. The reference stays.

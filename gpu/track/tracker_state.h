@@ -48,8 +48,10 @@ struct track {
     int64_t newest_time_ns;
 
     struct sparse_depth *gaps;
-    bool told_sparse; // in the log
-    double level_px;  // pixels of the finest level that is aligned
+    bool told_sparse;         // in the log
+    double level_px;          // pixels of the finest level that is aligned
+    struct track_result last; // of the newest frame
+    bool is_aligned;          // it has a pose by alignment, and that is still its pose
 
     struct se3 T_odom_camera; // last valid pose
     struct pose_error error;

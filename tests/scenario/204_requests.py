@@ -8,7 +8,7 @@ LOOP_FRAMES = 300
 
 def check_keyframe():
     """A camera that stands still keeps its keyframe, unless it is told to take another."""
-    daemon = harness.Daemon("synth:room-still,noise=off", "--loop", "--reference", "keyframe",
+    daemon = harness.Daemon("synth:room-still", "--loop", "--reference", "keyframe",
                             speed=1)
     daemon.step(10)
     tracked = [p for p in daemon.poses if harness.state_name(p) == "TRACKING"]

@@ -16,6 +16,7 @@ struct keyframe_window {
     struct se3 T_map_odom;
     struct graph_keyframe keyframe;
     uint32_t epoch;
+    unsigned n_followed; // frames
 };
 
 // The one of each that is made.

@@ -214,6 +214,19 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
     return 0;
 }
 
+int track_repeat(struct track *track, int64_t time_ns, struct track_result *out)
+{
+    (void)time_ns;
+    if (track->next_seq < 2)
+        return -ENODATA;
+    memset(out, 0, sizeof *out);
+    track->next_seq++;
+    out->state = TRACK_STATE_TRACKING;
+    out->T_odom_camera = track->T;
+    out->map_epoch = track->epoch;
+    return 0;
+}
+
 void track_set_gravity(struct track *track, const float gravity_m_s2[3])
 {
     (void)track;
@@ -358,6 +371,34 @@ static void without_the_frame_before_an_epoch_begins(void **state)
         backend_close(&backend);
         assert_null(kept);
     }
+}
+
+// An image that comes once more is not tracked once more, and the map has it already. One that
+// there is no pose for yet is.
+static void a_repeated_image_is_no_new_frame(void **state)
+{
+    (void)state;
+    memset(&config, 0, sizeof config);
+    config.map_keyframes = 4;
+    struct backend *backend = open_configured();
+    const struct capture_frame again = {.image = {.depth = depth}, .flags = CAPTURE_DUPLICATE};
+    struct track_result result;
+    double moved_m;
+    assert_int_equal(track(backend, &result), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(backend_track(backend, &again, true, &result), 0);
+        assert_true(result.T_odom_camera.t_m[0] == 0.01);
+        assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+        assert_int_equal(fake_window.n_followed, 1);
+    }
+    uint64_t seq = 0;
+    assert_int_equal(track(backend, &result), 0);
+    assert_true(result.T_odom_camera.t_m[0] == 0.02);
+    assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+    assert_int_equal(fake_window.n_followed, 2);
+    assert_int_equal(backend_set_keyframe(backend, &seq), 0);
+    assert_int_equal(seq, 4);
+    backend_close(&backend);
 }
 
 static void the_first_frame_may_fail(void **state)
@@ -551,6 +592,7 @@ int main(void)
         cmocka_unit_test(goes_on_on_the_cpu),
         cmocka_unit_test(opens_the_device_again),
         cmocka_unit_test(without_the_frame_before_an_epoch_begins),
+        cmocka_unit_test(a_repeated_image_is_no_new_frame),
         cmocka_unit_test(the_first_frame_may_fail),
         cmocka_unit_test(stops_where_it_is_told_to),
         cmocka_unit_test(a_device_that_is_gone_is_replaced),

@@ -331,6 +331,51 @@ static void a_gap_is_told(void **state)
     assert_int_equal(frame_after(0.9).reason, TRACK_REASON_NONE);
 }
 
+// Nothing was measured twice: pose, error and speed are those of the image, nothing is aligned, and
+// the next step took the time since it came.
+static void a_repeated_image_has_the_pose_it_had(void **state)
+{
+    (void)state;
+    begin(TRACK_REFERENCE_KEYFRAME);
+    struct track_result first, again;
+    assert_int_equal(track_repeat(track, now_ns, &again), -ENODATA); // aligned to nothing
+    move(0.02, 0, 0, 0, 0.01, 0);
+    first = frame_after(0.03);
+    answer_rc = -EIO; // of whoever asks the device
+    now_ns += 30000000;
+    assert_int_equal(track_repeat(track, now_ns, &again), 0);
+    assert_true(!memcmp(&again.T_odom_camera, &first.T_odom_camera, sizeof first.T_odom_camera));
+    assert_true(!memcmp(&again.error, &first.error, sizeof first.error));
+    assert_true(!memcmp(again.velocity, first.velocity, sizeof first.velocity));
+    assert_true(pose_error_is_repeated(&first.T_odom_camera, &first.error, &again.T_odom_camera,
+                                       &again.error));
+    assert_int_equal(again.state, TRACK_STATE_TRACKING);
+    assert_int_equal(again.reference_seq, 0);
+    assert_int_equal(again.n_iterations, 0);
+    assert_false(again.new_keyframe);
+    answer_rc = 0;
+    move(0.04, 0, 0, 0, 0.02, 0);
+    struct track_result next = frame_after(0.03);
+    near(next.velocity[0], first.velocity[0], 1e-3);
+    near(next.velocity[4], 0.02 / 0.06, 1e-9);
+    uint64_t seq;
+    assert_int_equal(track_set_keyframe(track, &seq), 0);
+    assert_int_equal(seq, 3); // the repeated one counts
+    // An image that stays: nobody knows where the camera has gone.
+    for (int i = 1; i <= 20; i++) {
+        assert_int_equal(track_repeat(track, now_ns + i * INT64_C(30000000), &again), 0);
+        assert_int_equal(again.reason, i < 17 ? TRACK_REASON_NONE : TRACK_REASON_TIME_GAP);
+    }
+    // Neither lost frames nor those that were placed otherwise are repeated.
+    like.n_pairs = 0;
+    assert_int_equal(frame_after(0.03).state, TRACK_STATE_LOST);
+    assert_int_equal(track_repeat(track, now_ns, &again), -ENODATA);
+    like.n_pairs = 8000;
+    assert_int_equal(frame_after(0.03).state, TRACK_STATE_TRACKING);
+    track_reset(track, &truth);
+    assert_int_equal(track_repeat(track, now_ns, &again), -ENODATA);
+}
+
 static void what_is_not_held_degrades(void **state)
 {
     (void)state;
@@ -625,6 +670,7 @@ int main(void)
         cmocka_unit_test(the_reference_changes_with_the_motion),
         cmocka_unit_test(a_keyframe_changes_with_the_view),
         cmocka_unit_test(a_gap_is_told),
+        cmocka_unit_test(a_repeated_image_has_the_pose_it_had),
         cmocka_unit_test(what_is_not_held_degrades),
         cmocka_unit_test(what_moved_unseen_is_gone_when_it_is_held_again),
         cmocka_unit_test(a_camera_that_stands_still_does_not_drift),

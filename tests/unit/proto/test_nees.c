@@ -219,11 +219,49 @@ static void what_has_no_pose_is_left_out(void **state)
     assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 10, 0, &s), 0);
     assert_int_equal(s.n_pairs, 9);
     memset(d.errors, 0, sizeof d.errors);
+    for (int i = 0; i < N_FRAMES; i++)
+        d.errors[i].flow_rad = STEP_RAD * i;
     assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 1, 0, &s), 0);
     assert_int_equal(s.n_pairs, 0);
+    assert_int_equal(s.n_excluded, N_FRAMES - 1); // that claim nothing
     assert_true(s.mean == 0 && s.median == 0);
     estimate.errors = NULL;
     assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 1, 0, &s), -EINVAL);
+}
+
+// The repeated frame has the errors of the one before: a motion between the two is not claimed, and
+// those to others are as they were.
+static void a_pair_of_one_image_is_left_out(void **state)
+{
+    (void)state;
+    static struct drawn d;
+    const double exact[6] = {0};
+    const struct nees_reference reference = {.sigma_m = 1e-3, .sigma_rad = 1e-3};
+    const struct trajectory truth = {.poses = d.truth, .n_poses = N_FRAMES};
+    const struct trajectory estimate = {d.poses, N_FRAMES, d.errors};
+    struct nees_summary s;
+    double q[36];
+    draw_trajectory(&d, exact);
+    d.poses[8].T_world_camera = d.poses[7].T_world_camera;
+    d.errors[8] = d.errors[7];
+    pose_error_between(&d.poses[7].T_world_camera, &d.errors[7], &d.poses[8].T_world_camera,
+                       &d.errors[8], q);
+    for (int i = 0; i < 36; i++)
+        assert_true(q[i] == 0);
+    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 1, 0, &s), 0);
+    assert_int_equal(s.n_pairs, N_FRAMES - 2);
+    assert_int_equal(s.n_repeated, 1);
+    assert_int_equal(s.n_excluded, 0);
+    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 10, 0, &s), 0);
+    assert_int_equal(s.n_pairs, N_FRAMES - 10);
+    assert_int_equal(s.n_repeated, 0);
+    // Lost frames repeat a pose, too: nothing is known of the motion between them.
+    d.errors[7].own[0] = d.errors[8].own[0] = POSE_ERROR_LOST;
+    assert_false(pose_error_is_repeated(&d.poses[7].T_world_camera, &d.errors[7],
+                                        &d.poses[8].T_world_camera, &d.errors[8]));
+    assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 1, 0, &s), 0);
+    assert_int_equal(s.n_repeated, 0);
+    assert_int_equal(s.n_excluded, 3);
 }
 
 // Stamps that are off by dt put the truth off by speed times dt.
@@ -342,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_claims_have_a_mean_of_one),
         cmocka_unit_test(what_has_no_pose_is_left_out),
+        cmocka_unit_test(a_pair_of_one_image_is_left_out),
         cmocka_unit_test(stamps_of_the_reference_may_be_off),
         cmocka_unit_test(the_clock_offset_is_found),
         cmocka_unit_test(normalised_by_a_plain_inverse),
