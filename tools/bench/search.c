@@ -30,6 +30,7 @@ enum {
     OPTION_CURVE,
     OPTION_OUTLINE,
     OPTION_FRAME,
+    OPTION_PLACEMENT,
 };
 
 static const struct argp_option argp_options[] = {
@@ -64,6 +65,11 @@ static const struct argp_option argp_options[] = {
      "of the scenes: kind (default: a Kinect that loses pixels), registered, tof, unkind (one of "
      "these two by the scene's seed), any (kind and unkind in turn)",
      0},
+    {"placement", OPTION_PLACEMENT, "PLACEMENT", 0,
+     "of the scenes' things: free (default: in any rotation, often on a corner, and into each "
+     "other), resting (most lie on a face or on a box, some lean, and they touch at most), any "
+     "(both in turn; default of --fit). What is required is said of free ones",
+     0},
     {"outline", OPTION_OUTLINE, NULL, 0,
      "print what the images show along the objects' outlines instead of searching", 0},
     {"frame", OPTION_FRAME, "DIR", 0,
@@ -83,6 +89,17 @@ static void take_sensor(struct argp_state *state, const char *text, struct bench
     o->any_sensor = chosen == TESTSCENE_N_SENSORS;
     if (!o->any_sensor)
         o->sensor = (enum testscene_sensor)chosen;
+}
+
+static void take_placement(struct argp_state *state, const char *text,
+                           struct bench_search_options *o)
+{
+    static const char *const names[] = {"free", "resting", "any", NULL};
+    const int chosen = argument_choose(state, "placement", text, names);
+    o->any_placement = chosen == TESTSCENE_N_PLACEMENTS;
+    if (!o->any_placement)
+        o->placement = (enum testscene_placement)chosen;
+    o->placement_chosen = true;
 }
 
 static void take_visible(struct argp_state *state, const char *text, struct bench_search_options *o)
@@ -171,6 +188,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case OPTION_SENSOR:
         take_sensor(state, text, o);
         break;
+    case OPTION_PLACEMENT:
+        take_placement(state, text, o);
+        break;
     case OPTION_FRAME:
         o->frame = text;
         break;
@@ -234,11 +254,16 @@ struct testscene_settings bench_search_scene(const struct bench_search_options *
         .absent = o->absent,
         .noise = !o->clean,
         .sensor = o->sensor,
+        .placement = o->placement,
         .seed = (uint64_t)o->seed * 1000003 + index,
     };
     static const float least[] = {0.6f, 0.4f, 0.25f, 0.6f}, most[] = {1, 0.6f, 0.4f, 1};
     if (o->any_sensor)
         settings.sensor = index / 4 % 2 ? TESTSCENE_SENSOR_UNKIND : TESTSCENE_SENSOR_KIND;
+    // As often with each share that is seen and each sensor, over objects whose seeds follow.
+    if (o->any_placement)
+        settings.placement = (o->seed + index + index / 4) % 2 ? TESTSCENE_PLACEMENT_RESTING
+                                                               : TESTSCENE_PLACEMENT_FREE;
     if (o->mixed) {
         settings.visible_min = least[index % 4];
         settings.visible_max = most[index % 4];
@@ -346,6 +371,7 @@ int bench_search(int argc, char **argv)
         .n_iterations = 15, .n_repeats = 20, .seed = 1, .visible_min = 0.6f, .visible_max = 1};
     if (argp_parse(&argp, argc, argv, 0, NULL, &o))
         return 2;
+    o.any_placement |= o.n_fitted > 0 && !o.placement_chosen;
     struct search *search = NULL;
     struct bench_search_model model = {0};
     struct search_settings settings;

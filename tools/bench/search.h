@@ -21,6 +21,8 @@ struct bench_search_options {
     enum testscene_sensor sensor;
     bool curve;      // fit the confidence alone
     bool any_sensor; // kind and unkind in turn
+    enum testscene_placement placement;
+    bool any_placement, placement_chosen; // free and resting in turn; by an option
 };
 
 // One model with its reference views.

@@ -9,6 +9,7 @@
 #include "gpu/search/cpu/raster.h"
 #include "gpu/search/kernels/raster.h"
 #include "proto/se3.h"
+#include "tools/bench/placement.h"
 #include "tools/bench/testmesh.h"
 #include "tools/bench/testrandom.h"
 #include "tools/bench/testsensor.h"
@@ -17,6 +18,10 @@
 #define HEIGHT   480
 #define N_PIXELS (WIDTH * HEIGHT)
 #define FOCAL_PX 570.3
+
+// The camera's height above the table when things rest as real ones do [rad].
+#define ELEVATION_FROM 0.3
+#define ELEVATION_TO   1.25
 
 struct canvas {
     float *depth; // -1/z of all that is drawn so far
@@ -56,33 +61,6 @@ static int canvas_draw(struct canvas *c, const struct testscene_mesh *mesh, cons
     return 0;
 }
 
-static struct se3 random_rotation(uint64_t *random)
-{
-    double q[4], zero[3] = {0, 0, 0};
-    for (int k = 0; k < 4; k++)
-        q[k] = testrandom_normal(random);
-    return se3_from_quaternion(q, zero);
-}
-
-// Rests a mesh on the plane z = 0 of the world at (x, y), turned by R.
-static struct se3 rest_on_table(const struct testscene_mesh *mesh, const struct se3 *R, double x,
-                                double y)
-{
-    double low = INFINITY;
-    for (size_t i = 0; i < mesh->n_vertices; i++) {
-        double p[3], q[3];
-        for (int k = 0; k < 3; k++)
-            p[k] = (double)mesh->vertices_m[3 * i + (size_t)k];
-        se3_apply(R, p, q);
-        low = q[2] < low ? q[2] : low;
-    }
-    struct se3 T = *R;
-    T.t_m[0] = x;
-    T.t_m[1] = y;
-    T.t_m[2] = -low;
-    return T;
-}
-
 // The camera looks at the world's origin from `distance`, `elevation` above the table.
 static struct se3 camera_from_world(double distance, double elevation)
 {
@@ -104,11 +82,55 @@ static int add_table(struct canvas *canvas, const struct se3 *T_camera_world)
     return err;
 }
 
-static int add_clutter(struct canvas *canvas, const struct testscene_settings *settings,
-                       const struct se3 *T_camera_world, const struct se3 *T_camera_model,
-                       bool hide, uint64_t *random)
+// A thing at (x, y) of the table, with what it stands on.
+static int draw_placed(struct canvas *canvas, const struct testscene_mesh *mesh,
+                       const struct placement *placed, const struct se3 *T_camera_world, double x,
+                       double y)
 {
-    const enum testscene_kind kind = settings->kind;
+    const double shift[3] = {x, y, 0};
+    struct se3 W = placed->T_world_mesh, prop = *T_camera_world;
+    W.t_m[0] += x;
+    W.t_m[1] += y;
+    se3_apply(T_camera_world, shift, prop.t_m);
+    const struct se3 T = se3_compose(T_camera_world, &W);
+    int err = canvas_draw(canvas, mesh, &T, canvas->depth);
+    if (!err && placed->prop.n_triangles > 0)
+        err = canvas_draw(canvas, &placed->prop, &prop, canvas->depth);
+    return err;
+}
+
+// One piece on the table, around the object at its origin.
+static int add_on_table(struct canvas *canvas, const struct testscene_settings *settings,
+                        const struct se3 *T_camera_world, const struct placement_footprint *object,
+                        int i, bool hide, const struct testscene_mesh *mesh, uint64_t *random)
+{
+    const bool unkind = settings->sensor != TESTSCENE_SENSOR_KIND;
+    struct placement placed;
+    int err = placement_draw(mesh, settings->placement, random, &placed);
+    double angle = testrandom_uniform(random, 0, 2 * M_PI),
+           r = testrandom_uniform(random, 0.12, 0.45);
+    // Towards the camera (+x) when it is to hide something.
+    if (hide && i < 3) {
+        angle = testrandom_uniform(random, -0.7, 0.7);
+        r = testrandom_uniform(random, 0.07, 0.16);
+    }
+    if (unkind && i % 3 == 0 && !hide) // beside it, often in contact
+        r = testrandom_uniform(random, 0.05, 0.14);
+    if (!err && settings->placement == TESTSCENE_PLACEMENT_RESTING) {
+        struct placement_footprint own;
+        placement_footprint_of(mesh, &placed, &own);
+        r = fmax(r, placement_contact_m(object, &own, angle));
+    }
+    if (!err)
+        err = draw_placed(canvas, mesh, &placed, T_camera_world, r * cos(angle), r * sin(angle));
+    placement_free(&placed);
+    return err;
+}
+
+static int add_clutter(struct canvas *canvas, const struct testscene_settings *settings,
+                       const struct se3 *T_camera_world, const struct placement_footprint *object,
+                       const struct se3 *T_camera_model, bool hide, uint64_t *random)
+{
     const bool unkind = settings->sensor != TESTSCENE_SENSOR_KIND;
     int n = (int)testrandom_uniform(random, unkind ? 8 : 4, unkind ? 17 : 9);
     for (int i = 0; i < n; i++) {
@@ -116,29 +138,18 @@ static int add_clutter(struct canvas *canvas, const struct testscene_settings *s
         int err = testmesh_clutter(random, &mesh);
         if (err)
             return err;
-        struct se3 R = random_rotation(random), T;
-        if (kind == TESTSCENE_KIND_TABLE) {
-            double angle = testrandom_uniform(random, 0, 2 * M_PI),
-                   r = testrandom_uniform(random, 0.12, 0.45);
-            // Towards the camera (+x) when it is to hide something.
-            if (hide && i < 3) {
-                angle = testrandom_uniform(random, -0.7, 0.7);
-                r = testrandom_uniform(random, 0.07, 0.16);
-            }
-            if (unkind && i % 3 == 0 && !hide) // beside it, often in contact
-                r = testrandom_uniform(random, 0.05, 0.14);
-            struct se3 W = rest_on_table(&mesh, &R, r * cos(angle), r * sin(angle));
-            T = se3_compose(T_camera_world, &W);
+        if (settings->kind == TESTSCENE_KIND_TABLE) {
+            err = add_on_table(canvas, settings, T_camera_world, object, i, hide, &mesh, random);
         } else {
-            T = R;
+            struct se3 T = placement_rotation(random);
             double angle = testrandom_uniform(random, 0, 2 * M_PI),
                    r = testrandom_uniform(random, 0.05, 0.4);
             bool front = hide && i < 2;
             T.t_m[0] = T_camera_model->t_m[0] + (front ? 0.3 * r : r) * cos(angle);
             T.t_m[1] = T_camera_model->t_m[1] + (front ? 0.3 * r : r) * sin(angle);
             T.t_m[2] = T_camera_model->t_m[2] + testrandom_uniform(random, 0.22, 0.6);
+            err = canvas_draw(canvas, &mesh, &T, canvas->depth);
         }
-        err = canvas_draw(canvas, &mesh, &T, canvas->depth);
         testscene_mesh_free(&mesh);
         if (err)
             return err;
@@ -265,33 +276,43 @@ static int expose_unkind(const struct canvas *canvas, enum testscene_sensor sens
     return err;
 }
 
+// The object among its clutter, in the canvas's two images.
 static int arrange(const struct testscene_mesh *object, const struct testscene_settings *settings,
                    uint64_t *random, struct canvas *canvas, struct testscene *out, int *out_n_alone)
 {
+    const bool table = settings->kind == TESTSCENE_KIND_TABLE;
+    const bool rests = table && settings->placement == TESTSCENE_PLACEMENT_RESTING;
+    const bool hide = settings->visible_max < 0.9f;
+    struct placement placed;
+    struct placement_footprint footprint;
     for (int i = 0; i < N_PIXELS; i++)
         canvas->depth[i] = canvas->alone[i] = INFINITY;
-    struct se3 R = random_rotation(random);
-    struct se3 T_camera_world = camera_from_world(testrandom_uniform(random, 0.55, 1.1),
-                                                  testrandom_uniform(random, 0.5, 1.1));
-    bool hide = settings->visible_max < 0.9f;
-    int err = 0;
-    if (settings->kind == TESTSCENE_KIND_TABLE) {
-        struct se3 W = rest_on_table(object, &R, testrandom_uniform(random, -0.12, 0.12),
-                                     testrandom_uniform(random, -0.2, 0.2));
-        // Clutter is arranged around the origin: move the world so that the object is there.
-        double shift[3] = {W.t_m[0], W.t_m[1], 0};
-        W.t_m[0] = W.t_m[1] = 0;
+    int err = placement_draw(object, table ? settings->placement : TESTSCENE_PLACEMENT_FREE, random,
+                             &placed);
+    struct se3 T_camera_world = camera_from_world(
+        testrandom_uniform(random, 0.55, 1.1),
+        testrandom_uniform(random, rests ? ELEVATION_FROM : 0.5, rests ? ELEVATION_TO : 1.1));
+    if (table) {
+        const double y = testrandom_uniform(random, -0.2, 0.2);
+        const double shift[3] = {testrandom_uniform(random, -0.12, 0.12), y, 0};
+        // Clutter is arranged around the origin: the world is moved so that the object is there.
         se3_apply(&T_camera_world, shift, T_camera_world.t_m);
-        out->T_camera_model = se3_compose(&T_camera_world, &W);
-        err = add_table(canvas, &T_camera_world);
+        out->T_camera_model = se3_compose(&T_camera_world, &placed.T_world_mesh);
+        err = err ? err : add_table(canvas, &T_camera_world);
+        if (!err && placed.prop.n_triangles > 0)
+            err = canvas_draw(canvas, &placed.prop, &T_camera_world, canvas->depth);
     } else {
-        out->T_camera_model = R;
+        out->T_camera_model = placed.T_world_mesh;
         out->T_camera_model.t_m[0] = testrandom_uniform(random, -0.12, 0.12);
         out->T_camera_model.t_m[1] = testrandom_uniform(random, -0.1, 0.1);
         out->T_camera_model.t_m[2] = testrandom_uniform(random, 0.6, 0.9);
     }
+    if (!err && rests)
+        placement_footprint_of(object, &placed, &footprint);
     if (!err)
-        err = add_clutter(canvas, settings, &T_camera_world, &out->T_camera_model, hide, random);
+        err = add_clutter(canvas, settings, &T_camera_world, &footprint, &out->T_camera_model, hide,
+                          random);
+    placement_free(&placed);
     if (!err)
         err = canvas_draw(canvas, object, &out->T_camera_model, canvas->alone);
     const int n_shown =

@@ -40,12 +40,20 @@ enum testscene_sensor {
 };
 #define TESTSCENE_N_SENSORS 4
 
+// How things are put on the table (placement.h).
+enum testscene_placement {
+    TESTSCENE_PLACEMENT_FREE,    // in any rotation, on a corner as well; they may cut into another
+    TESTSCENE_PLACEMENT_RESTING, // as real things lie, which touch at most; any height of camera
+};
+#define TESTSCENE_N_PLACEMENTS 2
+
 struct testscene_settings {
     enum testscene_kind kind;
     enum testscene_sensor sensor;
-    float visible_min, visible_max; // wanted share (struct testscene)
-    bool absent;                    // everything but the object
-    bool noise;                     // false: no sensor at all
+    enum testscene_placement placement; // of TESTSCENE_KIND_TABLE
+    float visible_min, visible_max;     // wanted share (struct testscene)
+    bool absent;                        // everything but the object
+    bool noise;                         // false: no sensor at all
     uint64_t seed;
 };
 
