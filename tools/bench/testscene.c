@@ -26,6 +26,7 @@
 struct canvas {
     float *depth; // -1/z of all that is drawn so far
     float *alone; // the object without anything else
+    float *table; // the table without anything else
     struct raster_point *corners;
     float *value;
     size_t n_vertices; // capacity
@@ -251,20 +252,25 @@ static int expose(const struct canvas *canvas, bool noise, uint64_t *random, str
 }
 
 // The same by a sensor of testsensor.h. A pixel shows the object where its depth is the object's.
-static int expose_unkind(const struct canvas *canvas, enum testscene_sensor sensor,
+static int expose_unkind(const struct canvas *canvas, const struct testscene_settings *settings,
                          uint64_t *random, struct testscene *out, int *out_n_shown)
 {
-    uint8_t *object = malloc(N_PIXELS);
-    if (!object)
-        return -ENOMEM;
-    for (int i = 0; i < N_PIXELS; i++) {
+    const enum testscene_sensor sensor = settings->sensor;
+    // Where things lie as real ones do, only they have gloss: tables are dull, and found as planes.
+    const bool rests = settings->placement == TESTSCENE_PLACEMENT_RESTING;
+    uint8_t *object = malloc(N_PIXELS), *matt = malloc(N_PIXELS);
+    int err = object && matt ? 0 : -ENOMEM;
+    for (int i = 0; i < N_PIXELS && !err; i++) {
+        matt[i] = canvas->depth[i] == canvas->table[i];
         object[i] = canvas->alone[i] < INFINITY && canvas->alone[i] <= canvas->depth[i];
         out->z_m[i] = canvas->depth[i] < INFINITY ? -1 / canvas->depth[i] : 0;
     }
-    const struct testsensor_scene scene = {out->z_m, object, WIDTH, HEIGHT, FOCAL_PX};
+    const struct testsensor_scene scene = {out->z_m, object, rests ? matt : NULL,
+                                           WIDTH,    HEIGHT, FOCAL_PX};
     const bool tof = sensor == TESTSCENE_SENSOR_TOF ||
                      (sensor == TESTSCENE_SENSOR_UNKIND && testrandom_next(random) % 3 == 0);
-    int err = tof ? testsensor_tof(&scene, random, out->depth)
+    if (!err)
+        err = tof ? testsensor_tof(&scene, random, out->depth)
                   : testsensor_registered(&scene, random, out->depth);
     *out_n_shown = 0;
     for (int i = 0; i < N_PIXELS && !err; i++) {
@@ -273,6 +279,7 @@ static int expose_unkind(const struct canvas *canvas, enum testscene_sensor sens
         *out_n_shown += out->shown[i];
     }
     free(object);
+    free(matt);
     return err;
 }
 
@@ -286,7 +293,7 @@ static int arrange(const struct testscene_mesh *object, const struct testscene_s
     struct placement placed;
     struct placement_footprint footprint;
     for (int i = 0; i < N_PIXELS; i++)
-        canvas->depth[i] = canvas->alone[i] = INFINITY;
+        canvas->depth[i] = canvas->alone[i] = canvas->table[i] = INFINITY;
     int err = placement_draw(object, table ? settings->placement : TESTSCENE_PLACEMENT_FREE, random,
                              &placed);
     struct se3 T_camera_world = camera_from_world(
@@ -299,6 +306,7 @@ static int arrange(const struct testscene_mesh *object, const struct testscene_s
         se3_apply(&T_camera_world, shift, T_camera_world.t_m);
         out->T_camera_model = se3_compose(&T_camera_world, &placed.T_world_mesh);
         err = err ? err : add_table(canvas, &T_camera_world);
+        memcpy(canvas->table, canvas->depth, N_PIXELS * sizeof *canvas->table);
         if (!err && placed.prop.n_triangles > 0)
             err = canvas_draw(canvas, &placed.prop, &T_camera_world, canvas->depth);
     } else {
@@ -339,13 +347,16 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
     uint64_t random = settings->seed;
     random = testrandom_next(&random);
     struct canvas canvas = {.depth = malloc(N_PIXELS * sizeof *canvas.depth),
-                            .alone = malloc(N_PIXELS * sizeof *canvas.alone)};
+                            .alone = malloc(N_PIXELS * sizeof *canvas.alone),
+                            .table = malloc(N_PIXELS * sizeof *canvas.table)};
     out->camera = (struct intrinsics){FOCAL_PX,           FOCAL_PX, (WIDTH - 1) / 2.0,
                                       (HEIGHT - 1) / 2.0, WIDTH,    HEIGHT};
     out->depth = malloc(N_PIXELS * sizeof *out->depth);
     out->z_m = malloc(N_PIXELS * sizeof *out->z_m);
     out->shown = malloc(N_PIXELS * sizeof *out->shown);
-    int err = canvas.depth && canvas.alone && out->depth && out->z_m && out->shown ? 0 : -ENOMEM;
+    int err = canvas.depth && canvas.alone && canvas.table && out->depth && out->z_m && out->shown
+                  ? 0
+                  : -ENOMEM;
     for (int attempt = 0; attempt < 200 && !err; attempt++) {
         int n_alone;
         err = arrange(object, settings, &random, &canvas, out, &n_alone);
@@ -354,7 +365,7 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
             continue;
         int n_shown = 0;
         if (settings->noise && settings->sensor != TESTSCENE_SENSOR_KIND)
-            err = expose_unkind(&canvas, settings->sensor, &random, out, &n_shown);
+            err = expose_unkind(&canvas, settings, &random, out, &n_shown);
         else
             n_shown = expose(&canvas, settings->noise, &random, out);
         if (!settings->absent)
@@ -364,6 +375,7 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
     }
     free(canvas.depth);
     free(canvas.alone);
+    free(canvas.table);
     free(canvas.corners);
     free(canvas.value);
     if (err)

@@ -127,8 +127,8 @@ static uint16_t rounded(float z_m)
 struct registered {
     float shift_px[2], wander_px, grow_px, grow_spread_px, mixed, bias_m, floor_bias_m;
     float field_m, ripple_m; // smooth errors, 40 and 12 px wide, at 1 m
-    float patch_least,
-        patch_m; // where a field exceeds it, filled so far behind: gloss, black paint
+    float patch_least;       // where a field exceeds it,
+    float patch_m;           // filled so far behind: gloss, black paint
     int reach;
     enum fill fill;
 };
@@ -170,7 +170,8 @@ static float registered_pixel(const struct testsensor_scene *s, const struct reg
         z = share * z + (1 - share) * beside;
     }
     z += s->object[nv * s->width + nu] ? r->bias_m : r->floor_bias_m;
-    z += field_at(&fields[5], u, v) > r->patch_least ? r->patch_m : 0;
+    if (!s->matt || !s->matt[nv * s->width + nu])
+        z += field_at(&fields[5], u, v) > r->patch_least ? r->patch_m : 0;
     z += z * z *
          (r->field_m * field_at(&fields[3], u, v) + r->ripple_m * field_at(&fields[4], u, v));
     const double step = 1 / (STEP_PER_M * (double)z) + 0.45 * testrandom_normal(random);

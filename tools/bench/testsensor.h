@@ -11,6 +11,7 @@
 struct testsensor_scene {
     const float *z_m;      // what is there, 0 nothing; width x height
     const uint8_t *object; // 1: the object is what is seen there
+    const uint8_t *matt;   // 1: neither gloss nor black there, no patch; NULL: nowhere
     int width, height;
     double focal_px;
 };
