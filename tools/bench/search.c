@@ -12,6 +12,7 @@
 #include "proto/clock.h"
 #include "tools/argument.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/household.h"
 #include "tools/bench/search.h"
 
 enum {
@@ -35,7 +36,8 @@ enum {
 
 static const struct argp_option argp_options[] = {
     {"model", 'm', "FILE", 0,
-     "PLY mesh, or elbow, drill, mug, duck (built in; default duck), or random:SEED (assembled)",
+     "PLY mesh, or elbow, drill, mug, duck (built in; default duck), random:SEED (assembled), or "
+     "household:SEED",
      0},
     {"views", 'v', "N", 0, "reference views (default 8192; germann 2048)", 0},
     {"greedy", OPTION_GREEDY, NULL, 0, "views by the paper's choice instead of even ones", 0},
@@ -151,6 +153,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         o->model = text;
         if (strncmp(text, "random:", 7) == 0)
             argument_count(state, "model random:SEED, SEED", text + 7, 0, UINT64_MAX);
+        if (strncmp(text, "household:", 10) == 0)
+            argument_count(state, "model household:SEED, SEED", text + 10, 0, UINT64_MAX);
         break;
     case 'v':
         o->n_views = (uint32_t)argument_count(state, "views", text, 64, SEARCH_VIEWS_MAX);
@@ -211,6 +215,8 @@ static int load_model(const char *name, const struct log_sink *log, struct tests
             return testscene_mesh_make((enum testscene_object)i, out);
     if (strncmp(name, "random:", 7) == 0)
         return testscene_mesh_assemble(strtoull(name + 7, NULL, 10), out);
+    if (strncmp(name, "household:", 10) == 0)
+        return household_make(strtoull(name + 10, NULL, 10), out);
     struct cloud cloud;
     int err = cloud_read(name, log, &cloud);
     if (err)

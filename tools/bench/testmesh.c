@@ -30,10 +30,9 @@ static int reserve(struct testscene_mesh *m, size_t n_vertices, size_t n_triangl
     return 0;
 }
 
-// A grid of n_u x n_v quads over a surface p(u, v), u and v in 0..1: every primitive is one.
-static int add_surface(struct testscene_mesh *m, uint32_t n_u, uint32_t n_v,
-                       void (*surface)(const double *shape, double u, double v, double out[3]),
-                       const double *shape)
+int testmesh_add_surface(struct testscene_mesh *m, uint32_t n_u, uint32_t n_v,
+                         void (*surface)(const double *shape, double u, double v, double out_m[3]),
+                         const double *shape)
 {
     if (reserve(m, (size_t)(n_u + 1) * (n_v + 1), 2 * (size_t)n_u * n_v))
         return -ENOMEM;
@@ -126,19 +125,19 @@ int testmesh_add_box(struct testscene_mesh *m, const double shape[6])
     return 0;
 }
 
-static int add_tube(struct testscene_mesh *m, const double shape[8])
+int testmesh_add_tube(struct testscene_mesh *m, const double shape[8])
 {
-    return add_surface(m, 32, 16, tube_at, shape);
+    return testmesh_add_surface(m, 32, 16, tube_at, shape);
 }
 
-static int add_ellipsoid(struct testscene_mesh *m, const double shape[6])
+int testmesh_add_ellipsoid(struct testscene_mesh *m, const double shape[6])
 {
-    return add_surface(m, 32, 20, ellipsoid_at, shape);
+    return testmesh_add_surface(m, 32, 20, ellipsoid_at, shape);
 }
 
-static int add_torus(struct testscene_mesh *m, const double shape[7])
+int testmesh_add_torus(struct testscene_mesh *m, const double shape[7])
 {
-    return add_surface(m, 24, 16, torus_at, shape);
+    return testmesh_add_surface(m, 24, 16, torus_at, shape);
 }
 
 void testscene_mesh_free(struct testscene_mesh *mesh)
@@ -154,31 +153,32 @@ int testscene_mesh_make(enum testscene_object object, struct testscene_mesh *out
     int err = 0;
     switch (object) {
     case TESTSCENE_OBJECT_ELBOW: // a pipe with a bend, a flange and a short branch
-        err |= add_tube(out, (double[8]){0, 0, 0, 0.16, 0, 0, 0.022, 0.022});
-        err |= add_tube(out, (double[8]){0, 0, 0, 0, 0.10, 0, 0.022, 0.022});
-        err |= add_ellipsoid(out, (double[6]){0, 0, 0, 0.024, 0.024, 0.024});
-        err |= add_tube(out, (double[8]){0.15, 0, 0, 0.012, 0, 0, 0.038, 0.038});
-        err |= add_tube(out, (double[8]){0.08, 0, 0, 0, 0.01, 0.06, 0.016, 0.016});
+        err |= testmesh_add_tube(out, (double[8]){0, 0, 0, 0.16, 0, 0, 0.022, 0.022});
+        err |= testmesh_add_tube(out, (double[8]){0, 0, 0, 0, 0.10, 0, 0.022, 0.022});
+        err |= testmesh_add_ellipsoid(out, (double[6]){0, 0, 0, 0.024, 0.024, 0.024});
+        err |= testmesh_add_tube(out, (double[8]){0.15, 0, 0, 0.012, 0, 0, 0.038, 0.038});
+        err |= testmesh_add_tube(out, (double[8]){0.08, 0, 0, 0, 0.01, 0.06, 0.016, 0.016});
         break;
     case TESTSCENE_OBJECT_DRILL:
-        err |= add_tube(out, (double[8]){-0.06, 0, 0, 0.13, 0, 0, 0.028, 0.026});
-        err |= add_tube(out, (double[8]){0.07, 0, 0, 0.05, 0, 0, 0.018, 0.012});
-        err |= add_tube(out, (double[8]){0.12, 0, 0, 0.05, 0, 0, 0.005, 0.003});
-        err |= add_tube(out, (double[8]){-0.02, 0, -0.015, -0.03, 0, -0.12, 0.020, 0.018});
+        err |= testmesh_add_tube(out, (double[8]){-0.06, 0, 0, 0.13, 0, 0, 0.028, 0.026});
+        err |= testmesh_add_tube(out, (double[8]){0.07, 0, 0, 0.05, 0, 0, 0.018, 0.012});
+        err |= testmesh_add_tube(out, (double[8]){0.12, 0, 0, 0.05, 0, 0, 0.005, 0.003});
+        err |= testmesh_add_tube(out, (double[8]){-0.02, 0, -0.015, -0.03, 0, -0.12, 0.020, 0.018});
         err |= testmesh_add_box(out, (double[6]){-0.045, 0, -0.145, 0.042, 0.028, 0.018});
         break;
     case TESTSCENE_OBJECT_MUG:
-        err |= add_tube(out, (double[8]){0, 0, 0, 0, 0, 0.004, 0.038, 0.038});
-        err |= add_surface(out, 40, 10, tube_at,
-                           (double[8]){0, 0, 0, 0, 0, 0.1, 0.038, 0.044}); // closed at the top
-        err |= add_torus(out, (double[7]){0.038, 0, 0.052, 0.030, 0.007, -1.4, 1.4});
+        err |= testmesh_add_tube(out, (double[8]){0, 0, 0, 0, 0, 0.004, 0.038, 0.038});
+        err |= testmesh_add_surface(
+            out, 40, 10, tube_at,
+            (double[8]){0, 0, 0, 0, 0, 0.1, 0.038, 0.044}); // closed at the top
+        err |= testmesh_add_torus(out, (double[7]){0.038, 0, 0.052, 0.030, 0.007, -1.4, 1.4});
         break;
     case TESTSCENE_OBJECT_DUCK:
-        err |= add_ellipsoid(out, (double[6]){0, 0, 0, 0.075, 0.05, 0.045});
-        err |= add_ellipsoid(out, (double[6]){0.045, 0.004, 0.065, 0.034, 0.03, 0.034});
-        err |= add_ellipsoid(out, (double[6]){0.085, 0.004, 0.058, 0.022, 0.017, 0.008});
-        err |= add_tube(out, (double[8]){-0.06, 0, 0.01, -0.04, 0, 0.035, 0.025, 0.002});
-        err |= add_ellipsoid(out, (double[6]){-0.01, 0.05, 0.005, 0.04, 0.012, 0.022});
+        err |= testmesh_add_ellipsoid(out, (double[6]){0, 0, 0, 0.075, 0.05, 0.045});
+        err |= testmesh_add_ellipsoid(out, (double[6]){0.045, 0.004, 0.065, 0.034, 0.03, 0.034});
+        err |= testmesh_add_ellipsoid(out, (double[6]){0.085, 0.004, 0.058, 0.022, 0.017, 0.008});
+        err |= testmesh_add_tube(out, (double[8]){-0.06, 0, 0.01, -0.04, 0, 0.035, 0.025, 0.002});
+        err |= testmesh_add_ellipsoid(out, (double[6]){-0.01, 0.05, 0.005, 0.04, 0.012, 0.022});
         break;
     }
     if (err)
@@ -201,18 +201,18 @@ static int add_part(struct testscene_mesh *m, const double centre[3], double siz
     case 2: // along an axis
     case 3:
         d[testrandom_next(random) % 3] = r[0];
-        return add_tube(m, (double[8]){c[0] - d[0], c[1] - d[1], c[2] - d[2], 2 * d[0], 2 * d[1],
-                                       2 * d[2], 0.6 * r[1], 0.6 * (machined ? r[1] : r[2])});
+        return testmesh_add_tube(m, (double[8]){c[0] - d[0], c[1] - d[1], c[2] - d[2], 2 * d[0],
+                                                2 * d[1], 2 * d[2], 0.6 * r[1],
+                                                0.6 * (machined ? r[1] : r[2])});
     case 4:
-        return add_ellipsoid(m, (double[6]){c[0], c[1], c[2], r[0], r[1], r[2]});
+        return testmesh_add_ellipsoid(m, (double[6]){c[0], c[1], c[2], r[0], r[1], r[2]});
     default:
-        return add_torus(m, (double[7]){c[0], c[1], c[2], r[0], 0.3 * r[1], 0,
-                                        M_PI * testrandom_uniform(random, 1, 2)});
+        return testmesh_add_torus(m, (double[7]){c[0], c[1], c[2], r[0], 0.3 * r[1], 0,
+                                                 M_PI * testrandom_uniform(random, 1, 2)});
     }
 }
 
-// Makes the diagonal of the bounding box so long.
-static void scale_to(struct testscene_mesh *m, double diagonal_m)
+void testmesh_scale_to(struct testscene_mesh *m, double diagonal_m)
 {
     double sum = 0;
     for (size_t k = 0; k < 3; k++) {
@@ -246,7 +246,47 @@ int testscene_mesh_assemble(uint64_t seed, struct testscene_mesh *out)
         testscene_mesh_free(out);
         return err;
     }
-    scale_to(out, testrandom_uniform(&random, 0.1, 0.3));
+    testmesh_scale_to(out, testrandom_uniform(&random, 0.1, 0.3));
+    return 0;
+}
+
+#define N_WAVES 3
+
+int testmesh_warp(const struct testscene_mesh *mesh, double off_m, uint64_t *random,
+                  struct testscene_mesh *out)
+{
+    double wave[N_WAVES][3], phase[N_WAVES], off[N_WAVES][3];
+    memset(out, 0, sizeof *out);
+    if (reserve(out, mesh->n_vertices, mesh->n_triangles)) {
+        testscene_mesh_free(out);
+        return -ENOMEM;
+    }
+    for (int w = 0; w < N_WAVES; w++) {
+        const double per_m = 2 * M_PI / testrandom_uniform(random, 0.03, 0.1);
+        double length = 0;
+        for (int k = 0; k < 3; k++) {
+            wave[w][k] = testrandom_normal(random);
+            off[w][k] = off_m * sqrt(2.0 / N_WAVES) * testrandom_normal(random);
+            length += wave[w][k] * wave[w][k];
+        }
+        for (int k = 0; k < 3; k++)
+            wave[w][k] *= per_m / sqrt(length);
+        phase[w] = testrandom_uniform(random, 0, 2 * M_PI);
+    }
+    for (size_t i = 0; i < mesh->n_vertices; i++) {
+        const float *p = mesh->vertices_m + 3 * i;
+        float *q = out->vertices_m + 3 * i;
+        memcpy(q, p, 3 * sizeof *q);
+        for (int w = 0; w < N_WAVES; w++) {
+            const double at = sin(wave[w][0] * (double)p[0] + wave[w][1] * (double)p[1] +
+                                  wave[w][2] * (double)p[2] + phase[w]);
+            for (int k = 0; k < 3; k++)
+                q[k] += (float)(off[w][k] * at);
+        }
+    }
+    memcpy(out->triangles, mesh->triangles, 3 * mesh->n_triangles * sizeof *out->triangles);
+    out->n_vertices = mesh->n_vertices;
+    out->n_triangles = mesh->n_triangles;
     return 0;
 }
 
@@ -263,18 +303,19 @@ int testmesh_clutter(uint64_t *random, struct testscene_mesh *out)
         err = testmesh_add_box(out, (double[6]){0, 0, 0, a, b, c});
         break;
     case 1:
-        err = add_tube(out, (double[8]){0, 0, 0, 0, 0, 2 * c, a, a});
+        err = testmesh_add_tube(out, (double[8]){0, 0, 0, 0, 0, 2 * c, a, a});
         break;
     case 2:
-        err = add_ellipsoid(out, (double[6]){0, 0, 0, a, a, a});
+        err = testmesh_add_ellipsoid(out, (double[6]){0, 0, 0, a, a, a});
         break;
     case 3:
         err = testmesh_add_box(out, (double[6]){0, 0, 0, a, b, 0.02});
-        err |= add_tube(out, (double[8]){0.5 * a, 0, 0, 0, 0, 2 * c, 0.4 * b, 0.2 * b});
+        err |= testmesh_add_tube(out, (double[8]){0.5 * a, 0, 0, 0, 0, 2 * c, 0.4 * b, 0.2 * b});
         break;
     default:
-        err = add_torus(out, (double[7]){0, 0, 0, 0.03 + 0.5 * a, 0.3 * b + 0.005, 0, 2 * M_PI});
-        err |= add_ellipsoid(out, (double[6]){0.06, 0, 0, 0.6 * b, 0.5 * b, 0.5 * a});
+        err = testmesh_add_torus(
+            out, (double[7]){0, 0, 0, 0.03 + 0.5 * a, 0.3 * b + 0.005, 0, 2 * M_PI});
+        err |= testmesh_add_ellipsoid(out, (double[6]){0.06, 0, 0, 0.6 * b, 0.5 * b, 0.5 * a});
     }
     if (err)
         testscene_mesh_free(out);

@@ -9,6 +9,7 @@
 #include "gpu/search/cpu/raster.h"
 #include "gpu/search/kernels/raster.h"
 #include "proto/se3.h"
+#include "tools/bench/household.h"
 #include "tools/bench/placement.h"
 #include "tools/bench/testmesh.h"
 #include "tools/bench/testrandom.h"
@@ -22,6 +23,10 @@
 // The camera's height above the table when things rest as real ones do [rad].
 #define ELEVATION_FROM 0.3
 #define ELEVATION_TO   1.25
+
+// How far the surface of such a thing lies off its model, besides, at most: of some a scan is the
+// model, of others a drawing.
+#define WARP_MOST_M 0.002
 
 struct canvas {
     float *depth; // -1/z of all that is drawn so far
@@ -133,10 +138,13 @@ static int add_clutter(struct canvas *canvas, const struct testscene_settings *s
                        const struct se3 *T_camera_model, bool hide, uint64_t *random)
 {
     const bool unkind = settings->sensor != TESTSCENE_SENSOR_KIND;
+    const bool rests = settings->placement == TESTSCENE_PLACEMENT_RESTING;
     int n = (int)testrandom_uniform(random, unkind ? 8 : 4, unkind ? 17 : 9);
     for (int i = 0; i < n; i++) {
         struct testscene_mesh mesh;
-        int err = testmesh_clutter(random, &mesh);
+        const bool household = rests && testrandom_next(random) % 3 == 0;
+        int err = household ? household_make(testrandom_next(random), &mesh)
+                            : testmesh_clutter(random, &mesh);
         if (err)
             return err;
         if (settings->kind == TESTSCENE_KIND_TABLE) {
@@ -357,9 +365,16 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
     int err = canvas.depth && canvas.alone && canvas.table && out->depth && out->z_m && out->shown
                   ? 0
                   : -ENOMEM;
+    struct testscene_mesh warped = {0};
+    if (!err && settings->placement == TESTSCENE_PLACEMENT_RESTING &&
+        settings->sensor != TESTSCENE_SENSOR_KIND) {
+        const double off_m = testrandom_uniform(&random, 0, WARP_MOST_M);
+        err = testmesh_warp(object, off_m, &random, &warped);
+    }
+    const struct testscene_mesh *shown = warped.n_triangles > 0 ? &warped : object;
     for (int attempt = 0; attempt < 200 && !err; attempt++) {
         int n_alone;
-        err = arrange(object, settings, &random, &canvas, out, &n_alone);
+        err = arrange(shown, settings, &random, &canvas, out, &n_alone);
         // Noise only takes away: what is below is not worth the exposure.
         if (err || (attempt < 199 && out->visible < settings->visible_min))
             continue;
@@ -373,6 +388,7 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
         if (out->visible >= settings->visible_min && out->visible <= settings->visible_max)
             break;
     }
+    testscene_mesh_free(&warped);
     free(canvas.depth);
     free(canvas.alone);
     free(canvas.table);

@@ -11,19 +11,22 @@
 #include <cmocka.h>
 
 #include "proto/se3.h"
+#include "tools/bench/household.h"
 #include "tools/bench/placement.h"
 #include "tools/bench/resting_pose.h"
 #include "tools/bench/testmesh.h"
 #include "tools/bench/testrandom.h"
 
-#define N_THINGS 14
+#define N_THINGS 26
 
 static void make_thing(int i, struct testscene_mesh *out)
 {
     if (i < TESTSCENE_N_OBJECTS)
         assert_int_equal(testscene_mesh_make((enum testscene_object)i, out), 0);
-    else
+    else if (i < 14)
         assert_int_equal(testscene_mesh_assemble((uint64_t)i, out), 0);
+    else // two of each sort
+        assert_int_equal(household_make((uint64_t)i, out), 0);
 }
 
 static void vertex_at(const struct testscene_mesh *mesh, const struct se3 *T, size_t i,
@@ -185,6 +188,30 @@ static void things_touch_side_by_side(void **state)
     testscene_mesh_free(&box);
 }
 
+static void a_thing_lies_off_its_model_by_what_is_said(void **state)
+{
+    (void)state;
+    double sum2 = 0;
+    size_t n = 0;
+    uint64_t random = 3;
+    for (int i = 0; i < N_THINGS; i++) {
+        struct testscene_mesh mesh, warped;
+        make_thing(i, &mesh);
+        assert_int_equal(testmesh_warp(&mesh, 0.001, &random, &warped), 0);
+        assert_int_equal(warped.n_vertices, mesh.n_vertices);
+        assert_memory_equal(warped.triangles, mesh.triangles,
+                            3 * mesh.n_triangles * sizeof *mesh.triangles);
+        for (size_t k = 0; k < 3 * mesh.n_vertices; k++, n++) {
+            const double off = (double)(warped.vertices_m[k] - mesh.vertices_m[k]);
+            sum2 += off * off;
+        }
+        testscene_mesh_free(&warped);
+        testscene_mesh_free(&mesh);
+    }
+    const double off_m = sqrt(sum2 / (double)n); // in each coordinate
+    assert_true(off_m > 0.0007 && off_m < 0.0014);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +220,7 @@ int main(void)
         cmocka_unit_test(boards_lie_flat),
         cmocka_unit_test(what_is_put_on_a_box_or_leans_on_it_does_not_cut_into_it),
         cmocka_unit_test(things_touch_side_by_side),
+        cmocka_unit_test(a_thing_lies_off_its_model_by_what_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
