@@ -29,8 +29,8 @@ __attribute__((warn_unused_result)) int testmesh_add_torus(struct testscene_mesh
 // Makes the diagonal of the bounding box so long.
 void testmesh_scale_to(struct testscene_mesh *mesh, double diagonal_m);
 
-// A copy whose surface lies off by about so much, smoothly, over 3 to 10 cm, as what was measured or
-// drawn lies beside the thing itself. Returns 0 or -ENOMEM.
+// A copy whose surface lies off by about so much, smoothly, over 3 to 10 cm, as what was measured
+// or drawn lies beside the thing itself. Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int testmesh_warp(const struct testscene_mesh *mesh,
                                                       double off_m, uint64_t *random,
                                                       struct testscene_mesh *out);
