@@ -60,7 +60,8 @@ static const struct argp_option argp_options[] = {
      0},
     {"fit", OPTION_FIT, "N", 0,
      "fit the weights of the score and the curve of the confidence over --scenes (default 8) of "
-     "each of random:1 to random:N, and print them beside the present ones",
+     "each of N objects, random: and household: of 1 to N in pairs, and print them beside the "
+     "present ones",
      0},
     {"curve", OPTION_CURVE, NULL, 0, "with --fit: the curve of the confidence alone", 0},
     {"sensor", OPTION_SENSOR, "SENSOR", 0,
