@@ -164,6 +164,7 @@ static int open_window(struct backend *backend)
     struct graph_settings settings;
     graph_settings_default(&settings);
     settings.max_keyframes = backend->config->map_keyframes;
+    settings.is_mended = backend->gpu_settings.field_per_m != NULL;
     return keyframe_window_create(&backend->window, &backend->gpu_settings.camera, &settings,
                                   &backend->yield, &backend->log);
 }

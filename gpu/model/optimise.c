@@ -204,7 +204,7 @@ int optimise(struct graph *g, const atomic_bool *stop, const struct yield *yield
         rc = learn_field(g, stop, out_report);
     // Without the camera's own error, learnt now or before, what is left is the surfaces' and the
     // views', and the more of them are asked the better; with it all links are wrong alike.
-    if (g->field_per_m)
+    if (graph_is_mended(g))
         g->max_links = LINK_MAX;
     for (int round = 0; round < ROUNDS && rc == 0; round++) {
         rc = measure_again(g, stop);

@@ -21,6 +21,7 @@
 struct graph_settings {
     uint32_t max_keyframes; // default 96, each with its depth (1 MB at 160 x 120)
     uint32_t max_links;     // default 5: of a new keyframe to older ones
+    bool is_mended;         // the depth comes without the camera's own error (camera.field)
 };
 
 struct graph_keyframe {

@@ -222,7 +222,8 @@ int graph_join(struct graph **out, const struct graph_part *parts, uint32_t n_pa
         return -ENODATA;
     if (n > GRAPH_MOST_KEYFRAMES)
         return -E2BIG;
-    const struct graph_settings settings = {n > 4 ? n : 4, first->settings.max_links};
+    const struct graph_settings settings = {.max_keyframes = n > 4 ? n : 4,
+                                            .max_links = first->settings.max_links};
     int rc = graph_create(out, &first->camera, &settings, log);
     if (rc < 0)
         return -ENOMEM;

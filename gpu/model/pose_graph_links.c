@@ -100,14 +100,14 @@ static double news(const struct graph *g, uint32_t i, const struct link *link)
 {
     const double walked = g->keyframes[g->n - 1].walked - g->keyframes[i].walked;
     const double detour = fmax(0, 1 - link_motion(&link->T_j_i) / walked);
-    return g->field_per_m ? 1 : detour * detour;
+    return graph_is_mended(g) ? 1 : detour * detour;
 }
 
 // Whether a link across time is worth having. What two images with the camera's own error share of
 // the rims alone, where that is largest, says less than the chain: 30 to 53 mm off for 1 to 9.
 static bool is_link(const struct graph *g, const struct link *link)
 {
-    return link->good && (g->field_per_m || link->overlap > LINK_MIN_OVERLAP);
+    return link->good && (graph_is_mended(g) || link->overlap > LINK_MIN_OVERLAP);
 }
 
 static int link_near(struct graph *g)

@@ -59,6 +59,12 @@ struct graph {
     struct se3 T_map_odom;
 };
 
+// Whether the camera's own error is out of the images.
+static inline bool graph_is_mended(const struct graph *g)
+{
+    return g->settings.is_mended || g->field_per_m;
+}
+
 // The edge between two keyframes among the first n_edges, or NULL.
 const struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j);
 

@@ -196,7 +196,7 @@ static inline void assert_same_pose(const struct se3 *got, const struct se3 *exp
 static inline struct graph *fake_graph(uint32_t max_keyframes, uint32_t max_links)
 {
     struct graph *graph;
-    const struct graph_settings settings = {max_keyframes, max_links};
+    const struct graph_settings settings = {.max_keyframes = max_keyframes, .max_links = max_links};
     fake_reset();
     assert_int_equal(graph_create(&graph, &fake_camera, &settings, &fake_quiet), 0);
     return graph;

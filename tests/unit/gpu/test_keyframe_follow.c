@@ -164,7 +164,7 @@ static int begin(void **state)
 {
     (void)state;
     const struct intrinsics camera = {28, 24, 14, 10, 4 * WIDTH, 4 * HEIGHT};
-    const struct graph_settings settings = {MOST, 5};
+    const struct graph_settings settings = {.max_keyframes = MOST, .max_links = 5};
     const struct log_sink log = {say, NULL};
     n_added = n_listed = n_cleared = n_taken = n_said = 0;
     add_rc = read_rc = copy_rc = optimise_rc = take_rc = 0;

@@ -275,11 +275,12 @@ static void without_that_error_more_is_measured(void **state)
     (void)state;
     struct optimise_report report;
     const float per_m[FAKE_PX] = {0};
-    for (int has_field = 0; has_field < 3; has_field++) {
+    for (int has_field = 0; has_field < 4; has_field++) {
         struct graph *g = line(N);
         g->max_links = 2;
         if (has_field == 2)
             assert_int_equal(graph_set_field(g, per_m), 0);
+        g->settings.is_mended = has_field == 3; // by whoever gave the images
         solve_rc = 0;
         reduction = has_field == 1 ? 0.3 : 0;
         assert_int_equal(optimise(g, &go_on, NULL, &report), 0);

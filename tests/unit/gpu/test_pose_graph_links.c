@@ -104,12 +104,16 @@ static void overlaps_so(uint32_t image, uint32_t other, struct link *inout)
     inout->overlap = measured_overlap;
 }
 
+// Who took the camera's own error out of the images.
+enum mended { NOBODY, GRAPH, GIVER, N_MENDED };
+
 // The worth of the link from keyframe i to the newest, of what was measured; NAN: there is none.
-static double worth_of(struct graph *g, uint32_t i, double overlap, bool has_field)
+static double worth_of(struct graph *g, uint32_t i, double overlap, enum mended mended)
 {
     const float none[FAKE_PX] = {0};
-    if (has_field)
+    if (mended == GRAPH)
         assert_int_equal(graph_set_field(g, none), 0);
+    g->settings.is_mended = mended == GIVER;
     measured_overlap = overlap;
     fake_measure = overlaps_so;
     assert_int_equal(graph_link_newest(g), 0);
@@ -128,15 +132,15 @@ static void what_the_chain_says_is_no_news(void **state)
     (void)state;
     static const double straight[4] = {0, 0.2, 0.4, 0.6}, back[5] = {0, 0.4, 0.8, 0.5, 0.2};
     static const double over[4] = {0, 0.4, 0.5, 0.2};
-    for (int has_field = 0; has_field < 2; has_field++) {
+    for (enum mended mended = NOBODY; mended < N_MENDED; mended++) {
         // In the map, as far as the links say, all is twice as far.
-        assert_true(worth_of(row(straight, 4, 5), 0, 1, has_field) == has_field);
-        double detour = 1 - 0.4 / 1.4, expected = has_field ? 1 : detour * detour;
-        assert_true(fabs(worth_of(row(back, 5, 5), 0, 1, has_field) - expected) < 1e-12);
+        assert_true(worth_of(row(straight, 4, 5), 0, 1, mended) == (mended != NOBODY));
+        double detour = 1 - 0.4 / 1.4, expected = mended != NOBODY ? 1 : detour * detour;
+        assert_true(fabs(worth_of(row(back, 5, 5), 0, 1, mended) - expected) < 1e-12);
         struct graph *g = row(over, 4, 5);
         for (int k = 2; k < 4; k++)
             g->keyframes[k].walked += 0.6; // over one at 0.8
-        assert_true(fabs(worth_of(g, 0, 1, has_field) - expected) < 1e-12);
+        assert_true(fabs(worth_of(g, 0, 1, mended) - expected) < 1e-12);
     }
 }
 
@@ -144,9 +148,10 @@ static void the_rims_alone_are_no_link(void **state)
 {
     (void)state;
     static const double back[5] = {0, 0.4, 0.8, 0.5, 0.2};
-    assert_true(isnan(worth_of(row(back, 5, 5), 0, INSIDE * 0.4, false)));
-    assert_true(worth_of(row(back, 5, 5), 0, OUTSIDE * 0.4, false) > 0);
-    assert_true(worth_of(row(back, 5, 5), 0, INSIDE * 0.4, true) == 1);
+    assert_true(isnan(worth_of(row(back, 5, 5), 0, INSIDE * 0.4, NOBODY)));
+    assert_true(worth_of(row(back, 5, 5), 0, OUTSIDE * 0.4, NOBODY) > 0);
+    assert_true(worth_of(row(back, 5, 5), 0, INSIDE * 0.4, GRAPH) == 1);
+    assert_true(worth_of(row(back, 5, 5), 0, INSIDE * 0.4, GIVER) == 1);
 }
 
 // Up to 0.2 m of doubt a keyframe is linked; beyond, it is a place to look at again.
