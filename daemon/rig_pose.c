@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "daemon/fill_messages.h"
+#include "gpu/model/rig_refine.h"
 #include "proto/clock.h"
 #include "proto/rig_fusion.h"
 #include "proto/se3.h"
@@ -319,6 +320,26 @@ static int give_to_file(struct rig_pose *rig, const struct graph *joined, double
     return error;
 }
 
+// By the images themselves, where there are enough and not too many; else it stays as it was.
+// out: what the log says of it.
+static int refine(const struct rig_pose *rig, struct graph *joined, const struct graph_part *parts,
+                  uint32_t n, char out[160])
+{
+    struct rig_adjustment_report report;
+    const int error = rig_refine(joined, parts, n, rig->settings.stop, rig->settings.user, &report);
+    if (!error)
+        snprintf(out, 160,
+                 "; by %u pairs of their images, which differ by %.2f mm at 1 m, not %.2f",
+                 report.n_pairs, report.after_per_m * 1e3, report.before_per_m * 1e3);
+    else if (error == -E2BIG)
+        snprintf(out, 160, "; by their links alone: more than %d, or %d cameras (map.keyframes)",
+                 RIG_ADJUSTMENT_MAX_IMAGES, RIG_ADJUSTMENT_MAX_CAMERAS);
+    else if (n > 1)
+        snprintf(out, 160, "; by their links alone: %s",
+                 error == -ECANCELED ? "told to stop" : "their images say too little");
+    return error == -ENOMEM ? error : 0;
+}
+
 static int adjust(struct rig_pose *rig, const struct graph *const *graphs, bool in_time)
 {
     struct graph_part parts[CONFIG_MAX_CAMERAS];
@@ -326,6 +347,7 @@ static int adjust(struct rig_pose *rig, const struct graph *const *graphs, bool 
     struct graph *joined = NULL;
     uint32_t n = 0, n_keyframes = 0;
     double moved_m = 0;
+    char how[160] = "";
     int error = 0;
     for (uint32_t i = 0; i < rig->settings.n_cameras && !error; i++) {
         const struct graph_keyframe *unused;
@@ -351,12 +373,14 @@ static int adjust(struct rig_pose *rig, const struct graph *const *graphs, bool 
         error = -ETIME;
     if (!error)
         error = n ? graph_join(&joined, parts, n, &rig->settings.log) : -ENODATA;
+    if (!error && !in_time)
+        error = refine(rig, joined, parts, n, how);
     if (!error)
         error = give_to_file(rig, joined, &moved_m);
     if (!error)
         log_to(&rig->settings.log, LOG_LEVEL_INFO,
-               "rig: %u keyframes of %u camera%s adjusted together, by %.1f mm at most",
-               n_keyframes, n, n == 1 ? "" : "s", moved_m * 1e3);
+               "rig: %u keyframes of %u camera%s adjusted together, by %.1f mm at most%s",
+               n_keyframes, n, n == 1 ? "" : "s", moved_m * 1e3, how);
     graph_destroy(&joined);
     for (uint32_t i = 0; i < n; i++)
         free(bodies[i]);

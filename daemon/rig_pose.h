@@ -45,11 +45,12 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
 void rig_pose_end(struct rig_pose *rig, uint32_t camera);
 
 // When no more poses come: the keyframes of all cameras, NULL for one without, are joined
-// (gpu/model/pose_graph_join.h), and the file is written anew at its end with the body's poses as
-// they agree. A camera that has keyframes of an older epoch of the rig is left out. Nothing where
-// the file cannot be completed; where it fails the file stays as it was published, with the reason
-// in the log. `in_time`: the daemon was told to stop, and more than RIG_POSE_IN_TIME keyframes take
-// too long.
+// (gpu/model/pose_graph_join.h), adjusted by their images where these are no more than two cameras
+// have by default (gpu/model/rig_refine.h), and the file is written anew at its end with the body's
+// poses as they agree. A camera that has keyframes of an older epoch of the rig is left out.
+// Nothing where the file cannot be completed; where it fails the file stays as it was published,
+// with the reason in the log. `in_time`: the daemon was told to stop; images take too long then,
+// and so do more than RIG_POSE_IN_TIME keyframes.
 void rig_pose_adjust(struct rig_pose *rig, const struct graph *const *graphs, bool in_time);
 
 struct rig_place {

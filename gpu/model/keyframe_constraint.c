@@ -28,9 +28,6 @@
 // moves a pose most along what their surfaces hold least. The rest is the same in all directions,
 // which bounds how far a direction is believed.
 #define SHAPED         0.8
-// A camera's place on its body.
-#define TIE_M          0.0025
-#define TIE_RAD        0.0016
 
 static const uint32_t iterations[ALIGN_LEVELS] = {3, 4, 8}; // fine to coarse
 
@@ -214,9 +211,10 @@ void link_tie(struct link *link, const struct se3 *T_j_i, double motion)
     systematic(motion, &m2, &rad2);
     *link = (struct link){.T_j_i = *T_j_i, .overlap = 1, .good = true};
     for (int i = 0; i < 3; i++) {
-        link->information[7 * i] = 1 / (m2 / (CHAIN_BELIEVED * CHAIN_BELIEVED) + TIE_M * TIE_M);
+        link->information[7 * i] =
+            1 / (m2 / (CHAIN_BELIEVED * CHAIN_BELIEVED) + LINK_PLACE_M * LINK_PLACE_M);
         link->information[7 * (i + 3)] =
-            1 / (rad2 / (CHAIN_BELIEVED * CHAIN_BELIEVED) + TIE_RAD * TIE_RAD);
+            1 / (rad2 / (CHAIN_BELIEVED * CHAIN_BELIEVED) + LINK_PLACE_RAD * LINK_PLACE_RAD);
     }
 }
 

@@ -16,6 +16,10 @@
 #define LINK_MAX         16  // measured in one call
 #define LINK_MIN_OVERLAP 0.4 // share of the vertices that have a partner; less is not tried
 
+// How well it is known where a camera sits on its body, of each axis (posectl rig calibrate).
+#define LINK_PLACE_M   0.0025
+#define LINK_PLACE_RAD 0.0016
+
 struct link {
     struct se3 T_j_i;       // the other's points into the new keyframe's frame: in and out
     double information[36]; // of the twist (m, rad) of T_j_i, in the new keyframe's frame

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/gpu.h"
+#include "gpu/model/keyframe_map.h"
 #include "gpu/model/pose_graph_private.h"
 #include "gpu/track/calibrate.h"
 #include "proto/se3.h"
@@ -16,32 +16,6 @@
 // (FIELD_MIN_REDUCE): it goes on to other recordings, this one to the images that it was learnt
 // from. Sensors without an error of their own have 0.004 at most.
 #define MIN_REDUCE 0.05
-
-#define MAP_LEVEL (GPU_LEVELS - 1) // of the images
-#define MAP_SCALE (double)(1u << MAP_LEVEL)
-
-// The packed map that calibrate wants: normals of the vertices, and depth.
-static void fill_map(const struct graph *g, const struct align_image *image, const float *z_m,
-                     float *out)
-{
-    const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
-    memset(out, 0, 4 * n_px * sizeof *out);
-    for (uint32_t i = 0; i < image->n_level[0]; i++) {
-        uint32_t u = image->cell[i] % image->width + image->left;
-        uint32_t v = image->cell[i] / image->width + image->top;
-        size_t px = (size_t)v * g->camera.width_px + u;
-        const float map[4] = {image->nx[i], image->ny[i], image->nz[i], z_m[px]};
-        memcpy(out + 4 * px, map, sizeof map);
-    }
-}
-
-// The camera whose level MAP_LEVEL the images are.
-static struct intrinsics camera_above(const struct intrinsics *camera)
-{
-    return (struct intrinsics){camera->fx_px * MAP_SCALE,     camera->fy_px * MAP_SCALE,
-                               camera->cx_px * MAP_SCALE,     camera->cy_px * MAP_SCALE,
-                               camera->width_px << MAP_LEVEL, camera->height_px << MAP_LEVEL};
-}
 
 // What is learnt from, in order of time: keyframe k, or the frame i between keyframes.
 struct lesson {
@@ -88,7 +62,7 @@ static int add_lesson(struct graph *g, struct calibrate *calibrate, const struct
 {
     struct align_image *image = NULL;
     if (lesson->is_keyframe) {
-        fill_map(g, g->images[lesson->at], g->z_m[lesson->at], map);
+        keyframe_map_fill(&g->camera, g->images[lesson->at], g->z_m[lesson->at], map);
         return calibrate_add(calibrate, 0, lesson->time_ns, map,
                              &g->keyframes[lesson->at].T_map_camera);
     }
@@ -96,7 +70,7 @@ static int add_lesson(struct graph *g, struct calibrate *calibrate, const struct
     int rc = link_image(&image, z_m, &g->camera);
     if (rc < 0)
         return rc == -EINVAL ? 0 : rc; // too little depth
-    fill_map(g, image, z_m, map);
+    keyframe_map_fill(&g->camera, image, z_m, map);
     align_image_destroy(&image);
     const struct se3 T = map_pose_between(g, &g->between.frames[lesson->at]);
     return calibrate_add(calibrate, 0, lesson->time_ns, map, &T);
@@ -108,7 +82,7 @@ static int learn_field(struct graph *g, const atomic_bool *stop, struct optimise
 {
     static const struct log_sink quiet = {NULL, NULL};
     const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
-    const struct intrinsics camera = camera_above(&g->camera);
+    const struct intrinsics camera = keyframe_map_camera(&g->camera);
     struct calibrate *calibrate = NULL;
     struct calibrate_report learnt;
     struct depth_error field;
@@ -117,7 +91,8 @@ static int learn_field(struct graph *g, const atomic_bool *stop, struct optimise
     int rc = map && per_m && lessons ? calibrate_create(&calibrate, &camera, &quiet) : -ENOMEM;
     if (rc < 0)
         goto free_maps;
-    calibrate_set_limits(calibrate, MAP_LEVEL, CALIBRATE_MIN_KEYFRAMES, INFINITY, stop, &g->yield);
+    calibrate_set_limits(calibrate, KEYFRAME_MAP_LEVEL, CALIBRATE_MIN_KEYFRAMES, INFINITY, stop,
+                         &g->yield);
     const uint32_t n = list_lessons(g, lessons);
     const uint32_t n_used = n < CALIBRATE_MAX_FRAMES ? n : CALIBRATE_MAX_FRAMES;
     for (uint32_t i = 0; i < n_used && rc == 0; i++) {
@@ -131,8 +106,9 @@ static int learn_field(struct graph *g, const atomic_bool *stop, struct optimise
         report->reduction = learnt.reduction;
         report->has_field = learnt.reduction >= MIN_REDUCE;
         for (size_t px = 0; px < n_px && report->has_field; px++)
-            per_m[px] = (float)depth_error_at(&field, MAP_SCALE * (double)(px % g->camera.width_px),
-                                              MAP_SCALE * (double)(px / g->camera.width_px));
+            per_m[px] = (float)depth_error_at(
+                &field, KEYFRAME_MAP_SCALE * (double)(px % g->camera.width_px),
+                KEYFRAME_MAP_SCALE * (double)(px / g->camera.width_px));
     }
     if (report->has_field)
         rc = graph_set_field(g, per_m);

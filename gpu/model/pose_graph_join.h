@@ -6,9 +6,10 @@
 // cameras that were taken beside each other are tied by where the cameras sit and how the body
 // moved in between.
 //
-// Keyframes of different cameras are not measured against each other: what is left of each camera's
-// own error looks like another place of the camera, by 4 to 43 mm and 0.1 to 1.1 degrees in seven
-// pairs of cameras, and such links made the poses worse, with that place as an unknown, too.
+// Keyframes of different cameras are not linked: what is left of each camera's own error looks like
+// another place of the camera, by 4 to 43 mm and 0.1 to 1.1 degrees in seven pairs of cameras, and
+// such links made the poses worse, with that place as an unknown, too. rig_refine.h compares their
+// images instead, with those errors as unknowns.
 //
 // Host only, one thread; the same bits each time.
 #ifndef POSED_GPU_MODEL_POSE_GRAPH_JOIN_H

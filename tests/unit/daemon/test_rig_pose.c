@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/rig_pose.h"
+#include "gpu/model/rig_refine.h"
 #include "proto/se3.h"
 #include "proto/wire.h"
 #include "tests/unit/scratch.h"
@@ -221,6 +222,23 @@ int __wrap_graph_join(struct graph **out, const struct graph_part *parts, uint32
     return join_rc;
 }
 
+static int refine_rc;
+static uint32_t n_refined;
+
+int __wrap_rig_refine(struct graph *joined, const struct graph_part *parts, uint32_t n_parts,
+                      bool (*stop)(void *user), void *user, struct rig_adjustment_report *out);
+int __wrap_rig_refine(struct graph *joined, const struct graph_part *parts, uint32_t n_parts,
+                      bool (*stop)(void *user), void *user, struct rig_adjustment_report *out)
+{
+    assert_true(joined != NULL && parts[0].graph == joined_of[0].graph);
+    assert_int_equal(n_parts, n_joined);
+    assert_false(stop(user));
+    n_refined++;
+    *out =
+        (struct rig_adjustment_report){.n_pairs = 17, .before_per_m = 0.004, .after_per_m = 0.002};
+    return refine_rc;
+}
+
 uint32_t __wrap_graph_bodies(const struct graph *joined, struct graph_keyframe *out);
 uint32_t __wrap_graph_bodies(const struct graph *joined, struct graph_keyframe *out)
 {
@@ -312,6 +330,21 @@ static void test_adjusted(void **state)
     trajectory_free(&t);
     assert_true(scratch_said(&scratch, "4 keyframes of 2 cameras"));
     assert_true(scratch_said(&scratch, "by 100.0 mm"));
+    assert_true(scratch_said(&scratch,
+                             "by 17 pairs of their images, which differ by 2.00 mm at 1 m, not 4"));
+    // Too many for that, or too few, and the links have it; no memory, and nothing is written.
+    static const int refused[3] = {-E2BIG, -ENODATA, -ENOMEM};
+    for (int i = 0; i < 3; i++) {
+        refine_rc = refused[i];
+        write_trajectory(path, &t);
+        assert_true(fabs(t.poses[9].T_world_camera.t_m[1] - (i < 2 ? 0.1 : 0)) < 1e-8);
+        trajectory_free(&t);
+        static const char *const said[3] = {"by their links alone: more than 192",
+                                            "by their links alone: their images",
+                                            "stays as it was"};
+        assert_true(scratch_said(&scratch, said[i]));
+    }
+    refine_rc = 0;
 
     // A keyframe of the epoch before: its camera is left out.
     keyframes[1][0].time_ns = 40 * MS;
@@ -335,8 +368,9 @@ static void test_adjusted(void **state)
     trajectory_free(&t);
     assert_true(scratch_said(&scratch, "there are too many (map.keyframes)"));
 
-    // Told to stop: as many as take no time.
+    // Told to stop: as many as take no time, and by their links.
     join_rc = 0;
+    n_refined = 0;
     in_time = true;
     for (uint32_t k = 1; k < RIG_POSE_IN_TIME; k++)
         keyframes[0][k] = keyframe_at(9 * 40 * MS);
@@ -350,6 +384,7 @@ static void test_adjusted(void **state)
         assert_int_equal(n_joined, more ? 0 : 2);
     }
     assert_true(scratch_said(&scratch, "too many for a daemon that is told to stop"));
+    assert_int_equal(n_refined, 0);
 }
 
 int main(void)
