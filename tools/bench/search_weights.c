@@ -32,7 +32,7 @@
 #define SEEN         0.6
 
 // Of scenes without the object, in the confidence: an answer there is not to be accepted.
-#define WEIGHT_ABSENT 5
+#define WEIGHT_ABSENT 16
 
 // What a tree makes of more of each feature: all else alike a pose is no worse for matching more
 // and no better for being hidden, whatever generated scenes are like. Of the gate, spread, what can
@@ -200,7 +200,7 @@ static void fit_and_print(const char *name, const struct fit_data *data, double 
 // the same choices. Quality is of those that were held out.
 static int fit_and_print_trees(const struct fit_data *data)
 {
-    static const struct fit_boosting how = {SEARCH_N_TREES, 0.2, 5, 0.5, sense};
+    static const struct fit_boosting how = {SEARCH_N_TREES, 0.2, 15, 0.5, sense};
     struct fit_tree trees[SEARCH_N_TREES];
     double weights[FIT_FEATURES_MAX], mean_log[2] = {0}, first[2] = {0};
     int err = 0;
@@ -268,7 +268,7 @@ static void print_given_up(const struct fit_data *data)
 static void print_all(const struct fitting *f)
 {
     // gpu/search/confidence.c
-    static const double curve[N_CONFIDENCE] = {-1.76, 0.67, -2.01, -1.94};
+    static const double curve[N_CONFIDENCE] = {-3.17, 0.83, -1.70, -1.81};
     static const char *const names[N_CONFIDENCE] = {"1", "score", "log(1 + e^rival)", "continued"};
     printf("%u scenes, %u answers right\n", f->n_scenes, f->n_found);
     for (int i = 0; i < SEARCH_N_SCORES && f->choices.scores[i].n_choices > 0; i++) {

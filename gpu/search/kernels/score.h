@@ -191,9 +191,9 @@ KERNEL_FN float search_likelihood(enum search_evidence evidence, const struct se
          0, 0, 0, 0, 0, 0, -4.5f};
     //  and: merged sharp sharp spread volume area match shown edged
     const float drawn[SEARCH_N_FEATURES] =
-        {-2.1f, 3.1f, -3.2f, 0.8f, -0.8f, 0.2f, -3.7f, -6.9f, -5.7f, 0.2f, -1.3f, -5.f, -2.8f,
-         -8.1f, 5.4f, 6.6f, 2.6f, 3.5f, -0.5f, -5.5f, 4.6f, 5.2f, -7.6f, 1.f, 0.6f, 1.4f, -6.6f,
-         1.6f, 0.f, 4.f, -1.5f};
+        {-3.5f, 4.5f, -4.7f, -3.3f, 0.5f, 1.4f, -4.f, -11.5f, -9.8f, 0.9f, -1.7f, -8.7f, -1.4f,
+         -6.5f, 8.2f, 6.7f, 3.9f, 7.6f, 1.2f, -2.5f, 4.8f, 6.3f, -9.6f, 0.5f, 2.1f, 0.7f, -5.3f,
+         1.6f, 1.f, 3.7f, -5.6f};
     // clang-format on
     const float *weights = evidence == SEARCH_SCORE_LOOSE    ? loose
                            : evidence == SEARCH_SCORE_POINTS ? points

@@ -178,8 +178,8 @@ double score_likelihood(int which, const struct score_shares *shares, const floa
         {10.1, 10.2, -18.3, 0.3, -9.6, -5.2, -0.4, -26.3, -2.6, -1.8, -4.3, 11, -8.8, [19] = -4.5},
         // and merged, sharp, its root, spread, root of volume, fourth root of area, match, roots of
         // shown and edged, 1, hidden, rough, agreed, told, roots of crossed, jumps, deep and just
-        {-2.1, 3.1, -3.2, 0.8,  -0.8, 0.2, -3.7, -6.9, -5.7, 0.2, -1.3, -5,  -2.8, -8.1, 5.4, 6.6,
-         2.6,  3.5, -0.5, -5.5, 4.6,  5.2, -7.6, 1,    0.6,  1.4, -6.6, 1.6, 0,    4,    -1.5},
+        {-3.5, 4.5, -4.7, -3.3, 0.5, 1.4, -4,   -11.5, -9.8, 0.9, -1.7, -8.7, -1.4, -6.5, 8.2, 6.7,
+         3.9,  7.6, 1.2,  -2.5, 4.8, 6.3, -9.6, 0.5,   2.1,  0.7, -5.3, 1.6,  1,    3.7,  -5.6},
     };
     double features[SCORE_N_FEATURES], sum = 0;
     score_features(shares, features);
@@ -190,6 +190,6 @@ double score_likelihood(int which, const struct score_shares *shares, const floa
 
 double score_confidence(double score, double rival, double goes_on)
 {
-    const double logit = -1.76 + 0.67 * score - 2.01 * log1p(exp(fmin(rival, 10))) - 1.94 * goes_on;
+    const double logit = -3.17 + 0.83 * score - 1.70 * log1p(exp(fmin(rival, 10))) - 1.81 * goes_on;
     return 1 / (1 + exp(-logit));
 }
