@@ -154,6 +154,12 @@ static bool is_tracked(const struct capture_frame *frame)
     return frame->image.depth && !(frame->flags & CAPTURE_LATE);
 }
 
+// An image that came before takes no work.
+static bool is_worked_on(const struct capture_frame *frame)
+{
+    return is_tracked(frame) && !(frame->flags & CAPTURE_DUPLICATE);
+}
+
 void loop_end_evaluated(struct loop *loop, uint64_t seq)
 {
     if (loop->evaluated_end > seq)
@@ -332,7 +338,7 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     send(loop, PUBLISH_TF, posed_FrameTransform_fields, &transform);
 
     timing_add(&loop->timing, TIMING_WAIT, (double)(got_ns - read_ns) * 1e-3);
-    if (tracked) {
+    if (is_worked_on(frame)) {
         timing_add(&loop->timing, TIMING_TRACK, (double)(done_ns - track_ns) * 1e-3);
         timing_add(&loop->timing, TIMING_ADDED,
                    (double)(track_ns - got_ns + sent_ns - done_ns) * 1e-3);
@@ -397,7 +403,7 @@ static int take_frame(struct loop *loop, const struct capture_frame *frame, int6
         yield_frames_begin(yield_frames);
     int64_t got_ns = clock_monotonic_ns();
     int error = on_frame(loop, frame, read_ns);
-    if (loop->settings->adapt && is_tracked(frame))
+    if (loop->settings->adapt && is_worked_on(frame))
         adapt_worked(loop, clock_monotonic_ns() - got_ns);
     yield_frames_end(yield_frames, waited ? loop->capture_ns + period_ns : 0);
     return error;

@@ -251,7 +251,8 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
         .quality = quality_of(result),
     };
     pthread_mutex_lock(&rig->mutex);
-    rig_put(rig->rig, camera, &sight);
+    if (!(frame->flags & CAPTURE_DUPLICATE)) // it says where the camera was, not where it is
+        rig_put(rig->rig, camera, &sight);
     rig->capture_ns = frame->capture_mono_ns;
     send_poses(rig);
     int64_t end_ns = clock_monotonic_ns() + MAX_WAIT_NS, until_ns = 0;
@@ -332,11 +333,16 @@ static int refine(const struct rig_pose *rig, struct graph *joined, const struct
                  "; by %u pairs of their images, which differ by %.2f mm at 1 m, not %.2f",
                  report.n_pairs, report.after_per_m * 1e3, report.before_per_m * 1e3);
     else if (error == -E2BIG)
-        snprintf(out, 160, "; by their links alone: more than %d, or %d cameras (map.keyframes)",
+        snprintf(out, 160,
+                 "; by their links alone: of images at most %d of %d cameras are compared "
+                 "(map.keyframes)",
                  RIG_ADJUSTMENT_MAX_IMAGES, RIG_ADJUSTMENT_MAX_CAMERAS);
     else if (n > 1)
         snprintf(out, 160, "; by their links alone: %s",
-                 error == -ECANCELED ? "told to stop" : "their images say too little");
+                 error == -ECANCELED ? "told to stop"
+                 : error == -EDOM    ? "their images do not fit better otherwise"
+                                     : "a camera has too few keyframes, or too few of them see "
+                                       "the same surface");
     return error == -ENOMEM ? error : 0;
 }
 
@@ -375,6 +381,8 @@ static int adjust(struct rig_pose *rig, const struct graph *const *graphs, bool 
         error = n ? graph_join(&joined, parts, n, &rig->settings.log) : -ENODATA;
     if (!error && !in_time)
         error = refine(rig, joined, parts, n, how);
+    else if (!error && n > 1)
+        snprintf(how, sizeof how, "; by their links alone: told to stop");
     if (!error)
         error = give_to_file(rig, joined, &moved_m);
     if (!error)

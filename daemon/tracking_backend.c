@@ -42,6 +42,7 @@ struct backend {
     bool is_new;         // nothing ties the next pose to the last one: a new epoch
     unsigned n_rebuilds; // since the last good frame
     uint64_t n_frames;   // tracked
+    uint64_t n_new;      // the same without those whose image is repeated
     uint64_t n_calls;    // of backend_track
     int64_t time_ns;     // of the newest of them
     uint64_t seq_base;   // of them, before this tracker
@@ -461,6 +462,7 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     backend->is_repeated = tracked && frame->flags & CAPTURE_DUPLICATE &&
                            track_repeat(backend->track, frame->image.time_ns, out) == 0;
     if (tracked && !backend->is_repeated) {
+        backend->n_new++;
         track_set_gravity(backend->track, frame->gravity_m_s2);
         rc = track_or_replace(backend, &frame->image, out);
     } else if (!tracked) {
@@ -501,7 +503,7 @@ void backend_set_effort(struct backend *backend, enum track_effort effort, int64
 static bool is_fused(const struct backend *backend, const struct track_result *result)
 {
     return backend->effort < TRACK_EFFORT_LEAST || result->state != TRACK_STATE_TRACKING ||
-           backend->n_calls % BACKEND_FUSE_EVERY == 0;
+           backend->n_new % BACKEND_FUSE_EVERY == 0;
 }
 
 // The keyframes and the map, each where it is wanted.

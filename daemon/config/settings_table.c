@@ -145,7 +145,7 @@ const struct config_key config_keys[] = {
      "roll and pitch where the scene does not. One that does not turn as the camera does is left "
      "out."},
     {"tracker", "gap_s", CONFIG_DOUBLE, AT(track.gap_s), TRACK_GAP_S_RANGE, NULL, false,
-     "Longer without a frame: nothing is predicted. The same image for longer: DEGRADED."},
+     "Longer without a frame: nothing is predicted."},
     {"tracker", "still_m", CONFIG_DOUBLE, AT(track.still_m), TRACK_STILL_M_RANGE, NULL, false,
      "When the newest frame becomes the reference. Reference previous: motion since the reference\n"
      "that noise alone may fake."},

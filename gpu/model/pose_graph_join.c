@@ -28,7 +28,9 @@ static int compare_members(const void *a, const void *b)
     const struct member *x = a, *y = b;
     if (x->time_ns != y->time_ns)
         return x->time_ns < y->time_ns ? -1 : 1;
-    return (x->part > y->part) - (x->part < y->part);
+    if (x->part != y->part)
+        return x->part < y->part ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
 }
 
 static struct member *order(const struct graph_part *parts, uint32_t n_parts, uint32_t n)
@@ -59,7 +61,7 @@ static void take_keyframe(struct graph *g, const struct graph_part *part, const 
                                 from[m->at].n_links,
                                 from[m->at].walked};
     g->arrival[k] = k;
-    g->body[k] = (struct graph_mount){m->part, part->T_body_camera};
+    g->body[k] = (struct graph_mount){m->part, m->at, part->T_body_camera};
 }
 
 // From a camera's keyframe i to j as the body's odometry has it.

@@ -23,7 +23,7 @@ struct edge {
 
 // Which camera a keyframe is of, and where that sits.
 struct graph_mount {
-    uint32_t camera;
+    uint32_t camera, at; // its graph's keyframe
     struct se3 T_body_camera;
 };
 

@@ -10,13 +10,12 @@
 #include "proto/se3.h"
 
 // The map of each keyframe of the joined graph, in `maps`, one behind the other as large as each
-// camera's is. A part's keyframes are in order in the joined graph, too.
+// camera's is.
 static void fill_maps(const struct graph *joined, const struct graph_part *parts,
                       struct rig_adjustment_image *images, float *maps)
 {
-    uint32_t n_of[RIG_ADJUSTMENT_MAX_CAMERAS] = {0};
     for (uint32_t k = 0; k < joined->n; k++) {
-        const uint32_t camera = joined->body[k].camera, at = n_of[camera]++;
+        const uint32_t camera = joined->body[k].camera, at = joined->body[k].at;
         const struct graph *part = parts[camera].graph;
         keyframe_map_fill(&part->camera, part->images[at], part->z_m[at], maps);
         images[k] = (struct rig_adjustment_image){camera, maps, joined->keyframes[k].T_map_camera};
@@ -84,8 +83,12 @@ int rig_refine(struct graph *joined, const struct graph_part *parts, uint32_t n_
     }
     for (uint32_t k = 0; k < joined->n && rc == 0; k++) {
         struct graph_mount *mount = &joined->body[k];
-        mount->T_body_camera = se3_compose(&mount->T_body_camera, &out->moved[mount->camera]);
-        joined->keyframes[k].T_map_camera = images[k].T_world_image;
+        // The body was where it was: it is the camera that sits elsewhere on it.
+        const struct se3 *moved = &out->moved[mount->camera];
+        struct graph_keyframe *keyframe = &joined->keyframes[k];
+        mount->T_body_camera = se3_compose(&mount->T_body_camera, moved);
+        keyframe->T_odom_camera = se3_compose(&keyframe->T_odom_camera, moved);
+        keyframe->T_map_camera = images[k].T_world_image;
     }
     free(maps);
     free(images);

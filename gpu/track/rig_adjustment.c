@@ -71,7 +71,8 @@ static struct calibrate_side side_of(const struct solver *s, uint32_t image)
     return (struct calibrate_side){&s->eyes[of->camera], &s->fields[of->camera], of->map};
 }
 
-// Enough of i seen in j, from far enough elsewhere in the image where it is the same camera's?
+// Enough of i seen in j, and far enough elsewhere in the image? That is asked of two cameras, too,
+// which as a rule see a surface elsewhere anyway.
 static bool is_useful(const struct solver *s, uint32_t i, uint32_t j)
 {
     const struct calibrate_side from = side_of(s, i), to = side_of(s, j);

@@ -25,7 +25,7 @@
 
 struct rig_adjustment_image {
     uint32_t camera;
-    const float *map;         // packed, nx ny nz z, without a field
+    const float *map;         // packed, nx ny nz z: z as measured, no field taken out of it
     struct se3 T_world_image; // in and out; of the first in
 };
 

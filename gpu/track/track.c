@@ -394,14 +394,15 @@ int track_repeat(struct track *track, int64_t time_ns, struct track_result *out)
     if (!track->is_aligned)
         return -ENODATA;
     track->next_seq++;
+    if (is_gap(track, elapsed_s(track, time_ns))) {
+        memset(track->velocity, 0, sizeof track->velocity);
+        memset(track->last.velocity, 0, sizeof track->last.velocity);
+        track->pose_time_ns = time_ns;
+    }
     *out = track->last;
     out->n_iterations = 0;
     out->new_keyframe = false;
     memset(out->stage_us, 0, sizeof out->stage_us);
-    if (is_gap(track, elapsed_s(track, time_ns))) {
-        out->state = TRACK_STATE_DEGRADED;
-        out->reason = TRACK_REASON_TIME_GAP;
-    }
     return 0;
 }
 

@@ -27,7 +27,7 @@ enum track_reason {
     TRACK_REASON_HIGH_RESIDUAL,
     TRACK_REASON_JUMP,       // the motion is not believable for the time that passed
     TRACK_REASON_DEGENERATE, // DEGRADED: some directions are held to the prediction
-    TRACK_REASON_TIME_GAP,   // DEGRADED: no new image for so long that the prediction is a guess
+    TRACK_REASON_TIME_GAP,   // DEGRADED: so much time passed that the prediction is a guess
     TRACK_REASON_DEVICE,     // LOST: the compute device failed; see the return code
 };
 
@@ -69,9 +69,11 @@ __attribute__((warn_unused_result)) int track_frame(struct track *track, const u
 void track_set_gravity(struct track *track, const float gravity_m_s2[3]);
 
 // A frame whose image is the newest one's, bit for bit: its pose, error and velocity once more, as
-// nothing new was measured; an image that stays for longer than gap_s is DEGRADED (TIME_GAP). Time
-// goes on: the next motion is since the image came. Returns 0, or -ENODATA when the newest frame
-// was not aligned to anything (the first one, lost; *out is untouched): it is for track_frame then.
+// nothing new was measured. The next motion is since the image came; of one that stays for longer
+// than gap_s the camera is taken to stand still (that of a simulator, without noise, does): its
+// velocity is 0, and the next motion is since the newest repetition. Returns 0, or -ENODATA when
+// the newest frame was not aligned to anything (the first one, lost; *out is untouched): it is for
+// track_frame then.
 __attribute__((warn_unused_result)) int track_repeat(struct track *track, int64_t time_ns,
                                                      struct track_result *out);
 

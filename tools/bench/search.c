@@ -70,7 +70,8 @@ static const struct argp_option argp_options[] = {
      0},
     {"placement", OPTION_PLACEMENT, "PLACEMENT", 0,
      "of the scenes' things: free (default: in any rotation, often on a corner, and into each "
-     "other), resting (most lie on a face or on a box, some lean, and they touch at most), any "
+     "other), resting (most lie on a face or on a box, some lean, and what is beside the object "
+     "touches it at most), any "
      "(both in turn; default of --fit). What is required is said of free ones",
      0},
     {"outline", OPTION_OUTLINE, NULL, 0,

@@ -43,14 +43,14 @@ enum testscene_sensor {
 // How things are put on the table (placement.h).
 enum testscene_placement {
     TESTSCENE_PLACEMENT_FREE,    // in any rotation, on a corner as well; they may cut into another
-    TESTSCENE_PLACEMENT_RESTING, // as real things lie, which touch at most; any height of camera
+    TESTSCENE_PLACEMENT_RESTING, // as real things lie; what is beside the object touches it at most
 };
 #define TESTSCENE_N_PLACEMENTS 2
 
 struct testscene_settings {
     enum testscene_kind kind;
     enum testscene_sensor sensor;
-    enum testscene_placement placement; // of TESTSCENE_KIND_TABLE
+    enum testscene_placement placement; // resting: household things and a warp, too
     float visible_min, visible_max;     // wanted share (struct testscene)
     bool absent;                        // everything but the object
     bool noise;                         // false: no sensor at all

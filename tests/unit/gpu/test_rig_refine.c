@@ -139,6 +139,7 @@ static void goes_out_and_comes_back(void **state)
     for (uint32_t i = 0; i < 2 * N; i++) {
         const struct se3 T = fake_pose(i - (i % 2 ? MOVED_M : 0), i % 2 ? 0.7 : 1, 0, 0);
         assert_same_pose(&bodies[i].T_map_camera, &T);
+        assert_same_pose(&bodies[i].T_odom_camera, i % 2 ? &of_side[i / 2] : &of_front[i / 2]);
     }
     // One camera alone has nobody to learn with.
     assert_int_equal(rig_refine(joined, parts, 1, NULL, NULL, &report), -ENODATA);

@@ -361,17 +361,28 @@ static void a_repeated_image_has_the_pose_it_had(void **state)
     uint64_t seq;
     assert_int_equal(track_set_keyframe(track, &seq), 0);
     assert_int_equal(seq, 3); // the repeated one counts
-    // An image that stays: nobody knows where the camera has gone.
+    // An image that stays: the camera stands still.
     for (int i = 1; i <= 20; i++) {
-        assert_int_equal(track_repeat(track, now_ns + i * INT64_C(30000000), &again), 0);
-        assert_int_equal(again.reason, i < 17 ? TRACK_REASON_NONE : TRACK_REASON_TIME_GAP);
+        now_ns += 30000000;
+        assert_int_equal(track_repeat(track, now_ns, &again), 0);
+        assert_int_equal(again.state, TRACK_STATE_TRACKING);
+        assert_true((again.velocity[0] > 0) == (i < 17));
     }
+    move(0.01, 0, 0, 0, 0, 0);
+    next = frame_after(0.03);
+    assert_int_equal(next.reason, TRACK_REASON_NONE);
+    near(next.velocity[0], 0.01 / 0.03 / 4, 1e-3); // since the 17th
     // Neither lost frames nor those that were placed otherwise are repeated.
     like.n_pairs = 0;
     assert_int_equal(frame_after(0.03).state, TRACK_STATE_LOST);
     assert_int_equal(track_repeat(track, now_ns, &again), -ENODATA);
     like.n_pairs = 8000;
     assert_int_equal(frame_after(0.03).state, TRACK_STATE_TRACKING);
+    assert_int_equal(track_repeat(track, now_ns, &again), 0);
+    like.n_pairs = 0;
+    assert_int_equal(frame_after(0.03).state, TRACK_STATE_LOST);
+    assert_int_equal(track_relocate(track, &truth), 0);
+    assert_int_equal(track_repeat(track, now_ns, &again), -ENODATA);
     track_reset(track, &truth);
     assert_int_equal(track_repeat(track, now_ns, &again), -ENODATA);
 }
