@@ -82,7 +82,7 @@ enum capture_flag {
                            // time. It was passed over: depth is NULL
     CAPTURE_DAMAGED = 2,   // unreadable or incomplete; depth is NULL, or usable when
                            // n_lost_packets > 0. The reason went to the log
-    CAPTURE_DUPLICATE = 4, // pixel for pixel the newest image handed out before it (recordings)
+    CAPTURE_DUPLICATE = 4, // pixel for pixel the newest image handed out before it
     CAPTURE_LOOPED = 8,    // first frame of a new round of --loop
     // Live: from this frame on capture_info tells of another camera: one that was plugged in later,
     // or in place of the first. Only camera, units_per_m and zero_plane change, never the size.

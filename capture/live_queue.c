@@ -81,6 +81,8 @@ static bool take_frame(struct live *live, struct capture_frame *out)
             out->flags |= CAPTURE_LATE;
         return true;
     }
+    if (live->held && !memcmp(waiting->pixels, live->held, live->buffers.frame_bytes))
+        out->flags |= CAPTURE_DUPLICATE;
     buffers_give(&live->buffers, live->held);
     live->held = waiting->pixels;
     out->image.depth = waiting->pixels;

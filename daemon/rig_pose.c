@@ -251,7 +251,8 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
         .quality = quality_of(result),
     };
     pthread_mutex_lock(&rig->mutex);
-    if (!(frame->flags & CAPTURE_DUPLICATE)) // it says where the camera was, not where it is
+    // An image that came before says where the camera was, not where it is.
+    if (!(frame->flags & CAPTURE_DUPLICATE) || result->state == TRACK_STATE_LOST)
         rig_put(rig->rig, camera, &sight);
     rig->capture_ns = frame->capture_mono_ns;
     send_poses(rig);
