@@ -120,7 +120,23 @@ bool calibrate_sample(const struct calibrate_side *i, const struct calibrate_sid
     return true;
 }
 
-// Enough of i seen in j, from far enough elsewhere in the image?
+bool calibrate_sees_enough(const struct calibrate_side *i, const struct calibrate_side *j,
+                           const struct se3 *T_j_i)
+{
+    int n_all = 0, n = 0;
+    double flow_px = 0;
+    for (int y = CALIBRATE_LOOK_PX / 3; y < i->eye->level.height_px; y += CALIBRATE_LOOK_PX)
+        for (int x = CALIBRATE_LOOK_PX / 3; x < i->eye->level.width_px; x += CALIBRATE_LOOK_PX) {
+            struct calibrate_sample sample;
+            n_all++;
+            if (!calibrate_sample(i, j, T_j_i, x, y, &sample))
+                continue;
+            n++;
+            flow_px += sample.flow_px;
+        }
+    return n >= MIN_OVERLAP * n_all && flow_px >= CALIBRATE_FLOW_PX * n;
+}
+
 static bool is_useful(const struct calibrate *c, const struct calibrate_frame *i,
                       const struct calibrate_frame *j)
 {
@@ -128,18 +144,7 @@ static bool is_useful(const struct calibrate *c, const struct calibrate_frame *i
         return false;
     struct se3 T_j_i = se3_between(&j->T, &i->T);
     const struct calibrate_side from = {&c->eye, NULL, i->map}, to = {&c->eye, NULL, j->map};
-    int n_all = 0, n = 0;
-    double flow_px = 0;
-    for (int y = 8; y < c->eye.level.height_px; y += 24)
-        for (int x = 8; x < c->eye.level.width_px; x += 24) {
-            struct calibrate_sample sample;
-            n_all++;
-            if (!calibrate_sample(&from, &to, &T_j_i, x, y, &sample))
-                continue;
-            n++;
-            flow_px += sample.flow_px;
-        }
-    return n >= MIN_OVERLAP * n_all && flow_px >= CALIBRATE_FLOW_PX * n;
+    return calibrate_sees_enough(&from, &to, &T_j_i);
 }
 
 static bool is_aside(uint32_t frame)

@@ -62,6 +62,12 @@ struct calibrate_side {
 bool calibrate_sample(const struct calibrate_side *i, const struct calibrate_side *j,
                       const struct se3 *T_j_i, int x, int y, struct calibrate_sample *out);
 
+// Whether enough of side i is seen from side j, and far enough elsewhere in the image. One pixel in
+// CALIBRATE_LOOK_PX of the eye's level is looked at, each way.
+#define CALIBRATE_LOOK_PX 24
+bool calibrate_sees_enough(const struct calibrate_side *i, const struct calibrate_side *j,
+                           const struct se3 *T_j_i);
+
 // How much a sample counts, one of each stride_px x stride_px pixels of the eye's level: neighbours
 // do not err independently.
 double calibrate_worth(const struct calibrate_eye *eye, int stride_px);

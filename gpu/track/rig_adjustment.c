@@ -11,9 +11,7 @@
 #define MAX_PAIRS     2400 // half of them of two cameras
 #define PAIRS_A_IMAGE 4    // fewer in the mean do not hold the images together
 #define TRIES         60   // random pairs looked at for one that is taken
-#define MIN_OVERLAP   0.4
-#define LOOK_PX       24 // one pixel in so many is looked at for that, of the maps' level
-#define STRIDE_PX     4  // of the samples of an image
+#define STRIDE_PX     4    // of the samples of an image
 #define STEPS         4
 #define FIRST_SCALE   0.01 // [1/m], of the residuals to begin with
 #define POSE_STD      0.3  // keeps an image that nothing holds where it is, each step
@@ -71,25 +69,13 @@ static struct calibrate_side side_of(const struct solver *s, uint32_t image)
     return (struct calibrate_side){&s->eyes[of->camera], &s->fields[of->camera], of->map};
 }
 
-// Enough of i seen in j, and far enough elsewhere in the image? That is asked of two cameras, too,
-// which as a rule see a surface elsewhere anyway.
+// That the second sees the surface elsewhere in its image is asked of two cameras, too, which as a
+// rule do anyway.
 static bool is_useful(const struct solver *s, uint32_t i, uint32_t j)
 {
     const struct calibrate_side from = side_of(s, i), to = side_of(s, j);
-    const struct level_camera *level = &from.eye->level;
     const struct se3 T_j_i = se3_between(&s->T[j], &s->T[i]);
-    double flow_px = 0;
-    int n_all = 0, n = 0;
-    for (int y = LOOK_PX / 3; y < level->height_px; y += LOOK_PX)
-        for (int x = LOOK_PX / 3; x < level->width_px; x += LOOK_PX) {
-            struct calibrate_sample sample;
-            n_all++;
-            if (!calibrate_sample(&from, &to, &T_j_i, x, y, &sample))
-                continue;
-            n++;
-            flow_px += sample.flow_px;
-        }
-    return n >= MIN_OVERLAP * n_all && flow_px >= CALIBRATE_FLOW_PX * n;
+    return calibrate_sees_enough(&from, &to, &T_j_i);
 }
 
 // Different pairs in turn of one camera and of two, as many as there are.
@@ -272,8 +258,9 @@ static double residual(const struct solver *s)
         const struct calibrate_pair pair = s->pairs[k];
         const struct calibrate_side from = side_of(s, pair.i), to = side_of(s, pair.j);
         const struct se3 T_j_i = se3_between(&s->T[pair.j], &s->T[pair.i]);
-        for (int y = LOOK_PX / 3; y < from.eye->level.height_px; y += LOOK_PX)
-            for (int x = LOOK_PX / 3; x < from.eye->level.width_px; x += LOOK_PX) {
+        for (int y = CALIBRATE_LOOK_PX / 3; y < from.eye->level.height_px; y += CALIBRATE_LOOK_PX)
+            for (int x = CALIBRATE_LOOK_PX / 3; x < from.eye->level.width_px;
+                 x += CALIBRATE_LOOK_PX) {
                 struct calibrate_sample sample;
                 if (!calibrate_sample(&from, &to, &T_j_i, x, y, &sample))
                     continue;

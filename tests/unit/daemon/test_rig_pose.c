@@ -309,13 +309,9 @@ static void write_trajectory(const char *path, struct trajectory *out)
     assert_int_equal(out->n_poses, 10);
 }
 
-static void test_adjusted(void **state)
+static void two_keyframes_each(void)
 {
-    (void)state;
-    char path[256];
-    struct trajectory t;
     scratch_write_text(&scratch, "second.txt", "0.5 0 0 0 0 0 1\nclock 0.008\n");
-    scratch_name(&scratch, "rig.txt", path);
     for (int k = 0; k < 2; k++) {
         keyframes[0][k] = keyframe_at((5 + 2 * k) * 40 * MS);
         keyframes[1][k] = keyframe_at((6 + k) * 40 * MS + 8 * MS + 10 * MS); // a quarter further
@@ -325,6 +321,15 @@ static void test_adjusted(void **state)
         keyframes[2][k].T_map_camera.t_m[1] = 0.1 * k;
     }
     n_keyframes[0] = n_keyframes[1] = n_keyframes[2] = 2;
+}
+
+static void test_adjusted(void **state)
+{
+    (void)state;
+    char path[256];
+    struct trajectory t;
+    scratch_name(&scratch, "rig.txt", path);
+    two_keyframes_each();
     write_trajectory(path, &t);
     assert_int_equal(n_joined, 2);
     assert_true(joined_of[0].graph == graph_of[0] && joined_of[0].ahead_ns == 0);
@@ -359,7 +364,16 @@ static void test_adjusted(void **state)
         assert_true(scratch_said(&scratch, said[i]));
     }
     refine_rc = 0;
+}
 
+// Cameras and keyframes that cannot be adjusted with the others', and too little time.
+static void test_adjusted_in_part(void **state)
+{
+    (void)state;
+    char path[256];
+    struct trajectory t;
+    scratch_name(&scratch, "rig.txt", path);
+    two_keyframes_each();
     // A keyframe of the epoch before: its camera is left out.
     keyframes[1][0].time_ns = 40 * MS;
     join_rc = -ENODATA; // which says nothing
@@ -403,9 +417,9 @@ static void test_adjusted(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_bad),
-                                       cmocka_unit_test(test_poses),
-                                       cmocka_unit_test(test_adjusted)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good), cmocka_unit_test(test_bad), cmocka_unit_test(test_poses),
+        cmocka_unit_test(test_adjusted), cmocka_unit_test(test_adjusted_in_part)};
     scratch_create(&scratch);
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove(&scratch);
