@@ -73,6 +73,23 @@ static int try_further(struct track *track, const struct track_slot *reference,
     return 0;
 }
 
+// A map's view may show one wall of two, where the keyframe shows both: what holds more directions
+// is taken.
+static int hold_by_keyframe(struct track *track, const struct track_slot *keyframe,
+                            const struct se3 *T_odom_start, double seconds,
+                            struct track_candidate *best)
+{
+    struct track_candidate other;
+    int rc = try_candidate(track, NULL, keyframe, T_odom_start, seconds, &other);
+    if (rc < 0)
+        return rc;
+    memcpy(other.alignment.stage_us, best->alignment.stage_us, sizeof other.alignment.stage_us);
+    if (other.reason == TRACK_REASON_NONE &&
+        other.conditioning.n_degenerate < best->conditioning.n_degenerate)
+        *best = other;
+    return 0;
+}
+
 int track_explain(struct track *track, const uint16_t *depth, double seconds,
                   struct track_candidate *out)
 {
@@ -82,6 +99,10 @@ int track_explain(struct track *track, const uint16_t *depth, double seconds,
     struct se3 T_predicted = track_predict(track, seconds);
     gravity_prior_hold(&track->gravity, seconds, &T_predicted);
     int rc = try_candidate(track, depth, reference, &T_predicted, seconds, out);
+    if (!rc && reference != keyframe && out->reason == TRACK_REASON_NONE &&
+        out->conditioning.n_degenerate > 0)
+        rc = hold_by_keyframe(track, keyframe, &T_predicted, seconds, out);
+    reference = out->reference;
     if (rc < 0 || convinces(out) || out->reason == TRACK_REASON_NO_DEPTH ||
         goes_on_sliding(track, out, seconds))
         return rc;

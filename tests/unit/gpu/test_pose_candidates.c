@@ -367,6 +367,39 @@ static void a_wall_that_goes_on_is_tried_once(void **state)
     assert_int_equal(n_finds, 1);
 }
 
+// A map's view that leaves a direction free is not all there is: the keyframe may hold it.
+static void a_view_that_holds_less_than_the_keyframe_yields(void **state)
+{
+    (void)state;
+    static struct gpu_frame view;
+    reset();
+    track.view = (struct track_slot){
+        .frame = &view, .filled = true, .T_odom_camera = track.slots[0].T_odom_camera};
+    assert_true(explain(0.1).reference == &track.view);
+    assert_int_equal(fake_n_calls, 1);
+    answers[0].information[0] = 0; // x
+    answers[0].stage_us[GPU_STAGE_FILTER] = 3;
+    answers[1].converged = false; // it holds more, though it has not arrived
+    struct se3 predicted = track_predict(&track, 0.1);
+    struct track_candidate c = explain(0.1);
+    assert_int_equal(fake_n_calls, 3); // it goes on where it is
+    assert_call(1, 0, &predicted);
+    assert_call(2, 0, &c.T_odom_camera);
+    assert_true(c.reference == &track.slots[0]);
+    assert_int_equal(c.conditioning.n_degenerate, 0);
+    assert_true(c.alignment.stage_us[GPU_STAGE_FILTER] == 3); // of the first: it prepared
+    // A keyframe that holds no more, or against which something speaks, does not help.
+    answers[1].information[0] = 0;
+    assert_true(explain(0.1).reference == &track.view);
+    answers[1].information[0] = answers[1].information[7];
+    answers[1].n_pairs = 0;
+    assert_true(explain(0.1).reference == &track.view);
+    rc_of = 1;
+    fake_n_calls = 0;
+    const uint16_t depth = 0;
+    assert_int_equal(track_explain(&track, &depth, 0.1, &c), -EIO);
+}
+
 // Used-up iterations convince nobody, but are better than an objection.
 static void the_better_one_is_kept(void **state)
 {
@@ -463,6 +496,7 @@ int main(void)
         cmocka_unit_test(further_starts_are_tried_in_turn),
         cmocka_unit_test(without_depth_nothing_else_is_tried),
         cmocka_unit_test(a_wall_that_goes_on_is_tried_once),
+        cmocka_unit_test(a_view_that_holds_less_than_the_keyframe_yields),
         cmocka_unit_test(the_better_one_is_kept),
         cmocka_unit_test(what_nearly_arrived_goes_on),
         cmocka_unit_test(a_failing_device_is_told),
