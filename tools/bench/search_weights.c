@@ -131,8 +131,7 @@ static void present_weights(enum search_evidence which, double out[SEARCH_N_FEAT
         search_features(&c, features);
         for (int k = 0; k < SEARCH_N_FEATURES; k++)
             rows[i * SEARCH_N_FEATURES + k] = (double)features[k];
-        worth[i] = (double)(search_likelihood(which, &c) -
-                            (which == SEARCH_SCORE_DRAWN ? search_trees_worth(features) : 0));
+        worth[i] = (double)search_worth(which, features, 0);
     }
     memset(out, 0, SEARCH_N_FEATURES * sizeof *out);
     if (rows && worth)

@@ -7,7 +7,7 @@
 //   take     the same: model points from every step-th drawn pixel
 //   align    a block a candidate: steps of ICP
 //   score    blocks over slices of the rectangle: every drawn pixel, every pixel of the outline
-//   conclude a thread a candidate
+//   conclude a block a candidate: a thread a tree of the score
 //   limit    align: latency of a step (gather, sums over the block, solve)
 #include "gpu/search/cuda/refine_drawn.cuh"
 #include "gpu/search/kernels/icp.h"
@@ -240,14 +240,32 @@ __global__ void __launch_bounds__(DRAWN_THREADS) score_kernel(struct drawn_work 
         search_cuda_add_tally(&tally, &outline, &place->tally, &place->outline);
 }
 
-__global__ void __launch_bounds__(DRAWN_MOST) conclude_kernel(struct drawn_work work)
+__global__ void __launch_bounds__(DRAWN_THREADS) conclude_kernel(struct drawn_work work)
 {
-    if (threadIdx.x >= *work.n)
+    __shared__ struct search_candidate c;
+    __shared__ float features[SEARCH_N_FEATURES];
+    __shared__ int32_t trees;
+    if (blockIdx.x >= *work.n)
         return;
-    const struct drawn_place *place = &work.places->of[threadIdx.x];
-    struct search_candidate c = work.candidates[threadIdx.x];
-    search_conclude_drawn(&work.scene.camera, &place->tally, &place->outline, work.radius_m, &c);
-    work.candidates[threadIdx.x] = c;
+    if (threadIdx.x == 0) {
+        const struct drawn_place *place = &work.places->of[blockIdx.x];
+        c = work.candidates[blockIdx.x];
+        search_shares_drawn(&work.scene.camera, &place->tally, &place->outline, work.radius_m, &c);
+        search_features(&c, features);
+        trees = 0;
+    }
+    __syncthreads();
+    int32_t sum = 0;
+    for (uint32_t k = threadIdx.x; k < SEARCH_N_TREES; k += DRAWN_THREADS)
+        sum += search_tree_worth(features, k);
+    sum = search_cuda_warp_sum(sum);
+    if (threadIdx.x % 32 == 0)
+        atomicAdd(&trees, sum);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        c.score = search_worth(SEARCH_SCORE_DRAWN, features, trees);
+        work.candidates[blockIdx.x] = c;
+    }
 }
 
 static int enqueue_align(struct search_cuda *cuda, const struct drawn_work *work, uint32_t n_most,
@@ -307,7 +325,7 @@ int search_cuda_enqueue_drawn(struct search_cuda *cuda, const struct search_obje
     }
     if (err)
         return err;
-    conclude_kernel<<<1, DRAWN_MOST, 0, cuda->dev.stream>>>(work);
+    conclude_kernel<<<n_most, DRAWN_THREADS, 0, cuda->dev.stream>>>(work);
     CUDA_OR_RETURN(&cuda->dev, cudaGetLastError());
     return 0;
 }

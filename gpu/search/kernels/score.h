@@ -180,7 +180,9 @@ KERNEL_FN void search_features(const struct search_candidate *c, float out[SEARC
     out[30] = sqrtf(c->just);
 }
 
-KERNEL_FN float search_likelihood(enum search_evidence evidence, const struct search_candidate *c)
+// trees: search_trees_worth of the same features; of the drawn model only.
+KERNEL_FN float search_worth(enum search_evidence evidence, const float features[SEARCH_N_FEATURES],
+                             int32_t trees)
 {
     // clang-format off
     //  area tight free wrong plane contin. ended smooth gate free/m wrong/m ended floor
@@ -198,11 +200,18 @@ KERNEL_FN float search_likelihood(enum search_evidence evidence, const struct se
     const float *weights = evidence == SEARCH_SCORE_LOOSE    ? loose
                            : evidence == SEARCH_SCORE_POINTS ? points
                                                              : drawn;
-    float features[SEARCH_N_FEATURES], sum = 0;
-    search_features(c, features);
+    float sum = 0;
     for (int k = 0; k < SEARCH_N_FEATURES; k++)
         sum += weights[k] * features[k];
-    return evidence == SEARCH_SCORE_DRAWN ? sum + search_trees_worth(features) : sum;
+    return evidence == SEARCH_SCORE_DRAWN ? sum + (float)trees / SEARCH_TREE_UNIT : sum;
+}
+
+KERNEL_FN float search_likelihood(enum search_evidence evidence, const struct search_candidate *c)
+{
+    float features[SEARCH_N_FEATURES];
+    search_features(c, features);
+    return search_worth(evidence, features,
+                        evidence == SEARCH_SCORE_DRAWN ? search_trees_worth(features) : 0);
 }
 
 // Second and third invariant of the normals' scatter: how far they fill a plane, and space.
@@ -218,12 +227,11 @@ KERNEL_FN void search_normals_spread(const struct search_tally *tally, float *ou
     *out_volume = volume > 0 ? volume : 0;
 }
 
-// Fills the candidate's shares and score. gate_m: of a pixel at the candidate's depth; unit: the
-// area that a match stands for. Where little of the outline can be told little is concluded from
-// how it goes on.
-KERNEL_FN void search_conclude(enum search_evidence evidence, const struct search_tally *tally,
-                               const struct search_outline *outline, float radius_m, float gate_m,
-                               float unit, struct search_candidate *c)
+// Fills the candidate's shares. gate_m: of a pixel at the candidate's depth; unit: the area that a
+// match stands for. Where little of the outline can be told little is concluded from how it goes
+// on.
+KERNEL_FN void search_shares(const struct search_tally *tally, const struct search_outline *outline,
+                             float radius_m, float gate_m, float unit, struct search_candidate *c)
 {
     const float n = (float)(tally->n ? tally->n : 1), n_match = (float)tally->n_match;
     const uint32_t n_told =
@@ -258,7 +266,6 @@ KERNEL_FN void search_conclude(enum search_evidence evidence, const struct searc
     c->agreed = c->agree / n;
     c->area = n_match * unit;
     c->gate = gate_m / radius_m;
-    c->score = search_likelihood(evidence, c);
 }
 
 // ---- A view's stored points
@@ -313,16 +320,16 @@ KERNEL_FN void search_score_ring(const struct search_scene *scene, const struct 
                          1.5f * search_points_gate_m(evidence, radius_m, in[2]), outline);
 }
 
-// n_cover: foreground pixels of the view's map, whose pixels are px_m wide.
+// Shares and score. n_cover: foreground pixels of the view's map, whose pixels are px_m wide.
 KERNEL_FN void search_conclude_points(enum search_evidence evidence,
                                       const struct search_tally *tally,
                                       const struct search_outline *outline, float radius_m,
                                       float px_m, uint32_t n_cover, struct search_candidate *c)
 {
     const float px = px_m / radius_m;
-    search_conclude(evidence, tally, outline, radius_m,
-                    search_points_gate_m(evidence, radius_m, c->t_m[2]),
-                    px * px * (float)n_cover / (float)(tally->n ? tally->n : 1), c);
+    search_shares(tally, outline, radius_m, search_points_gate_m(evidence, radius_m, c->t_m[2]),
+                  px * px * (float)n_cover / (float)(tally->n ? tally->n : 1), c);
+    c->score = search_likelihood(evidence, c);
 }
 
 // ---- The drawn model
@@ -458,15 +465,23 @@ KERNEL_FN void search_score_edge(const struct search_scene *scene, int32_t u, in
                         search_is_behind(sharp, z, gate_m);
 }
 
+KERNEL_FN void search_shares_drawn(const struct search_camera *cam,
+                                   const struct search_tally *tally,
+                                   const struct search_outline *outline, float radius_m,
+                                   struct search_candidate *c)
+{
+    const float z = c->t_m[2] / radius_m;
+    search_shares(tally, outline, radius_m, search_drawn_gate_m(radius_m, c->t_m[2]),
+                  z * z / kernel_abs(cam->fx * cam->fy), c);
+}
+
 KERNEL_FN void search_conclude_drawn(const struct search_camera *cam,
                                      const struct search_tally *tally,
                                      const struct search_outline *outline, float radius_m,
                                      struct search_candidate *c)
 {
-    const float z = c->t_m[2] / radius_m;
-    search_conclude(SEARCH_SCORE_DRAWN, tally, outline, radius_m,
-                    search_drawn_gate_m(radius_m, c->t_m[2]), z * z / kernel_abs(cam->fx * cam->fy),
-                    c);
+    search_shares_drawn(cam, tally, outline, radius_m, c);
+    c->score = search_likelihood(SEARCH_SCORE_DRAWN, c);
 }
 
 #endif

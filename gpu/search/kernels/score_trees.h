@@ -276,17 +276,22 @@ KERNEL_FN const struct search_tree *search_tree_at(uint32_t k)
     return &trees[k];
 }
 
-KERNEL_FN float search_trees_worth(const float *features)
+// Of tree k, 1 / SEARCH_TREE_UNIT.
+KERNEL_FN int32_t search_tree_worth(const float *features, uint32_t k)
+{
+    const struct search_tree *tree = search_tree_at(k);
+    uint32_t leaf = 0;
+    for (int q = 0; q < SEARCH_TREE_DEPTH; q++)
+        leaf = 2 * leaf + (features[tree->feature[q]] > tree->above[q]);
+    return tree->worth[leaf];
+}
+
+KERNEL_FN int32_t search_trees_worth(const float *features)
 {
     int32_t sum = 0;
-    for (uint32_t k = 0; k < SEARCH_N_TREES; k++) {
-        const struct search_tree *tree = search_tree_at(k);
-        uint32_t leaf = 0;
-        for (int q = 0; q < SEARCH_TREE_DEPTH; q++)
-            leaf = 2 * leaf + (features[tree->feature[q]] > tree->above[q]);
-        sum += tree->worth[leaf];
-    }
-    return (float)sum / SEARCH_TREE_UNIT;
+    for (uint32_t k = 0; k < SEARCH_N_TREES; k++)
+        sum += search_tree_worth(features, k);
+    return sum;
 }
 
 #endif
