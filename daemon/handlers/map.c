@@ -129,8 +129,11 @@ static void fail_read(const struct handlers *handlers, posed_Reply *reply, int e
                           ? posed_Code_FAILED_PRECONDITION
                           : posed_Code_UNAVAILABLE;
     if (error == -ENOENT)
-        handlers_fail(reply, code, "load_map.name", "there is no map \"%s\" in map.folder %s", name,
-                      handlers->config->map_folder);
+        handlers_fail(
+            reply, code, "load_map.name",
+            "there is no map \"%s\" in map.folder %s (a name stands without its " MAP_SAVED_SUFFIX
+            ")",
+            name, handlers->config->map_folder);
     else
         handlers_fail(reply, code, "load_map.name", "%s" MAP_SAVED_SUFFIX ": %s", name, text);
 }

@@ -219,11 +219,11 @@ static enum posectl_exit optimise(const struct posectl *ctl, posed_Request *requ
         return POSECTL_OK;
     }
     printf("%" PRIu32 " keyframes adjusted, the farthest moved by %.1f mm, %.2f degrees\n"
-           "%" PRIu32 " links measured anew: each laid onto the other by itself, two keyframes "
+           "%" PRIu32 " link%s measured anew: each laid onto the other by itself, two keyframes "
            "differ by %.2f mm, at the links before by %.2f. That is the camera's noise and error, "
            "whichever links there are, not how well all keyframes agree\n",
            m->keyframes, m->moved_m * 1e3, m->moved_rad * 57.29577951, m->links,
-           m->residual_after_m * 1e3, m->residual_before_m * 1e3);
+           m->links == 1 ? "" : "s", m->residual_after_m * 1e3, m->residual_before_m * 1e3);
     if (m->has_own_error)
         printf("the camera's own error is taken out of them: %.0f %% less residual on pairs kept "
                "aside. The tracker's frames still have it: posectl calibrate\n",
