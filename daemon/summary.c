@@ -57,7 +57,7 @@ static void log_error(const struct shared *shared, const struct capture *capture
                      evaluation.rpe_rad.rmse * 180 / M_PI);
         log_to(log, LOG_LEVEL_INFO,
                "error against the known trajectory%s, %zu of %zu frames: ATE RMSE %.1f mm "
-               "(largest %.1f mm)%s",
+               "(largest %.1f mm)%s, of the poses as they came",
                part, evaluation.n_matched, evaluation.n_poses, evaluation.ate_m.rmse * 1e3,
                evaluation.ate_m.max * 1e3, relative);
         evaluation_free(&evaluation);
