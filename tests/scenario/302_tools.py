@@ -159,6 +159,24 @@ def check_offsets(folder, truth):
     tool("posed-eval", "-g", folder, "-t", moved, "-o", "soon", code=2, says="--time-offset soon")
 
 
+def check_turn_offset():
+    """Positions say that the clocks agree, turns that one is 40 ms fast: both are told."""
+    paths = harness.SCRATCH + "/turns-truth.txt", harness.SCRATCH + "/turns.txt"
+    for path, fast_s in zip(paths, (0, 0.04)):
+        with open(path, "w") as file:
+            for i in range(300):
+                x, angle = 0.1 * math.sin(i / 30), 0.4 * math.sin(4 * (i / 30 - fast_s))
+                file.write(f"{i / 30:.9f} {x:.9f} 0 0 0 {math.sin(angle / 2):.9f} 0 "
+                           f"{math.cos(angle / 2):.9f}\n")
+    args = ("-g", paths[0], "-t", paths[1], "-o", "auto")
+    result = json.loads(tool("posed-eval", *args, "-j"))
+    check(abs(result["time_offset_s"]) < 1e-4, f"by positions: {result}")
+    check(abs(result["turn_offset_s"] + 0.04) < 0.001, f"by turns: {result}")
+    check("turns agree best at -0.040 s" in tool("posed-eval", *args), "the text says it")
+    still = json.loads(tool("posed-eval", "-g", paths[0], "-t", paths[0], "-j"))
+    check("turn_offset_s" not in still, f"nobody asked: {still}")
+
+
 def check_eval_errors(folder, path):
     late = harness.SCRATCH + "/late.txt"
     with open(late, "w") as file:
@@ -196,6 +214,7 @@ def scenario():
     estimate = write_estimate(truth, path)
     check_eval(folder, path, truth, estimate)
     check_offsets(folder, truth)
+    check_turn_offset()
     check_eval_errors(folder, path)
     check_latency()
     check_loops()
