@@ -215,6 +215,12 @@ static double take_units(const struct bag *bag, const struct capture_settings *s
     return units_per_m;
 }
 
+// Others are skipped.
+static bool is_time(int64_t time_ns)
+{
+    return time_ns >= 0 && time_ns < INT64_C(1) << 62;
+}
+
 static int compare_frames(const void *a, const void *b)
 {
     const struct bag_frame *x = a, *y = b;
@@ -258,6 +264,30 @@ static void take_realsense_times(struct bag *bag, struct bag_topic *depth)
         }
 }
 
+// Sorting takes images out of the order in which they were written: after a clock that was set back
+// that joins two motions.
+static void tell_of_going_back(const struct bag *bag, const struct bag_topic *topic)
+{
+    size_t n_back = 0;
+    int64_t newest_ns = INT64_MIN, most_ns = 0;
+    for (size_t i = 0; i < topic->n_frames; i++) {
+        const int64_t time_ns = topic->frames[i].time_ns;
+        if (!is_time(time_ns))
+            continue;
+        if (time_ns < newest_ns) {
+            n_back++;
+            most_ns = newest_ns - time_ns > most_ns ? newest_ns - time_ns : most_ns;
+        } else {
+            newest_ns = time_ns;
+        }
+    }
+    if (n_back)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: %zu images of %s are stamped earlier than one that was written before them, by "
+               "up to %.3f s; they are played in the order of their stamps",
+               bag->path, n_back, topic->name, (double)most_ns * 1e-9);
+}
+
 static void put_in_order(struct bag *bag, struct bag_topic *topic)
 {
     struct bag_frame *frames = topic->frames;
@@ -269,9 +299,10 @@ static void put_in_order(struct bag *bag, struct bag_topic *topic)
     for (size_t i = 0; !topic->has_stamps && i < topic->n_frames; i++)
         frames[i].time_ns = frames[i].log_time_ns;
     take_realsense_times(bag, topic);
+    tell_of_going_back(bag, topic);
     qsort(frames, topic->n_frames, sizeof *frames, compare_frames);
     for (size_t i = 0; i < topic->n_frames; i++)
-        if (frames[i].time_ns >= 0 && frames[i].time_ns < INT64_C(1) << 62 &&
+        if (is_time(frames[i].time_ns) &&
             (n_kept == 0 || frames[i].time_ns != frames[n_kept - 1].time_ns))
             frames[n_kept++] = frames[i];
     bag->n_skipped = topic->n_frames - n_kept;

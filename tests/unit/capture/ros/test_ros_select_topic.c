@@ -390,6 +390,27 @@ static void times(void **state)
     assert_int_equal(bag_place(&bag, 0).offset, 5);
 }
 
+// Stamps that go back are put in order, and it is said.
+static void times_that_go_back(void **state)
+{
+    (void)state;
+    static const int64_t ms[] = {100, 200, 150, 200, 90, 300}; // 200 twice: not earlier
+    camera_info("/camera_info", 50, W);
+    const uint32_t id = add_topic("/depth", "sensor_msgs/msg/Image");
+    add_image_of(id, T, "16UC1", W, H);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_null(strstr(said, "earlier"));
+    for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+        add_image_of(id, T + ms[i] * 1000000, "16UC1", W, H);
+    add_image_of(id, 0, "16UC1", W, H); // no stamp is time 0
+    said[0] = 0;
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("the.bag: 3 images of /depth are stamped earlier than one that was written before "
+                "them, by up to 100.300 s; they are played in the order of their stamps");
+    for (size_t i = 1; i < info.n_frames; i++)
+        assert_true(bag.depth->frames[i].time_ns > bag.depth->frames[i - 1].time_ns);
+}
+
 // RealSense's own times serve when every image has one.
 static void times_of_realsense(void **state)
 {
@@ -424,6 +445,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(calibrations, setup, teardown),
         cmocka_unit_test_setup_teardown(units, setup, teardown),
         cmocka_unit_test_setup_teardown(times, setup, teardown),
+        cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(times_of_realsense, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
