@@ -188,6 +188,13 @@ static int add_metadata(struct bag_topic *topic, int64_t log_time_ns, const void
     return add_frame(topic, (struct bag_frame){time_ns, log_time_ns, {0, 0}});
 }
 
+// rosbag2's --compression-mode message: zstd's magic stands where CDR tells its byte order.
+static bool is_packed(const struct bag_topic *topic, const void *data, size_t n_bytes)
+{
+    return topic->encoding == ROS_ENCODING_CDR && n_bytes >= 4 &&
+           memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0;
+}
+
 int bag_add_message(struct bag *bag, uint32_t id, int64_t log_time_ns, struct bag_place place,
                     const void *data, size_t n_bytes)
 {
@@ -197,6 +204,10 @@ int bag_add_message(struct bag *bag, uint32_t id, int64_t log_time_ns, struct ba
     if (!topic)
         return 0;
     topic->n_messages++;
+    if (topic->kind != ROS_OTHER && is_packed(topic, data, n_bytes)) {
+        topic->is_packed = true;
+        return 0;
+    }
     switch (topic->kind) {
     case ROS_IMAGE:
     case ROS_COMPRESSED_IMAGE:

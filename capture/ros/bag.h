@@ -28,6 +28,7 @@ struct bag_topic {
     enum ros_kind kind;
     enum ros_encoding encoding;
     uint64_t n_messages;
+    bool is_packed; // a message is compressed by itself, which is not read
 
     // of images
     struct bag_frame *frames;

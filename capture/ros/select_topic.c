@@ -76,6 +76,25 @@ static int find_camera(struct bag *bag, const char *camera)
     return 0;
 }
 
+// Where the messages of what might be depth are compressed one by one, says so.
+static bool is_packed(const struct bag *bag)
+{
+    for (size_t i = 0; i < bag->n_topics; i++) {
+        const struct bag_topic *topic = &bag->topics[i];
+        if (!topic->is_packed || topic->is_depth ||
+            (topic->kind != ROS_IMAGE && topic->kind != ROS_COMPRESSED_IMAGE) ||
+            (bag->wanted && strcmp(topic->name, bag->wanted) != 0))
+            continue;
+        log_to(&bag->log, LOG_LEVEL_ERROR,
+               "%s: the messages of %s are compressed one by one (zstd), which is not read; unpack "
+               "them with `ros2 bag convert`, or record without --compression-mode message (MCAP "
+               "compresses by itself: --storage-preset-profile zstd_fast)",
+               bag->path, topic->name);
+        return true;
+    }
+    return false;
+}
+
 static int choose_topic(struct bag *bag)
 {
     size_t n_equal = 0;
@@ -94,6 +113,8 @@ static int choose_topic(struct bag *bag)
             bag->depth = topic;
     }
     struct bag_topic *depth = bag->depth;
+    if ((!depth || !depth->is_depth) && is_packed(bag))
+        return -ENOTSUP;
     if (depth && !depth->is_depth) {
         log_to(&bag->log, LOG_LEVEL_ERROR, "%s: topic %s is not depth: %s%s%s, %llu messages",
                bag->path, depth->name, depth->type, *depth->image_encoding ? " of " : "",

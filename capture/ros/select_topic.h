@@ -9,7 +9,7 @@
 // After the walk: chooses the depth topic, sorts its frames, and fills in camera, units_per_m and
 // n_frames. Returns 0, or after logging: -ENOENT (no depth topic, no image of it), -EINVAL (a topic
 // that is not there, a size or calibration that is none), -ERANGE (calibration of another size),
-// -ENOMEM.
+// -ENOTSUP (its messages are compressed one by one), -ENOMEM.
 __attribute__((warn_unused_result)) int
 bag_choose(struct bag *bag, const struct capture_settings *settings, struct capture_info *out_info);
 

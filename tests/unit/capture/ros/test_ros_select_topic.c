@@ -235,6 +235,22 @@ static void where_no_depth_is(void **state)
     assert_said("...\n");
 }
 
+static void messages_compressed_one_by_one(void **state)
+{
+    (void)state;
+    static const char packed[] = "\x28\xb5\x2f\xfd\x24\x08\x41\x00";
+    add(add_topic("/tf", "tf2_msgs/msg/TFMessage"), T, NULL, 0);
+    add(add_topic("/depth/camera_info", "sensor_msgs/msg/CameraInfo"), T, packed, 8);
+    add(add_topic("/depth/image", "sensor_msgs/msg/Image"), T, packed, 8);
+    assert_int_equal(choose(NULL, NULL), -ENOTSUP);
+    assert_said("the.bag: the messages of /depth/image are compressed one by one (zstd), which is "
+                "not read; unpack them with `ros2 bag convert`");
+    assert_int_equal(choose("/depth/image", NULL), -ENOTSUP);
+    assert_said("the messages of /depth/image are compressed one by one");
+    assert_int_equal(choose("/none", NULL), -EINVAL);
+    assert_said("there is no topic /none");
+}
+
 static void the_best_of_several(void **state)
 {
     (void)state;
@@ -440,6 +456,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(folders_and_topics_of_a_path, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_for_topics_and_messages, setup, teardown),
         cmocka_unit_test_setup_teardown(where_no_depth_is, setup, teardown),
+        cmocka_unit_test_setup_teardown(messages_compressed_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_of_several, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations, setup, teardown),
