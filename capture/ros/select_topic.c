@@ -171,6 +171,22 @@ bool bag_is_rectified(const struct bag *bag)
     return info && contains(bag->depth->name, "rect") && info->info.rectified.fx_px != 0;
 }
 
+// A camera that is not calibrated sends a CameraInfo of zeros.
+static void tell_of_no_info(const struct bag *bag)
+{
+    const struct bag_topic *empty = NULL;
+    for (size_t i = 0; i < bag->n_topics; i++)
+        if (bag->topics[i].has_info &&
+            (!empty || common_folders(bag->topics[i].name, bag->depth->name) >
+                           common_folders(empty->name, bag->depth->name)))
+            empty = &bag->topics[i];
+    log_to(&bag->log, LOG_LEVEL_WARNING,
+           "%s: no camera info for %s%s%s%s, taken for the usual camera of 640x480; give its own "
+           "with --set camera.fx=... (fy, cx, cy) or -c FILE",
+           bag->path, bag->depth->name, empty ? " (" : "", empty ? empty->name : "",
+           empty ? " holds no focal length: the camera is not calibrated)" : "");
+}
+
 static int take_camera(const struct bag *bag, const struct capture_settings *settings,
                        struct capture_info *out_info)
 {
@@ -182,9 +198,7 @@ static int take_camera(const struct bag *bag, const struct capture_settings *set
                                : is_rectified ? info->info.rectified
                                               : info->info.camera;
     if (!info && !overridden)
-        log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: no camera info for %s, taken for the usual camera of 640x480", bag->path,
-               depth->name);
+        tell_of_no_info(bag);
     if (info && info->info.distortion != 0 && !is_rectified)
         log_to(&bag->log, LOG_LEVEL_WARNING,
                "%s: %s tells of distortion (up to %g), which stays in the images of %s", bag->path,

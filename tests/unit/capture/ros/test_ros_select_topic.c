@@ -349,6 +349,20 @@ static void calibrations(void **state)
     assert_true(info.camera.fx_px == 45);
 }
 
+static void cameras_without_a_calibration(void **state)
+{
+    (void)state;
+    image("/a/depth/image", "16UC1");
+    assert_int_equal(choose(NULL, NULL), -ERANGE);
+    assert_said("no camera info for /a/depth/image, taken for the usual camera of 640x480; give "
+                "its own with --set camera.fx=... (fy, cx, cy) or -c FILE");
+    camera_info("/b/camera_info", 0, W);
+    camera_info("/a/depth/camera_info", 0, W);
+    assert_int_equal(choose(NULL, NULL), -ERANGE);
+    assert_said("no camera info for /a/depth/image (/a/depth/camera_info holds no focal length: "
+                "the camera is not calibrated), taken for the usual camera");
+}
+
 static void units(void **state)
 {
     (void)state;
@@ -460,6 +474,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_best_of_several, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations, setup, teardown),
+        cmocka_unit_test_setup_teardown(cameras_without_a_calibration, setup, teardown),
         cmocka_unit_test_setup_teardown(units, setup, teardown),
         cmocka_unit_test_setup_teardown(times, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
