@@ -58,8 +58,9 @@ struct rig_place {
     double clock_s; // B's stamp of a moment less A's; 0 where the file does not say
 };
 
-// Reads the place of camera B beside A from such a file. Returns 0, or -EINVAL with the reason in
-// the log.
+// Reads the place of camera B beside A from such a file. One that ends within the covariance or
+// before the clock that posectl writes behind it is refused; one of the place alone is whole.
+// Returns 0, or -EINVAL with the reason in the log.
 __attribute__((warn_unused_result)) int rig_pose_read_place(const char *path, struct rig_place *out,
                                                             const struct log_sink *log);
 

@@ -72,7 +72,7 @@ def check_clocks():
         file.write(text.replace("clock ", "clock x"))
     bad = subprocess.run([harness.BINARY + "/bin/posed", "-c", conf, "--no-tcp", "--run-dir",
                           harness.SCRATCH, "--set", "http.port=0"], capture_output=True, text=True)
-    check(bad.returncode != 0 and "rig.txt: clock: seconds" in bad.stderr, bad.stderr)
+    check(bad.returncode != 0 and "rig.txt:12: clock: seconds" in bad.stderr, bad.stderr)
 
 
 def check_fields():

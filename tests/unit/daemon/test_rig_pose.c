@@ -80,6 +80,66 @@ static void test_bad(void **state)
     assert_true(scratch_said(&scratch, "camera.rig"));
 }
 
+static const char whole[] = "# tum:a\n# tum:b\n0.1 0 0 0 0 0 1\n"
+                            "1e-07 -3e-08 0 0 0 0\n"
+                            "-3e-08 1e-06 0 0 0 0\n"
+                            "0 0 1e-07 0 0 0\n"
+                            "0 0 0 4e-08 0 0\n"
+                            "0 0 0 0 2e-07 0\n"
+                            "0 0 0 0 0 5e-08\n"
+                            "# B's stamp of a moment less A's [s]\n"
+                            "clock 0.012500\n";
+
+// What posectl writes, cut at any byte: behind the place's line nothing but the whole file will do.
+static void test_cut(void **state)
+{
+    (void)state;
+    char text[sizeof whole];
+    struct rig_place place;
+    const size_t n_place = (size_t)(strstr(whole, "1e-07") - whole);
+    assert_int_equal(read_text(whole, &place), 0);
+    assert_true(place.clock_s == 0.0125 && place.T_a_b.t_m[0] == 0.1);
+    for (size_t n = n_place; n < sizeof whole - 1; n++) {
+        snprintf(text, sizeof text, "%.*s", (int)n, whole);
+        assert_int_equal(read_text(text, &place), n == n_place ? 0 : -EINVAL);
+    }
+    assert_true(scratch_said(&scratch, "place.txt:11: the file was cut off"));
+    snprintf(text, sizeof text, "%.*s", (int)(strstr(whole, "0 0 1e-07") - whole), whole);
+    assert_int_equal(read_text(text, &place), -EINVAL);
+    assert_true(scratch_said(&scratch, "place.txt:5: the file was cut off"));
+    snprintf(text, sizeof text, "%.*s", (int)(strstr(whole, "-08 1e") - whole), whole);
+    assert_int_equal(read_text(text, &place), -EINVAL);
+    assert_true(scratch_said(&scratch, "place.txt:5: behind the place six rows"));
+}
+
+// A row with `from` in place of which there is `to`, as long as it.
+static void expect_wrong(const char *from, const char *to, const char *says)
+{
+    char text[sizeof whole];
+    struct rig_place place;
+    memcpy(text, whole, sizeof text);
+    memcpy(strstr(text, from), to, strlen(to));
+    assert_int_equal(read_text(text, &place), -EINVAL);
+    assert_true(scratch_said(&scratch, says));
+}
+
+static void test_bad_covariance(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct rig_place place;
+    expect_wrong("1e-07 -3", "-1e-7 -3", "place.txt:4: a variance is negative");
+    expect_wrong("5e-08", "-5e-8", "place.txt:9: a variance is negative");
+    expect_wrong("4e-08", "  nan", "place.txt:7: behind the place six rows");
+    expect_wrong("0 4e-08", "4e-0008", "place.txt:7: behind the place six rows");
+    expect_wrong("4e-08 0", "4e-08 x", "place.txt:7: behind the place six rows");
+    expect_wrong("# B's", "1 2 3", "place.txt:10: behind the covariance's six rows");
+    // The name of a recording may be long, and is one line.
+    snprintf(text, sizeof text, "# %01500d\n%s", 7, whole);
+    assert_int_equal(read_text(text, &place), 0);
+    assert_true(place.T_a_b.t_m[0] == 0.1);
+}
+
 // ---- Two cameras; what is published is this file's (--wrap)
 
 #define MS INT64_C(1000000)
@@ -417,9 +477,13 @@ static void test_adjusted_in_part(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good), cmocka_unit_test(test_bad), cmocka_unit_test(test_poses),
-        cmocka_unit_test(test_adjusted), cmocka_unit_test(test_adjusted_in_part)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good),
+                                       cmocka_unit_test(test_bad),
+                                       cmocka_unit_test(test_cut),
+                                       cmocka_unit_test(test_bad_covariance),
+                                       cmocka_unit_test(test_poses),
+                                       cmocka_unit_test(test_adjusted),
+                                       cmocka_unit_test(test_adjusted_in_part)};
     scratch_create(&scratch);
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove(&scratch);
