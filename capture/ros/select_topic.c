@@ -307,7 +307,7 @@ static void tell_of_going_back(const struct bag *bag, const struct bag_topic *to
     int64_t newest_ns = INT64_MIN, most_ns = 0;
     for (size_t i = 0; i < topic->n_frames; i++) {
         const int64_t time_ns = topic->frames[i].time_ns;
-        if (!is_time(time_ns))
+        if (!is_time(time_ns) || time_ns == 0) // 0: without a stamp
             continue;
         if (time_ns < newest_ns) {
             n_back++;
@@ -317,10 +317,11 @@ static void tell_of_going_back(const struct bag *bag, const struct bag_topic *to
         }
     }
     if (n_back)
-        log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: %zu images of %s are stamped earlier than one that was written before them, by "
-               "up to %.3f s; they are played in the order of their stamps",
-               bag->path, n_back, topic->name, (double)most_ns * 1e-9);
+        log_to(
+            &bag->log, LOG_LEVEL_WARNING,
+            "%s: %zu image%s of %s stamped earlier than one that was written before, by up to %.3f "
+            "s; all are played in the order of their stamps",
+            bag->path, n_back, n_back == 1 ? "" : "s", topic->name, (double)most_ns * 1e-9);
 }
 
 static void put_in_order(struct bag *bag, struct bag_topic *topic)
