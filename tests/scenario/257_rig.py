@@ -2,8 +2,9 @@
 """posectl rig calibrate: two synthetic cameras on one body, 0.2 m and 27 degrees apart, each with
 its own sensor. The transform between them is found from their motions, its error is what the
 covariance says; a rig that turns about one axis, and recordings without a common time, are told
-of. So is a clock that is ahead, which the daemon's rig pose takes off. The cameras' own errors,
-which are learnt on the way, are written, and the daemon takes them out.
+of, and so is one recording beside itself. So is a clock that is ahead, which the daemon's rig pose
+takes off. The cameras' own errors, which are learnt on the way, are written, and the daemon takes
+them out.
 
 usage: 257_rig.py [SENSOR [FRAMES [SEED]]]    `unkind 900 SEED`: what is required is for such"""
 import json
@@ -125,7 +126,8 @@ def scenario():
     calibrate(camera("room-straight", 1, "frames=110"),
               camera("room-straight", 2, "frames=110", mount), code=1,
               says="the rig turns about one axis only")
-    calibrate("synth:wall,frames=3", "synth:wall,frames=3", code=1,
+    calibrate("synth:room", "synth:room", code=1, says="A and B are the same source")
+    calibrate("synth:wall,frames=3", "synth:wall,frames=3,camera=2", code=1,
               says="no two frames of it were tracked: the scene does not hold some directions")
 
 

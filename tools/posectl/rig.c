@@ -310,6 +310,17 @@ static bool look_at_outputs(const char *path)
     return good;
 }
 
+// One recording beside itself has identity for an answer, and is sure of it.
+static bool look_at_sources(void)
+{
+    const bool differ = strcmp(options.recordings[0], options.recordings[1]) != 0;
+    if (!differ)
+        posectl_complain("%s: A and B are the same source; of a file that holds both cameras each "
+                         "is mcap:FILE#NAME",
+                         options.recordings[0]);
+    return differ;
+}
+
 static int calibrate(const struct posectl *ctl)
 {
     static struct way ways[2];
@@ -346,5 +357,6 @@ int posectl_rig(struct posectl *ctl, int argc, char **argv)
         NULL};
     ctl->takes_file = true;
     posectl_parse(ctl, &argp, argc, argv);
-    return !look_at_outputs(ctl->file) || calibrate(ctl) < 0 ? POSECTL_FAILED : POSECTL_OK;
+    const bool good = look_at_sources() && look_at_outputs(ctl->file);
+    return !good || calibrate(ctl) < 0 ? POSECTL_FAILED : POSECTL_OK;
 }
