@@ -119,14 +119,14 @@ def check_usage():
     assert "repair needs a file" in ctl(2, "record", "repair").stderr
     for source, said in (("/nowhere", "no such file or folder, and no DRIVER:PLACE"),
                          ("tum:/nowhere", "/nowhere: No such file or directory")):
-        told = ctl(1, "rig", "calibrate", source, source).stderr
+        told = ctl(1, "rig", "calibrate", source, source + "2").stderr
         assert said in told and told.count("\n") == 1, told
     # What is to be written is looked at before the work.
     made = harness.SCRATCH + "/made"
     for name in ("made", "rig.A.field", "other.B.field"):
         with open(f"{harness.SCRATCH}/{name}", "w", encoding="ascii"):
             pass
-    for command in (("calibrate", "synth:room"), ("rig", "calibrate", "synth:room", "synth:room")):
+    for command in (("calibrate", "synth:room"), ("rig", "calibrate", "synth:room", "synth:wall")):
         assert f"{made}: is there already" in ctl(1, *command, "-o", made).stderr
         assert "/nowhere/x: No such file" in ctl(1, *command, "-o", "/nowhere/x").stderr
     for name, field in (("rig", "rig.A.field"), ("other", "other.B.field")):
