@@ -76,8 +76,8 @@ static int find_camera(struct bag *bag, const char *camera)
     return 0;
 }
 
-// Where the messages of what might be depth are compressed one by one, says so.
-static bool is_packed(const struct bag *bag)
+// Says so where the messages of what might be depth are compressed one by one. True: they are.
+static bool refuse_packed(const struct bag *bag)
 {
     for (size_t i = 0; i < bag->n_topics; i++) {
         const struct bag_topic *topic = &bag->topics[i];
@@ -113,7 +113,7 @@ static int choose_topic(struct bag *bag)
             bag->depth = topic;
     }
     struct bag_topic *depth = bag->depth;
-    if ((!depth || !depth->is_depth) && is_packed(bag))
+    if ((!depth || !depth->is_depth) && refuse_packed(bag))
         return -ENOTSUP;
     if (depth && !depth->is_depth) {
         log_to(&bag->log, LOG_LEVEL_ERROR, "%s: topic %s is not depth: %s%s%s, %llu messages",
