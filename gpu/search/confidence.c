@@ -25,20 +25,38 @@ static float distance_between(const struct search_object *object, const struct s
 {
     const uint32_t n = object->n_vertices;
     const uint32_t ask = n / N_ASKED + 1, answer = n / N_ANSWERS + 1;
-    float answers[N_ANSWERS][3], sum = 0;
+    float x[N_ANSWERS], y[N_ANSWERS], z[N_ANSWERS], sum = 0;
     uint32_t n_answers = 0, n_asked = 0;
-    for (uint32_t i = 0; i < n && n_answers < N_ANSWERS; i += answer)
-        vertex_at(object, b, i, answers[n_answers++]);
+    for (uint32_t i = 0; i < n && n_answers < N_ANSWERS; i += answer, n_answers++) {
+        float p[3];
+        vertex_at(object, b, i, p);
+        x[n_answers] = p[0];
+        y[n_answers] = p[1];
+        z[n_answers] = p[2];
+    }
     for (uint32_t i = 0; i < n; i += ask, n_asked++) {
         float p[3], nearest = INFINITY;
         vertex_at(object, a, i, p);
+#pragma omp simd reduction(min : nearest)
         for (uint32_t k = 0; k < n_answers; k++) {
-            float d[3] = {answers[k][0] - p[0], answers[k][1] - p[1], answers[k][2] - p[2]};
-            nearest = fminf(nearest, d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+            const float dx = x[k] - p[0], dy = y[k] - p[1], dz = z[k] - p[2];
+            const float d2 = dx * dx + dy * dy + dz * dz;
+            nearest = d2 < nearest ? d2 : nearest;
         }
         sum += sqrtf(nearest);
     }
     return sum / (float)(n_asked ? n_asked : 1);
+}
+
+// No vertex moves farther than this between the poses [m], and so no surface.
+static float farthest_between(const struct search_object *object, const struct search_candidate *a,
+                              const struct search_candidate *b)
+{
+    const float cosine = (search_trace(a->rotation, b->rotation) - 1) / 2;
+    float d2 = 0;
+    for (int k = 0; k < 3; k++)
+        d2 += (a->t_m[k] - b->t_m[k]) * (a->t_m[k] - b->t_m[k]);
+    return sqrtf(d2) + object->info.radius_m * sqrtf(fmaxf(2 - 2 * cosine, 0));
 }
 
 // Radii of the object; of a few vertices in each pose, so that some of it is the vertices' spacing.
@@ -58,6 +76,8 @@ static bool is_as_good(const struct search_object *object, const struct search_c
     const float behind = best->score - c->score;
     if (!(behind < AS_GOOD_TURNED))
         return false;
+    if (farthest_between(object, best, c) < SAME_ANSWER * object->info.radius_m)
+        return true;
     const float apart = distance_between(object, best, c) / object->info.radius_m;
     return apart < SAME_ANSWER || (apart < SAME_PLACE && behind < AS_GOOD_THERE);
 }
@@ -75,9 +95,11 @@ uint32_t search_keep_answers(const struct search_object *object, struct search_c
         for (uint32_t i = n_kept; i < n && n_kept < top; i++)
             if (c[i].agree > c[chosen].agree && is_as_good(object, &c[best], &c[i]))
                 chosen = i;
-        c[chosen].score = c[best].score;
+        c[chosen].sure = c[best].sure;
         n = search_keep_one(&rotations, &nearness, c, n, n_kept, chosen);
     }
+    for (uint32_t i = 0; i < n_kept; i++)
+        c[i].score = c[i].sure;
     return n_kept;
 }
 
@@ -92,6 +114,7 @@ float search_rival(const struct search_object *object, const struct search_candi
         for (int j = 0; j < 3; j++)
             d2 += (candidates[i].t_m[j] - c->t_m[j]) * (candidates[i].t_m[j] - c->t_m[j]);
         if (i != k && candidates[i].score - c->score > best && d2 < 2 * radius_m * radius_m &&
+            farthest_between(object, c, &candidates[i]) > CONTRADICTS * radius_m &&
             distance_between(object, c, &candidates[i]) > CONTRADICTS * radius_m)
             best = candidates[i].score - c->score;
     }

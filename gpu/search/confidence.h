@@ -18,7 +18,7 @@ float search_rival(const struct search_object *object, const struct search_candi
 // Sorts candidates into distinct answers, best first, and returns how many there are. The score
 // says whether the object is there; of poses at one place whose scores are nearly the same (a box
 // with a knob, end for end) the first `top` are chosen by what agrees with the image pixel by
-// pixel, and get the best one's score.
+// pixel. Their scores are then `sure` of the best one there, so that they may be out of order.
 uint32_t search_keep_answers(const struct search_object *object,
                              struct search_candidate *candidates, uint32_t n, uint32_t top);
 

@@ -69,7 +69,7 @@ int search_follow(struct search *search, const struct search_object *object,
         uint32_t n = search_keep_distinct(object, &nearness, c, FOLLOW_HYPOTHESES, 4);
         while (n > 0 && c[n - 1].score <= SEARCH_GIVEN_UP)
             n--;
-        search_refine_all_drawn(search, &scene, object, c, n, SEARCH_DRAWN_ROUNDS);
+        search_refine_all_drawn(search, &scene, object, c, n, SEARCH_DRAWN_ROUNDS, NULL);
         if (search_keep_distinct(object, &nearness, c, n, 1) == 0)
             return -ENODATA;
         follow_to_edges(search, &scene, object, FOLLOW_LEAST, &c[0], &found);

@@ -7,6 +7,7 @@
 #define POSED_GPU_SEARCH_HOST_H
 
 #include "gpu/search/context.h"
+#include "gpu/search/kernels/slide.h"
 
 // The threads' drawings, empty, and their end. 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int search_create_drawings(struct search *search);
@@ -26,13 +27,21 @@ __attribute__((warn_unused_result)) int search_ensure_drawings(struct search *se
                                                                uint32_t n_pixels);
 
 // search_refine_points and search_refine_drawn of many candidates, on all threads. When the search
-// is stopped (pool_stopped) the rest stays as it is.
+// is stopped (pool_stopped) the rest stays as it is. out_slides: of each candidate, may be NULL.
 void search_refine_all_points(struct search *search, const struct search_scene *scene,
                               const struct search_object *object,
                               struct search_candidate *candidates, uint32_t n);
 void search_refine_all_drawn(struct search *search, const struct search_scene *scene,
                              const struct search_object *object,
-                             struct search_candidate *candidates, uint32_t n, uint32_t n_rounds);
+                             struct search_candidate *candidates, uint32_t n, uint32_t n_rounds,
+                             struct search_slides *out_slides);
+
+// The n_best best of the polished candidates moved along their slides (kernels/slide.h), to out:
+// SEARCH_SLIDE_WAYS of each, best first, not scored. Returns how many.
+uint32_t search_slide_best(const struct search_object *object,
+                           const struct search_candidate *polished,
+                           const struct search_slides *slides, uint32_t n, uint32_t n_best,
+                           struct search_candidate *out);
 
 // Refines with the stored points of the nearest view (cpu/refine_points.h).
 void search_refine_points(const struct search_scene *scene, const struct search_object *object,

@@ -38,17 +38,20 @@ struct search_depth {
     struct intrinsics camera;
 };
 
-// Most candidates that are polished: with SEARCH_TOP_MAX answers wanted, and the best one turned.
-#define SEARCH_FOUND_MAX (SEARCH_TOP_MAX + SEARCH_POLISHED - 1 + SEARCH_NEAR_SYMMETRIES_MAX)
+// Most candidates that are polished (with SEARCH_TOP_MAX answers wanted), that are slid, and of all
+// with the best one turned.
+#define SEARCH_POLISHED_MAX (SEARCH_TOP_MAX + SEARCH_POLISHED - 1)
+#define SEARCH_SLID_MAX     ((SEARCH_POLISHED_MAX - SEARCH_NOT_SLID) * SEARCH_SLIDE_WAYS)
+#define SEARCH_FOUND_MAX    (SEARCH_POLISHED_MAX + SEARCH_SLID_MAX + SEARCH_NEAR_SYMMETRIES_MAX)
 
-static_assert(SEARCH_TOP_MAX + SEARCH_POLISHED - 1 + SEARCH_DRAWN_MORE <= SEARCH_SCREENED,
+static_assert(SEARCH_POLISHED_MAX + SEARCH_DRAWN_MORE <= SEARCH_SCREENED,
               "what is drawn again was screened");
 
 // What the default search hands to the last choice.
 struct search_found {
     uint32_t n_valid; // pixels with depth; 0: nothing else is filled
-    uint32_t n_starts, n;
-    struct search_candidate candidates[SEARCH_FOUND_MAX];
+    uint32_t n_starts, n, n_polished, n_slid;
+    struct search_candidate candidates[SEARCH_FOUND_MAX]; // polished, slid, turned
     float stage_ms[SEARCH_N_STAGES];
 };
 

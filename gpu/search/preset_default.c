@@ -24,6 +24,9 @@ int search_run_default(struct search *search, const struct search_object *object
     // As measured, two anchors in five face as the surface does.
     out->n_compared = (uint64_t)out->n_starts * object->n_seeds * SEARCH_ANCHORS * 2 / 5;
     clock_ns = clock_monotonic_ns();
+    for (uint32_t i = 0; i < found.n; i++)
+        if (i < found.n_polished || i >= found.n_polished + found.n_slid)
+            found.candidates[i].sure = found.candidates[i].score;
     uint32_t n = search_keep_answers(object, found.candidates, found.n, query->top);
     for (uint32_t i = 0; i < n && i < query->top; i++)
         search_report(object, &found.candidates[i], search_rival(object, found.candidates, n, i),

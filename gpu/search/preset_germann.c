@@ -53,7 +53,7 @@ static uint32_t refine_views(struct search *search, const struct search_object *
         n--;
     if (n == 0)
         c[n++] = best;
-    search_refine_all_drawn(search, scene, object, c, n, SEARCH_POLISHED_ROUNDS);
+    search_refine_all_drawn(search, scene, object, c, n, SEARCH_POLISHED_ROUNDS, NULL);
     return search_keep_distinct(object, &of_answers, c, n, n);
 }
 

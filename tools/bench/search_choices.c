@@ -187,7 +187,7 @@ static int add_stages(struct search_choices *f, struct search *search,
                          n_points + (all[n_points].score > SEARCH_GIVEN_UP), T_truth);
     }
     n = n_points < SEARCH_SCREENED ? n_points : SEARCH_SCREENED;
-    search_refine_all_drawn(search, scene, f->object, all, n, 0);
+    search_refine_all_drawn(search, scene, f->object, all, n, 0, NULL);
     err =
         err ? err : add_choice(f, SEARCH_SCORE_DRAWN, WEIGHT_SCREENED * f->weight, all, n, T_truth);
 out:
@@ -201,15 +201,20 @@ static int add_polished(struct search_choices *f, struct search *search,
                         const struct se3 *T_truth)
 {
     struct search_found found = {0};
-    struct search_candidate polished[SEARCH_FOUND_MAX + 1];
+    struct search_candidate polished[SEARCH_FOUND_MAX + 1 + SEARCH_SLIDE_WAYS];
+    struct search_slides slides;
     int err = search->ops->find(search, f->object, image, SEARCH_POLISHED, &found);
     if (err)
         return err;
     memcpy(polished, found.candidates, found.n * sizeof *polished);
     if (T_truth) {
-        search_pose_inward(f->object, T_truth, &polished[found.n]);
-        search_refine_all_drawn(search, scene, f->object, &polished[found.n++], 1,
-                                SEARCH_POLISHED_ROUNDS);
+        struct search_candidate *truth = &polished[found.n], *slid = truth + 1;
+        search_pose_inward(f->object, T_truth, truth);
+        search_refine_all_drawn(search, scene, f->object, truth, 1, SEARCH_POLISHED_ROUNDS,
+                                &slides);
+        const uint32_t n_slid = search_slide_best(f->object, truth, &slides, 1, 1, slid);
+        search_refine_all_drawn(search, scene, f->object, slid, n_slid, 0, NULL);
+        found.n += 1 + n_slid;
     }
     return add_choice(f, SEARCH_SCORE_DRAWN, f->weight, polished, found.n, T_truth);
 }

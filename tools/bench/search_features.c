@@ -48,7 +48,7 @@ int search_features_at(struct search *search, const struct search_object *object
     if (err)
         return err;
     search_pose_inward(object, T_camera_model, &candidate);
-    search_refine_all_drawn(search, &scene, object, &candidate, 1, SEARCH_POLISHED_ROUNDS);
+    search_refine_all_drawn(search, &scene, object, &candidate, 1, SEARCH_POLISHED_ROUNDS, NULL);
     search_features(&candidate, out);
     return 0;
 }

@@ -55,17 +55,25 @@ static int find_prepared(struct search *search, const struct search_object *obje
     n = search_keep_distinct(object, &nearness, candidates, n_left, SEARCH_SCREENED);
     out->stage_ms[SEARCH_STAGE_FIT] = clock_lap_ms(&clock_ns);
 
-    search_refine_all_drawn(search, scene, object, candidates, n, 0);
+    search_refine_all_drawn(search, scene, object, candidates, n, 0, NULL);
     n = search_keep_distinct(object, &nearness, candidates, n, n_polished + SEARCH_DRAWN_MORE);
-    search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_DRAWN_ROUNDS);
+    search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_DRAWN_ROUNDS, NULL);
     n = search_keep_distinct(object, &nearness, candidates, n, n_polished);
-    search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_POLISHED_ROUNDS);
+    struct search_slides slides[SEARCH_POLISHED_MAX];
+    search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_POLISHED_ROUNDS, slides);
+    const uint32_t n_slid = search_slide_best(object, candidates, slides, n,
+                                              n_polished - SEARCH_NOT_SLID, candidates + n);
+    search_refine_all_drawn(search, scene, object, candidates + n, n_slid, 0, NULL);
+    out->n_polished = n;
+    out->n_slid = n_slid;
+    n += n_slid;
     const uint32_t n_turned = n > 0 ? object->near_symmetries.n : 0;
     const uint32_t best = search_best(candidates, n, 0);
     for (uint32_t i = 0; i < n_turned; i++)
         search_near_symmetry_pose(&object->near_symmetries.of[i], &candidates[best],
                                   &candidates[n + i]);
-    search_refine_all_drawn(search, scene, object, candidates + n, n_turned, SEARCH_TURNED_ROUNDS);
+    search_refine_all_drawn(search, scene, object, candidates + n, n_turned, SEARCH_TURNED_ROUNDS,
+                            NULL);
     n += n_turned;
     err = pool_stopped(search->pool) ? -ECANCELED : 0;
     if (err)

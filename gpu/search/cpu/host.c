@@ -47,6 +47,7 @@ struct refine_job {
     const struct search_object *object;
     struct search_candidate *candidates;
     uint32_t n_rounds;
+    struct search_slides *slides;
 };
 
 static void refine_points(void *user, uint32_t item, uint32_t thread)
@@ -62,29 +63,46 @@ static void refine_drawn(void *user, uint32_t item, uint32_t thread)
     struct refine_job *job = user;
     if (!pool_stopped(job->search->pool))
         search_refine_drawn(job->scene, job->object, &job->candidates[item], job->n_rounds,
-                            &job->search->drawings[thread]);
+                            &job->search->drawings[thread],
+                            job->slides ? &job->slides[item] : NULL);
 }
 
 void search_refine_all_points(struct search *search, const struct search_scene *scene,
                               const struct search_object *object,
                               struct search_candidate *candidates, uint32_t n)
 {
-    struct refine_job job = {search, scene, object, candidates, 0};
+    struct refine_job job = {search, scene, object, candidates, 0, NULL};
     parallel_for(search->pool, n, refine_points, &job);
 }
 
 void search_refine_all_drawn(struct search *search, const struct search_scene *scene,
                              const struct search_object *object,
-                             struct search_candidate *candidates, uint32_t n, uint32_t n_rounds)
+                             struct search_candidate *candidates, uint32_t n, uint32_t n_rounds,
+                             struct search_slides *out_slides)
 {
-    struct refine_job job = {search, scene, object, candidates, n_rounds};
+    struct refine_job job = {search, scene, object, candidates, n_rounds, out_slides};
     parallel_for(search->pool, n, refine_drawn, &job);
+}
+
+uint32_t search_slide_best(const struct search_object *object,
+                           const struct search_candidate *polished,
+                           const struct search_slides *slides, uint32_t n, uint32_t n_best,
+                           struct search_candidate *out)
+{
+    const uint32_t n_slid = n < n_best ? n : n_best;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t rank = search_slide_rank(polished, n, i);
+        for (uint32_t way = 0; way < SEARCH_SLIDE_WAYS && rank < n_slid; way++)
+            search_slide(&slides[i], way, object->info.radius_m, &polished[i],
+                         &out[rank * SEARCH_SLIDE_WAYS + way]);
+    }
+    return n_slid * SEARCH_SLIDE_WAYS;
 }
 
 void search_score_drawing(struct search *search, const struct search_scene *scene,
                           const struct search_object *object, struct search_candidate *candidate)
 {
-    search_refine_drawn(scene, object, candidate, 0, &search->drawings[0]);
+    search_refine_drawn(scene, object, candidate, 0, &search->drawings[0], NULL);
 }
 
 void search_refine_to_edges(struct search *search, const struct search_scene *scene,

@@ -232,18 +232,23 @@ void search_refine_edges(const struct search_scene *scene, const struct search_o
 
 void search_refine_drawn(const struct search_scene *scene, const struct search_object *object,
                          struct search_candidate *c, uint32_t n_rounds,
-                         struct search_drawing *drawing)
+                         struct search_drawing *drawing, struct search_slides *out_slides)
 {
     struct model_points points;
+    int64_t sums[SEARCH_ICP_SUMS] = {0};
     const float radius_m = object->info.radius_m;
     for (uint32_t round = 0; round < n_rounds; round++) {
         uint32_t n_drawn = search_draw_candidate(object, &scene->camera, c, drawing);
         drawn_points(object, &scene->camera, c, drawing, n_drawn, &points);
         struct search_icp_gates gates = search_drawn_gates(round, n_rounds, radius_m, c->t_m[2]);
-        for (int i = 0; i < SEARCH_DRAWN_STEPS; i++)
-            if (model_points_step(scene, &points, &gates, radius_m, c) < SEARCH_DRAWN_SMALL)
+        for (int i = 0; i < SEARCH_DRAWN_STEPS; i++) {
+            model_points_sums(scene, &points, &gates, radius_m, c, sums);
+            if (search_icp_step(sums, radius_m, gates.distance_m, c) < SEARCH_DRAWN_SMALL)
                 break;
+        }
     }
     search_draw_candidate(object, &scene->camera, c, drawing);
     score_drawn(scene, object, drawing, c);
+    if (out_slides)
+        search_slides_of(sums, out_slides);
 }

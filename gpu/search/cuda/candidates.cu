@@ -9,8 +9,6 @@
 #define THREADS 1024
 #define WARPS   (THREADS / 32)
 
-#define CHOSEN_MOST (SEARCH_SCREENED > SEARCH_FOUND_MAX ? SEARCH_SCREENED : SEARCH_FOUND_MAX)
-
 // Keys are larger for better scores, then for earlier candidates; 0: dropped.
 __device__ static unsigned long long key_of(float score, uint32_t index)
 {
@@ -57,7 +55,7 @@ __global__ void __launch_bounds__(THREADS)
     extern __shared__ unsigned long long keys[]; // of the candidates from THREADS on
     __shared__ unsigned long long warp_best[WARPS];
     __shared__ struct search_candidate kept;
-    __shared__ uint32_t chosen[CHOSEN_MOST];
+    __shared__ uint32_t chosen[SEARCH_SCREENED];
     const uint32_t n = *n_candidates;
     unsigned long long key = 0;
     struct search_candidate own;

@@ -26,7 +26,7 @@ struct search_find {
     struct cuda_memory counts; // struct search_cuda_counts
     struct cuda_memory raw;    // depth as it came, then the mask
     struct cuda_memory normal_z, planes, starts, hits, left, candidates, screened, drawn, polished,
-        turned;
+        slides, turned;
     struct cuda_memory keys, corners, units, places, points; // of the drawn candidates
     struct cuda_memory staging;                              // page-locked
     struct search_cuda_found *found;                         // page-locked: what comes back

@@ -32,16 +32,17 @@ int search_cuda_prepare_find(struct search_cuda *cuda)
         err =
             cuda_grow(&cuda->dev, &find->drawn, SEARCH_SCREENED * sizeof(struct search_candidate));
     if (!err)
-        err = cuda_grow(&cuda->dev, &find->polished,
-                        SEARCH_FOUND_MAX * sizeof(struct search_candidate));
+        err = cuda_grow(&cuda->dev, &find->polished, sizeof find->found->polished);
+    if (!err)
+        err = cuda_grow(&cuda->dev, &find->slides,
+                        SEARCH_POLISHED_MAX * sizeof(struct search_slides));
     if (!err)
         err = cuda_grow(&cuda->dev, &find->turned,
                         SEARCH_NEAR_SYMMETRIES_MAX * sizeof(struct search_candidate));
     if (err)
         return err;
     // As many are copied back as there can be, of which the device may have written fewer.
-    CUDA_OR_RETURN(&cuda->dev, cudaMemsetAsync(find->polished.at, 0,
-                                               SEARCH_FOUND_MAX * sizeof(struct search_candidate),
+    CUDA_OR_RETURN(&cuda->dev, cudaMemsetAsync(find->polished.at, 0, sizeof find->found->polished,
                                                cuda->dev.stream));
     CUDA_OR_RETURN(&cuda->dev,
                    cudaMemsetAsync(find->turned.at, 0,
@@ -64,8 +65,8 @@ void search_cuda_close_find(struct search_cuda *cuda)
     struct cuda_memory *const memory[] = {
         &find->counts,   &find->raw,    &find->normal_z,   &find->planes,   &find->starts,
         &find->hits,     &find->left,   &find->candidates, &find->screened, &find->drawn,
-        &find->polished, &find->turned, &find->keys,       &find->corners,  &find->units,
-        &find->places,   &find->points};
+        &find->polished, &find->slides, &find->turned,     &find->keys,     &find->corners,
+        &find->units,    &find->places, &find->points};
     for (struct cuda_memory *grown : memory)
         cuda_shrink(&cuda->dev, grown);
     cuda_shrink_host(&cuda->dev, &find->staging);
@@ -121,18 +122,53 @@ static int mark_stage(struct search_cuda *cuda, int stage)
     return 0;
 }
 
-// The best of the polished candidates as it would look turned.
+// The best of the polished candidates moved along their slides; out: after those that there may be.
+__global__ void slide_kernel(const struct search_candidate *polished,
+                             const struct search_slides *slides, float radius_m, uint32_t n_best,
+                             struct search_candidate *out, struct search_cuda_counts *counts)
+{
+    const uint32_t n = counts->n_polished, n_slid = n < n_best ? n : n_best;
+    const uint32_t i = threadIdx.x / SEARCH_SLIDE_WAYS, way = threadIdx.x % SEARCH_SLIDE_WAYS;
+    const uint32_t rank = i < n ? search_slide_rank(polished, n, i) : n;
+    if (rank < n_slid)
+        search_slide(&slides[i], way, radius_m, &polished[i], &out[rank * SEARCH_SLIDE_WAYS + way]);
+    if (threadIdx.x == 0)
+        counts->n_slid = n_slid * SEARCH_SLIDE_WAYS;
+}
+
+static int enqueue_slid(struct search_cuda *cuda, const struct search_object *object,
+                        uint32_t n_polished)
+{
+    struct search_find *find = &cuda->find;
+    struct search_cuda_counts *counts = (struct search_cuda_counts *)find->counts.at;
+    struct search_candidate *polished = (struct search_candidate *)find->polished.at;
+    struct search_candidate *slid = polished + SEARCH_POLISHED_MAX;
+    const uint32_t n_best = n_polished - SEARCH_NOT_SLID;
+    slide_kernel<<<1, SEARCH_POLISHED_MAX * SEARCH_SLIDE_WAYS, 0, cuda->dev.stream>>>(
+        polished, (const struct search_slides *)find->slides.at, object->info.radius_m, n_best,
+        slid, counts);
+    CUDA_OR_RETURN(&cuda->dev, cudaGetLastError());
+    int err = search_cuda_yield(cuda);
+    return err ? err
+               : search_cuda_enqueue_drawn(cuda, object, slid, &counts->n_slid,
+                                           n_best * SEARCH_SLIDE_WAYS, 0, NULL);
+}
+
+// The best candidate as it would look turned; equal ones: the first, the polished before the slid.
 __global__ void turn_kernel(struct search_near_symmetries near_symmetries,
                             const struct search_candidate *polished, struct search_candidate *out,
                             struct search_cuda_counts *counts)
 {
     const uint32_t n = counts->n_polished;
-    uint32_t best = 0;
+    const struct search_candidate *best = polished;
     for (uint32_t i = 1; i < n; i++)
-        best = polished[i].score > polished[best].score ? i : best;
+        best = polished[i].score > best->score ? &polished[i] : best;
+    for (uint32_t i = 0; i < counts->n_slid; i++) {
+        const struct search_candidate *slid = &polished[SEARCH_POLISHED_MAX + i];
+        best = slid->score > best->score ? slid : best;
+    }
     if (n > 0 && threadIdx.x < near_symmetries.n)
-        search_near_symmetry_pose(&near_symmetries.of[threadIdx.x], &polished[best],
-                                  &out[threadIdx.x]);
+        search_near_symmetry_pose(&near_symmetries.of[threadIdx.x], best, &out[threadIdx.x]);
     if (threadIdx.x == 0)
         counts->n_turned = n > 0 ? near_symmetries.n : 0;
 }
@@ -151,7 +187,7 @@ static int enqueue_turned(struct search_cuda *cuda, const struct search_object *
     int err = search_cuda_yield(cuda);
     return err ? err
                : search_cuda_enqueue_drawn(cuda, object, turned, &counts->n_turned,
-                                           object->near_symmetries.n, SEARCH_TURNED_ROUNDS);
+                                           object->near_symmetries.n, SEARCH_TURNED_ROUNDS, NULL);
 }
 
 static int enqueue_refine(struct search_cuda *cuda, const struct search_object *object,
@@ -172,7 +208,7 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
         err = mark_stage(cuda, SEARCH_STAGE_REFINE);
     if (!err)
         err = search_cuda_enqueue_drawn(cuda, object, screened, &counts->n_screened,
-                                        SEARCH_SCREENED, 0);
+                                        SEARCH_SCREENED, 0, NULL);
     if (!err)
         err = search_cuda_enqueue_distinct(cuda, rotations, &nearness, screened, NULL,
                                            &counts->n_screened, n_drawn, drawn, &counts->n_drawn);
@@ -180,7 +216,7 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
         err = search_cuda_yield(cuda);
     if (!err)
         err = search_cuda_enqueue_drawn(cuda, object, drawn, &counts->n_drawn, n_drawn,
-                                        SEARCH_DRAWN_ROUNDS);
+                                        SEARCH_DRAWN_ROUNDS, NULL);
     if (!err)
         err =
             search_cuda_enqueue_distinct(cuda, rotations, &nearness, drawn, NULL, &counts->n_drawn,
@@ -189,7 +225,12 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
         err = search_cuda_yield(cuda);
     if (!err)
         err = search_cuda_enqueue_drawn(cuda, object, polished, &counts->n_polished, n_polished,
-                                        SEARCH_POLISHED_ROUNDS);
+                                        SEARCH_POLISHED_ROUNDS,
+                                        (struct search_slides *)find->slides.at);
+    if (!err)
+        err = search_cuda_yield(cuda);
+    if (!err)
+        err = enqueue_slid(cuda, object, n_polished);
     return err ? err : enqueue_turned(cuda, object);
 }
 
@@ -229,9 +270,9 @@ int search_cuda_find(struct search *search, const struct search_object *object,
     CUDA_OR_RETURN(&cuda->dev, cudaEventRecord(find->events[SEARCH_N_STAGES], cuda->dev.stream));
     CUDA_OR_RETURN(&cuda->dev, cudaMemcpyAsync(&find->found->counts, counts, sizeof *counts,
                                                cudaMemcpyDeviceToHost, cuda->dev.stream));
-    CUDA_OR_RETURN(&cuda->dev, cudaMemcpyAsync(find->found->candidates, find->polished.at,
-                                               n_polished * sizeof *find->found->candidates,
-                                               cudaMemcpyDeviceToHost, cuda->dev.stream));
+    CUDA_OR_RETURN(&cuda->dev, cudaMemcpyAsync(find->found->polished, find->polished.at,
+                                               sizeof find->found->polished, cudaMemcpyDeviceToHost,
+                                               cuda->dev.stream));
     CUDA_OR_RETURN(&cuda->dev,
                    cudaMemcpyAsync(find->found->turned, find->turned.at,
                                    object->near_symmetries.n * sizeof *find->found->turned,
@@ -239,11 +280,15 @@ int search_cuda_find(struct search *search, const struct search_object *object,
     CUDA_OR_RETURN(&cuda->dev, cudaStreamSynchronize(cuda->dev.stream));
     out->n_valid = find->found->counts.n_valid;
     out->n_starts = find->found->counts.scan.n_starts;
-    const uint32_t n_found = find->found->counts.n_polished;
-    const uint32_t n_turned = find->found->counts.n_turned;
-    memcpy(out->candidates, find->found->candidates, n_found * sizeof *out->candidates);
-    memcpy(out->candidates + n_found, find->found->turned, n_turned * sizeof *out->candidates);
-    out->n = n_found + n_turned;
+    out->n_polished = find->found->counts.n_polished;
+    out->n_slid = find->found->counts.n_slid;
+    const struct search_candidate *const from[] = {
+        find->found->polished, find->found->polished + SEARCH_POLISHED_MAX, find->found->turned};
+    const uint32_t n_from[] = {out->n_polished, out->n_slid, find->found->counts.n_turned};
+    for (int k = 0; k < 3; k++) {
+        memcpy(out->candidates + out->n, from[k], n_from[k] * sizeof *out->candidates);
+        out->n += n_from[k];
+    }
     for (int s = 0; s < SEARCH_N_STAGES; s++)
         CUDA_OR_RETURN(&cuda->dev, cudaEventElapsedTime(&out->stage_ms[s], find->events[s],
                                                         find->events[s + 1]));

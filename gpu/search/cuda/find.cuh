@@ -7,6 +7,7 @@
 #include "gpu/search/cuda/device.cuh"
 #include "gpu/search/kernels/same_pose.h"
 #include "gpu/search/kernels/score.h"
+#include "gpu/search/kernels/slide.h"
 
 struct search_cuda_region {
     int u0, v0, u1, v1; // u1 and v1 exclusive
@@ -24,7 +25,7 @@ struct search_cuda_counts {
     uint32_t n_valid;               // pixels
     struct search_cuda_starts scan; // start points
     uint32_t n_left;                // candidates that the loose verdict left
-    uint32_t n_screened, n_drawn, n_polished, n_turned;
+    uint32_t n_screened, n_drawn, n_polished, n_slid, n_turned;
 };
 
 __device__ __forceinline__ int32_t search_cuda_warp_sum(int32_t value)
@@ -48,7 +49,7 @@ __device__ __forceinline__ int64_t search_cuda_warp_sum_long(int64_t value)
 // What comes back to the host.
 struct search_cuda_found {
     struct search_cuda_counts counts;
-    struct search_candidate candidates[SEARCH_FOUND_MAX];
+    struct search_candidate polished[SEARCH_POLISHED_MAX + SEARCH_SLID_MAX]; // then the slid
     struct search_candidate turned[SEARCH_NEAR_SYMMETRIES_MAX];
     uint32_t n_batches; // of the candidates that are drawn
 };
@@ -115,9 +116,10 @@ int search_cuda_enqueue_distinct(struct search_cuda *cuda, const struct search_r
                                  const struct search_candidate *candidates, const uint32_t *list,
                                  const uint32_t *n, uint32_t n_most, struct search_candidate *out,
                                  uint32_t *out_n);
-// Draws, refines and scores the first *n candidates, of which there are at most n_most.
+// Draws, refines and scores the first *n candidates, of which there are at most n_most. slides: of
+// each, may be NULL.
 int search_cuda_enqueue_drawn(struct search_cuda *cuda, const struct search_object *object,
                               struct search_candidate *candidates, const uint32_t *n,
-                              uint32_t n_most, uint32_t n_rounds);
+                              uint32_t n_most, uint32_t n_rounds, struct search_slides *slides);
 
 #endif

@@ -13,7 +13,7 @@
 #include "gpu/search/kernels/icp.h"
 #include "gpu/search/kernels/score.h"
 
-#define ALIGN_THREADS 256
+#define ALIGN_THREADS 512
 #define ALIGN_WARPS   (ALIGN_THREADS / 32)
 #define POINTS_MOST   8192 // thinning aims at 2,457
 
@@ -136,8 +136,11 @@ __global__ void __launch_bounds__(ALIGN_THREADS)
         if (shared.moved < SEARCH_DRAWN_SMALL)
             break;
     }
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) {
         work.candidates[blockIdx.y] = shared.c;
+        if (work.slides && round + 1 == n_rounds)
+            search_slides_of(shared.all, &work.slides[blockIdx.y]);
+    }
 }
 
 __device__ static bool drawn_at(const unsigned long long *key)
@@ -290,7 +293,7 @@ static int enqueue_score(struct search_cuda *cuda, const struct drawn_work *work
 
 int search_cuda_enqueue_drawn(struct search_cuda *cuda, const struct search_object *object,
                               struct search_candidate *candidates, const uint32_t *n,
-                              uint32_t n_most, uint32_t n_rounds)
+                              uint32_t n_most, uint32_t n_rounds, struct search_slides *slides)
 {
     struct search_find *find = &cuda->find;
     const struct cuda_object *copy = (const struct cuda_object *)object->device;
@@ -305,6 +308,7 @@ int search_cuda_enqueue_drawn(struct search_cuda *cuda, const struct search_obje
     work.radius_m = object->info.radius_m;
     work.px_m = object->info.map_px_m;
     work.candidates = candidates;
+    work.slides = slides;
     work.n = n;
     int err = search_cuda_prepare_drawings(cuda, n_most, &work);
     if (!err)

@@ -13,7 +13,7 @@
 #define DRAWN_PIXELS  (640 * 480)
 #define DRAWN_MOST    128 // candidates
 
-static_assert(SEARCH_SCREENED <= DRAWN_MOST && SEARCH_FOUND_MAX <= DRAWN_MOST,
+static_assert(SEARCH_SCREENED <= DRAWN_MOST && SEARCH_SLID_MAX <= DRAWN_MOST,
               "one block places all");
 
 // Where a candidate is drawn, and what was found of it.
@@ -46,7 +46,8 @@ struct drawn_work {
     uint32_t n_slots;
     float *points; // a candidate's
     struct search_candidate *candidates;
-    const uint32_t *n; // of them
+    struct search_slides *slides; // of each, NULL: not asked for
+    const uint32_t *n;            // of them
     struct drawn_places *places;
     uint32_t batch; // of this launch
 };

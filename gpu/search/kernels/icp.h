@@ -164,26 +164,13 @@ KERNEL_FN struct search_icp_row search_edge_row(const struct search_camera *cam,
     return row;
 }
 
-// Moves the candidate by the step that the sums ask for. Returns the size of the step relative to
-// the object, negative when it cannot be solved.
-KERNEL_FN float search_icp_step(const int64_t sums[SEARCH_ICP_SUMS], float radius_m, float gate_m,
+// Moves the candidate's centre and turns it about that, by a radian at most. Returns the angle.
+KERNEL_FN float search_icp_move(const float shift_m[3], const float turn[3],
                                 struct search_candidate *c)
 {
-    float h[6][6], g[6], x[6];
-    for (int i = 0, k = 0; i < 6; i++) {
-        for (int j = i; j < 6; j++, k++)
-            h[j][i] = (float)sums[k] / SEARCH_ICP_UNIT;
-        g[i] = (float)sums[21 + i] / SEARCH_ICP_UNIT;
-    }
-    // A little damping holds the directions that the visible surface does not.
-    const float trace = h[0][0] + h[1][1] + h[2][2];
-    for (int a = 0; a < 6; a++)
-        h[a][a] += 0.002f * trace + 1e-9f;
-    if (!(trace > 4) || !solve6_float(h, g, 1e-6f * trace, x))
-        return -1;
     float w[3], angle2 = 0;
     for (int k = 0; k < 3; k++) {
-        w[k] = x[3 + k] * gate_m / radius_m;
+        w[k] = turn[k];
         angle2 += w[k] * w[k];
     }
     float angle = sqrtf(angle2);
@@ -208,13 +195,46 @@ KERNEL_FN float search_icp_step(const int64_t sums[SEARCH_ICP_SUMS], float radiu
                     (a * k[3 * row + m] + b * square) * c->rotation[3 * m + col];
             }
         }
-    float length2 = 0;
     for (int i = 0; i < 9; i++)
         c->rotation[i] = turned[i];
-    for (int i = 0; i < 3; i++) {
-        c->t_m[i] += x[i] * gate_m;
-        length2 += x[i] * x[i];
+    for (int i = 0; i < 3; i++)
+        c->t_m[i] += shift_m[i];
+    return angle;
+}
+
+#define SEARCH_ICP_LEAST 4.f // of the trace below: fewer points hold nothing
+
+// The sums' H, lower triangle; a little damping holds the directions that the visible surface does
+// not. Returns the trace of its translations, without damping.
+KERNEL_FN float search_icp_damped(const int64_t sums[SEARCH_ICP_SUMS], float out[6][6])
+{
+    for (int i = 0, k = 0; i < 6; i++)
+        for (int j = i; j < 6; j++, k++)
+            out[j][i] = (float)sums[k] / SEARCH_ICP_UNIT;
+    const float trace = out[0][0] + out[1][1] + out[2][2];
+    for (int a = 0; a < 6; a++)
+        out[a][a] += 0.002f * trace + 1e-9f;
+    return trace;
+}
+
+// Moves the candidate by the step that the sums ask for. Returns the size of the step relative to
+// the object, negative when it cannot be solved.
+KERNEL_FN float search_icp_step(const int64_t sums[SEARCH_ICP_SUMS], float radius_m, float gate_m,
+                                struct search_candidate *c)
+{
+    float h[6][6], g[6], x[6];
+    for (int i = 0; i < 6; i++)
+        g[i] = (float)sums[21 + i] / SEARCH_ICP_UNIT;
+    const float trace = search_icp_damped(sums, h);
+    if (!(trace > SEARCH_ICP_LEAST) || !solve6_float(h, g, 1e-6f * trace, x))
+        return -1;
+    float shift_m[3], turn[3], length2 = 0;
+    for (int k = 0; k < 3; k++) {
+        shift_m[k] = x[k] * gate_m;
+        turn[k] = x[3 + k] * gate_m / radius_m;
+        length2 += x[k] * x[k];
     }
+    const float angle = search_icp_move(shift_m, turn, c);
     return sqrtf(length2) * gate_m / radius_m + angle;
 }
 

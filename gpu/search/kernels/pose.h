@@ -24,6 +24,8 @@ struct search_candidate {
     float rotation[9]; // camera from model (about its centre)
     float t_m[3];      // the model's centre in the camera's frame
     float score;       // of the last verdict: what ranks candidates
+    float sure; // what says whether it is there at all: the score, or, of a slid pose (slide.h),
+                // that of the pose before: the best of five tries scores high by chance, too
     uint32_t view;
     // Evidence (score.h): shares of the pixels (or points) of the model's visible side ...
     float match;        // the image's surface is where the model's is,

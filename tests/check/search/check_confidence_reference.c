@@ -109,7 +109,7 @@ static void check_rivals(void)
 }
 
 // The best by score; of those at one place that are nearly as good the one that agrees most, with
-// the best one's score. Near ones of what is kept are dropped.
+// what the best one is sure of as its score. Near ones of what is kept are dropped.
 static void check_answers(void)
 {
     check_case("answers");
@@ -128,6 +128,8 @@ static void check_answers(void)
         if (i % 4 == 0) // the same answer, at the limit of what is as good
             got[1] = c[1] = candidate((double)c[0].t_m[0] + 0.01, (double)c[0].t_m[1], 0.1,
                                       (double)c[0].score - check_uniform(2.48, 2.52), 101);
+        for (int k = 0; k < 5; k++)
+            got[k].sure = c[k].sure = (float)check_uniform(-2, 2);
         const uint32_t n_kept = search_keep_answers(&object, got, n, top);
         uint32_t kept = 0;
         for (; kept < 5; kept++) {
@@ -152,7 +154,7 @@ static void check_answers(void)
             n_chosen += chosen != best;
             if (decides > 1e-4 && kept < n_kept) {
                 check_that(got[kept].agree == answer.agree, "answer %u", kept);
-                check_that(got[kept].score == c[best].score, "score of answer %u", kept);
+                check_that(got[kept].score == c[best].sure, "score of answer %u", kept);
             }
             gone[chosen] = true;
             for (int k = 0; k < 5; k++) {

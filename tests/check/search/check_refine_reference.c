@@ -7,6 +7,7 @@
 
 #include "gpu/search/kernels/draw.h"
 #include "gpu/search/kernels/icp.h"
+#include "gpu/search/kernels/slide.h"
 #include "tests/check/check.h"
 #include "tests/check/search/reference.h"
 
@@ -403,6 +404,100 @@ static void check_icp_steps(void)
     }
 }
 
+// Six orthonormal vectors of random direction.
+static void random_basis(double out[6][6])
+{
+    for (int i = 0; i < 6; i++) {
+        double length2 = 0;
+        for (int k = 0; k < 6; k++)
+            out[i][k] = check_uniform(-1, 1);
+        for (int j = 0; j < i; j++) {
+            double shared = 0;
+            for (int k = 0; k < 6; k++)
+                shared += out[i][k] * out[j][k];
+            for (int k = 0; k < 6; k++)
+                out[i][k] -= shared * out[j][k];
+        }
+        for (int k = 0; k < 6; k++)
+            length2 += out[i][k] * out[i][k];
+        for (int k = 0; k < 6; k++)
+            out[i][k] /= sqrt(length2);
+    }
+}
+
+// H is put together from the directions that are to be found: two that hold least, in their order.
+static void check_slide_directions(void)
+{
+    check_case("directions that are held least");
+    for (int i = 0; i < 300; i++) {
+        const double held[6] = {i % 3 == 0 ? 0 : 3, 40, 300, 400, 700, 900};
+        double basis[6][6];
+        int64_t sums[SEARCH_ICP_SUMS] = {0};
+        struct search_slides slides;
+        random_basis(basis);
+        for (int a = 0, k = 0; a < 6; a++)
+            for (int b = a; b < 6; b++, k++) {
+                double h = 0;
+                for (int m = 0; m < 6; m++)
+                    h += held[m] * basis[m][a] * basis[m][b];
+                sums[k] = llround(h * 524288);
+            }
+        search_slides_of(sums, &slides);
+        for (int d = 0; d < 2; d++) {
+            double along = 0, length2 = 0, other = 0;
+            for (int k = 0; k < 6; k++) {
+                const double x = (double)slides.direction[d][k];
+                along += x * basis[d][k];
+                other += x * (double)slides.direction[1 - d][k];
+                length2 += x * x;
+            }
+            check_that(fabs(along) > 0.999, "direction %d: %g", d, along);
+            check_close(&limits[LIMIT_FLOAT], length2, 1, 1, "length");
+            check_close(&limits[LIMIT_FLOAT], other, 0, 1, "at right angles");
+        }
+    }
+    const int64_t nothing[SEARCH_ICP_SUMS] = {0};
+    struct search_slides slides;
+    search_slides_of(nothing, &slides);
+    for (int k = 0; k < 12; k++)
+        check_that(slides.direction[k / 6][k % 6] == 0, "of nothing");
+}
+
+// A tenth of the radius along a direction, both ways; the best candidates first.
+static void check_slides(void)
+{
+    check_case("slides");
+    check_that(SEARCH_SLIDE_WAYS == 4, "both ways of two directions");
+    for (int i = 0; i < 100; i++) {
+        const double radius = check_uniform(0.05, 0.2);
+        struct search_slides slides;
+        struct search_candidate c = {.t_m = {0.1f, 0.2f, 0.8f}, .score = 3}, moved;
+        double basis[6][6], r[9], turn[9], expected[9];
+        reference_random_rotation(c.rotation, r);
+        random_basis(basis);
+        for (int k = 0; k < 12; k++)
+            slides.direction[k / 6][k % 6] = (float)basis[k / 6][k % 6];
+        for (uint32_t way = 0; way < SEARCH_SLIDE_WAYS; way++) {
+            const double *d = basis[way / 2], by = way % 2 ? -0.1 : 0.1;
+            const double turned = sqrt(reference_dot(d + 3, d + 3));
+            const double axis[3] = {d[3] / turned, d[4] / turned, d[5] / turned};
+            reference_about(axis, by * turned, turn);
+            reference_product(turn, r, expected);
+            search_slide(&slides, way, (float)radius, &c, &moved);
+            for (int k = 0; k < 9; k++)
+                close_to(LIMIT_FLOAT, (double)moved.rotation[k], expected[k], "turned");
+            for (int k = 0; k < 3; k++)
+                check_close(&limits[LIMIT_FLOAT], (double)(moved.t_m[k] - c.t_m[k]),
+                            by * radius * d[k], 1, "moved");
+        }
+    }
+    const struct search_candidate of[5] = {
+        {.score = 2}, {.score = -1}, {.score = 7}, {.score = 2}, {.score = 3}};
+    static const uint32_t ranks[5] = {2, 4, 0, 3, 1};
+    for (uint32_t i = 0; i < 5; i++)
+        check_that(search_slide_rank(of, 5, i) == ranks[i], "rank %u", i);
+}
+
 // By the words and tables of icp.h.
 static void check_schedules(void)
 {
@@ -441,6 +536,8 @@ int main(int argc, char **argv)
     check_icp_rim();
     check_edge_rows();
     check_icp_steps();
+    check_slide_directions();
+    check_slides();
     check_schedules();
     return check_end();
 }
