@@ -131,7 +131,9 @@ const struct config_key config_keys[] = {
     {"tracker", "max_turn_rad_s", CONFIG_DOUBLE, AT(track.max_turn_rad_s),
      TRACK_MAX_TURN_RAD_S_RANGE, NULL, false, NULL},
     {"tracker", "restart_s", CONFIG_DOUBLE, AT(track.restart_s), TRACK_RESTART_S_RANGE, NULL, false,
-     "Lost for so long although there is depth: start anew at the last pose, map epoch + 1."},
+     "Lost for so long although there is depth (five times, where a map is kept to be found in): "
+     "start\n"
+     "anew at the last pose, map epoch + 1."},
     {"tracker", "min_eigenvalue", CONFIG_DOUBLE, AT(track.min_eigenvalue),
      TRACK_MIN_EIGENVALUE_RANGE, NULL, false,
      "When a frame is DEGRADED. A direction with less than this share of the information, and the\n"

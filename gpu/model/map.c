@@ -316,6 +316,7 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
     bool sees = result->state == TRACK_STATE_TRACKING ||
                 (result->state == TRACK_STATE_INIT && result->reason == TRACK_REASON_FIRST_FRAME);
     int rc = 0;
+    track_set_map(track, !map->is_searching);
     if (map->is_searching) {
         track_set_view(track, NULL, NULL); // what was seen before is of another place
         return sees && frame ? search(map, frame, &result->T_odom_camera) : 0;
@@ -324,13 +325,17 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
         rc = begin_epoch(map, result->map_epoch);
     if (rc == 0 && sees && frame)
         rc = fuse(map, frame, result);
-    if (rc < 0 || !map->has_any || !track_wants_view(track))
+    if (rc < 0 || !map->has_any)
         return rc;
     bool is_lost = result->state == TRACK_STATE_LOST && frame &&
                    result->reason != TRACK_REASON_NO_DEPTH && result->reason != TRACK_REASON_DEVICE;
     if (!is_lost)
         map->n_lost = map->n_fair = 0;
-    else
+    if (!is_lost && !track_wants_view(track)) {
+        track_set_view(track, NULL, NULL); // its keyframe is better; the map is for the lost
+        return 0;
+    }
+    if (is_lost)
         rc = look_for(map, track, frame);
     if (rc < 0)
         return rc;

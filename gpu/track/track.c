@@ -104,6 +104,11 @@ bool track_wants_view(const struct track *track)
     return track->settings.reference == TRACK_REFERENCE_MODEL;
 }
 
+void track_set_map(struct track *track, bool has_map)
+{
+    track->has_map = has_map;
+}
+
 void track_set_view(struct track *track, struct gpu_frame *view, const struct se3 *T_odom_view)
 {
     struct track_slot *slot = &track->view;
@@ -315,7 +320,7 @@ static void result_alignment(const struct track_candidate *c, struct track_resul
 // A map in which the camera may be found again is not given up so soon.
 static double restart_s(const struct track *track)
 {
-    return track->settings.restart_s * (track->view.filled ? RESTART_WITH_MAP : 1);
+    return track->settings.restart_s * (track->has_map ? RESTART_WITH_MAP : 1);
 }
 
 static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,

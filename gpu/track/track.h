@@ -93,6 +93,10 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera);
 // forgets it.
 void track_set_view(struct track *track, struct gpu_frame *view, const struct se3 *T_odom_view);
 
+// Whether a camera that is lost is looked for in a map. If so, one that may be anywhere is believed
+// to be where it was only on good grounds, and given longer before it starts anew.
+void track_set_map(struct track *track, bool has_map);
+
 // Whether the reference is the model, so that views are wanted.
 bool track_wants_view(const struct track *track);
 

@@ -41,6 +41,7 @@ struct track {
     struct track_slot slots[TRACK_N_SLOTS];
     int newest, reference, previous;     // indices of slots; reference may equal previous
     struct track_slot view;              // of the model, its frame borrowed; filled: there is one
+    bool has_map;                        // in which a lost camera is looked for
     const struct track_slot *aligned_to; // what the newest frame was aligned to, NULL = nothing
     struct se3 T_aligned_newest;         // then
     double overlap_most; // of the frames aligned to the reference: pairs per valid pixel

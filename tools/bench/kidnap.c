@@ -25,6 +25,7 @@
 
 struct kidnap_options {
     struct map_options map;
+    enum track_reference reference;
     unsigned n_trials;
     uint64_t seed;
 };
@@ -44,12 +45,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPTION_SEED:
         o->seed = argument_count(state, "seed", arg, 1, 1000000000);
         return 0;
+    case 'r':
+        if (strcmp(arg, "keyframe") == 0)
+            o->reference = TRACK_REFERENCE_KEYFRAME;
+        else if (strcmp(arg, "model") == 0)
+            o->reference = TRACK_REFERENCE_MODEL;
+        else
+            argp_error(state, "reference is keyframe or model, not \"%s\"", arg);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
 static const struct argp_option argp_options[] = {
+    {"reference", 'r', "keyframe|model", 0,
+     "What frames are aligned to while the camera is not lost (default model)", 0},
     {"trials", 't', "N", 0, "Times that it is carried off (default 50)", 0},
     {"seed", OPTION_SEED, "N", 0, "Of the frames and times (default 1)", 0},
     {0},
@@ -147,7 +158,7 @@ static int trials_open(struct trials *t, const struct kidnap_options *o)
     settings.n_threads = o->map.n_threads;
     settings.log = log;
     track_settings_default(&track);
-    track.reference = TRACK_REFERENCE_MODEL;
+    track.reference = o->reference;
     track.restart_s = 1e6; // a new map would have a truth of its own
     model_settings_default(&model);
     model.voxel_m = (float)o->map.voxel_m;
@@ -196,7 +207,10 @@ int bench_kidnap(int argc, char **argv)
                                      .doc =
                                          "A camera that is carried off and put back where it "
                                          "was: how often, how soon and how rightly it is found."};
-    struct kidnap_options options = {.map = map_options_default(300), .n_trials = 50, .seed = 1};
+    struct kidnap_options options = {.map = map_options_default(300),
+                                     .reference = TRACK_REFERENCE_MODEL,
+                                     .n_trials = 50,
+                                     .seed = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     struct recording *recording = calloc(1, sizeof *recording);
     int rc = recording ? recording_load(&options.map.track, recording) : -ENOMEM;

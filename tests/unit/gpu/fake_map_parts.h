@@ -41,7 +41,7 @@ static struct model_stats stats;
 static uint32_t n_integrated, n_cleared, n_viewed, n_forgotten, n_added, n_stats, n_said, n_finds;
 static uint32_t n_relocated, attempt, n_views_set;
 static struct se3 T_integrated, T_viewed, T_added, T_relocated, T_view, T_guess, T_expected;
-static bool has_guess, wants_view, has_frame;
+static bool has_guess, wants_view, has_frame, map_told;
 static const struct gpu_frame *view_set;
 static enum relocalise_trust answer;
 static struct se3 T_answer;
@@ -195,6 +195,12 @@ const struct gpu_frame *track_newest_frame(const struct track *t)
 {
     (void)t;
     return has_frame ? &newest : NULL;
+}
+
+void track_set_map(struct track *t, bool has_map)
+{
+    (void)t;
+    map_told = has_map;
 }
 
 bool track_wants_view(const struct track *t)

@@ -60,12 +60,22 @@ static void what_comes_next_is_seen(void **state)
     assert_true(view_set == &fake_frames[0]);
     assert_pose(&T_viewed, &T_expected);
     assert_pose(&T_view, &T_expected);
+    assert_true(map_told);
+    // With a keyframe as reference nothing is seen until the camera is lost.
     wants_view = false;
     tracked(0);
     assert_int_equal(n_integrated, 2);
     assert_int_equal(n_viewed, 1);
+    assert_null(view_set);
+    assert_true(map_told);
     lost_at(RELOCALISE_SURE, 0, 0);
-    assert_int_equal(n_finds, 0);
+    assert_int_equal(n_finds, 1);
+    assert_int_equal(n_relocated, 1);
+    assert_int_equal(n_viewed, 2);
+    assert_true(view_set == &fake_frames[0]);
+    tracked(0);
+    assert_int_equal(n_viewed, 2);
+    assert_null(view_set);
 }
 
 static void an_epoch_is_a_map(void **state)
