@@ -64,6 +64,13 @@ struct capture_driver {
     void (*close)(void *state);
 };
 
+// All intrinsics are given: what the source says of itself does not count.
+static inline bool capture_gives_camera(const struct capture_settings *settings)
+{
+    return settings->fx_px != 0 && settings->fy_px != 0 && settings->cx_px != 0 &&
+           settings->cy_px != 0;
+}
+
 extern const struct capture_driver capture_driver_fakenect;
 extern const struct capture_driver capture_driver_kinect; // with POSED_HAVE_KINECT
 extern const struct capture_driver capture_driver_klg;

@@ -137,8 +137,7 @@ static int take_camera(const struct mcap *mcap, const struct capture_settings *s
         log_to(&settings->log, LOG_LEVEL_WARNING,
                "%s: no calibration, taken for the usual camera of 640x480", mcap->path);
     }
-    bool overridden = settings->fx_px != 0 && settings->fy_px != 0 && settings->cx_px != 0 &&
-                      settings->cy_px != 0;
+    bool overridden = capture_gives_camera(settings);
     if (!overridden &&
         (camera.width_px != index->width_px || camera.height_px != index->height_px)) {
         log_to(&settings->log, settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,

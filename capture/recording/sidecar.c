@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/driver.h"
 #include "capture/io/folder.h"
 
 // Reads at most n_most numbers, skipping comments. Returns how many there were, n_most + 1 when
@@ -129,8 +130,7 @@ int sidecar_intrinsics(int folder, const char *path, const struct intrinsics *fa
                path, settings->fy_px, found.fy_px, name);
     if (units_per_m != 0)
         out_info->units_per_m = units_per_m;
-    bool overridden = settings->fx_px != 0 && settings->fy_px != 0 && settings->cx_px != 0 &&
-                      settings->cy_px != 0;
+    bool overridden = capture_gives_camera(settings);
     if (err == -ENOENT && !fallback_name && !overridden)
         log_to(&settings->log, LOG_LEVEL_NOTICE,
                "%s: no calibration.txt: the intrinsics are the format's default", path);

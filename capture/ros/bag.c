@@ -169,6 +169,7 @@ static int add_image(struct bag *bag, struct bag_topic *topic, int64_t log_time_
     }
     if (!topic->is_depth) {
         memcpy(topic->image_encoding, image.encoding, sizeof topic->image_encoding);
+        memcpy(topic->frame_id, image.header.frame_id, sizeof topic->frame_id);
         topic->is_depth =
             ros_depth_look(&image, &topic->format, &topic->width_px, &topic->height_px);
     }

@@ -33,7 +33,7 @@ struct bag_topic {
     // of images
     struct bag_frame *frames;
     size_t n_frames, frame_capacity;
-    char image_encoding[64]; // of the first one
+    char image_encoding[64], frame_id[64]; // of the first one
     bool is_depth, has_stamps;
     struct ros_depth_format format;
     uint32_t width_px, height_px;

@@ -18,6 +18,7 @@
 #include "capture/ros/dds.h"
 #include "capture/ros/discover.h"
 #include "capture/ros/select_topic.h"
+#include "capture/ros/tell_of_info.h"
 #include "proto/clock.h"
 
 #define MS              INT64_C(1000000)
@@ -39,6 +40,7 @@ struct ros2 {
     char image_topic[ROS_DDS_NAME_BYTES], info_topic[ROS_DDS_NAME_BYTES];
     enum ros_kind kind;
     bool is_rectified;
+    bool is_told_info;        // which camera info is taken; who gives all intrinsics takes none
     struct intrinsics camera; // of the frames to come
     double units_per_m; // of the frames: what the settings say, else what the topic's format says
     pthread_t thread;
@@ -118,6 +120,11 @@ static void update_camera(struct ros2 *ros2)
     if (!take_info(ros2, &info))
         return;
     struct intrinsics camera = ros2->is_rectified ? info.rectified : info.camera;
+    if (!ros2->is_told_info && camera.fx_px > 0) // it came after the first images
+        ros_tell_of_info(
+            &ros2->log, &(struct ros_info_taken){"ros2", ros2->info_topic + 2, info.header.frame_id,
+                                                 ros2->image_topic + 2, ros2->bag.depth->frame_id});
+    ros2->is_told_info = ros2->is_told_info || camera.fx_px > 0;
     bool is_sane = camera.fx_px > 0 && camera.fy_px != 0 && camera.fx_px < 1e6 &&
                    camera.width_px == ros2->camera.width_px &&
                    camera.height_px == ros2->camera.height_px;
@@ -426,6 +433,8 @@ static int open_ros2(void **out_state, const char *location,
     ros2->camera = out_info->camera;
     ros2->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : out_info->units_per_m;
     ros2->is_rectified = bag_is_rectified(&ros2->bag);
+    ros2->is_told_info =
+        bag_topic(&ros2->bag, INFO_ID)->info.camera.fx_px > 0 || capture_gives_camera(settings);
     err = live_create(&ros2->live, &(struct live_camera){.intrinsics = ros2->camera},
                       settings->n_kept);
     if (err)

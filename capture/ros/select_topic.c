@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/ros/tell_of_info.h"
+
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
 #define DEFAULT_UNITS_PER_M 1000
 
@@ -191,14 +193,17 @@ static int take_camera(const struct bag *bag, const struct capture_settings *set
                        struct capture_info *out_info)
 {
     const struct bag_topic *depth = bag->depth, *info = find_info(bag);
-    bool overridden = settings->fx_px != 0 && settings->fy_px != 0 && settings->cx_px != 0 &&
-                      settings->cy_px != 0;
+    bool overridden = capture_gives_camera(settings);
     bool is_rectified = bag_is_rectified(bag);
     struct intrinsics camera = !info          ? default_camera
                                : is_rectified ? info->info.rectified
                                               : info->info.camera;
     if (!info && !overridden)
         tell_of_no_info(bag);
+    if (info && !overridden)
+        ros_tell_of_info(&bag->log,
+                         &(struct ros_info_taken){bag->path, info->name, info->info.header.frame_id,
+                                                  depth->name, depth->frame_id});
     if (info && info->info.distortion != 0 && !is_rectified)
         log_to(&bag->log, LOG_LEVEL_WARNING,
                "%s: %s tells of distortion (up to %g), which stays in the images of %s", bag->path,

@@ -30,7 +30,8 @@ static char said[4000];
 static struct {
     dds_entity_t participant, images, infos;
     pthread_t thread;
-    atomic_bool quit, is_other, is_half;
+    atomic_bool quit, is_other, is_half, is_silent; // silent: without camera infos
+    atomic_bool is_colour;                          // their frame
 } camera;
 
 static void hear(void *user, enum log_level level, const char *text)
@@ -48,7 +49,8 @@ static uint16_t pixel(uint32_t frame, uint32_t i)
 
 static void send(uint32_t k)
 {
-    static char frame_id[] = "camera", encoding[] = "16UC1", model[] = "plumb_bob";
+    static char frame_id[] = "camera", colour[] = "colour", encoding[] = "16UC1",
+                model[] = "plumb_bob";
     static uint8_t bytes[2 * W * H];
     int64_t now_ns = clock_wall_ns();
     const std_msgs_msg_dds__Header_ header = {
@@ -64,12 +66,14 @@ static void send(uint32_t k)
                                              .distortion_model = model,
                                              .k = {fx, 0, 31.5, 0, 61, 23.5, 0, 0, 1},
                                              .p = {fx, 0, 31.5, 0, 0, 61, 23.5, 0, 0, 0, 1, 0}};
+    info.header.frame_id = camera.is_colour ? colour : frame_id;
     sensor_msgs_msg_dds__Image_ image = {
         .header = header, .height = H, .width = W, .encoding = encoding, .step = 2 * W};
     image.data._length = image.data._maximum =
         atomic_exchange(&camera.is_half, false) ? W : 2 * W * H;
     image.data._buffer = bytes;
-    assert_true(dds_write(camera.infos, &info) == 0 && dds_write(camera.images, &image) == 0);
+    assert_true(camera.is_silent || dds_write(camera.infos, &info) == 0);
+    assert_true(dds_write(camera.images, &image) == 0);
 }
 
 static void *publish(void *unused)
@@ -117,7 +121,7 @@ static int setup(void **state)
 {
     (void)state;
     domain = 10 + (uint32_t)getpid() % 200;
-    camera.is_other = camera.is_half = false;
+    camera.is_other = camera.is_half = camera.is_silent = camera.is_colour = false;
     said[0] = 0;
     plug_in(true);
     return 0;
@@ -197,6 +201,44 @@ static void another_calibration_is_told_of(void **state)
     unplug();
 }
 
+static size_t count(const char *wanted)
+{
+    size_t n = 0;
+    for (const char *at = said; (at = strstr(at, wanted)); at++)
+        n++;
+    return n;
+}
+
+// Also of a camera info that comes after the first image was waited for long enough.
+static void the_camera_info_is_named(void **state)
+{
+    (void)state;
+    struct capture *capture = open_topic();
+    assert_int_equal(count("ros2: the camera info of /unit/depth/image_raw is "
+                           "/unit/depth/camera_info\n"),
+                     1);
+    assert_int_equal(count("frame colour"), 0);
+    capture_close(&capture);
+    said[0] = 0;
+    camera.is_silent = camera.is_colour = true;
+    struct capture_settings settings = {.source = "ros2:/unit/depth/image_raw",
+                                        .ros_domain = domain,
+                                        .allow_implausible = true,
+                                        .log = {.write = hear}};
+    struct capture_frame frame;
+    assert_int_equal(capture_open(&capture, &settings), 0);
+    read_good(capture, &frame);
+    camera.is_silent = false;
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+    capture_close(&capture);
+    unplug();
+    assert_int_equal(count("the camera info of /unit/depth/image_raw is"), 1);
+    assert_int_equal(count("ros2: /unit/depth/camera_info is of frame colour, but images of "
+                           "/unit/depth/image_raw are of frame camera: "),
+                     1);
+}
+
 static void publisher_comes_back_offering_less(void **state)
 {
     (void)state;
@@ -222,6 +264,7 @@ int main(void)
         TEST(pixels_arrive),
         TEST(half_an_image_is_damaged),
         TEST(another_calibration_is_told_of),
+        TEST(the_camera_info_is_named),
         TEST(publisher_comes_back_offering_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

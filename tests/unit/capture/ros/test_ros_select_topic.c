@@ -363,6 +363,30 @@ static void cameras_without_a_calibration(void **state)
                 "the camera is not calibrated), taken for the usual camera");
 }
 
+// Which one is taken is said, and whether it is of the images' frame.
+static void camera_infos_of_another_frame(void **state)
+{
+    (void)state;
+    const uint32_t id = camera_info("/camera/color/camera_info", 50, W);
+    image("/camera/depth/image", "16UC1");
+    struct bag_topic *topic = (struct bag_topic *)(uintptr_t)bag_topic(&bag, id);
+    static const struct {
+        const char *frame;
+        bool is_other;
+    } cases[] = {{"frame", false}, {"/frame", false}, {"", false}, {"frames", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(topic->info.header.frame_id, sizeof topic->info.header.frame_id, "%s",
+                 cases[i].frame);
+        said[0] = 0;
+        assert_int_equal(choose(NULL, NULL), 0);
+        assert_int_equal(strstr(said, "are of frame") != NULL, cases[i].is_other);
+        assert_non_null(strstr(said, "the.bag: the camera info of /camera/depth/image is "
+                                     "/camera/color/camera_info\n"));
+    }
+    assert_said("the.bag: /camera/color/camera_info is of frame frames, but images of "
+                "/camera/depth/image are of frame frame: intrinsics of another camera");
+}
+
 static void units(void **state)
 {
     (void)state;
@@ -475,6 +499,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_without_a_calibration, setup, teardown),
+        cmocka_unit_test_setup_teardown(camera_infos_of_another_frame, setup, teardown),
         cmocka_unit_test_setup_teardown(units, setup, teardown),
         cmocka_unit_test_setup_teardown(times, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
