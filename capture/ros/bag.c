@@ -196,6 +196,17 @@ static bool is_packed(const struct bag_topic *topic, const void *data, size_t n_
            memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0;
 }
 
+static void note_change(struct bag_info_change *change, const struct intrinsics *first,
+                        const struct intrinsics *now, int64_t time_ns)
+{
+    if (memcmp(first, now, sizeof *now) == 0)
+        return;
+    if (change->n_messages++ == 0) {
+        change->to = *now;
+        change->time_ns = time_ns;
+    }
+}
+
 int bag_add_message(struct bag *bag, uint32_t id, int64_t log_time_ns, struct bag_place place,
                     const void *data, size_t n_bytes)
 {
@@ -219,8 +230,11 @@ int bag_add_message(struct bag *bag, uint32_t id, int64_t log_time_ns, struct ba
         if (!topic->has_info)
             topic->info = info;
         topic->has_info = true;
-        topic->info_changes = topic->info_changes ||
-                              memcmp(&info.camera, &topic->info.camera, sizeof info.camera) != 0;
+        if (info.header.time_ns == 0)
+            info.header.time_ns = log_time_ns;
+        note_change(&topic->camera_change, &topic->info.camera, &info.camera, info.header.time_ns);
+        note_change(&topic->rectified_change, &topic->info.rectified, &info.rectified,
+                    info.header.time_ns);
         return 0;
     case ROS_FLOAT32:
     case ROS_STRING:

@@ -22,6 +22,13 @@ struct bag_frame {
     struct bag_place place;
 };
 
+// What becomes of the intrinsics of a camera info.
+struct bag_info_change {
+    size_t n_messages;    // that have others than the first one
+    struct intrinsics to; // of the first of these
+    int64_t time_ns;
+};
+
 struct bag_topic {
     uint32_t id;
     char *name, *type;
@@ -39,7 +46,8 @@ struct bag_topic {
     uint32_t width_px, height_px;
 
     struct ros_camera_info info; // of camera infos: the first one
-    bool has_info, info_changes;
+    bool has_info;
+    struct bag_info_change camera_change, rectified_change;
     double number;      // of options, 0 = none
     double units_per_m; // of images that were made metres, if told; 0 = not
 };

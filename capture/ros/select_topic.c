@@ -189,6 +189,22 @@ static void tell_of_no_info(const struct bag *bag)
            empty ? " holds no focal length: the camera is not calibrated)" : "");
 }
 
+static void tell_of_change(const struct bag *bag, const struct bag_topic *info, bool is_rectified)
+{
+    const struct bag_info_change *change =
+        is_rectified ? &info->rectified_change : &info->camera_change;
+    char text[ROS_CHANGE_BYTES];
+    if (change->n_messages == 0)
+        return;
+    ros_describe_change(is_rectified ? &info->info.rectified : &info->info.camera, &change->to,
+                        change->time_ns, text);
+    log_to(&bag->log, LOG_LEVEL_WARNING,
+           "%s: %s changes on the way %s (%zu message%s not as the first); its first calibration "
+           "is taken for all images",
+           bag->path, info->name, text, change->n_messages,
+           change->n_messages == 1 ? " is" : "s are");
+}
+
 static int take_camera(const struct bag *bag, const struct capture_settings *settings,
                        struct capture_info *out_info)
 {
@@ -208,10 +224,8 @@ static int take_camera(const struct bag *bag, const struct capture_settings *set
         log_to(&bag->log, LOG_LEVEL_WARNING,
                "%s: %s tells of distortion (up to %g), which stays in the images of %s", bag->path,
                info->name, info->info.distortion, depth->name);
-    if (info && info->info_changes)
-        log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: %s changes on the way, its first calibration is taken for all images",
-               bag->path, info->name);
+    if (info && !overridden)
+        tell_of_change(bag, info, is_rectified);
     if (!isfinite(camera.fx_px) || !(camera.fx_px > 0) || !isfinite(camera.fy_px) ||
         camera.fy_px == 0 || !isfinite(camera.cx_px) || !isfinite(camera.cy_px)) {
         log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s is no calibration of a camera", bag->path,

@@ -24,7 +24,7 @@ REFUSED = {
 SURVIVED = {
     "none": [],
     "best_effort": [],
-    "info": ["/bad/depth/camera_info: another calibration: fx 90 fy 80"],
+    "info": ["/bad/depth/camera_info: another calibration, from fx 80 fy 80"],
     "back": [f"{TOPIC}: an image's stamp is ", " before that of the one before it"],
     "second": [f"{TOPIC} has a second publisher, whose images are left out"],
     "short": [f"{TOPIC}: image "],

@@ -31,6 +31,7 @@ static struct {
     dds_entity_t participant, images, infos;
     pthread_t thread;
     atomic_bool quit, is_other, is_half, is_silent; // silent: without camera infos
+    atomic_bool is_large, is_empty;                 // what they tell is no calibration of it
     atomic_bool is_colour;                          // their frame
 } camera;
 
@@ -59,10 +60,10 @@ static void send(uint32_t k)
         bytes[2 * i] = (uint8_t)pixel(k, i);
         bytes[2 * i + 1] = (uint8_t)(pixel(k, i) >> 8);
     }
-    double fx = camera.is_other ? 70 : 60;
+    double fx = camera.is_empty ? 0 : camera.is_other ? 70 : 60;
     sensor_msgs_msg_dds__CameraInfo_ info = {.header = header,
                                              .height = H,
-                                             .width = W,
+                                             .width = camera.is_large ? 2 * W : W,
                                              .distortion_model = model,
                                              .k = {fx, 0, 31.5, 0, 61, 23.5, 0, 0, 1},
                                              .p = {fx, 0, 31.5, 0, 0, 61, 23.5, 0, 0, 0, 1, 0}};
@@ -122,6 +123,7 @@ static int setup(void **state)
     (void)state;
     domain = 10 + (uint32_t)getpid() % 200;
     camera.is_other = camera.is_half = camera.is_silent = camera.is_colour = false;
+    camera.is_large = camera.is_empty = false;
     said[0] = 0;
     plug_in(true);
     return 0;
@@ -183,6 +185,14 @@ static void half_an_image_is_damaged(void **state)
     unplug();
 }
 
+static size_t count(const char *wanted)
+{
+    size_t n = 0;
+    for (const char *at = said; (at = strstr(at, wanted)); at++)
+        n++;
+    return n;
+}
+
 static void another_calibration_is_told_of(void **state)
 {
     (void)state;
@@ -197,16 +207,23 @@ static void another_calibration_is_told_of(void **state)
         assert_true(capture_info(capture)->camera.fx_px == (n_told ? 70 : 60));
     }
     assert_int_equal(n_told, 1);
+    assert_int_equal(count("/unit/depth/camera_info: another calibration, from fx 60 fy 61 cx 31.5 "
+                           "cy 23.5, 64x48 to fx 70 fy 61 cx 31.5 cy 23.5, 64x48, at stamp "),
+                     1);
+    assert_int_equal(count("; it is taken for the images from now on\n"), 1);
+    // what cannot be taken is left out, and that is said once each
+    camera.is_large = true;
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+        assert_int_equal(frame.flags & CAPTURE_RECALIBRATED, 0);
+        camera.is_empty = i > 25;
+    }
+    assert_true(capture_info(capture)->camera.fx_px == 70);
+    assert_int_equal(count("128x48, at stamp "), 2);
+    assert_int_equal(count("; that is not the images' size, the one before it stays\n"), 1);
+    assert_int_equal(count("; that is no calibration, the one before it stays\n"), 1);
     capture_close(&capture);
     unplug();
-}
-
-static size_t count(const char *wanted)
-{
-    size_t n = 0;
-    for (const char *at = said; (at = strstr(at, wanted)); at++)
-        n++;
-    return n;
 }
 
 // Also of a camera info that comes after the first image was waited for long enough.

@@ -99,12 +99,17 @@ static uint32_t image(const char *name, const char *encoding)
     return id;
 }
 
-static uint32_t camera_info(const char *name, double fx, uint32_t w)
+static void add_info(uint32_t id, int64_t time_ns, double fx, uint32_t w)
 {
     const struct intrinsics camera = {fx, 60, 3.5, 2.5, w, H};
     unsigned char bytes[ROS_MAX_CAMERA_INFO_BYTES];
+    add(id, T + 7, bytes, ros_put_camera_info(&camera, time_ns, "frame", bytes));
+}
+
+static uint32_t camera_info(const char *name, double fx, uint32_t w)
+{
     const uint32_t id = add_topic(name, "sensor_msgs/msg/CameraInfo");
-    add(id, T, bytes, ros_put_camera_info(&camera, T, "frame", bytes));
+    add_info(id, T, fx, w);
     return id;
 }
 
@@ -327,10 +332,10 @@ static void calibrations(void **state)
     struct bag_topic *topic = (struct bag_topic *)(uintptr_t)bag_topic(&bag, near);
     topic->info.camera.width_px = W;
     topic->info.distortion = 0.25;
-    topic->info_changes = true;
+    topic->camera_change = (struct bag_info_change){1, {51, 60, 3.5, 2.5, W, H}, T + 1};
     assert_int_equal(choose(NULL, NULL), 0);
     assert_non_null(strstr(said, "/a/depth/camera_info tells of distortion (up to 0.25)"));
-    assert_said("/a/depth/camera_info changes on the way, its first calibration is taken");
+    assert_said("/a/depth/camera_info changes on the way from fx 50 fy 60");
     static const struct intrinsics bad[] = {{NAN, 1, 1, 1, W, H},     {INFINITY, 1, 1, 1, W, H},
                                             {-1, 1, 1, 1, W, H},      {1, NAN, 1, 1, W, H},
                                             {1, 0, 1, 1, W, H},       {1, 1, NAN, 1, W, H},
@@ -361,6 +366,39 @@ static void cameras_without_a_calibration(void **state)
     assert_int_equal(choose(NULL, NULL), -ERANGE);
     assert_said("no camera info for /a/depth/image (/a/depth/camera_info holds no focal length: "
                 "the camera is not calibrated), taken for the usual camera");
+}
+
+// What becomes of it, when, and that the first one stays.
+static void camera_infos_that_change(void **state)
+{
+    (void)state;
+    const uint32_t id = camera_info("/depth/camera_info", 50, W);
+    image("/depth/image_rect", "16UC1");
+    add_info(id, T, 50, W);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_null(strstr(said, "changes"));
+    add_info(id, T + 33000000, 51, W);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said(
+        "the.bag: /depth/camera_info changes on the way from fx 50 fy 60 cx 3.5 cy 2.5, 8x6 "
+        "to fx 51 fy 60 cx 3.5 cy 2.5, 8x6, at stamp 100.033000000 (1 message is not as the "
+        "first); its first calibration is taken for all images");
+    add_info(id, T + 66000000, 52, W);
+    add_info(id, T + 99000000, 50, W);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("100.033000000 (2 messages are not as the first); its first");
+    assert_true(info.camera.fx_px == 50);
+    // of P where it counts, of K where it does not; the recorder's time where there is no stamp
+    struct bag_topic *topic = (struct bag_topic *)(uintptr_t)bag_topic(&bag, id);
+    topic->rectified_change.n_messages = 0;
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_null(strstr(said, "changes"));
+    add_info(id, 0, 50, 2 * W);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("to fx 50 fy 60 cx 3.5 cy 2.5, 16x6, at stamp 100.000000007 (1 message is not");
+    const struct capture_settings told = {.fx_px = 1, .fy_px = 1, .cx_px = 1, .cy_px = 1};
+    assert_int_equal(bag_choose(&bag, &told, &info), 0);
+    assert_string_equal(said, "");
 }
 
 // Which one is taken is said, and whether it is of the images' frame.
@@ -499,6 +537,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_without_a_calibration, setup, teardown),
+        cmocka_unit_test_setup_teardown(camera_infos_that_change, setup, teardown),
         cmocka_unit_test_setup_teardown(camera_infos_of_another_frame, setup, teardown),
         cmocka_unit_test_setup_teardown(units, setup, teardown),
         cmocka_unit_test_setup_teardown(times, setup, teardown),
