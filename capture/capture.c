@@ -121,9 +121,29 @@ static const char *left_out_library(const char *source)
     return NULL;
 }
 
+// Says so where the place holds what zstd compressed as a whole. False: it does not.
+static bool log_packed(const char *place, const struct log_sink *log)
+{
+    char *file;
+    if (recognise_packed(place, &file) != 0)
+        return false;
+    const char *end = strrchr(file, '.');
+    const bool is_named = end && (!strcmp(end, ".zst") || !strcmp(end, ".zstd"));
+    log_to(
+        log, LOG_LEVEL_ERROR,
+        "source '%s': %s is compressed as a whole (zstd), as `ros2 bag record "
+        "--compression-mode file` does, which is not read; unpack it first: zstd -d %s -o %.*s%s",
+        place, file, file, is_named ? (int)(end - file) : (int)strlen(file), file,
+        is_named ? "" : ".unpacked");
+    free(file);
+    return true;
+}
+
 // Why a path is no recording. `error`: of recognise.
 static void log_no_recording(const char *path, int error, const struct log_sink *log)
 {
+    if (error == -EINVAL && log_packed(path, log))
+        return;
     const char *slash = strrchr(path, '/'), *meant = NULL;
     char *folder = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
     bool is_mixed = true;
@@ -186,8 +206,9 @@ static void log_meant(const struct capture_driver *driver, const char *location,
 {
     bool is_mixed;
     const char *meant;
-    if (recognise(location, &meant, &is_mixed) == 0 && !is_mixed &&
-        strcmp(meant, driver->name) != 0 && driver_of_name(meant))
+    if (recognise(location, &meant, &is_mixed) != 0)
+        log_packed(location, log);
+    else if (!is_mixed && strcmp(meant, driver->name) != 0 && driver_of_name(meant))
         log_to(log, LOG_LEVEL_ERROR, "source '%s:%s': did you mean %s:%s?", driver->name, location,
                meant, location);
 }

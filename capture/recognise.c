@@ -90,6 +90,75 @@ static int recognise_path(const char *path, const char **out_driver, bool *out_i
                                  : -EINVAL;
 }
 
+static bool is_packed(const char *path)
+{
+    char begin[4] = {0};
+    struct stat st;
+    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rbe") : NULL;
+    if (!file)
+        return false;
+    size_t n = fread(begin, 1, sizeof begin, file);
+    fclose(file);
+    return n == sizeof begin && memcmp(begin, "\x28\xb5\x2f\xfd", sizeof begin) == 0;
+}
+
+// Returns 0 (NULL: no such file in the folder) or -ENOMEM.
+static int first_packed(const char *folder, char **out_file)
+{
+    DIR *dir = opendir(folder);
+    char *first = NULL;
+    int err = 0;
+    for (struct dirent *entry; dir && !err && (entry = readdir(dir));) {
+        if (!ends_with(entry->d_name, ".zstd") && !ends_with(entry->d_name, ".zst"))
+            continue;
+        char *file;
+        if (asprintf(&file, "%s/%s", folder, entry->d_name) < 0) {
+            err = -ENOMEM;
+        } else if ((!first || strcmp(file, first) < 0) && is_packed(file)) {
+            free(first);
+            first = file;
+        } else {
+            free(file);
+        }
+    }
+    if (dir)
+        closedir(dir);
+    if (err) {
+        free(first);
+        first = NULL;
+    }
+    *out_file = first;
+    return err;
+}
+
+static int packed_at(const char *path, char **out_file)
+{
+    struct stat st;
+    const char *driver;
+    bool is_mixed;
+    int err = 0;
+    *out_file = NULL;
+    if (stat(path, &st) != 0 || recognise_path(path, &driver, &is_mixed) != -EINVAL)
+        return -ENOENT;
+    if (S_ISDIR(st.st_mode))
+        err = first_packed(path, out_file);
+    else if (is_packed(path) && !(*out_file = strdup(path)))
+        err = -ENOMEM;
+    return err ? err : *out_file ? 0 : -ENOENT;
+}
+
+int recognise_packed(const char *path, char **out_file)
+{
+    const char *hash = strrchr(path, '#');
+    int err = packed_at(path, out_file);
+    if (err != -ENOENT || !hash)
+        return err;
+    char *file = strndup(path, (size_t)(hash - path));
+    err = file ? packed_at(file, out_file) : -ENOMEM;
+    free(file);
+    return err;
+}
+
 int recognise(const char *path, const char **out_driver, bool *out_is_mixed)
 {
     const char *hash = strrchr(path, '#');

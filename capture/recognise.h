@@ -13,4 +13,9 @@
 __attribute__((warn_unused_result)) int recognise(const char *path, const char **out_driver,
                                                   bool *out_is_mixed);
 
+// A file that is compressed as a whole by zstd, as rosbag2's --compression-mode file leaves them:
+// at `path` (or PATH#TOPIC), or the first by name in the folder there, if there is no recording in
+// it. Returns 0, -ENOENT when there is none, or -ENOMEM. *out_file is the caller's to free.
+__attribute__((warn_unused_result)) int recognise_packed(const char *path, char **out_file);
+
 #endif

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The path of a recording is enough; and a mistyped driver, option or key is answered with the one
 that was meant."""
+import os
 import subprocess
 
 import harness
@@ -33,7 +34,16 @@ def scenario():
         code, text = posed(path, "--set", "camera.depth_scale=5000")
         check(code == 0 and f"source: {driver}:{path}" in text, f"{path} is not {driver}: {text}")
 
+    bag = harness.SCRATCH + "/bag"
+    os.mkdir(bag)
+    with open(bag + "/bag_0.mcap.zstd", "wb") as file:
+        file.write(b"\x28\xb5\x2f\xfd and so on")
+    unpack = f"zstd -d {bag}/bag_0.mcap.zstd -o {bag}/bag_0.mcap"
+
     for arguments, code, words in (
+            ((bag,), 4, unpack),
+            (("mcap:" + bag,), 4, unpack),
+            ((bag + "/bag_0.mcap.zstd",), 4, unpack),
             (("tmu:" + tum,), 4, "did you mean tum:"),
             (("mcpa:x",), 4, "did you mean mcap:x?"),
             ((tum + "/nothing",), 4, "no such file or folder"),

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "capture/capture.h"
@@ -306,6 +307,53 @@ static void folder_missing_or_empty(void **state)
     assert_true(scratch_said(&scratch, "a place is missing"));
 }
 
+// What rosbag2 compresses as a whole file is called that, and how it is unpacked.
+static void files_of_zstd(void **state)
+{
+    (void)state;
+    static const char packed[] = "\x28\xb5\x2f\xfd\x24\x08\x41\x00";
+    static const struct {
+        const char *source, *wanted; // NULL: nothing is said of it
+    } cases[] = {{"%s/a.mcap.zstd", "zstd -d %s/a.mcap.zstd -o %s/a.mcap"},
+                 {"mcap:%s/a.mcap.zstd#/depth", "zstd -d %s/a.mcap.zstd -o %s/a.mcap"},
+                 {"%s/packed", "zstd -d %s/packed -o %s/packed.unpacked"},
+                 {"%s/bag", "zstd -d %s/bag/b_0.db3.zstd -o %s/bag/b_0.db3"},
+                 {"mcap:%s/bag", "zstd -d %s/bag/b_0.db3.zstd -o %s/bag/b_0.db3"},
+                 {"%s/no", NULL},
+                 {"mcap:%s/short.mcap.zst", NULL},
+                 {"mcap:%s/part", NULL}};
+    scratch_write(&scratch, "a.mcap.zstd", packed, 8);
+    scratch_write(&scratch, "packed", packed, 8);
+    scratch_write(&scratch, "short.mcap.zst", packed, 3);
+    scratch_make_folder(&scratch, "bag");
+    scratch_write_text(&scratch, "bag/metadata.yaml", "");
+    scratch_write_text(&scratch, "bag/a_0.db3.zstd", "none");
+    scratch_write(&scratch, "bag/b_1.db3.zstd", packed, 8);
+    scratch_write(&scratch, "bag/b_0.db3.zstd", packed, 8);
+    scratch_write(&scratch, "bag/b_2.db3.zst", packed, 8);
+    char pipe[300]; // opening it would wait for ever
+    assert_int_equal(mkfifo(scratch_name(&scratch, "bag/a.zst", pipe), 0600), 0);
+    scratch_make_folder(&scratch, "no");
+    scratch_write_text(&scratch, "no/a.zst", "none");
+    scratch_write(&scratch, "no/a.txt", packed, 8);
+    scratch_make_folder(&scratch, "part"); // it holds a recording: that is what is looked at
+    scratch_write(&scratch, "part/a.mcap.zst", packed, 8);
+    scratch_write_text(&scratch, "part/b.mcap", "x");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char source[300], wanted[600];
+        snprintf(source, sizeof source, cases[i].source, scratch.path);
+        struct capture_settings settings = settings_of("tum");
+        settings.source = source;
+        assert_true(open_result(&settings) < 0);
+        if (cases[i].wanted) {
+            snprintf(wanted, sizeof wanted, cases[i].wanted, scratch.path, scratch.path);
+            assert_true(scratch_said(&scratch, wanted));
+        }
+        assert_int_equal(strstr(scratch.line, "compressed as a whole (zstd)") != NULL,
+                         cases[i].wanted != NULL);
+    }
+}
+
 static void settings_out_of_range(void **state)
 {
     (void)state;
@@ -573,6 +621,7 @@ int main(void)
         TEST(unreadable_image_is_a_damaged_frame),
         TEST(tum_refuses),
         TEST(folder_missing_or_empty),
+        TEST(files_of_zstd),
         TEST(settings_out_of_range),
         TEST(recording_that_may_not_be_read),
         TEST(implausible_is_refused_or_warned_about),
