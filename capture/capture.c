@@ -291,7 +291,8 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     capture->driver = driver;
     capture->n_left = settings->n_frames ? settings->n_frames : UINT64_MAX;
     capture->settings = *settings;
-    capture->settings.source = capture->settings.ros_interface = NULL; // the caller's
+    capture->settings.source = capture->settings.ros_interface =
+        capture->settings.ros_domain_origin = NULL; // the caller's
     struct capture_info *info = &capture->info;
     snprintf(info->driver, sizeof info->driver, "%s", driver->name);
     err = driver->open(&capture->state, location, settings, info);

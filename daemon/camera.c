@@ -54,6 +54,7 @@ static int open_capture(struct camera *camera)
     if (config->recorder.folder[0])
         settings.n_kept += config->recorder.queue_frames;
     settings.ros_domain = config->ros.domain;
+    settings.ros_domain_origin = config_origin(config, "ros.domain");
     settings.ros_interface = config->ros.interface;
     settings.is_stopped = signals_stop;
     settings.log = camera->sink;

@@ -62,6 +62,7 @@ static int create_ros(struct daemon *daemon)
     const struct config *config = &daemon->config;
     struct ros_settings settings = {
         .domain = config->ros.domain,
+        .domain_origin = config_origin(config, "ros.domain"),
         .interface = config->ros.interface,
         .odom_frame = config->ros.odom_frame,
         .base_frame = config->ros.base_frame,

@@ -4,6 +4,8 @@
 #include <dds/dds.h>
 #include <dds/ddsrt/log.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BLOCKING_NS INT64_C(100000000) // of a reliable write whose readers do not keep up
@@ -39,8 +41,21 @@ static void redirect_log(const struct log_sink *log)
     dds_set_log_sink(say, &sink);
 }
 
-dds_entity_t ros_dds_participant(uint32_t domain, const char *interface, const struct log_sink *log)
+void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_BYTES])
 {
+    const char *origin = place->domain_origin, *interface = place->interface;
+    const bool is_chosen = interface && *interface;
+    snprintf(out, ROS_DDS_PLACE_BYTES, "domain %u (%.160s), interface %.64s", place->domain,
+             origin ? origin : "the default",
+             is_chosen                   ? interface
+             : getenv("CYCLONEDDS_URI") ? "as CYCLONEDDS_URI says"
+                                        : "of the library's choice");
+}
+
+dds_entity_t ros_dds_participant(const struct ros_dds_place *place, const struct log_sink *log)
+{
+    const uint32_t domain = place->domain;
+    const char *interface = place->interface;
     char config[256];
     if (domain > 232 || (interface && !is_interface_name(interface))) {
         log_to(log, LOG_LEVEL_ERROR, "ROS 2: domain %u, interface \"%s\": 0..232 and a name wanted",

@@ -13,13 +13,22 @@ struct dds_qos;
 
 #define ROS_DDS_NAME_BYTES 256
 
-// A participant of the domain (0..232), on the network interface of that name, or with NULL or ""
-// on those that CYCLONEDDS_URI or the library chooses. Returns it, or a negative errno after
-// logging the reason. A dds_entity_t, which dds_delete ends with all that was made with it. What
-// the library says, also later, goes to the log of the newest participant, which must outlive it.
-// One thread at a time.
-__attribute__((warn_unused_result)) int32_t
-ros_dds_participant(uint32_t domain, const char *interface, const struct log_sink *log);
+// Where DDS speaks: the domain (0..232) with who set it (NULL: nobody), and the network interface
+// of that name, or with NULL or "" those that CYCLONEDDS_URI or the library chooses.
+struct ros_dds_place {
+    uint32_t domain;
+    const char *domain_origin, *interface;
+};
+
+// "domain 7 (ROS_DOMAIN_ID), interface eth0"
+#define ROS_DDS_PLACE_BYTES 320
+void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_BYTES]);
+
+// A participant there. Returns it, or a negative errno after logging the reason. A dds_entity_t,
+// which dds_delete ends with all that was made with it. What the library says, also later, goes to
+// the log of the newest participant, which must outlive it. One thread at a time.
+__attribute__((warn_unused_result)) int32_t ros_dds_participant(const struct ros_dds_place *place,
+                                                                const struct log_sink *log);
 
 // "camera/depth" and "/camera/depth" -> "rt/camera/depth". Returns false when it is too long.
 bool ros_dds_topic_name(const char *topic, char out[ROS_DDS_NAME_BYTES]);

@@ -19,6 +19,7 @@
 #include "capture/ros/discover.h"
 #include "capture/ros/select_topic.h"
 #include "capture/ros/tell_of_info.h"
+#include "capture/ros/topic_name.h"
 #include "proto/clock.h"
 
 #define MS              INT64_C(1000000)
@@ -38,6 +39,7 @@ struct ros2 {
     struct bag bag; // of the first image and camera info: what is to be known of the camera
     dds_entity_t participant, publications, images, infos, waitset, guard, arrived;
     char image_topic[ROS_DDS_NAME_BYTES], info_topic[ROS_DDS_NAME_BYTES];
+    char place[ROS_DDS_PLACE_BYTES]; // domain and interface, for messages
     enum ros_kind kind;
     bool is_rectified;
     bool is_given, is_told_info; // all intrinsics are, by the settings; which camera info is taken
@@ -302,6 +304,19 @@ static bool name_topics(struct ros2 *ros2, const char *location)
     return n < sizeof ros2->info_topic;
 }
 
+static int check_topic(struct ros2 *ros2, const char *location)
+{
+    char text[ROS_TOPIC_FAULT_BYTES];
+    const char *fault = ros_topic_fault(location, text);
+    if (!fault && name_topics(ros2, location))
+        return 0;
+    log_to(&ros2->log, LOG_LEVEL_ERROR,
+           "ros2:%s: ROS 2 has no topics of such a name: %s; expected e.g. "
+           "ros2:/camera/depth/image_rect_raw",
+           location, fault ? fault : "it is too long");
+    return -EINVAL;
+}
+
 static int add_topics(struct ros2 *ros2, const char *image_type)
 {
     static const char info_type[] = "sensor_msgs/msg/CameraInfo";
@@ -327,16 +342,17 @@ static int subscribe(struct ros2 *ros2, int64_t until_ns)
     while (!ros_find_publisher(ros2->publications, ros2->image_topic, &offer)) {
         if (clock_monotonic_ns() > until_ns) {
             ros_list_image_topics(ros2->publications, list, sizeof list);
-            log_to(&ros2->log, LOG_LEVEL_ERROR, "ros2: nobody publishes %s; topics with images: %s",
-                   ros2->image_topic + 2, list[0] ? list : "none");
+            log_to(&ros2->log, LOG_LEVEL_ERROR,
+                   "ros2: nobody publishes %s on %s; topics with images: %s", ros2->image_topic + 2,
+                   ros2->place, list[0] ? list : "none");
             return -ENOENT;
         }
         if (is_stopped(ros2))
             return -EINTR;
         if (!told && clock_monotonic_ns() > until_ns - PUBLISHER_NS + TELL_NS) {
             log_to(&ros2->log, LOG_LEVEL_WARNING,
-                   "ros2: nobody publishes %s yet; waiting for it, %d s", ros2->image_topic + 2,
-                   (int)(PUBLISHER_NS / 1000 / MS));
+                   "ros2: nobody publishes %s yet on %s; waiting for it, %d s",
+                   ros2->image_topic + 2, ros2->place, (int)(PUBLISHER_NS / 1000 / MS));
             told = true;
         }
         dds_sleepfor(POLL_NS);
@@ -420,17 +436,19 @@ static int open_ros2(void **out_state, const char *location,
     ros2->is_stopped = settings->is_stopped;
     int64_t until_ns = clock_monotonic_ns() + PUBLISHER_NS;
     int err = bag_begin_live(&ros2->bag, "ros2", &settings->log);
-    if (!err && (!*location || !name_topics(ros2, location))) {
-        log_to(&settings->log, LOG_LEVEL_ERROR,
-               "ros2:%s: expected a topic, e.g. ros2:/camera/depth/image_rect_raw", location);
-        err = -EINVAL;
-    }
+    const struct ros_dds_place place = {settings->ros_domain, settings->ros_domain_origin,
+                                        settings->ros_interface};
     if (!err)
-        ros2->participant =
-            ros_dds_participant(settings->ros_domain, settings->ros_interface, &settings->log);
+        err = check_topic(ros2, location);
+    if (!err) {
+        ros_dds_describe(&place, ros2->place);
+        ros2->participant = ros_dds_participant(&place, &settings->log);
+    }
     if (!err && ros2->participant < 0)
         err = ros2->participant;
     if (!err) {
+        log_to(&settings->log, LOG_LEVEL_INFO, "ros2: %s on %s", ros2->image_topic + 2,
+               ros2->place);
         ros2->publications =
             dds_create_reader(ros2->participant, DDS_BUILTIN_TOPIC_DCPSPUBLICATION, NULL, NULL);
         err = ros2->publications < 0 ? -EIO : subscribe(ros2, until_ns);

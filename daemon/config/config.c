@@ -307,6 +307,19 @@ static int read_environment(struct config *config, const struct log_sink *log)
     return result;
 }
 
+// ROS users set their domain there, once for all programs. posed's own settings count more.
+static int read_ros_environment(struct config *config, const struct log_sink *log)
+{
+    static const char variable[] = "ROS_DOMAIN_ID";
+    const char *value = getenv(variable);
+    char error[300];
+    if (!value || !*value || config_origin(config, "ros.domain") ||
+        config_set(config, "ros.domain", value, variable, error, sizeof error) == 0)
+        return 0;
+    log_to(log, LOG_LEVEL_ERROR, "environment %s: %s", variable, error);
+    return -EINVAL;
+}
+
 // What no key can say alone, by the rules of the libraries that take the settings; of one camera
 // where `camera` is its name.
 static int check_together(const struct config *config, const char *camera,
@@ -363,6 +376,8 @@ int config_load(struct config *out, const char *file, const struct config_assign
             error = error ? error : -EINVAL;
         }
     }
+    status = read_ros_environment(out, log);
+    error = error ? error : status;
     if (!error)
         error = check_together(out, NULL, log);
     return error ? error : check_cameras(out, log);

@@ -297,8 +297,10 @@ const struct config_key config_keys[] = {
      "Publish odom, tf and diagnostics for ROS 2, over DDS, and the depth images on posed/depth\n"
      "while somebody subscribes."},
     {"ros", "domain", CONFIG_UINT, AT(ros.domain), 0, 232, NULL, false,
-     "ROS 2's domain (ROS_DOMAIN_ID), of this and of the source ros2:TOPIC, and the network\n"
-     "interface; empty = as CYCLONEDDS_URI says, or the library's choice."},
+     "ROS 2's domain, of this and of the source ros2:TOPIC; where nothing sets it, ROS_DOMAIN_ID\n"
+     "of the environment counts, as with ROS's own programs, and the log tells which it is. And "
+     "the\n"
+     "network interface; empty = as CYCLONEDDS_URI says, or the library's choice."},
     {"ros", "interface", CONFIG_TEXT, AT(ros.interface), 0, 0, NULL, false, NULL},
     {"ros", "odom_frame", CONFIG_NAME, AT(ros.odom_frame), 0, 0, NULL, false,
      "Names of the frames (REP 105)."},

@@ -333,10 +333,11 @@ int ros_create(struct ros **out, const struct ros_settings *settings,
     ros->n_pixels = (size_t)info->camera.width_px * info->camera.height_px;
     ros->pixels = malloc(ros->n_pixels * sizeof *ros->pixels);
     ros->sent = malloc(ros->n_pixels * sizeof(float));
+    const struct ros_dds_place place = {settings->domain, settings->domain_origin,
+                                        settings->interface};
     int err = ros->pixels && ros->sent ? 0 : -ENOMEM;
     if (!err)
-        ros->participant =
-            ros_dds_participant(settings->domain, settings->interface, &settings->log);
+        ros->participant = ros_dds_participant(&place, &settings->log);
     if (!err && ros->participant < 0)
         err = ros->participant;
     if (!err)
@@ -349,8 +350,9 @@ int ros_create(struct ros **out, const struct ros_settings *settings,
         free_ros(ros);
         return err;
     }
-    log_to(&ros->log, LOG_LEVEL_INFO, "ROS 2: odom, tf and diagnostics on domain %u",
-           settings->domain);
+    char text[ROS_DDS_PLACE_BYTES];
+    ros_dds_describe(&place, text);
+    log_to(&ros->log, LOG_LEVEL_INFO, "ROS 2: odom, tf and diagnostics on %s", text);
     *out = ros;
     return 0;
 }

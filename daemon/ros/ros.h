@@ -12,6 +12,7 @@
 
 struct ros_settings {
     uint32_t domain;                                     // 0..232
+    const char *domain_origin;                           // who set it
     const char *interface;                               // "" = the library's choice
     const char *odom_frame, *base_frame, *optical_frame; // copied; at most 31 characters
     struct se3 T_base_optical;

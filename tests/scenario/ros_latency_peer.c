@@ -136,8 +136,8 @@ int main(int argc, char **argv)
     period_ns = (int64_t)(1e9 / strtod(argv[4], NULL));
     rows = calloc((size_t)n_rows, sizeof *rows);
     const struct log_sink log = {NULL, NULL};
-    dds_entity_t participant =
-        ros_dds_participant((uint32_t)strtoul(argv[1], NULL, 10), NULL, &log);
+    const struct ros_dds_place place = {.domain = (uint32_t)strtoul(argv[1], NULL, 10)};
+    dds_entity_t participant = ros_dds_participant(&place, &log);
     if (frames == MAP_FAILED || !rows || participant < 0)
         return 1;
     dds_entity_t odom = create(participant, "rt/odom", &nav_msgs_msg_dds__Odometry__desc, true);

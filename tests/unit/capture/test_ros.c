@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "capture/ros/depth.h"
+#include "capture/ros/topic_name.h"
 
 #define W 8u
 #define H 6u
@@ -257,6 +258,37 @@ static void types_by_their_three_names(void **state)
     }
 }
 
+static void names_that_no_topic_has(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"/a", "a", "/camera/depth/image_rect_raw", "/_a1/B2",
+                                       "a__b"};
+    static const struct {
+        const char *name, *fault;
+    } bad[] = {{"", "it is empty"},
+               {"/", "it is empty"},
+               {"//a", "two slashes follow each other"},
+               {"/a//b", "two slashes follow each other"},
+               {"/a/", "it ends in a slash"},
+               {"/a b", "a space is in it"},
+               {"/a/ ", "a space is in it"},
+               {"2d", "the part \"2d\" begins with a digit"},
+               {"/2d", "the part \"2d\" begins with a digit"},
+               {"/a/2d/b", "the part \"2d/b\" begins with a digit"},
+               {"/a#b", "'#' is in it, where only letters, digits, _ and / may be"},
+               {"~/a", "'~' is in it, where only letters, digits, _ and / may be"},
+               {"/a-b", "'-' is in it, where only letters, digits, _ and / may be"},
+               {"/\xc3\xa4", "a character is in it that is none of ASCII's visible ones"},
+               {"/a\n", "a character is in it that is none of ASCII's visible ones"}};
+    char out[ROS_TOPIC_FAULT_BYTES];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_null(ros_topic_fault(good[i], out));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_non_null(ros_topic_fault(bad[i].name, out));
+        assert_string_equal(ros_topic_fault(bad[i].name, out), bad[i].fault);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +300,7 @@ int main(void)
         cmocka_unit_test(metres_that_16_bits_do_not_hold),
         cmocka_unit_test(messages_that_break_off),
         cmocka_unit_test(what_is_no_depth),
+        cmocka_unit_test(names_that_no_topic_has),
         cmocka_unit_test(types_by_their_three_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

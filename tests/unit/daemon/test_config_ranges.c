@@ -223,6 +223,39 @@ static void names_are_text(void **state)
     assert_string_equal(config.publish.odom_frame, "caf\xc3\xa9");
 }
 
+static void ros_domain_of_the_environment(void **state)
+{
+    (void)state;
+    struct config config;
+    static const char *const bad[] = {"233", "-1", "x", "7x", "1e1000"};
+    said[0] = 0;
+    setenv("ROS_DOMAIN_ID", "232", 1);
+    assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), 0);
+    assert_int_equal(config.ros.domain, 232);
+    assert_string_equal(config_origin(&config, "ros.domain"), "ROS_DOMAIN_ID");
+    const struct config_assignment set[] = {{"ros.domain", "0", "--set"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("ROS_DOMAIN_ID", bad[i], 1);
+        said[0] = 0;
+        assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), -EINVAL);
+        assert_non_null(strstr(said, "environment ROS_DOMAIN_ID: ros.domain: "));
+        // who sets it means that
+        said[0] = 0;
+        assert_int_equal(config_load(&config, NULL, set, 1, &sink), 0);
+        assert_int_equal(config.ros.domain, 0);
+        assert_string_equal(config_origin(&config, "ros.domain"), "--set");
+    }
+    setenv("POSED_ROS_DOMAIN", "9", 1);
+    assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), 0);
+    assert_int_equal(config.ros.domain, 9);
+    unsetenv("POSED_ROS_DOMAIN");
+    setenv("ROS_DOMAIN_ID", "", 1); // as not set, with ROS, too
+    assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), 0);
+    assert_null(config_origin(&config, "ros.domain"));
+    unsetenv("ROS_DOMAIN_ID");
+    assert_string_equal(said, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +264,7 @@ int main(void)
         cmocka_unit_test(rooms_refuse_before_the_start),
         cmocka_unit_test(rules_name_places),
         cmocka_unit_test(names_are_text),
+        cmocka_unit_test(ros_domain_of_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

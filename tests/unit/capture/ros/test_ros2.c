@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <dds/dds.h>
+#include <errno.h>
 #include <pthread.h>
 #include <ros_types.h> // of ros_types.idl
 #include <stdatomic.h>
@@ -101,7 +102,7 @@ static dds_entity_t writer_of(const char *name, const dds_topic_descriptor_t *ty
 static void plug_in(bool is_reliable)
 {
     const struct log_sink log = {hear, NULL};
-    camera.participant = ros_dds_participant(domain, NULL, &log);
+    camera.participant = ros_dds_participant(&(struct ros_dds_place){.domain = domain}, &log);
     assert_true(camera.participant > 0);
     camera.images =
         writer_of("rt/unit/depth/image_raw", &sensor_msgs_msg_dds__Image__desc, is_reliable);
@@ -256,6 +257,31 @@ static void the_camera_info_is_named(void **state)
                      1);
 }
 
+// At once, not after the time for which a publisher is waited for; and where it was looked for.
+static void topics_that_nobody_has(void **state)
+{
+    (void)state;
+    struct capture *capture;
+    struct capture_settings settings = {
+        .ros_domain = domain, .ros_domain_origin = "ROS_DOMAIN_ID", .log = {.write = hear}};
+    const int64_t start_ns = clock_monotonic_ns();
+    settings.source = "ros2:/unit//image_raw";
+    assert_int_equal(capture_open(&capture, &settings), -EINVAL);
+    assert_int_equal(count("ros2:/unit//image_raw: ROS 2 has no topics of such a name: two "), 1);
+    settings.source = "ros2:";
+    assert_int_equal(capture_open(&capture, &settings), -EINVAL);
+    assert_true(clock_monotonic_ns() - start_ns < 1000000000);
+    settings.source = "ros2:/unit/nobody";
+    assert_int_equal(capture_open(&capture, &settings), -ENOENT);
+    char wanted[200];
+    snprintf(wanted, sizeof wanted,
+             "ros2: nobody publishes /unit/nobody on domain %u (ROS_DOMAIN_ID), interface of the "
+             "library's choice; topics with images: /unit/depth/image_raw",
+             domain);
+    assert_int_equal(count(wanted), 1);
+    unplug();
+}
+
 static void publisher_comes_back_offering_less(void **state)
 {
     (void)state;
@@ -282,6 +308,7 @@ int main(void)
         TEST(half_an_image_is_damaged),
         TEST(another_calibration_is_told_of),
         TEST(the_camera_info_is_named),
+        TEST(topics_that_nobody_has),
         TEST(publisher_comes_back_offering_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
