@@ -45,18 +45,21 @@ static void origin_here(const struct parser *parser, char out[CONFIG_ORIGIN_MAX]
 // Returns the reason why there is no section of that name, in `out`, or NULL.
 static const char *explain_section(const char *name, char *out, size_t size_bytes)
 {
-    const char *meant = NULL;
+    const char *meant = NULL, *behind = "";
+    const size_t n_word = strcspn(name, " \t");
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < config_n_keys(); i++) {
         if (strcmp(config_keys[i].section, name) == 0)
             return NULL;
-        if (closest_is_better(name, strlen(name), config_keys[i].section, &best))
+        if (closest_is_better(name, n_word, config_keys[i].section, &best))
             meant = config_keys[i].section;
     }
-    if (strncmp(name, "camera", strlen("camera")) == 0)
+    if (meant && name[n_word] && strcmp(meant, "camera") == 0)
+        behind = name + n_word; // of a camera's section the first word alone is wrong
+    else if (strncmp(name, "camera", strlen("camera")) == 0)
         meant = "camera] or [camera NAME";
-    snprintf(out, size_bytes, "unknown section [%s]%s%s%s (posed --dump-config lists them)", name,
-             meant ? ", did you mean [" : "", meant ? meant : "", meant ? "]" : "");
+    snprintf(out, size_bytes, "unknown section [%s]%s%s%s%s (posed --dump-config lists them)", name,
+             meant ? ", did you mean [" : "", meant ? meant : "", behind, meant ? "]?" : "");
     return out;
 }
 
