@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "capture/mcap/foxglove.h"
+#include "capture/stamp_order.h"
 
 #define DEPTH_TOPIC "depth"
 #define CALIB_TOPIC "calib"
@@ -337,6 +338,27 @@ static int compare_frames(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
+static int compare_offsets(const void *a, const void *b)
+{
+    const struct mcap_frame *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+// In the order in which they were written: a chunk's index may be sorted by time.
+static struct stamp_order order_as_written(struct mcap_index *index)
+{
+    struct stamp_order order = {0};
+    for (size_t i = 0, n; i < index->n_frames; i += n) {
+        for (n = 1;
+             i + n < index->n_frames && index->frames[i + n].chunk == index->frames[i].chunk;)
+            n++;
+        qsort(index->frames + i, n, sizeof *index->frames, compare_offsets);
+        for (size_t k = i; k < i + n; k++)
+            stamp_order_add(&order, index->frames[k].time_ns);
+    }
+    return order;
+}
+
 static void put_in_order(struct mcap_index *index)
 {
     size_t n_kept = 0;
@@ -412,8 +434,11 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         free(walk);
         return -ENOMSG;
     }
-    if (!err)
+    struct stamp_order order = {0};
+    if (!err) {
+        order = order_as_written(out);
         put_in_order(out);
+    }
     if (!err && walk->unsupported && !out->n_frames) {
         reason = "its chunks are compressed in a way that this program was not built for";
         err = -ENOTSUP;
@@ -441,6 +466,8 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     if (!err && walk->n_bad_chunks)
         log_to(log, LOG_LEVEL_WARNING, "%s: %zu chunks could not be read (%s)", name,
                walk->n_bad_chunks, mcap_reader_reason(reader));
+    if (!err)
+        stamp_order_tell(&order, log, name, walk->depth_topic);
     if (!err && out->n_skipped)
         log_to(log, LOG_LEVEL_WARNING, "%s: %zu images skipped, their time repeats", name,
                out->n_skipped);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "capture/ros/tell_of_info.h"
+#include "capture/stamp_order.h"
 
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
 #define DEFAULT_UNITS_PER_M 1000
@@ -318,31 +319,6 @@ static void take_realsense_times(struct bag *bag, struct bag_topic *depth)
         }
 }
 
-// Sorting takes images out of the order in which they were written: after a clock that was set back
-// that joins two motions.
-static void tell_of_going_back(const struct bag *bag, const struct bag_topic *topic)
-{
-    size_t n_back = 0;
-    int64_t newest_ns = INT64_MIN, most_ns = 0;
-    for (size_t i = 0; i < topic->n_frames; i++) {
-        const int64_t time_ns = topic->frames[i].time_ns;
-        if (!is_time(time_ns) || time_ns == 0) // 0: without a stamp
-            continue;
-        if (time_ns < newest_ns) {
-            n_back++;
-            most_ns = newest_ns - time_ns > most_ns ? newest_ns - time_ns : most_ns;
-        } else {
-            newest_ns = time_ns;
-        }
-    }
-    if (n_back)
-        log_to(
-            &bag->log, LOG_LEVEL_WARNING,
-            "%s: %zu image%s of %s stamped earlier than one that was written before, by up to %.3f "
-            "s; all are played in the order of their stamps",
-            bag->path, n_back, n_back == 1 ? "" : "s", topic->name, (double)most_ns * 1e-9);
-}
-
 static void put_in_order(struct bag *bag, struct bag_topic *topic)
 {
     struct bag_frame *frames = topic->frames;
@@ -354,7 +330,11 @@ static void put_in_order(struct bag *bag, struct bag_topic *topic)
     for (size_t i = 0; !topic->has_stamps && i < topic->n_frames; i++)
         frames[i].time_ns = frames[i].log_time_ns;
     take_realsense_times(bag, topic);
-    tell_of_going_back(bag, topic);
+    struct stamp_order order = {0};
+    for (size_t i = 0; i < topic->n_frames; i++)
+        if (is_time(frames[i].time_ns))
+            stamp_order_add(&order, frames[i].time_ns);
+    stamp_order_tell(&order, &bag->log, bag->path, topic->name);
     qsort(frames, topic->n_frames, sizeof *frames, compare_frames);
     for (size_t i = 0; i < topic->n_frames; i++)
         if (is_time(frames[i].time_ns) &&

@@ -146,6 +146,21 @@ static void calibration(unsigned channel_id, uint32_t w, double fx, double fy, d
     message(channel_id, 1, body, out.n);
 }
 
+// What was written since `from` becomes a chunk.
+static void wrap(size_t from)
+{
+    enum { HEAD = 40 };
+    const size_t n = n_file - from;
+    unsigned char *at = file + from;
+    memmove(at + MCAP_RECORD_BYTES + HEAD, at, n);
+    memset(at, 0, MCAP_RECORD_BYTES + HEAD);
+    at[0] = MCAP_CHUNK;
+    mcap_put(at + 1, HEAD + n, 8);
+    mcap_put(at + MCAP_RECORD_BYTES + 16, n, 8);
+    mcap_put(at + MCAP_RECORD_BYTES + 32, n, 8);
+    n_file += MCAP_RECORD_BYTES + HEAD;
+}
+
 // Opens what has been written; *out_value: a pixel of the first image.
 static int open_as(const char *topic, const char *camera, bool is_lenient, uint16_t *out_value)
 {
@@ -267,6 +282,53 @@ static void later_channels_and_equal_times(void **state)
     assert_int_equal(open_as("", NULL, false, NULL), -ERANGE);
 }
 
+// Stamps that go back are put in order, and it is said as of ROS recordings.
+static void times_that_go_back(void **state)
+{
+    (void)state;
+    static const int64_t ms[] = {100, 200, 150, 200, 90, 300};
+    begin("");
+    channel(1, CALIBRATION, "calib", "protobuf", "", "");
+    channel(2, IMAGE, "depth", "protobuf", "", "");
+    calibration(1, W, 40, 40, 2, 1);
+    image(2, 1000000, W, 1);
+    assert_int_equal(open_as("", NULL, false, NULL), 0);
+    assert_null(strstr(said, "earlier"));
+    for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+        image(2, ms[i] * 1000000, W, 2);
+    assert_int_equal(open_as("", NULL, false, NULL), 0);
+    assert_said("a.mcap: 2 images of depth stamped earlier than one that was written before, by up "
+                "to 0.110 s; all are played in the order of their stamps");
+    // the index of a chunk may be sorted; it counts where the messages stand
+    begin("");
+    size_t from = n_file;
+    channel(1, CALIBRATION, "calib", "protobuf", "", "");
+    channel(2, IMAGE, "depth", "protobuf", "", "");
+    calibration(1, W, 40, 40, 2, 1);
+    image(2, 1000000, W, 1);
+    wrap(from);
+    from = n_file;
+    size_t offsets[3];
+    for (size_t i = 0; i < 3; i++) {
+        offsets[i] = n_file - from;
+        image(2, ms[i] * 1000000, W, 1);
+    }
+    wrap(from);
+    struct record index = {0};
+    put(&index, 2, 2);
+    put(&index, 3 * 16, 4);
+    for (size_t i = 0; i < 3; i++) {
+        const size_t k = (size_t[]){0, 2, 1}[i];
+        put(&index, (uint64_t)ms[k] * 1000000, 8);
+        put(&index, offsets[k], 8);
+    }
+    end(&index, MCAP_MESSAGE_INDEX);
+    assert_int_equal(open_as("", NULL, false, NULL), 0);
+    assert_int_equal(info.n_frames, 4);
+    assert_said("a.mcap: 1 image of depth stamped earlier than one that was written before, by up "
+                "to 0.050 s");
+}
+
 static void calibrations_that_are_none(void **state)
 {
     (void)state;
@@ -317,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_camera_is_chosen, setup, teardown),
         cmocka_unit_test_setup_teardown(later_channels_and_equal_times, setup, teardown),
+        cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations_that_are_none, setup, teardown),
         cmocka_unit_test_setup_teardown(a_camera_that_the_user_tells, setup, teardown),
     };
