@@ -121,6 +121,21 @@ def check_usage():
                          ("tum:/nowhere", "/nowhere: No such file or directory")):
         told = ctl(1, "rig", "calibrate", source, source + "2").stderr
         assert said in told and told.count("\n") == 1, told
+    # One file is one camera's, however it is named; another topic of it is another's.
+    folder = harness.SCRATCH + "/same"
+    os.makedirs(folder + "/sub")
+    for name in ("a.mcap", "b.mcap"):
+        with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+            file.write(name)
+    os.symlink("a.mcap", folder + "/link.mcap")
+    first, same = f"mcap:{folder}/a.mcap", "A and B are the same source"
+    for source in (first, first[5:], f"mcap:{folder}/./a.mcap", f"{folder}/sub/../a.mcap",
+                   f"mcap:{folder}/link.mcap"):
+        told = ctl(1, "rig", "calibrate", first, source).stderr
+        assert same in told and told.count("\n") == 1, told
+        assert same in ctl(1, "rig", "calibrate", first + "#a", source + "#a").stderr
+        assert same not in ctl(1, "rig", "calibrate", first + "#a", source + "#b").stderr
+    assert same not in ctl(1, "rig", "calibrate", first, f"mcap:{folder}/b.mcap").stderr
     # What is to be written is looked at before the work.
     made = harness.SCRATCH + "/made"
     for name in ("made", "rig.A.field", "other.B.field"):

@@ -17,6 +17,7 @@
 #include "proto/se3.h"
 #include "tools/posectl/output_look.h"
 #include "tools/posectl/rig_trajectory.h"
+#include "tools/posectl/same_source.h"
 
 #define LAG_NS    1500000000LL // of a motion: long enough to turn, short enough not to drift
 #define STRIDE_NS 250000000LL
@@ -313,11 +314,12 @@ static bool look_at_outputs(const char *path)
 // One recording beside itself has identity for an answer, and is sure of it.
 static bool look_at_sources(void)
 {
-    const bool differ = strcmp(options.recordings[0], options.recordings[1]) != 0;
+    const bool differ = !same_source(options.recordings[0], options.recordings[1]);
     if (!differ)
-        posectl_complain("%s: A and B are the same source; of a file that holds both cameras each "
-                         "is mcap:FILE#NAME",
-                         options.recordings[0]);
+        posectl_complain(
+            "%s and %s: A and B are the same source; of a file that holds both cameras "
+            "each is mcap:FILE#NAME",
+            options.recordings[0], options.recordings[1]);
     return differ;
 }
 
