@@ -41,10 +41,8 @@ struct ros2 {
     char image_topic[ROS_DDS_NAME_BYTES], info_topic[ROS_DDS_NAME_BYTES];
     char place[ROS_DDS_PLACE_BYTES]; // domain and interface, for messages
     enum ros_kind kind;
-    bool is_rectified;
-    bool is_given, is_told_info; // all intrinsics are, by the settings; which camera info is taken
-    struct intrinsics last_info; // that came
-    struct intrinsics camera;    // of the frames to come
+    struct ros_live_info info;
+    struct intrinsics camera; // of the frames to come
     double units_per_m; // of the frames: what the settings say, else what the topic's format says
     pthread_t thread;
     atomic_bool quit;
@@ -120,32 +118,8 @@ static bool take_info(struct ros2 *ros2, struct ros_camera_info *out)
 static void update_camera(struct ros2 *ros2)
 {
     struct ros_camera_info info;
-    if (!take_info(ros2, &info))
-        return;
-    struct intrinsics camera = ros2->is_rectified ? info.rectified : info.camera;
-    // It may come after the first images.
-    if (!ros2->is_told_info && !ros2->is_given && camera.fx_px > 0)
-        ros_tell_of_info(
-            &ros2->log, &(struct ros_info_taken){"ros2", ros2->info_topic + 2, info.header.frame_id,
-                                                 ros2->image_topic + 2, ros2->bag.depth->frame_id});
-    ros2->is_told_info = ros2->is_told_info || camera.fx_px > 0;
-    if (memcmp(&camera, &ros2->last_info, sizeof camera) == 0)
-        return;
-    ros2->last_info = camera;
-    bool is_sane = camera.fx_px > 0 && camera.fy_px != 0 && camera.fx_px < 1e6;
-    bool is_same_size =
-        camera.width_px == ros2->camera.width_px && camera.height_px == ros2->camera.height_px;
-    if (memcmp(&camera, &ros2->camera, sizeof camera) == 0 || ros2->is_given)
-        return;
-    char change[ROS_CHANGE_BYTES];
-    ros_describe_change(&ros2->camera, &camera, info.header.time_ns, change);
-    log_to(&ros2->log, is_sane && is_same_size ? LOG_LEVEL_NOTICE : LOG_LEVEL_WARNING,
-           "%s: another calibration, %s; %s", ros2->info_topic + 2, change,
-           !is_sane        ? "that is no calibration, the one before it stays"
-           : !is_same_size ? "that is not the images' size, the one before it stays"
-                           : "it is taken for the images from now on");
-    if (is_sane && is_same_size)
-        ros2->camera = camera;
+    if (take_info(ros2, &info))
+        ros_live_info_take(&ros2->info, &ros2->log, &info, &ros2->camera);
 }
 
 // Two publishers on one topic: the first one's images are taken as long as it lives.
@@ -461,11 +435,16 @@ static int open_ros2(void **out_state, const char *location,
         goto fail;
     ros2->camera = out_info->camera;
     ros2->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : out_info->units_per_m;
-    ros2->is_rectified = bag_is_rectified(&ros2->bag);
-    ros2->is_given = capture_gives_camera(settings);
-    const struct ros_camera_info *info = &bag_topic(&ros2->bag, INFO_ID)->info;
-    ros2->is_told_info = info->camera.fx_px > 0;
-    ros2->last_info = ros2->is_rectified ? info->rectified : info->camera;
+    const struct ros_camera_info *first = &bag_topic(&ros2->bag, INFO_ID)->info;
+    const bool is_rectified = bag_is_rectified(&ros2->bag);
+    ros2->info = (struct ros_live_info){
+        .names = {"ros2", ros2->info_topic + 2, "", ros2->image_topic + 2,
+                  ros2->bag.depth->frame_id},
+        .is_rectified = is_rectified,
+        .is_given = capture_gives_camera(settings),
+        .is_told = first->camera.fx_px > 0,
+        .last = is_rectified ? first->rectified : first->camera,
+    };
     err = live_create(&ros2->live, &(struct live_camera){.intrinsics = ros2->camera},
                       settings->n_kept);
     if (err)

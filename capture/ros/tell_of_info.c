@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/ros/tell_of_info.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static bool is_same_frame(const char *a, const char *b)
@@ -38,4 +37,32 @@ void ros_describe_change(const struct intrinsics *from, const struct intrinsics 
     describe(to, new, sizeof new);
     snprintf(out, ROS_CHANGE_BYTES, "from %s to %s, at stamp %lld.%09lld", old, new,
              (long long)(time_ns / 1000000000), (long long)(time_ns % 1000000000));
+}
+
+void ros_live_info_take(struct ros_live_info *live, const struct log_sink *log,
+                        const struct ros_camera_info *info, struct intrinsics *camera)
+{
+    const struct intrinsics *now = live->is_rectified ? &info->rectified : &info->camera;
+    struct ros_info_taken taken = live->names;
+    if (live->is_given || memcmp(now, &live->last, sizeof *now) == 0)
+        return;
+    live->last = *now;
+    taken.info_frame = info->header.frame_id;
+    if (!live->is_told && now->fx_px > 0)
+        ros_tell_of_info(log, &taken);
+    live->is_told = live->is_told || now->fx_px > 0;
+    if (memcmp(now, camera, sizeof *now) == 0)
+        return;
+    const bool is_sane = now->fx_px > 0 && now->fy_px != 0 && now->fx_px < 1e6;
+    const bool is_same_size =
+        now->width_px == camera->width_px && now->height_px == camera->height_px;
+    char change[ROS_CHANGE_BYTES];
+    ros_describe_change(camera, now, info->header.time_ns, change);
+    log_to(log, is_sane && is_same_size ? LOG_LEVEL_NOTICE : LOG_LEVEL_WARNING,
+           "%s: another calibration, %s; %s", taken.info_topic, change,
+           !is_sane        ? "that is no calibration, the one before it stays"
+           : !is_same_size ? "that is not the images' size, the one before it stays"
+                           : "it is taken for the images from now on");
+    if (is_sane && is_same_size)
+        *camera = *now;
 }

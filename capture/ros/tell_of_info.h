@@ -4,8 +4,10 @@
 #ifndef POSED_CAPTURE_ROS_TELL_OF_INFO_H
 #define POSED_CAPTURE_ROS_TELL_OF_INFO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "capture/ros/messages.h"
 #include "proto/log.h"
 #include "proto/types.h"
 
@@ -24,5 +26,19 @@ void ros_tell_of_info(const struct log_sink *log, const struct ros_info_taken *t
 #define ROS_CHANGE_BYTES 320
 void ros_describe_change(const struct intrinsics *from, const struct intrinsics *to,
                          int64_t time_ns, char out[ROS_CHANGE_BYTES]);
+
+// The camera infos of a live topic, one after the other.
+struct ros_live_info {
+    struct ros_info_taken names; // the frame of the info is that of each message
+    bool is_rectified;           // the matrix P counts
+    bool is_given;               // all intrinsics are, by the settings: none is taken
+    bool is_told;                // which topic is taken
+    struct intrinsics last;      // that came
+};
+
+// Takes the newest into *camera if it is a calibration of the size there, and says what changes;
+// else it says why it is left out. The first ones may come after the images.
+void ros_live_info_take(struct ros_live_info *live, const struct log_sink *log,
+                        const struct ros_camera_info *info, struct intrinsics *camera);
 
 #endif
