@@ -7,10 +7,24 @@
 #include "daemon/frame_loop_state.h"
 #include "proto/clock.h"
 
+// The next frame is the first of another map epoch.
+static void end_epoch(struct loop *loop)
+{
+    if (loop->next_seq > 0)
+        shared_set_map_epoch(loop->settings->shared, loop->map_epoch + 1);
+}
+
+// Whether the map that a command is about has been given up since it was asked for.
+static bool is_stale(const struct loop *loop, const struct shared_command *command)
+{
+    return shared_map_epoch(loop->settings->shared) != command->map_epoch;
+}
+
 static void reset(struct loop *loop, const struct se3 *T_odom_camera, const char *why)
 {
     const double *t_m = T_odom_camera->t_m;
     backend_reset(loop->settings->backend, T_odom_camera);
+    end_epoch(loop);
     log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s to %.3f %.3f %.3f",
            (unsigned long long)loop->next_seq, why, t_m[0], t_m[1], t_m[2]);
     loop_send_event(loop, posed_Event_Kind_RESET, why);
@@ -49,6 +63,7 @@ static void load_map(struct loop *loop, const struct shared_command *command,
     answer->error = backend_load_map(loop->settings->backend, &command->camera, command->map);
     if (answer->error)
         return;
+    end_epoch(loop);
     loop_end_evaluated(loop, loop->next_seq);
     log_to(&loop->settings->log, LOG_LEVEL_NOTICE,
            "frame %llu: a map of %u blocks and %u keyframes is loaded: the camera is looked for",
@@ -77,7 +92,9 @@ void commands_run(struct loop *loop)
         control_replay(loop, &command, &answer);
         break;
     case SHARED_READ_MAP:
-        answer.error = backend_read_map(loop->settings->backend, command.map);
+        answer.error = is_stale(loop, &command)
+                           ? -ESTALE
+                           : backend_read_map(loop->settings->backend, command.map);
         answer.camera = loop->info->capture.camera;
         break;
     case SHARED_LOAD_MAP:
@@ -86,6 +103,8 @@ void commands_run(struct loop *loop)
     case SHARED_KEYFRAMES:
         if (backend_is_searching(loop->settings->backend))
             answer.error = -EAGAIN;
+        else if (is_stale(loop, &command))
+            answer.error = -ESTALE;
         answer.n_keyframes =
             backend_keyframes(loop->settings->backend, command.keyframes, command.max_keyframes);
         answer.map_epoch = loop->map_epoch;

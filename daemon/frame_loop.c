@@ -208,6 +208,7 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
     shared_set_state(settings->shared, odometry->state, odometry->reason, reason,
                      odometry->map_epoch);
     loop->map_epoch = odometry->map_epoch;
+    shared_set_map_epoch(settings->shared, odometry->map_epoch);
     announce(loop, odometry->state, reason);
     if (odometry->new_keyframe)
         loop_send_event(loop, posed_Event_Kind_KEYFRAME, "new keyframe");

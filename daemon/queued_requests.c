@@ -145,6 +145,7 @@ static void fill_reply(struct queued_request *job, posed_Reply *reply,
                                            job->n_bytes - WIRE_MAGIC_BYTES,
                                            job->deadline_ns,
                                            &job->stop,
+                                           job->turn.turns ? &job->turn : NULL,
                                            reply,
                                            pieces};
         handlers_run(queued->handlers, &call);
@@ -176,6 +177,7 @@ static void run_job(void *user, void *data)
     posed_Reply *reply = queued->replies[job->queue];
     struct handlers_payload pieces = {.memory = NULL};
     fill_reply(job, reply, &pieces);
+    map_turn_leave(&job->turn);
     encode_answer(job, reply, &pieces);
     free(pieces.memory);
     pthread_mutex_lock(&queued->mutex);

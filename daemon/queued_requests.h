@@ -19,6 +19,7 @@ struct queued_request {
     int64_t deadline_ns;  // CLOCK_MONOTONIC
     const uint8_t *bytes; // the framed request
     size_t n_bytes;
+    struct map_turn turn; // of handlers_accept; left when the answer is there
 
     // Afterwards.
     uint8_t *answer; // framed, to be freed. NULL: no memory was left for it

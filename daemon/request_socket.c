@@ -141,9 +141,11 @@ static int submit(struct requests *requests, enum handlers_queue queue, struct z
     job->n_bytes = body->n_bytes;
     snprintf(job->owner, sizeof job->owner, "%s", peer ? zmtp_peer_owner(peer) : "page");
     job->client = client_enter(&address->peer, sizeof address->peer);
+    handlers_accept(requests->cameras, request, &job->turn);
     int error = job->client ? queued_requests_submit(requests->queued, queue, job) : -ENOMEM;
     if (!error)
         return 0;
+    map_turn_leave(&job->turn);
     if (job->client)
         client_leave(job->client);
     free(memory);
@@ -252,6 +254,7 @@ static void on_request(void *user, struct zmtp_peer *peer, struct zmtp_body *bod
                                            body->bytes + WIRE_MAGIC_BYTES,
                                            body->n_bytes - WIRE_MAGIC_BYTES,
                                            deadline_ns,
+                                           NULL,
                                            NULL,
                                            reply,
                                            NULL};

@@ -30,6 +30,7 @@ struct shared {
     struct histogram latency;
     _Atomic uint64_t state_word; // state, reason, map epoch: one consistent word
     _Atomic(const char *) reason_text;
+    _Atomic uint32_t map_epoch; // that of the next frame, as far as is known
     _Atomic double rate_hz;
     _Atomic bool paused;
     _Atomic int64_t beat_ns; // CLOCK_MONOTONIC, 0 = never
@@ -152,6 +153,17 @@ void shared_set_state(struct shared *shared, posed_State state, posed_Reason rea
 void shared_set_rate(struct shared *shared, double rate_hz)
 {
     atomic_store_explicit(&shared->rate_hz, rate_hz, memory_order_relaxed);
+}
+
+void shared_set_map_epoch(struct shared *shared, uint32_t map_epoch)
+{
+    if ((int32_t)(map_epoch - shared->map_epoch) > 0)
+        shared->map_epoch = map_epoch;
+}
+
+uint32_t shared_map_epoch(const struct shared *shared)
+{
+    return shared->map_epoch;
 }
 
 void shared_beat(struct shared *shared)

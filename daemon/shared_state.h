@@ -52,7 +52,7 @@ enum shared_command_kind {
     SHARED_RESET,
     SHARED_KEYFRAME,
     SHARED_REPLAY,
-    SHARED_READ_MAP,
+    SHARED_READ_MAP, // this and KEYFRAMES: -ESTALE where map_epoch has ended
     SHARED_LOAD_MAP,
     SHARED_KEYFRAMES,
     SHARED_OPTIMISE,  // begins
@@ -72,6 +72,7 @@ struct shared_command {
     // READ_MAP, LOAD_MAP: the caller's, filled or read by the loop; for LOAD_MAP made with camera.
     struct map_contents *map;
     struct intrinsics camera;
+    uint32_t map_epoch;               // READ_MAP, KEYFRAMES: when it was asked for
     struct graph_keyframe *keyframes; // KEYFRAMES: the caller's, room for max_keyframes
     uint32_t max_keyframes;
     struct optimise_report *optimised; // OPTIMISED: the caller's
@@ -111,6 +112,11 @@ uint64_t shared_counter(const struct shared *shared, enum shared_counter counter
 void shared_set_state(struct shared *shared, posed_State state, posed_Reason reason,
                       const char *reason_text, uint32_t map_epoch);
 void shared_set_rate(struct shared *shared, double rate_hz);
+
+// The frame loop: the map epoch of the newest frame or, where the next one begins another, that
+// one; never goes back. Any thread.
+void shared_set_map_epoch(struct shared *shared, uint32_t map_epoch);
+uint32_t shared_map_epoch(const struct shared *shared);
 
 // Any thread: what computes now, "" at first.
 void shared_set_backend(struct shared *shared, const char *description);

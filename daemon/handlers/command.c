@@ -29,7 +29,7 @@ void handlers_reset(struct handlers *handlers, const struct handlers_call *call)
         .T_odom_camera = {{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0}},
     };
     struct shared_answer answer;
-    if (handlers_command(handlers, &command, call, &answer))
+    if (handlers_command_ending_epoch(handlers, &command, call, &answer))
         call->reply->what.reset.next_seq = answer.next_seq;
 }
 
@@ -52,7 +52,7 @@ void handlers_set_pose(struct handlers *handlers, const struct handlers_call *ca
                       "within 1 %%");
         return;
     }
-    if (handlers_command(handlers, &command, call, &answer))
+    if (handlers_command_ending_epoch(handlers, &command, call, &answer))
         call->reply->what.set_pose.next_seq = answer.next_seq;
 }
 
@@ -117,7 +117,9 @@ void handlers_replay(struct handlers *handlers, const struct handlers_call *call
                       "the source is a live camera: only a recording can be paused or wound");
         return;
     }
-    if (!handlers_command(handlers, &command, call, &answer))
+    if (command.control == CAPTURE_SEEK
+            ? !handlers_command_ending_epoch(handlers, &command, call, &answer)
+            : !handlers_command(handlers, &command, call, &answer))
         return;
     const struct capture_playback *playback = &answer.playback;
     if (answer.error == -ERANGE)

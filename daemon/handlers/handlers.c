@@ -111,17 +111,21 @@ enum handlers_queue handlers_queue(struct handlers *handlers, uint32_t kind)
     return handler->queue;
 }
 
-// NULL: the reply says which there are.
-static struct handlers *find_camera(const struct handlers_common *common, const char *name,
-                                    posed_Reply *reply)
+static struct handlers *find_camera(const struct handlers_common *common, const char *name)
+{
+    for (uint32_t i = 0; i < common->n_cameras; i++)
+        if (!name[0] || strcmp(common->cameras[i].camera, name) == 0)
+            return &common->cameras[i];
+    return NULL;
+}
+
+// The reply says which cameras there are.
+static void fail_camera(const struct handlers_common *common, const char *name, posed_Reply *reply)
 {
     char names[200] = "";
     for (uint32_t i = 0; i < common->n_cameras; i++) {
-        struct handlers *handlers = &common->cameras[i];
-        if (!name[0] || strcmp(handlers->camera, name) == 0)
-            return handlers;
         size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", handlers->camera);
+        snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", common->cameras[i].camera);
     }
     if (names[0])
         handlers_fail(reply, posed_Code_NOT_FOUND, "camera", "no camera \"%s\": there are %s", name,
@@ -129,7 +133,15 @@ static struct handlers *find_camera(const struct handlers_common *common, const 
     else
         handlers_fail(reply, posed_Code_NOT_FOUND, "camera",
                       "no camera \"%s\": there is one, and it has no name", name);
-    return NULL;
+}
+
+void handlers_accept(struct handlers *handlers, const posed_Request *request, struct map_turn *turn)
+{
+    const bool wants_map = request->which_what == posed_Request_save_map_tag ||
+                           request->which_what == posed_Request_get_map_cloud_tag;
+    const struct handlers *camera = find_camera(handlers->common, request->camera);
+    if (camera)
+        map_turn_enter(&handlers->common->turns, camera->shared, wants_map, turn);
 }
 
 void handlers_run(struct handlers *handlers, const struct handlers_call *call)
@@ -140,9 +152,12 @@ void handlers_run(struct handlers *handlers, const struct handlers_call *call)
                       "this daemon does not know the request");
         return;
     }
-    handlers = find_camera(handlers->common, call->request->camera, call->reply);
-    if (!handlers)
+    const struct handlers_common *common = handlers->common;
+    handlers = find_camera(common, call->request->camera);
+    if (!handlers) {
+        fail_camera(common, call->request->camera, call->reply);
         return;
+    }
     call->reply->which_what = call->request->which_what;
     if (!handler->needs || handler->needs(handlers, call->reply))
         handler->run(handlers, call);
@@ -169,6 +184,7 @@ void handlers_open(struct handlers_common *common, struct handlers *cameras, uin
     for (uint32_t i = 0; i < n_cameras; i++)
         cameras[i].common = common;
     pthread_mutex_init(&common->listed.mutex, NULL);
+    map_turns_open(&common->turns);
 }
 
 void handlers_close(struct handlers_common *common)
@@ -177,6 +193,7 @@ void handlers_close(struct handlers_common *common)
     registration_close(&common->registration);
     objects_destroy(&common->objects);
     pthread_mutex_destroy(&common->listed.mutex);
+    map_turns_close(&common->turns);
 }
 
 void handlers_yield(void *user, int64_t piece_ns)

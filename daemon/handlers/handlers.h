@@ -11,6 +11,7 @@
 #include "daemon/follow_object.h"
 #include "daemon/frames.h"
 #include "daemon/handlers/kinds.h"
+#include "daemon/handlers/map_turn.h"
 #include "daemon/objects.h"
 #include "daemon/publish.h"
 #include "daemon/shared_state.h"
@@ -49,6 +50,7 @@ struct handlers_common {
     struct objects *objects;
     bool objects_failed; // their device did: the next request opens them again
     struct follow follow;
+    struct map_turns turns;
     struct handlers *followed; // the camera that follow looks through
 };
 
@@ -60,6 +62,7 @@ struct handlers_call {
     size_t n_body;
     int64_t deadline_ns;             // CLOCK_MONOTONIC
     struct register_stop *stop;      // set when the client cancels; NULL in HANDLERS_NOW
+    struct map_turn *turn;           // of handlers_accept; NULL in HANDLERS_NOW
     posed_Reply *reply;              // has the request's id and is else zero
     struct handlers_payload *pieces; // NULL in HANDLERS_NOW
 };
@@ -76,6 +79,11 @@ struct handlers_payload {
 enum handlers_queue { HANDLERS_NOW, HANDLERS_COMMAND, HANDLERS_COMPUTE, HANDLERS_N_QUEUES };
 
 enum handlers_queue handlers_queue(struct handlers *handlers, uint32_t kind);
+
+// A request is taken on, to be run later: for nobody is the map given up before it has its copy,
+// which is of the map as it is now (map_turn.h). To be left with map_turn_leave when it is done.
+void handlers_accept(struct handlers *handlers, const posed_Request *request,
+                     struct map_turn *turn);
 
 // Answers a request of the camera that it names, the first one where it names none; `handlers` are
 // any camera's. One thread per queue at a time.
@@ -137,7 +145,18 @@ __attribute__((warn_unused_result)) bool handlers_command(const struct handlers 
                                                           const struct handlers_call *call,
                                                           struct shared_answer *out);
 
-// Copies the map, to be freed by map_contents_free. False: the reply says why.
+// Has the frame loop do what ends the map epoch, after those that asked for the map before it have
+// their copies. False: the reply says that it did not.
+__attribute__((warn_unused_result)) bool
+handlers_command_ending_epoch(const struct handlers *handlers, const struct shared_command *command,
+                              const struct handlers_call *call, struct shared_answer *out);
+
+// The map epoch in which the request was taken on, and the reply where it has ended since.
+uint32_t handlers_map_epoch(const struct handlers *handlers, const struct handlers_call *call);
+void handlers_fail_epoch(const struct handlers *handlers, const struct handlers_call *call);
+
+// Copies the map as it was when the request was taken on, to be freed by
+// map_contents_free. False: the reply says why.
 __attribute__((warn_unused_result)) bool handlers_read_map(const struct handlers *handlers,
                                                            const struct handlers_call *call,
                                                            struct map_contents *out,

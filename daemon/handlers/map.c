@@ -22,10 +22,27 @@ bool handlers_keeps_maps(struct handlers *handlers, posed_Reply *reply)
     return is_set;
 }
 
-bool handlers_read_map(const struct handlers *handlers, const struct handlers_call *call,
-                       struct map_contents *out, struct intrinsics *out_camera)
+uint32_t handlers_map_epoch(const struct handlers *handlers, const struct handlers_call *call)
 {
-    const struct shared_command command = {.kind = SHARED_READ_MAP, .map = out};
+    return call->turn ? call->turn->epoch : shared_map_epoch(handlers->shared);
+}
+
+void handlers_fail_epoch(const struct handlers *handlers, const struct handlers_call *call)
+{
+    const bool saves = call->request->which_what == posed_Request_save_map_tag;
+    handlers_fail(call->reply, posed_Code_ABORTED, NULL,
+                  "the map of epoch %u was given up before it was %s: epoch %u has begun",
+                  handlers_map_epoch(handlers, call), saves ? "saved" : "read",
+                  shared_map_epoch(handlers->shared));
+}
+
+// Copies the map of an epoch. False: the reply says that the frame loop did not; else *out_error is
+// as of map_read, -ENOTSUP or -ESTALE. Where either is not well, *out is empty.
+static bool copy_map(const struct handlers *handlers, const struct handlers_call *call,
+                     uint32_t epoch, struct map_contents *out, struct intrinsics *out_camera,
+                     int *out_error)
+{
+    const struct shared_command command = {.kind = SHARED_READ_MAP, .map = out, .map_epoch = epoch};
     struct shared_answer answer;
     *out = (struct map_contents){0};
     do {
@@ -40,10 +57,55 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
     *out_camera = answer.camera;
     if (answer.error)
         map_contents_free(out);
-    switch (answer.error) {
+    *out_error = answer.error;
+    return true;
+}
+
+// Makes the copies of all that asked before this call. False: the reply says why not.
+static bool copy_for_others(const struct handlers *handlers, const struct handlers_call *call)
+{
+    struct map_turn *turn;
+    int error;
+    while ((error = map_turn_before(call->turn, call->deadline_ns, &turn)) == 0 && turn) {
+        const bool asked = copy_map(handlers, call, turn->epoch, &turn->map, &turn->camera, &error);
+        map_turn_made(turn, asked && error == 0);
+        if (!asked)
+            return false;
+    }
+    if (error)
+        handlers_fail(call->reply, posed_Code_DEADLINE_EXCEEDED, NULL,
+                      "a request before this one copies the map still; nothing was changed. Give "
+                      "it a longer deadline_ms (posectl: --timeout), or ask again");
+    return error == 0;
+}
+
+bool handlers_command_ending_epoch(const struct handlers *handlers,
+                                   const struct shared_command *command,
+                                   const struct handlers_call *call, struct shared_answer *out)
+{
+    return (!call->turn || copy_for_others(handlers, call)) &&
+           handlers_command(handlers, command, call, out);
+}
+
+bool handlers_read_map(const struct handlers *handlers, const struct handlers_call *call,
+                       struct map_contents *out, struct intrinsics *out_camera)
+{
+    int error = 0;
+    if (!call->turn || !map_turn_begin(call->turn, out, out_camera)) {
+        const bool asked =
+            copy_map(handlers, call, handlers_map_epoch(handlers, call), out, out_camera, &error);
+        if (call->turn)
+            map_turn_end(call->turn);
+        if (!asked)
+            return false;
+    }
+    switch (error) {
     case 0:
         map_contents_order(out);
         return true;
+    case -ESTALE:
+        handlers_fail_epoch(handlers, call);
+        return false;
     case -ENOTSUP:
         handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
                       "no map is kept: start posed with --set map.folder=DIR or --reference model");
@@ -57,7 +119,7 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
         handlers_fail_searching(call->reply);
         return false;
     default:
-        handlers_fail_work(call->reply, answer.error, NULL);
+        handlers_fail_work(call->reply, error, NULL);
         return false;
     }
 }
@@ -161,7 +223,7 @@ void handlers_load_map(struct handlers *handlers, const struct handlers_call *ca
     }
     const struct shared_command command = {
         .kind = SHARED_LOAD_MAP, .map = &map, .camera = place.camera};
-    if (handlers_command(handlers, &command, call, &answer)) {
+    if (handlers_command_ending_epoch(handlers, &command, call, &answer)) {
         if (answer.error == -EXDEV)
             handlers_fail(reply, posed_Code_FAILED_PRECONDITION, "load_map.name",
                           "the camera changed meanwhile: ask again");
@@ -250,13 +312,18 @@ void handlers_get_keyframes(struct handlers *handlers, const struct handlers_cal
         handlers_fail_work(reply, -ENOMEM, NULL);
         return;
     }
-    const struct shared_command command = {
-        .kind = SHARED_KEYFRAMES, .keyframes = keyframes, .max_keyframes = MAX_KEYFRAMES};
+    const struct shared_command command = {.kind = SHARED_KEYFRAMES,
+                                           .keyframes = keyframes,
+                                           .max_keyframes = MAX_KEYFRAMES,
+                                           .map_epoch = handlers_map_epoch(handlers, call)};
     struct shared_answer answer;
     if (!handlers_command(handlers, &command, call, &answer))
         goto free_keyframes;
     if (answer.error) {
-        handlers_fail_searching(reply);
+        if (answer.error == -ESTALE)
+            handlers_fail_epoch(handlers, call);
+        else
+            handlers_fail_searching(reply);
         goto free_keyframes;
     }
     page->total = answer.n_keyframes;

@@ -9,6 +9,8 @@ import shutil
 import struct
 import subprocess
 
+import zmq
+
 import harness
 from harness import check, check_at_most, messages, requests
 
@@ -216,6 +218,39 @@ def check_found(truth):
     daemon.stop()
 
 
+def check_overtaken():
+    """What gives the map up overtakes who has asked for it and waits behind long work: that is of
+    the map as it was."""
+    ways = {"reset": {"reset": requests.Reset()},
+            "load": {"load_map": requests.LoadMap(name="room")},
+            "seek": {"replay": requests.Replay(action=requests.Replay.SEEK, position_s=1)}}
+    for name, way in ways.items():
+        daemon = start("synth:room")
+        daemon.step(N_FRAMES)
+        epoch = daemon.poses[-1].map_epoch
+        daemon.request(replay=requests.Replay(action=requests.Replay.RATE, rate=1))
+        daemon.request(replay=requests.Replay(action=requests.Replay.RESUME))
+        socket = daemon.socket(zmq.DEALER, "req")
+        whats = ({"optimise_map": requests.OptimiseMap()},
+                 {"save_map": requests.SaveMap(name="before-" + name)},
+                 {"get_map_cloud": requests.GetMapCloud(voxel_m=0.1)}, way)
+        for number, what in enumerate(whats):
+            request = requests.Request(id=number, deadline_ms=60000, **what)
+            socket.send(harness.MAGIC + request.SerializeToString())
+        replies = {}
+        while len(replies) < len(whats):
+            check(socket.poll(60000), f"{name}: {replies}")
+            reply = requests.Reply.FromString(socket.recv()[len(harness.MAGIC):])
+            replies[reply.id] = reply
+        socket.close()
+        check(all(replies[i].code == requests.OK for i in (1, 2, 3)), f"{name}: {replies}")
+        with open(f"{FOLDER}/before-{name}.map", "rb") as file:
+            saved, = struct.unpack_from("<I", file.read(36), 32)
+        check(saved == epoch == replies[2].get_map_cloud.map_epoch,
+              f"{name}: epoch {epoch}, saved {saved}, read {replies[2].get_map_cloud.map_epoch}")
+        daemon.stop()
+
+
 def check_not_found(source, *options):
     """Nothing of the map is in sight: it never says that it knows where it is."""
     daemon = start(source, *options)
@@ -243,6 +278,7 @@ def scenario():
     daemon.stop()
     check_other_settings()
     check_found(truth)
+    check_overtaken()
     check_not_found("synth:room", "--start", str(FAR_S))
     check_not_found("synth:corridor")
     shutil.rmtree(FOLDER)
