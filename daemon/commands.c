@@ -43,7 +43,7 @@ static void control_replay(struct loop *loop, const struct shared_command *comma
     const struct capture_playback *playback = &answer->playback;
     if (command->control == CAPTURE_SEEK && loop->next_seq > 0) {
         const struct se3 T = backend_pose(settings->backend);
-        loop_end_evaluated(loop, loop->next_seq);
+        loop_end_evaluated(loop, loop->next_seq, "was wound");
         reset(loop, &T, "the recording is wound: reset");
     }
     loop->paused = playback->paused;
@@ -64,7 +64,6 @@ static void load_map(struct loop *loop, const struct shared_command *command,
     if (answer->error)
         return;
     end_epoch(loop);
-    loop_end_evaluated(loop, loop->next_seq);
     log_to(&loop->settings->log, LOG_LEVEL_NOTICE,
            "frame %llu: a map of %u blocks and %u keyframes is loaded: the camera is looked for",
            (unsigned long long)loop->next_seq, command->map->n_blocks, command->map->n_keyframes);

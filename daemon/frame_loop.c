@@ -12,7 +12,6 @@
 #include "daemon/frame_loop_state.h"
 #include "daemon/histogram.h"
 #include "daemon/notify.h"
-#include "daemon/summary.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 #include "proto/wire.h"
@@ -160,10 +159,10 @@ static bool is_worked_on(const struct capture_frame *frame)
     return is_tracked(frame) && !(frame->flags & CAPTURE_DUPLICATE);
 }
 
-void loop_end_evaluated(struct loop *loop, uint64_t seq)
+void loop_end_evaluated(struct loop *loop, uint64_t seq, const char *why)
 {
-    if (loop->evaluated_end > seq)
-        loop->evaluated_end = seq;
+    if (loop->evaluated_end.seq > seq)
+        loop->evaluated_end = (struct summary_end){seq, why};
 }
 
 // Before the message goes: whoever has it may ask for the frame's depth, and for the pose at its
@@ -213,7 +212,7 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
     if (odometry->new_keyframe)
         loop_send_event(loop, posed_Event_Kind_KEYFRAME, "new keyframe");
     if (frame->flags & CAPTURE_LOOPED) {
-        loop_end_evaluated(loop, odometry->seq);
+        loop_end_evaluated(loop, odometry->seq, "began anew");
         loop_send_event(loop, posed_Event_Kind_RECORDING_LOOPED, "the recording starts again");
     }
     if (settings->trajectory)
@@ -488,7 +487,7 @@ enum loop_end loop_run(const struct loop_settings *settings)
     }
     loop->settings = settings;
     loop->info = shared_info(settings->shared);
-    loop->evaluated_end = UINT64_MAX;
+    loop->evaluated_end.seq = UINT64_MAX;
     adapt_init(&loop->adapt);
     loop->state = posed_State_STATE_NO_INPUT;
     loop->heartbeat_ns = loop->last_frame_ns = clock_monotonic_ns();
@@ -505,7 +504,7 @@ enum loop_end loop_run(const struct loop_settings *settings)
     loop_send_event(loop, posed_Event_Kind_STOPPING,
                     settings->poll ? "the daemon stops" : "the camera stops");
     heartbeat(loop, clock_monotonic_ns());
-    summary_log(settings->shared, settings->capture, loop->evaluated_end, &settings->log);
+    summary_log(settings->shared, settings->capture, &loop->evaluated_end, &settings->log);
     if (shared_counter(settings->shared, SHARED_CAPTURED) > 0)
         log_to(&settings->log, LOG_LEVEL_INFO,
                "mean per frame: tracking %.3f ms, added by the daemon %.3f ms; %.1f MB resident",

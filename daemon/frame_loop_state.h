@@ -8,6 +8,7 @@
 #include "daemon/frame_loop.h"
 #include "daemon/health.h"
 #include "daemon/image.h"
+#include "daemon/summary.h"
 #include "daemon/timing.h"
 
 #define MAX_MESSAGE_BYTES \
@@ -21,8 +22,8 @@ struct loop {
     struct health health;
     struct adapt adapt;
     uint64_t next_seq;
-    uint64_t evaluated_end; // first frame whose time stamp is no longer that of the recording
-    int64_t capture_ns;     // of the newest frame, CLOCK_MONOTONIC
+    struct summary_end evaluated_end;
+    int64_t capture_ns; // of the newest frame, CLOCK_MONOTONIC
     double previous_xyzw[4];
     struct se3 T_map_odom; // of the newest frame
     posed_State state;     // of the newest message, or NO_INPUT
@@ -36,7 +37,7 @@ struct loop {
 
 // To all subscribers of events. text: copied.
 void loop_send_event(struct loop *loop, posed_Event_Kind kind, const char *text);
-// From frame `seq` on a pose has no known truth: the recording was wound or begins again.
-void loop_end_evaluated(struct loop *loop, uint64_t seq);
+// From frame `seq` on a pose has no known truth. why: a literal, as of summary_end.
+void loop_end_evaluated(struct loop *loop, uint64_t seq, const char *why);
 
 #endif

@@ -9,60 +9,114 @@
 #include "proto/evaluate.h"
 #include "proto/se3.h"
 
-// The frames before `end` that the shared keeps, as a trajectory to free with trajectory_free.
-static struct trajectory read_history(const struct shared *shared, uint64_t end)
+#define NO_TIME INT64_MAX // of a pose that the truth says nothing about
+
+// What is compared with the truth: the tracked frames of one map epoch.
+struct part {
+    struct trajectory all; // frames that the shared keeps; those outside of the part have NO_TIME
+    uint32_t epoch, n_epochs;
+    size_t n_tracked;
+};
+
+static bool is_tracked(const struct past_pose *pose)
 {
-    struct trajectory out = {0};
+    return pose->state == posed_State_STATE_INIT || pose->state == posed_State_STATE_TRACKING ||
+           pose->state == posed_State_STATE_DEGRADED || pose->state == posed_State_STATE_SEARCHING;
+}
+
+// Poses of different epochs are not connected. Of the one with most tracked frames: epoch,
+// n_tracked; of all: n_epochs.
+static void choose_epoch(const struct pose_history *history, uint64_t begin, uint64_t end,
+                         struct part *out)
+{
+    struct past_pose pose;
+    uint32_t epoch = 0;
+    size_t n = 0;
+    for (uint64_t seq = begin; seq < end; seq++) {
+        if (pose_history_get(history, seq, &pose) != 0 || !is_tracked(&pose))
+            continue;
+        if (n == 0 || pose.map_epoch != epoch) {
+            out->n_epochs++;
+            n = 0;
+        }
+        epoch = pose.map_epoch;
+        if (++n > out->n_tracked) {
+            out->n_tracked = n;
+            out->epoch = epoch;
+        }
+    }
+}
+
+// Of the frames before `end`; out->all is freed with trajectory_free.
+static void read_part(const struct shared *shared, uint64_t end, struct part *out)
+{
+    const struct pose_history *history = shared_history(shared);
+    struct past_pose pose;
     uint64_t seq, next;
-    pose_history_range(shared_history(shared), &seq, &next);
+    *out = (struct part){0};
+    pose_history_range(history, &seq, &next);
     if (next > end)
         next = end;
     if (seq >= next)
-        return out;
-    out.poses = calloc((size_t)(next - seq), sizeof *out.poses);
-    for (; seq < next && out.poses; seq++) {
-        struct past_pose pose;
-        if (pose_history_get(shared_history(shared), seq, &pose) == 0)
-            out.poses[out.n_poses++] =
-                (struct stamped_pose){pose.time_ns, se3_from_quaternion(pose.q_xyzw, pose.t_m)};
+        return;
+    choose_epoch(history, seq, next, out);
+    out->all.poses = calloc((size_t)(next - seq), sizeof *out->all.poses);
+    for (; seq < next && out->all.poses; seq++) {
+        if (pose_history_get(history, seq, &pose) != 0)
+            continue;
+        const bool is_in = is_tracked(&pose) && pose.map_epoch == out->epoch;
+        out->all.poses[out->all.n_poses++] = (struct stamped_pose){
+            is_in ? pose.time_ns : NO_TIME, se3_from_quaternion(pose.q_xyzw, pose.t_m)};
     }
-    return out;
 }
 
-static void log_error(const struct shared *shared, const struct capture *capture, uint64_t end,
-                      const struct log_sink *log)
+static void log_evaluation(const struct evaluation *evaluation, const struct part *part,
+                           const char *before, const struct log_sink *log)
 {
-    char part[96] = "";
-    struct trajectory truth = {0}, estimate = {0};
+    char relative[96] = "", longest[64] = "";
+    if (evaluation->rpe_m.n > 0)
+        snprintf(relative, sizeof relative, ", RPE over %d frames %.1f mm, %.2f degrees",
+                 EVALUATE_DELTA_FRAMES, evaluation->rpe_m.rmse * 1e3,
+                 evaluation->rpe_rad.rmse * 180 / M_PI);
+    if (part->n_epochs > 1)
+        snprintf(longest, sizeof longest, " in epoch %u, the longest of %u,", part->epoch,
+                 part->n_epochs);
+    log_to(log, LOG_LEVEL_INFO,
+           "error against the known trajectory%s%s %zu of %zu frames: ATE RMSE %.1f mm "
+           "(largest %.1f mm)%s, of the poses as they came",
+           before, part->n_epochs > 1 ? longest : ",", evaluation->n_matched, evaluation->n_poses,
+           evaluation->ate_m.rmse * 1e3, evaluation->ate_m.max * 1e3, relative);
+}
+
+static void log_error(const struct shared *shared, const struct capture *capture,
+                      const struct summary_end *end, const struct log_sink *log)
+{
+    char before[96] = "";
+    struct trajectory truth = {0};
+    struct part part;
     struct evaluation evaluation;
     long n = capture_ground_truth(capture, &truth.poses);
     if (n <= 0)
         return;
     truth.n_poses = (size_t)n;
-    if (end < shared_counter(shared, SHARED_CAPTURED))
-        snprintf(part, sizeof part,
-                 " before frame %llu, where the recording began anew or was wound",
-                 (unsigned long long)end);
-    estimate = read_history(shared, end);
-    if (part[0] && estimate.n_poses == 0)
+    if (end->seq < shared_counter(shared, SHARED_CAPTURED))
+        snprintf(before, sizeof before, " before frame %llu, where the recording %s",
+                 (unsigned long long)end->seq, end->why);
+    read_part(shared, end->seq, &part);
+    if (before[0] && part.all.n_poses == 0)
         log_to(log, LOG_LEVEL_INFO,
                "no error against the known trajectory: no frame is kept%s (requests.history)",
-               part);
-    else if (estimate.n_poses > 0 && evaluate_trajectory(&truth, &estimate, EVALUATE_MAX_GAP_NS,
-                                                         EVALUATE_DELTA_FRAMES, &evaluation) == 0) {
-        char relative[96] = "";
-        if (evaluation.rpe_m.n > 0)
-            snprintf(relative, sizeof relative, ", RPE over %d frames %.1f mm, %.2f degrees",
-                     EVALUATE_DELTA_FRAMES, evaluation.rpe_m.rmse * 1e3,
-                     evaluation.rpe_rad.rmse * 180 / M_PI);
+               before);
+    else if (part.all.n_poses > 0 && part.n_tracked == 0)
         log_to(log, LOG_LEVEL_INFO,
-               "error against the known trajectory%s, %zu of %zu frames: ATE RMSE %.1f mm "
-               "(largest %.1f mm)%s, of the poses as they came",
-               part, evaluation.n_matched, evaluation.n_poses, evaluation.ate_m.rmse * 1e3,
-               evaluation.ate_m.max * 1e3, relative);
+               "no error against the known trajectory%s: none of %zu frames was tracked", before,
+               part.all.n_poses);
+    else if (part.all.n_poses > 0 && evaluate_trajectory(&truth, &part.all, EVALUATE_MAX_GAP_NS,
+                                                         EVALUATE_DELTA_FRAMES, &evaluation) == 0) {
+        log_evaluation(&evaluation, &part, before, log);
         evaluation_free(&evaluation);
     }
-    trajectory_free(&estimate);
+    trajectory_free(&part.all);
     trajectory_free(&truth);
 }
 
@@ -96,8 +150,8 @@ static void list_reasons(const struct shared *shared, enum shared_counter first,
         snprintf(out + n, out_bytes - n, ")");
 }
 
-void summary_log(const struct shared *shared, const struct capture *capture, uint64_t evaluated_end,
-                 const struct log_sink *log)
+void summary_log(const struct shared *shared, const struct capture *capture,
+                 const struct summary_end *evaluated_end, const struct log_sink *log)
 {
     char degraded_by[400], lost_by[400];
     list_reasons(shared, SHARED_DEGRADED_BY, degraded_by, sizeof degraded_by);

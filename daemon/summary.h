@@ -6,10 +6,17 @@
 #include "capture/capture.h"
 #include "daemon/shared_state.h"
 
+// The first frame whose time stamp no longer matches the truth's: where a recording begins anew or
+// is wound, time stamps go on growing.
+struct summary_end {
+    uint64_t seq;    // UINT64_MAX: none
+    const char *why; // what the recording did
+};
+
 // Logs the counts and, where the source knows its trajectory, the absolute and relative error of
-// all frames before evaluated_end that the shared keeps, lost and dropped ones included: where a
-// recording begins anew or is wound, time stamps go on growing and no longer match the truth's.
-void summary_log(const struct shared *shared, const struct capture *capture, uint64_t evaluated_end,
-                 const struct log_sink *log);
+// the tracked frames before evaluated_end that the shared keeps. A LOST one repeats the last pose
+// and is left out; of several map epochs, which are not connected, the longest is compared.
+void summary_log(const struct shared *shared, const struct capture *capture,
+                 const struct summary_end *evaluated_end, const struct log_sink *log);
 
 #endif

@@ -28,6 +28,7 @@ struct trajectory_file {
     pthread_mutex_t lock; // of what follows; never held while writing
     pthread_cond_t changed;
     uint64_t n_pushed, n_written;
+    uint32_t epoch, n_epochs; // of the newest pose; of all
     bool end;
     int error; // negative errno of the first failure; then nothing more is written
     struct trajectory_frame queue[QUEUE_POSES];
@@ -201,6 +202,8 @@ void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
                                                     result->T_odom_camera, *T_map_odom};
         if (file->errors)
             file->errors[at] = result->error;
+        file->n_epochs += file->n_epochs == 0 || file->epoch != result->map_epoch;
+        file->epoch = result->map_epoch;
         pthread_cond_broadcast(&file->changed);
     }
     pthread_mutex_unlock(&file->lock);
@@ -363,6 +366,11 @@ int trajectory_file_destroy(struct trajectory_file **file)
     pthread_mutex_unlock(&f->lock);
     pthread_join(f->thread, NULL);
     complete(f);
+    if (f->n_epochs > 1)
+        log_to(&f->log, LOG_LEVEL_NOTICE,
+               "%s: its %u parts (map epochs) are not connected with each other: compare and use "
+               "each alone",
+               f->path, f->n_epochs);
     if (fclose(f->file) != 0)
         fail(f, -errno, strerror(errno));
     const int error = f->error;

@@ -10,6 +10,8 @@ def scenario():
     daemon = harness.Daemon("synth:nothing")
     daemon.wait()
     check("(almost) empty" in daemon.log(), "a warning that there is nothing to see")
+    check(f"no error against the known trajectory: none of {N_FRAMES} frames was tracked" in
+          daemon.log() and "ATE" not in daemon.log(), daemon.log())
     poses = daemon.poses
     check(len(poses) == N_FRAMES, f"{len(poses)} messages")
     for pose in poses:
