@@ -84,6 +84,14 @@ def check_export(daemon):
     coarse = json.loads(ctl(daemon, 0, "export", daemon.folder + "/coarse.ply", "--voxel", "0.1",
                             "-o", "json").stdout)
     check(100 < coarse["points"] < n / 10 and coarse["voxel_m"] == 0.1, coarse)
+    check("one in each cell of 100.0 mm\n" in ctl(
+        daemon, 0, "export", daemon.folder + "/coarse2.ply", "--voxel", "0.1").stdout, "its cells")
+    for ending in (".obj", ".txt", "."):
+        check("written as .ply" in ctl(daemon, 2, "export", "out" + ending).stderr, ending)
+        done = subprocess.run([harness.BINARY + "/bin/posed", "--check-config", "--map",
+                               daemon.folder + "/out" + ending], capture_output=True, text=True,
+                              timeout=harness.PATIENCE_S)
+        check(done.returncode == 3 and "written as .ply" in done.stderr, f"{ending}: {done}")
     bad = daemon.request(get_map_cloud=requests.GetMapCloud(voxel_m=-1))
     check(bad.field == "get_map_cloud.voxel_m", bad)
 

@@ -39,6 +39,14 @@ def options_of(text):
     return out
 
 
+def check_once():
+    """No option stands twice in a help, with two meanings."""
+    for command in ("calibrate", "register", "rig", "map", "watch"):
+        names = re.findall(r"^ {6}(--[a-z][a-z0-9-]*)", help_of("posectl", command), re.M)
+        twice = sorted({name for name in names if names.count(name) > 1})
+        check(not twice, f"posectl {command}: twice {twice}")
+
+
 def check_options():
     """Returns the names of all programs and commands with their options."""
     found, without = {}, []
@@ -152,6 +160,7 @@ def check_order():
 
 def scenario():
     check_order()
+    check_once()
     found = check_options()
     if shutil.which("scdoc"):
         check_pages(found)

@@ -292,7 +292,7 @@ int posectl_calibrate(struct posectl *ctl, int argc, char **argv)
         "FILE.\vRECORDING is a source as posed takes it (tum:DIR, sevenscenes:DIR, mcap:FILE, "
         "synth:room,sensor=unkind). What is learnt must lower the residual of frames that were "
         "kept aside by 15 %, or nothing is written.",
-        posectl_common,
+        posectl_no_daemon,
         NULL,
         NULL};
     ctl->takes_file = true;

@@ -248,6 +248,15 @@ static enum posectl_exit write_surface(const uint8_t *points, const uint8_t *nor
     return error ? POSECTL_FAILED : POSECTL_OK;
 }
 
+static void print_exported(const posed_MapCloud *cloud)
+{
+    printf("%s: %" PRIu32 " points with normals", name, cloud->n_points);
+    if (cloud->voxel_m > 0)
+        printf(", one in each cell of %.1f mm%s", cloud->voxel_m * 1e3,
+               voxel_m > 0 ? "" : ": as fine as requests.max_points of the daemon allows");
+    printf("\n");
+}
+
 static enum posectl_exit export_surface(const struct posectl *ctl, posed_Request *request)
 {
     static const uint32_t paths[2][2] = {{posed_Reply_get_map_cloud_tag, WIRE_CLOUD_POINTS},
@@ -286,7 +295,7 @@ static enum posectl_exit export_surface(const struct posectl *ctl, posed_Request
                                      "map_epoch", (json_int_t)cloud->map_epoch),
                            false);
     else
-        printf("%s: %" PRIu32 " points with normals\n", name, cloud->n_points);
+        print_exported(cloud);
     return POSECTL_OK;
 }
 

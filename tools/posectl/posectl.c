@@ -48,16 +48,24 @@ const char *const posectl_backends[] = {"auto", "cpu", "cuda", NULL};
 
 enum { OPTION_SERVER_KEY = 1000, OPTION_KEY_FILE, OPTION_TIMEOUT, OPTION_WAIT, OPTION_CAMERA };
 
+#define OUTPUT_OPTION                                                                         \
+    {                                                                                         \
+        "output", 'o', "json|text|FILE", 0,                                                   \
+            "Output format, or the file to write: get, calibration, trajectory and register " \
+            "replace it; "                                                                    \
+            "calibrate, rig and record repair want a new one",                                \
+            0                                                                                 \
+    }
+
+static const struct argp_option output_options[] = {OUTPUT_OPTION, {0}};
+
 static const struct argp_option common_options[] = {
     {"host", 'e', "WHERE", 0,
      "The daemon: a host, its run directory, or the address of one of its sockets; left out: the "
      "variable POSED_HOST, else this machine",
      0},
     {"endpoint", 0, NULL, OPTION_ALIAS, NULL, 0},
-    {"output", 'o', "json|text|FILE", 0,
-     "Output format, or the file to write: get, calibration, trajectory and register replace it; "
-     "calibrate, rig and record repair want a new one",
-     0},
+    OUTPUT_OPTION,
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0,
      "How long to wait for an answer (default 3; object add 180, map 120, register and record stop "
      "60, search 30); watch: for a message of its topics. Where nobody listens, 3 at most",
@@ -140,6 +148,9 @@ static error_t on_common_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp common_argp = {.options = common_options, .parser = on_common_option};
 const struct argp_child posectl_common[] = {{&common_argp, 0, "Common options:", 100}, {0}};
+
+static const struct argp output_argp = {.options = output_options, .parser = on_common_option};
+const struct argp_child posectl_no_daemon[] = {{&output_argp, 0, "Common options:", 100}, {0}};
 
 void posectl_parse(struct posectl *ctl, const struct argp *argp, int argc, char **argv)
 {

@@ -46,6 +46,8 @@ struct posectl {
 // Options that every command takes: its argp has these children, and hands the keys that it does
 // not know to posectl_option.
 extern const struct argp_child posectl_common[];
+// Of a command that asks no daemon, and has a --camera of its own.
+extern const struct argp_child posectl_no_daemon[];
 error_t posectl_option(int key, char *arg, struct argp_state *state);
 
 // Parses a command's arguments (argv[0] is its name) with options of its own; `argp` gets
