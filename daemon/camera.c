@@ -107,7 +107,9 @@ enum camera_error camera_open(struct camera *camera, const struct config *config
     const int refused =
         backend_open(&camera->backend, &camera->config, camera->capture, &yield, &camera->sink);
     if (refused)
-        return refused == -EXDEV ? CAMERA_OTHER_FIELD : CAMERA_NO_BACKEND;
+        return refused == -EXDEV    ? CAMERA_OTHER_FIELD
+               : refused == -ENOSPC ? CAMERA_NO_ROOM
+                                    : CAMERA_NO_BACKEND;
     log_to(&camera->sink, LOG_LEVEL_INFO, "%s", backend_description(camera->backend));
     if (create_shared(camera, config, session) != 0)
         return CAMERA_NO_MEMORY;

@@ -42,6 +42,7 @@ enum camera_error {
     CAMERA_STOPPED, // by a signal, while its source was waited for
     CAMERA_NO_SOURCE,
     CAMERA_OTHER_FIELD, // camera.field is another camera's
+    CAMERA_NO_ROOM,     // for map.memory_bytes
     CAMERA_NO_BACKEND,
     CAMERA_NO_MEMORY,
 };

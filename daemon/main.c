@@ -215,6 +215,7 @@ static enum exit_code open_cameras(struct daemon *daemon)
                                            [CAMERA_STOPPED] = EXIT_OK,
                                            [CAMERA_NO_SOURCE] = EXIT_DEVICE,
                                            [CAMERA_OTHER_FIELD] = EXIT_CONFIG,
+                                           [CAMERA_NO_ROOM] = EXIT_CONFIG,
                                            [CAMERA_NO_BACKEND] = EXIT_GPU,
                                            [CAMERA_NO_MEMORY] = EXIT_OTHER};
     uint32_t n = daemon->config.n_cameras ? daemon->config.n_cameras : 1;

@@ -95,6 +95,8 @@ static int open_device(struct backend *backend, enum gpu_backend which)
         error = map_create(&backend->map, backend->gpu, &config->map, &config->track.align,
                            &backend->log);
     if (error) {
+        if (error == -ENOMEM)
+            error = -ENOSPC; // map.memory_bytes is a setting
         track_destroy(&backend->track);
         gpu_close(&backend->gpu);
         return error;

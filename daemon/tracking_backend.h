@@ -27,7 +27,7 @@ struct backend; // opaque
 // Opens the device for this source's frames and a tracker on it; the source must outlive it. What
 // is long beside the frames asks `yield` (copied; NULL: nobody) between its pieces. Returns 0, or
 // with the reason in the log -EXDEV (camera.field is not this camera's, or no longer to be read),
-// or another negative errno (see gpu_open).
+// -ENOSPC (map.memory_bytes is more than there is), or another negative errno (see gpu_open).
 __attribute__((warn_unused_result)) int
 backend_open(struct backend **out, const struct config *config, struct capture *capture,
              const struct yield *yield, const struct log_sink *log);

@@ -67,8 +67,14 @@ int model_create(struct model **out, struct gpu *gpu, const struct model_setting
     const uint32_t max_blocks = max_near(settings);
     rc = ops->open(out, gpu, settings, max_blocks);
     if (rc < 0) {
-        log_to(log, LOG_LEVEL_ERROR, "model: no room for %llu bytes of voxels: %s",
-               (unsigned long long)settings->memory_bytes, strerror(-rc));
+        struct model_settings usual;
+        model_settings_default(&usual);
+        log_to(log, LOG_LEVEL_ERROR,
+               "map.memory_bytes = %llu: the %s has no room for so many bytes of voxels (%s): give "
+               "it less (the default is %llu); blocks out of sight wait in map.far_bytes",
+               (unsigned long long)settings->memory_bytes,
+               ops == &model_cpu_ops ? "machine" : "device", strerror(-rc),
+               (unsigned long long)usual.memory_bytes);
         *out = NULL;
         return rc;
     }

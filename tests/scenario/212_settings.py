@@ -2,6 +2,7 @@
 """Where settings come from, reloading them, one daemon per run directory, and the log as JSON."""
 import json
 import os
+import resource
 import signal
 import stat
 import subprocess
@@ -113,6 +114,21 @@ def check_start_agrees():
     assert "agrees.conf:4: requests.deadline_ms = 10 is above" in done.stderr, done
     done = posed("--check-config", f"--trajectory={scratch}/x.ply", f"--map={scratch}/x.ply")
     assert done.returncode == 3 and "--map: output.map and output.trajectory" in done.stderr, done
+
+
+def check_room_for_map():
+    """More voxels than the machine has memory for: a setting that does not fit."""
+    if harness.is_sanitized():
+        return  # it takes the address space itself
+    most = 4 << 30
+    done = subprocess.run(
+        [harness.BINARY + "/bin/posed", "--source", "synth:room", "--run-dir",
+         harness.SCRATCH + "/room", "--no-tcp", "--backend", "cpu", "--reference", "model",
+         "--set", f"map.memory_bytes={2 * most}", "--set", "http.port=0"],
+        capture_output=True, text=True, timeout=harness.PATIENCE_S,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)))
+    said = f"map.memory_bytes = {2 * most}: the machine has no room for so many bytes of voxels"
+    assert done.returncode == 3 and said in done.stderr and "give it less" in done.stderr, done
 
 
 def check_one_per_run_dir():
@@ -253,6 +269,7 @@ def check_json_log():
 def scenario():
     check_sources_of_settings()
     check_start_agrees()
+    check_room_for_map()
     check_one_per_run_dir()
     check_reload()
     check_set_params()
