@@ -92,9 +92,9 @@ void message_odometry(const struct shared_info *info, uint64_t seq,
     out->capture_monotonic_ns = frame->capture_mono_ns;
     out->state = message_state(result->state);
     out->reason = message_reason(result->reason);
-    if (result->reason != TRACK_REASON_NONE)
-        wire_copy_text(out->reason_text, sizeof out->reason_text,
-                       track_reason_text(result->reason));
+    char reason[TRACK_RESULT_TEXT_BYTES];
+    track_result_text(result, reason);
+    wire_copy_text(out->reason_text, sizeof out->reason_text, reason);
     out->replay = !info->capture.live;
     out->reference = info->reference;
     out->reference_seq = result->reference_seq;

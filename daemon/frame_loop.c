@@ -202,13 +202,15 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
                      const struct track_result *result, const posed_Odometry *odometry)
 {
     const struct loop_settings *settings = loop->settings;
-    const char *reason =
-        result->reason == TRACK_REASON_NONE ? "" : track_reason_text(result->reason);
+    const char *reason = result->measured_share > 0
+                             ? "too sparse: hardly a measured pixel has a normal"
+                         : result->reason == TRACK_REASON_NONE ? ""
+                                                               : track_reason_text(result->reason);
     shared_set_state(settings->shared, odometry->state, odometry->reason, reason,
                      odometry->map_epoch);
     loop->map_epoch = odometry->map_epoch;
     shared_set_map_epoch(settings->shared, odometry->map_epoch);
-    announce(loop, odometry->state, reason);
+    announce(loop, odometry->state, odometry->reason_text);
     if (odometry->new_keyframe)
         loop_send_event(loop, posed_Event_Kind_KEYFRAME, "new keyframe");
     if (frame->flags & CAPTURE_LOOPED) {

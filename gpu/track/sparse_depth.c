@@ -105,17 +105,35 @@ CPU_CLONES static void count_row(const struct sparse_depth *gaps, const uint16_t
     *io_complete += n_complete;
 }
 
-bool sparse_depth_is_sparse(const struct sparse_depth *gaps, const uint16_t *depth)
+struct counts {
+    uint32_t n_measured, n_complete, n_looked;
+};
+
+static struct counts count(const struct sparse_depth *gaps, const uint16_t *depth)
 {
     const int32_t w = gaps->width_px, h = gaps->height_px;
-    uint32_t n_measured = 0, n_complete = 0, n_looked = 0;
+    struct counts out = {0};
     for (int32_t i = 0; i < N_ROWS; i++) {
         const int32_t y = (2 * i + 1) * h / (2 * N_ROWS);
         if (y < 1 || y > h - 2)
             continue;
-        count_row(gaps, depth + (size_t)y * (size_t)w, &n_measured, &n_complete);
-        n_looked += (uint32_t)w;
+        count_row(gaps, depth + (size_t)y * (size_t)w, &out.n_measured, &out.n_complete);
+        out.n_looked += (uint32_t)w;
     }
+    return out;
+}
+
+double sparse_depth_measured_share(const struct sparse_depth *gaps, const uint16_t *depth)
+{
+    const struct counts counts = count(gaps, depth);
+    return counts.n_looked ? (double)counts.n_measured / counts.n_looked : 0;
+}
+
+bool sparse_depth_is_sparse(const struct sparse_depth *gaps, const uint16_t *depth)
+{
+    const struct counts counts = count(gaps, depth);
+    const uint32_t n_measured = counts.n_measured, n_complete = counts.n_complete,
+                   n_looked = counts.n_looked;
     return n_measured > LEAST_SHARE * n_looked && n_complete < SPARSE_SHARE * n_measured;
 }
 

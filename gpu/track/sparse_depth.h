@@ -22,6 +22,9 @@ void sparse_depth_destroy(struct sparse_depth **gaps); // before the device; NUL
 // Whether too few of the measured pixels have all four neighbours, judged on some of the rows.
 bool sparse_depth_is_sparse(const struct sparse_depth *gaps, const uint16_t *depth);
 
+// The share of measured pixels, of some of the rows.
+double sparse_depth_measured_share(const struct sparse_depth *gaps, const uint16_t *depth);
+
 // The frame itself, or where it is sparse a filled copy, valid until the next call.
 const uint16_t *sparse_depth_fill(struct sparse_depth *gaps, const uint16_t *depth);
 

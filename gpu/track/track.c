@@ -372,11 +372,22 @@ static const uint16_t *without_gaps(struct track *track, const uint16_t *depth)
     return filled;
 }
 
-int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
+// A frame without depth enough for normals: whether that is how the sensor measures.
+static void tell_sparse(const struct track *track, const uint16_t *depth, struct track_result *out)
+{
+    const double measured = sparse_depth_measured_share(track->gaps, depth);
+    const double normal = out->n_valid_px / (double)track->level_px;
+    if (measured < track->settings.min_valid_share || normal > measured / 2)
+        return;
+    out->measured_share = measured;
+    out->normal_share = normal;
+}
+
+int track_frame(struct track *track, const uint16_t *measured, int64_t time_ns,
                 struct track_result *out)
 {
     memset(out, 0, sizeof *out);
-    depth = without_gaps(track, depth);
+    const uint16_t *depth = without_gaps(track, measured);
     bool has_reference = track->pose_known;
     for (track->newest = 0;
          has_reference && (track->newest == track->reference || track->newest == track->previous);)
@@ -389,6 +400,8 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
         result_lost(track, TRACK_REASON_DEVICE, out);
         track->slots[track->newest].filled = false;
     }
+    if (out->reason == TRACK_REASON_NO_DEPTH)
+        tell_sparse(track, measured, out);
     track->last = *out;
     track->is_aligned = out->state == TRACK_STATE_TRACKING || out->state == TRACK_STATE_DEGRADED;
     return rc;

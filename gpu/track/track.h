@@ -45,6 +45,9 @@ struct track_result {
     double eigenvalues[6];   // of the normalised 6x6, ascending
     uint8_t degenerate_mask; // bit i: translation x y z, rotation x y z (optical frame) not held
     uint32_t n_valid_px;
+    // Of all pixels, where NO_DEPTH comes of a sparse sensor; else 0: the share that is measured,
+    // which would do, and of which hardly any has a normal.
+    double measured_share, normal_share;
     uint64_t reference_seq; // sequence number (of track_frame calls) of the reference
     bool new_keyframe;      // this frame became the reference keyframe
     uint32_t map_epoch;     // +1 whenever the pose is not connected to the one before it
@@ -125,5 +128,9 @@ bool track_newest_pair(const struct track *track, const struct gpu_frame **out_f
                        const struct gpu_frame **out_reference, struct se3 *out_T_reference_frame);
 
 const char *track_reason_text(enum track_reason reason); // one line for a person
+
+#define TRACK_RESULT_TEXT_BYTES 96
+// The same of a result: with what its reason has in numbers.
+void track_result_text(const struct track_result *result, char out[TRACK_RESULT_TEXT_BYTES]);
 
 #endif

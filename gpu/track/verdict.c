@@ -2,6 +2,7 @@
 #include "gpu/track/verdict.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "gpu/track/residual.h"
 #include "proto/se3.h"
@@ -75,4 +76,14 @@ const char *track_reason_text(enum track_reason reason)
         return "the compute device failed";
     }
     return "?";
+}
+
+void track_result_text(const struct track_result *result, char out[TRACK_RESULT_TEXT_BYTES])
+{
+    if (result->measured_share > 0)
+        snprintf(out, TRACK_RESULT_TEXT_BYTES,
+                 "too sparse: %.0f %% measured, %.1f %% have a normal",
+                 result->measured_share * 100, result->normal_share * 100);
+    else
+        snprintf(out, TRACK_RESULT_TEXT_BYTES, "%s", track_reason_text(result->reason));
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "gpu/track/sparse_depth.h"
+#include "gpu/track/track.h"
 #include "proto/clock.h"
 
 #define W     640
@@ -228,6 +229,43 @@ static void the_range_includes_its_ends(void **state)
     assert_int_equal(filled[400], 0);
 }
 
+static struct track_result first_frame(void)
+{
+    struct track_settings settings;
+    struct track_result out;
+    struct track *track;
+    track_settings_default(&settings);
+    assert_int_equal(track_create(&track, gpu, &settings, NULL), 0);
+    assert_int_equal(track_frame(track, thin, 0, &out), 0);
+    track_destroy(&track);
+    return out;
+}
+
+// A tenth of the pixels has hardly a normal, also when gaps are filled: told from an empty frame,
+// and from one of which little is seen, but densely.
+static void too_sparse_is_told(void **state)
+{
+    (void)state;
+    char text[TRACK_RESULT_TEXT_BYTES];
+    draw(W);
+    thin_out(0.04, 0);
+    struct track_result out = first_frame();
+    assert_int_equal(out.reason, TRACK_REASON_NO_DEPTH);
+    track_result_text(&out, text);
+    assert_non_null(strstr(text, "too sparse: 4 % measured, 0."));
+    assert_non_null(strstr(text, " % have a normal"));
+
+    for (int dense = 0; dense < 2; dense++) {
+        memset(thin, 0, sizeof thin);
+        for (int i = 0; dense && i < W * H; i++)
+            thin[i] = i % W < W / 45 ? full[i] : 0;
+        out = first_frame();
+        assert_int_equal(out.reason, TRACK_REASON_NO_DEPTH);
+        track_result_text(&out, text);
+        assert_string_equal(text, track_reason_text(TRACK_REASON_NO_DEPTH));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +277,7 @@ int main(void)
         cmocka_unit_test(where_sparse_begins),
         cmocka_unit_test(where_an_edge_begins),
         cmocka_unit_test(the_range_includes_its_ends),
+        cmocka_unit_test(too_sparse_is_told),
     };
     return cmocka_run_group_tests(tests, open_gpu, close_gpu);
 }
