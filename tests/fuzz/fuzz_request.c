@@ -106,12 +106,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                 .config = &config,
                                 .frames = frames,
                                 .yield_frames = &yield_frames};
+    struct map_turn turn = {0};
+    handlers_open(&common, &handlers, 1);
+    handlers_accept(&handlers, &request, &turn);
     memset(&reply, 0, sizeof reply);
     reply.id = request.id;
-    const struct handlers_call call = {
-        &request, data + WIRE_MAGIC_BYTES, size - WIRE_MAGIC_BYTES, 1, &stop, &reply, &pieces};
-    handlers_open(&common, &handlers, 1);
+    const struct handlers_call call = {&request,
+                                       data + WIRE_MAGIC_BYTES,
+                                       size - WIRE_MAGIC_BYTES,
+                                       1,
+                                       &stop,
+                                       turn.turns ? &turn : NULL,
+                                       &reply,
+                                       &pieces};
     handlers_run(&handlers, &call);
+    map_turn_leave(&turn);
     handlers_close(&common);
     if (pieces.n_pieces) {
         check_large(&reply, &pieces);
