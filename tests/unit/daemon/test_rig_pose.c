@@ -331,13 +331,25 @@ static struct graph_keyframe keyframe_at(int64_t time_ns)
         .time_ns = time_ns, .T_odom_camera = se3_identity(), .T_map_camera = se3_identity()};
 }
 
+static bool has_parts;
+
+// The file's own last word, that its epochs are parts, is not what the rig has said.
+static void remember(void *user, enum log_level level, const char *line)
+{
+    (void)user;
+    if (strstr(line, "are not connected with each other"))
+        has_parts = true;
+    else
+        scratch_remember(&scratch, level, line);
+}
+
 // Ten frames of both, the first three in an epoch of their own; then what was found of them.
 static void write_trajectory(const char *path, struct trajectory *out)
 {
     char place[256];
     struct rig_pose *rig;
     struct trajectory_file *file;
-    const struct log_sink log = scratch_log(&scratch);
+    const struct log_sink log = {remember, NULL};
     const struct se3 moved = {{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0.02}};
     struct rig_pose_settings settings = {.n_cameras = 2,
                                          .patient = true,
@@ -405,6 +417,7 @@ static void test_adjusted(void **state)
     for (int i = 0; i < 10; i++)
         assert_true(fabs(t.poses[i].T_world_camera.t_m[1] - moved_m[i]) < 1e-8);
     trajectory_free(&t);
+    assert_true(has_parts);
     assert_true(scratch_said(&scratch, "4 keyframes of 2 cameras"));
     assert_true(scratch_said(&scratch, "by 100.0 mm"));
     assert_true(scratch_said(&scratch,
