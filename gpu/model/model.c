@@ -154,7 +154,8 @@ int model_read(struct model *model, struct model_block *out, uint32_t room, uint
 
 void model_order(struct model_block *blocks, uint32_t n_blocks)
 {
-    qsort(blocks, n_blocks, sizeof *blocks, by_place);
+    if (n_blocks > 0)
+        qsort(blocks, n_blocks, sizeof *blocks, by_place);
 }
 
 static bool number_can_be(int32_t i)
