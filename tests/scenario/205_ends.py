@@ -27,7 +27,10 @@ def check_ends_waiting(source, word):
     run = subprocess.Popen([BINARY + "/bin/posed", "--source", source, "--run-dir",
                             harness.SCRATCH, "--no-tcp", "--set", "http.port=0"],
                            stderr=subprocess.PIPE, text=True)
-    said = run.stderr.readline()
+    said = line = run.stderr.readline()
+    while line and word not in line:  # before it: on which domain
+        line = run.stderr.readline()
+        said += line
     if "without" in said or "posed --help" in said:
         run.wait()
         print(f"SKIP: {source}: not in this build")
