@@ -7,8 +7,9 @@
 #include "gpu/track/residual.h"
 #include "proto/se3.h"
 
-// Of a frame after a loss or a gap, where there is a map; and after a loss where there is none. In
-// recordings that were cut, alignments that fitted 0.29 to 0.41 of a frame were wrong.
+// Of a frame after a loss or a gap, where there is a map; and after a loss where there is none: in
+// a recording that was cut 0.29 of a frame fitted a pose that was 12 cm off, and going on from 0.41
+// was worse than from 0.53.
 #define ANYWHERE_PAIR_RATIO 0.65
 #define LOST_PAIR_RATIO     0.5
 
