@@ -16,9 +16,11 @@
 #define UNIT_PX      1024 // of a unit, at least
 #define UNITS_EACH   64   // of a triangle, at most
 #define UNITS_MOST   32768
-// Memory of a batch: all candidates in a VGA image, in a mesh of 130,000 vertices.
-#define KEYS_MOST    (DRAWN_MOST * 640u * 480u)
-#define CORNERS_MOST (DRAWN_MOST << 17)
+// Memory of a batch: so many candidates as large as a VGA image, of a mesh of 130,000 vertices.
+// They are smaller as a rule, so that one batch holds all.
+#define BATCH_FULL   128u
+#define KEYS_MOST    (BATCH_FULL * 640u * 480u)
+#define CORNERS_MOST (BATCH_FULL << 17)
 
 __global__ void __launch_bounds__(DRAWN_MOST) place_kernel(struct drawn_work work)
 {

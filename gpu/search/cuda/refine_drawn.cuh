@@ -11,7 +11,7 @@
 #define DRAWN_THREADS 256
 #define DRAWN_SLICES  48 // of a candidate, for so many pixels of the image ...
 #define DRAWN_PIXELS  (640 * 480)
-#define DRAWN_MOST    128 // candidates
+#define DRAWN_MOST    512 // candidates
 
 static_assert(SEARCH_SCREENED <= DRAWN_MOST && SEARCH_SLID_MAX <= DRAWN_MOST,
               "one block places all");
