@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -101,6 +102,9 @@ static void *decode_ahead(void *argument)
 {
     struct replay *replay = argument;
     pthread_setname_np(pthread_self(), "posed-frames");
+    // As the frame is taken the next is decoded: that must not take the processor from a tracker
+    // that is at work or polls for its own. Refused: it is as it was.
+    (void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     pthread_mutex_lock(&replay->lock);
     while (!replay->stop) {
         uint64_t q = replay->n_decoded;

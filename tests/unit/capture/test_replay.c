@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -26,6 +27,7 @@ struct numbers {
     bool all_equal, last_differs; // pixels of all frames; but for the last one
     int decode_ms;
     atomic_int n_decoded;
+    atomic_int policy; // of the thread that decodes
 };
 
 static void numbers_stamp(const void *state, uint64_t i, int64_t *out_time_ns, uint64_t *out_index)
@@ -39,6 +41,7 @@ static int numbers_decode(void *state, uint64_t i, uint16_t *pixels, struct capt
 {
     (void)frame;
     struct numbers *numbers = state;
+    atomic_store(&numbers->policy, sched_getscheduler(0));
     atomic_fetch_add(&numbers->n_decoded, 1);
     if (numbers->decode_ms)
         nanosleep(&(struct timespec){0, numbers->decode_ms * 1000000}, NULL);
@@ -86,6 +89,18 @@ static void as_fast_as_possible_nothing_is_lost(void **state)
     assert_int_equal(replay_read(replay, 0, &frame), -ENODATA);
     replay_destroy(&replay);
     assert_null(replay);
+    replay_destroy(&replay);
+}
+
+static void decoding_takes_no_processor_from_who_is_at_work(void **state)
+{
+    (void)state;
+    struct numbers numbers = {.period_ns = 1000};
+    struct capture_info info;
+    struct capture_frame frame;
+    struct replay *replay = start(&numbers, (struct capture_settings){0}, 1, &info);
+    assert_int_equal(replay_read(replay, -1, &frame), 0);
+    assert_int_equal(atomic_load(&numbers.policy), SCHED_BATCH);
     replay_destroy(&replay);
 }
 
@@ -598,6 +613,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_fast_as_possible_nothing_is_lost),
+        cmocka_unit_test(decoding_takes_no_processor_from_who_is_at_work),
         cmocka_unit_test(start_duration_and_step_choose),
         cmocka_unit_test(a_number_of_frames_ends_it),
         cmocka_unit_test(loop_goes_on_in_time),
