@@ -48,7 +48,8 @@ struct capture_settings {
 
     // Source ros2: DDS domain, 0..232, and network interface; NULL and "" = the library's choice
     uint32_t ros_domain;
-    const char *ros_domain_origin; // who set it, for messages; NULL = nobody
+    const char *ros_domain_origin; // who set it, for messages; NULL = nobody: that of ROS_DOMAIN_ID
+                                   // of the environment, where that is set
     const char *ros_interface;
 
     uint32_t n_kept;   // frames that capture_keep may keep, 0..CAPTURE_MAX_KEPT; memory for them

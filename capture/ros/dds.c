@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/ros/domain.h"
+
 #define BLOCKING_NS INT64_C(100000000) // of a reliable write whose readers do not keep up
 
 // The library's configuration is text; a name that could be more than a name is refused.
@@ -52,14 +54,17 @@ void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_
                                         : "of the library's choice");
 }
 
-dds_entity_t ros_dds_participant(const struct ros_dds_place *place, const struct log_sink *log)
+dds_entity_t ros_dds_participant(struct ros_dds_place *place, const struct log_sink *log)
 {
+    if (!place->domain_origin &&
+        ros_domain_of_environment(&place->domain, &place->domain_origin, log) != 0)
+        return -EINVAL;
     const uint32_t domain = place->domain;
     const char *interface = place->interface;
     char config[256];
-    if (domain > 232 || (interface && !is_interface_name(interface))) {
-        log_to(log, LOG_LEVEL_ERROR, "ROS 2: domain %u, interface \"%s\": 0..232 and a name wanted",
-               domain, interface ? interface : "");
+    if (domain > ROS_MAX_DOMAIN || (interface && !is_interface_name(interface))) {
+        log_to(log, LOG_LEVEL_ERROR, "ROS 2: domain %u, interface \"%s\": 0..%d and a name wanted",
+               domain, interface ? interface : "", ROS_MAX_DOMAIN);
         return -EINVAL;
     }
     redirect_log(log);

@@ -410,17 +410,16 @@ static int open_ros2(void **out_state, const char *location,
     ros2->is_stopped = settings->is_stopped;
     int64_t until_ns = clock_monotonic_ns() + PUBLISHER_NS;
     int err = bag_begin_live(&ros2->bag, "ros2", &settings->log);
-    const struct ros_dds_place place = {settings->ros_domain, settings->ros_domain_origin,
-                                        settings->ros_interface};
+    struct ros_dds_place place = {settings->ros_domain, settings->ros_domain_origin,
+                                  settings->ros_interface};
     if (!err)
         err = check_topic(ros2, location);
     if (!err) {
-        ros_dds_describe(&place, ros2->place);
         ros2->participant = ros_dds_participant(&place, &settings->log);
+        err = ros2->participant < 0 ? ros2->participant : 0;
     }
-    if (!err && ros2->participant < 0)
-        err = ros2->participant;
     if (!err) {
+        ros_dds_describe(&place, ros2->place);
         log_to(&settings->log, LOG_LEVEL_INFO, "ros2: %s on %s", ros2->image_topic + 2,
                ros2->place);
         ros2->publications =
@@ -488,7 +487,7 @@ static void interrupt(void *state)
 
 const struct capture_driver capture_driver_ros2 = {
     .name = "ros2",
-    .summary = "depth images of a ROS 2 node, over DDS (ros2:TOPIC)",
+    .summary = "depth images of a ROS 2 node, over DDS (ros2:TOPIC; on domain ROS_DOMAIN_ID)",
     .open = open_ros2,
     .wait = wait_ros2,
     .recalibrate = recalibrate,

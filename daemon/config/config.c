@@ -13,6 +13,7 @@
 
 #include <ini.h>
 
+#include "capture/ros/domain.h"
 #include "daemon/config/cameras.h"
 #include "daemon/config/origins.h"
 #include "daemon/config/settings_table.h"
@@ -313,14 +314,16 @@ static int read_environment(struct config *config, const struct log_sink *log)
 // ROS users set their domain there, once for all programs. posed's own settings count more.
 static int read_ros_environment(struct config *config, const struct log_sink *log)
 {
-    static const char variable[] = "ROS_DOMAIN_ID";
-    const char *value = getenv(variable);
-    char error[300];
-    if (!value || !*value || config_origin(config, "ros.domain") ||
-        config_set(config, "ros.domain", value, variable, error, sizeof error) == 0)
+    uint32_t domain;
+    const char *origin = NULL;
+    char value[16], error[300];
+    if (config_origin(config, "ros.domain"))
         return 0;
-    log_to(log, LOG_LEVEL_ERROR, "environment %s: %s", variable, error);
-    return -EINVAL;
+    const int result = ros_domain_of_environment(&domain, &origin, log);
+    if (result || !origin)
+        return result;
+    snprintf(value, sizeof value, "%u", domain);
+    return config_set(config, "ros.domain", value, origin, error, sizeof error);
 }
 
 // What no key can say alone, by the rules of the libraries that take the settings; of one camera

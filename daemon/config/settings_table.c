@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "capture/ros/domain.h"
 #include "gpu/model/pose_graph.h"
 
 static const char *const backend_names[] = {"auto", "cpu", "cuda", NULL};
@@ -296,7 +297,7 @@ const struct config_key config_keys[] = {
     {"ros", "publish", CONFIG_BOOL, AT(ros.publish), 0, 0, NULL, false,
      "Publish odom, tf and diagnostics for ROS 2, over DDS, and the depth images on posed/depth\n"
      "while somebody subscribes."},
-    {"ros", "domain", CONFIG_UINT, AT(ros.domain), 0, 232, NULL, false,
+    {"ros", "domain", CONFIG_UINT, AT(ros.domain), 0, ROS_MAX_DOMAIN, NULL, false,
      "ROS 2's domain, of this and of the source ros2:TOPIC; where nothing sets it, ROS_DOMAIN_ID\n"
      "of the environment counts, as with ROS's own programs, and the log tells which it is. And "
      "the\n"

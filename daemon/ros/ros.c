@@ -333,8 +333,7 @@ int ros_create(struct ros **out, const struct ros_settings *settings,
     ros->n_pixels = (size_t)info->camera.width_px * info->camera.height_px;
     ros->pixels = malloc(ros->n_pixels * sizeof *ros->pixels);
     ros->sent = malloc(ros->n_pixels * sizeof(float));
-    const struct ros_dds_place place = {settings->domain, settings->domain_origin,
-                                        settings->interface};
+    struct ros_dds_place place = {settings->domain, settings->domain_origin, settings->interface};
     int err = ros->pixels && ros->sent ? 0 : -ENOMEM;
     if (!err)
         ros->participant = ros_dds_participant(&place, &settings->log);

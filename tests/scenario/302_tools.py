@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """posed-synth and posed-eval: numbers against a plain computation of the same, and clear errors;
 posed-bench latency: that its requests are done beside the frames; posed-bench loops: that walks do
-not depend on each other."""
+not depend on each other; all that open sources: ROS's domain."""
 import json
 import math
 import os
@@ -207,6 +207,23 @@ def check_latency():
     tool("posed-bench", "latency", "--work", "register,tea", code=2, says="register,tea")
 
 
+def check_ros_domain():
+    """Every program looks for a topic where ROS's own do; a domain that is none shows at once."""
+    if "  ros2:" not in tool("posed", "--help"):
+        print("SKIP: ros2: is not in this build")
+        return
+    source = "ros2:/nowhere/image_raw"
+    wrong = 'ROS_DOMAIN_ID: "233" is no domain of ROS 2: 0..232'
+    os.environ["ROS_DOMAIN_ID"] = "233"
+    tool("posed-bench", "capture", "-s", source, code=4, says=wrong)
+    tool("posed-bench", "latency", "-s", source, code=4, says=wrong)
+    tool("posed-align", "-s", source, "-o", harness.SCRATCH + "/aligned", code=1, says=wrong)
+    tool("posectl", "calibrate", source, "-o", harness.SCRATCH + "/learnt", code=1, says=wrong)
+    os.environ["ROS_DOMAIN_ID"] = "229"
+    tool("posed-bench", "capture", "-s", source, code=4, says="on domain 229 (ROS_DOMAIN_ID)")
+    del os.environ["ROS_DOMAIN_ID"]
+
+
 def scenario():
     folder, path = harness.SCRATCH + "/recording", harness.SCRATCH + "/estimate.txt"
     check_synth(folder)
@@ -218,6 +235,7 @@ def scenario():
     check_eval_errors(folder, path)
     check_latency()
     check_loops()
+    check_ros_domain()
 
 
 harness.run(scenario)

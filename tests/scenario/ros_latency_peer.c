@@ -136,7 +136,8 @@ int main(int argc, char **argv)
     period_ns = (int64_t)(1e9 / strtod(argv[4], NULL));
     rows = calloc((size_t)n_rows, sizeof *rows);
     const struct log_sink log = {NULL, NULL};
-    const struct ros_dds_place place = {.domain = (uint32_t)strtoul(argv[1], NULL, 10)};
+    struct ros_dds_place place = {.domain = (uint32_t)strtoul(argv[1], NULL, 10),
+                                  .domain_origin = "the command line"};
     dds_entity_t participant = ros_dds_participant(&place, &log);
     if (frames == MAP_FAILED || !rows || participant < 0)
         return 1;

@@ -157,7 +157,8 @@ static int measure(const struct options *options, struct capture *capture,
 int bench_capture(int argc, char **argv)
 {
     static const struct argp_option argp_options[] = {
-        {"source", 's', "DRIVER:PLACE", 0, "Frames to read (required)", 0},
+        {"source", 's', "DRIVER:PLACE", 0,
+         "Frames to read (required); ros2:TOPIC on domain ROS_DOMAIN_ID", 0},
         {"frames", 'n', "N", 0, "At most this many (default 1000)", 0},
         {"record", OPTION_RECORD, "tum|klg|fakenect|mcap|ros2mcap", 0, "Record them in this format",
          0},

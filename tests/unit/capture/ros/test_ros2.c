@@ -102,7 +102,7 @@ static dds_entity_t writer_of(const char *name, const dds_topic_descriptor_t *ty
 static void plug_in(bool is_reliable)
 {
     const struct log_sink log = {hear, NULL};
-    camera.participant = ros_dds_participant(&(struct ros_dds_place){.domain = domain}, &log);
+    camera.participant = ros_dds_participant(&(struct ros_dds_place){domain, "test", NULL}, &log);
     assert_true(camera.participant > 0);
     camera.images =
         writer_of("rt/unit/depth/image_raw", &sensor_msgs_msg_dds__Image__desc, is_reliable);
@@ -282,6 +282,33 @@ static void topics_that_nobody_has(void **state)
     unplug();
 }
 
+// As with ROS's own programs, in every program of ours: nothing set the domain but the environment.
+static void the_domain_of_the_environment(void **state)
+{
+    (void)state;
+    char value[16];
+    struct capture *capture;
+    struct capture_settings settings = {.source = "ros2:/unit/depth/image_raw",
+                                        .log = {.write = hear}};
+    snprintf(value, sizeof value, "%u", domain);
+    setenv("ROS_DOMAIN_ID", value, 1);
+    assert_int_equal(capture_open(&capture, &settings), 0);
+    capture_close(&capture);
+    snprintf(value, sizeof value, "on domain %u (R", domain);
+    assert_int_equal(count(value), 1);
+    // who sets one means that
+    setenv("ROS_DOMAIN_ID", "233", 1);
+    settings.ros_domain = domain;
+    settings.ros_domain_origin = "test";
+    assert_int_equal(capture_open(&capture, &settings), 0);
+    capture_close(&capture);
+    settings.ros_domain_origin = NULL;
+    assert_int_equal(capture_open(&capture, &settings), -EINVAL);
+    assert_int_equal(count("environment ROS_DOMAIN_ID: \"233\" is no domain of ROS 2: 0..232"), 1);
+    unsetenv("ROS_DOMAIN_ID");
+    unplug();
+}
+
 static void publisher_comes_back_offering_less(void **state)
 {
     (void)state;
@@ -309,6 +336,7 @@ int main(void)
         TEST(another_calibration_is_told_of),
         TEST(the_camera_info_is_named),
         TEST(topics_that_nobody_has),
+        TEST(the_domain_of_the_environment),
         TEST(publisher_comes_back_offering_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
