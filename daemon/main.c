@@ -169,6 +169,7 @@ static int create_requests(struct daemon *daemon)
             .shared = camera->shared,
             .config = &camera->config,
             .recorder = camera->recorder,
+            .T_rig_camera = camera->rig ? rig_pose_place(camera->rig, i) : NULL,
             .frames = camera->frames,
             .yield_frames = &camera->yield_frames,
             .publish = camera->publish,

@@ -85,10 +85,12 @@ static int start_recording(const struct recording *recording, const struct confi
     const struct log_sink sink = origins_log(&origins);
     struct recorder_camera cameras[CONFIG_MAX_CAMERAS];
     int format = recorder_format_from_name(config->recorder.format); // checked with the settings
-    for (uint32_t i = 0; i < recording->n_cameras; i++)
-        cameras[i] =
-            (struct recorder_camera){i, recording->n_cameras > 1 ? recording->cameras[i].name : "",
-                                     capture_info(recording->cameras[i].capture)};
+    for (uint32_t i = 0; i < recording->n_cameras; i++) {
+        const struct camera *camera = &recording->cameras[i];
+        cameras[i] = (struct recorder_camera){i, recording->n_cameras > 1 ? camera->name : "",
+                                              capture_info(camera->capture),
+                                              camera->rig ? rig_pose_place(camera->rig, i) : NULL};
+    }
     const char *wanted = config->recorder.start;
     struct recorder_status status;
     // A service that starts again comes back, and nothing is written over.

@@ -176,6 +176,11 @@ int rig_pose_create(struct rig_pose **out, const struct rig_pose_settings *setti
     return 0;
 }
 
+const struct se3 *rig_pose_place(const struct rig_pose *rig, uint32_t camera)
+{
+    return &rig->T_base_camera[camera];
+}
+
 void rig_pose_destroy(struct rig_pose **rig)
 {
     if (!*rig)

@@ -34,6 +34,10 @@ __attribute__((warn_unused_result)) int rig_pose_create(struct rig_pose **out,
                                                         const struct rig_pose_settings *settings);
 void rig_pose_destroy(struct rig_pose **rig);
 
+// Where a camera sits on the body, which the first one's optical frame is; as long as the rig is
+// there. Any thread.
+const struct se3 *rig_pose_place(const struct rig_pose *rig, uint32_t camera);
+
 // Poses go to this file, too; NULL = none. Before the first put; it must outlive the last.
 void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file);
 

@@ -37,6 +37,8 @@ struct slot {
 struct recorded {
     char name[WRITER_NAME_BYTES];
     struct capture_info info;
+    bool has_place; // on a rig
+    struct se3 T_rig_camera;
     uint32_t n_kept; // of its frames in the queue, those that have pixels
     bool has_ended;
 };
@@ -222,7 +224,8 @@ static int open_writer(struct recorder *recorder, const char *name, enum recorde
 {
     struct writer_camera list[RECORDER_MAX_CAMERAS];
     for (uint32_t i = 0; i < n_cameras; i++)
-        list[i] = (struct writer_camera){cameras[i].name, &cameras[i].info};
+        list[i] = (struct writer_camera){cameras[i].name, &cameras[i].info,
+                                         cameras[i].has_place ? &cameras[i].T_rig_camera : NULL};
     return recordings_format(format)->open(out, recorder->folder, name, list, n_cameras);
 }
 
@@ -442,7 +445,10 @@ static void set_cameras(struct recorder *recorder, const struct recorder_camera 
     for (uint32_t i = 0; i < RECORDER_MAX_CAMERAS; i++)
         recorder->places[i] = -1;
     for (uint32_t i = 0; i < n_cameras; i++) {
-        recorder->cameras[i] = (struct recorded){.info = *cameras[i].info};
+        const struct se3 *place = cameras[i].T_rig_camera;
+        recorder->cameras[i] = (struct recorded){.info = *cameras[i].info,
+                                                 .has_place = place != NULL,
+                                                 .T_rig_camera = place ? *place : se3_identity()};
         snprintf(recorder->cameras[i].name, WRITER_NAME_BYTES, "%s", cameras[i].name);
         recorder->places[cameras[i].number] = (int)i;
         recorder->status.cameras |= UINT32_C(1) << cameras[i].number;
@@ -552,7 +558,7 @@ int recorder_start_numbered(struct recorder *recorder, const char *name,
 int recorder_start_one(struct recorder *recorder, const char *name, enum recorder_format format,
                        const struct capture_info *info)
 {
-    return recorder_start(recorder, name, format, &(struct recorder_camera){0, "", info}, 1);
+    return recorder_start(recorder, name, format, &(struct recorder_camera){0, "", info, NULL}, 1);
 }
 
 // Lock held.

@@ -13,6 +13,7 @@
 #define POSED_CAPTURE_RECORDER_RECORDER_H
 
 #include "capture/capture.h"
+#include "proto/se3.h"
 
 #define RECORDER_NAME_BYTES  65 // with the final 0
 #define RECORDER_MAX_CAMERAS 16
@@ -112,6 +113,7 @@ struct recorder_camera {
     uint32_t number;  // by which its frames are pushed, 0..RECORDER_MAX_CAMERAS - 1
     const char *name; // stands in the topics of its messages; "" where it is the only one
     const struct capture_info *info;
+    const struct se3 *T_rig_camera; // where it sits on the rig; NULL = it is part of none
 };
 
 // Whether a recording of this format can hold several cameras.

@@ -4,7 +4,8 @@
 // calibration, and the daemon's own pose and tf messages as they are. ros2mcap: what `ros2 bag
 // play` takes, depth as Image (16UC1 when the source's unit is the millimetre, else 32FC1),
 // CameraInfo, Odometry and tf of base_link. Of several cameras each has its channels, with its name
-// in topics and frames. mcap_chunk_writer.h has the file.
+// in topics and frames; where they sit on a rig, tf_static has its places. mcap_chunk_writer.h has the
+// file.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,15 +27,18 @@ struct camera {
     double units_per_m;
     float *metres;            // of a frame that goes out as 32FC1, else NULL
     unsigned char *converted; // a frame whose source has another unit than mm, else NULL
-    bool calibrated;          // the calibration has been written
+    bool calibrated;          // of mcap: the calibration has been written
     // Of ROS.
     char odom_frame[64], base_frame[64], optical_frame[64];
+    bool is_carried; // its base hangs on the first camera's, as both sit on one rig
+    struct se3 T_first_base;
 };
 
 struct mcap_writer {
     struct mcap_file *file;
     uint32_t n_cameras;
     struct camera cameras[MCAP_MAX_CAMERAS];
+    bool has_statics; // of ROS: tf_static has been written
 };
 
 static void free_writer(struct mcap_writer *mcap)
@@ -80,6 +84,20 @@ static int open_camera(struct camera *camera, enum mcap_dialect dialect,
     return 0;
 }
 
+// In tf a frame has one parent: the first camera's base moves in its odom, and those of cameras on
+// the same rig stand still in it.
+static void carry(struct camera *camera, const struct writer_camera *first,
+                  const struct writer_camera *other)
+{
+    camera->is_carried = first->T_rig_camera && other->T_rig_camera;
+    if (!camera->is_carried)
+        return;
+    const struct se3 T_base_optical = ros_optical_in_base();
+    const struct se3 T_first_rig = se3_inverse(first->T_rig_camera);
+    const struct se3 T_first_other = se3_compose(&T_first_rig, other->T_rig_camera);
+    camera->T_first_base = ros_base_in_base(&T_base_optical, &T_first_other, &T_base_optical);
+}
+
 static int open_dialect(void **out_state, enum mcap_dialect dialect, int folder, const char *name,
                         const char *suffix, const struct writer_camera *cameras, uint32_t n_cameras)
 {
@@ -92,6 +110,8 @@ static int open_dialect(void **out_state, enum mcap_dialect dialect, int folder,
     for (uint32_t i = 0; i < n_cameras && !err; i++) {
         mcap->n_cameras++;
         err = open_camera(&mcap->cameras[i], dialect, &cameras[i], &n_largest);
+        if (i > 0)
+            carry(&mcap->cameras[i], &cameras[0], &cameras[i]);
         written[i] = (struct mcap_camera){
             cameras[i].name, dialect == MCAP_FOXGLOVE ? UNITS_PER_M : cameras[i].info->units_per_m};
     }
@@ -171,18 +191,27 @@ static int mcap_write(void *state, uint32_t number, const struct capture_frame *
     return err;
 }
 
-// Calibration and the place of the camera, before the first frame.
-static int add_ros_statics(struct mcap_writer *mcap, uint32_t number, int64_t time_ns)
+// Where the cameras are, before the first frame: in one message, as whoever comes late to a topic
+// that is kept is given its last one.
+static int add_ros_statics(struct mcap_writer *mcap, int64_t time_ns)
 {
-    struct camera *camera = &mcap->cameras[number];
-    unsigned char bytes[ROS_MAX_CAMERA_INFO_BYTES + ROS_MAX_TF_BYTES];
+    unsigned char bytes[2 * MCAP_MAX_CAMERAS * ROS_MAX_TF_BYTES];
     struct se3 T_base_optical = ros_optical_in_base();
-    struct ros_pose optical;
-    ros_pose_of_optical(&T_base_optical, time_ns, &optical);
-    optical.frame_id = camera->base_frame;
-    optical.child_frame_id = camera->optical_frame;
-    size_t n = ros_put_tf(&optical, bytes);
-    return mcap_file_add(mcap->file, number, MCAP_CHANNEL_TF_STATIC, time_ns, bytes, n, NULL, 0);
+    struct ros_pose poses[2 * MCAP_MAX_CAMERAS];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < mcap->n_cameras; i++) {
+        const struct camera *camera = &mcap->cameras[i];
+        ros_pose_of_static(&T_base_optical, time_ns, &poses[n]);
+        poses[n].frame_id = camera->base_frame;
+        poses[n++].child_frame_id = camera->optical_frame;
+        if (!camera->is_carried)
+            continue;
+        ros_pose_of_static(&camera->T_first_base, time_ns, &poses[n]);
+        poses[n].frame_id = mcap->cameras[0].base_frame;
+        poses[n++].child_frame_id = camera->base_frame;
+    }
+    size_t n_bytes = ros_put_tf(poses, n, bytes);
+    return mcap_file_add(mcap->file, 0, MCAP_CHANNEL_TF_STATIC, time_ns, bytes, n_bytes, NULL, 0);
 }
 
 // ROS nodes take an image and a camera info of the same stamp for a pair: each image has its own.
@@ -196,8 +225,8 @@ static int ros2mcap_write(void *state, uint32_t number, const struct capture_fra
     unsigned char head[ROS_MAX_CAMERA_INFO_BYTES];
     if (!image->depth)
         return 0;
-    int err = camera->calibrated ? 0 : add_ros_statics(mcap, number, image->time_ns);
-    camera->calibrated = camera->calibrated || !err;
+    int err = mcap->has_statics ? 0 : add_ros_statics(mcap, image->time_ns);
+    mcap->has_statics = mcap->has_statics || !err;
     size_t n = ros_put_camera_info(&camera->camera, image->time_ns, camera->optical_frame, head);
     if (!err)
         err =
@@ -254,9 +283,10 @@ static int ros2mcap_message(void *state, uint32_t number, enum recorder_topic to
     ros_pose_of_base(&tracked, &T_base_optical, &pose);
     size_t n = ros_put_odometry(&pose, bytes);
     int err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_POSE, time_ns, bytes, n, NULL, 0);
-    n = ros_put_tf(&pose, bytes);
-    return err ? err
-               : mcap_file_add(mcap->file, number, MCAP_CHANNEL_TF, time_ns, bytes, n, NULL, 0);
+    if (err || camera->is_carried)
+        return err;
+    n = ros_put_tf(&pose, 1, bytes);
+    return mcap_file_add(mcap->file, number, MCAP_CHANNEL_TF, time_ns, bytes, n, NULL, 0);
 }
 
 static uint64_t mcap_held(const void *state)

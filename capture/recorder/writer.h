@@ -13,6 +13,7 @@
 struct writer_camera {
     const char *name; // "" where it is the only one
     const struct capture_info *info;
+    const struct se3 *T_rig_camera; // NULL = part of no rig
 };
 
 struct writer_format {

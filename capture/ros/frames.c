@@ -74,9 +74,16 @@ void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_bas
     memset(out->twist_covariance, 0, sizeof out->twist_covariance); // not known
 }
 
-void ros_pose_of_optical(const struct se3 *T_base_optical, int64_t time_ns, struct ros_pose *out)
+void ros_pose_of_static(const struct se3 *T, int64_t time_ns, struct ros_pose *out)
 {
     *out = (struct ros_pose){.time_ns = time_ns};
-    memcpy(out->position_m, T_base_optical->t_m, sizeof out->position_m);
-    se3_to_quaternion(T_base_optical, out->orientation_xyzw);
+    memcpy(out->position_m, T->t_m, sizeof out->position_m);
+    se3_to_quaternion(T, out->orientation_xyzw);
+}
+
+struct se3 ros_base_in_base(const struct se3 *T_base_a, const struct se3 *T_a_b,
+                            const struct se3 *T_base_b)
+{
+    const struct se3 T_b_base = se3_inverse(T_base_b), T_base_b_of_a = se3_compose(T_base_a, T_a_b);
+    return se3_compose(&T_base_b_of_a, &T_b_base);
 }

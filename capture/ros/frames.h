@@ -23,7 +23,12 @@ struct ros_tracked {
 void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_base_optical,
                       struct ros_pose *out);
 
-// The static transform, as a pose without covariance.
-void ros_pose_of_optical(const struct se3 *T_base_optical, int64_t time_ns, struct ros_pose *out);
+// A static transform, as a pose without covariance.
+void ros_pose_of_static(const struct se3 *T, int64_t time_ns, struct ros_pose *out);
+
+// Two cameras of a rig, each on a base of its own: where B's base is in A's. T_a_b is of their
+// optical frames, T_base_a and T_base_b say where these sit.
+struct se3 ros_base_in_base(const struct se3 *T_base_a, const struct se3 *T_a_b,
+                            const struct se3 *T_base_b);
 
 #endif

@@ -225,14 +225,16 @@ size_t ros_put_odometry(const struct ros_pose *pose, unsigned char bytes[ROS_MAX
     return out.n;
 }
 
-size_t ros_put_tf(const struct ros_pose *pose, unsigned char bytes[ROS_MAX_TF_BYTES])
+size_t ros_put_tf(const struct ros_pose *poses, uint32_t n, unsigned char *bytes)
 {
     struct cdr_out out;
-    cdr_out_begin(&out, bytes, ROS_MAX_TF_BYTES);
-    cdr_put_u32(&out, 1);
-    put_header(&out, pose->time_ns, pose->frame_id);
-    cdr_put_string(&out, pose->child_frame_id);
-    cdr_put_f64s(&out, pose->position_m, 3);
-    cdr_put_f64s(&out, pose->orientation_xyzw, 4);
+    cdr_out_begin(&out, bytes, (size_t)n * ROS_MAX_TF_BYTES);
+    cdr_put_u32(&out, n);
+    for (uint32_t i = 0; i < n; i++) {
+        put_header(&out, poses[i].time_ns, poses[i].frame_id);
+        cdr_put_string(&out, poses[i].child_frame_id);
+        cdr_put_f64s(&out, poses[i].position_m, 3);
+        cdr_put_f64s(&out, poses[i].orientation_xyzw, 4);
+    }
     return out.n;
 }

@@ -67,7 +67,7 @@ bool ros_get_realsense_time(const void *message, size_t n_bytes, enum ros_encodi
 #define ROS_MAX_IMAGE_HEAD_BYTES  256
 #define ROS_MAX_CAMERA_INFO_BYTES 512
 #define ROS_MAX_ODOMETRY_BYTES    1024
-#define ROS_MAX_TF_BYTES          512
+#define ROS_MAX_TF_BYTES          512 // of each transform
 #define ROS_MAX_FRAME_ID_BYTES    64
 
 // Everything of an Image that stands before its pixels: 16UC1, or 32FC1 (floats, in metres).
@@ -89,7 +89,7 @@ struct ros_pose {
 };
 size_t ros_put_odometry(const struct ros_pose *pose, unsigned char out[ROS_MAX_ODOMETRY_BYTES]);
 
-// tf2_msgs/TFMessage with one transform.
-size_t ros_put_tf(const struct ros_pose *pose, unsigned char out[ROS_MAX_TF_BYTES]);
+// tf2_msgs/TFMessage with `n` transforms; `out` has room for n * ROS_MAX_TF_BYTES.
+size_t ros_put_tf(const struct ros_pose *poses, uint32_t n, unsigned char *out);
 
 #endif

@@ -30,8 +30,9 @@ struct listed_objects {
 struct handlers {
     const char *camera; // its name, "" where it has none
     struct shared *shared;
-    const struct config *config; // as started: for the keys that never change
-    struct recorder *recorder;   // NULL = no recordings
+    const struct config *config;    // as started: for the keys that never change
+    struct recorder *recorder;      // NULL = no recordings
+    const struct se3 *T_rig_camera; // where it sits on the rig, NULL = it is part of none
     struct frames *frames;
     struct yield_frames *yield_frames;
     struct publish_channel *publish; // progress, NULL = nobody is told

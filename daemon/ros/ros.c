@@ -128,7 +128,7 @@ static void write_camera(struct ros *ros, const struct intrinsics *c, int64_t ti
 static void write_static(struct ros *ros)
 {
     struct ros_pose pose;
-    ros_pose_of_optical(&ros->T_base_optical, clock_wall_ns(), &pose);
+    ros_pose_of_static(&ros->T_base_optical, clock_wall_ns(), &pose);
     transform_stamped transform = transform_of(&pose, ros->base_frame, ros->optical_frame);
     write_transform(ros, ros->tf_static, &transform, "tf_static");
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recording for ROS 2 (`ros2mcap`): two libraries that none of us wrote read every message of it,
-depth in metres, times and poses as they were (ros_read.py); and it replays to the same poses."""
+depth in metres, times and poses as they were (ros_read.py); and it replays to the same poses.
+Of a rig, its frames are one tree (ros_tree.py)."""
 import os
 import subprocess
 
@@ -16,6 +17,32 @@ def record(source, folder, *options):
                             "recorder.queue_frames=300", *options, collect=False)
     daemon.wait()
     return daemon
+
+
+PLACES = {"left": "0.2 0.03 -0.05 0.08 -0.21 0.06 0.97250", "back": "-0.1 0 -0.2 0 1 0 0"}
+
+
+def check_rig(python):
+    text = f"[camera front]\nsource = synth:room,frames={N_FRAMES}\n"
+    rigs = {}
+    for i, (name, place) in enumerate(PLACES.items()):
+        rigs[name] = f"{harness.SCRATCH}/{name}.txt"
+        with open(rigs[name], "w") as file:
+            file.write(place + "\n")
+        text += (f"[camera {name}]\nsource = synth:room,seed={i + 2},frames={N_FRAMES}\n"
+                 f"rig = {rigs[name]}\n")
+    conf, folder = harness.SCRATCH + "/rig.conf", harness.SCRATCH + "/rig"
+    with open(conf, "w") as file:
+        file.write(text)
+    harness.Daemon(None, "-c", conf, "--set", "recorder.folder=" + folder, "--set",
+                   "recorder.start=rig", "--set", "recorder.format=ros2mcap", "--set",
+                   "recorder.queue_frames=300", collect=False).wait()
+    run = subprocess.run([python, harness.SOURCE + "/tests/scenario/ros_tree.py",
+                          folder + "/rig.ros2.mcap", "front",
+                          *(f"{name}={rig}" for name, rig in rigs.items())],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(run.stdout[-1500:])
+    check(run.returncode == 0 and "one tree of 7 frames" in run.stdout, "the rig is no tree")
 
 
 def scenario():
@@ -40,6 +67,7 @@ def scenario():
         again.wait()
         check(again.trajectory_bytes() == daemon.trajectory_bytes(), "the replay has other poses")
         check(f"{units} depth units" in again.log(), "the replay has other units")
+    check_rig(python)
 
 
 harness.run(scenario)

@@ -164,4 +164,5 @@ def main():
     check_all(rosbags_messages(folder_of(path, expected)), expected, "rosbags")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -61,7 +61,7 @@ static void taken_names_are_numbered(void **state)
     (void)state;
     static const char *const ends[] = {"y", "-2", "-3"};
     struct recorder_settings settings = recording_settings();
-    const struct recorder_camera camera = {0, "", &recording_info};
+    const struct recorder_camera camera = {0, "", &recording_info, NULL};
     struct recorder *recorder;
     struct recorder_status status;
     assert_int_equal(recorder_create(&recorder, &settings), 0);

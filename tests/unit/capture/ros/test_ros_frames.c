@@ -49,7 +49,7 @@ static void a_camera_that_looks_ahead(void **state)
     assert_near(pose.linear_m_s, (const double[]){0.5, 0, 0}, 3);
     assert_near(pose.angular_rad_s, (const double[]){0, 0, -0.1}, 3);
     assert_near(pose.covariance, tracked.covariance, 36);
-    ros_pose_of_optical(&T_base_optical, 9, &pose);
+    ros_pose_of_static(&T_base_optical, 9, &pose);
     assert_int_equal(pose.time_ns, 9);
     assert_near(pose.position_m, (const double[]){0, 0, 0}, 3);
     const double *q = pose.orientation_xyzw;
@@ -80,11 +80,28 @@ static void a_camera_on_an_arm(void **state)
             assert_true(pose.covariance[6 * i + k] == pose.covariance[6 * k + i]);
 }
 
+// Camera B half a metre to the right of A and turned to the right by 90 degrees: its base, too, in
+// the base's axes, wherever the cameras sit on theirs.
+static void a_base_in_a_base(void **state)
+{
+    (void)state;
+    const struct se3 T_a_b = {{0, 0, 1, 0, 1, 0, -1, 0, 0}, {0.5, 0, 0}};
+    struct se3 T_base_a = ros_optical_in_base(), T_base_b = ros_optical_in_base(), T;
+    T = ros_base_in_base(&T_base_a, &T_a_b, &T_base_b);
+    assert_near(T.t_m, (const double[]){0, -0.5, 0}, 3);
+    assert_near(T.r, (const double[]){0, 1, 0, -1, 0, 0, 0, 0, 1}, 9);
+    T_base_a.t_m[2] = 1; // A a metre above its base, B as far in front of its own
+    T_base_b.t_m[0] = 1;
+    T = ros_base_in_base(&T_base_a, &T_a_b, &T_base_b);
+    assert_near(T.t_m, (const double[]){0, 0.5, 1}, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_camera_that_looks_ahead),
         cmocka_unit_test(a_camera_on_an_arm),
+        cmocka_unit_test(a_base_in_a_base),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
