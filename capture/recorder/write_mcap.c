@@ -4,8 +4,8 @@
 // calibration, and the daemon's own pose and tf messages as they are. ros2mcap: what `ros2 bag
 // play` takes, depth as Image (16UC1 when the source's unit is the millimetre, else 32FC1),
 // CameraInfo, Odometry and tf of base_link. Of several cameras each has its channels, with its name
-// in topics and frames; where they sit on a rig, tf_static has its places. mcap_chunk_writer.h has the
-// file.
+// in topics and frames; where they sit on a rig, tf_static has its places.
+// mcap_chunk_writer.h has the file.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

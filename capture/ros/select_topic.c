@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "capture/ros/tell_of_info.h"
+#include "capture/ros/topic_name.h"
 #include "capture/stamp_order.h"
 
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
@@ -15,23 +16,11 @@ static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 48
 
 #define REALSENSE_UNITS "/option/Depth_Units/value"
 
-static bool contains(const char *text, const char *part)
-{
-    for (; *text; text++) {
-        size_t n = 0;
-        while (part[n] && text[n] && (text[n] | 0x20) == part[n])
-            n++;
-        if (!part[n])
-            return true;
-    }
-    return false;
-}
-
 // A name with `depth` in it counts most, then a format that is made for depth (mono16 may be
 // infrared), then images as they are.
 static int rank(const struct bag_topic *topic)
 {
-    return 4 * contains(topic->name, "depth") +
+    return 4 * ros_name_contains(topic->name, "depth") +
            2 * (strncmp(topic->image_encoding, "mono16", 6) != 0) + (topic->kind == ROS_IMAGE);
 }
 
@@ -171,7 +160,7 @@ static const struct bag_topic *find_info(const struct bag *bag)
 bool bag_is_rectified(const struct bag *bag)
 {
     const struct bag_topic *info = find_info(bag);
-    return info && contains(bag->depth->name, "rect") && info->info.rectified.fx_px != 0;
+    return info && ros_info_is_rectified(bag->depth->name, &info->info);
 }
 
 // A camera that is not calibrated sends a CameraInfo of zeros.

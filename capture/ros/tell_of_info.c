@@ -3,9 +3,16 @@
 
 #include <string.h>
 
+#include "capture/ros/topic_name.h"
+
 static bool is_same_frame(const char *a, const char *b)
 {
     return strcmp(a + (*a == '/'), b + (*b == '/')) == 0;
+}
+
+bool ros_info_is_rectified(const char *depth_topic, const struct ros_camera_info *info)
+{
+    return ros_name_contains(depth_topic, "rect") && info->rectified.fx_px != 0;
 }
 
 void ros_tell_of_info(const struct log_sink *log, const struct ros_info_taken *taken)
@@ -42,6 +49,8 @@ void ros_describe_change(const struct intrinsics *from, const struct intrinsics 
 void ros_live_info_take(struct ros_live_info *live, const struct log_sink *log,
                         const struct ros_camera_info *info, struct intrinsics *camera)
 {
+    if (!live->is_told) // the first that is one decides, also where it comes late
+        live->is_rectified = ros_info_is_rectified(live->names.depth_topic, info);
     const struct intrinsics *now = live->is_rectified ? &info->rectified : &info->camera;
     struct ros_info_taken taken = live->names;
     if (live->is_given || memcmp(now, &live->last, sizeof *now) == 0)

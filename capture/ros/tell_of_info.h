@@ -18,6 +18,10 @@ struct ros_info_taken {
     const char *depth_topic, *depth_frame;
 };
 
+// Whether the images are rectified, so that the matrix P of their camera info counts, which then
+// has one.
+bool ros_info_is_rectified(const char *depth_topic, const struct ros_camera_info *info);
+
 // That it was taken, and a warning where its frame is not the images': a colour camera's intrinsics
 // on depth. A slash in front of a frame's name (ROS 1) makes no other frame.
 void ros_tell_of_info(const struct log_sink *log, const struct ros_info_taken *taken);
@@ -30,7 +34,7 @@ void ros_describe_change(const struct intrinsics *from, const struct intrinsics 
 // The camera infos of a live topic, one after the other.
 struct ros_live_info {
     struct ros_info_taken names; // the frame of the info is that of each message
-    bool is_rectified;           // the matrix P counts
+    bool is_rectified;           // the matrix P counts; known once one is taken
     bool is_given;               // all intrinsics are, by the settings: none is taken
     bool is_told;                // which topic is taken
     struct intrinsics last;      // that came

@@ -34,3 +34,15 @@ const char *ros_topic_fault(const char *topic, char out[ROS_TOPIC_FAULT_BYTES])
     }
     return fault;
 }
+
+bool ros_name_contains(const char *name, const char *part)
+{
+    for (; *name; name++) {
+        size_t n = 0;
+        while (part[n] && name[n] && (name[n] | 0x20) == part[n])
+            n++;
+        if (!part[n])
+            return true;
+    }
+    return false;
+}

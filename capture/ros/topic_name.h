@@ -4,9 +4,14 @@
 #ifndef POSED_CAPTURE_ROS_TOPIC_NAME_H
 #define POSED_CAPTURE_ROS_TOPIC_NAME_H
 
+#include <stdbool.h>
+
 #define ROS_TOPIC_FAULT_BYTES 80
 
 // Of a name with or without the slash in front. Returns NULL, or what is wrong with it, in `out`.
 const char *ros_topic_fault(const char *topic, char out[ROS_TOPIC_FAULT_BYTES]);
+
+// Whether a name has this part, which is of small letters, in whatever letters.
+bool ros_name_contains(const char *name, const char *part);
 
 #endif

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads tf and tf_static of a recording of a rig for ROS 2 with two libraries that none of us
-wrote, mcap-ros2-support and rosbags, and holds them against the rig's files: the frames are one tree, in
-which each has one parent, and from the first camera's optical frame to another's it is the place
-that the file has. Runs under the interpreter that has the libraries (POSED_PYTHON_ROS):
+wrote, mcap-ros2-support and rosbags, and holds them against the rig's files: the frames are one
+tree, in which each has one parent, and from the first camera's optical frame to another's it is the
+place that the file has. Runs under the interpreter that has the libraries (POSED_PYTHON_ROS):
 
     ros_tree.py RECORDING.ros2.mcap FIRST NAME=RIG.txt..."""
 import sys

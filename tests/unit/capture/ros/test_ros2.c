@@ -34,6 +34,7 @@ static struct {
     atomic_bool quit, is_other, is_half, is_silent; // silent: without camera infos
     atomic_bool is_large, is_empty;                 // what they tell is no calibration of it
     atomic_bool is_colour;                          // their frame
+    bool is_rectified;                              // the images, on a topic of that name
 } camera;
 
 static void hear(void *user, enum log_level level, const char *text)
@@ -62,12 +63,13 @@ static void send(uint32_t k)
         bytes[2 * i + 1] = (uint8_t)(pixel(k, i) >> 8);
     }
     double fx = camera.is_empty ? 0 : camera.is_other ? 70 : 60;
+    double p_fx = camera.is_rectified ? fx - 5 : fx;
     sensor_msgs_msg_dds__CameraInfo_ info = {.header = header,
                                              .height = H,
                                              .width = camera.is_large ? 2 * W : W,
                                              .distortion_model = model,
                                              .k = {fx, 0, 31.5, 0, 61, 23.5, 0, 0, 1},
-                                             .p = {fx, 0, 31.5, 0, 0, 61, 23.5, 0, 0, 0, 1, 0}};
+                                             .p = {p_fx, 0, 31.5, 0, 0, 61, 23.5, 0, 0, 0, 1, 0}};
     info.header.frame_id = camera.is_colour ? colour : frame_id;
     sensor_msgs_msg_dds__Image_ image = {
         .header = header, .height = H, .width = W, .encoding = encoding, .step = 2 * W};
@@ -105,7 +107,8 @@ static void plug_in(bool is_reliable)
     camera.participant = ros_dds_participant(&(struct ros_dds_place){domain, "test", NULL}, &log);
     assert_true(camera.participant > 0);
     camera.images =
-        writer_of("rt/unit/depth/image_raw", &sensor_msgs_msg_dds__Image__desc, is_reliable);
+        writer_of(camera.is_rectified ? "rt/unit/depth/image_rect" : "rt/unit/depth/image_raw",
+                  &sensor_msgs_msg_dds__Image__desc, is_reliable);
     camera.infos =
         writer_of("rt/unit/depth/camera_info", &sensor_msgs_msg_dds__CameraInfo__desc, is_reliable);
     camera.quit = false;
@@ -124,7 +127,7 @@ static int setup(void **state)
     (void)state;
     domain = 10 + (uint32_t)getpid() % 200;
     camera.is_other = camera.is_half = camera.is_silent = camera.is_colour = false;
-    camera.is_large = camera.is_empty = false;
+    camera.is_large = camera.is_empty = camera.is_rectified = false;
     said[0] = 0;
     plug_in(true);
     return 0;
@@ -257,6 +260,33 @@ static void the_camera_info_is_named(void **state)
                      1);
 }
 
+// Of rectified images the matrix P counts, whenever the first camera info comes.
+static void a_rectified_camera_whose_info_is_late(void **state)
+{
+    (void)state;
+    struct capture *capture;
+    struct capture_settings settings = {.source = "ros2:/unit/depth/image_rect",
+                                        .ros_domain = domain,
+                                        .allow_implausible = true,
+                                        .log = {.write = hear}};
+    struct capture_frame frame;
+    unplug();
+    camera.is_rectified = camera.is_silent = true;
+    plug_in(true);
+    assert_int_equal(capture_open(&capture, &settings), 0);
+    read_good(capture, &frame);
+    camera.is_silent = false;
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+    assert_true(capture_info(capture)->camera.fx_px == 55);
+    camera.is_other = true;
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+    assert_true(capture_info(capture)->camera.fx_px == 65);
+    capture_close(&capture);
+    unplug();
+}
+
 // At once, not after the time for which a publisher is waited for; and where it was looked for.
 static void topics_that_nobody_has(void **state)
 {
@@ -335,6 +365,7 @@ int main(void)
         TEST(half_an_image_is_damaged),
         TEST(another_calibration_is_told_of),
         TEST(the_camera_info_is_named),
+        TEST(a_rectified_camera_whose_info_is_late),
         TEST(topics_that_nobody_has),
         TEST(the_domain_of_the_environment),
         TEST(publisher_comes_back_offering_less),
