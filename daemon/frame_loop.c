@@ -16,12 +16,12 @@
 #include "proto/se3.h"
 #include "proto/wire.h"
 
-#define ROUND_MS            100 // the longest that a round waits for a frame
-#define HEARTBEAT_NS        1000000000
-#define SILENT_NS           1000000000 // no frame for so long: NO_INPUT
-#define MAP_MOVED_M         0.01       // by the adjustment: worth an event
-#define WAITED_NS           2000000    // a frame that was waited for so long has a time of its own
-#define SUBSCRIBER_PAUSE_NS 500000     // between two looks whether one that is slow has read
+#define ROUND_MS     100 // the longest that a round waits for a frame
+#define HEARTBEAT_NS 1000000000
+#define SILENT_NS    1000000000 // no frame for so long: NO_INPUT
+#define MAP_MOVED_M  0.01       // by the adjustment: worth an event
+#define WAITED_NS    2000000    // a frame that was waited for so long has a time of its own
+#define PAUSE_NS     500000     // between two looks whether who is slow has room
 
 // Encodes into the loop's buffer and sends. All our messages fit it.
 static void send(struct loop *loop, enum publish_topic topic, const pb_msgdesc_t *fields,
@@ -401,6 +401,7 @@ static int take_frame(struct loop *loop, const struct capture_frame *frame, int6
     bool waited = clock_monotonic_ns() - read_ns > WAITED_NS;
     int64_t period_ns = frame->capture_mono_ns - loop->capture_ns;
     loop->capture_ns = frame->capture_mono_ns;
+    loop->can_wait = !frame->paced;
     if (waited)
         yield_frames_begin(yield_frames);
     int64_t got_ns = clock_monotonic_ns();
@@ -450,13 +451,23 @@ static void wait_for_subscriber(struct loop *loop)
         nanosleep(&pause, NULL);
 }
 
+// Of a recording that is played as fast as possible no frame is lost on the way: it waits for
+// subscribers that are slow, and for the disk.
+static bool is_ready(const struct loop *loop)
+{
+    const struct loop_settings *settings = loop->settings;
+    return publish_is_ready(settings->publish) &&
+           (!loop->can_wait || !settings->recorder ||
+            recorder_has_room(settings->recorder, settings->camera));
+}
+
 static enum loop_end run(struct loop *loop)
 {
     const struct loop_settings *settings = loop->settings;
     struct capture_frame frame;
     while (do_chores(loop)) {
-        if (!publish_is_ready(settings->publish)) {
-            nanosleep(&(struct timespec){0, SUBSCRIBER_PAUSE_NS}, NULL);
+        if (!is_ready(loop)) {
+            nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
             continue;
         }
         int64_t read_ns = clock_monotonic_ns();

@@ -28,7 +28,8 @@ struct loop {
     struct se3 T_map_odom; // of the newest frame
     posed_State state;     // of the newest message, or NO_INPUT
     uint32_t map_epoch;
-    bool paused; // the recording
+    bool paused;   // the recording
+    bool can_wait; // the newest frame came as fast as possible: the next one has time
 
     int64_t heartbeat_ns, last_frame_ns, watchdog_ns, watchdog_period_ns;
     uint64_t heartbeat_seq; // next_seq at the last heartbeat

@@ -39,7 +39,8 @@ struct recorded {
     struct capture_info info;
     bool has_place; // on a rig
     struct se3 T_rig_camera;
-    uint32_t n_kept; // of its frames in the queue, those that have pixels
+    uint32_t n_kept;    // of its frames in the queue, those that have pixels
+    uint32_t n_waiting; // its frames and messages in the queue
     bool has_ended;
 };
 
@@ -80,6 +81,7 @@ static void tell(struct recorder *recorder, enum recorder_event event, const cha
 static void drop_slot(struct recorder *recorder)
 {
     struct slot *slot = &recorder->slots[recorder->n_written++ % recorder->n_slots];
+    recorder->cameras[slot->camera].n_waiting--;
     if (slot->n_message_bytes || !slot->frame.image.depth)
         return;
     capture_release(&slot->frame);
@@ -618,10 +620,16 @@ void recorder_recalibrate(struct recorder *recorder, uint32_t camera,
     pthread_mutex_unlock(&recorder->lock);
 }
 
-// The next free slot, for this camera; NULL when the queue is full. Lock held.
+// How many slots the camera may yet take: each has its share, whatever the others do. Lock held.
+static uint32_t free_slots_of(const struct recorder *recorder, const struct recorded *recorded)
+{
+    return SLOTS_PER_FRAME * recorder->settings.queue_frames - recorded->n_waiting;
+}
+
+// The next free slot, for this camera; NULL when its part of the queue is full. Lock held.
 static struct slot *next_slot(struct recorder *recorder, const struct recorded *recorded)
 {
-    if (recorder->n_pushed - recorder->n_written == recorder->n_slots)
+    if (free_slots_of(recorder, recorded) == 0)
         return NULL;
     struct slot *slot = &recorder->slots[recorder->n_pushed % recorder->n_slots];
     slot->camera = (uint32_t)(recorded - recorder->cameras);
@@ -642,6 +650,7 @@ void recorder_push(struct recorder *recorder, uint32_t camera, const struct capt
             slot->n_message_bytes = 0;
             slot->frame = *frame;
             recorded->n_kept += frame->image.depth != NULL;
+            recorded->n_waiting++;
             recorder->n_pushed++;
         } else {
             recorder->status.n_dropped++;
@@ -656,16 +665,27 @@ void recorder_push_message(struct recorder *recorder, uint32_t camera, enum reco
     if (n_bytes == 0 || n_bytes > RECORDER_MAX_MESSAGE_BYTES)
         return;
     pthread_mutex_lock(&recorder->lock);
-    const struct recorded *recorded = find_camera(recorder, camera);
+    struct recorded *recorded = find_camera(recorder, camera);
     struct slot *slot = recorded ? next_slot(recorder, recorded) : NULL;
     if (slot && recordings_format(recorder->status.format)->message) {
         slot->n_message_bytes = n_bytes;
         slot->topic = topic;
         slot->frame.image.time_ns = time_ns;
         memcpy(slot->message, message, n_bytes);
+        recorded->n_waiting++;
         recorder->n_pushed++;
     }
     pthread_mutex_unlock(&recorder->lock);
+}
+
+bool recorder_has_room(struct recorder *recorder, uint32_t camera)
+{
+    pthread_mutex_lock(&recorder->lock);
+    const struct recorded *recorded = find_camera(recorder, camera);
+    const bool has_room = !recorded || (recorded->n_kept < recorder->settings.queue_frames &&
+                                        free_slots_of(recorder, recorded) >= SLOTS_PER_FRAME);
+    pthread_mutex_unlock(&recorder->lock);
+    return has_room;
 }
 
 bool recorder_wants_messages(struct recorder *recorder, uint32_t camera)

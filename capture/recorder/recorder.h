@@ -2,8 +2,9 @@
 // Records depth frames of one camera, or of several into one file, while they are tracked. The
 // frame loop of each camera hands each frame to recorder_push, which keeps it (capture_keep:
 // nothing is copied) in a bounded queue and returns; a thread of the recorder encodes and writes.
-// When the disk is slower than the camera, frames are dropped and counted; when it is full, the
-// recording ends with an event; the tracking is never held up.
+// When the disk is slower than the camera, frames are dropped and counted (what can wait is read
+// when there is room: recorder_has_room); when it is full, the recording ends with an event; the
+// tracking is never held up.
 //
 // What is recorded replays to the same depth values, time stamps and calibration. (Formats with
 // units of their own keep the source's values; the units stand in the sidecar calibration.txt.
@@ -158,6 +159,10 @@ void recorder_recalibrate(struct recorder *recorder, uint32_t camera,
 // Frames without pixels are left out, but a damaged one leaves its mark in a TUM recording (the
 // replay has a damaged frame there, too). Never blocks on the disk. The thread that reads.
 void recorder_push(struct recorder *recorder, uint32_t camera, const struct capture_frame *frame);
+
+// Whether the camera's next frame and its messages have room in the queue, or are not recorded at
+// all: who asks before each frame loses none. The thread that pushes them.
+bool recorder_has_room(struct recorder *recorder, uint32_t camera);
 
 // Takes a copy of an encoded message for an MCAP recording; other formats leave it out, as is one
 // above RECORDER_MAX_MESSAGE_BYTES. As quick as recorder_push, and to be called by the same thread.

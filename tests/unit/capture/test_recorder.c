@@ -197,6 +197,52 @@ static void frames_that_cannot_be_kept_are_counted(void **state)
     assert_int_equal(assert_recording_replays("klg", "a", 0), 1);
 }
 
+// Who asks for room loses no frame, of two cameras whose queue is full all the time; damaged frames
+// and messages take room, too.
+static void who_asks_for_room_loses_no_frame(void **state)
+{
+    (void)state;
+    static const unsigned char message[100] = {1};
+    const struct recorder_camera cameras[] = {{0, "a", &recording_info, NULL},
+                                              {1, "b", &recording_info, NULL}};
+    const uint64_t n_frames = 60;
+    struct recorder_settings settings = recording_settings();
+    struct recorder *recorder;
+    struct recorder_status status;
+    uint16_t pixels[RECORDING_N_PIXELS];
+    struct capture_frame frame;
+    uint32_t n_waits = 0;
+    settings.queue_frames = 2;
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    assert_true(recorder_has_room(recorder, 0)); // nothing is recorded
+    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_MCAP, cameras, 2), 0);
+    assert_true(recorder_has_room(recorder, 5)); // no part of it
+    for (uint64_t i = 0; i < 2 * n_frames; i++) {
+        const uint32_t camera = i % 2;
+        recording_make_frame(i / 2, pixels, &frame);
+        for (; !recorder_has_room(recorder, camera); n_waits++)
+            nanosleep(&(struct timespec){0, 100000}, NULL);
+        if (camera == 0) {
+            camera_push(recording.camera, recorder, frame);
+        } else {
+            frame.image.depth = NULL;
+            frame.flags = CAPTURE_DAMAGED;
+            recorder_push(recorder, camera, &frame);
+        }
+        for (int k = 0; k < 2; k++)
+            recorder_push_message(recorder, camera, RECORDER_TOPIC_POSE, frame.image.time_ns,
+                                  message, sizeof message);
+    }
+    assert_int_equal(recorder_stop(recorder), 0);
+    recording_wait_until_idle(recorder);
+    recorder_status(recorder, &status);
+    print_message("waited %u times\n", n_waits);
+    assert_true(n_waits > 0);
+    assert_int_equal(status.n_dropped, 0);
+    assert_int_equal(status.n_frames, 2 * n_frames);
+    recorder_destroy(&recorder);
+}
+
 static void names_and_settings_are_checked(void **state)
 {
     (void)state;
@@ -323,6 +369,7 @@ int main(void)
         TEST(destroy_finishes_the_recording),
         TEST(damaged_frame_leaves_its_mark),
         TEST(frames_that_cannot_be_kept_are_counted),
+        TEST(who_asks_for_room_loses_no_frame),
         TEST(names_and_settings_are_checked),
         TEST(log_names_the_folder),
         TEST(the_folder_is_looked_for_anew),
