@@ -52,7 +52,8 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
                                   .T_odom_camera = result->T_odom_camera};
     memcpy(tracked.covariance, odometry->pose_covariance, sizeof tracked.covariance);
     memcpy(tracked.velocity, result->velocity, sizeof tracked.velocity);
-    ros_put(loop->settings->ros, &tracked, &frame->image, &loop->info->capture.camera);
+    ros_put(loop->settings->ros, loop->settings->camera, &tracked, &frame->image,
+            &loop->info->capture.camera);
 }
 
 void loop_send_event(struct loop *loop, posed_Event_Kind kind, const char *text)
@@ -93,7 +94,8 @@ static void heartbeat(struct loop *loop, int64_t now_ns)
         notify_send(line);
     health_beat(&loop->health,
                 &(struct health_outputs){loop->settings->shared, loop->settings->ros,
-                                         loop->settings->terminal, &loop->settings->log},
+                                         loop->settings->camera, loop->settings->terminal,
+                                         &loop->settings->log},
                 loop->state, rate_hz);
 }
 

@@ -20,7 +20,7 @@ static void put_ros(const struct health_outputs *outputs, posed_State state, dou
                                 .n_damaged = shared_counter(shared, SHARED_DAMAGED),
                                 .rate_hz = rate_hz};
     snprintf(health.message, sizeof health.message, "%s", wire_state_name(state));
-    ros_put_health(outputs->ros, &health);
+    ros_put_health(outputs->ros, outputs->camera, &health);
 }
 
 // Of a recording that is played as fast as it goes.

@@ -23,6 +23,7 @@ struct health {
 struct health_outputs {
     struct shared *shared;
     struct ros *ros;            // NULL: none
+    uint32_t camera;            // its number there
     struct log *terminal;       // for the progress, NULL: none
     const struct log_sink *log; // for the hint
 };

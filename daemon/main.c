@@ -28,6 +28,8 @@
 #include "daemon/signals.h"
 #include "proto/clock.h"
 
+_Static_assert(CONFIG_MAX_CAMERAS <= ROS_MAX_SOURCES, "enlarge ROS_MAX_SOURCES");
+
 #define FETCH_NS INT64_C(2000000000) // subscribers that take nothing for so long stay behind
 
 enum exit_code { EXIT_OK, EXIT_OTHER, EXIT_USAGE, EXIT_CONFIG, EXIT_DEVICE, EXIT_GPU };
@@ -45,7 +47,7 @@ struct daemon {
     struct requests *requests;
     struct http *http;
     struct recording recording;
-    struct ros *ros;      // of the first camera
+    struct ros *ros;      // NULL = none
     struct rig_pose *rig; // NULL = none
     struct trajectory_file *rig_trajectory;
     bool opened; // all of it
@@ -60,23 +62,33 @@ static bool must_stop(void *user)
 static int create_ros(struct daemon *daemon)
 {
     const struct config *config = &daemon->config;
-    struct ros_settings settings = {
+    struct ros_source sources[CONFIG_MAX_CAMERAS];
+    const struct ros_settings settings = {
         .domain = config->ros.domain,
         .domain_origin = config_origin(config, "ros.domain"),
         .interface = config->ros.interface,
         .odom_frame = config->ros.odom_frame,
         .base_frame = config->ros.base_frame,
         .optical_frame = config->ros.optical_frame,
+        .sources = sources,
+        .n_sources = daemon->n_cameras,
         .log = daemon->sink,
     };
     if (!config->ros.publish)
         return 0;
-    int error = ros_place_of_camera(config, &settings.T_base_optical, &daemon->sink);
-    if (daemon->n_cameras > 1)
-        log_to(&daemon->sink, LOG_LEVEL_NOTICE, "ros.publish: of the first camera, %s, alone",
-               daemon->cameras[0].name);
-    return error ? error
-                 : ros_create(&daemon->ros, &settings, capture_info(daemon->cameras[0].capture));
+    for (uint32_t i = 0; i < daemon->n_cameras; i++) {
+        const struct camera *camera = &daemon->cameras[i];
+        sources[i] =
+            (struct ros_source){camera->name, capture_info(camera->capture), ros_optical_in_base(),
+                                daemon->rig ? rig_pose_place(daemon->rig, i) : NULL};
+    }
+    // Of several cameras the first one is placed on the robot; the others' base is the camera.
+    int error = ros_place_of_camera(config, &sources[0].T_base_optical, &daemon->sink);
+    if (!error)
+        error = ros_create(&daemon->ros, &settings);
+    for (uint32_t i = 0; i < daemon->n_cameras && !error; i++)
+        daemon->cameras[i].ros = daemon->ros;
+    return error;
 }
 
 static int read_config(const struct options *options, struct config *out,
@@ -317,7 +329,6 @@ static enum exit_code open_all(struct daemon *daemon)
                          &daemon->sink) != 0 ||
         create_ros(daemon) != 0)
         return EXIT_OTHER;
-    first->ros = daemon->ros;
     if (create_requests(daemon) != 0 || create_http(daemon) != 0 || open_trajectories(daemon) != 0)
         return EXIT_OTHER;
     log_listen(daemon->log, publish_log_line, first->publish);

@@ -296,7 +296,7 @@ const struct config_key config_keys[] = {
 
     {"ros", "publish", CONFIG_BOOL, AT(ros.publish), 0, 0, NULL, false,
      "Publish odom, tf and diagnostics for ROS 2, over DDS, and the depth images on posed/depth\n"
-     "while somebody subscribes."},
+     "while somebody subscribes; of several cameras on NAME/odom and posed/NAME/depth."},
     {"ros", "domain", CONFIG_UINT, AT(ros.domain), 0, ROS_MAX_DOMAIN, NULL, false,
      "ROS 2's domain, of this and of the source ros2:TOPIC; where nothing sets it, ROS_DOMAIN_ID\n"
      "of the environment counts, as with ROS's own programs, and the log tells which it is. And "
@@ -308,8 +308,8 @@ const struct config_key config_keys[] = {
     {"ros", "base_frame", CONFIG_NAME, AT(ros.base_frame), 0, 0, NULL, false, NULL},
     {"ros", "optical_frame", CONFIG_NAME, AT(ros.optical_frame), 0, 0, NULL, false, NULL},
     {"ros", "camera_in_base", CONFIG_TEXT, AT(ros.camera_in_base), 0, 0, NULL, false,
-     "Where the camera sits on the base: x y z [m] roll pitch yaw [rad] of its body, x forward,\n"
-     "y left, z up."},
+     "Where the camera (of several the first) sits on the base: x y z [m] roll pitch yaw [rad] of\n"
+     "its body, x forward, y left, z up."},
 
     {"log", "level", CONFIG_ENUM, AT(log.level), 0, 0, level_names, true,
      "error, warning, notice, info, debug."},

@@ -14,38 +14,52 @@
 #include "capture/ros/dds.h"
 #include "proto/clock.h"
 
-#define N_WAITING    256  // frames, eight seconds at camera rate
+#define N_WAITING    256  // frames of a camera, eight seconds at its rate
 #define POSE_HISTORY 100  // of the writers: what a slow but reliable reader may be behind
 #define MM_PER_M     1000 // 16UC1
+#define GOODBYE_NS   INT64_C(300000000) // readers may take what they have not yet, all together
 
 typedef geometry_msgs_msg_dds__Vector3_ vector3;
 typedef geometry_msgs_msg_dds__TransformStamped_ transform_stamped;
 
 // A frame's pose, and its camera where somebody subscribes to that.
 struct waiting {
+    uint32_t of; // the camera's number
     struct ros_tracked tracked;
     bool has_camera;
     struct intrinsics camera;
 };
 
-struct ros {
-    struct log_sink log;
-    char odom_frame[32], base_frame[32], optical_frame[32];
+// What is of one camera: its topics, its frames and the newest that is to go out.
+struct source {
+    char name[64]; // as in topics, "" = the only one
+    char odom_frame[64], base_frame[64], optical_frame[64];
     struct se3 T_base_optical;
-    dds_entity_t participant, odom, tf, tf_static, image, info, diagnostics;
+    bool is_carried; // its base hangs on the first one's, as both sit on one rig
+    struct se3 T_first_base;
+    dds_entity_t odom, image, info;
 
-    pthread_t thread;
-    sem_t wake;
-    atomic_bool quit;
-    pthread_mutex_t lock; // of all below
-    struct waiting waiting[N_WAITING];
-    uint64_t n_in, n_out, n_left_out;
+    // Under the lock.
     struct ros_health health;
     bool has_health;
     bool has_image; // `pixels` are the thread's, else the loop's
     struct depth_frame frame;
     uint16_t *pixels;
     size_t n_pixels; // its room
+};
+
+struct ros {
+    struct log_sink log;
+    struct source *sources;
+    uint32_t n_sources;
+    dds_entity_t participant, tf, tf_static, diagnostics;
+
+    pthread_t thread;
+    sem_t wake;
+    atomic_bool quit;
+    pthread_mutex_t lock;    // of all below
+    struct waiting *waiting; // N_WAITING of each camera
+    uint64_t n_in, n_out, n_left_out;
 
     void *sent; // the thread's: the image as it goes out
 };
@@ -83,37 +97,39 @@ static transform_stamped transform_of(const struct ros_pose *pose, char *frame, 
         header_of(pose->time_ns, frame), child, {{p[0], p[1], p[2]}, {q[0], q[1], q[2], q[3]}}};
 }
 
-static void write_transform(struct ros *ros, dds_entity_t writer, transform_stamped *transform,
-                            const char *name)
+static void write_transforms(struct ros *ros, dds_entity_t writer, transform_stamped *transforms,
+                             uint32_t n, const char *name)
 {
     const tf2_msgs_msg_dds__TFMessage_ message = {
-        {._maximum = 1, ._length = 1, ._buffer = transform, ._release = false}};
+        {._maximum = n, ._length = n, ._buffer = transforms, ._release = false}};
     write_to(ros, writer, &message, name);
 }
 
-static void write_pose(struct ros *ros, const struct ros_tracked *tracked)
+static void write_pose(struct ros *ros, struct source *source, const struct ros_tracked *tracked)
 {
     struct ros_pose pose;
-    ros_pose_of_base(tracked, &ros->T_base_optical, &pose);
+    ros_pose_of_base(tracked, &source->T_base_optical, &pose);
     const double *p = pose.position_m, *q = pose.orientation_xyzw;
     const double *v = pose.linear_m_s, *w = pose.angular_rad_s;
     nav_msgs_msg_dds__Odometry_ odometry = {
-        .header = header_of(pose.time_ns, ros->odom_frame),
-        .child_frame_id = ros->base_frame,
+        .header = header_of(pose.time_ns, source->odom_frame),
+        .child_frame_id = source->base_frame,
         .pose.pose = {{p[0], p[1], p[2]}, {q[0], q[1], q[2], q[3]}},
         .twist.twist = {(vector3){v[0], v[1], v[2]}, (vector3){w[0], w[1], w[2]}}};
     memcpy(odometry.pose.covariance, pose.covariance, sizeof odometry.pose.covariance);
     memcpy(odometry.twist.covariance, pose.twist_covariance, sizeof odometry.twist.covariance);
-    write_to(ros, ros->odom, &odometry, "odom");
-    transform_stamped transform = transform_of(&pose, ros->odom_frame, ros->base_frame);
-    write_transform(ros, ros->tf, &transform, "tf");
+    write_to(ros, source->odom, &odometry, "odom");
+    transform_stamped transform = transform_of(&pose, source->odom_frame, source->base_frame);
+    if (!source->is_carried) // a frame has one parent
+        write_transforms(ros, ros->tf, &transform, 1, "tf");
 }
 
-static void write_camera(struct ros *ros, const struct intrinsics *c, int64_t time_ns)
+static void write_camera(struct ros *ros, struct source *source, const struct intrinsics *c,
+                         int64_t time_ns)
 {
     double d[5] = {0};
     const sensor_msgs_msg_dds__CameraInfo_ info = {
-        .header = header_of(time_ns, ros->optical_frame),
+        .header = header_of(time_ns, source->optical_frame),
         .height = c->height_px,
         .width = c->width_px,
         .distortion_model = (char[]){"plumb_bob"},
@@ -121,46 +137,59 @@ static void write_camera(struct ros *ros, const struct intrinsics *c, int64_t ti
         .k = {c->fx_px, 0, c->cx_px, 0, c->fy_px, c->cy_px, 0, 0, 1},
         .r = {1, 0, 0, 0, 1, 0, 0, 0, 1},
         .p = {c->fx_px, 0, c->cx_px, 0, 0, c->fy_px, c->cy_px, 0, 0, 0, 1, 0}};
-    write_to(ros, ros->info, &info, "posed/depth/camera_info");
+    write_to(ros, source->info, &info, "camera_info");
 }
 
-// Where the camera sits on the base, for whoever comes, whenever.
+// Where each camera sits on its base, and the bases of a rig, for whoever comes, whenever: all in
+// one message, of which the last one is kept.
 static void write_static(struct ros *ros)
 {
+    transform_stamped transforms[2 * ROS_MAX_SOURCES];
     struct ros_pose pose;
-    ros_pose_of_static(&ros->T_base_optical, clock_wall_ns(), &pose);
-    transform_stamped transform = transform_of(&pose, ros->base_frame, ros->optical_frame);
-    write_transform(ros, ros->tf_static, &transform, "tf_static");
+    const int64_t now_ns = clock_wall_ns();
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ros->n_sources; i++) {
+        struct source *source = &ros->sources[i];
+        ros_pose_of_static(&source->T_base_optical, now_ns, &pose);
+        transforms[n++] = transform_of(&pose, source->base_frame, source->optical_frame);
+        if (!source->is_carried)
+            continue;
+        ros_pose_of_static(&source->T_first_base, now_ns, &pose);
+        transforms[n++] = transform_of(&pose, ros->sources[0].base_frame, source->base_frame);
+    }
+    write_transforms(ros, ros->tf_static, transforms, n, "tf_static");
 }
 
 // 16UC1 of millimetres as they are; other units as metres.
-static void write_image(struct ros *ros)
+static void write_image(struct ros *ros, struct source *source)
 {
-    const struct depth_frame *frame = &ros->frame;
+    const struct depth_frame *frame = &source->frame;
     size_t n = (size_t)frame->width_px * frame->height_px;
     bool is_float = frame->units_per_m != MM_PER_M;
     uint32_t pixel_bytes = is_float ? sizeof(float) : sizeof(uint16_t);
     float *metres = ros->sent;
     for (size_t i = 0; is_float && i < n; i++)
-        metres[i] = ros->pixels[i] ? (float)((double)ros->pixels[i] / frame->units_per_m) : NAN;
+        metres[i] =
+            source->pixels[i] ? (float)((double)source->pixels[i] / frame->units_per_m) : NAN;
     char millimetres[] = "16UC1", floats[] = "32FC1";
     sensor_msgs_msg_dds__Image_ image = {
-        .header = header_of(frame->time_ns, ros->optical_frame),
+        .header = header_of(frame->time_ns, source->optical_frame),
         .height = frame->height_px,
         .width = frame->width_px,
         .encoding = is_float ? floats : millimetres,
         .step = pixel_bytes * frame->width_px,
         .data = {._maximum = (uint32_t)(pixel_bytes * n),
                  ._length = (uint32_t)(pixel_bytes * n),
-                 ._buffer = is_float ? ros->sent : (void *)ros->pixels}};
-    write_to(ros, ros->image, &image, "posed/depth/image_raw");
+                 ._buffer = is_float ? ros->sent : (void *)source->pixels}};
+    write_to(ros, source->image, &image, "image_raw");
 }
 
-static void write_health(struct ros *ros, const struct ros_health *health)
+static void write_health(struct ros *ros, const struct source *source,
+                         const struct ros_health *health)
 {
     enum { N = 5 };
     static char *const keys[N] = {"captured", "lost", "dropped", "damaged", "rate_hz"};
-    char values[N][32], name[] = "posed: tracker", id[] = "posed", message[64];
+    char values[N][32], name[96], id[] = "posed", message[64];
     diagnostic_msgs_msg_dds__KeyValue_ pairs[N];
     const uint64_t counts[] = {health->n_captured, health->n_lost, health->n_dropped,
                                health->n_damaged};
@@ -172,6 +201,7 @@ static void write_health(struct ros *ros, const struct ros_health *health)
         pairs[i] = (diagnostic_msgs_msg_dds__KeyValue_){keys[i], values[i]};
     }
     memcpy(message, health->message, sizeof message);
+    snprintf(name, sizeof name, "posed: %s%stracker", source->name, source->name[0] ? " " : "");
     diagnostic_msgs_msg_dds__DiagnosticStatus_ status = {
         .level = health->is_error     ? 2
                  : health->is_warning ? 1
@@ -186,31 +216,41 @@ static void write_health(struct ros *ros, const struct ros_health *health)
     write_to(ros, ros->diagnostics, &array, "diagnostics");
 }
 
-// All that waits: poses and cameras first, of which none is left out.
-static void write_waiting(struct ros *ros)
+static void write_poses(struct ros *ros)
 {
     struct waiting one;
     pthread_mutex_lock(&ros->lock);
     while (ros->n_out < ros->n_in) {
-        one = ros->waiting[ros->n_out++ % N_WAITING];
+        one = ros->waiting[ros->n_out++ % (N_WAITING * ros->n_sources)];
         pthread_mutex_unlock(&ros->lock);
-        write_pose(ros, &one.tracked);
+        write_pose(ros, &ros->sources[one.of], &one.tracked);
         if (one.has_camera)
-            write_camera(ros, &one.camera, one.tracked.time_ns);
+            write_camera(ros, &ros->sources[one.of], &one.camera, one.tracked.time_ns);
         pthread_mutex_lock(&ros->lock);
     }
-    bool has_image = ros->has_image, has_health = ros->has_health;
-    struct ros_health health = ros->health;
-    ros->has_health = false;
     pthread_mutex_unlock(&ros->lock);
-    if (has_image) {
-        write_image(ros);
+}
+
+// All that waits: poses and cameras first, of which none is left out.
+static void write_waiting(struct ros *ros)
+{
+    for (uint32_t i = 0; i < ros->n_sources; i++) {
+        struct source *source = &ros->sources[i];
+        write_poses(ros);
         pthread_mutex_lock(&ros->lock);
-        ros->has_image = false;
+        bool has_image = source->has_image, has_health = source->has_health;
+        struct ros_health health = source->health;
+        source->has_health = false;
         pthread_mutex_unlock(&ros->lock);
+        if (has_image) {
+            write_image(ros, source);
+            pthread_mutex_lock(&ros->lock);
+            source->has_image = false;
+            pthread_mutex_unlock(&ros->lock);
+        }
+        if (has_health)
+            write_health(ros, source, &health);
     }
-    if (has_health)
-        write_health(ros, &health);
 }
 
 static void *run(void *argument)
@@ -232,67 +272,76 @@ static bool has_readers(dds_entity_t writer)
            matched.current_count > 0;
 }
 
-void ros_put(struct ros *ros, const struct ros_tracked *tracked, const struct depth_frame *image,
-             const struct intrinsics *camera)
+void ros_put(struct ros *ros, uint32_t of, const struct ros_tracked *tracked,
+             const struct depth_frame *image, const struct intrinsics *camera)
 {
+    struct source *source = &ros->sources[of];
+    const uint64_t room = (uint64_t)N_WAITING * ros->n_sources;
     size_t n = (size_t)image->width_px * image->height_px;
-    bool wants_image = image->depth && n <= ros->n_pixels && has_readers(ros->image);
-    const struct waiting one = {*tracked, has_readers(ros->info), *camera};
+    bool wants_image = image->depth && n <= source->n_pixels && has_readers(source->image);
+    const struct waiting one = {of, *tracked, has_readers(source->info), *camera};
     pthread_mutex_lock(&ros->lock);
-    if (ros->n_in - ros->n_out < N_WAITING)
-        ros->waiting[ros->n_in++ % N_WAITING] = one;
+    if (ros->n_in - ros->n_out < room)
+        ros->waiting[ros->n_in++ % room] = one;
     else
         ros->n_left_out++;
-    wants_image = wants_image && !ros->has_image;
+    wants_image = wants_image && !source->has_image;
     pthread_mutex_unlock(&ros->lock);
     sem_post(&ros->wake);
     if (!wants_image)
         return;
-    memcpy(ros->pixels, image->depth, n * sizeof *ros->pixels);
+    memcpy(source->pixels, image->depth, n * sizeof *source->pixels);
     pthread_mutex_lock(&ros->lock);
-    ros->frame = *image;
-    ros->has_image = true;
+    source->frame = *image;
+    source->has_image = true;
     pthread_mutex_unlock(&ros->lock);
     sem_post(&ros->wake);
 }
 
-void ros_put_health(struct ros *ros, const struct ros_health *health)
+void ros_put_health(struct ros *ros, uint32_t of, const struct ros_health *health)
 {
     pthread_mutex_lock(&ros->lock);
-    ros->health = *health;
-    ros->has_health = true;
+    ros->sources[of].health = *health;
+    ros->sources[of].has_health = true;
     pthread_mutex_unlock(&ros->lock);
     sem_post(&ros->wake);
+}
+
+// rt/BEFORE[CAMERA/]NAME
+static int open_writer(struct ros *ros, dds_entity_t *out, const dds_topic_descriptor_t *type,
+                       const char *before, const char *camera, const char *name, int32_t depth,
+                       bool is_kept)
+{
+    char topic[ROS_DDS_NAME_BYTES];
+    snprintf(topic, sizeof topic, "rt/%s%s%s%s", before, camera, camera[0] ? "/" : "", name);
+    *out = create_writer(ros, type, topic, depth, is_kept);
+    if (*out >= 0)
+        return 0;
+    log_to(&ros->log, LOG_LEVEL_ERROR, "ROS 2: %s: %s", topic + 3, dds_strretcode(*out));
+    return -EIO;
 }
 
 static int open_writers(struct ros *ros)
 {
-    const struct {
-        dds_entity_t *writer;
-        const dds_topic_descriptor_t *type;
-        const char *name;
-        int32_t depth;
-        bool is_kept;
-    } topics[] = {
-        {&ros->odom, &nav_msgs_msg_dds__Odometry__desc, "rt/odom", POSE_HISTORY, false},
-        {&ros->tf, &tf2_msgs_msg_dds__TFMessage__desc, "rt/tf", POSE_HISTORY, false},
-        {&ros->tf_static, &tf2_msgs_msg_dds__TFMessage__desc, "rt/tf_static", 1, true},
-        {&ros->image, &sensor_msgs_msg_dds__Image__desc, "rt/posed/depth/image_raw", 5, false},
-        {&ros->info, &sensor_msgs_msg_dds__CameraInfo__desc, "rt/posed/depth/camera_info",
-         POSE_HISTORY, false},
-        {&ros->diagnostics, &diagnostic_msgs_msg_dds__DiagnosticArray__desc, "rt/diagnostics", 10,
-         false},
-    };
-    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
-        *topics[i].writer =
-            create_writer(ros, topics[i].type, topics[i].name, topics[i].depth, topics[i].is_kept);
-        if (*topics[i].writer < 0) {
-            log_to(&ros->log, LOG_LEVEL_ERROR, "ROS 2: %s: %s", topics[i].name + 2,
-                   dds_strretcode(*topics[i].writer));
-            return -EIO;
-        }
+    const dds_topic_descriptor_t *const tf = &tf2_msgs_msg_dds__TFMessage__desc;
+    int err = open_writer(ros, &ros->tf, tf, "", "", "tf", POSE_HISTORY, false);
+    if (!err)
+        err = open_writer(ros, &ros->tf_static, tf, "", "", "tf_static", 1, true);
+    if (!err)
+        err = open_writer(ros, &ros->diagnostics, &diagnostic_msgs_msg_dds__DiagnosticArray__desc,
+                          "", "", "diagnostics", 10, false);
+    for (uint32_t i = 0; i < ros->n_sources && !err; i++) {
+        struct source *source = &ros->sources[i];
+        err = open_writer(ros, &source->odom, &nav_msgs_msg_dds__Odometry__desc, "", source->name,
+                          "odom", POSE_HISTORY, false);
+        if (!err)
+            err = open_writer(ros, &source->image, &sensor_msgs_msg_dds__Image__desc, "posed/",
+                              source->name, "depth/image_raw", 5, false);
+        if (!err)
+            err = open_writer(ros, &source->info, &sensor_msgs_msg_dds__CameraInfo__desc, "posed/",
+                              source->name, "depth/camera_info", POSE_HISTORY, false);
     }
-    return 0;
+    return err;
 }
 
 static int start_thread(struct ros *ros)
@@ -311,30 +360,79 @@ static void free_ros(struct ros *ros)
         dds_delete(ros->participant);
     pthread_mutex_destroy(&ros->lock);
     sem_destroy(&ros->wake);
-    free(ros->pixels);
+    for (uint32_t i = 0; i < ros->n_sources; i++)
+        free(ros->sources[i].pixels);
+    free(ros->sources);
+    free(ros->waiting);
     free(ros->sent);
     free(ros);
 }
 
-int ros_create(struct ros **out, const struct ros_settings *settings,
-               const struct capture_info *info)
+// In topics a name has no dash and begins with no digit (topic_name.h); frames have it as it is.
+static void name_source(struct source *source, const char *name,
+                        const struct ros_settings *settings)
+{
+    const char *slash = name[0] ? "/" : "";
+    snprintf(source->name, sizeof source->name, "%s%.32s",
+             name[0] >= '0' && name[0] <= '9' ? "camera_" : "", name);
+    for (char *dash; (dash = strchr(source->name, '-'));)
+        *dash = '_';
+    snprintf(source->odom_frame, sizeof source->odom_frame, "%.31s%s%.31s", name, slash,
+             settings->odom_frame);
+    snprintf(source->base_frame, sizeof source->base_frame, "%.31s%s%.31s", name, slash,
+             settings->base_frame);
+    snprintf(source->optical_frame, sizeof source->optical_frame, "%.31s%s%.31s", name, slash,
+             settings->optical_frame);
+}
+
+static int open_sources(struct ros *ros, const struct ros_settings *settings)
+{
+    const struct ros_source *first = &settings->sources[0];
+    size_t n_most = 0;
+    ros->sources = calloc(settings->n_sources, sizeof *ros->sources);
+    ros->waiting = calloc((size_t)N_WAITING * settings->n_sources, sizeof *ros->waiting);
+    if (!ros->sources || !ros->waiting)
+        return -ENOMEM;
+    for (; ros->n_sources < settings->n_sources; ros->n_sources++) {
+        const struct ros_source *from = &settings->sources[ros->n_sources];
+        struct source *source = &ros->sources[ros->n_sources];
+        name_source(source, from->name, settings);
+        for (uint32_t i = 0; i < ros->n_sources; i++)
+            if (strcmp(ros->sources[i].name, source->name) == 0) {
+                log_to(&ros->log, LOG_LEVEL_ERROR,
+                       "ros.publish: topics of ROS 2 have no dash: two cameras are %s",
+                       source->name);
+                return -EINVAL;
+            }
+        source->T_base_optical = from->T_base_optical;
+        source->is_carried = ros->n_sources > 0 && first->T_rig_camera && from->T_rig_camera;
+        if (source->is_carried) {
+            const struct se3 T_first_rig = se3_inverse(first->T_rig_camera);
+            const struct se3 T_first_other = se3_compose(&T_first_rig, from->T_rig_camera);
+            source->T_first_base =
+                ros_base_in_base(&first->T_base_optical, &T_first_other, &from->T_base_optical);
+        }
+        source->n_pixels = (size_t)from->info->camera.width_px * from->info->camera.height_px;
+        source->pixels = malloc(source->n_pixels * sizeof *source->pixels);
+        if (!source->pixels)
+            return -ENOMEM;
+        n_most = source->n_pixels > n_most ? source->n_pixels : n_most;
+    }
+    ros->sent = malloc(n_most * sizeof(float));
+    return ros->sent ? 0 : -ENOMEM;
+}
+
+int ros_create(struct ros **out, const struct ros_settings *settings)
 {
     *out = NULL;
     struct ros *ros = calloc(1, sizeof *ros);
     if (!ros)
         return -ENOMEM;
     ros->log = settings->log;
-    ros->T_base_optical = settings->T_base_optical;
-    snprintf(ros->odom_frame, sizeof ros->odom_frame, "%s", settings->odom_frame);
-    snprintf(ros->base_frame, sizeof ros->base_frame, "%s", settings->base_frame);
-    snprintf(ros->optical_frame, sizeof ros->optical_frame, "%s", settings->optical_frame);
     pthread_mutex_init(&ros->lock, NULL);
     sem_init(&ros->wake, 0, 0);
-    ros->n_pixels = (size_t)info->camera.width_px * info->camera.height_px;
-    ros->pixels = malloc(ros->n_pixels * sizeof *ros->pixels);
-    ros->sent = malloc(ros->n_pixels * sizeof(float));
     struct ros_dds_place place = {settings->domain, settings->domain_origin, settings->interface};
-    int err = ros->pixels && ros->sent ? 0 : -ENOMEM;
+    int err = open_sources(ros, settings);
     if (!err)
         ros->participant = ros_dds_participant(&place, &settings->log);
     if (!err && ros->participant < 0)
@@ -356,6 +454,12 @@ int ros_create(struct ros **out, const struct ros_settings *settings,
     return 0;
 }
 
+static void wait_for_readers(dds_entity_t writer, int64_t until_ns)
+{
+    const int64_t left_ns = until_ns - clock_monotonic_ns();
+    dds_wait_for_acks(writer, left_ns > 0 ? left_ns : 0);
+}
+
 void ros_destroy(struct ros **ros)
 {
     if (!*ros)
@@ -367,8 +471,10 @@ void ros_destroy(struct ros **ros)
         log_to(&(*ros)->log, LOG_LEVEL_WARNING,
                "ROS 2: %llu poses were left out, the writer was busy",
                (unsigned long long)(*ros)->n_left_out);
-    dds_wait_for_acks((*ros)->odom, DDS_MSECS(200));
-    dds_wait_for_acks((*ros)->tf, DDS_MSECS(200));
+    const int64_t until_ns = clock_monotonic_ns() + GOODBYE_NS;
+    wait_for_readers((*ros)->tf, until_ns);
+    for (uint32_t i = 0; i < (*ros)->n_sources; i++)
+        wait_for_readers((*ros)->sources[i].odom, until_ns);
     free_ros(*ros);
     *ros = NULL;
 }

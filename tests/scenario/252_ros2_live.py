@@ -2,7 +2,8 @@
 """ROS 2 live: a camera that the package `cyclonedds` plays (ros_peer.py) is tracked through
 `ros2:TOPIC`, and that package receives odom, tf, tf_static, diagnostics and the depth images: every
 frame that was sent has its odometry, with the pose of the trajectory, in base_link's axes. Then a
-recording at 30 Hz: that package loses no odom, tf or camera info.
+recording at 30 Hz: that package loses no odom, tf or camera info. Then the cameras of a rig, each
+on topics of its own, whose frames are one tree (ros_rig_peer.py).
 
 usage: 252_ros2_live.py [SECONDS]    of the last part alone; 600 is what is required"""
 import json
@@ -123,6 +124,34 @@ def check_lasting(python, seconds):
         check(stamps == sent, f"{name}: lost {missed[:100]}, or out of order, or more than once")
 
 
+def check_rig(python):
+    """One of them has a name that topics cannot have."""
+    rig, conf = harness.SCRATCH + "/rig.txt", harness.SCRATCH + "/rig.conf"
+    with open(rig, "w") as file:
+        file.write("0.2 0.03 -0.05 0 0.6 0 0.8\n")
+    with open(conf, "w") as file:
+        file.write("[camera front]\nsource = synth:room-still\nloop = yes\n"
+                   f"[camera left-1]\nsource = synth:room-still,seed=2\nloop = yes\nrig = {rig}\n")
+    peer = subprocess.Popen([python, harness.SOURCE + "/tests/scenario/ros_rig_peer.py",
+                             str(DOMAIN), "20", "front", f"left-1={rig}"], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    check(peer.stdout.readline() == "ready\n", "the peer did not start")
+    daemon = harness.Daemon(None, "-c", conf, "--set", "ros.publish=true", "--set",
+                            f"ros.domain={DOMAIN}", "--set", "tracker.iterations=1,1,1", speed=1,
+                            collect=False)
+    said = peer.communicate(timeout=120)[0]
+    daemon.stop()
+    print(said[-1500:])
+    check(peer.returncode == 0 and "one tree of 5 frames" in said, "the rig over DDS")
+    with open(conf, "w") as file:
+        file.write("".join(f"[camera {name}]\nsource = synth:room-still\n" for name in
+                           ("left-1", "left_1")))
+    run = subprocess.run([harness.BINARY + "/bin/posed", "-c", conf, "--run-dir", harness.SCRATCH,
+                          "--no-tcp", "--set", "http.port=0", "--set", "ros.publish=true"],
+                         stderr=subprocess.PIPE, text=True)
+    check(run.returncode == 1 and "have no dash: two cameras are left_1" in run.stderr, run.stderr)
+
+
 def scenario():
     python = os.environ.get("POSED_PYTHON_ROS")
     if not python or subprocess.run([python, "-c", "import cyclonedds"],
@@ -141,6 +170,7 @@ def scenario():
         daemon, got = exchange(python, tum, encoding, N_FRAMES)
         check_exchange(daemon, got, encoding, N_FRAMES)
     check_lasting(python, LASTING_S)
+    check_rig(python)
     check_log()
     nobody = start("/nowhere")
     nobody.wait(4)

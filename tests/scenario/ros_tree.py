@@ -51,9 +51,9 @@ def place(path):
     return matrix(v[:3], numpy.array(v[3:7]) / numpy.linalg.norm(v[3:7]))
 
 
-def main():
-    path, first, *others = sys.argv[1:]
-    edges, children = decoded(path)
+def check_tree(edges, children, first, others):
+    """edges and children: as `decoded` has them. others: NAME=RIG.txt of the cameras behind the
+    first. Returns the number of frames."""
     assert len(edges["/tf_static"]) == 1, "who comes late to a topic that is kept has the last one"
     parents, static = {}, {}
     for topic in edges:
@@ -79,7 +79,14 @@ def main():
         name, rig = other.split("=")
         T = numpy.linalg.inv(optical(first)) @ optical(name)
         assert numpy.allclose(T, place(rig), atol=1e-9), (name, T, place(rig))
-    print(f"one tree of {len(parents) + 1} frames")
+    return len(parents) + 1
 
 
-main()
+def main():
+    path, first, *others = sys.argv[1:]
+    n = check_tree(*decoded(path), first, others)
+    print(f"one tree of {n} frames")
+
+
+if __name__ == "__main__":
+    main()
