@@ -513,8 +513,11 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
 {
     const bool searched = backend_is_searching(backend);
     int error = 0;
-    if (backend->window && backend->effort < TRACK_EFFORT_LEAST &&
-        keyframe_window_is_ready(backend->window, backend->until_ns))
+    const bool sparing = backend->effort == TRACK_EFFORT_LEAST;
+    if (backend->window)
+        keyframe_window_spare(backend->window, sparing);
+    if (backend->window &&
+        keyframe_window_is_ready(backend->window, sparing ? 0 : backend->until_ns))
         error = keyframe_window_follow(backend->window, backend->gpu, backend->track, result,
                                        backend->n_calls - 1, backend->time_ns, out_moved_m);
     if (!error && backend->map && is_fused(backend, result))

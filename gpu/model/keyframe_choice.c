@@ -9,7 +9,7 @@
 #define MOVED_M 0.005
 
 bool keyframe_choice(const struct track_result *result, const struct se3 *T_odom_keyframe,
-                     double moved_m)
+                     double moved_m, bool sparing)
 {
     if (result->state == TRACK_STATE_INIT)
         return !T_odom_keyframe && result->reason == TRACK_REASON_FIRST_FRAME;
@@ -18,7 +18,8 @@ bool keyframe_choice(const struct track_result *result, const struct se3 *T_odom
     if (!T_odom_keyframe)
         return true;
     const struct se3 moved = se3_between(T_odom_keyframe, &result->T_odom_camera);
-    const double turn_rad = se3_angle(&moved), share = moved_m > MOVED_M ? 0.5 : 1;
+    const double turn_rad = se3_angle(&moved);
+    const double share = sparing ? KEYFRAME_CHOICE_SPARING : moved_m > MOVED_M ? 0.5 : 1;
     return turn_rad > share * KEYFRAME_CHOICE_STEP_RAD ||
            link_motion(&moved) - turn_rad > share * KEYFRAME_CHOICE_STEP_M;
 }

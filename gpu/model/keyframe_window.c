@@ -40,7 +40,7 @@ struct keyframe_window {
     float *z_m;                  // of the job
     uint64_t n_frames, keyframe; // counted by keyframe_window_follow; when the job began
     uint32_t epoch;
-    bool has_keyframe, failed;
+    bool has_keyframe, failed, sparing;
     struct se3 T_odom_keyframe, T_map_odom;
     double moved_m;   // by the newest result that entered
     uint64_t job_seq; // of the job's frame
@@ -391,6 +391,11 @@ static bool serve_optimiser(struct keyframe_window *w)
     return serves;
 }
 
+void keyframe_window_spare(struct keyframe_window *w, bool sparing)
+{
+    w->sparing = sparing;
+}
+
 int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const struct track *track,
                            const struct track_result *result, uint64_t seq, int64_t time_ns,
                            double *out_moved_m)
@@ -405,7 +410,8 @@ int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const str
         return 0;
     *out_moved_m = take_result(w, &result->T_odom_camera);
     if (w->failed || serve_optimiser(w) || !frame ||
-        !keyframe_choice(result, w->has_keyframe ? &w->T_odom_keyframe : NULL, w->moved_m))
+        !keyframe_choice(result, w->has_keyframe ? &w->T_odom_keyframe : NULL, w->moved_m,
+                         w->sparing))
         return 0;
     return begin_job(w, gpu, frame, &result->T_odom_camera, seq, time_ns);
 }

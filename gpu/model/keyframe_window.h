@@ -46,6 +46,9 @@ void keyframe_window_enter(struct keyframe_window *window, uint32_t epoch);
 // count.
 bool keyframe_window_is_ready(struct keyframe_window *window, int64_t until_ns);
 
+// Time is short from now on (at first it is not): keyframes come after more motion.
+void keyframe_window_spare(struct keyframe_window *window, bool sparing);
+
 // After each track_frame, with its result and its frame's number and time, when the pose has left.
 // *out_moved_m: how far the results that entered with this call moved the camera in the map, 0
 // where none did. Returns 0 or -EIO (the device could not give the frame).

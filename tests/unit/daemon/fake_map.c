@@ -105,9 +105,13 @@ void keyframe_window_enter(struct keyframe_window *window, uint32_t epoch)
 
 bool keyframe_window_is_ready(struct keyframe_window *window, int64_t until_ns)
 {
-    (void)window;
-    (void)until_ns;
+    window->until_ns = until_ns;
     return true;
+}
+
+void keyframe_window_spare(struct keyframe_window *window, bool sparing)
+{
+    window->sparing = sparing;
 }
 
 int keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu,

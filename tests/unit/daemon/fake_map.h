@@ -17,6 +17,8 @@ struct keyframe_window {
     struct graph_keyframe keyframe;
     uint32_t epoch;
     unsigned n_followed; // frames
+    bool sparing;
+    int64_t until_ns; // of keyframe_window_is_ready
 };
 
 // The one of each that is made.

@@ -401,6 +401,27 @@ static void a_repeated_image_is_no_new_frame(void **state)
     backend_close(&backend);
 }
 
+// With the least effort keyframes still come, so that the map goes on to correct the pose; nobody
+// waits for them.
+static void the_least_effort_keeps_keyframes(void **state)
+{
+    (void)state;
+    memset(&config, 0, sizeof config);
+    config.map_keyframes = 4;
+    struct backend *backend = open_configured();
+    struct track_result result;
+    double moved_m;
+    for (enum track_effort effort = TRACK_EFFORT_FULL; effort <= TRACK_EFFORT_LEAST; effort++) {
+        backend_set_effort(backend, effort, 1000);
+        assert_int_equal(track(backend, &result), 0);
+        assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+        assert_int_equal(fake_window.n_followed, effort + 1);
+        assert_int_equal(fake_window.sparing, effort == TRACK_EFFORT_LEAST);
+        assert_int_equal(fake_window.until_ns, effort == TRACK_EFFORT_LEAST ? 0 : 1000);
+    }
+    backend_close(&backend);
+}
+
 static void the_first_frame_may_fail(void **state)
 {
     (void)state;
@@ -593,6 +614,7 @@ int main(void)
         cmocka_unit_test(opens_the_device_again),
         cmocka_unit_test(without_the_frame_before_an_epoch_begins),
         cmocka_unit_test(a_repeated_image_is_no_new_frame),
+        cmocka_unit_test(the_least_effort_keeps_keyframes),
         cmocka_unit_test(the_first_frame_may_fail),
         cmocka_unit_test(stops_where_it_is_told_to),
         cmocka_unit_test(a_device_that_is_gone_is_replaced),

@@ -25,14 +25,19 @@ static struct se3 moved(double x_m, double turn_rad)
     return T;
 }
 
-static bool chosen(double x_m, double turn_rad, double map_moved_m)
+static bool chosen_at(double x_m, double turn_rad, double map_moved_m, bool sparing)
 {
     const struct se3 last = se3_identity();
     struct track_result result;
     memset(&result, 0, sizeof result);
     result.state = TRACK_STATE_TRACKING;
     result.T_odom_camera = moved(x_m, turn_rad);
-    return keyframe_choice(&result, &last, map_moved_m);
+    return keyframe_choice(&result, &last, map_moved_m, sparing);
+}
+
+static bool chosen(double x_m, double turn_rad, double map_moved_m)
+{
+    return chosen_at(x_m, turn_rad, map_moved_m, false);
 }
 
 static void motion_makes_a_keyframe(void **state)
@@ -58,6 +63,15 @@ static void a_map_that_moves_wants_them_sooner(void **state)
     assert_true(chosen(0, OUTSIDE * 0.05, 0.1));
 }
 
+static void where_time_is_short_they_come_later(void **state)
+{
+    (void)state;
+    assert_false(chosen_at(INSIDE * 0.18, INSIDE * 0.3, 0, true));
+    assert_true(chosen_at(OUTSIDE * 0.18, 0, 0, true));
+    assert_true(chosen_at(0, OUTSIDE * 0.3, 0, true));
+    assert_false(chosen_at(INSIDE * 0.18, 0, 0.1, true)); // also where the map moves
+}
+
 static void only_frames_that_are_tracking(void **state)
 {
     (void)state;
@@ -66,18 +80,18 @@ static void only_frames_that_are_tracking(void **state)
     memset(&result, 0, sizeof result);
     result.T_odom_camera = moved(1, 1);
     result.state = TRACK_STATE_DEGRADED;
-    assert_false(keyframe_choice(&result, &last, 0));
-    assert_false(keyframe_choice(&result, NULL, 0));
+    assert_false(keyframe_choice(&result, &last, 0, false));
+    assert_false(keyframe_choice(&result, NULL, 0, false));
     result.state = TRACK_STATE_LOST;
-    assert_false(keyframe_choice(&result, &last, 0));
+    assert_false(keyframe_choice(&result, &last, 0, false));
     result.state = TRACK_STATE_TRACKING;
-    assert_true(keyframe_choice(&result, NULL, 0));
+    assert_true(keyframe_choice(&result, NULL, 0, false));
     result.state = TRACK_STATE_INIT;
     result.reason = TRACK_REASON_FIRST_FRAME;
-    assert_true(keyframe_choice(&result, NULL, 0));
-    assert_false(keyframe_choice(&result, &last, 0));
+    assert_true(keyframe_choice(&result, NULL, 0, false));
+    assert_false(keyframe_choice(&result, &last, 0, false));
     result.reason = TRACK_REASON_NO_DEPTH;
-    assert_false(keyframe_choice(&result, NULL, 0));
+    assert_false(keyframe_choice(&result, NULL, 0, false));
 }
 
 static bool agree(double x_m, double turn_rad, double motion)
@@ -106,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(motion_makes_a_keyframe),
         cmocka_unit_test(a_map_that_moves_wants_them_sooner),
+        cmocka_unit_test(where_time_is_short_they_come_later),
         cmocka_unit_test(only_frames_that_are_tracking),
         cmocka_unit_test(finds_agree_within_what_links_err),
     };
