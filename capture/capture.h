@@ -25,6 +25,10 @@
 
 #define CAPTURE_MAX_WAITING 3 // a tenth of a second at 30 Hz, and what every source has room for
 
+// Of a synthetic scene's noise, and of its camera, in every program where nobody says another: what
+// one learns of that camera holds in the next.
+#define CAPTURE_SEED 1
+
 struct capture_settings {
     // "driver:location", e.g. "tum:/data/fr1_xyz", "synth:room"; or the path of a recording, whose
     // format is then recognised

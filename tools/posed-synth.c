@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "capture/capture.h"
 #include "capture/io/image.h"
 #include "capture/synth/scene.h"
 #include "capture/synth/synth.h"
@@ -25,7 +26,7 @@ struct options {
 
 static const struct argp_option argp_options[] = {
     {"frames", 'n', "N", 0, "Write N frames (default: the recording's own length)", 0},
-    {"seed", 's', "S", 0, "Seed of the noise (default 0); same seed, same bits", 0},
+    {"seed", 's', "S", 0, "Seed of the noise (default 1); same seed, same bits", 0},
     {"poses-only", 'p', NULL, 0, "Write groundtruth.txt and no images", 0},
     {"list", 'l', NULL, 0, "List the recordings and exit", 0},
     {0},
@@ -228,7 +229,7 @@ int main(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    struct options options = {0};
+    struct options options = {.seed = CAPTURE_SEED};
     argp_err_exit_status = 2;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     if (options.list) {

@@ -327,7 +327,7 @@ void config_default(struct config *out)
 {
     *out = (struct config){
         .source = "synth:room",
-        .capture = {.rate = CAPTURE_RATE_REAL, .step = 1, .seed = 1},
+        .capture = {.rate = CAPTURE_RATE_REAL, .step = 1, .seed = CAPTURE_SEED},
         .backend = GPU_BACKEND_AUTO,
         .adapt = true,
         .endpoints = {.pub = "ipc tcp://127.0.0.1:5570",

@@ -89,7 +89,8 @@ static int play(struct images *m, struct capture *capture, struct track *track, 
 int keyframes_open(struct images *out, const char *source, uint32_t every,
                    const struct log_sink *log)
 {
-    struct capture_settings settings = {.source = source, .rate = CAPTURE_RATE_MAX, .log = *log};
+    struct capture_settings settings = {
+        .source = source, .rate = CAPTURE_RATE_MAX, .seed = CAPTURE_SEED, .log = *log};
     struct gpu_settings with;
     struct track_settings tracking;
     struct capture *capture = NULL;

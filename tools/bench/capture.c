@@ -180,6 +180,7 @@ int bench_capture(int argc, char **argv)
     struct capture_settings settings = {.source = options.source,
                                         .rate = options.record ? options.speed : CAPTURE_RATE_MAX,
                                         .n_kept = options.record ? QUEUE_FRAMES : 0,
+                                        .seed = CAPTURE_SEED,
                                         .log = {bench_log_write, NULL}};
     struct capture *capture;
     if (capture_open(&capture, &settings))

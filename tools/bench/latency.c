@@ -146,8 +146,11 @@ static int load_frames(struct tracker *t, struct capture *capture)
 // Returns 0 or an exit status (bench.h).
 static int tracker_open(struct tracker *t, const struct options *o, const struct log_sink *log)
 {
-    const struct capture_settings from = {
-        .source = o->source, .rate = CAPTURE_RATE_MAX, .n_frames = MAX_FRAMES, .log = *log};
+    const struct capture_settings from = {.source = o->source,
+                                          .rate = CAPTURE_RATE_MAX,
+                                          .n_frames = MAX_FRAMES,
+                                          .seed = CAPTURE_SEED,
+                                          .log = *log};
     struct capture *capture;
     struct gpu_settings settings;
     struct track_settings track_settings;

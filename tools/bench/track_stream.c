@@ -18,7 +18,8 @@ void recording_free(struct recording *r)
 
 int recording_load(const struct options *o, struct recording *out)
 {
-    struct capture_settings settings = {.source = o->source, .rate = CAPTURE_RATE_MAX};
+    struct capture_settings settings = {
+        .source = o->source, .rate = CAPTURE_RATE_MAX, .seed = CAPTURE_SEED};
     settings.log = (struct log_sink){bench_log_write, NULL};
     struct capture *capture;
     int rc = capture_open(&capture, &settings);
@@ -82,6 +83,7 @@ static int source_open(struct stream *s)
     const struct capture_settings settings = {.source = s->options->source,
                                               .rate = CAPTURE_RATE_MAX,
                                               .loop = true,
+                                              .seed = CAPTURE_SEED,
                                               .log = {bench_log_write, NULL}};
     int rc = capture_open(&s->capture, &settings);
     if (rc < 0 || s->options->captured == CAPTURED_COPIED)

@@ -163,6 +163,7 @@ static int open_pass(struct pass *pass, const char *source, struct camera *camer
         .cx_px = options.cx_px,
         .cy_px = options.cy_px,
         .depth_scale = options.depth_scale,
+        .seed = CAPTURE_SEED,
         .log = posectl_log,
     };
     struct gpu_settings gpu;

@@ -28,7 +28,7 @@ static int open_pass(struct pass *pass, const char *source, enum gpu_backend bac
                      const float *field_per_m)
 {
     const struct capture_settings settings = {
-        .source = source, .rate = CAPTURE_RATE_MAX, .log = posectl_log};
+        .source = source, .rate = CAPTURE_RATE_MAX, .seed = CAPTURE_SEED, .log = posectl_log};
     struct gpu_settings gpu;
     struct track_settings track;
     int status = capture_open(&pass->capture, &settings);
