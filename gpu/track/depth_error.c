@@ -13,7 +13,7 @@
 #define MAX_BYTES   65536
 #define SAME_CAMERA 0.002
 
-static const char head[] = "posed camera field 1";
+static const char head[] = "posed camera field 2", head_unchecked[] = "posed camera field 1";
 
 struct depth_error_cell depth_error_cell(const struct intrinsics *camera, double u_px, double v_px)
 {
@@ -90,17 +90,28 @@ int depth_error_check_camera(const struct depth_error *field, const struct intri
     return 0;
 }
 
-int depth_error_write(const char *path, const struct depth_error *field, const struct log_sink *log)
+// CRC-32 of IEEE 802.3, of all but the carriage returns, which an editor may add.
+static uint32_t checksum(const char *text, size_t n_bytes)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < n_bytes; i++) {
+        if (text[i] == '\r')
+            continue;
+        crc ^= (unsigned char)text[i];
+        for (int k = 0; k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+// All that the checksum is of, to be freed; NULL: no memory.
+static char *text_of(const struct depth_error *field, size_t *out_n_bytes)
 {
     const struct intrinsics *c = &field->camera;
-    FILE *file = fopen(path, "wxe");
-    if (!file) {
-        int error = errno;
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
-               error == EEXIST ? "is there already; choose another name or remove it"
-                               : strerror(error));
-        return -error;
-    }
+    char *text = NULL;
+    FILE *file = open_memstream(&text, out_n_bytes);
+    if (!file)
+        return NULL;
     fprintf(file, "%s\nserial %s\ncamera %u %u %.9g %.9g %.9g %.9g\nreduction %.4f\nframes %u\n",
             head, field->serial[0] ? field->serial : "-", c->width_px, c->height_px, c->fx_px,
             c->fy_px, c->cx_px, c->cy_px, field->reduction, field->n_frames);
@@ -108,7 +119,28 @@ int depth_error_write(const char *path, const struct depth_error *field, const s
     for (int i = 0; i < FIELD_N_NODES; i++)
         fprintf(file, "%.9g%c", (double)field->node_per_m[i],
                 i % FIELD_COLUMNS == FIELD_COLUMNS - 1 ? '\n' : ' ');
-    fputs("end\n", file);
+    if (fclose(file) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+int depth_error_write(const char *path, const struct depth_error *field, const struct log_sink *log)
+{
+    size_t n_bytes;
+    char *text = text_of(field, &n_bytes);
+    FILE *file = text ? fopen(path, "wxe") : NULL;
+    if (!file) {
+        int error = text ? errno : ENOMEM;
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s", path,
+               error == EEXIST ? "is there already; choose another name or remove it"
+                               : strerror(error));
+        free(text);
+        return -error;
+    }
+    fwrite(text, 1, n_bytes, file);
+    fprintf(file, "end %08x\n", checksum(text, n_bytes));
+    free(text);
     bool bad = ferror(file) != 0;
     bad = fclose(file) != 0 || bad;
     if (!bad)
@@ -169,6 +201,28 @@ static int parse_nodes(struct words *words, struct depth_error *out)
     return 0;
 }
 
+// The last line, with the checksum of all before it; version 1 has none.
+static int parse_end(struct words *words, const char *text, bool is_unchecked)
+{
+    const size_t n_checked = (size_t)(words->next - text);
+    char line[64], expected[64];
+    snprintf(expected, sizeof expected, "end %08x", checksum(text, n_checked));
+    if (!next_line(words, line, sizeof line) ||
+        (is_unchecked ? strcmp(line, "end") != 0 : strncmp(line, "end ", 4) != 0))
+        return refuse(words, "\"end\" is expected: the file is truncated or too long");
+    if (!is_unchecked && strcmp(line, expected) != 0)
+        return refuse(words, "damaged: the checksum does not match what stands above; take another "
+                             "copy or calibrate again (posectl calibrate)");
+    if (next_line(words, line, sizeof line))
+        return refuse(words, "more text after \"end\"");
+    if (is_unchecked)
+        log_to(words->log, LOG_LEVEL_NOTICE,
+               "%s: of version 1, without a checksum: nobody sees whether a number was changed; "
+               "posectl calibrate writes one with it",
+               words->name);
+    return 0;
+}
+
 int depth_error_parse(const char *text, size_t n_bytes, const char *name,
                       const struct log_sink *log, struct depth_error *out)
 {
@@ -179,8 +233,10 @@ int depth_error_parse(const char *text, size_t n_bytes, const char *name,
     memset(out, 0, sizeof *out);
     if (memchr(text, 0, n_bytes))
         return refuse(&words, "a NUL byte: not a camera's field");
-    if (!next_line(&words, line, sizeof line) || strcmp(line, head) != 0)
-        return refuse(&words, "not a camera's field of version 1 (\"posed camera field 1\")");
+    const bool is_there = next_line(&words, line, sizeof line);
+    const bool is_unchecked = is_there && strcmp(line, head_unchecked) == 0;
+    if (!is_there || (!is_unchecked && strcmp(line, head) != 0))
+        return refuse(&words, "not a camera's field of version 1 or 2 (\"posed camera field 2\")");
     if (!next_line(&words, line, sizeof line) ||
         sscanf(line, "serial %63s%n", out->serial, &end) != 1 || line[end])
         return refuse(&words, "\"serial NUMBER\" is expected, - where there is none");
@@ -205,9 +261,7 @@ int depth_error_parse(const char *text, size_t n_bytes, const char *name,
     int status = parse_nodes(&words, out);
     if (status < 0)
         return status;
-    if (!next_line(&words, line, sizeof line) || strcmp(line, "end") != 0)
-        return refuse(&words, "\"end\" is expected: the file is truncated or too long");
-    return next_line(&words, line, sizeof line) ? refuse(&words, "more text after \"end\"") : 0;
+    return parse_end(&words, text, is_unchecked);
 }
 
 int depth_error_read(const char *path, const struct log_sink *log, struct depth_error *out)

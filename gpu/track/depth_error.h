@@ -4,7 +4,8 @@
 // Teichman, Miller, Thrun, "Unsupervised intrinsic calibration of depth sensors via SLAM" (RSS
 // 2013); one field in inverse depth, because that is what such cameras measure.
 //
-// On disk a short text, versioned; see depth_error_write. It belongs to one camera: serial number
+// On disk a short text, versioned, with a checksum (the first version had none); see
+// depth_error_write. It belongs to one camera: serial number
 // and intrinsics stand in it, and it is refused for another.
 #ifndef POSED_GPU_TRACK_DEPTH_ERROR_H
 #define POSED_GPU_TRACK_DEPTH_ERROR_H
@@ -57,7 +58,8 @@ __attribute__((warn_unused_result)) int
 depth_error_write(const char *path, const struct depth_error *field, const struct log_sink *log);
 
 // Reads one. Returns 0, -ENOENT, -EIO, or -EINVAL: another version, a number missing, out of range
-// or too many, a truncated file; file and line are in the log and *out is undefined.
+// or too many, a truncated file, another checksum; file and line are in the log and *out is
+// undefined. That a file is of the version without checksum is in the log, too.
 __attribute__((warn_unused_result)) int
 depth_error_read(const char *path, const struct log_sink *log, struct depth_error *out);
 // The same from memory; `name` is for messages.

@@ -66,12 +66,20 @@ def scenario():
           and calib.field_reduction > 0.5, f"calib: {calib}")
     live.stop()
 
+    # Without a seed it is the same camera for posectl and for the daemon.
+    fields = "synth:room-rotation,noise=off,sensor=field,frames=300"
+    calibrate(fields, "-o", path + "3")
+    harness.Daemon(fields, "--frames", "3", "--set", f"camera.field={path}3").wait()
+
     refused("synth:room,sensor=field,camera=2", path, "it was learnt from camera synth-1")
     refused("synth:room", "/nowhere", "/nowhere: No such file")
     with open(path) as file:
         text = file.read()
+    old = text.replace("field 2", "field 1", 1).replace(text[text.index("end "):], "end\n")
     for name, damaged, says in (("cut", text[:600], "truncated"), ("bad", "x" + text, "version 1"),
-                                ("wide", text.replace("640 480", "320 240"), "learnt at 320x240"),
+                                ("wide", old.replace("640 480", "320 240"), "learnt at 320x240"),
+                                ("digit", text.replace("0.00", "0.01", 1),
+                                 "the checksum does not match"),
                                 ("large", text.replace("nodes 20 15\n", "nodes 20 15\n9 "),
                                  ":7: 20 numbers")):
         with open(path + name, "w") as file:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A camera's field: what lies between its nodes, what it does to a depth, and whose it is.
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -128,6 +130,56 @@ static void it_belongs_to_one_camera(void **state)
     }
 }
 
+static int parse_text(const char *text, size_t n_bytes)
+{
+    static struct depth_error field;
+    n_lines = 0;
+    return depth_error_parse(text, n_bytes, "file", &sink, &field);
+}
+
+// Whichever byte of the file is another one, it is refused. Line ends of another system are none.
+static void a_changed_byte_is_seen(void **state)
+{
+    (void)state;
+    const char *path = "depth_error_written.txt";
+    static char text[16384], other[16384];
+    struct depth_error field = field_of();
+    struct depth_error same;
+    unlink(path);
+    assert_int_equal(depth_error_write(path, &field, &sink), 0);
+    assert_int_equal(depth_error_read(path, &sink, &same), 0);
+    assert_memory_equal(&same, &field, sizeof same);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    const size_t n = fread(text, 1, sizeof text, file);
+    fclose(file);
+    unlink(path);
+    assert_int_equal(parse_text(text, n), 0);
+    assert_int_equal(n_lines, 0);
+    for (size_t i = 0; i < n; i++) {
+        text[i] ^= 1;
+        assert_int_equal(parse_text(text, n), -EINVAL);
+        assert_int_equal(n_lines, 1);
+        text[i] ^= 1;
+    }
+    size_t n_other = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '\n')
+            other[n_other++] = '\r';
+        other[n_other++] = text[i];
+    }
+    assert_int_equal(parse_text(other, n_other), 0);
+
+    // Version 1 ends without it, and that is said.
+    char *end = strstr(text, "end ");
+    assert_non_null(end);
+    text[strlen("posed camera field ")] = '1';
+    assert_int_equal(parse_text(text, n), -EINVAL);
+    strcpy(end, "end\n");
+    assert_int_equal(parse_text(text, strlen(text)), 0);
+    assert_int_equal(n_lines, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +187,7 @@ int main(void)
         cmocka_unit_test(its_size_is_the_root_mean_square),
         cmocka_unit_test(a_depth_is_mended_in_disparity),
         cmocka_unit_test(it_belongs_to_one_camera),
+        cmocka_unit_test(a_changed_byte_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
