@@ -9,6 +9,7 @@
 #define G_M_S2          9.80665
 #define OFF_SHARE       0.2 // of gravity: a Kinect's bias, and a hand's acceleration
 #define OFF_FRAMES      30
+#define USED_FRAMES     10  // readings that are gravity before it is said that they are used
 #define DOWN_FIRST      30  // readings, held or not: a camera that begins before a wall
 #define DOWN_FRAMES     300 // ten seconds
 // rad/s, of the filter. A wall before a swaying camera (synth:wall, 200 frames), tilt RMS: 2.4
@@ -43,8 +44,8 @@ static double length_of(const double v[3])
 
 void gravity_prior_reset(struct gravity_prior *prior)
 {
-    const bool told = prior->told;
-    *prior = (struct gravity_prior){.told = told};
+    const bool told = prior->told, told_used = prior->told_used;
+    *prior = (struct gravity_prior){.told = told, .told_used = told_used};
 }
 
 void gravity_prior_rest(struct gravity_prior *prior)
@@ -52,6 +53,16 @@ void gravity_prior_rest(struct gravity_prior *prior)
     memset(prior->turn, 0, sizeof prior->turn);
     memset(prior->surplus, 0, sizeof prior->surplus);
     prior->has_reading = false;
+}
+
+static void tell_used(struct gravity_prior *prior, const struct log_sink *log)
+{
+    if (prior->told || prior->told_used || prior->n_read - prior->n_off < USED_FRAMES)
+        return;
+    prior->told_used = true;
+    log_to(log, LOG_LEVEL_INFO,
+           "track: an accelerometer says where down is: once it has turned as the camera does, it "
+           "holds roll and pitch where the scene does not (tracker.gravity)");
 }
 
 void gravity_prior_read(struct gravity_prior *prior, const float gravity_m_s2[3],
@@ -65,8 +76,10 @@ void gravity_prior_read(struct gravity_prior *prior, const float gravity_m_s2[3]
     prior->n_read++;
     for (int i = 0; i < 3 && prior->has_reading; i++)
         prior->reading[i] = f[i] / length;
-    if (prior->has_reading)
+    if (prior->has_reading) {
+        tell_used(prior, log);
         return;
+    }
     prior->n_off++;
     if (prior->told || prior->n_read < OFF_FRAMES || 2 * prior->n_off < prior->n_read)
         return;

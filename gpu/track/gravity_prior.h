@@ -39,14 +39,14 @@ struct gravity_prior {
     uint32_t n_seen;
     bool trusted;           // they have changed as they should
     uint32_t n_read, n_off; // frames with a reading, and those that cannot be gravity
-    bool told;
+    bool told, told_used;   // that it is left out; that it is there
 };
 
 // Forgets everything but what was told: odom begins anew.
 void gravity_prior_reset(struct gravity_prior *prior);
 
-// The newest frame's reading [m/s^2], NaN: none. A line in the log, once, when most cannot be
-// gravity.
+// The newest frame's reading [m/s^2], NaN: none. A line in the log, once, when ten that are gravity
+// have come, and one when most cannot be.
 void gravity_prior_read(struct gravity_prior *prior, const float gravity_m_s2[3],
                         const struct log_sink *log);
 

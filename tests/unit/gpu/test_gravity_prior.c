@@ -20,12 +20,15 @@
 #define TURN_RAD 0.2
 
 static char last_line[256];
-static int n_lines;
+static int n_lines, n_used; // warnings; that it is used
 
 static void keep_line(void *user, enum log_level level, const char *text)
 {
     (void)user;
-    (void)level;
+    if (level == LOG_LEVEL_INFO) {
+        n_used++;
+        return;
+    }
     n_lines++;
     snprintf(last_line, sizeof last_line, "%s", text);
 }
@@ -267,6 +270,23 @@ static void what_is_no_gravity_is_no_reading(void **state)
     assert_int_equal(n_lines, 0);
 }
 
+// Of ten that are gravity, once, also where odom begins anew.
+static void that_it_is_used_is_said_once(void **state)
+{
+    (void)state;
+    struct gravity_prior prior = {.n_axes = 0};
+    n_lines = n_used = 0;
+    for (int i = 0; i < 19; i++) {
+        gravity_prior_read(&prior, (const float[3]){0, i % 2 ? 1.0f : 9.8f, 0}, &sink);
+        assert_int_equal(n_used, i == 18);
+    }
+    gravity_prior_reset(&prior);
+    for (int i = 0; i < 20; i++)
+        gravity_prior_read(&prior, (const float[3]){0, 9.8f, 0}, &sink);
+    assert_int_equal(n_used, 1);
+    assert_int_equal(n_lines, 0);
+}
+
 // A tenth of a direction that is not held has to be rotation.
 static void a_direction_of_translation_is_no_axis(void **state)
 {
@@ -295,6 +315,7 @@ int main(void)
         cmocka_unit_test(trust_has_its_limits),
         cmocka_unit_test(a_turned_axis_is_told_of_in_time),
         cmocka_unit_test(what_is_no_gravity_is_no_reading),
+        cmocka_unit_test(that_it_is_used_is_said_once),
         cmocka_unit_test(a_direction_of_translation_is_no_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
