@@ -80,6 +80,7 @@ static void heartbeat(struct loop *loop, int64_t now_ns)
     double rate_hz = (double)(loop->next_seq - loop->heartbeat_seq) / seconds;
     shared_beat(loop->settings->shared);
     shared_set_rate(loop->settings->shared, rate_hz);
+    shared_set_left_out(loop->settings->shared, backend_n_left_out(loop->settings->backend));
     loop->heartbeat_seq = loop->next_seq;
     loop->heartbeat_ns = now_ns + HEARTBEAT_NS;
     shared_status(loop->settings->shared, &status);

@@ -32,6 +32,7 @@ struct shared {
     _Atomic(const char *) reason_text;
     _Atomic uint32_t map_epoch; // that of the next frame, as far as is known
     _Atomic double rate_hz;
+    _Atomic uint32_t n_left_out; // blocks of the map
     _Atomic bool paused;
     _Atomic int64_t beat_ns; // CLOCK_MONOTONIC, 0 = never
     _Atomic bool has_ended;  // this camera, not the daemon
@@ -191,6 +192,11 @@ bool shared_has_ended(const struct shared *shared)
     return shared->has_ended;
 }
 
+void shared_set_left_out(struct shared *shared, uint32_t n_blocks)
+{
+    atomic_store_explicit(&shared->n_left_out, n_blocks, memory_order_relaxed);
+}
+
 void shared_set_paused(struct shared *shared, bool paused)
 {
     atomic_store_explicit(&shared->paused, paused, memory_order_relaxed);
@@ -254,6 +260,7 @@ void shared_status(struct shared *shared, posed_Status *out)
     out->reference = shared->first.info.reference;
     out->rate_hz = atomic_load_explicit(&shared->rate_hz, memory_order_relaxed);
     out->paused = atomic_load_explicit(&shared->paused, memory_order_relaxed);
+    out->map_left_out_blocks = atomic_load_explicit(&shared->n_left_out, memory_order_relaxed);
     out->captured_frames = shared_counter(shared, SHARED_CAPTURED);
     out->tracked_frames = shared_counter(shared, SHARED_TRACKED);
     out->degraded_frames = shared_counter(shared, SHARED_DEGRADED);

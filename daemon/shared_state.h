@@ -113,6 +113,9 @@ void shared_set_state(struct shared *shared, posed_State state, posed_Reason rea
                       const char *reason_text, uint32_t map_epoch);
 void shared_set_rate(struct shared *shared, double rate_hz);
 
+// The frame loop: backend_n_left_out.
+void shared_set_left_out(struct shared *shared, uint32_t n_blocks);
+
 // The frame loop: the map epoch of the newest frame or, where the next one begins another, that
 // one; never goes back. Any thread.
 void shared_set_map_epoch(struct shared *shared, uint32_t map_epoch);

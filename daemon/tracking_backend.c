@@ -290,6 +290,11 @@ int backend_load_map(struct backend *backend, const struct intrinsics *camera,
     return error;
 }
 
+uint32_t backend_n_left_out(const struct backend *backend)
+{
+    return backend->map ? map_n_left_out(backend->map) : 0;
+}
+
 bool backend_is_searching(const struct backend *backend)
 {
     return backend->map && map_is_searching(backend->map);

@@ -76,6 +76,9 @@ __attribute__((warn_unused_result)) int backend_load_map(struct backend *backend
                                                          const struct intrinsics *camera,
                                                          const struct map_contents *contents);
 
+// map_n_left_out; 0: nobody wants a map.
+uint32_t backend_n_left_out(const struct backend *backend);
+
 // A loaded map is being searched for the camera: poses are in odom alone.
 bool backend_is_searching(const struct backend *backend);
 

@@ -27,7 +27,8 @@ json_t *wire_json_status(const posed_Status *s)
         json_array_append_new(cameras, json_string(s->cameras[i]));
     return json_pack(
         "{s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s, s:f,"
-        " s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, "
+        " s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:s?, "
         "s:o*, s:s*, "
         "s:o*}",
         "session", session, "version", s->version, "uptime_s", s->uptime_s, "time_s",
@@ -38,8 +39,9 @@ json_t *wire_json_status(const posed_Status *s)
         COUNT(lost_frames), COUNT(dropped_frames), COUNT(damaged_frames), COUNT(duplicate_frames),
         COUNT(reduced_frames), COUNT(expected_frames), COUNT(requests), COUNT(bad_requests),
         COUNT(rejected_requests), COUNT(unsent_messages), COUNT(resident_bytes), COUNT(map_epoch),
-        COUNT(failed_recordings), "recording", s->recording[0] ? s->recording : NULL,
-        "last_recording", s->has_last_recording ? json_ended(&s->last_recording) : NULL, "camera",
+        COUNT(failed_recordings), COUNT(map_left_out_blocks), "recording",
+        s->recording[0] ? s->recording : NULL, "last_recording",
+        s->has_last_recording ? json_ended(&s->last_recording) : NULL, "camera",
         s->camera[0] ? s->camera : NULL, "cameras", cameras);
 #undef COUNT
 }

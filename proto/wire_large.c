@@ -113,7 +113,12 @@ static void put_large_reply(pb_ostream_t *stream, const posed_Reply *reply,
     size_t n_inner = inner.bytes_written;
     for (size_t i = 0; i < n_pieces; i++)
         n_inner += delimited_size(pieces[i].field, pieces[i].n_bytes);
+    const size_t n_message = strlen(reply->message);
     put_varint(stream, posed_Reply_id_tag, reply->id);
+    if (n_message > 0) {
+        put_head(stream, posed_Reply_message_tag, n_message);
+        pb_write(stream, (const pb_byte_t *)reply->message, n_message);
+    }
     put_head(stream, reply->which_what, n_inner);
     pb_encode(stream, what.submsg_desc, what.pData);
     for (size_t i = 0; i < n_pieces; i++) {

@@ -101,6 +101,11 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
     }
     switch (error) {
     case 0:
+        if (out->n_left_out > 0)
+            snprintf(call->reply->message, sizeof call->reply->message,
+                     "the map is not all that was seen: it is full, and at least %u blocks of one "
+                     "frame were left out (map.memory_bytes, map.far_bytes)",
+                     out->n_left_out);
         map_contents_order(out);
         return true;
     case -ESTALE:

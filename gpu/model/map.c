@@ -31,12 +31,12 @@ struct map {
     struct se3 T_fair; // where the last of them was found, not surely
     uint32_t n_fair;   // finds that agree on it
     struct log_sink log;
-    uint32_t epoch;    // of the tracker, that the model belongs to
-    bool has_any;      // frames were taken in
-    bool told_is_full; // once an epoch
-    bool told_is_far;  // likewise
-    bool was_refused;  // new places, when it was asked last
-    uint32_t n_taken;  // frames
+    uint32_t epoch;      // of the tracker, that the model belongs to
+    bool has_any;        // frames were taken in
+    uint32_t n_left_out; // blocks of the frame that first found no room; told once an epoch
+    bool told_is_far;    // likewise
+    bool was_refused;    // new places, when it was asked last
+    uint32_t n_taken;    // frames
 
     bool is_loaded, is_searching;
     bool holds_loaded;      // is_loaded, or it was given up and is still there
@@ -94,8 +94,9 @@ static int begin_epoch(struct map *map, uint32_t epoch)
                "map: epoch %u begins; the map of epoch %u (%u blocks) is given up", epoch,
                map->epoch, stats.n_blocks + stats.n_far);
     map->epoch = epoch;
+    map->n_left_out = 0;
     map->was_refused = map->told_is_far = false;
-    map->has_any = map->told_is_full = map->is_loaded = map->holds_loaded = false;
+    map->has_any = map->is_loaded = map->holds_loaded = false;
     map->T_map_odom = se3_identity();
     relocalise_forget(map->relocaliser);
     return rc < 0 ? rc : model_clear(map->model);
@@ -106,7 +107,7 @@ static int take_in(struct map *map, const struct gpu_frame *frame, const struct 
     int rc = model_integrate(map->model, frame, T_map_camera);
     map->has_any = true;
     // Asking waits for the device, hence not each time.
-    if (rc < 0 || map->told_is_full || map->n_taken++ % 32 != 0)
+    if (rc < 0 || map->n_left_out > 0 || map->n_taken++ % 32 != 0)
         return rc;
     struct model_stats stats;
     rc = model_stats_get(map->model, &stats);
@@ -126,7 +127,7 @@ static int take_in(struct map *map, const struct gpu_frame *frame, const struct 
                "kept, so none of them is added (give it more map.memory_bytes, which must hold "
                "what is in sight, or map.far_bytes, or a larger map.voxel_m)",
                stats.n_refused, stats.n_blocks + stats.n_far);
-        map->told_is_full = true;
+        map->n_left_out = stats.n_refused;
     }
     map->was_refused = stats.n_refused > 0;
     return 0;
@@ -234,6 +235,7 @@ int map_read(struct map *map, struct map_contents *out)
     out->epoch = map->epoch;
     out->is_loaded = map->holds_loaded;
     out->T_map_odom = map->T_map_odom;
+    out->n_left_out = map->n_left_out;
     if (map->is_searching)
         return -EAGAIN;
     if (!map->has_any)
@@ -259,7 +261,8 @@ int map_load(struct map *map, const struct map_contents *contents)
     if (rc == 0)
         rc = relocalise_set(map->relocaliser, contents->keyframes, contents->n_keyframes);
     map->is_loaded = map->is_searching = map->has_any = map->holds_loaded = rc == 0;
-    map->told_is_full = map->told_is_far = map->was_refused = false;
+    map->n_left_out = 0;
+    map->told_is_far = map->was_refused = false;
     map->T_map_odom = se3_identity();
     map->n_agreeing = map->n_searched = 0;
     if (rc < 0)
@@ -283,6 +286,11 @@ void map_enter(struct map *map, uint32_t epoch)
     map->is_searching = true;
     map->T_map_odom = se3_identity();
     map->n_agreeing = map->n_searched = 0;
+}
+
+uint32_t map_n_left_out(const struct map *map)
+{
+    return map->n_left_out;
 }
 
 bool map_is_loaded(const struct map *map)

@@ -30,8 +30,9 @@ struct map; // opaque
 
 // What is saved of a map, and loaded.
 struct map_contents {
-    uint32_t epoch; // in which it was made
-    bool is_loaded; // of map_read: or was, and nothing has taken its place yet
+    uint32_t epoch;      // in which it was made
+    bool is_loaded;      // of map_read: or was, and nothing has taken its place yet
+    uint32_t n_left_out; // map_n_left_out; not saved
     // Where odom lies in it, and what takes it from odom to where its keyframes agree; not saved.
     struct se3 T_map_odom;
     struct deformation_field correction;
@@ -88,6 +89,9 @@ void map_give_up(struct map *map);
 
 // The epoch that frames from now on belong to, before map_follow of the first of them.
 void map_enter(struct map *map, uint32_t epoch);
+
+// Not 0: the map is full, and so many blocks of a frame, or more, found no room since it began.
+uint32_t map_n_left_out(const struct map *map);
 
 bool map_is_loaded(const struct map *map);    // and not given up
 bool map_is_searching(const struct map *map); // loaded, and the camera has not been found in it

@@ -187,6 +187,24 @@ def check_other_settings():
     daemon.stop()
 
 
+def check_full():
+    """A full map is said to be one by the status, the saved and the exported."""
+    daemon = start("synth:room", "--set", "map.memory_bytes=20000000", "--set",
+                   "map.far_bytes=0")
+    daemon.step(40)
+    said = ctl(daemon, 0, "save", "full")
+    check("it is full, and at least " in said.stderr and "saved full: " in said.stdout, said)
+    cloud = daemon.request(get_map_cloud=requests.GetMapCloud())
+    check("it is full, and at least " in cloud.message, cloud.message)
+    daemon.wait_for(lambda: daemon.request(get_status=requests.GetStatus())
+                    .get_status.map_left_out_blocks > 0, "the status")
+    said = subprocess.run([harness.BINARY + "/bin/posectl", "--host", daemon.folder, "status"],
+                          capture_output=True, text=True, timeout=harness.PATIENCE_S).stdout
+    check("map         full: new places are left out" in said, said)
+    daemon.stop()
+    os.remove(FOLDER + "/full.map")
+
+
 def check_found(truth):
     """The same room from elsewhere, with noise of its own."""
     daemon = start("synth:room", "--start", str(NEAR_S), "--seed", "7")
@@ -285,6 +303,7 @@ def scenario():
     check_refused(daemon)
     daemon.stop()
     check_other_settings()
+    check_full()
     check_found(truth)
     check_overtaken()
     check_not_found("synth:room", "--start", str(FAR_S))

@@ -52,6 +52,10 @@ static void print_status(const posed_Status *s)
            s->damaged_frames, s->duplicate_frames);
     if (s->reduced_frames)
         printf("%-11s less work on %" PRIu64 " frames (tracker.adapt)\n", "", s->reduced_frames);
+    if (s->map_left_out_blocks)
+        printf("%-11s full: new places are left out, of one frame %" PRIu32 " blocks or more "
+               "(map.memory_bytes, map.far_bytes)\n",
+               "map", s->map_left_out_blocks);
     printf("%-11s %" PRIu64 " answered, %" PRIu64 " malformed, %" PRIu64 " rejected\n", "requests",
            s->requests, s->bad_requests, s->rejected_requests);
     print_recording(s);

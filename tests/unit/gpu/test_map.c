@@ -215,8 +215,10 @@ static void a_full_memory_is_told(void **state)
     tracked_often(64);
     assert_int_equal(n_stats, 2); // said is said
     assert_int_equal(n_said, 1);
+    assert_int_equal(map_n_left_out(map), 3); // until the epoch ends
     follow(TRACK_STATE_TRACKING, TRACK_REASON_NONE, &T, 2);
     assert_int_equal(n_said, 2); // the epoch
+    assert_int_equal(map_n_left_out(map), 0);
     stats.n_blocks = 50;
     stats.n_far = 1;
     // Counted from the beginning of an epoch.
