@@ -214,7 +214,9 @@ const char *folder_error(int negative_errno)
 {
     switch (-negative_errno) {
     case EXDEV:
-        return "leads out of the recording's folder, refused";
+        return "leads out of the recording's folder, refused: put a copy there in place of the "
+               "link "
+               "(cp -L), or a hard link";
     case EINVAL:
         return "not a regular file";
     case EFBIG:

@@ -108,7 +108,7 @@ const char *images_name(const struct images *images, uint64_t i)
 int images_find_size(struct images *images, struct capture_info *out_info)
 {
     char name[1024];
-    size_t n_unreadable = 0;
+    size_t n_unreadable = 0, n_outside = 0;
     int err = -ENOENT;
     for (size_t i = 0; i < images->n_entries && n_unreadable < 16; i++) {
         int failed = folder_read(images->folder, images_name(images, i), FOLDER_MAX_IMAGE_BYTES,
@@ -123,14 +123,20 @@ int images_find_size(struct images *images, struct capture_info *out_info)
             out_info->n_frames = images->n_entries;
             return 0;
         }
-        if (failed)
+        if (failed && (failed != -EXDEV || n_outside == 0)) // a folder of links is one fault
             log_to(&images->log, LOG_LEVEL_WARNING, "%s: %s", name, folder_error(failed));
+        n_outside += failed == -EXDEV;
         err = -EINVAL;
         n_unreadable++;
     }
     if (err == -ENOENT)
         log_to(&images->log, LOG_LEVEL_ERROR, "%s: none of its %zu images is there", images->path,
                images->n_entries);
+    else if (n_outside > 1)
+        log_to(&images->log, LOG_LEVEL_ERROR,
+               "%s: none of the %zu images looked at is readable: %zu are links that lead out of "
+               "the folder",
+               images->path, n_unreadable, n_outside);
     else
         log_to(&images->log, LOG_LEVEL_ERROR, "%s: none of the %zu images looked at is readable",
                images->path, n_unreadable);

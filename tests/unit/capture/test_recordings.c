@@ -192,6 +192,25 @@ static void first_images_may_be_unreadable(void **state)
     assert_true(scratch_said(&scratch, "none of the 2 images looked at is readable"));
 }
 
+// A folder of links to a recording elsewhere is told once, with what to do.
+static void links_out_of_the_folder_are_told_once(void **state)
+{
+    (void)state;
+    char name[256];
+    write_tum("1 depth/x.png\n2 depth/y.png\n3 depth/z.png\n");
+    for (const char *p = "xyz"; *p; p++) {
+        char link[] = "depth/?.png";
+        link[6] = *p;
+        assert_int_equal(symlink("/etc/hostname", scratch_name(&scratch, link, name)), 0);
+    }
+    struct capture_settings settings = settings_of("tum");
+    const int n_before = scratch.n_lines;
+    assert_int_equal(open_result(&settings), -EINVAL);
+    assert_int_equal(scratch.n_lines, n_before + 2);
+    assert_true(scratch_said(&scratch, "put a copy there in place of the link"));
+    assert_true(scratch_said(&scratch, "images looked at is readable: 3 are links that lead out"));
+}
+
 static void tum_sorts_and_drops_repeated_times(void **state)
 {
     (void)state;
