@@ -207,7 +207,6 @@ static void links_out_of_the_folder_are_told_once(void **state)
     const int n_before = scratch.n_lines;
     assert_int_equal(open_result(&settings), -EINVAL);
     assert_int_equal(scratch.n_lines, n_before + 2);
-    assert_true(scratch_said(&scratch, "put a copy there in place of the link"));
     assert_true(scratch_said(&scratch, "images looked at is readable: 3 are links that lead out"));
 }
 
@@ -636,6 +635,7 @@ int main(void)
         TEST(tum_ground_truth_is_offered),
         TEST(ground_truth_is_found_beneath_the_folder),
         TEST(first_images_may_be_unreadable),
+        TEST(links_out_of_the_folder_are_told_once),
         TEST(tum_sorts_and_drops_repeated_times),
         TEST(unreadable_image_is_a_damaged_frame),
         TEST(tum_refuses),
