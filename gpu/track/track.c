@@ -203,6 +203,7 @@ int track_relocate(struct track *track, const struct se3 *T_odom_camera)
     track->reference = track->previous = track->newest;
     track->overlap_most = 0;
     track->pose_time_ns = track->newest_time_ns;
+    track->lost_since_ns = track->newest_time_ns; // if the next frame does not bear it out
     track->n_lost = 0;
     still_camera_reset(&track->still);
     return 0;

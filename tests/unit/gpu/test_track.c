@@ -387,6 +387,21 @@ static void a_repeated_image_has_the_pose_it_had(void **state)
     assert_int_equal(track_repeat(track, now_ns, &again), -ENODATA);
 }
 
+// The clock of a loss begins anew with a find: what was found in the last moment is not given up
+// with the next frame that fails.
+static void a_find_gets_all_of_the_time_again(void **state)
+{
+    (void)state;
+    begin(TRACK_REFERENCE_KEYFRAME);
+    like.n_pairs = 0;
+    for (int i = 0; i < 33; i++) // 0.96 s since the first of them
+        assert_int_equal(frame_after(0.03).map_epoch, 0);
+    assert_int_equal(track_relocate(track, &truth), 0);
+    for (int i = 0; i < 33; i++)
+        assert_int_equal(frame_after(0.03).map_epoch, 0);
+    assert_int_equal(frame_after(0.03).map_epoch, 1);
+}
+
 static void what_is_not_held_degrades(void **state)
 {
     (void)state;
@@ -682,6 +697,7 @@ int main(void)
         cmocka_unit_test(a_keyframe_changes_with_the_view),
         cmocka_unit_test(a_gap_is_told),
         cmocka_unit_test(a_repeated_image_has_the_pose_it_had),
+        cmocka_unit_test(a_find_gets_all_of_the_time_again),
         cmocka_unit_test(what_is_not_held_degrades),
         cmocka_unit_test(what_moved_unseen_is_gone_when_it_is_held_again),
         cmocka_unit_test(a_camera_that_stands_still_does_not_drift),
