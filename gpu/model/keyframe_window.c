@@ -12,10 +12,15 @@
 #include "gpu/model/keyframe_choice.h"
 #include "gpu/model/keyframe_constraint.h"
 #include "gpu/model/keyframe_images.h"
+#include "proto/clock.h"
 #include "proto/se3.h"
 
 // Links of a quarter of the resolution are as good as full ones: what errs is systematic.
 #define LEVEL (GPU_LEVELS - 1)
+
+// Where time is short the worker rests so many times as long as its last keyframe took: it has a
+// tenth of a processor, which the frames may need.
+#define SPARING_REST 9
 
 // The worker's: a keyframe, a copy for the optimiser, or taking over what that found.
 enum job { JOB_NONE, JOB_ADD, JOB_COPY, JOB_TAKE, JOB_DONE, JOB_END };
@@ -56,6 +61,7 @@ struct keyframe_window {
     enum job job;
     struct se3 T_job;
     int job_error;
+    int64_t job_ended_ns, job_took_ns; // of the last keyframe, CLOCK_MONOTONIC
 
     pthread_t optimiser;
     enum stage stage;
@@ -93,10 +99,13 @@ static void *work(void *user)
         }
         const enum job job = w->job;
         pthread_mutex_unlock(&w->lock);
+        const int64_t began_ns = clock_monotonic_ns();
         int rc = do_job(w, job);
         pthread_mutex_lock(&w->lock);
         if (job == JOB_ADD) {
             w->job_error = rc;
+            w->job_ended_ns = clock_monotonic_ns();
+            w->job_took_ns = w->job_ended_ns - began_ns;
         } else {
             w->optimise_error = rc;
             w->stage = rc < 0 ? STAGE_FAILED : job == JOB_COPY ? STAGE_COPIED : STAGE_TAKEN;
@@ -396,6 +405,16 @@ void keyframe_window_spare(struct keyframe_window *w, bool sparing)
     w->sparing = sparing;
 }
 
+static bool must_rest(struct keyframe_window *w)
+{
+    if (!w->sparing)
+        return false;
+    pthread_mutex_lock(&w->lock);
+    const bool must = clock_monotonic_ns() - w->job_ended_ns < SPARING_REST * w->job_took_ns;
+    pthread_mutex_unlock(&w->lock);
+    return must;
+}
+
 int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const struct track *track,
                            const struct track_result *result, uint64_t seq, int64_t time_ns,
                            double *out_moved_m)
@@ -411,7 +430,8 @@ int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const str
     *out_moved_m = take_result(w, &result->T_odom_camera);
     if (w->failed || serve_optimiser(w) || !frame ||
         !keyframe_choice(result, w->has_keyframe ? &w->T_odom_keyframe : NULL, w->moved_m,
-                         w->sparing))
+                         w->sparing) ||
+        must_rest(w))
         return 0;
     return begin_job(w, gpu, frame, &result->T_odom_camera, seq, time_ns);
 }

@@ -46,7 +46,8 @@ void keyframe_window_enter(struct keyframe_window *window, uint32_t epoch);
 // count.
 bool keyframe_window_is_ready(struct keyframe_window *window, int64_t until_ns);
 
-// Time is short from now on (at first it is not): keyframes come after more motion.
+// Time is short from now on (at first it is not): keyframes come after more motion, and as many as
+// take a tenth of a processor.
 void keyframe_window_spare(struct keyframe_window *window, bool sparing);
 
 // After each track_frame, with its result and its frame's number and time, when the pose has left.

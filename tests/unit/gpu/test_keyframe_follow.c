@@ -12,10 +12,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "gpu/model/keyframe_window.h"
+#include "proto/clock.h"
 #include "tests/unit/gpu/fake_gpu.h"
 
 #define WIDTH  8 // of the graph's images
@@ -38,6 +40,7 @@ static struct keyframe_window *window;
 
 static struct graph_keyframe added[MOST];
 static float added_z_m[MOST][N_PX];
+static int64_t began_add_ns[MOST], ended_add_ns[MOST];
 static uint32_t n_added, n_listed, n_cleared, n_taken, n_said;
 static struct se3 T_graph;
 static int add_rc, read_rc, copy_rc, optimise_rc, take_rc;
@@ -75,11 +78,14 @@ void graph_clear(struct graph *g)
 int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
               const struct se3 *T_odom_camera)
 {
+    const int64_t began_ns = clock_monotonic_ns();
     if (waits)
         sem_wait(&go_on);
     if (add_rc < 0 || g != &graph || n_added >= MOST)
         return -ENOMEM;
     memcpy(added_z_m[n_added], z_m, sizeof *added_z_m);
+    began_add_ns[n_added] = began_ns;
+    ended_add_ns[n_added] = clock_monotonic_ns();
     added[n_added++] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, *T_odom_camera, 1, 0};
     n_listed = n_added;
     return 0;
@@ -249,6 +255,34 @@ static void results_enter_four_frames_later(void **state)
     assert_int_equal(keyframe_window_list(window, &listed), 2);
     assert_int_equal(listed[1].seq, 11);
     assert_true(listed[1].T_odom_camera.t_m[0] == 2);
+}
+
+// Where time is short the next keyframe comes when nine times as long has gone by as the last one
+// took, and not before.
+static void where_time_is_short_they_rest(void **state)
+{
+    (void)state;
+    const struct timespec took = {0, 50000000}, pause = {0, 5000000};
+    const int64_t began_ns = clock_monotonic_ns();
+    const struct graph_keyframe *listed;
+    waits = true;
+    keyframe_window_spare(window, true);
+    follow(0, 0);
+    nanosleep(&took, NULL);
+    waits = false;
+    sem_post(&go_on);
+    uint64_t seq = 1;
+    while (keyframe_window_list(window, &listed) < 2) {
+        assert_true(clock_monotonic_ns() - began_ns < 60000000000);
+        nanosleep(&pause, NULL);
+        follow((double)seq, seq);
+        seq++;
+    }
+    assert_true(began_add_ns[1] - ended_add_ns[0] >= 9 * (ended_add_ns[0] - began_add_ns[0]));
+    // Not short any more: with the next frame, and what it gives enters four later.
+    keyframe_window_spare(window, false);
+    follow_many(5, seq);
+    assert_int_equal(keyframe_window_list(window, &listed), 3);
 }
 
 // Where the map moved the next keyframe comes at half the motion.
@@ -481,6 +515,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
         TEST(results_enter_four_frames_later),
+        TEST(where_time_is_short_they_rest),
         TEST(a_map_that_moves_wants_them_sooner),
         TEST(another_epoch_begins_empty),
         TEST(frames_between_are_kept),
