@@ -8,9 +8,9 @@
 //   points    all hits are refined with a view's stored points; nine in ten are given up early
 //   screened  the SEARCH_SCREENED best distinct ones are drawn where they are and scored by every
 //             pixel. By its points a right pose of which a third is seen may rank anywhere: so
-//             nearly all are drawn (some 300 of a scene). In 1,362 scenes of which 27 to 33 % is
-//             seen 20 more right ones came first than with 128, and none fewer
-//   drawn     the best of these, more than are polished, for a few rounds
+//             nearly all are drawn (some 300 of a scene). In 498 scenes of which 27 to 33 % is
+//             seen 6 more right ones came first than with 128, and none fewer
+//   drawn     the best of these, some more than are polished, for a few rounds
 //   polished  of these the best, for several rounds
 //   slid      the best of the polished moved both ways along the two directions that their surface
 //             holds least (slide.h), drawn where that is: in 511 scenes of which 30 % is seen
@@ -29,7 +29,7 @@
 #define SEARCH_KEEP_LEAST 8 // of a start
 #define SEARCH_KEEP_MOST  48
 #define SEARCH_SCREENED   512
-#define SEARCH_DRAWN_MORE 30 // than are polished
+#define SEARCH_DRAWN_MORE 14 // than are polished
 #define SEARCH_POLISHED   18 // at least; with more answers wanted 17 more than those
 #define SEARCH_NOT_SLID   8  // of the polished
 #define SEARCH_SLIDE_WAYS 4

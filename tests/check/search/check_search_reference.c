@@ -298,7 +298,7 @@ static void check_coarse_formulas(void)
                "hits of a start");
     // What both twins hand on, stage by stage: other numbers are another search.
     check_that(SEARCH_HITS_MAX == 16384 && SEARCH_KEEP_LEAST == 8 && SEARCH_KEEP_MOST == 48 &&
-                   SEARCH_SCREENED == 512 && SEARCH_DRAWN_MORE == 30 && SEARCH_POLISHED == 18 &&
+                   SEARCH_SCREENED == 512 && SEARCH_DRAWN_MORE == 14 && SEARCH_POLISHED == 18 &&
                    SEARCH_DRAWN_ROUNDS == 2 && SEARCH_POLISHED_ROUNDS == 3 &&
                    SEARCH_TURNED_ROUNDS == 5 && SEARCH_NOT_SLID == 8 && SEARCH_SLIDE_WAYS == 4,
                "stages");
