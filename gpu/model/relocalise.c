@@ -281,7 +281,8 @@ static int compare(struct relocaliser *r, const struct se3 *T_view_frame, struct
 }
 
 // Aligns the frame to the model as it is seen from T, and moves T there. *out_settled: by next to
-// nothing.
+// nothing. That the steps had become small is not asked for: from some distance they have not yet,
+// and the next view tells.
 static int settle(struct relocaliser *r, struct model *model, const struct gpu_frame *frame,
                   struct se3 *T_map_camera, struct gpu_alignment *out, bool *out_settled)
 {
@@ -291,7 +292,7 @@ static int settle(struct relocaliser *r, struct model *model, const struct gpu_f
     int rc = model_view(model, T_map_camera, r->view);
     if (rc == 0)
         rc = gpu_align(r->gpu, frame, r->view, &identity, &r->align, out);
-    if (rc < 0 || !out->solvable || !out->converged)
+    if (rc < 0 || !out->solvable)
         return rc;
     struct se3 T = se3_compose(T_map_camera, &out->T_reference_frame);
     *T_map_camera = se3_normalized(&T);
@@ -327,7 +328,7 @@ static int verify(struct relocaliser *r, struct model *model, const struct gpu_f
     bool settled = false;
     int rc = 0;
     found->trust = RELOCALISE_NOT_FOUND;
-    for (int i = 0; i < MAX_VIEWS && rc == 0 && !settled && (i == 0 || a.converged); i++)
+    for (int i = 0; i < MAX_VIEWS && rc == 0 && !settled && (i == 0 || a.solvable); i++)
         rc = settle(r, model, frame, &found->T_map_camera, &a, &settled);
     if (rc < 0 || !settled)
         return rc;

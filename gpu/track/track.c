@@ -205,6 +205,7 @@ int track_relocate(struct track *track, const struct se3 *T_odom_camera)
     track->pose_time_ns = track->newest_time_ns;
     track->lost_since_ns = track->newest_time_ns; // if the next frame does not bear it out
     track->n_lost = 0;
+    track->is_found = true;
     still_camera_reset(&track->still);
     return 0;
 }
@@ -332,6 +333,7 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
     if (is_gap(track, seconds))
         memset(track->velocity, 0, sizeof track->velocity);
     int rc = track_explain(track, depth, seconds, &best);
+    track->is_found = false;
     if (rc < 0)
         return rc;
     result_alignment(&best, out);

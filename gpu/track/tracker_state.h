@@ -65,6 +65,7 @@ struct track {
     bool pose_known; // there is a reference
     struct still_camera still;
     bool lost;
+    bool is_found; // lost, but placed in the map since (track_relocate)
     int64_t lost_since_ns; // first frame of this loss that had depth
     double period_s;       // last time between two poses, 0 = none yet
     uint32_t n_lost;       // frames in a row with depth but without a pose

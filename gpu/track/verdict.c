@@ -25,10 +25,12 @@ enum track_reason verdict_objection(const struct track *track, const struct trac
     if (a->n_valid_px < s->min_valid_share * track->level_px)
         return TRACK_REASON_NO_DEPTH;
     // A camera that may be anywhere is believed to be where it was only on good grounds: otherwise
-    // it is looked for in the map, or starts anew.
-    bool anywhere = track->lost || seconds > s->gap_s;
+    // it is looked for in the map, or starts anew. Where it was found there the map has told: real
+    // frames of a fast turn fit the one before them by half.
+    const bool lost = track->lost && !track->is_found;
+    bool anywhere = lost || seconds > s->gap_s;
     double grounds = anywhere && track->has_map ? ANYWHERE_PAIR_RATIO
-                     : track->lost              ? LOST_PAIR_RATIO
+                     : lost                     ? LOST_PAIR_RATIO
                                                 : 0;
     if (!a->solvable || a->n_pairs < fmax(s->min_pair_ratio, grounds) * a->n_valid_px)
         return TRACK_REASON_FEW_PAIRS;

@@ -402,6 +402,27 @@ static void a_find_gets_all_of_the_time_again(void **state)
     assert_int_equal(frame_after(0.03).map_epoch, 1);
 }
 
+// What fits half of a lost camera's frame fits that of one that was found: the frame after it alone.
+static void a_find_is_followed_like_any_frame(void **state)
+{
+    (void)state;
+    begin(TRACK_REFERENCE_KEYFRAME);
+    track_set_map(track, true);
+    const uint32_t all = like.n_pairs;
+    like.n_pairs = 0;
+    frame_after(0.03);
+    like.n_pairs = like.n_valid_px * 4 / 10;
+    assert_int_equal(frame_after(0.03).reason, TRACK_REASON_FEW_PAIRS);
+    assert_int_equal(track_relocate(track, &truth), 0);
+    like.n_pairs = 0;
+    assert_int_equal(frame_after(0.03).state, TRACK_STATE_LOST);
+    like.n_pairs = like.n_valid_px * 4 / 10;
+    assert_int_equal(frame_after(0.03).reason, TRACK_REASON_FEW_PAIRS);
+    assert_int_equal(track_relocate(track, &truth), 0);
+    assert_int_equal(frame_after(0.03).state, TRACK_STATE_TRACKING);
+    like.n_pairs = all;
+}
+
 static void what_is_not_held_degrades(void **state)
 {
     (void)state;
@@ -698,6 +719,7 @@ int main(void)
         cmocka_unit_test(a_gap_is_told),
         cmocka_unit_test(a_repeated_image_has_the_pose_it_had),
         cmocka_unit_test(a_find_gets_all_of_the_time_again),
+        cmocka_unit_test(a_find_is_followed_like_any_frame),
         cmocka_unit_test(what_is_not_held_degrades),
         cmocka_unit_test(what_moved_unseen_is_gone_when_it_is_held_again),
         cmocka_unit_test(a_camera_that_stands_still_does_not_drift),
