@@ -6,6 +6,7 @@
 
 #include "capture/mcap/foxglove.h"
 #include "capture/ros/schemas.h"
+#include "capture/ros/topic_name.h"
 
 // `topic` of the only camera; `named` where there are several, with the name in place of %s.
 struct channel {
@@ -127,11 +128,12 @@ static void put_channel(struct mcap_bytes *out, const struct mcap_content *conte
     const uint16_t n_each = dialects[dialect].n_channels, kind = (uint16_t)((id - 1) % n_each + 1);
     const struct mcap_camera *camera = &content->cameras[(id - 1) / n_each];
     const struct channel *channel = &dialects[dialect].channels[kind];
-    char topic[MAX_TOPIC_BYTES], units[32];
+    char topic[MAX_TOPIC_BYTES], units[32], part[ROS_TOPIC_PART_BYTES];
     const char *name = strstr(channel->named, "%s");
+    ros_topic_part(camera->name, part);
     if (camera->name[0] && name)
         snprintf(topic, sizeof topic, "%.*s%s%s", (int)(name - channel->named), channel->named,
-                 camera->name, name + 2);
+                 dialect == MCAP_ROS2 ? part : camera->name, name + 2);
     else
         snprintf(topic, sizeof topic, "%s", channel->topic);
     snprintf(units, sizeof units, "%.17g", camera->units_per_m);

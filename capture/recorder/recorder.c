@@ -19,6 +19,7 @@
 #include "capture/recorder/ending.h"
 #include "capture/recorder/recordings.h"
 #include "capture/recorder/writer.h"
+#include "capture/ros/topic_name.h"
 #include "proto/clock.h"
 
 #define SLOTS_PER_FRAME 3        // itself, pose and tf
@@ -418,10 +419,12 @@ bool recorder_format_holds_several(enum recorder_format format)
     return recordings_format(format)->holds_several;
 }
 
-// What is wrong with what was asked for; NULL: nothing.
+// What is wrong with what was asked for, maybe in `out`; NULL: nothing.
 static const char *bad_start(const char *name, enum recorder_format format,
-                             const struct recorder_camera *cameras, uint32_t n_cameras)
+                             const struct recorder_camera *cameras, uint32_t n_cameras,
+                             char out[ROS_NAMES_FAULT_BYTES])
 {
+    const char *names[RECORDER_MAX_CAMERAS];
     if (!recorder_name_is_plain(name))
         return "names are 1..64 letters, digits, '.', '_' and '-'";
     if (format >= RECORDER_N_FORMATS)
@@ -432,10 +435,11 @@ static const char *bad_start(const char *name, enum recorder_format format,
         return "this format holds one camera; mcap and ros2mcap hold several";
     for (uint32_t i = 0; i < n_cameras; i++) {
         uint32_t w = cameras[i].info->camera.width_px, h = cameras[i].info->camera.height_px;
+        names[i] = cameras[i].name;
         if (!w || !h || w > CAPTURE_MAX_SIDE_PX || h > CAPTURE_MAX_SIDE_PX)
             return "image size out of range";
     }
-    return NULL;
+    return format == RECORDER_FORMAT_ROS2MCAP ? ros_names_fault(names, n_cameras, out) : NULL;
 }
 
 // While the recorder is reserved nobody pushes.
@@ -500,8 +504,8 @@ static int start(struct recorder *recorder, const char *name, bool numbered,
                  enum recorder_format format, const struct recorder_camera *cameras,
                  uint32_t n_cameras)
 {
-    char taken_name[RECORDER_NAME_BYTES];
-    const char *reason = bad_start(name, format, cameras, n_cameras), *in = "", *where = "";
+    char taken_name[RECORDER_NAME_BYTES], text[ROS_NAMES_FAULT_BYTES];
+    const char *reason = bad_start(name, format, cameras, n_cameras, text), *in = "", *where = "";
     struct recorder_status previous;
     void *writer = NULL;
     int err = -EINVAL;

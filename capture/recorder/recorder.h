@@ -112,7 +112,8 @@ bool recorder_name_is_plain(const char *name);
 // A camera whose frames are recorded.
 struct recorder_camera {
     uint32_t number;  // by which its frames are pushed, 0..RECORDER_MAX_CAMERAS - 1
-    const char *name; // stands in the topics of its messages; "" where it is the only one
+    const char *name; // stands in the topics of its messages, of ROS as capture/ros/topic_name.h
+                      // says; "" where it is the only one
     const struct capture_info *info;
     const struct se3 *T_rig_camera; // where it sits on the rig; NULL = it is part of none
 };
@@ -122,7 +123,8 @@ bool recorder_format_holds_several(enum recorder_format format);
 
 // Begins a recording of the frames of these sources (camera numbers differ), which stay open until
 // it has ended; what is pushed of others is left out. Cameras and strings are copied. Returns 0,
-// -EINVAL (name, image size, several cameras in a format for one), -EBUSY (one is active or still
+// -EINVAL (name, image size, several cameras in a format for one, names that are one in topics of
+// ROS 2), -EBUSY (one is active or still
 // being written), -EEXIST, -ENOSPC, -ENOMEM or another negative errno; the reason is in the log.
 __attribute__((warn_unused_result)) int recorder_start(struct recorder *recorder, const char *name,
                                                        enum recorder_format format,

@@ -40,11 +40,24 @@ static void list_topics(const struct bag *bag, char *out, size_t n_out_bytes)
 }
 
 // The topic stands in the camera's namespace: "/NAME/...".
-static bool is_of_camera(const struct bag_topic *topic, const char *camera)
+static bool is_in_namespace(const char *topic, const char *camera)
 {
     const size_t n = strlen(camera);
-    return topic->name[0] == '/' && strncmp(topic->name + 1, camera, n) == 0 &&
-           topic->name[1 + n] == '/';
+    return topic[0] == '/' && strncmp(topic + 1, camera, n) == 0 && topic[1 + n] == '/';
+}
+
+// Or in one that is the same in topics of ROS 2: /left_1/... is of left-1. Older recordings of ours
+// have /left-1/..., which is of left_1, too.
+static bool is_in_alike(const char *topic, const char *camera)
+{
+    const char *end = topic[0] == '/' ? strchr(topic + 1, '/') : NULL;
+    char folder[ROS_MAX_CAMERA_NAME + 1], a[ROS_TOPIC_PART_BYTES], b[ROS_TOPIC_PART_BYTES];
+    if (!end || (size_t)(end - topic) > sizeof folder || strlen(camera) > ROS_MAX_CAMERA_NAME)
+        return false;
+    snprintf(folder, sizeof folder, "%.*s", (int)(end - topic - 1), topic + 1);
+    ros_topic_part(folder, a);
+    ros_topic_part(camera, b);
+    return strcmp(a, b) == 0;
 }
 
 // Of a recording of several cameras the one that is meant: as the topic that was asked for, or by
@@ -52,19 +65,21 @@ static bool is_of_camera(const struct bag_topic *topic, const char *camera)
 static int find_camera(struct bag *bag, const char *camera)
 {
     const char *name = bag->wanted && bag->wanted[0] != '/' ? bag->wanted : camera;
+    const char *found = NULL;
     if (!name || (bag->wanted && name == camera))
         return 0;
-    for (size_t i = 0; i < bag->n_topics; i++) {
-        const struct bag_topic *topic = &bag->topics[i];
-        if (!topic->is_depth || topic->n_frames == 0 || !is_of_camera(topic, name))
-            continue;
-        char *wanted = strdup(topic->name);
-        if (!wanted)
-            return -ENOMEM;
-        free(bag->wanted);
-        bag->wanted = wanted;
-        return 0;
-    }
+    for (int pass = 0; pass < 2 && !found; pass++) // by the name itself before others
+        for (size_t i = 0; i < bag->n_topics && !found; i++) {
+            const struct bag_topic *topic = &bag->topics[i];
+            if (topic->is_depth && topic->n_frames > 0 &&
+                (pass == 0 ? is_in_namespace : is_in_alike)(topic->name, name))
+                found = topic->name;
+        }
+    char *wanted = found ? strdup(found) : NULL;
+    if (!found || !wanted)
+        return found ? -ENOMEM : 0;
+    free(bag->wanted);
+    bag->wanted = wanted;
     return 0;
 }
 

@@ -35,6 +35,33 @@ const char *ros_topic_fault(const char *topic, char out[ROS_TOPIC_FAULT_BYTES])
     return fault;
 }
 
+void ros_topic_part(const char *name, char out[ROS_TOPIC_PART_BYTES])
+{
+    const bool is_digit = *name >= '0' && *name <= '9';
+    snprintf(out, ROS_TOPIC_PART_BYTES, "%s%.*s", is_digit ? "camera_" : "", ROS_MAX_CAMERA_NAME,
+             name);
+    for (char *dash = out; (dash = strchr(dash, '-'));)
+        *dash = '_';
+}
+
+const char *ros_names_fault(const char *const *names, size_t n, char out[ROS_NAMES_FAULT_BYTES])
+{
+    char a[ROS_TOPIC_PART_BYTES], b[ROS_TOPIC_PART_BYTES];
+    for (size_t i = 0; i < n; i++) {
+        ros_topic_part(names[i], a);
+        for (size_t k = 0; k < i; k++) {
+            ros_topic_part(names[k], b);
+            if (strcmp(a, b) != 0)
+                continue;
+            snprintf(out, ROS_NAMES_FAULT_BYTES,
+                     "cameras %.31s and %.31s are both %s in topics of ROS 2", names[k], names[i],
+                     a);
+            return out;
+        }
+    }
+    return NULL;
+}
+
 bool ros_name_contains(const char *name, const char *part)
 {
     for (; *name; name++) {

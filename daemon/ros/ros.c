@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "capture/ros/dds.h"
+#include "capture/ros/topic_name.h"
 #include "proto/clock.h"
 
 #define N_WAITING    256  // frames of a camera, eight seconds at its rate
@@ -32,7 +33,7 @@ struct waiting {
 
 // What is of one camera: its topics, its frames and the newest that is to go out.
 struct source {
-    char name[64]; // as in topics, "" = the only one
+    char name[ROS_TOPIC_PART_BYTES]; // as in topics, "" = the only one
     char odom_frame[64], base_frame[64], optical_frame[64];
     struct se3 T_base_optical;
     bool is_carried; // its base hangs on the first one's, as both sit on one rig
@@ -368,21 +369,30 @@ static void free_ros(struct ros *ros)
     free(ros);
 }
 
-// In topics a name has no dash and begins with no digit (topic_name.h); frames have it as it is.
+// In topics a name is topic_name.h's; frames have it as it is.
 static void name_source(struct source *source, const char *name,
                         const struct ros_settings *settings)
 {
     const char *slash = name[0] ? "/" : "";
-    snprintf(source->name, sizeof source->name, "%s%.32s",
-             name[0] >= '0' && name[0] <= '9' ? "camera_" : "", name);
-    for (char *dash; (dash = strchr(source->name, '-'));)
-        *dash = '_';
+    ros_topic_part(name, source->name);
     snprintf(source->odom_frame, sizeof source->odom_frame, "%.31s%s%.31s", name, slash,
              settings->odom_frame);
     snprintf(source->base_frame, sizeof source->base_frame, "%.31s%s%.31s", name, slash,
              settings->base_frame);
     snprintf(source->optical_frame, sizeof source->optical_frame, "%.31s%s%.31s", name, slash,
              settings->optical_frame);
+}
+
+static int check_names(const struct ros_settings *settings)
+{
+    const char *names[ROS_MAX_SOURCES];
+    char text[ROS_NAMES_FAULT_BYTES];
+    for (uint32_t i = 0; i < settings->n_sources; i++)
+        names[i] = settings->sources[i].name;
+    const char *fault = ros_names_fault(names, settings->n_sources, text);
+    if (fault)
+        log_to(&settings->log, LOG_LEVEL_ERROR, "ros.publish: %s: rename one", fault);
+    return fault ? -EINVAL : 0;
 }
 
 static int open_sources(struct ros *ros, const struct ros_settings *settings)
@@ -397,13 +407,6 @@ static int open_sources(struct ros *ros, const struct ros_settings *settings)
         const struct ros_source *from = &settings->sources[ros->n_sources];
         struct source *source = &ros->sources[ros->n_sources];
         name_source(source, from->name, settings);
-        for (uint32_t i = 0; i < ros->n_sources; i++)
-            if (strcmp(ros->sources[i].name, source->name) == 0) {
-                log_to(&ros->log, LOG_LEVEL_ERROR,
-                       "ros.publish: topics of ROS 2 have no dash: two cameras are %s",
-                       source->name);
-                return -EINVAL;
-            }
         source->T_base_optical = from->T_base_optical;
         source->is_carried = ros->n_sources > 0 && first->T_rig_camera && from->T_rig_camera;
         if (source->is_carried) {
@@ -432,7 +435,9 @@ int ros_create(struct ros **out, const struct ros_settings *settings)
     pthread_mutex_init(&ros->lock, NULL);
     sem_init(&ros->wake, 0, 0);
     struct ros_dds_place place = {settings->domain, settings->domain_origin, settings->interface};
-    int err = open_sources(ros, settings);
+    int err = check_names(settings);
+    if (!err)
+        err = open_sources(ros, settings);
     if (!err)
         ros->participant = ros_dds_participant(&place, &settings->log);
     if (!err && ros->participant < 0)

@@ -19,7 +19,7 @@ def record(source, folder, *options):
     return daemon
 
 
-PLACES = {"left": "0.2 0.03 -0.05 0.08 -0.21 0.06 0.97250", "back": "-0.1 0 -0.2 0 1 0 0"}
+PLACES = {"left-1": "0.2 0.03 -0.05 0.08 -0.21 0.06 0.97250", "back": "-0.1 0 -0.2 0 1 0 0"}
 
 
 def check_rig(python):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several cameras, one recording: all of them in one MCAP file, of both dialects, each with topics
-of its own; played again, by name, each has the poses of its first time, byte for byte: what is
-played as fast as possible loses no frame on the way to the disk. One alone on request; a format for
-one camera, and a camera that is not in the file, are refused with the names that there are."""
+of its own (of ROS /left_1/...); played again, by name, each has the poses of its first time, byte
+for byte: what is played as fast as possible loses no frame on the way to the disk. One alone on
+request; a format for one camera, and a camera that is not in the file, are refused with the names
+that there are."""
 import os
 import subprocess
 
@@ -10,7 +11,7 @@ import harness
 from harness import BINARY, check, requests
 
 N_FRAMES = 40
-NAMES = ("left", "right")
+NAMES = ("left-1", "right")
 
 
 def configuration(name, text):
@@ -53,6 +54,7 @@ def record(name, extension):
 
 
 def check_played(path, was):
+    is_ros = path.endswith(".ros2.mcap")  # whose topics have no dash
     again = start("by-name", sections(lambda _i, _name: f"mcap:{path}"))
     again.wait()
     check(trajectories(again) == was, f"{path}: other poses by the cameras' names")
@@ -62,7 +64,11 @@ def check_played(path, was):
     run = posed("--source", f"mcap:{path}", "--speed", "max")
     check(run.returncode == 0 and "2 depth topics" in run.stderr, run.stderr)
     run = posed("--source", f"mcap:{path}#top")
-    check(run.returncode == 4 and all(name in run.stderr for name in NAMES), run.stderr)
+    topics = [f"/{name.replace('-', '_')}/depth" if is_ros else f"depth/{name}" for name in NAMES]
+    check(run.returncode == 4 and all(topic in run.stderr for topic in topics), run.stderr)
+    if is_ros:
+        run = posed("--source", f"mcap:{path}#left_1", "--speed", "max")
+        check(run.returncode == 0 and "/left_1/depth/image_raw" in run.stderr, run.stderr)
 
 
 def posed(*options):
@@ -79,14 +85,14 @@ def check_requests():
     daemon.wait_for(lambda: os.path.exists(daemon.folder + "/req"), "the daemon is there")
     reply = ask("all", "klg")
     check(reply.code == requests.INVALID_ARGUMENT and "klg holds one camera" in reply.message and
-          "--camera left" in reply.message, f"{reply}")
+          "--camera left-1" in reply.message, f"{reply}")
     reply = ask("one", "klg", "right")
     check(reply.code == requests.OK, f"{reply}")
     def count():
         page = daemon.request(list_recordings=requests.ListRecordings()).list_recordings
         return {r.name: r.frames for r in page.recordings}
     daemon.wait_for(lambda: count().get("one", 0) > 3, "frames of one camera")
-    for camera, is_named in (("left", False), ("right", True)):
+    for camera, is_named in (("left-1", False), ("right", True)):
         status = daemon.request(camera=camera, get_status=requests.GetStatus()).get_status
         check((status.recording == "one") == is_named, f"{status}")
     check(daemon.request(stop_recording=requests.StopRecording()).code == requests.OK, "stop")

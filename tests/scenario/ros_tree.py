@@ -5,6 +5,7 @@ tree, in which each has one parent, and from the first camera's optical frame to
 place that the file has. Runs under the interpreter that has the libraries (POSED_PYTHON_ROS):
 
     ros_tree.py RECORDING.ros2.mcap FIRST NAME=RIG.txt..."""
+import re
 import sys
 
 import numpy
@@ -25,6 +26,9 @@ def of_message(transform):
     return matrix([p.x, p.y, p.z], [q.x, q.y, q.z, q.w])
 
 
+NAME = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)+")  # what `ros2 bag play` can publish
+
+
 def decoded(path):
     """By topic: each message's (parent, child, matrix); and the child frames of odometry."""
     store = get_typestore(Stores.ROS2_JAZZY)
@@ -32,6 +36,7 @@ def decoded(path):
     with open(path, "rb") as file:
         reader = make_reader(file, decoder_factories=[DecoderFactory()])
         for schema, channel, raw, message in reader.iter_decoded_messages():
+            assert NAME.fullmatch(channel.topic), channel.topic
             if channel.topic in edges:
                 other = store.deserialize_cdr(raw.data, schema.name)
                 assert len(other.transforms) == len(message.transforms)

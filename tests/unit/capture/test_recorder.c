@@ -279,6 +279,26 @@ static void keep_lines(void *user, enum log_level level, const char *line)
     snprintf(lines + strlen(lines), 1024 - strlen(lines), "%s\n", line);
 }
 
+// Two cameras that are one in topics of ROS 2 are told of, and no file is left; other formats hold
+// them.
+static void names_that_are_one_in_topics(void **state)
+{
+    (void)state;
+    const struct recorder_camera cameras[] = {{0, "left-1", &recording_info, NULL},
+                                              {1, "left_1", &recording_info, NULL}};
+    char lines[1024] = "", path[300];
+    struct recorder_settings settings = recording_settings();
+    struct recorder *recorder;
+    settings.log = (struct log_sink){keep_lines, lines};
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_ROS2MCAP, cameras, 2), -EINVAL);
+    assert_non_null(strstr(lines, "recording 'a' not started: cameras left-1 and left_1 are both "
+                                  "left_1 in topics of ROS 2"));
+    assert_int_equal(access(scratch_name(&recording.scratch, "a.ros2.mcap", path), F_OK), -1);
+    assert_int_equal(recorder_start(recorder, "a", RECORDER_FORMAT_MCAP, cameras, 2), 0);
+    recorder_destroy(&recorder);
+}
+
 // A folder that is made is told of, one that cannot be names its setting and place: a warning, as
 // it may come later.
 static void log_names_the_folder(void **state)
@@ -371,6 +391,7 @@ int main(void)
         TEST(frames_that_cannot_be_kept_are_counted),
         TEST(who_asks_for_room_loses_no_frame),
         TEST(names_and_settings_are_checked),
+        TEST(names_that_are_one_in_topics),
         TEST(log_names_the_folder),
         TEST(the_folder_is_looked_for_anew),
     };

@@ -289,6 +289,38 @@ static void names_that_no_topic_has(void **state)
     }
 }
 
+static void cameras_as_parts_of_topics(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *part;
+    } cases[] = {{"", ""},
+                 {"left", "left"},
+                 {"left-1", "left_1"},
+                 {"a-b--c-", "a_b__c_"},
+                 {"2", "camera_2"},
+                 {"2-d", "camera_2_d"},
+                 {"-", "_"},
+                 {"1234567890123456789012345678901234", "camera_1234567890123456789012345678901"}};
+    char out[ROS_TOPIC_PART_BYTES], topic[2 + sizeof out], fault[ROS_TOPIC_FAULT_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ros_topic_part(cases[i].name, out);
+        assert_string_equal(out, cases[i].part);
+        snprintf(topic, sizeof topic, "/%s", out);
+        assert_true(!out[0] || !ros_topic_fault(topic, fault));
+    }
+    static const char *const apart[] = {"", "left-1", "left-2", "left1", "2"};
+    static const char *const alike[] = {"right", "left-1", "2", "left_1"};
+    static const char *const digits[] = {"2-a", "camera_2_a"};
+    char text[ROS_NAMES_FAULT_BYTES];
+    assert_null(ros_names_fault(apart, 5, text));
+    assert_null(ros_names_fault(alike, 3, text));
+    assert_string_equal(ros_names_fault(alike, 4, text),
+                        "cameras left-1 and left_1 are both left_1 in topics of ROS 2");
+    assert_string_equal(ros_names_fault(digits, 2, text),
+                        "cameras 2-a and camera_2_a are both camera_2_a in topics of ROS 2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +333,7 @@ int main(void)
         cmocka_unit_test(messages_that_break_off),
         cmocka_unit_test(what_is_no_depth),
         cmocka_unit_test(names_that_no_topic_has),
+        cmocka_unit_test(cameras_as_parts_of_topics),
         cmocka_unit_test(types_by_their_three_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -287,6 +287,41 @@ static void the_best_of_several(void **state)
     fails_end();
 }
 
+// As a recording of ours has it now, and as it had it; by the very name before others. Names as
+// long as ours may be, and longer.
+static void cameras_whose_names_topics_cannot_have(void **state)
+{
+    (void)state;
+    static const char longest[] = "/1234567890123456789012345678901/depth";
+    static const struct {
+        const char *camera, *topic;
+    } cases[] = {{"left-1", "/left_1/depth"},
+                 {"left_1", "/left_1/depth"},
+                 {"old-1", "/old-1/depth"},
+                 {"old_1", "/old-1/depth"},
+                 {"2", "/camera_2/depth"},
+                 {"b-c", "/b-c/depth"},
+                 {"b_c", "/b_c/depth"},
+                 {"camera_1234567890123456789012345678901", longest}, // as none is it: the first
+                 {"z1234567890123456789012345678901-", longest},
+                 {"old-", longest},
+                 {"old", longest}};
+    static const char *const topics[] = {
+        "/b_c/depth",   "/b-c/depth", "/left_1/depth", "/camera_2/depth",
+        "/old-1/depth", longest,      "/a/depth",      "/z1234567890123456789012345678901_/depth"};
+    char wanted[80];
+    camera_info("/a/depth/camera_info", 50, W);
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
+        image(topics[i], "16UC1");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(choose(NULL, cases[i].camera), 0);
+        snprintf(wanted, sizeof wanted, "bag:the.bag#%s", cases[i].topic);
+        assert_string_equal(info.description, wanted);
+    }
+    assert_int_equal(choose("left-1", NULL), 0);
+    assert_string_equal(info.description, "bag:the.bag#/left_1/depth");
+}
+
 static void sizes_that_no_camera_has(void **state)
 {
     (void)state;
@@ -534,6 +569,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(where_no_depth_is, setup, teardown),
         cmocka_unit_test_setup_teardown(messages_compressed_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_of_several, setup, teardown),
+        cmocka_unit_test_setup_teardown(cameras_whose_names_topics_cannot_have, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_without_a_calibration, setup, teardown),
