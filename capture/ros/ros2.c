@@ -442,6 +442,7 @@ static int open_ros2(void **out_state, const char *location,
         .is_rectified = is_rectified,
         .is_given = capture_gives_camera(settings),
         .is_told = first->camera.fx_px > 0,
+        .is_distortion_told = first->camera.fx_px > 0 && first->distortion != 0,
         .last = is_rectified ? first->rectified : first->camera,
     };
     err = live_create(&ros2->live, &(struct live_camera){.intrinsics = ros2->camera},

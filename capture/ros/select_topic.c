@@ -221,14 +221,14 @@ static int take_camera(const struct bag *bag, const struct capture_settings *set
                                               : info->info.camera;
     if (!info && !overridden)
         tell_of_no_info(bag);
-    if (info && !overridden)
-        ros_tell_of_info(&bag->log,
-                         &(struct ros_info_taken){bag->path, info->name, info->info.header.frame_id,
-                                                  depth->name, depth->frame_id});
-    if (info && info->info.distortion != 0 && !is_rectified)
-        log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: %s tells of distortion (up to %g), which stays in the images of %s", bag->path,
-               info->name, info->info.distortion, depth->name);
+    if (info) {
+        const struct ros_info_taken taken = {bag->path, info->name, info->info.header.frame_id,
+                                             depth->name, depth->frame_id};
+        if (!overridden)
+            ros_tell_of_info(&bag->log, &taken);
+        if (info->info.distortion != 0 && !is_rectified)
+            ros_tell_of_distortion(&bag->log, &taken, info->info.distortion);
+    }
     if (info && !overridden)
         tell_of_change(bag, info, is_rectified);
     if (!isfinite(camera.fx_px) || !(camera.fx_px > 0) || !isfinite(camera.fy_px) ||

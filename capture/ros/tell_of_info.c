@@ -29,6 +29,14 @@ void ros_tell_of_info(const struct log_sink *log, const struct ros_info_taken *t
                taken->depth_frame);
 }
 
+void ros_tell_of_distortion(const struct log_sink *log, const struct ros_info_taken *taken,
+                            double distortion)
+{
+    log_to(log, LOG_LEVEL_WARNING,
+           "%s: %s tells of distortion (up to %g), which stays in the images of %s", taken->source,
+           taken->info_topic, distortion, taken->depth_topic);
+}
+
 static int describe(const struct intrinsics *camera, char *out, size_t room)
 {
     return snprintf(out, room, "fx %.9g fy %.9g cx %.9g cy %.9g, %ux%u", camera->fx_px,
@@ -53,6 +61,11 @@ void ros_live_info_take(struct ros_live_info *live, const struct log_sink *log,
         live->is_rectified = ros_info_is_rectified(live->names.depth_topic, info);
     const struct intrinsics *now = live->is_rectified ? &info->rectified : &info->camera;
     struct ros_info_taken taken = live->names;
+    if (!live->is_distortion_told && !live->is_rectified && info->distortion != 0 &&
+        now->fx_px > 0) {
+        ros_tell_of_distortion(log, &taken, info->distortion);
+        live->is_distortion_told = true;
+    }
     if (live->is_given || memcmp(now, &live->last, sizeof *now) == 0)
         return;
     live->last = *now;

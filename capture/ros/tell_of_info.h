@@ -26,6 +26,11 @@ bool ros_info_is_rectified(const char *depth_topic, const struct ros_camera_info
 // on depth. A slash in front of a frame's name (ROS 1) makes no other frame.
 void ros_tell_of_info(const struct log_sink *log, const struct ros_info_taken *taken);
 
+// A warning that depth is not where K says it is. `distortion`: ros_camera_info's; of rectified
+// images it does not matter.
+void ros_tell_of_distortion(const struct log_sink *log, const struct ros_info_taken *taken,
+                            double distortion);
+
 // "from fx 50 fy 60 cx 3.5 cy 2.5, 8x6 to fx 51 fy 60 cx 3.5 cy 2.5, 8x6, at stamp 100.033000000"
 #define ROS_CHANGE_BYTES 320
 void ros_describe_change(const struct intrinsics *from, const struct intrinsics *to,
@@ -37,7 +42,8 @@ struct ros_live_info {
     bool is_rectified;           // the matrix P counts; known once one is taken
     bool is_given;               // all intrinsics are, by the settings: none is taken
     bool is_told;                // which topic is taken
-    struct intrinsics last;      // that came
+    bool is_distortion_told;
+    struct intrinsics last; // that came
 };
 
 // Takes the newest into *camera if it is a calibration of the size there, and says what changes;

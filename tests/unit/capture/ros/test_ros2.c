@@ -33,7 +33,7 @@ static struct {
     pthread_t thread;
     atomic_bool quit, is_other, is_half, is_silent; // silent: without camera infos
     atomic_bool is_large, is_empty;                 // what they tell is no calibration of it
-    atomic_bool is_colour;                          // their frame
+    atomic_bool is_colour, is_distorted;            // their frame, their lens
     bool is_rectified;                              // the images, on a topic of that name
 } camera;
 
@@ -70,6 +70,11 @@ static void send(uint32_t k)
                                              .distortion_model = model,
                                              .k = {fx, 0, 31.5, 0, 61, 23.5, 0, 0, 1},
                                              .p = {p_fx, 0, 31.5, 0, 0, 61, 23.5, 0, 0, 0, 1, 0}};
+    double d[] = {0.1, -0.25, 0, 0, 0};
+    if (camera.is_distorted) {
+        info.d._length = info.d._maximum = 5;
+        info.d._buffer = d;
+    }
     info.header.frame_id = camera.is_colour ? colour : frame_id;
     sensor_msgs_msg_dds__Image_ image = {
         .header = header, .height = H, .width = W, .encoding = encoding, .step = 2 * W};
@@ -127,7 +132,7 @@ static int setup(void **state)
     (void)state;
     domain = 10 + (uint32_t)getpid() % 200;
     camera.is_other = camera.is_half = camera.is_silent = camera.is_colour = false;
-    camera.is_large = camera.is_empty = camera.is_rectified = false;
+    camera.is_large = camera.is_empty = camera.is_rectified = camera.is_distorted = false;
     said[0] = 0;
     plug_in(true);
     return 0;
@@ -260,6 +265,49 @@ static void the_camera_info_is_named(void **state)
                      1);
 }
 
+// Once, whenever the first info with distortion comes, and whoever gives the intrinsics; not of
+// rectified images.
+static void distortion_is_told_of(void **state)
+{
+    (void)state;
+    static const char wanted[] = "ros2: /unit/depth/camera_info tells of distortion (up to 0.25), "
+                                 "which stays in the images of /unit/depth/image_raw\n";
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    for (int i = 0; i < 60; i++) {
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+        camera.is_distorted = i >= 20;
+        camera.is_other = i >= 40;
+        assert_true(i >= 20 || count("distortion") == 0);
+    }
+    capture_close(&capture);
+    assert_int_equal(count(wanted), 1);
+    said[0] = 0;
+    capture = open_topic(); // from the first on
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+    capture_close(&capture);
+    assert_int_equal(count(wanted), 1);
+    said[0] = 0;
+    camera.is_silent = true; // late
+    struct capture_settings settings = {.source = "ros2:/unit/depth/image_raw",
+                                        .ros_domain = domain,
+                                        .fx_px = 60,
+                                        .fy_px = 60,
+                                        .cx_px = 31.5,
+                                        .cy_px = 23.5,
+                                        .log = {.write = hear}};
+    assert_int_equal(capture_open(&capture, &settings), 0);
+    read_good(capture, &frame);
+    assert_int_equal(count("distortion"), 0);
+    camera.is_silent = false;
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+    capture_close(&capture);
+    unplug();
+    assert_int_equal(count(wanted), 1);
+}
+
 // Of rectified images the matrix P counts, whenever the first camera info comes.
 static void a_rectified_camera_whose_info_is_late(void **state)
 {
@@ -271,7 +319,7 @@ static void a_rectified_camera_whose_info_is_late(void **state)
                                         .log = {.write = hear}};
     struct capture_frame frame;
     unplug();
-    camera.is_rectified = camera.is_silent = true;
+    camera.is_rectified = camera.is_silent = camera.is_distorted = true;
     plug_in(true);
     assert_int_equal(capture_open(&capture, &settings), 0);
     read_good(capture, &frame);
@@ -283,6 +331,7 @@ static void a_rectified_camera_whose_info_is_late(void **state)
     for (int i = 0; i < 50; i++)
         assert_int_equal(capture_read(capture, 10000, &frame), 0);
     assert_true(capture_info(capture)->camera.fx_px == 65);
+    assert_int_equal(count("distortion"), 0);
     capture_close(&capture);
     unplug();
 }
@@ -365,6 +414,7 @@ int main(void)
         TEST(half_an_image_is_damaged),
         TEST(another_calibration_is_told_of),
         TEST(the_camera_info_is_named),
+        TEST(distortion_is_told_of),
         TEST(a_rectified_camera_whose_info_is_late),
         TEST(topics_that_nobody_has),
         TEST(the_domain_of_the_environment),
