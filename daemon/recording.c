@@ -89,7 +89,8 @@ static int start_recording(const struct recording *recording, const struct confi
         const struct camera *camera = &recording->cameras[i];
         cameras[i] = (struct recorder_camera){i, recording->n_cameras > 1 ? camera->name : "",
                                               capture_info(camera->capture),
-                                              camera->rig ? rig_pose_place(camera->rig, i) : NULL};
+                                              camera->rig ? rig_pose_place(camera->rig, i) : NULL,
+                                              shared_info(camera->shared)->camera_frame};
     }
     const char *wanted = config->recorder.start;
     struct recorder_status status;

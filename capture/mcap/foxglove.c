@@ -14,7 +14,7 @@ static void put_timestamp(struct protobuf_out *out, uint32_t number, int64_t tim
     protobuf_put_bytes(out, number, bytes, inner.n);
 }
 
-size_t foxglove_put_image_header(const struct depth_frame *image,
+size_t foxglove_put_image_header(const struct depth_frame *image, const char *frame_id,
                                  unsigned char bytes[FOXGLOVE_MAX_HEADER_BYTES])
 {
     struct protobuf_out out = {bytes, 0, FOXGLOVE_MAX_HEADER_BYTES};
@@ -24,7 +24,7 @@ size_t foxglove_put_image_header(const struct depth_frame *image,
     protobuf_put_fixed32(&out, 3, image->height_px);
     protobuf_put_text(&out, 4, "16UC1");
     protobuf_put_fixed32(&out, 5, step_bytes);
-    protobuf_put_text(&out, 7, "camera");
+    protobuf_put_text(&out, 7, frame_id);
     protobuf_put_key(&out, 6, PROTOBUF_BYTES);
     protobuf_put_varint(&out, (uint64_t)step_bytes * image->height_px);
     return out.n;
@@ -47,6 +47,7 @@ int64_t foxglove_units_of_mm(uint16_t mm, double units_per_m)
 }
 
 size_t foxglove_put_calibration(const struct intrinsics *camera, int64_t time_ns,
+                                const char *frame_id,
                                 unsigned char bytes[FOXGLOVE_MAX_CALIBRATION_BYTES])
 {
     struct protobuf_out out = {bytes, 0, FOXGLOVE_MAX_CALIBRATION_BYTES};
@@ -61,7 +62,33 @@ size_t foxglove_put_calibration(const struct intrinsics *camera, int64_t time_ns
     protobuf_put_doubles(&out, 6, k, 9);
     protobuf_put_doubles(&out, 7, r, 9);
     protobuf_put_doubles(&out, 8, p, 12);
-    protobuf_put_text(&out, 9, "camera");
+    protobuf_put_text(&out, 9, frame_id);
+    return out.n;
+}
+
+// A message of doubles alone: fields 1 .. n.
+static void put_vector(struct protobuf_out *out, uint32_t number, const double *values, uint32_t n)
+{
+    unsigned char bytes[64];
+    struct protobuf_out inner = {bytes, 0, sizeof bytes};
+    for (uint32_t i = 0; i < n; i++) {
+        protobuf_put_key(&inner, i + 1, PROTOBUF_64);
+        protobuf_put_double(&inner, values[i]);
+    }
+    protobuf_put_bytes(out, number, bytes, inner.n);
+}
+
+size_t foxglove_put_transform(const struct se3 *T_parent_child, int64_t time_ns, const char *parent,
+                              const char *child, unsigned char bytes[FOXGLOVE_MAX_TRANSFORM_BYTES])
+{
+    struct protobuf_out out = {bytes, 0, FOXGLOVE_MAX_TRANSFORM_BYTES};
+    double xyzw[4];
+    se3_to_quaternion(T_parent_child, xyzw);
+    put_timestamp(&out, 1, time_ns);
+    protobuf_put_text(&out, 2, parent);
+    protobuf_put_text(&out, 3, child);
+    put_vector(&out, 4, T_parent_child->t_m, 3);
+    put_vector(&out, 5, xyzw, 4);
     return out.n;
 }
 

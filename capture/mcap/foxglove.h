@@ -5,6 +5,7 @@
 #ifndef POSED_CAPTURE_MCAP_FOXGLOVE_H
 #define POSED_CAPTURE_MCAP_FOXGLOVE_H
 
+#include "proto/se3.h"
 #include "proto/types.h"
 
 // Fields of our own in RawImage.
@@ -13,6 +14,7 @@
 
 #define FOXGLOVE_MAX_HEADER_BYTES      128
 #define FOXGLOVE_MAX_CALIBRATION_BYTES 512
+#define FOXGLOVE_MAX_TRANSFORM_BYTES   256
 #define FOXGLOVE_MAX_UNITS_PER_M       200000 // whose remainders fit a byte
 
 // The FileDescriptorSet with foxglove.RawImage, CameraCalibration, FrameTransform and Odometry (the
@@ -22,7 +24,7 @@ const void *foxglove_descriptors(size_t *out_n_bytes);
 
 // Everything of a 16UC1 RawImage that stands before its pixels (width x height x 2 bytes,
 // little-endian, millimetres). Returns the number of bytes.
-size_t foxglove_put_image_header(const struct depth_frame *image,
+size_t foxglove_put_image_header(const struct depth_frame *image, const char *frame_id,
                                  unsigned char out[FOXGLOVE_MAX_HEADER_BYTES]);
 
 // Of a source with another unit, behind the pixels: that unit, and what stands before the
@@ -37,7 +39,12 @@ int64_t foxglove_units_of_mm(uint16_t mm, double units_per_m);
 
 // A CameraCalibration without distortion. Returns the number of bytes.
 size_t foxglove_put_calibration(const struct intrinsics *camera, int64_t time_ns,
+                                const char *frame_id,
                                 unsigned char out[FOXGLOVE_MAX_CALIBRATION_BYTES]);
+
+// A FrameTransform: where frame `child` is in `parent`. Returns the number of bytes.
+size_t foxglove_put_transform(const struct se3 *T_parent_child, int64_t time_ns, const char *parent,
+                              const char *child, unsigned char out[FOXGLOVE_MAX_TRANSFORM_BYTES]);
 
 struct foxglove_image {
     uint32_t width_px, height_px, step_bytes;

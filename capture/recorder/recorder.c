@@ -36,7 +36,7 @@ struct slot {
 
 // A camera that is recorded.
 struct recorded {
-    char name[WRITER_NAME_BYTES];
+    char name[WRITER_NAME_BYTES], frame[WRITER_NAME_BYTES];
     struct capture_info info;
     bool has_place; // on a rig
     struct se3 T_rig_camera;
@@ -228,7 +228,8 @@ static int open_writer(struct recorder *recorder, const char *name, enum recorde
     struct writer_camera list[RECORDER_MAX_CAMERAS];
     for (uint32_t i = 0; i < n_cameras; i++)
         list[i] = (struct writer_camera){cameras[i].name, &cameras[i].info,
-                                         cameras[i].has_place ? &cameras[i].T_rig_camera : NULL};
+                                         cameras[i].has_place ? &cameras[i].T_rig_camera : NULL,
+                                         cameras[i].frame};
     return recordings_format(format)->open(out, recorder->folder, name, list, n_cameras);
 }
 
@@ -456,6 +457,8 @@ static void set_cameras(struct recorder *recorder, const struct recorder_camera 
                                                  .has_place = place != NULL,
                                                  .T_rig_camera = place ? *place : se3_identity()};
         snprintf(recorder->cameras[i].name, WRITER_NAME_BYTES, "%s", cameras[i].name);
+        snprintf(recorder->cameras[i].frame, WRITER_NAME_BYTES, "%s",
+                 cameras[i].frame ? cameras[i].frame : "camera");
         recorder->places[cameras[i].number] = (int)i;
         recorder->status.cameras |= UINT32_C(1) << cameras[i].number;
     }
@@ -564,7 +567,8 @@ int recorder_start_numbered(struct recorder *recorder, const char *name,
 int recorder_start_one(struct recorder *recorder, const char *name, enum recorder_format format,
                        const struct capture_info *info)
 {
-    return recorder_start(recorder, name, format, &(struct recorder_camera){0, "", info, NULL}, 1);
+    return recorder_start(recorder, name, format,
+                          &(struct recorder_camera){0, "", info, NULL, NULL}, 1);
 }
 
 // Lock held.

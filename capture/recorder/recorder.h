@@ -116,6 +116,7 @@ struct recorder_camera {
                       // says; "" where it is the only one
     const struct capture_info *info;
     const struct se3 *T_rig_camera; // where it sits on the rig; NULL = it is part of none
+    const char *frame;              // of its images in mcap, as in the messages; NULL = "camera"
 };
 
 // Whether a recording of this format can hold several cameras.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // MCAP files, in two dialects. mcap: depth as foxglove.RawImage, 16UC1 of millimetres whatever the
 // source's unit (REP 118: what every reader takes it for; beside it what a replay needs),
-// calibration, and the daemon's own pose and tf messages as they are. ros2mcap: what `ros2 bag
-// play` takes, depth as Image (16UC1 when the source's unit is the millimetre, else 32FC1),
-// CameraInfo, Odometry and tf of base_link. Of several cameras each has its channels, with its name
-// in topics and frames; where they sit on a rig, tf_static has its places.
+// calibration, and the daemon's own pose and tf messages. ros2mcap: what `ros2 bag play` takes,
+// depth as Image (16UC1 when the source's unit is the millimetre, else 32FC1), CameraInfo, Odometry
+// and tf of base_link. Of several cameras each has its channels, with its name in topics and
+// frames; where they sit on a rig, their frames are one tree by its places.
 // mcap_chunk_writer.h has the file.
 #include <errno.h>
 #include <math.h>
@@ -27,10 +27,13 @@ struct camera {
     double units_per_m;
     float *metres;            // of a frame that goes out as 32FC1, else NULL
     unsigned char *converted; // a frame whose source has another unit than mm, else NULL
-    bool calibrated;          // of mcap: the calibration has been written
+    bool is_carried;          // its frame hangs on the first camera's, as both sit on one rig
+    // Of mcap.
+    bool calibrated; // the calibration has been written
+    char frame[WRITER_NAME_BYTES];
+    struct se3 T_first_camera;
     // Of ROS.
     char odom_frame[64], base_frame[64], optical_frame[64];
-    bool is_carried; // its base hangs on the first camera's, as both sit on one rig
     struct se3 T_first_base;
 };
 
@@ -66,6 +69,7 @@ static int open_camera(struct camera *camera, enum mcap_dialect dialect,
     size_t n_image = n_pixels * (is_float ? sizeof(float) : sizeof(uint16_t));
     camera->camera = info->camera;
     camera->units_per_m = info->units_per_m;
+    snprintf(camera->frame, sizeof camera->frame, "%s", from->frame);
     set_frame(camera->odom_frame, from->name, ROS_ODOM_FRAME);
     set_frame(camera->base_frame, from->name, ROS_BASE_FRAME);
     set_frame(camera->optical_frame, from->name, ROS_OPTICAL_FRAME);
@@ -84,8 +88,8 @@ static int open_camera(struct camera *camera, enum mcap_dialect dialect,
     return 0;
 }
 
-// In tf a frame has one parent: the first camera's base moves in its odom, and those of cameras on
-// the same rig stand still in it.
+// In tf a frame has one parent: the first camera's moves in its odom, and those of cameras on the
+// same rig stand still in it; of ROS their bases.
 static void carry(struct camera *camera, const struct writer_camera *first,
                   const struct writer_camera *other)
 {
@@ -94,8 +98,9 @@ static void carry(struct camera *camera, const struct writer_camera *first,
         return;
     const struct se3 T_base_optical = ros_optical_in_base();
     const struct se3 T_first_rig = se3_inverse(first->T_rig_camera);
-    const struct se3 T_first_other = se3_compose(&T_first_rig, other->T_rig_camera);
-    camera->T_first_base = ros_base_in_base(&T_base_optical, &T_first_other, &T_base_optical);
+    camera->T_first_camera = se3_compose(&T_first_rig, other->T_rig_camera);
+    camera->T_first_base =
+        ros_base_in_base(&T_base_optical, &camera->T_first_camera, &T_base_optical);
 }
 
 static int open_dialect(void **out_state, enum mcap_dialect dialect, int folder, const char *name,
@@ -174,13 +179,14 @@ static int mcap_write(void *state, uint32_t number, const struct capture_frame *
     int err = 0;
     if (!camera->calibrated) {
         unsigned char calibration[FOXGLOVE_MAX_CALIBRATION_BYTES];
-        size_t n = foxglove_put_calibration(&camera->camera, image->time_ns, calibration);
+        size_t n =
+            foxglove_put_calibration(&camera->camera, image->time_ns, camera->frame, calibration);
         err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_CALIB, image->time_ns, calibration, n,
                             NULL, 0);
         camera->calibrated = !err;
     }
     unsigned char head[FOXGLOVE_MAX_HEADER_BYTES];
-    size_t n_head = foxglove_put_image_header(image, head);
+    size_t n_head = foxglove_put_image_header(image, camera->frame, head);
     if (!err)
         err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_DEPTH, image->time_ns, head, n_head,
                             camera->converted ? camera->converted : (const void *)image->depth,
@@ -253,10 +259,18 @@ static int mcap_flush(void *state, uint64_t *bytes)
     return err;
 }
 
+// As they are; but where a camera's frame hangs on the first one's, tf has that with each frame.
 static int mcap_message(void *state, uint32_t number, enum recorder_topic topic, int64_t time_ns,
                         const void *data, size_t n_bytes)
 {
     struct mcap_writer *mcap = state;
+    const struct camera *camera = &mcap->cameras[number];
+    unsigned char place[FOXGLOVE_MAX_TRANSFORM_BYTES];
+    if (topic == RECORDER_TOPIC_TF && camera->is_carried) {
+        n_bytes = foxglove_put_transform(&camera->T_first_camera, time_ns, mcap->cameras[0].frame,
+                                         camera->frame, place);
+        data = place;
+    }
     return mcap_file_add(mcap->file, number,
                          topic == RECORDER_TOPIC_POSE ? MCAP_CHANNEL_POSE : MCAP_CHANNEL_TF,
                          time_ns, data, n_bytes, NULL, 0);

@@ -7,13 +7,14 @@
 #include "capture/capture.h"
 #include "capture/recorder/recorder.h"
 
-#define WRITER_NAME_BYTES 32 // of a camera, with the final 0
+#define WRITER_NAME_BYTES 32 // of a camera or a frame, with the final 0
 
 // One of the cameras that are recorded.
 struct writer_camera {
     const char *name; // "" where it is the only one
     const struct capture_info *info;
     const struct se3 *T_rig_camera; // NULL = part of no rig
+    const char *frame;              // of its images in mcap
 };
 
 struct writer_format {

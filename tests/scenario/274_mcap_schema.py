@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An MCAP recording says what is in it: read by the official library with the schemas of the file
-alone, each pose has every field that the daemon published; so does one that posectl asked for."""
+alone, each pose has every field that the daemon published; so does one that posectl asked for. Of a
+rig, the frames are one tree, and each image is of the frame that it has there."""
 import json
 import os
 import subprocess
@@ -64,6 +65,53 @@ def check_asked_for(folder):
     check(any(values[2] > 0 for _, _, _, values in poses), "no residual")
 
 
+PLACES = {"left-1": [0.2, 0.03, -0.05, 0, 0.6, 0, 0.8], "back": [-0.1, 0, -0.2, 0, 1, 0, 0]}
+
+
+def record_rig(folder, name, is_rig):
+    conf = harness.SCRATCH + "/rig.conf"
+    text = f"[camera front]\nsource = synth:room,frames={N_FRAMES}\n"
+    for i, (camera, place) in enumerate(PLACES.items()):
+        rig = f"{harness.SCRATCH}/{camera}.txt"
+        with open(rig, "w") as file:
+            file.write(" ".join(map(str, place)) + "\n")
+        text += f"[camera {camera}]\nsource = synth:room,seed={i + 2},frames={N_FRAMES}\n"
+        text += f"rig = {rig}\n" if is_rig else ""
+    with open(conf, "w") as file:
+        file.write(text)
+    harness.Daemon(None, "-c", conf, "--set", "recorder.folder=" + folder, "--set",
+                   "recorder.format=mcap", "--set", "recorder.start=" + name, collect=False).wait()
+    return read(f"{folder}/{name}.mcap")
+
+
+def decoded(kind, topic):
+    return [kind.FromString(bytes.fromhex(data)) for _, data, *_ in topic]
+
+
+def check_rig(folder):
+    """The other cameras stand still in the first one's frame, where the rig's files have them;
+    those of no rig move each in its own odom."""
+    for name, is_rig in (("rig", True), ("apart", False)):
+        topics = record_rig(folder, name, is_rig)
+        for camera in ("front", *PLACES):
+            for topic, kind in (("depth", messages.RawImage),
+                                ("calib", messages.CameraCalibration)):
+                frames = {m.frame_id for m in decoded(kind, topics[f"{topic}/{camera}"])}
+                check(frames == {camera + "/camera"}, f"{topic}/{camera} is of {frames}")
+            transforms = decoded(messages.FrameTransform, topics["tf/" + camera])
+            poses = decoded(messages.Odometry, topics["pose/" + camera])
+            check(len(poses) == N_FRAMES and [m.timestamp for m in transforms] ==
+                  [m.timestamp for m in poses], f"tf and pose of {camera}")
+            is_carried = is_rig and camera in PLACES
+            frames = {(m.parent_frame_id, m.child_frame_id) for m in transforms}
+            check(frames == {("front/camera" if is_carried else camera + "/odom",
+                              camera + "/camera")}, f"{frames}")
+            for m in transforms if is_carried else ():
+                t, q = m.translation, m.rotation
+                got = [t.x, t.y, t.z, q.x, q.y, q.z, q.w]
+                check(max(abs(a - b) for a, b in zip(got, PLACES[camera])) < 1e-9, f"{got}")
+
+
 def scenario():
     if not os.path.exists(PYTHON):
         harness.skip("no MCAP library (tools/test installs it from PyPI)")
@@ -91,6 +139,7 @@ def scenario():
         for value in messages.DESCRIPTOR.enum_types_by_name[name].values:
             check(f'"{value.name}"' in SOURCE_TEXT, value.name)
     check_asked_for(folder)
+    check_rig(folder)
 
 
 with open(SOURCE + "/capture/mcap/descriptors.c", encoding="utf-8") as source:

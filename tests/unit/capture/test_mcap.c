@@ -235,7 +235,7 @@ static void stamp_of_an_image_is_exact(void **state)
     const struct depth_frame image = {
         .time_ns = 1700000000123456789, .width_px = W, .height_px = H};
     unsigned char bytes[FOXGLOVE_MAX_HEADER_BYTES];
-    assert_true(foxglove_put_image_header(&image, bytes) > sizeof expected);
+    assert_true(foxglove_put_image_header(&image, "camera", bytes) > sizeof expected);
     assert_memory_equal(bytes, expected, sizeof expected);
 }
 
