@@ -81,6 +81,11 @@ static int check_ros_frames(const struct config *config, const struct log_sink *
             log_to(log, LOG_LEVEL_ERROR, "%s: a frame has a name", frames[i].key);
             error = -EINVAL;
         }
+        if (frames[i].frame[0] == '/') { // as in ROS 1; who asks tf2 for such a one is refused
+            log_to(log, LOG_LEVEL_ERROR, "%s: \"%s\": frames of ROS 2 have no slash in front",
+                   frames[i].key, frames[i].frame);
+            error = -EINVAL;
+        }
         for (size_t k = 0; k < i; k++)
             if (frames[i].frame[0] && strcmp(frames[i].frame, frames[k].frame) == 0) {
                 log_to(log, LOG_LEVEL_ERROR, "%s and %s are both \"%s\": two frames have two names",

@@ -425,6 +425,17 @@ static int open_sources(struct ros *ros, const struct ros_settings *settings)
     return ros->sent ? 0 : -ENOMEM;
 }
 
+// The topics of all poses: "front/odom, left_1/odom".
+static void list_topics(const struct ros *ros, char *out, size_t n_out_bytes)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < ros->n_sources && n < n_out_bytes; i++) {
+        const char *name = ros->sources[i].name;
+        n += (size_t)snprintf(out + n, n_out_bytes - n, "%s%s%sodom", i ? ", " : "", name,
+                              name[0] ? "/" : "");
+    }
+}
+
 int ros_create(struct ros **out, const struct ros_settings *settings)
 {
     *out = NULL;
@@ -452,9 +463,10 @@ int ros_create(struct ros **out, const struct ros_settings *settings)
         free_ros(ros);
         return err;
     }
-    char text[ROS_DDS_PLACE_BYTES];
+    char text[ROS_DDS_PLACE_BYTES], topics[ROS_MAX_SOURCES * (ROS_TOPIC_PART_BYTES + 8)];
     ros_dds_describe(&place, text);
-    log_to(&ros->log, LOG_LEVEL_INFO, "ROS 2: odom, tf and diagnostics on %s", text);
+    list_topics(ros, topics, sizeof topics);
+    log_to(&ros->log, LOG_LEVEL_INFO, "ROS 2: %s, tf and diagnostics on %s", topics, text);
     *out = ros;
     return 0;
 }

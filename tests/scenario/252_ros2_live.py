@@ -142,7 +142,15 @@ def check_rig(python):
     said = peer.communicate(timeout=120)[0]
     daemon.stop()
     print(said[-1500:])
+    check("ROS 2: front/odom, left_1/odom, tf and diagnostics" in daemon.log(), "its topics")
     check(peer.returncode == 0 and "one tree of 5 frames" in said, "the rig over DDS")
+    # a section alone: as a camera without one
+    with open(conf, "w") as file:
+        file.write("[camera front]\nsource = synth:room-still,frames=3\n")
+    daemon = harness.Daemon(None, "-c", conf, "--set", "ros.publish=true", "--set",
+                            f"ros.domain={DOMAIN}", collect=False)
+    daemon.wait()
+    check("ROS 2: odom, tf and diagnostics" in daemon.log(), daemon.log())
     with open(conf, "w") as file:
         file.write("".join(f"[camera {name}]\nsource = synth:room-still\n" for name in
                            ("left-1", "left_1")))
