@@ -54,6 +54,23 @@ void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_
                                         : "of the library's choice");
 }
 
+// What keeps ROS's own programs to this machine, and not us: poses would go further than meant.
+static void tell_of_localhost(const struct ros_dds_place *place, const struct log_sink *log)
+{
+    static const struct {
+        const char *variable, *value;
+    } asked[] = {{"ROS_LOCALHOST_ONLY", "1"}, {"ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST"}};
+    if ((place->interface && *place->interface) || getenv("CYCLONEDDS_URI"))
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        const char *value = getenv(asked[i].variable);
+        if (value && strcmp(value, asked[i].value) == 0)
+            log_to(log, LOG_LEVEL_WARNING,
+                   "ROS 2: %s=%s is not heeded; ros.interface = lo keeps to this machine",
+                   asked[i].variable, value);
+    }
+}
+
 dds_entity_t ros_dds_participant(struct ros_dds_place *place, const struct log_sink *log)
 {
     if (!place->domain_origin &&
@@ -68,6 +85,7 @@ dds_entity_t ros_dds_participant(struct ros_dds_place *place, const struct log_s
         return -EINVAL;
     }
     redirect_log(log);
+    tell_of_localhost(place, log);
     if (interface && *interface) {
         snprintf(config, sizeof config,
                  "<General><Interfaces><NetworkInterface name=\"%s\"/></Interfaces></General>",

@@ -373,8 +373,18 @@ static void the_domain_of_the_environment(void **state)
     setenv("ROS_DOMAIN_ID", value, 1);
     assert_int_equal(capture_open(&capture, &settings), 0);
     capture_close(&capture);
+    assert_int_equal(count("is not heeded"), 0);
+    setenv("ROS_LOCALHOST_ONLY", "1", 1);
+    setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET", 1);
+    assert_int_equal(capture_open(&capture, &settings), 0);
+    capture_close(&capture);
+    unsetenv("ROS_LOCALHOST_ONLY");
+    unsetenv("ROS_AUTOMATIC_DISCOVERY_RANGE");
+    assert_int_equal(count("ROS 2: ROS_LOCALHOST_ONLY=1 is not heeded; ros.interface = lo keeps"),
+                     1);
+    assert_int_equal(count("is not heeded"), 1);
     snprintf(value, sizeof value, "on domain %u (R", domain);
-    assert_int_equal(count(value), 1);
+    assert_int_equal(count(value), 2);
     // who sets one means that
     setenv("ROS_DOMAIN_ID", "233", 1);
     settings.ros_domain = domain;
