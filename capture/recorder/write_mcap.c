@@ -55,7 +55,7 @@ static void free_writer(struct mcap_writer *mcap)
 
 static void set_frame(char frame[64], const char *name, const char *of)
 {
-    snprintf(frame, 64, "%.20s%s%s", name, name[0] ? "/" : "", of);
+    snprintf(frame, 64, "%.31s%s%.31s", name, name[0] ? "/" : "", of);
 }
 
 // *n_largest grows to what its frames take.

@@ -41,6 +41,7 @@ struct source {
     dds_entity_t odom, image, info;
 
     // Under the lock.
+    uint32_t n_waiting; // of its poses; each camera has its share of the queue
     struct ros_health health;
     bool has_health;
     bool has_image; // `pixels` are the thread's, else the loop's
@@ -222,7 +223,8 @@ static void write_poses(struct ros *ros)
     struct waiting one;
     pthread_mutex_lock(&ros->lock);
     while (ros->n_out < ros->n_in) {
-        one = ros->waiting[ros->n_out++ % (N_WAITING * ros->n_sources)];
+        one = ros->waiting[ros->n_out++ % ((uint64_t)N_WAITING * ros->n_sources)];
+        ros->sources[one.of].n_waiting--;
         pthread_mutex_unlock(&ros->lock);
         write_pose(ros, &ros->sources[one.of], &one.tracked);
         if (one.has_camera)
@@ -282,10 +284,12 @@ void ros_put(struct ros *ros, uint32_t of, const struct ros_tracked *tracked,
     bool wants_image = image->depth && n <= source->n_pixels && has_readers(source->image);
     const struct waiting one = {of, *tracked, has_readers(source->info), *camera};
     pthread_mutex_lock(&ros->lock);
-    if (ros->n_in - ros->n_out < room)
+    if (source->n_waiting < N_WAITING) {
         ros->waiting[ros->n_in++ % room] = one;
-    else
+        source->n_waiting++;
+    } else {
         ros->n_left_out++;
+    }
     wants_image = wants_image && !source->has_image;
     pthread_mutex_unlock(&ros->lock);
     sem_post(&ros->wake);
