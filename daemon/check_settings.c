@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "capture/ros/topic_name.h"
 #include "daemon/config/cameras.h"
 #include "daemon/config/origins.h"
 #include "daemon/endpoint.h"
@@ -96,6 +97,23 @@ static int check_ros_frames(const struct config *config, const struct log_sink *
     return error;
 }
 
+// Two cameras that are one in topics of ROS 2, where they are published or recorded from the start.
+static int check_ros_names(const struct config *config, const struct log_sink *log)
+{
+    const char *names[CONFIG_MAX_CAMERAS];
+    char text[ROS_NAMES_FAULT_BYTES];
+    for (uint32_t i = 0; i < config->n_cameras; i++)
+        names[i] = config->cameras[i].name;
+    const char *fault = ros_names_fault(names, config->n_cameras, text);
+    const bool is_recorded =
+        config->recorder.start[0] && strcmp(config->recorder.format, "ros2mcap") == 0;
+    if (!fault || (!config->ros.publish && !is_recorded))
+        return 0;
+    log_to(log, LOG_LEVEL_ERROR, "%s: %s: rename one",
+           config->ros.publish ? "ros.publish" : "recorder.format", fault);
+    return -EINVAL;
+}
+
 // A log that says of each line which setting it is about: who reads its file does not know.
 struct setting_log {
     const char *key;
@@ -154,6 +172,7 @@ int check_settings(const struct config *config, const struct log_sink *log)
     good = check_words(config, &sink) == 0 && good;
     if (config->ros.publish)
         good = check_ros_frames(config, &sink) == 0 && good;
+    good = check_ros_names(config, &sink) == 0 && good;
     good = endpoint_check(config, &sink) == 0 && good;
     for (uint32_t i = 0; i == 0 || i < config->n_cameras; i++) {
         cameras_config(config, i, &own);

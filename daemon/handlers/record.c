@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "capture/ros/topic_name.h"
 #include "daemon/handlers/handlers.h"
 #include "proto/clock.h"
 
@@ -40,6 +41,16 @@ static uint32_t list_cameras(const struct handlers *handlers, const char *name,
     return n;
 }
 
+// Two that are one in topics of ROS 2; NULL: none.
+static const char *names_fault(enum recorder_format format, const struct recorder_camera *cameras,
+                               uint32_t n_cameras, char out[ROS_NAMES_FAULT_BYTES])
+{
+    const char *names[RECORDER_MAX_CAMERAS];
+    for (uint32_t i = 0; i < n_cameras; i++)
+        names[i] = cameras[i].name;
+    return format == RECORDER_FORMAT_ROS2MCAP ? ros_names_fault(names, n_cameras, out) : NULL;
+}
+
 // Other devices than when they were listed.
 static void recalibrate(const struct handlers *handlers, const struct recorder_camera *cameras,
                         uint32_t n_cameras)
@@ -57,6 +68,7 @@ void handlers_start_recording(struct handlers *handlers, const struct handlers_c
     posed_Reply *reply = call->reply;
     struct recorder_camera cameras[RECORDER_MAX_CAMERAS];
     struct recorder_status status;
+    char text[ROS_NAMES_FAULT_BYTES];
     const char *name = request->format[0] ? request->format : handlers->config->recorder.format;
     const uint32_t n_cameras = list_cameras(handlers, call->request->camera, cameras);
     int format = recorder_format_from_name(name);
@@ -74,6 +86,12 @@ void handlers_start_recording(struct handlers *handlers, const struct handlers_c
                       "%s holds one camera, and there are %u: name one (--camera %s), or take mcap "
                       "or ros2mcap",
                       name, n_cameras, cameras[0].name);
+        return;
+    }
+    const char *fault = names_fault((enum recorder_format)format, cameras, n_cameras, text);
+    if (fault) {
+        handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "start_recording.format",
+                      "%s: name one (--camera %s), or take mcap", fault, cameras[0].name);
         return;
     }
     if (!recorder_name_is_plain(request->name)) {

@@ -387,18 +387,6 @@ static void name_source(struct source *source, const char *name,
              settings->optical_frame);
 }
 
-static int check_names(const struct ros_settings *settings)
-{
-    const char *names[ROS_MAX_SOURCES];
-    char text[ROS_NAMES_FAULT_BYTES];
-    for (uint32_t i = 0; i < settings->n_sources; i++)
-        names[i] = settings->sources[i].name;
-    const char *fault = ros_names_fault(names, settings->n_sources, text);
-    if (fault)
-        log_to(&settings->log, LOG_LEVEL_ERROR, "ros.publish: %s: rename one", fault);
-    return fault ? -EINVAL : 0;
-}
-
 static int open_sources(struct ros *ros, const struct ros_settings *settings)
 {
     const struct ros_source *first = &settings->sources[0];
@@ -450,9 +438,7 @@ int ros_create(struct ros **out, const struct ros_settings *settings)
     pthread_mutex_init(&ros->lock, NULL);
     sem_init(&ros->wake, 0, 0);
     struct ros_dds_place place = {settings->domain, settings->domain_origin, settings->interface};
-    int err = check_names(settings);
-    if (!err)
-        err = open_sources(ros, settings);
+    int err = open_sources(ros, settings);
     if (!err)
         ros->participant = ros_dds_participant(&place, &settings->log);
     if (!err && ros->participant < 0)

@@ -15,7 +15,7 @@
 
 // A camera.
 struct ros_source {
-    const char *name; // "" where it is the only one
+    const char *name; // "" where it is the only one; no two are one by ros_names_fault
     const struct capture_info *info;
     struct se3 T_base_optical;      // of its own base_link
     const struct se3 *T_rig_camera; // where it sits on the rig; NULL = it is part of none

@@ -157,7 +157,7 @@ def check_rig(python):
     run = subprocess.run([harness.BINARY + "/bin/posed", "-c", conf, "--run-dir", harness.SCRATCH,
                           "--no-tcp", "--set", "http.port=0", "--set", "ros.publish=true"],
                          stderr=subprocess.PIPE, text=True)
-    check(run.returncode == 1 and "left-1 and left_1 are both left_1" in run.stderr, run.stderr)
+    check(run.returncode == 3 and "left-1 and left_1 are both left_1" in run.stderr, run.stderr)
 
 
 def scenario():

@@ -103,6 +103,28 @@ def check_requests():
                 f"recorder.folder={harness.SCRATCH}", "--set", "recorder.start=x", "--set",
                 "recorder.format=tum")
     check(run.returncode == 3 and "tum holds one camera, and there are 2" in run.stderr, run.stderr)
+    check_names()
+
+
+def check_names():
+    """Two that are one in topics of ROS 2."""
+    fault = "cameras left-1 and left_1 are both left_1 in topics of ROS 2: "
+    text = "".join(f"[camera {name}]\nsource = synth:room\nloop = yes\n"
+                   for name in ("left-1", "left_1"))
+    run = posed("-c", configuration("alike", text), "--set", f"recorder.folder={harness.SCRATCH}",
+                "--set", "recorder.start=x", "--set", "recorder.format=ros2mcap", "--check-config")
+    check(run.returncode == 3 and f"recorder.format: {fault}rename one" in run.stderr, run.stderr)
+    daemon = start("alike", text, "--set", f"recorder.folder={harness.SCRATCH}", speed=1)
+    daemon.wait_for(lambda: os.path.exists(daemon.folder + "/req"), "the daemon is there")
+    def ask(name, camera=""):
+        return daemon.request(camera=camera, start_recording=requests.StartRecording(
+            name=name, format="ros2mcap"))
+    reply = ask("both")
+    check(reply.code == requests.INVALID_ARGUMENT and f"{fault}name one (--camera left-1)" in
+          reply.message, f"{reply}")
+    reply = ask("right", "left_1")
+    check(reply.code == requests.OK, f"{reply}")
+    daemon.stop()
 
 
 def scenario():
