@@ -4,7 +4,7 @@
 //
 //   place    one block: rectangles and their memory; candidates that it does not hold wait
 //   project  blocks over slices of pixels (emptied) and vertices: 12 bytes in, 16 out
-//   draw     a thread a triangle: 70,000 triangles of one or two pixels, 128 candidates: 9 million
+//   draw     a thread a triangle: 70,000 triangles of one or two pixels, 300 candidates: 21 million
 //            triangles, 60 bytes and some 300 instructions each. A large one would hold its block,
 //            and with it a tracker that waits for the multiprocessor, for milliseconds (a box of 12
 //            triangles near the camera): it is cut into units
@@ -17,7 +17,8 @@
 #define UNITS_EACH   64   // of a triangle, at most
 #define UNITS_MOST   32768
 // Memory of a batch: so many candidates as large as a VGA image, of a mesh of 130,000 vertices.
-// They are smaller as a rule, so that one batch holds all.
+// They are smaller as a rule, so that one batch holds all. 315 MB of keys and 270 of corners at
+// most, and 0.26 of units for each candidate.
 #define BATCH_FULL   128u
 #define KEYS_MOST    (BATCH_FULL * 640u * 480u)
 #define CORNERS_MOST (BATCH_FULL << 17)

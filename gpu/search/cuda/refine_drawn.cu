@@ -311,7 +311,7 @@ int search_cuda_enqueue_drawn(struct search_cuda *cuda, const struct search_obje
     work.slides = slides;
     work.n = n;
     int err = search_cuda_prepare_drawings(cuda, n_most, &work);
-    if (!err)
+    if (!err && n_rounds > 0) // who is scored alone has none
         err =
             cuda_grow(&cuda->dev, &find->points, (size_t)n_most * 6 * POINTS_MOST * sizeof(float));
     work.points = (float *)find->points.at;

@@ -71,8 +71,9 @@ __device__ __forceinline__ struct drawn_place *drawn_place_here(const struct dra
 int search_cuda_prepare_drawings(struct search_cuda *cuda, uint32_t n_most,
                                  struct drawn_work *work);
 
-// Enqueues where the candidates are to be drawn. As a rule all are drawn at once; when they need
-// more memory than is set aside for it, this waits until the device knows in how many batches.
+// Enqueues where the candidates are to be drawn. As a rule all are drawn at once; when so many
+// could need more memory than is set aside for it (as those that are screened could), this waits
+// until the device knows in how many batches.
 // 0 or -EIO.
 int search_cuda_enqueue_places(struct search_cuda *cuda, const struct drawn_work *work,
                                uint32_t n_most, uint32_t *out_n_batches);
