@@ -76,6 +76,11 @@ def scenario():
     with open(path) as file:
         text = file.read()
     old = text.replace("field 2", "field 1", 1).replace(text[text.index("end "):], "end\n")
+    with open(path + "old", "w") as file:
+        file.write(old)
+    taken = harness.Daemon(LEARN, "--frames", "3", "--set", f"camera.field={path}old")
+    taken.wait()
+    check(taken.log().count("of version 1") == 1, "a field without checksum is told once")
     for name, damaged, says in (("cut", text[:600], "truncated"), ("bad", "x" + text, "version 1"),
                                 ("wide", old.replace("640 480", "320 240"), "learnt at 320x240"),
                                 ("digit", text.replace("0.00", "0.01", 1),
