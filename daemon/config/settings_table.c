@@ -280,8 +280,9 @@ const struct config_key config_keys[] = {
      "where\n"
      "NAME is taken, at the second start, it is NAME-2, then NAME-3 and so on."},
     {"recorder", "queue_frames", CONFIG_UINT, AT(recorder.queue_frames), 2, 300, NULL, false,
-     "Frames that may wait for the disk; more are dropped from the recording and counted.\n"
-     "Memory for them is taken at the start, when there is a folder."},
+     "Frames of each camera that may wait for the disk; more are dropped from the recording and\n"
+     "counted, or with --speed max read when there is room. Memory for them is taken at the\n"
+     "start, when there is a folder."},
     {"recorder", "max_bytes", CONFIG_UINT64, AT(recorder.max_bytes), 0, 9007199254740992.0, NULL,
      false, "A recording is stopped before it exceeds these; 0 = no limit."},
     {"recorder", "max_duration_s", CONFIG_DOUBLE, AT(recorder.max_duration_s), 0, 1e9, NULL, false,
