@@ -4,11 +4,11 @@
 // left; the pose never waits for it.
 //
 // Only frames that are TRACKING, and the first one, are taken in: what a DEGRADED or LOST frame saw
-// may be elsewhere. With the reference `model` a lost camera is looked for (relocalise.h), some
-// places with each lost frame. A find that is only FAIR is believed when MAP_AGREEING lost frames
-// in a row agree, each within what a hand moves from the one before. The frame after one that was
-// found is judged like that of a camera that was never lost. A new map epoch of the tracker is a new map: the old one is given
-// up with a line in the log.
+// may be elsewhere. A lost camera is looked for (relocalise.h), some places with each lost frame. A
+// find that is only FAIR is believed when MAP_AGREEING lost frames in a row agree, each within what
+// a hand moves from the one before. The frame after one that was found is judged like that of a
+// camera that was never lost. A new map epoch of the tracker is a new map: the old one is given up
+// with a line in the log.
 //
 // A map that was loaded has frames of its own: T_map_odom takes odom to it, and until the camera
 // has been found in it nothing is fused and nothing is seen of it: the map is searched. The tracker

@@ -203,8 +203,13 @@ int track_relocate(struct track *track, const struct se3 *T_odom_camera)
     track->reference = track->previous = track->newest;
     track->overlap_most = 0;
     track->pose_time_ns = track->newest_time_ns;
-    track->lost_since_ns = track->newest_time_ns; // if the next frame does not bear it out
-    track->n_lost = 0;
+    // All of its time again if the next frame does not bear it out, but once a loss: finds that no
+    // frame ever bears out come to an end.
+    if (!track->was_found) {
+        track->lost_since_ns = track->newest_time_ns;
+        track->n_lost = 0;
+    }
+    track->was_found = true;
     track->is_found = true;
     still_camera_reset(&track->still);
     return 0;
@@ -349,6 +354,7 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
     if (!track->lost || best.reason == TRACK_REASON_NO_DEPTH) {
         track->lost_since_ns = time_ns;
         track->n_lost = 0;
+        track->was_found = false;
     }
     result_lost(track, best.reason, out);
     if (++track->n_lost < RESTART_FRAMES ||

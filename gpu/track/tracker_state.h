@@ -65,8 +65,9 @@ struct track {
     bool pose_known; // there is a reference
     struct still_camera still;
     bool lost;
-    bool is_found; // lost, but placed in the map since (track_relocate)
-    int64_t lost_since_ns; // first frame of this loss that had depth
+    bool is_found;         // lost, but its newest frame was placed in the map (track_relocate)
+    bool was_found;        // or another one since it was lost
+    int64_t lost_since_ns; // first frame of this loss that had depth, or the first that was found
     double period_s;       // last time between two poses, 0 = none yet
     uint32_t n_lost;       // frames in a row with depth but without a pose
     uint32_t map_epoch;

@@ -29,9 +29,7 @@ enum track_reason verdict_objection(const struct track *track, const struct trac
     // frames of a fast turn fit the one before them by half.
     const bool lost = track->lost && !track->is_found;
     bool anywhere = lost || seconds > s->gap_s;
-    double grounds = anywhere && track->has_map ? ANYWHERE_PAIR_RATIO
-                     : lost                     ? LOST_PAIR_RATIO
-                                                : 0;
+    double grounds = anywhere && track->has_map ? ANYWHERE_PAIR_RATIO : lost ? LOST_PAIR_RATIO : 0;
     if (!a->solvable || a->n_pairs < fmax(s->min_pair_ratio, grounds) * a->n_valid_px)
         return TRACK_REASON_FEW_PAIRS;
     if (!(a->step_norm <= s->max_step_m))
