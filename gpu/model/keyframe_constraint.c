@@ -10,13 +10,16 @@
 #include "gpu/base/solve6.h"
 #include "proto/se3.h"
 
-#define MEAN_TO_SIGMA 1.2533 // of |e| of a Gaussian
-#define GATE_M        0.1    // the least to begin with
-#define MAX_ANGLE_RAD 0.6
-#define CONFLICT_M    0.1
-#define MIN_MATCHED   0.3  // share of the vertices with a partner
-#define MAX_SCALE     4.0  // of the residuals, in units of the sensor's noise
-#define CORRELATED_PX 40.0 // one vertex in so many counts as independent
+#define MEAN_TO_SIGMA     1.2533 // of |e| of a Gaussian
+#define GATE_M            0.1    // the least to begin with
+#define MAX_ANGLE_RAD     0.6
+#define CONFLICT_M        0.1
+#define MIN_MATCHED       0.3 // share of the vertices with a partner
+#define MAX_SCALE         4.0 // of the residuals, in units of the sensor's noise
+// Weights of a step: so many, or a quarter of the vertices where a small camera has fewer.
+#define MIN_WEIGHTS       100.0
+#define MIN_WEIGHTS_SHARE 0.25
+#define CORRELATED_PX     40.0 // one vertex in so many counts as independent
 
 // Systematic error of a measured link: floor, and share of the motion (m + rad).
 #define FLOOR_M        0.001
@@ -245,7 +248,7 @@ static void step(struct link_maker *m, uint32_t k, const struct align_image *ima
     double tw = both(sums, PAIR_SUM_TW), n = both(sums, PAIR_SUM_N);
     double n_all = (double)image->n_level[level] + other->n_level[level];
     link->overlap = n / n_all;
-    if (!(tw > 100))
+    if (!(tw > fmin(MIN_WEIGHTS, MIN_WEIGHTS_SHARE * n_all)))
         link->good = false;
     if (!link->good)
         return;

@@ -204,6 +204,16 @@ static void what_makes_a_link_good(void **state)
     assert_true(measured_here().good);
     set_all(PAIR_SUM_TW, 99.9);
     assert_false(measured_here().good);
+    // A small camera has no hundred vertices: a quarter of them do.
+    const struct align_image whole[2] = {image, others[0]};
+    image.n_level[0] = others[0].n_level[0] = image.n_level[1] = others[0].n_level[1] = 120;
+    set_all(PAIR_SUM_N, 200);
+    set_all(PAIR_SUM_TW, 60.1);
+    assert_true(measured_here().good);
+    set_all(PAIR_SUM_TW, 59.9);
+    assert_false(measured_here().good);
+    image = whole[0];
+    others[0] = whole[1];
     reset();
     set_all(PAIR_SUM_N, 541); // 0.3 of 1800
     assert_true(measured_here().good);
