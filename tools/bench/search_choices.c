@@ -14,7 +14,7 @@
 
 #define N_ASKED         400 // of a scene's hypotheses are scored loosely, the coarse pass' best,
 #define N_RANDOM        200 // and as many others
-#define N_POINTS        384 // of those that settled are scored by their points
+#define N_POINTS        600 // of those that settled are scored by their points
 #define WEIGHT_SCREENED 0.5 // of what is drawn where it is, beside what is polished
 
 void search_choices_begin(struct search_choices *f, uint32_t group, uint64_t random)

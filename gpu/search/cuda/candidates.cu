@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The best distinct candidates: the best one is kept, all that are the same pose are dropped, and
 // so on. One block; a round is one largest key over the block and one comparison a candidate:
-// latency. Measured on an H200 at 1.5 GHz: 64 of some hundred 145 us.
+// latency. On an H200 0.7 us a round.
 #include "gpu/search/cuda/find.cuh"
 #include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/icp.h"
