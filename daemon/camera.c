@@ -176,8 +176,8 @@ static int write_map(struct camera *camera)
     if (error)
         log_to(&camera->sink, LOG_LEVEL_ERROR, "%s: no map: %s", path, strerror(-error));
     else
-        error = map_export_write(path, map.blocks, map.n_blocks, camera->config.map.voxel_m,
-                                 &camera->sink);
+        error = map_export_write(path, map.blocks, map.n_blocks, map.n_left_out,
+                                 camera->config.map.voxel_m, &camera->sink);
     map_contents_free(&map);
     return error;
 }

@@ -32,6 +32,14 @@ int map_export_surface(const struct model_block *blocks, uint32_t n_blocks, floa
     return rc;
 }
 
+const char *map_export_why_none(uint32_t n_left_out)
+{
+    return n_left_out > 0 ? "the map is full and holds no surface: map.memory_bytes is too small "
+                            "for what one frame sees"
+                          : "the map has seen nothing yet: it begins with the first frame (posectl "
+                            "status: whether any come)";
+}
+
 // Writes under the first of NAME.ply, NAME.1.ply, ... that is free: what has come meanwhile stays,
 // and the session's map is not lost.
 static int write_new(const char *path, const struct point_set *points,
@@ -52,13 +60,13 @@ static int write_new(const char *path, const struct point_set *points,
 }
 
 int map_export_write(const char *path, const struct model_block *blocks, uint32_t n_blocks,
-                     float voxel_m, const struct log_sink *log)
+                     uint32_t n_left_out, float voxel_m, const struct log_sink *log)
 {
     struct model_surface surface;
     int rc = map_export_surface(blocks, n_blocks, voxel_m, &surface);
     if (rc < 0) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: no surface: %s", path,
-               rc == -ENODATA ? "the map has seen nothing" : strerror(-rc));
+        log_to(log, LOG_LEVEL_ERROR, "%s: no map: %s", path,
+               rc == -ENODATA ? map_export_why_none(n_left_out) : strerror(-rc));
         return rc;
     }
     const struct point_set points = {surface.x_m, surface.y_m, surface.z_m,     surface.nx,

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "daemon/handlers/handlers.h"
+#include "daemon/map_export.h"
 #include "daemon/map_saved.h"
 #include "gpu/model/pose_graph.h"
 
@@ -99,6 +100,8 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
         if (!asked)
             return false;
     }
+    if (error == 0 && out->n_blocks == 0)
+        error = -ENODATA; // of use to nobody: a file of it could not be loaded
     switch (error) {
     case 0:
         if (out->n_left_out > 0)
@@ -116,9 +119,9 @@ bool handlers_read_map(const struct handlers *handlers, const struct handlers_ca
                       "no map is kept: start posed with --set map.folder=DIR or --reference model");
         return false;
     case -ENODATA:
-        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
-                      "the map has seen nothing yet: it begins with the first frame (posectl "
-                      "status: whether any come)");
+        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL, "%s",
+                      map_export_why_none(out->n_left_out));
+        map_contents_free(out);
         return false;
     case -EAGAIN:
         handlers_fail_searching(call->reply);

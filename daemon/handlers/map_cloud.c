@@ -173,9 +173,8 @@ void handlers_get_map_cloud(struct handlers *handlers, const struct handlers_cal
     int error =
         map_export_surface(map.blocks, map.n_blocks, handlers->config->map.voxel_m, &surface);
     if (error == -ENODATA)
-        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL,
-                      "the map has seen nothing yet: it begins with the first frame (posectl "
-                      "status: whether any come)");
+        handlers_fail(call->reply, posed_Code_FAILED_PRECONDITION, NULL, "%s",
+                      map_export_why_none(map.n_left_out));
     else if (error)
         handlers_fail_work(call->reply, error, NULL);
     else

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import struct
 import subprocess
 
@@ -205,6 +206,22 @@ def check_full():
     os.remove(FOLDER + "/full.map")
 
 
+def check_full_of_nothing():
+    """Less memory than a frame needs: no file comes of it, and all say why."""
+    surface = harness.SCRATCH + "/none.ply"
+    daemon = start("synth:room", "--set", "map.memory_bytes=1048576", "--set", "map.far_bytes=0",
+                   "--map", surface)
+    daemon.step(5)
+    says = "the map is full and holds no surface: map.memory_bytes is too small"
+    for words in (("save", "none"), ("export", harness.SCRATCH + "/b.ply")):
+        said = ctl(daemon, 1, *words)
+        check(says in said.stderr and "saved" not in said.stdout, f"{words}: {said}")
+    check(not os.path.exists(FOLDER + "/none.map"), "a map of nothing was saved")
+    daemon.process.send_signal(signal.SIGTERM)
+    daemon.wait(expected_code=1)
+    check(says in daemon.log() and not os.path.exists(surface), "--map does not say why")
+
+
 def check_found(truth):
     """The same room from elsewhere, with noise of its own."""
     daemon = start("synth:room", "--start", str(NEAR_S), "--seed", "7")
@@ -304,6 +321,7 @@ def scenario():
     daemon.stop()
     check_other_settings()
     check_full()
+    check_full_of_nothing()
     check_found(truth)
     check_overtaken()
     check_not_found("synth:room", "--start", str(FAR_S))

@@ -25,6 +25,7 @@ static posed_Reply reply;
 static pthread_t loop;
 static atomic_bool end, is_stuck;
 static atomic_int n_reads;
+static atomic_uint n_blocks, n_left_out; // of the map
 
 static void answer(const struct shared_command *command, uint32_t *epoch, struct shared_answer *out)
 {
@@ -37,6 +38,9 @@ static void answer(const struct shared_command *command, uint32_t *epoch, struct
         command->map->epoch = *epoch;
         command->map->keyframes = calloc(1, sizeof *command->map->keyframes);
         command->map->n_keyframes = 1;
+        command->map->blocks = calloc(1, sizeof *command->map->blocks);
+        command->map->n_blocks = n_blocks;
+        command->map->n_left_out = n_left_out;
     }
 }
 
@@ -64,6 +68,8 @@ static int setup(void **state)
     handlers = (struct handlers){.camera = "", .config = &config};
     end = is_stuck = false;
     n_reads = 0;
+    n_blocks = 1;
+    n_left_out = 0;
     if (shared_create(&handlers.shared, &info) != 0)
         return -1;
     shared_set_map_epoch(handlers.shared, 1);
@@ -201,12 +207,28 @@ static void no_time_for_the_copy(void **state)
     map_turn_leave(&resets);
 }
 
+// Nothing of it could be loaded again.
+static void a_map_of_nothing_is_refused(void **state)
+{
+    (void)state;
+    const posed_Request save = of_kind(posed_Request_save_map_tag);
+    n_blocks = 0;
+    assert_int_equal(epoch_read(&save, NULL), 0);
+    assert_int_equal(reply.code, posed_Code_FAILED_PRECONDITION);
+    assert_non_null(strstr(reply.message, "has seen nothing yet"));
+    n_left_out = 3;
+    assert_int_equal(epoch_read(&save, NULL), 0);
+    assert_int_equal(reply.code, posed_Code_FAILED_PRECONDITION);
+    assert_non_null(strstr(reply.message, "map.memory_bytes is too small for what one frame sees"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_reset_overtakes, setup, teardown),
         cmocka_unit_test_setup_teardown(the_tracker_begins_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(no_time_for_the_copy, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_map_of_nothing_is_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,7 +211,7 @@ static void map_has_come(void **state)
     scratch_name(&scratch, names[0], path);
     scratch_write_text(&scratch, names[1], "another's");
     for (int i = 0; i < 3; i += 2) {
-        assert_int_equal(map_export_write(path, &block, 1, 0.008F, &log), 0);
+        assert_int_equal(map_export_write(path, &block, 1, 0, 0.008F, &log), 0);
         assert_true(scratch_said(&scratch, " triangles"));
         assert_true(scratch_said(&scratch, names[i]));
         assert_int_equal(scratch.worst, i == 0 ? LOG_LEVEL_NOTICE : LOG_LEVEL_WARNING);
