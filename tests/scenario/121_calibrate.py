@@ -3,6 +3,7 @@
 `calib`; a field of another camera, a damaged one and a recording that says nothing are refused."""
 import json
 import subprocess
+import zlib
 
 import harness
 from harness import check, check_at_most
@@ -38,6 +39,29 @@ def refused(source, path, says):
     check(says in daemon.log(), f"{source}: no \"{says}\" in {daemon.log()}")
 
 
+def scaled(path, factor):
+    """A copy of the field with all its nodes times a factor."""
+    with open(path) as file:
+        lines = file.read().splitlines()
+    nodes = [" ".join(f"{factor * float(word):.9g}" for word in line.split())
+             for line in lines[6:-1]]
+    text = "\n".join(lines[:6] + nodes) + "\n"
+    name = f"{path}.{factor}"
+    with open(name, "w") as file:
+        file.write(text + f"end {zlib.crc32(text.encode()):08x}\n")
+    return name
+
+
+def check_judged(path):
+    """A field that helps by less than is asked for may be the camera's; else it is not."""
+    calibrate(LEARN, "--check", path)
+    calibrate(LEARN, "--check", scaled(path, 0.15), code=1,
+              says="less than the 15 % that are asked for: it may be another camera's, or too "
+                   "little was seen")
+    calibrate(LEARN, "--check", scaled(path, -1), code=1,
+              says="this is not the camera's field")
+
+
 def scenario():
     path = harness.SCRATCH + "/camera.field"
     report = json.loads(calibrate(LEARN, "-o", path, "-o", "json"))
@@ -50,6 +74,8 @@ def scenario():
     calibrate(LEARN, LEARN.replace("camera=1", "camera=2"), "-o", path + "2", code=1,
               says="another camera than in")
     calibrate("tum:/nowhere", "-o", path + "2", code=1, says="/nowhere")
+
+    check_judged(path)
 
     without_m, _ = ate_m()
     with_m, daemon = ate_m("--set", "camera.field=" + path)

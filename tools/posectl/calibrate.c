@@ -13,7 +13,8 @@
 #include "tools/posectl/output_look.h"
 
 #define MAX_RECORDINGS 16
-#define FRAMES_WANTED  110 // of all recordings together
+#define FRAMES_WANTED  110  // of all recordings together
+#define OTHERS_REDUCE  0.05 // the camera's own field lowers a residual by more than that
 
 struct options {
     const char *recordings[MAX_RECORDINGS];
@@ -242,6 +243,19 @@ static void print_report(const struct posectl *ctl, const char *serial,
            r->before_per_m, r->after_per_m, r->reduction * 100, FIELD_MIN_REDUCE * 100);
 }
 
+static void complain_little(double reduction)
+{
+    if (options.check && reduction > OTHERS_REDUCE)
+        posectl_complain("not accepted: %s lowers the residual by %.1f %%, less than the %.0f %% "
+                         "that are asked for: it may be another camera's, or too little was seen",
+                         options.check, reduction * 100, FIELD_MIN_REDUCE * 100);
+    else
+        posectl_complain("not accepted: the residual of what was kept aside falls by %.1f %%, %.0f "
+                         "%% are asked for%s",
+                         reduction * 100, FIELD_MIN_REDUCE * 100,
+                         options.check ? ": this is not the camera's field" : "");
+}
+
 static int run(const struct posectl *ctl)
 {
     static struct depth_error field;
@@ -266,10 +280,7 @@ static int run(const struct posectl *ctl)
     bool accepted = report.reduction >= FIELD_MIN_REDUCE;
     print_report(ctl, serial, &report, accepted);
     if (!accepted) {
-        posectl_complain("not accepted: the residual of what was kept aside falls by %.1f %%, %.0f "
-                         "%% are asked for%s",
-                         report.reduction * 100, FIELD_MIN_REDUCE * 100,
-                         options.check ? ": this is not the camera's field" : "");
+        complain_little(report.reduction);
         return -ERANGE;
     }
     if (!ctl->file || options.check)
