@@ -100,6 +100,7 @@ def check_posectl(daemon):
     check("paused" in ctl(daemon, 0, "pause").stdout, "pause")
     check("at 9.000" in ctl(daemon, 0, "seek", "9").stdout, "seek")
     check("position_s" in ctl(daemon, 1, "seek", "1e6").stderr, "seek behind the end")
+    check("map" not in ctl(daemon, 0, "seek", "9").stderr, "seek without a map")
     for wrong in (("rewind",), ("rate",), ("rate", "fast"), ("rate", "0"), ("step", "0.5"),
                   ("seek", "-1"), ("seek", "soon"), ("pause", "1"), ("step", "1", "2")):
         ctl(daemon, 2, *wrong)
@@ -113,7 +114,17 @@ def check_posectl(daemon):
     ctl(daemon, 0, "resume")
 
 
+def check_map():
+    """Winding gives a kept map up, and says so."""
+    daemon = harness.Daemon("synth:room", "--set", "map.folder=" + harness.SCRATCH + "/maps")
+    daemon.step(3)
+    check("the map is given up" in ctl(daemon, 0, "seek", "2").stderr, "seek")
+    check(not ctl(daemon, 0, "pause").stderr, "pause")
+    daemon.stop()
+
+
 def scenario():
+    check_map()
     daemon = harness.Daemon("synth:room-straight", speed=1)
     daemon.wait_for(lambda: len(daemon.poses) > 20, "20 poses")
     check_standing(daemon)

@@ -127,7 +127,7 @@ int posectl_replay(struct posectl *ctl, int argc, char **argv)
         .children = posectl_common,
         .doc = "Handles the recording of the running posed like a tape; without a word it says "
                "where the recording is. After a seek the tracking starts afresh at the newest "
-               "pose."};
+               "pose, and a map that is kept is given up: posectl map save before it."};
     posed_Request request = posed_Request_init_zero;
     refuse_negative(argc, argv);
     posectl_parse(ctl, &argp, argc, argv);
