@@ -150,25 +150,35 @@ int depth_error_write(const char *path, const struct depth_error *field, const s
     return -EIO;
 }
 
-// One word after another, with the line that it stands on.
+// One line after another.
 struct words {
     const char *next, *end, *name;
     const struct log_sink *log;
     unsigned line;
+    bool is_cut; // the text ends within the newest line, or before one that was wanted
 };
 
-static int refuse(const struct words *words, const char *what)
+static int refuse(const struct words *words, const char *why, const char *what)
 {
-    log_to(words->log, LOG_LEVEL_ERROR, "%s:%u: %s", words->name, words->line, what);
+    log_to(words->log, LOG_LEVEL_ERROR, "%s:%u: %s: %s", words->name, words->line, why, what);
     return -EINVAL;
 }
 
-// The rest of the line without its end, at most size - 1 bytes. False at the end of the text.
+// Of a line that is not as this program wrote it.
+static int refuse_line(const struct words *words, const char *what)
+{
+    return refuse(words, words->is_cut ? "cut short" : "changed after it was written", what);
+}
+
+// The next line without its end, at most size - 1 bytes. False at the end of the text.
 static bool next_line(struct words *words, char *out, size_t size)
 {
-    if (words->next >= words->end)
+    const bool is_over = words->next >= words->end;
+    const char *stop =
+        is_over ? NULL : memchr(words->next, '\n', (size_t)(words->end - words->next));
+    words->is_cut = !stop;
+    if (is_over)
         return false;
-    const char *stop = memchr(words->next, '\n', (size_t)(words->end - words->next));
     size_t n = (size_t)((stop ? stop : words->end) - words->next);
     words->line++;
     if (n > 0 && words->next[n - 1] == '\r')
@@ -183,20 +193,18 @@ static int parse_nodes(struct words *words, struct depth_error *out)
     char line[1024];
     for (int k = 0; k < FIELD_ROWS; k++) {
         if (!next_line(words, line, sizeof line))
-            return refuse(words, "the file ends within the nodes: it is truncated");
+            return refuse_line(words, "more nodes are expected");
         char *at = line;
         for (int i = 0; i < FIELD_COLUMNS; i++) {
             char *end;
             double value = strtod(at, &end);
             if (end == at || !(fabs(value) <= FIELD_MAX_PER_M))
-                return refuse(words, words->next < words->end
-                                         ? "20 numbers of at most 0.05 are expected"
-                                         : "the file ends within the nodes: it is truncated");
+                return refuse_line(words, "20 numbers of at most 0.05 are expected");
             out->node_per_m[k * FIELD_COLUMNS + i] = (float)value;
             at = end;
         }
         if (*at)
-            return refuse(words, "more than 20 numbers");
+            return refuse_line(words, "more than 20 numbers");
     }
     return 0;
 }
@@ -205,16 +213,19 @@ static int parse_nodes(struct words *words, struct depth_error *out)
 static int parse_end(struct words *words, const char *text, bool is_unchecked)
 {
     const size_t n_checked = (size_t)(words->next - text);
-    char line[64], expected[64];
-    snprintf(expected, sizeof expected, "end %08x", checksum(text, n_checked));
-    if (!next_line(words, line, sizeof line) ||
-        (is_unchecked ? strcmp(line, "end") != 0 : strncmp(line, "end ", 4) != 0))
-        return refuse(words, "\"end\" is expected: the file is truncated or too long");
-    if (!is_unchecked && strcmp(line, expected) != 0)
-        return refuse(words, "damaged: the checksum does not match what stands above; take another "
-                             "copy or calibrate again (posectl calibrate)");
+    char line[64] = "", expected[64] = "end";
+    if (!is_unchecked)
+        snprintf(expected, sizeof expected, "end %08x", checksum(text, n_checked));
+    const bool is_there = next_line(words, line, sizeof line);
+    words->is_cut = words->is_cut && strncmp(expected, line, strlen(line)) == 0;
+    if (!is_unchecked && !words->is_cut && strncmp(line, "end ", 4) == 0 &&
+        strcmp(line, expected) != 0)
+        return refuse_line(words, "the checksum does not match what stands above; take another "
+                                  "copy or calibrate again (posectl calibrate)");
+    if (!is_there || strcmp(line, expected) != 0)
+        return refuse_line(words, "\"end\" is expected");
     if (next_line(words, line, sizeof line))
-        return refuse(words, "more text after \"end\"");
+        return refuse(words, "changed after it was written", "more text after \"end\"");
     if (is_unchecked)
         log_to(words->log, LOG_LEVEL_NOTICE,
                "%s: of version 1, without a checksum: nobody sees whether a number was changed; "
@@ -223,23 +234,40 @@ static int parse_end(struct words *words, const char *text, bool is_unchecked)
     return 0;
 }
 
+// The first line; *out_unchecked: of version 1.
+static int parse_head(struct words *words, bool *out_unchecked)
+{
+    const size_t n_name = strlen(head) - 1; // all but the version
+    char line[256] = "";
+    const bool is_there = next_line(words, line, sizeof line);
+    *out_unchecked = strcmp(line, head_unchecked) == 0;
+    if (*out_unchecked || strcmp(line, head) == 0)
+        return 0;
+    if (is_there && words->is_cut && strncmp(line, head, strlen(line)) == 0)
+        return refuse_line(words, "\"posed camera field 2\" is expected");
+    if (strncmp(line, head, n_name) == 0)
+        return refuse(words, "of another version", "1 and 2 are read");
+    return refuse(words, "not a camera's field",
+                  is_there ? "it does not begin with \"posed camera field 2\"" : "it is empty");
+}
+
 int depth_error_parse(const char *text, size_t n_bytes, const char *name,
                       const struct log_sink *log, struct depth_error *out)
 {
-    struct words words = {text, text + n_bytes, name, log, 0};
+    struct words words = {text, text + n_bytes, name, log, 0, false};
     struct intrinsics *c = &out->camera;
     char line[256];
     int end = 0;
+    bool is_unchecked;
     memset(out, 0, sizeof *out);
+    int status = parse_head(&words, &is_unchecked);
+    if (status < 0)
+        return status;
     if (memchr(text, 0, n_bytes))
-        return refuse(&words, "a NUL byte: not a camera's field");
-    const bool is_there = next_line(&words, line, sizeof line);
-    const bool is_unchecked = is_there && strcmp(line, head_unchecked) == 0;
-    if (!is_there || (!is_unchecked && strcmp(line, head) != 0))
-        return refuse(&words, "not a camera's field of version 1 or 2 (\"posed camera field 2\")");
+        return refuse(&words, "changed after it was written", "a NUL byte somewhere");
     if (!next_line(&words, line, sizeof line) ||
         sscanf(line, "serial %63s%n", out->serial, &end) != 1 || line[end])
-        return refuse(&words, "\"serial NUMBER\" is expected, - where there is none");
+        return refuse_line(&words, "\"serial NUMBER\" is expected, - where there is none");
     if (strcmp(out->serial, "-") == 0)
         out->serial[0] = 0;
     if (!next_line(&words, line, sizeof line) ||
@@ -248,17 +276,17 @@ int depth_error_parse(const char *text, size_t n_bytes, const char *name,
         line[end] || c->width_px < 32 || c->width_px > 4096 || c->height_px < 32 ||
         c->height_px > 4096 || !isfinite(c->fx_px) || !isfinite(c->fy_px) || !isfinite(c->cx_px) ||
         !isfinite(c->cy_px))
-        return refuse(&words, "\"camera WIDTH HEIGHT FX FY CX CY\" is expected");
+        return refuse_line(&words, "\"camera WIDTH HEIGHT FX FY CX CY\" is expected");
     if (!next_line(&words, line, sizeof line) ||
         sscanf(line, "reduction %lf%n", &out->reduction, &end) != 1 || line[end] ||
         !(out->reduction >= -1 && out->reduction <= 1))
-        return refuse(&words, "\"reduction SHARE\" is expected");
+        return refuse_line(&words, "\"reduction SHARE\" is expected");
     if (!next_line(&words, line, sizeof line) ||
         sscanf(line, "frames %9u%n", &out->n_frames, &end) != 1 || line[end])
-        return refuse(&words, "\"frames N\" is expected");
+        return refuse_line(&words, "\"frames N\" is expected");
     if (!next_line(&words, line, sizeof line) || strcmp(line, "nodes 20 15") != 0)
-        return refuse(&words, "\"nodes 20 15\" is expected");
-    int status = parse_nodes(&words, out);
+        return refuse_line(&words, "\"nodes 20 15\" is expected");
+    status = parse_nodes(&words, out);
     if (status < 0)
         return status;
     return parse_end(&words, text, is_unchecked);

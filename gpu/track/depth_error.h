@@ -57,8 +57,8 @@ depth_error_check_camera(const struct depth_error *field, const struct intrinsic
 __attribute__((warn_unused_result)) int
 depth_error_write(const char *path, const struct depth_error *field, const struct log_sink *log);
 
-// Reads one. Returns 0, -ENOENT, -EIO, or -EINVAL: another version, a number missing, out of range
-// or too many, a truncated file, another checksum; file and line are in the log and *out is
+// Reads one. Returns 0, -ENOENT, -EIO, or -EINVAL: not such a file, of another version, cut short,
+// or changed after it was written; which, the file and the line are in the log and *out is
 // undefined. That a file is of the version without checksum is in the log, too.
 __attribute__((warn_unused_result)) int
 depth_error_read(const char *path, const struct log_sink *log, struct depth_error *out);

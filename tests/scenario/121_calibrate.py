@@ -107,12 +107,13 @@ def scenario():
     taken = harness.Daemon(LEARN, "--frames", "3", "--set", f"camera.field={path}old")
     taken.wait()
     check(taken.log().count("of version 1") == 1, "a field without checksum is told once")
-    for name, damaged, says in (("cut", text[:600], "truncated"), ("bad", "x" + text, "version 1"),
+    for name, damaged, says in (("cut", text[:600], "cut short"),
+                                ("bad", "x" + text, "not a camera's field"),
                                 ("wide", old.replace("640 480", "320 240"), "learnt at 320x240"),
                                 ("digit", text.replace("0.00", "0.01", 1),
                                  "the checksum does not match"),
                                 ("large", text.replace("nodes 20 15\n", "nodes 20 15\n9 "),
-                                 ":7: 20 numbers")):
+                                 ":7: changed after it was written: 20 numbers")):
         with open(path + name, "w") as file:
             file.write(damaged)
         refused("synth:room", path + name, says)

@@ -180,6 +180,57 @@ static void a_changed_byte_is_seen(void **state)
     assert_int_equal(n_lines, 1);
 }
 
+static char last_said[256];
+
+static void keep_said(void *user, enum log_level level, const char *text)
+{
+    (void)user;
+    (void)level;
+    snprintf(last_said, sizeof last_said, "%s", text);
+}
+
+// Cut anywhere it is called cut, and otherwise what it is.
+static void what_is_wrong_is_said(void **state)
+{
+    (void)state;
+    const char *path = "depth_error_wrong.txt";
+    const struct log_sink said = {keep_said, NULL};
+    static char text[16384], other[16384];
+    struct depth_error field = field_of();
+    unlink(path);
+    assert_int_equal(depth_error_write(path, &field, &said), 0);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    const size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    unlink(path);
+    assert_int_equal(depth_error_parse(text, 0, "file", &said, &field), -EINVAL);
+    assert_non_null(strstr(last_said, "not a camera's field: it is empty"));
+    for (size_t n_left = 1; n_left < n - 1; n_left++) { // the last line's end may be missing
+        assert_int_equal(depth_error_parse(text, n_left, "file", &said, &field), -EINVAL);
+        assert_non_null(strstr(last_said, ": cut short: "));
+    }
+    const struct {
+        const char *from, *to, *says;
+    } cases[] = {
+        {"field 2", "field 3", "file:1: of another version: 1 and 2 are read"},
+        {"posed", "Posed", "file:1: not a camera's field: it does not begin"},
+        {"frames", "phrase", "file:5: changed after it was written: \"frames N\""},
+        {"nodes 20 15\n", "nodes 20 15\nx", "file:7: changed after it was written: 20 numbers"},
+        {"end ", "end f", "file:22: changed after it was written: the checksum"},
+        {"end ", "and ", "file:22: changed after it was written: \"end\" is expected"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *at = strstr(text, cases[i].from);
+        assert_non_null(at);
+        snprintf(other, sizeof other, "%.*s%s%s", (int)(at - text), text, cases[i].to,
+                 at + strlen(cases[i].from));
+        assert_int_equal(depth_error_parse(other, strlen(other), "file", &said, &field), -EINVAL);
+        if (!strstr(last_said, cases[i].says))
+            fail_msg("\"%s\" for \"%s\"", last_said, cases[i].says);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +239,7 @@ int main(void)
         cmocka_unit_test(a_depth_is_mended_in_disparity),
         cmocka_unit_test(it_belongs_to_one_camera),
         cmocka_unit_test(a_changed_byte_is_seen),
+        cmocka_unit_test(what_is_wrong_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
