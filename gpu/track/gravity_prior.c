@@ -44,8 +44,8 @@ static double length_of(const double v[3])
 
 void gravity_prior_reset(struct gravity_prior *prior)
 {
-    const bool told = prior->told, told_used = prior->told_used;
-    *prior = (struct gravity_prior){.told = told, .told_used = told_used};
+    *prior = (struct gravity_prior){
+        .told = prior->told, .told_used = prior->told_used, .told_trusted = prior->told_trusted};
 }
 
 void gravity_prior_rest(struct gravity_prior *prior)
@@ -61,8 +61,8 @@ static void tell_used(struct gravity_prior *prior, const struct log_sink *log)
         return;
     prior->told_used = true;
     log_to(log, LOG_LEVEL_INFO,
-           "track: an accelerometer says where down is: once it has turned as the camera does, it "
-           "holds roll and pitch where the scene does not (tracker.gravity)");
+           "track: an accelerometer says where down is: it is watched until it has turned as the "
+           "camera does (tracker.gravity)");
 }
 
 void gravity_prior_read(struct gravity_prior *prior, const float gravity_m_s2[3],
@@ -217,6 +217,13 @@ void gravity_prior_follow(struct gravity_prior *prior, const struct se3 *T_odom_
         update_trust(prior, T_odom_camera, seconds);
     if (prior->n_axes == 0 || prior->n_down < DOWN_FIRST)
         take_down(prior, T_odom_camera);
+    if (prior->trusted && !prior->told_trusted && !prior->told) {
+        prior->told_trusted = true;
+        log_to(
+            log, LOG_LEVEL_INFO,
+            "track: the accelerometer has turned as the camera did: it holds roll and pitch where "
+            "the scene does not");
+    }
     // A hand's shaking is off, too, but not in step with the turns.
     if (prior->told || prior->n_compared < COMPARED_FRAMES ||
         prior->all_turned2 < TURNED_RAD * TURNED_RAD * prior->n_compared ||

@@ -40,6 +40,7 @@ struct gravity_prior {
     bool trusted;           // they have changed as they should
     uint32_t n_read, n_off; // frames with a reading, and those that cannot be gravity
     bool told, told_used;   // that it is left out; that it is there
+    bool told_trusted;      // that it is believed
 };
 
 // Forgets everything but what was told: odom begins anew.
@@ -55,7 +56,7 @@ void gravity_prior_read(struct gravity_prior *prior, const float gravity_m_s2[3]
 void gravity_prior_hold(struct gravity_prior *prior, double seconds, struct se3 *T_odom_predicted);
 
 // The newest frame's pose and what its alignment to a reference held. A line in the log, once, when
-// the readings disagree.
+// the readings are believed, and one when they disagree.
 void gravity_prior_follow(struct gravity_prior *prior, const struct se3 *T_odom_camera,
                           const struct se3 *T_odom_reference,
                           const struct conditioning *conditioning, double seconds,

@@ -20,13 +20,13 @@
 #define TURN_RAD 0.2
 
 static char last_line[256];
-static int n_lines, n_used; // warnings; that it is used
+static int n_lines, n_used, n_trusted; // warnings; that it is there; that it is believed
 
 static void keep_line(void *user, enum log_level level, const char *text)
 {
     (void)user;
     if (level == LOG_LEVEL_INFO) {
-        n_used++;
+        *(strstr(text, "is watched") ? &n_used : &n_trusted) += 1;
         return;
     }
     n_lines++;
@@ -63,7 +63,7 @@ static double follow(double scale, double bias, bool turned, bool felt, double f
     struct conditioning conditioning = {.n_degenerate = 1};
     double speed_rad_s = first_rad_s, known_roll = 0, sum2 = 0;
     int n = 0;
-    n_lines = 0;
+    n_lines = n_trusted = 0;
     for (int i = 0; i < N_FRAMES; i++) {
         const double t_s = i * FRAME_S, roll = TURN_RAD * sin(1.3 * t_s);
         const struct se3 truth = exact_pose(t_s, roll);
@@ -93,8 +93,10 @@ static void gravity_holds_the_roll(void **state)
 {
     (void)state;
     assert_true(follow(9.80665, 0, false, false, 0.05) > 0.2); // without it the roll runs away
+    assert_int_equal(n_trusted, 0);
     assert_true(follow(9.80665, 0, false, true, 0.05) < 0.02);
     assert_int_equal(n_lines, 0);
+    assert_int_equal(n_trusted, 1);
     assert_true(follow(9.6, 0.15, false, true, 0.05) < 0.02); // off by a Kinect's bias
 }
 
@@ -114,6 +116,7 @@ static void wrong_ones_are_left_out(void **state)
     assert_true(fabs(follow(9.80665, 0, true, true, 0) - without) < 1e-12);
     assert_int_equal(n_lines, 1);
     assert_non_null(strstr(last_line, "does not turn as the camera does"));
+    assert_int_equal(n_trusted, 0);
 }
 
 static void nothing_is_touched_that_is_held(void **state)
