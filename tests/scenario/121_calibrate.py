@@ -55,7 +55,7 @@ def scaled(path, factor):
 def check_judged(path):
     """A field that helps by less than is asked for may be the camera's; else it is not."""
     calibrate(LEARN, "--check", path)
-    calibrate(LEARN, "--check", scaled(path, 0.15), code=1,
+    calibrate(LEARN, "--check", scaled(path, 0.1), code=1,
               says="less than the 15 % that are asked for: it may be another camera's, or too "
                    "little was seen")
     calibrate(LEARN, "--check", scaled(path, -1), code=1,
