@@ -34,7 +34,7 @@ static struct {
     atomic_bool quit, is_other, is_half, is_silent; // silent: without camera infos
     atomic_bool is_large, is_empty;                 // what they tell is no calibration of it
     atomic_bool is_colour, is_distorted;            // their frame, their lens
-    bool is_rectified;                              // the images, on a topic of that name
+    atomic_bool is_rectified;                       // the images, on a topic of that name
 } camera;
 
 static void hear(void *user, enum log_level level, const char *text)
