@@ -214,9 +214,8 @@ const char *folder_error(int negative_errno)
 {
     switch (-negative_errno) {
     case EXDEV:
-        return "leads out of the recording's folder, refused: put a copy there in place of the "
-               "link "
-               "(cp -L), or a hard link";
+        return "leads out of the recording's folder, refused: put a copy (cp -L) or a hard link "
+               "there in place of the link";
     case EINVAL:
         return "not a regular file";
     case EFBIG:
