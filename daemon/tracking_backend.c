@@ -91,7 +91,7 @@ static int open_device(struct backend *backend, enum gpu_backend which)
         return error;
     }
     const struct config *config = backend->config;
-    if (track_wants_view(backend->track) || config->map_output[0] || config->map_folder[0])
+    if (config_keeps_map(config))
         error = map_create(&backend->map, backend->gpu, &config->map, &config->track.align,
                            &backend->log);
     if (error) {

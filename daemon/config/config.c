@@ -388,3 +388,9 @@ int config_load(struct config *out, const char *file, const struct config_assign
         error = check_together(out, NULL, log);
     return error ? error : check_cameras(out, log);
 }
+
+bool config_keeps_map(const struct config *config)
+{
+    return config->map_folder[0] || config->map_output[0] ||
+           config->track.reference == TRACK_REFERENCE_MODEL;
+}

@@ -165,6 +165,9 @@ __attribute__((warn_unused_result)) int config_load(struct config *out, const ch
                                                     size_t n_assignments,
                                                     const struct log_sink *log);
 
+// Whether a map is kept: somebody wants it saved or written, or frames are aligned to it.
+bool config_keeps_map(const struct config *config);
+
 // Whether the key `name` may change while the daemon runs (log.*, requests.deadline_ms).
 bool config_is_live(const char *name);
 

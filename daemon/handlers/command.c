@@ -73,14 +73,6 @@ void handlers_set_keyframe(struct handlers *handlers, const struct handlers_call
                       "the newest frame has no pose");
 }
 
-// Whether anybody wants a map, as the backend has it.
-static bool has_map(const struct handlers *handlers)
-{
-    const struct config *config = handlers->config;
-    return config->map_folder[0] || config->map_output[0] ||
-           config->track.reference == TRACK_REFERENCE_MODEL;
-}
-
 void handlers_replay(struct handlers *handlers, const struct handlers_call *call)
 {
     const posed_Replay *request = &call->request->what.replay;
@@ -145,7 +137,8 @@ void handlers_replay(struct handlers *handlers, const struct handlers_call *call
         .duration_s = playback->duration_s,
         .next_seq = answer.next_seq,
     };
-    if (command.control == CAPTURE_SEEK && answer.next_seq > 0 && has_map(handlers))
+    if (command.control == CAPTURE_SEEK && answer.next_seq > 0 &&
+        config_keeps_map(handlers->config))
         snprintf(reply->message, sizeof reply->message,
                  "the map is given up, and a new one begins: save it before winding (posectl map "
                  "save)");

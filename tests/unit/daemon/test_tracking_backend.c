@@ -158,10 +158,9 @@ int gpu_frame_read(struct gpu *gpu, const struct gpu_frame *frame, uint32_t leve
     return -EIO;
 }
 
-bool track_wants_view(const struct track *track)
+bool config_keeps_map(const struct config *of)
 {
-    (void)track;
-    return false;
+    return of->map_folder[0] != 0 || of->map_output[0] != 0;
 }
 
 void model_settings_default(struct model_settings *out)
