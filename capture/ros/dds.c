@@ -43,32 +43,111 @@ static void redirect_log(const struct log_sink *log)
     dds_set_log_sink(say, &sink);
 }
 
-void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_BYTES])
-{
-    const char *origin = place->domain_origin, *interface = place->interface;
-    const bool is_chosen = interface && *interface;
-    snprintf(out, ROS_DDS_PLACE_BYTES, "domain %u (%.160s), interface %.64s", place->domain,
-             origin ? origin : "the default",
-             is_chosen                   ? interface
-             : getenv("CYCLONEDDS_URI") ? "as CYCLONEDDS_URI says"
-                                        : "of the library's choice");
-}
+// What the environment asks of ROS's own programs, and how rmw_cyclonedds does it: since ROS 2 Iron
+// by the second variable, which counts where both are set.
+struct local {
+    const char *variable, *value, *interface, *config;
+};
 
-// What keeps ROS's own programs to this machine, and not us: poses would go further than meant.
-static void tell_of_localhost(const struct ros_dds_place *place, const struct log_sink *log)
+// NULL: to keep to this machine is not asked for.
+static const struct local *local_of_environment(void)
 {
-    static const struct {
-        const char *variable, *value;
-    } asked[] = {{"ROS_LOCALHOST_ONLY", "1"}, {"ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST"}};
-    if ((place->interface && *place->interface) || getenv("CYCLONEDDS_URI"))
-        return;
-    for (size_t i = 0; i < 2; i++) {
+    static const struct local asked[] = {
+        {"ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST",
+         "of the library's choice, programs of this machine alone",
+         "<CycloneDDS><Domain><General><AllowMulticast>false</AllowMulticast></General>"
+         "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
+         "<MaxAutoParticipantIndex>32</MaxAutoParticipantIndex>"
+         "<Peers><Peer address=\"localhost\"/></Peers></Discovery></Domain></CycloneDDS>"},
+        // Loopback's flag for multicast is not set on Linux. Versions of the library differ in
+        // whether they speak it there all the same, so that peers are told of, too.
+        {"ROS_LOCALHOST_ONLY", "1", "lo",
+         "<CycloneDDS><Domain><General><Interfaces>"
+         "<NetworkInterface address=\"127.0.0.1\" multicast=\"true\"/></Interfaces></General>"
+         "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
+         "<MaxAutoParticipantIndex>32</MaxAutoParticipantIndex>"
+         "<Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery></Domain></CycloneDDS>"},
+    };
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         const char *value = getenv(asked[i].variable);
         if (value && strcmp(value, asked[i].value) == 0)
-            log_to(log, LOG_LEVEL_WARNING,
-                   "ROS 2: %s=%s is not heeded; ros.interface = lo keeps to this machine",
-                   asked[i].variable, value);
+            return &asked[i];
     }
+    return NULL;
+}
+
+static bool is_chosen(const struct ros_dds_place *place)
+{
+    return place->interface && *place->interface;
+}
+
+void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_BYTES])
+{
+    const char *origin = place->domain_origin;
+    const bool has_file = getenv("CYCLONEDDS_URI") != NULL;
+    const struct local *local = local_of_environment();
+    char interface[140];
+    if (is_chosen(place))
+        snprintf(interface, sizeof interface, "%.64s", place->interface);
+    else if (local)
+        snprintf(interface, sizeof interface, "%s (%s)%s", local->interface, local->variable,
+                 has_file ? " and as CYCLONEDDS_URI says" : "");
+    else
+        snprintf(interface, sizeof interface, "%s",
+                 has_file ? "as CYCLONEDDS_URI says" : "of the library's choice");
+    snprintf(out, ROS_DDS_PLACE_BYTES, "domain %u (%.120s), interface %s", place->domain,
+             origin ? origin : "the default", interface);
+}
+
+// The domain's configuration, which free frees; *out NULL: the library's own way. What
+// CYCLONEDDS_URI says is added to what the environment asks for, as in ROS's own programs. Returns
+// 0 or -ENOMEM.
+static int configure(const struct ros_dds_place *place, char **out)
+{
+    const struct local *local = local_of_environment();
+    const char *file = getenv("CYCLONEDDS_URI");
+    int n = 0;
+    *out = NULL;
+    if (is_chosen(place))
+        n = asprintf(out,
+                     "<General><Interfaces><NetworkInterface name=\"%s\"/></Interfaces></General>",
+                     place->interface);
+    else if (local)
+        n = asprintf(out, "%s,%s", local->config, file ? file : "");
+    return n < 0 ? -ENOMEM : 0;
+}
+
+static int create_domain(const struct ros_dds_place *place, const struct log_sink *log)
+{
+    char *config;
+    if (configure(place, &config) != 0)
+        return -ENOMEM;
+    if (!config)
+        return 0;
+    const dds_entity_t made = dds_create_domain(place->domain, config);
+    free(config);
+    if (made >= 0 || made == DDS_RETCODE_PRECONDITION_NOT_MET) // that: there is one already
+        return 0;
+    if (is_chosen(place))
+        log_to(log, LOG_LEVEL_ERROR,
+               "ROS 2: no domain %u on the network interface %s: is there one of that name, and is "
+               "it up (ros.interface)?",
+               place->domain, place->interface);
+    else
+        log_to(log, LOG_LEVEL_ERROR,
+               "ROS 2: no domain %u on this machine alone, which %s asks for: %s", place->domain,
+               local_of_environment()->variable, dds_strretcode(made));
+    return -EIO;
+}
+
+// Poses may go further than the environment has it: a setting of ours counts more.
+static void tell_of_localhost(const struct ros_dds_place *place, const struct log_sink *log)
+{
+    const struct local *local = local_of_environment();
+    if (local && is_chosen(place) && strcmp(place->interface, "lo") != 0)
+        log_to(log, LOG_LEVEL_WARNING,
+               "ROS 2: ros.interface = %s counts, not %s of the environment", place->interface,
+               local->variable);
 }
 
 dds_entity_t ros_dds_participant(struct ros_dds_place *place, const struct log_sink *log)
@@ -78,7 +157,6 @@ dds_entity_t ros_dds_participant(struct ros_dds_place *place, const struct log_s
         return -EINVAL;
     const uint32_t domain = place->domain;
     const char *interface = place->interface;
-    char config[256];
     if (domain > ROS_MAX_DOMAIN || (interface && !is_interface_name(interface))) {
         log_to(log, LOG_LEVEL_ERROR, "ROS 2: domain %u, interface \"%s\": 0..%d and a name wanted",
                domain, interface ? interface : "", ROS_MAX_DOMAIN);
@@ -86,19 +164,9 @@ dds_entity_t ros_dds_participant(struct ros_dds_place *place, const struct log_s
     }
     redirect_log(log);
     tell_of_localhost(place, log);
-    if (interface && *interface) {
-        snprintf(config, sizeof config,
-                 "<General><Interfaces><NetworkInterface name=\"%s\"/></Interfaces></General>",
-                 interface);
-        dds_entity_t made = dds_create_domain(domain, config);
-        if (made < 0 && made != DDS_RETCODE_PRECONDITION_NOT_MET) { // that: there is one already
-            log_to(log, LOG_LEVEL_ERROR,
-                   "ROS 2: no domain %u on the network interface %s: is there one of that name, "
-                   "and is it up (ros.interface)?",
-                   domain, interface);
-            return -EIO;
-        }
-    }
+    const int err = create_domain(place, log);
+    if (err)
+        return err;
     dds_entity_t participant = dds_create_participant(domain, NULL, NULL);
     if (participant < 0) {
         log_to(log, LOG_LEVEL_ERROR, "ROS 2: domain %u: %s", domain, dds_strretcode(participant));

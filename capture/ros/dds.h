@@ -14,7 +14,8 @@ struct dds_qos;
 #define ROS_DDS_NAME_BYTES 256
 
 // Where DDS speaks: the domain (0..232) with who set it (NULL: nobody), and the network interface
-// of that name, or with NULL or "" those that CYCLONEDDS_URI or the library chooses.
+// of that name. With NULL or "" it is loopback where the environment asks for it (domain.h), as
+// ROS's own programs have it, and else what CYCLONEDDS_URI or the library chooses.
 struct ros_dds_place {
     uint32_t domain;
     const char *domain_origin, *interface;

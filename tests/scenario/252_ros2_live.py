@@ -3,7 +3,8 @@
 `ros2:TOPIC`, and that package receives odom, tf, tf_static, diagnostics and the depth images: every
 frame that was sent has its odometry, with the pose of the trajectory, in base_link's axes. Then a
 recording at 30 Hz: that package loses no odom, tf or camera info. Then the cameras of a rig, each
-on topics of its own, whose frames are one tree (ros_rig_peer.py).
+on topics of its own, whose frames are one tree (ros_rig_peer.py). And who hears a
+daemon that is asked to keep to this machine.
 
 usage: 252_ros2_live.py [SECONDS]    of the last part alone; 600 is what is required"""
 import json
@@ -160,6 +161,42 @@ def check_rig(python):
     check(run.returncode == 3 and "left-1 and left_1 are both left_1" in run.stderr, run.stderr)
 
 
+# As rmw_cyclonedds has ROS_LOCALHOST_ONLY=1.
+LOOPBACK = ("<CycloneDDS><Domain><General><Interfaces><NetworkInterface address='127.0.0.1'/>"
+            "</Interfaces></General></Domain></CycloneDDS>")
+
+
+def check_localhost(python):
+    """Who is asked to keep to this machine is heard by those who are asked the same, and by nobody
+    on the network."""
+    for variable, value, named, configs in (
+            ("ROS_LOCALHOST_ONLY", "1", "interface lo (", {"loopback": LOOPBACK, "network": ""}),
+            ("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST", "programs of this machine alone (",
+             {"network": ""})):
+        counts = {name: f"{harness.SCRATCH}/{name}.json" for name in configs}
+        peers = {name: subprocess.Popen([python, harness.SOURCE +
+                                         "/tests/scenario/ros_count_peer.py", str(DOMAIN),
+                                         counts[name]], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, "CYCLONEDDS_URI": config})
+                 for name, config in configs.items()}
+        for name, peer in peers.items():
+            check(peer.stdout.readline() == "ready\n", f"{name}: the peer did not start")
+        daemon = harness.Daemon("synth:room-still", "--loop", "--set", "ros.publish=true", "--set",
+                                f"ros.domain={DOMAIN}", "--set", "tracker.iterations=1,1,1",
+                                speed=1, collect=False, environment={variable: value})
+        daemon.wait_for(lambda: "tf and diagnostics on" in daemon.log(), "it publishes")
+        time.sleep(3)
+        daemon.stop()
+        check(named + variable in daemon.log(), daemon.log())
+        for name, peer in peers.items():
+            peer.communicate("", 60)
+            with open(counts[name]) as file:
+                n = len(json.load(file)["odom"])
+            print(f"{variable}: {name} peer, {n} odometries")
+            check((n > 10) == (name == "loopback"), f"{name}: {n} odometries")
+
+
 def scenario():
     python = os.environ.get("POSED_PYTHON_ROS")
     if not python or subprocess.run([python, "-c", "import cyclonedds"],
@@ -179,6 +216,7 @@ def scenario():
         check_exchange(daemon, got, encoding, N_FRAMES)
     check_lasting(python, LASTING_S)
     check_rig(python)
+    check_localhost(python)
     check_log()
     nobody = start("/nowhere")
     nobody.wait(4)
