@@ -80,7 +80,8 @@ static int create_ros(struct daemon *daemon)
         const struct camera *camera = &daemon->cameras[i];
         sources[i] = (struct ros_source){daemon->n_cameras > 1 ? camera->name : "",
                                          capture_info(camera->capture), ros_optical_in_base(),
-                                         daemon->rig ? rig_pose_place(daemon->rig, i) : NULL};
+                                         daemon->rig ? rig_pose_place(daemon->rig, i) : NULL,
+                                         daemon->rig ? rig_pose_ahead_ns(daemon->rig, i) : 0};
     }
     // Of several cameras the first one is placed on the robot; the others' base is the camera.
     int error = ros_place_of_camera(config, &sources[0].T_base_optical, &daemon->sink);

@@ -181,6 +181,11 @@ const struct se3 *rig_pose_place(const struct rig_pose *rig, uint32_t camera)
     return &rig->T_base_camera[camera];
 }
 
+int64_t rig_pose_ahead_ns(const struct rig_pose *rig, uint32_t camera)
+{
+    return rig->ahead_ns[camera];
+}
+
 void rig_pose_destroy(struct rig_pose **rig)
 {
     if (!*rig)

@@ -38,6 +38,9 @@ void rig_pose_destroy(struct rig_pose **rig);
 // there. Any thread.
 const struct se3 *rig_pose_place(const struct rig_pose *rig, uint32_t camera);
 
+// How far its clock is ahead of the first one's, as its file says. Any thread.
+int64_t rig_pose_ahead_ns(const struct rig_pose *rig, uint32_t camera);
+
 // Poses go to this file, too; NULL = none. Before the first put; it must outlive the last.
 void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file);
 

@@ -5,6 +5,8 @@
 #ifndef POSED_CAPTURE_ROS_FRAMES_H
 #define POSED_CAPTURE_ROS_FRAMES_H
 
+#include <stdbool.h>
+
 #include "capture/ros/messages.h"
 #include "proto/se3.h"
 
@@ -14,6 +16,7 @@ struct se3 ros_optical_in_base(void);
 // What the tracker says of one frame.
 struct ros_tracked {
     int64_t time_ns;
+    bool is_lost; // the pose is the last one that was known
     struct se3 T_odom_camera;
     double covariance[36]; // errors of position and rotation, along and about the axes of odom
     double velocity[6];    // linear, angular; in the camera frame

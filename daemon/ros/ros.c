@@ -13,6 +13,7 @@
 
 #include "capture/ros/dds.h"
 #include "capture/ros/topic_name.h"
+#include "daemon/ros/rig_tf.h"
 #include "proto/clock.h"
 
 #define N_WAITING    256  // frames of a camera, eight seconds at its rate
@@ -25,7 +26,8 @@ typedef geometry_msgs_msg_dds__TransformStamped_ transform_stamped;
 
 // A frame's pose, and its camera where somebody subscribes to that.
 struct waiting {
-    uint32_t of; // the camera's number
+    uint32_t of;    // the camera's number
+    int64_t put_ns; // CLOCK_MONOTONIC
     struct ros_tracked tracked;
     bool has_camera;
     struct intrinsics camera;
@@ -55,6 +57,8 @@ struct ros {
     struct source *sources;
     uint32_t n_sources;
     dds_entity_t participant, tf, tf_static, diagnostics;
+    struct rig_tf rig_tf; // the thread's; of the first camera and those that are carried
+    struct rig_tf_camera *rig_cameras;
 
     pthread_t thread;
     sem_t wake;
@@ -107,10 +111,43 @@ static void write_transforms(struct ros *ros, dds_entity_t writer, transform_sta
     write_to(ros, writer, &message, name);
 }
 
-static void write_pose(struct ros *ros, struct source *source, const struct ros_tracked *tracked)
+// A frame has one parent: of a rig's cameras one moves the first one's base.
+static void write_tf(struct ros *ros, const struct waiting *waiting, const struct ros_pose *own)
 {
+    struct source *first = &ros->sources[0], *source = &ros->sources[waiting->of];
+    const struct rig_tf_sight sight = {
+        .of = waiting->of,
+        .time_ns = own->time_ns,
+        .put_ns = waiting->put_ns,
+        .T_odom_base = se3_from_quaternion(own->orientation_xyzw, own->position_m),
+        .is_lost = waiting->tracked.is_lost,
+    };
+    const uint32_t followed = ros->rig_tf.followed;
+    struct rig_tf_pose rig_pose;
+    struct ros_pose pose = *own;
+    if (waiting->of > 0 && !source->is_carried) {
+        transform_stamped transform = transform_of(own, source->odom_frame, source->base_frame);
+        write_transforms(ros, ros->tf, &transform, 1, "tf");
+        return;
+    }
+    if (!rig_tf_put(&ros->rig_tf, &sight, &rig_pose))
+        return;
+    if (ros->rig_tf.followed != followed)
+        log_to(&ros->log, LOG_LEVEL_NOTICE,
+               "ROS 2: no pose of %s for %.1f s: tf goes on by %s from there",
+               ros->sources[followed].odom_frame, (double)RIG_TF_SILENT_NS * 1e-9,
+               source->odom_frame);
+    if (ros->rig_tf.has_changed)
+        ros_pose_of_static(&rig_pose.T_odom_first, rig_pose.time_ns, &pose);
+    transform_stamped transform = transform_of(&pose, first->odom_frame, first->base_frame);
+    write_transforms(ros, ros->tf, &transform, 1, "tf");
+}
+
+static void write_pose(struct ros *ros, const struct waiting *waiting)
+{
+    struct source *source = &ros->sources[waiting->of];
     struct ros_pose pose;
-    ros_pose_of_base(tracked, &source->T_base_optical, &pose);
+    ros_pose_of_base(&waiting->tracked, &source->T_base_optical, &pose);
     const double *p = pose.position_m, *q = pose.orientation_xyzw;
     const double *v = pose.linear_m_s, *w = pose.angular_rad_s;
     nav_msgs_msg_dds__Odometry_ odometry = {
@@ -121,9 +158,7 @@ static void write_pose(struct ros *ros, struct source *source, const struct ros_
     memcpy(odometry.pose.covariance, pose.covariance, sizeof odometry.pose.covariance);
     memcpy(odometry.twist.covariance, pose.twist_covariance, sizeof odometry.twist.covariance);
     write_to(ros, source->odom, &odometry, "odom");
-    transform_stamped transform = transform_of(&pose, source->odom_frame, source->base_frame);
-    if (!source->is_carried) // a frame has one parent
-        write_transforms(ros, ros->tf, &transform, 1, "tf");
+    write_tf(ros, waiting, &pose);
 }
 
 static void write_camera(struct ros *ros, struct source *source, const struct intrinsics *c,
@@ -226,7 +261,7 @@ static void write_poses(struct ros *ros)
         one = ros->waiting[ros->n_out++ % ((uint64_t)N_WAITING * ros->n_sources)];
         ros->sources[one.of].n_waiting--;
         pthread_mutex_unlock(&ros->lock);
-        write_pose(ros, &ros->sources[one.of], &one.tracked);
+        write_pose(ros, &one);
         if (one.has_camera)
             write_camera(ros, &ros->sources[one.of], &one.camera, one.tracked.time_ns);
         pthread_mutex_lock(&ros->lock);
@@ -282,7 +317,8 @@ void ros_put(struct ros *ros, uint32_t of, const struct ros_tracked *tracked,
     const uint64_t room = (uint64_t)N_WAITING * ros->n_sources;
     size_t n = (size_t)image->width_px * image->height_px;
     bool wants_image = image->depth && n <= source->n_pixels && has_readers(source->image);
-    const struct waiting one = {of, *tracked, has_readers(source->info), *camera};
+    const struct waiting one = {of, clock_monotonic_ns(), *tracked, has_readers(source->info),
+                                *camera};
     pthread_mutex_lock(&ros->lock);
     if (source->n_waiting < N_WAITING) {
         ros->waiting[ros->n_in++ % room] = one;
@@ -368,6 +404,7 @@ static void free_ros(struct ros *ros)
     for (uint32_t i = 0; i < ros->n_sources; i++)
         free(ros->sources[i].pixels);
     free(ros->sources);
+    free(ros->rig_cameras);
     free(ros->waiting);
     free(ros->sent);
     free(ros);
@@ -392,8 +429,9 @@ static int open_sources(struct ros *ros, const struct ros_settings *settings)
     const struct ros_source *first = &settings->sources[0];
     size_t n_most = 0;
     ros->sources = calloc(settings->n_sources, sizeof *ros->sources);
+    ros->rig_cameras = calloc(settings->n_sources, sizeof *ros->rig_cameras);
     ros->waiting = calloc((size_t)N_WAITING * settings->n_sources, sizeof *ros->waiting);
-    if (!ros->sources || !ros->waiting)
+    if (!ros->sources || !ros->rig_cameras || !ros->waiting)
         return -ENOMEM;
     for (; ros->n_sources < settings->n_sources; ros->n_sources++) {
         const struct ros_source *from = &settings->sources[ros->n_sources];
@@ -401,18 +439,22 @@ static int open_sources(struct ros *ros, const struct ros_settings *settings)
         name_source(source, from->name, settings);
         source->T_base_optical = from->T_base_optical;
         source->is_carried = ros->n_sources > 0 && first->T_rig_camera && from->T_rig_camera;
+        source->T_first_base = se3_identity();
         if (source->is_carried) {
             const struct se3 T_first_rig = se3_inverse(first->T_rig_camera);
             const struct se3 T_first_other = se3_compose(&T_first_rig, from->T_rig_camera);
             source->T_first_base =
                 ros_base_in_base(&first->T_base_optical, &T_first_other, &from->T_base_optical);
         }
+        ros->rig_cameras[ros->n_sources] = (struct rig_tf_camera){
+            .T_base_first = se3_inverse(&source->T_first_base), .ahead_ns = from->ahead_ns};
         source->n_pixels = (size_t)from->info->camera.width_px * from->info->camera.height_px;
         source->pixels = malloc(source->n_pixels * sizeof *source->pixels);
         if (!source->pixels)
             return -ENOMEM;
         n_most = source->n_pixels > n_most ? source->n_pixels : n_most;
     }
+    rig_tf_begin(&ros->rig_tf, ros->rig_cameras);
     ros->sent = malloc(n_most * sizeof(float));
     return ros->sent ? 0 : -ENOMEM;
 }

@@ -19,6 +19,7 @@ struct ros_source {
     const struct capture_info *info;
     struct se3 T_base_optical;      // of its own base_link
     const struct se3 *T_rig_camera; // where it sits on the rig; NULL = it is part of none
+    int64_t ahead_ns;               // on a rig: its clock, of the first one's
 };
 
 struct ros_settings {

@@ -125,6 +125,31 @@ def check_lasting(python, seconds):
         check(stamps == sent, f"{name}: lost {missed[:100]}, or out of order, or more than once")
 
 
+def check_rig_goes_on(python, conf, rig):
+    """tf, when the first camera ends after a second."""
+    with open(conf, "w") as file:
+        file.write(f"[camera front]\nsource = synth:room-still,frames={LASTING_HZ}\n"
+                   f"[camera left]\nsource = synth:room-still,seed=2\nloop = yes\nrig = {rig}\n")
+    out = harness.SCRATCH + "/goes_on.json"
+    peer = subprocess.Popen([python, harness.SOURCE + "/tests/scenario/ros_count_peer.py",
+                             str(DOMAIN), out], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            text=True)
+    check(peer.stdout.readline() == "ready\n", "the peer did not start")
+    daemon = harness.Daemon(None, "-c", conf, "--set", "ros.publish=true", "--set",
+                            f"ros.domain={DOMAIN}", "--set", "tracker.iterations=1,1,1", speed=1,
+                            collect=False)
+    goes_on = "no pose of front/odom for 1.5 s: tf goes on by left/odom"
+    daemon.wait_for(lambda: goes_on in daemon.log(), "tf goes on")
+    time.sleep(1)
+    daemon.stop()
+    peer.communicate("", 60)
+    with open(out) as file:
+        stamps = json.load(file)["tf"]
+    n_after = sum(t - stamps[0] > 2 * 10**9 for t in stamps)
+    print(f"the first camera ends: {len(stamps)} transforms in tf, {n_after} after 2 s")
+    check(n_after > 15 and sorted(set(stamps)) == stamps, f"{stamps}")
+
+
 def check_rig(python):
     """One of them has a name that topics cannot have."""
     rig, conf = harness.SCRATCH + "/rig.txt", harness.SCRATCH + "/rig.conf"
@@ -145,6 +170,7 @@ def check_rig(python):
     print(said[-1500:])
     check("ROS 2: front/odom, left_1/odom, tf and diagnostics" in daemon.log(), "its topics")
     check(peer.returncode == 0 and "one tree of 5 frames" in said, "the rig over DDS")
+    check_rig_goes_on(python, conf, rig)
     # a section alone: as a camera without one
     with open(conf, "w") as file:
         file.write("[camera front]\nsource = synth:room-still,frames=3\n")

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of a rig in tf, which has one frame for it, whichever cameras deliver: the first camera's
+// while that does; where nothing good has come of it for RIG_TF_SILENT_NS (it ended, is unplugged or
+// lost), that of another camera, from where the first one's ended. It then stays with that one as
+// long as it delivers, so that tf does not jump back when the first returns.
+#ifndef POSED_DAEMON_ROS_RIG_TF_H
+#define POSED_DAEMON_ROS_RIG_TF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/se3.h"
+
+// More than the cameras of a rig that is played as fast as possible may be apart.
+#define RIG_TF_SILENT_NS INT64_C(1500000000)
+#define RIG_TF_KEPT      128 // poses of a camera: longer than the silence, up to 80 a second
+
+struct rig_tf_pose {
+    int64_t time_ns;         // of the first camera's clock
+    struct se3 T_odom_first; // the first camera's base, in this camera's odom
+};
+
+struct rig_tf_camera {
+    struct se3 T_base_first; // the first camera's base on this one's
+    int64_t ahead_ns;        // this camera's clock, of the first one's
+    struct se3 T_tf_odom;    // its odom in tf's, when it is the one that tf follows
+    struct rig_tf_pose kept[RIG_TF_KEPT];
+    uint32_t n_kept; // ever
+};
+
+struct rig_tf {
+    struct rig_tf_camera *cameras; // the caller's, `T_base_first` and `ahead_ns` filled in, else 0
+    uint32_t followed;             // its number
+    bool has_begun, has_changed;   // has_changed: from the first camera to another, ever
+    int64_t good_put_ns, out_ns; // CLOCK_MONOTONIC of its newest good pose; the newest stamp in tf
+    struct rig_tf_pose good;     // in tf's odom
+};
+
+// A pose of the base of a camera in its own odom. put_ns: CLOCK_MONOTONIC of its coming.
+struct rig_tf_sight {
+    uint32_t of;
+    int64_t time_ns, put_ns;
+    struct se3 T_odom_base;
+    bool is_lost; // the pose is the last one that was known
+};
+
+void rig_tf_begin(struct rig_tf *tf, struct rig_tf_camera *cameras);
+
+// Poses of each camera as they come. Returns whether tf moves with this one: then *out has the first
+// camera's base in tf's odom.
+bool rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight, struct rig_tf_pose *out);
+
+#endif
