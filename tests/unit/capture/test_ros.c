@@ -211,6 +211,33 @@ static void messages_that_break_off(void **state)
     ros_depth_destroy(&depth);
 }
 
+// Rows of odd addresses, and numbers of either order of bytes.
+static void pixels_in_both_orders_of_bytes(void **state)
+{
+    (void)state;
+    enum { WIDTH = 2, HEIGHT = 2, STEP = 5 };
+    static const unsigned char data[STEP * HEIGHT] = {0x12, 0x34, 0x00, 0x01, 0xff,
+                                                      0x01, 0x00, 0xfe, 0xff};
+    static const uint16_t little[] = {0x3412, 0x0100, 0x0001, 0xfffe};
+    static const uint16_t big[] = {0x1234, 0x0001, 0x0100, 0xfeff};
+    struct ros_depth *depth;
+    uint16_t pixels[WIDTH * HEIGHT];
+    const char *reason;
+    assert_int_equal(ros_depth_create(&depth), 0);
+    for (int is_big = 0; is_big < 2; is_big++) {
+        const struct ros_image image = {.width_px = WIDTH,
+                                        .height_px = HEIGHT,
+                                        .step_bytes = STEP,
+                                        .encoding = "16UC1",
+                                        .is_big_endian = is_big,
+                                        .data = data,
+                                        .n_data_bytes = sizeof data};
+        assert_int_equal(ros_depth_decode(depth, &image, WIDTH, HEIGHT, 1000, pixels, &reason), 0);
+        assert_memory_equal(pixels, is_big ? big : little, sizeof pixels);
+    }
+    ros_depth_destroy(&depth);
+}
+
 static void what_is_no_depth(void **state)
 {
     (void)state;
@@ -331,6 +358,7 @@ int main(void)
         cmocka_unit_test(cdr_aligns_from_behind_its_header),
         cmocka_unit_test(metres_that_16_bits_do_not_hold),
         cmocka_unit_test(messages_that_break_off),
+        cmocka_unit_test(pixels_in_both_orders_of_bytes),
         cmocka_unit_test(what_is_no_depth),
         cmocka_unit_test(names_that_no_topic_has),
         cmocka_unit_test(cameras_as_parts_of_topics),
