@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way of a rig in tf, which has one frame for it, whichever cameras deliver: the first camera's
-// while that does; where nothing good has come of it for RIG_TF_SILENT_NS (it ended, is unplugged or
-// lost), that of another camera, from where the first one's ended. It then stays with that one as
-// long as it delivers, so that tf does not jump back when the first returns.
+// while that does; where nothing good has come of it for RIG_TF_SILENT_NS (it ended, is unplugged
+// or lost), that of another camera, from where the first one's ended. It then stays with that one
+// as long as it delivers, so that tf does not jump back when the first returns.
 #ifndef POSED_DAEMON_ROS_RIG_TF_H
 #define POSED_DAEMON_ROS_RIG_TF_H
 
@@ -46,8 +46,8 @@ struct rig_tf_sight {
 
 void rig_tf_begin(struct rig_tf *tf, struct rig_tf_camera *cameras);
 
-// Poses of each camera as they come. Returns whether tf moves with this one: then *out has the first
-// camera's base in tf's odom.
+// Poses of each camera as they come. Returns whether tf moves with this one: then *out has the
+// first camera's base in tf's odom.
 bool rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight, struct rig_tf_pose *out);
 
 #endif
