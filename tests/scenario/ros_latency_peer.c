@@ -112,13 +112,18 @@ static void sleep_until(int64_t ns)
         ;
 }
 
-// Until the daemon answers. Returns whether it did.
+// Until the daemon answers, and then until the writer is full: before it drops an old image for
+// each new one its memory grows, which costs page faults. Returns whether the daemon answered.
 static bool warm_up(dds_entity_t images, dds_entity_t infos, const uint16_t *frame)
 {
     int64_t end_ns = clock_monotonic_ns() + WARM_NS;
     for (int i = 0; !atomic_load(&n_warm) && clock_monotonic_ns() < end_ns; i++) {
         write_frame(images, infos, WARM_STAMP + i * INT64_C(1000000), frame);
         sleep_until(clock_monotonic_ns() + 100000000);
+    }
+    for (int i = 0; atomic_load(&n_warm) && i < HISTORY; i++) {
+        write_frame(images, infos, WARM_STAMP + WARM_NS + i * INT64_C(1000000), frame);
+        sleep_until(clock_monotonic_ns() + period_ns);
     }
     sleep_until(clock_monotonic_ns() + 500000000);
     return atomic_load(&n_warm) > 0;
