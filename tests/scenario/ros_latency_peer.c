@@ -24,7 +24,8 @@
 
 #define N_PIXELS   (640u * 480u)
 #define BASE_S     1700000000
-#define HISTORY    100
+#define HISTORY    100 // of the odometry, for who is slow
+#define KEPT       10  // images, as a camera's driver keeps: 60 MB would be in no cache
 #define WARM_NS    INT64_C(60000000000)
 #define END_NS     INT64_C(3000000000)
 #define WARM_STAMP (INT64_C(1000000000) * (BASE_S - 100))
@@ -78,7 +79,7 @@ static dds_entity_t create(dds_entity_t participant, const char *name,
                            const dds_topic_descriptor_t *type, bool is_reader)
 {
     dds_entity_t topic = dds_create_topic(participant, type, name, NULL, NULL);
-    dds_qos_t *qos = ros_dds_qos(true, HISTORY, false);
+    dds_qos_t *qos = ros_dds_qos(true, is_reader ? HISTORY : KEPT, false);
     dds_entity_t made = is_reader ? dds_create_reader(participant, topic, qos, NULL)
                                   : dds_create_writer(participant, topic, qos, NULL);
     dds_delete_qos(qos);
@@ -121,7 +122,7 @@ static bool warm_up(dds_entity_t images, dds_entity_t infos, const uint16_t *fra
         write_frame(images, infos, WARM_STAMP + i * INT64_C(1000000), frame);
         sleep_until(clock_monotonic_ns() + 100000000);
     }
-    for (int i = 0; atomic_load(&n_warm) && i < HISTORY; i++) {
+    for (int i = 0; atomic_load(&n_warm) && i < KEPT; i++) {
         write_frame(images, infos, WARM_STAMP + WARM_NS + i * INT64_C(1000000), frame);
         sleep_until(clock_monotonic_ns() + period_ns);
     }
