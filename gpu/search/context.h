@@ -18,6 +18,8 @@ struct search {
     // Working memory of the host's steps (host.h), grown to the largest image and object so far.
     float *z_m, *normal_z, *planes;
     size_t n_pixels;
+    uint16_t *reduced; // image_reduction.h
+    size_t n_reduced;
     struct search_drawing *drawings; // one a thread
     uint32_t drawing_vertices, drawing_pixels;
 };
@@ -59,9 +61,10 @@ struct se3 search_pose_outward(const struct search_object *object,
 void search_pose_inward(const struct search_object *object, const struct se3 *T_camera_model,
                         struct search_candidate *out);
 
-// A candidate as the answer tells it; `rival` as search_confidence takes it.
+// A candidate as the answer tells it; `rival` as search_confidence takes it, `reduction` of the
+// image that it was found in (image_reduction.h).
 void search_report(const struct search_object *object, const struct search_candidate *candidate,
-                   float rival, float threshold, struct search_pose *out);
+                   float rival, float threshold, uint32_t reduction, struct search_pose *out);
 
 // The presets of search_run: 0 with *out filled, or as search_run returns.
 __attribute__((warn_unused_result)) int

@@ -5,6 +5,7 @@
 
 #include "gpu/search/confidence.h"
 #include "gpu/search/host.h"
+#include "gpu/search/image_reduction.h"
 #include "gpu/search/kernels/icp.h"
 
 #define FOLLOW_HYPOTHESES 33
@@ -38,11 +39,11 @@ static void around(const struct search_object *object, const struct search_candi
 }
 
 static void follow_to_edges(struct search *search, const struct search_scene *scene,
-                            const struct search_object *object, float threshold,
+                            const struct search_object *object, float threshold, uint32_t reduction,
                             struct search_candidate *c, struct search_pose *out)
 {
     search_refine_to_edges(search, scene, object, c, SEARCH_POLISHED_ROUNDS);
-    search_report(object, c, SEARCH_NO_RIVAL, threshold, out);
+    search_report(object, c, SEARCH_NO_RIVAL, threshold, reduction, out);
 }
 
 int search_follow(struct search *search, const struct search_object *object,
@@ -51,17 +52,21 @@ int search_follow(struct search *search, const struct search_object *object,
     struct search_scene scene;
     struct search_candidate guess, c[FOLLOW_HYPOTHESES];
     struct search_pose found = {0};
-    int err = search_prepare_checked(search, image, object, &scene, NULL);
-    if (!err)
-        err =
-            search_ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
+    struct search_image searched;
+    const uint32_t reduction = search_reduction(&image->camera);
+    int err = search_check_image(search, image, NULL);
+    err = err ? err : search_reduce_image(search, image, &searched);
+    err = err ? err : search_prepare_checked(search, &searched, object, &scene, NULL);
+    err = err ? err
+              : search_ensure_drawings(search, object,
+                                       searched.frame.width_px * searched.frame.height_px);
     if (err)
         return err;
     search_pose_inward(object, &pose->T_camera_model, &guess);
     c[0] = guess;
     search_refine_points(&scene, object, &c[0]);
     if (c[0].score > SEARCH_GIVEN_UP)
-        follow_to_edges(search, &scene, object, FOLLOW_SURE, &c[0], &found);
+        follow_to_edges(search, &scene, object, FOLLOW_SURE, reduction, &c[0], &found);
     if (!found.accepted) {
         const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
         around(object, &guess, c);
@@ -72,7 +77,7 @@ int search_follow(struct search *search, const struct search_object *object,
         search_refine_all_drawn(search, &scene, object, c, n, SEARCH_DRAWN_ROUNDS, NULL);
         if (search_keep_distinct(object, &nearness, c, n, 1) == 0)
             return -ENODATA;
-        follow_to_edges(search, &scene, object, FOLLOW_LEAST, &c[0], &found);
+        follow_to_edges(search, &scene, object, FOLLOW_LEAST, reduction, &c[0], &found);
     }
     if (!found.accepted)
         return -ENODATA;

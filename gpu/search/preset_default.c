@@ -2,7 +2,7 @@
 // The default search: start points all over the image, a coarse pass over all views, refinement of
 // what it finds (ops.find), and the last choice.
 #include "gpu/search/confidence.h"
-#include "gpu/search/context.h"
+#include "gpu/search/image_reduction.h"
 
 int search_run_default(struct search *search, const struct search_object *object,
                        const struct search_image *image, const struct search_query *query,
@@ -10,10 +10,12 @@ int search_run_default(struct search *search, const struct search_object *object
 {
     int64_t clock_ns = clock_monotonic_ns();
     struct search_found found = {0};
+    struct search_image searched;
     const uint32_t n_polished = query->top + SEARCH_POLISHED - 1;
     int err = search_check_image(search, image, out_field);
-    if (!err)
-        err = search->ops->find(search, object, image, n_polished, &found);
+    err = err ? err : search_reduce_image(search, image, &searched);
+    out->stage_ms[SEARCH_STAGE_PREPARE] += clock_lap_ms(&clock_ns);
+    err = err ? err : search->ops->find(search, object, &searched, n_polished, &found);
     if (!err && found.n_valid == 0)
         err = search_refuse_empty(search, out_field);
     if (err)
@@ -30,7 +32,8 @@ int search_run_default(struct search *search, const struct search_object *object
     uint32_t n = search_keep_answers(object, found.candidates, found.n, query->top);
     for (uint32_t i = 0; i < n && i < query->top; i++)
         search_report(object, &found.candidates[i], search_rival(object, found.candidates, n, i),
-                      query->threshold, &out->poses[out->n_poses++]);
+                      query->threshold, search_reduction(&image->camera),
+                      &out->poses[out->n_poses++]);
     out->stage_ms[SEARCH_STAGE_REFINE] += clock_lap_ms(&clock_ns);
     return 0;
 }

@@ -108,7 +108,7 @@ static int run_views(struct search *search, const struct search_object *object,
             search_score_drawing(search, scene, object, &refined[k]);
         search_report(object, &refined[k],
                       query->refine ? search_rival(object, refined, n_refined, k) : SEARCH_NO_RIVAL,
-                      query->threshold, pose);
+                      query->threshold, 1, pose);
         pose->T_camera_view = search_pose_outward(object, &bare[k]);
         // cppcheck-suppress uninitvar; fit_best filled n_best of them
         pose->error_px = fits[k].error_px;

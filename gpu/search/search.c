@@ -86,6 +86,7 @@ void search_close(struct search **search)
     free(s->z_m);
     free(s->normal_z);
     free(s->planes);
+    free(s->reduced);
     pool_destroy(&s->pool);
     free(s);
     *search = NULL;
@@ -179,7 +180,7 @@ void search_pose_inward(const struct search_object *object, const struct se3 *T,
 }
 
 void search_report(const struct search_object *object, const struct search_candidate *c,
-                   float rival, float threshold, struct search_pose *out)
+                   float rival, float threshold, uint32_t reduction, struct search_pose *out)
 {
     out->T_camera_model = out->T_camera_view = search_pose_outward(object, c);
     out->confidence = search_confidence(c, rival);
@@ -191,7 +192,7 @@ void search_report(const struct search_object *object, const struct search_candi
     out->score = c->score;
     out->rival = rival;
     out->residual_rms_m = c->rms_m;
-    out->n_pixels = c->n_match;
+    out->n_pixels = c->n_match * reduction * reduction;
     out->view = c->view;
 }
 

@@ -11,7 +11,9 @@
 // holds both. The default goes on where the paper stops: start points from the image itself, a
 // coarse pass over all of them, free space that contradicts the model, refinement by point-to-plane
 // ICP against a full-resolution rendering, a look at the rotations under which the object is nearly
-// the same, several distinct answers, a confidence.
+// the same, several distinct answers, a confidence. It works at a depth camera's resolution: where
+// depth was registered to a camera of a longer focal length, 855 px and more, pixels are taken
+// together.
 //
 // Threads: one struct search is used by one thread at a time. Objects are read-only once made, and
 // belong to the search that made them.

@@ -66,7 +66,8 @@ static const struct argp_option argp_options[] = {
     {"curve", OPTION_CURVE, NULL, 0, "with --fit: the curve of the confidence alone", 0},
     {"sensor", OPTION_SENSOR, "SENSOR", 0,
      "of the scenes: kind (default: a Kinect that loses pixels), registered, tof, unkind (one of "
-     "these two by the scene's seed), any (kind and unkind in turn)",
+     "these two by the scene's seed), matched (raw, registered to a longer focal length), any "
+     "(kind and unkind in turn)",
      0},
     {"placement", OPTION_PLACEMENT, "PLACEMENT", 0,
      "of the scenes' things: free (default: in any rotation, often on a corner, and into each "
@@ -88,7 +89,8 @@ static const struct argp_option argp_options[] = {
 
 static void take_sensor(struct argp_state *state, const char *text, struct bench_search_options *o)
 {
-    static const char *const names[] = {"kind", "registered", "tof", "unkind", "any", NULL};
+    static const char *const names[] = {"kind",    "registered", "tof", "unkind",
+                                        "matched", "any",        NULL};
     const int chosen = argument_choose(state, "sensor", text, names);
     o->any_sensor = chosen == TESTSCENE_N_SENSORS;
     if (!o->any_sensor)

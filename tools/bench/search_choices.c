@@ -9,6 +9,7 @@
 #include "gpu/search/cpu/refine_points.h"
 #include "gpu/search/cpu/start_points.h"
 #include "gpu/search/host.h"
+#include "gpu/search/image_reduction.h"
 #include "gpu/search/kernels/icp.h"
 #include "proto/se3.h"
 
@@ -224,12 +225,14 @@ int search_choices_add(struct search_choices *f, struct search *search,
 {
     struct search_candidate *all = malloc((SEARCH_HITS_MAX + 1) * sizeof *all);
     struct search_scene scene;
-    int err = all ? search_prepare(search, image, f->object, &scene) : -ENOMEM;
+    struct search_image searched;
+    int err = all ? search_reduce_image(search, image, &searched) : -ENOMEM;
+    err = err ? err : search_prepare(search, &searched, f->object, &scene);
     err = err ? err
               : search_ensure_drawings(search, f->object,
-                                       image->camera.width_px * image->camera.height_px);
+                                       searched.camera.width_px * searched.camera.height_px);
     err = err ? err : add_stages(f, search, &scene, T_truth, all);
-    err = err ? err : add_polished(f, search, image, &scene, T_truth);
+    err = err ? err : add_polished(f, search, &searched, &scene, T_truth);
     free(all);
     return err;
 }

@@ -2,6 +2,7 @@
 #include "tools/bench/search_features.h"
 
 #include "gpu/search/host.h"
+#include "gpu/search/image_reduction.h"
 #include "gpu/search/kernels/icp.h"
 
 const char *const search_feature_names[SEARCH_N_FEATURES] = {"root of area",
@@ -42,9 +43,12 @@ int search_features_at(struct search *search, const struct search_object *object
 {
     struct search_scene scene;
     struct search_candidate candidate;
-    const uint32_t n_pixels = image->camera.width_px * image->camera.height_px;
-    int err = search_prepare(search, image, object, &scene);
-    err = err ? err : search_ensure_drawings(search, object, n_pixels);
+    struct search_image searched;
+    int err = search_reduce_image(search, image, &searched);
+    err = err ? err : search_prepare(search, &searched, object, &scene);
+    err = err ? err
+              : search_ensure_drawings(search, object,
+                                       searched.camera.width_px * searched.camera.height_px);
     if (err)
         return err;
     search_pose_inward(object, T_camera_model, &candidate);

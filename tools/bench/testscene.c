@@ -15,10 +15,11 @@
 #include "tools/bench/testrandom.h"
 #include "tools/bench/testsensor.h"
 
-#define WIDTH    640
-#define HEIGHT   480
-#define N_PIXELS (WIDTH * HEIGHT)
-#define FOCAL_PX 570.3
+#define WIDTH     640
+#define HEIGHT    480
+#define N_PIXELS  (WIDTH * HEIGHT)
+#define FOCAL_PX  TESTSENSOR_CHIP_FOCAL_PX
+#define ZOOM_MOST 1.9 // of a colour camera that depth is registered to
 
 // The camera's height above the table when things rest as real ones do [rad].
 #define ELEVATION_FROM 0.3
@@ -29,6 +30,7 @@
 #define WARP_MOST_M 0.002
 
 struct canvas {
+    double focal_px;
     float *depth; // -1/z of all that is drawn so far
     float *alone; // the object without anything else
     float *table; // the table without anything else
@@ -56,9 +58,9 @@ static int canvas_draw(struct canvas *c, const struct testscene_mesh *mesh, cons
         se3_apply(T, p, q);
         bool front = q[2] > 0.05;
         c->corners[i].x =
-            raster_snap(front ? (float)(FOCAL_PX * q[0] / q[2] + (WIDTH - 1) / 2.0) : 1e9f);
+            raster_snap(front ? (float)(c->focal_px * q[0] / q[2] + (WIDTH - 1) / 2.0) : 1e9f);
         c->corners[i].y =
-            raster_snap(front ? (float)(FOCAL_PX * q[1] / q[2] + (HEIGHT - 1) / 2.0) : 1e9f);
+            raster_snap(front ? (float)(c->focal_px * q[1] / q[2] + (HEIGHT - 1) / 2.0) : 1e9f);
         c->value[i] = (float)(-1 / q[2]);
     }
     struct raster_mesh raster = {c->corners, c->value, mesh->triangles,
@@ -274,12 +276,13 @@ static int expose_unkind(const struct canvas *canvas, const struct testscene_set
         out->z_m[i] = canvas->depth[i] < INFINITY ? -1 / canvas->depth[i] : 0;
     }
     const struct testsensor_scene scene = {out->z_m, object, rests ? matt : NULL,
-                                           WIDTH,    HEIGHT, FOCAL_PX};
+                                           WIDTH,    HEIGHT, canvas->focal_px};
     const bool tof = sensor == TESTSCENE_SENSOR_TOF ||
                      (sensor == TESTSCENE_SENSOR_UNKIND && testrandom_next(random) % 3 == 0);
     if (!err)
-        err = tof ? testsensor_tof(&scene, random, out->depth)
-                  : testsensor_registered(&scene, random, out->depth);
+        err = sensor == TESTSCENE_SENSOR_MATCHED ? testsensor_matched(&scene, random, out->depth)
+              : tof                              ? testsensor_tof(&scene, random, out->depth)
+                    : testsensor_registered(&scene, random, out->depth);
     *out_n_shown = 0;
     for (int i = 0; i < N_PIXELS && !err; i++) {
         const float off = fabsf((float)out->depth[i] * 1e-3f - out->z_m[i]);
@@ -354,11 +357,14 @@ int testscene_create(const struct testscene_mesh *object, const struct testscene
     // give one stream shifted by a number, and the same arrangement again.
     uint64_t random = settings->seed;
     random = testrandom_next(&random);
-    struct canvas canvas = {.depth = malloc(N_PIXELS * sizeof *canvas.depth),
+    const bool zooms = settings->sensor == TESTSCENE_SENSOR_MATCHED;
+    struct canvas canvas = {.focal_px =
+                                FOCAL_PX * (zooms ? testrandom_uniform(&random, 1, ZOOM_MOST) : 1),
+                            .depth = malloc(N_PIXELS * sizeof *canvas.depth),
                             .alone = malloc(N_PIXELS * sizeof *canvas.alone),
                             .table = malloc(N_PIXELS * sizeof *canvas.table)};
-    out->camera = (struct intrinsics){FOCAL_PX,           FOCAL_PX, (WIDTH - 1) / 2.0,
-                                      (HEIGHT - 1) / 2.0, WIDTH,    HEIGHT};
+    out->camera = (struct intrinsics){canvas.focal_px,    canvas.focal_px, (WIDTH - 1) / 2.0,
+                                      (HEIGHT - 1) / 2.0, WIDTH,           HEIGHT};
     out->depth = malloc(N_PIXELS * sizeof *out->depth);
     out->z_m = malloc(N_PIXELS * sizeof *out->z_m);
     out->shown = malloc(N_PIXELS * sizeof *out->shown);

@@ -35,10 +35,11 @@ enum testscene_kind {
 enum testscene_sensor {
     TESTSCENE_SENSOR_KIND, // fresh noise, shadows, pixels lost along edges
     TESTSCENE_SENSOR_REGISTERED,
-    TESTSCENE_SENSOR_TOF,    // testsensor.h
-    TESTSCENE_SENSOR_UNKIND, // one of these two, two in three registered; clutter that touches
+    TESTSCENE_SENSOR_TOF,     // testsensor.h
+    TESTSCENE_SENSOR_UNKIND,  // one of these two, two in three registered; clutter that touches
+    TESTSCENE_SENSOR_MATCHED, // testsensor.h; focal lengths from that of the others to 1.9 times it
 };
-#define TESTSCENE_N_SENSORS 4
+#define TESTSCENE_N_SENSORS 5
 
 // How things are put on the table (placement.h).
 enum testscene_placement {

@@ -265,3 +265,148 @@ out:
     free(wide);
     return err;
 }
+
+// A scene's own errors, drawn once; lengths in pixels of the chip.
+struct matched {
+    int reach;          // of the window
+    float agree_least;  // share of the window that must be of one surface
+    float near_inverse; // which is: inverse depths no farther from its plane than this [1/m]
+    float slant_most;   // of the plane, per pixel [1/m]; more is lost
+    float wander_px;    // outlines
+    float bias_m, floor_bias_m, field_m, ripple_m;
+    float hole_least, object_hole_least; // where a field exceeds it there is none
+    double noise;                        // of the disparity, in its steps
+};
+
+static struct matched draw_matched(uint64_t *random)
+{
+    struct matched m;
+    m.reach = 2 + (int)(testrandom_next(random) % 3);
+    m.agree_least = (float)testrandom_uniform(random, 0.55, 0.85);
+    m.near_inverse = (float)testrandom_uniform(random, 0.008, 0.02);
+    m.slant_most = (float)testrandom_uniform(random, 0.006, 0.012);
+    m.wander_px = (float)testrandom_uniform(random, 0.3, 1);
+    m.bias_m = (float)testrandom_uniform(random, -0.006, 0.006);
+    m.floor_bias_m = (float)testrandom_uniform(random, -0.003, 0.003);
+    m.field_m = (float)testrandom_uniform(random, 0.001, 0.005);
+    m.ripple_m = (float)testrandom_uniform(random, 0.001, 0.004);
+    m.hole_least = (float)testrandom_uniform(random, 1.2, 3);
+    m.object_hole_least = (float)testrandom_uniform(random, 0.6, 3);
+    m.noise = testrandom_uniform(random, 0.15, 0.5);
+    return m;
+}
+
+// How the inverse depth goes on from a pixel to the neighbours on both sides: the flatter way, so
+// that a step on one side is no slant.
+static float slope(float before, float here, float after)
+{
+    const float a = before > 0 ? 1 / here - 1 / before : INFINITY;
+    const float b = after > 0 ? 1 / after - 1 / here : INFINITY;
+    return fabsf(a) < fabsf(b) ? a : b;
+}
+
+// What the window around pixel (u, v) of the chip agrees on [m]; 0: on nothing.
+static float matched_depth(const struct testsensor_scene *chip, const struct matched *m, int u,
+                           int v)
+{
+    const int width = chip->width, height = chip->height;
+    const float *row = chip->z_m + v * width, here = row[u];
+    if (!(here > 0))
+        return 0;
+    const float along = slope(row[inside(u - 1, width)], here, row[inside(u + 1, width)]);
+    const float down = slope(chip->z_m[inside(v - 1, height) * width + u], here,
+                             chip->z_m[inside(v + 1, height) * width + u]);
+    if (!(along * along + down * down < m->slant_most * m->slant_most))
+        return 0;
+    float sum = 0, n = 0, n_all = 0;
+    for (int y = -m->reach; y <= m->reach; y++)
+        for (int x = -m->reach; x <= m->reach; x++, n_all++) {
+            const float z = chip->z_m[inside(v + y, height) * width + inside(u + x, width)];
+            const float off = 1 / z - 1 / here - along * (float)x - down * (float)y;
+            const bool agrees = z > 0 && fabsf(off) < m->near_inverse;
+            sum += agrees ? off : 0;
+            n += agrees;
+        }
+    return n < m->agree_least * n_all ? 0 : 1 / (1 / here + sum / n);
+}
+
+enum { MATCHED_WANDER_U, MATCHED_WANDER_V, MATCHED_FIELD, MATCHED_RIPPLE, MATCHED_HOLES };
+#define N_MATCHED_FIELDS 5
+
+// The chip's own image of a scene given in its pixels.
+static void match(const struct testsensor_scene *chip, const struct matched *m,
+                  const struct field fields[N_MATCHED_FIELDS], uint64_t *random, float *out_z_m)
+{
+    for (int v = 0; v < chip->height; v++)
+        for (int u = 0; u < chip->width; u++) {
+            const int i = v * chip->width + u;
+            const bool object = chip->object[i];
+            float z = matched_depth(chip, m, u, v);
+            out_z_m[i] = 0;
+            if (!(z > 0))
+                continue;
+            if ((!chip->matt || !chip->matt[i]) &&
+                field_at(&fields[MATCHED_HOLES], u, v) >
+                    (object ? m->object_hole_least : m->hole_least))
+                continue;
+            z += object ? m->bias_m : m->floor_bias_m;
+            z += z * z *
+                 (m->field_m * field_at(&fields[MATCHED_FIELD], u, v) +
+                  m->ripple_m * field_at(&fields[MATCHED_RIPPLE], u, v));
+            const double step = 1 / (STEP_PER_M * (double)z) + m->noise * testrandom_normal(random);
+            out_z_m[i] = (float)(1 / (STEP_PER_M * floor(step + 0.5)));
+        }
+    cast_shadows(chip, out_z_m);
+}
+
+int testsensor_matched(const struct testsensor_scene *s, uint64_t *random, uint16_t *out_depth)
+{
+    static const int steps_px[N_MATCHED_FIELDS] = {6, 6, 40, 12, 9};
+    const float zoom = (float)(s->focal_px / TESTSENSOR_CHIP_FOCAL_PX);
+    const size_t n = (size_t)s->width * (size_t)s->height;
+    const int width = (int)ceilf((float)s->width / zoom),
+              height = (int)ceilf((float)s->height / zoom);
+    const size_t n_chip = (size_t)width * (size_t)height;
+    const struct matched m = draw_matched(random);
+    struct field fields[N_MATCHED_FIELDS] = {{0}};
+    float *straight = calloc(n_chip, sizeof *straight), *matched = calloc(n_chip, sizeof *matched);
+    float *raw = calloc(n, sizeof *raw), *done = calloc(n, sizeof *done);
+    uint8_t *object = calloc(n_chip, 1), *matt = calloc(n_chip, 1);
+    int err = straight && matched && raw && done && object && matt ? 0 : -ENOMEM;
+    for (int k = 0; k < N_MATCHED_FIELDS && !err; k++)
+        err = field_create(width, height, steps_px[k], random, &fields[k]);
+    if (err)
+        goto out;
+    for (int v = 0; v < height; v++)
+        for (int u = 0; u < width; u++) {
+            const float x =
+                (float)u + 0.5f + m.wander_px * field_at(&fields[MATCHED_WANDER_U], u, v);
+            const float y =
+                (float)v + 0.5f + m.wander_px * field_at(&fields[MATCHED_WANDER_V], u, v);
+            const int at =
+                inside((int)(zoom * y), s->height) * s->width + inside((int)(zoom * x), s->width);
+            straight[v * width + u] = s->z_m[at];
+            object[v * width + u] = s->object[at];
+            matt[v * width + u] = s->matt && s->matt[at];
+        }
+    const struct testsensor_scene chip = {straight, object, s->matt ? matt : NULL,
+                                          width,    height, s->focal_px / (double)zoom};
+    match(&chip, &m, fields, random, matched);
+    for (int v = 0; v < s->height; v++)
+        for (int u = 0; u < s->width; u++)
+            raw[v * s->width + u] = matched[inside((int)((float)v / zoom), height) * width +
+                                            inside((int)((float)u / zoom), width)];
+    smooth(raw, s->width, s->height, (int)lrintf(zoom), JUMP_M, done);
+    for (size_t i = 0; i < n; i++)
+        out_depth[i] = rounded(done[i]);
+out:
+    for (int k = 0; k < N_MATCHED_FIELDS; k++)
+        free(fields[k].node);
+    free(straight);
+    free(matched);
+    free(raw);
+    free(done);
+    free(object);
+    free(matt);
+    return err;
+}

@@ -30,4 +30,15 @@ testsensor_registered(const struct testsensor_scene *scene, uint64_t *random, ui
 __attribute__((warn_unused_result)) int testsensor_tof(const struct testsensor_scene *scene,
                                                        uint64_t *random, uint16_t *out_depth);
 
+// Structured light as its chip delivers it, seen from a colour camera of a longer focal length: a
+// depth is what a window of the projector's pattern agrees on. Where two surfaces share the window,
+// or one is seen at a slant, there is none: bands without measurement on both sides of every edge,
+// several pixels wide; where they meet, the corner is rounded. Gloss and what is dark have holes.
+// A pixel of the chip (focal length TESTSENSOR_CHIP_FOCAL_PX) is as many of the image as focal_px
+// says.
+__attribute__((warn_unused_result)) int testsensor_matched(const struct testsensor_scene *scene,
+                                                           uint64_t *random, uint16_t *out_depth);
+
+#define TESTSENSOR_CHIP_FOCAL_PX 570.3
+
 #endif

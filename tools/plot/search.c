@@ -83,23 +83,43 @@ static void paint(const struct search_image *image, const float *model_m, double
         }
 }
 
+#define LINE_PX 17
+
+// A line of the caption, smaller where the picture is too narrow for it.
+static void write_line(cairo_t *c, int line, const char *text)
+{
+    const double room_px = cairo_image_surface_get_width(cairo_get_target(c)) - 12;
+    cairo_text_extents_t extents;
+    cairo_save(c);
+    cairo_text_extents(c, text, &extents);
+    cairo_translate(c, 6, 14 + LINE_PX * line);
+    if (extents.width > room_px)
+        cairo_scale(c, room_px / extents.width, room_px / extents.width);
+    cairo_move_to(c, 0, 0);
+    cairo_show_text(c, text);
+    cairo_restore(c);
+}
+
 static void label(cairo_t *c, const struct search_answer *answer)
 {
+    const int n_lines = answer->n_poses > 0 ? 2 : 1;
     char text[160] = "not found";
-    if (answer->n_poses > 0) {
-        const struct search_pose *pose = &answer->poses[0];
-        snprintf(text, sizeof text,
-                 "confidence %.2f%s, %.0f %% of the model's side seen, residual %.1f mm (blue to "
-                 "red: -10 to +10 mm)",
-                 (double)pose->confidence, pose->accepted ? "" : " (not accepted)",
-                 100 * (double)pose->visible, 1e3 * (double)pose->residual_rms_m);
-    }
     cairo_set_source_rgba(c, 0, 0, 0, 0.6);
-    cairo_rectangle(c, 0, 0, cairo_image_surface_get_width(cairo_get_target(c)), 22);
+    cairo_rectangle(c, 0, 0, cairo_image_surface_get_width(cairo_get_target(c)),
+                    4 + LINE_PX * n_lines);
     cairo_fill(c);
     cairo_set_source_rgb(c, 1, 1, 1);
-    cairo_move_to(c, 6, 15);
-    cairo_show_text(c, text);
+    if (answer->n_poses > 0) {
+        const struct search_pose *pose = &answer->poses[0];
+        snprintf(text, sizeof text, "confidence %.2f%s, %.0f %% of the model's side seen",
+                 (double)pose->confidence, pose->accepted ? "" : " (not accepted)",
+                 100 * (double)pose->visible);
+        write_line(c, 0, text);
+        snprintf(text, sizeof text,
+                 "residual %.1f mm (image nearer: blue, farther: red, full at %.0f mm)",
+                 1e3 * (double)pose->residual_rms_m, 1e3 * SPAN_M);
+    }
+    write_line(c, n_lines - 1, text);
 }
 
 int plot_search(const char *path, const struct search_object *object,

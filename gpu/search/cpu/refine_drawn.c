@@ -46,8 +46,9 @@ static void drawn_points(const struct search_object *object, const struct search
     model_points_pad(out);
 }
 
-static void score_outline(const struct search_scene *scene, const struct search_drawing *drawing,
-                          float radius_m, struct search_outline *out)
+static void score_outline(const struct search_scene *scene, const struct search_object *object,
+                          const struct search_drawing *drawing, const struct search_candidate *c,
+                          struct search_outline *out)
 {
     enum { OUT = SEARCH_OUTSIDE_PX };
     static const int du[4] = {1, -1, 0, 0}, dv[4] = {0, 0, 1, -1};
@@ -62,9 +63,15 @@ static void score_outline(const struct search_scene *scene, const struct search_
                 if (depth[step] < INFINITY || depth[OUT * step] < INFINITY)
                     continue;
                 const int in = search_score_inside(scene, u + at->u0, v + at->v0, du[k], dv[k]);
-                if (depth[-in * step] < INFINITY)
-                    search_score_edge(scene, u + at->u0, v + at->v0, du[k], dv[k], in,
-                                      -1 / depth[-in * step], -1 / *depth, radius_m, out);
+                const int u_in = u - in * du[k], v_in = v - in * dv[k];
+                if (u_in < 0 || v_in < 0 || u_in >= at->width || v_in >= at->height ||
+                    !(depth[-in * step] < INFINITY))
+                    continue;
+                float ray[3], normal[3];
+                drawn_normal(object, &scene->camera, c, drawing, u_in, v_in, ray, normal);
+                search_score_edge(scene, u + at->u0, v + at->v0, du[k], dv[k], in,
+                                  -1 / depth[-in * step], normal, -1 / *depth,
+                                  object->info.radius_m, out);
             }
         }
 }
@@ -142,7 +149,7 @@ static void score_drawn(const struct search_scene *scene, const struct search_ob
             for (int k = 0; k < 2; k++)
                 score_border(scene, object, drawing, c, u, v, k == 1, normal, &tally);
         }
-    score_outline(scene, drawing, radius_m, &outline);
+    score_outline(scene, object, drawing, c, &outline);
     search_conclude_drawn(cam, &tally, &outline, radius_m, c);
 }
 

@@ -232,10 +232,15 @@ __global__ void __launch_bounds__(DRAWN_THREADS) score_kernel(struct drawn_work 
             if (drawn_at(key + step) || drawn_at(key + OUT * step))
                 continue;
             const int in = search_score_inside(&work.scene, u + at.u0, v + at.v0, du, dv);
-            if (drawn_at(key - in * step))
-                search_score_edge(&work.scene, u + at.u0, v + at.v0, du, dv, in,
-                                  -1 / raster_key_value(key[-in * step]), z, work.radius_m,
-                                  &outline);
+            const unsigned long long *key_in = key - in * step;
+            const int u_in = u - in * du, v_in = v - in * dv;
+            if (u_in < 0 || v_in < 0 || u_in >= at.width || v_in >= at.height || !drawn_at(key_in))
+                continue;
+            float ray_in[3], normal_in[3];
+            pixel_normal(&work, c->rotation, &at, (uint32_t)*key_in, u_in, v_in, ray_in, normal_in);
+            search_score_edge(&work.scene, u + at.u0, v + at.v0, du, dv, in,
+                              -1 / raster_key_value(*key_in), normal_in, z, work.radius_m,
+                              &outline);
         }
     }
     search_cuda_warp_tally(&tally, &outline);

@@ -22,8 +22,9 @@
 
 #define SEARCH_SQUARE_UNIT  1048576 // steps in a metre of residual
 #define SEARCH_NORMALS_UNIT 65536.f
-#define SEARCH_AGREE_UNIT   64.f // steps in one of what agrees
-#define SEARCH_AGREE_MOST   6.f  // of a pixel, for a pose and against it
+#define SEARCH_AGREE_UNIT   64.f  // steps in one of what agrees
+#define SEARCH_AGREE_MOST   6.f   // of a pixel, for a pose and against it
+#define SEARCH_FACES        0.85f // cosine: the image's surface faces as the model's
 
 struct search_tally {
     uint32_t n, n_match, n_tight, n_free, n_wrong, n_plane, n_hidden;
@@ -102,10 +103,13 @@ KERNEL_FN bool search_is_smooth(const float a[4], const float b[4], const float 
     return (length > 0.5f) & (cosine > cosine_least) & (kernel_abs(off) < off_most_m);
 }
 
-// The scene `inside` and `outside` of the outline (normal and z), at rays of z 1. z: the model's.
+// The scene `inside` and `outside` of the outline (normal and z), at rays of z 1. z: the model's;
+// n_in: its normal inside, NULL: not asked. Where the surface inside faces otherwise than the model
+// it is what the object stands on or touches, which goes on of course.
 KERNEL_FN void search_score_outline(const float inside[4], const float outside[4],
                                     const float ray_in[3], const float ray_out[3], float z_in,
-                                    float z, float gate_m, struct search_outline *outline)
+                                    const float *n_in, float z, float gate_m,
+                                    struct search_outline *outline)
 {
     outline->n++;
     if (inside[3] == 0.f || kernel_abs(kernel_abs(inside[3]) - z_in) > gate_m)
@@ -116,9 +120,11 @@ KERNEL_FN void search_score_outline(const float inside[4], const float outside[4
     }
     if (outside[3] == 0.f || kernel_abs(outside[3]) < z - gate_m)
         return;
+    const bool faces =
+        !n_in || n_in[0] * inside[0] + n_in[1] * inside[1] + n_in[2] * inside[2] >= SEARCH_FACES;
     if (outside[3] < 0.f)
         outline->n_floor++;
-    else if (search_is_smooth(inside, outside, ray_in, ray_out, 0.9f, 2 * search_sigma(z)))
+    else if (faces && search_is_smooth(inside, outside, ray_in, ray_out, 0.9f, 2 * search_sigma(z)))
         outline->n_smooth++;
     else
         outline->n_continued++;
@@ -316,7 +322,7 @@ KERNEL_FN void search_score_ring(const struct search_scene *scene, const struct 
     search_pixel_ray(cam, at_out % cam->width, at_out / cam->width, ray_out);
     search_pixel_ray(cam, at_in % cam->width, at_in / cam->width, ray_in);
     search_score_outline(scene->normal_z + 4 * (size_t)at_in, scene->normal_z + 4 * (size_t)at_out,
-                         ray_in, ray_out, in[2], in[2],
+                         ray_in, ray_out, in[2], NULL, in[2],
                          1.5f * search_points_gate_m(evidence, radius_m, in[2]), outline);
 }
 
@@ -334,12 +340,11 @@ KERNEL_FN void search_conclude_points(enum search_evidence evidence,
 
 // ---- The drawn model
 
-#define SEARCH_OUTSIDE_PX 4     // how far outside of the outline is looked
-#define SEARCH_SHARP_PX   2     // where an edge that fits well is
-#define SEARCH_INSIDE_PX  3     // and how far inside at most: sensors lose the pixels along an edge
-#define SEARCH_FACES      0.85f // cosine: the image's surface faces as the model's
-#define SEARCH_JUMP_PX    4     // in all four directions, for one part of the model behind another
-#define SEARCH_JUMP_GATES 6     // at least so far behind
+#define SEARCH_OUTSIDE_PX 4 // how far outside of the outline is looked
+#define SEARCH_SHARP_PX   2 // where an edge that fits well is
+#define SEARCH_INSIDE_PX  5 // and how far inside at most: sensors lose the pixels along an edge
+#define SEARCH_JUMP_PX    4 // in all four directions, for one part of the model behind another
+#define SEARCH_JUMP_GATES 6 // at least so far behind
 // To the right and below, for the border of what hides the model: a sensor may round a step into a
 // slope of so many pixels.
 #define SEARCH_CROSS_PX   8
@@ -430,24 +435,26 @@ KERNEL_FN void search_score_border(const struct search_scene *scene, int32_t u, 
         search_is_smooth(match, hidden, ray, ray_hidden, SEARCH_FACES, 2 * search_sigma(z));
 }
 
-// The first pixel that is measured on the way from (u, v) against (du, dv): 1 to SEARCH_INSIDE_PX.
+// The first pixel that is measured on the way from (u, v) against (du, dv): 1 to SEARCH_INSIDE_PX,
+// or where the image ends. The one beside (u, v) must lie in the image.
 KERNEL_FN int32_t search_score_inside(const struct search_scene *scene, int32_t u, int32_t v,
                                       int32_t du, int32_t dv)
 {
-    int32_t k = 1;
-    while (k < SEARCH_INSIDE_PX &&
-           scene->normal_z[4 * ((size_t)(v - k * dv) * (size_t)scene->camera.width +
-                                (size_t)(u - k * du)) +
-                           3] == 0.f)
-        k++;
-    return k;
+    const int32_t width = scene->camera.width, height = scene->camera.height;
+    for (int32_t k = 1;; k++) {
+        const int32_t u_k = u - k * du, v_k = v - k * dv, u_next = u_k - du, v_next = v_k - dv;
+        const bool ends = (u_next < 0) | (v_next < 0) | (u_next >= width) | (v_next >= height);
+        if (k == SEARCH_INSIDE_PX || ends ||
+            scene->normal_z[4 * ((size_t)v_k * (size_t)width + (size_t)u_k) + 3] != 0.f)
+            return k;
+    }
 }
 
 // Outline pixel (u, v) of the image where the model is drawn at z; (du, dv): one pixel outwards;
-// z_in: the model n_in pixels inwards. All these pixels must lie in the image.
+// z_in, normal_in: the model n_in pixels inwards. All these pixels must lie in the image.
 KERNEL_FN void search_score_edge(const struct search_scene *scene, int32_t u, int32_t v, int32_t du,
-                                 int32_t dv, int32_t n_in, float z_in, float z, float radius_m,
-                                 struct search_outline *outline)
+                                 int32_t dv, int32_t n_in, float z_in, const float normal_in[3],
+                                 float z, float radius_m, struct search_outline *outline)
 {
     const int32_t u_in = u - n_in * du, v_in = v - n_in * dv;
     const int32_t u_out = u + SEARCH_OUTSIDE_PX * du, v_out = v + SEARCH_OUTSIDE_PX * dv;
@@ -460,7 +467,7 @@ KERNEL_FN void search_score_edge(const struct search_scene *scene, int32_t u, in
     float ray_in[3], ray_out[3];
     search_pixel_ray(&scene->camera, u_in, v_in, ray_in);
     search_pixel_ray(&scene->camera, u_out, v_out, ray_out);
-    search_score_outline(inside, outside, ray_in, ray_out, z_in, z, gate_m, outline);
+    search_score_outline(inside, outside, ray_in, ray_out, z_in, normal_in, z, gate_m, outline);
     outline->n_sharp += (inside[3] != 0.f) & (kernel_abs(kernel_abs(inside[3]) - z_in) <= gate_m) &
                         search_is_behind(sharp, z, gate_m);
 }

@@ -90,17 +90,26 @@ static void check_outline(void)
             make_surface(u - in * du[k], v - in * dv[k], u + 4 * du[k], v + 4 * dv[k], z,
                          check_uniform(-3, 3) * reference_sigma(z), check_uniform(0.8, 1));
         const double z_in = z + check_uniform(-0.5, 0.5) * gate;
+        // The model's normal inside: as the image's in most cases, or turned from it.
+        double facing[3];
+        const bool turned = i % 5 == 0;
+        score_scene_at(u - in * du[k], v - in * dv[k], inside, ray_in);
+        for (int j = 0; j < 3; j++)
+            facing[j] = inside[j] + (turned ? check_uniform(-0.8, 0.8) : 0);
+        if (fabs(reference_dot(facing, inside) - 0.85) < 1e-4)
+            continue;
+        const float facing_float[3] = {(float)facing[0], (float)facing[1], (float)facing[2]};
         struct search_outline outline = {0};
         struct score_counts c = {0};
-        search_score_edge(&score_scene, u, v, du[k], dv[k], in, (float)z_in, (float)z,
+        search_score_edge(&score_scene, u, v, du[k], dv[k], in, (float)z_in, facing_float, (float)z,
                           (float)radius, &outline);
-        score_scene_at(u - in * du[k], v - in * dv[k], inside, ray_in);
         score_scene_at(u + 4 * du[k], v + 4 * dv[k], outside, ray_out);
         score_scene_at(u + 2 * du[k], v + 2 * dv[k], sharp, ray);
         const double off = fabs(fabs(inside[3]) - z_in) - gate;
         if (fabs(off) < 1e-6)
             continue;
-        score_count_beyond(score_beyond(inside, outside, ray_in, ray_out, z_in, z, gate), &c);
+        score_count_beyond(score_beyond(inside, outside, ray_in, ray_out, z_in, facing, z, gate),
+                           &c);
         c.sharp = inside[3] != 0 && off <= 0 && score_behind(sharp, z, gate);
         score_compare_outline(&outline, &c);
         all.ended += c.ended;
@@ -108,10 +117,10 @@ static void check_outline(void)
         all.smooth += c.smooth;
         all.continued += c.continued;
         all.sharp += c.sharp;
-        // How far inwards the first measured pixel is, three at most.
+        // How far inwards the first measured pixel is, five at most.
         int nearest = 1;
         while (
-            nearest < 3 &&
+            nearest < 5 &&
             score_normal_z[4 * ((v - nearest * dv[k]) * SCORE_WIDTH + u - nearest * du[k]) + 3] ==
                 0)
             nearest++;

@@ -223,8 +223,8 @@ static void check_points(void)
         } else {
             score_scene_at(at_in % SCORE_WIDTH, at_in / SCORE_WIDTH, inside, ray_in);
             score_scene_at(at % SCORE_WIDTH, at / SCORE_WIDTH, outside, ray_out);
-            score_count_beyond(score_beyond(inside, outside, ray_in, ray_out, in[2], in[2], wide),
-                               &counts);
+            score_count_beyond(
+                score_beyond(inside, outside, ray_in, ray_out, in[2], NULL, in[2], wide), &counts);
         }
         score_compare_outline(&outline, &counts);
     }

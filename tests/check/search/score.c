@@ -41,7 +41,7 @@ bool score_smooth(const double a[4], const double b[4], const double ray_a[3],
 
 enum score_beyond score_beyond(const double inside[4], const double outside[4],
                                const double ray_in[3], const double ray_out[3], double z_in,
-                               double z, double gate_m)
+                               const double *facing, double z, double gate_m)
 {
     if (inside[3] == 0 || fabs(fabs(inside[3]) - z_in) > gate_m)
         return SCORE_BEYOND_UNKNOWN;
@@ -51,6 +51,8 @@ enum score_beyond score_beyond(const double inside[4], const double outside[4],
         return SCORE_BEYOND_UNKNOWN;
     if (outside[3] < 0)
         return SCORE_BEYOND_FLOOR;
+    if (facing && reference_dot(facing, inside) < 0.85)
+        return SCORE_BEYOND_CONTINUED;
     return score_smooth(inside, outside, ray_in, ray_out, 0.9, 2 * reference_sigma(z))
                ? SCORE_BEYOND_SMOOTH
                : SCORE_BEYOND_CONTINUED;

@@ -49,9 +49,11 @@ enum score_pixel score_pixel(const double scene[4], double z, const double n[3],
 bool score_behind(const double scene[4], double z, double gate_m);
 bool score_smooth(const double a[4], const double b[4], const double ray_a[3],
                   const double ray_b[3], double cosine, double off_m);
+// facing: the model's normal inside, NULL: not asked. A surface that goes on smoothly where the
+// image faces otherwise than the model is one that touches.
 enum score_beyond score_beyond(const double inside[4], const double outside[4],
                                const double ray_in[3], const double ray_out[3], double z_in,
-                               double z, double gate_m);
+                               const double *facing, double z, double gate_m);
 
 // What a pixel adds to the sum of agreement: 6 for a perfect one, less the square of how many
 // sigmas it is off, no less than -6; 0 where it says nothing.

@@ -58,17 +58,23 @@ static void a_shadow_lies_on_the_farther_surface(void **unused)
     assert_true(behind(62) == 1.2f);
 }
 
-// The model's right end is at column 80, at 0.7 m.
-static struct search_outline outline_at_80(void)
+// The model's right end is at column 80, at 0.7 m; it faces so there.
+static struct search_outline outline_facing(const float normal[3])
 {
     struct search_outline outline = {0};
     finish();
     for (int v = 10; v < 30; v++) {
         const int in = search_score_inside(&scene, 80, v, 1, 0);
-        search_score_edge(&scene, 80, v, 1, 0, in, 0.7f, 0.7f, RADIUS, &outline);
+        search_score_edge(&scene, 80, v, 1, 0, in, 0.7f, normal, 0.7f, RADIUS, &outline);
     }
     assert_int_equal(outline.n, 20);
     return outline;
+}
+
+static struct search_outline outline_at_80(void)
+{
+    static const float to_camera[3] = {0, 0, -1};
+    return outline_facing(to_camera);
 }
 
 static void an_edge_is_where_the_scene_falls_back(void **unused)
@@ -84,12 +90,14 @@ static void an_edge_is_where_the_scene_falls_back(void **unused)
     outline = outline_at_80();
     assert_int_equal(outline.n_ended, 20);
     assert_int_equal(outline.n_sharp, 0);
-    // The sensor lost the pixels along the edge.
-    fill(78, 81, 0, 0);
+    // The sensor lost the pixels along the edge: as many as may be, and one more.
+    fill(81 - SEARCH_INSIDE_PX, 81, 0, 0);
     fill(81, WIDTH, 1.2f, 0);
-    fill(77, 78, 0.7f, 0);
     outline = outline_at_80();
     assert_int_equal(outline.n_ended, 20);
+    fill(80 - SEARCH_INSIDE_PX, 81, 0, 0);
+    outline = outline_at_80();
+    assert_int_equal(outline.n_ended, 0);
     // Beyond lies a shadow: the background's, then something's on the object itself.
     fill(0, 81, 0.7f, 0);
     fill(81, 100, 0, 0);
@@ -103,6 +111,21 @@ static void an_edge_is_where_the_scene_falls_back(void **unused)
     fill(100, WIDTH, 0, 0);
     outline = outline_at_80();
     assert_int_equal(outline.n_ended, 20);
+}
+
+// A surface that goes on speaks against the model where it is the model's: a table that a bottle's
+// side stands on goes on of course.
+static void a_surface_goes_on_where_it_faces_as_the_model(void **unused)
+{
+    (void)unused;
+    const float cosines[] = {1, SEARCH_FACES + 0.01f, SEARCH_FACES - 0.01f, 0};
+    fill(0, WIDTH, 0.7f, 0);
+    for (int i = 0; i < 4; i++) {
+        const float normal[3] = {sqrtf(1 - cosines[i] * cosines[i]), 0, -cosines[i]};
+        const struct search_outline outline = outline_facing(normal);
+        assert_int_equal(outline.n_smooth, i < 2 ? 20 : 0);
+        assert_int_equal(outline.n_continued, i < 2 ? 0 : 20);
+    }
 }
 
 // The model is at 0.7 m all over and faces as the scene does (normal NULL) or otherwise; what is in
@@ -181,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shadow_lies_on_the_farther_surface),
         cmocka_unit_test(an_edge_is_where_the_scene_falls_back),
+        cmocka_unit_test(a_surface_goes_on_where_it_faces_as_the_model),
         cmocka_unit_test(what_hides_begins_with_a_jump),
         cmocka_unit_test(pixels_agree_or_contradict),
         cmocka_unit_test(normals_tell_plane_cylinder_and_ball),
