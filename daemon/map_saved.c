@@ -76,7 +76,7 @@ static struct header make_header(const struct map_saved_place *place,
         .voxel_m = (double)place->model.voxel_m,
         .truncation_m = model_truncation_m(&place->model),
         .unit_m = MODEL_UNIT_M,
-        .n_cells = RELOCALISE_CELLS,
+        .n_cells = DEPTH_CELLS,
         .keyframes_crc =
             unzip_crc32(contents->keyframes, (size_t)keyframes_bytes(contents->n_keyframes)),
         .blocks_crc = unzip_crc32(contents->blocks, (size_t)blocks_bytes(contents->n_blocks)),
@@ -177,8 +177,7 @@ static int check_header(const struct header *h, uint64_t n_bytes, char *out_erro
     const uint64_t n_wanted =
         sizeof *h + keyframes_bytes(h->n_keyframes) + blocks_bytes(h->n_blocks);
     if (h->n_keyframes > RELOCALISE_MAX_KEYFRAMES || h->n_bytes != n_wanted ||
-        h->block_edge != MODEL_BLOCK_EDGE || h->n_cells != RELOCALISE_CELLS ||
-        h->unit_m != MODEL_UNIT_M)
+        h->block_edge != MODEL_BLOCK_EDGE || h->n_cells != DEPTH_CELLS || h->unit_m != MODEL_UNIT_M)
         return refuse(out_error, -EBADMSG, "damaged: its counts contradict each other");
     if (h->n_bytes != n_bytes)
         return refuse(out_error, -EBADMSG, "%s: %llu bytes instead of %llu; take another copy",
@@ -245,7 +244,7 @@ static bool contents_hold(const struct map_contents *contents)
         const struct relocalise_keyframe *keyframe = &contents->keyframes[i];
         if (!is_pose(&keyframe->T_map_camera))
             return false;
-        for (int k = 0; k < RELOCALISE_CELLS; k++)
+        for (int k = 0; k < DEPTH_CELLS; k++)
             if (isinf(keyframe->log_z[k]))
                 return false;
     }

@@ -525,8 +525,14 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
         keyframe_window_is_ready(backend->window, sparing ? 0 : backend->until_ns))
         error = keyframe_window_follow(backend->window, backend->gpu, backend->track, result,
                                        backend->n_calls - 1, backend->time_ns, out_moved_m);
+    // First among the keyframes: their images are sharp where a drift smears the map.
+    if (!error && backend->window)
+        error = keyframe_window_relocate(backend->window, backend->gpu, backend->track, result);
     if (!error && backend->map && is_fused(backend, result))
         error = map_follow(backend->map, backend->track, result);
+    track_set_map(backend->track,
+                  (backend->map && !map_is_searching(backend->map)) ||
+                      (backend->window && keyframe_window_has_any(backend->window)));
     if (searched && !backend_is_searching(backend))
         backend->T_own_found =
             backend->window ? keyframe_window_T_map_odom(backend->window) : se3_identity();

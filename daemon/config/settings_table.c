@@ -132,9 +132,9 @@ const struct config_key config_keys[] = {
     {"tracker", "max_turn_rad_s", CONFIG_DOUBLE, AT(track.max_turn_rad_s),
      TRACK_MAX_TURN_RAD_S_RANGE, NULL, false, NULL},
     {"tracker", "restart_s", CONFIG_DOUBLE, AT(track.restart_s), TRACK_RESTART_S_RANGE, NULL, false,
-     "Lost for so long although there is depth (five times, where a map is kept to be found in): "
-     "start\n"
-     "anew at the last pose, map epoch + 1."},
+     "Lost for so long although there is depth (five times, where keyframes or a map are there to "
+     "be\n"
+     "found in): start anew at the last pose, map epoch + 1."},
     {"tracker", "min_eigenvalue", CONFIG_DOUBLE, AT(track.min_eigenvalue),
      TRACK_MIN_EIGENVALUE_RANGE, NULL, false,
      "When a frame is DEGRADED. A direction with less than this share of the information, and the\n"
@@ -175,7 +175,9 @@ const struct config_key config_keys[] = {
      "adjusted\n"
      "beside the tracking, which takes most of the drift out where the camera returns: map -> "
      "odom\n"
-     "moves, odom does not. The trajectory file has poses of the map then. 0 = none."},
+     "moves, odom does not. The trajectory file has poses of the map then. A lost camera is looked "
+     "for\n"
+     "among them. 0 = none."},
     {"map", "folder", CONFIG_TEXT, AT(map_folder), 0, 0, NULL, false,
      "Folder of saved maps, NAME.map (posectl map); the daemon then keeps a map. Empty = none are\n"
      "saved or loaded."},

@@ -180,12 +180,10 @@ void deformation_field_of_places(const struct deformation_field *c, double voxel
         struct relocalise_keyframe *k = &keyframes[i];
         struct blend blend = {0};
         // As what it saw goes, cell by cell.
-        for (uint32_t cell = 0; cell < RELOCALISE_CELLS; cell++) {
+        for (uint32_t cell = 0; cell < DEPTH_CELLS; cell++) {
             const double z = exp((double)k->log_z[cell]);
-            const double u =
-                (cell % RELOCALISE_CELLS_X + 0.5) * camera->width_px / RELOCALISE_CELLS_X;
-            const double v =
-                (cell / RELOCALISE_CELLS_X + 0.5) * camera->height_px / RELOCALISE_CELLS_Y;
+            const double u = (cell % DEPTH_CELLS_X + 0.5) * camera->width_px / DEPTH_CELLS_X;
+            const double v = (cell / DEPTH_CELLS_X + 0.5) * camera->height_px / DEPTH_CELLS_Y;
             const double ray[3] = {z * (u - 0.5 - camera->cx_px) / camera->fx_px,
                                    z * (v - 0.5 - camera->cy_px) / camera->fy_px, z};
             double p[3];

@@ -8,6 +8,7 @@
 
 #include "gpu/align/ops.h"
 #include "gpu/base/solve6.h"
+#include "gpu/track/conditioning.h"
 #include "proto/se3.h"
 
 #define MEAN_TO_SIGMA     1.2533 // of |e| of a Gaussian
@@ -31,6 +32,9 @@
 // moves a pose most along what their surfaces hold least. The rest is the same in all directions,
 // which bounds how far a direction is believed.
 #define SHAPED         0.8
+
+// Of the information: less is noise (conditioning.h has what scenes give).
+#define MIN_SHARE 0.001
 
 static const uint32_t iterations[ALIGN_LEVELS] = {3, 4, 8}; // fine to coarse
 
@@ -178,6 +182,17 @@ static void systematic(double motion, double *out_m2, double *out_rad2)
     *out_rad2 = std_rad * std_rad;
 }
 
+// How well the direction is held that is held least. A normal has the length 1: the trace of the
+// translations is the sum of the weights.
+static double weakest_of(const double h[36])
+{
+    struct gpu_alignment alignment = {.information_weight = h[0] + h[7] + h[14]};
+    struct conditioning conditioning;
+    memcpy(alignment.information, h, sizeof alignment.information);
+    conditioning_of(&alignment, MIN_SHARE, &conditioning);
+    return conditioning.n_degenerate > 0 ? 0 : conditioning.eigenvalues[0];
+}
+
 // What the last sums are worth. False: some direction is not held at all.
 static bool inform(struct link *link, const double h[36], double scale)
 {
@@ -269,6 +284,8 @@ static void step(struct link_maker *m, uint32_t k, const struct align_image *ima
     }
     struct se3 turn = se3_exp(twist), T = se3_compose(&turn, &link->T_j_i);
     link->T_j_i = se3_normalized(&T);
+    if (level == 0)
+        link->weakest = weakest_of(h);
     if (level == 0)
         link->good = link->overlap > MIN_MATCHED && scale < MAX_SCALE && inform(link, h, scale);
 }

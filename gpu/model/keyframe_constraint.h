@@ -26,6 +26,8 @@ struct link {
     double doubt_m;         // in: how far off T_j_i may be; surfaces are sought within it
     double rms_m;
     double overlap; // share of the vertices of the smaller image that found a partner
+    double weakest; // share of what is known on the direction that is held least, as
+                    // gpu/track/conditioning.h has it; 0: some direction is not held
     bool good;      // false: not enough in common, or the surfaces do not match
 };
 

@@ -109,11 +109,13 @@ static void forget(struct graph *g, uint32_t at)
         g->edges[k].i -= g->edges[k].i > at;
         g->edges[k].j -= g->edges[k].j > at;
     }
+    g->keyframes[at + 1].is_found |= g->keyframes[at].is_found;
     align_image_destroy(&g->images[at]);
     free(g->z_m[at]);
     g->n--;
     memmove(g->images + at, g->images + at + 1, (g->n - at) * sizeof *g->images);
     memmove(g->z_m + at, g->z_m + at + 1, (g->n - at) * sizeof *g->z_m);
+    memmove(g->log_z + at, g->log_z + at + 1, (g->n - at) * sizeof *g->log_z);
     memmove(g->arrival + at, g->arrival + at + 1, (g->n - at) * sizeof *g->arrival);
     memmove(g->keyframes + at, g->keyframes + at + 1, (g->n - at) * sizeof *g->keyframes);
     g->images[g->n] = NULL;

@@ -50,6 +50,11 @@ struct keyframe_window {
     double moved_m;   // by the newest result that entered
     uint64_t job_seq; // of the job's frame
     int64_t job_time_ns;
+    bool job_is_found;                // its camera was found again since the last keyframe
+    struct relocalise_finds finds;    // of the lost frames in a row
+    uint32_t n_lost;                  // of them
+    bool is_found;                    // and not lost since
+    uint64_t found_seq;               // by that frame's keyframe
     struct graph_keyframe *keyframes; // as the newest result that entered has them
     uint32_t n_keyframes;
     struct between_frames between; // the worker's, too, during JOB_COPY
@@ -79,6 +84,8 @@ static bool is_at_work(const struct keyframe_window *w)
 
 static int do_job(struct keyframe_window *w, enum job job)
 {
+    if (job == JOB_ADD && w->job_is_found)
+        graph_found(w->graph, w->found_seq);
     if (job == JOB_ADD)
         return graph_add(w->graph, w->job_seq, w->job_time_ns, w->z_m, &w->T_job);
     if (job == JOB_COPY)
@@ -283,22 +290,32 @@ void keyframe_window_enter(struct keyframe_window *w, uint32_t epoch)
     cancel(w);
     graph_clear(w->graph);
     w->epoch = epoch;
-    w->has_keyframe = false;
+    w->has_keyframe = w->is_found = false;
+    w->finds = (struct relocalise_finds){0};
     w->moved_m = 0;
-    w->n_keyframes = 0;
+    w->n_keyframes = w->n_lost = 0;
     keyframe_images_forget_but(&w->seen, NULL, 0);
     between_frames_clear(&w->between);
     w->T_map_odom = se3_identity();
+}
+
+// As the newest keyframe has it, or that by which the camera was found since.
+static void set_T_map_odom(struct keyframe_window *w)
+{
+    w->T_map_odom = graph_T_map_odom(w->graph);
+    for (uint32_t i = 0; i < w->n_keyframes && w->is_found; i++)
+        if (w->keyframes[i].seq == w->found_seq)
+            w->T_map_odom = graph_keyframe_T_map_odom(&w->keyframes[i]);
 }
 
 // Keyframes and T_map_odom as the graph has them.
 static void take_graph(struct keyframe_window *w)
 {
     const struct graph_keyframe *keyframes;
-    w->T_map_odom = graph_T_map_odom(w->graph);
     w->n_keyframes = graph_keyframes(w->graph, &keyframes);
     memcpy(w->keyframes, keyframes, w->n_keyframes * sizeof *keyframes);
     keyframe_images_forget_but(&w->seen, w->keyframes, w->n_keyframes);
+    set_T_map_odom(w);
 }
 
 // What the worker has found enters. Returns by how much that moves the camera.
@@ -364,6 +381,8 @@ static int begin_job(struct keyframe_window *w, struct gpu *gpu, const struct gp
     w->keyframe = w->n_frames;
     w->job_seq = seq;
     w->job_time_ns = time_ns;
+    w->job_is_found = w->is_found;
+    w->is_found = false;
     w->T_odom_keyframe = w->T_job = *T_odom_camera;
     keyframe_images_keep(&w->seen, seq, w->z_m);
     pthread_mutex_lock(&w->lock);
@@ -434,6 +453,45 @@ int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const str
         must_rest(w))
         return 0;
     return begin_job(w, gpu, frame, &result->T_odom_camera, seq, time_ns);
+}
+
+int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct track *track,
+                             const struct track_result *result)
+{
+    const struct gpu_frame *frame = track_newest_frame(track);
+    enum relocalise_trust trust;
+    struct se3 T = se3_identity();
+    uint64_t seq;
+    if (!relocalise_is_lost(result, frame)) {
+        w->n_lost = 0;
+        w->finds = (struct relocalise_finds){0};
+        return 0;
+    }
+    w->is_found = false;
+    take_result(w, &result->T_odom_camera); // the graph is this thread's until the next job
+    if (w->failed)
+        return 0;
+    set_T_map_odom(w);
+    if (read_depth(w, gpu, frame, w->z_m) != 0)
+        return -EIO;
+    // Without memory it is not found; what needs that next says so.
+    if (graph_find(w->graph, w->z_m, w->n_lost++, &trust, &T, &seq) != 0)
+        return 0;
+    if (!relocalise_finds_believe(&w->finds, trust, &T) || track_relocate(track, &T) != 0)
+        return 0;
+    w->is_found = true;
+    w->found_seq = seq;
+    w->has_keyframe = false; // the next frame that is followed is one
+    set_T_map_odom(w);
+    log_to(&w->log, LOG_LEVEL_NOTICE,
+           "keyframes: the camera is found again by that of frame %llu, at %.2f %.2f %.2f",
+           (unsigned long long)seq, T.t_m[0], T.t_m[1], T.t_m[2]);
+    return 0;
+}
+
+bool keyframe_window_has_any(const struct keyframe_window *w)
+{
+    return w->n_keyframes > 0;
 }
 
 int keyframe_window_optimise(struct keyframe_window *w)

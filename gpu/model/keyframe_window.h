@@ -58,6 +58,19 @@ keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu, const st
                        const struct track_result *result, uint64_t seq, int64_t time_ns,
                        double *out_moved_m);
 
+// After keyframe_window_follow: a lost frame that has depth is looked for among the images of this
+// epoch's keyframes (keyframe_recovery.h), and the tracker is told where it is (track_relocate): in
+// odom as the keyframe is by which it was found, and T_map_odom is that keyframe's from then on.
+// The newest result enters with a lost frame, so that a recording gives the same each time. Returns
+// 0 or -EIO.
+__attribute__((warn_unused_result)) int keyframe_window_relocate(struct keyframe_window *window,
+                                                                 struct gpu *gpu,
+                                                                 struct track *track,
+                                                                 const struct track_result *result);
+
+// Whether there are keyframes to look for a lost camera among.
+bool keyframe_window_has_any(const struct keyframe_window *window);
+
 // Has all keyframes adjusted. Returns 0 (keyframe_window_optimised says when and how), -EALREADY
 // (one is under way) or -ENODATA (fewer than 3 keyframes).
 __attribute__((warn_unused_result)) int keyframe_window_optimise(struct keyframe_window *window);

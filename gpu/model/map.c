@@ -14,10 +14,6 @@
 #define AGREE_M   0.03
 #define AGREE_RAD 0.03
 
-// A camera moves no farther than this from one lost frame to the next.
-#define FOLLOWS_M   0.15
-#define FOLLOWS_RAD 0.15
-
 // Looking takes 0.3 s on a processor, when ten frames come: in between the tracker follows.
 #define JOINING_BLOCKS 256 // of a copy: what joins meanwhile, beside an eighth of what is there
 #define SEARCH_EVERY   5
@@ -27,9 +23,8 @@ struct map {
     struct model *model;
     struct relocaliser *relocaliser;
     struct gpu_frame *view;
-    uint32_t n_lost;   // frames in a row with depth
-    struct se3 T_fair; // where the last of them was found, not surely
-    uint32_t n_fair;   // finds that agree on it
+    uint32_t n_lost; // frames in a row with depth
+    struct relocalise_finds finds;
     struct log_sink log;
     uint32_t epoch;      // of the tracker, that the model belongs to
     bool has_any;        // frames were taken in
@@ -133,14 +128,6 @@ static int take_in(struct map *map, const struct gpu_frame *frame, const struct 
     return 0;
 }
 
-static bool is_within(const struct se3 *a, const struct se3 *b, double limit_m, double limit_rad)
-{
-    struct se3 between = se3_between(a, b);
-    const double *t_m = between.t_m;
-    return sqrt(t_m[0] * t_m[0] + t_m[1] * t_m[1] + t_m[2] * t_m[2]) < limit_m &&
-           se3_angle(&between) < limit_rad;
-}
-
 // A lost frame that has depth is looked for in the map: first where the one before was, if that was
 // found, though not surely.
 static int look_for(struct map *map, struct track *track, const struct gpu_frame *frame)
@@ -148,14 +135,9 @@ static int look_for(struct map *map, struct track *track, const struct gpu_frame
     struct se3 T = se3_identity();
     enum relocalise_trust trust;
     int rc = relocalise_find(map->relocaliser, map->model, frame, map->n_lost++,
-                             map->n_fair > 0 ? &map->T_fair : NULL, &trust, &T);
-    if (rc < 0)
+                             map->finds.n_fair > 0 ? &map->finds.T_last : NULL, &trust, &T);
+    if (rc < 0 || !relocalise_finds_believe(&map->finds, trust, &T))
         return rc;
-    bool goes_on = map->n_fair > 0 && is_within(&map->T_fair, &T, FOLLOWS_M, FOLLOWS_RAD);
-    map->n_fair = trust == RELOCALISE_NOT_FOUND ? 0 : goes_on ? map->n_fair + 1 : 1;
-    map->T_fair = T;
-    if (trust != RELOCALISE_SURE && map->n_fair < MAP_AGREEING)
-        return 0;
     const struct se3 T_odom_camera = map->is_loaded ? se3_between(&map->T_map_odom, &T) : T;
     if (track_relocate(track, &T_odom_camera) != 0)
         return 0;
@@ -176,7 +158,7 @@ static int search(struct map *map, const struct gpu_frame *frame, const struct s
     if (rc < 0 || trust != RELOCALISE_SURE)
         return rc;
     const struct se3 expected = se3_compose(&map->T_candidate, T_odom_camera);
-    bool confirmed = map->n_agreeing > 0 && is_within(&expected, &T, AGREE_M, AGREE_RAD);
+    bool confirmed = map->n_agreeing > 0 && relocalise_is_near(&expected, &T, AGREE_M, AGREE_RAD);
     const struct se3 T_camera_odom = se3_inverse(T_odom_camera);
     map->T_candidate = se3_compose(&T, &T_camera_odom);
     map->n_agreeing = confirmed ? map->n_agreeing + 1 : 1;
@@ -324,7 +306,6 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
     bool sees = result->state == TRACK_STATE_TRACKING ||
                 (result->state == TRACK_STATE_INIT && result->reason == TRACK_REASON_FIRST_FRAME);
     int rc = 0;
-    track_set_map(track, !map->is_searching);
     if (map->is_searching) {
         track_set_view(track, NULL, NULL); // what was seen before is of another place
         return sees && frame ? search(map, frame, &result->T_odom_camera) : 0;
@@ -335,15 +316,16 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
         rc = fuse(map, frame, result);
     if (rc < 0 || !map->has_any)
         return rc;
-    bool is_lost = result->state == TRACK_STATE_LOST && frame &&
-                   result->reason != TRACK_REASON_NO_DEPTH && result->reason != TRACK_REASON_DEVICE;
-    if (!is_lost)
-        map->n_lost = map->n_fair = 0;
+    const bool is_lost = relocalise_is_lost(result, frame);
+    if (!is_lost) {
+        map->n_lost = 0;
+        map->finds = (struct relocalise_finds){0};
+    }
     if (!is_lost && !track_wants_view(track)) {
         track_set_view(track, NULL, NULL); // its keyframe is better; the map is for the lost
         return 0;
     }
-    if (is_lost)
+    if (is_lost && !track_is_found(track))
         rc = look_for(map, track, frame);
     if (rc < 0)
         return rc;

@@ -51,8 +51,10 @@ __attribute__((warn_unused_result)) int map_create(struct map **out, struct gpu 
                                                    const struct log_sink *log);
 void map_destroy(struct map **map);
 
-// After track_frame, with its result: fuses the frame. With the tracker's reference `model` also
-// makes the next view and gives it to the tracker. Returns 0 or -EIO.
+// After track_frame, with its result: fuses the frame, or looks for one that is lost and that
+// nobody has found yet. With the tracker's reference `model` also makes the next view and gives it
+// to the tracker. That there is a map the caller tells the tracker (track_set_map). Returns 0 or
+// -EIO.
 __attribute__((warn_unused_result)) int map_follow(struct map *map, struct track *track,
                                                    const struct track_result *result);
 

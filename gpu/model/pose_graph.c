@@ -55,6 +55,7 @@ int graph_create(struct graph **out, const struct intrinsics *camera,
     g->arrival = calloc(n, sizeof *g->arrival);
     g->images = calloc(n, sizeof(struct align_image *));
     g->z_m = calloc(n, sizeof(float *));
+    g->log_z = calloc(n, sizeof *g->log_z);
     g->fixed = calloc(n, sizeof *g->fixed);
     g->poses = calloc(n, sizeof *g->poses);
     g->before = calloc(n, sizeof *g->before);
@@ -67,9 +68,9 @@ int graph_create(struct graph **out, const struct intrinsics *camera,
     g->pairs = calloc(n_edges, sizeof *g->pairs);
     g->weight = calloc(n_edges, sizeof *g->weight);
     g->sums = calloc(2 * n_edges * PAIR_N_SUMS, sizeof *g->sums);
-    if (!g->keyframes || !g->arrival || !g->images || !g->z_m || !g->fixed || !g->poses ||
-        !g->before || !g->way || !g->reached || !g->edges || !g->pairs || !g->weight || !g->sums ||
-        link_maker_create(&g->maker, log) != 0) {
+    if (!g->keyframes || !g->arrival || !g->images || !g->z_m || !g->log_z || !g->fixed ||
+        !g->poses || !g->before || !g->way || !g->reached || !g->edges || !g->pairs || !g->weight ||
+        !g->sums || link_maker_create(&g->maker, log) != 0) {
         graph_destroy(&g);
         return -ENOMEM;
     }
@@ -91,6 +92,7 @@ void graph_destroy(struct graph **graph)
     free(g->images);
     free(g->body);
     free(g->z_m);
+    free(g->log_z);
     free(g->field_per_m);
     between_frames_free(&g->between);
     free(g->fixed);
@@ -114,6 +116,7 @@ void graph_clear(struct graph *graph)
     }
     graph->n = graph->n_edges = graph->n_ever = 0;
     graph->pending.at = UINT32_MAX;
+    graph->is_found = false;
     graph->T_map_odom = se3_identity();
 }
 
@@ -272,12 +275,16 @@ static int adjust_and_judge(struct graph *g)
     return wrong ? graph_adjust(g) : rc;
 }
 
+struct se3 graph_keyframe_T_map_odom(const struct graph_keyframe *keyframe)
+{
+    const struct se3 back = se3_inverse(&keyframe->T_odom_camera);
+    const struct se3 T = se3_compose(&keyframe->T_map_camera, &back);
+    return se3_normalized(&T);
+}
+
 void graph_set_T_map_odom(struct graph *g)
 {
-    const struct graph_keyframe *k = &g->keyframes[g->n - 1];
-    struct se3 back = se3_inverse(&k->T_odom_camera);
-    struct se3 T = se3_compose(&k->T_map_camera, &back);
-    g->T_map_odom = se3_normalized(&T);
+    g->T_map_odom = graph_keyframe_T_map_odom(&g->keyframes[g->n - 1]);
 }
 
 const struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j)
@@ -288,8 +295,7 @@ const struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint
     return NULL;
 }
 
-// An image ready for links, the camera's own error taken out.
-static int make_image(const struct graph *g, const float *z_m, struct align_image **out)
+int graph_make_image(const struct graph *g, const float *z_m, struct align_image **out)
 {
     const size_t n_px = (size_t)g->camera.width_px * g->camera.height_px;
     yield_now(&g->yield);
@@ -310,7 +316,7 @@ int graph_make_images(struct graph *g)
     int rc = 0;
     for (uint32_t i = 0; i < g->n && rc == 0; i++)
         if (!g->images[i])
-            rc = make_image(g, g->z_m[i], &g->images[i]);
+            rc = graph_make_image(g, g->z_m[i], &g->images[i]);
     return rc == -EINVAL ? -ENOMEM : rc; // each was made once
 }
 
@@ -324,7 +330,7 @@ int graph_set_field(struct graph *g, const float *per_m)
     memcpy(g->field_per_m, per_m, n_px * sizeof *per_m);
     for (uint32_t i = 0; i < g->n; i++) {
         struct align_image *image;
-        int rc = make_image(g, g->z_m[i], &image);
+        int rc = graph_make_image(g, g->z_m[i], &image);
         if (rc == -EINVAL)
             continue; // it stays as it was
         if (rc < 0)
@@ -347,7 +353,7 @@ int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
 {
     const size_t n_bytes = (size_t)g->camera.width_px * g->camera.height_px * sizeof *z_m;
     struct align_image *image;
-    int rc = make_image(g, z_m, &image);
+    int rc = graph_make_image(g, z_m, &image);
     if (rc == -EINVAL)
         return 0; // too little depth
     if (rc < 0)
@@ -364,8 +370,14 @@ int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
     struct se3 T = se3_compose(&g->T_map_odom, T_odom_camera);
     g->images[newest] = image;
     g->z_m[newest] = kept_m;
+    depth_cells_of(z_m, 1, g->camera.width_px, g->camera.height_px, g->log_z[newest]);
     g->arrival[newest] = g->n_ever++;
-    g->keyframes[newest] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, T, 0, 0};
+    g->keyframes[newest] = (struct graph_keyframe){.seq = seq,
+                                                   .time_ns = time_ns,
+                                                   .T_odom_camera = *T_odom_camera,
+                                                   .T_map_camera = T,
+                                                   .is_found = g->is_found};
+    g->is_found = false;
     if (newest == 0)
         return 0;
     const struct graph_keyframe *last = &g->keyframes[newest - 1];

@@ -87,7 +87,8 @@ int graph_take(struct graph *g, struct graph *from)
             g->before[i] = from->keyframes[in_from[i]].T_map_camera;
             k->n_links = from->keyframes[in_from[i]].n_links;
         } else if (i > 0) {
-            struct se3 step = se3_between(&k[-1].T_odom_camera, &k->T_odom_camera);
+            struct se3 step = k->is_found ? se3_between(&k[-1].T_map_camera, &k->T_map_camera)
+                                          : se3_between(&k[-1].T_odom_camera, &k->T_odom_camera);
             g->before[i] = se3_compose(&g->before[i - 1], &step);
         } else {
             g->before[i] = k->T_map_camera;

@@ -135,8 +135,7 @@ static int link_near(struct graph *g)
     return rc;
 }
 
-// The residual of links between keyframes beside each other, 0 where there is none yet.
-static double usual_rms_m(const struct graph *g)
+double graph_usual_rms_m(const struct graph *g)
 {
     double sum = 0;
     uint32_t n = 0;
@@ -186,7 +185,7 @@ static int link_far(struct graph *g)
     struct revisit_place places[REVISIT_PLACES];
     struct revisit found;
     bool is_found;
-    double rms_m = usual_rms_m(g);
+    double rms_m = graph_usual_rms_m(g);
     if (g->pending.at != UINT32_MAX && newest - g->pending_newest > CONFIRMED_IN)
         g->pending.at = UINT32_MAX;
     uint32_t n = rms_m > 0 ? reachable(g, places) : 0;
@@ -211,13 +210,16 @@ static int link_far(struct graph *g)
 }
 
 // To the one before it: as the tracker went, or, where the camera's own error is known, which the
-// tracker does not take out, as measured.
+// tracker does not take out, as measured. A camera that was lost was not followed on the way: what
+// lies between is what the map has between the two, by the keyframe that it was found by.
 static int link_chained(struct graph *g)
 {
     const uint32_t i = g->n - 2, j = g->n - 1;
     struct edge *e = &g->edges[g->n_edges++];
     *e = (struct edge){.i = i, .j = j, .span = g->arrival[j] - g->arrival[i], .chain = true};
-    struct se3 T_j_i = se3_between(&g->keyframes[j].T_odom_camera, &g->keyframes[i].T_odom_camera);
+    const struct graph_keyframe *to = &g->keyframes[j], *from = &g->keyframes[i];
+    struct se3 T_j_i = to->is_found ? se3_between(&to->T_map_camera, &from->T_map_camera)
+                                    : se3_between(&to->T_odom_camera, &from->T_odom_camera);
     link_chain(&e->link, &T_j_i);
     if (!g->field_per_m)
         return 0;

@@ -6,6 +6,7 @@
 #define POSED_GPU_MODEL_POSE_GRAPH_PRIVATE_H
 
 #include "gpu/align/pairs.h"
+#include "gpu/model/depth_cells.h"
 #include "gpu/model/keyframe_constraint.h"
 #include "gpu/model/loop_closure.h"
 #include "gpu/model/pose_graph.h"
@@ -41,6 +42,7 @@ struct graph {
     struct align_image **images;   // with the field taken out, where there is one
     struct graph_mount *body;      // of each, NULL: all of one camera. Else there are no images
     float **z_m;                   // as they came
+    float (*log_z)[DEPTH_CELLS];   // of them
     struct between_frames between; // a copy's: to learn that error from, beside the keyframes
     float *field_per_m;            // of the camera's own error at each pixel, NULL: none is known
     uint32_t n_edges, max_edges;   // of them one place is kept for the next chain
@@ -57,6 +59,7 @@ struct graph {
     bool *fixed;
     struct se3 *poses, *before;
     struct se3 T_map_odom;
+    bool is_found; // the next keyframe's camera, as graph_found says
 };
 
 // Whether the camera's own error is out of the images.
@@ -67,6 +70,13 @@ static inline bool graph_is_mended(const struct graph *g)
 
 // The edge between two keyframes among the first n_edges, or NULL.
 const struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j);
+
+// The residual of links between keyframes beside each other, 0 where there is none yet.
+double graph_usual_rms_m(const struct graph *g);
+
+// An image ready for links, the camera's own error taken out. Returns as link_image.
+__attribute__((warn_unused_result)) int graph_make_image(const struct graph *g, const float *z_m,
+                                                         struct align_image **out);
 
 void graph_set_T_map_odom(struct graph *g); // as the newest keyframe has it
 

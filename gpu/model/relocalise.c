@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/model/depth_agreement.h"
 #include "gpu/track/alignment_effort.h"
 #include "gpu/track/conditioning.h"
 #include "gpu/track/multistart.h"
@@ -18,9 +19,8 @@
 #define APART_M   0.12
 #define APART_RAD 0.15
 
-#define MIN_SHARED_CELLS 0.5 // of the cells with depth in either
-#define N_RANKED         8   // the most like ones that are tried at all
-#define N_A_FRAME        2   // of them with one frame
+#define N_RANKED  8 // the most like ones that are tried at all
+#define N_A_FRAME 2 // of them with one frame
 
 // Before a place is looked at closely: agreement in the keyframe's own view.
 #define MIN_START_AGREE 0.75
@@ -47,10 +47,6 @@
 #define SAME_VIEW_M   0.3
 #define SAME_VIEW_RAD 0.3
 
-// Depths agree within this: the sensor's noise and field, the pose, and the voxels.
-#define AGREE_M     0.03
-#define AGREE_PER_M 0.03
-
 struct relocaliser {
     struct gpu *gpu;
     struct gpu_align_settings align;
@@ -59,12 +55,6 @@ struct relocaliser {
     uint32_t width_px, height_px;
     struct relocalise_keyframe *keyframes;
     uint32_t n_keyframes;
-};
-
-// Of the frame's pixels that have a normal, the share that falls on the view's surface, and the
-// share of these that lie there.
-struct agreement {
-    double known, agree;
 };
 
 struct found {
@@ -133,56 +123,13 @@ int relocalise_set(struct relocaliser *relocaliser, const struct relocalise_keyf
     return 0;
 }
 
-// Mean depth of each cell where a quarter of its pixels have one.
 static int describe(struct relocaliser *r, const struct gpu_frame *frame,
-                    float out_log_z[RELOCALISE_CELLS])
+                    float out_log_z[DEPTH_CELLS])
 {
     int rc = gpu_frame_read(r->gpu, frame, LEVEL, r->map);
-    if (rc < 0)
-        return rc;
-    for (uint32_t cell = 0; cell < RELOCALISE_CELLS; cell++) {
-        uint32_t i = cell % RELOCALISE_CELLS_X, j = cell / RELOCALISE_CELLS_X, n = 0;
-        uint32_t u0 = i * r->width_px / RELOCALISE_CELLS_X,
-                 u1 = (i + 1) * r->width_px / RELOCALISE_CELLS_X;
-        uint32_t v0 = j * r->height_px / RELOCALISE_CELLS_Y,
-                 v1 = (j + 1) * r->height_px / RELOCALISE_CELLS_Y;
-        double sum = 0;
-        for (uint32_t v = v0; v < v1; v++)
-            for (uint32_t u = u0; u < u1; u++) {
-                float z_m = r->map[4 * ((size_t)v * r->width_px + u) + 3];
-                sum += (double)z_m;
-                n += z_m > 0;
-            }
-        out_log_z[cell] = n > 0 && 4 * n >= (u1 - u0) * (v1 - v0) ? (float)log(sum / n) : NAN;
-    }
-    return 0;
-}
-
-// Mean difference of the logarithms of depth; INFINITY where too little is shared.
-static double unlikeness(const float *a, const float *b)
-{
-    double sum = 0;
-    int n_shared = 0, n_any = 0;
-    for (int i = 0; i < RELOCALISE_CELLS; i++) {
-        bool in_a = !isnan(a[i]), in_b = !isnan(b[i]);
-        n_any += in_a || in_b;
-        if (!in_a || !in_b)
-            continue;
-        n_shared++;
-        sum += fmin(fabs((double)a[i] - (double)b[i]), 0.5);
-    }
-    return n_shared > 0 && n_shared >= MIN_SHARED_CELLS * n_any ? sum / n_shared : INFINITY;
-}
-
-static double translation_m(const struct se3 *T)
-{
-    return sqrt(T->t_m[0] * T->t_m[0] + T->t_m[1] * T->t_m[1] + T->t_m[2] * T->t_m[2]);
-}
-
-static bool is_near(const struct se3 *a, const struct se3 *b, double limit_m, double limit_rad)
-{
-    struct se3 between = se3_between(a, b);
-    return translation_m(&between) < limit_m && se3_angle(&between) < limit_rad;
+    if (rc == 0)
+        depth_cells_of(r->map + 3, 4, r->width_px, r->height_px, out_log_z);
+    return rc;
 }
 
 int relocalise_add(struct relocaliser *r, const struct gpu_frame *frame,
@@ -191,7 +138,7 @@ int relocalise_add(struct relocaliser *r, const struct gpu_frame *frame,
     if (r->n_keyframes == RELOCALISE_MAX_KEYFRAMES)
         return 0;
     for (uint32_t i = 0; i < r->n_keyframes; i++)
-        if (is_near(&r->keyframes[i].T_map_camera, T_map_camera, APART_M, APART_RAD))
+        if (relocalise_is_near(&r->keyframes[i].T_map_camera, T_map_camera, APART_M, APART_RAD))
             return 0;
     struct relocalise_keyframe *keyframe = &r->keyframes[r->n_keyframes];
     int rc = describe(r, frame, keyframe->log_z);
@@ -208,7 +155,8 @@ static uint32_t rank(const struct relocaliser *r, const float *log_z, uint32_t o
     double best[N_RANKED];
     uint32_t n = 0;
     for (uint32_t k = 0; k < r->n_keyframes; k++) {
-        double value = unlikeness(log_z, r->keyframes[k].log_z);
+        int n_shared;
+        double value = depth_cells_unlikeness(log_z, r->keyframes[k].log_z, 0, 0, &n_shared);
         uint32_t at = n;
         if (isinf(value))
             continue;
@@ -227,57 +175,19 @@ static uint32_t rank(const struct relocaliser *r, const float *log_z, uint32_t o
     return n;
 }
 
-// Whether a point at (u, v) of the view and at z_m lies on its surface; NAN: there is none. The
-// neighbours' depths count, as an edge lies between pixels.
-static double lies_on(const struct relocaliser *r, int u, int v, double z_m)
-{
-    const int width = (int)r->width_px, height = (int)r->height_px;
-    float nearest_m = INFINITY, farthest_m = 0;
-    if (u < 1 || v < 1 || u >= width - 1 || v >= height - 1 ||
-        !(r->view_map[4 * ((size_t)v * r->width_px + (size_t)u) + 3] > 0))
-        return NAN;
-    for (int y = v - 1; y <= v + 1; y++)
-        for (int x = u - 1; x <= u + 1; x++) {
-            float view_m = r->view_map[4 * ((size_t)y * r->width_px + (size_t)x) + 3];
-            if (!(view_m > 0))
-                continue;
-            nearest_m = fminf(nearest_m, view_m);
-            farthest_m = fmaxf(farthest_m, view_m);
-        }
-    const double gate_m = fmax(AGREE_M, AGREE_PER_M * z_m);
-    return z_m > (double)nearest_m - gate_m && z_m < (double)farthest_m + gate_m;
-}
-
 // The frame, whose map is in r->map, against r->view. Returns 0 or -EIO.
-static int compare(struct relocaliser *r, const struct se3 *T_view_frame, struct agreement *out)
+static int compare(struct relocaliser *r, const struct se3 *T_view_frame,
+                   struct depth_agreement *out)
 {
     const struct intrinsics *camera = &gpu_settings_get(r->gpu)->camera;
-    const double scale = 1.0 / (1u << LEVEL), fx = camera->fx_px * scale,
-                 fy = camera->fy_px * scale, cx = camera->cx_px * scale, cy = camera->cy_px * scale;
-    uint32_t n = 0, n_known = 0, n_agree = 0;
+    const double scale = 1.0 / (1u << LEVEL);
+    const struct intrinsics level = {camera->fx_px * scale, camera->fy_px * scale,
+                                     camera->cx_px * scale, camera->cy_px * scale,
+                                     r->width_px,           r->height_px};
     int rc = gpu_frame_read(r->gpu, r->view, LEVEL, r->view_map);
-    if (rc < 0)
-        return rc;
-    for (uint32_t i = 0; i < r->width_px * r->height_px; i++) {
-        const float *pixel = &r->map[4 * (size_t)i];
-        if (pixel[0] == 0 && pixel[1] == 0 && pixel[2] == 0)
-            continue;
-        const double z_m = (double)pixel[3];
-        const double p[3] = {(i % r->width_px - cx) / fx * z_m, (i / r->width_px - cy) / fy * z_m,
-                             z_m};
-        double q[3];
-        se3_apply(T_view_frame, p, q);
-        n++;
-        if (!(q[2] > 0))
-            continue;
-        double lies = lies_on(r, (int)floor(q[0] / q[2] * fx + cx + 0.5),
-                              (int)floor(q[1] / q[2] * fy + cy + 0.5), q[2]);
-        n_known += isnan(lies) ? 0 : 1;
-        n_agree += lies > 0 ? 1 : 0;
-    }
-    out->known = n > 0 ? (double)n_known / n : 0;
-    out->agree = n_known > 0 ? (double)n_agree / n_known : 0;
-    return 0;
+    if (rc == 0)
+        *out = depth_agreement_of(&level, r->map + 3, r->view_map + 3, 4, T_view_frame);
+    return rc;
 }
 
 // Aligns the frame to the model as it is seen from T, and moves T there. *out_settled: by next to
@@ -296,12 +206,12 @@ static int settle(struct relocaliser *r, struct model *model, const struct gpu_f
         return rc;
     struct se3 T = se3_compose(T_map_camera, &out->T_reference_frame);
     *T_map_camera = se3_normalized(&T);
-    *out_settled = is_near(&identity, &out->T_reference_frame, SETTLED_M, SETTLED_RAD);
+    *out_settled = relocalise_is_near(&identity, &out->T_reference_frame, SETTLED_M, SETTLED_RAD);
     return 0;
 }
 
 static enum relocalise_trust trust_of(const struct relocaliser *r, const struct gpu_alignment *a,
-                                      const struct agreement *agreement)
+                                      const struct depth_agreement *agreement)
 {
     const struct intrinsics *camera = &gpu_settings_get(r->gpu)->camera;
     struct conditioning conditioning;
@@ -324,7 +234,7 @@ static int verify(struct relocaliser *r, struct model *model, const struct gpu_f
                   struct found *found)
 {
     struct gpu_alignment a;
-    struct agreement agreement;
+    struct depth_agreement agreement;
     bool settled = false;
     int rc = 0;
     found->trust = RELOCALISE_NOT_FOUND;
@@ -343,8 +253,8 @@ static int verify(struct relocaliser *r, struct model *model, const struct gpu_f
 static void keep_better(struct found *best, struct found *second, const struct found *new_one)
 {
     bool is_better = new_one->explained > best->explained;
-    if (best->trust &&
-        !is_near(&best->T_map_camera, &new_one->T_map_camera, ANOTHER_PLACE_M, ANOTHER_PLACE_RAD)) {
+    if (best->trust && !relocalise_is_near(&best->T_map_camera, &new_one->T_map_camera,
+                                           ANOTHER_PLACE_M, ANOTHER_PLACE_RAD)) {
         const struct found *other = is_better ? best : new_one;
         if (other->explained > second->explained)
             *second = *other;
@@ -358,8 +268,8 @@ static void keep_start(const struct found *start, struct found starts[MULTISTART
                        int *n_starts)
 {
     for (int i = 0; i < *n_starts; i++)
-        if (is_near(&starts[i].T_map_camera, &start->T_map_camera, ANOTHER_PLACE_M,
-                    ANOTHER_PLACE_RAD)) {
+        if (relocalise_is_near(&starts[i].T_map_camera, &start->T_map_camera, ANOTHER_PLACE_M,
+                               ANOTHER_PLACE_RAD)) {
             if (start->explained > starts[i].explained)
                 starts[i] = *start;
             return;
@@ -383,7 +293,7 @@ static int find_starts(struct relocaliser *r, struct model *model, const struct 
         rc = multistart_find(r->gpu, frame, r->view, &r->align, &identity, 1, starts, &n_starts);
     for (int i = 0; rc == 0 && i < n_starts; i++) {
         struct gpu_alignment a;
-        struct agreement agreement;
+        struct depth_agreement agreement;
         rc = gpu_align(r->gpu, frame, r->view, &starts[i], &half, &a);
         if (rc < 0 || !a.solvable)
             continue;
@@ -413,17 +323,29 @@ static int try_place(struct relocaliser *r, struct model *model, const struct gp
     return rc;
 }
 
+// Of the frame's map, pixels without a normal have no depth from now on: they are not compared.
+static void leave_normals(struct relocaliser *r)
+{
+    for (size_t i = 0; i < (size_t)r->width_px * r->height_px; i++) {
+        float *pixel = &r->map[4 * i];
+        if (pixel[0] == 0 && pixel[1] == 0 && pixel[2] == 0)
+            pixel[3] = 0;
+    }
+}
+
 int relocalise_find(struct relocaliser *r, struct model *model, const struct gpu_frame *frame,
                     uint32_t attempt, const struct se3 *T_map_guess,
                     enum relocalise_trust *out_trust, struct se3 *out_T_map_camera)
 {
-    float log_z[RELOCALISE_CELLS];
+    float log_z[DEPTH_CELLS];
     uint32_t ranked[N_RANKED];
     struct found best = {.trust = RELOCALISE_NOT_FOUND}, second = best;
     *out_trust = RELOCALISE_NOT_FOUND;
     if (r->n_keyframes == 0)
         return 0;
     int rc = describe(r, frame, log_z);
+    if (rc == 0)
+        leave_normals(r);
     if (rc == 0 && T_map_guess)
         rc = try_place(r, model, frame, T_map_guess, &best, &second);
     if (rc == 0 && !best.trust) {
@@ -431,7 +353,8 @@ int relocalise_find(struct relocaliser *r, struct model *model, const struct gpu
         for (uint32_t i = 0; i < N_A_FRAME && i < n && rc == 0; i++) {
             const struct se3 *T =
                 &r->keyframes[ranked[i == 0 ? 0 : 1 + attempt % (n - 1)]].T_map_camera;
-            if (!best.trust || !is_near(&best.T_map_camera, T, SAME_VIEW_M, SAME_VIEW_RAD))
+            if (!best.trust ||
+                !relocalise_is_near(&best.T_map_camera, T, SAME_VIEW_M, SAME_VIEW_RAD))
                 rc = try_place(r, model, frame, T, &best, &second);
         }
     }

@@ -15,20 +15,17 @@
 #ifndef POSED_GPU_MODEL_RELOCALISE_H
 #define POSED_GPU_MODEL_RELOCALISE_H
 
+#include "gpu/model/depth_cells.h"
 #include "gpu/model/model.h"
+#include "gpu/model/relocalise_finds.h"
 #include "gpu/track/track.h"
 
 #define RELOCALISE_MAX_KEYFRAMES 1024
 
-// Cells of a keyframe's depth image, row by row.
-#define RELOCALISE_CELLS_X 16
-#define RELOCALISE_CELLS_Y 12
-#define RELOCALISE_CELLS   (RELOCALISE_CELLS_X * RELOCALISE_CELLS_Y)
-
 // What is kept of a keyframe.
 struct relocalise_keyframe {
     struct se3 T_map_camera;
-    float log_z[RELOCALISE_CELLS]; // logarithm of the mean depth [m]; NAN: too few pixels
+    float log_z[DEPTH_CELLS];
 };
 
 struct relocaliser; // opaque
@@ -55,10 +52,6 @@ __attribute__((warn_unused_result)) int relocalise_set(struct relocaliser *reloc
 __attribute__((warn_unused_result)) int relocalise_add(struct relocaliser *relocaliser,
                                                        const struct gpu_frame *frame,
                                                        const struct se3 *T_map_camera);
-
-// SURE: all that the frame sees is in the map. FAIR: what is in the map agrees, but it is less; to
-// be believed when further frames agree (map.h).
-enum relocalise_trust { RELOCALISE_NOT_FOUND, RELOCALISE_FAIR, RELOCALISE_SURE };
 
 // Looks for the pose of `frame`; `attempt` counts the frames lost in a row: each tries the keyframe
 // most like it and, in turn, another. T_map_guess: where it is tried first, and nowhere else when

@@ -79,7 +79,7 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     memset(track->own, 0, sizeof track->own);
     memset(track->velocity, 0, sizeof track->velocity);
     gravity_prior_reset(&track->gravity);
-    track->lost = false;
+    track->lost = track->is_found = false;
     track->pose_known = false;
     track->period_s = track->unheld_s = 0;
     track->n_lost = 0;
@@ -213,6 +213,11 @@ int track_relocate(struct track *track, const struct se3 *T_odom_camera)
     track->is_found = true;
     still_camera_reset(&track->still);
     return 0;
+}
+
+bool track_is_found(const struct track *track)
+{
+    return track->is_found;
 }
 
 // Nothing to align to: the frame starts a trajectory if it sees enough. Aligning it to itself once

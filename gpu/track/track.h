@@ -96,8 +96,9 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera);
 // forgets it.
 void track_set_view(struct track *track, struct gpu_frame *view, const struct se3 *T_odom_view);
 
-// Whether a camera that is lost is looked for in a map. If so, one that may be anywhere is believed
-// to be where it was only on good grounds, and given longer before it starts anew.
+// Whether a camera that is lost is looked for, in a map or among keyframes. If so, one that may be
+// anywhere is believed to be where it was only on good grounds, and given longer before it starts
+// anew.
 void track_set_map(struct track *track, bool has_map);
 
 // Whether the reference is the model, so that views are wanted.
@@ -108,6 +109,9 @@ bool track_wants_view(const struct track *track);
 // there is no such frame.
 __attribute__((warn_unused_result)) int track_relocate(struct track *track,
                                                        const struct se3 *T_odom_camera);
+
+// Whether the newest frame is lost and track_relocate has told where it is.
+bool track_is_found(const struct track *track);
 
 // Where the next frame is expected if it comes one usual period after the newest: the last pose
 // moved on, or the last pose where nothing can be predicted.

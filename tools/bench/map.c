@@ -79,6 +79,7 @@ static int play(struct player *p, size_t frame, int64_t time_ns)
     p->model_us[p->n] = us_since(start_ns);
     if (rc == 0)
         rc = map_follow(p->map, p->model, &result);
+    track_set_map(p->model, true);
     if (rc == 0)
         rc = model_stats_get(map_model(p->map), &stats); // waits
     p->all_us[p->n++] = us_since(start_ns);

@@ -240,6 +240,7 @@ static void followed(void)
             scene_render_noisy(scene, &T_true[20], 2, k, depth);
         must(track_frame(track, depth, (int64_t)(k * TRACK_S * 1e9), &result));
         must(map_follow(map, track, &result));
+        track_set_map(track, true);
         golden_count("state", result.state);
         if (k % 3 == 0)
             golden_pose("T", &result.T_odom_camera, SHARE);
@@ -255,7 +256,7 @@ static void followed(void)
     for (uint32_t i = 0; i < contents.n_keyframes; i++) {
         double row[8];
         for (int k = 0; k < 8; k++)
-            row[k] = (double)contents.keyframes[i].log_z[(RELOCALISE_CELLS - 1) * k / 8];
+            row[k] = (double)contents.keyframes[i].log_z[(DEPTH_CELLS - 1) * k / 8];
         golden_numbers("log_z", row, 8, SHARE);
     }
     map_contents_free(&contents);

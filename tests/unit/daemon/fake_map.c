@@ -134,6 +134,21 @@ int keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu,
     return 0;
 }
 
+int keyframe_window_relocate(struct keyframe_window *window, struct gpu *gpu, struct track *track,
+                             const struct track_result *result)
+{
+    (void)gpu;
+    (void)track;
+    (void)result;
+    window->n_looked++;
+    return 0;
+}
+
+bool keyframe_window_has_any(const struct keyframe_window *window)
+{
+    return window->has_any;
+}
+
 const struct graph *keyframe_window_graph(const struct keyframe_window *window)
 {
     return (const struct graph *)window;

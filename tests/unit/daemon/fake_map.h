@@ -16,7 +16,8 @@ struct keyframe_window {
     struct se3 T_map_odom;
     struct graph_keyframe keyframe;
     uint32_t epoch;
-    unsigned n_followed; // frames
+    unsigned n_followed, n_looked; // frames
+    bool has_any;
     bool sparing;
     int64_t until_ns; // of keyframe_window_is_ready
 };

@@ -49,7 +49,7 @@ static int make(void **state)
     for (int k = 0; k < N_KEYFRAMES; k++) {
         keyframes[k].T_map_camera =
             (struct se3){{0, -1, 0, 1, 0, 0, 0, 0, 1}, {0.1 * k, -2.5, 1e-9}};
-        for (int i = 0; i < RELOCALISE_CELLS; i++)
+        for (int i = 0; i < DEPTH_CELLS; i++)
             keyframes[k].log_z[i] = i % 5 ? 0.01f * (float)i : NAN;
     }
     return mkdtemp(folder) ? 0 : -1;

@@ -29,6 +29,7 @@ struct track {
     uint32_t epoch;
     uint64_t next_seq;
     enum track_effort effort;
+    bool has_map;
 };
 
 static struct gpu devices[64];
@@ -237,6 +238,11 @@ void track_set_effort(struct track *track, enum track_effort effort)
     track->effort = effort;
 }
 
+void track_set_map(struct track *track, bool has_map)
+{
+    track->has_map = has_map;
+}
+
 void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
 {
     (void)time_ns;
@@ -417,6 +423,25 @@ static void the_least_effort_keeps_keyframes(void **state)
         assert_int_equal(fake_window.n_followed, effort + 1);
         assert_int_equal(fake_window.sparing, effort == TRACK_EFFORT_LEAST);
         assert_int_equal(fake_window.until_ns, effort == TRACK_EFFORT_LEAST ? 0 : 1000);
+    }
+    backend_close(&backend);
+}
+
+// The tracker is told whether a lost camera can be found: by keyframes, once there are any.
+static void who_looks_for_a_lost_camera_is_told(void **state)
+{
+    (void)state;
+    struct track_result result;
+    double moved_m;
+    memset(&config, 0, sizeof config);
+    config.map_keyframes = 4;
+    struct backend *backend = open_configured();
+    for (unsigned i = 0; i < 2; i++) {
+        fake_window.has_any = i > 0;
+        assert_int_equal(track(backend, &result), 0);
+        assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+        assert_int_equal(trackers[0].has_map, i > 0);
+        assert_int_equal(fake_window.n_looked, i + 1);
     }
     backend_close(&backend);
 }
@@ -614,6 +639,7 @@ int main(void)
         cmocka_unit_test(without_the_frame_before_an_epoch_begins),
         cmocka_unit_test(a_repeated_image_is_no_new_frame),
         cmocka_unit_test(the_least_effort_keeps_keyframes),
+        cmocka_unit_test(who_looks_for_a_lost_camera_is_told),
         cmocka_unit_test(the_first_frame_may_fail),
         cmocka_unit_test(stops_where_it_is_told_to),
         cmocka_unit_test(a_device_that_is_gone_is_replaced),

@@ -39,6 +39,7 @@ static double fake_overlaps[FAKE_KEYFRAMES];        // of each with the newest
 static double fake_overlap_doubt_m[FAKE_KEYFRAMES]; // as asked for
 static uint32_t fake_overlap_image;
 static struct se3 fake_overlap_T[FAKE_KEYFRAMES];
+static double fake_conflict;    // of any two
 static double fake_chain_worth; // information of each direction of a step
 static double fake_tie_motion;  // of the last tie
 
@@ -96,7 +97,7 @@ double link_conflict(const struct align_image *image, const struct align_image *
     (void)image;
     (void)other;
     (void)T_other_image;
-    return 0;
+    return fake_conflict;
 }
 
 double link_motion(const struct se3 *T)
@@ -131,6 +132,7 @@ int link_measure(struct link_maker *maker, const struct align_image *image,
         inout[k].good = true;
         inout[k].rms_m = 0.002;
         inout[k].overlap = 1;
+        inout[k].weakest = 0.01;
         memset(inout[k].information, 0, sizeof inout[k].information);
         for (int i = 0; i < 36; i += 7)
             inout[k].information[i] = 1e4;
@@ -170,6 +172,7 @@ static void fake_reset(void)
     fake_measure = NULL;
     fake_n_asked = fake_n_places = fake_n_revisits = 0;
     fake_is_found = fake_agrees = false;
+    fake_conflict = 0;
     fake_chain_worth = 1e4;
     for (int i = 0; i < FAKE_KEYFRAMES; i++)
         fake_overlaps[i] = 0.9;
@@ -211,8 +214,8 @@ static inline void fake_keyframe(struct graph *g, const struct se3 *T_odom_camer
         z_m[px] = (float)(g->n_ever + px);
     assert_int_equal(link_image(&g->images[g->n], z_m, &fake_camera), 0);
     g->arrival[g->n] = g->n_ever++;
-    g->keyframes[g->n] =
-        (struct graph_keyframe){g->arrival[g->n], 0, *T_odom_camera, *T_map_camera, 0, 0};
+    g->keyframes[g->n] = (struct graph_keyframe){
+        .seq = g->arrival[g->n], .T_odom_camera = *T_odom_camera, .T_map_camera = *T_map_camera};
     if (g->n > 0) {
         const struct graph_keyframe *last = &g->keyframes[g->n - 1];
         const struct se3 step = se3_between(&last->T_odom_camera, T_odom_camera);

@@ -121,7 +121,7 @@ static void keyframes_at(const struct se3 *T, const double *log_z, uint32_t n)
     static struct relocalise_keyframe keyframes[16];
     for (uint32_t i = 0; i < n; i++) {
         keyframes[i].T_map_camera = T[i];
-        for (int cell = 0; cell < RELOCALISE_CELLS; cell++)
+        for (int cell = 0; cell < DEPTH_CELLS; cell++)
             keyframes[i].log_z[cell] = (float)(log(2) + (log_z ? log_z[i] : 0));
     }
     assert_int_equal(relocalise_set(relocaliser, keyframes, n), 0);

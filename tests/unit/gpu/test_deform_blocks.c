@@ -331,11 +331,9 @@ static void places_go_along(void **state)
     double worst_m = 0;
     for (uint32_t k = 0; k < N; k++) {
         places[k].T_map_camera = T_odom[k];
-        for (uint32_t cell = 0; cell < RELOCALISE_CELLS; cell++) {
-            const uint32_t u =
-                (cell % RELOCALISE_CELLS_X * 2 + 1) * c->width_px / RELOCALISE_CELLS_X / 2;
-            const uint32_t v =
-                (cell / RELOCALISE_CELLS_X * 2 + 1) * c->height_px / RELOCALISE_CELLS_Y / 2;
+        for (uint32_t cell = 0; cell < DEPTH_CELLS; cell++) {
+            const uint32_t u = (cell % DEPTH_CELLS_X * 2 + 1) * c->width_px / DEPTH_CELLS_X / 2;
+            const uint32_t v = (cell / DEPTH_CELLS_X * 2 + 1) * c->height_px / DEPTH_CELLS_Y / 2;
             const double z_mm = correction.z_mm[(k * c->height_px + v) * c->width_px + u];
             places[k].log_z[cell] = z_mm > 0 ? (float)log(z_mm * 1e-3) : NAN;
         }

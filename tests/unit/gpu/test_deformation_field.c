@@ -243,12 +243,12 @@ static void places_go_as_what_they_saw(void **state)
     for (int k = 0; k < 2; k++) {
         places[k].T_map_camera = se3_identity();
         places[k].T_map_camera.t_m[2] = k; // the wall is nearer then
-        for (int cell = 0; cell < RELOCALISE_CELLS; cell++)
+        for (int cell = 0; cell < DEPTH_CELLS; cell++)
             places[k].log_z[cell] = (float)log(2 - k);
     }
     for (int row = 0; row < 3; row++) // of a quarter of the rows
         for (int column = 0; column < 4; column++)
-            places[0].log_z[RELOCALISE_CELLS_X * row + column] = NAN;
+            places[0].log_z[DEPTH_CELLS_X * row + column] = NAN;
     deformation_field_of_places(&field, 0.01, places, 2);
     // 6 of 16 columns are left of column 15, less twelve cells; in a view from half as far, which
     // has the middle half of the image, 4 are.

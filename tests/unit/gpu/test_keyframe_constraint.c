@@ -229,6 +229,25 @@ static void what_makes_a_link_good(void **state)
     assert_false(measured_here().good);
 }
 
+// Of the information what the weakest direction has of it: with diagonal d 2d 3d 4d 5d 6d and an
+// arm of sqrt(15 / 6), x has a sixth and the turns 4, 5 and 6 of 15. Less than 0.001 is not held,
+// nor three that one surface leaves free.
+static void how_well_the_weakest_direction_is_held(void **state)
+{
+    (void)state;
+    reset();
+    near(measured_here().weakest, 1.0 / 6);
+    *diagonal(there, 0) = INSIDE * 0.003 * 5e6;
+    near(measured_here().weakest, INSIDE * 0.003 / (1 + INSIDE * 0.003));
+    *diagonal(there, 0) = OUTSIDE * 0.001 / 0.999 * 5e6;
+    assert_true(measured_here().weakest > 0.001);
+    *diagonal(there, 0) = INSIDE * 0.001 / 0.999 * 5e6;
+    assert_true(measured_here().weakest == 0);
+    reset();
+    *diagonal(there, 0) = *diagonal(there, 1) = *diagonal(there, 5) = 0.01 * 3e6;
+    assert_true(measured_here().weakest == 0);
+}
+
 // Forty vertices count as one; beside their noise what the sensor errs with the motion, most of it
 // along what is held least.
 static void what_a_link_is_worth(void **state)
@@ -390,6 +409,7 @@ int main(void)
         cmocka_unit_test(coarse_to_fine_in_both_directions),
         cmocka_unit_test(gates_close),
         cmocka_unit_test(what_makes_a_link_good),
+        cmocka_unit_test(how_well_the_weakest_direction_is_held),
         cmocka_unit_test(what_a_link_is_worth),
         cmocka_unit_test(steps_of_either_direction),
         cmocka_unit_test(failures_are_told),

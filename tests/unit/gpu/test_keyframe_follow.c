@@ -47,6 +47,12 @@ static int add_rc, read_rc, copy_rc, optimise_rc, take_rc;
 static struct between_frames between; // as the copy was given them last
 static float first_z_m, first_between_m[BETWEEN_FRAMES_MAX];
 static enum track_state tracked = TRACK_STATE_TRACKING;
+// What is found among the keyframes, and what was asked and told.
+static enum relocalise_trust answer;
+static struct se3 T_answer, T_relocated;
+static uint64_t answer_seq, found_seq;
+static uint32_t n_finds, attempt, n_relocated, n_told_found, n_added_then;
+static int find_rc, relocate_rc;
 static atomic_bool waits; // graph_add and optimise, for the test
 static sem_t go_on;
 
@@ -86,7 +92,11 @@ int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
     memcpy(added_z_m[n_added], z_m, sizeof *added_z_m);
     began_add_ns[n_added] = began_ns;
     ended_add_ns[n_added] = clock_monotonic_ns();
-    added[n_added++] = (struct graph_keyframe){seq, time_ns, *T_odom_camera, *T_odom_camera, 1, 0};
+    added[n_added++] = (struct graph_keyframe){.seq = seq,
+                                               .time_ns = time_ns,
+                                               .T_odom_camera = *T_odom_camera,
+                                               .T_map_camera = *T_odom_camera,
+                                               .n_links = 1};
     n_listed = n_added;
     return 0;
 }
@@ -102,6 +112,33 @@ struct se3 graph_T_map_odom(const struct graph *g)
 {
     (void)g;
     return T_graph;
+}
+
+struct se3 graph_keyframe_T_map_odom(const struct graph_keyframe *keyframe)
+{
+    struct se3 T = se3_identity();
+    T.t_m[0] = 100 + (double)keyframe->seq;
+    return T;
+}
+
+int graph_find(struct graph *g, const float *z_m, uint32_t n_attempt,
+               enum relocalise_trust *out_trust, struct se3 *out_T_odom_camera, uint64_t *out_seq)
+{
+    assert_true(g == &graph && z_m[3] == first_z_m + 3);
+    n_finds++;
+    attempt = n_attempt;
+    n_added_then = n_added;
+    *out_trust = answer;
+    *out_T_odom_camera = T_answer;
+    *out_seq = answer_seq;
+    return find_rc;
+}
+
+void graph_found(struct graph *g, uint64_t seq)
+{
+    if (g == &graph)
+        n_told_found++;
+    found_seq = seq;
 }
 
 int graph_copy(struct graph **out, const struct graph *g, const struct between_frames *given)
@@ -150,6 +187,14 @@ const struct gpu_frame *track_newest_frame(const struct track *t)
     return &newest;
 }
 
+int track_relocate(struct track *t, const struct se3 *T_odom_camera)
+{
+    assert_true(t == &track);
+    n_relocated++;
+    T_relocated = *T_odom_camera;
+    return relocate_rc;
+}
+
 static int fake_answer(int i, const struct fake_call *call, struct gpu_alignment *out)
 {
     (void)i;
@@ -174,6 +219,9 @@ static int begin(void **state)
     const struct log_sink log = {say, NULL};
     n_added = n_listed = n_cleared = n_taken = n_said = 0;
     add_rc = read_rc = copy_rc = optimise_rc = take_rc = 0;
+    answer = RELOCALISE_NOT_FOUND;
+    n_finds = n_relocated = n_told_found = 0;
+    find_rc = relocate_rc = 0;
     waits = false;
     first_z_m = 1;
     T_graph = se3_identity();
@@ -320,6 +368,123 @@ static void another_epoch_begins_empty(void **state)
     follow_many(4, 10);
     assert_int_equal(keyframe_window_list(window, &listed), 1);
     assert_int_equal(listed[0].seq, 9);
+}
+
+// A lost frame as the daemon hands it over, found at x_m or not.
+static void lost(enum relocalise_trust trust, double x_m, uint64_t seq)
+{
+    struct track_result result;
+    double moved_m;
+    memset(&result, 0, sizeof result);
+    result.state = TRACK_STATE_LOST;
+    result.reason = TRACK_REASON_FEW_PAIRS;
+    result.T_odom_camera = se3_identity();
+    answer = trust;
+    T_answer = se3_identity();
+    T_answer.t_m[0] = x_m;
+    assert_int_equal(keyframe_window_follow(window, &fake_device, &track, &result, seq,
+                                            (int64_t)seq * 1000, &moved_m),
+                     0);
+    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track, &result), 0);
+}
+
+// The frame after a keyframe is lost: it is looked for among all that came, also where the worker
+// has not done; T_map_odom is that of the keyframe that found it, and the next frame that is
+// followed is a keyframe of which the graph knows.
+static void a_lost_camera_is_found_among_them(void **state)
+{
+    (void)state;
+    assert_false(keyframe_window_has_any(window));
+    follow_many(5, 0);
+    assert_true(keyframe_window_has_any(window));
+    T_graph.t_m[0] = 0.5;
+    answer_seq = 4;
+    first_z_m = 7;
+    lost(RELOCALISE_NOT_FOUND, 3, 5);
+    assert_int_equal(n_finds, 1);
+    assert_int_equal(n_added_then, 2);
+    assert_true(lies_at_m() == 0.5); // the result of 4 has entered
+    lost(RELOCALISE_NOT_FOUND, 3, 6);
+    assert_int_equal(attempt, 1);
+    assert_int_equal(n_relocated, 0);
+    lost(RELOCALISE_SURE, 3, 7);
+    assert_int_equal(n_relocated, 1);
+    assert_true(T_relocated.t_m[0] == 3);
+    assert_true(lies_at_m() == 104);
+    assert_int_equal(n_said, 1);
+    follow(3, 8);
+    assert_int_equal(
+        keyframe_window_relocate(window, &fake_device, &track,
+                                 &(struct track_result){.state = TRACK_STATE_TRACKING}),
+        0);
+    follow_many(4, 9);
+    assert_int_equal(n_told_found, 1);
+    assert_int_equal(found_seq, 4);
+    assert_int_equal(added[2].seq, 8);
+    assert_true(lies_at_m() == 0.5);
+    lost(RELOCALISE_NOT_FOUND, 3, 13);
+    assert_int_equal(attempt, 0); // of another loss
+    follow_many(9, 14);
+    assert_int_equal(n_told_found, 1);
+}
+
+// One that the next frame does not bear out was none; nor is one of which the tracker knows no
+// frame.
+static void what_is_not_borne_out_was_no_find(void **state)
+{
+    (void)state;
+    follow_many(5, 0);
+    answer_seq = 0;
+    lost(RELOCALISE_SURE, 3, 5);
+    assert_true(lies_at_m() == 100);
+    lost(RELOCALISE_NOT_FOUND, 3, 6);
+    assert_true(lies_at_m() == 0);
+    relocate_rc = -ENODATA;
+    lost(RELOCALISE_SURE, 3, 7);
+    assert_int_equal(n_relocated, 2);
+    assert_true(lies_at_m() == 0);
+    find_rc = -ENOMEM;
+    lost(RELOCALISE_SURE, 3, 8);
+    assert_int_equal(n_relocated, 2);
+    assert_int_equal(n_said, 1);
+    follow_many(5, 9);
+    assert_int_equal(n_told_found, 0);
+    keyframe_window_enter(window, 1);
+    lost(RELOCALISE_SURE, 3, 14);
+    assert_int_equal(attempt, 0);
+}
+
+static void fair_finds_among_them_are_believed_in_a_row(void **state)
+{
+    (void)state;
+    follow_many(5, 0);
+    for (int far = 0; far < 2; far++) {
+        const double step_m = far ? 0.151 : 0.149;
+        n_relocated = 0;
+        for (uint64_t i = 0; i < 3; i++) {
+            assert_int_equal(n_relocated, 0);
+            lost(RELOCALISE_FAIR, step_m * (double)i, 5 + i);
+        }
+        assert_int_equal(n_relocated, far ? 0 : 1);
+        follow(0, 9);
+        assert_int_equal(
+            keyframe_window_relocate(window, &fake_device, &track,
+                                     &(struct track_result){.state = TRACK_STATE_TRACKING}),
+            0);
+    }
+    // Nothing to see, or nothing that sees.
+    const enum track_reason reasons[] = {TRACK_REASON_NO_DEPTH, TRACK_REASON_DEVICE};
+    const uint32_t n = n_finds;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
+                                                  &(struct track_result){.state = TRACK_STATE_LOST,
+                                                                         .reason = reasons[i]}),
+                         0);
+    assert_int_equal(n_finds, n);
+    read_rc = -EIO;
+    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
+                                              &(struct track_result){.state = TRACK_STATE_LOST}),
+                     -EIO);
 }
 
 // What the camera's own error is learnt from: frames of this epoch that were tracked, keyframes or
@@ -518,6 +683,9 @@ int main(void)
         TEST(where_time_is_short_they_rest),
         TEST(a_map_that_moves_wants_them_sooner),
         TEST(another_epoch_begins_empty),
+        TEST(a_lost_camera_is_found_among_them),
+        TEST(what_is_not_borne_out_was_no_find),
+        TEST(fair_finds_among_them_are_believed_in_a_row),
         TEST(frames_between_are_kept),
         TEST(a_failing_device_is_told),
         TEST(without_memory_keyframes_end),

@@ -69,17 +69,17 @@ static void a_cell_is_the_mean_of_its_depths(void **state)
     reset();
     has_own = true;
     memset(frame_map_m, 0, sizeof frame_map_m);
-    for (int cell = 0; cell < RELOCALISE_CELLS; cell++)
+    for (int cell = 0; cell < DEPTH_CELLS; cell++)
         for (int k = 0; k < 13 + cell % 2; k++) {
             const int at = 56 - 14 + k; // the last ones
-            const int u = 7 * (cell % RELOCALISE_CELLS_X) + at % 7;
-            const int v = 8 * (cell / RELOCALISE_CELLS_X) + at / 7;
+            const int u = 7 * (cell % DEPTH_CELLS_X) + at % 7;
+            const int v = 8 * (cell / DEPTH_CELLS_X) + at / 7;
             frame_map_m[v * WIDTH + u] = (float)(1 + 0.01 * cell + (k % 2 ? 0.5 : 0));
         }
     relocalise_forget(relocaliser);
     assert_int_equal(relocalise_add(relocaliser, &lost, &T), 0);
     assert_int_equal(relocalise_keyframes(relocaliser, &kept), 1);
-    for (int cell = 0; cell < RELOCALISE_CELLS; cell++)
+    for (int cell = 0; cell < DEPTH_CELLS; cell++)
         if (cell % 2 == 0)
             assert_true(isnan(kept->log_z[cell]));
         else
@@ -142,7 +142,7 @@ static void one_cell_says_so_much(void **state)
     two[0].T_map_camera = moved(0, 0);
     two[1].T_map_camera = moved(1, 0);
     for (int outside = 0; outside < 2; outside++) {
-        for (int cell = 0; cell < RELOCALISE_CELLS; cell++) {
+        for (int cell = 0; cell < DEPTH_CELLS; cell++) {
             two[0].log_z[cell] = (float)(log(2) + (cell % 2 ? 3 : 0)); // 0.25 in the mean
             two[1].log_z[cell] = (float)(log(2) + 0.25 * (outside ? OUTSIDE : INSIDE));
         }
@@ -163,11 +163,11 @@ static void too_little_is_shared(void **state)
             n_starts = 0;
             has_own = true;
             for (int i = 0; i < N_PX; i++) {
-                const int cell = i / WIDTH / 8 * RELOCALISE_CELLS_X + i % WIDTH / 7;
+                const int cell = i / WIDTH / 8 * DEPTH_CELLS_X + i % WIDTH / 7;
                 frame_map_m[i] = !sides || cell < n ? 2 : 0;
             }
             one.T_map_camera = moved(0, 0);
-            for (int cell = 0; cell < RELOCALISE_CELLS; cell++)
+            for (int cell = 0; cell < DEPTH_CELLS; cell++)
                 one.log_z[cell] = sides || cell < n ? 1 : NAN;
             assert_int_equal(relocalise_set(relocaliser, &one, 1), 0);
             find();
@@ -175,7 +175,7 @@ static void too_little_is_shared(void **state)
         }
     // A frame without depth is like nothing, not even like a keyframe without.
     memset(frame_map_m, 0, sizeof frame_map_m);
-    for (int cell = 0; cell < RELOCALISE_CELLS; cell++)
+    for (int cell = 0; cell < DEPTH_CELLS; cell++)
         one.log_z[cell] = NAN;
     assert_int_equal(relocalise_set(relocaliser, &one, 1), 0);
     find();
