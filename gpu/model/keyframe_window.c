@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/model/keyframe_window.h"
+#include "gpu/model/keyframe_window_private.h"
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 
 #include "gpu/model/keyframe_choice.h"
 #include "gpu/model/keyframe_constraint.h"
-#include "gpu/model/keyframe_images.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 
@@ -21,61 +19,6 @@
 // Where time is short the worker rests so many times as long as its last keyframe took: it has a
 // tenth of a processor, which the frames may need.
 #define SPARING_REST 9
-
-// The worker's: a keyframe, a copy for the optimiser, or taking over what that found.
-enum job { JOB_NONE, JOB_ADD, JOB_COPY, JOB_TAKE, JOB_DONE, JOB_END };
-
-// Of an optimisation, in this order.
-enum stage {
-    STAGE_NONE,
-    STAGE_WANTED,
-    STAGE_COPIED, // the optimiser's from here
-    STAGE_FOUND,  // to here
-    STAGE_TAKEN,  // into the graph
-    STAGE_ENTERED,
-    STAGE_FAILED,
-    STAGE_END,
-};
-
-struct keyframe_window {
-    struct log_sink log;
-    struct graph *graph; // the worker's during a job
-    size_t n_px;
-    float *map;                  // packed, as the device gives it
-    float *z_m;                  // of the job
-    uint64_t n_frames, keyframe; // counted by keyframe_window_follow; when the job began
-    uint32_t epoch;
-    bool has_keyframe, failed, sparing;
-    struct se3 T_odom_keyframe, T_map_odom;
-    double moved_m;   // by the newest result that entered
-    uint64_t job_seq; // of the job's frame
-    int64_t job_time_ns;
-    bool job_is_found;                // its camera was found again since the last keyframe
-    struct relocalise_finds finds;    // of the lost frames in a row
-    uint32_t n_lost;                  // of them
-    bool is_found;                    // and not lost since
-    uint64_t found_seq;               // by that frame's keyframe
-    struct graph_keyframe *keyframes; // as the newest result that entered has them
-    uint32_t n_keyframes;
-    struct between_frames between; // the worker's, too, during JOB_COPY
-    struct keyframe_images seen;   // by them, and by those whose result has not entered
-
-    pthread_t thread;
-    pthread_mutex_t lock; // of what follows
-    pthread_cond_t changed;
-    enum job job;
-    struct se3 T_job;
-    int job_error;
-    int64_t job_ended_ns, job_took_ns; // of the last keyframe, CLOCK_MONOTONIC
-
-    pthread_t optimiser;
-    enum stage stage;
-    struct yield yield; // of the optimiser
-    struct graph *copy; // the worker's during JOB_COPY and JOB_TAKE, the optimiser's when copied
-    struct optimise_report report;
-    int optimise_error; // of STAGE_FAILED
-    atomic_bool stop;   // optimising
-};
 
 static bool is_at_work(const struct keyframe_window *w)
 {
@@ -299,8 +242,7 @@ void keyframe_window_enter(struct keyframe_window *w, uint32_t epoch)
     w->T_map_odom = se3_identity();
 }
 
-// As the newest keyframe has it, or that by which the camera was found since.
-static void set_T_map_odom(struct keyframe_window *w)
+void keyframe_window_set_T_map_odom(struct keyframe_window *w)
 {
     w->T_map_odom = graph_T_map_odom(w->graph);
     for (uint32_t i = 0; i < w->n_keyframes && w->is_found; i++)
@@ -315,11 +257,10 @@ static void take_graph(struct keyframe_window *w)
     w->n_keyframes = graph_keyframes(w->graph, &keyframes);
     memcpy(w->keyframes, keyframes, w->n_keyframes * sizeof *keyframes);
     keyframe_images_forget_but(&w->seen, w->keyframes, w->n_keyframes);
-    set_T_map_odom(w);
+    keyframe_window_set_T_map_odom(w);
 }
 
-// What the worker has found enters. Returns by how much that moves the camera.
-static double take_result(struct keyframe_window *w, const struct se3 *T_odom_camera)
+double keyframe_window_take_result(struct keyframe_window *w, const struct se3 *T_odom_camera)
 {
     int error;
     if (!wait_for_job(w, &error))
@@ -348,9 +289,8 @@ static double take_result(struct keyframe_window *w, const struct se3 *T_odom_ca
     return w->moved_m;
 }
 
-// The depth of a frame.
-static int read_depth(struct keyframe_window *w, struct gpu *gpu, const struct gpu_frame *frame,
-                      float *out_m)
+int keyframe_window_read_depth(struct keyframe_window *w, struct gpu *gpu,
+                               const struct gpu_frame *frame, float *out_m)
 {
     if (gpu_frame_read(gpu, frame, LEVEL, w->map) != 0)
         return -EIO;
@@ -369,13 +309,13 @@ static int keep_between(struct keyframe_window *w, struct gpu *gpu, const struct
     if (w->failed || is_copied || !frame || result->state != TRACK_STATE_TRACKING)
         return 0;
     float *z_m = between_frames_offer(&w->between, time_ns, &result->T_odom_camera);
-    return z_m ? read_depth(w, gpu, frame, z_m) : 0;
+    return z_m ? keyframe_window_read_depth(w, gpu, frame, z_m) : 0;
 }
 
 static int begin_job(struct keyframe_window *w, struct gpu *gpu, const struct gpu_frame *frame,
                      const struct se3 *T_odom_camera, uint64_t seq, int64_t time_ns)
 {
-    if (read_depth(w, gpu, frame, w->z_m) != 0)
+    if (keyframe_window_read_depth(w, gpu, frame, w->z_m) != 0)
         return -EIO;
     w->has_keyframe = true;
     w->keyframe = w->n_frames;
@@ -446,52 +386,13 @@ int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const str
     bool busy = w->has_keyframe && w->n_frames < w->keyframe + KEYFRAME_WINDOW_FRAMES;
     if (w->failed || busy)
         return 0;
-    *out_moved_m = take_result(w, &result->T_odom_camera);
+    *out_moved_m = keyframe_window_take_result(w, &result->T_odom_camera);
     if (w->failed || serve_optimiser(w) || !frame ||
         !keyframe_choice(result, w->has_keyframe ? &w->T_odom_keyframe : NULL, w->moved_m,
                          w->sparing) ||
         must_rest(w))
         return 0;
     return begin_job(w, gpu, frame, &result->T_odom_camera, seq, time_ns);
-}
-
-int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct track *track,
-                             const struct track_result *result)
-{
-    const struct gpu_frame *frame = track_newest_frame(track);
-    enum relocalise_trust trust;
-    struct se3 T = se3_identity();
-    uint64_t seq;
-    if (!relocalise_is_lost(result, frame)) {
-        w->n_lost = 0;
-        w->finds = (struct relocalise_finds){0};
-        return 0;
-    }
-    w->is_found = false;
-    take_result(w, &result->T_odom_camera); // the graph is this thread's until the next job
-    if (w->failed)
-        return 0;
-    set_T_map_odom(w);
-    if (read_depth(w, gpu, frame, w->z_m) != 0)
-        return -EIO;
-    // Without memory it is not found; what needs that next says so.
-    if (graph_find(w->graph, w->z_m, w->n_lost++, &trust, &T, &seq) != 0)
-        return 0;
-    if (!relocalise_finds_believe(&w->finds, trust, &T) || track_relocate(track, &T) != 0)
-        return 0;
-    w->is_found = true;
-    w->found_seq = seq;
-    w->has_keyframe = false; // the next frame that is followed is one
-    set_T_map_odom(w);
-    log_to(&w->log, LOG_LEVEL_NOTICE,
-           "keyframes: the camera is found again by that of frame %llu, at %.2f %.2f %.2f",
-           (unsigned long long)seq, T.t_m[0], T.t_m[1], T.t_m[2]);
-    return 0;
-}
-
-bool keyframe_window_has_any(const struct keyframe_window *w)
-{
-    return w->n_keyframes > 0;
 }
 
 int keyframe_window_optimise(struct keyframe_window *w)
@@ -520,7 +421,7 @@ int keyframe_window_optimised(struct keyframe_window *w, struct optimise_report 
     const bool taken = w->stage == STAGE_TAKEN && !is_at_work(w);
     pthread_mutex_unlock(&w->lock);
     if (taken)
-        take_result(w, &anywhere);
+        keyframe_window_take_result(w, &anywhere);
     pthread_mutex_lock(&w->lock);
     *out = w->report;
     int rc = w->stage == STAGE_NONE      ? -ENODATA
@@ -537,7 +438,7 @@ int keyframe_window_finish(struct keyframe_window *w, bool all, const atomic_boo
     const struct se3 anywhere = se3_identity();
     struct graph *copy = NULL;
     *out = (struct optimise_report){0};
-    take_result(w, &anywhere);
+    keyframe_window_take_result(w, &anywhere);
     if (!all)
         return 0;
     if (w->failed || w->n_keyframes < 3)

@@ -34,6 +34,11 @@ TEXTS = [
      r"(\d+) late(?:.*\n)+tum: (\d+) frames recorded, (\d+) dropped", lambda *n: sum(n) == 3),
     ("kidnap -b cpu -s synth:room -n 16 -t 1 --voxel 0.02 --threads 2",
      r"1 trials: found (\d+) .* TRACKING in (\d+)", lambda found, wrong: (found, wrong) == (1, 0)),
+    ("kidnap -b cpu -r keyframe -s synth:room -n 16 -t 1 --threads 2",
+     r"1 trials: found (\d+) .* TRACKING in (\d+) .* agree: found (\d+), .* wrong in (\d+)",
+     lambda *n: n == (1, 0, 1, 0)),
+    ("kidnap -b cpu -r keyframe -s synth:room -n 16 -t 1 --threads 2 --foreign synth:corridor",
+     r"1 trials: found (\d+) .* TRACKING in (\d+)", lambda *n: n == (0, 0)),
     ("map -b cpu -n 4 --rounds 1 --voxel 0.02", r"(\d+) frames, (\d+) tracking; .*: (\d+) blocks",
      lambda n, tracking, blocks: n == 8 and tracking == 7 and blocks > 100),
     (f"register {CLOUDS} 1 --method icp --stops 3", r"error ([\d.]+) deg, ([\d.e-]+) m",
@@ -129,16 +134,17 @@ JSONS = [
 REFUSED = """
     align --wrong 2; align --seed -1; align --views 1; align --backend gpu; capture --speed 0
     capture --frames 1.5; capture --record avi; kidnap --trials 0; kidnap --seed x
-    kidnap --frames 1; latency --rate x; latency --work tea; latency --seconds 0
-    latency --rounds 0.5; latency --jitter -1; latency --backend no; loops --jobs 0
-    loops --first 1x; loops --seeds 0; loops --source tum:/tmp; map --rounds 0; map --voxel 1
-    map --threads -1; map --backend metal; pairs --method no; pairs --rooms 513; pairs --statues 0
-    pairs --near-deg x; pairs --overlap 2; pairs --apart 0; pairs --start no; register --points 2
-    register --threads 5x; register --form no; register --preset no; register --repeats 0
-    register --starts -1; search --sensor no; search --visible 1:0; search --visible 0:1x
-    search --views 63; search --preset no; search --backend no; search --scenes 0; search --fit 1
-    search --seed -1; track --iterations 1,2; track --isa no; track --path no; track --bilateral 7
-    track --frames 1; track --streams 65; track --early-stop no; track --seconds 0"""
+    kidnap --find no; kidnap --frames 1; latency --rate x; latency --work tea
+    latency --seconds 0; latency --rounds 0.5; latency --jitter -1; latency --backend no
+    loops --jobs 0; loops --first 1x; loops --seeds 0; loops --source tum:/tmp; map --rounds 0
+    map --voxel 1; map --threads -1; map --backend metal; pairs --method no; pairs --rooms 513
+    pairs --statues 0; pairs --near-deg x; pairs --overlap 2; pairs --apart 0; pairs --start no
+    register --points 2; register --threads 5x; register --form no; register --preset no
+    register --repeats 0; register --starts -1; search --sensor no; search --visible 1:0
+    search --visible 0:1x; search --views 63; search --preset no; search --backend no; search --scenes 0
+    search --fit 1; search --seed -1; track --iterations 1,2; track --isa no; track --path no
+    track --bilateral 7; track --frames 1; track --streams 65; track --early-stop no
+    track --seconds 0"""
 
 # What fails otherwise, by exit code; and what the message says.
 FAILURES = {
@@ -151,6 +157,7 @@ FAILURES = {
         ("search -m random:x", "--model random:SEED, SEED x: a whole number"),
         (f"track {SYNTH} --captured --dirty", "alone")],
     4: [("align --conf /nowhere", "/nowhere"), ("kidnap -s tum:/nowhere", "/nowhere"),
+        ("kidnap -n 4 --foreign tum:/nowhere", "/nowhere"),
         ("map -s tum:/nowhere", "/nowhere"), ("track -s tum:/nowhere", "/nowhere"),
         ("latency -s tum:/nowhere", "/nowhere"),
         ("track -s synth:room,frames=1", "fewer than two")],

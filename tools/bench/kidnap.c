@@ -26,7 +26,8 @@
 #define WRONG_RAD     0.15
 
 // What finds the camera; by default as the daemon with that reference: it always has keyframes.
-enum finder { FINDER_DEFAULT, FINDER_KEYFRAMES, FINDER_MODEL, FINDER_BOTH };
+enum finder { FINDER_KEYFRAMES, FINDER_MODEL, FINDER_BOTH, FINDER_DEFAULT };
+static const char *const finders[] = {"keyframes", "model", "both", NULL};
 
 struct kidnap_options {
     struct map_options map;
@@ -61,14 +62,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "reference is keyframe or model, not \"%s\"", arg);
         return 0;
     case OPTION_FIND:
-        if (strcmp(arg, "keyframes") == 0)
-            o->finder = FINDER_KEYFRAMES;
-        else if (strcmp(arg, "model") == 0)
-            o->finder = FINDER_MODEL;
-        else if (strcmp(arg, "both") == 0)
-            o->finder = FINDER_BOTH;
-        else
-            argp_error(state, "find is keyframes, model or both, not \"%s\"", arg);
+        o->finder = (enum finder)argument_choose(state, "find", arg, finders);
         return 0;
     case OPTION_FOREIGN:
         o->foreign = arg;
@@ -352,6 +346,7 @@ int bench_kidnap(int argc, char **argv)
                                          "was: how often, how soon and how rightly it is found."};
     struct kidnap_options options = {.map = map_options_default(300),
                                      .reference = TRACK_REFERENCE_MODEL,
+                                     .finder = FINDER_DEFAULT,
                                      .n_trials = 50,
                                      .seed = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);

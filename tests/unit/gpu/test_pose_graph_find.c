@@ -105,7 +105,7 @@ static int add(struct graph *g, uint64_t seq, double x_m)
     return graph_add(g, seq, 0, z_m, &T);
 }
 
-// Odom has drifted to half of the map. A camera that is found by the second keyframe, 0.2 m from it,
+// Odom has drifted to half of the map. A camera found by the second keyframe, 0.2 m from it,
 // is there in the map, and its chain as long as the map has it, not as odom.
 static void a_found_camera_is_where_its_keyframe_is(void **state)
 {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+
+#include "gpu/model/keyframe_window_private.h"
+#include "proto/se3.h"
+
+int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct track *track,
+                             const struct track_result *result)
+{
+    const struct gpu_frame *frame = track_newest_frame(track);
+    enum relocalise_trust trust;
+    struct se3 T = se3_identity();
+    uint64_t seq;
+    if (!relocalise_is_lost(result, frame)) {
+        w->n_lost = 0;
+        w->finds = (struct relocalise_finds){0};
+        return 0;
+    }
+    w->is_found = false;
+    keyframe_window_take_result(
+        w, &result->T_odom_camera); // the graph is this thread's until the next job
+    if (w->failed)
+        return 0;
+    keyframe_window_set_T_map_odom(w);
+    if (keyframe_window_read_depth(w, gpu, frame, w->z_m) != 0)
+        return -EIO;
+    // Without memory it is not found; what needs that next says so.
+    if (graph_find(w->graph, w->z_m, w->n_lost++, &trust, &T, &seq) != 0)
+        return 0;
+    if (!relocalise_finds_believe(&w->finds, trust, &T) || track_relocate(track, &T) != 0)
+        return 0;
+    w->is_found = true;
+    w->found_seq = seq;
+    w->has_keyframe = false; // the next frame that is followed is one
+    keyframe_window_set_T_map_odom(w);
+    log_to(&w->log, LOG_LEVEL_NOTICE,
+           "keyframes: the camera is found again by that of frame %llu, at %.2f %.2f %.2f",
+           (unsigned long long)seq, T.t_m[0], T.t_m[1], T.t_m[2]);
+    return 0;
+}
+
+bool keyframe_window_has_any(const struct keyframe_window *w)
+{
+    return w->n_keyframes > 0;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lost camera and the window of keyframes: when it is looked for among them, when a find is
+// believed, and what the tracker and the graph are told of it.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/gpu/fake_window_parts.h"
+
+// A lost frame as the daemon hands it over, found at x_m or not.
+static void lost(enum relocalise_trust trust, double x_m, uint64_t seq)
+{
+    struct track_result result;
+    double moved_m;
+    memset(&result, 0, sizeof result);
+    result.state = TRACK_STATE_LOST;
+    result.reason = TRACK_REASON_FEW_PAIRS;
+    result.T_odom_camera = se3_identity();
+    answer = trust;
+    T_answer = se3_identity();
+    T_answer.t_m[0] = x_m;
+    assert_int_equal(keyframe_window_follow(window, &fake_device, &track, &result, seq,
+                                            (int64_t)seq * 1000, &moved_m),
+                     0);
+    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track, &result), 0);
+}
+
+// The frame after a keyframe is lost: it is looked for among all that came, also where the worker
+// has not done; T_map_odom is that of the keyframe that found it, and the next frame that is
+// followed is a keyframe of which the graph knows.
+static void a_lost_camera_is_found_among_them(void **state)
+{
+    (void)state;
+    assert_false(keyframe_window_has_any(window));
+    follow_many(5, 0);
+    assert_true(keyframe_window_has_any(window));
+    T_graph.t_m[0] = 0.5;
+    answer_seq = 4;
+    first_z_m = 7;
+    lost(RELOCALISE_NOT_FOUND, 3, 5);
+    assert_int_equal(n_finds, 1);
+    assert_int_equal(n_added_then, 2);
+    assert_true(lies_at_m() == 0.5); // the result of 4 has entered
+    lost(RELOCALISE_NOT_FOUND, 3, 6);
+    assert_int_equal(attempt, 1);
+    assert_int_equal(n_relocated, 0);
+    lost(RELOCALISE_SURE, 3, 7);
+    assert_int_equal(n_relocated, 1);
+    assert_true(T_relocated.t_m[0] == 3);
+    assert_true(lies_at_m() == 104);
+    assert_int_equal(n_said, 1);
+    follow(3, 8);
+    assert_int_equal(
+        keyframe_window_relocate(window, &fake_device, &track,
+                                 &(struct track_result){.state = TRACK_STATE_TRACKING}),
+        0);
+    follow_many(4, 9);
+    assert_int_equal(n_told_found, 1);
+    assert_int_equal(found_seq, 4);
+    assert_int_equal(added[2].seq, 8);
+    assert_true(lies_at_m() == 0.5);
+    lost(RELOCALISE_NOT_FOUND, 3, 13);
+    assert_int_equal(attempt, 0); // of another loss
+    follow_many(9, 14);
+    assert_int_equal(n_told_found, 1);
+}
+
+// One that the next frame does not bear out was none; nor is one of which the tracker knows no
+// frame.
+static void what_is_not_borne_out_was_no_find(void **state)
+{
+    (void)state;
+    follow_many(5, 0);
+    answer_seq = 0;
+    lost(RELOCALISE_SURE, 3, 5);
+    assert_true(lies_at_m() == 100);
+    lost(RELOCALISE_NOT_FOUND, 3, 6);
+    assert_true(lies_at_m() == 0);
+    relocate_rc = -ENODATA;
+    lost(RELOCALISE_SURE, 3, 7);
+    assert_int_equal(n_relocated, 2);
+    assert_true(lies_at_m() == 0);
+    find_rc = -ENOMEM;
+    lost(RELOCALISE_SURE, 3, 8);
+    assert_int_equal(n_relocated, 2);
+    assert_int_equal(n_said, 1);
+    follow_many(5, 9);
+    assert_int_equal(n_told_found, 0);
+    keyframe_window_enter(window, 1);
+    lost(RELOCALISE_SURE, 3, 14);
+    assert_int_equal(attempt, 0);
+}
+
+static void fair_finds_among_them_are_believed_in_a_row(void **state)
+{
+    (void)state;
+    follow_many(5, 0);
+    for (int far = 0; far < 2; far++) {
+        const double step_m = far ? 0.151 : 0.149;
+        n_relocated = 0;
+        for (uint64_t i = 0; i < 3; i++) {
+            assert_int_equal(n_relocated, 0);
+            lost(RELOCALISE_FAIR, step_m * (double)i, 5 + i);
+        }
+        assert_int_equal(n_relocated, far ? 0 : 1);
+        follow(0, 9);
+        assert_int_equal(
+            keyframe_window_relocate(window, &fake_device, &track,
+                                     &(struct track_result){.state = TRACK_STATE_TRACKING}),
+            0);
+    }
+    // Nothing to see, or nothing that sees.
+    const enum track_reason reasons[] = {TRACK_REASON_NO_DEPTH, TRACK_REASON_DEVICE};
+    const uint32_t n = n_finds;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
+                                                  &(struct track_result){.state = TRACK_STATE_LOST,
+                                                                         .reason = reasons[i]}),
+                         0);
+    assert_int_equal(n_finds, n);
+    read_rc = -EIO;
+    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
+                                              &(struct track_result){.state = TRACK_STATE_LOST}),
+                     -EIO);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_lost_camera_is_found_among_them),
+        TEST(what_is_not_borne_out_was_no_find),
+        TEST(fair_finds_among_them_are_believed_in_a_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
