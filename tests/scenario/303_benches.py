@@ -134,17 +134,17 @@ JSONS = [
 REFUSED = """
     align --wrong 2; align --seed -1; align --views 1; align --backend gpu; capture --speed 0
     capture --frames 1.5; capture --record avi; kidnap --trials 0; kidnap --seed x
-    kidnap --find no; kidnap --frames 1; latency --rate x; latency --work tea
+    kidnap --find no; kidnap --keyframes 3; kidnap --frames 1; latency --rate x; latency --work tea
     latency --seconds 0; latency --rounds 0.5; latency --jitter -1; latency --backend no
     loops --jobs 0; loops --first 1x; loops --seeds 0; loops --source tum:/tmp; map --rounds 0
     map --voxel 1; map --threads -1; map --backend metal; pairs --method no; pairs --rooms 513
     pairs --statues 0; pairs --near-deg x; pairs --overlap 2; pairs --apart 0; pairs --start no
     register --points 2; register --threads 5x; register --form no; register --preset no
     register --repeats 0; register --starts -1; search --sensor no; search --visible 1:0
-    search --visible 0:1x; search --views 63; search --preset no; search --backend no; search --scenes 0
-    search --fit 1; search --seed -1; track --iterations 1,2; track --isa no; track --path no
-    track --bilateral 7; track --frames 1; track --streams 65; track --early-stop no
-    track --seconds 0"""
+    search --visible 0:1x; search --views 63; search --preset no; search --backend no
+    search --scenes 0; search --fit 1; search --seed -1; track --iterations 1,2; track --isa no
+    track --path no; track --bilateral 7; track --frames 1; track --streams 65
+    track --early-stop no; track --seconds 0"""
 
 # What fails otherwise, by exit code; and what the message says.
 FAILURES = {

@@ -31,6 +31,7 @@ static const char *const finders[] = {"keyframes", "model", "both", NULL};
 
 struct kidnap_options {
     struct map_options map;
+    struct graph_settings graph;
     enum finder finder;
     const char *foreign; // NULL: none
     enum track_reference reference;
@@ -38,7 +39,7 @@ struct kidnap_options {
     uint64_t seed;
 };
 
-enum { OPTION_SEED = MAP_OPTIONS_KEY, OPTION_FIND, OPTION_FOREIGN };
+enum { OPTION_SEED = MAP_OPTIONS_KEY, OPTION_FIND, OPTION_FOREIGN, OPTION_KEYFRAMES };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -64,6 +65,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPTION_FIND:
         o->finder = (enum finder)argument_choose(state, "find", arg, finders);
         return 0;
+    case OPTION_KEYFRAMES:
+        o->graph.max_keyframes =
+            (uint32_t)argument_count(state, "keyframes", arg, GRAPH_KEYFRAMES_RANGE);
+        return 0;
     case OPTION_FOREIGN:
         o->foreign = arg;
         return 0;
@@ -79,6 +84,8 @@ static const struct argp_option argp_options[] = {
     {"seed", OPTION_SEED, "N", 0, "Of the frames and times (default 1)", 0},
     {"find", OPTION_FIND, "keyframes|model|both", 0,
      "What finds it (default: keyframes, with reference model both)", 0},
+    {"keyframes", OPTION_KEYFRAMES, "N", 0,
+     "So many are kept, the trials' included (default 96, the daemon's)", 0},
     {"foreign", OPTION_FOREIGN, "SOURCE", 0,
      "It is put back there, as many frames of it: TRACKING is wrong each time", 0},
     {0},
@@ -246,7 +253,6 @@ static int trials_open(struct trials *t, const struct kidnap_options *o)
     struct gpu_settings settings;
     struct track_settings track;
     struct model_settings model;
-    struct graph_settings graph;
     const bool by_model = o->reference == TRACK_REFERENCE_MODEL || o->finder == FINDER_MODEL ||
                           o->finder == FINDER_BOTH;
     const struct log_sink log = {bench_log_write, NULL}, quiet = {NULL, NULL};
@@ -259,7 +265,6 @@ static int trials_open(struct trials *t, const struct kidnap_options *o)
     track.reference = o->reference;
     track.restart_s = 1e6; // a new map would have a truth of its own
     model_settings_default(&model);
-    graph_settings_default(&graph);
     model.voxel_m = (float)o->map.voxel_m;
     t->truth = calloc(t->recording->n_frames, sizeof *t->truth);
     t->truth_map = calloc(t->recording->n_frames, sizeof *t->truth_map);
@@ -273,7 +278,7 @@ static int trials_open(struct trials *t, const struct kidnap_options *o)
     if (rc == 0 && by_model)
         rc = map_create(&t->map, t->gpu, &model, &track.align, &quiet);
     if (rc == 0 && o->finder != FINDER_MODEL)
-        rc = keyframe_window_create(&t->window, &settings.camera, &graph, NULL, &quiet);
+        rc = keyframe_window_create(&t->window, &settings.camera, &o->graph, NULL, &quiet);
     return rc;
 }
 
@@ -349,6 +354,7 @@ int bench_kidnap(int argc, char **argv)
                                      .finder = FINDER_DEFAULT,
                                      .n_trials = 50,
                                      .seed = 1};
+    graph_settings_default(&options.graph);
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     struct recording *recording = NULL, *foreign = NULL;
     int rc = load(&options.map.track, &recording);
