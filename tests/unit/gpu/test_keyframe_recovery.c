@@ -30,9 +30,11 @@ static uint32_t n_places;
 static struct recovery_view frame;
 
 // Depth of a scene that is nowhere like it is elsewhere, to some millimetres.
+static double waves = 1;
 static float scene_m(int x, int y)
 {
-    return 2 + 0.5f * (float)sin(0.9 * x + 0.013 * x * x) + 0.5f * (float)cos(1.1 * y + 0.1 * x);
+    return 2 + 0.5f * (float)sin(waves * (0.9 * x + 0.013 * x * x)) +
+           0.5f * (float)cos(waves * (1.1 * y + 0.1 * x));
 }
 
 static void describe(uint32_t i)
@@ -93,7 +95,20 @@ static void starts_are_turned_as_the_images_are_moved(void **state)
     double q[3];
     se3_apply(&fake_asked[0].link.T_j_i, p, q);
     assert_true(fabs(q[0] / q[2] * 20 + 7.5 - 7) < 0.5 && fabs(q[1] / q[2] * 25 + 5.5 - 6) < 0.5);
-    // The other start is not beside it.
+}
+
+// The other start of a place is two cells away or more, though those beside the first are as like.
+static void starts_are_apart(void **state)
+{
+    (void)state;
+    waves = 0.2;
+    begin_with(1, 3, 2, 0);
+    waves = 1;
+    find(0, 0);
+    assert_int_equal(fake_n_asked, 2);
+    const double twist[6] = {0, 0, 0, 2.0 / 25, -3.0 / 20, 0};
+    const struct se3 expected = se3_exp(twist);
+    assert_same_pose(&fake_asked[0].link.T_j_i, &expected);
     const struct se3 apart = se3_between(&expected, &fake_asked[1].link.T_j_i);
     assert_true(se3_angle(&apart) > 1.9 / 25);
 }
@@ -261,6 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_no_keyframe_nothing_is_asked),
         cmocka_unit_test(starts_are_turned_as_the_images_are_moved),
+        cmocka_unit_test(starts_are_apart),
         cmocka_unit_test(all_have_their_turn),
         cmocka_unit_test(what_makes_a_pose_believed),
         cmocka_unit_test(depths_agree_in_both_images),

@@ -50,12 +50,12 @@ static void a_lost_camera_is_found_among_them(void **state)
     lost(RELOCALISE_NOT_FOUND, 3, 6);
     assert_int_equal(attempt, 1);
     assert_int_equal(n_relocated, 0);
-    lost(RELOCALISE_SURE, 3, 7);
+    lost(RELOCALISE_SURE, 4, 7); // where the last keyframe was
     assert_int_equal(n_relocated, 1);
-    assert_true(T_relocated.t_m[0] == 3);
+    assert_true(T_relocated.t_m[0] == 4);
     assert_true(lies_at_m() == 104);
     assert_int_equal(n_said, 1);
-    follow(3, 8);
+    follow(4, 8);
     assert_int_equal(
         keyframe_window_relocate(window, &fake_device, &track,
                                  &(struct track_result){.state = TRACK_STATE_TRACKING}),
@@ -92,8 +92,15 @@ static void what_is_not_borne_out_was_no_find(void **state)
     assert_int_equal(n_said, 1);
     follow_many(5, 9);
     assert_int_equal(n_told_found, 0);
-    keyframe_window_enter(window, 1);
+    // Nor is that of another epoch.
+    find_rc = relocate_rc = 0;
     lost(RELOCALISE_SURE, 3, 14);
+    keyframe_window_enter(window, 1);
+    follow_many(5, 15);
+    assert_int_equal(n_told_found, 0);
+    lost(RELOCALISE_NOT_FOUND, 3, 20);
+    keyframe_window_enter(window, 2);
+    lost(RELOCALISE_NOT_FOUND, 3, 21);
     assert_int_equal(attempt, 0);
 }
 
