@@ -27,7 +27,8 @@ enum track_reason {
     TRACK_REASON_HIGH_RESIDUAL,
     TRACK_REASON_JUMP,       // the motion is not believable for the time that passed
     TRACK_REASON_DEGENERATE, // DEGRADED: some directions are held to the prediction
-    TRACK_REASON_TIME_GAP,   // DEGRADED: so much time passed that the prediction is a guess
+    TRACK_REASON_TIME_GAP,   // DEGRADED: so much time passed that the prediction is a guess; LOST:
+                             // and the scene does not hold some directions
     TRACK_REASON_DEVICE,     // LOST: the compute device failed; see the return code
 };
 

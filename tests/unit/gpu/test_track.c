@@ -426,6 +426,26 @@ static void a_find_is_followed_like_any_frame(void **state)
     like.n_pairs = all;
 }
 
+// After a gap a direction that the scene does not hold is not taken from before where the camera
+// can be looked for.
+static void after_a_gap_all_must_be_held(void **state)
+{
+    (void)state;
+    const double y = like.information[7];
+    for (int has_map = 0; has_map < 2; has_map++)
+        for (int gap = 0; gap < 2; gap++) {
+            begin(TRACK_REFERENCE_KEYFRAME);
+            track_set_map(track, has_map);
+            frame_after(0.03);
+            like.information[7] = 0;
+            const struct track_result out = frame_after(gap ? 0.51 : 0.49);
+            const bool lost = has_map && gap;
+            assert_int_equal(out.state, lost ? TRACK_STATE_LOST : TRACK_STATE_DEGRADED);
+            assert_int_equal(out.reason, lost ? TRACK_REASON_TIME_GAP : TRACK_REASON_DEGENERATE);
+            like.information[7] = y;
+        }
+}
+
 static void what_is_not_held_degrades(void **state)
 {
     (void)state;
@@ -723,6 +743,7 @@ int main(void)
         cmocka_unit_test(a_repeated_image_has_the_pose_it_had),
         cmocka_unit_test(a_find_gets_all_of_the_time_again),
         cmocka_unit_test(a_find_is_followed_like_any_frame),
+        cmocka_unit_test(after_a_gap_all_must_be_held),
         cmocka_unit_test(what_is_not_held_degrades),
         cmocka_unit_test(what_moved_unseen_is_gone_when_it_is_held_again),
         cmocka_unit_test(a_camera_that_stands_still_does_not_drift),
