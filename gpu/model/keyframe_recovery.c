@@ -19,7 +19,7 @@
 #define DOUBT_M   0.3 // within which surfaces are sought
 
 // What makes a pose believed.
-#define MIN_WEAKEST  0.0024 // as the tracker: tracker.min_eigenvalue
+#define MIN_WEAKEST  0.003 // the tracker, which knows where it was, is content with 0.0024
 #define MAX_CONFLICT 0.05
 #define WORSE_RMS    2.0 // than usual
 #define SURE_OVERLAP 0.45

@@ -5,9 +5,10 @@
 // overlap, all directions are held, the residual is that of keyframes that stand beside each other,
 // depths agree pixel by pixel in both, and no other start or keyframe leads elsewhere as well.
 //
-// Measured on fr1_rpy, fr1_xyz, redkitchen and unkind synthetic rooms, without the keyframes of the
-// ten frames before and after: at right places 0.95 and more of the pixels agree in nine of ten
-// measurements, at wrong ones up to 0.94, in frames of another room 0.9 at most.
+// Against motion capture, fr1_xyz's frames among fr1_rpy's keyframes, the other way, and each
+// recording without the keyframes of the eight frames before and after: 5677 measurements are SURE,
+// all within 5 cm and 0.08 rad, half of them within 15 mm; 2042 are FAIR, two of these wrong by 19
+// and 25 cm, with 0.0025 on the weakest direction. No frame of another room is either.
 //
 // One thread; the same bits each time.
 #ifndef POSED_GPU_MODEL_KEYFRAME_RECOVERY_H

@@ -169,8 +169,8 @@ static void what_makes_a_pose_believed(void **state)
     assert_int_equal(trust_of(INSIDE * 0.45, 0.01, 0.004, 0), RELOCALISE_FAIR);
     assert_int_equal(trust_of(OUTSIDE * 0.35, 0.01, 0.004, 0), RELOCALISE_FAIR);
     assert_int_equal(trust_of(INSIDE * 0.35, 0.01, 0.004, 0), RELOCALISE_NOT_FOUND);
-    assert_int_equal(trust_of(1, OUTSIDE * 0.0024, 0.004, 0), RELOCALISE_SURE);
-    assert_int_equal(trust_of(1, INSIDE * 0.0024, 0.004, 0), RELOCALISE_NOT_FOUND);
+    assert_int_equal(trust_of(1, OUTSIDE * 0.003, 0.004, 0), RELOCALISE_SURE);
+    assert_int_equal(trust_of(1, INSIDE * 0.003, 0.004, 0), RELOCALISE_NOT_FOUND);
     assert_int_equal(trust_of(1, 0.01, INSIDE * 0.008, 0), RELOCALISE_SURE);
     assert_int_equal(trust_of(1, 0.01, OUTSIDE * 0.008, 0), RELOCALISE_NOT_FOUND);
     assert_int_equal(trust_of(1, 0.01, 0.004, INSIDE * 0.05), RELOCALISE_SURE);
