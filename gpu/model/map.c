@@ -316,7 +316,8 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
         rc = fuse(map, frame, result);
     if (rc < 0 || !map->has_any)
         return rc;
-    const bool is_lost = relocalise_is_lost(result, frame);
+    // One that the keyframes have found goes on from its own frame, sharper than the map's view.
+    const bool is_lost = relocalise_is_lost(result, frame) && !track_is_found(track);
     if (!is_lost) {
         map->n_lost = 0;
         map->finds = (struct relocalise_finds){0};
@@ -325,7 +326,7 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
         track_set_view(track, NULL, NULL); // its keyframe is better; the map is for the lost
         return 0;
     }
-    if (is_lost && !track_is_found(track))
+    if (is_lost)
         rc = look_for(map, track, frame);
     if (rc < 0)
         return rc;
