@@ -48,12 +48,6 @@ uint32_t search_keep_one(const struct search_rotations *rotations,
 __attribute__((warn_unused_result)) int
 search_check_image(struct search *search, const struct search_image *image, char *out_field);
 __attribute__((warn_unused_result)) int search_refuse_empty(struct search *search, char *out_field);
-// search_check_image, then search_prepare.
-__attribute__((warn_unused_result)) int search_prepare_checked(struct search *search,
-                                                               const struct search_image *image,
-                                                               const struct search_object *object,
-                                                               struct search_scene *out_scene,
-                                                               char *out_field);
 
 // Between the pose of the model as the caller gave it and that of the centred model.
 struct se3 search_pose_outward(const struct search_object *object,

@@ -53,15 +53,17 @@ int search_follow(struct search *search, const struct search_object *object,
     struct search_candidate guess, c[FOLLOW_HYPOTHESES];
     struct search_pose found = {0};
     struct search_image searched;
-    const uint32_t reduction = search_reduction(&image->camera);
     int err = search_check_image(search, image, NULL);
     err = err ? err : search_reduce_image(search, image, &searched);
-    err = err ? err : search_prepare_checked(search, &searched, object, &scene, NULL);
+    err = err ? err : search_prepare(search, &searched, object, &scene);
+    if (err == -ENODATA)
+        return search_refuse_empty(search, NULL);
     err = err ? err
               : search_ensure_drawings(search, object,
                                        searched.frame.width_px * searched.frame.height_px);
     if (err)
         return err;
+    const uint32_t reduction = search_reduction(&image->camera);
     search_pose_inward(object, &pose->T_camera_model, &guess);
     c[0] = guess;
     search_refine_points(&scene, object, &c[0]);

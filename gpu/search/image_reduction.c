@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "gpu/base/parallel.h"
+#include "gpu/search/kernels/normal.h"
 
 uint32_t search_reduction(const struct intrinsics *camera)
 {
@@ -25,7 +26,7 @@ static bool is_used(const struct search_image *image, uint32_t u, uint32_t v)
     const uint16_t raw = image->frame.depth[(size_t)v * image->frame.width_px + u];
     const bool inside =
         image->u1 == 0 || (u >= image->u0 && u < image->u1 && v >= image->v0 && v < image->v1);
-    return raw != 0 && raw != DEPTH_INVALID_MAX && inside &&
+    return search_depth_m(raw, (float)(1 / image->frame.units_per_m)) > 0 && inside &&
            (!image->mask || image->mask[(size_t)v * image->frame.width_px + u]);
 }
 

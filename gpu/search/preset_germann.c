@@ -126,7 +126,10 @@ int search_run_germann(struct search *search, const struct search_object *object
 {
     int64_t clock_ns = clock_monotonic_ns();
     struct search_scene scene;
-    int err = search_prepare_checked(search, image, NULL, &scene, out_field);
+    int err = search_check_image(search, image, out_field);
+    err = err ? err : search_prepare(search, image, NULL, &scene);
+    if (err == -ENODATA)
+        return search_refuse_empty(search, out_field);
     if (!err)
         err =
             search_ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);

@@ -139,17 +139,6 @@ int search_check_image(struct search *search, const struct search_image *image, 
     return 0;
 }
 
-// `object` not NULL: surfaces larger than it are marked.
-int search_prepare_checked(struct search *search, const struct search_image *image,
-                           const struct search_object *object, struct search_scene *out_scene,
-                           char *out_field)
-{
-    int err = search_check_image(search, image, out_field);
-    if (!err)
-        err = search_prepare(search, image, object, out_scene);
-    return err == -ENODATA ? search_refuse_empty(search, out_field) : err;
-}
-
 // The pose of the model as the caller gave it, from the pose of the centred model.
 struct se3 search_pose_outward(const struct search_object *object, const struct search_candidate *c)
 {
