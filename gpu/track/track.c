@@ -16,7 +16,6 @@
 #include "gpu/track/still_camera.h"
 #include "gpu/track/verdict.h"
 
-#define GAP_PERIODS      5.0
 #define RESTART_FRAMES   10
 #define RESTART_WITH_MAP 5.0 // times as long, while there is a model to be found in
 
@@ -154,13 +153,6 @@ static double elapsed_s(const struct track *track, int64_t time_ns)
     return track->period_s > 0 ? track->period_s : TRACK_PERIOD_S;
 }
 
-// A recording at one frame a second has no gaps at one second: the usual period counts too.
-static bool is_gap(const struct track *track, double seconds)
-{
-    return seconds > track->settings.gap_s && track->period_s > 0 &&
-           seconds > GAP_PERIODS * track->period_s;
-}
-
 static void result_pose(const struct track *track, struct track_result *out)
 {
     out->T_odom_camera = track->T_odom_camera;
@@ -282,7 +274,7 @@ static bool replaces_reference(struct track *track, const struct track_candidate
 static void accept(struct track *track, struct track_candidate *c, double seconds,
                    struct track_result *out)
 {
-    bool gap = is_gap(track, seconds);
+    bool gap = verdict_is_gap(track, seconds);
     const struct se3 T_measured = c->T_odom_camera;
     double gain;
     c->T_odom_camera = still_camera_average(&track->still, &track->T_odom_camera, &T_measured,
@@ -340,7 +332,7 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
 {
     double seconds = elapsed_s(track, time_ns);
     struct track_candidate best;
-    if (is_gap(track, seconds))
+    if (verdict_is_gap(track, seconds))
         memset(track->velocity, 0, sizeof track->velocity);
     int rc = track_explain(track, depth, seconds, &best);
     track->is_found = false;
@@ -350,7 +342,7 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
     track->slots[track->newest].filled = true;
     if (best.reason == TRACK_REASON_NONE) {
         accept(track, &best, seconds, out);
-        if (!is_gap(track, seconds))
+        if (!verdict_is_gap(track, seconds))
             track->period_s = seconds;
         track->pose_time_ns = time_ns;
         track->n_lost = 0;
@@ -426,7 +418,7 @@ int track_repeat(struct track *track, int64_t time_ns, struct track_result *out)
     if (!track->is_aligned)
         return -ENODATA;
     track->next_seq++;
-    if (is_gap(track, elapsed_s(track, time_ns))) {
+    if (verdict_is_gap(track, elapsed_s(track, time_ns))) {
         memset(track->velocity, 0, sizeof track->velocity);
         memset(track->last.velocity, 0, sizeof track->last.velocity);
         track->pose_time_ns = time_ns;
@@ -460,7 +452,7 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     }
     double seconds = elapsed_s(track, time_ns);
     result_pose(track, out);
-    if (!is_gap(track, seconds))
+    if (!verdict_is_gap(track, seconds))
         out->T_odom_camera = track_predict(track, seconds);
     track_predict_error(seconds, out->covariance);
     track_predict_error(seconds, out->error.own);

@@ -13,9 +13,17 @@
 #define ANYWHERE_PAIR_RATIO 0.65
 #define LOST_PAIR_RATIO     0.5
 
+#define GAP_PERIODS 5.0
+
 // A motion within this is never a jump, however short the time: what noise may do.
 #define JUMP_SLACK_M   0.03
 #define JUMP_SLACK_RAD 0.03
+
+bool verdict_is_gap(const struct track *track, double seconds)
+{
+    return seconds > track->settings.gap_s && track->period_s > 0 &&
+           seconds > GAP_PERIODS * track->period_s;
+}
 
 enum track_reason verdict_objection(const struct track *track, const struct track_candidate *c,
                                     double seconds)
@@ -28,7 +36,8 @@ enum track_reason verdict_objection(const struct track *track, const struct trac
     // it is looked for in the map, or starts anew. Where it was found there the map has told: real
     // frames of a fast turn fit the one before them by half.
     const bool lost = track->lost && !track->is_found;
-    bool anywhere = lost || seconds > s->gap_s;
+    const bool gap = verdict_is_gap(track, seconds);
+    const bool anywhere = lost || gap;
     double grounds = anywhere && track->has_map ? ANYWHERE_PAIR_RATIO : lost ? LOST_PAIR_RATIO : 0;
     if (!a->solvable || a->n_pairs < fmax(s->min_pair_ratio, grounds) * a->n_valid_px)
         return TRACK_REASON_FEW_PAIRS;
@@ -42,7 +51,7 @@ enum track_reason verdict_objection(const struct track *track, const struct trac
         return TRACK_REASON_JUMP;
     // What the scene does not hold is as it was before the gap: of a camera that may have been
     // carried off nothing tells that. Frames of a room that was cut fitted by 0.74, 25 cm off.
-    if (seconds > s->gap_s && track->has_map && c->conditioning.n_degenerate > 0)
+    if (gap && track->has_map && c->conditioning.n_degenerate > 0)
         return TRACK_REASON_TIME_GAP;
     return TRACK_REASON_NONE;
 }

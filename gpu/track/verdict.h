@@ -6,6 +6,10 @@
 
 #include "gpu/track/pose_candidates.h"
 
+// Whether so much time has passed since the last valid pose that where the camera is now is a
+// guess. A recording at one frame a second has no gaps at one second: the usual period counts too.
+bool verdict_is_gap(const struct track *track, double seconds);
+
 // What speaks against believing an alignment, so that the frame is LOST unless another way explains
 // it; NONE: nothing. seconds: since the last valid pose.
 enum track_reason verdict_objection(const struct track *track, const struct track_candidate *c,

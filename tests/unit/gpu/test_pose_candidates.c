@@ -168,6 +168,7 @@ static void a_camera_that_may_be_anywhere_needs_more_pairs(void **state)
     reset();
     struct track_candidate c = {.alignment = answers[0], .T_odom_camera = track.T_odom_camera};
     c.alignment.n_valid_px = 10000;
+    track.period_s = 0.1;
     for (int lost = 0; lost < 2; lost++)
         for (int map = 0; map < 2; map++)
             for (int gap = 0; gap < 2; gap++) {
@@ -183,6 +184,29 @@ static void a_camera_that_may_be_anywhere_needs_more_pairs(void **state)
                 assert_int_equal(verdict_objection(&track, &c, seconds),
                                  least > 0 ? TRACK_REASON_FEW_PAIRS : TRACK_REASON_NONE);
             }
+}
+
+// A recording at one frame a second has no gaps at one second, so that neither its pairs nor its
+// directions are asked for more.
+static void a_slow_camera_has_no_gaps(void **state)
+{
+    (void)state;
+    reset();
+    struct track_candidate c = {.alignment = answers[0], .T_odom_camera = track.T_odom_camera};
+    c.alignment.n_valid_px = 10000;
+    c.alignment.n_pairs = 6000;
+    track.has_map = true;
+    for (int slow = 0; slow < 2; slow++) {
+        track.period_s = slow ? 1 : 0.1;
+        c.conditioning.n_degenerate = 0;
+        c.alignment.n_pairs = 6000;
+        assert_int_equal(verdict_objection(&track, &c, 1),
+                         slow ? TRACK_REASON_NONE : TRACK_REASON_FEW_PAIRS);
+        c.conditioning.n_degenerate = 1;
+        c.alignment.n_pairs = 9000;
+        assert_int_equal(verdict_objection(&track, &c, 1),
+                         slow ? TRACK_REASON_NONE : TRACK_REASON_TIME_GAP);
+    }
 }
 
 // 6 m/s and 8 rad/s, and 0.03 m and rad that noise may do.
@@ -494,6 +518,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_limit_is_where_it_is_said),
         cmocka_unit_test(a_camera_that_may_be_anywhere_needs_more_pairs),
+        cmocka_unit_test(a_slow_camera_has_no_gaps),
         cmocka_unit_test(a_jump_is_what_the_time_does_not_allow),
         cmocka_unit_test(the_prediction_goes_on_as_the_camera_did),
         cmocka_unit_test(what_is_not_held_follows_the_prediction),
