@@ -528,8 +528,11 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
     // First among the keyframes: their images are sharp where a drift smears the map.
     if (!error && backend->window)
         error = keyframe_window_relocate(backend->window, backend->gpu, backend->track, result);
+    const bool by_keyframe = track_is_found(backend->track);
     if (!error && backend->map && is_fused(backend, result))
         error = map_follow(backend->map, backend->track, result);
+    if (backend->window && !by_keyframe && track_is_found(backend->track))
+        keyframe_window_forget_find(backend->window); // the map's find is in another odom
     track_set_map(backend->track,
                   (backend->map && !map_is_searching(backend->map)) ||
                       (backend->window && keyframe_window_has_any(backend->window)));

@@ -41,7 +41,7 @@ struct rig_tf_sight {
     uint32_t of;
     int64_t time_ns, put_ns;
     struct se3 T_odom_base;
-    bool is_lost; // the pose is the last one that was known
+    bool is_lost; // the pose is the last one that was known, or where a dropped frame is expected
 };
 
 void rig_tf_begin(struct rig_tf *tf, struct rig_tf_camera *cameras);

@@ -16,7 +16,6 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
         w->finds = (struct relocalise_finds){0};
         return 0;
     }
-    w->is_found = false;
     keyframe_window_take_result(
         w, &result->T_odom_camera); // the graph is this thread's until the next job
     if (w->failed)
@@ -39,7 +38,13 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
     return 0;
 }
 
+void keyframe_window_forget_find(struct keyframe_window *w)
+{
+    w->is_found = false;
+    keyframe_window_set_T_map_odom(w);
+}
+
 bool keyframe_window_has_any(const struct keyframe_window *w)
 {
-    return w->n_keyframes > 0;
+    return w->n_keyframes > 0 && !w->failed;
 }

@@ -68,6 +68,11 @@ __attribute__((warn_unused_result)) int keyframe_window_relocate(struct keyframe
                                                                  struct track *track,
                                                                  const struct track_result *result);
 
+// A find holds until the next keyframe, another find or another epoch, however many frames are lost
+// after it: the tracker goes on from the frame that was found. Between two frames, where something
+// else has told the tracker where it is: none holds.
+void keyframe_window_forget_find(struct keyframe_window *window);
+
 // Whether there are keyframes to look for a lost camera among.
 bool keyframe_window_has_any(const struct keyframe_window *window);
 

@@ -45,5 +45,6 @@ void graph_found(struct graph *g, uint64_t seq)
         if (g->keyframes[i].seq == seq) {
             g->T_map_odom = graph_keyframe_T_map_odom(&g->keyframes[i]);
             g->is_found = true;
+            g->pending.at = UINT32_MAX; // odom's step since then holds the find's
         }
 }

@@ -7,6 +7,7 @@
 
 struct map fake_map;
 struct keyframe_window fake_window;
+bool fake_is_found;
 
 int map_create(struct map **out, struct gpu *gpu, const struct model_settings *settings,
                const struct gpu_align_settings *align, const struct log_sink *log)
@@ -30,6 +31,7 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
     (void)track;
     (void)result;
     map->is_searching = false;
+    fake_is_found |= map->finds;
     return 0;
 }
 
@@ -141,7 +143,13 @@ int keyframe_window_relocate(struct keyframe_window *window, struct gpu *gpu, st
     (void)track;
     (void)result;
     window->n_looked++;
+    fake_is_found = window->finds;
     return 0;
+}
+
+void keyframe_window_forget_find(struct keyframe_window *window)
+{
+    window->n_forgotten++;
 }
 
 bool keyframe_window_has_any(const struct keyframe_window *window)

@@ -9,6 +9,7 @@
 
 struct map {
     bool is_loaded, is_searching;
+    bool finds; // map_follow tells the tracker where it is
     struct se3 T_map_odom;
 };
 
@@ -18,6 +19,8 @@ struct keyframe_window {
     uint32_t epoch;
     unsigned n_followed, n_looked; // frames
     bool has_any;
+    bool finds;           // keyframe_window_relocate likewise
+    unsigned n_forgotten; // finds
     bool sparing;
     int64_t until_ns; // of keyframe_window_is_ready
 };
@@ -25,5 +28,8 @@ struct keyframe_window {
 // The one of each that is made.
 extern struct map fake_map;
 extern struct keyframe_window fake_window;
+
+// Whether one of them has told it of the newest frame.
+extern bool fake_is_found;
 
 #endif

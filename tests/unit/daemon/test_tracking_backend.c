@@ -266,6 +266,12 @@ int track_set_keyframe(struct track *track, uint64_t *out_seq)
     return 0;
 }
 
+bool track_is_found(const struct track *track)
+{
+    (void)track;
+    return fake_is_found;
+}
+
 const struct gpu_frame *track_newest_frame(const struct track *track)
 {
     (void)track;
@@ -443,6 +449,28 @@ static void who_looks_for_a_lost_camera_is_told(void **state)
         assert_int_equal(trackers[0].has_map, i > 0);
         assert_int_equal(fake_window.n_looked, i + 1);
     }
+    backend_close(&backend);
+}
+
+// Where the map has told the tracker where it is, and no keyframe, no keyframe's find holds.
+static void a_find_of_the_map_is_no_keyframes(void **state)
+{
+    (void)state;
+    struct track_result result;
+    double moved_m;
+    memset(&config, 0, sizeof config);
+    config.map_keyframes = 4;
+    snprintf(config.map_folder, sizeof config.map_folder, "/tmp");
+    struct backend *backend = open_configured();
+    fake_window.n_forgotten = 0;
+    for (int i = 0; i < 4; i++) {
+        fake_window.finds = i % 2;
+        fake_map.finds = i / 2;
+        assert_int_equal(track(backend, &result), 0);
+        assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+        assert_int_equal(fake_window.n_forgotten, i >= 2);
+    }
+    fake_map.finds = fake_window.finds = fake_is_found = false;
     backend_close(&backend);
 }
 
@@ -640,6 +668,7 @@ int main(void)
         cmocka_unit_test(a_repeated_image_is_no_new_frame),
         cmocka_unit_test(the_least_effort_keeps_keyframes),
         cmocka_unit_test(who_looks_for_a_lost_camera_is_told),
+        cmocka_unit_test(a_find_of_the_map_is_no_keyframes),
         cmocka_unit_test(the_first_frame_may_fail),
         cmocka_unit_test(stops_where_it_is_told_to),
         cmocka_unit_test(a_device_that_is_gone_is_replaced),

@@ -71,36 +71,44 @@ static void a_lost_camera_is_found_among_them(void **state)
     assert_int_equal(n_told_found, 1);
 }
 
-// One that the next frame does not bear out was none; nor is one of which the tracker knows no
-// frame.
-static void what_is_not_borne_out_was_no_find(void **state)
+// A find holds until there is a keyframe, whatever is lost after it: the tracker goes on from the
+// frame that was found. Not one of which the tracker knows no frame, that was forgotten, or of
+// another epoch.
+static void a_find_holds_until_the_next_keyframe(void **state)
 {
     (void)state;
     follow_many(5, 0);
     answer_seq = 0;
-    lost(RELOCALISE_SURE, 3, 5);
-    assert_true(lies_at_m() == 100);
-    lost(RELOCALISE_NOT_FOUND, 3, 6);
-    assert_true(lies_at_m() == 0);
     relocate_rc = -ENODATA;
-    lost(RELOCALISE_SURE, 3, 7);
-    assert_int_equal(n_relocated, 2);
+    lost(RELOCALISE_SURE, 3, 5);
+    assert_int_equal(n_relocated, 1);
     assert_true(lies_at_m() == 0);
+    relocate_rc = 0;
     find_rc = -ENOMEM;
-    lost(RELOCALISE_SURE, 3, 8);
-    assert_int_equal(n_relocated, 2);
+    lost(RELOCALISE_SURE, 3, 6);
+    assert_int_equal(n_relocated, 1);
+    find_rc = 0;
+    lost(RELOCALISE_SURE, 3, 7);
+    assert_true(lies_at_m() == 100);
+    lost(RELOCALISE_NOT_FOUND, 3, 8);
+    assert_true(lies_at_m() == 100);
     assert_int_equal(n_said, 1);
     follow_many(5, 9);
-    assert_int_equal(n_told_found, 0);
-    // Nor is that of another epoch.
-    find_rc = relocate_rc = 0;
+    assert_int_equal(n_told_found, 1);
     lost(RELOCALISE_SURE, 3, 14);
-    keyframe_window_enter(window, 1);
+    keyframe_window_forget_find(window);
+    assert_true(lies_at_m() == 0);
     follow_many(5, 15);
+    assert_int_equal(n_told_found, 1);
+    n_told_found = 0;
+    // Nor is that of another epoch.
+    lost(RELOCALISE_SURE, 3, 20);
+    keyframe_window_enter(window, 1);
+    follow_many(5, 21);
     assert_int_equal(n_told_found, 0);
-    lost(RELOCALISE_NOT_FOUND, 3, 20);
+    lost(RELOCALISE_NOT_FOUND, 3, 26);
     keyframe_window_enter(window, 2);
-    lost(RELOCALISE_NOT_FOUND, 3, 21);
+    lost(RELOCALISE_NOT_FOUND, 3, 27);
     assert_int_equal(attempt, 0);
 }
 
@@ -142,7 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_lost_camera_is_found_among_them),
-        TEST(what_is_not_borne_out_was_no_find),
+        TEST(a_find_holds_until_the_next_keyframe),
         TEST(fair_finds_among_them_are_believed_in_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
