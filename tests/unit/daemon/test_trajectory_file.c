@@ -436,6 +436,41 @@ static void test_turns_are_way(void **state)
     trajectory_free(&t);
 }
 
+// Where the camera was lost and found before the second keyframe, what was tracked before that is in
+// the first one's odom.
+static void test_before_a_loss(void **state)
+{
+    (void)state;
+    char path[256];
+    scratch_name(&scratch, "loss.txt", path);
+    for (int found = 0; found < 2; found++) {
+        struct graph_keyframe k[2] = {keyframe_at(0, 0, 0, 0), keyframe_at(3, 4, 0, 1)};
+        k[1].is_found = found;
+        struct trajectory_spool *spool;
+        assert_int_equal(trajectory_spool_create(&spool, path), 0);
+        assert_int_equal(trajectory_spool_keyframes(spool, 0, k, 2), 0);
+        for (int i = 0; i < 4; i++) {
+            struct trajectory_frame frame = {
+                .time_ns = i, .T_odom_camera = se3_identity(), .T_map_odom = se3_identity()};
+            frame.T_odom_camera.t_m[0] = i < 3 ? i : 4;
+            assert_int_equal(trajectory_spool_frame(spool, &frame), 0);
+        }
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        assert_int_equal(trajectory_spool_write(spool, file, TRAJECTORY_FORMAT_TUM), 0);
+        fclose(file);
+        trajectory_spool_destroy(&spool);
+        struct trajectory t;
+        const struct log_sink log = scratch_log(&scratch);
+        assert_int_equal(trajectory_read_tum(path, &log, &t), 0);
+        for (int i = 0; i < 4; i++) {
+            const double wanted_m = i == 3 ? 1 : found ? 0 : i / 4.0;
+            assert_true(fabs(t.poses[i].T_world_camera.t_m[1] - wanted_m) < 1e-8);
+        }
+        trajectory_free(&t);
+    }
+}
+
 // A frame that is a keyframe belongs to what comes behind it, also where it was tracked elsewhere
 // than the keyframe stands now.
 static void test_own_frame(void **state)
@@ -538,6 +573,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_long_name, make, clean),
         cmocka_unit_test_setup_teardown(test_shares, make, clean),
         cmocka_unit_test_setup_teardown(test_turns_are_way, make, clean),
+        cmocka_unit_test_setup_teardown(test_before_a_loss, make, clean),
         cmocka_unit_test_setup_teardown(test_own_frame, make, clean),
         cmocka_unit_test_setup_teardown(test_find, make, clean),
     };
