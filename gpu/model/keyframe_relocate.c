@@ -4,13 +4,24 @@
 #include "gpu/model/keyframe_window_private.h"
 #include "proto/se3.h"
 
+// In the map, where keyframes of one place agree; in odom they drift apart.
+static struct se3 in_map(const struct keyframe_window *w, uint64_t seq, const struct se3 *T)
+{
+    for (uint32_t i = 0; i < w->n_keyframes; i++)
+        if (w->keyframes[i].seq == seq) {
+            const struct se3 T_map_odom = graph_keyframe_T_map_odom(&w->keyframes[i]);
+            return se3_compose(&T_map_odom, T);
+        }
+    return *T;
+}
+
 int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct track *track,
                              const struct track_result *result)
 {
     const struct gpu_frame *frame = track_newest_frame(track);
     enum relocalise_trust trust;
     struct se3 T = se3_identity();
-    uint64_t seq;
+    uint64_t seq = 0;
     if (!relocalise_is_lost(result, frame)) {
         w->n_lost = 0;
         w->finds = (struct relocalise_finds){0};
@@ -26,7 +37,8 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
     // Without memory it is not found; what needs that next says so.
     if (graph_find(w->graph, w->z_m, w->n_lost++, &trust, &T, &seq) != 0)
         return 0;
-    if (!relocalise_finds_believe(&w->finds, trust, &T) || track_relocate(track, &T) != 0)
+    const struct se3 T_map = trust ? in_map(w, seq, &T) : T;
+    if (!relocalise_finds_believe(&w->finds, trust, &T_map) || track_relocate(track, &T) != 0)
         return 0;
     w->is_found = true;
     w->found_seq = seq;

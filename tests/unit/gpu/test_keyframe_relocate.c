@@ -112,6 +112,24 @@ static void a_find_holds_until_the_next_keyframe(void **state)
     assert_int_equal(attempt, 0);
 }
 
+// Two keyframes of one place may lie far apart in odom: finds agree or not in the map.
+static void finds_agree_where_the_keyframes_do(void **state)
+{
+    (void)state;
+    for (int agree = 0; agree < 2; agree++) {
+        follow_many(5, (uint64_t)agree * 20);
+        for (uint64_t i = 0; i < 3; i++) {
+            answer_seq = i % 2 ? 0 : 4; // 100 and 104 m off in the map
+            lost(RELOCALISE_FAIR, agree && i % 2 ? 5 : 1, (uint64_t)agree * 20 + 5 + i);
+        }
+        assert_int_equal(n_relocated, agree);
+        assert_int_equal(
+            keyframe_window_relocate(window, &fake_device, &track,
+                                     &(struct track_result){.state = TRACK_STATE_TRACKING}),
+            0);
+    }
+}
+
 static void fair_finds_among_them_are_believed_in_a_row(void **state)
 {
     (void)state;
@@ -151,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_lost_camera_is_found_among_them),
         TEST(a_find_holds_until_the_next_keyframe),
+        TEST(finds_agree_where_the_keyframes_do),
         TEST(fair_finds_among_them_are_believed_in_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
