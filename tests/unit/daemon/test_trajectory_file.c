@@ -436,8 +436,8 @@ static void test_turns_are_way(void **state)
     trajectory_free(&t);
 }
 
-// Where the camera was lost and found before the second keyframe, what was tracked before that is in
-// the first one's odom.
+// Where the camera was lost and found before the second keyframe, what was tracked before is in the
+// first one's odom.
 static void test_before_a_loss(void **state)
 {
     (void)state;
