@@ -119,6 +119,7 @@ static int configure(const struct ros_dds_place *place, char **out)
 
 static int create_domain(const struct ros_dds_place *place, const struct log_sink *log)
 {
+    const struct local *local = local_of_environment();
     char *config;
     if (configure(place, &config) != 0)
         return -ENOMEM;
@@ -136,7 +137,7 @@ static int create_domain(const struct ros_dds_place *place, const struct log_sin
     else
         log_to(log, LOG_LEVEL_ERROR,
                "ROS 2: no domain %u on this machine alone, which %s asks for: %s", place->domain,
-               local_of_environment()->variable, dds_strretcode(made));
+               local ? local->variable : "nothing", dds_strretcode(made));
     return -EIO;
 }
 
