@@ -358,6 +358,19 @@ static void test_long_name(void **state)
     trajectory_free(&t);
 }
 
+// What the spool writes at its end, read again.
+static void write_and_read(struct trajectory_spool **spool, const char *path,
+                           struct trajectory *out)
+{
+    const struct log_sink log = scratch_log(&scratch);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(trajectory_spool_write(*spool, file, TRAJECTORY_FORMAT_TUM), 0);
+    fclose(file);
+    trajectory_spool_destroy(spool);
+    assert_int_equal(trajectory_read_tum(path, &log, out), 0);
+}
+
 static struct graph_keyframe keyframe_at(uint64_t seq, double x_m, double turn_rad, double moved_m)
 {
     const double twist[6] = {x_m, 0, 0, 0, 0, turn_rad};
@@ -393,14 +406,8 @@ static void test_shares(void **state)
                                                    .T_map_odom = se3_identity()};
             assert_int_equal(trajectory_spool_frame(spool, &frame), 0);
         }
-        FILE *file = fopen(path, "w");
-        assert_non_null(file);
-        assert_int_equal(trajectory_spool_write(spool, file, TRAJECTORY_FORMAT_TUM), 0);
-        fclose(file);
-        trajectory_spool_destroy(&spool);
         struct trajectory t;
-        const struct log_sink log = scratch_log(&scratch);
-        assert_int_equal(trajectory_read_tum(path, &log, &t), 0);
+        write_and_read(&spool, path, &t);
         for (uint32_t i = 0; i < n; i++)
             assert_true(fabs(t.poses[i].T_world_camera.t_m[1] - ways[i].wanted_m) < 1e-8);
         trajectory_free(&t);
@@ -424,14 +431,8 @@ static void test_turns_are_way(void **state)
     assert_int_equal(trajectory_spool_create(&spool, path), 0);
     assert_int_equal(trajectory_spool_keyframes(spool, 0, both, 2), 0);
     assert_int_equal(trajectory_spool_frame(spool, &frame), 0);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(trajectory_spool_write(spool, file, TRAJECTORY_FORMAT_TUM), 0);
-    fclose(file);
-    trajectory_spool_destroy(&spool);
     struct trajectory t;
-    const struct log_sink log = scratch_log(&scratch);
-    assert_int_equal(trajectory_read_tum(path, &log, &t), 0);
+    write_and_read(&spool, path, &t);
     assert_true(fabs(t.poses[0].T_world_camera.t_m[1] - 0.5) < 1e-8);
     trajectory_free(&t);
 }
@@ -455,14 +456,8 @@ static void test_before_a_loss(void **state)
             frame.T_odom_camera.t_m[0] = i < 3 ? i : 4;
             assert_int_equal(trajectory_spool_frame(spool, &frame), 0);
         }
-        FILE *file = fopen(path, "w");
-        assert_non_null(file);
-        assert_int_equal(trajectory_spool_write(spool, file, TRAJECTORY_FORMAT_TUM), 0);
-        fclose(file);
-        trajectory_spool_destroy(&spool);
         struct trajectory t;
-        const struct log_sink log = scratch_log(&scratch);
-        assert_int_equal(trajectory_read_tum(path, &log, &t), 0);
+        write_and_read(&spool, path, &t);
         for (int i = 0; i < 4; i++) {
             const double wanted_m = i == 3 ? 1 : found ? 0 : i / 4.0;
             assert_true(fabs(t.poses[i].T_world_camera.t_m[1] - wanted_m) < 1e-8);
