@@ -90,7 +90,7 @@ int objects_mesh_load(const char *path, const struct log_sink *log, struct searc
     int error = cloud_read(path, log, &cloud);
     if (error)
         return error;
-    float *vertices_m = cloud.n_triangles ? malloc(3 * cloud.n_points * sizeof *vertices_m) : NULL;
+    float *vertices_m = cloud.n_points ? malloc(3 * cloud.n_points * sizeof *vertices_m) : NULL;
     for (size_t i = 0; vertices_m && i < cloud.n_points; i++) {
         vertices_m[3 * i] = cloud.x_m[i];
         vertices_m[3 * i + 1] = cloud.y_m[i];
@@ -101,8 +101,9 @@ int objects_mesh_load(const char *path, const struct log_sink *log, struct searc
         cloud.triangles = NULL; // out's now
         read_settings(path, settings);
     } else {
-        error = cloud.n_triangles ? -ENOMEM : -EINVAL;
-        log_to(log, LOG_LEVEL_WARNING, "%s: %s", path, error == -EINVAL ? "no faces" : "no memory");
+        error = cloud.n_points ? -ENOMEM : -EINVAL;
+        log_to(log, LOG_LEVEL_WARNING, "%s: %s", path,
+               error == -EINVAL ? "no points" : "no memory");
     }
     cloud_free(&cloud);
     return error;

@@ -156,10 +156,12 @@ void handlers_add_object(struct handlers *handlers, const struct handlers_call *
             "suffix");
         return;
     }
-    if (n_vertices == 0 || n_triangles == 0 || n_vertices % 12 || n_triangles % 12 ||
-        n_vertices / 12 > max || n_triangles / 12 > max) {
+    if (n_vertices == 0 || n_vertices % 12 || n_triangles % 12 || n_vertices / 12 > max ||
+        n_triangles / 12 > max) {
         handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, field,
-                      "1 to %zu elements of 12 bytes are wanted (search.max_triangles)", max);
+                      "up to %zu elements of 12 bytes are wanted, one vertex at least "
+                      "(search.max_triangles)",
+                      max);
         return;
     }
     search_object_settings_default(&settings);

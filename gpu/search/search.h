@@ -29,7 +29,8 @@
 struct search;        // opaque: a device and its working memory
 struct search_object; // opaque: mesh, reference views, symmetry
 
-// Triangles over vertices, metres. Borrowed for the call.
+// Triangles over vertices, metres; or no triangles, and the vertices are points of the surface, of
+// which one is made (gpu/search/object/point_surface.h). Borrowed for the call.
 struct search_mesh {
     const float *vertices_m;   // x y z of each vertex
     const uint32_t *triangles; // three vertex indices each
@@ -113,8 +114,8 @@ const char *search_description(const struct search *search);
 
 // Draws the reference views. Degenerate triangles and ones with an index out of range or a
 // coordinate that is not finite are left out and counted in a warning; so is a size that looks like
-// millimetres. Returns 0, or with *out NULL: -EINVAL (no usable triangle, or a setting out of
-// range: named in the log), -ECANCELED (by progress), -ENOMEM, -EIO.
+// millimetres. Returns 0, or with *out NULL: -EINVAL (no usable triangle, points on one line, or
+// a setting out of range: named in the log), -ECANCELED (by progress), -ENOMEM, -EIO.
 __attribute__((warn_unused_result)) int
 search_object_create(struct search *search, const struct search_mesh *mesh,
                      const struct search_object_settings *settings, struct search_object **out);

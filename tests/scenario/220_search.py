@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SearchPose on request: an object that was added is found in an uploaded image, with several known
-and by name; bad input is named; a new daemon knows the objects of its folder, also one whose views
-are damaged."""
+"""SearchPose on request: an object that was added, as a mesh or as points, is found in an uploaded
+image, with several known and by name; bad input is named; a new daemon knows the objects of its
+folder, also one whose views are damaged."""
 import math
 import os
 import struct
@@ -12,7 +12,7 @@ import zmq
 
 import harness
 from harness import MAGIC, check, check_at_most, requests
-from stair import FOCAL, HEIGHT, WIDTH, depth_image, mesh
+from stair import FOCAL, HEIGHT, WIDTH, depth_image, mesh, points
 
 N_VIEWS = 2048
 N_MOST = 65536  # search.max_views
@@ -37,12 +37,12 @@ def search(daemon, **what):
                           search_pose=requests.SearchPose(**what))
 
 
-def check_found(found, quaternion, translation):
+def check_found(found, quaternion, translation, name="stair"):
     q, p = found.pose.orientation, found.pose.position
     dot = abs(sum(a * b for a, b in zip((q.x, q.y, q.z, q.w), quaternion)))
     check_at_most(math.degrees(2 * math.acos(min(1, dot))), ROTATION_LIMIT_DEG, "rotation [deg]")
     check_at_most(math.dist((p.x, p.y, p.z), translation), TRANSLATION_LIMIT_M, "translation [m]")
-    check(found.object == "stair", found.object)
+    check(found.object == name, found.object)
 
 
 def check_germann(daemon, data):
@@ -55,13 +55,24 @@ def check_germann(daemon, data):
     check(bare.view == fitted.view and bare.error_px == fitted.error_px > 0, f"{bare} {fitted}")
 
 
+def check_points(daemon, data, quaternion, translation):
+    """Points of the surface, without triangles, are an object too."""
+    added = add(daemon, "points", points(4000), [])
+    check(added.code == requests.OK and added.add_object.triangles > 4000, f"{added}")
+    reply = search(daemon, objects=["points"], image=image(data))
+    check_found(reply.search_pose.poses[0], quaternion, translation, "points")
+    check(reply.search_pose.poses[0].accepted, f"{reply}")
+    check(daemon.request(remove_object=requests.RemoveObject(name="points")).code == requests.OK,
+          "RemoveObject")
+
+
 def check_bad_input(daemon, data, vertices, triangles):
     for name in ("../x", "", "a/b"):
         reply = add(daemon, name, vertices, triangles)
         check(reply.code == requests.INVALID_ARGUMENT and reply.field == "add_object.name",
               f"name {name!r}: {reply}")
     for reply, field in ((add(daemon, "x", [], triangles), "add_object.vertices"),
-                         (add(daemon, "x", vertices, []), "add_object.triangles"),
+                         (add(daemon, "x", vertices[:2], []), "add_object"),
                          (add(daemon, "x", [(float("nan"), 0, 0)] * 3, [(0, 1, 2)]), "add_object"),
                          (add(daemon, "x", vertices, [(100, 200, 300)]), "add_object")):
         check(reply.code == requests.INVALID_ARGUMENT and reply.field == field, f"{field}: {reply}")
@@ -164,6 +175,7 @@ def scenario():
     check(reply.code == requests.OK and reply.search_pose.poses, f"{reply}")
     check_found(reply.search_pose.poses[0], quaternion, translation)
     check_germann(daemon, data)
+    check_points(daemon, data, quaternion, translation)
     check(search(daemon).code == requests.OK, "the newest frame")
     check_bad_input(daemon, data, vertices, triangles)
     check_cancel(daemon, vertices, triangles)

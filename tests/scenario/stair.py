@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An object to search for, its depth image at a pose, and 16-bit PNG: for SearchPose scenarios."""
 import math
+import random
 import struct
 import zlib
 
@@ -25,6 +26,20 @@ def mesh():
         for a, b, c, d in faces:
             triangles += [(base + a, base + c, base + b), (base + a, base + d, base + c)]
     return vertices, triangles
+
+
+def points(n):
+    """As many, evenly over the sides of all blocks."""
+    source = random.Random(1)
+    vertices, triangles = mesh()
+    corners = [[vertices[i] for i in triangle] for triangle in triangles]
+    areas = [math.prod(sorted((math.dist(a, b), math.dist(b, c), math.dist(c, a)))[:2])
+             for a, b, c in corners]  # twice: each has a right angle
+    out = []
+    for a, b, c in source.choices(corners, areas, k=n):
+        u, v = sorted((source.random(), source.random()))
+        out.append([p * u + q * (v - u) + r * (1 - v) for p, q, r in zip(a, b, c)])
+    return out
 
 
 def hit(origin, direction):

@@ -85,10 +85,6 @@ int objects_read_mesh(const char *path, struct search_mesh *out)
         vertices_m[3 * i + 2] = cloud.z_m[i];
     }
     *out = (struct search_mesh){vertices_m, cloud.triangles, cloud.n_points, cloud.n_triangles};
-    if (!err && cloud.n_triangles == 0) {
-        posectl_complain("%s: no triangle: a mesh with faces is wanted", path);
-        err = -EINVAL;
-    }
     cloud.triangles = NULL; // the caller's now
     cloud_free(&cloud);
     return err;
@@ -167,7 +163,7 @@ int objects_add(const struct objects *objects, struct search *search, const char
 {
     char path[4096], mesh[4096];
     if (!file_suffix_is(file, ".ply")) {
-        posectl_complain("%s: a PLY mesh is wanted", file);
+        posectl_complain("%s: a PLY file is wanted (a mesh, or points of its surface)", file);
         return -EINVAL;
     }
     struct search_object *object = NULL;

@@ -8,6 +8,7 @@
 #include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/object/build.h"
 #include "gpu/search/object/near_symmetry.h"
+#include "gpu/search/object/point_surface.h"
 #include "gpu/search/object/view_packing.h"
 #include "gpu/search/object/view_rotations.h"
 #include "gpu/search/object/view_selection.h"
@@ -16,6 +17,7 @@
 #define BATCH_TRIANGLES 30000000 // drawn in a batch at most; about 10 ns each on a CPU
 #define MAP_MARGIN      3        // px of background around the model's sphere
 #define N_SEEDS         2048
+#define POINTS_FEW      200 // of a model: rather corners of one whose faces are missing
 
 void search_object_free(struct search_object *object)
 {
@@ -134,8 +136,7 @@ static int take_mesh(struct search_object *object, const struct search_mesh *mes
     }
     err = -EINVAL;
     if (object->n_triangles == 0) {
-        log_to(log, LOG_LEVEL_ERROR, "mesh: no usable triangle among %zu (pose search needs faces)",
-               mesh->n_triangles);
+        log_to(log, LOG_LEVEL_ERROR, "mesh: no usable triangle among %zu", mesh->n_triangles);
         goto out;
     }
     if (object->n_triangles < mesh->n_triangles)
@@ -168,6 +169,36 @@ static int take_mesh(struct search_object *object, const struct search_mesh *mes
 out:
     free(used);
     free(renumbered);
+    return err;
+}
+
+// A model without faces is one of points on its surface.
+static int take_points(struct search_object *object, const struct search_mesh *points,
+                       const struct log_sink *log)
+{
+    struct point_surface surface;
+    int err =
+        point_surface_make(points->vertices_m, points->n_vertices, 2 * SEARCH_MAP_PX, &surface);
+    if (err == -EINVAL)
+        log_to(log, LOG_LEVEL_ERROR, "model: neither faces nor three points that differ");
+    if (err)
+        return err;
+    const struct search_mesh mesh = {surface.vertices_m, surface.triangles, surface.n_vertices,
+                                     surface.n_triangles};
+    if (surface.n_triangles == 0) {
+        log_to(log, LOG_LEVEL_ERROR, "model: no faces, and its points are all on one line");
+        err = -EINVAL;
+    } else {
+        log_to(log, LOG_LEVEL_INFO,
+               "model: no faces; %zu triangles through its points, %.3g mm apart (gaps "
+               "of %.3g mm are closed)",
+               surface.n_triangles, 1000 * surface.spacing_m, 1000 * surface.gap_m);
+        if (surface.n_vertices < POINTS_FEW)
+            log_to(log, LOG_LEVEL_WARNING, "model: %zu points only: are its faces missing?",
+                   surface.n_vertices);
+        err = take_mesh(object, &mesh, log);
+    }
+    point_surface_free(&surface);
     return err;
 }
 
@@ -305,7 +336,8 @@ int search_object_create(struct search *search, const struct search_mesh *mesh,
     struct search_object *object = calloc(1, sizeof *object);
     if (!object)
         return -ENOMEM;
-    int err = take_mesh(object, mesh, &search->log);
+    int err = mesh->n_triangles ? take_mesh(object, mesh, &search->log)
+                                : take_points(object, mesh, &search->log);
     if (!err)
         err = build_views(search, object, settings);
     if (!err)

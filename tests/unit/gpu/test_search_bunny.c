@@ -46,7 +46,7 @@ static struct se3 read_matrix(const char *name)
     return T;
 }
 
-static struct search_object *build(struct search *search)
+static struct search_object *build(struct search *search, bool faces)
 {
     char path[4096];
     path_of("model.ply", path, sizeof path);
@@ -58,7 +58,8 @@ static struct search_object *build(struct search *search)
         vertices_m[3 * i + 1] = cloud.y_m[i];
         vertices_m[3 * i + 2] = cloud.z_m[i];
     }
-    struct search_mesh mesh = {vertices_m, cloud.triangles, cloud.n_points, cloud.n_triangles};
+    struct search_mesh mesh = {vertices_m, faces ? cloud.triangles : NULL, cloud.n_points,
+                               faces ? cloud.n_triangles : 0};
     struct search_object_settings settings;
     search_object_settings_default(&settings);
     settings.n_views = 2048;
@@ -83,14 +84,13 @@ static void read_depth(struct image_codec *codec, int view, uint16_t *out)
         image_decode(codec, bytes, n, name, IMAGE_PGM_BIG_ENDIAN, WIDTH, HEIGHT, NULL, out), 0);
 }
 
-static void all_six_are_found(void **unused)
+static void find_six(bool faces)
 {
-    (void)unused;
     struct search_settings settings;
     search_settings_default(&settings);
     struct search *search;
     assert_int_equal(search_open(&search, &settings), 0);
-    struct search_object *object = build(search);
+    struct search_object *object = build(search, faces);
     struct search_object_info info;
     search_object_describe(object, &info);
     struct image_codec *codec;
@@ -129,6 +129,19 @@ static void all_six_are_found(void **unused)
     search_close(&search);
 }
 
+static void all_six_are_found(void **unused)
+{
+    (void)unused;
+    find_six(true);
+}
+
+// The same from the corners of its mesh alone.
+static void so_they_are_by_points_without_faces(void **unused)
+{
+    (void)unused;
+    find_six(false);
+}
+
 int main(void)
 {
     folder = getenv("POSED_DATA");
@@ -136,6 +149,7 @@ int main(void)
         printf("SKIP: POSED_DATA is not set\n");
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_six_are_found)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_six_are_found),
+                                       cmocka_unit_test(so_they_are_by_points_without_faces)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

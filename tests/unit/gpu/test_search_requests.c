@@ -75,7 +75,9 @@ static void bad_meshes_are_refused(void **unused)
     static const float odd[] = {NAN, INFINITY, -1.001e6f};
     float vertices[12];
     memcpy(vertices, corners_m, sizeof vertices);
-    mesh_is_refused(&(struct search_mesh){vertices, NULL, 4, 0}, "no usable triangle");
+    mesh_is_refused(&(struct search_mesh){vertices, NULL, 2, 0}, "nor three points that differ");
+    static const float line[9] = {0, 0, 0, 0.1f, 0, 0, 0.3f, 0, 0};
+    mesh_is_refused(&(struct search_mesh){line, NULL, 3, 0}, "all on one line");
     mesh_is_refused(&(struct search_mesh){vertices, far, 4, 1}, "no usable triangle");
     mesh_is_refused(&(struct search_mesh){vertices, flat, 4, 1}, "no usable triangle");
     for (int i = 0; i < 9; i++)
@@ -84,6 +86,18 @@ static void bad_meshes_are_refused(void **unused)
             mesh_is_refused(&(struct search_mesh){vertices, faces, 4, 1}, "no usable triangle");
             vertices[i] = corners_m[i];
         }
+}
+
+static void points_without_faces_make_an_object(void **unused)
+{
+    (void)unused;
+    struct search_object *object;
+    struct search_object_info info;
+    assert_int_equal(build(&(struct search_mesh){corners_m, NULL, 4, 0}, &object), 0);
+    search_object_describe(object, &info);
+    assert_int_equal(info.n_triangles, 4);
+    assert_non_null(strstr(lines, "4 points only: are its faces missing?"));
+    search_object_destroy(search, &object);
 }
 
 static void bad_triangles_are_left_out(void **unused)
@@ -365,6 +379,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_meshes_are_refused),
+        cmocka_unit_test(points_without_faces_make_an_object),
         cmocka_unit_test(bad_triangles_are_left_out),
         cmocka_unit_test(the_number_of_views_has_limits),
         cmocka_unit_test(odd_sizes_are_warned_of),
