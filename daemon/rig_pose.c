@@ -309,6 +309,7 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
         .T_map_odom = T_map_odom ? *T_map_odom : se3_identity(),
         .has_map = T_map_odom != NULL,
         .epoch = result->map_epoch,
+        .n_finds = result->n_finds,
         .quality = quality_of(result),
     };
     pthread_mutex_lock(&rig->mutex);

@@ -30,12 +30,13 @@ struct backend {
     // Of the epoch that ended last, kept when it did.
     struct graph_keyframe *ended; // map.keyframes
     uint32_t n_ended, ended_epoch;
-    bool has_ended;              // and nobody has asked since
-    bool is_ending;              // kept already: what is left of it is nothing
-    struct capture_frame newest; // the last one that got a pose, kept; image.depth NULL: none
-    uint64_t newest_call;        // of backend_track
-    uint32_t epoch_base;         // of the trackers before this one
-    uint32_t epoch;              // newest, base included
+    bool has_ended;               // and nobody has asked since
+    bool is_ending;               // kept already: what is left of it is nothing
+    struct capture_frame newest;  // the last one that got a pose, kept; image.depth NULL: none
+    uint64_t newest_call;         // of backend_track
+    uint32_t epoch_base;          // of the trackers before this one
+    uint32_t epoch;               // newest, base included
+    uint32_t finds_base, n_finds; // the same of finds
     enum track_effort effort;
     int64_t until_ns;    // of backend_set_effort
     bool is_repeated;    // the newest frame's image is that of the one before
@@ -101,6 +102,7 @@ static int open_device(struct backend *backend, enum gpu_backend which)
         gpu_close(&backend->gpu);
         return error;
     }
+    backend->finds_base = backend->n_finds;
     track_set_effort(backend->track, backend->effort);
     lock_frames(backend);
     return 0;
@@ -230,6 +232,7 @@ static void fill_failed(const struct backend *backend, struct track_result *out)
         .reason = TRACK_REASON_DEVICE,
         .T_odom_camera = backend->T_odom_camera,
         .map_epoch = backend->epoch,
+        .n_finds = backend->n_finds,
     };
     covariance_lost(out->covariance);
     covariance_lost(out->error.own);
@@ -489,6 +492,8 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     }
     backend->epoch = out->map_epoch;
     out->reference_seq += backend->seq_base;
+    out->n_finds += backend->finds_base;
+    backend->n_finds = out->n_finds;
     if (backend->window)
         keyframe_window_enter(backend->window, out->map_epoch);
     if (backend->map)

@@ -51,6 +51,7 @@ struct rig {
 struct view {
     bool is_there;
     bool is_anchored; // its pose hangs together with the camera's anchor
+    bool is_found;    // no longer, but with the camera's map of then
     struct rig_sight sight;
     struct se3 T_odom_base;
     double grown[36], own[36]; // along the rig's axes, of the body
@@ -211,7 +212,7 @@ static bool look(struct camera *camera, int64_t time_ns, struct rig_sight *out)
     if (a->time_ns < time_ns && camera->n_gone + 1 < camera->n_put)
         b = sight_of(camera, camera->n_gone + 1);
     if (b->time_ns < time_ns || b->time_ns - a->time_ns > RIG_GAP_NS || a->epoch != b->epoch ||
-        a->quality == RIG_LOST)
+        a->n_finds != b->n_finds || a->quality == RIG_LOST)
         return false;
     if (a == b)
         *out = *a;
@@ -249,14 +250,15 @@ static void find_view(struct camera *camera, int64_t time_ns, struct view *out)
     if (!out->is_there)
         return;
     out->T_odom_base = se3_compose(&out->sight.T_odom_camera, &camera->T_camera_base);
-    out->is_anchored = camera->is_anchored && camera->anchor.epoch == out->sight.epoch;
-    if (!out->is_anchored)
+    if (!camera->is_anchored || camera->anchor.epoch != out->sight.epoch)
         return;
+    out->is_found = camera->anchor.n_finds != out->sight.n_finds;
+    out->is_anchored = !out->is_found;
     for (int i = 0; i < 3; i++)
         arm_m[i] = out->T_odom_base.t_m[i] - out->sight.T_odom_camera.t_m[i];
     pose_error_add(camera->T_rig_odom.r, arm_m, out->sight.error.own, out->own);
     double passed_s = (double)(time_ns - camera->anchor.time_ns) * 1e-9;
-    const bool is_step = passed_s < JUMP_S && out->sight.quality == RIG_TRACKED;
+    const bool is_step = out->is_anchored && passed_s < JUMP_S && out->sight.quality == RIG_TRACKED;
     if (is_step)
         camera->averaged_s = fmin(camera->averaged_s + passed_s, GROWTH_S);
     find_growth(camera, out, arm_m, grown);
@@ -377,6 +379,25 @@ static void follow_maps(struct rig *rig, const struct view *views)
     }
 }
 
+// Where no camera is tracked that is anchored, those that were found are anchored anew, so that the
+// body is where their maps have it in the rig's; those that have none there keep their anchors, as
+// odom goes on from a place that it has been at. Their motion since the rig was lost is known so.
+static void take_up(struct rig *rig, struct view *views)
+{
+    const struct se3 T_odom_map = se3_inverse(&rig->last.T_map_odom);
+    for (uint32_t i = 0; i < rig->n; i++) {
+        struct camera *camera = &rig->cameras[i];
+        if (!views[i].is_found || views[i].sight.quality != RIG_TRACKED)
+            continue;
+        views[i].is_anchored = true;
+        if (!has_map(&views[i]) || !is_laid(camera, &views[i]))
+            continue;
+        struct se3 T = se3_compose(&T_odom_map, &camera->T_rigmap_map);
+        T = se3_compose(&T, &views[i].sight.T_map_odom);
+        camera->T_rig_odom = se3_normalized(&T);
+    }
+}
+
 static void begin_epoch(struct rig *rig)
 {
     if (rig->has_begun)
@@ -404,6 +425,10 @@ bool rig_next(struct rig *rig, struct rig_result *out)
     }
     memcpy(covariance, rig->covariance, sizeof covariance);
     last->n_used = fuse(rig, views, RIG_TRACKED, covariance);
+    if (last->n_used == 0) {
+        take_up(rig, views);
+        last->n_used = fuse(rig, views, RIG_TRACKED, covariance);
+    }
     last->quality = RIG_TRACKED;
     if (last->n_used == 0 && n_tracked > 0) {
         begin_epoch(rig);

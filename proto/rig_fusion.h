@@ -7,8 +7,10 @@
 // of those covariances (the information-weighted mean, pose_mean.h). Then all are anchored
 // anew. So the rig's way is a mean of the cameras' motions and no camera's odom matters: one that
 // is covered is left out, and one that is back goes on from where the others have come to, without
-// a jump. While no camera is tracked the rig is lost; the first one that is back in its old epoch
-// takes it up where that camera's anchor has it, else a new epoch begins.
+// a jump. So does one that was found again in its map, whose odom goes on from the place found and
+// not from where it was lost. While no camera is tracked the rig is lost; the first one that is
+// back in its old epoch takes it up where that camera's anchor has it, one that was found where its
+// map does, else a new epoch begins.
 //
 // Growth is averaged over 20 s: weights that jump from frame to frame would turn the noise of
 // single poses, which a constant weight averages out, into drift; and how directions hang together
@@ -51,6 +53,7 @@ struct rig_sight {
     struct se3 T_map_odom; // of the camera's own map
     bool has_map;
     uint32_t epoch;
+    uint32_t n_finds; // +1 whenever a lost camera was found in its map: odom is another one then
     enum rig_quality quality;
 };
 

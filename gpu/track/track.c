@@ -160,6 +160,7 @@ static void result_pose(const struct track *track, struct track_result *out)
     pose_error_total(&track->error, out->covariance);
     memcpy(out->velocity, track->velocity, sizeof out->velocity);
     out->map_epoch = track->map_epoch;
+    out->n_finds = track->n_finds;
     out->reference_seq = track->slots[track->reference].seq;
 }
 
@@ -203,6 +204,7 @@ int track_relocate(struct track *track, const struct se3 *T_odom_camera)
     }
     track->was_found = true;
     track->is_found = true;
+    track->n_finds++;
     still_camera_reset(&track->still);
     return 0;
 }

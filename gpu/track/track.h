@@ -52,6 +52,8 @@ struct track_result {
     uint64_t reference_seq; // sequence number (of track_frame calls) of the reference
     bool new_keyframe;      // this frame became the reference keyframe
     uint32_t map_epoch;     // +1 whenever the pose is not connected to the one before it
+    uint32_t n_finds;       // track_relocate's so far: after another one odom is that of the place
+                            // found, off the one before by what has drifted since
     float stage_us[GPU_N_STAGES];
 };
 

@@ -71,6 +71,7 @@ struct track {
     double period_s;       // last time between two poses, 0 = none yet
     uint32_t n_lost;       // frames in a row with depth but without a pose
     uint32_t map_epoch;
+    uint32_t n_finds;
 };
 
 static inline double track_translation_m(const struct se3 *T)

@@ -168,6 +168,7 @@ static bool never(void *user)
 static uint32_t map_epoch;           // of the cameras
 static const struct se3 *T_map_odom; // of theirs, NULL: none
 static uint32_t frame_flags;         // of theirs
+static uint32_t n_finds;             // of theirs
 
 static void put(struct rig_pose *rig, uint32_t camera, int64_t time_ns, double x_m,
                 enum track_state state, enum track_reason reason)
@@ -175,9 +176,42 @@ static void put(struct rig_pose *rig, uint32_t camera, int64_t time_ns, double x
     const struct capture_frame frame = {
         .image = {.time_ns = time_ns}, .capture_mono_ns = 4711, .flags = frame_flags};
     struct track_result result = {
-        .state = state, .reason = reason, .T_odom_camera = se3_identity(), .map_epoch = map_epoch};
+        .state = state,
+        .reason = reason,
+        .T_odom_camera = se3_identity(),
+        .map_epoch = map_epoch,
+        .n_finds = n_finds,
+    };
     result.T_odom_camera.t_m[0] = x_m;
     rig_pose_put(rig, camera, &frame, &result, T_map_odom);
+}
+
+// The second camera is found in its map, 1 m off what its odom has drifted to.
+static void test_finds(void **state)
+{
+    (void)state;
+    char path[256];
+    struct rig_pose *rig;
+    scratch_write_text(&scratch, "beside.txt", "0.5 0 0 0 0 0 1\n");
+    struct rig_pose_settings settings = {.n_cameras = 2,
+                                         .patient = true,
+                                         .odom_frame = "rig/odom",
+                                         .base_frame = "camera",
+                                         .stop = never,
+                                         .log = scratch_log(&scratch)};
+    settings.places[1] = scratch_name(&scratch, "beside.txt", path);
+    assert_int_equal(rig_pose_create(&rig, &settings), 0);
+    for (int i = 0; i < 6; i++) {
+        const bool is_lost = i == 2, was_found = i > 2;
+        put(rig, 0, i * 40 * MS, 0.01 * i, TRACK_STATE_TRACKING, TRACK_REASON_NONE);
+        n_finds = was_found;
+        put(rig, 1, i * 40 * MS, 0.5 + 0.01 * i + was_found,
+            is_lost ? TRACK_STATE_LOST : TRACK_STATE_TRACKING, TRACK_REASON_NONE);
+        n_finds = 0;
+        assert_int_equal(sent.timestamp.nanos, i * 40 * MS);
+        assert_true(fabs(sent.pose.position.x - 0.01 * i) < 1e-9);
+    }
+    rig_pose_destroy(&rig);
 }
 
 // The second camera's clock is 8 ms ahead; both move by 1 cm in 40 ms.
@@ -490,13 +524,11 @@ static void test_adjusted_in_part(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good),
-                                       cmocka_unit_test(test_bad),
-                                       cmocka_unit_test(test_cut),
-                                       cmocka_unit_test(test_bad_covariance),
-                                       cmocka_unit_test(test_poses),
-                                       cmocka_unit_test(test_adjusted),
-                                       cmocka_unit_test(test_adjusted_in_part)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),     cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_cut),      cmocka_unit_test(test_bad_covariance),
+        cmocka_unit_test(test_poses),    cmocka_unit_test(test_finds),
+        cmocka_unit_test(test_adjusted), cmocka_unit_test(test_adjusted_in_part)};
     scratch_create(&scratch);
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove(&scratch);

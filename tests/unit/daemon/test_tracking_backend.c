@@ -26,7 +26,7 @@ struct capture {
 };
 struct track {
     struct se3 T;
-    uint32_t epoch;
+    uint32_t epoch, n_finds;
     uint64_t next_seq;
     enum track_effort effort;
     bool has_map;
@@ -211,6 +211,7 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
     out->state = first ? TRACK_STATE_INIT : TRACK_STATE_TRACKING;
     out->T_odom_camera = track->T;
     out->map_epoch = track->epoch;
+    out->n_finds = track->n_finds;
     return 0;
 }
 
@@ -224,6 +225,7 @@ int track_repeat(struct track *track, int64_t time_ns, struct track_result *out)
     out->state = TRACK_STATE_TRACKING;
     out->T_odom_camera = track->T;
     out->map_epoch = track->epoch;
+    out->n_finds = track->n_finds;
     return 0;
 }
 
@@ -250,6 +252,7 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     track->next_seq++;
     out->T_odom_camera = track->T;
     out->map_epoch = track->epoch;
+    out->n_finds = track->n_finds;
 }
 
 void track_reset(struct track *track, const struct se3 *T_odom_camera)
@@ -321,19 +324,24 @@ static void check_recovery(enum config_gpu_error on_error, const char *expected)
 {
     struct backend *backend = open_backend(on_error);
     struct track_result result;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        trackers[n_trackers - 1].n_finds = i > 0 ? 2 : 0;
         assert_int_equal(track(backend, &result), 0);
+    }
+    assert_int_equal(result.n_finds, 2);
     n_failures = 1;
     assert_int_equal(track(backend, &result), BACKEND_REPLACED);
     assert_int_equal(result.state, TRACK_STATE_TRACKING);
     assert_true(result.T_odom_camera.t_m[0] == 0.03);
     assert_int_equal(result.map_epoch, 0);
+    assert_int_equal(result.n_finds, 2); // the new tracker's are counted on
     assert_int_equal(result.reference_seq, 2);
     assert_string_equal(backend_description(backend), expected);
     assert_int_equal(n_open, 1);
     assert_int_equal(track(backend, &result), 0);
     assert_true(result.T_odom_camera.t_m[0] == 0.04);
     assert_int_equal(result.reference_seq, 3);
+    assert_int_equal(result.n_finds, 2);
     uint64_t seq = 0;
     assert_int_equal(backend_set_keyframe(backend, &seq), 0);
     assert_int_equal(seq, 4);

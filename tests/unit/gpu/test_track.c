@@ -418,11 +418,13 @@ static void a_find_is_followed_like_any_frame(void **state)
     assert_int_equal(frame_after(0.03).reason, TRACK_REASON_FEW_PAIRS);
     assert_int_equal(track_relocate(track, &truth), 0);
     like.n_pairs = 0;
-    assert_int_equal(frame_after(0.03).state, TRACK_STATE_LOST);
+    assert_int_equal(frame_after(0.03).n_finds, 1);
     like.n_pairs = like.n_valid_px * 4 / 10;
     assert_int_equal(frame_after(0.03).reason, TRACK_REASON_FEW_PAIRS);
     assert_int_equal(track_relocate(track, &truth), 0);
-    assert_int_equal(frame_after(0.03).state, TRACK_STATE_TRACKING);
+    const struct track_result followed = frame_after(0.03);
+    assert_int_equal(followed.state, TRACK_STATE_TRACKING);
+    assert_int_equal(followed.n_finds, 2);
     like.n_pairs = all;
 }
 

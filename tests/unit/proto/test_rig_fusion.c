@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pose of several cameras: the mean against one found by a search that knows no derivative; the
 // cameras' motions weighted by what their errors grow by, over many seeds against each alone; a
-// camera that is covered, comes back in its old epoch or a new one, is silent, or ends; and stamps
-// that differ.
+// camera that is covered, comes back in its old epoch or a new one, is found in its map, is silent,
+// or ends; and stamps that differ.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -149,7 +149,9 @@ struct walker {
     struct se3 T_base_camera, T_odom_base; // its own idea of where the body is, with its errors
     struct pose_error error;
     double sigma_m, sigma_rad; // that grow each frame
-    uint32_t epoch;
+    uint32_t epoch, n_finds;
+    struct se3 T_map_odom;
+    bool has_map;
 };
 
 static struct se3 truth_at(int64_t time_ns)
@@ -181,7 +183,10 @@ static struct rig_sight sight_of(struct walker *w, int64_t from_ns, int64_t to_n
     return (struct rig_sight){.time_ns = to_ns,
                               .T_odom_camera = se3_compose(&w->T_odom_base, &w->T_base_camera),
                               .error = w->error,
+                              .T_map_odom = w->T_map_odom,
+                              .has_map = w->has_map,
                               .epoch = w->epoch,
+                              .n_finds = w->n_finds,
                               .quality = quality};
 }
 
@@ -189,6 +194,7 @@ static struct walker walker(double sigma_m, const struct se3 *T_base_camera)
 {
     return (struct walker){.T_base_camera = *T_base_camera,
                            .T_odom_base = truth_at(0),
+                           .T_map_odom = se3_identity(),
                            .sigma_m = sigma_m,
                            .sigma_rad = sigma_m / 4};
 }
@@ -413,6 +419,78 @@ static void lost_rigs_come_back(void **state)
     rig_destroy(&pair.rig);
 }
 
+// Odom goes on from a place in the map, 5 cm and 0.02 rad off what it has drifted to since.
+static void find_in_map(struct walker *w)
+{
+    const double twist[6] = {0.03, 0.04, 0, 0, 0, 0.02};
+    const struct se3 jump = se3_exp(twist), back = se3_inverse(&jump);
+    w->T_odom_base = se3_compose(&jump, &w->T_odom_base);
+    w->T_map_odom = se3_compose(&w->T_map_odom, &back);
+    w->n_finds++;
+}
+
+static void check_map_at(const struct pair *pair)
+{
+    const struct se3 start = se3_identity();
+    const struct se3 T = se3_compose(&pair->result.T_map_odom, &pair->result.T_odom_base);
+    assert_true(pair->result.has_map);
+    assert_true(off_m(&start, &T, pair->result.time_ns) < 1e-6);
+}
+
+// Covered and found in its map, twice: its odom jumps, the rig's does not, and the rig's map pose
+// is right all the time. Each find is left out of one pose.
+static void found_cameras_are_anchored_anew(void **state)
+{
+    (void)state;
+    struct pair pair;
+    begin(&pair, true);
+    pair.w[0].has_map = true;
+    for (int64_t i = 0; i < 100; i++) {
+        const bool is_covered = (i >= 50 && i < 60) || (i >= 70 && i < 72);
+        const bool is_found = i == 60 || i == 72;
+        if (is_found)
+            find_in_map(&pair.w[0]);
+        put(&pair, 0, i ? i - 1 : 0, i, is_covered ? RIG_LOST : RIG_TRACKED);
+        put(&pair, 1, i ? i - 1 : 0, i, RIG_TRACKED);
+        check_at(&pair, i, RIG_TRACKED, 2u - is_covered - is_found, 0);
+        check_map_at(&pair);
+    }
+    rig_destroy(&pair.rig);
+}
+
+// All lost, and one is found: where its map has the body, in the old epoch, without a jump. Without
+// a map in the rig it is where the camera says, by its anchor.
+static void found_cameras_take_up_the_rig(void **state)
+{
+    (void)state;
+    for (int has_map = 0; has_map < 2; has_map++) {
+        struct pair pair;
+        begin(&pair, true);
+        pair.w[0].has_map = has_map;
+        for (int64_t i = 0; i < 70; i++) {
+            const bool is_covered = i >= 50 && i < 60;
+            if (i == 60)
+                find_in_map(&pair.w[0]);
+            put(&pair, 0, i ? i - 1 : 0, i, is_covered ? RIG_LOST : RIG_TRACKED);
+            put(&pair, 1, i ? i - 1 : 0, i, i >= 50 ? RIG_LOST : RIG_TRACKED);
+            if (is_covered) {
+                assert_int_equal(pair.result.quality, RIG_LOST);
+            } else if (has_map || i < 60) {
+                check_at(&pair, i, RIG_TRACKED, i < 50 ? 2 : 1, 0);
+            } else {
+                const struct se3 start = se3_identity();
+                const double off2 = off_m(&start, &pair.result.T_odom_base, pair.result.time_ns);
+                assert_int_equal(pair.result.quality, RIG_TRACKED);
+                assert_int_equal(pair.result.epoch, 0);
+                assert_true(off2 > 0.03 * 0.03 && off2 < 0.1 * 0.1);
+            }
+            if (has_map && !is_covered)
+                check_map_at(&pair);
+        }
+        rig_destroy(&pair.rig);
+    }
+}
+
 // The second one's stamps lie between the first one's, one in five is missing; then it is silent,
 // then the first one is.
 static void clocks_need_no_common_beat(void **state)
@@ -471,6 +549,8 @@ int main(void)
         cmocka_unit_test(maps_agree),
         cmocka_unit_test(covered_cameras_are_left_out),
         cmocka_unit_test(lost_rigs_come_back),
+        cmocka_unit_test(found_cameras_are_anchored_anew),
+        cmocka_unit_test(found_cameras_take_up_the_rig),
         cmocka_unit_test(clocks_need_no_common_beat),
         cmocka_unit_test(ended_cameras_are_not_waited_for),
     };

@@ -92,22 +92,22 @@ static void between_two_sights(void **state)
     }
 }
 
-// Nothing ties two epochs: a pose between them is none, and nothing is built on it.
-static void between_two_epochs(void **state)
+// Nothing ties two epochs, nor odom before a find and behind it: a pose between them is none, and
+// nothing is built on it.
+static void between_two_odoms(bool is_find)
 {
-    (void)state;
     assert_int_equal(begin(2, true, 0), 0);
     for (int i = 0; i < 3; i++) {
         struct rig_sight s = sight(i * FRAME, 0.1 * i);
         put(0, &s);
         s = sight(i * FRAME + FRAME / 2, i == 2 ? 70 : 0.1 * i + 0.05);
-        s.epoch = i == 2;
+        *(is_find ? &s.n_finds : &s.epoch) = i == 2;
         put(1, &s);
     }
     struct rig_sight s = sight(3 * FRAME, 0.3);
     put(0, &s);
     s = sight(3 * FRAME + FRAME / 2, 70.1);
-    s.epoch = 1;
+    *(is_find ? &s.n_finds : &s.epoch) = 1;
     put(1, &s);
     next_at(0, 1);
     next_at(FRAME, 1); // its first: not anchored before
@@ -119,12 +119,24 @@ static void between_two_epochs(void **state)
         s = sight(i * FRAME, 0.1 * i);
         put(0, &s);
         s = sight(i * FRAME + FRAME / 2, 70 + 0.1 * (i - 2));
-        s.epoch = 1;
+        *(is_find ? &s.n_finds : &s.epoch) = 1;
         put(1, &s);
         next_at(i * FRAME, 2);
         assert_true(fabs(result.T_odom_base.t_m[0] - 0.1 * i) < 1e-9);
     }
     rig_destroy(&rig);
+}
+
+static void between_two_epochs(void **state)
+{
+    (void)state;
+    between_two_odoms(false);
+}
+
+static void between_two_finds(void **state)
+{
+    (void)state;
+    between_two_odoms(true);
 }
 
 static void stamps_that_do_not_grow(void **state)
@@ -312,6 +324,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_two_sights),
         cmocka_unit_test(between_two_epochs),
+        cmocka_unit_test(between_two_finds),
         cmocka_unit_test(stamps_that_do_not_grow),
         cmocka_unit_test(the_oldest_is_forgotten),
         cmocka_unit_test(lost_is_anywhere),
