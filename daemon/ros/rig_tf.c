@@ -6,12 +6,22 @@ static const struct rig_tf_pose *kept_of(const struct rig_tf_camera *camera, uin
     return &camera->kept[i % RIG_TF_KEPT];
 }
 
+// The newest that is kept from before that time or at it; the oldest where all are later. Stamps
+// that went back are of another time: none is looked at beyond.
+static uint32_t newest_until(const struct rig_tf_camera *camera, int64_t time_ns)
+{
+    const uint32_t oldest = camera->n_kept > RIG_TF_KEPT ? camera->n_kept - RIG_TF_KEPT : 0;
+    uint32_t i = camera->n_kept - 1;
+    while (i > oldest && kept_of(camera, i)->time_ns > time_ns &&
+           kept_of(camera, i - 1)->time_ns < kept_of(camera, i)->time_ns)
+        i--;
+    return i;
+}
+
 // Where the camera saw the rig at that time; the nearest it has, where that is before or after all.
 static struct se3 pose_at(const struct rig_tf_camera *camera, int64_t time_ns)
 {
-    uint32_t i = camera->n_kept > RIG_TF_KEPT ? camera->n_kept - RIG_TF_KEPT : 0;
-    while (i + 1 < camera->n_kept && kept_of(camera, i + 1)->time_ns <= time_ns)
-        i++;
+    const uint32_t i = newest_until(camera, time_ns);
     const struct rig_tf_pose *before = kept_of(camera, i);
     if (i + 1 == camera->n_kept || before->time_ns >= time_ns)
         return before->T_odom_first;
@@ -33,7 +43,8 @@ void rig_tf_begin(struct rig_tf *tf, struct rig_tf_camera *cameras)
     cameras[0].T_tf_odom = se3_identity();
 }
 
-// tf goes on by this camera, from the last good pose of the one before.
+// tf goes on by this camera, from the last good pose of the one before, with what this one has said
+// since.
 static void follow(struct rig_tf *tf, uint32_t of)
 {
     struct rig_tf_camera *camera = &tf->cameras[of];
@@ -43,9 +54,29 @@ static void follow(struct rig_tf *tf, uint32_t of)
     camera->T_tf_odom = se3_normalized(&T_tf_odom);
     tf->followed = of;
     tf->has_changed = true;
+    tf->n_out = newest_until(camera, tf->good.time_ns);
+    const int64_t apart_ns = kept_of(camera, tf->n_out)->time_ns - tf->good.time_ns;
+    tf->unseen_ns = apart_ns > 0 ? apart_ns : 0;
 }
 
-bool rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight, struct rig_tf_pose *out)
+// Whether the one that is followed has been silent for so long that this one, of which a pose has
+// come, is followed.
+static bool is_silent(const struct rig_tf *tf, struct rig_tf_camera *camera, int64_t put_ns)
+{
+    if (camera->good_put_ns != tf->good_put_ns)
+        camera->n_waiting = 0;
+    camera->good_put_ns = tf->good_put_ns;
+    camera->n_waiting++;
+    return put_ns - tf->good_put_ns > RIG_TF_SILENT_NS || camera->n_waiting >= RIG_TF_WAITING;
+}
+
+static struct rig_tf_pose in_tf(const struct rig_tf *tf, const struct rig_tf_pose *pose)
+{
+    const struct se3 *T_tf_odom = &tf->cameras[tf->followed].T_tf_odom;
+    return (struct rig_tf_pose){pose->time_ns, se3_compose(T_tf_odom, &pose->T_odom_first)};
+}
+
+void rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight)
 {
     struct rig_tf_camera *camera = &tf->cameras[sight->of];
     const struct rig_tf_pose pose = {sight->time_ns - camera->ahead_ns,
@@ -58,19 +89,42 @@ bool rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight, struct rig_
     }
     if (!sight->is_lost)
         camera->kept[camera->n_kept++ % RIG_TF_KEPT] = pose;
-    if (!sight->is_lost && sight->of != tf->followed &&
-        sight->put_ns - tf->good_put_ns > RIG_TF_SILENT_NS)
+    if (sight->of == tf->followed)
+        tf->n_out = camera->n_kept;
+    else if (!sight->is_lost && is_silent(tf, camera, sight->put_ns))
         follow(tf, sight->of);
-    if (sight->of != tf->followed)
-        return false;
-    *out = (struct rig_tf_pose){pose.time_ns, se3_compose(&camera->T_tf_odom, &pose.T_odom_first)};
-    if (!sight->is_lost) {
-        tf->good_put_ns = sight->put_ns;
-        tf->good = *out;
-    }
-    // Time does not go back where cameras change; a clock that was set is none of ours.
-    if (out->time_ns <= tf->out_ns && tf->out_ns - out->time_ns < RIG_TF_SILENT_NS)
-        return false;
+    else
+        return;
+    tf->newest = pose;
+    tf->has_newest = true;
+    if (sight->is_lost)
+        return;
+    tf->good_put_ns = sight->put_ns;
+    tf->good = in_tf(tf, &pose);
+}
+
+static void move(struct rig_tf *tf, const struct rig_tf_pose *pose, struct rig_tf_pose *out)
+{
+    *out = in_tf(tf, pose);
     tf->out_ns = out->time_ns;
+}
+
+// Time does not go back where cameras change; a clock that was set is none of ours.
+bool rig_tf_next(struct rig_tf *tf, struct rig_tf_pose *out)
+{
+    const struct rig_tf_camera *camera = &tf->cameras[tf->followed];
+    while (tf->n_out + 1 < camera->n_kept) { // the last of them is `newest`
+        const struct rig_tf_pose *pose = kept_of(camera, tf->n_out++);
+        if (pose->time_ns <= tf->out_ns)
+            continue;
+        move(tf, pose, out);
+        return true;
+    }
+    const bool has_newest = tf->has_newest;
+    const int64_t back_ns = tf->out_ns - tf->newest.time_ns;
+    tf->has_newest = false;
+    if (!has_newest || (back_ns >= 0 && back_ns < RIG_TF_SILENT_NS))
+        return false;
+    move(tf, &tf->newest, out);
     return true;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way of a rig in tf, which has one frame for it, whichever cameras deliver: the first camera's
 // while that does; where nothing good has come of it for RIG_TF_SILENT_NS (it ended, is unplugged
-// or lost), that of another camera, from where the first one's ended. It then stays with that one
-// as long as it delivers, so that tf does not jump back when the first returns.
+// or lost), that of another camera, from where the first one's ended: with all that came of it
+// meanwhile. It then stays with that one as long as it delivers, so that tf does not jump back when
+// the first returns.
 #ifndef POSED_DAEMON_ROS_RIG_TF_H
 #define POSED_DAEMON_ROS_RIG_TF_H
 
@@ -13,7 +14,11 @@
 
 // More than the cameras of a rig that is played as fast as possible may be apart.
 #define RIG_TF_SILENT_NS INT64_C(1500000000)
-#define RIG_TF_KEPT      128 // poses of a camera: longer than the silence, up to 80 a second
+// Poses of a camera that are kept, 0.2 MB: what comes in the silence, which is waited for no longer
+// than until there are RIG_TF_WAITING (700 a second), and as many that came before but lie behind
+// the newest good pose by their stamps, as cameras may be apart.
+#define RIG_TF_KEPT      2048
+#define RIG_TF_WAITING   (RIG_TF_KEPT / 2)
 
 struct rig_tf_pose {
     int64_t time_ns;         // of the first camera's clock
@@ -25,7 +30,9 @@ struct rig_tf_camera {
     int64_t ahead_ns;        // this camera's clock, of the first one's
     struct se3 T_tf_odom;    // its odom in tf's, when it is the one that tf follows
     struct rig_tf_pose kept[RIG_TF_KEPT];
-    uint32_t n_kept; // ever
+    uint32_t n_kept;     // ever
+    uint32_t n_waiting;  // of them, since the newest good pose of the one that tf follows
+    int64_t good_put_ns; // of that one
 };
 
 struct rig_tf {
@@ -34,6 +41,10 @@ struct rig_tf {
     bool has_begun, has_changed;   // has_changed: from the first camera to another, ever
     int64_t good_put_ns, out_ns; // CLOCK_MONOTONIC of its newest good pose; the newest stamp in tf
     struct rig_tf_pose good;     // in tf's odom
+    struct rig_tf_pose newest;   // of the one that is followed, for rig_tf_next
+    bool has_newest;
+    uint32_t n_out;    // before it, of those that are kept: from this one on
+    int64_t unseen_ns; // of the newest change: so much of the way no kept pose tells
 };
 
 // A pose of the base of a camera in its own odom. put_ns: CLOCK_MONOTONIC of its coming.
@@ -46,8 +57,11 @@ struct rig_tf_sight {
 
 void rig_tf_begin(struct rig_tf *tf, struct rig_tf_camera *cameras);
 
-// Poses of each camera as they come. Returns whether tf moves with this one: then *out has the
-// first camera's base in tf's odom.
-bool rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight, struct rig_tf_pose *out);
+// Poses of each camera as they come; after each rig_tf_next as often as it returns true.
+void rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight);
+
+// Whether tf moves: then *out has the first camera's base in tf's odom. More than once where tf has
+// gone on to another camera.
+bool rig_tf_next(struct rig_tf *tf, struct rig_tf_pose *out);
 
 #endif

@@ -19,6 +19,7 @@
 #define N_WAITING    256  // frames of a camera, eight seconds at its rate
 #define POSE_HISTORY 100  // of the writers: what a slow but reliable reader may be behind
 #define MM_PER_M     1000 // 16UC1
+#define N_TF         64   // of a message of tf, at most
 #define GOODBYE_NS   INT64_C(300000000) // readers may take what they have not yet, all together
 
 typedef geometry_msgs_msg_dds__Vector3_ vector3;
@@ -111,7 +112,24 @@ static void write_transforms(struct ros *ros, dds_entity_t writer, transform_sta
     write_to(ros, writer, &message, name);
 }
 
-// A frame has one parent: of a rig's cameras one moves the first one's base.
+// silent_ns: of the one before.
+static void tell_change(struct ros *ros, const struct source *before, const struct source *now,
+                        int64_t silent_ns)
+{
+    char unseen[80] = "";
+    if (silent_ns > RIG_TF_SILENT_NS)
+        silent_ns = RIG_TF_SILENT_NS;
+    if (ros->rig_tf.unseen_ns > 0)
+        snprintf(unseen, sizeof unseen, "; of its motion in the %.2f s between nothing is known",
+                 (double)ros->rig_tf.unseen_ns * 1e-9);
+    log_to(&ros->log, LOG_LEVEL_NOTICE,
+           "ROS 2: no pose of %s for %.1f s: tf goes on by %s from there%s", before->odom_frame,
+           (double)silent_ns * 1e-9, now->odom_frame, unseen);
+}
+
+// A frame has one parent: of a rig's cameras one moves the first one's base. Where it changes, what
+// the next one has said meanwhile goes out in few messages, which no reader's queue is too short
+// for.
 static void write_tf(struct ros *ros, const struct waiting *waiting, const struct ros_pose *own)
 {
     struct source *first = &ros->sources[0], *source = &ros->sources[waiting->of];
@@ -123,24 +141,30 @@ static void write_tf(struct ros *ros, const struct waiting *waiting, const struc
         .is_lost = waiting->tracked.is_lost,
     };
     const uint32_t followed = ros->rig_tf.followed;
+    const int64_t silent_ns = waiting->put_ns - ros->rig_tf.good_put_ns;
+    transform_stamped transforms[N_TF];
     struct rig_tf_pose rig_pose;
     struct ros_pose pose = *own;
+    uint32_t n = 0;
     if (waiting->of > 0 && !source->is_carried) {
-        transform_stamped transform = transform_of(own, source->odom_frame, source->base_frame);
-        write_transforms(ros, ros->tf, &transform, 1, "tf");
+        transforms[0] = transform_of(own, source->odom_frame, source->base_frame);
+        write_transforms(ros, ros->tf, transforms, 1, "tf");
         return;
     }
-    if (!rig_tf_put(&ros->rig_tf, &sight, &rig_pose))
-        return;
+    rig_tf_put(&ros->rig_tf, &sight);
     if (ros->rig_tf.followed != followed)
-        log_to(&ros->log, LOG_LEVEL_NOTICE,
-               "ROS 2: no pose of %s for %.1f s: tf goes on by %s from there",
-               ros->sources[followed].odom_frame, (double)RIG_TF_SILENT_NS * 1e-9,
-               source->odom_frame);
-    if (ros->rig_tf.has_changed)
-        ros_pose_of_static(&rig_pose.T_odom_first, rig_pose.time_ns, &pose);
-    transform_stamped transform = transform_of(&pose, first->odom_frame, first->base_frame);
-    write_transforms(ros, ros->tf, &transform, 1, "tf");
+        tell_change(ros, &ros->sources[followed], source, silent_ns);
+    while (rig_tf_next(&ros->rig_tf, &rig_pose)) {
+        if (ros->rig_tf.has_changed)
+            ros_pose_of_static(&rig_pose.T_odom_first, rig_pose.time_ns, &pose);
+        transforms[n++] = transform_of(&pose, first->odom_frame, first->base_frame);
+        if (n == N_TF) {
+            write_transforms(ros, ros->tf, transforms, n, "tf");
+            n = 0;
+        }
+    }
+    if (n > 0)
+        write_transforms(ros, ros->tf, transforms, n, "tf");
 }
 
 static void write_pose(struct ros *ros, const struct waiting *waiting)

@@ -148,6 +148,8 @@ def check_rig_goes_on(python, conf, rig):
     n_after = sum(t - stamps[0] > 2 * 10**9 for t in stamps)
     print(f"the first camera ends: {len(stamps)} transforms in tf, {n_after} after 2 s")
     check(n_after > 15 and sorted(set(stamps)) == stamps, f"{stamps}")
+    widest_s = max(b - a for a, b in zip(stamps, stamps[1:])) * 1e-9
+    check(widest_s < 0.5, f"tf has a gap of {widest_s:.2f} s: {stamps}")
 
 
 def check_rig(python):

@@ -31,8 +31,8 @@ def take(readers, stamps):
     for name, reader in readers.items():
         for sample in reader.take(100):
             if sample.sample_info.valid_data:
-                of = sample.transforms[0] if isinstance(sample, TFMessage) else sample
-                stamps[name].append(ns(of.header))
+                all_of = sample.transforms if isinstance(sample, TFMessage) else [sample]
+                stamps[name] += [ns(of.header) for of in all_of]
 
 
 def main():

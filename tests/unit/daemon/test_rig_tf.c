@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tf of a rig of two that moves: it goes on when the first camera is silent, lost or ends, from
-// where it was, stays with the other when the first returns, and comes back when the other ends.
+// where it was, stays with the other when the first returns, and comes back when the other ends;
+// with all that came, however fast.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,8 @@
 
 static struct rig_tf tf;
 static struct rig_tf_camera cameras[2];
+static int64_t speed;    // of the recording
+static int64_t moved_ns; // the newest of tf
 
 // Where the rig is, of its first base: round a circle, turning.
 static struct se3 truth(int64_t time_ns)
@@ -40,6 +43,8 @@ static int setup(void **state)
 {
     (void)state;
     const struct se3 T_first_base = place();
+    speed = 1;
+    moved_ns = 0;
     cameras[0] = (struct rig_tf_camera){.T_base_first = se3_identity()};
     cameras[1] =
         (struct rig_tf_camera){.T_base_first = se3_inverse(&T_first_base), .ahead_ns = AHEAD_NS};
@@ -48,7 +53,7 @@ static int setup(void **state)
 }
 
 // What camera `of` sees at that time of the first one's clock, in an odom of its own.
-static bool see(uint32_t of, int64_t time_ns, bool is_lost, struct rig_tf_pose *out)
+static void see(uint32_t of, int64_t time_ns, bool is_lost)
 {
     const double drift[6] = {1, 2, 0.5, 0, 0.2, 1};
     const struct se3 T_odom_other = se3_exp(drift), T_first_base = place();
@@ -57,39 +62,51 @@ static bool see(uint32_t of, int64_t time_ns, bool is_lost, struct rig_tf_pose *
         T = se3_compose(&T, &T_first_base);
         T = se3_compose(&T_odom_other, &T);
     }
-    const struct rig_tf_sight sight = {of, time_ns + (of == 1 ? AHEAD_NS : 0), time_ns, T, is_lost};
-    return rig_tf_put(&tf, &sight, out);
+    rig_tf_put(&tf, &(struct rig_tf_sight){.of = of,
+                                           .time_ns = time_ns + (of == 1 ? AHEAD_NS : 0),
+                                           .put_ns = time_ns / speed,
+                                           .T_odom_base = T,
+                                           .is_lost = is_lost});
 }
 
-static void assert_is_true_at(const struct rig_tf_pose *pose, int64_t time_ns)
+static void assert_is_true(const struct rig_tf_pose *pose)
 {
-    const struct se3 T = truth(time_ns), off = se3_between(&T, &pose->T_odom_first);
+    const struct se3 T = truth(pose->time_ns), off = se3_between(&T, &pose->T_odom_first);
     double twist[6];
     se3_log(&off, twist);
-    assert_int_equal(pose->time_ns, time_ns);
     for (int i = 0; i < 6; i++)
         assert_true(fabs(twist[i]) < 2e-4); // a pose between two is interpolated
 }
 
+// How often tf moves; each time it must go on, and be right where that one is not lost.
+static int count_moves(bool is_lost)
+{
+    struct rig_tf_pose pose;
+    int n = 0;
+    for (; rig_tf_next(&tf, &pose); n++) {
+        if (!is_lost)
+            assert_is_true(&pose);
+        assert_true(pose.time_ns > moved_ns || (n == 0 && pose.time_ns == 0));
+        moved_ns = pose.time_ns;
+    }
+    return n;
+}
+
 // Both for so many frames from *frame on; either is left out, or says that it is lost. Returns
-// how often tf moved; each time it must be right.
+// how often tf moved.
 enum { OFF, LOST, GOOD };
 
 static int run(int *frame, int n, int first, int other)
 {
-    struct rig_tf_pose pose;
     int n_moved = 0;
     for (int end = *frame + n; *frame < end; (*frame)++) {
         const int64_t time_ns = *frame * PERIOD_NS;
-        if (first != OFF && see(0, time_ns, first == LOST, &pose)) {
-            if (first == GOOD)
-                assert_is_true_at(&pose, time_ns);
-            n_moved++;
-        }
-        if (other != OFF && see(1, time_ns + LATE_NS, other == LOST, &pose)) {
-            assert_is_true_at(&pose, time_ns + LATE_NS);
-            n_moved++;
-        }
+        if (first != OFF)
+            see(0, time_ns, first == LOST);
+        n_moved += count_moves(first == LOST);
+        if (other != OFF)
+            see(1, time_ns + LATE_NS, other == LOST);
+        n_moved += count_moves(other == LOST);
     }
     return n_moved;
 }
@@ -111,11 +128,11 @@ static void goes_on_when_the_first_ends(void **state)
     (void)state;
     int frame = 0;
     run(&frame, 300, GOOD, GOOD);
-    const int n = run(&frame, 300, OFF, GOOD);
-    assert_true(n >= 300 - silence - 2 && n < 300);
+    // All of the other, also what came before it was followed, and its last one beside the first.
+    assert_int_equal(run(&frame, 300, OFF, GOOD), 301);
     assert_int_equal(run(&frame, 100, GOOD, GOOD), 100); // it is back: no jump
     assert_int_equal(tf.followed, 1);
-    run(&frame, silence + 2, GOOD, OFF); // and now the other ends
+    assert_int_equal(run(&frame, silence + 2, GOOD, OFF), silence + 2); // and now the other ends
     assert_int_equal(run(&frame, 100, GOOD, OFF), 100);
     assert_int_equal(tf.followed, 0);
 }
@@ -130,13 +147,59 @@ static void goes_on_when_the_first_is_lost(void **state)
     assert_int_equal(run(&frame, 50, LOST, GOOD), 50);
 }
 
+// Played so fast that thousands come in the silence: none is lost, and nothing of the way.
+static void goes_on_at_any_speed(void **state)
+{
+    static const int64_t speeds[] = {5, 20, 300};
+    for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
+        int frame = 0;
+        assert_int_equal(setup(state), 0);
+        speed = speeds[i];
+        assert_int_equal(run(&frame, 3000, GOOD, GOOD), 3000);
+        assert_int_equal(run(&frame, 3000, OFF, GOOD), 3001);
+        assert_int_equal(tf.followed, 1);
+        assert_int_equal(tf.unseen_ns, 0);
+    }
+}
+
+// The other begins when the first has ended: so long nobody saw the rig. What it had said by a
+// clock that was set back is of another time.
+static void what_nobody_saw_is_told(void **state)
+{
+    for (int was_set = 0; was_set < 2; was_set++) {
+        struct rig_tf_pose pose;
+        int frame = 0, n = 0;
+        assert_int_equal(setup(state), 0);
+        assert_int_equal(run(&frame, 50, GOOD, OFF), 50);
+        for (int late = 1000; late < 1010 && was_set; late++)
+            rig_tf_put(&tf, &(struct rig_tf_sight){.of = 1,
+                                                   .time_ns = late * PERIOD_NS,
+                                                   .put_ns = frame * PERIOD_NS,
+                                                   .T_odom_base = se3_identity()});
+        assert_int_equal(run(&frame, 50, GOOD, OFF), 50);
+        frame = 130;
+        for (int end = frame + silence + 1; frame < end; frame++) {
+            see(1, frame * PERIOD_NS, false);
+            for (; rig_tf_next(&tf, &pose); n++)
+                assert_int_equal(pose.time_ns, (130 + n) * PERIOD_NS);
+        }
+        assert_int_equal(tf.followed, 1);
+        assert_int_equal(tf.unseen_ns, 31 * PERIOD_NS);
+        assert_true(n > 0);
+    }
+}
+
 // Nothing of the first, ever: the way begins with what the other sees first.
 static void the_first_never_comes(void **state)
 {
     (void)state;
     struct rig_tf_pose pose = {0, se3_identity()};
-    for (int frame = 0; frame < 100; frame++)
-        see(1, frame * PERIOD_NS, false, &pose);
+    for (int frame = 0; frame < 100; frame++) {
+        see(1, frame * PERIOD_NS, false);
+        while (rig_tf_next(&tf, &pose))
+            moved_ns = pose.time_ns;
+    }
+    assert_true(moved_ns == 99 * PERIOD_NS);
     assert_int_equal(tf.followed, 1);
     const struct se3 T_begin = truth(0), T_end = truth(99 * PERIOD_NS);
     const struct se3 moved = se3_between(&T_begin, &T_end);
@@ -149,10 +212,9 @@ static void the_first_never_comes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_first_is_followed),
-        TEST(goes_on_when_the_first_ends),
-        TEST(goes_on_when_the_first_is_lost),
-        TEST(the_first_never_comes),
+        TEST(the_first_is_followed),          TEST(goes_on_when_the_first_ends),
+        TEST(goes_on_when_the_first_is_lost), TEST(goes_on_at_any_speed),
+        TEST(what_nobody_saw_is_told),        TEST(the_first_never_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
