@@ -410,6 +410,17 @@ static void begin_epoch(struct rig *rig)
         rig->cameras[i].is_anchored = rig->cameras[i].is_mapped = false;
 }
 
+// Whether a camera that was part of the rig a moment ago has but dropped a frame: the rig's epoch
+// goes on by its prediction, and one that comes with a new epoch is anchored when it is back.
+static bool is_bridged(const struct rig *rig, const struct view *views, int64_t time_ns)
+{
+    for (uint32_t i = 0; i < rig->n; i++)
+        if (views[i].is_anchored && views[i].sight.quality == RIG_PREDICTED &&
+            (double)(time_ns - rig->cameras[i].anchor.time_ns) * 1e-9 < JUMP_S)
+            return true;
+    return false;
+}
+
 bool rig_next(struct rig *rig, struct rig_result *out)
 {
     struct view views[RIG_MAX_CAMERAS] = {{0}};
@@ -430,7 +441,7 @@ bool rig_next(struct rig *rig, struct rig_result *out)
         last->n_used = fuse(rig, views, RIG_TRACKED, covariance);
     }
     last->quality = RIG_TRACKED;
-    if (last->n_used == 0 && n_tracked > 0) {
+    if (last->n_used == 0 && n_tracked > 0 && !is_bridged(rig, views, time_ns)) {
         begin_epoch(rig);
         memcpy(covariance, rig->covariance, sizeof covariance);
         last->n_used = n_tracked;
@@ -448,7 +459,8 @@ bool rig_next(struct rig *rig, struct rig_result *out)
     for (uint32_t i = 0; i < rig->n && last->quality == RIG_TRACKED; i++)
         if (views[i].is_there && views[i].sight.quality == RIG_TRACKED)
             anchor(&rig->cameras[i], &views[i], &last->T_odom_base);
-    follow_maps(rig, views);
+    if (last->quality == RIG_TRACKED)
+        follow_maps(rig, views);
     for (int i = 0; i < 36 && last->quality == RIG_LOST; i++)
         last->covariance[i] = i % 7 == 0 ? POSE_ERROR_LOST : 0;
     *out = *last;

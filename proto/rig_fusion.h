@@ -10,7 +10,7 @@
 // a jump. So does one that was found again in its map, whose odom goes on from the place found and
 // not from where it was lost. While no camera is tracked the rig is lost; the first one that is
 // back in its old epoch takes it up where that camera's anchor has it, one that was found where its
-// map does, else a new epoch begins.
+// map does, else a new epoch begins; not while one has only dropped frames, for half a second.
 //
 // Growth is averaged over 20 s: weights that jump from frame to frame would turn the noise of
 // single poses, which a constant weight averages out, into drift; and how directions hang together

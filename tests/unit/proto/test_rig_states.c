@@ -179,6 +179,37 @@ static void the_oldest_is_forgotten(void **state)
     rig_destroy(&rig);
 }
 
+// The first camera drops frames when the second one comes: for half a second the rig goes on by
+// what is predicted, in its epoch, and the second one's map is not laid by that.
+static void dropped_frames_begin_no_epoch(void **state)
+{
+    (void)state;
+    for (int for_long = 0; for_long < 2; for_long++) {
+        assert_int_equal(begin(2, true, 0), 0);
+        const int back = for_long ? 20 : 4;
+        for (int i = 0; i < 20; i++) {
+            const bool is_dropped = i >= 2 && i < back;
+            struct rig_sight s = sight(i * FRAME, 0.01 * i + (is_dropped ? 0.003 : 0));
+            s.quality = is_dropped ? RIG_PREDICTED : RIG_TRACKED;
+            put(0, &s);
+            s = sight(i * FRAME, 7 + 0.01 * i);
+            s.quality = i < 2 ? RIG_LOST : RIG_TRACKED;
+            s.T_map_odom = se3_identity();
+            s.has_map = true;
+            put(1, &s);
+            const bool has_begun = is_dropped && (i - 1) * FRAME >= 500 * MS;
+            next_at(i * FRAME, i > back && !is_dropped ? 2 : 1);
+            assert_int_equal(result.epoch, has_begun);
+            assert_int_equal(result.quality,
+                             is_dropped && !has_begun ? RIG_PREDICTED : RIG_TRACKED);
+            assert_int_equal(result.has_map, has_begun || (i >= back && !for_long));
+            if (!is_dropped)
+                assert_true(fabs(result.T_odom_base.t_m[0] - 0.01 * i) < 1e-9);
+        }
+        rig_destroy(&rig);
+    }
+}
+
 static void lost_is_anywhere(void **state)
 {
     (void)state;
@@ -327,6 +358,7 @@ int main(void)
         cmocka_unit_test(between_two_finds),
         cmocka_unit_test(stamps_that_do_not_grow),
         cmocka_unit_test(the_oldest_is_forgotten),
+        cmocka_unit_test(dropped_frames_begin_no_epoch),
         cmocka_unit_test(lost_is_anywhere),
         cmocka_unit_test(noise_of_frames),
         cmocka_unit_test(correlations_are_believed_in_part),
