@@ -134,12 +134,12 @@ static void fail_search(const struct handlers_call *call, int error, const char 
     }
 }
 
-// Searches one object and appends what it finds. Returns false with the reply filled.
+// Searches one object and appends what it finds, for which there is room. Returns false with the
+// reply filled.
 static bool search_one(struct handlers *handlers, const struct handlers_call *call, size_t i,
                        const struct search_image *image, const struct search_query *query)
 {
     posed_FoundPoses *out = &call->reply->what.search_pose;
-    const size_t max = sizeof out->poses / sizeof out->poses[0];
     struct search_answer answer;
     char field[32] = "";
     int error = search_run(objects_search(handlers->common->objects),
@@ -149,7 +149,7 @@ static bool search_one(struct handlers *handlers, const struct handlers_call *ca
         fail_search(call, error, field);
         return false;
     }
-    for (uint32_t k = 0; k < answer.n_poses && out->poses_count < max; k++) {
+    for (uint32_t k = 0; k < answer.n_poses; k++) {
         const struct search_pose *from = &answer.poses[k];
         posed_FoundPose *to = &out->poses[out->poses_count++];
         *to = (posed_FoundPose){
@@ -167,6 +167,29 @@ static bool search_one(struct handlers *handlers, const struct handlers_call *ca
             .view_pose = wire_pose(&from->T_camera_view, NULL),
         };
         wire_copy_text(to->object, sizeof to->object, objects_name(handlers->common->objects, i));
+    }
+    return true;
+}
+
+// Whether all that is asked for is known, and the answers have room. Returns false with the reply
+// filled, before anything is searched.
+static bool check_objects(const struct handlers *handlers, const struct handlers_call *call,
+                          size_t n, uint32_t top)
+{
+    const posed_SearchPose *request = &call->request->what.search_pose;
+    const posed_FoundPoses *out = &call->reply->what.search_pose;
+    const size_t max = sizeof out->poses / sizeof out->poses[0];
+    for (pb_size_t k = 0; k < request->objects_count; k++)
+        if (objects_find(handlers->common->objects, request->objects[k]) < 0) {
+            handlers_fail(call->reply, posed_Code_NOT_FOUND, "search_pose.objects",
+                          "no object \"%s\"", request->objects[k]);
+            return false;
+        }
+    if (top > SEARCH_TOP_MAX || n * top > max) {
+        handlers_fail(call->reply, posed_Code_INVALID_ARGUMENT, "search_pose.top",
+                      "%u answers of each of %zu objects: at most %d, and %zu of all", top, n,
+                      SEARCH_TOP_MAX, max);
+        return false;
     }
     return true;
 }
@@ -191,17 +214,14 @@ static void search_all(struct handlers *handlers, const struct handlers_call *ca
         query.threshold = request->threshold;
     size_t n =
         request->objects_count ? request->objects_count : objects_count(handlers->common->objects);
+    if (!check_objects(handlers, call, n, query.top))
+        return;
     int64_t start_ns = clock_monotonic_ns();
     for (size_t k = 0; k < n; k++) {
-        long i = request->objects_count
-                     ? objects_find(handlers->common->objects, request->objects[k])
-                     : (long)k;
-        if (i < 0) {
-            handlers_fail(call->reply, posed_Code_NOT_FOUND, "search_pose.objects",
-                          "no object \"%s\"", request->objects[k]);
-            return;
-        }
-        if (!search_one(handlers, call, (size_t)i, image, &query))
+        size_t i = request->objects_count
+                       ? (size_t)objects_find(handlers->common->objects, request->objects[k])
+                       : k;
+        if (!search_one(handlers, call, i, image, &query))
             return;
     }
     out->elapsed_ms = (double)(clock_monotonic_ns() - start_ns) * 1e-6;

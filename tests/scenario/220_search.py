@@ -66,7 +66,7 @@ def check_points(daemon, data, quaternion, translation):
           "RemoveObject")
 
 
-def check_bad_input(daemon, data, vertices, triangles):
+def check_bad_input(daemon, data, vertices, triangles, one_search_s):
     for name in ("../x", "", "a/b"):
         reply = add(daemon, name, vertices, triangles)
         check(reply.code == requests.INVALID_ARGUMENT and reply.field == "add_object.name",
@@ -93,6 +93,13 @@ def check_bad_input(daemon, data, vertices, triangles):
     check(reply.code == requests.INVALID_ARGUMENT and "region" in reply.field, f"region: {reply}")
     reply = search(daemon, image=image(data), top=1000)
     check(reply.field == "search_pose.top", f"top: {reply}")
+    reply = search(daemon, image=image(data), objects=["stair"] * 9, top=16)
+    check(reply.code == requests.INVALID_ARGUMENT and reply.field == "search_pose.top",
+          f"more answers than a message holds: {reply}")
+    began = time.monotonic()
+    reply = search(daemon, image=image(data), objects=["stair"] * 31 + ["nobody"])
+    check(reply.code == requests.NOT_FOUND and "nobody" in reply.message, f"{reply}")
+    check_at_most(time.monotonic() - began, 5 * one_search_s, "a name that is not known, last [s]")
     reply = search(daemon, frame_seq=10**9)
     check(reply.code == requests.NOT_FOUND and reply.field == "search_pose.frame_seq", f"{reply}")
     reply = daemon.request(remove_object=requests.RemoveObject(name="nobody"))
@@ -171,13 +178,15 @@ def scenario():
     added = add(daemon, "stair", vertices, triangles)
     check(added.code == requests.OK and added.add_object.views == N_VIEWS, f"{added}")
     check(added.add_object.triangles == len(triangles), f"{added}")
+    began = time.monotonic()
     reply = search(daemon, image=image(data), top=3)
+    one_search_s = time.monotonic() - began
     check(reply.code == requests.OK and reply.search_pose.poses, f"{reply}")
     check_found(reply.search_pose.poses[0], quaternion, translation)
     check_germann(daemon, data)
     check_points(daemon, data, quaternion, translation)
     check(search(daemon).code == requests.OK, "the newest frame")
-    check_bad_input(daemon, data, vertices, triangles)
+    check_bad_input(daemon, data, vertices, triangles, one_search_s)
     check_cancel(daemon, vertices, triangles)
     check_not_kept(daemon, folder)
     daemon.stop()

@@ -110,7 +110,7 @@ static void what_does_not_fit(void **state)
                  {posed_Request_save_map_tag, 1, 79, false, "name"},
                  {posed_Request_load_map_tag, 1, 79, false, "name"},
                  {posed_Request_search_pose_tag, 1, 79, false, "objects[1]"},
-                 {posed_Request_search_pose_tag, 1, 8, true, "objects"},
+                 {posed_Request_search_pose_tag, 1, 32, true, "objects"},
                  {posed_Request_set_params_tag, 1, 47, false, "params[1].name"},
                  {posed_Request_set_params_tag, 1, 16, true, "params"}};
     posed_Request got;
