@@ -11,7 +11,7 @@ import zmq
 
 import harness
 from harness import check, check_at_most, messages, requests
-from stair import FOCAL, HEIGHT, WIDTH, depth_image, mesh, write_png
+from stair import FOCAL, HEIGHT, WIDTH, depth_image, write_mesh, write_png
 
 N_FRAMES = 16  # of one round, which ends where it began: up to 23 mm from frame to frame
 GONE = (9, 10)  # frames of a round that show only the background
@@ -48,14 +48,8 @@ def scenario():
     daemon = harness.Daemon("tum:" + folder, "--loop", "--set", "camera.depth_scale=1000", "--set",
                             "tracker.iterations=3,3,3", speed=0.2)
     daemon.wait_for(lambda: daemon.poses, "first pose")
-    vertices, triangles = mesh()
     model = harness.SCRATCH + "/stair.ply"
-    with open(model, "w", encoding="ascii") as file:
-        file.write(f"ply\nformat ascii 1.0\nelement vertex {len(vertices)}\nproperty float x\n"
-                   f"property float y\nproperty float z\nelement face {len(triangles)}\n"
-                   "property list uchar int vertex_indices\nend_header\n")
-        file.writelines(f"{x} {y} {z}\n" for x, y, z in vertices)
-        file.writelines(f"3 {a} {b} {c}\n" for a, b, c in triangles)
+    write_mesh(model)
     flat = harness.SCRATCH + "/points.ply"
     with open(flat, "w", encoding="ascii") as file:
         file.write("ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n"

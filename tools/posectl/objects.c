@@ -96,18 +96,27 @@ void objects_free_mesh(struct search_mesh *mesh)
     free((void *)(uintptr_t)mesh->triangles);
 }
 
-static int build(const struct objects *objects, struct search *search, const char *path,
-                 struct search_object **out)
+int objects_build(const struct objects *objects, struct search *search, const char *path,
+                  const struct search_mesh *mesh, struct search_object **out)
 {
-    struct search_mesh mesh;
-    int err = objects_read_mesh(path, &mesh);
     struct search_object_settings settings;
     search_object_settings_default(&settings);
     settings.n_views = objects->n_views;
     settings.choice = objects->choice;
     settings.progress = show_progress;
-    if (!err && (err = search_object_create(search, &mesh, &settings, out)) == -EINVAL)
+    int err = search_object_create(search, mesh, &settings, out);
+    if (err == -EINVAL)
         posectl_complain("%s: no object can be made of it", path);
+    return err;
+}
+
+static int build_from_file(const struct objects *objects, struct search *search, const char *path,
+                           struct search_object **out)
+{
+    struct search_mesh mesh;
+    int err = objects_read_mesh(path, &mesh);
+    if (!err)
+        err = objects_build(objects, search, path, &mesh, out);
     objects_free_mesh(&mesh);
     return err;
 }
@@ -117,7 +126,7 @@ int objects_open(const struct objects *objects, struct search *search, const cha
 {
     char path[4096], mesh[4096];
     if (!objects_is_name(name))
-        return build(objects, search, name, out);
+        return build_from_file(objects, search, name, out);
     int err = object_path(objects, name, SUFFIX, path, sizeof path);
     if (!err)
         err = object_path(objects, name, ".ply", mesh, sizeof mesh);
@@ -128,7 +137,7 @@ int objects_open(const struct objects *objects, struct search *search, const cha
     if (err != -EBADMSG)
         return err;
     posectl_complain("%s: its views are drawn again from %s", name, mesh);
-    err = build(objects, search, mesh, out);
+    err = build_from_file(objects, search, mesh, out);
     return err ? err : search_object_save(*out, path, &posectl_log);
 }
 
@@ -167,7 +176,7 @@ int objects_add(const struct objects *objects, struct search *search, const char
         return -EINVAL;
     }
     struct search_object *object = NULL;
-    int err = build(objects, search, file, &object);
+    int err = build_from_file(objects, search, file, &object);
     if (!err)
         err = object_path(objects, name, SUFFIX, path, sizeof path);
     if (!err)
@@ -182,34 +191,58 @@ int objects_add(const struct objects *objects, struct search *search, const char
     return err;
 }
 
+static int is_object(const struct dirent *entry)
+{
+    return file_suffix_is(entry->d_name, SUFFIX);
+}
+
+int objects_visit_names(const struct objects *objects, int (*visit)(void *user, const char *name),
+                        void *user)
+{
+    char folder[3072];
+    struct dirent **entries = NULL;
+    int err = find_folder(objects, folder, sizeof folder);
+    int n = err ? -1 : scandir(folder, &entries, is_object, alphasort);
+    if (n < 0) {
+        posectl_complain("%s: %s", folder, strerror(err ? -err : errno));
+        return -ENOENT;
+    }
+    for (int i = 0; i < n; i++) {
+        entries[i]->d_name[strlen(entries[i]->d_name) - strlen(SUFFIX)] = 0;
+        if (!err && objects_is_name(entries[i]->d_name))
+            err = visit(user, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return err;
+}
+
+struct listing {
+    const struct objects *objects;
+    struct search *search;
+    void (*visit)(void *user, const char *name, const struct search_object_info *info);
+    void *user;
+};
+
+static int describe(void *user, const char *name)
+{
+    const struct listing *listing = user;
+    struct search_object *object = NULL;
+    struct search_object_info info;
+    if (objects_open(listing->objects, listing->search, name, &object) != 0)
+        return 0;
+    search_object_describe(object, &info);
+    listing->visit(listing->user, name, &info);
+    search_object_destroy(listing->search, &object);
+    return 0;
+}
+
 int objects_list(const struct objects *objects, struct search *search,
                  void (*visit)(void *user, const char *name, const struct search_object_info *info),
                  void *user)
 {
-    char folder[3072];
-    int err = find_folder(objects, folder, sizeof folder);
-    DIR *directory = err ? NULL : opendir(folder);
-    if (!directory) {
-        posectl_complain("%s: %s", folder, strerror(err ? -err : errno));
-        return -ENOENT;
-    }
-    struct dirent *entry;
-    while ((entry = readdir(directory))) {
-        char name[300];
-        if (!file_suffix_is(entry->d_name, SUFFIX))
-            continue;
-        snprintf(name, sizeof name, "%.*s", (int)(strlen(entry->d_name) - strlen(SUFFIX)),
-                 entry->d_name);
-        struct search_object *object = NULL;
-        if (!objects_is_name(name) || objects_open(objects, search, name, &object) != 0)
-            continue;
-        struct search_object_info info;
-        search_object_describe(object, &info);
-        visit(user, name, &info);
-        search_object_destroy(search, &object);
-    }
-    closedir(directory);
-    return 0;
+    struct listing listing = {objects, search, visit, user};
+    return objects_visit_names(objects, describe, &listing);
 }
 
 int objects_remove(const struct objects *objects, const char *name)

@@ -25,6 +25,12 @@ void objects_free_mesh(struct search_mesh *mesh);
 __attribute__((warn_unused_result)) int objects_open_search(const struct objects *objects,
                                                             struct search **out);
 
+// An object drawn from a mesh; `path` is what is said where none can be made of it.
+__attribute__((warn_unused_result)) int objects_build(const struct objects *objects,
+                                                      struct search *search, const char *path,
+                                                      const struct search_mesh *mesh,
+                                                      struct search_object **out);
+
 // An object by name from the folder, or drawn from a mesh by its path. Damaged views are drawn
 // again.
 __attribute__((warn_unused_result)) int objects_open(const struct objects *objects,
@@ -38,7 +44,13 @@ __attribute__((warn_unused_result)) int objects_add(const struct objects *object
 __attribute__((warn_unused_result)) int objects_remove(const struct objects *objects,
                                                        const char *name);
 
-// Calls visit for each object of the folder that can be read.
+// Calls visit for the name of each object of the folder, in the order of the alphabet, until it
+// returns other than 0, which is returned.
+__attribute__((warn_unused_result)) int
+objects_visit_names(const struct objects *objects, int (*visit)(void *user, const char *name),
+                    void *user);
+
+// Calls visit for each object of the folder that can be read, in the same order.
 __attribute__((warn_unused_result)) int
 objects_list(const struct objects *objects, struct search *search,
              void (*visit)(void *user, const char *name, const struct search_object_info *info),

@@ -68,7 +68,8 @@ static const struct argp_option common_options[] = {
     OUTPUT_OPTION,
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0,
      "How long to wait for an answer (default 3; object add 180, map 120, register and record stop "
-     "60, search 30); watch: for a message of its topics. Where nobody listens, 3 at most",
+     "60, search 30 for each object); watch: for a message of its topics. Where nobody listens, 3 "
+     "at most",
      0},
     {"wait", OPTION_WAIT, "SECONDS", 0,
      "Where no daemon listens yet, wait so long for one that is being started (default 0; watch 3)",
@@ -364,7 +365,7 @@ static const struct {
     {"keygen", posectl_keygen, "NAME: a pair of CURVE keys, for a daemon or a client"},
     {"register", posectl_register, "the transform between two point clouds; --local"},
     {"object", posectl_object, "known objects: add NAME MODEL.ply, list, remove NAME"},
-    {"search", posectl_search, "where a known object is in a depth image; --plot FILE"},
+    {"search", posectl_search, "where known objects are in a depth image; --plot FILE"},
 };
 
 static void print_help(FILE *file)
@@ -375,7 +376,7 @@ static void print_help(FILE *file)
         fprintf(file, "  %-12s %s\n", commands[i].name, commands[i].summary);
     fprintf(file,
             "\n`posectl COMMAND --help` explains a command. Exit codes: 0 done, 1 refused or\n"
-            "failed, 2 wrong usage, 3 no daemon answers.\n");
+            "failed, 2 wrong usage, 3 no daemon answers, 6 the answer is doubtful.\n");
 }
 
 // Common options may stand in front of the command, too: each of them has a value.

@@ -101,15 +101,22 @@ enum posectl_exit posectl_send_object(const struct posectl *ctl, const char *nam
     return send_parts(ctl, posed_Request_add_object_tag, encoded, n, fields, 2, out);
 }
 
-enum posectl_exit posectl_send_search(const struct posectl *ctl, const char *object,
+enum posectl_exit posectl_send_search(const struct posectl *ctl, const struct sought *sought,
                                       const struct search_image *image,
                                       const struct search_query *query, const uint32_t region[4],
                                       bool track, posed_Reply *out)
 {
     posed_SearchPose message = posed_SearchPose_init_zero;
     uint8_t encoded[posed_SearchPose_size], encoded_image[posed_DepthImage_size];
-    wire_copy_text(message.objects[0], sizeof message.objects[0], object);
-    message.objects_count = 1;
+    const size_t max = sizeof message.objects / sizeof message.objects[0];
+    if (sought->n > max) {
+        posectl_complain("search: %zu objects: at most %zu can be asked for by name, or --all",
+                         sought->n, max);
+        return POSECTL_USAGE;
+    }
+    for (size_t i = 0; i < sought->n; i++)
+        wire_copy_text(message.objects[i], sizeof message.objects[i], sought->objects[i].name);
+    message.objects_count = (pb_size_t)sought->n;
     message.top = query->top;
     message.track = track;
     message.threshold = query->threshold;
