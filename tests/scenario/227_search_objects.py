@@ -130,6 +130,11 @@ def check_local():
     said = ctl(0, "search", "--all", *TWO, *LOCAL, "-o", "json").stdout
     check_poses(said, ["chair", "stair", "stair"])
     check_lines(ctl(0, "search", "--all", *LOCAL).stdout, ["chair 1", "stair 1"])
+    odd = os.fsencode(SCRATCH) + b"/st\xe4ir.ply"  # Latin 1
+    write_mesh(odd)
+    said = ctl(0, "search", *named(odd), *LOCAL, *VIEWS, "--plot", SCRATCH + "/odd.png", "-o",
+               "json").stdout
+    check([pose["object"] for pose in json.loads(said)["poses"]] == ["st?ir"], said)
     # A mesh file beside a name: it has the name of the file.
     done = ctl(DOUBTFUL, "search", *named("stair", SCRATCH + "/stick.ply"), *LOCAL, *VIEWS, "-o",
                "json")

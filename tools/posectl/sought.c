@@ -96,11 +96,14 @@ static void print_json(const struct sought *sought, const struct sought_report *
             json_array_append_new(poses,
                                   json_pose(sought->objects[i].name,
                                             &sought->objects[i].answer.poses[k], report->views));
-    // Of one the word that asked for it, which may be a path.
-    const char *given = sought->n == 1 ? sought->objects[0].given : NULL;
+    // Of one the word that asked for it, which may be a path, and that anything.
+    char given[4096] = "";
+    if (sought->n == 1 && sought->objects[0].given)
+        wire_copy_text(given, sizeof given, sought->objects[0].given);
     posectl_print_json(stdout,
-                       json_pack("{s:o, s:s*, s:f, s:s}", "poses", poses, "object", given,
-                                 "time_ms", report->total_ms, "backend", report->backend),
+                       json_pack("{s:o, s:s*, s:f, s:s}", "poses", poses, "object",
+                                 given[0] ? given : NULL, "time_ms", report->total_ms, "backend",
+                                 report->backend),
                        false);
 }
 
