@@ -29,10 +29,12 @@ static inline int64_t clock_wall_ns(void)
     return clock_read_ns(CLOCK_REALTIME);
 }
 
-// The same as the C library's functions want it; time_ns from 0 on.
+// The same as the C library's functions want it, and ROS: the nanoseconds are from 0 on, also of
+// what was before the clock began.
 static inline struct timespec clock_timespec(int64_t time_ns)
 {
-    return (struct timespec){time_ns / 1000000000, time_ns % 1000000000};
+    const int64_t ns = time_ns % 1000000000, below = ns < 0;
+    return (struct timespec){time_ns / 1000000000 - below, ns + below * 1000000000};
 }
 
 // CLOCK_MONOTONIC from_now_ns from now: until when one of these functions waits.

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/clock.h"
+
 static bool is_name(const char *type, size_t n, const char *package, const char *name)
 {
     static const char *const joints[][2] = {{"/", ""}, {"/msg/", ""}, {"::msg::dds_::", "_"}};
@@ -166,8 +168,9 @@ bool ros_get_realsense_time(const void *message, size_t n_bytes, enum ros_encodi
 
 static void put_header(struct cdr_out *out, int64_t time_ns, const char *frame_id)
 {
-    cdr_put_u32(out, (uint32_t)(time_ns / 1000000000));
-    cdr_put_u32(out, (uint32_t)(time_ns % 1000000000));
+    const struct timespec stamp = clock_timespec(time_ns);
+    cdr_put_u32(out, (uint32_t)stamp.tv_sec);
+    cdr_put_u32(out, (uint32_t)stamp.tv_nsec);
     cdr_put_string(out, frame_id);
 }
 

@@ -85,8 +85,8 @@ static dds_entity_t create_writer(struct ros *ros, const dds_topic_descriptor_t 
 
 static std_msgs_msg_dds__Header_ header_of(int64_t time_ns, char *frame_id)
 {
-    return (std_msgs_msg_dds__Header_){
-        {(int32_t)(time_ns / 1000000000), (uint32_t)(time_ns % 1000000000)}, frame_id};
+    const struct timespec stamp = clock_timespec(time_ns);
+    return (std_msgs_msg_dds__Header_){{(int32_t)stamp.tv_sec, (uint32_t)stamp.tv_nsec}, frame_id};
 }
 
 static void write_to(struct ros *ros, dds_entity_t writer, const void *message, const char *name)

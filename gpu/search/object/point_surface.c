@@ -181,20 +181,21 @@ static double find_spacing(const float *points, size_t n)
     for (size_t s = 0; s < n_sample; s++) {
         const float *p = points + 3 * (s * n / n_sample);
         double nearest[N_NEAREST + 1]; // itself among them
-        size_t n_found = 0;
+        for (int k = 0; k <= N_NEAREST; k++)
+            nearest[k] = INFINITY;
         for (size_t i = 0; i < n; i++) {
             const float *q = points + 3 * i;
             double d2 = 0;
             for (int k = 0; k < 3; k++)
                 d2 += ((double)p[k] - (double)q[k]) * ((double)p[k] - (double)q[k]);
-            if (n_found == N_NEAREST + 1 && d2 >= nearest[N_NEAREST])
+            if (d2 >= nearest[N_NEAREST])
                 continue;
-            size_t at = n_found < N_NEAREST + 1 ? n_found++ : N_NEAREST;
+            size_t at = N_NEAREST;
             for (; at > 0 && nearest[at - 1] > d2; at--)
                 nearest[at] = nearest[at - 1];
             nearest[at] = d2;
         }
-        distance[s] = sqrt(nearest[n_found - 1]);
+        distance[s] = sqrt(nearest[n > N_NEAREST ? N_NEAREST : n - 1]);
     }
     qsort(distance, n_sample, sizeof *distance, by_value);
     return distance[n_sample / 2];

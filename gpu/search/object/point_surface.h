@@ -22,9 +22,9 @@ struct point_surface {
     double gap_m;     // a hole of the sampling is closed when it is no wider
 };
 
-// Points that are not finite or farther out than 1000 km are left out. What shares a cell becomes its
-// mean; the cell is the box's diagonal by `n_across`, and grows until POINT_SURFACE_MOST are left.
-// Points that all lie on one line have no surface: n_triangles is 0.
+// Points that are not finite or farther out than 1000 km are left out. What shares a cell becomes
+// its mean; the cell is the box's diagonal by `n_across`, and grows until POINT_SURFACE_MOST are
+// left. Points that all lie on one line have no surface: n_triangles is 0.
 // Returns 0 (free *out), or with nothing to free: -EINVAL (less than three points), -ENOMEM.
 __attribute__((warn_unused_result)) int
 point_surface_make(const float *points_m, size_t n, uint32_t n_across, struct point_surface *out);

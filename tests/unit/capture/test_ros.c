@@ -109,6 +109,17 @@ static void camera_info_byte_for_byte(void **state)
     assert_memory_equal(bytes, seed + 1, n);
 }
 
+// ROS rounds the seconds down: -1.5 s is -2 s and 500000000 ns.
+static void stamps_before_the_clock_began(void **state)
+{
+    (void)state;
+    static const struct intrinsics camera = {500, 500, 2, 2, 5, 5};
+    static const uint32_t stamp[2] = {UINT32_MAX - 1, 500000000};
+    unsigned char bytes[ROS_MAX_CAMERA_INFO_BYTES];
+    ros_put_camera_info(&camera, INT64_C(-1500000000), "camera", bytes);
+    assert_memory_equal(bytes + 4, stamp, sizeof stamp); // behind the header of the encoding
+}
+
 static void image_head_byte_for_byte(void **state)
 {
     (void)state;
@@ -354,6 +365,7 @@ int main(void)
         cmocka_unit_test(images_of_another_writer),
         cmocka_unit_test(camera_info_of_another_writer),
         cmocka_unit_test(camera_info_byte_for_byte),
+        cmocka_unit_test(stamps_before_the_clock_began),
         cmocka_unit_test(image_head_byte_for_byte),
         cmocka_unit_test(cdr_aligns_from_behind_its_header),
         cmocka_unit_test(metres_that_16_bits_do_not_hold),
