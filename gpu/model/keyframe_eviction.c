@@ -12,7 +12,8 @@
 #define HEIR_FROM 4 // keyframes apart: what a link across time is
 
 // The keyframe that is missed least: the one whose neighbours in time stand nearest to each other.
-// The first and the newest half stay.
+// The first and the newest half stay, and what was seen between two losses: nothing beside it in
+// time would take over how it hangs together with the others.
 static uint32_t least_missed(const struct graph *g)
 {
     uint32_t at = 1;
@@ -20,7 +21,8 @@ static uint32_t least_missed(const struct graph *g)
     for (uint32_t i = 1; i < g->n / 2; i++) {
         struct se3 T =
             se3_between(&g->keyframes[i - 1].T_map_camera, &g->keyframes[i + 1].T_map_camera);
-        if (link_motion(&T) < least) {
+        const bool is_alone = g->keyframes[i].is_found && g->keyframes[i + 1].is_found;
+        if (!is_alone && link_motion(&T) < least) {
             least = link_motion(&T);
             at = i;
         }
@@ -40,41 +42,62 @@ static struct edge given_to(const struct graph *g, const struct edge *e, uint32_
         out.link.T_j_i = se3_compose(&e->link.T_j_i, &T_from_to);
         return out;
     }
-    // T_to_i = T_to_from T_from_i: the twist's frame is another one, too.
-    double ad[36], half[36];
-    struct se3 T_to_from = se3_inverse(&T_from_to);
+    const struct se3 T_to_from = se3_inverse(&T_from_to);
     out.j = to;
-    out.link.T_j_i = se3_compose(&T_to_from, &e->link.T_j_i);
-    se3_adjoint(&T_from_to, ad);
-    for (int r = 0; r < 6; r++)
-        for (int c = 0; c < 6; c++) {
-            half[6 * r + c] = 0;
-            for (int k = 0; k < 6; k++)
-                half[6 * r + c] += e->link.information[6 * r + k] * ad[6 * k + c];
-        }
-    for (int r = 0; r < 6; r++)
-        for (int c = 0; c < 6; c++) {
-            out.link.information[6 * r + c] = 0;
-            for (int k = 0; k < 6; k++)
-                out.link.information[6 * r + c] += ad[6 * k + r] * half[6 * k + c];
-        }
+    graph_move_link(&out.link, &T_to_from);
     return out;
 }
 
 // Chains the neighbours of a keyframe that goes, as well as the two steps were known, each
-// direction by itself; what was measured between them says less.
+// direction by itself; what was measured between them says less, but where the camera was lost
+// between them and found by the one before.
 static struct edge chain_over(struct graph *g, uint32_t at)
 {
     struct edge out = {.i = at - 1, .j = at + 1, .chain = true};
+    const struct edge *find = graph_find_edge(g, g->n_edges, at - 1, at + 1);
     const struct edge *to = graph_find_edge(g, g->n_edges, at - 1, at);
     const struct edge *on = graph_find_edge(g, g->n_edges, at, at + 1);
+    if (find && find->find) {
+        out = *find;
+        out.chain = true;
+        return out;
+    }
     out.link = on->link;
     out.span = to->span + on->span;
+    out.lost = to->lost || on->lost;
+    out.find = !out.lost && (to->find || on->find);
     out.link.T_j_i = se3_compose(&on->link.T_j_i, &to->link.T_j_i);
     memset(out.link.information, 0, sizeof out.link.information);
     for (int k = 0; k < 36; k += 7)
         out.link.information[k] = 1 / (1 / to->link.information[k] + 1 / on->link.information[k]);
     return out;
+}
+
+// What a camera was found by goes to the heir whatever else is there: the chain over the loss gives
+// way to it, and of another measurement it is what it was found by from then on. Returns whether it
+// is an edge of its own.
+static bool hand_on_find(struct graph *g, const struct edge *e)
+{
+    struct edge *there = graph_find_edge(g, g->n_edges, e->i, e->j);
+    if (!there)
+        return true;
+    if (there->lost) {
+        there->link = e->link;
+        there->lost = false;
+    }
+    there->find = true;
+    return false;
+}
+
+// The keyframe beside it in time that stands nearer, on its side of a loss.
+static uint32_t heir_of(const struct graph *g, uint32_t at)
+{
+    const struct graph_keyframe *k = &g->keyframes[at];
+    if (k->is_found != k[1].is_found)
+        return k->is_found ? at + 1 : at - 1;
+    const struct se3 back = se3_between(&k->T_map_camera, &k[-1].T_map_camera);
+    const struct se3 on = se3_between(&k->T_map_camera, &k[1].T_map_camera);
+    return link_motion(&back) < link_motion(&on) ? at - 1 : at + 1;
 }
 
 // Takes a keyframe out; its neighbours are chained, and the one that stands nearer takes over its
@@ -86,10 +109,7 @@ static void forget(struct graph *g, uint32_t at)
     const bool full =
         n_edges + 2 * (g->settings.max_links + 1 + GRAPH_LOOP_LINKS) > g->enough_edges;
     const struct edge over = chain_over(g, at);
-    struct se3 back =
-        se3_between(&g->keyframes[at].T_map_camera, &g->keyframes[at - 1].T_map_camera);
-    struct se3 on = se3_between(&g->keyframes[at].T_map_camera, &g->keyframes[at + 1].T_map_camera);
-    const uint32_t heir = link_motion(&back) < link_motion(&on) ? at - 1 : at + 1;
+    const uint32_t heir = heir_of(g, at);
     for (uint32_t k = 0; k < n_edges; k++) {
         struct edge e = g->edges[k];
         if (e.i == over.i && e.j == over.j)
@@ -97,9 +117,14 @@ static void forget(struct graph *g, uint32_t at)
         if (e.i == at || e.j == at) {
             uint32_t other = e.i == at ? e.j : e.i;
             uint32_t low = other < heir ? other : heir, high = other < heir ? heir : other;
-            if (full || e.chain || high - low < HEIR_FROM || graph_find_edge(g, n_edges, low, high))
+            const bool is_find = e.find && !e.chain;
+            if (!is_find && (full || e.chain || high - low < HEIR_FROM ||
+                             graph_find_edge(g, n_edges, low, high)))
                 continue;
-            e = g->edges[k] = given_to(g, &e, at, heir);
+            e = given_to(g, &e, at, heir);
+            if (is_find && !hand_on_find(g, &e))
+                continue;
+            g->edges[k] = e;
         }
         g->edges[n++] = e;
     }
@@ -109,6 +134,10 @@ static void forget(struct graph *g, uint32_t at)
         g->edges[k].i -= g->edges[k].i > at;
         g->edges[k].j -= g->edges[k].j > at;
     }
+    if (g->find.i == at)
+        g->find = given_to(g, &g->find, at, heir);
+    if (g->find.i != UINT32_MAX)
+        g->find.i -= g->find.i > at;
     g->keyframes[at + 1].is_found |= g->keyframes[at].is_found;
     align_image_destroy(&g->images[at]);
     free(g->z_m[at]);

@@ -45,6 +45,7 @@ struct found {
     double explained; // share of both images' pixels that agree
     struct se3 T_odom_camera, T_map_camera;
     uint32_t at; // the place
+    struct link link;
 };
 
 static void keep(struct start *kept, const struct start *shifted)
@@ -157,6 +158,7 @@ static struct found leads_to(const struct recovery_place *places, uint32_t at,
         .T_odom_camera = se3_compose(&places[at].T_odom_camera, &T_place_frame),
         .T_map_camera = se3_compose(&places[at].T_map_camera, &T_place_frame),
         .at = at,
+        .link = *link,
     };
 }
 
@@ -189,7 +191,7 @@ static void decide(const struct found *found, uint32_t n, struct recovery *out)
         if (found[k].explained >= AMBIGUOUS_SHARE * best->explained && !is_same(&found[k], best))
             return;
     if (best)
-        *out = (struct recovery){best->trust, best->at, best->T_odom_camera};
+        *out = (struct recovery){best->trust, best->at, best->T_odom_camera, best->link};
 }
 
 int recovery_find(struct link_maker *maker, const struct intrinsics *camera,

@@ -36,6 +36,7 @@ struct recovery {
     enum relocalise_trust trust;
     uint32_t at;              // the place that it was measured against
     struct se3 T_odom_camera; // of the frame, as that place was tracked
+    struct link link;         // from the place to the frame
 };
 
 // Looks for `frame` among n places of images of `camera`. `attempt` counts the frames lost in a

@@ -19,9 +19,7 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
                              const struct track_result *result)
 {
     const struct gpu_frame *frame = track_newest_frame(track);
-    enum relocalise_trust trust;
-    struct se3 T = se3_identity();
-    uint64_t seq = 0;
+    struct keyframe_find find;
     if (!relocalise_is_lost(result, frame)) {
         w->n_lost = 0;
         w->finds = (struct relocalise_finds){0};
@@ -35,18 +33,18 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
     if (keyframe_window_read_depth(w, gpu, frame, w->z_m) != 0)
         return -EIO;
     // Without memory it is not found; what needs that next says so.
-    if (graph_find(w->graph, w->z_m, w->n_lost++, &trust, &T, &seq) != 0)
+    if (graph_find(w->graph, w->z_m, w->n_lost++, &find) != 0)
         return 0;
-    const struct se3 T_map = trust ? in_map(w, seq, &T) : T;
-    if (!relocalise_finds_believe(&w->finds, trust, &T_map) || track_relocate(track, &T) != 0)
+    const struct se3 T = find.T_odom_camera, T_map = find.trust ? in_map(w, find.seq, &T) : T;
+    if (!relocalise_finds_believe(&w->finds, find.trust, &T_map) || track_relocate(track, &T) != 0)
         return 0;
     w->is_found = true;
-    w->found_seq = seq;
+    w->found = find;
     w->has_keyframe = false; // the next frame that is followed is one
     keyframe_window_set_T_map_odom(w);
     log_to(&w->log, LOG_LEVEL_NOTICE,
            "keyframes: the camera is found again by that of frame %llu, at %.2f %.2f %.2f",
-           (unsigned long long)seq, T.t_m[0], T.t_m[1], T.t_m[2]);
+           (unsigned long long)find.seq, T.t_m[0], T.t_m[1], T.t_m[2]);
     return 0;
 }
 

@@ -28,7 +28,7 @@ static bool is_at_work(const struct keyframe_window *w)
 static int do_job(struct keyframe_window *w, enum job job)
 {
     if (job == JOB_ADD && w->job_is_found)
-        graph_found(w->graph, w->found_seq);
+        graph_found(w->graph, &w->found);
     if (job == JOB_ADD)
         return graph_add(w->graph, w->job_seq, w->job_time_ns, w->z_m, &w->T_job);
     if (job == JOB_COPY)
@@ -246,7 +246,7 @@ void keyframe_window_set_T_map_odom(struct keyframe_window *w)
 {
     w->T_map_odom = graph_T_map_odom(w->graph);
     for (uint32_t i = 0; i < w->n_keyframes && w->is_found; i++)
-        if (w->keyframes[i].seq == w->found_seq)
+        if (w->keyframes[i].seq == w->found.seq)
             w->T_map_odom = graph_keyframe_T_map_odom(&w->keyframes[i]);
 }
 

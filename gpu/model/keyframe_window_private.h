@@ -42,7 +42,7 @@ struct keyframe_window {
     struct relocalise_finds finds;    // of the lost frames in a row
     uint32_t n_lost;                  // of them
     bool is_found;                    // and not lost since
-    uint64_t found_seq;               // by that frame's keyframe
+    struct keyframe_find found;       // how
     struct graph_keyframe *keyframes; // as the newest result that entered has them
     uint32_t n_keyframes;
     struct between_frames between; // the worker's, too, during JOB_COPY

@@ -135,7 +135,19 @@ static double residual_m(const struct graph *g, uint32_t *out_n)
 
 // Measures every keyframe anew against its predecessor and older ones, as if it had just come and
 // were where it is thought to be. What closed a loop, or was taken over from a keyframe that went,
-// is kept where it is not measured again: without it the loop would open.
+// is kept where it is not measured again: without it the loop would open. So is what a camera was
+// found by after a loss, without which nothing would hold what came then.
+static void keep(struct graph *g, const struct edge *e)
+{
+    struct edge *anew = graph_find_edge(g, g->n_edges, e->i, e->j);
+    if (!anew)
+        g->edges[g->n_edges++] = *e;
+    else if (anew->lost)
+        *anew = *e;
+    else
+        anew->find |= e->find;
+}
+
 static int measure_again(struct graph *g, const atomic_bool *stop)
 {
     const uint32_t n = g->n, n_old = g->n_edges;
@@ -154,8 +166,8 @@ static int measure_again(struct graph *g, const atomic_bool *stop)
     for (uint32_t k = 0; k < n_old && rc == 0 && g->n_edges + 1 < g->max_edges; k++) {
         const struct edge *e = &old[k];
         bool is_taken_over = e->span != g->arrival[e->j] - g->arrival[e->i];
-        if (!e->chain && (e->loop || is_taken_over) && !graph_find_edge(g, g->n_edges, e->i, e->j))
-            g->edges[g->n_edges++] = *e;
+        if (e->find || (!e->chain && (e->loop || is_taken_over)))
+            keep(g, e);
     }
     free(old);
     return rc;

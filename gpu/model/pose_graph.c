@@ -116,7 +116,7 @@ void graph_clear(struct graph *graph)
     }
     graph->n = graph->n_edges = graph->n_ever = 0;
     graph->pending.at = UINT32_MAX;
-    graph->is_found = false;
+    graph->find.i = UINT32_MAX;
     graph->T_map_odom = se3_identity();
 }
 
@@ -235,7 +235,7 @@ static double strain(struct graph *g, uint32_t i, uint32_t j)
     double sum = 0, x[6];
     for (uint32_t k = 0; k < g->n_edges; k++) {
         const struct edge *e = &g->edges[k];
-        if (!e->chain || e->i < i || e->j > j)
+        if (!e->chain || e->lost || e->i < i || e->j > j)
             continue;
         struct link usual;
         link_chain(&usual, &e->link.T_j_i);
@@ -287,7 +287,7 @@ void graph_set_T_map_odom(struct graph *g)
     g->T_map_odom = graph_keyframe_T_map_odom(&g->keyframes[g->n - 1]);
 }
 
-const struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j)
+struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j)
 {
     for (uint32_t k = 0; k < n_edges; k++)
         if (g->edges[k].i == i && g->edges[k].j == j)
@@ -376,14 +376,14 @@ int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
                                                    .time_ns = time_ns,
                                                    .T_odom_camera = *T_odom_camera,
                                                    .T_map_camera = T,
-                                                   .is_found = g->is_found};
-    g->is_found = false;
+                                                   .is_found = g->find.i != UINT32_MAX};
     if (newest == 0)
         return 0;
     const struct graph_keyframe *last = &g->keyframes[newest - 1];
     const struct se3 step = se3_between(&last->T_odom_camera, T_odom_camera);
     g->keyframes[newest].walked = last->walked + link_motion(&step);
     rc = graph_link_newest(g);
+    g->find.i = UINT32_MAX;
     if (rc < 0)
         return rc; // nothing more can be added
     rc = adjust_and_judge(g);

@@ -10,6 +10,7 @@
 #define POSED_GPU_MODEL_POSE_GRAPH_H
 
 #include "gpu/model/between_frames.h"
+#include "gpu/model/keyframe_constraint.h"
 #include "gpu/model/relocalise_finds.h"
 #include "proto/log.h"
 #include "proto/types.h"
@@ -33,6 +34,14 @@ struct graph_keyframe {
     uint32_t n_links;         // that it was measured by when it came
     double walked;            // from the first one over all that came [m + rad], as tracked
     bool is_found;            // the camera was lost and found between the one before and it
+};
+
+// A lost frame that was found among the keyframes.
+struct keyframe_find {
+    enum relocalise_trust trust; // NOT_FOUND: the rest says nothing
+    uint64_t seq;                // of the keyframe that it was found by
+    struct se3 T_odom_camera;    // of the frame, as that keyframe was tracked
+    struct link link;            // from that keyframe to the frame
 };
 
 // By how much poses of odom are moved in the map, as this keyframe has it. Pure.
@@ -66,16 +75,14 @@ __attribute__((warn_unused_result)) int graph_add(struct graph *graph, uint64_t 
                                                   const struct se3 *T_odom_camera);
 
 // Looks for a lost frame, its depth as graph_add has it, among the keyframes' images
-// (keyframe_recovery.h); `attempt` counts the frames lost in a row. Unless *out_trust is NOT_FOUND,
-// tells where the camera is in odom, and the seq of the keyframe that it was found by. Returns 0 or
-// -ENOMEM.
-__attribute__((warn_unused_result)) int
-graph_find(struct graph *graph, const float *z_m, uint32_t attempt,
-           enum relocalise_trust *out_trust, struct se3 *out_T_odom_camera, uint64_t *out_seq);
+// (keyframe_recovery.h); `attempt` counts the frames lost in a row. Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_find(struct graph *graph, const float *z_m,
+                                                   uint32_t attempt, struct keyframe_find *out);
 
-// The next keyframe's pose in odom came of the camera's being found by keyframe `seq`: its way from
-// the one before it is not as tracked, but between where the two are in the map.
-void graph_found(struct graph *graph, uint64_t seq);
+// The next keyframe's pose in odom came of this find: it is linked to the keyframe that it was
+// found by, as that was measured and as the camera was followed since. Of the way from the keyframe
+// before it, over the loss, nothing is known.
+void graph_found(struct graph *graph, const struct keyframe_find *find);
 
 // A second graph of the same keyframes, with memory of its own, for optimise.h beside the first;
 // `between` (NULL: none) is copied, too. Returns as graph_create.

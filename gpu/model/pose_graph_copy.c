@@ -39,7 +39,8 @@ int graph_copy(struct graph **out, const struct graph *g, const struct between_f
     return rc;
 }
 
-// The edges of both: of what both know those of `from`. in_from: of each keyframe, or NOWHERE.
+// The edges of both: of what both know those of `from`, beside what holds a keyframe here.
+// in_from: of each keyframe, or NOWHERE.
 static void take_edges(struct graph *g, const struct graph *from, const uint32_t *in_from)
 {
     uint32_t n = 0;
@@ -47,7 +48,7 @@ static void take_edges(struct graph *g, const struct graph *from, const uint32_t
         const struct edge *e = &g->edges[k];
         const uint32_t i = in_from[e->i], j = in_from[e->j];
         if (i == NOWHERE || j == NOWHERE ||
-            (e->chain && !graph_find_edge(from, from->n_edges, i, j)))
+            ((e->chain || e->find) && !graph_find_edge(from, from->n_edges, i, j)))
             g->edges[n++] = *e;
     }
     for (uint32_t k = 0; k < from->n_edges; k++) {
@@ -83,12 +84,15 @@ int graph_take(struct graph *g, struct graph *from)
         take_edges(g, from, in_from);
     for (uint32_t i = 0; i < g->n && rc == 0; i++) {
         struct graph_keyframe *k = &g->keyframes[i];
+        const struct edge *find = graph_edge_of_find(g, i);
         if (in_from[i] != NOWHERE) {
             g->before[i] = from->keyframes[in_from[i]].T_map_camera;
             k->n_links = from->keyframes[in_from[i]].n_links;
+        } else if (find) {
+            const struct se3 T_found_k = se3_inverse(&find->link.T_j_i);
+            g->before[i] = se3_compose(&g->before[find->i], &T_found_k);
         } else if (i > 0) {
-            struct se3 step = k->is_found ? se3_between(&k[-1].T_map_camera, &k->T_map_camera)
-                                          : se3_between(&k[-1].T_odom_camera, &k->T_odom_camera);
+            struct se3 step = se3_between(&k[-1].T_odom_camera, &k->T_odom_camera);
             g->before[i] = se3_compose(&g->before[i - 1], &step);
         } else {
             g->before[i] = k->T_map_camera;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "gpu/base/solve6.h"
 #include "gpu/model/keyframe_recovery.h"
 #include "gpu/model/pose_graph_private.h"
 #include "proto/se3.h"
 
-int graph_find(struct graph *g, const float *z_m, uint32_t attempt,
-               enum relocalise_trust *out_trust, struct se3 *out_T_odom_camera, uint64_t *out_seq)
+int graph_find(struct graph *g, const float *z_m, uint32_t attempt, struct keyframe_find *out)
 {
     float log_z[DEPTH_CELLS];
     struct align_image *image;
     struct recovery found;
-    *out_trust = RELOCALISE_NOT_FOUND;
+    *out = (struct keyframe_find){.T_odom_camera = se3_identity()};
     struct recovery_place *places = malloc((g->n + 1) * sizeof *places);
     if (!places)
         return -ENOMEM;
@@ -29,22 +30,86 @@ int graph_find(struct graph *g, const float *z_m, uint32_t attempt,
     const struct recovery_view frame = {image, z_m, log_z};
     rc = recovery_find(g->maker, &g->camera, &frame, places, g->n, attempt, graph_usual_rms_m(g),
                        &found);
-    if (rc == 0 && found.trust) {
-        *out_trust = found.trust;
-        *out_T_odom_camera = found.T_odom_camera;
-        *out_seq = g->keyframes[found.at].seq;
-    }
+    if (rc == 0 && found.trust)
+        *out = (struct keyframe_find){found.trust, g->keyframes[found.at].seq, found.T_odom_camera,
+                                      found.link};
     align_image_destroy(&image);
     free(places);
     return rc;
 }
 
-void graph_found(struct graph *g, uint64_t seq)
+void graph_found(struct graph *g, const struct keyframe_find *find)
 {
     for (uint32_t i = 0; i < g->n; i++)
-        if (g->keyframes[i].seq == seq) {
+        if (g->keyframes[i].seq == find->seq) {
             g->T_map_odom = graph_keyframe_T_map_odom(&g->keyframes[i]);
-            g->is_found = true;
+            g->find = (struct edge){.i = i, .link = find->link, .find = true};
+            g->T_odom_found = find->T_odom_camera;
             g->pending.at = UINT32_MAX; // odom's step since then holds the find's
         }
+}
+
+const struct edge *graph_edge_of_find(const struct graph *g, uint32_t j)
+{
+    for (uint32_t k = 0; k < g->n_edges; k++)
+        if (g->edges[k].find && g->edges[k].j == j)
+            return &g->edges[k];
+    return NULL;
+}
+
+void graph_move_link(struct link *inout, const struct se3 *T_to_from)
+{
+    // The twist's frame is another one, too.
+    const struct se3 T_from_to = se3_inverse(T_to_from);
+    double ad[36], half[36];
+    inout->T_j_i = se3_compose(T_to_from, &inout->T_j_i);
+    se3_adjoint(&T_from_to, ad);
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 6; c++) {
+            half[6 * r + c] = 0;
+            for (int k = 0; k < 6; k++)
+                half[6 * r + c] += inout->information[6 * r + k] * ad[6 * k + c];
+        }
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 6; c++) {
+            inout->information[6 * r + c] = 0;
+            for (int k = 0; k < 6; k++)
+                inout->information[6 * r + c] += ad[6 * k + r] * half[6 * k + c];
+        }
+}
+
+// The doubt of a motion that was tracked is added to a link's.
+static void add_doubt(struct link *inout, const struct se3 *moved)
+{
+    struct link tracked;
+    double covariance[36], information[36];
+    link_chain(&tracked, moved);
+    if (!solve6_invert(inout->information, 0, covariance))
+        return;
+    for (int k = 0; k < 36; k += 7)
+        covariance[k] += 1 / tracked.information[k];
+    if (solve6_invert(covariance, 0, information))
+        memcpy(inout->information, information, sizeof information);
+}
+
+// Found by the keyframe before the loss the newest one is chained to it so.
+void graph_link_found(struct graph *g)
+{
+    const uint32_t j = g->n - 1;
+    struct edge e = g->find;
+    if (e.i == UINT32_MAX)
+        return;
+    const struct se3 T_new_found = se3_between(&g->keyframes[j].T_odom_camera, &g->T_odom_found);
+    graph_move_link(&e.link, &T_new_found);
+    add_doubt(&e.link, &T_new_found);
+    e.j = j;
+    e.span = g->arrival[j] - g->arrival[e.i];
+    struct edge *chain = graph_find_edge(g, g->n_edges, e.i, j);
+    e.chain = chain != NULL;
+    if (chain)
+        *chain = e;
+    if (chain || g->n_edges + 1 >= g->max_edges)
+        return;
+    g->edges[g->n_edges++] = e;
+    g->keyframes[j].n_links++;
 }

@@ -10,6 +10,7 @@
 // [m + rad], as the unkind synthetic sensor drifts.
 #define DOUBT_SHARE 0.06
 #define LINK_WAY    0.02 // what a measured link adds to its motion
+#define LOST_STD    100  // [m, rad], of a way that the camera was not followed on: it pulls nothing
 #define NEAR_M      0.2  // of doubt: beyond, a link alone is not believed
 
 // Old keyframes that may see what the newest sees: their views and the doubt together.
@@ -36,7 +37,7 @@ static void set_ways(struct graph *g)
         g->reached[at] = true;
         for (uint32_t e = 0; e < g->n_edges; e++) {
             const struct edge *edge = &g->edges[e];
-            if (edge->i != at && edge->j != at)
+            if (edge->lost || (edge->i != at && edge->j != at))
                 continue;
             uint32_t other = edge->i == at ? edge->j : edge->i;
             double way = g->way[at] + link_motion(&edge->link.T_j_i) + (edge->chain ? 0 : LINK_WAY);
@@ -57,7 +58,8 @@ static double motion_to_newest(const struct graph *g, uint32_t i, struct se3 *ou
 }
 
 // The keyframes to link the newest one to: of each age the one that stands nearest to it, of those
-// that are not in doubt and see enough of the same surface.
+// that are not in doubt, see enough of the same surface, and have not found its camera: those are
+// linked already.
 static uint32_t choose(const struct graph *g, uint32_t *out)
 {
     const uint32_t newest = g->n - 1;
@@ -70,6 +72,7 @@ static uint32_t choose(const struct graph *g, uint32_t *out)
             struct se3 T_i_new;
             double motion = motion_to_newest(g, i, &T_i_new);
             if (motion < nearest && doubt_m(g, i) <= NEAR_M &&
+                !graph_find_edge(g, g->n_edges, i, newest) &&
                 link_overlap(g->images[newest], g->images[i], &T_i_new, doubt_m(g, i)) >
                     LINK_MIN_OVERLAP) {
                 nearest = motion;
@@ -87,7 +90,8 @@ static void add_edge(struct graph *g, uint32_t i, uint32_t j, const struct link 
     const uint32_t span = g->arrival[j] - g->arrival[i];
     if (g->n_edges + 1 >= g->max_edges)
         return;
-    g->edges[g->n_edges++] = (struct edge){i, j, span, *link, false, loop, loop};
+    g->edges[g->n_edges++] =
+        (struct edge){.i = i, .j = j, .span = span, .link = *link, .loop = loop, .fresh = loop};
     g->keyframes[j].n_links++;
 }
 
@@ -210,21 +214,26 @@ static int link_far(struct graph *g)
 }
 
 // To the one before it: as the tracker went, or, where the camera's own error is known, which the
-// tracker does not take out, as measured. A camera that was lost was not followed on the way: what
-// lies between is what the map has between the two, by the keyframe that it was found by.
+// tracker does not take out, as measured. A camera that was lost was not followed on the way, which
+// holds the two together only where nothing else does: where the map has them.
 static int link_chained(struct graph *g)
 {
     const uint32_t i = g->n - 2, j = g->n - 1;
     struct edge *e = &g->edges[g->n_edges++];
     *e = (struct edge){.i = i, .j = j, .span = g->arrival[j] - g->arrival[i], .chain = true};
     const struct graph_keyframe *to = &g->keyframes[j], *from = &g->keyframes[i];
-    struct se3 T_j_i = to->is_found ? se3_between(&to->T_map_camera, &from->T_map_camera)
-                                    : se3_between(&to->T_odom_camera, &from->T_odom_camera);
+    struct link measured = {.T_j_i = se3_between(&to->T_map_camera, &from->T_map_camera)};
+    if (to->is_found) {
+        e->lost = true;
+        e->link = (struct link){.T_j_i = measured.T_j_i, .good = true};
+        for (int k = 0; k < 36; k += 7)
+            e->link.information[k] = 1.0 / (LOST_STD * LOST_STD);
+        return 0;
+    }
+    struct se3 T_j_i = se3_between(&to->T_odom_camera, &from->T_odom_camera);
     link_chain(&e->link, &T_j_i);
     if (!g->field_per_m)
         return 0;
-    struct link measured = {
-        .T_j_i = se3_between(&g->keyframes[j].T_map_camera, &g->keyframes[i].T_map_camera)};
     const struct align_image *image = g->images[i];
     int rc = link_measure(g->maker, g->images[j], &image, 1, &measured);
     if (rc == 0 && measured.good)
@@ -235,6 +244,7 @@ static int link_chained(struct graph *g)
 int graph_link_newest(struct graph *g)
 {
     int rc = link_chained(g);
+    graph_link_found(g);
     set_ways(g);
     if (rc == 0)
         rc = link_near(g);

@@ -18,6 +18,8 @@ struct edge {
     uint32_t span; // keyframes from i to j, those that went included
     struct link link;
     bool chain; // of a keyframe to the one before it: never doubted
+    bool lost;  // a chain's over a loss: of the way nothing is known
+    bool find;  // to the keyframe by which j's camera was found after a loss
     bool loop;  // closes one: two keyframes found it
     bool fresh; // a loop's, and what it does to the chain is yet to be judged
 };
@@ -59,7 +61,10 @@ struct graph {
     bool *fixed;
     struct se3 *poses, *before;
     struct se3 T_map_odom;
-    bool is_found; // the next keyframe's camera, as graph_found says
+    // What the next keyframe's camera was found by (graph_found): from keyframe i to the lost
+    // frame; i at UINT32_MAX: it was not lost.
+    struct edge find;
+    struct se3 T_odom_found; // of that frame
 };
 
 // Whether the camera's own error is out of the images.
@@ -69,7 +74,7 @@ static inline bool graph_is_mended(const struct graph *g)
 }
 
 // The edge between two keyframes among the first n_edges, or NULL.
-const struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j);
+struct edge *graph_find_edge(const struct graph *g, uint32_t n_edges, uint32_t i, uint32_t j);
 
 // The residual of links between keyframes beside each other, 0 where there is none yet.
 double graph_usual_rms_m(const struct graph *g);
@@ -79,6 +84,15 @@ __attribute__((warn_unused_result)) int graph_make_image(const struct graph *g, 
                                                          struct align_image **out);
 
 void graph_set_T_map_odom(struct graph *g); // as the newest keyframe has it
+
+// The edge by which keyframe j's camera was found, or NULL.
+const struct edge *graph_edge_of_find(const struct graph *g, uint32_t j);
+
+// Links the newest keyframe to the one that its camera was found by, if it was lost.
+void graph_link_found(struct graph *g);
+
+// A link to a camera, given to another one: T_to_from of the other and the first.
+void graph_move_link(struct link *inout, const struct se3 *T_to_from);
 
 // Links the newest keyframe to the one before it and to others; what closes a loop is fresh.
 // Returns 0 or -ENOMEM.

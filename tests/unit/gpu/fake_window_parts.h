@@ -42,7 +42,8 @@ static enum track_state tracked = TRACK_STATE_TRACKING;
 // What is found among the keyframes, and what was asked and told.
 static enum relocalise_trust answer;
 static struct se3 T_answer, T_relocated;
-static uint64_t answer_seq, found_seq;
+static uint64_t answer_seq;
+static struct keyframe_find told_find; // to the graph
 static uint32_t n_finds, attempt, n_relocated, n_told_found, n_added_then;
 static int find_rc, relocate_rc;
 static atomic_bool waits; // graph_add and optimise, for the test
@@ -113,24 +114,21 @@ struct se3 graph_keyframe_T_map_odom(const struct graph_keyframe *keyframe)
     return T;
 }
 
-int graph_find(struct graph *g, const float *z_m, uint32_t n_attempt,
-               enum relocalise_trust *out_trust, struct se3 *out_T_odom_camera, uint64_t *out_seq)
+int graph_find(struct graph *g, const float *z_m, uint32_t n_attempt, struct keyframe_find *out)
 {
     assert_true(g == &graph && z_m[3] == first_z_m + 3);
     n_finds++;
     attempt = n_attempt;
     n_added_then = n_added;
-    *out_trust = answer;
-    *out_T_odom_camera = T_answer;
-    *out_seq = answer_seq;
+    *out = (struct keyframe_find){answer, answer_seq, T_answer, {.rms_m = 0.5}};
     return find_rc;
 }
 
-void graph_found(struct graph *g, uint64_t seq)
+void graph_found(struct graph *g, const struct keyframe_find *find)
 {
     if (g == &graph)
         n_told_found++;
-    found_seq = seq;
+    told_find = *find;
 }
 
 int graph_copy(struct graph **out, const struct graph *g, const struct between_frames *given)

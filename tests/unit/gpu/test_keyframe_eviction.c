@@ -195,6 +195,92 @@ static void a_find_that_waits_moves_along(void **state)
     }
 }
 
+// Keyframe j's camera was found by i: the edge, and of the chain before j nothing is known.
+static void make_found(struct graph *g, uint32_t i, uint32_t j)
+{
+    g->keyframes[j].is_found = true;
+    struct edge *chain = graph_find_edge(g, g->n_edges, j - 1, j);
+    struct edge *e = i + 1 == j ? chain : fake_edge(g, i, j, false);
+    chain->lost = chain != e;
+    e->find = true;
+    for (int k = 0; k < 36; k += 7)
+        e->link.information[k] = 5e3;
+}
+
+// Whatever goes, what came after a loss is held by what it was found by, and of the way over the
+// loss nothing is known but that.
+static void what_found_a_camera_is_handed_on(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t goes, by, found;
+        bool nearer_after;
+        uint32_t expected_by, expected_found;
+        bool is_chain;
+    } cases[] = {
+        {2, 2, 9, false, 1, 8, false}, // the one that found it: the nearer
+        {2, 2, 9, true, 2, 8, false},  //
+        {3, 0, 3, false, 0, 3, false}, // the one that was found: the next, whichever is nearer
+        {4, 1, 4, true, 1, 4, false},  //
+        {2, 1, 3, false, 1, 2, true},  // the one between them
+        {2, 2, 3, true, 1, 2, true},   // found by the one before
+        {3, 2, 3, false, 2, 3, true},  //
+        {4, 4, 6, true, 4, 5, true},   // the heir is the one before
+        {4, 2, 4, false, 2, 4, false}, //
+        {5, 1, 5, false, 1, 5, false},
+    };
+    for (uint32_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct graph *g = chained(cases[c].goes, cases[c].nearer_after);
+        make_found(g, cases[c].by, cases[c].found);
+        while (c % 2 && g->n_edges < g->enough_edges)
+            fake_edge(g, 7, 11, false); // however little room there is
+        graph_make_room(g);
+        const uint32_t j = cases[c].expected_found;
+        assert_true(g->keyframes[j].is_found);
+        const struct edge *e = graph_edge_of_find(g, j);
+        assert_true(e && e->i == cases[c].expected_by && e->chain == cases[c].is_chain);
+        assert_true(!e->lost && e->link.information[0] > 100);
+        const struct se3 T_j_i =
+            se3_between(&g->keyframes[j].T_map_camera, &g->keyframes[e->i].T_map_camera);
+        assert_same_pose(&e->link.T_j_i, &T_j_i);
+        for (uint32_t i = 0; i + 1 < g->n; i++) {
+            const struct edge *chain = graph_find_edge(g, g->n_edges, i, i + 1);
+            assert_true(chain && chain->chain && chain->lost == (i + 1 == j && chain != e));
+        }
+        graph_destroy(&g);
+    }
+}
+
+// An heir that is measured against it already has it for what it was found by.
+static void a_find_may_be_there_already(void **state)
+{
+    (void)state;
+    struct graph *g = chained(3, false);
+    make_found(g, 3, 9);
+    fake_edge(g, 2, 9, false)->link.rms_m = 7;
+    const uint32_t n = g->n_edges;
+    graph_make_room(g);
+    const struct edge *e = graph_edge_of_find(g, 8);
+    assert_true(e && e->i == 2 && e->link.rms_m == 7);
+    assert_int_equal(g->n_edges, n - 2);
+    graph_destroy(&g);
+}
+
+// What was seen between two losses stays.
+static void one_alone_between_losses_stays(void **state)
+{
+    (void)state;
+    struct graph *g = chained(3, false);
+    make_found(g, 0, 3);
+    make_found(g, 1, 4);
+    graph_make_room(g);
+    bool is_there = false;
+    for (uint32_t i = 0; i < g->n; i++)
+        is_there = is_there || g->keyframes[i].seq == 3;
+    assert_true(is_there);
+    graph_destroy(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +290,9 @@ int main(void)
         cmocka_unit_test(what_is_not_inherited),
         cmocka_unit_test(only_where_there_is_room),
         cmocka_unit_test(a_find_that_waits_moves_along),
+        cmocka_unit_test(what_found_a_camera_is_handed_on),
+        cmocka_unit_test(a_find_may_be_there_already),
+        cmocka_unit_test(one_alone_between_losses_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

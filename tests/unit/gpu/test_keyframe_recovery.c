@@ -261,6 +261,7 @@ static void where_two_places_do_as_well_neither_is_believed(void **state)
         assert_int_equal(found.trust, RELOCALISE_SURE);
         assert_int_equal(found.at, 0); // the larger overlap
         assert_same_pose(&found.T_odom_camera, &places[0].T_odom_camera);
+        assert_true(found.link.overlap == 0.9 && found.link.information[0] == 1e4);
         apart_m = turns ? 0 : OUTSIDE * 0.15;
         apart_rad = turns ? OUTSIDE * 0.15 : 0;
         assert_int_equal(find_of_two(0).trust, RELOCALISE_NOT_FOUND);

@@ -195,6 +195,32 @@ static void what_holds_a_loop_is_kept(void **state)
     graph_destroy(&g);
 }
 
+// What a camera was found by after a loss holds what came then: it is kept, as an edge of its own,
+// as the chain, or as what was measured anew between the two.
+static void what_found_a_camera_is_kept(void **state)
+{
+    (void)state;
+    for (uint32_t by = 1; by < 4; by++) {
+        struct graph *g = line(N);
+        struct optimise_report report;
+        for (int i = 0; i < FAKE_KEYFRAMES; i++)
+            fake_overlaps[i] = i == 1;
+        g->keyframes[4].is_found = true;
+        struct edge *find = by == 3 ? graph_find_edge(g, g->n_edges, 3, 4) : NULL;
+        if (!find)
+            find = fake_edge(g, by, 4, false);
+        find->find = true;
+        find->link.rms_m = 0.1;
+        assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
+        const struct edge *e = graph_edge_of_find(g, 4);
+        assert_true(e && e->i == by && !e->lost && e->chain == (by == 3));
+        assert_true(e->link.rms_m == (by == 1 ? 0.003 : 0.1));
+        const struct edge *chain = graph_find_edge(g, g->n_edges, 3, 4);
+        assert_true(chain->chain && chain->lost == (by != 3));
+        graph_destroy(&g);
+    }
+}
+
 static void it_ends_early(void **state)
 {
     (void)state;
@@ -348,6 +374,7 @@ int main(void)
         cmocka_unit_test(every_keyframe_is_measured_twice),
         cmocka_unit_test(the_one_that_moved_most_is_told),
         cmocka_unit_test(what_holds_a_loop_is_kept),
+        cmocka_unit_test(what_found_a_camera_is_kept),
         cmocka_unit_test(it_ends_early),
         cmocka_unit_test(the_cameras_error_is_learnt_from_all),
         cmocka_unit_test(without_that_error_more_is_measured),

@@ -320,6 +320,33 @@ static void a_keyframe_has_gone_meanwhile(void **state)
     }
 }
 
+// A keyframe that came meanwhile and was lost before goes with the one that its camera was found
+// by, not with the one before it, and what holds it is not taken away.
+static void a_find_meanwhile_goes_with_what_found_it(void **state)
+{
+    (void)state;
+    for (int both = 0; both < 2; both++) {
+        struct graph *copy, *g = six(&copy);
+        const uint32_t j = both ? 4 : 5; // 4 is known to both, but not that it was found by 1
+        fake_edge(g, 1, j, false)->find = true;
+        g->keyframes[j].is_found = true;
+        const struct se3 T_j_i =
+            se3_between(&g->keyframes[j].T_odom_camera, &g->keyframes[1].T_odom_camera);
+        assert_int_equal(graph_take(g, copy), 0);
+        const struct edge *find = graph_edge_of_find(g, j);
+        assert_true(find && find->i == 1);
+        assert_same_pose(&find->link.T_j_i, &T_j_i);
+        const struct se3 T =
+            se3_between(&g->keyframes[j].T_map_camera, &g->keyframes[1].T_map_camera);
+        if (!both)
+            assert_same_pose(&T, &T_j_i);
+        else
+            assert_true(g->keyframes[4].T_map_camera.t_m[1] == 5);
+        graph_destroy(&copy);
+        graph_destroy(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_loop_that_does_not_close_is_wrong),
         cmocka_unit_test(what_cannot_be_solved_changes_nothing),
         cmocka_unit_test(too_little_depth_is_left_out),
+        cmocka_unit_test(a_find_meanwhile_goes_with_what_found_it),
         cmocka_unit_test(what_a_copy_found_is_taken_over),
         cmocka_unit_test(a_keyframe_has_gone_meanwhile),
     };

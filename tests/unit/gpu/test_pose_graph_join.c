@@ -243,6 +243,7 @@ static void a_jump_is_no_chain(void **state)
             k[6].T_odom_camera = se3_compose(&k[6].T_odom_camera, &jump);
             k[6].T_map_camera = se3_compose(&k[6].T_map_camera, &jump);
             b.graph->edges[5].link.T_j_i = se3_between(&k[6].T_odom_camera, &k[5].T_odom_camera);
+            b.graph->edges[5].lost = true;
             cut(&b, 7);
             cut(&a, 5);
             const struct graph_part parts[2] = {part_of(&b, 0), part_of(&a, 0)};
@@ -250,6 +251,8 @@ static void a_jump_is_no_chain(void **state)
             const uint32_t n = graph_bodies(joined, bodies);
             assert_int_equal(n, n_parts == 1 ? 7 : 12);
             assert_true(far == (off_m(&bodies[n - 1], 6) < 1e-6));
+            for (uint32_t e = 0; e < joined->n_edges; e++)
+                assert_false(far && joined->edges[e].lost);
             graph_destroy(&joined);
             cut(&a, N);
             cut(&b, N);
