@@ -138,7 +138,10 @@ static void forget(struct graph *g, uint32_t at)
         g->find = given_to(g, &g->find, at, heir);
     if (g->find.i != UINT32_MAX)
         g->find.i -= g->find.i > at;
-    g->keyframes[at + 1].is_found |= g->keyframes[at].is_found;
+    if (g->keyframes[at].is_found && !g->keyframes[at + 1].is_found) {
+        g->keyframes[at + 1].is_found = true;
+        g->keyframes[at + 1].found_ns = g->keyframes[at].found_ns;
+    }
     align_image_destroy(&g->images[at]);
     free(g->z_m[at]);
     g->n--;

@@ -40,6 +40,7 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
         return 0;
     w->is_found = true;
     w->found = find;
+    w->found_ns = w->time_ns;
     w->has_keyframe = false; // the next frame that is followed is one
     keyframe_window_set_T_map_odom(w);
     log_to(&w->log, LOG_LEVEL_NOTICE,

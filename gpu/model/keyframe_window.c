@@ -28,7 +28,7 @@ static bool is_at_work(const struct keyframe_window *w)
 static int do_job(struct keyframe_window *w, enum job job)
 {
     if (job == JOB_ADD && w->job_is_found)
-        graph_found(w->graph, &w->found);
+        graph_found(w->graph, &w->found, w->found_ns);
     if (job == JOB_ADD)
         return graph_add(w->graph, w->job_seq, w->job_time_ns, w->z_m, &w->T_job);
     if (job == JOB_COPY)
@@ -381,6 +381,7 @@ int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const str
     const struct gpu_frame *frame = track_newest_frame(track);
     *out_moved_m = 0;
     w->n_frames++;
+    w->time_ns = time_ns;
     if (keep_between(w, gpu, frame, result, time_ns) != 0)
         return -EIO;
     bool busy = w->has_keyframe && w->n_frames < w->keyframe + KEYFRAME_WINDOW_FRAMES;

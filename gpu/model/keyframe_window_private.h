@@ -32,6 +32,7 @@ struct keyframe_window {
     float *map;                  // packed, as the device gives it
     float *z_m;                  // of the job
     uint64_t n_frames, keyframe; // counted by keyframe_window_follow; when the job began
+    int64_t time_ns;             // of the newest of them
     uint32_t epoch;
     bool has_keyframe, failed, sparing;
     struct se3 T_odom_keyframe, T_map_odom;
@@ -42,7 +43,8 @@ struct keyframe_window {
     struct relocalise_finds finds;    // of the lost frames in a row
     uint32_t n_lost;                  // of them
     bool is_found;                    // and not lost since
-    struct keyframe_find found;       // how
+    struct keyframe_find found;       // how,
+    int64_t found_ns;                 // and when
     struct graph_keyframe *keyframes; // as the newest result that entered has them
     uint32_t n_keyframes;
     struct between_frames between; // the worker's, too, during JOB_COPY

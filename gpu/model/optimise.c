@@ -47,11 +47,15 @@ static uint32_t list_lessons(const struct graph *g, struct lesson *out)
     return n;
 }
 
-// Where the camera was at a frame between keyframes: as it moved since the keyframe before it.
+// Where the camera was at a frame between keyframes: as it moved since the keyframe before it, or,
+// where it was lost and found since that one, until the next.
 static struct se3 map_pose_between(const struct graph *g, const struct between_frame *frame)
 {
     uint32_t k = 0;
     while (k + 1 < g->n && g->keyframes[k + 1].time_ns <= frame->time_ns)
+        k++;
+    if (k + 1 < g->n && g->keyframes[k + 1].is_found &&
+        frame->time_ns > g->keyframes[k + 1].found_ns)
         k++;
     const struct se3 moved = se3_between(&g->keyframes[k].T_odom_camera, &frame->T_odom_camera);
     return se3_compose(&g->keyframes[k].T_map_camera, &moved);

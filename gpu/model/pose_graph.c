@@ -376,7 +376,8 @@ int graph_add(struct graph *g, uint64_t seq, int64_t time_ns, const float *z_m,
                                                    .time_ns = time_ns,
                                                    .T_odom_camera = *T_odom_camera,
                                                    .T_map_camera = T,
-                                                   .is_found = g->find.i != UINT32_MAX};
+                                                   .is_found = g->find.i != UINT32_MAX,
+                                                   .found_ns = g->found_ns};
     if (newest == 0)
         return 0;
     const struct graph_keyframe *last = &g->keyframes[newest - 1];

@@ -33,7 +33,8 @@ struct graph_keyframe {
     struct se3 T_map_camera;  // as adjusted
     uint32_t n_links;         // that it was measured by when it came
     double walked;            // from the first one over all that came [m + rad], as tracked
-    bool is_found;            // the camera was lost and found between the one before and it
+    bool is_found;            // the camera was lost and found between the one before and it:
+    int64_t found_ns; // frames after that are in odom as it is, those before as the one before
 };
 
 // A lost frame that was found among the keyframes.
@@ -81,8 +82,8 @@ __attribute__((warn_unused_result)) int graph_find(struct graph *graph, const fl
 
 // The next keyframe's pose in odom came of this find: it is linked to the keyframe that it was
 // found by, as that was measured and as the camera was followed since. Of the way from the keyframe
-// before it, over the loss, nothing is known.
-void graph_found(struct graph *graph, const struct keyframe_find *find);
+// before it, over the loss, nothing is known. time_ns: frames that are followed since are later.
+void graph_found(struct graph *graph, const struct keyframe_find *find, int64_t time_ns);
 
 // A second graph of the same keyframes, with memory of its own, for optimise.h beside the first;
 // `between` (NULL: none) is copied, too. Returns as graph_create.

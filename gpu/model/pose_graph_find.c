@@ -38,13 +38,14 @@ int graph_find(struct graph *g, const float *z_m, uint32_t attempt, struct keyfr
     return rc;
 }
 
-void graph_found(struct graph *g, const struct keyframe_find *find)
+void graph_found(struct graph *g, const struct keyframe_find *find, int64_t time_ns)
 {
     for (uint32_t i = 0; i < g->n; i++)
         if (g->keyframes[i].seq == find->seq) {
             g->T_map_odom = graph_keyframe_T_map_odom(&g->keyframes[i]);
             g->find = (struct edge){.i = i, .link = find->link, .find = true};
             g->T_odom_found = find->T_odom_camera;
+            g->found_ns = time_ns;
             g->pending.at = UINT32_MAX; // odom's step since then holds the find's
         }
 }

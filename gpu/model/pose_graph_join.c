@@ -60,7 +60,8 @@ static void take_keyframe(struct graph *g, const struct graph_part *part, const 
                                 se3_compose(&T_odom_first, &T_first_k),
                                 from[m->at].n_links,
                                 from[m->at].walked,
-                                from[m->at].is_found};
+                                from[m->at].is_found,
+                                from[m->at].found_ns - part->ahead_ns};
     g->arrival[k] = k;
     g->body[k] = (struct graph_mount){m->part, m->at, part->T_body_camera};
 }

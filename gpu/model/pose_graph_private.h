@@ -65,6 +65,7 @@ struct graph {
     // frame; i at UINT32_MAX: it was not lost.
     struct edge find;
     struct se3 T_odom_found; // of that frame
+    int64_t found_ns;
 };
 
 // Whether the camera's own error is out of the images.

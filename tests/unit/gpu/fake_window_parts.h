@@ -44,6 +44,7 @@ static enum relocalise_trust answer;
 static struct se3 T_answer, T_relocated;
 static uint64_t answer_seq;
 static struct keyframe_find told_find; // to the graph
+static int64_t told_find_ns;
 static uint32_t n_finds, attempt, n_relocated, n_told_found, n_added_then;
 static int find_rc, relocate_rc;
 static atomic_bool waits; // graph_add and optimise, for the test
@@ -124,11 +125,12 @@ int graph_find(struct graph *g, const float *z_m, uint32_t n_attempt, struct key
     return find_rc;
 }
 
-void graph_found(struct graph *g, const struct keyframe_find *find)
+void graph_found(struct graph *g, const struct keyframe_find *find, int64_t time_ns)
 {
     if (g == &graph)
         n_told_found++;
     told_find = *find;
+    told_find_ns = time_ns;
 }
 
 int graph_copy(struct graph **out, const struct graph *g, const struct between_frames *given)

@@ -63,6 +63,7 @@ static void a_lost_camera_is_found_among_them(void **state)
     follow_many(4, 9);
     assert_int_equal(n_told_found, 1);
     assert_int_equal(told_find.seq, 4);
+    assert_int_equal(told_find_ns, 7000);
     assert_true(told_find.T_odom_camera.t_m[0] == 4 && told_find.link.rms_m == 0.5);
     assert_int_equal(added[2].seq, 8);
     assert_true(lies_at_m() == 0.5);

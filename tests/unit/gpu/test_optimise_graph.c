@@ -350,6 +350,35 @@ static void and_from_frames_between(void **state)
     graph_destroy(&g);
 }
 
+// After a find a frame is in odom as the keyframe after it is; before the loss as the one before.
+static void a_frame_hangs_on_its_side_of_a_loss(void **state)
+{
+    (void)state;
+    static const int64_t at_ns[] = {1200, 1400, 1401, 1800};
+    struct graph *g = line(4);
+    struct optimise_report report;
+    assert_int_equal(between_frames_create(&g->between, FAKE_PX), 0);
+    g->between.step = 1;
+    for (int i = 0; i < 4; i++) {
+        const struct se3 T = fake_pose(0.15, 0, 0, 0);
+        float *z_m = between_frames_offer(&g->between, at_ns[i], &T);
+        for (int px = 0; px < FAKE_PX; px++)
+            z_m[px] = (float)i;
+    }
+    for (int i = 2; i < 4; i++)
+        g->keyframes[i].T_map_camera.t_m[0] += 1;
+    g->keyframes[2].is_found = true;
+    g->keyframes[2].found_ns = 1400;
+    solve_rc = 0;
+    assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
+    assert_int_equal(n_learnt_from, 8);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(time_learnt_ns[2 + i], at_ns[i]);
+        assert_true(fabs(T_learnt[2 + i].t_m[0] - (i < 2 ? 0.15 : 1.15)) < 1e-12);
+    }
+    graph_destroy(&g);
+}
+
 // Of more frames than the calibration takes, as many as it takes, evenly.
 static void of_many_some_are_enough(void **state)
 {
@@ -379,6 +408,7 @@ int main(void)
         cmocka_unit_test(the_cameras_error_is_learnt_from_all),
         cmocka_unit_test(without_that_error_more_is_measured),
         cmocka_unit_test(and_from_frames_between),
+        cmocka_unit_test(a_frame_hangs_on_its_side_of_a_loss),
         cmocka_unit_test(of_many_some_are_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

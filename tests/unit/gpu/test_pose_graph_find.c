@@ -127,7 +127,7 @@ static struct graph *lost_and_found(uint64_t seq, double x_m)
         fake_overlaps[i] = 0;
     fake_overlaps[seq] = 1; // it is not measured a second time
     const struct keyframe_find find = found_by(g, seq, 0.2);
-    graph_found(g, &find);
+    graph_found(g, &find, 777);
     assert_int_equal(add(g, 20, x_m), 0);
     return g;
 }
@@ -155,7 +155,7 @@ static void a_found_camera_is_where_its_keyframe_is(void **state)
     for (int i = 0; i < 8; i++)
         fake_overlaps[i] = 0;
     const struct keyframe_find none = found_by(g, 99, 0.2);
-    graph_found(g, &none);
+    graph_found(g, &none, 777);
     graph_set_T_map_odom(g);
     assert_int_equal(add(g, 20, 1.5), 0);
     const struct edge *chain = graph_find_edge(g, g->n_edges, 4, 5);
@@ -167,7 +167,7 @@ static void a_found_camera_is_where_its_keyframe_is(void **state)
     graph_destroy(&g);
 
     g = lost_and_found(1, 1.5);
-    assert_true(g->keyframes[5].is_found);
+    assert_true(g->keyframes[5].is_found && g->keyframes[5].found_ns == 777);
     chain = graph_find_edge(g, g->n_edges, 4, 5);
     assert_true(chain->chain && chain->lost && !chain->find && is_worth_nothing(&chain->link));
     const struct edge *find = graph_edge_of_find(g, 5);
@@ -256,7 +256,7 @@ static void the_one_that_found_it_may_go(void **state)
     g->keyframes[2].T_map_camera = fake_pose(3.9, 0, 0, 0); // 1 and 3 are nearest to each other
     g->keyframes[3].T_map_camera = fake_pose(4, 0, 0, 0);
     const struct keyframe_find find = found_by(g, 2, 0.2);
-    graph_found(g, &find);
+    graph_found(g, &find, 777);
     assert_int_equal(add(g, 20, 2.2), 0);
     const struct edge *e = graph_edge_of_find(g, 7);
     const struct se3 T = fake_pose(-0.1, 0, 0, 0);
@@ -274,6 +274,7 @@ static void one_that_goes_hands_it_on(void **state)
     g->keyframes[1].T_map_camera = fake_pose(1, 0, 0, 0);
     g->keyframes[3].T_map_camera = fake_pose(1.02, 0, 0, 0);
     g->keyframes[2].is_found = true;
+    g->keyframes[2].found_ns = 777;
     for (uint32_t i = 0; i < g->n; i++)
         g->log_z[i][0] = (float)g->keyframes[i].seq;
     graph_make_room(g);
@@ -281,7 +282,7 @@ static void one_that_goes_hands_it_on(void **state)
     for (uint32_t i = 0; i < g->n; i++)
         assert_true(g->log_z[i][0] == (float)g->keyframes[i].seq);
     assert_int_equal(g->keyframes[2].seq, 3);
-    assert_true(g->keyframes[2].is_found);
+    assert_true(g->keyframes[2].is_found && g->keyframes[2].found_ns == 777);
     graph_destroy(&g);
 }
 
@@ -290,7 +291,7 @@ static void a_new_beginning_was_not_found(void **state)
     (void)state;
     struct graph *g = row(3);
     const struct keyframe_find find = found_by(g, 1, 0.2);
-    graph_found(g, &find);
+    graph_found(g, &find, 777);
     graph_clear(g);
     assert_int_equal(add(g, 20, 1.2), 0);
     assert_false(g->keyframes[0].is_found);
