@@ -36,7 +36,8 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
     if (graph_find(w->graph, w->z_m, w->n_lost++, &find) != 0)
         return 0;
     const struct se3 T = find.T_odom_camera, T_map = find.trust ? in_map(w, find.seq, &T) : T;
-    if (!relocalise_finds_believe(&w->finds, find.trust, &T_map) || track_relocate(track, &T) != 0)
+    if (!relocalise_finds_believe(&w->finds, find.trust, &T_map, result->is_repeat) ||
+        track_relocate(track, &T) != 0)
         return 0;
     w->is_found = true;
     w->found = find;

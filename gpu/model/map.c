@@ -130,13 +130,14 @@ static int take_in(struct map *map, const struct gpu_frame *frame, const struct 
 
 // A lost frame that has depth is looked for in the map: first where the one before was, if that was
 // found, though not surely.
-static int look_for(struct map *map, struct track *track, const struct gpu_frame *frame)
+static int look_for(struct map *map, struct track *track, const struct gpu_frame *frame,
+                    bool is_repeat)
 {
     struct se3 T = se3_identity();
     enum relocalise_trust trust;
     int rc = relocalise_find(map->relocaliser, map->model, frame, map->n_lost++,
                              map->finds.n_fair > 0 ? &map->finds.T_last : NULL, &trust, &T);
-    if (rc < 0 || !relocalise_finds_believe(&map->finds, trust, &T))
+    if (rc < 0 || !relocalise_finds_believe(&map->finds, trust, &T, is_repeat))
         return rc;
     const struct se3 T_odom_camera = map->is_loaded ? se3_between(&map->T_map_odom, &T) : T;
     if (track_relocate(track, &T_odom_camera) != 0)
@@ -327,7 +328,7 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
         return 0;
     }
     if (is_lost)
-        rc = look_for(map, track, frame);
+        rc = look_for(map, track, frame, result->is_repeat);
     if (rc < 0)
         return rc;
     const struct se3 T = track_expected(track);

@@ -24,11 +24,13 @@ bool relocalise_is_lost(const struct track_result *result, const struct gpu_fram
 }
 
 bool relocalise_finds_believe(struct relocalise_finds *finds, enum relocalise_trust trust,
-                              const struct se3 *T)
+                              const struct se3 *T, bool is_repeat)
 {
+    if (is_repeat && trust == RELOCALISE_NOT_FOUND)
+        return false; // it was found, or not, when it came
     const bool goes_on =
         finds->n_fair > 0 && relocalise_is_near(&finds->T_last, T, FOLLOWS_M, FOLLOWS_RAD);
-    finds->n_fair = trust == RELOCALISE_NOT_FOUND ? 0 : goes_on ? finds->n_fair + 1 : 1;
+    finds->n_fair = trust == RELOCALISE_NOT_FOUND ? 0 : goes_on ? finds->n_fair + !is_repeat : 1;
     finds->T_last = *T;
     return trust == RELOCALISE_SURE || finds->n_fair >= RELOCALISE_IN_A_ROW;
 }

@@ -21,9 +21,10 @@ struct relocalise_finds {
 bool relocalise_is_lost(const struct track_result *result, const struct gpu_frame *frame);
 
 // The newest frame's find enters. Returns whether it is believed: it is SURE, or
-// RELOCALISE_IN_A_ROW frames in a row agree.
+// RELOCALISE_IN_A_ROW images in a row agree. is_repeat: its image is the one before's, which is no
+// further witness, whatever else was looked at this time.
 bool relocalise_finds_believe(struct relocalise_finds *finds, enum relocalise_trust trust,
-                              const struct se3 *T);
+                              const struct se3 *T, bool is_repeat);
 
 bool relocalise_is_near(const struct se3 *a, const struct se3 *b, double limit_m, double limit_rad);
 

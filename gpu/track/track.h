@@ -54,6 +54,7 @@ struct track_result {
     uint32_t map_epoch;     // +1 whenever the pose is not connected to the one before it
     uint32_t n_finds;       // track_relocate's so far: after another one odom is that of the place
                             // found, off the one before by what has drifted since
+    bool is_repeat;         // its image was tracked before; false, unless the caller knows
     float stage_us[GPU_N_STAGES];
 };
 

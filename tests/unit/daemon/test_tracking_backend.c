@@ -420,6 +420,28 @@ static void a_repeated_image_is_no_new_frame(void **state)
     backend_close(&backend);
 }
 
+// Who looks for a lost camera is told that an image was tracked before, not where it was dropped.
+static void a_repeated_image_is_called_so(void **state)
+{
+    (void)state;
+    memset(&config, 0, sizeof config);
+    struct backend *backend = open_configured();
+    const struct capture_frame again = {.image = {.depth = depth}, .flags = CAPTURE_DUPLICATE};
+    const struct capture_frame fresh = {.image = {.depth = depth}};
+    struct track_result result;
+    static const struct {
+        bool is_again, is_tracked, expected;
+    } frames[] = {{false, true, false}, {true, true, true},    {true, false, false},
+                  {true, true, true},   {false, false, false}, {true, true, false},
+                  {true, true, true},   {false, true, false}};
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        const struct capture_frame *frame = frames[i].is_again ? &again : &fresh;
+        assert_int_equal(backend_track(backend, frame, frames[i].is_tracked, &result), 0);
+        assert_int_equal(result.is_repeat, frames[i].expected);
+    }
+    backend_close(&backend);
+}
+
 // With the least effort keyframes still come, so that the map goes on to correct the pose; nobody
 // waits for them.
 static void the_least_effort_keeps_keyframes(void **state)
@@ -674,6 +696,7 @@ int main(void)
         cmocka_unit_test(opens_the_device_again),
         cmocka_unit_test(without_the_frame_before_an_epoch_begins),
         cmocka_unit_test(a_repeated_image_is_no_new_frame),
+        cmocka_unit_test(a_repeated_image_is_called_so),
         cmocka_unit_test(the_least_effort_keeps_keyframes),
         cmocka_unit_test(who_looks_for_a_lost_camera_is_told),
         cmocka_unit_test(a_find_of_the_map_is_no_keyframes),

@@ -41,7 +41,7 @@ static struct model_stats stats;
 static uint32_t n_integrated, n_cleared, n_viewed, n_forgotten, n_added, n_stats, n_said, n_finds;
 static uint32_t n_relocated, attempt, n_views_set;
 static struct se3 T_integrated, T_viewed, T_added, T_relocated, T_view, T_guess, T_expected;
-static bool has_guess, wants_view, has_frame, is_found;
+static bool has_guess, wants_view, has_frame, is_found, is_repeat;
 static const struct gpu_frame *view_set;
 static enum relocalise_trust answer;
 static struct se3 T_answer;
@@ -301,7 +301,7 @@ static int begin(void **state)
     n_relocated = n_views_set = n_blocks_deformed = n_places_moved = 0;
     write_rc = set_rc = relocate_rc = deform_rc = 0;
     wants_view = has_frame = true;
-    is_found = false;
+    is_found = is_repeat = false;
     answer = RELOCALISE_NOT_FOUND;
     T_answer = T_expected = moved(0.5, 0.1);
     return map_create(&map, &fake_device, &(struct model_settings){.voxel_m = 0.5f}, &align, &log);
@@ -317,8 +317,11 @@ static int end(void **state)
 static void follow(enum track_state state, enum track_reason reason, const struct se3 *T,
                    uint32_t epoch)
 {
-    const struct track_result result = {
-        .state = state, .reason = reason, .T_odom_camera = *T, .map_epoch = epoch};
+    const struct track_result result = {.state = state,
+                                        .reason = reason,
+                                        .T_odom_camera = *T,
+                                        .map_epoch = epoch,
+                                        .is_repeat = is_repeat};
     assert_int_equal(map_follow(map, &track, &result), 0);
 }
 

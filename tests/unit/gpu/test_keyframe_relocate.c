@@ -13,6 +13,8 @@
 
 #include "tests/unit/gpu/fake_window_parts.h"
 
+static bool is_repeat; // of the next lost frame
+
 // A lost frame as the daemon hands it over, found at x_m or not.
 static void lost(enum relocalise_trust trust, double x_m, uint64_t seq)
 {
@@ -21,6 +23,7 @@ static void lost(enum relocalise_trust trust, double x_m, uint64_t seq)
     memset(&result, 0, sizeof result);
     result.state = TRACK_STATE_LOST;
     result.reason = TRACK_REASON_FEW_PAIRS;
+    result.is_repeat = is_repeat;
     result.T_odom_camera = se3_identity();
     answer = trust;
     T_answer = se3_identity();
@@ -165,14 +168,44 @@ static void fair_finds_among_them_are_believed_in_a_row(void **state)
                      -EIO);
 }
 
+// An image that comes again says nothing more, wherever it is looked for this time; one that was
+// not found when it came may be then, and is believed at once where that is sure.
+static void a_frozen_image_is_one_find(void **state)
+{
+    (void)state;
+    follow_many(5, 0);
+    answer_seq = 4;
+    for (uint64_t i = 0; i < 3; i++) {
+        is_repeat = false;
+        lost(RELOCALISE_FAIR, 1, 5 + 10 * i);
+        assert_int_equal(n_relocated, i == 2);
+        is_repeat = i < 2;
+        for (uint64_t k = 0; k < 4 && is_repeat; k++)
+            lost(k % 2 ? RELOCALISE_NOT_FOUND : RELOCALISE_FAIR, 1, 6 + 10 * i + k);
+    }
+    n_relocated = 0;
+    follow(1, 40);
+    assert_int_equal(
+        keyframe_window_relocate(window, &fake_device, &track,
+                                 &(struct track_result){.state = TRACK_STATE_TRACKING}),
+        0);
+    lost(RELOCALISE_NOT_FOUND, 1, 50);
+    is_repeat = true;
+    for (uint64_t k = 0; k < 4; k++)
+        lost(RELOCALISE_FAIR, 1, 51 + k);
+    assert_int_equal(n_relocated, 0);
+    lost(RELOCALISE_SURE, 1, 55);
+    assert_int_equal(n_relocated, 1);
+    is_repeat = false;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_lost_camera_is_found_among_them),
-        TEST(a_find_holds_until_the_next_keyframe),
-        TEST(finds_agree_where_the_keyframes_do),
-        TEST(fair_finds_among_them_are_believed_in_a_row),
+        TEST(a_lost_camera_is_found_among_them),  TEST(a_find_holds_until_the_next_keyframe),
+        TEST(finds_agree_where_the_keyframes_do), TEST(fair_finds_among_them_are_believed_in_a_row),
+        TEST(a_frozen_image_is_one_find),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,21 @@ static void fair_finds_are_believed_when_three_agree(void **state)
     assert_int_equal(n_relocated, 0);
 }
 
+// An image that comes again says nothing more, wherever it is looked for this time.
+static void a_frozen_image_is_one_find(void **state)
+{
+    (void)state;
+    tracked(0);
+    for (int i = 0; i < 3; i++) {
+        is_repeat = false;
+        lost_at(RELOCALISE_FAIR, 1, 0);
+        assert_int_equal(n_relocated, i == 2);
+        is_repeat = i < 2;
+        for (int k = 0; k < 4 && is_repeat; k++)
+            lost_at(k % 2 ? RELOCALISE_NOT_FOUND : RELOCALISE_FAIR, 1, 0);
+    }
+}
+
 static void a_copy(void **state)
 {
     (void)state;
@@ -282,6 +297,7 @@ int main(void)
         TEST(a_sure_find_is_believed_at_once),
         TEST(who_is_found_already_is_not_looked_for),
         TEST(fair_finds_are_believed_when_three_agree),
+        TEST(a_frozen_image_is_one_find),
         TEST(a_copy),
         TEST(a_full_memory_is_told),
         TEST(a_full_host_is_told_the_second_time),
