@@ -2,6 +2,7 @@
 #include "daemon/tracking_backend.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -527,6 +528,7 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
 {
     const bool searched = backend_is_searching(backend);
     int error = 0;
+    double then_m = 0;
     const bool sparing = backend->effort == TRACK_EFFORT_LEAST;
     if (backend->window)
         keyframe_window_spare(backend->window, sparing);
@@ -536,7 +538,9 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
                                        backend->n_calls - 1, backend->time_ns, out_moved_m);
     // First among the keyframes: their images are sharp where a drift smears the map.
     if (!error && backend->window)
-        error = keyframe_window_relocate(backend->window, backend->gpu, backend->track, result);
+        error = keyframe_window_relocate(backend->window, backend->gpu, backend->track, result,
+                                         &then_m);
+    *out_moved_m = fmax(*out_moved_m, then_m);
     const bool by_keyframe = track_is_found(backend->track);
     if (!error && backend->map && is_fused(backend, result))
         error = map_follow(backend->map, backend->track, result);

@@ -16,17 +16,18 @@ static struct se3 in_map(const struct keyframe_window *w, uint64_t seq, const st
 }
 
 int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct track *track,
-                             const struct track_result *result)
+                             const struct track_result *result, double *out_moved_m)
 {
     const struct gpu_frame *frame = track_newest_frame(track);
     struct keyframe_find find;
+    *out_moved_m = 0;
     if (!relocalise_is_lost(result, frame)) {
         w->n_lost = 0;
         w->finds = (struct relocalise_finds){0};
         return 0;
     }
-    keyframe_window_take_result(
-        w, &result->T_odom_camera); // the graph is this thread's until the next job
+    // The graph is this thread's until the next job.
+    *out_moved_m = keyframe_window_take_result(w, &result->T_odom_camera);
     if (w->failed)
         return 0;
     keyframe_window_set_T_map_odom(w);

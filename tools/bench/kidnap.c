@@ -127,7 +127,8 @@ static uint32_t draw(struct trials *t, uint32_t below)
 static int look_among_keyframes(struct trials *t, const struct track_result *result)
 {
     const int64_t begin_ns = clock_monotonic_ns();
-    int rc = keyframe_window_relocate(t->window, t->gpu, t->track, result);
+    double moved_m;
+    int rc = keyframe_window_relocate(t->window, t->gpu, t->track, result, &moved_m);
     if (result->state == TRACK_STATE_LOST)
         t->look_keyframes_s += (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
     return rc;

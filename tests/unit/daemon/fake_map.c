@@ -132,16 +132,17 @@ int keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu,
     (void)seq;
     (void)time_ns;
     window->n_followed++;
-    *out_moved_m = 0;
+    *out_moved_m = window->moved_m;
     return 0;
 }
 
 int keyframe_window_relocate(struct keyframe_window *window, struct gpu *gpu, struct track *track,
-                             const struct track_result *result)
+                             const struct track_result *result, double *out_moved_m)
 {
     (void)gpu;
     (void)track;
     (void)result;
+    *out_moved_m = window->moved_then_m;
     window->n_looked++;
     fake_is_found = window->finds;
     return 0;

@@ -482,6 +482,26 @@ static void who_looks_for_a_lost_camera_is_told(void **state)
     backend_close(&backend);
 }
 
+// What enters with a frame that is looked for is told with that frame, as what enters with any.
+static void a_result_that_moves_the_camera_is_told(void **state)
+{
+    (void)state;
+    struct track_result result;
+    double moved_m;
+    memset(&config, 0, sizeof config);
+    config.map_keyframes = 4;
+    struct backend *backend = open_configured();
+    for (int i = 0; i < 4; i++) {
+        fake_window.moved_m = i % 2 ? 0.25 : 0;
+        fake_window.moved_then_m = i / 2 ? 0.5 : 0;
+        assert_int_equal(track(backend, &result), 0);
+        assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+        assert_true(moved_m == (i / 2 ? 0.5 : i % 2 ? 0.25 : 0));
+    }
+    fake_window.moved_m = fake_window.moved_then_m = 0;
+    backend_close(&backend);
+}
+
 // Where the map has told the tracker where it is, and no keyframe, no keyframe's find holds.
 static void a_find_of_the_map_is_no_keyframes(void **state)
 {
@@ -700,6 +720,7 @@ int main(void)
         cmocka_unit_test(the_least_effort_keeps_keyframes),
         cmocka_unit_test(who_looks_for_a_lost_camera_is_told),
         cmocka_unit_test(a_find_of_the_map_is_no_keyframes),
+        cmocka_unit_test(a_result_that_moves_the_camera_is_told),
         cmocka_unit_test(the_first_frame_may_fail),
         cmocka_unit_test(stops_where_it_is_told_to),
         cmocka_unit_test(a_device_that_is_gone_is_replaced),

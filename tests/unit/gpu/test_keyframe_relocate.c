@@ -13,7 +13,8 @@
 
 #include "tests/unit/gpu/fake_window_parts.h"
 
-static bool is_repeat; // of the next lost frame
+static bool is_repeat;      // of the next lost frame
+static double moved_then_m; // as the newest one was told
 
 // A lost frame as the daemon hands it over, found at x_m or not.
 static void lost(enum relocalise_trust trust, double x_m, uint64_t seq)
@@ -31,7 +32,8 @@ static void lost(enum relocalise_trust trust, double x_m, uint64_t seq)
     assert_int_equal(keyframe_window_follow(window, &fake_device, &track, &result, seq,
                                             (int64_t)seq * 1000, &moved_m),
                      0);
-    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track, &result), 0);
+    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track, &result, &moved_then_m),
+                     0);
 }
 
 // The frame after a keyframe is lost: it is looked for among all that came, also where the worker
@@ -50,19 +52,22 @@ static void a_lost_camera_is_found_among_them(void **state)
     assert_int_equal(n_finds, 1);
     assert_int_equal(n_added_then, 2);
     assert_true(lies_at_m() == 0.5); // the result of 4 has entered
+    assert_true(moved_then_m == 0.5);
     lost(RELOCALISE_NOT_FOUND, 3, 6);
+    assert_true(moved_then_m == 0);
     assert_int_equal(attempt, 1);
     assert_int_equal(n_relocated, 0);
     lost(RELOCALISE_SURE, 4, 7); // where the last keyframe was
+    assert_true(moved_then_m == 0);
     assert_int_equal(n_relocated, 1);
     assert_true(T_relocated.t_m[0] == 4);
     assert_true(lies_at_m() == 104);
     assert_int_equal(n_said, 1);
     follow(4, 8);
-    assert_int_equal(
-        keyframe_window_relocate(window, &fake_device, &track,
-                                 &(struct track_result){.state = TRACK_STATE_TRACKING}),
-        0);
+    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
+                                              &(struct track_result){.state = TRACK_STATE_TRACKING},
+                                              &moved_then_m),
+                     0);
     follow_many(4, 9);
     assert_int_equal(n_told_found, 1);
     assert_int_equal(told_find.seq, 4);
@@ -128,10 +133,10 @@ static void finds_agree_where_the_keyframes_do(void **state)
             lost(RELOCALISE_FAIR, agree && i % 2 ? 5 : 1, (uint64_t)agree * 20 + 5 + i);
         }
         assert_int_equal(n_relocated, agree);
-        assert_int_equal(
-            keyframe_window_relocate(window, &fake_device, &track,
-                                     &(struct track_result){.state = TRACK_STATE_TRACKING}),
-            0);
+        assert_int_equal(keyframe_window_relocate(
+                             window, &fake_device, &track,
+                             &(struct track_result){.state = TRACK_STATE_TRACKING}, &moved_then_m),
+                         0);
     }
 }
 
@@ -148,10 +153,10 @@ static void fair_finds_among_them_are_believed_in_a_row(void **state)
         }
         assert_int_equal(n_relocated, far ? 0 : 1);
         follow(0, 9);
-        assert_int_equal(
-            keyframe_window_relocate(window, &fake_device, &track,
-                                     &(struct track_result){.state = TRACK_STATE_TRACKING}),
-            0);
+        assert_int_equal(keyframe_window_relocate(
+                             window, &fake_device, &track,
+                             &(struct track_result){.state = TRACK_STATE_TRACKING}, &moved_then_m),
+                         0);
     }
     // Nothing to see, or nothing that sees.
     const enum track_reason reasons[] = {TRACK_REASON_NO_DEPTH, TRACK_REASON_DEVICE};
@@ -159,12 +164,14 @@ static void fair_finds_among_them_are_believed_in_a_row(void **state)
     for (int i = 0; i < 2; i++)
         assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
                                                   &(struct track_result){.state = TRACK_STATE_LOST,
-                                                                         .reason = reasons[i]}),
+                                                                         .reason = reasons[i]},
+                                                  &moved_then_m),
                          0);
     assert_int_equal(n_finds, n);
     read_rc = -EIO;
     assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
-                                              &(struct track_result){.state = TRACK_STATE_LOST}),
+                                              &(struct track_result){.state = TRACK_STATE_LOST},
+                                              &moved_then_m),
                      -EIO);
 }
 
@@ -185,10 +192,10 @@ static void a_frozen_image_is_one_find(void **state)
     }
     n_relocated = 0;
     follow(1, 40);
-    assert_int_equal(
-        keyframe_window_relocate(window, &fake_device, &track,
-                                 &(struct track_result){.state = TRACK_STATE_TRACKING}),
-        0);
+    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
+                                              &(struct track_result){.state = TRACK_STATE_TRACKING},
+                                              &moved_then_m),
+                     0);
     lost(RELOCALISE_NOT_FOUND, 1, 50);
     is_repeat = true;
     for (uint64_t k = 0; k < 4; k++)
