@@ -39,8 +39,9 @@ void backend_close(struct backend **backend);
 
 // How much work is done on the frames from now on (at open: all), and until when, CLOCK_MONOTONIC,
 // the frame loop has time to wait for the keyframes beside it (INT64_MAX: as long as it takes; what
-// is not there by then enters later). At the least effort keyframes come after more motion and
-// are not waited for, and of frames that have a pose every BACKEND_FUSE_EVERY-th goes into the map.
+// is not there by then enters later, and a lost frame that needs it is not looked for). At the
+// least effort keyframes come after more motion and are waited for by lost frames alone, and of
+// frames that have a pose every BACKEND_FUSE_EVERY-th goes into the map.
 void backend_set_effort(struct backend *backend, enum track_effort effort, int64_t until_ns);
 
 // The frame that was read last; `tracked` false: it was dropped before tracking. *out is filled

@@ -16,7 +16,8 @@ static struct se3 in_map(const struct keyframe_window *w, uint64_t seq, const st
 }
 
 int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct track *track,
-                             const struct track_result *result, double *out_moved_m)
+                             const struct track_result *result, int64_t until_ns,
+                             double *out_moved_m)
 {
     const struct gpu_frame *frame = track_newest_frame(track);
     struct keyframe_find find;
@@ -26,6 +27,8 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
         w->finds = (struct relocalise_finds){0};
         return 0;
     }
+    if (!keyframe_window_await(w, until_ns))
+        return 0;
     // The graph is this thread's until the next job.
     *out_moved_m = keyframe_window_take_result(w, &result->T_odom_camera);
     if (w->failed)

@@ -332,10 +332,10 @@ static int begin_job(struct keyframe_window *w, struct gpu *gpu, const struct gp
     return 0;
 }
 
-bool keyframe_window_is_ready(struct keyframe_window *w, int64_t until_ns)
+bool keyframe_window_await(struct keyframe_window *w, int64_t until_ns)
 {
     const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
-    if (until_ns == INT64_MAX || w->n_frames + 1 < w->keyframe + KEYFRAME_WINDOW_FRAMES)
+    if (until_ns == INT64_MAX)
         return true;
     int timed_out = 0;
     pthread_mutex_lock(&w->lock);
@@ -344,6 +344,12 @@ bool keyframe_window_is_ready(struct keyframe_window *w, int64_t until_ns)
     bool is_ready = !is_at_work(w);
     pthread_mutex_unlock(&w->lock);
     return is_ready;
+}
+
+bool keyframe_window_is_ready(struct keyframe_window *w, int64_t until_ns)
+{
+    return w->n_frames + 1 < w->keyframe + KEYFRAME_WINDOW_FRAMES ||
+           keyframe_window_await(w, until_ns);
 }
 
 // Has the worker do what the optimiser waits for, unless it is at work. Returns whether it does.

@@ -62,10 +62,12 @@ keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu, const st
 // epoch's keyframes (keyframe_recovery.h), and the tracker is told where it is (track_relocate): in
 // odom as the keyframe is by which it was found, and T_map_odom is that keyframe's from then on.
 // The newest result enters with a lost frame, so that a recording gives the same each time:
-// *out_moved_m as keyframe_window_follow has it. Returns 0 or -EIO.
+// *out_moved_m as keyframe_window_follow has it. It is waited for, until until_ns at the latest
+// (CLOCK_MONOTONIC; INT64_MAX: as long as it takes, which alone gives the same each time): a frame
+// for which it is not there by then is not looked for. Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int
 keyframe_window_relocate(struct keyframe_window *window, struct gpu *gpu, struct track *track,
-                         const struct track_result *result, double *out_moved_m);
+                         const struct track_result *result, int64_t until_ns, double *out_moved_m);
 
 // A find holds until the next keyframe, another find or another epoch, however many frames are lost
 // after it: the tracker goes on from the frame that was found. Between two frames, where something

@@ -73,6 +73,10 @@ __attribute__((warn_unused_result)) int keyframe_window_read_depth(struct keyfra
                                                                    const struct gpu_frame *frame,
                                                                    float *out_m);
 
+// Whether the worker has done; it is waited for until until_ns at the latest (INT64_MAX: true, who
+// needs the result waits for it).
+bool keyframe_window_await(struct keyframe_window *window, int64_t until_ns);
+
 // What the worker has found enters, for which it is waited; until the next job the graph is this
 // thread's. Returns by how much that moves the camera.
 double keyframe_window_take_result(struct keyframe_window *window, const struct se3 *T_odom_camera);

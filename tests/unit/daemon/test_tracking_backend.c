@@ -459,6 +459,7 @@ static void the_least_effort_keeps_keyframes(void **state)
         assert_int_equal(fake_window.n_followed, effort + 1);
         assert_int_equal(fake_window.sparing, effort == TRACK_EFFORT_LEAST);
         assert_int_equal(fake_window.until_ns, effort == TRACK_EFFORT_LEAST ? 0 : 1000);
+        assert_int_equal(fake_window.look_until_ns, 1000);
     }
     backend_close(&backend);
 }

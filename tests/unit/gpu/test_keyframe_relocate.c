@@ -15,6 +15,7 @@
 
 static bool is_repeat;      // of the next lost frame
 static double moved_then_m; // as the newest one was told
+static int64_t until_ns = INT64_MAX;
 
 // A lost frame as the daemon hands it over, found at x_m or not.
 static void lost(enum relocalise_trust trust, double x_m, uint64_t seq)
@@ -32,8 +33,9 @@ static void lost(enum relocalise_trust trust, double x_m, uint64_t seq)
     assert_int_equal(keyframe_window_follow(window, &fake_device, &track, &result, seq,
                                             (int64_t)seq * 1000, &moved_m),
                      0);
-    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track, &result, &moved_then_m),
-                     0);
+    assert_int_equal(
+        keyframe_window_relocate(window, &fake_device, &track, &result, until_ns, &moved_then_m),
+        0);
 }
 
 // The frame after a keyframe is lost: it is looked for among all that came, also where the worker
@@ -66,7 +68,7 @@ static void a_lost_camera_is_found_among_them(void **state)
     follow(4, 8);
     assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
                                               &(struct track_result){.state = TRACK_STATE_TRACKING},
-                                              &moved_then_m),
+                                              until_ns, &moved_then_m),
                      0);
     follow_many(4, 9);
     assert_int_equal(n_told_found, 1);
@@ -133,10 +135,11 @@ static void finds_agree_where_the_keyframes_do(void **state)
             lost(RELOCALISE_FAIR, agree && i % 2 ? 5 : 1, (uint64_t)agree * 20 + 5 + i);
         }
         assert_int_equal(n_relocated, agree);
-        assert_int_equal(keyframe_window_relocate(
-                             window, &fake_device, &track,
-                             &(struct track_result){.state = TRACK_STATE_TRACKING}, &moved_then_m),
-                         0);
+        assert_int_equal(
+            keyframe_window_relocate(window, &fake_device, &track,
+                                     &(struct track_result){.state = TRACK_STATE_TRACKING},
+                                     until_ns, &moved_then_m),
+            0);
     }
 }
 
@@ -153,10 +156,11 @@ static void fair_finds_among_them_are_believed_in_a_row(void **state)
         }
         assert_int_equal(n_relocated, far ? 0 : 1);
         follow(0, 9);
-        assert_int_equal(keyframe_window_relocate(
-                             window, &fake_device, &track,
-                             &(struct track_result){.state = TRACK_STATE_TRACKING}, &moved_then_m),
-                         0);
+        assert_int_equal(
+            keyframe_window_relocate(window, &fake_device, &track,
+                                     &(struct track_result){.state = TRACK_STATE_TRACKING},
+                                     until_ns, &moved_then_m),
+            0);
     }
     // Nothing to see, or nothing that sees.
     const enum track_reason reasons[] = {TRACK_REASON_NO_DEPTH, TRACK_REASON_DEVICE};
@@ -165,13 +169,13 @@ static void fair_finds_among_them_are_believed_in_a_row(void **state)
         assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
                                                   &(struct track_result){.state = TRACK_STATE_LOST,
                                                                          .reason = reasons[i]},
-                                                  &moved_then_m),
+                                                  until_ns, &moved_then_m),
                          0);
     assert_int_equal(n_finds, n);
     read_rc = -EIO;
     assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
                                               &(struct track_result){.state = TRACK_STATE_LOST},
-                                              &moved_then_m),
+                                              until_ns, &moved_then_m),
                      -EIO);
 }
 
@@ -194,7 +198,7 @@ static void a_frozen_image_is_one_find(void **state)
     follow(1, 40);
     assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
                                               &(struct track_result){.state = TRACK_STATE_TRACKING},
-                                              &moved_then_m),
+                                              until_ns, &moved_then_m),
                      0);
     lost(RELOCALISE_NOT_FOUND, 1, 50);
     is_repeat = true;
@@ -206,13 +210,42 @@ static void a_frozen_image_is_one_find(void **state)
     is_repeat = false;
 }
 
+// A worker that does not come to an end is waited for until then; the frame goes on as lost, the
+// next ones too, and when it has ended the camera is looked for as if they had not been.
+static void a_worker_that_hangs_is_not_waited_for(void **state)
+{
+    (void)state;
+    const int64_t wait_ns = 20000000;
+    follow(0, 0);
+    follow_many(3, 1);
+    assert_true(keyframe_window_is_ready(window, INT64_MAX - 1));
+    waits = true;
+    follow(4, 4);
+    for (uint64_t i = 0; i < 2; i++) {
+        const int64_t began_ns = clock_monotonic_ns();
+        until_ns = began_ns + wait_ns;
+        lost(RELOCALISE_SURE, 4, 5 + i);
+        assert_true(clock_monotonic_ns() - began_ns >= wait_ns);
+        assert_int_equal(n_finds, 0);
+        assert_int_equal(n_relocated, 0);
+    }
+    waits = false;
+    sem_post(&go_on);
+    until_ns = INT64_MAX;
+    answer_seq = 4;
+    lost(RELOCALISE_SURE, 4, 7);
+    assert_int_equal(n_added_then, 2);
+    assert_int_equal(attempt, 0);
+    assert_int_equal(n_relocated, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_lost_camera_is_found_among_them),  TEST(a_find_holds_until_the_next_keyframe),
         TEST(finds_agree_where_the_keyframes_do), TEST(fair_finds_among_them_are_believed_in_a_row),
-        TEST(a_frozen_image_is_one_find),
+        TEST(a_frozen_image_is_one_find),         TEST(a_worker_that_hangs_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
