@@ -14,7 +14,8 @@ struct keyframe {
     uint64_t seq;
     uint32_t epoch;
     struct se3 T_odom_camera, T_map_odom;
-    bool is_found; // the camera was lost between the one before and it
+    bool is_found;    // the camera was lost between the one before and it,
+    int64_t found_ns; // and frames after that are in its odom
 };
 
 struct trajectory_spool {
@@ -83,7 +84,8 @@ int trajectory_spool_keyframes(struct trajectory_spool *spool, uint32_t epoch,
         const struct graph_keyframe *k = &keyframes[i];
         const struct se3 back = se3_inverse(&k->T_odom_camera);
         spool->keyframes[spool->n_keyframes++] = (struct keyframe){
-            k->seq, epoch, k->T_odom_camera, se3_compose(&k->T_map_camera, &back), k->is_found};
+            k->seq,      epoch,      k->T_odom_camera, se3_compose(&k->T_map_camera, &back),
+            k->is_found, k->found_ns};
     }
     return error;
 }
@@ -137,9 +139,12 @@ static struct se3 adjusted(const struct trajectory_spool *spool, uint64_t seq, u
     while (*at + 1 < n && k[*at + 1].epoch == frame->epoch && k[*at + 1].seq <= seq)
         ++*at;
     const bool is_last = *at + 1 == n || k[*at + 1].epoch != frame->epoch;
-    // What was tracked before a loss is in the odom of the keyframe before; in that in which the
-    // camera was found there is nothing until the next keyframe.
-    if (is_last || k[*at].seq > seq || k[*at + 1].is_found)
+    // What was tracked before a loss is in the odom of the keyframe before, what was tracked since
+    // the camera was found in that of the next one.
+    const bool is_first = k[*at].seq > seq;
+    if (!is_last && !is_first && k[*at + 1].is_found && frame->time_ns > k[*at + 1].found_ns)
+        return se3_compose(&k[*at + 1].T_map_odom, &frame->T_odom_camera);
+    if (is_last || is_first || k[*at + 1].is_found)
         return se3_compose(&k[*at].T_map_odom, &frame->T_odom_camera);
     return between(&k[*at], &k[*at + 1], &frame->T_odom_camera);
 }

@@ -438,15 +438,16 @@ static void test_turns_are_way(void **state)
 }
 
 // Where the camera was lost and found before the second keyframe, what was tracked before is in the
-// first one's odom.
-static void test_before_a_loss(void **state)
+// first one's odom, what was tracked since in the second's.
+static void test_around_a_loss(void **state)
 {
     (void)state;
     char path[256];
     scratch_name(&scratch, "loss.txt", path);
-    for (int found = 0; found < 2; found++) {
+    for (int found = 0; found < 3; found++) {
         struct graph_keyframe k[2] = {keyframe_at(0, 0, 0, 0), keyframe_at(3, 4, 0, 1)};
-        k[1].is_found = found;
+        k[1].is_found = found > 0;
+        k[1].found_ns = found;
         struct trajectory_spool *spool;
         assert_int_equal(trajectory_spool_create(&spool, path), 0);
         assert_int_equal(trajectory_spool_keyframes(spool, 0, k, 2), 0);
@@ -459,7 +460,7 @@ static void test_before_a_loss(void **state)
         struct trajectory t;
         write_and_read(&spool, path, &t);
         for (int i = 0; i < 4; i++) {
-            const double wanted_m = i == 3 ? 1 : found ? 0 : i / 4.0;
+            const double wanted_m = i == 3 ? 1 : found ? i > found : i / 4.0;
             assert_true(fabs(t.poses[i].T_world_camera.t_m[1] - wanted_m) < 1e-8);
         }
         trajectory_free(&t);
@@ -568,7 +569,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_long_name, make, clean),
         cmocka_unit_test_setup_teardown(test_shares, make, clean),
         cmocka_unit_test_setup_teardown(test_turns_are_way, make, clean),
-        cmocka_unit_test_setup_teardown(test_before_a_loss, make, clean),
+        cmocka_unit_test_setup_teardown(test_around_a_loss, make, clean),
         cmocka_unit_test_setup_teardown(test_own_frame, make, clean),
         cmocka_unit_test_setup_teardown(test_find, make, clean),
     };
