@@ -9,6 +9,7 @@
 #include "gpu/backend.h"
 #include "gpu/search/confidence.h"
 #include "gpu/search/host.h"
+#include "gpu/search/instances.h"
 #include "proto/se3.h"
 
 struct opening {
@@ -200,7 +201,7 @@ int search_run(struct search *search, const struct search_object *object,
     else if (query->preset == SEARCH_PRESET_GERMANN)
         err = search_run_germann(search, object, image, query, out, out_field);
     else
-        err = search_run_default(search, object, image, query, out, out_field);
+        err = search_run_instances(search, object, image, query, out, out_field);
     pool_set_stop(search->pool, NULL, NULL);
     return err;
 }

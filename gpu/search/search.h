@@ -132,9 +132,11 @@ __attribute__((warn_unused_result)) int search_object_load(struct search *search
                                                            struct search_object **out);
 
 // Searches. *out holds up to query->top distinct poses (poses that differ by a symmetry of the
-// object are one), none when nothing in the image resembles the object. Returns 0, or -EINVAL with
-// the field named in the log and in out_field (at least 32 bytes, may be NULL): frame, camera,
-// region, top, n_iterations; -ENODATA when the image has no valid depth; -ECANCELED (by
+// object are one), none when nothing in the image resembles the object. In the default preset those
+// that are accepted, which come first, are so many objects: what one explains is taken out of the
+// image, and the rest is searched again; each takes about the time of a search. Returns 0, or
+// -EINVAL with the field named in the log and in out_field (at least 32 bytes, may be NULL): frame,
+// camera, region, top, n_iterations; -ENODATA when the image has no valid depth; -ECANCELED (by
 // query->stopped); -EIO, -ENOMEM.
 __attribute__((warn_unused_result)) int search_run(struct search *search,
                                                    const struct search_object *object,

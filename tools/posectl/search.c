@@ -249,7 +249,7 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
         {"preset", OPTION_PRESET, "default|germann", 0, "default, or germann: the paper's search",
          0},
         {"no-refine", OPTION_BARE, NULL, 0, "germann: the bare view, not fitted to the image", 0},
-        {"top", OPTION_TOP, "K", 0, "Distinct answers wanted of each object (default 1)", 0},
+        {"top", OPTION_TOP, "K", 0, "Look for up to K of each object (default 1)", 0},
         {"threshold", OPTION_THRESHOLD, "P", 0, "Confidence of an accepted answer (0.9)", 0},
         {"region", OPTION_REGION, "U0,V0,U1,V1", 0, "Look only here, pixels", 0},
         {"views", OPTION_VIEWS, "N", 0, "Reference views of a mesh given as file", 0},

@@ -3,6 +3,7 @@
 #include "gpu/search/host.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "gpu/base/parallel.h"
@@ -110,4 +111,33 @@ void search_refine_to_edges(struct search *search, const struct search_scene *sc
                             uint32_t n_rounds)
 {
     search_refine_edges(scene, object, candidate, n_rounds, &search->drawings[0]);
+}
+
+#define EXPLAINED 0.25f // of the radius: what the image may be off the pose in depth
+
+int search_take_out(struct search *search, const struct search_object *object,
+                    const struct search_image *image, const struct search_pose *pose, uint8_t *mask)
+{
+    const struct depth_frame *frame = &image->frame;
+    const struct search_camera camera = {(float)image->camera.fx_px, (float)image->camera.fy_px,
+                                         (float)image->camera.cx_px, (float)image->camera.cy_px,
+                                         (int)frame->width_px,       (int)frame->height_px};
+    const float within_m = EXPLAINED * object->info.radius_m;
+    struct search_drawing *drawing = &search->drawings[0];
+    struct search_candidate candidate;
+    int err = search_ensure_drawings(search, object, frame->width_px * frame->height_px);
+    if (err)
+        return err;
+    search_pose_inward(object, &pose->T_camera_model, &candidate);
+    search_draw_candidate(object, &camera, &candidate, drawing);
+    for (int v = 0; v < drawing->at.height; v++)
+        for (int u = 0; u < drawing->at.width; u++) {
+            const float depth = drawing->depth[v * drawing->at.width + u]; // -1 / z
+            const size_t pixel =
+                (size_t)(v + drawing->at.v0) * frame->width_px + (size_t)(u + drawing->at.u0);
+            const float z_m = (float)frame->depth[pixel] / (float)frame->units_per_m;
+            if (depth < INFINITY && fabsf(z_m + 1 / depth) < within_m)
+                mask[pixel] = 0;
+        }
+    return 0;
 }
