@@ -55,7 +55,7 @@ void search_refine_to_edges(struct search *search, const struct search_scene *sc
                             const struct search_object *object, struct search_candidate *candidate,
                             uint32_t n_rounds);
 
-// Takes the pixels that the pose explains out of the mask, a byte a pixel of the image. 0 or -ENOMEM.
+// Takes the pixels that the pose explains out of the mask (a byte a pixel). 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int
 search_take_out(struct search *search, const struct search_object *object,
                 const struct search_image *image, const struct search_pose *pose, uint8_t *mask);
