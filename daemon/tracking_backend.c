@@ -539,7 +539,7 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
     // First among the keyframes: their images are sharp where a drift smears the map.
     if (!error && backend->window)
         error = keyframe_window_relocate(backend->window, backend->gpu, backend->track, result,
-                                         backend->until_ns, &then_m);
+                                         backend->time_ns, backend->until_ns, &then_m);
     *out_moved_m = fmax(*out_moved_m, then_m);
     const bool by_keyframe = track_is_found(backend->track);
     if (!error && backend->map && is_fused(backend, result))

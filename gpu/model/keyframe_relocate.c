@@ -16,7 +16,7 @@ static struct se3 in_map(const struct keyframe_window *w, uint64_t seq, const st
 }
 
 int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct track *track,
-                             const struct track_result *result, int64_t until_ns,
+                             const struct track_result *result, int64_t time_ns, int64_t until_ns,
                              double *out_moved_m)
 {
     const struct gpu_frame *frame = track_newest_frame(track);
@@ -45,7 +45,7 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
         return 0;
     w->is_found = true;
     w->found = find;
-    w->found_ns = w->time_ns;
+    w->found_ns = time_ns;
     w->has_keyframe = false; // the next frame that is followed is one
     keyframe_window_set_T_map_odom(w);
     log_to(&w->log, LOG_LEVEL_NOTICE,

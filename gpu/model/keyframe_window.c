@@ -387,7 +387,6 @@ int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const str
     const struct gpu_frame *frame = track_newest_frame(track);
     *out_moved_m = 0;
     w->n_frames++;
-    w->time_ns = time_ns;
     if (keep_between(w, gpu, frame, result, time_ns) != 0)
         return -EIO;
     bool busy = w->has_keyframe && w->n_frames < w->keyframe + KEYFRAME_WINDOW_FRAMES;

@@ -58,7 +58,8 @@ keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu, const st
                        const struct track_result *result, uint64_t seq, int64_t time_ns,
                        double *out_moved_m);
 
-// After keyframe_window_follow: a lost frame that has depth is looked for among the images of this
+// After keyframe_window_follow, or where that was left out (keyframe_window_is_ready), with the
+// frame's time: a lost frame that has depth is looked for among the images of this
 // epoch's keyframes (keyframe_recovery.h), and the tracker is told where it is (track_relocate): in
 // odom as the keyframe is by which it was found, and T_map_odom is that keyframe's from then on.
 // The newest result enters with a lost frame, so that a recording gives the same each time:
@@ -67,7 +68,8 @@ keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu, const st
 // for which it is not there by then is not looked for. Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int
 keyframe_window_relocate(struct keyframe_window *window, struct gpu *gpu, struct track *track,
-                         const struct track_result *result, int64_t until_ns, double *out_moved_m);
+                         const struct track_result *result, int64_t time_ns, int64_t until_ns,
+                         double *out_moved_m);
 
 // A find holds until the next keyframe, another find or another epoch, however many frames are lost
 // after it: the tracker goes on from the frame that was found. Between two frames, where something

@@ -32,7 +32,6 @@ struct keyframe_window {
     float *map;                  // packed, as the device gives it
     float *z_m;                  // of the job
     uint64_t n_frames, keyframe; // counted by keyframe_window_follow; when the job began
-    int64_t time_ns;             // of the newest of them
     uint32_t epoch;
     bool has_keyframe, failed, sparing;
     struct se3 T_odom_keyframe, T_map_odom;

@@ -128,7 +128,8 @@ static int look_among_keyframes(struct trials *t, const struct track_result *res
 {
     const int64_t begin_ns = clock_monotonic_ns();
     double moved_m;
-    int rc = keyframe_window_relocate(t->window, t->gpu, t->track, result, INT64_MAX, &moved_m);
+    int rc = keyframe_window_relocate(t->window, t->gpu, t->track, result, t->time_ns, INT64_MAX,
+                                      &moved_m);
     if (result->state == TRACK_STATE_LOST)
         t->look_keyframes_s += (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
     return rc;

@@ -137,12 +137,13 @@ int keyframe_window_follow(struct keyframe_window *window, struct gpu *gpu,
 }
 
 int keyframe_window_relocate(struct keyframe_window *window, struct gpu *gpu, struct track *track,
-                             const struct track_result *result, int64_t until_ns,
+                             const struct track_result *result, int64_t time_ns, int64_t until_ns,
                              double *out_moved_m)
 {
     (void)gpu;
     (void)track;
     (void)result;
+    window->look_ns = time_ns;
     window->look_until_ns = until_ns;
     *out_moved_m = window->moved_then_m;
     window->n_looked++;

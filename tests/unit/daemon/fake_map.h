@@ -23,8 +23,8 @@ struct keyframe_window {
     unsigned n_forgotten;         // finds
     double moved_m, moved_then_m; // what entered moves the camera by: follow's, relocate's
     bool sparing;
-    int64_t until_ns;      // of keyframe_window_is_ready
-    int64_t look_until_ns; // of keyframe_window_relocate
+    int64_t until_ns;               // of keyframe_window_is_ready
+    int64_t look_ns, look_until_ns; // of keyframe_window_relocate: of the frame, and of the wait
 };
 
 // The one of each that is made.

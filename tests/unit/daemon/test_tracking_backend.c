@@ -453,10 +453,13 @@ static void the_least_effort_keeps_keyframes(void **state)
     struct track_result result;
     double moved_m;
     for (enum track_effort effort = TRACK_EFFORT_FULL; effort <= TRACK_EFFORT_LEAST; effort++) {
+        const int64_t time_ns = 500 + (int64_t)effort;
+        const struct capture_frame frame = {.image = {.depth = depth, .time_ns = time_ns}};
         backend_set_effort(backend, effort, 1000);
-        assert_int_equal(track(backend, &result), 0);
+        assert_int_equal(backend_track(backend, &frame, true, &result), 0);
         assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
         assert_int_equal(fake_window.n_followed, effort + 1);
+        assert_int_equal(fake_window.look_ns, time_ns);
         assert_int_equal(fake_window.sparing, effort == TRACK_EFFORT_LEAST);
         assert_int_equal(fake_window.until_ns, effort == TRACK_EFFORT_LEAST ? 0 : 1000);
         assert_int_equal(fake_window.look_until_ns, 1000);

@@ -14,6 +14,7 @@
 #include "tests/unit/gpu/fake_window_parts.h"
 
 static bool is_repeat;      // of the next lost frame
+static bool goes_by;        // it does: the keyframes do not follow it
 static double moved_then_m; // as the newest one was told
 static int64_t until_ns = INT64_MAX;
 
@@ -30,12 +31,22 @@ static void lost(enum relocalise_trust trust, double x_m, uint64_t seq)
     answer = trust;
     T_answer = se3_identity();
     T_answer.t_m[0] = x_m;
-    assert_int_equal(keyframe_window_follow(window, &fake_device, &track, &result, seq,
-                                            (int64_t)seq * 1000, &moved_m),
+    if (!goes_by)
+        assert_int_equal(keyframe_window_follow(window, &fake_device, &track, &result, seq,
+                                                (int64_t)seq * 1000, &moved_m),
+                         0);
+    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track, &result,
+                                              (int64_t)seq * 1000, until_ns, &moved_then_m),
                      0);
-    assert_int_equal(
-        keyframe_window_relocate(window, &fake_device, &track, &result, until_ns, &moved_then_m),
-        0);
+}
+
+// A frame that is not, which nothing is done with.
+static void not_lost(void)
+{
+    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
+                                              &(struct track_result){.state = TRACK_STATE_TRACKING},
+                                              0, until_ns, &moved_then_m),
+                     0);
 }
 
 // The frame after a keyframe is lost: it is looked for among all that came, also where the worker
@@ -66,10 +77,7 @@ static void a_lost_camera_is_found_among_them(void **state)
     assert_true(lies_at_m() == 104);
     assert_int_equal(n_said, 1);
     follow(4, 8);
-    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
-                                              &(struct track_result){.state = TRACK_STATE_TRACKING},
-                                              until_ns, &moved_then_m),
-                     0);
+    not_lost();
     follow_many(4, 9);
     assert_int_equal(n_told_found, 1);
     assert_int_equal(told_find.seq, 4);
@@ -124,6 +132,22 @@ static void a_find_holds_until_the_next_keyframe(void **state)
     assert_int_equal(attempt, 0);
 }
 
+// With the least effort the keyframes follow few frames, and a lost one that they do not is looked
+// for all the same: what was tracked before it was not tracked since.
+static void a_find_is_of_the_frame_that_was_found(void **state)
+{
+    (void)state;
+    follow_many(5, 0);
+    answer_seq = 4;
+    goes_by = true;
+    lost(RELOCALISE_SURE, 4, 9);
+    goes_by = false;
+    assert_int_equal(n_relocated, 1);
+    follow_many(5, 10);
+    assert_int_equal(n_told_found, 1);
+    assert_int_equal(told_find_ns, 9000);
+}
+
 // Two keyframes of one place may lie far apart in odom: finds agree or not in the map.
 static void finds_agree_where_the_keyframes_do(void **state)
 {
@@ -135,11 +159,7 @@ static void finds_agree_where_the_keyframes_do(void **state)
             lost(RELOCALISE_FAIR, agree && i % 2 ? 5 : 1, (uint64_t)agree * 20 + 5 + i);
         }
         assert_int_equal(n_relocated, agree);
-        assert_int_equal(
-            keyframe_window_relocate(window, &fake_device, &track,
-                                     &(struct track_result){.state = TRACK_STATE_TRACKING},
-                                     until_ns, &moved_then_m),
-            0);
+        not_lost();
     }
 }
 
@@ -156,11 +176,7 @@ static void fair_finds_among_them_are_believed_in_a_row(void **state)
         }
         assert_int_equal(n_relocated, far ? 0 : 1);
         follow(0, 9);
-        assert_int_equal(
-            keyframe_window_relocate(window, &fake_device, &track,
-                                     &(struct track_result){.state = TRACK_STATE_TRACKING},
-                                     until_ns, &moved_then_m),
-            0);
+        not_lost();
     }
     // Nothing to see, or nothing that sees.
     const enum track_reason reasons[] = {TRACK_REASON_NO_DEPTH, TRACK_REASON_DEVICE};
@@ -169,12 +185,12 @@ static void fair_finds_among_them_are_believed_in_a_row(void **state)
         assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
                                                   &(struct track_result){.state = TRACK_STATE_LOST,
                                                                          .reason = reasons[i]},
-                                                  until_ns, &moved_then_m),
+                                                  0, until_ns, &moved_then_m),
                          0);
     assert_int_equal(n_finds, n);
     read_rc = -EIO;
     assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
-                                              &(struct track_result){.state = TRACK_STATE_LOST},
+                                              &(struct track_result){.state = TRACK_STATE_LOST}, 0,
                                               until_ns, &moved_then_m),
                      -EIO);
 }
@@ -196,10 +212,7 @@ static void a_frozen_image_is_one_find(void **state)
     }
     n_relocated = 0;
     follow(1, 40);
-    assert_int_equal(keyframe_window_relocate(window, &fake_device, &track,
-                                              &(struct track_result){.state = TRACK_STATE_TRACKING},
-                                              until_ns, &moved_then_m),
-                     0);
+    not_lost();
     lost(RELOCALISE_NOT_FOUND, 1, 50);
     is_repeat = true;
     for (uint64_t k = 0; k < 4; k++)
@@ -243,9 +256,13 @@ static void a_worker_that_hangs_is_not_waited_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_lost_camera_is_found_among_them),  TEST(a_find_holds_until_the_next_keyframe),
-        TEST(finds_agree_where_the_keyframes_do), TEST(fair_finds_among_them_are_believed_in_a_row),
-        TEST(a_frozen_image_is_one_find),         TEST(a_worker_that_hangs_is_not_waited_for),
+        TEST(a_lost_camera_is_found_among_them),
+        TEST(a_find_holds_until_the_next_keyframe),
+        TEST(a_find_is_of_the_frame_that_was_found),
+        TEST(finds_agree_where_the_keyframes_do),
+        TEST(fair_finds_among_them_are_believed_in_a_row),
+        TEST(a_frozen_image_is_one_find),
+        TEST(a_worker_that_hangs_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
