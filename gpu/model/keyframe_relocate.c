@@ -33,7 +33,6 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
     *out_moved_m = keyframe_window_take_result(w, &result->T_odom_camera);
     if (w->failed)
         return 0;
-    keyframe_window_set_T_map_odom(w);
     if (keyframe_window_read_depth(w, gpu, frame, w->z_m) != 0)
         return -EIO;
     // Without memory it is not found; what needs that next says so.
@@ -56,6 +55,8 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
 
 void keyframe_window_forget_find(struct keyframe_window *w)
 {
+    if (!w->is_found)
+        return; // a keyframe knows of it already, if there was one
     w->is_found = false;
     keyframe_window_set_T_map_odom(w);
 }

@@ -130,7 +130,7 @@ int keyframe_window_create(struct keyframe_window **out, const struct intrinsics
     w->map = malloc(4 * w->n_px * sizeof *w->map);
     w->z_m = malloc(w->n_px * sizeof *w->z_m);
     w->keyframes = malloc((settings->max_keyframes + 1) * sizeof *w->keyframes);
-    w->T_map_odom = se3_identity();
+    w->T_map_odom = w->T_newest = se3_identity();
     // Two that have not entered: the one under way, and one that it could not take.
     int rc = keyframe_images_create(&w->seen, &level, settings->max_keyframes + 2);
     if (rc == 0)
@@ -239,23 +239,24 @@ void keyframe_window_enter(struct keyframe_window *w, uint32_t epoch)
     w->n_keyframes = w->n_lost = 0;
     keyframe_images_forget_but(&w->seen, NULL, 0);
     between_frames_clear(&w->between);
-    w->T_map_odom = se3_identity();
+    w->T_map_odom = w->T_newest = se3_identity();
 }
 
 void keyframe_window_set_T_map_odom(struct keyframe_window *w)
 {
-    w->T_map_odom = graph_T_map_odom(w->graph);
+    w->T_map_odom = w->T_newest;
     for (uint32_t i = 0; i < w->n_keyframes && w->is_found; i++)
         if (w->keyframes[i].seq == w->found.seq)
             w->T_map_odom = graph_keyframe_T_map_odom(&w->keyframes[i]);
 }
 
-// Keyframes and T_map_odom as the graph has them.
+// Keyframes and T_map_odom as the graph has them; no job is under way.
 static void take_graph(struct keyframe_window *w)
 {
     const struct graph_keyframe *keyframes;
     w->n_keyframes = graph_keyframes(w->graph, &keyframes);
     memcpy(w->keyframes, keyframes, w->n_keyframes * sizeof *keyframes);
+    w->T_newest = graph_T_map_odom(w->graph);
     keyframe_images_forget_but(&w->seen, w->keyframes, w->n_keyframes);
     keyframe_window_set_T_map_odom(w);
 }

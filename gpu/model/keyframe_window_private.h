@@ -35,8 +35,9 @@ struct keyframe_window {
     uint32_t epoch;
     bool has_keyframe, failed, sparing;
     struct se3 T_odom_keyframe, T_map_odom;
-    double moved_m;   // by the newest result that entered
-    uint64_t job_seq; // of the job's frame
+    struct se3 T_newest; // T_map_odom as the newest result that entered has it
+    double moved_m;      // by the newest result that entered
+    uint64_t job_seq;    // of the job's frame
     int64_t job_time_ns;
     bool job_is_found;                // its camera was found again since the last keyframe
     struct relocalise_finds finds;    // of the lost frames in a row
@@ -80,7 +81,8 @@ bool keyframe_window_await(struct keyframe_window *window, int64_t until_ns);
 // thread's. Returns by how much that moves the camera.
 double keyframe_window_take_result(struct keyframe_window *window, const struct se3 *T_odom_camera);
 
-// As the newest keyframe has it, or that by which the camera was found since.
+// T_map_odom as the newest result has it, or the keyframe by which the camera was found since. The
+// graph may be the worker's.
 void keyframe_window_set_T_map_odom(struct keyframe_window *window);
 
 #endif

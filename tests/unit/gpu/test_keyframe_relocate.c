@@ -223,6 +223,34 @@ static void a_frozen_image_is_one_find(void **state)
     is_repeat = false;
 }
 
+// What the worker has not handed over is not looked at where a find is forgotten or believed: it
+// may be writing it. A find of which it has been told is no longer this thread's to forget.
+static void what_has_not_entered_is_not_read(void **state)
+{
+    (void)state;
+    follow_many(5, 0);
+    T_graph.t_m[0] = 0.5;
+    answer_seq = 4;
+    lost(RELOCALISE_SURE, 4, 5);
+    T_graph.t_m[0] = 9;
+    keyframe_window_forget_find(window);
+    assert_true(lies_at_m() == 0.5);
+    lost(RELOCALISE_SURE, 4, 6);
+    assert_true(lies_at_m() == 104);
+    waits = true;
+    follow(4, 7);
+    until_ns = clock_monotonic_ns();
+    lost(RELOCALISE_NOT_FOUND, 4, 8);
+    keyframe_window_forget_find(window);
+    assert_true(lies_at_m() == 104);
+    until_ns = INT64_MAX;
+    waits = false;
+    sem_post(&go_on);
+    lost(RELOCALISE_NOT_FOUND, 4, 9);
+    assert_int_equal(n_told_found, 1);
+    assert_true(lies_at_m() == 9);
+}
+
 // A worker that does not come to an end is waited for until then; the frame goes on as lost, the
 // next ones too, and when it has ended the camera is looked for as if they had not been.
 static void a_worker_that_hangs_is_not_waited_for(void **state)
@@ -263,6 +291,7 @@ int main(void)
         TEST(fair_finds_among_them_are_believed_in_a_row),
         TEST(a_frozen_image_is_one_find),
         TEST(a_worker_that_hangs_is_not_waited_for),
+        TEST(what_has_not_entered_is_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
