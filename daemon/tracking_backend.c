@@ -41,7 +41,6 @@ struct backend {
     enum track_effort effort;
     int64_t until_ns;    // of backend_set_effort
     bool is_repeated;    // the newest frame's image is that of the one before
-    bool has_image;      // the newest image that came was tracked
     bool is_new;         // nothing ties the next pose to the last one: a new epoch
     unsigned n_rebuilds; // since the last good frame
     uint64_t n_frames;   // tracked
@@ -471,10 +470,10 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     int rc = 0;
     backend->n_calls++;
     backend->time_ns = frame->image.time_ns;
-    const bool is_known = frame->flags & CAPTURE_DUPLICATE && backend->has_image;
-    backend->has_image = tracked || is_known;
-    backend->is_repeated = tracked && frame->flags & CAPTURE_DUPLICATE &&
-                           track_repeat(backend->track, frame->image.time_ns, out) == 0;
+    // What was dropped in between never had an image.
+    const bool is_repeat = tracked && frame->flags & CAPTURE_DUPLICATE;
+    backend->is_repeated =
+        is_repeat && track_repeat(backend->track, frame->image.time_ns, out) == 0;
     if (tracked && !backend->is_repeated) {
         backend->n_new++;
         track_set_gravity(backend->track, frame->gravity_m_s2);
@@ -482,7 +481,7 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     } else if (!tracked) {
         track_skip(backend->track, frame->image.time_ns, out);
     }
-    out->is_repeat = tracked && is_known;
+    out->is_repeat = is_repeat;
     if (rc < 0) {
         fill_failed(backend, out);
         return rc;

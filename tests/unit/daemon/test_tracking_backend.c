@@ -420,23 +420,30 @@ static void a_repeated_image_is_no_new_frame(void **state)
     backend_close(&backend);
 }
 
-// Who looks for a lost camera is told that an image was tracked before, not where it was dropped.
+// Who looks for a lost camera is told that an image was tracked before, also where frames without
+// an image, which were late or damaged, came between.
 static void a_repeated_image_is_called_so(void **state)
 {
     (void)state;
     memset(&config, 0, sizeof config);
     struct backend *backend = open_configured();
-    const struct capture_frame again = {.image = {.depth = depth}, .flags = CAPTURE_DUPLICATE};
-    const struct capture_frame fresh = {.image = {.depth = depth}};
     struct track_result result;
-    static const struct {
-        bool is_again, is_tracked, expected;
-    } frames[] = {{false, true, false}, {true, true, true},    {true, false, false},
-                  {true, true, true},   {false, false, false}, {true, true, false},
-                  {true, true, true},   {false, true, false}};
+    const struct depth_frame image = {.depth = depth};
+    const struct {
+        struct capture_frame frame;
+        bool expected;
+    } frames[] = {
+        {{.image = image}, false},
+        {{.image = image, .flags = CAPTURE_DUPLICATE}, true},
+        {{.flags = CAPTURE_LATE}, false},
+        {{.image = image, .flags = CAPTURE_DUPLICATE}, true},
+        {{.image = image}, false},
+        {{.flags = CAPTURE_DAMAGED}, false},
+        {{.image = image, .flags = CAPTURE_DUPLICATE}, true},
+    };
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
-        const struct capture_frame *frame = frames[i].is_again ? &again : &fresh;
-        assert_int_equal(backend_track(backend, frame, frames[i].is_tracked, &result), 0);
+        const struct capture_frame *frame = &frames[i].frame;
+        assert_int_equal(backend_track(backend, frame, frame->image.depth != NULL, &result), 0);
         assert_int_equal(result.is_repeat, frames[i].expected);
     }
     backend_close(&backend);
