@@ -39,18 +39,30 @@ int graph_copy(struct graph **out, const struct graph *g, const struct between_f
     return rc;
 }
 
+// Whether an edge of both stays as it is here: where what a camera was found by was handed on to it
+// and the copy knows nothing of the way. Else it takes that with it.
+static bool stays(const struct edge *here, struct edge *there)
+{
+    if (there->lost && !here->lost)
+        return true;
+    there->find |= here->find;
+    return false;
+}
+
 // The edges of both: of what both know those of `from`, beside what holds a keyframe here.
 // in_from: of each keyframe, or NOWHERE.
-static void take_edges(struct graph *g, const struct graph *from, const uint32_t *in_from)
+static void take_edges(struct graph *g, struct graph *from, const uint32_t *in_from)
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < g->n_edges; k++) {
         const struct edge *e = &g->edges[k];
         const uint32_t i = in_from[e->i], j = in_from[e->j];
-        if (i == NOWHERE || j == NOWHERE ||
-            ((e->chain || e->find) && !graph_find_edge(from, from->n_edges, i, j)))
+        struct edge *there =
+            i == NOWHERE || j == NOWHERE ? NULL : graph_find_edge(from, from->n_edges, i, j);
+        if (there ? stays(e, there) : i == NOWHERE || j == NOWHERE || e->chain || e->find)
             g->edges[n++] = *e;
     }
+    const uint32_t n_stay = n;
     for (uint32_t k = 0; k < from->n_edges; k++) {
         struct edge e = from->edges[k];
         uint32_t i = 0, j = 0;
@@ -62,7 +74,8 @@ static void take_edges(struct graph *g, const struct graph *from, const uint32_t
         e.j = j;
         // What went in between here was measured there.
         e.chain = e.chain || j == i + 1;
-        if (i < g->n && j < g->n && (e.chain || n + g->n < g->max_edges))
+        if (i < g->n && j < g->n && !graph_find_edge(g, n_stay, i, j) &&
+            (e.chain || n + g->n < g->max_edges))
             g->edges[n++] = e;
     }
     g->n_edges = n;

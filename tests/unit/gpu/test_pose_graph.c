@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "gpu/model/keyframe_eviction.h"
 #include "tests/unit/gpu/fake_links.h"
 
 #define INSIDE  0.996
@@ -320,6 +321,46 @@ static void a_keyframe_has_gone_meanwhile(void **state)
     }
 }
 
+// The keyframe that a camera was found by goes meanwhile. Its heir is the one before the loss, of
+// which the copy knows that nothing is known, or another one, to which that has a link.
+static void a_find_that_was_handed_on_meanwhile_stays(void **state)
+{
+    (void)state;
+    for (uint32_t j = 3; j < 5; j++) {
+        const double x_m[6] = {0, 0.09, 0.1, 0.2, 0.3, 0.4};
+        struct graph *copy, *g = fake_graph(32, 5);
+        for (uint32_t i = 0; i < 6; i++) {
+            const struct se3 T = fake_pose(x_m[i], 0, 0, 0);
+            fake_keyframe(g, &T, &T);
+            if (i > 0)
+                fake_edge(g, i - 1, i, true)->lost = i == j;
+        }
+        g->keyframes[j].is_found = true;
+        if (j == 4)
+            fake_edge(g, 2, j, false);
+        struct edge *found = fake_edge(g, 1, j, false);
+        found->find = true;
+        found->link.rms_m = 0.003;
+        assert_int_equal(graph_copy(&copy, g, NULL), 0);
+        for (uint32_t k = 0; k < copy->n_edges; k++)
+            copy->edges[k].link.rms_m = 7;
+        graph_make_room(g);
+        assert_int_equal(g->keyframes[1].seq, 2);
+        assert_int_equal(graph_take(g, copy), 0);
+        const struct edge *find = graph_edge_of_find(g, j - 1);
+        assert_true(find && find->i == 1 && !find->lost);
+        assert_true(find->chain == (j == 3) && find->link.rms_m == (j == 3 ? 0.003 : 7));
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < g->n_edges; k++)
+            n += g->edges[k].i == 1 && g->edges[k].j == j - 1;
+        assert_int_equal(n, 1);
+        for (uint32_t i = 0; i + 1 < g->n; i++)
+            assert_true(graph_find_edge(g, g->n_edges, i, i + 1)->chain);
+        graph_destroy(&copy);
+        graph_destroy(&g);
+    }
+}
+
 // A keyframe that came meanwhile and was lost before goes with the one that its camera was found
 // by, not with the one before it, and what holds it is not taken away.
 static void a_find_meanwhile_goes_with_what_found_it(void **state)
@@ -356,6 +397,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_solved_changes_nothing),
         cmocka_unit_test(too_little_depth_is_left_out),
         cmocka_unit_test(a_find_meanwhile_goes_with_what_found_it),
+        cmocka_unit_test(a_find_that_was_handed_on_meanwhile_stays),
         cmocka_unit_test(what_a_copy_found_is_taken_over),
         cmocka_unit_test(a_keyframe_has_gone_meanwhile),
     };
