@@ -74,8 +74,9 @@ static struct se3 by_body(const struct graph_part *part, uint32_t i, uint32_t j)
     return se3_between(&at_j, &at_i);
 }
 
-// A chain over which the camera was lost and came back elsewhere in its own odometry: the body's
-// takes its place.
+// A chain over which the camera came elsewhere in its own odometry, and nobody knows why: the
+// body's takes its place. Not where the camera was found by a keyframe, as was measured: to chain
+// it so would hold it where the body's odometry drifted to. Other cameras' ties tell of that way.
 static void mend_chain(const struct graph_part *part, struct edge *e)
 {
     const struct graph_keyframe *k = part->graph->keyframes;
@@ -83,10 +84,8 @@ static void mend_chain(const struct graph_part *part, struct edge *e)
     const struct se3 T_j_i = by_body(part, e->i, e->j);
     const struct se3 own = se3_between(&k[e->j].T_odom_camera, &k[e->i].T_odom_camera);
     const struct se3 apart = se3_between(&T_j_i, &own);
-    if (link_motion(&apart) > JUMP + JUMP_SHARE * link_motion(&moved)) {
+    if (link_motion(&apart) > JUMP + JUMP_SHARE * link_motion(&moved))
         link_chain(&e->link, &T_j_i);
-        e->lost = false;
-    }
 }
 
 // A part's edges, worth `times` what they say; index: where its keyframes stand.
@@ -96,7 +95,7 @@ static void take_edges(struct graph *g, const struct graph_part *from, double ti
     const struct graph *part = from->graph;
     for (uint32_t k = 0; k < part->n_edges && g->n_edges + 1 < g->max_edges; k++) {
         struct edge e = part->edges[k];
-        if (e.chain)
+        if (e.chain && !e.find && !e.lost)
             mend_chain(from, &e);
         e.i = index[e.i];
         e.j = index[e.j];
