@@ -47,21 +47,20 @@ static struct member *order(const struct graph_part *parts, uint32_t n_parts, ui
 }
 
 // Each keyframe where its camera has it, the camera's first one where the body's odometry has it.
+// That goes on over a camera's find, so that none was found in it.
 static void take_keyframe(struct graph *g, const struct graph_part *part, const struct member *m)
 {
     const struct graph_keyframe *from = part->graph->keyframes;
     const struct se3 T_odom_first = se3_compose(&part->T_odom_body[0], &part->T_body_camera);
     const struct se3 T_first_k = se3_between(&from[0].T_map_camera, &from[m->at].T_map_camera);
     const uint32_t k = g->n++;
-    g->keyframes[k] =
-        (struct graph_keyframe){from[m->at].seq,
-                                m->time_ns,
-                                se3_compose(&part->T_odom_body[m->at], &part->T_body_camera),
-                                se3_compose(&T_odom_first, &T_first_k),
-                                from[m->at].n_links,
-                                from[m->at].walked,
-                                from[m->at].is_found,
-                                from[m->at].found_ns - part->ahead_ns};
+    g->keyframes[k] = (struct graph_keyframe){
+        .seq = from[m->at].seq,
+        .time_ns = m->time_ns,
+        .T_odom_camera = se3_compose(&part->T_odom_body[m->at], &part->T_body_camera),
+        .T_map_camera = se3_compose(&T_odom_first, &T_first_k),
+        .n_links = from[m->at].n_links,
+        .walked = from[m->at].walked};
     g->arrival[k] = k;
     g->body[k] = (struct graph_mount){m->part, m->at, part->T_body_camera};
 }

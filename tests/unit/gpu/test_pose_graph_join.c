@@ -71,6 +71,7 @@ static void in_order_and_where_the_body_was(void **state)
     for (uint32_t i = 0; i < N; i++) // the side's clock
         b.graph->keyframes[i].time_ns += 250000000;
     const struct graph_part parts[2] = {part_of(&a, 0), part_of(&b, 250000000)};
+    b.graph->keyframes[3].is_found = true; // which is no step of the body's odometry
     const struct graph_keyframe before = b.graph->keyframes[N - 1];
     assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
     assert_int_equal(graph_bodies(joined, bodies), 2 * N);
@@ -79,6 +80,7 @@ static void in_order_and_where_the_body_was(void **state)
         const struct se3 T = body_at(s);
         assert_true(bodies[k].time_ns == llround(s * 1e9));
         assert_int_equal(bodies[k].seq, k / 2);
+        assert_false(bodies[k].is_found);
         assert_same_pose(&bodies[k].T_odom_camera, &T);
         assert_same_pose(&bodies[k].T_map_camera, &T); // nothing errs
     }
