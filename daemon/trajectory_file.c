@@ -198,7 +198,7 @@ void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
         fail(file, -ENOBUFS, "the disk does not keep up");
     if (!file->error) {
         const uint64_t at = file->n_pushed++ % QUEUE_POSES;
-        file->queue[at] = (struct trajectory_frame){time_ns, result->map_epoch,
+        file->queue[at] = (struct trajectory_frame){time_ns, result->map_epoch, result->n_finds,
                                                     result->T_odom_camera, *T_map_odom};
         if (file->errors)
             file->errors[at] = result->error;

@@ -13,9 +13,8 @@
 struct keyframe {
     uint64_t seq;
     uint32_t epoch;
+    uint32_t n_finds; // of its frame, known when it is written
     struct se3 T_odom_camera, T_map_odom;
-    bool is_found;    // the camera was lost between the one before and it,
-    int64_t found_ns; // and frames after that are in its odom
 };
 
 struct trajectory_spool {
@@ -83,9 +82,11 @@ int trajectory_spool_keyframes(struct trajectory_spool *spool, uint32_t epoch,
     for (uint32_t i = 0; i < n_keyframes && !error; i++) {
         const struct graph_keyframe *k = &keyframes[i];
         const struct se3 back = se3_inverse(&k->T_odom_camera);
-        spool->keyframes[spool->n_keyframes++] = (struct keyframe){
-            k->seq,      epoch,      k->T_odom_camera, se3_compose(&k->T_map_camera, &back),
-            k->is_found, k->found_ns};
+        spool->keyframes[spool->n_keyframes++] =
+            (struct keyframe){.seq = k->seq,
+                              .epoch = epoch,
+                              .T_odom_camera = k->T_odom_camera,
+                              .T_map_odom = se3_compose(&k->T_map_camera, &back)};
     }
     return error;
 }
@@ -125,8 +126,9 @@ static struct se3 between(const struct keyframe *a, const struct keyframe *b, co
     return part_of_way(&T_a, &T_b, from / (from + to));
 }
 
-// Where frame `seq` was. *at: the last keyframe of its epoch that is not behind it, or the epoch's
-// first one; it goes on from frame to frame.
+// Where frame `seq` was: as the keyframes around it say that are of its odom. *at: the last
+// keyframe of its epoch that is not behind it, or the epoch's first one; it goes on from frame to
+// frame.
 static struct se3 adjusted(const struct trajectory_spool *spool, uint64_t seq, uint32_t *at,
                            const struct trajectory_frame *frame)
 {
@@ -139,14 +141,30 @@ static struct se3 adjusted(const struct trajectory_spool *spool, uint64_t seq, u
     while (*at + 1 < n && k[*at + 1].epoch == frame->epoch && k[*at + 1].seq <= seq)
         ++*at;
     const bool is_last = *at + 1 == n || k[*at + 1].epoch != frame->epoch;
-    // What was tracked before a loss is in the odom of the keyframe before, what was tracked since
-    // the camera was found in that of the next one.
-    const bool is_first = k[*at].seq > seq;
-    if (!is_last && !is_first && k[*at + 1].is_found && frame->time_ns > k[*at + 1].found_ns)
-        return se3_compose(&k[*at + 1].T_map_odom, &frame->T_odom_camera);
-    if (is_last || is_first || k[*at + 1].is_found)
-        return se3_compose(&k[*at].T_map_odom, &frame->T_odom_camera);
-    return between(&k[*at], &k[*at + 1], &frame->T_odom_camera);
+    const struct keyframe *a = &k[*at], *b = is_last || a->seq > seq ? a : a + 1;
+    const bool is_of_a = a->n_finds == frame->n_finds, is_of_b = b->n_finds == frame->n_finds;
+    if (is_of_a && is_of_b && a != b)
+        return between(a, b, &frame->T_odom_camera);
+    return se3_compose(is_of_a   ? &a->T_map_odom
+                       : is_of_b ? &b->T_map_odom
+                                 : &frame->T_map_odom,
+                       &frame->T_odom_camera);
+}
+
+// How many finds there were when each keyframe's frame came.
+static int read_finds(struct trajectory_spool *spool)
+{
+    struct trajectory_frame frame;
+    for (uint32_t i = 0; i < spool->n_keyframes; i++) {
+        struct keyframe *k = &spool->keyframes[i];
+        if (fseeko(spool->file, (off_t)(k->seq * sizeof frame), SEEK_SET) != 0)
+            return -errno;
+        if (fread(&frame, sizeof frame, 1, spool->file) == 1)
+            k->n_finds = frame.n_finds;
+        else if (ferror(spool->file))
+            return -EIO;
+    }
+    return 0;
 }
 
 // For a time at b, frame `seq`, or between it and the frame before; a: NULL where b is the first of
@@ -197,9 +215,11 @@ int trajectory_spool_write(struct trajectory_spool *spool, FILE *file,
 {
     struct trajectory_frame frame;
     uint32_t at = 0;
-    int error = 0;
-    if (fflush(spool->file) != 0 || fseeko(spool->file, 0, SEEK_SET) != 0)
+    if (fflush(spool->file) != 0)
         return -errno;
+    int error = read_finds(spool);
+    if (!error && fseeko(spool->file, 0, SEEK_SET) != 0)
+        error = -errno;
     for (uint64_t seq = 0; !error && fread(&frame, sizeof frame, 1, spool->file) == 1; seq++) {
         const struct stamped_pose pose = {frame.time_ns, adjusted(spool, seq, &at, &frame)};
         if (trajectory_write(file, format, &pose, NULL) != 0)

@@ -4,7 +4,9 @@
 //
 // A keyframe's correction takes odom to the map; a frame between two of them has a share of each,
 // by how near it stands to either, so that there is no step. Frames before the first keyframe and
-// behind the last have that one's. A frame of an epoch without keyframes stays as it was published.
+// behind the last have that one's. Where the camera was lost and found between frame and keyframe
+// the two are of different odoms, and the keyframe says nothing of the frame. What has no keyframe
+// stays as it was published.
 //
 // Frames wait in a file without a name (208 bytes each), so memory does not grow with the session:
 // only keyframes of epochs that have ended are kept there, TRAJECTORY_SPOOL_KEYFRAMES at most.
@@ -22,6 +24,7 @@
 struct trajectory_frame {
     int64_t time_ns;
     uint32_t epoch;
+    uint32_t n_finds;         // of the camera, so far: with each another odom begins
     struct se3 T_odom_camera; // as tracked
     struct se3 T_map_odom;    // as published
 };

@@ -20,6 +20,7 @@
 #include "tests/unit/scratch.h"
 
 #define N_FRAMES 40
+#define FOUND_AT 36   // after a loss in epoch 9: no keyframe comes since
 #define ROUNDING 2e-9 // of nine decimals
 
 static struct scratch scratch;
@@ -62,7 +63,9 @@ static struct graph_keyframe keyframe(uint64_t seq)
 static void push(struct trajectory_file *file, uint64_t seq, uint32_t epoch)
 {
     const struct se3 none = se3_identity();
-    const struct track_result result = {.T_odom_camera = tracked(seq), .map_epoch = epoch};
+    const struct track_result result = {.T_odom_camera = tracked(seq),
+                                        .map_epoch = epoch,
+                                        .n_finds = epoch == 9 && seq >= FOUND_AT};
     trajectory_file_push(file, (int64_t)seq * 33000000, &none, &result);
 }
 
@@ -134,7 +137,7 @@ static void test_adjusted(void **state)
             assert_pose(&t, seq, &of_7);
         else if (seq >= 15 && seq < 20)
             assert_pose(&t, seq, &of_15);
-        else if (seq >= 20 && seq < 30)
+        else if ((seq >= 20 && seq < 30) || seq >= FOUND_AT)
             assert_pose(&t, seq, &none);
         else if (seq >= 30)
             assert_pose(&t, seq, &of_31);
@@ -437,32 +440,42 @@ static void test_turns_are_way(void **state)
     trajectory_free(&t);
 }
 
-// Where the camera was lost and found before the second keyframe, what was tracked before is in the
-// first one's odom, what was tracked since in the second's.
+// What was tracked before a loss is in the odom of the keyframe before it, what was tracked since
+// the camera was found in that of the next one, if that is of the same find; else it is as
+// published.
 static void test_around_a_loss(void **state)
 {
     (void)state;
+    static const struct {
+        uint32_t n_keyframes; // at frames 0 and 3; their corrections move by 0 and 1 m
+        uint32_t n_finds[4];
+        double wanted_m[4]; // as published: 5 m
+    } cases[] = {
+        {2, {0, 0, 0, 0}, {0, 0.25, 0.5, 1}}, {2, {0, 1, 1, 1}, {0, 1, 1, 1}},
+        {2, {0, 0, 1, 1}, {0, 0, 1, 1}},      {2, {0, 0, 0, 1}, {0, 0, 0, 1}},
+        {2, {0, 1, 2, 2}, {0, 5, 1, 1}},      {1, {0, 0, 1, 1}, {0, 0, 5, 5}},
+        {1, {7, 7, 8, 9}, {0, 0, 5, 5}},
+    };
     char path[256];
     scratch_name(&scratch, "loss.txt", path);
-    for (int found = 0; found < 3; found++) {
-        struct graph_keyframe k[2] = {keyframe_at(0, 0, 0, 0), keyframe_at(3, 4, 0, 1)};
-        k[1].is_found = found > 0;
-        k[1].found_ns = found;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const struct graph_keyframe k[2] = {keyframe_at(0, 0, 0, 0), keyframe_at(3, 4, 0, 1)};
         struct trajectory_spool *spool;
         assert_int_equal(trajectory_spool_create(&spool, path), 0);
-        assert_int_equal(trajectory_spool_keyframes(spool, 0, k, 2), 0);
+        assert_int_equal(trajectory_spool_keyframes(spool, 0, k, cases[c].n_keyframes), 0);
         for (int i = 0; i < 4; i++) {
-            struct trajectory_frame frame = {
-                .time_ns = i, .T_odom_camera = se3_identity(), .T_map_odom = se3_identity()};
+            struct trajectory_frame frame = {.time_ns = i,
+                                             .n_finds = cases[c].n_finds[i],
+                                             .T_odom_camera = se3_identity(),
+                                             .T_map_odom = se3_identity()};
             frame.T_odom_camera.t_m[0] = i < 3 ? i : 4;
+            frame.T_map_odom.t_m[1] = 5;
             assert_int_equal(trajectory_spool_frame(spool, &frame), 0);
         }
         struct trajectory t;
         write_and_read(&spool, path, &t);
-        for (int i = 0; i < 4; i++) {
-            const double wanted_m = i == 3 ? 1 : found ? i > found : i / 4.0;
-            assert_true(fabs(t.poses[i].T_world_camera.t_m[1] - wanted_m) < 1e-8);
-        }
+        for (int i = 0; i < 4; i++)
+            assert_true(fabs(t.poses[i].T_world_camera.t_m[1] - cases[c].wanted_m[i]) < 1e-8);
         trajectory_free(&t);
     }
 }
