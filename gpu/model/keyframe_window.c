@@ -300,14 +300,15 @@ int keyframe_window_read_depth(struct keyframe_window *w, struct gpu *gpu,
     return 0;
 }
 
-// Keeps a frame to learn the camera's own error from. What is being copied is left alone.
+// Keeps a frame to learn the camera's own error from, where a keyframe tells of its odom: not one
+// between a find and the next keyframe. What is being copied is left alone.
 static int keep_between(struct keyframe_window *w, struct gpu *gpu, const struct gpu_frame *frame,
                         const struct track_result *result, int64_t time_ns)
 {
     pthread_mutex_lock(&w->lock);
     const bool is_copied = w->job == JOB_COPY;
     pthread_mutex_unlock(&w->lock);
-    if (w->failed || is_copied || !frame || result->state != TRACK_STATE_TRACKING)
+    if (w->failed || w->is_found || is_copied || !frame || result->state != TRACK_STATE_TRACKING)
         return 0;
     float *z_m = between_frames_offer(&w->between, time_ns, &result->T_odom_camera);
     return z_m ? keyframe_window_read_depth(w, gpu, frame, z_m) : 0;

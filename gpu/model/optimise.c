@@ -48,7 +48,8 @@ static uint32_t list_lessons(const struct graph *g, struct lesson *out)
 }
 
 // Where the camera was at a frame between keyframes: as it moved since the keyframe before it, or,
-// where it was lost and found since that one, until the next.
+// where it was lost and found since that one, until the next. No frame is kept between a find and
+// the next keyframe (keyframe_window.c), unless that was left out.
 static struct se3 map_pose_between(const struct graph *g, const struct between_frame *frame)
 {
     uint32_t k = 0;

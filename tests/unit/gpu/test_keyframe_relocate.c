@@ -148,6 +148,28 @@ static void a_find_is_of_the_frame_that_was_found(void **state)
     assert_int_equal(told_find_ns, 9000);
 }
 
+// No keyframe tells yet where a frame was that was tracked since a find: nothing is learnt from it.
+static void nothing_is_learnt_between_a_find_and_a_keyframe(void **state)
+{
+    (void)state;
+    struct optimise_report report;
+    follow_many(12, 0);
+    assert_true(keyframe_window_is_ready(window, INT64_MAX - 1));
+    waits = true;
+    for (uint64_t i = 12; i < 15; i++)
+        follow((double)i, i);
+    assert_int_equal(keyframe_window_optimise(window), 0);
+    waits = false;
+    sem_post(&go_on);
+    answer_seq = 4;
+    lost(RELOCALISE_SURE, 4, 15);
+    follow(4, 16); // is copied, and the worker has no time for the keyframe
+    while (keyframe_window_optimised(window, &report) == -EAGAIN)
+        ;
+    assert_int_equal(between.n, 5);
+    assert_int_equal(between.frames[4].time_ns, 12000);
+}
+
 // Two keyframes of one place may lie far apart in odom: finds agree or not in the map.
 static void finds_agree_where_the_keyframes_do(void **state)
 {
@@ -288,6 +310,7 @@ int main(void)
         TEST(a_find_holds_until_the_next_keyframe),
         TEST(a_find_is_of_the_frame_that_was_found),
         TEST(finds_agree_where_the_keyframes_do),
+        TEST(nothing_is_learnt_between_a_find_and_a_keyframe),
         TEST(fair_finds_among_them_are_believed_in_a_row),
         TEST(a_frozen_image_is_one_find),
         TEST(a_worker_that_hangs_is_not_waited_for),
