@@ -348,10 +348,15 @@ bool keyframe_window_await(struct keyframe_window *w, int64_t until_ns)
     return is_ready;
 }
 
+// Whether the worker's result does not enter with frame number n_frames.
+static bool goes_by(const struct keyframe_window *w, uint64_t n_frames)
+{
+    return w->has_keyframe && n_frames < w->keyframe + KEYFRAME_WINDOW_FRAMES;
+}
+
 bool keyframe_window_is_ready(struct keyframe_window *w, int64_t until_ns)
 {
-    return w->n_frames + 1 < w->keyframe + KEYFRAME_WINDOW_FRAMES ||
-           keyframe_window_await(w, until_ns);
+    return goes_by(w, w->n_frames + 1) || keyframe_window_await(w, until_ns);
 }
 
 // Has the worker do what the optimiser waits for, unless it is at work. Returns whether it does.
@@ -391,8 +396,7 @@ int keyframe_window_follow(struct keyframe_window *w, struct gpu *gpu, const str
     w->n_frames++;
     if (keep_between(w, gpu, frame, result, time_ns) != 0)
         return -EIO;
-    bool busy = w->has_keyframe && w->n_frames < w->keyframe + KEYFRAME_WINDOW_FRAMES;
-    if (w->failed || busy)
+    if (w->failed || goes_by(w, w->n_frames))
         return 0;
     *out_moved_m = keyframe_window_take_result(w, &result->T_odom_camera);
     if (w->failed || serve_optimiser(w) || !frame ||

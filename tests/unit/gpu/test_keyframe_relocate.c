@@ -245,6 +245,23 @@ static void a_frozen_image_is_one_find(void **state)
     is_repeat = false;
 }
 
+// The next frame after a find is a keyframe, however few came since the last one: it is not
+// followed while the worker copies.
+static void a_copy_is_not_waited_for_after_a_find(void **state)
+{
+    (void)state;
+    follow_many(13, 0);
+    answer_seq = 4;
+    lost(RELOCALISE_SURE, 4, 13);
+    assert_true(keyframe_window_is_ready(window, clock_monotonic_ns()));
+    copy_waits = true;
+    assert_int_equal(keyframe_window_optimise(window), 0);
+    assert_false(keyframe_window_is_ready(window, clock_monotonic_ns()));
+    copy_waits = false;
+    sem_post(&go_on);
+    assert_true(keyframe_window_is_ready(window, INT64_MAX - 1));
+}
+
 // What the worker has not handed over is not looked at where a find is forgotten or believed: it
 // may be writing it. A find of which it has been told is no longer this thread's to forget.
 static void what_has_not_entered_is_not_read(void **state)
@@ -315,6 +332,7 @@ int main(void)
         TEST(a_frozen_image_is_one_find),
         TEST(a_worker_that_hangs_is_not_waited_for),
         TEST(what_has_not_entered_is_not_read),
+        TEST(a_copy_is_not_waited_for_after_a_find),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
