@@ -245,8 +245,26 @@ static double strain(struct graph *g, uint32_t i, uint32_t j)
     return sum / fmax(1, (double)j - i);
 }
 
-// Adjusts. A loop that bends the chain more than the tracker errs, or that the others do not let
-// close, is a wrong one: it is taken out, and the poses are as they were.
+// Whether what a camera was found by over a loss on a loop's way held before, and no longer: that
+// gives way, where a chain would be strained.
+static bool tears_find(const struct graph *g, const struct edge *loop)
+{
+    for (uint32_t k = 0; k < g->n_edges; k++) {
+        const struct edge *e = &g->edges[k];
+        double was[6], x[6];
+        if (!e->find || e->chain || e->j <= loop->i || e->j > loop->j)
+            continue;
+        lack_of(&g->before[e->i], &g->before[e->j], e, was);
+        residual_of(g, e, x);
+        if (chi2_of(e->link.information, was) <= LOOP_CHI2 &&
+            chi2_of(e->link.information, x) > LOOP_CHI2)
+            return true;
+    }
+    return false;
+}
+
+// Adjusts. A loop that bends the chain more than the tracker errs, that tears a find, or that the
+// others do not let close, is a wrong one: it is taken out, and the poses are as they were.
 static int adjust_and_judge(struct graph *g)
 {
     uint32_t n = 0;
@@ -261,7 +279,7 @@ static int adjust_and_judge(struct graph *g)
             continue;
         wrong = wrong || rc == -EDOM;
         residual_of(g, e, x);
-        wrong = wrong || strain(g, e->i, e->j) > LOOP_STRAIN ||
+        wrong = wrong || strain(g, e->i, e->j) > LOOP_STRAIN || tears_find(g, e) ||
                 chi2_of(e->link.information, x) > LOOP_CHI2;
     }
     for (uint32_t k = 0; k < g->n_edges; k++)
