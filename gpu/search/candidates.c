@@ -30,12 +30,16 @@ uint32_t search_keep_one(const struct search_rotations *rotations,
 // The best one is kept, all that are the same pose are dropped, and so on.
 uint32_t search_keep_distinct(const struct search_object *object,
                               const struct search_nearness *nearness, struct search_candidate *c,
-                              uint32_t n, uint32_t n_most)
+                              uint32_t n, uint32_t n_most, float behind)
 {
     struct search_rotations rotations;
     search_rotations_of(&object->info, &rotations);
     uint32_t n_kept = 0;
-    for (; n_kept < n_most && n_kept < n; n_kept++)
-        n = search_keep_one(&rotations, nearness, c, n, n_kept, search_best(c, n, n_kept));
+    for (; n_kept < n_most && n_kept < n; n_kept++) {
+        const uint32_t best = search_best(c, n, n_kept);
+        if (n_kept > 0 && c[best].score < c[0].score - behind)
+            break;
+        n = search_keep_one(&rotations, nearness, c, n, n_kept, best);
+    }
     return n_kept;
 }

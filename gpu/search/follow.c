@@ -2,6 +2,7 @@
 // Following an object from image to image: the pose of the last one is the guess, and what fast
 // motion leaves of it.
 #include <errno.h>
+#include <math.h>
 
 #include "gpu/search/confidence.h"
 #include "gpu/search/host.h"
@@ -73,11 +74,11 @@ int search_follow(struct search *search, const struct search_object *object,
         const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
         around(object, &guess, c);
         search_refine_all_points(search, &scene, object, c, FOLLOW_HYPOTHESES);
-        uint32_t n = search_keep_distinct(object, &nearness, c, FOLLOW_HYPOTHESES, 4);
+        uint32_t n = search_keep_distinct(object, &nearness, c, FOLLOW_HYPOTHESES, 4, INFINITY);
         while (n > 0 && c[n - 1].score <= SEARCH_GIVEN_UP)
             n--;
         search_refine_all_drawn(search, &scene, object, c, n, SEARCH_DRAWN_ROUNDS, NULL);
-        if (search_keep_distinct(object, &nearness, c, n, 1) == 0)
+        if (search_keep_distinct(object, &nearness, c, n, 1, INFINITY) == 0)
             return -ENODATA;
         follow_to_edges(search, &scene, object, FOLLOW_LEAST, reduction, &c[0], &found);
     }

@@ -2,6 +2,7 @@
 // The paper's search (Germann et al. 2007): one start point, one simplex for each view, the
 // smallest error wins.
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,13 +49,13 @@ static uint32_t refine_views(struct search *search, const struct search_object *
     const struct search_nearness of_answers = search_nearness_of_answers(object->info.radius_m);
     const struct search_candidate best = c[0];
     search_refine_all_points(search, scene, object, c, n);
-    n = search_keep_distinct(object, &to_draw, c, n, VIEWS_POLISHED);
+    n = search_keep_distinct(object, &to_draw, c, n, VIEWS_POLISHED, INFINITY);
     while (n > 0 && c[n - 1].score <= SEARCH_GIVEN_UP)
         n--;
     if (n == 0)
         c[n++] = best;
     search_refine_all_drawn(search, scene, object, c, n, SEARCH_POLISHED_ROUNDS, NULL);
-    return search_keep_distinct(object, &of_answers, c, n, n);
+    return search_keep_distinct(object, &of_answers, c, n, n, INFINITY);
 }
 
 static int run_views(struct search *search, const struct search_object *object,

@@ -180,7 +180,7 @@ static int add_stages(struct search_choices *f, struct search *search,
         if (all[i].score > SEARCH_GIVEN_UP)
             all[n_points++] = all[i];
     const struct search_nearness nearness = search_nearness_to_draw(f->object->info.radius_m);
-    n_points = search_keep_distinct(f->object, &nearness, all, n_points, N_POINTS);
+    n_points = search_keep_distinct(f->object, &nearness, all, n_points, N_POINTS, INFINITY);
     if (T_truth && !err) {
         search_pose_inward(f->object, T_truth, &all[n_points]);
         search_refine_points(scene, f->object, &all[n_points]);
@@ -188,6 +188,8 @@ static int add_stages(struct search_choices *f, struct search *search,
                          n_points + (all[n_points].score > SEARCH_GIVEN_UP), T_truth);
     }
     n = n_points < SEARCH_SCREENED ? n_points : SEARCH_SCREENED;
+    while (n > 0 && all[n - 1].score < all[0].score - SEARCH_SCREENED_BEHIND)
+        n--;
     search_refine_all_drawn(search, scene, f->object, all, n, 0, NULL);
     err =
         err ? err : add_choice(f, SEARCH_SCORE_DRAWN, WEIGHT_SCREENED * f->weight, all, n, T_truth);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The default search up to the polished candidates, on the CPU: the same bits as the CUDA twin's.
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,13 +53,15 @@ static int find_prepared(struct search *search, const struct search_object *obje
     for (uint32_t i = 0; i < n; i++)
         if (candidates[i].score > SEARCH_GIVEN_UP)
             candidates[n_left++] = candidates[i];
-    n = search_keep_distinct(object, &nearness, candidates, n_left, SEARCH_SCREENED);
+    n = search_keep_distinct(object, &nearness, candidates, n_left, SEARCH_SCREENED,
+                             SEARCH_SCREENED_BEHIND);
     out->stage_ms[SEARCH_STAGE_FIT] = clock_lap_ms(&clock_ns);
 
     search_refine_all_drawn(search, scene, object, candidates, n, 0, NULL);
-    n = search_keep_distinct(object, &nearness, candidates, n, n_polished + SEARCH_DRAWN_MORE);
+    n = search_keep_distinct(object, &nearness, candidates, n, n_polished + SEARCH_DRAWN_MORE,
+                             INFINITY);
     search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_DRAWN_ROUNDS, NULL);
-    n = search_keep_distinct(object, &nearness, candidates, n, n_polished);
+    n = search_keep_distinct(object, &nearness, candidates, n, n_polished, INFINITY);
     struct search_slides slides[SEARCH_POLISHED_MAX];
     search_refine_all_drawn(search, scene, object, candidates, n, SEARCH_POLISHED_ROUNDS, slides);
     const uint32_t n_slid = search_slide_best(object, candidates, slides, n,

@@ -49,8 +49,8 @@ __device__ static unsigned long long warp_max(unsigned long long value)
 __global__ void __launch_bounds__(THREADS)
     distinct_kernel(struct search_rotations rotations, struct search_nearness nearness,
                     const struct search_candidate *candidates, const uint32_t *list,
-                    const uint32_t *n_candidates, uint32_t n_most, struct search_candidate *out,
-                    uint32_t *out_n)
+                    const uint32_t *n_candidates, uint32_t n_most, float behind,
+                    struct search_candidate *out, uint32_t *out_n)
 {
     extern __shared__ unsigned long long keys[]; // of the candidates from THREADS on
     __shared__ unsigned long long warp_best[WARPS];
@@ -71,6 +71,7 @@ __global__ void __launch_bounds__(THREADS)
         }
     }
     uint32_t n_kept = 0;
+    float first = 0;
     for (; n_kept < n_most; n_kept++) {
         unsigned long long best = key;
         for (uint32_t i = threadIdx.x + THREADS; i < n; i += THREADS)
@@ -81,6 +82,10 @@ __global__ void __launch_bounds__(THREADS)
         __syncthreads();
         best = warp_max(warp_best[threadIdx.x % WARPS]);
         if (best == 0)
+            break;
+        const float score = candidates[0xffffffffu - (uint32_t)best].score;
+        first = n_kept == 0 ? score : first;
+        if (score < first - behind)
             break;
         if (key == best)
             copy_pose(&own, &kept);
@@ -110,12 +115,12 @@ __global__ void __launch_bounds__(THREADS)
 int search_cuda_enqueue_distinct(struct search_cuda *cuda, const struct search_rotations *rotations,
                                  const struct search_nearness *nearness,
                                  const struct search_candidate *candidates, const uint32_t *list,
-                                 const uint32_t *n, uint32_t n_most, struct search_candidate *out,
-                                 uint32_t *out_n)
+                                 const uint32_t *n, uint32_t n_most, float behind,
+                                 struct search_candidate *out, uint32_t *out_n)
 {
     const size_t shared_bytes = SEARCH_HITS_MAX * sizeof(unsigned long long);
     distinct_kernel<<<1, THREADS, shared_bytes, cuda->dev.stream>>>(
-        *rotations, *nearness, candidates, list, n, n_most, out, out_n);
+        *rotations, *nearness, candidates, list, n, n_most, behind, out, out_n);
     CUDA_OR_RETURN(&cuda->dev, cudaGetLastError());
     return 0;
 }

@@ -200,10 +200,10 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
     struct search_candidate *polished = (struct search_candidate *)find->polished.at;
     const struct search_nearness nearness = search_nearness_to_draw(object->info.radius_m);
     const uint32_t n_drawn = n_polished + SEARCH_DRAWN_MORE;
-    int err = search_cuda_enqueue_distinct(cuda, rotations, &nearness,
-                                           (const struct search_candidate *)find->candidates.at,
-                                           (const uint32_t *)find->left.at, &counts->n_left,
-                                           SEARCH_SCREENED, screened, &counts->n_screened);
+    int err = search_cuda_enqueue_distinct(
+        cuda, rotations, &nearness, (const struct search_candidate *)find->candidates.at,
+        (const uint32_t *)find->left.at, &counts->n_left, SEARCH_SCREENED, SEARCH_SCREENED_BEHIND,
+        screened, &counts->n_screened);
     if (!err)
         err = mark_stage(cuda, SEARCH_STAGE_REFINE);
     if (!err)
@@ -211,7 +211,8 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
                                         SEARCH_SCREENED, 0, NULL);
     if (!err)
         err = search_cuda_enqueue_distinct(cuda, rotations, &nearness, screened, NULL,
-                                           &counts->n_screened, n_drawn, drawn, &counts->n_drawn);
+                                           &counts->n_screened, n_drawn, INFINITY, drawn,
+                                           &counts->n_drawn);
     if (!err)
         err = search_cuda_yield(cuda);
     if (!err)
@@ -220,7 +221,7 @@ static int enqueue_refine(struct search_cuda *cuda, const struct search_object *
     if (!err)
         err =
             search_cuda_enqueue_distinct(cuda, rotations, &nearness, drawn, NULL, &counts->n_drawn,
-                                         n_polished, polished, &counts->n_polished);
+                                         n_polished, INFINITY, polished, &counts->n_polished);
     if (!err)
         err = search_cuda_yield(cuda);
     if (!err)

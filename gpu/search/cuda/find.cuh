@@ -110,12 +110,13 @@ int search_cuda_enqueue_prepare(struct search_cuda *cuda, const struct search_cu
                                 float radius_m, float map_px_m);
 // Hits -> candidates; the indices of those that were not given up go to find->left.
 int search_cuda_enqueue_points(struct search_cuda *cuda, const struct search_object *object);
-// The n_most best of the candidates `list` (NULL: the first *n) that are distinct, best first.
+// The n_most best of the candidates `list` (NULL: the first *n) that are distinct, best first, and
+// not more than `behind` below the first one.
 int search_cuda_enqueue_distinct(struct search_cuda *cuda, const struct search_rotations *rotations,
                                  const struct search_nearness *nearness,
                                  const struct search_candidate *candidates, const uint32_t *list,
-                                 const uint32_t *n, uint32_t n_most, struct search_candidate *out,
-                                 uint32_t *out_n);
+                                 const uint32_t *n, uint32_t n_most, float behind,
+                                 struct search_candidate *out, uint32_t *out_n);
 // Draws, refines and scores the first *n candidates, of which there are at most n_most. slides: of
 // each, may be NULL.
 int search_cuda_enqueue_drawn(struct search_cuda *cuda, const struct search_object *object,

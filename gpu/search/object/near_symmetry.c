@@ -183,7 +183,8 @@ int search_find_near_symmetries(struct search *search, struct search_object *obj
         n++;
     }
     const struct search_nearness nearness = search_nearness_of_answers(object->info.radius_m);
-    n = search_keep_distinct(object, &nearness, rotations, n, 1 + SEARCH_NEAR_SYMMETRIES_MAX);
+    n = search_keep_distinct(object, &nearness, rotations, n, 1 + SEARCH_NEAR_SYMMETRIES_MAX,
+                             INFINITY);
     while (n > 1 + N_LOOSE && rotations[n - 1].score < -NEAR_SYMMETRY_MOST)
         n--;
     object->near_symmetries.n = n - 1;
