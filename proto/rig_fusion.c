@@ -436,12 +436,13 @@ bool rig_next(struct rig *rig, struct rig_result *out)
     }
     memcpy(covariance, rig->covariance, sizeof covariance);
     last->n_used = fuse(rig, views, RIG_TRACKED, covariance);
-    if (last->n_used == 0) {
+    const bool bridged = last->n_used == 0 && is_bridged(rig, views, time_ns);
+    if (last->n_used == 0 && !bridged) {
         take_up(rig, views);
         last->n_used = fuse(rig, views, RIG_TRACKED, covariance);
     }
     last->quality = RIG_TRACKED;
-    if (last->n_used == 0 && n_tracked > 0 && !is_bridged(rig, views, time_ns)) {
+    if (last->n_used == 0 && n_tracked > 0 && !bridged) {
         begin_epoch(rig);
         memcpy(covariance, rig->covariance, sizeof covariance);
         last->n_used = n_tracked;

@@ -210,6 +210,32 @@ static void dropped_frames_begin_no_epoch(void **state)
     }
 }
 
+// The other one is found, 4 cm from where its map had it, with the very frame that the first one
+// drops: the rig does not jump there.
+static void a_find_beside_a_dropped_frame_moves_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(begin(2, true, 0), 0);
+    for (int i = 0; i < 20; i++) {
+        struct rig_sight s = sight(i * FRAME, 0.01 * i);
+        s.quality = i == 10 ? RIG_PREDICTED : RIG_TRACKED;
+        s.T_map_odom = se3_identity();
+        s.has_map = true;
+        put(0, &s);
+        s = sight(i * FRAME, 0.01 * i + (i >= 10 ? 0.04 : 0));
+        s.quality = i >= 2 && i < 10 ? RIG_LOST : RIG_TRACKED;
+        s.T_map_odom = se3_identity();
+        s.has_map = true;
+        s.n_finds = i >= 10;
+        put(1, &s);
+        next_at(i * FRAME, i < 2 || i > 11 ? 2 : 1);
+        assert_int_equal(result.quality, i == 10 ? RIG_PREDICTED : RIG_TRACKED);
+        assert_int_equal(result.epoch, 0);
+        assert_true(fabs(result.T_odom_base.t_m[0] - 0.01 * i) < 1e-9);
+    }
+    rig_destroy(&rig);
+}
+
 static void lost_is_anywhere(void **state)
 {
     (void)state;
@@ -359,6 +385,7 @@ int main(void)
         cmocka_unit_test(stamps_that_do_not_grow),
         cmocka_unit_test(the_oldest_is_forgotten),
         cmocka_unit_test(dropped_frames_begin_no_epoch),
+        cmocka_unit_test(a_find_beside_a_dropped_frame_moves_nothing),
         cmocka_unit_test(lost_is_anywhere),
         cmocka_unit_test(noise_of_frames),
         cmocka_unit_test(correlations_are_believed_in_part),
