@@ -345,6 +345,11 @@ int capture_read(struct capture *capture, int timeout_ms, struct capture_frame *
     return 0;
 }
 
+uint64_t capture_n_left_out(const struct capture *capture)
+{
+    return capture->driver->n_left_out ? capture->driver->n_left_out(capture->state) : 0;
+}
+
 void capture_set_max_waiting(struct capture *capture, uint32_t n_frames)
 {
     uint32_t n = n_frames < CAPTURE_MAX_WAITING ? n_frames : CAPTURE_MAX_WAITING;

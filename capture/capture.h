@@ -93,6 +93,8 @@ enum capture_flag {
     // Live: from this frame on capture_info tells of another camera: one that was plugged in later,
     // or in place of the first. Only camera, units_per_m and zero_plane change, never the size.
     CAPTURE_RECALIBRATED = 16,
+    // Live: the times from this frame on are of another clock, which is behind the one before it
+    CAPTURE_NEW_CLOCK = 32,
 };
 
 struct capture_frame {
@@ -149,6 +151,10 @@ __attribute__((warn_unused_result)) int capture_open(struct capture **out,
 //   other       negative errno: the source is broken for good, close it.
 __attribute__((warn_unused_result)) int capture_read(struct capture *capture, int timeout_ms,
                                                      struct capture_frame *out_frame);
+
+// Live: images that came so far and of which no capture_read tells, as their times cannot be. 0 of
+// sources that leave none out.
+uint64_t capture_n_left_out(const struct capture *capture);
 
 // Keeps the pixels of the frame that was read last as they are, beyond the next capture_read, until
 // capture_release: nothing is copied. Returns false when capture_settings.n_kept frames are kept

@@ -52,6 +52,8 @@ struct capture_driver {
     // Live: the memory that its frames are in, the same from open to close. The driver calls
     // buffers_written for each frame that is complete.
     struct buffers *(*buffers)(void *state);
+    // Live, optional (NULL: none): capture_n_left_out's contract. The reader's thread.
+    uint64_t (*n_left_out)(const void *state);
     // Live: makes `wait` return -EINTR, now and ever after. Async-signal-safe.
     void (*interrupt)(void *state);
 

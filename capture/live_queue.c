@@ -52,10 +52,15 @@ void live_put(struct live *live, const struct capture_frame *frame, uint16_t *pi
     }
     pthread_mutex_lock(&live->lock);
     atomic_store(&live->buffers.writing, BUFFERS_IDLE);
-    if (live->n_in - live->n_out < LIVE_WAITING)
-        live->waiting[live->n_in++ % LIVE_WAITING] = (struct live_waiting){*frame, pixels, *camera};
-    else
+    live->owed_flags |= frame->flags & CAPTURE_NEW_CLOCK;
+    if (live->n_in - live->n_out < LIVE_WAITING) {
+        struct live_waiting *waiting = &live->waiting[live->n_in++ % LIVE_WAITING];
+        *waiting = (struct live_waiting){*frame, pixels, *camera};
+        waiting->frame.flags |= live->owed_flags;
+        live->owed_flags = 0;
+    } else {
         buffers_give(&live->buffers, pixels); // nobody reads
+    }
     pthread_mutex_unlock(&live->lock);
     sem_post(&live->wake);
 }

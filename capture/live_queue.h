@@ -29,6 +29,7 @@ struct live {
     uint16_t *held;            // the reader's
     struct live_waiting waiting[LIVE_WAITING];
     uint64_t n_in, n_out;
+    unsigned owed_flags; // of frames that found no room: the next one's
 };
 
 // Returns 0 or -ENOMEM (then nothing is to be destroyed).

@@ -70,6 +70,13 @@ static void load_map(struct loop *loop, const struct shared_command *command,
     loop_send_event(loop, posed_Event_Kind_MAP_LOADED, "a map is loaded: the camera is looked for");
 }
 
+void commands_begin_clock(struct loop *loop)
+{
+    const struct se3 T = backend_pose(loop->settings->backend);
+    if (loop->next_seq > 0)
+        reset(loop, &T, "the images' clock was set back: reset");
+}
+
 void commands_run(struct loop *loop)
 {
     struct shared_command command;

@@ -10,4 +10,9 @@ struct loop;
 // The command that waits, if one does.
 void commands_run(struct loop *loop);
 
+// No command, but what a reset does: the next frame's time is of another clock, so that nobody
+// knows how long it is after the frame before. Its poses go on from the last one in a new map
+// epoch.
+void commands_begin_clock(struct loop *loop);
+
 #endif

@@ -406,6 +406,8 @@ static int take_frame(struct loop *loop, const struct capture_frame *frame, int6
 {
     struct yield_frames *yield_frames = loop->settings->yield_frames;
     bool waited = clock_monotonic_ns() - read_ns > WAITED_NS;
+    if (frame->flags & CAPTURE_NEW_CLOCK)
+        commands_begin_clock(loop);
     int64_t period_ns = frame->capture_mono_ns - loop->capture_ns;
     loop->capture_ns = frame->capture_mono_ns;
     loop->can_wait = !frame->paced;
@@ -419,17 +421,37 @@ static int take_frame(struct loop *loop, const struct capture_frame *frame, int6
     return error;
 }
 
+// Images that the source leaves out came all the same.
+static void count_left_out(struct loop *loop)
+{
+    const uint64_t n = capture_n_left_out(loop->settings->capture), n_new = n - loop->n_left_out;
+    if (n_new == 0)
+        return;
+    shared_add(loop->settings->shared, SHARED_CAPTURED, n_new);
+    shared_add(loop->settings->shared, SHARED_DAMAGED, n_new);
+    loop->n_left_out = n;
+    loop->left_out_ns = clock_monotonic_ns();
+}
+
 static void on_silence(struct loop *loop, int64_t now_ns)
 {
-    if (loop->paused || now_ns - loop->last_frame_ns < SILENT_NS ||
-        loop->state == posed_State_STATE_NO_INPUT)
+    if (loop->paused || now_ns - loop->last_frame_ns < SILENT_NS)
+        return;
+    const bool is_new = loop->state != posed_State_STATE_NO_INPUT;
+    const char *reason = loop->n_left_out > 0 && now_ns - loop->left_out_ns < SILENT_NS
+                             ? "images come, but their stamps do not go on"
+                             : "no frame arrives";
+    if (!is_new && (!loop->silent_reason || reason == loop->silent_reason))
         return;
     loop->state = posed_State_STATE_NO_INPUT;
+    loop->silent_reason = reason;
     shared_set_state(loop->settings->shared, posed_State_STATE_NO_INPUT, posed_Reason_REASON_NONE,
-                     "no frame arrives", loop->map_epoch);
-    log_to(&loop->settings->log, LOG_LEVEL_WARNING, "no frame for %.1f s",
-           (double)(now_ns - loop->last_frame_ns) * 1e-9);
-    loop_send_event(loop, posed_Event_Kind_SOURCE_SILENT, "no frame arrives");
+                     reason, loop->map_epoch);
+    if (!is_new)
+        return;
+    log_to(&loop->settings->log, LOG_LEVEL_WARNING, "no frame for %.1f s: %s",
+           (double)(now_ns - loop->last_frame_ns) * 1e-9, reason);
+    loop_send_event(loop, posed_Event_Kind_SOURCE_SILENT, reason);
 }
 
 // Everything that is not a frame. Returns false when it is time to stop.
@@ -479,6 +501,7 @@ static enum loop_end run(struct loop *loop)
         }
         int64_t read_ns = clock_monotonic_ns();
         int error = capture_read(settings->capture, ROUND_MS, &frame);
+        count_left_out(loop);
         if (error == -EAGAIN) {
             on_silence(loop, clock_monotonic_ns());
         } else if (error == -EINTR) {

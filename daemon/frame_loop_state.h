@@ -28,8 +28,11 @@ struct loop {
     struct se3 T_map_odom; // of the newest frame
     posed_State state;     // of the newest message, or NO_INPUT
     uint32_t map_epoch;
-    bool paused;   // the recording
-    bool can_wait; // the newest frame came as fast as possible: the next one has time
+    uint64_t n_left_out;       // capture_n_left_out, counted already
+    int64_t left_out_ns;       // when that grew last
+    const char *silent_reason; // of NO_INPUT; NULL: there was always a frame, or none yet
+    bool paused;               // the recording
+    bool can_wait;             // the newest frame came as fast as possible: the next one has time
 
     int64_t heartbeat_ns, last_frame_ns, watchdog_ns, watchdog_period_ns;
     uint64_t heartbeat_seq; // next_seq at the last heartbeat

@@ -19,7 +19,11 @@ static void put_ros(const struct health_outputs *outputs, posed_State state, dou
                                 .n_dropped = shared_counter(shared, SHARED_DROPPED),
                                 .n_damaged = shared_counter(shared, SHARED_DAMAGED),
                                 .rate_hz = rate_hz};
-    snprintf(health.message, sizeof health.message, "%s", wire_state_name(state));
+    posed_Status status;
+    shared_status(shared, &status);
+    const bool is_why = state == posed_State_STATE_NO_INPUT && status.reason_text[0];
+    snprintf(health.message, sizeof health.message, "%s%s%.48s", wire_state_name(state),
+             is_why ? ": " : "", is_why ? status.reason_text : "");
     ros_put_health(outputs->ros, outputs->camera, &health);
 }
 

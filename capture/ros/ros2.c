@@ -15,6 +15,7 @@
 
 #include "capture/driver.h"
 #include "capture/live_queue.h"
+#include "capture/live_stamps.h"
 #include "capture/ros/dds.h"
 #include "capture/ros/discover.h"
 #include "capture/ros/select_topic.h"
@@ -49,9 +50,10 @@ struct ros2 {
     bool runs, has_live;
 
     dds_instance_handle_t publisher; // whose images are taken, 0 = the next one's
-    bool told_second, told_gone;
-    int64_t last_time_ns;
-    uint64_t n_frames, n_out_of_order;
+    bool told_second, told_gone, told_back, told_ahead;
+    struct live_stamps stamps; // of the images that are taken
+    uint64_t n_frames;
+    _Atomic uint64_t n_left_out; // images, for their stamps
 };
 
 // ---- messages ----
@@ -122,17 +124,62 @@ static void update_camera(struct ros2 *ros2)
         ros_live_info_take(&ros2->info, &ros2->log, &info, &ros2->camera);
 }
 
+static bool is_alive(const struct ros2 *ros2, dds_instance_handle_t publisher)
+{
+    dds_builtintopic_endpoint_t *data = dds_get_matched_publication_data(ros2->images, publisher);
+    if (data)
+        dds_builtintopic_free_endpoint(data);
+    return data;
+}
+
 // Two publishers on one topic: the first one's images are taken as long as it lives.
 static bool is_from_ours(struct ros2 *ros2, const struct message *message)
 {
-    if (!ros2->publisher)
+    if (ros2->publisher == message->publisher)
+        return true;
+    if (!ros2->publisher || !is_alive(ros2, ros2->publisher)) {
         ros2->publisher = message->publisher;
-    if (ros2->publisher != message->publisher && !ros2->told_second) {
+        live_stamps_new_source(&ros2->stamps);
+        return true;
+    }
+    if (!ros2->told_second)
         log_to(&ros2->log, LOG_LEVEL_WARNING,
                "%s has a second publisher, whose images are left out", ros2->image_topic + 2);
-        ros2->told_second = true;
+    ros2->told_second = true;
+    return false;
+}
+
+static void tell_of_left_out(struct ros2 *ros2, bool is_back, double step_s)
+{
+    bool *told = is_back ? &ros2->told_back : &ros2->told_ahead;
+    if (!*told)
+        log_to(&ros2->log, LOG_LEVEL_WARNING,
+               "%s: an image's stamp is %.3f s %s that of the one before it; such are left out "
+               "unless %s from there",
+               ros2->image_topic + 2, fabs(step_s), is_back ? "before" : "after",
+               is_back ? "they go on" : "the next one goes on");
+    *told = true;
+}
+
+// Whether the image is taken by its stamp; where the clock is another one that is in its flags.
+static bool is_in_time(struct ros2 *ros2, struct capture_frame *frame)
+{
+    const bool is_new_source = ros2->stamps.is_new_source;
+    const double step_s = (double)(frame->image.time_ns - ros2->stamps.newest.stamp_ns) * 1e-9;
+    const enum live_stamp stamp =
+        live_stamps_judge(&ros2->stamps, frame->image.time_ns, frame->capture_mono_ns);
+    if (stamp == LIVE_STAMP_NEW_CLOCK) {
+        log_to(&ros2->log, LOG_LEVEL_WARNING,
+               "%s: the stamps of %s are %.3f s before the last one: taken for another clock, in a "
+               "new map epoch",
+               ros2->image_topic + 2, is_new_source ? "a new publisher" : "its publisher", -step_s);
+        frame->flags |= CAPTURE_NEW_CLOCK;
     }
-    return ros2->publisher == message->publisher;
+    if (stamp != LIVE_STAMP_BACK && stamp != LIVE_STAMP_AHEAD)
+        return true;
+    atomic_fetch_add(&ros2->n_left_out, 1);
+    tell_of_left_out(ros2, stamp == LIVE_STAMP_BACK, step_s);
+    return false;
 }
 
 static void on_image(struct ros2 *ros2, const struct message *message)
@@ -147,16 +194,8 @@ static void on_image(struct ros2 *ros2, const struct message *message)
     bool good = ros_get_image(message->bytes.iov_base, message->bytes.iov_len, ROS_ENCODING_CDR,
                               ros2->kind == ROS_COMPRESSED_IMAGE, &image);
     frame.image.time_ns = good && image.header.time_ns > 0 ? image.header.time_ns : clock_wall_ns();
-    if (frame.image.time_ns <= ros2->last_time_ns) {
-        if (ros2->n_out_of_order++ == 0)
-            log_to(&ros2->log, LOG_LEVEL_WARNING,
-                   "%s: an image's stamp is %.3f s before that of the one before it; such are left "
-                   "out",
-                   ros2->image_topic + 2,
-                   (double)(ros2->last_time_ns - frame.image.time_ns) * 1e-9);
+    if (!is_in_time(ros2, &frame))
         return;
-    }
-    ros2->last_time_ns = frame.image.time_ns;
     frame.index = ros2->n_frames++;
     uint16_t *pixels = live_take(&ros2->live);
     if (pixels && (!good || ros_depth_decode(ros2->bag.decoder, &image, ros2->camera.width_px,
@@ -171,14 +210,11 @@ static void on_image(struct ros2 *ros2, const struct message *message)
     live_put(&ros2->live, &frame, pixels, &(struct live_camera){.intrinsics = ros2->camera});
 }
 
-// A publisher that ended makes room for the next one.
 static void look_for_publisher(struct ros2 *ros2)
 {
     dds_subscription_matched_status_t matched;
     if (dds_get_subscription_matched_status(ros2->images, &matched) != DDS_RETCODE_OK)
         return;
-    if (matched.current_count_change < 0)
-        ros2->publisher = 0;
     ros2->told_second = ros2->told_second && matched.current_count > 1;
     bool gone = matched.current_count == 0;
     if (gone != ros2->told_gone)
@@ -252,9 +288,11 @@ static void close_ros2(void *state)
     }
     if (ros2->participant > 0)
         dds_delete(ros2->participant);
-    if (ros2->n_out_of_order)
-        log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: %llu images with stamps that went back",
-               ros2->image_topic + 2, (unsigned long long)ros2->n_out_of_order);
+    const uint64_t n_left_out = atomic_load(&ros2->n_left_out);
+    if (n_left_out)
+        log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: %llu image%s left out for %s stamp%s",
+               ros2->image_topic + 2, (unsigned long long)n_left_out, n_left_out == 1 ? "" : "s",
+               n_left_out == 1 ? "its" : "their", n_left_out == 1 ? "" : "s");
     if (ros2->has_live)
         live_destroy(&ros2->live);
     bag_close(&ros2->bag);
@@ -476,6 +514,11 @@ static void recalibrate(void *state, struct capture_info *out_info)
     out_info->units_per_m = ros2->bag.units_per_m;
 }
 
+static uint64_t n_left_out(const void *state)
+{
+    return atomic_load(&((const struct ros2 *)state)->n_left_out);
+}
+
 static struct buffers *buffers_of(void *state)
 {
     return &((struct ros2 *)state)->live.buffers;
@@ -492,6 +535,7 @@ const struct capture_driver capture_driver_ros2 = {
     .open = open_ros2,
     .wait = wait_ros2,
     .recalibrate = recalibrate,
+    .n_left_out = n_left_out,
     .buffers = buffers_of,
     .interrupt = interrupt,
     .close = close_ros2,

@@ -85,6 +85,8 @@ def check_exchange(daemon, got, encoding, n_frames):
     check(got["info"][0][1:] == [480, 640, [525, 0, 319.5, 0, 525, 239.5, 0, 0, 1]], "camera info")
     check(got["diagnostics"] and got["diagnostics"][-1][1] == "posed: tracker" and
           int(got["diagnostics"][-1][3]["captured"]) > 0, f"diagnostics {got['diagnostics'][-1:]}")
+    silent = {row[2] for row in got["diagnostics"] if row[2].startswith("NO_INPUT")}
+    check("NO_INPUT: no frame arrives" in silent, f"diagnostics of the silence: {silent}")
     p50_ms = sorted(got["way_ms"])[len(got["way_ms"]) // 2]
     print(f"{encoding}: {n_frames} images sent, {len(odom)} odometries, image to odometry p50 "
           f"{p50_ms:.1f} ms (with the peer's own coding)")

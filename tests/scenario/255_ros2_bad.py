@@ -4,13 +4,15 @@ refused with the topic's name and the reason; what goes wrong on the way is told
 image has its pose."""
 import os
 import subprocess
+import time
 
 import harness
-from harness import check, messages
+from harness import check, messages, requests
 
 TOPIC = "/bad/depth/image_raw"
 DOMAIN = 10 + os.getpid() % 90
 N_POSES = 60
+NEW_CLOCK = ("step", "ends_earlier")
 
 # Fault -> what the log must say; the daemon ends with exit code 4.
 REFUSED = {
@@ -28,6 +30,10 @@ SURVIVED = {
     "back": [f"{TOPIC}: an image's stamp is ", " before that of the one before it"],
     "second": [f"{TOPIC} has a second publisher, whose images are left out"],
     "short": [f"{TOPIC}: image "],
+    "spike": [f"{TOPIC}: an image's stamp is 3600.", " after that of the one before it"],
+    "step": [f"{TOPIC}: an image's stamp is ", f"{TOPIC}: the stamps of its publisher are 99",
+             "the images' clock was set back: reset"],
+    "ends_earlier": [f"{TOPIC}: is back", f"{TOPIC}: the stamps of a new publisher are 499"],
     "ends": [f"{TOPIC}: its publisher is gone, waiting for it", f"{TOPIC}: is back"],
     "ends_best_effort": [f"{TOPIC}: its publisher is gone, waiting for it", "best effort"],
 }
@@ -70,12 +76,36 @@ def survived(python, fault, expected):
     poses = list(daemon.poses)
     check([p.seq for p in poses] == list(range(len(poses))), f"{fault}: a pose is missing")
     times = [p.timestamp.seconds * 10**9 + p.timestamp.nanos for p in poses]
-    check(all(b > a for a, b in zip(times, times[1:])), f"{fault}: time does not grow")
+    back = [i for i in range(1, len(times)) if times[i] <= times[i - 1]]
+    check(len(back) == (fault in NEW_CLOCK), f"{fault}: time does not grow at {back}")
+    check(all(poses[i].map_epoch == poses[i - 1].map_epoch + 1 for i in back),
+          f"{fault}: no epoch begins at {back}")
+    check(max(times) < (time.time() + 60) * 1e9, f"{fault}: a pose of the stamp that is wrong")
     kinds = {e.kind for e in daemon.events}
     check((messages.Event.RECALIBRATED in kinds) == (fault == "info"), f"{fault}: RECALIBRATED")
     damaged = max(p.damaged_frames for p in poses)
-    check(damaged == (fault == "short"), f"{fault}: {damaged} frames damaged")
+    check(damaged == (fault in ("short", "back", "spike")) or (fault == "step" and
+          15 < damaged < 40), f"{fault}: {damaged} frames damaged")
     print(f"{fault}: {len(poses)} poses:", harness.count_states(poses))
+
+
+def stuck(python):
+    """Nothing is silent about images that come and are left out for ever."""
+    reason = "images come, but their stamps do not go on"
+    with Peer(python, "stuck"):
+        daemon = start(True)
+        daemon.wait_for(lambda: f"no frame for 1.0 s: {reason}" in daemon.log(), "stuck: the log")
+        time.sleep(0.5)
+        status = daemon.request(get_status=requests.GetStatus()).get_status
+    check(status.state == messages.STATE_NO_INPUT and status.reason_text == reason, f"{status}")
+    check(status.damaged_frames > 30 and status.dropped_frames == 0 and
+          status.captured_frames == len(daemon.poses) + status.damaged_frames, f"{status}")
+    # later nothing comes at all
+    daemon.wait_for(lambda: daemon.request(get_status=requests.GetStatus()).get_status.reason_text
+                    == "no frame arrives", "stuck: then silent")
+    daemon.stop()
+    check("images left out for their stamps" in daemon.log(), daemon.log())
+    print(f"stuck: {status.reason_text}, {status.damaged_frames} of {status.captured_frames}")
 
 
 def scenario():
@@ -88,6 +118,7 @@ def scenario():
         harness.skip("built without Cyclone DDS")
     for fault, expected in SURVIVED.items():
         survived(python, fault, expected)
+    stuck(python)
     for fault, expected in REFUSED.items():
         refused(python, fault, expected)
 

@@ -8,7 +8,9 @@ of now. FAULT: none, type (the topic is Odometry), encoding (rgb8), no_info (no 
 (another fx from image 20 on), size (the camera info is of another size), back (the stamp of image
 20 goes back by 5 s), second (a second publisher), short (image 20 has half its bytes), best_effort,
 silent (a publisher without images), ends and ends_best_effort (it ends after 40 images and another
-one begins, reliable or not)."""
+one begins, reliable or not). Of stamps: spike (that of image 20 is an hour ahead), step (from image
+40 on they are 1000 s behind), ends_earlier (those of the second publisher are 5000 s behind), stuck
+(from image 40 on they stand still)."""
 import sys
 import time
 
@@ -24,6 +26,13 @@ from ros_types import CameraInfo, Header, Image, Odometry, RegionOfInterest
 WIDTH, HEIGHT = 96, 64
 RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.KeepLast(10))
 BEST_EFFORT = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(5))
+
+
+def off_s(fault, i):
+    """What the stamp of image i is off by."""
+    if fault in ("spike", "back"):
+        return {"spike": 3600, "back": -5}[fault] if i == 20 else 0
+    return -{"step": 1000, "ends_earlier": 5000}.get(fault, 0) if i > 40 else 0
 
 
 def main():
@@ -46,7 +55,8 @@ def main():
     row = b"".join((900 + 20 * (x % 7) + x).to_bytes(2, "little") for x in range(WIDTH))
     i = 0
     while True:
-        now_ns = time.time_ns() - (5 * 10**9 if fault == "back" and i == 20 else 0)
+        if fault != "stuck" or i <= 40:
+            now_ns = time.time_ns() + off_s(fault, i) * 10**9
         header = Header(stamp=ros_types.stamp(now_ns), frame_id="bad")
         fx = 90.0 if fault == "info" and i >= 20 else 80.0
         width = 2 * WIDTH if fault == "size" else WIDTH
@@ -70,7 +80,7 @@ def main():
         if fault.startswith("ends") and i == 40:
             del writer
             time.sleep(1)
-            writer = writer_of("image_raw", kind, qos if fault == "ends" else BEST_EFFORT)
+            writer = writer_of("image_raw", kind, BEST_EFFORT if fault.endswith("effort") else qos)
         i += 1
         time.sleep(1 / 30)
 

@@ -164,7 +164,7 @@ def main():
     end = time.monotonic() + 60
     source.wait_for_reader(end)
     sent = send_frames(source, images, n_frames, period_s, odom, end)
-    time.sleep(1.5)
+    time.sleep(2.5)  # it says, too, that none comes any more
     way_ms = [(at - sent[ns(s.header)]) * 1e-6 for at, s in odom.samples if ns(s.header) in sent]
     with open(out, "w") as file:
         json.dump({

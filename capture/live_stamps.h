@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside capture/ only: which images of a live source are taken, by their stamps, where these are
+// set by a program and not by the camera's own clock. Times of what is taken grow, until another
+// clock begins: a recording that is played in a loop, a simulator that starts anew, a clock that is
+// set back. One wrong stamp is none.
+#ifndef POSED_CAPTURE_LIVE_STAMPS_H
+#define POSED_CAPTURE_LIVE_STAMPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// A stamp this much further than the time that passed is ahead.
+#define LIVE_STAMPS_AHEAD_NS INT64_C(2000000000)
+// After so long of stamps that grow by themselves from an earlier one, another clock is believed.
+// Shorter than the silence that is told of.
+#define LIVE_STAMPS_BACK_NS  INT64_C(800000000)
+
+enum live_stamp {
+    LIVE_STAMP_TAKEN,
+    LIVE_STAMP_BACK,      // left out: not after the newest one taken
+    LIVE_STAMP_AHEAD,     // left out: ahead, unless the next one goes on from it
+    LIVE_STAMP_NEW_CLOCK, // taken, the first of another clock, which is behind the one before it
+};
+
+struct live_time {
+    int64_t stamp_ns, arrived_ns; // CLOCK_MONOTONIC
+};
+
+struct live_stamps {                 // begins as all zero
+    struct live_time newest;         // that was taken; arrived_ns 0: none
+    struct live_time first_odd, odd; // of those left out since that go on from each other
+    bool is_new_source;
+};
+
+// The next image's.
+enum live_stamp live_stamps_judge(struct live_stamps *stamps, int64_t stamp_ns, int64_t arrived_ns);
+
+// The next image is of another program, which may have another clock.
+void live_stamps_new_source(struct live_stamps *stamps);
+
+#endif

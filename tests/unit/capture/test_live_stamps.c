@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which stamps of a live source are taken: those that grow, not a lone wrong one, and those of a
+// clock that was set back after a while, of another program at once.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "capture/live_stamps.h"
+
+#define MS     INT64_C(1000000)
+#define PERIOD (33 * MS)
+#define T      (1700000000000 * MS)
+
+static struct live_stamps stamps;
+static int64_t arrived_ns, stamp_ns; // of the newest image
+
+// An image a period later, its stamp off by so much.
+static enum live_stamp next(int64_t off_ns)
+{
+    arrived_ns += PERIOD;
+    stamp_ns += PERIOD;
+    return live_stamps_judge(&stamps, stamp_ns + off_ns, arrived_ns);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    stamps = (struct live_stamps){0};
+    arrived_ns = 5000 * MS;
+    stamp_ns = T;
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    return 0;
+}
+
+static void a_lone_wrong_stamp(void **state)
+{
+    (void)state;
+    static const int64_t off_ms[] = {3600000, 2500, -40, -5000, -1000000};
+    for (size_t i = 0; i < sizeof off_ms / sizeof *off_ms; i++) {
+        assert_int_equal(next(off_ms[i] * MS), off_ms[i] > 0 ? LIVE_STAMP_AHEAD : LIVE_STAMP_BACK);
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    }
+    // again and again, between good ones: none of them is another clock
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(next(-5000 * MS), LIVE_STAMP_BACK);
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    }
+}
+
+static void a_clock_that_is_set_back(void **state)
+{
+    (void)state;
+    static const int64_t back_ms[] = {1000, 5000, 1000000, 100000000};
+    for (size_t i = 0; i < sizeof back_ms / sizeof *back_ms; i++) {
+        const int64_t begin_ns = arrived_ns + PERIOD;
+        stamp_ns -= back_ms[i] * MS;
+        enum live_stamp got;
+        while ((got = next(0)) == LIVE_STAMP_BACK)
+            assert_true(arrived_ns - begin_ns < LIVE_STAMPS_BACK_NS);
+        assert_int_equal(got, LIVE_STAMP_NEW_CLOCK);
+        assert_true(arrived_ns - begin_ns >= LIVE_STAMPS_BACK_NS);
+        for (int k = 0; k < 50; k++)
+            assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    }
+}
+
+// By less than one waits for: time goes on where the stamps have caught up.
+static void a_clock_that_is_set_back_a_little(void **state)
+{
+    (void)state;
+    stamp_ns -= 300 * MS;
+    int n_left_out = 0;
+    while (next(0) == LIVE_STAMP_BACK)
+        n_left_out++;
+    assert_int_equal(n_left_out, 9);
+    assert_int_equal(stamps.odd.arrived_ns, 0);
+}
+
+static void a_clock_that_is_set_forward(void **state)
+{
+    (void)state;
+    stamp_ns += 5000000 * MS;
+    assert_int_equal(next(0), LIVE_STAMP_AHEAD);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+}
+
+// Wrong stamps that do not go on from each other are none of another clock.
+static void stamps_that_do_not_go_on(void **state)
+{
+    (void)state;
+    const int64_t stands_ns = stamp_ns;
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(live_stamps_judge(&stamps, stands_ns, arrived_ns += PERIOD),
+                         LIVE_STAMP_BACK);
+    for (int i = 0; i < 100; i++) // backwards
+        assert_int_equal(live_stamps_judge(&stamps, stands_ns - i * PERIOD, arrived_ns += PERIOD),
+                         LIVE_STAMP_BACK);
+}
+
+static void another_program(void **state)
+{
+    (void)state;
+    live_stamps_new_source(&stamps);
+    stamp_ns -= 5000000 * MS;
+    assert_int_equal(next(0), LIVE_STAMP_NEW_CLOCK);
+    assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    live_stamps_new_source(&stamps);
+    stamp_ns += 5000000 * MS;
+    assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    live_stamps_new_source(&stamps); // of the same clock, after a minute
+    arrived_ns += 60000 * MS;
+    stamp_ns += 60000 * MS;
+    assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    assert_int_equal(next(-5000 * MS), LIVE_STAMP_BACK);
+}
+
+// A pause, a camera that is slow, a recording that is played slowly or fast.
+static void stamps_that_are_right(void **state)
+{
+    (void)state;
+    arrived_ns += 600000 * MS;
+    assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    for (int i = 0; i < 100; i++) {
+        stamp_ns += 9 * PERIOD;
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    }
+    for (int i = 0; i < 10; i++) {
+        stamp_ns += 5000 * MS;
+        arrived_ns += 5000 * MS;
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    }
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, setup)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_lone_wrong_stamp),
+        TEST(a_clock_that_is_set_back),
+        TEST(a_clock_that_is_set_back_a_little),
+        TEST(a_clock_that_is_set_forward),
+        TEST(stamps_that_do_not_go_on),
+        TEST(another_program),
+        TEST(stamps_that_are_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
