@@ -52,6 +52,41 @@ bool ros_find_publisher(int32_t publications, const char *topic, struct ros_offe
     return search.found;
 }
 
+bool ros_find_participant(int32_t reader, uint64_t publisher, struct ros_participant *out)
+{
+    dds_builtintopic_endpoint_t *endpoint = dds_get_matched_publication_data(reader, publisher);
+    if (!endpoint)
+        return false;
+    _Static_assert(sizeof out->guid == sizeof endpoint->participant_key.v, "a GUID's bytes");
+    if (out)
+        memcpy(out->guid, endpoint->participant_key.v, sizeof out->guid);
+    dds_builtintopic_free_endpoint(endpoint);
+    return true;
+}
+
+struct one_of {
+    const struct ros_participant *participant;
+    const char *topic;
+    bool found;
+};
+
+static bool is_one_of(void *user, const dds_builtintopic_endpoint_t *endpoint)
+{
+    struct one_of *one = user;
+    one->found = strcmp(endpoint->topic_name, one->topic) == 0 &&
+                 memcmp(endpoint->participant_key.v, one->participant->guid,
+                        sizeof one->participant->guid) == 0;
+    return one->found;
+}
+
+bool ros_publishes(int32_t publications, const struct ros_participant *participant,
+                   const char *topic)
+{
+    struct one_of one = {participant, topic, false};
+    each_publisher(publications, is_one_of, &one);
+    return one.found;
+}
+
 struct list {
     char *text;
     size_t n, room;

@@ -16,6 +16,19 @@ struct ros_offer {  // of a publisher
 // the topic ("rt/camera/depth") that is alive; false when there is none.
 bool ros_find_publisher(int32_t publications, const char *topic, struct ros_offer *out);
 
+// A program in DDS: dds_guid_t of its participant.
+struct ros_participant {
+    unsigned char guid[16];
+};
+
+// Who the publisher of a message is (publication_handle); `reader`: a dds_entity_t that took it.
+// False: it has ended, or is of no such reader. out NULL: only that is asked.
+bool ros_find_participant(int32_t reader, uint64_t publisher, struct ros_participant *out);
+
+// Whether a participant publishes the topic.
+bool ros_publishes(int32_t publications, const struct ros_participant *participant,
+                   const char *topic);
+
 // The topics with images, by ROS 2's names, separated by ", "; "" when there is none.
 void ros_list_image_topics(int32_t publications, char *out, size_t room);
 

@@ -49,8 +49,10 @@ struct ros2 {
     atomic_bool quit;
     bool runs, has_live;
 
-    dds_instance_handle_t publisher; // whose images are taken, 0 = the next one's
-    bool told_second, told_gone, told_back, told_ahead;
+    dds_instance_handle_t publisher;              // whose images are taken, 0 = the next one's
+    struct ros_participant participant_of_images; // that publisher's
+    dds_instance_handle_t info_publisher; // whose camera infos are, where that has none itself
+    bool told_second, told_info, told_gone, told_back, told_ahead;
     struct live_stamps stamps; // of the images that are taken
     uint64_t n_frames;
     _Atomic uint64_t n_left_out; // images, for their stamps
@@ -103,14 +105,47 @@ static void give_back(struct message *message)
     ddsi_serdata_unref(message->serdata);
 }
 
+// Whether the one whose images are taken is still there.
+static bool has_publisher(const struct ros2 *ros2)
+{
+    return ros2->publisher && ros_find_participant(ros2->images, ros2->publisher, NULL);
+}
+
+// Whether a message of the camera infos' topic is of the images' camera: of the program whose
+// images are taken. Where that has no camera infos (a node that makes depth of what a driver
+// sends), they are of one other program, which sends no such images itself.
+static bool is_info_of_ours(struct ros2 *ros2, const struct message *message)
+{
+    struct ros_participant its;
+    if (!ros_find_participant(ros2->infos, message->publisher, &its))
+        return false;
+    if (memcmp(&its, &ros2->participant_of_images, sizeof its) == 0 || !has_publisher(ros2))
+        return true;
+    if (ros_publishes(ros2->publications, &its, ros2->image_topic))
+        return false; // a second camera, of which its images tell
+    const bool is_first =
+        !ros_publishes(ros2->publications, &ros2->participant_of_images, ros2->info_topic) &&
+        (ros2->info_publisher == message->publisher ||
+         !ros_find_participant(ros2->infos, ros2->info_publisher, NULL));
+    if (is_first)
+        ros2->info_publisher = message->publisher;
+    else if (!ros2->told_info)
+        log_to(&ros2->log, LOG_LEVEL_WARNING,
+               "%s has a second publisher, which is not that of the images and is left out",
+               ros2->info_topic + 2);
+    ros2->told_info = ros2->told_info || !is_first;
+    return is_first;
+}
+
 // The newest camera info. Binning and region are in it, as in a recording's.
 static bool take_info(struct ros2 *ros2, struct ros_camera_info *out)
 {
     struct message message;
     bool got = false;
     while (take(ros2->infos, &message)) {
-        got = ros_get_camera_info(message.bytes.iov_base, message.bytes.iov_len, ROS_ENCODING_CDR,
-                                  out) ||
+        got = (is_info_of_ours(ros2, &message) &&
+               ros_get_camera_info(message.bytes.iov_base, message.bytes.iov_len, ROS_ENCODING_CDR,
+                                   out)) ||
               got;
         give_back(&message);
     }
@@ -124,27 +159,22 @@ static void update_camera(struct ros2 *ros2)
         ros_live_info_take(&ros2->info, &ros2->log, &info, &ros2->camera);
 }
 
-static bool is_alive(const struct ros2 *ros2, dds_instance_handle_t publisher)
-{
-    dds_builtintopic_endpoint_t *data = dds_get_matched_publication_data(ros2->images, publisher);
-    if (data)
-        dds_builtintopic_free_endpoint(data);
-    return data;
-}
-
 // Two publishers on one topic: the first one's images are taken as long as it lives.
 static bool is_from_ours(struct ros2 *ros2, const struct message *message)
 {
     if (ros2->publisher == message->publisher)
         return true;
-    if (!ros2->publisher || !is_alive(ros2, ros2->publisher)) {
+    if (!has_publisher(ros2)) {
         ros2->publisher = message->publisher;
+        if (!ros_find_participant(ros2->images, ros2->publisher, &ros2->participant_of_images))
+            ros2->participant_of_images = (struct ros_participant){0};
         live_stamps_new_source(&ros2->stamps);
         return true;
     }
     if (!ros2->told_second)
         log_to(&ros2->log, LOG_LEVEL_WARNING,
-               "%s has a second publisher, whose images are left out", ros2->image_topic + 2);
+               "%s has a second publisher, whose images and camera infos are left out",
+               ros2->image_topic + 2);
     ros2->told_second = true;
     return false;
 }
@@ -393,20 +423,22 @@ static int wait_for_first(struct ros2 *ros2, int64_t until_ns)
     int err = 0;
     while (!err && !(has_image && has_info) && clock_monotonic_ns() < until_ns) {
         if (!has_image && take(ros2->images, &message)) {
+            has_image = is_from_ours(ros2, &message); // the first one's is
             err = bag_add_message(&ros2->bag, IMAGE_ID, clock_wall_ns(), (struct bag_place){0, 0},
                                   message.bytes.iov_base, message.bytes.iov_len);
             give_back(&message);
-            has_image = true;
             int64_t info_ns = clock_monotonic_ns() + INFO_NS;
             until_ns = info_ns; // an image without camera info may be meant so
         }
         if (ros2->infos <= 0 && ros_find_publisher(ros2->publications, ros2->info_topic, &offer))
             ros2->infos = create_reader(ros2, ros2->info_topic, ROS_CAMERA_INFO, offer.is_reliable);
-        if (!err && !has_info && take(ros2->infos, &message)) {
-            err = bag_add_message(&ros2->bag, INFO_ID, clock_wall_ns(), (struct bag_place){0, 0},
-                                  message.bytes.iov_base, message.bytes.iov_len);
+        if (!err && has_image && !has_info && take(ros2->infos, &message)) {
+            has_info = is_info_of_ours(ros2, &message);
+            if (has_info)
+                err =
+                    bag_add_message(&ros2->bag, INFO_ID, clock_wall_ns(), (struct bag_place){0, 0},
+                                    message.bytes.iov_base, message.bytes.iov_len);
             give_back(&message);
-            has_info = true;
         }
         if (!err && is_stopped(ros2))
             return -EINTR;

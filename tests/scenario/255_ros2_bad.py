@@ -12,6 +12,8 @@ from harness import check, messages, requests
 TOPIC = "/bad/depth/image_raw"
 DOMAIN = 10 + os.getpid() % 90
 N_POSES = 60
+SECOND_SAID = "has a second publisher, whose images and camera infos are left out"
+SECOND = ("second", "second_camera", "info_twice")
 NEW_CLOCK = ("step", "ends_earlier")
 
 # Fault -> what the log must say; the daemon ends with exit code 4.
@@ -28,7 +30,11 @@ SURVIVED = {
     "best_effort": [],
     "info": ["/bad/depth/camera_info: another calibration, from fx 80 fy 80"],
     "back": [f"{TOPIC}: an image's stamp is ", " before that of the one before it"],
-    "second": [f"{TOPIC} has a second publisher, whose images are left out"],
+    "second": [f"{TOPIC} {SECOND_SAID}"],
+    "second_camera": [f"{TOPIC} {SECOND_SAID}"],
+    "info_elsewhere": [f"the camera info of {TOPIC} is /bad/depth/camera_info"],
+    "info_twice": ["/bad/depth/camera_info has a second publisher, which is not that of the "
+                   "images"],
     "short": [f"{TOPIC}: image "],
     "spike": [f"{TOPIC}: an image's stamp is 3600.", " after that of the one before it"],
     "step": [f"{TOPIC}: an image's stamp is ", f"{TOPIC}: the stamps of its publisher are 99",
@@ -72,6 +78,8 @@ def survived(python, fault, expected):
         daemon = start(True)
         daemon.wait_for(lambda: len(daemon.poses) >= N_POSES and
                         all(text in daemon.log() for text in expected), f"{fault}: {expected}")
+        fx = daemon.request(get_calibration=requests.GetCalibration()).get_calibration.K[0]
+        check(fx == (90 if fault in ("info", "info_elsewhere") else 80), f"{fault}: fx {fx}")
         daemon.stop()
     poses = list(daemon.poses)
     check([p.seq for p in poses] == list(range(len(poses))), f"{fault}: a pose is missing")
@@ -86,6 +94,7 @@ def survived(python, fault, expected):
     damaged = max(p.damaged_frames for p in poses)
     check(damaged == (fault in ("short", "back", "spike")) or (fault == "step" and
           15 < damaged < 40), f"{fault}: {damaged} frames damaged")
+    check(daemon.log().count("second publisher") == (fault in SECOND), daemon.log())
     print(f"{fault}: {len(poses)} poses:", harness.count_states(poses))
 
 

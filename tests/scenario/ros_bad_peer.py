@@ -10,7 +10,9 @@ of now. FAULT: none, type (the topic is Odometry), encoding (rgb8), no_info (no 
 silent (a publisher without images), ends and ends_best_effort (it ends after 40 images and another
 one begins, reliable or not). Of stamps: spike (that of image 20 is an hour ahead), step (from image
 40 on they are 1000 s behind), ends_earlier (those of the second publisher are 5000 s behind), stuck
-(from image 40 on they stand still)."""
+(from image 40 on they stand still). Of programs: second_camera (another one publishes both topics,
+its camera info with another fx), info_elsewhere (another one publishes the camera info, alone), and
+info_twice (that one and this)."""
 import sys
 import time
 
@@ -35,6 +37,15 @@ def off_s(fault, i):
     return -{"step": 1000, "ends_earlier": 5000}.get(fault, 0) if i > 40 else 0
 
 
+def camera_info(header, width, fx):
+    return CameraInfo(
+        header=header, height=HEIGHT, width=width, distortion_model="plumb_bob", d=[0.0] * 5,
+        k=[fx, 0.0, 47.5, 0.0, 80.0, 31.5, 0.0, 0.0, 1.0],
+        r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+        p=[fx, 0.0, 47.5, 0.0, 0.0, 80.0, 31.5, 0.0, 0.0, 0.0, 1.0, 0.0], binning_x=0, binning_y=0,
+        roi=RegionOfInterest(x_offset=0, y_offset=0, height=0, width=0, do_rectify=False))
+
+
 def main():
     domain, fault = sys.argv[1:]
     participant = DomainParticipant(int(domain))
@@ -47,7 +58,16 @@ def main():
 
     writer = writer_of("image_raw", kind)
     second = writer_of("image_raw", kind) if fault == "second" else None
-    info_writer = None if fault == "no_info" else writer_of("camera_info", CameraInfo)
+    info_writer = None
+    if fault not in ("no_info", "info_elsewhere"):
+        info_writer = writer_of("camera_info", CameraInfo)
+    if fault in ("second_camera", "info_elsewhere", "info_twice"):
+        participant = DomainParticipant(int(domain))  # of the writers from now on
+        other_info = writer_of("camera_info", CameraInfo)
+    else:
+        other_info = None
+    if fault == "second_camera":
+        second = writer_of("image_raw", Image)
     print("ready", flush=True)
     while fault in ("type", "silent") or not writer.get_matched_subscriptions():
         time.sleep(0.02)
@@ -61,13 +81,9 @@ def main():
         fx = 90.0 if fault == "info" and i >= 20 else 80.0
         width = 2 * WIDTH if fault == "size" else WIDTH
         if info_writer:
-            info_writer.write(CameraInfo(
-                header=header, height=HEIGHT, width=width, distortion_model="plumb_bob",
-                d=[0.0] * 5, k=[fx, 0.0, 47.5, 0.0, 80.0, 31.5, 0.0, 0.0, 1.0],
-                r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
-                p=[fx, 0.0, 47.5, 0.0, 0.0, 80.0, 31.5, 0.0, 0.0, 0.0, 1.0, 0.0], binning_x=0,
-                binning_y=0, roi=RegionOfInterest(x_offset=0, y_offset=0, height=0, width=0,
-                                                  do_rectify=False)))
+            info_writer.write(camera_info(header, width, fx))
+        if other_info:
+            other_info.write(camera_info(header, width, 90.0))
         data = list(row * (HEIGHT // 2 if fault == "short" and i == 20 else HEIGHT))
         step, encoding = 2 * WIDTH, "16UC1"
         if fault == "encoding":
