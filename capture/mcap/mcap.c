@@ -221,7 +221,7 @@ static int mcap_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct c
     const char *reason;
     int err = mcap->is_ros ? decode_ros(mcap, i, pixels, &reason)
                            : mcap_decode(mcap->reader, &mcap->index, i, pixels, &reason);
-    if (err)
+    if (err && reason)
         log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: image %llu: %s", mcap->path,
                (unsigned long long)i, reason);
     return err;

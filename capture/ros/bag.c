@@ -68,6 +68,10 @@ int bag_begin_live(struct bag *bag, const char *name, const struct log_sink *log
 
 void bag_close(struct bag *bag)
 {
+    const uint64_t n_other_size = bag->decoder ? ros_depth_n_other_size(bag->decoder) : 0;
+    if (n_other_size > 1)
+        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %llu images of another size were left out",
+               bag->path, (unsigned long long)n_other_size);
     for (size_t i = 0; i < bag->n_topics; i++) {
         free(bag->topics[i].name);
         free(bag->topics[i].type);

@@ -102,7 +102,8 @@ __attribute__((warn_unused_result)) int bag_add_message(struct bag *bag, uint32_
                                                         int64_t log_time_ns, struct bag_place place,
                                                         const void *data, size_t n_bytes);
 
-// The driver's `stamp`; and its `decode` once the container has the bytes of the message.
+// The driver's `stamp`; and its `decode` once the container has the bytes of the message:
+// ros_depth_decode's contract, also of *out_reason.
 void bag_stamp(const struct bag *bag, uint64_t i, int64_t *out_time_ns, uint64_t *out_index);
 struct bag_place bag_place(const struct bag *bag, uint64_t i);
 __attribute__((warn_unused_result)) int bag_decode(struct bag *bag, const void *message,

@@ -464,7 +464,7 @@ static int decode(void *state_in, uint64_t i, uint16_t *pixels, struct capture_f
     int err = load(state->ros1bag, bag_place(&state->bag, i), &message, &n, &reason);
     if (!err)
         err = bag_decode(&state->bag, message, n, pixels, &reason);
-    if (err)
+    if (err && reason)
         log_to(&state->bag.log, LOG_LEVEL_WARNING, "%s: image %llu: %s", state->bag.path,
                (unsigned long long)i, reason);
     return err;

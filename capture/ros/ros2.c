@@ -231,8 +231,9 @@ static void on_image(struct ros2 *ros2, const struct message *message)
     if (pixels && (!good || ros_depth_decode(ros2->bag.decoder, &image, ros2->camera.width_px,
                                              ros2->camera.height_px, ros2->bag.units_per_m, pixels,
                                              &reason))) {
-        log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: image %llu: %s", ros2->image_topic + 2,
-               (unsigned long long)frame.index, reason);
+        if (reason)
+            log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: image %llu: %s", ros2->image_topic + 2,
+                   (unsigned long long)frame.index, reason);
         frame.flags |= CAPTURE_DAMAGED;
         buffers_give(&ros2->live.buffers, pixels);
         pixels = NULL;

@@ -228,7 +228,7 @@ static int decode(void *state, uint64_t i, uint16_t *pixels, struct capture_fram
     int err = read_message(db3, row, SIZE_MAX, &n);
     if (!err)
         err = bag_decode(&db3->bag, db3->message, n, pixels, &reason);
-    if (err)
+    if (err && reason)
         log_to(&db3->bag.log, LOG_LEVEL_WARNING, "%s: image %llu: row %lld: %s", db3->bag.path,
                (unsigned long long)i, (long long)row, reason);
     return err;

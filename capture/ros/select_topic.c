@@ -24,16 +24,18 @@ static int rank(const struct bag_topic *topic)
            2 * (strncmp(topic->image_encoding, "mono16", 6) != 0) + (topic->kind == ROS_IMAGE);
 }
 
-// What there is in place of depth: "/a (sensor_msgs/msg/Image, rgb8), ..."
+// What there is in place of depth: "/a (sensor_msgs/msg/Image, rgb8), /b (sensor_msgs/msg/Image, 0
+// messages), ..."
 static void list_topics(const struct bag *bag, char *out, size_t n_out_bytes)
 {
     size_t n = 0;
     *out = 0;
     for (size_t i = 0; i < bag->n_topics && n < n_out_bytes; i++) {
         const struct bag_topic *topic = &bag->topics[i];
-        n += (size_t)snprintf(out + n, n_out_bytes - n, "%s%s (%s%s%s)", i ? ", " : "", topic->name,
-                              topic->type, *topic->image_encoding ? ", " : "",
-                              topic->image_encoding);
+        const bool is_silent = topic->kind != ROS_OTHER && topic->n_messages == 0;
+        n += (size_t)snprintf(out + n, n_out_bytes - n, "%s%s (%s%s%s%s)", i ? ", " : "",
+                              topic->name, topic->type, *topic->image_encoding ? ", " : "",
+                              topic->image_encoding, is_silent ? ", 0 messages" : "");
     }
     if (n >= n_out_bytes)
         memcpy(out + n_out_bytes - 4, "...", 4);
@@ -60,6 +62,38 @@ static bool is_in_alike(const char *topic, const char *camera)
     return strcmp(a, b) == 0;
 }
 
+// The first folder of a topic with depth images; false: it is no such topic, or has no folder.
+static bool camera_of(const struct bag_topic *topic, char out[ROS_MAX_CAMERA_NAME + 1])
+{
+    const char *end = topic->name[0] == '/' ? strchr(topic->name + 1, '/') : NULL;
+    const size_t n = end ? (size_t)(end - topic->name - 1) : 0;
+    if (!topic->is_depth || topic->n_frames == 0 || n == 0 || n > ROS_MAX_CAMERA_NAME)
+        return false;
+    snprintf(out, ROS_MAX_CAMERA_NAME + 1, "%.*s", (int)n, topic->name + 1);
+    return true;
+}
+
+// Warns where of several cameras none is of the name that is meant. Where there is one only, it is
+// meant, whatever it is called, with all its topics.
+static void tell_of_others(const struct bag *bag, const char *camera)
+{
+    char list[400] = "", first[ROS_MAX_CAMERA_NAME + 1], name[ROS_MAX_CAMERA_NAME + 1];
+    size_t n = 0, n_cameras = 0;
+    for (size_t i = 0; i < bag->n_topics; i++) {
+        bool is_new = camera_of(&bag->topics[i], name);
+        for (size_t k = 0; k < i && is_new; k++)
+            is_new = !camera_of(&bag->topics[k], first) || strcmp(first, name) != 0;
+        if (is_new && n_cameras++ < 8)
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", name);
+        if (n >= sizeof list)
+            break;
+    }
+    if (n_cameras > 1)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: the camera %s is none of %s (FILE#NAME and FILE#TOPIC choose one)", bag->path,
+               camera, list);
+}
+
 // Of a recording of several cameras the one that is meant: as the topic that was asked for, or by
 // its name. Where no depth topic is of it, bag->wanted stays as it is.
 static int find_camera(struct bag *bag, const char *camera)
@@ -75,9 +109,13 @@ static int find_camera(struct bag *bag, const char *camera)
                 (pass == 0 ? is_in_namespace : is_in_alike)(topic->name, name))
                 found = topic->name;
         }
-    char *wanted = found ? strdup(found) : NULL;
-    if (!found || !wanted)
-        return found ? -ENOMEM : 0;
+    if (!found && !bag->wanted)
+        tell_of_others(bag, name);
+    if (!found)
+        return 0;
+    char *wanted = strdup(found);
+    if (!wanted)
+        return -ENOMEM;
     free(bag->wanted);
     bag->wanted = wanted;
     return 0;

@@ -226,8 +226,9 @@ static void where_no_depth_is(void **state)
     image("/rgb/image", "rgb8");
     add_topic("/silent/depth", "sensor_msgs/msg/Image");
     assert_int_equal(choose(NULL, NULL), -ENOENT);
-    assert_said(
-        "its topics: /rgb/image (sensor_msgs/msg/Image, rgb8), /silent/depth (sensor_msgs/");
+    assert_said("its topics: /rgb/image (sensor_msgs/msg/Image, rgb8), /silent/depth "
+                "(sensor_msgs/msg/Image, "
+                "0 messages)\n");
     assert_int_equal(choose("/rgb/image", NULL), -EINVAL);
     assert_said("topic /rgb/image is not depth: sensor_msgs/msg/Image of rgb8, 1 messages");
     assert_int_equal(choose("/silent/depth", NULL), -ENOENT);
@@ -277,7 +278,10 @@ static void the_best_of_several(void **state)
     assert_string_equal(info.description, "bag:the.bag#/b/depth/image");
     assert_int_equal(choose("/a/depth/image", "b"), 0); // a whole name counts
     assert_string_equal(info.description, "bag:the.bag#/a/depth/image");
+    assert_null(strstr(said, "is none of"));
     assert_int_equal(choose(NULL, "nobody"), 0);
+    assert_said("the.bag: the camera nobody is none of ir, b, a, other (FILE#NAME and FILE#TOPIC "
+                "choose one)\n");
     assert_string_equal(info.description, "bag:the.bag#/a/depth/image");
     free(bag.wanted);
     bag.wanted = NULL;
