@@ -68,10 +68,6 @@ int bag_begin_live(struct bag *bag, const char *name, const struct log_sink *log
 
 void bag_close(struct bag *bag)
 {
-    const uint64_t n_other_size = bag->decoder ? ros_depth_n_other_size(bag->decoder) : 0;
-    if (n_other_size > 1)
-        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %llu images of another size were left out",
-               bag->path, (unsigned long long)n_other_size);
     for (size_t i = 0; i < bag->n_topics; i++) {
         free(bag->topics[i].name);
         free(bag->topics[i].type);
@@ -162,6 +158,19 @@ static int add_frame(struct bag_topic *topic, struct bag_frame frame)
     return err;
 }
 
+static void note_size(struct bag_topic *topic, const struct ros_image *image)
+{
+    struct ros_depth_format format;
+    uint32_t w, h;
+    if (!topic->is_depth || !ros_depth_look(image, &format, &w, &h) ||
+        (w == topic->width_px && h == topic->height_px))
+        return;
+    if (topic->n_other_size++ == 0) {
+        topic->other_width_px = w;
+        topic->other_height_px = h;
+    }
+}
+
 static int add_image(struct bag *bag, struct bag_topic *topic, int64_t log_time_ns,
                      struct bag_place place, const void *data, size_t n_bytes)
 {
@@ -177,6 +186,7 @@ static int add_image(struct bag *bag, struct bag_topic *topic, int64_t log_time_
         topic->is_depth =
             ros_depth_look(&image, &topic->format, &topic->width_px, &topic->height_px);
     }
+    note_size(topic, &image);
     topic->has_stamps = topic->has_stamps || image.header.time_ns > 0;
     return add_frame(topic, (struct bag_frame){image.header.time_ns, log_time_ns, place});
 }

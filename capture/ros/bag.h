@@ -43,7 +43,9 @@ struct bag_topic {
     char image_encoding[64], frame_id[64]; // of the first one
     bool is_depth, has_stamps;
     struct ros_depth_format format;
-    uint32_t width_px, height_px;
+    uint32_t width_px, height_px;             // of the first one that is depth
+    size_t n_other_size;                      // others since
+    uint32_t other_width_px, other_height_px; // of the first of these
 
     struct ros_camera_info info; // of camera infos: the first one
     bool has_info;

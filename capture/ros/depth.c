@@ -15,8 +15,6 @@
 
 struct ros_depth {
     struct image_codec *codec;
-    uint64_t n_other_size;
-    char other_size[100]; // the reason of the first of them
 };
 
 static float little_f32(const unsigned char *bytes)
@@ -144,11 +142,6 @@ static void convert_float(const struct ros_image *image, uint32_t width_px, uint
     }
 }
 
-uint64_t ros_depth_n_other_size(const struct ros_depth *depth)
-{
-    return depth->n_other_size;
-}
-
 int ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uint32_t width_px,
                      uint32_t height_px, double units_per_m, uint16_t *out_pixels,
                      const char **out_reason)
@@ -158,12 +151,9 @@ int ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uin
     *out_reason = "not a depth image (16UC1, mono16, 32FC1, compressedDepth)";
     if (!ros_depth_look(image, &format, &w, &h))
         return -EBADMSG;
-    if (w != width_px || h != height_px) {
-        snprintf(depth->other_size, sizeof depth->other_size,
-                 "it is %ux%u, the first one %ux%u; such are left out", w, h, width_px, height_px);
-        *out_reason = depth->n_other_size++ ? NULL : depth->other_size;
+    *out_reason = NULL;
+    if (w != width_px || h != height_px)
         return -EBADMSG;
-    }
     *out_reason = "the message breaks off";
     if (!image->data)
         return -EBADMSG;

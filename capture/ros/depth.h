@@ -32,15 +32,12 @@ __attribute__((warn_unused_result)) int ros_depth_create(struct ros_depth **out)
 void ros_depth_destroy(struct ros_depth **depth);
 
 // Writes width x height values; units_per_m counts for metres only. Returns 0, or -EBADMSG with
-// *out_reason set, valid until the next call (the values are then undefined): no depth, another
-// size, broken off, damaged. NULL: of another size, and such a one was told of before.
+// *out_reason set (the values are then undefined): no depth, broken off, damaged. NULL: of another
+// size, which is the caller's to tell, as all that follow may be.
 __attribute__((warn_unused_result)) int ros_depth_decode(struct ros_depth *depth,
                                                          const struct ros_image *image,
                                                          uint32_t width_px, uint32_t height_px,
                                                          double units_per_m, uint16_t *out_pixels,
                                                          const char **out_reason);
-
-// Images of another size so far.
-uint64_t ros_depth_n_other_size(const struct ros_depth *depth);
 
 #endif

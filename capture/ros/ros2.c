@@ -53,9 +53,9 @@ struct ros2 {
     struct ros_participant participant_of_images; // that publisher's
     dds_instance_handle_t info_publisher; // whose camera infos are, where that has none itself
     bool told_second, told_info, told_gone, told_back, told_ahead;
-    struct live_stamps stamps; // of the images that are taken
-    uint64_t n_frames;
-    _Atomic uint64_t n_left_out; // images, for their stamps
+    struct live_stamps stamps;       // of the images that are taken
+    uint64_t n_frames, n_other_size; // of these: images of another size
+    _Atomic uint64_t n_left_out;     // images, for their stamps
 };
 
 // ---- messages ----
@@ -212,6 +212,17 @@ static bool is_in_time(struct ros2 *ros2, struct capture_frame *frame)
     return false;
 }
 
+// Once, and how many there were at the end.
+static void tell_of_size(struct ros2 *ros2, const struct ros_image *image)
+{
+    struct ros_depth_format format;
+    uint32_t w, h;
+    if (ros2->n_other_size++ == 0 && ros_depth_look(image, &format, &w, &h))
+        log_to(&ros2->log, LOG_LEVEL_WARNING,
+               "%s: an image is %ux%u, the first one was %ux%u; such are left out",
+               ros2->image_topic + 2, w, h, ros2->camera.width_px, ros2->camera.height_px);
+}
+
 static void on_image(struct ros2 *ros2, const struct message *message)
 {
     struct ros_image image;
@@ -234,6 +245,8 @@ static void on_image(struct ros2 *ros2, const struct message *message)
         if (reason)
             log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: image %llu: %s", ros2->image_topic + 2,
                    (unsigned long long)frame.index, reason);
+        else
+            tell_of_size(ros2, &image);
         frame.flags |= CAPTURE_DAMAGED;
         buffers_give(&ros2->live.buffers, pixels);
         pixels = NULL;
@@ -319,6 +332,9 @@ static void close_ros2(void *state)
     }
     if (ros2->participant > 0)
         dds_delete(ros2->participant);
+    if (ros2->n_other_size > 1)
+        log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: %llu images of another size were left out",
+               ros2->image_topic + 2, (unsigned long long)ros2->n_other_size);
     const uint64_t n_left_out = atomic_load(&ros2->n_left_out);
     if (n_left_out)
         log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: %llu image%s left out for %s stamp%s",

@@ -77,21 +77,19 @@ static bool camera_of(const struct bag_topic *topic, char out[ROS_MAX_CAMERA_NAM
 // meant, whatever it is called, with all its topics.
 static void tell_of_others(const struct bag *bag, const char *camera)
 {
-    char list[400] = "", first[ROS_MAX_CAMERA_NAME + 1], name[ROS_MAX_CAMERA_NAME + 1];
+    char list[400] = "", before[ROS_MAX_CAMERA_NAME + 1], name[ROS_MAX_CAMERA_NAME + 1];
     size_t n = 0, n_cameras = 0;
     for (size_t i = 0; i < bag->n_topics; i++) {
         bool is_new = camera_of(&bag->topics[i], name);
         for (size_t k = 0; k < i && is_new; k++)
-            is_new = !camera_of(&bag->topics[k], first) || strcmp(first, name) != 0;
+            is_new = !camera_of(&bag->topics[k], before) || strcmp(before, name) != 0;
         if (is_new && n_cameras++ < 8)
             n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", name);
-        if (n >= sizeof list)
-            break;
     }
     if (n_cameras > 1)
         log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: the camera %s is none of %s (FILE#NAME and FILE#TOPIC choose one)", bag->path,
-               camera, list);
+               "%s: the camera %s is none of %s%s (FILE#NAME and FILE#TOPIC choose one)", bag->path,
+               camera, list, n_cameras > 8 ? ", ..." : "");
 }
 
 // Of a recording of several cameras the one that is meant: as the topic that was asked for, or by
@@ -386,6 +384,17 @@ static void put_in_order(struct bag *bag, struct bag_topic *topic)
     topic->n_frames = n_kept;
 }
 
+static void tell_of_sizes(const struct bag *bag)
+{
+    const struct bag_topic *depth = bag->depth;
+    if (depth->n_other_size)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: %zu image%s of %s of another size than the first one's %ux%u (%ux%u): they are "
+               "left out",
+               bag->path, depth->n_other_size, depth->n_other_size == 1 ? "" : "s", depth->name,
+               depth->width_px, depth->height_px, depth->other_width_px, depth->other_height_px);
+}
+
 int bag_choose(struct bag *bag, const struct capture_settings *settings,
                struct capture_info *out_info)
 {
@@ -405,6 +414,7 @@ int bag_choose(struct bag *bag, const struct capture_settings *settings,
     if (err)
         return err;
     put_in_order(bag, depth);
+    tell_of_sizes(bag);
     if (bag->n_malformed)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %zu messages are not what their topic says",
                bag->path, bag->n_malformed);

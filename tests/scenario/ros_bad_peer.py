@@ -6,13 +6,14 @@
 Publishes small depth images on /bad/depth/image_raw at 30 Hz until it is killed, each with a stamp
 of now. FAULT: none, type (the topic is Odometry), encoding (rgb8), no_info (no camera info), info
 (another fx from image 20 on), size (the camera info is of another size), back (the stamp of image
-20 goes back by 5 s), second (a second publisher), short (image 20 has half its bytes), best_effort,
-silent (a publisher without images), ends and ends_best_effort (it ends after 40 images and another
-one begins, reliable or not). Of stamps: spike (that of image 20 is an hour ahead), step (from image
-40 on they are 1000 s behind), ends_earlier (those of the second publisher are 5000 s behind), stuck
-(from image 40 on they stand still). Of programs: second_camera (another one publishes both topics,
-its camera info with another fx), info_elsewhere (another one publishes the camera info, alone), and
-info_twice (that one and this)."""
+20 goes back by 5 s), resized (from image 20 on they are half as high), second (a second publisher),
+short (image 20 has half its bytes), best_effort, silent (a publisher without images), ends and
+ends_best_effort (it ends after 40 images and another one begins, reliable or not).
+Of stamps: spike (that of image 20 is an hour ahead), step (from image 40 on they are 1000 s
+behind), ends_earlier (those of the second publisher are 5000 s behind), stuck (from image 40 on
+they stand still). Of programs: second_camera (another one publishes both topics, its camera info
+with another fx), info_elsewhere (another one publishes the camera info, alone), and info_twice
+(that one and this)."""
 import sys
 import time
 
@@ -88,7 +89,8 @@ def main():
         step, encoding = 2 * WIDTH, "16UC1"
         if fault == "encoding":
             data, step, encoding = list(bytes(3 * WIDTH * HEIGHT)), 3 * WIDTH, "rgb8"
-        image = Image(header=header, height=HEIGHT, width=WIDTH, encoding=encoding, is_bigendian=0,
+        height = HEIGHT // 2 if fault == "resized" and i >= 20 else HEIGHT
+        image = Image(header=header, height=height, width=WIDTH, encoding=encoding, is_bigendian=0,
                       step=step, data=data)
         writer.write(image)
         if second:

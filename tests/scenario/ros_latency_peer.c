@@ -22,13 +22,16 @@
 #include "capture/ros/dds.h"
 #include "proto/clock.h"
 
-#define N_PIXELS   (640u * 480u)
-#define BASE_S     1700000000
-#define HISTORY    100 // of the odometry, for who is slow
-#define KEPT       10  // images, as a camera's driver keeps: 60 MB would be in no cache
-#define WARM_NS    INT64_C(60000000000)
-#define END_NS     INT64_C(3000000000)
-#define WARM_STAMP (INT64_C(1000000000) * (BASE_S - 100))
+#define N_PIXELS (640u * 480u)
+#define BASE_S   1700000000
+#define HISTORY  100 // of the odometry, for who is slow
+#define KEPT     10  // images, as a camera's driver keeps: 60 MB would be in no cache
+#define WARM_NS  INT64_C(60000000000)
+#define END_NS   INT64_C(3000000000)
+
+// Before the first frame's, by less than what is left out as ahead of its time.
+#define WARM_STAMP (INT64_C(1000000000) * BASE_S - 1800000000)
+#define FULL_STAMP (INT64_C(1000000000) * BASE_S - 900000000)
 
 struct row {
     int64_t sent_ns, received_ns;
@@ -123,7 +126,7 @@ static bool warm_up(dds_entity_t images, dds_entity_t infos, const uint16_t *fra
         sleep_until(clock_monotonic_ns() + 100000000);
     }
     for (int i = 0; atomic_load(&n_warm) && i < KEPT; i++) {
-        write_frame(images, infos, WARM_STAMP + WARM_NS + i * INT64_C(1000000), frame);
+        write_frame(images, infos, FULL_STAMP + i * INT64_C(1000000), frame);
         sleep_until(clock_monotonic_ns() + period_ns);
     }
     sleep_until(clock_monotonic_ns() + 500000000);

@@ -291,6 +291,22 @@ static void the_best_of_several(void **state)
     fails_end();
 }
 
+static void images_of_another_size(void **state)
+{
+    (void)state;
+    camera_info("/depth/camera_info", 50, W);
+    const uint32_t id = image("/depth/image", "16UC1");
+    for (int i = 1; i < 4; i++)
+        add_image_of(id, T + i, "16UC1", W, H);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_null(strstr(said, "of another size"));
+    for (int i = 4; i < 9; i++)
+        add_image_of(id, T + i, "16UC1", W - 1, H - (uint32_t)i % 4);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("the.bag: 5 images of /depth/image of another size than the first one's 8x6 (7x6): "
+                "they are left out\n");
+}
+
 // As a recording of ours has it now, and as it had it; by the very name before others. Names as
 // long as ours may be, and longer.
 static void cameras_whose_names_topics_cannot_have(void **state)
@@ -573,6 +589,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(where_no_depth_is, setup, teardown),
         cmocka_unit_test_setup_teardown(messages_compressed_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_of_several, setup, teardown),
+        cmocka_unit_test_setup_teardown(images_of_another_size, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_whose_names_topics_cannot_have, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations, setup, teardown),
