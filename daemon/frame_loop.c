@@ -44,6 +44,21 @@ static void record(struct loop *loop, enum recorder_topic topic, const struct ca
                               frame->image.time_ns, loop->bytes, (size_t)n);
 }
 
+static void set_velocity_covariance(struct loop *loop, const struct capture_frame *frame,
+                                    const struct track_result *result, posed_Odometry *out)
+{
+    const struct twist_sight sight = {.time_ns = frame->image.time_ns,
+                                      .T_odom_body = result->T_odom_camera,
+                                      .error = &result->error,
+                                      .velocity = result->velocity,
+                                      .epoch = result->map_epoch,
+                                      .n_finds = result->n_finds,
+                                      .is_lost = result->state == TRACK_STATE_LOST,
+                                      .is_predicted = result->reason == TRACK_REASON_DROPPED};
+    const bool is_known = twist_error_next(&loop->twist_error, &sight, out->velocity_covariance);
+    out->velocity_covariance_count = is_known ? 36 : 0;
+}
+
 // The same pose for ROS.
 static void put_ros(struct loop *loop, const struct capture_frame *frame,
                     const struct track_result *result, const posed_Odometry *odometry)
@@ -54,6 +69,9 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
                                   .T_odom_camera = result->T_odom_camera};
     memcpy(tracked.covariance, odometry->pose_covariance, sizeof tracked.covariance);
     memcpy(tracked.velocity, result->velocity, sizeof tracked.velocity);
+    tracked.knows_velocity = odometry->velocity_covariance_count == 36;
+    memcpy(tracked.velocity_covariance, odometry->velocity_covariance,
+           sizeof tracked.velocity_covariance);
     ros_put(loop->settings->ros, loop->settings->camera, &tracked, &frame->image,
             &loop->info->capture.camera);
 }
@@ -314,6 +332,7 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     count(loop, frame, tracked, &result);
     message_odometry(loop->info, loop->next_seq, frame, &result, result.map_epoch,
                      loop->previous_xyzw, &odometry);
+    set_velocity_covariance(loop, frame, &result, &odometry);
     if (backend_T_map_odom(loop->settings->backend, &loop->T_map_odom)) {
         odometry.has_map_from_odom = true;
         odometry.map_from_odom = wire_pose(&loop->T_map_odom, NULL);

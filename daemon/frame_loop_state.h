@@ -10,6 +10,7 @@
 #include "daemon/image.h"
 #include "daemon/summary.h"
 #include "daemon/timing.h"
+#include "daemon/twist_error.h"
 
 #define MAX_MESSAGE_BYTES \
     (posed_Status_size > posed_Odometry_size ? posed_Status_size : posed_Odometry_size)
@@ -25,6 +26,7 @@ struct loop {
     struct summary_end evaluated_end;
     int64_t capture_ns; // of the newest frame, CLOCK_MONOTONIC
     double previous_xyzw[4];
+    struct twist_error twist_error;
     struct se3 T_map_odom; // of the newest frame
     posed_State state;     // of the newest message, or NO_INPUT
     uint32_t map_epoch;

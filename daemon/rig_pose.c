@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "daemon/fill_messages.h"
+#include "daemon/twist_error.h"
 #include "gpu/model/rig_refine.h"
 #include "proto/clock.h"
 #include "proto/rig_fusion.h"
@@ -37,6 +38,7 @@ struct rig_pose {
     struct rig_result last;
     uint64_t next_seq;
     double previous_xyzw[4];
+    struct twist_error twist_error;
     int64_t capture_ns; // of the newest frame, CLOCK_MONOTONIC
 };
 
@@ -251,6 +253,24 @@ static void set_velocity(const struct rig_pose *rig, const struct rig_result *re
         (posed_Vector3){twist[3] / passed_s, twist[4] / passed_s, twist[5] / passed_s};
 }
 
+static void set_velocity_covariance(struct rig_pose *rig, const struct rig_result *result,
+                                    posed_Odometry *out)
+{
+    const posed_Vector3 *v = &out->linear_velocity, *w = &out->angular_velocity;
+    struct pose_error error = {0};
+    memcpy(error.own, result->own, sizeof error.own);
+    for (int i = 0; i < 36; i++)
+        error.walk[i] = result->covariance[i] - result->own[i];
+    const struct twist_sight sight = {.time_ns = result->time_ns,
+                                      .T_odom_body = result->T_odom_base,
+                                      .error = &error,
+                                      .velocity = (double[]){v->x, v->y, v->z, w->x, w->y, w->z},
+                                      .epoch = result->epoch,
+                                      .is_lost = result->quality == RIG_LOST};
+    const bool is_known = twist_error_next(&rig->twist_error, &sight, out->velocity_covariance);
+    out->velocity_covariance_count = is_known ? 36 : 0;
+}
+
 static void send_pose(struct rig_pose *rig, const struct rig_result *result)
 {
     uint8_t bytes[posed_Odometry_size];
@@ -272,6 +292,7 @@ static void send_pose(struct rig_pose *rig, const struct rig_result *result)
     odometry.capture_monotonic_ns = rig->capture_ns;
     set_state(rig, result, &odometry);
     set_velocity(rig, result, &odometry);
+    set_velocity_covariance(rig, result, &odometry);
     odometry.publish_monotonic_ns = clock_monotonic_ns();
     int n = wire_encode(posed_Odometry_fields, &odometry, bytes, sizeof bytes);
     if (n > 0)

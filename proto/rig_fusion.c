@@ -329,9 +329,11 @@ static void tell_covariance(struct rig *rig, const struct view *views, const dou
         for (int k = 0; k < 36; k++)
             information[k] += one[k];
     }
-    if (any && pose_mean_invert(information, one))
-        for (int k = 0; k < 36; k++)
-            rig->last.covariance[k] += one[k];
+    const bool is_noisy = any && pose_mean_invert(information, one);
+    for (int k = 0; k < 36; k++) {
+        rig->last.own[k] = is_noisy ? one[k] : 0;
+        rig->last.covariance[k] += rig->last.own[k];
+    }
 }
 
 static bool has_map(const struct view *view)

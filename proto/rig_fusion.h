@@ -61,6 +61,7 @@ struct rig_result {
     int64_t time_ns;
     struct se3 T_odom_base; // LOST: the last one
     double covariance[36];  // since the epoch began; order and axes as in pose_error.h
+    double own[36];         // of it, what is of single frames alone
     struct se3 T_map_odom;  // of the rig's map; identity until a camera has one
     bool has_map;           // since a camera of the epoch has one
     enum rig_quality quality;

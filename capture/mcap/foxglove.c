@@ -197,6 +197,15 @@ static bool get_pose(const struct protobuf_value *message, struct foxglove_odome
     return good;
 }
 
+// Returns whether it is there: 36 numbers.
+static bool get_covariance(const struct protobuf_value *value, double out[36])
+{
+    const bool is_there = value->n_bytes == 36 * sizeof(double);
+    for (size_t i = 0; i < 36 && is_there; i++)
+        out[i] = protobuf_double_at(value->data + 8 * i);
+    return is_there;
+}
+
 bool foxglove_get_odometry(const void *message, size_t n_bytes, struct foxglove_odometry *out)
 {
     struct protobuf_in in = {message, n_bytes, 0};
@@ -215,9 +224,10 @@ bool foxglove_get_odometry(const void *message, size_t n_bytes, struct foxglove_
             good = get_doubles(&value, 3, out->linear_m_s);
         else if (value.number == 6)
             good = get_doubles(&value, 3, out->angular_rad_s);
-        else if (value.number == 7 && value.n_bytes == sizeof out->covariance)
-            for (int i = 0; i < 36; i++)
-                out->covariance[i] = protobuf_double_at(value.data + 8 * i);
+        else if (value.number == 7)
+            get_covariance(&value, out->covariance);
+        else if (value.number == 8)
+            out->has_velocity_covariance = get_covariance(&value, out->velocity_covariance);
     }
     return good;
 }

@@ -69,6 +69,8 @@ struct foxglove_odometry {
     double position_m[3], orientation_xyzw[4];
     double linear_m_s[3], angular_rad_s[3]; // in the body frame
     double covariance[36];
+    bool has_velocity_covariance;
+    double velocity_covariance[36];
 };
 
 // Fields that are not there are 0. Returns false when the bytes are no protobuf message.

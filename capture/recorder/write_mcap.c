@@ -287,10 +287,13 @@ static int ros2mcap_message(void *state, uint32_t number, enum recorder_topic to
         return 0;
     struct ros_tracked tracked = {
         .time_ns = time_ns,
-        .T_odom_camera = se3_from_quaternion(odometry.orientation_xyzw, odometry.position_m)};
+        .T_odom_camera = se3_from_quaternion(odometry.orientation_xyzw, odometry.position_m),
+        .knows_velocity = odometry.has_velocity_covariance};
     memcpy(tracked.covariance, odometry.covariance, sizeof tracked.covariance);
     memcpy(tracked.velocity, odometry.linear_m_s, sizeof odometry.linear_m_s);
     memcpy(tracked.velocity + 3, odometry.angular_rad_s, sizeof odometry.angular_rad_s);
+    memcpy(tracked.velocity_covariance, odometry.velocity_covariance,
+           sizeof tracked.velocity_covariance);
     struct se3 T_base_optical = ros_optical_in_base();
     struct ros_pose pose = {.frame_id = camera->odom_frame, .child_frame_id = camera->base_frame};
     unsigned char bytes[ROS_MAX_ODOMETRY_BYTES];

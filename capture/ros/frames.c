@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "proto/pose_error.h"
+
 struct se3 ros_optical_in_base(void)
 {
     return (struct se3){{0, 0, 1, -1, 0, 0, 0, -1, 0}, {0, 0, 0}};
@@ -39,6 +41,12 @@ static void propagate(const double j[36], const double c[36], double out[36])
         }
 }
 
+static void add_floor(double variance, double covariance[36])
+{
+    for (int i = 0; i < 6; i++)
+        covariance[7 * i] += variance;
+}
+
 void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_base_optical,
                       struct ros_pose *out)
 {
@@ -63,6 +71,7 @@ void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_bas
         }
     }
     propagate(j, tracked->covariance, out->covariance);
+    add_floor(ROS_POSE_FLOOR, out->covariance);
 
     const double *v = tracked->velocity, *w = tracked->velocity + 3;
     double swing[3], at_base[3];
@@ -71,7 +80,10 @@ void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_bas
         at_base[i] = v[i] + swing[i];
     rotate(B->r, at_base, out->linear_m_s);
     rotate(B->r, w, out->angular_rad_s);
-    memset(out->twist_covariance, 0, sizeof out->twist_covariance); // not known
+    memset(out->twist_covariance, 0, sizeof out->twist_covariance);
+    if (tracked->knows_velocity)
+        pose_error_add(B->r, base, tracked->velocity_covariance, out->twist_covariance);
+    add_floor(tracked->knows_velocity ? ROS_TWIST_FLOOR : POSE_ERROR_LOST, out->twist_covariance);
 }
 
 void ros_pose_of_static(const struct se3 *T, int64_t time_ns, struct ros_pose *out)

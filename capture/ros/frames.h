@@ -20,9 +20,19 @@ struct ros_tracked {
     struct se3 T_odom_camera;
     double covariance[36]; // errors of position and rotation, along and about the axes of odom
     double velocity[6];    // linear, angular; in the camera frame
+    bool knows_velocity;   // velocity_covariance is said
+    double velocity_covariance[36]; // as velocity
 };
 
-// Pose, covariance and twist of the base. frame_id and child_frame_id of *out are the caller's.
+// Filters take a variance of 0 for certain, or divide by it: the first pose of an epoch, which is
+// where odom begins, has none else. Added on the diagonal: 0.1 mm and 0.1 mrad, which are a tenth
+// of what one frame of a depth camera tells, and 1 mm/s and 1 mrad/s.
+#define ROS_POSE_FLOOR  1e-8 // m^2, rad^2
+#define ROS_TWIST_FLOOR 1e-6 // (m/s)^2, (rad/s)^2
+
+// Pose (its covariance along odom's axes), and twist with its covariance (along the base's), as
+// nav_msgs/Odometry wants them. Of a velocity that is not known the variance is POSE_ERROR_LOST.
+// frame_id and child_frame_id of *out are the caller's.
 void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_base_optical,
                       struct ros_pose *out);
 

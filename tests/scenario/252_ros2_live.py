@@ -20,6 +20,7 @@ from harness import check
 N_FRAMES = 6
 RATE_HZ = 4
 LASTING_S, LASTING_HZ = 5, 30
+LOST = 1e6  # variance of what is not known
 DOMAIN = 100 + os.getpid() % 120
 OPTICAL = [[0, 0, 1], [-1, 0, 0], [0, -1, 0]]  # the optical frame's axes in the base's (REP 103)
 
@@ -62,7 +63,8 @@ def check_exchange(daemon, got, encoding, n_frames):
     with open(daemon.trajectory) as file:
         rows = [line.split() for line in file if not line.startswith("#")]
     trajectory = {int(r[0].replace(".", "")): [float(x) for x in r[1:]] for r in rows}
-    for (stamp, frame, child, p, q, covariance), tf in zip(got["odom"], got["tf"], strict=True):
+    for row, tf in zip(got["odom"], got["tf"], strict=True):
+        stamp, frame, child, p, q, covariance, of_twist = row
         check((frame, child) == ("odom", "base_link") == tuple(tf[1:3]), f"frames {frame} {child}")
         check(p == tf[3] and q == tf[4], "tf has another pose")
         pose = trajectory[stamp]
@@ -72,6 +74,12 @@ def check_exchange(daemon, got, encoding, n_frames):
         check(close(q, [sign * x for x in (*axis, pose[6])]), f"{stamp}: orientation {q}")
         check(all(abs(covariance[6 * i + k] - covariance[6 * k + i]) < 1e-12 for i in range(6)
                   for k in range(6)), "the covariance is not symmetric")
+        check(min(covariance[::7]) > 0, f"{stamp}: a pose that is certain, {covariance[::7]}")
+        # without an odometry before it nothing is known of the velocity
+        known = 0 < min(of_twist[::7]) and max(of_twist[::7]) < 10
+        check(known or stamp != got["odom"][-1][0] and of_twist[::7] == [LOST] * 6,
+              f"{stamp}: twist covariance {of_twist[::7]}")
+    check(got["odom"][0][6][::7] == [LOST] * 6, "the first velocity is taken for known")
     check(len(got["tf_static"]) == 1, "tf_static did not come")
     static = got["tf_static"][0]
     check(static[1:3] == ["base_link", "camera_depth_optical_frame"], f"tf_static {static}")

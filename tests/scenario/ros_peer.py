@@ -171,7 +171,7 @@ def main():
             "sent": sorted(t for t in sent if t >= BASE_NS), "way_ms": way_ms,
             "odom": [[ns(s.header), s.header.frame_id, s.child_frame_id,
                       vector(s.pose.pose.position), quaternion(s.pose.pose.orientation),
-                      list(s.pose.covariance)] for _, s in odom.samples],
+                      list(s.pose.covariance), list(s.twist.covariance)] for _, s in odom.samples],
             "tf": transforms(tf), "tf_static": transforms(tf_static),
             "diagnostics": [[d.level, d.name, d.message, {v.key: v.value for v in d.values}]
                             for _, s in diagnostics.samples for d in s.status],

@@ -85,7 +85,13 @@ def check_message(topic, message, log_ns, i, expected):
         pose = message.pose.pose
         check_pose(pose.position, pose.orientation, expected.poses[i][1])
         covariance = numpy.array(message.pose.covariance).reshape(6, 6)
-        assert numpy.allclose(covariance, covariance.T) and (numpy.diag(covariance) >= 0).all()
+        assert numpy.allclose(covariance, covariance.T) and (numpy.diag(covariance) > 0).all()
+        of_twist = numpy.array(message.twist.covariance).reshape(6, 6)
+        if i == 0 or covariance[0, 0] > 1e5:  # no pose before it, or lost
+            assert (of_twist == 1e6 * numpy.eye(6)).all(), of_twist
+        else:
+            assert numpy.allclose(of_twist, of_twist.T), of_twist
+            assert (numpy.linalg.eigvalsh(of_twist) > 0).all() and of_twist.max() < 10, of_twist
     elif topic == "/tf":
         assert (header.frame_id, message.child_frame_id) == ("odom", "base_link")
         check_pose(message.transform.translation, message.transform.rotation, expected.poses[i][1])

@@ -47,6 +47,8 @@ static size_t whole_odometry(void)
     n += message_of(bytes + n, 5, inner, doubles_of(inner, speed, 3));
     n += message_of(bytes + n, 6, inner, doubles_of(inner, speed + 1, 2));
     n += message_of(bytes + n, 7, covariance, sizeof covariance);
+    covariance[35] = 36;
+    n += message_of(bytes + n, 8, covariance, sizeof covariance);
     n += message_of(bytes + n, 99, "?", 1);
     bytes[n++] = 0x40; // a varint where none is known
     bytes[n++] = 1;
@@ -64,6 +66,7 @@ static void an_odometry(void **state)
     assert_true(got.orientation_xyzw[2] == 0.6 && got.orientation_xyzw[3] == 0.8);
     assert_true(got.linear_m_s[1] == 5 && got.angular_rad_s[1] == 6 && got.angular_rad_s[2] == 0);
     assert_true(got.covariance[0] == 0 && got.covariance[35] == 35);
+    assert_true(got.has_velocity_covariance && got.velocity_covariance[35] == 36);
     assert_true(foxglove_get_odometry(bytes, 0, &got));
     assert_int_equal(got.time_ns, 0);
     // Cut anywhere it is refused, or whole up to there; never read past its end.
@@ -92,6 +95,8 @@ static void an_odometry(void **state)
     // A covariance of another size is none; numbers beyond what a message has are left out.
     assert_true(foxglove_get_odometry(bytes, message_of(bytes, 7, zeros, 80), &got));
     assert_true(got.covariance[1] == 0);
+    assert_true(foxglove_get_odometry(bytes, message_of(bytes, 8, zeros, 80), &got));
+    assert_false(got.has_velocity_covariance);
     unsigned char inner[64];
     static const double many[] = {1, 2, 3, 4, 5};
     assert_true(foxglove_get_odometry(

@@ -255,6 +255,8 @@ static void test_poses(void **state)
         // In metres a second, and none from or to a lost pose.
         const double speed = i == 1 || i == 2 ? 0.25 : 0;
         assert_true(fabs(sent.linear_velocity.x - speed) < 1e-9);
+        assert_int_equal(sent.velocity_covariance_count, speed > 0 ? 36 : 0);
+        assert_true(speed == 0 || sent.velocity_covariance[0] > 0);
         assert_false(sent.has_map_from_odom);
     }
     // Nothing but a prediction.

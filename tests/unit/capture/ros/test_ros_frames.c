@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "capture/ros/frames.h"
+#include "proto/pose_error.h"
 
 static void assert_near(const double *got, const double *wanted, int n)
 {
@@ -48,6 +49,8 @@ static void a_camera_that_looks_ahead(void **state)
     assert_near(pose.orientation_xyzw, (const double[]){0, 0, 0, 1}, 4);
     assert_near(pose.linear_m_s, (const double[]){0.5, 0, 0}, 3);
     assert_near(pose.angular_rad_s, (const double[]){0, 0, -0.1}, 3);
+    for (int i = 0; i < 6; i++)
+        tracked.covariance[7 * i] += ROS_POSE_FLOOR;
     assert_near(pose.covariance, tracked.covariance, 36);
     ros_pose_of_static(&T_base_optical, 9, &pose);
     assert_int_equal(pose.time_ns, 9);
@@ -71,13 +74,50 @@ static void a_camera_on_an_arm(void **state)
     ros_pose_of_base(&tracked, &T_base_optical, &pose);
     assert_near(pose.position_m, (const double[]){0, 0, 0}, 3);
     assert_near(pose.linear_m_s, (const double[]){0, 0.05, 0}, 3); // it swings to the left
-    const double place = 1e-4 + 0.25 * 4e-6;
-    assert_near(&pose.covariance[0], (const double[]){1e-4, 0, 0}, 3);
+    const double place = 1e-4 + 0.25 * 4e-6 + ROS_POSE_FLOOR;
+    assert_near(&pose.covariance[0], (const double[]){1e-4 + ROS_POSE_FLOOR, 0, 0}, 3);
     assert_near(&pose.covariance[7], (const double[]){place, 0, 0, 0, -0.5 * 4e-6}, 5);
     assert_near(&pose.covariance[14], (const double[]){place, 0, 0.5 * 4e-6}, 3);
     for (int i = 0; i < 6; i++)
         for (int k = 0; k < 6; k++)
             assert_true(pose.covariance[6 * i + k] == pose.covariance[6 * k + i]);
+}
+
+// What is not known of a camera's turn is not known of how its base swings, and what is not known
+// of its way is so of the base's, along the base's axes.
+static void a_velocity_on_an_arm(void **state)
+{
+    (void)state;
+    struct ros_tracked tracked = still();
+    struct se3 T_base_optical = ros_optical_in_base();
+    struct ros_pose pose;
+    T_base_optical.t_m[0] = 0.5;
+    tracked.knows_velocity = true;
+    for (int i = 0; i < 6; i++)
+        tracked.velocity_covariance[7 * i] = (const double[]){1, 2, 3, 4, 5, 6}[i] * 1e-3;
+    ros_pose_of_base(&tracked, &T_base_optical, &pose);
+    const double *c = pose.twist_covariance, floor = ROS_TWIST_FLOOR;
+    assert_near(&c[0], (const double[]){3e-3 + floor, 0, 0, 0, 0, 0}, 6);
+    assert_near(&c[6], (const double[]){0, 1e-3 + 0.25 * 5e-3 + floor, 0, 0, 0, -0.5 * 5e-3}, 6);
+    assert_near(&c[12], (const double[]){0, 0, 2e-3 + 0.25 * 4e-3 + floor, 0, 0.5 * 4e-3, 0}, 6);
+    assert_near(&c[21], (const double[]){6e-3 + floor, 0, 0}, 3);
+    assert_near(&c[28], (const double[]){4e-3 + floor, 0}, 2);
+    assert_near(&c[35], (const double[]){5e-3 + floor}, 1);
+}
+
+// The first pose of an epoch is where odom begins: nothing of it is uncertain, nothing is known of
+// its velocity. No variance is 0, and a filter is not told that the camera stands still.
+static void a_first_pose(void **state)
+{
+    (void)state;
+    struct ros_tracked tracked = {.time_ns = 7, .T_odom_camera = se3_identity()};
+    const struct se3 T_base_optical = ros_optical_in_base();
+    struct ros_pose pose;
+    ros_pose_of_base(&tracked, &T_base_optical, &pose);
+    for (int i = 0; i < 36; i++) {
+        assert_true(pose.covariance[i] == (i % 7 ? 0 : ROS_POSE_FLOOR));
+        assert_true(pose.twist_covariance[i] == (i % 7 ? 0 : POSE_ERROR_LOST));
+    }
 }
 
 // Camera B half a metre to the right of A and turned to the right by 90 degrees: its base, too, in
@@ -99,8 +139,8 @@ static void a_base_in_a_base(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_camera_that_looks_ahead),
-        cmocka_unit_test(a_camera_on_an_arm),
+        cmocka_unit_test(a_camera_that_looks_ahead), cmocka_unit_test(a_camera_on_an_arm),
+        cmocka_unit_test(a_velocity_on_an_arm),      cmocka_unit_test(a_first_pose),
         cmocka_unit_test(a_base_in_a_base),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
