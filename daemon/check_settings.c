@@ -73,12 +73,13 @@ static int check_ros_frames(const struct config *config, const struct log_sink *
 {
     const struct {
         const char *key, *frame;
-    } frames[] = {{"ros.odom_frame", config->ros.odom_frame},
+    } frames[] = {{"ros.map_frame", config->ros.map_frame},
+                  {"ros.odom_frame", config->ros.odom_frame},
                   {"ros.base_frame", config->ros.base_frame},
                   {"ros.optical_frame", config->ros.optical_frame}};
     int error = 0;
-    for (size_t i = 0; i < 3; i++) {
-        if (!frames[i].frame[0]) {
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        if (!frames[i].frame[0] && i > 0) { // no map_frame: none is told
             log_to(log, LOG_LEVEL_ERROR, "%s: a frame has a name", frames[i].key);
             error = -EINVAL;
         }

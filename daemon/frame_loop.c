@@ -72,6 +72,8 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
     tracked.knows_velocity = odometry->velocity_covariance_count == 36;
     memcpy(tracked.velocity_covariance, odometry->velocity_covariance,
            sizeof tracked.velocity_covariance);
+    tracked.has_map = odometry->has_map_from_odom;
+    tracked.T_map_odom = loop->T_map_odom;
     ros_put(loop->settings->ros, loop->settings->camera, &tracked, &frame->image,
             &loop->info->capture.camera);
 }

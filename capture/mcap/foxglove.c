@@ -182,7 +182,8 @@ static bool get_timestamp(const struct protobuf_value *message, int64_t *out_ns)
     return true;
 }
 
-static bool get_pose(const struct protobuf_value *message, struct foxglove_odometry *out)
+static bool get_pose(const struct protobuf_value *message, double position_m[3],
+                     double orientation_xyzw[4])
 {
     struct protobuf_in in = {message->data, message->n_bytes, 0};
     struct protobuf_value value;
@@ -190,9 +191,9 @@ static bool get_pose(const struct protobuf_value *message, struct foxglove_odome
     while (in.at < in.n && good) {
         good = protobuf_get_field(&in, &value);
         if (good && value.type == PROTOBUF_BYTES && value.number == 1)
-            good = get_doubles(&value, 3, out->position_m);
+            good = get_doubles(&value, 3, position_m);
         else if (good && value.type == PROTOBUF_BYTES && value.number == 2)
-            good = get_doubles(&value, 4, out->orientation_xyzw);
+            good = get_doubles(&value, 4, orientation_xyzw);
     }
     return good;
 }
@@ -219,11 +220,13 @@ bool foxglove_get_odometry(const void *message, size_t n_bytes, struct foxglove_
         if (value.number == 1)
             good = get_timestamp(&value, &out->time_ns);
         else if (value.number == 4)
-            good = get_pose(&value, out);
+            good = get_pose(&value, out->position_m, out->orientation_xyzw);
         else if (value.number == 5)
             good = get_doubles(&value, 3, out->linear_m_s);
         else if (value.number == 6)
             good = get_doubles(&value, 3, out->angular_rad_s);
+        else if (value.number == 1027)
+            out->has_map = good = get_pose(&value, out->map_position_m, out->map_orientation_xyzw);
         else if (value.number == 7)
             get_covariance(&value, out->covariance);
         else if (value.number == 8)

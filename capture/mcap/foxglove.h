@@ -71,6 +71,8 @@ struct foxglove_odometry {
     double covariance[36];
     bool has_velocity_covariance;
     double velocity_covariance[36];
+    bool has_map; // map_from_odom
+    double map_position_m[3], map_orientation_xyzw[4];
 };
 
 // Fields that are not there are 0. Returns false when the bytes are no protobuf message.

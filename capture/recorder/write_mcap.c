@@ -3,8 +3,8 @@
 // source's unit (REP 118: what every reader takes it for; beside it what a replay needs),
 // calibration, and the daemon's own pose and tf messages. ros2mcap: what `ros2 bag play` takes,
 // depth as Image (16UC1 when the source's unit is the millimetre, else 32FC1), CameraInfo, Odometry
-// and tf of base_link. Of several cameras each has its channels, with its name in topics and
-// frames; where they sit on a rig, their frames are one tree by its places.
+// and tf of base_link and odom. Of several cameras each has its channels, with its name in topics
+// and frames; where they sit on a rig, their frames are one tree by its places.
 // mcap_chunk_writer.h has the file.
 #include <errno.h>
 #include <math.h>
@@ -18,6 +18,7 @@
 #include "capture/ros/frames.h"
 
 #define UNITS_PER_M       1000 // of 16UC1
+#define ROS_MAP_FRAME     "map"
 #define ROS_ODOM_FRAME    "odom"
 #define ROS_BASE_FRAME    "base_link"
 #define ROS_OPTICAL_FRAME "camera_depth_optical_frame"
@@ -33,7 +34,7 @@ struct camera {
     char frame[WRITER_NAME_BYTES];
     struct se3 T_first_camera;
     // Of ROS.
-    char odom_frame[64], base_frame[64], optical_frame[64];
+    char map_frame[64], odom_frame[64], base_frame[64], optical_frame[64];
     struct se3 T_first_base;
 };
 
@@ -70,6 +71,7 @@ static int open_camera(struct camera *camera, enum mcap_dialect dialect,
     camera->camera = info->camera;
     camera->units_per_m = info->units_per_m;
     snprintf(camera->frame, sizeof camera->frame, "%s", from->frame);
+    set_frame(camera->map_frame, from->name, ROS_MAP_FRAME);
     set_frame(camera->odom_frame, from->name, ROS_ODOM_FRAME);
     set_frame(camera->base_frame, from->name, ROS_BASE_FRAME);
     set_frame(camera->optical_frame, from->name, ROS_OPTICAL_FRAME);
@@ -276,6 +278,29 @@ static int mcap_message(void *state, uint32_t number, enum recorder_topic topic,
                          time_ns, data, n_bytes, NULL, 0);
 }
 
+// Where odom is in the map, where there is one, and base_link in odom.
+static int add_ros_tf(struct mcap_writer *mcap, uint32_t number, const struct ros_pose *pose,
+                      const struct foxglove_odometry *odometry)
+{
+    const struct camera *camera = &mcap->cameras[number];
+    const struct se3 T_base_optical = ros_optical_in_base();
+    unsigned char bytes[2 * ROS_MAX_TF_BYTES];
+    struct ros_pose poses[2];
+    uint32_t n = 0;
+    if (odometry->has_map) {
+        const struct se3 T_map_odom =
+            se3_from_quaternion(odometry->map_orientation_xyzw, odometry->map_position_m);
+        const struct se3 T = ros_odom_in_map(&T_map_odom, &T_base_optical);
+        ros_pose_of_static(&T, pose->time_ns, &poses[n]);
+        poses[n].frame_id = camera->map_frame;
+        poses[n++].child_frame_id = camera->odom_frame;
+    }
+    poses[n++] = *pose;
+    const size_t n_bytes = ros_put_tf(poses, n, bytes);
+    return mcap_file_add(mcap->file, number, MCAP_CHANNEL_TF, pose->time_ns, bytes, n_bytes, NULL,
+                         0);
+}
+
 // Odometry and tf out of the daemon's pose; its own tf says the same of the camera.
 static int ros2mcap_message(void *state, uint32_t number, enum recorder_topic topic,
                             int64_t time_ns, const void *data, size_t n_bytes)
@@ -302,8 +327,7 @@ static int ros2mcap_message(void *state, uint32_t number, enum recorder_topic to
     int err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_POSE, time_ns, bytes, n, NULL, 0);
     if (err || camera->is_carried)
         return err;
-    n = ros_put_tf(&pose, 1, bytes);
-    return mcap_file_add(mcap->file, number, MCAP_CHANNEL_TF, time_ns, bytes, n, NULL, 0);
+    return add_ros_tf(mcap, number, &pose, &odometry);
 }
 
 static uint64_t mcap_held(const void *state)

@@ -86,6 +86,13 @@ void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_bas
     add_floor(tracked->knows_velocity ? ROS_TWIST_FLOOR : POSE_ERROR_LOST, out->twist_covariance);
 }
 
+struct se3 ros_odom_in_map(const struct se3 *T_map_odom, const struct se3 *T_base_optical)
+{
+    const struct se3 T_optical_base = se3_inverse(T_base_optical);
+    const struct se3 T_base_odom = se3_compose(T_base_optical, T_map_odom);
+    return se3_compose(&T_base_odom, &T_optical_base);
+}
+
 void ros_pose_of_static(const struct se3 *T, int64_t time_ns, struct ros_pose *out)
 {
     *out = (struct ros_pose){.time_ns = time_ns};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From our frames to those of ROS (REP 103, REP 105). We track the optical frame (x right, y down,
 // z forward) in an odometry frame of the same axes. ROS wants `base_link` (x forward, y left, z up)
-// in an `odom` whose z is up: `odom` is where base_link was at the first frame.
+// in an `odom` whose z is up: `odom` is where base_link was at the first frame. So is `map` of the
+// map's.
 #ifndef POSED_CAPTURE_ROS_FRAMES_H
 #define POSED_CAPTURE_ROS_FRAMES_H
 
@@ -22,11 +23,13 @@ struct ros_tracked {
     double velocity[6];    // linear, angular; in the camera frame
     bool knows_velocity;   // velocity_covariance is said
     double velocity_covariance[36]; // as velocity
+    bool has_map;
+    struct se3 T_map_odom; // of the map that the camera keeps, or was found in
 };
 
 // Filters take a variance of 0 for certain, or divide by it: the first pose of an epoch, which is
-// where odom begins, has none else. Added on the diagonal: 0.1 mm and 0.1 mrad, which are a tenth
-// of what one frame of a depth camera tells, and 1 mm/s and 1 mrad/s.
+// where odom begins, has none else. Added on the diagonal: 0.1 mm and 0.1 mrad, less than one
+// frame of a depth camera leaves open, and 1 mm/s and 1 mrad/s.
 #define ROS_POSE_FLOOR  1e-8 // m^2, rad^2
 #define ROS_TWIST_FLOOR 1e-6 // (m/s)^2, (rad/s)^2
 
@@ -35,6 +38,9 @@ struct ros_tracked {
 // frame_id and child_frame_id of *out are the caller's.
 void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_base_optical,
                       struct ros_pose *out);
+
+// Where ROS's odom lies in ROS's map. T_map_odom: of the camera's.
+struct se3 ros_odom_in_map(const struct se3 *T_map_odom, const struct se3 *T_base_optical);
 
 // A static transform, as a pose without covariance.
 void ros_pose_of_static(const struct se3 *T, int64_t time_ns, struct ros_pose *out);

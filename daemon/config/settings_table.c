@@ -307,8 +307,10 @@ const struct config_key config_keys[] = {
      "network interface; empty = loopback where ROS_LOCALHOST_ONLY=1 is in the environment, else\n"
      "as CYCLONEDDS_URI says, or the library's choice."},
     {"ros", "interface", CONFIG_TEXT, AT(ros.interface), 0, 0, NULL, false, NULL},
-    {"ros", "odom_frame", CONFIG_NAME, AT(ros.odom_frame), 0, 0, NULL, false,
-     "Names of the frames (REP 105)."},
+    {"ros", "map_frame", CONFIG_NAME, AT(ros.map_frame), 0, 0, NULL, false,
+     "Names of the frames (REP 105). map_frame: of the map of the keyframes, in which tf has odom\n"
+     "with each pose; empty = tf has none, as where another program says where odom is."},
+    {"ros", "odom_frame", CONFIG_NAME, AT(ros.odom_frame), 0, 0, NULL, false, NULL},
     {"ros", "base_frame", CONFIG_NAME, AT(ros.base_frame), 0, 0, NULL, false, NULL},
     {"ros", "optical_frame", CONFIG_NAME, AT(ros.optical_frame), 0, 0, NULL, false, NULL},
     {"ros", "camera_in_base", CONFIG_TEXT, AT(ros.camera_in_base), 0, 0, NULL, false,
@@ -350,7 +352,8 @@ void config_default(struct config *out)
         .http = {.port = CONFIG_HTTP_PORT},
         .search = {.max_triangles = 2000000, .max_views = 65536},
         .recorder = {.format = "tum", .queue_frames = 30},
-        .ros = {.odom_frame = "odom",
+        .ros = {.map_frame = "map",
+                .odom_frame = "odom",
                 .base_frame = "base_link",
                 .optical_frame = "camera_depth_optical_frame",
                 .camera_in_base = "0 0 0 0 0 0"},

@@ -37,10 +37,12 @@ struct waiting {
 // What is of one camera: its topics, its frames and the newest that is to go out.
 struct source {
     char name[ROS_TOPIC_PART_BYTES]; // as in topics, "" = the only one
-    char odom_frame[64], base_frame[64], optical_frame[64];
+    char map_frame[64], odom_frame[64], base_frame[64], optical_frame[64];
     struct se3 T_base_optical;
     bool is_carried; // its base hangs on the first one's, as both sit on one rig
     struct se3 T_first_base;
+    bool has_map; // the thread's: where odom lies in its map, as tf tells it
+    struct se3 T_map_odom;
     dds_entity_t odom, image, info;
 
     // Under the lock.
@@ -112,6 +114,28 @@ static void write_transforms(struct ros *ros, dds_entity_t writer, transform_sta
     write_to(ros, writer, &message, name);
 }
 
+static void set_map(struct source *source, const struct ros_tracked *tracked)
+{
+    source->has_map = tracked->has_map && source->map_frame[0];
+    if (source->has_map)
+        source->T_map_odom = ros_odom_in_map(&tracked->T_map_odom, &source->T_base_optical);
+}
+
+// The base in odom, and before it odom in the map, where there is one: with each pose again, as
+// what tf has at a time is between two that it was told. Returns how many, 2 at most.
+static uint32_t put_transforms(struct source *source, const struct ros_pose *pose,
+                               transform_stamped *out)
+{
+    struct ros_pose map_pose;
+    uint32_t n = 0;
+    if (source->has_map) {
+        ros_pose_of_static(&source->T_map_odom, pose->time_ns, &map_pose);
+        out[n++] = transform_of(&map_pose, source->map_frame, source->odom_frame);
+    }
+    out[n++] = transform_of(pose, source->odom_frame, source->base_frame);
+    return n;
+}
+
 // silent_ns: of the one before.
 static void tell_change(struct ros *ros, const struct source *before, const struct source *now,
                         int64_t silent_ns)
@@ -129,7 +153,7 @@ static void tell_change(struct ros *ros, const struct source *before, const stru
 
 // A frame has one parent: of a rig's cameras one moves the first one's base. Where it changes, what
 // the next one has said meanwhile goes out in few messages, which no reader's queue is too short
-// for.
+// for. The map is the first one's; while another one is followed, odom stays in it as it was.
 static void write_tf(struct ros *ros, const struct waiting *waiting, const struct ros_pose *own)
 {
     struct source *first = &ros->sources[0], *source = &ros->sources[waiting->of];
@@ -147,18 +171,21 @@ static void write_tf(struct ros *ros, const struct waiting *waiting, const struc
     struct ros_pose pose = *own;
     uint32_t n = 0;
     if (waiting->of > 0 && !source->is_carried) {
-        transforms[0] = transform_of(own, source->odom_frame, source->base_frame);
-        write_transforms(ros, ros->tf, transforms, 1, "tf");
+        set_map(source, &waiting->tracked);
+        n = put_transforms(source, own, transforms);
+        write_transforms(ros, ros->tf, transforms, n, "tf");
         return;
     }
     rig_tf_put(&ros->rig_tf, &sight);
     if (ros->rig_tf.followed != followed)
         tell_change(ros, &ros->sources[followed], source, silent_ns);
+    if (waiting->of == 0 && ros->rig_tf.followed == 0)
+        set_map(first, &waiting->tracked);
     while (rig_tf_next(&ros->rig_tf, &rig_pose)) {
         if (ros->rig_tf.has_changed)
             ros_pose_of_static(&rig_pose.T_odom_first, rig_pose.time_ns, &pose);
-        transforms[n++] = transform_of(&pose, first->odom_frame, first->base_frame);
-        if (n == N_TF) {
+        n += put_transforms(first, &pose, transforms + n);
+        if (n + 2 > N_TF) {
             write_transforms(ros, ros->tf, transforms, n, "tf");
             n = 0;
         }
@@ -440,6 +467,9 @@ static void name_source(struct source *source, const char *name,
 {
     const char *slash = name[0] ? "/" : "";
     ros_topic_part(name, source->name);
+    if (settings->map_frame[0])
+        snprintf(source->map_frame, sizeof source->map_frame, "%.31s%s%.31s", name, slash,
+                 settings->map_frame);
     snprintf(source->odom_frame, sizeof source->odom_frame, "%.31s%s%.31s", name, slash,
              settings->odom_frame);
     snprintf(source->base_frame, sizeof source->base_frame, "%.31s%s%.31s", name, slash,

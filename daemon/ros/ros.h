@@ -26,6 +26,7 @@ struct ros_settings {
     uint32_t domain;                                     // 0..232
     const char *domain_origin;                           // who set it
     const char *interface;                               // "" = the library's choice
+    const char *map_frame;                               // "" = none is told
     const char *odom_frame, *base_frame, *optical_frame; // copied; at most 31 characters
     const struct ros_source *sources;                    // copied
     uint32_t n_sources;                                  // 1..ROS_MAX_SOURCES

@@ -94,6 +94,8 @@ def check_start_agrees():
             ("publish", "camera_frame = odom", "are both \"odom\"", 3),
             ("publish", "odom_frame =", "publish.odom_frame: a frame has a name", 3),
             ("ros", "camera_in_base = 1 2 3", "is not x y z roll pitch yaw", 3),
+            ("ros", "publish = yes\nodom_frame = map",
+             "ros.map_frame and ros.odom_frame are both", 3),
             ("ros", "publish = yes\nodom_frame = /odom",
              'ros.odom_frame: "/odom": frames of ROS 2 have no slash in front', 3)):
         write(scratch + "/agrees.conf", f"\n[{section}]\n{setting}\n")

@@ -42,7 +42,7 @@ def check_rig(python):
                           *(f"{name}={rig}" for name, rig in rigs.items())],
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print(run.stdout[-1500:])
-    check(run.returncode == 0 and "one tree of 7 frames" in run.stdout, "the rig is no tree")
+    check(run.returncode == 0 and "one tree of 8 frames" in run.stdout, "the rig is no tree")
 
 
 def scenario():

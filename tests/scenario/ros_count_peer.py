@@ -23,6 +23,7 @@ from ros_types import CameraInfo, Odometry, TFMessage, ns
 
 RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.KeepLast(100))
 TOPICS = (("odom", Odometry), ("tf", TFMessage), ("posed/depth/camera_info", CameraInfo))
+BASE = "base_link"
 LOOK_S = 0.01
 LINGER_S = 1.0  # what is under way when the input ends
 
@@ -31,7 +32,9 @@ def take(readers, stamps):
     for name, reader in readers.items():
         for sample in reader.take(100):
             if sample.sample_info.valid_data:
-                all_of = sample.transforms if isinstance(sample, TFMessage) else [sample]
+                all_of = [sample]
+                if isinstance(sample, TFMessage):  # beside odom in the map
+                    all_of = [t for t in sample.transforms if t.child_frame_id.endswith(BASE)]
                 stamps[name] += [ns(of.header) for of in all_of]
 
 

@@ -31,6 +31,17 @@ def rotation(q):
                         [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)]])
 
 
+def matrix(p, q):
+    out = numpy.eye(4)
+    out[:3, :3], out[:3, 3] = rotation(q), p
+    return out
+
+
+def of_message(transform):
+    p, q = transform.translation, transform.rotation
+    return matrix([p.x, p.y, p.z], [q.x, q.y, q.z, q.w])
+
+
 def stamp_ns(text):
     sec, nanosec = text.split(".")
     return int(sec) * 10**9 + int(nanosec.ljust(9, "0"))
@@ -58,7 +69,12 @@ def check_pose(p, q, row):
 
 
 def check_message(topic, message, log_ns, i, expected):
-    message = message.transforms[0] if topic.startswith("/tf") else message
+    if topic == "/tf":  # a map that nothing has adjusted yet
+        of_map = message.transforms[0]
+        assert (of_map.header.frame_id, of_map.child_frame_id) == ("map", "odom")
+        assert of_map.header.stamp == message.transforms[1].header.stamp
+        assert (of_message(of_map.transform) == numpy.eye(4)).all()
+    message = message.transforms[-1] if topic.startswith("/tf") else message
     header = message.header
     time_ns = header.stamp.sec * 10**9 + header.stamp.nanosec
     assert time_ns == log_ns == expected.frames[i][0], (topic, i, time_ns, log_ns)

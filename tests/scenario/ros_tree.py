@@ -12,18 +12,7 @@ import numpy
 from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rosbags.typesys import Stores, get_typestore
-from ros_read import rotation
-
-
-def matrix(p, q):
-    out = numpy.eye(4)
-    out[:3, :3], out[:3, 3] = rotation(q), p
-    return out
-
-
-def of_message(transform):
-    p, q = transform.translation, transform.rotation
-    return matrix([p.x, p.y, p.z], [q.x, q.y, q.z, q.w])
+from ros_read import matrix, of_message
 
 
 NAME = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)+")  # what `ros2 bag play` can publish
@@ -68,7 +57,7 @@ def check_tree(edges, children, first, others):
                 assert known == (topic, parent), f"{child} in {parent} of {topic}, and {known}"
                 static[child] = T  # of tf the newest
     roots = {parent for _, parent in parents.values()} - set(parents)
-    assert roots == {f"{first}/odom"}, roots
+    assert roots == {f"{first}/map"}, roots
     names = [first] + [other.split("=")[0] for other in others]
     assert children == {f"{name}/base_link" for name in names}, children
 

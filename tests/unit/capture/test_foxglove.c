@@ -49,6 +49,7 @@ static size_t whole_odometry(void)
     n += message_of(bytes + n, 7, covariance, sizeof covariance);
     covariance[35] = 36;
     n += message_of(bytes + n, 8, covariance, sizeof covariance);
+    n += message_of(bytes + n, 1027, part, n_part);
     n += message_of(bytes + n, 99, "?", 1);
     bytes[n++] = 0x40; // a varint where none is known
     bytes[n++] = 1;
@@ -67,7 +68,9 @@ static void an_odometry(void **state)
     assert_true(got.linear_m_s[1] == 5 && got.angular_rad_s[1] == 6 && got.angular_rad_s[2] == 0);
     assert_true(got.covariance[0] == 0 && got.covariance[35] == 35);
     assert_true(got.has_velocity_covariance && got.velocity_covariance[35] == 36);
+    assert_true(got.has_map && got.map_position_m[2] == 3 && got.map_orientation_xyzw[2] == 0.6);
     assert_true(foxglove_get_odometry(bytes, 0, &got));
+    assert_false(got.has_map);
     assert_int_equal(got.time_ns, 0);
     // Cut anywhere it is refused, or whole up to there; never read past its end.
     size_t n_refused = 0;

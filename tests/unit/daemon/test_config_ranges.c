@@ -202,9 +202,9 @@ static void rules_name_places(void **state)
 static void names_are_text(void **state)
 {
     (void)state;
-    static const char *const names[] = {"publish.odom_frame", "publish.camera_frame",
-                                        "ros.odom_frame",     "ros.base_frame",
-                                        "ros.optical_frame",  "recorder.format"};
+    static const char *const names[] = {
+        "publish.odom_frame", "publish.camera_frame", "ros.odom_frame", "ros.base_frame",
+        "ros.map_frame",      "ros.optical_frame",    "recorder.format"};
     struct config config;
     char text[128], wanted[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -136,11 +136,30 @@ static void a_base_in_a_base(void **state)
     assert_near(T.t_m, (const double[]){0, 0.5, 1}, 3);
 }
 
+// A map whose camera's odom is a metre to the right of its origin and turned to the right by 90
+// degrees: odom of ROS is a metre to the map's right, and turned about the axis that points up;
+// with the camera on an arm, the same of where the base was.
+static void odom_in_a_map(void **state)
+{
+    (void)state;
+    const struct se3 T_map_odom = {{0, 0, 1, 0, 1, 0, -1, 0, 0}, {1, 0, 0}};
+    struct se3 T_base_optical = ros_optical_in_base(), T;
+    T = ros_odom_in_map(&T_map_odom, &T_base_optical);
+    assert_near(T.t_m, (const double[]){0, -1, 0}, 3);
+    assert_near(T.r, (const double[]){0, 1, 0, -1, 0, 0, 0, 0, 1}, 9);
+    T_base_optical.t_m[0] = 0.5;
+    T = ros_odom_in_map(&T_map_odom, &T_base_optical);
+    assert_near(T.t_m, (const double[]){0.5, -0.5, 0}, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_camera_that_looks_ahead), cmocka_unit_test(a_camera_on_an_arm),
-        cmocka_unit_test(a_velocity_on_an_arm),      cmocka_unit_test(a_first_pose),
+        cmocka_unit_test(a_camera_that_looks_ahead),
+        cmocka_unit_test(a_camera_on_an_arm),
+        cmocka_unit_test(a_velocity_on_an_arm),
+        cmocka_unit_test(a_first_pose),
+        cmocka_unit_test(odom_in_a_map),
         cmocka_unit_test(a_base_in_a_base),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
