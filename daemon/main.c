@@ -73,6 +73,7 @@ static int create_ros(struct daemon *daemon)
         .optical_frame = config->ros.optical_frame,
         .sources = sources,
         .n_sources = daemon->n_cameras,
+        .has_rig = daemon->rig != NULL,
         .log = daemon->sink,
     };
     if (!config->ros.publish)
@@ -90,6 +91,8 @@ static int create_ros(struct daemon *daemon)
         error = ros_create(&daemon->ros, &settings);
     for (uint32_t i = 0; i < daemon->n_cameras && !error; i++)
         daemon->cameras[i].ros = daemon->ros;
+    if (!error && daemon->rig)
+        rig_pose_publish_to(daemon->rig, daemon->ros);
     return error;
 }
 

@@ -32,6 +32,7 @@ struct rig_pose {
     int64_t ahead_ns[CONFIG_MAX_CAMERAS]; // each camera's clock, of the first one's
     struct se3 T_base_camera[CONFIG_MAX_CAMERAS];
     struct trajectory_file *file;
+    struct ros *ros;       // NULL = none
     pthread_mutex_t mutex; // of all that follows
     pthread_cond_t changed;
     struct rig *rig;
@@ -204,6 +205,11 @@ void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file)
     rig->file = file;
 }
 
+void rig_pose_publish_to(struct rig_pose *rig, struct ros *ros)
+{
+    rig->ros = ros;
+}
+
 static void write_pose(struct rig_pose *rig, const struct rig_result *result)
 {
     struct track_result pose = {.T_odom_camera = result->T_odom_base, .map_epoch = result->epoch};
@@ -271,6 +277,22 @@ static void set_velocity_covariance(struct rig_pose *rig, const struct rig_resul
     out->velocity_covariance_count = is_known ? 36 : 0;
 }
 
+// The same pose for ROS.
+static void put_ros(const struct rig_pose *rig, const struct rig_result *result,
+                    const posed_Odometry *odometry)
+{
+    const posed_Vector3 *v = &odometry->linear_velocity, *w = &odometry->angular_velocity;
+    struct ros_tracked tracked = {.time_ns = result->time_ns,
+                                  .is_lost = result->quality != RIG_TRACKED,
+                                  .T_odom_camera = result->T_odom_base,
+                                  .velocity = {v->x, v->y, v->z, w->x, w->y, w->z},
+                                  .knows_velocity = odometry->velocity_covariance_count == 36};
+    memcpy(tracked.covariance, result->covariance, sizeof tracked.covariance);
+    memcpy(tracked.velocity_covariance, odometry->velocity_covariance,
+           sizeof tracked.velocity_covariance);
+    ros_put_rig(rig->ros, &tracked);
+}
+
 static void send_pose(struct rig_pose *rig, const struct rig_result *result)
 {
     uint8_t bytes[posed_Odometry_size];
@@ -293,6 +315,8 @@ static void send_pose(struct rig_pose *rig, const struct rig_result *result)
     set_state(rig, result, &odometry);
     set_velocity(rig, result, &odometry);
     set_velocity_covariance(rig, result, &odometry);
+    if (rig->ros)
+        put_ros(rig, result, &odometry);
     odometry.publish_monotonic_ns = clock_monotonic_ns();
     int n = wire_encode(posed_Odometry_fields, &odometry, bytes, sizeof bytes);
     if (n > 0)

@@ -7,6 +7,7 @@
 #include "capture/capture.h"
 #include "daemon/config/config.h"
 #include "daemon/publish.h"
+#include "daemon/ros/ros.h"
 #include "daemon/trajectory_file.h"
 #include "gpu/model/pose_graph_join.h"
 #include "gpu/track/track.h"
@@ -43,6 +44,9 @@ int64_t rig_pose_ahead_ns(const struct rig_pose *rig, uint32_t camera);
 
 // Poses go to this file, too; NULL = none. Before the first put; it must outlive the last.
 void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file);
+
+// Poses go to ROS, too. Before the first put; it must outlive the last.
+void rig_pose_publish_to(struct rig_pose *rig, struct ros *ros);
 
 // The loop of camera `camera`, each frame. T_map_odom: of its map; NULL: it has none.
 void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_frame *frame,

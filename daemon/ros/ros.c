@@ -27,7 +27,7 @@ typedef geometry_msgs_msg_dds__TransformStamped_ transform_stamped;
 
 // A frame's pose, and its camera where somebody subscribes to that.
 struct waiting {
-    uint32_t of;    // the camera's number
+    uint32_t of;    // the camera's number, n_sources: the rig's
     int64_t put_ns; // CLOCK_MONOTONIC
     struct ros_tracked tracked;
     bool has_camera;
@@ -59,6 +59,7 @@ struct ros {
     struct log_sink log;
     struct source *sources;
     uint32_t n_sources;
+    bool has_rig; // behind the sources there is one more, of the odom alone
     dds_entity_t participant, tf, tf_static, diagnostics;
     struct rig_tf rig_tf; // the thread's; of the first camera and those that are carried
     struct rig_tf_camera *rig_cameras;
@@ -72,6 +73,11 @@ struct ros {
 
     void *sent; // the thread's: the image as it goes out
 };
+
+static uint32_t n_odoms(const struct ros *ros)
+{
+    return ros->n_sources + ros->has_rig;
+}
 
 static dds_entity_t create_writer(struct ros *ros, const dds_topic_descriptor_t *type,
                                   const char *name, int32_t depth, bool is_kept)
@@ -209,7 +215,8 @@ static void write_pose(struct ros *ros, const struct waiting *waiting)
     memcpy(odometry.pose.covariance, pose.covariance, sizeof odometry.pose.covariance);
     memcpy(odometry.twist.covariance, pose.twist_covariance, sizeof odometry.twist.covariance);
     write_to(ros, source->odom, &odometry, "odom");
-    write_tf(ros, waiting, &pose);
+    if (waiting->of < ros->n_sources)
+        write_tf(ros, waiting, &pose);
 }
 
 static void write_camera(struct ros *ros, struct source *source, const struct intrinsics *c,
@@ -309,7 +316,7 @@ static void write_poses(struct ros *ros)
     struct waiting one;
     pthread_mutex_lock(&ros->lock);
     while (ros->n_out < ros->n_in) {
-        one = ros->waiting[ros->n_out++ % ((uint64_t)N_WAITING * ros->n_sources)];
+        one = ros->waiting[ros->n_out++ % ((uint64_t)N_WAITING * n_odoms(ros))];
         ros->sources[one.of].n_waiting--;
         pthread_mutex_unlock(&ros->lock);
         write_pose(ros, &one);
@@ -361,22 +368,28 @@ static bool has_readers(dds_entity_t writer)
            matched.current_count > 0;
 }
 
+// With the lock held.
+static void put_waiting(struct ros *ros, const struct waiting *one)
+{
+    struct source *source = &ros->sources[one->of];
+    if (source->n_waiting < N_WAITING) {
+        ros->waiting[ros->n_in++ % ((uint64_t)N_WAITING * n_odoms(ros))] = *one;
+        source->n_waiting++;
+    } else {
+        ros->n_left_out++;
+    }
+}
+
 void ros_put(struct ros *ros, uint32_t of, const struct ros_tracked *tracked,
              const struct depth_frame *image, const struct intrinsics *camera)
 {
     struct source *source = &ros->sources[of];
-    const uint64_t room = (uint64_t)N_WAITING * ros->n_sources;
     size_t n = (size_t)image->width_px * image->height_px;
     bool wants_image = image->depth && n <= source->n_pixels && has_readers(source->image);
     const struct waiting one = {of, clock_monotonic_ns(), *tracked, has_readers(source->info),
                                 *camera};
     pthread_mutex_lock(&ros->lock);
-    if (source->n_waiting < N_WAITING) {
-        ros->waiting[ros->n_in++ % room] = one;
-        source->n_waiting++;
-    } else {
-        ros->n_left_out++;
-    }
+    put_waiting(ros, &one);
     wants_image = wants_image && !source->has_image;
     pthread_mutex_unlock(&ros->lock);
     sem_post(&ros->wake);
@@ -386,6 +399,16 @@ void ros_put(struct ros *ros, uint32_t of, const struct ros_tracked *tracked,
     pthread_mutex_lock(&ros->lock);
     source->frame = *image;
     source->has_image = true;
+    pthread_mutex_unlock(&ros->lock);
+    sem_post(&ros->wake);
+}
+
+void ros_put_rig(struct ros *ros, const struct ros_tracked *tracked)
+{
+    const struct waiting one = {
+        .of = ros->n_sources, .put_ns = clock_monotonic_ns(), .tracked = *tracked};
+    pthread_mutex_lock(&ros->lock);
+    put_waiting(ros, &one);
     pthread_mutex_unlock(&ros->lock);
     sem_post(&ros->wake);
 }
@@ -422,13 +445,13 @@ static int open_writers(struct ros *ros)
     if (!err)
         err = open_writer(ros, &ros->diagnostics, &diagnostic_msgs_msg_dds__DiagnosticArray__desc,
                           "", "", "diagnostics", 10, false);
+    for (uint32_t i = 0; i < n_odoms(ros) && !err; i++)
+        err = open_writer(ros, &ros->sources[i].odom, &nav_msgs_msg_dds__Odometry__desc, "",
+                          ros->sources[i].name, "odom", POSE_HISTORY, false);
     for (uint32_t i = 0; i < ros->n_sources && !err; i++) {
         struct source *source = &ros->sources[i];
-        err = open_writer(ros, &source->odom, &nav_msgs_msg_dds__Odometry__desc, "", source->name,
-                          "odom", POSE_HISTORY, false);
-        if (!err)
-            err = open_writer(ros, &source->image, &sensor_msgs_msg_dds__Image__desc, "posed/",
-                              source->name, "depth/image_raw", 5, false);
+        err = open_writer(ros, &source->image, &sensor_msgs_msg_dds__Image__desc, "posed/",
+                          source->name, "depth/image_raw", 5, false);
         if (!err)
             err = open_writer(ros, &source->info, &sensor_msgs_msg_dds__CameraInfo__desc, "posed/",
                               source->name, "depth/camera_info", POSE_HISTORY, false);
@@ -482,9 +505,9 @@ static int open_sources(struct ros *ros, const struct ros_settings *settings)
 {
     const struct ros_source *first = &settings->sources[0];
     size_t n_most = 0;
-    ros->sources = calloc(settings->n_sources, sizeof *ros->sources);
+    ros->sources = calloc(settings->n_sources + 1, sizeof *ros->sources);
     ros->rig_cameras = calloc(settings->n_sources, sizeof *ros->rig_cameras);
-    ros->waiting = calloc((size_t)N_WAITING * settings->n_sources, sizeof *ros->waiting);
+    ros->waiting = calloc((size_t)N_WAITING * (settings->n_sources + 1), sizeof *ros->waiting);
     if (!ros->sources || !ros->rig_cameras || !ros->waiting)
         return -ENOMEM;
     for (; ros->n_sources < settings->n_sources; ros->n_sources++) {
@@ -508,6 +531,12 @@ static int open_sources(struct ros *ros, const struct ros_settings *settings)
             return -ENOMEM;
         n_most = source->n_pixels > n_most ? source->n_pixels : n_most;
     }
+    // Of the body of the first camera, whose base it has.
+    struct source *rig = &ros->sources[ros->n_sources];
+    name_source(rig, "rig", settings);
+    memcpy(rig->base_frame, ros->sources[0].base_frame, sizeof rig->base_frame);
+    rig->T_base_optical = first->T_base_optical;
+    ros->has_rig = settings->has_rig;
     rig_tf_begin(&ros->rig_tf, ros->rig_cameras);
     ros->sent = malloc(n_most * sizeof(float));
     return ros->sent ? 0 : -ENOMEM;
@@ -517,7 +546,7 @@ static int open_sources(struct ros *ros, const struct ros_settings *settings)
 static void list_topics(const struct ros *ros, char *out, size_t n_out_bytes)
 {
     size_t n = 0;
-    for (uint32_t i = 0; i < ros->n_sources && n < n_out_bytes; i++) {
+    for (uint32_t i = 0; i < n_odoms(ros) && n < n_out_bytes; i++) {
         const char *name = ros->sources[i].name;
         n += (size_t)snprintf(out + n, n_out_bytes - n, "%s%s%sodom", i ? ", " : "", name,
                               name[0] ? "/" : "");
@@ -549,7 +578,7 @@ int ros_create(struct ros **out, const struct ros_settings *settings)
         free_ros(ros);
         return err;
     }
-    char text[ROS_DDS_PLACE_BYTES], topics[ROS_MAX_SOURCES * (ROS_TOPIC_PART_BYTES + 8)];
+    char text[ROS_DDS_PLACE_BYTES], topics[(ROS_MAX_SOURCES + 1) * (ROS_TOPIC_PART_BYTES + 8)];
     ros_dds_describe(&place, text);
     list_topics(ros, topics, sizeof topics);
     log_to(&ros->log, LOG_LEVEL_INFO, "ROS 2: %s, tf and diagnostics on %s", topics, text);
@@ -576,7 +605,7 @@ void ros_destroy(struct ros **ros)
                (unsigned long long)(*ros)->n_left_out);
     const int64_t until_ns = clock_monotonic_ns() + GOODBYE_NS;
     wait_for_readers((*ros)->tf, until_ns);
-    for (uint32_t i = 0; i < (*ros)->n_sources; i++)
+    for (uint32_t i = 0; i < n_odoms(*ros); i++)
         wait_for_readers((*ros)->sources[i].odom, until_ns);
     free_ros(*ros);
     *ros = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon's poses for ROS 2, over DDS: odom, tf, tf_static, diagnostics, and the depth images
 // with their camera info on posed/depth while somebody subscribes; of several cameras on NAME/odom
-// and posed/NAME/depth, in frames NAME/... A thread of its own writes them; the frame loops only
+// and posed/NAME/depth, in frames NAME/..., and a rig's one pose on rig/odom. A thread of its own writes them; the frame loops only
 // leave a copy of each pose, and wait for nobody.
 #ifndef POSED_DAEMON_ROS_ROS_H
 #define POSED_DAEMON_ROS_ROS_H
@@ -30,6 +30,7 @@ struct ros_settings {
     const char *odom_frame, *base_frame, *optical_frame; // copied; at most 31 characters
     const struct ros_source *sources;                    // copied
     uint32_t n_sources;                                  // 1..ROS_MAX_SOURCES
+    bool has_rig;                                        // rig/odom, by ros_put_rig
     struct log_sink log;
 };
 
@@ -56,6 +57,8 @@ void ros_destroy(struct ros **ros);
 void ros_put(struct ros *ros, uint32_t of, const struct ros_tracked *tracked,
              const struct depth_frame *image, const struct intrinsics *camera);
 void ros_put_health(struct ros *ros, uint32_t of, const struct ros_health *health);
+// The rig's pose, which is of the first camera. One thread at a time.
+void ros_put_rig(struct ros *ros, const struct ros_tracked *tracked);
 #else
 static inline int ros_create(struct ros **out, const struct ros_settings *settings)
 {
@@ -76,6 +79,10 @@ static inline void ros_put(struct ros *ros, uint32_t of, const struct ros_tracke
 static inline void ros_put_health(struct ros *ros, uint32_t of, const struct ros_health *health)
 {
     (void)ros, (void)of, (void)health;
+}
+static inline void ros_put_rig(struct ros *ros, const struct ros_tracked *tracked)
+{
+    (void)ros, (void)tracked;
 }
 #endif
 

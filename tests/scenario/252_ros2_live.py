@@ -186,7 +186,7 @@ def check_rig(python):
     said = peer.communicate(timeout=120)[0]
     daemon.stop()
     print(said[-1500:])
-    check("ROS 2: front/odom, left_1/odom, tf and diagnostics" in daemon.log(), "its topics")
+    check("ROS 2: front/odom, left_1/odom, rig/odom, tf and diagnostics" in daemon.log(), "its topics")
     check(peer.returncode == 0 and "one tree of 6 frames" in said, "the rig over DDS")
     check_rig_goes_on(python, conf, rig)
     # a section alone: as a camera without one

@@ -6,7 +6,8 @@ interpreter that has it (POSED_PYTHON_ROS, see tools/test):
 
 Takes tf, and each camera's odom, depth images and camera info, until each has sent N-FRAMES of
 odom; then, as one that comes late, tf_static. The frames are one tree (ros_tree.py), tf and odom of
-the first camera are the same, and what is of a camera has its frames."""
+the first camera are the same, what is of a camera has its frames, and rig/odom is of the first
+one's base."""
 import os
 import sys
 import threading
@@ -27,6 +28,18 @@ LATCHED = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.K
 PATIENCE_S = 60
 
 
+def check_fused(odoms, first, stamps):
+    assert {ns(m.header) for m in odoms} <= set(stamps) and odoms
+    for message in odoms:
+        assert (message.header.frame_id, message.child_frame_id) == \
+            ("rig/odom", f"{first}/base_link")
+        p = message.pose.pose.position
+        assert max(abs(p.x), abs(p.y), abs(p.z)) < 0.02, p
+        assert min(message.pose.covariance[::7]) > 0 < min(message.twist.covariance[::7])
+    known = [m for m in odoms if max(m.twist.covariance[::7]) < 10]
+    assert len(known) > len(odoms) / 2, (len(known), len(odoms))
+
+
 def main():
     domain, n_frames, first, *others = sys.argv[1:]
     names = [first] + [other.split("=")[0] for other in others]
@@ -36,7 +49,8 @@ def main():
         return DataReader(participant, Topic(participant, "rt/" + name, kind, qos=qos), qos=qos)
 
     readers = {"tf": reader_of("tf", TFMessage),
-               "diagnostics": reader_of("diagnostics", DiagnosticArray)}
+               "diagnostics": reader_of("diagnostics", DiagnosticArray),
+               ("rig", "odom"): reader_of("rig/odom", Odometry)}
     for name in names:
         topic = name.replace("-", "_")
         readers[name, "odom"] = reader_of(f"{topic}/odom", Odometry)
@@ -53,7 +67,7 @@ def main():
                          if s.sample_info.valid_data]
 
     end = time.monotonic() + PATIENCE_S
-    while any(len(got[name, "odom"]) < int(n_frames) for name in names):
+    while any(len(got[name, "odom"]) < int(n_frames) for name in [*names, "rig"]):
         assert time.monotonic() < end, {key: len(messages) for key, messages in got.items()}
         take()
         time.sleep(0.01)
@@ -83,6 +97,8 @@ def main():
         for kind in ("depth", "info"):
             frames = {m.header.frame_id for m in got[name, kind]}
             assert frames == {f"{name}/camera_depth_optical_frame"}, (name, kind, frames)
+    # the rig's pose is of the first camera's base, at its stamps, which stands still here
+    check_fused(got["rig", "odom"], first, stamps)
     told = {s.name for m in got["diagnostics"] for s in m.status}
     assert told == {f"posed: {name.replace('-', '_')} tracker" for name in names}, told
     print(f"one tree of {n} frames", flush=True)
