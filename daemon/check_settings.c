@@ -98,6 +98,17 @@ static int check_ros_frames(const struct config *config, const struct log_sink *
     return error;
 }
 
+static int check_ros_namespace(const struct config *config, const struct log_sink *log)
+{
+    const char *name = config->ros.topic_namespace;
+    char text[ROS_TOPIC_FAULT_BYTES];
+    const char *fault = name[0] ? ros_topic_fault(name, text) : NULL;
+    if (!fault)
+        return 0;
+    log_to(log, LOG_LEVEL_ERROR, "ros.namespace: \"%s\" is no name of ROS 2: %s", name, fault);
+    return -EINVAL;
+}
+
 // Two cameras that are one in topics of ROS 2, where they are published or recorded from the start.
 static int check_ros_names(const struct config *config, const struct log_sink *log)
 {
@@ -175,6 +186,7 @@ int check_settings(const struct config *config, const struct log_sink *log)
     good = check_words(config, &sink) == 0 && good;
     if (config->ros.publish)
         good = check_ros_frames(config, &sink) == 0 && good;
+    good = check_ros_namespace(config, &sink) == 0 && good;
     good = check_ros_names(config, &sink) == 0 && good;
     good = endpoint_check(config, &sink) == 0 && good;
     for (uint32_t i = 0; i == 0 || i < config->n_cameras; i++) {

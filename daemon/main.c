@@ -67,6 +67,7 @@ static int create_ros(struct daemon *daemon)
         .domain = config->ros.domain,
         .domain_origin = config_origin(config, "ros.domain"),
         .interface = config->ros.interface,
+        .topic_namespace = config->ros.topic_namespace,
         .map_frame = config->ros.map_frame,
         .odom_frame = config->ros.odom_frame,
         .base_frame = config->ros.base_frame,

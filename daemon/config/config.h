@@ -114,6 +114,7 @@ struct config {
         bool publish;
         uint32_t domain;
         char interface[CONFIG_TEXT_MAX]; // empty = the library's choice
+        char topic_namespace[32];        // empty = none
         char map_frame[32], odom_frame[32], base_frame[32], optical_frame[32];
         char camera_in_base[CONFIG_TEXT_MAX]; // "x y z roll pitch yaw" [m], [rad]
     } ros;

@@ -307,6 +307,9 @@ const struct config_key config_keys[] = {
      "network interface; empty = loopback where ROS_LOCALHOST_ONLY=1 is in the environment, else\n"
      "as CYCLONEDDS_URI says, or the library's choice."},
     {"ros", "interface", CONFIG_TEXT, AT(ros.interface), 0, 0, NULL, false, NULL},
+    {"ros", "namespace", CONFIG_NAME, AT(ros.topic_namespace), 0, 0, NULL, false,
+     "In front of all topics, as a node's namespace: robot1 publishes robot1/odom, robot1/tf. Of\n"
+     "several daemons on one domain each has its own."},
     {"ros", "map_frame", CONFIG_NAME, AT(ros.map_frame), 0, 0, NULL, false,
      "Names of the frames (REP 105). map_frame: of the map of the keyframes, in which tf has odom\n"
      "with each pose; empty = tf has none, as where another program says where odom is."},

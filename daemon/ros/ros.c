@@ -13,6 +13,7 @@
 
 #include "capture/ros/dds.h"
 #include "capture/ros/topic_name.h"
+#include "daemon/ros/other_publishers.h"
 #include "daemon/ros/rig_tf.h"
 #include "proto/clock.h"
 
@@ -59,8 +60,10 @@ struct ros {
     struct log_sink log;
     struct source *sources;
     uint32_t n_sources;
-    bool has_rig; // behind the sources there is one more, of the odom alone
-    dds_entity_t participant, tf, tf_static, diagnostics;
+    bool has_rig;    // behind the sources there is one more, of the odom alone
+    char prefix[40]; // of topics: "robot1/", or ""
+    dds_entity_t participant, publishers, tf, tf_static, diagnostics;
+    bool has_warned;      // of another publisher; the thread's
     struct rig_tf rig_tf; // the thread's; of the first camera and those that are carried
     struct rig_tf_camera *rig_cameras;
 
@@ -279,6 +282,38 @@ static void write_image(struct ros *ros, struct source *source)
     write_to(ros, source->image, &image, "image_raw");
 }
 
+// "robot1/front/odom"
+static void name_odom(const struct ros *ros, uint32_t of, char out[ROS_DDS_NAME_BYTES])
+{
+    const char *name = ros->sources[of].name;
+    snprintf(out, ROS_DDS_NAME_BYTES, "%s%s%sodom", ros->prefix, name, name[0] ? "/" : "");
+}
+
+static bool is_our_odom(void *user, const char *topic)
+{
+    const struct ros *ros = user;
+    char name[ROS_DDS_NAME_BYTES];
+    bool is_ours = false;
+    for (uint32_t i = 0; i < n_odoms(ros) && !is_ours; i++) {
+        name_odom(ros, i, name);
+        is_ours = strncmp(topic, "rt/", 3) == 0 && strcmp(topic + 3, name) == 0;
+    }
+    return is_ours;
+}
+
+// Once: whoever subscribes gets both, and tf has two ways of one base.
+static void look_for_others(struct ros *ros)
+{
+    if (ros->has_warned ||
+        !ros_has_other_publisher(ros->publishers, ros->participant, is_our_odom, ros))
+        return;
+    ros->has_warned = true;
+    log_to(&ros->log, LOG_LEVEL_WARNING,
+           "ROS 2: another program publishes %sodom on this domain, too: who subscribes gets the "
+           "poses of both; give one a ros.namespace or a ros.domain of its own",
+           ros->prefix);
+}
+
 static void write_health(struct ros *ros, const struct source *source,
                          const struct ros_health *health)
 {
@@ -344,8 +379,10 @@ static void write_waiting(struct ros *ros)
             source->has_image = false;
             pthread_mutex_unlock(&ros->lock);
         }
-        if (has_health)
+        if (has_health) {
             write_health(ros, source, &health);
+            look_for_others(ros);
+        }
     }
 }
 
@@ -422,13 +459,14 @@ void ros_put_health(struct ros *ros, uint32_t of, const struct ros_health *healt
     sem_post(&ros->wake);
 }
 
-// rt/BEFORE[CAMERA/]NAME
+// rt/[NAMESPACE/]BEFORE[CAMERA/]NAME
 static int open_writer(struct ros *ros, dds_entity_t *out, const dds_topic_descriptor_t *type,
                        const char *before, const char *camera, const char *name, int32_t depth,
                        bool is_kept)
 {
     char topic[ROS_DDS_NAME_BYTES];
-    snprintf(topic, sizeof topic, "rt/%s%s%s%s", before, camera, camera[0] ? "/" : "", name);
+    snprintf(topic, sizeof topic, "rt/%s%s%s%s%s", ros->prefix, before, camera,
+             camera[0] ? "/" : "", name);
     *out = create_writer(ros, type, topic, depth, is_kept);
     if (*out >= 0)
         return 0;
@@ -547,9 +585,9 @@ static void list_topics(const struct ros *ros, char *out, size_t n_out_bytes)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < n_odoms(ros) && n < n_out_bytes; i++) {
-        const char *name = ros->sources[i].name;
-        n += (size_t)snprintf(out + n, n_out_bytes - n, "%s%s%sodom", i ? ", " : "", name,
-                              name[0] ? "/" : "");
+        char name[ROS_DDS_NAME_BYTES];
+        name_odom(ros, i, name);
+        n += (size_t)snprintf(out + n, n_out_bytes - n, "%s%s", i ? ", " : "", name);
     }
 }
 
@@ -560,6 +598,9 @@ int ros_create(struct ros **out, const struct ros_settings *settings)
     if (!ros)
         return -ENOMEM;
     ros->log = settings->log;
+    const char *in = settings->topic_namespace;
+    if (in[0])
+        snprintf(ros->prefix, sizeof ros->prefix, "%.31s/", in + (in[0] == '/'));
     pthread_mutex_init(&ros->lock, NULL);
     sem_init(&ros->wake, 0, 0);
     struct ros_dds_place place = {settings->domain, settings->domain_origin, settings->interface};
@@ -568,6 +609,8 @@ int ros_create(struct ros **out, const struct ros_settings *settings)
         ros->participant = ros_dds_participant(&place, &settings->log);
     if (!err && ros->participant < 0)
         err = ros->participant;
+    if (!err)
+        ros->publishers = ros_watch_publishers(ros->participant);
     if (!err)
         err = open_writers(ros);
     if (!err) {
@@ -578,10 +621,12 @@ int ros_create(struct ros **out, const struct ros_settings *settings)
         free_ros(ros);
         return err;
     }
-    char text[ROS_DDS_PLACE_BYTES], topics[(ROS_MAX_SOURCES + 1) * (ROS_TOPIC_PART_BYTES + 8)];
+    char text[ROS_DDS_PLACE_BYTES],
+        topics[(ROS_MAX_SOURCES + 1) * (ROS_TOPIC_PART_BYTES + sizeof ros->prefix + 8)];
     ros_dds_describe(&place, text);
     list_topics(ros, topics, sizeof topics);
-    log_to(&ros->log, LOG_LEVEL_INFO, "ROS 2: %s, tf and diagnostics on %s", topics, text);
+    log_to(&ros->log, LOG_LEVEL_INFO, "ROS 2: %s, %stf and diagnostics on %s", topics, ros->prefix,
+           text);
     *out = ros;
     return 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon's poses for ROS 2, over DDS: odom, tf, tf_static, diagnostics, and the depth images
 // with their camera info on posed/depth while somebody subscribes; of several cameras on NAME/odom
-// and posed/NAME/depth, in frames NAME/..., and a rig's one pose on rig/odom. A thread of its own writes them; the frame loops only
-// leave a copy of each pose, and wait for nobody.
+// and posed/NAME/depth, in frames NAME/..., and a rig's one pose on rig/odom. A thread of its own
+// writes them; the frame loops only leave a copy of each pose, and wait for nobody.
 #ifndef POSED_DAEMON_ROS_ROS_H
 #define POSED_DAEMON_ROS_ROS_H
 
@@ -23,10 +23,11 @@ struct ros_source {
 };
 
 struct ros_settings {
-    uint32_t domain;                                     // 0..232
-    const char *domain_origin;                           // who set it
-    const char *interface;                               // "" = the library's choice
-    const char *map_frame;                               // "" = none is told
+    uint32_t domain;             // 0..232
+    const char *domain_origin;   // who set it
+    const char *interface;       // "" = the library's choice
+    const char *topic_namespace; // of topics, "" = none; with or without the slash in front
+    const char *map_frame;       // "" = none is told
     const char *odom_frame, *base_frame, *optical_frame; // copied; at most 31 characters
     const struct ros_source *sources;                    // copied
     uint32_t n_sources;                                  // 1..ROS_MAX_SOURCES

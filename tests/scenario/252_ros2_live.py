@@ -3,7 +3,8 @@
 `ros2:TOPIC`, and that package receives odom, tf, tf_static, diagnostics and the depth images: every
 frame that was sent has its odometry, with the pose of the trajectory, in base_link's axes. Then a
 recording at 30 Hz: that package loses no odom, tf or camera info. Then the cameras of a rig, each
-on topics of its own, whose frames are one tree (ros_rig_peer.py). And who hears a
+on topics of its own, whose frames are one tree (ros_rig_peer.py). Two daemons on one domain.
+And who hears a
 daemon that is asked to keep to this machine.
 
 usage: 252_ros2_live.py [SECONDS]    of the last part alone; 600 is what is required"""
@@ -186,7 +187,8 @@ def check_rig(python):
     said = peer.communicate(timeout=120)[0]
     daemon.stop()
     print(said[-1500:])
-    check("ROS 2: front/odom, left_1/odom, rig/odom, tf and diagnostics" in daemon.log(), "its topics")
+    topics = "ROS 2: front/odom, left_1/odom, rig/odom, tf and diagnostics"
+    check(topics in daemon.log(), daemon.log())
     check(peer.returncode == 0 and "one tree of 6 frames" in said, "the rig over DDS")
     check_rig_goes_on(python, conf, rig)
     # a section alone: as a camera without one
@@ -203,6 +205,35 @@ def check_rig(python):
                           "--no-tcp", "--set", "http.port=0", "--set", "ros.publish=true"],
                          stderr=subprocess.PIPE, text=True)
     check(run.returncode == 3 and "left-1 and left_1 are both left_1" in run.stderr, run.stderr)
+
+
+def check_several(python):
+    """Two daemons that are one odom to a subscriber: each says so once. In namespaces they are two,
+    and nothing is said."""
+    script, out = harness.SOURCE + "/tests/scenario/ros_count_peer.py", harness.SCRATCH + "/ns.json"
+    for names in (("", ""), ("one", "/two/b")):
+        peer = subprocess.Popen([python, script, str(DOMAIN), out, *names[1].split("/")[1:]],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        check(peer.stdout.readline() == "ready\n", "the peer did not start")
+        options = ("--loop", "--set", "ros.publish=true", "--set", f"ros.domain={DOMAIN}", "--set",
+                   "tracker.iterations=1,1,1", "--set")
+        daemons = [harness.Daemon("synth:room-still", *options, f"ros.namespace={name}", speed=1,
+                                  collect=False) for name in names]
+        said = "warning: ROS 2: another program publishes odom on this domain"
+        if names[0]:
+            time.sleep(4)
+        else:
+            for daemon in daemons:
+                daemon.wait_for(lambda of=daemon: said in of.log(), "it warns")
+        for daemon in daemons:
+            daemon.stop()
+            check(daemon.log().count("another program") == (0 if names[0] else 1), daemon.log())
+        check("ROS 2: two/b/odom, two/b/tf and diagnostics" in daemons[1].log() or not names[0],
+              daemons[1].log())
+        peer.communicate("", 60)
+        with open(out) as file:
+            got = json.load(file)
+        check(len(got["odom"]) > 10 and len(got["tf"]) > 10, f"{names}: {got}")
 
 
 # As rmw_cyclonedds has ROS_LOCALHOST_ONLY=1.
@@ -268,6 +299,7 @@ def scenario():
         check_exchange(daemon, got, encoding, N_FRAMES)
     check_lasting(python, LASTING_S)
     check_rig(python)
+    check_several(python)
     check_localhost(python)
     check_log()
     nobody = start("/nowhere")

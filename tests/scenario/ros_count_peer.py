@@ -2,7 +2,7 @@
 """A ROS 2 subscriber, by the package `cyclonedds`, that counts. Runs under the interpreter that has
 it (POSED_PYTHON_ROS, see tools/test):
 
-    ros_count_peer.py DOMAIN OUT.json
+    ros_count_peer.py DOMAIN OUT.json [NAMESPACE...]
 
 Takes odom, tf and the camera info of the depth images on reliable readers that keep the last 100
 (3 s: this process may have to wait for a processor), until its input ends; then writes the stamps
@@ -39,9 +39,10 @@ def take(readers, stamps):
 
 
 def main():
-    domain, out = sys.argv[1:]
+    domain, out, *namespace = sys.argv[1:]
+    prefix = "rt/" + "".join(part + "/" for part in namespace)
     participant = DomainParticipant(int(domain))
-    readers = {name: DataReader(participant, Topic(participant, "rt/" + name, kind, qos=RELIABLE),
+    readers = {name: DataReader(participant, Topic(participant, prefix + name, kind, qos=RELIABLE),
                                 qos=RELIABLE) for name, kind in TOPICS}
     stamps = {name: [] for name in readers}
     ended = threading.Event()

@@ -203,8 +203,8 @@ static void names_are_text(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "publish.odom_frame", "publish.camera_frame", "ros.odom_frame", "ros.base_frame",
-        "ros.map_frame",      "ros.optical_frame",    "recorder.format"};
+        "publish.odom_frame", "publish.camera_frame", "ros.odom_frame",    "ros.base_frame",
+        "ros.map_frame",      "ros.namespace",        "ros.optical_frame", "recorder.format"};
     struct config config;
     char text[128], wanted[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
