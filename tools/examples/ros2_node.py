@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A ROS 2 node that takes poses of posed without DDS in between: publishes PoseStamped on `pose`,
+of the camera's body in `odom`, both with ROS's axes (REP 103: x forward, y left, z up) as of
+`base_link` in what `posed --set ros.publish=true` publishes with the camera at the base's origin;
 and says on `usable` whether the robot may act on it: not when it is LOST, nor when none has come
-for MAX_AGE_S. (`posed --set ros.publish=true` publishes odometry and tf by itself.)
+for MAX_AGE_S.
 ros2_node.py [WHERE]"""
 import sys
 import threading
@@ -14,6 +16,12 @@ from rclpy.node import Node
 from std_msgs.msg import Bool
 
 MAX_AGE_S = 0.5
+
+
+def in_ros(v):
+    """Of a camera's axes (x right, y down, z forward)."""
+    right, down, forward = map(float, v)
+    return forward, -right, -down
 
 
 class PosedNode(Node):
@@ -34,11 +42,12 @@ class PosedNode(Node):
 
     def publish(self, pose):
         message = PoseStamped()
-        message.header.frame_id = "odom"  # axes of a camera: x right, y down, z forward
+        message.header.frame_id = "odom"
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(pose.time_ns, 10**9)
         p, q = message.pose.position, message.pose.orientation
-        p.x, p.y, p.z = map(float, pose.position)
-        q.x, q.y, q.z, q.w = map(float, pose.quaternion)
+        p.x, p.y, p.z = in_ros(pose.position)
+        q.x, q.y, q.z = in_ros(pose.quaternion[:3])  # the axis that it turns about
+        q.w = float(pose.quaternion[3])
         self.usable.publish(Bool(data=pose.state.usable))
         self.poses.publish(message)
 
