@@ -9,7 +9,7 @@
 #include "daemon/config/origins.h"
 #include "daemon/endpoint.h"
 #include "daemon/recording.h"
-#include "daemon/rig_pose.h"
+#include "daemon/rig_place.h"
 #include "daemon/ros/base_to_camera.h"
 #include "gpu/track/depth_error.h"
 
@@ -165,7 +165,7 @@ static int check_camera(const struct config *config, const struct log_sink *log)
         cameras_explain_field(config, log);
         error = -EINVAL;
     }
-    if (config->camera_rig[0] && rig_pose_read_place(config->camera_rig, &place, &rig_log) != 0) {
+    if (config->camera_rig[0] && rig_place_read(config->camera_rig, &place, &rig_log) != 0) {
         log_to(log, LOG_LEVEL_ERROR,
                "camera.rig = %s cannot be taken: posectl rig calibrate makes such a file",
                config->camera_rig);

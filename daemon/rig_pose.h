@@ -64,15 +64,4 @@ void rig_pose_end(struct rig_pose *rig, uint32_t camera);
 // and so do more than RIG_POSE_IN_TIME keyframes.
 void rig_pose_adjust(struct rig_pose *rig, const struct graph *const *graphs, bool in_time);
 
-struct rig_place {
-    struct se3 T_a_b;
-    double clock_s; // B's stamp of a moment less A's; 0 where the file does not say
-};
-
-// Reads the place of camera B beside A from such a file. One that ends within the covariance or
-// before the clock that posectl writes behind it is refused; one of the place alone is whole.
-// Returns 0, or -EINVAL with the reason in the log.
-__attribute__((warn_unused_result)) int rig_pose_read_place(const char *path, struct rig_place *out,
-                                                            const struct log_sink *log);
-
 #endif

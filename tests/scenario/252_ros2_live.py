@@ -4,8 +4,7 @@
 frame that was sent has its odometry, with the pose of the trajectory, in base_link's axes. Then a
 recording at 30 Hz: that package loses no odom, tf or camera info. Then the cameras of a rig, each
 on topics of its own, whose frames are one tree (ros_rig_peer.py). Two daemons on one domain.
-And who hears a
-daemon that is asked to keep to this machine.
+And who hears a daemon that is asked to keep to this machine.
 
 usage: 252_ros2_live.py [SECONDS]    of the last part alone; 600 is what is required"""
 import json

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "daemon/rig_place.h"
 #include "daemon/rig_pose.h"
 #include "gpu/model/rig_refine.h"
 #include "proto/se3.h"
@@ -25,7 +26,7 @@ static int read_text(const char *text, struct rig_place *out)
     const struct log_sink log = scratch_log(&scratch);
     char path[256];
     scratch_write_text(&scratch, "place.txt", text);
-    return rig_pose_read_place(scratch_name(&scratch, "place.txt", path), out, &log);
+    return rig_place_read(scratch_name(&scratch, "place.txt", path), out, &log);
 }
 
 static void test_good(void **state)
@@ -76,7 +77,7 @@ static void test_bad(void **state)
         assert_true(scratch_said(&scratch, "seconds are wanted"));
     }
     const struct log_sink log = scratch_log(&scratch);
-    assert_int_equal(rig_pose_read_place("/nowhere/place", &place, &log), -EINVAL);
+    assert_int_equal(rig_place_read("/nowhere/place", &place, &log), -EINVAL);
     assert_true(scratch_said(&scratch, "camera.rig"));
 }
 
