@@ -28,8 +28,8 @@ struct search {
 void search_rotations_of(const struct search_object_info *info, struct search_rotations *out);
 
 // Sorts candidates, best first, and keeps the best of those that are the same pose (also by
-// symmetry), of those whose score is not more than `behind` below the first one's. Returns how many,
-// at most n_most.
+// symmetry), of those whose score is not more than `behind` below the first one's. Returns how
+// many, at most n_most.
 uint32_t search_keep_distinct(const struct search_object *object,
                               const struct search_nearness *nearness, struct search_candidate *c,
                               uint32_t n, uint32_t n_most, float behind);

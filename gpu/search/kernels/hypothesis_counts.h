@@ -10,8 +10,8 @@
 //             pixel. By its points a right pose of which a third is seen may rank anywhere: so
 //             nearly all are drawn (some 300 of a scene). In 498 scenes of which 27 to 33 % is
 //             seen 6 more right ones came first than with 128, and none fewer. Those left out are
-//             SEARCH_SCREENED_BEHIND below the best by the points' score: of 214 right first answers
-//             of which a third is seen one had been 13 behind, all others less than 10
+//             SEARCH_SCREENED_BEHIND below the best by the points' score: of 283 right first
+//             answers of which a third is seen one had been 13 behind, the others at most 10.8
 //   drawn     the best of these, some more than are polished, for a few rounds
 //   polished  of these the best, for several rounds
 //   slid      the best of the polished moved both ways along the two directions that their surface
