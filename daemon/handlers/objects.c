@@ -175,7 +175,8 @@ void handlers_add_object(struct handlers *handlers, const struct handlers_call *
         return;
     }
     memcpy(copy, vertices, n_vertices);
-    memcpy((char *)copy + n_vertices, triangles, n_triangles);
+    if (n_triangles)
+        memcpy((char *)copy + n_vertices, triangles, n_triangles);
     const struct search_mesh mesh = {.vertices_m = copy,
                                      .triangles = (uint32_t *)copy + n_vertices / 4,
                                      .n_vertices = n_vertices / 12,

@@ -408,6 +408,8 @@ static int by_corners(const void *a, const void *b)
 // Those found at two of their edges once.
 static void leave_out_doubles(struct triangles *triangles, size_t from)
 {
+    if (triangles->n == from)
+        return;
     uint32_t *t = triangles->corners;
     for (size_t i = from; i < triangles->n; i++)
         for (int k = 0; k < 3; k++) // three corners sorted by three exchanges
