@@ -318,7 +318,7 @@ static uint32_t fuse(struct rig *rig, const struct view *views, enum rig_quality
 // was predicted.
 static void tell_covariance(struct rig *rig, const struct view *views, const double covariance[36])
 {
-    double information[36] = {0}, one[36];
+    double information[36] = {0}, one[36] = {0};
     bool any = false;
     memcpy(rig->last.covariance, covariance, sizeof rig->last.covariance);
     for (uint32_t i = 0; i < rig->n; i++) {

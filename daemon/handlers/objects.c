@@ -110,7 +110,8 @@ static void fail_add(posed_Reply *reply, int error, bool late)
         return;
     case -EINVAL:
         handlers_fail(reply, posed_Code_INVALID_ARGUMENT, "add_object",
-                      "no usable triangle, or n_views out of range; the log says which");
+                      "no usable triangle, points on one line, or n_views out of range; the "
+                      "log says which");
         return;
     default:
         handlers_fail_work(reply, error == -ECANCELED && late ? -ETIME : error, NULL);

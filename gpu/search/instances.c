@@ -45,6 +45,10 @@ int search_run_instances(struct search *search, const struct search_object *obje
     int err = found ? 0 : -ENOMEM;
     while (!err && out->n_poses < query->top) {
         memset(found, 0, sizeof *found);
+        if (pool_stopped(search->pool)) {
+            err = -ECANCELED;
+            break;
+        }
         err = search_run_default(search, object, &left, query, found, out_field);
         if (err == -ENODATA && mask) { // nothing is left of the image
             err = 0;

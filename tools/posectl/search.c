@@ -160,7 +160,8 @@ static enum posectl_exit ask_search(struct posectl *ctl)
         return POSECTL_USAGE;
     }
     posectl_wait_at_least(ctl, SEARCH_TIMEOUT_MS *
-                                   (sought->all ? TIMEOUT_OBJECTS : (unsigned)sought->n));
+                                   (sought->all ? TIMEOUT_OBJECTS : (unsigned)sought->n) *
+                                   options.query.top);
     enum posectl_exit result = POSECTL_FAILED;
     if (!uploads || search_image_read(&options.image, &image, &pixels) == 0)
         result = posectl_send_search(ctl, sought, uploads ? &image : NULL, &options.query,

@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FARTHEST_M 1e6
-#define N_SPACINGS 512 // points whose neighbours tell the spacing
-#define N_NEAREST  6   // as many touch a point where they are packed densely
-#define NEIGHBOURS_MOST \
-    512                    // of a point within two radii: a set that fills space needs no wider one
-#define GRID_MOST   128    // cells along an axis
-#define CLOSED_LESS 0.002  // share of vertices that a smaller ball may leave open
-#define BALL_EMPTY  0.9999 // of the radius: points of a regular grid share one sphere
+#define FARTHEST_M      1e6
+#define N_SPACINGS      512    // points whose neighbours tell the spacing
+#define N_NEAREST       6      // as many touch a point where they are packed densely
+#define NEIGHBOURS_MOST 512    // of a point within two radii
+#define GRID_MOST       128    // cells along an axis
+#define CLOSED_LESS     0.002  // share of vertices that a smaller ball may leave open
+#define BALL_EMPTY      0.9999 // of the radius: points of a regular grid share one sphere
 
 // Of the balls, in spacings. Of points at random within a plane one circle in thirty of the first
 // radius is empty, and one in 10^10 of the fourth; corners of a mesh lie less evenly.
@@ -103,10 +102,15 @@ static int by_key(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-// What shares a cell becomes its mean, in place. Returns how many are left.
-static size_t thin(float *points, size_t n, double cell_m, struct keyed *scratch)
+// What shares a cell becomes its mean, in place. Returns how many are left, 0 without memory.
+static size_t thin(float *points, size_t n, double cell_m)
 {
+    struct keyed *scratch = malloc((n + 1) * sizeof *scratch);
+    float *mean = malloc((3 * n + 1) * sizeof *mean);
+    size_t n_left = 0;
     double low[3], high[3];
+    if (!scratch || !mean)
+        goto out;
     bounds(points, n, low, high);
     for (size_t i = 0; i < n; i++) {
         uint64_t key = 0;
@@ -115,10 +119,6 @@ static size_t thin(float *points, size_t n, double cell_m, struct keyed *scratch
         scratch[i] = (struct keyed){key, (uint32_t)i};
     }
     qsort(scratch, n, sizeof *scratch, by_key);
-    float *mean = malloc(3 * n * sizeof *mean);
-    if (!mean)
-        return 0;
-    size_t n_left = 0;
     for (size_t i = 0, end; i < n; i = end) {
         double sum[3] = {0};
         for (end = i; end < n && scratch[end].key == scratch[i].key; end++)
@@ -129,17 +129,40 @@ static size_t thin(float *points, size_t n, double cell_m, struct keyed *scratch
         n_left++;
     }
     memcpy(points, mean, 3 * n_left * sizeof *mean);
+out:
+    free(scratch);
     free(mean);
     return n_left;
+}
+
+static int by_coordinate(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return x < y ? -1 : x > y;
+}
+
+// The diagonal of the box that holds all but a hundredth of the points at each of its sides: a few
+// that lie far out do not make the cells coarse. 0: no memory, or nearly all at one place.
+static double inner_diagonal(const float *points, size_t n)
+{
+    float *along = malloc(n * sizeof *along);
+    double span[3] = {0};
+    for (size_t k = 0; along && k < 3; k++) {
+        for (size_t i = 0; i < n; i++)
+            along[i] = points[3 * i + k];
+        qsort(along, n, sizeof *along, by_coordinate);
+        span[k] = (double)along[n - 1 - n / 100] - (double)along[n / 100];
+    }
+    free(along);
+    return hypot(hypot(span[0], span[1]), span[2]);
 }
 
 // Finite points, thinned. The caller frees *out.
 static int prepare(const float *points_m, size_t n, uint32_t n_across, float **out, size_t *out_n)
 {
     float *points = malloc((3 * n + 1) * sizeof *points);
-    struct keyed *scratch = malloc((n + 1) * sizeof *scratch);
     size_t n_left = 0;
-    int err = points && scratch ? 0 : -ENOMEM;
+    int err = points ? 0 : -ENOMEM;
     for (size_t i = 0; !err && i < n; i++) {
         const float *p = points_m + 3 * i;
         if (fabs((double)p[0]) <= FARTHEST_M && fabs((double)p[1]) <= FARTHEST_M &&
@@ -150,16 +173,15 @@ static int prepare(const float *points_m, size_t n, uint32_t n_across, float **o
         double low[3], high[3];
         bounds(points, n_left, low, high);
         double diagonal = hypot(hypot(high[0] - low[0], high[1] - low[1]), high[2] - low[2]);
-        double cell = diagonal / n_across;
+        double cell = fmax(inner_diagonal(points, n_left) / n_across, diagonal / (1 << 20));
         do {
-            n_left = cell > 0 ? thin(points, n_left, cell, scratch) : 0;
+            n_left = cell > 0 ? thin(points, n_left, cell) : 0;
             cell *= 1.26; // half as many of a solid, two thirds of a surface
             err = n_left ? 0 : diagonal > 0 ? -ENOMEM : -EINVAL;
         } while (!err && n_left > POINT_SURFACE_MOST);
     }
     if (!err && n_left < 3)
         err = -EINVAL;
-    free(scratch);
     if (err)
         free(points);
     *out = err ? NULL : points;
@@ -176,7 +198,7 @@ static int by_value(const void *a, const void *b)
 
 static double find_spacing(const float *points, size_t n)
 {
-    double distance[N_SPACINGS];
+    double distance[N_SPACINGS] = {0};
     size_t n_sample = n < N_SPACINGS ? n : N_SPACINGS;
     for (size_t s = 0; s < n_sample; s++) {
         const float *p = points + 3 * (s * n / n_sample);
@@ -255,7 +277,7 @@ static bool touching_balls(const double b[3], const double c[3], double alpha, d
     }
     if (nn <= 1e-12 * bb * cc) // on a line
         return false;
-    for (int k = 0; k < 3; k++) { // of the circle: ((c.c) (n x b) - (b.b) (n x c)) / -2 n.n
+    for (int k = 0; k < 3; k++) { // of the circle: ((c.c) (n x b) - (b.b) (n x c)) / 2 n.n
         int u = (k + 1) % 3, v = (k + 2) % 3;
         mid[k] = (bb * (c[u] * n[v] - c[v] * n[u]) - cc * (b[u] * n[v] - b[v] * n[u])) / (2 * nn);
         radius2 += mid[k] * mid[k];
@@ -332,6 +354,7 @@ static int add_triangles_at(size_t i, const struct neighbour *around, size_t n, 
 static int make_triangles(const float *points, size_t n, double alpha, struct triangles *out)
 {
     struct grid grid;
+    out->n = 0;
     struct neighbour *around = malloc(NEIGHBOURS_MOST * sizeof *around);
     int err = around ? make_grid(points, n, 2 * alpha, &grid) : -ENOMEM;
     if (!err) {
@@ -427,7 +450,6 @@ static void leave_out_doubles(struct triangles *triangles, size_t from)
 }
 
 // Triangles at open edges, and at the open edges of those, as far as balls of that radius go.
-// -E2BIG: too many neighbours.
 static int close_gaps(const float *points, size_t n, double alpha, struct triangles *triangles)
 {
     struct grid grid;
@@ -445,9 +467,8 @@ static int close_gaps(const float *points, size_t n, double alpha, struct triang
         for (size_t i = 0; i < n_open && !err; i++) {
             if (i == 0 || open[i].a != open[i - 1].a)
                 n_around = find_neighbours(&grid, points, open[i].a, 2 * alpha, around);
-            err = n_around == SIZE_MAX
-                      ? -E2BIG
-                      : add_triangles_on(&open[i], around, n_around, alpha, triangles);
+            if (n_around != SIZE_MAX) // so many: no gap of the sampling
+                err = add_triangles_on(&open[i], around, n_around, alpha, triangles);
         }
         free(open);
         leave_out_doubles(triangles, before);
@@ -468,16 +489,18 @@ int point_surface_make(const float *points_m, size_t n, uint32_t n_across,
         return err;
     struct triangles made = {0};
     out->spacing_m = find_spacing(out->vertices_m, out->n_vertices);
-    for (size_t i = 0; i < sizeof radii / sizeof *radii && !err; i++) {
-        double alpha = radii[i] * out->spacing_m;
-        err =
-            (i == 0 ? make_triangles : close_gaps)(out->vertices_m, out->n_vertices, alpha, &made);
-        out->gap_m = err ? out->gap_m : 2 * alpha;
+    err = make_triangles(out->vertices_m, out->n_vertices, radii[0] * out->spacing_m, &made);
+    for (int fine = 4; err == -E2BIG && fine > 0; fine--) { // much denser somewhere than elsewhere
+        out->n_vertices = thin(out->vertices_m, out->n_vertices, out->spacing_m / fine);
+        err = out->n_vertices ? make_triangles(out->vertices_m, out->n_vertices,
+                                               radii[0] * out->spacing_m, &made)
+                              : -ENOMEM;
     }
+    for (size_t i = 1; i < sizeof radii / sizeof *radii && !err; i++)
+        err = close_gaps(out->vertices_m, out->n_vertices, radii[i] * out->spacing_m, &made);
     out->triangles = made.corners;
     out->n_triangles = made.n;
-    if (err == -E2BIG) // points that fill space: no wider ball is needed
-        err = 0;
+    out->gap_m = 2 * radii[sizeof radii / sizeof *radii - 1] * out->spacing_m;
     if (err)
         point_surface_free(out);
     return err;

@@ -182,6 +182,33 @@ static void many_points_are_thinned(void **unused)
     free(solid_m);
 }
 
+// A sphere that is sampled far more densely at one place, and one point far away: both are closed,
+// and no coarser for it.
+static void uneven_points_are_closed(void **unused)
+{
+    (void)unused;
+    for (int far = 0; far < 2; far++) {
+        for (size_t i = 0; i < N_POINTS; i++) {
+            const bool dense = i % 3 == 0;
+            double p[3], r = 0;
+            for (int k = 0; k < 3; k++) {
+                p[k] = testrandom_normal(&random_state) * (dense && k < 2 ? 0.05 : 1);
+                r += p[k] * p[k];
+            }
+            r = 0.1 / sqrt(r);
+            put(i, r * p[0], r * p[1], r * (dense ? fabs(p[2]) : p[2]));
+        }
+        if (far)
+            put(0, 5, 0, 0);
+        struct point_surface surface;
+        assert_int_equal(point_surface_make(points_m, N_POINTS, far ? N_ACROSS : 2000, &surface),
+                         0); // nearly nothing is thinned before the crowd is met
+        assert_int_equal(count_gaps(&surface, 1000), 0);
+        assert_true(surface.n_vertices > N_POINTS / 3);
+        point_surface_free(&surface);
+    }
+}
+
 static void bad_points_are_named(void **unused)
 {
     (void)unused;
@@ -218,9 +245,9 @@ static int seed(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sphere_is_closed),   cmocka_unit_test(what_is_open_stays_open),
-        cmocka_unit_test(a_grid_is_closed),     cmocka_unit_test(many_points_are_thinned),
-        cmocka_unit_test(bad_points_are_named),
+        cmocka_unit_test(a_sphere_is_closed),       cmocka_unit_test(what_is_open_stays_open),
+        cmocka_unit_test(a_grid_is_closed),         cmocka_unit_test(many_points_are_thinned),
+        cmocka_unit_test(uneven_points_are_closed), cmocka_unit_test(bad_points_are_named),
     };
     return cmocka_run_group_tests(tests, seed, NULL);
 }
