@@ -48,7 +48,9 @@ static uint16_t reduce_block(const struct search_image *image, uint32_t n, uint3
             sum += same ? raw : 0;
             count += same;
         }
-    return 2 * count < n * n ? 0 : (uint16_t)((sum + count / 2) / count);
+    if (2 * count < n * n)
+        return 0;
+    return (uint16_t)((sum + count / 2) / count);
 }
 
 static void reduce_row(void *user, uint32_t v, uint32_t thread)
