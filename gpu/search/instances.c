@@ -45,7 +45,7 @@ int search_run_instances(struct search *search, const struct search_object *obje
     int err = found ? 0 : -ENOMEM;
     while (!err && out->n_poses < query->top) {
         memset(found, 0, sizeof *found);
-        if (pool_stopped(search->pool)) {
+        if (mask && pool_stopped(search->pool)) { // the first one was asked for
             err = -ECANCELED;
             break;
         }
