@@ -107,8 +107,11 @@ static void write_tf(struct ros *ros, const struct waiting *waiting, const struc
     rig_tf_put(&ros->rig_tf, &sight);
     if (ros->rig_tf.followed != followed)
         tell_change(ros, &ros->sources[followed], source, silent_ns);
-    if (waiting->of == 0 && ros->rig_tf.followed == 0)
+    if (waiting->of == 0 && ros->rig_tf.followed == 0) {
         set_map(first, &waiting->tracked);
+        if (first->has_map)
+            first->T_map_odom = rig_tf_odom_in_map(&ros->rig_tf, &first->T_map_odom);
+    }
     while (rig_tf_next(&ros->rig_tf, &rig_pose)) {
         if (ros->rig_tf.has_changed)
             ros_pose_of_static(&rig_pose.T_odom_first, rig_pose.time_ns, &pose);

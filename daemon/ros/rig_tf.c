@@ -128,3 +128,9 @@ bool rig_tf_next(struct rig_tf *tf, struct rig_tf_pose *out)
     move(tf, &tf->newest, out);
     return true;
 }
+
+struct se3 rig_tf_odom_in_map(const struct rig_tf *tf, const struct se3 *T_map_odom)
+{
+    const struct se3 T_odom_tf = se3_inverse(&tf->cameras[0].T_tf_odom);
+    return se3_compose(T_map_odom, &T_odom_tf);
+}

@@ -64,4 +64,8 @@ void rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight);
 // gone on to another camera.
 bool rig_tf_next(struct rig_tf *tf, struct rig_tf_pose *out);
 
+// tf's odom in the first camera's map, of that camera's own odom in it, while tf follows it: the
+// two are one until tf has followed another.
+struct se3 rig_tf_odom_in_map(const struct rig_tf *tf, const struct se3 *T_map_odom);
+
 #endif

@@ -189,6 +189,43 @@ static void what_nobody_saw_is_told(void **state)
     }
 }
 
+// The first one's odom drifts off while tf follows the other: where the map has the rig is by that
+// odom's place in the map, also when tf is back with the first.
+static void the_map_is_the_first_ones(void **state)
+{
+    (void)state;
+    const double off[6] = {0.3, -0.2, 0.1, 0, 0.1, 0.5}, corrected[6] = {0, 0.4, 0, 0, 0, -0.1};
+    const struct se3 T_odom_drifted = se3_exp(off), T_map_odom = se3_exp(corrected);
+    struct rig_tf_pose pose = {0};
+    struct se3 T_odom_base = se3_identity();
+    int frame = 0;
+    run(&frame, 100, GOOD, GOOD);
+    struct se3 T_map_tf = rig_tf_odom_in_map(&tf, &T_map_odom),
+               T = se3_between(&T_map_odom, &T_map_tf);
+    assert_true(fabs(T.t_m[0]) + fabs(T.t_m[1]) + fabs(T.t_m[2]) < 1e-9);
+    run(&frame, silence + 2, OFF, GOOD);
+    assert_int_equal(tf.followed, 1);
+    const int ends = frame + 50; // the other
+    for (; frame < ends + silence + 2; frame++) {
+        const struct se3 T_truth = truth(frame * PERIOD_NS);
+        T_odom_base = se3_compose(&T_odom_drifted, &T_truth);
+        rig_tf_put(&tf, &(struct rig_tf_sight){.time_ns = frame * PERIOD_NS,
+                                               .put_ns = frame * PERIOD_NS,
+                                               .T_odom_base = T_odom_base});
+        if (frame < ends)
+            see(1, frame * PERIOD_NS, false);
+        while (rig_tf_next(&tf, &pose))
+            assert_is_true(&pose);
+    }
+    assert_int_equal(tf.followed, 0);
+    T_map_tf = rig_tf_odom_in_map(&tf, &T_map_odom);
+    const struct se3 T_by_tf = se3_compose(&T_map_tf, &pose.T_odom_first);
+    const struct se3 T_by_odom = se3_compose(&T_map_odom, &T_odom_base);
+    T = se3_between(&T_by_odom, &T_by_tf);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(T.t_m[i]) < 1e-9);
+}
+
 // Nothing of the first, ever: the way begins with what the other sees first.
 static void the_first_never_comes(void **state)
 {
@@ -215,6 +252,7 @@ int main(void)
         TEST(the_first_is_followed),          TEST(goes_on_when_the_first_ends),
         TEST(goes_on_when_the_first_is_lost), TEST(goes_on_at_any_speed),
         TEST(what_nobody_saw_is_told),        TEST(the_first_never_comes),
+        TEST(the_map_is_the_first_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
