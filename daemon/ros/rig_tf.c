@@ -86,7 +86,10 @@ void rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight)
         tf->good_put_ns = sight->put_ns;
         tf->good.time_ns = pose.time_ns;
         tf->out_ns = pose.time_ns - RIG_TF_SILENT_NS;
+        tf->newest = pose;
     }
+    if (sight->of == tf->followed && pose.time_ns < tf->newest.time_ns)
+        tf->out_ns = pose.time_ns - 1; // its clock was set back
     if (!sight->is_lost)
         camera->kept[camera->n_kept++ % RIG_TF_KEPT] = pose;
     if (sight->of == tf->followed)
@@ -109,7 +112,7 @@ static void move(struct rig_tf *tf, const struct rig_tf_pose *pose, struct rig_t
     tf->out_ns = out->time_ns;
 }
 
-// Time does not go back where cameras change; a clock that was set is none of ours.
+// Time does not go back where cameras change; it does where a camera's own does.
 bool rig_tf_next(struct rig_tf *tf, struct rig_tf_pose *out)
 {
     const struct rig_tf_camera *camera = &tf->cameras[tf->followed];

@@ -189,6 +189,30 @@ static void what_nobody_saw_is_told(void **state)
     }
 }
 
+// tf goes back with the clock of the one it follows, by however little, and loses no pose by it;
+// also where that one is not the first, and is lost.
+static void a_clock_is_set_back(void **state)
+{
+    static const int64_t back_ms[] = {1, 850, 1400, 2300, 100000};
+    for (size_t i = 0; i < 2 * sizeof back_ms / sizeof *back_ms; i++) {
+        const int64_t back_ns = back_ms[i / 2] * 1000000;
+        const uint32_t of = i % 2;
+        struct rig_tf_pose pose;
+        int frame = 0;
+        assert_int_equal(setup(state), 0);
+        run(&frame, 200, GOOD, GOOD);
+        if (of == 1)
+            run(&frame, 200, OFF, GOOD);
+        assert_int_equal(tf.followed, of);
+        for (int end = frame + 20; frame < end; frame++) {
+            see(of, frame * PERIOD_NS - back_ns, frame % 2);
+            assert_true(rig_tf_next(&tf, &pose));
+            assert_int_equal(pose.time_ns, frame * PERIOD_NS - back_ns);
+            assert_false(rig_tf_next(&tf, &pose));
+        }
+    }
+}
+
 // The first one's odom drifts off while tf follows the other: where the map has the rig is by that
 // odom's place in the map, also when tf is back with the first.
 static void the_map_is_the_first_ones(void **state)
@@ -249,9 +273,13 @@ static void the_first_never_comes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_first_is_followed),          TEST(goes_on_when_the_first_ends),
-        TEST(goes_on_when_the_first_is_lost), TEST(goes_on_at_any_speed),
-        TEST(what_nobody_saw_is_told),        TEST(the_first_never_comes),
+        TEST(the_first_is_followed),
+        TEST(goes_on_when_the_first_ends),
+        TEST(goes_on_when_the_first_is_lost),
+        TEST(goes_on_at_any_speed),
+        TEST(what_nobody_saw_is_told),
+        TEST(the_first_never_comes),
+        TEST(a_clock_is_set_back),
         TEST(the_map_is_the_first_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
