@@ -19,6 +19,8 @@ struct slot {
 struct pose_history {
     struct slot *slots; // frame seq stands in slots[seq % n_frames]
     uint32_t n_frames;
+    int64_t newest_ns;        // the writer's
+    _Atomic uint64_t run_seq; // since this frame times grow: the one before it was of another clock
     _Atomic uint64_t next_seq;
     _Atomic uint64_t writing_seq; // frames before writing_seq - n_frames + 1 may be overwritten now
 };
@@ -76,6 +78,9 @@ void pose_history_put(struct pose_history *history, const struct past_pose *pose
     atomic_thread_fence(memory_order_release);
     for (int i = 0; i < N_WORDS; i++)
         atomic_store_explicit(&slot->words[i], words[i], memory_order_relaxed);
+    if (pose->seq > 0 && pose->time_ns < history->newest_ns)
+        atomic_store_explicit(&history->run_seq, pose->seq, memory_order_relaxed);
+    history->newest_ns = pose->time_ns;
     atomic_store_explicit(&history->next_seq, pose->seq + 1, memory_order_release);
 }
 
@@ -138,7 +143,9 @@ int pose_history_at(const struct pose_history *history, int64_t time_ns, struct 
     uint64_t low, high;
     struct past_pose a, b;
     pose_history_range(history, &low, &high);
-    if (low == high)
+    const uint64_t run = atomic_load_explicit(&history->run_seq, memory_order_relaxed);
+    low = run > low ? run : low;
+    if (low >= high)
         return -ENOENT;
     if (pose_history_get(history, high - 1, &a) != 0 || time_ns > a.time_ns)
         return -ENOENT;

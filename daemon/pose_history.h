@@ -39,7 +39,8 @@ __attribute__((warn_unused_result)) int pose_history_get(const struct pose_histo
 
 // Any thread. The pose at a time: interpolated between the two frames around it when both have a
 // pose of the same map epoch and are at most 1 s apart. out->seq and state are those of the frame
-// before. Returns 0, -ENOENT (outside of what is kept) or -ENODATA (no valid pose there).
+// before. Where times went back, what came before that is of another clock and not looked at.
+// Returns 0, -ENOENT (outside of what is kept) or -ENODATA (no valid pose there).
 __attribute__((warn_unused_result)) int pose_history_at(const struct pose_history *history,
                                                         int64_t time_ns, struct past_pose *out);
 

@@ -121,6 +121,29 @@ static void the_longest_gap(void **state)
     }
 }
 
+// By a clock that was set back 30 frames ago what is asked for is of that time, not of the one before.
+static void a_clock_that_is_set_back(void **state)
+{
+    (void)state;
+    for (int64_t back_ns = 900000000; back_ns < INT64_C(200000000000); back_ns *= 3) {
+        struct pose_history *history = create();
+        struct past_pose pose;
+        for (uint64_t seq = 0; seq < 150; seq++) {
+            struct past_pose put = pose_of(seq);
+            put.time_ns -= seq >= 120 ? back_ns : 0;
+            put.map_epoch = seq >= 120;
+            pose_history_put(history, &put);
+        }
+        for (uint64_t seq = 120; seq < 150; seq++) {
+            assert_int_equal(pose_history_at(history, (int64_t)seq * 100000000 - back_ns, &pose),
+                             0);
+            assert_int_equal(pose.seq, seq);
+        }
+        assert_int_equal(pose_history_at(history, 11900000000 - back_ns, &pose), -ENOENT);
+        pose_history_destroy(&history);
+    }
+}
+
 static _Atomic bool writer_done;
 
 static void *write_many(void *user)
@@ -162,9 +185,8 @@ static void reads_are_never_torn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_keeps_the_newest),
-        cmocka_unit_test(pose_at_a_time),
-        cmocka_unit_test(the_longest_gap),
+        cmocka_unit_test(ring_keeps_the_newest), cmocka_unit_test(pose_at_a_time),
+        cmocka_unit_test(the_longest_gap),       cmocka_unit_test(a_clock_that_is_set_back),
         cmocka_unit_test(reads_are_never_torn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
