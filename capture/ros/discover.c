@@ -3,26 +3,56 @@
 
 #include <dds/dds.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "capture/ros/bag.h"
+
+#define ALIVE (DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ALIVE_INSTANCE_STATE)
+
+// Memory of our own: with samples that the library lends, 0.10.2 writes beyond the end of a buffer
+// that is smaller than the one of an earlier read.
+struct batch {
+    uint32_t room;
+    void **samples;
+    dds_sample_info_t *infos;
+};
+
+static void free_batch(struct batch *batch)
+{
+    for (uint32_t i = 0; batch->samples && i < batch->room; i++)
+        if (batch->samples[i])
+            dds_builtintopic_free_endpoint(batch->samples[i]);
+    free(batch->samples);
+    free(batch->infos);
+}
+
+static bool get_batch(struct batch *out, uint32_t room)
+{
+    *out =
+        (struct batch){room, calloc(room, sizeof *out->samples), calloc(room, sizeof *out->infos)};
+    bool good = out->samples && out->infos;
+    for (uint32_t i = 0; i < room && good; i++)
+        good = (out->samples[i] = calloc(1, sizeof(dds_builtintopic_endpoint_t))) != NULL;
+    return good;
+}
 
 // Calls `found` for each publisher that there is, until it returns true.
 static void each_publisher(int32_t publications,
                            bool (*found)(void *user, const dds_builtintopic_endpoint_t *endpoint),
                            void *user)
 {
-    enum { N = 64 };
-    void *samples[N] = {NULL};
-    dds_sample_info_t infos[N];
-    bool done = false;
-    // read, not taken: they are there the next time, too
-    dds_return_t n = dds_read(publications, samples, infos, N, N);
-    for (dds_return_t i = 0; i < n; i++)
-        if (infos[i].valid_data && infos[i].instance_state == DDS_IST_ALIVE && !done)
-            done = found(user, samples[i]);
-    if (n > 0)
-        dds_return_loan(publications, samples, n);
+    bool are_all = false, done = false;
+    for (uint32_t room = 128; !are_all; room *= 2) {
+        struct batch batch;
+        dds_return_t n = 0;
+        if (get_batch(&batch, room)) // read, not taken: they are there the next time, too
+            n = dds_read_mask(publications, batch.samples, batch.infos, room, room, ALIVE);
+        are_all = n < (dds_return_t)room;
+        for (dds_return_t i = 0; i < n && are_all && !done; i++)
+            done = batch.infos[i].valid_data && found(user, batch.samples[i]);
+        free_batch(&batch);
+    }
 }
 
 struct search {

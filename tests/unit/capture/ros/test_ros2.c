@@ -20,6 +20,7 @@
 
 #include "capture/capture.h"
 #include "capture/ros/dds.h"
+#include "capture/ros/discover.h"
 #include "proto/clock.h"
 
 #define W 64u
@@ -422,6 +423,29 @@ static void loopback_that_the_environment_asks_for(void **state)
     unplug();
 }
 
+// As many as a robot has, each is found, and none that has ended.
+static void many_publishers(void **state)
+{
+    (void)state;
+    enum { N = 600, N_ENDED = 20 };
+    dds_entity_t writers[N];
+    struct ros_offer offer;
+    char name[40];
+    dds_entity_t publications =
+        dds_create_reader(camera.participant, DDS_BUILTIN_TOPIC_DCPSPUBLICATION, NULL, NULL);
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "rt/unit/many_%d", i);
+        writers[i] = writer_of(name, &sensor_msgs_msg_dds__CameraInfo__desc, false);
+    }
+    for (int i = 0; i < N_ENDED; i++)
+        assert_int_equal(dds_delete(writers[i]), 0);
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "rt/unit/many_%d", i);
+        assert_int_equal(ros_find_publisher(publications, name, &offer), i >= N_ENDED);
+    }
+    unplug();
+}
+
 static void publisher_comes_back_offering_less(void **state)
 {
     (void)state;
@@ -453,6 +477,7 @@ int main(void)
         TEST(topics_that_nobody_has),
         TEST(the_domain_of_the_environment),
         TEST(loopback_that_the_environment_asks_for),
+        TEST(many_publishers),
         TEST(publisher_comes_back_offering_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
