@@ -92,22 +92,6 @@ static int64_t newest_ns(const struct camera *camera)
     return camera->n_put ? sight_of(camera, camera->n_put - 1)->time_ns : INT64_MIN;
 }
 
-void rig_put(struct rig *rig, uint32_t index, const struct rig_sight *sight)
-{
-    struct camera *camera = &rig->cameras[index];
-    if (camera->n_put && sight->time_ns <= newest_ns(camera))
-        return;
-    camera->sights[camera->n_put % RIG_MAX_AHEAD] = *sight;
-    camera->n_put++;
-    if (camera->n_put - camera->n_gone > RIG_MAX_AHEAD)
-        camera->n_gone = camera->n_put - RIG_MAX_AHEAD;
-}
-
-void rig_end(struct rig *rig, uint32_t camera)
-{
-    rig->cameras[camera].has_ended = true;
-}
-
 static int64_t newest_of_all_ns(const struct rig *rig)
 {
     int64_t newest = INT64_MIN;
@@ -115,6 +99,43 @@ static int64_t newest_of_all_ns(const struct rig *rig)
         if (newest_ns(&rig->cameras[i]) > newest)
             newest = newest_ns(&rig->cameras[i]);
     return newest;
+}
+
+// From this camera's only sight on the rig goes on by its clock, in a new epoch; what the others
+// have that is later is of the old one.
+static void begin_clock(struct rig *rig, uint32_t index)
+{
+    const int64_t time_ns = newest_ns(&rig->cameras[index]);
+    rig->last.time_ns = time_ns - 1;
+    for (uint32_t i = 0; i < rig->n; i++) {
+        struct camera *camera = &rig->cameras[i];
+        camera->is_anchored = camera->is_mapped = false;
+        if (newest_ns(camera) > time_ns + RIG_SILENT_NS)
+            camera->n_put = camera->n_gone = 0;
+    }
+}
+
+void rig_put(struct rig *rig, uint32_t index, const struct rig_sight *sight)
+{
+    struct camera *camera = &rig->cameras[index];
+    bool is_set_back = false;
+    if (camera->n_put && sight->time_ns <= newest_ns(camera)) {
+        is_set_back = sight->epoch != sight_of(camera, camera->n_put - 1)->epoch;
+        if (!is_set_back)
+            return;
+        camera->n_put = camera->n_gone = 0;
+    }
+    camera->sights[camera->n_put % RIG_MAX_AHEAD] = *sight;
+    camera->n_put++;
+    if (camera->n_put - camera->n_gone > RIG_MAX_AHEAD)
+        camera->n_gone = camera->n_put - RIG_MAX_AHEAD;
+    if (is_set_back && newest_of_all_ns(rig) < rig->last.time_ns)
+        begin_clock(rig, index);
+}
+
+void rig_end(struct rig *rig, uint32_t camera)
+{
+    rig->cameras[camera].has_ended = true;
 }
 
 int64_t rig_ahead_ns(const struct rig *rig, uint32_t index)

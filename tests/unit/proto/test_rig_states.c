@@ -158,6 +158,37 @@ static void stamps_that_do_not_grow(void **state)
     rig_destroy(&rig);
 }
 
+// Of both cameras, one after the other: the rig goes on by the new time, in a new epoch.
+static void a_clock_that_is_set_back(void **state)
+{
+    (void)state;
+    const int64_t back_ns[] = {850000000, INT64_C(3600000000000)};
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(begin(2, false, 0), 0);
+        int64_t now_ns = 0, last_ns = INT64_MIN;
+        int n_after = 0;
+        for (int i = 0; i < 200; i++) {
+            for (uint32_t c = 0; c < 2; c++) {
+                now_ns = i * FRAME + c * FRAME / 3 - (i >= 100 ? back_ns[k] : 0);
+                struct rig_sight s = sight(now_ns, 0.01 * i);
+                s.epoch = i >= 100;
+                put(c, &s);
+                while (rig_next(rig, &result)) {
+                    if (i < 102)
+                        continue;
+                    assert_true(n_after++ == 0 || result.time_ns > last_ns);
+                    last_ns = result.time_ns;
+                    assert_int_equal(result.quality, RIG_TRACKED);
+                }
+            }
+        }
+        assert_true(n_after > 95);
+        assert_true(now_ns - last_ns < 2 * FRAME);
+        assert_true(result.epoch > 0 && result.n_used == 2);
+        rig_destroy(&rig);
+    }
+}
+
 // One that runs ahead: the newest RIG_MAX_AHEAD are kept.
 static void the_oldest_is_forgotten(void **state)
 {
@@ -383,6 +414,7 @@ int main(void)
         cmocka_unit_test(between_two_epochs),
         cmocka_unit_test(between_two_finds),
         cmocka_unit_test(stamps_that_do_not_grow),
+        cmocka_unit_test(a_clock_that_is_set_back),
         cmocka_unit_test(the_oldest_is_forgotten),
         cmocka_unit_test(dropped_frames_begin_no_epoch),
         cmocka_unit_test(a_find_beside_a_dropped_frame_moves_nothing),
