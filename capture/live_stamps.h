@@ -9,9 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// A stamp this much further than the time that passed is ahead. Less than LIVE_STAMPS_BACK_NS: after
-// one that is wrong by less and is taken, the right ones catch up before they are another clock. And
-// more than the step of a recording of two images a second or more, however fast it is played.
+// A stamp this much further than the time that passed is ahead. Less than LIVE_STAMPS_BACK_NS:
+// after one that is wrong by less and is taken, the right ones catch up before they are another
+// clock. And more than the step of a recording of two images a second or more, however fast it
+// is played.
 #define LIVE_STAMPS_AHEAD_NS INT64_C(500000000)
 // After so long of stamps that grow by themselves from an earlier one, another clock is believed.
 // Shorter than the silence that is told of.

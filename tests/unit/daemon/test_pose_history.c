@@ -121,7 +121,7 @@ static void the_longest_gap(void **state)
     }
 }
 
-// By a clock that was set back 30 frames ago what is asked for is of that time, not of the one before.
+// By a clock that was set back 30 frames ago what is asked for is of that time, not of the old one.
 static void a_clock_that_is_set_back(void **state)
 {
     (void)state;
