@@ -112,8 +112,8 @@ def check_refusals(daemon):
             ("set_params.params[1].value", "255 bytes", {"set_params": requests.SetParams(
                 params=[requests.SetParams.Assignment(name="log.level", value=value)
                         for value in ("info", 300 * "x")])}),
-            ("search_pose.objects", "8 entries",
-             {"search_pose": requests.SearchPose(objects=9 * ["one"])}),
+            ("search_pose.objects", "32 entries",
+             {"search_pose": requests.SearchPose(objects=33 * ["one"])}),
             ("camera", "16 bytes", {"camera": 17 * "x", "ping": requests.Ping()})):
         check(limit in refused(daemon, field, **what), f"{field}: {limit}")
     names = [o.name for o in daemon.request(
