@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/live_stamps.h"
 
-_Static_assert(LIVE_STAMPS_AHEAD_NS < LIVE_STAMPS_BACK_NS, "one wrong stamp is no clock");
-
 // What is between two stamps more than between their arrivals.
 static int64_t ahead_ns(const struct live_time *from, const struct live_time *to)
 {
@@ -36,8 +34,8 @@ enum live_stamp live_stamps_judge(struct live_stamps *stamps, int64_t stamp_ns, 
     stamps->odd = now;
     if (!agrees)
         stamps->first_odd = now;
-    const bool is_far = stamps->is_new_source && newest->stamp_ns - stamp_ns > LIVE_STAMPS_BACK_NS;
-    if (is_back && (is_far || arrived_ns - stamps->first_odd.arrived_ns >= LIVE_STAMPS_BACK_NS))
+    if (is_back &&
+        (stamps->is_new_source || arrived_ns - stamps->first_odd.arrived_ns >= LIVE_STAMPS_BACK_NS))
         return take(stamps, &now, LIVE_STAMP_NEW_CLOCK);
     return is_back ? LIVE_STAMP_BACK : LIVE_STAMP_AHEAD;
 }

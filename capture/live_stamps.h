@@ -9,11 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// A stamp this much further than the time that passed is ahead. Less than LIVE_STAMPS_BACK_NS:
-// after one that is wrong by less and is taken, the right ones catch up before they are another
-// clock. And more than the step of a recording of two images a second or more, however fast it
-// is played.
-#define LIVE_STAMPS_AHEAD_NS INT64_C(500000000)
+// A stamp this much further than the time that passed is ahead.
+#define LIVE_STAMPS_AHEAD_NS INT64_C(2000000000)
 // After so long of stamps that grow by themselves from an earlier one, another clock is believed.
 // Shorter than the silence that is told of.
 #define LIVE_STAMPS_BACK_NS  INT64_C(800000000)
@@ -38,8 +35,7 @@ struct live_stamps {                 // begins as all zero
 // The next image's.
 enum live_stamp live_stamps_judge(struct live_stamps *stamps, int64_t stamp_ns, int64_t arrived_ns);
 
-// The next image is of another program, which may have another clock: one that is further back than
-// LIVE_STAMPS_BACK_NS is believed at once. Less is a program that sends later than the one before.
+// The next image is of another program, which may have another clock.
 void live_stamps_new_source(struct live_stamps *stamps);
 
 #endif
