@@ -59,7 +59,7 @@ def scenario():
     for option in (("--objects", folder), ("--backend", "cpu")):
         done = ctl(daemon, 2, "object", "add", "stair", model, *option)
         check("--local" in done.stderr, f"{option} without --local: {done.stderr}")
-    ctl(daemon, 0, "object", "add", "stair", model, "--views", "2048")
+    ctl(daemon, 0, "object", "add", "stair", model)
     check("stair" in ctl(daemon, 0, "object", "list").stdout, "posectl object list")
     listed = json.loads(ctl(daemon, 0, "object", "list", "-o", "json").stdout)["objects"]
     check([o["name"] for o in listed] == ["stair"], f"posectl object list -o json: {listed}")
