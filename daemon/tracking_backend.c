@@ -543,8 +543,10 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
     const bool by_keyframe = track_is_found(backend->track);
     if (!error && backend->map && is_fused(backend, result))
         error = map_follow(backend->map, backend->track, result);
-    if (backend->window && !by_keyframe && track_is_found(backend->track))
-        keyframe_window_forget_find(backend->window); // the map's find is in another odom
+    if (!error && backend->window && !by_keyframe && track_is_found(backend->track)) {
+        const struct se3 T_odom_found = track_expected(backend->track);
+        keyframe_window_found(backend->window, &T_odom_found, backend->time_ns);
+    }
     track_set_map(backend->track,
                   (backend->map && !map_is_searching(backend->map)) ||
                       (backend->window && keyframe_window_has_any(backend->window)));

@@ -15,6 +15,16 @@ static struct se3 in_map(const struct keyframe_window *w, uint64_t seq, const st
     return *T;
 }
 
+// A find that is believed, which the next frame that is followed, a keyframe, will be linked by.
+static void enter(struct keyframe_window *w, const struct keyframe_find *find, int64_t time_ns)
+{
+    w->is_found = true;
+    w->found = *find;
+    w->found_ns = time_ns;
+    w->has_keyframe = false;
+    keyframe_window_set_T_map_odom(w);
+}
+
 int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct track *track,
                              const struct track_result *result, int64_t time_ns, int64_t until_ns,
                              double *out_moved_m)
@@ -42,23 +52,19 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
     if (!relocalise_finds_believe(&w->finds, find.trust, &T_map, result->is_repeat) ||
         track_relocate(track, &T) != 0)
         return 0;
-    w->is_found = true;
-    w->found = find;
-    w->found_ns = time_ns;
-    w->has_keyframe = false; // the next frame that is followed is one
-    keyframe_window_set_T_map_odom(w);
+    enter(w, &find, time_ns);
     log_to(&w->log, LOG_LEVEL_NOTICE,
            "keyframes: the camera is found again by that of frame %llu, at %.2f %.2f %.2f",
            (unsigned long long)find.seq, T.t_m[0], T.t_m[1], T.t_m[2]);
     return 0;
 }
 
-void keyframe_window_forget_find(struct keyframe_window *w)
+void keyframe_window_found(struct keyframe_window *w, const struct se3 *T_odom_camera,
+                           int64_t time_ns)
 {
-    if (!w->is_found)
-        return; // a keyframe knows of it already, if there was one
-    w->is_found = false;
-    keyframe_window_set_T_map_odom(w);
+    const struct keyframe_find find = graph_find_at(w->keyframes, w->n_keyframes, T_odom_camera);
+    if (!w->failed)
+        enter(w, &find, time_ns);
 }
 
 bool keyframe_window_has_any(const struct keyframe_window *w)

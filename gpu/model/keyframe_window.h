@@ -71,10 +71,13 @@ keyframe_window_relocate(struct keyframe_window *window, struct gpu *gpu, struct
                          const struct track_result *result, int64_t time_ns, int64_t until_ns,
                          double *out_moved_m);
 
-// A find holds until the next keyframe, another find or another epoch, however many frames are lost
-// after it: the tracker goes on from the frame that was found. Between two frames, where something
-// else has told the tracker where it is: none holds.
-void keyframe_window_forget_find(struct keyframe_window *window);
+// The same where the map has told the tracker where its frame is: in odom as it was when that place
+// was taken in, and T_map_odom is from then on that of the keyframe which stands nearest there.
+//
+// A find, by either, holds until the next keyframe, another find or another epoch, however many
+// frames are lost after it: the tracker goes on from the frame that was found.
+void keyframe_window_found(struct keyframe_window *window, const struct se3 *T_odom_camera,
+                           int64_t time_ns);
 
 // Whether there are keyframes to look for a lost camera among.
 bool keyframe_window_has_any(const struct keyframe_window *window);

@@ -80,9 +80,16 @@ __attribute__((warn_unused_result)) int graph_add(struct graph *graph, uint64_t 
 __attribute__((warn_unused_result)) int graph_find(struct graph *graph, const float *z_m,
                                                    uint32_t attempt, struct keyframe_find *out);
 
+// A lost frame that was found at a pose in odom, but not by a keyframe's image: what else knows a
+// place in odom has it of the frames that were tracked there. So it is found by the keyframe that
+// stands nearest in odom, tied to it as odom has the two; of none (n = 0): NOT_FOUND. Pure.
+struct keyframe_find graph_find_at(const struct graph_keyframe *keyframes, uint32_t n,
+                                   const struct se3 *T_odom_camera);
+
 // The next keyframe's pose in odom came of this find: it is linked to the keyframe that it was
-// found by, as that was measured and as the camera was followed since. Of the way from the keyframe
-// before it, over the loss, nothing is known. time_ns: frames that are followed since are later.
+// found by, as that was measured and as the camera was followed since; where that one went
+// meanwhile, as graph_find_at. Of the way from the keyframe before it, over the loss, nothing is
+// known. time_ns: frames that are followed since are later.
 void graph_found(struct graph *graph, const struct keyframe_find *find, int64_t time_ns);
 
 // A second graph of the same keyframes, with memory of its own, for optimise.h beside the first;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,16 +39,45 @@ int graph_find(struct graph *g, const float *z_m, uint32_t attempt, struct keyfr
     return rc;
 }
 
+struct keyframe_find graph_find_at(const struct graph_keyframe *keyframes, uint32_t n,
+                                   const struct se3 *T_odom_camera)
+{
+    struct keyframe_find out = {.T_odom_camera = *T_odom_camera};
+    double least = INFINITY;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct se3 T_frame_k = se3_between(T_odom_camera, &keyframes[i].T_odom_camera);
+        const double motion = link_motion(&T_frame_k);
+        if (motion >= least)
+            continue;
+        least = motion;
+        out.trust = RELOCALISE_SURE;
+        out.seq = keyframes[i].seq;
+        link_tie(&out.link, &T_frame_k, motion);
+    }
+    return out;
+}
+
+static uint32_t index_of(const struct graph *g, uint64_t seq)
+{
+    uint32_t i = 0;
+    while (i < g->n && g->keyframes[i].seq != seq)
+        i++;
+    return i;
+}
+
 void graph_found(struct graph *g, const struct keyframe_find *find, int64_t time_ns)
 {
-    for (uint32_t i = 0; i < g->n; i++)
-        if (g->keyframes[i].seq == find->seq) {
-            g->T_map_odom = graph_keyframe_T_map_odom(&g->keyframes[i]);
-            g->find = (struct edge){.i = i, .link = find->link, .find = true};
-            g->T_odom_found = find->T_odom_camera;
-            g->found_ns = time_ns;
-            g->pending.at = UINT32_MAX; // odom's step since then holds the find's
-        }
+    struct keyframe_find by = *find;
+    if (g->n == 0)
+        return;
+    if (!by.trust || index_of(g, by.seq) == g->n)
+        by = graph_find_at(g->keyframes, g->n, &find->T_odom_camera);
+    const uint32_t i = index_of(g, by.seq);
+    g->T_map_odom = graph_keyframe_T_map_odom(&g->keyframes[i]);
+    g->find = (struct edge){.i = i, .link = by.link, .find = true};
+    g->T_odom_found = by.T_odom_camera;
+    g->found_ns = time_ns;
+    g->pending.at = UINT32_MAX; // odom's step since then holds the find's
 }
 
 const struct edge *graph_edge_of_find(const struct graph *g, uint32_t j)

@@ -151,9 +151,12 @@ int keyframe_window_relocate(struct keyframe_window *window, struct gpu *gpu, st
     return 0;
 }
 
-void keyframe_window_forget_find(struct keyframe_window *window)
+void keyframe_window_found(struct keyframe_window *window, const struct se3 *T_odom_camera,
+                           int64_t time_ns)
 {
-    window->n_forgotten++;
+    window->n_told++;
+    window->told_m = T_odom_camera->t_m[0];
+    window->told_ns = time_ns;
 }
 
 bool keyframe_window_has_any(const struct keyframe_window *window)

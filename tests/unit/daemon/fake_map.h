@@ -19,8 +19,10 @@ struct keyframe_window {
     uint32_t epoch;
     unsigned n_followed, n_looked; // frames
     bool has_any;
-    bool finds;                   // keyframe_window_relocate likewise
-    unsigned n_forgotten;         // finds
+    bool finds;      // keyframe_window_relocate likewise
+    unsigned n_told; // keyframe_window_found,
+    double told_m;   // of what
+    int64_t told_ns;
     double moved_m, moved_then_m; // what entered moves the camera by: follow's, relocate's
     bool sparing;
     int64_t until_ns;               // of keyframe_window_is_ready

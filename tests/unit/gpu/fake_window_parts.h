@@ -125,6 +125,18 @@ int graph_find(struct graph *g, const float *z_m, uint32_t n_attempt, struct key
     return find_rc;
 }
 
+// The last of those listed has found it.
+struct keyframe_find graph_find_at(const struct graph_keyframe *keyframes, uint32_t n,
+                                   const struct se3 *T_odom_camera)
+{
+    struct keyframe_find out = {.T_odom_camera = *T_odom_camera, .link = {.rms_m = 0.25}};
+    if (n > 0) {
+        out.trust = RELOCALISE_SURE;
+        out.seq = keyframes[n - 1].seq;
+    }
+    return out;
+}
+
 void graph_found(struct graph *g, const struct keyframe_find *find, int64_t time_ns)
 {
     if (g == &graph)

@@ -92,8 +92,7 @@ static void a_lost_camera_is_found_among_them(void **state)
 }
 
 // A find holds until there is a keyframe, whatever is lost after it: the tracker goes on from the
-// frame that was found. Not one of which the tracker knows no frame, that was forgotten, or of
-// another epoch.
+// frame that was found. Not one of which the tracker knows no frame, or of another epoch.
 static void a_find_holds_until_the_next_keyframe(void **state)
 {
     (void)state;
@@ -115,11 +114,6 @@ static void a_find_holds_until_the_next_keyframe(void **state)
     assert_int_equal(n_said, 1);
     follow_many(5, 9);
     assert_int_equal(n_told_found, 1);
-    lost(RELOCALISE_SURE, 3, 14);
-    keyframe_window_forget_find(window);
-    assert_true(lies_at_m() == 0);
-    follow_many(5, 15);
-    assert_int_equal(n_told_found, 1);
     n_told_found = 0;
     // Nor is that of another epoch.
     lost(RELOCALISE_SURE, 3, 20);
@@ -130,6 +124,37 @@ static void a_find_holds_until_the_next_keyframe(void **state)
     keyframe_window_enter(window, 2);
     lost(RELOCALISE_NOT_FOUND, 3, 27);
     assert_int_equal(attempt, 0);
+}
+
+// What the map has found is so by the keyframe that stands nearest in odom, and holds as long; it
+// takes the place of what was found among the keyframes before.
+static void the_map_may_find_it(void **state)
+{
+    (void)state;
+    const struct se3 T = {{0, 0, 0, 1}, {1.25, 0, 0}};
+    keyframe_window_found(window, &T, 1000); // none is there that could have
+    follow_many(9, 0);
+    assert_int_equal(told_find.trust, RELOCALISE_NOT_FOUND);
+    n_told_found = 0;
+    answer_seq = 0;
+    lost(RELOCALISE_SURE, 3, 9);
+    assert_true(lies_at_m() == 100);
+    lost(RELOCALISE_NOT_FOUND, 3, 10);
+    keyframe_window_found(window, &T, 10000);
+    assert_true(lies_at_m() == 108);
+    follow(1.3, 11);
+    lost(RELOCALISE_NOT_FOUND, 3, 12);
+    assert_int_equal(n_told_found, 1);
+    assert_int_equal(told_find.seq, 8);
+    assert_int_equal(told_find_ns, 10000);
+    assert_true(told_find.T_odom_camera.t_m[0] == 1.25 && told_find.link.rms_m == 0.25);
+    add_rc = -ENOMEM;
+    follow_many(9, 13);
+    assert_false(keyframe_window_has_any(window));
+    n_told_found = 0;
+    keyframe_window_found(window, &T, 10000); // and then there are none any more
+    follow_many(5, 22);
+    assert_int_equal(n_told_found, 0);
 }
 
 // With the least effort the keyframes follow few frames, and a lost one that they do not is looked
@@ -262,8 +287,8 @@ static void a_copy_is_not_waited_for_after_a_find(void **state)
     assert_true(keyframe_window_is_ready(window, INT64_MAX - 1));
 }
 
-// What the worker has not handed over is not looked at where a find is forgotten or believed: it
-// may be writing it. A find of which it has been told is no longer this thread's to forget.
+// What the worker has not handed over is not looked at where a find is believed: it may be writing
+// it.
 static void what_has_not_entered_is_not_read(void **state)
 {
     (void)state;
@@ -272,21 +297,23 @@ static void what_has_not_entered_is_not_read(void **state)
     answer_seq = 4;
     lost(RELOCALISE_SURE, 4, 5);
     T_graph.t_m[0] = 9;
-    keyframe_window_forget_find(window);
-    assert_true(lies_at_m() == 0.5);
-    lost(RELOCALISE_SURE, 4, 6);
     assert_true(lies_at_m() == 104);
     waits = true;
     follow(4, 7);
     until_ns = clock_monotonic_ns();
     lost(RELOCALISE_NOT_FOUND, 4, 8);
-    keyframe_window_forget_find(window);
+    assert_true(lies_at_m() == 104);
+    keyframe_window_found(window, &T_answer, 8000);
     assert_true(lies_at_m() == 104);
     until_ns = INT64_MAX;
     waits = false;
     sem_post(&go_on);
     lost(RELOCALISE_NOT_FOUND, 4, 9);
     assert_int_equal(n_told_found, 1);
+    assert_int_equal(told_find_ns, 5000);
+    follow_many(5, 10);
+    assert_int_equal(n_told_found, 2);
+    assert_int_equal(told_find_ns, 8000);
     assert_true(lies_at_m() == 9);
 }
 
@@ -325,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_lost_camera_is_found_among_them),
         TEST(a_find_holds_until_the_next_keyframe),
+        TEST(the_map_may_find_it),
         TEST(a_find_is_of_the_frame_that_was_found),
         TEST(finds_agree_where_the_keyframes_do),
         TEST(nothing_is_learnt_between_a_find_and_a_keyframe),

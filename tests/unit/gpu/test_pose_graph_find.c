@@ -151,24 +151,9 @@ static bool is_worth_nothing(const struct link *link)
 static void a_found_camera_is_where_its_keyframe_is(void **state)
 {
     (void)state;
-    struct graph *g = row(5);
-    for (int i = 0; i < 8; i++)
-        fake_overlaps[i] = 0;
-    const struct keyframe_find none = found_by(g, 99, 0.2);
-    graph_found(g, &none, 777);
-    graph_set_T_map_odom(g);
-    assert_int_equal(add(g, 20, 1.5), 0);
-    const struct edge *chain = graph_find_edge(g, g->n_edges, 4, 5);
-    const struct se3 odom = fake_pose(4 - 1.5, 0, 0, 0);
-    assert_true(chain && chain->chain && !chain->lost);
-    assert_false(g->keyframes[5].is_found);
-    assert_same_pose(&chain->link.T_j_i, &odom);
-    assert_null(graph_edge_of_find(g, 5));
-    graph_destroy(&g);
-
-    g = lost_and_found(1, 1.5);
+    struct graph *g = lost_and_found(1, 1.5);
     assert_true(g->keyframes[5].is_found && g->keyframes[5].found_ns == 777);
-    chain = graph_find_edge(g, g->n_edges, 4, 5);
+    const struct edge *chain = graph_find_edge(g, g->n_edges, 4, 5);
     assert_true(chain->chain && chain->lost && !chain->find && is_worth_nothing(&chain->link));
     const struct edge *find = graph_edge_of_find(g, 5);
     const struct se3 T_new_found = fake_pose(-0.5, 0, 0, 0);
@@ -209,6 +194,47 @@ static void the_find_may_be_the_chain(void **state)
     assert_true(chain->link.information[0] > 4e3);
     assert_int_equal(g->n_edges, 5);
     assert_int_equal(g->keyframes[5].n_links, 0);
+    graph_destroy(&g);
+}
+
+// What knows a place in odom has it of the keyframes that stand there: the nearest one has found
+// it, tied to it as odom has the two, the less the farther it is. So it is where the keyframe that
+// did went meanwhile, and where none was named.
+static void a_find_in_odom_is_by_the_nearest(void **state)
+{
+    (void)state;
+    const struct se3 near = fake_pose(1.2, 0, 0, 0);
+    assert_int_equal(graph_find_at(NULL, 0, &near).trust, RELOCALISE_NOT_FOUND);
+    for (int c = 0; c < 3; c++) {
+        struct graph *g = row(5);
+        for (int i = 0; i < 8; i++)
+            fake_overlaps[i] = 0;
+        struct keyframe_find find = graph_find_at(g->keyframes, g->n, &near);
+        const struct se3 T_frame_k = fake_pose(-0.2, 0, 0, 0);
+        assert_true(find.trust == RELOCALISE_SURE && find.seq == 1);
+        assert_same_pose(&find.T_odom_camera, &near);
+        assert_same_pose(&find.link.T_j_i, &T_frame_k);
+        assert_true(fabs(fake_tie_motion - 0.2) < 1e-9);
+        if (c == 1)
+            find.seq = 99;
+        if (c == 2)
+            find.trust = RELOCALISE_NOT_FOUND, find.seq = 3;
+        graph_found(g, &find, 777);
+        assert_int_equal(add(g, 20, 1.5), 0);
+        assert_true(g->keyframes[5].is_found && g->keyframes[5].found_ns == 777);
+        assert_true(graph_find_edge(g, g->n_edges, 4, 5)->lost);
+        const struct edge *e = graph_edge_of_find(g, 5);
+        const struct se3 T_new_k = fake_pose(-0.5, 0, 0, 0);
+        assert_true(e && e->i == 1);
+        assert_same_pose(&e->link.T_j_i, &T_new_k);
+        assert_true(fabs(map_m(g, 5) - 2.5) < 1e-6);
+        graph_destroy(&g);
+    }
+    struct graph *g = fake_graph(8, 2);
+    const struct keyframe_find none = graph_find_at(NULL, 0, &near);
+    graph_found(g, &none, 777);
+    assert_int_equal(add(g, 20, 1.2), 0);
+    assert_false(g->keyframes[0].is_found);
     graph_destroy(&g);
 }
 
@@ -315,6 +341,7 @@ int main(void)
         cmocka_unit_test(all_keyframes_are_given),
         cmocka_unit_test(a_found_camera_is_where_its_keyframe_is),
         cmocka_unit_test(the_find_may_be_the_chain),
+        cmocka_unit_test(a_find_in_odom_is_by_the_nearest),
         cmocka_unit_test(a_drift_before_the_loss_is_not_pinned),
         cmocka_unit_test(a_loop_may_span_a_loss),
         cmocka_unit_test(the_one_that_found_it_may_go),
