@@ -197,10 +197,14 @@ static void a_wrong_scale_is_said(void **state)
 static void a_wrong_focal_length_is_said(void **state)
 {
     (void)state;
-    assert_int_equal(look(KINECT, 1000, 1000, 525 * 0.85), -ERANGE);
-    assert_non_null(strstr(said, "focal length"));
-    assert_int_equal(look(KINECT, 1000, 1000, 570 * 1.15), -ERANGE);
-    assert_non_null(strstr(said, "camera.fx"));
+    for (int way = -1; way <= 1; way += 2) {
+        assert_int_equal(look(KINECT, 1000, 1000, 525 * (1 + way * 0.15)), -ERANGE);
+        assert_non_null(strstr(said, "focal length"));
+        assert_int_equal(look(KINECT, 1000, 1000, 585 * (1 + way * 0.15)), -ERANGE);
+        assert_non_null(strstr(said, "camera.fx"));
+    }
+    assert_int_equal(look(KINECT, 1000, 1000, 517.3), 0);
+    assert_int_equal(look(KINECT, 1000, 1000, 594.3), 0);
 }
 
 static void other_cameras_are_left_alone(void **state)
