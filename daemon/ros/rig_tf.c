@@ -59,15 +59,20 @@ static void follow(struct rig_tf *tf, uint32_t of)
     tf->unseen_ns = apart_ns > 0 ? apart_ns : 0;
 }
 
-// Whether the one that is followed has been silent for so long that this one, of which a pose has
-// come, is followed.
-static bool is_silent(const struct rig_tf *tf, struct rig_tf_camera *camera, int64_t put_ns)
+// Whether the one that is followed has been silent or lost for so long that this one, of which a
+// good pose has come, is followed. One that is lost may be ahead of this one: then it is waited for
+// what this one has said when the other was good.
+static bool is_silent(struct rig_tf *tf, struct rig_tf_camera *camera, int64_t time_ns,
+                      int64_t put_ns)
 {
+    const int64_t silent_ns = put_ns - tf->good_put_ns;
     if (camera->good_put_ns != tf->good_put_ns)
         camera->n_waiting = 0;
     camera->good_put_ns = tf->good_put_ns;
     camera->n_waiting++;
-    return put_ns - tf->good_put_ns > RIG_TF_SILENT_NS || camera->n_waiting >= RIG_TF_WAITING;
+    tf->others_wait = true;
+    return silent_ns > RIG_TF_SILENT_NS || camera->n_waiting >= RIG_TF_WAITING ||
+           (tf->is_lost && silent_ns > RIG_TF_LOST_NS && time_ns >= tf->good.time_ns);
 }
 
 static struct rig_tf_pose in_tf(const struct rig_tf *tf, const struct rig_tf_pose *pose)
@@ -88,20 +93,26 @@ void rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight)
         tf->out_ns = pose.time_ns - RIG_TF_SILENT_NS;
         tf->newest = pose;
     }
-    if (sight->of == tf->followed && pose.time_ns < tf->newest.time_ns)
+    if (sight->of == tf->followed && pose.time_ns < tf->newest.time_ns) {
         tf->out_ns = pose.time_ns - 1; // its clock was set back
+        tf->others_wait = false;
+    }
     if (!sight->is_lost)
         camera->kept[camera->n_kept++ % RIG_TF_KEPT] = pose;
     if (sight->of == tf->followed)
         tf->n_out = camera->n_kept;
-    else if (!sight->is_lost && is_silent(tf, camera, sight->put_ns))
+    else if (!sight->is_lost && is_silent(tf, camera, pose.time_ns, sight->put_ns))
         follow(tf, sight->of);
     else
         return;
+    tf->is_lost = sight->is_lost;
+    if (sight->is_lost && tf->others_wait)
+        return; // they know better than that it stands still
     tf->newest = pose;
     tf->has_newest = true;
     if (sight->is_lost)
         return;
+    tf->others_wait = false;
     tf->good_put_ns = sight->put_ns;
     tf->good = in_tf(tf, &pose);
 }

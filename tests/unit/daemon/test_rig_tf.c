@@ -18,8 +18,9 @@
 
 static struct rig_tf tf;
 static struct rig_tf_camera cameras[2];
-static int64_t speed;    // of the recording
-static int64_t moved_ns; // the newest of tf
+static int64_t speed;     // of the recording
+static int64_t behind_ns; // the recording of the next one that is seen
+static int64_t moved_ns;  // the newest of tf
 
 // Where the rig is, of its first base: round a circle, turning.
 static struct se3 truth(int64_t time_ns)
@@ -44,6 +45,7 @@ static int setup(void **state)
     (void)state;
     const struct se3 T_first_base = place();
     speed = 1;
+    behind_ns = 0;
     moved_ns = 0;
     cameras[0] = (struct rig_tf_camera){.T_base_first = se3_identity()};
     cameras[1] =
@@ -64,7 +66,7 @@ static void see(uint32_t of, int64_t time_ns, bool is_lost)
     }
     rig_tf_put(&tf, &(struct rig_tf_sight){.of = of,
                                            .time_ns = time_ns + (of == 1 ? AHEAD_NS : 0),
-                                           .put_ns = time_ns / speed,
+                                           .put_ns = (time_ns + behind_ns) / speed,
                                            .T_odom_base = T,
                                            .is_lost = is_lost});
 }
@@ -142,9 +144,39 @@ static void goes_on_when_the_first_is_lost(void **state)
     (void)state;
     int frame = 0;
     run(&frame, 300, GOOD, GOOD);
-    run(&frame, silence + 1, LOST, GOOD);
+    const int lost = (int)((RIG_TF_LOST_NS - LATE_NS) / PERIOD_NS);
+    assert_int_equal(run(&frame, lost, LOST, GOOD), 0); // so short a time is none
+    assert_int_equal(run(&frame, 10, GOOD, GOOD), 10);
+    assert_int_equal(tf.followed, 0);
+    // No pose of its that stands still goes out, and none of the other's is missing.
+    assert_int_equal(run(&frame, lost + 1, LOST, GOOD), lost + 2);
     assert_int_equal(tf.followed, 1);
+    assert_int_equal(tf.unseen_ns, 0);
     assert_int_equal(run(&frame, 50, LOST, GOOD), 50);
+    // Where all are lost, tf says where it was last, and goes on by the first that is not.
+    assert_int_equal(run(&frame, 20, LOST, LOST), 20);
+    assert_int_equal(run(&frame, 20, GOOD, GOOD), 20);
+    assert_int_equal(tf.followed, 0);
+}
+
+// The other plays behind: what it says of before the loss is no reason to go on by it.
+static void one_that_is_behind_is_waited_for(void **state)
+{
+    (void)state;
+    enum { BEHIND = 10 };
+    int frame = 0;
+    for (int end = 100; frame < end + 40; frame++) {
+        behind_ns = 0;
+        see(0, frame * PERIOD_NS, frame >= end);
+        count_moves(frame >= end);
+        if (frame < BEHIND)
+            continue;
+        behind_ns = BEHIND * PERIOD_NS;
+        see(1, (frame - BEHIND) * PERIOD_NS + LATE_NS, false);
+        count_moves(false);
+        assert_int_equal(tf.followed, frame >= end + BEHIND - 1);
+    }
+    assert_int_equal(tf.unseen_ns, 0);
 }
 
 // Played so fast that thousands come in the silence: none is lost, and nothing of the way.
@@ -273,13 +305,10 @@ static void the_first_never_comes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_first_is_followed),
-        TEST(goes_on_when_the_first_ends),
-        TEST(goes_on_when_the_first_is_lost),
-        TEST(goes_on_at_any_speed),
-        TEST(what_nobody_saw_is_told),
-        TEST(the_first_never_comes),
-        TEST(a_clock_is_set_back),
+        TEST(the_first_is_followed),          TEST(goes_on_when_the_first_ends),
+        TEST(goes_on_when_the_first_is_lost), TEST(one_that_is_behind_is_waited_for),
+        TEST(goes_on_at_any_speed),           TEST(what_nobody_saw_is_told),
+        TEST(the_first_never_comes),          TEST(a_clock_is_set_back),
         TEST(the_map_is_the_first_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
