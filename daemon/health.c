@@ -20,10 +20,17 @@ static void put_ros(const struct health_outputs *outputs, posed_State state, dou
                                 .n_damaged = shared_counter(shared, SHARED_DAMAGED),
                                 .rate_hz = rate_hz};
     posed_Status status;
+    const char *why = "";
     shared_status(shared, &status);
-    const bool is_why = state == posed_State_STATE_NO_INPUT && status.reason_text[0];
+    if (state == posed_State_STATE_NO_INPUT)
+        why = status.reason_text;
+    if (state == posed_State_STATE_INIT && health.n_captured > 0 &&
+        health.n_dropped + health.n_damaged >= health.n_captured) {
+        health.is_warning = true;
+        why = "none of the frames could be tracked";
+    }
     snprintf(health.message, sizeof health.message, "%s%s%.48s", wire_state_name(state),
-             is_why ? ": " : "", is_why ? status.reason_text : "");
+             why[0] ? ": " : "", why);
     ros_put_health(outputs->ros, outputs->camera, &health);
 }
 

@@ -448,6 +448,8 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     }
     if (!track->pose_known) { // nothing was tracked yet, so nothing is lost
         result_pose(track, out);
+        covariance_lost(out->covariance); // and nothing is known
+        covariance_lost(out->error.own);
         out->state = TRACK_STATE_INIT;
         out->reason = TRACK_REASON_DROPPED;
         return;

@@ -611,6 +611,22 @@ static void a_pose_that_averages_says_how_far_it_may_be_behind(void **state)
     near(out.error.drift[0] / drift, 1, 1e-9); // at rest it stays
 }
 
+// Where the first frame will be, it will be for sure: until it has come nothing is known.
+static void nothing_is_known_before_the_first_frame(void **state)
+{
+    (void)state;
+    struct track_result skipped;
+    begin_with(TRACK_REFERENCE_PREVIOUS);
+    track_skip(track, 30000000, &skipped);
+    assert_int_equal(skipped.state, TRACK_STATE_INIT);
+    assert_int_equal(skipped.reason, TRACK_REASON_DROPPED);
+    for (int i = 0; i < 36; i++) {
+        near(skipped.covariance[i], i % 7 ? 0 : POSE_ERROR_LOST, 0);
+        near(skipped.error.own[i], i % 7 ? 0 : POSE_ERROR_LOST, 0);
+    }
+    assert_true(frame_after(0.03).covariance[0] < 1);
+}
+
 static void a_lost_frame_keeps_the_last_pose(void **state)
 {
     (void)state;
@@ -752,6 +768,7 @@ int main(void)
         cmocka_unit_test(a_camera_that_moves_errs_by_its_readout),
         cmocka_unit_test(references_hand_on_their_own_error),
         cmocka_unit_test(a_pose_that_averages_says_how_far_it_may_be_behind),
+        cmocka_unit_test(nothing_is_known_before_the_first_frame),
         cmocka_unit_test(a_lost_frame_keeps_the_last_pose),
         cmocka_unit_test(it_starts_anew_after_a_while),
         cmocka_unit_test(less_effort_leaves_out_the_finest_levels),
