@@ -121,20 +121,29 @@ static const char *left_out_library(const char *source)
     return NULL;
 }
 
+#define AS_A_WHOLE                                                                                 \
+    ": compressed as a whole (zstd), as `ros2 bag record --compression-mode file` does, which is " \
+    "not read; "
+
 // Says so where the place holds what zstd compressed as a whole. False: it does not.
 static bool log_packed(const char *place, const struct log_sink *log)
 {
     char *file;
-    if (recognise_packed(place, &file) != 0)
+    size_t n;
+    if (recognise_packed(place, &file, &n) != 0)
         return false;
     const char *end = strrchr(file, '.');
     const bool is_named = end && (!strcmp(end, ".zst") || !strcmp(end, ".zstd"));
-    log_to(
-        log, LOG_LEVEL_ERROR,
-        "source '%s': %s is compressed as a whole (zstd), as `ros2 bag record "
-        "--compression-mode file` does, which is not read; unpack it first: zstd -d %s -o %.*s%s",
-        place, file, file, is_named ? (int)(end - file) : (int)strlen(file), file,
-        is_named ? "" : ".unpacked");
+    const int n_name = is_named ? (int)(end - file) : (int)strlen(file);
+    if (n == 1)
+        log_to(log, LOG_LEVEL_ERROR,
+               "source '%s': %s" AS_A_WHOLE "unpack it first: zstd -d %s -o %.*s%s", place, file,
+               file, n_name, file, is_named ? "" : ".unpacked");
+    else
+        log_to(log, LOG_LEVEL_ERROR,
+               "source '%s': %s and %zu more" AS_A_WHOLE
+               "unpack them first: for f in %.*s/*.zst*; do zstd -d $f -o ${f%%.zst*}; done",
+               place, file, n - 1, (int)(strrchr(file, '/') - file), file);
     free(file);
     return true;
 }

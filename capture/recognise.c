@@ -103,7 +103,7 @@ static bool is_packed(const char *path)
 }
 
 // Returns 0 (NULL: no such file in the folder) or -ENOMEM.
-static int first_packed(const char *folder, char **out_file)
+static int first_packed(const char *folder, char **out_file, size_t *out_n)
 {
     DIR *dir = opendir(folder);
     char *first = NULL;
@@ -114,7 +114,11 @@ static int first_packed(const char *folder, char **out_file)
         char *file;
         if (asprintf(&file, "%s/%s", folder, entry->d_name) < 0) {
             err = -ENOMEM;
-        } else if ((!first || strcmp(file, first) < 0) && is_packed(file)) {
+            break;
+        }
+        const bool counts = is_packed(file);
+        *out_n += counts;
+        if (counts && (!first || strcmp(file, first) < 0)) {
             free(first);
             first = file;
         } else {
@@ -131,30 +135,33 @@ static int first_packed(const char *folder, char **out_file)
     return err;
 }
 
-static int packed_at(const char *path, char **out_file)
+static int packed_at(const char *path, char **out_file, size_t *out_n)
 {
     struct stat st;
     const char *driver;
     bool is_mixed;
     int err = 0;
     *out_file = NULL;
+    *out_n = 0;
     if (stat(path, &st) != 0 || recognise_path(path, &driver, &is_mixed) != -EINVAL)
         return -ENOENT;
     if (S_ISDIR(st.st_mode))
-        err = first_packed(path, out_file);
+        err = first_packed(path, out_file, out_n);
     else if (is_packed(path) && !(*out_file = strdup(path)))
         err = -ENOMEM;
+    else if (*out_file)
+        *out_n = 1;
     return err ? err : *out_file ? 0 : -ENOENT;
 }
 
-int recognise_packed(const char *path, char **out_file)
+int recognise_packed(const char *path, char **out_file, size_t *out_n)
 {
     const char *hash = strrchr(path, '#');
-    int err = packed_at(path, out_file);
+    int err = packed_at(path, out_file, out_n);
     if (err != -ENOENT || !hash)
         return err;
     char *file = strndup(path, (size_t)(hash - path));
-    err = file ? packed_at(file, out_file) : -ENOMEM;
+    err = file ? packed_at(file, out_file, out_n) : -ENOMEM;
     free(file);
     return err;
 }

@@ -99,7 +99,8 @@ struct mcap {
     struct mcap_index index; // of foxglove.RawImage
     struct bag bag;          // of ROS
     bool is_ros;
-    int fd;
+    int fd;      // of the reader
+    size_t part; // that it reads
     char *path;
     struct log_sink log;
 };
@@ -153,11 +154,48 @@ static int take_camera(const struct mcap *mcap, const struct capture_settings *s
     return 0;
 }
 
+// One file is open at a time.
+static int open_part(struct mcap *mcap, size_t part)
+{
+    if (mcap->reader && mcap->part == part)
+        return 0;
+    mcap_reader_destroy(&mcap->reader);
+    if (mcap->fd >= 0)
+        close(mcap->fd);
+    mcap->part = part;
+    mcap->fd = bag_parts_open(&mcap->bag.parts, part, &mcap->log);
+    return mcap->fd < 0 ? mcap->fd : mcap_reader_create(&mcap->reader, mcap->fd);
+}
+
+// Of several files. Those of our recorder are a recording each.
+static int read_part(void *state, size_t part)
+{
+    static const struct log_sink silence = {0};
+    struct mcap *mcap = state;
+    int err = open_part(mcap, part);
+    if (err)
+        return err;
+    err = mcap_scan(mcap->reader, bag_file(&mcap->bag), NULL, &silence, &mcap->index);
+    mcap_index_free(&mcap->index);
+    if (err)
+        return err == -ENOMEM ? err : mcap_ros2_scan(mcap->reader, &mcap->bag);
+    bag_parts_refuse(&mcap->bag.parts, &mcap->log);
+    return -ENOTSUP;
+}
+
 static int open_images(struct mcap *mcap, const struct capture_settings *settings,
                        struct capture_info *out_info)
 {
+    if (mcap->bag.parts.n > 1) {
+        mcap->is_ros = true;
+        int err = bag_read_parts(&mcap->bag, read_part, mcap);
+        return err ? err : bag_choose(&mcap->bag, settings, out_info);
+    }
     const struct mcap_choice choice = {mcap->bag.wanted, settings->camera};
-    int err = mcap_scan(mcap->reader, mcap->path, &choice, &settings->log, &mcap->index);
+    int err = open_part(mcap, 0);
+    if (err)
+        return err;
+    err = mcap_scan(mcap->reader, mcap->path, &choice, &settings->log, &mcap->index);
     mcap->is_ros = err == -ENOMSG;
     if (mcap->is_ros) {
         err = mcap_ros2_scan(mcap->reader, &mcap->bag);
@@ -178,11 +216,7 @@ static int mcap_open(void **out_state, const char *location,
     mcap->log = settings->log;
     mcap->fd = -1;
     int err = bag_begin(&mcap->bag, location, ".mcap", &settings->log);
-    if (!err) {
-        mcap->path = mcap->bag.path;
-        mcap->fd = file_open(mcap->path, &settings->log);
-        err = mcap->fd < 0 ? mcap->fd : mcap_reader_create(&mcap->reader, mcap->fd);
-    }
+    mcap->path = mcap->bag.path;
     if (!err)
         err = open_images(mcap, settings, out_info);
     if (err)
@@ -209,8 +243,11 @@ static int decode_ros(struct mcap *mcap, uint64_t i, uint16_t *pixels, const cha
 {
     const unsigned char *message;
     size_t n_bytes;
-    int err =
-        mcap_ros2_load(mcap->reader, bag_place(&mcap->bag, i), &message, &n_bytes, out_reason);
+    *out_reason = NULL; // told already
+    int err = open_part(mcap, bag_part(&mcap->bag, i));
+    if (err)
+        return err == -ENOMEM ? err : -EBADMSG;
+    err = mcap_ros2_load(mcap->reader, bag_place(&mcap->bag, i), &message, &n_bytes, out_reason);
     return err ? err : bag_decode(&mcap->bag, message, n_bytes, pixels, out_reason);
 }
 
@@ -222,8 +259,8 @@ static int mcap_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct c
     int err = mcap->is_ros ? decode_ros(mcap, i, pixels, &reason)
                            : mcap_decode(mcap->reader, &mcap->index, i, pixels, &reason);
     if (err && reason)
-        log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: image %llu: %s", mcap->path,
-               (unsigned long long)i, reason);
+        log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: image %llu: %s",
+               mcap->bag.parts.paths[mcap->part], (unsigned long long)i, reason);
     return err;
 }
 

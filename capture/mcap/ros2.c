@@ -196,13 +196,14 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
         err = -ENOTSUP;
     }
     if (err)
-        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s", bag->path, reason ? reason : strerror(-err));
+        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s", bag_file(bag),
+               reason ? reason : strerror(-err));
     else if (!complete)
-        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu", bag->path,
-               (unsigned long long)end);
+        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu",
+               bag_file(bag), (unsigned long long)end);
     if (!err && walk->n_bad_chunks)
         log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: %zu chunks could not be read, the first at byte %llu (%s)", bag->path,
+               "%s: %zu chunks could not be read, the first at byte %llu (%s)", bag_file(bag),
                walk->n_bad_chunks, (unsigned long long)walk->bad_offset, walk->bad_reason);
     for (size_t i = 0; i < walk->n_schemas; i++)
         free(walk->schemas[i].name);

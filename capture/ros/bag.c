@@ -1,49 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/ros/bag.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define MAX_TOPICS 10000 // more is no recording of a robot
-
-// Puts the one file of a folder in place of its path.
-static int enter_folder(struct bag *bag, const char *suffix)
-{
-    DIR *dir = opendir(bag->path);
-    char *found = NULL;
-    size_t n_found = 0, n_suffix = strlen(suffix);
-    int err = 0;
-    if (!dir)
-        return 0; // no folder: what it is, its reader finds out
-    for (struct dirent *entry; !err && (entry = readdir(dir));) {
-        size_t n = strlen(entry->d_name);
-        if (n <= n_suffix || strcmp(entry->d_name + n - n_suffix, suffix) != 0)
-            continue;
-        free(found);
-        n_found++;
-        if (asprintf(&found, "%s/%s", bag->path, entry->d_name) < 0) {
-            found = NULL;
-            err = -ENOMEM;
-        }
-    }
-    closedir(dir);
-    if (!err && n_found != 1) {
-        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: a folder with %zu files *%s%s", bag->path, n_found,
-               suffix, n_found ? ", name one of them" : "");
-        err = n_found ? -EINVAL : -ENOENT;
-    }
-    if (err) {
-        free(found);
-        return err;
-    }
-    free(bag->path);
-    bag->path = found;
-    return 0;
-}
 
 int bag_begin(struct bag *bag, const char *location, const char *suffix, const struct log_sink *log)
 {
@@ -55,7 +18,12 @@ int bag_begin(struct bag *bag, const char *location, const char *suffix, const s
     bag->wanted = hash ? strdup(hash + 1) : NULL;
     if (!bag->path || (hash && !bag->wanted))
         return -ENOMEM;
-    int err = enter_folder(bag, suffix);
+    int err = bag_parts_find(&bag->parts, bag->path, suffix, log);
+    if (!err && bag->parts.n == 1) {
+        free(bag->path);
+        bag->path = strdup(bag->parts.paths[0]);
+        err = bag->path ? 0 : -ENOMEM;
+    }
     return err ? err : ros_depth_create(&bag->decoder);
 }
 
@@ -74,10 +42,34 @@ void bag_close(struct bag *bag)
         free(bag->topics[i].frames);
     }
     free(bag->topics);
+    bag_parts_free(&bag->parts);
     free(bag->path);
     free(bag->wanted);
     ros_depth_destroy(&bag->decoder);
     *bag = (struct bag){0};
+}
+
+int bag_read_parts(struct bag *bag, int (*read_part)(void *state, size_t part), void *state)
+{
+    size_t n_read = 0;
+    int first = 0;
+    for (size_t i = 0; i < bag->parts.n; i++) {
+        bag->part = i;
+        int err = read_part(state, i);
+        if (err == -ENOMEM || err == -ENOTSUP)
+            return err;
+        if (err && bag->parts.n > 1)
+            log_to(&bag->log, LOG_LEVEL_WARNING, "%s: left out, the other files are read",
+                   bag_file(bag));
+        first = first ? first : err;
+        n_read += err == 0;
+    }
+    return n_read ? 0 : first;
+}
+
+const char *bag_file(const struct bag *bag)
+{
+    return bag->parts.n ? bag->parts.paths[bag->part] : bag->path;
 }
 
 static int grow(void **array, size_t *capacity, size_t n, size_t n_element_bytes)
@@ -96,7 +88,7 @@ static int grow(void **array, size_t *capacity, size_t n, size_t n_element_bytes
 static struct bag_topic *find_topic(const struct bag *bag, uint32_t id)
 {
     for (size_t i = 0; i < bag->n_topics; i++)
-        if (bag->topics[i].id == id)
+        if (bag->topics[i].id == id && bag->topics[i].part == bag->part)
             return &bag->topics[i];
     return NULL;
 }
@@ -119,26 +111,45 @@ bool bag_topic_ends_with(const struct bag_topic *topic, const char *end)
     return n >= n_end && !strcmp(topic->name + n - n_end, end);
 }
 
+// A topic that another file told of, and this one has not yet.
+static struct bag_topic *find_known(const struct bag *bag, const struct bag_topic *topic)
+{
+    for (size_t i = 0; bag->part > 0 && i < bag->n_topics; i++) {
+        struct bag_topic *known = &bag->topics[i];
+        if (known->part != bag->part && known->encoding == topic->encoding &&
+            !strcmp(known->name, topic->name) && !strcmp(known->type, topic->type))
+            return known;
+    }
+    return NULL;
+}
+
 int bag_add_topic(struct bag *bag, uint32_t id, const char *name, size_t n_name, const char *type,
                   size_t n_type, enum ros_encoding encoding)
 {
-    if (find_topic(bag, id) || bag->n_topics == MAX_TOPICS)
+    if (find_topic(bag, id))
         return 0;
     void *topics = bag->topics;
     int err = grow(&topics, &bag->topic_capacity, bag->n_topics, sizeof *bag->topics);
     bag->topics = topics;
     if (err)
         return err;
-    struct bag_topic topic = {.id = id, .encoding = encoding, .kind = ros_kind_of(type, n_type)};
+    struct bag_topic topic = {
+        .id = id, .part = bag->part, .encoding = encoding, .kind = ros_kind_of(type, n_type)};
     topic.name = strndup(name, n_name);
     topic.type = strndup(type, n_type);
-    if (!topic.name || !topic.type) {
-        free(topic.name);
-        free(topic.type);
-        return -ENOMEM;
+    const bool is_good = topic.name && topic.type;
+    struct bag_topic *known = is_good ? find_known(bag, &topic) : NULL;
+    if (is_good && !known && bag->n_topics < MAX_TOPICS) {
+        bag->topics[bag->n_topics++] = topic;
+        return 0;
     }
-    bag->topics[bag->n_topics++] = topic;
-    return 0;
+    if (known) {
+        known->id = id;
+        known->part = bag->part;
+    }
+    free(topic.name);
+    free(topic.type);
+    return is_good ? 0 : -ENOMEM;
 }
 
 enum bag_interest bag_interest(const struct bag_topic *topic)
@@ -188,7 +199,8 @@ static int add_image(struct bag *bag, struct bag_topic *topic, int64_t log_time_
     }
     note_size(topic, &image);
     topic->has_stamps = topic->has_stamps || image.header.time_ns > 0;
-    return add_frame(topic, (struct bag_frame){image.header.time_ns, log_time_ns, place});
+    return add_frame(topic,
+                     (struct bag_frame){image.header.time_ns, log_time_ns, place, bag->part});
 }
 
 // What RealSense's .db3 says of each image, and when the camera took it, which there is not the
@@ -200,7 +212,7 @@ static int add_metadata(struct bag_topic *topic, int64_t log_time_ns, const void
     if (!bag_topic_ends_with(topic, BAG_REALSENSE_METADATA) ||
         !ros_get_realsense_time(data, n_bytes, topic->encoding, &time_ns))
         return 0;
-    return add_frame(topic, (struct bag_frame){time_ns, log_time_ns, {0, 0}});
+    return add_frame(topic, (struct bag_frame){time_ns, log_time_ns, {0, 0}, 0});
 }
 
 // rosbag2's --compression-mode message: zstd's magic stands where CDR tells its byte order.
@@ -266,6 +278,11 @@ void bag_stamp(const struct bag *bag, uint64_t i, int64_t *out_time_ns, uint64_t
 {
     *out_time_ns = bag->depth->frames[i].time_ns;
     *out_index = i;
+}
+
+size_t bag_part(const struct bag *bag, uint64_t i)
+{
+    return bag->depth->frames[i].part;
 }
 
 struct bag_place bag_place(const struct bag *bag, uint64_t i)

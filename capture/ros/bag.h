@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ROS recording, whatever file it is in: which topics there are, where the images of each are,
 // and what the others say (select_topic.h: which of them is depth). A container (MCAP, .db3, ROS 1
-// .bag) walks its file once and tells of every topic and message; then it answers for the bytes of
-// one message.
+// .bag) walks its files once and tells of every topic and message; then it answers for the bytes of
+// one message. A recording in several files (bag_parts.h) is one: topics are the same by name, type
+// and encoding, whatever their ids.
 //
 // A frame's time is the stamp of its header, when the camera took it; what the container says is
 // when the recorder got it, and serves for images without a stamp.
@@ -10,9 +11,10 @@
 #define POSED_CAPTURE_ROS_BAG_H
 
 #include "capture/driver.h"
+#include "capture/ros/bag_parts.h"
 #include "capture/ros/depth.h"
 
-// Where a message is, as the container wants it.
+// Where in its file a message is, as the container wants it.
 struct bag_place {
     uint64_t block, offset;
 };
@@ -20,6 +22,7 @@ struct bag_place {
 struct bag_frame {
     int64_t time_ns, log_time_ns;
     struct bag_place place;
+    size_t part; // the file, of bag.parts
 };
 
 // What becomes of the intrinsics of a camera info.
@@ -31,6 +34,7 @@ struct bag_info_change {
 
 struct bag_topic {
     uint32_t id;
+    size_t part; // the file that told of it last, with that id
     char *name, *type;
     enum ros_kind kind;
     enum ros_encoding encoding;
@@ -55,7 +59,9 @@ struct bag_topic {
 };
 
 struct bag {
-    char *path;   // without the topic
+    char *path; // without the topic; the file, or the folder where several are read
+    struct bag_parts parts;
+    size_t part;  // of which is told now
     char *wanted; // the topic that was asked for, NULL = the best
     struct log_sink log;
     struct bag_topic *topics;
@@ -66,15 +72,23 @@ struct bag {
     struct ros_depth *decoder;
 };
 
-// `location` is FILE or FILE#TOPIC, or the folder that `ros2 bag record` makes, with one file that
-// ends in `suffix`. Returns 0, or -EINVAL, -ENOENT (no such file in the folder, or several: the
-// reason is in the log), -ENOMEM; bag_close in either case.
+// `location` is FILE or FILE#TOPIC, or the folder that `ros2 bag record` makes, with files that end
+// in `suffix`, a literal. Returns 0 or bag_parts_find's errors; bag_close in either case.
 __attribute__((warn_unused_result)) int bag_begin(struct bag *bag, const char *location,
                                                   const char *suffix, const struct log_sink *log);
 // The same for a source that is no file; `name` stands for it in messages.
 __attribute__((warn_unused_result)) int bag_begin_live(struct bag *bag, const char *name,
                                                        const struct log_sink *log);
 void bag_close(struct bag *bag); // accepts what is all zero
+
+// Has `read_part` tell of the files one after the other, bag->part being the one. One that it
+// cannot read is left out, which the log tells; at -ENOMEM and -ENOTSUP all ends. Returns 0, that
+// error, or the first one when none could be read.
+__attribute__((warn_unused_result)) int
+bag_read_parts(struct bag *bag, int (*read_part)(void *state, size_t part), void *state);
+
+// The file of which is told now, for messages.
+const char *bag_file(const struct bag *bag);
 
 // A topic of the file; type and name need not end in a NUL. Telling of an id again changes nothing.
 // Returns 0 or -ENOMEM.
@@ -107,6 +121,7 @@ __attribute__((warn_unused_result)) int bag_add_message(struct bag *bag, uint32_
 // The driver's `stamp`; and its `decode` once the container has the bytes of the message:
 // ros_depth_decode's contract, also of *out_reason.
 void bag_stamp(const struct bag *bag, uint64_t i, int64_t *out_time_ns, uint64_t *out_index);
+size_t bag_part(const struct bag *bag, uint64_t i);
 struct bag_place bag_place(const struct bag *bag, uint64_t i);
 __attribute__((warn_unused_result)) int bag_decode(struct bag *bag, const void *message,
                                                    size_t n_bytes, uint16_t *out_pixels,

@@ -17,16 +17,22 @@
 
 struct ros2db3 {
     struct bag bag;
+    size_t part; // that is open
     sqlite3 *db;
     sqlite3_blob *blob; // of messages.data
     unsigned char *message;
     size_t capacity;
 };
 
+static const char *path_of(const struct ros2db3 *db3)
+{
+    return db3->bag.parts.paths[db3->part];
+}
+
 static int fail(const struct ros2db3 *db3, const char *what)
 {
     int code = sqlite3_errcode(db3->db);
-    log_to(&db3->bag.log, LOG_LEVEL_ERROR, "%s: %s: %s", db3->bag.path, what,
+    log_to(&db3->bag.log, LOG_LEVEL_ERROR, "%s: %s: %s", path_of(db3), what,
            sqlite3_errmsg(db3->db));
     return code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_IOERR ? -EIO : -EINVAL;
 }
@@ -52,20 +58,36 @@ static char *uri_of(const char *path)
     return uri;
 }
 
-static int open_database(struct ros2db3 *db3)
+static void close_part(struct ros2db3 *db3)
 {
-    int fd = file_open(db3->bag.path, &db3->bag.log); // a file, and there: SQLite says less
+    sqlite3_blob_close(db3->blob);
+    sqlite3_close(db3->db);
+    db3->blob = NULL;
+    db3->db = NULL;
+}
+
+// One file is open at a time.
+static int open_part(struct ros2db3 *db3, size_t part)
+{
+    if (db3->db && db3->part == part)
+        return 0;
+    close_part(db3);
+    db3->part = part;
+    int fd = bag_parts_open(&db3->bag.parts, part, &db3->bag.log); // there: SQLite says less
     if (fd < 0)
         return fd;
     close(fd);
-    char *uri = uri_of(db3->bag.path);
+    char *uri = uri_of(path_of(db3));
     if (!uri)
         return -ENOMEM;
     int code = sqlite3_open_v2(uri, &db3->db,
                                SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
     free(uri);
-    if (code != SQLITE_OK)
-        return db3->db ? fail(db3, "cannot be opened") : -ENOMEM;
+    if (code != SQLITE_OK) {
+        int err = db3->db ? fail(db3, "cannot be opened") : -ENOMEM;
+        close_part(db3);
+        return err;
+    }
     // what a file says of its own schema is not to be believed
     sqlite3_db_config(db3->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db3->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
@@ -147,7 +169,7 @@ static int read_messages(struct ros2db3 *db3)
         sqlite3_int64 row = sqlite3_column_int64(query, 0), id = sqlite3_column_int64(query, 1);
         if (begun && row <= last) { // a damaged tree may give the same row for ever
             log_to(&db3->bag.log, LOG_LEVEL_WARNING,
-                   "%s: damaged, what follows message %lld is not read", db3->bag.path,
+                   "%s: damaged, what follows message %lld is not read", path_of(db3),
                    (long long)last);
             code = SQLITE_DONE;
             break;
@@ -171,20 +193,28 @@ static int read_messages(struct ros2db3 *db3)
     }
     if (n_bad)
         log_to(&db3->bag.log, LOG_LEVEL_WARNING,
-               "%s: %zu messages cannot be read, the first is row %lld", db3->bag.path, n_bad,
+               "%s: %zu messages cannot be read, the first is row %lld", path_of(db3), n_bad,
                (long long)first_bad);
     if (!err && code != SQLITE_DONE)
         log_to(&db3->bag.log, LOG_LEVEL_WARNING, "%s: incomplete, its messages break off: %s",
-               db3->bag.path, sqlite3_errmsg(db3->db));
+               path_of(db3), sqlite3_errmsg(db3->db));
     sqlite3_finalize(query);
     return err;
+}
+
+static int read_part(void *state, size_t part)
+{
+    struct ros2db3 *db3 = state;
+    int err = open_part(db3, part);
+    if (!err)
+        err = read_topics(db3);
+    return err ? err : read_messages(db3);
 }
 
 static void close_bag(void *state)
 {
     struct ros2db3 *db3 = state;
-    sqlite3_blob_close(db3->blob);
-    sqlite3_close(db3->db);
+    close_part(db3);
     free(db3->message);
     bag_close(&db3->bag);
     free(db3);
@@ -198,11 +228,7 @@ static int open_bag(void **out_state, const char *location, const struct capture
         return -ENOMEM;
     int err = bag_begin(&db3->bag, location, ".db3", &settings->log);
     if (!err)
-        err = open_database(db3);
-    if (!err)
-        err = read_topics(db3);
-    if (!err)
-        err = read_messages(db3);
+        err = bag_read_parts(&db3->bag, read_part, db3);
     if (!err)
         err = bag_choose(&db3->bag, settings, out_info);
     if (err) {
@@ -225,11 +251,14 @@ static int decode(void *state, uint64_t i, uint16_t *pixels, struct capture_fram
     const char *reason = "cannot be read";
     size_t n = 0;
     sqlite3_int64 row = (sqlite3_int64)bag_place(&db3->bag, i).offset;
-    int err = read_message(db3, row, SIZE_MAX, &n);
+    int err = open_part(db3, bag_part(&db3->bag, i));
+    if (err) // told already
+        return err == -ENOMEM ? err : -EBADMSG;
+    err = read_message(db3, row, SIZE_MAX, &n);
     if (!err)
         err = bag_decode(&db3->bag, db3->message, n, pixels, &reason);
     if (err && reason)
-        log_to(&db3->bag.log, LOG_LEVEL_WARNING, "%s: image %llu: row %lld: %s", db3->bag.path,
+        log_to(&db3->bag.log, LOG_LEVEL_WARNING, "%s: image %llu: row %lld: %s", path_of(db3),
                (unsigned long long)i, (long long)row, reason);
     return err;
 }

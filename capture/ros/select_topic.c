@@ -323,6 +323,8 @@ static int compare_frames(const void *a, const void *b)
         return x->time_ns < y->time_ns ? -1 : 1;
     if (x->log_time_ns != y->log_time_ns)
         return x->log_time_ns < y->log_time_ns ? -1 : 1;
+    if (x->part != y->part)
+        return x->part < y->part ? -1 : 1;
     if (x->place.block != y->place.block)
         return x->place.block < y->place.block ? -1 : 1;
     return (x->place.offset > y->place.offset) - (x->place.offset < y->place.offset);

@@ -9,8 +9,11 @@ CONTAINER: mcap, mcap-zstd (rosbags), mcap-ros2, mcap-plain (mcap-ros2-support),
 bag-bz2, bag-lz4, bag-plain (rosbags; the last without chunks), realsense (.bag or .db3, as the
 library of POSED_REALSENSE writes it).
 ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 16UC1-png, 16UC1-rvl, 32FC1-png. Options after it:
-no-info, color, no-depth."""
+no-info, color, no-depth; of rosbags' containers of ROS 2 parts=N: a folder with N files and the
+metadata.yaml that lists them, as rosbag2 splits a recording. Ids of topics differ from one to the
+next, and camera infos are in the third alone."""
 import functools
+import itertools
 import os
 import sys
 import time
@@ -26,7 +29,9 @@ DEPTH, INFO = "/camera/depth/image_rect_raw", "/camera/depth/camera_info"
 def fields(folder, encoding, options):
     """Topic, type, and message as nested dictionaries, of all that the recording has."""
     fx, fy, cx, cy = camera(folder)
-    for time_ns, pixels in frames(folder):
+    mine = [option[7:].split(":") for option in options if option.startswith("frames=")]
+    first, end = (int(number) for number in mine[0]) if mine else (0, None)
+    for time_ns, pixels in itertools.islice(frames(folder), first, end):
         header = {"stamp": {"sec": time_ns // 10**9, "nanosec": time_ns % 10**9},
                   "frame_id": "camera_depth_optical_frame"}
         height, width = pixels.shape
@@ -101,6 +106,30 @@ def write_rosbags(folder, out, container, encoding, options):
             writer.write(connections[topic], time_ns + 1700000, data)
     if container == "bag-plain":
         leave_chunks_out(out)
+
+
+def write_parts(folder, out, container, encoding, n_parts):
+    n_frames = sum(1 for _ in frames(folder))
+    names = []
+    for i in range(n_parts):
+        options = [f"frames={i * n_frames // n_parts}:{(i + 1) * n_frames // n_parts}"]
+        options += ["color"] if i % 2 else []
+        options += ["no-info"] if i != 2 else []
+        alone = out / f"part{i}"
+        out.mkdir(exist_ok=True)
+        write_rosbags(folder, alone, container, encoding, options)
+        written, = (file for file in alone.iterdir() if file.suffix != ".yaml")
+        names.append(f"{out.name}_{i}{written.suffix}")
+        written.rename(out / names[-1])
+        (alone / "metadata.yaml").unlink()
+        alone.rmdir()
+    storage = "sqlite3" if container == "db3" else "mcap"
+    (out / "metadata.yaml").write_text(
+        "rosbag2_bagfile_information:\n  version: 5\n  storage_identifier: " + storage +
+        "\n  duration:\n    nanoseconds: 1\n  relative_file_paths:\n" +
+        "".join(f"    - {name}\n" for name in names) +
+        "  compression_format: \"\"\n  compression_mode: \"\"\n  files:\n" +
+        "".join(f"    - path: {name}\n      message_count: 1\n" for name in names))
 
 
 def leave_chunks_out(path):
@@ -182,7 +211,10 @@ def write_realsense(folder, out):
 
 def main():
     folder, out, container, encoding, *options = sys.argv[1:]
-    if container == "realsense":
+    parts = [int(option[6:]) for option in options if option.startswith("parts=")]
+    if parts:
+        write_parts(folder, Path(out), container, encoding, parts[0])
+    elif container == "realsense":
         write_realsense(folder, out)
     elif container in ("mcap-ros2", "mcap-plain"):
         write_mcap_ros2(folder, out, encoding, options, container == "mcap-plain")

@@ -330,13 +330,18 @@ static void files_of_zstd(void **state)
 {
     (void)state;
     static const char packed[] = "\x28\xb5\x2f\xfd\x24\x08\x41\x00";
+    static const char all[] =
+        "%s/bag/b_0.db3.zstd and 2 more: compressed as a whole (zstd), as `ros2 bag record "
+        "--compression-mode file` does, which is not read; unpack them first: for f in "
+        "%s/bag/*.zst*; do zstd -d $f -o ${f%%.zst*}; done";
     static const struct {
         const char *source, *wanted; // NULL: nothing is said of it
     } cases[] = {{"%s/a.mcap.zstd", "zstd -d %s/a.mcap.zstd -o %s/a.mcap"},
                  {"mcap:%s/a.mcap.zstd#/depth", "zstd -d %s/a.mcap.zstd -o %s/a.mcap"},
                  {"%s/packed", "zstd -d %s/packed -o %s/packed.unpacked"},
-                 {"%s/bag", "zstd -d %s/bag/b_0.db3.zstd -o %s/bag/b_0.db3"},
-                 {"mcap:%s/bag", "zstd -d %s/bag/b_0.db3.zstd -o %s/bag/b_0.db3"},
+                 {"%s/one", "zstd -d %s/one/b_0.db3.zstd -o %s/one/b_0.db3"},
+                 {"%s/bag", all},
+                 {"mcap:%s/bag", all},
                  {"%s/no", NULL},
                  {"mcap:%s/short.mcap.zst", NULL},
                  {"mcap:%s/part", NULL}};
@@ -349,6 +354,9 @@ static void files_of_zstd(void **state)
     scratch_write(&scratch, "bag/b_1.db3.zstd", packed, 8);
     scratch_write(&scratch, "bag/b_0.db3.zstd", packed, 8);
     scratch_write(&scratch, "bag/b_2.db3.zst", packed, 8);
+    scratch_make_folder(&scratch, "one");
+    scratch_write_text(&scratch, "one/a_0.db3.zstd", "none");
+    scratch_write(&scratch, "one/b_0.db3.zstd", packed, 8);
     char pipe[300]; // opening it would wait for ever
     assert_int_equal(mkfifo(scratch_name(&scratch, "bag/a.zst", pipe), 0600), 0);
     scratch_make_folder(&scratch, "no");

@@ -531,8 +531,14 @@ static void times(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(bag_add_message(&bag, id, T, places[i], bytes, n), 0);
     assert_int_equal(bag_add_message(&bag, id, T + 1, (struct bag_place){0, 0}, bytes, n), 0);
+    bag.part = 1; // and so before a second file's
+    static const char type[] = "sensor_msgs/msg/Image";
+    assert_int_equal(
+        bag_add_topic(&bag, id, "/z/depth", 8, type, sizeof type - 1, ROS_ENCODING_CDR), 0);
+    assert_int_equal(bag_add_message(&bag, id, T, (struct bag_place){0, 0}, bytes, n), 0);
     assert_int_equal(choose("/z/depth", NULL), 0);
     assert_int_equal(info.n_frames, 1);
+    assert_int_equal(bag_part(&bag, 0), 0);
     assert_int_equal(bag_place(&bag, 0).block, 1);
     assert_int_equal(bag_place(&bag, 0).offset, 5);
 }
