@@ -64,8 +64,8 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
                     const struct track_result *result, const posed_Odometry *odometry)
 {
     struct ros_tracked tracked = {.time_ns = frame->image.time_ns,
-                                  .is_lost = result->state == TRACK_STATE_LOST ||
-                                             result->reason == TRACK_REASON_DROPPED,
+                                  .is_lost = result->state == TRACK_STATE_LOST,
+                                  .is_predicted = result->reason == TRACK_REASON_DROPPED,
                                   .T_odom_camera = result->T_odom_camera};
     memcpy(tracked.covariance, odometry->pose_covariance, sizeof tracked.covariance);
     memcpy(tracked.velocity, result->velocity, sizeof tracked.velocity);

@@ -17,7 +17,7 @@ struct se3 ros_optical_in_base(void);
 // What the tracker says of one frame.
 struct ros_tracked {
     int64_t time_ns;
-    bool is_lost; // the pose is the last one that was known
+    bool is_lost, is_predicted; // the pose is the last known one; where a dropped frame is expected
     struct se3 T_odom_camera;
     double covariance[36]; // errors of position and rotation, along and about the axes of odom
     double velocity[6];    // linear, angular; in the camera frame

@@ -91,6 +91,7 @@ static void write_tf(struct ros *ros, const struct waiting *waiting, const struc
         .put_ns = waiting->put_ns,
         .T_odom_base = se3_from_quaternion(own->orientation_xyzw, own->position_m),
         .is_lost = waiting->tracked.is_lost,
+        .is_predicted = waiting->tracked.is_predicted,
     };
     const uint32_t followed = ros->rig_tf.followed;
     const int64_t silent_ns = waiting->put_ns - ros->rig_tf.good_put_ns;

@@ -62,17 +62,21 @@ static void follow(struct rig_tf *tf, uint32_t of)
 // Whether the one that is followed has been silent or lost for so long that this one, of which a
 // good pose has come, is followed. One that is lost may be ahead of this one: then it is waited for
 // what this one has said when the other was good.
-static bool is_silent(struct rig_tf *tf, struct rig_tf_camera *camera, int64_t time_ns,
-                      int64_t put_ns)
+static bool takes_over(const struct rig_tf *tf, const struct rig_tf_camera *camera, int64_t time_ns,
+                       int64_t put_ns)
 {
-    const int64_t silent_ns = put_ns - tf->good_put_ns;
+    return put_ns - tf->good_put_ns > RIG_TF_SILENT_NS || camera->n_waiting >= RIG_TF_WAITING ||
+           (tf->n_lost >= RIG_TF_LOST_FRAMES && time_ns - tf->good.time_ns > RIG_TF_LOST_NS);
+}
+
+// A good pose of one that is not followed.
+static void wait(struct rig_tf *tf, struct rig_tf_camera *camera, int64_t put_ns)
+{
     if (camera->good_put_ns != tf->good_put_ns)
         camera->n_waiting = 0;
     camera->good_put_ns = tf->good_put_ns;
     camera->n_waiting++;
-    tf->others_wait = true;
-    return silent_ns > RIG_TF_SILENT_NS || camera->n_waiting >= RIG_TF_WAITING ||
-           (tf->is_lost && silent_ns > RIG_TF_LOST_NS && time_ns >= tf->good.time_ns);
+    tf->other_put_ns = put_ns;
 }
 
 static struct rig_tf_pose in_tf(const struct rig_tf *tf, const struct rig_tf_pose *pose)
@@ -93,26 +97,32 @@ void rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight)
         tf->out_ns = pose.time_ns - RIG_TF_SILENT_NS;
         tf->newest = pose;
     }
-    if (sight->of == tf->followed && pose.time_ns < tf->newest.time_ns) {
-        tf->out_ns = pose.time_ns - 1; // its clock was set back
-        tf->others_wait = false;
+    const bool is_good = !sight->is_lost && !sight->is_predicted;
+    if (sight->of == tf->followed && pose.time_ns < tf->newest.time_ns) { // its clock was set back
+        tf->out_ns = pose.time_ns - 1;
+        tf->other_put_ns = 0;
     }
-    if (!sight->is_lost)
+    if (is_good)
         camera->kept[camera->n_kept++ % RIG_TF_KEPT] = pose;
-    if (sight->of == tf->followed)
-        tf->n_out = camera->n_kept;
-    else if (!sight->is_lost && is_silent(tf, camera, pose.time_ns, sight->put_ns))
+    if (is_good && sight->of != tf->followed) {
+        wait(tf, camera, sight->put_ns);
+        if (!takes_over(tf, camera, pose.time_ns, sight->put_ns))
+            return;
         follow(tf, sight->of);
-    else
+    } else if (sight->of != tf->followed) {
         return;
-    tf->is_lost = sight->is_lost;
-    if (sight->is_lost && tf->others_wait)
-        return; // they know better than that it stands still
+    } else {
+        tf->n_out = camera->n_kept;
+    }
+    tf->n_lost += sight->is_lost;
+    if (sight->is_lost && tf->other_put_ns && sight->put_ns - tf->other_put_ns <= RIG_TF_LOST_NS)
+        return; // another one knows better than that it stands still
     tf->newest = pose;
     tf->has_newest = true;
-    if (sight->is_lost)
+    if (!is_good)
         return;
-    tf->others_wait = false;
+    tf->n_lost = 0;
+    tf->other_put_ns = 0;
     tf->good_put_ns = sight->put_ns;
     tf->good = in_tf(tf, &pose);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way of a rig in tf, which has one frame for it, whichever cameras deliver: the first camera's
 // while that does; where nothing good has come of it for RIG_TF_SILENT_NS (it ended or is
-// unplugged), or for RIG_TF_LOST_NS and it says that it is lost, that of another camera, from where
-// the first one's ended: with all that came of it meanwhile. Until then tf says nothing of a lost
-// one's last pose while another one knows better. It then stays with that one as long as it
-// delivers, so that tf does not jump back when the first returns.
+// unplugged), or for RIG_TF_LOST_NS of its stamps in which it says that it is lost, that of another
+// camera, from where the first one's ended: with all that came of it meanwhile. Until then tf says
+// nothing of a lost one's last pose while another one knows better. It then stays with that one as
+// long as it delivers, so that tf does not jump back when the first returns.
 #ifndef POSED_DAEMON_ROS_RIG_TF_H
 #define POSED_DAEMON_ROS_RIG_TF_H
 
@@ -14,13 +14,15 @@
 #include "proto/se3.h"
 
 // More than the cameras of a rig that is played as fast as possible may be apart.
-#define RIG_TF_SILENT_NS INT64_C(1500000000)
-#define RIG_TF_LOST_NS   INT64_C(200000000) // a frame or two that fail are no reason to change
+#define RIG_TF_SILENT_NS   INT64_C(1500000000)
+// A frame or two that fail are no reason to change.
+#define RIG_TF_LOST_NS     INT64_C(200000000)
+#define RIG_TF_LOST_FRAMES 3
 // Poses of a camera that are kept, 0.2 MB: what comes in the silence, which is waited for no longer
 // than until there are RIG_TF_WAITING (700 a second), and as many that came before but lie behind
 // the newest good pose by their stamps, as cameras may be apart.
-#define RIG_TF_KEPT      2048
-#define RIG_TF_WAITING   (RIG_TF_KEPT / 2)
+#define RIG_TF_KEPT        2048
+#define RIG_TF_WAITING     (RIG_TF_KEPT / 2)
 
 struct rig_tf_pose {
     int64_t time_ns;         // of the first camera's clock
@@ -41,8 +43,8 @@ struct rig_tf {
     struct rig_tf_camera *cameras; // the caller's, `T_base_first` and `ahead_ns` filled in, else 0
     uint32_t followed;             // its number
     bool has_begun, has_changed;   // has_changed: from the first camera to another, ever
-    bool is_lost;                  // the newest of the one that is followed
-    bool others_wait;              // good poses of another one, since the newest good one of it
+    uint32_t n_lost;               // frames of the one that is followed, since its good one
+    int64_t other_put_ns;          // of the newest good pose of another one since then, 0: none
     int64_t good_put_ns, out_ns; // CLOCK_MONOTONIC of its newest good pose; the newest stamp in tf
     struct rig_tf_pose good;     // in tf's odom
     struct rig_tf_pose newest;   // of the one that is followed, for rig_tf_next
@@ -56,7 +58,8 @@ struct rig_tf_sight {
     uint32_t of;
     int64_t time_ns, put_ns;
     struct se3 T_odom_base;
-    bool is_lost; // the pose is the last one that was known, or where a dropped frame is expected
+    bool is_lost;      // the pose is the last one that was known
+    bool is_predicted; // where a dropped frame is expected
 };
 
 void rig_tf_begin(struct rig_tf *tf, struct rig_tf_camera *cameras);

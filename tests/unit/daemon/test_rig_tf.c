@@ -54,8 +54,10 @@ static int setup(void **state)
     return 0;
 }
 
+enum { OFF, LOST, PREDICTED, GOOD };
+
 // What camera `of` sees at that time of the first one's clock, in an odom of its own.
-static void see(uint32_t of, int64_t time_ns, bool is_lost)
+static void see(uint32_t of, int64_t time_ns, int how)
 {
     const double drift[6] = {1, 2, 0.5, 0, 0.2, 1};
     const struct se3 T_odom_other = se3_exp(drift), T_first_base = place();
@@ -68,7 +70,8 @@ static void see(uint32_t of, int64_t time_ns, bool is_lost)
                                            .time_ns = time_ns + (of == 1 ? AHEAD_NS : 0),
                                            .put_ns = (time_ns + behind_ns) / speed,
                                            .T_odom_base = T,
-                                           .is_lost = is_lost});
+                                           .is_lost = how == LOST,
+                                           .is_predicted = how == PREDICTED});
 }
 
 static void assert_is_true(const struct rig_tf_pose *pose)
@@ -96,18 +99,16 @@ static int count_moves(bool is_lost)
 
 // Both for so many frames from *frame on; either is left out, or says that it is lost. Returns
 // how often tf moved.
-enum { OFF, LOST, GOOD };
-
 static int run(int *frame, int n, int first, int other)
 {
     int n_moved = 0;
     for (int end = *frame + n; *frame < end; (*frame)++) {
         const int64_t time_ns = *frame * PERIOD_NS;
         if (first != OFF)
-            see(0, time_ns, first == LOST);
+            see(0, time_ns, first);
         n_moved += count_moves(first == LOST);
         if (other != OFF)
-            see(1, time_ns + LATE_NS, other == LOST);
+            see(1, time_ns + LATE_NS, other);
         n_moved += count_moves(other == LOST);
     }
     return n_moved;
@@ -159,6 +160,53 @@ static void goes_on_when_the_first_is_lost(void **state)
     assert_int_equal(tf.followed, 0);
 }
 
+// Where all are lost, or the other one ends while the first is lost, nobody knows better: tf says
+// where it was last, without an end.
+static void tf_is_silent_for_a_moment_only(void **state)
+{
+    for (int other = OFF; other <= LOST; other++) {
+        int frame = 0;
+        assert_int_equal(setup(state), 0);
+        run(&frame, 100, GOOD, GOOD);
+        const int lost = (int)(RIG_TF_LOST_NS / PERIOD_NS);
+        assert_int_equal(run(&frame, lost, LOST, other), 0);
+        assert_int_equal(run(&frame, 100, LOST, other), 100);
+        assert_int_equal(tf.followed, 0);
+    }
+}
+
+// A frame that was dropped says nothing of the camera, however late it comes, or how many of them.
+static void a_stall_is_no_loss(void **state)
+{
+    (void)state;
+    int frame = 0;
+    assert_int_equal(run(&frame, 1, PREDICTED, GOOD), 1); // and no beginning of the other's
+    run(&frame, 100, GOOD, GOOD);
+    assert_int_equal(run(&frame, 30, PREDICTED, GOOD), 30); // that is its way, guessed
+    assert_int_equal(run(&frame, 100, GOOD, GOOD), 100);
+    assert_int_equal(tf.followed, 0);
+}
+
+// Three frames at least, however slow they are; and 0.2 s of the recording, however fast it plays.
+static void so_many_frames_are_a_loss(void **state)
+{
+    const int64_t slow_ns = 250000000;
+    for (int n_lost = 1; n_lost <= 3; n_lost++) {
+        assert_int_equal(setup(state), 0);
+        for (int frame = 0; frame < 20; frame++) {
+            see(0, frame * slow_ns, frame >= 10 && frame < 10 + n_lost ? LOST : GOOD);
+            see(1, frame * slow_ns + LATE_NS, GOOD);
+        }
+        assert_int_equal(tf.followed, n_lost == 3);
+    }
+    int frame = 0;
+    assert_int_equal(setup(state), 0);
+    speed = 100;
+    run(&frame, 100, GOOD, GOOD);
+    run(&frame, (int)(RIG_TF_LOST_NS / PERIOD_NS) + 1, LOST, GOOD);
+    assert_int_equal(tf.followed, 1);
+}
+
 // The other plays behind: what it says of before the loss is no reason to go on by it.
 static void one_that_is_behind_is_waited_for(void **state)
 {
@@ -167,14 +215,15 @@ static void one_that_is_behind_is_waited_for(void **state)
     int frame = 0;
     for (int end = 100; frame < end + 40; frame++) {
         behind_ns = 0;
-        see(0, frame * PERIOD_NS, frame >= end);
+        see(0, frame * PERIOD_NS, frame >= end ? LOST : GOOD);
         count_moves(frame >= end);
         if (frame < BEHIND)
             continue;
         behind_ns = BEHIND * PERIOD_NS;
-        see(1, (frame - BEHIND) * PERIOD_NS + LATE_NS, false);
+        see(1, (frame - BEHIND) * PERIOD_NS + LATE_NS, GOOD);
         count_moves(false);
-        assert_int_equal(tf.followed, frame >= end + BEHIND - 1);
+        const int64_t since_ns = (frame - BEHIND - end + 1) * PERIOD_NS + LATE_NS;
+        assert_int_equal(tf.followed, since_ns > RIG_TF_LOST_NS);
     }
     assert_int_equal(tf.unseen_ns, 0);
 }
@@ -211,7 +260,7 @@ static void what_nobody_saw_is_told(void **state)
         assert_int_equal(run(&frame, 50, GOOD, OFF), 50);
         frame = 130;
         for (int end = frame + silence + 1; frame < end; frame++) {
-            see(1, frame * PERIOD_NS, false);
+            see(1, frame * PERIOD_NS, GOOD);
             for (; rig_tf_next(&tf, &pose); n++)
                 assert_int_equal(pose.time_ns, (130 + n) * PERIOD_NS);
         }
@@ -237,7 +286,7 @@ static void a_clock_is_set_back(void **state)
             run(&frame, 200, OFF, GOOD);
         assert_int_equal(tf.followed, of);
         for (int end = frame + 20; frame < end; frame++) {
-            see(of, frame * PERIOD_NS - back_ns, frame % 2);
+            see(of, frame * PERIOD_NS - back_ns, frame % 2 ? LOST : GOOD);
             assert_true(rig_tf_next(&tf, &pose));
             assert_int_equal(pose.time_ns, frame * PERIOD_NS - back_ns);
             assert_false(rig_tf_next(&tf, &pose));
@@ -269,7 +318,7 @@ static void the_map_is_the_first_ones(void **state)
                                                .put_ns = frame * PERIOD_NS,
                                                .T_odom_base = T_odom_base});
         if (frame < ends)
-            see(1, frame * PERIOD_NS, false);
+            see(1, frame * PERIOD_NS, GOOD);
         while (rig_tf_next(&tf, &pose))
             assert_is_true(&pose);
     }
@@ -288,7 +337,7 @@ static void the_first_never_comes(void **state)
     (void)state;
     struct rig_tf_pose pose = {0, se3_identity()};
     for (int frame = 0; frame < 100; frame++) {
-        see(1, frame * PERIOD_NS, false);
+        see(1, frame * PERIOD_NS, GOOD);
         while (rig_tf_next(&tf, &pose))
             moved_ns = pose.time_ns;
     }
@@ -305,10 +354,17 @@ static void the_first_never_comes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_first_is_followed),          TEST(goes_on_when_the_first_ends),
-        TEST(goes_on_when_the_first_is_lost), TEST(one_that_is_behind_is_waited_for),
-        TEST(goes_on_at_any_speed),           TEST(what_nobody_saw_is_told),
-        TEST(the_first_never_comes),          TEST(a_clock_is_set_back),
+        TEST(the_first_is_followed),
+        TEST(goes_on_when_the_first_ends),
+        TEST(goes_on_when_the_first_is_lost),
+        TEST(tf_is_silent_for_a_moment_only),
+        TEST(a_stall_is_no_loss),
+        TEST(so_many_frames_are_a_loss),
+        TEST(one_that_is_behind_is_waited_for),
+        TEST(goes_on_at_any_speed),
+        TEST(what_nobody_saw_is_told),
+        TEST(the_first_never_comes),
+        TEST(a_clock_is_set_back),
         TEST(the_map_is_the_first_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
