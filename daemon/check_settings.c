@@ -68,6 +68,13 @@ static int check_words(const struct config *config, const struct log_sink *log)
     return error;
 }
 
+static bool is_visible(const char *name)
+{
+    while (*name > ' ' && *name <= '~')
+        name++;
+    return *name == 0;
+}
+
 // The frames of tf are a tree.
 static int check_ros_frames(const struct config *config, const struct log_sink *log)
 {
@@ -85,6 +92,12 @@ static int check_ros_frames(const struct config *config, const struct log_sink *
         }
         if (frames[i].frame[0] == '/') { // as in ROS 1; who asks tf2 for such a one is refused
             log_to(log, LOG_LEVEL_ERROR, "%s: \"%s\": frames of ROS 2 have no slash in front",
+                   frames[i].key, frames[i].frame);
+            error = -EINVAL;
+        }
+        if (!is_visible(frames[i].frame)) {
+            log_to(log, LOG_LEVEL_ERROR,
+                   "%s: \"%s\": a frame has no space in it, and only ASCII's visible characters",
                    frames[i].key, frames[i].frame);
             error = -EINVAL;
         }

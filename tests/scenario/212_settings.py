@@ -100,7 +100,9 @@ def check_start_agrees():
             ("ros", "publish = yes\nodom_frame = map",
              "ros.map_frame and ros.odom_frame are both", 3),
             ("ros", "publish = yes\nodom_frame = /odom",
-             'ros.odom_frame: "/odom": frames of ROS 2 have no slash in front', 3)):
+             'ros.odom_frame: "/odom": frames of ROS 2 have no slash in front', 3),
+            ("ros", "publish = yes\noptical_frame = a b",
+             'ros.optical_frame: "a b": a frame has no space', 3)):
         write(scratch + "/agrees.conf", f"\n[{section}]\n{setting}\n")
         wanted = place.replace(":3:", f":{3 + setting.count(chr(10))}:")
         for more in (["--check-config"], ["--frames", "1", "--run-dir", scratch + "/agrees"]):
