@@ -4,11 +4,9 @@
 // beside it. A thread waits for messages, which stay as they came (CDR): what is read of them, and
 // how, is that of a recording.
 #include <dds/dds.h>
-#include <dds/ddsi/ddsi_serdata.h>
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <ros_types.h> // of ros_types.idl
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +16,10 @@
 #include "capture/live_stamps.h"
 #include "capture/ros/dds.h"
 #include "capture/ros/discover.h"
+#include "capture/ros/one_publisher.h"
+#include "capture/ros/received.h"
 #include "capture/ros/select_topic.h"
+#include "capture/ros/tell_of_images.h"
 #include "capture/ros/tell_of_info.h"
 #include "capture/ros/topic_name.h"
 #include "proto/clock.h"
@@ -28,7 +29,6 @@
 #define INFO_NS         (3000 * MS)  // and then for its camera info
 #define TELL_NS         (1000 * MS)  // after which it is said that there is none yet
 #define POLL_NS         (20 * MS)
-#define HISTORY         16
 #define MAX_TOPIC_BYTES 200
 
 enum topic_id { IMAGE_ID, INFO_ID };
@@ -49,72 +49,33 @@ struct ros2 {
     atomic_bool quit;
     bool runs, has_live;
 
-    dds_instance_handle_t publisher;              // whose images are taken, 0 = the next one's
+    struct ros_one_publisher one;                 // whose images are taken
     struct ros_participant participant_of_images; // that publisher's
     dds_instance_handle_t info_publisher; // whose camera infos are, where that has none itself
-    bool told_second, told_info, told_gone, told_back, told_ahead;
-    struct live_stamps stamps;       // of the images that are taken
-    uint64_t n_frames, n_other_size; // of these: images of another size
-    _Atomic uint64_t n_left_out;     // images, for their stamps
+    struct { // the newest camera info of another camera, which may follow ours
+        struct ros_participant participant;
+        struct ros_camera_info info;
+        bool is_there;
+    } second;
+    bool told_second, told_info, told_gone;
+    struct live_stamps stamps; // of the images that are taken
+    uint64_t n_frames;
+    struct ros_bad_images bad; // which have no pixels
+    struct ros_held held;
 };
 
 // ---- messages ----
 
-static dds_entity_t create_reader(struct ros2 *ros2, const char *topic, enum ros_kind kind,
-                                  bool is_reliable)
-{
-    const dds_topic_descriptor_t *type = kind == ROS_IMAGE ? &sensor_msgs_msg_dds__Image__desc
-                                         : kind == ROS_COMPRESSED_IMAGE
-                                             ? &sensor_msgs_msg_dds__CompressedImage__desc
-                                             : &sensor_msgs_msg_dds__CameraInfo__desc;
-    dds_entity_t entity = dds_create_topic(ros2->participant, type, topic, NULL, NULL);
-    if (entity < 0)
-        return entity;
-    dds_qos_t *qos = ros_dds_qos(is_reliable, HISTORY, false);
-    dds_entity_t reader = dds_create_reader(ros2->participant, entity, qos, NULL);
-    dds_delete_qos(qos);
-    return reader;
-}
-
-// Takes the oldest message of a reader; give_back must follow. Returns false when there is none.
-struct message {
-    struct ddsi_serdata *serdata;
-    ddsrt_iovec_t bytes;
-    dds_instance_handle_t publisher;
-};
-
-static bool take(dds_entity_t reader, struct message *out)
-{
-    dds_sample_info_t info;
-    for (;;) {
-        out->serdata = NULL;
-        if (reader <= 0 || dds_takecdr(reader, &out->serdata, 1, &info, DDS_ANY_STATE) != 1)
-            return false;
-        out->publisher = info.publication_handle;
-        if (info.valid_data)
-            break;
-        ddsi_serdata_unref(out->serdata); // a publisher that ended
-    }
-    ddsi_serdata_to_ser_ref(out->serdata, 0, ddsi_serdata_size(out->serdata), &out->bytes);
-    return true;
-}
-
-static void give_back(struct message *message)
-{
-    ddsi_serdata_to_ser_unref(message->serdata, &message->bytes);
-    ddsi_serdata_unref(message->serdata);
-}
-
 // Whether the one whose images are taken is still there.
 static bool has_publisher(const struct ros2 *ros2)
 {
-    return ros2->publisher && ros_find_participant(ros2->images, ros2->publisher, NULL);
+    return ros2->one.ours && ros_find_participant(ros2->images, ros2->one.ours, NULL);
 }
 
 // Whether a message of the camera infos' topic is of the images' camera: of the program whose
 // images are taken. Where that has no camera infos (a node that makes depth of what a driver
 // sends), they are of one other program, which sends no such images itself.
-static bool is_info_of_ours(struct ros2 *ros2, const struct message *message)
+static bool is_info_of_ours(struct ros2 *ros2, const struct ros_message *message)
 {
     struct ros_participant its;
     if (!ros_find_participant(ros2->infos, message->publisher, &its))
@@ -137,17 +98,33 @@ static bool is_info_of_ours(struct ros2 *ros2, const struct message *message)
     return is_first;
 }
 
+// A camera info that is not of the images' camera.
+static void keep_of_second(struct ros2 *ros2, const struct ros_message *message,
+                           const struct ros_camera_info *info)
+{
+    if (!ros_find_participant(ros2->infos, message->publisher, &ros2->second.participant))
+        return;
+    ros2->second.info = *info;
+    ros2->second.is_there = true;
+}
+
 // The newest camera info. Binning and region are in it, as in a recording's.
 static bool take_info(struct ros2 *ros2, struct ros_camera_info *out)
 {
-    struct message message;
+    struct ros_message message;
+    struct ros_camera_info info;
     bool got = false;
-    while (take(ros2->infos, &message)) {
-        got = (is_info_of_ours(ros2, &message) &&
-               ros_get_camera_info(message.bytes.iov_base, message.bytes.iov_len, ROS_ENCODING_CDR,
-                                   out)) ||
-              got;
-        give_back(&message);
+    while (ros_take(ros2->infos, &message)) {
+        const bool is_ours = is_info_of_ours(ros2, &message);
+        if (ros_get_camera_info(message.bytes.iov_base, message.bytes.iov_len, ROS_ENCODING_CDR,
+                                &info)) {
+            if (is_ours)
+                *out = info;
+            else
+                keep_of_second(ros2, &message, &info);
+            got = got || is_ours;
+        }
+        ros_give_back(&message);
     }
     return got;
 }
@@ -159,36 +136,52 @@ static void update_camera(struct ros2 *ros2)
         ros_live_info_take(&ros2->info, &ros2->log, &info, &ros2->camera);
 }
 
-// Two publishers on one topic: the first one's images are taken as long as it lives.
-static bool is_from_ours(struct ros2 *ros2, const struct message *message)
+// Its camera infos that came before are of the images from now on.
+static void follow(struct ros2 *ros2)
 {
-    if (ros2->publisher == message->publisher)
-        return true;
-    if (!has_publisher(ros2)) {
-        ros2->publisher = message->publisher;
-        if (!ros_find_participant(ros2->images, ros2->publisher, &ros2->participant_of_images))
-            ros2->participant_of_images = (struct ros_participant){0};
-        live_stamps_new_source(&ros2->stamps);
-        return true;
+    if (!ros_find_participant(ros2->images, ros2->one.ours, &ros2->participant_of_images))
+        ros2->participant_of_images = (struct ros_participant){0};
+    if (ros2->second.is_there && memcmp(&ros2->second.participant, &ros2->participant_of_images,
+                                        sizeof ros2->participant_of_images) == 0)
+        ros_live_info_take(&ros2->info, &ros2->log, &ros2->second.info, &ros2->camera);
+    ros2->second.is_there = false;
+    live_stamps_new_source(&ros2->stamps);
+}
+
+static void tell_of_successor(const struct ros2 *ros2)
+{
+    const uint64_t n = ros2->one.n_before;
+    char before[80] = "";
+    if (n > 0)
+        snprintf(before, sizeof before, " (%llu image%s before %s left out)", (unsigned long long)n,
+                 n == 1 ? "" : "s", n == 1 ? "was" : "were");
+    log_to(&ros2->log, LOG_LEVEL_WARNING,
+           "%s: its publisher has been silent for %.1f s: its images come from another publisher "
+           "now%s",
+           ros2->image_topic + 2, (double)ros2->one.silence_ns * 1e-9, before);
+}
+
+// Whether an image is of the publisher whose images are taken. That there are two is told when both
+// are seen to live.
+static bool is_from_ours(struct ros2 *ros2, const struct ros_message *message)
+{
+    const bool has_ours = message->publisher == ros2->one.ours || has_publisher(ros2);
+    const enum ros_image_of of =
+        ros_one_publisher_judge(&ros2->one, message->publisher, has_ours, message->arrived_ns);
+    if (of == ROS_IMAGE_OF_SUCCESSOR)
+        tell_of_successor(ros2);
+    if (of == ROS_IMAGE_OF_SUCCESSOR || of == ROS_IMAGE_OF_NEXT)
+        follow(ros2);
+    if (of != ROS_IMAGE_OF_SECOND && ros2->told_gone) {
+        log_to(&ros2->log, LOG_LEVEL_NOTICE, "%s: is back", ros2->image_topic + 2);
+        ros2->told_gone = false;
     }
-    if (!ros2->told_second)
+    if (ros2->one.are_two && !ros2->told_second)
         log_to(&ros2->log, LOG_LEVEL_WARNING,
                "%s has a second publisher, whose images and camera infos are left out",
                ros2->image_topic + 2);
-    ros2->told_second = true;
-    return false;
-}
-
-static void tell_of_left_out(struct ros2 *ros2, bool is_back, double step_s)
-{
-    bool *told = is_back ? &ros2->told_back : &ros2->told_ahead;
-    if (!*told)
-        log_to(&ros2->log, LOG_LEVEL_WARNING,
-               "%s: an image's stamp is %.3f s %s that of the one before it; such are left out "
-               "unless %s from there",
-               ros2->image_topic + 2, fabs(step_s), is_back ? "before" : "after",
-               is_back ? "they go on" : "the next one goes on");
-    *told = true;
+    ros2->told_second = ros2->told_second || ros2->one.are_two;
+    return of != ROS_IMAGE_OF_SECOND;
 }
 
 // Whether the image is taken by its stamp; where the clock is another one that is in its flags.
@@ -207,30 +200,18 @@ static bool is_in_time(struct ros2 *ros2, struct capture_frame *frame)
     }
     if (stamp != LIVE_STAMP_BACK && stamp != LIVE_STAMP_AHEAD)
         return true;
-    atomic_fetch_add(&ros2->n_left_out, 1);
-    tell_of_left_out(ros2, stamp == LIVE_STAMP_BACK, step_s);
+    ros_bad_stamp(&ros2->bad, stamp == LIVE_STAMP_BACK, step_s);
     return false;
 }
 
-// Once, and how many there were at the end.
-static void tell_of_size(struct ros2 *ros2, const struct ros_image *image)
-{
-    struct ros_depth_format format;
-    uint32_t w, h;
-    if (ros2->n_other_size++ == 0 && ros_depth_look(image, &format, &w, &h))
-        log_to(&ros2->log, LOG_LEVEL_WARNING,
-               "%s: an image is %ux%u, the first one was %ux%u; such are left out",
-               ros2->image_topic + 2, w, h, ros2->camera.width_px, ros2->camera.height_px);
-}
-
-static void on_image(struct ros2 *ros2, const struct message *message)
+static void on_image(struct ros2 *ros2, const struct ros_message *message)
 {
     struct ros_image image;
     const char *reason = "malformed image message";
     struct capture_frame frame = {.image = {.width_px = ros2->camera.width_px,
                                             .height_px = ros2->camera.height_px,
                                             .units_per_m = ros2->units_per_m},
-                                  .capture_mono_ns = clock_monotonic_ns(),
+                                  .capture_mono_ns = message->arrived_ns,
                                   .gravity_m_s2 = {NAN, NAN, NAN}};
     bool good = ros_get_image(message->bytes.iov_base, message->bytes.iov_len, ROS_ENCODING_CDR,
                               ros2->kind == ROS_COMPRESSED_IMAGE, &image);
@@ -243,10 +224,9 @@ static void on_image(struct ros2 *ros2, const struct message *message)
                                              ros2->camera.height_px, ros2->bag.units_per_m, pixels,
                                              &reason))) {
         if (reason)
-            log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: image %llu: %s", ros2->image_topic + 2,
-                   (unsigned long long)frame.index, reason);
+            ros_bad_damaged(&ros2->bad, frame.index, good ? &image : NULL, reason);
         else
-            tell_of_size(ros2, &image);
+            ros_bad_size(&ros2->bad, &image, ros2->camera.width_px, ros2->camera.height_px);
         frame.flags |= CAPTURE_DAMAGED;
         buffers_give(&ros2->live.buffers, pixels);
         pixels = NULL;
@@ -259,12 +239,13 @@ static void look_for_publisher(struct ros2 *ros2)
     dds_subscription_matched_status_t matched;
     if (dds_get_subscription_matched_status(ros2->images, &matched) != DDS_RETCODE_OK)
         return;
-    ros2->told_second = ros2->told_second && matched.current_count > 1;
-    bool gone = matched.current_count == 0;
-    if (gone != ros2->told_gone)
-        log_to(&ros2->log, gone ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, "%s: %s",
-               ros2->image_topic + 2, gone ? "its publisher is gone, waiting for it" : "is back");
-    ros2->told_gone = gone;
+    if (matched.current_count <= 1)
+        ros2->told_second = ros2->one.are_two = false;
+    if (matched.current_count > 0 || ros2->told_gone)
+        return;
+    log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: its publisher is gone, waiting for it",
+           ros2->image_topic + 2);
+    ros2->told_gone = true;
 }
 
 // Wakes the thread when an image has come.
@@ -286,7 +267,8 @@ static void accept_less(struct ros2 *ros2)
         dds_get_requested_incompatible_qos_status(ros2->images, &refused) != DDS_RETCODE_OK ||
         refused.total_count_change == 0)
         return;
-    dds_entity_t reader = create_reader(ros2, ros2->image_topic, ros2->kind, false);
+    dds_entity_t reader =
+        ros_create_reader(ros2->participant, ros2->image_topic, ros2->kind, false);
     if (reader < 0)
         return;
     dds_waitset_detach(ros2->waitset, ros2->arrived);
@@ -301,20 +283,26 @@ static void accept_less(struct ros2 *ros2)
 static void *receive(void *argument)
 {
     struct ros2 *ros2 = argument;
-    struct message message;
+    struct ros_message message;
     struct ros_offer offer;
+    while (ros_take_held(&ros2->held, &message)) {
+        on_image(ros2, &message);
+        ros_give_back(&message);
+    }
     while (!atomic_load(&ros2->quit)) {
         dds_attach_t triggered[3];
         dds_waitset_wait(ros2->waitset, triggered, 3, 200 * MS);
+        ros_one_publisher_listen(&ros2->one, clock_monotonic_ns());
         look_for_publisher(ros2);
         accept_less(ros2);
         if (ros2->infos <= 0 && ros_find_publisher(ros2->publications, ros2->info_topic, &offer))
-            ros2->infos = create_reader(ros2, ros2->info_topic, ROS_CAMERA_INFO, offer.is_reliable);
+            ros2->infos = ros_create_reader(ros2->participant, ros2->info_topic, ROS_CAMERA_INFO,
+                                            offer.is_reliable);
         update_camera(ros2);
-        while (!atomic_load(&ros2->quit) && take(ros2->images, &message)) {
+        while (!atomic_load(&ros2->quit) && ros_take(ros2->images, &message)) {
             if (is_from_ours(ros2, &message))
                 on_image(ros2, &message);
-            give_back(&message);
+            ros_give_back(&message);
         }
     }
     return NULL;
@@ -330,16 +318,10 @@ static void close_ros2(void *state)
         dds_set_guardcondition(ros2->guard, true);
         pthread_join(ros2->thread, NULL);
     }
+    ros_leave_out_held(&ros2->held, 0);
     if (ros2->participant > 0)
         dds_delete(ros2->participant);
-    if (ros2->n_other_size > 1)
-        log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: %llu images of another size were left out",
-               ros2->image_topic + 2, (unsigned long long)ros2->n_other_size);
-    const uint64_t n_left_out = atomic_load(&ros2->n_left_out);
-    if (n_left_out)
-        log_to(&ros2->log, LOG_LEVEL_WARNING, "%s: %llu image%s left out for %s stamp%s",
-               ros2->image_topic + 2, (unsigned long long)n_left_out, n_left_out == 1 ? "" : "s",
-               n_left_out == 1 ? "its" : "their", n_left_out == 1 ? "" : "s");
+    ros_bad_end(&ros2->bad);
     if (ros2->has_live)
         live_destroy(&ros2->live);
     bag_close(&ros2->bag);
@@ -416,47 +398,78 @@ static int subscribe(struct ros2 *ros2, int64_t until_ns)
         }
         dds_sleepfor(POLL_NS);
     }
+    char type[sizeof offer.type];
+    ros_type_name(offer.type, type, sizeof type);
     ros2->kind = ros_kind_of(offer.type, strlen(offer.type));
     if (ros2->kind != ROS_IMAGE && ros2->kind != ROS_COMPRESSED_IMAGE) {
-        log_to(&ros2->log, LOG_LEVEL_ERROR, "ros2: %s is of type %s, which is no image",
-               ros2->image_topic + 2, offer.type);
+        log_to(&ros2->log, LOG_LEVEL_ERROR,
+               "ros2: %s is of type %s, which is no image (sensor_msgs/msg/Image or "
+               "CompressedImage)",
+               ros2->image_topic + 2, type);
         return -EINVAL;
     }
-    ros2->images = create_reader(ros2, ros2->image_topic, ros2->kind, offer.is_reliable);
+    ros2->images =
+        ros_create_reader(ros2->participant, ros2->image_topic, ros2->kind, offer.is_reliable);
     if (ros2->images < 0) {
         log_to(&ros2->log, LOG_LEVEL_ERROR, "ros2: %s: %s", ros2->image_topic + 2,
                dds_strretcode(ros2->images));
         return -EIO;
     }
-    return add_topics(ros2, offer.type);
+    return add_topics(ros2, type);
 }
 
-// The first image and the first camera info go through the same hands as a recording's.
+// All images that have come; the first one goes through the same hands as a recording's.
+static int hold_images(struct ros2 *ros2)
+{
+    struct ros_message message;
+    int err = 0;
+    while (!err && ros_take(ros2->images, &message)) {
+        if (!is_from_ours(ros2, &message)) {
+            ros_give_back(&message);
+            continue;
+        }
+        if (ros2->held.n_in == 0)
+            err = bag_add_message(&ros2->bag, IMAGE_ID, clock_wall_ns(), (struct bag_place){0, 0},
+                                  message.bytes.iov_base, message.bytes.iov_len);
+        ros_hold(&ros2->held, &message);
+    }
+    return err;
+}
+
+// The first camera info likewise.
+static int take_first_info(struct ros2 *ros2, bool *out_has_info)
+{
+    struct ros_message message;
+    int err = 0;
+    while (!err && !*out_has_info && ros_take(ros2->infos, &message)) {
+        *out_has_info = is_info_of_ours(ros2, &message);
+        if (*out_has_info)
+            err = bag_add_message(&ros2->bag, INFO_ID, clock_wall_ns(), (struct bag_place){0, 0},
+                                  message.bytes.iov_base, message.bytes.iov_len);
+        ros_give_back(&message);
+    }
+    return err;
+}
+
+// Waits for an image and a camera info, for that not as long: without it may be meant so. Images
+// that come meanwhile are held, the newest of them.
 static int wait_for_first(struct ros2 *ros2, int64_t until_ns)
 {
-    struct message message;
     struct ros_offer offer;
     bool has_image = false, has_info = false;
     int err = 0;
     while (!err && !(has_image && has_info) && clock_monotonic_ns() < until_ns) {
-        if (!has_image && take(ros2->images, &message)) {
-            has_image = is_from_ours(ros2, &message); // the first one's is
-            err = bag_add_message(&ros2->bag, IMAGE_ID, clock_wall_ns(), (struct bag_place){0, 0},
-                                  message.bytes.iov_base, message.bytes.iov_len);
-            give_back(&message);
-            int64_t info_ns = clock_monotonic_ns() + INFO_NS;
-            until_ns = info_ns; // an image without camera info may be meant so
+        ros_one_publisher_listen(&ros2->one, clock_monotonic_ns());
+        err = hold_images(ros2);
+        if (!has_image && ros2->held.n_in > 0) {
+            has_image = true;
+            until_ns = clock_monotonic_ns() + INFO_NS;
         }
         if (ros2->infos <= 0 && ros_find_publisher(ros2->publications, ros2->info_topic, &offer))
-            ros2->infos = create_reader(ros2, ros2->info_topic, ROS_CAMERA_INFO, offer.is_reliable);
-        if (!err && has_image && !has_info && take(ros2->infos, &message)) {
-            has_info = is_info_of_ours(ros2, &message);
-            if (has_info)
-                err =
-                    bag_add_message(&ros2->bag, INFO_ID, clock_wall_ns(), (struct bag_place){0, 0},
-                                    message.bytes.iov_base, message.bytes.iov_len);
-            give_back(&message);
-        }
+            ros2->infos = ros_create_reader(ros2->participant, ros2->info_topic, ROS_CAMERA_INFO,
+                                            offer.is_reliable);
+        if (!err && has_image)
+            err = take_first_info(ros2, &has_info);
         if (!err && is_stopped(ros2))
             return -EINTR;
         if (!has_image || !has_info)
@@ -468,7 +481,28 @@ static int wait_for_first(struct ros2 *ros2, int64_t until_ns)
                (int)(PUBLISHER_NS / 1000 / MS));
         err = -ENOENT;
     }
+    if (!err && ros2->held.n_left_out > 0) {
+        ros_leave_out_held(&ros2->held,
+                           1); // more would wait for a reader that begins: too slow, to it
+        log_to(&ros2->log, LOG_LEVEL_WARNING,
+               "ros2: %s: %llu images that came while %s was waited for are left out",
+               ros2->image_topic + 2, (unsigned long long)ros2->held.n_left_out,
+               ros2->info_topic + 2);
+    }
     return err;
+}
+
+// A topic that was named is spoken of by its name.
+static int check_encoding(const struct ros2 *ros2)
+{
+    const struct bag_topic *topic = bag_topic(&ros2->bag, IMAGE_ID);
+    if (topic->is_depth || !topic->image_encoding[0])
+        return 0;
+    log_to(&ros2->log, LOG_LEVEL_ERROR,
+           "ros2: %s (%s) is no depth: its images are %s; taken are 16UC1, mono16, 32FC1, and "
+           "these as compressedDepth",
+           topic->name, topic->type, topic->image_encoding);
+    return -ENOENT;
 }
 
 static int start_thread(struct ros2 *ros2)
@@ -495,6 +529,8 @@ static int open_ros2(void **out_state, const char *location,
         return -ENOMEM;
     ros2->log = settings->log;
     ros2->is_stopped = settings->is_stopped;
+    ros2->bad.log = settings->log;
+    ros2->bad.topic = ros2->image_topic + 2;
     int64_t until_ns = clock_monotonic_ns() + PUBLISHER_NS;
     int err = bag_begin_live(&ros2->bag, "ros2", &settings->log);
     struct ros_dds_place place = {settings->ros_domain, settings->ros_domain_origin,
@@ -515,6 +551,8 @@ static int open_ros2(void **out_state, const char *location,
     }
     if (!err)
         err = wait_for_first(ros2, until_ns);
+    if (!err)
+        err = check_encoding(ros2);
     if (!err)
         err = bag_choose(&ros2->bag, settings, out_info);
     if (err)
@@ -565,7 +603,7 @@ static void recalibrate(void *state, struct capture_info *out_info)
 
 static uint64_t n_left_out(const void *state)
 {
-    return atomic_load(&((const struct ros2 *)state)->n_left_out);
+    return atomic_load(&((const struct ros2 *)state)->bad.n_left_out);
 }
 
 static struct buffers *buffers_of(void *state)

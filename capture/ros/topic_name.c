@@ -62,6 +62,20 @@ const char *ros_names_fault(const char *const *names, size_t n, char out[ROS_NAM
     return NULL;
 }
 
+void ros_type_name(const char *dds_type, char *out, size_t room)
+{
+    static const char infix[] = "::dds_::";
+    const char *name = strstr(dds_type, infix), *folder = strstr(dds_type, "::");
+    const size_t n = strlen(dds_type);
+    if (!name || folder == name || dds_type[n - 1] != '_') {
+        snprintf(out, room, "%s", dds_type);
+        return;
+    }
+    const char *kind = folder + 2, *type = name + sizeof infix - 1;
+    snprintf(out, room, "%.*s/%.*s/%.*s", (int)(folder - dds_type), dds_type, (int)(name - kind),
+             kind, (int)(dds_type + n - 1 - type), type);
+}
+
 bool ros_name_contains(const char *name, const char *part)
 {
     for (; *name; name++) {

@@ -25,6 +25,10 @@ void ros_topic_part(const char *name, char out[ROS_TOPIC_PART_BYTES]);
 #define ROS_NAMES_FAULT_BYTES 160
 const char *ros_names_fault(const char *const *names, size_t n, char out[ROS_NAMES_FAULT_BYTES]);
 
+// The name of a type as ROS has it: "sensor_msgs/msg/Image", where DDS has
+// "sensor_msgs::msg::dds_::Image_". Another name stays as it is.
+void ros_type_name(const char *dds_type, char *out, size_t room);
+
 // Whether a name has this part, which is of small letters, in whatever letters.
 bool ros_name_contains(const char *name, const char *part);
 

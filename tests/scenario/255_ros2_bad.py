@@ -3,6 +3,7 @@
 refused with the topic's name and the reason; what goes wrong on the way is told of, and every other
 image has its pose."""
 import os
+import re
 import subprocess
 import time
 
@@ -12,15 +13,20 @@ from harness import check, messages, requests
 TOPIC = "/bad/depth/image_raw"
 DOMAIN = 10 + os.getpid() % 90
 N_POSES = 60
-DAMAGED = {"short": (1, 1), "back": (1, 1), "spike": (1, 1), "step": (15, 40), "resized": (30, 999)}
+DAMAGED = {"short": (10, 10), "back": (1, 1), "spike": (1, 1), "step": (15, 40),
+           "resized": (30, 999)}
 SECOND_SAID = "has a second publisher, whose images and camera infos are left out"
 SECOND = ("second", "second_camera", "info_twice")
 NEW_CLOCK = ("step", "ends_earlier")
+N_COUNTED = 60        # images that ros_bad_peer.py's `counted` sends
+LATE_LIMIT = 5        # a busy machine that starts; 12 of the reader's 16 at once would be
+SUCCESSOR_LIMIT_S = 2 # from its first image to the first that is taken; DDS's lease is 10 s
 
 # Fault -> what the log must say; the daemon ends with exit code 4.
 REFUSED = {
-    "type": [f"{TOPIC} is of type nav_msgs::msg::dds_::Odometry_, which is no image"],
-    "encoding": ["no topic with depth images", f"{TOPIC} (", "rgb8"],
+    "type": [f"{TOPIC} is of type nav_msgs/msg/Odometry, which is no image (sensor_msgs/msg/Image"],
+    "encoding": [f"{TOPIC} (sensor_msgs/msg/Image) is no depth: its images are rgb8; taken are "
+                 "16UC1, mono16, 32FC1, and these as compressedDepth"],
     "no_info": [f"no camera info for {TOPIC}", f"images of {TOPIC} are 96x64"],
     "size": [f"images of {TOPIC} are 96x64, but /bad/depth/camera_info is for 192x64"],
     "silent": [f"{TOPIC} has a publisher, but no image came within 10 s"],
@@ -37,7 +43,8 @@ SURVIVED = {
     "info_twice": ["/bad/depth/camera_info has a second publisher, which is not that of the "
                    "images"],
     "resized": [f"{TOPIC}: an image is 96x32, the first one was 96x64; such are left out"],
-    "short": [f"{TOPIC}: image "],
+    "short": [f"{TOPIC}: image ", "(16UC1, 96x64: 64 rows of 192 bytes are 12288; it has a step of "
+              "192 and 6144 bytes); such are left out, counted as damaged"],
     "spike": [f"{TOPIC}: an image's stamp is 3600.", " after that of the one before it"],
     "step": [f"{TOPIC}: an image's stamp is ", f"{TOPIC}: the stamps of its publisher are 99",
              "the images' clock was set back: reset"],
@@ -96,10 +103,75 @@ def survived(python, fault, expected):
     damaged = max(p.damaged_frames for p in poses)
     check(fault != "resized" or daemon.log().count("96x32") == 1 and
           "images of another size were left out" in daemon.log(), daemon.log())
+    check(fault != "short" or daemon.log().count(": its rows are shorter") == 1 and
+          f"{TOPIC}: 10 images were damaged" in daemon.log(), daemon.log())
     least, most = DAMAGED.get(fault, (0, 0))
     check(least <= damaged <= most, f"{fault}: {damaged} frames damaged")
     check(daemon.log().count("second publisher") == (fault in SECOND), daemon.log())
     print(f"{fault}: {len(poses)} poses:", harness.count_states(poses))
+
+
+def every_image_counts(python):
+    """From the first, which the source opens on."""
+    with Peer(python, "counted"):
+        daemon = start(True)
+        daemon.wait_for(lambda: len(daemon.poses) >= N_COUNTED, f"{N_COUNTED} poses")
+        time.sleep(0.5)
+        daemon.stop()
+    check(len(daemon.poses) == N_COUNTED, f"{len(daemon.poses)} poses of {N_COUNTED} images")
+    check([p.seq for p in daemon.poses] == list(range(N_COUNTED)), "counted: not each once")
+    with open(daemon.trajectory) as file:
+        n = sum(line[0] != "#" for line in file)
+    check(n == N_COUNTED, f"{n} poses in the trajectory")
+    print(f"counted: {n} of {N_COUNTED} images")
+
+
+def late_info(python):
+    """The images that came while it was waited for are told of, and none of them counts as dropped:
+    the machine is not too slow for them."""
+    with Peer(python, "late_info"):
+        daemon = start(False)
+        said = re.compile(r"(\d+) images that came while /bad/depth/camera_info was waited for are "
+                          "left out")
+        daemon.wait_for(lambda: said.search(daemon.log()), "late_info: the log")
+
+        def status():
+            return daemon.request(get_status=requests.GetStatus()).get_status
+        daemon.wait_for(lambda: "posed: req: " in daemon.log(), "late_info: it answers")
+        daemon.wait_for(lambda: status().captured_frames >= N_POSES, "late_info: frames")
+        n_dropped = status().dropped_frames
+        daemon.stop()
+    n = int(said.search(daemon.log()).group(1))
+    print(f"late_info: {n} images left out, {n_dropped} dropped")
+    check(50 <= n <= 70 and n_dropped <= LATE_LIMIT and
+          f"the camera info of {TOPIC} is /bad/depth/camera_info" in daemon.log(), daemon.log())
+
+
+def killed(python):
+    """A publisher that dies without a word, which DDS takes for alive for 10 s: the next one's
+    images are taken, with its camera info from the first one on. One that comes back is the
+    second."""
+    with Peer(python, "none") as first:
+        daemon = start(True)
+        daemon.wait_for(lambda: len(daemon.poses) >= N_POSES, "killed: the first one's poses")
+        first.process.kill()
+        first.process.wait()
+        n_first = len(daemon.poses)
+        with Peer(python, "successor") as second:
+            begin_ns = int(second.process.stdout.readline())
+            daemon.wait_for(lambda: len(daemon.poses) >= n_first + N_POSES, "killed: the next's")
+            daemon.stop()
+    times = [p.timestamp.seconds * 10**9 + p.timestamp.nanos for p in daemon.poses]
+    taken_ns = min(t for t in times if t >= begin_ns)
+    harness.check_at_most((taken_ns - begin_ns) * 1e-9, SUCCESSOR_LIMIT_S, "killed: s until taken")
+    check(times == sorted(set(times)) and len({p.map_epoch for p in daemon.poses}) == 2,
+          "killed: an epoch but that of the other camera, or times that do not grow")
+    k = times.index(taken_ns)
+    check(daemon.poses[k].map_epoch > daemon.poses[k - 1].map_epoch,
+          "killed: the first image has the camera info of the one before it")
+    check(f"{TOPIC}: its publisher has been silent for " in daemon.log() and
+          "its images come from another publisher now" in daemon.log() and
+          "second publisher" not in daemon.log(), daemon.log())
 
 
 def stuck(python):
@@ -131,6 +203,9 @@ def scenario():
         harness.skip("built without Cyclone DDS")
     for fault, expected in SURVIVED.items():
         survived(python, fault, expected)
+    every_image_counts(python)
+    late_info(python)
+    killed(python)
     stuck(python)
     for fault, expected in REFUSED.items():
         refused(python, fault, expected)

@@ -7,13 +7,14 @@ Publishes small depth images on /bad/depth/image_raw at 30 Hz until it is killed
 of now. FAULT: none, type (the topic is Odometry), encoding (rgb8), no_info (no camera info), info
 (another fx from image 20 on), size (the camera info is of another size), back (the stamp of image
 20 goes back by 5 s), resized (from image 20 on they are half as high), second (a second publisher),
-short (image 20 has half its bytes), best_effort, silent (a publisher without images), ends and
-ends_best_effort (it ends after 40 images and another one begins, reliable or not).
-Of stamps: spike (that of image 20 is an hour ahead), step (from image 40 on they are 1000 s
-behind), ends_earlier (those of the second publisher are 5000 s behind), stuck (from image 40 on
-they stand still). Of programs: second_camera (another one publishes both topics, its camera info
-with another fx), info_elsewhere (another one publishes the camera info, alone), and info_twice
-(that one and this)."""
+short (images 20 to 29 have half their bytes), best_effort, silent (a publisher without images),
+ends and ends_best_effort (it ends after 40 images and another one begins, reliable or not). Of
+stamps: spike (that of image 20 is an hour ahead), step (from image 40 on they are 1000 s behind),
+ends_earlier (those of the second publisher are 5000 s behind), stuck (from image 40 on they stand
+still). Of programs: counted (it sends 60 images and no more), late_info (the camera info begins
+with image 60), successor (its fx is 90; it prints the stamp of its first image), second_camera
+(another one publishes both topics, its camera info with another fx), info_elsewhere (another one
+publishes the camera info, alone), and info_twice (that one and this)."""
 import sys
 import time
 
@@ -79,13 +80,15 @@ def main():
         if fault != "stuck" or i <= 40:
             now_ns = time.time_ns() + off_s(fault, i) * 10**9
         header = Header(stamp=ros_types.stamp(now_ns), frame_id="bad")
-        fx = 90.0 if fault == "info" and i >= 20 else 80.0
+        fx = 90.0 if fault == "successor" or fault == "info" and i >= 20 else 80.0
         width = 2 * WIDTH if fault == "size" else WIDTH
-        if info_writer:
+        if fault == "successor" and i == 0:
+            print(now_ns, flush=True)
+        if info_writer and (fault != "late_info" or i >= 60):
             info_writer.write(camera_info(header, width, fx))
         if other_info:
             other_info.write(camera_info(header, width, 90.0))
-        data = list(row * (HEIGHT // 2 if fault == "short" and i == 20 else HEIGHT))
+        data = list(row * (HEIGHT // 2 if fault == "short" and 20 <= i < 30 else HEIGHT))
         step, encoding = 2 * WIDTH, "16UC1"
         if fault == "encoding":
             data, step, encoding = list(bytes(3 * WIDTH * HEIGHT)), 3 * WIDTH, "rgb8"
@@ -100,7 +103,7 @@ def main():
             time.sleep(1)
             writer = writer_of("image_raw", kind, BEST_EFFORT if fault.endswith("effort") else qos)
         i += 1
-        time.sleep(1 / 30)
+        time.sleep(1 / 30 if fault != "counted" or i < 60 else 1000)
 
 
 main()

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/ros/tell_of_images.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "capture/ros/depth.h"
+
+void ros_bad_stamp(struct ros_bad_images *bad, bool is_back, double step_s)
+{
+    bool *told = is_back ? &bad->told_back : &bad->told_ahead;
+    atomic_fetch_add(&bad->n_left_out, 1);
+    if (!*told)
+        log_to(&bad->log, LOG_LEVEL_WARNING,
+               "%s: an image's stamp is %.3f s %s that of the one before it; such are left out "
+               "unless %s from there",
+               bad->topic, fabs(step_s), is_back ? "before" : "after",
+               is_back ? "they go on" : "the next one goes on");
+    *told = true;
+}
+
+// " (16UC1, 640x480: 480 rows of 1280 bytes are 614400; it has rows of 100 and 614400)", or "".
+static void describe_rows(const struct ros_image *image, char *out, size_t room)
+{
+    struct ros_depth_format format;
+    uint32_t w, h;
+    out[0] = 0;
+    if (!image || !ros_depth_look(image, &format, &w, &h) || format.packing != ROS_DEPTH_RAW)
+        return;
+    const uint64_t row_bytes = (format.is_float ? UINT64_C(4) : UINT64_C(2)) * w;
+    snprintf(out, room,
+             " (%s, %ux%u: %u rows of %llu bytes are %llu; it has a step of %u and %zu bytes)",
+             image->encoding, w, h, h, (unsigned long long)row_bytes,
+             (unsigned long long)(row_bytes * h), image->step_bytes, image->n_data_bytes);
+}
+
+void ros_bad_damaged(struct ros_bad_images *bad, uint64_t index, const struct ros_image *image,
+                     const char *reason)
+{
+    char rows[220];
+    if (bad->n_damaged++ > 0)
+        return;
+    describe_rows(image, rows, sizeof rows);
+    log_to(&bad->log, LOG_LEVEL_WARNING,
+           "%s: image %llu: %s%s; such are left out, counted as damaged", bad->topic,
+           (unsigned long long)index, reason, rows);
+}
+
+void ros_bad_size(struct ros_bad_images *bad, const struct ros_image *image, uint32_t width_px,
+                  uint32_t height_px)
+{
+    struct ros_depth_format format;
+    uint32_t w, h;
+    if (bad->n_other_size++ == 0 && ros_depth_look(image, &format, &w, &h))
+        log_to(&bad->log, LOG_LEVEL_WARNING,
+               "%s: an image is %ux%u, the first one was %ux%u; such are left out", bad->topic, w,
+               h, width_px, height_px);
+}
+
+void ros_bad_end(const struct ros_bad_images *bad)
+{
+    const uint64_t n_left_out = atomic_load(&bad->n_left_out);
+    if (bad->n_damaged > 1)
+        log_to(&bad->log, LOG_LEVEL_WARNING, "%s: %llu images were damaged", bad->topic,
+               (unsigned long long)bad->n_damaged);
+    if (bad->n_other_size > 1)
+        log_to(&bad->log, LOG_LEVEL_WARNING, "%s: %llu images of another size were left out",
+               bad->topic, (unsigned long long)bad->n_other_size);
+    if (n_left_out)
+        log_to(&bad->log, LOG_LEVEL_WARNING, "%s: %llu image%s left out for %s stamp%s", bad->topic,
+               (unsigned long long)n_left_out, n_left_out == 1 ? "" : "s",
+               n_left_out == 1 ? "its" : "their", n_left_out == 1 ? "" : "s");
+}

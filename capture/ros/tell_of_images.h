@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said of images of a live topic that have no pixels for us: damaged, of another size, left
+// out for their stamps. The first one of a kind is told of, and at the end how many there were.
+#ifndef POSED_CAPTURE_ROS_TELL_OF_IMAGES_H
+#define POSED_CAPTURE_ROS_TELL_OF_IMAGES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "capture/ros/messages.h"
+#include "proto/log.h"
+
+struct ros_bad_images { // begins as all zero, but for log and topic (ROS's name)
+    struct log_sink log;
+    const char *topic;
+    bool told_back, told_ahead;
+    uint64_t n_damaged, n_other_size;
+    _Atomic uint64_t n_left_out; // for their stamps; read by other threads
+};
+
+// Its stamp is before that of the one before it, or after, by so much.
+void ros_bad_stamp(struct ros_bad_images *bad, bool is_back, double step_s);
+
+// Image number `index`; `image` NULL: it could not be read at all. Of one as it was taken by the
+// sensor its rows are told, too, with what they would have to be.
+void ros_bad_damaged(struct ros_bad_images *bad, uint64_t index, const struct ros_image *image,
+                     const char *reason);
+
+// Of another size than the first one's.
+void ros_bad_size(struct ros_bad_images *bad, const struct ros_image *image, uint32_t width_px,
+                  uint32_t height_px);
+
+// At the end: the counts.
+void ros_bad_end(const struct ros_bad_images *bad);
+
+#endif
