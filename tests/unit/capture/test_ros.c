@@ -295,6 +295,18 @@ static void types_by_their_three_names(void **state)
         assert_int_equal(ros_kind_of(names[i], strlen(names[i])), ROS_IMAGE);
         assert_int_equal(ros_kind_of(names[i], strlen(names[i]) - 1), ROS_OTHER);
     }
+    static const char *const shown[][2] = {
+        {"sensor_msgs::msg::dds_::Image_", "sensor_msgs/msg/Image"},
+        {"nav_msgs::srv::dds_::GetMap_Request_", "nav_msgs/srv/GetMap_Request"},
+        {"sensor_msgs/msg/Image", "sensor_msgs/msg/Image"},
+        {"a::dds_::B_", "a::dds_::B_"},
+        {"a::b::dds_::C", "a::b::dds_::C"},
+        {"", ""}};
+    char name[128];
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        ros_type_name(shown[i][0], name, sizeof name);
+        assert_string_equal(name, shown[i][1]);
+    }
 }
 
 static void names_that_no_topic_has(void **state)

@@ -36,6 +36,7 @@ static struct {
     atomic_bool is_large, is_empty;                 // what they tell is no calibration of it
     atomic_bool is_colour, is_distorted;            // their frame, their lens
     atomic_bool is_rectified;                       // the images, on a topic of that name
+    atomic_bool waits;                              // for a reader, before the first image
 } camera;
 
 static void hear(void *user, enum log_level level, const char *text)
@@ -44,6 +45,14 @@ static void hear(void *user, enum log_level level, const char *text)
     (void)level;
     size_t n = strlen(said);
     snprintf(said + n, sizeof said - n, "%s\n", text);
+}
+
+static size_t count(const char *wanted)
+{
+    size_t n = 0;
+    for (const char *at = said; (at = strstr(at, wanted)); at++)
+        n++;
+    return n;
 }
 
 static uint16_t pixel(uint32_t frame, uint32_t i)
@@ -89,6 +98,13 @@ static void send(uint32_t k)
 static void *publish(void *unused)
 {
     (void)unused;
+    dds_publication_matched_status_t matched = {0};
+    while (camera.waits && matched.current_count == 0 && !atomic_load(&camera.quit)) {
+        nanosleep(&(struct timespec){0, 300000000}, NULL);
+        dds_get_publication_matched_status(camera.images, &matched);
+    }
+    if (camera.waits) // until that knows of both writers
+        nanosleep(&(struct timespec){0, 300000000}, NULL);
     for (uint32_t k = 0; !atomic_load(&camera.quit); k++) {
         send(k);
         nanosleep(&(struct timespec){0, 20000000}, NULL);
@@ -121,10 +137,15 @@ static void plug_in(bool is_reliable)
     assert_int_equal(pthread_create(&camera.thread, NULL, publish, NULL), 0);
 }
 
-static void unplug(void)
+static void fall_silent(void)
 {
     atomic_store(&camera.quit, true);
     pthread_join(camera.thread, NULL);
+}
+
+static void unplug(void)
+{
+    fall_silent();
     dds_delete(camera.participant);
 }
 
@@ -133,7 +154,8 @@ static int setup(void **state)
     (void)state;
     domain = 10 + (uint32_t)getpid() % 200;
     camera.is_other = camera.is_half = camera.is_silent = camera.is_colour = false;
-    camera.is_large = camera.is_empty = camera.is_rectified = camera.is_distorted = false;
+    camera.is_large = camera.is_empty = camera.is_rectified = camera.is_distorted = camera.waits =
+        false;
     said[0] = 0;
     plug_in(true);
     return 0;
@@ -178,6 +200,53 @@ static void pixels_arrive(void **state)
     unplug();
 }
 
+// Also the one that the source was opened on.
+static void the_first_image_is_the_first_frame(void **state)
+{
+    (void)state;
+    unplug();
+    camera.waits = true;
+    plug_in(true);
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    for (uint32_t k = 0; k < 20; k++) {
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+        assert_int_equal(frame.index, k);
+        assert_true(!frame.image.depth || frame.image.depth[0] == pixel(k, 0));
+    }
+    capture_close(&capture);
+    unplug();
+}
+
+// As DDS has a program that was killed, for 10 s: its publisher is there and says nothing. Another
+// one's images are taken, with its camera info from the first one on.
+static void the_successor_of_a_silent_publisher(void **state)
+{
+    (void)state;
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    read_good(capture, &frame);
+    fall_silent();
+    const dds_entity_t silent = camera.participant;
+    while (capture_read(capture, 300, &frame) == 0)
+        ;
+    camera.is_other = true;
+    plug_in(true);
+    const int64_t begin_ns = clock_monotonic_ns();
+    assert_int_equal(capture_read(capture, 5000, &frame), 0);
+    assert_true(clock_monotonic_ns() - begin_ns < 3000000000);
+    assert_true(frame.flags & CAPTURE_RECALIBRATED);
+    assert_true(capture_info(capture)->camera.fx_px == 70);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+    capture_close(&capture);
+    dds_delete(silent);
+    unplug();
+    assert_int_equal(count("/unit/depth/image_raw: its publisher has been silent for "), 1);
+    assert_int_equal(count("its images come from another publisher now"), 1);
+    assert_int_equal(count("second publisher"), 0);
+}
+
 static void half_an_image_is_damaged(void **state)
 {
     (void)state;
@@ -191,16 +260,11 @@ static void half_an_image_is_damaged(void **state)
         n_damaged += (frame.flags & CAPTURE_DAMAGED) != 0;
     }
     assert_int_equal(n_damaged, 1);
+    assert_int_equal(count("(16UC1, 64x48: 48 rows of 128 bytes are 6144; it has a step of 128 and "
+                           "64 bytes); such are left out"),
+                     1);
     capture_close(&capture);
     unplug();
-}
-
-static size_t count(const char *wanted)
-{
-    size_t n = 0;
-    for (const char *at = said; (at = strstr(at, wanted)); at++)
-        n++;
-    return n;
 }
 
 static void another_calibration_is_told_of(void **state)
@@ -469,6 +533,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(pixels_arrive),
+        TEST(the_first_image_is_the_first_frame),
+        TEST(the_successor_of_a_silent_publisher),
         TEST(half_an_image_is_damaged),
         TEST(another_calibration_is_told_of),
         TEST(the_camera_info_is_named),
