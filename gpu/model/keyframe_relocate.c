@@ -62,9 +62,10 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
 void keyframe_window_found(struct keyframe_window *w, const struct se3 *T_odom_camera,
                            int64_t time_ns)
 {
+    if (w->failed)
+        return;
     const struct keyframe_find find = graph_find_at(w->keyframes, w->n_keyframes, T_odom_camera);
-    if (!w->failed)
-        enter(w, &find, time_ns);
+    enter(w, &find, time_ns);
 }
 
 bool keyframe_window_has_any(const struct keyframe_window *w)

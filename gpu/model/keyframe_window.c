@@ -28,7 +28,7 @@ static bool is_at_work(const struct keyframe_window *w)
 static int do_job(struct keyframe_window *w, enum job job)
 {
     if (job == JOB_ADD && w->job_is_found)
-        graph_found(w->graph, &w->found, w->found_ns);
+        graph_found(w->graph, &w->job_find, w->job_found_ns);
     if (job == JOB_ADD)
         return graph_add(w->graph, w->job_seq, w->job_time_ns, w->z_m, &w->T_job);
     if (job == JOB_COPY)
@@ -324,6 +324,8 @@ static int begin_job(struct keyframe_window *w, struct gpu *gpu, const struct gp
     w->job_seq = seq;
     w->job_time_ns = time_ns;
     w->job_is_found = w->is_found;
+    w->job_find = w->found;
+    w->job_found_ns = w->found_ns;
     w->is_found = false;
     w->T_odom_keyframe = w->T_job = *T_odom_camera;
     keyframe_images_keep(&w->seen, seq, w->z_m);

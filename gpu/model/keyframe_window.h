@@ -72,7 +72,8 @@ keyframe_window_relocate(struct keyframe_window *window, struct gpu *gpu, struct
                          double *out_moved_m);
 
 // The same where the map has told the tracker where its frame is: in odom as it was when that place
-// was taken in, and T_map_odom is from then on that of the keyframe which stands nearest there.
+// was taken in, and T_map_odom is from then on that of the keyframe which stands nearest there. Of
+// a map that was loaded this holds as far as odom has not drifted since the camera was found in it.
 //
 // A find, by either, holds until the next keyframe, another find or another epoch, however many
 // frames are lost after it: the tracker goes on from the frame that was found.

@@ -39,7 +39,9 @@ struct keyframe_window {
     double moved_m;      // by the newest result that entered
     uint64_t job_seq;    // of the job's frame
     int64_t job_time_ns;
-    bool job_is_found;                // its camera was found again since the last keyframe
+    bool job_is_found;                // its camera was found again since the last keyframe,
+    struct keyframe_find job_find;    // how,
+    int64_t job_found_ns;             // and when
     struct relocalise_finds finds;    // of the lost frames in a row
     uint32_t n_lost;                  // of them
     bool is_found;                    // and not lost since

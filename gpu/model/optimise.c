@@ -131,7 +131,7 @@ static double residual_m(const struct graph *g, uint32_t *out_n)
     double sum = 0;
     *out_n = 0;
     for (uint32_t k = 0; k < g->n_edges; k++)
-        if (!g->edges[k].chain) {
+        if (edge_is_measured(&g->edges[k])) {
             sum += g->edges[k].link.rms_m;
             ++*out_n;
         }

@@ -219,7 +219,7 @@ double graph_mean_chi2(const struct graph *g, uint32_t least)
     uint32_t n = 0;
     for (uint32_t k = 0; k < g->n_edges; k++) {
         const struct edge *e = &g->edges[k];
-        if (e->chain)
+        if (!edge_is_measured(e))
             continue;
         lack_of(&g->keyframes[e->i].T_map_camera, &g->keyframes[e->j].T_map_camera, e, x);
         sum += chi2_of(e->link.information, x);
@@ -252,7 +252,7 @@ static bool tears_find(const struct graph *g, const struct edge *loop)
     for (uint32_t k = 0; k < g->n_edges; k++) {
         const struct edge *e = &g->edges[k];
         double was[6], x[6];
-        if (!e->find || e->chain || e->j <= loop->i || e->j > loop->j)
+        if (!e->find || !edge_is_measured(e) || e->j <= loop->i || e->j > loop->j)
             continue;
         lack_of(&g->before[e->i], &g->before[e->j], e, was);
         residual_of(g, e, x);

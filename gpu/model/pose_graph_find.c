@@ -9,6 +9,9 @@
 #include "gpu/model/pose_graph_private.h"
 #include "proto/se3.h"
 
+// Keyframes that stand nearer than this [m + rad] beyond the nearest one may have seen the place.
+#define VISIT 0.5
+
 int graph_find(struct graph *g, const float *z_m, uint32_t attempt, struct keyframe_find *out)
 {
     float log_z[DEPTH_CELLS];
@@ -31,6 +34,7 @@ int graph_find(struct graph *g, const float *z_m, uint32_t attempt, struct keyfr
     const struct recovery_view frame = {image, z_m, log_z};
     rc = recovery_find(g->maker, &g->camera, &frame, places, g->n, attempt, graph_usual_rms_m(g),
                        &found);
+    found.link.doubt_m = 0; // it was measured
     if (rc == 0 && found.trust)
         *out = (struct keyframe_find){found.trust, g->keyframes[found.at].seq, found.T_odom_camera,
                                       found.link};
@@ -39,21 +43,53 @@ int graph_find(struct graph *g, const float *z_m, uint32_t attempt, struct keyfr
     return rc;
 }
 
+// Which of several visits a place in odom is of nobody knows where they lie apart in the map: by as
+// much the tie is in doubt.
+static void doubt_visits(const struct graph_keyframe *keyframes, uint32_t n, uint32_t nearest,
+                         const struct se3 *T_odom_camera, struct link *inout)
+{
+    const struct se3 T_map_odom = graph_keyframe_T_map_odom(&keyframes[nearest]);
+    const struct se3 here = se3_compose(&T_map_odom, T_odom_camera);
+    double apart_m2 = 0, apart_rad2 = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct se3 T_k_frame = se3_between(&keyframes[i].T_odom_camera, T_odom_camera);
+        if (link_motion(&T_k_frame) > link_motion(&inout->T_j_i) + VISIT)
+            continue;
+        const struct se3 T_other = graph_keyframe_T_map_odom(&keyframes[i]);
+        const struct se3 there = se3_compose(&T_other, T_odom_camera);
+        const struct se3 apart = se3_between(&here, &there);
+        const double *t = apart.t_m, rad = se3_angle(&apart);
+        apart_m2 = fmax(apart_m2, t[0] * t[0] + t[1] * t[1] + t[2] * t[2]);
+        apart_rad2 = fmax(apart_rad2, rad * rad);
+    }
+    for (int k = 0; k < 6; k++) {
+        double *information = &inout->information[7 * k];
+        *information = 1 / (1 / *information + (k < 3 ? apart_m2 : apart_rad2));
+    }
+    inout->doubt_m = sqrt(apart_m2);
+}
+
 struct keyframe_find graph_find_at(const struct graph_keyframe *keyframes, uint32_t n,
                                    const struct se3 *T_odom_camera)
 {
     struct keyframe_find out = {.T_odom_camera = *T_odom_camera};
+    uint32_t nearest = n;
     double least = INFINITY;
     for (uint32_t i = 0; i < n; i++) {
         const struct se3 T_frame_k = se3_between(T_odom_camera, &keyframes[i].T_odom_camera);
         const double motion = link_motion(&T_frame_k);
-        if (motion >= least)
-            continue;
-        least = motion;
-        out.trust = RELOCALISE_SURE;
-        out.seq = keyframes[i].seq;
-        link_tie(&out.link, &T_frame_k, motion);
+        if (motion < least) {
+            least = motion;
+            nearest = i;
+        }
     }
+    if (nearest == n)
+        return out;
+    const struct se3 T_frame_k = se3_between(T_odom_camera, &keyframes[nearest].T_odom_camera);
+    out.trust = RELOCALISE_SURE;
+    out.seq = keyframes[nearest].seq;
+    link_tie(&out.link, &T_frame_k, least);
+    doubt_visits(keyframes, n, nearest, T_odom_camera, &out.link);
     return out;
 }
 

@@ -41,6 +41,8 @@ static void set_ways(struct graph *g)
                 continue;
             uint32_t other = edge->i == at ? edge->j : edge->i;
             double way = g->way[at] + link_motion(&edge->link.T_j_i) + (edge->chain ? 0 : LINK_WAY);
+            if (edge->find)
+                way += edge->link.doubt_m / DOUBT_SHARE;
             g->way[other] = fmin(g->way[other], way);
         }
     }
@@ -144,7 +146,7 @@ double graph_usual_rms_m(const struct graph *g)
     double sum = 0;
     uint32_t n = 0;
     for (uint32_t k = 0; k < g->n_edges; k++)
-        if (!g->edges[k].chain && g->edges[k].j - g->edges[k].i <= BESIDE) {
+        if (edge_is_measured(&g->edges[k]) && g->edges[k].j - g->edges[k].i <= BESIDE) {
             sum += g->edges[k].link.rms_m;
             n++;
         }

@@ -24,6 +24,12 @@ struct edge {
     bool fresh; // a loop's, and what it does to the chain is yet to be judged
 };
 
+// Against images, across time: not the chain's, nor a find's by odom (graph_find_at).
+static inline bool edge_is_measured(const struct edge *e)
+{
+    return !e->chain && e->link.rms_m > 0;
+}
+
 // Which camera a keyframe is of, and where that sits.
 struct graph_mount {
     uint32_t camera, at; // its graph's keyframe

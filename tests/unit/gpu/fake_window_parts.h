@@ -47,7 +47,8 @@ static struct keyframe_find told_find; // to the graph
 static int64_t told_find_ns;
 static uint32_t n_finds, attempt, n_relocated, n_told_found, n_added_then;
 static int find_rc, relocate_rc;
-static atomic_bool waits, copy_waits; // graph_add and optimise, or graph_copy, for the test
+// graph_add and optimise, graph_copy, or graph_found, for the test
+static atomic_bool waits, copy_waits, found_waits;
 static sem_t go_on;
 
 int graph_create(struct graph **out, const struct intrinsics *camera,
@@ -139,6 +140,8 @@ struct keyframe_find graph_find_at(const struct graph_keyframe *keyframes, uint3
 
 void graph_found(struct graph *g, const struct keyframe_find *find, int64_t time_ns)
 {
+    if (found_waits)
+        sem_wait(&go_on);
     if (g == &graph)
         n_told_found++;
     told_find = *find;
@@ -228,7 +231,7 @@ static int begin(void **state)
     answer = RELOCALISE_NOT_FOUND;
     n_finds = n_relocated = n_told_found = 0;
     find_rc = relocate_rc = 0;
-    waits = copy_waits = false;
+    waits = copy_waits = found_waits = false;
     first_z_m = 1;
     T_graph = se3_identity();
     sem_init(&go_on, 0, 0);

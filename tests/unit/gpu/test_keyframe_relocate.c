@@ -317,6 +317,23 @@ static void what_has_not_entered_is_not_read(void **state)
     assert_true(lies_at_m() == 9);
 }
 
+// A find that comes while the worker has not yet looked at the one before is not that one.
+static void the_worker_has_its_own_find(void **state)
+{
+    (void)state;
+    follow_many(5, 0);
+    answer_seq = 4;
+    lost(RELOCALISE_SURE, 4, 5);
+    found_waits = true;
+    follow(4, 6);
+    keyframe_window_found(window, &T_answer, 8000);
+    found_waits = false;
+    sem_post(&go_on);
+    lost(RELOCALISE_NOT_FOUND, 4, 9);
+    assert_int_equal(n_told_found, 1);
+    assert_int_equal(told_find_ns, 5000);
+}
+
 // A worker that does not come to an end is waited for until then; the frame goes on as lost, the
 // next ones too, and when it has ended the camera is looked for as if they had not been.
 static void a_worker_that_hangs_is_not_waited_for(void **state)
@@ -358,6 +375,7 @@ int main(void)
         TEST(nothing_is_learnt_between_a_find_and_a_keyframe),
         TEST(fair_finds_among_them_are_believed_in_a_row),
         TEST(a_frozen_image_is_one_find),
+        TEST(the_worker_has_its_own_find),
         TEST(a_worker_that_hangs_is_not_waited_for),
         TEST(what_has_not_entered_is_not_read),
         TEST(a_copy_is_not_waited_for_after_a_find),
