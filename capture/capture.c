@@ -137,12 +137,13 @@ static bool log_packed(const char *place, const struct log_sink *log)
     const int n_name = is_named ? (int)(end - file) : (int)strlen(file);
     if (n == 1)
         log_to(log, LOG_LEVEL_ERROR,
-               "source '%s': %s" AS_A_WHOLE "unpack it first: zstd -d %s -o %.*s%s", place, file,
-               file, n_name, file, is_named ? "" : ".unpacked");
+               "source '%s': %s" AS_A_WHOLE "unpack it first: zstd -d \"%s\" -o \"%.*s%s\"", place,
+               file, file, n_name, file, is_named ? "" : ".unpacked");
     else
         log_to(log, LOG_LEVEL_ERROR,
                "source '%s': %s and %zu more" AS_A_WHOLE
-               "unpack them first: for f in %.*s/*.zst*; do zstd -d $f -o ${f%%.zst*}; done",
+               "unpack them first: for f in \"%.*s\"/*.zst*; do zstd -d \"$f\" -o "
+               "\"${f%%.zst*}\"; done",
                place, file, n - 1, (int)(strrchr(file, '/') - file), file);
     free(file);
     return true;

@@ -38,7 +38,7 @@ def scenario():
     os.mkdir(bag)
     with open(bag + "/bag_0.mcap.zstd", "wb") as file:
         file.write(b"\x28\xb5\x2f\xfd and so on")
-    unpack = f"zstd -d {bag}/bag_0.mcap.zstd -o {bag}/bag_0.mcap"
+    unpack = f'zstd -d "{bag}/bag_0.mcap.zstd" -o "{bag}/bag_0.mcap"'
 
     split = harness.SCRATCH + "/split"
     os.mkdir(split)
@@ -47,7 +47,7 @@ def scenario():
             file.write(b"\x28\xb5\x2f\xfd and so on")
     unpack_all = (f"{split}/split_0.db3.zstd and 2 more: compressed as a whole (zstd), as `ros2 "
                   "bag record --compression-mode file` does, which is not read; unpack them first: "
-                  f"for f in {split}/*.zst*; do zstd -d $f -o ${{f%.zst*}}; done")
+                  f'for f in "{split}"/*.zst*; do zstd -d "$f" -o "${{f%.zst*}}"; done')
 
     for arguments, code, words in (
             ((split,), 4, unpack_all),

@@ -333,13 +333,13 @@ static void files_of_zstd(void **state)
     static const char all[] =
         "%s/bag/b_0.db3.zstd and 2 more: compressed as a whole (zstd), as `ros2 bag record "
         "--compression-mode file` does, which is not read; unpack them first: for f in "
-        "%s/bag/*.zst*; do zstd -d $f -o ${f%%.zst*}; done";
+        "\"%s/bag\"/*.zst*; do zstd -d \"$f\" -o \"${f%%.zst*}\"; done";
     static const struct {
         const char *source, *wanted; // NULL: nothing is said of it
-    } cases[] = {{"%s/a.mcap.zstd", "zstd -d %s/a.mcap.zstd -o %s/a.mcap"},
-                 {"mcap:%s/a.mcap.zstd#/depth", "zstd -d %s/a.mcap.zstd -o %s/a.mcap"},
-                 {"%s/packed", "zstd -d %s/packed -o %s/packed.unpacked"},
-                 {"%s/one", "zstd -d %s/one/b_0.db3.zstd -o %s/one/b_0.db3"},
+    } cases[] = {{"%s/a.mcap.zstd", "zstd -d \"%s/a.mcap.zstd\" -o \"%s/a.mcap\""},
+                 {"mcap:%s/a.mcap.zstd#/depth", "zstd -d \"%s/a.mcap.zstd\" -o \"%s/a.mcap\""},
+                 {"%s/packed", "zstd -d \"%s/packed\" -o \"%s/packed.unpacked\""},
+                 {"%s/one", "zstd -d \"%s/one/b_0.db3.zstd\" -o \"%s/one/b_0.db3\""},
                  {"%s/bag", all},
                  {"mcap:%s/bag", all},
                  {"%s/no", NULL},
