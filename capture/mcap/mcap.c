@@ -215,7 +215,7 @@ static int mcap_open(void **out_state, const char *location,
         return -ENOMEM;
     mcap->log = settings->log;
     mcap->fd = -1;
-    int err = bag_begin(&mcap->bag, location, ".mcap", &settings->log);
+    int err = bag_begin(&mcap->bag, location, ".mcap", true, &settings->log);
     mcap->path = mcap->bag.path;
     if (!err)
         err = open_images(mcap, settings, out_info);

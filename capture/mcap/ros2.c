@@ -173,6 +173,15 @@ static int walk_file(struct walk *walk, uint64_t *out_end, bool *out_complete)
     return err;
 }
 
+// Of the file of which is told now.
+static bool has_topics(const struct bag *bag)
+{
+    for (size_t i = 0; i < bag->n_topics; i++)
+        if (bag->topics[i].part == bag->part)
+            return true;
+    return false;
+}
+
 int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
 {
     struct walk *walk = calloc(1, sizeof *walk);
@@ -191,7 +200,7 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
     }
     if (!err)
         err = walk_file(walk, &end, &complete);
-    if (!err && walk->unsupported && !bag->n_topics) {
+    if (!err && walk->unsupported && !has_topics(bag)) {
         reason = walk->bad_reason;
         err = -ENOTSUP;
     }

@@ -8,7 +8,8 @@
 
 #define MAX_TOPICS 10000 // more is no recording of a robot
 
-int bag_begin(struct bag *bag, const char *location, const char *suffix, const struct log_sink *log)
+int bag_begin(struct bag *bag, const char *location, const char *suffix, bool may_be_split,
+              const struct log_sink *log)
 {
     *bag = (struct bag){.log = *log};
     const char *hash = strrchr(location, '#');
@@ -18,7 +19,7 @@ int bag_begin(struct bag *bag, const char *location, const char *suffix, const s
     bag->wanted = hash ? strdup(hash + 1) : NULL;
     if (!bag->path || (hash && !bag->wanted))
         return -ENOMEM;
-    int err = bag_parts_find(&bag->parts, bag->path, suffix, log);
+    int err = bag_parts_find(&bag->parts, bag->path, suffix, may_be_split, log);
     if (!err && bag->parts.n == 1) {
         free(bag->path);
         bag->path = strdup(bag->parts.paths[0]);
@@ -55,16 +56,26 @@ int bag_read_parts(struct bag *bag, int (*read_part)(void *state, size_t part), 
     int first = 0;
     for (size_t i = 0; i < bag->parts.n; i++) {
         bag->part = i;
+        const uint64_t n_before = bag_n_messages(bag);
         int err = read_part(state, i);
         if (err == -ENOMEM || err == -ENOTSUP)
             return err;
+        const bool is_begun = bag_n_messages(bag) > n_before;
         if (err && bag->parts.n > 1)
-            log_to(&bag->log, LOG_LEVEL_WARNING, "%s: left out, the other files are read",
-                   bag_file(bag));
+            log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %s, the other files are read", bag_file(bag),
+                   is_begun ? "read in part" : "left out");
         first = first ? first : err;
-        n_read += err == 0;
+        n_read += err == 0 || is_begun;
     }
     return n_read ? 0 : first;
+}
+
+uint64_t bag_n_messages(const struct bag *bag)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < bag->n_topics; i++)
+        n += bag->topics[i].n_messages;
+    return n;
 }
 
 const char *bag_file(const struct bag *bag)

@@ -72,18 +72,21 @@ struct bag {
     struct ros_depth *decoder;
 };
 
-// `location` is FILE or FILE#TOPIC, or the folder that `ros2 bag record` makes, with files that end
-// in `suffix`, a literal. Returns 0 or bag_parts_find's errors; bag_close in either case.
+// `location` is FILE or FILE#TOPIC, or a folder with files that end in `suffix`, a literal; several
+// of them where the recording may_be_split, as `ros2 bag record` does. Returns 0 or
+// bag_parts_find's errors; bag_close in either case.
 __attribute__((warn_unused_result)) int bag_begin(struct bag *bag, const char *location,
-                                                  const char *suffix, const struct log_sink *log);
+                                                  const char *suffix, bool may_be_split,
+                                                  const struct log_sink *log);
 // The same for a source that is no file; `name` stands for it in messages.
 __attribute__((warn_unused_result)) int bag_begin_live(struct bag *bag, const char *name,
                                                        const struct log_sink *log);
 void bag_close(struct bag *bag); // accepts what is all zero
 
 // Has `read_part` tell of the files one after the other, bag->part being the one. One that it
-// cannot read is left out, which the log tells; at -ENOMEM and -ENOTSUP all ends. Returns 0, that
-// error, or the first one when none could be read.
+// cannot read is left out, which the log tells, but for the messages that it told of until then; at
+// -ENOMEM and -ENOTSUP all ends. Returns 0, that error, or the first one when nothing could be read
+// of any.
 __attribute__((warn_unused_result)) int
 bag_read_parts(struct bag *bag, int (*read_part)(void *state, size_t part), void *state);
 
@@ -99,6 +102,9 @@ __attribute__((warn_unused_result)) int bag_add_topic(struct bag *bag, uint32_t 
 
 // The recorder of this topic's images says what units they had before they were made metres.
 void bag_set_units(struct bag *bag, uint32_t id, double units_per_m);
+
+// Of all topics, so far.
+uint64_t bag_n_messages(const struct bag *bag);
 
 // NULL when there is none.
 const struct bag_topic *bag_topic(const struct bag *bag, uint32_t id);

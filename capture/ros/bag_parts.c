@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +19,8 @@
 #define MAX_DIGITS         9u  // of a number; an int
 
 struct name {
-    char text[NAME_MAX + 1];
+    char text[NAME_MAX + 1]; // first: lists are searched by it
+    char end[8];             // that was cut off it, ".zstd"
 };
 
 struct names {
@@ -31,7 +33,7 @@ struct search {
     const char *folder, *suffix;
     const struct log_sink *log;
     struct names found;  // end in the suffix
-    struct names packed; // in the suffix and zstd's, which is cut off
+    struct names packed; // in the suffix and zstd's end, which is cut off
     size_t n_missing;
     struct bag_parts *parts;
 };
@@ -46,7 +48,9 @@ static int add(struct names *list, const char *name, size_t n_name)
         list->names = grown;
         list->capacity = more;
     }
-    snprintf(list->names[list->n++].text, sizeof list->names->text, "%.*s", (int)n_name, name);
+    struct name *added = &list->names[list->n++];
+    snprintf(added->text, sizeof added->text, "%.*s", (int)n_name, name);
+    snprintf(added->end, sizeof added->end, "%s", name + n_name);
     return 0;
 }
 
@@ -127,16 +131,17 @@ static void tell_of_missing(struct search *search, const char *name)
 static void tell_of_packed(const struct search *search)
 {
     size_t n = 0;
-    const char *first = NULL;
+    const struct name *first = NULL;
     for (size_t i = 0; i < search->packed.n; i++)
         if (!has(&search->found, search->packed.names[i].text) && n++ == 0)
-            first = search->packed.names[i].text;
+            first = &search->packed.names[i];
     if (n)
         log_to(search->log, LOG_LEVEL_WARNING,
                "%s: %zu file%s compressed as a whole (zstd), which is not read, and left out: the "
-               "first is %s; unpack first: for f in %s/*%s.zst*; do zstd -d $f -o ${f%%.zst*}; "
-               "done",
-               search->folder, n, n == 1 ? " is" : "s are", first, search->folder, search->suffix);
+               "first is %s%s; unpack first: for f in \"%s\"/*%s.zst*; do zstd -d \"$f\" -o "
+               "\"${f%%.zst*}\"; done",
+               search->folder, n, n == 1 ? " is" : "s are", first->text, first->end, search->folder,
+               search->suffix);
 }
 
 // Those that were taken stand in the list.
@@ -191,7 +196,7 @@ static int take_by_metadata(struct search *search)
     int err = folder < 0 ? folder : folder_read(folder, BAG_METADATA, MAX_METADATA_BYTES, &text);
     if (folder >= 0)
         close(folder);
-    if (err && err != -ENOENT && err != -ENOMEM)
+    if (err && err != -ENOENT && err != -ENOMEM && search->found.n > 1)
         log_to(search->log, LOG_LEVEL_WARNING, "%s/%s: %s; files are taken by their names",
                search->folder, BAG_METADATA, folder_error(err));
     if (!err)
@@ -228,40 +233,64 @@ static int compare_numbers(const void *a, const void *b)
                                   : strcmp(x->name, y->name);
 }
 
-// Between two that are there. Where some are packed these may be among them, and are told.
-static void tell_of_gap(struct search *search, const struct numbered *before,
-                        const struct numbered *behind, size_t n_stem)
+// Sorted by their numbers: those between two of them.
+static void tell_of_gaps(struct search *search, const struct numbered *files, size_t n,
+                         size_t n_stem)
 {
     char name[NAME_MAX + MAX_DIGITS + 1];
-    for (long i = before->number + 1; i < behind->number && search->n_missing < MAX_TOLD; i++) {
-        snprintf(name, sizeof name, "%.*s%ld%s", (int)n_stem, before->name, i, search->suffix);
-        if (!has(&search->packed, name))
+    for (size_t i = 1; i < n; i++) {
+        const char *before = files[i - 1].name;
+        const int n_digits = (int)(strlen(before) - strlen(search->suffix) - n_stem);
+        long number = files[i - 1].number + 1;
+        for (; number < files[i].number && search->n_missing < MAX_TOLD; number++) {
+            snprintf(name, sizeof name, "%.*s%0*ld%s", (int)n_stem, before, n_digits, number,
+                     search->suffix);
             tell_of_missing(search, name);
+        }
+        if (number < files[i].number)
+            search->n_missing += (size_t)(files[i].number - number);
     }
 }
 
-// By the number in the names, from 0, of files that have but one stem. None where they have not.
+// Of the names those that are the stem of the first of `files` and a number are put behind these.
+static size_t add_numbered(struct numbered *files, size_t n, const struct names *names,
+                           const char *suffix, size_t *n_stem)
+{
+    for (size_t i = 0; i < names->n; i++) {
+        size_t n_own_stem;
+        const char *name = names->names[i].text;
+        const long number = number_of(name, suffix, &n_own_stem);
+        if (n == 0)
+            *n_stem = n_own_stem;
+        if (number >= 0 && n_own_stem == *n_stem &&
+            (n == 0 || !memcmp(name, files[0].name, *n_stem)))
+            files[n++] = (struct numbered){name, number};
+    }
+    return n;
+}
+
+// By the number in the names, from 0, of files that have but one stem, each number once. None where
+// they have not.
 static int take_by_name(struct search *search)
 {
-    const struct names *found = &search->found;
-    struct numbered *files = calloc(found->n, sizeof *files);
-    size_t n_stem = 0, n_other_stem;
-    bool is_one = files != NULL;
-    int err = files ? 0 : -ENOMEM;
-    for (size_t i = 0; is_one && i < found->n; i++) {
-        const long number = number_of(found->names[i].text, search->suffix, &n_other_stem);
-        n_stem = i ? n_stem : n_other_stem;
-        is_one = number >= 0 && n_other_stem == n_stem &&
-                 !memcmp(found->names[i].text, found->names[0].text, n_stem);
-        files[i] = (struct numbered){found->names[i].text, number};
-    }
+    const size_t n = search->found.n;
+    struct numbered *files = calloc(n + search->packed.n, sizeof *files);
+    size_t n_stem = 0;
+    if (!files)
+        return -ENOMEM;
+    bool is_one = add_numbered(files, 0, &search->found, search->suffix, &n_stem) == n;
     if (is_one)
-        qsort(files, found->n, sizeof *files, compare_numbers);
+        qsort(files, n, sizeof *files, compare_numbers);
     is_one = is_one && files[0].number == 0;
-    for (size_t i = 0; is_one && !err && i < found->n; i++) {
-        if (i > 0)
-            tell_of_gap(search, &files[i - 1], &files[i], n_stem);
+    for (size_t i = 1; is_one && i < n; i++)
+        is_one = files[i].number != files[i - 1].number;
+    int err = 0;
+    for (size_t i = 0; is_one && !err && i < n; i++)
         err = add_part(search, files[i].name);
+    if (is_one && !err) { // what is packed is there, and told of as such
+        const size_t n_all = add_numbered(files, n, &search->packed, search->suffix, &n_stem);
+        qsort(files, n_all, sizeof *files, compare_numbers);
+        tell_of_gaps(search, files, n_all, n_stem);
     }
     free(files);
     return err;
@@ -288,8 +317,9 @@ static int choose(struct search *search)
         return err;
     tell_of_packed(search);
     if (search->n_missing > MAX_TOLD)
-        log_to(search->log, LOG_LEVEL_WARNING, "%s: and %zu more files are not there",
-               search->folder, search->n_missing - MAX_TOLD);
+        log_to(search->log, LOG_LEVEL_WARNING, "%s: and %zu more %s not there", search->folder,
+               search->n_missing - MAX_TOLD,
+               search->n_missing - MAX_TOLD == 1 ? "file is" : "files are");
     if (parts->n == 0)
         return refuse(search->folder, search->found.n, search->suffix, search->log);
     if (parts->n > 1)
@@ -299,7 +329,7 @@ static int choose(struct search *search)
     return 0;
 }
 
-int bag_parts_find(struct bag_parts *out, const char *path, const char *suffix,
+int bag_parts_find(struct bag_parts *out, const char *path, const char *suffix, bool may_be_split,
                    const struct log_sink *log)
 {
     struct search search = {.folder = path, .suffix = suffix, .log = log, .parts = out};
@@ -321,7 +351,8 @@ int bag_parts_find(struct bag_parts *out, const char *path, const char *suffix,
         err = -ENOENT;
     }
     if (!err)
-        err = choose(&search);
+        err = search.found.n > 1 && !may_be_split ? refuse(path, search.found.n, suffix, log)
+                                                  : choose(&search);
     free(search.found.names);
     free(search.packed.names);
     return err;

@@ -5,6 +5,7 @@
 #ifndef POSED_CAPTURE_ROS_BAG_PARTS_H
 #define POSED_CAPTURE_ROS_BAG_PARTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "proto/log.h"
@@ -18,22 +19,24 @@ struct bag_parts {
     const char *suffix;
 };
 
-// `path` is a file or a folder, of which the files that end in `suffix` (a literal) count. Of
-// several, the order is that of the metadata.yaml if it lists one that is there; else they must be
-// named STEM_0 and so on, all of one STEM: others may be several recordings, as our recorder puts
-// them into one folder, and are refused. What belongs to the recording and is not there or is
-// packed as a whole (rosbag2's --compression-mode file), and what is there and does not belong to
-// it, is told by name. Returns 0, or after logging -ENOENT (no such file in the folder), -EINVAL
-// (several, or too many), or -ENOMEM; bag_parts_free in either case.
+// `path` is a file or a folder, of which the files that end in `suffix` (a literal) count. Several
+// are refused unless the recording may_be_split. Their order is that of the metadata.yaml if it
+// lists one that is there; else they must be named STEM_0 and so on, all of one STEM and each
+// number once: others may be several recordings, as our recorder puts them into one folder, and are
+// refused. What belongs to the recording and is not there or is packed as a whole (rosbag2's
+// --compression-mode file), and what is there and does not belong to it, is told by name. Returns
+// 0, or after logging -ENOENT (no such file in the folder), -EINVAL (several, or too many), or
+// -ENOMEM; bag_parts_free in either case.
 __attribute__((warn_unused_result)) int bag_parts_find(struct bag_parts *out, const char *path,
-                                                       const char *suffix,
+                                                       const char *suffix, bool may_be_split,
                                                        const struct log_sink *log);
 
 // Says that the folder's files are not one recording. Returns -EINVAL.
 int bag_parts_refuse(const struct bag_parts *parts, const struct log_sink *log);
 
-// A link of one of several must not lead out of their folder (io/folder.h). Returns a file
-// descriptor to close, or file_open's errors after logging.
+// A link of one of several must not lead out of their folder (io/folder.h). For who opens the file
+// once more by its path, as SQLite does, that holds while nobody changes the folder meanwhile.
+// Returns a file descriptor to close, or file_open's errors after logging.
 __attribute__((warn_unused_result)) int bag_parts_open(const struct bag_parts *parts, size_t part,
                                                        const struct log_sink *log);
 

@@ -434,9 +434,7 @@ static int open_bag(void **out_state, const char *location, const struct capture
     if (!state)
         return -ENOMEM;
     state->fd = -1;
-    int err = bag_begin(&state->bag, location, ".bag", &settings->log);
-    if (!err && state->bag.parts.n > 1)
-        err = bag_parts_refuse(&state->bag.parts, &settings->log);
+    int err = bag_begin(&state->bag, location, ".bag", false, &settings->log);
     if (!err) {
         state->fd = file_open(state->bag.path, &settings->log);
         err = state->fd < 0 ? state->fd : scan(&state->ros1bag, state->fd, &state->bag);

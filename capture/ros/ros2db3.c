@@ -226,7 +226,7 @@ static int open_bag(void **out_state, const char *location, const struct capture
     struct ros2db3 *db3 = calloc(1, sizeof *db3);
     if (!db3)
         return -ENOMEM;
-    int err = bag_begin(&db3->bag, location, ".db3", &settings->log);
+    int err = bag_begin(&db3->bag, location, ".db3", true, &settings->log);
     if (!err)
         err = bag_read_parts(&db3->bag, read_part, db3);
     if (!err)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recording that rosbag2 split into eleven files is one: its trajectory is that of the same
 frames unsplit, byte for byte, listed by a metadata.yaml or not, and also where files are missing,
-damaged or packed, which is told by name."""
+damaged or packed, which is told by name. The folder's name has a space."""
 import os
 import shutil
+import struct
 import subprocess
 
 import harness
@@ -29,6 +30,14 @@ def track(source, *options, code=0):
     return (daemon.trajectory_bytes() if code == 0 else b""), daemon.log()
 
 
+def write(tum, bag, container):
+    script = harness.SOURCE + "/tests/scenario/ros_write.py"
+    run = subprocess.run([python(), script, tum, bag, container, "16UC1", f"parts={N_PARTS}"],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         timeout=LIBRARY_S)
+    check(run.returncode == 0, f"{bag} was not written: {run.stdout[-2000:]}")
+
+
 def without(tum, numbers):
     """The recording without these frames."""
     folder = tum + "-left"
@@ -44,6 +53,43 @@ def without(tum, numbers):
     return folder
 
 
+def chunks_of_no_kind(tum, whole):
+    """Packed in a way that nobody knows: a file with no other is refused, wherever it stands."""
+    magic = b"\x89MCAP0\r\n"
+    chunk = struct.pack("<QQQII3sQ4s", 0, 0, 4, 0, 3, b"xyz", 4, bytes(4))
+    chunk = b"\x06" + struct.pack("<Q", len(chunk)) + chunk
+    end = b"\x0f" + struct.pack("<QI", 4, 0)
+    bag = harness.SCRATCH + "/kinds"
+    write(tum, bag, "mcap")
+    name = f"{bag}/kinds_{{}}.mcap".format
+    with open(name(5), "rb") as file:
+        good = file.read()
+    with open(name(5), "wb") as file:
+        file.write(good[:8] + chunk + good[8:])
+    trajectory, log = track("mcap:" + bag)
+    check(trajectory == whole and f"{name(5)}: 1 chunks could not be read" in log, log)
+    for number in (0, 5, 10):
+        with open(name(number), "rb") as file:
+            good = file.read()
+        with open(name(number), "wb") as file:
+            file.write(magic + chunk + end)
+        _, log = track("mcap:" + bag, code=NO_SOURCE)
+        check(f"{name(number)}: " in log and "left out" not in log, log)
+        with open(name(number), "wb") as file:
+            file.write(good)
+
+
+def ros1_is_never_split():
+    folder = harness.SCRATCH + "/ros1"
+    os.mkdir(folder)
+    for name in ("w_0.bag", "w_2.bag", "w_4.bag.zst"):
+        with open(f"{folder}/{name}", "wb"):
+            pass
+    _, log = track("ros1bag:" + folder, code=NO_SOURCE)
+    check(f"{folder}: a folder with 2 files *.bag, name one of them" in log, log)
+    check(not any(words in log for words in ("a recording in", "not there", "compressed")), log)
+
+
 def scenario():
     python()
     tum = harness.SCRATCH + "/tum"
@@ -53,13 +99,9 @@ def scenario():
     left, _ = track("tum:" + without(tum, (MISSING, DAMAGED)))
     check(whole.count(b"\n") >= N_PARTS and left != whole, "the trajectories are too short")
     for container, driver in (("mcap", "mcap"), ("db3", "ros2db3")):
-        bag = f"{harness.SCRATCH}/bag-{container}"
-        script = harness.SOURCE + "/tests/scenario/ros_write.py"
-        run = subprocess.run([python(), script, tum, bag, container, "16UC1", f"parts={N_PARTS}"],
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             timeout=LIBRARY_S)
-        check(run.returncode == 0, f"{bag} was not written: {run.stdout[-2000:]}")
-        name = f"bag-{container}_{{}}.{container}".format
+        bag = f"{harness.SCRATCH}/a bag-{container}"
+        write(tum, bag, container)
+        name = f"a bag-{container}_{{}}.{container}".format
         for source in (f"{driver}:{bag}", bag, f"{driver}:{bag}#/camera/depth/image_rect_raw"):
             trajectory, log = track(source)
             check(trajectory == whole, f"{source}: another trajectory\n{log}")
@@ -87,8 +129,12 @@ def scenario():
             file.write(b"\x28\xb5\x2f\xfd and so on")
         trajectory, log = track(f"{driver}:{bag}")
         check(trajectory == left and "is not there" not in log, log)
-        check(f"the first is {name(MISSING)}; unpack first: for f in {bag}/*.{container}.zst*; "
-              "do zstd -d $f" in log, log)
+        check(f"the first is {name(MISSING)}.zstd; unpack first: for f in " in log, log)
+        command = log.split("unpack first: ")[1].split("\n")[0]
+        subprocess.run(["sh", "-c", 'zstd() { cp "$2" "$4"; }; ' + command], check=True)
+        with open(f"{bag}/{name(MISSING)}", "rb") as file:
+            check(file.read(4) == b"\x28\xb5\x2f\xfd", f"unpacked elsewhere by {command}")
+        os.remove(f"{bag}/{name(MISSING)}")
 
         for i in range(N_PARTS):  # no list, and not of one stem
             if i != MISSING:
@@ -97,6 +143,9 @@ def scenario():
         _, log = track(f"{driver}:{bag}", code=NO_SOURCE)
         check(f"a folder with {N_PARTS - 1} files *.{container}, name one of them" in log, log)
         print(f"{container}: {N_PARTS} files, byte for byte")
+
+    chunks_of_no_kind(tum, whole)
+    ros1_is_never_split()
 
     ours = harness.SCRATCH + "/ours"  # one recording each, whatever their names
     for name in ("run_0", "run_1"):

@@ -74,7 +74,7 @@ static void put_files(int from, int to)
 static int find(void)
 {
     bag_parts_free(&parts);
-    return bag_parts_find(&parts, folder, ".mcap", &sink);
+    return bag_parts_find(&parts, folder, ".mcap", true, &sink);
 }
 
 // Names without the folder, each with a space behind it.
@@ -106,6 +106,73 @@ static void by_the_number_in_the_name(void **state)
     assert_non_null(strstr(said, "/bag/walk_21.mcap: is not there"));
     assert_null(strstr(said, "walk_22.mcap")); // ten are told
     assert_null(strstr(said, "walk_13.mcap"));
+    assert_said("/bag: and 18 more files are not there");
+}
+
+static void gaps(void **state)
+{
+    (void)state;
+    put("r_0.mcap", "");
+    put("r_100.mcap", "");
+    assert_int_equal(find(), 0);
+    assert_non_null(strstr(said, "/bag/r_10.mcap: is not there"));
+    assert_null(strstr(said, "r_11.mcap"));
+    assert_said("/bag: and 89 more files are not there");
+    put("r_50.mcap.zstd", ""); // they are there
+    put("r_50.mcap.zst", "");
+    put("r_5.mcap.zst", "");
+    put("s_60.mcap.zst", "");
+    assert_int_equal(find(), 0);
+    assert_null(strstr(said, "r_5.mcap: is not there"));
+    assert_non_null(strstr(said, "/bag/r_11.mcap: is not there"));
+    assert_said("/bag: and 87 more files are not there");
+    put("r_12.mcap", "");
+    put("r_999999999.mcap", ""); // at once
+    assert_int_equal(find(), 0);
+    assert_said("/bag: and 999999984 more files are not there");
+}
+
+static void gaps_of_padded_numbers(void **state)
+{
+    (void)state;
+    put("r_00000.mcap", "");
+    put("r_00002.mcap", "");
+    put("r_00009.mcap", "");
+    put("r_00014.mcap", "");
+    assert_found("r_00000.mcap r_00002.mcap r_00009.mcap r_00014.mcap ");
+    assert_non_null(strstr(said, "/bag/r_00001.mcap: is not there"));
+    assert_non_null(strstr(said, "/bag/r_00010.mcap: is not there"));
+    assert_said("/bag: and 1 more file is not there");
+    put("r_2.mcap", ""); // that number again
+    assert_int_equal(find(), -EINVAL);
+    assert_string_equal(strchr(said, ':'), ": a folder with 5 files *.mcap, name one of them\n");
+}
+
+// As those of ROS 1.
+static void several_that_cannot_be_one(void **state)
+{
+    (void)state;
+    put_files(0, 0);
+    put("walk_2.mcap.zst", "");
+    assert_int_equal(bag_parts_find(&parts, folder, ".mcap", false, &sink), 0);
+    assert_int_equal(parts.n, 1);
+    assert_said("the first is walk_2.mcap.zst; ");
+    bag_parts_free(&parts);
+    put_files(3, 3);
+    assert_int_equal(bag_parts_find(&parts, folder, ".mcap", false, &sink), -EINVAL);
+    assert_string_equal(strchr(said, ':'), ": a folder with 2 files *.mcap, name one of them\n");
+}
+
+static void metadata_that_cannot_be_read(void **state)
+{
+    (void)state;
+    scratch_make_folder(&scratch, "bag/" BAG_METADATA);
+    put_files(0, 0);
+    assert_found("walk_0.mcap ");
+    assert_string_equal(said, ""); // it is no matter
+    put_files(1, 1);
+    assert_found("walk_0.mcap walk_1.mcap ");
+    assert_said("files are taken by their names");
 }
 
 static void what_is_no_one_recording(void **state)
@@ -165,10 +232,11 @@ static void what_is_packed(void **state)
     assert_found("walk_0.mcap walk_1.mcap walk_4.mcap ");
     assert_null(strstr(said, "not there"));
     assert_said("/bag: 2 files are compressed as a whole (zstd), which is not read, and left out: "
-                "the first is walk_2.mcap; unpack first: for f in ");
+                "the first is walk_2.mcap.zstd; unpack first: for f in \"");
     put(BAG_METADATA, LIST "    - walk_0.mcap.zstd\n    - walk_2.mcap.zstd\n");
     assert_found("walk_0.mcap ");
-    assert_non_null(strstr(said, "zstd -d $f"));
+    assert_non_null(
+        strstr(said, "/bag\"/*.mcap.zst*; do zstd -d \"$f\" -o \"${f%.zst*}\"; done\n"));
     assert_null(strstr(said, "not there"));
 }
 
@@ -254,7 +322,7 @@ static void memory(void **state)
 static int told[3];
 static struct bag *walked;
 
-// Ids are other ones in each file; the second has nothing, the third breaks off.
+// Ids are other ones in each file; the second has nothing, the third breaks off on its way.
 static int tell(void *state, size_t part)
 {
     assert_ptr_equal(state, &told);
@@ -271,7 +339,10 @@ static int tell(void *state, size_t part)
     assert_int_equal(err, 0);
     assert_string_equal(bag_topic(walked, depth)->name, "/depth");
     assert_string_equal(bag_topic(walked, color)->name, "/color");
-    return bag_topic(walked, 7) ? -EIO : 0;
+    static const unsigned char message[8];
+    err = bag_add_message(walked, depth, 1, (struct bag_place){0}, message, sizeof message);
+    assert_int_equal(err, 0);
+    return part == 2 ? -EIO : 0;
 }
 
 static void topics_of_several_files(void **state)
@@ -279,11 +350,14 @@ static void topics_of_several_files(void **state)
     (void)state;
     struct bag bag;
     put_files(0, 2);
-    assert_int_equal(bag_begin(&bag, folder, ".mcap", &sink), 0);
+    assert_int_equal(bag_begin(&bag, folder, ".mcap", true, &sink), 0);
     assert_string_equal(bag.path, folder);
     walked = &bag;
     assert_int_equal(bag_read_parts(&bag, tell, &told), 0);
-    assert_said("/bag/walk_1.mcap: left out, the other files are read");
+    assert_non_null(strstr(said, "/bag/walk_1.mcap: left out, the other files are read"));
+    assert_null(strstr(said, "walk_0.mcap: read in part"));
+    assert_said("/bag/walk_2.mcap: read in part, the other files are read");
+    assert_int_equal(bag_n_messages(&bag), 2);
     assert_true(told[0] == 1 && told[1] == 1 && told[2] == 1);
     assert_int_equal(bag.n_topics, 3); // as one file has
     bag_close(&bag);
@@ -293,7 +367,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(by_the_number_in_the_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(gaps, setup, teardown),
+        cmocka_unit_test_setup_teardown(gaps_of_padded_numbers, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_no_one_recording, setup, teardown),
+        cmocka_unit_test_setup_teardown(several_that_cannot_be_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(metadata_that_cannot_be_read, setup, teardown),
         cmocka_unit_test_setup_teardown(as_the_metadata_says, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_packed, setup, teardown),
         cmocka_unit_test(lists),

@@ -147,30 +147,30 @@ static void folders_and_topics_of_a_path(void **state)
     scratch_make_folder(&scratch, "empty");
     scratch_write_text(&scratch, "empty/.db3", "");
     scratch_name(&scratch, "empty", location);
-    assert_int_equal(bag_begin(&bag, location, ".db3", &sink), -ENOENT);
+    assert_int_equal(bag_begin(&bag, location, ".db3", true, &sink), -ENOENT);
     assert_said("/empty: a folder with 0 files *.db3");
     bag_close(&bag);
     scratch_make_folder(&scratch, "two");
     scratch_write_text(&scratch, "two/a_0.db3", "");
     scratch_write_text(&scratch, "two/metadata.yaml", "");
     scratch_name(&scratch, "two#/depth", location);
-    assert_int_equal(bag_begin(&bag, location, ".db3", &sink), 0);
+    assert_int_equal(bag_begin(&bag, location, ".db3", true, &sink), 0);
     assert_non_null(strstr(bag.path, "/two/a_0.db3"));
     assert_string_equal(bag.wanted, "/depth");
     bag_close(&bag);
     scratch_write_text(&scratch, "two/b_0.db3", "");
-    assert_int_equal(bag_begin(&bag, location, ".db3", &sink), -EINVAL);
+    assert_int_equal(bag_begin(&bag, location, ".db3", true, &sink), -EINVAL);
     assert_said("/two: a folder with 2 files *.db3, name one of them");
     bag_close(&bag);
     scratch_write_text(&scratch, "a#b.db3", ""); // a file that is named so
     scratch_name(&scratch, "a#b.db3", location);
-    assert_int_equal(bag_begin(&bag, location, ".db3", &sink), 0);
+    assert_int_equal(bag_begin(&bag, location, ".db3", true, &sink), 0);
     assert_string_equal(bag.path, location);
     assert_null(bag.wanted);
     for (long n = 1; n <= 2; n++) { // the path, then what decodes
         bag_close(&bag);
         fails_at("memory", n, ENOMEM);
-        assert_int_equal(bag_begin(&bag, location, ".db3", &sink), -ENOMEM);
+        assert_int_equal(bag_begin(&bag, location, ".db3", true, &sink), -ENOMEM);
         bag_close(&bag);
         fails_at("memory", n, ENOMEM);
         assert_int_equal(bag_begin_live(&bag, "x", &sink), -ENOMEM);
