@@ -122,6 +122,7 @@ static int find_camera(struct bag *bag, const char *camera)
 // Says so where the messages of what might be depth are compressed one by one. True: they are.
 static bool refuse_packed(const struct bag *bag)
 {
+    const bool is_mcap = bag->parts.suffix && !strcmp(bag->parts.suffix, ".mcap");
     for (size_t i = 0; i < bag->n_topics; i++) {
         const struct bag_topic *topic = &bag->topics[i];
         if (!topic->is_packed || topic->is_depth ||
@@ -131,8 +132,8 @@ static bool refuse_packed(const struct bag *bag)
         log_to(&bag->log, LOG_LEVEL_ERROR,
                "%s: the messages of %s are compressed one by one (zstd), which is not read; unpack "
                "them with `ros2 bag convert`, or record without --compression-mode message (MCAP "
-               "compresses by itself: --storage-preset-profile zstd_fast)",
-               bag->path, topic->name);
+               "compresses by itself: %s--storage-preset-profile zstd_fast)",
+               bag->path, topic->name, is_mcap ? "" : "--storage mcap ");
         return true;
     }
     return false;
@@ -165,10 +166,13 @@ static int choose_topic(struct bag *bag)
         return depth->n_messages ? -EINVAL : -ENOENT;
     }
     if (!depth) {
+        const bool is_asked = bag->wanted && bag->n_topics > 0;
         list_topics(bag, list, sizeof list);
-        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s%s; its topics: %s", bag->path,
-               bag->wanted ? "there is no topic " : "no topic with depth images",
-               bag->wanted ? bag->wanted : "", *list ? list : "none");
+        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s%s%s%s", bag->path,
+               is_asked              ? "there is no topic "
+               : bag_n_messages(bag) ? "no topic with depth images"
+                                     : "no messages were found in it",
+               is_asked ? bag->wanted : "", *list ? "; its topics: " : "", list);
         return bag->wanted ? -EINVAL : -ENOENT;
     }
     if (n_equal > 1)

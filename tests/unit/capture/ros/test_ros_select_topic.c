@@ -222,19 +222,25 @@ static void where_no_depth_is(void **state)
 {
     (void)state;
     assert_int_equal(choose(NULL, NULL), -ENOENT);
-    assert_said("the.bag: no topic with depth images; its topics: none");
+    assert_said("the.bag: no messages were found in it\n");
+    assert_int_equal(choose("/none", NULL), -EINVAL);
+    assert_said("the.bag: no messages were found in it\n");
+    add_topic("/color", "sensor_msgs/msg/Image");
+    assert_int_equal(choose(NULL, NULL), -ENOENT);
+    assert_said("the.bag: no messages were found in it; its topics: /color (sensor_msgs/msg/Image, "
+                "0 messages)\n");
     image("/rgb/image", "rgb8");
     add_topic("/silent/depth", "sensor_msgs/msg/Image");
     assert_int_equal(choose(NULL, NULL), -ENOENT);
-    assert_said("its topics: /rgb/image (sensor_msgs/msg/Image, rgb8), /silent/depth "
-                "(sensor_msgs/msg/Image, "
-                "0 messages)\n");
+    assert_said("no topic with depth images; its topics: /color (sensor_msgs/msg/Image, 0 "
+                "messages), /rgb/image (sensor_msgs/msg/Image, rgb8), /silent/depth "
+                "(sensor_msgs/msg/Image, 0 messages)\n");
     assert_int_equal(choose("/rgb/image", NULL), -EINVAL);
     assert_said("topic /rgb/image is not depth: sensor_msgs/msg/Image of rgb8, 1 messages");
     assert_int_equal(choose("/silent/depth", NULL), -ENOENT);
     assert_said("topic /silent/depth is not depth: sensor_msgs/msg/Image, 0 messages");
     assert_int_equal(choose("/none", NULL), -EINVAL);
-    assert_said("there is no topic /none; its topics: /rgb/image");
+    assert_said("there is no topic /none; its topics: /color");
     for (int i = 0; i < 40; i++)
         add_topic("/a/topic/among/many", "a_package/msg/Type");
     assert_int_equal(choose("/none", NULL), -EINVAL);
@@ -250,7 +256,12 @@ static void messages_compressed_one_by_one(void **state)
     add(add_topic("/depth/image", "sensor_msgs/msg/Image"), T, packed, 8);
     assert_int_equal(choose(NULL, NULL), -ENOTSUP);
     assert_said("the.bag: the messages of /depth/image are compressed one by one (zstd), which is "
-                "not read; unpack them with `ros2 bag convert`");
+                "not read; unpack them with `ros2 bag convert`, or record without "
+                "--compression-mode message (MCAP compresses by itself: --storage mcap "
+                "--storage-preset-profile zstd_fast)");
+    bag.parts.suffix = ".mcap";
+    assert_int_equal(choose(NULL, NULL), -ENOTSUP);
+    assert_said("(MCAP compresses by itself: --storage-preset-profile zstd_fast)");
     assert_int_equal(choose("/depth/image", NULL), -ENOTSUP);
     assert_said("the messages of /depth/image are compressed one by one");
     assert_int_equal(choose("/none", NULL), -EINVAL);
