@@ -10,11 +10,18 @@
 
 // A silence longer than this and than so many of its usual periods. Of one with a single image no
 // period is known yet.
-#define ROS_SILENCE_NS         INT64_C(1000000000)
-#define ROS_SILENCE_PERIODS    3
-#define ROS_SILENCE_UNKNOWN_NS INT64_C(3000000000)
+#define ROS_SILENCE_NS          INT64_C(1000000000)
+#define ROS_SILENCE_PERIODS     3
+#define ROS_SILENCE_UNKNOWN_NS  INT64_C(3000000000)
+// Another one delivers where ours has been silent for longer than this and than so many of its
+// periods, and for as long again: after a pause of both it may be heard first by chance.
+#define ROS_DELIVERS_NS         INT64_C(200000000)
+#define ROS_DELIVERS_PERIODS    2
+#define ROS_DELIVERS_UNKNOWN_NS INT64_C(1000000000)
+// One that was silent and came back is waited for twice as long, but not longer than this.
+#define ROS_SILENCE_MOST_NS     INT64_C(30000000000)
 // While nobody listened for longer than this there was no silence.
-#define ROS_DEAF_NS            INT64_C(500000000)
+#define ROS_DEAF_NS             INT64_C(500000000)
 
 enum ros_image_of {
     ROS_IMAGE_OF_OURS,
@@ -23,13 +30,14 @@ enum ros_image_of {
     ROS_IMAGE_OF_SECOND,    // left out
 };
 
-struct ros_one_publisher { // begins as all zero
-    uint64_t ours;         // 0: none
-    int64_t newest_ns;     // when its last image came
-    int64_t period_ns;     // usual, between its images; 0: not known
-    uint64_t n_left_out;   // images of others since then
-    bool are_two;          // another one and ours have delivered in turn
-    int64_t silence_ns;    // before the newest successor, which the images left out are known of
+struct ros_one_publisher {  // begins as all zero
+    uint64_t ours;          // 0: none
+    int64_t newest_ns;      // when its last image came
+    int64_t period_ns;      // usual, between its images; 0: not known
+    uint64_t n_left_out;    // images of others since then
+    int64_t first_other_ns; // when the first of them came in its silence; 0: none
+    bool are_two;           // another one and ours have delivered in turn
+    int64_t silence_ns;     // before the newest successor, which the images left out are known of
     uint64_t n_before;
     uint64_t former;          // that was silent
     int64_t former_ns;        // when its last image came

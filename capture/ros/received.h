@@ -28,8 +28,9 @@ struct ros_message {
 bool ros_take(int32_t reader, struct ros_message *out);
 void ros_give_back(struct ros_message *message);
 
-// Images that came before the source is open, the newest of them: as many as may wait for a reader.
-#define ROS_MAX_HELD CAPTURE_MAX_WAITING
+// Images that came before the source is open, the newest of them: while nobody reads yet, older
+// ones would be late for whoever begins to.
+#define ROS_MAX_HELD 1
 struct ros_held { // begins as all zero; ros_leave_out_held(held, 0) frees what is there
     struct ros_message messages[ROS_MAX_HELD];
     uint64_t n_in, n_out;

@@ -145,6 +145,9 @@ static void follow(struct ros2 *ros2)
                                         sizeof ros2->participant_of_images) == 0)
         ros_live_info_take(&ros2->info, &ros2->log, &ros2->second.info, &ros2->camera);
     ros2->second.is_there = false;
+    ros2->info_publisher = 0;
+    ros2->told_info = false;
+    ros_leave_out_held(&ros2->held, 0);
     live_stamps_new_source(&ros2->stamps);
 }
 
@@ -234,6 +237,17 @@ static void on_image(struct ros2 *ros2, const struct ros_message *message)
     live_put(&ros2->live, &frame, pixels, &(struct live_camera){.intrinsics = ros2->camera});
 }
 
+// The one that the source was opened with. Without a stamp of its own (a simulated clock has not
+// begun) it would have the wall's, which those after it lie before.
+static void on_held_image(struct ros2 *ros2, const struct ros_message *message)
+{
+    struct ros_image image;
+    if (ros_get_image(message->bytes.iov_base, message->bytes.iov_len, ROS_ENCODING_CDR,
+                      ros2->kind == ROS_COMPRESSED_IMAGE, &image) &&
+        image.header.time_ns > 0)
+        on_image(ros2, message);
+}
+
 static void look_for_publisher(struct ros2 *ros2)
 {
     dds_subscription_matched_status_t matched;
@@ -263,7 +277,10 @@ static int attach_images(struct ros2 *ros2)
 static void accept_less(struct ros2 *ros2)
 {
     dds_requested_incompatible_qos_status_t refused;
+    dds_subscription_matched_status_t matched;
     if (!ros2->told_gone ||
+        dds_get_subscription_matched_status(ros2->images, &matched) != DDS_RETCODE_OK ||
+        matched.current_count > 0 ||
         dds_get_requested_incompatible_qos_status(ros2->images, &refused) != DDS_RETCODE_OK ||
         refused.total_count_change == 0)
         return;
@@ -286,7 +303,7 @@ static void *receive(void *argument)
     struct ros_message message;
     struct ros_offer offer;
     while (ros_take_held(&ros2->held, &message)) {
-        on_image(ros2, &message);
+        on_held_image(ros2, &message);
         ros_give_back(&message);
     }
     while (!atomic_load(&ros2->quit)) {
@@ -481,14 +498,12 @@ static int wait_for_first(struct ros2 *ros2, int64_t until_ns)
                (int)(PUBLISHER_NS / 1000 / MS));
         err = -ENOENT;
     }
-    if (!err && ros2->held.n_left_out > 0) {
-        ros_leave_out_held(&ros2->held,
-                           1); // more would wait for a reader that begins: too slow, to it
+    const uint64_t n = ros2->held.n_left_out;
+    if (!err && n > 0)
         log_to(&ros2->log, LOG_LEVEL_WARNING,
-               "ros2: %s: %llu images that came while %s was waited for are left out",
-               ros2->image_topic + 2, (unsigned long long)ros2->held.n_left_out,
-               ros2->info_topic + 2);
-    }
+               "ros2: %s: %llu image%s that came while %s was waited for %s left out",
+               ros2->image_topic + 2, (unsigned long long)n, n == 1 ? "" : "s",
+               ros2->info_topic + 2, n == 1 ? "is" : "are");
     return err;
 }
 

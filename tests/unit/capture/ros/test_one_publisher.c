@@ -49,11 +49,11 @@ static void after_its_end_the_next_is_taken(void **state)
     assert_false(one.are_two);
 }
 
-// Killed: the successor counts after a second, at any rate that has three images in it.
+// Killed: the successor counts after a second, at any rate that has five images in it.
 static void successor_of_a_silent_one(void **state)
 {
     (void)state;
-    static const int periods_ms[] = {10, 33, 200, 300};
+    static const int periods_ms[] = {10, 33, 100, 200};
     for (size_t k = 0; k < sizeof periods_ms / sizeof *periods_ms; k++) {
         one = (struct ros_one_publisher){0};
         const int period_ms = periods_ms[k];
@@ -124,14 +124,53 @@ static void nobody_is_silent_while_nobody_listens(void **state)
     assert_int_equal(image(B, 5100), ROS_IMAGE_OF_SUCCESSOR);
 }
 
+// Both paused, and the other one is heard first: that is chance.
+static void a_pause_of_both_changes_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        image(A, 33 * i);
+        image(B, 33 * i + 5);
+    }
+    assert_int_equal(image(B, 5700), ROS_IMAGE_OF_SECOND);
+    assert_int_equal(image(A, 5705), ROS_IMAGE_OF_OURS);
+    assert_int_equal(image(B, 5733), ROS_IMAGE_OF_SECOND);
+    // Ours alone does not go on: that is its end.
+    for (int i = 1; i <= 60; i++) {
+        assert_int_equal(image(A, 5705 + 33 * i), ROS_IMAGE_OF_OURS);
+        assert_int_equal(image(B, 5710 + 33 * i), ROS_IMAGE_OF_SECOND);
+    }
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(image(B, 7710 + 25 * i), ROS_IMAGE_OF_SECOND);
+    assert_int_equal(image(B, 8710), ROS_IMAGE_OF_SUCCESSOR);
+}
+
+// However long one was away, the next silence is waited for half a minute at most, and an end that
+// DDS tells of ends that, too.
+static void a_long_absence_is_forgotten(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        image(A, 33 * i);
+    for (int i = 0; i < 100; i++)
+        image(B, 2000 + 33 * i);
+    assert_int_equal(one.ours, B);
+    assert_int_equal(image(A, 3600000), ROS_IMAGE_OF_SECOND);
+    assert_int_equal(one.least_silence_ns, ROS_SILENCE_MOST_NS);
+    assert_int_equal(ros_one_publisher_judge(&one, A, false, 5000 * MS + 3700000 * MS),
+                     ROS_IMAGE_OF_NEXT);
+    assert_int_equal(one.least_silence_ns, 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(first_is_taken_while_it_lives), TEST(after_its_end_the_next_is_taken),
-        TEST(successor_of_a_silent_one),     TEST(slow_ones_do_not_take_turns),
-        TEST(pauses_need_more_each_time),    TEST(nobody_is_silent_while_nobody_listens),
+        TEST(first_is_taken_while_it_lives),   TEST(after_its_end_the_next_is_taken),
+        TEST(successor_of_a_silent_one),       TEST(slow_ones_do_not_take_turns),
+        TEST(a_pause_of_both_changes_nothing), TEST(a_long_absence_is_forgotten),
+        TEST(pauses_need_more_each_time),      TEST(nobody_is_silent_while_nobody_listens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
