@@ -43,6 +43,12 @@ void adapt_frame(struct adapt *adapt, const struct capture_frame *frame)
         return;
     }
     learn_period(adapt, frame->capture_mono_ns);
+    if (adapt->took_ns == 0 && frame->flags & CAPTURE_LATE) {
+        adapt->n_max_waiting = 0; // from before anybody read: old, as are those behind it
+        return;
+    }
+    if (adapt->took_ns == 0)
+        adapt->n_max_waiting = CAPTURE_MAX_WAITING;
     if (frame->n_waiting == 0) {
         adapt->n_dropped = 0;
         return;

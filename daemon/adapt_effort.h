@@ -5,7 +5,8 @@
 // Down: only when newer frames wait, that is, when without this it would have been dropped; a
 // machine that keeps up is never touched. To HALF, to LEAST when HALF too took longer than the
 // frames' period or two frames wait, so that what has gathered is worked off. The source is asked
-// to let CAPTURE_MAX_WAITING frames wait (capture_set_max_waiting).
+// to let CAPTURE_MAX_WAITING frames wait (capture_set_max_waiting). What has gathered before the
+// first frame that was worked on is no sign of slowness: it is dropped, up to the newest.
 //
 // Up: one step, on trial, after `hold` frames that were done in ADAPT_SPARE of their period. What
 // fuller work would take is not guessed, as it depends on settings, machine and scene: it is tried

@@ -287,8 +287,8 @@ static int fuse(struct loop *loop, const struct track_result *result)
     return rc < 0 ? rc : 0;
 }
 
-// How much work the frame gets. The source may let frames wait as soon as the first is in hand:
-// those from before it are old.
+// How much work the frame gets. The source may let frames wait as soon as the first is in hand that
+// is not late: those from before it are old.
 static void set_pace(struct loop *loop, const struct capture_frame *frame)
 {
     const struct loop_settings *settings = loop->settings;

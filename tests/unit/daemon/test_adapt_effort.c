@@ -312,9 +312,26 @@ static void hopeless_after_so_many(void **state)
     assert_int_equal(adapt.n_max_waiting, 0);
 }
 
+// What gathered while the tracker was made is old: it is dropped up to the newest, and no sign that
+// the machine is slow.
+static void what_came_before_the_first_is_old(void **state)
+{
+    (void)state;
+    struct machine m = start(33, 0.5, 0.2, 0.1);
+    m.now_ns += 200 * MS;
+    frames(&m, 7);
+    assert_int_equal(m.n_dropped, 6);
+    frames(&m, 100);
+    assert_int_equal(m.n_dropped, 6);
+    assert_int_equal(m.n_at[TRACK_EFFORT_FULL], 101);
+    assert_int_equal(m.n_begun, 0);
+    assert_int_equal(m.adapt.n_max_waiting, CAPTURE_MAX_WAITING);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_came_before_the_first_is_old),
         cmocka_unit_test(who_keeps_up_is_not_touched),
         cmocka_unit_test(twice_the_period_drops_none),
         cmocka_unit_test(uneven_work_drops_none),
