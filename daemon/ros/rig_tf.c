@@ -122,7 +122,6 @@ void rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight)
     if (!is_good)
         return;
     tf->n_lost = 0;
-    tf->other_put_ns = 0;
     tf->good_put_ns = sight->put_ns;
     tf->good = in_tf(tf, &pose);
 }

@@ -44,7 +44,7 @@ struct rig_tf {
     uint32_t followed;             // its number
     bool has_begun, has_changed;   // has_changed: from the first camera to another, ever
     uint32_t n_lost;               // frames of the one that is followed, since its good one
-    int64_t other_put_ns;          // of the newest good pose of another one since then, 0: none
+    int64_t other_put_ns;          // of the newest good pose of another one, 0: none
     int64_t good_put_ns, out_ns; // CLOCK_MONOTONIC of its newest good pose; the newest stamp in tf
     struct rig_tf_pose good;     // in tf's odom
     struct rig_tf_pose newest;   // of the one that is followed, for rig_tf_next
