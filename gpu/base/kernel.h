@@ -67,7 +67,7 @@ KERNEL_FN float kernel_abs(float a)
 #if defined(__CUDA_ARCH__)
     return fabsf(a);
 #else
-    return a < 0.0f ? -a : a;
+    return __builtin_fabsf(a);
 #endif
 }
 

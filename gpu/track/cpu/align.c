@@ -30,6 +30,24 @@ static void chunk_icp(void *context, uint32_t chunk)
         device->chunk_sums[chunk][i] = lanes_sum(sums[i]);
 }
 
+struct source_job {
+    struct cpu_device *device;
+    const struct gpu_frame *frame;
+};
+
+// The chunks of the three levels one after another.
+static void chunk_source(void *context, uint32_t chunk)
+{
+    const struct source_job *job = context;
+    struct cpu_device *device = job->device;
+    uint32_t level = cpu_level_of_chunk(device, &chunk);
+    const struct level_camera *camera = &device->cameras[level];
+    int32_t first = (int32_t)chunk * CPU_CHUNK_ROWS;
+    for (int32_t y = first; y < first + CPU_CHUNK_ROWS && y < camera->height_px; y++)
+        device->rows->source(camera, job->frame->maps[level] + (size_t)y * (size_t)camera->width_px,
+                             y, &device->sources[level]);
+}
+
 static void iteration_sums(struct align_job *job, const struct se3 *T_reference_frame,
                            double out_sums[ICP_N_SUMS])
 {
@@ -45,11 +63,10 @@ static void iteration_sums(struct align_job *job, const struct se3 *T_reference_
             out_sums[i] += (double)job->device->chunk_sums[chunk][i];
 }
 
-static void job_level(struct align_job *job, const struct gpu_frame *frame,
-                      const struct gpu_frame *reference, int level)
+static void job_level(struct align_job *job, const struct gpu_frame *reference, int level)
 {
     job->problem.camera = job->device->cameras[level];
-    job->problem.source = frame->maps[level];
+    job->problem.source = &job->device->sources[level];
     job->problem.target = reference->maps[level];
 }
 
@@ -69,10 +86,12 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
         icp_gates_first(settings->gate_distance_m, cosf(settings->gate_angle_rad));
     struct icp_gates gates_summed = gates;
     out->solvable = true;
+    struct source_job source_job = {device, frame};
+    pool_run(device->pool, chunk_source, &source_job, cpu_n_chunks_of_levels(device));
     for (int level = GPU_LEVELS - 1; level >= 0 && out->solvable; level--) {
         if (settings->iterations[level] == 0)
             continue;
-        job_level(&job, frame, reference, level);
+        job_level(&job, reference, level);
         for (uint32_t i = 0; i < settings->iterations[level]; i++) {
             double twist[6];
             T_summed = T;
@@ -94,7 +113,7 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
         }
     }
     if (out->solvable) {
-        job_level(&job, frame, reference, GPU_LEVELS - 1);
+        job_level(&job, reference, GPU_LEVELS - 1);
         job.problem.gates = gates_summed;
         job.problem.information = true;
         iteration_sums(&job, &T_summed, information_sums);

@@ -46,6 +46,21 @@ static int padded_create(struct padded_image *out, uint32_t width_px, uint32_t h
     return 0;
 }
 
+static void source_destroy(struct icp_source *source)
+{
+    free(source->data);
+    free(source->n_px);
+}
+
+static int source_create(struct icp_source *out, const struct level_camera *camera)
+{
+    size_t height_px = (size_t)camera->height_px;
+    out->stride_px = ((uint32_t)camera->width_px + LANES - 1) / LANES * LANES;
+    out->data = cpu_alloc(ICP_N_NUMBERS * out->stride_px * height_px * sizeof *out->data);
+    out->n_px = calloc(height_px, sizeof *out->n_px);
+    return out->data && out->n_px ? 0 : -ENOMEM;
+}
+
 static void bilateral_window_fill(struct bilateral_window *window, const struct gpu_settings *s)
 {
     int radius_px = (int)s->bilateral_radius_px;
@@ -61,6 +76,8 @@ static void cpu_close(struct gpu *gpu)
 {
     struct cpu_device *device = (struct cpu_device *)gpu;
     pool_destroy(&device->pool);
+    for (int level = 0; level < GPU_LEVELS; level++)
+        source_destroy(&device->sources[level]);
     free(device->chunk_sums);
     free(device->filtered_m.data);
     free(device->raw_m.data);
@@ -92,6 +109,8 @@ static int cpu_open(struct gpu **out, const struct gpu_settings *settings)
     }
     if (rc == 0)
         rc = padded_create(&device->filtered_m, w, h);
+    for (int level = 0; rc == 0 && level < GPU_LEVELS; level++)
+        rc = source_create(&device->sources[level], &device->cameras[level]);
     if (rc == 0)
         rc = pool_create(&device->pool, settings->n_threads);
     if (rc < 0) {

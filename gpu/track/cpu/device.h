@@ -18,12 +18,31 @@ struct cpu_device {
     struct bilateral_window window;
     float *field_per_m;                    // the sensor's own error, NULL = none
     struct padded_image raw_m, filtered_m; // scratch of prepare
+    struct icp_source sources[GPU_LEVELS]; // scratch of align
     float (*chunk_sums)[ICP_N_SUMS];       // one row per chunk of the full resolution
 };
 
 static inline uint32_t cpu_n_chunks(int32_t height_px)
 {
     return ((uint32_t)height_px + CPU_CHUNK_ROWS - 1) / CPU_CHUNK_ROWS;
+}
+
+// The chunks of all levels, counted level by level from the finest.
+static inline uint32_t cpu_n_chunks_of_levels(const struct cpu_device *device)
+{
+    uint32_t n = 0;
+    for (int level = 0; level < GPU_LEVELS; level++)
+        n += cpu_n_chunks(device->cameras[level].height_px);
+    return n;
+}
+
+// The level of a chunk so counted; *chunk becomes its number within the level.
+static inline uint32_t cpu_level_of_chunk(const struct cpu_device *device, uint32_t *chunk)
+{
+    uint32_t level = 0;
+    while (*chunk >= cpu_n_chunks(device->cameras[level].height_px))
+        *chunk -= cpu_n_chunks(device->cameras[level++].height_px);
+    return level;
 }
 
 struct gpu_frame {

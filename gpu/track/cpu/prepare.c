@@ -44,9 +44,7 @@ static void chunk_maps(void *context, uint32_t chunk)
 {
     const struct prepare_job *job = context;
     struct cpu_device *device = job->device;
-    uint32_t level = 0;
-    while (chunk >= cpu_n_chunks(device->cameras[level].height_px))
-        chunk -= cpu_n_chunks(device->cameras[level++].height_px);
+    uint32_t level = cpu_level_of_chunk(device, &chunk);
     const struct level_camera *camera = &device->cameras[level];
     int32_t first = (int32_t)chunk * CPU_CHUNK_ROWS;
     for (int32_t y = first; y < first + CPU_CHUNK_ROWS && y < camera->height_px; y++)
@@ -57,10 +55,7 @@ static void chunk_maps(void *context, uint32_t chunk)
 void cpu_maps(struct cpu_device *device, struct gpu_frame *out_frame)
 {
     struct prepare_job job = {device, NULL, out_frame};
-    uint32_t n_all = 0;
-    for (int level = 0; level < GPU_LEVELS; level++)
-        n_all += cpu_n_chunks(device->cameras[level].height_px);
-    pool_run(device->pool, chunk_maps, &job, n_all);
+    pool_run(device->pool, chunk_maps, &job, cpu_n_chunks_of_levels(device));
 }
 
 int cpu_prepare(struct gpu *gpu, const uint16_t *depth, struct gpu_frame *out_frame)

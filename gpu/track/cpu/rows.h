@@ -32,12 +32,38 @@ struct bilateral_window {
                  [BILATERAL_WINDOW]; // [dy + radius][dx + radius], roots of weights
 };
 
+// What the iterations read of a frame's level: the pixels of a row that have depth and normal,
+// each number in an array of its own. Real cameras leave a third of the pixels without. Behind
+// them pixels of nothing (all 0), which form no pair, fill up to a whole number of lanes.
+enum icp_number {
+    ICP_X_M, // of the vertex; its y is the row's ray times z
+    ICP_Z_M,
+    ICP_NX,
+    ICP_NY,
+    ICP_NZ,
+    ICP_PRECISION, // icp_precision
+    ICP_N_NUMBERS,
+};
+
+struct icp_source {
+    float *data;        // a row's arrays stand together, the number's own array `stride_px` long
+    uint32_t stride_px; // a multiple of LANES
+    uint32_t *n_px;     // of each row
+};
+
+static inline float *icp_source_row(const struct icp_source *source, int32_t y,
+                                    enum icp_number number)
+{
+    return source->data + ((size_t)y * ICP_N_NUMBERS + number) * source->stride_px;
+}
+
 struct icp_problem {
     struct level_camera camera;
     struct icp_pose pose;
     struct icp_gates gates;
-    const struct map_px *source, *target; // width x height of the level
-    bool information; // sum what the scene holds instead of the normal equations
+    const struct icp_source *source;
+    const struct map_px *target; // width x height of the level
+    bool information;            // sum what the scene holds instead of the normal equations
 };
 
 struct rows {
@@ -50,6 +76,9 @@ struct rows {
     // z: filtered depth of the whole image; the level samples every (1 << level)-th pixel of it.
     void (*maps)(const struct level_camera *camera, const struct padded_image *z, uint32_t level,
                  int32_t y, struct map_px *out);
+    // Row y of a level's maps as the iterations read it.
+    void (*source)(const struct level_camera *camera, const struct map_px *row, int32_t y,
+                   struct icp_source *out);
     // Adds row y to the sums, each in lanes (gpu/base/lanes.h), aligned to 64 bytes.
     void (*icp)(const struct icp_problem *problem, int32_t y, float (*sums)[LANES]);
 };
