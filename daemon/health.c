@@ -2,36 +2,34 @@
 #include "daemon/health.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "proto/wire.h"
 
 #define SLOW_BEATS   3  // a busy moment is none
 #define SILENT_BEATS 60 // between two hints
 
-static void put_ros(const struct health_outputs *outputs, posed_State state, double rate_hz)
+void health_diagnose(struct shared *shared, posed_State state, double rate_hz,
+                     struct ros_health *out)
 {
-    struct shared *shared = outputs->shared;
-    struct ros_health health = {.is_error = state == posed_State_STATE_LOST ||
-                                            state == posed_State_STATE_NO_INPUT,
-                                .is_warning = state == posed_State_STATE_DEGRADED,
-                                .n_captured = shared_counter(shared, SHARED_CAPTURED),
-                                .n_lost = shared_counter(shared, SHARED_LOST),
-                                .n_dropped = shared_counter(shared, SHARED_DROPPED),
-                                .n_damaged = shared_counter(shared, SHARED_DAMAGED),
-                                .rate_hz = rate_hz};
-    posed_Status status;
-    const char *why = "";
-    shared_status(shared, &status);
-    if (state == posed_State_STATE_NO_INPUT)
-        why = status.reason_text;
-    if (state == posed_State_STATE_INIT && health.n_captured > 0 &&
-        health.n_dropped + health.n_damaged >= health.n_captured) {
-        health.is_warning = true;
-        why = "none of the frames could be tracked";
+    char why[SHARED_FAULT_BYTES];
+    const bool is_at_fault = shared_fault(shared, why);
+    const bool is_lost = state == posed_State_STATE_LOST;
+    *out = (struct ros_health){.is_error = is_at_fault || is_lost,
+                               .is_warning = state == posed_State_STATE_DEGRADED,
+                               .n_captured = shared_counter(shared, SHARED_CAPTURED),
+                               .n_lost = shared_counter(shared, SHARED_LOST),
+                               .n_dropped = shared_counter(shared, SHARED_DROPPED),
+                               .n_damaged = shared_counter(shared, SHARED_DAMAGED),
+                               .rate_hz = rate_hz};
+    if (!is_at_fault && (is_lost || out->is_warning)) {
+        posed_Status status;
+        shared_status(shared, &status);
+        snprintf(why, sizeof why, "%s", status.reason_text);
     }
-    snprintf(health.message, sizeof health.message, "%s%s%.48s", wire_state_name(state),
+    snprintf(out->message, sizeof out->message, "%s%s%s", wire_state_name(state),
              why[0] ? ": " : "", why);
-    ros_put_health(outputs->ros, outputs->camera, &health);
 }
 
 // Of a recording that is played as fast as it goes.
@@ -47,9 +45,27 @@ static void put_progress(const struct health_outputs *outputs, uint64_t n_captur
     log_show_status(outputs->terminal, text);
 }
 
-static bool is_hint_due(struct health *health, uint64_t n_captured, uint64_t n_dropped)
+static struct health_frames frames_now(const struct shared *shared)
 {
-    bool slow = 20 * (n_dropped - health->n_dropped) > n_captured - health->n_captured;
+    return (struct health_frames){.n_captured = shared_counter(shared, SHARED_CAPTURED),
+                                  .n_dropped = shared_counter(shared, SHARED_DROPPED),
+                                  .n_damaged = shared_counter(shared, SHARED_DAMAGED),
+                                  .n_tracked = shared_counter(shared, SHARED_TRACKED) +
+                                               shared_counter(shared, SHARED_DEGRADED) +
+                                               shared_counter(shared, SHARED_LOST)};
+}
+
+static struct health_frames since(const struct health_frames *before,
+                                  const struct health_frames *now)
+{
+    return (struct health_frames){
+        now->n_captured - before->n_captured, now->n_dropped - before->n_dropped,
+        now->n_damaged - before->n_damaged, now->n_tracked - before->n_tracked};
+}
+
+static bool is_hint_due(struct health *health, const struct health_frames *newest)
+{
+    bool slow = 20 * newest->n_dropped > newest->n_captured;
     health->n_slow = slow ? health->n_slow + 1 : 0;
     if (health->n_silent > 0)
         health->n_silent--;
@@ -59,19 +75,50 @@ static bool is_hint_due(struct health *health, uint64_t n_captured, uint64_t n_d
     return true;
 }
 
+// newest: of the beats that are looked at.
+static void look_for_fault(struct health *health, const struct health_outputs *outputs,
+                           const struct health_frames *newest)
+{
+    char text[SHARED_FAULT_BYTES] = "";
+    const bool was_at_fault = health->is_at_fault;
+    health->is_at_fault =
+        health->n_beats >= HEALTH_FAULT_BEATS && newest->n_captured > 0 && newest->n_tracked == 0;
+    if (health->is_at_fault)
+        snprintf(text, sizeof text,
+                 "none of the last %" PRIu64 " frames could be tracked: %" PRIu64
+                 " damaged, %" PRIu64 " dropped",
+                 newest->n_captured, newest->n_damaged, newest->n_dropped);
+    shared_set_fault(outputs->shared, text);
+    if (health->n_fault_silent > 0)
+        health->n_fault_silent--;
+    if (health->is_at_fault && health->n_fault_silent == 0) {
+        health->n_fault_silent = SILENT_BEATS;
+        log_to(outputs->log, LOG_LEVEL_WARNING, "%s", text);
+    } else if (was_at_fault && newest->n_tracked > 0) {
+        health->n_fault_silent = 0;
+        log_to(outputs->log, LOG_LEVEL_NOTICE, "frames are tracked again");
+    }
+}
+
 void health_beat(struct health *health, const struct health_outputs *outputs, posed_State state,
                  double rate_hz)
 {
-    const uint64_t n_captured = shared_counter(outputs->shared, SHARED_CAPTURED);
-    const uint64_t n_dropped = shared_counter(outputs->shared, SHARED_DROPPED);
-    if (is_hint_due(health, n_captured, n_dropped))
+    const struct health_frames now = frames_now(outputs->shared);
+    const struct health_frames newest = since(&health->last[0], &now);
+    const struct health_frames of_all = since(&health->last[HEALTH_FAULT_BEATS - 1], &now);
+    if (is_hint_due(health, &newest))
         log_to(outputs->log, LOG_LEVEL_NOTICE,
                "%" PRIu64 " of the last %" PRIu64 " frames were dropped: " HEALTH_TOO_SLOW,
-               n_dropped - health->n_dropped, n_captured - health->n_captured);
-    health->n_captured = n_captured;
-    health->n_dropped = n_dropped;
-    if (outputs->ros)
-        put_ros(outputs, state, rate_hz);
-    if (outputs->terminal && n_captured)
-        put_progress(outputs, n_captured, rate_hz);
+               newest.n_dropped, newest.n_captured);
+    look_for_fault(health, outputs, &of_all);
+    memmove(health->last + 1, health->last, sizeof health->last - sizeof *health->last);
+    health->last[0] = now;
+    health->n_beats++;
+    if (outputs->ros) {
+        struct ros_health diagnosis;
+        health_diagnose(outputs->shared, state, rate_hz, &diagnosis);
+        ros_put_health(outputs->ros, outputs->camera, &diagnosis);
+    }
+    if (outputs->terminal && now.n_captured)
+        put_progress(outputs, now.n_captured, rate_hz);
 }

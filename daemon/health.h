@@ -14,10 +14,21 @@
     "this machine is too slow or too busy for their rate: fewer tracker.iterations, the GPU, " \
     "or for a recording --speed max, which drops none"
 
+#define HEALTH_FAULT_BEATS 2 // in which frames come and none has a pose
+
+// Counted since the start.
+struct health_frames {
+    uint64_t n_captured, n_dropped, n_damaged;
+    uint64_t n_tracked; // that the tracker was given, whatever came of them
+};
+
 struct health {
-    uint64_t n_captured, n_dropped; // at the last beat
-    uint32_t n_slow;                // beats in a row with too many dropped frames
-    uint32_t n_silent;              // beats for which the hint is not repeated
+    struct health_frames last[HEALTH_FAULT_BEATS]; // at the last beats, the newest first
+    uint32_t n_beats;                              // of them, that have been
+    uint32_t n_slow;                               // in a row with too many dropped frames
+    uint32_t n_silent;                             // for which the hint is not repeated
+    bool is_at_fault;                              // at the last beat
+    uint32_t n_fault_silent;                       // for which that is not repeated
 };
 
 struct health_outputs {
@@ -29,8 +40,14 @@ struct health_outputs {
 };
 
 // Each second. `rate_hz` is that of the last one. Says the hint in the third second in a row in
-// which more than one frame in twenty was dropped, then once a minute.
+// which more than one frame in twenty was dropped, then once a minute. Where frames came in the
+// last two seconds and none could be tracked, that is the camera's fault (shared_fault) until one
+// is, and said at once and then once a minute.
 void health_beat(struct health *health, const struct health_outputs *outputs, posed_State state,
                  double rate_hz);
+
+// What diagnostics say in this state: `is_error` where no poses come, or it is lost.
+void health_diagnose(struct shared *shared, posed_State state, double rate_hz,
+                     struct ros_health *out);
 
 #endif

@@ -64,7 +64,7 @@ static struct answer json(json_t *value)
 
 static struct answer fail_camera(const struct web_camera *camera, const char *what)
 {
-    char text[80];
+    char text[SHARED_FAULT_BYTES + CONFIG_CAMERA_NAME_BYTES + 4];
     snprintf(text, sizeof text, "%s%s%s\n", camera->name, camera->name[0] ? ": " : "", what);
     return plain(MHD_HTTP_SERVICE_UNAVAILABLE, text);
 }
@@ -80,15 +80,14 @@ static struct answer healthz(const struct http *http, const struct web_camera *i
 
 static struct answer readyz(const struct http *http, const struct web_camera *ignored)
 {
-    posed_Status status;
+    char fault[SHARED_FAULT_BYTES];
     (void)ignored;
     for (uint32_t i = 0; i < http->settings.n_cameras; i++) {
         const struct web_camera *camera = &http->settings.cameras[i];
-        shared_status(camera->shared, &status);
         if (!shared_is_alive(camera->shared))
             return fail_camera(camera, "the frame loop stands still");
-        if (status.state == posed_State_STATE_NO_INPUT)
-            return fail_camera(camera, "no frame arrives");
+        if (shared_fault(camera->shared, fault))
+            return fail_camera(camera, fault);
     }
     return plain(MHD_HTTP_OK, "ok\n");
 }

@@ -37,7 +37,7 @@ struct shared {
     _Atomic int64_t beat_ns; // CLOCK_MONOTONIC, 0 = never
     _Atomic bool has_ended;  // this camera, not the daemon
     pthread_mutex_t text_mutex;
-    char backend[128], recording[64];
+    char backend[128], recording[64], fault[SHARED_FAULT_BYTES];
     bool has_ended_recording;
     posed_EndedRecording ended_recording;
 
@@ -154,6 +154,27 @@ void shared_set_state(struct shared *shared, posed_State state, posed_Reason rea
 void shared_set_rate(struct shared *shared, double rate_hz)
 {
     atomic_store_explicit(&shared->rate_hz, rate_hz, memory_order_relaxed);
+}
+
+void shared_set_fault(struct shared *shared, const char *text)
+{
+    pthread_mutex_lock(&shared->text_mutex);
+    wire_copy_text(shared->fault, sizeof shared->fault, text);
+    pthread_mutex_unlock(&shared->text_mutex);
+}
+
+bool shared_fault(struct shared *shared, char out[SHARED_FAULT_BYTES])
+{
+    uint64_t word = atomic_load_explicit(&shared->state_word, memory_order_acquire);
+    if ((posed_State)(word & 0xff) == posed_State_STATE_NO_INPUT) {
+        wire_copy_text(out, SHARED_FAULT_BYTES,
+                       atomic_load_explicit(&shared->reason_text, memory_order_relaxed));
+        return true;
+    }
+    pthread_mutex_lock(&shared->text_mutex);
+    memcpy(out, shared->fault, sizeof shared->fault);
+    pthread_mutex_unlock(&shared->text_mutex);
+    return out[0] != 0;
 }
 
 void shared_set_map_epoch(struct shared *shared, uint32_t map_epoch)

@@ -11,7 +11,8 @@
 #include "proto/posed.pb.h"
 #include "proto/types.h"
 
-#define SHARED_PAGE_MAX 256
+#define SHARED_PAGE_MAX    256
+#define SHARED_FAULT_BYTES 96
 
 // Never changes; when something does (shared_set_capture), there is a new one.
 struct shared_info {
@@ -112,6 +113,12 @@ uint64_t shared_counter(const struct shared *shared, enum shared_counter counter
 void shared_set_state(struct shared *shared, posed_State state, posed_Reason reason,
                       const char *reason_text, uint32_t map_epoch);
 void shared_set_rate(struct shared *shared, double rate_hz);
+
+// The frame loop: why none of the frames that come has a pose, "" = that is not so. Copied.
+void shared_set_fault(struct shared *shared, const char *text);
+// Any thread: whether no poses come, and why: the reason of NO_INPUT, or the above.
+// *out is "" where they do.
+bool shared_fault(struct shared *shared, char out[SHARED_FAULT_BYTES]);
 
 // The frame loop: backend_n_left_out.
 void shared_set_left_out(struct shared *shared, uint32_t n_blocks);

@@ -209,7 +209,7 @@ void ros_write_health(struct ros *ros, const struct source *source, const struct
 {
     enum { N = 5 };
     static char *const keys[N] = {"captured", "lost", "dropped", "damaged", "rate_hz"};
-    char values[N][32], name[96], id[] = "posed", message[64];
+    char values[N][32], name[96], id[] = "posed", message[sizeof health->message];
     diagnostic_msgs_msg_dds__KeyValue_ pairs[N];
     const uint64_t counts[] = {health->n_captured, health->n_lost, health->n_dropped,
                                health->n_damaged};

@@ -38,7 +38,7 @@ struct ros_settings {
 // For /diagnostics, once a second.
 struct ros_health {
     bool is_error, is_warning;
-    char message[64];
+    char message[160];
     uint64_t n_captured, n_lost, n_dropped, n_damaged;
     double rate_hz;
 };

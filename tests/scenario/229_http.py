@@ -150,7 +150,7 @@ def check_several():
         check(ask(port, path)[0].status == 404, path)
     check(ask(port, "/healthz")[0].status == 200, "a camera that has ended is no fault")
     response, text = ask(port, "/readyz")
-    check((response.status, text) == (503, "b: no frame arrives\n"), text)
+    check((response.status, text) == (503, "b: the recording has ended\n"), text)
     metrics = read_metrics(port)
     check(metrics['posed_captured_frames_total{camera="b"}'] == 20 and
           metrics['posed_latency_seconds_count{camera="b"}'] == 20 and

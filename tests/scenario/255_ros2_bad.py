@@ -2,8 +2,10 @@
 """The source `ros2:` and publishers that are at fault (ros_bad_peer.py): what cannot be read is
 refused with the topic's name and the reason; what goes wrong on the way is told of, and every other
 image has its pose."""
+import http.client
 import os
 import re
+import socket
 import subprocess
 import time
 
@@ -69,8 +71,9 @@ class Peer:
         self.process.wait()
 
 
-def start(collect):
-    return harness.Daemon("ros2:" + TOPIC, "--set", f"ros.domain={DOMAIN}", collect=collect)
+def start(collect, *options):
+    return harness.Daemon("ros2:" + TOPIC, "--set", f"ros.domain={DOMAIN}", *options,
+                          collect=collect)
 
 
 def refused(python, fault, expected):
@@ -193,6 +196,38 @@ def stuck(python):
     print(f"stuck: {status.reason_text}, {status.damaged_frames} of {status.captured_frames}")
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def readiness(port):
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    client.request("GET", "/readyz")
+    response = client.getresponse()
+    return response.status, response.read().decode()
+
+
+def spoilt(python):
+    """Images of which none can be read: nobody takes that for a camera that works."""
+    port = free_port()
+    with Peer(python, "spoilt"):
+        daemon = start(True, "--set", f"http.port={port}")
+        daemon.wait_for(lambda: len(daemon.poses) >= 30, "spoilt: poses")
+        daemon.wait_for(lambda: readiness(port)[0] == 200, "spoilt: ready")
+        daemon.wait_for(lambda: readiness(port)[0] == 503, "spoilt: not ready")
+        status, said = readiness(port)
+        told = re.fullmatch(r"none of the last (\d+) frames could be tracked: (\d+) damaged, "
+                            r"(\d+) dropped\n", said)
+        check(told and int(told[1]) > 30 and int(told[1]) == int(told[2]) + int(told[3]), said)
+        check("warning: none of the last " in daemon.log(), daemon.log())
+        daemon.wait_for(lambda: readiness(port)[0] == 200, "spoilt: ready again")
+        check("frames are tracked again" in daemon.log(), daemon.log())
+        daemon.stop()
+    print(f"spoilt: {status}, {said}", end="")
+
+
 def scenario():
     python = os.environ.get("POSED_PYTHON_ROS")
     if not python or subprocess.run([python, "-c", "import cyclonedds"],
@@ -207,6 +242,7 @@ def scenario():
     late_info(python)
     killed(python)
     stuck(python)
+    spoilt(python)
     for fault, expected in REFUSED.items():
         refused(python, fault, expected)
 

@@ -7,14 +7,15 @@ Publishes small depth images on /bad/depth/image_raw at 30 Hz until it is killed
 of now. FAULT: none, type (the topic is Odometry), encoding (rgb8), no_info (no camera info), info
 (another fx from image 20 on), size (the camera info is of another size), back (the stamp of image
 20 goes back by 5 s), resized (from image 20 on they are half as high), second (a second publisher),
-short (images 20 to 29 have half their bytes), best_effort, silent (a publisher without images),
-ends and ends_best_effort (it ends after 40 images and another one begins, reliable or not). Of
-stamps: spike (that of image 20 is an hour ahead), step (from image 40 on they are 1000 s behind),
-ends_earlier (those of the second publisher are 5000 s behind), stuck (from image 40 on they stand
-still). Of programs: counted (it sends 60 images and no more), late_info (the camera info begins
-with image 60), successor (its fx is 90; it prints the stamp of its first image), second_camera
-(another one publishes both topics, its camera info with another fx), info_elsewhere (another one
-publishes the camera info, alone), and info_twice (that one and this)."""
+short (images 20 to 29 have half their bytes), spoilt (all from 60 to 299 have), best_effort, silent
+(a publisher without images), ends and ends_best_effort (it ends after 40 images and another one
+begins, reliable or not). Of stamps: spike (that of image 20 is an hour ahead), step (from image 40
+on they are 1000 s behind), ends_earlier (those of the second publisher are 5000 s behind), stuck
+(from image 40 on they stand still). Of programs: counted (it sends 60 images and no more),
+late_info (the camera info begins with image 60), successor (its fx is 90; it prints the stamp of
+its first image), second_camera (another one publishes both topics, its camera info with another
+fx), info_elsewhere (another one publishes the camera info, alone), and info_twice (that one and
+this)."""
 import sys
 import time
 
@@ -88,7 +89,8 @@ def main():
             info_writer.write(camera_info(header, width, fx))
         if other_info:
             other_info.write(camera_info(header, width, 90.0))
-        data = list(row * (HEIGHT // 2 if fault == "short" and 20 <= i < 30 else HEIGHT))
+        first, last = {"short": (20, 29), "spoilt": (60, 299)}.get(fault, (0, -1))
+        data = list(row * (HEIGHT // 2 if first <= i <= last else HEIGHT))
         step, encoding = 2 * WIDTH, "16UC1"
         if fault == "encoding":
             data, step, encoding = list(bytes(3 * WIDTH * HEIGHT)), 3 * WIDTH, "rgb8"
