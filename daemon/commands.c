@@ -20,10 +20,12 @@ static bool is_stale(const struct loop *loop, const struct shared_command *comma
     return shared_map_epoch(loop->settings->shared) != command->map_epoch;
 }
 
-static void reset(struct loop *loop, const struct se3 *T_odom_camera, const char *why)
+static void reset(struct loop *loop, const struct se3 *T_odom_camera, enum epoch_cause cause,
+                  const char *why)
 {
     const double *t_m = T_odom_camera->t_m;
     backend_reset(loop->settings->backend, T_odom_camera);
+    epoch_link_expect(&loop->epoch_link, cause);
     end_epoch(loop);
     log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s to %.3f %.3f %.3f",
            (unsigned long long)loop->next_seq, why, t_m[0], t_m[1], t_m[2]);
@@ -44,7 +46,7 @@ static void control_replay(struct loop *loop, const struct shared_command *comma
     if (command->control == CAPTURE_SEEK && loop->next_seq > 0) {
         const struct se3 T = backend_pose(settings->backend);
         loop_end_evaluated(loop, loop->next_seq, "was wound");
-        reset(loop, &T, "the recording is wound: reset");
+        reset(loop, &T, EPOCH_BY_REQUEST, "the recording is wound: reset");
     }
     loop->paused = playback->paused;
     loop->last_frame_ns = clock_monotonic_ns();
@@ -63,6 +65,7 @@ static void load_map(struct loop *loop, const struct shared_command *command,
     answer->error = backend_load_map(loop->settings->backend, &command->camera, command->map);
     if (answer->error)
         return;
+    epoch_link_expect(&loop->epoch_link, EPOCH_BY_MAP);
     end_epoch(loop);
     log_to(&loop->settings->log, LOG_LEVEL_NOTICE,
            "frame %llu: a map of %u blocks and %u keyframes is loaded: the camera is looked for",
@@ -74,7 +77,7 @@ void commands_begin_clock(struct loop *loop)
 {
     const struct se3 T = backend_pose(loop->settings->backend);
     if (loop->next_seq > 0)
-        reset(loop, &T, "the images' clock was set back: reset");
+        reset(loop, &T, EPOCH_BY_CLOCK, "the images' clock was set back: reset");
 }
 
 void commands_run(struct loop *loop)
@@ -87,7 +90,7 @@ void commands_run(struct loop *loop)
     case SHARED_RESET:
         if (command.keep_pose)
             command.T_odom_camera = backend_pose(loop->settings->backend);
-        reset(loop, &command.T_odom_camera, "reset on request");
+        reset(loop, &command.T_odom_camera, EPOCH_BY_REQUEST, "reset on request");
         break;
     case SHARED_KEYFRAME:
         answer.error = backend_set_keyframe(loop->settings->backend, &answer.keyframe_seq);

@@ -12,6 +12,7 @@
 #include "daemon/frame_loop_state.h"
 #include "daemon/histogram.h"
 #include "daemon/notify.h"
+#include "gpu/track/covariance.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 #include "proto/wire.h"
@@ -67,7 +68,10 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
                                   .is_lost = result->state == TRACK_STATE_LOST,
                                   .is_predicted = result->reason == TRACK_REASON_DROPPED,
                                   .T_odom_camera = result->T_odom_camera};
-    memcpy(tracked.covariance, odometry->pose_covariance, sizeof tracked.covariance);
+    if (loop->epoch_link.is_cut) // as far as odom goes it may be anywhere
+        covariance_lost(tracked.covariance);
+    else
+        memcpy(tracked.covariance, odometry->pose_covariance, sizeof tracked.covariance);
     memcpy(tracked.velocity, result->velocity, sizeof tracked.velocity);
     tracked.knows_velocity = odometry->velocity_covariance_count == 36;
     memcpy(tracked.velocity_covariance, odometry->velocity_covariance,
@@ -118,7 +122,7 @@ static void heartbeat(struct loop *loop, int64_t now_ns)
     health_beat(&loop->health,
                 &(struct health_outputs){loop->settings->shared, loop->settings->ros,
                                          loop->settings->camera, loop->settings->terminal,
-                                         &loop->settings->log},
+                                         &loop->settings->log, &loop->epoch_link},
                 loop->state, rate_hz);
 }
 
@@ -331,6 +335,10 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     int error = backend_track(loop->settings->backend, frame, tracked, &result);
     int64_t done_ns = clock_monotonic_ns();
 
+    if (error == BACKEND_REPLACED)
+        epoch_link_expect(&loop->epoch_link, EPOCH_BY_DEVICE);
+    epoch_link_follow(&loop->epoch_link, result.map_epoch,
+                      backend_is_searching(loop->settings->backend), done_ns);
     count(loop, frame, tracked, &result);
     message_odometry(loop->info, loop->next_seq, frame, &result, result.map_epoch,
                      loop->previous_xyzw, &odometry);
@@ -408,6 +416,7 @@ static int recalibrate(struct loop *loop)
         log_to(&settings->log, LOG_LEVEL_ERROR, "no tracker for another camera");
         return -EIO;
     }
+    epoch_link_expect(&loop->epoch_link, EPOCH_BY_CAMERA);
     loop->info = shared_info(settings->shared);
     shared_set_backend(settings->shared, backend_description(settings->backend));
     if (settings->recorder)

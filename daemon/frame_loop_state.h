@@ -5,6 +5,7 @@
 #define POSED_DAEMON_FRAME_LOOP_STATE_H
 
 #include "daemon/adapt_effort.h"
+#include "daemon/epoch_link.h"
 #include "daemon/frame_loop.h"
 #include "daemon/health.h"
 #include "daemon/image.h"
@@ -27,6 +28,7 @@ struct loop {
     int64_t capture_ns; // of the newest frame, CLOCK_MONOTONIC
     double previous_xyzw[4];
     struct twist_error twist_error;
+    struct epoch_link epoch_link;
     struct se3 T_map_odom; // of the newest frame
     posed_State state;     // of the newest message, or NO_INPUT
     uint32_t map_epoch;

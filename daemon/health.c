@@ -5,27 +5,34 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/clock.h"
 #include "proto/wire.h"
 
 #define SLOW_BEATS   3  // a busy moment is none
 #define SILENT_BEATS 60 // between two hints
 
-void health_diagnose(struct shared *shared, posed_State state, double rate_hz,
+void health_diagnose(const struct health_outputs *outputs, posed_State state, double rate_hz,
                      struct ros_health *out)
 {
-    char why[SHARED_FAULT_BYTES];
-    const bool is_at_fault = shared_fault(shared, why);
-    const bool is_lost = state == posed_State_STATE_LOST;
-    *out = (struct ros_health){.is_error = is_at_fault || is_lost,
-                               .is_warning = state == posed_State_STATE_DEGRADED,
-                               .n_captured = shared_counter(shared, SHARED_CAPTURED),
+    struct shared *shared = outputs->shared;
+    char why[EPOCH_LINK_TEXT_BYTES];
+    posed_Status status;
+    shared_status(shared, &status);
+    *out = (struct ros_health){.n_captured = shared_counter(shared, SHARED_CAPTURED),
                                .n_lost = shared_counter(shared, SHARED_LOST),
                                .n_dropped = shared_counter(shared, SHARED_DROPPED),
                                .n_damaged = shared_counter(shared, SHARED_DAMAGED),
+                               .map_epoch = status.map_epoch,
                                .rate_hz = rate_hz};
-    if (!is_at_fault && (is_lost || out->is_warning)) {
-        posed_Status status;
-        shared_status(shared, &status);
+    if (shared_fault(shared, why)) {
+        out->is_error = true;
+    } else if (state == posed_State_STATE_LOST) {
+        out->is_error = true;
+        snprintf(why, sizeof why, "%s", status.reason_text);
+    } else if (epoch_link_tell(outputs->link, clock_monotonic_ns(), why)) {
+        out->is_warning = true;
+    } else if (state == posed_State_STATE_DEGRADED) {
+        out->is_warning = true;
         snprintf(why, sizeof why, "%s", status.reason_text);
     }
     snprintf(out->message, sizeof out->message, "%s%s%s", wire_state_name(state),
@@ -116,7 +123,7 @@ void health_beat(struct health *health, const struct health_outputs *outputs, po
     health->n_beats++;
     if (outputs->ros) {
         struct ros_health diagnosis;
-        health_diagnose(outputs->shared, state, rate_hz, &diagnosis);
+        health_diagnose(outputs, state, rate_hz, &diagnosis);
         ros_put_health(outputs->ros, outputs->camera, &diagnosis);
     }
     if (outputs->terminal && now.n_captured)

@@ -5,6 +5,7 @@
 #ifndef POSED_DAEMON_HEALTH_H
 #define POSED_DAEMON_HEALTH_H
 
+#include "daemon/epoch_link.h"
 #include "daemon/log.h"
 #include "daemon/ros/ros.h"
 #include "daemon/shared_state.h"
@@ -37,6 +38,7 @@ struct health_outputs {
     uint32_t camera;            // its number there
     struct log *terminal;       // for the progress, NULL: none
     const struct log_sink *log; // for the hint
+    const struct epoch_link *link;
 };
 
 // Each second. `rate_hz` is that of the last one. Says the hint in the third second in a row in
@@ -47,7 +49,7 @@ void health_beat(struct health *health, const struct health_outputs *outputs, po
                  double rate_hz);
 
 // What diagnostics say in this state: `is_error` where no poses come, or it is lost.
-void health_diagnose(struct shared *shared, posed_State state, double rate_hz,
+void health_diagnose(const struct health_outputs *outputs, posed_State state, double rate_hz,
                      struct ros_health *out);
 
 #endif

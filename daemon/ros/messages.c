@@ -207,12 +207,12 @@ void ros_write_image(struct ros *ros, struct source *source)
 
 void ros_write_health(struct ros *ros, const struct source *source, const struct ros_health *health)
 {
-    enum { N = 5 };
-    static char *const keys[N] = {"captured", "lost", "dropped", "damaged", "rate_hz"};
+    enum { N = 6 };
+    static char *const keys[N] = {"captured", "lost", "dropped", "damaged", "map_epoch", "rate_hz"};
     char values[N][32], name[96], id[] = "posed", message[sizeof health->message];
     diagnostic_msgs_msg_dds__KeyValue_ pairs[N];
     const uint64_t counts[] = {health->n_captured, health->n_lost, health->n_dropped,
-                               health->n_damaged};
+                               health->n_damaged, health->map_epoch};
     for (int i = 0; i < N; i++) {
         if (i < N - 1)
             snprintf(values[i], sizeof values[i], "%llu", (unsigned long long)counts[i]);

@@ -40,6 +40,7 @@ struct ros_health {
     bool is_error, is_warning;
     char message[160];
     uint64_t n_captured, n_lost, n_dropped, n_damaged;
+    uint32_t map_epoch;
     double rate_hz;
 };
 

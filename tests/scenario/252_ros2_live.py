@@ -2,9 +2,10 @@
 """ROS 2 live: a camera that the package `cyclonedds` plays (ros_peer.py) is tracked through
 `ros2:TOPIC`, and that package receives odom, tf, tf_static, diagnostics and the depth images: every
 frame that was sent has its odometry, with the pose of the trajectory, in base_link's axes. Then a
-recording at 30 Hz: that package loses no odom, tf or camera info. Then the cameras of a rig, each
-on topics of its own, whose frames are one tree (ros_rig_peer.py). Two daemons on one domain.
-And who hears a daemon that is asked to keep to this machine.
+recording at 30 Hz: that package loses no odom, tf or camera info. A camera that is lost and begins
+anew elsewhere (ros_lost_peer.py). Then the cameras of a rig, each on topics of its own, whose
+frames are one tree (ros_rig_peer.py). Two daemons on one domain. And who hears a daemon that is
+asked to keep to this machine.
 
 usage: 252_ros2_live.py [SECONDS]    of the last part alone; 600 is what is required"""
 import json
@@ -15,7 +16,7 @@ import sys
 import time
 
 import harness
-from harness import check
+from harness import check, messages, requests
 
 N_FRAMES = 6
 RATE_HZ = 4
@@ -235,6 +236,46 @@ def check_several(python):
         check(len(got["odom"]) > 10 and len(got["tf"]) > 10, f"{names}: {got}")
 
 
+def check_lost(python):
+    """A camera that is covered and then sees another place: the new epoch is told of and is anywhere
+    in odom, until a reset is asked for."""
+    out = harness.SCRATCH + "/lost.json"
+    peer = subprocess.Popen([python, harness.SOURCE + "/tests/scenario/ros_lost_peer.py",
+                             str(DOMAIN), out], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            text=True)
+    check(peer.stdout.readline() == "ready\n", "the peer did not start")
+    daemon = harness.Daemon("ros2:/camera/depth/image_rect_raw", "--set", "ros.publish=true",
+                            "--set", f"ros.domain={DOMAIN}", "--set", "tracker.restart_s=0.2")
+
+    def has_good(epoch, n):
+        return sum(p.map_epoch == epoch and p.state != messages.STATE_LOST
+                   for p in list(daemon.poses)) >= n
+    daemon.wait_for(lambda: has_good(1, 60), "it begins anew")
+    daemon.request(reset=requests.Reset(keep_pose=True))
+    daemon.wait_for(lambda: has_good(2, 40), "a reset on request")
+    peer.communicate("", 60)
+    daemon.stop()
+    with open(out) as file:
+        got = json.load(file)
+    poses = {p.timestamp.seconds * 10**9 + p.timestamp.nanos: p for p in daemon.poses}
+    first = min(got["base"])
+    odom = {row[0]: row for row in got["odom"] if row[0] >= first}
+    lost = {t for t in odom if poses[t].state == messages.STATE_LOST}
+    check(len(lost) > 15, f"{len(lost)} lost")
+    for t, row in odom.items():
+        is_known = t not in lost and poses[t].map_epoch != 1
+        check((max(row[1]) < 1) == is_known and (max(row[1]) >= LOST) != is_known,
+              f"{harness.state_name(poses[t])}, epoch {poses[t].map_epoch}: {row[1][::7]}")
+    twists = [max(odom[t][2]) for t in sorted(set(odom) - lost) if poses[t].map_epoch == 1][2:]
+    check(len(twists) > 30 and sorted(twists)[len(twists) // 2] < 10, f"{twists}")
+    told = [row for row in got["diagnostics"] if "since map epoch 1 began is not" in row[1]]
+    check(told and told[0][0] == 1 and told[0][2]["map_epoch"] == "1" and
+          "before: tracking was lost" in told[0][1], f"{got['diagnostics']}")
+    check(got["diagnostics"][-1][2]["map_epoch"] == "2" and
+          "since map" not in got["diagnostics"][-1][1], f"{got['diagnostics'][-1]}")
+    print(f"lost: {len(lost)} frames, then {told[0][1]}")
+
+
 # As rmw_cyclonedds has ROS_LOCALHOST_ONLY=1.
 LOOPBACK = ("<CycloneDDS><Domain><General><Interfaces><NetworkInterface address='127.0.0.1'/>"
             "</Interfaces></General></Domain></CycloneDDS>")
@@ -297,6 +338,7 @@ def scenario():
         daemon, got = exchange(python, tum, encoding, N_FRAMES)
         check_exchange(daemon, got, encoding, N_FRAMES)
     check_lasting(python, LASTING_S)
+    check_lost(python)
     check_rig(python)
     check_several(python)
     check_localhost(python)

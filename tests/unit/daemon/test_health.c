@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "daemon/health.h"
+#include "proto/clock.h"
 
 static char said[4096];
 
@@ -24,6 +25,7 @@ static const struct log_sink sink = {.write = hear};
 
 struct watched {
     struct health health;
+    struct epoch_link link;
     struct shared *shared;
     posed_State state;
 };
@@ -58,7 +60,8 @@ static void beat(struct watched *watched, uint32_t n_tracked, uint32_t n_damaged
 static void diagnosed(struct watched *watched, int level, const char *message)
 {
     struct ros_health diagnosis;
-    health_diagnose(watched->shared, watched->state, 30, &diagnosis);
+    const struct health_outputs outputs = {.shared = watched->shared, .link = &watched->link};
+    health_diagnose(&outputs, watched->state, 30, &diagnosis);
     assert_string_equal(diagnosis.message, message);
     assert_int_equal(diagnosis.is_error ? 2 : diagnosis.is_warning, level);
 }
@@ -148,10 +151,36 @@ static void test_reasons(void **state)
     shared_destroy(&watched.shared);
 }
 
+// Which counts more than a reservation, and less than that there are no poses.
+static void test_epoch(void **state)
+{
+    (void)state;
+    struct watched watched = watch();
+    epoch_link_follow(&watched.link, 4, false, 0);
+    epoch_link_follow(&watched.link, 5, false, clock_monotonic_ns());
+    set_state(&watched, posed_State_STATE_TRACKING, "");
+    const char *told = "TRACKING: the way since map epoch 5 began is not connected to that before: "
+                       "tracking was lost, and began anew at the last pose";
+    diagnosed(&watched, 1, told);
+    set_state(&watched, posed_State_STATE_DEGRADED, "high residual");
+    struct ros_health diagnosis;
+    const struct health_outputs outputs = {.shared = watched.shared, .link = &watched.link};
+    shared_set_state(watched.shared, watched.state, posed_Reason_REASON_NONE, "high residual", 5);
+    health_diagnose(&outputs, watched.state, 30, &diagnosis);
+    assert_true(strncmp(diagnosis.message, "DEGRADED: the way since", 23) == 0);
+    assert_int_equal(diagnosis.map_epoch, 5);
+    set_state(&watched, posed_State_STATE_LOST, "no depth");
+    diagnosed(&watched, 2, "LOST: no depth");
+    set_state(&watched, posed_State_STATE_TRACKING, "");
+    watched.link.cut_ns -= EPOCH_LINK_TOLD_NS;
+    diagnosed(&watched, 0, "TRACKING");
+    shared_destroy(&watched.shared);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_none_of_the_last_frames),
-                                       cmocka_unit_test(test_no_frames),
-                                       cmocka_unit_test(test_reasons)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_none_of_the_last_frames), cmocka_unit_test(test_no_frames),
+        cmocka_unit_test(test_reasons), cmocka_unit_test(test_epoch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
