@@ -49,17 +49,23 @@ static void set_map(struct source *source, const struct ros_tracked *tracked)
         source->T_map_odom = ros_odom_in_map(&tracked->T_map_odom, &source->T_base_optical);
 }
 
-// The base in odom, and before it odom in the map, where there is one: with each pose again, as
-// what tf has at a time is between two that it was told. Returns how many, 2 at most.
+// Odom in the map, where there is one. Returns how many, 1 at most.
+static uint32_t put_map(struct source *source, int64_t time_ns, transform_stamped *out)
+{
+    struct ros_pose map_pose;
+    if (!source->has_map)
+        return 0;
+    ros_pose_of_static(&source->T_map_odom, time_ns, &map_pose);
+    *out = transform_of(&map_pose, source->map_frame, source->odom_frame);
+    return 1;
+}
+
+// The base in odom, and before it odom in the map: with each pose again, as what tf has at a time
+// is between two that it was told. Returns how many, 2 at most.
 static uint32_t put_transforms(struct source *source, const struct ros_pose *pose,
                                transform_stamped *out)
 {
-    struct ros_pose map_pose;
-    uint32_t n = 0;
-    if (source->has_map) {
-        ros_pose_of_static(&source->T_map_odom, pose->time_ns, &map_pose);
-        out[n++] = transform_of(&map_pose, source->map_frame, source->odom_frame);
-    }
+    uint32_t n = put_map(source, pose->time_ns, out);
     out[n++] = transform_of(pose, source->odom_frame, source->base_frame);
     return n;
 }
@@ -77,6 +83,19 @@ static void tell_change(struct ros *ros, const struct source *before, const stru
     log_to(&ros->log, LOG_LEVEL_NOTICE,
            "ROS 2: no pose of %s for %.1f s: tf goes on by %s from there%s", before->odom_frame,
            (double)silent_ns * 1e-9, now->odom_frame, unseen);
+}
+
+// Of a camera that is on no rig. Where it is while it is lost nobody knows: tf says nothing of it,
+// rather than its last pose with the stamp of now.
+static void write_tf_alone(struct ros *ros, struct source *source, const struct waiting *waiting,
+                           const struct ros_pose *pose)
+{
+    transform_stamped transforms[2];
+    set_map(source, &waiting->tracked);
+    const uint32_t n = waiting->tracked.is_lost ? put_map(source, pose->time_ns, transforms)
+                                                : put_transforms(source, pose, transforms);
+    if (n > 0)
+        write_transforms(ros, ros->tf, transforms, n, "tf");
 }
 
 // A frame has one parent: of a rig's cameras one moves the first one's base. Where it changes, what
@@ -99,10 +118,8 @@ static void write_tf(struct ros *ros, const struct waiting *waiting, const struc
     struct rig_tf_pose rig_pose;
     struct ros_pose pose = *own;
     uint32_t n = 0;
-    if (waiting->of > 0 && !source->is_carried) {
-        set_map(source, &waiting->tracked);
-        n = put_transforms(source, own, transforms);
-        write_transforms(ros, ros->tf, transforms, n, "tf");
+    if (waiting->of > 0 ? !source->is_carried : !ros->moves_rig && waiting->tracked.is_lost) {
+        write_tf_alone(ros, source, waiting, own);
         return;
     }
     rig_tf_put(&ros->rig_tf, &sight);

@@ -272,6 +272,7 @@ static int open_sources(struct ros *ros, const struct ros_settings *settings)
         name_source(source, from->name, settings);
         source->T_base_optical = from->T_base_optical;
         source->is_carried = ros->n_sources > 0 && first->T_rig_camera && from->T_rig_camera;
+        ros->moves_rig = ros->moves_rig || source->is_carried;
         source->T_first_base = se3_identity();
         if (source->is_carried) {
             const struct se3 T_first_rig = se3_inverse(first->T_rig_camera);

@@ -47,6 +47,7 @@ struct ros {
     struct log_sink log;
     struct source *sources;
     uint32_t n_sources;
+    bool moves_rig;  // tf has the bases of a rig, which hang on the first one's
     bool has_rig;    // behind the sources there is one more, of the odom alone
     char prefix[40]; // of topics: "robot1/", or ""
     dds_entity_t participant, publishers, tf, tf_static, diagnostics;

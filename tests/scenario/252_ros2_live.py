@@ -237,8 +237,8 @@ def check_several(python):
 
 
 def check_lost(python):
-    """A camera that is covered and then sees another place: the new epoch is told of and is anywhere
-    in odom, until a reset is asked for."""
+    """A camera that is covered and then sees another place: tf says nothing of it while it is lost,
+    and the new epoch is told of and is anywhere in odom, until a reset is asked for."""
     out = harness.SCRATCH + "/lost.json"
     peer = subprocess.Popen([python, harness.SOURCE + "/tests/scenario/ros_lost_peer.py",
                              str(DOMAIN), out], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -261,7 +261,9 @@ def check_lost(python):
     first = min(got["base"])
     odom = {row[0]: row for row in got["odom"] if row[0] >= first}
     lost = {t for t in odom if poses[t].state == messages.STATE_LOST}
-    check(len(lost) > 15, f"{len(lost)} lost")
+    check(len(lost) > 15 and not lost & set(got["base"]), f"{len(lost)} lost, tf of them")
+    check(set(odom) - lost <= set(got["base"]), "no tf of a pose that is known")
+    check(lost <= set(got["map"]), "no map while it is lost")
     for t, row in odom.items():
         is_known = t not in lost and poses[t].map_epoch != 1
         check((max(row[1]) < 1) == is_known and (max(row[1]) >= LOST) != is_known,
@@ -273,7 +275,7 @@ def check_lost(python):
           "before: tracking was lost" in told[0][1], f"{got['diagnostics']}")
     check(got["diagnostics"][-1][2]["map_epoch"] == "2" and
           "since map" not in got["diagnostics"][-1][1], f"{got['diagnostics'][-1]}")
-    print(f"lost: {len(lost)} frames, then {told[0][1]}")
+    print(f"lost: {len(lost)} frames without tf, then {told[0][1]}")
 
 
 # As rmw_cyclonedds has ROS_LOCALHOST_ONLY=1.
