@@ -456,7 +456,9 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     }
     double seconds = elapsed_s(track, time_ns);
     result_pose(track, out);
-    if (!verdict_is_gap(track, seconds))
+    if (verdict_is_gap(track, seconds)) // the pose stands still, and so does what is said of it
+        memset(out->velocity, 0, sizeof out->velocity);
+    else
         out->T_odom_camera = track_predict(track, seconds);
     track_predict_error(seconds, out->covariance);
     track_predict_error(seconds, out->error.own);

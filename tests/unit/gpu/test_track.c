@@ -318,6 +318,7 @@ static void a_gap_is_told(void **state)
         struct track_result out, skipped;
         track_skip(track, now_ns + (int64_t)llround(cases[i].seconds * 1e9), &skipped);
         assert_true((skipped.T_odom_camera.t_m[0] > 0.031) == !cases[i].gap);
+        near(skipped.velocity[0], cases[i].gap ? 0 : 0.03 / cases[i].period, 1e-9);
         out = frame_after(cases[i].seconds);
         assert_int_equal(out.state, cases[i].gap ? TRACK_STATE_DEGRADED : TRACK_STATE_TRACKING);
         assert_int_equal(out.reason, cases[i].gap ? TRACK_REASON_TIME_GAP : TRACK_REASON_NONE);
