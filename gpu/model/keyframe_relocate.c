@@ -25,6 +25,18 @@ static void enter(struct keyframe_window *w, const struct keyframe_find *find, i
     keyframe_window_set_T_map_odom(w);
 }
 
+// A place that was tried holds: the frame after it has a pose.
+static void tell_found(struct keyframe_window *w, const struct track_result *result)
+{
+    if (!w->is_tried || !relocalise_holds(result))
+        return;
+    w->is_tried = false;
+    log_to(&w->log, LOG_LEVEL_NOTICE,
+           "keyframes: the camera is found again by that of frame %llu, at %.2f %.2f %.2f",
+           (unsigned long long)w->found.seq, w->found.T_odom_camera.t_m[0],
+           w->found.T_odom_camera.t_m[1], w->found.T_odom_camera.t_m[2]);
+}
+
 int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct track *track,
                              const struct track_result *result, int64_t time_ns, int64_t until_ns,
                              double *out_moved_m)
@@ -32,6 +44,7 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
     const struct gpu_frame *frame = track_newest_frame(track);
     struct keyframe_find find;
     *out_moved_m = 0;
+    tell_found(w, result);
     if (!relocalise_is_lost(result, frame)) {
         w->n_lost = 0;
         w->finds = (struct relocalise_finds){0};
@@ -53,8 +66,9 @@ int keyframe_window_relocate(struct keyframe_window *w, struct gpu *gpu, struct 
         track_relocate(track, &T) != 0)
         return 0;
     enter(w, &find, time_ns);
-    log_to(&w->log, LOG_LEVEL_NOTICE,
-           "keyframes: the camera is found again by that of frame %llu, at %.2f %.2f %.2f",
+    w->is_tried = true;
+    log_to(&w->log, LOG_LEVEL_DEBUG,
+           "keyframes: a place is tried: by that of frame %llu, at %.2f %.2f %.2f",
            (unsigned long long)find.seq, T.t_m[0], T.t_m[1], T.t_m[2]);
     return 0;
 }
@@ -66,6 +80,7 @@ void keyframe_window_found(struct keyframe_window *w, const struct se3 *T_odom_c
         return;
     const struct keyframe_find find = graph_find_at(w->keyframes, w->n_keyframes, T_odom_camera);
     enter(w, &find, time_ns);
+    w->is_tried = false;
 }
 
 bool keyframe_window_has_any(const struct keyframe_window *w)

@@ -233,7 +233,7 @@ void keyframe_window_enter(struct keyframe_window *w, uint32_t epoch)
     cancel(w);
     graph_clear(w->graph);
     w->epoch = epoch;
-    w->has_keyframe = w->is_found = false;
+    w->has_keyframe = w->is_found = w->is_tried = false;
     w->finds = (struct relocalise_finds){0};
     w->moved_m = 0;
     w->n_keyframes = w->n_lost = 0;

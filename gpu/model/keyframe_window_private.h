@@ -45,6 +45,7 @@ struct keyframe_window {
     struct relocalise_finds finds;    // of the lost frames in a row
     uint32_t n_lost;                  // of them
     bool is_found;                    // and not lost since
+    bool is_tried;                    // by the keyframes, and not told of since
     struct keyframe_find found;       // how,
     int64_t found_ns;                 // and when
     struct graph_keyframe *keyframes; // as the newest result that entered has them

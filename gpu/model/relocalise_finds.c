@@ -23,6 +23,11 @@ bool relocalise_is_lost(const struct track_result *result, const struct gpu_fram
            result->reason != TRACK_REASON_DEVICE;
 }
 
+bool relocalise_holds(const struct track_result *result)
+{
+    return result->state == TRACK_STATE_TRACKING || result->state == TRACK_STATE_DEGRADED;
+}
+
 bool relocalise_finds_believe(struct relocalise_finds *finds, enum relocalise_trust trust,
                               const struct se3 *T, bool is_repeat)
 {

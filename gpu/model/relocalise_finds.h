@@ -20,6 +20,9 @@ struct relocalise_finds {
 // Whether a lost frame was looked at: it has depth, and the device did not fail.
 bool relocalise_is_lost(const struct track_result *result, const struct gpu_frame *frame);
 
+// Whether the frame has a pose by alignment: where a place was tried with the one before, it holds.
+bool relocalise_holds(const struct track_result *result);
+
 // The newest frame's find enters. Returns whether it is believed: it is SURE, or
 // RELOCALISE_IN_A_ROW images in a row agree. is_repeat: its image is the one before's, which is no
 // further witness, whatever else was looked at this time.

@@ -34,6 +34,7 @@ static struct graph_keyframe added[MOST];
 static float added_z_m[MOST][N_PX];
 static int64_t began_add_ns[MOST], ended_add_ns[MOST];
 static uint32_t n_added, n_listed, n_cleared, n_taken, n_said;
+static char said[120];
 static struct se3 T_graph;
 static int add_rc, read_rc, copy_rc, optimise_rc, take_rc;
 static struct between_frames between; // as the copy was given them last
@@ -216,7 +217,7 @@ static void say(void *user, enum log_level level, const char *text)
 {
     (void)user;
     (void)level;
-    (void)text;
+    snprintf(said, sizeof said, "%s", text);
     n_said++;
 }
 

@@ -76,8 +76,13 @@ static void a_lost_camera_is_found_among_them(void **state)
     assert_true(T_relocated.t_m[0] == 4);
     assert_true(lies_at_m() == 104);
     assert_int_equal(n_said, 1);
+    assert_non_null(strstr(said, "a place is tried: by that of frame 4"));
     follow(4, 8);
+    not_lost(); // it holds
+    assert_int_equal(n_said, 2);
+    assert_non_null(strstr(said, "found again by that of frame 4"));
     not_lost();
+    assert_int_equal(n_said, 2);
     follow_many(4, 9);
     assert_int_equal(n_told_found, 1);
     assert_int_equal(told_find.seq, 4);
