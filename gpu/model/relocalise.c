@@ -47,6 +47,23 @@
 #define SAME_VIEW_M   0.3
 #define SAME_VIEW_RAD 0.3
 
+struct found {
+    struct se3 T_map_camera;
+    enum relocalise_trust trust;
+    double explained; // share of the frame's pixels that agree
+};
+
+// At one frame, part by part: of each place the starts, then each of them.
+struct look {
+    const struct gpu_frame *frame; // its map is in relocaliser.map
+    struct se3 T_map_places[1 + N_A_FRAME];
+    uint32_t n_places, at; // at: the next one
+    bool has_guess;        // the first of them
+    struct found starts[MULTISTART_MAX];
+    int n_starts, n_tried;
+    struct found best, second;
+};
+
 struct relocaliser {
     struct gpu *gpu;
     struct gpu_align_settings align;
@@ -55,12 +72,7 @@ struct relocaliser {
     uint32_t width_px, height_px;
     struct relocalise_keyframe *keyframes;
     uint32_t n_keyframes;
-};
-
-struct found {
-    struct se3 T_map_camera;
-    enum relocalise_trust trust;
-    double explained; // share of the frame's pixels that agree
+    struct look look;
 };
 
 int relocalise_create(struct relocaliser **out, struct gpu *gpu,
@@ -309,20 +321,6 @@ static int find_starts(struct relocaliser *r, struct model *model, const struct 
     return rc;
 }
 
-static int try_place(struct relocaliser *r, struct model *model, const struct gpu_frame *frame,
-                     const struct se3 *T_map_place, struct found *best, struct found *second)
-{
-    struct found starts[MULTISTART_MAX];
-    int n_starts;
-    int rc = find_starts(r, model, frame, T_map_place, starts, &n_starts);
-    for (int i = 0; rc == 0 && i < n_starts; i++) {
-        rc = verify(r, model, frame, &starts[i]);
-        if (rc == 0 && starts[i].trust)
-            keep_better(best, second, &starts[i]);
-    }
-    return rc;
-}
-
 // Of the frame's map, pixels without a normal have no depth from now on: they are not compared.
 static void leave_normals(struct relocaliser *r)
 {
@@ -333,33 +331,74 @@ static void leave_normals(struct relocaliser *r)
     }
 }
 
+int relocalise_begin(struct relocaliser *r, const struct gpu_frame *frame, uint32_t attempt,
+                     const struct se3 *T_map_guess)
+{
+    struct look *look = &r->look;
+    float log_z[DEPTH_CELLS];
+    uint32_t ranked[N_RANKED];
+    *look = (struct look){.frame = frame, .has_guess = T_map_guess != NULL};
+    if (r->n_keyframes == 0)
+        return 0;
+    int rc = describe(r, frame, log_z);
+    if (rc < 0)
+        return rc;
+    leave_normals(r);
+    if (T_map_guess)
+        look->T_map_places[look->n_places++] = *T_map_guess;
+    const uint32_t n = rank(r, log_z, ranked);
+    for (uint32_t i = 0; i < N_A_FRAME && i < n; i++)
+        look->T_map_places[look->n_places++] =
+            r->keyframes[ranked[i == 0 ? 0 : 1 + attempt % (n - 1)]].T_map_camera;
+    return 0;
+}
+
+// The next place that is tried: none where the guess was right, nor one that shows what was found.
+static const struct se3 *next_place(struct look *look)
+{
+    if (look->has_guess && look->at == 1 && look->best.trust)
+        look->n_places = 1;
+    while (look->at < look->n_places) {
+        const struct se3 *T = &look->T_map_places[look->at];
+        if (!look->best.trust ||
+            !relocalise_is_near(&look->best.T_map_camera, T, SAME_VIEW_M, SAME_VIEW_RAD))
+            return T;
+        look->at++;
+    }
+    return NULL;
+}
+
+int relocalise_step(struct relocaliser *r, struct model *model, bool *out_done,
+                    enum relocalise_trust *out_trust, struct se3 *out_T_map_camera)
+{
+    struct look *look = &r->look;
+    int rc = 0;
+    if (look->n_tried < look->n_starts) {
+        struct found *start = &look->starts[look->n_tried++];
+        rc = verify(r, model, look->frame, start);
+        if (rc == 0 && start->trust)
+            keep_better(&look->best, &look->second, start);
+    } else if (next_place(look)) {
+        look->n_tried = look->n_starts = 0;
+        rc = find_starts(r, model, look->frame, &look->T_map_places[look->at++], look->starts,
+                         &look->n_starts);
+    }
+    *out_done = rc < 0 || (look->n_tried == look->n_starts && !next_place(look));
+    *out_trust = RELOCALISE_NOT_FOUND;
+    if (rc == 0 && *out_done && look->second.explained < AMBIGUOUS_SHARE * look->best.explained)
+        *out_trust = look->best.trust;
+    *out_T_map_camera = look->best.T_map_camera;
+    return rc;
+}
+
 int relocalise_find(struct relocaliser *r, struct model *model, const struct gpu_frame *frame,
                     uint32_t attempt, const struct se3 *T_map_guess,
                     enum relocalise_trust *out_trust, struct se3 *out_T_map_camera)
 {
-    float log_z[DEPTH_CELLS];
-    uint32_t ranked[N_RANKED];
-    struct found best = {.trust = RELOCALISE_NOT_FOUND}, second = best;
+    bool done = false;
     *out_trust = RELOCALISE_NOT_FOUND;
-    if (r->n_keyframes == 0)
-        return 0;
-    int rc = describe(r, frame, log_z);
-    if (rc == 0)
-        leave_normals(r);
-    if (rc == 0 && T_map_guess)
-        rc = try_place(r, model, frame, T_map_guess, &best, &second);
-    if (rc == 0 && !best.trust) {
-        uint32_t n = rank(r, log_z, ranked);
-        for (uint32_t i = 0; i < N_A_FRAME && i < n && rc == 0; i++) {
-            const struct se3 *T =
-                &r->keyframes[ranked[i == 0 ? 0 : 1 + attempt % (n - 1)]].T_map_camera;
-            if (!best.trust ||
-                !relocalise_is_near(&best.T_map_camera, T, SAME_VIEW_M, SAME_VIEW_RAD))
-                rc = try_place(r, model, frame, T, &best, &second);
-        }
-    }
-    if (rc == 0 && second.explained < AMBIGUOUS_SHARE * best.explained)
-        *out_trust = best.trust;
-    *out_T_map_camera = best.T_map_camera;
+    int rc = relocalise_begin(r, frame, attempt, T_map_guess);
+    while (rc == 0 && !done)
+        rc = relocalise_step(r, model, &done, out_trust, out_T_map_camera);
     return rc;
 }

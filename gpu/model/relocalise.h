@@ -62,4 +62,16 @@ relocalise_find(struct relocaliser *relocaliser, struct model *model, const stru
                 uint32_t attempt, const struct se3 *T_map_guess, enum relocalise_trust *out_trust,
                 struct se3 *out_T_map_camera);
 
+// The same in parts, with the same result: `frame` and the model stay as they are meanwhile, and
+// nothing is added. Each step looks for the starts of one place, or at one of them; *out_done: it
+// was the last one, and the others hold. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int relocalise_begin(struct relocaliser *relocaliser,
+                                                         const struct gpu_frame *frame,
+                                                         uint32_t attempt,
+                                                         const struct se3 *T_map_guess);
+__attribute__((warn_unused_result)) int relocalise_step(struct relocaliser *relocaliser,
+                                                        struct model *model, bool *out_done,
+                                                        enum relocalise_trust *out_trust,
+                                                        struct se3 *out_T_map_camera);
+
 #endif
