@@ -51,8 +51,11 @@ void adapt_frame(struct adapt *adapt, const struct capture_frame *frame)
         adapt->n_max_waiting = CAPTURE_MAX_WAITING;
     if (frame->n_waiting == 0) {
         adapt->n_dropped = 0;
+        adapt->is_searching = false;
         return;
     }
+    if (adapt->is_searching && adapt->took_ns <= adapt->period_ns)
+        return;
     bool was_too_slow = adapt->took_effort == adapt->effort && adapt->took_ns > adapt->period_ns;
     adapt->n_good = 0;
     if (adapt->n_trial > 0)
@@ -102,8 +105,9 @@ static enum adapt_news news(struct adapt *adapt)
     return ADAPT_NOTHING;
 }
 
-enum adapt_news adapt_done(struct adapt *adapt, int64_t took_ns)
+enum adapt_news adapt_done(struct adapt *adapt, int64_t took_ns, int64_t search_ns)
 {
+    adapt->is_searching = adapt->is_searching || search_ns > 0;
     adapt->took_ns = took_ns;
     adapt->took_effort = adapt->effort;
     if (adapt->effort == TRACK_EFFORT_FULL)
@@ -143,6 +147,11 @@ void adapt_explain(const struct adapt *adapt, char *out, size_t size_bytes)
                  "they came late together, or another program had the processor; less is done on "
                  "each (tracker.adapt)",
                  full_ms, period_ms);
+}
+
+int64_t adapt_due_ns(const struct adapt *adapt)
+{
+    return adapt->capture_ns ? adapt->capture_ns + adapt->period_ns : INT64_MAX;
 }
 
 int64_t adapt_until_ns(const struct adapt *adapt)

@@ -44,6 +44,7 @@ struct adapt {
     uint32_t n_trial;       // frames left of a trial
     uint32_t n_dropped;     // at the least effort, since the last one behind which none waited
     uint32_t n_max_waiting; // for capture_set_max_waiting
+    bool is_searching;      // those that wait do so since a search
     uint32_t n_full;        // frames with full work since the last with less
     bool is_said;           // that less work is done
 };
@@ -55,9 +56,11 @@ void adapt_init(struct adapt *adapt);
 // A frame has come, dropped or not: `effort` and `n_max_waiting` hold from now on.
 void adapt_frame(struct adapt *adapt, const struct capture_frame *frame);
 
-// All work on that frame, which was not dropped, took so long. Returns what is to be said: that
-// less work has begun, or has ended ADAPT_CALM frames ago.
-enum adapt_news adapt_done(struct adapt *adapt, int64_t took_ns);
+// All work on that frame, which was not dropped, took so long, without search_ns for a camera that
+// is lost or not found yet in a loaded map: less work would not end that, and frames that have
+// waited since then, while work fits into their period, are no sign of slowness. Returns what is to
+// be said: that less work has begun, or has ended ADAPT_CALM frames ago.
+enum adapt_news adapt_done(struct adapt *adapt, int64_t took_ns, int64_t search_ns);
 
 // Why less work has begun, as a line: work takes longer than frames are apart, or it does not and
 // something else held this process up.
@@ -66,5 +69,8 @@ void adapt_explain(const struct adapt *adapt, char *out, size_t size_bytes);
 // When the frame after the newest would be dropped if none could wait, CLOCK_MONOTONIC; INT64_MAX:
 // never, or not known.
 int64_t adapt_until_ns(const struct adapt *adapt);
+// When the next frame comes, likewise; INT64_MAX: of a recording as fast as possible, any time. Of
+// the first frame nothing is known but that it is over.
+int64_t adapt_due_ns(const struct adapt *adapt);
 
 #endif

@@ -298,14 +298,16 @@ static void set_pace(struct loop *loop, const struct capture_frame *frame)
     const struct loop_settings *settings = loop->settings;
     adapt_frame(&loop->adapt, frame);
     capture_set_max_waiting(settings->capture, loop->adapt.n_max_waiting);
-    backend_set_effort(settings->backend, loop->adapt.effort, adapt_until_ns(&loop->adapt));
+    backend_set_effort(settings->backend, loop->adapt.effort, adapt_until_ns(&loop->adapt),
+                       adapt_due_ns(&loop->adapt));
 }
 
 // All work on a frame that was tracked is done.
 static void adapt_worked(struct loop *loop, int64_t took_ns)
 {
     char text[240];
-    enum adapt_news news = adapt_done(&loop->adapt, took_ns);
+    const int64_t search_ns = backend_search_ns(loop->settings->backend);
+    enum adapt_news news = adapt_done(&loop->adapt, took_ns - search_ns, search_ns);
     if (news == ADAPT_BEGINS) {
         adapt_explain(&loop->adapt, text, sizeof text);
         log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: %s",

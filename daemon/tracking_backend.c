@@ -10,6 +10,7 @@
 #include "gpu/model/keyframe_window.h"
 #include "gpu/track/covariance.h"
 #include "gpu/track/residual.h"
+#include "proto/clock.h"
 #include "proto/se3.h"
 
 struct backend {
@@ -28,6 +29,7 @@ struct backend {
     struct keyframe_window *window; // NULL: map.keyframes is 0. Outlives a device
     struct se3 T_own_found;         // window's T_map_odom when the camera was found in a loaded map
     struct se3 T_odom_camera;       // of the newest frame
+    struct se3 T_own_odom;          // window's T_map_odom with the last frame that was not LOST
     // Of the epoch that ended last, kept when it did.
     struct graph_keyframe *ended; // map.keyframes
     uint32_t n_ended, ended_epoch;
@@ -39,15 +41,16 @@ struct backend {
     uint32_t epoch;               // newest, base included
     uint32_t finds_base, n_finds; // the same of finds
     enum track_effort effort;
-    int64_t until_ns;    // of backend_set_effort
-    bool is_repeated;    // the newest frame's image is that of the one before
-    bool is_new;         // nothing ties the next pose to the last one: a new epoch
-    unsigned n_rebuilds; // since the last good frame
-    uint64_t n_frames;   // tracked
-    uint64_t n_new;      // the same without those whose image is repeated
-    uint64_t n_calls;    // of backend_track
-    int64_t time_ns;     // of the newest of them
-    uint64_t seq_base;   // of them, before this tracker
+    int64_t until_ns, due_ns; // of backend_set_effort
+    int64_t search_ns;        // of backend_search_ns
+    bool is_repeated;         // the newest frame's image is that of the one before
+    bool is_new;              // nothing ties the next pose to the last one: a new epoch
+    unsigned n_rebuilds;      // since the last good frame
+    uint64_t n_frames;        // tracked
+    uint64_t n_new;           // the same without those whose image is repeated
+    uint64_t n_calls;         // of backend_track
+    int64_t time_ns;          // of the newest of them
+    uint64_t seq_base;        // of them, before this tracker
 };
 
 static void wake(void *gpu)
@@ -194,8 +197,8 @@ int backend_open(struct backend **out, const struct config *config, struct captu
     backend->gpu_settings = config->gpu;
     take_camera(backend);
     backend->gpu_settings.log = backend->log = *log;
-    backend->T_odom_camera = se3_identity();
-    backend->until_ns = INT64_MAX;
+    backend->T_odom_camera = backend->T_own_odom = se3_identity();
+    backend->until_ns = backend->due_ns = INT64_MAX;
     int error = take_field(backend, config->camera_field);
     if (!error)
         error = open_window(backend);
@@ -490,7 +493,8 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
         backend->epoch_base = backend->epoch + 1 - out->map_epoch; // wraps where it must
     backend->is_new = false;
     out->map_epoch += backend->epoch_base;
-    if (out->map_epoch != backend->epoch) {
+    const bool is_new_epoch = out->map_epoch != backend->epoch;
+    if (is_new_epoch) {
         end_epoch(backend);
         backend->is_ending = false;
     }
@@ -503,23 +507,36 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     if (backend->map)
         map_enter(backend->map, out->map_epoch);
     backend->T_odom_camera = out->T_odom_camera;
+    if (backend->window && (is_new_epoch || out->state != TRACK_STATE_LOST))
+        backend->T_own_odom = keyframe_window_T_map_odom(backend->window);
     if (tracked && out->state != TRACK_STATE_LOST)
         keep_newest(backend, frame);
     return rc;
 }
 
-void backend_set_effort(struct backend *backend, enum track_effort effort, int64_t until_ns)
+void backend_set_effort(struct backend *backend, enum track_effort effort, int64_t until_ns,
+                        int64_t due_ns)
 {
     backend->effort = effort;
     backend->until_ns = until_ns;
+    backend->due_ns = due_ns;
     track_set_effort(backend->track, effort);
 }
 
-// A camera that is lost is looked for whatever the effort: there is nothing else to do.
+// Whose turn a lost frame is where time is short: the keyframes' and the map's are every other one.
+static bool is_turn(const struct backend *backend, const struct track_result *result, bool of_map)
+{
+    return result->state != TRACK_STATE_LOST || backend->until_ns == INT64_MAX || !backend->map ||
+           !backend->window || map_is_searching(backend->map) ||
+           (backend->n_new % 2 == 0) == of_map;
+}
+
+// A camera that is lost, or not found yet in a loaded map, is looked for whatever the effort.
 static bool is_fused(const struct backend *backend, const struct track_result *result)
 {
-    return backend->effort < TRACK_EFFORT_LEAST || result->state != TRACK_STATE_TRACKING ||
-           backend->n_new % BACKEND_FUSE_EVERY == 0;
+    return is_turn(backend, result, true) &&
+           (backend->effort < TRACK_EFFORT_LEAST || result->state != TRACK_STATE_TRACKING ||
+            map_is_searching(backend->map) || backend->n_new % BACKEND_FUSE_EVERY == 0);
 }
 
 // The keyframes and the map, each where it is wanted.
@@ -536,11 +553,14 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
         error = keyframe_window_follow(backend->window, backend->gpu, backend->track, result,
                                        backend->n_calls - 1, backend->time_ns, out_moved_m);
     // First among the keyframes: their images are sharp where a drift smears the map.
-    if (!error && backend->window)
+    if (!error && backend->window && is_turn(backend, result, false))
         error = keyframe_window_relocate(backend->window, backend->gpu, backend->track, result,
                                          backend->time_ns, backend->until_ns, &then_m);
     *out_moved_m = fmax(*out_moved_m, then_m);
     const bool by_keyframe = track_is_found(backend->track);
+    if (backend->map)
+        map_set_time(backend->map,
+                     result->state == TRACK_STATE_LOST ? backend->until_ns : backend->due_ns);
     if (!error && backend->map && is_fused(backend, result))
         error = map_follow(backend->map, backend->track, result);
     if (!error && backend->window && !by_keyframe && track_is_found(backend->track)) {
@@ -559,9 +579,14 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
 int backend_fuse(struct backend *backend, const struct track_result *result, double *out_moved_m)
 {
     *out_moved_m = 0;
+    backend->search_ns = 0;
     if (backend->is_repeated) // keyframes and map have it already
         return 0;
+    const bool searches = result->state == TRACK_STATE_LOST || backend_is_searching(backend);
+    const int64_t began_ns = clock_monotonic_ns();
     int error = fuse(backend, result, out_moved_m);
+    if (searches)
+        backend->search_ns = clock_monotonic_ns() - began_ns;
     if (!error)
         return 0;
     while (error) {
@@ -574,6 +599,11 @@ int backend_fuse(struct backend *backend, const struct track_result *result, dou
         error = prime(backend, backend->n_calls);
     }
     return BACKEND_REPLACED;
+}
+
+int64_t backend_search_ns(const struct backend *backend)
+{
+    return backend->search_ns;
 }
 
 int backend_recalibrate(struct backend *backend)
@@ -595,7 +625,7 @@ int backend_recalibrate(struct backend *backend)
 
 bool backend_T_map_odom(const struct backend *backend, struct se3 *out)
 {
-    *out = backend->window ? keyframe_window_T_map_odom(backend->window) : se3_identity();
+    *out = backend->T_own_odom;
     if (!backend->map || !map_is_loaded(backend->map))
         return backend->window != NULL;
     const struct se3 T_map = T_map_own(backend), T_own = *out;

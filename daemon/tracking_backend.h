@@ -41,8 +41,11 @@ void backend_close(struct backend **backend);
 // the frame loop has time to wait for the keyframes beside it (INT64_MAX: as long as it takes; what
 // is not there by then enters later, and a lost frame that needs it is not looked for). At the
 // least effort keyframes come after more motion and are waited for by lost frames alone, and of
-// frames that have a pose every BACKEND_FUSE_EVERY-th goes into the map.
-void backend_set_effort(struct backend *backend, enum track_effort effort, int64_t until_ns);
+// frames that have a pose every BACKEND_FUSE_EVERY-th goes into the map. due_ns: when the next
+// frame comes, likewise; a loaded map is searched in what is left until then (map_set_time), a lost
+// camera until until_ns, in the map and among the keyframes in turn.
+void backend_set_effort(struct backend *backend, enum track_effort effort, int64_t until_ns,
+                        int64_t due_ns);
 
 // The frame that was read last; `tracked` false: it was dropped before tracking. *out is filled
 // whatever happens; out->map_epoch and reference_seq go on counting over device failures. Where the
@@ -59,8 +62,13 @@ __attribute__((warn_unused_result)) int backend_track(struct backend *backend,
 __attribute__((warn_unused_result)) int
 backend_fuse(struct backend *backend, const struct track_result *result, double *out_moved_m);
 
-// Where odom lies in the map, for the frame of the last backend_track: as the keyframes agree, and
-// in a loaded map as the camera was found. False: map.keyframes is 0 and no map was loaded, or a
+// How much of the last backend_fuse was the search for a camera that is lost or not found yet in a
+// loaded map.
+int64_t backend_search_ns(const struct backend *backend);
+
+// Where odom lies in the map, for the frame of the last backend_track: as the keyframes agree (with
+// a LOST one as with the last that was not: what is tried of it may not hold), and in a loaded map
+// as the camera was found. False: map.keyframes is 0 and no map was loaded, or a
 // loaded map is being searched (*out then is odom's place among its own keyframes).
 bool backend_T_map_odom(const struct backend *backend, struct se3 *out);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpu/model/deform_blocks.h"
+#include "proto/clock.h"
 #include "proto/se3.h"
 
 // Two finds agree when they place the camera within this of each other. Recovery is good to some
@@ -17,6 +18,14 @@
 // Looking takes 0.3 s on a processor, when ten frames come: in between the tracker follows.
 #define JOINING_BLOCKS 256 // of a copy: what joins meanwhile, beside an eighth of what is there
 #define SEARCH_EVERY   5
+#define WITHOUT_PART   3 // of these frames, where time is short, one in a row takes a part anyway
+
+// What came of looking for a frame in the map.
+struct sight {
+    bool is_done, is_held; // is_held: it is the tracker's held frame, else the newest
+    enum relocalise_trust trust;
+    struct se3 T_map, T_odom; // of it: as found, as tracked
+};
 
 struct map {
     struct gpu *gpu;
@@ -25,6 +34,8 @@ struct map {
     struct gpu_frame *view;
     uint32_t n_lost; // frames in a row with depth
     struct relocalise_finds finds;
+    bool is_tried; // a place is, and was not told of since
+    struct se3 T_tried;
     struct log_sink log;
     uint32_t epoch;      // of the tracker, that the model belongs to
     bool has_any;        // frames were taken in
@@ -39,6 +50,13 @@ struct map {
     struct se3 T_candidate; // of T_map_odom, while searching
     uint32_t n_agreeing;    // finds that speak for it
     uint32_t n_searched;    // frames
+    uint32_t n_looks;       // of the search
+
+    int64_t until_ns;         // map_set_time
+    bool is_looking;          // in parts, at a frame that the tracker holds:
+    struct se3 T_odom_looked; // of it, as tracked
+    uint32_t n_without;       // frames in a row that had no time for a part
+    int64_t part_ns;          // that one takes, the longest of late
 };
 
 int map_create(struct map **out, struct gpu *gpu, const struct model_settings *settings,
@@ -50,6 +68,7 @@ int map_create(struct map **out, struct gpu *gpu, const struct model_settings *s
         return -ENOMEM;
     map->gpu = gpu;
     map->T_map_odom = se3_identity();
+    map->until_ns = INT64_MAX;
     map->log = *log;
     int rc = model_create(&map->model, gpu, settings);
     if (rc == 0)
@@ -75,6 +94,11 @@ void map_destroy(struct map **map)
     *map = NULL;
 }
 
+void map_set_time(struct map *map, int64_t until_ns)
+{
+    map->until_ns = until_ns;
+}
+
 struct model *map_model(struct map *map)
 {
     return map->model;
@@ -91,7 +115,8 @@ static int begin_epoch(struct map *map, uint32_t epoch)
     map->epoch = epoch;
     map->n_left_out = 0;
     map->was_refused = map->told_is_far = false;
-    map->has_any = map->is_loaded = map->holds_loaded = false;
+    map->has_any = map->is_loaded = map->holds_loaded = map->is_tried = false;
+    map->is_looking = false;
     map->T_map_odom = se3_identity();
     relocalise_forget(map->relocaliser);
     return rc < 0 ? rc : model_clear(map->model);
@@ -128,39 +153,111 @@ static int take_in(struct map *map, const struct gpu_frame *frame, const struct 
     return 0;
 }
 
+// A place that was tried holds when the frame after it has a pose, unless the keyframes placed it
+// since.
+static void tell_found(struct map *map, const struct track_result *result, bool is_by_keyframe)
+{
+    if (map->is_tried && relocalise_holds(result))
+        log_to(&map->log, LOG_LEVEL_NOTICE, "map: the camera is found again, at %.2f %.2f %.2f",
+               map->T_tried.t_m[0], map->T_tried.t_m[1], map->T_tried.t_m[2]);
+    map->is_tried = map->is_tried && !relocalise_holds(result) && !is_by_keyframe;
+}
+
+static void stop_looking(struct map *map, struct track *track)
+{
+    if (map->is_looking)
+        track_hold(track, false);
+    map->is_looking = false;
+}
+
+// Parts of a look for which there is time, and one at least where `must`.
+static int look_on(struct map *map, bool must, struct sight *out)
+{
+    int64_t now_ns = clock_monotonic_ns();
+    int rc = 0;
+    while (rc == 0 && !out->is_done && (must || now_ns + map->part_ns < map->until_ns)) {
+        const int64_t began_ns = now_ns;
+        rc = relocalise_step(map->relocaliser, map->model, &out->is_done, &out->trust, &out->T_map);
+        now_ns = clock_monotonic_ns();
+        const int64_t took_ns = now_ns - began_ns, less_ns = map->part_ns - map->part_ns / 8;
+        map->part_ns = took_ns > less_ns ? took_ns : less_ns;
+        map->n_without = 0;
+        must = false;
+    }
+    return rc;
+}
+
+// Looks for a frame in the map, at once, or where time is short in parts, beside it and the frames
+// that come after it. `attempt` of relocalise_find, counted on where a look begins.
+static int look(struct map *map, struct track *track, const struct track_result *result,
+                const struct se3 *T_guess, uint32_t *attempt, struct sight *out)
+{
+    const struct gpu_frame *frame = track_newest_frame(track);
+    const bool is_lost = result->state == TRACK_STATE_LOST;
+    *out = (struct sight){.T_odom = result->T_odom_camera, .T_map = se3_identity()};
+    if (map->until_ns == INT64_MAX) {
+        stop_looking(map, track);
+        out->is_done = true;
+        return relocalise_find(map->relocaliser, map->model, frame, (*attempt)++, T_guess,
+                               &out->trust, &out->T_map);
+    }
+    if (!map->is_looking && result->is_repeat)
+        return 0; // it was looked at when it came
+    if (!map->is_looking) {
+        const int rc = relocalise_begin(map->relocaliser, frame, (*attempt)++, T_guess);
+        if (rc < 0)
+            return rc;
+        track_hold(track, true);
+        map->is_looking = true;
+        map->T_odom_looked = result->T_odom_camera;
+    }
+    const int rc = look_on(map, is_lost || map->n_without++ >= WITHOUT_PART, out);
+    out->T_odom = map->T_odom_looked;
+    out->is_held = true;
+    return rc;
+}
+
 // A lost frame that has depth is looked for in the map: first where the one before was, if that was
 // found, though not surely.
-static int look_for(struct map *map, struct track *track, const struct gpu_frame *frame,
-                    bool is_repeat)
+static int look_for(struct map *map, struct track *track, const struct track_result *result)
 {
-    struct se3 T = se3_identity();
-    enum relocalise_trust trust;
-    int rc = relocalise_find(map->relocaliser, map->model, frame, map->n_lost++,
-                             map->finds.n_fair > 0 ? &map->finds.T_last : NULL, &trust, &T);
-    if (rc < 0 || !relocalise_finds_believe(&map->finds, trust, &T, is_repeat))
+    struct sight sight;
+    const int rc = look(map, track, result, map->finds.n_fair > 0 ? &map->finds.T_last : NULL,
+                        &map->n_lost, &sight);
+    if (rc < 0 || !sight.is_done)
         return rc;
+    const struct se3 T = sight.T_map;
     const struct se3 T_odom_camera = map->is_loaded ? se3_between(&map->T_map_odom, &T) : T;
-    if (track_relocate(track, &T_odom_camera) != 0)
+    const bool is_believed =
+        relocalise_finds_believe(&map->finds, sight.trust, &T, !sight.is_held && result->is_repeat);
+    const bool is_placed =
+        is_believed && (sight.is_held ? track_relocate_held(track, &T_odom_camera)
+                                      : track_relocate(track, &T_odom_camera)) == 0;
+    stop_looking(map, track);
+    if (!is_placed)
         return 0;
-    log_to(&map->log, LOG_LEVEL_NOTICE, "map: the camera is found again, at %.2f %.2f %.2f",
-           T.t_m[0], T.t_m[1], T.t_m[2]);
+    map->is_tried = true;
+    map->T_tried = T;
+    log_to(&map->log, LOG_LEVEL_DEBUG, "map: a place is tried: %.2f %.2f %.2f", T.t_m[0], T.t_m[1],
+           T.t_m[2]);
     return 0;
 }
 
 // A frame that the tracker follows is looked for in the loaded map; others go by meanwhile.
-static int search(struct map *map, const struct gpu_frame *frame, const struct se3 *T_odom_camera)
+static int search(struct map *map, struct track *track, const struct track_result *result)
 {
-    struct se3 T;
-    enum relocalise_trust trust;
-    if (map->n_searched++ % SEARCH_EVERY != 0)
+    struct sight sight;
+    if (map->until_ns == INT64_MAX && map->n_searched++ % SEARCH_EVERY != 0)
         return 0;
-    int rc = relocalise_find(map->relocaliser, map->model, frame, map->n_searched / SEARCH_EVERY,
-                             NULL, &trust, &T);
-    if (rc < 0 || trust != RELOCALISE_SURE)
+    const int rc = look(map, track, result, NULL, &map->n_looks, &sight);
+    if (rc == 0 && sight.is_done)
+        stop_looking(map, track);
+    if (rc < 0 || !sight.is_done || sight.trust != RELOCALISE_SURE)
         return rc;
-    const struct se3 expected = se3_compose(&map->T_candidate, T_odom_camera);
+    const struct se3 T = sight.T_map;
+    const struct se3 expected = se3_compose(&map->T_candidate, &sight.T_odom);
     bool confirmed = map->n_agreeing > 0 && relocalise_is_near(&expected, &T, AGREE_M, AGREE_RAD);
-    const struct se3 T_camera_odom = se3_inverse(T_odom_camera);
+    const struct se3 T_camera_odom = se3_inverse(&sight.T_odom);
     map->T_candidate = se3_compose(&T, &T_camera_odom);
     map->n_agreeing = confirmed ? map->n_agreeing + 1 : 1;
     if (map->n_agreeing < MAP_AGREEING)
@@ -245,9 +342,10 @@ int map_load(struct map *map, const struct map_contents *contents)
         rc = relocalise_set(map->relocaliser, contents->keyframes, contents->n_keyframes);
     map->is_loaded = map->is_searching = map->has_any = map->holds_loaded = rc == 0;
     map->n_left_out = 0;
-    map->told_is_far = map->was_refused = false;
+    map->told_is_far = map->was_refused = map->is_tried = false;
     map->T_map_odom = se3_identity();
-    map->n_agreeing = map->n_searched = 0;
+    map->n_agreeing = map->n_searched = map->n_looks = 0;
+    map->is_looking = false;
     if (rc < 0)
         relocalise_forget(map->relocaliser);
     return rc;
@@ -267,8 +365,10 @@ void map_enter(struct map *map, uint32_t epoch)
         return;
     map->epoch = epoch;
     map->is_searching = true;
+    map->is_tried = false;
     map->T_map_odom = se3_identity();
-    map->n_agreeing = map->n_searched = 0;
+    map->n_agreeing = map->n_searched = map->n_looks = 0;
+    map->is_looking = false;
 }
 
 uint32_t map_n_left_out(const struct map *map)
@@ -309,7 +409,7 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
     int rc = 0;
     if (map->is_searching) {
         track_set_view(track, NULL, NULL); // what was seen before is of another place
-        return sees && frame ? search(map, frame, &result->T_odom_camera) : 0;
+        return sees && frame ? search(map, track, result) : 0;
     }
     if (!map->has_any || result->map_epoch != map->epoch)
         rc = begin_epoch(map, result->map_epoch);
@@ -319,7 +419,9 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
         return rc;
     // One that the keyframes have found goes on from its own frame, sharper than the map's view.
     const bool is_lost = relocalise_is_lost(result, frame) && !track_is_found(track);
+    tell_found(map, result, track_is_found(track));
     if (!is_lost) {
+        stop_looking(map, track);
         map->n_lost = 0;
         map->finds = (struct relocalise_finds){0};
     }
@@ -328,7 +430,7 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
         return 0;
     }
     if (is_lost)
-        rc = look_for(map, track, frame, result->is_repeat);
+        rc = look_for(map, track, result);
     if (rc < 0)
         return rc;
     const struct se3 T = track_expected(track);

@@ -58,6 +58,12 @@ void map_destroy(struct map **map);
 __attribute__((warn_unused_result)) int map_follow(struct map *map, struct track *track,
                                                    const struct track_result *result);
 
+// Until when map_follow, from now on, may look for a camera, CLOCK_MONOTONIC; at first INT64_MAX:
+// as long as it takes, with a recording the same each time. Else a frame is looked for in parts,
+// beside those that come after it: what fits in, of a lost frame one part at least, of others one
+// part in four frames at least.
+void map_set_time(struct map *map, int64_t until_ns);
+
 struct model *map_model(struct map *map);
 
 // Makes room for a copy of n_blocks, and for what joins until it is made. Its memory is there then:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See track.h. Three frames are kept: the newest, the reference, and the one before the newest
-// (the way back when a keyframe no longer matches); they change places, never contents.
+// See track.h. Four frames are kept: the newest, the reference, the one before the newest (the way
+// back when a keyframe no longer matches) and one that is held; they change places, never contents.
 #include "gpu/track/track.h"
 
 #include <errno.h>
@@ -70,10 +70,13 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     for (int i = 0; i < TRACK_N_SLOTS; i++)
         track->slots[i].filled = false;
     track->newest = track->reference = track->previous = 0;
+    track->held = -1;
     track->aligned_to = NULL;
     track->is_aligned = false;
     track->view.filled = false;
     track->T_odom_camera = T_odom_camera ? se3_normalized(T_odom_camera) : se3_identity();
+    track->T_valid = track->T_odom_camera;
+    track->n_finds_valid = track->n_finds;
     memset(&track->error, 0, sizeof track->error);
     memset(track->own, 0, sizeof track->own);
     memset(track->velocity, 0, sizeof track->velocity);
@@ -170,32 +173,36 @@ static void result_lost(struct track *track, enum track_reason reason, struct tr
     gravity_prior_rest(&track->gravity);
     track->lost = true;
     result_pose(track, out);
+    // Where it was placed has not held yet.
+    out->T_odom_camera = track->T_valid;
+    out->n_finds = track->n_finds_valid;
     covariance_lost(out->covariance);
     covariance_lost(out->error.own);
     out->state = TRACK_STATE_LOST;
     out->reason = reason;
 }
 
-// The newest frame becomes the reference at the pose that is known.
-static void keep_newest(struct track *track)
+// A frame becomes one to align to at the pose that is known.
+static void keep_slot(struct track *track, int at)
 {
-    struct track_slot *slot = &track->slots[track->newest];
+    struct track_slot *slot = &track->slots[at];
     slot->T_odom_camera = track->T_odom_camera;
     memcpy(slot->own, track->own, sizeof slot->own);
     slot->filled = true;
 }
 
-int track_relocate(struct track *track, const struct se3 *T_odom_camera)
+// A lost frame is at T_odom_camera.
+static int relocate(struct track *track, int at, int64_t time_ns, const struct se3 *T_odom_camera)
 {
-    if (!track->pose_known || !track->lost || !track->slots[track->newest].filled)
+    if (!track->pose_known || !track->lost || !track->slots[at].filled)
         return -ENODATA;
     track->T_odom_camera = se3_normalized(T_odom_camera);
     track->is_aligned = false;
     memset(track->velocity, 0, sizeof track->velocity);
-    keep_newest(track);
-    track->reference = track->previous = track->newest;
+    keep_slot(track, at);
+    track->reference = track->previous = at;
     track->overlap_most = 0;
-    track->pose_time_ns = track->newest_time_ns;
+    track->pose_time_ns = time_ns;
     // All of its time again if the next frame does not bear it out, but once a loss: finds that no
     // frame ever bears out come to an end.
     if (!track->was_found) {
@@ -207,6 +214,23 @@ int track_relocate(struct track *track, const struct se3 *T_odom_camera)
     track->n_finds++;
     still_camera_reset(&track->still);
     return 0;
+}
+
+int track_relocate(struct track *track, const struct se3 *T_odom_camera)
+{
+    return relocate(track, track->newest, track->newest_time_ns, T_odom_camera);
+}
+
+void track_hold(struct track *track, bool holds)
+{
+    track->held = holds ? track->newest : -1;
+    track->held_time_ns = track->newest_time_ns;
+}
+
+int track_relocate_held(struct track *track, const struct se3 *T_odom_camera)
+{
+    return track->held < 0 ? -ENODATA
+                           : relocate(track, track->held, track->held_time_ns, T_odom_camera);
 }
 
 bool track_is_found(const struct track *track)
@@ -237,7 +261,7 @@ static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
         result_lost(track, TRACK_REASON_NO_DEPTH, out);
         return 0;
     }
-    keep_newest(track);
+    keep_slot(track, track->newest);
     track->reference = track->previous = track->newest;
     track->overlap_most = 0;
     track->pose_known = true;
@@ -286,8 +310,9 @@ static void accept(struct track *track, struct track_candidate *c, double second
     se3_log(&step, track->velocity);
     for (int i = 0; i < 6; i++)
         track->velocity[i] = gap || track->lost ? 0 : track->velocity[i] / seconds;
-    track->T_odom_camera = c->T_odom_camera;
-    keep_newest(track);
+    track->T_odom_camera = track->T_valid = c->T_odom_camera;
+    track->n_finds_valid = track->n_finds;
+    keep_slot(track, track->newest);
     track->aligned_to = c->reference;
     gravity_prior_follow(&track->gravity, &c->T_odom_camera, &c->reference->T_odom_camera,
                          &c->conditioning, seconds, &track->log);
@@ -364,6 +389,8 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
            "track: lost for %.1f s (%s); starting anew at the last pose, map epoch %u",
            restart_s(track), track_reason_text(best.reason), track->map_epoch + 1);
     track->map_epoch++;
+    track->T_odom_camera = track->T_valid;
+    track->n_finds_valid = track->n_finds;
     gravity_prior_reset(&track->gravity);
     return start(track, NULL, time_ns, out);
 }
@@ -398,7 +425,8 @@ int track_frame(struct track *track, const uint16_t *measured, int64_t time_ns,
     const uint16_t *depth = without_gaps(track, measured);
     bool has_reference = track->pose_known;
     for (track->newest = 0;
-         has_reference && (track->newest == track->reference || track->newest == track->previous);)
+         track->newest == track->held || (has_reference && (track->newest == track->reference ||
+                                                            track->newest == track->previous));)
         track->newest++;
     track->slots[track->newest].seq = track->next_seq++;
     track->aligned_to = NULL;

@@ -52,8 +52,9 @@ struct track_result {
     uint64_t reference_seq; // sequence number (of track_frame calls) of the reference
     bool new_keyframe;      // this frame became the reference keyframe
     uint32_t map_epoch;     // +1 whenever the pose is not connected to the one before it
-    uint32_t n_finds;       // track_relocate's so far: after another one odom is that of the place
-                            // found, off the one before by what has drifted since
+    uint32_t n_finds;       // track_relocate's so far, LOST: when the last valid pose came. After
+                            // another one odom is that of the place found, off the one before by
+                            // what has drifted since
     bool is_repeat;         // its image was tracked before; false, unless the caller knows
     float stage_us[GPU_N_STAGES];
 };
@@ -116,7 +117,14 @@ bool track_wants_view(const struct track *track);
 __attribute__((warn_unused_result)) int track_relocate(struct track *track,
                                                        const struct se3 *T_odom_camera);
 
-// Whether the newest frame is lost and track_relocate has told where it is.
+// The newest frame stays as it is, for who looks at it while others come, until another is held,
+// none is (`holds` false) or track_reset. track_relocate_held: that frame, which was lost as all
+// since then, is at T_odom_camera, as track_relocate has it of the newest one.
+void track_hold(struct track *track, bool holds);
+__attribute__((warn_unused_result)) int track_relocate_held(struct track *track,
+                                                            const struct se3 *T_odom_camera);
+
+// Whether the newest frame is lost and track_relocate has told where it, or the held one, is.
 bool track_is_found(const struct track *track);
 
 // Where the next frame is expected if it comes one usual period after the newest: the last pose

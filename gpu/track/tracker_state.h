@@ -12,7 +12,7 @@
 #include "proto/pose_error.h"
 #include "proto/se3.h"
 
-#define TRACK_N_SLOTS  3
+#define TRACK_N_SLOTS  4
 #define TRACK_PERIOD_S (1.0 / 30) // where no clock says how much time a frame took
 
 // A frame kept for alignment, with its pose as the tracker knew it.
@@ -39,7 +39,9 @@ struct track {
     struct gpu_align_settings align; // settings.align at the effort in force
     struct log_sink log;
     struct track_slot slots[TRACK_N_SLOTS];
-    int newest, reference, previous;     // indices of slots; reference may equal previous
+    int newest, reference, previous; // indices of slots; reference may equal previous
+    int held;                        // track_hold, -1: none
+    int64_t held_time_ns;
     struct track_slot view;              // of the model, its frame borrowed; filled: there is one
     bool has_map;                        // in which a lost camera is looked for
     const struct track_slot *aligned_to; // what the newest frame was aligned to, NULL = nothing
@@ -54,7 +56,9 @@ struct track {
     struct track_result last; // of the newest frame
     bool is_aligned;          // it has a pose by alignment, and that is still its pose
 
-    struct se3 T_odom_camera; // last valid pose
+    struct se3 T_odom_camera; // last valid pose, or where a lost frame was placed
+    struct se3 T_valid;       // last valid pose, which LOST frames repeat,
+    uint32_t n_finds_valid;   // and n_finds then
     struct pose_error error;
     double own[36]; // error.own without the readout, which ends with the frame
     struct track_since since;

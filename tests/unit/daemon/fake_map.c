@@ -30,9 +30,15 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
 {
     (void)track;
     (void)result;
-    map->is_searching = false;
+    map->n_followed++;
+    map->is_searching = map->is_searching && map->stays_hidden;
     fake_is_found |= map->finds;
     return 0;
+}
+
+void map_set_time(struct map *map, int64_t until_ns)
+{
+    map->until_ns = until_ns;
 }
 
 int map_read(struct map *map, struct map_contents *out)

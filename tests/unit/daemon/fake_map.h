@@ -9,7 +9,10 @@
 
 struct map {
     bool is_loaded, is_searching;
-    bool finds; // map_follow tells the tracker where it is
+    bool finds;        // map_follow tells the tracker where it is
+    bool stays_hidden; // it does not find the camera
+    unsigned n_followed;
+    int64_t until_ns; // of map_set_time
     struct se3 T_map_odom;
 };
 

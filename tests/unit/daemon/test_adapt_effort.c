@@ -20,6 +20,7 @@ struct machine {
     bool paced;
     unsigned n_frames, n_dropped, n_at[TRACK_EFFORT_LEAST + 1], n_begun, n_ended;
     unsigned most_waiting;
+    int64_t search_ns; // beside the work on each frame
 };
 
 static struct machine start(double period_ms, double full, double half, double least)
@@ -54,8 +55,8 @@ static void frame(struct machine *m, int64_t extra_ns)
     }
     m->n_at[m->adapt.effort]++;
     int64_t took_ns = m->work_ns[m->adapt.effort] + extra_ns;
-    m->now_ns += took_ns;
-    enum adapt_news news = adapt_done(&m->adapt, took_ns);
+    m->now_ns += took_ns + m->search_ns;
+    enum adapt_news news = adapt_done(&m->adapt, took_ns, m->search_ns);
     m->n_begun += news == ADAPT_BEGINS;
     m->n_ended += news == ADAPT_ENDS;
 }
@@ -74,6 +75,31 @@ static void who_keeps_up_is_not_touched(void **state)
         frame(&m, i % 40 ? 0 : 10 * MS); // late by less than a frame
     assert_int_equal(m.n_at[TRACK_EFFORT_FULL], 1000);
     assert_int_equal(m.n_dropped + m.n_begun, 0);
+}
+
+// A search that makes frames wait, and drops some, is not ended by less work; work that does not
+// fit is less with it, too.
+static void a_search_is_no_slowness(void **state)
+{
+    (void)state;
+    struct machine m = start(33.3, 0.5, 0.3, 0.2);
+    for (int i = 0; i < 300; i++) {
+        m.search_ns = i % 5 ? 0 : 120 * MS;
+        frame(&m, 0);
+    }
+    assert_int_equal(m.n_at[TRACK_EFFORT_FULL] + m.n_dropped, 300);
+    assert_true(m.n_dropped > 0);
+    assert_int_equal(m.n_begun, 0);
+    m.search_ns = 0;
+    frames(&m, 10); // those that waited are worked off
+    m.work_ns[TRACK_EFFORT_FULL] = 50 * MS;
+    frames(&m, 30); // now it is the work
+    assert_int_equal(m.n_begun, 1);
+
+    m = start(33.3, 1.6, 0.3, 0.2);
+    m.search_ns = 5 * MS;
+    frames(&m, 30);
+    assert_int_equal(m.n_begun, 1);
 }
 
 // What the issue asks: full work takes twice the period, or more; none is dropped.
@@ -172,6 +198,7 @@ static void as_fast_as_possible_all_is_done(void **state)
     frames(&m, 1000);
     assert_int_equal(m.n_at[TRACK_EFFORT_FULL], 1000);
     assert_true(adapt_until_ns(&m.adapt) == INT64_MAX);
+    assert_true(adapt_due_ns(&m.adapt) == INT64_MAX);
     m.paced = true; // at another speed now, and back again
     m.due_ns = m.now_ns;
     frames(&m, 100);
@@ -198,7 +225,7 @@ static enum adapt_news step(struct adapt *adapt, int64_t i, uint32_t n_waiting, 
 {
     const struct capture_frame f = paced_frame(i, n_waiting, 0);
     adapt_frame(adapt, &f);
-    return adapt_done(adapt, took_ms * MS);
+    return adapt_done(adapt, took_ms * MS, 0);
 }
 
 static void the_period_is_a_mean_of_eight(void **state)
@@ -208,9 +235,11 @@ static void the_period_is_a_mean_of_eight(void **state)
     adapt_init(&adapt);
     step(&adapt, 0, 0, 1);
     assert_true(adapt_until_ns(&adapt) == INT64_MAX);
+    assert_true(adapt_due_ns(&adapt) == 1000 * MS); // a search does not keep the next one waiting
     step(&adapt, 1, 0, 1);
     assert_true(adapt.period_ns == PERIOD_MS * MS);
     assert_true(adapt_until_ns(&adapt) == 1000 * MS + 3 * PERIOD_MS * MS); // two periods on
+    assert_true(adapt_due_ns(&adapt) == 1000 * MS + 2 * PERIOD_MS * MS);
     struct capture_frame f = paced_frame(1, 0, 0);
     f.capture_mono_ns += 72 * MS; // 1.8 periods count as they are
     adapt_frame(&adapt, &f);
@@ -334,6 +363,7 @@ int main(void)
         cmocka_unit_test(what_came_before_the_first_is_old),
         cmocka_unit_test(who_keeps_up_is_not_touched),
         cmocka_unit_test(twice_the_period_drops_none),
+        cmocka_unit_test(a_search_is_no_slowness),
         cmocka_unit_test(uneven_work_drops_none),
         cmocka_unit_test(full_work_comes_back),
         cmocka_unit_test(a_stall_costs_a_moment),

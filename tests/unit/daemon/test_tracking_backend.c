@@ -190,6 +190,8 @@ void track_destroy(struct track **track)
     *track = NULL;
 }
 
+static bool is_lost; // each frame
+
 // Each frame moves the camera by 1 cm. A failure takes a frame's call.
 int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
                 struct track_result *out)
@@ -208,7 +210,7 @@ int track_frame(struct track *track, const uint16_t *depth, int64_t time_ns,
     out->reference_seq = first ? 0 : track->next_seq - 1;
     track->next_seq++;
     track->T.t_m[0] += first ? 0 : 0.01;
-    out->state = first ? TRACK_STATE_INIT : TRACK_STATE_TRACKING;
+    out->state = is_lost ? TRACK_STATE_LOST : first ? TRACK_STATE_INIT : TRACK_STATE_TRACKING;
     out->T_odom_camera = track->T;
     out->map_epoch = track->epoch;
     out->n_finds = track->n_finds;
@@ -468,7 +470,7 @@ static void the_least_effort_keeps_keyframes(void **state)
     for (enum track_effort effort = TRACK_EFFORT_FULL; effort <= TRACK_EFFORT_LEAST; effort++) {
         const int64_t time_ns = 500 + (int64_t)effort;
         const struct capture_frame frame = {.image = {.depth = depth, .time_ns = time_ns}};
-        backend_set_effort(backend, effort, 1000);
+        backend_set_effort(backend, effort, 1000, 900);
         assert_int_equal(backend_track(backend, &frame, true, &result), 0);
         assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
         assert_int_equal(fake_window.n_followed, effort + 1);
@@ -477,6 +479,47 @@ static void the_least_effort_keeps_keyframes(void **state)
         assert_int_equal(fake_window.until_ns, effort == TRACK_EFFORT_LEAST ? 0 : 1000);
         assert_int_equal(fake_window.look_until_ns, 1000);
     }
+    backend_close(&backend);
+}
+
+// A loaded map is searched with each frame until the next one is due, also with the least effort,
+// which takes every fourth into a map that was found. A lost camera is looked for among the
+// keyframes and in the map in turn, for longer; where time does not count, in both each time.
+static void a_search_has_its_own_time(void **state)
+{
+    (void)state;
+    const struct map_contents contents = {0};
+    struct track_result result;
+    double moved_m;
+    memset(&config, 0, sizeof config);
+    config.map_keyframes = 4;
+    strcpy(config.map_folder, "maps");
+    struct backend *backend = open_configured();
+    assert_int_equal(track(backend, &result), 0);
+    assert_int_equal(backend_load_map(backend, &source.info.camera, &contents), 0);
+    backend_set_effort(backend, TRACK_EFFORT_LEAST, 1000, 900);
+    fake_map.stays_hidden = true;
+    for (unsigned i = 0; i < 16; i++) {
+        fake_map.stays_hidden = i < 7;
+        assert_int_equal(track(backend, &result), 0);
+        assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+        assert_true((backend_search_ns(backend) > 0) == (i < 8));
+        assert_int_equal(fake_map.until_ns, 900);
+    }
+    assert_int_equal(fake_map.n_followed, 8 + 2);
+    fake_map.n_followed = fake_window.n_looked = 0;
+    is_lost = true;
+    for (unsigned i = 0; i < 8; i++) {
+        if (i == 4)
+            backend_set_effort(backend, TRACK_EFFORT_LEAST, INT64_MAX, INT64_MAX);
+        assert_int_equal(track(backend, &result), 0);
+        assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+        assert_int_equal(fake_map.until_ns, i < 4 ? 1000 : INT64_MAX);
+        assert_int_equal(fake_map.n_followed + fake_window.n_looked, i < 4 ? i + 1 : 2 * i - 2);
+        assert_true(backend_search_ns(backend) > 0);
+    }
+    is_lost = false;
+    assert_int_equal(fake_map.n_followed, 6);
     backend_close(&backend);
 }
 
@@ -671,6 +714,31 @@ static void assert_same(const struct se3 *T, const struct se3 *expected)
         assert_true(fabs(T->t_m[i] - expected->t_m[i]) < 1e-12);
 }
 
+// Where a lost camera is tried moves odom in the map when it holds, with the first frame that has a
+// pose.
+static void a_place_that_is_tried_moves_no_map(void **state)
+{
+    (void)state;
+    static const double moved[6] = {0.3, -0.2, 0.1, 0.2, 0.5, -0.4};
+    const struct se3 before = se3_identity();
+    struct track_result result;
+    struct se3 T;
+    memset(&config, 0, sizeof config);
+    config.map_keyframes = 8;
+    struct backend *backend = open_configured();
+    assert_int_equal(track(backend, &result), 0);
+    fake_window.T_map_odom = se3_exp(moved);
+    is_lost = true;
+    assert_int_equal(track(backend, &result), 0);
+    is_lost = false;
+    assert_true(backend_T_map_odom(backend, &T));
+    assert_same(&T, &before);
+    assert_int_equal(track(backend, &result), 0);
+    assert_true(backend_T_map_odom(backend, &T));
+    assert_same(&T, &fake_window.T_map_odom);
+    backend_close(&backend);
+}
+
 // A loaded map finds the camera from odom as it is, wherever the keyframes had odom by then: at
 // that moment map -> odom is what the map found, afterwards it moves by what the keyframes move
 // alone, and they stand in the loaded map.
@@ -693,6 +761,7 @@ static void the_found_frame_is_the_loaded_maps(void **state)
     assert_int_equal(track(backend, &result), 0);
     fake_window.T_map_odom = se3_exp(moved);
     fake_window.keyframe.T_map_camera = se3_exp(later);
+    assert_int_equal(track(backend, &result), 0);
     assert_true(backend_T_map_odom(backend, &T));
     assert_same(&T, &fake_window.T_map_odom);
     assert_int_equal(backend_read_map(backend, &copy), 0); // goes as its keyframes do
@@ -723,6 +792,7 @@ static void the_found_frame_is_the_loaded_maps(void **state)
     assert_same(&keyframe.T_map_camera, &expected);
     fake_window.T_map_odom = se3_exp(later);
     expected = se3_compose(&T_map_own, &fake_window.T_map_odom);
+    assert_int_equal(track(backend, &result), 0);
     assert_true(backend_T_map_odom(backend, &T));
     assert_same(&T, &expected);
     backend_close(&backend);
@@ -732,6 +802,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goes_on_on_the_cpu),
+        cmocka_unit_test(a_search_has_its_own_time),
+        cmocka_unit_test(a_place_that_is_tried_moves_no_map),
         cmocka_unit_test(opens_the_device_again),
         cmocka_unit_test(without_the_frame_before_an_epoch_begins),
         cmocka_unit_test(a_repeated_image_is_no_new_frame),

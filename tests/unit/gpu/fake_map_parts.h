@@ -191,6 +191,40 @@ int relocalise_find(struct relocaliser *r, struct model *m, const struct gpu_fra
     return 0;
 }
 
+// A look in parts: so many.
+static uint32_t n_parts, n_left, n_begun;
+static bool is_held;
+
+int relocalise_begin(struct relocaliser *r, const struct gpu_frame *frame, uint32_t n_attempt,
+                     const struct se3 *T_map_guess)
+{
+    assert_true(r == &relocaliser);
+    assert_true(frame == &newest);
+    n_begun++;
+    n_left = n_parts;
+    attempt = n_attempt;
+    has_guess = T_map_guess != NULL;
+    return 0;
+}
+
+int relocalise_step(struct relocaliser *r, struct model *m, bool *out_done,
+                    enum relocalise_trust *out_trust, struct se3 *out_T_map_camera)
+{
+    assert_true(r == &relocaliser);
+    assert_true(m == &model);
+    assert_true(is_held && n_left > 0);
+    *out_done = --n_left == 0;
+    *out_trust = *out_done ? answer : RELOCALISE_NOT_FOUND;
+    *out_T_map_camera = T_answer;
+    return 0;
+}
+
+void track_hold(struct track *t, bool holds)
+{
+    (void)t;
+    is_held = holds;
+}
+
 const struct gpu_frame *track_newest_frame(const struct track *t)
 {
     (void)t;
@@ -215,6 +249,15 @@ int track_relocate(struct track *t, const struct se3 *T_odom_camera)
     n_relocated++;
     T_relocated = *T_odom_camera;
     return relocate_rc;
+}
+
+static uint32_t n_relocated_held;
+
+int track_relocate_held(struct track *t, const struct se3 *T_odom_camera)
+{
+    assert_true(is_held);
+    n_relocated_held++;
+    return track_relocate(t, T_odom_camera);
 }
 
 struct se3 track_expected(const struct track *t)
@@ -300,6 +343,8 @@ static int begin(void **state)
     n_integrated = n_cleared = n_viewed = n_forgotten = n_added = n_stats = n_said = n_finds = 0;
     n_relocated = n_views_set = n_blocks_deformed = n_places_moved = 0;
     write_rc = set_rc = relocate_rc = deform_rc = 0;
+    n_begun = n_left = n_relocated_held = 0;
+    is_held = false;
     wants_view = has_frame = true;
     is_found = is_repeat = false;
     answer = RELOCALISE_NOT_FOUND;

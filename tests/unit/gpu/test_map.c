@@ -95,6 +95,32 @@ static void an_epoch_is_a_map(void **state)
     assert_non_null(strstr(said, "epoch 1 (42 blocks)"));
 }
 
+// A lost camera is looked for in parts, one with each frame at least, and placed at the frame that
+// was looked at; one that is followed again is no longer looked for.
+static void a_lost_camera_is_looked_for_in_parts(void **state)
+{
+    (void)state;
+    tracked(0);
+    n_parts = 3;
+    map_set_time(map, 0);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(n_relocated_held, i / 3);
+        lost_at(RELOCALISE_SURE, 0.7, 0.2);
+    }
+    assert_int_equal(n_relocated_held, 2);
+    assert_int_equal(n_relocated, 2);
+    assert_int_equal(n_begun, 2);
+    assert_int_equal(attempt, 1);
+    lost_at(RELOCALISE_SURE, 0.7, 0.2);
+    assert_true(is_held);
+    tracked(0.7);
+    assert_false(is_held);
+    lost_at(RELOCALISE_SURE, 0.7, 0.2);
+    assert_int_equal(n_begun, 4);
+    assert_int_equal(n_left, 2);
+    assert_int_equal(n_finds, 0);
+}
+
 static void a_sure_find_is_believed_at_once(void **state)
 {
     (void)state;
@@ -109,7 +135,12 @@ static void a_sure_find_is_believed_at_once(void **state)
     assert_int_equal(n_relocated, 1);
     assert_pose(&T_relocated, &T);
     assert_int_equal(n_said, 1);
+    assert_non_null(strstr(said, "a place is tried: 0.70"));
+    tracked(0.7); // it holds
+    assert_int_equal(n_said, 2);
+    assert_non_null(strstr(said, "found again, at 0.70"));
     tracked(0.7);
+    assert_int_equal(n_said, 2);
     lost_at(RELOCALISE_NOT_FOUND, 0, 0);
     assert_int_equal(attempt, 0);
     // Not where there is nothing to see.
@@ -120,7 +151,9 @@ static void a_sure_find_is_believed_at_once(void **state)
     assert_int_equal(n_finds, 0);
     relocate_rc = -ENODATA;
     lost_at(RELOCALISE_SURE, 0.7, 0.2);
-    assert_int_equal(n_said, 1);
+    assert_int_equal(n_said, 2);
+    tracked(0.7);
+    assert_int_equal(n_said, 2);
 }
 
 // What the keyframes have found is not looked for; what comes next is seen there.
@@ -294,6 +327,7 @@ int main(void)
         TEST(the_first_frame_is_a_keyframe),
         TEST(what_comes_next_is_seen),
         TEST(an_epoch_is_a_map),
+        TEST(a_lost_camera_is_looked_for_in_parts),
         TEST(a_sure_find_is_believed_at_once),
         TEST(who_is_found_already_is_not_looked_for),
         TEST(fair_finds_are_believed_when_three_agree),

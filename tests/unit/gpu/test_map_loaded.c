@@ -185,6 +185,54 @@ static void what_does_not_load(void **state)
     assert_false(map_is_loaded(map) || map_is_searching(map));
 }
 
+// Where time is short a frame is looked for in parts, beside those that come after it: one part
+// with every fourth, or all that fit. What is found is of the frame that it began with.
+static void a_search_takes_what_time_there_is(void **state)
+{
+    (void)state;
+    const struct se3 T_map_odom = moved(3, 0);
+    const struct se3 none = se3_identity();
+    load();
+    n_parts = 3;
+    answer = RELOCALISE_SURE;
+    map_set_time(map, 0);
+    for (int k = 0; k < MAP_AGREEING; k++) {
+        T_answer = moved(3 + 0.1 * k, 0);
+        for (int i = 0; i < 12; i++) {
+            tracked(0.1 * k + 0.001 * i); // the camera goes on
+            assert_int_equal(n_left, 3 - (i + 1) / 4);
+        }
+        assert_int_equal(n_begun, k + 1);
+        assert_int_equal(attempt, k);
+        assert_false(is_held);
+    }
+    assert_false(map_is_searching(map));
+    const struct se3 T = map_T_map_odom(map);
+    assert_pose(&T, &T_map_odom);
+    assert_int_equal(n_finds, 0);
+
+    map_set_time(map, INT64_MAX - 1); // all parts fit, of every frame
+    map_enter(map, 7);
+    for (int i = 0; i < 2; i++)
+        tracked(0.2);
+    assert_int_equal(n_begun, MAP_AGREEING + 2);
+    // A look that is under way ends with its epoch, and where time no longer counts.
+    map_set_time(map, 0);
+    for (int i = 0; i < 4; i++)
+        tracked(0.2);
+    assert_true(is_held && n_left == 2);
+    map_enter(map, 8);
+    for (int i = 0; i < 4; i++)
+        tracked(0.2);
+    assert_int_equal(n_begun, MAP_AGREEING + 4);
+    map_set_time(map, INT64_MAX);
+    tracked(0.2);
+    assert_int_equal(n_finds, 1);
+    assert_false(is_held);
+    const struct se3 T_now = map_T_map_odom(map);
+    assert_pose(&T_now, &none);
+}
+
 static void a_loaded_map_has_room_of_its_own(void **state)
 {
     (void)state;
@@ -210,6 +258,7 @@ int main(void)
         TEST(a_new_epoch_is_searched_again),
         TEST(a_map_that_is_found_can_be_given_up),
         TEST(what_does_not_load),
+        TEST(a_search_takes_what_time_there_is),
         TEST(a_loaded_map_has_room_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

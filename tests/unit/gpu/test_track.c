@@ -405,6 +405,35 @@ static void a_find_gets_all_of_the_time_again(void **state)
     assert_int_equal(frame_after(0.03).map_epoch, 1);
 }
 
+// A frame that is held stays while others come, and is what the camera goes on from once it is
+// placed.
+static void a_held_frame_is_placed(void **state)
+{
+    (void)state;
+    begin(TRACK_REFERENCE_KEYFRAME);
+    assert_int_equal(track_relocate_held(track, &truth), -ENODATA);
+    const uint32_t all = like.n_pairs;
+    like.n_pairs = 0;
+    frame_after(0.03);
+    const struct gpu_frame *held = track_newest_frame(track);
+    track_hold(track, true);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(frame_after(0.03).state, TRACK_STATE_LOST);
+        assert_ptr_not_equal(track_newest_frame(track), held);
+    }
+    assert_int_equal(track_relocate_held(track, &truth), 0);
+    track_hold(track, false);
+    assert_true(track_is_found(track));
+    like.n_pairs = all;
+    move(0.01, 0, 0, 0, 0, 0);
+    assert_int_equal(frame_after(0.03).state, TRACK_STATE_TRACKING);
+    const struct gpu_frame *frame, *reference;
+    struct se3 T;
+    assert_true(track_newest_pair(track, &frame, &reference, &T));
+    assert_ptr_equal(reference, held);
+    near(T.t_m[0], 0.01, 1e-6);
+}
+
 // Where 0.4 of its frame fits a lost camera is not believed; after a find it is, with the next
 // frame alone.
 static void a_find_is_followed_like_any_frame(void **state)
@@ -418,14 +447,21 @@ static void a_find_is_followed_like_any_frame(void **state)
     like.n_pairs = like.n_valid_px * 4 / 10;
     assert_int_equal(frame_after(0.03).reason, TRACK_REASON_FEW_PAIRS);
     assert_int_equal(track_relocate(track, &truth), 0);
+    // A place that does not hold is not told of: LOST repeats the last valid pose.
+    struct se3 place = truth;
+    place.t_m[0] += 0.4;
+    assert_int_equal(track_relocate(track, &place), 0);
     like.n_pairs = 0;
-    assert_int_equal(frame_after(0.03).n_finds, 1);
+    const struct track_result lost = frame_after(0.03);
+    assert_int_equal(lost.state, TRACK_STATE_LOST);
+    assert_int_equal(lost.n_finds, 0);
+    near(lost.T_odom_camera.t_m[0], truth.t_m[0], 1e-9);
     like.n_pairs = like.n_valid_px * 4 / 10;
     assert_int_equal(frame_after(0.03).reason, TRACK_REASON_FEW_PAIRS);
     assert_int_equal(track_relocate(track, &truth), 0);
     const struct track_result followed = frame_after(0.03);
     assert_int_equal(followed.state, TRACK_STATE_TRACKING);
-    assert_int_equal(followed.n_finds, 2);
+    assert_int_equal(followed.n_finds, 3);
     like.n_pairs = all;
 }
 
@@ -762,6 +798,7 @@ int main(void)
         cmocka_unit_test(a_repeated_image_has_the_pose_it_had),
         cmocka_unit_test(a_find_gets_all_of_the_time_again),
         cmocka_unit_test(a_find_is_followed_like_any_frame),
+        cmocka_unit_test(a_held_frame_is_placed),
         cmocka_unit_test(after_a_gap_all_must_be_held),
         cmocka_unit_test(what_is_not_held_degrades),
         cmocka_unit_test(what_moved_unseen_is_gone_when_it_is_held_again),
