@@ -401,8 +401,10 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     if (error == BACKEND_REPLACED)
         announce_backend(loop);
     loop->next_seq++;
-    if (error >= 0 && tracked)
+    if (error >= 0 && tracked) {
         error = fuse(loop, &result);
+        health_searched(&loop->health, backend_search_ns(loop->settings->backend));
+    }
     return error < 0 ? error : 0;
 }
 

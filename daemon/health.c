@@ -8,8 +8,9 @@
 #include "proto/clock.h"
 #include "proto/wire.h"
 
-#define SLOW_BEATS   3  // a busy moment is none
-#define SILENT_BEATS 60 // between two hints
+#define SLOW_BEATS   3         // a busy moment is none
+#define SILENT_BEATS 60        // between two hints
+#define SEARCH_NS    250000000 // in a beat: it is the search
 
 void health_diagnose(const struct health_outputs *outputs, posed_State state, double rate_hz,
                      struct ros_health *out)
@@ -107,16 +108,38 @@ static void look_for_fault(struct health *health, const struct health_outputs *o
     }
 }
 
+// Why frames were dropped.
+static void fill_why(const struct health *health, char *out, size_t size_bytes)
+{
+    if (health->search_ns < SEARCH_NS)
+        snprintf(out, size_bytes, HEALTH_TOO_SLOW);
+    else
+        snprintf(out, size_bytes,
+                 "the search for the lost camera takes %.0f ms a frame, until it is found",
+                 (double)health->search_ns * 1e-6 / (double)health->n_searched);
+}
+
+void health_searched(struct health *health, int64_t search_ns)
+{
+    health->n_searched += search_ns > 0;
+    health->search_ns += search_ns;
+}
+
 void health_beat(struct health *health, const struct health_outputs *outputs, posed_State state,
                  double rate_hz)
 {
     const struct health_frames now = frames_now(outputs->shared);
     const struct health_frames newest = since(&health->last[0], &now);
     const struct health_frames of_all = since(&health->last[HEALTH_FAULT_BEATS - 1], &now);
-    if (is_hint_due(health, &newest))
+    if (is_hint_due(health, &newest)) {
+        char why[200];
+        fill_why(health, why, sizeof why);
         log_to(outputs->log, LOG_LEVEL_NOTICE,
-               "%" PRIu64 " of the last %" PRIu64 " frames were dropped: " HEALTH_TOO_SLOW,
-               newest.n_dropped, newest.n_captured);
+               "%" PRIu64 " of the last %" PRIu64 " frames were dropped: %s", newest.n_dropped,
+               newest.n_captured, why);
+    }
+    health->n_searched = 0;
+    health->search_ns = 0;
     look_for_fault(health, outputs, &of_all);
     memmove(health->last + 1, health->last, sizeof health->last - sizeof *health->last);
     health->last[0] = now;

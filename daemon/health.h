@@ -26,6 +26,8 @@ struct health_frames {
 struct health {
     struct health_frames last[HEALTH_FAULT_BEATS]; // at the last beats, the newest first
     uint32_t n_beats;                              // of them, that have been
+    uint64_t n_searched;                           // frames since the last beat that a camera was
+    int64_t search_ns;                             // looked for at, and how long
     uint32_t n_slow;                               // in a row with too many dropped frames
     uint32_t n_silent;                             // for which the hint is not repeated
     bool is_at_fault;                              // at the last beat
@@ -41,10 +43,14 @@ struct health_outputs {
     const struct epoch_link *link;
 };
 
+// So much of the work on a frame was the search for a camera; 0: none was looked for.
+void health_searched(struct health *health, int64_t search_ns);
+
 // Each second. `rate_hz` is that of the last one. Says the hint in the third second in a row in
-// which more than one frame in twenty was dropped, then once a minute. Where frames came in the
-// last two seconds and none could be tracked, that is the camera's fault (shared_fault) until one
-// is, and said at once and then once a minute.
+// which more than one frame in twenty was dropped, then once a minute: that this machine is too
+// slow, or where a search took a quarter of the last second or more, that it is that. Where frames
+// came in the last two seconds and none could be tracked, that is the camera's fault (shared_fault)
+// until one is, and said at once and then once a minute.
 void health_beat(struct health *health, const struct health_outputs *outputs, posed_State state,
                  double rate_hz);
 
