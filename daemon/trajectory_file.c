@@ -20,6 +20,7 @@ struct trajectory_file {
     FILE *file;
     enum trajectory_format format;
     bool wait;
+    struct trajectory_marks marks; // the thread's own
     struct log_sink log;
     pthread_t thread;
     char path[256];
@@ -53,7 +54,8 @@ static int write_frame(struct trajectory_file *file, const struct trajectory_fra
     struct stamped_pose pose = {frame->time_ns, frame->T_odom_camera};
     if (!error)
         pose.T_world_camera = se3_compose(&frame->T_map_odom, &frame->T_odom_camera);
-    if (trajectory_write(file->file, file->format, &pose, error) != 0)
+    if (trajectory_write_marked(file->file, file->format, &file->marks, frame->epoch,
+                                frame->is_lost, &pose, error) != 0)
         return -errno;
     return file->spool ? trajectory_spool_frame(file->spool, frame) : 0;
 }
@@ -198,8 +200,10 @@ void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
         fail(file, -ENOBUFS, "the disk does not keep up");
     if (!file->error) {
         const uint64_t at = file->n_pushed++ % QUEUE_POSES;
-        file->queue[at] = (struct trajectory_frame){time_ns, result->map_epoch, result->n_finds,
-                                                    result->T_odom_camera, *T_map_odom};
+        file->queue[at] =
+            (struct trajectory_frame){time_ns,         result->map_epoch,
+                                      result->n_finds, result->T_odom_camera,
+                                      *T_map_odom,     result->state == TRACK_STATE_LOST};
         if (file->errors)
             file->errors[at] = result->error;
         file->n_epochs += file->n_epochs == 0 || file->epoch != result->map_epoch;

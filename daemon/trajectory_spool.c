@@ -214,6 +214,7 @@ int trajectory_spool_write(struct trajectory_spool *spool, FILE *file,
                            enum trajectory_format format)
 {
     struct trajectory_frame frame;
+    struct trajectory_marks marks = {0};
     uint32_t at = 0;
     if (fflush(spool->file) != 0)
         return -errno;
@@ -222,7 +223,8 @@ int trajectory_spool_write(struct trajectory_spool *spool, FILE *file,
         error = -errno;
     for (uint64_t seq = 0; !error && fread(&frame, sizeof frame, 1, spool->file) == 1; seq++) {
         const struct stamped_pose pose = {frame.time_ns, adjusted(spool, seq, &at, &frame)};
-        if (trajectory_write(file, format, &pose, NULL) != 0)
+        if (trajectory_write_marked(file, format, &marks, frame.epoch, frame.is_lost, &pose,
+                                    NULL) != 0)
             error = errno ? -errno : -EIO;
     }
     return !error && ferror(spool->file) ? -EIO : error;

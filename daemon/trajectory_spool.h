@@ -8,7 +8,7 @@
 // the two are of different odoms, and the keyframe says nothing of the frame. What has no keyframe
 // stays as it was published.
 //
-// Frames wait in a file without a name (208 bytes each), so memory does not grow with the session:
+// Frames wait in a file without a name (216 bytes each), so memory does not grow with the session:
 // only keyframes of epochs that have ended are kept there, TRAJECTORY_SPOOL_KEYFRAMES at most.
 //
 // Frames come from one thread, keyframes from one; it is written when both have ended.
@@ -27,6 +27,7 @@ struct trajectory_frame {
     uint32_t n_finds;         // of the camera, so far: with each another odom begins
     struct se3 T_odom_camera; // as tracked
     struct se3 T_map_odom;    // as published
+    bool is_lost;             // T_odom_camera: the last one before
 };
 
 struct trajectory_spool; // opaque
@@ -64,7 +65,8 @@ __attribute__((warn_unused_result)) int trajectory_spool_find(struct trajectory_
                                                               struct trajectory_find *inout,
                                                               uint32_t n, int64_t max_gap_ns);
 
-// All frames, adjusted, a line each. Returns 0 or negative errno.
+// All frames, adjusted, a line each, and one where a map epoch begins (trajectory_write_marked).
+// Returns 0 or negative errno.
 __attribute__((warn_unused_result)) int
 trajectory_spool_write(struct trajectory_spool *spool, FILE *file, enum trajectory_format format);
 

@@ -18,15 +18,26 @@
 #define LINE_BYTES 4096 // of a trajectory; its eight numbers take 200
 #define TUM_LINE   ", expected `timestamp tx ty tz qx qy qz qw`"
 
+// Where a map epoch begins: its number, and behind it, but for the first, that it is another world.
+#define EPOCH_MARK  "# map epoch "
+#define EPOCH_BREAK ", not connected to the lines before"
+
+static int write_time(FILE *file, int64_t time_ns)
+{
+    const char *sign = time_ns < 0 ? "-" : "";
+    return fprintf(file, "%s%lld.%09lld", sign, llabs(time_ns / NS_PER_S),
+                   llabs(time_ns % NS_PER_S));
+}
+
 int trajectory_write_tum(FILE *file, const struct stamped_pose *pose)
 {
     const struct se3 *T = &pose->T_world_camera;
     double q[4];
     se3_to_quaternion(T, q);
-    int64_t s = pose->time_ns / NS_PER_S, ns = pose->time_ns % NS_PER_S;
-    const char *sign = pose->time_ns < 0 ? "-" : "";
-    int n = fprintf(file, "%s%lld.%09lld %.9f %.9f %.9f %.9f %.9f %.9f %.9f\n", sign, llabs(s),
-                    llabs(ns), T->t_m[0], T->t_m[1], T->t_m[2], q[0], q[1], q[2], q[3]);
+    if (write_time(file, pose->time_ns) < 0)
+        return -EIO;
+    int n = fprintf(file, " %.9f %.9f %.9f %.9f %.9f %.9f %.9f\n", T->t_m[0], T->t_m[1], T->t_m[2],
+                    q[0], q[1], q[2], q[3]);
     return n < 0 ? -EIO : 0;
 }
 
@@ -43,9 +54,36 @@ int trajectory_write(FILE *file, enum trajectory_format format, const struct sta
     return n < 0 ? -EIO : 0;
 }
 
+static int write_epoch(FILE *file, struct trajectory_marks *marks, uint32_t epoch)
+{
+    const bool is_first = !marks->is_begun, is_new = marks->epoch != epoch; // epoch: 0 at first
+    *marks = (struct trajectory_marks){true, epoch};
+    if (!is_new)
+        return 0;
+    const char *end = is_first ? "" : EPOCH_BREAK;
+    return fprintf(file, EPOCH_MARK "%u%s\n", epoch, end) < 0 ? -EIO : 0;
+}
+
+int trajectory_write_marked(FILE *file, enum trajectory_format format,
+                            struct trajectory_marks *marks, uint32_t epoch, bool is_lost,
+                            const struct stamped_pose *pose, const struct pose_error *error)
+{
+    if (format == TRAJECTORY_FORMAT_KITTI)
+        return trajectory_write(file, format, pose, error);
+    if (write_epoch(file, marks, epoch) != 0)
+        return -EIO;
+    if (!is_lost)
+        return trajectory_write(file, format, pose, error);
+    if (fputs("# ", file) < 0 || write_time(file, pose->time_ns) < 0 ||
+        fputs(" lost: no pose\n", file) < 0)
+        return -EIO;
+    return 0;
+}
+
 // `error`: NULL when the file has none.
 static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
-                             const struct stamped_pose *pose, const struct pose_error *error)
+                             const struct stamped_pose *pose, uint32_t epoch,
+                             const struct pose_error *error)
 {
     if (trajectory->n_poses == *capacity) {
         size_t grown = *capacity ? 2 * *capacity : 256;
@@ -53,6 +91,10 @@ static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
         if (!poses)
             return -ENOMEM;
         trajectory->poses = poses;
+        void *epochs = realloc(trajectory->epochs, grown * sizeof *trajectory->epochs);
+        if (!epochs)
+            return -ENOMEM;
+        trajectory->epochs = epochs;
         if (error) {
             void *errors = realloc(trajectory->errors, grown * sizeof *trajectory->errors);
             if (!errors)
@@ -63,6 +105,7 @@ static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
     }
     if (error)
         trajectory->errors[trajectory->n_poses] = *error;
+    trajectory->epochs[trajectory->n_poses] = epoch;
     trajectory->poses[trajectory->n_poses++] = *pose;
     return 0;
 }
@@ -71,6 +114,7 @@ static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
 // first line wins.
 struct sort_entry {
     struct stamped_pose pose;
+    uint32_t epoch;
     size_t order;
 };
 
@@ -82,7 +126,7 @@ static int compare_entries(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-// Sorts by time and drops repeated times.
+// Sorts by time and drops repeated times. Epochs that are all the same are dropped, too.
 static int trajectory_order(struct trajectory *trajectory, const char *path,
                             const struct log_sink *log)
 {
@@ -92,7 +136,7 @@ static int trajectory_order(struct trajectory *trajectory, const char *path,
         return -ENOMEM;
     bool sorted = true;
     for (size_t i = 0; i < n; i++) {
-        entries[i] = (struct sort_entry){trajectory->poses[i], i};
+        entries[i] = (struct sort_entry){trajectory->poses[i], trajectory->epochs[i], i};
         sorted = sorted && (!i || trajectory->poses[i - 1].time_ns <= trajectory->poses[i].time_ns);
     }
     if (!sorted) {
@@ -105,13 +149,20 @@ static int trajectory_order(struct trajectory *trajectory, const char *path,
         log_to(log, LOG_LEVEL_WARNING, "%s: times out of order, sorted", path);
     }
     size_t kept = 0;
+    bool is_one = true;
     for (size_t i = 0; i < n; i++)
         if (!kept || trajectory->poses[kept - 1].time_ns != entries[i].pose.time_ns) {
             if (trajectory->errors)
                 trajectory->errors[kept] = trajectory->errors[entries[i].order];
+            is_one = is_one && entries[i].epoch == entries[0].epoch;
+            trajectory->epochs[kept] = entries[i].epoch;
             trajectory->poses[kept++] = entries[i].pose;
         }
     free(entries);
+    if (is_one) {
+        free(trajectory->epochs);
+        trajectory->epochs = NULL;
+    }
     if (kept < n)
         log_to(log, LOG_LEVEL_WARNING, "%s: %zu poses repeat a time and were left out", path,
                n - kept);
@@ -203,6 +254,20 @@ static int parse_tum_line(const char *line, const char *path, size_t line_number
     return has_error ? 2 : 1;
 }
 
+// Whether the line begins a map epoch: what trajectory_write_marked says of one.
+static bool parse_epoch(const char *line, uint32_t *out)
+{
+    const char *number = line + strlen(EPOCH_MARK);
+    if (strncmp(line, EPOCH_MARK, strlen(EPOCH_MARK)) != 0)
+        return false;
+    const size_t n = strspn(number, "0123456789");
+    const char *end = number + n + strspn(number + n, "\r");
+    if (n == 0 || n > 10 || (*end && strncmp(end, EPOCH_BREAK, strlen(EPOCH_BREAK)) != 0))
+        return false;
+    *out = (uint32_t)strtoull(number, NULL, 10);
+    return true;
+}
+
 // Reads a line and cuts off its end. Returns 1, 0 at the end of the file, or -EINVAL with a reason:
 // neither getline, whose memory has no bound, nor fgets, which does not tell of a NUL, will do.
 static int read_line(FILE *file, char out[LINE_BYTES], const char **out_reason)
@@ -229,18 +294,21 @@ int trajectory_parse_tum(FILE *file, const char *name, const struct log_sink *lo
     char line[LINE_BYTES];
     const char *reason = NULL;
     size_t capacity = 0, line_number = 0;
+    uint32_t epoch = 0;
     int status;
     while ((status = read_line(file, line, &reason)) > 0) {
         struct stamped_pose pose;
         struct pose_error error;
         status = parse_tum_line(line, name, ++line_number, log, &pose, &error);
+        if (status == 0 && parse_epoch(line, &epoch))
+            continue;
         if (status > 0 && out->n_poses && (status == 2) != (out->errors != NULL)) {
             log_to(log, LOG_LEVEL_ERROR, "%s:%zu: covariances on some lines only", name,
                    line_number);
             status = -EINVAL;
         }
         if (status > 0)
-            status = trajectory_append(out, &capacity, &pose, status == 2 ? &error : NULL);
+            status = trajectory_append(out, &capacity, &pose, epoch, status == 2 ? &error : NULL);
         if (status < 0)
             goto done;
     }
@@ -383,7 +451,7 @@ int trajectory_read_sevenscenes(const char *folder, const struct log_sink *log,
         struct stamped_pose pose = {.time_ns = trajectory_frame_time_ns((uint64_t)number)};
         status = read_matrix(dirfd(dir), entry->d_name, path, log, &pose.T_world_camera);
         if (!status)
-            status = trajectory_append(out, &capacity, &pose, NULL);
+            status = trajectory_append(out, &capacity, &pose, 0, NULL);
         if (status)
             break;
     }
@@ -440,8 +508,25 @@ int trajectory_at(const struct trajectory *trajectory, int64_t time_ns, int64_t 
     return 0;
 }
 
+int trajectory_of_epoch(const struct trajectory *trajectory, uint32_t epoch, struct trajectory *out)
+{
+    size_t capacity = 0;
+    *out = (struct trajectory){0};
+    for (size_t i = 0; i < trajectory->n_poses; i++) {
+        const struct pose_error *error = trajectory->errors ? &trajectory->errors[i] : NULL;
+        if ((trajectory->epochs ? trajectory->epochs[i] : 0) != epoch)
+            continue;
+        if (trajectory_append(out, &capacity, &trajectory->poses[i], epoch, error) != 0) {
+            trajectory_free(out);
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
 void trajectory_free(struct trajectory *trajectory)
 {
+    free(trajectory->epochs);
     free(trajectory->poses);
     free(trajectory->errors);
     *trajectory = (struct trajectory){0};

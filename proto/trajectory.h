@@ -3,6 +3,16 @@
 // metres, quaternion x y z w, '#' starts a comment line; for writing also KITTI's, one line of the
 // 12 numbers of the upper 3x4 of T_world_camera, row by row, without time; and TUM's columns with
 // what each pose may be off by behind them (pose_error_write).
+//
+// Two kinds of comment line mean something, in all formats but KITTI's, which has no comments and
+// where line n is frame n:
+//
+//     # map epoch 1, not connected to the lines before
+//     # 12.345678900 lost: no pose
+//
+// Poses behind the first are of another world than those before it; a file begins in epoch 0 where
+// it does not say so. The second stands for a frame that was not tracked: its pose, the last one
+// once more, is no measurement, and every program that reads TUM's text would take it for one.
 #ifndef POSED_PROTO_TRAJECTORY_H
 #define POSED_PROTO_TRAJECTORY_H
 
@@ -16,6 +26,7 @@ struct trajectory {
     struct stamped_pose *poses; // sorted by time, times strictly increasing
     size_t n_poses;
     struct pose_error *errors; // n_poses, NULL: the file has none
+    uint32_t *epochs;          // n_poses, NULL: all of one
 };
 
 // Writes one line: time with 9 decimals, the rest too (1 nm). Returns 0 or -EIO.
@@ -32,6 +43,19 @@ enum trajectory_format {
 __attribute__((warn_unused_result)) int trajectory_write(FILE *file, enum trajectory_format format,
                                                          const struct stamped_pose *pose,
                                                          const struct pose_error *error);
+
+// What a file says so far of whoever writes it line by line; {0} at its beginning.
+struct trajectory_marks {
+    bool is_begun;
+    uint32_t epoch;
+};
+
+// The frame's line, and before it that of its map epoch where one begins; of a lost frame the
+// comment. Returns 0 or -EIO.
+__attribute__((warn_unused_result)) int
+trajectory_write_marked(FILE *file, enum trajectory_format format, struct trajectory_marks *marks,
+                        uint32_t epoch, bool is_lost, const struct stamped_pose *pose,
+                        const struct pose_error *error);
 
 // Reads a TUM file, or one with covariances, which every line has or none. Lines out of order are
 // sorted (with covariances: -EINVAL), equal times keep the first (a warning counts them); CRLF is
@@ -63,6 +87,11 @@ int64_t trajectory_frame_time_ns(uint64_t number);
 __attribute__((warn_unused_result)) int trajectory_at(const struct trajectory *trajectory,
                                                       int64_t time_ns, int64_t max_gap_ns,
                                                       struct se3 *out_T_world_camera);
+
+// The poses of one map epoch, with their covariances. Returns 0 and a trajectory to free, which may
+// have no pose, or -ENOMEM with *out empty.
+__attribute__((warn_unused_result)) int trajectory_of_epoch(const struct trajectory *trajectory,
+                                                            uint32_t epoch, struct trajectory *out);
 
 void trajectory_free(struct trajectory *trajectory);
 

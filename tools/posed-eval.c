@@ -15,6 +15,7 @@
 #include "proto/nees.h"
 #include "proto/se3.h"
 #include "tools/argument.h"
+#include "tools/eval_parts.h"
 #include "tools/plot/trajectory.h"
 
 #define DEG_PER_RAD       57.295779513082320877
@@ -33,6 +34,7 @@ struct options {
     double nees_offset_s; // the same for NEES
     double turn_offset_s; // the same by how fast both turn; NaN: not asked, or they do not tell
     bool json, nees;
+    struct eval_parts parts; // of the trajectory; of more than one the longest is judged
     struct nees_reference reference;
 };
 
@@ -160,6 +162,8 @@ static void print_summary(const char *name, const struct error_summary *s, doubl
 
 static void print_text(const struct options *options, const struct evaluation *e)
 {
+    if (options->parts.n > 1)
+        eval_parts_print(&options->parts);
     printf("poses            %zu of %zu matched, %zu without ground truth\n", e->n_matched,
            e->n_poses, e->n_poses - e->n_matched);
     if (options->offset_auto || options->offset_s != 0)
@@ -238,6 +242,8 @@ static int print_json(const struct options *options, const struct evaluation *e,
         log_to(&log_sink, LOG_LEVEL_ERROR, "a file name is not UTF-8: no JSON can hold it");
         return -EINVAL;
     }
+    if (options->parts.n > 1)
+        json_object_set_new(root, "map_epochs", eval_parts_to_json(&options->parts));
     if (!isnan(options->turn_offset_s))
         json_object_set_new(root, "turn_offset_s", json_real(options->turn_offset_s));
     if (nees)
@@ -337,20 +343,55 @@ static int measure_nees(struct options *options, const struct trajectory *truth,
     return status;
 }
 
+// What is judged of a trajectory: all of it, or the longest of the parts that are not connected.
+static int choose_part(struct options *options, const struct trajectory *all,
+                       struct trajectory *out)
+{
+    *out = (struct trajectory){0};
+    int status = eval_parts_find(all, &options->parts);
+    if (status < 0)
+        return status;
+    const uint32_t epoch = options->parts.parts[options->parts.longest].epoch;
+    if (options->parts.n > 1)
+        log_to(&log_sink, LOG_LEVEL_WARNING,
+               "%s: its %zu parts (map epochs) are not connected with each other: epoch %u, the "
+               "longest, is judged alone",
+               options->trajectory, options->parts.n, epoch);
+    return trajectory_of_epoch(all, epoch, out);
+}
+
+// What is judged, with the truth's times, and the parts that it was chosen from.
+static int judge(struct options *options, const struct trajectory *truth,
+                 const struct trajectory *all, struct trajectory *estimate, struct evaluation *out)
+{
+    const int64_t max_gap_ns = llround(options->max_gap_s * 1e9);
+    int status = choose_part(options, all, estimate);
+    if (status == 0)
+        status = shift(options, truth, estimate);
+    if (status == 0)
+        status = evaluate_trajectory(truth, estimate, max_gap_ns, options->delta_frames, out);
+    if (status == 0 && options->parts.n > 1)
+        status = eval_parts_judge(&options->parts, truth, all, llround(options->offset_s * 1e9),
+                                  max_gap_ns);
+    return status;
+}
+
 static int evaluate(struct options *options)
 {
-    struct trajectory truth = {0}, estimate = {0};
+    struct trajectory truth = {0}, all = {0}, estimate = {0};
     struct evaluation e = {0};
     struct nees_summary nees[N_NEES];
     int status = read_truth(options->truth, &truth);
     if (!status)
-        status = trajectory_read_tum(options->trajectory, &log_sink, &estimate);
+        status = trajectory_read_tum(options->trajectory, &log_sink, &all);
     if (status < 0)
         goto free_trajectories;
-    status = shift(options, &truth, &estimate);
-    if (status == 0)
-        status = evaluate_trajectory(&truth, &estimate, llround(options->max_gap_s * 1e9),
-                                     options->delta_frames, &e);
+    if (truth.epochs)
+        log_to(&log_sink, LOG_LEVEL_WARNING,
+               "%s: its parts (map epochs) are not connected with each other: it is no truth as a "
+               "whole",
+               options->truth);
+    status = judge(options, &truth, &all, &estimate, &e);
     if (status == -ENODATA)
         explain_no_match(options, &truth, &estimate);
     else if (status < 0)
@@ -378,7 +419,9 @@ static int evaluate(struct options *options)
     }
 free_trajectories:
     evaluation_free(&e);
+    eval_parts_free(&options->parts);
     trajectory_free(&estimate);
+    trajectory_free(&all);
     trajectory_free(&truth);
     return status;
 }
@@ -411,6 +454,9 @@ int main(int argc, char **argv)
         "pair is not judged. The reference's clock offset is "
         "taken out by --time-offset auto, here by the one that makes the mean over 10 frames "
         "least.\n\n"
+        "Where the trajectory says that its parts are not connected with each other (the lines "
+        "`# map epoch N` of posed's files), the longest is judged, as in posed's log, and of each "
+        "other its ATE alone is told (JSON: map_epochs).\n\n"
         "--time-offset auto takes the offset that makes ATE least. Of a camera that turns on its "
         "spot positions hardly tell it: where the offset at which both turn alike is 10 ms and "
         "more from it, that one is printed, too (JSON: turn_offset_s).",

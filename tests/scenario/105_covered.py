@@ -33,6 +33,9 @@ def scenario():
     check(kinds.count(harness.messages.Event.TRACKING_BACK) == 1, "one event BACK")
     check(daemon.statuses[-1].lost_frames >= len(COVERED), "lost frames are counted")
     result = harness.evaluate(harness.truth_of("room-covered"), daemon.trajectory)
+    check(result["n_poses"] == N_FRAMES - len(COVERED) and
+          daemon.trajectory_bytes().count(b" lost: no pose\n") == len(COVERED),
+          f"{result['n_poses']} poses in the trajectory")
     check_at_most(result["ate_m"]["rmse"], ATE_LIMIT_M, "ATE RMSE [m]")
 
 

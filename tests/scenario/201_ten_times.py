@@ -36,7 +36,7 @@ def scenario():
     # Judged are the frames that were tracked.
     kept = daemon.folder + "/kept.txt"
     with open(daemon.trajectory) as lines, open(kept, "w") as out:
-        rows = [line for line in lines if not line.startswith("#")]
+        rows = list(lines)  # of a lost frame a comment
         check(len(rows) == N_FRAMES, f"{len(rows)} lines in the trajectory")
         out.writelines(row for row, pose in zip(rows, poses) if pose not in dropped)
     result = harness.evaluate(harness.truth_of("room-slow"), kept)

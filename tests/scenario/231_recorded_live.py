@@ -29,7 +29,8 @@ def content(pose):
 
 def lines(daemon, poses):
     """The lines of its trajectory for these poses."""
-    by_seq = daemon.trajectory_bytes().splitlines(keepends=True)
+    by_seq = [line for line in daemon.trajectory_bytes().splitlines(keepends=True)
+              if not line.startswith(b"# map epoch")]
     return b"".join(by_seq[p.seq] for p in poses)
 
 

@@ -212,7 +212,7 @@ class Run:
         if not os.path.exists(trajectory):
             return 0
         with open(trajectory, encoding="utf-8") as file:
-            return sum(not line.startswith("#") for line in file)
+            return sum(not line.startswith("# map epoch") for line in file)
 
 
     def what_failed(self):

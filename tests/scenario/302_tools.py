@@ -177,6 +177,28 @@ def check_turn_offset():
     check("turn_offset_s" not in still, f"nobody asked: {still}")
 
 
+def check_parts(folder, truth):
+    """Two exact parts, in worlds of their own: the longest is judged, and both are told."""
+    path, cut = harness.SCRATCH + "/parts.txt", 40
+    with open(path, "w") as file:
+        for i, row in enumerate(truth):
+            if i == cut:
+                file.write("# 1.0 lost: no pose\n"
+                           "# map epoch 1, not connected to the lines before\n")
+            moved = [row[0], row[1] + 5 * (i >= cut), *row[2:]]
+            file.write(" ".join(f"{v:.12g}" for v in moved) + "\n")
+    asked = ("-g", folder, "-t", path)
+    result = json.loads(tool("posed-eval", *asked, "-j", says="parts.txt: its 2 parts"))
+    check((result["n_poses"], result["n_matched"]) == (N_FRAMES - cut,) * 2, f"{result}")
+    check(result["ate_m"]["max"] < 1e-6, f"the parts are taken as one: {result}")
+    told = [(p["epoch"], p["judged"], p["n_poses"]) for p in result["map_epochs"]]
+    check(told == [(0, False, cut), (1, True, N_FRAMES - cut)], f"{told}")
+    check(max(p["ate_rmse_m"] for p in result["map_epochs"]) < 1e-6, f"{result}")
+    text = tool("posed-eval", *asked, says="epoch 1, the longest")
+    check("2 (map epochs), not connected" in text and "epoch 0 " in text, text)
+    tool("posed-eval", "-g", path, "-t", path, says="it is no truth as a whole")
+
+
 def check_eval_errors(folder, path):
     late = harness.SCRATCH + "/late.txt"
     with open(late, "w") as file:
@@ -232,6 +254,7 @@ def scenario():
     check_eval(folder, path, truth, estimate)
     check_offsets(folder, truth)
     check_turn_offset()
+    check_parts(folder, truth)
     check_eval_errors(folder, path)
     check_latency()
     check_loops()

@@ -256,13 +256,17 @@ static json_t *json_trajectory_pose(const posed_TrajectoryPose *pose)
                      "map_epoch", (json_int_t)pose->map_epoch, "pose", wire_json_pose(&pose->pose));
 }
 
-// One page, as TUM lines to `file` or as values to `poses`. Counts them.
-static bool take_page(const posed_Trajectory *page, FILE *file, json_t *poses, uint64_t *n)
+// One page, as TUM lines to `file` or as values to `poses`. Counts the poses, in `file` without
+// lost frames.
+static bool take_page(const posed_Trajectory *page, FILE *file, struct trajectory_marks *marks,
+                      json_t *poses, uint64_t *n)
 {
-    for (pb_size_t i = 0; i < page->poses_count; i++, ++*n) {
+    for (pb_size_t i = 0; i < page->poses_count; i++) {
         const posed_TrajectoryPose *from = &page->poses[i];
+        const bool is_lost = from->state == posed_State_STATE_LOST;
         struct stamped_pose pose;
         const char *field;
+        *n += poses || !is_lost;
         if (poses) {
             json_array_append_new(poses, json_trajectory_pose(from));
             continue;
@@ -272,7 +276,8 @@ static bool take_page(const posed_Trajectory *page, FILE *file, json_t *poses, u
             posectl_complain("frame %" PRIu64 ": the daemon sent no valid pose", from->seq);
             return false;
         }
-        if (trajectory_write_tum(file, &pose) != 0)
+        if (trajectory_write_marked(file, TRAJECTORY_FORMAT_TUM, marks, from->map_epoch, is_lost,
+                                    &pose, NULL) != 0)
             return true; // posectl_close says why
     }
     return true;
@@ -301,8 +306,9 @@ static int run_trajectory(struct posectl *ctl, int argc, char **argv)
         posectl_complain("the daemon no longer keeps the frames before %" PRIu64
                          " (requests.history)",
                          page->oldest_seq);
+    struct trajectory_marks marks = {0};
     uint64_t asked = 0, n = 0;
-    while (take_page(page, file, poses, &n) && !page->end && page->next_seq > asked) {
+    while (take_page(page, file, &marks, poses, &n) && !page->end && page->next_seq > asked) {
         asked = request.what.get_trajectory.from_seq = page->next_seq;
         result = posectl_request(ctl, &request, &reply);
         if (result)

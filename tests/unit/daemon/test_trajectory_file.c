@@ -160,6 +160,38 @@ static void test_adjusted(void **state)
     trajectory_free(&published);
 }
 
+// Where a map epoch begins and where the camera was lost is told by comments, as the lines come and
+// in what takes their place at the end.
+static void test_marks(void **state)
+{
+    (void)state;
+    const struct graph_keyframe first[] = {keyframe(0)};
+    const struct se3 none = se3_identity();
+    char path[256], text[4096];
+    scratch_name(&scratch, "m.txt", path);
+    for (int which = 0; which < 3; which++) { // adjusted, published, with covariances
+        struct trajectory_file *file = open_file(
+            path, which == 2 ? TRAJECTORY_FORMAT_COVARIANCE : TRAJECTORY_FORMAT_TUM, which == 0);
+        for (int i = 0; i < 5; i++) {
+            const struct track_result result = {.T_odom_camera = tracked(0),
+                                                .map_epoch = i >= 3,
+                                                .state = i == 1 || i == 2 ? TRACK_STATE_LOST
+                                                                          : TRACK_STATE_TRACKING};
+            trajectory_file_push(file, i * 1000000000LL, &none, &result);
+        }
+        trajectory_file_adjust(file, 0, first, 1);
+        assert_int_equal(trajectory_file_destroy(&file), 0);
+        FILE *written = fopen(path, "r");
+        assert_non_null(written);
+        text[fread(text, 1, sizeof text - 1, written)] = 0;
+        fclose(written);
+        assert_non_null(strstr(text, "\n# 1.000000000 lost: no pose\n# 2.000000000 lost: no pose\n"
+                                     "# map epoch 1, not connected to the lines before\n3.0"));
+        assert_int_equal(strncmp(text, "0.000000000 ", 12), 0);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 static void test_not_adjusted(void **state)
 {
     (void)state;
@@ -575,6 +607,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_adjusted, make, clean),
+        cmocka_unit_test_setup_teardown(test_marks, make, clean),
         cmocka_unit_test_setup_teardown(test_not_adjusted, make, clean),
         cmocka_unit_test_setup_teardown(test_descriptor, make, clean),
         cmocka_unit_test_setup_teardown(test_streams, make, clean),

@@ -49,8 +49,9 @@ static void test_alignment_is_found(void **state)
             i * FRAME_NS, se3_compose(&T_estimate_truth, &truth[i].T_world_camera)};
     }
     struct evaluation e;
-    assert_int_equal(evaluate_trajectory(&(struct trajectory){truth, 100, NULL},
-                                         &(struct trajectory){estimate, 100, NULL}, 0, 30, &e),
+    assert_int_equal(evaluate_trajectory(&(struct trajectory){truth, 100, NULL, NULL},
+                                         &(struct trajectory){estimate, 100, NULL, NULL}, 0, 30,
+                                         &e),
                      0);
     assert_int_equal(e.n_matched, 100);
     assert_int_equal(e.rpe_m.n, 70);
@@ -109,8 +110,8 @@ static void test_errors_by_hand(void **state)
                                             shift(half[i] * sign[i][0], half[i] * sign[i][1], 5)};
     }
     struct evaluation e;
-    assert_int_equal(evaluate_trajectory(&(struct trajectory){truth, 4, NULL},
-                                         &(struct trajectory){estimate, 4, NULL}, 0, 2, &e),
+    assert_int_equal(evaluate_trajectory(&(struct trajectory){truth, 4, NULL, NULL},
+                                         &(struct trajectory){estimate, 4, NULL, NULL}, 0, 2, &e),
                      0);
     const double s = sqrt(2);
     assert_close(e.ate_m.rmse, s * sqrt((0.01 + 0.04) / 2), 1e-14);
@@ -137,8 +138,8 @@ static void test_rotation_error(void **state)
         estimate[i] = (struct stamped_pose){i * FRAME_NS, se3_exp(twist)};
     }
     struct evaluation e;
-    assert_int_equal(evaluate_trajectory(&(struct trajectory){truth, 30, NULL},
-                                         &(struct trajectory){estimate, 30, NULL}, 0, 10, &e),
+    assert_int_equal(evaluate_trajectory(&(struct trajectory){truth, 30, NULL, NULL},
+                                         &(struct trajectory){estimate, 30, NULL, NULL}, 0, 10, &e),
                      0);
     assert_close(e.ate_m.max, 0, 1e-14);
     assert_int_equal(e.rpe_rad.n, 20);
@@ -160,25 +161,25 @@ static void test_matching(void **state)
                                        {500, shift(9, 9, 9)},
                                        {901, shift(9, 9, 9)}};
     struct evaluation e;
-    struct trajectory true_trajectory = {truth, 3, NULL};
-    assert_int_equal(
-        evaluate_trajectory(&true_trajectory, &(struct trajectory){estimate, 5, NULL}, 100, 1, &e),
-        0);
+    struct trajectory true_trajectory = {truth, 3, NULL, NULL};
+    assert_int_equal(evaluate_trajectory(&true_trajectory,
+                                         &(struct trajectory){estimate, 5, NULL, NULL}, 100, 1, &e),
+                     0);
     assert_int_equal(e.n_poses, 5);
     assert_int_equal(e.n_matched, 2);
     assert_int_equal(e.rpe_m.n, 1);
     assert_close(e.ate_m.max, 0, 1e-14);
     assert_close(e.rpe_m.max, 0, 1e-14);
     evaluation_free(&e);
-    assert_int_equal(
-        evaluate_trajectory(&true_trajectory, &(struct trajectory){estimate, 1, NULL}, 100, 1, &e),
-        -ENODATA);
+    assert_int_equal(evaluate_trajectory(&true_trajectory,
+                                         &(struct trajectory){estimate, 1, NULL, NULL}, 100, 1, &e),
+                     -ENODATA);
     assert_null(e.poses);
     assert_int_equal(evaluate_trajectory(&true_trajectory, &(struct trajectory){0}, 100, 1, &e),
                      -ENODATA);
-    assert_int_equal(
-        evaluate_trajectory(&true_trajectory, &(struct trajectory){estimate, 5, NULL}, 100, 9, &e),
-        0);
+    assert_int_equal(evaluate_trajectory(&true_trajectory,
+                                         &(struct trajectory){estimate, 5, NULL, NULL}, 100, 9, &e),
+                     0);
     assert_int_equal(e.rpe_m.n, 0); // fewer frames than delta
     evaluation_free(&e);
 }
@@ -203,7 +204,8 @@ static void test_time_offset(void **state)
                                             0.1 * sin(t) + 0.05 * t + noise)};
     }
     int64_t offset_ns;
-    struct trajectory true_trajectory = {truth, 800, NULL}, other = {estimate, 150, NULL};
+    struct trajectory true_trajectory = {truth, 800, NULL, NULL},
+                      other = {estimate, 150, NULL, NULL};
     assert_int_equal(
         evaluate_time_offset(&true_trajectory, &other, 100000000, EVALUATE_SEARCH_NS, &offset_ns),
         0);

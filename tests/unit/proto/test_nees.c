@@ -165,7 +165,7 @@ static void measure(size_t window, double claimed, double sigma_m, double sigma_
                 d.errors[i].drift[k] *= claimed;
             }
         const struct trajectory truth = {.poses = d.truth, .n_poses = N_FRAMES};
-        const struct trajectory estimate = {d.poses, N_FRAMES, d.errors};
+        const struct trajectory estimate = {d.poses, N_FRAMES, d.errors, NULL};
         assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, window, 0, &s), 0);
         assert_int_equal(s.n_pairs, N_FRAMES - window);
         assert_int_equal(s.n_excluded, 0);
@@ -201,7 +201,7 @@ static void what_has_no_pose_is_left_out(void **state)
     draw_trajectory(&d, exact);
     d.errors[5].own[0] = 1e6;
     struct trajectory truth = {.poses = d.truth, .n_poses = N_FRAMES};
-    struct trajectory estimate = {d.poses, N_FRAMES, d.errors};
+    struct trajectory estimate = {d.poses, N_FRAMES, d.errors, NULL};
     assert_int_equal(nees_evaluate(&truth, &estimate, PERIOD, &reference, 10, 0, &s), 0);
     assert_int_equal(s.n_pairs, N_FRAMES - 11);
     assert_int_equal(s.n_excluded, 1);
@@ -238,7 +238,7 @@ static void a_pair_of_one_image_is_left_out(void **state)
     const double exact[6] = {0};
     const struct nees_reference reference = {.sigma_m = 1e-3, .sigma_rad = 1e-3};
     const struct trajectory truth = {.poses = d.truth, .n_poses = N_FRAMES};
-    const struct trajectory estimate = {d.poses, N_FRAMES, d.errors};
+    const struct trajectory estimate = {d.poses, N_FRAMES, d.errors, NULL};
     struct nees_summary s;
     double q[36];
     draw_trajectory(&d, exact);
@@ -281,7 +281,7 @@ static void stamps_of_the_reference_may_be_off(void **state)
             errors[i].own[7 * k] = 1e-6;
     }
     poses[1].T_world_camera.t_m[1] += 0.003; // 5 ms
-    const struct trajectory t = {.poses = truth, .n_poses = 60}, e = {poses, 2, errors};
+    const struct trajectory t = {.poses = truth, .n_poses = 60}, e = {poses, 2, errors, NULL};
     struct nees_reference reference = {0};
     struct nees_summary s;
     assert_int_equal(nees_evaluate(&t, &e, 2 * PERIOD, &reference, 1, 0, &s), 0);
@@ -313,7 +313,7 @@ static void the_clock_offset_is_found(void **state)
                                          se3_exp(twist)};
     }
     const struct trajectory truth = {.poses = dense, .n_poses = 40 * N_FRAMES};
-    const struct trajectory estimate = {d.poses, N_FRAMES, d.errors};
+    const struct trajectory estimate = {d.poses, N_FRAMES, d.errors, NULL};
     assert_int_equal(
         nees_time_offset(&truth, &estimate, PERIOD, &reference, 10, 100000000, &offset_ns), 0);
     assert_true(llabs((long long)offset_ns - 23000000) < 3000000);

@@ -126,6 +126,87 @@ static void test_writes_what_it_reads(void **state)
     fclose(file);
 }
 
+// Frames of epochs 0, 0, 2 (lost), 2: a comment each for the new epoch and the lost frame, in every
+// format that has comments.
+static void test_marks(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"0.000000000 ", "1.500000000 ",
+                                        "# map epoch 2, not connected to the lines before\n",
+                                        "# 3.000000000 lost: no pose\n", "4.500000000 "};
+    const enum trajectory_format formats[] = {TRAJECTORY_FORMAT_TUM, TRAJECTORY_FORMAT_COVARIANCE,
+                                              TRAJECTORY_FORMAT_KITTI};
+    const struct pose_error none = {0};
+    char path[256], line[4096];
+    snprintf(path, sizeof path, "%s/marks.txt", folder);
+    for (int f = 0; f < 3; f++) {
+        const bool is_kitti = formats[f] == TRAJECTORY_FORMAT_KITTI;
+        struct trajectory_marks marks = {0};
+        FILE *file = fopen(path, "w+");
+        for (int i = 0; i < 4; i++) {
+            const struct stamped_pose pose = {i * 1500000000LL, se3_identity()};
+            assert_int_equal(trajectory_write_marked(file, formats[f], &marks, i < 2 ? 0 : 2,
+                                                     i == 2, &pose, &none),
+                             0);
+        }
+        rewind(file);
+        for (int i = 0; i < (is_kitti ? 4 : 5); i++) {
+            assert_non_null(fgets(line, sizeof line, file));
+            assert_int_equal(strncmp(line, is_kitti ? "1.000000000 0.000000000" : lines[i],
+                                     strlen(is_kitti ? "1.000000000 0.000000000" : lines[i])),
+                             0);
+        }
+        assert_null(fgets(line, sizeof line, file));
+        fclose(file);
+        struct trajectory read, part;
+        if (is_kitti)
+            continue;
+        assert_int_equal(trajectory_read_tum(path, &sink, &read), 0);
+        assert_int_equal(read.n_poses, 3);
+        assert_non_null(read.epochs);
+        assert_true(read.epochs[0] == 0 && read.epochs[1] == 0 && read.epochs[2] == 2);
+        assert_int_equal(trajectory_of_epoch(&read, 2, &part), 0);
+        assert_int_equal(part.n_poses, 1);
+        assert_int_equal(part.poses[0].time_ns, 4500000000);
+        assert_int_equal(part.errors != NULL, formats[f] == TRAJECTORY_FORMAT_COVARIANCE);
+        trajectory_free(&part);
+        assert_int_equal(trajectory_of_epoch(&read, 1, &part), 0);
+        assert_int_equal(part.n_poses, 0);
+        trajectory_free(&part);
+        trajectory_free(&read);
+    }
+}
+
+// What begins an epoch, and what only looks like it; epochs go with their poses when those are
+// sorted.
+static void test_reads_epochs(void **state)
+{
+    (void)state;
+    struct trajectory read;
+    assert_int_equal(trajectory_read_tum(write_file("e.txt", "# map epoch 3\r\n"
+                                                             "5 0 0 0 0 0 0 1\n"
+                                                             "# map epoch 4, not connected to the "
+                                                             "lines before\r\n"
+                                                             "1 0 0 0 0 0 0 1\n"
+                                                             "5 0 0 0 0 0 0 1\n"
+                                                             "# map epoch 5 is what I call it\n"
+                                                             "# map epoch of mine\n"
+                                                             "6 0 0 0 0 0 0 1\n"),
+                                         &sink, &read),
+                     0);
+    assert_int_equal(read.n_poses, 3);
+    assert_non_null(read.epochs);
+    assert_true(read.epochs[0] == 4 && read.epochs[1] == 3 && read.epochs[2] == 4);
+    trajectory_free(&read);
+    assert_null(read.epochs);
+    assert_int_equal(trajectory_read_tum(write_file("e.txt", "# map epoch 3\n"
+                                                             "5 0 0 0 0 0 0 1\n"),
+                                         &sink, &read),
+                     0);
+    assert_null(read.epochs); // all of one
+    trajectory_free(&read);
+}
+
 static void test_refuses_bad_files(void **state)
 {
     (void)state;
@@ -306,6 +387,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_what_real_files_hold),
         cmocka_unit_test(test_writes_what_it_reads),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_reads_epochs),
         cmocka_unit_test(test_refuses_bad_files),
         cmocka_unit_test(test_lines_have_no_nul_and_a_bound),
         cmocka_unit_test(test_every_truncation),
