@@ -171,6 +171,9 @@ static void count(struct loop *loop, const struct capture_frame *frame, bool tra
         shared_count(shared, result->state == TRACK_STATE_LOST       ? SHARED_LOST
                              : result->state == TRACK_STATE_DEGRADED ? SHARED_DEGRADED
                                                                      : SHARED_TRACKED);
+    if (tracked && result->state != TRACK_STATE_LOST &&
+        backend_is_searching(loop->settings->backend))
+        shared_count(shared, SHARED_SEARCHING);
     if (tracked && result->state == TRACK_STATE_DEGRADED)
         shared_count(shared, SHARED_DEGRADED_BY + message_reason(result->reason));
     if (tracked && result->state == TRACK_STATE_LOST)
@@ -581,7 +584,8 @@ enum loop_end loop_run(const struct loop_settings *settings)
     loop_send_event(loop, posed_Event_Kind_STOPPING,
                     settings->poll ? "the daemon stops" : "the camera stops");
     heartbeat(loop, clock_monotonic_ns());
-    summary_log(settings->shared, settings->capture, &loop->evaluated_end, &settings->log);
+    summary_log(settings->shared, settings->capture, &loop->evaluated_end,
+                backend_is_searching(settings->backend), &settings->log);
     if (shared_counter(settings->shared, SHARED_CAPTURED) > 0)
         log_to(&settings->log, LOG_LEVEL_INFO,
                "mean per frame: tracking %.3f ms, added by the daemon %.3f ms; %.1f MB resident",

@@ -37,6 +37,7 @@ enum shared_counter {
     SHARED_DAMAGED,
     SHARED_DUPLICATE,
     SHARED_REDUCED,
+    SHARED_SEARCHING, // tracked, and not yet found in the loaded map
     SHARED_REQUESTS,
     SHARED_BAD_REQUESTS,
     SHARED_REJECTED_REQUESTS,

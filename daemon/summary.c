@@ -150,22 +150,39 @@ static void list_reasons(const struct shared *shared, enum shared_counter first,
         snprintf(out + n, out_bytes - n, ")");
 }
 
-void summary_log(const struct shared *shared, const struct capture *capture,
-                 const struct summary_end *evaluated_end, const struct log_sink *log)
+// What else the tracked frames were, where any is: ", less work on 12" and ", SEARCHING 200: never
+// found in the loaded map".
+static void list_more(const struct shared *shared, bool is_searching, char *out, size_t out_bytes)
 {
-    char degraded_by[400], lost_by[400];
+    const unsigned long long n_reduced = shared_counter(shared, SHARED_REDUCED),
+                             n_searching = shared_counter(shared, SHARED_SEARCHING);
+    size_t n = 0;
+    out[0] = 0;
+    if (n_reduced)
+        n = (size_t)snprintf(out, out_bytes, ", less work on %llu", n_reduced);
+    if (n_searching)
+        snprintf(out + n, out_bytes - n, ", SEARCHING %llu%s", n_searching,
+                 is_searching ? ": never found in the loaded map" : "");
+}
+
+void summary_log(const struct shared *shared, const struct capture *capture,
+                 const struct summary_end *evaluated_end, bool is_searching,
+                 const struct log_sink *log)
+{
+    char degraded_by[400], lost_by[400], more[160];
+    list_more(shared, is_searching, more, sizeof more);
     list_reasons(shared, SHARED_DEGRADED_BY, degraded_by, sizeof degraded_by);
     list_reasons(shared, SHARED_LOST_BY, lost_by, sizeof lost_by);
     log_to(log, LOG_LEVEL_INFO,
            "%llu frames: %llu tracked, %llu degraded%s, %llu lost%s, %llu dropped, %llu damaged, "
-           "%llu duplicates",
+           "%llu duplicates%s",
            (unsigned long long)shared_counter(shared, SHARED_CAPTURED),
            (unsigned long long)shared_counter(shared, SHARED_TRACKED),
            (unsigned long long)shared_counter(shared, SHARED_DEGRADED), degraded_by,
            (unsigned long long)shared_counter(shared, SHARED_LOST), lost_by,
            (unsigned long long)shared_counter(shared, SHARED_DROPPED),
            (unsigned long long)shared_counter(shared, SHARED_DAMAGED),
-           (unsigned long long)shared_counter(shared, SHARED_DUPLICATE));
+           (unsigned long long)shared_counter(shared, SHARED_DUPLICATE), more);
     // One in twenty is more than a busy moment.
     if (20 * shared_counter(shared, SHARED_DROPPED) > shared_counter(shared, SHARED_CAPTURED))
         log_to(log, LOG_LEVEL_NOTICE, "frames are dropped when " HEALTH_TOO_SLOW);

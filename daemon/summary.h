@@ -13,10 +13,12 @@ struct summary_end {
     const char *why; // what the recording did
 };
 
-// Logs the counts and, where the source knows its trajectory, the absolute and relative error of
-// the tracked frames before evaluated_end that the shared keeps. A LOST one repeats the last pose
-// and is left out; of several map epochs, which are not connected, the longest is compared.
+// Logs the counts (is_searching: the camera is not found in the map that was loaded) and, where the
+// source knows its trajectory, the absolute and relative error of the tracked frames before
+// evaluated_end that the shared keeps. A LOST one repeats the last pose and is left out; of several
+// map epochs, which are not connected, the longest is compared.
 void summary_log(const struct shared *shared, const struct capture *capture,
-                 const struct summary_end *evaluated_end, const struct log_sink *log);
+                 const struct summary_end *evaluated_end, bool is_searching,
+                 const struct log_sink *log);
 
 #endif

@@ -48,6 +48,8 @@ def check_returns(daemon, rate):
     check(daemon.poses[-1].effort == messages.EFFORT_FULL, "the newest pose")
     check("all work is done again" in daemon.log(), daemon.log())
     daemon.stop()
+    n_reduced = daemon.statuses[-1].reduced_frames
+    check(n_reduced > 0 and f", less work on {n_reduced}" in daemon.log(), daemon.log())
 
 
 def ate_mm(daemon, n_frames):
@@ -90,6 +92,7 @@ def scenario():
 
     full = harness.Daemon(SOURCE, "--frames", str(N_FRAMES))
     full.wait()
+    check("less work on" not in full.log(), full.log())
     limit_mm = ATE_SHARE_LIMIT * ate_mm(full, N_FRAMES)
     check_at_most(ate_mm(daemon, N_FRAMES), limit_mm, "ATE RMSE [mm]")
 

@@ -307,6 +307,9 @@ def check_not_found(source, *options):
               not pose.HasField("map_from_odom"), f"{source}: {pose}")
     check(not any(e.kind == messages.Event.MAP_FOUND for e in daemon.events), source)
     daemon.stop()
+    n_searching = harness.count_states(daemon.poses).get("SEARCHING", 0)
+    check(f", SEARCHING {n_searching}: never found in the loaded map" in daemon.log() and
+          n_searching > 0, daemon.log())
 
 
 def scenario():
