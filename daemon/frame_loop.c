@@ -82,11 +82,16 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
             &loop->info->capture.camera);
 }
 
-void loop_send_event(struct loop *loop, posed_Event_Kind kind, const char *text)
+static void send_event_of(struct loop *loop, uint64_t seq, posed_Event_Kind kind, const char *text)
 {
     posed_Event event;
-    message_event(loop->info, loop->next_seq, kind, text, &event);
+    message_event(loop->info, seq, kind, text, &event);
     send(loop, PUBLISH_EVENT, posed_Event_fields, &event);
+}
+
+void loop_send_event(struct loop *loop, posed_Event_Kind kind, const char *text)
+{
+    send_event_of(loop, loop->next_seq, kind, text);
 }
 
 static void send_calibration(struct loop *loop, int64_t time_ns)
@@ -305,21 +310,22 @@ static void set_pace(struct loop *loop, const struct capture_frame *frame)
                        adapt_due_ns(&loop->adapt));
 }
 
-// All work on a frame that was tracked is done.
+// All work on a frame that was tracked is done, and its number is the last one.
 static void adapt_worked(struct loop *loop, int64_t took_ns)
 {
+    const uint64_t seq = loop->next_seq - 1;
     char text[240];
     const int64_t search_ns = backend_search_ns(loop->settings->backend);
     enum adapt_news news = adapt_done(&loop->adapt, took_ns - search_ns, search_ns);
     if (news == ADAPT_BEGINS) {
         adapt_explain(&loop->adapt, text, sizeof text);
-        log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: %s",
-               (unsigned long long)(loop->next_seq - 1), text);
-        loop_send_event(loop, posed_Event_Kind_WORK_REDUCED, text);
+        log_to(&loop->settings->log, LOG_LEVEL_WARNING, "frame %llu: %s", (unsigned long long)seq,
+               text);
+        send_event_of(loop, seq, posed_Event_Kind_WORK_REDUCED, text);
     } else if (news == ADAPT_ENDS) {
         log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: all work is done again",
-               (unsigned long long)(loop->next_seq - 1));
-        loop_send_event(loop, posed_Event_Kind_WORK_FULL, "all work is done again");
+               (unsigned long long)seq);
+        send_event_of(loop, seq, posed_Event_Kind_WORK_FULL, "all work is done again");
     }
 }
 

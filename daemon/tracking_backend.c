@@ -582,11 +582,13 @@ int backend_fuse(struct backend *backend, const struct track_result *result, dou
     backend->search_ns = 0;
     if (backend->is_repeated) // keyframes and map have it already
         return 0;
-    const bool searches = result->state == TRACK_STATE_LOST || backend_is_searching(backend);
+    const bool is_sought = backend_is_searching(backend);
     const int64_t began_ns = clock_monotonic_ns();
     int error = fuse(backend, result, out_moved_m);
-    if (searches)
+    if (is_sought || result->state == TRACK_STATE_LOST)
         backend->search_ns = clock_monotonic_ns() - began_ns;
+    if (is_sought) // what moved in the keyframes' own map, nobody knows the place of
+        *out_moved_m = 0;
     if (!error)
         return 0;
     while (error) {

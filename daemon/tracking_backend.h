@@ -58,7 +58,8 @@ __attribute__((warn_unused_result)) int backend_track(struct backend *backend,
 
 // After each backend_track, when the pose has left: takes the frame into the map and makes the view
 // that the next one is aligned to, where a map is wanted, and follows the adjustment of keyframes
-// (keyframe_window_follow, which *out_moved_m is of). Returns as backend_track does.
+// (keyframe_window_follow, which *out_moved_m is of; 0 while a loaded map is searched, as the
+// camera has no place in it). Returns as backend_track does.
 __attribute__((warn_unused_result)) int
 backend_fuse(struct backend *backend, const struct track_result *result, double *out_moved_m);
 

@@ -86,6 +86,8 @@ def scenario():
     check(efforts[1] + efforts[2] > N_FRAMES / 2, "most frames got less work")
     begun = [e for e in daemon.events if e.kind == messages.Event.WORK_REDUCED]
     check(len(begun) == 1 and daemon.log().count("less is done on each") == 1, f"said: {begun}")
+    said = daemon.log().split("less is done on each")[0].splitlines()[-1]
+    check(f"frame {begun[0].seq}: " in said, f"the event is of frame {begun[0].seq}: {said}")
     status = daemon.request(get_status=requests.GetStatus()).get_status
     check(status.reduced_frames >= efforts[1] + efforts[2], f"status: {status}")
     check_returns(daemon, rate / 8)

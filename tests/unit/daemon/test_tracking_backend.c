@@ -778,9 +778,15 @@ static void the_found_frame_is_the_loaded_maps(void **state)
     assert_int_equal(backend_keyframes(backend, &keyframe, 1), 0);
     fake_map.T_map_odom = se3_exp(found);
     assert_int_equal(track(backend, &result), 0);
+    fake_window.moved_m = 0.25; // in a map of which nobody knows where it lies
     assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+    assert_true(moved_m == 0);
     assert_true(backend_T_map_odom(backend, &T));
     assert_same(&T, &fake_map.T_map_odom);
+    assert_int_equal(track(backend, &result), 0);
+    assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+    assert_true(moved_m == 0.25);
+    fake_window.moved_m = 0;
     assert_int_equal(backend_read_map(backend, &copy), 0); // stays as it was saved
     assert_int_equal(copy.correction.n, 0);
     assert_same(&copy.T_map_odom, &fake_map.T_map_odom);
