@@ -59,8 +59,8 @@ struct capture_settings {
     uint32_t n_kept;   // frames that capture_keep may keep, 0..CAPTURE_MAX_KEPT; memory for them
                        // is taken when the source is opened
     uint64_t seed;     // synth only
-    uint32_t n_frames; // end after so many (of each round with `loop`); synth: the length of the
-                       // scene, of which start, duration and step choose. 0 = all
+    uint32_t n_frames; // end after so many from the start on (of each round with `loop`), for which
+                       // a scene of synth goes on as long as it takes. 0 = all
 
     // Asked while a camera is waited for: does the caller not want it any more? NULL = never
     bool (*is_stopped)(void);

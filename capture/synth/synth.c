@@ -302,6 +302,18 @@ struct synth_state {
     struct scene *scene;
 };
 
+// The scene goes on so long that its frames from the start on, every step-th, are as many as were
+// asked for; 0: as long as it is by itself. A frame more, as stamps jitter. What no uint32_t holds
+// is more than any scene has: synth_parse says so.
+static uint32_t scene_frames(const struct capture_settings *settings)
+{
+    const uint64_t step = settings->step > 1 ? settings->step : 1;
+    const double before = settings->start_s > 0 ? ceil(settings->start_s * FRAME_HZ) + 1 : 0;
+    if (settings->n_frames == 0)
+        return 0;
+    return (uint32_t)fmin(before + (double)((settings->n_frames - 1) * step + 1), UINT32_MAX);
+}
+
 static int synth_open(void **out_state, const char *location,
                       const struct capture_settings *settings, struct capture_info *out_info)
 {
@@ -309,7 +321,7 @@ static int synth_open(void **out_state, const char *location,
     if (!state)
         return -ENOMEM;
     state->request.seed = settings->seed;
-    state->request.n_frames = settings->n_frames;
+    state->request.n_frames = scene_frames(settings);
     int status = synth_parse(location, &settings->log, &state->request);
     if (status < 0)
         goto free_state;

@@ -392,6 +392,28 @@ static void test_driver_delivers_frames_and_poses(void **state)
     free(poses);
     scene_destroy(&scene);
     capture_close(&capture);
+    // So many from the start on, as of any recording; also beyond the scene's own length.
+    static const struct {
+        double start_s;
+        uint32_t n_frames, step, first;
+    } parts[] = {
+        {2, 90, 1, 60}, {12, 240, 1, 360}, {30, 5, 1, 900}, {0, 300, 3, 0}, {1, 250, 3, 30}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        settings.start_s = parts[i].start_s;
+        settings.n_frames = parts[i].n_frames;
+        settings.step = parts[i].step;
+        for (uint32_t jitters = 0; jitters < 2; jitters++) {
+            settings.source = jitters ? "synth:room,sensor=unkind" : "synth:room,noise=off";
+            assert_int_equal(capture_open(&capture, &settings), 0);
+            assert_int_equal(capture_info(capture)->n_frames, parts[i].n_frames);
+            assert_int_equal(capture_read(capture, 10000, &frame), 0);
+            assert_in_range(frame.index, parts[i].first, parts[i].first + jitters);
+            capture_close(&capture);
+        }
+    }
+    settings = (struct capture_settings){
+        .source = "synth:room", .log = sink, .start_s = 1e6, .n_frames = 1, .step = 1};
+    assert_int_equal(capture_open(&capture, &settings), -EINVAL);
     settings.source = "synth:nowhere";
     assert_int_equal(capture_open(&capture, &settings), -ENOENT);
     struct intrinsics huge = {525, 525, 0, 0, 0, 480};
