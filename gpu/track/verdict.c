@@ -85,7 +85,7 @@ const char *track_reason_text(enum track_reason reason)
     case TRACK_REASON_DEGENERATE:
         return "the scene does not hold some directions; they follow the prediction";
     case TRACK_REASON_TIME_GAP:
-        return "no frame for so long that the start of the alignment was a guess";
+        return "no pose for so long that the start of the alignment was a guess";
     case TRACK_REASON_DEVICE:
         return "the compute device failed";
     }

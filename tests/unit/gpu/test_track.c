@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -322,6 +323,7 @@ static void a_gap_is_told(void **state)
         out = frame_after(cases[i].seconds);
         assert_int_equal(out.state, cases[i].gap ? TRACK_STATE_DEGRADED : TRACK_STATE_TRACKING);
         assert_int_equal(out.reason, cases[i].gap ? TRACK_REASON_TIME_GAP : TRACK_REASON_NONE);
+        assert_null(strstr(track_reason_text(out.reason), "no frame")); // a loss is a gap, too
         near(out.velocity[0], cases[i].gap ? 0 : 0.03 / cases[i].seconds, 1e-9);
         near(T_start.t_m[0], cases[i].gap ? 0 : 0.03 / cases[i].period * cases[i].seconds, 1e-9);
         near(track->period_s, cases[i].gap ? cases[i].period : cases[i].seconds, 1e-9);
