@@ -19,7 +19,8 @@
 #include "tools/plot/trajectory.h"
 
 #define DEG_PER_RAD       57.295779513082320877
-#define TURN_OFFSET_FAR_S 0.01 // from the offset that ATE asks for: it is told
+#define OFFSET_STEP_NS    10000 // finer than ATE tells an offset
+#define TURN_OFFSET_FAR_S 0.01  // from the offset that ATE asks for: it is told
 
 static const size_t nees_windows[] = {1, 10, 30}; // frames
 #define NEES_OFFSET_WINDOW 10
@@ -30,7 +31,8 @@ struct options {
     size_t delta_frames;
     double max_gap_s;
     double offset_s; // added to the trajectory's times
-    bool offset_auto;
+    bool offset_auto,
+        offset_at_limit;  // at_limit: the best one lies at the end of what was searched
     double nees_offset_s; // the same for NEES
     double turn_offset_s; // the same by how fast both turn; NaN: not asked, or they do not tell
     bool json, nees;
@@ -168,7 +170,9 @@ static void print_text(const struct options *options, const struct evaluation *e
            e->n_poses, e->n_poses - e->n_matched);
     if (options->offset_auto || options->offset_s != 0)
         printf("time offset      %.6f s, %s\n", options->offset_s,
-               options->offset_auto ? "estimated" : "as given");
+               options->offset_at_limit ? "estimated, at the limit of what is searched"
+               : options->offset_auto   ? "estimated"
+                                        : "as given");
     if (fabs(options->turn_offset_s - options->offset_s) > TURN_OFFSET_FAR_S)
         printf("                 turns agree best at %.3f s: rotations compare better with that\n",
                options->turn_offset_s);
@@ -244,6 +248,8 @@ static int print_json(const struct options *options, const struct evaluation *e,
     }
     if (options->parts.n > 1)
         json_object_set_new(root, "map_epochs", eval_parts_to_json(&options->parts));
+    if (options->offset_auto)
+        json_object_set_new(root, "time_offset_at_limit", json_boolean(options->offset_at_limit));
     if (!isnan(options->turn_offset_s))
         json_object_set_new(root, "turn_offset_s", json_real(options->turn_offset_s));
     if (nees)
@@ -308,6 +314,13 @@ static int shift(struct options *options, const struct trajectory *truth,
         if (status < 0)
             return status;
         options->offset_s = (double)offset_ns * 1e-9;
+        options->offset_at_limit = llabs(offset_ns) > EVALUATE_SEARCH_NS - OFFSET_STEP_NS;
+        if (options->offset_at_limit)
+            log_to(
+                &log_sink, LOG_LEVEL_WARNING,
+                "the time offset %.6f s lies at the limit of what is searched (0.1 s): the right "
+                "one may be beyond it, or the positions do not tell it",
+                options->offset_s);
         status = find_turn_offset(options, truth, estimate);
         if (status < 0)
             return status;

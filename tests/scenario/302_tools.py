@@ -156,6 +156,14 @@ def check_offsets(folder, truth):
         result = json.loads(tool("posed-eval", "-g", folder, "-t", moved, "-j", "-o", offset))
         check(abs(result["time_offset_s"] + 0.04) < 1e-4, f"--time-offset {offset}: {result}")
         check(result["ate_m"]["rmse"] < 1e-4, f"--time-offset {offset}: {result}")
+        check(result.get("time_offset_at_limit") == (False if offset == "auto" else None), result)
+    with open(moved, "w") as file:
+        file.writelines(" ".join(f"{v:.12g}" for v in [row[0] + 0.3, *row[1:]]) + "\n"
+                        for row in truth[15:-15])
+    far = ("-g", folder, "-t", moved, "-o", "auto")
+    result = json.loads(tool("posed-eval", *far, "-j", says="warning: the time offset -0.1"))
+    check(result["time_offset_at_limit"] is True, f"{result}")
+    check("at the limit of what" in tool("posed-eval", *far), "the text says it, too")
     tool("posed-eval", "-g", folder, "-t", moved, "-o", "soon", code=2, says="--time-offset soon")
 
 
