@@ -197,7 +197,8 @@ const struct config_key config_keys[] = {
      "adjusted: when the daemon ends, the file is replaced by one with the poses of the whole\n"
      "session as the map's keyframes finally lie; at the end of a recording they are all adjusted\n"
      "once more for that (some seconds, see posectl map optimise). published: each pose stays as\n"
-     "it was known when it came. With covariances, which are of odom, it always does."},
+     "it was known when it came, in the map as it lay then, not in odom as the topic pose has it.\n"
+     "With covariances, which are of odom, it always does."},
 
     {"output", "map", CONFIG_TEXT, AT(map_output), 0, 0, NULL, false,
      "File for the map at the end, a new one: PLY, surface with normals; empty = none."},
