@@ -20,9 +20,10 @@
 #define ROUND_MS     100 // the longest that a round waits for a frame
 #define HEARTBEAT_NS 1000000000
 #define SILENT_NS    1000000000 // no frame for so long: NO_INPUT
-#define MAP_MOVED_M  0.01       // by the adjustment: worth an event
-#define WAITED_NS    2000000    // a frame that was waited for so long has a time of its own
-#define PAUSE_NS     500000     // between two looks whether who is slow has room
+#define NO_FRAME     "no frame arrives"
+#define MAP_MOVED_M  0.01    // by the adjustment: worth an event
+#define WAITED_NS    2000000 // a frame that was waited for so long has a time of its own
+#define PAUSE_NS     500000  // between two looks whether who is slow has room
 
 // Encodes into the loop's buffer and sends. All our messages fit it.
 static void send(struct loop *loop, enum publish_topic topic, const pb_msgdesc_t *fields,
@@ -483,7 +484,7 @@ static void on_silence(struct loop *loop, int64_t now_ns)
     const bool is_new = loop->state != posed_State_STATE_NO_INPUT;
     const char *reason = loop->n_left_out > 0 && now_ns - loop->left_out_ns < SILENT_NS
                              ? "images come, but their stamps do not go on"
-                             : "no frame arrives";
+                             : NO_FRAME;
     if (!is_new && (!loop->silent_reason || reason == loop->silent_reason))
         return;
     loop->state = posed_State_STATE_NO_INPUT;
@@ -492,8 +493,10 @@ static void on_silence(struct loop *loop, int64_t now_ns)
                      reason, loop->map_epoch);
     if (!is_new)
         return;
-    log_to(&loop->settings->log, LOG_LEVEL_WARNING, "no frame for %.1f s: %s",
-           (double)(now_ns - loop->last_frame_ns) * 1e-9, reason);
+    const bool says_more = strcmp(reason, NO_FRAME) != 0;
+    log_to(&loop->settings->log, LOG_LEVEL_WARNING, "no frame for %.1f s%s%s",
+           (double)(now_ns - loop->last_frame_ns) * 1e-9, says_more ? ": " : "",
+           says_more ? reason : "");
     loop_send_event(loop, posed_Event_Kind_SOURCE_SILENT, reason);
 }
 

@@ -38,6 +38,8 @@ def scenario():
     check(len(lines.splitlines()) == 3 and said == "posectl: no message of topic pose comes: the "
           "daemon waits for frames of synth:room (no frame arrives)\n", (lines, said))
     daemon.stop()
+    check("no frame for 1." in daemon.log() and "no frame arrives" not in daemon.log(),
+          daemon.log())
 
 
 harness.run(scenario)
