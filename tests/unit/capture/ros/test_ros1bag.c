@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Damage in a ROS 1 bag: what is lost is told with its place, and the rest is read. A bag of three
+// chunks with two images each, made here byte by byte, and changed.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "capture/driver.h"
+#include "tests/unit/scratch.h"
+
+#define W        8u
+#define H        6u
+#define N_CHUNKS 3u
+#define N_EACH   2u // images of a chunk
+#define N_IMAGES (N_CHUNKS * N_EACH)
+#define FIRST_S  100u
+
+static struct scratch scratch;
+static unsigned char file[1 << 16];
+static size_t n_file, chunks[N_CHUNKS], messages[N_IMAGES], index_begin, index_pos;
+static char said[8000];
+
+static void hear(void *user, enum log_level level, const char *line)
+{
+    (void)user, (void)level;
+    const size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+
+// --- The bag
+
+static void put(const void *data, size_t n)
+{
+    memcpy(file + n_file, data, n);
+    n_file += n;
+}
+
+static void put_number(uint64_t value, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        file[n_file++] = (unsigned char)(value >> 8 * i);
+}
+
+static void put_text(const char *text)
+{
+    put_number(strlen(text), 4);
+    put(text, strlen(text));
+}
+
+static void set_u32(size_t at, size_t value)
+{
+    const size_t end = n_file;
+    n_file = at;
+    put_number(value, 4);
+    n_file = end;
+}
+
+static void put_field(const char *name, uint64_t value, size_t n)
+{
+    put_number(strlen(name) + 1 + n, 4);
+    put(name, strlen(name));
+    put("=", 1);
+    put_number(value, n);
+}
+
+static void put_text_field(const char *name, const char *text)
+{
+    put_number(strlen(name) + 1 + strlen(text), 4);
+    put(name, strlen(name));
+    put("=", 1);
+    put(text, strlen(text));
+}
+
+// A length that is filled in by end_length.
+static size_t begin_length(void)
+{
+    put_number(0, 4);
+    return n_file;
+}
+
+static void end_length(size_t begin)
+{
+    set_u32(begin - 4, n_file - begin);
+}
+
+static void put_connection(void)
+{
+    size_t length = begin_length();
+    put_field("op", 7, 1);
+    put_field("conn", 0, 4);
+    put_text_field("topic", "/camera/depth/image_raw");
+    end_length(length);
+    length = begin_length();
+    put_text_field("type", "sensor_msgs/Image");
+    end_length(length);
+}
+
+static void put_message(unsigned i)
+{
+    messages[i] = n_file;
+    size_t length = begin_length();
+    put_field("op", 2, 1);
+    put_field("conn", 0, 4);
+    put_field("time", FIRST_S + i, 8);
+    end_length(length);
+    length = begin_length();
+    put_number(i, 4);
+    put_number(FIRST_S + i, 4); // s
+    put_number(0, 4);
+    put_text("camera");
+    put_number(H, 4);
+    put_number(W, 4);
+    put_text("16UC1");
+    put_number(0, 1);
+    put_number(2 * W, 4);
+    put_number(2 * W * H, 4);
+    for (unsigned k = 0; k < W * H; k++)
+        put_number(1000 + i, 2);
+    end_length(length);
+}
+
+static void put_chunk(unsigned c)
+{
+    chunks[c] = n_file;
+    size_t length = begin_length();
+    put_field("op", 5, 1);
+    put_text_field("compression", "none");
+    put_field("size", 0, 4);
+    const size_t size = n_file - 4;
+    end_length(length);
+    length = begin_length();
+    if (c == 0)
+        put_connection();
+    for (unsigned k = 0; k < N_EACH; k++)
+        put_message(c * N_EACH + k);
+    end_length(length);
+    set_u32(size, n_file - length);
+    length = begin_length(); // the chunk's own index
+    put_field("op", 4, 1);
+    put_field("ver", 1, 4);
+    put_field("conn", 0, 4);
+    put_field("count", 0, 4);
+    end_length(length);
+    put_number(0, 4);
+}
+
+static void put_chunk_info(unsigned c)
+{
+    size_t length = begin_length();
+    put_field("op", 6, 1);
+    put_field("ver", 1, 4);
+    put_field("chunk_pos", chunks[c], 8);
+    put_field("count", 1, 4);
+    end_length(length);
+    length = begin_length();
+    put_number(0, 4);
+    put_number(N_EACH, 4);
+    end_length(length);
+}
+
+static void put_bag_header(void)
+{
+    size_t length = begin_length();
+    put_field("op", 3, 1);
+    put_field("index_pos", 0, 8);
+    index_pos = n_file - 8;
+    put_field("conn_count", 1, 4);
+    put_field("chunk_count", N_CHUNKS, 4);
+    end_length(length);
+    put_number(0, 4);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    scratch_create(&scratch);
+    n_file = 0;
+    put("#ROSBAG V2.0\n", 13);
+    put_bag_header();
+    for (unsigned c = 0; c < N_CHUNKS; c++)
+        put_chunk(c);
+    index_begin = n_file;
+    put_connection();
+    for (unsigned c = 0; c < N_CHUNKS; c++)
+        put_chunk_info(c);
+    set_u32(index_pos, index_begin);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    scratch_remove(&scratch);
+    return 0;
+}
+
+// Without the index, as a recorder that was killed leaves it.
+static void leave_index_out(void)
+{
+    n_file = index_begin;
+    memset(file + index_pos, 0, 8);
+}
+
+// --- What is read of it
+
+// A bit for each image that is there, by its depth.
+static unsigned read_images(void)
+{
+    char path[256];
+    const struct capture_settings settings = {.allow_implausible = true, .log = {hear, NULL}};
+    struct capture_info info = {0};
+    struct capture_frame frame = {0};
+    uint16_t pixels[W * H];
+    unsigned seen = 0;
+    void *bag;
+    said[0] = 0;
+    scratch_write(&scratch, "the.bag", file, n_file);
+    if (capture_driver_ros1bag.open(&bag, scratch_name(&scratch, "the.bag", path), &settings,
+                                    &info)) {
+        print_error("%s\n", said);
+        return 0;
+    }
+    for (uint64_t i = 0; i < info.n_frames; i++) {
+        assert_int_equal(capture_driver_ros1bag.decode(bag, i, pixels, &frame), 0);
+        assert_in_range(pixels[0], 1000, 1000 + N_IMAGES - 1);
+        seen |= 1u << (pixels[0] - 1000);
+    }
+    capture_driver_ros1bag.close(bag);
+    return seen;
+}
+
+__attribute__((format(printf, 1, 2))) static void assert_said(const char *format, ...)
+{
+    char wanted[300];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(wanted, sizeof wanted, format, arguments);
+    va_end(arguments);
+    if (!strstr(said, wanted))
+        print_error("%s\nwanted: %s\n", said, wanted);
+    assert_non_null(strstr(said, wanted));
+}
+
+static void assert_silent(void)
+{
+    assert_null(strstr(said, "damaged"));
+    assert_null(strstr(said, "incomplete"));
+    assert_null(strstr(said, "could not be read"));
+}
+
+static void whole(void **state)
+{
+    (void)state;
+    assert_int_equal(read_images(), 0x3f);
+    assert_silent();
+    leave_index_out();
+    assert_int_equal(read_images(), 0x3f);
+    assert_silent();
+}
+
+// The fields of a message's header are gone, but not its lengths: the next one is read.
+static void header_of_a_message(void **state)
+{
+    (void)state;
+    const size_t n_bytes = messages[1] - messages[0];
+    memset(file + messages[2] + 4, 0xff, 38);
+    assert_int_equal(read_images(), 0x3b);
+    assert_said("the.bag: damaged at byte %zu: a record cannot be read, %zu bytes\n", messages[2],
+                n_bytes);
+}
+
+// No such topic is known: nobody misses it but for the warning.
+static void connection_of_a_message(void **state)
+{
+    (void)state;
+    file[messages[5] + 4 + 8 + 9] = 9; // behind op, and "conn=" with its length
+    assert_int_equal(read_images(), 0x1f);
+    assert_said("damaged at byte %zu: a record cannot be read", messages[5]);
+}
+
+// Nor its length: the rest of the chunk is lost.
+static void length_of_a_message(void **state)
+{
+    (void)state;
+    memset(file + messages[2], 0xff, 38);
+    assert_int_equal(read_images(), 0x33);
+    assert_said("the.bag: damaged at byte %zu: from here on its chunk cannot be read, the messages "
+                "there are missing, %zu bytes\n",
+                messages[2], 2 * (messages[1] - messages[0]));
+}
+
+// Of a chunk the fields, but not its lengths.
+static void header_of_a_chunk(void **state)
+{
+    (void)state;
+    memset(file + chunks[1] + 4, 0xff, 16);
+    assert_int_equal(read_images(), 0x33);
+    assert_said("damaged at byte %zu: ", chunks[1]);
+}
+
+// More places than are told one by one.
+static void many_places(void **state)
+{
+    (void)state;
+    leave_index_out();
+    for (unsigned i = 0; i < 12; i++) {
+        put_number(4, 4);
+        put("none", 4);
+        put_number(0, 4);
+    }
+    assert_int_equal(read_images(), 0x3f);
+    assert_said("damaged at byte %zu: a record cannot be read, 12 bytes\n", index_begin);
+    assert_said("the.bag: damaged at 2 places more\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(header_of_a_message, setup, teardown),
+        cmocka_unit_test_setup_teardown(connection_of_a_message, setup, teardown),
+        cmocka_unit_test_setup_teardown(length_of_a_message, setup, teardown),
+        cmocka_unit_test_setup_teardown(header_of_a_chunk, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_places, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
