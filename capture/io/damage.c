@@ -4,24 +4,24 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define MAX_TOLD 10u
-
-void damage_tell(struct damage *damage, uint64_t at, const char *format, ...)
+void damage_note(struct damage *damage, uint64_t at, const char *format, ...)
 {
-    char what[200];
-    if (damage->n++ >= MAX_TOLD)
+    const size_t i = damage->n++;
+    if (i >= DAMAGE_MAX_TOLD)
         return;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
+    damage->places[i].at = at;
+    vsnprintf(damage->places[i].what, sizeof damage->places[i].what, format, arguments);
     va_end(arguments);
-    log_to(damage->log, LOG_LEVEL_WARNING, "%s: damaged at byte %llu: %s", damage->name,
-           (unsigned long long)at, what);
 }
 
-void damage_end(const struct damage *damage)
+void damage_tell(const struct damage *damage, const char *name, const struct log_sink *log)
 {
-    if (damage->n > MAX_TOLD)
-        log_to(damage->log, LOG_LEVEL_WARNING, "%s: damaged at %zu places more", damage->name,
-               damage->n - MAX_TOLD);
+    for (size_t i = 0; i < damage->n && i < DAMAGE_MAX_TOLD; i++)
+        log_to(log, LOG_LEVEL_WARNING, "%s: damaged at byte %llu: %s", name,
+               (unsigned long long)damage->places[i].at, damage->places[i].what);
+    if (damage->n > DAMAGE_MAX_TOLD)
+        log_to(log, LOG_LEVEL_WARNING, "%s: damaged at %zu places more", name,
+               damage->n - DAMAGE_MAX_TOLD);
 }

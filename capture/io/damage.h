@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells what of a recording cannot be read: file, byte, and how much. Of each of a few places a
-// line, of the rest how many there are.
+// What of a recording cannot be read: file, byte, and how much. Noted while it is read, told at the
+// end: a line for each of a few places, of the rest how many there are.
 #ifndef POSED_CAPTURE_IO_DAMAGE_H
 #define POSED_CAPTURE_IO_DAMAGE_H
 
@@ -9,16 +9,20 @@
 
 #include "proto/log.h"
 
+#define DAMAGE_MAX_TOLD 10u
+
 struct damage {
-    const char *name; // of the file
-    const struct log_sink *log;
-    size_t n; // places so far
+    size_t n; // places so far; all zero to begin with
+    struct {
+        uint64_t at;
+        char what[200];
+    } places[DAMAGE_MAX_TOLD];
 };
 
-// Warns: "NAME: damaged at byte AT: ...".
-__attribute__((format(printf, 3, 4))) void damage_tell(struct damage *damage, uint64_t at,
+__attribute__((format(printf, 3, 4))) void damage_note(struct damage *damage, uint64_t at,
                                                        const char *format, ...);
-// How many places were not told.
-void damage_end(const struct damage *damage);
+
+// Warns of each: "NAME: damaged at byte AT: ...".
+void damage_tell(const struct damage *damage, const char *name, const struct log_sink *log);
 
 #endif

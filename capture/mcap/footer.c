@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/mcap/footer.h"
 
+#include <errno.h>
 #include <zlib.h>
 
 #include "capture/mcap/format.h"
@@ -122,4 +123,100 @@ int mcap_check_end(const struct mcap_reader *reader, uint64_t at, struct mcap_en
         at += sizeof head + n_bytes;
     }
     return 0;
+}
+
+// Reads the summary from `start` on, which is to end in the footer at `end`. Returns -EBADMSG where
+// it does not.
+static int read_places(const struct mcap_reader *reader, uint64_t start, uint64_t end,
+                       struct chunk_places *out)
+{
+    int err = 0;
+    uint64_t at = start;
+    while (!err && end - at >= MCAP_RECORD_BYTES) {
+        unsigned char head[MCAP_RECORD_BYTES], offset[8];
+        err = mcap_reader_read(reader, head, sizeof head, at);
+        const uint64_t n_bytes = mcap_get(head + 1, 8);
+        if (!err && (!is_summary(head[0]) || n_bytes > end - at - sizeof head))
+            err = -EBADMSG;
+        if (!err && head[0] == MCAP_CHUNK_INDEX) { // behind first and last time
+            err = n_bytes < 32
+                      ? -EBADMSG
+                      : mcap_reader_read(reader, offset, sizeof offset, at + sizeof head + 16);
+            if (!err)
+                err = chunk_places_add(out, mcap_get(offset, 8));
+        }
+        at += sizeof head + n_bytes;
+    }
+    return !err && at != end ? -EBADMSG : err;
+}
+
+int mcap_find_chunks(const struct mcap_reader *reader, struct chunk_places *out)
+{
+    const uint64_t n_file = mcap_reader_file_bytes(reader), end = n_file - TAIL_BYTES;
+    unsigned char start_bytes[8];
+    uint32_t said_crc, crc = 0;
+    *out = (struct chunk_places){0};
+    if (n_file < MCAP_MAGIC_BYTES + TAIL_BYTES ||
+        mcap_reader_read(reader, start_bytes, sizeof start_bytes, end + MCAP_RECORD_BYTES) != 0)
+        return 0;
+    const uint64_t start = mcap_get(start_bytes, 8);
+    if (start < MCAP_MAGIC_BYTES || start >= end || !has_tail(reader, start, &said_crc))
+        return 0;
+    int err = read_places(reader, start, end, out);
+    if (!err && said_crc)
+        err = sum_up(reader, start, n_file - MCAP_MAGIC_BYTES - CRC_BYTES, &crc);
+    if (err || crc != said_crc)
+        chunk_places_free(out);
+    else
+        chunk_places_finish(out, MCAP_MAGIC_BYTES, start);
+    return err == -ENOMEM ? err : 0;
+}
+
+uint64_t mcap_next_chunk(const struct mcap_reader *reader, const struct chunk_places *places,
+                         uint64_t at)
+{
+    unsigned char head[MCAP_RECORD_BYTES];
+    do {
+        at = chunk_places_after(places, at);
+    } while (at < places->end &&
+             (mcap_reader_read(reader, head, sizeof head, at) != 0 || head[0] != MCAP_CHUNK ||
+              mcap_get(head + 1, 8) > places->end - at));
+    return at;
+}
+
+bool mcap_is_damaged(const struct mcap_reader *reader, const struct chunk_places *places,
+                     uint64_t at, unsigned opcode, uint64_t n_bytes)
+{
+    if (at >= places->end)
+        return false;
+    // Opcode 0 is none: disks leave zeros where power went.
+    if (opcode == 0 || (opcode != MCAP_CHUNK && chunk_places_has(places, at)))
+        return true;
+    const bool ends = opcode == MCAP_DATA_END || opcode == MCAP_FOOTER;
+    const uint64_t next = at + MCAP_RECORD_BYTES + n_bytes, after = chunk_places_after(places, at);
+    if (ends ? after == places->end : next <= after)
+        return false;
+    const uint64_t chunk = mcap_next_chunk(reader, places, at);
+    return ends ? chunk < places->end : next > chunk;
+}
+
+int mcap_take_summary(struct mcap_reader *reader, const struct chunk_places *places,
+                      int (*take)(void *user, unsigned opcode, const unsigned char *data, size_t n),
+                      void *user)
+{
+    const uint64_t end = mcap_reader_file_bytes(reader) - TAIL_BYTES;
+    int err = 0;
+    for (uint64_t at = places->end; !err && places->n && at < end;) {
+        unsigned char head[MCAP_RECORD_BYTES];
+        const unsigned char *data;
+        err = mcap_reader_read(reader, head, sizeof head, at);
+        const uint64_t n_bytes = mcap_get(head + 1, 8);
+        if (!err && (head[0] == MCAP_SCHEMA || head[0] == MCAP_CHANNEL)) {
+            err = mcap_reader_load(reader, at + sizeof head, n_bytes, &data);
+            if (!err)
+                err = take(user, head[0], data, (size_t)n_bytes);
+        }
+        at += sizeof head + n_bytes;
+    }
+    return err;
 }

@@ -2,8 +2,8 @@
 // The MCAP container (mcap.dev/spec, version 0): what writer and reader share. After the magic the
 // file is a list of records: opcode, 8 bytes of length, content; all little-endian. Messages stand
 // in chunks, compressed or not; behind each chunk an index says where in it they are. A finished
-// file ends in a summary, which we write but do not need for reading: a recorder that was killed
-// leaves none.
+// file ends in a summary, which we write, and read only to go on behind damage: a recorder that was
+// killed leaves none.
 #ifndef POSED_CAPTURE_MCAP_FORMAT_H
 #define POSED_CAPTURE_MCAP_FORMAT_H
 
@@ -40,6 +40,11 @@ enum mcap_opcode {
 #define MCAP_MAX_CHUNK_BYTES ((uint64_t)256 << 20)
 
 #define MCAP_NO_CHUNK UINT64_MAX // in place of the number of a chunk
+
+// What both readers say of damage: bytes, and where it goes on; bytes, and where they begin.
+#define MCAP_GOES_ON "%llu bytes not read, goes on at byte %llu by the index"
+#define MCAP_CHUNK_BREAKS_OFF \
+    "the last %zu bytes of its chunk cannot be read, from byte %zu of it on when unpacked"
 
 static inline void mcap_put(unsigned char *out, uint64_t value, int n_bytes)
 {

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/io/damage.h"
+#include "capture/mcap/footer.h"
 #include "capture/mcap/foxglove.h"
-#include "capture/stamp_order.h"
+#include "capture/mcap/index_order.h"
 
 #define DEPTH_TOPIC "depth"
 #define CALIB_TOPIC "calib"
@@ -26,6 +28,8 @@ enum chunk_state { CHUNK_UNREAD, CHUNK_READ, CHUNK_INDEXED };
 struct walk {
     struct mcap_reader *reader;
     struct mcap_index *index;
+    struct damage damage;
+    struct chunk_places places; // by the summary
     uint16_t image_schemas[MAX_SCHEMAS], calib_schemas[MAX_SCHEMAS];
     size_t n_image_schemas, n_calib_schemas;
     struct mcap_choice choice;
@@ -239,11 +243,14 @@ static int walk_chunk(struct walk *walk, uint64_t number)
     walk->n_bad_chunks += err == -EBADMSG || err == -ENOTSUP;
     if (err)
         return err == -EBADMSG || err == -ENOTSUP ? 0 : err;
-    for (size_t at = 0; n - at >= MCAP_RECORD_BYTES && !err;) {
-        uint64_t n_record = mcap_get(raw + at + 1, 8);
+    for (size_t at = 0; at < n && !err;) {
+        uint64_t n_record = n - at < MCAP_RECORD_BYTES ? UINT64_MAX : mcap_get(raw + at + 1, 8);
         const unsigned char *data = raw + at + MCAP_RECORD_BYTES;
-        if (n_record > n - at - MCAP_RECORD_BYTES)
+        if (n_record > n - at || n_record + MCAP_RECORD_BYTES > n - at) {
+            damage_note(&walk->damage, walk->index->chunks[number].offset - MCAP_RECORD_BYTES,
+                        MCAP_CHUNK_BREAKS_OFF, n - at, at);
             break;
+        }
         if (raw[at] == MCAP_SCHEMA)
             take_schema(walk, data, (size_t)n_record);
         else if (raw[at] == MCAP_CHANNEL)
@@ -328,72 +335,75 @@ static int take_record(struct walk *walk, unsigned opcode, uint64_t offset, uint
     return 0;
 }
 
-static int compare_frames(const void *a, const void *b)
+static int take_of_summary(void *user, unsigned opcode, const unsigned char *data, size_t n)
 {
-    const struct mcap_frame *x = a, *y = b;
-    if (x->time_ns != y->time_ns)
-        return x->time_ns < y->time_ns ? -1 : 1;
-    if (x->chunk != y->chunk)
-        return x->chunk < y->chunk ? -1 : 1;
-    return (x->offset > y->offset) - (x->offset < y->offset);
+    if (opcode == MCAP_SCHEMA)
+        take_schema(user, data, n);
+    else
+        take_channel(user, data, n);
+    return 0;
 }
 
-static int compare_offsets(const void *a, const void *b)
+// Whether the images of the last chunk are known, or that it has none.
+static bool is_listed(const struct mcap_index *index)
 {
-    const struct mcap_frame *x = a, *y = b;
-    return (x->offset > y->offset) - (x->offset < y->offset);
+    return index->n_frames && index->frames[index->n_frames - 1].chunk == index->n_chunks - 1;
 }
 
-// In the order in which they were written: a chunk's index may be sorted by time.
-static struct stamp_order order_as_written(struct mcap_index *index)
+// Behind what is damaged at *at. The index of the chunk before may be lost with it, and channels.
+// Returns -EBADMSG where the file breaks off.
+static int go_on(struct walk *walk, uint64_t *at, enum chunk_state *chunk)
 {
-    struct stamp_order order = {0};
-    for (size_t i = 0, n; i < index->n_frames; i += n) {
-        for (n = 1;
-             i + n < index->n_frames && index->frames[i + n].chunk == index->frames[i].chunk;)
-            n++;
-        qsort(index->frames + i, n, sizeof *index->frames, compare_offsets);
-        for (size_t k = i; k < i + n; k++)
-            stamp_order_add(&order, index->frames[k].time_ns);
+    const uint64_t resume = mcap_next_chunk(walk->reader, &walk->places, *at);
+    if (resume == UINT64_MAX)
+        return -EBADMSG;
+    damage_note(&walk->damage, *at, MCAP_GOES_ON, (unsigned long long)(resume - *at),
+                (unsigned long long)resume);
+    *at = resume;
+    const bool is_unread =
+        *chunk == CHUNK_UNREAD || (*chunk == CHUNK_INDEXED && !is_listed(walk->index));
+    *chunk = CHUNK_READ;
+    int err = is_unread ? walk_chunk(walk, walk->index->n_chunks - 1) : 0;
+    if (!err)
+        err = mcap_take_summary(walk->reader, &walk->places, take_of_summary, walk);
+    return err == -EBADMSG ? 0 : err;
+}
+
+// One record of the file, at *at, which is moved behind it. Returns -EBADMSG where the file breaks
+// off.
+static int walk_next(struct walk *walk, uint64_t *at, enum chunk_state *chunk, bool *out_complete)
+{
+    unsigned char head[MCAP_RECORD_BYTES];
+    const uint64_t begin = *at, n_left = mcap_reader_file_bytes(walk->reader) - begin;
+    int err =
+        n_left < sizeof head ? -EBADMSG : mcap_reader_read(walk->reader, head, sizeof head, begin);
+    if (err)
+        return err;
+    const uint64_t n_bytes = mcap_get(head + 1, 8);
+    const bool is_torn = n_bytes > n_left - sizeof head;
+    if (is_torn || mcap_is_damaged(walk->reader, &walk->places, begin, head[0], n_bytes)) {
+        err = go_on(walk, at, chunk);
+        *out_complete = !err && *at == walk->places.end;
+        return err;
     }
-    return order;
-}
-
-static void put_in_order(struct mcap_index *index)
-{
-    size_t n_kept = 0;
-    if (index->n_frames)
-        qsort(index->frames, index->n_frames, sizeof *index->frames, compare_frames);
-    for (size_t i = 0; i < index->n_frames; i++)
-        if (i == 0 || index->frames[i].time_ns != index->frames[n_kept - 1].time_ns)
-            index->frames[n_kept++] = index->frames[i];
-    index->n_skipped += index->n_frames - n_kept;
-    index->n_frames = n_kept;
+    *at = begin + sizeof head + n_bytes;
+    *out_complete = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
+    return take_record(walk, head[0], begin + sizeof head, n_bytes, chunk);
 }
 
 // Returns 0 at the end of the data or of what there is of it; *out_complete tells which.
 static int walk_file(struct walk *walk, bool *out_complete)
 {
-    const struct mcap_reader *reader = walk->reader;
-    uint64_t at = MCAP_MAGIC_BYTES, n_file_bytes = mcap_reader_file_bytes(reader);
+    uint64_t at = MCAP_MAGIC_BYTES;
     enum chunk_state chunk = CHUNK_READ;
-    int err = 0;
     *out_complete = false;
-    while (!err && !*out_complete && !walk->is_ros) {
-        unsigned char head[MCAP_RECORD_BYTES];
-        if (n_file_bytes - at < sizeof head)
-            break;
-        err = mcap_reader_read(reader, head, sizeof head, at);
-        uint64_t n_bytes = mcap_get(head + 1, 8);
-        at += sizeof head;
-        if (err || n_bytes > n_file_bytes - at)
-            break;
-        err = take_record(walk, head[0], at, n_bytes, &chunk);
-        at += n_bytes;
-        *out_complete = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
-    }
+    int err = mcap_find_chunks(walk->reader, &walk->places);
+    while (!err && !*out_complete && !walk->is_ros)
+        err = walk_next(walk, &at, &chunk, out_complete);
+    err = err == -EBADMSG ? 0 : err;
     if (!err && chunk == CHUNK_UNREAD)
         err = walk_chunk(walk, walk->index->n_chunks - 1);
+    chunk_places_free(&walk->places);
     return err;
 }
 
@@ -436,8 +446,8 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     }
     struct stamp_order order = {0};
     if (!err) {
-        order = order_as_written(out);
-        put_in_order(out);
+        order = mcap_order_as_written(out);
+        mcap_put_in_order(out);
     }
     if (!err && walk->unsupported && !out->n_frames) {
         reason = "its chunks are compressed in a way that this program was not built for";
@@ -459,6 +469,8 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         log_to(log, LOG_LEVEL_WARNING, "%s: incomplete, ends after %zu images", name,
                out->n_frames);
     }
+    if (!err)
+        damage_tell(&walk->damage, name, log);
     if (!err && walk->n_topics > 1 && walk->depth_rank == 1)
         log_to(log, LOG_LEVEL_NOTICE,
                "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name,

@@ -281,31 +281,68 @@ static int put_head(struct repair *r)
     return err ? err : write_out(r); // a chunk that is left out takes back what waits
 }
 
+// What the summary has and none of the chunks that were read, before the messages that want it.
+static int recall(void *user, unsigned opcode, const unsigned char *data, size_t n)
+{
+    struct repair *r = user;
+    const bool *has = opcode == MCAP_SCHEMA ? r->has_schema : r->has_channel;
+    if (n < 2 || has[mcap_get(data, 2)])
+        return 0;
+    int err = take(r, opcode, data, n, 0);
+    if (!err)
+        err = put_record(&r->out, opcode, data, n);
+    return err ? err : write_out(r);
+}
+
+static int recall_channels(struct repair *r, const struct chunk_places *places)
+{
+    const int err = mcap_take_summary(r->reader, places, recall, r);
+    return err == -EBADMSG ? 0 : err;
+}
+
 static int copy_records(struct repair *r)
 {
     const uint64_t n_file = mcap_reader_file_bytes(r->reader);
     struct mcap_repaired *const result = r->result;
     struct mcap_end end = {0};
+    struct chunk_places places = {0};
     uint64_t at = MCAP_MAGIC_BYTES;
     bool has_header = false, has_end = false;
     int err = put_head(r);
-    while (!err && n_file - at >= MCAP_RECORD_BYTES) {
+    if (!err)
+        err = mcap_find_chunks(r->reader, &places);
+    // Behind the last chunk that could be read there is the summary, which is made anew.
+    while (!err && n_file - at >= MCAP_RECORD_BYTES && !(places.n && at == places.end)) {
         unsigned char head[MCAP_RECORD_BYTES];
         err = mcap_reader_read(r->reader, head, sizeof head, at);
         if (err)
             break;
-        uint64_t n_bytes = mcap_get(head + 1, 8);
+        const uint64_t n_bytes = mcap_get(head + 1, 8), n_lost = result->n_lost_bytes;
+        // Opcode 0 is none: disks leave zeros where power went.
+        const bool is_torn = head[0] == 0 || n_bytes > n_file - at - sizeof head;
+        if (is_torn || mcap_is_damaged(r->reader, &places, at, head[0], n_bytes)) {
+            const uint64_t resume = mcap_next_chunk(r->reader, &places, at);
+            if (resume == UINT64_MAX)
+                break;
+            result->n_lost_bytes += resume - at;
+            at = resume;
+            err = recall_channels(r, &places);
+            continue;
+        }
         has_header |= at == MCAP_MAGIC_BYTES && head[0] == MCAP_HEADER;
         has_end = mcap_ends_data(head[0], n_bytes);
-        // Opcode 0 is none: disks leave zeros where power went.
-        if (has_end || head[0] == 0 || n_bytes > n_file - at - sizeof head)
+        if (has_end)
             break;
         err = copy_record(r, head[0], at + sizeof head, n_bytes);
         at += sizeof head + n_bytes;
+        if (!err && result->n_lost_bytes != n_lost)
+            err = recall_channels(r, &places);
     }
     if (!err && has_end)
         err = mcap_check_end(r->reader, at, &end);
-    result->n_lost_bytes += has_end ? end.n_lost_bytes : n_file - at;
+    if (!(places.n && at == places.end))
+        result->n_lost_bytes += has_end ? end.n_lost_bytes : n_file - at;
+    chunk_places_free(&places);
     result->was_complete = has_header && end.is_whole && result->n_lost_bytes == 0 &&
                            (!end.has_statistics || (end.n_messages == result->n_messages &&
                                                     end.n_chunks == result->n_chunks));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completes an MCAP file that breaks off (its recorder was killed): the records as they are, new
 // message indexes, and the summary without which most readers refuse it. Of any writer. Chunks are
-// unpacked to be looked into; one that is damaged is left out.
+// unpacked to be looked into; what is damaged is left out, up to the next chunk that the summary
+// names, if it is whole.
 #ifndef POSED_CAPTURE_MCAP_REPAIR_H
 #define POSED_CAPTURE_MCAP_REPAIR_H
 

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/io/damage.h"
+#include "capture/mcap/footer.h"
+
 #define MAX_SCHEMAS 1000 // more is no recording of a robot
 
 struct schema {
@@ -17,6 +20,9 @@ struct schema {
 struct walk {
     struct mcap_reader *reader;
     struct bag *bag;
+    struct damage damage;
+    struct chunk_places places; // by the summary
+    bool has_summary;           // its schemas and channels were taken
     struct schema schemas[MAX_SCHEMAS];
     size_t n_schemas;
     bool unsupported;
@@ -100,6 +106,21 @@ static int take_record(struct walk *walk, unsigned opcode, const unsigned char *
     return opcode == MCAP_MESSAGE ? take_message(walk, data, n, place) : 0;
 }
 
+static int take_of_summary(void *user, unsigned opcode, const unsigned char *data, size_t n)
+{
+    return take_record(user, opcode, data, n, (struct bag_place){0, 0});
+}
+
+// Something was lost, perhaps a channel with it.
+static int recall_channels(struct walk *walk)
+{
+    if (walk->has_summary)
+        return 0;
+    walk->has_summary = true;
+    const int err = mcap_take_summary(walk->reader, &walk->places, take_of_summary, walk);
+    return err == -EBADMSG ? 0 : err;
+}
+
 static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
 {
     const unsigned char *raw;
@@ -112,12 +133,15 @@ static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
             walk->bad_offset = offset - MCAP_RECORD_BYTES;
             walk->bad_reason = mcap_reader_reason(walk->reader);
         }
-        return 0;
+        return recall_channels(walk);
     }
-    for (size_t at = 0; !err && n - at >= MCAP_RECORD_BYTES;) {
-        uint64_t n_record = mcap_get(raw + at + 1, 8);
-        if (n_record > n - at - MCAP_RECORD_BYTES)
+    for (size_t at = 0; !err && at < n;) {
+        uint64_t n_record = n - at < MCAP_RECORD_BYTES ? UINT64_MAX : mcap_get(raw + at + 1, 8);
+        if (n_record > n - at || n_record + MCAP_RECORD_BYTES > n - at) {
+            damage_note(&walk->damage, offset - MCAP_RECORD_BYTES, MCAP_CHUNK_BREAKS_OFF, n - at,
+                        at);
             break;
+        }
         err = take_record(walk, raw[at], raw + at + MCAP_RECORD_BYTES, (size_t)n_record,
                           (struct bag_place){offset, at});
         at += MCAP_RECORD_BYTES + (size_t)n_record;
@@ -152,25 +176,43 @@ static int load_record(struct walk *walk, unsigned opcode, uint64_t offset, uint
                              (struct bag_place){MCAP_NO_CHUNK, offset - MCAP_RECORD_BYTES});
 }
 
+// One record of the file, at *at, which is moved behind it. Returns -EBADMSG where the file breaks
+// off.
+static int walk_next(struct walk *walk, uint64_t *at, bool *out_complete)
+{
+    unsigned char head[MCAP_RECORD_BYTES];
+    const uint64_t begin = *at, n_left = mcap_reader_file_bytes(walk->reader) - begin;
+    int err =
+        n_left < sizeof head ? -EBADMSG : mcap_reader_read(walk->reader, head, sizeof head, begin);
+    if (err)
+        return err;
+    const uint64_t n_bytes = mcap_get(head + 1, 8);
+    const bool is_torn = n_bytes > n_left - sizeof head;
+    if (is_torn || mcap_is_damaged(walk->reader, &walk->places, begin, head[0], n_bytes)) {
+        const uint64_t resume = mcap_next_chunk(walk->reader, &walk->places, begin);
+        if (resume == UINT64_MAX)
+            return -EBADMSG;
+        damage_note(&walk->damage, begin, MCAP_GOES_ON, (unsigned long long)(resume - begin),
+                    (unsigned long long)resume);
+        *at = resume;
+        *out_complete = resume == walk->places.end;
+        return recall_channels(walk);
+    }
+    *at = begin + sizeof head + n_bytes;
+    *out_complete = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
+    return head[0] == MCAP_CHUNK ? walk_chunk(walk, begin + sizeof head, n_bytes)
+                                 : load_record(walk, head[0], begin + sizeof head, n_bytes);
+}
+
 static int walk_file(struct walk *walk, uint64_t *out_end, bool *out_complete)
 {
-    uint64_t at = MCAP_MAGIC_BYTES, n_file_bytes = mcap_reader_file_bytes(walk->reader);
-    int err = 0;
+    *out_end = MCAP_MAGIC_BYTES;
     *out_complete = false;
-    while (!err && !*out_complete && n_file_bytes - at >= MCAP_RECORD_BYTES) {
-        unsigned char head[MCAP_RECORD_BYTES];
-        err = mcap_reader_read(walk->reader, head, sizeof head, at);
-        uint64_t n_bytes = mcap_get(head + 1, 8);
-        if (err || n_bytes > n_file_bytes - at - sizeof head)
-            break;
-        at += sizeof head;
-        err = head[0] == MCAP_CHUNK ? walk_chunk(walk, at, n_bytes)
-                                    : load_record(walk, head[0], at, n_bytes);
-        at += n_bytes;
-        *out_complete = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
-    }
-    *out_end = at;
-    return err;
+    int err = mcap_find_chunks(walk->reader, &walk->places);
+    while (!err && !*out_complete)
+        err = walk_next(walk, out_end, out_complete);
+    chunk_places_free(&walk->places);
+    return err == -EBADMSG ? 0 : err;
 }
 
 // Of the file of which is told now.
@@ -207,7 +249,9 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
     if (err)
         log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s", bag_file(bag),
                reason ? reason : strerror(-err));
-    else if (!complete)
+    else
+        damage_tell(&walk->damage, bag_file(bag), &bag->log);
+    if (!err && !complete)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu",
                bag_file(bag), (unsigned long long)end);
     if (!err && walk->n_bad_chunks)

@@ -168,7 +168,7 @@ int ros1_read_head(struct ros1_reader *reader, uint64_t offset, struct ros1_head
         return -EBADMSG;
     int err = file_read_at(reader->fd, length, 4, offset);
     uint32_t n = ros1_u32(length);
-    if (!err && n > reader->n_file_bytes - offset - 8)
+    if (!err && (n > ROS1_MAX_HEADER_BYTES || n > reader->n_file_bytes - offset - 8))
         err = -EBADMSG;
     if (!err)
         err = ros1_load(reader, offset + 4, (uint64_t)n + 4);

@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROS1_MAX_CHUNK_BYTES ((uint64_t)256 << 20)
+#define ROS1_MAX_CHUNK_BYTES  ((uint64_t)256 << 20)
+#define ROS1_MAX_HEADER_BYTES 65536u // a longer one is damage
 
 enum ros1_op {
     ROS1_MESSAGE = 2,

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Driver `ros1bag`: the ROS 1 bag, version 2.0. After its first line the file is a list of records
 // (ros1_reader.h). Messages stand in chunks; the connections that say what they are stand before
-// them. The index at the end is not needed: a recording that broke off has none. What cannot be
-// read is told, and the rest is read.
+// them. The index at the end is not needed: a recording that broke off has none. Where there is a
+// whole one, reading goes on behind damage at the next chunk that it names. What cannot be read is
+// told.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/io/chunk_places.h"
 #include "capture/io/damage.h"
 #include "capture/io/folder.h"
 #include "capture/ros/ros1_reader.h"
@@ -22,6 +24,7 @@ struct walk {
     struct ros1_reader *reader;
     struct bag *bag;
     struct damage damage;
+    struct chunk_places places;
     uint64_t end;
     bool complete, unsupported;
     size_t n_bad_chunks;
@@ -65,10 +68,10 @@ static void tell_of_chunk(struct walk *walk, uint64_t offset, size_t at, size_t 
 {
     const uint64_t plain = walk->reader->plain_offset;
     if (plain == UINT64_MAX)
-        damage_tell(&walk->damage, offset, "%s, %zu bytes at byte %zu of the unpacked chunk", what,
+        damage_note(&walk->damage, offset, "%s, %zu bytes at byte %zu of the unpacked chunk", what,
                     n_bytes, at);
     else
-        damage_tell(&walk->damage, plain + at, "%s, %zu bytes", what, n_bytes);
+        damage_note(&walk->damage, plain + at, "%s, %zu bytes", what, n_bytes);
 }
 
 static int walk_chunk(struct walk *walk, uint64_t offset)
@@ -113,15 +116,101 @@ static int load_record(struct walk *walk, uint64_t at, uint64_t n_bytes)
     return take_record(walk->bag, header, data, (struct bag_place){UINT64_MAX, at});
 }
 
-// A record of the file, whose lengths are right. Returns -EBADMSG for what is none.
-static int walk_record(struct walk *walk, uint64_t at, const struct ros1_head *head)
+// ---- the index at the end ----
+
+// The records from `begin` to the end of the file, which are to be connections and chunk infos: of
+// these the places, of those their number. Returns -EBADMSG where anything else stands.
+static int read_index(struct walk *walk, uint64_t begin)
 {
-    switch (ros1_op(head->header)) {
+    int err = 0;
+    for (uint64_t at = begin; !err && at < walk->reader->n_file_bytes;) {
+        struct ros1_head head;
+        err = ros1_read_head(walk->reader, at, &head);
+        if (err)
+            break;
+        const unsigned op = ros1_op(head.header);
+        const struct ros1_text place = ros1_field(head.header, "chunk_pos");
+        if (op == ROS1_CHUNK_INFO && place.n == 8)
+            err = chunk_places_add(&walk->places,
+                                   ros1_u32(place.data) | (uint64_t)ros1_u32(place.data + 4) << 32);
+        else if (op != ROS1_CONNECTION)
+            err = -EBADMSG;
+        at = head.next;
+    }
+    return err;
+}
+
+// What the chunk with a connection may have lost.
+static int take_index_connections(struct walk *walk)
+{
+    int err = 0;
+    for (uint64_t at = walk->places.end; !err && at < walk->reader->n_file_bytes;) {
+        struct ros1_head head;
+        err = ros1_read_head(walk->reader, at, &head);
+        if (err)
+            break;
+        const uint64_t next = head.next;
+        if (ros1_op(head.header) == ROS1_CONNECTION)
+            err = load_record(walk, at, next - at);
+        err = err == -EBADMSG ? 0 : err;
+        at = next;
+    }
+    return err;
+}
+
+// The places of the chunks, if the bag has a whole index; none if not. Returns 0 or -ENOMEM.
+static int find_chunks(struct walk *walk)
+{
+    struct ros1_head head;
+    if (ros1_read_head(walk->reader, MAGIC_BYTES, &head) != 0 ||
+        ros1_op(head.header) != ROS1_BAG_HEADER)
+        return 0;
+    const struct ros1_text begin_field = ros1_field(head.header, "index_pos");
+    const uint32_t n_chunks = ros1_number_field(head.header, "chunk_count", 0);
+    const uint64_t first = head.next;
+    if (begin_field.n != 8)
+        return 0;
+    const uint64_t begin = ros1_u32(begin_field.data) | (uint64_t)ros1_u32(begin_field.data + 4)
+                                                            << 32;
+    if (begin < first || begin >= walk->reader->n_file_bytes)
+        return 0;
+    int err = read_index(walk, begin);
+    if (!err && walk->places.n == n_chunks && chunk_places_finish(&walk->places, first, begin))
+        err = take_index_connections(walk);
+    else
+        chunk_places_free(&walk->places);
+    return err == -ENOMEM ? err : 0;
+}
+
+// The next chunk beyond `at` that the index names and that stands there; else the index itself.
+static uint64_t next_chunk(struct walk *walk, uint64_t at)
+{
+    const struct chunk_places *places = &walk->places;
+    struct ros1_head head;
+    do {
+        at = chunk_places_after(places, at);
+    } while (at < places->end &&
+             (ros1_read_head(walk->reader, at, &head) != 0 || ros1_op(head.header) != ROS1_CHUNK));
+    return at;
+}
+
+// ---- the file ----
+
+// Whether a record at `at` cannot end at `next`, as the index knows of a chunk before that.
+static bool hides_chunk(struct walk *walk, uint64_t at, uint64_t next)
+{
+    return next > chunk_places_after(&walk->places, at) && next > next_chunk(walk, at);
+}
+
+// A record of the file, whose lengths are right. Returns -EBADMSG for what is none.
+static int walk_record(struct walk *walk, uint64_t at, uint64_t next, unsigned op)
+{
+    switch (op) {
     case ROS1_CHUNK:
         return walk_chunk(walk, at);
     case ROS1_CONNECTION:
     case ROS1_MESSAGE:
-        return load_record(walk, at, head->next - at);
+        return load_record(walk, at, next - at);
     case ROS1_BAG_HEADER:
     case ROS1_INDEX_DATA:
     case ROS1_CHUNK_INFO:
@@ -130,26 +219,48 @@ static int walk_record(struct walk *walk, uint64_t at, const struct ros1_head *h
     return -EBADMSG;
 }
 
+// Reads what stands at *at, which is moved behind it. Returns -EBADMSG where the file breaks off.
+static int walk_next(struct walk *walk, uint64_t *at)
+{
+    struct ros1_head head = {.next = UINT64_MAX};
+    const uint64_t begin = *at;
+    int err = ros1_read_head(walk->reader, begin, &head);
+    const bool is_torn = err == -EBADMSG;
+    if (err && !is_torn)
+        return err;
+    const unsigned op = is_torn ? 0 : ros1_op(head.header);
+    const uint64_t next = head.next;
+    if (!is_torn && !(op != ROS1_CHUNK && chunk_places_has(&walk->places, begin)) &&
+        !hides_chunk(walk, begin, next))
+        err = walk_record(walk, begin, next, op);
+    else
+        err = -EBADMSG;
+    *at = next;
+    if (err != -EBADMSG)
+        return err;
+    const uint64_t resume = next_chunk(walk, begin);
+    if (resume == UINT64_MAX && is_torn)
+        return -EBADMSG;
+    if (resume == UINT64_MAX) {
+        damage_note(&walk->damage, begin, "a record cannot be read, %llu bytes",
+                    (unsigned long long)(next - begin));
+        return 0;
+    }
+    damage_note(&walk->damage, begin, "%llu bytes not read, goes on at byte %llu by the index",
+                (unsigned long long)(resume - begin), (unsigned long long)resume);
+    *at = resume;
+    return 0;
+}
+
 static int walk_file(struct walk *walk)
 {
-    const uint64_t n_file = walk->reader->n_file_bytes;
-    int err = 0;
-    for (uint64_t at = MAGIC_BYTES; !err && at < n_file;) {
-        struct ros1_head head;
+    int err = find_chunks(walk);
+    for (uint64_t at = MAGIC_BYTES; !err && at < walk->reader->n_file_bytes;) {
         walk->end = at;
-        err = ros1_read_head(walk->reader, at, &head);
-        if (err)
-            break;
-        const uint64_t next = head.next;
-        err = walk_record(walk, at, &head);
-        if (err == -EBADMSG) {
-            damage_tell(&walk->damage, at, "a record cannot be read, %llu bytes",
-                        (unsigned long long)(next - at));
-            err = 0;
-        }
-        at = next;
+        err = walk_next(walk, &at);
     }
     walk->complete = !err;
+    chunk_places_free(&walk->places);
     return err == -EBADMSG ? 0 : err;
 }
 
@@ -158,7 +269,7 @@ static int walk_file(struct walk *walk)
 static int scan(struct ros1_reader **out, int fd, struct bag *bag)
 {
     char magic[MAGIC_BYTES];
-    struct walk walk = {.bag = bag, .damage = {bag->path, &bag->log, 0}};
+    struct walk walk = {.bag = bag};
     struct ros1_reader *reader = NULL;
     const char *reason = NULL;
     *out = NULL;
@@ -181,7 +292,7 @@ static int scan(struct ros1_reader **out, int fd, struct bag *bag)
         ros1_reader_destroy(&reader);
         return err;
     }
-    damage_end(&walk.damage);
+    damage_tell(&walk.damage, bag->path, &bag->log);
     if (!walk.complete)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu", bag->path,
                (unsigned long long)walk.end);

@@ -57,6 +57,45 @@ def recording(n_frames):
     return folder
 
 
+def chunks_of(data, driver):
+    """Where the chunks of a log begin, found without its index."""
+    places = []
+    if driver == "ros1bag":
+        at = data.find(b"op=\x05")
+        while at >= 0:
+            header = data.rfind(b"\x04\x00\x00\x00", 0, at)  # of the field, behind its record's
+            places.append(header - 4)
+            at = data.find(b"op=\x05", at + 1)
+        return places
+    at = 8
+    while data[at] != 0x0F:
+        places += [at] if data[at] == 0x06 else []
+        at += 9 + int.from_bytes(data[at + 1:at + 9], "little")
+    return places
+
+
+def check_damage(container, place, driver):
+    """A chunk in the middle loses its lengths: those behind it are read, by the log's index."""
+    name = f"damaged-{container}"
+    path = place.format(write(recording(6), name, container, "16UC1"), name)
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    places = chunks_of(data, driver)
+    check(len(places) > 2, f"{name}: {len(places)} chunks")
+    whole, _ = track(f"{driver}:{path}", "--set", "camera.depth_scale=5000")
+    data[places[1]:places[1] + 16] = b"\xff" * 16
+    with open(path, "wb") as file:
+        file.write(data)
+    left, log = track(f"{driver}:{path}", "--set", "camera.depth_scale=5000")
+    wanted = f"damaged at byte {places[1]}: {places[2] - places[1]} bytes not read, goes on at " \
+             f"byte {places[2]} by the index"
+    check(f"{path}: {wanted}" in log and "incomplete" not in log, log)
+    check(0 < left.count(b"\n") < whole.count(b"\n"), f"{name}: {left} of {whole}")
+    check(left.splitlines()[-1].split()[0] == whole.splitlines()[-1].split()[0],
+          f"{name}: the last frame is not the recording's")
+    print(f"{name}: {wanted}")
+
+
 def scenario():
     python()
     expected = {}
@@ -86,6 +125,10 @@ def scenario():
         trajectory, log = track(f"{driver}:{out}")  # units and camera are in the file
         check(trajectory == expected[6], f"{name}: another trajectory\n{log}")
         print(f"{name}: 6 poses, byte for byte")
+
+    check_damage("bag-lz4", "{0}", "ros1bag")
+    check_damage("bag", "{0}", "ros1bag")
+    check_damage("mcap", "{0}/{1}.mcap", "mcap")
 
     tum = recording(4)
     bag = write(tum, "bare", "mcap", "16UC1", "no-info")

@@ -23,6 +23,7 @@
 static struct scratch scratch;
 static unsigned char file[1 << 16];
 static size_t n_file, chunks[N_CHUNKS], messages[N_IMAGES], index_begin, index_pos;
+static size_t last_place; // of a chunk, in the index
 static char said[8000];
 
 static void hear(void *user, enum log_level level, const char *line)
@@ -57,6 +58,14 @@ static void set_u32(size_t at, size_t value)
     const size_t end = n_file;
     n_file = at;
     put_number(value, 4);
+    n_file = end;
+}
+
+static void set_u64(size_t at, uint64_t value)
+{
+    const size_t end = n_file;
+    n_file = at;
+    put_number(value, 8);
     n_file = end;
 }
 
@@ -155,6 +164,7 @@ static void put_chunk_info(unsigned c)
     put_field("op", 6, 1);
     put_field("ver", 1, 4);
     put_field("chunk_pos", chunks[c], 8);
+    last_place = n_file - 8;
     put_field("count", 1, 4);
     end_length(length);
     length = begin_length();
@@ -175,10 +185,11 @@ static void put_bag_header(void)
     put_number(0, 4);
 }
 
+// NULL: once more, in the same folder.
 static int setup(void **state)
 {
-    (void)state;
-    scratch_create(&scratch);
+    if (state)
+        scratch_create(&scratch);
     n_file = 0;
     put("#ROSBAG V2.0\n", 13);
     put_bag_header();
@@ -303,6 +314,96 @@ static void header_of_a_chunk(void **state)
     assert_said("damaged at byte %zu: ", chunks[1]);
 }
 
+// --- Behind damage, by the index
+
+static void assert_goes_on(size_t from, size_t to)
+{
+    assert_said("the.bag: damaged at byte %zu: %zu bytes not read, goes on at byte %zu by the "
+                "index\n",
+                from, to - from, to);
+    assert_null(strstr(said, "incomplete"));
+}
+
+// The lengths of a chunk are gone: of its header; of its data, which then ends in a later chunk.
+static void lengths_of_a_chunk(void **state)
+{
+    (void)state;
+    const size_t n_data = chunks[1] + 4 + 8 + 20 + 13;
+    memset(file + chunks[1], 0xff, 16);
+    assert_int_equal(read_images(), 0x33);
+    assert_goes_on(chunks[1], chunks[2]);
+
+    setup(NULL);
+    set_u32(n_data, chunks[2] - chunks[1] + 20);
+    assert_int_equal(read_images(), 0x33);
+    assert_goes_on(chunks[1], chunks[2]);
+
+    setup(NULL);
+    set_u32(n_data, messages[3] - chunks[1]); // ends among its messages
+    assert_int_equal(read_images(), 0x33);
+    assert_said("could not be read, the first at byte %zu", chunks[1]);
+
+    memset(file + chunks[2], 0xff, 16); // also the last one
+    assert_int_equal(read_images(), 0x03);
+    assert_said(", goes on at byte %zu by the index\n", index_begin);
+    assert_null(strstr(said, "incomplete"));
+}
+
+// The only connection is in it, and in the index.
+static void the_first_chunk(void **state)
+{
+    (void)state;
+    memset(file + chunks[0], 0xff, 16);
+    assert_int_equal(read_images(), 0x3c);
+    assert_goes_on(chunks[0], chunks[1]);
+}
+
+static void assert_breaks_off(void)
+{
+    memset(file + chunks[1], 0xff, 16);
+    assert_int_equal(read_images(), 0x03);
+    assert_said("the.bag: incomplete, breaks off at byte %zu\n", chunks[1]);
+    assert_null(strstr(said, "by the index"));
+}
+
+// What the index says is not to be followed: then it is as if there was none.
+static void no_whole_index(void **state)
+{
+    (void)state;
+    leave_index_out();
+    assert_breaks_off();
+    setup(NULL);
+    n_file--; // of the last chunk's info
+    assert_breaks_off();
+    static const uint64_t wrong[] = {0, 1, UINT64_MAX, 1 << 16};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        setup(NULL);
+        set_u64(last_place, wrong[i]);
+        assert_breaks_off();
+    }
+    setup(NULL);
+    set_u64(last_place, chunks[1]); // twice
+    assert_breaks_off();
+    setup(NULL);
+    set_u64(index_pos, n_file);
+    assert_breaks_off();
+    setup(NULL);
+    set_u64(index_pos, chunks[2]);
+    assert_breaks_off();
+}
+
+// A place where no chunk stands is passed over, and hides nothing that can be read.
+static void index_that_leads_astray(void **state)
+{
+    (void)state;
+    set_u64(last_place, messages[4] + 3);
+    assert_int_equal(read_images(), 0x3f);
+    assert_silent();
+    memset(file + chunks[1], 0xff, 16);
+    assert_int_equal(read_images(), 0x03);
+    assert_goes_on(chunks[1], index_begin);
+}
+
 // More places than are told one by one.
 static void many_places(void **state)
 {
@@ -326,6 +427,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(connection_of_a_message, setup, teardown),
         cmocka_unit_test_setup_teardown(length_of_a_message, setup, teardown),
         cmocka_unit_test_setup_teardown(header_of_a_chunk, setup, teardown),
+        cmocka_unit_test_setup_teardown(lengths_of_a_chunk, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_first_chunk, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_whole_index, setup, teardown),
+        cmocka_unit_test_setup_teardown(index_that_leads_astray, setup, teardown),
         cmocka_unit_test_setup_teardown(many_places, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
