@@ -30,7 +30,7 @@ int bag_begin(struct bag *bag, const char *location, const char *suffix, bool ma
 
 int bag_begin_live(struct bag *bag, const char *name, const struct log_sink *log)
 {
-    *bag = (struct bag){.log = *log};
+    *bag = (struct bag){.is_live = true, .log = *log};
     bag->path = strdup(name);
     return bag->path ? ros_depth_create(&bag->decoder) : -ENOMEM;
 }

@@ -62,6 +62,7 @@ struct bag {
     char *path; // without the topic; the file, or the folder where several are read
     struct bag_parts parts;
     size_t part;  // of which is told now
+    bool is_live; // no file: what a recorder would say is when an image arrived
     char *wanted; // the topic that was asked for, NULL = the best
     struct log_sink log;
     struct bag_topic *topics;

@@ -32,8 +32,14 @@ static const char *path_of(const struct ros2db3 *db3)
 static int fail(const struct ros2db3 *db3, const char *what)
 {
     int code = sqlite3_errcode(db3->db);
-    log_to(&db3->bag.log, LOG_LEVEL_ERROR, "%s: %s: %s", path_of(db3), what,
-           sqlite3_errmsg(db3->db));
+    if (code == SQLITE_CORRUPT)
+        log_to(&db3->bag.log, LOG_LEVEL_ERROR,
+               "%s: damaged, or cut off: %s; what is left of it: sqlite3 \"%s\" .recover | sqlite3 "
+               "NEW.db3",
+               path_of(db3), sqlite3_errmsg(db3->db), path_of(db3));
+    else
+        log_to(&db3->bag.log, LOG_LEVEL_ERROR, "%s: %s: %s", path_of(db3), what,
+               sqlite3_errmsg(db3->db));
     return code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_IOERR ? -EIO : -EINVAL;
 }
 
@@ -193,8 +199,8 @@ static int read_messages(struct ros2db3 *db3)
     }
     if (n_bad)
         log_to(&db3->bag.log, LOG_LEVEL_WARNING,
-               "%s: %zu messages cannot be read, the first is row %lld", path_of(db3), n_bad,
-               (long long)first_bad);
+               "%s: %zu messages cannot be read, the first is row %lld of table messages",
+               path_of(db3), n_bad, (long long)first_bad);
     if (!err && code != SQLITE_DONE)
         log_to(&db3->bag.log, LOG_LEVEL_WARNING, "%s: incomplete, its messages break off: %s",
                path_of(db3), sqlite3_errmsg(db3->db));
@@ -258,8 +264,8 @@ static int decode(void *state, uint64_t i, uint16_t *pixels, struct capture_fram
     if (!err)
         err = bag_decode(&db3->bag, db3->message, n, pixels, &reason);
     if (err && reason)
-        log_to(&db3->bag.log, LOG_LEVEL_WARNING, "%s: image %llu: row %lld: %s", path_of(db3),
-               (unsigned long long)i, (long long)row, reason);
+        log_to(&db3->bag.log, LOG_LEVEL_WARNING, "%s: image %llu: row %lld of table messages: %s",
+               path_of(db3), (unsigned long long)i, (long long)row, reason);
     return err;
 }
 

@@ -370,9 +370,9 @@ static void put_in_order(struct bag *bag, struct bag_topic *topic)
     struct bag_frame *frames = topic->frames;
     size_t n_kept = 0;
     if (!topic->has_stamps)
-        log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: images of %s have no time stamps, the recorder's are taken", bag->path,
-               topic->name);
+        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: images of %s have no time stamps, %s", bag->path,
+               topic->name,
+               bag->is_live ? "the times of their arrival are taken" : "the recorder's are taken");
     for (size_t i = 0; !topic->has_stamps && i < topic->n_frames; i++)
         frames[i].time_ns = frames[i].log_time_ns;
     take_realsense_times(bag, topic);

@@ -96,6 +96,14 @@ def check_damage(container, place, driver):
     print(f"{name}: {wanted}")
 
 
+def check_cut_db3():
+    path = write(recording(4), "cut-db3", "db3", "16UC1") + "/cut-db3.db3"
+    with open(path, "r+b") as file:
+        file.truncate(os.path.getsize(path) // 2)
+    _, log = track(f"ros2db3:{path}", code=NO_SOURCE)
+    check(f"{path}: damaged, or cut off: " in log and f'sqlite3 "{path}" .recover' in log, log)
+
+
 def scenario():
     python()
     expected = {}
@@ -126,6 +134,7 @@ def scenario():
         check(trajectory == expected[6], f"{name}: another trajectory\n{log}")
         print(f"{name}: 6 poses, byte for byte")
 
+    check_cut_db3()
     check_damage("bag-lz4", "{0}", "ros1bag")
     check_damage("bag", "{0}", "ros1bag")
     check_damage("mcap", "{0}/{1}.mcap", "mcap")
