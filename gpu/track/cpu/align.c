@@ -33,14 +33,18 @@ static void chunk_icp(void *context, uint32_t chunk)
 struct source_job {
     struct cpu_device *device;
     const struct gpu_frame *frame;
+    const struct gpu_align_settings *settings;
 };
 
-// The chunks of the three levels one after another.
+// The chunks of the three levels one after another. Of levels without iterations only the coarsest
+// is read, for the information.
 static void chunk_source(void *context, uint32_t chunk)
 {
     const struct source_job *job = context;
     struct cpu_device *device = job->device;
     uint32_t level = cpu_level_of_chunk(device, &chunk);
+    if (job->settings->iterations[level] == 0 && level != GPU_LEVELS - 1)
+        return;
     const struct level_camera *camera = &device->cameras[level];
     int32_t first = (int32_t)chunk * CPU_CHUNK_ROWS;
     for (int32_t y = first; y < first + CPU_CHUNK_ROWS && y < camera->height_px; y++)
@@ -86,7 +90,7 @@ int cpu_align(struct gpu *gpu, const struct gpu_frame *frame, const struct gpu_f
         icp_gates_first(settings->gate_distance_m, cosf(settings->gate_angle_rad));
     struct icp_gates gates_summed = gates;
     out->solvable = true;
-    struct source_job source_job = {device, frame};
+    struct source_job source_job = {device, frame, settings};
     pool_run(device->pool, chunk_source, &source_job, cpu_n_chunks_of_levels(device));
     for (int level = GPU_LEVELS - 1; level >= 0 && out->solvable; level--) {
         if (settings->iterations[level] == 0)

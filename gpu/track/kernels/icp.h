@@ -157,10 +157,12 @@ KERNEL_FN struct icp_half icp_half_row(struct icp_vec3 q, struct icp_vec3 n_sour
     return out;
 }
 
-// Gates before the first iteration of an alignment.
+// Gates before the first iteration of an alignment. A cosine of 90 degrees, below 0 by rounding,
+// would pair pixels without normal.
 KERNEL_FN struct icp_gates icp_gates_first(float distance_m, float cos_angle)
 {
-    struct icp_gates gates = {distance_m * distance_m, cos_angle, 0.0f, 3.402823466e38f};
+    struct icp_gates gates = {distance_m * distance_m, kernel_max(cos_angle, 0.0f), 0.0f,
+                              3.402823466e38f};
     return gates;
 }
 
