@@ -15,6 +15,10 @@
 
 #define GAP_PERIODS 5.0
 
+// What the map has told of a frame holds for those that come within so many periods; a frame that
+// was looked for beside those after it may be older when it is found.
+#define FOUND_PERIODS 3.0
+
 // A motion within this is never a jump, however short the time: what noise may do.
 #define JUMP_SLACK_M   0.03
 #define JUMP_SLACK_RAD 0.03
@@ -35,9 +39,11 @@ enum track_reason verdict_objection(const struct track *track, const struct trac
     // A camera that may be anywhere is believed to be where it was only on good grounds: otherwise
     // it is looked for in the map, or starts anew. Where it was found there the map has told: real
     // frames of a fast turn fit the one before them by half.
-    const bool lost = track->lost && !track->is_found;
+    const bool fresh =
+        track->is_found && (track->period_s == 0 || seconds <= FOUND_PERIODS * track->period_s);
+    const bool lost = track->lost && !fresh;
     const bool gap = verdict_is_gap(track, seconds);
-    const bool anywhere = lost || gap;
+    const bool anywhere = (lost || gap) && !track->is_found;
     double grounds = anywhere && track->has_map ? ANYWHERE_PAIR_RATIO : lost ? LOST_PAIR_RATIO : 0;
     if (!a->solvable || a->n_pairs < fmax(s->min_pair_ratio, grounds) * a->n_valid_px)
         return TRACK_REASON_FEW_PAIRS;
@@ -51,7 +57,7 @@ enum track_reason verdict_objection(const struct track *track, const struct trac
         return TRACK_REASON_JUMP;
     // What the scene does not hold is as it was before the gap: of a camera that may have been
     // carried off nothing tells that. Frames of a room that was cut fitted by 0.74, 25 cm off.
-    if (gap && track->has_map && c->conditioning.n_degenerate > 0)
+    if (gap && track->has_map && !track->is_found && c->conditioning.n_degenerate > 0)
         return TRACK_REASON_TIME_GAP;
     return TRACK_REASON_NONE;
 }

@@ -467,6 +467,26 @@ static void a_find_is_followed_like_any_frame(void **state)
     like.n_pairs = all;
 }
 
+// A find of a frame from some periods ago, which took so long: what moved since is a guess, so that
+// the next frame is believed as a lost one is where there is no map.
+static void a_late_find_needs_grounds(void **state)
+{
+    (void)state;
+    begin(TRACK_REFERENCE_KEYFRAME);
+    track_set_map(track, true);
+    const uint32_t all = like.n_pairs;
+    assert_int_equal(frame_after(0.03).state, TRACK_STATE_TRACKING);
+    like.n_pairs = 0;
+    assert_int_equal(frame_after(0.03).state, TRACK_STATE_LOST);
+    assert_int_equal(track_relocate(track, &truth), 0);
+    like.n_pairs = like.n_valid_px * 4 / 10;
+    assert_int_equal(frame_after(0.2).reason, TRACK_REASON_FEW_PAIRS);
+    assert_int_equal(track_relocate(track, &truth), 0);
+    like.n_pairs = like.n_valid_px * 6 / 10;
+    assert_int_equal(frame_after(0.2).state, TRACK_STATE_TRACKING);
+    like.n_pairs = all;
+}
+
 // After a gap a direction that the scene does not hold is not taken from before where the camera
 // can be looked for.
 static void after_a_gap_all_must_be_held(void **state)
@@ -800,6 +820,7 @@ int main(void)
         cmocka_unit_test(a_repeated_image_has_the_pose_it_had),
         cmocka_unit_test(a_find_gets_all_of_the_time_again),
         cmocka_unit_test(a_find_is_followed_like_any_frame),
+        cmocka_unit_test(a_late_find_needs_grounds),
         cmocka_unit_test(a_held_frame_is_placed),
         cmocka_unit_test(after_a_gap_all_must_be_held),
         cmocka_unit_test(what_is_not_held_degrades),
