@@ -473,12 +473,12 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     int rc = 0;
     backend->n_calls++;
     backend->time_ns = frame->image.time_ns;
+    backend->n_new += tracked && !(frame->flags & CAPTURE_DUPLICATE);
     // What was dropped in between never had an image.
     const bool is_repeat = tracked && frame->flags & CAPTURE_DUPLICATE;
     backend->is_repeated =
         is_repeat && track_repeat(backend->track, frame->image.time_ns, out) == 0;
     if (tracked && !backend->is_repeated) {
-        backend->n_new++;
         track_set_gravity(backend->track, frame->gravity_m_s2);
         rc = track_or_replace(backend, &frame->image, out);
     } else if (!tracked) {
@@ -531,12 +531,14 @@ static bool is_turn(const struct backend *backend, const struct track_result *re
            (backend->n_new % 2 == 0) == of_map;
 }
 
-// A camera that is lost, or not found yet in a loaded map, is looked for whatever the effort.
+// A camera that is lost, or not found yet in a loaded map, is looked for whatever the effort, and
+// where it is found meanwhile that ends at once.
 static bool is_fused(const struct backend *backend, const struct track_result *result)
 {
     return is_turn(backend, result, true) &&
            (backend->effort < TRACK_EFFORT_LEAST || result->state != TRACK_STATE_TRACKING ||
-            map_is_searching(backend->map) || backend->n_new % BACKEND_FUSE_EVERY == 0);
+            map_is_searching(backend->map) || map_is_looking(backend->map) ||
+            backend->n_new % BACKEND_FUSE_EVERY == 0);
 }
 
 // The keyframes and the map, each where it is wanted.
@@ -552,6 +554,7 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
         keyframe_window_is_ready(backend->window, sparing ? 0 : backend->until_ns))
         error = keyframe_window_follow(backend->window, backend->gpu, backend->track, result,
                                        backend->n_calls - 1, backend->time_ns, out_moved_m);
+    const int64_t began_ns = clock_monotonic_ns();
     // First among the keyframes: their images are sharp where a drift smears the map.
     if (!error && backend->window && is_turn(backend, result, false))
         error = keyframe_window_relocate(backend->window, backend->gpu, backend->track, result,
@@ -561,8 +564,10 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
     if (backend->map)
         map_set_time(backend->map,
                      result->state == TRACK_STATE_LOST ? backend->until_ns : backend->due_ns);
-    if (!error && backend->map && is_fused(backend, result))
+    if (!error && backend->map && (by_keyframe || is_fused(backend, result)))
         error = map_follow(backend->map, backend->track, result);
+    if (searched || result->state == TRACK_STATE_LOST)
+        backend->search_ns = clock_monotonic_ns() - began_ns;
     if (!error && backend->window && !by_keyframe && track_is_found(backend->track)) {
         const struct se3 T_odom_found = track_expected(backend->track);
         keyframe_window_found(backend->window, &T_odom_found, backend->time_ns);
@@ -583,10 +588,7 @@ int backend_fuse(struct backend *backend, const struct track_result *result, dou
     if (backend->is_repeated) // keyframes and map have it already
         return 0;
     const bool is_sought = backend_is_searching(backend);
-    const int64_t began_ns = clock_monotonic_ns();
     int error = fuse(backend, result, out_moved_m);
-    if (is_sought || result->state == TRACK_STATE_LOST)
-        backend->search_ns = clock_monotonic_ns() - began_ns;
     if (is_sought) // what moved in the keyframes' own map, nobody knows the place of
         *out_moved_m = 0;
     if (!error)

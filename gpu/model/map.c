@@ -55,6 +55,7 @@ struct map {
     int64_t until_ns;         // map_set_time
     bool is_looking;          // in parts, at a frame that the tracker holds:
     struct se3 T_odom_looked; // of it, as tracked
+    uint32_t n_finds_looked;  // when it was
     uint32_t n_without;       // frames in a row that had no time for a part
     int64_t part_ns;          // that one takes, the longest of late
 };
@@ -210,6 +211,7 @@ static int look(struct map *map, struct track *track, const struct track_result 
         track_hold(track, true);
         map->is_looking = true;
         map->T_odom_looked = result->T_odom_camera;
+        map->n_finds_looked = result->n_finds;
     }
     const int rc = look_on(map, is_lost || map->n_without++ >= WITHOUT_PART, out);
     out->T_odom = map->T_odom_looked;
@@ -249,6 +251,10 @@ static int search(struct map *map, struct track *track, const struct track_resul
     struct sight sight;
     if (map->until_ns == INT64_MAX && map->n_searched++ % SEARCH_EVERY != 0)
         return 0;
+    if (map->is_looking && result->n_finds != map->n_finds_looked) { // the keyframes moved odom
+        stop_looking(map, track);
+        map->n_agreeing = 0;
+    }
     const int rc = look(map, track, result, NULL, &map->n_looks, &sight);
     if (rc == 0 && sight.is_done)
         stop_looking(map, track);
@@ -379,6 +385,11 @@ uint32_t map_n_left_out(const struct map *map)
 bool map_is_loaded(const struct map *map)
 {
     return map->is_loaded;
+}
+
+bool map_is_looking(const struct map *map)
+{
+    return map->is_looking;
 }
 
 bool map_is_searching(const struct map *map)

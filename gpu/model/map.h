@@ -103,6 +103,7 @@ uint32_t map_n_left_out(const struct map *map);
 
 bool map_is_loaded(const struct map *map);    // and not given up
 bool map_is_searching(const struct map *map); // loaded, and the camera has not been found in it
+bool map_is_looking(const struct map *map);   // at a frame in parts, and some are left
 
 // Where odom lies in the map: the identity, or, of a loaded one, as the camera was found.
 struct se3 map_T_map_odom(const struct map *map);

@@ -82,6 +82,12 @@ bool map_is_loaded(const struct map *map)
     return map->is_loaded;
 }
 
+bool map_is_looking(const struct map *map)
+{
+    (void)map;
+    return false;
+}
+
 bool map_is_searching(const struct map *map)
 {
     return map->is_searching;
