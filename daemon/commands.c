@@ -63,9 +63,9 @@ static void load_map(struct loop *loop, const struct shared_command *command,
                      struct shared_answer *answer)
 {
     answer->error = backend_load_map(loop->settings->backend, &command->camera, command->map);
+    epoch_link_expect(&loop->epoch_link, EPOCH_BY_MAP); // also where it fails half way
     if (answer->error)
         return;
-    epoch_link_expect(&loop->epoch_link, EPOCH_BY_MAP);
     end_epoch(loop);
     log_to(&loop->settings->log, LOG_LEVEL_NOTICE,
            "frame %llu: a map of %u blocks and %u keyframes is loaded: the camera is looked for",

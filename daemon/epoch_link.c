@@ -14,7 +14,11 @@ static const char *const reasons[] = {
 
 void epoch_link_expect(struct epoch_link *link, enum epoch_cause cause)
 {
+    if (cause == EPOCH_BY_MAP && link->next == EPOCH_BY_REQUEST)
+        return; // a reset before it ends what was cut
     link->next = cause;
+    if (cause == EPOCH_BY_CAMERA || cause == EPOCH_BY_DEVICE)
+        link->is_searched = false; // the loaded map went with it
 }
 
 void epoch_link_follow(struct epoch_link *link, uint32_t epoch, bool is_searching, int64_t now_ns)
@@ -24,20 +28,17 @@ void epoch_link_follow(struct epoch_link *link, uint32_t epoch, bool is_searchin
     link->next = EPOCH_BY_TRACKER;
     link->has_epoch = true;
     link->epoch = epoch;
-    if (begins && cause == EPOCH_BY_MAP) {
-        link->is_searched = true;
-    } else if (begins && cause == EPOCH_BY_REQUEST) {
+    if (begins && cause == EPOCH_BY_REQUEST) {
         link->is_cut = false;
-    } else if (begins) {
+    } else if (begins && cause != EPOCH_BY_MAP) {
         link->is_cut = true;
         link->cut_epoch = epoch;
         link->cause = cause;
         link->cut_ns = now_ns;
+    } else if (!begins && link->is_searched && !is_searching) {
+        link->is_cut = false; // found: what the map was made with is before it
     }
-    if (!link->is_searched || is_searching)
-        return;
-    link->is_searched = false; // found: what the map was made with is before it
-    link->is_cut = false;
+    link->is_searched = is_searching;
 }
 
 bool epoch_link_tell(const struct epoch_link *link, int64_t now_ns, char out[EPOCH_LINK_TEXT_BYTES])

@@ -27,14 +27,15 @@ struct epoch_link {
     bool has_epoch;
     uint32_t epoch;        // of the newest frame
     enum epoch_cause next; // of the epoch that the next frame may begin
-    bool is_searched;      // in a map that was loaded
+    bool is_searched;      // at the newest frame, in a map that was loaded
     bool is_cut;           // the poses do not connect to those before epoch `cut_epoch`
     uint32_t cut_epoch;
     enum epoch_cause cause; // of that one
     int64_t cut_ns;         // CLOCK_MONOTONIC
 };
 
-// Before a frame: why that begins an epoch, if it does. The last one counts.
+// Before a frame: why that begins an epoch, if it does. The last one counts, but that a loaded map
+// does not replace a request.
 void epoch_link_expect(struct epoch_link *link, enum epoch_cause cause);
 
 // Each frame. is_searching: for where it is in a loaded map.

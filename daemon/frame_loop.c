@@ -288,8 +288,10 @@ static int fuse(struct loop *loop, const struct track_result *result)
     char text[96];
     bool searched = backend_is_searching(loop->settings->backend);
     int rc = backend_fuse(loop->settings->backend, result, &moved_m);
-    if (rc == BACKEND_REPLACED)
+    if (rc == BACKEND_REPLACED) {
+        epoch_link_expect(&loop->epoch_link, EPOCH_BY_DEVICE);
         announce_backend(loop);
+    }
     if (moved_m >= MAP_MOVED_M) {
         snprintf(text, sizeof text, "keyframes adjusted: the camera moved by %.1f mm in the map",
                  moved_m * 1e3);

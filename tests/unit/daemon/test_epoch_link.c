@@ -72,15 +72,56 @@ static void test_a_loaded_map(void **state)
     assert_true(link.is_cut);
     epoch_link_follow(&link, 2, false, S);
     assert_false(link.is_cut);
-    epoch_link_follow(&link, 3, false, S); // and is lost again
-    epoch_link_follow(&link, 3, false, S);
+    epoch_link_follow(&link, 3, true, S); // lost for long: it is looked for in the map again
     assert_true(link.is_cut);
+    epoch_link_follow(&link, 3, false, S);
+    assert_false(link.is_cut);
+}
+
+// The loaded map goes with its camera or device: nothing has been found.
+static void test_a_loaded_map_is_lost(void **state)
+{
+    (void)state;
+    const enum epoch_cause causes[] = {EPOCH_BY_CAMERA, EPOCH_BY_DEVICE, EPOCH_BY_CLOCK};
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        struct epoch_link link = {0};
+        epoch_link_follow(&link, 0, false, S);
+        epoch_link_expect(&link, EPOCH_BY_MAP);
+        epoch_link_follow(&link, 1, true, S);
+        epoch_link_expect(&link, causes[i]);
+        epoch_link_follow(&link, 2, false, S);
+        epoch_link_follow(&link, 2, false, S);
+        assert_true(link.is_cut);
+    }
+    struct epoch_link link = {0}; // a device that another took the frame of, in the same epoch
+    epoch_link_follow(&link, 0, false, S);
+    epoch_link_follow(&link, 1, false, S);
+    epoch_link_expect(&link, EPOCH_BY_MAP);
+    epoch_link_follow(&link, 2, true, S);
+    epoch_link_expect(&link, EPOCH_BY_DEVICE);
+    epoch_link_follow(&link, 2, false, S);
+    assert_true(link.is_cut);
+}
+
+// A reset whose epoch a loaded map begins is one all the same.
+static void test_a_reset_before_a_map(void **state)
+{
+    (void)state;
+    struct epoch_link link = {0};
+    epoch_link_follow(&link, 0, false, S);
+    epoch_link_follow(&link, 1, false, S);
+    assert_true(link.is_cut);
+    epoch_link_expect(&link, EPOCH_BY_REQUEST);
+    epoch_link_expect(&link, EPOCH_BY_MAP);
+    epoch_link_follow(&link, 3, true, S);
+    assert_false(link.is_cut);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_cuts),
-                                       cmocka_unit_test(test_what_is_told),
-                                       cmocka_unit_test(test_a_loaded_map)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_cuts), cmocka_unit_test(test_what_is_told),
+        cmocka_unit_test(test_a_loaded_map), cmocka_unit_test(test_a_loaded_map_is_lost),
+        cmocka_unit_test(test_a_reset_before_a_map)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
