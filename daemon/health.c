@@ -88,10 +88,9 @@ static void look_for_fault(struct health *health, const struct health_outputs *o
                            const struct health_frames *newest)
 {
     char text[SHARED_FAULT_BYTES] = "";
-    const bool was_at_fault = health->is_at_fault;
-    health->is_at_fault =
-        health->n_beats >= HEALTH_FAULT_BEATS && newest->n_captured > 0 && newest->n_tracked == 0;
-    if (health->is_at_fault)
+    const bool is_at_fault =
+        health->n_beats >= HEALTH_FAULT_BEATS && newest->n_captured > 1 && newest->n_tracked == 0;
+    if (is_at_fault)
         snprintf(text, sizeof text,
                  "none of the last %" PRIu64 " frames could be tracked: %" PRIu64
                  " damaged, %" PRIu64 " dropped",
@@ -99,11 +98,13 @@ static void look_for_fault(struct health *health, const struct health_outputs *o
     shared_set_fault(outputs->shared, text);
     if (health->n_fault_silent > 0)
         health->n_fault_silent--;
-    if (health->is_at_fault && health->n_fault_silent == 0) {
+    if (is_at_fault && health->n_fault_silent == 0) {
         health->n_fault_silent = SILENT_BEATS;
+        health->is_told = true;
         log_to(outputs->log, LOG_LEVEL_WARNING, "%s", text);
-    } else if (was_at_fault && newest->n_tracked > 0) {
+    } else if (health->is_told && newest->n_tracked > 0) {
         health->n_fault_silent = 0;
+        health->is_told = false;
         log_to(outputs->log, LOG_LEVEL_NOTICE, "frames are tracked again");
     }
 }

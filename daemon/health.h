@@ -30,7 +30,7 @@ struct health {
     int64_t search_ns;                             // looked for at, and how long
     uint32_t n_slow;                               // in a row with too many dropped frames
     uint32_t n_silent;                             // for which the hint is not repeated
-    bool is_at_fault;                              // at the last beat
+    bool is_told;                                  // that none of the frames could be tracked
     uint32_t n_fault_silent;                       // for which that is not repeated
 };
 

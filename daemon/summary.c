@@ -150,8 +150,8 @@ static void list_reasons(const struct shared *shared, enum shared_counter first,
         snprintf(out + n, out_bytes - n, ")");
 }
 
-// What else the tracked frames were, where any is: ", less work on 12" and ", SEARCHING 200: never
-// found in the loaded map".
+// What else the tracked frames were, where any is: ", less work on 12" and ", SEARCHING 200: not
+// found in the loaded map at the end".
 static void list_more(const struct shared *shared, bool is_searching, char *out, size_t out_bytes)
 {
     const unsigned long long n_reduced = shared_counter(shared, SHARED_REDUCED),
@@ -162,7 +162,7 @@ static void list_more(const struct shared *shared, bool is_searching, char *out,
         n = (size_t)snprintf(out, out_bytes, ", less work on %llu", n_reduced);
     if (n_searching)
         snprintf(out + n, out_bytes - n, ", SEARCHING %llu%s", n_searching,
-                 is_searching ? ": never found in the loaded map" : "");
+                 is_searching ? ": not found in the loaded map at the end" : "");
 }
 
 void summary_log(const struct shared *shared, const struct capture *capture,

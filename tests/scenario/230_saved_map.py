@@ -308,7 +308,7 @@ def check_not_found(source, *options):
     check(not any(e.kind == messages.Event.MAP_FOUND for e in daemon.events), source)
     daemon.stop()
     n_searching = harness.count_states(daemon.poses).get("SEARCHING", 0)
-    check(f", SEARCHING {n_searching}: never found in the loaded map" in daemon.log() and
+    check(f", SEARCHING {n_searching}: not found in the loaded map at the end" in daemon.log() and
           n_searching > 0, daemon.log())
 
 

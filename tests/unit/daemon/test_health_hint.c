@@ -26,6 +26,7 @@ static void beat(struct health *health, struct shared *shared, int64_t search_ns
     const struct log_sink log = {say, NULL};
     shared_add(shared, SHARED_CAPTURED, 30);
     shared_add(shared, SHARED_DROPPED, 10);
+    shared_add(shared, SHARED_LOST, 20);
     for (int i = 0; i < 20; i++)
         health_searched(health, search_ns);
     health_beat(health, &(struct health_outputs){.shared = shared, .log = &log},
