@@ -172,16 +172,24 @@ int mcap_find_chunks(const struct mcap_reader *reader, struct chunk_places *out)
     return err == -ENOMEM ? err : 0;
 }
 
-uint64_t mcap_next_chunk(const struct mcap_reader *reader, const struct chunk_places *places,
-                         uint64_t at)
+// As mcap_next_chunk; the first place at `limit` or beyond is not looked at. Who asks of each
+// record only up to its end looks at each place once.
+static uint64_t next_chunk_within(const struct mcap_reader *reader,
+                                  const struct chunk_places *places, uint64_t at, uint64_t limit)
 {
     unsigned char head[MCAP_RECORD_BYTES];
     do {
         at = chunk_places_after(places, at);
-    } while (at < places->end &&
+    } while (at < places->end && at < limit &&
              (mcap_reader_read(reader, head, sizeof head, at) != 0 || head[0] != MCAP_CHUNK ||
               mcap_get(head + 1, 8) > places->end - at));
     return at;
+}
+
+uint64_t mcap_next_chunk(const struct mcap_reader *reader, const struct chunk_places *places,
+                         uint64_t at)
+{
+    return next_chunk_within(reader, places, at, UINT64_MAX);
 }
 
 bool mcap_is_damaged(const struct mcap_reader *reader, const struct chunk_places *places,
@@ -196,7 +204,7 @@ bool mcap_is_damaged(const struct mcap_reader *reader, const struct chunk_places
     const uint64_t next = at + MCAP_RECORD_BYTES + n_bytes, after = chunk_places_after(places, at);
     if (ends ? after == places->end : next <= after)
         return false;
-    const uint64_t chunk = mcap_next_chunk(reader, places, at);
+    const uint64_t chunk = next_chunk_within(reader, places, at, ends ? places->end : next);
     return ends ? chunk < places->end : next > chunk;
 }
 

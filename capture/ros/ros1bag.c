@@ -182,24 +182,26 @@ static int find_chunks(struct walk *walk)
     return err == -ENOMEM ? err : 0;
 }
 
-// The next chunk beyond `at` that the index names and that stands there; else the index itself.
-static uint64_t next_chunk(struct walk *walk, uint64_t at)
+// The next chunk beyond `at` that the index names and that stands there; else the index itself. The
+// first place at `limit` or beyond is not looked at.
+static uint64_t next_chunk(struct walk *walk, uint64_t at, uint64_t limit)
 {
     const struct chunk_places *places = &walk->places;
     struct ros1_head head;
     do {
         at = chunk_places_after(places, at);
-    } while (at < places->end &&
+    } while (at < places->end && at < limit &&
              (ros1_read_head(walk->reader, at, &head) != 0 || ros1_op(head.header) != ROS1_CHUNK));
     return at;
 }
 
 // ---- the file ----
 
-// Whether a record at `at` cannot end at `next`, as the index knows of a chunk before that.
+// Whether a record at `at` cannot end at `next`, as the index knows of a chunk before that. Asked
+// of each record, it looks at each place once.
 static bool hides_chunk(struct walk *walk, uint64_t at, uint64_t next)
 {
-    return next > chunk_places_after(&walk->places, at) && next > next_chunk(walk, at);
+    return next > next_chunk(walk, at, next);
 }
 
 // A record of the file, whose lengths are right. Returns -EBADMSG for what is none.
@@ -238,7 +240,7 @@ static int walk_next(struct walk *walk, uint64_t *at)
     *at = next;
     if (err != -EBADMSG)
         return err;
-    const uint64_t resume = next_chunk(walk, begin);
+    const uint64_t resume = next_chunk(walk, begin, UINT64_MAX);
     if (resume == UINT64_MAX && is_torn)
         return -EBADMSG;
     if (resume == UINT64_MAX) {

@@ -7,9 +7,12 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "capture/driver.h"
 #include "capture/io/chunk_places.h"
@@ -258,6 +261,81 @@ static void no_whole_summary(void **state)
         }
 }
 
+// --- Summaries with more places than the file has chunks
+
+#define N_PLACES   8000u
+#define MAX_CPU_S  2 // a few ms; many times that where each record looks at all places
+#define N_LONG     (1u << 19)
+#define INDEX_SIZE 32u // of a chunk index up to its map
+
+static unsigned char long_file[N_LONG];
+static size_t n_long;
+
+static unsigned char *put_record(unsigned opcode, size_t n_bytes)
+{
+    unsigned char *const record = long_file + n_long;
+    n_long += MCAP_RECORD_BYTES + n_bytes;
+    assert_in_range(n_long, 0, N_LONG);
+    memset(record, 0, MCAP_RECORD_BYTES + n_bytes);
+    record[0] = (unsigned char)opcode;
+    mcap_put(record + 1, n_bytes, 8);
+    return record + MCAP_RECORD_BYTES;
+}
+
+// `first`, and if not 0 `second`, N_PLACES times as empty records, and as many places `shift` bytes
+// behind the first one.
+static void make_long_file(const char *profile, unsigned first, unsigned second, size_t shift)
+{
+    memcpy(long_file, MCAP_MAGIC, MCAP_MAGIC_BYTES);
+    n_long = MCAP_MAGIC_BYTES;
+    unsigned char *const header = put_record(MCAP_HEADER, 8 + strlen(profile));
+    mcap_put(header, strlen(profile), 4);
+    memcpy(header + 4, profile, strlen(profile));
+    const size_t begin = n_long, step = (second ? 2 : 1) * MCAP_RECORD_BYTES;
+    for (unsigned i = 0; i < N_PLACES; i++) {
+        put_record(first, 0);
+        if (second)
+            put_record(second, 0);
+    }
+    put_record(MCAP_DATA_END, MCAP_DATA_END_BYTES);
+    const size_t start = n_long;
+    for (unsigned i = 0; i < N_PLACES; i++)
+        mcap_put(put_record(MCAP_CHUNK_INDEX, INDEX_SIZE) + 16, begin + i * step + shift, 8);
+    mcap_put(put_record(MCAP_FOOTER, MCAP_FOOTER_BYTES), start, 8);
+    memcpy(long_file + n_long, MCAP_MAGIC, MCAP_MAGIC_BYTES);
+    n_long += MCAP_MAGIC_BYTES;
+    assert_in_range(n_long, 0, N_LONG);
+}
+
+// Reads it, and repairs it: there is nothing in it.
+static void assert_soon(void)
+{
+    struct log_sink log = {hear, NULL};
+    struct mcap_repaired repaired;
+    char path[256];
+    const clock_t begin = clock();
+    scratch_write(&scratch, "b.mcap", long_file, n_long);
+    assert_true(read_frames("b.mcap") == 0);
+    assert_in_range((clock() - begin) / CLOCKS_PER_SEC, 0, MAX_CPU_S);
+    const int in = open(scratch_name(&scratch, "b.mcap", path), O_RDONLY);
+    const int out = open(scratch_name(&scratch, "c.mcap", path), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_true(in >= 0 && out >= 0);
+    assert_int_equal(mcap_repair(in, out, "b.mcap", &log, &repaired), -ENOENT);
+    close(in);
+    close(out);
+    assert_in_range((clock() - begin) / CLOCKS_PER_SEC, 0, 2 * MAX_CPU_S);
+}
+
+// Records that are not damaged, each with a place in it where no chunk stands.
+static void many_false_places(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        make_long_file(k ? "ros2" : "", 0x80, 0, 1);
+        assert_soon();
+    }
+}
+
 static void places(void **state)
 {
     (void)state;
@@ -289,6 +367,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(lengths_of_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(head_of_the_file, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_false_places, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "capture/driver.h"
 #include "tests/unit/scratch.h"
@@ -21,9 +22,9 @@
 #define FIRST_S  100u
 
 static struct scratch scratch;
-static unsigned char file[1 << 16];
+static unsigned char file[1 << 19];
 static size_t n_file, chunks[N_CHUNKS], messages[N_IMAGES], index_begin, index_pos;
-static size_t last_place; // of a chunk, in the index
+static size_t last_place, chunk_count; // of a chunk, in the index; of the bag header
 static char said[8000];
 
 static void hear(void *user, enum log_level level, const char *line)
@@ -181,6 +182,7 @@ static void put_bag_header(void)
     index_pos = n_file - 8;
     put_field("conn_count", 1, 4);
     put_field("chunk_count", N_CHUNKS, 4);
+    chunk_count = n_file - 4;
     end_length(length);
     put_number(0, 4);
 }
@@ -404,6 +406,33 @@ static void index_that_leads_astray(void **state)
     assert_goes_on(chunks[1], index_begin);
 }
 
+// Each record has a place in it where no chunk stands: each is looked at once.
+static void many_false_places(void **state)
+{
+    (void)state;
+    enum { N_PLACES = 8000, N_RECORD = 16, MAX_CPU_S = 2 }; // s: takes a few ms
+    leave_index_out();
+    const size_t begin = n_file;
+    for (size_t i = 0; i < N_PLACES; i++) {
+        put_number(N_RECORD - 8, 4);
+        put_field("op", 4, 1);
+        put_number(0, 4);
+    }
+    set_u32(index_pos, n_file);
+    set_u32(chunk_count, N_PLACES);
+    for (size_t i = 0; i < N_PLACES; i++) {
+        const size_t length = begin_length();
+        put_field("op", 6, 1);
+        put_field("chunk_pos", begin + i * N_RECORD + 1, 8);
+        end_length(length);
+        put_number(0, 4);
+    }
+    const clock_t start = clock();
+    assert_int_equal(read_images(), 0x3f);
+    assert_silent();
+    assert_in_range((clock() - start) / CLOCKS_PER_SEC, 0, MAX_CPU_S);
+}
+
 // More places than are told one by one.
 static void many_places(void **state)
 {
@@ -431,6 +460,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_first_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_index, setup, teardown),
         cmocka_unit_test_setup_teardown(index_that_leads_astray, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_false_places, setup, teardown),
         cmocka_unit_test_setup_teardown(many_places, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
