@@ -30,6 +30,7 @@ struct walk {
     struct mcap_index *index;
     struct damage damage;
     struct chunk_places places; // by the summary
+    bool has_summary;           // its schemas and channels were taken
     uint16_t image_schemas[MAX_SCHEMAS], calib_schemas[MAX_SCHEMAS];
     size_t n_image_schemas, n_calib_schemas;
     struct mcap_choice choice;
@@ -233,6 +234,25 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
     return add_frame(index, mcap_get(data + 6, 8), chunk, offset);
 }
 
+static int take_of_summary(void *user, unsigned opcode, const unsigned char *data, size_t n)
+{
+    if (opcode == MCAP_SCHEMA)
+        take_schema(user, data, n);
+    else
+        take_channel(user, data, n);
+    return 0;
+}
+
+// Something was lost, perhaps a channel with it.
+static int recall_channels(struct walk *walk)
+{
+    if (walk->has_summary)
+        return 0;
+    walk->has_summary = true;
+    const int err = mcap_take_summary(walk->reader, &walk->places, take_of_summary, walk);
+    return err == -EBADMSG ? 0 : err;
+}
+
 // All records of an unpacked chunk.
 static int walk_chunk(struct walk *walk, uint64_t number)
 {
@@ -335,15 +355,6 @@ static int take_record(struct walk *walk, unsigned opcode, uint64_t offset, uint
     return 0;
 }
 
-static int take_of_summary(void *user, unsigned opcode, const unsigned char *data, size_t n)
-{
-    if (opcode == MCAP_SCHEMA)
-        take_schema(user, data, n);
-    else
-        take_channel(user, data, n);
-    return 0;
-}
-
 // Whether the images of the last chunk are known, or that it has none.
 static bool is_listed(const struct mcap_index *index)
 {
@@ -363,10 +374,8 @@ static int go_on(struct walk *walk, uint64_t *at, enum chunk_state *chunk)
     const bool is_unread =
         *chunk == CHUNK_UNREAD || (*chunk == CHUNK_INDEXED && !is_listed(walk->index));
     *chunk = CHUNK_READ;
-    int err = is_unread ? walk_chunk(walk, walk->index->n_chunks - 1) : 0;
-    if (!err)
-        err = mcap_take_summary(walk->reader, &walk->places, take_of_summary, walk);
-    return err == -EBADMSG ? 0 : err;
+    const int err = is_unread ? walk_chunk(walk, walk->index->n_chunks - 1) : 0;
+    return err ? err : recall_channels(walk);
 }
 
 // One record of the file, at *at, which is moved behind it. Returns -EBADMSG where the file breaks

@@ -30,6 +30,7 @@ struct repair {
     struct mcap_bytes schemas, channels, chunk_indexes, attachment_indexes, metadata_indexes;
     uint64_t n_schemas, n_channels, n_attachments, n_metadata;
     bool has_schema[N_CHANNELS], has_channel[N_CHANNELS];
+    bool has_summary;            // what the summary of the file has of them was taken
     uint64_t counts[N_CHANNELS]; // messages
     uint64_t begin_ns, end_ns;
     struct place *places; // of one chunk
@@ -296,6 +297,9 @@ static int recall(void *user, unsigned opcode, const unsigned char *data, size_t
 
 static int recall_channels(struct repair *r, const struct chunk_places *places)
 {
+    if (r->has_summary)
+        return 0;
+    r->has_summary = true;
     const int err = mcap_take_summary(r->reader, places, recall, r);
     return err == -EBADMSG ? 0 : err;
 }

@@ -336,6 +336,16 @@ static void many_false_places(void **state)
     }
 }
 
+// Zeros before each chunk, and each chunk damaged.
+static void many_damages(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        make_long_file(k ? "ros2" : "", 0, MCAP_CHUNK, MCAP_RECORD_BYTES);
+        assert_soon();
+    }
+}
+
 static void places(void **state)
 {
     (void)state;
@@ -368,6 +378,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(head_of_the_file, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
         cmocka_unit_test_setup_teardown(many_false_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_damages, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
