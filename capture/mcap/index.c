@@ -262,7 +262,7 @@ static int walk_chunk(struct walk *walk, uint64_t number)
     walk->unsupported = walk->unsupported || err == -ENOTSUP;
     walk->n_bad_chunks += err == -EBADMSG || err == -ENOTSUP;
     if (err)
-        return err == -EBADMSG || err == -ENOTSUP ? 0 : err;
+        return err == -EBADMSG || err == -ENOTSUP ? recall_channels(walk) : err;
     for (size_t at = 0; at < n && !err;) {
         uint64_t n_record = n - at < MCAP_RECORD_BYTES ? UINT64_MAX : mcap_get(raw + at + 1, 8);
         const unsigned char *data = raw + at + MCAP_RECORD_BYTES;

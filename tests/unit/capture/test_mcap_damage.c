@@ -241,6 +241,20 @@ static void head_of_the_file(void **state)
     }
 }
 
+// The records before the first chunk are of other kinds: only it and the summary say what there is.
+static void channels_in_a_chunk(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        begin(k);
+        for (size_t at = MCAP_MAGIC_BYTES; at < chunks[0];
+             at += MCAP_RECORD_BYTES + (size_t)mcap_get(file + at + 1, 8))
+            file[at] = file[at] == MCAP_HEADER ? MCAP_HEADER : 0x80;
+        mcap_put(file + chunks[0] + MCAP_RECORD_BYTES + 24, 1, 4); // its checksum
+        assert_true(read_file() == of_chunks(6));
+    }
+}
+
 // A summary that is not whole, or leads elsewhere, is not followed.
 static void no_whole_summary(void **state)
 {
@@ -376,6 +390,7 @@ int main(void)
         cmocka_unit_test(places),
         cmocka_unit_test_setup_teardown(lengths_of_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(head_of_the_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(channels_in_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
         cmocka_unit_test_setup_teardown(many_false_places, setup, teardown),
         cmocka_unit_test_setup_teardown(many_damages, setup, teardown),
