@@ -215,15 +215,6 @@ static int walk_file(struct walk *walk, uint64_t *out_end, bool *out_complete)
     return err == -EBADMSG ? 0 : err;
 }
 
-// Of the file of which is told now.
-static bool has_topics(const struct bag *bag)
-{
-    for (size_t i = 0; i < bag->n_topics; i++)
-        if (bag->topics[i].part == bag->part)
-            return true;
-    return false;
-}
-
 int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
 {
     struct walk *walk = calloc(1, sizeof *walk);
@@ -232,6 +223,7 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
     walk->reader = reader;
     walk->bag = bag;
     unsigned char magic[MCAP_MAGIC_BYTES];
+    const uint64_t n_before = bag_n_messages(bag); // of other files
     bool complete = false;
     uint64_t end = 0;
     const char *reason = NULL;
@@ -242,7 +234,8 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
     }
     if (!err)
         err = walk_file(walk, &end, &complete);
-    if (!err && walk->unsupported && !has_topics(bag)) {
+    // Topics alone may be the summary's, with no chunk that was read.
+    if (!err && walk->unsupported && bag_n_messages(bag) == n_before) {
         reason = walk->bad_reason;
         err = -ENOTSUP;
     }

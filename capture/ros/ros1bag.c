@@ -285,7 +285,8 @@ static int scan(struct ros1_reader **out, int fd, struct bag *bag)
     walk.reader = reader;
     if (!err)
         err = walk_file(&walk);
-    if (!err && walk.unsupported && !bag->n_topics) {
+    // Topics alone may be the index's, with no chunk that was read.
+    if (!err && walk.unsupported && bag_n_messages(bag) == 0) {
         reason = walk.bad_reason;
         err = -ENOTSUP;
     }

@@ -360,6 +360,16 @@ static void the_first_chunk(void **state)
     assert_goes_on(chunks[0], chunks[1]);
 }
 
+// The index knows the topic, but no chunk can be unpacked.
+static void unknown_compression(void **state)
+{
+    (void)state;
+    for (unsigned c = 0; c < N_CHUNKS; c++)
+        file[chunks[c] + 4 + 8 + 4 + strlen("compression=")] = 'x';
+    assert_int_equal(read_images(), 0);
+    assert_said("the.bag: a chunk is packed in a way that this program was not built for\n");
+}
+
 static void assert_breaks_off(void)
 {
     memset(file + chunks[1], 0xff, 16);
@@ -458,6 +468,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(header_of_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(lengths_of_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(the_first_chunk, setup, teardown),
+        cmocka_unit_test_setup_teardown(unknown_compression, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_index, setup, teardown),
         cmocka_unit_test_setup_teardown(index_that_leads_astray, setup, teardown),
         cmocka_unit_test_setup_teardown(many_false_places, setup, teardown),
