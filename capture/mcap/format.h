@@ -41,8 +41,10 @@ enum mcap_opcode {
 
 #define MCAP_NO_CHUNK UINT64_MAX // in place of the number of a chunk
 
-// What both readers say of damage: bytes, and where it goes on; bytes, and where they begin.
-#define MCAP_GOES_ON "%llu bytes not read, goes on at byte %llu by the index"
+// What both readers say of damage: bytes, and where it goes on; bytes, and why; bytes, and where
+// they begin.
+#define MCAP_GOES_ON        "%llu bytes not read, goes on at byte %llu by the index"
+#define MCAP_CHUNK_NOT_READ "%llu bytes not read: %s"
 #define MCAP_CHUNK_BREAKS_OFF \
     "the last %zu bytes of its chunk cannot be read, from byte %zu of it on when unpacked"
 

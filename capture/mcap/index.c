@@ -43,7 +43,6 @@ struct walk {
     uint16_t calib_channel;
     bool is_ros, has_ros_channel;
     bool unsupported; // a chunk had a compression that was not built in
-    size_t n_bad_chunks;
 };
 
 static int grow(void **array, size_t *capacity, size_t n, size_t n_element_bytes)
@@ -260,9 +259,15 @@ static int walk_chunk(struct walk *walk, uint64_t number)
     size_t n;
     int err = mcap_reader_unpack(walk->reader, &walk->index->chunks[number], number, &raw, &n);
     walk->unsupported = walk->unsupported || err == -ENOTSUP;
-    walk->n_bad_chunks += err == -EBADMSG || err == -ENOTSUP;
+    if (err == -EBADMSG || err == -ENOTSUP) {
+        const struct mcap_chunk *chunk = &walk->index->chunks[number];
+        damage_note(&walk->damage, chunk->offset - MCAP_RECORD_BYTES, MCAP_CHUNK_NOT_READ,
+                    (unsigned long long)(chunk->n_bytes + MCAP_RECORD_BYTES),
+                    mcap_reader_reason(walk->reader));
+        return recall_channels(walk);
+    }
     if (err)
-        return err == -EBADMSG || err == -ENOTSUP ? recall_channels(walk) : err;
+        return err;
     for (size_t at = 0; at < n && !err;) {
         uint64_t n_record = n - at < MCAP_RECORD_BYTES ? UINT64_MAX : mcap_get(raw + at + 1, 8);
         const unsigned char *data = raw + at + MCAP_RECORD_BYTES;
@@ -484,9 +489,6 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         log_to(log, LOG_LEVEL_NOTICE,
                "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name,
                walk->n_topics, walk->depth_topic, walk->topics);
-    if (!err && walk->n_bad_chunks)
-        log_to(log, LOG_LEVEL_WARNING, "%s: %zu chunks could not be read (%s)", name,
-               walk->n_bad_chunks, mcap_reader_reason(reader));
     if (!err)
         stamp_order_tell(&order, log, name, walk->depth_topic);
     if (!err && out->n_skipped)

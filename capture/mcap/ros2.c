@@ -25,10 +25,7 @@ struct walk {
     bool has_summary;           // its schemas and channels were taken
     struct schema schemas[MAX_SCHEMAS];
     size_t n_schemas;
-    bool unsupported;
-    size_t n_bad_chunks;
-    uint64_t bad_offset; // of the first one
-    const char *bad_reason;
+    const char *unsupported; // why a chunk could not be unpacked here; NULL: there is no such
 };
 
 static const char *schema_name(const struct walk *walk, uint16_t id)
@@ -128,11 +125,10 @@ static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
     const struct mcap_chunk chunk = {offset, n_bytes};
     int err = mcap_reader_unpack(walk->reader, &chunk, offset, &raw, &n);
     if (err == -EBADMSG || err == -ENOTSUP) {
-        walk->unsupported = walk->unsupported || err == -ENOTSUP;
-        if (walk->n_bad_chunks++ == 0) {
-            walk->bad_offset = offset - MCAP_RECORD_BYTES;
-            walk->bad_reason = mcap_reader_reason(walk->reader);
-        }
+        const char *reason = mcap_reader_reason(walk->reader);
+        walk->unsupported = err == -ENOTSUP ? reason : walk->unsupported;
+        damage_note(&walk->damage, offset - MCAP_RECORD_BYTES, MCAP_CHUNK_NOT_READ,
+                    (unsigned long long)(n_bytes + MCAP_RECORD_BYTES), reason);
         return recall_channels(walk);
     }
     for (size_t at = 0; !err && at < n;) {
@@ -236,7 +232,7 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
         err = walk_file(walk, &end, &complete);
     // Topics alone may be the summary's, with no chunk that was read.
     if (!err && walk->unsupported && bag_n_messages(bag) == n_before) {
-        reason = walk->bad_reason;
+        reason = walk->unsupported;
         err = -ENOTSUP;
     }
     if (err)
@@ -247,10 +243,6 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
     if (!err && !complete)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu",
                bag_file(bag), (unsigned long long)end);
-    if (!err && walk->n_bad_chunks)
-        log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: %zu chunks could not be read, the first at byte %llu (%s)", bag_file(bag),
-               walk->n_bad_chunks, (unsigned long long)walk->bad_offset, walk->bad_reason);
     for (size_t i = 0; i < walk->n_schemas; i++)
         free(walk->schemas[i].name);
     free(walk);

@@ -26,10 +26,8 @@ struct walk {
     struct damage damage;
     struct chunk_places places;
     uint64_t end;
-    bool complete, unsupported;
-    size_t n_bad_chunks;
-    uint64_t bad_offset; // of the first one
-    const char *bad_reason;
+    bool complete;
+    const char *unsupported; // why a chunk could not be unpacked here; NULL: there is no such
 };
 
 // Returns -EBADMSG for what is no such record.
@@ -74,16 +72,15 @@ static void tell_of_chunk(struct walk *walk, uint64_t offset, size_t at, size_t 
         damage_note(&walk->damage, plain + at, "%s, %zu bytes", what, n_bytes);
 }
 
-static int walk_chunk(struct walk *walk, uint64_t offset)
+static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
 {
     struct ros1_reader *reader = walk->reader;
     struct ros1_text header, data;
     int err = ros1_load_chunk(reader, offset);
     if (err == -EBADMSG || err == -ENOTSUP) {
-        walk->unsupported = walk->unsupported || err == -ENOTSUP;
-        walk->bad_offset = walk->n_bad_chunks ? walk->bad_offset : offset;
-        walk->bad_reason = walk->n_bad_chunks ? walk->bad_reason : reader->reason;
-        walk->n_bad_chunks++;
+        walk->unsupported = err == -ENOTSUP ? reader->reason : walk->unsupported;
+        damage_note(&walk->damage, offset, "%llu bytes not read: %s", (unsigned long long)n_bytes,
+                    reader->reason);
         return 0;
     }
     for (size_t at = 0, next = 0; !err && at < reader->n_raw_bytes; at = next) {
@@ -209,7 +206,7 @@ static int walk_record(struct walk *walk, uint64_t at, uint64_t next, unsigned o
 {
     switch (op) {
     case ROS1_CHUNK:
-        return walk_chunk(walk, at);
+        return walk_chunk(walk, at, next - at);
     case ROS1_CONNECTION:
     case ROS1_MESSAGE:
         return load_record(walk, at, next - at);
@@ -287,7 +284,7 @@ static int scan(struct ros1_reader **out, int fd, struct bag *bag)
         err = walk_file(&walk);
     // Topics alone may be the index's, with no chunk that was read.
     if (!err && walk.unsupported && bag_n_messages(bag) == 0) {
-        reason = walk.bad_reason;
+        reason = walk.unsupported;
         err = -ENOTSUP;
     }
     if (err) {
@@ -299,10 +296,6 @@ static int scan(struct ros1_reader **out, int fd, struct bag *bag)
     if (!walk.complete)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu", bag->path,
                (unsigned long long)walk.end);
-    if (walk.n_bad_chunks)
-        log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: %zu chunks could not be read, the first at byte %llu (%s)", bag->path,
-               walk.n_bad_chunks, (unsigned long long)walk.bad_offset, walk.bad_reason);
     *out = reader;
     return 0;
 }

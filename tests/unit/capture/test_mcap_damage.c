@@ -252,6 +252,8 @@ static void channels_in_a_chunk(void **state)
             file[at] = file[at] == MCAP_HEADER ? MCAP_HEADER : 0x80;
         mcap_put(file + chunks[0] + MCAP_RECORD_BYTES + 24, 1, 4); // its checksum
         assert_true(read_file() == of_chunks(6));
+        assert_said("b.mcap: damaged at byte %zu: %zu bytes not read: a chunk's checksum is wrong",
+                    chunks[0], MCAP_RECORD_BYTES + (size_t)mcap_get(file + chunks[0] + 1, 8));
     }
 }
 

@@ -263,7 +263,6 @@ static void assert_silent(void)
 {
     assert_null(strstr(said, "damaged"));
     assert_null(strstr(said, "incomplete"));
-    assert_null(strstr(said, "could not be read"));
 }
 
 static void whole(void **state)
@@ -343,7 +342,9 @@ static void lengths_of_a_chunk(void **state)
     setup(NULL);
     set_u32(n_data, messages[3] - chunks[1]); // ends among its messages
     assert_int_equal(read_images(), 0x33);
-    assert_said("could not be read, the first at byte %zu", chunks[1]);
+    assert_said("the.bag: damaged at byte %zu: %zu bytes not read: a chunk does not unpack to its "
+                "size\n",
+                chunks[1], messages[3] - chunks[1] + n_data + 4 - chunks[1]);
 
     memset(file + chunks[2], 0xff, 16); // also the last one
     assert_int_equal(read_images(), 0x03);
