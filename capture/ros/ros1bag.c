@@ -60,16 +60,26 @@ static int take_record(struct bag *bag, struct ros1_text header, struct ros1_tex
     return op == ROS1_MESSAGE ? take_message(bag, header, data, place) : -EBADMSG;
 }
 
+#define IN_CHUNK "%s, %zu bytes at byte %zu of the unpacked chunk"
+
 // Of a chunk that is packed only the place of the whole is one of the file.
-static void tell_of_chunk(struct walk *walk, uint64_t offset, size_t at, size_t n_bytes,
-                          const char *what)
+static void tell_of_rest(struct walk *walk, uint64_t offset, size_t at, size_t n_bytes)
+{
+    const char *what = "from here on its chunk cannot be read, the messages there are missing";
+    const uint64_t plain = walk->reader->plain_offset;
+    if (plain == UINT64_MAX)
+        damage_note(&walk->damage, offset, IN_CHUNK, what, n_bytes, at);
+    else
+        damage_note(&walk->damage, plain + at, "%s, %zu bytes", what, n_bytes);
+}
+
+static void tell_of_record(struct walk *walk, uint64_t offset, size_t at, size_t next)
 {
     const uint64_t plain = walk->reader->plain_offset;
     if (plain == UINT64_MAX)
-        damage_note(&walk->damage, offset, "%s, %zu bytes at byte %zu of the unpacked chunk", what,
-                    n_bytes, at);
+        damage_note(&walk->damage, offset, IN_CHUNK, "a record cannot be read", next - at, at);
     else
-        damage_note(&walk->damage, plain + at, "%s, %zu bytes", what, n_bytes);
+        damage_note_record(&walk->damage, plain + at, plain + next);
 }
 
 static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
@@ -85,13 +95,12 @@ static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
     }
     for (size_t at = 0, next = 0; !err && at < reader->n_raw_bytes; at = next) {
         if (!ros1_next_record(reader->raw, reader->n_raw_bytes, &next, &header, &data)) {
-            tell_of_chunk(walk, offset, at, reader->n_raw_bytes - at,
-                          "from here on its chunk cannot be read, the messages there are missing");
+            tell_of_rest(walk, offset, at, reader->n_raw_bytes - at);
             break;
         }
         err = take_record(walk->bag, header, data, (struct bag_place){offset, at});
         if (err == -EBADMSG) {
-            tell_of_chunk(walk, offset, at, next - at, "a record cannot be read");
+            tell_of_record(walk, offset, at, next);
             err = 0;
         }
     }
@@ -241,8 +250,7 @@ static int walk_next(struct walk *walk, uint64_t *at)
     if (resume == UINT64_MAX && is_torn)
         return -EBADMSG;
     if (resume == UINT64_MAX) {
-        damage_note(&walk->damage, begin, "a record cannot be read, %llu bytes",
-                    (unsigned long long)(next - begin));
+        damage_note_record(&walk->damage, begin, next);
         return 0;
     }
     damage_note(&walk->damage, begin, "%llu bytes not read, goes on at byte %llu by the index",

@@ -453,10 +453,36 @@ static void many_places(void **state)
         put_number(4, 4);
         put("none", 4);
         put_number(0, 4);
+        put_number(8, 4); // between them such as are passed over
+        put_field("op", 4, 1);
+        put_number(0, 4);
     }
     assert_int_equal(read_images(), 0x3f);
     assert_said("damaged at byte %zu: a record cannot be read, 12 bytes\n", index_begin);
     assert_said("the.bag: damaged at 2 places more\n");
+}
+
+// Zeros behind what was recorded, where power went, are one place; so are those in a chunk.
+static void zeros(void **state)
+{
+    (void)state;
+    enum { N_ZEROS = 80000 };
+    leave_index_out();
+    for (unsigned i = 0; i < N_ZEROS / 8; i++)
+        put_number(0, 8);
+    assert_int_equal(read_images(), 0x3f);
+    assert_said("the.bag: damaged at byte %zu: %d records cannot be read, %d bytes\n", index_begin,
+                N_ZEROS / 8, N_ZEROS);
+    assert_null(strstr(said, "places more"));
+
+    setup(NULL);
+    const size_t n_bytes = messages[3] - messages[2];
+    memset(file + messages[2], 0, n_bytes);
+    set_u32(messages[2] + n_bytes - n_bytes % 8 - 8, n_bytes % 8); // the last one's header
+    assert_int_equal(read_images(), 0x3b);
+    assert_said("the.bag: damaged at byte %zu: %zu records cannot be read, %zu bytes\n",
+                messages[2], n_bytes / 8, n_bytes);
+    assert_null(strstr(strstr(said, "damaged") + 1, "damaged"));
 }
 
 int main(void)
@@ -474,6 +500,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(index_that_leads_astray, setup, teardown),
         cmocka_unit_test_setup_teardown(many_false_places, setup, teardown),
         cmocka_unit_test_setup_teardown(many_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(zeros, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
