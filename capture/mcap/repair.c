@@ -268,16 +268,28 @@ static int copy_record(struct repair *r, unsigned opcode, uint64_t offset, uint6
     return err ? err : write_out(r);
 }
 
+// Opcode 0 is none: disks leave zeros where power went.
+static bool is_torn(const struct repair *r, unsigned opcode, uint64_t at, uint64_t n_bytes)
+{
+    return opcode == 0 || n_bytes > mcap_reader_file_bytes(r->reader) - at - MCAP_RECORD_BYTES;
+}
+
 // The magic, and a header where the file has lost its own: readers ask for both.
-static int put_head(struct repair *r)
+static int put_head(struct repair *r, const struct chunk_places *places)
 {
     const unsigned char no_names[8] = {0}; // of profile and library
-    unsigned char opcode = 0;
+    unsigned char head[MCAP_RECORD_BYTES];
     int err = reserve(&r->out, MCAP_MAGIC_BYTES);
     if (err)
         return err;
     mcap_put_bytes(&r->out, MCAP_MAGIC, MCAP_MAGIC_BYTES);
-    if (mcap_reader_read(r->reader, &opcode, 1, MCAP_MAGIC_BYTES) == 0 && opcode != MCAP_HEADER)
+    bool has_header = mcap_reader_read(r->reader, head, sizeof head, MCAP_MAGIC_BYTES) == 0;
+    if (has_header) {
+        const uint64_t n_bytes = mcap_get(head + 1, 8);
+        has_header = head[0] == MCAP_HEADER && !is_torn(r, head[0], MCAP_MAGIC_BYTES, n_bytes) &&
+                     !mcap_is_damaged(r->reader, places, MCAP_MAGIC_BYTES, head[0], n_bytes);
+    }
+    if (!has_header)
         err = put_record(&r->out, MCAP_HEADER, no_names, sizeof no_names);
     return err ? err : write_out(r); // a chunk that is left out takes back what waits
 }
@@ -312,9 +324,9 @@ static int copy_records(struct repair *r)
     struct chunk_places places = {0};
     uint64_t at = MCAP_MAGIC_BYTES;
     bool has_header = false, has_end = false;
-    int err = put_head(r);
+    int err = mcap_find_chunks(r->reader, &places);
     if (!err)
-        err = mcap_find_chunks(r->reader, &places);
+        err = put_head(r, &places);
     // Behind the last chunk that could be read there is the summary, which is made anew.
     while (!err && n_file - at >= MCAP_RECORD_BYTES && !(places.n && at == places.end)) {
         unsigned char head[MCAP_RECORD_BYTES];
@@ -322,9 +334,8 @@ static int copy_records(struct repair *r)
         if (err)
             break;
         const uint64_t n_bytes = mcap_get(head + 1, 8), n_lost = result->n_lost_bytes;
-        // Opcode 0 is none: disks leave zeros where power went.
-        const bool is_torn = head[0] == 0 || n_bytes > n_file - at - sizeof head;
-        if (is_torn || mcap_is_damaged(r->reader, &places, at, head[0], n_bytes)) {
+        if (is_torn(r, head[0], at, n_bytes) ||
+            mcap_is_damaged(r->reader, &places, at, head[0], n_bytes)) {
             const uint64_t resume = mcap_next_chunk(r->reader, &places, at);
             if (resume == UINT64_MAX)
                 break;
