@@ -262,7 +262,7 @@ static int walk_chunk(struct walk *walk, uint64_t number)
     if (err == -EBADMSG || err == -ENOTSUP) {
         const struct mcap_chunk *chunk = &walk->index->chunks[number];
         damage_note(&walk->damage, chunk->offset - MCAP_RECORD_BYTES, MCAP_CHUNK_NOT_READ,
-                    (unsigned long long)(chunk->n_bytes + MCAP_RECORD_BYTES),
+                    (unsigned long long)chunk->n_bytes + MCAP_RECORD_BYTES,
                     mcap_reader_reason(walk->reader));
         return recall_channels(walk);
     }

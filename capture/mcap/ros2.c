@@ -128,7 +128,7 @@ static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
         const char *reason = mcap_reader_reason(walk->reader);
         walk->unsupported = err == -ENOTSUP ? reason : walk->unsupported;
         damage_note(&walk->damage, offset - MCAP_RECORD_BYTES, MCAP_CHUNK_NOT_READ,
-                    (unsigned long long)(n_bytes + MCAP_RECORD_BYTES), reason);
+                    (unsigned long long)n_bytes + MCAP_RECORD_BYTES, reason);
         return recall_channels(walk);
     }
     for (size_t at = 0; !err && at < n;) {
