@@ -62,9 +62,14 @@ static void control_replay(struct loop *loop, const struct shared_command *comma
 static void load_map(struct loop *loop, const struct shared_command *command,
                      struct shared_answer *answer)
 {
-    answer->error = backend_load_map(loop->settings->backend, &command->camera, command->map);
-    epoch_link_expect(&loop->epoch_link, EPOCH_BY_MAP); // also where it fails half way
-    if (answer->error)
+    const int error = backend_load_map(loop->settings->backend, &command->camera, command->map);
+    answer->error = error;
+    // Tracking begins anew at the last pose, also where it fails half way: of a camera that is
+    // lost that is a guess.
+    if (error != -ENOTSUP && error != -EXDEV && error != -ENOSPC &&
+        loop->state != posed_State_STATE_LOST)
+        epoch_link_expect(&loop->epoch_link, EPOCH_BY_MAP);
+    if (error)
         return;
     end_epoch(loop);
     log_to(&loop->settings->log, LOG_LEVEL_NOTICE,

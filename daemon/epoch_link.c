@@ -14,8 +14,8 @@ static const char *const reasons[] = {
 
 void epoch_link_expect(struct epoch_link *link, enum epoch_cause cause)
 {
-    if (cause == EPOCH_BY_MAP && link->next == EPOCH_BY_REQUEST)
-        return; // a reset before it ends what was cut
+    if (cause == EPOCH_BY_MAP && link->next != EPOCH_BY_TRACKER)
+        return; // what came before it has cut the way, or a reset has ended that
     link->next = cause;
     if (cause == EPOCH_BY_CAMERA || cause == EPOCH_BY_DEVICE)
         link->is_searched = false; // the loaded map went with it

@@ -35,7 +35,7 @@ struct epoch_link {
 };
 
 // Before a frame: why that begins an epoch, if it does. The last one counts, but that a loaded map
-// does not replace a request.
+// does not replace another cause.
 void epoch_link_expect(struct epoch_link *link, enum epoch_cause cause);
 
 // Each frame. is_searching: for where it is in a loaded map.

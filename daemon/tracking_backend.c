@@ -277,6 +277,7 @@ int backend_read_map(struct backend *backend, struct map_contents *out)
 static void restart(struct backend *backend, const struct se3 *T_odom_camera)
 {
     forget_newest(backend);
+    backend->T_odom_camera = *T_odom_camera; // what comes before the next frame begins here, too
     track_reset(backend->track, T_odom_camera);
 }
 

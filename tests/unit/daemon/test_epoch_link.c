@@ -103,6 +103,18 @@ static void test_a_loaded_map_is_lost(void **state)
     assert_true(link.is_cut);
 }
 
+// A device that failed before a map is loaded has cut the way.
+static void test_a_cut_before_a_map(void **state)
+{
+    (void)state;
+    struct epoch_link link = {0};
+    epoch_link_follow(&link, 0, false, S);
+    epoch_link_expect(&link, EPOCH_BY_DEVICE);
+    epoch_link_expect(&link, EPOCH_BY_MAP);
+    epoch_link_follow(&link, 1, true, S);
+    assert_true(link.is_cut);
+}
+
 // A reset whose epoch a loaded map begins is one all the same.
 static void test_a_reset_before_a_map(void **state)
 {
@@ -120,8 +132,8 @@ static void test_a_reset_before_a_map(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_cuts), cmocka_unit_test(test_what_is_told),
-        cmocka_unit_test(test_a_loaded_map), cmocka_unit_test(test_a_loaded_map_is_lost),
-        cmocka_unit_test(test_a_reset_before_a_map)};
+        cmocka_unit_test(test_what_cuts),          cmocka_unit_test(test_what_is_told),
+        cmocka_unit_test(test_a_loaded_map),       cmocka_unit_test(test_a_loaded_map_is_lost),
+        cmocka_unit_test(test_a_cut_before_a_map), cmocka_unit_test(test_a_reset_before_a_map)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
