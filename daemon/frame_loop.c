@@ -332,6 +332,25 @@ static void adapt_worked(struct loop *loop, int64_t took_ns)
     }
 }
 
+// All of a pose's message but its times.
+static void fill_odometry(struct loop *loop, const struct capture_frame *frame, bool tracked,
+                          const struct track_result *result, posed_Odometry *odometry)
+{
+    const struct loop_settings *settings = loop->settings;
+    message_odometry(loop->info, loop->next_seq, frame, result, result->map_epoch,
+                     loop->previous_xyzw, odometry);
+    set_velocity_covariance(loop, frame, result, odometry);
+    if (backend_T_map_odom(settings->backend, &loop->T_map_odom)) {
+        odometry->has_map_from_odom = true;
+        odometry->map_from_odom = wire_pose(&loop->T_map_odom, NULL);
+    }
+    if (backend_is_searching(settings->backend) && result->state != TRACK_STATE_LOST)
+        odometry->state = posed_State_STATE_SEARCHING;
+    odometry->effort = message_effort(tracked ? loop->adapt.effort : TRACK_EFFORT_FULL);
+    odometry->damaged_frames = shared_counter(settings->shared, SHARED_DAMAGED);
+    odometry->dropped_frames = shared_counter(settings->shared, SHARED_DROPPED);
+}
+
 // Returns 0, or -EIO when the device failed and none takes over (the frame has its message all the
 // same).
 static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_t read_ns)
@@ -354,18 +373,7 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     epoch_link_follow(&loop->epoch_link, result.map_epoch,
                       backend_is_searching(loop->settings->backend), done_ns);
     count(loop, frame, tracked, &result);
-    message_odometry(loop->info, loop->next_seq, frame, &result, result.map_epoch,
-                     loop->previous_xyzw, &odometry);
-    set_velocity_covariance(loop, frame, &result, &odometry);
-    if (backend_T_map_odom(loop->settings->backend, &loop->T_map_odom)) {
-        odometry.has_map_from_odom = true;
-        odometry.map_from_odom = wire_pose(&loop->T_map_odom, NULL);
-    }
-    if (backend_is_searching(loop->settings->backend) && result.state != TRACK_STATE_LOST)
-        odometry.state = posed_State_STATE_SEARCHING;
-    odometry.effort = message_effort(tracked ? loop->adapt.effort : TRACK_EFFORT_FULL);
-    odometry.damaged_frames = shared_counter(loop->settings->shared, SHARED_DAMAGED);
-    odometry.dropped_frames = shared_counter(loop->settings->shared, SHARED_DROPPED);
+    fill_odometry(loop, frame, tracked, &result, &odometry);
     keep_frame(loop, frame, &odometry);
     odometry.publish_monotonic_ns = clock_monotonic_ns();
     histogram_add(shared_latency(loop->settings->shared),
