@@ -5,6 +5,11 @@
 
 #include "capture/mcap/protobuf.h"
 
+// What posed.proto's Pose has beyond foxglove.Odometry.
+#define POSE_STATE         1005
+#define STATE_LOST         4
+#define POSE_MAP_FROM_ODOM 1027
+
 static void put_timestamp(struct protobuf_out *out, uint32_t number, int64_t time_ns)
 {
     unsigned char bytes[32];
@@ -215,6 +220,8 @@ bool foxglove_get_odometry(const void *message, size_t n_bytes, struct foxglove_
     *out = (struct foxglove_odometry){0};
     while (in.at < in.n && good) {
         good = protobuf_get_field(&in, &value);
+        if (good && value.number == POSE_STATE && value.type == PROTOBUF_VARINT)
+            out->is_lost = value.number_value == STATE_LOST;
         if (!good || value.type != PROTOBUF_BYTES)
             continue;
         if (value.number == 1)
@@ -225,7 +232,7 @@ bool foxglove_get_odometry(const void *message, size_t n_bytes, struct foxglove_
             good = get_doubles(&value, 3, out->linear_m_s);
         else if (value.number == 6)
             good = get_doubles(&value, 3, out->angular_rad_s);
-        else if (value.number == 1027)
+        else if (value.number == POSE_MAP_FROM_ODOM)
             out->has_map = good = get_pose(&value, out->map_position_m, out->map_orientation_xyzw);
         else if (value.number == 7)
             get_covariance(&value, out->covariance);

@@ -71,6 +71,7 @@ struct foxglove_odometry {
     double covariance[36];
     bool has_velocity_covariance;
     double velocity_covariance[36];
+    bool is_lost; // the pose is the last valid one
     bool has_map; // map_from_odom
     double map_position_m[3], map_orientation_xyzw[4];
 };

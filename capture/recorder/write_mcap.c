@@ -278,7 +278,8 @@ static int mcap_message(void *state, uint32_t number, enum recorder_topic topic,
                          time_ns, data, n_bytes, NULL, 0);
 }
 
-// Where odom is in the map, where there is one, and base_link in odom.
+// Where odom is in the map, where there is one, and base_link in odom; not while the camera is
+// lost, as live: nobody knows where it is.
 static int add_ros_tf(struct mcap_writer *mcap, uint32_t number, const struct ros_pose *pose,
                       const struct foxglove_odometry *odometry)
 {
@@ -295,7 +296,10 @@ static int add_ros_tf(struct mcap_writer *mcap, uint32_t number, const struct ro
         poses[n].frame_id = camera->map_frame;
         poses[n++].child_frame_id = camera->odom_frame;
     }
-    poses[n++] = *pose;
+    if (!odometry->is_lost)
+        poses[n++] = *pose;
+    if (n == 0)
+        return 0;
     const size_t n_bytes = ros_put_tf(poses, n, bytes);
     return mcap_file_add(mcap->file, number, MCAP_CHANNEL_TF, pose->time_ns, bytes, n_bytes, NULL,
                          0);

@@ -69,6 +69,10 @@ static void an_odometry(void **state)
     assert_true(got.covariance[0] == 0 && got.covariance[35] == 35);
     assert_true(got.has_velocity_covariance && got.velocity_covariance[35] == 36);
     assert_true(got.has_map && got.map_position_m[2] == 3 && got.map_orientation_xyzw[2] == 0.6);
+    assert_false(got.is_lost);
+    static const unsigned char lost[] = {0xe8, 0x3e, 4}, tracking[] = {0xe8, 0x3e, 2};
+    assert_true(foxglove_get_odometry(lost, sizeof lost, &got) && got.is_lost);
+    assert_true(foxglove_get_odometry(tracking, sizeof tracking, &got) && !got.is_lost);
     assert_true(foxglove_get_odometry(bytes, 0, &got));
     assert_false(got.has_map);
     assert_int_equal(got.time_ns, 0);
