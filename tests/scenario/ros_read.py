@@ -77,6 +77,7 @@ def check_message(topic, message, log_ns, i, expected):
     if topic == "/tf":  # a map that nothing has adjusted yet
         of_map = message.transforms[0]
         assert (of_map.header.frame_id, of_map.child_frame_id) == ("map", "odom")
+        assert of_map.header.stamp == message.transforms[-1].header.stamp
         assert (of_message(of_map.transform) == numpy.eye(4)).all()
         assert len(message.transforms) == 2 - (expected.frames[i][0] in expected.lost)
     message = message.transforms[-1] if topic.startswith("/tf") else message
