@@ -39,6 +39,8 @@ static const struct synth_recording recordings[] = {
      300, SYNTH_EVENT_NONE, 0, 0},
     {"room-slow", "as room, at a tenth of the speed (for replays at ten times)", "room",
      MOTION_LOOP, 0.1, 600, SYNTH_EVENT_NONE, 0, 0},
+    {"room-calm", "as room, a full turn in 30 s", "room", MOTION_LOOP, 2.0 / 3, 900,
+     SYNTH_EVENT_NONE, 0, 0},
     {"room-covered", "as room, lens covered in frames 150-179", "room", MOTION_LOOP, 1, 400,
      SYNTH_EVENT_COVERED, 150, 30},
     {"room-gap", "as room, no frames for 2 s before frame 150", "room", MOTION_LOOP, 1, 300,

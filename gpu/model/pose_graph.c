@@ -17,6 +17,7 @@
 _Static_assert(LINK_MAX == 16, "GRAPH_LINKS_RANGE");
 
 #define CHAIN_LONG  16   // keyframes: the chain's errors add up as they are, not as variances do
+#define BESIDE_LOOP 6    // keyframes, at both ends
 #define LOOP_STRAIN 18.0 // of a loop's chain, a step: (three sigmas)^2 of two degrees of freedom
 #define LOOP_CHI2   25.0 // of its link
 #define STEPS_FAR   4    // pulled by what is far off, too: a loop's first link
@@ -155,7 +156,7 @@ static int adjust_steps(struct graph *g, struct align_system *system, struct spa
             double x[6], *sums = g->sums + 2 * (size_t)k * PAIR_N_SUMS;
             residual_of(g, e, x);
             double chi2 = chi2_of(e->link.information, x), loose = CHI2_LOOSE / (CHI2_LOOSE + chi2);
-            double longer = e->loop ? e->span : fmax(1, (double)e->span / CHAIN_LONG);
+            double longer = e->beside_loop ? e->span : fmax(1, (double)e->span / CHAIN_LONG);
             double pull = e->loop ? 1 : fmin(1, sqrt(CHI2_LOOSE / chi2));
             g->weight[k] = e->chain ? 1 : step < STEPS_FAR ? longer * pull : longer * loose * loose;
             for (int i = 0, at = 0; i < 6; i++) {
@@ -182,6 +183,24 @@ static int adjust_steps(struct graph *g, struct align_system *system, struct spa
     return rc;
 }
 
+// A link beside a loop's spans the same way, over which the tracker's errors have added up as they
+// are: it weighs as much for each thing that it knows. So where the camera has come back holds the
+// link with the least motion between its views, not the two far ones that closed the loop.
+static void mark_beside_loops(struct graph *g)
+{
+    for (uint32_t k = 0; k < g->n_edges; k++)
+        g->edges[k].beside_loop = g->edges[k].loop;
+    for (uint32_t l = 0; l < g->n_edges; l++) {
+        const struct edge *loop = &g->edges[l];
+        for (uint32_t k = 0; k < g->n_edges && loop->loop; k++) {
+            struct edge *e = &g->edges[k];
+            if (!e->chain && abs((int)e->i - (int)loop->i) <= BESIDE_LOOP &&
+                abs((int)e->j - (int)loop->j) <= BESIDE_LOOP)
+                e->beside_loop = true;
+        }
+    }
+}
+
 static int compare_edges(const void *a, const void *b)
 {
     const struct edge *x = a, *y = b;
@@ -195,6 +214,7 @@ int graph_adjust(struct graph *g)
     struct align_system system = {0};
     struct sparse *sparse = NULL;
     qsort(g->edges, g->n_edges, sizeof *g->edges, compare_edges);
+    mark_beside_loops(g);
     for (uint32_t k = 0; k < g->n_edges; k++)
         g->pairs[k] = (struct align_pair){g->edges[k].i, g->edges[k].j, 1, 0};
     for (uint32_t i = 0; i < g->n; i++)

@@ -17,11 +17,12 @@ struct edge {
     uint32_t i, j; // i < j
     uint32_t span; // keyframes from i to j, those that went included
     struct link link;
-    bool chain; // of a keyframe to the one before it: never doubted
-    bool lost;  // a chain's over a loss: of the way nothing is known
-    bool find;  // to the keyframe by which j's camera was found after a loss
-    bool loop;  // closes one: two keyframes found it
-    bool fresh; // a loop's, and what it does to the chain is yet to be judged
+    bool chain;       // of a keyframe to the one before it: never doubted
+    bool lost;        // a chain's over a loss: of the way nothing is known
+    bool find;        // to the keyframe by which j's camera was found after a loss
+    bool loop;        // closes one: two keyframes found it
+    bool beside_loop; // of an adjustment: it is one, or stands beside one at both ends
+    bool fresh;       // a loop's, and what it does to the chain is yet to be judged
 };
 
 // Against images, across time: not the chain's, nor a find's by odom (graph_find_at).

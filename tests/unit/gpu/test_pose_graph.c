@@ -175,6 +175,80 @@ static void a_loop_that_does_not_close_is_wrong(void **state)
     assert_true(fabs(moved_m) < 1e-6);
 }
 
+// Weights of the eight steps: a loop's, and an ordinary link's, of what they say.
+static double loop_weight(int step, double chi2)
+{
+    const double loose = 12.6 / (12.6 + chi2);
+    return step < 4 ? 1 : loose * loose;
+}
+
+static double link_weight(int step, double chi2)
+{
+    return step < 4 ? fmin(1, sqrt(12.6 / chi2)) : loop_weight(step, chi2);
+}
+
+// Twelve steps of 5 cm, of which the last is off_m[0] farther on by a loop's link; n_after steps
+// beyond, of which the last is off_m[1] farther on by an ordinary link to the first. Where the
+// newest should be moved to if that link counts so many times.
+static double moved_beside_loop(const double off_m[2], double worth, uint32_t n_after, double times)
+{
+    const double chain = 1e4 / 12, rest = 1e4 / n_after;
+    double at[2] = {0, 0};
+    for (int step = 0; step < 8; step++) { // the loop alone
+        const double pull =
+            12 * worth * loop_weight(step, worth * (off_m[0] - at[0]) * (off_m[0] - at[0]));
+        at[0] = pull * off_m[0] / (pull + chain);
+    }
+    at[1] = at[0];
+    for (int step = 0; step < 8; step++) {
+        const double lack[2] = {off_m[0] - at[0], off_m[1] - at[1]};
+        const double loop = 12 * worth * loop_weight(step, worth * lack[0] * lack[0]);
+        const double link = times * worth * link_weight(step, worth * lack[1] * lack[1]);
+        const double a = chain + rest + loop, b = -rest, d = rest + link; // a b; b d
+        const double right[2] = {loop * off_m[0], link * off_m[1]};
+        at[0] = (d * right[0] - b * right[1]) / (a * d - b * b);
+        at[1] = (a * right[1] - b * right[0]) / (a * d - b * b);
+    }
+    return at[1];
+}
+
+// Where the camera has come back, a link within six keyframes of the loop's counts as that one
+// does, once for each keyframe that it spans; beyond, once for each sixteen.
+static void a_link_beside_a_loop_counts_as_one(void **state)
+{
+    (void)state;
+    static const uint32_t n_after[] = {1, 6, 7};
+    static const double off_m[] = {0.03, 0.01};
+    for (int k = 0; k < 3; k++) {
+        const uint32_t newest = 12 + n_after[k];
+        struct graph *g = fake_graph(64, 5);
+        for (int i = 0; i < FAKE_KEYFRAMES; i++)
+            fake_overlaps[i] = 0;
+        for (uint32_t i = 0; i < newest; i++) {
+            fake_is_found = i == 11 || i == 12;
+            fake_agrees = true;
+            fake_revisit = (struct revisit){.at = 0};
+            fake_revisit.link.T_j_i = fake_pose(-0.05 * i - off_m[0] * i / 12, 0, 0, 0);
+            set_worth(&fake_revisit.link, i == 11 ? 1e-9 : 3000);
+            add(g, 0.05 * i);
+        }
+        const double before_m = newest_m(g) - 0.05 * (newest - 1);
+        fake_is_found = false;
+        fake_overlaps[0] = 1;
+        fake_measure = pull;
+        pulled_m = off_m[1] - before_m; // of where it is thought to be
+        pull_worth = 3000;
+        g->keyframes[0].walked = -1e9;
+        add(g, 0.05 * newest);
+        assert_int_equal(fake_n_asked, 1);
+        const double times = n_after[k] <= 6 ? newest : fmax(1, newest / 16.0);
+        const double expected_m = moved_beside_loop(off_m, 3000, n_after[k], times);
+        const double moved_m = newest_m(g) - 0.05 * newest;
+        assert_true(fabs(moved_m - expected_m) < 1e-6);
+        graph_destroy(&g);
+    }
+}
+
 // Equations without a solution leave the poses as they are, and take a loop out.
 static void what_cannot_be_solved_changes_nothing(void **state)
 {
@@ -394,6 +468,7 @@ int main(void)
         cmocka_unit_test(links_pull_as_their_weights_say),
         cmocka_unit_test(a_loop_may_strain_the_chain),
         cmocka_unit_test(a_loop_that_does_not_close_is_wrong),
+        cmocka_unit_test(a_link_beside_a_loop_counts_as_one),
         cmocka_unit_test(what_cannot_be_solved_changes_nothing),
         cmocka_unit_test(too_little_depth_is_left_out),
         cmocka_unit_test(a_find_meanwhile_goes_with_what_found_it),
