@@ -484,10 +484,10 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     }
     double seconds = elapsed_s(track, time_ns);
     result_pose(track, out);
-    if (verdict_is_gap(track, seconds)) // the pose stands still, and so does what is said of it
+    // Nothing tells where a moving camera is after so long; odom does not step back for that.
+    if (verdict_is_gap(track, seconds))
         memset(out->velocity, 0, sizeof out->velocity);
-    else
-        out->T_odom_camera = track_predict(track, seconds);
+    out->T_odom_camera = track_predict(track, fmin(seconds, verdict_gap_s(track)));
     track_predict_error(seconds, out->covariance);
     track_predict_error(seconds, out->error.own);
     out->state = TRACK_STATE_DEGRADED;

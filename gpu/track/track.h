@@ -86,9 +86,9 @@ __attribute__((warn_unused_result)) int track_repeat(struct track *track, int64_
                                                      struct track_result *out);
 
 // A frame that was dropped before tracking: the last pose, predicted on to time_ns with a grown
-// covariance, reason DROPPED; after a gap the last pose as it was, and no velocity. The reference
-// stays. Before the first frame that was tracked: INIT, the pose that it will have, with the
-// covariance of a LOST one.
+// covariance, reason DROPPED; from a gap on the prediction as it was when that began, and no
+// velocity. The reference stays. Before the first frame that was tracked: INIT, the pose that it
+// will have, with the covariance of a LOST one.
 void track_skip(struct track *track, int64_t time_ns, struct track_result *out);
 
 // How much work is done on the frames from now on; at create: FULL. Their counts of pixels and

@@ -23,10 +23,15 @@
 #define JUMP_SLACK_M   0.03
 #define JUMP_SLACK_RAD 0.03
 
+double verdict_gap_s(const struct track *track)
+{
+    return track->period_s > 0 ? fmax(track->settings.gap_s, GAP_PERIODS * track->period_s)
+                               : INFINITY;
+}
+
 bool verdict_is_gap(const struct track *track, double seconds)
 {
-    return seconds > track->settings.gap_s && track->period_s > 0 &&
-           seconds > GAP_PERIODS * track->period_s;
+    return seconds > verdict_gap_s(track);
 }
 
 enum track_reason verdict_objection(const struct track *track, const struct track_candidate *c,

@@ -6,8 +6,12 @@
 
 #include "gpu/track/pose_candidates.h"
 
-// Whether so much time has passed since the last valid pose that where the camera is now is a
-// guess. A recording at one frame a second has no gaps at one second: the usual period counts too.
+// After so long without a valid pose it is a guess where the camera is now. A recording at one
+// frame a second has no gaps at one second: the usual period counts, too; infinite before there is
+// one.
+double verdict_gap_s(const struct track *track);
+
+// Whether so much time has passed since the last valid pose.
 bool verdict_is_gap(const struct track *track, double seconds);
 
 // What speaks against believing an alignment, so that the frame is LOST unless another way explains
