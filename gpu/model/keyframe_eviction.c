@@ -101,8 +101,8 @@ static uint32_t heir_of(const struct graph *g, uint32_t at)
 }
 
 // Takes a keyframe out; its neighbours are chained, and the one that stands nearer takes over its
-// links across time, without which a loop would open again, as long as there is room for those of
-// the next two keyframes.
+// links across time, without which a loop would open again: its own always, others as long as there
+// is room for those of the next two keyframes.
 static void forget(struct graph *g, uint32_t at)
 {
     uint32_t n = 0, n_edges = g->n_edges;
@@ -118,10 +118,11 @@ static void forget(struct graph *g, uint32_t at)
             uint32_t other = e.i == at ? e.j : e.i;
             uint32_t low = other < heir ? other : heir, high = other < heir ? heir : other;
             const bool is_find = e.find && !e.chain;
-            if (!is_find && (full || e.chain || high - low < HEIR_FROM ||
+            if (!is_find && ((full && !e.loop) || e.chain || high - low < HEIR_FROM ||
                              graph_find_edge(g, n_edges, low, high)))
                 continue;
             e = given_to(g, &e, at, heir);
+            e.inherited = true;
             if (is_find && !hand_on_find(g, &e))
                 continue;
             g->edges[k] = e;

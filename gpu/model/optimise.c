@@ -170,8 +170,7 @@ static int measure_again(struct graph *g, const atomic_bool *stop)
     g->n = n;
     for (uint32_t k = 0; k < n_old && rc == 0 && g->n_edges + 1 < g->max_edges; k++) {
         const struct edge *e = &old[k];
-        bool is_taken_over = e->span != g->arrival[e->j] - g->arrival[e->i];
-        if (e->find || (!e->chain && (e->loop || is_taken_over)))
+        if (e->find || (!e->chain && (e->loop || e->inherited)))
             keep(g, e);
     }
     free(old);

@@ -145,6 +145,14 @@ static double chi2_of(const double h[36], const double x[6])
     return sum;
 }
 
+// A loop's link counts as many times as it spans keyframes: that was judged when it came. One
+// beside it once the loop and the others have drawn the poses to where it agrees: a wrong one would
+// draw them to itself, and agree then.
+static bool is_worth_span(const struct edge *e, int step)
+{
+    return e->loop || (e->beside_loop && step >= STEPS_FAR);
+}
+
 // Gauss-Newton over all poses but the first. Returns 0, -EDOM or -ENOMEM.
 static int adjust_steps(struct graph *g, struct align_system *system, struct sparse *sparse)
 {
@@ -152,11 +160,14 @@ static int adjust_steps(struct graph *g, struct align_system *system, struct spa
     for (int step = 0; step < STEPS && rc == 0; step++) {
         yield_now(&g->yield);
         for (uint32_t k = 0; k < g->n_edges; k++) {
-            const struct edge *e = &g->edges[k];
+            struct edge *e = &g->edges[k];
             double x[6], *sums = g->sums + 2 * (size_t)k * PAIR_N_SUMS;
             residual_of(g, e, x);
             double chi2 = chi2_of(e->link.information, x), loose = CHI2_LOOSE / (CHI2_LOOSE + chi2);
-            double longer = e->beside_loop ? e->span : fmax(1, (double)e->span / CHAIN_LONG);
+            if (step == STEPS_FAR && chi2 > CHI2_LOOSE)
+                e->beside_loop = false;
+            double longer =
+                is_worth_span(e, step) ? e->span : fmax(1, (double)e->span / CHAIN_LONG);
             double pull = e->loop ? 1 : fmin(1, sqrt(CHI2_LOOSE / chi2));
             g->weight[k] = e->chain ? 1 : step < STEPS_FAR ? longer * pull : longer * loose * loose;
             for (int i = 0, at = 0; i < 6; i++) {
@@ -183,19 +194,26 @@ static int adjust_steps(struct graph *g, struct align_system *system, struct spa
     return rc;
 }
 
+static bool is_near_in_time(const struct graph *g, uint32_t a, uint32_t b)
+{
+    const uint32_t apart = g->arrival[a] > g->arrival[b] ? g->arrival[a] - g->arrival[b]
+                                                         : g->arrival[b] - g->arrival[a];
+    return apart <= BESIDE_LOOP && (!g->body || g->body[a].camera == g->body[b].camera);
+}
+
 // A link beside a loop's spans the same way, over which the tracker's errors have added up as they
 // are: it weighs as much for each thing that it knows. So where the camera has come back holds the
 // link with the least motion between its views, not the two far ones that closed the loop.
 static void mark_beside_loops(struct graph *g)
 {
     for (uint32_t k = 0; k < g->n_edges; k++)
-        g->edges[k].beside_loop = g->edges[k].loop;
+        g->edges[k].beside_loop = false;
     for (uint32_t l = 0; l < g->n_edges; l++) {
         const struct edge *loop = &g->edges[l];
         for (uint32_t k = 0; k < g->n_edges && loop->loop; k++) {
             struct edge *e = &g->edges[k];
-            if (!e->chain && abs((int)e->i - (int)loop->i) <= BESIDE_LOOP &&
-                abs((int)e->j - (int)loop->j) <= BESIDE_LOOP)
+            if (edge_is_measured(e) && is_near_in_time(g, e->i, loop->i) &&
+                is_near_in_time(g, e->j, loop->j))
                 e->beside_loop = true;
         }
     }
@@ -231,6 +249,13 @@ int graph_adjust(struct graph *g)
     for (uint32_t i = 0; i < g->n && rc == 0; i++)
         g->keyframes[i].T_map_camera = g->poses[i];
     return rc;
+}
+
+bool graph_agrees(const struct graph *g, const struct edge *e)
+{
+    double x[6];
+    lack_of(&g->keyframes[e->i].T_map_camera, &g->keyframes[e->j].T_map_camera, e, x);
+    return chi2_of(e->link.information, x) <= CHI2_LOOSE;
 }
 
 double graph_mean_chi2(const struct graph *g, uint32_t least)
@@ -284,7 +309,8 @@ static bool tears_find(const struct graph *g, const struct edge *loop)
 }
 
 // Adjusts. A loop that bends the chain more than the tracker errs, that tears a find, or that the
-// others do not let close, is a wrong one: it is taken out, and the poses are as they were.
+// others do not let close, is a wrong one: it is taken out, and the poses are as they were. So is
+// one that could not be judged.
 static int adjust_and_judge(struct graph *g)
 {
     uint32_t n = 0;
@@ -292,14 +318,13 @@ static int adjust_and_judge(struct graph *g)
     for (uint32_t i = 0; i < g->n; i++)
         g->before[i] = g->keyframes[i].T_map_camera;
     int rc = graph_adjust(g);
-    for (uint32_t k = 0; k < g->n_edges && (rc == 0 || rc == -EDOM); k++) {
+    for (uint32_t k = 0; k < g->n_edges; k++) {
         struct edge *e = &g->edges[k];
         double x[6];
         if (!e->fresh)
             continue;
-        wrong = wrong || rc == -EDOM;
         residual_of(g, e, x);
-        wrong = wrong || strain(g, e->i, e->j) > LOOP_STRAIN || tears_find(g, e) ||
+        wrong = wrong || rc < 0 || strain(g, e->i, e->j) > LOOP_STRAIN || tears_find(g, e) ||
                 chi2_of(e->link.information, x) > LOOP_CHI2;
     }
     for (uint32_t k = 0; k < g->n_edges; k++)
@@ -310,7 +335,7 @@ static int adjust_and_judge(struct graph *g)
     g->n_edges = n;
     for (uint32_t i = 0; i < g->n && wrong; i++)
         g->keyframes[i].T_map_camera = g->before[i];
-    return wrong ? graph_adjust(g) : rc;
+    return wrong && rc != -ENOMEM ? graph_adjust(g) : rc;
 }
 
 struct se3 graph_keyframe_T_map_odom(const struct graph_keyframe *keyframe)

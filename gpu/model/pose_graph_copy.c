@@ -40,10 +40,15 @@ int graph_copy(struct graph **out, const struct graph *g, const struct between_f
 }
 
 // Whether an edge of both stays as it is here: where what a camera was found by was handed on to it
-// and the copy knows nothing of the way. Else it takes that with it.
-static bool stays(const struct edge *here, struct edge *there)
+// and the copy knows nothing of the way; and where it is a chain over a keyframe that went in
+// between, and what was measured there tells but the news of it, or disagrees with where the copy
+// has them. Else it takes that with it.
+static bool stays(const struct edge *here, struct edge *there, const struct graph *from)
 {
     if (there->lost && !here->lost)
+        return true;
+    if (here->chain && !here->lost && !there->chain &&
+        (!graph_is_mended(from) || !graph_agrees(from, there)))
         return true;
     there->find |= here->find;
     return false;
@@ -59,7 +64,8 @@ static void take_edges(struct graph *g, struct graph *from, const uint32_t *in_f
         const uint32_t i = in_from[e->i], j = in_from[e->j];
         struct edge *there =
             i == NOWHERE || j == NOWHERE ? NULL : graph_find_edge(from, from->n_edges, i, j);
-        if (there ? stays(e, there) : i == NOWHERE || j == NOWHERE || e->chain || e->find)
+        if (there ? stays(e, there, from)
+                  : i == NOWHERE || j == NOWHERE || e->chain || e->find || e->inherited)
             g->edges[n++] = *e;
     }
     const uint32_t n_stay = n;

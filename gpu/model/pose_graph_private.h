@@ -21,7 +21,8 @@ struct edge {
     bool lost;        // a chain's over a loss: of the way nothing is known
     bool find;        // to the keyframe by which j's camera was found after a loss
     bool loop;        // closes one: two keyframes found it
-    bool beside_loop; // of an adjustment: it is one, or stands beside one at both ends
+    bool beside_loop; // of an adjustment: it is one, or stands beside one at both ends, and agrees
+    bool inherited;   // taken over from a keyframe that went
     bool fresh;       // a loop's, and what it does to the chain is yet to be judged
 };
 
@@ -108,6 +109,9 @@ __attribute__((warn_unused_result)) int graph_link_newest(struct graph *g);
 
 // The same where the newest keyframe's pose is no longer in doubt.
 __attribute__((warn_unused_result)) int graph_link_again(struct graph *g);
+
+// Whether a link agrees with where its keyframes are, as most of those do that are right.
+bool graph_agrees(const struct graph *g, const struct edge *e);
 
 // The mean chi2 of the links across time, where the keyframes are; 0: there are fewer than `least`.
 double graph_mean_chi2(const struct graph *g, uint32_t least);

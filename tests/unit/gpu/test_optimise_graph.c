@@ -179,14 +179,14 @@ static void what_holds_a_loop_is_kept(void **state)
         fake_overlaps[i] = i == 1;
     fake_edge(g, 0, 4, false);
     fake_edge(g, 0, 5, false)->loop = true;
-    fake_edge(g, 2, 5, false)->span = 7;
+    fake_edge(g, 2, 5, false)->inherited = true;
     struct edge *anew = fake_edge(g, 1, 5, false);
     anew->loop = true;
     anew->link.rms_m = 0.1;
     assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
     assert_null(graph_find_edge(g, g->n_edges, 0, 4));
     assert_true(graph_find_edge(g, g->n_edges, 0, 5)->loop);
-    assert_int_equal(graph_find_edge(g, g->n_edges, 2, 5)->span, 7);
+    assert_true(graph_find_edge(g, g->n_edges, 2, 5)->inherited);
     assert_true(graph_find_edge(g, g->n_edges, 1, 5)->link.rms_m == 0.003);
     assert_false(graph_find_edge(g, g->n_edges, 1, 5)->loop);
     // 1 with 3, 4 and 5, and the two.

@@ -189,9 +189,11 @@ static double link_weight(int step, double chi2)
 
 // Twelve steps of 5 cm, of which the last is off_m[0] farther on by a loop's link; n_after steps
 // beyond, of which the last is off_m[1] farther on by an ordinary link to the first. Where the
-// newest should be moved to if that link counts so many times.
-static double moved_beside_loop(const double off_m[2], double worth, uint32_t n_after, double times)
+// newest should be moved to: beside the loop that link counts as many times as it spans keyframes
+// from the fifth step on if it agrees with where the first four have led.
+static double moved_beside_loop(const double off_m[2], double worth, uint32_t n_after, bool beside)
 {
+    const double usual = fmax(1, (12 + n_after) / 16.0);
     const double chain = 1e4 / 12, rest = 1e4 / n_after;
     double at[2] = {0, 0};
     for (int step = 0; step < 8; step++) { // the loop alone
@@ -203,6 +205,8 @@ static double moved_beside_loop(const double off_m[2], double worth, uint32_t n_
     for (int step = 0; step < 8; step++) {
         const double lack[2] = {off_m[0] - at[0], off_m[1] - at[1]};
         const double loop = 12 * worth * loop_weight(step, worth * lack[0] * lack[0]);
+        beside = beside && (step != 4 || worth * lack[1] * lack[1] <= 12.6);
+        const double times = beside && step >= 4 ? 12 + n_after : usual;
         const double link = times * worth * link_weight(step, worth * lack[1] * lack[1]);
         const double a = chain + rest + loop, b = -rest, d = rest + link; // a b; b d
         const double right[2] = {loop * off_m[0], link * off_m[1]};
@@ -213,14 +217,16 @@ static double moved_beside_loop(const double off_m[2], double worth, uint32_t n_
 }
 
 // Where the camera has come back, a link within six keyframes of the loop's counts as that one
-// does, once for each keyframe that it spans; beyond, once for each sixteen.
+// does, once for each keyframe that it spans, and beyond once for each sixteen. A wrong one counts
+// no more than it does anywhere, and is left out.
 static void a_link_beside_a_loop_counts_as_one(void **state)
 {
     (void)state;
     static const uint32_t n_after[] = {1, 6, 7};
-    static const double off_m[] = {0.03, 0.01};
-    for (int k = 0; k < 3; k++) {
-        const uint32_t newest = 12 + n_after[k];
+    static const double off_m[][2] = {{0.03, 0.01}, {0.03, 0.3}};
+    for (int k = 0; k < 6; k++) {
+        const double *off = off_m[k / 3];
+        const uint32_t after = n_after[k % 3], newest = 12 + after;
         struct graph *g = fake_graph(64, 5);
         for (int i = 0; i < FAKE_KEYFRAMES; i++)
             fake_overlaps[i] = 0;
@@ -228,7 +234,8 @@ static void a_link_beside_a_loop_counts_as_one(void **state)
             fake_is_found = i == 11 || i == 12;
             fake_agrees = true;
             fake_revisit = (struct revisit){.at = 0};
-            fake_revisit.link.T_j_i = fake_pose(-0.05 * i - off_m[0] * i / 12, 0, 0, 0);
+            fake_revisit.link.rms_m = 0.002;
+            fake_revisit.link.T_j_i = fake_pose(-0.05 * i - off[0] * i / 12, 0, 0, 0);
             set_worth(&fake_revisit.link, i == 11 ? 1e-9 : 3000);
             add(g, 0.05 * i);
         }
@@ -236,15 +243,15 @@ static void a_link_beside_a_loop_counts_as_one(void **state)
         fake_is_found = false;
         fake_overlaps[0] = 1;
         fake_measure = pull;
-        pulled_m = off_m[1] - before_m; // of where it is thought to be
+        pulled_m = off[1] - before_m; // of where it is thought to be
         pull_worth = 3000;
         g->keyframes[0].walked = -1e9;
         add(g, 0.05 * newest);
         assert_int_equal(fake_n_asked, 1);
-        const double times = n_after[k] <= 6 ? newest : fmax(1, newest / 16.0);
-        const double expected_m = moved_beside_loop(off_m, 3000, n_after[k], times);
+        const double expected_m = moved_beside_loop(off, 3000, after, after <= 6);
         const double moved_m = newest_m(g) - 0.05 * newest;
         assert_true(fabs(moved_m - expected_m) < 1e-6);
+        assert_true(k < 3 || fabs(moved_m - off[0]) < 0.002);
         graph_destroy(&g);
     }
 }
@@ -352,14 +359,21 @@ static void what_a_copy_found_is_taken_over(void **state)
 }
 
 // A keyframe that has gone here and is known there: its neighbours stay chained, as they were
-// measured there, if they were.
+// measured there, if they were, without the camera's own error, and agree with it; else as here.
 static void a_keyframe_has_gone_meanwhile(void **state)
 {
     (void)state;
-    for (int measured = 0; measured < 2; measured++) {
+    enum { UNMEASURED, MEASURED, UNMENDED, DISAGREES, N_CASES };
+    for (int how = UNMEASURED; how < N_CASES; how++) {
         struct graph *copy, *g = six(&copy);
-        if (measured)
-            fake_edge(copy, 1, 3, false)->link.rms_m = 8;
+        struct edge *other = how == UNMEASURED ? NULL : fake_edge(copy, 1, 3, false);
+        if (other) {
+            copy->settings.is_mended = how != UNMENDED;
+            other->link.rms_m = 8;
+            other->link.T_j_i =
+                se3_between(&copy->keyframes[3].T_map_camera, &copy->keyframes[1].T_map_camera);
+            other->link.T_j_i.t_m[0] += how == DISAGREES ? 0.036 : 0.035; // 12.96, 12.25 of 12.6
+        }
         // As eviction leaves it: 2 goes, 1 and 3 are chained.
         for (uint32_t k = 0; k < g->n_edges; k++) {
             struct edge *e = &g->edges[k];
@@ -386,13 +400,28 @@ static void a_keyframe_has_gone_meanwhile(void **state)
         for (uint32_t i = 0; i < 4; i++)
             assert_true(g->keyframes[i].T_map_camera.t_m[1] == y_m[i]);
         const struct edge *e = graph_find_edge(g, g->n_edges, 1, 2);
-        assert_true(e->chain && e->link.rms_m == (measured ? 8 : 0.002));
+        assert_true(e->chain && e->link.rms_m == (how == MEASURED ? 8 : 0.002));
         assert_true(graph_find_edge(g, g->n_edges, 0, 2)->link.rms_m == 7);
         assert_true(graph_find_edge(g, g->n_edges, 2, 3)->link.rms_m == 7);
         assert_int_equal(g->n_edges, 5);
         graph_destroy(&copy);
         graph_destroy(&g);
     }
+}
+
+// A link that was taken over here meanwhile holds what it held; one that was measured there no
+// longer goes.
+static void what_was_taken_over_meanwhile_stays(void **state)
+{
+    (void)state;
+    struct graph *copy, *g = six(&copy);
+    fake_edge(g, 1, 4, false)->inherited = true;
+    fake_edge(g, 0, 4, false);
+    assert_int_equal(graph_take(g, copy), 0);
+    assert_non_null(graph_find_edge(g, g->n_edges, 1, 4));
+    assert_null(graph_find_edge(g, g->n_edges, 0, 4));
+    graph_destroy(&copy);
+    graph_destroy(&g);
 }
 
 // The keyframe that a camera was found by goes meanwhile. Its heir is the one before the loss, of
@@ -475,6 +504,7 @@ int main(void)
         cmocka_unit_test(a_find_that_was_handed_on_meanwhile_stays),
         cmocka_unit_test(what_a_copy_found_is_taken_over),
         cmocka_unit_test(a_keyframe_has_gone_meanwhile),
+        cmocka_unit_test(what_was_taken_over_meanwhile_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
