@@ -51,6 +51,11 @@ float *between_frames_offer(struct between_frames *frames, int64_t time_ns,
     return depth(frames, frames->n++);
 }
 
+void between_frames_withdraw(struct between_frames *frames)
+{
+    frames->n--;
+}
+
 const float *between_frames_depth(const struct between_frames *frames, uint32_t i)
 {
     return depth(frames, i);

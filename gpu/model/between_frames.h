@@ -41,6 +41,9 @@ __attribute__((warn_unused_result)) float *between_frames_offer(struct between_f
                                                                 int64_t time_ns,
                                                                 const struct se3 *T_odom_camera);
 
+// The depth of the frame that was offered last could not be had: it is not kept.
+void between_frames_withdraw(struct between_frames *frames);
+
 // The depth of frame i.
 const float *between_frames_depth(const struct between_frames *frames, uint32_t i);
 

@@ -311,7 +311,10 @@ static int keep_between(struct keyframe_window *w, struct gpu *gpu, const struct
     if (w->failed || w->is_found || is_copied || !frame || result->state != TRACK_STATE_TRACKING)
         return 0;
     float *z_m = between_frames_offer(&w->between, time_ns, &result->T_odom_camera);
-    return z_m ? keyframe_window_read_depth(w, gpu, frame, z_m) : 0;
+    int rc = z_m ? keyframe_window_read_depth(w, gpu, frame, z_m) : 0;
+    if (rc < 0)
+        between_frames_withdraw(&w->between);
+    return rc;
 }
 
 static int begin_job(struct keyframe_window *w, struct gpu *gpu, const struct gpu_frame *frame,

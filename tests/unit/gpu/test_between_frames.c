@@ -84,11 +84,23 @@ static void a_copy_stays(void **state)
     between_frames_free(&copy);
 }
 
+static void what_could_not_be_read_is_not_kept(void **state)
+{
+    (void)state;
+    between_frames_clear(&frames);
+    offer(0, 10);
+    while (!between_frames_offer(&frames, 10, &(struct se3){{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0}}))
+        ;
+    between_frames_withdraw(&frames);
+    assert_every(&frames, 4, BETWEEN_FRAMES_STEP);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_are_thinned_evenly),
         cmocka_unit_test(a_copy_stays),
+        cmocka_unit_test(what_could_not_be_read_is_not_kept),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
