@@ -157,7 +157,9 @@ uint32_t calibrate_choose_pairs(struct calibrate *c, enum calibrate_choice choic
 {
     uint32_t n = 0;
     for (uint32_t t = 0; t < max * TRIES && n < max; t++) {
-        struct calibrate_pair pair = {draw(c, c->n_frames), draw(c, c->n_frames)};
+        struct calibrate_pair pair;
+        pair.i = draw(c, c->n_frames);
+        pair.j = draw(c, c->n_frames);
         if (pair.i == pair.j)
             continue;
         if (choice != CALIBRATE_ALL &&
