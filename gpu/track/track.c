@@ -75,8 +75,8 @@ void track_reset(struct track *track, const struct se3 *T_odom_camera)
     track->is_aligned = false;
     track->view.filled = false;
     track->T_odom_camera = T_odom_camera ? se3_normalized(T_odom_camera) : se3_identity();
-    track->T_valid = track->T_odom_camera;
-    track->n_finds_valid = track->n_finds;
+    track->T_told = track->T_odom_camera;
+    track->n_finds_told = track->n_finds;
     memset(&track->error, 0, sizeof track->error);
     memset(track->own, 0, sizeof track->own);
     memset(track->velocity, 0, sizeof track->velocity);
@@ -174,8 +174,8 @@ static void result_lost(struct track *track, enum track_reason reason, struct tr
     track->lost = true;
     result_pose(track, out);
     // Where it was placed has not held yet.
-    out->T_odom_camera = track->T_valid;
-    out->n_finds = track->n_finds_valid;
+    out->T_odom_camera = track->T_told;
+    out->n_finds = track->n_finds_told;
     covariance_lost(out->covariance);
     covariance_lost(out->error.own);
     out->state = TRACK_STATE_LOST;
@@ -310,8 +310,8 @@ static void accept(struct track *track, struct track_candidate *c, double second
     se3_log(&step, track->velocity);
     for (int i = 0; i < 6; i++)
         track->velocity[i] = gap || track->lost ? 0 : track->velocity[i] / seconds;
-    track->T_odom_camera = track->T_valid = c->T_odom_camera;
-    track->n_finds_valid = track->n_finds;
+    track->T_odom_camera = track->T_told = c->T_odom_camera;
+    track->n_finds_told = track->n_finds;
     keep_slot(track, track->newest);
     track->aligned_to = c->reference;
     gravity_prior_follow(&track->gravity, &c->T_odom_camera, &c->reference->T_odom_camera,
@@ -389,8 +389,8 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
            "track: lost for %.1f s (%s); starting anew at the last pose, map epoch %u",
            restart_s(track), track_reason_text(best.reason), track->map_epoch + 1);
     track->map_epoch++;
-    track->T_odom_camera = track->T_valid;
-    track->n_finds_valid = track->n_finds;
+    track->T_odom_camera = track->T_told;
+    track->n_finds_told = track->n_finds;
     gravity_prior_reset(&track->gravity);
     return start(track, NULL, time_ns, out);
 }
@@ -484,10 +484,12 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
     }
     double seconds = elapsed_s(track, time_ns);
     result_pose(track, out);
-    // Nothing tells where a moving camera is after so long; odom does not step back for that.
+    // Nothing tells where a moving camera is after so long; it is not told to step back for that,
+    // now or when the next frame is lost.
     if (verdict_is_gap(track, seconds))
         memset(out->velocity, 0, sizeof out->velocity);
     out->T_odom_camera = track_predict(track, fmin(seconds, verdict_gap_s(track)));
+    track->T_told = out->T_odom_camera;
     track_predict_error(seconds, out->covariance);
     track_predict_error(seconds, out->error.own);
     out->state = TRACK_STATE_DEGRADED;

@@ -57,8 +57,8 @@ struct track {
     bool is_aligned;          // it has a pose by alignment, and that is still its pose
 
     struct se3 T_odom_camera; // last valid pose, or where a lost frame was placed
-    struct se3 T_valid;       // last valid pose, which LOST frames repeat,
-    uint32_t n_finds_valid;   // and n_finds then
+    struct se3 T_told;        // last pose that was told, or predicted, which LOST frames repeat,
+    uint32_t n_finds_told;    // and n_finds then
     struct pose_error error;
     double own[36]; // error.own without the readout, which ends with the frame
     struct track_since since;

@@ -331,6 +331,19 @@ static void a_gap_is_told(void **state)
         near(T_start.t_m[0], cases[i].gap ? 0 : 0.03 / cases[i].period * cases[i].seconds, 1e-9);
         near(track->period_s, cases[i].gap ? cases[i].period : cases[i].seconds, 1e-9);
     }
+    // A frame that is lost after it repeats what was told last: odom does not step back for it.
+    begin(TRACK_REFERENCE_PREVIOUS);
+    move(0.03, 0, 0, 0, 0, 0);
+    frame_after(0.03);
+    struct track_result told;
+    track_skip(track, now_ns + 700000000, &told);
+    like.n_pairs = 0;
+    struct track_result lost = frame_after(0.73);
+    assert_int_equal(lost.state, TRACK_STATE_LOST);
+    assert_at(&lost, &told.T_odom_camera);
+    track_skip(track, now_ns + 30000000, &lost);
+    assert_at(&lost, &told.T_odom_camera);
+    like.n_pairs = 8000;
     // The first step has no period before it.
     begin(TRACK_REFERENCE_PREVIOUS);
     move(0.03, 0, 0, 0, 0, 0);
