@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_TOPICS 10000 // more is no recording of a robot
+#define MAX_TOPICS 10000 // more is no recording of a robot; nor are more ids of a file
 
 int bag_begin(struct bag *bag, const char *location, const char *suffix, bool may_be_split,
               const struct log_sink *log)
@@ -43,6 +43,7 @@ void bag_close(struct bag *bag)
         free(bag->topics[i].frames);
     }
     free(bag->topics);
+    free(bag->ids);
     bag_parts_free(&bag->parts);
     free(bag->path);
     free(bag->wanted);
@@ -98,9 +99,9 @@ static int grow(void **array, size_t *capacity, size_t n, size_t n_element_bytes
 
 static struct bag_topic *find_topic(const struct bag *bag, uint32_t id)
 {
-    for (size_t i = 0; i < bag->n_topics; i++)
-        if (bag->topics[i].id == id && bag->topics[i].part == bag->part)
-            return &bag->topics[i];
+    for (size_t i = 0; i < bag->n_ids && bag->ids_part == bag->part; i++)
+        if (bag->ids[i].id == id)
+            return &bag->topics[bag->ids[i].topic];
     return NULL;
 }
 
@@ -122,16 +123,30 @@ bool bag_topic_ends_with(const struct bag_topic *topic, const char *end)
     return n >= n_end && !strcmp(topic->name + n - n_end, end);
 }
 
-// A topic that another file told of, and this one has not yet.
-static struct bag_topic *find_known(const struct bag *bag, const struct bag_topic *topic)
+// Its place; bag->n_topics when it is new.
+static size_t find_known(const struct bag *bag, const struct bag_topic *topic)
 {
-    for (size_t i = 0; bag->part > 0 && i < bag->n_topics; i++) {
-        struct bag_topic *known = &bag->topics[i];
-        if (known->part != bag->part && known->encoding == topic->encoding &&
-            !strcmp(known->name, topic->name) && !strcmp(known->type, topic->type))
-            return known;
-    }
-    return NULL;
+    size_t i = 0;
+    while (i < bag->n_topics && (bag->topics[i].encoding != topic->encoding ||
+                                 strcmp(bag->topics[i].name, topic->name) != 0 ||
+                                 strcmp(bag->topics[i].type, topic->type) != 0))
+        i++;
+    return i;
+}
+
+// Room for one topic and one id more, of the file of which is told now.
+static int make_room(struct bag *bag)
+{
+    void *topics = bag->topics, *ids = bag->ids;
+    int err = grow(&topics, &bag->topic_capacity, bag->n_topics, sizeof *bag->topics);
+    bag->topics = topics;
+    if (bag->ids_part != bag->part)
+        bag->n_ids = 0;
+    bag->ids_part = bag->part;
+    if (!err)
+        err = grow(&ids, &bag->id_capacity, bag->n_ids, sizeof *bag->ids);
+    bag->ids = ids;
+    return err;
 }
 
 int bag_add_topic(struct bag *bag, uint32_t id, const char *name, size_t n_name, const char *type,
@@ -139,24 +154,20 @@ int bag_add_topic(struct bag *bag, uint32_t id, const char *name, size_t n_name,
 {
     if (find_topic(bag, id))
         return 0;
-    void *topics = bag->topics;
-    int err = grow(&topics, &bag->topic_capacity, bag->n_topics, sizeof *bag->topics);
-    bag->topics = topics;
-    if (err)
+    int err = make_room(bag);
+    if (err || bag->n_ids == MAX_TOPICS)
         return err;
-    struct bag_topic topic = {
-        .id = id, .part = bag->part, .encoding = encoding, .kind = ros_kind_of(type, n_type)};
+    struct bag_topic topic = {.encoding = encoding, .kind = ros_kind_of(type, n_type)};
     topic.name = strndup(name, n_name);
     topic.type = strndup(type, n_type);
     const bool is_good = topic.name && topic.type;
-    struct bag_topic *known = is_good ? find_known(bag, &topic) : NULL;
-    if (is_good && !known && bag->n_topics < MAX_TOPICS) {
+    const size_t place = is_good ? find_known(bag, &topic) : MAX_TOPICS;
+    const bool is_new = place == bag->n_topics && place < MAX_TOPICS;
+    if (place < MAX_TOPICS)
+        bag->ids[bag->n_ids++] = (struct bag_id){id, place};
+    if (is_new) {
         bag->topics[bag->n_topics++] = topic;
         return 0;
-    }
-    if (known) {
-        known->id = id;
-        known->part = bag->part;
     }
     free(topic.name);
     free(topic.type);

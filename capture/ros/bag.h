@@ -2,8 +2,9 @@
 // A ROS recording, whatever file it is in: which topics there are, where the images of each are,
 // and what the others say (select_topic.h: which of them is depth). A container (MCAP, .db3, ROS 1
 // .bag) walks its files once and tells of every topic and message; then it answers for the bytes of
-// one message. A recording in several files (bag_parts.h) is one: topics are the same by name, type
-// and encoding, whatever their ids.
+// one message. Topics are the same by name, type and encoding, whatever their ids: a recording may
+// be in several files (bag_parts.h), and a publisher have one of its own (a connection of a ROS 1
+// bag, a channel of an MCAP file that was merged).
 //
 // A frame's time is the stamp of its header, when the camera took it; what the container says is
 // when the recorder got it, and serves for images without a stamp.
@@ -33,8 +34,6 @@ struct bag_info_change {
 };
 
 struct bag_topic {
-    uint32_t id;
-    size_t part; // the file that told of it last, with that id
     char *name, *type;
     enum ros_kind kind;
     enum ros_encoding encoding;
@@ -58,6 +57,12 @@ struct bag_topic {
     double units_per_m; // of images that were made metres, if told; 0 = not
 };
 
+// By which messages of a file name their topic, of which there may be several.
+struct bag_id {
+    uint32_t id;
+    size_t topic; // of bag.topics
+};
+
 struct bag {
     char *path; // without the topic; the file, or the folder where several are read
     struct bag_parts parts;
@@ -67,6 +72,8 @@ struct bag {
     struct log_sink log;
     struct bag_topic *topics;
     size_t n_topics, topic_capacity;
+    struct bag_id *ids; // of the file that told of one last
+    size_t n_ids, id_capacity, ids_part;
     struct bag_topic *depth; // once bag_choose has found it
     double units_per_m;
     size_t n_malformed, n_skipped; // depth messages that are none; whose time repeats
@@ -94,8 +101,8 @@ bag_read_parts(struct bag *bag, int (*read_part)(void *state, size_t part), void
 // The file of which is told now, for messages.
 const char *bag_file(const struct bag *bag);
 
-// A topic of the file; type and name need not end in a NUL. Telling of an id again changes nothing.
-// Returns 0 or -ENOMEM.
+// A topic of the file; type and name need not end in a NUL. Telling of an id again changes nothing;
+// a topic that has one already has another one from now on. Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int bag_add_topic(struct bag *bag, uint32_t id,
                                                       const char *name, size_t n_name,
                                                       const char *type, size_t n_type,

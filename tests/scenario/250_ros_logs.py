@@ -20,6 +20,7 @@ LOGS = [
     ("bag-plain", "{0}", "ros1bag", ("16UC1",), 6),
     ("db3", "{0}/{1}.db3", "ros2db3", ("16UC1", "32FC1", "16UC1-png"), 6),
 ]
+RESTARTED = ("mcap-ros2", "mcap-plain", "bag", "bag-plain", "db3")
 LIBRARY_S = 200
 NO_SOURCE = 4  # exit code
 INFO_TAKEN = " is /camera/depth/camera_info\n"
@@ -121,6 +122,17 @@ def scenario():
             check(trajectory == expected[n_frames], f"{name}: another trajectory\n{log}")
             check(INFO_TAKEN in log and "of frame" not in log, f"{name}: camera info\n{log}")
             print(f"{name}: {n_frames} poses, byte for byte")
+
+    for container, place, driver, _, n_frames in LOGS:  # several ids of a topic are one
+        if container not in RESTARTED:
+            continue
+        name = f"restarted-{container}"
+        out = write(recording(n_frames), name, container, "16UC1", "restarted")
+        trajectory, log = track(f"{driver}:{place.format(out, name)}", "--set",
+                                "camera.depth_scale=5000")
+        check(trajectory == expected[n_frames], f"{name}: another trajectory\n{log}")
+        check("depth topics" not in log and INFO_TAKEN in log, f"{name}: topics\n{log}")
+        print(f"{name}: {n_frames} poses, byte for byte")
 
     for version, driver, suffix in (("255", "ros1bag", "bag"), ("259", "ros2db3", "db3")):
         library = os.environ.get("POSED_RS" + version)

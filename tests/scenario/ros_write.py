@@ -9,12 +9,14 @@ CONTAINER: mcap, mcap-zstd (rosbags), mcap-ros2, mcap-plain (mcap-ros2-support),
 bag-bz2, bag-lz4, bag-plain (rosbags; the last without chunks), realsense (.bag or .db3, as the
 library of POSED_REALSENSE writes it).
 ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 16UC1-png, 16UC1-rvl, 32FC1-png. Options after it:
-no-info, color, no-depth; of rosbags' containers of ROS 2 parts=N: a folder with N files and the
-metadata.yaml that lists them, as rosbag2 splits a recording. Ids of topics differ from one to the
-next, and camera infos are in the third alone."""
+no-info, color, no-depth; restarted (bag, db3, mcap-ros2): from the middle on the topics are those
+of a publisher that was started again, with ids of their own; of rosbags' containers of ROS 2
+parts=N: a folder with N files and the metadata.yaml that lists them, as rosbag2 splits a recording.
+Ids of topics differ from one to the next, and camera infos are in the third alone."""
 import functools
 import itertools
 import os
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -97,15 +99,38 @@ def write_rosbags(folder, out, container, encoding, options):
             writer.set_compression(rosbag2.CompressionMode.STORAGE, rosbag2.CompressionFormat.ZSTD)
     with writer:
         connections = {}
+        middle_ns = middle_of(folder) if is_ros1 and "restarted" in options else None
         for time_ns, topic, kind, values in fields(folder, encoding, options):
+            if middle_ns and time_ns >= middle_ns:
+                connections, middle_ns = {}, None
             if topic not in connections:
-                connections[topic] = writer.add_connection(topic, kind, typestore=store)
+                by = {"callerid": f"/node_{len(writer.connections)}"} if is_ros1 else {}
+                connections[topic] = writer.add_connection(topic, kind, typestore=store, **by)
             message = build(kind, values)
             data = (store.serialize_ros1 if is_ros1 else store.serialize_cdr)(message, kind)
             # as a recorder does: somewhat later than the stamp
             writer.write(connections[topic], time_ns + 1700000, data)
     if container == "bag-plain":
         leave_chunks_out(out)
+    if container == "db3" and "restarted" in options:
+        split_topics(next(out.glob("*.db3")), middle_of(folder))
+
+
+def middle_of(folder):
+    times = [time_ns for time_ns, _ in frames(folder)]
+    return times[len(times) // 2]
+
+
+def split_topics(path, middle_ns):
+    """Each topic is two of the same name, as `ros2 bag convert` of several recordings may write."""
+    with sqlite3.connect(path) as file:
+        topics = [row[0] for row in file.execute("SELECT id FROM topics")]
+        names = [row[1] for row in file.execute("PRAGMA table_info(topics)") if row[1] != "id"]
+        for topic in topics:
+            file.execute(f"INSERT INTO topics (id, {', '.join(names)}) "
+                         f"SELECT id + 100, {', '.join(names)} FROM topics WHERE id = ?", (topic,))
+            file.execute("UPDATE messages SET topic_id = topic_id + 100 "
+                         "WHERE topic_id = ? AND timestamp >= ?", (topic, middle_ns))
 
 
 def write_parts(folder, out, container, encoding, n_parts):
@@ -164,7 +189,11 @@ def write_mcap_ros2(folder, out, encoding, options, plain):
     with open(out, "wb") as file:
         writer = ros2.Writer(file, chunk_size=2 << 20)
         schemas = {}
+        middle_ns = middle_of(folder) if "restarted" in options else None
         for time_ns, topic, kind, values in fields(folder, encoding, options):
+            if middle_ns and time_ns >= middle_ns:
+                writer._channel_ids.clear()  # it has no call for a second channel of a topic
+                middle_ns = None
             if kind not in schemas:
                 text, _ = store.generate_msgdef(kind, ros_version=2)
                 schemas[kind] = writer.register_msgdef(kind, text)

@@ -61,12 +61,13 @@ static void assert_said(const char *wanted)
 
 // --- Topics and messages
 
+static uint32_t n_ids;
+
 static uint32_t add_topic(const char *name, const char *type)
 {
-    static uint32_t id;
     assert_int_equal(
-        bag_add_topic(&bag, ++id, name, strlen(name), type, strlen(type), ROS_ENCODING_CDR), 0);
-    return id;
+        bag_add_topic(&bag, ++n_ids, name, strlen(name), type, strlen(type), ROS_ENCODING_CDR), 0);
+    return n_ids;
 }
 
 static void add(uint32_t id, int64_t log_time_ns, const void *message, size_t n)
@@ -118,9 +119,9 @@ static void text(const char *name, int64_t log_time_ns, const char *content)
     unsigned char bytes[256];
     struct cdr_out out;
     uint32_t id = 0;
-    for (size_t i = 0; i < bag.n_topics; i++)
-        if (strcmp(bag.topics[i].name, name) == 0)
-            id = bag.topics[i].id;
+    for (uint32_t i = 1; i <= n_ids; i++)
+        if (bag_topic(&bag, i) && strcmp(bag_topic(&bag, i)->name, name) == 0)
+            id = i;
     if (!id)
         id = add_topic(name, "std_msgs/msg/String");
     cdr_out_begin(&out, bytes, sizeof bytes);
@@ -216,6 +217,49 @@ static void memory_for_topics_and_messages(void **state)
     assert_false(bag_topic(&bag, bad_info)->has_info);
 }
 
+// A driver that was started again is another connection of its topics, a file that was merged has
+// channels of the same name: one topic, with all their messages.
+static void topics_with_several_ids(void **state)
+{
+    (void)state;
+    const uint32_t first = image("/depth/image", "16UC1"),
+                   infos = camera_info("/depth/camera_info", 50, W);
+    const uint32_t second = add_topic("/depth/image", "sensor_msgs/msg/Image");
+    const uint32_t other = add_topic("/depth/image", "sensor_msgs/msg/CompressedImage");
+    const uint32_t late = add_topic("/depth/camera_info", "sensor_msgs/msg/CameraInfo");
+    add_image_of(second, T + 1, "16UC1", W, H);
+    add_image_of(first, T + 2, "16UC1", W, H);
+    add_info(late, T + 33000000, 51, W);
+    add_info(infos, T + 66000000, 50, W);
+    assert_int_equal(bag.n_topics, 3);
+    assert_ptr_equal(bag_topic(&bag, first), bag_topic(&bag, second));
+    assert_ptr_equal(bag_topic(&bag, infos), bag_topic(&bag, late));
+    assert_ptr_not_equal(bag_topic(&bag, first), bag_topic(&bag, other));
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_null(strstr(said, "depth topics"));
+    assert_said("/depth/camera_info changes on the way from fx 50 fy 60");
+    assert_int_equal(info.n_frames, 3);
+    bag.part = 1; // of which none of these ids is
+    assert_null(bag_topic(&bag, first));
+    assert_int_equal(bag_add_topic(&bag, first, "/depth/camera_info", 18,
+                                   "sensor_msgs/msg/CameraInfo", 26, ROS_ENCODING_CDR),
+                     0);
+    assert_int_equal(bag_topic(&bag, first)->kind, ROS_CAMERA_INFO);
+    assert_null(bag_topic(&bag, second));
+    assert_int_equal(bag.n_topics, 3);
+}
+
+// More than any robot has are left out.
+static void many_ids(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10100; i++)
+        add_topic("/depth/image", "sensor_msgs/msg/Image");
+    assert_int_equal(bag.n_topics, 1);
+    assert_null(bag_topic(&bag, n_ids));
+    assert_non_null(bag_topic(&bag, n_ids - 100));
+}
+
 // --- The topic
 
 static void where_no_depth_is(void **state)
@@ -241,8 +285,11 @@ static void where_no_depth_is(void **state)
     assert_said("topic /silent/depth is not depth: sensor_msgs/msg/Image, 0 messages");
     assert_int_equal(choose("/none", NULL), -EINVAL);
     assert_said("there is no topic /none; its topics: /color");
-    for (int i = 0; i < 40; i++)
-        add_topic("/a/topic/among/many", "a_package/msg/Type");
+    for (int i = 0; i < 40; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "/a/topic/among/many_%d", i);
+        add_topic(name, "a_package/msg/Type");
+    }
     assert_int_equal(choose("/none", NULL), -EINVAL);
     assert_said("...\n");
 }
@@ -606,6 +653,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(folders_and_topics_of_a_path, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_for_topics_and_messages, setup, teardown),
+        cmocka_unit_test_setup_teardown(topics_with_several_ids, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(where_no_depth_is, setup, teardown),
         cmocka_unit_test_setup_teardown(messages_compressed_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_of_several, setup, teardown),
