@@ -204,6 +204,17 @@ static void note_size(struct bag_topic *topic, const struct ros_image *image)
     }
 }
 
+bool bag_note_encoding(struct bag_topic *topic, const struct ros_image *image)
+{
+    struct ros_depth_format format;
+    uint32_t w, h;
+    if (!topic->is_depth || !ros_depth_look(image, &format, &w, &h) ||
+        format.is_float == topic->format.is_float || topic->n_other_encoding++ > 0)
+        return false;
+    memcpy(topic->other_encoding, image->encoding, sizeof topic->other_encoding);
+    return true;
+}
+
 static int add_image(struct bag *bag, struct bag_topic *topic, int64_t log_time_ns,
                      struct bag_place place, const void *data, size_t n_bytes)
 {
@@ -220,6 +231,7 @@ static int add_image(struct bag *bag, struct bag_topic *topic, int64_t log_time_
             ros_depth_look(&image, &topic->format, &topic->width_px, &topic->height_px);
     }
     note_size(topic, &image);
+    (void)bag_note_encoding(topic, &image);
     topic->has_stamps = topic->has_stamps || image.header.time_ns > 0;
     return add_frame(topic,
                      (struct bag_frame){image.header.time_ns, log_time_ns, place, bag->part});
@@ -321,6 +333,6 @@ int bag_decode(struct bag *bag, const void *message, size_t n_bytes, uint16_t *o
     if (!ros_get_image(message, n_bytes, depth->encoding, depth->kind == ROS_COMPRESSED_IMAGE,
                        &image))
         return -EBADMSG;
-    return ros_depth_decode(bag->decoder, &image, depth->width_px, depth->height_px,
-                            bag->units_per_m, out_pixels, out_reason);
+    return ros_depth_decode(bag->decoder, &image, depth->width_px, depth->height_px, &bag->units,
+                            out_pixels, out_reason);
 }

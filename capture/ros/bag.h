@@ -49,6 +49,8 @@ struct bag_topic {
     uint32_t width_px, height_px;             // of the first one that is depth
     size_t n_other_size;                      // others since
     uint32_t other_width_px, other_height_px; // of the first of these
+    size_t n_other_encoding;                  // floats where the first one is of integers, or so
+    char other_encoding[64];                  // of the first of these
 
     struct ros_camera_info info; // of camera infos: the first one
     bool has_info;
@@ -74,8 +76,8 @@ struct bag {
     size_t n_topics, topic_capacity;
     struct bag_id *ids; // of the file that told of one last
     size_t n_ids, id_capacity, ids_part;
-    struct bag_topic *depth; // once bag_choose has found it
-    double units_per_m;
+    struct bag_topic *depth;       // once bag_choose has found it
+    struct ros_depth_units units;  // of its images
     size_t n_malformed, n_skipped; // depth messages that are none; whose time repeats
     struct ros_depth *decoder;
 };
@@ -120,6 +122,10 @@ const struct bag_topic *bag_topic(const struct bag *bag, uint32_t id);
 // Whether a topic's name ends so.
 bool bag_topic_ends_with(const struct bag_topic *topic, const char *end);
 #define BAG_REALSENSE_METADATA "/image/metadata"
+
+// Counts an image that is of floats where the topic's first one is of 16 bits, or the other way
+// round. True: it is the first such.
+bool bag_note_encoding(struct bag_topic *topic, const struct ros_image *image);
 
 // Whether the bytes of the topic's messages are wanted: all of them, their first ROS_HEAD_BYTES, or
 // none (the message is told of all the same).

@@ -104,9 +104,9 @@ static int unpack(struct ros_depth *depth, const struct ros_image *image,
                : -EBADMSG;
 }
 
-static uint16_t units_of(float depth_m, double units_per_m)
+static uint16_t units_of(double value, double factor)
 {
-    double units = rint((double)depth_m * units_per_m);
+    const double units = rint(value * factor);
     return units > 0 && units <= UINT16_MAX ? (uint16_t)units : 0; // false for NaN
 }
 
@@ -128,6 +128,14 @@ static void copy_16_bit(const struct ros_image *image, uint32_t width_px, uint32
     }
 }
 
+// Whole factors, as from mm to 0.2 mm, are exact.
+static void convert_16_bit(size_t n_pixels, const struct ros_depth_units *units, uint16_t *pixels)
+{
+    const double factor = units->per_m / units->int_per_m;
+    for (size_t i = 0; factor != 1 && i < n_pixels; i++)
+        pixels[i] = units_of(pixels[i], factor);
+}
+
 static void convert_float(const struct ros_image *image, uint32_t width_px, uint32_t height_px,
                           double units_per_m, uint16_t *out)
 {
@@ -143,10 +151,11 @@ static void convert_float(const struct ros_image *image, uint32_t width_px, uint
 }
 
 int ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uint32_t width_px,
-                     uint32_t height_px, double units_per_m, uint16_t *out_pixels,
+                     uint32_t height_px, const struct ros_depth_units *units, uint16_t *out_pixels,
                      const char **out_reason)
 {
     struct ros_depth_format format;
+    const size_t n_pixels = (size_t)width_px * height_px;
     uint32_t w, h;
     *out_reason = "not a depth image (16UC1, mono16, 32FC1, compressedDepth)";
     if (!ros_depth_look(image, &format, &w, &h))
@@ -159,12 +168,14 @@ int ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uin
         return -EBADMSG;
     if (format.packing != ROS_DEPTH_RAW) {
         int err = unpack(depth, image, format.packing, w, h, out_pixels, out_reason);
+        if (!err && !format.is_float)
+            convert_16_bit(n_pixels, units, out_pixels);
         if (err || !format.is_float)
             return err;
         float a = little_f32(image->data + 4), b = little_f32(image->data + 8);
-        for (size_t i = 0; i < (size_t)w * h; i++)
+        for (size_t i = 0; i < n_pixels; i++)
             out_pixels[i] =
-                out_pixels[i] ? units_of(a / ((float)out_pixels[i] - b), units_per_m) : 0;
+                out_pixels[i] ? units_of(a / ((float)out_pixels[i] - b), units->per_m) : 0;
         return 0;
     }
     *out_reason = "its rows are shorter than its width, or fewer than its height";
@@ -172,9 +183,11 @@ int ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uin
     if (image->step_bytes < n_pixel_bytes * w ||
         image->n_data_bytes < (uint64_t)image->step_bytes * (h - 1) + n_pixel_bytes * w)
         return -EBADMSG;
-    if (format.is_float)
-        convert_float(image, w, h, units_per_m, out_pixels);
-    else
+    if (format.is_float) {
+        convert_float(image, w, h, units->per_m, out_pixels);
+    } else {
         copy_16_bit(image, w, h, out_pixels);
+        convert_16_bit(n_pixels, units, out_pixels);
+    }
     return 0;
 }

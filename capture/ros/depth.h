@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depth as ROS sends it (REP 118, image_transport's compressedDepth) into 16-bit values:
-//   16UC1, mono16   as they are: mm, or what the camera's option Depth_Units says
-//   32FC1           metres, multiplied by units_per_m and rounded; NaN, infinite, negative and what
-//                   16 bits do not hold become 0, invalid
+//   16UC1, mono16   as they are: mm, or what the camera's option Depth_Units says; converted where
+//                   other images of the topic are of other units
+//   32FC1           metres, multiplied by units_per_m and rounded
+// NaN, infinite, negative and what 16 bits do not hold become 0, invalid.
 //   ...; compressedDepth png | rvl   12 bytes {int32, float A, float B}, then a PNG or RVL image of
 //                   16 bits; of 32FC1 it holds q, and the depth is A / (q - B) metres
 #ifndef POSED_CAPTURE_ROS_DEPTH_H
@@ -20,6 +21,12 @@ struct ros_depth_format {
 // Metres in 16 bits when nobody asks for other units: 0.2 mm a step, 13.1 m far.
 #define ROS_FLOAT_UNITS_PER_M 5000
 
+// Units per metre. Where images have those that are wanted, values stay as they are.
+struct ros_depth_units {
+    double per_m;     // that are wanted
+    double int_per_m; // of images of 16 bits
+};
+
 // Format and size of a depth image, of which the first ROS_HEAD_BYTES are enough. Returns false
 // when the image is no depth: another encoding, or a compressed image of another kind.
 bool ros_depth_look(const struct ros_image *image, struct ros_depth_format *out_format,
@@ -31,13 +38,12 @@ struct ros_depth; // opaque
 __attribute__((warn_unused_result)) int ros_depth_create(struct ros_depth **out);
 void ros_depth_destroy(struct ros_depth **depth);
 
-// Writes width x height values; units_per_m counts for metres only. Returns 0, or -EBADMSG with
+// Writes width x height values. Returns 0, or -EBADMSG with
 // *out_reason set (the values are then undefined): no depth, broken off, damaged. NULL: of another
 // size, which is the caller's to tell, as all that follow may be.
-__attribute__((warn_unused_result)) int ros_depth_decode(struct ros_depth *depth,
-                                                         const struct ros_image *image,
-                                                         uint32_t width_px, uint32_t height_px,
-                                                         double units_per_m, uint16_t *out_pixels,
-                                                         const char **out_reason);
+__attribute__((warn_unused_result)) int
+ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uint32_t width_px,
+                 uint32_t height_px, const struct ros_depth_units *units, uint16_t *out_pixels,
+                 const char **out_reason);
 
 #endif

@@ -22,6 +22,7 @@
 #include "capture/ros/tell_of_images.h"
 #include "capture/ros/tell_of_info.h"
 #include "capture/ros/topic_name.h"
+#include "capture/ros/units.h"
 #include "proto/clock.h"
 
 #define MS              INT64_C(1000000)
@@ -223,9 +224,11 @@ static void on_image(struct ros2 *ros2, const struct ros_message *message)
         return;
     frame.index = ros2->n_frames++;
     uint16_t *pixels = live_take(&ros2->live);
-    if (pixels && (!good || ros_depth_decode(ros2->bag.decoder, &image, ros2->camera.width_px,
-                                             ros2->camera.height_px, ros2->bag.units_per_m, pixels,
-                                             &reason))) {
+    if (good)
+        bag_look_at_encoding(&ros2->bag, &image);
+    if (pixels &&
+        (!good || ros_depth_decode(ros2->bag.decoder, &image, ros2->camera.width_px,
+                                   ros2->camera.height_px, &ros2->bag.units, pixels, &reason))) {
         if (reason)
             ros_bad_damaged(&ros2->bad, frame.index, good ? &image : NULL, reason);
         else
@@ -613,7 +616,7 @@ static void recalibrate(void *state, struct capture_info *out_info)
 {
     struct ros2 *ros2 = state;
     out_info->camera = ros2->live.camera.intrinsics;
-    out_info->units_per_m = ros2->bag.units_per_m;
+    out_info->units_per_m = ros2->bag.units.per_m;
 }
 
 static uint64_t n_left_out(const void *state)

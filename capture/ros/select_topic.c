@@ -9,12 +9,10 @@
 
 #include "capture/ros/tell_of_info.h"
 #include "capture/ros/topic_name.h"
+#include "capture/ros/units.h"
 #include "capture/stamp_order.h"
 
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
-#define DEFAULT_UNITS_PER_M 1000
-
-#define REALSENSE_UNITS "/option/Depth_Units/value"
 
 // A name with `depth` in it counts most, then a format that is made for depth (mono16 may be
 // infrared), then images as they are.
@@ -182,15 +180,6 @@ static int choose_topic(struct bag *bag)
     return 0;
 }
 
-// Folders that two topics have in common, from the front.
-static size_t common_folders(const char *a, const char *b)
-{
-    size_t n = 0;
-    for (; *a && *a == *b; a++, b++)
-        n += *a == '/';
-    return n;
-}
-
 // The camera info of the depth topic: the one that shares most of its name; of the same size before
 // others.
 static const struct bag_topic *find_info(const struct bag *bag)
@@ -203,7 +192,7 @@ static const struct bag_topic *find_info(const struct bag *bag)
             continue;
         bool same_size = topic->info.camera.width_px == bag->depth->width_px &&
                          topic->info.camera.height_px == bag->depth->height_px;
-        size_t score = 2 * common_folders(topic->name, bag->depth->name) + same_size + 1;
+        size_t score = 2 * ros_common_folders(topic->name, bag->depth->name) + same_size + 1;
         if (score > best_score) {
             best = topic;
             best_score = score;
@@ -224,8 +213,8 @@ static void tell_of_no_info(const struct bag *bag)
     const struct bag_topic *empty = NULL;
     for (size_t i = 0; i < bag->n_topics; i++)
         if (bag->topics[i].has_info &&
-            (!empty || common_folders(bag->topics[i].name, bag->depth->name) >
-                           common_folders(empty->name, bag->depth->name)))
+            (!empty || ros_common_folders(bag->topics[i].name, bag->depth->name) >
+                           ros_common_folders(empty->name, bag->depth->name)))
             empty = &bag->topics[i];
     log_to(&bag->log, LOG_LEVEL_WARNING,
            "%s: no camera info for %s%s%s%s, taken for the usual camera of 640x480; give its own "
@@ -290,28 +279,6 @@ static int take_camera(const struct bag *bag, const struct capture_settings *set
     camera.height_px = depth->height_px;
     out_info->camera = camera;
     return 0;
-}
-
-// RealSense says beside its images how many metres one unit is.
-static double take_units(const struct bag *bag, const struct capture_settings *settings)
-{
-    const struct bag_topic *depth = bag->depth;
-    if (depth->format.is_float)
-        return settings->depth_scale != 0 ? settings->depth_scale
-               : depth->units_per_m != 0  ? depth->units_per_m
-                                          : ROS_FLOAT_UNITS_PER_M;
-    double units_per_m = DEFAULT_UNITS_PER_M;
-    size_t best = 0;
-    for (size_t i = 0; i < bag->n_topics; i++) {
-        const struct bag_topic *topic = &bag->topics[i];
-        size_t score = common_folders(topic->name, depth->name) + 1;
-        if (bag_topic_ends_with(topic, REALSENSE_UNITS) && score > best && topic->number >= 1e-6 &&
-            topic->number <= 1) {
-            units_per_m = 1 / topic->number;
-            best = score;
-        }
-    }
-    return units_per_m;
 }
 
 // Others are skipped.
@@ -427,7 +394,9 @@ int bag_choose(struct bag *bag, const struct capture_settings *settings,
     if (bag->n_skipped)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %zu images of %s skipped, their time repeats",
                bag->path, bag->n_skipped, depth->name);
-    bag->units_per_m = out_info->units_per_m = take_units(bag, settings);
+    bag->units = bag_find_units(bag, settings);
+    out_info->units_per_m = bag->units.per_m;
+    bag_tell_of_encodings(bag);
     out_info->n_frames = depth->n_frames;
     snprintf(out_info->description, sizeof out_info->description, "%s:%s#%s", out_info->driver,
              bag->path, depth->name);

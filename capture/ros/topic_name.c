@@ -87,3 +87,11 @@ bool ros_name_contains(const char *name, const char *part)
     }
     return false;
 }
+
+size_t ros_common_folders(const char *a, const char *b)
+{
+    size_t n = 0;
+    for (; *a && *a == *b; a++, b++)
+        n += *a == '/';
+    return n;
+}

@@ -32,4 +32,7 @@ void ros_type_name(const char *dds_type, char *out, size_t room);
 // Whether a name has this part, which is of small letters, in whatever letters.
 bool ros_name_contains(const char *name, const char *part);
 
+// Folders that two topics have in common, from the front.
+size_t ros_common_folders(const char *a, const char *b);
+
 #endif

@@ -12,6 +12,7 @@ static void decode(const struct ros_image *image)
 {
     static uint16_t pixels[MAX_PIXELS];
     static struct ros_depth *depth;
+    static const struct ros_depth_units units = {.per_m = 1000, .int_per_m = 200};
     struct ros_depth_format format;
     uint32_t width_px, height_px;
     const char *reason = NULL;
@@ -20,7 +21,7 @@ static void decode(const struct ros_image *image)
     if (!ros_depth_look(image, &format, &width_px, &height_px) ||
         (uint64_t)width_px * height_px > MAX_PIXELS || width_px < 1 || height_px < 1)
         return;
-    if (ros_depth_decode(depth, image, width_px, height_px, 1000, pixels, &reason) && !reason)
+    if (ros_depth_decode(depth, image, width_px, height_px, &units, pixels, &reason) && !reason)
         abort();
 }
 

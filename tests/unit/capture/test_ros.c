@@ -21,6 +21,9 @@
 
 static unsigned char seed[4096];
 
+// mm; and 0.2 mm, as which the seeds have their values
+static const struct ros_depth_units mm = {1000, 1000}, fine = {5000, 5000};
+
 static size_t load(const char *name)
 {
     char path[512];
@@ -62,17 +65,17 @@ static void images_of_another_writer(void **state)
         assert_true(ros_get_image(seed + 1, n, cases[i].encoding, cases[i].is_compressed, &image));
         assert_int_equal(image.header.time_ns, INT64_C(100000000000));
         assert_string_equal(image.header.frame_id, "camera_depth_optical_frame");
-        assert_int_equal(ros_depth_decode(depth, &image, W, H, 5000, pixels, &reason), 0);
+        assert_int_equal(ros_depth_decode(depth, &image, W, H, &fine, pixels, &reason), 0);
         for (size_t k = 0; k < W * H; k++)
             assert_in_range(pixels[k] + 1, pixel(k) + 1 - cases[i].tolerance,
                             pixel(k) + 1 + cases[i].tolerance);
-        assert_int_equal(ros_depth_decode(depth, &image, W + 1, H, 5000, pixels, &reason),
+        assert_int_equal(ros_depth_decode(depth, &image, W + 1, H, &fine, pixels, &reason),
                          -EBADMSG);
         assert_null(reason);
         // broken off: the head still tells, the pixels do not come
         assert_true(
             ros_get_image(seed + 1, n - 1, cases[i].encoding, cases[i].is_compressed, &image));
-        assert_int_equal(ros_depth_decode(depth, &image, W, H, 5000, pixels, &reason), -EBADMSG);
+        assert_int_equal(ros_depth_decode(depth, &image, W, H, &fine, pixels, &reason), -EBADMSG);
     }
     ros_depth_destroy(&depth);
 }
@@ -183,7 +186,7 @@ static void metres_that_16_bits_do_not_hold(void **state)
     uint16_t pixels[N];
     const char *reason;
     assert_int_equal(ros_depth_create(&depth), 0);
-    assert_int_equal(ros_depth_decode(depth, &image, N, 1, 5000, pixels, &reason), 0);
+    assert_int_equal(ros_depth_decode(depth, &image, N, 1, &fine, pixels, &reason), 0);
     pixels[7] = pixels[7] > 1 ? 9 : 1; // 0.0001 m is half a unit: either neighbour
     for (int i = 0; i < N; i++)
         assert_int_equal(pixels[i], expected[i]);
@@ -208,7 +211,7 @@ static void messages_that_break_off(void **state)
                                   .encoding = "16UC1",
                                   .data = data,
                                   .n_data_bytes = STEP + 2 * WIDTH - less};
-        assert_int_equal(ros_depth_decode(depth, &image, WIDTH, HEIGHT, 1000, pixels, &reason),
+        assert_int_equal(ros_depth_decode(depth, &image, WIDTH, HEIGHT, &mm, pixels, &reason),
                          less ? -EBADMSG : 0);
     }
     assert_true(pixels[0] == 1 && pixels[5] == 2);
@@ -218,7 +221,7 @@ static void messages_that_break_off(void **state)
                                .encoding = "16UC1",
                                .data = data,
                                .n_data_bytes = sizeof data};
-    assert_int_equal(ros_depth_decode(depth, &narrow, WIDTH, HEIGHT, 1000, pixels, &reason),
+    assert_int_equal(ros_depth_decode(depth, &narrow, WIDTH, HEIGHT, &mm, pixels, &reason),
                      -EBADMSG);
     ros_depth_destroy(&depth);
 }
@@ -244,9 +247,48 @@ static void pixels_in_both_orders_of_bytes(void **state)
                                         .is_big_endian = is_big,
                                         .data = data,
                                         .n_data_bytes = sizeof data};
-        assert_int_equal(ros_depth_decode(depth, &image, WIDTH, HEIGHT, 1000, pixels, &reason), 0);
+        assert_int_equal(ros_depth_decode(depth, &image, WIDTH, HEIGHT, &mm, pixels, &reason), 0);
         assert_memory_equal(pixels, is_big ? big : little, sizeof pixels);
     }
+    ros_depth_destroy(&depth);
+}
+
+// Where encodings mix in a topic, all images get the unit of the first one.
+static void values_of_other_units(void **state)
+{
+    (void)state;
+    static const struct {
+        struct ros_depth_units units;
+        uint16_t value, wanted;
+    } cases[] = {
+        {{5000, 1000}, 1500, 7500},   {{5000, 1000}, 13107, 65535}, {{5000, 1000}, 13108, 0},
+        {{5000, 1000}, 65535, 0},     {{5000, 1000}, 0, 0},         {{1000, 5000}, 7500, 1500},
+        {{1000, 5000}, 7502, 1500},   {{1000, 5000}, 7503, 1501},   {{1000, 5000}, 2, 0},
+        {{1000, 1000}, 65535, 65535}, {{2000, 10000}, 65535, 13107}};
+    struct ros_depth *depth;
+    const char *reason;
+    assert_int_equal(ros_depth_create(&depth), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint16_t pixel;
+        const struct ros_image image = {.width_px = 1,
+                                        .height_px = 1,
+                                        .step_bytes = 2,
+                                        .encoding = "16UC1",
+                                        .data = (const unsigned char *)&cases[i].value,
+                                        .n_data_bytes = 2};
+        assert_int_equal(ros_depth_decode(depth, &image, 1, 1, &cases[i].units, &pixel, &reason),
+                         0);
+        assert_int_equal(pixel, cases[i].wanted);
+    }
+    // and of packed ones
+    const struct ros_depth_units coarse = {1000, 5000};
+    uint16_t pixels[W * H];
+    struct ros_image image;
+    const size_t n = load("image_rvl");
+    assert_true(ros_get_image(seed + 1, n, ROS_ENCODING_CDR, true, &image));
+    assert_int_equal(ros_depth_decode(depth, &image, W, H, &coarse, pixels, &reason), 0);
+    for (size_t k = 0; k < W * H; k++)
+        assert_int_equal(pixels[k], (pixel(k) + 2) / 5);
     ros_depth_destroy(&depth);
 }
 
@@ -384,6 +426,7 @@ int main(void)
         cmocka_unit_test(metres_that_16_bits_do_not_hold),
         cmocka_unit_test(messages_that_break_off),
         cmocka_unit_test(pixels_in_both_orders_of_bytes),
+        cmocka_unit_test(values_of_other_units),
         cmocka_unit_test(what_is_no_depth),
         cmocka_unit_test(names_that_no_topic_has),
         cmocka_unit_test(cameras_as_parts_of_topics),

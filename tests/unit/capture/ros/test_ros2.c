@@ -37,6 +37,7 @@ static struct {
     atomic_bool is_colour, is_distorted;            // their frame, their lens
     atomic_bool is_rectified;                       // the images, on a topic of that name
     atomic_bool waits;                              // for a reader, before the first image
+    _Atomic float per_mm; // of images of floats: 1e-3 where they are metres; 0: of 16 bits
 } camera;
 
 static void hear(void *user, enum log_level level, const char *text)
@@ -62,15 +63,18 @@ static uint16_t pixel(uint32_t frame, uint32_t i)
 
 static void send(uint32_t k)
 {
-    static char frame_id[] = "camera", colour[] = "colour", encoding[] = "16UC1",
-                model[] = "plumb_bob";
+    static char frame_id[] = "camera", colour[] = "colour", integers[] = "16UC1",
+                floats[] = "32FC1", model[] = "plumb_bob";
     static uint8_t bytes[2 * W * H];
+    static float values[W * H];
+    const float per_mm = atomic_load(&camera.per_mm);
     int64_t now_ns = clock_wall_ns();
     const std_msgs_msg_dds__Header_ header = {
         {(int32_t)(now_ns / 1000000000), (uint32_t)(now_ns % 1000000000)}, frame_id};
     for (uint32_t i = 0; i < W * H; i++) {
         bytes[2 * i] = (uint8_t)pixel(k, i);
         bytes[2 * i + 1] = (uint8_t)(pixel(k, i) >> 8);
+        values[i] = per_mm * (float)pixel(k, i);
     }
     double fx = camera.is_empty ? 0 : camera.is_other ? 70 : 60;
     double p_fx = camera.is_rectified ? fx - 5 : fx;
@@ -87,10 +91,16 @@ static void send(uint32_t k)
     }
     info.header.frame_id = camera.is_colour ? colour : frame_id;
     sensor_msgs_msg_dds__Image_ image = {
-        .header = header, .height = H, .width = W, .encoding = encoding, .step = 2 * W};
+        .header = header, .height = H, .width = W, .encoding = integers, .step = 2 * W};
     image.data._length = image.data._maximum =
         atomic_exchange(&camera.is_half, false) ? W : 2 * W * H;
     image.data._buffer = bytes;
+    if (per_mm != 0) {
+        image.encoding = floats;
+        image.step = 4 * W;
+        image.data._length = image.data._maximum = sizeof values;
+        image.data._buffer = (uint8_t *)values;
+    }
     assert_true(camera.is_silent || dds_write(camera.infos, &info) == 0);
     assert_true(dds_write(camera.images, &image) == 0);
 }
@@ -152,6 +162,7 @@ static void unplug(void)
 static int setup(void **state)
 {
     (void)state;
+    atomic_store(&camera.per_mm, 0);
     domain = 10 + (uint32_t)getpid() % 200;
     camera.is_other = camera.is_half = camera.is_silent = camera.is_colour = false;
     camera.is_large = camera.is_empty = camera.is_rectified = camera.is_distorted = camera.waits =
@@ -265,6 +276,37 @@ static void half_an_image_is_damaged(void **state)
                      1);
     capture_close(&capture);
     unplug();
+}
+
+// A frame's values, from the unit of their image.
+static bool is_of(const struct capture_frame *frame, uint16_t units_per_mm)
+{
+    const uint16_t *depth = frame->image.depth;
+    bool is_good = depth && depth[0] >= 1000 * units_per_mm && depth[0] < 1100 * units_per_mm;
+    for (uint32_t i = 1; is_good && i < W * H; i++)
+        is_good = depth[i] == (uint16_t)(depth[0] + 3 * units_per_mm * i);
+    return is_good;
+}
+
+// The first image decides on the unit of all.
+static void encodings_that_mix(void **state)
+{
+    (void)state;
+    struct capture_frame frame;
+    struct capture *capture = open_topic();
+    assert_true(capture_info(capture)->units_per_m == 1000);
+    read_good(capture, &frame);
+    assert_true(is_of(&frame, 1));
+    for (int turn = 0; turn < 2; turn++) {
+        atomic_store(&camera.per_mm, turn == 0 ? 1e-3f : 0);
+        for (int n = 0; n < 20; n++) {
+            read_good(capture, &frame);
+            assert_true(is_of(&frame, 1) && frame.image.units_per_m == 1000);
+        }
+    }
+    capture_close(&capture);
+    unplug();
+    assert_int_equal(count("images of /unit/depth/image_raw change from 16UC1 to 32FC1"), 1);
 }
 
 static void another_calibration_is_told_of(void **state)
@@ -536,6 +578,7 @@ int main(void)
         TEST(the_first_image_is_the_first_frame),
         TEST(the_successor_of_a_silent_publisher),
         TEST(half_an_image_is_damaged),
+        TEST(encodings_that_mix),
         TEST(another_calibration_is_told_of),
         TEST(the_camera_info_is_named),
         TEST(distortion_is_told_of),

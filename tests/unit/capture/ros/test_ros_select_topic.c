@@ -564,6 +564,37 @@ static void units(void **state)
     assert_true(info.units_per_m == 250);
 }
 
+// One unit for all images: that of the first one.
+static void encodings_that_mix(void **state)
+{
+    (void)state;
+    const struct capture_settings scale = {.depth_scale = 2500};
+    camera_info("/depth/camera_info", 50, W);
+    const uint32_t id = image("/depth/image", "32FC1");
+    add_image_of(id, T + 1, "32FC1", W, H);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_null(strstr(said, "change"));
+    assert_true(bag.units.per_m == 5000 && bag.units.int_per_m == 1000);
+    for (int i = 2; i < 5; i++)
+        add_image_of(id, T + i, i < 4 ? "16UC1" : "mono16", W, H);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("the.bag: images of /depth/image change from 32FC1 to 16UC1 on the way: these are "
+                "taken for 1000 units per metre, and all are given in 5000 units per metre\n");
+    assert_int_equal(bag_choose(&bag, &scale, &info), 0); // says it of floats
+    assert_true(bag.units.per_m == 2500 && bag.units.int_per_m == 1000);
+    text("/depth/option/Depth_Units/value", T, "0.0005");
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("taken for 2000 units per metre, and all are given in 5000 units per metre\n");
+    const uint32_t other = image("/depth/other", "16UC1");
+    add_image_of(other, T + 1, "32FC1", W, H);
+    assert_int_equal(choose("/depth/other", NULL), 0);
+    assert_said("the.bag: images of /depth/other change from 16UC1 to 32FC1 on the way: these are "
+                "taken for metres, and all are given in 2000 units per metre\n");
+    assert_true(bag.units.per_m == 2000 && bag.units.int_per_m == 2000);
+    assert_int_equal(bag_choose(&bag, &scale, &info), 0);
+    assert_true(bag.units.per_m == 2500 && bag.units.int_per_m == 2500);
+}
+
 // --- Times
 
 static void times(void **state)
@@ -666,6 +697,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(camera_infos_that_change, setup, teardown),
         cmocka_unit_test_setup_teardown(camera_infos_of_another_frame, setup, teardown),
         cmocka_unit_test_setup_teardown(units, setup, teardown),
+        cmocka_unit_test_setup_teardown(encodings_that_mix, setup, teardown),
         cmocka_unit_test_setup_teardown(times, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(times_of_realsense, setup, teardown),
