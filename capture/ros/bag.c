@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/ros/units.h"
+
 #define MAX_TOPICS 10000 // more is no recording of a robot; nor are more ids of a file
 
 int bag_begin(struct bag *bag, const char *location, const char *suffix, bool may_be_split,
@@ -178,7 +180,8 @@ enum bag_interest bag_interest(const struct bag_topic *topic)
 {
     if (!topic || topic->kind == ROS_OTHER)
         return BAG_NOTHING;
-    return topic->kind == ROS_IMAGE || topic->kind == ROS_COMPRESSED_IMAGE ? BAG_HEAD : BAG_ALL;
+    const bool is_image = topic->kind == ROS_IMAGE || topic->kind == ROS_COMPRESSED_IMAGE;
+    return is_image && !bag_wants_values(topic) ? BAG_HEAD : BAG_ALL;
 }
 
 static int add_frame(struct bag_topic *topic, struct bag_frame frame)
@@ -204,17 +207,6 @@ static void note_size(struct bag_topic *topic, const struct ros_image *image)
     }
 }
 
-bool bag_note_encoding(struct bag_topic *topic, const struct ros_image *image)
-{
-    struct ros_depth_format format;
-    uint32_t w, h;
-    if (!topic->is_depth || !ros_depth_look(image, &format, &w, &h) ||
-        format.is_float == topic->format.is_float || topic->n_other_encoding++ > 0)
-        return false;
-    memcpy(topic->other_encoding, image->encoding, sizeof topic->other_encoding);
-    return true;
-}
-
 static int add_image(struct bag *bag, struct bag_topic *topic, int64_t log_time_ns,
                      struct bag_place place, const void *data, size_t n_bytes)
 {
@@ -231,7 +223,7 @@ static int add_image(struct bag *bag, struct bag_topic *topic, int64_t log_time_
             ros_depth_look(&image, &topic->format, &topic->width_px, &topic->height_px);
     }
     note_size(topic, &image);
-    (void)bag_note_encoding(topic, &image);
+    bag_note_units(topic, &image);
     topic->has_stamps = topic->has_stamps || image.header.time_ns > 0;
     return add_frame(topic,
                      (struct bag_frame){image.header.time_ns, log_time_ns, place, bag->part});

@@ -51,6 +51,9 @@ struct bag_topic {
     uint32_t other_width_px, other_height_px; // of the first of these
     size_t n_other_encoding;                  // floats where the first one is of integers, or so
     char other_encoding[64];                  // of the first of these
+    bool has_floats;
+    enum ros_float_unit float_unit; // of these, which is known once one of them shows it
+    unsigned n_judged;              // of these, until then
 
     struct ros_camera_info info; // of camera infos: the first one
     bool has_info;
@@ -122,10 +125,6 @@ const struct bag_topic *bag_topic(const struct bag *bag, uint32_t id);
 // Whether a topic's name ends so.
 bool bag_topic_ends_with(const struct bag_topic *topic, const char *end);
 #define BAG_REALSENSE_METADATA "/image/metadata"
-
-// Counts an image that is of floats where the topic's first one is of 16 bits, or the other way
-// round. True: it is the first such.
-bool bag_note_encoding(struct bag_topic *topic, const struct ros_image *image);
 
 // Whether the bytes of the topic's messages are wanted: all of them, their first ROS_HEAD_BYTES, or
 // none (the message is told of all the same).

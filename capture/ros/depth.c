@@ -13,6 +13,9 @@
 #define COMPRESSION_BYTES 12u // format, A, B
 #define RVL_HEAD_BYTES    8u  // columns, rows
 
+#define MAX_FLOAT_M  100.0f // that a depth camera sees
+#define MAX_FLOAT_MM 100e3f
+
 struct ros_depth {
     struct image_codec *codec;
 };
@@ -62,6 +65,42 @@ bool ros_depth_look(const struct ros_image *image, struct ros_depth_format *out_
     *out_width_px = little_u32(packed);
     *out_height_px = little_u32(packed + 4);
     return true;
+}
+
+static float float_at(const struct ros_image *image, const unsigned char *p)
+{
+    const unsigned char swapped[4] = {p[3], p[2], p[1], p[0]};
+    return little_f32(image->is_big_endian ? swapped : p);
+}
+
+// Whether the rows of an image as the sensor took it are there.
+static bool has_rows(const struct ros_image *image, size_t n_pixel_bytes)
+{
+    const uint64_t row_bytes = (uint64_t)n_pixel_bytes * image->width_px;
+    return image->step_bytes >= row_bytes &&
+           image->n_data_bytes >= (uint64_t)image->step_bytes * (image->height_px - 1) + row_bytes;
+}
+
+enum ros_float_unit ros_depth_float_unit(const struct ros_image *image)
+{
+    struct ros_depth_format format;
+    uint32_t w, h;
+    uint64_t n_values = 0, n_far = 0;
+    if (!image->data || !ros_depth_look(image, &format, &w, &h) || !format.is_float ||
+        format.packing != ROS_DEPTH_RAW || w < 1 || h < 1 || !has_rows(image, sizeof(float)))
+        return ROS_FLOAT_UNKNOWN;
+    for (uint32_t y = 0; y < h; y++) {
+        const unsigned char *row = image->data + (size_t)y * image->step_bytes;
+        for (uint32_t x = 0; x < w; x++) {
+            const float value = float_at(image, row + sizeof(float) * x);
+            const bool is_value = value > 0 && value <= MAX_FLOAT_MM; // false for NaN
+            n_values += is_value;
+            n_far += is_value && value > MAX_FLOAT_M;
+        }
+    }
+    if (100 * n_values < (uint64_t)w * h)
+        return ROS_FLOAT_UNKNOWN;
+    return 10 * n_far > 9 * n_values ? ROS_FLOAT_MILLIMETRES : ROS_FLOAT_METRES;
 }
 
 int ros_depth_create(struct ros_depth **out)
@@ -137,16 +176,13 @@ static void convert_16_bit(size_t n_pixels, const struct ros_depth_units *units,
 }
 
 static void convert_float(const struct ros_image *image, uint32_t width_px, uint32_t height_px,
-                          double units_per_m, uint16_t *out)
+                          double factor, uint16_t *out)
 {
     for (uint32_t y = 0; y < height_px; y++) {
         const unsigned char *row = image->data + (size_t)y * image->step_bytes;
         uint16_t *line = out + (size_t)y * width_px;
-        for (uint32_t x = 0; x < width_px; x++) {
-            const unsigned char *p = row + 4 * (size_t)x;
-            const unsigned char swapped[4] = {p[3], p[2], p[1], p[0]};
-            line[x] = units_of(little_f32(image->is_big_endian ? swapped : p), units_per_m);
-        }
+        for (uint32_t x = 0; x < width_px; x++)
+            line[x] = units_of(float_at(image, row + 4 * (size_t)x), factor);
     }
 }
 
@@ -156,6 +192,7 @@ int ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uin
 {
     struct ros_depth_format format;
     const size_t n_pixels = (size_t)width_px * height_px;
+    const double float_factor = units->per_m / units->float_per_m;
     uint32_t w, h;
     *out_reason = "not a depth image (16UC1, mono16, 32FC1, compressedDepth)";
     if (!ros_depth_look(image, &format, &w, &h))
@@ -175,16 +212,14 @@ int ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uin
         float a = little_f32(image->data + 4), b = little_f32(image->data + 8);
         for (size_t i = 0; i < n_pixels; i++)
             out_pixels[i] =
-                out_pixels[i] ? units_of(a / ((float)out_pixels[i] - b), units->per_m) : 0;
+                out_pixels[i] ? units_of(a / ((float)out_pixels[i] - b), float_factor) : 0;
         return 0;
     }
     *out_reason = "its rows are shorter than its width, or fewer than its height";
-    size_t n_pixel_bytes = format.is_float ? 4 : 2;
-    if (image->step_bytes < n_pixel_bytes * w ||
-        image->n_data_bytes < (uint64_t)image->step_bytes * (h - 1) + n_pixel_bytes * w)
+    if (!has_rows(image, format.is_float ? sizeof(float) : sizeof(uint16_t)))
         return -EBADMSG;
     if (format.is_float) {
-        convert_float(image, w, h, units->per_m, out_pixels);
+        convert_float(image, w, h, float_factor, out_pixels);
     } else {
         copy_16_bit(image, w, h, out_pixels);
         convert_16_bit(n_pixels, units, out_pixels);

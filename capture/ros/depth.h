@@ -2,7 +2,7 @@
 // Depth as ROS sends it (REP 118, image_transport's compressedDepth) into 16-bit values:
 //   16UC1, mono16   as they are: mm, or what the camera's option Depth_Units says; converted where
 //                   other images of the topic are of other units
-//   32FC1           metres, multiplied by units_per_m and rounded
+//   32FC1           metres, or mm where that is evident, multiplied and rounded
 // NaN, infinite, negative and what 16 bits do not hold become 0, invalid.
 //   ...; compressedDepth png | rvl   12 bytes {int32, float A, float B}, then a PNG or RVL image of
 //                   16 bits; of 32FC1 it holds q, and the depth is A / (q - B) metres
@@ -23,14 +23,22 @@ struct ros_depth_format {
 
 // Units per metre. Where images have those that are wanted, values stay as they are.
 struct ros_depth_units {
-    double per_m;     // that are wanted
-    double int_per_m; // of images of 16 bits
+    double per_m;       // that are wanted
+    double int_per_m;   // of images of 16 bits
+    double float_per_m; // of images of floats: 1, or 1000
 };
 
 // Format and size of a depth image, of which the first ROS_HEAD_BYTES are enough. Returns false
 // when the image is no depth: another encoding, or a compressed image of another kind.
 bool ros_depth_look(const struct ros_image *image, struct ros_depth_format *out_format,
                     uint32_t *out_width_px, uint32_t *out_height_px);
+
+// What a 32FC1 image shows its values to be. Millimetres: more than nine of ten are above 100,
+// which in metres no depth camera sees. It is not known of one with less than a hundredth of its
+// pixels, of another encoding, or whose message breaks off. Values above 100000 do not count: some
+// drivers give a large one where there is no depth.
+enum ros_float_unit { ROS_FLOAT_UNKNOWN, ROS_FLOAT_METRES, ROS_FLOAT_MILLIMETRES };
+enum ros_float_unit ros_depth_float_unit(const struct ros_image *image);
 
 // Memory for unpacking; one thread at a time.
 struct ros_depth; // opaque

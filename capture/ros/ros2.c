@@ -225,7 +225,7 @@ static void on_image(struct ros2 *ros2, const struct ros_message *message)
     frame.index = ros2->n_frames++;
     uint16_t *pixels = live_take(&ros2->live);
     if (good)
-        bag_look_at_encoding(&ros2->bag, &image);
+        bag_look_at_units(&ros2->bag, &image);
     if (pixels &&
         (!good || ros_depth_decode(ros2->bag.decoder, &image, ros2->camera.width_px,
                                    ros2->camera.height_px, &ros2->bag.units, pixels, &reason))) {

@@ -396,7 +396,7 @@ int bag_choose(struct bag *bag, const struct capture_settings *settings,
                bag->path, bag->n_skipped, depth->name);
     bag->units = bag_find_units(bag, settings);
     out_info->units_per_m = bag->units.per_m;
-    bag_tell_of_encodings(bag);
+    bag_tell_of_units(bag);
     out_info->n_frames = depth->n_frames;
     snprintf(out_info->description, sizeof out_info->description, "%s:%s#%s", out_info->driver,
              bag->path, depth->name);

@@ -12,9 +12,20 @@
 struct ros_depth_units bag_find_units(const struct bag *bag,
                                       const struct capture_settings *settings);
 
-// A line of the log where the images' encodings mix; of a recording when all are known, of a live
-// topic at each image: said once.
-void bag_tell_of_encodings(const struct bag *bag);
-void bag_look_at_encoding(struct bag *bag, const struct ros_image *image);
+// What an image of a topic tells of these: whether encodings mix; whether floats are millimetres,
+// by the first that shows it.
+void bag_note_units(struct bag_topic *topic, const struct ros_image *image);
+
+// Whether a topic's next image is wanted with its values, to see what they are: the first one, then
+// those of floats until it is known, MAX_JUDGED of them.
+bool bag_wants_values(const struct bag_topic *topic);
+
+// Lines of the log where encodings mix, and where floats are millimetres: of a recording, once all
+// its images are noted.
+void bag_tell_of_units(const struct bag *bag);
+
+// Each image of a live topic before it is decoded: notes it, and tells what it is the first to
+// show.
+void bag_look_at_units(struct bag *bag, const struct ros_image *image);
 
 #endif

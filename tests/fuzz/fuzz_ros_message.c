@@ -12,7 +12,7 @@ static void decode(const struct ros_image *image)
 {
     static uint16_t pixels[MAX_PIXELS];
     static struct ros_depth *depth;
-    static const struct ros_depth_units units = {.per_m = 1000, .int_per_m = 200};
+    static const struct ros_depth_units units = {.per_m = 1000, .int_per_m = 200, .float_per_m = 1};
     struct ros_depth_format format;
     uint32_t width_px, height_px;
     const char *reason = NULL;

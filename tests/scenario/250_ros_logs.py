@@ -9,16 +9,17 @@ from harness import check
 
 # Container, file to open under the folder that the library made, driver, encodings, frames.
 LOGS = [
-    ("mcap", "{0}/{1}.mcap", "mcap", ("16UC1", "16UC1-big", "mono16", "32FC1", "16UC1-png"), 6),
+    ("mcap", "{0}/{1}.mcap", "mcap",
+     ("16UC1", "16UC1-big", "mono16", "32FC1", "32FC1-mm", "16UC1-png"), 6),
     ("mcap", "{0}/{1}.mcap", "mcap", ("16UC1-rvl",), 4),
     ("mcap-zstd", "{0}/{1}.mcap", "mcap", ("16UC1",), 6),
     ("mcap-ros2", "{0}", "mcap", ("32FC1", "16UC1-png"), 6),
-    ("mcap-plain", "{0}", "mcap", ("16UC1", "16UC1-png"), 6),
+    ("mcap-plain", "{0}", "mcap", ("16UC1", "16UC1-png", "32FC1-mm"), 6),
     ("bag", "{0}", "ros1bag", ("16UC1", "32FC1", "16UC1-png"), 6),
     ("bag-bz2", "{0}", "ros1bag", ("16UC1",), 6),
     ("bag-lz4", "{0}", "ros1bag", ("mono16",), 6),
-    ("bag-plain", "{0}", "ros1bag", ("16UC1",), 6),
-    ("db3", "{0}/{1}.db3", "ros2db3", ("16UC1", "32FC1", "16UC1-png"), 6),
+    ("bag-plain", "{0}", "ros1bag", ("16UC1", "32FC1-mm"), 6),
+    ("db3", "{0}/{1}.db3", "ros2db3", ("16UC1", "32FC1", "32FC1-mm", "16UC1-png"), 6),
 ]
 RESTARTED = ("mcap-ros2", "mcap-plain", "bag", "bag-plain", "db3")
 LIBRARY_S = 200
@@ -117,10 +118,11 @@ def scenario():
             name = f"{container}-{encoding}"
             out = write(tum, name, container, encoding, "color")
             source = f"{driver}:{place.format(out, name)}"
-            scale = [] if encoding == "32FC1" else ["--set", "camera.depth_scale=5000"]
+            scale = [] if "32FC1" in encoding else ["--set", "camera.depth_scale=5000"]
             trajectory, log = track(source, *scale)
             check(trajectory == expected[n_frames], f"{name}: another trajectory\n{log}")
             check(INFO_TAKEN in log and "of frame" not in log, f"{name}: camera info\n{log}")
+            check(("32FC1 of millimetres" in log) == (encoding == "32FC1-mm"), f"{name}: {log}")
             print(f"{name}: {n_frames} poses, byte for byte")
 
     for container, place, driver, _, n_frames in LOGS:  # several ids of a topic are one

@@ -76,6 +76,8 @@ def encode(pixels, encoding):
         return "16UC1", 1, 2 * width, pixels.astype(">u2").tobytes()
     if encoding == "32FC1":
         return "32FC1", 0, 4 * width, metres.tobytes()
+    if encoding == "32FC1-mm":  # against REP 118
+        return "32FC1", 0, 4 * width, (metres * numpy.float32(1000)).tobytes()
     if encoding == "16UC1-png":
         return "16UC1; compressedDepth png", bytes(12) + png(pixels)
     if encoding == "16UC1-rvl":

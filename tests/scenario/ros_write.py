@@ -8,11 +8,11 @@ wrote: rosbags, mcap-ros2-support, pyrealsense2. Runs under the interpreter that
 CONTAINER: mcap, mcap-zstd (rosbags), mcap-ros2, mcap-plain (mcap-ros2-support), db3, bag,
 bag-bz2, bag-lz4, bag-plain (rosbags; the last without chunks), realsense (.bag or .db3, as the
 library of POSED_REALSENSE writes it).
-ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 16UC1-png, 16UC1-rvl, 32FC1-png. Options after it:
-no-info, color, no-depth; restarted (bag, db3, mcap-ros2): from the middle on the topics are those
-of a publisher that was started again, with ids of their own; of rosbags' containers of ROS 2
-parts=N: a folder with N files and the metadata.yaml that lists them, as rosbag2 splits a recording.
-Ids of topics differ from one to the next, and camera infos are in the third alone."""
+ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 32FC1-mm, 16UC1-png, 16UC1-rvl, 32FC1-png. Options
+after it: no-info, color, no-depth; restarted (bag, db3, mcap-ros2): from the middle on the topics
+are those of a publisher that was started again, with ids of their own; of rosbags' containers of
+ROS 2 parts=N: a folder with N files and the metadata.yaml that lists them, as rosbag2 splits a
+recording. Ids of topics differ from one to the next, and camera infos are in the third alone."""
 import functools
 import itertools
 import os

@@ -22,7 +22,7 @@
 static unsigned char seed[4096];
 
 // mm; and 0.2 mm, as which the seeds have their values
-static const struct ros_depth_units mm = {1000, 1000}, fine = {5000, 5000};
+static const struct ros_depth_units mm = {1000, 1000, 1}, fine = {5000, 5000, 1};
 
 static size_t load(const char *name)
 {
@@ -260,11 +260,12 @@ static void values_of_other_units(void **state)
     static const struct {
         struct ros_depth_units units;
         uint16_t value, wanted;
-    } cases[] = {
-        {{5000, 1000}, 1500, 7500},   {{5000, 1000}, 13107, 65535}, {{5000, 1000}, 13108, 0},
-        {{5000, 1000}, 65535, 0},     {{5000, 1000}, 0, 0},         {{1000, 5000}, 7500, 1500},
-        {{1000, 5000}, 7502, 1500},   {{1000, 5000}, 7503, 1501},   {{1000, 5000}, 2, 0},
-        {{1000, 1000}, 65535, 65535}, {{2000, 10000}, 65535, 13107}};
+    } cases[] = {{{5000, 1000, 1}, 1500, 7500},   {{5000, 1000, 1}, 13107, 65535},
+                 {{5000, 1000, 1}, 13108, 0},     {{5000, 1000, 1}, 65535, 0},
+                 {{5000, 1000, 1}, 0, 0},         {{1000, 5000, 1}, 7500, 1500},
+                 {{1000, 5000, 1}, 7502, 1500},   {{1000, 5000, 1}, 7503, 1501},
+                 {{1000, 5000, 1}, 2, 0},         {{1000, 1000, 1}, 65535, 65535},
+                 {{2000, 10000, 1}, 65535, 13107}};
     struct ros_depth *depth;
     const char *reason;
     assert_int_equal(ros_depth_create(&depth), 0);
@@ -281,7 +282,7 @@ static void values_of_other_units(void **state)
         assert_int_equal(pixel, cases[i].wanted);
     }
     // and of packed ones
-    const struct ros_depth_units coarse = {1000, 5000};
+    const struct ros_depth_units coarse = {1000, 5000, 1};
     uint16_t pixels[W * H];
     struct ros_image image;
     const size_t n = load("image_rvl");
@@ -289,6 +290,75 @@ static void values_of_other_units(void **state)
     assert_int_equal(ros_depth_decode(depth, &image, W, H, &coarse, pixels, &reason), 0);
     for (size_t k = 0; k < W * H; k++)
         assert_int_equal(pixels[k], (pixel(k) + 2) / 5);
+    ros_depth_destroy(&depth);
+}
+
+// A hundredth of the pixels must have a value; what is no distance does not count.
+static void floats_that_are_millimetres(void **state)
+{
+    (void)state;
+    static const struct {
+        float first, others, none; // values of a tenth, of the rest, and of half the image
+        enum ros_float_unit wanted;
+    } cases[] = {{1500, 1500, 0, ROS_FLOAT_MILLIMETRES},
+                 {1500, 1500, NAN, ROS_FLOAT_MILLIMETRES},
+                 {1500, 1500, INFINITY, ROS_FLOAT_MILLIMETRES},
+                 {1500, 1500, -1, ROS_FLOAT_MILLIMETRES},
+                 {1500, 1500, 3.4e38f, ROS_FLOAT_MILLIMETRES},
+                 {100.5f, 100000, 0, ROS_FLOAT_MILLIMETRES},
+                 {1.5f, 1500, 0, ROS_FLOAT_METRES}, // a far sky of a simulation
+                 {1.5f, 1.5f, 0, ROS_FLOAT_METRES},
+                 {1.5f, 1.5f, 3.4e38f, ROS_FLOAT_METRES},
+                 {100, 100, NAN, ROS_FLOAT_METRES},
+                 {0, 0, NAN, ROS_FLOAT_UNKNOWN},
+                 {INFINITY, 100001, 3.4e38f, ROS_FLOAT_UNKNOWN}};
+    enum { SIDE = 20 };
+    float values[SIDE * SIDE];
+    struct ros_image image = {.width_px = SIDE,
+                              .height_px = SIDE,
+                              .step_bytes = SIDE * sizeof *values,
+                              .encoding = "32FC1",
+                              .data = (const unsigned char *)values,
+                              .n_data_bytes = sizeof values};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t k = 0; k < SIDE * SIDE; k++)
+            values[k] = k % 2 ? cases[i].none : k % 20 < 2 ? cases[i].first : cases[i].others;
+        assert_int_equal(ros_depth_float_unit(&image), cases[i].wanted);
+    }
+    memset(values, 0, sizeof values);
+    for (size_t k = 0; k < 4; k++) {
+        assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_UNKNOWN);
+        values[k * 99] = 1500;
+    }
+    assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_MILLIMETRES);
+    image.n_data_bytes--; // rows that are not there
+    assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_UNKNOWN);
+    image.n_data_bytes++;
+    snprintf(image.encoding, sizeof image.encoding, "16UC1");
+    assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_UNKNOWN);
+    snprintf(image.encoding, sizeof image.encoding, "32FC1");
+    image.width_px = 0;
+    assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_UNKNOWN);
+    image.data = NULL;
+    assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_UNKNOWN);
+
+    // and are read so, exactly
+    const struct ros_depth_units of_mm = {5000, 1000, 1000};
+    const float values_mm[] = {1500, 1500.2f, 1500.09f, 13107, 13108, NAN};
+    const uint16_t wanted[] = {7500, 7501, 7500, 65535, 0, 0};
+    enum { N = sizeof values_mm / sizeof *values_mm };
+    const struct ros_image row = {.width_px = N,
+                                  .height_px = 1,
+                                  .step_bytes = sizeof values_mm,
+                                  .encoding = "32FC1",
+                                  .data = (const unsigned char *)values_mm,
+                                  .n_data_bytes = sizeof values_mm};
+    struct ros_depth *depth;
+    uint16_t pixels[N];
+    const char *reason;
+    assert_int_equal(ros_depth_create(&depth), 0);
+    assert_int_equal(ros_depth_decode(depth, &row, N, 1, &of_mm, pixels, &reason), 0);
+    assert_memory_equal(pixels, wanted, sizeof wanted);
     ros_depth_destroy(&depth);
 }
 
@@ -427,6 +497,7 @@ int main(void)
         cmocka_unit_test(messages_that_break_off),
         cmocka_unit_test(pixels_in_both_orders_of_bytes),
         cmocka_unit_test(values_of_other_units),
+        cmocka_unit_test(floats_that_are_millimetres),
         cmocka_unit_test(what_is_no_depth),
         cmocka_unit_test(names_that_no_topic_has),
         cmocka_unit_test(cameras_as_parts_of_topics),

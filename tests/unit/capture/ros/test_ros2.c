@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <dds/dds.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <ros_types.h> // of ros_types.idl
 #include <stdatomic.h>
@@ -309,6 +310,36 @@ static void encodings_that_mix(void **state)
     assert_int_equal(count("images of /unit/depth/image_raw change from 16UC1 to 32FC1"), 1);
 }
 
+// Of floats, also where the first images show nothing.
+static void floats_that_are_millimetres(void **state)
+{
+    (void)state;
+    static const char wanted[] = "images of /unit/depth/image_raw are 32FC1 of millimetres";
+    struct capture_frame frame;
+    for (int turn = 0; turn < 2; turn++) {
+        said[0] = 0;
+        atomic_store(&camera.per_mm, turn == 0 ? 1 : NAN);
+        nanosleep(&(struct timespec){0, 100000000}, NULL);
+        struct capture *capture = open_topic();
+        assert_true(capture_info(capture)->units_per_m == 5000);
+        for (int n = 0; turn == 1 && n < 5; n++) {
+            read_good(capture, &frame);
+            assert_int_equal(frame.image.depth[0], 0);
+        }
+        atomic_store(&camera.per_mm, 1);
+        do
+            read_good(capture, &frame);
+        while (turn == 1 && frame.image.depth[0] == 0);
+        for (int n = 0; n < 20; n++) {
+            assert_true(is_of(&frame, 5));
+            read_good(capture, &frame);
+        }
+        capture_close(&capture);
+        assert_int_equal(count(wanted), 1);
+    }
+    unplug();
+}
+
 static void another_calibration_is_told_of(void **state)
 {
     (void)state;
@@ -579,6 +610,7 @@ int main(void)
         TEST(the_successor_of_a_silent_publisher),
         TEST(half_an_image_is_damaged),
         TEST(encodings_that_mix),
+        TEST(floats_that_are_millimetres),
         TEST(another_calibration_is_told_of),
         TEST(the_camera_info_is_named),
         TEST(distortion_is_told_of),

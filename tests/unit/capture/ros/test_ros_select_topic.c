@@ -76,20 +76,41 @@ static void add(uint32_t id, int64_t log_time_ns, const void *message, size_t n)
                      0);
 }
 
+static void put_head(struct cdr_out *out, int64_t time_ns, const char *encoding, uint32_t w,
+                     uint32_t h, uint32_t n_pixel_bytes)
+{
+    cdr_put_u32(out, (uint32_t)(time_ns / 1000000000));
+    cdr_put_u32(out, (uint32_t)(time_ns % 1000000000));
+    cdr_put_string(out, "frame");
+    cdr_put_u32(out, h);
+    cdr_put_u32(out, w);
+    cdr_put_string(out, encoding);
+    cdr_put_u8(out, 0);
+    cdr_put_u32(out, n_pixel_bytes * w);
+    cdr_put_u32(out, n_pixel_bytes * w * h);
+}
+
+// Of an image the container gives the head, unless more of it is wanted.
 static void add_image_of(uint32_t id, int64_t time_ns, const char *encoding, uint32_t w, uint32_t h)
 {
     unsigned char bytes[256];
     struct cdr_out out;
     cdr_out_begin(&out, bytes, sizeof bytes);
-    cdr_put_u32(&out, (uint32_t)(time_ns / 1000000000));
-    cdr_put_u32(&out, (uint32_t)(time_ns % 1000000000));
-    cdr_put_string(&out, "frame");
-    cdr_put_u32(&out, h);
-    cdr_put_u32(&out, w);
-    cdr_put_string(&out, encoding);
-    cdr_put_u8(&out, 0);
-    cdr_put_u32(&out, 2 * w);
-    cdr_put_u32(&out, 2 * w * h);
+    put_head(&out, time_ns, encoding, w, h, 2);
+    add(id, time_ns + 1000, bytes, out.n);
+}
+
+static void add_floats(uint32_t id, int64_t time_ns, float value)
+{
+    unsigned char bytes[256 + sizeof(float) * W * H];
+    struct cdr_out out;
+    cdr_out_begin(&out, bytes, sizeof bytes);
+    put_head(&out, time_ns, "32FC1", W, H, sizeof value);
+    for (uint32_t i = 0; i < W * H; i++) {
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        cdr_put_u32(&out, bits);
+    }
     add(id, time_ns + 1000, bytes, out.n);
 }
 
@@ -595,6 +616,54 @@ static void encodings_that_mix(void **state)
     assert_true(bag.units.per_m == 2500 && bag.units.int_per_m == 2500);
 }
 
+// What floats are the first image shows that has depth; those before it are looked at, too.
+static void floats_that_are_millimetres(void **state)
+{
+    (void)state;
+    static const char said_so[] =
+        "the.bag: images of /depth/image are 32FC1 of millimetres (more than nine of ten values "
+        "are above 100), where REP 118 wants metres: they are read as millimetres\n";
+    camera_info("/depth/camera_info", 50, W);
+    const uint32_t id = add_topic("/depth/image", "sensor_msgs/msg/Image");
+    assert_int_equal(bag_interest(bag_topic(&bag, id)), BAG_ALL);
+    add_floats(id, T, NAN);
+    assert_int_equal(bag_interest(bag_topic(&bag, id)), BAG_ALL);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_true(bag.units.float_per_m == 1);
+    assert_null(strstr(said, "REP 118"));
+    add_floats(id, T + 1, 1500);
+    assert_int_equal(bag_interest(bag_topic(&bag, id)), BAG_HEAD);
+    add_floats(id, T + 2, 1.5f);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_true(bag.units.float_per_m == 1000 && bag.units.per_m == 5000);
+    assert_said(said_so);
+    // where the first one has 16 bits
+    const uint32_t mixed = image("/depth/mixed", "16UC1");
+    assert_int_equal(bag_interest(bag_topic(&bag, mixed)), BAG_HEAD);
+    add_image_of(mixed, T + 1, "32FC1", W, H);
+    assert_int_equal(bag_interest(bag_topic(&bag, mixed)), BAG_ALL);
+    add_floats(mixed, T + 2, 1500);
+    assert_int_equal(choose("/depth/mixed", NULL), 0);
+    assert_said("from 16UC1 to 32FC1 on the way: these are taken for millimetres");
+    assert_true(bag.units.float_per_m == 1000 && bag.units.per_m == 1000);
+    // metres, and what shows nothing for too long
+    const uint32_t metres = add_topic("/depth/metres", "sensor_msgs/msg/Image");
+    add_floats(metres, T, 1.5f);
+    assert_int_equal(bag_interest(bag_topic(&bag, metres)), BAG_HEAD);
+    const uint32_t blank = add_topic("/depth/blank", "sensor_msgs/msg/Image");
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(bag_interest(bag_topic(&bag, blank)), BAG_ALL);
+        add_floats(blank, T + i, 0);
+    }
+    assert_int_equal(bag_interest(bag_topic(&bag, blank)), BAG_HEAD);
+    add_floats(blank, T + 200, 1500);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(choose(i ? "/depth/blank" : "/depth/metres", NULL), 0);
+        assert_null(strstr(said, "millimetres"));
+        assert_true(bag.units.float_per_m == 1);
+    }
+}
+
 // --- Times
 
 static void times(void **state)
@@ -698,6 +767,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(camera_infos_of_another_frame, setup, teardown),
         cmocka_unit_test_setup_teardown(units, setup, teardown),
         cmocka_unit_test_setup_teardown(encodings_that_mix, setup, teardown),
+        cmocka_unit_test_setup_teardown(floats_that_are_millimetres, setup, teardown),
         cmocka_unit_test_setup_teardown(times, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(times_of_realsense, setup, teardown),
