@@ -348,20 +348,17 @@ static void close_ros2(void *state)
     free(ros2);
 }
 
-// /a/b/image_raw[/compressedDepth] -> rt/a/b/camera_info
+// /a/b/image_raw[/compressedDepth | /compressed] -> rt/a/b/camera_info
 static bool name_topics(struct ros2 *ros2, const char *location)
 {
-    static const char packed[] = "/compressedDepth";
     char base[ROS_DDS_NAME_BYTES];
     if (strlen(location) > MAX_TOPIC_BYTES || !ros_dds_topic_name(location, ros2->image_topic))
         return false;
-    snprintf(base, sizeof base, "%s", ros2->image_topic);
-    size_t n = strlen(base), n_packed = sizeof packed - 1;
-    if (n > n_packed && !strcmp(base + n - n_packed, packed))
-        base[n - n_packed] = 0;
+    snprintf(base, sizeof base, "%.*s", (int)ros_plain_length(ros2->image_topic),
+             ros2->image_topic);
     *strrchr(base, '/') = 0;
-    n = (size_t)snprintf(ros2->info_topic, sizeof ros2->info_topic, "%.*s/camera_info",
-                         MAX_TOPIC_BYTES + 2, base);
+    size_t n = (size_t)snprintf(ros2->info_topic, sizeof ros2->info_topic, "%.*s/camera_info",
+                                MAX_TOPIC_BYTES + 2, base);
     return n < sizeof ros2->info_topic;
 }
 

@@ -12,7 +12,7 @@ static bool is_same_frame(const char *a, const char *b)
 
 bool ros_info_is_rectified(const char *depth_topic, const struct ros_camera_info *info)
 {
-    return ros_name_contains(depth_topic, "rect") && info->rectified.fx_px != 0;
+    return ros_name_is_rectified(depth_topic) && info->rectified.fx_px != 0;
 }
 
 void ros_tell_of_info(const struct log_sink *log, const struct ros_info_taken *taken)

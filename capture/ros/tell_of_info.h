@@ -18,8 +18,8 @@ struct ros_info_taken {
     const char *depth_topic, *depth_frame;
 };
 
-// Whether the images are rectified, so that the matrix P of their camera info counts, which then
-// has one.
+// Whether the images are rectified by their topic's name, so that the matrix P of their camera info
+// counts, which then has one.
 bool ros_info_is_rectified(const char *depth_topic, const struct ros_camera_info *info);
 
 // That it was taken, and a warning where its frame is not the images': a colour camera's intrinsics

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 const char *ros_topic_fault(const char *topic, char out[ROS_TOPIC_FAULT_BYTES])
 {
@@ -86,6 +87,34 @@ bool ros_name_contains(const char *name, const char *part)
             return true;
     }
     return false;
+}
+
+static bool ends_in(const char *name, size_t n, const char *end)
+{
+    const size_t n_end = strlen(end);
+    return n >= n_end && !strncasecmp(name + n - n_end, end, n_end);
+}
+
+size_t ros_plain_length(const char *name)
+{
+    static const char *const ends[] = {"/compressedDepth", "/compressed"};
+    const size_t n = strlen(name);
+    for (size_t i = 0; i < 2; i++)
+        if (ends_in(name, n, ends[i]))
+            return n - strlen(ends[i]);
+    return n;
+}
+
+bool ros_name_is_rectified(const char *name)
+{
+    static const char begin[] = "image_rect";
+    const size_t n = ros_plain_length(name);
+    size_t last = n;
+    while (last > 0 && name[last - 1] != '/')
+        last--;
+    name += last;
+    return !strncasecmp(name, begin, sizeof begin - 1) || ends_in(name, n - last, "_rect") ||
+           ends_in(name, n - last, "_rect_raw");
 }
 
 size_t ros_common_folders(const char *a, const char *b)

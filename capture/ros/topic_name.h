@@ -32,6 +32,14 @@ void ros_type_name(const char *dds_type, char *out, size_t room);
 // Whether a name has this part, which is of small letters, in whatever letters.
 bool ros_name_contains(const char *name, const char *part);
 
+// How long a topic's name is without what image_transport puts behind it: /compressedDepth,
+// /compressed.
+size_t ros_plain_length(const char *name);
+
+// Whether the images of a topic are rectified, by its name: its last part, without that of
+// image_transport, is image_rect... or ends in _rect or _rect_raw, in whatever letters.
+bool ros_name_is_rectified(const char *name);
+
 // Folders that two topics have in common, from the front.
 size_t ros_common_folders(const char *a, const char *b);
 

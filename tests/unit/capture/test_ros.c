@@ -452,6 +452,39 @@ static void names_that_no_topic_has(void **state)
     }
 }
 
+static void names_of_rectified_images(void **state)
+{
+    (void)state;
+    static const char *const yes[] = {"/camera/depth/image_rect_raw",
+                                      "/camera/depth/image_rect",
+                                      "/camera/depth/image_rect/compressedDepth",
+                                      "/camera/depth/image_rect_raw/compressed",
+                                      "/camera/depth/Image_Rect",
+                                      "image_rect",
+                                      "depth_rect",
+                                      "/depth_rect",
+                                      "/a/depth_rect_raw"};
+    static const char *const no[] = {"/director/depth/image_raw",
+                                     "/rect/depth/image_raw",
+                                     "/image_rect/depth",
+                                     "/depth_rect/image_raw",
+                                     "/a/rect",
+                                     "/a/direct",
+                                     "/a/my_image_rect_view",
+                                     "/a/depth_rect_raw_8",
+                                     "/compressedDepth",
+                                     "/",
+                                     ""};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        assert_true(ros_name_is_rectified(yes[i]));
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        assert_false(ros_name_is_rectified(no[i]));
+    assert_int_equal(ros_plain_length("/a/compressedDepth"), 2);
+    assert_int_equal(ros_plain_length("/a/compressed"), 2);
+    assert_int_equal(ros_plain_length("/a/compresseddepths"), 19);
+    assert_int_equal(ros_plain_length("compressed"), 10);
+}
+
 static void cameras_as_parts_of_topics(void **state)
 {
     (void)state;
@@ -500,6 +533,7 @@ int main(void)
         cmocka_unit_test(floats_that_are_millimetres),
         cmocka_unit_test(what_is_no_depth),
         cmocka_unit_test(names_that_no_topic_has),
+        cmocka_unit_test(names_of_rectified_images),
         cmocka_unit_test(cameras_as_parts_of_topics),
         cmocka_unit_test(types_by_their_three_names),
     };

@@ -486,6 +486,9 @@ static void calibrations(void **state)
     image("/a/depth/image_rect", "16UC1");
     assert_int_equal(choose("/a/depth/image_rect", NULL), 0);
     assert_true(info.camera.fx_px == 45);
+    image("/a/director/image_raw", "16UC1"); // another word
+    assert_int_equal(choose("/a/director/image_raw", NULL), 0);
+    assert_true(info.camera.fx_px == 50);
 }
 
 static void cameras_without_a_calibration(void **state)
