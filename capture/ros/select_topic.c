@@ -14,6 +14,8 @@
 
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
 
+#define CLOCK_BEGINS_NS INT64_C(1000000000) // the second image of a simulation is before that
+
 // A name with `depth` in it counts most, then a format that is made for depth (mono16 may be
 // infrared), then images as they are.
 static int rank(const struct bag_topic *topic)
@@ -332,6 +334,30 @@ static void take_realsense_times(struct bag *bag, struct bag_topic *depth)
         }
 }
 
+// Where others have a stamp: at time 0 they would be played long before these. A single one right
+// before them is the first of a simulation, whose clock begins there.
+static void leave_unstamped_out(const struct bag *bag, struct bag_topic *topic)
+{
+    struct bag_frame *frames = topic->frames;
+    size_t n_kept = 0, n_zero = 0;
+    int64_t first_ns = INT64_MAX;
+    for (size_t i = 0; i < topic->n_frames; i++) {
+        n_zero += frames[i].time_ns == 0;
+        if (frames[i].time_ns > 0 && frames[i].time_ns < first_ns)
+            first_ns = frames[i].time_ns;
+    }
+    const bool begins_at_0 = n_zero == 1 && first_ns <= CLOCK_BEGINS_NS;
+    for (size_t i = 0; i < topic->n_frames; i++)
+        if (frames[i].time_ns > 0 || (begins_at_0 && frames[i].time_ns == 0))
+            frames[n_kept++] = frames[i];
+    const size_t n_left_out = topic->n_frames - n_kept;
+    topic->n_frames = n_kept;
+    if (n_left_out)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: %zu image%s of %s without a stamp, which the others have: left out", bag->path,
+               n_left_out, n_left_out == 1 ? "" : "s", topic->name);
+}
+
 static void put_in_order(struct bag *bag, struct bag_topic *topic)
 {
     struct bag_frame *frames = topic->frames;
@@ -343,6 +369,8 @@ static void put_in_order(struct bag *bag, struct bag_topic *topic)
     for (size_t i = 0; !topic->has_stamps && i < topic->n_frames; i++)
         frames[i].time_ns = frames[i].log_time_ns;
     take_realsense_times(bag, topic);
+    if (topic->has_stamps)
+        leave_unstamped_out(bag, topic);
     struct stamp_order order = {0};
     for (size_t i = 0; i < topic->n_frames; i++)
         if (is_time(frames[i].time_ns))

@@ -728,6 +728,49 @@ static void times_that_go_back(void **state)
         assert_true(bag.depth->frames[i].time_ns > bag.depth->frames[i - 1].time_ns);
 }
 
+// At time 0 they would be long before the others. One only, right before them, is a simulation's
+// first.
+static void images_without_a_stamp(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t ns[4];
+        uint64_t n_kept;
+        const char *said;
+    } cases[] = {
+        {{0, 0, T, T + 1},
+         2,
+         "the.bag: 2 images of /depth_0 without a stamp, which the others have"},
+        {{T, 0, T + 1, T + 2}, 3, "the.bag: 1 image of /depth_1 without a stamp, which the others"},
+        {{0, 33000000, 66000000, 99000000}, 4, NULL},
+        {{66000000, 99000000, 0, 1000000000}, 4, NULL},
+        {{0, 1000000001, 1000000002, 1000000003}, 3, "the.bag: 1 image of /depth_4 without"},
+        {{0, 0, 33000000, 66000000}, 2, "the.bag: 2 images of /depth_5 without a stamp"}};
+    camera_info("/camera_info", 50, W);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[20];
+        int64_t time_ns, before_ns = -1;
+        uint64_t index;
+        snprintf(name, sizeof name, "/depth_%zu", i);
+        const uint32_t id = add_topic(name, "sensor_msgs/msg/Image");
+        for (int k = 0; k < 4; k++)
+            add_image_of(id, cases[i].ns[k], "16UC1", W, H);
+        said[0] = 0;
+        assert_int_equal(choose(name, NULL), 0);
+        assert_int_equal(info.n_frames, cases[i].n_kept);
+        assert_null(strstr(said, "their time repeats"));
+        for (uint64_t k = 0; k < info.n_frames; k++) {
+            bag_stamp(&bag, k, &time_ns, &index);
+            assert_true(time_ns > before_ns);
+            before_ns = time_ns;
+        }
+        if (cases[i].said)
+            assert_said(cases[i].said);
+        else
+            assert_null(strstr(said, "without a stamp"));
+    }
+}
+
 // RealSense's own times serve when every image has one.
 static void times_of_realsense(void **state)
 {
@@ -773,6 +816,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(floats_that_are_millimetres, setup, teardown),
         cmocka_unit_test_setup_teardown(times, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(images_without_a_stamp, setup, teardown),
         cmocka_unit_test_setup_teardown(times_of_realsense, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
