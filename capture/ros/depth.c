@@ -28,7 +28,8 @@ static float little_f32(const unsigned char *bytes)
     return value;
 }
 
-// "16UC1; compressedDepth", "16UC1; compressedDepth png", "32FC1; compressedDepth rvl", "32FC1"
+// "16UC1; compressedDepth", "16UC1; compressedDepth png", "32FC1; compressedDepth rvl", "32FC1",
+// "16UC1; png compressed ", "mono16; png compressed mono16"
 static bool read_encoding(const struct ros_image *image, struct ros_depth_format *out)
 {
     const char *encoding = image->encoding;
@@ -40,8 +41,10 @@ static bool read_encoding(const struct ros_image *image, struct ros_depth_format
         return false;
     if (!image->is_compressed)
         return encoding[n] == 0;
-    if (!strstr(encoding, "compressedDepth"))
-        return false;
+    if (!strstr(encoding, "compressedDepth")) {
+        out->packing = ROS_DEPTH_PLAIN_PNG;
+        return is_16_bit && strstr(encoding, "png compressed");
+    }
     const char *end = encoding + strlen(encoding);
     out->packing = end - encoding > 3 && !strcmp(end - 3, "rvl") ? ROS_DEPTH_RVL : ROS_DEPTH_PNG;
     return true;
@@ -56,6 +59,8 @@ bool ros_depth_look(const struct ros_image *image, struct ros_depth_format *out_
         return false;
     if (out_format->packing == ROS_DEPTH_RAW)
         return true;
+    if (out_format->packing == ROS_DEPTH_PLAIN_PNG)
+        return !image_peek(image->head, image->n_head_bytes, "", NULL, out_width_px, out_height_px);
     if (image->n_head_bytes < COMPRESSION_BYTES + RVL_HEAD_BYTES)
         return false;
     const unsigned char *packed = image->head + COMPRESSION_BYTES;
@@ -129,9 +134,10 @@ static int unpack(struct ros_depth *depth, const struct ros_image *image,
                   enum ros_depth_packing packing, uint32_t width_px, uint32_t height_px,
                   uint16_t *out, const char **out_reason)
 {
-    const unsigned char *packed = image->data + COMPRESSION_BYTES;
-    size_t n_packed = image->n_data_bytes - COMPRESSION_BYTES;
-    if (packing == ROS_DEPTH_PNG) {
+    const size_t n_head = packing == ROS_DEPTH_PLAIN_PNG ? 0 : COMPRESSION_BYTES;
+    const unsigned char *packed = image->data + n_head;
+    const size_t n_packed = image->n_data_bytes - n_head;
+    if (packing != ROS_DEPTH_RVL) {
         *out_reason = "its PNG is damaged, or not one of 16-bit grey";
         return image_decode(depth->codec, packed, n_packed, "", IMAGE_PGM_BIG_ENDIAN, width_px,
                             height_px, NULL, out);
@@ -194,7 +200,7 @@ int ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uin
     const size_t n_pixels = (size_t)width_px * height_px;
     const double float_factor = units->per_m / units->float_per_m;
     uint32_t w, h;
-    *out_reason = "not a depth image (16UC1, mono16, 32FC1, compressedDepth)";
+    *out_reason = "not a depth image (16UC1, mono16, 32FC1, compressedDepth, png compressed)";
     if (!ros_depth_look(image, &format, &w, &h))
         return -EBADMSG;
     *out_reason = NULL;

@@ -3,6 +3,7 @@
 //   16UC1, mono16   as they are: mm, or what the camera's option Depth_Units says; converted where
 //                   other images of the topic are of other units
 //   32FC1           metres, or mm where that is evident, multiplied and rounded
+//   16UC1, mono16; png compressed    the PNG alone, as image_transport's `compressed` has it
 // NaN, infinite, negative and what 16 bits do not hold become 0, invalid.
 //   ...; compressedDepth png | rvl   12 bytes {int32, float A, float B}, then a PNG or RVL image of
 //                   16 bits; of 32FC1 it holds q, and the depth is A / (q - B) metres
@@ -11,7 +12,7 @@
 
 #include "capture/ros/messages.h"
 
-enum ros_depth_packing { ROS_DEPTH_RAW, ROS_DEPTH_PNG, ROS_DEPTH_RVL };
+enum ros_depth_packing { ROS_DEPTH_RAW, ROS_DEPTH_PNG, ROS_DEPTH_RVL, ROS_DEPTH_PLAIN_PNG };
 
 struct ros_depth_format {
     bool is_float; // metres; else 16-bit units

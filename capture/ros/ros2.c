@@ -515,7 +515,7 @@ static int check_encoding(const struct ros2 *ros2)
         return 0;
     log_to(&ros2->log, LOG_LEVEL_ERROR,
            "ros2: %s (%s) is no depth: its images are %s; taken are 16UC1, mono16, 32FC1, and "
-           "these as compressedDepth",
+           "these as compressedDepth, those of 16 bits also as png compressed",
            topic->name, topic->type, topic->image_encoding);
     return -ENOENT;
 }

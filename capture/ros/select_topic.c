@@ -17,11 +17,12 @@ static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 48
 #define CLOCK_BEGINS_NS INT64_C(1000000000) // the second image of a simulation is before that
 
 // A name with `depth` in it counts most, then a format that is made for depth (mono16 may be
-// infrared), then images as they are.
+// infrared), then images as they are, and packed ones before those of which a plain PNG was made.
 static int rank(const struct bag_topic *topic)
 {
-    return 4 * ros_name_contains(topic->name, "depth") +
-           2 * (strncmp(topic->image_encoding, "mono16", 6) != 0) + (topic->kind == ROS_IMAGE);
+    return 8 * ros_name_contains(topic->name, "depth") +
+           4 * (strncmp(topic->image_encoding, "mono16", 6) != 0) + 2 * (topic->kind == ROS_IMAGE) +
+           (topic->format.packing != ROS_DEPTH_PLAIN_PNG);
 }
 
 // What there is in place of depth: "/a (sensor_msgs/msg/Image, rgb8), /b (sensor_msgs/msg/Image, 0

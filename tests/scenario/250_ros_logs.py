@@ -11,13 +11,13 @@ from harness import check
 LOGS = [
     ("mcap", "{0}/{1}.mcap", "mcap",
      ("16UC1", "16UC1-big", "mono16", "32FC1", "32FC1-mm", "16UC1-png"), 6),
-    ("mcap", "{0}/{1}.mcap", "mcap", ("16UC1-rvl",), 4),
+    ("mcap", "{0}/{1}.mcap", "mcap", ("16UC1-rvl", "16UC1-plain-png"), 4),
     ("mcap-zstd", "{0}/{1}.mcap", "mcap", ("16UC1",), 6),
     ("mcap-ros2", "{0}", "mcap", ("32FC1", "16UC1-png"), 6),
     ("mcap-plain", "{0}", "mcap", ("16UC1", "16UC1-png", "32FC1-mm"), 6),
     ("bag", "{0}", "ros1bag", ("16UC1", "32FC1", "16UC1-png"), 6),
     ("bag-bz2", "{0}", "ros1bag", ("16UC1",), 6),
-    ("bag-lz4", "{0}", "ros1bag", ("mono16",), 6),
+    ("bag-lz4", "{0}", "ros1bag", ("mono16", "mono16-plain-png"), 6),
     ("bag-plain", "{0}", "ros1bag", ("16UC1", "32FC1-mm"), 6),
     ("db3", "{0}/{1}.db3", "ros2db3", ("16UC1", "32FC1", "32FC1-mm", "16UC1-png"), 6),
 ]

@@ -41,7 +41,8 @@ def start(topic, *options):
 
 def exchange(python, tum, encoding, n_frames, rate_hz=RATE_HZ):
     topic = "/camera/depth/image_rect_raw"
-    topic += "/compressedDepth" if encoding.endswith(("png", "rvl")) else ""
+    topic += "/compressed" if "plain-png" in encoding else \
+        "/compressedDepth" if encoding.endswith(("png", "rvl")) else ""
     scale = [] if encoding.startswith("32FC1") else ["--set", "camera.depth_scale=5000"]
     out = f"{harness.SCRATCH}/{encoding}.json"
     script = harness.SOURCE + "/tests/scenario/ros_peer.py"
@@ -336,7 +337,7 @@ def scenario():
     tum = harness.SCRATCH + "/tum"
     subprocess.run([harness.BINARY + "/bin/posed-synth", "room", tum, "--frames", str(N_FRAMES)],
                    check=True, stdout=subprocess.DEVNULL)
-    for encoding in ("16UC1", "32FC1", "16UC1-png", "16UC1-rvl"):
+    for encoding in ("16UC1", "32FC1", "32FC1-mm", "16UC1-png", "16UC1-rvl", "16UC1-plain-png"):
         daemon, got = exchange(python, tum, encoding, N_FRAMES)
         check_exchange(daemon, got, encoding, N_FRAMES)
     check_lasting(python, LASTING_S)

@@ -80,6 +80,10 @@ def encode(pixels, encoding):
         return "32FC1", 0, 4 * width, (metres * numpy.float32(1000)).tobytes()
     if encoding == "16UC1-png":
         return "16UC1; compressedDepth png", bytes(12) + png(pixels)
+    if encoding == "16UC1-plain-png":
+        return "16UC1; png compressed ", png(pixels)
+    if encoding == "mono16-plain-png":
+        return "mono16; png compressed mono16", png(pixels)
     if encoding == "16UC1-rvl":
         return "16UC1; compressedDepth rvl", struct.pack("<iff", 9, -7, 5) + rvl(pixels)
     if encoding == "32FC1-png":

@@ -76,10 +76,12 @@ def read_images(folder, encoding, n_most):
 
 
 class Camera:
-    """Its image and its camera info, once somebody reads them."""
+    """Its image and its camera info, once somebody reads them. `compressed`: the format or None."""
 
     def __init__(self, participant, folder, compressed):
-        name = "camera/depth/image_rect_raw" + ("/compressedDepth" if compressed else "")
+        transport = "/compressedDepth" if compressed and "compressedDepth" in compressed else \
+            "/compressed" if compressed else ""
+        name = "camera/depth/image_rect_raw" + transport
         kind = CompressedImage if compressed else Image
         self.folder, self.compressed = folder, compressed
         self.writer = DataWriter(participant, Topic(participant, "rt/" + name, kind, qos=RELIABLE),
@@ -159,7 +161,8 @@ def main():
     info = Collector(participant, "posed/depth/camera_info", CameraInfo, RELIABLE)
 
     images = read_images(folder, encoding, n_frames)
-    source = Camera(participant, folder, len(images[0][2]) == 2)
+    packed = images[0][2]
+    source = Camera(participant, folder, packed[0] if len(packed) == 2 else None)
     print("ready", flush=True)
     end = time.monotonic() + 60
     source.wait_for_reader(end)

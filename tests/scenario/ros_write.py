@@ -8,11 +8,12 @@ wrote: rosbags, mcap-ros2-support, pyrealsense2. Runs under the interpreter that
 CONTAINER: mcap, mcap-zstd (rosbags), mcap-ros2, mcap-plain (mcap-ros2-support), db3, bag,
 bag-bz2, bag-lz4, bag-plain (rosbags; the last without chunks), realsense (.bag or .db3, as the
 library of POSED_REALSENSE writes it).
-ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 32FC1-mm, 16UC1-png, 16UC1-rvl, 32FC1-png. Options
-after it: no-info, color, no-depth; restarted (bag, db3, mcap-ros2): from the middle on the topics
-are those of a publisher that was started again, with ids of their own; of rosbags' containers of
-ROS 2 parts=N: a folder with N files and the metadata.yaml that lists them, as rosbag2 splits a
-recording. Ids of topics differ from one to the next, and camera infos are in the third alone."""
+ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 32FC1-mm, 16UC1-png, 16UC1-rvl, 32FC1-png,
+16UC1-plain-png, mono16-plain-png. Options after it: no-info, color, no-depth; restarted (bag, db3,
+mcap-ros2): from the middle on the topics are those of a publisher that was started again, with ids
+of their own; of rosbags' containers of ROS 2 parts=N: a folder with N files and the metadata.yaml
+that lists them, as rosbag2 splits a recording. Ids of topics differ from one to the next, and
+camera infos are in the third alone."""
 import functools
 import itertools
 import os
@@ -55,7 +56,8 @@ def fields(folder, encoding, options):
             continue
         packed = encode(pixels, encoding)
         if len(packed) == 2:
-            yield time_ns, DEPTH + "/compressedDepth", "sensor_msgs/msg/CompressedImage", {
+            transport = "/compressed" if "plain-png" in encoding else "/compressedDepth"
+            yield time_ns, DEPTH + transport, "sensor_msgs/msg/CompressedImage", {
                 "header": header, "format": packed[0], "data": packed[1]}
         else:
             yield time_ns, DEPTH, "sensor_msgs/msg/Image", {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/io/image.h"
 #include "capture/ros/depth.h"
 #include "capture/ros/topic_name.h"
 
@@ -51,9 +52,13 @@ static void images_of_another_writer(void **state)
         bool is_compressed;
         int tolerance; // units of 0.2 mm; compressedDepth of 32FC1 keeps A / depth in 16 bits
     } cases[] = {
-        {"image_16uc1", ROS_ENCODING_CDR, false, 0}, {"image_32fc1", ROS_ENCODING_CDR, false, 0},
-        {"image_rvl", ROS_ENCODING_CDR, true, 0},    {"image_32fc1_png", ROS_ENCODING_CDR, true, 1},
-        {"ros1_image", ROS_ENCODING_ROS1, false, 0}, {"ros1_png", ROS_ENCODING_ROS1, true, 0},
+        {"image_16uc1", ROS_ENCODING_CDR, false, 0},
+        {"image_32fc1", ROS_ENCODING_CDR, false, 0},
+        {"image_rvl", ROS_ENCODING_CDR, true, 0},
+        {"image_plain_png", ROS_ENCODING_CDR, true, 0},
+        {"image_32fc1_png", ROS_ENCODING_CDR, true, 1},
+        {"ros1_image", ROS_ENCODING_ROS1, false, 0},
+        {"ros1_png", ROS_ENCODING_ROS1, true, 0},
     };
     struct ros_depth *depth;
     assert_int_equal(ros_depth_create(&depth), 0);
@@ -362,25 +367,68 @@ static void floats_that_are_millimetres(void **state)
     ros_depth_destroy(&depth);
 }
 
+// The PNG alone, as image_transport's `compressed` has it.
+static void plain_png(void **state)
+{
+    (void)state;
+    static const char *const encodings[] = {"16UC1; png compressed ",
+                                            "mono16; png compressed mono16"};
+    struct image_codec *codec;
+    struct ros_depth *depth;
+    struct ros_depth_format format;
+    const struct ros_depth_units to_mm = {1000, 500, 1};
+    uint16_t values[W * H], pixels[W * H];
+    const void *png;
+    const char *reason;
+    uint32_t w, h;
+    size_t n;
+    for (size_t k = 0; k < W * H; k++)
+        values[k] = pixel(k);
+    assert_int_equal(image_codec_create(&codec), 0);
+    assert_int_equal(image_encode_png(codec, values, W, H, 1, &png, &n), 0);
+    assert_int_equal(ros_depth_create(&depth), 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct ros_image image = {
+            .is_compressed = true, .data = png, .n_data_bytes = n, .head = png, .n_head_bytes = n};
+        snprintf(image.encoding, sizeof image.encoding, "%s", encodings[i]);
+        assert_true(ros_depth_look(&image, &format, &w, &h));
+        assert_true(format.packing == ROS_DEPTH_PLAIN_PNG && !format.is_float && w == W && h == H);
+        assert_int_equal(ros_depth_decode(depth, &image, W, H, &mm, pixels, &reason), 0);
+        assert_memory_equal(pixels, values, sizeof values);
+        assert_int_equal(ros_depth_decode(depth, &image, W, H, &to_mm, pixels, &reason), 0);
+        for (size_t k = 0; k < W * H; k++)
+            assert_int_equal(pixels[k], 2 * values[k]);
+        for (image.n_data_bytes = 0; image.n_data_bytes < n; image.n_data_bytes++)
+            assert_int_equal(ros_depth_decode(depth, &image, W, H, &mm, pixels, &reason), -EBADMSG);
+        image.n_head_bytes = 7;
+        assert_false(ros_depth_look(&image, &format, &w, &h));
+    }
+    ros_depth_destroy(&depth);
+    image_codec_destroy(&codec);
+}
+
 static void what_is_no_depth(void **state)
 {
     (void)state;
     static const struct {
         const char *encoding;
         bool is_compressed, is_depth;
-    } cases[] = {{"rgb8", false, false},
-                 {"16UC1", false, true},
-                 {"16UC10", false, false},
-                 {"mono16", false, true},
-                 {"mono8", false, false},
-                 {"32FC1", false, true},
-                 {"32FC3", false, false},
-                 {"jpeg", true, false},
-                 {"16UC1; compressedDepth", true, true},
-                 {"16UC1; png compressed", true, false},
-                 {"16UC1", true, false},
-                 {"32FC1; compressedDepth rvl", true, true},
-                 {"", false, false}};
+        enum ros_depth_packing packing;
+    } cases[] = {{"rgb8", false, false, 0},
+                 {"16UC1", false, true, 0},
+                 {"16UC10", false, false, 0},
+                 {"mono16", false, true, 0},
+                 {"mono8", false, false, 0},
+                 {"32FC1", false, true, 0},
+                 {"32FC3", false, false, 0},
+                 {"jpeg", true, false, 0},
+                 {"16UC1; compressedDepth", true, true, ROS_DEPTH_PNG},
+                 {"16UC1; png compressed", true, true, ROS_DEPTH_PLAIN_PNG},
+                 {"32FC1; png compressed", true, false, 0},
+                 {"16UC1; jpeg compressed bgr8", true, false, 0},
+                 {"16UC1", true, false, 0},
+                 {"32FC1; compressedDepth rvl", true, true, ROS_DEPTH_RVL},
+                 {"", false, false, 0}};
     unsigned char head[20] = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ros_image image = {.width_px = 3,
@@ -392,9 +440,10 @@ static void what_is_no_depth(void **state)
         struct ros_depth_format format;
         uint32_t w, h;
         snprintf(image.encoding, sizeof image.encoding, "%s", cases[i].encoding);
-        bool is_png = cases[i].is_compressed && !strstr(cases[i].encoding, "rvl");
+        const bool is_png = cases[i].packing == ROS_DEPTH_PNG ||
+                            cases[i].packing == ROS_DEPTH_PLAIN_PNG; // the head is none
         assert_int_equal(ros_depth_look(&image, &format, &w, &h), cases[i].is_depth && !is_png);
-        assert_int_equal(format.packing == ROS_DEPTH_PNG, is_png && cases[i].is_depth);
+        assert_true(!cases[i].is_depth || format.packing == cases[i].packing);
     }
 }
 
@@ -531,6 +580,7 @@ int main(void)
         cmocka_unit_test(pixels_in_both_orders_of_bytes),
         cmocka_unit_test(values_of_other_units),
         cmocka_unit_test(floats_that_are_millimetres),
+        cmocka_unit_test(plain_png),
         cmocka_unit_test(what_is_no_depth),
         cmocka_unit_test(names_that_no_topic_has),
         cmocka_unit_test(names_of_rectified_images),

@@ -121,6 +121,27 @@ static uint32_t image(const char *name, const char *encoding)
     return id;
 }
 
+// Its head is that of RVL data, or of a PNG.
+static uint32_t packed(const char *name, const char *format)
+{
+    static const uint8_t rvl[20] = {[12] = W, [16] = H};
+    static const uint8_t png[24] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x8\0\0\0\x6";
+    const uint32_t id = add_topic(name, "sensor_msgs/msg/CompressedImage");
+    const bool is_rvl = strstr(format, "rvl") != NULL;
+    unsigned char bytes[256];
+    struct cdr_out out;
+    cdr_out_begin(&out, bytes, sizeof bytes);
+    cdr_put_u32(&out, (uint32_t)(T / 1000000000));
+    cdr_put_u32(&out, 0);
+    cdr_put_string(&out, "frame");
+    cdr_put_string(&out, format);
+    cdr_put_u32(&out, is_rvl ? sizeof rvl : sizeof png);
+    for (size_t i = 0; i < (is_rvl ? sizeof rvl : sizeof png); i++)
+        cdr_put_u8(&out, is_rvl ? rvl[i] : png[i]);
+    add(id, T + 1000, bytes, out.n);
+    return id;
+}
+
 static void add_info(uint32_t id, int64_t time_ns, double fx, uint32_t w)
 {
     const struct intrinsics camera = {fx, 60, 3.5, 2.5, w, H};
@@ -368,6 +389,28 @@ static void the_best_of_several(void **state)
     fails_at("memory", 1, ENOMEM);
     assert_int_equal(bag_choose(&bag, &settings, &info), -ENOMEM);
     fails_end();
+}
+
+// As they are before packed ones, and these before plain PNG, all of one camera.
+static void the_best_of_one_camera(void **state)
+{
+    (void)state;
+    camera_info("/a/depth/camera_info", 50, W);
+    image("/a/ir/image", "16UC1");
+    static const struct {
+        const char *name, *format;
+    } better[] = {{"/a/depth/ir", "mono16"},
+                  {"/a/depth/image/compressed", "16UC1; png compressed "},
+                  {"/a/depth/image/compressedDepth", "16UC1; compressedDepth rvl"},
+                  {"/a/depth/image", "16UC1"}};
+    for (size_t i = 0; i < sizeof better / sizeof *better; i++) {
+        if (strchr(better[i].format, ';'))
+            packed(better[i].name, better[i].format);
+        else
+            image(better[i].name, better[i].format);
+        assert_int_equal(choose(NULL, NULL), 0);
+        assert_string_equal(bag.depth->name, better[i].name);
+    }
 }
 
 static void images_of_another_size(void **state)
@@ -804,6 +847,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(where_no_depth_is, setup, teardown),
         cmocka_unit_test_setup_teardown(messages_compressed_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_of_several, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_best_of_one_camera, setup, teardown),
         cmocka_unit_test_setup_teardown(images_of_another_size, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_whose_names_topics_cannot_have, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
