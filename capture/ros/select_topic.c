@@ -16,13 +16,23 @@ static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 48
 
 #define CLOCK_BEGINS_NS INT64_C(1000000000) // the second image of a simulation is before that
 
+// Depth that was warped into another camera's image: RealSense's /aligned_depth_to_color, OpenNI's
+// /depth_registered, Azure Kinect's /depth_to_rgb. It has holes and seams that the camera's own has
+// not.
+static bool is_warped(const char *name)
+{
+    return ros_name_contains(name, "aligned") || ros_name_contains(name, "registered") ||
+           ros_name_contains(name, "depth_to_");
+}
+
 // A name with `depth` in it counts most, then a format that is made for depth (mono16 may be
-// infrared), then images as they are, and packed ones before those of which a plain PNG was made.
+// infrared), then depth as its camera sees it, then images as they are, and packed ones before
+// those of which a plain PNG was made.
 static int rank(const struct bag_topic *topic)
 {
-    return 8 * ros_name_contains(topic->name, "depth") +
-           4 * (strncmp(topic->image_encoding, "mono16", 6) != 0) + 2 * (topic->kind == ROS_IMAGE) +
-           (topic->format.packing != ROS_DEPTH_PLAIN_PNG);
+    return 16 * ros_name_contains(topic->name, "depth") +
+           8 * (strncmp(topic->image_encoding, "mono16", 6) != 0) + 4 * !is_warped(topic->name) +
+           2 * (topic->kind == ROS_IMAGE) + (topic->format.packing != ROS_DEPTH_PLAIN_PNG);
 }
 
 // What there is in place of depth: "/a (sensor_msgs/msg/Image, rgb8), /b (sensor_msgs/msg/Image, 0

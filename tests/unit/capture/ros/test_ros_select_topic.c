@@ -391,7 +391,8 @@ static void the_best_of_several(void **state)
     fails_end();
 }
 
-// As they are before packed ones, and these before plain PNG, all of one camera.
+// All of one camera: as they are before packed ones, these before plain PNG, and what another
+// camera would see behind all of them.
 static void the_best_of_one_camera(void **state)
 {
     (void)state;
@@ -400,6 +401,8 @@ static void the_best_of_one_camera(void **state)
     static const struct {
         const char *name, *format;
     } better[] = {{"/a/depth/ir", "mono16"},
+                  {"/a/depth_registered/image", "16UC1"},
+                  {"/a/aligned_depth_to_color/image_raw", "16UC1"},
                   {"/a/depth/image/compressed", "16UC1; png compressed "},
                   {"/a/depth/image/compressedDepth", "16UC1; compressedDepth rvl"},
                   {"/a/depth/image", "16UC1"}};
