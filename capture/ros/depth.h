@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depth as ROS sends it (REP 118, image_transport's compressedDepth) into 16-bit values:
+// Depth as ROS sends it (REP 118, image_transport's two compressed transports) as 16-bit values:
 //   16UC1, mono16   as they are: mm, or what the camera's option Depth_Units says; converted where
 //                   other images of the topic are of other units
 //   32FC1           metres, or mm where that is evident, multiplied and rounded
-//   16UC1, mono16; png compressed    the PNG alone, as image_transport's `compressed` has it
-// NaN, infinite, negative and what 16 bits do not hold become 0, invalid.
 //   ...; compressedDepth png | rvl   12 bytes {int32, float A, float B}, then a PNG or RVL image of
 //                   16 bits; of 32FC1 it holds q, and the depth is A / (q - B) metres
+//   16UC1, mono16; png compressed    the PNG alone, as image_transport's `compressed` has it
+// NaN, infinite, negative and what 16 bits do not hold become 0, invalid.
 #ifndef POSED_CAPTURE_ROS_DEPTH_H
 #define POSED_CAPTURE_ROS_DEPTH_H
 
@@ -15,7 +15,7 @@
 enum ros_depth_packing { ROS_DEPTH_RAW, ROS_DEPTH_PNG, ROS_DEPTH_RVL, ROS_DEPTH_PLAIN_PNG };
 
 struct ros_depth_format {
-    bool is_float; // metres; else 16-bit units
+    bool is_float; // metres, or mm; else 16-bit units
     enum ros_depth_packing packing;
 };
 
@@ -47,9 +47,9 @@ struct ros_depth; // opaque
 __attribute__((warn_unused_result)) int ros_depth_create(struct ros_depth **out);
 void ros_depth_destroy(struct ros_depth **depth);
 
-// Writes width x height values. Returns 0, or -EBADMSG with
-// *out_reason set (the values are then undefined): no depth, broken off, damaged. NULL: of another
-// size, which is the caller's to tell, as all that follow may be.
+// Writes width x height values. Returns 0, or -EBADMSG with *out_reason set (the values are then
+// undefined): no depth, broken off, damaged. NULL: of another size, which is the caller's to tell,
+// as all that follow may be.
 __attribute__((warn_unused_result)) int
 ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uint32_t width_px,
                  uint32_t height_px, const struct ros_depth_units *units, uint16_t *out_pixels,
