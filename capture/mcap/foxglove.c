@@ -101,6 +101,7 @@ bool foxglove_get_image(const void *message, size_t n_bytes, struct foxglove_ima
 {
     struct protobuf_in in = {message, n_bytes, 0};
     struct protobuf_value value;
+    size_t n_remainder_bytes = 0;
     *out = (struct foxglove_image){0};
     while (in.at < in.n) {
         if (!protobuf_get_field(&in, &value))
@@ -112,20 +113,25 @@ bool foxglove_get_image(const void *message, size_t n_bytes, struct foxglove_ima
         if (value.number == 5 && value.type == PROTOBUF_32)
             out->step_bytes = (uint32_t)value.number_value;
         if (value.number == 4 && value.type == PROTOBUF_BYTES &&
-            value.n_bytes < sizeof out->encoding)
+            value.n_bytes < sizeof out->encoding) {
+            memset(out->encoding, 0, sizeof out->encoding);
             memcpy(out->encoding, value.data, value.n_bytes);
+        }
         if (value.number == 6 && value.type == PROTOBUF_BYTES) {
             out->data = value.data;
             out->n_data_bytes = value.n_bytes;
         }
         if (value.number == FOXGLOVE_FIELD_UNITS_PER_M && value.type == PROTOBUF_64)
             memcpy(&out->units_per_m, &value.number_value, sizeof out->units_per_m);
-        if (value.number == FOXGLOVE_FIELD_REMAINDERS && value.type == PROTOBUF_BYTES &&
-            value.n_bytes == (uint64_t)out->width_px * out->height_px)
+        if (value.number == FOXGLOVE_FIELD_REMAINDERS && value.type == PROTOBUF_BYTES) {
             out->remainders = value.data;
+            n_remainder_bytes = value.n_bytes;
+        }
     }
-    // Either without the other says nothing.
-    if (!(out->units_per_m > 0 && out->units_per_m <= FOXGLOVE_MAX_UNITS_PER_M))
+    // The size may stand behind them, or come again: the last one holds. Either without the other
+    // says nothing.
+    if (n_remainder_bytes != (uint64_t)out->width_px * out->height_px ||
+        !(out->units_per_m > 0 && out->units_per_m <= FOXGLOVE_MAX_UNITS_PER_M))
         out->remainders = NULL;
     if (!out->remainders)
         out->units_per_m = 0;

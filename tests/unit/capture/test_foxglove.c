@@ -137,11 +137,53 @@ static void images_and_calibrations(void **state)
     assert_false(foxglove_get_calibration("\x32\1x", 3, &camera));
 }
 
+// A field that comes again counts as it came last, wherever it stands: the remainders are for the
+// size that holds in the end.
+static void fields_that_come_again(void **state)
+{
+    (void)state;
+    struct foxglove_image image;
+    struct protobuf_out out = {.data = bytes, .capacity = sizeof bytes};
+    protobuf_put_text(&out, 4, "a_longer_name");
+    protobuf_put_text(&out, 4, "16UC1");
+    protobuf_put_fixed32(&out, 5, 4);
+    protobuf_put_bytes(&out, 6, "abcdefgh", 8);
+    protobuf_put_key(&out, FOXGLOVE_FIELD_UNITS_PER_M, PROTOBUF_64);
+    protobuf_put_double(&out, 5000);
+    protobuf_put_fixed32(&out, 2, 1);
+    protobuf_put_fixed32(&out, 3, 1);
+    protobuf_put_bytes(&out, FOXGLOVE_FIELD_REMAINDERS, "\1", 1);
+    assert_true(foxglove_get_image(bytes, out.n, &image));
+    assert_non_null(image.remainders);
+    assert_string_equal(image.encoding, "16UC1");
+    protobuf_put_fixed32(&out, 2, 2);
+    protobuf_put_fixed32(&out, 3, 2);
+    assert_true(foxglove_get_image(bytes, out.n, &image));
+    assert_int_equal(image.width_px, 2);
+    assert_null(image.remainders);
+    assert_true(image.units_per_m == 0);
+    protobuf_put_bytes(&out, FOXGLOVE_FIELD_REMAINDERS, "\1\2\3\4", 4);
+    assert_true(foxglove_get_image(bytes, out.n, &image));
+    assert_true(image.remainders && image.remainders[3] == 4 && image.units_per_m == 5000);
+    // before the size is known
+    out.n = 0;
+    protobuf_put_bytes(&out, FOXGLOVE_FIELD_REMAINDERS, "\5", 1);
+    protobuf_put_key(&out, FOXGLOVE_FIELD_UNITS_PER_M, PROTOBUF_64);
+    protobuf_put_double(&out, 5000);
+    protobuf_put_fixed32(&out, 2, 1);
+    protobuf_put_fixed32(&out, 3, 1);
+    protobuf_put_fixed32(&out, 5, 2);
+    protobuf_put_bytes(&out, 6, "ab", 2);
+    assert_true(foxglove_get_image(bytes, out.n, &image));
+    assert_true(image.remainders && image.remainders[0] == 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_odometry),
         cmocka_unit_test(images_and_calibrations),
+        cmocka_unit_test(fields_that_come_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
