@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include "capture/io/folder.h"
+#include "capture/mcap/check_record.h"
 #include "capture/mcap/footer.h"
 #include "capture/mcap/read_chunk.h"
 #include "capture/mcap/records.h"
@@ -14,6 +15,7 @@
 #define MAX_ENTRY_BYTES    64 // of anything that is put at once, but copies
 #define INDEX_ENTRY_BYTES  16
 #define OFFSET_ENTRY_BYTES 10
+#define CHUNK_HEAD_BYTES   40 // of one that is not compressed: what stands before its records
 
 struct place {
     uint16_t channel;
@@ -25,7 +27,9 @@ struct repair {
     struct mcap_reader *reader;
     int out_fd;
     uint64_t n_written;
-    struct mcap_bytes out; // what goes out next
+    struct mcap_bytes out;  // what goes out next
+    struct mcap_bytes kept; // a chunk made anew: of one in which some records are malformed
+    struct chunk_places file_chunks; // by the summary of the file
     // For the summary.
     struct mcap_bytes schemas, channels, chunk_indexes, attachment_indexes, metadata_indexes;
     uint64_t n_schemas, n_channels, n_attachments, n_metadata;
@@ -78,17 +82,15 @@ static int put_record(struct mcap_bytes *out, unsigned opcode, const unsigned ch
 static int keep(bool *has, uint64_t *count, struct mcap_bytes *to, unsigned opcode,
                 const unsigned char *data, size_t n)
 {
-    if (n < 2 || has[mcap_get(data, 2)])
+    if (has[mcap_get(data, 2)])
         return 0;
     has[mcap_get(data, 2)] = true;
     ++*count;
     return put_record(to, opcode, data, n);
 }
 
-static int count_message(struct repair *r, const unsigned char *data, size_t n, uint64_t offset)
+static int count_message(struct repair *r, const unsigned char *data, uint64_t offset)
 {
-    if (n < MCAP_MESSAGE_HEADER_BYTES)
-        return 0;
     const struct place place = {(uint16_t)mcap_get(data, 2), mcap_get(data + 6, 8), offset};
     bool first = r->result->n_messages == 0;
     r->begin_ns = first || place.time_ns < r->begin_ns ? place.time_ns : r->begin_ns;
@@ -107,7 +109,7 @@ static int count_message(struct repair *r, const unsigned char *data, size_t n, 
     return 0;
 }
 
-// A record that says what is in the file, wherever it stands.
+// A record that says what is in the file, wherever it stands. It is usable.
 static int take(struct repair *r, unsigned opcode, const unsigned char *data, size_t n,
                 uint64_t offset)
 {
@@ -117,9 +119,42 @@ static int take(struct repair *r, unsigned opcode, const unsigned char *data, si
     case MCAP_CHANNEL:
         return keep(r->has_channel, &r->n_channels, &r->channels, opcode, data, n);
     case MCAP_MESSAGE:
-        return count_message(r, data, n, offset);
+        return count_message(r, data, offset);
     }
     return 0;
+}
+
+// Whether other readers take the record: it is what it says, and they know what it refers to.
+static bool is_usable(const struct repair *r, unsigned opcode, const unsigned char *data, size_t n)
+{
+    if (!mcap_is_well_formed(opcode, data, n))
+        return false;
+    if (opcode == MCAP_CHANNEL) // 0: no schema
+        return mcap_get(data + 2, 2) == 0 || r->has_schema[mcap_get(data + 2, 2)];
+    return opcode != MCAP_MESSAGE || r->has_channel[mcap_get(data, 2)];
+}
+
+// What the summary has and none of the records that were read, before the messages that want it.
+static int recall(void *user, unsigned opcode, const unsigned char *data, size_t n)
+{
+    struct repair *r = user;
+    const bool *has = opcode == MCAP_SCHEMA ? r->has_schema : r->has_channel;
+    if (!is_usable(r, opcode, data, n) || has[mcap_get(data, 2)])
+        return 0;
+    int err = take(r, opcode, data, n, 0);
+    if (!err)
+        err = put_record(&r->out, opcode, data, n);
+    return err ? err : write_out(r);
+}
+
+// Once. What mcap_reader_load gave before is gone.
+static int recall_channels(struct repair *r)
+{
+    if (r->has_summary)
+        return 0;
+    r->has_summary = true;
+    const int err = mcap_take_summary(r->reader, &r->file_chunks, recall, r);
+    return err == -EBADMSG ? 0 : err;
 }
 
 static int by_channel(const void *a, const void *b)
@@ -183,34 +218,84 @@ static bool is_known_compression(const unsigned char *content)
     return mcap_is_text(name, n, "zstd") || mcap_is_text(name, n, "lz4");
 }
 
+static int keep_bytes(struct repair *r, const unsigned char *data, size_t n)
+{
+    int err = reserve(&r->kept, n);
+    if (!err)
+        mcap_put_bytes(&r->kept, data, n);
+    return err;
+}
+
+// Takes the n bytes of records of a chunk. Where one of them cannot be used, *out_n_lost is how
+// many bytes are so, and r->kept has the others, behind room for the head of a chunk.
+static int take_chunk(struct repair *r, const unsigned char *raw, size_t n, size_t *out_n_lost)
+{
+    static const unsigned char head[CHUNK_HEAD_BYTES];
+    int err = 0;
+    *out_n_lost = r->kept.n = 0;
+    for (size_t at = 0, n_record; at < n && !err; at += n_record) {
+        const size_t n_left = n - at;
+        const uint64_t n_said = n_left < MCAP_RECORD_BYTES ? n : mcap_get(raw + at + 1, 8);
+        const unsigned char *const data = raw + at + MCAP_RECORD_BYTES;
+        bool is_whole = n_left >= MCAP_RECORD_BYTES && n_said <= n_left - MCAP_RECORD_BYTES;
+        n_record = is_whole ? MCAP_RECORD_BYTES + (size_t)n_said : n_left;
+        if (is_whole && !is_usable(r, raw[at], data, (size_t)n_said)) {
+            err = recall_channels(r);
+            is_whole = is_usable(r, raw[at], data, (size_t)n_said);
+        }
+        if (!err && !is_whole && *out_n_lost == 0) {
+            err = keep_bytes(r, head, sizeof head);
+            if (!err)
+                err = keep_bytes(r, raw, at);
+        }
+        if (!err && is_whole)
+            err = take(r, raw[at], data, (size_t)n_said, at - *out_n_lost);
+        if (!err && is_whole && *out_n_lost)
+            err = keep_bytes(r, raw + at, n_record);
+        *out_n_lost += is_whole ? 0 : n_record;
+    }
+    return err;
+}
+
+// The chunk of r->kept, with the times of the one that it was.
+static void put_kept_head(struct repair *r, const unsigned char *content)
+{
+    unsigned char *const head = r->kept.data;
+    const size_t n = r->kept.n - CHUNK_HEAD_BYTES;
+    memcpy(head, content, 16);
+    mcap_put(head + 16, n, 8);
+    mcap_put(head + 24, crc32(0, head + CHUNK_HEAD_BYTES, (uInt)n), 4);
+    mcap_put(head + 32, n, 8); // behind the name of no compression
+}
+
 // Returns -EBADMSG for a chunk that is to be left out.
 static int copy_chunk(struct repair *r, uint64_t offset, uint64_t n_bytes)
 {
     const struct mcap_chunk chunk = {offset, n_bytes};
     const unsigned char *raw, *content;
-    const uint64_t start = r->n_written;
-    size_t n;
+    size_t n, n_content = (size_t)n_bytes, n_lost = 0;
     const int unpacked = mcap_reader_unpack(r->reader, &chunk, offset, &raw, &n);
     int err = unpacked == -ENOTSUP ? 0 : unpacked;
     r->n_places = 0;
-    for (size_t at = 0; !unpacked && !err && n - at >= MCAP_RECORD_BYTES;) {
-        uint64_t n_record = mcap_get(raw + at + 1, 8);
-        if (n_record > n - at - MCAP_RECORD_BYTES)
-            break;
-        err = take(r, raw[at], raw + at + MCAP_RECORD_BYTES, (size_t)n_record, at);
-        at += MCAP_RECORD_BYTES + (size_t)n_record;
-    }
+    if (!unpacked)
+        err = take_chunk(r, raw, n, &n_lost);
+    const uint64_t start = r->n_written;
     if (!err)
         err = mcap_reader_load(r->reader, offset, n_bytes, &content);
     if (!err && unpacked)
         err = is_known_compression(content) ? unpacked : -EBADMSG;
+    if (!err && n_lost) {
+        r->result->n_lost_bytes += n_lost;
+        put_kept_head(r, content);
+        content = r->kept.data;
+        n_content = r->kept.n;
+    }
     if (!err)
-        err = put_record(&r->out, MCAP_CHUNK, content, (size_t)n_bytes);
-    return err ? err : put_indexes(r, content, (size_t)n_bytes, start);
+        err = put_record(&r->out, MCAP_CHUNK, content, n_content);
+    return err ? err : put_indexes(r, content, n_content, start);
 }
 
-// Of an attachment or of metadata, which has been put at `start`: where it is, for the summary. One
-// that is malformed gets none.
+// Of an attachment or of metadata, which has been put at `start`: where it is, for the summary.
 static int put_place(struct repair *r, unsigned opcode, const unsigned char *data, size_t n,
                      uint64_t start)
 {
@@ -241,29 +326,41 @@ static int put_place(struct repair *r, unsigned opcode, const unsigned char *dat
     return 0;
 }
 
+// A record that is no chunk. Returns -EBADMSG for one that is to be left out.
+static int copy_plain(struct repair *r, unsigned opcode, uint64_t offset, uint64_t n_bytes)
+{
+    const unsigned char *data;
+    const size_t n = (size_t)n_bytes;
+    // An end of the data of another length is a record whose opcode is damaged.
+    if (opcode == MCAP_DATA_END || opcode == MCAP_FOOTER || n_bytes > MCAP_MAX_CHUNK_BYTES)
+        return -EBADMSG;
+    int err = mcap_reader_load(r->reader, offset, n_bytes, &data);
+    if (!err && !is_usable(r, opcode, data, n)) {
+        err = recall_channels(r);
+        if (!err)
+            err = mcap_reader_load(r->reader, offset, n_bytes, &data);
+        if (!err && !is_usable(r, opcode, data, n))
+            err = -EBADMSG;
+    }
+    const uint64_t start = r->n_written;
+    if (!err)
+        err = take(r, opcode, data, n, 0);
+    if (!err && (opcode == MCAP_ATTACHMENT || opcode == MCAP_METADATA))
+        err = put_place(r, opcode, data, n, start);
+    return err ? err : put_record(&r->out, opcode, data, n);
+}
+
 // One record of the file. What says where things are is made anew.
 static int copy_record(struct repair *r, unsigned opcode, uint64_t offset, uint64_t n_bytes)
 {
-    const unsigned char *data;
-    const uint64_t start = r->n_written;
     if (opcode == MCAP_MESSAGE_INDEX || mcap_is_index(opcode))
         return 0;
-    int err = opcode == MCAP_CHUNK ? copy_chunk(r, offset, n_bytes) : 0;
-    // An end of the data of another length is a record whose opcode is damaged.
-    if (err == -EBADMSG || opcode == MCAP_DATA_END || opcode == MCAP_FOOTER ||
-        (opcode != MCAP_CHUNK && n_bytes > MCAP_MAX_CHUNK_BYTES)) {
+    const int err = opcode == MCAP_CHUNK ? copy_chunk(r, offset, n_bytes)
+                                         : copy_plain(r, opcode, offset, n_bytes);
+    if (err == -EBADMSG) {
         r->result->n_lost_bytes += n_bytes + MCAP_RECORD_BYTES;
         r->out.n = 0;
         return 0;
-    }
-    if (!err && opcode != MCAP_CHUNK) {
-        err = mcap_reader_load(r->reader, offset, n_bytes, &data);
-        if (!err)
-            err = take(r, opcode, data, (size_t)n_bytes, 0);
-        if (!err && (opcode == MCAP_ATTACHMENT || opcode == MCAP_METADATA))
-            err = put_place(r, opcode, data, (size_t)n_bytes, start);
-        if (!err)
-            err = put_record(&r->out, opcode, data, (size_t)n_bytes);
     }
     return err ? err : write_out(r);
 }
@@ -275,7 +372,7 @@ static bool is_torn(const struct repair *r, unsigned opcode, uint64_t at, uint64
 }
 
 // The magic, and a header where the file has lost its own: readers ask for both.
-static int put_head(struct repair *r, const struct chunk_places *places)
+static int put_head(struct repair *r)
 {
     const unsigned char no_names[8] = {0}; // of profile and library
     unsigned char head[MCAP_RECORD_BYTES];
@@ -286,34 +383,20 @@ static int put_head(struct repair *r, const struct chunk_places *places)
     bool has_header = mcap_reader_read(r->reader, head, sizeof head, MCAP_MAGIC_BYTES) == 0;
     if (has_header) {
         const uint64_t n_bytes = mcap_get(head + 1, 8);
-        has_header = head[0] == MCAP_HEADER && !is_torn(r, head[0], MCAP_MAGIC_BYTES, n_bytes) &&
-                     !mcap_is_damaged(r->reader, places, MCAP_MAGIC_BYTES, head[0], n_bytes);
+        const unsigned char *data;
+        has_header =
+            head[0] == MCAP_HEADER && !is_torn(r, head[0], MCAP_MAGIC_BYTES, n_bytes) &&
+            !mcap_is_damaged(r->reader, &r->file_chunks, MCAP_MAGIC_BYTES, head[0], n_bytes) &&
+            n_bytes <= MCAP_MAX_CHUNK_BYTES;
+        if (has_header)
+            err = mcap_reader_load(r->reader, MCAP_MAGIC_BYTES + sizeof head, n_bytes, &data);
+        if (err)
+            return err;
+        has_header = has_header && mcap_is_well_formed(MCAP_HEADER, data, (size_t)n_bytes);
     }
     if (!has_header)
         err = put_record(&r->out, MCAP_HEADER, no_names, sizeof no_names);
     return err ? err : write_out(r); // a chunk that is left out takes back what waits
-}
-
-// What the summary has and none of the chunks that were read, before the messages that want it.
-static int recall(void *user, unsigned opcode, const unsigned char *data, size_t n)
-{
-    struct repair *r = user;
-    const bool *has = opcode == MCAP_SCHEMA ? r->has_schema : r->has_channel;
-    if (n < 2 || has[mcap_get(data, 2)])
-        return 0;
-    int err = take(r, opcode, data, n, 0);
-    if (!err)
-        err = put_record(&r->out, opcode, data, n);
-    return err ? err : write_out(r);
-}
-
-static int recall_channels(struct repair *r, const struct chunk_places *places)
-{
-    if (r->has_summary)
-        return 0;
-    r->has_summary = true;
-    const int err = mcap_take_summary(r->reader, places, recall, r);
-    return err == -EBADMSG ? 0 : err;
 }
 
 static int copy_records(struct repair *r)
@@ -321,27 +404,27 @@ static int copy_records(struct repair *r)
     const uint64_t n_file = mcap_reader_file_bytes(r->reader);
     struct mcap_repaired *const result = r->result;
     struct mcap_end end = {0};
-    struct chunk_places places = {0};
+    struct chunk_places *const places = &r->file_chunks;
     uint64_t at = MCAP_MAGIC_BYTES;
     bool has_header = false, has_end = false;
-    int err = mcap_find_chunks(r->reader, &places);
+    int err = mcap_find_chunks(r->reader, places);
     if (!err)
-        err = put_head(r, &places);
+        err = put_head(r);
     // Behind the last chunk that could be read there is the summary, which is made anew.
-    while (!err && n_file - at >= MCAP_RECORD_BYTES && !(places.n && at == places.end)) {
+    while (!err && n_file - at >= MCAP_RECORD_BYTES && !(places->n && at == places->end)) {
         unsigned char head[MCAP_RECORD_BYTES];
         err = mcap_reader_read(r->reader, head, sizeof head, at);
         if (err)
             break;
         const uint64_t n_bytes = mcap_get(head + 1, 8), n_lost = result->n_lost_bytes;
         if (is_torn(r, head[0], at, n_bytes) ||
-            mcap_is_damaged(r->reader, &places, at, head[0], n_bytes)) {
-            const uint64_t resume = mcap_next_chunk(r->reader, &places, at);
+            mcap_is_damaged(r->reader, places, at, head[0], n_bytes)) {
+            const uint64_t resume = mcap_next_chunk(r->reader, places, at);
             if (resume == UINT64_MAX)
                 break;
             result->n_lost_bytes += resume - at;
             at = resume;
-            err = recall_channels(r, &places);
+            err = recall_channels(r);
             continue;
         }
         has_header |= at == MCAP_MAGIC_BYTES && head[0] == MCAP_HEADER;
@@ -351,13 +434,12 @@ static int copy_records(struct repair *r)
         err = copy_record(r, head[0], at + sizeof head, n_bytes);
         at += sizeof head + n_bytes;
         if (!err && result->n_lost_bytes != n_lost)
-            err = recall_channels(r, &places);
+            err = recall_channels(r);
     }
     if (!err && has_end)
         err = mcap_check_end(r->reader, at, &end);
-    if (!(places.n && at == places.end))
+    if (!(places->n && at == places->end))
         result->n_lost_bytes += has_end ? end.n_lost_bytes : n_file - at;
-    chunk_places_free(&places);
     result->was_complete = has_header && end.is_whole && result->n_lost_bytes == 0 &&
                            (!end.has_statistics || (end.n_messages == result->n_messages &&
                                                     end.n_chunks == result->n_chunks));
@@ -457,7 +539,9 @@ int mcap_repair(int fd, int out_fd, const char *name, const struct log_sink *log
 out:
     if (r) {
         mcap_reader_destroy(&r->reader);
+        chunk_places_free(&r->file_chunks);
         free(r->out.data);
+        free(r->kept.data);
         free(r->schemas.data);
         free(r->channels.data);
         free(r->chunk_indexes.data);

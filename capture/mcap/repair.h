@@ -2,7 +2,9 @@
 // Completes an MCAP file that breaks off (its recorder was killed): the records as they are, new
 // message indexes, and the summary without which most readers refuse it. Of any writer. Chunks are
 // unpacked to be looked into; what is damaged is left out, up to the next chunk that the summary
-// names, if it is whole.
+// names, if it is whole. So are records that other readers would end at: malformed ones, channels
+// without their schema, messages without their channel. A chunk with such is made anew of the
+// others, not compressed.
 #ifndef POSED_CAPTURE_MCAP_REPAIR_H
 #define POSED_CAPTURE_MCAP_REPAIR_H
 
@@ -13,7 +15,8 @@
 
 struct mcap_repaired {
     uint64_t n_messages, n_chunks;
-    uint64_t n_lost_bytes; // of what is damaged, torn, too large, or behind the end
+    // Of what is damaged, torn, too large, or behind the end; within a chunk, unpacked ones.
+    uint64_t n_lost_bytes;
     bool was_complete;     // with a header, all of it whole, and a summary that says so
     bool write_failed;     // what was returned is an error of out_fd
 };

@@ -140,6 +140,80 @@ else:
     check(run(out) == expected and "data of it" in expected, f"{run(out)} for {expected}")
 
 
+def record_of(opcode, content):
+    return bytes([opcode]) + len(content).to_bytes(8, "little") + content
+
+
+def text(words):
+    return len(words).to_bytes(4, "little") + words
+
+
+def message(channel, time):
+    return record_of(5, channel.to_bytes(2, "little") + bytes(4) +
+                     2 * time.to_bytes(8, "little") + b"{}")
+
+
+def check_malformed_records(folder):
+    """Records whose contents are not what they say are lost and counted, in the file and in a
+    chunk, and so are messages without a channel: the library reads what there is besides."""
+    path, out = folder + "/records.mcap", folder + "/records.repaired.mcap"
+    header = record_of(1, text(b"") + text(b"x"))
+    schema = record_of(3, b"\1\0" + text(b"s") + text(b"text") + text(b""))
+    channels = [record_of(4, bytes([i, 0, 1, 0]) + text(topic) + text(b"json") + text(b""))
+                for i, topic in ((1, b"a"), (2, b"b"))]
+    messages = [message(i, 10 * i + k) for i in (1, 2) for k in range(3)]
+    long = (0x7fffffff).to_bytes(4, "little")
+    no_schema = record_of(4, b"\1\0\7\0" + text(b"a") + text(b"json") + text(b""))
+
+    def body(schema=schema, first=channels[0]):
+        return [schema, first, channels[1]] + messages
+
+    def cut(record, at):  # a length in it that leads out of it
+        return record[:9 + at] + long + record[9 + at + 4:]
+
+    n_head, n_messages = len(header), len(messages[0])
+    bad_channel, n_channel = cut(channels[0], 4), len(channels[0])
+    for case, head, records, n_lost, n_whole in (
+            ("a header", cut(header, 0), body(), n_head, 6),
+            ("a header that became a schema", b"\3" + header[1:], body(), n_head, 6),
+            ("a schema", header, body(schema=cut(schema, 2)), len(schema) + 2 * n_channel +
+             6 * n_messages, 0),
+            ("a channel", header, body(first=bad_channel), n_channel + 3 * n_messages, 3),
+            ("its metadata", header, body(first=cut(channels[0], n_channel - 9 - 4)),
+             n_channel + 3 * n_messages, 3),
+            ("a channel of no schema", header, body(first=no_schema), n_channel + 3 * n_messages,
+             3),
+            ("a message", header, body() + [record_of(5, b"\1\0")], 11, 6),
+            ("an attachment", header, body() + [record_of(9, bytes(16) + long)], 29, 6),
+            ("metadata", header, body() + [record_of(12, text(b"m") + long)], 18, 6)):
+        for is_chunk in (False, True):
+            data = b"".join(records)
+            if is_chunk and case in ("an attachment", "metadata"):  # none stands in a chunk
+                continue
+            if is_chunk:
+                content = (10).to_bytes(8, "little") + (22).to_bytes(8, "little") + len(
+                    data).to_bytes(8, "little") + bytes(8) + len(data).to_bytes(8, "little") + data
+                data = record_of(6, content)
+            with open(path, "wb") as file:
+                file.write(b"\x89MCAP0\r\n" + head + data + record_of(15, bytes(4)))
+            if n_whole == 0:
+                check("no whole message" in repair(1, path).stderr, case)
+                continue
+            done = repair(0, path)
+            check(f", {n_lost} bytes lost" in done.stderr, f"{case}: {n_lost} of {done.stderr}")
+            if not is_chunk:  # without chunks this reader has no messages to offer
+                data = READER.replace("make_reader(file", "NonSeekingReader(file").replace(
+                    "make_reader", "NonSeekingReader").replace("reader.get_summary()", "None")
+                data = data[:data.index("    counts")] + "    print(len(out))\n"
+                read_all = subprocess.run([PYTHON, "-c", data, out], capture_output=True,
+                                          text=True, timeout=harness.PATIENCE_S)
+                check(read_all.stdout == f"{n_whole}\n", f"{case}: {read_all}")
+            else:
+                check(len(read(out)) == n_whole, case)
+            check("nothing to mend" in repair(0, out).stderr, case)
+            os.remove(out)
+
+
 def check_mcap(folder, name, suffix, n_cuts):
     with open(f"{folder}/{name}{suffix}", "rb") as file:
         whole = file.read()
@@ -305,6 +379,7 @@ def scenario():
     if not os.path.exists(PYTHON):
         print("SKIP: no MCAP library (tools/test installs it from PyPI)")
         return
+    check_malformed_records(folder)
     record(folder, "m", "mcap")
     record(folder, "r", "ros2mcap")
     check_mcap(folder, "m", ".mcap", 12)
