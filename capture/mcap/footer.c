@@ -197,8 +197,7 @@ bool mcap_is_damaged(const struct mcap_reader *reader, const struct chunk_places
 {
     if (at >= places->end)
         return false;
-    // Opcode 0 is none: disks leave zeros where power went.
-    if (opcode == 0 || (opcode != MCAP_CHUNK && chunk_places_has(places, at)))
+    if (opcode != MCAP_CHUNK && chunk_places_has(places, at))
         return true;
     const bool ends = opcode == MCAP_DATA_END || opcode == MCAP_FOOTER;
     const uint64_t next = at + MCAP_RECORD_BYTES + n_bytes, after = chunk_places_after(places, at);

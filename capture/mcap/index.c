@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "capture/io/damage.h"
-#include "capture/mcap/footer.h"
 #include "capture/mcap/foxglove.h"
 #include "capture/mcap/index_order.h"
+#include "capture/mcap/walk.h"
 
 #define DEPTH_TOPIC "depth"
 #define CALIB_TOPIC "calib"
@@ -28,9 +28,8 @@ enum chunk_state { CHUNK_UNREAD, CHUNK_READ, CHUNK_INDEXED };
 struct walk {
     struct mcap_reader *reader;
     struct mcap_index *index;
+    struct mcap_walk file;
     struct damage damage;
-    struct chunk_places places; // by the summary
-    bool has_summary;           // its schemas and channels were taken
     uint16_t image_schemas[MAX_SCHEMAS], calib_schemas[MAX_SCHEMAS];
     size_t n_image_schemas, n_calib_schemas;
     struct mcap_choice choice;
@@ -242,16 +241,6 @@ static int take_of_summary(void *user, unsigned opcode, const unsigned char *dat
     return 0;
 }
 
-// Something was lost, perhaps a channel with it.
-static int recall_channels(struct walk *walk)
-{
-    if (walk->has_summary)
-        return 0;
-    walk->has_summary = true;
-    const int err = mcap_take_summary(walk->reader, &walk->places, take_of_summary, walk);
-    return err == -EBADMSG ? 0 : err;
-}
-
 // All records of an unpacked chunk.
 static int walk_chunk(struct walk *walk, uint64_t number)
 {
@@ -264,7 +253,7 @@ static int walk_chunk(struct walk *walk, uint64_t number)
         damage_note(&walk->damage, chunk->offset - MCAP_RECORD_BYTES, MCAP_CHUNK_NOT_READ,
                     (unsigned long long)chunk->n_bytes + MCAP_RECORD_BYTES,
                     mcap_reader_reason(walk->reader));
-        return recall_channels(walk);
+        return mcap_walk_recall(&walk->file, take_of_summary, walk);
     }
     if (err)
         return err;
@@ -366,58 +355,43 @@ static bool is_listed(const struct mcap_index *index)
     return index->n_frames && index->frames[index->n_frames - 1].chunk == index->n_chunks - 1;
 }
 
-// Behind what is damaged at *at. The index of the chunk before may be lost with it, and channels.
-// Returns -EBADMSG where the file breaks off.
-static int go_on(struct walk *walk, uint64_t *at, enum chunk_state *chunk)
+// The index of the chunk before may be lost with what was skipped, and channels.
+static int go_on(struct walk *walk, uint64_t from, enum chunk_state *chunk)
 {
-    const uint64_t resume = mcap_next_chunk(walk->reader, &walk->places, *at);
-    if (resume == UINT64_MAX)
-        return -EBADMSG;
-    damage_note(&walk->damage, *at, MCAP_GOES_ON, (unsigned long long)(resume - *at),
-                (unsigned long long)resume);
-    *at = resume;
+    damage_note(&walk->damage, from, MCAP_GOES_ON, (unsigned long long)(walk->file.at - from),
+                (unsigned long long)walk->file.at);
     const bool is_unread =
         *chunk == CHUNK_UNREAD || (*chunk == CHUNK_INDEXED && !is_listed(walk->index));
     *chunk = CHUNK_READ;
     const int err = is_unread ? walk_chunk(walk, walk->index->n_chunks - 1) : 0;
-    return err ? err : recall_channels(walk);
-}
-
-// One record of the file, at *at, which is moved behind it. Returns -EBADMSG where the file breaks
-// off.
-static int walk_next(struct walk *walk, uint64_t *at, enum chunk_state *chunk, bool *out_complete)
-{
-    unsigned char head[MCAP_RECORD_BYTES];
-    const uint64_t begin = *at, n_left = mcap_reader_file_bytes(walk->reader) - begin;
-    int err =
-        n_left < sizeof head ? -EBADMSG : mcap_reader_read(walk->reader, head, sizeof head, begin);
-    if (err)
-        return err;
-    const uint64_t n_bytes = mcap_get(head + 1, 8);
-    const bool is_torn = n_bytes > n_left - sizeof head;
-    if (is_torn || mcap_is_damaged(walk->reader, &walk->places, begin, head[0], n_bytes)) {
-        err = go_on(walk, at, chunk);
-        *out_complete = !err && *at == walk->places.end;
-        return err;
-    }
-    *at = begin + sizeof head + n_bytes;
-    *out_complete = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
-    return take_record(walk, head[0], begin + sizeof head, n_bytes, chunk);
+    return err ? err : mcap_walk_recall(&walk->file, take_of_summary, walk);
 }
 
 // Returns 0 at the end of the data or of what there is of it; *out_complete tells which.
 static int walk_file(struct walk *walk, bool *out_complete)
 {
-    uint64_t at = MCAP_MAGIC_BYTES;
     enum chunk_state chunk = CHUNK_READ;
+    int err = 0;
     *out_complete = false;
-    int err = mcap_find_chunks(walk->reader, &walk->places);
-    while (!err && !*out_complete && !walk->is_ros)
-        err = walk_next(walk, &at, &chunk, out_complete);
+    for (bool more = true; more && !err && !walk->is_ros;) {
+        struct mcap_record record;
+        const int step = mcap_walk_next(&walk->file, &record);
+        switch (step) {
+        case MCAP_STEP_RECORD:
+            err = take_record(walk, record.opcode, record.offset, record.n_bytes, &chunk);
+            break;
+        case MCAP_STEP_SKIPPED:
+            err = go_on(walk, record.begin, &chunk);
+            break;
+        default:
+            err = step < 0 ? step : 0;
+            more = false;
+            *out_complete = step == MCAP_STEP_END;
+        }
+    }
     err = err == -EBADMSG ? 0 : err;
     if (!err && chunk == CHUNK_UNREAD)
         err = walk_chunk(walk, walk->index->n_chunks - 1);
-    chunk_places_free(&walk->places);
     return err;
 }
 
@@ -435,7 +409,6 @@ static const char *wrong_choice(const struct walk *walk)
 int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_choice *choice,
               const struct log_sink *log, struct mcap_index *out)
 {
-    unsigned char magic[MCAP_MAGIC_BYTES];
     bool complete = false;
     *out = (struct mcap_index){0};
     struct walk *walk = calloc(1, sizeof *walk);
@@ -445,16 +418,13 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     walk->index = out;
     if (choice)
         walk->choice = *choice;
-    const char *reason = NULL;
-    int err = mcap_reader_read(reader, magic, sizeof magic, 0);
-    if (err == -EBADMSG || (!err && memcmp(magic, MCAP_MAGIC, MCAP_MAGIC_BYTES) != 0)) {
-        reason = "not an MCAP file";
-        err = -EINVAL;
-    }
+    int err = mcap_walk_begin(&walk->file, reader);
+    const char *reason = err == -EINVAL ? "not an MCAP file" : NULL;
     if (!err)
         err = walk_file(walk, &complete);
     if (!err && (walk->is_ros || (!out->has_channel && walk->has_ros_channel))) {
         mcap_index_free(out);
+        mcap_walk_end(&walk->file);
         free(walk);
         return -ENOMSG;
     }
@@ -480,8 +450,9 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     } else if (err) {
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reason ? reason : strerror(-err));
     } else if (!complete) {
-        log_to(log, LOG_LEVEL_WARNING, "%s: incomplete, ends after %zu images", name,
-               out->n_frames);
+        log_to(log, LOG_LEVEL_WARNING,
+               "%s: incomplete, ends after %zu images, breaks off at byte %llu", name,
+               out->n_frames, (unsigned long long)walk->file.at);
     }
     if (!err)
         damage_tell(&walk->damage, name, log);
@@ -496,6 +467,7 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
                out->n_skipped);
     if (err)
         mcap_index_free(out);
+    mcap_walk_end(&walk->file);
     free(walk);
     return err;
 }

@@ -10,6 +10,7 @@
 #include "capture/mcap/footer.h"
 #include "capture/mcap/read_chunk.h"
 #include "capture/mcap/records.h"
+#include "capture/mcap/walk.h"
 
 #define N_CHANNELS         65536
 #define MAX_ENTRY_BYTES    64 // of anything that is put at once, but copies
@@ -25,16 +26,15 @@ struct place {
 // Once for a whole file.
 struct repair {
     struct mcap_reader *reader;
+    struct mcap_walk file;
     int out_fd;
     uint64_t n_written;
     struct mcap_bytes out;  // what goes out next
     struct mcap_bytes kept; // a chunk made anew: of one in which some records are malformed
-    struct chunk_places file_chunks; // by the summary of the file
     // For the summary.
     struct mcap_bytes schemas, channels, chunk_indexes, attachment_indexes, metadata_indexes;
     uint64_t n_schemas, n_channels, n_attachments, n_metadata;
     bool has_schema[N_CHANNELS], has_channel[N_CHANNELS];
-    bool has_summary;            // what the summary of the file has of them was taken
     uint64_t counts[N_CHANNELS]; // messages
     uint64_t begin_ns, end_ns;
     struct place *places; // of one chunk
@@ -147,16 +147,6 @@ static int recall(void *user, unsigned opcode, const unsigned char *data, size_t
     return err ? err : write_out(r);
 }
 
-// Once. What mcap_reader_load gave before is gone.
-static int recall_channels(struct repair *r)
-{
-    if (r->has_summary)
-        return 0;
-    r->has_summary = true;
-    const int err = mcap_take_summary(r->reader, &r->file_chunks, recall, r);
-    return err == -EBADMSG ? 0 : err;
-}
-
 static int by_channel(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
@@ -240,7 +230,7 @@ static int take_chunk(struct repair *r, const unsigned char *raw, size_t n, size
         bool is_whole = n_left >= MCAP_RECORD_BYTES && n_said <= n_left - MCAP_RECORD_BYTES;
         n_record = is_whole ? MCAP_RECORD_BYTES + (size_t)n_said : n_left;
         if (is_whole && !is_usable(r, raw[at], data, (size_t)n_said)) {
-            err = recall_channels(r);
+            err = mcap_walk_recall(&r->file, recall, r);
             is_whole = is_usable(r, raw[at], data, (size_t)n_said);
         }
         if (!err && !is_whole && *out_n_lost == 0) {
@@ -336,7 +326,7 @@ static int copy_plain(struct repair *r, unsigned opcode, uint64_t offset, uint64
         return -EBADMSG;
     int err = mcap_reader_load(r->reader, offset, n_bytes, &data);
     if (!err && !is_usable(r, opcode, data, n)) {
-        err = recall_channels(r);
+        err = mcap_walk_recall(&r->file, recall, r);
         if (!err)
             err = mcap_reader_load(r->reader, offset, n_bytes, &data);
         if (!err && !is_usable(r, opcode, data, n))
@@ -365,81 +355,73 @@ static int copy_record(struct repair *r, unsigned opcode, uint64_t offset, uint6
     return err ? err : write_out(r);
 }
 
-// Opcode 0 is none: disks leave zeros where power went.
-static bool is_torn(const struct repair *r, unsigned opcode, uint64_t at, uint64_t n_bytes)
+// Whether the file begins with a header that readers take.
+static int look_for_header(const struct repair *r, bool *out)
 {
-    return opcode == 0 || n_bytes > mcap_reader_file_bytes(r->reader) - at - MCAP_RECORD_BYTES;
+    struct mcap_walk first = r->file;
+    struct mcap_record record;
+    const unsigned char *data;
+    const int step = mcap_walk_next(&first, &record);
+    *out = step == MCAP_STEP_RECORD && record.opcode == MCAP_HEADER &&
+           record.n_bytes <= MCAP_MAX_CHUNK_BYTES;
+    if (step < 0 || !*out)
+        return step < 0 ? step : 0;
+    int err = mcap_reader_load(r->reader, record.offset, record.n_bytes, &data);
+    *out = !err && mcap_is_well_formed(MCAP_HEADER, data, (size_t)record.n_bytes);
+    return err;
 }
 
 // The magic, and a header where the file has lost its own: readers ask for both.
-static int put_head(struct repair *r)
+static int put_head(struct repair *r, bool has_header)
 {
     const unsigned char no_names[8] = {0}; // of profile and library
-    unsigned char head[MCAP_RECORD_BYTES];
     int err = reserve(&r->out, MCAP_MAGIC_BYTES);
     if (err)
         return err;
     mcap_put_bytes(&r->out, MCAP_MAGIC, MCAP_MAGIC_BYTES);
-    bool has_header = mcap_reader_read(r->reader, head, sizeof head, MCAP_MAGIC_BYTES) == 0;
-    if (has_header) {
-        const uint64_t n_bytes = mcap_get(head + 1, 8);
-        const unsigned char *data;
-        has_header =
-            head[0] == MCAP_HEADER && !is_torn(r, head[0], MCAP_MAGIC_BYTES, n_bytes) &&
-            !mcap_is_damaged(r->reader, &r->file_chunks, MCAP_MAGIC_BYTES, head[0], n_bytes) &&
-            n_bytes <= MCAP_MAX_CHUNK_BYTES;
-        if (has_header)
-            err = mcap_reader_load(r->reader, MCAP_MAGIC_BYTES + sizeof head, n_bytes, &data);
-        if (err)
-            return err;
-        has_header = has_header && mcap_is_well_formed(MCAP_HEADER, data, (size_t)n_bytes);
-    }
     if (!has_header)
         err = put_record(&r->out, MCAP_HEADER, no_names, sizeof no_names);
     return err ? err : write_out(r); // a chunk that is left out takes back what waits
 }
 
+// Copies up to the end of the data, which *out is, or of what there is of it.
+static int copy_data(struct repair *r, enum mcap_step *out_step, struct mcap_record *out)
+{
+    uint64_t *const n_lost = &r->result->n_lost_bytes;
+    for (int err = 0;;) {
+        const uint64_t n_before = *n_lost;
+        const int step = mcap_walk_next(&r->file, out);
+        if (step == MCAP_STEP_SKIPPED)
+            *n_lost += r->file.at - out->begin;
+        else if (step == MCAP_STEP_RECORD)
+            err = copy_record(r, out->opcode, out->offset, out->n_bytes);
+        else
+            err = step < 0 ? step : 0;
+        if (!err && *n_lost != n_before)
+            err = mcap_walk_recall(&r->file, recall, r);
+        *out_step = (enum mcap_step)step;
+        if (err || (step != MCAP_STEP_SKIPPED && step != MCAP_STEP_RECORD))
+            return err;
+    }
+}
+
 static int copy_records(struct repair *r)
 {
-    const uint64_t n_file = mcap_reader_file_bytes(r->reader);
     struct mcap_repaired *const result = r->result;
     struct mcap_end end = {0};
-    struct chunk_places *const places = &r->file_chunks;
-    uint64_t at = MCAP_MAGIC_BYTES;
-    bool has_header = false, has_end = false;
-    int err = mcap_find_chunks(r->reader, places);
+    struct mcap_record last = {0};
+    enum mcap_step step = MCAP_STEP_TORN;
+    bool has_header = false;
+    int err = look_for_header(r, &has_header);
     if (!err)
-        err = put_head(r);
-    // Behind the last chunk that could be read there is the summary, which is made anew.
-    while (!err && n_file - at >= MCAP_RECORD_BYTES && !(places->n && at == places->end)) {
-        unsigned char head[MCAP_RECORD_BYTES];
-        err = mcap_reader_read(r->reader, head, sizeof head, at);
-        if (err)
-            break;
-        const uint64_t n_bytes = mcap_get(head + 1, 8), n_lost = result->n_lost_bytes;
-        if (is_torn(r, head[0], at, n_bytes) ||
-            mcap_is_damaged(r->reader, places, at, head[0], n_bytes)) {
-            const uint64_t resume = mcap_next_chunk(r->reader, places, at);
-            if (resume == UINT64_MAX)
-                break;
-            result->n_lost_bytes += resume - at;
-            at = resume;
-            err = recall_channels(r);
-            continue;
-        }
-        has_header |= at == MCAP_MAGIC_BYTES && head[0] == MCAP_HEADER;
-        has_end = mcap_ends_data(head[0], n_bytes);
-        if (has_end)
-            break;
-        err = copy_record(r, head[0], at + sizeof head, n_bytes);
-        at += sizeof head + n_bytes;
-        if (!err && result->n_lost_bytes != n_lost)
-            err = recall_channels(r);
-    }
-    if (!err && has_end)
-        err = mcap_check_end(r->reader, at, &end);
-    if (!(places->n && at == places->end))
-        result->n_lost_bytes += has_end ? end.n_lost_bytes : n_file - at;
+        err = put_head(r, has_header);
+    if (!err)
+        err = copy_data(r, &step, &last);
+    if (!err && step == MCAP_STEP_TORN)
+        result->n_lost_bytes += mcap_reader_file_bytes(r->reader) - r->file.at;
+    if (!err && step == MCAP_STEP_END && last.opcode != 0) // 0: the summary, which is made anew
+        err = mcap_check_end(r->reader, last.begin, &end);
+    result->n_lost_bytes += end.n_lost_bytes;
     result->was_complete = has_header && end.is_whole && result->n_lost_bytes == 0 &&
                            (!end.has_statistics || (end.n_messages == result->n_messages &&
                                                     end.n_chunks == result->n_chunks));
@@ -508,7 +490,6 @@ static int put_tail(struct repair *r)
 int mcap_repair(int fd, int out_fd, const char *name, const struct log_sink *log,
                 struct mcap_repaired *out)
 {
-    unsigned char magic[MCAP_MAGIC_BYTES];
     const char *reason = NULL;
     *out = (struct mcap_repaired){0};
     struct repair *r = calloc(1, sizeof *r);
@@ -516,11 +497,8 @@ int mcap_repair(int fd, int out_fd, const char *name, const struct log_sink *log
     if (!err) {
         r->out_fd = out_fd;
         r->result = out;
-        err = mcap_reader_read(r->reader, magic, sizeof magic, 0);
-        if (err == -EBADMSG || (!err && memcmp(magic, MCAP_MAGIC, sizeof magic) != 0)) {
-            err = -EINVAL;
-            reason = "not an MCAP file";
-        }
+        err = mcap_walk_begin(&r->file, r->reader);
+        reason = err == -EINVAL ? "not an MCAP file" : NULL;
     }
     if (!err && out_fd < 0 && !mcap_has_last_magic(r->reader)) // there is no need to look further
         goto out;
@@ -539,7 +517,7 @@ int mcap_repair(int fd, int out_fd, const char *name, const struct log_sink *log
 out:
     if (r) {
         mcap_reader_destroy(&r->reader);
-        chunk_places_free(&r->file_chunks);
+        mcap_walk_end(&r->file);
         free(r->out.data);
         free(r->kept.data);
         free(r->schemas.data);

@@ -17,8 +17,8 @@ struct mcap_repaired {
     uint64_t n_messages, n_chunks;
     // Of what is damaged, torn, too large, or behind the end; within a chunk, unpacked ones.
     uint64_t n_lost_bytes;
-    bool was_complete;     // with a header, all of it whole, and a summary that says so
-    bool write_failed;     // what was returned is an error of out_fd
+    bool was_complete; // with a header, all of it whole, and a summary that says so
+    bool write_failed; // what was returned is an error of out_fd
 };
 
 // Reads fd, writes the whole of it to out_fd (empty, not seekable will do; < 0: only looks whether

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "capture/io/damage.h"
-#include "capture/mcap/footer.h"
+#include "capture/mcap/walk.h"
 
 #define MAX_SCHEMAS 1000 // more is no recording of a robot
 
@@ -19,10 +19,9 @@ struct schema {
 
 struct walk {
     struct mcap_reader *reader;
+    struct mcap_walk file;
     struct bag *bag;
     struct damage damage;
-    struct chunk_places places; // by the summary
-    bool has_summary;           // its schemas and channels were taken
     struct schema schemas[MAX_SCHEMAS];
     size_t n_schemas;
     const char *unsupported; // why a chunk could not be unpacked here; NULL: there is no such
@@ -108,16 +107,6 @@ static int take_of_summary(void *user, unsigned opcode, const unsigned char *dat
     return take_record(user, opcode, data, n, (struct bag_place){0, 0});
 }
 
-// Something was lost, perhaps a channel with it.
-static int recall_channels(struct walk *walk)
-{
-    if (walk->has_summary)
-        return 0;
-    walk->has_summary = true;
-    const int err = mcap_take_summary(walk->reader, &walk->places, take_of_summary, walk);
-    return err == -EBADMSG ? 0 : err;
-}
-
 static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
 {
     const unsigned char *raw;
@@ -129,7 +118,7 @@ static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
         walk->unsupported = err == -ENOTSUP ? reason : walk->unsupported;
         damage_note(&walk->damage, offset - MCAP_RECORD_BYTES, MCAP_CHUNK_NOT_READ,
                     (unsigned long long)n_bytes + MCAP_RECORD_BYTES, reason);
-        return recall_channels(walk);
+        return mcap_walk_recall(&walk->file, take_of_summary, walk);
     }
     for (size_t at = 0; !err && at < n;) {
         uint64_t n_record = n - at < MCAP_RECORD_BYTES ? UINT64_MAX : mcap_get(raw + at + 1, 8);
@@ -172,42 +161,32 @@ static int load_record(struct walk *walk, unsigned opcode, uint64_t offset, uint
                              (struct bag_place){MCAP_NO_CHUNK, offset - MCAP_RECORD_BYTES});
 }
 
-// One record of the file, at *at, which is moved behind it. Returns -EBADMSG where the file breaks
-// off.
-static int walk_next(struct walk *walk, uint64_t *at, bool *out_complete)
+// *out_complete: up to the end of the data.
+static int walk_file(struct walk *walk, bool *out_complete)
 {
-    unsigned char head[MCAP_RECORD_BYTES];
-    const uint64_t begin = *at, n_left = mcap_reader_file_bytes(walk->reader) - begin;
-    int err =
-        n_left < sizeof head ? -EBADMSG : mcap_reader_read(walk->reader, head, sizeof head, begin);
-    if (err)
-        return err;
-    const uint64_t n_bytes = mcap_get(head + 1, 8);
-    const bool is_torn = n_bytes > n_left - sizeof head;
-    if (is_torn || mcap_is_damaged(walk->reader, &walk->places, begin, head[0], n_bytes)) {
-        const uint64_t resume = mcap_next_chunk(walk->reader, &walk->places, begin);
-        if (resume == UINT64_MAX)
-            return -EBADMSG;
-        damage_note(&walk->damage, begin, MCAP_GOES_ON, (unsigned long long)(resume - begin),
-                    (unsigned long long)resume);
-        *at = resume;
-        *out_complete = resume == walk->places.end;
-        return recall_channels(walk);
-    }
-    *at = begin + sizeof head + n_bytes;
-    *out_complete = head[0] == MCAP_DATA_END || head[0] == MCAP_FOOTER;
-    return head[0] == MCAP_CHUNK ? walk_chunk(walk, begin + sizeof head, n_bytes)
-                                 : load_record(walk, head[0], begin + sizeof head, n_bytes);
-}
-
-static int walk_file(struct walk *walk, uint64_t *out_end, bool *out_complete)
-{
-    *out_end = MCAP_MAGIC_BYTES;
+    int err = 0;
     *out_complete = false;
-    int err = mcap_find_chunks(walk->reader, &walk->places);
-    while (!err && !*out_complete)
-        err = walk_next(walk, out_end, out_complete);
-    chunk_places_free(&walk->places);
+    for (bool more = true; more && !err;) {
+        struct mcap_record record;
+        const int step = mcap_walk_next(&walk->file, &record);
+        switch (step) {
+        case MCAP_STEP_RECORD:
+            err = record.opcode == MCAP_CHUNK
+                      ? walk_chunk(walk, record.offset, record.n_bytes)
+                      : load_record(walk, record.opcode, record.offset, record.n_bytes);
+            break;
+        case MCAP_STEP_SKIPPED:
+            damage_note(&walk->damage, record.begin, MCAP_GOES_ON,
+                        (unsigned long long)(walk->file.at - record.begin),
+                        (unsigned long long)walk->file.at);
+            err = mcap_walk_recall(&walk->file, take_of_summary, walk);
+            break;
+        default:
+            err = step < 0 ? step : 0;
+            more = false;
+            *out_complete = step == MCAP_STEP_END;
+        }
+    }
     return err == -EBADMSG ? 0 : err;
 }
 
@@ -218,18 +197,12 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
         return -ENOMEM;
     walk->reader = reader;
     walk->bag = bag;
-    unsigned char magic[MCAP_MAGIC_BYTES];
     const uint64_t n_before = bag_n_messages(bag); // of other files
     bool complete = false;
-    uint64_t end = 0;
-    const char *reason = NULL;
-    int err = mcap_reader_read(reader, magic, sizeof magic, 0);
-    if (err == -EBADMSG || (!err && memcmp(magic, MCAP_MAGIC, MCAP_MAGIC_BYTES) != 0)) {
-        reason = "not an MCAP file";
-        err = -EINVAL;
-    }
+    int err = mcap_walk_begin(&walk->file, reader);
+    const char *reason = err == -EINVAL ? "not an MCAP file" : NULL;
     if (!err)
-        err = walk_file(walk, &end, &complete);
+        err = walk_file(walk, &complete);
     // Topics alone may be the summary's, with no chunk that was read.
     if (!err && walk->unsupported && bag_n_messages(bag) == n_before) {
         reason = walk->unsupported;
@@ -242,9 +215,10 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
         damage_tell(&walk->damage, bag_file(bag), &bag->log);
     if (!err && !complete)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu",
-               bag_file(bag), (unsigned long long)end);
+               bag_file(bag), (unsigned long long)walk->file.at);
     for (size_t i = 0; i < walk->n_schemas; i++)
         free(walk->schemas[i].name);
+    mcap_walk_end(&walk->file);
     free(walk);
     return err;
 }

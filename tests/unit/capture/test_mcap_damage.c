@@ -295,6 +295,33 @@ static void no_whole_summary(void **state)
         }
 }
 
+// Power went: zeros stand behind what reached the disk. The file ends where they begin, and nobody
+// walks through them, nine bytes at a time.
+static void zeros_behind_the_data(void **state)
+{
+    (void)state;
+    enum { N_ZEROS = 1 << 24 };
+    for (int k = 0; k < 2; k++) {
+        char path[256];
+        begin(k);
+        memset(file + chunks[2], 0, sizeof file - chunks[2]);
+        n_file = chunks[2] + 900;
+        const clock_t start = clock();
+        scratch_write(&scratch, "b.mcap", file, n_file);
+        assert_int_equal(truncate(scratch_name(&scratch, "b.mcap", path), N_ZEROS), 0);
+        assert_true(read_frames("b.mcap") == of_chunks(3));
+        assert_in_range((clock() - start) * 10 / CLOCKS_PER_SEC, 0, 3);
+        if (k == 0)
+            assert_said("b.mcap: incomplete, ends after 32 images, breaks off at byte %zu\n",
+                        chunks[2]);
+        else
+            assert_said("b.mcap: incomplete, breaks off at byte %zu\n", chunks[2]);
+        assert_int_equal(repair_file().n_lost_bytes, 900);
+        assert_true(read_frames("c.mcap") == of_chunks(3));
+        assert_null(strstr(said, "incomplete"));
+    }
+}
+
 // --- Summaries with more places than the file has chunks
 
 #define N_PLACES   8000u
@@ -413,6 +440,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(channels_in_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_compression, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
+        cmocka_unit_test_setup_teardown(zeros_behind_the_data, setup, teardown),
         cmocka_unit_test_setup_teardown(many_false_places, setup, teardown),
         cmocka_unit_test_setup_teardown(many_damages, setup, teardown),
     };
