@@ -16,6 +16,7 @@
 #define MAX_ENTRY_BYTES    64 // of anything that is put at once, but copies
 #define INDEX_ENTRY_BYTES  16
 #define OFFSET_ENTRY_BYTES 10
+#define NO_PLACE           UINT64_MAX // of a message that stands in no chunk: it is in no index
 #define CHUNK_HEAD_BYTES   40 // of one that is not compressed: what stands before its records
 
 struct place {
@@ -97,6 +98,8 @@ static int count_message(struct repair *r, const unsigned char *data, uint64_t o
     r->end_ns = first || place.time_ns > r->end_ns ? place.time_ns : r->end_ns;
     r->counts[place.channel]++;
     r->result->n_messages++;
+    if (offset == NO_PLACE)
+        return 0;
     if (r->n_places == r->place_capacity) {
         size_t capacity = 2 * r->place_capacity + 1024;
         struct place *places = realloc(r->places, capacity * sizeof *places);
@@ -109,7 +112,8 @@ static int count_message(struct repair *r, const unsigned char *data, uint64_t o
     return 0;
 }
 
-// A record that says what is in the file, wherever it stands. It is usable.
+// A record that says what is in the file, wherever it stands; `offset` is in its chunk. It is
+// usable.
 static int take(struct repair *r, unsigned opcode, const unsigned char *data, size_t n,
                 uint64_t offset)
 {
@@ -141,7 +145,7 @@ static int recall(void *user, unsigned opcode, const unsigned char *data, size_t
     const bool *has = opcode == MCAP_SCHEMA ? r->has_schema : r->has_channel;
     if (!is_usable(r, opcode, data, n) || has[mcap_get(data, 2)])
         return 0;
-    int err = take(r, opcode, data, n, 0);
+    int err = take(r, opcode, data, n, NO_PLACE);
     if (!err)
         err = put_record(&r->out, opcode, data, n);
     return err ? err : write_out(r);
@@ -334,7 +338,7 @@ static int copy_plain(struct repair *r, unsigned opcode, uint64_t offset, uint64
     }
     const uint64_t start = r->n_written;
     if (!err)
-        err = take(r, opcode, data, n, 0);
+        err = take(r, opcode, data, n, NO_PLACE);
     if (!err && (opcode == MCAP_ATTACHMENT || opcode == MCAP_METADATA))
         err = put_place(r, opcode, data, n, start);
     return err ? err : put_record(&r->out, opcode, data, n);
