@@ -17,7 +17,7 @@
 #define DEPTH_TOPIC "depth"
 #define CALIB_TOPIC "calib"
 
-#define MAX_SCHEMAS 1024 // ids of image and calibration schemas that are remembered
+#define N_IDS (UINT16_MAX + 1) // of schemas, and of channels
 
 // A file without a topic `depth` or without a calibration is searched for them in its first chunks.
 #define SEARCHED_CHUNKS 4
@@ -30,14 +30,13 @@ struct walk {
     struct mcap_index *index;
     struct mcap_walk file;
     struct damage damage;
-    uint16_t image_schemas[MAX_SCHEMAS], calib_schemas[MAX_SCHEMAS];
-    size_t n_image_schemas, n_calib_schemas;
+    bool is_image_schema[N_IDS], is_calib_schema[N_IDS];
     struct mcap_choice choice;
     int depth_rank;       // of the channel's topic
     char depth_topic[80]; // cut off: no such name is one of ours
     char topics[400];     // of all image channels, for people
     size_t n_topics, n_topics_bytes;
-    bool is_listed[UINT16_MAX + 1];
+    bool is_listed[N_IDS];
     bool has_calib_channel, has_camera;
     uint16_t calib_channel;
     bool is_ros, has_ros_channel;
@@ -80,19 +79,10 @@ static void take_schema(struct walk *walk, const unsigned char *data, size_t n)
         !mcap_is_text(encoding, n_encoding, "protobuf"))
         return;
     uint16_t id = (uint16_t)mcap_get(data, 2);
-    if (mcap_is_text(name, n_name, "foxglove.RawImage") && walk->n_image_schemas < MAX_SCHEMAS)
-        walk->image_schemas[walk->n_image_schemas++] = id;
-    if (mcap_is_text(name, n_name, "foxglove.CameraCalibration") &&
-        walk->n_calib_schemas < MAX_SCHEMAS)
-        walk->calib_schemas[walk->n_calib_schemas++] = id;
-}
-
-static bool is_among(const uint16_t *ids, size_t n, uint16_t id)
-{
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] == id)
-            return true;
-    return false;
+    if (mcap_is_text(name, n_name, "foxglove.RawImage"))
+        walk->is_image_schema[id] = true;
+    if (mcap_is_text(name, n_name, "foxglove.CameraCalibration"))
+        walk->is_calib_schema[id] = true;
 }
 
 // units_per_m of the channel's metadata, 0 when it is not there.
@@ -203,9 +193,9 @@ static void take_channel(struct walk *walk, const unsigned char *data, size_t n)
     if (!mcap_is_text(encoding, n_encoding, "protobuf"))
         return;
     uint16_t id = (uint16_t)mcap_get(data, 2), schema = (uint16_t)mcap_get(data + 2, 2);
-    if (is_among(walk->calib_schemas, walk->n_calib_schemas, schema))
+    if (walk->is_calib_schema[schema])
         take_calib_channel(walk, id, topic, n_topic);
-    if (is_among(walk->image_schemas, walk->n_image_schemas, schema))
+    if (walk->is_image_schema[schema])
         take_image_channel(walk, id, topic, n_topic, take_units(data, n, at));
 }
 

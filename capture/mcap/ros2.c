@@ -10,41 +10,30 @@
 #include "capture/io/damage.h"
 #include "capture/mcap/walk.h"
 
-#define MAX_SCHEMAS 1000 // more is no recording of a robot
-
-struct schema {
-    uint16_t id;
-    char *name;
-};
+#define N_SCHEMAS      (UINT16_MAX + 1) // ids
+#define MAX_NAME_BYTES 255              // of a message type that is kept: no type of ours is longer
 
 struct walk {
     struct mcap_reader *reader;
     struct mcap_walk file;
     struct bag *bag;
     struct damage damage;
-    struct schema schemas[MAX_SCHEMAS];
-    size_t n_schemas;
-    const char *unsupported; // why a chunk could not be unpacked here; NULL: there is no such
+    char *schemas[N_SCHEMAS]; // their names by id; NULL: none so far
+    const char *unsupported;  // why a chunk could not be unpacked here; NULL: there is no such
 };
 
-static const char *schema_name(const struct walk *walk, uint16_t id)
-{
-    for (size_t i = 0; i < walk->n_schemas; i++)
-        if (walk->schemas[i].id == id)
-            return walk->schemas[i].name;
-    return NULL;
-}
-
+// The first one of an id counts: a file may repeat them in each chunk.
 static int take_schema(struct walk *walk, const unsigned char *data, size_t n)
 {
     const char *name;
     size_t at = 2, n_name;
-    if (!mcap_take_string(data, n, &at, &name, &n_name) || walk->n_schemas == MAX_SCHEMAS)
+    if (!mcap_take_string(data, n, &at, &name, &n_name) || n_name > MAX_NAME_BYTES)
         return 0;
-    const struct schema schema = {(uint16_t)mcap_get(data, 2), strndup(name, n_name)};
-    if (schema.name)
-        walk->schemas[walk->n_schemas++] = schema;
-    return schema.name ? 0 : -ENOMEM;
+    char **const kept = &walk->schemas[mcap_get(data, 2)];
+    if (*kept)
+        return 0;
+    *kept = strndup(name, n_name);
+    return *kept ? 0 : -ENOMEM;
 }
 
 // units_per_m of the channel's metadata, as our recorder writes it.
@@ -70,7 +59,7 @@ static int take_channel(struct walk *walk, const unsigned char *data, size_t n)
     if (!mcap_take_string(data, n, &at, &topic, &n_topic) ||
         !mcap_take_string(data, n, &at, &encoding, &n_encoding))
         return 0;
-    const char *type = schema_name(walk, (uint16_t)mcap_get(data + 2, 2));
+    const char *type = walk->schemas[mcap_get(data + 2, 2)];
     bool is_ros1 = mcap_is_text(encoding, n_encoding, "ros1");
     if (!type || (!is_ros1 && !mcap_is_text(encoding, n_encoding, "cdr")))
         type = "";
@@ -216,8 +205,8 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
     if (!err && !complete)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu",
                bag_file(bag), (unsigned long long)walk->file.at);
-    for (size_t i = 0; i < walk->n_schemas; i++)
-        free(walk->schemas[i].name);
+    for (size_t i = 0; i < N_SCHEMAS; i++)
+        free(walk->schemas[i]);
     mcap_walk_end(&walk->file);
     free(walk);
     return err;

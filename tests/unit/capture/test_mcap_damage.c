@@ -322,6 +322,31 @@ static void zeros_behind_the_data(void **state)
     }
 }
 
+// A recorder may repeat a schema in each chunk: more copies than there could be schemas are one.
+static void a_schema_many_times(void **state)
+{
+    (void)state;
+    static const char content[] = "\x84\x03"
+                                  "\x11\0\0\0foxglove.RawImage\x08\0\0\0protobuf\0\0\0\0";
+    enum { N_COPIES = 1100, N_CONTENT = sizeof content - 1 };
+    const size_t n_record = MCAP_RECORD_BYTES + N_CONTENT, n_all = N_COPIES * n_record;
+    for (int k = 0; k < 2; k++) {
+        begin(k);
+        const size_t at =
+            MCAP_MAGIC_BYTES + MCAP_RECORD_BYTES + (size_t)mcap_get(file + MCAP_MAGIC_BYTES + 1, 8);
+        assert_in_range(n_file + n_all, 0, sizeof file);
+        memmove(file + at + n_all, file + at, n_file - at);
+        n_file += n_all;
+        for (size_t i = 0; i < N_COPIES; i++) {
+            unsigned char *const record = file + at + i * n_record;
+            record[0] = MCAP_SCHEMA;
+            mcap_put(record + 1, N_CONTENT, 8);
+            memcpy(record + MCAP_RECORD_BYTES, content, N_CONTENT);
+        }
+        assert_true(read_file() == of_chunks(7));
+    }
+}
+
 // --- Summaries with more places than the file has chunks
 
 #define N_PLACES   8000u
@@ -441,6 +466,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(unknown_compression, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
         cmocka_unit_test_setup_teardown(zeros_behind_the_data, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_schema_many_times, setup, teardown),
         cmocka_unit_test_setup_teardown(many_false_places, setup, teardown),
         cmocka_unit_test_setup_teardown(many_damages, setup, teardown),
     };
