@@ -14,12 +14,8 @@
 #include "capture/mcap/index_order.h"
 #include "capture/mcap/walk.h"
 
-#define DEPTH_TOPIC "depth"
-#define CALIB_TOPIC "calib"
-
-#define N_IDS (UINT16_MAX + 1) // of schemas, and of channels
-
-// A file without a topic `depth` or without a calibration is searched for them in its first chunks.
+// A file without a topic `depth` or without a calibration is searched for them in this many chunks,
+// from the one with the first image on.
 #define SEARCHED_CHUNKS 4
 
 enum chunk_state { CHUNK_UNREAD, CHUNK_READ, CHUNK_INDEXED };
@@ -30,16 +26,11 @@ struct walk {
     struct mcap_index *index;
     struct mcap_walk file;
     struct damage damage;
-    bool is_image_schema[N_IDS], is_calib_schema[N_IDS];
-    struct mcap_choice choice;
-    int depth_rank;       // of the channel's topic
-    char depth_topic[80]; // cut off: no such name is one of ours
-    char topics[400];     // of all image channels, for people
-    size_t n_topics, n_topics_bytes;
-    bool is_listed[N_IDS];
-    bool has_calib_channel, has_camera;
-    uint16_t calib_channel;
-    bool is_ros, has_ros_channel;
+    struct mcap_channels channels;
+    bool has_all_channels; // the summary told of them
+    size_t first_chunk;    // how many there were when the first image was read
+    bool has_camera;
+    bool is_ros;
     bool unsupported; // a chunk had a compression that was not built in
 };
 
@@ -70,41 +61,6 @@ static int add_frame(struct mcap_index *index, uint64_t time_ns, uint64_t chunk,
     return err;
 }
 
-static void take_schema(struct walk *walk, const unsigned char *data, size_t n)
-{
-    const char *name, *encoding;
-    size_t at = 2, n_name, n_encoding;
-    if (n < 2 || !mcap_take_string(data, n, &at, &name, &n_name) ||
-        !mcap_take_string(data, n, &at, &encoding, &n_encoding) ||
-        !mcap_is_text(encoding, n_encoding, "protobuf"))
-        return;
-    uint16_t id = (uint16_t)mcap_get(data, 2);
-    if (mcap_is_text(name, n_name, "foxglove.RawImage"))
-        walk->is_image_schema[id] = true;
-    if (mcap_is_text(name, n_name, "foxglove.CameraCalibration"))
-        walk->is_calib_schema[id] = true;
-}
-
-// units_per_m of the channel's metadata, 0 when it is not there.
-static double take_units(const unsigned char *data, size_t n, size_t at)
-{
-    if (n - at < 4)
-        return 0;
-    at += 4; // the map's length; its strings are checked one by one
-    const char *key, *value;
-    size_t n_key, n_value;
-    while (mcap_take_string(data, n, &at, &key, &n_key) &&
-           mcap_take_string(data, n, &at, &value, &n_value)) {
-        char number[40] = {0};
-        if (!mcap_is_text(key, n_key, "units_per_m") || n_value >= sizeof number)
-            continue;
-        memcpy(number, value, n_value);
-        double units = strtod(number, NULL);
-        return units >= 1 && units <= 1e6 ? units : 0;
-    }
-    return 0;
-}
-
 // The profile of the file's header.
 static void take_header(struct walk *walk, const unsigned char *data, size_t n)
 {
@@ -115,88 +71,22 @@ static void take_header(struct walk *walk, const unsigned char *data, size_t n)
             mcap_is_text(profile, n_profile, "ros2") || mcap_is_text(profile, n_profile, "ros1");
 }
 
-// `topic` is "BASE/NAME".
-static bool is_named(const char *topic, size_t n_topic, const char *base, const char *name)
-{
-    const size_t n_base = strlen(base);
-    return n_topic > n_base && memcmp(topic, base, n_base) == 0 && topic[n_base] == '/' &&
-           mcap_is_text(topic + n_base + 1, n_topic - n_base - 1, name);
-}
-
-// How much a topic is what is sought; 0: not at all.
-static int depth_rank(const struct walk *walk, const char *topic, size_t n_topic)
-{
-    const struct mcap_choice *choice = &walk->choice;
-    if (choice->topic)
-        return mcap_is_text(topic, n_topic, choice->topic) ||
-                       is_named(topic, n_topic, DEPTH_TOPIC, choice->topic)
-                   ? 3
-                   : 0;
-    if (choice->camera && is_named(topic, n_topic, DEPTH_TOPIC, choice->camera))
-        return 3;
-    return mcap_is_text(topic, n_topic, DEPTH_TOPIC) ? 2 : 1;
-}
-
-// Of the camera of the depth channel before others.
-static void take_calib_channel(struct walk *walk, uint16_t id, const char *topic, size_t n_topic)
-{
-    const char *name = strchr(walk->depth_topic, '/');
-    bool is_its = name && is_named(topic, n_topic, CALIB_TOPIC, name + 1);
-    if (walk->has_calib_channel && (!is_its || id == walk->calib_channel))
-        return;
-    walk->has_calib_channel = true;
-    walk->calib_channel = id;
-    walk->has_camera = false;
-    walk->index->camera = (struct intrinsics){0};
-}
-
-static void list_topic(struct walk *walk, const char *topic, size_t n_topic)
-{
-    const size_t room = sizeof walk->topics - walk->n_topics_bytes;
-    const char *comma = walk->n_topics ? ", " : "";
-    walk->n_topics++;
-    if (n_topic + 8 > room)
-        return;
-    walk->n_topics_bytes += (size_t)snprintf(walk->topics + walk->n_topics_bytes, room, "%s%.*s",
-                                             comma, (int)n_topic, topic);
-}
-
-// Frames of another channel are forgotten when a better one turns up later.
-static void take_image_channel(struct walk *walk, uint16_t id, const char *topic, size_t n_topic,
-                               double units_per_m)
-{
-    struct mcap_index *index = walk->index;
-    const int rank = depth_rank(walk, topic, n_topic);
-    if (!walk->is_listed[id])
-        list_topic(walk, topic, n_topic);
-    walk->is_listed[id] = true;
-    if (rank <= walk->depth_rank)
-        return;
-    index->n_frames = index->has_channel && index->channel != id ? 0 : index->n_frames;
-    index->has_channel = true;
-    index->channel = id;
-    index->units_per_m = units_per_m;
-    index->width_px = index->height_px = 0;
-    walk->depth_rank = rank;
-    snprintf(walk->depth_topic, sizeof walk->depth_topic, "%.*s", (int)n_topic, topic);
-}
-
+// What was read of another channel is forgotten when a better one turns up.
 static void take_channel(struct walk *walk, const unsigned char *data, size_t n)
 {
-    const char *topic, *encoding;
-    size_t at = 4, n_topic, n_encoding;
-    if (n < 4 || !mcap_take_string(data, n, &at, &topic, &n_topic) ||
-        !mcap_take_string(data, n, &at, &encoding, &n_encoding))
-        return;
-    walk->has_ros_channel = walk->has_ros_channel || mcap_is_text(encoding, n_encoding, "cdr") ||
-                            mcap_is_text(encoding, n_encoding, "ros1");
-    if (!mcap_is_text(encoding, n_encoding, "protobuf"))
-        return;
-    uint16_t id = (uint16_t)mcap_get(data, 2), schema = (uint16_t)mcap_get(data + 2, 2);
-    if (walk->is_calib_schema[schema])
-        take_calib_channel(walk, id, topic, n_topic);
-    if (walk->is_image_schema[schema])
-        take_image_channel(walk, id, topic, n_topic, take_units(data, n, at));
+    struct mcap_index *index = walk->index;
+    const unsigned news = mcap_channels_take(&walk->channels, data, n);
+    if (news & MCAP_OTHER_DEPTH) {
+        index->n_frames = 0;
+        index->has_channel = true;
+        index->channel = walk->channels.depth_channel;
+        index->units_per_m = walk->channels.units_per_m;
+        index->width_px = index->height_px = 0;
+    }
+    if (news & MCAP_OTHER_CALIB) {
+        walk->has_camera = false;
+        index->camera = (struct intrinsics){0};
+    }
 }
 
 static int take_message(struct walk *walk, const unsigned char *data, size_t n, uint64_t chunk,
@@ -206,7 +96,7 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
         return 0;
     struct mcap_index *index = walk->index;
     uint16_t channel = (uint16_t)mcap_get(data, 2);
-    if (walk->has_calib_channel && channel == walk->calib_channel && !walk->has_camera)
+    if (walk->channels.has_calib && channel == walk->channels.calib_channel && !walk->has_camera)
         walk->has_camera = foxglove_get_calibration(data + MCAP_MESSAGE_HEADER_BYTES,
                                                     n - MCAP_MESSAGE_HEADER_BYTES, &index->camera);
     if (!index->has_channel || channel != index->channel)
@@ -216,6 +106,7 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
                                                n - MCAP_MESSAGE_HEADER_BYTES, &image)) {
         index->width_px = image.width_px;
         index->height_px = image.height_px;
+        walk->first_chunk = index->n_chunks;
         if (image.remainders)
             index->units_per_m = image.units_per_m;
     }
@@ -224,10 +115,13 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
 
 static int take_of_summary(void *user, unsigned opcode, const unsigned char *data, size_t n)
 {
-    if (opcode == MCAP_SCHEMA)
-        take_schema(user, data, n);
-    else
-        take_channel(user, data, n);
+    struct walk *walk = user;
+    if (opcode == MCAP_SCHEMA) {
+        mcap_channels_take_schema(&walk->channels, data, n);
+    } else {
+        take_channel(walk, data, n);
+        walk->has_all_channels = true;
+    }
     return 0;
 }
 
@@ -256,7 +150,7 @@ static int walk_chunk(struct walk *walk, uint64_t number)
             break;
         }
         if (raw[at] == MCAP_SCHEMA)
-            take_schema(walk, data, (size_t)n_record);
+            mcap_channels_take_schema(&walk->channels, data, (size_t)n_record);
         else if (raw[at] == MCAP_CHANNEL)
             take_channel(walk, data, (size_t)n_record);
         else if (raw[at] == MCAP_MESSAGE)
@@ -291,12 +185,17 @@ static int take_message_index(struct walk *walk, const unsigned char *data, uint
     return err;
 }
 
-// Until all is known about the channel a chunk is unpacked; later its message index is enough.
+// Until all is known about the channel a chunk is unpacked; later its message index is enough. A
+// channel of the camera that was chosen may come in any chunk.
 static bool is_known(const struct walk *walk)
 {
     const struct mcap_index *index = walk->index;
-    bool searched = walk->depth_rank > 1 && walk->has_camera;
-    return index->has_channel && index->width_px && (searched || index->n_chunks > SEARCHED_CHUNKS);
+    const enum mcap_depth_rank rank = walk->channels.depth_rank;
+    if (!index->has_channel || !index->width_px ||
+        (walk->channels.choice.camera && rank < MCAP_DEPTH_NAMED && !walk->has_all_channels))
+        return false;
+    return (rank >= MCAP_DEPTH_PLAIN && walk->has_camera) ||
+           index->n_chunks >= walk->first_chunk + SEARCHED_CHUNKS;
 }
 
 // One record of the file. *chunk is the state of the last chunk.
@@ -329,7 +228,7 @@ static int take_record(struct walk *walk, unsigned opcode, uint64_t offset, uint
     if (opcode == MCAP_HEADER)
         take_header(walk, data, (size_t)n_bytes);
     else if (opcode == MCAP_SCHEMA)
-        take_schema(walk, data, (size_t)n_bytes);
+        mcap_channels_take_schema(&walk->channels, data, (size_t)n_bytes);
     else if (opcode == MCAP_CHANNEL)
         take_channel(walk, data, (size_t)n_bytes);
     else if (opcode == MCAP_MESSAGE)
@@ -385,17 +284,6 @@ static int walk_file(struct walk *walk, bool *out_complete)
     return err;
 }
 
-// Why the channel that was found is not what was asked for; NULL: it is.
-static const char *wrong_choice(const struct walk *walk)
-{
-    const bool is_named = walk->choice.topic || walk->choice.camera;
-    if (walk->choice.topic && walk->n_topics && !walk->index->has_channel)
-        return "no depth topic of that name; it has";
-    return is_named && walk->n_topics > 1 && walk->depth_rank < 3
-               ? "no depth topic of that camera's name; it has"
-               : NULL;
-}
-
 int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_choice *choice,
               const struct log_sink *log, struct mcap_index *out)
 {
@@ -404,15 +292,18 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     struct walk *walk = calloc(1, sizeof *walk);
     if (!walk)
         return -ENOMEM;
+    const struct mcap_channels *const channels = &walk->channels;
     walk->reader = reader;
     walk->index = out;
     if (choice)
-        walk->choice = *choice;
+        walk->channels.choice = *choice;
     int err = mcap_walk_begin(&walk->file, reader);
     const char *reason = err == -EINVAL ? "not an MCAP file" : NULL;
+    if (!err && choice && (choice->topic || choice->camera))
+        err = mcap_walk_recall(&walk->file, take_of_summary, walk);
     if (!err)
         err = walk_file(walk, &complete);
-    if (!err && (walk->is_ros || (!out->has_channel && walk->has_ros_channel))) {
+    if (!err && (walk->is_ros || (!out->has_channel && walk->channels.has_ros))) {
         mcap_index_free(out);
         mcap_walk_end(&walk->file);
         free(walk);
@@ -433,9 +324,9 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         reason = "no depth image";
         err = -ENOENT;
     }
-    const char *wrong = err && err != -EINVAL ? NULL : wrong_choice(walk);
+    const char *wrong = err && err != -EINVAL ? NULL : mcap_channels_wrong(channels);
     if (wrong) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s %s", name, wrong, walk->topics);
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s %s", name, wrong, channels->topics);
         err = -EINVAL;
     } else if (err) {
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reason ? reason : strerror(-err));
@@ -446,12 +337,16 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     }
     if (!err)
         damage_tell(&walk->damage, name, log);
-    if (!err && walk->n_topics > 1 && walk->depth_rank == 1)
+    if (!err && channels->n_topics > 1 && channels->depth_rank == MCAP_DEPTH_ANY)
         log_to(log, LOG_LEVEL_NOTICE,
                "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name,
-               walk->n_topics, walk->depth_topic, walk->topics);
+               channels->n_topics, channels->depth_topic, channels->topics);
+    // `depth` is of a recording of one camera, whatever it is called now.
+    else if (!err && channels->choice.camera && channels->depth_rank == MCAP_DEPTH_ANY)
+        log_to(log, LOG_LEVEL_WARNING, "%s: no depth topic of camera %s, its only one is taken: %s",
+               name, channels->choice.camera, channels->topics);
     if (!err)
-        stamp_order_tell(&order, log, name, walk->depth_topic);
+        stamp_order_tell(&order, log, name, channels->depth_topic);
     if (!err && out->n_skipped)
         log_to(log, LOG_LEVEL_WARNING, "%s: %zu images skipped, their time repeats", name,
                out->n_skipped);

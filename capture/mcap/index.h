@@ -3,6 +3,7 @@
 #ifndef POSED_CAPTURE_MCAP_INDEX_H
 #define POSED_CAPTURE_MCAP_INDEX_H
 
+#include "capture/mcap/channels.h"
 #include "capture/mcap/read_chunk.h"
 #include "proto/log.h"
 
@@ -25,12 +26,6 @@ struct mcap_index {
     double units_per_m;       // of the channel's metadata, 0 = not given
     struct intrinsics camera; // of the first calibration message, zero without one
     uint32_t width_px, height_px;
-};
-
-// Which of several depth channels is meant. NULL: not said.
-struct mcap_choice {
-    const char *topic;  // its topic, or NAME of depth/NAME: no other will do
-    const char *camera; // NAME of depth/NAME, if there is one
 };
 
 // Walks through the file: finds the depth channel (protobuf foxglove.RawImage of 16UC1 or mono16;

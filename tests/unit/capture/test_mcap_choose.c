@@ -161,6 +161,17 @@ static void wrap(size_t from)
     n_file += MCAP_RECORD_BYTES + HEAD;
 }
 
+// The index behind a chunk of one message of a channel, `offset` bytes in it.
+static void message_index(unsigned channel_id, int64_t time_ns, size_t offset)
+{
+    struct record r = {0};
+    put(&r, channel_id, 2);
+    put(&r, 16, 4);
+    put(&r, (uint64_t)time_ns, 8);
+    put(&r, offset, 8);
+    end(&r, MCAP_MESSAGE_INDEX);
+}
+
 // Opens what has been written; *out_value: a pixel of the first image.
 static int open_as(const char *topic, const char *camera, bool is_lenient, uint16_t *out_value)
 {
@@ -224,6 +235,7 @@ static void a_camera_is_chosen(void **state)
     assert_int_equal(open_as("#depth/b", NULL, false, &value), 0);
     assert_int_equal(value, 500);
     assert_true(info.units_per_m == 1000); // 1e9 is no unit
+    assert_true(info.camera.fx_px == 50);
     assert_int_equal(open_as("#a", NULL, false, &value), 0);
     assert_int_equal(value, 400);
     assert_true(info.units_per_m == 5000);
@@ -257,6 +269,65 @@ static void a_camera_is_chosen(void **state)
     }
     assert_int_equal(open_as("#none", NULL, false, NULL), -EINVAL);
     assert_said("it has /a/topic/with/a/long/name/1, ");
+}
+
+// A chunk, from `from` on, that ends in one image, and its index.
+static void chunk_of_image(size_t from, unsigned channel_id, int64_t time_ns, uint16_t value)
+{
+    const size_t offset = n_file - from;
+    image(channel_id, time_ns, W, value);
+    wrap(from);
+    message_index(channel_id, time_ns, offset);
+}
+
+// A camera whose channels are first in a late chunk, of a file without a summary.
+static void a_camera_that_comes_late(void **state)
+{
+    (void)state;
+    uint16_t value = 0;
+    begin("");
+    size_t from = n_file;
+    channel(1, CALIBRATION, "calib/left", "protobuf", "", "");
+    channel(2, IMAGE, "depth/left", "protobuf", "", "");
+    calibration(1, W, 40, 40, 2, 1);
+    chunk_of_image(from, 2, 10, 100);
+    for (int i = 2; i <= 8; i++)
+        chunk_of_image(n_file, 2, 10 * i, 100);
+    const size_t n_left = n_file;
+    assert_int_equal(open_as("", "left", false, &value), 0);
+    assert_int_equal(info.n_frames, 8);
+    assert_null(strstr(said, "no depth topic"));
+    assert_int_equal(open_as("", "right", false, &value), 0);
+    assert_int_equal(info.n_frames, 8);
+    assert_said("a.mcap: no depth topic of camera right, its only one is taken: depth/left\n");
+    n_file = n_left;
+    from = n_file;
+    channel(3, CALIBRATION, "calib/right", "protobuf", "", "");
+    channel(4, IMAGE, "depth/right", "protobuf", "", "");
+    chunk_of_image(from, 4, 90, 200);
+    from = n_file;
+    calibration(3, W, 50, 50, 2, 1);
+    chunk_of_image(from, 4, 100, 200);
+    for (int i = 11; i <= 20; i++)
+        chunk_of_image(n_file, 4, 10 * i, 200);
+    said[0] = 0;
+    assert_int_equal(open_as("", "right", false, &value), 0);
+    assert_int_equal(value, 200);
+    assert_int_equal(info.n_frames, 12);
+    assert_true(info.camera.fx_px == 50);
+    assert_int_equal(open_as("", "left", false, &value), 0);
+    assert_int_equal(info.n_frames, 8);
+    assert_true(info.camera.fx_px == 40);
+    assert_int_equal(open_as("", "middle", false, NULL), -EINVAL);
+    assert_said("no depth topic of that camera's name; it has depth/left, depth/right\n");
+    // a recording of one camera, which has no name there
+    begin("");
+    channel(1, CALIBRATION, "calib", "protobuf", "", "");
+    channel(2, IMAGE, "depth", "protobuf", "", "");
+    calibration(1, W, 40, 40, 2, 1);
+    chunk_of_image(n_file, 2, 10, 100);
+    assert_int_equal(open_as("", "left", false, &value), 0);
+    assert_null(strstr(said, "no depth topic"));
 }
 
 // Of our own name before others, however late it comes; images of one time are one.
@@ -378,6 +449,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_camera_is_chosen, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_camera_that_comes_late, setup, teardown),
         cmocka_unit_test_setup_teardown(later_channels_and_equal_times, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations_that_are_none, setup, teardown),
